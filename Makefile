@@ -1,0 +1,94 @@
+# The front door: every target does its own set-up. HACKING.md says more.
+#
+# On a machine without a package registry (a GPU node):  make OFFLINE=1 PYTHON=python3 WHEELS=dir test
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+# Looked up before .venv/bin comes first on PATH.
+override PYTHON := $(shell command -v $(PYTHON) || echo $(PYTHON))
+QUIETLY := .ci/quietly
+SOURCES := $(shell find csrc hooks emulator tests/c pump -type f -not -path '*/__pycache__/*' -not -name '*.md') \
+           CMakeLists.txt pyproject.toml
+# One build tree for the package, the core and the C tests.
+CONFIG := --config-settings=build-dir=build/dev --config-settings=cmake.define.ULMS_TESTS=ON
+INSTALL := install --no-deps --no-build-isolation $(CONFIG)
+
+ifdef OFFLINE
+SITE := $(CURDIR)/build/site
+TOOLS := build/site/.tools
+INSTALLED := build/site/.installed
+PY := $(PYTHON) -P
+export PYTHONPATH := $(SITE)$(if $(PYTHONPATH),:$(PYTHONPATH))
+export PATH := $(SITE)/bin:$(PATH)
+export OFFLINE
+else
+TOOLS := .venv/.tools
+INSTALLED := .venv/.installed
+PY := .venv/bin/python -P
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+endif
+
+export PUMP_CORE_LIB := $(CURDIR)/build/dev/libulms_core.so
+export PUMP_BUILD_DIR := $(CURDIR)/build/dev
+
+.PHONY: help demo test lint bench gpu format build clean
+
+help: ## list the targets
+	@echo "PUMP: run CUDA programs that need more GPU memory than there is. make TARGET:"; echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(INSTALLED) ## a training-shaped program on the emulated device, and what ulms.so saw of it
+	@$(PY) tests/emu/demo.py
+
+test: $(INSTALLED) ## everything CI runs: lint, C tests, sanitizers, Python tests
+	@$(PY) .ci/steps.py lint c sanitizers python
+
+lint: $(TOOLS) ## formatting, ruff, mypy, codespell
+	@$(PY) .ci/steps.py lint
+
+bench: $(INSTALLED) ## the micro-benchmarks
+	@$(PY) -m pytest bench/micro --benchmark-sort=name
+
+gpu: $(INSTALLED) ## the tests that need a real GPU; wants ULMS_MANAGED_LIMIT of 8GiB or less
+	@$(PY) .ci/gpu_guard.py
+	@$(PY) -m pytest tests -m gpu
+
+format: $(TOOLS) ## format C and Python
+	@find csrc hooks emulator tests bench -name '*.[ch]' -print0 | xargs -0 clang-format -i
+	@ruff check --fix-only --quiet . && ruff format --quiet .
+
+build: $(INSTALLED) ## the package, into .venv (OFFLINE: build/site)
+
+clean: ## remove what was built, .venv too
+	rm -rf build .venv
+
+ifdef OFFLINE
+
+$(TOOLS): pyproject.toml
+	@mkdir -p build/site
+	@$(if $(WHEELS),$(QUIETLY) wheels $(PYTHON) -m pip install --no-index --no-deps --upgrade --target build/site $(WHEELS)/*.whl)
+	@$(PYTHON) .ci/check_machine.py
+	@touch $@
+
+$(INSTALLED): $(TOOLS) $(SOURCES)
+	@$(QUIETLY) build $(PYTHON) -m pip $(INSTALL) --no-index --upgrade --target build/site .
+	@touch $@
+
+else
+
+$(TOOLS): pyproject.toml .ci/requirements.py
+	@$(PYTHON) .ci/check_machine.py
+	@$(QUIETLY) venv $(PYTHON) -m venv --clear .venv
+	@.venv/bin/python .ci/requirements.py >.venv/requirements.txt
+	@$(QUIETLY) tools .venv/bin/python -m pip install -r .venv/requirements.txt
+	@touch $@
+
+$(INSTALLED): $(TOOLS) $(SOURCES)
+	@$(QUIETLY) build .venv/bin/python -m pip $(INSTALL) --editable .
+	@touch $@
+
+endif
