@@ -1,0 +1,123 @@
+"""The indented lines of a row: what becomes of a call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hooks.generator.expression import Extent, GrammarError, names, parse_extent, to_c
+from hooks.generator.prototype import Prototype
+from hooks.generator.row import Custom, HostSource, Passed, Recorded, Touch
+
+KINDS = ("launch", "copy", "memset", "graph", "host", "record", "after", "wait")
+MODES = ("read", "write", "update", "scratch")
+STATUSES = ("recorded", "accounted", "answered")
+FORMS = {"bytes": 1, "rows": 3}  # form of an extent: number of its operands
+LOCALS = ("op", "status", "variant")  # names that a made wrapper uses itself
+
+
+class Verbs:
+    """Reads the indented lines of one row: `read` each, then ask for the `treatment`."""
+
+    def __init__(self, prototype: Prototype) -> None:
+        self._prototype = prototype
+        self._whole: Custom | Passed | None = None
+        self._once: dict[str, str] = {}
+        self._touches: list[Touch] = []
+        self._sources: list[HostSource] = []
+
+    def read(self, text: str) -> None:
+        """Takes one line. Raises GrammarError."""
+        verb, _, rest = text.partition(" ")
+        rest = rest.strip()
+        if verb == "pass":
+            self._set_whole(Passed(quoted(rest)))
+        elif verb == "custom":
+            status, _, note = rest.partition(" ")
+            if status not in STATUSES:
+                raise GrammarError(f"unknown status '{status}'; known: {', '.join(STATUSES)}")
+            self._set_whole(Custom(status, quoted(note.strip())))
+        elif verb == "kind":
+            if rest not in KINDS:
+                raise GrammarError(f"unknown kind '{rest}'; known: {', '.join(KINDS)}")
+            self._set_once(verb, rest)
+        elif verb == "stream":
+            self._set_once(verb, self._typed(rest, ("CUstream",)))
+        elif verb == "object":
+            self._set_once(verb, self._typed(rest, ("CUevent", "CUstream")))
+        elif verb in MODES:
+            argument, _, extent = rest.partition(" ")
+            self._touches.append(Touch(verb, self._address(argument), self._extent(extent), text))
+        elif verb == "host":
+            self._sources.append(self._host(rest, text))
+        else:
+            raise GrammarError(f"unknown verb '{verb}'")
+
+    def treatment(self) -> Recorded | Custom | Passed:
+        """What the lines say together. Raises GrammarError."""
+        described = self._once or self._touches or self._sources
+        if self._whole:
+            if described:
+                raise GrammarError("a description beside 'custom' or 'pass'")
+            return self._whole
+        if "kind" not in self._once:
+            raise GrammarError("no kind")
+        for argument in self._prototype.arguments:
+            if argument.name in LOCALS:
+                raise GrammarError(f"argument '{argument.name}' needs another name")
+        once = self._once
+        touches, sources = tuple(self._touches), tuple(self._sources)
+        return Recorded(once["kind"], once.get("stream"), once.get("object"), touches, sources)
+
+    def _set_whole(self, treatment: Custom | Passed) -> None:
+        if self._whole:
+            raise GrammarError("'custom' or 'pass' twice")
+        self._whole = treatment
+
+    def _set_once(self, verb: str, value: str) -> None:
+        if verb in self._once:
+            raise GrammarError(f"'{verb}' twice")
+        self._once[verb] = value
+
+    def _typed(self, name: str, types: Sequence[str]) -> str:
+        argument = self._prototype.argument(name)
+        if argument.type not in types:
+            wanted = " or ".join(types)
+            raise GrammarError(f"argument '{name}' is a {argument.type}, not a {wanted}")
+        return name
+
+    def _address(self, name: str) -> str:
+        argument = self._prototype.argument(name)
+        if not argument.is_pointer and argument.type != "CUdeviceptr":
+            raise GrammarError(f"argument '{name}' is a {argument.type}, not an address")
+        return name
+
+    def _extent(self, text: str) -> Extent:
+        extent = parse_extent(text.strip())
+        if extent.form not in FORMS:
+            raise GrammarError(f"unknown extent '{extent.form}'; known: {', '.join(FORMS)}")
+        if len(extent.operands) != FORMS[extent.form]:
+            raise GrammarError(f"'{extent.form}' takes {FORMS[extent.form]} operands")
+        for operand in extent.operands:
+            to_c(operand)
+            for name in names(operand):
+                argument = self._prototype.argument(name)
+                if argument.is_pointer or argument.type.startswith("CU"):
+                    raise GrammarError(f"argument '{name}' is a {argument.type}, not a number")
+        return extent
+
+    def _host(self, words: str, text: str) -> HostSource:
+        source, _, rest = words.partition(" into ")
+        target, _, extent = rest.strip().partition(" ")
+        if not extent:
+            raise GrammarError("expected 'host SOURCE into TARGET bytes(...)'")
+        address = self._address
+        return HostSource(address(source.strip()), address(target), self._extent(extent), text)
+
+
+def quoted(text: str) -> str:
+    """The words between quotes. Raises GrammarError."""
+    found = re.fullmatch(r'"([^"]+)"', text)
+    if not found:
+        raise GrammarError(f"expected words in quotes, found '{text}'")
+    return found[1]

@@ -1,0 +1,121 @@
+"""wrappers.c: the functions that programs get instead of the driver's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hooks.generator.expression import Extent, to_c
+from hooks.generator.prototype import Argument, Prototype
+from hooks.generator.row import Custom, Recorded, Row
+from hooks.generator.text import listed
+
+_HEAD = """
+#include "cuda/extent.h"
+#include "interpose/wrap.h"
+
+/* Tables name the static functions: the address of an exported one may be another library's. */
+#define EXPORT(function, symbol) \\
+    extern __typeof__(function) symbol __attribute__((alias(#function), visibility("default")))
+"""
+
+
+def parameters(prototype: Prototype) -> list[str]:
+    """What a declaration has between its parentheses."""
+    return [str(argument) for argument in prototype.arguments] or ["void"]
+
+
+def wrapper_name(row: Row, variant: int) -> str:
+    """The C function of variant 0, or of variant 1: the twin for per-thread default streams."""
+    return f"{'thread' if variant and row.suffix else 'plain'}_{row.symbol}"
+
+
+def wrappers(rows: Sequence[Row]) -> str:
+    """The wrappers of all wrapped rows."""
+    pieces = [_HEAD]
+    for row in rows:
+        if not row.prototype:
+            continue
+        if isinstance(row.treatment, Recorded):
+            pieces.append(_body(row.prototype, row.treatment))
+        if row.wrapped:
+            pieces.append(_exports(row, row.prototype))
+    return "\n".join(pieces)
+
+
+def custom_prototypes(rows: Iterable[Row]) -> str:
+    """The declarations of the wrappers that are written by hand."""
+    lines = []
+    for row in rows:
+        if row.prototype and isinstance(row.treatment, Custom):
+            head = f"{row.prototype.result} custom_{row.symbol}("
+            items = ["int variant", *(str(argument) for argument in row.prototype.arguments)]
+            lines.append(listed(head, items, ";"))
+    return "\n".join(lines) + "\n"
+
+
+def _body(prototype: Prototype, recorded: Recorded) -> str:
+    symbol = prototype.symbol
+    variant = ["int variant", *(str(argument) for argument in prototype.arguments)]
+    actual = [argument.name for argument in prototype.arguments]
+    real = f"REAL({symbol}, variant)("
+    kind = f"OP_{recorded.kind.upper()}"
+    stream = f"stream_key(variant, {recorded.stream or 'NULL'})"
+    lines = [
+        listed(f"static {prototype.result} wrap_{symbol}(", variant, ""),
+        "{",
+        "    struct op op;",
+        listed("    if (!wrap_open(", ["&op", f"API_{symbol}", kind, stream], ")"),
+        listed(f"        return {real}", actual, ";"),
+    ]
+    if recorded.object:
+        lines.append(f"    op.object = {_object(prototype.argument(recorded.object))};")
+    for touch in recorded.touches:
+        start = _address(prototype.argument(touch.argument))
+        items = ["&op", start, _extent(touch.extent), f"TOUCH_{touch.mode.upper()}"]
+        lines.append(listed("    wrap_touch(", items, ";"))
+    lines.append("    wrap_admit(&op);")
+    lines.append(listed(f"    {prototype.result} status = {real}", actual, ";"))
+    for source in recorded.sources:
+        target = _address(prototype.argument(source.target))
+        items = ["&op", target, _host(prototype.argument(source.source)), _extent(source.extent)]
+        lines.append("    if (status == CUDA_SUCCESS)")
+        lines.append(listed("        wrap_pointers(", items, ";"))
+    lines += ["    wrap_close(&op, status);", "    return status;", "}", ""]
+    return "\n".join(lines)
+
+
+def _exports(row: Row, prototype: Prototype) -> str:
+    made = "wrap" if isinstance(row.treatment, Recorded) else "custom"
+    lines = []
+    for variant in (0, 1) if row.suffix else (0,):
+        name = wrapper_name(row, variant)
+        exported = f"{row.symbol}_{row.suffix}" if variant else row.symbol
+        actual = [str(variant), *(argument.name for argument in prototype.arguments)]
+        lines += [
+            listed(f"static {prototype.result} {name}(", parameters(prototype), ""),
+            "{",
+            listed(f"    return {made}_{row.symbol}(", actual, ";"),
+            "}",
+            f"EXPORT({name}, {exported});",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _object(argument: Argument) -> str:
+    if argument.type == "CUstream":
+        return f"stream_key(variant, {argument.name})"
+    return f"(uint64_t)(uintptr_t){argument.name}"
+
+
+def _address(argument: Argument) -> str:
+    return f"(addr_t)(uintptr_t){argument.name}" if argument.is_pointer else argument.name
+
+
+def _host(argument: Argument) -> str:
+    return argument.name if argument.is_pointer else f"(const void *)(uintptr_t){argument.name}"
+
+
+def _extent(extent: Extent) -> str:
+    operands = [to_c(operand) for operand in extent.operands]
+    return operands[0] if extent.form == "bytes" else f"extent_{extent.form}({', '.join(operands)})"
