@@ -1,0 +1,78 @@
+#include "base/hash.h"
+
+#include <stdlib.h>
+
+static size_t home(const struct hash *h, uint64_t key) {
+    return (size_t)((key * 0x9e3779b97f4a7c15u) >> 32) & (h->capacity - 1);
+}
+
+/* The slot that holds the key, or the empty one where it would go. Pre: some slot is empty. */
+static struct hash_slot *find(const struct hash *h, uint64_t key) {
+    size_t i = home(h, key);
+    while (h->slots[i].key && h->slots[i].key != key)
+        i = (i + 1) & (h->capacity - 1);
+    return &h->slots[i];
+}
+
+static bool grow(struct hash *h) {
+    struct hash larger = {.capacity = h->capacity ? 2 * h->capacity : 64};
+    larger.slots = calloc(larger.capacity, sizeof *larger.slots);
+    if (!larger.slots)
+        return false;
+    for (size_t i = 0; i < h->capacity; i++)
+        if (h->slots[i].key)
+            *find(&larger, h->slots[i].key) = h->slots[i];
+    free(h->slots);
+    h->slots = larger.slots;
+    h->capacity = larger.capacity;
+    return true;
+}
+
+void *hash_put(struct hash *h, uint64_t key, void *value, bool *stored) {
+    void *old = NULL;
+    pthread_mutex_lock(&h->lock);
+    bool room = 4 * (h->count + 1) <= 3 * h->capacity || grow(h);
+    if (room) {
+        struct hash_slot *slot = find(h, key);
+        old = slot->value;
+        h->count += slot->key == 0;
+        *slot = (struct hash_slot){key, value};
+    }
+    pthread_mutex_unlock(&h->lock);
+    if (stored)
+        *stored = room;
+    return old;
+}
+
+void *hash_get(struct hash *h, uint64_t key) {
+    pthread_mutex_lock(&h->lock);
+    void *value = h->capacity ? find(h, key)->value : NULL;
+    pthread_mutex_unlock(&h->lock);
+    return value;
+}
+
+/* Slots behind the hole move up to it when their way from home leads past it: no search ever stops short. */
+static void close_gap(struct hash *h, size_t hole) {
+    size_t mask = h->capacity - 1;
+    for (size_t i = (hole + 1) & mask; h->slots[i].key; i = (i + 1) & mask) {
+        size_t from_home = (i - home(h, h->slots[i].key)) & mask;
+        if (from_home >= ((i - hole) & mask)) {
+            h->slots[hole] = h->slots[i];
+            hole = i;
+        }
+    }
+    h->slots[hole] = (struct hash_slot){0};
+}
+
+void *hash_take(struct hash *h, uint64_t key) {
+    void *value = NULL;
+    pthread_mutex_lock(&h->lock);
+    struct hash_slot *slot = h->capacity ? find(h, key) : NULL;
+    if (slot && slot->key) {
+        value = slot->value;
+        close_gap(h, (size_t)(slot - h->slots));
+        h->count--;
+    }
+    pthread_mutex_unlock(&h->lock);
+    return value;
+}

@@ -1,0 +1,30 @@
+/* A map from a nonzero 64-bit key to a pointer: open addressing, no tombstones. Not for hot paths: one lock per map.
+ * Values belong to the caller. Zero-initialised maps are empty. */
+#ifndef ULMS_HASH_H
+#define ULMS_HASH_H
+
+#include <pthread.h>
+
+#include "types.h"
+
+struct hash_slot {
+    uint64_t key;
+    void *value;
+};
+
+struct hash {
+    pthread_mutex_t lock;
+    struct hash_slot *slots;
+    size_t capacity; /* power of two, or 0 */
+    size_t count;
+};
+
+#define HASH_EMPTY {.lock = PTHREAD_MUTEX_INITIALIZER}
+
+/* Sets key to value; returns the value it had, or NULL. *stored (if not NULL) is false when there was no memory. */
+void *hash_put(struct hash *h, uint64_t key, void *value, bool *stored);
+void *hash_get(struct hash *h, uint64_t key);
+/* Takes the key out; returns its value, or NULL. */
+void *hash_take(struct hash *h, uint64_t key);
+
+#endif

@@ -1,0 +1,58 @@
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/output.h"
+
+enum { LINE_MAX_BYTES = 1024 };
+
+static const char *const names[] = {
+    [LOG_ERROR] = "ERROR", [LOG_WARN] = "WARN", [LOG_INFO] = "INFO", [LOG_DEBUG] = "DEBUG"};
+
+/* Which of the call site's lines this is, from 1; 0: it has fallen silent. */
+static unsigned turn(unsigned *times) {
+    if (!times)
+        return 1;
+    if (__atomic_load_n(times, __ATOMIC_RELAXED) >= LOG_REPEATS) /* so that the count cannot wrap */
+        return 0;
+    unsigned n = __atomic_add_fetch(times, 1, __ATOMIC_RELAXED);
+    return n <= LOG_REPEATS ? n : 0;
+}
+
+/* Room left behind length characters; what snprintf wanted to write may be more than there was. */
+static size_t clamp(int wanted, size_t room) {
+    return wanted < 0 ? 0 : (size_t)wanted < room ? (size_t)wanted : room - 1;
+}
+
+void log_line(enum log_level level, unsigned *times, const char *format, ...) {
+    static const char cut[] = "...", silent[] = " (said 10 times: not said again)";
+    char line[LINE_MAX_BYTES];
+    int error = errno;
+    unsigned n = turn(times);
+    if (n == 0)
+        return;
+    size_t room = sizeof line - sizeof silent;
+    size_t length = clamp(snprintf(line, room, "[ulms] %s: ", names[level]), room);
+    va_list arguments;
+    va_start(arguments, format);
+    int wanted = vsnprintf(line + length, room - length, format, arguments);
+    va_end(arguments);
+    bool whole = wanted >= 0 && (size_t)wanted < room - length;
+    length += clamp(wanted, room - length);
+    if (!whole && wanted > 0)
+        memcpy(line + length - strlen(cut), cut, strlen(cut));
+    if (times && n == LOG_REPEATS) {
+        memcpy(line + length, silent, strlen(silent));
+        length += strlen(silent);
+    }
+    for (size_t i = 0; i < length; i++) /* what a program or a user gave us may hold line breaks */
+        if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+            line[i] = '?';
+    line[length++] = '\n';
+    output_write(STDERR_FILENO, line, length);
+    errno = error;
+}

@@ -1,0 +1,190 @@
+#include "base/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "ulms.h"
+
+struct options ulms_options = {.mode = MODE_OFF, .level = LOG_WARN, .factor = -1};
+static bool was_read;
+
+/* Parsers: false, and nothing set, when the text is not accepted. */
+
+static int choose(const char *text, const char *const *names, int count) {
+    for (int i = 0; i < count; i++)
+        if (strcasecmp(text, names[i]) == 0)
+            return i;
+    return -1;
+}
+
+static bool parse_level(const char *text, struct options *o) {
+    static const char *const names[] = {"ERROR", "WARN", "INFO", "DEBUG"};
+    int i = choose(text, names, 4);
+    if (i >= 0)
+        o->level = (enum log_level)i;
+    return i >= 0;
+}
+
+static bool parse_backend(const char *text, struct options *o) {
+    static const char *const names[] = {"auto", "observe", "off"};
+    static const enum mode modes[] = {MODE_OBSERVE, MODE_OBSERVE, MODE_OFF};
+    int i = choose(text, names, 3);
+    if (i >= 0)
+        o->mode = modes[i];
+    return i >= 0;
+}
+
+/* Bytes in one unit: "", "K", "KiB", "KB" and so on, all powers of 1024; 0: no such unit. */
+static uint64_t unit_bytes(const char *text) {
+    static const char units[] = "KMGT";
+    uint64_t bytes = 1;
+    const char *u = *text ? strchr(units, *text & ~0x20) : NULL;
+    if (u) {
+        bytes = (uint64_t)1 << (10 * (u - units + 1));
+        text++;
+    }
+    return *text == 0 || strcasecmp(text, "b") == 0 || (u && strcasecmp(text, "ib") == 0) ? bytes : 0;
+}
+
+/* By hand: the program may have set a locale in which strtod expects a decimal comma. */
+static bool parse_capacity(const char *text, struct options *o) {
+    unsigned __int128 number = 0;
+    uint64_t scale = 1;
+    bool digits = false, point = false;
+    for (; (*text >= '0' && *text <= '9') || (*text == '.' && digits && !point); text++) {
+        if (*text == '.') {
+            point = true;
+        } else if (number >> 64 || scale > UINT64_MAX / 100) {
+            return false;
+        } else {
+            number = 10 * number + (unsigned)(*text - '0');
+            scale *= point ? 10 : 1;
+            digits = true;
+        }
+    }
+    if (!digits || text[-1] == '.')
+        return false;
+    text += *text == ' ';
+    uint64_t unit = unit_bytes(text);
+    unsigned __int128 bytes = number * unit / scale;
+    if (bytes == 0 || bytes > UINT64_MAX)
+        return false;
+    o->capacity = (uint64_t)bytes;
+    return true;
+}
+
+static bool parse_factor(const char *text, struct options *o) {
+    size_t length = strlen(text);
+    if (length < 1 || length > 3 || strspn(text, "0123456789") != length || atoi(text) > 100)
+        return false;
+    o->factor = atoi(text);
+    return true;
+}
+
+/* Copies a path with every %p replaced by the number of this process. */
+static bool expand(const char *text, char *out) {
+    size_t n = 0;
+    while (*text && n < OPTION_PATH_MAX) {
+        if (strncmp(text, "%p", 2) == 0) {
+            n += (size_t)snprintf(out + n, OPTION_PATH_MAX - n, "%d", (int)getpid());
+            text += 2;
+        } else {
+            out[n++] = *text++;
+        }
+    }
+    if (n >= OPTION_PATH_MAX) {
+        out[0] = 0;
+        return false;
+    }
+    out[n] = 0;
+    return true;
+}
+
+static bool parse_trace(const char *text, struct options *o) {
+    return expand(text, o->trace);
+}
+
+/* A bare word is more likely a wish for `on` than the name of a file. */
+static bool parse_stats(const char *text, struct options *o) {
+    if (strcasecmp(text, "on") != 0)
+        return strchr(text, '/') && expand(text, o->stats);
+    snprintf(o->stats, sizeof o->stats, "/dev/shm/ulms-%d-%llu", (int)getpid(), (unsigned long long)process_start());
+    return true;
+}
+
+static const struct {
+    struct ulms_option say;
+    bool (*parse)(const char *text, struct options *o);
+} rows[] = {
+    /* first: it decides what is said of the others */
+    {{"ULMS_LOG_LEVEL", NULL, "WARN", "ERROR, WARN, INFO or DEBUG", "how much is said on stderr"}, parse_level},
+    {{"ULMS_BACKEND", NULL, "auto", "auto, observe or off",
+      "observe watches and replaces nothing; off stays out of the way; auto chooses, at present always observe"},
+     parse_backend},
+    {{"ULMS_GPU_MEMORY", "WRAPPER_MAX_MEMORY", "", "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
+      "device memory that the program may see and use, on each device; not set: all there is"},
+     parse_capacity},
+    {{"ULMS_GPU_MEMORY_FACTOR", NULL, "", "a whole number from 0 to 100",
+      "per cent of that memory which the program's data may occupy at a time; told, but without effect in observe"},
+     parse_factor},
+    {{"ULMS_TRACE", NULL, "", "the path of a file; %p in it stands for the process id",
+      "records every operation and what it touches into this file, for `pump trace`"},
+     parse_trace},
+    {{"ULMS_STATS", NULL, "", "on, or a path with a slash in it; %p in it stands for the process id",
+      "shows live counters to `pump top`; on: in shared memory"},
+     parse_stats},
+};
+
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+size_t ulms_option_count(void) {
+    return ROWS;
+}
+
+const struct ulms_option *ulms_option(size_t i) {
+    return i < ROWS ? &rows[i].say : NULL;
+}
+
+/* An empty value is as good as none: that is how scripts clear a variable. */
+static const char *value_of(const char *name) {
+    const char *text = name ? getenv(name) : NULL;
+    return text && *text ? text : NULL;
+}
+
+static void say_bad(const struct ulms_option *say, const char *name, const char *text) {
+    log_line(LOG_ERROR, NULL, "%s=%.200s is not accepted (%s): %s%s", name, text, say->accepts,
+             *say->fallback ? say->fallback : "taken as not set", *say->fallback ? " is used" : "");
+}
+
+static void read_all(struct options *o, bool tell) {
+    *o = (struct options){.level = LOG_WARN, .factor = -1};
+    for (int i = 0; i < ROWS; i++) {
+        const struct ulms_option *say = &rows[i].say;
+        const char *own = value_of(say->name), *other = value_of(say->alias);
+        const char *text = own ? own : other;
+        if (*say->fallback)
+            rows[i].parse(say->fallback, o);
+        if (text && !rows[i].parse(text, o) && tell)
+            say_bad(say, own ? say->name : say->alias, text);
+        if (own && other && tell)
+            log_warn("%s is ignored: %s is set", say->alias, say->name);
+    }
+}
+
+void options_read(void) {
+    read_all(&ulms_options, true);
+    was_read = true;
+}
+
+uint64_t options_capacity_early(void) {
+    struct options now;
+    if (!was_read)
+        read_all(&now, false);
+    const struct options *o = was_read ? &ulms_options : &now;
+    return o->mode == MODE_OFF ? 0 : o->capacity;
+}

@@ -1,0 +1,30 @@
+/* Every option is one row; help, README section and man page are printed from the rows (ulms.h shows them). */
+#ifndef ULMS_OPTIONS_H
+#define ULMS_OPTIONS_H
+
+#include "types.h"
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+enum mode { MODE_OFF, MODE_OBSERVE };
+
+enum { OPTION_PATH_MAX = 4096 }; /* bytes, the end included */
+
+struct options {
+    enum mode mode;              /* ULMS_BACKEND */
+    enum log_level level;        /* ULMS_LOG_LEVEL */
+    uint64_t capacity;           /* ULMS_GPU_MEMORY, bytes; 0: not set. WRAPPER_MAX_MEMORY is its alias */
+    int factor;                  /* ULMS_GPU_MEMORY_FACTOR, per cent; -1: not set */
+    char trace[OPTION_PATH_MAX]; /* ULMS_TRACE; "": none */
+    char stats[OPTION_PATH_MAX]; /* ULMS_STATS; "": none */
+};
+
+extern struct options ulms_options;
+
+/* Reads the environment. A bad value is one ERROR line that names variable, value and what is accepted; the default
+ * holds. Called once, when the program first initialises CUDA; before that only options_capacity_early may be asked. */
+void options_read(void);
+/* The capacity in bytes, 0 for none, for questions that come before CUDA is initialised. Says nothing, keeps nothing.
+ */
+uint64_t options_capacity_early(void);
+
+#endif

@@ -1,0 +1,67 @@
+#define _GNU_SOURCE
+#include "base/thread.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <time.h>
+
+static __thread struct thread *self;
+static pthread_key_t key;
+static bool have_key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct thread_end *ends;
+static uint32_t threads;
+static uint64_t serials;
+
+static void end(void *thread) {
+    for (struct thread_end *e = __atomic_load_n(&ends, __ATOMIC_ACQUIRE); e; e = e->next)
+        e->run(thread);
+    self = NULL;
+    munmap(thread, sizeof(struct thread));
+}
+
+static void make_key(void) {
+    have_key = pthread_key_create(&key, end) == 0;
+}
+
+/* From mmap: zeroed, untouched pages cost nothing, and the program may be inside its malloc. */
+static struct thread *make(void) {
+    pthread_once(&once, make_key);
+    struct thread *t =
+        mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (t == MAP_FAILED)
+        return NULL;
+    if (!have_key || pthread_setspecific(key, t) != 0) { /* it could never be given back */
+        munmap(t, sizeof *t);
+        return NULL;
+    }
+    t->id = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
+    self = t;
+    return t;
+}
+
+struct thread *thread_self(void) {
+    return __builtin_expect(self != NULL, 1) ? self : make();
+}
+
+void thread_at_end(struct thread_end *e) {
+    e->next = __atomic_load_n(&ends, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&ends, &e->next, e, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        continue;
+}
+
+uint64_t serial_next(void) {
+    return __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t clock_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The structs of the other threads stay mapped: their pages are shared with the parent until written. */
+void thread_fork_child(void) {
+    if (self)
+        self->ring = NULL;
+}

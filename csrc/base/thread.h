@@ -1,0 +1,51 @@
+/* What each program thread keeps for itself, so that recording shares nothing: scratch for touches, a trace ring,
+ * its slot of counters. Made on the thread's first recorded operation, given back when the thread ends. */
+#ifndef ULMS_THREAD_H
+#define ULMS_THREAD_H
+
+#include "types.h"
+
+/* A launch's arguments are at most 32 764 bytes: 4 095 pointers. */
+enum { TOUCH_MAX = 4096 };
+
+struct ring; /* observe/ring.h */
+
+/* The library call the thread is inside, and what it told of the memory it touches (library/call.h). What arguments
+ * point at lies at the front of `touches`, what device memory points at lies at its end. */
+struct call {
+    bool open;
+    bool carried; /* a launch has recorded all of it */
+    uint16_t api; /* enum api (generated) */
+    uint32_t front, back;
+    struct touch touches[TOUCH_MAX];
+};
+
+struct thread {
+    uint32_t id;       /* small number, from 1 */
+    uint32_t inside;   /* > 0: inside one of our wrappers; a nested call passes through */
+    struct ring *ring; /* NULL until something is traced */
+    struct touch touches[TOUCH_MAX];
+    struct call call;
+};
+
+/* NULL when there is no memory for it: the caller then passes through. */
+struct thread *thread_self(void);
+
+/* What to do on a thread that ends, before its struct goes. A thread that calls CUDA from a later destructor gets a new
+ * struct, which goes in turn. */
+struct thread_end {
+    void (*run)(struct thread *t);
+    struct thread_end *next;
+};
+/* Once for each e, which lives as long as the library. */
+void thread_at_end(struct thread_end *e);
+
+/* The order of events in the process: 1, 2, 3... */
+uint64_t serial_next(void);
+/* CLOCK_MONOTONIC, ns. */
+uint64_t clock_ns(void);
+
+/* In the child of a fork: the other threads are gone. */
+void thread_fork_child(void);
+
+#endif

@@ -1,0 +1,143 @@
+/* Arrays have no address a kernel could be given: they are charged, not found. */
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "interpose/memory.h"
+#include "interpose/session.h"
+#include "observe/stats.h"
+
+static struct hash arrays = HASH_EMPTY; /* CUarray or CUmipmappedArray -> struct claim */
+
+/* Bits an element takes of each channel; block-compressed formats store 4 x 4 elements together. */
+static uint64_t element_bits(CUarray_format format, unsigned channels) {
+    switch ((int)format) {
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8:
+        return 8 * channels;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF:
+        return 16 * channels;
+    case CU_AD_FORMAT_BC1_UNORM:
+    case CU_AD_FORMAT_BC1_UNORM_SRGB:
+    case CU_AD_FORMAT_BC4_UNORM:
+    case CU_AD_FORMAT_BC4_SNORM:
+        return 4;
+    case CU_AD_FORMAT_BC2_UNORM:
+    case CU_AD_FORMAT_BC2_UNORM_SRGB:
+    case CU_AD_FORMAT_BC3_UNORM:
+    case CU_AD_FORMAT_BC3_UNORM_SRGB:
+    case CU_AD_FORMAT_BC5_UNORM:
+    case CU_AD_FORMAT_BC5_SNORM:
+    case CU_AD_FORMAT_BC6H_UF16:
+    case CU_AD_FORMAT_BC6H_SF16:
+    case CU_AD_FORMAT_BC7_UNORM:
+    case CU_AD_FORMAT_BC7_UNORM_SRGB:
+    case CU_AD_FORMAT_UNORM_INT8X1:
+    case CU_AD_FORMAT_SNORM_INT8X1:
+        return 8;
+    case CU_AD_FORMAT_NV12:
+        return 12;
+    case CU_AD_FORMAT_UNORM_INT8X2:
+    case CU_AD_FORMAT_SNORM_INT8X2:
+    case CU_AD_FORMAT_UNORM_INT16X1:
+    case CU_AD_FORMAT_SNORM_INT16X1:
+        return 16;
+    case CU_AD_FORMAT_UNORM_INT16X4:
+    case CU_AD_FORMAT_SNORM_INT16X4:
+        return 64;
+    default:
+        return 32 * channels;
+    }
+}
+
+static uint64_t at_least_one(uint64_t n) {
+    return n ? n : 1;
+}
+
+static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned level) {
+    uint64_t width = at_least_one(d->Width >> level), height = at_least_one(d->Height >> level);
+    uint64_t depth = d->Flags & CUDA_ARRAY3D_LAYERED ? at_least_one(d->Depth) : at_least_one(d->Depth >> level);
+    return width * height * depth * element_bits(d->Format, d->NumChannels) / 8;
+}
+
+static bool open(struct claim *c, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels) {
+    uint64_t bytes = 0;
+    for (unsigned level = 0; d && level < levels && level < 64; level++)
+        bytes += level_bytes(d, level);
+    return claim_open(c, session_device(), MEMORY_ARRAY, bytes);
+}
+
+static CUresult close(struct claim *c, CUresult status, void *const *array) {
+    claim_hold(c, status);
+    if (!c->recorded || status != CUDA_SUCCESS)
+        return status;
+    struct claim *kept = malloc(sizeof *kept);
+    bool stored = false;
+    if (kept) {
+        *kept = *c;
+        free(hash_put(&arrays, (uint64_t)(uintptr_t)*array, kept, &stored));
+    }
+    if (!stored) {
+        ledger_cancel(session.ledger, c->device, c->bytes);
+        free(kept);
+    }
+    return status;
+}
+
+static CUresult destroyed(struct claim *kept, CUresult status, void *array) {
+    if (kept && status != CUDA_SUCCESS) {
+        hash_put(&arrays, (uint64_t)(uintptr_t)array, kept, NULL);
+    } else if (kept) {
+        ledger_cancel(session.ledger, kept->device, kept->bytes);
+        stats_add(COUNT_frees, 1);
+        memory_publish(kept->device);
+        free(kept);
+    }
+    return status;
+}
+
+CUresult custom_cuArrayCreate_v2(int variant, CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray) {
+    CUDA_ARRAY3D_DESCRIPTOR d = {0};
+    struct claim c;
+    if (pAllocateArray)
+        d = (CUDA_ARRAY3D_DESCRIPTOR){.Width = pAllocateArray->Width,
+                                      .Height = pAllocateArray->Height,
+                                      .Format = pAllocateArray->Format,
+                                      .NumChannels = pAllocateArray->NumChannels};
+    if (open(&c, &d, pAllocateArray ? 1 : 0))
+        close(&c, REAL(cuArrayCreate_v2, variant)(pHandle, pAllocateArray), (void **)pHandle);
+    return c.status;
+}
+
+/* Sparse arrays get their memory by mapping handles, which are charged; deferred ones likewise. */
+static unsigned own_levels(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels) {
+    return d && !(d->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) ? levels : 0;
+}
+
+CUresult custom_cuArray3DCreate_v2(int variant, CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray) {
+    struct claim c;
+    if (open(&c, pAllocateArray, own_levels(pAllocateArray, 1)))
+        close(&c, REAL(cuArray3DCreate_v2, variant)(pHandle, pAllocateArray), (void **)pHandle);
+    return c.status;
+}
+
+CUresult custom_cuMipmappedArrayCreate(int variant, CUmipmappedArray *pHandle,
+                                       const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc,
+                                       unsigned int numMipmapLevels) {
+    struct claim c;
+    if (open(&c, pMipmappedArrayDesc, own_levels(pMipmappedArrayDesc, numMipmapLevels)))
+        close(&c, REAL(cuMipmappedArrayCreate, variant)(pHandle, pMipmappedArrayDesc, numMipmapLevels),
+              (void **)pHandle);
+    return c.status;
+}
+
+CUresult custom_cuArrayDestroy(int variant, CUarray hArray) {
+    struct claim *kept = session_on ? hash_take(&arrays, (uint64_t)(uintptr_t)hArray) : NULL;
+    return destroyed(kept, REAL(cuArrayDestroy, variant)(hArray), hArray);
+}
+
+CUresult custom_cuMipmappedArrayDestroy(int variant, CUmipmappedArray hMipmappedArray) {
+    struct claim *kept = session_on ? hash_take(&arrays, (uint64_t)(uintptr_t)hMipmappedArray) : NULL;
+    return destroyed(kept, REAL(cuMipmappedArrayDestroy, variant)(hMipmappedArray), hMipmappedArray);
+}

@@ -1,0 +1,111 @@
+#include "interpose/capture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "interpose/session.h"
+
+static int captures;
+static struct hash noted = HASH_EMPTY;
+
+bool capture_any(void) {
+    return __atomic_load_n(&captures, __ATOMIC_RELAXED) > 0;
+}
+
+bool capture_holds(uint64_t stream) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    /* the legacy stream answers an error while a blocking stream captures; the real call will answer it, too */
+    CUresult result = REAL(cuStreamIsCapturing, 0)((CUstream)(uintptr_t)stream, &status);
+    return result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+struct node *node_new(const struct op *op) {
+    struct node *n = malloc(sizeof *n + op->count * sizeof n->touches[0]);
+    if (n) {
+        n->kernels = op->kernels;
+        n->count = op->count;
+        memcpy(n->touches, op->touches, op->count * sizeof n->touches[0]);
+    }
+    return n;
+}
+
+const struct node *node_noted(CUgraphNode node) {
+    return hash_get(&noted, (uint64_t)(uintptr_t)node);
+}
+
+void capture_note(const struct op *op) {
+    CUstreamCaptureStatus status;
+    cuuint64_t id;
+    CUgraph graph;
+    const CUgraphNode *newest;
+    size_t n = 0;
+    const CUgraphEdgeData *edges;
+    CUstream stream = (CUstream)(uintptr_t)op->stream;
+    /* the older question is refused where an edge carries data, as programmatic launches make them; older drivers have
+     * no other */
+    CUresult result = REAL(cuStreamGetCaptureInfo_v3, 0)(stream, &status, &id, &graph, &newest, &edges, &n);
+    if (result == CUDA_ERROR_NOT_SUPPORTED)
+        result = REAL(cuStreamGetCaptureInfo_v2, 0)(stream, &status, &id, &graph, &newest, &n);
+    if (result != CUDA_SUCCESS || n != 1)
+        return;
+    struct node *node = node_new(op);
+    bool stored = false;
+    if (node)
+        free(hash_put(&noted, (uint64_t)(uintptr_t)newest[0], node, &stored));
+    if (!stored)
+        free(node);
+}
+
+static CUresult begun(CUresult status) {
+    if (status == CUDA_SUCCESS)
+        __atomic_fetch_add(&captures, 1, __ATOMIC_RELAXED);
+    return status;
+}
+
+/* A capture ends also when the driver says that it had become invalid. */
+static CUresult ended(CUresult status) {
+    if (status != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD && status != CUDA_ERROR_STREAM_CAPTURE_UNMATCHED &&
+        status != CUDA_ERROR_ILLEGAL_STATE)
+        for (int n = __atomic_load_n(&captures, __ATOMIC_RELAXED);
+             n > 0 && !__atomic_compare_exchange_n(&captures, &n, n - 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);)
+            ;
+    return status;
+}
+
+CUresult custom_cuStreamBeginCapture_v2(int variant, CUstream hStream, CUstreamCaptureMode mode) {
+    return begun(REAL(cuStreamBeginCapture_v2, variant)(hStream, mode));
+}
+
+CUresult custom_cuStreamBeginCapture(int variant, CUstream hStream) {
+    return begun(REAL(cuStreamBeginCapture, variant)(hStream));
+}
+
+CUresult custom_cuStreamBeginCaptureToGraph(int variant, CUstream hStream, CUgraph hGraph,
+                                            const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
+                                            size_t numDependencies, CUstreamCaptureMode mode) {
+    return begun(REAL(cuStreamBeginCaptureToGraph, variant)(hStream, hGraph, dependencies, dependencyData,
+                                                            numDependencies, mode));
+}
+
+CUresult custom_cuStreamBeginRecaptureToGraph(int variant, CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
+                                              CUgraphRecaptureCallback callbackFunc, void *userData) {
+    return begun(REAL(cuStreamBeginRecaptureToGraph, variant)(hStream, mode, hGraph, callbackFunc, userData));
+}
+
+CUresult custom_cuStreamEndCapture(int variant, CUstream hStream, CUgraph *phGraph) {
+    return ended(REAL(cuStreamEndCapture, variant)(hStream, phGraph));
+}
+
+CUresult custom_cuGraphDestroy(int variant, CUgraph hGraph) {
+    CUgraphNode *nodes = NULL;
+    size_t n = 0;
+    if (session_on && REAL(cuGraphGetNodes, 0)(hGraph, NULL, &n) == CUDA_SUCCESS && n &&
+        (nodes = malloc(n * sizeof *nodes)) && REAL(cuGraphGetNodes, 0)(hGraph, nodes, &n) != CUDA_SUCCESS)
+        n = 0;
+    CUresult status = REAL(cuGraphDestroy, variant)(hGraph);
+    for (size_t i = 0; nodes && status == CUDA_SUCCESS && i < n; i++)
+        free(hash_take(&noted, (uint64_t)(uintptr_t)nodes[i]));
+    free(nodes);
+    return status;
+}

@@ -1,0 +1,28 @@
+/* Stream captures: what is issued into one does not run, and nothing of ours may land in it. */
+#ifndef ULMS_CAPTURE_H
+#define ULMS_CAPTURE_H
+
+#include "driver.h"
+#include "launch/op.h"
+
+/* The touches of one graph node. */
+struct node {
+    uint32_t kernels;
+    uint32_t count;
+    struct touch touches[];
+};
+
+/* True while any stream of the process captures. */
+bool capture_any(void);
+/* True when operations issued into the stream are captured. */
+bool capture_holds(uint64_t stream);
+/* The captured operation became the stream's newest node: keep its touches with the node. Extents are known best now:
+ * a framework gives back the blocks of a capture before the graph is instantiated. */
+void capture_note(const struct op *op);
+
+/* A copy of the operation's touches, or NULL when there is no memory. */
+struct node *node_new(const struct op *op);
+/* The touches noted for a node when it was captured, or NULL. Valid until its graph is destroyed. */
+const struct node *node_noted(CUgraphNode node);
+
+#endif

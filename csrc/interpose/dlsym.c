@@ -1,0 +1,104 @@
+/* dlsym and dlvsym, in every version glibc gave them: CUDA's runtime, Triton, XLA and others find the driver by them.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "interpose/elf.h"
+#include "interpose/look_up.h"
+
+typedef void *(*dlsym_function)(void *, const char *);
+typedef void *(*dlvsym_function)(void *, const char *, const char *);
+
+static _Atomic(dlsym_function) real_dlsym_known;
+static _Atomic(dlvsym_function) real_dlvsym_known;
+
+static dlsym_function real_dlsym(void) {
+    dlsym_function f = atomic_load_explicit(&real_dlsym_known, memory_order_relaxed);
+    if (!f) {
+        f = (dlsym_function)elf_next("dlsym");
+        atomic_store_explicit(&real_dlsym_known, f, memory_order_relaxed);
+    }
+    return f;
+}
+
+static dlvsym_function real_dlvsym(void) {
+    dlvsym_function f = atomic_load_explicit(&real_dlvsym_known, memory_order_relaxed);
+    if (!f) {
+        f = (dlvsym_function)elf_next("dlvsym");
+        atomic_store_explicit(&real_dlvsym_known, f, memory_order_relaxed);
+    }
+    return f;
+}
+
+void *look_up(void *handle, const char *name) {
+    return real_dlsym()(handle, name);
+}
+
+void *look_up_version(void *handle, const char *name, const char *version) {
+    return real_dlvsym()(handle, name, version);
+}
+
+static bool may_be_hooked(const char *name) {
+    return name && ((name[0] == 'c' && name[1] == 'u') || strncmp(name, "nvml", 4) == 0);
+}
+
+/* The address that without this library would have been found, or NULL: a global look-up finds our own export, also in
+ * a program that has no driver. */
+static void *without_us(const char *name, void *found) {
+    return found && elf_is_ours(found) ? look_up(RTLD_NEXT, name) : found;
+}
+
+/* RTLD_NEXT from a caller before this library finds our export. It would have found nothing if nothing comes after us.
+ */
+static bool ends_with_us(const char *name) {
+    return api_by_symbol(name) >= 0 && !look_up(RTLD_NEXT, name);
+}
+
+static void *hooked(const char *name, void *found) {
+    int key = api_by_symbol(name);
+    if (key < 0)
+        return found;
+    found = without_us(name, found);
+    void *wrapper = found ? real_wrapper((enum api)(key / 2), key % 2, found) : NULL;
+    return wrapper ? wrapper : found;
+}
+
+/* Trap: the real dlsym takes RTLD_NEXT and RTLD_DEFAULT relative to its caller, which it knows by its return address.
+ * What is not ours must therefore be left by a jump (a sibling call), so that the program stays the caller. */
+#define SIBLING_CALL __attribute__((noinline, optimize("O2", "optimize-sibling-calls")))
+
+SIBLING_CALL static void *our_dlsym(void *handle, const char *name) {
+    if (!may_be_hooked(name) || (handle == RTLD_NEXT && !ends_with_us(name)))
+        return real_dlsym()(handle, name);
+    if (handle == RTLD_NEXT)
+        return NULL;
+    return hooked(name, look_up(handle, name));
+}
+
+SIBLING_CALL static void *our_dlvsym(void *handle, const char *name, const char *version) {
+    if (!may_be_hooked(name) || (handle == RTLD_NEXT && !ends_with_us(name)))
+        return real_dlvsym()(handle, name, version);
+    if (handle == RTLD_NEXT)
+        return NULL;
+    return hooked(name, real_dlvsym()(handle, name, version));
+}
+
+#define EXPORT(our, name) extern __attribute__((alias(#our), visibility("default"))) __typeof__(our) name
+
+EXPORT(our_dlsym, dlsym_default);
+EXPORT(our_dlvsym, dlvsym_default);
+#ifdef __x86_64__
+EXPORT(our_dlsym, dlsym_old);
+EXPORT(our_dlvsym, dlvsym_old);
+__asm__(".symver dlsym_old, dlsym@GLIBC_2.2.5");
+__asm__(".symver dlvsym_old, dlvsym@GLIBC_2.2.5");
+#else
+EXPORT(our_dlsym, dlsym_old);
+EXPORT(our_dlvsym, dlvsym_old);
+__asm__(".symver dlsym_old, dlsym@GLIBC_2.17");
+__asm__(".symver dlvsym_old, dlvsym@GLIBC_2.17");
+#endif
+__asm__(".symver dlsym_default, dlsym@@GLIBC_2.34");
+__asm__(".symver dlvsym_default, dlvsym@@GLIBC_2.34");

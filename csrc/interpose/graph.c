@@ -1,0 +1,271 @@
+/* Instantiated graphs: what one launch of each touches. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "interpose/capture.h"
+#include "interpose/graph.h"
+#include "interpose/look_up.h"
+#include "interpose/memory.h"
+#include "interpose/session.h"
+#include "observe/trace.h"
+
+/* One node of an executable graph; the handle is the node's in the graph it was made from. */
+struct part {
+    CUgraphNode handle;
+    struct node *node; /* NULL: touches nothing, runs no kernel */
+    bool disabled;
+};
+
+struct exec {
+    uint32_t kernels;
+    uint32_t count;
+    struct touch *touches; /* of all enabled parts; what a launch of the graph touches */
+    size_t parts;
+    struct part *part;
+    struct claim claim; /* memory that its allocation nodes take */
+};
+
+static struct hash execs = HASH_EMPTY; /* CUgraphExec -> struct exec */
+
+static void exec_free(struct exec *e) {
+    if (!e)
+        return;
+    for (size_t i = 0; i < e->parts; i++)
+        free(e->part[i].node);
+    free(e->part);
+    free(e->touches);
+    free(e);
+}
+
+/* Sums up the enabled parts and tells the trace. Called by the thread that changes the graph: CUDA lets no other use an
+ * executable graph meanwhile. */
+static void exec_sum(CUgraphExec handle, struct exec *e) {
+    uint32_t count = 0, kernels = 0;
+    for (size_t i = 0; i < e->parts; i++)
+        if (e->part[i].node && !e->part[i].disabled) {
+            count += e->part[i].node->count;
+            kernels += e->part[i].node->kernels;
+        }
+    struct touch *touches = malloc((count + 1) * sizeof *touches), *at = touches;
+    for (size_t i = 0; touches && i < e->parts; i++)
+        if (e->part[i].node && !e->part[i].disabled) {
+            memcpy(at, e->part[i].node->touches, e->part[i].node->count * sizeof *at);
+            at += e->part[i].node->count;
+        }
+    free(e->touches);
+    e->touches = touches;
+    e->count = touches ? count : 0;
+    e->kernels = kernels;
+    if (trace_on)
+        trace_graph((uint64_t)(uintptr_t)handle, kernels, touches, e->count);
+}
+
+void touch_kernel(struct op *op, CUfunction f, void **parameters, void **extra) {
+    struct function *function = function_of((uint64_t)(uintptr_t)f);
+    op->kernels = 1;
+    if (function)
+        launch_scan(op, function, parameters, extra);
+}
+
+static void touch_node(struct op *op, CUgraphNode handle, CUgraphNodeType type) {
+    CUDA_KERNEL_NODE_PARAMS_v2 kernel;
+    CUDA_MEMCPY3D copy;
+    CUDA_MEMSET_NODE_PARAMS set;
+    if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
+        if (real_find(API_cuGraphKernelNodeGetParams_v2, 0)) {
+            if (REAL(cuGraphKernelNodeGetParams_v2, 0)(handle, &kernel) == CUDA_SUCCESS)
+                touch_kernel(op, kernel.func ? kernel.func : (CUfunction)kernel.kern, kernel.kernelParams,
+                             kernel.extra);
+        } else if (REAL(cuGraphKernelNodeGetParams, 0)(handle, (CUDA_KERNEL_NODE_PARAMS_v1 *)&kernel) == CUDA_SUCCESS) {
+            touch_kernel(op, kernel.func, kernel.kernelParams, kernel.extra);
+        }
+        op->kernels = 1;
+    } else if (type == CU_GRAPH_NODE_TYPE_MEMCPY) {
+        if (REAL(cuGraphMemcpyNodeGetParams, 0)(handle, &copy) == CUDA_SUCCESS)
+            copy_touch_3d(op, &copy);
+    } else if (type == CU_GRAPH_NODE_TYPE_MEMSET) {
+        if (REAL(cuGraphMemsetNodeGetParams, 0)(handle, &set) == CUDA_SUCCESS)
+            copy_touch_memset(op, set.dst, set.pitch, set.width * set.elementSize, set.height);
+    }
+}
+
+static bool list_nodes(CUgraph graph, CUgraphNode **nodes, size_t *n) {
+    *nodes = NULL;
+    *n = 0;
+    if (REAL(cuGraphGetNodes, 0)(graph, NULL, n) != CUDA_SUCCESS)
+        return false;
+    *nodes = calloc(*n + 1, sizeof **nodes);
+    return *nodes && (*n == 0 || REAL(cuGraphGetNodes, 0)(graph, *nodes, n) == CUDA_SUCCESS);
+}
+
+/* Adds what a whole graph touches, child graphs included: for one part that stands for a child. */
+void touch_graph(struct op *op, CUgraph graph) {
+    CUgraphNode *nodes;
+    size_t n;
+    uint32_t kernels = 0;
+    if (list_nodes(graph, &nodes, &n))
+        for (size_t i = 0; i < n; i++) {
+            CUgraphNodeType type;
+            CUgraph child;
+            op->kernels = 0;
+            if (REAL(cuGraphNodeGetType, 0)(nodes[i], &type) != CUDA_SUCCESS)
+                continue;
+            if (type != CU_GRAPH_NODE_TYPE_GRAPH)
+                touch_node(op, nodes[i], type);
+            else if (REAL(cuGraphChildGraphNodeGetGraph, 0)(nodes[i], &child) == CUDA_SUCCESS)
+                touch_graph(op, child);
+            kernels += op->kernels;
+        }
+    op->kernels = kernels;
+    free(nodes);
+}
+
+static struct node *read_node(CUgraphNode handle) {
+    struct thread *self = thread_self();
+    CUgraphNodeType type;
+    CUgraph child;
+    const struct node *noted = node_noted(handle);
+    if (!self || REAL(cuGraphNodeGetType, 0)(handle, &type) != CUDA_SUCCESS)
+        return NULL;
+    struct op op = {.touches = self->touches};
+    if (noted) {
+        op.kernels = noted->kernels;
+        op.count = noted->count;
+        memcpy(op.touches, noted->touches, noted->count * sizeof *op.touches);
+    } else if (type == CU_GRAPH_NODE_TYPE_GRAPH) {
+        if (REAL(cuGraphChildGraphNodeGetGraph, 0)(handle, &child) == CUDA_SUCCESS)
+            touch_graph(&op, child);
+    } else {
+        touch_node(&op, handle, type);
+    }
+    if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+        log_warn("a graph has a conditional node: what its body touches is not seen");
+    return op.kernels || op.count ? node_new(&op) : NULL;
+}
+
+static struct exec *read_graph(CUgraph graph) {
+    struct exec *e = calloc(1, sizeof *e);
+    CUgraphNode *nodes = NULL;
+    if (e && list_nodes(graph, &nodes, &e->parts) && (e->part = calloc(e->parts + 1, sizeof *e->part))) {
+        for (size_t i = 0; i < e->parts; i++)
+            e->part[i] = (struct part){.handle = nodes[i], .node = read_node(nodes[i])};
+    } else if (e) {
+        e->parts = 0;
+    }
+    free(nodes);
+    return e;
+}
+
+/* What the allocation nodes of a graph take when it is instantiated. Bytes. */
+static uint64_t allocation_bytes(CUgraph graph) {
+    CUgraphNode *nodes;
+    size_t n;
+    uint64_t bytes = 0;
+    if (list_nodes(graph, &nodes, &n))
+        for (size_t i = 0; i < n; i++) {
+            CUDA_MEM_ALLOC_NODE_PARAMS_v2 p;
+            CUgraphNodeType type;
+            if (REAL(cuGraphNodeGetType, 0)(nodes[i], &type) == CUDA_SUCCESS && type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
+                REAL(cuGraphMemAllocNodeGetParams, 0)(nodes[i], (void *)&p) == CUDA_SUCCESS)
+                bytes += p.bytesize;
+        }
+    free(nodes);
+    return bytes;
+}
+
+bool exec_open(struct claim *c, CUgraph graph) {
+    return claim_open(c, session_device(), MEMORY_GRAPH, session_on && graph ? allocation_bytes(graph) : 0);
+}
+
+void exec_close(struct claim *c, CUresult status, const CUgraphExec *handle, CUgraph graph) {
+    c->status = status;
+    if (!c->recorded)
+        return;
+    struct exec *e = status == CUDA_SUCCESS ? read_graph(graph) : NULL;
+    bool stored = false;
+    if (e) {
+        e->claim = *c;
+        exec_free(hash_put(&execs, (uint64_t)(uintptr_t)*handle, e, &stored));
+    }
+    if (stored) {
+        exec_sum(*handle, e);
+    } else {
+        ledger_cancel(session.ledger, c->device, c->bytes);
+        exec_free(e);
+    }
+    memory_publish(c->device);
+}
+
+static struct part *part_of(struct exec *e, CUgraphNode handle) {
+    for (size_t i = 0; e && i < e->parts; i++)
+        if (e->part[i].handle == handle)
+            return &e->part[i];
+    return NULL;
+}
+
+void exec_set(CUgraphExec handle, CUgraphNode node, void (*touch)(struct op *, const void *), const void *parameters) {
+    struct thread *self = thread_self();
+    struct exec *e = session_on ? hash_get(&execs, (uint64_t)(uintptr_t)handle) : NULL;
+    struct part *p = part_of(e, node);
+    if (!p || !self)
+        return;
+    struct op op = {.touches = self->touches};
+    touch(&op, parameters);
+    free(p->node);
+    p->node = node_new(&op);
+    exec_sum(handle, e);
+}
+
+void exec_enable(CUgraphExec handle, CUgraphNode node, bool enabled) {
+    struct exec *e = session_on ? hash_get(&execs, (uint64_t)(uintptr_t)handle) : NULL;
+    struct part *p = part_of(e, node);
+    if (!p)
+        return;
+    p->disabled = !enabled;
+    exec_sum(handle, e);
+}
+
+/* The update keeps the executable graph's own node handles and takes parameters node by node from the new graph, whose
+ * nodes come in the same order when both were made the same way; else the new graph's handles are all that is known. */
+void exec_update(CUgraphExec handle, CUgraph graph) {
+    struct exec *old = session_on ? hash_get(&execs, (uint64_t)(uintptr_t)handle) : NULL;
+    struct exec *e = old ? read_graph(graph) : NULL;
+    if (!e)
+        return;
+    e->claim = old->claim;
+    for (size_t i = 0; e->parts == old->parts && i < e->parts; i++) {
+        e->part[i].handle = old->part[i].handle;
+        e->part[i].disabled = old->part[i].disabled;
+    }
+    hash_put(&execs, (uint64_t)(uintptr_t)handle, e, NULL);
+    exec_sum(handle, e);
+    exec_free(old);
+}
+
+void exec_gone(CUgraphExec handle) {
+    struct exec *e = hash_take(&execs, (uint64_t)(uintptr_t)handle);
+    if (!e)
+        return;
+    ledger_cancel(session.ledger, e->claim.device, e->claim.bytes);
+    memory_publish(e->claim.device);
+    exec_free(e);
+}
+
+CUresult custom_cuGraphLaunch(int variant, CUgraphExec hGraphExec, CUstream hStream) {
+    struct op op;
+    if (!wrap_open(&op, API_cuGraphLaunch, OP_GRAPH, stream_key(variant, hStream)))
+        return REAL(cuGraphLaunch, variant)(hGraphExec, hStream);
+    struct exec *e = hash_get(&execs, (uint64_t)(uintptr_t)hGraphExec);
+    op.object = (uint64_t)(uintptr_t)hGraphExec;
+    if (e) {
+        op.kernels = e->kernels;
+        op.count = e->count;
+        op.touches = e->touches;
+    }
+    wrap_admit(&op);
+    CUresult status = REAL(cuGraphLaunch, variant)(hGraphExec, hStream);
+    wrap_close(&op, status);
+    return status;
+}

@@ -1,0 +1,19 @@
+/* Loaded images, on a driver that does not tell parameters: which handle is which kernel of which image. */
+#ifndef ULMS_INTERPOSE_IMAGE_H
+#define ULMS_INTERPOSE_IMAGE_H
+
+#include "driver.h"
+#include "launch/function.h"
+
+struct loaded;
+
+/* Fills in the name by which the program asked for the handle and, if the image tells, its layout. Any thread. */
+void loaded_describe(uint64_t handle, struct layout *out);
+
+/* An unload of a module or library: before the real call, which may give its handles to another thread at once; NULL
+ * when nothing is known of it. */
+struct loaded *loaded_part(const void *handle);
+/* The real call returned: forgets the image, or keeps it after all. */
+void loaded_parted(struct loaded *parted, CUresult status);
+
+#endif

@@ -1,0 +1,91 @@
+/* Answers about memory, as the ledger has it: what the program may hold is the capacity, and all its questions agree.
+ */
+#include "base/log.h"
+#include "interpose/session.h"
+
+#include <string.h>
+
+static uint64_t smaller(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+/* What a program limited to the capacity sees free of `free_bytes`; device may be DEVICE_NONE. */
+static uint64_t free_within(uint64_t capacity, int device, uint64_t free_bytes) {
+    uint64_t used = session_on && device >= 0 ? ledger_used(session.ledger, device) : 0;
+    return smaller(free_bytes, capacity > used ? capacity - used : 0);
+}
+
+CUresult custom_cuMemGetInfo_v2(int variant, size_t *free, size_t *total) {
+    CUresult status = REAL(cuMemGetInfo_v2, variant)(free, total);
+    uint64_t capacity = session_on ? ulms_options.capacity : 0;
+    if (status != CUDA_SUCCESS || !capacity)
+        return status;
+    if (free)
+        *free = free_within(capacity, session_device(), *free);
+    if (total)
+        *total = smaller(*total, capacity);
+    return status;
+}
+
+CUresult custom_cuDeviceTotalMem_v2(int variant, size_t *bytes, CUdevice dev) {
+    CUresult status = REAL(cuDeviceTotalMem_v2, variant)(bytes, dev);
+    if (status == CUDA_SUCCESS && bytes && session_on && ulms_options.capacity)
+        *bytes = smaller(*bytes, ulms_options.capacity);
+    return status;
+}
+
+/* "GPU-8-4-4-4-12 hexadecimal digits", the way NVML writes what the driver gives as 16 bytes. */
+static void uuid_text(const unsigned char *b, char out[41]) {
+    static const char digits[] = "0123456789abcdef";
+    char *p = out;
+    memcpy(p, "GPU-", 4);
+    p += 4;
+    for (int i = 0; i < 16; i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10)
+            *p++ = '-';
+        *p++ = digits[b[i] >> 4];
+        *p++ = digits[b[i] & 15];
+    }
+    *p = 0;
+}
+
+static int ordinal_of(nvmlDevice_t device) {
+    char asked[96] = "", known[41];
+    if (!session_on || REAL(nvmlDeviceGetUUID, 0)(device, asked, sizeof asked) != NVML_SUCCESS)
+        return DEVICE_NONE;
+    for (int d = 0; d < session.devices; d++) {
+        CUuuid uuid;
+        if (REAL(cuDeviceGetUuid_v2, 0)(&uuid, d) != CUDA_SUCCESS)
+            continue;
+        uuid_text((const unsigned char *)uuid.bytes, known);
+        if (strcmp(known, asked) == 0)
+            return d;
+    }
+    return DEVICE_NONE;
+}
+
+static void limit(nvmlDevice_t device, unsigned long long *total, unsigned long long *free, unsigned long long *used) {
+    uint64_t capacity = options_capacity_early();
+    if (!capacity)
+        return;
+    *free = free_within(capacity, ordinal_of(device), *free);
+    *total = smaller(*total, capacity);
+    *used = *total - smaller(*free, *total);
+}
+
+nvmlReturn_t custom_nvmlDeviceGetMemoryInfo(int variant, nvmlDevice_t device, nvmlMemory_t *memory) {
+    nvmlReturn_t status = REAL(nvmlDeviceGetMemoryInfo, variant)(device, memory);
+    if (status == NVML_SUCCESS && memory)
+        limit(device, &memory->total, &memory->free, &memory->used);
+    return status;
+}
+
+nvmlReturn_t custom_nvmlDeviceGetMemoryInfo_v2(int variant, nvmlDevice_t device, nvmlMemory_v2_t *memory) {
+    nvmlReturn_t status = REAL(nvmlDeviceGetMemoryInfo_v2, variant)(device, memory);
+    if (status == NVML_SUCCESS && memory) {
+        limit(device, &memory->total, &memory->free, &memory->used);
+        if (options_capacity_early())
+            memory->reserved = 0; /* counted in what is not free */
+    }
+    return status;
+}

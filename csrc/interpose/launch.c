@@ -1,0 +1,102 @@
+/* Kernel launches, in every form the driver has. */
+#include "interpose/launch.h"
+#include "interpose/session.h"
+#include "launch/scan.h"
+#include "launch/told.h"
+
+/* `extra` is a list of (key, value) pairs up to CU_LAUNCH_PARAM_END. */
+void launch_scan(struct op *op, const struct function *f, void **parameters, void **extra) {
+    const void *buffer = NULL;
+    size_t bytes = 0;
+    for (void **e = extra; e && *e != CU_LAUNCH_PARAM_END; e += 2) {
+        if (*e == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = e[1];
+        else if (*e == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            bytes = *(const size_t *)e[1];
+    }
+    if (buffer)
+        scan_buffer(op, session.ledger, f, buffer, bytes);
+    else if (parameters && f->known)
+        scan_parameters(op, session.ledger, f, parameters);
+    else if (parameters)
+        scan_blindly(op, session.ledger, parameters);
+}
+
+static bool open(struct op *op, enum api api, uint64_t stream, CUfunction f, void **parameters, void **extra) {
+    if (!wrap_open(op, api, OP_LAUNCH, stream))
+        return false;
+    struct function *function = function_of((uint64_t)(uintptr_t)f);
+    if (function) {
+        op->function = function->id;
+        launch_scan(op, function, parameters, extra);
+        struct call *call = told_call();
+        if (call)
+            told_carry(call, op);
+        if (!(op->flags & OP_CAPTURED))
+            __atomic_fetch_add(&function->launches, 1, __ATOMIC_RELAXED);
+        if (op->flags & OP_UNMATCHED)
+            __atomic_fetch_add(&function->unmatched, 1, __ATOMIC_RELAXED);
+    }
+    wrap_admit(op);
+    return true;
+}
+
+static CUresult close(struct op *op, CUresult status) {
+    wrap_close(op, status);
+    return status;
+}
+
+CUresult custom_cuLaunchKernel(int variant, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                               unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+                               unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                               void **kernelParams, void **extra) {
+    pfn_cuLaunchKernel real = REAL(cuLaunchKernel, variant);
+    struct op op;
+    bool ours = open(&op, API_cuLaunchKernel, stream_key(variant, hStream), f, kernelParams, extra);
+    CUresult status = real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream,
+                           kernelParams, extra);
+    return ours ? close(&op, status) : status;
+}
+
+CUresult custom_cuLaunchKernelEx(int variant, const CUlaunchConfig *config, CUfunction f, void **kernelParams,
+                                 void **extra) {
+    pfn_cuLaunchKernelEx real = REAL(cuLaunchKernelEx, variant);
+    struct op op;
+    bool ours = config && open(&op, API_cuLaunchKernelEx, stream_key(variant, config->hStream), f, kernelParams, extra);
+    CUresult status = real(config, f, kernelParams, extra);
+    return ours ? close(&op, status) : status;
+}
+
+CUresult custom_cuLaunchCooperativeKernel(int variant, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                                          unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+                                          unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                                          void **kernelParams) {
+    pfn_cuLaunchCooperativeKernel real = REAL(cuLaunchCooperativeKernel, variant);
+    struct op op;
+    bool ours = open(&op, API_cuLaunchCooperativeKernel, stream_key(variant, hStream), f, kernelParams, NULL);
+    CUresult status =
+        real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams);
+    return ours ? close(&op, status) : status;
+}
+
+/* One call, one kernel a device: recorded as one operation that runs numDevices kernels. */
+CUresult custom_cuLaunchCooperativeKernelMultiDevice(int variant, CUDA_LAUNCH_PARAMS *launchParamsList,
+                                                     unsigned int numDevices, unsigned int flags) {
+    pfn_cuLaunchCooperativeKernelMultiDevice real = REAL(cuLaunchCooperativeKernelMultiDevice, variant);
+    struct op op;
+    if (!launchParamsList || numDevices == 0 ||
+        !wrap_open(&op, API_cuLaunchCooperativeKernelMultiDevice, OP_LAUNCH,
+                   stream_key(variant, launchParamsList[0].hStream)))
+        return real(launchParamsList, numDevices, flags);
+    op.kernels = numDevices;
+    for (unsigned int i = 0; i < numDevices; i++) {
+        struct function *function = function_of((uint64_t)(uintptr_t)launchParamsList[i].function);
+        if (!function)
+            continue;
+        op.function = function->id;
+        __atomic_fetch_add(&function->launches, 1, __ATOMIC_RELAXED);
+        launch_scan(&op, function, launchParamsList[i].kernelParams, NULL);
+    }
+    wrap_admit(&op);
+    return close(&op, real(launchParamsList, numDevices, flags));
+}

@@ -1,0 +1,11 @@
+/* What graphs share with launches. */
+#ifndef ULMS_LAUNCH_H
+#define ULMS_LAUNCH_H
+
+#include "launch/function.h"
+#include "launch/op.h"
+
+/* Adds the touches of one launch of f; either form of arguments, both as the driver takes them. */
+void launch_scan(struct op *op, const struct function *f, void **parameters, void **extra);
+
+#endif

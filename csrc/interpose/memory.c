@@ -1,0 +1,190 @@
+/* Plain, pitched and managed memory; what all kinds of allocation share. */
+#include "interpose/memory.h"
+
+#include "base/log.h"
+#include "interpose/session.h"
+#include "observe/stats.h"
+#include "observe/trace.h"
+
+void memory_publish(int device) {
+    if (device >= 0)
+        stats_memory(device, ledger_used(session.ledger, device), ledger_peak(session.ledger, device),
+                     ulms_options.capacity);
+}
+
+bool claim_open(struct claim *c, int device, enum memory_kind kind, uint64_t bytes) {
+    *c = (struct claim){session_on, device, kind, bytes, CUDA_SUCCESS};
+    if (!c->recorded || ledger_reserve(session.ledger, device, bytes))
+        return true;
+    stats_add(COUNT_refused, 1);
+    log_info("%llu bytes refused: device %d holds %llu of %llu", (unsigned long long)bytes, device,
+             (unsigned long long)ledger_used(session.ledger, device), (unsigned long long)ulms_options.capacity);
+    c->status = CUDA_ERROR_OUT_OF_MEMORY;
+    return false;
+}
+
+static bool take(addr_t start, struct allocation *gone) {
+    if (!ledger_remove(session.ledger, start, gone))
+        return false;
+    stats_add(COUNT_frees, 1);
+    memory_publish(gone->device);
+    if (trace_on)
+        trace_allocation(gone, false);
+    return true;
+}
+
+/* The driver has just given this range out, so what the ledger still has of it is gone: its free was never seen. */
+static void take_stale(addr_t start, uint64_t bytes) {
+    struct allocation a;
+    while (ledger_find(session.ledger, start, &a) ||
+           (ledger_list(session.ledger, start, &a, 1) == 1 && a.start < start + bytes)) {
+        log_debug("allocation at 0x%llx was freed unseen", (unsigned long long)a.start);
+        if (!take(a.start, &a))
+            return;
+    }
+}
+
+static bool enter(struct allocation *a) {
+    if (!ledger_add(session.ledger, a)) {
+        take_stale(a->start, a->bytes);
+        if (!ledger_add(session.ledger, a)) {
+            log_error("no memory to record an allocation of %llu bytes: it is not seen", (unsigned long long)a->bytes);
+            return false;
+        }
+    }
+    stats_add(COUNT_allocations, 1);
+    memory_publish(a->device);
+    if (trace_on)
+        trace_allocation(a, true);
+    return true;
+}
+
+void claim_close(struct claim *c, CUresult status, const CUdeviceptr *start, uint64_t bytes) {
+    c->status = status;
+    if (!c->recorded)
+        return;
+    struct allocation a = {.bytes = bytes, .charged = c->bytes, .device = c->device, .kind = c->kind};
+    if (status == CUDA_SUCCESS) {
+        a.start = *start;
+        a.context = session_context();
+    }
+    if (status != CUDA_SUCCESS || !enter(&a))
+        ledger_cancel(session.ledger, c->device, c->bytes);
+}
+
+void claim_hold(struct claim *c, CUresult status) {
+    c->status = status;
+    if (!c->recorded)
+        return;
+    if (status == CUDA_SUCCESS)
+        stats_add(COUNT_allocations, 1);
+    else
+        ledger_cancel(session.ledger, c->device, c->bytes);
+    memory_publish(c->device);
+}
+
+void parting_open(struct parting *p, addr_t start) {
+    p->recorded = session_on && start && take(start, &p->gone);
+}
+
+CUresult parting_close(const struct parting *p, CUresult status) {
+    if (p->recorded && status != CUDA_SUCCESS) {
+        ledger_restore(session.ledger, &p->gone);
+        memory_publish(p->gone.device);
+        if (trace_on)
+            trace_allocation(&p->gone, true);
+    }
+    return status;
+}
+
+void memory_note(addr_t start, uint64_t bytes, enum memory_kind kind, uint64_t owner) {
+    struct allocation known, a = {.start = start, .bytes = bytes, .context = owner, .kind = kind};
+    if (!session_on || !start || !bytes || (ledger_find(session.ledger, start, &known) && known.bytes == bytes))
+        return;
+    a.device = session_device();
+    enter(&a);
+}
+
+void memory_forget(uint64_t owner) {
+    struct allocation list[64], gone;
+    addr_t from = 0;
+    if (!session_on)
+        return;
+    for (size_t n; (n = ledger_list(session.ledger, from, list, 64)) > 0; from = list[n - 1].start + 1)
+        for (size_t i = 0; i < n; i++)
+            if (list[i].context == owner)
+                take(list[i].start, &gone);
+}
+
+CUresult custom_cuMemAlloc_v2(int variant, CUdeviceptr *dptr, size_t bytesize) {
+    struct claim c;
+    if (claim_open(&c, session_device(), MEMORY_PLAIN, bytesize))
+        claim_close(&c, REAL(cuMemAlloc_v2, variant)(dptr, bytesize), dptr, bytesize);
+    return c.status;
+}
+
+CUresult custom_cuMemAllocManaged(int variant, CUdeviceptr *dptr, size_t bytesize, unsigned int flags) {
+    struct claim c;
+    if (claim_open(&c, session_device(), MEMORY_MANAGED, bytesize))
+        claim_close(&c, REAL(cuMemAllocManaged, variant)(dptr, bytesize, flags), dptr, bytesize);
+    return c.status;
+}
+
+/* The pitch is the driver's choice: what it adds to the width is charged when it is known, or the memory is given back.
+ */
+CUresult custom_cuMemAllocPitch_v2(int variant, CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
+                                   unsigned int ElementSizeBytes) {
+    pfn_cuMemAllocPitch_v2 real = REAL(cuMemAllocPitch_v2, variant);
+    struct claim c;
+    if (!claim_open(&c, session_device(), MEMORY_PITCH, (uint64_t)WidthInBytes * Height))
+        return c.status;
+    CUresult status = real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+    uint64_t bytes = status == CUDA_SUCCESS ? (uint64_t)*pPitch * Height : 0;
+    if (c.recorded && bytes > c.bytes) {
+        if (ledger_reserve(session.ledger, c.device, bytes - c.bytes)) {
+            c.bytes = bytes;
+        } else {
+            REAL(cuMemFree_v2, 0)(*dptr);
+            *dptr = 0;
+            stats_add(COUNT_refused, 1);
+            status = CUDA_ERROR_OUT_OF_MEMORY;
+        }
+    }
+    claim_close(&c, status, dptr, bytes);
+    return c.status;
+}
+
+CUresult custom_cuMemFree_v2(int variant, CUdeviceptr dptr) {
+    struct parting p;
+    parting_open(&p, dptr);
+    return parting_close(&p, REAL(cuMemFree_v2, variant)(dptr));
+}
+
+/* Memory of another process: seen, not charged. The driver knows how far it reaches. */
+static void note_imported(CUdeviceptr address) {
+    CUdeviceptr start;
+    size_t bytes;
+    if (session_on && REAL(cuMemGetAddressRange_v2, 0)(&start, &bytes, address) == CUDA_SUCCESS)
+        memory_note(start, bytes, MEMORY_IPC, session_context());
+}
+
+CUresult custom_cuIpcOpenMemHandle_v2(int variant, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
+    CUresult status = REAL(cuIpcOpenMemHandle_v2, variant)(pdptr, handle, Flags);
+    if (status == CUDA_SUCCESS)
+        note_imported(*pdptr);
+    return status;
+}
+
+CUresult custom_cuIpcCloseMemHandle(int variant, CUdeviceptr dptr) {
+    struct parting p;
+    parting_open(&p, dptr);
+    return parting_close(&p, REAL(cuIpcCloseMemHandle, variant)(dptr));
+}
+
+CUresult custom_cuMemPoolImportPointer(int variant, CUdeviceptr *ptr_out, CUmemoryPool pool,
+                                       CUmemPoolPtrExportData *shareData) {
+    CUresult status = REAL(cuMemPoolImportPointer, variant)(ptr_out, pool, shareData);
+    if (status == CUDA_SUCCESS)
+        note_imported(*ptr_out);
+    return status;
+}

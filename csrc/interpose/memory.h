@@ -1,0 +1,44 @@
+/* Accounting: reserve, real call, commit or roll back. Every kind of allocation goes through these. */
+#ifndef ULMS_MEMORY_H
+#define ULMS_MEMORY_H
+
+#include "driver.h"
+#include "ledger/ledger.h"
+
+/* An allocation under way. */
+struct claim {
+    bool recorded;
+    int device;
+    enum memory_kind kind;
+    uint64_t bytes;  /* charged */
+    CUresult status; /* what the program gets */
+};
+
+/* Charges bytes to the device. False when the quota refuses: status is then the driver's out-of-memory error and the
+ * real function is not called. True also when nothing is recorded at all. */
+bool claim_open(struct claim *c, int device, enum memory_kind kind, uint64_t bytes);
+/* The real call returned `status`, on success with `bytes` bytes at *start: commits, or rolls back. */
+void claim_close(struct claim *c, CUresult status, const CUdeviceptr *start, uint64_t bytes);
+/* The same for memory without an address: what was charged stays charged on success. */
+void claim_hold(struct claim *c, CUresult status);
+
+/* A free under way. */
+struct parting {
+    bool recorded;
+    struct allocation gone;
+};
+
+/* Takes the allocation at start out of the ledger. Before the real free, unlike all else: afterwards the driver may
+ * give another thread the same address. */
+void parting_open(struct parting *p, addr_t start);
+/* The real free returned: on failure the allocation is put back. Returns status. */
+CUresult parting_close(const struct parting *p, CUresult status);
+
+/* Everything that belonged to the context is gone (or the module, for globals). owner is the handle, as a number. */
+void memory_forget(uint64_t owner);
+/* Memory that is not charged here: another process's, a module's. owner as above. */
+void memory_note(addr_t start, uint64_t bytes, enum memory_kind kind, uint64_t owner);
+/* Tells the counters what the device holds. */
+void memory_publish(int device);
+
+#endif

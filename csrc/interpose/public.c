@@ -1,0 +1,21 @@
+#include "interpose/session.h"
+#include "ulms.h"
+
+size_t ulms_allocations(struct ulms_allocation *out, size_t n) {
+    struct allocation list[64];
+    size_t count = 0;
+    addr_t from = 0;
+    while (session_on && count < n) {
+        size_t want = n - count < 64 ? n - count : 64, got = ledger_list(session.ledger, from, list, want);
+        for (size_t i = 0; i < got; i++)
+            out[count++] = (struct ulms_allocation){.start = list[i].start,
+                                                    .bytes = list[i].bytes,
+                                                    .charged = list[i].charged,
+                                                    .device = list[i].device,
+                                                    .kind = list[i].kind};
+        if (got < want)
+            break;
+        from = list[got - 1].start + 1;
+    }
+    return count;
+}

@@ -1,0 +1,146 @@
+#include "interpose/session.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "interpose/describe.h"
+#include "interpose/summary.h"
+#include "interpose/timing.h"
+#include "observe/stats.h"
+#include "observe/trace.h"
+#include "ulms.h"
+
+struct session session;
+bool session_on;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+int session_device(void) {
+    CUdevice device;
+    if (!session_on)
+        return DEVICE_NONE;
+    return REAL(cuCtxGetDevice, 0)(&device) == CUDA_SUCCESS ? device : DEVICE_NONE;
+}
+
+uint64_t session_context(void) {
+    CUcontext context = NULL;
+    REAL(cuCtxGetCurrent, 0)(&context);
+    return (uint64_t)(uintptr_t)context;
+}
+
+static void fork_child(void) {
+    if (!session_on)
+        return;
+    session_on = false; /* CUDA does not work in the child either */
+    trace_fork_child();
+    stats_fork_child();
+    thread_fork_child();
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+static void device_facts(char *name, int size, uint64_t *total) {
+    size_t bytes = 0;
+    snprintf(name, (size_t)size, "no device");
+    if (session.devices > 0) {
+        REAL(cuDeviceGetName, 0)(name, size, 0);
+        REAL(cuDeviceTotalMem_v2, 0)(&bytes, 0);
+    }
+    *total = bytes;
+}
+
+static void escape_json(char *out, size_t size, const char *text) {
+    size_t n = 0;
+    for (; *text && n + 3 < size; text++) {
+        if (*text == '"' || *text == '\\')
+            out[n++] = '\\';
+        out[n++] = (unsigned char)*text < ' ' ? ' ' : *text;
+    }
+    out[n] = 0;
+}
+
+static void open_trace(const char *device, uint64_t total) {
+    char program[256] = "", name[512], header[2048];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[n < 0 ? 0 : n] = 0;
+    int driver = 0;
+    REAL(cuDriverGetVersion, 0)(&driver);
+    escape_json(name, sizeof name, program);
+    snprintf(header, sizeof header,
+             "{\"ulms\":\"%s\",\"program\":\"%s\",\"pid\":%d,\"device\":\"%s\",\"devices\":%d,\"driver\":%d,"
+             "\"total_bytes\":%llu,\"capacity_bytes\":%llu}",
+             ulms_version(), name, (int)getpid(), device, session.devices, driver, (unsigned long long)total,
+             (unsigned long long)(ulms_options.capacity ? smaller(total, ulms_options.capacity) : total));
+    if (!trace_open(ulms_options.trace, header))
+        return;
+    timing_start();
+    atexit(timing_stop); /* while the driver still answers: its own end comes after this and before our destructor */
+}
+
+static void name_function(const struct function *f) {
+    if (trace_on)
+        trace_function(f->id, f->name);
+}
+
+static void warn_of_old_driver(void) {
+    int version = 0;
+    if (!driver_tells_parameters() && REAL(cuDriverGetVersion, 0)(&version) == CUDA_SUCCESS)
+        log_warn("the driver, for CUDA %d.%d, does not tell kernels' parameters (12.4 does): what cannot be read from "
+                 "their images is guessed",
+                 version / 1000, version % 1000 / 10);
+}
+
+static void start(void) {
+    char device[256];
+    uint64_t total;
+    options_read();
+    if (ulms_options.mode == MODE_OFF)
+        return;
+    session.ledger = ledger_new();
+    if (!session.ledger) {
+        log_error("no memory for the ledger: staying out of the way");
+        return;
+    }
+    ledger_limit(session.ledger, ulms_options.capacity);
+    warn_of_old_driver();
+    session.backend = &backend_observe;
+    function_describe = describe;
+    function_named = name_function;
+    REAL(cuDeviceGetCount, 0)(&session.devices);
+    stats_open(ulms_options.stats);
+    device_facts(device, sizeof device, &total);
+    for (int d = 0; d < session.devices && d < DEVICE_MAX; d++)
+        stats_memory(d, 0, 0, ulms_options.capacity);
+    if (ulms_options.trace[0])
+        open_trace(device, total);
+    pthread_atfork(NULL, NULL, fork_child);
+    summary_start(device, total);
+    __atomic_store_n(&session_on, true, __ATOMIC_RELEASE);
+}
+
+void session_start(void) {
+    pthread_once(&once, start);
+}
+
+/* The program's own exit handlers may still free memory after this; recording is then over. */
+__attribute__((destructor)) static void finish(void) {
+    if (!session_on)
+        return;
+    summary_print();
+    __atomic_store_n(&session_on, false, __ATOMIC_RELEASE);
+    trace_close();
+    stats_close();
+}
+
+CUresult custom_cuInit(int variant, unsigned int Flags) {
+    CUresult status = REAL(cuInit, variant)(Flags);
+    if (status == CUDA_SUCCESS)
+        session_start();
+    return status;
+}

@@ -1,0 +1,25 @@
+/* From the program's first successful cuInit to its exit: what is on, and for whom. */
+#ifndef ULMS_SESSION_H
+#define ULMS_SESSION_H
+
+#include "backend/backend.h"
+#include "interpose/wrap.h"
+#include "ledger/ledger.h"
+
+struct session {
+    struct ledger *ledger;
+    const struct backend *backend;
+    int devices;
+};
+
+extern struct session session;
+extern bool session_on; /* everything that records asks this first */
+
+/* The program initialised CUDA: reads the options, starts what they ask for. Later calls do nothing. */
+void session_start(void);
+/* Device of the calling thread's current context, or DEVICE_NONE. */
+int session_device(void);
+/* The calling thread's current context, as a number; 0: none. */
+uint64_t session_context(void);
+
+#endif

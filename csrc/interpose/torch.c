@@ -1,0 +1,57 @@
+/* PyTorch's caching allocator tells its profiler of every tensor it hands out and takes back: exact blocks. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+
+#include "interpose/look_up.h"
+#include "interpose/session.h"
+#include "observe/stats.h"
+#include "observe/trace.h"
+
+#define REPORT   _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+
+struct c10_device {
+    int8_t type;
+    int8_t index;
+};
+enum { C10_CUDA = 1 };
+
+typedef void (*report_function)(void *, int64_t, size_t, size_t, struct c10_device);
+
+/* c10::reportMemoryUsageToProfiler(void *ptr, int64_t alloc_size, size_t total_allocated, size_t total_reserved,
+ * Device): alloc_size is negative for memory taken back. */
+__attribute__((visibility("default"))) void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved,
+                                                   struct c10_device device);
+
+static void unheard(void *pointer, int64_t bytes, size_t allocated, size_t reserved, struct c10_device device) {
+    (void)pointer, (void)bytes, (void)allocated, (void)reserved, (void)device;
+}
+
+/* Trap: Python loads PyTorch for itself alone (RTLD_LOCAL), so RTLD_NEXT does not find the real one. */
+static report_function real_report(void) {
+    static report_function known;
+    report_function f = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (!f) {
+        void *handle = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
+        f = (report_function)look_up(handle ? handle : RTLD_NEXT, TEXT(REPORT));
+        f = f ? f : unheard;
+        __atomic_store_n(&known, f, __ATOMIC_RELAXED);
+    }
+    return f;
+}
+
+void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved, struct c10_device device) {
+    real_report()(pointer, bytes, allocated, reserved, device);
+    if (!session_on || device.type != C10_CUDA || !pointer || !bytes)
+        return;
+    addr_t start = (addr_t)(uintptr_t)pointer;
+    if (bytes > 0) {
+        ledger_block_add(session.ledger, start, (uint64_t)bytes);
+        stats_add(COUNT_blocks, 1);
+    } else {
+        ledger_block_remove(session.ledger, start);
+    }
+    if (trace_on)
+        trace_block(start, (uint64_t)(bytes > 0 ? bytes : -bytes), bytes > 0);
+}

@@ -1,0 +1,151 @@
+/* The calls that make executable graphs, change and destroy them: each tells graph.c. */
+#include "interpose/graph.h"
+#include "interpose/session.h"
+
+CUresult custom_cuGraphInstantiate(int variant, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
+                                   char *logBuffer, size_t bufferSize) {
+    struct claim c;
+    if (exec_open(&c, hGraph))
+        exec_close(&c, REAL(cuGraphInstantiate, variant)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize),
+                   phGraphExec, hGraph);
+    return c.status;
+}
+
+CUresult custom_cuGraphInstantiate_v2(int variant, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
+                                      char *logBuffer, size_t bufferSize) {
+    struct claim c;
+    if (exec_open(&c, hGraph))
+        exec_close(&c, REAL(cuGraphInstantiate_v2, variant)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize),
+                   phGraphExec, hGraph);
+    return c.status;
+}
+
+CUresult custom_cuGraphInstantiateWithFlags(int variant, CUgraphExec *phGraphExec, CUgraph hGraph,
+                                            unsigned long long flags) {
+    struct claim c;
+    if (exec_open(&c, hGraph))
+        exec_close(&c, REAL(cuGraphInstantiateWithFlags, variant)(phGraphExec, hGraph, flags), phGraphExec, hGraph);
+    return c.status;
+}
+
+CUresult custom_cuGraphInstantiateWithParams(int variant, CUgraphExec *phGraphExec, CUgraph hGraph,
+                                             CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
+    struct claim c;
+    if (exec_open(&c, hGraph))
+        exec_close(&c, REAL(cuGraphInstantiateWithParams, variant)(phGraphExec, hGraph, instantiateParams), phGraphExec,
+                   hGraph);
+    return c.status;
+}
+
+CUresult custom_cuGraphExecDestroy(int variant, CUgraphExec hGraphExec) {
+    CUresult status = REAL(cuGraphExecDestroy, variant)(hGraphExec);
+    if (status == CUDA_SUCCESS && session_on)
+        exec_gone(hGraphExec);
+    return status;
+}
+
+CUresult custom_cuGraphExecUpdate(int variant, CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
+                                  CUgraphExecUpdateResult *updateResult_out) {
+    CUresult status = REAL(cuGraphExecUpdate, variant)(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
+    if (status == CUDA_SUCCESS)
+        exec_update(hGraphExec, hGraph);
+    return status;
+}
+
+CUresult custom_cuGraphExecUpdate_v2(int variant, CUgraphExec hGraphExec, CUgraph hGraph,
+                                     CUgraphExecUpdateResultInfo *resultInfo) {
+    CUresult status = REAL(cuGraphExecUpdate_v2, variant)(hGraphExec, hGraph, resultInfo);
+    if (status == CUDA_SUCCESS)
+        exec_update(hGraphExec, hGraph);
+    return status;
+}
+
+static void touch_kernel_v1(struct op *op, const void *parameters) {
+    const CUDA_KERNEL_NODE_PARAMS_v1 *p = parameters;
+    touch_kernel(op, p->func, p->kernelParams, p->extra);
+}
+
+static void touch_kernel_v2(struct op *op, const void *parameters) {
+    const CUDA_KERNEL_NODE_PARAMS_v2 *p = parameters;
+    touch_kernel(op, p->func ? p->func : (CUfunction)p->kern, p->kernelParams, p->extra);
+}
+
+static void touch_copy(struct op *op, const void *parameters) {
+    copy_touch_3d(op, parameters);
+}
+
+static void touch_memset(struct op *op, const void *parameters) {
+    const CUDA_MEMSET_NODE_PARAMS *p = parameters;
+    copy_touch_memset(op, p->dst, p->pitch, p->width * p->elementSize, p->height);
+}
+
+static void touch_child(struct op *op, const void *parameters) {
+    touch_graph(op, *(const CUgraph *)parameters);
+}
+
+static void touch_any(struct op *op, const void *parameters) {
+    const CUgraphNodeParams *p = parameters;
+    if (p->type == CU_GRAPH_NODE_TYPE_KERNEL)
+        touch_kernel_v2(op, &p->kernel);
+    else if (p->type == CU_GRAPH_NODE_TYPE_MEMCPY)
+        copy_touch_3d(op, &p->memcpy.copyParams);
+    else if (p->type == CU_GRAPH_NODE_TYPE_MEMSET)
+        touch_memset(op, &p->memset);
+    else if (p->type == CU_GRAPH_NODE_TYPE_GRAPH)
+        touch_graph(op, p->graph.graph);
+}
+
+CUresult custom_cuGraphExecKernelNodeSetParams(int variant, CUgraphExec hGraphExec, CUgraphNode hNode,
+                                               const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
+    CUresult status = REAL(cuGraphExecKernelNodeSetParams, variant)(hGraphExec, hNode, nodeParams);
+    if (status == CUDA_SUCCESS)
+        exec_set(hGraphExec, hNode, touch_kernel_v1, nodeParams);
+    return status;
+}
+
+CUresult custom_cuGraphExecKernelNodeSetParams_v2(int variant, CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                  const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
+    CUresult status = REAL(cuGraphExecKernelNodeSetParams_v2, variant)(hGraphExec, hNode, nodeParams);
+    if (status == CUDA_SUCCESS)
+        exec_set(hGraphExec, hNode, touch_kernel_v2, nodeParams);
+    return status;
+}
+
+CUresult custom_cuGraphExecMemcpyNodeSetParams(int variant, CUgraphExec hGraphExec, CUgraphNode hNode,
+                                               const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
+    CUresult status = REAL(cuGraphExecMemcpyNodeSetParams, variant)(hGraphExec, hNode, copyParams, ctx);
+    if (status == CUDA_SUCCESS)
+        exec_set(hGraphExec, hNode, touch_copy, copyParams);
+    return status;
+}
+
+CUresult custom_cuGraphExecMemsetNodeSetParams(int variant, CUgraphExec hGraphExec, CUgraphNode hNode,
+                                               const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
+    CUresult status = REAL(cuGraphExecMemsetNodeSetParams, variant)(hGraphExec, hNode, memsetParams, ctx);
+    if (status == CUDA_SUCCESS)
+        exec_set(hGraphExec, hNode, touch_memset, memsetParams);
+    return status;
+}
+
+CUresult custom_cuGraphExecChildGraphNodeSetParams(int variant, CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                   CUgraph childGraph) {
+    CUresult status = REAL(cuGraphExecChildGraphNodeSetParams, variant)(hGraphExec, hNode, childGraph);
+    if (status == CUDA_SUCCESS)
+        exec_set(hGraphExec, hNode, touch_child, &childGraph);
+    return status;
+}
+
+CUresult custom_cuGraphExecNodeSetParams(int variant, CUgraphExec hGraphExec, CUgraphNode hNode,
+                                         CUgraphNodeParams *nodeParams) {
+    CUresult status = REAL(cuGraphExecNodeSetParams, variant)(hGraphExec, hNode, nodeParams);
+    if (status == CUDA_SUCCESS)
+        exec_set(hGraphExec, hNode, touch_any, nodeParams);
+    return status;
+}
+
+CUresult custom_cuGraphNodeSetEnabled(int variant, CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) {
+    CUresult status = REAL(cuGraphNodeSetEnabled, variant)(hGraphExec, hNode, isEnabled);
+    if (status == CUDA_SUCCESS)
+        exec_enable(hGraphExec, hNode, isEnabled != 0);
+    return status;
+}

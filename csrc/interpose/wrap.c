@@ -1,0 +1,154 @@
+#define _GNU_SOURCE
+#include "interpose/wrap.h"
+
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "interpose/capture.h"
+#include "interpose/session.h"
+#include "interpose/timing.h"
+#include "observe/stats.h"
+#include "observe/trace.h"
+
+enum { TABLE_MAX = 32 << 10, TABLE_PIECE = 4096 }; /* small copies; both on the stack */
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool wrap_open(struct op *op, enum api api, enum op_kind kind, uint64_t stream) {
+    if (!session_on)
+        return false;
+    struct thread *self = thread_self();
+    if (!self || self->inside)
+        return false;
+    self->inside++;
+    *op = (struct op){
+        .stream = stream,
+        .api = self->call.open ? self->call.api : (uint16_t)api,
+        .kind = (uint8_t)kind,
+        .kernels = kind == OP_LAUNCH,
+        .device = DEVICE_NONE,
+        .touches = self->touches,
+    };
+    if (capture_any() && capture_holds(stream))
+        op->flags |= OP_CAPTURED;
+    if (trace_on) {
+        op->serial = serial_next();
+        op->issued_ns = now_ns();
+        op->device = session_device();
+    }
+    return true;
+}
+
+void wrap_touch(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mode) {
+    struct allocation a;
+    /* an address of host memory, given where either is allowed, is in no allocation */
+    if (bytes == 0 || op->count == TOUCH_MAX || !ledger_may_hold(session.ledger, start) ||
+        !ledger_find(session.ledger, start, &a))
+        return;
+    op->touches[op->count++] = (struct touch){
+        .start = start, .bytes = bytes, .allocation = a.id, .mode = (uint8_t)mode, .source = SOURCE_CALL};
+}
+
+void wrap_admit(struct op *op) {
+    if (op->flags & OP_CAPTURED)
+        return;
+    session.backend->admit(op);
+    if (trace_on)
+        timing_before(op);
+}
+
+static void count(const struct op *op) {
+    static const enum counter by_kind[OP_KINDS] = {[OP_LAUNCH] = COUNT_launches,
+                                                   [OP_COPY] = COUNT_copies,
+                                                   [OP_MEMSET] = COUNT_memsets,
+                                                   [OP_GRAPH] = COUNT_graph_launches,
+                                                   [OP_WAIT] = COUNT_waits};
+    uint64_t bytes = 0, sources[SOURCE_COUNT] = {0};
+    for (uint32_t i = 0; i < op->count; i++) {
+        bytes += op->touches[i].bytes;
+        sources[op->touches[i].source]++;
+    }
+    stats_add(COUNT_operations, 1);
+    if (by_kind[op->kind])
+        stats_add(by_kind[op->kind], 1);
+    if (op->kernels)
+        stats_add(COUNT_kernels, op->kernels);
+    for (int s = 0; s < SOURCE_COUNT; s++)
+        if (sources[s])
+            stats_add(COUNT_touches_call + (enum counter)s, sources[s]);
+    if (bytes)
+        stats_add(COUNT_touched_bytes, bytes);
+    if (op->kind == OP_COPY && op->count)
+        stats_add(COUNT_copied_bytes, op->touches[0].bytes);
+    if (op->flags & OP_EXTRA)
+        stats_add(COUNT_launches_extra, 1);
+    if (op->flags & OP_UNMATCHED)
+        stats_add(COUNT_launches_unmatched, 1);
+    if (op->flags & OP_BLIND)
+        stats_add(COUNT_launches_blind, 1);
+}
+
+static void trace(const struct op *op) {
+    static bool named[API_COUNT];
+    if (!__atomic_exchange_n(&named[op->api], true, __ATOMIC_RELAXED))
+        trace_api(op->api, api_rows[op->api].symbol);
+    trace_op(op);
+}
+
+void wrap_close(struct op *op, CUresult status) {
+    op->status = (int32_t)status;
+    if (op->flags & OP_CAPTURED) {
+        if (status == CUDA_SUCCESS) {
+            stats_add(COUNT_captured, 1);
+            capture_note(op);
+        }
+    } else {
+        if (trace_on)
+            timing_after(op);
+        session.backend->settle(op);
+        if (status == CUDA_SUCCESS)
+            count(op);
+    }
+    if (trace_on)
+        trace(op);
+    thread_self()->inside--;
+}
+
+/* Reads the program's memory without a fault: the driver may know how to read what this process may not. */
+static size_t read_host(void *to, const void *from, size_t bytes) {
+    struct iovec local = {to, bytes}, remote = {(void *)(uintptr_t)from, bytes};
+    ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+    return n < 0 ? 0 : (size_t)n;
+}
+
+void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes) {
+    struct allocation a;
+    addr_t pointers[TABLE_MAX / sizeof(addr_t)];
+    size_t n = 0;
+    if (!ledger_find(session.ledger, dst, &a) || ledger_find(session.ledger, (addr_t)(uintptr_t)src, &a))
+        return;
+    for (uint64_t at = 0; bytes <= TABLE_MAX && at < bytes;) {
+        uint64_t piece[TABLE_PIECE / sizeof(uint64_t)];
+        size_t want = bytes - at < TABLE_PIECE ? bytes - at : TABLE_PIECE;
+        size_t got = read_host(piece, (const char *)src + at, want);
+        for (size_t i = 0; i < got / sizeof(uint64_t); i++)
+            if (ledger_may_hold(session.ledger, piece[i]) && ledger_find(session.ledger, piece[i], &a))
+                pointers[n++] = piece[i];
+        if (got < want)
+            break;
+        at += want;
+    }
+    ledger_table_set(session.ledger, dst, bytes, pointers, n);
+    if (n == 0)
+        return;
+    stats_add(COUNT_tables, 1);
+    stats_add(COUNT_table_pointers, n);
+    if (trace_on)
+        trace_table(dst, bytes, pointers, (uint32_t)n);
+    (void)op;
+}

@@ -1,0 +1,30 @@
+/* What every generated wrapper says: open, touch, admit, real call, close. */
+#ifndef ULMS_WRAP_H
+#define ULMS_WRAP_H
+
+#include "driver.h" /* generated from hooks/cuda: types, enum api, api_rows, api_real */
+#include "launch/op.h"
+
+/* The real function behind a row; variant 1 is the one for per-thread default streams. Never NULL: a function the
+ * driver lacks is stood in for by one that answers "not supported". */
+#define REAL(symbol, variant) ((pfn_##symbol)real_function(API_##symbol, (variant)))
+void *real_function(enum api api, int variant);
+
+/* The default stream a NULL handle means to this variant: 1 legacy, 2 per thread. Other handles are themselves. */
+static inline uint64_t stream_key(int variant, const void *stream) {
+    return stream ? (uint64_t)(uintptr_t)stream : (uint64_t)(variant ? 2 : 1);
+}
+
+/* Starts an operation. False: call the real function and nothing else (recording is off, or this call comes from
+ * inside another wrapper). Nothing may be recorded of the call before this says true. */
+bool wrap_open(struct op *op, enum api api, enum op_kind kind, uint64_t stream);
+/* Adds a touch of [start, start + bytes), known exactly from the call's arguments. bytes 0 adds none. */
+void wrap_touch(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mode);
+/* All touches are known: the backend may hold the operation here. */
+void wrap_admit(struct op *op);
+/* The real call returned: record it. */
+void wrap_close(struct op *op, CUresult status);
+/* After a successful copy from host memory to dst: looks for ledger addresses among what was copied. */
+void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes);
+
+#endif

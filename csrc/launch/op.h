@@ -1,0 +1,43 @@
+/* An operation, from the call that issues it to what is recorded of it. Lives on the issuing thread's stack. */
+#ifndef ULMS_OP_H
+#define ULMS_OP_H
+
+#include "base/thread.h"
+
+enum op_kind {
+    OP_LAUNCH, /* one kernel */
+    OP_COPY,
+    OP_MEMSET,
+    OP_GRAPH,  /* one launch of an instantiated graph: kernels > 1 */
+    OP_HOST,   /* a host function in a stream: touches nothing */
+    OP_RECORD, /* an event recorded; object: the event */
+    OP_AFTER,  /* a stream made to wait; object: the event */
+    OP_WAIT,   /* the host waited; object: stream, event or 0 for the whole context */
+    OP_KINDS
+};
+
+enum op_flag {
+    OP_CAPTURED = 1,  /* went into a stream capture: nothing ran */
+    OP_UNMATCHED = 2, /* a launch with arguments of which none was an address in the ledger */
+    OP_BLIND = 4,     /* a launch whose parameter layout is unknown */
+    OP_EXTRA = 8,     /* its arguments came through `extra` */
+};
+
+struct op {
+    uint64_t serial;    /* order of issue in the process, from 1 */
+    uint64_t issued_ns; /* CLOCK_MONOTONIC, before the real call */
+    uint64_t stream;    /* CUstream; the default streams as 1 (legacy) and 2 (per thread) */
+    uint64_t object;
+    uint32_t function; /* id from launch/function.h; 0: none */
+    uint32_t kernels;  /* kernels it runs */
+    uint16_t api;      /* enum api (generated): which call of the program, a library's perhaps */
+    uint8_t kind;      /* enum op_kind */
+    uint8_t flags;     /* enum op_flag */
+    int32_t device;    /* CUDA ordinal or DEVICE_NONE when not asked */
+    int32_t status;    /* CUresult of the real call */
+    uint32_t count;    /* touches */
+    struct touch *touches;
+    struct stamp *stamp; /* its device time being taken, or NULL */
+};
+
+#endif

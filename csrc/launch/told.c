@@ -1,0 +1,37 @@
+#include "launch/told.h"
+
+bool told_find(const struct call *call, addr_t p, struct touch *out) {
+    const struct touch *around = NULL; /* spans with holes lie in each other: the one that starts at p is meant */
+    for (uint32_t i = 0; i < call->front; i++) {
+        const struct touch *t = &call->touches[i];
+        if (p - t->start < t->bytes && (!around || t->start == p))
+            around = t;
+    }
+    if (around)
+        *out = *around;
+    return around != NULL;
+}
+
+static bool has(const struct op *op, uint32_t count, const struct touch *t) {
+    for (uint32_t i = 0; i < count; i++)
+        if (op->touches[i].start == t->start && op->touches[i].bytes == t->bytes)
+            return true;
+    return false;
+}
+
+static void carry(struct op *op, uint32_t found, const struct touch *t, uint32_t count) {
+    for (uint32_t i = 0; i < count && op->count < TOUCH_MAX; i++)
+        if (!has(op, found, &t[i]))
+            op->touches[op->count++] = t[i];
+}
+
+void told_carry(struct call *call, struct op *op) {
+    uint32_t found = op->count;
+    if (call->carried)
+        return;
+    call->carried = true;
+    carry(op, found, call->touches, call->front);
+    carry(op, found, &call->touches[TOUCH_MAX - call->back], call->back);
+    if (op->count > found)
+        op->flags &= (uint8_t)~OP_UNMATCHED;
+}

@@ -1,0 +1,65 @@
+/* The checker of the whole ledger. */
+#include "ledger/check.h"
+
+#include "ledger/state.h"
+
+static unsigned long long number(uint64_t n) {
+    return n;
+}
+
+static void check_allocations(struct ledger *l) {
+    uint64_t observed = 0, charged[DEVICE_MAX] = {0};
+    struct range r, other;
+    for (addr_t at = 0; addrmap_after(&l->allocations, at, &r); at = r.end) {
+        struct allocation a = allocation_of(&r);
+        INVARIANT(a.id > 0 && a.id <= l->last_id, "allocation %llu of %llu", number(a.id), number(l->last_id));
+        INVARIANT(a.kind < MEMORY_KINDS, "allocation %llu is of kind %u", number(a.id), a.kind);
+        INVARIANT(r.start >= get(&l->lowest) && ledger_may_hold(l, r.start) && ledger_may_hold(l, r.end - 1),
+                  "allocation %llu", number(a.id));
+        uint64_t inside = 0;
+        for (addr_t b = r.start; addrmap_after(&l->blocks, b, &other) && other.start < r.end; b = other.end) {
+            if (other.value & BLOCK_FRAMEWORK)
+                continue;
+            INVARIANT(other.value >> BLOCK_ID_SHIFT == a.id && other.end <= r.end,
+                      "observed block 0x%llx of allocation %llu", number(other.start), number(a.id));
+            inside++;
+        }
+        INVARIANT(inside == get(&record_of(&r)->observed), "allocation %llu has %llu observed blocks", number(a.id),
+                  number(inside));
+        observed += inside;
+        if (a.device >= 0 && a.device < DEVICE_MAX)
+            charged[a.device] += a.charged;
+    }
+    INVARIANT(observed == get(&l->observed), "%llu observed blocks, counted %llu", number(observed),
+              number(get(&l->observed)));
+    for (int d = 0; d < DEVICE_MAX; d++)
+        INVARIANT(charged[d] <= quota_used(&l->quota, d), "device %d: allocations hold %llu bytes", d,
+                  number(charged[d]));
+}
+
+static void check_blocks(struct ledger *l) {
+    uint64_t observed = 0;
+    struct range r, allocation;
+    for (addr_t at = 0; addrmap_after(&l->blocks, at, &r); at = r.end) {
+        observed += !(r.value & BLOCK_FRAMEWORK);
+        if (r.value >> BLOCK_ID_SHIFT == 0) {
+            INVARIANT(r.value & BLOCK_FRAMEWORK, "observed block 0x%llx of no allocation", number(r.start));
+            continue;
+        }
+        INVARIANT(addrmap_find(&l->allocations, r.start, &allocation) && r.end <= allocation.end &&
+                      get(&record_of(&allocation)->id) == r.value >> BLOCK_ID_SHIFT,
+                  "block 0x%llx of allocation %llu", number(r.start), number(r.value >> BLOCK_ID_SHIFT));
+    }
+    INVARIANT(observed == get(&l->observed), "%llu observed blocks, counted %llu", number(observed),
+              number(get(&l->observed)));
+}
+
+void ledger_check(struct ledger *l) {
+    pthread_mutex_lock(&l->lock.mutex);
+    addrmap_check(&l->allocations);
+    addrmap_check(&l->blocks);
+    check_allocations(l);
+    check_blocks(l);
+    tables_check(&l->tables);
+    pthread_mutex_unlock(&l->lock.mutex);
+}

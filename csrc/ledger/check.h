@@ -1,0 +1,18 @@
+/* What the checkers stand on: they end the process at the first violation. */
+#ifndef ULMS_CHECK_H
+#define ULMS_CHECK_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define INVARIANT(condition, ...)                                                                                      \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                                            \
+            fprintf(stderr, __VA_ARGS__);                                                                              \
+            fputc('\n', stderr);                                                                                       \
+            abort();                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+#endif

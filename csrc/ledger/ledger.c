@@ -1,0 +1,218 @@
+#include "ledger/state.h"
+
+struct ledger *ledger_new(void) {
+    struct ledger *l = pages_new(sizeof *l);
+    if (l)
+        pthread_mutex_init(&l->lock.mutex, NULL);
+    return l;
+}
+
+static void clear(struct ledger *l) {
+    addrmap_clear(&l->allocations);
+    addrmap_clear(&l->blocks);
+    tables_clear(&l->tables);
+    pool_clear(&l->records);
+    quota_clear(&l->quota);
+    put(&l->observed, 0);
+    put(&l->lowest, 0);
+    put(&l->highest, 0);
+    for (size_t i = 0; i < SEEN_BITS / 64; i++)
+        put(&l->seen[i], 0);
+    l->last_id = 0;
+}
+
+void ledger_delete(struct ledger *l) {
+    if (!l)
+        return;
+    clear(l);
+    pthread_mutex_destroy(&l->lock.mutex);
+    pages_delete(l, sizeof *l);
+}
+
+/* --- quota --- */
+
+void ledger_limit(struct ledger *l, uint64_t bytes_per_device) {
+    put(&l->quota.limit, bytes_per_device);
+}
+
+bool ledger_reserve(struct ledger *l, int device, uint64_t bytes) {
+    return quota_reserve(&l->quota, device, bytes);
+}
+
+void ledger_cancel(struct ledger *l, int device, uint64_t bytes) {
+    quota_credit(&l->quota, device, bytes);
+}
+
+uint64_t ledger_used(const struct ledger *l, int device) {
+    return quota_used(&l->quota, device);
+}
+
+uint64_t ledger_peak(const struct ledger *l, int device) {
+    return quota_peak(&l->quota, device);
+}
+
+/* --- allocations --- */
+
+bool ledger_may_hold(const struct ledger *l, addr_t p) {
+    uint64_t bit = p >> SEEN_SHIFT;
+    return p < get(&l->highest) && get(&l->seen[bit / 64 % (SEEN_BITS / 64)]) >> bit % 64 & 1;
+}
+
+static void see(struct ledger *l, addr_t start, addr_t end) {
+    uint64_t last = (end - 1) >> SEEN_SHIFT;
+    for (uint64_t bit = start >> SEEN_SHIFT, n = 0; bit <= last && n < SEEN_BITS; bit++, n++) {
+        word *bits = &l->seen[bit / 64 % (SEEN_BITS / 64)];
+        put(bits, get(bits) | 1ull << bit % 64);
+    }
+    if (end > get(&l->highest))
+        put(&l->highest, end);
+    if (start < get(&l->lowest) || get(&l->lowest) == 0)
+        put(&l->lowest, start);
+}
+
+void ledger_bounds(const struct ledger *l, addr_t *low, addr_t *high) {
+    *low = get(&l->lowest);
+    *high = get(&l->highest);
+}
+
+static bool overlaps(const struct addrmap *m, addr_t start, addr_t end) {
+    struct range r;
+    return addrmap_before(m, end - 1, &r) && r.end > start;
+}
+
+/* The caller holds the writer's lock. */
+static bool enter(struct ledger *l, const struct allocation *a) {
+    if (!valid(a->start, a->bytes) || overlaps(&l->allocations, a->start, a->start + a->bytes))
+        return false;
+    struct record *c = pool_take(&l->records, sizeof *c);
+    if (!c)
+        return false;
+    if (!addrmap_insert(&l->allocations, &(struct range){a->start, a->start + a->bytes, (uintptr_t)c})) {
+        pool_give(&l->records, c);
+        return false;
+    }
+    put(&c->id, a->id);
+    put(&c->charged, a->charged);
+    put(&c->context, a->context);
+    put(&c->where, (uint64_t)(uint32_t)a->device << 32 | a->kind);
+    put(&c->observed, 0);
+    see(l, a->start, a->start + a->bytes);
+    return true;
+}
+
+uint64_t ledger_add(struct ledger *l, struct allocation *a) {
+    write_begin(&l->lock);
+    a->id = l->last_id + 1;
+    if (enter(l, a))
+        l->last_id++;
+    else
+        a->id = 0;
+    write_end(&l->lock);
+    return a->id;
+}
+
+void ledger_restore(struct ledger *l, const struct allocation *a) {
+    write_begin(&l->lock);
+    quota_charge(&l->quota, a->device, a->charged);
+    if (!enter(l, a))
+        quota_credit(&l->quota, a->device, a->charged);
+    write_end(&l->lock);
+}
+
+bool ledger_remove(struct ledger *l, addr_t start, struct allocation *gone) {
+    struct range r;
+    struct allocation a;
+    write_begin(&l->lock);
+    bool found = addrmap_before(&l->allocations, start, &r) && r.start == start;
+    if (found) {
+        a = allocation_of(&r);
+        put(&l->observed, get(&l->observed) - get(&record_of(&r)->observed));
+        blocks_forget(l, r.start, r.end);
+        tables_forget(&l->tables, r.start, r.end);
+        addrmap_erase(&l->allocations, start, start + 1);
+        pool_give(&l->records, record_of(&r));
+        quota_credit(&l->quota, a.device, a.charged);
+        if (gone)
+            *gone = a;
+    }
+    write_end(&l->lock);
+    return found;
+}
+
+bool ledger_find(const struct ledger *shared, addr_t p, struct allocation *out) {
+    struct ledger *l = open_for_look(shared);
+    struct range r;
+    bool found = false;
+    for (READING(&l->lock)) {
+        found = addrmap_find(&l->allocations, p, &r);
+        if (found)
+            *out = allocation_of(&r);
+    }
+    return found;
+}
+
+uint64_t ledger_allocations(const struct ledger *l) {
+    return get(&l->allocations.count);
+}
+
+size_t ledger_list(const struct ledger *shared, addr_t from, struct allocation *out, size_t n) {
+    struct ledger *l = open_for_look(shared);
+    struct range r;
+    size_t count = 0;
+    for (READING(&l->lock)) {
+        addr_t at = from;
+        for (count = 0; count < n && addrmap_after(&l->allocations, at, &r); at = r.end)
+            out[count++] = allocation_of(&r);
+    }
+    return count;
+}
+
+/* --- pointer tables --- */
+
+void ledger_table_set(struct ledger *l, addr_t start, uint64_t bytes, const addr_t *pointers, size_t n) {
+    bool any = n > 0;
+    if (!valid(start, bytes))
+        return;
+    for (READING(&l->lock))
+        any = n > 0 || tables_any(&l->tables, start, start + bytes);
+    if (!any) /* most copies hold no pointers and overwrite none: they need no lock */
+        return;
+    write_begin(&l->lock);
+    tables_set(&l->tables, start, start + bytes, pointers, n);
+    write_end(&l->lock);
+}
+
+size_t ledger_table_find(const struct ledger *shared, addr_t start, uint64_t bytes, addr_t *pointers, size_t n) {
+    struct ledger *l = open_for_look(shared);
+    size_t count = 0;
+    if (!valid(start, bytes))
+        return 0;
+    for (READING(&l->lock))
+        count = tables_find(&l->tables, start, start + bytes, pointers, n);
+    return count;
+}
+
+bool ledger_table_read(const struct ledger *shared, addr_t start, size_t n, addr_t *pointers) {
+    struct ledger *l = open_for_look(shared);
+    bool known = false;
+    if (!valid(start, n * sizeof(addr_t)))
+        return false;
+    for (READING(&l->lock))
+        known = tables_read(&l->tables, start, n, pointers);
+    return known;
+}
+
+/* --- fork --- */
+
+void ledger_fork_prepare(struct ledger *l) {
+    pthread_mutex_lock(&l->lock.mutex);
+}
+
+void ledger_fork_parent(struct ledger *l) {
+    pthread_mutex_unlock(&l->lock.mutex);
+}
+
+void ledger_fork_child(struct ledger *l) {
+    pthread_mutex_init(&l->lock.mutex, NULL); /* it is held by a thread that this process does not have */
+    clear(l);
+}

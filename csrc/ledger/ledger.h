@@ -1,0 +1,103 @@
+/* The ledger: every allocation and block of device memory, found by any address inside it; and the quota.
+ *
+ * All functions may be called from any thread. Look-ups take no lock: a reader that meets a writer tries again.
+ * Nothing here calls CUDA, malloc or a clock. Sizes are bytes.
+ *
+ * Pre-condition of every range: start > 0, bytes > 0 and start + bytes does not wrap. One that breaks it is refused and
+ * changes nothing.
+ */
+#ifndef ULMS_LEDGER_H
+#define ULMS_LEDGER_H
+
+#include "types.h"
+
+struct ledger;
+
+struct allocation {
+    addr_t start;
+    uint64_t bytes;
+    uint64_t id;      /* unique for the life of the process, from 1 */
+    uint64_t charged; /* bytes held against the quota; returned when the allocation goes */
+    uint64_t context; /* the CUcontext it dies with; 0: none. Not looked at here */
+    int32_t device;   /* CUDA ordinal or DEVICE_NONE */
+    uint32_t kind;    /* enum memory_kind */
+};
+
+/* A new, empty ledger without a limit, or NULL when the system has no memory. */
+struct ledger *ledger_new(void);
+void ledger_delete(struct ledger *l);
+
+/* --- quota: reserve, allocate, then commit (ledger_add) or roll back (ledger_cancel) --- */
+
+/* Bytes a device may hold; 0: no limit. */
+void ledger_limit(struct ledger *l, uint64_t bytes_per_device);
+/* Charges bytes to the device. False, and nothing charged, when that would pass the limit.
+ * DEVICE_NONE is never limited, and not counted. */
+bool ledger_reserve(struct ledger *l, int device, uint64_t bytes);
+/* Returns bytes charged by ledger_reserve. */
+void ledger_cancel(struct ledger *l, int device, uint64_t bytes);
+/* Bytes charged to the device at present, and the most there have been. */
+uint64_t ledger_used(const struct ledger *l, int device);
+uint64_t ledger_peak(const struct ledger *l, int device);
+
+/* --- allocations --- */
+
+/* Enters an allocation whose `charged` bytes were reserved before; sets *a's id and returns it.
+ * 0 when the range overlaps a live one (which stays) or there is no memory for the entry: the caller cancels. */
+uint64_t ledger_add(struct ledger *l, struct allocation *a);
+/* Takes out the allocation that starts at start, with all its blocks, and credits what it was charged.
+ * False when none starts there. *gone, if not NULL, gets what was taken out.
+ * Call it before the driver's free: afterwards another thread may be given the same address. */
+bool ledger_remove(struct ledger *l, addr_t start, struct allocation *gone);
+/* Puts back an allocation that ledger_remove took out, with its id and its charge (whatever the limit), but without
+ * blocks and tables: the driver refused the free. */
+void ledger_restore(struct ledger *l, const struct allocation *a);
+/* The allocation that holds p. False when none does. */
+bool ledger_find(const struct ledger *l, addr_t p, struct allocation *out);
+/* A cheap test that is false for almost every value that is not an address in the ledger. */
+bool ledger_may_hold(const struct ledger *l, addr_t p);
+/* Every address in the ledger lies in [*low, *high): for callers that test many values in a row. */
+void ledger_bounds(const struct ledger *l, addr_t *low, addr_t *high);
+/* Number of live allocations, and of blocks told by the framework. */
+uint64_t ledger_allocations(const struct ledger *l);
+uint64_t ledger_blocks(const struct ledger *l);
+/* Copies at most n live allocations, in address order, from the first that starts at or after `from`. Returns how many.
+ */
+size_t ledger_list(const struct ledger *l, addr_t from, struct allocation *out, size_t n);
+
+/* --- blocks --- */
+
+/* A block told by the framework's allocator: [start, start + bytes). A live block it overlaps is replaced. */
+void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes);
+/* The framework gave back the block that starts at start. False when there is none. */
+bool ledger_block_remove(struct ledger *l, addr_t start);
+/* A library uses [start, start + bytes) as one thing: a block from now on, unless the framework told one there or a
+ * library a larger one. Returns the id of the allocation that holds start; 0 when none does. */
+uint64_t ledger_block_tell(struct ledger *l, addr_t start, uint64_t bytes);
+/* ledger_extent will be asked for these n addresses next: brings what it will read nearer, all at once. */
+void ledger_foresee(const struct ledger *l, const addr_t *p, size_t n);
+/* The best known extent around p, for one touch: sets start, bytes, allocation and source, and notes p as an
+ * observed pointer where no block is known. mode is left alone. False when p is in no allocation. */
+bool ledger_extent(struct ledger *l, addr_t p, struct touch *out);
+
+/* --- pointer tables: device memory that holds ledger addresses (hidden-pointer sources) --- */
+
+/* [start, start + bytes) was filled with a copy that held n ledger addresses, given with their values.
+ * Replaces what was known of the range; n = 0 forgets it. */
+void ledger_table_set(struct ledger *l, addr_t start, uint64_t bytes, const addr_t *pointers, size_t n);
+/* Copies at most n of the pointers known to lie inside [start, start + bytes). Returns how many there are in all. Of a
+ * table that was partly overwritten all pointers are still given, and some may come twice. */
+size_t ledger_table_find(const struct ledger *l, addr_t start, uint64_t bytes, addr_t *pointers, size_t n);
+/* Copies the n words that device memory holds from start on. False, unless one copy of ledger addresses only brought
+ * them all. */
+bool ledger_table_read(const struct ledger *l, addr_t start, size_t n, addr_t *pointers);
+
+/* Proves order, absence of overlap, sums and bounds; aborts with a line on the first violation. For tests. */
+void ledger_check(struct ledger *l);
+
+/* Around fork: before, after in the parent, after in the child (which starts with an empty ledger). */
+void ledger_fork_prepare(struct ledger *l);
+void ledger_fork_parent(struct ledger *l);
+void ledger_fork_child(struct ledger *l);
+
+#endif

@@ -1,0 +1,74 @@
+/* What a ledger consists of; for the files of this folder only. */
+#ifndef ULMS_STATE_H
+#define ULMS_STATE_H
+
+#include "ledger/addrmap.h"
+#include "ledger/ledger.h"
+#include "ledger/quota.h"
+#include "ledger/seqlock.h"
+#include "ledger/table.h"
+
+/* One bit a GiB, of 2^48 addresses; addresses beyond share bits. A bit once set stays. */
+enum { SEEN_SHIFT = 30, SEEN_BITS = 1 << 18 };
+
+/* The value of a range in `blocks`: the id of the allocation that holds all of it (0: none does) and who told it.
+ * Blocks lie inside one allocation, except the framework's: they may span several, or none that is known. Those a
+ * library told count as observed, but no pointer observed inside splits them. */
+enum {
+    BLOCK_OBSERVED,
+    BLOCK_FRAMEWORK,
+    BLOCK_LIBRARY,
+    BLOCK_TOLD = BLOCK_FRAMEWORK | BLOCK_LIBRARY,
+    BLOCK_ID_SHIFT = 2
+};
+
+struct record {
+    _Alignas(64) word spare; /* the pool's */
+    word id, charged, context;
+    word where;    /* device, then kind, of 32 bits each */
+    word observed; /* observed blocks in it */
+};
+
+struct ledger {
+    struct seqlock lock;
+    word lowest, highest; /* no address below, or from here on, was ever in the ledger */
+    word seen[SEEN_BITS / 64];
+    struct quota quota;
+    uint64_t last_id;
+    word observed;              /* observed blocks in all */
+    struct addrmap allocations; /* value: struct record * */
+    struct addrmap blocks;
+    struct tables tables;
+    struct pool records;
+};
+
+static inline bool valid(addr_t start, uint64_t bytes) {
+    return start > 0 && bytes > 0 && start + bytes > start;
+}
+
+/* Look-ups write hints, and may wait their turn at the lock. */
+static inline struct ledger *open_for_look(const struct ledger *l) {
+    return (struct ledger *)(uintptr_t)l;
+}
+
+static inline struct record *record_of(const struct range *allocation) {
+    return (struct record *)(uintptr_t)allocation->value;
+}
+
+static inline struct allocation allocation_of(const struct range *r) {
+    const struct record *c = record_of(r);
+    uint64_t where = get(&c->where);
+    return (struct allocation){.start = r->start,
+                               .bytes = r->end - r->start,
+                               .id = get(&c->id),
+                               .charged = get(&c->charged),
+                               .context = get(&c->context),
+                               .device = (int32_t)(uint32_t)(where >> 32),
+                               .kind = (uint32_t)where};
+}
+
+/* Forgets the blocks that reach into [start, end), but not in what allocation they were; an observed one keeps what
+ * lies before start. The caller holds the writer's lock. */
+void blocks_forget(struct ledger *l, addr_t start, addr_t end);
+
+#endif

@@ -1,0 +1,142 @@
+#include "library/call.h"
+
+#include "interpose/session.h"
+
+/* Touches that are looked through for one that starts where a new one does; addresses read at a time. */
+enum { JOIN_MAX = 32, ARRAY_PIECE = 512 };
+
+struct call *call_open(enum api api) {
+    if (!session_on)
+        return NULL;
+    struct thread *self = thread_self();
+    if (!self || self->call.open)
+        return NULL;
+    self->call.open = true;
+    self->call.carried = false;
+    self->call.api = (uint16_t)api;
+    self->call.front = self->call.back = 0;
+    return &self->call;
+}
+
+void call_close(struct call *call) {
+    call->open = false;
+}
+
+static bool full(const struct call *call) {
+    return call->front + call->back == TOUCH_MAX;
+}
+
+/* One place told twice: the longer extent, and both modes. */
+static bool join(struct touch *known, const struct touch *t) {
+    if (known->start != t->start)
+        return false;
+    if (known->bytes < t->bytes)
+        known->bytes = t->bytes;
+    if (known->mode != t->mode)
+        known->mode = TOUCH_UPDATE;
+    return true;
+}
+
+static void add_front(struct call *call, const struct touch *t) {
+    for (uint32_t i = 0; i < call->front && i < JOIN_MAX; i++)
+        if (join(&call->touches[i], t))
+            return;
+    if (!full(call))
+        call->touches[call->front++] = *t;
+}
+
+/* Where the span lies; false when it is empty, or start no address that the ledger may hold. */
+static bool place(addr_t start, struct span span, unsigned bits, enum touch_mode mode, struct touch *t) {
+    if (span.high <= span.low || !ledger_may_hold(session.ledger, start))
+        return false;
+    int64_t low = span.low * (int64_t)bits, high = span.high * (int64_t)bits;
+    *t = (struct touch){
+        .start = start + (addr_t)(low >> 3),
+        .bytes = (uint64_t)(((high + 7) >> 3) - (low >> 3)),
+        .mode = (uint8_t)(mode == TOUCH_WRITE && span.holes ? TOUCH_UPDATE : mode),
+        .source = SOURCE_LIBRARY,
+    };
+    return true;
+}
+
+static bool tell(struct touch *t) {
+    t->allocation = ledger_block_tell(session.ledger, t->start, t->bytes);
+    return t->allocation != 0;
+}
+
+void call_touch(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode) {
+    struct touch t;
+    if (place(start, span, bits, mode, &t) && tell(&t))
+        add_front(call, &t);
+}
+
+void call_block(struct call *call, addr_t p, enum touch_mode mode) {
+    struct touch t = {.mode = (uint8_t)mode};
+    if (ledger_may_hold(session.ledger, p) && ledger_extent(session.ledger, p, &t))
+        add_front(call, &t);
+}
+
+void call_within(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode) {
+    struct touch t, known;
+    if (!place(start, span, bits, mode, &t) || !ledger_extent(session.ledger, t.start, &known))
+        return;
+    uint64_t left = known.start + known.bytes - t.start;
+    t.allocation = known.allocation;
+    t.bytes = t.bytes < left ? t.bytes : left;
+    add_front(call, &t);
+}
+
+/* Matrices side by side become one touch, as most batches are. */
+static void add_run(struct call *call, struct touch *run, const struct touch *t) {
+    if (t && run->bytes && run->start + run->bytes == t->start) {
+        run->bytes += t->bytes;
+        return;
+    }
+    if (run->bytes && !full(call) && tell(run))
+        call->touches[TOUCH_MAX - ++call->back] = *run;
+    if (t)
+        *run = *t;
+}
+
+/* At most n addresses that the array holds; 0 when it may hold others, too. */
+static size_t read_array(addr_t array, size_t n, addr_t *pointers) {
+    if (ledger_table_read(session.ledger, array, n, pointers))
+        return n;
+    size_t found = ledger_table_find(session.ledger, array, n * sizeof(addr_t), pointers, n);
+    return found <= n ? found : 0;
+}
+
+void call_pointed(struct call *call, addr_t array, int64_t count, struct span span, unsigned bits,
+                  enum touch_mode mode) {
+    addr_t pointers[ARRAY_PIECE];
+    struct touch run = {0}, t;
+    if (!ledger_may_hold(session.ledger, array))
+        return;
+    for (int64_t at = 0; at < count; at += ARRAY_PIECE) {
+        size_t n = count - at < ARRAY_PIECE ? (size_t)(count - at) : ARRAY_PIECE;
+        n = read_array(array + (addr_t)at * sizeof(addr_t), n, pointers);
+        for (size_t i = 0; i < n; i++)
+            if (place(pointers[i], span, bits, mode, &t))
+                add_run(call, &run, &t);
+    }
+    add_run(call, &run, NULL);
+}
+
+void call_pointed_blocks(struct call *call, addr_t array, int64_t count, enum touch_mode mode) {
+    addr_t pointers[ARRAY_PIECE];
+    struct touch t = {.mode = (uint8_t)mode};
+    if (!ledger_may_hold(session.ledger, array))
+        return;
+    for (int64_t at = 0; at < count; at += ARRAY_PIECE) {
+        size_t n = count - at < ARRAY_PIECE ? (size_t)(count - at) : ARRAY_PIECE;
+        n = read_array(array + (addr_t)at * sizeof(addr_t), n, pointers);
+        for (size_t i = 0; i < n && !full(call); i++)
+            if (ledger_extent(session.ledger, pointers[i], &t))
+                call->touches[TOUCH_MAX - ++call->back] = t;
+    }
+}
+
+void call_array(struct call *call, addr_t array, int64_t count, struct span span, unsigned bits, enum touch_mode mode) {
+    call_touch(call, array, library_count(count), 8 * sizeof(addr_t), TOUCH_READ);
+    call_pointed(call, array, count, span, bits, mode);
+}

@@ -1,0 +1,33 @@
+/* What every wrapper of a library says: open, touches, real call, close. Until it is closed, the launches of this
+ * thread take extents and modes from what the call told; the first of them records all of it, as a kernel may hide its
+ * addresses.
+ *
+ * What a call tells is dropped when it launches nothing, and remembered as blocks for later launches where the
+ * framework does not know better. */
+#ifndef ULMS_CALL_H
+#define ULMS_CALL_H
+
+#include "base/thread.h"
+#include "driver.h"
+#include "library/extent.h"
+
+/* NULL: call the real function and nothing else (recording is off, or a library call of this thread is open). */
+struct call *call_open(enum api api);
+/* The call touches `span` around start, in elements of `bits` bits. Nothing when the span is empty, or start no address
+ * in the ledger. A write of a span with holes is an update, as what lies between is kept. */
+void call_touch(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode);
+/* The same around each of the `count` addresses that device memory holds from `array` on, which is read itself. Their
+ * values are known when a copy brought them there; nothing is told of others. */
+void call_array(struct call *call, addr_t array, int64_t count, struct span span, unsigned bits, enum touch_mode mode);
+/* As call_touch, but no farther than the best known block around start: the span is a bound. */
+void call_within(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode);
+/* Only around the addresses, not the array itself. */
+void call_pointed(struct call *call, addr_t array, int64_t count, struct span span, unsigned bits,
+                  enum touch_mode mode);
+/* The best known block around each of the addresses. */
+void call_pointed_blocks(struct call *call, addr_t array, int64_t count, enum touch_mode mode);
+/* The call touches the best known block around p: how far it reaches is not told. */
+void call_block(struct call *call, addr_t p, enum touch_mode mode);
+void call_close(struct call *call);
+
+#endif

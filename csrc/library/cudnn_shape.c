@@ -1,0 +1,51 @@
+#include "library/cudnn_shape.h"
+
+unsigned cudnn_bits(cudnnDataType_t type) {
+    static const uint16_t bits[] = {
+        [CUDNN_DATA_FLOAT] = 32,         [CUDNN_DATA_DOUBLE] = 64,      [CUDNN_DATA_HALF] = 16,
+        [CUDNN_DATA_INT8] = 8,           [CUDNN_DATA_INT32] = 32,       [CUDNN_DATA_INT8x4] = 32,
+        [CUDNN_DATA_UINT8] = 8,          [CUDNN_DATA_UINT8x4] = 32,     [CUDNN_DATA_INT8x32] = 256,
+        [CUDNN_DATA_BFLOAT16] = 16,      [CUDNN_DATA_INT64] = 64,       [CUDNN_DATA_BOOLEAN] = 1,
+        [CUDNN_DATA_FP8_E4M3] = 8,       [CUDNN_DATA_FP8_E5M2] = 8,     [CUDNN_DATA_FAST_FLOAT_FOR_FP8] = 32,
+        [CUDNN_DATA_FP8_E8M0] = 8,       [CUDNN_DATA_FP4_E2M1] = 4,     [CUDNN_DATA_INT4] = 4,
+        [CUDNN_DATA_UINT4] = 4,          [CUDNN_DATA_UINT32] = 32,      [CUDNN_DATA_COMPLEX_FP32] = 64,
+        [CUDNN_DATA_COMPLEX_FP64] = 128, [CUDNN_DATA_BYTE_BOOLEAN] = 8, [CUDNN_DATA_FP8_E5M3] = 8,
+    };
+    return (unsigned)type < sizeof bits / sizeof *bits ? bits[type] : 0;
+}
+
+int64_t cudnn_size(cudnnDataType_t type) {
+    return cudnn_bits(type) / 8;
+}
+
+static int64_t apart(int64_t stride) {
+    return stride < 0 ? -stride : stride;
+}
+
+struct span shape_span(int n, const int64_t *sizes, const int64_t *strides) {
+    struct span all = library_count(1);
+    int order[CUDNN_DIM_MAX], several = 0; /* dimensions of more than one element, nearest neighbours first */
+    for (int i = 0; i < n; i++) {
+        if (sizes[i] <= 0)
+            return library_none();
+        if (sizes[i] == 1)
+            continue;
+        int64_t way = (sizes[i] - 1) * strides[i];
+        *(way < 0 ? &all.low : &all.high) += way;
+        int at = several++;
+        for (; at > 0 && apart(strides[order[at - 1]]) > apart(strides[i]); at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    int64_t dense = 1;
+    for (int i = 0; i < several && !all.holes; i++) {
+        all.holes = apart(strides[order[i]]) != dense;
+        dense *= sizes[order[i]];
+    }
+    return n > 0 ? all : library_none();
+}
+
+struct span shape_bytes(struct span elements, unsigned bits) {
+    int64_t low = elements.low * (int64_t)bits, high = elements.high * (int64_t)bits;
+    return (struct span){low >> 3, (high + 7) >> 3, elements.holes};
+}

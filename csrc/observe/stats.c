@@ -1,0 +1,215 @@
+#define _GNU_SOURCE
+#include "observe/stats.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/output.h"
+#include "base/process.h"
+#include "base/thread.h"
+#include "ulms.h"
+
+enum { LINE = 64, BEAT_EVERY = 64, SHARED = 0 };
+
+_Static_assert((int)COUNTERS <= ULMS_COUNTERS, "no room for another counter");
+_Static_assert((int)DEVICE_MAX == ULMS_DEVICES, "one entry for each device");
+_Static_assert(offsetof(struct ulms_stats, slot) % LINE == 0, "slots share no cache line");
+_Static_assert(sizeof(struct ulms_slot) % LINE == 0, "slots share no cache line");
+
+static struct ulms_stats own __attribute__((aligned(LINE))); /* while there is no file */
+static struct ulms_stats *stats = &own;
+
+static struct {
+    char path[OPTION_PATH_MAX]; /* "": none */
+    dev_t device;
+    ino_t inode;
+} file;
+
+/* --- slots: each belongs to one thread, which adds without an atomic; the threads left over share one --- */
+
+static uint64_t taken = 1 << SHARED;
+static __thread unsigned mine;
+
+_Static_assert(ULMS_SLOTS == 64, "one bit for each slot");
+
+static void let_go(struct thread *t) {
+    (void)t;
+    if (mine != SHARED)
+        __atomic_fetch_and(&taken, ~((uint64_t)1 << mine), __ATOMIC_RELEASE);
+    mine = SHARED;
+}
+
+static void promise_to_let_go(void) {
+    static struct thread_end at_end = {.run = let_go};
+    thread_at_end(&at_end);
+}
+
+/* Only a thread whose end will be told may own a slot. */
+static unsigned take(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, promise_to_let_go);
+    uint64_t old = __atomic_load_n(&taken, __ATOMIC_RELAXED);
+    while (mine == SHARED && ~old && thread_self()) {
+        unsigned slot = (unsigned)__builtin_ctzll(~old);
+        if (__atomic_compare_exchange_n(&taken, &old, old | (uint64_t)1 << slot, false, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED))
+            mine = slot;
+    }
+    return mine;
+}
+
+static void beat(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    __atomic_store_n(&stats->heartbeat_ns, now, __ATOMIC_RELAXED);
+}
+
+void stats_add(enum counter c, uint64_t n) {
+    unsigned slot = __builtin_expect(mine != SHARED, 1) ? mine : take();
+    uint64_t *count = &stats->slot[slot].counts[c], sum;
+    if (__builtin_expect(slot != SHARED, 1)) {
+        sum = __atomic_load_n(count, __ATOMIC_RELAXED) + n;
+        __atomic_store_n(count, sum, __ATOMIC_RELAXED);
+    } else {
+        sum = __atomic_add_fetch(count, n, __ATOMIC_RELAXED);
+    }
+    if (c == COUNT_operations && sum % BEAT_EVERY == 0)
+        beat();
+}
+
+uint64_t stats_sum(enum counter c) {
+    uint64_t sum = 0;
+    for (int slot = 0; slot < ULMS_SLOTS; slot++)
+        sum += __atomic_load_n(&stats->slot[slot].counts[c], __ATOMIC_RELAXED);
+    return sum;
+}
+
+void stats_memory(int device, uint64_t used, uint64_t peak, uint64_t capacity) {
+    if (device < 0 || device >= ULMS_DEVICES)
+        return;
+    struct ulms_memory *m = &stats->memory[device];
+    __atomic_store_n(&m->used, used, __ATOMIC_RELAXED);
+    __atomic_store_n(&m->capacity, capacity, __ATOMIC_RELAXED);
+    uint64_t old = __atomic_load_n(&m->peak, __ATOMIC_RELAXED);
+    while (old < peak && !__atomic_compare_exchange_n(&m->peak, &old, peak, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
+    beat();
+}
+
+/* --- the file --- */
+
+static const struct ulms_counter_row rows[COUNTERS] = {
+#define X(name, unit, what) {#name, unit, what},
+    STATS_COUNTERS(X)
+#undef X
+};
+
+/* The magic goes last: a reader that finds it finds the rest. */
+static void describe(struct ulms_stats *s) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    s->version = ULMS_STATS_VERSION;
+    s->pid = (uint32_t)getpid();
+    s->process_start = process_start();
+    s->opened_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    s->counters = COUNTERS;
+    s->devices = ULMS_DEVICES;
+    s->slots = ULMS_SLOTS;
+    s->row_bytes = sizeof s->row[0];
+    s->memory_bytes = sizeof s->memory[0];
+    s->slot_bytes = sizeof s->slot[0];
+    s->rows_at = offsetof(struct ulms_stats, row);
+    s->memory_at = offsetof(struct ulms_stats, memory);
+    s->slots_at = offsetof(struct ulms_stats, slot);
+    s->file_bytes = sizeof *s;
+    process_name(s->program, sizeof s->program);
+    memcpy(s->row, rows, sizeof rows);
+    uint64_t magic;
+    memcpy(&magic, "ulmsstat", sizeof magic);
+    __atomic_store_n(&s->magic, magic, __ATOMIC_RELEASE);
+}
+
+/* Written first: on a full disk, touching a mapped page that is not there would be a SIGBUS. */
+static struct ulms_stats *map(int fd) {
+    struct stat st;
+    if (!output_write(fd, &own, sizeof own) || fstat(fd, &st) < 0)
+        return NULL;
+    void *p = mmap(NULL, sizeof own, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    file.device = st.st_dev;
+    file.inode = st.st_ino;
+    return p;
+}
+
+/* O_EXCL: neither a link nor a file of another process is ever written to. */
+static bool open_file(const char *path) {
+    if (strlen(path) >= sizeof file.path) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return false;
+    struct ulms_stats *mapped = map(fd);
+    int error = errno;
+    close(fd);
+    if (mapped) {
+        stats = mapped;
+        strcpy(file.path, path);
+    } else {
+        unlink(path);
+        errno = error;
+    }
+    return mapped != NULL;
+}
+
+bool stats_open(const char *path) {
+    bool done = !*path || open_file(path);
+    if (!done)
+        log_error("no counters in %s: %s", path,
+                  errno == EEXIST ? "it exists already; remove it, or put %p (the process id) in the name"
+                                  : strerror(errno));
+    describe(stats);
+    beat();
+    return done;
+}
+
+void stats_close(void) {
+    struct stat st;
+    if (file.path[0] && stats->pid == (uint32_t)getpid() && lstat(file.path, &st) == 0 && st.st_dev == file.device &&
+        st.st_ino == file.inode)
+        unlink(file.path);
+    file.path[0] = 0;
+}
+
+void stats_fork_child(void) {
+    struct ulms_stats *parents = stats;
+    memset(&own, 0, sizeof own);
+    stats = &own;
+    if (parents != &own)
+        munmap(parents, sizeof *parents);
+    file.path[0] = 0;
+    taken = 1 << SHARED;
+    mine = SHARED;
+    describe(&own);
+}
+
+const struct ulms_stats *ulms_stats(void) {
+    return stats;
+}
+
+uint64_t ulms_counter(const char *name) {
+    for (int c = 0; c < COUNTERS; c++)
+        if (strcmp(name, rows[c].name) == 0)
+            return stats_sum((enum counter)c);
+    return UINT64_MAX;
+}

@@ -1,0 +1,56 @@
+/* Live counters, in memory that another process may read (ULMS_STATS). The file describes itself; ulms.h has its
+ * layout. Adding costs about a nanosecond: each thread adds to a slot of its own, readers sum the slots. */
+#ifndef ULMS_STATS_H
+#define ULMS_STATS_H
+
+#include "types.h"
+
+/* name, unit, what it counts */
+#define STATS_COUNTERS(X)                                                                                              \
+    X(operations, "", "device operations issued")                                                                      \
+    X(kernels, "", "kernels run, those inside graphs included")                                                        \
+    X(launches, "", "kernel launch calls")                                                                             \
+    X(launches_extra, "", "of these with arguments in the `extra` form")                                               \
+    X(launches_unmatched, "", "of these with arguments but no known address among them")                               \
+    X(launches_blind, "", "of these with an unknown parameter layout")                                                 \
+    X(graph_launches, "", "graph launches")                                                                            \
+    X(captured, "", "operations that went into a stream capture")                                                      \
+    X(copies, "", "copies")                                                                                            \
+    X(copied_bytes, "B", "bytes copied")                                                                               \
+    X(memsets, "", "memsets")                                                                                          \
+    X(waits, "", "times the host waited for the device")                                                               \
+    X(touches_call, "", "touches whose extent the call's arguments told")                                              \
+    X(touches_library, "", "touches whose extent a library's descriptors told")                                        \
+    X(touches_framework, "", "touches whose extent the framework's allocator told")                                    \
+    X(touches_observed, "", "touches bounded by the next pointer observed")                                            \
+    X(touches_allocation, "", "touches of a whole allocation, nothing better being known")                             \
+    X(touched_bytes, "B", "bytes touched")                                                                             \
+    X(tables, "", "copies that brought pointers to the device")                                                        \
+    X(table_pointers, "", "pointers in them")                                                                          \
+    X(allocations, "", "allocations made")                                                                             \
+    X(frees, "", "allocations given back")                                                                             \
+    X(refused, "", "allocations refused by the quota")                                                                 \
+    X(blocks, "", "blocks told by the framework")                                                                      \
+    X(trace_records, "", "trace records written")                                                                      \
+    X(trace_drops, "", "trace records dropped because the writer fell behind")
+
+enum counter {
+#define X(name, unit, what) COUNT_##name,
+    STATS_COUNTERS(X)
+#undef X
+        COUNTERS
+};
+
+/* Maps the counters to the file, or to private memory when path is "". False: told in one line, private memory used.
+ * Before other threads count. */
+bool stats_open(const char *path);
+void stats_add(enum counter c, uint64_t n);
+uint64_t stats_sum(enum counter c);
+/* Bytes charged to a device, kept beside the counters for readers; the peak never falls. */
+void stats_memory(int device, uint64_t used, uint64_t peak, uint64_t capacity);
+/* Removes the file; counting goes on. */
+void stats_close(void);
+/* In the child of a fork: counters become private and start at 0; the file stays the parent's. */
+void stats_fork_child(void);
+
+#endif
