@@ -1,0 +1,201 @@
+/* Advice on managed memory, and what is asked about it. */
+#include "managed.h"
+#include "pages.h"
+
+#include <string.h>
+
+struct advice {
+    struct range range;
+    CUmem_advise advice;
+    int place;
+};
+
+/* In the part of the range that the area holds, for each page. */
+static void for_pages(struct area *a, const struct range *range, void (*visit)(struct page *, void *), void *data) {
+    uint64_t range_end = range->start + range->bytes, area_end = a->start + a->bytes;
+    uint64_t start = a->start > range->start ? a->start : range->start;
+    pthread_mutex_lock(&pages_lock);
+    for (struct page *p = page_first(a, start); p < page_after(a, area_end < range_end ? area_end : range_end); p++)
+        visit(p, data);
+    pthread_mutex_unlock(&pages_lock);
+}
+
+static void advise_page(struct page *p, void *data) {
+    const struct advice *d = data;
+    unsigned bit = 1u << (d->place == EMU_HOST ? DEVICES_MAX : d->place);
+    switch (d->advice) {
+    case CU_MEM_ADVISE_SET_READ_MOSTLY:
+        p->read_mostly = true;
+        break;
+    case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
+        p->read_mostly = false;
+        if (p->frames)
+            page_keep_only(p, p->frames);
+        break;
+    case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
+        p->preferred = d->place;
+        break;
+    case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+        p->preferred = EMU_UNKNOWN;
+        break;
+    case CU_MEM_ADVISE_SET_ACCESSED_BY:
+        p->accessed_by |= bit;
+        break;
+    case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
+        p->accessed_by &= ~bit;
+        break;
+    }
+}
+
+static bool is_managed(struct area *a, void *data) {
+    (void)data;
+    return a->kind == AREA_MANAGED;
+}
+
+static bool advise_area(struct area *a, void *data) {
+    struct advice *d = data;
+    for_pages(a, &d->range, advise_page, d);
+    return true;
+}
+
+static CUresult check(const struct range *range) {
+    bool covered = false;
+    return range->bytes && area_visit(range->start, range->bytes, &covered, is_managed, NULL) && covered
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult advise(struct advice d) {
+    bool places = d.advice >= CU_MEM_ADVISE_SET_PREFERRED_LOCATION;
+    if (d.advice < CU_MEM_ADVISE_SET_READ_MOSTLY || d.advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (places && d.place != EMU_HOST && !device_valid(d.place))
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (!places)
+        d.place = EMU_HOST;
+    CUresult result = check(&d.range);
+    if (result == CUDA_SUCCESS)
+        area_visit(d.range.start, d.range.bytes, NULL, advise_area, &d);
+    return result;
+}
+
+EXPORT CUresult cuMemAdvise(CUdeviceptr start, size_t bytes, CUmem_advise advice, CUdevice device) {
+    BEGIN(CALL_CONTEXT);
+    return advise((struct advice){{start, bytes}, advice, device == CU_DEVICE_CPU ? EMU_HOST : device});
+}
+
+EXPORT CUresult cuMemAdvise_v2(CUdeviceptr start, size_t bytes, CUmem_advise advice, CUmemLocation location) {
+    BEGIN(CALL_CONTEXT);
+    int place = location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : EMU_HOST;
+    return advise((struct advice){{start, bytes}, advice, place});
+}
+
+/* --- questions --- */
+
+/* What all pages of a range have in common. */
+struct summary {
+    struct range range;
+    bool any, read_mostly;
+    int preferred, last_prefetch; /* EMU_UNKNOWN: none, or not all the same */
+    unsigned accessed_by;
+};
+
+static void sum_page(struct page *p, void *data) {
+    struct summary *s = data;
+    if (!s->any) {
+        s->any = s->read_mostly = true;
+        s->preferred = p->preferred;
+        s->last_prefetch = p->last_prefetch;
+        s->accessed_by = UINT32_MAX;
+    }
+    s->read_mostly = s->read_mostly && p->read_mostly;
+    s->accessed_by &= p->accessed_by;
+    s->preferred = p->preferred == s->preferred ? p->preferred : EMU_UNKNOWN;
+    s->last_prefetch = p->last_prefetch == s->last_prefetch ? p->last_prefetch : EMU_UNKNOWN;
+}
+
+static bool sum_area(struct area *a, void *data) {
+    struct summary *s = data;
+    for_pages(a, &s->range, sum_page, s);
+    return true;
+}
+
+/* Fills the caller's list of ints: what there is, then CU_DEVICE_INVALID. */
+static CUresult list_accessed_by(unsigned bits, int *out, size_t room) {
+    size_t n = 0;
+    for (int d = 0; d <= DEVICES_MAX && n < room; d++)
+        if (bits & 1u << d)
+            out[n++] = d == DEVICES_MAX ? CU_DEVICE_CPU : d;
+    while (n < room)
+        out[n++] = CU_DEVICE_INVALID;
+    return CUDA_SUCCESS;
+}
+
+static int type_of(int place) {
+    return place == EMU_UNKNOWN ? (int)CU_MEM_LOCATION_TYPE_INVALID
+           : place == EMU_HOST  ? (int)CU_MEM_LOCATION_TYPE_HOST
+                                : (int)CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
+static CUresult range_attribute(void *data, size_t size, CUmem_range_attribute id, const struct summary *s) {
+    int value;
+    if (!data || size < sizeof value || size % sizeof value)
+        return CUDA_ERROR_INVALID_VALUE;
+    switch (id) {
+    case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
+        value = s->read_mostly;
+        break;
+    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION: /* EMU_HOST and EMU_UNKNOWN are the driver's numbers too */
+        value = s->preferred;
+        break;
+    case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY:
+        return list_accessed_by(s->accessed_by, data, size / sizeof value);
+    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
+        value = s->last_prefetch;
+        break;
+    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
+        value = type_of(s->preferred);
+        break;
+    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID:
+        value = s->preferred < 0 ? 0 : s->preferred;
+        break;
+    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
+        value = type_of(s->last_prefetch);
+        break;
+    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID:
+        value = s->last_prefetch < 0 ? 0 : s->last_prefetch;
+        break;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    memcpy(data, &value, sizeof value);
+    return CUDA_SUCCESS;
+}
+
+_Static_assert(EMU_HOST == -1 && EMU_UNKNOWN == -2, "as CU_DEVICE_CPU and CU_DEVICE_INVALID");
+
+static CUresult summarize(CUdeviceptr start, size_t bytes, struct summary *s) {
+    *s = (struct summary){.range = {start, bytes}};
+    CUresult result = check(&s->range);
+    if (result == CUDA_SUCCESS)
+        area_visit(start, bytes, NULL, sum_area, s);
+    return result;
+}
+
+EXPORT CUresult cuMemRangeGetAttribute(void *data, size_t size, CUmem_range_attribute id, CUdeviceptr start,
+                                       size_t bytes) {
+    BEGIN(CALL_CONTEXT);
+    struct summary s;
+    CUresult result = summarize(start, bytes, &s);
+    return result == CUDA_SUCCESS ? range_attribute(data, size, id, &s) : result;
+}
+
+EXPORT CUresult cuMemRangeGetAttributes(void **data, size_t *sizes, CUmem_range_attribute *ids, size_t n,
+                                        CUdeviceptr start, size_t bytes) {
+    BEGIN(CALL_CONTEXT);
+    struct summary s;
+    CUresult result = data && sizes && ids ? summarize(start, bytes, &s) : CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; result == CUDA_SUCCESS && i < n; i++)
+        result = range_attribute(data[i], sizes[i], ids[i], &s);
+    return result;
+}

@@ -1,0 +1,66 @@
+/* Contexts, the stack of them each thread has, and what else a thread keeps. */
+#ifndef EMU_CONTEXT_H
+#define EMU_CONTEXT_H
+
+#include "call.h"
+#include "device.h"
+
+struct CUctx_st {
+    uint64_t id;
+    struct device *device;
+    unsigned flags;
+    unsigned api_version;
+    unsigned retains; /* of a primary context */
+    atomic_bool alive;
+    atomic_int error;  /* sticky: what every call answers once an operation has failed */
+    atomic_uint peers; /* bit n: may use plain memory of device n */
+    size_t limits[16];
+    CUfunc_cache cache;
+
+    /* The driver's locks, as far as they decide who is stuck behind whom.
+     * lock: every call passes it; a call that waits for all work of the context, like a free, holds it meanwhile.
+     * launch: held while an operation enters a stream, also while that blocks because the stream is full. */
+    pthread_mutex_t lock, launch;
+
+    pthread_mutex_t streams_lock; /* guards the list */
+    CUstream streams;
+    CUstream legacy;
+    atomic_uint captures; /* under way in streams that the legacy stream waits for */
+};
+
+/* What one thread of the program keeps. */
+struct thread {
+    CUcontext stack[32];
+    unsigned depth;
+    CUstreamCaptureMode capture_mode;
+    bool in_callback;     /* inside a host function: calls are not permitted */
+    uint64_t entered;     /* when its last call began, ns; only kept when calls cost time */
+    double debt;          /* what its calls have yet to take, ns; negative: they took too long */
+    CUstream defaults[8]; /* its per-thread default streams, held alive */
+};
+
+struct thread *thread_self(void);
+CUcontext context_current(void);
+
+/* A new context whose streams are empty, or NULL. */
+CUcontext context_new(struct device *d, unsigned flags);
+/* Waits for all its work, frees its memory, streams and modules. The structure stays: handles to it answer
+ * CUDA_ERROR_CONTEXT_IS_DESTROYED. */
+void context_end(CUcontext c);
+/* Makes an ended primary context usable again. */
+void context_revive(CUcontext c);
+/* The context of a primary, made on first use. */
+CUcontext context_primary(struct device *d);
+/* An operation failed: every later call answers this. The first error stays. */
+void context_poison(CUcontext c, CUresult error);
+
+/* Waits for all work issued so far in the context. Its sticky error, or CUDA_SUCCESS. */
+CUresult context_wait(CUcontext c);
+/* The same while holding the context's lock, as the driver's free does; returns with it held. */
+void context_drain(CUcontext c);
+
+/* True after a fork in a process that had called cuInit. */
+bool process_forked(void);
+bool process_open(void);
+
+#endif

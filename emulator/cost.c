@@ -1,0 +1,178 @@
+#include "cost.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* Source: shared facts: measured on H200 (PCIe 5 x16, driver 580). GB/s are bytes per ns; 1 GiB = 1073741824 bytes. */
+static struct {
+    const char *variable;
+    double value;
+} rates[RATES] = {
+    [RATE_LINK] = {"EMU_LINK_GBS", 55.5},
+    [RATE_LINK_BOTH] = {"EMU_LINK_BOTH_GBS", 101},
+    [RATE_DEVICE] = {"EMU_DEVICE_GBS", 4150},
+    [RATE_IN_PLACE] = {"EMU_IN_PLACE_GBS", 51},
+    [RATE_IN_PLACE_BOTH] = {"EMU_IN_PLACE_BOTH_GBS", 42},
+    [RATE_FAULT] = {"EMU_FAULT_GBS", 14},
+    [RATE_EVICT] = {"EMU_EVICT_GBS", 23},
+    [RATE_PREFETCH] = {"EMU_PREFETCH_GBS", 51},
+    [RATE_COPY] = {"EMU_COPY_NS", 2600}, /* with the link's rate this is the measured curve over piece sizes */
+    [RATE_LAUNCH] = {"EMU_LAUNCH_NS", 2900},
+    [RATE_PREFETCH_CALL] = {"EMU_PREFETCH_CALL_NS", 60000}, /* makes 2 MiB calls come to 18 GB/s */
+    [RATE_PREFETCH_IN] = {"EMU_PREFETCH_IN_NS", 28e6 / 1073741824},
+    [RATE_PREFETCH_OUT] = {"EMU_PREFETCH_OUT_NS", 47e6 / 1073741824},
+    [RATE_PREFETCH_RESIDENT_CALL] = {"EMU_PREFETCH_RESIDENT_CALL_NS", 1900},
+    [RATE_PREFETCH_RESIDENT] = {"EMU_PREFETCH_RESIDENT_NS", 460e3 / 1073741824},
+    [RATE_DISCARD] = {"EMU_DISCARD_NS", 3.2e6 / 1073741824},
+    [RATE_DISCARD_AND_PREFETCH] = {"EMU_DISCARD_AND_PREFETCH_NS", 5.2e6 / 1073741824},
+};
+
+/* Microseconds for one handle of 2, 16, 64, 256 MiB; same source. */
+enum { VMM_SIZES = 4 };
+static const double vmm_mebibytes[VMM_SIZES] = {2, 16, 64, 256};
+static const double vmm_us[][VMM_SIZES] = {
+    [VMM_CREATE] = {7, 8, 18, 30},         [VMM_MAP] = {1, 2, 5, 11},
+    [VMM_ACCESS] = {20, 27, 64, 97},       [VMM_UNMAP] = {14, 17, 30, 39},
+    [VMM_RELEASE] = {8, 14, 41, 113},      [VMM_CREATE_HOST] = {83, 788, 8756, 40941},
+    [VMM_MAP_HOST] = {0, 1, 1, 1},         [VMM_ACCESS_HOST] = {39, 151, 755, 1779},
+    [VMM_UNMAP_HOST] = {24, 53, 157, 544},
+};
+
+enum {
+    PIECE = 8 << 20, /* copies share the link in turns of so many bytes */
+    NAP = 50000,     /* a debt below this, ns, is carried on instead of slept */
+    SLACK = 2000000, /* lateness up to this, ns, is the clock's fault and made up for */
+};
+
+static double scale; /* EMU_TIME */
+
+static pthread_mutex_t link_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t link_free[2]; /* until when it is taken, in and out, ns */
+
+double rate(enum rate r) {
+    return rates[r].value;
+}
+
+static double read_number(const char *variable, double missing) {
+    const char *text = getenv(variable);
+    char *end;
+    double value = text ? strtod(text, &end) : missing;
+    if (!text || (end != text && !*end && value >= 0 && isfinite(value)))
+        return value;
+    fprintf(stderr, "emu: %s=%s is not a number; %g is used\n", variable, text, missing);
+    return missing;
+}
+
+void cost_open(void) {
+    scale = read_number("EMU_TIME", 0);
+    for (int i = 0; i < RATES; i++)
+        rates[i].value = read_number(rates[i].variable, rates[i].value);
+}
+
+bool cost_counts(void) {
+    return scale > 0;
+}
+
+double cost_vmm(enum vmm_call call, uint64_t bytes) {
+    double size = (double)bytes / (1 << 20);
+    const double *us = vmm_us[call];
+    int i = 0;
+    while (i < VMM_SIZES - 2 && size > vmm_mebibytes[i + 1])
+        i++;
+    double share = (size - vmm_mebibytes[i]) / (vmm_mebibytes[i + 1] - vmm_mebibytes[i]);
+    double cost = us[i] + share * (us[i + 1] - us[i]);
+    return 1000 * (cost > us[0] ? cost : us[0]);
+}
+
+uint64_t cost_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void sleep_until(uint64_t ns) {
+    struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+        ;
+}
+
+/* Waits for the end of something modelled. Returns that end, or later when this machine cannot keep up. */
+static uint64_t elapse(uint64_t end) {
+    uint64_t now = cost_now();
+    if (end > now + NAP)
+        sleep_until(end);
+    return now > end + SLACK ? now : end;
+}
+
+void cost_call(double ns) {
+    if (!cost_counts() || ns <= 0)
+        return;
+    struct thread *t = thread_self();
+    uint64_t start = cost_now();
+    /* What this machine has needed for the call is part of it. */
+    double owed = ns * scale - (double)(start - t->entered);
+    t->debt += owed > 0 ? owed : 0;
+    t->entered = start;
+    if (t->debt < NAP)
+        return;
+    sleep_until(start + (uint64_t)t->debt);
+    t->debt -= (double)(cost_now() - start);
+    if (t->debt < -SLACK)
+        t->debt = 0;
+}
+
+/* Takes the link for a piece, from `ready` on or as soon as it is free. */
+static uint64_t take_link(int way, uint64_t bytes, double gbs, uint64_t ready) {
+    pthread_mutex_lock(&link_lock);
+    uint64_t start = link_free[way] > ready ? link_free[way] : ready;
+    double both = rate(RATE_LINK_BOTH) / 2;
+    if (link_free[!way] > start && gbs > both)
+        gbs = both;
+    uint64_t end = start + (uint64_t)((double)bytes / gbs * scale);
+    link_free[way] = end;
+    pthread_mutex_unlock(&link_lock);
+    return end;
+}
+
+static uint64_t cross_link(int way, uint64_t bytes, double gbs, uint64_t ready) {
+    while (bytes > 0) {
+        uint64_t piece = bytes < PIECE ? bytes : PIECE;
+        ready = elapse(take_link(way, piece, gbs, ready));
+        bytes -= piece;
+    }
+    return ready;
+}
+
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
+static double kernel_ns(const struct emu_launch *r) {
+    double ns = larger((double)r->spent, (double)r->device_bytes / rate(RATE_DEVICE));
+    double each = rate(r->host_read && r->host_written ? RATE_IN_PLACE_BOTH : RATE_IN_PLACE);
+    return larger(ns, larger((double)r->host_read, (double)r->host_written) / each);
+}
+
+void cost_operation(struct emu_launch *r) {
+    if (!cost_counts()) {
+        r->clock = cost_now();
+        return;
+    }
+    double ns = (double)r->fault_bytes / rate(RATE_FAULT) + (double)r->evict_bytes / rate(RATE_EVICT);
+    uint64_t end = r->clock;
+    if (r->kernel) {
+        ns += kernel_ns(r);
+    } else if (r->prefetch_bytes) {
+        end = cross_link(r->to_host, r->prefetch_bytes, rate(RATE_PREFETCH), end);
+    } else if (r->host_read || r->host_written) {
+        ns += rate(RATE_COPY);
+        end = cross_link(0, r->host_read, rate(RATE_LINK), end);
+        end = cross_link(1, r->host_written, rate(RATE_LINK), end);
+    } else {
+        ns += (double)r->device_bytes / rate(RATE_DEVICE);
+    }
+    r->clock = elapse(end + (uint64_t)(ns * scale));
+}

@@ -1,0 +1,35 @@
+/* Devices: how many, how much memory, how much of it is taken. And what the environment says. */
+#ifndef EMU_DEVICE_H
+#define EMU_DEVICE_H
+
+#include "cuda/abi.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum { DEVICES_MAX = 16 };
+
+#define GRANULE (2ull << 20) /* physical memory, and managed pages, come in pieces of this */
+
+struct device {
+    int ordinal;
+    uint64_t memory;
+    atomic_ullong used; /* changed under the lock of managed.c, which makes room */
+    CUcontext primary;
+    CUmemoryPool default_pool, pool;      /* pool: what cuMemAllocAsync takes from */
+    atomic_ullong graph_used, graph_high; /* by allocations of graphs */
+};
+
+extern struct device devices[DEVICES_MAX];
+extern int device_count;
+extern int driver_version; /* 13000: CUDA 13.0 */
+
+/* Once per process, by cuInit: reads the environment and reserves the addresses. */
+CUresult devices_open(void);
+bool device_valid(CUdevice ordinal);
+/* In managed.c: takes physical memory of the device, moving managed pages out when it is full. False: it stays full. */
+bool device_take(struct device *d, uint64_t bytes);
+void device_give(struct device *d, uint64_t bytes);
+
+#endif

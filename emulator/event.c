@@ -1,0 +1,204 @@
+#include "event.h"
+
+#include "capture.h"
+#include "cost.h"
+
+#include <stdlib.h>
+
+struct stamp *stamp_new(void) {
+    struct stamp *t = calloc(1, sizeof *t);
+    if (t)
+        atomic_store(&t->refs, 1);
+    return t;
+}
+
+static struct stamp *stamp_hold(struct stamp *t) {
+    atomic_fetch_add(&t->refs, 1);
+    return t;
+}
+
+void stamp_release(struct stamp *t) {
+    if (!t || atomic_fetch_sub(&t->refs, 1) > 1)
+        return;
+    mark_release(&t->at);
+    free(t);
+}
+
+void event_set(CUevent e, struct stamp *t) {
+    pthread_mutex_lock(&e->lock);
+    struct stamp *before = e->stamp;
+    e->stamp = t;
+    pthread_mutex_unlock(&e->lock);
+    stamp_release(before);
+}
+
+/* The event's last record, held; NULL: never recorded. */
+static struct stamp *last_record(CUevent e) {
+    pthread_mutex_lock(&e->lock);
+    struct stamp *t = e->stamp ? stamp_hold(e->stamp) : NULL;
+    pthread_mutex_unlock(&e->lock);
+    return t;
+}
+
+void stamp_run(struct stamp *t, struct emu_launch *r) {
+    atomic_store(&t->ns, cost_counts() ? r->clock : cost_now());
+}
+
+void event_record_run(CUevent e, struct emu_launch *r) {
+    struct stamp *t = last_record(e);
+    if (t)
+        stamp_run(t, r);
+    stamp_release(t);
+}
+
+void event_wait_run(CUevent e, struct emu_launch *r) {
+    struct stamp *t = last_record(e);
+    if (t && t->at.stream != r->stream) {
+        uint64_t then = stream_wait(&t->at);
+        r->clock = then > r->clock ? then : r->clock;
+    }
+    stamp_release(t);
+}
+
+/* --- calls --- */
+
+EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
+    BEGIN(CALL_CONTEXT);
+    if (!out || flags & ~7u || (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUevent e = calloc(1, sizeof *e);
+    if (!e)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    e->context = c;
+    e->flags = flags;
+    pthread_mutex_init(&e->lock, NULL);
+    *out = e;
+    return CUDA_SUCCESS;
+}
+
+static CUresult destroy(CUevent e) {
+    if (!e)
+        return CUDA_ERROR_INVALID_HANDLE;
+    capture_forget_event(e);
+    stamp_release(e->stamp);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuEventDestroy(CUevent e) {
+    BEGIN(CALL_DRIVER);
+    return destroy(e);
+}
+
+EXPORT CUresult cuEventDestroy_v2(CUevent e) {
+    BEGIN(CALL_DRIVER);
+    return destroy(e);
+}
+
+CUresult event_record(CUstream s, CUevent e, unsigned flags) {
+    CUresult result;
+    if (!e)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (e->context != s->context)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (capture_records(s, e, flags & CU_EVENT_RECORD_EXTERNAL, &result))
+        return result;
+    struct stamp *t = stamp_new();
+    if (!t)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    struct work w = {.kind = WORK_STAMP, .stamp = stamp_hold(t)};
+    result = stream_enter(s, &w, NULL, &t->at);
+    if (result == CUDA_SUCCESS) {
+        capture_forget_event(e);
+        event_set(e, t);
+    } else {
+        stamp_release(t);
+    }
+    return result;
+}
+
+STREAMED(cuEventRecord, _ptsz, (CUevent e, CUstream stream), (e, stream)) {
+    BEGIN_AS(call, CALL_CONTEXT);
+    FIND(stream);
+    return event_record(s, e, 0);
+}
+
+STREAMED(cuEventRecordWithFlags, _ptsz, (CUevent e, CUstream stream, unsigned flags), (e, stream, flags)) {
+    BEGIN_AS(call, CALL_CONTEXT);
+    FIND(stream);
+    return event_record(s, e, flags);
+}
+
+STREAMED(cuStreamWaitEvent, _ptsz, (CUstream stream, CUevent e, unsigned flags), (stream, e, flags)) {
+    BEGIN_AS(call, CALL_CONTEXT);
+    FIND(stream);
+    CUresult result = CUDA_SUCCESS;
+    if (!e)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (capture_waits(s, e, flags & CU_EVENT_WAIT_EXTERNAL, &result))
+        return result;
+    struct stamp *t = last_record(e);
+    struct work w = {.kind = WORK_EMPTY};
+    if (t && !mark_passed(&t->at))
+        result = stream_enter(s, &w, &t->at, NULL);
+    stamp_release(t);
+    return result;
+}
+
+EXPORT CUresult cuEventQuery(CUevent e) {
+    BEGIN(CALL_CONTEXT | CALL_UNSAFE);
+    if (!e)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (capture_holds_event(e))
+        return CUDA_ERROR_CAPTURED_EVENT;
+    struct stamp *t = last_record(e);
+    bool passed = !t || mark_passed(&t->at);
+    stamp_release(t);
+    return passed ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+EXPORT CUresult cuEventSynchronize(CUevent e) {
+    BEGIN(CALL_CONTEXT | CALL_UNSAFE);
+    if (!e)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (capture_holds_event(e))
+        return CUDA_ERROR_CAPTURED_EVENT;
+    struct stamp *t = last_record(e);
+    if (t)
+        stream_wait(&t->at);
+    stamp_release(t);
+    return (CUresult)atomic_load(&e->context->error);
+}
+
+static CUresult elapsed(float *ms, CUevent from, CUevent to) {
+    if (!ms)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!from || !to || (from->flags | to->flags) & CU_EVENT_DISABLE_TIMING)
+        return CUDA_ERROR_INVALID_HANDLE;
+    struct stamp *a = last_record(from), *b = last_record(to);
+    CUresult result = CUDA_SUCCESS;
+    if (!a || !b)
+        result = CUDA_ERROR_INVALID_HANDLE;
+    else if (!mark_passed(&a->at) || !mark_passed(&b->at))
+        result = CUDA_ERROR_NOT_READY;
+    else
+        *ms = (float)((double)(int64_t)(atomic_load(&b->ns) - atomic_load(&a->ns)) / 1e6);
+    stamp_release(a);
+    stamp_release(b);
+    return result;
+}
+
+EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to) {
+    BEGIN(CALL_CONTEXT | CALL_UNSAFE);
+    return elapsed(ms, from, to);
+}
+
+EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent from, CUevent to) {
+    BEGIN(CALL_CONTEXT | CALL_UNSAFE);
+    return elapsed(ms, from, to);
+}

@@ -1,0 +1,88 @@
+/* Memory of one process in another: found again through the file of the process that made it. */
+#include "memory.h"
+#include "vmm.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct handle {
+    char magic[8];
+    int32_t process, file, device;
+    uint64_t offset, bytes;
+};
+
+_Static_assert(sizeof(struct handle) <= sizeof(CUipcMemHandle), "it has to fit");
+
+static const char magic[8] = "EMU-IPC";
+
+EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address) {
+    BEGIN(CALL_CONTEXT);
+    struct area a;
+    if (!out || !area_find(address, &a) || a.kind != AREA_PLAIN)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct handle h = {.process = getpid(),
+                       .file = memory_file(),
+                       .device = a.device->ordinal,
+                       .offset = a.start - memory_base(),
+                       .bytes = a.bytes};
+    memcpy(h.magic, magic, sizeof magic);
+    memset(out, 0, sizeof *out);
+    memcpy(out, &h, sizeof h);
+    return CUDA_SUCCESS;
+}
+
+static CUresult open_handle(CUcontext c, CUdeviceptr *out, CUipcMemHandle handle, unsigned flags) {
+    struct handle h;
+    memcpy(&h, &handle, sizeof h);
+    if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || memcmp(h.magic, magic, sizeof magic) != 0 ||
+        !device_valid(h.device))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (h.process == getpid()) /* the driver refuses a process its own handle */
+        return CUDA_ERROR_INVALID_CONTEXT;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", h.process, h.file);
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0)
+        return CUDA_ERROR_MAP_FAILED;
+    /* The piece may begin inside a granule, and may share it. */
+    uint64_t before = h.offset % GRANULE, whole = (before + h.bytes + GRANULE - 1) / GRANULE * GRANULE;
+    uint64_t start = memory_reserve(whole, GRANULE, 0);
+    bool mapped = start && vmm_map_bytes(start, whole, file, h.offset - before);
+    close(file);
+    struct area a = {.start = start + before,
+                     .bytes = h.bytes,
+                     .kind = AREA_IPC,
+                     .device = &devices[h.device],
+                     .context = c,
+                     .id = area_new_id(),
+                     .offset = before};
+    if (mapped && area_add(&a)) {
+        *out = a.start;
+        return CUDA_SUCCESS;
+    }
+    if (mapped)
+        vmm_unmap_bytes(start, whole);
+    if (start)
+        memory_unreserve(start, whole);
+    return CUDA_ERROR_MAP_FAILED;
+}
+
+EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned flags) {
+    BEGIN(CALL_CONTEXT);
+    return open_handle(c, out, handle, flags);
+}
+
+EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle, unsigned flags) {
+    BEGIN(CALL_CONTEXT);
+    return open_handle(c, out, handle, flags);
+}
+
+EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
+    BEGIN(CALL_CONTEXT);
+    context_drain(c);
+    bool closed = memory_free(address, 1u << AREA_IPC);
+    pthread_mutex_unlock(&c->lock);
+    return closed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}

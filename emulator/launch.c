@@ -1,0 +1,184 @@
+#include "launch.h"
+
+#include "capture.h"
+#include "cost.h"
+#include "event.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *launch_name(const struct launch *l) {
+    return l->function->kernel->name;
+}
+
+void launch_run(const struct launch *l, struct emu_launch *r) {
+    l->function->kernel->run(r);
+}
+
+/* --- what kernels ask --- */
+
+EXPORT const void *emu_arg(const struct emu_launch *r, size_t i) {
+    const struct emu_kernel *k = r->kernel->function->kernel;
+    if (i >= k->param_count)
+        abort(); /* a kernel that does not know its own parameters */
+    return r->kernel->arguments + k->params[i].offset;
+}
+
+EXPORT uint32_t emu_shape(const struct emu_launch *r, int i) {
+    return i >= 0 && i < 7 ? r->kernel->shape[i] : 0;
+}
+
+EXPORT uint64_t emu_variable(const struct emu_launch *r, const char *name) {
+    return module_variable(r->kernel->function->module, name, NULL);
+}
+
+EXPORT void emu_spend(struct emu_launch *r, uint64_t ns) {
+    r->spent += ns;
+}
+
+/* --- arguments --- */
+
+/* Bytes of the buffer in `extra`, and the buffer. False: it is not well-formed. */
+static bool read_extra(void **extra, const void **buffer, size_t *bytes) {
+    *buffer = NULL;
+    *bytes = SIZE_MAX;
+    for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            *buffer = extra[1];
+        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            *bytes = *(const size_t *)extra[1];
+        else
+            return false;
+    }
+    return *buffer && *bytes != SIZE_MAX;
+}
+
+static bool copy_arguments(struct launch *l, const struct emu_kernel *k, void **params, void **extra) {
+    if (params && extra)
+        return false;
+    if (extra) {
+        const void *buffer;
+        size_t bytes;
+        if (!read_extra(extra, &buffer, &bytes) || bytes < l->bytes)
+            return false;
+        memcpy(l->arguments, buffer, l->bytes);
+        return true;
+    }
+    for (uint64_t i = 0; i < k->param_count; i++) {
+        if (!params || !params[i])
+            return false;
+        memcpy(l->arguments + k->params[i].offset, params[i], k->params[i].size);
+    }
+    return true;
+}
+
+CUresult launch_make(CUcontext c, CUfunction handle, const uint32_t shape[7], void **params, void **extra,
+                     struct launch **out) {
+    CUfunction f;
+    CUresult result = function_of(c, handle, &f);
+    if (result != CUDA_SUCCESS)
+        return result;
+    for (int i = 0; i < 6; i++)
+        if (shape[i] == 0)
+            return CUDA_ERROR_INVALID_VALUE;
+    if ((uint64_t)shape[3] * shape[4] * shape[5] > 1024 || shape[1] > 65535 || shape[2] > 65535)
+        return CUDA_ERROR_INVALID_VALUE;
+    size_t bytes = kernel_argument_bytes(f->kernel);
+    struct launch *l = calloc(1, sizeof *l + bytes);
+    if (!l)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    l->function = f;
+    memcpy(l->shape, shape, sizeof l->shape);
+    l->bytes = bytes;
+    if (!copy_arguments(l, f->kernel, params, extra)) {
+        free(l);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *out = l;
+    return CUDA_SUCCESS;
+}
+
+struct launch *launch_copy(const struct launch *l) {
+    struct launch *copy = malloc(sizeof *l + l->bytes);
+    if (copy)
+        memcpy(copy, l, sizeof *l + l->bytes);
+    return copy;
+}
+
+/* --- calls --- */
+
+static CUresult issue(CUcontext c, CUstream s, CUfunction handle, const uint32_t shape[7], void **params,
+                      void **extra) {
+    struct work w = {.kind = WORK_KERNEL};
+    CUresult result = launch_make(c, handle, shape, params, extra, &w.launch);
+    if (result == CUDA_SUCCESS && w.launch->function->module->context != s->context) {
+        work_release(&w);
+        result = CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = stream_issue(s, &w);
+    cost_call(rate(RATE_LAUNCH));
+    return result;
+}
+
+STREAMED(cuLaunchKernel, _ptsz,
+         (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+          CUstream stream, void **params, void **extra),
+         (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra)) {
+    BEGIN_AS(call, CALL_CONTEXT);
+    FIND(stream);
+    return issue(c, s, f, (uint32_t[]){gx, gy, gz, bx, by, bz, shared}, params, extra);
+}
+
+STREAMED(cuLaunchCooperativeKernel, _ptsz,
+         (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+          CUstream stream, void **params),
+         (f, gx, gy, gz, bx, by, bz, shared, stream, params)) {
+    BEGIN_AS(call, CALL_CONTEXT);
+    FIND(stream);
+    return issue(c, s, f, (uint32_t[]){gx, gy, gz, bx, by, bz, shared}, params, NULL);
+}
+
+/* Of the attributes only those that record an event change what is seen. */
+static CUresult record_events(CUstream s, const CUlaunchConfig *config) {
+    for (unsigned i = 0; i < config->numAttrs; i++) {
+        const CUlaunchAttribute *a = &config->attrs[i];
+        CUevent e = a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT        ? a->value.programmaticEvent.event
+                    : a->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT ? a->value.launchCompletionEvent.event
+                                                                           : NULL;
+        CUresult result = e ? event_record(s, e, 0) : CUDA_SUCCESS;
+        if (result != CUDA_SUCCESS)
+            return result;
+    }
+    return CUDA_SUCCESS;
+}
+
+STREAMED(cuLaunchKernelEx, _ptsz, (const CUlaunchConfig *config, CUfunction f, void **params, void **extra),
+         (config, f, params, extra)) {
+    BEGIN_AS(call, CALL_CONTEXT);
+    if (!config || (config->numAttrs && !config->attrs))
+        return CUDA_ERROR_INVALID_VALUE;
+    FIND(config->hStream);
+    uint32_t shape[] = {config->gridDimX,  config->gridDimY,  config->gridDimZ,      config->blockDimX,
+                        config->blockDimY, config->blockDimZ, config->sharedMemBytes};
+    CUresult result = issue(c, s, f, shape, params, extra);
+    return result == CUDA_SUCCESS ? record_events(s, config) : result;
+}
+
+EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launches, unsigned n, unsigned flags) {
+    BEGIN(CALL_CONTEXT);
+    if (!launches || n == 0 || flags > 3)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < n; i++) {
+        const CUDA_LAUNCH_PARAMS *p = &launches[i];
+        if (!p->hStream || p->hStream == CU_STREAM_LEGACY || p->hStream == CU_STREAM_PER_THREAD)
+            return CUDA_ERROR_INVALID_VALUE;
+        uint32_t shape[] = {p->gridDimX,  p->gridDimY,  p->gridDimZ,      p->blockDimX,
+                            p->blockDimY, p->blockDimZ, p->sharedMemBytes};
+        CUresult result = issue(p->hStream->context, p->hStream, p->function, shape, p->kernelParams, NULL);
+        if (result != CUDA_SUCCESS)
+            return result;
+    }
+    return CUDA_SUCCESS;
+}

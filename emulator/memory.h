@@ -1,0 +1,86 @@
+/* Address space: what every device address is, and where its bytes are.
+ *
+ * Device addresses lie in one reserved range that the host cannot touch. The bytes of address a are at a + alias,
+ * mapped from a memory file, so that one piece of physical memory can be at two addresses. Host memory that devices
+ * reach is its own alias. */
+#ifndef EMU_MEMORY_H
+#define EMU_MEMORY_H
+
+#include "context.h"
+#include "emu.h"
+
+enum area_kind {
+    AREA_PLAIN,
+    AREA_MANAGED,
+    AREA_POOL,
+    AREA_VMM,      /* a mapping */
+    AREA_IPC,      /* another process's, or this one's once more */
+    AREA_VARIABLE, /* of a module */
+    AREA_GRAPH,    /* of a graph's allocation node */
+    AREA_PINNED,   /* host memory allocated here */
+    AREA_REGISTERED,
+};
+
+struct area {
+    uint64_t start, bytes; /* exact: one byte further is an illegal address */
+    enum area_kind kind;
+    struct device *device; /* NULL: host memory */
+    CUcontext context;     /* it dies with this one; NULL: outlives contexts */
+    uint64_t id;
+    unsigned flags;   /* as given to cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged */
+    uint64_t charged; /* physical bytes */
+    CUmemoryPool pool;
+    struct pages *pages;                   /* of AREA_MANAGED */
+    struct physical *physical;             /* of AREA_VMM */
+    uint64_t offset;                       /* into physical; of AREA_IPC: into its first granule */
+    unsigned char rights[DEVICES_MAX + 1]; /* of AREA_VMM: CUmemAccess_flags by device, the host last */
+    bool sync;                             /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
+};
+
+extern int64_t alias; /* what to add to a device address to reach its bytes */
+
+/* Reserves the address space. CUDA_ERROR_OUT_OF_MEMORY when the system refuses. */
+CUresult memory_open(void);
+/* The file behind plain memory; address a is at offset a - memory_base(). */
+int memory_file(void);
+uint64_t memory_base(void);
+/* True when the range lies inside the reserved addresses. */
+bool memory_holds(uint64_t address, uint64_t bytes);
+/* Addresses without anything behind them, aligned; 0: none left. wanted: tried first unless 0. */
+uint64_t memory_reserve(uint64_t bytes, uint64_t alignment, uint64_t wanted);
+void memory_unreserve(uint64_t start, uint64_t bytes);
+
+/* New memory of the device, of the given kind, entered as an area; small pieces share a granule.
+ * CUDA_SUCCESS, or CUDA_ERROR_OUT_OF_MEMORY. */
+CUresult memory_allocate(CUcontext c, enum area_kind kind, struct device *d, uint64_t bytes, struct area *made);
+/* Addresses for an allocation of a graph; 0: none left. They are never given to anybody else: whatever launches of the
+ * graph come, nothing else is there. */
+uint64_t memory_reserve_for_graph(uint64_t bytes);
+/* The address is the program's own reservation, or a graph's: what is there shows when an operation runs. */
+bool memory_comes_later(uint64_t address);
+/* Puts memory at addresses reserved for a graph. When it is freed the addresses stay reserved. */
+CUresult memory_back(CUcontext c, struct device *d, uint64_t start, uint64_t bytes);
+/* Frees the area that starts here if its kind is in `kinds` (bits 1 << kind). False: there is none. */
+bool memory_free(uint64_t start, unsigned kinds);
+/* Frees everything that dies with the context. */
+void memory_free_context(CUcontext c);
+
+/* --- areas.c --- */
+
+/* Enters a copy of *a. False when it overlaps another or there is no memory for it. */
+bool area_add(const struct area *a);
+/* A copy of the area that holds the address. False: none does. */
+bool area_find(uint64_t address, struct area *out);
+/* Takes out the area that starts here, if its kind is in kinds. An operation that is using it fails, and is waited for.
+ */
+bool area_remove(uint64_t start, unsigned kinds, struct area *out);
+/* Takes out any area of the context; for its end. */
+bool area_remove_of_context(CUcontext c, struct area *out);
+/* Calls visit for every area that overlaps the range, in address order, until it returns false; false then.
+ * Gaps are skipped; *covered, if not NULL, tells whether there were none. visit may change the area. */
+bool area_visit(uint64_t start, uint64_t bytes, bool *covered, bool (*visit)(struct area *a, void *data), void *data);
+uint64_t area_new_id(void);
+/* Looks a range up for an operation. Its bytes, or NULL: illegal. mode: enum emu_mode. */
+void *area_use(struct emu_launch *r, uint64_t address, uint64_t bytes, int mode);
+
+#endif

@@ -1,0 +1,75 @@
+/* Memsets of all widths. */
+#include "memory.h"
+#include "stream.h"
+
+#include <string.h>
+
+static uint64_t extent(const struct memset_work *m) {
+    return (m->height - 1) * m->pitch + m->width * m->element;
+}
+
+void memset_run(const struct memset_work *m, struct emu_launch *r) {
+    unsigned char *at = emu_use(r, m->address, extent(m), EMU_WRITE);
+    for (uint64_t row = 0; row < m->height; row++, at += m->pitch) {
+        if (m->element == 1) {
+            memset(at, (int)(m->value & 0xff), m->width);
+            continue;
+        }
+        for (uint64_t i = 0; i < m->width; i++)
+            memcpy(at + i * m->element, &m->value, m->element); /* little-endian: its low bytes */
+    }
+}
+
+CUresult memset_check(const struct memset_work *m) {
+    struct area a;
+    if (m->width == 0 || m->height == 0)
+        return CUDA_SUCCESS;
+    if (m->address % m->element || (m->height > 1 && (m->pitch < m->width * m->element || m->pitch % m->element)))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (memory_comes_later(m->address))
+        return CUDA_SUCCESS;
+    return area_find(m->address, &a) && extent(m) <= a.start + a.bytes - m->address ? CUDA_SUCCESS
+                                                                                    : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult issue(CUcontext c, CUstream handle, bool per_thread, struct memset_work m) {
+    CUstream s;
+    CUresult result = stream_find(c, handle, per_thread, &s);
+    if (result == CUDA_SUCCESS)
+        result = memset_check(&m);
+    if (result != CUDA_SUCCESS || m.width == 0 || m.height == 0)
+        return result;
+    struct work w = {.kind = WORK_MEMSET, .memset = m};
+    return stream_issue(s, &w);
+}
+
+/* Sync and async forms differ in the stream they take; neither waits. */
+#define MEMSET(bits, type, element_)                                                                                   \
+    STREAMED(cuMemsetD##bits##_v2, _ptds, (CUdeviceptr to, type value, size_t n), (to, value, n)) {                    \
+        BEGIN_AS(call, CALL_CONTEXT);                                                                                  \
+        struct memset_work m = {to, 0, n, 1, value, element_};                                                         \
+        return issue(c, NULL, per_thread, m);                                                                          \
+    }                                                                                                                  \
+    STREAMED(cuMemsetD##bits##Async, _ptsz, (CUdeviceptr to, type value, size_t n, CUstream stream),                   \
+             (to, value, n, stream)) {                                                                                 \
+        BEGIN_AS(call, CALL_CONTEXT);                                                                                  \
+        struct memset_work m = {to, 0, n, 1, value, element_};                                                         \
+        return issue(c, stream, per_thread, m);                                                                        \
+    }                                                                                                                  \
+    STREAMED(cuMemsetD2D##bits##_v2, _ptds, (CUdeviceptr to, size_t pitch, type value, size_t width, size_t height),   \
+             (to, pitch, value, width, height)) {                                                                      \
+        BEGIN_AS(call, CALL_CONTEXT);                                                                                  \
+        struct memset_work m = {to, pitch, width, height, value, element_};                                            \
+        return issue(c, NULL, per_thread, m);                                                                          \
+    }                                                                                                                  \
+    STREAMED(cuMemsetD2D##bits##Async, _ptsz,                                                                          \
+             (CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream),                 \
+             (to, pitch, value, width, height, stream)) {                                                              \
+        BEGIN_AS(call, CALL_CONTEXT);                                                                                  \
+        struct memset_work m = {to, pitch, width, height, value, element_};                                            \
+        return issue(c, stream, per_thread, m);                                                                        \
+    }
+
+MEMSET(8, unsigned char, 1)
+MEMSET(16, unsigned short, 2)
+MEMSET(32, unsigned int, 4)

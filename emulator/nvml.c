@@ -1,0 +1,199 @@
+/* A small libnvidia-ml.so.1 for the emulated devices. What of their memory is used it learns from the emulator's
+ * libcuda.so.1 where this process has loaded it: other processes' use is not seen. */
+#include "environment.h"
+#include "nvml/abi.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { DEVICES_MAX = 16 };
+
+static atomic_int opened;
+
+/* A handle is the address of one of these. */
+static char places[DEVICES_MAX];
+
+static unsigned device_count(void) {
+    uint64_t n = environment_number("EMU_DEVICES", 1);
+    return n < DEVICES_MAX ? (unsigned)n : DEVICES_MAX;
+}
+
+/* -1: no such device. */
+static int ordinal(nvmlDevice_t device) {
+    ptrdiff_t i = (char *)device - places;
+    return i >= 0 && i < (ptrdiff_t)device_count() ? (int)i : -1;
+}
+
+static void read_memory(int device, uint64_t *used, uint64_t *total) {
+    int (*ask)(int, uint64_t *, uint64_t *) = NULL;
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    if (driver)
+        *(void **)&ask = dlsym(driver, "emu_device_memory");
+    if (!ask || ask(device, used, total) != 0) {
+        *used = 0;
+        *total = environment_number("EMU_MEMORY", 8ull << 30);
+    }
+    if (driver)
+        dlclose(driver);
+}
+
+#define CHECK_OPEN()                                                                                                   \
+    do {                                                                                                               \
+        if (!atomic_load(&opened))                                                                                     \
+            return NVML_ERROR_UNINITIALIZED;                                                                           \
+    } while (0)
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        CHECK_OPEN();                                                                                                  \
+        if (!(condition))                                                                                              \
+            return NVML_ERROR_INVALID_ARGUMENT;                                                                        \
+    } while (0)
+
+EXPORT nvmlReturn_t nvmlInit(void) {
+    atomic_fetch_add(&opened, 1);
+    return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlInit_v2(void) {
+    return nvmlInit();
+}
+
+EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned flags) {
+    (void)flags;
+    return nvmlInit();
+}
+
+EXPORT nvmlReturn_t nvmlShutdown(void) {
+    CHECK_OPEN();
+    atomic_fetch_sub(&opened, 1);
+    return NVML_SUCCESS;
+}
+
+EXPORT const char *nvmlErrorString(nvmlReturn_t result) {
+    switch (result) {
+    case NVML_SUCCESS:
+        return "Success";
+    case NVML_ERROR_UNINITIALIZED:
+        return "Uninitialized";
+    case NVML_ERROR_INVALID_ARGUMENT:
+        return "Invalid Argument";
+    case NVML_ERROR_NOT_FOUND:
+        return "Not Found";
+    case NVML_ERROR_INSUFFICIENT_SIZE:
+        return "Insufficient Size";
+    default:
+        return "Unknown Error";
+    }
+}
+
+static nvmlReturn_t put_text(char *out, unsigned length, const char *text) {
+    int n = out ? snprintf(out, length, "%s", text) : -1;
+    return n < 0 ? NVML_ERROR_INVALID_ARGUMENT : (unsigned)n < length ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
+}
+
+EXPORT nvmlReturn_t nvmlSystemGetDriverVersion(char *out, unsigned length) {
+    CHECK_OPEN();
+    return put_text(out, length, "580.0-emulated");
+}
+
+EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version) {
+    CHECK(version);
+    *version = (int)environment_number("EMU_DRIVER_VERSION", 13000);
+    return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version) {
+    return nvmlSystemGetCudaDriverVersion(version);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetCount(unsigned *count) {
+    CHECK(count);
+    *count = device_count();
+    return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count) {
+    return nvmlDeviceGetCount(count);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *out) {
+    CHECK(out && index < device_count());
+    *out = (nvmlDevice_t)&places[index];
+    return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *out) {
+    return nvmlDeviceGetHandleByIndex(index, out);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *text, nvmlDevice_t *out) {
+    unsigned bus;
+    CHECK(text && out);
+    if (sscanf(text, "%*x:%x:%*x", &bus) != 1 || bus == 0 || bus > device_count())
+        return NVML_ERROR_NOT_FOUND;
+    return nvmlDeviceGetHandleByIndex(bus - 1, out);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *text, nvmlDevice_t *out) {
+    return nvmlDeviceGetHandleByPciBusId(text, out);
+}
+
+/* The bytes that cuDeviceGetUuid answers, as text. */
+static void uuid_text(int device, char out[48]) {
+    snprintf(out, 48, "GPU-656d756c-6174-6564-2d67-70752d0000%02x", (unsigned)device);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *out, unsigned length) {
+    char text[48];
+    CHECK(ordinal(device) >= 0);
+    uuid_text(ordinal(device), text);
+    return put_text(out, length, text);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *wanted, nvmlDevice_t *out) {
+    CHECK(wanted && out);
+    for (unsigned i = 0; i < device_count(); i++) {
+        char text[48];
+        uuid_text((int)i, text);
+        if (strcmp(text, wanted) == 0)
+            return nvmlDeviceGetHandleByIndex(i, out);
+    }
+    return NVML_ERROR_NOT_FOUND;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index) {
+    CHECK(index && ordinal(device) >= 0);
+    *index = (unsigned)ordinal(device);
+    return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *out, unsigned length) {
+    CHECK(ordinal(device) >= 0);
+    return put_text(out, length, "Emulated GPU");
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
+    uint64_t used, total;
+    CHECK(memory && ordinal(device) >= 0);
+    read_memory(ordinal(device), &used, &total);
+    memory->total = total;
+    memory->used = used;
+    memory->free = total - used;
+    return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory) {
+    uint64_t used, total;
+    CHECK(memory && ordinal(device) >= 0);
+    read_memory(ordinal(device), &used, &total);
+    memory->total = total;
+    memory->reserved = 0;
+    memory->used = used;
+    memory->free = total - used;
+    return NVML_SUCCESS;
+}

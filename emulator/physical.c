@@ -1,0 +1,217 @@
+#include "physical.h"
+
+#include "cost.h"
+#include "memory.h"
+#include "space.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int shared_file = -1; /* where handles lie that are not to be exported: descriptors are few */
+static struct space offsets;
+
+static CUmemGenericAllocationHandle to_handle(struct physical *p) {
+    return (CUmemGenericAllocationHandle)(uintptr_t)p;
+}
+
+struct physical *physical_of(CUmemGenericAllocationHandle h) {
+    return (struct physical *)(uintptr_t)h;
+}
+
+static bool open_file(struct physical *p) {
+    if (p->prop.requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+        /* Whoever imports the descriptor reads the location from the file's name. */
+        char name[64];
+        snprintf(name, sizeof name, "emu-handle-%d-%d", (int)p->prop.location.type, p->prop.location.id);
+        p->file = memfd_create(name, MFD_CLOEXEC);
+        p->own_file = true;
+        if (p->file >= 0 && ftruncate(p->file, (off_t)p->bytes) == 0)
+            return true;
+        close(p->file);
+        return false;
+    }
+    pthread_mutex_lock(&lock);
+    const uint64_t room = 4ull << 40;
+    if (shared_file < 0) {
+        shared_file = memfd_create("emu-handles", MFD_CLOEXEC);
+        /* Offset 0 is never given out: 0 means that there is none. */
+        if (shared_file >= 0 && (ftruncate(shared_file, (off_t)room) || !space_add(&offsets, GRANULE, room - GRANULE)))
+            shared_file = -1;
+    }
+    p->file = shared_file;
+    p->offset = shared_file >= 0 ? space_take(&offsets, p->bytes, GRANULE) : 0;
+    pthread_mutex_unlock(&lock);
+    return p->offset != 0;
+}
+
+static void close_file(struct physical *p) {
+    if (p->own_file) {
+        close(p->file);
+        return;
+    }
+    fallocate(p->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)p->offset, (off_t)p->bytes);
+    pthread_mutex_lock(&lock);
+    space_add(&offsets, p->offset, p->bytes);
+    pthread_mutex_unlock(&lock);
+}
+
+bool physical_device(const CUmemLocation *l, struct device **out) {
+    *out = NULL;
+    switch (l->type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+        *out = device_valid(l->id) ? &devices[l->id] : NULL;
+        return *out != NULL;
+    case CU_MEM_LOCATION_TYPE_HOST:
+        return driver_version >= 13000;
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+        return l->id == 0;
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop,
+                            unsigned long long flags) {
+    BEGIN(CALL_PASSES);
+    struct device *d;
+    if (!out || !prop || flags || bytes == 0 || bytes % GRANULE || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!physical_device(&prop->location, &d))
+        return prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE
+                                                                  : CUDA_ERROR_INVALID_VALUE;
+    if (prop->requestedHandleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        NOT_EMULATED("cuMemCreate for handle types other than file descriptors");
+    cost_call(cost_vmm(d ? VMM_CREATE : VMM_CREATE_HOST, bytes));
+    if (d && !device_take(d, bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    struct physical *p = calloc(1, sizeof *p);
+    if (p) {
+        p->prop = *prop;
+        p->device = d;
+        p->bytes = bytes;
+        p->charged = d ? bytes : 0;
+        atomic_store(&p->handles, 1);
+    }
+    if (!p || !open_file(p)) {
+        free(p);
+        if (d)
+            device_give(d, bytes);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *out = to_handle(p);
+    return CUDA_SUCCESS;
+}
+
+/* Called when a handle or a mapping went. */
+static void physical_put(struct physical *p, atomic_uint *count) {
+    /* Both counts are looked at under the lock, so that one caller frees it. */
+    pthread_mutex_lock(&lock);
+    atomic_fetch_sub(count, 1);
+    bool unused = atomic_load(&p->handles) == 0 && atomic_load(&p->mappings) == 0;
+    pthread_mutex_unlock(&lock);
+    if (!unused)
+        return;
+    close_file(p);
+    if (p->charged)
+        device_give(p->device, p->charged);
+    free(p);
+}
+
+void physical_unmapped(struct physical *p) {
+    physical_put(p, &p->mappings);
+}
+
+uint64_t physical_handle_types(const struct physical *p) {
+    return p->prop.requestedHandleTypes;
+}
+
+EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+    BEGIN(CALL_PASSES);
+    struct physical *p = physical_of(handle);
+    if (!p || atomic_load(&p->handles) == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    cost_call(cost_vmm(VMM_RELEASE, p->bytes));
+    physical_put(p, &p->handles);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address) {
+    BEGIN(CALL_PASSES);
+    struct area a;
+    if (!out || !area_find((uint64_t)(uintptr_t)address, &a) || a.kind != AREA_VMM)
+        return CUDA_ERROR_INVALID_VALUE;
+    atomic_fetch_add(&a.physical->handles, 1);
+    *out = to_handle(a.physical);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle) {
+    BEGIN(CALL_PASSES);
+    if (!prop || !handle)
+        return CUDA_ERROR_INVALID_VALUE;
+    *prop = physical_of(handle)->prop;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+                                              CUmemAllocationGranularity_flags option) {
+    BEGIN(CALL_PASSES);
+    struct device *d;
+    if (!granularity || !prop || (unsigned)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED ||
+        !physical_device(&prop->location, &d))
+        return CUDA_ERROR_INVALID_VALUE;
+    *granularity = GRANULE;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle,
+                                             CUmemAllocationHandleType type, unsigned long long flags) {
+    BEGIN(CALL_PASSES);
+    struct physical *p = physical_of(handle);
+    if (!out || !p || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !p->own_file)
+        return CUDA_ERROR_INVALID_VALUE;
+    int fd = fcntl(p->file, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    memcpy(out, &fd, sizeof fd);
+    return CUDA_SUCCESS;
+}
+
+/* The memory stays charged to whoever made it: this process counts nothing for it. */
+EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *shared,
+                                               CUmemAllocationHandleType type) {
+    BEGIN(CALL_PASSES);
+    if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_INVALID_VALUE;
+    int fd = (int)(intptr_t)shared, location, id;
+    char path[32], name[128] = "";
+    struct stat status;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (readlink(path, name, sizeof name - 1) < 0 || sscanf(name, "/memfd:emu-handle-%d-%d", &location, &id) != 2 ||
+        fstat(fd, &status) != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct physical *p = calloc(1, sizeof *p);
+    if (!p)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    p->prop = (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                    .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                    .location = {(CUmemLocationType)location, id}};
+    if (!physical_device(&p->prop.location, &p->device)) {
+        free(p);
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    p->bytes = (uint64_t)status.st_size;
+    p->file = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    p->own_file = true;
+    atomic_store(&p->handles, 1);
+    *out = to_handle(p);
+    return CUDA_SUCCESS;
+}

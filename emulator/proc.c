@@ -1,0 +1,71 @@
+/* The driver's version, and its functions by name. */
+#include "proc.h"
+
+#include "call.h"
+#include "device.h"
+#include "environment.h"
+
+#include <string.h>
+
+/* Programs may ask before cuInit. */
+__attribute__((constructor)) static void read_version(void) {
+    driver_version = (int)environment_number("EMU_DRIVER_VERSION", 13000);
+}
+
+uint32_t proc_since(const char *symbol) {
+    for (size_t i = 0; i < proc_row_count; i++) {
+        size_t n = strlen(proc_rows[i].symbol);
+        if (strncmp(symbol, proc_rows[i].symbol, n) == 0 &&
+            (!symbol[n] || !strcmp(symbol + n, "_ptsz") || !strcmp(symbol + n, "_ptds")))
+            return proc_rows[i].since;
+    }
+    return 0;
+}
+
+EXPORT CUresult cuDriverGetVersion(int *version) {
+    BEGIN(CALL_ANY);
+    if (!version)
+        return CUDA_ERROR_INVALID_VALUE;
+    *version = driver_version;
+    return CUDA_SUCCESS;
+}
+
+static CUresult look_up(const char *base, void **out, int version, cuuint64_t flags,
+                        CUdriverProcAddressQueryResult *status) {
+    CUdriverProcAddressQueryResult unused;
+    status = status ? status : &unused;
+    if (!base || !out || flags > 2)
+        return CUDA_ERROR_INVALID_VALUE;
+    const struct proc_row *best = NULL;
+    bool known = false;
+    for (size_t i = 0; i < proc_row_count; i++) {
+        const struct proc_row *r = &proc_rows[i];
+        if (strcmp(r->base, base) != 0 || r->since > (uint32_t)driver_version)
+            continue;
+        known = true;
+        if (r->since <= (uint32_t)version && (!best || r->since > best->since))
+            best = r;
+    }
+    *out = NULL;
+    if (!best) {
+        *status = known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+        return CUDA_ERROR_NOT_FOUND;
+    }
+    bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    *out = per_thread && best->twin ? best->twin : best->function;
+    *status = CU_GET_PROC_ADDRESS_SUCCESS;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuGetProcAddress(const char *base, void **out, int version, cuuint64_t flags) {
+    BEGIN(CALL_ANY);
+    return look_up(base, out, version, flags, NULL);
+}
+
+EXPORT CUresult cuGetProcAddress_v2(const char *base, void **out, int version, cuuint64_t flags,
+                                    CUdriverProcAddressQueryResult *status) {
+    BEGIN(CALL_ANY);
+    CUresult result = look_up(base, out, version, flags, status);
+    /* With a status to read, a missing function is no error. */
+    return result == CUDA_ERROR_NOT_FOUND && status ? CUDA_SUCCESS : result;
+}
