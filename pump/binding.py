@@ -1,0 +1,55 @@
+"""`ulms.so` through its C interface (csrc/ulms.h), by cffi."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from pump import paths
+
+
+@dataclass(frozen=True)
+class Option:
+    """An environment variable that ulms.so reads."""
+
+    name: str
+    alias: str  # "" where there is none
+    default: str  # "" for not set
+    accepts: str
+    help: str
+
+
+@cache
+def ffi() -> Any:
+    """What cffi knows of csrc/ulms.h. Raises NotBuiltError where nothing is built."""
+    try:
+        from pump import _ulms
+    except ImportError as error:
+        raise paths.NotBuiltError(
+            "pump/_ulms.py is not built: run `make`, or install the package with pip"
+        ) from error
+    return _ulms.ffi
+
+
+@cache
+def library() -> Any:
+    """The library, loaded into this process; one and the same where it is preloaded already."""
+    return ffi().dlopen(str(paths.library()))
+
+
+def version() -> str:
+    """The version of ulms.so."""
+    return text(library().ulms_version())
+
+
+def option_rows() -> list[Option]:
+    """Every option, in the order in which ulms.so reads them."""
+    rows = [library().ulms_option(i) for i in range(library().ulms_option_count())]
+    return [
+        Option(*map(text, (row.name, row.alias, row.fallback, row.accepts, row.help)))
+        for row in rows
+    ]
+
+
+def text(pointer: Any) -> str:
+    """A C string as text; "" for NULL."""
+    return ffi().string(pointer).decode() if pointer else ""

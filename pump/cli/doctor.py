@@ -1,0 +1,32 @@
+"""`pump doctor`."""
+
+import argparse
+
+from pump import doctor
+from pump.doctor import Finding, Level
+
+
+class Doctor:
+    """Say what is wrong with this machine, this environment or a program.
+
+    Each finding is OK, a note or a problem, with what to do. Exit status 1 when there is a problem.
+    """
+
+    name = "doctor"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """A program to look at as well."""
+        parser.add_argument("program", nargs="?", help="a program: will ulms.so reach it?")
+
+    def run(self, args: argparse.Namespace) -> list[Finding]:
+        """All findings."""
+        return doctor.examine(args.program)
+
+    def main(self, args: argparse.Namespace) -> int:
+        """Prints the findings."""
+        findings = self.run(args)
+        for finding in findings:
+            print(f"{finding.level:8} {finding.subject}: {finding.text}")
+            if finding.advice:
+                print(f"{'':8} -> {finding.advice}")
+        return 1 if any(f.level is Level.PROBLEM for f in findings) else 0

@@ -1,0 +1,106 @@
+"""`pump hooks`."""
+
+import argparse
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from pump import coverage
+from pump.cli.command import UsageError
+from pump.cli.render import console, table
+from pump.coverage import STATUSES, Function
+from pump.trace import TraceError, read
+
+
+@dataclass(frozen=True)
+class Page:
+    """The functions asked for and, with a trace, the symbols that the traced program called."""
+
+    functions: list[Function]
+    seen: Collection[str] | None
+
+
+class Hooks:
+    """Show every CUDA function known, and what ulms.so makes of each.
+
+    Without names: how many of each library by status. With names: the functions that contain one.
+    """
+
+    name = "hooks"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Which functions, and how to show them."""
+        parser.add_argument("names", nargs="*", metavar="NAME", help="part of a function's name")
+        parser.add_argument("--all", action="store_true", help="list every function")
+        parser.add_argument("--json", action="store_true", help="print the functions as JSON")
+        parser.add_argument(
+            "--seen", metavar="TRACE", help="mark what a traced program gave the device to do"
+        )
+
+    def run(self, args: argparse.Namespace) -> Page:
+        """The functions asked for. Raises UsageError when a name matches none."""
+        functions = coverage.matching(coverage.load(), args.names)
+        if not functions:
+            raise UsageError(f"no function known is named like {' or '.join(args.names)}")
+        return Page(functions, called_symbols(Path(args.seen)) if args.seen else None)
+
+    def main(self, args: argparse.Namespace) -> int:
+        """Prints the page."""
+        page = self.run(args)
+        if args.json:
+            rows = [
+                asdict(function)
+                | ({} if page.seen is None else {"seen": function.symbol in page.seen})
+                for function in page.functions
+            ]
+            print(json.dumps(rows, indent=1))
+            return 0
+        out = console()
+        if args.all or args.names or page.seen is not None:
+            out.print(function_table(page, everything=args.all or bool(args.names)))
+        if not args.names:
+            out.print(total_table(page.functions))
+            out.print("\n".join(f"{name}: {meaning}" for name, meaning in STATUSES.items()))
+        return 0
+
+
+def called_symbols(path: Path) -> set[str]:
+    """Every function whose calls a trace holds. Raises UsageError for what is no trace."""
+    try:
+        trace = read(path)
+    except TraceError as error:
+        raise UsageError(str(error)) from error
+    return {trace.api_name(api) for api in set(trace.operations["api"].tolist())}
+
+
+def function_table(page: Page, *, everything: bool) -> Table:
+    """One row a function; only those seen unless everything is asked for."""
+    columns = ["library", "function", ">since", "status", "touches, or why not"]
+    if page.seen is not None:
+        columns.insert(0, "seen")
+    rows = []
+    for function in page.functions:
+        seen = page.seen is not None and function.symbol in page.seen
+        if not (seen or everything):
+            continue
+        cells = [
+            function.library,
+            function.symbol,
+            f"{function.since // 1000}.{function.since % 1000 // 10}" if function.since else "",
+            function.status,
+            "; ".join(function.touches) or function.why,
+        ]
+        rows.append(["*" if seen else "", *cells] if page.seen is not None else cells)
+    return table(columns, rows)
+
+
+def total_table(functions: Iterable[Function]) -> Table:
+    """One row a library: functions by status."""
+    rows = [
+        (library, *(counts[status] for status in STATUSES), counts.total())
+        for library, counts in coverage.totals(functions).items()
+    ]
+    return table(["library", *(f">{status}" for status in STATUSES), ">all"], rows)

@@ -1,0 +1,107 @@
+"""`pump run`."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from pump.cli.command import UsageError
+from pump.preload import Preloaded, preload
+from pump.sizes import parse_size
+
+LOG_LEVELS = ("ERROR", "WARN", "INFO", "DEBUG")
+BACKENDS = ("auto", "observe", "off")
+NOT_EXECUTABLE, NOT_FOUND = 126, 127  # what a shell answers
+
+
+class Run:
+    """Run a program under ulms.so.
+
+    The options set the variables of the same meaning; what is not given stays as the environment
+    has it. The program replaces this one: its exit status is its own.
+    """
+
+    name = "run"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Options, then the command."""
+        option_arguments(parser)
+        parser.add_argument("--trace", metavar="FILE", help="trace into FILE (`%%p`: process id)")
+        command_arguments(parser)
+
+    def run(self, args: argparse.Namespace) -> Preloaded:
+        """The command and its environment. Raises UsageError."""
+        options = options_of(args)
+        if args.trace is not None:
+            options["ULMS_TRACE"] = str(Path(args.trace).absolute())
+        return prepared(args, options)
+
+    def main(self, args: argparse.Namespace) -> int:
+        """Becomes the program, or prints how it would be started."""
+        return become(self.run(args), args.print)
+
+
+def option_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments that stand for options of ulms.so."""
+    parser.add_argument(
+        "--factor", metavar="N", type=int, help="per cent of the memory that may be occupied, 0-100"
+    )
+    parser.add_argument(
+        "--memory", metavar="SIZE", help="device memory the program may see and use, like 8GiB"
+    )
+    parser.add_argument("--backend", choices=BACKENDS, help="how memory is provided")
+    parser.add_argument("--stats", action="store_true", help="show live counters to `pump top`")
+    parser.add_argument("--log", metavar="LEVEL", choices=LOG_LEVELS, help=", ".join(LOG_LEVELS))
+
+
+def command_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say what to start, and where."""
+    parser.add_argument("--emulator", action="store_true", help="on the emulated device")
+    parser.add_argument("--print", action="store_true", help="print the command, do not run it")
+    parser.add_argument("command_line", nargs=argparse.REMAINDER, metavar="-- CMD ...")
+
+
+def options_of(args: argparse.Namespace) -> dict[str, str]:
+    """The variables that the option arguments stand for. Raises UsageError for a bad value."""
+    options: dict[str, str] = {}
+    if args.factor is not None:
+        if not 0 <= args.factor <= 100:
+            raise UsageError(f"--factor {args.factor}: a number from 0 to 100 is accepted")
+        options["ULMS_GPU_MEMORY_FACTOR"] = str(args.factor)
+    if args.memory is not None:
+        try:
+            parse_size(args.memory)
+        except ValueError as error:
+            raise UsageError(f"--memory: {error}") from error
+        options["ULMS_GPU_MEMORY"] = args.memory
+    if args.backend is not None:
+        options["ULMS_BACKEND"] = args.backend
+    if args.stats:
+        options["ULMS_STATS"] = "on"
+    if args.log is not None:
+        options["ULMS_LOG_LEVEL"] = args.log
+    return options
+
+
+def prepared(args: argparse.Namespace, options: dict[str, str]) -> Preloaded:
+    """The command of the arguments under ulms.so with options. Raises UsageError without one."""
+    command = args.command_line[1:] if args.command_line[:1] == ["--"] else args.command_line
+    if not command:
+        raise UsageError("no command: say `-- CMD ...` after the options")
+    try:
+        return preload(command, options, emulator=args.emulator)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def become(program: Preloaded, print_only: bool) -> int:
+    """Replaces this process by the program, or prints it. Returns only then, or when it cannot."""
+    if print_only:
+        print(program.shell())
+        return 0
+    name = program.command[0]
+    try:
+        os.execvpe(name, program.command, program.environment(os.environ))
+    except OSError as error:
+        print(f"pump: {name}: {error.strerror}", file=sys.stderr)
+        return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE

@@ -1,0 +1,122 @@
+"""`pump top`."""
+
+import argparse
+import time
+from dataclasses import dataclass
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+
+from pump import stats
+from pump.cli.command import UsageError
+from pump.cli.render import console, table
+from pump.sizes import format_size
+from pump.stats import Change, Counter, Snapshot, StatsError
+
+SHORTEST_INTERVAL = 0.1  # seconds
+NOBODY = "no program shows counters: start one with `pump run --stats` or ULMS_STATS=on"
+
+
+@dataclass(frozen=True)
+class View:
+    """A program now and, once there was a look before, what changed since."""
+
+    now: Snapshot
+    change: Change | None = None
+
+
+class Top:
+    """Watch the counters of running programs.
+
+    Shows the programs that run with ULMS_STATS=on, or the one with the process id given.
+    """
+
+    name = "top"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Whose counters, and how often."""
+        parser.add_argument("pid", nargs="?", type=int, metavar="PID", help="this process alone")
+        parser.add_argument("--once", action="store_true", help="print once, in plain text")
+        parser.add_argument(
+            "--interval", type=float, default=1.0, metavar="S", help="seconds between looks (1)"
+        )
+
+    def run(self, pid: int | None, before: list[View] | None = None) -> list[View]:
+        """A look at the programs, compared with the one before. Raises StatsError for a PID
+        that shows no counters."""
+        earlier = {view.now.path: view.now for view in before or []}
+        views = []
+        for path in stats.find() if pid is None else [stats.find_pid(pid)]:
+            try:
+                now = stats.read(path)
+            except FileNotFoundError:
+                continue  # it has just ended
+            change = stats.change(earlier[path], now) if path in earlier else None
+            views.append(View(now, change))
+        return views
+
+    def main(self, args: argparse.Namespace) -> int:
+        """Prints once, or until interrupted or, with a PID, until that program ends."""
+        if args.interval < SHORTEST_INTERVAL:
+            raise UsageError(
+                f"--interval {args.interval}: {SHORTEST_INTERVAL} s or more is accepted"
+            )
+        out = console()
+        try:
+            views = self.run(args.pid)
+        except StatsError as error:
+            raise UsageError(str(error)) from error
+        if args.once or not out.is_terminal:
+            out.print(page(views))
+            return 0
+        with Live(page(views, brief=True), console=out, screen=True, auto_refresh=False) as live:
+            while True:
+                time.sleep(args.interval)
+                try:
+                    views = self.run(args.pid, views)
+                except StatsError:
+                    break  # the one program has ended
+                live.update(page(views, brief=True), refresh=True)
+        out.print(page(views))
+        return 0
+
+
+def page(views: list[View], *, brief: bool = False) -> RenderableType:
+    """All programs, one under the other; in brief without what never happened."""
+    return Group(*(program(view, brief=brief) for view in views)) if views else NOBODY
+
+
+def program(view: View, *, brief: bool) -> RenderableType:
+    """One program: who it is, its memory, its counters."""
+    now = view.now
+    started = datetime.fromtimestamp(now.opened).astimezone()
+    title = f"{now.program} ({now.pid}), since {started:%H:%M:%S}, idle {now.idle_s:.1f} s"
+    memory = [
+        (
+            m.device,
+            *map(format_size, (m.used, m.peak)),
+            format_size(m.capacity) if m.capacity else "none",
+        )
+        for m in now.memory
+    ]
+    counters = [
+        (c.name, amount(c, c.value), rate(c, view.change), c.help)
+        for c in now.counters.values()
+        if c.value or not brief
+    ]
+    return Group(
+        title,
+        table((">device", ">used", ">peak", ">limit"), memory),
+        table(("counter", ">value", ">a second", "what"), counters),
+    )
+
+
+def amount(counter: Counter, value: float) -> str:
+    """A value in the counter's unit."""
+    return format_size(value) if counter.unit == "B" else f"{value:,.0f}"
+
+
+def rate(counter: Counter, change: Change | None) -> str:
+    """How fast it grows; "" before the second look."""
+    return "" if change is None else amount(counter, change.rate(counter.name))

@@ -1,0 +1,111 @@
+"""`pump trace`."""
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from pump.cli import run
+from pump.cli.command import UsageError
+from pump.cli.render import console
+from pump.cli.summary import FUNCTIONS_SHOWN, summary_page
+from pump.preload import Preloaded
+from pump.sizes import format_size
+from pump.trace import Summary, TraceError, compress, export_chrome, read, summarize
+
+VERBS = ("run", "show", "export", "compress")
+DEFAULT_FILE = "trace.%p.ulms"
+
+
+class Trace:
+    """Record what a program does, and read what was recorded.
+
+    `pump trace -o FILE -- CMD ...` is short for `pump trace run -o FILE -- CMD ...`.
+    """
+
+    name = "trace"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """One verb each."""
+        verbs = parser.add_subparsers(metavar="VERB", required=True)
+
+        def verb(name: str, action: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+            made = verbs.add_parser(name, help=action.__doc__, description=action.__doc__)
+            made.set_defaults(action=action)
+            return made
+
+        record = verb("run", self.record)
+        record.add_argument(
+            "-o",
+            dest="trace",
+            default=DEFAULT_FILE,
+            metavar="FILE",
+            help=f"trace into FILE (`%%p`: process id; default {DEFAULT_FILE.replace('%', '%%')})",
+        )
+        run.option_arguments(record)
+        run.command_arguments(record)
+        show = verb("show", self.show)
+        show.add_argument("file", type=Path)
+        show.add_argument("--all", action="store_true", help="every kernel, however small")
+        show.add_argument("--json", action="store_true", help="print the summary as JSON")
+        export = verb("export", self.export)
+        export.add_argument("file", type=Path)
+        export.add_argument("output", type=Path, help="JSON for ui.perfetto.dev, chrome://tracing")
+        pack = verb("compress", self.compress)
+        pack.add_argument("file", type=Path)
+        pack.add_argument("output", type=Path, help="the same trace, gzip; readable like any other")
+
+    def run(self, args: argparse.Namespace) -> Preloaded:
+        """The command to be traced and its environment. Raises UsageError."""
+        options = run.options_of(args)
+        return run.prepared(args, options | {"ULMS_TRACE": str(Path(args.trace).absolute())})
+
+    def main(self, args: argparse.Namespace) -> int:
+        """Does what the verb says."""
+        try:
+            status: int = args.action(args)
+        except TraceError as error:
+            raise UsageError(str(error)) from error
+        return status
+
+    def record(self, args: argparse.Namespace) -> int:
+        """Run a program and record it."""
+        return run.become(self.run(args), args.print)
+
+    def show(self, args: argparse.Namespace) -> int:
+        """Say what a trace holds: kernels by function, bytes, what could not be matched."""
+        summary = summarize(read(args.file))
+        if args.json:
+            print(json.dumps(as_json(summary), indent=1))
+        else:
+            limit = None if args.all else FUNCTIONS_SHOWN
+            console().print(summary_page(summary, limit))
+        return 0
+
+    def export(self, args: argparse.Namespace) -> int:
+        """Write a trace as a timeline for Perfetto or Chrome."""
+        print(f"{export_chrome(read(args.file), args.output):,} events in {args.output}")
+        return 0
+
+    def compress(self, args: argparse.Namespace) -> int:
+        """Write a trace smaller."""
+        before, after = compress(args.file, args.output)
+        print(f"{args.output}: {format_size(after)}, was {format_size(before)}")
+        return 0
+
+
+def as_json(summary: Summary) -> dict[str, object]:
+    """The summary with names for keys."""
+    fields = asdict(summary)
+    for name in ("operations", "touches"):
+        fields[name] = {key.name.lower(): count for key, count in fields[name].items()}
+    return fields
+
+
+def with_verb(words: list[str]) -> list[str]:
+    """The words of a command line, `pump trace` with the verb that it leaves out."""
+    explicit = {*VERBS, "-h", "--help"}
+    if words[:1] == [Trace.name] and len(words) > 1 and words[1] not in explicit:
+        return [Trace.name, "run", *words[1:]]
+    return words

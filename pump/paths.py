@@ -1,0 +1,33 @@
+"""Where the installed files lie: `ulms.so`, the emulated device, the coverage data."""
+
+from importlib.resources import files
+from pathlib import Path
+
+
+class NotBuiltError(RuntimeError):
+    """A compiled part is not beside the Python package: it was not installed, only found."""
+
+
+def installed(name: str) -> Path:
+    """The path of an installed file of the package. Raises NotBuiltError when it is not there."""
+    # In an editable install the compiled files are not beside __init__.py: only
+    # importlib.resources knows both places.
+    path = Path(str(files("pump").joinpath(name)))
+    if not path.exists():
+        raise NotBuiltError(f"{name} is not built: run `make`, or install the package with pip")
+    return path.resolve()
+
+
+def library() -> Path:
+    """The path of `ulms.so`."""
+    return installed("ulms.so")
+
+
+def emulator_dir() -> Path:
+    """The directory with the emulated `libcuda.so.1` and `libnvidia-ml.so.1`."""
+    return installed("emulator/libcuda.so.1").parent
+
+
+def coverage() -> Path:
+    """The path of `names.json`: every driver function known, and what is made of it."""
+    return installed("names.json")

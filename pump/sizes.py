@@ -1,0 +1,27 @@
+"""Sizes in bytes, as people write and read them."""
+
+import re
+
+KIB, MIB, GIB, TIB = (1 << shift for shift in (10, 20, 30, 40))
+
+_UNITS = {"": 1, "k": KIB, "m": MIB, "g": GIB, "t": TIB}
+
+
+def parse_size(text: str) -> int:
+    """Bytes meant by `8GiB`, `512M`, `1.5g` or `1073741824`; units are powers of 1024.
+
+    Raises ValueError for anything else and for sizes under one byte.
+    """
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([kmgt]?)(?:i?b)?", text.strip().lower())
+    size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
+    if size < 1:
+        raise ValueError(f"`{text}` is not a size: write it like 8GiB, 512MiB or 1073741824")
+    return size
+
+
+def format_size(size: float) -> str:
+    """A size in bytes in the largest binary unit that keeps it at 1 or more: `1.5 GiB`."""
+    for unit, name in ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size:.0f} B"

@@ -1,0 +1,224 @@
+"""Live counters of running programs: the files that ULMS_STATS makes (layout: `csrc/ulms.h`)."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+FOLDER = Path("/dev/shm")
+"""Where `ULMS_STATS=on` puts them."""
+_PATTERN = "ulms-*-*"
+_MAGIC = b"ulmsstat"
+_VERSION = 1
+
+_HEADER = np.dtype(
+    [
+        ("magic", "S8"),
+        ("version", "<u4"),
+        ("pid", "<u4"),
+        ("process_start", "<u8"),
+        ("opened_ns", "<u8"),
+        ("heartbeat_ns", "<u8"),
+        ("counters", "<u4"),
+        ("devices", "<u4"),
+        ("slots", "<u4"),
+        ("row_bytes", "<u4"),
+        ("memory_bytes", "<u4"),
+        ("slot_bytes", "<u4"),
+        ("rows_at", "<u4"),
+        ("memory_at", "<u4"),
+        ("slots_at", "<u4"),
+        ("file_bytes", "<u4"),
+        ("program", "S48"),
+    ]
+)
+_ROW_FIELDS = {"name": ("S32", 0), "unit": ("S8", 32), "help": ("S88", 40)}
+_MEMORY_FIELDS = {"used": ("<u8", 0), "peak": ("<u8", 8), "capacity": ("<u8", 16)}
+
+
+class StatsError(Exception):
+    """A file that holds no counters. One line: the file and why."""
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One counter."""
+
+    name: str
+    unit: str
+    """`B` for bytes, else empty."""
+    help: str
+    value: int
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """Bytes charged to one device."""
+
+    device: int
+    used: int
+    peak: int
+    capacity: int
+    """0: no limit."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The counters of one program at one moment."""
+
+    path: Path
+    pid: int
+    program: str
+    opened: float
+    """When counting began, in seconds since 1970."""
+    alive: bool
+    """The program still runs; else its file was left behind."""
+    taken_ns: int
+    """CLOCK_MONOTONIC when this was read."""
+    heartbeat_ns: int
+    """CLOCK_MONOTONIC when the program last did something, seen to 64 operations; 0: never."""
+    counters: dict[str, Counter]
+    memory: list[DeviceMemory]
+    """The devices in use."""
+
+    def __getitem__(self, name: str) -> int:
+        """Value of a counter. Raises KeyError."""
+        return self.counters[name].value
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since the program last did something."""
+        return max(0, self.taken_ns - self.heartbeat_ns) / 1e9
+
+
+@dataclass(frozen=True)
+class Change:
+    """What happened between two snapshots of one program."""
+
+    seconds: float
+    counts: dict[str, int]
+
+    def rate(self, name: str) -> float:
+        """Counts a second; 0 when no time has passed. Raises KeyError."""
+        return self.counts[name] / self.seconds if self.seconds > 0 else 0.0
+
+
+def change(earlier: Snapshot, later: Snapshot) -> Change:
+    """What happened from one snapshot to a later one."""
+    before = earlier.counters
+    return Change(
+        (later.taken_ns - earlier.taken_ns) / 1e9,
+        {
+            name: counter.value - (before[name].value if name in before else 0)
+            for name, counter in later.counters.items()
+        },
+    )
+
+
+def find(folder: Path = FOLDER) -> list[Path]:
+    """Files of programs that run now, oldest first. Files of dead programs are left out."""
+    return [snapshot.path for snapshot in _live(folder)]
+
+
+def find_pid(pid: int, folder: Path = FOLDER) -> Path:
+    """The file of a running program. Raises StatsError when it has none."""
+    for snapshot in _live(folder):
+        if snapshot.pid == pid:
+            return snapshot.path
+    raise StatsError(f"process {pid} shows no counters: start it with ULMS_STATS=on")
+
+
+def _live(folder: Path) -> list[Snapshot]:
+    live = []
+    for path in folder.glob(_PATTERN):
+        try:
+            snapshot = read(path)
+        except (StatsError, OSError):
+            continue  # another user's, gone since, or something else of that name
+        if snapshot.alive:
+            live.append(snapshot)
+    return sorted(live, key=lambda snapshot: snapshot.opened)
+
+
+def read(path: Path) -> Snapshot:
+    """Reads a file once. Raises StatsError for a file that holds no counters, OSError."""
+    data = path.read_bytes()
+    taken = time.monotonic_ns()
+    if len(data) < _HEADER.itemsize or data[: len(_MAGIC)] != _MAGIC:
+        raise StatsError(f"{path}: holds no counters")
+    header = np.frombuffer(data, dtype=_HEADER, count=1)[0]
+    if header["version"] != _VERSION:
+        raise StatsError(f"{path}: version {header['version']}; this reader knows {_VERSION}")
+    if header["file_bytes"] > len(data):
+        raise StatsError(f"{path}: is cut off")
+    try:
+        counters = _counters(data, header)
+        memory = _memory(data, header)
+    except ValueError as error:
+        raise StatsError(f"{path}: makes no sense ({error})") from error
+    pid = int(header["pid"])
+    return Snapshot(
+        path=path,
+        pid=pid,
+        program=header["program"].decode(errors="replace"),
+        opened=int(header["opened_ns"]) / 1e9,
+        alive=_runs(pid, int(header["process_start"])),
+        taken_ns=taken,
+        heartbeat_ns=int(header["heartbeat_ns"]),
+        counters=counters,
+        memory=memory,
+    )
+
+
+def _table(
+    data: bytes, fields: dict[str, tuple[str, int]], at: int, count: int, size: int
+) -> list[dict[str, bytes | int]]:
+    """A table of the file as it describes itself; fields behind the known ones are passed over."""
+    dtype = np.dtype(
+        {
+            "names": list(fields),
+            "formats": [text for text, _ in fields.values()],
+            "offsets": [offset for _, offset in fields.values()],
+            "itemsize": size,
+        }
+    )
+    rows = np.frombuffer(data, dtype=dtype, count=count, offset=at)
+    return [dict(zip(fields, row, strict=True)) for row in rows.tolist()]
+
+
+def _counters(data: bytes, header: np.void) -> dict[str, Counter]:
+    count, slots = int(header["counters"]), int(header["slots"])
+    rows = _table(data, _ROW_FIELDS, int(header["rows_at"]), count, int(header["row_bytes"]))
+    size = int(header["slot_bytes"])
+    slot = np.dtype({"names": ["n"], "formats": [f"({count},)<u8"], "itemsize": size})
+    values = np.frombuffer(data, dtype=slot, count=slots, offset=int(header["slots_at"]))["n"]
+    sums = values.sum(axis=0, dtype=np.uint64).tolist()
+    named = {}
+    for row, value in zip(rows, sums, strict=True):
+        name, unit, text = (_text(row[field]) for field in ("name", "unit", "help"))
+        named[name] = Counter(name, unit, text, value)
+    return named
+
+
+def _memory(data: bytes, header: np.void) -> list[DeviceMemory]:
+    count, size = int(header["devices"]), int(header["memory_bytes"])
+    rows = _table(data, _MEMORY_FIELDS, int(header["memory_at"]), count, size)
+    numbers = [[int(row[field]) for field in _MEMORY_FIELDS] for row in rows]
+    return [DeviceMemory(device, *row) for device, row in enumerate(numbers) if any(row)]
+
+
+def _text(value: bytes | int) -> str:
+    assert isinstance(value, bytes)
+    return value.decode(errors="replace")
+
+
+def _runs(pid: int, start: int) -> bool:
+    """Is this still the process that began at `start` (clock ticks from boot)?"""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    after_name = stat.rpartition(")")[2].split()
+    state, started = after_name[0], int(after_name[19])
+    return started == start and state not in "ZX"

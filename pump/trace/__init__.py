@@ -1,0 +1,30 @@
+"""Traces of programs run under `ulms.so` (ULMS_TRACE): reading, summing up, exporting.
+
+`docs/trace-format.md` describes the file.
+"""
+
+from pump.trace.errors import Loss, TraceError
+from pump.trace.export import compress, export_chrome
+from pump.trace.reader import read
+from pump.trace.summary import FunctionUse, Summary, summarize
+from pump.trace.trace import Event, Trace
+from pump.trace.words import EventKind, MemoryKind, OpFlag, OpKind, TouchMode, TouchSource
+
+__all__ = [
+    "Event",
+    "EventKind",
+    "FunctionUse",
+    "Loss",
+    "MemoryKind",
+    "OpFlag",
+    "OpKind",
+    "Summary",
+    "TouchMode",
+    "TouchSource",
+    "Trace",
+    "TraceError",
+    "compress",
+    "export_chrome",
+    "read",
+    "summarize",
+]

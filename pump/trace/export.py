@@ -1,0 +1,142 @@
+"""A trace in other forms: for Chrome's and Perfetto's viewers, and compressed."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pump.trace.container import load_bytes, open_container
+from pump.trace.trace import Trace
+from pump.trace.words import OpKind
+
+_HOST, _DEVICES = 0, 2
+"""Process numbers in the viewer: the host's threads, and from there on one for each device; the one
+before stands for operations whose device is not known (-1)."""
+_KINDS = {int(kind): kind.name.lower() for kind in OpKind}
+
+
+def export_chrome(trace: Trace, target: str | Path) -> int:
+    """Writes the trace as Chrome's trace events (JSON); returns how many. Raises OSError.
+
+    Device work whose time is known is drawn on its stream, every call on the thread that made it,
+    and the memory held on each device as a curve. Times are microseconds from the first record.
+    """
+    written = 0
+    with Path(target).open("w", encoding="utf-8") as file:
+        file.write('{"displayTimeUnit":"ns","traceEvents":[\n')
+        for event in _chrome_events(trace):
+            file.write(",\n" if written else "")
+            file.write(json.dumps(event, separators=(",", ":")))
+            written += 1
+        file.write("\n]}\n")
+    return written
+
+
+def compress(source: str | Path, target: str | Path) -> tuple[int, int]:
+    """Writes a trace with gzip; `read` takes it like any other. Returns the sizes before and after.
+
+    Raises TraceError for a source that is no trace, OSError.
+    """
+    source, target = Path(source), Path(target)
+    open_container(source)
+    if target.exists() and source.samefile(target):
+        raise FileExistsError(f"{target} would be compressed onto itself")
+    data = load_bytes(source)
+    with gzip.open(target, "wb", compresslevel=6) as file:
+        for at in range(0, len(data), 1 << 20):
+            file.write(data[at : at + (1 << 20)])
+    return source.stat().st_size, target.stat().st_size
+
+
+def _chrome_events(trace: Trace) -> Iterator[dict[str, Any]]:
+    starts = [int(rows["time_ns"].min()) for rows in trace.arrays if len(rows)]
+    if len(trace.retirements):
+        starts.append(int(trace.retirements["start_ns"].min()))
+    origin = min(starts, default=0)
+    yield from _names(trace)
+    yield from _calls(trace, origin)
+    yield from _device_work(trace, origin)
+    yield from _memory(trace, origin)
+
+
+def _label(trace: Trace, row: np.void) -> str:
+    if row["kind"] == OpKind.LAUNCH:
+        return trace.function_name(int(row["function"]))
+    return trace.api_name(int(row["api"]))
+
+
+def _names(trace: Trace) -> Iterator[dict[str, Any]]:
+    program = str(trace.machine.get("program", "program"))
+    yield _name("process_name", f"{program} ({trace.pid})", pid=_HOST)
+    for thread in np.unique(trace.operations["thread"]).tolist():
+        yield _name("thread_name", f"thread {thread}", pid=_HOST, tid=thread)
+    for device in np.unique(trace.operations["device"]).tolist():
+        yield _name("process_name", _device(device), pid=_DEVICES + device)
+        for stream, lane in _lanes(trace).items():
+            yield _name("thread_name", f"stream {stream:#x}", pid=_DEVICES + device, tid=lane)
+
+
+def _name(what: str, name: str, **where: int) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "args": {"name": name}, **where}
+
+
+def _lanes(trace: Trace) -> dict[int, int]:
+    """Streams and their places in the viewer: stream handles are too large for it."""
+    streams = np.unique(trace.operations["stream"]).tolist()
+    return {stream: lane for lane, stream in enumerate(streams)}
+
+
+def _device(device: int) -> str:
+    return f"device {device}" if device >= 0 else "device not known"
+
+
+def _calls(trace: Trace, origin: int) -> Iterator[dict[str, Any]]:
+    for row in trace.operations:
+        yield {
+            "ph": "i",
+            "s": "t",
+            "name": trace.api_name(int(row["api"])),
+            "cat": _KINDS.get(int(row["kind"]), "?"),
+            "pid": _HOST,
+            "tid": int(row["thread"]),
+            "ts": (int(row["time_ns"]) - origin) / 1e3,
+            "args": {"serial": int(row["serial"]), "status": int(row["status"])},
+        }
+
+
+def _device_work(trace: Trace, origin: int) -> Iterator[dict[str, Any]]:
+    operations, lanes = trace.operations, _lanes(trace)
+    at = np.searchsorted(operations["serial"], trace.retirements["operation"])
+    for retired, index in zip(trace.retirements, at.tolist(), strict=True):
+        if index == len(operations) or operations["serial"][index] != retired["operation"]:
+            continue  # dropped or damaged
+        row = operations[index]
+        yield {
+            "ph": "X",
+            "name": _label(trace, row),
+            "pid": _DEVICES + int(row["device"]),
+            "tid": lanes[int(row["stream"])],
+            "ts": (int(retired["start_ns"]) - origin) / 1e3,
+            "dur": int(retired["ns"]) / 1e3,
+            "args": {
+                "serial": int(row["serial"]),
+                "bytes": int(trace.touches_of(row)["bytes"].sum()),
+            },
+        }
+
+
+def _memory(trace: Trace, origin: int) -> Iterator[dict[str, Any]]:
+    held: dict[int, int] = {}
+    for row in trace.allocations:
+        device, charged = int(row["device"]), int(row["charged"])
+        held[device] = held.get(device, 0) + (charged if row["born"] else -charged)
+        yield {
+            "ph": "C",
+            "name": "memory",
+            "pid": _DEVICES + device,
+            "ts": (int(row["time_ns"]) - origin) / 1e3,
+            "args": {"bytes": held[device]},
+        }
