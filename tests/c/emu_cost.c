@@ -1,0 +1,290 @@
+/* Modelled time: what lasts milliseconds lasts as long as the table in emulator/cost.c says, within a tenth. EMU_TIME
+ * is large enough that this machine does the work itself in less. Other processes may make a measurement too long, or
+ * too short where they delay the clock's reading at its start, so it is repeated. */
+#include "emu_api.h"
+
+enum { ATTEMPTS = 50 };
+
+static CUstream a, b;
+static CUevent from, to;
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void begin_with_time(const char *scale) {
+    setenv("EMU_TIME", scale, 1);
+    setenv("EMU_MEMORY", "2GiB", 1);
+    begin();
+    kernel("nop");
+    a = new_stream(CU_STREAM_NON_BLOCKING);
+    b = new_stream(CU_STREAM_NON_BLOCKING);
+    OK(cuEventCreate(&from, 0));
+    OK(cuEventCreate(&to, 0));
+}
+
+static bool fits(double seconds, double expected) {
+    return seconds >= 0.9 * expected && seconds <= 1.1 * expected;
+}
+
+/* What work puts into stream a takes so long, by events and by the wall. */
+static void check_device_time(const char *what, double expected, void (*work)(void)) {
+    float ms = 0;
+    double wall = 0;
+    for (int i = 0; i < ATTEMPTS; i++) {
+        OK(cuCtxSynchronize());
+        double began = now();
+        OK(cuEventRecord(from, a));
+        work();
+        OK(cuEventRecord(to, a));
+        OK(cuCtxSynchronize());
+        wall = now() - began;
+        OK(cuEventElapsedTime(&ms, from, to));
+        bool good = fits(ms * 1e-3, expected);
+        if (fits(wall, expected) && good)
+            return;
+    }
+    TEST_FAIL("%s: %g s by events, %g s by the wall, modelled %g s\n", what, ms * 1e-3, wall, expected);
+}
+
+/* The calls that work makes take so long. before, if not NULL, makes ready for them. */
+static void check_call_time(const char *what, double expected, void (*before)(void), void (*work)(void)) {
+    double seconds = 0;
+    for (int i = 0; i < ATTEMPTS; i++) {
+        if (before)
+            before();
+        OK(cuCtxSynchronize());
+        double began = now();
+        work();
+        seconds = now() - began;
+        if (fits(seconds, expected))
+            return;
+    }
+    TEST_FAIL("%s: %g s, modelled %g s\n", what, seconds, expected);
+}
+
+static void spin(CUstream s, uint64_t ns) {
+    OK(LAUNCH(s, "spin", &ns));
+}
+
+TEST(nothing_takes_time_unless_told) {
+    begin();
+    CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+    double before = now();
+    spin(s, 30000000000);
+    OK(cuStreamSynchronize(s));
+    CHECK(now() - before < 10);
+}
+
+static void one_kernel(void) {
+    spin(a, 20000000);
+}
+
+static void many_kernels(void) {
+    for (int i = 0; i < 100; i++)
+        spin(a, 200000);
+}
+
+static void two_kernels(void) {
+    spin(a, 20000000);
+    spin(b, 20000000);
+}
+
+TEST(kernels) {
+    begin_with_time("1");
+    check_device_time("a kernel of 20 ms", 0.02, one_kernel);
+    check_device_time("a hundred of 0.2 ms", 0.02, many_kernels);
+    check_device_time("two at once", 0.02, two_kernels);
+}
+
+/* --- copies --- */
+
+enum { COPY = 8 * MiB };
+
+static CUdeviceptr p, q;
+static char *x, *y;
+
+static void copy_in(void) {
+    OK(cuMemcpyHtoDAsync_v2(p, x, COPY, a));
+}
+
+static void copy_out(void) {
+    OK(cuMemcpyDtoHAsync_v2(x, p, COPY, a));
+}
+
+static void copy_in_twice(void) {
+    OK(cuMemcpyHtoDAsync_v2(p, x, COPY, a));
+    OK(cuMemcpyHtoDAsync_v2(q, y, COPY, b));
+    OK(cuCtxSynchronize());
+}
+
+static void copy_both_ways(void) {
+    OK(cuMemcpyHtoDAsync_v2(p, x, COPY, a));
+    OK(cuMemcpyDtoHAsync_v2(y, q, COPY, b));
+    OK(cuCtxSynchronize());
+}
+
+static void copy_small(void) {
+    for (int i = 0; i < 64; i++)
+        OK(cuMemcpyHtoDAsync_v2(p, x, 64 << 10, a));
+}
+
+TEST(copies_share_the_link) {
+    begin_with_time("150");
+    p = device_memory(COPY);
+    q = device_memory(COPY);
+    x = pinned_memory(COPY);
+    y = pinned_memory(COPY);
+    memset(x, 1, COPY);
+    memset(y, 1, COPY);
+    copy_in_twice(); /* so that this machine has its pages */
+    double one = COPY / 55.5e9 * 150;
+    check_device_time("one copy in", one, copy_in);
+    check_device_time("one copy out", one, copy_out);
+    check_call_time("two the same way", 2 * one, NULL, copy_in_twice);
+    check_call_time("two both ways", COPY / 50.5e9 * 150, NULL, copy_both_ways);
+    check_device_time("64 copies of 64 KiB at 17.8 GB/s", 64 * 65536 / 17.8e9 * 150, copy_small);
+}
+
+/* --- memory of the program's own --- */
+
+enum { HANDLE = 16 * MiB };
+
+static CUmemGenericAllocationHandle handle;
+static CUdeviceptr far, sum;
+
+static void make_host_handle(void) {
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}};
+    if (handle)
+        OK(cuMemRelease(handle));
+    OK(cuMemCreate(&handle, HANDLE, &prop, 0));
+}
+
+static void allow(void) {
+    CUmemAccessDesc d = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    OK(cuMemSetAccess(far, HANDLE, &d, 1));
+}
+
+static void read_in_place(void) {
+    uint64_t n = HANDLE / 4;
+    OK(LAUNCH(a, "reduce_sum", &sum, &far, &n));
+}
+
+static void update_in_place(void) {
+    OK(scale(a, far, 1, HANDLE / 4));
+}
+
+TEST(memory_in_place) {
+    begin_with_time("80");
+    sum = device_memory(4);
+    check_call_time("a host handle of 16 MiB", 788e-6 * 80, NULL, make_host_handle);
+    OK(cuMemAddressReserve(&far, HANDLE, 0, 0, 0));
+    OK(cuMemMap(far, HANDLE, 0, handle, 0));
+    check_call_time("access to it", 151e-6 * 80, NULL, allow);
+    read_in_place();
+    check_device_time("reading it in place", HANDLE / 51e9 * 80, read_in_place);
+    check_device_time("reading and writing it", HANDLE / 42e9 * 80, update_in_place);
+}
+
+/* --- managed memory --- */
+
+enum { MANAGED = 64 * MiB };
+
+static CUdeviceptr managed;
+
+static void prefetch_in(void) {
+    OK(cuMemPrefetchAsync(managed, MANAGED, 0, a));
+}
+
+static void prefetch_out(void) {
+    OK(cuMemPrefetchAsync(managed, MANAGED, CU_DEVICE_CPU, a));
+}
+
+static void prefetch_in_and_wait(void) {
+    prefetch_in();
+    OK(cuStreamSynchronize(a));
+}
+
+static void prefetch_often(void) {
+    for (int i = 0; i < 20; i++)
+        prefetch_in();
+}
+
+static void memset_managed(void) {
+    OK(cuMemsetD8Async(managed, 2, MANAGED, a));
+}
+
+static void memset_absent(void) {
+    memset_managed();
+    OK(cuStreamSynchronize(a));
+}
+
+static void discard(void) {
+    CUdeviceptr start = managed;
+    size_t bytes = MANAGED;
+    OK(cuMemDiscardBatchAsync(&start, &bytes, 1, 0, a));
+}
+
+TEST(managed_memory) {
+    double share = MANAGED / 1073741824.;
+    begin_with_time("16");
+    managed = managed_memory(MANAGED);
+    memset_managed();
+    check_call_time("the call of a prefetch out", (47e-3 * share + 62e-6) * 16, prefetch_in, prefetch_out);
+    check_call_time("the call of a prefetch in", (28e-3 * share + 62e-6) * 16, prefetch_out, prefetch_in);
+    check_call_time("the whole prefetch in", (28e-3 * share + 62e-6) * 16, prefetch_out, prefetch_in_and_wait);
+    check_call_time("20 of what is there", 20 * (460e-6 * share + 1.9e-6) * 16, prefetch_in, prefetch_often);
+    check_call_time("a memset that faults pages in", (MANAGED / 14e9 + MANAGED / 4150e9) * 16, prefetch_out,
+                    memset_absent);
+    check_call_time("a discard", 3.2e-3 * share * 16, NULL, discard);
+}
+
+/* --- calls --- */
+
+static CUmemGenericAllocationHandle handles[200];
+
+static void launch_often(void) {
+    for (int i = 0; i < 200; i++)
+        OK(LAUNCH(a, "nop"));
+}
+
+static void create_handles(void) {
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    for (int i = 0; i < 200; i++)
+        OK(cuMemCreate(&handles[i], 2 * MiB, &prop, 0));
+}
+
+static void release_handles(void) {
+    for (int i = 0; i < 200; i++)
+        if (handles[i])
+            OK(cuMemRelease(handles[i]));
+    memset(handles, 0, sizeof handles);
+}
+
+TEST(calls) {
+    begin_with_time("100");
+    check_call_time("200 launches", 200 * 2.9e-6 * 100, NULL, launch_often);
+    check_call_time("200 handles of 2 MiB", 200 * 7e-6 * 100, release_handles, create_handles);
+    release_handles();
+    check_call_time("releasing 200", 200 * 8e-6 * 100, create_handles, release_handles);
+}
+
+TEST(a_gate_stops_the_clock_of_its_stream) {
+    begin_with_time("1");
+    float ms = 0;
+    for (int i = 0; i < ATTEMPTS; i++) {
+        _Atomic uint32_t *gate = close_gate(a);
+        OK(cuEventRecord(from, a));
+        spin(a, 10000000);
+        OK(cuEventRecord(to, a));
+        sleep_ms(30);
+        *gate = 1;
+        OK(cuStreamSynchronize(a));
+        OK(cuEventElapsedTime(&ms, from, to));
+        if (fits(ms * 1e-3, 0.01))
+            return;
+    }
+    TEST_FAIL("a kernel behind a gate: %g ms\n", (double)ms);
+}

@@ -1,0 +1,233 @@
+#define _GNU_SOURCE
+#include "test.h"
+
+#include <locale.h>
+
+#include "base/options.h"
+#include "capture.h"
+#include "ulms.h"
+
+static void clear(void) {
+    for (size_t i = 0; i < ulms_option_count(); i++) {
+        unsetenv(ulms_option(i)->name);
+        if (ulms_option(i)->alias)
+            unsetenv(ulms_option(i)->alias);
+    }
+}
+
+/* Reads with one variable set; returns what was said. */
+static const char *read_with(const char *name, const char *value) {
+    clear();
+    setenv(name, value, 1);
+    capture_start();
+    options_read();
+    return capture_end();
+}
+
+static int lines(const char *text) {
+    int n = 0;
+    for (; *text; text++)
+        n += *text == '\n';
+    return n;
+}
+
+TEST(nothing_set) {
+    clear();
+    capture_start();
+    options_read();
+    CHECK_STR(capture_end(), "");
+    CHECK_EQ(ulms_options.mode, MODE_OBSERVE);
+    CHECK_EQ(ulms_options.level, LOG_WARN);
+    CHECK_EQ(ulms_options.capacity, 0);
+    CHECK_EQ(ulms_options.factor, -1);
+    CHECK_STR(ulms_options.trace, "");
+    CHECK_STR(ulms_options.stats, "");
+}
+
+TEST(good_sizes) {
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } sizes[] = {{"1", 1},
+                 {"1073741824", 1ull << 30},
+                 {"8GiB", 8ull << 30},
+                 {"8G", 8ull << 30},
+                 {"8GB", 8ull << 30},
+                 {"8 GiB", 8ull << 30},
+                 {"8gib", 8ull << 30},
+                 {"512MiB", 512ull << 20},
+                 {"3k", 3072},
+                 {"1.5GiB", 3ull << 29},
+                 {"0.25T", 1ull << 38},
+                 {"1.9999999999999999K", 2047},
+                 {"18446744073709551615", UINT64_MAX},
+                 {"000000000000000000000007", 7},
+                 {"100b", 100}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        CHECK_STR(read_with("ULMS_GPU_MEMORY", sizes[i].text), "");
+        CHECK_EQ(ulms_options.capacity, sizes[i].bytes);
+        CHECK_STR(read_with("WRAPPER_MAX_MEMORY", sizes[i].text), "");
+        CHECK_EQ(ulms_options.capacity, sizes[i].bytes);
+    }
+}
+
+TEST(bad_values) {
+    static const struct {
+        const char *name, *value;
+    } bad[] = {{"ULMS_GPU_MEMORY", "0"},
+               {"ULMS_GPU_MEMORY", "0.0001"},
+               {"ULMS_GPU_MEMORY", "-1"},
+               {"ULMS_GPU_MEMORY", "+1"},
+               {"ULMS_GPU_MEMORY", "1."},
+               {"ULMS_GPU_MEMORY", ".5G"},
+               {"ULMS_GPU_MEMORY", "1.5.5G"},
+               {"ULMS_GPU_MEMORY", "1,5G"},
+               {"ULMS_GPU_MEMORY", "8  GiB"},
+               {"ULMS_GPU_MEMORY", "8GiBs"},
+               {"ULMS_GPU_MEMORY", "8iB"},
+               {"ULMS_GPU_MEMORY", "8E"},
+               {"ULMS_GPU_MEMORY", "8@"},
+               {"ULMS_GPU_MEMORY", "1e9"},
+               {"ULMS_GPU_MEMORY", "0x100"},
+               {"ULMS_GPU_MEMORY", "GiB"},
+               {"ULMS_GPU_MEMORY", "nan"},
+               {"ULMS_GPU_MEMORY", "18446744073709551616"},
+               {"ULMS_GPU_MEMORY", "99999999999999999999999999999999999999999999999999"},
+               {"ULMS_GPU_MEMORY", "20000000T"},
+               {"ULMS_GPU_MEMORY", "340282366920938463463374607431768211461"}, /* 2^128 + 5 */
+               {"ULMS_GPU_MEMORY", "0.000000000000000000000000000000000000000000000000000000000000000005T"},
+               {"WRAPPER_MAX_MEMORY", "lots"},
+               {"ULMS_GPU_MEMORY_FACTOR", "101"},
+               {"ULMS_GPU_MEMORY_FACTOR", "-1"},
+               {"ULMS_GPU_MEMORY_FACTOR", "70%"},
+               {"ULMS_GPU_MEMORY_FACTOR", "4294967297"},
+               {"ULMS_GPU_MEMORY_FACTOR", "0.7"},
+               {"ULMS_LOG_LEVEL", "LOUD"},
+               {"ULMS_LOG_LEVEL", "1"},
+               {"ULMS_BACKEND", "um"},
+               {"ULMS_BACKEND", "observe "},
+               {"ULMS_STATS", "1"},
+               {"ULMS_STATS", "off"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const char *said = read_with(bad[i].name, bad[i].value);
+        char begin[256];
+        snprintf(begin, sizeof begin, "[ulms] ERROR: %s=%s is not accepted (", bad[i].name, bad[i].value);
+        CHECK(strncmp(said, begin, strlen(begin)) == 0);
+        CHECK_EQ(lines(said), 1);
+        CHECK_EQ(ulms_options.capacity, 0);
+        CHECK_EQ(ulms_options.factor, -1);
+        CHECK_EQ(ulms_options.mode, MODE_OBSERVE);
+        CHECK_EQ(ulms_options.level, LOG_WARN);
+        CHECK_STR(ulms_options.stats, "");
+    }
+}
+
+TEST(bad_value_names_what_is_accepted) {
+    CHECK_STR(read_with("ULMS_GPU_MEMORY_FACTOR", "110"), "[ulms] ERROR: ULMS_GPU_MEMORY_FACTOR=110 is not accepted (a "
+                                                          "whole number from 0 to 100): taken as not set\n");
+    CHECK_STR(read_with("ULMS_BACKEND", "a\nb\x1b[31m"),
+              "[ulms] ERROR: ULMS_BACKEND=a?b?[31m is not accepted (auto, observe or off): auto is used\n");
+}
+
+TEST(a_locale_with_decimal_comma_changes_nothing) {
+    setlocale(LC_ALL, "de_DE.UTF-8"); /* where it is installed */
+    CHECK_STR(read_with("ULMS_GPU_MEMORY", "1.5GiB"), "");
+    CHECK_EQ(ulms_options.capacity, 3ull << 29);
+}
+
+TEST(factor_bounds) {
+    CHECK_STR(read_with("ULMS_GPU_MEMORY_FACTOR", "0"), "");
+    CHECK_EQ(ulms_options.factor, 0);
+    CHECK_STR(read_with("ULMS_GPU_MEMORY_FACTOR", "100"), "");
+    CHECK_EQ(ulms_options.factor, 100);
+}
+
+TEST(words_in_any_case) {
+    CHECK_STR(read_with("ULMS_LOG_LEVEL", "debug"), "");
+    CHECK_EQ(ulms_options.level, LOG_DEBUG);
+    CHECK_STR(read_with("ULMS_BACKEND", "OFF"), "");
+    CHECK_EQ(ulms_options.mode, MODE_OFF);
+    CHECK_STR(read_with("ULMS_BACKEND", "auto"), "");
+    CHECK_EQ(ulms_options.mode, MODE_OBSERVE);
+}
+
+TEST(empty_is_not_set) {
+    for (size_t i = 0; i < ulms_option_count(); i++)
+        CHECK_STR(read_with(ulms_option(i)->name, ""), "");
+    CHECK_EQ(ulms_options.mode, MODE_OBSERVE);
+}
+
+TEST(own_name_wins_over_the_alias) {
+    clear();
+    setenv("ULMS_GPU_MEMORY", "2GiB", 1);
+    setenv("WRAPPER_MAX_MEMORY", "1000", 1);
+    capture_start();
+    options_read();
+    CHECK_STR(capture_end(), "[ulms] WARN: WRAPPER_MAX_MEMORY is ignored: ULMS_GPU_MEMORY is set\n");
+    CHECK_EQ(ulms_options.capacity, 2ull << 30);
+    setenv("ULMS_LOG_LEVEL", "ERROR", 1);
+    capture_start();
+    options_read();
+    CHECK_STR(capture_end(), "");
+}
+
+TEST(paths) {
+    char expected[64];
+    CHECK_STR(read_with("ULMS_TRACE", "run-%p-%p.trace"), "");
+    snprintf(expected, sizeof expected, "run-%d-%d.trace", (int)getpid(), (int)getpid());
+    CHECK_STR(ulms_options.trace, expected);
+    CHECK_STR(read_with("ULMS_TRACE", "100%"), "");
+    CHECK_STR(ulms_options.trace, "100%");
+    CHECK_STR(read_with("ULMS_STATS", "./s-%p"), "");
+    snprintf(expected, sizeof expected, "./s-%d", (int)getpid());
+    CHECK_STR(ulms_options.stats, expected);
+    CHECK_STR(read_with("ULMS_STATS", "on"), "");
+    snprintf(expected, sizeof expected, "/dev/shm/ulms-%d-", (int)getpid());
+    CHECK(strncmp(ulms_options.stats, expected, strlen(expected)) == 0);
+    CHECK(strtoull(ulms_options.stats + strlen(expected), NULL, 10) > 0);
+}
+
+TEST(a_path_that_does_not_fit_is_refused_whole) {
+    static char path[OPTION_PATH_MAX + 1];
+    memset(path, 'x', OPTION_PATH_MAX - 1);
+    CHECK_STR(read_with("ULMS_TRACE", path), "");
+    CHECK_STR(ulms_options.trace, path);
+    path[OPTION_PATH_MAX - 1] = 'x';
+    CHECK_EQ(lines(read_with("ULMS_TRACE", path)), 1);
+    CHECK_STR(ulms_options.trace, "");
+    memcpy(path + OPTION_PATH_MAX - 3, "%p", 3);
+    CHECK_EQ(lines(read_with("ULMS_TRACE", path)), 1);
+    CHECK_STR(ulms_options.trace, "");
+}
+
+TEST(capacity_early_is_silent_and_agrees) {
+    clear();
+    setenv("ULMS_GPU_MEMORY", "3MiB", 1);
+    setenv("ULMS_LOG_LEVEL", "nonsense", 1);
+    capture_start();
+    CHECK_EQ(options_capacity_early(), 3 << 20);
+    setenv("ULMS_GPU_MEMORY", "nonsense", 1);
+    CHECK_EQ(options_capacity_early(), 0);
+    CHECK_STR(capture_end(), "");
+    setenv("ULMS_GPU_MEMORY", "3MiB", 1);
+    setenv("ULMS_BACKEND", "off", 1);
+    CHECK_EQ(options_capacity_early(), 0);
+    unsetenv("ULMS_BACKEND");
+    unsetenv("ULMS_LOG_LEVEL");
+    options_read();
+    setenv("ULMS_GPU_MEMORY", "4MiB", 1); /* the program changing its environment changes no answer */
+    CHECK_EQ(options_capacity_early(), 3 << 20);
+}
+
+TEST(rows_are_whole_and_their_fallbacks_are_accepted) {
+    CHECK(ulms_option_count() >= 6);
+    CHECK(ulms_option(ulms_option_count()) == NULL);
+    for (size_t i = 0; i < ulms_option_count(); i++) {
+        const struct ulms_option *o = ulms_option(i);
+        CHECK(strncmp(o->name, "ULMS_", 5) == 0);
+        CHECK(*o->accepts && *o->help && o->fallback);
+        CHECK(!strchr(o->help, '\n'));
+        if (*o->fallback)
+            CHECK_STR(read_with(o->name, o->fallback), "");
+    }
+}

@@ -1,0 +1,198 @@
+#define _GNU_SOURCE
+#include "test.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "base/process.h"
+#include "base/thread.h"
+#include "capture.h"
+#include "observe/stats.h"
+#include "ulms.h"
+
+static const char *fresh_path(void) {
+    static char path[64];
+    snprintf(path, sizeof path, "/tmp/ulms-test-stats-%d", (int)getpid());
+    unlink(path);
+    return path;
+}
+
+TEST(adding_and_summing) {
+    stats_add(COUNT_kernels, 3);
+    stats_add(COUNT_kernels, 4);
+    stats_add(COUNT_copied_bytes, 1ull << 40);
+    CHECK_EQ(stats_sum(COUNT_kernels), 7);
+    CHECK_EQ(stats_sum(COUNT_copied_bytes), 1ull << 40);
+    CHECK_EQ(stats_sum(COUNT_waits), 0);
+    CHECK_EQ(ulms_counter("kernels"), 7);
+    CHECK_EQ(ulms_counter("kernel"), UINT64_MAX);
+}
+
+TEST(the_file_describes_itself) {
+    const char *path = fresh_path();
+    struct stat st;
+    CHECK(stats_open(path));
+    stats_add(COUNT_operations, 64);
+    stats_add(COUNT_launches, 5);
+    stats_memory(1, 100, 200, 300);
+    stats_memory(1, 50, 150, 300);
+    stats_memory(-1, 1, 1, 1);
+    stats_memory(DEVICE_MAX, 1, 1, 1);
+    CHECK_EQ(stat(path, &st), 0);
+    CHECK_EQ(st.st_mode & 07777, 0600);
+    int fd = open(path, O_RDONLY);
+    const char *seen = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    const struct ulms_stats *s = (const void *)seen;
+    CHECK_EQ(memcmp(&s->magic, "ulmsstat", 8), 0);
+    CHECK_EQ(s->version, ULMS_STATS_VERSION);
+    CHECK_EQ(s->pid, getpid());
+    CHECK_EQ(s->process_start, process_start());
+    CHECK_EQ(s->file_bytes, st.st_size);
+    CHECK_EQ(s->counters, COUNTERS);
+    CHECK(s->heartbeat_ns > 0);
+    CHECK(strncmp(s->program, "test_stats", 10) == 0);
+    uint64_t launches = 0;
+    const struct ulms_counter_row *row = (const void *)(seen + s->rows_at + COUNT_launches * s->row_bytes);
+    for (uint32_t i = 0; i < s->slots; i++)
+        launches += ((const struct ulms_slot *)(seen + s->slots_at + i * s->slot_bytes))->counts[COUNT_launches];
+    const struct ulms_memory *m = (const void *)(seen + s->memory_at + s->memory_bytes);
+    CHECK_STR(row->name, "launches");
+    CHECK_STR(row->help, "kernel launch calls");
+    CHECK_EQ(launches, 5);
+    CHECK_EQ(m->used, 50);
+    CHECK_EQ(m->peak, 200);
+    CHECK_EQ(m->capacity, 300);
+    stats_close();
+    CHECK(access(path, F_OK) < 0);
+    CHECK_EQ(stats_sum(COUNT_launches), 5);
+}
+
+TEST(texts_fit_their_rows) {
+    CHECK(stats_open(""));
+    for (int c = 0; c < COUNTERS; c++) {
+        const struct ulms_counter_row *row = &ulms_stats()->row[c];
+        CHECK(row->name[0] && row->help[0]);
+        CHECK_EQ(row->name[sizeof row->name - 1] | row->unit[sizeof row->unit - 1] | row->help[sizeof row->help - 1],
+                 0);
+    }
+}
+
+TEST(an_existing_file_is_left_alone) {
+    const char *path = fresh_path();
+    int fd = open(path, O_WRONLY | O_CREAT, 0644);
+    CHECK_EQ(write(fd, "mine", 4), 4);
+    capture_start();
+    CHECK(!stats_open(path));
+    const char *said = capture_end();
+    CHECK(strstr(said, path) && strstr(said, "exists already"));
+    CHECK_EQ(lseek(fd, 0, SEEK_END), 4);
+    stats_add(COUNT_kernels, 1);
+    CHECK_EQ(stats_sum(COUNT_kernels), 1);
+    stats_close();
+    CHECK_EQ(unlink(path), 0);
+}
+
+TEST(a_link_is_not_followed) {
+    const char *path = fresh_path();
+    char target[80];
+    snprintf(target, sizeof target, "%s.target", path);
+    CHECK_EQ(symlink(target, path), 0);
+    capture_start();
+    CHECK(!stats_open(path));
+    capture_end();
+    CHECK(access(target, F_OK) < 0);
+    unlink(path);
+}
+
+TEST(an_unwritable_place_is_one_line) {
+    capture_start();
+    CHECK(!stats_open("/nonexistent/stats"));
+    CHECK_STR(capture_end(), "[ulms] ERROR: no counters in /nonexistent/stats: No such file or directory\n");
+    stats_add(COUNT_kernels, 2);
+    CHECK_EQ(ulms_counter("kernels"), 2);
+    CHECK_EQ(ulms_stats()->pid, getpid());
+}
+
+TEST(no_room_is_one_line_and_no_signal) {
+    const char *path = fresh_path();
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){100, 100});
+    capture_start();
+    CHECK(!stats_open(path));
+    CHECK(strstr(capture_end(), "File too large\n"));
+    CHECK(access(path, F_OK) < 0);
+    stats_add(COUNT_kernels, 2);
+    CHECK_EQ(stats_sum(COUNT_kernels), 2);
+}
+
+TEST(a_file_put_in_place_of_ours_is_not_removed) {
+    const char *path = fresh_path();
+    CHECK(stats_open(path));
+    unlink(path);
+    close(open(path, O_WRONLY | O_CREAT, 0644));
+    stats_close();
+    CHECK_EQ(unlink(path), 0);
+}
+
+TEST(after_a_fork_the_child_counts_for_itself) {
+    const char *path = fresh_path();
+    CHECK(stats_open(path));
+    stats_add(COUNT_kernels, 5);
+    pid_t child = fork();
+    if (child == 0) {
+        stats_fork_child();
+        if (stats_sum(COUNT_kernels) != 0 || ulms_stats()->pid != (uint32_t)getpid())
+            _exit(1);
+        stats_add(COUNT_kernels, 100);
+        stats_close();
+        _exit(stats_sum(COUNT_kernels) == 100 ? 0 : 2);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    CHECK_EQ(status, 0);
+    CHECK_EQ(stats_sum(COUNT_kernels), 5);
+    CHECK_EQ(access(path, F_OK), 0);
+    stats_close();
+    CHECK(access(path, F_OK) < 0);
+}
+
+enum { THREADS = 100, ADDS = 20000 };
+static pthread_barrier_t all_here;
+
+static void *add_many(void *unused) {
+    stats_add(COUNT_kernels, 1); /* the slot is taken */
+    pthread_barrier_wait(&all_here);
+    for (int i = 1; i < ADDS; i++)
+        stats_add(COUNT_kernels, 1);
+    return unused;
+}
+
+/* More threads at a time than there are slots, then again: none of the counts of ended threads is lost. */
+TEST(threads_beyond_the_slots_lose_nothing) {
+    pthread_t threads[THREADS];
+    pthread_barrier_init(&all_here, NULL, THREADS);
+    for (int round = 1; round <= 2; round++) {
+        for (int i = 0; i < THREADS; i++)
+            CHECK_EQ(pthread_create(&threads[i], NULL, add_many, NULL), 0);
+        for (int i = 0; i < THREADS; i++)
+            pthread_join(threads[i], NULL);
+        CHECK_EQ(stats_sum(COUNT_kernels), (uint64_t)round * THREADS * ADDS);
+    }
+}
+
+static void *add_one(void *unused) {
+    stats_add(COUNT_kernels, 1);
+    return unused;
+}
+
+/* Slots come back: after thousands of short threads one still gets a slot of its own, not the shared one (0). */
+TEST(slots_are_given_back) {
+    pthread_t thread;
+    for (int i = 0; i < 2000; i++) {
+        CHECK_EQ(pthread_create(&thread, NULL, add_one, NULL), 0);
+        pthread_join(thread, NULL);
+    }
+    CHECK_EQ(stats_sum(COUNT_kernels), 2000);
+    CHECK_EQ(ulms_stats()->slot[0].counts[COUNT_kernels], 0);
+}

@@ -1,0 +1,128 @@
+"""What all tests share: the boundary each test declares, and programs on the emulated device.
+
+Every test carries exactly one of the marks `unit`, `emu`, `gpu`; collection fails otherwise. Tests
+that need a GPU are skipped, and counted, where there is no driver or managed memory is not limited.
+"""
+
+import ctypes
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from pump import paths
+from pump.preload import preload
+from pump.sizes import GIB, parse_size
+
+BOUNDARIES = ("unit", "emu", "gpu")
+MANAGED_LIMIT = 8 * GIB  # managed memory beyond what is free can hang a GPU for everybody
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = Path(os.environ.get("PUMP_BUILD_DIR", ROOT / "build" / "dev"))
+OURS = ("ULMS_", "EMU_", "WRAPPER_MAX_MEMORY", "LD_PRELOAD", "LD_LIBRARY_PATH")
+
+RunEmulated = Callable[..., subprocess.CompletedProcess[str]]
+Compile = Callable[..., Path]
+
+
+def gpu_obstacle() -> str | None:
+    """Why tests that need a GPU cannot run here; None when they can."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "no NVIDIA driver"
+    try:
+        limited = parse_size(os.environ.get("ULMS_MANAGED_LIMIT", "")) <= MANAGED_LIMIT
+    except ValueError:
+        limited = False
+    return None if limited else "ULMS_MANAGED_LIMIT is not set to 8GiB or less"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Checks the marks; skips tests that need a GPU where they cannot run."""
+    wrong = [
+        item.nodeid
+        for item in items
+        if sum(item.get_closest_marker(mark) is not None for mark in BOUNDARIES) != 1
+    ]
+    if wrong:
+        raise pytest.UsageError(f"mark each as exactly one of {BOUNDARIES}: {', '.join(wrong)}")
+    gpu_items = [item for item in items if item.get_closest_marker("gpu")]
+    obstacle = gpu_obstacle() if gpu_items else None
+    if obstacle:
+        for item in gpu_items:
+            item.add_marker(pytest.mark.skip(reason=f"gpu: {obstacle}"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line that counts the tests skipped for want of a GPU."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    count = sum("gpu" in report.keywords for report in skipped)
+    if count:
+        terminalreporter.write_line(f"{count} gpu tests skipped: {gpu_obstacle()}")
+
+
+@pytest.fixture(scope="session")
+def ulms_so() -> Path:
+    """The installed `ulms.so`."""
+    return paths.library()
+
+
+@pytest.fixture(scope="session")
+def emulator_dir() -> Path:
+    """The directory of the emulated `libcuda.so.1`."""
+    return paths.emulator_dir()
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's environment without anything that steers ulms.so or the emulator."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+
+
+@pytest.fixture(scope="session")
+def run_emulated(emulator_dir: Path) -> RunEmulated:
+    """Runs a command on the emulated device, under `ulms.so` or, with `preloaded=False`, plain."""
+
+    def run(
+        command: Sequence[str | Path],
+        env: Mapping[str, str] | None = None,
+        *,
+        preloaded: bool = True,
+        stdin: str = "",
+        timeout: float = 60,
+    ) -> subprocess.CompletedProcess[str]:
+        base = {**clean_environment(), "LD_LIBRARY_PATH": str(emulator_dir)}
+        words = [str(word) for word in command]
+        settings = preload(words, {}, base=base).environment(base) if preloaded else base
+        return subprocess.run(
+            words,
+            env={**settings, **(env or {})},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """Compiles tests/programs/NAME.c with more flags; with `shared` to a shared library."""
+    out = tmp_path_factory.mktemp("programs")
+
+    def build(name: str, *flags: str, shared: bool = False) -> Path:
+        target = out / (f"lib{name}.so" if shared else name)
+        if not target.exists():
+            command = ["cc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
+            command += [f"-I{ROOT / folder}" for folder in ("hooks", "csrc", "emulator")]
+            command += [f"-I{BUILD / 'gen'}"]
+            command += ["-shared", "-fPIC"] if shared else []
+            command += ["-o", str(target), str(ROOT / "tests" / "programs" / f"{name}.c"), *flags]
+            subprocess.run(command, check=True)
+        return target
+
+    return build

@@ -1,0 +1,131 @@
+"""`pump trace`, `pump top` and `pump hooks --seen` on a program on the emulated device."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pump import stats
+from pump.cli import main
+from pump.preload import preload
+
+pytestmark = pytest.mark.emu
+
+DEADLINE_S = 30
+
+
+@pytest.fixture(scope="module")
+def train(compiled: Callable[..., Path]) -> Path:
+    """The training program."""
+    return compiled("train", "-ldl")
+
+
+@pytest.fixture(scope="module")
+def trace(train: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace of a short training, made by the command line."""
+    out = tmp_path_factory.mktemp("trace") / "train.ulms"
+    pump = [sys.executable, "-P", "-m", "pump"]
+    command = [*pump, "trace", "-o", str(out), "--emulator", "--", str(train), "10"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("step   1  loss ")
+    assert done.stderr == ""
+    return out
+
+
+def test_show_counts_what_ran(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "show", "--json", str(trace)]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    launched = {use["name"]: use["launches"] for use in summary["functions"]}
+    assert launched["adam"] == 10
+    assert summary["operations"]["launch"] == summary["kernels"] == sum(launched.values())
+    assert main(["trace", "show", str(trace)]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["kernel", "launches", str(summary["kernels"])] in lines
+    assert any(words[:2] == ["adam", "10"] for words in lines)
+
+
+def test_export_writes_a_timeline(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    assert main(["trace", "export", str(trace), str(out)]) == 0
+    events = json.loads(out.read_text())["traceEvents"]
+    assert sum(event["name"] == "adam" and event["ph"] == "X" for event in events) == 10
+
+
+def test_a_compressed_trace_reads_the_same(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed = tmp_path / "packed"
+    assert main(["trace", "compress", str(trace), str(packed)]) == 0
+    assert gzip.decompress(packed.read_bytes()) == trace.read_bytes()
+    capsys.readouterr()
+    pages = []
+    for path in (trace, packed):
+        assert main(["trace", "show", str(path)]) == 0
+        pages.append(capsys.readouterr().out)
+    assert pages[0] == pages[1]
+
+
+@pytest.mark.parametrize(
+    "words", [["trace", "show"], ["trace", "export", "out"], ["hooks", "--seen"]]
+)
+def test_a_file_that_is_no_trace_is_told_in_one_line(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    other.write_text("something else entirely, long enough for a header" * 10)
+    if words[1] == "export":
+        words = ["trace", "export", str(other), str(tmp_path / "out.json")]
+    else:
+        words = [*words, str(other)]
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert error == f"pump: {other}: byte 0: not a trace\n"
+
+
+def test_a_missing_file_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "show", "/no/such/file"]) == 1
+    assert capsys.readouterr().err == "pump: /no/such/file: No such file or directory\n"
+
+
+def test_hooks_marks_what_was_called(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["hooks", "--json", "--seen", str(trace)]) == 0
+    seen = {row["symbol"] for row in json.loads(capsys.readouterr().out) if row["seen"]}
+    assert seen >= {"cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuMemsetD32Async", "cuEventRecord"}
+    assert not seen & {"cuGraphLaunch", "cuLaunchKernelEx"}
+
+
+def test_top_shows_a_running_program(train: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = preload([str(train), "1000000000"], {"ULMS_STATS": "on"}, emulator=True)
+    with subprocess.Popen(
+        program.command, env=program.environment(os.environ), stdout=subprocess.DEVNULL
+    ) as running:
+        try:
+            path = wait_for_counters(running.pid)
+            assert main(["top", "--once", str(running.pid)]) == 0
+        finally:
+            running.kill()
+    path.unlink()  # a killed program leaves it
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert lines[0][:2] == ["train", f"({running.pid}),"]
+    (kernels,) = (words for words in lines if words[0] == "kernels")
+    assert int(kernels[1].replace(",", "")) > 0
+
+
+def wait_for_counters(pid: int) -> Path:
+    """The file of a program's counters, once it has run a kernel."""
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        try:
+            path = stats.find_pid(pid)
+            if stats.read(path)["kernels"]:
+                return path
+        except stats.StatsError:
+            pass
+        time.sleep(0.05)
+    raise AssertionError(f"process {pid} showed no counters in {DEADLINE_S} s")

@@ -1,0 +1,60 @@
+"""Drivers before CUDA 12.4 tell no parameter layouts: launches are scanned without one.
+
+An image of the emulated device tells none either, so that every launch here is blind.
+"""
+
+import subprocess
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from pump.trace import OpFlag, OpKind, read
+
+pytestmark = pytest.mark.emu
+
+POINTERS = 8
+VERSIONS = [11080, 12020, 12030, 13000]  # names are told from 12.3 on, layouts from 12.4
+SINCE = {"page": 0, "stack": 0, "kernel": 12000, "extra": 0, "capture": 12000, "node": 12000}
+CASES = [(form, version) for form, version in product(SINCE, VERSIONS) if version >= SINCE[form]]
+
+
+def own_words(stderr: str) -> list[str]:
+    """Without the emulator's remarks on what the version it plays does not have."""
+    return [line for line in stderr.splitlines() if not line.startswith("emu: ")]
+
+
+@pytest.fixture(scope="module")
+def program(compiled: Callable[..., Path], emulator_dir: Path) -> Path:
+    return compiled("old_driver", str(emulator_dir / "libcuda.so.1"))
+
+
+@pytest.mark.parametrize(("form", "version"), CASES)
+def test_every_pointer_is_found(
+    form: str,
+    version: int,
+    program: Path,
+    run_emulated: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+) -> None:
+    driver = {"EMU_DRIVER_VERSION": str(version)}
+    plain = run_emulated([program, form], driver, preloaded=False)
+    assert (plain.stdout, plain.returncode) == ("1 2 3 4 5 6 7 8 done\n", 0)
+    done = run_emulated([program, form], {**driver, "ULMS_TRACE": str(tmp_path / "trace")})
+    assert (done.stdout, done.returncode) == (plain.stdout, plain.returncode)
+    assert own_words(plain.stderr) == []
+    said = own_words(done.stderr)
+    assert len(said) == (version < 12040)
+    assert all(line.startswith("[ulms] WARN: the driver, for CUDA 1") for line in said)
+
+    trace = read(tmp_path / "trace")
+    kind = OpKind.GRAPH if form in ("capture", "node") else OpKind.LAUNCH
+    launches = trace.operations[trace.operations["kind"] == kind]
+    (operation,) = [row for row in launches if not row["flags"] & OpFlag.CAPTURED]
+    born = trace.allocations[trace.allocations["born"]]
+    assert len(born) == POINTERS
+    assert sorted(trace.touches_of(operation)["start"]) == sorted(born["start"])
+    assert set(trace.functions.values()) == {"scatter"}
+    if kind == OpKind.LAUNCH:
+        assert bool(operation["flags"] & OpFlag.BLIND) == (version < 12040)

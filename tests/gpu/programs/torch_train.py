@@ -1,0 +1,134 @@
+"""PyTorch programs, by name as in PROGRAMS. Deterministic kernels; prints the losses."""
+
+import os
+import sys
+from collections.abc import Callable
+
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+import torch
+from report import report, run_steps
+
+DEVICE = "cuda"
+
+
+def resnet() -> tuple[Callable[[], None], list[torch.Tensor]]:
+    """ResNet-50 training, fp32, batch 64."""
+    import torchvision
+
+    model = torchvision.models.resnet50().to(DEVICE)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    images = torch.randn(64, 3, 224, 224, device=DEVICE)
+    labels = torch.randint(0, 1000, (64,), device=DEVICE)
+    losses: list[torch.Tensor] = []
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        loss = torch.nn.functional.cross_entropy(model(images), labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+
+    return step, losses
+
+
+def gpt2(batch: int = 16, length: int = 1024) -> tuple[Callable[[], None], list[torch.Tensor]]:
+    """GPT-2 small training with AdamW, bf16 autocast."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    model = GPT2LMHeadModel(GPT2Config()).to(DEVICE)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    tokens = torch.randint(0, 50000, (batch, length), device=DEVICE)
+    losses: list[torch.Tensor] = []
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(DEVICE, dtype=torch.bfloat16):
+            loss = model(tokens, labels=tokens).loss
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+
+    return step, losses
+
+
+def gpt2_short() -> tuple[Callable[[], None], list[torch.Tensor]]:
+    """So few tokens that launching takes longer than computing."""
+    return gpt2(8, 512)
+
+
+def compiled() -> tuple[Callable[[], None], list[torch.Tensor]]:
+    """A small model through torch.compile: bound by launches, not by the GPU."""
+    layers = [
+        torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.GELU(), torch.nn.LayerNorm(1024))
+        for _ in range(6)
+    ]
+    model = torch.nn.Sequential(*layers).to(DEVICE)
+    optimizer = torch.optim.AdamW(model.parameters())
+    fast = torch.compile(model)
+    x = torch.randn(256, 1024, device=DEVICE)
+    losses: list[torch.Tensor] = []
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        loss = fast(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+
+    return step, losses
+
+
+def graph() -> tuple[Callable[[], None], list[torch.Tensor]]:
+    """Inference replayed as a CUDA graph."""
+    model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(6)]).to(DEVICE)
+    x = torch.randn(256, 1024, device=DEVICE)
+    with torch.no_grad():
+        for _ in range(3):
+            model(x)
+        torch.cuda.synchronize()
+        recorded = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(recorded):
+            y = model(x)
+    losses: list[torch.Tensor] = []
+
+    def step() -> None:
+        x.mul_(0.999)
+        recorded.replay()
+        losses.append(y.square().mean())
+
+    return step, losses
+
+
+PROGRAMS: dict[str, Callable[[], tuple[Callable[[], None], list[torch.Tensor]]]] = {
+    "resnet": resnet,
+    "gpt2": gpt2,
+    "gpt2-short": gpt2_short,
+    "compile": compiled,
+    "graph": graph,
+}
+
+
+def main() -> None:
+    which, warm, timed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    torch.manual_seed(0)
+    # an error, not a warning: with warnings only, attention's backward pass stays nondeterministic
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # kernels of no use to training
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    torch.backends.cudnn.benchmark = False
+    step, losses = PROGRAMS[which]()
+    step_ms = run_steps(step, torch.cuda.synchronize, warm, timed)
+    free, total = torch.cuda.mem_get_info()
+    report(
+        [loss.item() for loss in losses],
+        step_ms,
+        max_allocated=torch.cuda.max_memory_allocated(),
+        memory_free=free,
+        memory_total=total,
+        torch=torch.__version__,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""`pump run`: the environment and command it makes, and its errors."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pump import paths
+from pump.cli import main
+from pump.preload import joined, preload
+from pump.sizes import GIB, MIB, format_size, parse_size
+
+pytestmark = pytest.mark.unit
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What `pump run --print` says for these arguments."""
+    assert main(["run", "--print", *words]) == 0
+    return capsys.readouterr().out.strip()
+
+
+def test_every_option_becomes_its_variable(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    numbers = ["--factor", "70", "--memory", "8GiB", "--backend", "observe"]
+    words = ["--trace", "t.%p", "--stats", "--log", "INFO"]
+    line = printed(capsys, *numbers, *words, "--", "python", "a b.py", "--memory", "x")
+    assert line == (
+        "env ULMS_GPU_MEMORY_FACTOR=70 ULMS_GPU_MEMORY=8GiB ULMS_BACKEND=observe ULMS_STATS=on"
+        f" ULMS_LOG_LEVEL=INFO ULMS_TRACE={Path.cwd()}/t.%p LD_PRELOAD={paths.library()}"
+        " python 'a b.py' --memory x"
+    )
+
+
+def test_nothing_given_sets_nothing_but_the_preload(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    assert printed(capsys, "--", "true") == f"env LD_PRELOAD={paths.library()} true"
+
+
+def test_the_library_comes_before_what_is_preloaded_already_and_once() -> None:
+    base = {"LD_PRELOAD": f"a.so b.so:{paths.library()}"}
+    assert preload(["true"], {}, base=base).variables["LD_PRELOAD"] == (
+        f"{paths.library()}:a.so:b.so"
+    )
+    assert joined("x", {}, "LD_PRELOAD") == "x"
+
+
+def test_the_emulator_is_found_first() -> None:
+    made = preload(["true"], {}, emulator=True, base={"LD_LIBRARY_PATH": "/elsewhere"})
+    assert made.variables["LD_LIBRARY_PATH"] == f"{paths.emulator_dir()}:/elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--factor", "101", "--", "true"], "--factor 101: a number from 0 to 100 is accepted"),
+        (["--factor", "-1", "--", "true"], "--factor -1: a number from 0 to 100 is accepted"),
+        (["--memory", "lots", "--", "true"], "--memory: `lots` is not a size"),
+        (["--memory", "0", "--", "true"], "--memory: `0` is not a size"),
+        (["--"], "no command"),
+        ([], "no command"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(
+    capsys: pytest.CaptureFixture[str], words: list[str], complaint: str
+) -> None:
+    assert main(["run", *words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"pump: {complaint}")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["nonsense"], ["run", "--backend", "vmn", "--", "true"], []])
+def test_argparse_errors_have_status_2(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+
+
+def pump(*words: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command line in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "pump", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_program_replaces_the_launcher_and_keeps_its_status() -> None:
+    done = pump("run", "--", "sh", "-c", 'echo "$LD_PRELOAD"; echo oops >&2; exit 7')
+    assert done.returncode == 7
+    assert done.stdout.split(":")[0].strip() == str(paths.library())
+    assert done.stderr == "oops\n"
+
+
+def test_a_missing_program_is_told_as_a_shell_tells_it(tmp_path: Path) -> None:
+    missing = pump("run", "--", "no-such-program-anywhere")
+    assert (missing.returncode, missing.stderr) == (
+        127,
+        "pump: no-such-program-anywhere: No such file or directory\n",
+    )
+    plain = tmp_path / "text"
+    plain.write_text("not a program")
+    barred = pump("run", "--", str(plain))
+    assert (barred.returncode, barred.stderr) == (126, f"pump: {plain}: Permission denied\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("8GiB", 8 * GIB),
+        ("8g", 8 * GIB),
+        ("1.5 GiB", 3 * GIB // 2),
+        ("512MB", 512 * MIB),
+        ("1073741824", GIB),
+        ("100 b", 100),
+    ],
+)
+def test_sizes_are_read(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "8 apples", "-1", "0", "1e9", "GiB", "1..5G", "nan", "٣"])
+def test_other_sizes_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a size"):
+        parse_size(text)
+
+
+def test_sizes_are_written() -> None:
+    assert [format_size(n) for n in (0, 1023, 1024, 1536 * MIB, 3 << 40)] == [
+        "0 B",
+        "1023 B",
+        "1.0 KiB",
+        "1.5 GiB",
+        "3.0 TiB",
+    ]

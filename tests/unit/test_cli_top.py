@@ -1,0 +1,72 @@
+"""`pump top`: what a look at counters is rendered to."""
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pump import stats
+from pump.cli import main
+from pump.cli.render import console
+from pump.cli.top import NOBODY, View, page
+from pump.stats import Counter, DeviceMemory, Snapshot
+
+pytestmark = pytest.mark.unit
+
+EARLIER = Snapshot(
+    path=Path("/dev/shm/ulms-7-1"),
+    pid=7,
+    program="train",
+    opened=0.0,
+    alive=True,
+    taken_ns=1_000_000_000,
+    heartbeat_ns=500_000_000,
+    counters={
+        "kernels": Counter("kernels", "", "kernels run", 1000),
+        "copied_bytes": Counter("copied_bytes", "B", "bytes copied", 1 << 20),
+    },
+    memory=[DeviceMemory(0, 3 << 20, 4 << 20, 0), DeviceMemory(1, 0, 1 << 20, 8 << 30)],
+)
+LATER = replace(
+    EARLIER,
+    taken_ns=3_000_000_000,
+    counters={
+        "kernels": Counter("kernels", "", "kernels run", 5000),
+        "copied_bytes": Counter("copied_bytes", "B", "bytes copied", 5 << 20),
+    },
+)
+
+
+def text(views: list[View]) -> list[list[str]]:
+    """The page, split into words."""
+    out = io.StringIO()
+    console(out).print(page(views))
+    return [line.split() for line in out.getvalue().splitlines() if line.strip()]
+
+
+def test_a_first_look_shows_values() -> None:
+    lines = text([View(EARLIER)])
+    assert lines[0][:2] == ["train", "(7),"]
+    assert lines[0][-3:] == ["idle", "0.5", "s"]
+    assert ["0", "3.0", "MiB", "4.0", "MiB", "none"] in lines
+    assert ["1", "0", "B", "1.0", "MiB", "8.0", "GiB"] in lines
+    assert ["kernels", "1,000", "kernels", "run"] in lines
+
+
+def test_a_second_look_shows_how_fast_they_grow() -> None:
+    lines = text([View(LATER, stats.change(EARLIER, LATER))])
+    assert ["kernels", "5,000", "2,000", "kernels", "run"] in lines
+    assert ["copied_bytes", "5.0", "MiB", "2.0", "MiB", "bytes", "copied"] in lines
+
+
+def test_without_programs_it_says_how_to_start_one() -> None:
+    assert text([]) == [NOBODY.split()]
+
+
+def test_a_process_without_counters_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", "1", "--once"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("pump: process 1 shows no counters")
+    assert main(["top", "--interval", "0"]) == 2
+    assert "0.1 s or more is accepted" in capsys.readouterr().err

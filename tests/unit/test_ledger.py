@@ -1,0 +1,429 @@
+"""The compiled ledger against a plain one, and its quota under threads.
+
+The library is the built core (`PUMP_CORE_LIB`) or, without it, compiled here from `csrc/ledger`.
+"""
+
+import os
+import random
+import re
+import subprocess
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from cffi import FFI
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from sortedcontainers import SortedDict
+
+ROOT = Path(__file__).resolve().parents[2]
+CSRC = ROOT / "csrc"
+
+LIMIT = 0x3000
+"""Bytes a device may hold in the state machine."""
+
+ffi = FFI()
+
+
+def declarations() -> str:
+    """What cffi needs of the headers: all but the preprocessor's lines."""
+    text = "".join((CSRC / name).read_text() for name in ("types.h", "ledger/ledger.h"))
+    return re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
+
+
+@pytest.fixture(scope="session")
+def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The core as a cffi library."""
+    path = os.environ.get("PUMP_CORE_LIB", "")
+    if not path:
+        path = str(tmp_path_factory.mktemp("core") / "libledger.so")
+        command = ["cc", "-std=gnu11", "-O2", "-g", "-fPIC", "-shared", "-pthread", f"-I{CSRC}"]
+        sources = [str(source) for source in sorted((CSRC / "ledger").glob("*.c"))]
+        subprocess.run([*command, *sources, "-o", path], check=True)
+    ffi.cdef(declarations())
+    return ffi.dlopen(path)
+
+
+class Range(NamedTuple):
+    """[start, end) of an allocation, a block or a pointer table."""
+
+    start: int
+    end: int
+
+
+@dataclass
+class Block:
+    """How far a block goes, and who told it; if nobody did, its start was observed."""
+
+    end: int
+    framework: bool = False
+    library: bool = False
+
+
+@dataclass
+class Allocation:
+    end: int
+    id: int
+    charged: int
+    device: int
+
+
+@dataclass
+class Reference:
+    """The ledger in plain words. Values of the dictionaries go by the start of their range."""
+
+    allocations: Any = field(default_factory=SortedDict)
+    blocks: Any = field(default_factory=SortedDict)
+    tables: Any = field(default_factory=SortedDict)
+    used: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
+    peak: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
+
+    @staticmethod
+    def around(ranges: Any, p: int) -> int | None:
+        """The start of the range that holds p."""
+        index = ranges.bisect_right(p) - 1
+        if index < 0:
+            return None
+        start, found = ranges.peekitem(index)
+        return int(start) if p < found.end else None
+
+    @staticmethod
+    def within(ranges: Any, r: Range) -> list[int]:
+        """The starts of the ranges that overlap r, in order."""
+        return [start for start, found in ranges.items() if start < r.end and r.start < found.end]
+
+    def reserve(self, device: int, size: int) -> bool:
+        if self.used[device] + size > LIMIT:
+            return False
+        self.charge(device, size)
+        return True
+
+    def charge(self, device: int, size: int) -> None:
+        self.used[device] += size
+        self.peak[device] = max(self.peak[device], self.used[device])
+
+    def remove(self, start: int) -> Allocation:
+        gone: Allocation = self.allocations.pop(start)
+        self.used[gone.device] -= gone.charged
+        for block in self.within(self.blocks, Range(start, gone.end)):
+            del self.blocks[block]
+        self.forget_tables(Range(start, gone.end))
+        return gone
+
+    def block_add(self, r: Range) -> None:
+        for start in self.within(self.blocks, r):
+            if start < r.start and not self.blocks[start].framework:
+                self.blocks[start].end = r.start
+            else:
+                del self.blocks[start]
+        self.blocks[r.start] = Block(r.end, framework=True)
+
+    def block_tell(self, r: Range) -> int:
+        """The id of the allocation that holds the start; 0 when none does."""
+        allocation = self.around(self.allocations, r.start)
+        if allocation is None:
+            return 0
+        held = self.allocations[allocation]
+        block = self.around(self.blocks, r.start)
+        larger = (
+            block is not None and self.blocks[block].library and r.end <= self.blocks[block].end
+        )
+        told = any(self.blocks[start].framework for start in self.within(self.blocks, r))
+        if not larger and not told and r.end <= held.end:
+            self.block_add(r)
+            self.blocks[r.start] = Block(r.end, library=True)
+        return int(held.id)
+
+    def extent(self, p: int, sources: Any) -> tuple[int, int, int, int] | None:
+        """Start, bytes, allocation and source around p; notes p."""
+        start = self.around(self.allocations, p)
+        if start is None:
+            return None
+        allocation = self.allocations[start]
+        block = self.around(self.blocks, p)
+        if block is not None and (self.blocks[block].framework or self.blocks[block].library):
+            told = self.blocks[block]
+            source = sources.SOURCE_FRAMEWORK if told.framework else sources.SOURCE_LIBRARY
+            return block, told.end - block, allocation.id, source
+        if block is None:
+            ends = (self.blocks[b].end for b in self.blocks if self.blocks[b].end <= p)
+            low = max(start, max(ends, default=0))
+            high = min([allocation.end, *(b for b in self.blocks if b > p)])
+        else:
+            low, high = block, self.blocks[block].end
+        whole = block is None and (low, high) == (start, allocation.end)
+        if p % 16 == 0 and not (whole and p == start):
+            if block is not None:
+                self.blocks[block].end = p
+            self.blocks[p] = Block(high)
+            low, whole = p, False
+        source = sources.SOURCE_ALLOCATION if whole else sources.SOURCE_OBSERVED
+        return low, high - low, allocation.id, source
+
+    def forget_tables(self, r: Range) -> None:
+        for start in self.within(self.tables, r):
+            table = self.tables.pop(start)
+            if start < r.start:
+                self.tables[start] = Table(r.start, table.pointers)
+            if table.end > r.end:
+                self.tables[r.end] = Table(table.end, table.pointers)
+
+    def table_set(self, r: Range, pointers: frozenset[int]) -> None:
+        self.forget_tables(r)
+        if pointers:
+            self.tables[r.start] = Table(r.end, pointers)
+
+    def table_find(self, r: Range) -> set[int]:
+        found = (self.tables[start].pointers for start in self.within(self.tables, r))
+        return set().union(*found)
+
+
+@dataclass
+class Table:
+    end: int
+    pointers: frozenset[int]
+
+
+WORLD = 0x10000
+"""Addresses in play: few, so that ranges meet."""
+addresses = st.integers(1, WORLD)
+rough = st.integers(1, WORLD // 0x400).map(lambda n: n * 0x400)
+aligned = st.one_of(st.integers(1, WORLD // 16).map(lambda n: n * 16), rough)
+sizes = st.one_of(st.integers(1, 0x2000), st.integers(1, 13).map(lambda n: n * 0x400))
+devices = st.sampled_from([0, 1])
+indexes = st.integers(0, 1 << 16)
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """Does the same to both, and compares every answer."""
+
+    lib: Any = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = self.lib.ledger_new()
+        self.lib.ledger_limit(self.ledger, LIMIT)
+        self.model = Reference()
+        self.last_id = 0
+
+    def teardown(self) -> None:
+        self.extents_along(1, 61)
+        self.lib.ledger_check(self.ledger)
+        self.lib.ledger_delete(self.ledger)
+
+    @rule(start=aligned, size=sizes, device=devices)
+    def allocate(self, start: int, size: int, device: int) -> None:
+        reserved = self.model.reserve(device, size)
+        assert self.lib.ledger_reserve(self.ledger, device, size) == reserved
+        if not reserved:
+            return
+        fields = {"start": start, "bytes": size, "charged": size, "device": device}
+        told: Any = ffi.new("struct allocation *", fields)
+        got = self.lib.ledger_add(self.ledger, told)
+        if self.model.within(self.model.allocations, Range(start, start + size)):
+            assert got == told.id == 0
+            self.lib.ledger_cancel(self.ledger, device, size)
+            self.model.used[device] -= size
+        else:
+            self.last_id += 1
+            assert got == told.id == self.last_id
+            allocation = Allocation(start + size, self.last_id, size, device)
+            self.model.allocations[start] = allocation
+
+    @rule(index=indexes, refused=st.booleans())
+    def free(self, index: int, refused: bool) -> None:
+        """Frees a live allocation; when the driver refuses, it is put back, without its blocks."""
+        if not self.model.allocations:
+            return
+        start = self.model.allocations.keys()[index % len(self.model.allocations)]
+        expected = self.model.remove(start)
+        gone: Any = ffi.new("struct allocation *")
+        assert self.lib.ledger_remove(self.ledger, start, gone)
+        assert (gone.start, gone.start + gone.bytes) == (start, expected.end)
+        assert (gone.id, gone.charged) == (expected.id, expected.charged)
+        if refused:
+            self.lib.ledger_restore(self.ledger, gone)
+            self.model.allocations[start] = expected
+            self.model.charge(expected.device, expected.charged)
+
+    @rule(p=addresses)
+    def free_what_does_not_start_there(self, p: int) -> None:
+        if p not in self.model.allocations:
+            assert not self.lib.ledger_remove(self.ledger, p, ffi.NULL)
+
+    @rule(start=aligned, size=sizes)
+    def block_add(self, start: int, size: int) -> None:
+        self.lib.ledger_block_add(self.ledger, start, size)
+        self.model.block_add(Range(start, start + size))
+
+    @rule(start=aligned, size=sizes)
+    def block_tell(self, start: int, size: int) -> None:
+        expected = self.model.block_tell(Range(start, start + size))
+        assert self.lib.ledger_block_tell(self.ledger, start, size) == expected
+
+    @rule(start=aligned, step=st.integers(1, 4), count=st.integers(1, 300))
+    def block_row(self, start: int, step: int, count: int) -> None:
+        """Enough blocks to fill and split the ledger's chunks."""
+        for i in range(count):
+            self.block_add(start + 16 * step * i, 16)
+
+    @rule(index=indexes, count=st.integers(1, 200))
+    def block_remove(self, index: int, count: int) -> None:
+        starts = list(self.model.blocks)
+        for start in starts[index % len(starts) :][:count] if starts else []:
+            framework = self.model.blocks[start].framework
+            assert self.lib.ledger_block_remove(self.ledger, start) == framework
+            if framework:
+                del self.model.blocks[start]
+
+    @rule(p=st.one_of(addresses, aligned))
+    def extent(self, p: int) -> None:
+        touch: Any = ffi.new("struct touch *")
+        found = self.lib.ledger_extent(self.ledger, p, touch)
+        expected = self.model.extent(p, self.lib)
+        assert found == (expected is not None)
+        if found:
+            assert (touch.start, touch.bytes, touch.allocation, touch.source) == expected
+
+    @rule(start=addresses, step=st.integers(50, 500))
+    def extents_along(self, start: int, step: int) -> None:
+        for p in range(start, WORLD, step * 8):
+            self.extent(p)
+
+    @rule(start=aligned, size=sizes, first=addresses, count=st.integers(0, 40))
+    def table_set(self, start: int, size: int, first: int, count: int) -> None:
+        pointers = range(first, first + 8 * count, 8)
+        held = ffi.new("addr_t[]", list(pointers))
+        self.lib.ledger_table_set(self.ledger, start, size, held, count)
+        self.model.table_set(Range(start, start + size), frozenset(pointers))
+
+    @rule(start=st.one_of(addresses, aligned), size=sizes)
+    def table_find(self, start: int, size: int) -> None:
+        expected = self.model.table_find(Range(start, start + size))
+        count = self.lib.ledger_table_find(self.ledger, start, size, ffi.NULL, 0)
+        found: Any = ffi.new("addr_t[]", count)
+        assert self.lib.ledger_table_find(self.ledger, start, size, found, count) == count
+        assert set(found) == expected
+
+    @rule(p=addresses)
+    def find(self, p: int) -> None:
+        out: Any = ffi.new("struct allocation *")
+        found = self.lib.ledger_find(self.ledger, p, out)
+        start = self.model.around(self.model.allocations, p)
+        assert found == (start is not None)
+        if found:
+            assert (out.start, out.id) == (start, self.model.allocations[start].id)
+            assert self.lib.ledger_may_hold(self.ledger, p)
+
+    @rule(start=addresses, room=st.integers(0, 5))
+    def listed(self, start: int, room: int) -> None:
+        out: Any = ffi.new("struct allocation[]", room)
+        count = self.lib.ledger_list(self.ledger, start, out, room)
+        expected = list(self.model.allocations.irange(start))[:room]
+        assert [out[i].start for i in range(count)] == expected
+
+    @invariant()
+    def sums_agree(self) -> None:
+        self.lib.ledger_check(self.ledger)
+        told = sum(block.framework for block in self.model.blocks.values())
+        assert self.lib.ledger_allocations(self.ledger) == len(self.model.allocations)
+        assert self.lib.ledger_blocks(self.ledger) == told
+        self.table_find(1, 2 * WORLD)
+        for device in (0, 1):
+            assert self.lib.ledger_used(self.ledger, device) == self.model.used[device]
+            assert self.lib.ledger_peak(self.ledger, device) == self.model.peak[device]
+
+
+@pytest.mark.unit
+def test_the_ledger_equals_the_reference(core: Any) -> None:
+    LedgerMachine.lib = core
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    run = settings(
+        max_examples=50, stateful_step_count=80, deadline=None, suppress_health_check=slow
+    )
+    run_state_machine_as_test(LedgerMachine, settings=run)
+
+
+@pytest.mark.unit
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 1 << 32))
+def test_a_long_life_equals_the_reference(core: Any, seed: int) -> None:
+    """The same operations, thousands of them close together: what short runs miss."""
+    LedgerMachine.lib = core
+    machine = LedgerMachine()
+    dice = random.Random(seed)
+    for _ in range(2000):
+        rough = dice.random() < 0.7
+        start = dice.randrange(1, 64) * 0x400 if rough else dice.randrange(1, WORLD // 16) * 16
+        size = dice.randrange(1, 14) * 0x400 if rough else dice.randrange(1, 0x2000)
+        number = dice.randrange(1 << 16)
+        operations: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
+            (machine.allocate, (start, size, number % 2)),
+            (machine.free, (number, number % 5 == 0)),
+            (machine.block_add, (start, size)),
+            (machine.block_tell, (start, size)),
+            (machine.block_row, (start, 1, number % 80)),
+            (machine.block_remove, (number, number % 90)),
+            (machine.extent, (start,)),
+            (machine.table_set, (start, size, number, number % 40)),
+            (machine.table_find, (start, size)),
+            (machine.find, (start,)),
+        ]
+        act, arguments = dice.choices(operations, [4, 2, 3, 4, 1, 1, 6, 3, 3, 1])[0]
+        act(*arguments)
+        machine.sums_agree()
+    machine.teardown()
+
+
+programs = st.lists(
+    st.lists(st.integers(-20, 600), min_size=1, max_size=60), min_size=2, max_size=6
+)
+
+
+@pytest.mark.unit
+@settings(max_examples=60, deadline=None)
+@given(limit=st.integers(0, 1500), programs=programs)
+def test_threads_together_never_pass_the_limit(
+    core: Any, limit: int, programs: list[list[int]]
+) -> None:
+    """Each thread reserves its numbers; a negative one gives back what it reserved last."""
+    ledger = core.ledger_new()
+    core.ledger_limit(ledger, limit)
+    held: list[list[int]] = [[] for _ in programs]
+    seen: list[int] = []
+    together = threading.Barrier(len(programs) + 1)
+    finished = threading.Event()
+
+    def play(numbers: list[int], mine: list[int]) -> None:
+        together.wait()
+        for number in numbers:
+            if number >= 0 and core.ledger_reserve(ledger, 0, number):
+                mine.append(number)
+            elif number < 0 and mine:
+                core.ledger_cancel(ledger, 0, mine.pop())
+
+    def watch() -> None:
+        together.wait()
+        while not finished.is_set():
+            seen.append(core.ledger_used(ledger, 0))
+
+    watcher = threading.Thread(target=watch)
+    players = [
+        threading.Thread(target=play, args=pair) for pair in zip(programs, held, strict=True)
+    ]
+    for thread in (watcher, *players):
+        thread.start()
+    for thread in players:
+        thread.join()
+    finished.set()
+    watcher.join()
+    total = sum(map(sum, held))
+    assert core.ledger_used(ledger, 0) == total
+    assert core.ledger_peak(ledger, 0) >= max([total, *seen])
+    if limit > 0:
+        assert core.ledger_peak(ledger, 0) <= limit
+    core.ledger_delete(ledger)

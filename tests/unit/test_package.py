@@ -1,0 +1,101 @@
+"""The package as it is installed: one wheel with everything in it, found wherever it lies."""
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import pump
+from pump import paths
+
+pytestmark = pytest.mark.unit
+
+ROOT = Path(__file__).parents[2]
+BUILD_DIR = os.environ.get("PUMP_BUILD_DIR", "")
+COMPILED = {
+    "pump/ulms.so",
+    "pump/emulator/libcuda.so.1",
+    "pump/emulator/libnvidia-ml.so.1",
+    "pump/names.json",
+    "pump/_ulms.py",
+}
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of this tree, from the build that is already there."""
+    if not BUILD_DIR:
+        pytest.skip("PUMP_BUILD_DIR is not set: run by `make test`")
+    out = tmp_path_factory.mktemp("wheel")
+    settings = (f"build-dir={BUILD_DIR}", "cmake.define.ULMS_TESTS=ON")
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q"]
+    command += [f"--config-settings={setting}" for setting in settings]
+    built = subprocess.run(
+        [*command, "--no-index", "--wheel-dir", str(out), str(ROOT)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    (made,) = out.iterdir()
+    return made
+
+
+def test_one_wheel_serves_every_python_and_holds_all_parts(wheel: Path) -> None:
+    assert re.fullmatch(r"pump-[0-9.]+-py3-none-linux_\w+\.whl", wheel.name)
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert names >= COMPILED | {"pump/py.typed", "pump/cli/__init__.py"}
+    stray = [name for name in names if "_build_ulms" in name or not name.startswith("pump")]
+    assert stray == []
+
+
+def test_the_parts_are_found_in_a_wheel_install(wheel: Path, tmp_path: Path) -> None:
+    target = tmp_path / "installed"
+    zipfile.ZipFile(wheel).extractall(target)
+    # -S leaves out the hooks of an editable install; the packages stay importable by path.
+    where = [str(target), *(str(Path(entry).absolute()) for entry in sys.path if entry)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(where)}
+    for word, part in (("lib", "ulms.so"), ("lib --emulator", "emulator")):
+        told = subprocess.run(
+            [sys.executable, "-S", "-P", "-m", "pump", *word.split()],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert told.stdout.strip() == str(target.resolve() / "pump" / part)
+
+
+def test_the_parts_are_found_in_this_install() -> None:
+    for part in sorted(COMPILED - {"pump/_ulms.py"}):
+        path = paths.installed(part.removeprefix("pump/"))
+        assert path.is_file()
+    assert paths.library().name == "ulms.so"
+    assert (paths.emulator_dir() / "libnvidia-ml.so.1").is_file()
+
+
+def test_a_missing_part_is_told_in_words() -> None:
+    with pytest.raises(paths.NotBuiltError, match=r"^nothing\.so is not built: run `make`"):
+        paths.installed("nothing.so")
+
+
+def test_ulms_so_needs_nothing_but_the_c_library() -> None:
+    dynamic = subprocess.run(
+        ["readelf", "-d", str(paths.library())], capture_output=True, text=True, check=True
+    ).stdout
+    needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
+    assert needed <= {"libc.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2"}
+    assert "RPATH" not in dynamic
+    assert "RUNPATH" not in dynamic
+
+
+def test_the_version_is_told_once() -> None:
+    assert re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", pump.__version__)
+    assert f'version = "{pump.__version__}"' in (ROOT / "pyproject.toml").read_text()

@@ -1,0 +1,254 @@
+"""Reading whole traces: what tests/programs/trace_writer.c wrote comes back."""
+
+import gzip
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pump.trace import (
+    EventKind,
+    MemoryKind,
+    OpKind,
+    Trace,
+    TraceError,
+    compress,
+    export_chrome,
+    read,
+    summarize,
+)
+from pump.trace.words import TouchMode, TouchSource
+
+ROOT = Path(__file__).resolve().parents[2]
+CORE = [
+    str(path) for folder in ("base", "observe") for path in (ROOT / "csrc" / folder).glob("*.c")
+]
+BASE = 0x7F0000000000
+
+
+@pytest.fixture(scope="module")
+def writer(compiled: Callable[..., Path]) -> Path:
+    return compiled("trace_writer", *CORE, "-ftls-model=initial-exec")
+
+
+def write(writer: Path, path: Path, *words: str) -> Trace:
+    subprocess.run([writer, path, *words], check=True, timeout=60)
+    return read(path)
+
+
+@pytest.fixture(scope="module")
+def story(writer: Path, tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    return write(writer, tmp_path_factory.mktemp("traces") / "story.trace", "story")
+
+
+@pytest.mark.unit
+def test_a_story_comes_back(story: Trace) -> None:
+    assert story.complete
+    assert story.notes == []
+    assert story.machine == {"program": "writer", "device": "none"}
+    assert story.functions == {1: "axpy(float*, int)"}
+    assert story.apis == {7: "cuLaunchKernel", 8: "cuMemcpyHtoD_v2"}
+    kinds = story.operations["kind"].tolist()
+    assert kinds == [OpKind.LAUNCH, OpKind.COPY, OpKind.GRAPH, OpKind.GRAPH]
+    launch = story.operations[0]
+    assert launch["stream"] == 0xFFFFFFFFFFFF0000
+    assert (launch["function"], launch["kernels"], launch["api"]) == (1, 1, 7)
+    assert (launch["device"], launch["status"], launch["thread"]) == (1, 0, 1)
+    assert story.function_name(1) == "axpy(float*, int)"
+    assert story.function_name(2) == "function 2"
+    assert story.api_name(9) == "call 9"
+
+
+@pytest.mark.unit
+def test_touches_come_back(story: Trace) -> None:
+    touches = story.touches_of(story.operations[0])
+    assert touches["start"].tolist() == [BASE, BASE + 512, BASE + 1024]
+    assert touches["bytes"].tolist() == [512] * 3
+    assert touches["allocation"].tolist() == [(1 << 40) + i for i in range(3)]
+    assert touches["mode"].tolist() == [TouchMode.READ, TouchMode.WRITE, TouchMode.UPDATE]
+    sources = [TouchSource.CALL, TouchSource.LIBRARY, TouchSource.FRAMEWORK]
+    assert touches["source"].tolist() == sources
+    assert len(story.touches_of(story.operations[1])) == 1
+
+
+@pytest.mark.unit
+def test_a_graph_launch_touches_what_its_graph_held_then(story: Trace) -> None:
+    first, second = story.operations[2:]
+    assert len(story.touches_of(first)) == 3000
+    assert len(story.touches_of(second)) == 1
+    assert story.graphs["kernels"].tolist() == [40, 20]
+    assert (story.graphs["total"] == story.graphs["touches"]).all()
+    graph = story.graph_of(first)
+    assert graph is not None
+    assert graph["exec"] == 0x9000
+    assert story.graph_of(story.operations[0]) is None
+    assert story.graph_index(0, 0x9000) is None
+    starts = story.touches_of(first)["start"]
+    assert (starts == BASE + 512 * np.arange(3000, dtype=np.uint64)).all()
+
+
+@pytest.mark.unit
+def test_memory_comes_back(story: Trace) -> None:
+    assert story.allocations["born"].tolist() == [True, False]
+    birth = story.allocations[0]
+    assert (birth["start"], birth["bytes"], birth["id"]) == (BASE, 1 << 20, 1)
+    assert (birth["charged"], birth["context"], birth["device"]) == (2 << 20, 5, 0)
+    assert birth["kind"] == MemoryKind.PLAIN
+    assert story.blocks["born"].tolist() == [True, False]
+    assert story.blocks["bytes"].tolist() == [4096, 4096]
+    assert story.tables["pointers"].tolist() == [5000]
+    assert story.table_pointers.tolist() == [BASE + i for i in range(5000)]
+    assert story.retirements[["operation", "start_ns", "ns"]].tolist() == [
+        (int(story.operations["serial"][0]), 1000, 250)
+    ]
+
+
+@pytest.mark.unit
+def test_events_are_merged_in_the_order_of_the_program(story: Trace) -> None:
+    events = list(story.events())
+    assert [event.kind.name for event in events] == [
+        "ALLOCATION",
+        "BLOCK",
+        "OPERATION",
+        "RETIREMENT",
+        "OPERATION",
+        "TABLE",
+        "GRAPH",
+        "OPERATION",
+        "GRAPH",
+        "OPERATION",
+        "BLOCK",
+        "ALLOCATION",
+    ]
+    assert [event.serial for event in events] == sorted(event.serial for event in events)
+    assert all(event.serial == event.row["serial"] for event in events)
+
+
+@pytest.mark.unit
+def test_threads_are_merged_without_a_gap(writer: Path, tmp_path: Path) -> None:
+    trace = write(writer, tmp_path / "threads.trace", "threads", "8", "2000")
+    assert trace.complete
+    assert len(trace.operations) == 16000
+    serials = trace.operations["serial"]
+    assert (np.diff(serials.astype(np.int64)) > 0).all()
+    for thread in range(2, 10):
+        mine = trace.operations[trace.operations["thread"] == thread]
+        assert len(mine) == 2000
+        assert (np.diff(mine["time_ns"].astype(np.int64)) >= 0).all()
+        assert mine["touches"].tolist() == [i % 5 for i in range(2000)]
+        assert all(len(trace.touches_of(row)) == row["touches"] for row in mine[:10])
+    assert len(trace.touches) == 16000 * 2
+    order = trace.order
+    assert len(order) == 16000
+    assert (order["kind"] == EventKind.OPERATION).all()
+
+
+@pytest.mark.unit
+def test_an_operation_with_three_touches_takes_at_most_128_bytes(
+    writer: Path, tmp_path: Path
+) -> None:
+    sizes = []
+    for number in ("1000", "2000"):
+        write(writer, tmp_path / number, "threads", "1", number)
+        sizes.append((tmp_path / number).stat().st_size)
+    assert (sizes[1] - sizes[0]) / 1000 <= 128  # two touches on average, and chunk headers
+
+
+@pytest.mark.unit
+def test_summary(story: Trace) -> None:
+    summary = summarize(story)
+    assert summary.program == "writer"
+    assert summary.operations[OpKind.LAUNCH] == 1
+    assert summary.operations[OpKind.GRAPH] == 2
+    assert summary.kernels == 1 + 40 + 40
+    assert summary.copied_bytes == 512
+    assert summary.touched_bytes == 512 * (3 + 1 + 3000 + 1)
+    assert sum(summary.touches.values()) == 3 + 1 + 3000 + 1
+    assert summary.touches[TouchSource.CALL] == 1 + 1 + 600 + 1
+    assert summary.device_ns == 250
+    (use,) = summary.functions
+    assert (use.name, use.launches, use.touched_bytes) == ("axpy(float*, int)", 1, 1536)
+    assert (use.timed, use.device_ns, use.unmatched) == (1, 250, 0)
+    assert summary.unmatched == []
+    assert (summary.allocations, summary.freed, summary.peak_bytes) == (1, 1, 2 << 20)
+    assert (summary.blocks, summary.tables, summary.table_pointers) == (1, 1, 5000)
+    assert summary.span_ns > 0
+    assert summary.complete
+
+
+@pytest.mark.unit
+def test_chrome_export_is_what_its_viewers_read(story: Trace, tmp_path: Path) -> None:
+    target = tmp_path / "out.json"
+    written = export_chrome(story, target)
+    events = json.loads(target.read_text())["traceEvents"]
+    assert len(events) == written
+    (work,) = [event for event in events if event["ph"] == "X"]
+    assert work["name"] == "axpy(float*, int)"
+    assert work["dur"] == 0.25
+    assert work["args"]["bytes"] == 1536
+    calls = [event for event in events if event["ph"] == "i"]
+    assert [call["cat"] for call in calls] == ["launch", "copy", "graph", "graph"]
+    curve = [event["args"]["bytes"] for event in events if event["ph"] == "C"]
+    assert curve == [2 << 20, 0]
+    lanes = {(event["pid"], event.get("tid")) for event in events if event["ph"] == "M"}
+    assert all((event["pid"], event["tid"]) in lanes for event in [work, *calls])
+    assert all(event["ts"] >= 0 for event in events if "ts" in event)
+
+
+@pytest.mark.unit
+def test_compressed_traces_read_the_same(story: Trace, tmp_path: Path) -> None:
+    target = tmp_path / "story.trace.gz"
+    before, after = compress(story.path, target)
+    assert after < before
+    assert gzip.decompress(target.read_bytes()) == story.path.read_bytes()
+    again = read(target)
+    assert (again.operations == story.operations).all()
+    assert (again.graph_touches == story.graph_touches).all()
+    assert again.complete
+    back = tmp_path / "again.gz"
+    compress(target, back)
+    assert (read(back).order == story.order).all()
+
+
+@pytest.mark.unit
+def test_compressing_onto_itself_leaves_the_trace_alone(story: Trace) -> None:
+    before = story.path.read_bytes()
+    with pytest.raises(FileExistsError):
+        compress(story.path, story.path)
+    assert story.path.read_bytes() == before
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("content", "offset", "reason"),
+    [
+        (b"", 0, "too short"),
+        (b"ulmstrac", 8, "too short"),
+        (b"#!/bin/sh\n" + b"x" * 100, 0, "not a trace"),
+        (b"ulmstrac\x63\x00\x00\x00" + b"\x00" * 100, 8, "version 99"),
+        (gzip.compress(b"x" * 100), 0, "not a trace"),
+        (b"\x1f\x8b" + b"x" * 100, 0, "too short"),
+    ],
+)
+def test_what_is_no_trace_is_one_line(
+    content: bytes, offset: int, reason: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "no.trace"
+    path.write_bytes(content)
+    with pytest.raises(TraceError) as error:
+        read(path)
+    assert error.value.offset == offset
+    assert reason in str(error.value)
+    assert str(error.value).startswith(f"{path}: byte {offset}: ")
+    assert "\n" not in str(error.value)
+    with pytest.raises(TraceError):
+        compress(path, tmp_path / "target")
+
+
+@pytest.mark.unit
+def test_no_file_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "none")
