@@ -1,0 +1,135 @@
+"""The unmodified CUDA programs of tests/gpu/programs, run natively or under ulms.so."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pump.paths import library
+
+HERE = Path(__file__).resolve().parent
+TESTS = HERE.parents[1] / "tests" / "gpu"
+SUMMARY = re.compile(r"\[ulms\] INFO: (\d+) kernels in (\d+) launches and (\d+) graph launches")
+
+
+@dataclass
+class Result:
+    """What one run said. Times in milliseconds.
+
+    `seen` are the kernels that ulms.so counted, `profiled` those that CUPTI did.
+    """
+
+    status: int
+    numbers: list[str] = field(default_factory=list)
+    step_ms: list[float] = field(default_factory=list)
+    facts: dict[str, object] = field(default_factory=dict)
+    seen: int | None = None
+    profiled: int | None = None
+    seconds: float = 0.0
+    stderr: str = ""
+
+
+def torch(which: str) -> list[str]:
+    return [sys.executable, str(TESTS / "programs" / "torch_train.py"), which]
+
+
+PROGRAMS: dict[str, list[str]] = {
+    "resnet": torch("resnet"),
+    "gpt2": torch("gpt2"),
+    "gpt2-short": torch("gpt2-short"),
+    "compile": torch("compile"),
+    "graph": torch("graph"),
+    "jax": [sys.executable, str(TESTS / "programs" / "jax_train.py")],
+    "cupy": [sys.executable, str(TESTS / "programs" / "cupy_mix.py")],
+    "static": ["static_cudart"],
+}
+ASIDE = {"quota": [sys.executable, str(TESTS / "programs" / "torch_quota.py")]}
+
+
+def build(into: Path) -> None:
+    """Compiles the static program and the kernel counter. Raises CalledProcessError."""
+    into.mkdir(parents=True, exist_ok=True)
+    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    toolkit = Path(nvcc).resolve().parents[1]
+    source = str(TESTS / "programs" / "static_cudart.cu")
+    static = [
+        nvcc,
+        "-O2",
+        "-arch=sm_90",
+        "-cudart",
+        "static",
+        "-o",
+        str(into / "static_cudart"),
+        source,
+        "-lcublas",
+    ]
+    subprocess.run(static, check=True)
+    cupti = [toolkit / "lib64", toolkit / "extras" / "CUPTI" / "lib64", toolkit / "lib"]
+    flags = [
+        flag for path in cupti if path.is_dir() for flag in (f"-L{path}", f"-Wl,-rpath,{path}")
+    ]
+    include = [
+        f"-I{p}"
+        for p in (toolkit / "include", toolkit / "extras" / "CUPTI" / "include")
+        if p.is_dir()
+    ]
+    counter = [
+        "gcc",
+        "-O2",
+        "-fPIC",
+        "-shared",
+        "-o",
+        str(into / "libcount_kernels.so"),
+        str(TESTS / "count_kernels.c"),
+    ]
+    subprocess.run([*counter, *include, *flags, "-lcupti"], check=True)
+
+
+def run(
+    name: str,
+    built: Path,
+    *,
+    observe: bool,
+    count: bool,
+    warm: int,
+    timed: int,
+    more: dict[str, str] | None = None,
+) -> Result:
+    """Runs one program to its end, at most five minutes."""
+    command = list((PROGRAMS | ASIDE)[name])
+    if name == "static":
+        command = [str(built / command[0])]
+    elif name in PROGRAMS:
+        command += [str(warm), str(timed)]
+    counted = built / f"{name}.count"
+    env = dict(os.environ)
+    if count:
+        env |= {
+            "CUDA_INJECTION64_PATH": str(built / "libcount_kernels.so"),
+            "COUNT_KERNELS": str(counted),
+        }
+    if observe:
+        env |= {"LD_PRELOAD": str(library()), "ULMS_BACKEND": "observe", "ULMS_LOG_LEVEL": "INFO"}
+    env |= more or {}
+    counted.unlink(missing_ok=True)
+    start = time.monotonic()
+    done = subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=300, check=False
+    )
+    result = Result(done.returncode, seconds=time.monotonic() - start, stderr=done.stderr)
+    for line in done.stdout.splitlines():
+        if line.startswith("REPORT "):
+            report = json.loads(line.removeprefix("REPORT "))
+            result.numbers = report.pop("numbers")
+            result.step_ms = report.pop("step_ms")
+            result.facts = report
+    if match := SUMMARY.search(done.stderr):
+        result.seen = int(match[1])
+    if counted.exists():
+        result.profiled = json.loads(counted.read_text())["kernels"]
+    return result
