@@ -147,7 +147,10 @@ bool addrmap_after(const struct addrmap *m, addr_t p, struct range *out) {
     }
     if (place.at >= get(&place.top->count))
         return false;
-    read_range(get_pointer(top_chunk(place.top, place.at)), place.index, out);
+    place.chunk = get_pointer(top_chunk(place.top, place.at));
+    if (place.index >= get(&place.chunk->count))
+        return false; /* only in a torn state: what lies there may never have been written whole */
+    read_range(place.chunk, place.index, out);
     return out->start >= p; /* or a loop over a torn state might not end */
 }
 
