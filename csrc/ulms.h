@@ -95,6 +95,124 @@ struct ulms_allocation {
  * thread. */
 size_t ulms_allocations(struct ulms_allocation *out, size_t n);
 
+/* --- the engine: which page moves when, and which operation may run (csrc/engine/README.md has the algorithm) ---
+ *
+ * It is told what happens and asked what to do next. It calls nothing, reads no clock and takes no lock: one caller at a
+ * time, and the same events give the same answers. One engine a device. */
+
+enum {
+    ULMS_TOUCH_READ = 1,
+    ULMS_TOUCH_WRITE = 2, /* every byte of it */
+    ULMS_TOUCH_UPDATE = 3,
+    ULMS_TOUCH_SCRATCH = 4 /* content means nothing before and after */
+};
+
+enum { ULMS_LANE_IN = 0, ULMS_LANE_OUT = 1 };
+
+enum { ULMS_FILL = 1, ULMS_EVICT = 2 };
+
+enum {
+    ULMS_MOVE_DEAD = 1, /* only the place moves: nobody will read the bytes */
+    ULMS_MOVE_CLEAN = 2, /* an evicted page whose host copy is up to date */
+    ULMS_MOVE_KEEP = 4,  /* a filled page that is expected to be only read: its host copy is worth keeping */
+    ULMS_MOVE_EARLY = 8  /* not asked for by an operation that waits */
+};
+
+enum {
+    ULMS_HOLD = 0,     /* not yet: some of its pages are absent */
+    ULMS_RUN = 1,      /* its pages are here, and stay until it retires */
+    ULMS_RUN_SHORT = 2 /* run it, though not all of its pages are here or can be */
+};
+
+struct ulms_engine_settings {
+    const char *policy;  /* the name of a policy; NULL: the default */
+    uint64_t page_bytes; /* a power of two */
+    uint64_t budget;     /* bytes */
+    uint64_t run_bytes;  /* the most one move covers */
+    uint64_t ahead_bytes; /* frames that are made free before they are asked for */
+    uint32_t keeps;      /* 1: the backend can give up a clean page without a copy */
+    uint32_t faults;     /* 1: a kernel may touch an absent page, which brings it (managed memory) */
+};
+
+struct ulms_engine_touch {
+    uint64_t start;
+    uint64_t bytes;
+    uint64_t mode; /* ULMS_TOUCH_* */
+};
+
+struct ulms_move {
+    uint64_t id;    /* from 1, in the order in which moves are given out */
+    uint64_t start; /* whole pages */
+    uint64_t bytes;
+    uint64_t after; /* the operation that must have retired first; 0: none */
+    uint64_t needs; /* the move that must be done first; 0: none */
+    uint32_t kind;  /* ULMS_FILL or ULMS_EVICT */
+    uint32_t flags; /* ULMS_MOVE_* */
+};
+
+/* Sums since the engine was made. Bytes are whole pages. */
+struct ulms_engine_stats {
+    uint64_t operations;
+    uint64_t touched_bytes;   /* pages touched by operations */
+    uint64_t hit_bytes;       /* of these, resident when the operation was issued */
+    uint64_t late_operations; /* had to be held */
+    uint64_t short_operations;
+    uint64_t filled_bytes; /* over the link */
+    uint64_t early_bytes;  /* of these, before an operation asked */
+    uint64_t useless_bytes; /* of the filled, evicted or freed untouched */
+    uint64_t faulted_bytes; /* left to kernels to bring in */
+    uint64_t evicted_bytes; /* over the link */
+    uint64_t dropped_bytes; /* evicted without a copy: clean */
+    uint64_t dead_bytes;    /* evicted or filled without a copy: dead */
+    uint64_t predicted;     /* operations that were the predicted ones */
+    uint64_t surprises;     /* that were not, with a prediction */
+    uint64_t plans;         /* made */
+    uint64_t resident_bytes; /* now */
+    uint64_t budget_bytes;   /* now */
+};
+
+struct ulms_policy {
+    const char *name;
+    const char *help; /* one line */
+};
+
+struct ulms_engine;
+
+size_t ulms_policy_count(void);
+/* The first is the default. NULL when i is past the last. */
+const struct ulms_policy *ulms_policy(size_t i);
+
+/* NULL: no memory, or settings that make no sense. */
+struct ulms_engine *ulms_engine_new(const struct ulms_engine_settings *settings);
+void ulms_engine_free(struct ulms_engine *e);
+
+/* Memory of the program appears: absent, and dead. [start, start + bytes) in whole pages. 0: no memory, nothing done. */
+int ulms_engine_allocated(struct ulms_engine *e, uint64_t start, uint64_t bytes);
+/* It is gone, moves under way included. */
+void ulms_engine_freed(struct ulms_engine *e, uint64_t start, uint64_t bytes);
+/* It is resident already: the backend brought it when it was allocated. */
+void ulms_engine_placed(struct ulms_engine *e, uint64_t start, uint64_t bytes);
+/* The framework's allocator gives out (live 1) or takes back (live 0) a block. A page that had blocks and has none is
+ * dead. */
+void ulms_engine_block(struct ulms_engine *e, uint64_t start, uint64_t bytes, int live);
+void ulms_engine_budget(struct ulms_engine *e, uint64_t bytes);
+
+/* An operation is about to be issued; `key` tells what it is (a function, a kind of copy). Its serial, from 1; 0: no
+ * memory, or it touches nothing of the engine's, and may run. */
+uint64_t ulms_engine_issued(struct ulms_engine *e, uint64_t key, const struct ulms_engine_touch *touches, size_t n);
+/* May it run? ULMS_RUN and ULMS_RUN_SHORT are said once. at_once: held long enough, let it run. *wait: the move that
+ * must be done before it runs on the device; 0: none. */
+int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint64_t *wait);
+/* Everything the operation does on the device is done. */
+void ulms_engine_retired(struct ulms_engine *e, uint64_t serial, uint64_t duration_ns);
+
+/* The next move for a lane, now. False: nothing to do until the next event. */
+int ulms_engine_next(struct ulms_engine *e, int lane, struct ulms_move *out);
+/* A move is done (ok 1), or was not done and never will be (ok 0). */
+void ulms_engine_moved(struct ulms_engine *e, uint64_t id, int ok);
+
+void ulms_engine_stats(const struct ulms_engine *e, struct ulms_engine_stats *out);
+
 #pragma GCC visibility pop
 
 #endif
