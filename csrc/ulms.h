@@ -97,8 +97,8 @@ size_t ulms_allocations(struct ulms_allocation *out, size_t n);
 
 /* --- the engine: which page moves when, and which operation may run (csrc/engine/README.md has the algorithm) ---
  *
- * It is told what happens and asked what to do next. It calls nothing, reads no clock and takes no lock: one caller at a
- * time, and the same events give the same answers. One engine a device. */
+ * It is told what happens and asked what to do next. It calls nothing, reads no clock and takes no lock: one caller at
+ * a time, and the same events give the same answers. One engine a device. */
 
 enum {
     ULMS_TOUCH_READ = 1,
@@ -112,7 +112,7 @@ enum { ULMS_LANE_IN = 0, ULMS_LANE_OUT = 1 };
 enum { ULMS_FILL = 1, ULMS_EVICT = 2 };
 
 enum {
-    ULMS_MOVE_DEAD = 1, /* only the place moves: nobody will read the bytes */
+    ULMS_MOVE_DEAD = 1,  /* only the place moves: nobody will read the bytes */
     ULMS_MOVE_CLEAN = 2, /* an evicted page whose host copy is up to date */
     ULMS_MOVE_KEEP = 4,  /* a filled page that is expected to be only read: its host copy is worth keeping */
     ULMS_MOVE_EARLY = 8  /* not asked for by an operation that waits */
@@ -125,13 +125,13 @@ enum {
 };
 
 struct ulms_engine_settings {
-    const char *policy;  /* the name of a policy; NULL: the default */
-    uint64_t page_bytes; /* a power of two */
-    uint64_t budget;     /* bytes */
-    uint64_t run_bytes;  /* the most one move covers */
+    const char *policy;   /* the name of a policy; NULL: the default */
+    uint64_t page_bytes;  /* a power of two */
+    uint64_t budget;      /* bytes */
+    uint64_t run_bytes;   /* the most one move covers */
     uint64_t ahead_bytes; /* frames that are made free before they are asked for */
-    uint32_t keeps;      /* 1: the backend can give up a clean page without a copy */
-    uint32_t faults;     /* 1: a kernel may touch an absent page, which brings it (managed memory) */
+    uint32_t keeps;       /* 1: the backend can give up a clean page without a copy */
+    uint32_t faults;      /* 1: a kernel may touch an absent page, which brings it (managed memory) */
 };
 
 struct ulms_engine_touch {
@@ -157,16 +157,16 @@ struct ulms_engine_stats {
     uint64_t hit_bytes;       /* of these, resident when the operation was issued */
     uint64_t late_operations; /* had to be held */
     uint64_t short_operations;
-    uint64_t filled_bytes; /* over the link */
-    uint64_t early_bytes;  /* of these, before an operation asked */
-    uint64_t useless_bytes; /* of the filled, evicted or freed untouched */
-    uint64_t faulted_bytes; /* left to kernels to bring in */
-    uint64_t evicted_bytes; /* over the link */
-    uint64_t dropped_bytes; /* evicted without a copy: clean */
-    uint64_t dead_bytes;    /* evicted or filled without a copy: dead */
-    uint64_t predicted;     /* operations that were the predicted ones */
-    uint64_t surprises;     /* that were not, with a prediction */
-    uint64_t plans;         /* made */
+    uint64_t filled_bytes;   /* over the link */
+    uint64_t early_bytes;    /* of these, before an operation asked */
+    uint64_t useless_bytes;  /* of the filled, evicted or freed untouched */
+    uint64_t faulted_bytes;  /* left to kernels to bring in */
+    uint64_t evicted_bytes;  /* over the link */
+    uint64_t dropped_bytes;  /* evicted without a copy: clean */
+    uint64_t dead_bytes;     /* evicted or filled without a copy: dead */
+    uint64_t predicted;      /* operations that were the predicted ones */
+    uint64_t surprises;      /* that were not, with a prediction */
+    uint64_t plans;          /* made */
     uint64_t resident_bytes; /* now */
     uint64_t budget_bytes;   /* now */
 };
@@ -186,7 +186,8 @@ const struct ulms_policy *ulms_policy(size_t i);
 struct ulms_engine *ulms_engine_new(const struct ulms_engine_settings *settings);
 void ulms_engine_free(struct ulms_engine *e);
 
-/* Memory of the program appears: absent, and dead. [start, start + bytes) in whole pages. 0: no memory, nothing done. */
+/* Memory of the program appears: absent, and dead. [start, start + bytes) in whole pages. 0: no memory, nothing done.
+ */
 int ulms_engine_allocated(struct ulms_engine *e, uint64_t start, uint64_t bytes);
 /* It is gone, moves under way included. */
 void ulms_engine_freed(struct ulms_engine *e, uint64_t start, uint64_t bytes);
