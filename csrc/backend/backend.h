@@ -1,8 +1,7 @@
 /* The backend contract: how memory is provided and moved, and what holds an operation back until its pages are there.
  *
- * admit runs on the issuing thread before the real call, with the operation's touches known; it may wait. It is never
- * called for an operation that goes into a stream capture. settle runs after the real call and pairs with every admit.
- * Neither changes the program's arguments or result. */
+ * Any thread of the program calls; none of these changes the program's arguments, result, current context or last
+ * error. A backend that serves no device may leave provide, arrived and leaving NULL. */
 #ifndef ULMS_BACKEND_H
 #define ULMS_BACKEND_H
 
@@ -10,10 +9,27 @@
 
 struct backend {
     const char *name; /* what ULMS_BACKEND calls it */
+
+    /* admit runs on the issuing thread before the real call, with the operation's touches known; it may wait. It is
+     * never called for an operation that goes into a stream capture. settle runs after the real call and pairs with
+     * every admit. */
     void (*admit)(struct op *op);
     void (*settle)(const struct op *op);
+
+    /* Memory of this device may be the backend's. */
+    bool (*serves)(int32_t device);
+    /* New memory of the backend's kind in the current context, which is the device's: *start, of `bytes` in whole
+     * pages. False: there is none, the real call takes the backend's place. Served devices only. */
+    bool (*provide)(addr_t *start, uint64_t bytes, int32_t device);
+    /* The memory is in the ledger, its content means nothing to anybody. Whole pages; also memory that the program
+     * asked to be managed. */
+    void (*arrived)(addr_t start, uint64_t bytes, int32_t device);
+    /* It is about to be freed, or, with its context, already was. On return no move of it is under way and none will
+     * be. What never arrived may leave. */
+    void (*leaving)(addr_t start, uint64_t bytes);
 };
 
 extern const struct backend backend_observe; /* replaces nothing: counts and traces */
+extern const struct backend backend_um;      /* managed memory, moved by prefetches */
 
 #endif

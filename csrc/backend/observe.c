@@ -8,4 +8,10 @@ static void let_go(const struct op *op) {
     (void)op;
 }
 
-const struct backend backend_observe = {.name = "observe", .admit = let_pass, .settle = let_go};
+static bool serve_none(int32_t device) {
+    (void)device;
+    return false;
+}
+
+const struct backend backend_observe = {
+    .name = "observe", .admit = let_pass, .settle = let_go, .serves = serve_none};

@@ -31,11 +31,19 @@ static bool parse_level(const char *text, struct options *o) {
 }
 
 static bool parse_backend(const char *text, struct options *o) {
-    static const char *const names[] = {"auto", "observe", "off"};
-    static const enum mode modes[] = {MODE_OBSERVE, MODE_OBSERVE, MODE_OFF};
-    int i = choose(text, names, 3);
+    static const char *const names[] = {"auto", "um", "observe", "off"};
+    static const enum mode modes[] = {MODE_OBSERVE, MODE_UM, MODE_OBSERVE, MODE_OFF};
+    int i = choose(text, names, 4);
     if (i >= 0)
         o->mode = modes[i];
+    return i >= 0;
+}
+
+static bool parse_hooks(const char *text, struct options *o) {
+    static const char *const names[] = {"all", "no-library", "driver"};
+    int i = choose(text, names, 3);
+    if (i >= 0)
+        o->hooks = (enum hooks)i;
     return i >= 0;
 }
 
@@ -52,7 +60,7 @@ static uint64_t unit_bytes(const char *text) {
 }
 
 /* By hand: the program may have set a locale in which strtod expects a decimal comma. */
-static bool parse_capacity(const char *text, struct options *o) {
+static bool parse_size(const char *text, uint64_t *size) {
     unsigned __int128 number = 0;
     uint64_t scale = 1;
     bool digits = false, point = false;
@@ -74,8 +82,16 @@ static bool parse_capacity(const char *text, struct options *o) {
     unsigned __int128 bytes = number * unit / scale;
     if (bytes == 0 || bytes > UINT64_MAX)
         return false;
-    o->capacity = (uint64_t)bytes;
+    *size = (uint64_t)bytes;
     return true;
+}
+
+static bool parse_capacity(const char *text, struct options *o) {
+    return parse_size(text, &o->capacity);
+}
+
+static bool parse_managed_limit(const char *text, struct options *o) {
+    return parse_size(text, &o->managed_limit);
 }
 
 static bool parse_factor(const char *text, struct options *o) {
@@ -123,8 +139,10 @@ static const struct {
 } rows[] = {
     /* first: it decides what is said of the others */
     {{"ULMS_LOG_LEVEL", NULL, "WARN", "ERROR, WARN, INFO or DEBUG", "how much is said on stderr"}, parse_level},
-    {{"ULMS_BACKEND", NULL, "auto", "auto, observe or off",
-      "observe watches and replaces nothing; off stays out of the way; auto chooses, at present always observe"},
+    {{"ULMS_BACKEND", NULL, "auto", "auto, um, observe or off",
+      "um makes device memory managed; observe watches and replaces nothing; off stays out of the way; auto chooses, "
+      "at "
+      "present always observe"},
      parse_backend},
     {{"ULMS_GPU_MEMORY", "WRAPPER_MAX_MEMORY", "", "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
       "device memory that the program may see and use, on each device; not set: all there is"},
@@ -132,6 +150,14 @@ static const struct {
     {{"ULMS_GPU_MEMORY_FACTOR", NULL, "", "a whole number from 0 to 100",
       "per cent of that memory which the program's data may occupy at a time; told, but without effect in observe"},
      parse_factor},
+    {{"ULMS_HOOKS", NULL, "all", "all, no-library or driver",
+      "who is believed about extents; no-library: not cuBLAS and cuDNN; driver: nor the framework's allocator"},
+     parse_hooks},
+    {{"ULMS_MANAGED_LIMIT", NULL, "", "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
+      "managed memory that the program may hold: beyond it is out of memory; not set: three quarters of the host "
+      "memory "
+      "that is available at the start, and what is beyond that stays plain"},
+     parse_managed_limit},
     {{"ULMS_TRACE", NULL, "", "the path of a file; %p in it stands for the process id",
       "records every operation and what it touches into this file, for `pump trace`"},
      parse_trace},

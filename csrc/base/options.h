@@ -5,7 +5,8 @@
 #include "types.h"
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
-enum mode { MODE_OFF, MODE_OBSERVE };
+enum mode { MODE_OFF, MODE_OBSERVE, MODE_UM };
+enum hooks { HOOKS_ALL, HOOKS_NO_LIBRARY, HOOKS_DRIVER };
 
 enum { OPTION_PATH_MAX = 4096 }; /* bytes, the end included */
 
@@ -14,6 +15,8 @@ struct options {
     enum log_level level;        /* ULMS_LOG_LEVEL */
     uint64_t capacity;           /* ULMS_GPU_MEMORY, bytes; 0: not set. WRAPPER_MAX_MEMORY is its alias */
     int factor;                  /* ULMS_GPU_MEMORY_FACTOR, per cent; -1: not set */
+    enum hooks hooks;            /* ULMS_HOOKS */
+    uint64_t managed_limit;      /* ULMS_MANAGED_LIMIT, bytes; 0: not set */
     char trace[OPTION_PATH_MAX]; /* ULMS_TRACE; "": none */
     char stats[OPTION_PATH_MAX]; /* ULMS_STATS; "": none */
 };

@@ -109,7 +109,7 @@ static void start(void) {
     }
     ledger_limit(session.ledger, ulms_options.capacity);
     warn_of_old_driver();
-    session.backend = &backend_observe;
+    session.backend = ulms_options.mode == MODE_UM ? &backend_um : &backend_observe;
     function_describe = describe;
     function_named = name_function;
     REAL(cuDeviceGetCount, 0)(&session.devices);

@@ -40,6 +40,7 @@ TEST(nothing_set) {
     CHECK_EQ(ulms_options.level, LOG_WARN);
     CHECK_EQ(ulms_options.capacity, 0);
     CHECK_EQ(ulms_options.factor, -1);
+    CHECK_EQ(ulms_options.hooks, HOOKS_ALL);
     CHECK_STR(ulms_options.trace, "");
     CHECK_STR(ulms_options.stats, "");
 }
@@ -68,6 +69,8 @@ TEST(good_sizes) {
         CHECK_EQ(ulms_options.capacity, sizes[i].bytes);
         CHECK_STR(read_with("WRAPPER_MAX_MEMORY", sizes[i].text), "");
         CHECK_EQ(ulms_options.capacity, sizes[i].bytes);
+        CHECK_STR(read_with("ULMS_MANAGED_LIMIT", sizes[i].text), "");
+        CHECK_EQ(ulms_options.managed_limit, sizes[i].bytes);
     }
 }
 
@@ -97,6 +100,8 @@ TEST(bad_values) {
                {"ULMS_GPU_MEMORY", "340282366920938463463374607431768211461"}, /* 2^128 + 5 */
                {"ULMS_GPU_MEMORY", "0.000000000000000000000000000000000000000000000000000000000000000005T"},
                {"WRAPPER_MAX_MEMORY", "lots"},
+               {"ULMS_MANAGED_LIMIT", "0"},
+               {"ULMS_MANAGED_LIMIT", "most"},
                {"ULMS_GPU_MEMORY_FACTOR", "101"},
                {"ULMS_GPU_MEMORY_FACTOR", "-1"},
                {"ULMS_GPU_MEMORY_FACTOR", "70%"},
@@ -104,8 +109,11 @@ TEST(bad_values) {
                {"ULMS_GPU_MEMORY_FACTOR", "0.7"},
                {"ULMS_LOG_LEVEL", "LOUD"},
                {"ULMS_LOG_LEVEL", "1"},
-               {"ULMS_BACKEND", "um"},
+               {"ULMS_BACKEND", "vmm"},
                {"ULMS_BACKEND", "observe "},
+               {"ULMS_HOOKS", "none"},
+               {"ULMS_HOOKS", "no_library"},
+               {"ULMS_HOOKS", "all,driver"},
                {"ULMS_STATS", "1"},
                {"ULMS_STATS", "off"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -118,6 +126,7 @@ TEST(bad_values) {
         CHECK_EQ(ulms_options.factor, -1);
         CHECK_EQ(ulms_options.mode, MODE_OBSERVE);
         CHECK_EQ(ulms_options.level, LOG_WARN);
+        CHECK_EQ(ulms_options.hooks, HOOKS_ALL);
         CHECK_STR(ulms_options.stats, "");
     }
 }
@@ -125,8 +134,10 @@ TEST(bad_values) {
 TEST(bad_value_names_what_is_accepted) {
     CHECK_STR(read_with("ULMS_GPU_MEMORY_FACTOR", "110"), "[ulms] ERROR: ULMS_GPU_MEMORY_FACTOR=110 is not accepted (a "
                                                           "whole number from 0 to 100): taken as not set\n");
+    CHECK_STR(read_with("ULMS_HOOKS", "library"),
+              "[ulms] ERROR: ULMS_HOOKS=library is not accepted (all, no-library or driver): all is used\n");
     CHECK_STR(read_with("ULMS_BACKEND", "a\nb\x1b[31m"),
-              "[ulms] ERROR: ULMS_BACKEND=a?b?[31m is not accepted (auto, observe or off): auto is used\n");
+              "[ulms] ERROR: ULMS_BACKEND=a?b?[31m is not accepted (auto, um, observe or off): auto is used\n");
 }
 
 TEST(a_locale_with_decimal_comma_changes_nothing) {
@@ -145,10 +156,18 @@ TEST(factor_bounds) {
 TEST(words_in_any_case) {
     CHECK_STR(read_with("ULMS_LOG_LEVEL", "debug"), "");
     CHECK_EQ(ulms_options.level, LOG_DEBUG);
+    CHECK_STR(read_with("ULMS_BACKEND", "Um"), "");
+    CHECK_EQ(ulms_options.mode, MODE_UM);
     CHECK_STR(read_with("ULMS_BACKEND", "OFF"), "");
     CHECK_EQ(ulms_options.mode, MODE_OFF);
     CHECK_STR(read_with("ULMS_BACKEND", "auto"), "");
     CHECK_EQ(ulms_options.mode, MODE_OBSERVE);
+    CHECK_STR(read_with("ULMS_HOOKS", "No-Library"), "");
+    CHECK_EQ(ulms_options.hooks, HOOKS_NO_LIBRARY);
+    CHECK_STR(read_with("ULMS_HOOKS", "driver"), "");
+    CHECK_EQ(ulms_options.hooks, HOOKS_DRIVER);
+    CHECK_STR(read_with("ULMS_HOOKS", "all"), "");
+    CHECK_EQ(ulms_options.hooks, HOOKS_ALL);
 }
 
 TEST(empty_is_not_set) {
