@@ -141,8 +141,7 @@ static const struct {
     {{"ULMS_LOG_LEVEL", NULL, "WARN", "ERROR, WARN, INFO or DEBUG", "how much is said on stderr"}, parse_level},
     {{"ULMS_BACKEND", NULL, "auto", "auto, um, observe or off",
       "um makes device memory managed; observe watches and replaces nothing; off stays out of the way; auto chooses, "
-      "at "
-      "present always observe"},
+      "at present always observe"},
      parse_backend},
     {{"ULMS_GPU_MEMORY", "WRAPPER_MAX_MEMORY", "", "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
       "device memory that the program may see and use, on each device; not set: all there is"},
@@ -155,8 +154,7 @@ static const struct {
      parse_hooks},
     {{"ULMS_MANAGED_LIMIT", NULL, "", "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
       "managed memory that the program may hold: beyond it is out of memory; not set: three quarters of the host "
-      "memory "
-      "that is available at the start, and what is beyond that stays plain"},
+      "memory that is available at the start, and what is beyond that stays plain"},
      parse_managed_limit},
     {{"ULMS_TRACE", NULL, "", "the path of a file; %p in it stands for the process id",
       "records every operation and what it touches into this file, for `pump trace`"},

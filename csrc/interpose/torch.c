@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 
+#include "base/options.h"
 #include "interpose/look_up.h"
 #include "interpose/session.h"
 #include "observe/stats.h"
@@ -43,7 +44,7 @@ static report_function real_report(void) {
 
 void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved, struct c10_device device) {
     real_report()(pointer, bytes, allocated, reserved, device);
-    if (!session_on || device.type != C10_CUDA || !pointer || !bytes)
+    if (!session_on || ulms_options.hooks == HOOKS_DRIVER || device.type != C10_CUDA || !pointer || !bytes)
         return;
     addr_t start = (addr_t)(uintptr_t)pointer;
     if (bytes > 0) {

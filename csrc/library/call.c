@@ -1,12 +1,13 @@
 #include "library/call.h"
 
+#include "base/options.h"
 #include "interpose/session.h"
 
 /* Touches that are looked through for one that starts where a new one does; addresses read at a time. */
 enum { JOIN_MAX = 32, ARRAY_PIECE = 512 };
 
 struct call *call_open(enum api api) {
-    if (!session_on)
+    if (!session_on || ulms_options.hooks != HOOKS_ALL)
         return NULL;
     struct thread *self = thread_self();
     if (!self || self->call.open)

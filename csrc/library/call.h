@@ -11,7 +11,8 @@
 #include "driver.h"
 #include "library/extent.h"
 
-/* NULL: call the real function and nothing else (recording is off, or a library call of this thread is open). */
+/* NULL: call the real function and nothing else (recording is off, libraries are not believed, or a library call of
+ * this thread is open). */
 struct call *call_open(enum api api);
 /* The call touches `span` around start, in elements of `bits` bits. Nothing when the span is empty, or start no address
  * in the ledger. A write of a span with holes is an update, as what lies between is kept. */

@@ -1,6 +1,7 @@
 """Calls functions of libraries as standard input says; run by tests, in a process of its own.
 
-First {"libraries": [names], "bytes": size of one device allocation}. Then one call a line:
+First {"libraries": [names], "bytes": size of one device allocation, "blocks": [[offset, bytes]...]
+that a framework tells of, or none}. Then one call a line:
 {"library", "symbol", "result", "arguments": [[type, value]...]}. A value is a number, null,
 {"device": offset}, {"host": hex}, {"array": offset, "of": [offsets]} for a device array of
 addresses, {"handle": "host" or "device"}, where its scalars lie, or a descriptor of cublasLt:
@@ -66,6 +67,14 @@ class Device:
             check(self.blas.cublasCreate_v2(ctypes.byref(self.handle)))
         self.kept: list[Any] = []
 
+    def tell(self, blocks: list[list[int]]) -> None:
+        """Says as a framework does that blocks of the allocation were handed out."""
+        report = ctypes.CDLL(None)["_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"]
+        cuda_device_0 = ctypes.c_int16(1)
+        for offset, size in blocks:
+            start = ctypes.c_void_p(self.base + offset)
+            report(start, ctypes.c_int64(size), *[ctypes.c_size_t(size)] * 2, cuda_device_0)
+
     def value(self, value: Any) -> Any:
         """What to give ctypes; host memory lives until the next call."""
         if not isinstance(value, dict):
@@ -126,6 +135,7 @@ def main() -> None:
     """Reads, calls, prints."""
     head = json.loads(sys.stdin.readline())
     device = Device(head["libraries"], head["bytes"])
+    device.tell(head.get("blocks", []))
     print(device.base)
     for line in sys.stdin:
         print(device.call(json.loads(line)))

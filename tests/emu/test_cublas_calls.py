@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,11 +135,16 @@ class Caller:
         self._trace = trace
         self.trace: Trace | None = None
 
-    def launches(self, calls: list[dict[str, Any]]) -> list[list[Touched]]:
-        """What each launch touched, by address relative to the allocation."""
-        head = {"libraries": ["libcublas.so.13"], "bytes": 64 << 20}
+    def launches(
+        self, calls: list[dict[str, Any]], blocks: Sequence[tuple[int, int]] = (), hooks: str = ""
+    ) -> list[list[Touched]]:
+        """What each launch touched, by address relative to the allocation.
+
+        A framework tells of the blocks; `hooks` is the value of ULMS_HOOKS.
+        """
+        head = {"libraries": ["libcublas.so.13"], "bytes": 64 << 20, "blocks": blocks}
         lines = [json.dumps(line) for line in [head, *calls]]
-        env = {"ULMS_TRACE": str(self._trace)}
+        env = {"ULMS_TRACE": str(self._trace), "ULMS_HOOKS": hooks}
         env["LD_LIBRARY_PATH"] = ":".join(map(str, self._folders))
         command = [sys.executable, ROOT / "tests/emu/library_caller.py"]
         ran = self._run(command, env, stdin="\n".join(lines))
@@ -318,6 +323,33 @@ def test_arrays_side_by_side(caller: Caller) -> None:
         (C + (1 << 16), C_BYTES, "write", "library"),
         *[(table + 16 * i, 16, "read", "library") for i in range(3)],
     ]
+
+
+def test_who_is_believed(caller: Caller) -> None:
+    """A product inside larger blocks: the library knows best, the driver no more than pointers."""
+    blocks = [(A, 4096), (B, 8192), (C, 512)]
+
+    def believed(hooks: str) -> list[Touched]:
+        (launch,) = caller.launches([gemm()], blocks, hooks)
+        return launch
+
+    exact = [
+        (A, A_BYTES, "read", "library"),
+        (B, B_BYTES, "read", "library"),
+        (C, C_BYTES, "write", "library"),
+    ]
+    assert believed("") == believed("all") == exact
+    assert caller.api(0) == "cublasSgemm_v2"
+    told = [(start, size, "update", "framework") for start, size in blocks]
+    assert believed("no-library") == told
+    assert caller.api(0) == "cuLaunchKernel"
+    assert caller.trace is not None
+    assert len(caller.trace.blocks) == len(blocks)
+    driver = believed("driver")
+    assert [(start, mode, source) for start, _, mode, source in driver] == [
+        (at, "update", "observed") for at in (A, B, C)
+    ]
+    assert len(caller.trace.blocks) == 0
 
 
 def run_script(run: RunEmulated, emulator_dir: Path, trace: Path, *words: str) -> tuple[int, Trace]:
