@@ -13,5 +13,4 @@ static bool serve_none(int32_t device) {
     return false;
 }
 
-const struct backend backend_observe = {
-    .name = "observe", .admit = let_pass, .settle = let_go, .serves = serve_none};
+const struct backend backend_observe = {.name = "observe", .admit = let_pass, .settle = let_go, .serves = serve_none};

@@ -1,6 +1,7 @@
 /* The checker of the whole ledger. */
 #include "ledger/check.h"
 
+#include "base/page.h"
 #include "ledger/state.h"
 
 static unsigned long long number(uint64_t n) {
@@ -8,7 +9,7 @@ static unsigned long long number(uint64_t n) {
 }
 
 static void check_allocations(struct ledger *l) {
-    uint64_t observed = 0, charged[DEVICE_MAX] = {0};
+    uint64_t observed = 0, pages = 0, charged[DEVICE_MAX] = {0}, plain[DEVICE_MAX] = {0};
     struct range r, other;
     for (addr_t at = 0; addrmap_after(&l->allocations, at, &r); at = r.end) {
         struct allocation a = allocation_of(&r);
@@ -27,14 +28,21 @@ static void check_allocations(struct ledger *l) {
         INVARIANT(inside == get(&record_of(&r)->observed), "allocation %llu has %llu observed blocks", number(a.id),
                   number(inside));
         observed += inside;
-        if (a.device >= 0 && a.device < DEVICE_MAX)
+        pages += a.managed ? whole_pages(a.charged) : 0;
+        if (a.device >= 0 && a.device < DEVICE_MAX) {
             charged[a.device] += a.charged;
+            plain[a.device] += a.managed ? 0 : a.charged;
+        }
     }
     INVARIANT(observed == get(&l->observed), "%llu observed blocks, counted %llu", number(observed),
               number(get(&l->observed)));
-    for (int d = 0; d < DEVICE_MAX; d++)
+    INVARIANT(pages <= get(&l->quota.managed), "allocations hold %llu bytes of managed pages", number(pages));
+    for (int d = 0; d < DEVICE_MAX; d++) {
         INVARIANT(charged[d] <= quota_used(&l->quota, d), "device %d: allocations hold %llu bytes", d,
                   number(charged[d]));
+        INVARIANT(plain[d] <= quota_plain(&l->quota, d), "device %d: allocations hold %llu plain bytes", d,
+                  number(plain[d]));
+    }
 }
 
 static void check_blocks(struct ledger *l) {

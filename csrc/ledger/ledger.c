@@ -40,15 +40,47 @@ bool ledger_reserve(struct ledger *l, int device, uint64_t bytes) {
 }
 
 void ledger_cancel(struct ledger *l, int device, uint64_t bytes) {
-    quota_credit(&l->quota, device, bytes);
+    quota_credit(&l->quota, device, bytes, false);
 }
 
 uint64_t ledger_used(const struct ledger *l, int device) {
     return quota_used(&l->quota, device);
 }
 
+uint64_t ledger_plain(const struct ledger *l, int device) {
+    return quota_plain(&l->quota, device);
+}
+
 uint64_t ledger_peak(const struct ledger *l, int device) {
     return quota_peak(&l->quota, device);
+}
+
+void ledger_limit_managed(struct ledger *l, uint64_t bytes) {
+    put(&l->quota.managed_limit, bytes);
+}
+
+bool ledger_reserve_managed(struct ledger *l, int device, uint64_t bytes) {
+    if (!quota_take_pages(&l->quota, bytes))
+        return false;
+    quota_charge(&l->quota, device, bytes, true);
+    return true;
+}
+
+void ledger_reuse_managed(struct ledger *l, int device, uint64_t bytes) {
+    quota_charge(&l->quota, device, bytes, true);
+}
+
+void ledger_cancel_managed(struct ledger *l, int device, uint64_t bytes) {
+    quota_credit(&l->quota, device, bytes, true);
+    quota_give_pages(&l->quota, bytes);
+}
+
+void ledger_freed_managed(struct ledger *l, uint64_t bytes) {
+    quota_give_pages(&l->quota, bytes);
+}
+
+uint64_t ledger_managed(const struct ledger *l) {
+    return get(&l->quota.managed);
 }
 
 /* --- allocations --- */
@@ -94,7 +126,7 @@ static bool enter(struct ledger *l, const struct allocation *a) {
     put(&c->id, a->id);
     put(&c->charged, a->charged);
     put(&c->context, a->context);
-    put(&c->where, (uint64_t)(uint32_t)a->device << 32 | a->kind);
+    put(&c->where, (uint64_t)(uint32_t)a->device << 32 | (uint64_t)a->kind << 1 | a->managed);
     put(&c->observed, 0);
     see(l, a->start, a->start + a->bytes);
     return true;
@@ -113,9 +145,9 @@ uint64_t ledger_add(struct ledger *l, struct allocation *a) {
 
 void ledger_restore(struct ledger *l, const struct allocation *a) {
     write_begin(&l->lock);
-    quota_charge(&l->quota, a->device, a->charged);
+    quota_charge(&l->quota, a->device, a->charged, a->managed);
     if (!enter(l, a))
-        quota_credit(&l->quota, a->device, a->charged);
+        quota_credit(&l->quota, a->device, a->charged, a->managed);
     write_end(&l->lock);
 }
 
@@ -131,7 +163,7 @@ bool ledger_remove(struct ledger *l, addr_t start, struct allocation *gone) {
         tables_forget(&l->tables, r.start, r.end);
         addrmap_erase(&l->allocations, start, start + 1);
         pool_give(&l->records, record_of(&r));
-        quota_credit(&l->quota, a.device, a.charged);
+        quota_credit(&l->quota, a.device, a.charged, a.managed);
         if (gone)
             *gone = a;
     }

@@ -20,7 +20,8 @@ struct allocation {
     uint64_t charged; /* bytes held against the quota; returned when the allocation goes */
     uint64_t context; /* the CUcontext it dies with; 0: none. Not looked at here */
     int32_t device;   /* CUDA ordinal or DEVICE_NONE */
-    uint32_t kind;    /* enum memory_kind */
+    uint16_t kind;    /* enum memory_kind */
+    uint16_t managed; /* 1: managed memory, of which the driver can move pages; 0: plain */
 };
 
 /* A new, empty ledger without a limit, or NULL when the system has no memory. */
@@ -29,23 +30,40 @@ void ledger_delete(struct ledger *l);
 
 /* --- quota: reserve, allocate, then commit (ledger_add) or roll back (ledger_cancel) --- */
 
-/* Bytes a device may hold; 0: no limit. */
+/* Plain bytes a device may hold; 0: no limit. */
 void ledger_limit(struct ledger *l, uint64_t bytes_per_device);
-/* Charges bytes to the device. False, and nothing charged, when that would pass the limit.
+/* Charges plain bytes to the device. False, and nothing charged, when that would pass the limit.
  * DEVICE_NONE is never limited, and not counted. */
 bool ledger_reserve(struct ledger *l, int device, uint64_t bytes);
 /* Returns bytes charged by ledger_reserve. */
 void ledger_cancel(struct ledger *l, int device, uint64_t bytes);
-/* Bytes charged to the device at present, and the most there have been. */
+/* Bytes charged to the device at present, those of them that are plain, and the most there have been. */
 uint64_t ledger_used(const struct ledger *l, int device);
+uint64_t ledger_plain(const struct ledger *l, int device);
 uint64_t ledger_peak(const struct ledger *l, int device);
+
+/* Managed memory. Its pages are charged once for all devices, the device is charged the bytes without a limit. */
+
+/* Bytes in whole pages that the process may hold; 0: no limit. */
+void ledger_limit_managed(struct ledger *l, uint64_t bytes);
+/* Charges pages and device. False, and nothing charged, when the pages would pass the limit. */
+bool ledger_reserve_managed(struct ledger *l, int device, uint64_t bytes);
+/* Charges the device only: the pages of memory taken out of the ledger, not freed yet, serve again. */
+void ledger_reuse_managed(struct ledger *l, int device, uint64_t bytes);
+/* Returns what ledger_reserve_managed charged. */
+void ledger_cancel_managed(struct ledger *l, int device, uint64_t bytes);
+/* Managed memory that ledger_remove took out has really been freed: returns its pages. */
+void ledger_freed_managed(struct ledger *l, uint64_t bytes);
+/* Pages held, in bytes. */
+uint64_t ledger_managed(const struct ledger *l);
 
 /* --- allocations --- */
 
 /* Enters an allocation whose `charged` bytes were reserved before; sets *a's id and returns it.
  * 0 when the range overlaps a live one (which stays) or there is no memory for the entry: the caller cancels. */
 uint64_t ledger_add(struct ledger *l, struct allocation *a);
-/* Takes out the allocation that starts at start, with all its blocks, and credits what it was charged.
+/* Takes out the allocation that starts at start, with all its blocks, and credits the device what it was charged (the
+ * pages of managed memory stay charged: ledger_freed_managed).
  * False when none starts there. *gone, if not NULL, gets what was taken out.
  * Call it before the driver's free: afterwards another thread may be given the same address. */
 bool ledger_remove(struct ledger *l, addr_t start, struct allocation *gone);

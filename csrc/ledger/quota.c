@@ -1,51 +1,82 @@
 #include "ledger/quota.h"
 
+#include "base/page.h"
+
 static bool counted(int device) {
     return device >= 0 && device < DEVICE_MAX;
 }
 
-/* Charges unless the device would then hold more than limit. */
-static bool charge(struct quota *q, int device, uint64_t bytes, uint64_t limit) {
-    word *used = &q->devices[device].used, *peak = &q->devices[device].peak;
-    uint64_t before = get(used), most = get(peak);
+/* Adds bytes unless there would then be more than limit; 0: no limit. */
+static bool add_within(word *held, uint64_t bytes, uint64_t limit) {
+    uint64_t before = get(held), most = limit ? limit : UINT64_MAX;
     do {
-        if (bytes > limit || before > limit - bytes)
+        if (bytes > most || before > most - bytes)
             return false;
-    } while (!atomic_compare_exchange_weak(used, &before, before + bytes));
-    while (most < before + bytes && !atomic_compare_exchange_weak(peak, &most, before + bytes))
-        ;
+    } while (!atomic_compare_exchange_weak(held, &before, before + bytes));
     return true;
 }
 
+static void lower(word *held, uint64_t bytes) {
+    uint64_t before = get(held);
+    while (!atomic_compare_exchange_weak(held, &before, before < bytes ? 0 : before - bytes))
+        ;
+}
+
+static void count(struct quota *q, int device, uint64_t bytes) {
+    word *peak = &q->devices[device].peak;
+    uint64_t now = atomic_fetch_add(&q->devices[device].used, bytes) + bytes, most = get(peak);
+    while (most < now && !atomic_compare_exchange_weak(peak, &most, now))
+        ;
+}
+
 bool quota_reserve(struct quota *q, int device, uint64_t bytes) {
-    uint64_t limit = get(&q->limit);
-    return !counted(device) || charge(q, device, bytes, limit ? limit : UINT64_MAX);
+    if (!counted(device))
+        return true;
+    if (!add_within(&q->devices[device].plain, bytes, get(&q->limit)))
+        return false;
+    count(q, device, bytes);
+    return true;
 }
 
-void quota_charge(struct quota *q, int device, uint64_t bytes) {
-    if (counted(device))
-        charge(q, device, bytes, UINT64_MAX);
+void quota_charge(struct quota *q, int device, uint64_t bytes, bool managed) {
+    if (!counted(device) || (!managed && !add_within(&q->devices[device].plain, bytes, 0)))
+        return;
+    count(q, device, bytes);
 }
 
-void quota_credit(struct quota *q, int device, uint64_t bytes) {
+void quota_credit(struct quota *q, int device, uint64_t bytes, bool managed) {
     if (!counted(device))
         return;
-    word *used = &q->devices[device].used;
-    uint64_t before = get(used);
-    while (!atomic_compare_exchange_weak(used, &before, before < bytes ? 0 : before - bytes))
-        ;
+    lower(&q->devices[device].used, bytes);
+    if (!managed)
+        lower(&q->devices[device].plain, bytes);
 }
 
 uint64_t quota_used(const struct quota *q, int device) {
     return counted(device) ? get(&q->devices[device].used) : 0;
 }
 
+uint64_t quota_plain(const struct quota *q, int device) {
+    return counted(device) ? get(&q->devices[device].plain) : 0;
+}
+
 uint64_t quota_peak(const struct quota *q, int device) {
     return counted(device) ? get(&q->devices[device].peak) : 0;
 }
 
+bool quota_take_pages(struct quota *q, uint64_t bytes) {
+    uint64_t pages = whole_pages(bytes);
+    return pages >= bytes && add_within(&q->managed, pages, get(&q->managed_limit));
+}
+
+void quota_give_pages(struct quota *q, uint64_t bytes) {
+    lower(&q->managed, whole_pages(bytes));
+}
+
 void quota_clear(struct quota *q) {
+    put(&q->managed, 0);
     for (int d = 0; d < DEVICE_MAX; d++) {
+        put(&q->devices[d].plain, 0);
         put(&q->devices[d].used, 0);
         put(&q->devices[d].peak, 0);
     }

@@ -1,5 +1,8 @@
 /* How many bytes each device holds, and the most it may. Every function may be called from any thread, without a lock.
- * A device that has no number (DEVICE_NONE, or DEVICE_MAX and above) is neither limited nor counted. */
+ * A device that has no number (DEVICE_NONE, or DEVICE_MAX and above) is neither limited nor counted.
+ *
+ * Plain memory is limited on each device. Managed memory is limited once for all of them, as the host backs it, and in
+ * whole pages. */
 #ifndef ULMS_QUOTA_H
 #define ULMS_QUOTA_H
 
@@ -7,21 +10,30 @@
 #include "types.h"
 
 struct quota {
-    word limit; /* bytes a device may hold; 0: no limit */
+    word limit;         /* plain bytes a device may hold; 0: no limit */
+    word managed_limit; /* managed bytes in all; 0: no limit */
+    word managed;       /* bytes in whole pages */
     struct {
-        word used, peak; /* bytes */
+        word plain; /* bytes: part of used */
+        word used, peak;
     } devices[DEVICE_MAX];
 };
 
-/* Charges bytes, unless that would pass the limit: then false, and at no instant was it charged. */
+/* Charges plain bytes, unless that would pass the limit: then false, and at no instant was it charged. */
 bool quota_reserve(struct quota *q, int device, uint64_t bytes);
 /* Charges bytes that the device holds whatever the limit says. */
-void quota_charge(struct quota *q, int device, uint64_t bytes);
+void quota_charge(struct quota *q, int device, uint64_t bytes, bool managed);
 /* Credits bytes. Never below 0. */
-void quota_credit(struct quota *q, int device, uint64_t bytes);
+void quota_credit(struct quota *q, int device, uint64_t bytes, bool managed);
 uint64_t quota_used(const struct quota *q, int device);
+uint64_t quota_plain(const struct quota *q, int device);
 uint64_t quota_peak(const struct quota *q, int device);
-/* Nothing is held and nothing ever was; the limit stays. */
+
+/* The whole pages of `bytes` of managed memory: charged unless that would pass the limit; credited. */
+bool quota_take_pages(struct quota *q, uint64_t bytes);
+void quota_give_pages(struct quota *q, uint64_t bytes);
+
+/* Nothing is held and nothing ever was; the limits stay. */
 void quota_clear(struct quota *q);
 
 #endif

@@ -25,7 +25,7 @@ enum {
 struct record {
     _Alignas(64) word spare; /* the pool's */
     word id, charged, context;
-    word where;    /* device, then kind, of 32 bits each */
+    word where;    /* device, of 32 bits; kind; managed, of one */
     word observed; /* observed blocks in it */
 };
 
@@ -64,7 +64,8 @@ static inline struct allocation allocation_of(const struct range *r) {
                                .charged = get(&c->charged),
                                .context = get(&c->context),
                                .device = (int32_t)(uint32_t)(where >> 32),
-                               .kind = (uint32_t)where};
+                               .kind = (uint16_t)(where >> 1),
+                               .managed = where & 1};
 }
 
 /* Forgets the blocks that reach into [start, end), but not in what allocation they were; an observed one keeps what

@@ -52,7 +52,7 @@ TEST(found_from_the_first_to_the_last_byte) {
 
 TEST(every_field_comes_back) {
     struct ledger *l = ledger_new();
-    struct allocation a = {0x1000, 0x200, 77, 0x180, 0xabcdef, DEVICE_NONE, MEMORY_IPC}, b, gone;
+    struct allocation a = {0x1000, 0x200, 77, 0x180, 0xabcdef, DEVICE_NONE, MEMORY_IPC, 1}, b, gone;
     CHECK_EQ(ledger_add(l, &a), 1);
     CHECK_EQ(a.id, 1);
     CHECK(ledger_find(l, 0x1100, &b));

@@ -111,6 +111,52 @@ TEST(an_allocation_credits_what_it_was_charged) {
     CHECK_EQ(gone.charged, 512);
 }
 
+TEST(managed_memory_is_limited_by_pages_and_for_all_devices) {
+    struct ledger *l = ledger_new();
+    ledger_limit(l, 1000);
+    ledger_limit_managed(l, 8 << 20);
+    CHECK(ledger_reserve_managed(l, 0, 3 << 20)); /* beyond what the device may hold of plain memory */
+    CHECK_EQ(ledger_used(l, 0), 3 << 20);
+    CHECK_EQ(ledger_plain(l, 0), 0);
+    CHECK_EQ(ledger_managed(l), 4 << 20);
+    CHECK(ledger_reserve(l, 0, 1000));
+    CHECK(!ledger_reserve(l, 0, 1));
+    CHECK(!ledger_reserve_managed(l, 1, (4 << 20) + 1));
+    CHECK(!ledger_reserve_managed(l, 1, UINT64_MAX));
+    CHECK_EQ(ledger_used(l, 1), 0);
+    CHECK(ledger_reserve_managed(l, 1, 4 << 20));
+    CHECK(!ledger_reserve_managed(l, 2, 1));
+    ledger_cancel_managed(l, 0, 3 << 20);
+    CHECK_EQ(ledger_used(l, 0), 1000);
+    CHECK_EQ(ledger_plain(l, 0), 1000);
+    CHECK_EQ(ledger_managed(l), 4 << 20);
+    CHECK(ledger_reserve_managed(l, 2, 1));
+}
+
+TEST(pages_stay_charged_until_the_memory_is_freed) {
+    struct ledger *l = ledger_new();
+    struct allocation a = {.start = 2 << 20, .bytes = 3 << 20, .charged = 3 << 20, .device = 1, .managed = 1}, gone;
+    ledger_limit_managed(l, 4 << 20);
+    CHECK(ledger_reserve_managed(l, 1, 3 << 20));
+    CHECK(ledger_add(l, &a));
+    ledger_check(l);
+    CHECK(ledger_remove(l, a.start, &gone));
+    CHECK_EQ(gone.managed, 1);
+    CHECK_EQ(ledger_used(l, 1), 0);
+    CHECK(!ledger_reserve_managed(l, 1, 1));
+    ledger_restore(l, &gone); /* the driver refused the free */
+    CHECK_EQ(ledger_used(l, 1), 3 << 20);
+    CHECK_EQ(ledger_managed(l), 4 << 20);
+    CHECK(ledger_remove(l, a.start, &gone));
+    ledger_reuse_managed(l, 1, 3 << 20);
+    CHECK(ledger_add(l, &a));
+    CHECK_EQ(ledger_used(l, 1), 3 << 20);
+    CHECK(ledger_remove(l, a.start, &gone));
+    ledger_freed_managed(l, gone.charged);
+    CHECK_EQ(ledger_managed(l), 0);
+    ledger_check(l);
+}
+
 enum { THREADS = 8, ROUNDS = 20 * 1000, LIMIT = 1000 };
 
 static struct ledger *shared;
