@@ -170,12 +170,16 @@ bool ledger_extent(struct ledger *l, addr_t p, struct touch *out) {
     return true;
 }
 
+/* As what a library tells of an extent that starts in the block and goes on to end. */
+static bool is_as_good(const struct range *block, addr_t end) {
+    return block->value & BLOCK_FRAMEWORK || (block->value & BLOCK_LIBRARY && end <= block->end);
+}
+
 /* What a library tells of [start, end): the allocation that holds start, and whether nothing as good is known yet. */
 static bool look_told(struct ledger *l, addr_t start, addr_t end, uint64_t *id) {
     struct range r, allocation;
     *id = 0;
-    bool in_block = addrmap_find(&l->blocks, start, &r);
-    bool known = in_block && (r.value & BLOCK_FRAMEWORK || (r.value & BLOCK_LIBRARY && end <= r.end));
+    bool known = addrmap_find(&l->blocks, start, &r) && is_as_good(&r, end);
     if (known && (*id = r.value >> BLOCK_ID_SHIFT))
         return false;
     if (!addrmap_find(&l->allocations, start, &allocation))
@@ -201,11 +205,20 @@ static void tell(struct ledger *l, addr_t start, addr_t end, uint64_t id) {
     put(&l->observed, get(&l->observed) + 1);
 }
 
+/* The usual case, in few steps: the allocation of a block that is already known at least as well; 0: none is. */
+static uint64_t block_as_good(struct ledger *l, addr_t start, addr_t end) {
+    struct range r;
+    bool known = false;
+    for (READING(&l->lock))
+        known = addrmap_find(&l->blocks, start, &r) && is_as_good(&r, end);
+    return known ? r.value >> BLOCK_ID_SHIFT : 0;
+}
+
 uint64_t ledger_block_tell(struct ledger *l, addr_t start, uint64_t bytes) {
-    uint64_t id = 0;
+    uint64_t id = block_as_good(l, start, start + bytes);
     bool news = false;
-    if (!valid(start, bytes))
-        return 0;
+    if (id || !valid(start, bytes))
+        return id;
     for (READING(&l->lock))
         news = look_told(l, start, start + bytes, &id);
     if (news) {

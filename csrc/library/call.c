@@ -23,6 +23,10 @@ void call_close(struct call *call) {
     call->open = false;
 }
 
+void call_foresee(const addr_t *places, size_t n) {
+    ledger_foresee(session.ledger, places, n);
+}
+
 static bool full(const struct call *call) {
     return call->front + call->back == TOUCH_MAX;
 }
@@ -38,12 +42,17 @@ static bool join(struct touch *known, const struct touch *t) {
     return true;
 }
 
-static void add_front(struct call *call, const struct touch *t) {
+/* Where the next touch is made, in place: copying one just made would wait for each of its parts. NULL: no room. */
+static struct touch *front(struct call *call) {
+    return full(call) ? NULL : &call->touches[call->front];
+}
+
+static void keep_front(struct call *call) {
+    const struct touch *t = &call->touches[call->front];
     for (uint32_t i = 0; i < call->front && i < JOIN_MAX; i++)
         if (join(&call->touches[i], t))
             return;
-    if (!full(call))
-        call->touches[call->front++] = *t;
+    call->front++;
 }
 
 /* Where the span lies; false when it is empty, or start no address that the ledger may hold. */
@@ -66,25 +75,27 @@ static bool tell(struct touch *t) {
 }
 
 void call_touch(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode) {
-    struct touch t;
-    if (place(start, span, bits, mode, &t) && tell(&t))
-        add_front(call, &t);
+    struct touch *t = front(call);
+    if (t && place(start, span, bits, mode, t) && tell(t))
+        keep_front(call);
 }
 
 void call_block(struct call *call, addr_t p, enum touch_mode mode) {
-    struct touch t = {.mode = (uint8_t)mode};
-    if (ledger_may_hold(session.ledger, p) && ledger_extent(session.ledger, p, &t))
-        add_front(call, &t);
+    struct touch *t = front(call);
+    if (!t || !ledger_may_hold(session.ledger, p) || !ledger_extent(session.ledger, p, t))
+        return;
+    t->mode = (uint8_t)mode;
+    keep_front(call);
 }
 
 void call_within(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode) {
-    struct touch t, known;
-    if (!place(start, span, bits, mode, &t) || !ledger_extent(session.ledger, t.start, &known))
+    struct touch *t = front(call), known;
+    if (!t || !place(start, span, bits, mode, t) || !ledger_extent(session.ledger, t->start, &known))
         return;
-    uint64_t left = known.start + known.bytes - t.start;
-    t.allocation = known.allocation;
-    t.bytes = t.bytes < left ? t.bytes : left;
-    add_front(call, &t);
+    uint64_t left = known.start + known.bytes - t->start;
+    t->allocation = known.allocation;
+    t->bytes = t->bytes < left ? t->bytes : left;
+    keep_front(call);
 }
 
 /* Matrices side by side become one touch, as most batches are. */

@@ -14,6 +14,10 @@
 /* NULL: call the real function and nothing else (recording is off, libraries are not believed, or a library call of
  * this thread is open). */
 struct call *call_open(enum api api);
+/* The call will tell of these addresses: brings what the ledger knows of them nearer, all at once. */
+#define CALL_FORESEE(...)                                                                                              \
+    call_foresee((const addr_t[]){__VA_ARGS__}, sizeof((const addr_t[]){__VA_ARGS__}) / sizeof(addr_t))
+void call_foresee(const addr_t *places, size_t n);
 /* The call touches `span` around start, in elements of `bits` bits. Nothing when the span is empty, or start no address
  * in the ledger. A write of a span with holes is an update, as what lies between is kept. */
 void call_touch(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode);

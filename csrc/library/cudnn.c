@@ -12,20 +12,22 @@ struct numbers {
     int sizes[CUDNN_DIM_MAX], strides[CUDNN_DIM_MAX];
 };
 
-/* n is 0 when the descriptor tells nothing. */
-static struct numbers tensor_numbers(int variant, cudnnTensorDescriptor_t tensor) {
-    struct numbers t = {.n = 0};
-    if (!tensor || REAL(cudnnGetTensorNdDescriptor, variant)(tensor, CUDNN_DIM_MAX, &t.type, &t.n, t.sizes, t.strides))
-        t.n = 0;
-    return t;
+static void no_numbers(struct numbers *t) {
+    t->type = CUDNN_DATA_FLOAT;
+    t->n = 0;
 }
 
-static struct numbers filter_numbers(int variant, cudnnFilterDescriptor_t filter) {
-    struct numbers f = {.n = 0};
+/* n is 0 when the descriptor tells nothing. */
+static void tensor_numbers(int variant, cudnnTensorDescriptor_t tensor, struct numbers *t) {
+    if (!tensor ||
+        REAL(cudnnGetTensorNdDescriptor, variant)(tensor, CUDNN_DIM_MAX, &t->type, &t->n, t->sizes, t->strides))
+        no_numbers(t);
+}
+
+static void filter_numbers(int variant, cudnnFilterDescriptor_t filter, struct numbers *f) {
     cudnnTensorFormat_t format;
-    if (!filter || REAL(cudnnGetFilterNdDescriptor, variant)(filter, CUDNN_DIM_MAX, &f.type, &format, &f.n, f.sizes))
-        f.n = 0;
-    return f;
+    if (!filter || REAL(cudnnGetFilterNdDescriptor, variant)(filter, CUDNN_DIM_MAX, &f->type, &format, &f->n, f->sizes))
+        no_numbers(f);
 }
 
 static int64_t product(const int *sizes, int n) {
@@ -40,7 +42,8 @@ static bool is_vector(cudnnDataType_t type) {
 }
 
 struct span cudnn_tensor(int variant, cudnnTensorDescriptor_t tensor) {
-    struct numbers t = tensor_numbers(variant, tensor);
+    struct numbers t;
+    tensor_numbers(variant, tensor, &t);
     if (t.n > 0 && is_vector(t.type)) {
         /* sizes are of elements, strides of vectors in one format and of elements in the others: only the sum is told
          */
@@ -74,14 +77,17 @@ struct span cudnn_filter(int variant, cudnnFilterDescriptor_t filter) {
 }
 
 struct span cudnn_bias(int variant, cudnnFilterDescriptor_t filter) {
-    struct numbers f = filter_numbers(variant, filter);
+    struct numbers f;
+    filter_numbers(variant, filter, &f);
     return f.n > 0 ? library_bytes(f.sizes[0] * (int64_t)sizeof(float)) : library_none();
 }
 
 struct span cudnn_columns(int variant, cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t filter,
                           cudnnConvolutionDescriptor_t convolution) {
-    struct numbers t = tensor_numbers(variant, x), f = filter_numbers(variant, filter);
+    struct numbers t, f;
     int y[CUDNN_DIM_MAX]; /* as the output of the convolution: images, channels, places */
+    tensor_numbers(variant, x, &t);
+    filter_numbers(variant, filter, &f);
     if (t.n < 3 || f.n != t.n || !convolution ||
         REAL(cudnnGetConvolutionNdForwardOutputDim, variant)(convolution, x, filter, t.n, y))
         return library_none();
@@ -90,17 +96,20 @@ struct span cudnn_columns(int variant, cudnnTensorDescriptor_t x, cudnnFilterDes
 }
 
 struct span cudnn_grid(int variant, cudnnTensorDescriptor_t image) {
-    struct numbers t = tensor_numbers(variant, image);
+    struct numbers t;
+    tensor_numbers(variant, image, &t);
     return t.n == 4 ? library_bytes(2 * t.sizes[0] * product(t.sizes + 2, 2) * cudnn_size(t.type)) : library_none();
 }
 
 int64_t cudnn_sequences(int variant, cudnnTensorDescriptor_t probabilities) {
-    struct numbers t = tensor_numbers(variant, probabilities);
+    struct numbers t;
+    tensor_numbers(variant, probabilities, &t);
     return t.n > 1 ? t.sizes[1] : 0;
 }
 
 struct span cudnn_costs(int variant, cudnnTensorDescriptor_t probabilities) {
-    struct numbers t = tensor_numbers(variant, probabilities);
+    struct numbers t;
+    tensor_numbers(variant, probabilities, &t);
     return t.n > 1 ? library_bytes(t.sizes[1] * cudnn_size(t.type)) : library_none();
 }
 
@@ -170,16 +179,20 @@ struct span cudnn_lengths(int variant, cudnnSeqDataDescriptor_t data) {
     return ask_sequences(variant, data, &s) ? library_count((int64_t)s.lengths) : library_none();
 }
 
-static cudaDataType_t scale_type(struct numbers of) {
-    return of.n > 0 && of.type == CUDNN_DATA_DOUBLE ? CUDA_R_64F : CUDA_R_32F;
+static cudaDataType_t scale_type(const struct numbers *of) {
+    return of->n > 0 && of->type == CUDNN_DATA_DOUBLE ? CUDA_R_64F : CUDA_R_32F;
 }
 
 cudaDataType_t cudnn_scale(int variant, cudnnTensorDescriptor_t tensor) {
-    return scale_type(tensor_numbers(variant, tensor));
+    struct numbers t;
+    tensor_numbers(variant, tensor, &t);
+    return scale_type(&t);
 }
 
 cudaDataType_t cudnn_filterscale(int variant, cudnnFilterDescriptor_t filter) {
-    return scale_type(filter_numbers(variant, filter));
+    struct numbers f;
+    filter_numbers(variant, filter, &f);
+    return scale_type(&f);
 }
 
 int64_t cudnn_sources(const cudnnGnnCscGraph_t *graph) {

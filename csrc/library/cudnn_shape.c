@@ -22,9 +22,23 @@ static int64_t apart(int64_t stride) {
     return stride < 0 ? -stride : stride;
 }
 
+/* Row by row, as most are. Elements, or 0. */
+static int64_t in_order(int n, const int64_t *sizes, const int64_t *strides) {
+    int64_t dense = 1;
+    for (int i = n - 1; i >= 0; i--) {
+        if (sizes[i] <= 0 || (sizes[i] > 1 && strides[i] != dense))
+            return 0;
+        dense *= sizes[i];
+    }
+    return n > 0 ? dense : 0;
+}
+
 struct span shape_span(int n, const int64_t *sizes, const int64_t *strides) {
     struct span all = library_count(1);
     int order[CUDNN_DIM_MAX], several = 0; /* dimensions of more than one element, nearest neighbours first */
+    int64_t dense = in_order(n, sizes, strides);
+    if (dense)
+        return library_count(dense);
     for (int i = 0; i < n; i++) {
         if (sizes[i] <= 0)
             return library_none();
@@ -37,7 +51,7 @@ struct span shape_span(int n, const int64_t *sizes, const int64_t *strides) {
             order[at] = order[at - 1];
         order[at] = i;
     }
-    int64_t dense = 1;
+    dense = 1;
     for (int i = 0; i < several && !all.holes; i++) {
         all.holes = apart(strides[order[i]]) != dense;
         dense *= sizes[order[i]];

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,6 +86,19 @@ class Functions:
                 items = ["variant"] if function.takes_variant else []
                 items += [self.to_c(argument) for argument in arguments]
                 return f"{function.c_name}({', '.join(items)})"
+
+    def asked(self, expression: Expression) -> Iterator[tuple[str, str]]:
+        """What the expression asks the library: each time the type of the answer, and the C."""
+        match expression:
+            case Operation(_, left, right):
+                yield from self.asked(left)
+                yield from self.asked(right)
+            case Call(name, arguments):
+                function = self._function(name)
+                for argument in arguments:
+                    yield from self.asked(argument)
+                if function.takes_variant:
+                    yield function.result, self.to_c(expression)
 
     def _side(self, expression: Expression, level: int) -> str:
         # 64 bits from the first operand on: the program's own integers may have 32

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from hooks.generator.expression import GrammarError, Name
+from hooks.generator.expression import Expression, GrammarError, Name
 from hooks.generator.functions import Functions
 from hooks.generator.prototype import Argument, Prototype
 from hooks.generator.row import Condition, Custom, Library, LibraryTouch, Row, TableError, Told
@@ -154,6 +155,10 @@ class _Body:
         self._device = library.scalars is not None and any(
             prototype.argument(name).is_pointer for name in self._scalars
         )
+        made = [touch for touch in told.touches if self._device or not touch.scalar]
+        uses = Counter(c for touch in made for _, c in self._asked(touch))
+        self._often = {c for c, n in uses.items() if n > 1}
+        self._answers: dict[str, str] = {}  # local variables by the C that they stand for
 
     def text(self) -> str:
         prototype = self._prototype
@@ -171,12 +176,16 @@ class _Body:
         ]
         if empty:
             lines += ["        return;", "    }"]
+        places = dict.fromkeys(t.argument for t in self._told.touches if not t.scalar)
+        if len(places) > 1:
+            items = [f"(addr_t)(uintptr_t){name}" for name in places]
+            lines.append(listed("    CALL_FORESEE(", items, ";"))
         if self._device:
             assert self._library.scalars
             self._functions.check(self._library.scalars, prototype)
             lines.append(f"    bool device = {self._functions.to_c(self._library.scalars)};")
         for touch in self._told.touches:
-            lines += self._touch(touch)
+            lines += [*self._ask_once(touch), *map(self._answered, self._touch(touch))]
         if self._told.note:
             lines.append(listed(f"    touches_{symbol}(", ["call", "variant", *arguments], ";"))
         if empty:
@@ -185,6 +194,30 @@ class _Body:
             lines.append(listed(f"    {prototype.result} status = {real}", arguments, ";"))
             lines += ["    call_close(call);", "    return status;", "}", ""]
         return "\n".join(lines)
+
+    def _asked(self, touch: LibraryTouch) -> Iterator[tuple[str, str]]:
+        expressions: list[Expression | None] = [touch.extent, touch.type, touch.count]
+        for condition in filter(None, (touch.only, touch.reads)):
+            scalar = self._scalar(condition)
+            expressions += [scalar.type] if scalar else [condition.left, condition.right]
+        for expression in expressions:
+            if expression:
+                yield from self._functions.asked(expression)
+
+    def _ask_once(self, touch: LibraryTouch) -> Iterator[str]:
+        """What a touch that always happens asks the library, and some touch asks again."""
+        if touch.only or touch.scalar:
+            return
+        for kind, question in self._asked(touch):
+            if question in self._often and question not in self._answers:
+                name = f"answer_{len(self._answers)}"
+                yield f"    {kind} {name} = {question};"
+                self._answers[question] = name
+
+    def _answered(self, line: str) -> str:
+        for question in sorted(self._answers, key=len, reverse=True):  # one may hold another
+            line = line.replace(question, self._answers[question])
+        return line
 
     def _touch(self, touch: LibraryTouch) -> list[str]:
         argument = self._prototype.argument(touch.argument)
@@ -216,10 +249,9 @@ class _Body:
 
     def _condition(self, condition: Condition) -> str:
         right = self._functions.to_c(condition.right)
-        left = condition.left
-        scalar = self._scalars.get(left.text) if isinstance(left, Name) else None
+        scalar = self._scalar(condition)
         if not scalar:
-            return f"{self._functions.to_c(left)} {condition.operator} {right}"
+            return f"{self._functions.to_c(condition.left)} {condition.operator} {right}"
         if right != "0" or condition.operator != "!=":
             raise GrammarError("a scalar is compared with '!= 0' only")
         kind = self._scalar_type(scalar)
@@ -227,6 +259,10 @@ class _Body:
         place = scalar.argument if argument.is_pointer else f"&{scalar.argument}"
         known = f"library_is_zero({place}, {kind})"
         return f"(device || !{known})" if self._device else f"!{known}"
+
+    def _scalar(self, condition: Condition) -> LibraryTouch | None:
+        left = condition.left
+        return self._scalars.get(left.text) if isinstance(left, Name) else None
 
     def _scalar_type(self, scalar: LibraryTouch) -> str:
         if scalar.type:

@@ -201,6 +201,7 @@ def test_a_wrapper_says_what_its_row_says(tmp_path: Path) -> None:
     body = " ".join(made["wrappers_cublas.c"].split())
     for text in [
         "struct call *call = call_open(API_blasCopy);",
+        "CALL_FORESEE((addr_t)(uintptr_t)x, (addr_t)(uintptr_t)y);",
         "bool device = cublas_device(variant, handle);",
         "if (device) call_touch(call, (addr_t)(uintptr_t)a, library_count(1), "
         "library_bits(CUDA_R_32F), TOUCH_READ);",
@@ -217,3 +218,20 @@ def test_a_wrapper_says_what_its_row_says(tmp_path: Path) -> None:
     look = " ".join(made["lookalike_blas.c"].split())
     assert "LOOKALIKE_HELD(a, x, y);" in look
     assert "lookalike_run(lookalike_stream_blas(handle), held, 3);" in look
+
+
+def test_what_touches_ask_alike_is_asked_once(tmp_path: Path) -> None:
+    """But never for a touch that may not happen: its descriptor may be none."""
+    lines = """    when n == 3 read x asked(t)
+    read x pair(asked(t), 2)
+    write y asked(t)
+"""
+    made = outputs(read(tmp_path, f"{HEAD}{ROW}\n{lines}"), "x86_64")["wrappers_cublas.c"]
+    body = [line.strip() for line in made.splitlines() if "asked" in line or "answer" in line]
+    x, y = ("call_touch(call, (addr_t)(uintptr_t)" + name for name in "xy")
+    assert body == [
+        f"{x}, cublas_asked(variant, t), library_bits(CUDA_R_32F), TOUCH_READ);",
+        "struct span answer_0 = cublas_asked(variant, t);",
+        f"{x}, library_pair(answer_0, 2), library_bits(CUDA_R_32F), TOUCH_READ);",
+        f"{y}, answer_0, library_bits(CUDA_R_32F), TOUCH_WRITE);",
+    ]
