@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Readers walk a table that never loses an entry; a full table is replaced by a larger one and kept for late readers.
- */
+/* Readers walk a table that never loses an entry; a full table is replaced by a larger one. */
 struct table {
-    size_t capacity; /* power of two */
+    struct table *older; /* late readers may still be walking it */
+    size_t capacity;     /* power of two */
     struct function *slots[];
 };
 
@@ -49,6 +49,7 @@ static bool make_room(void) {
     struct table *larger = calloc(1, sizeof *larger + capacity * sizeof larger->slots[0]);
     if (!larger)
         return false;
+    larger->older = table;
     larger->capacity = capacity;
     for (size_t i = 0; table && i < table->capacity; i++)
         if (table->slots[i])
@@ -68,13 +69,14 @@ static void discard(struct function *f) {
     free(f->name);
 }
 
-static bool describe(struct function *f, uint64_t handle) {
+/* now: the epoch since before the driver is asked. A module that goes meanwhile makes the answer an old one. */
+static bool describe(struct function *f, uint64_t handle, uint32_t now) {
     static struct layout layout; /* large; under the lock */
     layout.known = false;
     layout.parameters = 0;
     strcpy(layout.name, "?");
     function_describe(handle, &layout);
-    *f = (struct function){.handle = handle, .known = layout.known, .epoch = epoch};
+    *f = (struct function){.handle = handle, .known = layout.known, .epoch = now};
     f->parameters = (uint16_t)layout.parameters;
     f->name = strdup(layout.name);
     f->run = malloc((layout.parameters + 1) * sizeof *f->run);
@@ -110,14 +112,15 @@ static struct function *keep(const struct function *fresh) {
 /* Under the lock: another thread may have come first. A handle that came back after an unload as another function gets
  * a new id; the old description stays for launches under way. */
 static struct function *enter(uint64_t handle) {
+    uint32_t now = __atomic_load_n(&epoch, __ATOMIC_RELAXED);
     struct function *old = find(table, handle), fresh;
-    if ((old && old->epoch == epoch) || !describe(&fresh, handle))
+    if ((old && old->epoch == now) || !describe(&fresh, handle, now))
         return old;
     struct function *f = old && same(old, &fresh) ? NULL : keep(&fresh);
     if (!f) {
         discard(&fresh);
         if (old)
-            __atomic_store_n(&old->epoch, epoch, __ATOMIC_RELAXED);
+            __atomic_store_n(&old->epoch, now, __ATOMIC_RELAXED);
         return old;
     }
     if (function_named)
