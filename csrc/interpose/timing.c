@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/thread.h"
 #include "interpose/session.h"
 #include "observe/trace.h"
 
@@ -37,12 +38,6 @@ static int pending;
 static bool running; /* under the lock */
 static bool stopping;
 static pthread_t reader;
-
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void pause_us(long us) {
     nanosleep(&(struct timespec){0, us * 1000}, NULL);
@@ -129,7 +124,7 @@ void timing_after(struct op *op) {
 static bool anchor(struct lane *l) {
     float ms;
     CUevent event;
-    if (l->anchor && now_ns() - l->anchor_ns < ANCHOR_NS)
+    if (l->anchor && clock_ns() - l->anchor_ns < ANCHOR_NS)
         return true;
     if (!l->stream && REAL(cuStreamCreate, 0)(&l->stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
         return false;
@@ -137,7 +132,7 @@ static bool anchor(struct lane *l) {
         REAL(cuEventRecord, 0)(event, l->stream) != CUDA_SUCCESS || REAL(cuEventSynchronize, 0)(event) != CUDA_SUCCESS)
         return false;
     if (!l->anchor) {
-        l->anchor_ns = now_ns();
+        l->anchor_ns = clock_ns();
     } else if (REAL(cuEventElapsedTime, 0)(&ms, l->anchor, event) == CUDA_SUCCESS) {
         l->anchor_ns += (uint64_t)(ms * 1e6);
         REAL(cuEventDestroy_v2, 0)(l->anchor);
@@ -181,7 +176,7 @@ static struct stamp *take_first(void) {
 static uint64_t deadline(void) {
     static uint64_t at;
     if (!at && __atomic_load_n(&stopping, __ATOMIC_ACQUIRE))
-        at = now_ns() + DRAIN_MS * 1000000ull;
+        at = clock_ns() + DRAIN_MS * 1000000ull;
     return at;
 }
 
@@ -192,7 +187,7 @@ static void *read_stamps(void *unused) {
     for (struct stamp *s; (s = take_first()) || !deadline();) {
         if (!s)
             pause_us(POLL_US);
-        while (s && !stamp_read(s) && !(deadline() && now_ns() > deadline()))
+        while (s && !stamp_read(s) && !(deadline() && clock_ns() > deadline()))
             pause_us(POLL_US);
     }
     return unused;

@@ -2,7 +2,6 @@
 #include "interpose/wrap.h"
 
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "interpose/capture.h"
@@ -12,12 +11,6 @@
 #include "observe/trace.h"
 
 enum { TABLE_MAX = 32 << 10, TABLE_PIECE = 4096 }; /* small copies; both on the stack */
-
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 bool wrap_open(struct op *op, enum api api, enum op_kind kind, uint64_t stream) {
     if (!session_on)
@@ -38,7 +31,7 @@ bool wrap_open(struct op *op, enum api api, enum op_kind kind, uint64_t stream) 
         op->flags |= OP_CAPTURED;
     if (trace_on) {
         op->serial = serial_next();
-        op->issued_ns = now_ns();
+        op->issued_ns = clock_ns();
         op->device = session_device();
     }
     return true;
