@@ -73,6 +73,9 @@ uint64_t emu_calls(const char *name);
  * fails with `error` (999), and with `sticky` all that follow. Names as above. NULL removes all failures.
  * Returns 0, or -1 and adds nothing when the text makes no sense. EMU_FAIL is read the same way at the first call. */
 int emu_fail(const char *failures);
+/* Until it names another, this thread's calls by the name never fail on demand and are not counted by `after`: a
+ * program names each of its calls, and failures hit only those that a library makes by itself. The text must stay. */
+void emu_spare(const char *name);
 /* Operations entered into streams so far (one for each node of a launched graph and one for the graph itself). */
 uint64_t emu_operations(void);
 

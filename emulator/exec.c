@@ -90,13 +90,21 @@ EXPORT CUresult cuGraphExecDestroy(CUgraphExec e) {
 
 /* --- launch --- */
 
-/* What an earlier launch allocated and nobody freed is freed now, if the graph was made so. */
+static bool frees(const struct plan *p, CUdeviceptr address) {
+    for (size_t i = 0; i < p->count; i++)
+        if (p->step[i].work.kind == WORK_FREE && p->step[i].work.allocation.address == address)
+            return true;
+    return false;
+}
+
+/* What an earlier launch allocated and nobody freed is freed now, if the graph was made so. What the graph itself frees
+ * may be there still: the launch before is under way. */
 static CUresult check_allocations(CUgraphExec e) {
     struct area a;
     for (size_t i = 0; i < e->plan->count; i++) {
         const struct work *w = &e->plan->step[i].work;
         if (w->kind == WORK_ALLOC && !(e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) &&
-            area_find(w->allocation.address, &a))
+            !frees(e->plan, w->allocation.address) && area_find(w->allocation.address, &a))
             return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
