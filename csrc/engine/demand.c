@@ -1,0 +1,100 @@
+/* Who comes: the absent pages whose next touch is known. Those of waiting operations are counted by operation, the
+ * predicted ones by position. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+uint64_t page_time(const struct ulms_engine *e, const struct page *p) {
+    if (p->waiter)
+        return p->waiter->id.id;
+    return p->epoch == e->track.epoch && p->next ? TIME_PREDICTED + p->next : TIME_UNKNOWN;
+}
+
+static void add(struct demand *d, uint64_t position, uint32_t n) {
+    for (size_t i = (position & (d->capacity - 1)) + 1; i <= d->capacity; i += i & -i)
+        d->tree[i] += n;
+}
+
+void demand_enter(struct demand *d, uint64_t position) {
+    add(d, position, 1);
+    d->total++;
+}
+
+void unsettle(struct ulms_engine *e, struct page *p) {
+    if (p->demand == DEMAND_WAITING)
+        p->waiter->wanted--;
+    else if (p->demand == DEMAND_PREDICTED && p->epoch == e->track.epoch) {
+        add(&e->demand, p->next, (uint32_t)-1);
+        e->demand.total--;
+    }
+    p->demand = DEMAND_NONE;
+}
+
+void settle(struct ulms_engine *e, struct page *p) {
+    if (p->state != PAGE_ABSENT || p->frame > 0)
+        frames_mark(e, p);
+    if (p->state != PAGE_ABSENT || !p->held)
+        return;
+    if (p->waiter) {
+        if (p->failures < FAILURES_MAX) {
+            p->demand = DEMAND_WAITING;
+            p->waiter->wanted++;
+            p->waiter->cursor = 0;
+        }
+    } else if (p->failures == 0 && page_time(e, p) != TIME_UNKNOWN) {
+        p->demand = DEMAND_PREDICTED;
+        demand_enter(&e->demand, p->next);
+    }
+}
+
+/* The sum of the first n places of the tree. */
+static uint64_t sum(const struct demand *d, size_t n) {
+    uint64_t total = 0;
+    for (; n > 0; n -= n & -n)
+        total += d->tree[n];
+    return total;
+}
+
+/* The place that holds the k-th. */
+static size_t find(const struct demand *d, uint64_t k) {
+    size_t at = 0;
+    for (size_t step = d->capacity; step > 0; step /= 2)
+        if (at + step <= d->capacity && d->tree[at + step] < k) {
+            at += step;
+            k -= d->tree[at];
+        }
+    return at;
+}
+
+uint64_t demand_time(const struct ulms_engine *e, uint64_t k) {
+    for (const struct operation *op = e->waiting.first; op; op = op->after) {
+        if (k <= op->wanted)
+            return op->id.id;
+        k -= op->wanted;
+    }
+    const struct demand *d = &e->demand;
+    if (k > d->total)
+        return TIME_UNKNOWN;
+    uint64_t start = e->track.position + 1; /* the ring begins here */
+    size_t first = start & (d->capacity - 1);
+    k += sum(d, first);
+    if (k > d->total)
+        k -= d->total;
+    return TIME_PREDICTED + start + ((find(d, k) - first) & (d->capacity - 1));
+}
+
+void demand_clear(struct demand *d) {
+    if (d->total > 0)
+        memset(d->tree, 0, (d->capacity + 1) * sizeof(*d->tree));
+    d->total = 0;
+}
+
+bool demand_resize(struct demand *d, size_t capacity) {
+    uint32_t *tree = calloc(capacity + 1, sizeof(*tree));
+    if (!tree)
+        return false;
+    free(d->tree);
+    *d = (struct demand){.tree = tree, .capacity = capacity};
+    return true;
+}

@@ -1,0 +1,245 @@
+/* What the files of the engine share. README.md has the rules that they follow. */
+#ifndef ULMS_ENGINE_ENGINE_H
+#define ULMS_ENGINE_ENGINE_H
+
+#include "engine/page.h"
+#include "engine/registry.h"
+#include "types.h"
+#include "ulms.h"
+
+/* --- policies --- */
+
+struct policy {
+    struct ulms_policy about;
+    bool held;  /* else ordered */
+    bool fills; /* else the kernel faults the pages in */
+    bool lean;  /* dead and clean pages move without bytes */
+    bool lanes; /* evict moves have a lane of their own */
+};
+
+/* NULL: none of that name. Name NULL: the default. */
+const struct policy *policy_find(const char *name);
+
+/* --- operations --- */
+
+/* What an operation does to a page: the union of its touches' modes (ULMS_TOUCH_*), and: */
+enum {
+    DOES_READ = ULMS_TOUCH_READ,
+    DOES_MODES = 7,
+    DOES_PLACE = 8, /* needs the place only: overwrites it, and reads nothing of it before */
+    DOES_FADE = 16  /* leaves it dead */
+};
+
+enum { FAILURES_MAX = 3 };
+
+struct entry {
+    struct page *page;
+    uint32_t generation; /* another than the page's: that memory is gone */
+    uint8_t does;
+};
+
+struct operation {
+    struct registered id; /* its serial; first, see registry.h */
+    struct operation *before, *after;
+    struct entry *entries; /* by page number */
+    size_t count;
+    size_t capacity;
+    uint64_t key;
+    uint64_t wanted; /* demanded pages whose waiter this is */
+    size_t cursor;   /* none of them before this entry */
+    uint64_t wait;   /* ordered: the last move made for it */
+    bool waiting;    /* held: not admitted */
+    bool late;
+    bool is_short;
+};
+
+/* Operations in the order in which they were issued. */
+struct queue {
+    struct operation *first, *last;
+};
+
+void queue_append(struct queue *q, struct operation *op);
+void queue_remove(struct queue *q, struct operation *op);
+
+static inline bool entry_holds(const struct entry *x) {
+    return x->generation == x->page->generation;
+}
+
+/* --- moves --- */
+
+struct move {
+    struct registered id; /* first, see registry.h */
+    struct move *after;   /* in its lane, or among the unused */
+    struct ulms_move out;
+};
+
+struct lane {
+    struct move *first, *last;
+};
+
+/* --- who leaves --- */
+
+struct frame {
+    uint64_t next;
+    uint64_t rank;
+    struct page *page;
+};
+
+struct frames {
+    struct frame *heap; /* keys as they were when it was last settled */
+    size_t count;
+    size_t capacity;
+    struct page *marked; /* to be settled before the next look */
+    size_t marks;
+    bool stale; /* every key may have changed */
+};
+
+/* --- what comes next --- */
+
+struct record {
+    struct page *page;
+    uint32_t ahead; /* operations to the next touch of the page; 0: none yet */
+    uint8_t does;
+};
+
+struct past {
+    uint64_t strong, weak;
+    uint64_t records; /* number of the first */
+    uint64_t same;    /* the position before with the same strong identity, or another of that bucket; 0: none */
+    uint32_t count;
+};
+
+/* Two rings. Positions and record numbers only grow. */
+struct history {
+    struct past *ops;
+    uint64_t *buckets; /* by strong identity: the latest position */
+    size_t ops_capacity;
+    struct record *records;
+    size_t records_capacity;
+    uint64_t first, end; /* positions [first, end) are kept */
+    uint64_t records_end;
+};
+
+struct track {
+    bool on;
+    uint64_t position; /* p */
+    uint64_t search_at;
+    uint32_t inserted;
+    uint32_t epoch; /* from 1 */
+};
+
+/* Predicted demand: a Fenwick tree over the positions of the history's ring. */
+struct demand {
+    uint32_t *tree;
+    size_t capacity; /* power of two, that of history.ops; 0: none */
+    uint64_t total;
+};
+
+struct ulms_engine {
+    const struct policy *policy;
+    struct page_table table;
+    unsigned shift;      /* log2 of the page size */
+    uint64_t run_pages;  /* at least 1 */
+    uint64_t near_pages; /* frames kept free, at least 1 */
+    bool keeps, faults;
+
+    uint64_t budget_bytes;
+    uint64_t budget; /* the rest in pages */
+    uint64_t pages;  /* that hold memory */
+    uint64_t used;   /* frames */
+    uint64_t filling;
+    uint64_t evicting;
+
+    uint64_t serial; /* the last given out */
+    uint64_t gathered;
+    struct registry operations; /* issued and not retired */
+    struct operation *unused;
+    struct queue waiting;  /* held */
+    struct queue window;   /* ordered: the fill window */
+    uint64_t window_pages; /* that operations of the window touch */
+    uint64_t running;      /* held: admitted and not retired */
+
+    uint64_t move;         /* the last id */
+    struct registry moves; /* given out and not done */
+    struct move *spare;
+    size_t spares;
+    struct lane lanes[2]; /* ordered: made and not given out */
+
+    struct frames frames;
+    struct demand demand;
+    struct history history;
+    struct track track;
+    struct ulms_engine_stats stats;
+};
+
+static inline uint64_t bytes_of(const struct ulms_engine *e, uint64_t pages) {
+    return pages << e->shift;
+}
+
+/* frames.c: the resident pages that may leave, in order. Pages of the first waiting operation come last of all. */
+
+/* Room for that many pages. False: no memory. */
+bool frames_reserve(struct frames *f, uint64_t pages);
+/* Whether the page may leave, or its place in the order, may have changed. */
+void frames_mark(struct ulms_engine *e, struct page *p);
+/* NULL: none may leave. */
+struct page *frames_first(struct ulms_engine *e);
+/* Resident, and neither pinned nor given up. */
+bool frames_may_leave(const struct page *p);
+void frames_check(struct ulms_engine *e);
+
+/* demand.c: the absent pages that are wanted. Every change of a page's state, failures, waiter or next touch lies
+ * between unsettle and settle. */
+
+/* The times of touches: serials of waiting operations, then predicted ones, then this. */
+#define TIME_PREDICTED (1ull << 62)
+#define TIME_UNKNOWN   UINT64_MAX
+uint64_t page_time(const struct ulms_engine *e, const struct page *p);
+void unsettle(struct ulms_engine *e, struct page *p);
+void settle(struct ulms_engine *e, struct page *p);
+/* When the k-th demanded page is wanted, k from 1. TIME_UNKNOWN: there are not so many. */
+uint64_t demand_time(const struct ulms_engine *e, uint64_t k);
+void demand_clear(struct demand *d);
+/* Room for positions of a history of that capacity; empty afterwards. False: no memory, nothing changed. */
+bool demand_resize(struct demand *d, size_t capacity);
+void demand_enter(struct demand *d, uint64_t position);
+
+/* history.c */
+
+struct past *history_at(const struct history *h, uint64_t position);
+struct record *history_record(const struct history *h, uint64_t number);
+/* Enters an operation; drops what no longer fits. False: it does not fit at all, and the history is empty. */
+bool history_append(struct ulms_engine *e, const struct operation *op);
+/* The common past of two positions that are kept, a before b. */
+unsigned history_common(const struct history *h, uint64_t a, uint64_t b);
+/* The position before m with the longest common past with m, if longer than `longer`. 0: none. */
+uint64_t history_search(const struct history *h, uint64_t m, unsigned longer);
+void history_free(struct history *h);
+
+/* sequence.c */
+
+/* Tells the history of an operation that is issued, and the pages of what follows. */
+void sequence_issued(struct ulms_engine *e, const struct operation *op);
+
+/* lanes.c: moves */
+
+struct move *move_new(struct ulms_engine *e);
+/* Room for n more moves without memory. False: no memory. */
+bool move_reserve(struct ulms_engine *e, size_t n);
+/* The flags of a page that comes for an operation that does this to it, or that leaves. */
+uint32_t fill_flags(const struct ulms_engine *e, const struct page *p, uint8_t does, bool sure);
+uint32_t evict_flags(const struct ulms_engine *e, const struct page *p);
+
+/* ordered.c: the ordered policies */
+
+/* Decides everything. False: no memory, nothing changed. */
+bool ordered_issued(struct ulms_engine *e, struct operation *op);
+void ordered_leaves(struct ulms_engine *e, struct operation *op);
+
+/* engine.c: what an operation does to its pages, once it is sure to run. */
+void operation_marks(struct ulms_engine *e, struct operation *op);
+
+/* Proves the invariants; aborts with a line on the first violation. For tests. */
+void engine_check(struct ulms_engine *e);
+
+#endif

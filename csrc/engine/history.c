@@ -1,0 +1,162 @@
+/* What was issued: two rings, of operations and of the pages that they touch, grown as they are needed. */
+#include <stdlib.h>
+
+#include "engine/engine.h"
+
+enum {
+    OPS_FIRST = 1 << 10,
+    OPS_MOST = 1 << 18,
+    RECORDS_FIRST = 1 << 12,
+    RECORDS_MOST = 1 << 22,
+    COMMON_MOST = 16,
+    SEARCH_MOST = 64
+};
+
+struct past *history_at(const struct history *h, uint64_t position) {
+    return &h->ops[position & (h->ops_capacity - 1)];
+}
+
+struct record *history_record(const struct history *h, uint64_t number) {
+    return &h->records[number & (h->records_capacity - 1)];
+}
+
+static uint64_t *bucket_of(const struct history *h, uint64_t strong) {
+    return &h->buckets[strong & (h->ops_capacity - 1)];
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * 0x9fb21c651e98df25u;
+    return hash ^ hash >> 29;
+}
+
+static void link_bucket(struct history *h, uint64_t position) {
+    struct past *op = history_at(h, position);
+    uint64_t *bucket = bucket_of(h, op->strong);
+    op->same = *bucket;
+    *bucket = position;
+}
+
+/* Doubles the ring of operations; the positions keep their numbers. */
+static bool grow_ops(struct ulms_engine *e) {
+    struct history *h = &e->history, larger = *h;
+    larger.ops_capacity = h->ops_capacity ? 2 * h->ops_capacity : OPS_FIRST;
+    larger.ops = malloc(larger.ops_capacity * sizeof(*larger.ops));
+    larger.buckets = calloc(larger.ops_capacity, sizeof(*larger.buckets));
+    if (!larger.ops || !larger.buckets || !demand_resize(&e->demand, larger.ops_capacity)) {
+        free(larger.ops);
+        free(larger.buckets);
+        return false;
+    }
+    for (uint64_t i = h->first; i < h->end; i++) {
+        *history_at(&larger, i) = *history_at(h, i);
+        link_bucket(&larger, i);
+    }
+    free(h->ops);
+    free(h->buckets);
+    *h = larger;
+    for (uint64_t i = e->track.position + 1; e->track.on && i < h->end; i++)
+        for (uint32_t j = 0; j < history_at(h, i)->count; j++) {
+            struct page *p = history_record(h, history_at(h, i)->records + j)->page;
+            if (p->demand == DEMAND_PREDICTED && p->epoch == e->track.epoch && p->next == i)
+                demand_enter(&e->demand, i);
+        }
+    return true;
+}
+
+static bool grow_records(struct history *h) {
+    struct history larger = *h;
+    larger.records_capacity = h->records_capacity ? 2 * h->records_capacity : RECORDS_FIRST;
+    larger.records = malloc(larger.records_capacity * sizeof(*larger.records));
+    if (!larger.records)
+        return false;
+    uint64_t from = h->first < h->end ? history_at(h, h->first)->records : h->records_end;
+    for (uint64_t i = from; i < h->records_end; i++)
+        *history_record(&larger, i) = *history_record(h, i);
+    free(h->records);
+    *h = larger;
+    return true;
+}
+
+static uint64_t oldest_record(const struct history *h) {
+    return h->first < h->end ? history_at(h, h->first)->records : h->records_end;
+}
+
+static bool make_room(struct ulms_engine *e, const struct operation *op) {
+    struct history *h = &e->history;
+    while (h->end - h->first >= h->ops_capacity) {
+        if (h->ops_capacity < OPS_MOST && grow_ops(e))
+            break;
+        if (h->ops_capacity == 0)
+            return false;
+        h->first++;
+    }
+    while (h->records_end - oldest_record(h) + op->count > h->records_capacity) {
+        if (h->records_capacity < RECORDS_MOST && grow_records(h))
+            continue;
+        if (h->first == h->end)
+            return false;
+        h->first++;
+    }
+    return true;
+}
+
+bool history_append(struct ulms_engine *e, const struct operation *op) {
+    struct history *h = &e->history;
+    uint64_t position = op->id.id;
+    if (!make_room(e, op)) {
+        h->first = h->end = position + 1;
+        return false;
+    }
+    if (h->first == h->end)
+        h->first = position;
+    h->end = position + 1;
+    struct past *now = history_at(h, position);
+    *now = (struct past){.strong = mix(1, op->key),
+                         .weak = mix(mix(1, op->key), op->count),
+                         .records = h->records_end,
+                         .count = op->count};
+    uint64_t oldest = oldest_record(h);
+    for (size_t i = 0; i < op->count; i++) {
+        struct page *p = op->entries[i].page;
+        uint8_t does = op->entries[i].does;
+        if (p->record > oldest)
+            history_record(h, p->record - 1)->ahead = (uint32_t)(position - p->seen);
+        *history_record(h, h->records_end) = (struct record){.page = p, .does = does};
+        p->record = ++h->records_end;
+        p->seen = position;
+        now->strong = mix(now->strong, p->number << 8 | does);
+    }
+    now->strong = mix(now->strong, now->count);
+    link_bucket(h, position);
+    return true;
+}
+
+unsigned history_common(const struct history *h, uint64_t a, uint64_t b) {
+    unsigned n = 0;
+    while (n < COMMON_MOST && a - n >= h->first && history_at(h, a - n)->strong == history_at(h, b - n)->strong)
+        n++;
+    return n;
+}
+
+uint64_t history_search(const struct history *h, uint64_t m, unsigned longer) {
+    uint64_t strong = history_at(h, m)->strong, found = 0;
+    unsigned seen = 0;
+    for (uint64_t i = history_at(h, m)->same; i >= h->first && i > 0 && seen < SEARCH_MOST;
+         i = history_at(h, i)->same) {
+        if (history_at(h, i)->strong != strong)
+            continue;
+        seen++;
+        unsigned common = history_common(h, i, m);
+        if (common > longer) {
+            longer = common;
+            found = i;
+        }
+    }
+    return found;
+}
+
+void history_free(struct history *h) {
+    free(h->ops);
+    free(h->buckets);
+    free(h->records);
+}

@@ -1,0 +1,64 @@
+/* The page table: address → page. Pages are numbered by address / page size, and lie in leaves that stay, so that a
+ * pointer to a page is good for the life of the table, and what is known of a number outlives the memory there. */
+#ifndef ULMS_ENGINE_PAGE_H
+#define ULMS_ENGINE_PAGE_H
+
+#include "types.h"
+
+struct operation;
+
+enum page_state { PAGE_ABSENT, PAGE_FILLING, PAGE_RESIDENT, PAGE_EVICTING };
+
+/* What an absent page is wanted for (demand.c). */
+enum page_demand { DEMAND_NONE, DEMAND_WAITING, DEMAND_PREDICTED };
+
+struct page {
+    uint64_t number;
+    struct operation *waiter; /* the first waiting operation that touches it */
+    struct page *marked_next; /* list of frames.c */
+    uint64_t touched;         /* serial of the last operation that touches it; 0: none */
+    uint64_t move;            /* id of the move under way */
+
+    /* By number: they outlive the memory. */
+    uint64_t seen;   /* position in the history of the last touch; 0: none */
+    uint64_t record; /* number of its record + 1 */
+    uint64_t next;   /* position of the predicted next touch; 0: unknown */
+    uint32_t epoch;  /* of the prediction; another than the track's: next is unknown */
+
+    uint32_t generation; /* counts how often the memory here went; operations hold pages by it */
+    uint32_t pins;
+    uint32_t blocks; /* of the framework's that overlap it */
+    uint32_t window; /* operations of the fill window that touch it */
+    uint32_t frame;  /* place in the heap + 1; 0: not there */
+    uint32_t entry;  /* place in the operation that is being gathered */
+    uint64_t gathered;
+
+    uint8_t state;
+    uint8_t demand;
+    uint8_t failures; /* moves that failed, in a row */
+    bool held;        /* there is memory of the program */
+    bool live;
+    bool dirty;
+    bool untouched; /* filled, and not touched since */
+    bool marked;
+};
+
+struct leaf;
+
+struct page_table {
+    struct leaf **slots; /* open addressing by leaf number */
+    size_t capacity;
+    size_t count;
+    struct leaf *last;  /* looked at last */
+    uint64_t low, high; /* every number with a page lies in [low, high); low >= high: there is none */
+};
+
+void page_table_free(struct page_table *t);
+/* The page of that number; NULL when there has never been memory near it. */
+struct page *page_find(struct page_table *t, uint64_t number);
+/* Makes pages for [first, first + count). False: no memory, nothing changed that can be seen. */
+bool page_make(struct page_table *t, uint64_t first, uint64_t count);
+/* The first page that holds memory in [*number, last]; NULL: none. *number is set to the one after it. */
+struct page *page_walk(struct page_table *t, uint64_t *number, uint64_t last);
+
+#endif

@@ -1,0 +1,35 @@
+#include <string.h>
+
+#include "engine/engine.h"
+
+/* A policy that plans a learnt iteration would be one more row and one more flag here. */
+static const struct policy policies[] = {
+    {.about = {"ahead", "hold an operation until its pages are here; learn what comes next"},
+     .held = true,
+     .fills = true,
+     .lean = true,
+     .lanes = true},
+    {.about = {"lru", "fill for what is issued; least recently used leaves, without bytes where they are not needed"},
+     .fills = true,
+     .lean = true,
+     .lanes = true},
+    {.about = {"pump", "fill for what is issued, within the budget; least recently used leaves"}, .fills = true},
+    {.about = {"none", "kernels fault their pages in; least recently used leaves"}},
+};
+
+enum { POLICIES = sizeof(policies) / sizeof(*policies) };
+
+size_t ulms_policy_count(void) {
+    return POLICIES;
+}
+
+const struct ulms_policy *ulms_policy(size_t i) {
+    return i < POLICIES ? &policies[i].about : NULL;
+}
+
+const struct policy *policy_find(const char *name) {
+    for (size_t i = 0; i < POLICIES; i++)
+        if (!name || strcmp(name, policies[i].about.name) == 0)
+            return &policies[i];
+    return NULL;
+}

@@ -1,0 +1,27 @@
+/* Things found by their number, which is never 0 and never used twice: operations by serial, moves by id. The link lies
+ * in the thing, so that entering one cannot fail. */
+#ifndef ULMS_ENGINE_REGISTRY_H
+#define ULMS_ENGINE_REGISTRY_H
+
+#include "types.h"
+
+struct registered {
+    uint64_t id;
+    struct registered *next;
+};
+
+struct registry {
+    struct registered **slots;
+    size_t capacity; /* power of two */
+    size_t count;
+};
+
+/* False: no memory. */
+bool registry_open(struct registry *r);
+void registry_enter(struct registry *r, struct registered *one);
+struct registered *registry_find(const struct registry *r, uint64_t id);
+struct registered *registry_take(struct registry *r, uint64_t id);
+/* Takes any one out; NULL: empty. */
+struct registered *registry_pop(struct registry *r);
+
+#endif
