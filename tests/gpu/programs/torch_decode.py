@@ -32,10 +32,10 @@ def main() -> None:
     cache, last = reply.past_key_values, reply.logits[:, -1].argmax(-1, keepdim=True)
     chosen = []
 
-    @torch.no_grad()
     def step() -> None:
         nonlocal cache, last
-        reply = model(last, past_key_values=cache, use_cache=True)
+        with torch.no_grad():
+            reply = model(last, past_key_values=cache, use_cache=True)
         cache, last = reply.past_key_values, reply.logits[:, -1].argmax(-1, keepdim=True)
         chosen.append((last.sum() + 0.0, reply.logits.float().abs().sum()))
 
