@@ -35,7 +35,7 @@ endif
 export PUMP_CORE_LIB := $(CURDIR)/build/dev/libulms_core.so
 export PUMP_BUILD_DIR := $(CURDIR)/build/dev
 
-.PHONY: help demo test lint bench gpu format build clean
+.PHONY: help demo test lint bench gpu soak format build clean
 
 help: ## list the targets
 	@echo "PUMP: run CUDA programs that need more GPU memory than there is. make TARGET:"; echo
@@ -52,6 +52,9 @@ lint: $(TOOLS) ## formatting, ruff, mypy, codespell
 
 bench: $(INSTALLED) ## the micro-benchmarks
 	@$(PY) -m pytest bench/micro --benchmark-sort=name
+
+soak: $(INSTALLED) ## random programs for MINUTES (30), on all cores, until one differs from its native run
+	@PYTHONPATH=.$${PYTHONPATH:+:$$PYTHONPATH} $(PY) -m tests.soak --minutes $(or $(MINUTES),30)
 
 gpu: $(INSTALLED) ## the tests that need a real GPU; wants ULMS_MANAGED_LIMIT of 8GiB or less
 	@$(PY) .ci/gpu_guard.py

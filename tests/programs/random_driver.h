@@ -56,7 +56,7 @@ void driver_check(CUresult result, const char *name, const char *file, int line)
 /* How often each function was called since the last time, one a line. */
 void driver_print_counts(FILE *out);
 
-/* The result, whatever it is. */
+/* The result, whatever it is. No call may stand among the arguments of another. */
 #define TRY(f, ...) (driver_count(#f), driver.f(__VA_ARGS__))
 #define CU(f, ...)  driver_check(TRY(f, __VA_ARGS__), #f, __FILE__, __LINE__)
 /* Not counted: for polling, whose number depends on time. */

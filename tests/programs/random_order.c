@@ -56,16 +56,15 @@ static void poll_until(CUresult result, const char *name) {
 void host_wait_stream(struct actor *a, int s, uint32_t form) {
     CUresult result;
     struct clocks done = before(a, s);
+    int e = form % 5 < 2 ? record(a, s) : 0;
     switch (form % 5) {
     case 0:
-        CU(cuEventSynchronize, a->event[record(a, s)].handle);
+        CU(cuEventSynchronize, a->event[e].handle);
         break;
-    case 1: {
-        int e = record(a, s);
+    case 1:
         while ((result = POLL(cuEventQuery, a->event[e].handle)) != CUDA_SUCCESS)
             poll_until(result, "cuEventQuery");
         break;
-    }
     case 2:
         while ((result = POLL(cuStreamQuery, a->stream[s])) != CUDA_SUCCESS)
             poll_until(result, "cuStreamQuery");

@@ -202,9 +202,8 @@ static void run(uint64_t seed) {
 int main(int argc, char **argv) {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    emu_spare("cuInit");
     driver_find(seed % 2);
-    driver_check(driver.cuInit(0), "cuInit", __FILE__, __LINE__);
+    driver_check(POLL(cuInit, 0), "cuInit", __FILE__, __LINE__);
     for (uint64_t i = 0; i < count; i++) {
         run(seed + i);
         emu_fail(NULL); /* the next meets the same failures */

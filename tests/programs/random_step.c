@@ -70,8 +70,8 @@ static void managed_host(struct actor *a, const struct step *s) {
 }
 
 static void managed_advice(struct actor *a, const struct step *s) {
-    static const CUmem_advise advices[] = {CU_MEM_ADVISE_SET_READ_MOSTLY, CU_MEM_ADVISE_UNSET_READ_MOSTLY,
-                                           CU_MEM_ADVISE_SET_PREFERRED_LOCATION, CU_MEM_ADVISE_SET_ACCESSED_BY};
+    static const CUmem_advise advice[] = {CU_MEM_ADVISE_SET_READ_MOSTLY, CU_MEM_ADVISE_UNSET_READ_MOSTLY,
+                                          CU_MEM_ADVISE_SET_PREFERRED_LOCATION, CU_MEM_ADVISE_SET_ACCESSED_BY};
     const CUmemLocation device = {CU_MEM_LOCATION_TYPE_DEVICE, 0}, host = {CU_MEM_LOCATION_TYPE_HOST, 0};
     struct block *b = managed(a, s->block[0]);
     if (!b)
@@ -82,7 +82,7 @@ static void managed_advice(struct actor *a, const struct step *s) {
         CU(cuMemPrefetchAsync_v2, b->start, b->bytes, s->form % 4 == 1 ? host : device, 0, a->stream[s->stream]);
         order_after(a, s->stream, &use, 1);
     } else {
-        CU(cuMemAdvise_v2, b->start, b->bytes, advices[s->form / 2 % 4], device);
+        CU(cuMemAdvise_v2, b->start, b->bytes, advice[s->form / 2 % 4], device);
     }
 }
 

@@ -1,0 +1,183 @@
+"""Random programs as judges: what a run says under ulms.so must be what it says without.
+
+`tests/programs/random_program.c` makes a program of a seed. A case is a seed, how ulms.so is set up
+and which of its driver calls fail; the judge runs it and compares. Failures are injected into the
+calls that ulms.so makes by itself, never into the program's own.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pump import paths
+from pump.preload import preload
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = Path(os.environ.get("PUMP_BUILD_DIR", ROOT / "build" / "dev"))
+SOURCES = sorted((ROOT / "tests" / "programs").glob("random_*.c"))
+SETUPS = ("observe",)
+"""How ulms.so is set up: nothing replaced, or backend `um` under a policy."""
+OURS = ("ULMS_", "EMU_", "WRAPPER_MAX_MEMORY", "LD_PRELOAD", "LD_LIBRARY_PATH")
+PAGE = 2 << 20
+TIMEOUT_S = 60.0
+"""A program takes a tenth of a second; a hang is what this is for, also on a busy machine."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run: a seed, a set-up, and the program's memory as a multiple of the budget."""
+
+    seed: int
+    setup: str = "observe"
+    over: float = 1.0
+    fail: str = ""
+    """As in EMU_FAIL; empty: nothing fails."""
+    time: str = "0"
+    """As in EMU_TIME."""
+
+    def command(self) -> str:
+        """What repeats it, in the root of the sources."""
+        words = ["--seed", str(self.seed), "--setup", self.setup, "--over", f"{self.over:g}"]
+        words += ["--fail", self.fail] if self.fail else []
+        words += ["--time", self.time] if self.time != "0" else []
+        return "PYTHONPATH=. python -m tests.soak " + shlex.join(words)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a process said, and how it ended: its exit status, or None when it hung."""
+
+    status: int | None
+    stdout: str
+    stderr: str
+
+    def peak(self) -> int:
+        """The bytes that the program had allocated at most."""
+        return max(int(line.split()[1]) for line in self.stdout.splitlines() if line[:5] == "peak ")
+
+    def calls(self) -> dict[str, int]:
+        """Calls of the driver by name, of the names that were asked about."""
+        rows = (line.split() for line in self.stderr.splitlines() if line.startswith("driver "))
+        return {name: int(count) for _, name, count in rows}
+
+
+def compile_program(into: Path) -> Path:
+    """Compiles the program; its path. Raises CalledProcessError."""
+    target = into / "random_program"
+    command = ["cc", "-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
+    command += [f"-I{ROOT / folder}" for folder in ("hooks", "csrc", "emulator")]
+    command += [f"-I{BUILD / 'gen'}", "-o", str(target), *map(str, SOURCES)]
+    subprocess.run([*command, str(paths.emulator_dir() / "libcuda.so.1")], check=True)
+    return target
+
+
+def driver_functions() -> list[str]:
+    """The functions of the emulated driver, by the names that failures go by."""
+    command = ["nm", "-D", "--defined-only", "--format=posix"]
+    library = paths.emulator_dir() / "libcuda.so.1"
+    text = subprocess.run([*command, library], check=True, capture_output=True, text=True).stdout
+    symbols = {line.split()[0] for line in text.splitlines()}
+    bases = {symbol.removesuffix("_ptsz").removesuffix("_ptds") for symbol in symbols}
+    return sorted({base.split("_v")[0] for base in bases if base.startswith("cu")})
+
+
+def difference(truth: str, found: str) -> str:
+    """The first lines that differ."""
+    rows = zip(truth.splitlines(), [*found.splitlines(), *[""] * 1000], strict=False)
+    lines = [f"  native {a}\n  found  {b}" for a, b in rows if a != b]
+    return "\n".join(lines[:6]) or f"  found more: {found[len(truth) :][:400]}"
+
+
+@dataclass
+class Judge:
+    """Runs cases of one compiled program. Its methods may be called from several threads."""
+
+    program: Path
+    timeout_s: float = TIMEOUT_S
+    truths: dict[int, Outcome] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def environment(
+        self, case: Case | None, extra: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """The variables of a run; without a case those of a native one."""
+        base = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+        base["LD_LIBRARY_PATH"] = str(paths.emulator_dir())
+        base |= extra or {}
+        if case is None:
+            return base
+        base |= {"EMU_TIME": case.time, "EMU_FAIL": case.fail}
+        options = {"ULMS_BACKEND": "observe"}
+        if case.setup != "observe":
+            budget = max(int(self.truth(case.seed).peak() / case.over), PAGE)
+            options = {"ULMS_BACKEND": "um", "ULMS_POLICY": case.setup}
+            options |= {"ULMS_GPU_MEMORY": str(budget), "ULMS_GPU_MEMORY_FACTOR": "100"}
+        return preload([], options, base=base).environment(base)
+
+    def run(self, seed: int, environment: Mapping[str, str], names: Iterable[str] = ()) -> Outcome:
+        """Runs a seed; with names, asks how often those driver functions were called."""
+        command = [str(self.program), str(seed), "1", *names]
+        with subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                out, err = process.communicate(timeout=self.timeout_s)
+                return Outcome(process.returncode, out, err)
+            except subprocess.TimeoutExpired:
+                where = stacks(process.pid)
+                process.kill()
+                out, err = process.communicate()
+                return Outcome(None, out, err + where)
+
+    def truth(self, seed: int) -> Outcome:
+        """The native run of a seed; once."""
+        with self.lock:
+            known = self.truths.get(seed)
+        if known is None:
+            known = self.run(seed, self.environment(None))
+            if known.status != 0:
+                raise RuntimeError(f"seed {seed} fails without ulms.so: {known}")
+            with self.lock:
+                self.truths[seed] = known
+        return known
+
+    def differs(self, case: Case) -> str:
+        """Runs a case; empty when all is as in the native run, else what is not."""
+        truth = self.truth(case.seed)
+        found = self.run(case.seed, self.environment(case))
+        if found.status == 0 and found.stdout == truth.stdout:
+            return ""
+        end = "hung" if found.status is None else f"exit status {found.status}"
+        what = difference(truth.stdout, found.stdout)
+        return f"{case.command()}\n  {end}\n{what}\n{found.stderr[-6000:]}"
+
+    def own_calls(
+        self, setup: str, seeds: Iterable[int] = range(1, 7), over: float = 2
+    ) -> list[str]:
+        """The driver functions that ulms.so calls by itself, in any of the seeds."""
+        names = driver_functions()
+        found: set[str] = set()
+        for seed in seeds:
+            native = self.run(seed, self.environment(None), names).calls()
+            ours = self.run(seed, self.environment(Case(seed, setup, over)), names).calls()
+            found |= {name for name in names if ours[name] > native[name]}
+        return sorted(found)
+
+
+def stacks(pid: int) -> str:
+    """Where the threads of a process are, where there is a debugger."""
+    if not shutil.which("gdb"):
+        return ""
+    command = ["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 12"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    return done.stdout

@@ -1,0 +1,91 @@
+"""`make soak MINUTES=30`: random programs under random settings until the time is over.
+
+Stops at the first run that differs from the native one and prints the command that repeats it:
+`python -m tests.soak --seed N ...` runs one case, `--times` often.
+"""
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+
+from tests.random_programs import SETUPS, Case, Judge, compile_program
+
+PROGRESS_S = 20.0
+SEEDS = 1 << 40
+
+
+def random_cases(judge: Judge, source: random.Random) -> Iterator[Case]:
+    """Cases without end: one in three with a failure of a call that ulms.so makes."""
+    calls = {setup: judge.own_calls(setup) for setup in SETUPS}
+    while True:
+        setup = source.choice(SETUPS)
+        fail = ""
+        if source.random() < 1 / 3:
+            fail = source.choice(calls[setup])
+            fail += source.choice(["", ":sticky", f":after={source.randrange(60)}"])
+            fail += source.choice(["", ":error=2"])
+        over = round(source.uniform(1.0, 4.5), 2)
+        yield Case(source.randrange(SEEDS), setup, over, fail, source.choice(["0", "0", "1"]))
+
+
+def soak(judge: Judge, cases: Iterator[Case], seconds: float) -> int:
+    """Runs cases on every core; the number of differences: 0, or as many as were under way."""
+    started = told = time.monotonic()
+    done = 0
+    wrong: list[str] = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        under_way: set[Future[str]] = set()
+        while not wrong and time.monotonic() - started < seconds:
+            while len(under_way) < 2 * (os.cpu_count() or 1):
+                under_way.add(pool.submit(judge.differs, next(cases)))
+            ended, under_way = wait(under_way, timeout=PROGRESS_S, return_when=FIRST_COMPLETED)
+            done += len(ended)
+            wrong += [text for future in ended if (text := future.result())]
+            judge.truths.clear()  # no seed comes twice
+            if time.monotonic() - told > PROGRESS_S:
+                told = time.monotonic()
+                print(
+                    f"{(told - started) / 60:6.1f} min  {done} programs, all the same", flush=True
+                )
+        wrong += [text for future in under_way if (text := future.result())]
+        done += len(under_way)
+    print(*wrong, sep="\n\n")
+    print(f"{done} programs in {(time.monotonic() - started) / 60:.1f} min, {len(wrong)} differ")
+    return len(wrong)
+
+
+def main() -> int:
+    """Exit status 1 when a run differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument(
+        "--start", type=int, default=time.time_ns(), help="what cases are drawn from"
+    )
+    parser.add_argument("--seed", type=int, help="run one case")
+    parser.add_argument("--setup", default="observe", choices=SETUPS)
+    parser.add_argument("--over", type=float, default=1.0, help="the program's memory / the budget")
+    parser.add_argument("--fail", default="", help="as in EMU_FAIL")
+    parser.add_argument("--time", default="0", help="as in EMU_TIME")
+    parser.add_argument("--times", type=int, default=1, help="how often, with --seed")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        judge = Judge(compile_program(Path(folder)))
+        if asked.seed is None:
+            print(f"--start {asked.start}")
+            cases = random_cases(judge, random.Random(asked.start))
+            return min(soak(judge, cases, 60 * asked.minutes), 1)
+        case = Case(asked.seed, asked.setup, asked.over, asked.fail, asked.time)
+        wrong = [text for _ in range(asked.times) if (text := judge.differs(case))]
+        print(wrong[0] if wrong else case.command())
+        print(f"{len(wrong)} of {asked.times} differ")
+        return min(len(wrong), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
