@@ -176,6 +176,13 @@ static inline uint64_t bytes_of(const struct ulms_engine *e, uint64_t pages) {
     return pages << e->shift;
 }
 
+/* The numbers of the pages that [start, start + bytes) overlaps; bytes > 0. */
+static inline void span(const struct ulms_engine *e, uint64_t start, uint64_t bytes, uint64_t *first, uint64_t *last) {
+    uint64_t end = start + (bytes - 1);
+    *first = start >> e->shift;
+    *last = (end < start ? UINT64_MAX : end) >> e->shift;
+}
+
 /* frames.c: the resident pages that may leave, in order. Pages of the first waiting operation come last of all. */
 
 /* Room for that many pages. False: no memory. */
@@ -236,10 +243,13 @@ uint32_t evict_flags(const struct ulms_engine *e, const struct page *p);
 bool ordered_issued(struct ulms_engine *e, struct operation *op);
 void ordered_leaves(struct ulms_engine *e, struct operation *op);
 
-/* engine.c: what an operation does to its pages, once it is sure to run. */
+/* operation.c */
+
+void operation_free(struct operation *op);
+/* What the operation does to its pages, now that it is sure to run. */
 void operation_marks(struct ulms_engine *e, struct operation *op);
 
-/* Proves the invariants; aborts with a line on the first violation. For tests. */
+/* check.c: proves the invariants; aborts with a line on the first violation. For tests. */
 void engine_check(struct ulms_engine *e);
 
 #endif

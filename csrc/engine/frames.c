@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "engine/engine.h"
+#include "ledger/check.h"
 
 bool frames_reserve(struct frames *f, uint64_t pages) {
     if (pages <= f->capacity)
@@ -116,4 +117,16 @@ struct page *frames_first(struct ulms_engine *e) {
     /* Nothing is wanted sooner than by the first waiting operation: where one of its pages is on top, all are. */
     struct operation *first = e->waiting.first;
     return first && f->heap[0].next == first->id.id ? NULL : f->heap[0].page;
+}
+
+void frames_check(struct ulms_engine *e) {
+    struct frames *f = &e->frames;
+    settle_frames(e);
+    for (size_t i = 0; i < f->count; i++) {
+        const struct frame *x = &f->heap[i];
+        struct frame now = frame_of(e, x->page);
+        INVARIANT(x->page->frame == i + 1 && frames_may_leave(x->page), "frame %zu", i);
+        INVARIANT(x->next == now.next && x->rank == now.rank, "frame %zu changed unmarked", i);
+        INVARIANT(i == 0 || !leaves_before(x, &f->heap[(i - 1) / 2]), "frame %zu leaves before its parent", i);
+    }
 }

@@ -1,0 +1,123 @@
+/* The checker of the whole engine. */
+#include "ledger/check.h"
+
+#include "engine/engine.h"
+
+static unsigned long long number(uint64_t n) {
+    return n;
+}
+
+static void check_page(struct ulms_engine *e, struct page *p) {
+    bool moving = p->state == PAGE_FILLING || p->state == PAGE_EVICTING;
+    const struct move *m = (const struct move *)registry_find(&e->moves, p->move);
+    uint64_t start = bytes_of(e, p->number);
+    INVARIANT(moving == (p->move != 0), "page 0x%llx", number(p->number));
+    INVARIANT(!moving || (m && start >= m->out.start && start < m->out.start + m->out.bytes &&
+                          m->out.kind == (p->state == PAGE_FILLING ? ULMS_FILL : ULMS_EVICT)),
+              "page 0x%llx, move %llu", number(p->number), number(p->move));
+    INVARIANT(p->state != PAGE_EVICTING || p->pins == 0, "page 0x%llx leaves while operations run on it",
+              number(p->number));
+    INVARIANT(p->live || !p->dirty, "page 0x%llx is dead and dirty", number(p->number));
+    INVARIANT(!p->waiter || p->waiter->waiting, "page 0x%llx", number(p->number));
+    INVARIANT(p->failures <= FAILURES_MAX, "page 0x%llx", number(p->number));
+    int wanted = p->state != PAGE_ABSENT ? DEMAND_NONE
+                 : p->waiter             ? (p->failures < FAILURES_MAX ? DEMAND_WAITING : DEMAND_NONE)
+                 : page_time(e, p) != TIME_UNKNOWN && p->failures == 0 ? DEMAND_PREDICTED
+                                                                       : DEMAND_NONE;
+    int told = p->demand == DEMAND_PREDICTED && p->epoch != e->track.epoch ? DEMAND_NONE : p->demand;
+    INVARIANT(told == wanted, "page 0x%llx: demand %d", number(p->number), told);
+}
+
+static void check_pages(struct ulms_engine *e) {
+    uint64_t at = 0, held = 0, used = 0, filling = 0, evicting = 0, predicted = 0, window = 0, may_leave = 0;
+    for (struct page *p; (p = page_walk(&e->table, &at, UINT64_MAX));) {
+        check_page(e, p);
+        held++;
+        used += p->state != PAGE_ABSENT;
+        filling += p->state == PAGE_FILLING;
+        evicting += p->state == PAGE_EVICTING;
+        window += p->window > 0;
+        predicted += p->demand == DEMAND_PREDICTED && p->epoch == e->track.epoch;
+        may_leave += frames_may_leave(p);
+    }
+    INVARIANT(held == e->pages, "%llu pages, counted %llu", number(held), number(e->pages));
+    INVARIANT(used == e->used, "%llu frames, counted %llu", number(used), number(e->used));
+    INVARIANT(filling == e->filling && evicting == e->evicting, "%llu filling, %llu evicting", number(filling),
+              number(evicting));
+    INVARIANT(window == e->window_pages, "%llu pages in the window", number(window));
+    INVARIANT(predicted == e->demand.total, "%llu predicted, counted %llu", number(predicted), number(e->demand.total));
+    frames_check(e);
+    INVARIANT(e->frames.count == may_leave, "%llu may leave", number(may_leave));
+}
+
+static void check_operations(struct ulms_engine *e) {
+    uint64_t running = 0, waiting = 0, serial = 0;
+    for (size_t i = 0; i < e->operations.capacity; i++)
+        for (struct registered *one = e->operations.slots[i]; one; one = one->next) {
+            const struct operation *op = (const struct operation *)one;
+            uint64_t wanted = 0;
+            running += e->policy->held && !op->waiting;
+            waiting += op->waiting;
+            for (size_t j = 0; j < op->count; j++) {
+                const struct entry *x = &op->entries[j];
+                INVARIANT(j == 0 || x->page->number > x[-1].page->number, "operation %llu", number(one->id));
+                if (!entry_holds(x))
+                    continue;
+                bool waited = x->page->waiter && x->page->waiter->id.id <= one->id;
+                INVARIANT(!op->waiting || !e->policy->held || waited, "operation %llu", number(one->id));
+                INVARIANT(op->waiting || !e->policy->held || x->page->pins > 0, "operation %llu", number(one->id));
+                wanted += x->page->demand == DEMAND_WAITING && x->page->waiter == op;
+                INVARIANT(j >= op->cursor || x->page->demand != DEMAND_WAITING || x->page->waiter != op,
+                          "operation %llu wants entry %zu", number(one->id), j);
+            }
+            INVARIANT(wanted == op->wanted, "operation %llu wants %llu", number(one->id), number(wanted));
+        }
+    INVARIANT(running == e->running, "%llu run", number(running));
+    for (struct operation *op = (e->policy->held ? e->waiting : e->window).first; op; op = op->after, waiting--) {
+        INVARIANT(op->id.id > serial, "operation %llu after %llu", number(op->id.id), number(serial));
+        serial = op->id.id;
+    }
+    INVARIANT(waiting == 0, "%llu wait in no queue", number(waiting));
+}
+
+static bool touches(const struct ulms_engine *e, uint64_t position, const struct page *p) {
+    const struct past *op = history_at(&e->history, position);
+    for (uint32_t i = 0; i < op->count; i++)
+        if (history_record(&e->history, op->records + i)->page == p)
+            return true;
+    return false;
+}
+
+/* The next touch of a page is the first after p that touches it. */
+static void check_track(struct ulms_engine *e) {
+    const struct history *h = &e->history;
+    INVARIANT(e->track.on || e->demand.total == 0, "%llu predicted", number(e->demand.total));
+    if (!e->track.on)
+        return;
+    INVARIANT(e->track.position >= h->first && e->track.position + 1 < h->end, "p %llu", number(e->track.position));
+    for (uint64_t i = e->track.position + 1, seen = 0; i < h->end; i++) {
+        const struct past *op = history_at(h, i);
+        for (uint32_t j = 0; j < op->count; j++) {
+            const struct page *p = history_record(h, op->records + j)->page;
+            INVARIANT(p->epoch == e->track.epoch && p->next > e->track.position && p->next <= i,
+                      "page 0x%llx: next %llu at %llu", number(p->number), number(p->next), number(i));
+            seen += p->next == i && p->demand == DEMAND_PREDICTED;
+        }
+        uint64_t waited = 0;
+        for (const struct operation *w = e->waiting.first; w; w = w->after)
+            waited += w->wanted;
+        uint64_t time = TIME_PREDICTED + i;
+        INVARIANT((seen == 0 || demand_time(e, waited + seen) <= time) && demand_time(e, waited + seen + 1) > time,
+                  "%llu pages are predicted until %llu", number(seen), number(i));
+    }
+    uint64_t at = 0;
+    for (struct page *p; (p = page_walk(&e->table, &at, UINT64_MAX));)
+        INVARIANT(p->epoch != e->track.epoch || p->next == 0 || touches(e, p->next, p), "page 0x%llx",
+                  number(p->number));
+}
+
+void engine_check(struct ulms_engine *e) {
+    check_pages(e);
+    check_operations(e);
+    check_track(e);
+}

@@ -1,0 +1,263 @@
+/* The life of an operation: issued, admitted, retired. */
+#include <stdlib.h>
+
+#include "engine/engine.h"
+
+void queue_append(struct queue *q, struct operation *op) {
+    op->before = q->last;
+    op->after = NULL;
+    *(q->last ? &q->last->after : &q->first) = op;
+    q->last = op;
+}
+
+void queue_remove(struct queue *q, struct operation *op) {
+    *(op->before ? &op->before->after : &q->first) = op->after;
+    *(op->after ? &op->after->before : &q->last) = op->before;
+}
+
+void operation_free(struct operation *op) {
+    if (op)
+        free(op->entries);
+    free(op);
+}
+
+static struct operation *operation_new(struct ulms_engine *e) {
+    struct operation *op = e->unused;
+    if (op) {
+        e->unused = op->after;
+        *op = (struct operation){.entries = op->entries, .capacity = op->capacity};
+        return op;
+    }
+    return calloc(1, sizeof(*op));
+}
+
+static void operation_release(struct ulms_engine *e, struct operation *op) {
+    op->after = e->unused;
+    e->unused = op;
+}
+
+static struct entry *entry_new(struct operation *op) {
+    if (op->count == op->capacity) {
+        size_t capacity = op->capacity ? 2 * op->capacity : 16;
+        struct entry *entries = realloc(op->entries, capacity * sizeof(*entries));
+        if (!entries)
+            return NULL;
+        op->entries = entries;
+        op->capacity = capacity;
+    }
+    return &op->entries[op->count++];
+}
+
+/* While touches are gathered: one touch that reads nothing covers the page. */
+enum { COVERED = DOES_PLACE, COVERED_BY_SCRATCH = DOES_FADE };
+
+static bool gather_touch(struct ulms_engine *e, struct operation *op, const struct ulms_engine_touch *t) {
+    if (t->bytes == 0)
+        return true;
+    uint64_t at, last;
+    span(e, t->start, t->bytes, &at, &last);
+    uint64_t end = t->start + (t->bytes - 1);
+    for (struct page *p; (p = page_walk(&e->table, &at, last));) {
+        struct entry *x;
+        if (p->gathered == e->gathered)
+            x = &op->entries[p->entry];
+        else {
+            if (!(x = entry_new(op)))
+                return false;
+            *x = (struct entry){.page = p, .generation = p->generation};
+            p->gathered = e->gathered;
+            p->entry = (uint32_t)op->count - 1;
+        }
+        x->does |= t->mode & DOES_MODES;
+        uint64_t page = bytes_of(e, p->number);
+        if (t->start <= page && end >= page + (bytes_of(e, 1) - 1)) {
+            x->does |= t->mode == ULMS_TOUCH_WRITE || t->mode == ULMS_TOUCH_SCRATCH ? COVERED : 0;
+            x->does |= t->mode == ULMS_TOUCH_SCRATCH ? COVERED_BY_SCRATCH : 0;
+        }
+    }
+    return true;
+}
+
+/* By page number. Touches come nearly in order; no malloc, which qsort may call. */
+static void sort(struct entry *x, size_t n) {
+    for (size_t gap = n / 2; gap > 0; gap /= 2)
+        for (size_t i = gap; i < n; i++) {
+            struct entry moving = x[i];
+            size_t at = i;
+            for (; at >= gap && x[at - gap].page->number > moving.page->number; at -= gap)
+                x[at] = x[at - gap];
+            x[at] = moving;
+        }
+}
+
+static bool gather(struct ulms_engine *e, struct operation *op, const struct ulms_engine_touch *touches, size_t n) {
+    e->gathered++;
+    for (size_t i = 0; i < n; i++)
+        if (!gather_touch(e, op, &touches[i]))
+            return false;
+    bool in_order = true;
+    for (size_t i = 0; i < op->count; i++) {
+        uint8_t *does = &op->entries[i].does;
+        if (*does & DOES_READ)
+            *does &= ~DOES_PLACE;
+        if ((*does & DOES_MODES) != ULMS_TOUCH_SCRATCH)
+            *does &= ~DOES_FADE;
+        in_order = in_order && (i == 0 || op->entries[i - 1].page->number < op->entries[i].page->number);
+    }
+    if (!in_order)
+        sort(op->entries, op->count);
+    return op->count > 0;
+}
+
+static void held_issued(struct ulms_engine *e, struct operation *op) {
+    sequence_issued(e, op);
+    op->waiting = true;
+    queue_append(&e->waiting, op);
+    for (size_t i = 0; i < op->count; i++) {
+        struct page *p = op->entries[i].page;
+        unsettle(e, p);
+        p->touched = op->id.id;
+        if (!p->waiter)
+            p->waiter = op;
+        settle(e, p);
+    }
+}
+
+uint64_t ulms_engine_issued(struct ulms_engine *e, uint64_t key, const struct ulms_engine_touch *touches, size_t n) {
+    struct operation *op = operation_new(e);
+    if (!op)
+        return 0;
+    op->key = key;
+    op->id.id = e->serial + 1;
+    if (!gather(e, op, touches, n)) {
+        operation_release(e, op);
+        return 0;
+    }
+    uint64_t hits = 0;
+    for (size_t i = 0; i < op->count; i++)
+        hits += op->entries[i].page->state == PAGE_RESIDENT;
+    if (e->policy->held)
+        held_issued(e, op);
+    else if (!ordered_issued(e, op)) {
+        operation_release(e, op);
+        return 0;
+    }
+    registry_enter(&e->operations, &op->id);
+    e->stats.operations++;
+    e->stats.touched_bytes += bytes_of(e, op->count);
+    e->stats.hit_bytes += bytes_of(e, hits);
+    e->stats.short_operations += op->is_short;
+    return ++e->serial;
+}
+
+void operation_marks(struct ulms_engine *e, struct operation *op) {
+    for (size_t i = 0; i < op->count; i++) {
+        struct page *p = op->entries[i].page;
+        uint8_t does = op->entries[i].does;
+        if (!entry_holds(&op->entries[i]))
+            continue;
+        p->live = !(does & DOES_FADE);
+        p->dirty = p->live && (p->dirty || (does & DOES_MODES) != DOES_READ);
+        p->untouched = false;
+        frames_mark(e, p);
+    }
+}
+
+/* It waits no more: its pages belong to the next waiting operation that touches them. */
+static void stop_waiting(struct ulms_engine *e, struct operation *op) {
+    op->waiting = false;
+    queue_remove(&e->waiting, op);
+    for (size_t i = 0; i < op->count; i++) {
+        struct page *p = op->entries[i].page;
+        if (p->waiter != op)
+            continue;
+        unsettle(e, p);
+        p->waiter = NULL;
+        settle(e, p);
+    }
+    for (struct operation *other = e->waiting.first; other; other = other->after)
+        for (size_t i = 0; i < other->count; i++) {
+            struct page *p = other->entries[i].page;
+            if (p->waiter || !entry_holds(&other->entries[i]))
+                continue;
+            unsettle(e, p);
+            p->waiter = other;
+            settle(e, p);
+        }
+}
+
+/* Pins its pages; those that are absent come by themselves where kernels may fault. */
+static void run(struct ulms_engine *e, struct operation *op) {
+    for (size_t i = 0; i < op->count; i++) {
+        struct page *p = op->entries[i].page;
+        if (!entry_holds(&op->entries[i]))
+            continue;
+        unsettle(e, p);
+        if (p->state == PAGE_ABSENT && e->faults) {
+            p->state = PAGE_RESIDENT;
+            e->used++;
+            e->stats.faulted_bytes += bytes_of(e, 1);
+        }
+        p->failures = 0;
+        p->pins++;
+        settle(e, p);
+    }
+    operation_marks(e, op);
+    e->running++;
+}
+
+/* Nothing can change any more for the first waiting operation. */
+static bool is_stuck(struct ulms_engine *e, const struct operation *op) {
+    return op == e->waiting.first && e->used >= e->budget && e->moves.count == 0 && e->running == 0 && !frames_first(e);
+}
+
+int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint64_t *wait) {
+    struct operation *op = (struct operation *)registry_find(&e->operations, serial);
+    *wait = 0;
+    if (op && !e->policy->held) {
+        *wait = op->wait;
+        return op->is_short ? ULMS_RUN_SHORT : ULMS_RUN;
+    }
+    if (!op || !op->waiting)
+        return ULMS_RUN;
+    size_t missing = 0, moving = 0, given_up = 0;
+    for (size_t i = 0; i < op->count; i++) {
+        const struct page *p = op->entries[i].page;
+        if (!entry_holds(&op->entries[i]) || p->state == PAGE_RESIDENT)
+            continue;
+        missing++;
+        moving += p->state != PAGE_ABSENT;
+        given_up += p->state == PAGE_ABSENT && p->failures >= FAILURES_MAX;
+    }
+    op->is_short = missing > 0;
+    if (missing > 0 && (moving > 0 || (!at_once && given_up < missing && !is_stuck(e, op)))) {
+        e->stats.late_operations += !op->late;
+        op->late = true;
+        return ULMS_HOLD;
+    }
+    stop_waiting(e, op);
+    run(e, op);
+    e->stats.short_operations += op->is_short;
+    return op->is_short ? ULMS_RUN_SHORT : ULMS_RUN;
+}
+
+void ulms_engine_retired(struct ulms_engine *e, uint64_t serial, uint64_t duration_ns) {
+    (void)duration_ns; /* for a policy that plans */
+    struct operation *op = (struct operation *)registry_take(&e->operations, serial);
+    if (!op)
+        return;
+    if (!e->policy->held) {
+        if (op->waiting)
+            ordered_leaves(e, op);
+    } else if (op->waiting)
+        stop_waiting(e, op);
+    else {
+        e->running--;
+        for (size_t i = 0; i < op->count; i++) {
+            struct page *p = op->entries[i].page;
+            if (entry_holds(&op->entries[i]) && --p->pins == 0)
+                frames_mark(e, p);
+        }
+    }
+    operation_release(e, op);
+}
