@@ -5,6 +5,7 @@
  *   touch       one operation reading or writing a range
  *   operation   one piece of device work: a launch, a copy, a memset, a graph launch
  *   retired     an operation that has finished on the device
+ *   page        2 MiB of managed memory, the unit of residency; or a multiple of it
  *   capacity    bytes of device memory that the program may see and use
  *   budget      bytes of device memory that pages may occupy: a factor (per cent) of the capacity
  */

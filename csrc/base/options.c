@@ -125,6 +125,10 @@ static bool parse_trace(const char *text, struct options *o) {
     return expand(text, o->trace);
 }
 
+static bool parse_plain(const char *text, struct options *o) {
+    return (size_t)snprintf(o->plain, OPTION_PATH_MAX, "%s", text) < OPTION_PATH_MAX;
+}
+
 /* A bare word is more likely a wish for `on` than the name of a file. */
 static bool parse_stats(const char *text, struct options *o) {
     if (strcasecmp(text, "on") != 0)
@@ -156,6 +160,10 @@ static const struct {
       "managed memory that the program may hold: beyond it is out of memory; not set: three quarters of the host "
       "memory that is available at the start, and what is beyond that stays plain"},
      parse_managed_limit},
+    {{"ULMS_PLAIN", NULL, "", "how names of library files begin, separated by commas",
+      "memory that these libraries allocate stays plain in um, as that of NCCL, NVSHMEM and UCX does: other processes "
+      "and devices may need it so"},
+     parse_plain},
     {{"ULMS_TRACE", NULL, "", "the path of a file; %p in it stands for the process id",
       "records every operation and what it touches into this file, for `pump trace`"},
      parse_trace},

@@ -17,6 +17,7 @@ struct options {
     int factor;                  /* ULMS_GPU_MEMORY_FACTOR, per cent; -1: not set */
     enum hooks hooks;            /* ULMS_HOOKS */
     uint64_t managed_limit;      /* ULMS_MANAGED_LIMIT, bytes; 0: not set */
+    char plain[OPTION_PATH_MAX]; /* ULMS_PLAIN; "": none */
     char trace[OPTION_PATH_MAX]; /* ULMS_TRACE; "": none */
     char stats[OPTION_PATH_MAX]; /* ULMS_STATS; "": none */
 };

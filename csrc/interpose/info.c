@@ -1,6 +1,7 @@
 /* Answers about memory, as the ledger has it: what the program may hold is the capacity, and all its questions agree.
  */
 #include "base/log.h"
+#include "interpose/provide.h"
 #include "interpose/session.h"
 
 #include <string.h>
@@ -9,20 +10,36 @@ static uint64_t smaller(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
+static uint64_t less(uint64_t a, uint64_t b) {
+    return a > b ? a - b : 0;
+}
+
+static uint64_t used_on(int device) {
+    return session_on && device >= 0 ? ledger_used(session.ledger, device) : 0;
+}
+
 /* What a program limited to the capacity sees free of `free_bytes`; device may be DEVICE_NONE. */
 static uint64_t free_within(uint64_t capacity, int device, uint64_t free_bytes) {
-    uint64_t used = session_on && device >= 0 ? ledger_used(session.ledger, device) : 0;
-    return smaller(free_bytes, capacity > used ? capacity - used : 0);
+    return smaller(free_bytes, less(capacity, used_on(device)));
+}
+
+/* What would be free if all memory were plain. The driver told free_bytes, in which absent pages are free. */
+static uint64_t free_if_plain(int device, uint64_t free_bytes) {
+    uint64_t used = used_on(device);
+    return used > 0 && used > ledger_plain(session.ledger, device) ? less(provide_room(device), used) : free_bytes;
 }
 
 CUresult custom_cuMemGetInfo_v2(int variant, size_t *free, size_t *total) {
     CUresult status = REAL(cuMemGetInfo_v2, variant)(free, total);
+    int device = session_device();
     uint64_t capacity = session_on ? ulms_options.capacity : 0;
-    if (status != CUDA_SUCCESS || !capacity)
+    if (status != CUDA_SUCCESS)
         return status;
     if (free)
-        *free = free_within(capacity, session_device(), *free);
-    if (total)
+        *free = free_if_plain(device, *free);
+    if (free && capacity)
+        *free = free_within(capacity, device, *free);
+    if (total && capacity)
         *total = smaller(*total, capacity);
     return status;
 }

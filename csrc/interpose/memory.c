@@ -2,6 +2,10 @@
 #include "interpose/memory.h"
 
 #include "base/log.h"
+#include "base/page.h"
+#include "interpose/later.h"
+#include "interpose/pool.h"
+#include "interpose/provide.h"
 #include "interpose/session.h"
 #include "observe/stats.h"
 #include "observe/trace.h"
@@ -13,7 +17,7 @@ void memory_publish(int device) {
 }
 
 bool claim_open(struct claim *c, int device, enum memory_kind kind, uint64_t bytes) {
-    *c = (struct claim){session_on, device, kind, bytes, CUDA_SUCCESS};
+    *c = (struct claim){.recorded = session_on, .device = device, .kind = kind, .bytes = bytes};
     if (!c->recorded || ledger_reserve(session.ledger, device, bytes))
         return true;
     stats_add(COUNT_refused, 1);
@@ -23,9 +27,52 @@ bool claim_open(struct claim *c, int device, enum memory_kind kind, uint64_t byt
     return false;
 }
 
+bool claim_open_managed(struct claim *c, int device, enum memory_kind kind, uint64_t bytes) {
+    if (!session_on || !session.backend->serves(device))
+        return claim_open(c, device, kind, bytes);
+    *c = (struct claim){.recorded = true, .managed = true, .device = device, .kind = kind, .bytes = bytes};
+    if (ledger_reserve_managed(session.ledger, device, bytes))
+        return true;
+    later_free_all(); /* what they hold is free as soon as the device gets there */
+    if (ledger_reserve_managed(session.ledger, device, bytes))
+        return true;
+    log_info("%llu bytes of managed memory refused: %llu of %llu are held", (unsigned long long)bytes,
+             (unsigned long long)ledger_managed(session.ledger), (unsigned long long)session.managed_limit);
+    c->status = CUDA_ERROR_OUT_OF_MEMORY;
+    return false;
+}
+
+static void cancel(const struct claim *c) {
+    (c->managed ? ledger_cancel_managed : ledger_cancel)(session.ledger, c->device, c->bytes);
+}
+
+/* The whole pages that nothing else shares. What was provided has its last page for itself. */
+static struct range {
+    addr_t start, end;
+} pages_of(const struct allocation *a) {
+    uint64_t bytes = a->kind == MEMORY_MANAGED ? a->bytes : whole_pages(a->bytes);
+    return (struct range){whole_pages(a->start), (a->start + bytes) / PAGE_BYTES * PAGE_BYTES};
+}
+
+static void arrive(const struct allocation *a) {
+    struct range r = pages_of(a);
+    if (r.start < r.end)
+        session.backend->arrived(r.start, r.end - r.start, a->device);
+}
+
+static void leave(const struct allocation *a) {
+    struct range r = pages_of(a);
+    if (a->kind == MEMORY_ASYNC)
+        pool_left(a->start);
+    if (r.start < r.end)
+        session.backend->leaving(r.start, r.end - r.start);
+}
+
 static bool take(addr_t start, struct allocation *gone) {
     if (!ledger_remove(session.ledger, start, gone))
         return false;
+    if (gone->managed)
+        leave(gone);
     stats_add(COUNT_frees, 1);
     memory_publish(gone->device);
     if (trace_on)
@@ -41,6 +88,8 @@ static void take_stale(addr_t start, uint64_t bytes) {
         log_debug("allocation at 0x%llx was freed unseen", (unsigned long long)a.start);
         if (!take(a.start, &a))
             return;
+        if (a.managed)
+            ledger_freed_managed(session.ledger, a.charged);
     }
 }
 
@@ -52,6 +101,8 @@ static bool enter(struct allocation *a) {
             return false;
         }
     }
+    if (a->managed)
+        arrive(a);
     stats_add(COUNT_allocations, 1);
     memory_publish(a->device);
     if (trace_on)
@@ -63,13 +114,14 @@ void claim_close(struct claim *c, CUresult status, const CUdeviceptr *start, uin
     c->status = status;
     if (!c->recorded)
         return;
-    struct allocation a = {.bytes = bytes, .charged = c->bytes, .device = c->device, .kind = c->kind};
+    struct allocation a = {
+        .bytes = bytes, .charged = c->bytes, .device = c->device, .kind = c->kind, .managed = c->managed};
     if (status == CUDA_SUCCESS) {
         a.start = *start;
         a.context = session_context();
     }
     if (status != CUDA_SUCCESS || !enter(&a))
-        ledger_cancel(session.ledger, c->device, c->bytes);
+        cancel(c);
 }
 
 void claim_hold(struct claim *c, CUresult status) {
@@ -93,6 +145,8 @@ CUresult parting_close(const struct parting *p, CUresult status) {
         memory_publish(p->gone.device);
         if (trace_on)
             trace_allocation(&p->gone, true);
+    } else if (p->recorded && p->gone.managed) {
+        ledger_freed_managed(session.ledger, p->gone.charged);
     }
     return status;
 }
@@ -110,22 +164,23 @@ void memory_forget(uint64_t owner) {
     addr_t from = 0;
     if (!session_on)
         return;
+    later_forget(owner);
     for (size_t n; (n = ledger_list(session.ledger, from, list, 64)) > 0; from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++)
-            if (list[i].context == owner)
-                take(list[i].start, &gone);
+            if (list[i].context == owner && take(list[i].start, &gone) && gone.managed)
+                ledger_freed_managed(session.ledger, gone.charged);
 }
 
 CUresult custom_cuMemAlloc_v2(int variant, CUdeviceptr *dptr, size_t bytesize) {
     struct claim c;
-    if (claim_open(&c, session_device(), MEMORY_PLAIN, bytesize))
+    if (!provide(&c, MEMORY_PLAIN, bytesize, dptr) && claim_open(&c, session_device(), MEMORY_PLAIN, bytesize))
         claim_close(&c, REAL(cuMemAlloc_v2, variant)(dptr, bytesize), dptr, bytesize);
     return c.status;
 }
 
 CUresult custom_cuMemAllocManaged(int variant, CUdeviceptr *dptr, size_t bytesize, unsigned int flags) {
     struct claim c;
-    if (claim_open(&c, session_device(), MEMORY_MANAGED, bytesize))
+    if (claim_open_managed(&c, session_device(), MEMORY_MANAGED, bytesize))
         claim_close(&c, REAL(cuMemAllocManaged, variant)(dptr, bytesize, flags), dptr, bytesize);
     return c.status;
 }
@@ -136,7 +191,8 @@ CUresult custom_cuMemAllocPitch_v2(int variant, CUdeviceptr *dptr, size_t *pPitc
                                    unsigned int ElementSizeBytes) {
     pfn_cuMemAllocPitch_v2 real = REAL(cuMemAllocPitch_v2, variant);
     struct claim c;
-    if (!claim_open(&c, session_device(), MEMORY_PITCH, (uint64_t)WidthInBytes * Height))
+    if (provide_pitch(&c, dptr, pPitch, WidthInBytes, Height, ElementSizeBytes) ||
+        !claim_open(&c, session_device(), MEMORY_PITCH, (uint64_t)WidthInBytes * Height))
         return c.status;
     CUresult status = real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
     uint64_t bytes = status == CUDA_SUCCESS ? (uint64_t)*pPitch * Height : 0;
@@ -157,7 +213,9 @@ CUresult custom_cuMemAllocPitch_v2(int variant, CUdeviceptr *dptr, size_t *pPitc
 CUresult custom_cuMemFree_v2(int variant, CUdeviceptr dptr) {
     struct parting p;
     parting_open(&p, dptr);
-    return parting_close(&p, REAL(cuMemFree_v2, variant)(dptr));
+    CUresult status = parting_close(&p, REAL(cuMemFree_v2, variant)(dptr));
+    later_free_done(); /* the device has just been waited for */
+    return status;
 }
 
 /* Memory of another process: seen, not charged. The driver knows how far it reaches. */

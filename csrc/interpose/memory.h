@@ -8,15 +8,18 @@
 /* An allocation under way. */
 struct claim {
     bool recorded;
+    bool managed;
     int device;
     enum memory_kind kind;
     uint64_t bytes;  /* charged */
     CUresult status; /* what the program gets */
 };
 
-/* Charges bytes to the device. False when the quota refuses: status is then the driver's out-of-memory error and the
- * real function is not called. True also when nothing is recorded at all. */
+/* Charges bytes of plain memory to the device. False when the quota refuses: status is then the driver's out-of-memory
+ * error and the real function is not called. True also when nothing is recorded at all. */
 bool claim_open(struct claim *c, int device, enum memory_kind kind, uint64_t bytes);
+/* The same for managed memory on a device that the backend serves; for plain memory on another. */
+bool claim_open_managed(struct claim *c, int device, enum memory_kind kind, uint64_t bytes);
 /* The real call returned `status`, on success with `bytes` bytes at *start: commits, or rolls back. */
 void claim_close(struct claim *c, CUresult status, const CUdeviceptr *start, uint64_t bytes);
 /* The same for memory without an address: what was charged stays charged on success. */
@@ -31,7 +34,8 @@ struct parting {
 /* Takes the allocation at start out of the ledger. Before the real free, unlike all else: afterwards the driver may
  * give another thread the same address. */
 void parting_open(struct parting *p, addr_t start);
-/* The real free returned: on failure the allocation is put back. Returns status. */
+/* The real free returned: on failure the allocation is put back, but the backend does not get it again. Returns status.
+ */
 CUresult parting_close(const struct parting *p, CUresult status);
 
 /* Everything that belonged to the context is gone (or the module, for globals). owner is the handle, as a number. */

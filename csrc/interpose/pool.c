@@ -1,17 +1,149 @@
 /* Stream-ordered memory and its pools. Freed memory is credited when the free is issued: the stream's order keeps it
- * apart from what follows. */
+ * apart from what follows.
+ *
+ * Provided memory is in no pool of the driver's. Here it is in the one that the program named, and told with it. */
+#include "interpose/pool.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/hash.h"
+#include "base/page.h"
 #include "interpose/capture.h"
-#include "interpose/memory.h"
+#include "interpose/later.h"
+#include "interpose/provide.h"
 #include "interpose/session.h"
 
-/* pool handle -> device + 2, for pools the program made itself */
-static struct hash pools = HASH_EMPTY;
+/* Bytes provided, and the same in whole pages; most: at one time. */
+struct holding {
+    uint64_t used, reserved, most_used, most_reserved;
+};
 
-static int pool_device(CUmemoryPool pool) {
-    uintptr_t known = (uintptr_t)hash_get(&pools, (uint64_t)(uintptr_t)pool);
-    return known ? (int)known - 2 : session_device();
+struct pool {
+    CUmemoryPool handle;
+    int device;          /* or DEVICE_NONE */
+    bool replaced;       /* its memory may be provided: it is on a device, without a limit, not for other processes */
+    unsigned references; /* the handle; provided memory, which outlives it */
+    struct holding holding;
+};
+
+struct piece {
+    struct pool *pool;
+    uint64_t bytes;
+};
+
+static struct hash pools = HASH_EMPTY;                   /* handle -> struct pool */
+static struct hash pieces = HASH_EMPTY;                  /* start of provided memory -> struct piece */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of references and holdings, and of the life of pools */
+
+static void drop(struct pool *p) {
+    if (p && --p->references == 0)
+        free(p);
 }
+
+/* The caller holds the lock. NULL: no memory, and nothing is known of the pool. */
+static struct pool *know(CUmemoryPool handle, int device, bool replaced) {
+    struct pool *p = malloc(sizeof *p);
+    bool stored = false;
+    if (!p)
+        return NULL;
+    *p = (struct pool){.handle = handle, .device = device, .replaced = replaced, .references = 1};
+    drop(hash_put(&pools, (uint64_t)(uintptr_t)handle, p, &stored));
+    if (stored)
+        return p;
+    free(p);
+    return NULL;
+}
+
+/* The caller holds the lock. Pools that the program did not make are the devices' own, or not ours to judge: NULL. */
+static struct pool *find(CUmemoryPool handle) {
+    struct pool *p = hash_get(&pools, (uint64_t)(uintptr_t)handle);
+    CUmemoryPool own;
+    int device = session_device();
+    if (!p && REAL(cuDeviceGetDefaultMemPool, 0)(&own, device) == CUDA_SUCCESS && own == handle)
+        p = know(handle, device, true);
+    return p;
+}
+
+static int pool_device(CUmemoryPool handle) {
+    pthread_mutex_lock(&lock);
+    struct pool *p = hash_get(&pools, (uint64_t)(uintptr_t)handle);
+    int device = p ? p->device : session_device();
+    pthread_mutex_unlock(&lock);
+    return device;
+}
+
+/* --- provided memory --- */
+
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* The caller holds the lock. */
+static void hold(struct pool *p, addr_t start, uint64_t bytes) {
+    struct holding *h = &p->holding;
+    struct piece *piece = malloc(sizeof *piece);
+    bool stored = false;
+    if (!piece)
+        return;
+    *piece = (struct piece){p, bytes};
+    free(hash_put(&pieces, start, piece, &stored));
+    if (!stored) {
+        free(piece);
+        return;
+    }
+    p->references++;
+    h->used += bytes;
+    h->reserved += whole_pages(bytes);
+    h->most_used = larger(h->most_used, h->used);
+    h->most_reserved = larger(h->most_reserved, h->reserved);
+}
+
+/* As provide. handle NULL: the pool that is the device's at present. */
+static bool provide_from(struct claim *c, CUmemoryPool handle, uint64_t bytes, CUdeviceptr *dptr) {
+    int device = session_device();
+    if (!session_on || !session.backend->serves(device) ||
+        (!handle && REAL(cuDeviceGetMemPool, 0)(&handle, device) != CUDA_SUCCESS))
+        return false;
+    pthread_mutex_lock(&lock);
+    struct pool *p = find(handle);
+    bool replaced = p && p->replaced && p->device == device;
+    if (replaced)
+        p->references++;
+    pthread_mutex_unlock(&lock);
+    if (!replaced)
+        return false;
+    bool answered = provide(c, MEMORY_ASYNC, bytes, dptr);
+    pthread_mutex_lock(&lock);
+    if (answered && c->status == CUDA_SUCCESS)
+        hold(p, *dptr, bytes);
+    drop(p);
+    pthread_mutex_unlock(&lock);
+    return answered;
+}
+
+CUmemoryPool pool_of(addr_t start) {
+    pthread_mutex_lock(&lock);
+    struct piece *piece = hash_get(&pieces, start);
+    CUmemoryPool handle = piece ? piece->pool->handle : NULL;
+    pthread_mutex_unlock(&lock);
+    return handle;
+}
+
+void pool_left(addr_t start) {
+    pthread_mutex_lock(&lock);
+    struct piece *piece = hash_take(&pieces, start);
+    if (piece) {
+        piece->pool->holding.used -= piece->bytes;
+        piece->pool->holding.reserved -= whole_pages(piece->bytes);
+        drop(piece->pool);
+    }
+    pthread_mutex_unlock(&lock);
+    free(piece);
+}
+
+/* --- calls --- */
 
 /* Captured, an allocation becomes a node: memory is taken when the graph is instantiated, and charged there. */
 static bool captured(int variant, CUstream stream) {
@@ -25,7 +157,7 @@ static bool open(struct claim *c, int device, int variant, CUstream stream, size
 
 CUresult custom_cuMemAllocAsync(int variant, CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
     struct claim c;
-    if (open(&c, session_device(), variant, hStream, bytesize))
+    if (!provide_from(&c, NULL, bytesize, dptr) && open(&c, session_device(), variant, hStream, bytesize))
         claim_close(&c, REAL(cuMemAllocAsync, variant)(dptr, bytesize, hStream), dptr, bytesize);
     return c.status;
 }
@@ -33,7 +165,7 @@ CUresult custom_cuMemAllocAsync(int variant, CUdeviceptr *dptr, size_t bytesize,
 CUresult custom_cuMemAllocFromPoolAsync(int variant, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
                                         CUstream hStream) {
     struct claim c;
-    if (open(&c, pool_device(pool), variant, hStream, bytesize))
+    if (!(pool && provide_from(&c, pool, bytesize, dptr)) && open(&c, pool_device(pool), variant, hStream, bytesize))
         claim_close(&c, REAL(cuMemAllocFromPoolAsync, variant)(dptr, bytesize, pool, hStream), dptr, bytesize);
     return c.status;
 }
@@ -43,20 +175,66 @@ CUresult custom_cuMemFreeAsync(int variant, CUdeviceptr dptr, CUstream hStream) 
     struct parting p = {0};
     if (session_on && !captured(variant, hStream))
         parting_open(&p, dptr);
-    return parting_close(&p, REAL(cuMemFreeAsync, variant)(dptr, hStream));
+    if (!p.recorded || !provided(&p.gone))
+        return parting_close(&p, REAL(cuMemFreeAsync, variant)(dptr, hStream));
+    return later_free(&p.gone, variant, hStream) ? CUDA_SUCCESS : parting_close(&p, REAL(cuMemFree_v2, 0)(dptr));
 }
 
 CUresult custom_cuMemPoolCreate(int variant, CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
     CUresult status = REAL(cuMemPoolCreate, variant)(pool, poolProps);
     if (status == CUDA_SUCCESS && session_on) {
         bool device = poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-        int where = device ? poolProps->location.id : DEVICE_NONE;
-        hash_put(&pools, (uint64_t)(uintptr_t)*pool, (void *)(uintptr_t)(where + 2), NULL);
+        bool shared = poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
+        pthread_mutex_lock(&lock);
+        know(*pool, device ? poolProps->location.id : DEVICE_NONE, device && !shared && !poolProps->maxSize);
+        pthread_mutex_unlock(&lock);
     }
     return status;
 }
 
 CUresult custom_cuMemPoolDestroy(int variant, CUmemoryPool pool) {
-    hash_take(&pools, (uint64_t)(uintptr_t)pool);
+    pthread_mutex_lock(&lock);
+    drop(hash_take(&pools, (uint64_t)(uintptr_t)pool));
+    pthread_mutex_unlock(&lock);
     return REAL(cuMemPoolDestroy, variant)(pool);
+}
+
+static void add(void *value, uint64_t bytes) {
+    uint64_t told;
+    memcpy(&told, value, sizeof told);
+    told += bytes;
+    memcpy(value, &told, sizeof told);
+}
+
+CUresult custom_cuMemPoolGetAttribute(int variant, CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
+    CUresult status = REAL(cuMemPoolGetAttribute, variant)(pool, attr, value);
+    if (status != CUDA_SUCCESS || !session_on)
+        return status;
+    pthread_mutex_lock(&lock);
+    struct pool *p = hash_get(&pools, (uint64_t)(uintptr_t)pool);
+    struct holding h = p ? p->holding : (struct holding){0};
+    pthread_mutex_unlock(&lock);
+    if (attr == CU_MEMPOOL_ATTR_USED_MEM_CURRENT)
+        add(value, h.used);
+    else if (attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+        add(value, h.most_used);
+    else if (attr == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
+        add(value, h.reserved);
+    else if (attr == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
+        add(value, h.most_reserved);
+    return status;
+}
+
+CUresult custom_cuMemPoolSetAttribute(int variant, CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
+    CUresult status = REAL(cuMemPoolSetAttribute, variant)(pool, attr, value);
+    if (status != CUDA_SUCCESS || !session_on)
+        return status;
+    pthread_mutex_lock(&lock);
+    struct pool *p = hash_get(&pools, (uint64_t)(uintptr_t)pool);
+    if (p && attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+        p->holding.most_used = p->holding.used;
+    else if (p && attr == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
+        p->holding.most_reserved = p->holding.reserved;
+    pthread_mutex_unlock(&lock);
+    return status;
 }

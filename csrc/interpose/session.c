@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/host.h"
 #include "base/log.h"
 #include "interpose/describe.h"
 #include "interpose/summary.h"
@@ -108,6 +109,9 @@ static void start(void) {
         return;
     }
     ledger_limit(session.ledger, ulms_options.capacity);
+    if (ulms_options.mode == MODE_UM)
+        session.managed_limit = ulms_options.managed_limit ? ulms_options.managed_limit : host_memory() / 4 * 3;
+    ledger_limit_managed(session.ledger, session.managed_limit);
     warn_of_old_driver();
     session.backend = ulms_options.mode == MODE_UM ? &backend_um : &backend_observe;
     function_describe = describe;

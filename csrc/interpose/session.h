@@ -10,6 +10,7 @@ struct session {
     struct ledger *ledger;
     const struct backend *backend;
     int devices;
+    uint64_t managed_limit; /* bytes; 0: none */
 };
 
 extern struct session session;

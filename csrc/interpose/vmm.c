@@ -55,7 +55,7 @@ CUresult custom_cuMemImportFromShareableHandle(int variant, CUmemGenericAllocati
                                                CUmemAllocationHandleType shHandleType) {
     CUresult status = REAL(cuMemImportFromShareableHandle, variant)(handle, osHandle, shHandleType);
     if (status == CUDA_SUCCESS && session_on && !hash_get(&handles, *handle)) {
-        struct claim free_of_charge = {true, DEVICE_NONE, MEMORY_IPC, 0, CUDA_SUCCESS};
+        struct claim free_of_charge = {.recorded = true, .device = DEVICE_NONE, .kind = MEMORY_IPC};
         keep(*handle, &free_of_charge);
     }
     return status;
@@ -87,7 +87,8 @@ CUresult custom_cuMemRelease(int variant, CUmemGenericAllocationHandle handle) {
 CUresult custom_cuMemMap(int variant, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                          unsigned long long flags) {
     struct physical *p = session_on ? hash_get(&handles, handle) : NULL;
-    struct claim c = {p != NULL, p ? p->claim.device : DEVICE_NONE, p ? p->claim.kind : MEMORY_VMM, 0, CUDA_SUCCESS};
+    struct claim c = {
+        .recorded = p != NULL, .device = p ? p->claim.device : DEVICE_NONE, .kind = p ? p->claim.kind : MEMORY_VMM};
     claim_close(&c, REAL(cuMemMap, variant)(ptr, size, offset, handle, flags), &ptr, size);
     if (p && c.status == CUDA_SUCCESS) {
         __atomic_fetch_add(&p->references, 1, __ATOMIC_RELAXED);

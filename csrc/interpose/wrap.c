@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "interpose/capture.h"
+#include "interpose/later.h"
 #include "interpose/session.h"
 #include "interpose/timing.h"
 #include "observe/stats.h"
@@ -104,6 +105,8 @@ void wrap_close(struct op *op, CUresult status) {
         if (trace_on)
             timing_after(op);
         session.backend->settle(op);
+        if (op->kind == OP_WAIT)
+            later_waited(op->object == 0);
         if (status == CUDA_SUCCESS)
             count(op);
     }

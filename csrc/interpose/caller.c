@@ -1,0 +1,86 @@
+#define _GNU_SOURCE
+#include "interpose/caller.h"
+
+#include <execinfo.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/options.h"
+
+/* Between such a library and us lies at most the CUDA runtime and an allocator of its own. */
+enum { FRAMES = 16, RANGES = 64 };
+
+static const char *const names[] = {"libnccl", "libnvshmem", "libucs", "libuct", "libucp"};
+
+struct range {
+    uintptr_t start, end;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct range ranges[RANGES];
+static int count;
+static unsigned long long loaded, unloaded; /* as the loader counted when the ranges were read */
+
+static bool begins(const char *text, const char *with, size_t length) {
+    return length > 0 && strncmp(text, with, length) == 0;
+}
+
+static bool listed(const char *path) {
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (begins(file, names[i], strlen(names[i])))
+            return true;
+    for (const char *word = ulms_options.plain; *word; word += *word == ',') {
+        size_t length = strcspn(word, ",");
+        if (begins(file, word, length))
+            return true;
+        word += length;
+    }
+    return false;
+}
+
+static int changed(struct dl_phdr_info *info, size_t size, void *unused) {
+    (void)size;
+    (void)unused;
+    bool same = info->dlpi_adds == loaded && info->dlpi_subs == unloaded;
+    loaded = info->dlpi_adds;
+    unloaded = info->dlpi_subs;
+    return same ? 2 : 1;
+}
+
+static int read_one(struct dl_phdr_info *info, size_t size, void *unused) {
+    (void)size;
+    (void)unused;
+    if (!info->dlpi_name || !listed(info->dlpi_name))
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum && count < RANGES; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type == PT_LOAD && p->p_flags & PF_X)
+            ranges[count++] = (struct range){info->dlpi_addr + p->p_vaddr, info->dlpi_addr + p->p_vaddr + p->p_memsz};
+    }
+    return 0;
+}
+
+static bool inside(uintptr_t at) {
+    for (int i = 0; i < count; i++)
+        if (at >= ranges[i].start && at < ranges[i].end)
+            return true;
+    return false;
+}
+
+bool caller_stays_plain(void) {
+    void *frames[FRAMES];
+    bool plain = false;
+    pthread_mutex_lock(&lock);
+    if (dl_iterate_phdr(changed, NULL) == 1) {
+        count = 0;
+        dl_iterate_phdr(read_one, NULL);
+    }
+    int depth = count ? backtrace(frames, FRAMES) : 0; /* takes the loader's lock: only where it can matter */
+    for (int i = 0; i < depth && !plain; i++)
+        plain = inside((uintptr_t)frames[i]);
+    pthread_mutex_unlock(&lock);
+    return plain;
+}

@@ -1,0 +1,165 @@
+#include "interpose/later.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/page.h"
+#include "interpose/capture.h"
+#include "interpose/session.h"
+
+/* More than this is freed also while other streams may run. */
+static const uint64_t much = 1ull << 30;
+
+struct later {
+    struct allocation gone;
+    CUevent used; /* behind the last use */
+    struct later *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* of the list; no call of the driver under it */
+static pthread_mutex_t freeing = PTHREAD_MUTEX_INITIALIZER; /* of what is out of the list to be freed or reused */
+static struct later *list;
+static uint64_t waiting; /* bytes in the list */
+
+static void put_in(struct later *e) {
+    pthread_mutex_lock(&lock);
+    e->next = list;
+    list = e;
+    __atomic_store_n(&waiting, waiting + e->gone.charged, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Takes out all of the context, or of every one (0), that are of so many pages, or of any number (0). */
+static struct later *take_out(uint64_t context, uint64_t pages) {
+    struct later *taken = NULL;
+    pthread_mutex_lock(&lock);
+    for (struct later **at = &list; *at;) {
+        struct later *e = *at;
+        if ((context && e->gone.context != context) || (pages && whole_pages(e->gone.charged) != pages)) {
+            at = &e->next;
+            continue;
+        }
+        *at = e->next;
+        e->next = taken;
+        taken = e;
+        __atomic_store_n(&waiting, waiting - e->gone.charged, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&lock);
+    return taken;
+}
+
+/* Another thread's capture may forbid queries and frees to all threads but those that say that they know. */
+static CUstreamCaptureMode exchange_mode(CUstreamCaptureMode mode) {
+    REAL(cuThreadExchangeStreamCaptureMode, 0)(&mode);
+    return mode;
+}
+
+static bool record(CUevent *event, int variant, CUstream stream) {
+    if (REAL(cuEventCreate, 0)(event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return false;
+    if (REAL(cuEventRecord, variant)(*event, stream) == CUDA_SUCCESS)
+        return true;
+    REAL(cuEventDestroy_v2, 0)(*event);
+    return false;
+}
+
+bool later_free(const struct allocation *gone, int variant, CUstream stream) {
+    struct later *e = malloc(sizeof *e);
+    if (!e || !record(&e->used, variant, stream)) {
+        free(e);
+        return false;
+    }
+    e->gone = *gone;
+    put_in(e);
+    return true;
+}
+
+/* An event that answers anything but "not yet" has nothing behind it that could run. */
+static bool done(const struct later *e) {
+    return REAL(cuEventQuery, 0)(e->used) != CUDA_ERROR_NOT_READY;
+}
+
+bool later_reuse(struct claim *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr) {
+    struct later *found = NULL;
+    if (!__atomic_load_n(&waiting, __ATOMIC_RELAXED) || pthread_mutex_trylock(&freeing) != 0)
+        return false;
+    CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    for (struct later *e = take_out(session_context(), whole_pages(bytes)), *next; e; e = next) {
+        next = e->next;
+        if (!found && done(e))
+            found = e;
+        else
+            put_in(e);
+    }
+    exchange_mode(mode);
+    pthread_mutex_unlock(&freeing);
+    if (!found)
+        return false;
+    REAL(cuEventDestroy_v2, 0)(found->used);
+    *dptr = found->gone.start;
+    *c = (struct claim){.recorded = true, .managed = true, .device = device, .kind = kind, .bytes = bytes};
+    ledger_reuse_managed(session.ledger, device, bytes);
+    claim_close(c, CUDA_SUCCESS, dptr, bytes);
+    free(found);
+    return true;
+}
+
+/* With its context current: the calling thread may be in another one, or in none. */
+static void free_now(struct later *e) {
+    CUcontext own = (CUcontext)(uintptr_t)e->gone.context;
+    bool other = session_context() != e->gone.context;
+    if (!other || REAL(cuCtxPushCurrent_v2, 0)(own) == CUDA_SUCCESS) {
+        CUresult status = REAL(cuMemFree_v2, 0)(e->gone.start);
+        if (status != CUDA_SUCCESS)
+            log_debug("a free in stream order failed with error %d", (int)status);
+        REAL(cuEventDestroy_v2, 0)(e->used);
+        if (other)
+            REAL(cuCtxPopCurrent_v2, 0)(&own);
+    }
+    ledger_freed_managed(session.ledger, e->gone.charged);
+    free(e);
+}
+
+/* The caller holds `freeing`. */
+static void free_some(bool wait) {
+    if (capture_any())
+        return;
+    CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    for (struct later *e = take_out(0, 0), *next; e; e = next) {
+        next = e->next;
+        if (wait)
+            REAL(cuEventSynchronize, 0)(e->used);
+        if (wait || done(e))
+            free_now(e);
+        else
+            put_in(e);
+    }
+    exchange_mode(mode);
+}
+
+void later_free_done(void) {
+    if (__atomic_load_n(&waiting, __ATOMIC_RELAXED) && pthread_mutex_trylock(&freeing) == 0) {
+        free_some(false);
+        pthread_mutex_unlock(&freeing);
+    }
+}
+
+void later_waited(bool whole_context) {
+    if (whole_context || __atomic_load_n(&waiting, __ATOMIC_RELAXED) > much)
+        later_free_done();
+}
+
+void later_free_all(void) {
+    pthread_mutex_lock(&freeing);
+    free_some(true);
+    pthread_mutex_unlock(&freeing);
+}
+
+void later_forget(uint64_t context) {
+    for (struct later *e = take_out(context, 0), *next; e; e = next) {
+        next = e->next;
+        ledger_freed_managed(session.ledger, e->gone.charged);
+        free(e);
+    }
+}

@@ -1,0 +1,22 @@
+/* Frees in stream order of memory that the driver can only free at once: the program goes on, the memory waits for its
+ * last use. The real free would wait for all the device does, and every other call for it; so it is made where the
+ * program has just waited, or where the limit of managed memory is short. */
+#ifndef ULMS_LATER_H
+#define ULMS_LATER_H
+
+#include "interpose/memory.h"
+
+/* Provided memory, out of the ledger, is freed behind what the stream holds now. False: the caller frees it at once. */
+bool later_free(const struct allocation *gone, int variant, CUstream stream);
+/* Memory that waits, is as large in pages and is not used any more, becomes the claim's: as provide. */
+bool later_reuse(struct claim *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr);
+/* Frees what is not used any more. */
+void later_free_done(void);
+/* The program waited for a stream or an event: the same, once it is worth disturbing the rest of the device. */
+void later_waited(bool whole_context);
+/* Waits for the uses, and frees all. */
+void later_free_all(void);
+/* The context is gone, with all its memory. */
+void later_forget(uint64_t context);
+
+#endif

@@ -1,0 +1,66 @@
+#include "interpose/provide.h"
+
+#include "base/options.h"
+#include "base/page.h"
+#include "interpose/caller.h"
+#include "interpose/capture.h"
+#include "interpose/later.h"
+#include "interpose/session.h"
+
+/* A smaller allocation would waste most of the whole pages it gets; the driver puts many of those into one page. */
+enum { PROVIDE_MIN = PAGE_BYTES / 2, PITCH_ALIGN = 512 };
+
+static uint64_t room[DEVICE_MAX];
+
+bool provided(const struct allocation *a) {
+    return a->managed && a->kind != MEMORY_MANAGED;
+}
+
+uint64_t provide_room(int device) {
+    return device >= 0 && device < DEVICE_MAX ? __atomic_load_n(&room[device], __ATOMIC_RELAXED) : 0;
+}
+
+static void measure_room(int device) {
+    size_t free_bytes;
+    uint64_t plain = ledger_plain(session.ledger, device);
+    if (ledger_used(session.ledger, device) == plain && REAL(cuMemGetInfo_v2, 0)(&free_bytes, NULL) == CUDA_SUCCESS)
+        __atomic_store_n(&room[device], plain + free_bytes, __ATOMIC_RELAXED);
+}
+
+/* The driver refuses managed memory to a thread while a stream captures. */
+static bool wanted(int device, uint64_t bytes) {
+    return bytes >= PROVIDE_MIN && whole_pages(bytes) && session.backend->serves(device) && !capture_any() &&
+           !caller_stays_plain();
+}
+
+static bool take(struct claim *c, uint64_t bytes, CUdeviceptr *dptr) {
+    addr_t start;
+    if (!session.backend->provide(&start, whole_pages(bytes), c->device))
+        return false;
+    *dptr = start;
+    return true;
+}
+
+bool provide(struct claim *c, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr) {
+    int device = session_device();
+    if (!session_on || !dptr || !wanted(device, bytes))
+        return false;
+    if (later_reuse(c, device, kind, bytes, dptr))
+        return true;
+    measure_room(device);
+    if (!claim_open_managed(c, device, kind, bytes))
+        return ulms_options.managed_limit > 0;
+    bool taken = take(c, bytes, dptr);
+    claim_close(c, taken ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY, dptr, bytes);
+    return taken;
+}
+
+bool provide_pitch(struct claim *c, CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height, unsigned element) {
+    size_t row = (width + PITCH_ALIGN - 1) / PITCH_ALIGN * PITCH_ALIGN, bytes;
+    bool valid = pitch && width && row >= width && (element == 4 || element == 8 || element == 16);
+    if (!valid || __builtin_mul_overflow(row, height, &bytes) || !provide(c, MEMORY_PITCH, bytes, dptr))
+        return false;
+    if (c->status == CUDA_SUCCESS)
+        *pitch = row;
+    return true;
+}

@@ -1,0 +1,18 @@
+/* Memory of the backend's in the place of plain memory. */
+#ifndef ULMS_PROVIDE_H
+#define ULMS_PROVIDE_H
+
+#include "interpose/memory.h"
+
+/* True when the call is answered, by c->status: *dptr is the backend's memory, or the limit of managed memory that the
+ * user set refuses. False: plain memory is what the program gets, from the real call. */
+bool provide(struct claim *c, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr);
+bool provide_pitch(struct claim *c, CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height, unsigned element);
+
+/* True for memory that was provided; false for plain memory and for what the program asked to be managed. */
+bool provided(const struct allocation *a);
+/* Bytes of the device that this process could have in all, as the driver saw it when the process had no managed memory
+ * there; 0: not known. From then on the driver tells where pages are, not what is allocated. */
+uint64_t provide_room(int device);
+
+#endif
