@@ -181,6 +181,9 @@ struct ulms_engine;
 size_t ulms_policy_count(void);
 /* The first is the default. NULL when i is past the last. */
 const struct ulms_policy *ulms_policy(size_t i);
+/* 1: its operations are held until their pages are here; 0: its moves are ordered on the device, or there is none of
+ * that name. */
+int ulms_policy_holds(const char *name);
 
 /* NULL: no memory, or settings that make no sense. */
 struct ulms_engine *ulms_engine_new(const struct ulms_engine_settings *settings);

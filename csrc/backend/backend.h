@@ -1,7 +1,7 @@
 /* The backend contract: how memory is provided and moved, and what holds an operation back until its pages are there.
  *
  * Any thread of the program calls; none of these changes the program's arguments, result, current context or last
- * error. A backend that serves no device may leave provide, arrived and leaving NULL. */
+ * error. A backend that serves no device may leave all but the first four NULL. */
 #ifndef ULMS_BACKEND_H
 #define ULMS_BACKEND_H
 
@@ -27,6 +27,12 @@ struct backend {
     /* It is about to be freed, or, with its context, already was. On return no move of it is under way and none will
      * be. What never arrived may leave. */
     void (*leaving)(addr_t start, uint64_t bytes);
+    /* The framework's allocator gave out (live) or took back a block of it. */
+    void (*block)(addr_t start, uint64_t bytes, bool live);
+    /* The context is about to be destroyed, or may be: nothing of ours uses it on return. */
+    void (*forget)(uint64_t context);
+    /* The process ends, and the driver still answers. Nothing is held and no thread of ours runs on return. */
+    void (*stop)(void);
 };
 
 extern const struct backend backend_observe; /* replaces nothing: counts and traces */

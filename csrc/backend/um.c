@@ -1,24 +1,299 @@
+/* The contract's calls, for managed memory. While all memory fits, it is brought to the device once and that is all;
+ * the first allocation too many makes the engine rule over all that is there. */
 #include "backend/um.h"
 
-#include "backend/backend.h"
+#include <stdlib.h>
 
-static void admit(struct op *op) {
-    (void)op;
+#include "backend/backend.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "interpose/session.h"
+#include "launch/function.h"
+#include "observe/stats.h"
+
+static __thread uint64_t serials[DEVICE_MAX]; /* of the thread's operation, from admit to settle */
+
+/* --- memory --- */
+
+/* Brings what was just allocated, or is about to be written, and waits for it; on the calling thread. */
+static bool place(struct um_device *d, addr_t start, uint64_t bytes) {
+    struct um_visit v = um_enter(NULL);
+    CUcontext context = um_current();
+    um_lock(d);
+    CUstream stream = d->place_context == context ? d->place_stream : NULL;
+    um_unlock(d);
+    if (!stream && (stream = um_stream_new())) {
+        um_lock(d);
+        d->place_context = context;
+        d->place_stream = stream;
+        um_unlock(d);
+    }
+    bool placed =
+        stream && um_prefetch(start, bytes, d->ordinal, stream) && REAL(cuStreamSynchronize, 0)(stream) == CUDA_SUCCESS;
+    um_leave(v);
+    return placed;
 }
 
-static void settle(const struct op *op) {
-    (void)op;
+/* The program's own managed memory lies where the program's use of it brings it. */
+static bool may_place(addr_t start) {
+    struct allocation a;
+    return ledger_find(session.ledger, start, &a) && a.kind != MEMORY_MANAGED;
 }
 
 static void arrived(addr_t start, uint64_t bytes, int32_t device) {
-    (void)start;
-    (void)bytes;
-    (void)device;
+    struct um_device *d = um_device_of(device);
+    if (!d)
+        return;
+    um_lock(d);
+    um_budget_update(d, !d->moving && clock_ns() - d->budget.looked_ns > UM_LOOK_NS);
+    if (!d->moving && !d->over && d->bytes + bytes > d->budget.bytes)
+        um_start_moving(d);
+    bool known = um_range_add(&d->ranges, start, bytes);
+    if (known && !ulms_engine_allocated(d->engine, start, bytes)) {
+        free(um_range_take(&d->ranges, start));
+        known = false;
+    }
+    d->bytes += known ? bytes : 0;
+    bool fits = known && !d->moving && !d->over;
+    um_unlock(d);
+    if (!fits || !may_place(start) || !place(d, start, bytes))
+        return;
+    stats_add(COUNT_placed_bytes, bytes);
+    um_lock(d);
+    ulms_engine_placed(d->engine, start, bytes);
+    um_unlock(d);
 }
 
 static void leaving(addr_t start, uint64_t bytes) {
-    (void)start;
-    (void)bytes;
+    for (int i = 0; i < um_devices(); i++) {
+        struct um_device *d = um_device_at(i);
+        if (!d)
+            continue;
+        um_lock(d);
+        struct um_range *range = um_range_take(&d->ranges, start);
+        if (range) {
+            d->bytes -= range->bytes;
+            ulms_engine_freed(d->engine, start, range->bytes);
+            d->progress++;
+            um_wake(d);
+            um_moves_wait(d, start, bytes, false);
+        }
+        um_unlock(d);
+        free(range);
+    }
+}
+
+/* A page keeps its date of death only if every block on it is gone: the engine knows. What is born undoes it. */
+static void block(addr_t start, uint64_t bytes, bool live) {
+    for (int i = 0; i < um_devices(); i++) {
+        struct um_device *d = um_device_at(i);
+        if (!d)
+            continue;
+        um_lock(d);
+        if (um_page_at(&d->ranges, start)) {
+            uint64_t died = live ? 0 : d->window.next ? d->window.next : 1;
+            um_pages_died(&d->ranges, start, start + bytes, died);
+            if (live)
+                um_moves_wait(d, start, bytes, true);
+            ulms_engine_block(d->engine, start, bytes, live);
+            if (!live && d->moving)
+                um_wake(d);
+        }
+        um_unlock(d);
+    }
+}
+
+static void forget(uint64_t context) {
+    CUcontext going = (CUcontext)(uintptr_t)context;
+    for (int i = 0; i < um_devices(); i++) {
+        struct um_device *d = um_device_at(i);
+        if (!d)
+            continue;
+        um_lock(d);
+        if (d->context == going) {
+            d->context = NULL;
+            d->epoch++;
+            while (d->held && d->under_way && !d->stopping)
+                um_wait(d, clock_ns() + UM_PATIENCE_MS * 1000000ull);
+        }
+        if (d->place_context == going)
+            d->place_context = NULL;
+        if (d->lane_context == going)
+            d->lane_context = NULL;
+        um_unlock(d);
+    }
+}
+
+/* --- operations --- */
+
+/* Kernels by their function, all else by the call. */
+static uint64_t key_of(const struct op *op) {
+    return op->function ? op->function : (uint64_t)1 << 32 | op->api;
+}
+
+static size_t touches_of(struct um_device *d, const struct op *op) {
+    for (uint32_t i = 0; i < op->count; i++) {
+        const struct touch *t = &op->touches[i];
+        d->touches[i] = (struct ulms_engine_touch){t->start, t->bytes, t->mode};
+    }
+    return op->count;
+}
+
+static void use(struct um_device *d, const struct op *op) {
+    for (uint32_t i = 0; i < op->count; i++)
+        um_pages_died(&d->ranges, op->touches[i].start, op->touches[i].start + op->touches[i].bytes, 0);
+}
+
+static void count_held(const struct op *op, uint64_t ns) {
+    const struct function *f = op->function ? function_at(op->function - 1) : NULL;
+    stats_add(COUNT_held_ns, ns);
+    if (f)
+        __atomic_fetch_add(&((struct function *)(uintptr_t)f)->held_ns, ns, __ATOMIC_RELAXED);
+}
+
+/* Until the engine lets it run, or nothing has happened for so long that waiting is no use. */
+static void hold(struct um_device *d, const struct op *op, uint64_t serial) {
+    uint64_t started = clock_ns(), since = started, seen = d->progress, wait;
+    int at_once = 0;
+    bool held = false;
+    while (d->moving && ulms_engine_admit(d->engine, serial, at_once, &wait) == ULMS_HOLD) {
+        held = true;
+        um_wait(d, since + UM_PATIENCE_MS * 1000000ull);
+        uint64_t now = clock_ns();
+        if (d->progress != seen) {
+            seen = d->progress;
+            since = now;
+        } else if (now - since >= UM_PATIENCE_MS * 1000000ull) {
+            log_debug("device %d: nothing moves: an operation runs without its pages", d->ordinal);
+            at_once = 1;
+        }
+    }
+    if (held)
+        count_held(op, clock_ns() - started);
+}
+
+/* Pages that the operation writes and that were advised to be mostly read. */
+struct unkeep {
+    struct {
+        addr_t start, end;
+    } run[16];
+    int count;
+};
+
+static void collect(struct um_page *p, addr_t at, void *data) {
+    struct unkeep *u = data;
+    if (!p->kept)
+        return;
+    if (u->count && u->run[u->count - 1].end == at) {
+        u->run[u->count - 1].end += PAGE_BYTES;
+    } else if (u->count < 16) {
+        u->run[u->count].start = at;
+        u->run[u->count++].end = at + PAGE_BYTES;
+    } else {
+        return; /* the write is right all the same, only slow */
+    }
+    p->kept = false;
+}
+
+static struct unkeep kept_and_written(struct um_device *d, const struct op *op) {
+    struct unkeep u = {.count = 0};
+    for (uint32_t i = 0; i < op->count; i++)
+        if (op->touches[i].mode != TOUCH_READ)
+            um_pages_visit(&d->ranges, op->touches[i].start, op->touches[i].start + op->touches[i].bytes, collect, &u);
+    return u;
+}
+
+/* The driver may then have kept the host's copy: so it is brought again. */
+static void unkeep(struct um_device *d, const struct unkeep *u) {
+    for (int i = 0; i < u->count; i++) {
+        uint64_t bytes = u->run[i].end - u->run[i].start;
+        struct um_visit v = um_enter(NULL);
+        um_advise_mostly_read(u->run[i].start, bytes, d->ordinal, false);
+        um_leave(v);
+        place(d, u->run[i].start, bytes);
+    }
+}
+
+static uint64_t admit_to(struct um_device *d, const struct op *op) {
+    um_lock(d);
+    if (!d->moving) {
+        um_unlock(d);
+        return 0;
+    }
+    if (!d->context && session_device() == d->ordinal)
+        d->context = um_current();
+    if (ledger_plain(session.ledger, d->ordinal) != d->budget.plain)
+        um_budget_update(d, false);
+    struct unkeep u = {.count = 0};
+    if (!d->held)
+        um_order_begin(d);
+    uint64_t serial = ulms_engine_issued(d->engine, key_of(op), d->touches, touches_of(d, op));
+    if (serial) {
+        if (!um_window_issue(&d->window, serial))
+            um_give_up(d, "too many operations have not retired");
+        use(d, op);
+        if (d->held) {
+            um_wake(d);
+            hold(d, op, serial);
+        } else {
+            um_order(d, op, serial);
+        }
+        u = kept_and_written(d, op);
+    }
+    if (!d->held)
+        um_order_end(d);
+    um_unlock(d);
+    unkeep(d, &u);
+    return serial;
+}
+
+static void admit(struct op *op) {
+    if (!um_any_moving() || op->count == 0)
+        return;
+    for (int i = 0; i < um_devices(); i++) {
+        struct um_device *d = um_device_at(i);
+        serials[i] = d ? admit_to(d, op) : 0;
+    }
+}
+
+static void settle(const struct op *op) {
+    if (!um_any_moving() || op->count == 0)
+        return;
+    for (int i = 0; i < um_devices(); i++) {
+        uint64_t serial = serials[i];
+        serials[i] = 0;
+        if (!serial)
+            continue;
+        struct um_device *d = um_device_at(i);
+        if (op->status == CUDA_SUCCESS) {
+            um_mark(d, op, serial);
+            continue;
+        }
+        um_lock(d);
+        um_retired(d, serial);
+        um_wake(d);
+        um_unlock(d);
+    }
+}
+
+/* --- the end --- */
+
+static void stop(void) {
+    um_no_more_moving();
+    for (int i = 0; i < um_devices(); i++) {
+        struct um_device *d = um_device_at(i);
+        if (!d)
+            continue;
+        um_lock(d);
+        d->moving = false;
+        d->over = true;
+        __atomic_store_n(&d->stopping, true, __ATOMIC_RELAXED);
+        um_publish(d);
+        pthread_cond_broadcast(&d->marked);
+        um_wake(d);
+        um_unlock(d);
+        um_workers_stop(d);
+    }
 }
 
 const struct backend backend_um = {.name = "um",
@@ -27,4 +302,7 @@ const struct backend backend_um = {.name = "um",
                                    .serves = um_serves,
                                    .provide = um_provide,
                                    .arrived = arrived,
-                                   .leaving = leaving};
+                                   .leaving = leaving,
+                                   .block = block,
+                                   .forget = forget,
+                                   .stop = stop};

@@ -1,8 +1,260 @@
-/* What the files of the managed-memory backend share. */
+/* What the files of the managed-memory backend share: one um_device for each device that managed memory lives on.
+ *
+ * Lock order: a device's lock is never held during a driver call that may wait for the device, but by the ordered
+ * policies, whose moves are issued under it: nothing of ours ever keeps the device from getting on. */
 #ifndef ULMS_UM_H
 #define ULMS_UM_H
 
+#include <pthread.h>
+
+#include "base/page.h"
+#include "interpose/wrap.h"
 #include "types.h"
+#include "ulms.h"
+
+enum { LANES = 2, MOVER_MAX = 3, UM_CONTEXTS = 16 };
+
+/* How often a device is asked what is free. */
+#define UM_LOOK_NS 1000000000ull
+
+/* --- pages: what the engine does not know of them (um_page.c) --- */
+
+struct um_page {
+    /* 1 + the serial of the last operation issued before the framework took back the last block here; 0: the content
+     * may matter to somebody. Only what was issued before may still use it, known to us or not. */
+    uint64_t died;
+    bool kept; /* advised to be mostly read */
+};
+
+struct um_range {
+    addr_t start;
+    uint64_t bytes; /* whole pages */
+    struct um_page page[];
+};
+
+struct um_ranges {
+    struct um_range **at; /* by address */
+    size_t count, capacity;
+};
+
+bool um_range_add(struct um_ranges *r, addr_t start, uint64_t bytes);
+/* NULL: none starts there. The caller frees it. */
+struct um_range *um_range_take(struct um_ranges *r, addr_t start);
+/* Calls for each page of [start, end) that there is. */
+void um_pages_visit(struct um_ranges *r, addr_t start, addr_t end, void (*visit)(struct um_page *, addr_t, void *),
+                    void *data);
+/* Sets `died` of each. */
+void um_pages_died(struct um_ranges *r, addr_t start, addr_t end, uint64_t died);
+/* The page at p; NULL: there is none. */
+struct um_page *um_page_at(const struct um_ranges *r, addr_t p);
+
+/* --- operations that were issued and have not retired (um_window.c) --- */
+
+enum um_stage { UM_RETIRED, UM_ISSUED, UM_MARKED };
+
+struct um_operation {
+    enum um_stage stage;
+    CUevent event; /* recorded behind it; UM_MARKED only */
+};
+
+struct um_window {
+    struct um_operation *ring; /* serial % capacity */
+    uint64_t capacity;         /* power of two, or 0 */
+    uint64_t oldest, next;     /* every serial below oldest has retired; next has not been issued */
+};
+
+/* False: no memory, or far too many have not retired. */
+bool um_window_issue(struct um_window *w, uint64_t serial);
+void um_window_mark(struct um_window *w, uint64_t serial, CUevent event);
+void um_window_retire(struct um_window *w, uint64_t serial);
+struct um_operation um_window_find(const struct um_window *w, uint64_t serial);
+
+/* --- markers: events behind operations and moves, which tell that these are done (um_marker.c) --- */
+
+struct um_marker {
+    CUevent event; /* NULL: the next marker of its stream tells */
+    CUcontext context;
+    uint64_t stream;
+    uint32_t thread; /* for the stream of each thread; else 0 */
+    bool is_move;
+    uint64_t id; /* the operation's serial, the move's id */
+    struct um_marker *next;
+};
+
+struct um_marks {
+    struct um_marker *first, **last; /* recorded and not seen by the watcher */
+    struct um_marker *spare;
+    struct um_queue *queues; /* the watcher's alone */
+    int failures;            /* in a row */
+};
+
+struct um_device;
+
+/* Records behind what the stream holds now. Takes the lock; the caller does not have it. */
+void um_mark(struct um_device *d, const struct op *op, uint64_t serial);
+/* The same for a move, on a stream of ours. The caller has the lock. False: not recorded. */
+bool um_mark_move(struct um_device *d, CUstream stream, uint64_t id, CUevent *event);
+/* The watcher's: takes over what was recorded; true when something is pending. Under the lock. */
+bool um_marks_take(struct um_device *d);
+/* The watcher's: asks the driver; a list of those that are done. Without the lock. */
+struct um_marker *um_marks_poll(struct um_device *d);
+/* Back among the spare ones. Under the lock. */
+void um_mark_spare(struct um_device *d, struct um_marker *m);
+
+/* --- the driver's calls on managed memory (um_driver.c). False: refused; the program never sees it --- */
+
+/* device: CUDA ordinal, or DEVICE_NONE for the host. */
+bool um_prefetch(addr_t start, uint64_t bytes, int32_t device, CUstream stream);
+/* The content is lost; what is left of it is at the device, or the host. */
+bool um_discard(addr_t start, uint64_t bytes, int32_t device, CUstream stream);
+bool um_advise_mostly_read(addr_t start, uint64_t bytes, int32_t device, bool mostly);
+CUstream um_stream_new(void);
+/* On a thread of the program: our calls do not spoil its captures, and see the context. um_leave undoes it. */
+struct um_visit {
+    CUstreamCaptureMode mode;
+    bool pushed;
+};
+struct um_visit um_enter(CUcontext context);
+void um_leave(struct um_visit v);
+
+/* --- moves (um_move.c) --- */
+
+/* A move that the engine gave out, with what the pages say of it. */
+struct um_move {
+    struct ulms_move m;
+    bool discard;      /* the content may be lost */
+    bool keep, unkeep; /* advise before */
+    bool failed;
+    CUevent event; /* ordered: recorded behind it, once it was issued */
+    struct um_move *next;
+};
+
+/* Takes the lane's next move and enters it among those under way. Under the lock. */
+struct um_move *um_move_take(struct um_device *d, int lane);
+/* Issues it into the stream. */
+bool um_move_issue(const struct um_device *d, const struct um_move *m, CUstream stream);
+/* It is done, or failed: the engine knows. Under the lock. */
+void um_move_done(struct um_device *d, uint64_t id, bool ok);
+struct um_move *um_move_find(struct um_device *d, uint64_t id);
+/* Waits until no move of the range is under way; of those that discard, if so asked. Under the lock. */
+void um_moves_wait(struct um_device *d, addr_t start, uint64_t bytes, bool discards_only);
+
+/* --- threads (um_worker.c) --- */
+
+struct um_worker {
+    pthread_t thread;
+    bool running;
+};
+
+struct um_mover {
+    struct um_worker worker;
+    struct um_device *device;
+    int lane;
+};
+
+/* Under the lock. False: no thread could be started. */
+bool um_workers_start(struct um_device *d);
+/* Joins them, after d->stopping. Without the lock. */
+void um_workers_stop(struct um_device *d);
+
+/* --- ordered policies (um_ordered.c) --- */
+
+/* One thread at a time tells of an operation and issues its moves: what these come after was issued before, so that its
+ * thread waits for nothing but the driver until it is marked. Under the lock. */
+void um_order_begin(struct um_device *d);
+void um_order_end(struct um_device *d);
+/* Issues the moves that the operation needs, and makes its stream wait for them. In between, under the lock. */
+void um_order(struct um_device *d, const struct op *op, uint64_t serial);
+
+/* --- budget (um_budget.c) --- */
+
+struct um_budget {
+    uint64_t capacity; /* bytes the program's memory may occupy, all kinds */
+    uint64_t bytes;    /* of these, what pages may */
+    uint64_t plain;    /* plain memory when it was worked out */
+    uint64_t looked_ns;
+};
+
+/* Works it out again and tells the engine; `look`: asks the device what is free. Under the lock, with a context. */
+void um_budget_update(struct um_device *d, bool look);
+
+/* --- statistics (um_stats.c) --- */
+
+/* Adds to the counters what the engine has counted since. Under the lock. */
+void um_publish(struct um_device *d);
+
+/* --- a device --- */
+
+struct um_device {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;     /* a move or an operation is done, memory went, or moving ended */
+    pthread_cond_t work[LANES]; /* there may be a move to take */
+    pthread_cond_t marked;      /* the watcher has something to watch */
+    int32_t ordinal;            /* CUDA ordinal */
+    bool moving;                /* not everything fits: operations are told to the engine, pages move */
+    bool over;                  /* nothing ever moves again */
+    bool stopping;              /* and its threads end */
+    bool held;                  /* the policy's kind; else ordered */
+    bool ordering;              /* a thread is issuing moves */
+    struct ulms_engine *engine;
+    struct ulms_engine_stats told; /* what um_publish has told */
+    uint64_t told_ns;              /* when */
+    struct um_ranges ranges;
+    uint64_t bytes; /* of ours, in whole pages */
+    struct um_budget budget;
+    struct um_window window;
+    struct um_marks marks;
+    struct um_move *under_way;
+    uint64_t progress;       /* operations and moves that are done */
+    CUcontext context;       /* in which moves are issued; NULL: its context is gone, no other one seen yet */
+    uint64_t epoch;          /* of context: streams of an earlier one may be gone */
+    CUcontext place_context; /* place_stream's */
+    CUstream place_stream;
+    CUstream lane_stream[LANES]; /* ordered policies; of lane_context */
+    CUcontext lane_context;
+    uint64_t past;                        /* the operation that stands for all before `moving`; 0 when it has retired */
+    CUcontext past_contexts[UM_CONTEXTS]; /* where it may still run */
+    int past_count;
+    struct um_mover movers[MOVER_MAX];
+    struct um_worker watcher, outlaster;
+    struct ulms_engine_touch touches[TOUCH_MAX]; /* the operation's, while it is told */
+};
+
+static inline void um_lock(struct um_device *d) {
+    pthread_mutex_lock(&d->lock);
+}
+static inline void um_unlock(struct um_device *d) {
+    pthread_mutex_unlock(&d->lock);
+}
+/* Something happened: whoever waits looks again. Under the lock. */
+void um_wake(struct um_device *d);
+/* Waits, until CLOCK_MONOTONIC `until_ns` at most. Under the lock. */
+void um_wait_for(struct um_device *d, pthread_cond_t *what, uint64_t until_ns);
+static inline void um_wait(struct um_device *d, uint64_t until_ns) {
+    um_wait_for(d, &d->changed, until_ns);
+}
+/* The operation is done on the device, or never came to it. Under the lock. */
+void um_retired(struct um_device *d, uint64_t serial);
+/* Nothing moves from now on: all is left to the driver's own paging. Under the lock. */
+void um_give_up(struct um_device *d, const char *why);
+
+enum { UM_PATIENCE_MS = 2000 }; /* without any progress, an operation is held no longer */
+
+/* --- devices (um_device.c) --- */
+
+/* Ordinals of devices that there are, are below it. */
+int um_devices(void);
+/* NULL: no managed memory ever was on it. */
+struct um_device *um_device_at(int ordinal);
+/* The same, made if need be; the current context is the device's. NULL: no memory. */
+struct um_device *um_device_of(int32_t ordinal);
+/* On any device. Asked on every operation. */
+bool um_any_moving(void);
+void um_no_more_moving(void);
+/* The memory of which the engine knows does not fit together with what is about to be told to it. Under the lock. */
+void um_start_moving(struct um_device *d);
+/* The calling thread's context. */
+CUcontext um_current(void);
 
 /* um_memory.c: see backend.h */
 bool um_serves(int32_t device);

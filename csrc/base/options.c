@@ -102,6 +102,13 @@ static bool parse_factor(const char *text, struct options *o) {
     return true;
 }
 
+static bool parse_policy(const char *text, struct options *o) {
+    for (size_t i = 0; i < ulms_policy_count(); i++)
+        if (strcasecmp(text, ulms_policy(i)->name) == 0)
+            return snprintf(o->policy, sizeof o->policy, "%s", ulms_policy(i)->name) > 0;
+    return false;
+}
+
 /* Copies a path with every %p replaced by the number of this process. */
 static bool expand(const char *text, char *out) {
     size_t n = 0;
@@ -156,6 +163,9 @@ static const struct {
     {{"ULMS_HOOKS", NULL, "all", "all, no-library or driver",
       "who is believed about extents; no-library: not cuBLAS and cuDNN; driver: nor the framework's allocator"},
      parse_hooks},
+    {{"ULMS_POLICY", NULL, "ahead", "ahead, lru, pump or none",
+      "who decides which pages move when, in um; ahead learns what comes next, the others are there to compare with"},
+     parse_policy},
     {{"ULMS_MANAGED_LIMIT", NULL, "", "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
       "managed memory that the program may hold: beyond it is out of memory; not set: three quarters of the host "
       "memory that is available at the start, and what is beyond that stays plain"},

@@ -33,3 +33,8 @@ const struct policy *policy_find(const char *name) {
             return &policies[i];
     return NULL;
 }
+
+int ulms_policy_holds(const char *name) {
+    const struct policy *p = policy_find(name);
+    return p && p->held;
+}

@@ -8,7 +8,13 @@ static void gone(CUcontext context) {
     memory_forget((uint64_t)(uintptr_t)context);
 }
 
+static void going(CUcontext context) {
+    if (session_on && context && session.backend->forget)
+        session.backend->forget((uint64_t)(uintptr_t)context);
+}
+
 CUresult custom_cuCtxDestroy_v2(int variant, CUcontext ctx) {
+    going(ctx);
     CUresult status = REAL(cuCtxDestroy_v2, variant)(ctx);
     if (status == CUDA_SUCCESS && session_on)
         gone(ctx);
@@ -36,10 +42,12 @@ static CUresult maybe_gone(CUresult status, CUcontext before, CUdevice device) {
 
 CUresult custom_cuDevicePrimaryCtxRelease_v2(int variant, CUdevice dev) {
     CUcontext before = primary(dev);
+    going(before);
     return maybe_gone(REAL(cuDevicePrimaryCtxRelease_v2, variant)(dev), before, dev);
 }
 
 CUresult custom_cuDevicePrimaryCtxReset_v2(int variant, CUdevice dev) {
     CUcontext before = primary(dev);
+    going(before);
     return maybe_gone(REAL(cuDevicePrimaryCtxReset_v2, variant)(dev), before, dev);
 }

@@ -123,6 +123,8 @@ static void start(void) {
         stats_memory(d, 0, 0, ulms_options.capacity);
     if (ulms_options.trace[0])
         open_trace(device, total);
+    if (session.backend->stop)
+        atexit(session.backend->stop); /* as timing_stop */
     pthread_atfork(NULL, NULL, fork_child);
     summary_start(device, total);
     __atomic_store_n(&session_on, true, __ATOMIC_RELEASE);

@@ -53,6 +53,8 @@ void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved, str
     } else {
         ledger_block_remove(session.ledger, start);
     }
+    if (session.backend->block)
+        session.backend->block(start, (uint64_t)(bytes > 0 ? bytes : -bytes), bytes > 0);
     if (trace_on)
         trace_block(start, (uint64_t)(bytes > 0 ? bytes : -bytes), bytes > 0);
 }

@@ -31,6 +31,24 @@
     X(frees, "", "allocations given back")                                                                             \
     X(refused, "", "allocations refused by the quota")                                                                 \
     X(blocks, "", "blocks told by the framework")                                                                      \
+    X(placed_bytes, "B", "managed memory brought to the device when it was allocated")                                 \
+    X(paged_bytes, "B", "pages touched by operations, once not everything fits")                                       \
+    X(hit_bytes, "B", "of these, already there when the operation was issued")                                         \
+    X(filled_bytes, "B", "pages moved to the device ahead of the kernels")                                             \
+    X(early_bytes, "B", "of these, before an operation asked for them")                                                \
+    X(useless_bytes, "B", "of these, gone again without use")                                                          \
+    X(faulted_bytes, "B", "pages left to kernels to bring in")                                                         \
+    X(evicted_bytes, "B", "pages moved to the host")                                                                   \
+    X(dropped_bytes, "B", "pages that left unchanged: nothing to move")                                                \
+    X(dead_bytes, "B", "pages that came or left without content that matters")                                         \
+    X(moves, "", "fills and evictions asked of the driver")                                                            \
+    X(move_failures, "", "calls of ours that the driver refused")                                                      \
+    X(late, "", "operations that waited for their pages")                                                              \
+    X(held_ns, "", "nanoseconds that operations were held")                                                            \
+    X(short_operations, "", "operations run though pages were missing")                                                \
+    X(predicted, "", "operations that came as predicted")                                                              \
+    X(surprises, "", "operations that came otherwise")                                                                 \
+    X(plans, "", "plans made of a learnt iteration")                                                                   \
     X(trace_records, "", "trace records written")                                                                      \
     X(trace_drops, "", "trace records dropped because the writer fell behind")
 

@@ -1,0 +1,63 @@
+/* How much of the device pages may occupy. */
+#include "backend/um.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "interpose/session.h"
+#include "observe/stats.h"
+
+/* What the program's operations tell of what they touch: the less, the more room is left for what is not known. */
+enum situation { TOLD_BY_FRAMEWORK, TOLD_BY_LIBRARY, TOLD_BY_LAUNCHES, TOLD_BY_NOTHING };
+
+static const int factor_by_default[] = {/* per cent; not measured yet */
+                                        [TOLD_BY_FRAMEWORK] = 90,
+                                        [TOLD_BY_LIBRARY] = 90,
+                                        [TOLD_BY_LAUNCHES] = 80,
+                                        [TOLD_BY_NOTHING] = 60};
+
+static enum situation situation(void) {
+    if (stats_sum(COUNT_blocks))
+        return TOLD_BY_FRAMEWORK;
+    if (stats_sum(COUNT_touches_library))
+        return TOLD_BY_LIBRARY;
+    return stats_sum(COUNT_launches_blind) > stats_sum(COUNT_launches) / 2 ? TOLD_BY_NOTHING : TOLD_BY_LAUNCHES;
+}
+
+/* Free memory comes and goes in small pieces: less than this is no news. */
+static uint64_t grain(uint64_t capacity) {
+    return capacity / 64;
+}
+
+static void look_at_device(struct um_device *d, uint64_t plain) {
+    struct ulms_engine_stats now = {0};
+    size_t free_bytes = 0, total = 0;
+    if (REAL(cuMemGetInfo_v2, 0)(&free_bytes, &total) != CUDA_SUCCESS)
+        return;
+    uint64_t capacity = ulms_options.capacity < total ? ulms_options.capacity : total;
+    if (!ulms_options.capacity) {
+        if (d->engine)
+            ulms_engine_stats(d->engine, &now);
+        capacity = free_bytes + plain + now.resident_bytes;
+    }
+    uint64_t old = d->budget.capacity, apart = capacity > old ? capacity - old : old - capacity;
+    if (apart > grain(old))
+        d->budget.capacity = capacity < total ? capacity : total;
+}
+
+void um_budget_update(struct um_device *d, bool look) {
+    struct um_budget *b = &d->budget;
+    uint64_t now = clock_ns();
+    b->plain = ledger_plain(session.ledger, d->ordinal);
+    if (look) {
+        look_at_device(d, b->plain);
+        b->looked_ns = now;
+    }
+    int factor = ulms_options.factor >= 0 ? ulms_options.factor : factor_by_default[situation()];
+    uint64_t share = b->capacity * (uint64_t)factor / 100;
+    uint64_t bytes = share > b->plain ? (share - b->plain) / PAGE_BYTES * PAGE_BYTES : 0;
+    if (bytes == b->bytes)
+        return;
+    log_debug("device %d: budget %llu MiB", d->ordinal, (unsigned long long)(bytes >> 20));
+    b->bytes = bytes;
+    if (d->engine)
+        ulms_engine_budget(d->engine, bytes);
+}

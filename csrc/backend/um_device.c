@@ -1,0 +1,167 @@
+/* A device's state, and its way from having room for everything to moving pages. */
+#include <stdlib.h>
+
+#include "backend/um.h"
+#include "base/log.h"
+#include "interpose/session.h"
+
+enum { RUN_BYTES = 32 << 20, AHEAD_BYTES = 64 << 20, SHARE = 16 };
+
+static struct um_device *devices[DEVICE_MAX];
+static int device_count; /* devices that exist are below it */
+static bool any_moving;
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+
+int um_devices(void) {
+    return __atomic_load_n(&device_count, __ATOMIC_ACQUIRE);
+}
+
+struct um_device *um_device_at(int ordinal) {
+    return __atomic_load_n(&devices[ordinal], __ATOMIC_ACQUIRE);
+}
+
+bool um_any_moving(void) {
+    return __builtin_expect(__atomic_load_n(&any_moving, __ATOMIC_ACQUIRE), 0);
+}
+
+void um_no_more_moving(void) {
+    __atomic_store_n(&any_moving, false, __ATOMIC_RELEASE);
+}
+
+CUcontext um_current(void) {
+    CUcontext context = NULL;
+    REAL(cuCtxGetCurrent, 0)(&context);
+    return context;
+}
+
+void um_wake(struct um_device *d) {
+    pthread_cond_broadcast(&d->changed);
+    for (int lane = 0; lane < LANES; lane++)
+        pthread_cond_broadcast(&d->work[lane]);
+}
+
+void um_wait_for(struct um_device *d, pthread_cond_t *what, uint64_t until_ns) {
+    struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
+    pthread_cond_timedwait(what, &d->lock, &until);
+}
+
+void um_retired(struct um_device *d, uint64_t serial) {
+    ulms_engine_retired(d->engine, serial, 0);
+    um_window_retire(&d->window, serial);
+    d->progress++;
+}
+
+void um_give_up(struct um_device *d, const char *why) {
+    if (!d->moving)
+        return;
+    log_warn("device %d: %s: its memory is left to the driver's own paging", d->ordinal, why);
+    d->moving = false;
+    d->over = true;
+    um_wake(d);
+}
+
+static struct ulms_engine *engine_new(const struct um_device *d) {
+    uint64_t share = d->budget.bytes / SHARE / PAGE_BYTES * PAGE_BYTES;
+    struct ulms_engine_settings settings = {
+        .policy = ulms_options.policy,
+        .page_bytes = PAGE_BYTES,
+        .budget = d->budget.bytes,
+        .run_bytes = share < PAGE_BYTES  ? PAGE_BYTES
+                     : share < RUN_BYTES ? share
+                                         : RUN_BYTES,
+        .ahead_bytes = share < AHEAD_BYTES ? share : AHEAD_BYTES,
+        .keeps = 1,
+        .faults = 1,
+    };
+    return ulms_engine_new(&settings);
+}
+
+/* The current context is the device's. */
+static struct um_device *device_new(int32_t ordinal) {
+    struct um_device *d = calloc(1, sizeof *d);
+    pthread_condattr_t monotonic;
+    if (!d)
+        return NULL;
+    d->ordinal = ordinal;
+    d->held = ulms_policy_holds(ulms_options.policy);
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&d->changed, &monotonic);
+    pthread_cond_init(&d->marked, &monotonic);
+    for (int lane = 0; lane < LANES; lane++)
+        pthread_cond_init(&d->work[lane], &monotonic);
+    um_budget_update(d, true);
+    d->engine = engine_new(d);
+    if (!d->engine) {
+        free(d);
+        return NULL;
+    }
+    return d;
+}
+
+struct um_device *um_device_of(int32_t ordinal) {
+    if (ordinal < 0 || ordinal >= DEVICE_MAX)
+        return NULL;
+    struct um_device *d = um_device_at(ordinal);
+    if (d)
+        return d;
+    pthread_mutex_lock(&making);
+    d = devices[ordinal];
+    if (!d && (d = device_new(ordinal))) {
+        __atomic_store_n(&devices[ordinal], d, __ATOMIC_RELEASE);
+        if (device_count <= ordinal)
+            __atomic_store_n(&device_count, ordinal + 1, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&making);
+    return d;
+}
+
+/* --- from fitting to moving --- */
+
+static void note_contexts(struct um_device *d) {
+    struct allocation list[64];
+    addr_t from = 0;
+    d->past_contexts[d->past_count++] = d->context;
+    for (size_t n; (n = ledger_list(session.ledger, from, list, 64)) > 0; from = list[n - 1].start + 1)
+        for (size_t i = 0; i < n; i++) {
+            CUcontext context = (CUcontext)(uintptr_t)list[i].context;
+            int k = 0;
+            while (k < d->past_count && d->past_contexts[k] != context)
+                k++;
+            if (context && list[i].managed && k == d->past_count && k < UM_CONTEXTS)
+                d->past_contexts[d->past_count++] = context;
+        }
+}
+
+/* One operation stands for all that was issued before: it may have touched everything. False: no memory. */
+static bool tell_past(struct um_device *d) {
+    uint64_t wait;
+    struct ulms_engine_touch *touches = calloc(d->ranges.count + 1, sizeof *touches);
+    if (!touches)
+        return false;
+    for (size_t i = 0; i < d->ranges.count; i++) {
+        struct um_range *r = d->ranges.at[i];
+        touches[i] = (struct ulms_engine_touch){r->start, r->bytes, ULMS_TOUCH_UPDATE};
+    }
+    um_pages_died(&d->ranges, 0, UINT64_MAX, 0);
+    d->past = ulms_engine_issued(d->engine, 0, touches, d->ranges.count);
+    free(touches);
+    if (d->past) {
+        ulms_engine_admit(d->engine, d->past, 1, &wait);
+        return um_window_issue(&d->window, d->past);
+    }
+    return d->ranges.count == 0;
+}
+
+void um_start_moving(struct um_device *d) {
+    d->context = um_current();
+    note_contexts(d);
+    d->moving = true;
+    log_info("device %d: %.2f GiB are wanted, %.2f may be there at a time: pages move from here on", d->ordinal,
+             (double)d->bytes / (1u << 30), (double)d->budget.bytes / (1u << 30));
+    if (tell_past(d) && um_workers_start(d))
+        __atomic_store_n(&any_moving, true, __ATOMIC_RELEASE);
+    else
+        um_give_up(d, "no memory or no thread");
+}

@@ -1,0 +1,66 @@
+/* The driver's calls on managed memory, in the form that the driver at hand has. */
+#include "backend/um.h"
+#include "observe/stats.h"
+
+static bool is(CUresult status) {
+    if (status != CUDA_SUCCESS)
+        stats_add(COUNT_move_failures, 1);
+    return status == CUDA_SUCCESS;
+}
+
+static CUmemLocation location(int32_t device) {
+    return device == DEVICE_NONE ? (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST, 0}
+                                 : (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, device};
+}
+
+/* Before CUDA 12.2 a place is a device's number. */
+static CUdevice place(int32_t device) {
+    return device == DEVICE_NONE ? CU_DEVICE_CPU : device;
+}
+
+bool um_prefetch(addr_t start, uint64_t bytes, int32_t device, CUstream stream) {
+    CUresult status = REAL(cuMemPrefetchAsync_v2, 0)(start, bytes, location(device), 0, stream);
+    if (status == CUDA_ERROR_NOT_SUPPORTED)
+        status = REAL(cuMemPrefetchAsync, 0)(start, bytes, place(device), stream);
+    return is(status);
+}
+
+/* A driver before CUDA 13 cannot: then the bytes move. */
+bool um_discard(addr_t start, uint64_t bytes, int32_t device, CUstream stream) {
+    CUdeviceptr starts[] = {start};
+    size_t sizes[] = {bytes}, first[] = {0};
+    CUmemLocation to[] = {location(device)};
+    CUresult status = REAL(cuMemDiscardAndPrefetchBatchAsync, 0)(starts, sizes, 1, to, first, 1, 0, stream);
+    if (status == CUDA_ERROR_NOT_SUPPORTED)
+        return um_prefetch(start, bytes, device, stream);
+    return is(status);
+}
+
+bool um_advise_mostly_read(addr_t start, uint64_t bytes, int32_t device, bool mostly) {
+    CUmem_advise advice = mostly ? CU_MEM_ADVISE_SET_READ_MOSTLY : CU_MEM_ADVISE_UNSET_READ_MOSTLY;
+    CUresult status = REAL(cuMemAdvise_v2, 0)(start, bytes, advice, location(device));
+    if (status == CUDA_ERROR_NOT_SUPPORTED)
+        status = REAL(cuMemAdvise, 0)(start, bytes, advice, place(device));
+    return is(status);
+}
+
+CUstream um_stream_new(void) {
+    CUstream stream = NULL;
+    return is(REAL(cuStreamCreate, 0)(&stream, CU_STREAM_NON_BLOCKING)) ? stream : NULL;
+}
+
+struct um_visit um_enter(CUcontext context) {
+    struct um_visit v = {.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
+    CUcontext now = NULL;
+    REAL(cuThreadExchangeStreamCaptureMode, 0)(&v.mode);
+    if (context && REAL(cuCtxGetCurrent, 0)(&now) == CUDA_SUCCESS && now != context)
+        v.pushed = REAL(cuCtxPushCurrent_v2, 0)(context) == CUDA_SUCCESS;
+    return v;
+}
+
+void um_leave(struct um_visit v) {
+    CUcontext popped;
+    if (v.pushed)
+        REAL(cuCtxPopCurrent_v2, 0)(&popped);
+    REAL(cuThreadExchangeStreamCaptureMode, 0)(&v.mode);
+}

@@ -1,0 +1,196 @@
+/* Events behind operations and moves. The program's streams and contexts may be gone before what is behind them is
+ * looked at: events outlive streams, and a context that is gone has no work left. */
+#include <stdlib.h>
+
+#include "backend/um.h"
+
+enum { TRIES = 3 };
+
+/* The markers of one stream, in order. The watcher's alone: it asks the driver without the lock. */
+struct um_queue {
+    CUcontext context;
+    uint64_t stream;
+    uint32_t thread;
+    int errors; /* in a row, of the first */
+    struct um_marker *first, **last;
+    struct um_queue *next;
+};
+
+/* Under the lock. */
+static struct um_marker *take_spare(struct um_device *d, CUcontext context) {
+    for (struct um_marker **at = &d->marks.spare; *at; at = &(*at)->next)
+        if ((*at)->context == context) {
+            struct um_marker *m = *at;
+            *at = m->next;
+            return m;
+        }
+    return NULL;
+}
+
+void um_mark_spare(struct um_device *d, struct um_marker *m) {
+    if (!m->event) {
+        free(m);
+        return;
+    }
+    m->next = d->marks.spare;
+    d->marks.spare = m;
+}
+
+/* NULL: no memory. Its event may be NULL. */
+static struct um_marker *marker_new(CUcontext context) {
+    struct um_marker *m = calloc(1, sizeof *m);
+    if (!m)
+        return NULL;
+    m->context = context;
+    struct um_visit v = um_enter(NULL);
+    if (REAL(cuEventCreate, 0)(&m->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        m->event = NULL;
+    um_leave(v);
+    return m;
+}
+
+/* Under the lock. */
+static void append(struct um_device *d, struct um_marker *m) {
+    struct um_marks *marks = &d->marks;
+    m->next = NULL;
+    if (!marks->first)
+        marks->last = &marks->first;
+    *marks->last = m;
+    marks->last = &m->next;
+    pthread_cond_signal(&d->marked);
+}
+
+/* An operation that has no event of its own is done when the next one of its stream is. */
+void um_mark(struct um_device *d, const struct op *op, uint64_t serial) {
+    CUcontext context = um_current();
+    um_lock(d);
+    struct um_marker *m = take_spare(d, context);
+    um_unlock(d);
+    if (!m)
+        m = marker_new(context);
+    bool good = m && m->event && REAL(cuEventRecord, 0)(m->event, (CUstream)(uintptr_t)op->stream) == CUDA_SUCCESS;
+    um_lock(d);
+    d->marks.failures = good ? 0 : d->marks.failures + 1;
+    if (m) {
+        *m = (struct um_marker){.event = m->event,
+                                .context = context,
+                                .stream = op->stream,
+                                .thread = op->stream == (uintptr_t)CU_STREAM_PER_THREAD ? thread_self()->id : 0,
+                                .id = serial};
+        if (!good && m->event) {
+            REAL(cuEventDestroy_v2, 0)(m->event);
+            m->event = NULL;
+        }
+        if (good)
+            um_window_mark(&d->window, serial, m->event);
+        append(d, m);
+    }
+    um_wake(d);
+    if (!m || d->marks.failures == TRIES)
+        um_give_up(d, "no events can be recorded");
+    um_unlock(d);
+}
+
+bool um_mark_move(struct um_device *d, CUstream stream, uint64_t id, CUevent *event) {
+    struct um_marker *m = take_spare(d, d->lane_context);
+    if (!m)
+        m = marker_new(d->lane_context);
+    if (!m || !m->event || REAL(cuEventRecord, 0)(m->event, stream) != CUDA_SUCCESS) {
+        if (m)
+            um_mark_spare(d, m);
+        return false;
+    }
+    *m = (struct um_marker){.event = m->event,
+                            .context = d->lane_context,
+                            .stream = (uint64_t)(uintptr_t)stream,
+                            .is_move = true,
+                            .id = id};
+    *event = m->event;
+    append(d, m);
+    return true;
+}
+
+static struct um_queue *queue_of(struct um_device *d, const struct um_marker *m) {
+    for (struct um_queue *q = d->marks.queues; q; q = q->next)
+        if (q->stream == m->stream && q->context == m->context && q->thread == m->thread)
+            return q;
+    struct um_queue *q = calloc(1, sizeof *q);
+    if (q) {
+        *q = (struct um_queue){.context = m->context, .stream = m->stream, .thread = m->thread};
+        q->last = &q->first;
+        q->next = d->marks.queues;
+        d->marks.queues = q;
+    }
+    return q;
+}
+
+bool um_marks_take(struct um_device *d) {
+    struct um_marks *marks = &d->marks;
+    for (struct um_marker *m; (m = marks->first);) {
+        struct um_queue *q = queue_of(d, m);
+        if (!q)
+            break; /* no memory now: later */
+        marks->first = m->next;
+        m->next = NULL;
+        *q->last = m;
+        q->last = &m->next;
+    }
+    struct um_queue *q = marks->queues;
+    while (q && !q->first)
+        q = q->next;
+    return q || marks->first;
+}
+
+static bool gone(CUresult status) {
+    return status == CUDA_ERROR_CONTEXT_IS_DESTROYED || status == CUDA_ERROR_INVALID_CONTEXT ||
+           status == CUDA_ERROR_DEINITIALIZED;
+}
+
+/* False: not done. *errors counts answers that are none. */
+static bool ask(const struct um_marker *m, int *errors) {
+    CUresult status = REAL(cuCtxSetCurrent, 0)(m->context);
+    if (status == CUDA_SUCCESS)
+        status = REAL(cuEventQuery, 0)(m->event);
+    if (status == CUDA_SUCCESS || gone(status))
+        return true;
+    *errors += status != CUDA_ERROR_NOT_READY;
+    return *errors == TRIES;
+}
+
+/* Takes the markers that are done off the front. */
+static void poll_queue(struct um_device *d, struct um_queue *q, struct um_marker **done) {
+    struct um_marker *last = NULL;
+    for (struct um_marker *m = q->first; m && (!m->event || ask(m, &q->errors)); m = m->next) {
+        if (q->errors == TRIES) {
+            um_lock(d);
+            um_give_up(d, "the driver does not tell what is done");
+            um_unlock(d);
+        }
+        if (m->event) {
+            q->errors = 0;
+            last = m;
+        }
+    }
+    if (!last)
+        return;
+    struct um_marker *first = q->first;
+    q->first = last->next;
+    if (!q->first)
+        q->last = &q->first;
+    last->next = *done;
+    *done = first;
+}
+
+struct um_marker *um_marks_poll(struct um_device *d) {
+    struct um_marker *done = NULL;
+    for (struct um_queue **at = &d->marks.queues, *q; (q = *at);) {
+        poll_queue(d, q, &done);
+        if (q->first) {
+            at = &q->next;
+        } else {
+            *at = q->next;
+            free(q);
+        }
+    }
+    return done;
+}

@@ -1,0 +1,95 @@
+/* Moves that the engine gave out and that are not done. */
+#include <stdlib.h>
+
+#include "backend/um.h"
+#include "base/thread.h"
+#include "observe/stats.h"
+
+struct look {
+    uint64_t oldest; /* every operation below it has retired */
+    bool all_dead, any_kept, all_kept;
+};
+
+static void look_at(struct um_page *p, addr_t at, void *data) {
+    struct look *l = data;
+    (void)at;
+    l->all_dead = l->all_dead && p->died && p->died <= l->oldest;
+    l->any_kept = l->any_kept || p->kept;
+    l->all_kept = l->all_kept && p->kept;
+}
+
+static void set_kept(struct um_page *p, addr_t at, void *data) {
+    (void)at;
+    p->kept = *(bool *)data;
+}
+
+/* The engine takes memory that no operation is known to have touched for dead. Addresses may be hidden from us: content
+ * is lost only where the framework has said that nobody wants it, and nothing issued before that still runs. */
+static void judge(struct um_device *d, struct um_move *m) {
+    addr_t start = m->m.start, end = m->m.start + m->m.bytes;
+    struct look l = {.oldest = d->window.oldest, .all_dead = true, .all_kept = true};
+    bool fill = m->m.kind == ULMS_FILL, keep = m->m.flags & ULMS_MOVE_KEEP;
+    um_pages_visit(&d->ranges, start, end, look_at, &l);
+    m->discard = !fill && m->m.flags & ULMS_MOVE_DEAD && l.all_dead;
+    m->keep = fill && keep && !l.all_kept;
+    m->unkeep = fill && !keep && l.any_kept;
+    if (m->keep || m->unkeep)
+        um_pages_visit(&d->ranges, start, end, set_kept, &m->keep);
+}
+
+struct um_move *um_move_take(struct um_device *d, int lane) {
+    struct ulms_move given;
+    if (!ulms_engine_next(d->engine, lane, &given))
+        return NULL;
+    struct um_move *m = calloc(1, sizeof *m);
+    if (!m) {
+        ulms_engine_moved(d->engine, given.id, 0);
+        return NULL;
+    }
+    m->m = given;
+    judge(d, m);
+    m->next = d->under_way;
+    d->under_way = m;
+    stats_add(COUNT_moves, 1);
+    return m;
+}
+
+bool um_move_issue(const struct um_device *d, const struct um_move *m, CUstream stream) {
+    int32_t to = m->m.kind == ULMS_FILL ? d->ordinal : DEVICE_NONE;
+    if (m->keep || m->unkeep)
+        um_advise_mostly_read(m->m.start, m->m.bytes, d->ordinal, m->keep);
+    return m->discard ? um_discard(m->m.start, m->m.bytes, to, stream)
+                      : um_prefetch(m->m.start, m->m.bytes, to, stream);
+}
+
+struct um_move *um_move_find(struct um_device *d, uint64_t id) {
+    struct um_move *m = d->under_way;
+    while (m && m->m.id != id)
+        m = m->next;
+    return m;
+}
+
+void um_move_done(struct um_device *d, uint64_t id, bool ok) {
+    struct um_move **at = &d->under_way;
+    while (*at && (*at)->m.id != id)
+        at = &(*at)->next;
+    struct um_move *m = *at;
+    if (!m)
+        return;
+    *at = m->next;
+    free(m);
+    ulms_engine_moved(d->engine, id, ok);
+    d->progress++;
+}
+
+static bool overlaps(const struct um_device *d, addr_t start, uint64_t bytes, bool discards_only) {
+    for (const struct um_move *m = d->under_way; m; m = m->next)
+        if (m->m.start < start + bytes && start < m->m.start + m->m.bytes && (m->discard || !discards_only))
+            return true;
+    return false;
+}
+
+void um_moves_wait(struct um_device *d, addr_t start, uint64_t bytes, bool discards_only) {
+    while (!d->stopping && overlaps(d, start, bytes, discards_only))
+        um_wait(d, clock_ns() + UM_PATIENCE_MS * 1000000ull);
+}

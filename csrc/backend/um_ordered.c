@@ -1,0 +1,79 @@
+/* Policies that decide when an operation is issued: the moves are issued then and there, by the program's thread, and
+ * the device keeps their order by events. */
+#include "backend/um.h"
+#include "base/thread.h"
+
+/* Streams of the lanes, in the context of the operation that needs them first. */
+static bool open_lanes(struct um_device *d) {
+    if (d->lane_context == d->context && d->lane_stream[ULMS_LANE_IN] && d->lane_stream[ULMS_LANE_OUT])
+        return true;
+    d->lane_context = d->context;
+    for (int lane = 0; lane < LANES; lane++)
+        d->lane_stream[lane] = d->context ? um_stream_new() : NULL;
+    return d->lane_stream[ULMS_LANE_IN] && d->lane_stream[ULMS_LANE_OUT];
+}
+
+/* Another thread may be between issuing the operation and having it marked. */
+static struct um_operation settled(struct um_device *d, uint64_t serial) {
+    uint64_t until = clock_ns() + UM_PATIENCE_MS * 1000000ull;
+    struct um_operation o = um_window_find(&d->window, serial);
+    while (o.stage == UM_ISSUED && clock_ns() < until && d->moving) {
+        um_wait(d, until);
+        o = um_window_find(&d->window, serial);
+    }
+    return o;
+}
+
+/* A wait that cannot be had costs speed, not content: nothing is discarded that may still be used. */
+static void follow(CUstream stream, CUevent event) {
+    if (event)
+        REAL(cuStreamWaitEvent, 0)(stream, event, 0);
+}
+
+static void issue(struct um_device *d, struct um_move *m, int lane) {
+    uint64_t id = m->m.id;
+    bool ok = open_lanes(d);
+    if (ok && m->m.after)
+        follow(d->lane_stream[lane], settled(d, m->m.after).event);
+    const struct um_move *needed = m->m.needs ? um_move_find(d, m->m.needs) : NULL;
+    if (ok && needed)
+        follow(d->lane_stream[lane], needed->event);
+    ok = ok && um_move_issue(d, m, d->lane_stream[lane]);
+    /* without an event it is waited for */
+    if (ok && um_mark_move(d, d->lane_stream[lane], id, &m->event))
+        return;
+    if (ok)
+        ok = REAL(cuStreamSynchronize, 0)(d->lane_stream[lane]) == CUDA_SUCCESS;
+    um_move_done(d, id, ok);
+}
+
+/* Out before in: a fill may need the eviction that frees its frame. */
+static void issue_all(struct um_device *d) {
+    static const int lanes[] = {ULMS_LANE_OUT, ULMS_LANE_IN};
+    for (int i = 0; i < LANES; i++)
+        for (struct um_move *m; d->moving && (m = um_move_take(d, lanes[i]));)
+            issue(d, m, lanes[i]);
+}
+
+void um_order_begin(struct um_device *d) {
+    while (d->ordering && d->moving)
+        um_wait(d, clock_ns() + UM_PATIENCE_MS * 1000000ull);
+    d->ordering = true;
+}
+
+void um_order_end(struct um_device *d) {
+    d->ordering = false;
+    um_wake(d);
+}
+
+void um_order(struct um_device *d, const struct op *op, uint64_t serial) {
+    uint64_t wait = 0;
+    struct um_visit v = um_enter(d->context);
+    issue_all(d);
+    if (d->moving)
+        ulms_engine_admit(d->engine, serial, 0, &wait);
+    const struct um_move *last = wait ? um_move_find(d, wait) : NULL;
+    um_leave(v);
+    if (last)
+        follow((CUstream)(uintptr_t)op->stream, last->event);
+}

@@ -1,0 +1,79 @@
+/* What the engine does not know of pages. Under the device's lock. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/um.h"
+
+/* Index of the first range that ends behind p. */
+static size_t first_behind(const struct um_ranges *r, addr_t p) {
+    size_t low = 0, high = r->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (r->at[middle]->start + r->at[middle]->bytes > p)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+bool um_range_add(struct um_ranges *r, addr_t start, uint64_t bytes) {
+    if (r->count == r->capacity) {
+        size_t capacity = r->capacity ? 2 * r->capacity : 64;
+        struct um_range **at = realloc(r->at, capacity * sizeof(struct um_range *));
+        if (!at)
+            return false;
+        r->at = at;
+        r->capacity = capacity;
+    }
+    struct um_range *range = calloc(1, sizeof *range + bytes / PAGE_BYTES * sizeof range->page[0]);
+    size_t i = first_behind(r, start);
+    bool apart = i == r->count || start + bytes <= r->at[i]->start;
+    if (!range || !apart) {
+        free(range);
+        return false;
+    }
+    range->start = start;
+    range->bytes = bytes;
+    memmove(&r->at[i + 1], &r->at[i], (r->count - i) * sizeof(struct um_range *));
+    r->at[i] = range;
+    r->count++;
+    return true;
+}
+
+struct um_range *um_range_take(struct um_ranges *r, addr_t start) {
+    size_t i = first_behind(r, start);
+    if (i == r->count || r->at[i]->start != start)
+        return NULL;
+    struct um_range *range = r->at[i];
+    r->count--;
+    memmove(&r->at[i], &r->at[i + 1], (r->count - i) * sizeof(struct um_range *));
+    return range;
+}
+
+void um_pages_visit(struct um_ranges *r, addr_t start, addr_t end, void (*visit)(struct um_page *, addr_t, void *),
+                    void *data) {
+    for (size_t i = first_behind(r, start); i < r->count && r->at[i]->start < end; i++) {
+        struct um_range *range = r->at[i];
+        addr_t last = range->start + range->bytes < end ? range->start + range->bytes : end;
+        addr_t from = start > range->start ? start : range->start;
+        for (uint64_t n = (from - range->start) / PAGE_BYTES; range->start + n * PAGE_BYTES < last; n++)
+            visit(&range->page[n], range->start + n * PAGE_BYTES, data);
+    }
+}
+
+struct um_page *um_page_at(const struct um_ranges *r, addr_t p) {
+    size_t i = first_behind(r, p);
+    if (i == r->count || p < r->at[i]->start)
+        return NULL;
+    return &r->at[i]->page[(p - r->at[i]->start) / PAGE_BYTES];
+}
+
+static void set_died(struct um_page *p, addr_t at, void *data) {
+    (void)at;
+    p->died = *(uint64_t *)data;
+}
+
+void um_pages_died(struct um_ranges *r, addr_t start, addr_t end, uint64_t died) {
+    um_pages_visit(r, start, end, set_died, &died);
+}

@@ -1,0 +1,182 @@
+/* The threads of a device, from the moment when not everything fits: movers take moves and wait for each; the watcher
+ * sees what is done. None of them ever waits for something that only the program, held by us, could bring about. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "backend/um.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "interpose/capture.h"
+#include "interpose/session.h"
+
+enum { POLL_US = 50, TELL_MS = 10, JOIN_S = 2 };
+
+/* One thread prefetches to an H200 at 28 GB/s, two at 39, four at 49, but two each way beat one and four; to the host
+ * one is as fast as eight (24 GB/s). */
+static const int lane_of_mover[MOVER_MAX] = {ULMS_LANE_IN, ULMS_LANE_IN, ULMS_LANE_OUT};
+
+static void pause_us(long us) {
+    nanosleep(&(struct timespec){0, us * 1000}, NULL);
+}
+
+/* Queries of ours must not spoil a capture that is under way on another thread. */
+static void begin(const char *name) {
+    CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
+    pthread_setname_np(pthread_self(), name);
+    prctl(PR_SET_TIMERSLACK, 1);
+    REAL(cuThreadExchangeStreamCaptureMode, 0)(&relaxed);
+}
+
+/* --- movers --- */
+
+/* What a mover issues into; of one context. */
+struct seat {
+    CUcontext context;
+    uint64_t epoch;
+    CUstream stream;
+};
+
+static bool sit(struct seat *s, CUcontext context, uint64_t epoch) {
+    if (s->stream && s->context == context && s->epoch == epoch)
+        return true;
+    *s = (struct seat){.context = context, .epoch = epoch};
+    if (REAL(cuCtxSetCurrent, 0)(context) == CUDA_SUCCESS)
+        s->stream = um_stream_new();
+    return s->stream != NULL;
+}
+
+static void *move(void *data) {
+    struct um_mover *self = data;
+    struct um_device *d = self->device;
+    struct seat seat = {0};
+    begin(self->lane == ULMS_LANE_IN ? "ulms-in" : "ulms-out");
+    um_lock(d);
+    while (!d->stopping) {
+        struct um_move *m = d->moving && d->context ? um_move_take(d, self->lane) : NULL;
+        if (!m) {
+            pthread_cond_wait(&d->work[self->lane], &d->lock);
+            continue;
+        }
+        CUcontext context = d->context;
+        uint64_t epoch = d->epoch;
+        um_unlock(d);
+        bool ok = sit(&seat, context, epoch) && um_move_issue(d, m, seat.stream) &&
+                  REAL(cuStreamSynchronize, 0)(seat.stream) == CUDA_SUCCESS;
+        um_lock(d);
+        um_move_done(d, m->m.id, ok);
+        um_wake(d);
+    }
+    um_unlock(d);
+    return NULL;
+}
+
+/* --- the past: what was issued before operations were told to the engine --- */
+
+/* What is not done by then may still use any page: none leaves before. Context by context; one that is gone has no work
+ * left. */
+static void *outlast(void *data) {
+    struct um_device *d = data;
+    begin("ulms-past");
+    for (int i = 0; i < d->past_count; i++) {
+        while (capture_any() && !__atomic_load_n(&d->stopping, __ATOMIC_RELAXED))
+            pause_us(1000); /* a capture would not survive it */
+        if (REAL(cuCtxSetCurrent, 0)(d->past_contexts[i]) == CUDA_SUCCESS)
+            REAL(cuCtxSynchronize, 0)();
+    }
+    um_lock(d);
+    um_retired(d, d->past);
+    um_wake(d);
+    um_unlock(d);
+    return NULL;
+}
+
+/* --- the watcher --- */
+
+static void tell(struct um_device *d, struct um_marker *done) {
+    while (done) {
+        struct um_marker *m = done;
+        done = m->next;
+        if (m->is_move)
+            um_move_done(d, m->id, true);
+        else
+            um_retired(d, m->id);
+        um_mark_spare(d, m);
+    }
+    um_wake(d);
+}
+
+static void look(struct um_device *d) {
+    CUcontext context = d->context;
+    bool can = context && !ulms_options.capacity && REAL(cuCtxSetCurrent, 0)(context) == CUDA_SUCCESS;
+    um_budget_update(d, can);
+    d->budget.looked_ns = clock_ns();
+    um_wake(d);
+}
+
+static void *watch(void *data) {
+    struct um_device *d = data;
+    begin("ulms-watch");
+    um_lock(d);
+    while (!d->stopping) {
+        bool pending = um_marks_take(d);
+        uint64_t next = d->budget.looked_ns + UM_LOOK_NS;
+        if (clock_ns() >= next)
+            look(d);
+        if (!pending || clock_ns() >= d->told_ns + TELL_MS * 1000000ull)
+            um_publish(d);
+        if (!pending) {
+            um_wait_for(d, &d->marked, next);
+            continue;
+        }
+        um_unlock(d);
+        struct um_marker *done = um_marks_poll(d);
+        if (!done)
+            pause_us(POLL_US);
+        um_lock(d);
+        if (done)
+            tell(d, done);
+    }
+    um_unlock(d);
+    return NULL;
+}
+
+/* --- their life --- */
+
+static bool start(struct um_worker *w, void *(*run)(void *), void *data) {
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    w->running = pthread_create(&w->thread, NULL, run, data) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return w->running;
+}
+
+bool um_workers_start(struct um_device *d) {
+    bool good = start(&d->watcher, watch, d) && start(&d->outlaster, outlast, d);
+    for (int i = 0; good && d->held && i < MOVER_MAX; i++) {
+        d->movers[i].device = d;
+        d->movers[i].lane = lane_of_mover[i];
+        good = start(&d->movers[i].worker, move, &d->movers[i]);
+    }
+    return good;
+}
+
+/* A thread that the driver keeps is left to the end of the process. */
+static void join(struct um_worker *w) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += JOIN_S;
+    if (w->running)
+        pthread_timedjoin_np(w->thread, NULL, &until);
+    w->running = false;
+}
+
+void um_workers_stop(struct um_device *d) {
+    join(&d->watcher);
+    join(&d->outlaster);
+    for (int i = 0; i < MOVER_MAX; i++)
+        join(&d->movers[i].worker);
+}

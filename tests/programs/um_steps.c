@@ -1,0 +1,416 @@
+/* Programs of several shapes over more memory than a budget lets them keep, for the managed-memory backend.
+ *
+ * um_steps SHAPE LAYERS MIB STEPS: LAYERS buffers of MIB MiB for each thing of which the shape has one a layer.
+ * Prints what it computed: the same under every policy and without ulms.so. Under ulms.so "counter NAME VALUE" follows
+ * for each of its counters. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cuda/abi.h"
+#include "ulms.h"
+
+CUresult cuInit(unsigned int flags);
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
+CUresult cuCtxDestroy_v2(CUcontext context);
+CUresult cuCtxSetCurrent(CUcontext context);
+CUresult cuCtxGetCurrent(CUcontext *context);
+CUresult cuCtxSynchronize(void);
+CUresult cuModuleLoadData(CUmodule *module, const void *image);
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
+CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t bytes);
+CUresult cuMemAllocManaged(CUdeviceptr *p, size_t bytes, unsigned int flags);
+CUresult cuMemAllocAsync(CUdeviceptr *p, size_t bytes, CUstream stream);
+CUresult cuMemFree_v2(CUdeviceptr p);
+CUresult cuMemFreeAsync(CUdeviceptr p, CUstream stream);
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes);
+CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes);
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
+CUresult cuMemsetD32Async(CUdeviceptr p, unsigned int value, size_t n, CUstream stream);
+CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
+CUresult cuStreamDestroy_v2(CUstream stream);
+CUresult cuStreamSynchronize(CUstream stream);
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags);
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode);
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph);
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags);
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream);
+CUresult cuGraphExecDestroy(CUgraphExec exec);
+CUresult cuGraphDestroy(CUgraph graph);
+CUresult cuEventCreate(CUevent *event, unsigned int flags);
+CUresult cuEventRecord(CUevent event, CUstream stream);
+CUresult cuEventDestroy_v2(CUevent event);
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *data);
+CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                        unsigned shared, CUstream stream, void **parameters, void **extra);
+
+enum { LAYERS_MAX = 64, THREADS = 3 };
+
+#define LEGACY ((CUstream)1)
+#define OWN    ((CUstream)2)
+
+static uint64_t layers, floats, steps;
+static CUfunction fill, copy, scale, axpy, add;
+
+#define CHECK(call) check((call), #call)
+static void check(CUresult status, const char *what) {
+    if (status == CUDA_SUCCESS)
+        return;
+    fprintf(stderr, "um_steps: %s: error %d\n", what, (int)status);
+    _exit(1);
+}
+
+static void launch(CUfunction f, CUstream s, void **parameters) {
+    CHECK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, parameters, NULL));
+}
+#define LAUNCH(f, s, ...) launch(f, s, (void *[]){__VA_ARGS__})
+
+static CUdeviceptr allocate(void) {
+    CUdeviceptr p;
+    CHECK(cuMemAlloc_v2(&p, floats * sizeof(float)));
+    return p;
+}
+
+static void set(CUdeviceptr p, float value, CUstream s) {
+    LAUNCH(fill, s, &p, &value, &floats);
+}
+
+/* y += a x */
+static void accumulate(CUdeviceptr y, float a, CUdeviceptr x, CUstream s) {
+    LAUNCH(axpy, s, &a, &x, &y, &floats);
+}
+
+/* Of every byte. */
+static void print(const char *name, CUdeviceptr p) {
+    float *host = malloc(floats * sizeof *host);
+    uint64_t sum = 14695981039346656037u;
+    CHECK(cuMemcpyDtoH_v2(host, p, floats * sizeof *host));
+    for (uint64_t i = 0; i < floats; i++) {
+        uint32_t bits;
+        memcpy(&bits, &host[i], sizeof bits);
+        sum = (sum ^ bits) * 1099511628211u;
+    }
+    printf("%s %016llx %g\n", name, (unsigned long long)sum, (double)host[floats - 1]);
+    free(host);
+}
+
+/* --- a framework's allocator: blocks out of one arena, told of as PyTorch tells --- */
+
+struct device {
+    int8_t type, index;
+};
+typedef void (*report_function)(void *, int64_t, size_t, size_t, struct device);
+static report_function report;
+static CUdeviceptr arena;
+static bool taken[LAYERS_MAX];
+
+static CUdeviceptr block_take(void) {
+    for (uint64_t i = 0; i < layers + 1; i++)
+        if (!taken[i]) {
+            taken[i] = true;
+            CUdeviceptr p = arena + i * floats * sizeof(float);
+            if (report)
+                report((void *)(uintptr_t)p, (int64_t)(floats * sizeof(float)), 0, 0, (struct device){1, 0});
+            return p;
+        }
+    abort();
+}
+
+static void block_give(CUdeviceptr p) {
+    taken[(p - arena) / (floats * sizeof(float))] = false;
+    if (report)
+        report((void *)(uintptr_t)p, -(int64_t)(floats * sizeof(float)), 0, 0, (struct device){1, 0});
+}
+
+/* --- shapes --- */
+
+/* Weights, their momentum, and activations that live from the forward to the backward pass. */
+static void train(void) {
+    CUdeviceptr weight[LAYERS_MAX], momentum[LAYERS_MAX], active[LAYERS_MAX + 1];
+    CUstream s;
+    float *input = malloc(floats * sizeof *input), rate = 0.01f, decay = 0.9f, half = 0.5f;
+    CHECK(cuStreamCreate(&s, 1));
+    CHECK(cuMemAlloc_v2(&arena, (layers + 1) * floats * sizeof(float)));
+    for (uint64_t l = 0; l < layers; l++) {
+        weight[l] = allocate();
+        momentum[l] = allocate();
+        set(weight[l], 0.1f * (float)(l + 1), s);
+        CHECK(cuMemsetD32Async(momentum[l], 0, floats, s));
+    }
+    for (uint64_t step = 0; step < steps; step++) {
+        CHECK(cuStreamSynchronize(s));
+        for (uint64_t i = 0; i < floats; i++)
+            input[i] = (float)((i * 7 + step) % 13) / 13;
+        active[0] = block_take();
+        CHECK(cuMemcpyHtoD_v2(active[0], input, floats * sizeof *input));
+        for (uint64_t l = 0; l < layers; l++) {
+            active[l + 1] = block_take();
+            LAUNCH(add, s, &active[l + 1], &active[l], &weight[l], &floats);
+            LAUNCH(scale, s, &active[l + 1], &half, &floats);
+        }
+        CHECK(cuStreamSynchronize(s));
+        for (uint64_t l = layers; l-- > 0;) {
+            LAUNCH(scale, s, &momentum[l], &decay, &floats);
+            accumulate(momentum[l], rate, active[l + 1], s);
+            accumulate(weight[l], rate, momentum[l], s);
+            block_give(active[l + 1]);
+        }
+        block_give(active[0]);
+    }
+    CHECK(cuStreamSynchronize(s));
+    for (uint64_t l = 0; l < layers; l++) {
+        print("weight", weight[l]);
+        print("momentum", momentum[l]);
+    }
+    free(input);
+}
+
+/* Weights that are only read, layer after layer; `s` and what the result is called. */
+static void infer_on(CUstream s, const char *name) {
+    CUdeviceptr weight[LAYERS_MAX], state = allocate();
+    float part = 0.001f;
+    for (uint64_t l = 0; l < layers; l++) {
+        weight[l] = allocate();
+        set(weight[l], (float)(l + 1), s);
+    }
+    set(state, 1, s);
+    for (uint64_t step = 0; step < steps; step++) {
+        for (uint64_t l = 0; l < layers; l++)
+            accumulate(state, part, weight[l], s);
+        CHECK(cuStreamSynchronize(s));
+    }
+    print(name, state);
+    for (uint64_t l = 0; l < layers; l++)
+        CHECK(cuMemFree_v2(weight[l]));
+    CHECK(cuMemFree_v2(state));
+}
+
+static void infer(void) {
+    CUstream s;
+    CHECK(cuStreamCreate(&s, 0));
+    infer_on(s, "infer");
+    CHECK(cuStreamDestroy_v2(s));
+}
+
+static void defaults(void) {
+    infer_on(NULL, "null");
+    infer_on(LEGACY, "legacy");
+    infer_on(OWN, "own");
+}
+
+static CUcontext context;
+
+static void *one_thread(void *name) {
+    CUstream s;
+    CHECK(cuCtxSetCurrent(context));
+    CHECK(cuStreamCreate(&s, 1));
+    infer_on(strcmp(name, "1") ? s : OWN, "thread");
+    CHECK(cuStreamDestroy_v2(s));
+    return NULL;
+}
+
+static void several_threads(void) {
+    pthread_t thread[THREADS];
+    static char names[THREADS][2] = {"0", "1", "2"};
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&thread[i], NULL, one_thread, names[i]);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+}
+
+/* A chain over two streams: each layer is computed on one from the layer before, on the other. */
+static void two_streams(void) {
+    CUdeviceptr value[LAYERS_MAX];
+    CUstream s[2];
+    CUevent done[2];
+    float grow = 0.25f;
+    for (int i = 0; i < 2; i++) {
+        CHECK(cuStreamCreate(&s[i], i));
+        CHECK(cuEventCreate(&done[i], 2));
+    }
+    for (uint64_t l = 0; l < layers; l++) {
+        value[l] = allocate();
+        set(value[l], (float)l, s[l % 2]);
+    }
+    CHECK(cuCtxSynchronize());
+    for (uint64_t step = 0; step < steps; step++) {
+        for (uint64_t l = 1; l < layers; l++) {
+            accumulate(value[l], grow, value[l - 1], s[l % 2]);
+            CHECK(cuEventRecord(done[l % 2], s[l % 2]));
+            CHECK(cuStreamWaitEvent(s[1 - l % 2], done[l % 2], 0));
+        }
+        CHECK(cuMemcpyDtoDAsync_v2(value[0], value[layers - 1], floats * sizeof(float), s[layers % 2]));
+        CHECK(cuStreamSynchronize(s[layers % 2]));
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK(cuStreamDestroy_v2(s[i])); /* work may be left in it */
+        CHECK(cuEventDestroy_v2(done[i]));
+    }
+    for (uint64_t l = 0; l < layers; l++)
+        print("value", value[l]);
+}
+
+static void *meanwhile(void *unused) {
+    CHECK(cuCtxSetCurrent(context));
+    infer_on(OWN, "meanwhile");
+    return unused;
+}
+
+/* A captured step, launched again and again; at the same time another thread launches by itself. */
+static void graph(void) {
+    CUdeviceptr weight[LAYERS_MAX], state = allocate();
+    CUstream s;
+    CUgraph graph;
+    CUgraphExec exec;
+    pthread_t other;
+    float part = 0.001f;
+    CHECK(cuStreamCreate(&s, 1));
+    set(state, 1, s);
+    for (uint64_t l = 0; l < layers; l++) {
+        weight[l] = allocate();
+        set(weight[l], (float)(l + 1), s);
+    }
+    pthread_create(&other, NULL, meanwhile, NULL);
+    for (uint64_t step = 0; step < steps; step++) {
+        CHECK(cuStreamBeginCapture_v2(s,
+                                      step % 2 ? CU_STREAM_CAPTURE_MODE_RELAXED : CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+        for (uint64_t l = step % layers; l < layers && l < step % layers + 2; l++)
+            accumulate(state, part, weight[l], s);
+        CHECK(cuStreamEndCapture(s, &graph));
+        CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+        CHECK(cuGraphLaunch(exec, s));
+        CHECK(cuGraphLaunch(exec, s));
+        CHECK(cuStreamSynchronize(s));
+        CHECK(cuGraphExecDestroy(exec));
+        CHECK(cuGraphDestroy(graph));
+    }
+    pthread_join(other, NULL);
+    print("graph", state);
+}
+
+/* Memory that comes and goes, freed while work on it is under way. */
+static void churn(void) {
+    CUdeviceptr value[LAYERS_MAX], sum = allocate(), brief;
+    CUstream s;
+    float one = 1;
+    CHECK(cuStreamCreate(&s, 1));
+    set(sum, 0, s);
+    for (uint64_t step = 0; step < steps; step++) {
+        for (uint64_t l = 0; l < layers; l++) {
+            value[l] = allocate();
+            set(value[l], (float)(l + step), s);
+        }
+        for (uint64_t l = 0; l < layers; l++) {
+            CHECK(cuMemAllocAsync(&brief, floats * sizeof(float), s));
+            LAUNCH(copy, s, &brief, &value[l], &floats);
+            accumulate(sum, one, brief, s);
+            CHECK(cuMemFreeAsync(brief, s));
+        }
+        for (uint64_t l = 0; l < layers; l += 1 + step % 2)
+            CHECK(cuMemFree_v2(value[l]));
+        for (uint64_t l = 1; step % 2 && l < layers; l += 2)
+            CHECK(cuMemFree_v2(value[l]));
+    }
+    CHECK(cuStreamSynchronize(s));
+    print("sum", sum);
+}
+
+/* Contexts of the program's own, each destroyed with its memory and work in it. */
+static void contexts(void) {
+    for (uint64_t step = 0; step < steps; step++) {
+        CUcontext own;
+        CUmodule module;
+        CHECK(cuCtxCreate_v2(&own, 0, 0));
+        CHECK(cuModuleLoadData(&module, "emu:builtin"));
+        CHECK(cuModuleGetFunction(&fill, module, "fill"));
+        CHECK(cuModuleGetFunction(&axpy, module, "axpy"));
+        uint64_t all = steps;
+        steps = 2;
+        infer_on(LEGACY, "context");
+        steps = all;
+        set(allocate(), 1, NULL);
+        CHECK(cuCtxDestroy_v2(own));
+    }
+}
+
+static void note(void *data) {
+    ++*(int *)data;
+}
+
+/* Host functions in between, the program's own managed memory, and exit with work under way. */
+static void host(void) {
+    CUdeviceptr value[LAYERS_MAX];
+    CUstream s;
+    int notes = 0;
+    float grow = 0.5f;
+    CHECK(cuStreamCreate(&s, 0));
+    for (uint64_t l = 0; l < layers; l++) {
+        CHECK(cuMemAllocManaged(&value[l], floats * sizeof(float), 1));
+        set(value[l], (float)l, s);
+    }
+    for (uint64_t step = 0; step < steps; step++)
+        for (uint64_t l = 0; l < layers; l++) {
+            accumulate(value[l], grow, value[(l + 1) % layers], s);
+            CHECK(cuLaunchHostFunc(s, note, &notes));
+        }
+    CHECK(cuStreamSynchronize(s));
+    printf("notes %d\n", notes);
+    for (uint64_t l = 0; l < layers; l++)
+        print("value", value[l]);
+    for (uint64_t l = 0; l < layers; l++)
+        set(value[l], 0, s);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} shapes[] = {{"train", train},
+              {"infer", infer},
+              {"defaults", defaults},
+              {"threads", several_threads},
+              {"streams", two_streams},
+              {"graph", graph},
+              {"churn", churn},
+              {"contexts", contexts},
+              {"host", host}};
+
+static void print_counters(void) {
+    const struct ulms_stats *(*stats)(void) = (const struct ulms_stats *(*)(void))dlsym(RTLD_DEFAULT, "ulms_stats");
+    uint64_t (*counter)(const char *) = (uint64_t (*)(const char *))dlsym(RTLD_DEFAULT, "ulms_counter");
+    usleep(100 * 1000); /* what has been done is counted soon after */
+    for (uint32_t i = 0; stats && i < stats()->counters; i++)
+        printf("counter %s %llu\n", stats()->row[i].name, (unsigned long long)counter(stats()->row[i].name));
+}
+
+int main(int argc, char **argv) {
+    CUmodule module;
+    if (argc != 5)
+        return 2;
+    layers = strtoull(argv[2], NULL, 0);
+    floats = (strtoull(argv[3], NULL, 0) << 20) / sizeof(float);
+    steps = strtoull(argv[4], NULL, 0);
+    report = (report_function)dlsym(RTLD_DEFAULT, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+    CHECK(cuInit(0));
+    CHECK(cuDevicePrimaryCtxRetain(&context, 0));
+    CHECK(cuCtxSetCurrent(context));
+    CHECK(cuModuleLoadData(&module, "emu:builtin"));
+    struct {
+        CUfunction *f;
+        const char *name;
+    } kernels[] = {{&fill, "fill"}, {&copy, "copy"}, {&scale, "scale"}, {&axpy, "axpy"}, {&add, "add"}};
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
+        CHECK(cuModuleGetFunction(kernels[i].f, module, kernels[i].name));
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        if (strcmp(argv[1], shapes[i].name) == 0) {
+            shapes[i].run();
+            print_counters();
+            return 0;
+        }
+    return 2;
+}
