@@ -77,23 +77,25 @@ static struct move *leave(struct ulms_engine *e, const struct operation *op, str
 
 /* The frames that evict moves free, in their order. */
 struct freed {
-    struct move *move; /* NULL: no more */
-    uint64_t taken;    /* of its frames */
+    struct move *move;
+    uint64_t taken; /* of its frames */
+    uint64_t left;  /* in all; the moves that follow may be fills */
 };
 
 static void skip(const struct ulms_engine *e, struct freed *f, uint64_t frames) {
-    for (f->taken += frames; f->move && f->taken >= f->move->out.bytes >> e->shift; f->move = f->move->after)
+    f->left -= f->left < frames ? f->left : frames;
+    for (f->taken += frames; f->left > 0 && f->taken >= f->move->out.bytes >> e->shift; f->move = f->move->after)
         f->taken -= f->move->out.bytes >> e->shift;
 }
 
 /* Steps 2 and 3. */
 static void make_moves(struct ulms_engine *e, struct operation *op, uint64_t missing, uint64_t want, uint64_t after) {
     struct freed freed = {0};
-    uint64_t left = 0, before = e->move;
-    for (struct move *m = NULL; left < want && (m = leave(e, op, m, after)); left++)
+    uint64_t before = e->move;
+    for (struct move *m = NULL; freed.left < want && (m = leave(e, op, m, after)); freed.left++)
         if (!freed.move)
             freed.move = m;
-    op->is_short = left < want;
+    op->is_short = freed.left < want;
     uint64_t free_frames = want < missing ? missing - want : 0;
     skip(e, &freed, want > missing ? want - missing : 0);
     struct move *fill = NULL;
@@ -104,7 +106,7 @@ static void make_moves(struct ulms_engine *e, struct operation *op, uint64_t mis
         uint64_t needs = 0;
         if (free_frames > 0)
             free_frames--;
-        else if (freed.move) {
+        else if (freed.left > 0) {
             needs = freed.move->id.id;
             skip(e, &freed, 1);
         } else if (!e->faults)
