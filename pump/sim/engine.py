@@ -1,0 +1,161 @@
+"""The engine from Python: the words of csrc/ulms.h ("the engine"), and the compiled one."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple, Protocol
+
+from pump import binding
+
+READ, WRITE, UPDATE, SCRATCH = 1, 2, 3, 4  # what a touch does
+LANE_IN, LANE_OUT = 0, 1
+FILL, EVICT = 1, 2
+DEAD, CLEAN, KEEP, EARLY = 1, 2, 4, 8  # flags of a move
+HOLD, RUN, RUN_SHORT = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Settings:
+    """struct ulms_engine_settings; bytes."""
+
+    policy: str
+    page_bytes: int
+    budget: int
+    run_bytes: int
+    ahead_bytes: int
+    keeps: bool
+    faults: bool
+
+
+class Touch(NamedTuple):
+    """[start, start + bytes) and what an operation does to it."""
+
+    start: int
+    bytes: int
+    mode: int
+
+
+class Move(NamedTuple):
+    """struct ulms_move."""
+
+    id: int
+    start: int
+    bytes: int
+    after: int
+    needs: int
+    kind: int
+    flags: int
+
+
+@dataclass
+class Stats:
+    """struct ulms_engine_stats: sums since the engine was made; bytes are whole pages."""
+
+    operations: int = 0
+    touched_bytes: int = 0
+    hit_bytes: int = 0
+    late_operations: int = 0
+    short_operations: int = 0
+    filled_bytes: int = 0
+    early_bytes: int = 0
+    useless_bytes: int = 0
+    faulted_bytes: int = 0
+    evicted_bytes: int = 0
+    dropped_bytes: int = 0
+    dead_bytes: int = 0
+    predicted: int = 0
+    surprises: int = 0
+    plans: int = 0
+    resident_bytes: int = 0
+    budget_bytes: int = 0
+
+
+class Engine(Protocol):
+    """What ulms_engine_* are, one method a function; ulms.h says what each does."""
+
+    def allocated(self, start: int, size: int) -> bool:
+        """Memory appears, absent and dead."""
+
+    def freed(self, start: int, size: int) -> None:
+        """Memory is gone."""
+
+    def placed(self, start: int, size: int) -> None:
+        """Memory is resident already."""
+
+    def block(self, start: int, size: int, live: bool) -> None:
+        """The framework gives out a block, or takes it back."""
+
+    def budget(self, size: int) -> None:
+        """The budget is another."""
+
+    def issued(self, key: int, touches: Sequence[Touch]) -> int:
+        """An operation's serial; 0: it may run, there is nothing to do for it."""
+
+    def admit(self, serial: int, at_once: bool = False) -> tuple[int, int]:
+        """HOLD, RUN or RUN_SHORT, and the move to wait for on the device (0: none)."""
+
+    def retired(self, serial: int, duration_ns: int = 0) -> None:
+        """Everything the operation does is done."""
+
+    def next(self, lane: int) -> Move | None:
+        """The next move of a lane, now."""
+
+    def moved(self, move: int, ok: bool = True) -> None:
+        """A move is done, or will never be."""
+
+    def stats(self) -> Stats:
+        """The sums."""
+
+
+class CompiledEngine:
+    """csrc/engine. Raises ValueError for settings that make no sense."""
+
+    def __init__(self, settings: Settings, library: Any = None) -> None:
+        self.ffi = binding.ffi()
+        self.lib = library or binding.library()
+        policy = self.ffi.new("char[]", settings.policy.encode())
+        words = asdict(settings) | {"policy": policy}
+        engine = self.lib.ulms_engine_new(self.ffi.new("struct ulms_engine_settings *", words))
+        if not engine:
+            raise ValueError(f"no engine for {settings}")
+        self.engine = self.ffi.gc(engine, self.lib.ulms_engine_free)
+        self.wait = self.ffi.new("uint64_t *")
+        self.move = self.ffi.new("struct ulms_move *")
+
+    def allocated(self, start: int, size: int) -> bool:
+        return bool(self.lib.ulms_engine_allocated(self.engine, start, size))
+
+    def freed(self, start: int, size: int) -> None:
+        self.lib.ulms_engine_freed(self.engine, start, size)
+
+    def placed(self, start: int, size: int) -> None:
+        self.lib.ulms_engine_placed(self.engine, start, size)
+
+    def block(self, start: int, size: int, live: bool) -> None:
+        self.lib.ulms_engine_block(self.engine, start, size, live)
+
+    def budget(self, size: int) -> None:
+        self.lib.ulms_engine_budget(self.engine, size)
+
+    def issued(self, key: int, touches: Sequence[Touch]) -> int:
+        rows = self.ffi.new("struct ulms_engine_touch[]", list(touches))
+        return int(self.lib.ulms_engine_issued(self.engine, key, rows, len(touches)))
+
+    def admit(self, serial: int, at_once: bool = False) -> tuple[int, int]:
+        verdict = int(self.lib.ulms_engine_admit(self.engine, serial, at_once, self.wait))
+        return verdict, int(self.wait[0])
+
+    def retired(self, serial: int, duration_ns: int = 0) -> None:
+        self.lib.ulms_engine_retired(self.engine, serial, duration_ns)
+
+    def next(self, lane: int) -> Move | None:
+        if not self.lib.ulms_engine_next(self.engine, lane, self.move):
+            return None
+        return Move(*(getattr(self.move, name) for name in Move._fields))
+
+    def moved(self, move: int, ok: bool = True) -> None:
+        self.lib.ulms_engine_moved(self.engine, move, ok)
+
+    def stats(self) -> Stats:
+        out = self.ffi.new("struct ulms_engine_stats *")
+        self.lib.ulms_engine_stats(self.engine, out)
+        return Stats(**{field.name: getattr(out, field.name) for field in fields(Stats)})
