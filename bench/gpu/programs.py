@@ -42,6 +42,8 @@ PROGRAMS: dict[str, list[str]] = {
     "resnet": torch("resnet"),
     "gpt2": torch("gpt2"),
     "gpt2-short": torch("gpt2-short"),
+    "lstm": torch("lstm"),
+    "bert": torch("bert"),
     "compile": torch("compile"),
     "graph": torch("graph"),
     "jax": [sys.executable, str(TESTS / "programs" / "jax_train.py")],

@@ -1,9 +1,12 @@
 """Observe mode under unmodified CUDA programs on a real GPU."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.gpu import programs
 from pump.trace import OpFlag, OpKind, read

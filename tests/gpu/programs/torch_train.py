@@ -1,8 +1,13 @@
-"""PyTorch programs, by name as in PROGRAMS. Deterministic kernels; prints the losses."""
+"""PyTorch programs, by name as in PROGRAMS. Deterministic kernels; prints the losses.
 
+`TRUTH=FILE` in the environment adds one step, and writes what it truly touches (truth.py).
+"""
+
+import json
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
@@ -57,6 +62,46 @@ def gpt2_short() -> tuple[Callable[[], None], list[torch.Tensor]]:
     return gpt2(8, 512)
 
 
+def lstm() -> tuple[Callable[[], None], list[torch.Tensor]]:
+    """A 4-layer LSTM of cuDNN that predicts a class at each place, fp32, batch 64, AdamW."""
+    model = torch.nn.LSTM(1024, 1024, num_layers=4).to(DEVICE)
+    head = torch.nn.Linear(1024, 1000).to(DEVICE)
+    optimizer = torch.optim.AdamW([*model.parameters(), *head.parameters()], lr=1e-3)
+    x = torch.randn(128, 64, 1024, device=DEVICE)
+    labels = torch.randint(0, 1000, (128 * 64,), device=DEVICE)
+    losses: list[torch.Tensor] = []
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        states, _ = model(x)
+        loss = torch.nn.functional.cross_entropy(head(states).flatten(0, 1), labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+
+    return step, losses
+
+
+def bert() -> tuple[Callable[[], None], list[torch.Tensor]]:
+    """BERT base, masked language model, with AdamW, bf16 autocast, batch 16 of 512 tokens."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    model = BertForMaskedLM(BertConfig()).to(DEVICE)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    tokens = torch.randint(0, 30000, (16, 512), device=DEVICE)
+    losses: list[torch.Tensor] = []
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(DEVICE, dtype=torch.bfloat16):
+            loss = model(tokens, labels=tokens).loss
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+
+    return step, losses
+
+
 def compiled() -> tuple[Callable[[], None], list[torch.Tensor]]:
     """A small model through torch.compile: bound by launches, not by the GPU."""
     layers = [
@@ -104,6 +149,8 @@ PROGRAMS: dict[str, Callable[[], tuple[Callable[[], None], list[torch.Tensor]]]]
     "resnet": resnet,
     "gpt2": gpt2,
     "gpt2-short": gpt2_short,
+    "lstm": lstm,
+    "bert": bert,
     "compile": compiled,
     "graph": graph,
 }
@@ -119,6 +166,10 @@ def main() -> None:
     torch.backends.cudnn.benchmark = False
     step, losses = PROGRAMS[which]()
     step_ms = run_steps(step, torch.cuda.synchronize, warm, timed)
+    if truth := os.environ.get("TRUTH"):
+        from truth import record
+
+        Path(truth).write_text(json.dumps(record(step, DEVICE)), encoding="utf-8")
     free, total = torch.cuda.mem_get_info()
     report(
         [loss.item() for loss in losses],
