@@ -1,0 +1,126 @@
+"""The tables of docs/touches.md, from the JSON that `bench.gpu.touches` wrote.
+
+`python -m bench.gpu.touches_page JSON PAGE` puts them between the marks of the page.
+"""
+
+import argparse
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+HOOKS = ("all", "no-library", "driver")
+"""The values of ULMS_HOOKS, best informed first."""
+TITLES = {
+    "resnet": "ResNet-50 training, fp32, batch 64",
+    "lstm": "LSTM training, 4 layers of 1024, cuDNN, batch 64 x 128",
+    "bert": "BERT training, bf16, 16 x 512 tokens",
+    "gpt2": "GPT-2 training, bf16, 16 x 1024 tokens",
+}
+MARKED = re.compile(r"(<!-- touches: [^\n]* -->\n).*?(<!-- touches end -->)", flags=re.DOTALL)
+
+
+def share(part: int, whole: int) -> str:
+    """A part in per cent; nothing at all is `0`, never a rounded one."""
+    if not part or not whole:
+        return str(part)
+    percent = 100 * part / whole
+    return f"{percent:,.0f} %" if percent >= 10 else f"{percent:.2g} %"
+
+
+def cells(program: dict[str, Any]) -> list[str]:
+    """A program's row. A run that failed says so."""
+    runs = [program["runs"][hooks] for hooks in HOOKS]
+    good = [run for run in runs if "truth" in run]
+    size = f"{good[0]['truth'] / 2**20:,.0f}" if good else "-"
+    columns = [
+        [share(run[what], run["truth"]) if "truth" in run else "failed" for run in runs]
+        for what in ("missed", "surplus")
+    ]
+    name = TITLES.get(program["program"], program["program"])
+    return [name, size, ", ".join(columns[0]), *columns[1]]
+
+
+def table(result: dict[str, Any]) -> str:
+    """What was missed and what was too much, a line a program, in Markdown."""
+    head = [
+        "program",
+        "truth, MiB a step",
+        f"missed ({', '.join(HOOKS)})",
+        *(f"surplus, {hooks}" for hooks in HOOKS),
+    ]
+    return markdown(head, [cells(program) for program in result["programs"]])
+
+
+def kinds(result: dict[str, Any]) -> str:
+    """What the surplus of all hooks is, and scratch memory beside it, in Markdown."""
+    rows = []
+    for program in result["programs"]:
+        run = program["runs"][HOOKS[0]]
+        if "truth" in run:
+            found = run["surplus_by_kind"]
+            rows.append(
+                [
+                    TITLES.get(program["program"], program["program"]),
+                    *(share(count, run["truth"]) for count in found.values()),
+                    *(f"{run[what] / 2**20:,.0f}" for what in ("temporaries", "workspaces")),
+                ]
+            )
+            names = list(found)
+    if not rows:
+        return ""
+    return markdown(["program", *names, "temporaries, MiB", "workspaces, MiB"], rows)
+
+
+def unread(result: dict[str, Any]) -> str:
+    """Operands that were excused, in Markdown."""
+    seen = {
+        (each["operation"], each["operand"], each["reason"])
+        for program in result["programs"]
+        for run in program["runs"].values()
+        for each in run.get("unread", ())
+    }
+    return markdown(["operation", "operand", "why no kernel touches it"], sorted(map(list, seen)))
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> str:
+    """A table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def section(result: dict[str, Any]) -> str:
+    """All that stands between the marks."""
+    where = result["machine"]
+    measured = (where["gpu"], f"driver {where['driver']}", where["when"][:10])
+    lines = [
+        f"{', '.join(measured)}, commit {where['commit'][:7]}.",
+        table(result),
+        "What the surplus of all hooks is, and the scratch memory that touches cover:",
+        kinds(result),
+        "Operands that were not looked for:",
+        unread(result),
+    ]
+    return "\n\n".join(lines) + "\n"
+
+
+def filled(page: str, result: dict[str, Any]) -> str:
+    """The page with its section as the result has it. Raises ValueError where it has no marks."""
+    text, count = MARKED.subn(lambda found: f"{found[1]}{section(result)}{found[2]}", page)
+    if count != 1:
+        raise ValueError("the page has no section to fill")
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("json", type=Path)
+    parser.add_argument("page", type=Path)
+    options = parser.parse_args()
+    result = json.loads(options.json.read_text(encoding="utf-8"))
+    page = options.page.read_text(encoding="utf-8")
+    options.page.write_text(filled(page, result), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
