@@ -1,0 +1,438 @@
+"""The plan of a period in plain Python: chosen, carried out, rehearsed (docs/plan.md).
+
+The same choices, moves and times as csrc/engine/plan.c, plan_run.c, greedy.c and rehearse.c
+(tests/unit/test_plan.py), written for reading: lists are searched where those keep heaps and trees.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+from math import inf
+
+from bench.bound.core import ITERATIONS, WARM, Choice, Link, Period, Rehearsal
+
+ABSENT, COMING, RESIDENT, QUEUED, LEAVING = range(5)
+Step = tuple[int, bool] | None  # a page, and whether its bytes go over the link
+
+
+@dataclass
+class Gaps:
+    """The gaps of a period: gap i lies between touch i and the next touch of its page."""
+
+    period: Period
+
+    @cached_property
+    def touches(self) -> list[tuple[int, int]]:
+        """Operation and page of each touch."""
+        return [(k, t.page) for k, op in enumerate(self.period.operations) for t in op]
+
+    @cached_property
+    def next(self) -> list[int]:
+        """The touch that ends each gap."""
+        n = len(self.touches)
+        return [
+            next(j % n for j in range(i + 1, i + n + 1) if self.touches[j % n][1] == page)
+            for i, (_, page) in enumerate(self.touches)
+        ]
+
+    @cached_property
+    def dies(self) -> list[bool]:
+        return [touch.dies for op in self.period.operations for touch in op]
+
+    @cached_property
+    def first(self) -> list[int]:
+        """The first touch of each operation, and the end."""
+        sizes = [len(op) for op in self.period.operations]
+        return [sum(sizes[:k]) for k in range(len(sizes) + 1)]
+
+    def length(self, i: int) -> int:
+        """Operations from touch to touch, 1 to the period's."""
+        apart = self.touches[self.next[i]][0] - self.touches[i][0]
+        return apart if apart > 0 else apart + len(self.period.operations)
+
+    def inside(self, i: int) -> list[int]:
+        """The operations between the touches."""
+        n, k = len(self.period.operations), self.touches[i][0]
+        return [j % n for j in range(k + 1, k + self.length(i))]
+
+    def base(self, away: list[bool]) -> list[int]:
+        """Pages held at each operation."""
+        held = [len(op) for op in self.period.operations]
+        for i, gone in enumerate(away):
+            for k in self.inside(i):
+                held[k] += not gone and not self.dies[i]
+        return held
+
+
+def choose(gaps: Gaps, budget: int, start: int) -> list[bool] | None:
+    """Which gaps are away after the sweep from operation `start`; None: one operation is too large.
+
+    A gap that is open across the start stands for the one of the round before and for this round's.
+    """
+    n = len(gaps.period.operations)
+    away = [False] * len(gaps.touches)
+    images = {i for i in range(len(away)) if start in gaps.inside(i)}
+    for place in range(n):
+        k = (start + place) % n
+        while gaps.base(away)[k] > budget:
+            open_gaps = []
+            for i, (op, _) in enumerate(gaps.touches):
+                began = (op - start) % n
+                if away[i] or gaps.dies[i] or k not in gaps.inside(i):
+                    continue
+                if began < place:
+                    open_gaps.append((-(began + gaps.length(i)), i))
+                elif i in images:
+                    open_gaps.append((-(began + gaps.length(i) - n), i))
+            if not open_gaps:
+                return None
+            away[min(open_gaps)[1]] = True
+    return away
+
+
+def prune(gaps: Gaps, budget: int, away: list[bool]) -> list[bool]:
+    """Takes back the gaps that everything fits without, the shortest first."""
+    away = list(away)
+    for _, i in sorted((gaps.length(i), i) for i, gone in enumerate(away) if gone):
+        held = gaps.base(away)
+        away[i] = any(held[k] >= budget for k in gaps.inside(i))
+    return away
+
+
+def plan(period: Period, budget: int, start: int) -> tuple[list[bool], list[int]] | None:
+    """Which gaps are away, and what is held; None: one operation is too large."""
+    gaps = Gaps(period)
+    away = choose(gaps, budget, start)
+    if away is None:
+        return None
+    away = prune(gaps, budget, away)
+    return away, gaps.base(away)
+
+
+# --- carried out ---
+
+
+class Mover(ABC):
+    """What decides moves in virtual time."""
+
+    @abstractmethod
+    def start(self) -> bool:
+        """The waiting operation may run; it does."""
+
+    @abstractmethod
+    def retired(self) -> None:
+        """It has run."""
+
+    @abstractmethod
+    def out(self, bytes_too: bool) -> Step:
+        """The next page to leave."""
+
+    @abstractmethod
+    def into(self, bytes_too: bool) -> Step:
+        """The next page to come."""
+
+    @abstractmethod
+    def left(self, page: int) -> None:
+        """It has left."""
+
+    @abstractmethod
+    def came(self, page: int) -> None:
+        """It has come."""
+
+
+@dataclass
+class Page:
+    need: int = 0  # the operation of its next touch
+    state: int = ABSENT
+    host: bool = False
+    dead: bool = False
+    dirty: bool = False
+    kept: bool = False  # in the gap that ends there
+
+
+@dataclass
+class Run(Mover):
+    """A plan carried out from an empty device on."""
+
+    gaps: Gaps
+    budget: int
+    away: list[bool]
+    operation: int = 0
+    bare: list[int] = field(default_factory=list)
+    laden: list[int] = field(default_factory=list)
+    fresh: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.base = self.gaps.base(self.away)
+        self.held = list(self.base)
+        self.frames = self.budget
+        self.pages: dict[int, Page] = {}
+        for i, (_, page) in enumerate(self.gaps.touches):
+            last = i  # the touch before, around the border
+            for j in range(len(self.away)):
+                last = j if self.gaps.next[j] == i else last
+            dead = self.gaps.dies[last]
+            kept = not dead and not self.away[last]
+            self.pages.setdefault(
+                page, Page(self.gaps.touches[i][0], host=not dead, dead=dead, kept=kept)
+            )
+        self.wait()
+
+    def now(self) -> list[int]:
+        """The touches of the waiting operation."""
+        k = self.operation % len(self.base)
+        return list(range(self.gaps.first[k], self.gaps.first[k + 1]))
+
+    def wait(self) -> None:
+        self.fresh = []
+        for i in self.now():
+            number = self.gaps.touches[i][1]
+            page = self.pages[number]
+            if page.state == QUEUED:
+                self.stay(number)
+            if page.state == ABSENT and page.dead:
+                self.fresh.append(number)
+
+    def stay(self, number: int) -> None:
+        (self.bare if number in self.bare else self.laden).remove(number)
+        self.pages[number].state = RESIDENT
+
+    def start(self) -> bool:
+        pages = [self.pages[self.gaps.touches[i][1]] for i in self.now()]
+        if any(page.state != RESIDENT for page in pages):
+            return False
+        for page in pages:
+            page.dead = False
+        return True
+
+    def retired(self) -> None:
+        k = self.operation % len(self.base)
+        for i, touch in zip(self.now(), self.gaps.period.operations[k], strict=True):
+            page = self.pages[touch.page]
+            page.dead = touch.dies
+            page.host = page.host and not touch.writes and not touch.dies
+            page.need = self.operation + self.gaps.length(i)
+            page.kept = not touch.dies and not self.away[i]
+            if not page.kept and self.gaps.length(i) > 1:
+                page.state = QUEUED
+                (self.bare if page.host or page.dead else self.laden).append(touch.page)
+        self.held[k] = self.base[k]
+        self.operation += 1
+        self.wait()
+
+    def out(self, bytes_too: bool) -> Step:
+        if not self.bare and not (self.laden and bytes_too):
+            return None
+        laden = not self.bare
+        number = (self.bare or self.laden).pop(0)
+        self.pages[number].state = LEAVING
+        return number, laden
+
+    def left(self, page: int) -> None:
+        self.pages[page].state = ABSENT
+        self.pages[page].host = not self.pages[page].dead
+        self.frames += 1
+        if self.pages[page].dead and self.pages[page].need == self.operation:
+            self.fresh.append(page)
+
+    def come(self, number: int, laden: bool) -> Step:
+        self.pages[number].state = COMING
+        self.frames -= 1
+        return number, laden
+
+    def into(self, bytes_too: bool) -> Step:
+        if self.fresh and self.frames:
+            return self.come(self.fresh.pop(0), False)
+        while True:
+            wanted = [
+                (page.need, number)
+                for number, page in self.pages.items()
+                if not page.dead and page.state in (ABSENT, QUEUED, LEAVING)
+            ]
+            if not wanted:
+                return None
+            need, number = min(wanted)
+            page = self.pages[number]
+            span = [] if page.kept else [k % len(self.held) for k in range(self.operation, need)]
+            if page.state == LEAVING or any(self.held[k] >= self.budget for k in span):
+                return None
+            if page.state == ABSENT and not (bytes_too and self.frames):
+                return None
+            for k in span:
+                self.held[k] += 1
+            if page.state == ABSENT:
+                return self.come(number, True)
+            self.stay(number)
+
+    def came(self, page: int) -> None:
+        self.pages[page].state = RESIDENT
+
+
+@dataclass
+class Greedy(Mover):
+    """Pages come in order of need; the page with the farthest next touch leaves, dead ones first.
+
+    It looks at what has retired only: `ahead` is the operation whose pages are being brought.
+    """
+
+    gaps: Gaps
+    frames: int
+    operation: int = 0
+    ahead: int = 0
+
+    def __post_init__(self) -> None:
+        self.pages: dict[int, Page] = {}
+        for i, (k, page) in enumerate(self.gaps.touches):
+            self.pages.setdefault(page, Page(k))
+            if self.gaps.next[i] <= i:
+                self.pages[page].dead = self.gaps.dies[i]
+
+    def numbers(self, operation: int) -> list[int]:
+        operations = self.gaps.period.operations
+        return [touch.page for touch in operations[operation % len(operations)]]
+
+    def wanted(self) -> int | None:
+        n = len(self.gaps.period.operations)
+        self.ahead = max(self.ahead, self.operation)
+        while self.ahead < self.operation + n:
+            for number in self.numbers(self.ahead):
+                if self.pages[number].state not in (RESIDENT, COMING):
+                    return number
+            self.ahead += 1
+        return None
+
+    def into(self, bytes_too: bool) -> Step:
+        number = self.wanted()
+        if number is None or self.pages[number].state == LEAVING or not self.frames:
+            return None
+        if not (bytes_too or self.pages[number].dead):
+            return None
+        self.pages[number].state = COMING
+        self.frames -= 1
+        return number, not self.pages[number].dead
+
+    def out(self, bytes_too: bool) -> Step:
+        number = self.wanted()
+        if number is None or self.pages[number].state == LEAVING or self.frames:
+            return None
+        for dead in (True, False) if bytes_too else (True,):
+            may = [
+                (-page.need, number)
+                for number, page in self.pages.items()
+                if page.state == RESIDENT and page.dead == dead and page.need > self.ahead
+            ]
+            if may:
+                victim = min(may)[1]
+                self.pages[victim].state = LEAVING
+                return victim, self.pages[victim].dirty
+        return None
+
+    def left(self, page: int) -> None:
+        self.pages[page].state = ABSENT
+        self.pages[page].dirty = False
+        self.frames += 1
+
+    def came(self, page: int) -> None:
+        self.pages[page].state = RESIDENT
+
+    def start(self) -> bool:
+        return all(self.pages[number].state == RESIDENT for number in self.numbers(self.operation))
+
+    def retired(self) -> None:
+        k = self.operation % len(self.gaps.period.operations)
+        for i, touch in enumerate(self.gaps.period.operations[k], self.gaps.first[k]):
+            page = self.pages[touch.page]
+            page.dirty = not touch.dies and (page.dirty or touch.writes or page.dead)
+            page.dead = touch.dies
+            page.need = self.operation + self.gaps.length(i)
+        self.operation += 1
+
+
+# --- in virtual time ---
+
+
+def events(period: Period, mover: Mover, link: Link) -> Iterator[tuple[float, int, int]]:
+    """Time, and pages that began to move in and out until then, at the end of each operation."""
+    now, ends = 0.0, inf
+    pages = {"in": 0, "out": 0}
+    lanes: dict[str, tuple[int, float] | None] = {"in": None, "out": None}
+    for operation in count():
+        while True:
+            moving = True
+            while moving:
+                moving = False
+                for lane, ask, done in (
+                    ("out", mover.out, mover.left),
+                    ("in", mover.into, mover.came),
+                ):
+                    while step := ask(lanes[lane] is None):
+                        moving = True
+                        if step[1]:
+                            lanes[lane] = (step[0], 1.0)
+                            pages[lane] += 1
+                        else:
+                            done(step[0])
+                if ends == inf and mover.start():
+                    ends = now + period.durations[operation % len(period.operations)]
+                    moving = True
+            both = all(lanes.values())
+            rates = {
+                "in": link.in_both_ns if both else link.in_ns,
+                "out": link.out_both_ns if both else link.out_ns,
+            }
+            lasts = {lane: job[1] * rates[lane] for lane, job in lanes.items() if job}
+            step_ns = min([ends - now, *lasts.values()])
+            if step_ns == inf:
+                return
+            ended = ends - now == step_ns
+            finished = next((x for x in ("in", "out") if lasts.get(x) == step_ns), None)
+            now += step_ns
+            for lane, job in lanes.items():
+                if job:
+                    lanes[lane] = (job[0], job[1] - step_ns / rates[lane])
+            if ended:
+                ends = inf
+                mover.retired()
+                yield now, pages["in"], pages["out"]
+                break
+            job = lanes[finished] if finished else None
+            if finished and job:
+                lanes[finished] = None
+                (mover.came if finished == "in" else mover.left)(job[0])
+
+
+def rehearse(period: Period, mover: Mover, link: Link) -> Rehearsal:
+    """The mean of an iteration, the first ones left out."""
+    n = len(period.operations)
+    marks = []
+    for k, event in enumerate(events(period, mover, link), 1):
+        if k in (WARM * n, ITERATIONS * n):
+            marks.append(event)
+        if k == ITERATIONS * n:
+            break
+    if len(marks) < 2:
+        return Rehearsal(inf, 0, 0)
+    ns, pages_in, pages_out = (
+        (late - early) / (ITERATIONS - WARM) for early, late in zip(*marks, strict=True)
+    )
+    return Rehearsal(ns, pages_in, pages_out)
+
+
+def search(period: Period, budget: int, link: Link) -> Choice | None:
+    """The fastest plan of four sweeps beside greedy choice; None: one operation is too large."""
+    gaps = Gaps(period)
+    held, n = gaps.base([False] * len(gaps.touches)), len(period.operations)
+    starts = [held.index(min(held)), (held.index(max(held)) + 1) % n, 0, n // 2]
+    plans: dict[tuple[bool, ...], Rehearsal] = {}
+    for start in starts:
+        made = plan(period, budget, start)
+        if made is None:
+            return None
+        if tuple(made[0]) not in plans:
+            run = Run(gaps, budget, made[0])
+            plans[tuple(made[0])] = rehearse(period, run, link)
+    away = min(plans, key=lambda one: plans[one].ns)
+    greedy = rehearse(period, Greedy(gaps, budget), link)
+    return Choice(list(away), gaps.base(list(away)), plans[away], greedy)
