@@ -1,0 +1,246 @@
+"""Virtual time: a program, a device and a link around an engine. No clock and no chance.
+
+The program's thread issues in order. It is held while the engine holds an operation, and else runs
+ahead of the device, which runs one operation at a time, in order. A lane does one move at a time.
+What the program computes itself between two launches takes no time.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+from pump.sim.engine import FILL, HOLD, Engine, Move, Settings, Stats
+from pump.sim.link import Link
+from pump.sim.sequence import Event, Given, Operation, Sequence, page_runs
+
+LAUNCHES_MOST = 1000
+LAUNCH_NS = 5_000.0  # from the moment when a held operation may run to its start
+LEAST_NS = 1e-3  # shorter than anything here takes
+STEPS, STEADY = 8, 4  # played; of these the last ones count
+
+
+class StuckError(RuntimeError):
+    """Nothing is under way and the program is not at its end: a fault of the engine."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """The steady state: of the last steps."""
+
+    steps: int
+    total_ns: float
+    sums: Stats  # what the steps added
+
+    @property
+    def step_ms(self) -> float:
+        return self.total_ns / self.steps / 1e6
+
+    @property
+    def bytes_in(self) -> float:
+        """A step, over the link."""
+        return (self.sums.filled_bytes + self.sums.faulted_bytes) / self.steps
+
+    @property
+    def bytes_out(self) -> float:
+        """A step, over the link."""
+        return self.sums.evicted_bytes / self.steps
+
+    @property
+    def useless(self) -> float:
+        """The share of the bytes filled that left again, or were freed, untouched."""
+        return self.sums.useless_bytes / max(1, self.sums.filled_bytes)
+
+
+@dataclass
+class Issued:
+    """An operation from its issue to its end."""
+
+    serial: int
+    duration_ns: float
+    ends_step: bool
+    ready_ns: float = 0.0
+    wait: int = 0
+
+
+@dataclass
+class Lane:
+    """A direction: the move under way, and what is left of it."""
+
+    move: Move | None = None
+    begun: bool = False
+    setup_ns: float = 0.0
+    left: float = 0.0  # bytes
+
+    def moves_bytes(self) -> bool:
+        return self.begun and self.setup_ns < LEAST_NS and self.left > 0
+
+
+def settings_for(link: Link, policy: str, budget: int) -> Settings:
+    """An engine's settings over a link."""
+    faults = link.rate_fault > 0
+    return Settings(
+        policy, link.page_bytes, budget, link.run_bytes, link.ahead_bytes, link.keeps, faults
+    )
+
+
+class Simulator:
+    """One run. `engine` is fresh and has `settings_for` the link."""
+
+    def __init__(self, engine: Engine, link: Link, policy: str) -> None:
+        self.engine = engine
+        self.link = link
+        self.in_line = policy == "none"  # the driver evicts while a kernel waits for its fault
+        self.now = 0.0
+        self.held: Issued | None = None
+        self.queue: deque[Issued] = deque()  # on their way to the device
+        self.running: Issued | None = None
+        self.end_ns = 0.0
+        self.retired = 0  # serial of the last
+        self.lanes = (Lane(), Lane())
+        self.moved: set[int] = {0}
+        self.marks: list[tuple[float, Stats]] = []
+
+    def run(self, sequence: Sequence, steps: int = STEPS, steady: int = STEADY) -> Result:
+        """Plays steps; the last ones are the result. Raises StuckError."""
+        size = self.link.page_bytes
+        for first, count in page_runs(sequence.blocks(), size):
+            self.engine.allocated(first * size, count * size)
+        program = self.program(sequence, steps)
+        while self.act(program):
+            self.advance()
+        (from_ns, before), (to_ns, after) = self.marks[-1 - steady], self.marks[-1]
+        names = [field.name for field in fields(Stats)]
+        sums = {name: getattr(after, name) - getattr(before, name) for name in names}
+        return Result(steady, to_ns - from_ns, Stats(**sums))
+
+    def program(self, sequence: Sequence, steps: int) -> Iterator[tuple[Event, bool]]:
+        """Everything the program does, and whether it ends a step."""
+        for block in sequence.live:
+            yield Given(block, True), False
+        for operation in sequence.uploads():
+            yield operation, False
+        for step in sequence.play(steps):
+            last = max(i for i, event in enumerate(step) if isinstance(event, Operation))
+            for i, event in enumerate(step):
+                yield event, i == last
+
+    def act(self, program: Iterator[tuple[Event, bool]]) -> bool:
+        """Does everything that can be done at this moment. False: the program is at its end."""
+        while self.issue(program) or self.start() or self.take_moves():
+            pass
+        return bool(self.held or self.queue or self.running)
+
+    # --- the program's thread ---
+
+    def issue(self, program: Iterator[tuple[Event, bool]]) -> bool:
+        """True: something was issued or admitted."""
+        if self.held:
+            return self.admit(self.held, LAUNCH_NS)
+        if len(self.queue) + bool(self.running) >= LAUNCHES_MOST:
+            return False
+        event, ends_step = next(program, (None, False))
+        if isinstance(event, Given):
+            self.engine.block(*event.block, event.live)
+        elif event:
+            faulted = self.faulted()
+            serial = self.engine.issued(event.key, event.touches)
+            issued = Issued(serial, event.duration_ns, ends_step)
+            self.lengthen(issued, faulted)
+            if not self.admit(issued, 0):
+                self.held = issued
+        return event is not None
+
+    def admit(self, issued: Issued, latency_ns: float) -> bool:
+        """Sends an operation to the device. False: the engine holds it."""
+        if issued.serial:
+            faulted = self.faulted()
+            verdict, issued.wait = self.engine.admit(issued.serial)
+            if verdict == HOLD:
+                return False
+            self.lengthen(issued, faulted)
+        self.held = None
+        issued.ready_ns = self.now + latency_ns
+        self.queue.append(issued)
+        return True
+
+    def faulted(self) -> int:
+        return self.engine.stats().faulted_bytes if self.link.rate_fault else 0
+
+    def lengthen(self, issued: Issued, faulted: int) -> None:
+        """By what its kernel faults in; `faulted` is the engine's sum from before."""
+        if self.link.rate_fault:
+            issued.duration_ns += (self.faulted() - faulted) / self.link.rate_fault
+
+    # --- the device ---
+
+    def start(self) -> bool:
+        """True: an operation starts."""
+        if self.running or not self.queue:
+            return False
+        first = self.queue[0]
+        if first.ready_ns > self.now + LEAST_NS or first.wait not in self.moved:
+            return False
+        self.running = self.queue.popleft()
+        self.end_ns = self.now + first.duration_ns
+        return True
+
+    def retire(self, done: Issued) -> None:
+        self.running = None
+        if done.serial:
+            self.retired = done.serial
+            self.engine.retired(done.serial, round(done.duration_ns))
+        if done.ends_step:
+            self.marks.append((self.now, self.engine.stats()))
+
+    # --- the link ---
+
+    def take_moves(self) -> bool:
+        """True: a lane takes or begins a move."""
+        acted = False
+        for number, lane in enumerate(self.lanes):
+            if not lane.move:
+                lane.move = self.engine.next(number)
+            if lane.move and not lane.begun and self.may_begin(lane.move):
+                lane.begun = acted = True
+                lane.setup_ns, lane.left = self.link.cost(lane.move)
+        return acted
+
+    def may_begin(self, move: Move) -> bool:
+        ordered = move.after <= self.retired and move.needs in self.moved
+        return ordered and not (self.in_line and self.running)
+
+    def rate(self, lane: Lane) -> float:
+        rates = self.link.rates(all(other.moves_bytes() for other in self.lanes))
+        return rates[0 if lane.move and lane.move.kind == FILL else 1]
+
+    # --- time ---
+
+    def advance(self) -> None:
+        """To the next moment at which something ends. Raises StuckError when there is none."""
+        moments = []
+        if self.running:
+            moments.append(self.end_ns - self.now)
+        elif self.queue and self.queue[0].ready_ns > self.now:
+            moments.append(self.queue[0].ready_ns - self.now)
+        for lane in self.lanes:
+            if lane.moves_bytes():
+                moments.append(lane.left / self.rate(lane))
+            elif lane.begun:
+                moments.append(lane.setup_ns)
+        if not moments:
+            raise StuckError(f"{self.held} waits, and nothing is under way")
+        step = max(0.0, min(moments))
+        moving = [(lane, self.rate(lane)) for lane in self.lanes if lane.moves_bytes()]
+        setting_up = [lane for lane in self.lanes if lane.begun and not lane.moves_bytes()]
+        self.now += step
+        for lane, rate in moving:
+            lane.left = max(0.0, lane.left - rate * step)
+        for lane in setting_up:
+            lane.setup_ns = max(0.0, lane.setup_ns - step)
+        for lane in self.lanes:
+            if lane.move and lane.begun and lane.setup_ns < LEAST_NS and lane.left < LEAST_NS:
+                done, lane.move, lane.begun = lane.move, None, False
+                self.moved.add(done.id)
+                self.engine.moved(done.id)
+        if self.running and self.end_ns <= self.now + LEAST_NS:
+            self.retire(self.running)
