@@ -292,18 +292,18 @@ TEST(an_operation_more_or_less_does_not_lose_the_track) {
     CHECK_EQ(stats().surprises, 18); /* off track */
 }
 
-/* Longer than the first size of the rings: positions wrap, the rings grow under the prediction. */
+/* The rings grow under the prediction; at last positions wrap, and the prediction lies across the end. */
 TEST(long_periods) {
     open_engine(NULL, 9, 1, 3);
-    enum { PERIOD = 3000 };
-    for (int i = 0; i < 5 * PERIOD; i++) {
+    enum { PERIOD = 3000, KEPT = 1 << 18, WRAPS = KEPT + PERIOD };
+    for (int i = 0; i < WRAPS + 100; i++) {
         char pages[] = {(char)('a' + i % PERIOD * 7 % 25), 0};
         run(1 + i % PERIOD, pages, ULMS_TOUCH_UPDATE);
-        if (i % 499 == 0)
+        if (i % 5003 == 0 || (i > WRAPS - 100 && i < WRAPS + 100))
             engine_check(e);
     }
     CHECK(stats().surprises < 5);
-    CHECK(stats().predicted > 3 * PERIOD);
+    CHECK(stats().predicted > KEPT - PERIOD);
     CHECK(stats().late_operations < PERIOD + PERIOD / 4);
 }
 
@@ -319,6 +319,30 @@ TEST(periods_longer_than_the_history_are_not_predicted) {
     }
     CHECK_EQ(stats().predicted, 0);
     engine_check(e);
+}
+
+/* Returns how many operations were the predicted ones, of two rounds of so many operations of 1024 pages each. */
+static uint64_t predicted_of(uint64_t period) {
+    enum { SMALL = 16, RANGE = 2048, TOUCHED = 1024 };
+    struct ulms_engine_settings s = {.page_bytes = SMALL, .budget = RANGE * SMALL};
+    e = ulms_engine_new(&s);
+    CHECK(e && ulms_engine_allocated(e, BASE, RANGE * SMALL));
+    ulms_engine_placed(e, BASE, RANGE * SMALL);
+    for (uint64_t i = 0; i < 2 * period; i++) {
+        struct ulms_engine_touch t = {BASE + i % period % TOUCHED * SMALL, TOUCHED * SMALL, ULMS_TOUCH_READ};
+        uint64_t x = ulms_engine_issued(e, i % period, &t, 1);
+        CHECK_EQ(admit(x), ULMS_RUN);
+        ulms_engine_retired(e, x, 0);
+    }
+    uint64_t predicted = stats().predicted;
+    ulms_engine_free(e);
+    return predicted;
+}
+
+TEST(the_history_is_bounded_in_pages) {
+    enum { KEPT = (1 << 22) / 1024 };
+    CHECK_EQ(predicted_of(KEPT - 2), KEPT - 3);
+    CHECK_EQ(predicted_of(KEPT), 0);
 }
 
 TEST(a_lower_budget_is_met) {
