@@ -47,7 +47,7 @@ static void check_pages(struct ulms_engine *e) {
     INVARIANT(window == e->window_pages, "%llu pages in the window", number(window));
     INVARIANT(predicted == e->demand.total, "%llu predicted, counted %llu", number(predicted), number(e->demand.total));
     frames_check(e);
-    INVARIANT(e->frames.count == may_leave, "%llu may leave", number(may_leave));
+    INVARIANT(e->frames.heaps[0].count + e->frames.heaps[1].count == may_leave, "%llu may leave", number(may_leave));
 }
 
 static void check_operations(struct ulms_engine *e) {

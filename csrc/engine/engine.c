@@ -55,7 +55,7 @@ void ulms_engine_free(struct ulms_engine *e) {
     free(e->operations.slots);
     free(e->moves.slots);
     page_table_free(&e->table);
-    free(e->frames.heap);
+    frames_free(&e->frames);
     free(e->demand.tree);
     history_free(&e->history);
     free(e);

@@ -81,15 +81,19 @@ struct lane {
 
 struct frame {
     uint64_t next;
-    uint64_t rank;
+    uint64_t touched;
     struct page *page;
 };
 
-struct frames {
-    struct frame *heap; /* keys as they were when it was last settled */
+struct frame_heap {
+    struct frame *frames; /* keys as they were when it was last settled */
     size_t count;
     size_t capacity;
-    struct page *marked; /* to be settled before the next look */
+};
+
+struct frames {
+    struct frame_heap heaps[2]; /* dead pages, live pages */
+    struct page *marked;        /* to be settled before the next look */
     size_t marks;
     bool stale; /* every key may have changed */
 };
@@ -183,14 +187,15 @@ static inline void span(const struct ulms_engine *e, uint64_t start, uint64_t by
     *last = (end < start ? UINT64_MAX : end) >> e->shift;
 }
 
-/* frames.c: the resident pages that may leave, in order. Pages of the first waiting operation come last of all. */
+/* frames.c: the resident pages that may leave, in order. */
 
 /* Room for that many pages. False: no memory. */
 bool frames_reserve(struct frames *f, uint64_t pages);
 /* Whether the page may leave, or its place in the order, may have changed. */
 void frames_mark(struct ulms_engine *e, struct page *p);
-/* NULL: none may leave. */
-struct page *frames_first(struct ulms_engine *e);
+void frames_free(struct frames *f);
+/* The first to leave of those whose next touch is after that time. NULL: none. */
+struct page *frames_first(struct ulms_engine *e, uint64_t after);
 /* Resident, and neither pinned nor given up. */
 bool frames_may_leave(const struct page *p);
 void frames_check(struct ulms_engine *e);

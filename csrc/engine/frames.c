@@ -1,22 +1,32 @@
-/* A binary heap of the pages that may leave, the first to leave on top. A page that changes is only marked; the heap is
- * put in order when somebody asks, so that operations cost nothing here while nothing has to leave. */
+/* Two binary heaps of the pages that may leave, dead and live ones, each with the first to leave on top. A page that
+ * changes is only marked; the heaps are put in order when somebody asks, so that operations cost nothing here while
+ * nothing has to leave. */
 #include <stdlib.h>
 
 #include "engine/engine.h"
 #include "ledger/check.h"
 
-bool frames_reserve(struct frames *f, uint64_t pages) {
-    if (pages <= f->capacity)
+static bool reserve(struct frame_heap *h, uint64_t pages) {
+    if (pages <= h->capacity)
         return true;
-    size_t capacity = f->capacity ? f->capacity : 256;
+    size_t capacity = h->capacity ? h->capacity : 256;
     while (capacity < pages)
         capacity *= 2;
-    struct frame *heap = realloc(f->heap, capacity * sizeof(*heap));
-    if (!heap)
+    struct frame *frames = realloc(h->frames, capacity * sizeof(*frames));
+    if (!frames)
         return false;
-    f->heap = heap;
-    f->capacity = capacity;
+    h->frames = frames;
+    h->capacity = capacity;
     return true;
+}
+
+bool frames_reserve(struct frames *f, uint64_t pages) {
+    return reserve(&f->heaps[0], pages) && reserve(&f->heaps[1], pages);
+}
+
+void frames_free(struct frames *f) {
+    free(f->heaps[0].frames);
+    free(f->heaps[1].frames);
 }
 
 bool frames_may_leave(const struct page *p) {
@@ -32,101 +42,112 @@ void frames_mark(struct ulms_engine *e, struct page *p) {
     e->frames.marks++;
 }
 
+/* Dead pages are before all others only where they move without bytes ahead of need. */
+static struct frame_heap *heap_of(struct ulms_engine *e, bool live) {
+    return &e->frames.heaps[live || !e->policy->held];
+}
+
 static struct frame frame_of(const struct ulms_engine *e, struct page *p) {
-    if (!e->policy->held)
-        return (struct frame){TIME_UNKNOWN, p->touched, p};
-    return (struct frame){page_time(e, p), (uint64_t)p->live << 63 | p->touched, p};
+    return (struct frame){e->policy->held ? page_time(e, p) : TIME_UNKNOWN, p->touched, p};
 }
 
 static bool leaves_before(const struct frame *a, const struct frame *b) {
     if (a->next != b->next)
         return a->next > b->next;
-    if (a->rank != b->rank)
-        return a->rank < b->rank;
+    if (a->touched != b->touched)
+        return a->touched < b->touched;
     return a->page->number < b->page->number;
 }
 
-static void put(struct frames *f, size_t i, struct frame x) {
-    f->heap[i] = x;
+static void put(struct frame_heap *h, size_t i, struct frame x) {
+    h->frames[i] = x;
     x.page->frame = (uint32_t)i + 1;
 }
 
-static size_t up(struct frames *f, size_t i) {
-    struct frame x = f->heap[i];
-    for (; i > 0 && leaves_before(&x, &f->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        put(f, i, f->heap[(i - 1) / 2]);
-    put(f, i, x);
+static size_t up(struct frame_heap *h, size_t i) {
+    struct frame x = h->frames[i];
+    for (; i > 0 && leaves_before(&x, &h->frames[(i - 1) / 2]); i = (i - 1) / 2)
+        put(h, i, h->frames[(i - 1) / 2]);
+    put(h, i, x);
     return i;
 }
 
-static void down(struct frames *f, size_t i) {
-    struct frame x = f->heap[i];
-    for (size_t child; (child = 2 * i + 1) < f->count; i = child) {
-        if (child + 1 < f->count && leaves_before(&f->heap[child + 1], &f->heap[child]))
+static void down(struct frame_heap *h, size_t i) {
+    struct frame x = h->frames[i];
+    for (size_t child; (child = 2 * i + 1) < h->count; i = child) {
+        if (child + 1 < h->count && leaves_before(&h->frames[child + 1], &h->frames[child]))
             child++;
-        if (!leaves_before(&f->heap[child], &x))
+        if (!leaves_before(&h->frames[child], &x))
             break;
-        put(f, i, f->heap[child]);
+        put(h, i, h->frames[child]);
     }
-    put(f, i, x);
+    put(h, i, x);
 }
 
-static void place(struct frames *f, size_t i) {
-    down(f, up(f, i));
+static void remove_frame(struct frame_heap *h, struct page *p, bool in_order) {
+    size_t i = p->frame - 1;
+    p->frame = 0;
+    if (i == --h->count)
+        return;
+    put(h, i, h->frames[h->count]);
+    if (in_order)
+        down(h, up(h, i));
+}
+
+static void settle_page(struct ulms_engine *e, struct page *p, bool in_order) {
+    struct frame_heap *now = heap_of(e, p->live);
+    if (p->frame > 0 && (!frames_may_leave(p) || now != heap_of(e, p->frame_live)))
+        remove_frame(heap_of(e, p->frame_live), p, in_order);
+    if (!frames_may_leave(p))
+        return;
+    if (p->frame == 0)
+        p->frame = (uint32_t)++now->count;
+    p->frame_live = p->live;
+    put(now, p->frame - 1, frame_of(e, p));
+    if (in_order)
+        down(now, up(now, p->frame - 1));
 }
 
 static void settle_frames(struct ulms_engine *e) {
     struct frames *f = &e->frames;
-    bool all = f->stale || f->marks > f->count / 4;
+    bool all = f->stale || f->marks > (f->heaps[0].count + f->heaps[1].count) / 4;
     while (f->marked) {
         struct page *p = f->marked;
         f->marked = p->marked_next;
         p->marked = false;
-        if (frames_may_leave(p)) {
-            if (p->frame == 0)
-                p->frame = (uint32_t)++f->count;
-            put(f, p->frame - 1, frame_of(e, p));
-            if (!all)
-                place(f, p->frame - 1);
-        } else if (p->frame > 0) {
-            size_t i = p->frame - 1;
-            p->frame = 0;
-            if (i != --f->count) {
-                put(f, i, f->heap[f->count]);
-                if (!all)
-                    place(f, i);
-            }
-        }
+        settle_page(e, p, !all);
     }
     f->marks = 0;
-    if (f->stale)
-        for (size_t i = 0; i < f->count; i++)
-            f->heap[i] = frame_of(e, f->heap[i].page);
-    if (all)
-        for (size_t i = f->count / 2; i > 0; i--)
-            down(f, i - 1);
+    for (struct frame_heap *h = f->heaps; all && h < f->heaps + 2; h++) {
+        for (size_t i = 0; f->stale && i < h->count; i++)
+            h->frames[i] = frame_of(e, h->frames[i].page);
+        for (size_t i = h->count / 2; i > 0; i--)
+            down(h, i - 1);
+    }
     f->stale = false;
 }
 
-struct page *frames_first(struct ulms_engine *e) {
+struct page *frames_first(struct ulms_engine *e, uint64_t after) {
     struct frames *f = &e->frames;
     if (f->marked || f->stale)
         settle_frames(e);
-    if (f->count == 0)
-        return NULL;
-    /* Nothing is wanted sooner than by the first waiting operation: where one of its pages is on top, all are. */
-    struct operation *first = e->waiting.first;
-    return first && f->heap[0].next == first->id.id ? NULL : f->heap[0].page;
+    for (struct frame_heap *h = f->heaps; h < f->heaps + 2; h++)
+        if (h->count > 0 && h->frames[0].next > after)
+            return h->frames[0].page;
+    return NULL;
 }
 
 void frames_check(struct ulms_engine *e) {
-    struct frames *f = &e->frames;
     settle_frames(e);
-    for (size_t i = 0; i < f->count; i++) {
-        const struct frame *x = &f->heap[i];
-        struct frame now = frame_of(e, x->page);
-        INVARIANT(x->page->frame == i + 1 && frames_may_leave(x->page), "frame %zu", i);
-        INVARIANT(x->next == now.next && x->rank == now.rank, "frame %zu changed unmarked", i);
-        INVARIANT(i == 0 || !leaves_before(x, &f->heap[(i - 1) / 2]), "frame %zu leaves before its parent", i);
+    for (int live = 0; live < 2; live++) {
+        struct frame_heap *h = &e->frames.heaps[live];
+        for (size_t i = 0; i < h->count; i++) {
+            const struct frame *x = &h->frames[i];
+            struct frame now = frame_of(e, x->page);
+            INVARIANT(x->page->frame == i + 1 && frames_may_leave(x->page), "frame %zu", i);
+            INVARIANT(heap_of(e, x->page->live) == h, "frame %zu is in the wrong heap", i);
+            INVARIANT(x->next == now.next && x->touched == now.touched, "frame %zu changed unmarked", i);
+            INVARIANT(i == 0 || !leaves_before(x, &h->frames[(i - 1) / 2]), "frame %zu leaves before its parent", i);
+        }
     }
 }

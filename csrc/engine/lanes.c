@@ -120,7 +120,7 @@ static struct move *next_fill(struct ulms_engine *e) {
 /* --- out --- */
 
 static struct move *next_evict(struct ulms_engine *e) {
-    uint64_t wanted = 0; /* over budget: earlier than all */
+    uint64_t wanted = e->waiting.first ? e->waiting.first->id.id : 0; /* over budget: all but its pages may leave */
     uint64_t kept = e->used - e->evicting;
     if (kept <= e->budget) {
         uint64_t nearly_free = e->budget - kept;
@@ -128,8 +128,8 @@ static struct move *next_evict(struct ulms_engine *e) {
     }
     if (wanted == TIME_UNKNOWN)
         return NULL;
-    struct page *p = frames_first(e);
-    if (!p || page_time(e, p) <= wanted)
+    struct page *p = frames_first(e, wanted);
+    if (!p)
         return NULL;
     uint64_t first = p->number, time = page_time(e, p), n = 0;
     uint32_t flags = evict_flags(e, p) | (wanted > TIME_PREDICTED ? ULMS_MOVE_EARLY : 0);

@@ -208,7 +208,8 @@ static void run(struct ulms_engine *e, struct operation *op) {
 
 /* Nothing can change any more for the first waiting operation. */
 static bool is_stuck(struct ulms_engine *e, const struct operation *op) {
-    return op == e->waiting.first && e->used >= e->budget && e->moves.count == 0 && e->running == 0 && !frames_first(e);
+    return op == e->waiting.first && e->used >= e->budget && e->moves.count == 0 && e->running == 0 &&
+           !frames_first(e, op->id.id);
 }
 
 int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint64_t *wait) {

@@ -62,7 +62,7 @@ static struct move *extend(struct ulms_engine *e, struct move *m, const struct p
 
 /* One page leaves, with the move m or a new one. NULL: none may. */
 static struct move *leave(struct ulms_engine *e, const struct operation *op, struct move *m, uint64_t after) {
-    struct page *p = frames_first(e);
+    struct page *p = frames_first(e, 0);
     if (!p || p->touched == op->id.id)
         return NULL;
     if (registry_find(&e->operations, p->touched))

@@ -29,7 +29,7 @@ struct page {
     uint32_t pins;
     uint32_t blocks; /* of the framework's that overlap it */
     uint32_t window; /* operations of the fill window that touch it */
-    uint32_t frame;  /* place in the heap + 1; 0: not there */
+    uint32_t frame;  /* place in a heap of frames.c + 1; 0: not there */
     uint32_t entry;  /* place in the operation that is being gathered */
     uint64_t gathered;
 
@@ -41,6 +41,7 @@ struct page {
     bool dirty;
     bool untouched; /* filled, and not touched since */
     bool marked;
+    bool frame_live; /* which heap */
 };
 
 struct leaf;

@@ -53,7 +53,7 @@ class Held(Reference):
 
     def leave_key(self, page: Page) -> tuple[Any, ...]:
         kind, when = self.time(page)
-        return -kind, -when, page.live, page.touched, page.number
+        return page.live, -kind, -when, page.touched, page.number
 
     def come_key(self, page: Page) -> tuple[Any, ...] | None:
         time = self.time(page)
@@ -71,11 +71,14 @@ class Held(Reference):
                 self.coming.add(key)
             page.comes = key
 
-    def first_to_leave(self) -> Page | None:
-        """Not one of the first waiting operation's: those are the last in the order."""
-        page = self.pages[self.leaving[0][-1]] if self.leaving else None
-        first = next(iter(self.waiting), 0)
-        return page if page and self.time(page) != (WAITING, first) else None
+    def first_to_leave(self, after: Time) -> Page | None:
+        """Of the pages whose next touch is after that time: dead ones first."""
+        for live in (False, True):
+            i = self.leaving.bisect_left((live,))
+            page = self.pages[self.leaving[i][-1]] if i < len(self.leaving) else None
+            if page and page.live == live and self.time(page) > after:
+                return page
+        return None
 
     # --- operations ---
 
@@ -101,7 +104,7 @@ class Held(Reference):
         """Nothing can change any more for the first waiting operation."""
         first = next(iter(self.waiting)) == operation.serial
         busy = self.moves or self.running or self.used < self.frames
-        return first and not busy and self.first_to_leave() is None
+        return first and not busy and self.first_to_leave((WAITING, operation.serial)) is None
 
     def admit(self, serial: int, at_once: bool = False) -> tuple[int, int]:
         operation = self.waiting.get(serial)
@@ -168,9 +171,10 @@ class Held(Reference):
         spare = self.frames - (self.used - self.count[EVICTING])
         if spare >= min(self.near, len(self.coming)):
             return None
-        wanted: Time = (WAITING, 0) if spare < 0 else self.coming[spare][:2]
-        page = self.first_to_leave()
-        if not page or self.time(page) <= wanted:
+        first: Time = WAITING, next(iter(self.waiting), 0)
+        wanted = first if spare < 0 else self.coming[spare][:2]
+        page = self.first_to_leave(wanted)
+        if not page:
             return None
 
         def kind(other: Page) -> tuple[object, ...]:
