@@ -469,3 +469,28 @@ TEST(none_leaves_it_to_faults) {
     CHECK_EQ(stats().resident_bytes, 3 * PAGE);
     engine_check(e);
 }
+
+TEST(more_than_what_leaves_can_make_room_for) {
+    open_engine("pump", 2, 4, 1);
+    uint64_t wait, x = issue(1, "a", ULMS_TOUCH_READ);
+    moves_in_order("+a", 0, 0, ULMS_LANE_IN);
+    uint64_t y = issue(2, "bcd", ULMS_TOUCH_READ);
+    CHECK_EQ(ulms_engine_admit(e, y, 0, &wait), ULMS_RUN_SHORT);
+    moves_in_order("-a", x, 0, ULMS_LANE_IN);
+    moves_in_order("+b", x, 0, ULMS_LANE_IN); /* a frame was free */
+    moves_in_order("+c", x, 2, ULMS_LANE_IN);
+    moves_in_order("+d", x, 0, ULMS_LANE_IN); /* over the budget */
+    CHECK_EQ(wait, 5);
+    CHECK_EQ(stats().resident_bytes, 3 * PAGE);
+}
+
+/* A dead page costs the link nothing: it leaves though others are wanted later. */
+TEST(dead_pages_leave_first) {
+    open_engine(NULL, 3, 1, 1);
+    run_slow(1, "a", ULMS_TOUCH_UPDATE);
+    run_slow(2, "b", ULMS_TOUCH_UPDATE);
+    run_slow(3, "c", ULMS_TOUCH_SCRATCH);
+    issue(4, "d", ULMS_TOUCH_READ);
+    OUT("-cD");
+    OUT("");
+}
