@@ -25,8 +25,8 @@ static uint64_t free_within(uint64_t capacity, int device, uint64_t free_bytes) 
 
 /* What would be free if all memory were plain. The driver told free_bytes, in which absent pages are free. */
 static uint64_t free_if_plain(int device, uint64_t free_bytes) {
-    uint64_t used = used_on(device);
-    return used > 0 && used > ledger_plain(session.ledger, device) ? less(provide_room(device), used) : free_bytes;
+    uint64_t room = provide_room(device);
+    return room && ledger_managed(session.ledger) > 0 ? less(room, used_on(device)) : free_bytes;
 }
 
 CUresult custom_cuMemGetInfo_v2(int variant, size_t *free, size_t *total) {

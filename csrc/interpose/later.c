@@ -13,7 +13,7 @@ static const uint64_t much = 1ull << 30;
 
 struct later {
     struct allocation gone;
-    CUevent used; /* behind the last use */
+    CUevent used; /* behind the last use; NULL: it could not be recorded */
     struct later *next;
 };
 
@@ -55,29 +55,32 @@ static CUstreamCaptureMode exchange_mode(CUstreamCaptureMode mode) {
     return mode;
 }
 
-static bool record(CUevent *event, int variant, CUstream stream) {
-    if (REAL(cuEventCreate, 0)(event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-        return false;
-    if (REAL(cuEventRecord, variant)(*event, stream) == CUDA_SUCCESS)
-        return true;
-    REAL(cuEventDestroy_v2, 0)(*event);
-    return false;
+static CUevent record(int variant, CUstream stream) {
+    CUevent event;
+    if (REAL(cuEventCreate, 0)(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return NULL;
+    if (REAL(cuEventRecord, variant)(event, stream) == CUDA_SUCCESS)
+        return event;
+    REAL(cuEventDestroy_v2, 0)(event);
+    return NULL;
 }
 
 bool later_free(const struct allocation *gone, int variant, CUstream stream) {
     struct later *e = malloc(sizeof *e);
-    if (!e || !record(&e->used, variant, stream)) {
-        free(e);
+    if (!e)
         return false;
-    }
-    e->gone = *gone;
+    *e = (struct later){.gone = *gone, .used = record(variant, stream)};
     put_in(e);
     return true;
 }
 
-/* An event that answers anything but "not yet" has nothing behind it that could run. */
 static bool done(const struct later *e) {
-    return REAL(cuEventQuery, 0)(e->used) != CUDA_ERROR_NOT_READY;
+    return e->used && REAL(cuEventQuery, 0)(e->used) == CUDA_SUCCESS;
+}
+
+static void forget_event(const struct later *e) {
+    if (e->used)
+        REAL(cuEventDestroy_v2, 0)(e->used);
 }
 
 bool later_reuse(struct claim *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr) {
@@ -96,7 +99,7 @@ bool later_reuse(struct claim *c, int device, enum memory_kind kind, uint64_t by
     pthread_mutex_unlock(&freeing);
     if (!found)
         return false;
-    REAL(cuEventDestroy_v2, 0)(found->used);
+    forget_event(found);
     *dptr = found->gone.start;
     *c = (struct claim){.recorded = true, .managed = true, .device = device, .kind = kind, .bytes = bytes};
     ledger_reuse_managed(session.ledger, device, bytes);
@@ -113,7 +116,7 @@ static void free_now(struct later *e) {
         CUresult status = REAL(cuMemFree_v2, 0)(e->gone.start);
         if (status != CUDA_SUCCESS)
             log_debug("a free in stream order failed with error %d", (int)status);
-        REAL(cuEventDestroy_v2, 0)(e->used);
+        forget_event(e);
         if (other)
             REAL(cuCtxPopCurrent_v2, 0)(&own);
     }
@@ -121,16 +124,15 @@ static void free_now(struct later *e) {
     free(e);
 }
 
-/* The caller holds `freeing`. */
-static void free_some(bool wait) {
+/* What is not used any more, or is of the context that has just been waited for; or all, as the real free waits itself.
+ * The caller holds `freeing`. */
+static void free_some(bool all, uint64_t waited_for) {
     if (capture_any())
         return;
     CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     for (struct later *e = take_out(0, 0), *next; e; e = next) {
         next = e->next;
-        if (wait)
-            REAL(cuEventSynchronize, 0)(e->used);
-        if (wait || done(e))
+        if (all || e->gone.context == waited_for || done(e))
             free_now(e);
         else
             put_in(e);
@@ -138,21 +140,17 @@ static void free_some(bool wait) {
     exchange_mode(mode);
 }
 
-void later_free_done(void) {
-    if (__atomic_load_n(&waiting, __ATOMIC_RELAXED) && pthread_mutex_trylock(&freeing) == 0) {
-        free_some(false);
+void later_waited(uint64_t whole_context) {
+    uint64_t bytes = __atomic_load_n(&waiting, __ATOMIC_RELAXED);
+    if (bytes > (whole_context ? 0 : much) && pthread_mutex_trylock(&freeing) == 0) {
+        free_some(false, whole_context);
         pthread_mutex_unlock(&freeing);
     }
 }
 
-void later_waited(bool whole_context) {
-    if (whole_context || __atomic_load_n(&waiting, __ATOMIC_RELAXED) > much)
-        later_free_done();
-}
-
 void later_free_all(void) {
     pthread_mutex_lock(&freeing);
-    free_some(true);
+    free_some(true, 0);
     pthread_mutex_unlock(&freeing);
 }
 

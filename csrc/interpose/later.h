@@ -10,11 +10,10 @@
 bool later_free(const struct allocation *gone, int variant, CUstream stream);
 /* Memory that waits, is as large in pages and is not used any more, becomes the claim's: as provide. */
 bool later_reuse(struct claim *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr);
-/* Frees what is not used any more. */
-void later_free_done(void);
-/* The program waited for a stream or an event: the same, once it is worth disturbing the rest of the device. */
-void later_waited(bool whole_context);
-/* Waits for the uses, and frees all. */
+/* The program waited for the whole context, or (0) for a stream or an event: frees what is not used any more; in the
+ * second case only when it is worth disturbing the rest of the device. */
+void later_waited(uint64_t whole_context);
+/* Waits for the last uses, and frees all. */
 void later_free_all(void);
 /* The context is gone, with all its memory. */
 void later_forget(uint64_t context);

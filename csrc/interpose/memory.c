@@ -214,7 +214,7 @@ CUresult custom_cuMemFree_v2(int variant, CUdeviceptr dptr) {
     struct parting p;
     parting_open(&p, dptr);
     CUresult status = parting_close(&p, REAL(cuMemFree_v2, variant)(dptr));
-    later_free_done(); /* the device has just been waited for */
+    later_waited(session_on ? session_context() : 0);
     return status;
 }
 

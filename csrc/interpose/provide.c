@@ -23,7 +23,8 @@ uint64_t provide_room(int device) {
 static void measure_room(int device) {
     size_t free_bytes;
     uint64_t plain = ledger_plain(session.ledger, device);
-    if (ledger_used(session.ledger, device) == plain && REAL(cuMemGetInfo_v2, 0)(&free_bytes, NULL) == CUDA_SUCCESS)
+    if ((ledger_managed(session.ledger) == 0 || !provide_room(device)) &&
+        REAL(cuMemGetInfo_v2, 0)(&free_bytes, NULL) == CUDA_SUCCESS)
         __atomic_store_n(&room[device], plain + free_bytes, __ATOMIC_RELAXED);
 }
 

@@ -106,7 +106,7 @@ void wrap_close(struct op *op, CUresult status) {
             timing_after(op);
         session.backend->settle(op);
         if (op->kind == OP_WAIT)
-            later_waited(op->object == 0);
+            later_waited(op->object ? 0 : session_context());
         if (status == CUDA_SUCCESS)
             count(op);
     }

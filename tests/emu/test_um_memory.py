@@ -1,0 +1,214 @@
+"""Managed memory in the place of plain memory: what is replaced, and that programs do not see it.
+
+`um_memory.c` prints what a program can see, which must be the same without ulms.so, and lines that
+begin with "is", which tell how the driver holds the memory.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from sortedcontainers import SortedDict
+
+from tests.conftest import Compile, RunEmulated
+from tests.emu.test_accounts import MIB, OUT_OF_MEMORY, Program, check, parse, programs
+
+pytestmark = pytest.mark.emu
+
+UM = {"ULMS_BACKEND": "um"}
+PAGE = 2 * MIB
+LIMIT = 64 * MIB
+
+Told = Callable[..., list[str]]
+
+
+@pytest.fixture
+def told(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Told:
+    """Runs a part of um_memory.c both ways; returns its "is" lines under um, and what was logged.
+
+    Other lines are compared with those of a run without ulms.so, except with `alone`.
+    """
+    binary = compiled("um_memory", str(emulator_dir / "libcuda.so.1"))
+
+    def run(*words: str, env: Mapping[str, str] | None = None, alone: bool = False) -> list[str]:
+        under = run_emulated([binary, *words], {**UM, **(env or {})}, timeout=20)
+        assert under.returncode == 0, under.stdout + under.stderr
+        seen = [line for line in under.stdout.splitlines() if not line.startswith("is ")]
+        if not alone:
+            outside = {name: value for name, value in (env or {}).items() if name != "EMU_FAIL"}
+            native = run_emulated([binary, *words], outside, preloaded=False)
+            assert (native.returncode, native.stderr) == (0, "")
+            lines = native.stdout.splitlines()
+            assert seen == [line for line in lines if not line.startswith("is ")]
+        states = [line[3:] for line in under.stdout.splitlines() if line.startswith("is ")]
+        return states + under.stderr.splitlines()
+
+    return run
+
+
+def test_what_is_replaced(told: Told) -> None:
+    states = dict(line.split(": ")[::-1] for line in told("kinds"))
+    plain = {what for what, how in states.items() if how == "plain"}
+    small = {f"{kind} of {size}" for kind in ("plain", "async") for size in (1, MIB - 1)}
+    assert plain == {*small, "from a pool with a limit"}
+    assert set(states.values()) == {"plain", "managed"}
+
+
+def test_the_program_is_told_of_plain_memory(told: Told) -> None:
+    assert told("attributes") == ["managed managed managed"]
+
+
+def test_frees_in_stream_order_wait_for_the_last_use_and_the_program_does_not(told: Told) -> None:
+    assert told("async") == [
+        "managed",
+        "managed after the free",
+        "managed, the same",
+        "plain after the context was waited for",  # it is no memory at all
+    ]
+
+
+def test_in_a_capture_memory_is_plain(told: Told) -> None:
+    assert told("capture") == ["plain inside, managed after"]
+
+
+@pytest.mark.parametrize(
+    ("file", "listed", "how"),
+    [
+        ("libnccl.so.2", "", "plain"),
+        ("libucp.so.0", "", "plain"),
+        ("libother.so", "", "managed"),
+        ("libother.so", "libsome,libother.so", "plain"),
+        ("libother.so", ",", "managed"),
+    ],
+)
+def test_some_libraries_get_plain_memory(
+    file: str, listed: str, how: str, told: Told, compiled: Compile, tmp_path: Path
+) -> None:
+    library = tmp_path / file
+    library.write_bytes(compiled("um_library", shared=True).read_bytes())
+    library.chmod(0o755)
+    env = {"ULMS_PLAIN": listed}
+    assert told("library", str(library), env=env) == [
+        f"{how} in the library, managed in the program"
+    ]
+
+
+def test_a_handle_for_other_processes_is_warned_of_once(told: Told) -> None:
+    first, second, warning = told("ipc")
+    assert (first, second) == ("1", "1")
+    assert warning.startswith("[ulms] WARN: ")
+    assert "ULMS_PLAIN" in warning
+
+
+def test_more_memory_than_the_device_has(told: Told) -> None:
+    env = {"EMU_MEMORY": "96MiB"}
+    assert told("fill", "30", env=env) == ["30 blocks"]
+    env["ULMS_GPU_MEMORY"] = "32MiB"  # what moves is a share of it; it refuses nothing
+    assert told("fill", "30", env=env) == ["30 blocks"]
+
+
+def test_a_limit_that_was_set_refuses(told: Told) -> None:
+    assert told("limit", env={"ULMS_MANAGED_LIMIT": "16MiB"}, alone=True) == [
+        f"managed, then {OUT_OF_MEMORY}, {OUT_OF_MEMORY}, {OUT_OF_MEMORY}",
+        "managed, and small memory plain",
+        "managed at last",
+    ]
+    refused = told("fill", "9", env={"ULMS_MANAGED_LIMIT": "32MiB"}, alone=True)
+    assert refused == [f"refused after 4 with {OUT_OF_MEMORY}", "4 blocks"]
+
+
+def test_a_context_takes_its_memory_with_it(told: Told) -> None:
+    env = {"ULMS_MANAGED_LIMIT": "16MiB"}  # the last context has all of it again
+    assert told("contexts", env=env) == ["managed managed"] * 4 + ["2 blocks"]
+
+
+def test_every_device_is_served(told: Told) -> None:
+    assert told("devices", env={"EMU_DEVICES": "2"}) == ["managed", "managed"]
+
+
+def test_a_device_without_concurrent_access_is_left_alone(told: Told) -> None:
+    env = {"EMU_FAIL": "cuDeviceGetAttribute:sticky"}
+    state, warning = told("capture", env=env)
+    assert state == "plain inside, plain after"
+    assert warning.startswith("[ulms] WARN: device 0 has no concurrent access")
+    capacity = {**env, "ULMS_GPU_MEMORY": "32MiB"}
+    assert told("fill", "9", env=capacity, alone=True)[0] == f"refused after 4 with {OUT_OF_MEMORY}"
+
+
+@pytest.mark.parametrize("part", ["attributes", "async"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "cuMemAllocManaged",
+        "cuEventCreate",
+        "cuEventRecord",
+        "cuEventQuery",
+        "cuEventDestroy",
+        "cuCtxGetCurrent",
+        "cuThreadExchangeStreamCaptureMode",
+        "cuDeviceGetMemPool",
+    ],
+)
+def test_failures_of_our_own_calls_do_not_show(call: str, part: str, told: Told) -> None:
+    for after in range(3):
+        told(part, env={"EMU_FAIL": f"{call}:after={after}:sticky"})
+
+
+def whole_pages(size: int) -> int:
+    return -(-size // PAGE) * PAGE
+
+
+def managed(kind: str, size: int) -> bool:
+    """Memory that the limit of managed memory counts."""
+    return kind == "managed" or (kind in {"plain", "pitch", "async", "pool"} and size >= MIB)
+
+
+def check_limited(program: Program, output: str) -> None:
+    """Refused is only what the limit could have refused in some order of the threads."""
+    results, states = parse(output)
+    live: dict[tuple[str, str], tuple[str, int, int]] = {}
+    index = 0
+    for phase, state in zip(program.phases, states, strict=True):
+        before = sum(whole_pages(size) for kind, _, size in live.values() if managed(kind, size))
+        took = 0
+        refused: list[int] = []
+        for line in phase:
+            thread, verb, *rest = line.split()
+            status, address, size = results[index]
+            index += 1
+            if verb == "a" and status == 0:
+                live[thread, rest[1]] = (rest[0], address, size)
+                took += whole_pages(size) if managed(rest[0], size) else 0
+            elif verb == "a":
+                assert status == OUT_OF_MEMORY
+                assert managed(rest[0], size)
+                refused.append(whole_pages(size))
+            else:
+                assert status == (0 if live.pop((thread, rest[0]), None) else -1)
+        index += 1
+        held = [whole_pages(size) for kind, _, size in live.values() if managed(kind, size)]
+        assert sum(held) <= LIMIT
+        assert state.used == sum(size for _, _, size in live.values())
+        assert state.live == SortedDict({a: n for kind, a, n in live.values() if kind != "array"})
+        assert all(before + took + size > LIMIT for size in refused)
+
+
+@pytest.mark.parametrize("limit", [LIMIT, None])
+def test_accounts(
+    limit: int | None, compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
+) -> None:
+    binary = compiled("allocate", str(emulator_dir / "libcuda.so.1"))
+
+    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(programs())
+    def run(program: Program) -> None:
+        env = {**UM, **({"ULMS_MANAGED_LIMIT": f"{limit}"} if limit else {})}
+        done = run_emulated([binary], env, stdin=program.text())
+        assert (done.returncode, done.stderr) == (0, "")
+        if limit:
+            check_limited(program, done.stdout)
+        else:
+            check(program, done.stdout, None)
+
+    run()
