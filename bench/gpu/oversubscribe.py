@@ -42,7 +42,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, object]:
     """One program under every budget and policy, natively first."""
     alone, footprint = native(name, options)
     native_ms = statistics.median(alone.step_ms)
-    print(f"{name:8} native {native_ms:9.2f} ms  {footprint >> 20} MiB", flush=True)
+    print(f"{name:9} native {native_ms:9.2f} ms  {footprint >> 20} MiB", flush=True)
     rows = []
     for fraction in (Fraction(text) for text in options.budgets.split(",")):
         budget = -(-int(footprint * fraction) // PAGE) * PAGE
@@ -62,7 +62,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, object]:
             equal = bool(alone.numbers) and result.numbers == alone.numbers
             ms = statistics.median(result.step_ms) if result.step_ms else float("nan")
             print(
-                f"{name:8} budget {fraction!s:4} {policy:6} {ms:9.2f} ms  numbers equal {equal}"
+                f"{name:9} budget {fraction!s:4} {policy:6} {ms:9.2f} ms  numbers equal {equal}"
                 f"  status {result.status}  {result.seconds:.0f} s",
                 flush=True,
             )
@@ -92,7 +92,7 @@ def table(result: dict[str, object]) -> str:
             for row in rows
             if row["budget"] == budget
         ]
-        lines.append(f"{result['program']!s:8} {budget:4}  " + "  ".join(cells))
+        lines.append(f"{result['program']!s:9} {budget:4}  " + "  ".join(cells))
     return "\n".join(lines)
 
 
@@ -102,12 +102,13 @@ def main() -> None:
     )
     parser.add_argument("--json", type=Path, help="write everything there, program by program")
     parser.add_argument("--built", type=Path, default=Path("build/gpu"))
-    parser.add_argument("--programs", default="resnet,gpt2-tiny,decode")
+    parser.add_argument("--programs", default="resnet,gpt2-half,decode")
     parser.add_argument("--budgets", default=FRACTIONS, help="shares of the footprint")
     parser.add_argument("--policies", default=POLICIES)
     parser.add_argument("--steps", default="4,5", help="warm and timed steps (default 4,5)")
     options = parser.parse_args()
     machine.refuse_unless_safe()
+    options.built.mkdir(parents=True, exist_ok=True)
     result: dict[str, object] = {"machine": machine.describe()}
     done: list[dict[str, object]] = []
     for name in options.programs.split(","):
