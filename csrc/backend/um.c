@@ -47,7 +47,7 @@ static void arrived(addr_t start, uint64_t bytes, int32_t device) {
     um_lock(d);
     um_budget_update(d, !d->moving && clock_ns() - d->budget.looked_ns > UM_LOOK_NS);
     if (!d->moving && !d->over && d->bytes + bytes > d->budget.bytes)
-        um_start_moving(d);
+        um_start_moving(d, bytes);
     bool known = um_range_add(&d->ranges, start, bytes);
     if (known && !ulms_engine_allocated(d->engine, start, bytes)) {
         free(um_range_take(&d->ranges, start));
@@ -154,7 +154,7 @@ static void count_held(const struct op *op, uint64_t ns) {
 /* Until the engine lets it run, or nothing has happened for so long that waiting is no use. */
 static void hold(struct um_device *d, const struct op *op, uint64_t serial) {
     uint64_t started = clock_ns(), since = started, seen = d->progress, wait;
-    int at_once = 0;
+    int at_once = !d->context; /* nothing moves without one */
     bool held = false;
     while (d->moving && ulms_engine_admit(d->engine, serial, at_once, &wait) == ULMS_HOLD) {
         held = true;

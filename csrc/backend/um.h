@@ -251,8 +251,9 @@ struct um_device *um_device_of(int32_t ordinal);
 /* On any device. Asked on every operation. */
 bool um_any_moving(void);
 void um_no_more_moving(void);
-/* The memory of which the engine knows does not fit together with what is about to be told to it. Under the lock. */
-void um_start_moving(struct um_device *d);
+/* The memory of which the engine knows does not fit together with the bytes that are about to be told to it. Under the
+ * lock. */
+void um_start_moving(struct um_device *d, uint64_t bytes);
 /* The calling thread's context. */
 CUcontext um_current(void);
 

@@ -154,12 +154,12 @@ static bool tell_past(struct um_device *d) {
     return d->ranges.count == 0;
 }
 
-void um_start_moving(struct um_device *d) {
+void um_start_moving(struct um_device *d, uint64_t bytes) {
     d->context = um_current();
     note_contexts(d);
     d->moving = true;
     log_info("device %d: %.2f GiB are wanted, %.2f may be there at a time: pages move from here on", d->ordinal,
-             (double)d->bytes / (1u << 30), (double)d->budget.bytes / (1u << 30));
+             (double)(d->bytes + bytes) / (1u << 30), (double)d->budget.bytes / (1u << 30));
     if (tell_past(d) && um_workers_start(d))
         __atomic_store_n(&any_moving, true, __ATOMIC_RELEASE);
     else

@@ -35,6 +35,50 @@ static void print_unmatched(void) {
     }
 }
 
+static double percent(uint64_t part, uint64_t whole) {
+    return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+enum { WORST = 5 };
+
+/* The functions whose launches were held longest, longest first. */
+static void print_held(void) {
+    const struct function *worst[WORST] = {NULL}, *f;
+    for (uint32_t i = 0; (f = function_at(i)); i++) {
+        if (!__atomic_load_n(&f->held_ns, __ATOMIC_RELAXED))
+            continue;
+        for (int at = 0; f && at < WORST; at++)
+            if (!worst[at] || worst[at]->held_ns < f->held_ns) {
+                const struct function *less = worst[at];
+                worst[at] = f;
+                f = less;
+            }
+    }
+    for (int at = 0; at < WORST && worst[at]; at++)
+        log_line(LOG_INFO, NULL, "  held %.3f s in %llu launches of %.160s", (double)worst[at]->held_ns / 1e9,
+                 (unsigned long long)worst[at]->launches, worst[at]->name);
+}
+
+/* Only where not everything fitted. */
+static void print_pages(void) {
+    uint64_t paged = stats_sum(COUNT_paged_bytes), filled = stats_sum(COUNT_filled_bytes);
+    uint64_t told = stats_sum(COUNT_predicted) + stats_sum(COUNT_surprises);
+    if (!paged)
+        return;
+    log_info("%.2f GiB of pages touched: %.1f %% were there, %llu operations waited for theirs, %.3f s, and %llu ran "
+             "without; %.1f %% came as predicted",
+             gib(paged), percent(stats_sum(COUNT_hit_bytes), paged), sum(COUNT_late),
+             (double)stats_sum(COUNT_held_ns) / 1e9, sum(COUNT_short_operations),
+             percent(stats_sum(COUNT_predicted), told));
+    log_info("%.2f GiB filled, %.1f %% ahead of need and %.1f %% for nothing, %.2f faulted in; %.2f GiB evicted, %.2f "
+             "dropped unchanged, %.2f dead; %llu of our calls refused",
+             gib(filled), percent(stats_sum(COUNT_early_bytes), filled),
+             percent(stats_sum(COUNT_useless_bytes), filled), gib(stats_sum(COUNT_faulted_bytes)),
+             gib(stats_sum(COUNT_evicted_bytes)), gib(stats_sum(COUNT_dropped_bytes)), gib(stats_sum(COUNT_dead_bytes)),
+             sum(COUNT_move_failures));
+    print_held();
+}
+
 void summary_print(void) {
     if (ulms_options.level < LOG_INFO)
         return;
@@ -51,5 +95,6 @@ void summary_print(void) {
                      gib(ledger_peak(session.ledger, d)));
     log_info("%llu allocations, %llu freed, %llu refused; %llu blocks; %llu pointer tables", sum(COUNT_allocations),
              sum(COUNT_frees), sum(COUNT_refused), sum(COUNT_blocks), sum(COUNT_tables));
+    print_pages();
     print_unmatched();
 }

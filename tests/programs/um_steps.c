@@ -2,7 +2,7 @@
  *
  * um_steps SHAPE LAYERS MIB STEPS: LAYERS buffers of MIB MiB for each thing of which the shape has one a layer.
  * Prints what it computed: the same under every policy and without ulms.so. Under ulms.so "counter NAME VALUE" follows
- * for each of its counters. */
+ * for each of its counters, and "driver NAME CALLS" for what it may ask of managed memory. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cuda/abi.h"
+#include "emu.h"
 #include "ulms.h"
 
 CUresult cuInit(unsigned int flags);
@@ -23,6 +24,7 @@ CUresult cuCtxSetCurrent(CUcontext context);
 CUresult cuCtxGetCurrent(CUcontext *context);
 CUresult cuCtxSynchronize(void);
 CUresult cuModuleLoadData(CUmodule *module, const void *image);
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *p, size_t *bytes, CUmodule module, const char *name);
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
 CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t bytes);
 CUresult cuMemAllocManaged(CUdeviceptr *p, size_t bytes, unsigned int flags);
@@ -339,6 +341,36 @@ static void contexts(void) {
     }
 }
 
+/* Memory that kernels reach through an address no argument shows, among memory that they reach openly. */
+static void hidden(void) {
+    CUdeviceptr secret[LAYERS_MAX], open[LAYERS_MAX], variable;
+    CUmodule module;
+    CUfunction write_hidden;
+    CUstream s;
+    size_t bytes;
+    float one = 1;
+    CHECK(cuStreamCreate(&s, 0));
+    CHECK(cuModuleLoadData(&module, "emu:builtin"));
+    CHECK(cuModuleGetFunction(&write_hidden, module, "write_hidden"));
+    CHECK(cuModuleGetGlobal_v2(&variable, &bytes, module, "hidden"));
+    for (uint64_t l = 0; l < layers; l++) {
+        float value = (float)l;
+        secret[l] = allocate();
+        open[l] = allocate();
+        CHECK(cuMemcpyHtoD_v2(variable, &secret[l], sizeof secret[l]));
+        LAUNCH(write_hidden, s, &value, &floats);
+        set(open[l], value, s);
+    }
+    for (uint64_t step = 0; step < steps; step++)
+        for (uint64_t l = 0; l < layers; l++)
+            accumulate(open[l], one, open[(l + 1) % layers], s);
+    CHECK(cuStreamSynchronize(s));
+    for (uint64_t l = 0; l < layers; l++) {
+        print("secret", secret[l]);
+        print("open", open[l]);
+    }
+}
+
 static void note(void *data) {
     ++*(int *)data;
 }
@@ -370,15 +402,9 @@ static void host(void) {
 static const struct {
     const char *name;
     void (*run)(void);
-} shapes[] = {{"train", train},
-              {"infer", infer},
-              {"defaults", defaults},
-              {"threads", several_threads},
-              {"streams", two_streams},
-              {"graph", graph},
-              {"churn", churn},
-              {"contexts", contexts},
-              {"host", host}};
+} shapes[] = {{"train", train},         {"infer", infer},  {"defaults", defaults}, {"threads", several_threads},
+              {"streams", two_streams}, {"graph", graph},  {"churn", churn},       {"contexts", contexts},
+              {"host", host},           {"hidden", hidden}};
 
 static void print_counters(void) {
     const struct ulms_stats *(*stats)(void) = (const struct ulms_stats *(*)(void))dlsym(RTLD_DEFAULT, "ulms_stats");
@@ -386,6 +412,9 @@ static void print_counters(void) {
     usleep(100 * 1000); /* what has been done is counted soon after */
     for (uint32_t i = 0; stats && i < stats()->counters; i++)
         printf("counter %s %llu\n", stats()->row[i].name, (unsigned long long)counter(stats()->row[i].name));
+    static const char *const calls[] = {"cuMemPrefetchAsync", "cuMemDiscardAndPrefetchBatchAsync", "cuMemAdvise"};
+    for (size_t i = 0; stats && i < sizeof calls / sizeof calls[0]; i++)
+        printf("driver %s %llu\n", calls[i], (unsigned long long)emu_calls(calls[i]));
 }
 
 int main(int argc, char **argv) {

@@ -1,0 +1,196 @@
+"""Backend `um`: pages move and operations are held, and the program sees nothing of it.
+
+`um_steps.c` computes on more memory than the budget holds, in several shapes; what it prints must
+be what it prints without `ulms.so`, whatever the policy and whatever call of ours fails.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Compile, RunEmulated
+
+pytestmark = pytest.mark.emu
+
+MIB = 1 << 20
+LAYERS, BUFFER_MIB, STEPS = 6, 4, 5
+POLICIES = ["ahead", "lru", "pump", "none"]
+SHAPES = [
+    "train",
+    "infer",
+    "defaults",
+    "threads",
+    "streams",
+    "graph",
+    "churn",
+    "contexts",
+    "host",
+    "hidden",
+]
+WATCHDOG_S = 50
+"""Far more than any of them takes, and than operations may be held without progress."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was computed, in any order, as threads print when they end; and what was counted."""
+
+    computed: list[str]
+    counters: dict[str, int]
+    calls: dict[str, int]
+    stderr: str
+
+
+class Programs:
+    """Runs um_steps, and remembers what it prints natively."""
+
+    def __init__(self, binary: Path, run: RunEmulated) -> None:
+        self.binary = binary
+        self.run_emulated = run
+        self.native: dict[str, list[str]] = {}
+
+    def run(self, shape: str, env: dict[str, str], *, preloaded: bool = True) -> Result:
+        """One run. Fails unless it ends well."""
+        command = [self.binary, shape, str(LAYERS), str(BUFFER_MIB), str(STEPS)]
+        done = self.run_emulated(command, env, preloaded=preloaded, timeout=WATCHDOG_S)
+        assert done.returncode == 0, done.stderr
+        words = [line.split() for line in done.stdout.splitlines()]
+        told = {w: {n: int(v) for k, n, v in words_of(words, w)} for w in ("counter", "driver")}
+        computed = sorted(" ".join(w) for w in words if w[0] not in told)
+        return Result(computed, told["counter"], told["driver"], done.stderr)
+
+    def same(self, shape: str, memory_mib: int, **env: str) -> Result:
+        """A run under um with so much memory, which must compute what the native one does."""
+        if shape not in self.native:
+            self.native[shape] = self.run(shape, {}, preloaded=False).computed
+        settings = {
+            "ULMS_BACKEND": "um",
+            "ULMS_GPU_MEMORY": f"{memory_mib}MiB",
+            "ULMS_GPU_MEMORY_FACTOR": "100",
+            "ULMS_MANAGED_LIMIT": "4GiB",
+            **env,
+        }
+        result = self.run(shape, {k: v for k, v in settings.items() if v})
+        assert result.computed == self.native[shape]
+        assert len(result.computed) > 0
+        return result
+
+
+def words_of(lines: list[list[str]], word: str) -> list[list[str]]:
+    """The lines that begin with the word."""
+    return [line for line in lines if line[0] == word]
+
+
+@pytest.fixture(scope="module")
+def programs(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Programs:
+    return Programs(compiled("um_steps", str(emulator_dir / "libcuda.so.1")), run_emulated)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_over_subscribed(programs: Programs, policy: str, shape: str) -> None:
+    result = programs.same(shape, 14, ULMS_POLICY=policy)
+    counters = result.counters
+    assert result.stderr == ""
+    assert counters["paged_bytes"] > 0
+    assert counters["evicted_bytes"] + counters["dropped_bytes"] + counters["dead_bytes"] > 0
+    assert (counters["filled_bytes"] > 0) == (policy != "none")
+    assert (counters["held_ns"] > 0) <= (policy == "ahead")
+    assert counters["move_failures"] == 0
+
+
+@pytest.mark.parametrize("policy", ["ahead", "lru"])
+@pytest.mark.parametrize("memory_mib", [8, 24])
+def test_other_budgets(programs: Programs, policy: str, memory_mib: int) -> None:
+    for shape in ("train", "threads"):
+        programs.same(shape, memory_mib, ULMS_POLICY=policy)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_nothing_moves_while_everything_fits(programs: Programs, policy: str) -> None:
+    for shape in ("train", "threads", "graph"):
+        counters = programs.same(shape, 1024, ULMS_POLICY=policy).counters
+        assert counters["placed_bytes"] >= LAYERS * BUFFER_MIB * MIB
+        for name in ("moves", "paged_bytes", "late", "held_ns", "filled_bytes", "evicted_bytes"):
+            assert counters[name] == 0, name
+
+
+def test_sequence_is_learnt(programs: Programs) -> None:
+    counters = programs.same("train", 40).counters
+    assert counters["predicted"] > 3 * counters["surprises"]
+
+
+def test_content_is_lost_only_where_the_framework_said_so(programs: Programs) -> None:
+    """Blocks taken back are discarded; without a framework's word nothing ever is."""
+    call = "cuMemDiscardAndPrefetchBatchAsync"
+    assert programs.same("train", 14).calls[call] > 0
+    assert programs.same("train", 14, ULMS_HOOKS="driver").calls[call] == 0
+    assert programs.same("hidden", 14).calls[call] == 0
+
+
+def test_capacity_is_what_is_free(programs: Programs) -> None:
+    """Without ULMS_GPU_MEMORY the device's own size is the capacity."""
+    result = programs.same("train", 0, ULMS_GPU_MEMORY="", EMU_MEMORY="24MiB")
+    assert result.counters["moves"] > 0
+    roomy = programs.same("train", 0, ULMS_GPU_MEMORY="", EMU_MEMORY="1GiB")
+    assert roomy.counters["moves"] == 0
+
+
+def test_factor_is_a_share_of_the_capacity(programs: Programs) -> None:
+    whole = programs.same("infer", 64).counters["moves"]
+    third = programs.same("infer", 64, ULMS_GPU_MEMORY_FACTOR="33").counters["moves"]
+    assert whole == 0
+    assert third > 0
+
+
+def test_factor_zero_still_runs(programs: Programs) -> None:
+    programs.same("infer", 64, ULMS_GPU_MEMORY_FACTOR="0")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_older_drivers(programs: Programs, policy: str) -> None:
+    """CUDA 12.0 has another prefetch, and cannot discard."""
+    result = programs.same("train", 14, ULMS_POLICY=policy, EMU_DRIVER_VERSION="12000")
+    assert result.counters["moves"] > 0
+    assert result.counters["move_failures"] == 0
+    assert result.calls["cuMemPrefetchAsync"] >= result.counters["moves"]
+
+
+OURS = [
+    "cuMemPrefetchAsync",
+    "cuMemDiscardAndPrefetchBatchAsync",
+    "cuMemAdvise",
+    "cuEventCreate",
+    "cuEventRecord",
+    "cuEventQuery",
+    "cuEventDestroy",
+    "cuStreamWaitEvent",
+    "cuCtxGetCurrent",
+    "cuCtxSetCurrent:after=1",  # the first is the program's
+    "cuCtxSynchronize",
+    "cuThreadExchangeStreamCaptureMode",
+    "cuMemGetInfo",
+    "cuStreamCreate:after=1",
+    "cuCtxPushCurrent",
+    "cuCtxPopCurrent",
+]
+
+
+@pytest.mark.parametrize("policy", ["ahead", "lru"])
+@pytest.mark.parametrize("call", OURS)
+def test_failures_stay_ours(programs: Programs, policy: str, call: str) -> None:
+    for when in ("", ":sticky") if ":after" in call else ("", ":sticky", ":after=9"):
+        programs.same("train", 24, ULMS_POLICY=policy, EMU_FAIL=call + when)
+
+
+def test_failures_are_counted(programs: Programs) -> None:
+    fail = "cuMemPrefetchAsync:after=20:sticky"
+    assert programs.same("train", 24, EMU_FAIL=fail).counters["move_failures"] > 0
+
+
+def test_summary_at_exit(programs: Programs) -> None:
+    told = programs.same("train", 24, ULMS_LOG_LEVEL="INFO").stderr
+    assert "of pages touched" in told
+    assert "ahead of need" in told
+    assert any(f"launches of {name}" in told for name in ("add", "scale", "axpy"))
