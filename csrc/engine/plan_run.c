@@ -2,6 +2,9 @@
 
 #include <stdlib.h>
 
+/* Operations ahead for which a dead page gets its frame: so long may it take before the place is there. */
+enum { FRESH_AHEAD = 4 };
+
 enum { ABSENT, COMING, RESIDENT, QUEUED, LEAVING };
 
 static const struct mover_step nothing = {PAGE_NONE, false};
@@ -53,29 +56,37 @@ static void want(struct plan_run *r, uint32_t page) {
     heap_push(&r->wanted, r->pages[page].need, page);
 }
 
+static void offer_fresh(struct plan_run *r, uint32_t page) {
+    heap_push(&r->fresh, r->pages[page].need, page);
+}
+
 static bool is_wanted(const struct plan_run *r, struct heap_entry e) {
     const struct plan_page *p = &r->pages[e.item];
     return p->need == e.key && !p->dead && (p->state == ABSENT || p->state == QUEUED || p->state == LEAVING);
+}
+
+static bool is_fresh(const struct plan_run *r, struct heap_entry e) {
+    const struct plan_page *p = &r->pages[e.item];
+    return p->need == e.key && p->dead && p->state == ABSENT;
 }
 
 /* What is stale goes when it comes first, so that there are never more than one a touch and those of one operation. */
 static void drop_stale(struct plan_run *r) {
     while (r->wanted.count && !is_wanted(r, r->wanted.entries[0]))
         heap_pop(&r->wanted);
+    while (r->fresh.count && !is_fresh(r, r->fresh.entries[0]))
+        heap_pop(&r->fresh);
 }
 
 static void wait_for_pages(struct plan_run *r) {
     const struct period *p = r->plan->period;
     uint32_t k = (uint32_t)(r->operation % p->operations);
     r->missing = 0;
-    r->fresh = (struct plan_queue){PAGE_NONE, PAGE_NONE};
     for (uint32_t i = p->first[k]; i < p->first[k + 1]; i++) {
         struct plan_page *one = &r->pages[p->page[i]];
         if (one->state == QUEUED)
             stay(r, p->page[i]);
         r->missing += one->state != RESIDENT;
-        if (one->state == ABSENT && one->dead)
-            append(r, &r->fresh, p->page[i]);
     }
     drop_stale(r);
 }
@@ -136,8 +147,8 @@ void plan_run_died(struct plan_run *r, uint32_t page) {
     p->host = false;
     if (p->state == QUEUED)
         queue_out(r, page);
-    if (p->state == ABSENT && p->need == r->operation)
-        append(r, &r->fresh, page);
+    if (p->state == ABSENT)
+        offer_fresh(r, page);
 }
 
 /* --- moves --- */
@@ -157,8 +168,8 @@ void plan_run_left(struct plan_run *r, uint32_t page) {
     p->state = ABSENT;
     p->host = !p->dead;
     r->frames++;
-    if (p->dead && p->need == r->operation)
-        append(r, &r->fresh, page);
+    if (p->dead)
+        offer_fresh(r, page);
 }
 
 static struct mover_step come(struct plan_run *r, uint32_t page, bool bytes) {
@@ -178,17 +189,12 @@ static bool has_room(struct plan_run *r, const struct plan_page *p) {
 }
 
 /* The page needed first, or none: no other overtakes it. One that is still queued to leave just stays. */
-struct mover_step plan_run_in(struct plan_run *r, bool bytes) {
-    uint32_t page = r->fresh.first;
-    if (page != PAGE_NONE && r->frames > 0) {
-        take_out(r, &r->fresh, page);
-        return come(r, page, false);
-    }
+static struct mover_step come_wanted(struct plan_run *r, bool bytes) {
     for (;; heap_pop(&r->wanted)) {
         drop_stale(r);
         if (!r->wanted.count)
             return nothing;
-        page = r->wanted.entries[0].item;
+        uint32_t page = r->wanted.entries[0].item;
         struct plan_page *p = &r->pages[page];
         bool counted = is_kept(r, p);
         if (p->state == LEAVING || (p->state == ABSENT && (!bytes || r->frames <= 0)) || (!counted && !has_room(r, p)))
@@ -201,6 +207,30 @@ struct mover_step plan_run_in(struct plan_run *r, bool bytes) {
         }
         stay(r, page);
     }
+}
+
+/* No bytes, so no lane to wait for: those of operations until `last`, where there is room. */
+static struct mover_step come_fresh(struct plan_run *r, uint64_t last) {
+    drop_stale(r);
+    if (!r->fresh.count || r->fresh.entries[0].key > last || r->frames <= 0)
+        return nothing;
+    uint32_t page = r->fresh.entries[0].item;
+    struct plan_page *p = &r->pages[page];
+    bool counted = is_kept(r, p);
+    if (!counted && !has_room(r, p))
+        return nothing;
+    if (!counted)
+        occupancy_take(&r->occupancy, r->operation, p->need);
+    heap_pop(&r->fresh);
+    return come(r, page, false);
+}
+
+/* What the waiting operation needs comes before what others do, and bytes before places. */
+struct mover_step plan_run_in(struct plan_run *r, bool bytes) {
+    struct mover_step step = come_fresh(r, r->operation);
+    if (step.page == PAGE_NONE)
+        step = come_wanted(r, bytes);
+    return step.page == PAGE_NONE ? come_fresh(r, r->operation + FRESH_AHEAD) : step;
 }
 
 void plan_run_came(struct plan_run *r, uint32_t page) {
@@ -232,12 +262,11 @@ bool plan_run_open(struct plan_run *r, const struct plan *plan, uint64_t operati
                            .pages = calloc(p->pages, sizeof *r->pages),
                            .bare = empty,
                            .laden = empty,
-                           .fresh = empty,
                            .operation = operation,
                            .blocked = UINT64_MAX,
                            .frames = plan->budget};
     if (!r->pages || !occupancy_open(&r->occupancy, p->operations, plan->base) ||
-        !heap_open(&r->wanted, (size_t)p->touches + p->pages))
+        !heap_open(&r->wanted, (size_t)p->touches + p->pages) || !heap_open(&r->fresh, (size_t)p->touches + p->pages))
         return false;
     for (uint32_t page = 0; page < p->pages; page++)
         r->pages[page].touch = PAGE_NONE;
@@ -254,6 +283,8 @@ bool plan_run_open(struct plan_run *r, const struct plan *plan, uint64_t operati
             queue_out(r, page);
         if (one->state != RESIDENT)
             want(r, page);
+        if (one->state == ABSENT && one->dead)
+            offer_fresh(r, page);
     }
     wait_for_pages(r);
     return true;
@@ -264,6 +295,7 @@ void plan_run_close(struct plan_run *r) {
     r->pages = NULL;
     occupancy_close(&r->occupancy);
     heap_close(&r->wanted);
+    heap_close(&r->fresh);
 }
 
 bool plan_run_check(const struct plan_run *r) {
@@ -282,5 +314,5 @@ bool plan_run_check(const struct plan_run *r) {
         wrong += occupancy_at(&r->occupancy, k) > r->plan->budget;
     wrong += used - leaving > occupancy_at(&r->occupancy, r->operation);
     return !wrong && used == r->plan->budget - r->frames && missing == r->missing &&
-           r->wanted.count <= (size_t)p->touches + p->pages;
+           r->wanted.count <= (size_t)p->touches + p->pages && r->fresh.count <= (size_t)p->touches + p->pages;
 }

@@ -35,10 +35,10 @@ struct plan_run {
     const struct plan *plan;
     struct plan_page *pages;
     struct occupancy occupancy; /* base, and the fills granted */
-    struct heap wanted;         /* absent or leaving pages by need; some are stale */
+    struct heap wanted;         /* pages that leave or are absent, live ones, by need; some are stale */
+    struct heap fresh;          /* the same of absent dead ones */
     struct plan_queue bare;     /* to leave without bytes: the host's copy is valid, or they are dead */
     struct plan_queue laden;    /* to leave with bytes */
-    struct plan_queue fresh;    /* absent and dead, touched by the operation that waits */
     uint64_t operation;         /* the one that waits or runs */
     uint64_t blocked;           /* an operation found full, which it is until it retires */
     int64_t frames;             /* free ones; below 0: entered with more pages than the budget has */

@@ -205,6 +205,27 @@ TEST(fills_come_by_need_where_there_is_room) {
     close_plan(plan);
 }
 
+TEST(dead_pages_get_their_place_ahead_where_there_is_room) {
+    struct plan *plan = chosen("a|b!~|a", 2, 0);
+    struct plan_run r;
+    CHECK(plan_run_open(&r, plan, 0, NULL));
+    come(&r, 0, true);
+    come(&r, 1, false);
+    CHECK(plan_run_ready(&r, 1));
+    plan_run_close(&r);
+    close_plan(plan);
+    plan = chosen("ac|b!~|ac", 2, 0);
+    CHECK(plan_run_open(&r, plan, 0, NULL));
+    come(&r, 0, true);
+    expect(plan_run_in(&r, false), PAGE_NONE, false); /* a frame is free, but the operation needs it for c */
+    come(&r, 2, true);
+    run(&r);
+    leave(&r, 0, false);
+    come(&r, 1, false);
+    plan_run_close(&r);
+    close_plan(plan);
+}
+
 TEST(a_page_that_is_wanted_before_it_left_stays) {
     struct plan *plan = chosen("a!|b|c", 3, 0);
     memset(plan->away, 1, 3); /* more than must be */

@@ -14,6 +14,7 @@ from math import inf
 from bench.bound.core import ITERATIONS, WARM, Choice, Link, Period, Rehearsal
 
 ABSENT, COMING, RESIDENT, QUEUED, LEAVING = range(5)
+FRESH_AHEAD = 4  # operations ahead for which a dead page gets its frame
 Step = tuple[int, bool] | None  # a page, and whether its bytes go over the link
 
 
@@ -162,7 +163,6 @@ class Run(Mover):
     operation: int = 0
     bare: list[int] = field(default_factory=list)
     laden: list[int] = field(default_factory=list)
-    fresh: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.base = self.gaps.base(self.away)
@@ -186,14 +186,10 @@ class Run(Mover):
         return list(range(self.gaps.first[k], self.gaps.first[k + 1]))
 
     def wait(self) -> None:
-        self.fresh = []
         for i in self.now():
             number = self.gaps.touches[i][1]
-            page = self.pages[number]
-            if page.state == QUEUED:
+            if self.pages[number].state == QUEUED:
                 self.stay(number)
-            if page.state == ABSENT and page.dead:
-                self.fresh.append(number)
 
     def stay(self, number: int) -> None:
         (self.bare if number in self.bare else self.laden).remove(number)
@@ -234,37 +230,55 @@ class Run(Mover):
         self.pages[page].state = ABSENT
         self.pages[page].host = not self.pages[page].dead
         self.frames += 1
-        if self.pages[page].dead and self.pages[page].need == self.operation:
-            self.fresh.append(page)
 
     def come(self, number: int, laden: bool) -> Step:
         self.pages[number].state = COMING
         self.frames -= 1
         return number, laden
 
+    def nearest(self, states: tuple[int, ...], dead: bool) -> tuple[Page, int] | None:
+        """The page that is needed first, and its number."""
+        found = [
+            (page.need, number)
+            for number, page in self.pages.items()
+            if page.dead == dead and page.state in states
+        ]
+        return (self.pages[min(found)[1]], min(found)[1]) if found else None
+
+    def grant(self, page: Page) -> bool:
+        """Counts the page until its need, where there is room."""
+        span = [k % len(self.held) for k in range(self.operation, page.need)]
+        if page.kept or not span:
+            return True
+        if any(self.held[k] >= self.budget for k in span):
+            return False
+        for k in span:
+            self.held[k] += 1
+        return True
+
     def into(self, bytes_too: bool) -> Step:
-        if self.fresh and self.frames:
-            return self.come(self.fresh.pop(0), False)
-        while True:
-            wanted = [
-                (page.need, number)
-                for number, page in self.pages.items()
-                if not page.dead and page.state in (ABSENT, QUEUED, LEAVING)
-            ]
-            if not wanted:
+        return (
+            self.into_fresh(self.operation)
+            or self.into_wanted(bytes_too)
+            or self.into_fresh(self.operation + FRESH_AHEAD)
+        )
+
+    def into_fresh(self, last: int) -> Step:
+        found = self.nearest((ABSENT,), dead=True)
+        if found and found[0].need <= last and self.frames > 0 and self.grant(found[0]):
+            return self.come(found[1], False)
+        return None
+
+    def into_wanted(self, bytes_too: bool) -> Step:
+        while found := self.nearest((ABSENT, QUEUED, LEAVING), dead=False):
+            page, number = found
+            can = page.state == QUEUED or (page.state == ABSENT and bytes_too and self.frames > 0)
+            if not can or not self.grant(page):
                 return None
-            need, number = min(wanted)
-            page = self.pages[number]
-            span = [] if page.kept else [k % len(self.held) for k in range(self.operation, need)]
-            if page.state == LEAVING or any(self.held[k] >= self.budget for k in span):
-                return None
-            if page.state == ABSENT and not (bytes_too and self.frames):
-                return None
-            for k in span:
-                self.held[k] += 1
             if page.state == ABSENT:
                 return self.come(number, True)
             self.stay(number)
+        return None
 
     def came(self, page: int) -> None:
         self.pages[page].state = RESIDENT
