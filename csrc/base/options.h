@@ -14,7 +14,7 @@ struct options {
     enum mode mode;              /* ULMS_BACKEND */
     enum log_level level;        /* ULMS_LOG_LEVEL */
     uint64_t capacity;           /* ULMS_GPU_MEMORY, bytes; 0: not set. WRAPPER_MAX_MEMORY is its alias */
-    char policy[16];             /* ULMS_POLICY; "": the engine's default */
+    char policy[16];             /* ULMS_POLICY */
     int factor;                  /* ULMS_GPU_MEMORY_FACTOR, per cent; -1: not set */
     enum hooks hooks;            /* ULMS_HOOKS */
     uint64_t managed_limit;      /* ULMS_MANAGED_LIMIT, bytes; 0: not set */

@@ -114,6 +114,8 @@ TEST(bad_values) {
                {"ULMS_HOOKS", "none"},
                {"ULMS_HOOKS", "no_library"},
                {"ULMS_HOOKS", "all,driver"},
+               {"ULMS_POLICY", "fifo"},
+               {"ULMS_POLICY", "lru,none"},
                {"ULMS_STATS", "1"},
                {"ULMS_STATS", "off"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -127,6 +129,7 @@ TEST(bad_values) {
         CHECK_EQ(ulms_options.mode, MODE_OBSERVE);
         CHECK_EQ(ulms_options.level, LOG_WARN);
         CHECK_EQ(ulms_options.hooks, HOOKS_ALL);
+        CHECK_STR(ulms_options.policy, "ahead");
         CHECK_STR(ulms_options.stats, "");
     }
 }
@@ -168,6 +171,20 @@ TEST(words_in_any_case) {
     CHECK_EQ(ulms_options.hooks, HOOKS_DRIVER);
     CHECK_STR(read_with("ULMS_HOOKS", "all"), "");
     CHECK_EQ(ulms_options.hooks, HOOKS_ALL);
+}
+
+TEST(policies_are_the_engine_s) {
+    char accepted[64] = "";
+    for (size_t i = 0; i < ulms_policy_count(); i++) {
+        CHECK_STR(read_with("ULMS_POLICY", ulms_policy(i)->name), "");
+        CHECK_STR(ulms_options.policy, ulms_policy(i)->name);
+        strcat(strcat(accepted, i == 0 ? "" : i + 1 == ulms_policy_count() ? " or " : ", "), ulms_policy(i)->name);
+    }
+    for (size_t i = 0; i < ulms_option_count(); i++)
+        if (strcmp(ulms_option(i)->name, "ULMS_POLICY") == 0) {
+            CHECK_STR(ulms_option(i)->accepts, accepted);
+            CHECK_STR(ulms_option(i)->fallback, ulms_policy(0)->name);
+        }
 }
 
 TEST(empty_is_not_set) {
