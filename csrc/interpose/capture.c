@@ -15,9 +15,12 @@ bool capture_any(void) {
 
 bool capture_holds(uint64_t stream) {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    /* the legacy stream answers an error while a blocking stream captures; the real call will answer it, too */
     CUresult result = REAL(cuStreamIsCapturing, 0)((CUstream)(uintptr_t)stream, &status);
-    return result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (result == CUDA_SUCCESS)
+        return status != CU_STREAM_CAPTURE_STATUS_NONE;
+    /* The legacy stream answers so while a blocking stream captures; the real call will, too. After any other error it
+     * may be capturing, and then nothing of ours may land in it. */
+    return result != CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 }
 
 struct node *node_new(const struct op *op) {
