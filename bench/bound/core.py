@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from cffi import FFI
 
 CSRC = Path(__file__).resolve().parents[2] / "csrc"
-HEADERS = ("plan.h", "rehearse.h")
+HEADERS = ("heap.h", "occupancy.h", "mover.h", "plan.h", "plan_run.h", "rehearse.h")
 SOURCES = ("greedy", "heap", "occupancy", "plan", "plan_run", "rehearse")
 
 
@@ -144,6 +144,42 @@ class Planner:
     def _read(self, plan: Any) -> tuple[list[bool], list[int]]:
         away = [bool(plan.away[i]) for i in range(self.made.touches)]
         return away, [int(plan.base[k]) for k in range(self.made.operations)]
+
+
+class Run:
+    """A plan carried out by the compiled core; the methods are those of csrc/engine/plan_run.h."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        budget: int,
+        start: int,
+        operation: int,
+        pages: Sequence[tuple[bool, bool, bool]],
+    ) -> None:
+        """Plans a sweep from `start`; pages are (resident, host's copy valid, dead) each."""
+        lib = self.lib = planner.lib
+        self.plan, self.run = _Plan(planner, budget), ffi().new("struct plan_run *")
+        if not planner._made(lib.plan_choose(self.plan.plan, start)):
+            raise ValueError("an operation is too large")
+        bits = (lib.PLAN_RESIDENT, lib.PLAN_HOST, lib.PLAN_DEAD)
+        flags = [sum(bit for bit, on in zip(bits, page, strict=True) if on) for page in pages]
+        if not lib.plan_run_open(self.run, self.plan.plan, operation, bytes(flags)):
+            raise MemoryError
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.lib.plan_run_close(self.run)
+        self.plan.__exit__()
+
+    def step(self, name: str, *arguments: int) -> Any:
+        """What plan_run_NAME answers; of moves the page and whether its bytes go, or None."""
+        answer = getattr(self.lib, f"plan_run_{name}")(self.run, *arguments)
+        if name not in ("in", "out"):
+            return answer
+        return None if answer.page == self.lib.PAGE_NONE else (answer.page, bool(answer.bytes))
 
 
 class _Plan:

@@ -4,7 +4,7 @@
 
 #include "types.h"
 
-enum { PAGE_NONE = UINT32_MAX };
+enum { PAGE_NONE = 0xffffffff };
 
 struct mover_step {
     uint32_t page; /* PAGE_NONE: nothing now */

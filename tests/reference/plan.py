@@ -155,12 +155,19 @@ class Page:
 
 @dataclass
 class Run(Mover):
-    """A plan carried out from an empty device on."""
+    """A plan carried out from before `operation` on.
+
+    `start_pages` has (resident, host's copy valid, dead) of each page; without it the device is
+    empty and pages are dead where the plan has them so. With `tells` false, deaths are told of by
+    `died` only, else when the operation before them retires.
+    """
 
     gaps: Gaps
     budget: int
     away: list[bool]
     operation: int = 0
+    start_pages: list[tuple[bool, bool, bool]] | None = None
+    tells: bool = True
     bare: list[int] = field(default_factory=list)
     laden: list[int] = field(default_factory=list)
 
@@ -168,17 +175,59 @@ class Run(Mover):
         self.base = self.gaps.base(self.away)
         self.held = list(self.base)
         self.frames = self.budget
+        n = len(self.base)
+        first = {page: i for i, (_, page) in reversed(list(enumerate(self.gaps.touches)))}
         self.pages: dict[int, Page] = {}
-        for i, (_, page) in enumerate(self.gaps.touches):
-            last = i  # the touch before, around the border
-            for j in range(len(self.away)):
-                last = j if self.gaps.next[j] == i else last
-            dead = self.gaps.dies[last]
-            kept = not dead and not self.away[last]
-            self.pages.setdefault(
-                page, Page(self.gaps.touches[i][0], host=not dead, dead=dead, kept=kept)
-            )
+        for number, i in sorted(first.items()):
+            touches = [i]
+            while (after := self.gaps.next[touches[-1]]) != i:
+                touches.append(after)
+            ahead = {j: (self.gaps.touches[j][0] - self.operation) % n for j in touches}
+            next_one = min(touches, key=lambda j: ahead[j])
+            gap = touches[touches.index(next_one) - 1]
+            dead = self.gaps.dies[gap]
+            resident, host, gone = False, not dead, dead
+            if self.start_pages:
+                resident, host, gone = self.start_pages[number]
+            page = Page(self.operation + ahead[next_one], host=host and not gone, dead=gone)
+            page.kept = not dead and not self.away[gap]
+            self.pages[number] = page
+            if resident:
+                self.frames -= 1
+                page.state = RESIDENT
+                if not page.kept:
+                    self.queue(number)
         self.wait()
+
+    def queue(self, number: int) -> None:
+        page = self.pages[number]
+        page.state = QUEUED
+        (self.bare if page.host or page.dead else self.laden).append(number)
+
+    def died(self, number: int) -> None:
+        """Nothing that runs or comes reads the page."""
+        page = self.pages[number]
+        if page.state == QUEUED and number in self.laden:
+            self.laden.remove(number)
+            self.bare.append(number)
+        elif page.state == QUEUED and not page.dead:
+            self.bare.remove(number)
+            self.bare.append(number)
+        page.dead, page.host = True, False
+
+    def ready(self, operation: int) -> bool:
+        """Its pages are resident and stay so until it has run."""
+        n = len(self.base)
+        wanted = {touch.page for touch in self.gaps.period.operations[operation % n]}
+        if any(self.pages[number].state != RESIDENT for number in wanted):
+            return False
+        leaves = {
+            self.gaps.touches[i][1]
+            for x in range(self.operation, operation)
+            for i in range(self.gaps.first[x % n], self.gaps.first[x % n + 1])
+            if (self.away[i] or self.gaps.dies[i]) and self.gaps.length(i) > 1
+        }
+        return not wanted & leaves
 
     def now(self) -> list[int]:
         """The touches of the waiting operation."""
@@ -196,24 +245,27 @@ class Run(Mover):
         self.pages[number].state = RESIDENT
 
     def start(self) -> bool:
-        pages = [self.pages[self.gaps.touches[i][1]] for i in self.now()]
-        if any(page.state != RESIDENT for page in pages):
-            return False
-        for page in pages:
-            page.dead = False
-        return True
+        ready = self.ready(self.operation)
+        if ready:
+            self.admitted(self.operation)
+        return ready
+
+    def admitted(self, operation: int) -> None:
+        """What its pages hold matters again."""
+        for touch in self.gaps.period.operations[operation % len(self.base)]:
+            self.pages[touch.page].dead = False
 
     def retired(self) -> None:
         k = self.operation % len(self.base)
         for i, touch in zip(self.now(), self.gaps.period.operations[k], strict=True):
             page = self.pages[touch.page]
-            page.dead = touch.dies
-            page.host = page.host and not touch.writes and not touch.dies
+            if self.tells and touch.dies:
+                self.died(touch.page)
+            page.host = page.host and not touch.writes
             page.need = self.operation + self.gaps.length(i)
             page.kept = not touch.dies and not self.away[i]
             if not page.kept and self.gaps.length(i) > 1:
-                page.state = QUEUED
-                (self.bare if page.host or page.dead else self.laden).append(touch.page)
+                self.queue(touch.page)
         self.held[k] = self.base[k]
         self.operation += 1
         self.wait()

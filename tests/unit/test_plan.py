@@ -3,6 +3,7 @@
 import random
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, event, given, settings
@@ -73,3 +74,87 @@ def test_the_same_times_are_rehearsed(given_period: tuple[Period, int], link: Li
     assert choice == expected
     if choice:
         event("plan" if choice.plan.ns < choice.greedy.ns else "greedy")
+
+
+class Chance:
+    """Events in an order that a seed decides, for the compiled run and the plain one alike."""
+
+    def __init__(self, seed: int, compiled: core.Run, plain: reference.Run) -> None:
+        self.chance = random.Random(seed)
+        self.compiled, self.plain = compiled, plain
+        self.admitted = plain.operation
+        self.moving: dict[str, int] = {}
+
+    def ask(self, name: str) -> Any:
+        """A move that both would make now."""
+        idle = self.chance.random() < 0.8
+        found = self.plain.into(idle) if name == "in" else self.plain.out(idle)
+        assert self.compiled.step(name, idle) == found
+        return found
+
+    def move(self, name: str) -> None:
+        """A lane ends its move, or begins the next."""
+        if name in self.moving:
+            page = self.moving.pop(name)
+            (self.plain.came if name == "in" else self.plain.left)(page)
+            self.compiled.step("came" if name == "in" else "left", page)
+        elif step := self.ask(name):
+            self.moving[name] = step[0]
+
+    def admit(self) -> None:
+        """The next operation, up to two ahead, if it is ready."""
+        if self.admitted > self.plain.operation + min(2, len(self.plain.base) - 1):
+            return
+        ready = self.plain.ready(self.admitted)
+        assert self.compiled.step("ready", self.admitted) == ready
+        if ready:
+            self.plain.admitted(self.admitted)
+            self.compiled.step("admitted", self.admitted)
+            self.admitted += 1
+
+    def retire(self) -> None:
+        """The operation that runs; of pages that die, some are told of."""
+        if self.admitted == self.plain.operation:
+            return
+        k = self.plain.operation % len(self.plain.base)
+        for touch in self.plain.gaps.period.operations[k]:
+            if touch.dies and self.chance.random() < 0.5:
+                self.plain.died(touch.page)
+                self.compiled.step("died", touch.page)
+        self.plain.retired()
+        self.compiled.step("retired")
+        assert self.compiled.step("check")
+
+    def die(self) -> None:
+        """Any page, wherever it is."""
+        page = self.chance.randrange(self.plain.gaps.period.pages)
+        self.plain.died(page)
+        self.compiled.step("died", page)
+
+    def event(self) -> None:
+        """Any; deaths are rarer."""
+        events = [lambda: self.move("in"), lambda: self.move("out"), self.admit, self.retire]
+        (self.die if self.chance.random() < 0.05 else self.chance.choice(events))()
+
+
+@QUICK
+@given(periods(), st.integers(0, 2**32))
+def test_the_same_moves_are_made(given_period: tuple[Period, int], seed: int) -> None:
+    period, budget = given_period
+    chance = random.Random(seed)
+    n = len(period.operations)
+    start, operation = chance.randrange(n), chance.randrange(3 * n)
+    made = reference.plan(period, budget, start)
+    if made is None:
+        return
+    pages: list[tuple[bool, bool, bool]] = []
+    for _ in range(period.pages):
+        resident = sum(page[0] for page in pages) < budget and chance.random() < 0.5
+        dead = chance.random() < 0.2
+        pages.append((resident, not dead and (not resident or chance.random() < 0.5), dead))
+    plain = reference.Run(reference.Gaps(period), budget, made[0], operation, pages, tells=False)
+    with core.Run(Planner(period), budget, start, operation, pages) as compiled:
+        play = Chance(seed, compiled, plain)
+        for _ in range(60 * n):
+            play.event()
+    event("a whole period" if plain.operation >= operation + n else "less than a period")
