@@ -5,8 +5,10 @@
 #include <stdlib.h>
 
 #include "backend/backend.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "interpose/capture.h"
 #include "interpose/session.h"
 #include "launch/function.h"
 #include "observe/stats.h"
@@ -83,8 +85,20 @@ static void leaving(addr_t start, uint64_t bytes) {
     }
 }
 
+/* Memory given out during a capture is the graph's as long as it lives, whatever the framework says of it after. */
+static bool of_capture(addr_t start, bool live) {
+    static struct hash captured = HASH_EMPTY;
+    if (live && capture_any()) {
+        hash_put(&captured, start, &captured, NULL);
+        return false;
+    }
+    return hash_take(&captured, start) && !live;
+}
+
 /* A page keeps its date of death only if every block on it is gone: the engine knows. What is born undoes it. */
 static void block(addr_t start, uint64_t bytes, bool live) {
+    if (of_capture(start, live))
+        return;
     for (int i = 0; i < um_devices(); i++) {
         struct um_device *d = um_device_at(i);
         if (!d)
@@ -103,6 +117,18 @@ static void block(addr_t start, uint64_t bytes, bool live) {
     }
 }
 
+/* What was issued up to now is done, or nothing gets done any more: a context cannot go before. Under the lock. */
+static void outlive(struct um_device *d) {
+    uint64_t issued = d->window.next, seen = d->progress, since = clock_ns();
+    while (d->moving && d->window.oldest < issued && clock_ns() - since < UM_PATIENCE_MS * 1000000ull) {
+        um_wait(d, since + UM_PATIENCE_MS * 1000000ull);
+        if (d->progress != seen) {
+            seen = d->progress;
+            since = clock_ns();
+        }
+    }
+}
+
 static void forget(uint64_t context) {
     CUcontext going = (CUcontext)(uintptr_t)context;
     for (int i = 0; i < um_devices(); i++) {
@@ -110,16 +136,17 @@ static void forget(uint64_t context) {
         if (!d)
             continue;
         um_lock(d);
+        outlive(d);
         if (d->context == going) {
             d->context = NULL;
             d->epoch++;
-            while (d->held && d->under_way && !d->stopping)
-                um_wait(d, clock_ns() + UM_PATIENCE_MS * 1000000ull);
+            um_moves_wait(d, 0, UINT64_MAX, false);
         }
         if (d->place_context == going)
             d->place_context = NULL;
         if (d->lane_context == going)
             d->lane_context = NULL;
+        um_marks_forget(d, going);
         um_unlock(d);
     }
 }

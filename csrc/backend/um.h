@@ -100,6 +100,8 @@ bool um_marks_take(struct um_device *d);
 struct um_marker *um_marks_poll(struct um_device *d);
 /* Back among the spare ones. Under the lock. */
 void um_mark_spare(struct um_device *d, struct um_marker *m);
+/* The spare ones of a context that goes. Under the lock. */
+void um_marks_forget(struct um_device *d, CUcontext context);
 
 /* --- the driver's calls on managed memory (um_driver.c). False: refused; the program never sees it --- */
 

@@ -36,6 +36,11 @@ void um_mark_spare(struct um_device *d, struct um_marker *m) {
     d->marks.spare = m;
 }
 
+void um_marks_forget(struct um_device *d, CUcontext context) {
+    for (struct um_marker *m; (m = take_spare(d, context));)
+        free(m); /* the context takes the event with it */
+}
+
 /* NULL: no memory. Its event may be NULL. */
 static struct um_marker *marker_new(CUcontext context) {
     struct um_marker *m = calloc(1, sizeof *m);

@@ -23,6 +23,7 @@ SHAPES = [
     "threads",
     "streams",
     "graph",
+    "pool",
     "churn",
     "contexts",
     "host",
@@ -127,6 +128,11 @@ def test_content_is_lost_only_where_the_framework_said_so(programs: Programs) ->
     assert programs.same("train", 14).calls[call] > 0
     assert programs.same("train", 14, ULMS_HOOKS="driver").calls[call] == 0
     assert programs.same("hidden", 14).calls[call] == 0
+
+
+def test_blocks_of_a_capture_are_never_dead(programs: Programs) -> None:
+    """The framework takes them back, but the graph goes on using them."""
+    assert programs.same("pool", 14).calls["cuMemDiscardAndPrefetchBatchAsync"] == 0
 
 
 def test_capacity_is_what_is_free(programs: Programs) -> None:

@@ -296,6 +296,40 @@ static void graph(void) {
     print("graph", state);
 }
 
+/* Blocks given out while a graph is captured and taken back right after: the graph goes on using them. */
+static void pool(void) {
+    CUdeviceptr block[LAYERS_MAX], sum = allocate();
+    CUstream s;
+    CUgraph graph;
+    CUgraphExec exec;
+    float one = 1;
+    CHECK(cuStreamCreate(&s, 1));
+    CHECK(cuMemAlloc_v2(&arena, (layers + 1) * floats * sizeof(float)));
+    CHECK(cuMemsetD32Async(arena, 0, (layers + 1) * floats, s));
+    set(sum, 0, s);
+    CHECK(cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    for (uint64_t l = 0; l < layers; l++) {
+        block[l] = block_take();
+        accumulate(block[l], one, sum, s);
+        accumulate(sum, one, block[l], s);
+    }
+    CHECK(cuStreamEndCapture(s, &graph));
+    for (uint64_t l = 0; l < layers; l++)
+        block_give(block[l]);
+    CHECK(cuStreamSynchronize(s));
+    usleep(50 * 1000); /* what has been done is known soon after */
+    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    for (uint64_t step = 0; step < steps; step++) {
+        infer_on(s, "between");
+        set(sum, (float)step, s);
+        CHECK(cuGraphLaunch(exec, s));
+    }
+    CHECK(cuStreamSynchronize(s));
+    print("sum", sum);
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(graph));
+}
+
 /* Memory that comes and goes, freed while work on it is under way. */
 static void churn(void) {
     CUdeviceptr value[LAYERS_MAX], sum = allocate(), brief;
@@ -402,9 +436,9 @@ static void host(void) {
 static const struct {
     const char *name;
     void (*run)(void);
-} shapes[] = {{"train", train},         {"infer", infer},  {"defaults", defaults}, {"threads", several_threads},
-              {"streams", two_streams}, {"graph", graph},  {"churn", churn},       {"contexts", contexts},
-              {"host", host},           {"hidden", hidden}};
+} shapes[] = {{"train", train},         {"infer", infer}, {"defaults", defaults}, {"threads", several_threads},
+              {"streams", two_streams}, {"graph", graph}, {"pool", pool},         {"churn", churn},
+              {"contexts", contexts},   {"host", host},   {"hidden", hidden}};
 
 static void print_counters(void) {
     const struct ulms_stats *(*stats)(void) = (const struct ulms_stats *(*)(void))dlsym(RTLD_DEFAULT, "ulms_stats");
