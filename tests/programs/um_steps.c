@@ -375,9 +375,10 @@ static void contexts(void) {
     }
 }
 
-/* Memory that kernels reach through an address no argument shows, among memory that they reach openly. */
+/* Memory that kernels reach through an address no argument shows, among memory that they reach openly: allocated so,
+ * and given out again by a framework after it was used openly. */
 static void hidden(void) {
-    CUdeviceptr secret[LAYERS_MAX], open[LAYERS_MAX], variable;
+    CUdeviceptr secret[LAYERS_MAX], open[LAYERS_MAX], block[LAYERS_MAX], variable;
     CUmodule module;
     CUfunction write_hidden;
     CUstream s;
@@ -395,12 +396,24 @@ static void hidden(void) {
         LAUNCH(write_hidden, s, &value, &floats);
         set(open[l], value, s);
     }
+    CHECK(cuMemAlloc_v2(&arena, (layers + 1) * floats * sizeof(float)));
+    for (uint64_t l = 0; l < layers; l++) {
+        float value = 10 + (float)l;
+        block[l] = block_take();
+        set(block[l], one, s);
+        CHECK(cuStreamSynchronize(s));
+        block_give(block[l]);
+        block[l] = block_take();
+        CHECK(cuMemcpyHtoD_v2(variable, &block[l], sizeof block[l]));
+        LAUNCH(write_hidden, s, &value, &floats);
+    }
     for (uint64_t step = 0; step < steps; step++)
         for (uint64_t l = 0; l < layers; l++)
             accumulate(open[l], one, open[(l + 1) % layers], s);
     CHECK(cuStreamSynchronize(s));
     for (uint64_t l = 0; l < layers; l++) {
         print("secret", secret[l]);
+        print("block", block[l]);
         print("open", open[l]);
     }
 }
