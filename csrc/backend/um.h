@@ -107,8 +107,8 @@ void um_marks_forget(struct um_device *d, CUcontext context);
 
 /* device: CUDA ordinal, or DEVICE_NONE for the host. */
 bool um_prefetch(addr_t start, uint64_t bytes, int32_t device, CUstream stream);
-/* The content is lost; what is left of it is at the device, or the host. */
-bool um_discard(addr_t start, uint64_t bytes, int32_t device, CUstream stream);
+/* The content is lost, until the next write. */
+bool um_discard(addr_t start, uint64_t bytes, CUstream stream);
 bool um_advise_mostly_read(addr_t start, uint64_t bytes, int32_t device, bool mostly);
 CUstream um_stream_new(void);
 /* On a thread of the program: our calls do not spoil its captures, and see the context. um_leave undoes it. */

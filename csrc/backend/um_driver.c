@@ -25,14 +25,14 @@ bool um_prefetch(addr_t start, uint64_t bytes, int32_t device, CUstream stream) 
     return is(status);
 }
 
-/* A driver before CUDA 13 cannot: then the bytes move. */
-bool um_discard(addr_t start, uint64_t bytes, int32_t device, CUstream stream) {
+/* The place is not given back: the driver takes it without a copy when it needs it. What was sent to the host would
+ * come back over the link. A driver before CUDA 13 cannot discard: then the bytes move. */
+bool um_discard(addr_t start, uint64_t bytes, CUstream stream) {
     CUdeviceptr starts[] = {start};
-    size_t sizes[] = {bytes}, first[] = {0};
-    CUmemLocation to[] = {location(device)};
-    CUresult status = REAL(cuMemDiscardAndPrefetchBatchAsync, 0)(starts, sizes, 1, to, first, 1, 0, stream);
+    size_t sizes[] = {bytes};
+    CUresult status = REAL(cuMemDiscardBatchAsync, 0)(starts, sizes, 1, 0, stream);
     if (status == CUDA_ERROR_NOT_SUPPORTED)
-        return um_prefetch(start, bytes, device, stream);
+        return um_prefetch(start, bytes, DEVICE_NONE, stream);
     return is(status);
 }
 

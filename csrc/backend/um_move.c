@@ -58,8 +58,7 @@ bool um_move_issue(const struct um_device *d, const struct um_move *m, CUstream 
     int32_t to = m->m.kind == ULMS_FILL ? d->ordinal : DEVICE_NONE;
     if (m->keep || m->unkeep)
         um_advise_mostly_read(m->m.start, m->m.bytes, d->ordinal, m->keep);
-    return m->discard ? um_discard(m->m.start, m->m.bytes, to, stream)
-                      : um_prefetch(m->m.start, m->m.bytes, to, stream);
+    return m->discard ? um_discard(m->m.start, m->m.bytes, stream) : um_prefetch(m->m.start, m->m.bytes, to, stream);
 }
 
 struct um_move *um_move_find(struct um_device *d, uint64_t id) {
