@@ -16,6 +16,7 @@ from pump.cli.hooks import Hooks
 from pump.cli.lib import Lib
 from pump.cli.options import Options
 from pump.cli.run import Run
+from pump.cli.sim import Sim
 from pump.cli.top import Top
 from pump.cli.trace import Trace, with_verb
 from pump.paths import NotBuiltError
@@ -26,6 +27,7 @@ COMMANDS: tuple[Command, ...] = (
     Run(),
     Top(),
     Trace(),
+    Sim(),
     Hooks(),
     Doctor(),
     Options(),

@@ -106,12 +106,18 @@ class Engine(Protocol):
         """The sums."""
 
 
+def policies() -> list[str]:
+    """The names of the compiled engine's policies, the default first."""
+    library = binding.library()
+    return [binding.text(library.ulms_policy(i).name) for i in range(library.ulms_policy_count())]
+
+
 class CompiledEngine:
     """csrc/engine. Raises ValueError for settings that make no sense."""
 
-    def __init__(self, settings: Settings, library: Any = None) -> None:
+    def __init__(self, settings: Settings) -> None:
         self.ffi = binding.ffi()
-        self.lib = library or binding.library()
+        self.lib: Any = binding.library()
         policy = self.ffi.new("char[]", settings.policy.encode())
         words = asdict(settings) | {"policy": policy}
         engine = self.lib.ulms_engine_new(self.ffi.new("struct ulms_engine_settings *", words))

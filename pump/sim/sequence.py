@@ -80,7 +80,9 @@ class Sequence:
 
     def footprint(self, page_bytes: int) -> int:
         """Bytes in pages that the operations of the last step touch."""
-        touches = [t for event in self.steps[-1] if isinstance(event, Operation) for t in event.touches]
+        touches = [
+            t for event in self.steps[-1] if isinstance(event, Operation) for t in event.touches
+        ]
         return page_bytes * len(pages_of(touches, page_bytes))
 
     def native_ns(self) -> int:

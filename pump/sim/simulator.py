@@ -7,16 +7,17 @@ What the program computes itself between two launches takes no time.
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
-from pump.sim.engine import FILL, HOLD, Engine, Move, Settings, Stats
+from pump.sim.engine import FILL, HOLD, RUN_SHORT, Engine, Move, Settings, Stats
 from pump.sim.link import Link
 from pump.sim.sequence import Event, Given, Operation, Sequence, page_runs
 
 LAUNCHES_MOST = 1000
 LAUNCH_NS = 5_000.0  # from the moment when a held operation may run to its start
 LEAST_NS = 1e-3  # shorter than anything here takes
-STEPS, STEADY = 8, 4  # played; of these the last ones count
+WARM, STEADY, MORE = 3, 4, 2
+"""Steps: while the sequence is learnt; that count; and more, because the program issues ahead."""
 
 
 class StuckError(RuntimeError):
@@ -25,7 +26,7 @@ class StuckError(RuntimeError):
 
 @dataclass(frozen=True)
 class Result:
-    """The steady state: of the last steps."""
+    """The steady state."""
 
     steps: int
     total_ns: float
@@ -60,6 +61,7 @@ class Issued:
     ends_step: bool
     ready_ns: float = 0.0
     wait: int = 0
+    faulted: int = 0  # bytes that its kernel brings
 
 
 @dataclass
@@ -84,7 +86,7 @@ def settings_for(link: Link, policy: str, budget: int) -> Settings:
 
 
 class Simulator:
-    """One run. `engine` is fresh and has `settings_for` the link."""
+    """One run. `engine` is fresh and has `settings_for` the link; `none` needs one that faults."""
 
     def __init__(self, engine: Engine, link: Link, policy: str) -> None:
         self.engine = engine
@@ -98,28 +100,30 @@ class Simulator:
         self.retired = 0  # serial of the last
         self.lanes = (Lane(), Lane())
         self.moved: set[int] = {0}
+        self.faulted = 0  # bytes, of what was issued
+        self.brought = 0  # bytes, of what has run
         self.marks: list[tuple[float, Stats]] = []
 
-    def run(self, sequence: Sequence, steps: int = STEPS, steady: int = STEADY) -> Result:
-        """Plays steps; the last ones are the result. Raises StuckError."""
+    def run(self, sequence: Sequence) -> Result:
+        """Plays steps; the steady ones are the result. Raises StuckError."""
         size = self.link.page_bytes
         for first, count in page_runs(sequence.blocks(), size):
             self.engine.allocated(first * size, count * size)
-        program = self.program(sequence, steps)
+        program = self.program(sequence)
         while self.act(program):
             self.advance()
-        (from_ns, before), (to_ns, after) = self.marks[-1 - steady], self.marks[-1]
+        (from_ns, before), (to_ns, after) = self.marks[WARM - 1], self.marks[WARM + STEADY - 1]
         names = [field.name for field in fields(Stats)]
         sums = {name: getattr(after, name) - getattr(before, name) for name in names}
-        return Result(steady, to_ns - from_ns, Stats(**sums))
+        return Result(STEADY, to_ns - from_ns, Stats(**sums))
 
-    def program(self, sequence: Sequence, steps: int) -> Iterator[tuple[Event, bool]]:
+    def program(self, sequence: Sequence) -> Iterator[tuple[Event, bool]]:
         """Everything the program does, and whether it ends a step."""
         for block in sequence.live:
             yield Given(block, True), False
         for operation in sequence.uploads():
             yield operation, False
-        for step in sequence.play(steps):
+        for step in sequence.play(WARM + STEADY + MORE):
             last = max(i for i, event in enumerate(step) if isinstance(event, Operation))
             for i, event in enumerate(step):
                 yield event, i == last
@@ -142,10 +146,8 @@ class Simulator:
         if isinstance(event, Given):
             self.engine.block(*event.block, event.live)
         elif event:
-            faulted = self.faulted()
             serial = self.engine.issued(event.key, event.touches)
             issued = Issued(serial, event.duration_ns, ends_step)
-            self.lengthen(issued, faulted)
             if not self.admit(issued, 0):
                 self.held = issued
         return event is not None
@@ -153,23 +155,22 @@ class Simulator:
     def admit(self, issued: Issued, latency_ns: float) -> bool:
         """Sends an operation to the device. False: the engine holds it."""
         if issued.serial:
-            faulted = self.faulted()
             verdict, issued.wait = self.engine.admit(issued.serial)
             if verdict == HOLD:
                 return False
-            self.lengthen(issued, faulted)
+            if verdict == RUN_SHORT or self.in_line:
+                self.lengthen(issued)
         self.held = None
         issued.ready_ns = self.now + latency_ns
         self.queue.append(issued)
         return True
 
-    def faulted(self) -> int:
-        return self.engine.stats().faulted_bytes if self.link.rate_fault else 0
-
-    def lengthen(self, issued: Issued, faulted: int) -> None:
-        """By what its kernel faults in; `faulted` is the engine's sum from before."""
-        if self.link.rate_fault:
-            issued.duration_ns += (self.faulted() - faulted) / self.link.rate_fault
+    def lengthen(self, issued: Issued) -> None:
+        """By what its kernel faults in."""
+        before, self.faulted = self.faulted, self.engine.stats().faulted_bytes
+        issued.faulted = self.faulted - before
+        if issued.faulted:
+            issued.duration_ns += issued.faulted / self.link.rate_fault
 
     # --- the device ---
 
@@ -189,8 +190,9 @@ class Simulator:
         if done.serial:
             self.retired = done.serial
             self.engine.retired(done.serial, round(done.duration_ns))
+        self.brought += done.faulted
         if done.ends_step:
-            self.marks.append((self.now, self.engine.stats()))
+            self.marks.append((self.now, replace(self.engine.stats(), faulted_bytes=self.brought)))
 
     # --- the link ---
 

@@ -1,0 +1,150 @@
+"""`pump sim`."""
+
+import argparse
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import geometric_mean
+
+from rich.table import Table
+
+from pump.cli.command import UsageError
+from pump.cli.render import console, table
+from pump.sim.engine import CompiledEngine, policies
+from pump.sim.link import LINKS, Link
+from pump.sim.sequence import Sequence, SequenceError, read_sequence
+from pump.sim.simulator import Simulator, settings_for
+from pump.sizes import format_size
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run: the steady state of a sequence under a policy, over a link."""
+
+    sequence: str
+    footprint: int  # bytes
+    native_ms: float
+    link: str
+    over: float  # footprint : budget
+    policy: str
+    step_ms: float
+    bytes_in: float  # a step
+    bytes_out: float
+    useless: float  # share of the bytes filled
+
+
+class Sim:
+    """Play recorded sequences of operations in virtual time, under policies, over links.
+
+    A sequence is a file as in bench/traces. It needs no GPU: engine and times are the same on every
+    machine. Shown is the steady state, after the program's sequence was learnt.
+    """
+
+    name = "sim"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """What to play, and how to show it."""
+        parser.add_argument("files", nargs="+", metavar="SEQUENCE", type=Path)
+        parser.add_argument(
+            "--over",
+            action="append",
+            type=float,
+            metavar="RATIO",
+            help="memory needed : memory there is (again and again; default: 1.5, 2, 3)",
+        )
+        parser.add_argument(
+            "--policy", action="append", metavar="NAME", help="one policy (default: all)"
+        )
+        parser.add_argument("--link", action="append", choices=LINKS, help="one link model")
+        parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+
+    def run(self, args: argparse.Namespace) -> list[Row]:
+        """Every run asked for. Raises UsageError for what is no sequence, policy or ratio."""
+        names = args.policy or policies()
+        if wrong := set(names) - set(policies()):
+            raise UsageError(f"no policy is named {min(wrong)}: {', '.join(policies())}")
+        ratios = args.over or [1.5, 2, 3]
+        if min(ratios) <= 0:
+            raise UsageError("a ratio is more than 0")
+        try:
+            sequences = {path.stem: read_sequence(path) for path in args.files}
+        except SequenceError as error:
+            raise UsageError(str(error)) from error
+        return [
+            play(name, sequence, LINKS[link], ratio, policy)
+            for name, sequence in sequences.items()
+            for link in args.link or LINKS
+            for ratio in ratios
+            for policy in names
+            if policy != "none" or LINKS[link].rate_fault
+        ]
+
+    def main(self, args: argparse.Namespace) -> int:
+        """Prints the runs, and how policies compare."""
+        rows = self.run(args)
+        if args.json:
+            print(json.dumps([asdict(row) for row in rows], indent=1))
+            return 0
+        out = console()
+        out.print(run_table(rows))
+        for line in comparisons(rows):
+            out.print(line)
+        return 0
+
+
+def play(name: str, sequence: Sequence, link: Link, over: float, policy: str) -> Row:
+    """One run with the compiled engine."""
+    footprint = sequence.footprint(link.page_bytes)
+    budget = int(footprint / over) // link.page_bytes * link.page_bytes
+    engine = CompiledEngine(settings_for(link, policy, budget))
+    result = Simulator(engine, link, policy).run(sequence)
+    native_ms = sequence.native_ns() / 1e6
+    figures = (result.step_ms, result.bytes_in, result.bytes_out, result.useless)
+    return Row(name, footprint, native_ms, link.name, over, policy, *figures)
+
+
+def run_table(rows: list[Row]) -> Table:
+    """One row a run."""
+    columns = ("sequence", ">needs", ">alone ms", "link", ">over", "policy", ">step ms")
+    cells = [
+        (
+            row.sequence,
+            format_size(row.footprint),
+            f"{row.native_ms:.1f}",
+            row.link,
+            f"{row.over:g}",
+            row.policy,
+            f"{row.step_ms:.1f}",
+            f"{row.bytes_in / 1e9:.2f}",
+            f"{row.bytes_out / 1e9:.2f}",
+            f"{row.useless:.1%}",
+        )
+        for row in rows
+    ]
+    return table((*columns, ">GB in", ">GB out", ">useless"), cells)
+
+
+def speedup(rows: list[Row], link: str, slow: str, fast: str) -> float | None:
+    """How many times faster one policy is than another: the geometric mean over what both ran."""
+    times = {
+        policy: {
+            (row.sequence, row.over): row.step_ms
+            for row in rows
+            if (row.link, row.policy) == (link, policy)
+        }
+        for policy in (slow, fast)
+    }
+    both = times[slow].keys() & times[fast].keys()
+    return geometric_mean(times[slow][run] / times[fast][run] for run in both) if both else None
+
+
+def comparisons(rows: list[Row]) -> list[str]:
+    """A line for each link and policy: the default policy against it."""
+    best = policies()[0]
+    lines = []
+    for link in dict.fromkeys(row.link for row in rows):
+        for policy in dict.fromkeys(row.policy for row in rows):
+            factor = speedup(rows, link, policy, best)
+            if policy != best and factor:
+                lines.append(f"{link}: {best} is {factor:.2f} times as fast as {policy}")
+    return lines

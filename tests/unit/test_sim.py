@@ -1,0 +1,279 @@
+"""Virtual time: against hand-made sums, against the reference engine, and the bars of policies."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from pump.cli.sim import Row, play, speedup  # noqa: E402
+from pump.sim.engine import (  # noqa: E402
+    CLEAN,
+    DEAD,
+    EVICT,
+    FILL,
+    HOLD,
+    LANE_IN,
+    READ,
+    UPDATE,
+    WRITE,
+    CompiledEngine,
+    Move,
+    Settings,
+    Touch,
+)
+from pump.sim.link import LINKS, UM, VMM, Link  # noqa: E402
+from pump.sim.sequence import (  # noqa: E402
+    Block,
+    Given,
+    Operation,
+    Sequence,
+    SequenceError,
+    page_runs,
+    read_sequence,
+)
+from pump.sim.simulator import (  # noqa: E402
+    LAUNCH_NS,
+    Result,
+    Simulator,
+    StuckError,
+    settings_for,
+)
+from tests.reference.policies import reference  # noqa: E402
+
+pytestmark = pytest.mark.unit
+
+TRACES = ROOT / "bench" / "traces"
+PAGE = UM.page_bytes
+PLAIN = Link("plain", 40, 20, 50, 10, 0, 0, PAGE, PAGE, PAGE, keeps=False)
+
+
+@pytest.fixture(scope="module")
+def sequences() -> dict[str, Sequence]:
+    """The recorded steps."""
+    return {path.stem: read_sequence(path) for path in sorted(TRACES.glob("*.txt"))}
+
+
+def turns(*modes: int, duration_ns: int = 1000) -> Sequence:
+    """A step of one operation a page, each in a page of its own."""
+    blocks = tuple(Block((1 + 2 * i) * PAGE, PAGE) for i in range(len(modes)))
+    step = tuple(
+        Operation(i, duration_ns, (Touch(*block, mode),))
+        for i, (block, mode) in enumerate(zip(blocks, modes, strict=True))
+    )
+    return Sequence(blocks, (step,))
+
+
+def simulate(sequence: Sequence, link: Link, policy: str, pages: int) -> Result:
+    engine = CompiledEngine(settings_for(link, policy, pages * PAGE))
+    return Simulator(engine, link, policy).run(sequence)
+
+
+# --- times that can be worked out by hand ---
+
+
+@pytest.mark.parametrize("policy", ["none", "pump", "lru", "ahead"])
+def test_what_fits_takes_its_own_time(policy: str) -> None:
+    result = simulate(turns(UPDATE, READ), PLAIN, policy, 2)
+    assert result.step_ms == pytest.approx(2 * 1000 / 1e6)
+    assert result.bytes_in == result.bytes_out == 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "page_ns"),
+    [
+        ("none", PAGE / 20 + PAGE / 10),  # the driver evicts, then the kernel faults
+        ("pump", PAGE / 20 + PAGE / 40),  # one lane, both ways
+        ("lru", PAGE / 20 + PAGE / 40),  # a frame is free when what was in it has left
+        ("ahead", PAGE / 20 + PAGE / 40 + LAUNCH_NS),
+    ],
+)
+def test_two_pages_take_turns_in_one_frame(policy: str, page_ns: float) -> None:
+    result = simulate(turns(UPDATE, UPDATE), PLAIN, policy, 1)
+    assert result.step_ms == pytest.approx(2 * (1000 + page_ns) / 1e6)
+    assert result.bytes_in == result.bytes_out == 2 * PAGE
+
+
+def test_clean_pages_leave_for_nothing() -> None:
+    link = replace(PLAIN, keeps=True)
+    result = simulate(turns(READ, READ), link, "ahead", 1)
+    assert result.step_ms == pytest.approx(2 * (1000 + PAGE / 40 + LAUNCH_NS) / 1e6)
+    assert (result.bytes_in, result.bytes_out) == (2 * PAGE, 0)
+
+
+def test_dead_pages_cost_no_bytes() -> None:
+    fresh = [Block((1 + 2 * i) * PAGE, PAGE) for i in range(2)]
+    step: list[Given | Operation] = []
+    for key, block in enumerate(fresh):
+        touch = Touch(*block, WRITE)
+        step += [Given(block, True), Operation(key, 1000, (touch,)), Given(block, False)]
+    result = simulate(Sequence((), (tuple(step),)), PLAIN, "ahead", 1)
+    assert result.bytes_in == result.bytes_out == 0
+    assert result.sums.dead_bytes > 0
+
+
+def test_fills_hide_behind_long_operations() -> None:
+    """Three pages, two frames: one comes and one leaves while the third is worked on."""
+    hidden_ns = round(2 * (PAGE / 20 + PAGE / 40))
+    result = simulate(turns(UPDATE, UPDATE, UPDATE, duration_ns=hidden_ns), PLAIN, "ahead", 2)
+    assert result.step_ms < 1.2 * 3 * hidden_ns / 1e6
+    assert result.bytes_in > 0
+
+
+def test_both_ways_share_the_link() -> None:
+    assert UM.rates(both=False) == (44, 23)
+    assert UM.rates(both=True) == (20, 20)
+    assert VMM.rates(both=True) == (55, 55)
+    assert replace(UM, rate_out=10).rates(both=True) == (30, 10)
+    fill = Move(1, 0, PAGE, 0, 0, FILL, 0)
+    assert VMM.cost(fill) == (29_000, PAGE)
+    for flag in (DEAD, CLEAN):
+        assert VMM.cost(fill._replace(kind=EVICT, flags=flag)) == (17_000, 0)
+
+
+class Stubborn(CompiledEngine):
+    """Holds everything for ever."""
+
+    def admit(self, serial: int, at_once: bool = False) -> tuple[int, int]:
+        return HOLD, 0
+
+    def next(self, lane: int) -> Move | None:
+        return None
+
+
+def test_an_engine_that_is_stuck_is_told() -> None:
+    engine = Stubborn(settings_for(PLAIN, "ahead", PAGE))
+    with pytest.raises(StuckError):
+        Simulator(engine, PLAIN, "ahead").run(turns(READ))
+
+
+# --- recorded sequences ---
+
+
+def test_a_step_may_leave_other_blocks_than_it_found() -> None:
+    """Its repetition finds what it found itself."""
+    old, new = Block(0, 8), Block(8, 8)
+    work = Operation(1, 1, (Touch(*new, WRITE),))
+    step = (Given(new, True), work, Given(old, False))
+    first, again, last = Sequence((old,), (step,)).play(3)
+    assert first == step
+    assert again == last == (Given(new, False), Given(old, True), *step)
+
+
+def test_pages_come_in_runs() -> None:
+    ranges = [Block(0, 1), Block(PAGE - 1, 2), Block(5 * PAGE, PAGE)]
+    assert list(page_runs(ranges, PAGE)) == [(0, 2), (5, 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("pump-sequence 0\n", "does not begin"),
+        ("pump-sequence 1\nstep\n", "no operation"),
+        ("pump-sequence 1\nstep\no 1 2 7r\n", ":3: o 1 2 7r"),
+        ("pump-sequence 1\nblock 0 1000\n", ":2: block"),
+        ("pump-sequence 1\nblock 0 1000 8\no 1 2 0r\n", ":3: o"),
+        ("pump-sequence 1\nblock 0 1000 8\nstep\no 1 2 0x\n", ":4: o"),
+        ("pump-sequence 1\nnoise\n", ":2: noise"),
+    ],
+)
+def test_damaged_sequences_are_refused(tmp_path: Path, text: str, where: str) -> None:
+    path = tmp_path / "bad.txt"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SequenceError, match=where):
+        read_sequence(path)
+
+
+def test_recorded_steps_are_whole(sequences: dict[str, Sequence]) -> None:
+    """Every block is given out before it is taken back, and touches lie in blocks that live."""
+    assert set(sequences) == {"gpt2m", "llama", "resnet"}
+    for sequence in sequences.values():
+        live = set(sequence.live)
+        for step in sequence.play(len(sequence.steps) + 2):
+            for event in step:
+                if isinstance(event, Given):
+                    assert event.live != (event.block in live)
+                    (live.add if event.live else live.remove)(event.block)
+                else:
+                    assert {Block(*touch[:2]) for touch in event.touches} <= live
+
+
+@pytest.mark.parametrize("policy", ["ahead", "lru", "pump", "none"])
+def test_the_reference_takes_the_same_time(policy: str, sequences: dict[str, Sequence]) -> None:
+    sequence = sequences["resnet"]
+    part = Sequence(sequence.live, (sequence.steps[0][:400],))
+    settings = settings_for(UM, policy, part.footprint(PAGE) // 2)
+    compiled = Simulator(CompiledEngine(settings), UM, policy).run(part)
+    assert compiled == Simulator(reference(settings), UM, policy).run(part)
+    assert compiled.bytes_in > 0
+
+
+# --- what policies must reach ---
+
+
+@pytest.fixture(scope="module")
+def rows(sequences: dict[str, Sequence]) -> list[Row]:
+    """Every sequence, with managed memory."""
+    return [
+        play(name, sequence, UM, over, policy)
+        for name, sequence in sequences.items()
+        for over in (1.5, 2, 3)
+        for policy in ("none", "pump", "ahead")
+    ]
+
+
+def test_ahead_is_as_much_faster_as_is_asked(rows: list[Row]) -> None:
+    factors = {slow: speedup(rows, "um", slow, "ahead") or 0 for slow in ("none", "pump")}
+    assert factors["none"] >= 4
+    assert factors["pump"] >= 2.5
+
+
+def test_pump_is_faster_than_faults_alone(rows: list[Row]) -> None:
+    assert 1.5 <= (speedup(rows, "um", "none", "pump") or 0) <= 2.2  # about 2, as was published
+
+
+def test_what_is_fetched_is_used(rows: list[Row]) -> None:
+    assert max(row.useless for row in rows) <= 0.05
+
+
+class Watching(CompiledEngine):
+    """Sees which pages the moves leave resident."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.size = settings.page_bytes
+        self.here: set[int] = set()
+        self.again = 0  # fills of pages that are resident
+        self.fills = 0
+        self.under_way: dict[int, Move] = {}
+
+    def next(self, lane: int) -> Move | None:
+        move = super().next(lane)
+        if move:
+            self.under_way[move.id] = move
+            pages = self.pages(move)
+            self.again += len(pages & self.here) if lane == LANE_IN else 0
+            self.fills += len(pages) if lane == LANE_IN else 0
+        return move
+
+    def moved(self, move: int, ok: bool = True) -> None:
+        done = self.under_way.pop(move)
+        pages = self.pages(done)
+        self.here = self.here | pages if done.kind == FILL else self.here - pages
+        super().moved(move, ok)
+
+    def pages(self, move: Move) -> set[int]:
+        return set(range(move.start // self.size, (move.start + move.bytes) // self.size))
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_resident_pages_are_never_fetched_again(link: str, sequences: dict[str, Sequence]) -> None:
+    sequence = sequences["resnet"]
+    settings = settings_for(LINKS[link], "ahead", sequence.footprint(PAGE) // 2 // PAGE * PAGE)
+    engine = Watching(settings)
+    Simulator(engine, LINKS[link], "ahead").run(sequence)
+    assert engine.fills > 1000
+    assert engine.again == 0
