@@ -2,8 +2,11 @@
 
 #include <stdlib.h>
 
-/* Operations ahead for which a dead page gets its frame: so long may it take before the place is there. */
-enum { FRESH_AHEAD = 4 };
+enum {
+    FRESH_AHEAD =
+        4, /* operations ahead for which a dead page gets its frame: it takes time before the place is there */
+    FREE_FRAMES = 16 /* with so many free ones nobody leaves without bytes: touched again in time, it need not move */
+};
 
 enum { ABSENT, COMING, RESIDENT, QUEUED, LEAVING };
 
@@ -154,7 +157,7 @@ void plan_run_died(struct plan_run *r, uint32_t page) {
 /* --- moves --- */
 
 struct mover_step plan_run_out(struct plan_run *r, bool bytes) {
-    struct plan_queue *q = r->bare.first != PAGE_NONE ? &r->bare : &r->laden;
+    struct plan_queue *q = r->bare.first != PAGE_NONE && r->frames < FREE_FRAMES ? &r->bare : &r->laden;
     uint32_t page = q->first;
     if (page == PAGE_NONE || (q == &r->laden && !bytes))
         return nothing;

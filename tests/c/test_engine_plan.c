@@ -248,6 +248,26 @@ TEST(a_page_that_is_wanted_before_it_left_stays) {
     close_plan(plan);
 }
 
+TEST(nobody_leaves_without_bytes_while_frames_are_free) {
+    struct plan *plan = chosen("a|b|c", 17, 0);
+    memset(plan->away, 1, 3);
+    plan->base[0] = plan->base[1] = plan->base[2] = 1;
+    struct plan_run r;
+    CHECK(plan_run_open(&r, plan, 0, NULL));
+    come(&r, 0, true);
+    run(&r);
+    expect(plan_run_out(&r, true), PAGE_NONE, false); /* a, but 16 frames are free */
+    come(&r, 1, true);
+    plan_run_close(&r);
+    plan->budget = 16;
+    CHECK(plan_run_open(&r, plan, 0, NULL));
+    come(&r, 0, true);
+    run(&r);
+    leave(&r, 0, false);
+    plan_run_close(&r);
+    close_plan(plan);
+}
+
 TEST(a_death_that_is_seen_spares_the_bytes) {
     struct plan *plan = chosen("a!~|b|b", 1, 0);
     struct plan_run r;

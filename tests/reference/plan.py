@@ -15,6 +15,7 @@ from bench.bound.core import ITERATIONS, WARM, Choice, Link, Period, Rehearsal
 
 ABSENT, COMING, RESIDENT, QUEUED, LEAVING = range(5)
 FRESH_AHEAD = 4  # operations ahead for which a dead page gets its frame
+FREE_FRAMES = 16  # with so many free ones no page leaves without bytes
 Step = tuple[int, bool] | None  # a page, and whether its bytes go over the link
 
 
@@ -271,10 +272,10 @@ class Run(Mover):
         self.wait()
 
     def out(self, bytes_too: bool) -> Step:
-        if not self.bare and not (self.laden and bytes_too):
+        laden = not self.bare or self.frames >= FREE_FRAMES
+        if laden and not (self.laden and bytes_too):
             return None
-        laden = not self.bare
-        number = (self.bare or self.laden).pop(0)
+        number = (self.laden if laden else self.bare).pop(0)
         self.pages[number].state = LEAVING
         return number, laden
 

@@ -24,12 +24,12 @@ QUICK = settings(max_examples=300, deadline=None, suppress_health_check=list(Hea
 
 @st.composite
 def periods(draw: st.DrawFn) -> tuple[Period, int]:
-    """Up to 12 operations on up to 10 pages, each of which is touched; and a budget.
+    """Up to 12 operations on up to 10 or 60 pages, each of which is touched; and a budget.
 
     The budget is from too small by one page to what holds everything, mostly scarce.
     """
     chance = random.Random(draw(st.integers(0, 2**32)))
-    pages, n = chance.randint(2, 10), chance.randint(1, 12)
+    pages, n = chance.randint(2, chance.choice([10, 10, 60])), chance.randint(1, 12)
     dense, writes, dies = chance.uniform(0.1, 0.6), chance.random(), chance.choice([0, 0.2, 0.5])
     touched = [[page for page in range(pages) if chance.random() < dense] for _ in range(n)]
     touched[0] = touched[0] or [0]
