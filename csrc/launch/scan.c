@@ -44,7 +44,9 @@ static void look_closer(const struct scan *s, addr_t p) {
     struct touch *t = &op->touches[op->count];
     t->mode = TOUCH_UPDATE;
     bool known = (s->call && told_find(s->call, p, t)) || ledger_extent(s->ledger, p, t);
-    if (known && !just_touched(op, t))
+    if (!known || just_touched(op, t))
+        return;
+    if (t->source < SOURCE_OBSERVED || !ledger_unused(s->ledger, p))
         op->count++;
 }
 

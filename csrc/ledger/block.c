@@ -44,6 +44,12 @@ static void replace(struct ledger *l, addr_t start, addr_t end) {
     blocks_forget(l, start, end);
 }
 
+static void divide(struct ledger *l, addr_t start, addr_t end) {
+    struct range r;
+    for (addr_t at = start; at < end && addrmap_find(&l->allocations, at, &r); at = r.end)
+        put(&record_of(&r)->divided, 1);
+}
+
 void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes) {
     struct range allocation, block = {.start = start, .end = start + bytes};
     addr_t end = start + bytes;
@@ -56,7 +62,19 @@ void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes) {
     uint64_t id = inside ? get(&record_of(&allocation)->id) : 0;
     block.value = id << BLOCK_ID_SHIFT | BLOCK_FRAMEWORK;
     addrmap_insert(&l->blocks, &block);
+    divide(l, start, end);
     write_end(&l->lock);
+}
+
+bool ledger_unused(const struct ledger *shared, addr_t p) {
+    struct ledger *l = open_for_look(shared);
+    struct range r;
+    bool unused = false;
+    for (READING(&l->lock)) {
+        bool told = addrmap_find(&l->blocks, p, &r) && r.value & BLOCK_TOLD;
+        unused = !told && addrmap_find(&l->allocations, p, &r) && get(&record_of(&r)->divided);
+    }
+    return unused;
 }
 
 bool ledger_block_remove(struct ledger *l, addr_t start) {

@@ -303,3 +303,29 @@ TEST(a_million_blocks_in_one_allocation) {
     ledger_check(l);
     ledger_delete(l);
 }
+
+TEST(what_the_framework_left_free_is_unused) {
+    begin();
+    CHECK(!ledger_unused(l, 0x12000));
+    ledger_block_add(l, 0x12000, 0x1000);
+    CHECK(!ledger_unused(l, 0x12fff));
+    CHECK(ledger_unused(l, 0x13000));
+    CHECK(ledger_unused(l, 0x10000));
+    CHECK(ledger_block_remove(l, 0x12000));
+    CHECK(ledger_unused(l, 0x12000));
+    CHECK(!ledger_unused(l, 0x20000)); /* in no allocation */
+    ledger_block_tell(l, 0x14000, 0x100);
+    CHECK(!ledger_unused(l, 0x14000)); /* a library uses it */
+    CHECK(ledger_remove(l, 0x10000, NULL));
+    allocate(0x10000, 0x10000);
+    CHECK(!ledger_unused(l, 0x12000));
+}
+
+TEST(a_block_over_several_allocations_divides_them_all) {
+    begin();
+    allocate(0x20000, 0x10000);
+    allocate(0x30000, 0x10000);
+    ledger_block_add(l, 0x18000, 0x10000);
+    CHECK(ledger_unused(l, 0x10000) && ledger_unused(l, 0x2f000));
+    CHECK(!ledger_unused(l, 0x30000));
+}
