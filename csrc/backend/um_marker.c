@@ -86,10 +86,9 @@ void um_mark(struct um_device *d, const struct op *op, uint64_t serial) {
             REAL(cuEventDestroy_v2, 0)(m->event);
             m->event = NULL;
         }
-        if (good)
-            um_window_mark(&d->window, serial, m->event);
         append(d, m);
     }
+    um_window_mark(&d->window, serial, good ? m->event : NULL); /* nobody waits for a mark that does not come */
     um_wake(d);
     if (!m || d->marks.failures == TRIES)
         um_give_up(d, "no events can be recorded");
