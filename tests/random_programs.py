@@ -20,10 +20,11 @@ from pump.preload import preload
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("PUMP_BUILD_DIR", ROOT / "build" / "dev"))
 SOURCES = sorted((ROOT / "tests" / "programs").glob("random_*.c"))
-SETUPS = ("observe",)
+SETUPS = ("observe", "none", "pump", "lru", "ahead")
 """How ulms.so is set up: nothing replaced, or backend `um` under a policy."""
 OURS = ("ULMS_", "EMU_", "WRAPPER_MAX_MEMORY", "LD_PRELOAD", "LD_LIBRARY_PATH")
 PAGE = 2 << 20
+SMALL_FACTOR = 2  # per cent
 TIMEOUT_S = 60.0
 """A program takes a tenth of a second; a hang is what this is for, also on a busy machine."""
 
@@ -35,6 +36,8 @@ class Case:
     seed: int
     setup: str = "observe"
     over: float = 1.0
+    count: int = 1
+    """Programs in the process: this seed and those after it."""
     fail: str = ""
     """As in EMU_FAIL; empty: nothing fails."""
     time: str = "0"
@@ -43,6 +46,7 @@ class Case:
     def command(self) -> str:
         """What repeats it, in the root of the sources."""
         words = ["--seed", str(self.seed), "--setup", self.setup, "--over", f"{self.over:g}"]
+        words += ["--count", str(self.count)] if self.count > 1 else []
         words += ["--fail", self.fail] if self.fail else []
         words += ["--time", self.time] if self.time != "0" else []
         return "PYTHONPATH=. python -m tests.soak " + shlex.join(words)
@@ -99,7 +103,7 @@ class Judge:
 
     program: Path
     timeout_s: float = TIMEOUT_S
-    truths: dict[int, Outcome] = field(default_factory=dict)
+    truths: dict[tuple[int, int], Outcome] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def environment(
@@ -114,14 +118,18 @@ class Judge:
         base |= {"EMU_TIME": case.time, "EMU_FAIL": case.fail}
         options = {"ULMS_BACKEND": "observe"}
         if case.setup != "observe":
-            budget = max(int(self.truth(case.seed).peak() / case.over), PAGE)
+            budget = max(int(self.truth(case).peak() / case.over), PAGE)
             options = {"ULMS_BACKEND": "um", "ULMS_POLICY": case.setup}
-            options |= {"ULMS_GPU_MEMORY": str(budget), "ULMS_GPU_MEMORY_FACTOR": "100"}
+            if case.fail:  # what is plain then must not meet a limit of the user's
+                base["EMU_MEMORY"] = str(budget * 100 // SMALL_FACTOR)
+                options |= {"ULMS_GPU_MEMORY_FACTOR": str(SMALL_FACTOR)}
+            else:
+                options |= {"ULMS_GPU_MEMORY": str(budget), "ULMS_GPU_MEMORY_FACTOR": "100"}
         return preload([], options, base=base).environment(base)
 
-    def run(self, seed: int, environment: Mapping[str, str], names: Iterable[str] = ()) -> Outcome:
-        """Runs a seed; with names, asks how often those driver functions were called."""
-        command = [str(self.program), str(seed), "1", *names]
+    def run(self, case: Case, environment: Mapping[str, str], names: Iterable[str] = ()) -> Outcome:
+        """Runs a case's programs; with names, asks how often those driver functions were called."""
+        command = [str(self.program), str(case.seed), str(case.count), *names]
         with subprocess.Popen(
             command,
             env=environment,
@@ -139,22 +147,23 @@ class Judge:
                 out, err = process.communicate()
                 return Outcome(None, out, err + where)
 
-    def truth(self, seed: int) -> Outcome:
-        """The native run of a seed; once."""
+    def truth(self, case: Case) -> Outcome:
+        """The native run of a case's programs; once."""
+        key = case.seed, case.count
         with self.lock:
-            known = self.truths.get(seed)
+            known = self.truths.get(key)
         if known is None:
-            known = self.run(seed, self.environment(None))
+            known = self.run(case, self.environment(None))
             if known.status != 0:
-                raise RuntimeError(f"seed {seed} fails without ulms.so: {known}")
+                raise RuntimeError(f"seed {case.seed} fails without ulms.so: {known}")
             with self.lock:
-                self.truths[seed] = known
+                self.truths[key] = known
         return known
 
     def differs(self, case: Case) -> str:
         """Runs a case; empty when all is as in the native run, else what is not."""
-        truth = self.truth(case.seed)
-        found = self.run(case.seed, self.environment(case))
+        truth = self.truth(case)
+        found = self.run(case, self.environment(case))
         if found.status == 0 and found.stdout == truth.stdout:
             return ""
         end = "hung" if found.status is None else f"exit status {found.status}"
@@ -168,8 +177,9 @@ class Judge:
         names = driver_functions()
         found: set[str] = set()
         for seed in seeds:
-            native = self.run(seed, self.environment(None), names).calls()
-            ours = self.run(seed, self.environment(Case(seed, setup, over)), names).calls()
+            case = Case(seed, setup, over)
+            native = self.run(case, self.environment(None), names).calls()
+            ours = self.run(case, self.environment(case), names).calls()
             found |= {name for name in names if ours[name] > native[name]}
         return sorted(found)
 

@@ -18,6 +18,7 @@ from tests.random_programs import SETUPS, Case, Judge, compile_program
 
 PROGRESS_S = 20.0
 SEEDS = 1 << 40
+KEPT = 1000  # truths; no seed comes twice
 
 
 def random_cases(judge: Judge, source: random.Random) -> Iterator[Case]:
@@ -31,7 +32,10 @@ def random_cases(judge: Judge, source: random.Random) -> Iterator[Case]:
             fail += source.choice(["", ":sticky", f":after={source.randrange(60)}"])
             fail += source.choice(["", ":error=2"])
         over = round(source.uniform(1.0, 4.5), 2)
-        yield Case(source.randrange(SEEDS), setup, over, fail, source.choice(["0", "0", "1"]))
+        count = source.choice([1, 1, 1, 3])
+        yield Case(
+            source.randrange(SEEDS), setup, over, count, fail, source.choice(["0", "0", "1"])
+        )
 
 
 def soak(judge: Judge, cases: Iterator[Case], seconds: float) -> int:
@@ -47,7 +51,8 @@ def soak(judge: Judge, cases: Iterator[Case], seconds: float) -> int:
             ended, under_way = wait(under_way, timeout=PROGRESS_S, return_when=FIRST_COMPLETED)
             done += len(ended)
             wrong += [text for future in ended if (text := future.result())]
-            judge.truths.clear()  # no seed comes twice
+            if len(judge.truths) > KEPT:
+                judge.truths.clear()
             if time.monotonic() - told > PROGRESS_S:
                 told = time.monotonic()
                 print(
@@ -70,6 +75,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="run one case")
     parser.add_argument("--setup", default="observe", choices=SETUPS)
     parser.add_argument("--over", type=float, default=1.0, help="the program's memory / the budget")
+    parser.add_argument("--count", type=int, default=1, help="programs in a process, with --seed")
     parser.add_argument("--fail", default="", help="as in EMU_FAIL")
     parser.add_argument("--time", default="0", help="as in EMU_TIME")
     parser.add_argument("--times", type=int, default=1, help="how often, with --seed")
@@ -80,7 +86,7 @@ def main() -> int:
             print(f"--start {asked.start}")
             cases = random_cases(judge, random.Random(asked.start))
             return min(soak(judge, cases, 60 * asked.minutes), 1)
-        case = Case(asked.seed, asked.setup, asked.over, asked.fail, asked.time)
+        case = Case(asked.seed, asked.setup, asked.over, asked.count, asked.fail, asked.time)
         wrong = [text for _ in range(asked.times) if (text := judge.differs(case))]
         print(wrong[0] if wrong else case.command())
         print(f"{len(wrong)} of {asked.times} differ")

@@ -14,7 +14,7 @@ from tests.random_programs import SETUPS, Case, Judge, compile_program, driver_f
 pytestmark = pytest.mark.emu
 
 OVER = (1.2, 1.5, 2.0, 3.0, 4.0)
-A_SETUP = 60
+A_SETUP = 40
 FAILURES = (("", ":after=3:sticky:error=2"), (":after=7", ":sticky"))
 """Of calls, taken in turn by the set-ups: once or from then on, at once or later."""
 SURE = {"observe": {"cuFuncGetParamInfo", "cuStreamIsCapturing", "cuGetProcAddress"}}
@@ -41,12 +41,12 @@ def test_the_program_is_the_same_on_every_run(judge: Judge) -> None:
     for seed, other in itertools.product(
         range(1, 5), ({"EMU_TIME": "1"}, {"EMU_FAIL": everything})
     ):
-        found = judge.run(seed, judge.environment(None, other))
-        assert (found.status, found.stdout) == (0, judge.truth(seed).stdout)
+        found = judge.run(Case(seed), judge.environment(None, other))
+        assert (found.status, found.stdout) == (0, judge.truth(Case(seed)).stdout)
 
 
 def test_programs_differ(judge: Judge) -> None:
-    texts = [judge.truth(seed).stdout for seed in range(1, 9)]
+    texts = [judge.truth(Case(seed)).stdout for seed in range(1, 9)]
     hashes = [line for text in texts for line in text.splitlines() if line.startswith("block ")]
     assert len({line.split()[-1] for line in hashes}) == len(hashes)
 
@@ -54,6 +54,12 @@ def test_programs_differ(judge: Judge) -> None:
 @pytest.mark.parametrize("setup", SETUPS)
 def test_over_subscribed(judge: Judge, setup: str) -> None:
     verdict(judge, [Case(seed, setup, OVER[seed % len(OVER)]) for seed in range(1, A_SETUP + 1)])
+
+
+@pytest.mark.parametrize("setup", SETUPS)
+def test_one_after_the_other(judge: Judge, setup: str) -> None:
+    """In one process, each with the device's context made anew."""
+    verdict(judge, [Case(seed, setup, 2.0, count=8) for seed in (101, 121)])
 
 
 @pytest.mark.parametrize("setup", SETUPS)
@@ -66,7 +72,7 @@ def test_our_calls_fail(judge: Judge, setup: str) -> None:
     verdict(
         judge,
         [
-            Case(next(seeds), setup, next(overs), name + failure)
+            Case(next(seeds), setup, next(overs), fail=name + failure)
             for name, failure in itertools.product(names, failures)
         ],
     )

@@ -6,7 +6,7 @@
 
 enum { ROW = 3000 };
 
-const char *const kind_names[] = {"plain", "pitch", "async", "pool", "managed", "pinned", "pageable"};
+const char *const kind_names[] = {"plain", "pitch", "async", "pool", "managed", "tensor", "pinned", "pageable"};
 
 uint64_t hash_bytes(const void *p, uint64_t bytes, uint64_t hash) {
     const unsigned char *at = p;
@@ -49,6 +49,9 @@ static void take(struct actor *a, struct block *b, int stream) {
     case MANAGED:
         CU(cuMemAllocManaged, &b->start, b->bytes, CU_MEM_ATTACH_GLOBAL);
         break;
+    case TENSOR:
+        tensor_make(a, b);
+        break;
     case PINNED: {
         void *p;
         CU(cuMemHostAlloc, &p, b->bytes, 0);
@@ -66,14 +69,21 @@ static bool on_host(const struct block *b) {
     return b->kind == PINNED || b->kind == PAGEABLE;
 }
 
+/* Device memory that the driver gave for it. */
+static uint64_t counted(const struct block *b) {
+    return on_host(b) || b->kind == TENSOR ? 0 : b->bytes;
+}
+
 void block_make(struct actor *a, struct block *b, enum block_kind kind, uint64_t bytes, int stream) {
+    if (kind == TENSOR && !a->arena.start)
+        kind = PLAIN;
     *b = (struct block){.kind = kind, .bytes = bytes, .version = ++a->versions};
     take(a, b, stream);
     if (on_host(b)) {
         memset((void *)(uintptr_t)b->start, 7, b->bytes);
         return;
     }
-    a->live += b->bytes;
+    a->live += counted(b);
     a->peak = a->live > a->peak ? a->live : a->peak;
     if (kind == MANAGED && one_in(a, 2))
         memset((void *)(uintptr_t)b->start, 9, b->bytes);
@@ -96,6 +106,8 @@ void block_free(struct actor *a, struct block *b, int stream, uint32_t form) {
             CU(cuMemFreeHost, (void *)(uintptr_t)b->start);
         else
             free((void *)(uintptr_t)b->start);
+    } else if (b->kind == TENSOR) {
+        tensor_free(a, b);
     } else if ((b->kind == ASYNC || b->kind == POOL) && form % 4 != 0) {
         order_before(a, stream, &all, 1);
         if (stream == PER_THREAD && form % 2)
@@ -108,7 +120,7 @@ void block_free(struct actor *a, struct block *b, int stream, uint32_t form) {
             host_wait_uses(a, b, false);
         CU(cuMemFree_v2, b->start);
     }
-    a->live -= on_host(b) ? 0 : b->bytes;
+    a->live -= counted(b);
     b->start = 0;
 }
 
@@ -137,7 +149,7 @@ static uint64_t some_size(struct actor *a, uint64_t left) {
 }
 
 static enum block_kind some_kind(struct actor *a) {
-    static const enum block_kind drawn[] = {PLAIN, PLAIN, PLAIN, PLAIN, PITCH, ASYNC, ASYNC, POOL, MANAGED};
+    static const enum block_kind drawn[] = {PLAIN, PLAIN, PLAIN, PITCH, ASYNC, ASYNC, POOL, MANAGED, TENSOR, TENSOR};
     return drawn[random_below(a, sizeof drawn / sizeof *drawn)];
 }
 
@@ -148,6 +160,8 @@ void blocks_make(struct actor *a) {
     block_make(a, &a->word, PLAIN, 64 * KIB, LEGACY);
     block_fill(a, &a->word, LEGACY, 0);
     host_wait_uses(a, &a->word, false);
+    if (one_in(a, 2))
+        block_make(a, &a->arena, PLAIN, a->target / 2 & ~(2ull * MIB - 1), LEGACY);
     while (a->blocks < BLOCKS && (a->blocks < 3 || a->target > a->live + 2ull * MIB)) {
         uint64_t left = a->target > a->live + 2ull * MIB ? a->target - a->live : 2ull * MIB;
         block_make(a, &a->block[a->blocks++], some_kind(a), some_size(a, left), (int)random_below(a, STREAMS));
@@ -157,6 +171,8 @@ void blocks_make(struct actor *a) {
 void blocks_free(struct actor *a) {
     for (int i = 0; i < a->blocks; i++)
         block_free(a, &a->block[i], (int)random_below(a, STREAMS), (uint32_t)random_below(a, 16));
+    if (a->arena.start)
+        block_free(a, &a->arena, LEGACY, 0);
     block_free(a, &a->word, LEGACY, 0);
     block_free(a, &a->table, LEGACY, 0);
     for (int i = 0; i < HOSTS; i++)

@@ -128,6 +128,11 @@ void order_after(struct actor *a, int s, const struct use *use, int uses) {
     }
 }
 
+void order_inherit(struct block *b, const struct block *other) {
+    merge(&b->wrote, &other->used);
+    merge(&b->used, &other->used);
+}
+
 /* --- life --- */
 
 static void stream_make(struct actor *a, int s) {

@@ -141,6 +141,7 @@ static void meet(struct actor *a, int phase) {
 static void *act(void *actor) {
     struct actor *a = actor;
     a->shape = 16;
+    a->gates_most = a->actors == 1 && one_in(a, 5) ? 2 : 0; /* alone: a closed one stops others' frees */
     begin(a);
     int phases = 1 + (int)random_below(a, PHASES);
     for (int phase = 0; phase < PHASES; phase++) { /* all meet equally often */

@@ -24,7 +24,8 @@ enum { ACTORS = 3, STREAMS = 5, EVENTS = 8, BLOCKS = 12, HOSTS = 3, GRAPHS = 2, 
  * captures, nobody may use the legacy stream. */
 enum { LEGACY, PER_THREAD, BLOCKING, FREE, SECOND_FREE };
 
-enum block_kind { PLAIN, PITCH, ASYNC, POOL, MANAGED, KINDS, PINNED = KINDS, PAGEABLE };
+/* A tensor lies in the actor's arena, as a framework's allocator hands them out and tells of it. */
+enum block_kind { PLAIN, PITCH, ASYNC, POOL, MANAGED, TENSOR, KINDS, PINNED = KINDS, PAGEABLE };
 
 struct clocks {
     uint32_t of[STREAMS];
@@ -137,13 +138,14 @@ struct actor {
     struct clocks host;           /* works known to be done */
     struct event event[EVENTS];
     uint32_t next_event;
-    bool capturing;  /* works go into a graph: no ordering */
-    bool no_waiting; /* on the host: a gate is closed */
-    uint32_t gates;  /* opened so far */
+    bool capturing;             /* works go into a graph: no ordering */
+    bool no_waiting;            /* on the host: a gate is closed */
+    uint32_t gates, gates_most; /* opened so far */
 
     struct block block[BLOCKS], host_block[HOSTS];
     struct block table;  /* addresses inside pointed blocks: for kernels whose pointers no argument shows */
     struct block word;   /* small: a stream may write and await words in it */
+    struct block arena;  /* of tensors; the works that used what is free of it count as using it */
     struct block common; /* all actors read it; written only while they stand still */
     int blocks, pointed[POINTERS];
     uint64_t pointed_version;
@@ -171,6 +173,8 @@ void stream_renew(struct actor *a, int s);
 void order_before(struct actor *a, int s, const struct use *use, int uses);
 /* A work with these uses was given to stream s. */
 void order_after(struct actor *a, int s, const struct use *use, int uses);
+/* What b takes or has left was used by all that used the other. */
+void order_inherit(struct block *b, const struct block *other);
 void host_wait_stream(struct actor *a, int s, uint32_t form);
 void host_wait_all(struct actor *a);
 void host_wait_uses(struct actor *a, const struct block *b, bool writers_only);
@@ -185,6 +189,10 @@ void block_print(struct actor *a, struct block *b, const char *name, int number)
 void blocks_make(struct actor *a);
 void blocks_free(struct actor *a);
 uint64_t hash_bytes(const void *p, uint64_t bytes, uint64_t hash);
+
+/* random_arena.c */
+void tensor_make(struct actor *a, struct block *b);
+void tensor_free(struct actor *a, struct block *b);
 
 /* random_kernels.c */
 enum { MIX, BLEND, OVERWRITE, GATHER, SCATTER, HIDDEN, FUSED, KERNELS };

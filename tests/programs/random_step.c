@@ -114,10 +114,10 @@ static void do_mix(struct actor *a, const struct step *s, struct block *y, struc
 
 /* A block that lives for two works. */
 static void temporary(struct actor *a, const struct step *s) {
-    static const enum block_kind kinds[] = {ASYNC, ASYNC, ASYNC, POOL, PLAIN};
+    static const enum block_kind kinds[] = {ASYNC, TENSOR, ASYNC, POOL, PLAIN, TENSOR};
     struct block b, *other = operand(a, s->block[0]);
     uint64_t bytes = (64 * KIB + s->part * 24ull * KIB * a->shape / 16) & ~511ull;
-    block_make(a, &b, kinds[s->form % 5], bytes, s->stream);
+    block_make(a, &b, kinds[s->form % 6], bytes, s->stream);
     do_mix(a, s, &b, other);
     do_mix(a, s, other, &b);
     block_free(a, &b, s->stream, s->form);
@@ -171,10 +171,11 @@ static void error(struct actor *a, const struct step *s) {
     }
 }
 
-/* Works behind a word that a stream writes later. Of what comes between, nothing may wait for them. */
+/* Works behind a word that a stream writes later. Of what comes between, nothing may wait for them. Few: whoever holds
+ * the thread until the device is done holds it for nothing, and finds out by the clock only. */
 static void gate(struct actor *a, const struct step *s) {
     static const enum step_kind kinds[] = {STEP_MIX, STEP_BLEND, STEP_FUSED, STEP_MEMSET, STEP_COPY};
-    if (a->actors > 1)
+    if (a->gates == a->gates_most)
         return;
     a->gates++;
     a->no_waiting = true;
