@@ -59,7 +59,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """One line that counts the tests skipped for want of a GPU."""
     skipped = terminalreporter.stats.get("skipped", [])
-    count = sum("gpu" in report.keywords for report in skipped)
+    tests = [report for report in skipped if isinstance(report, pytest.TestReport)]
+    count = sum("gpu" in report.keywords for report in tests)
     if count:
         terminalreporter.write_line(f"{count} gpu tests skipped: {gpu_obstacle()}")
 

@@ -77,7 +77,7 @@ static uint64_t program(const char *policy, uint64_t *allocated) {
 }
 
 TEST(a_program_with_memory) {
-    uint64_t pages;
+    uint64_t pages = 0;
     for (size_t i = 0; i < ulms_policy_count(); i++)
         CHECK_EQ(program(ulms_policy(i)->name, &pages), OPS);
     CHECK_EQ(pages, PAGES);
@@ -86,7 +86,7 @@ TEST(a_program_with_memory) {
 #ifdef CAN_FAIL
 TEST(any_one_allocation_fails) {
     for (size_t i = 0; i < ulms_policy_count(); i++) {
-        uint64_t pages, before = allocations;
+        uint64_t pages = 0, before = allocations;
         program(ulms_policy(i)->name, &pages);
         uint64_t n = allocations - before, lost = 0;
         CHECK(n > 20);
@@ -104,7 +104,7 @@ TEST(any_one_allocation_fails) {
 TEST(all_later_allocations_fail) {
     for (size_t i = 0; i < ulms_policy_count(); i++)
         for (uint64_t k = 1; k <= 60; k++) {
-            uint64_t pages;
+            uint64_t pages = 0;
             fails_from = allocations + k;
             fails_until = UINT64_MAX;
             program(ulms_policy(i)->name, &pages);

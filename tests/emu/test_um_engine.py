@@ -124,7 +124,7 @@ def test_sequence_is_learnt(programs: Programs) -> None:
 
 def test_content_is_lost_only_where_the_framework_said_so(programs: Programs) -> None:
     """Blocks taken back are discarded; without a framework's word nothing ever is."""
-    call = "cuMemDiscardAndPrefetchBatchAsync"
+    call = "cuMemDiscardBatchAsync"
     assert programs.same("train", 14).calls[call] > 0
     assert programs.same("train", 14, ULMS_HOOKS="driver").calls[call] == 0
     assert programs.same("hidden", 14).calls[call] == 0
@@ -132,7 +132,7 @@ def test_content_is_lost_only_where_the_framework_said_so(programs: Programs) ->
 
 def test_blocks_of_a_capture_are_never_dead(programs: Programs) -> None:
     """The framework takes them back, but the graph goes on using them."""
-    assert programs.same("pool", 14).calls["cuMemDiscardAndPrefetchBatchAsync"] == 0
+    assert programs.same("pool", 14).calls["cuMemDiscardBatchAsync"] == 0
 
 
 def test_capacity_is_what_is_free(programs: Programs) -> None:
@@ -165,7 +165,7 @@ def test_older_drivers(programs: Programs, policy: str) -> None:
 
 OURS = [
     "cuMemPrefetchAsync",
-    "cuMemDiscardAndPrefetchBatchAsync",
+    "cuMemDiscardBatchAsync",
     "cuMemAdvise",
     "cuEventCreate",
     "cuEventRecord",

@@ -459,7 +459,7 @@ static void print_counters(void) {
     usleep(100 * 1000); /* what has been done is counted soon after */
     for (uint32_t i = 0; stats && i < stats()->counters; i++)
         printf("counter %s %llu\n", stats()->row[i].name, (unsigned long long)counter(stats()->row[i].name));
-    static const char *const calls[] = {"cuMemPrefetchAsync", "cuMemDiscardAndPrefetchBatchAsync", "cuMemAdvise"};
+    static const char *const calls[] = {"cuMemPrefetchAsync", "cuMemDiscardBatchAsync", "cuMemAdvise"};
     for (size_t i = 0; stats && i < sizeof calls / sizeof calls[0]; i++)
         printf("driver %s %llu\n", calls[i], (unsigned long long)emu_calls(calls[i]));
 }
