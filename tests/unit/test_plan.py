@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT))
 from bench.bound import core  # noqa: E402
 from bench.bound.core import Link, Period, Planner, Touch  # noqa: E402
 from tests.reference import plan as reference  # noqa: E402
+from tests.reference.rehearse import search  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
@@ -69,7 +70,7 @@ def test_the_same_gaps_are_chosen(given_period: tuple[Period, int], start: int) 
 @given(periods(), st.sampled_from(RATES))
 def test_the_same_times_are_rehearsed(given_period: tuple[Period, int], link: Link) -> None:
     period, budget = given_period
-    expected = reference.search(period, budget, link)
+    expected = search(period, budget, link)
     choice = Planner(period).search(budget, link)
     assert choice == expected
     if choice:
