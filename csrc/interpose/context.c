@@ -21,21 +21,26 @@ CUresult custom_cuCtxDestroy_v2(int variant, CUcontext ctx) {
     return status;
 }
 
-/* The device's primary context if it is alive, without keeping it so. */
-static CUcontext primary(CUdevice device) {
-    CUcontext context = NULL;
-    unsigned int flags;
-    int active = 0;
-    if (!session_on || REAL(cuDevicePrimaryCtxGetState, 0)(device, &flags, &active) != CUDA_SUCCESS || !active)
-        return NULL;
-    if (REAL(cuDevicePrimaryCtxRetain, 0)(&context, device) != CUDA_SUCCESS)
-        return NULL;
-    REAL(cuDevicePrimaryCtxRelease_v2, 0)(device);
-    return context;
+static CUcontext retained[DEVICE_MAX]; /* the primary contexts that the program was given, until they are gone */
+
+CUresult custom_cuDevicePrimaryCtxRetain(int variant, CUcontext *pctx, CUdevice dev) {
+    CUresult status = REAL(cuDevicePrimaryCtxRetain, variant)(pctx, dev);
+    if (status == CUDA_SUCCESS && pctx && dev >= 0 && dev < DEVICE_MAX)
+        __atomic_store_n(&retained[dev], *pctx, __ATOMIC_RELEASE);
+    return status;
 }
 
+static CUcontext primary(CUdevice device) {
+    bool known = session_on && device >= 0 && device < DEVICE_MAX;
+    return known ? __atomic_load_n(&retained[device], __ATOMIC_ACQUIRE) : NULL;
+}
+
+/* What may be gone counts as gone: its streams and memory must not be used again. */
 static CUresult maybe_gone(CUresult status, CUcontext before, CUdevice device) {
-    if (status == CUDA_SUCCESS && before && !primary(device))
+    unsigned int flags;
+    int active = 0;
+    if (status == CUDA_SUCCESS && before &&
+        (REAL(cuDevicePrimaryCtxGetState, 0)(device, &flags, &active) != CUDA_SUCCESS || !active))
         gone(before);
     return status;
 }
