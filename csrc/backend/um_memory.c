@@ -32,10 +32,11 @@ bool um_serves(int32_t device) {
 }
 
 bool um_provide(addr_t *start, uint64_t bytes, int32_t device) {
-    CUdeviceptr made;
+    CUdeviceptr made = 0;
     (void)device;
-    if (REAL(cuMemAllocManaged, 0)(&made, bytes, CU_MEM_ATTACH_GLOBAL) != CUDA_SUCCESS)
-        return false;
+    struct um_visit v = um_enter(NULL); /* another thread's capture stays what it is */
+    bool done = REAL(cuMemAllocManaged, 0)(&made, bytes, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS;
+    um_leave(v);
     *start = made;
-    return true;
+    return done;
 }

@@ -7,10 +7,17 @@
 #include "interpose/session.h"
 
 static int captures;
+static __thread int begun_here; /* captures that this thread began and did not end */
 static struct hash noted = HASH_EMPTY;
 
 bool capture_any(void) {
     return __atomic_load_n(&captures, __ATOMIC_RELAXED) > 0;
+}
+
+bool capture_mine(void) {
+    if (!capture_any())
+        begun_here = 0; /* another thread ended them */
+    return begun_here > 0;
 }
 
 bool capture_holds(uint64_t stream) {
@@ -61,18 +68,22 @@ void capture_note(const struct op *op) {
 }
 
 static CUresult begun(CUresult status) {
-    if (status == CUDA_SUCCESS)
+    if (status == CUDA_SUCCESS) {
         __atomic_fetch_add(&captures, 1, __ATOMIC_RELAXED);
+        begun_here++;
+    }
     return status;
 }
 
 /* A capture ends also when the driver says that it had become invalid. */
 static CUresult ended(CUresult status) {
-    if (status != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD && status != CUDA_ERROR_STREAM_CAPTURE_UNMATCHED &&
-        status != CUDA_ERROR_ILLEGAL_STATE)
-        for (int n = __atomic_load_n(&captures, __ATOMIC_RELAXED);
-             n > 0 && !__atomic_compare_exchange_n(&captures, &n, n - 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);)
-            ;
+    if (status == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD || status == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED ||
+        status == CUDA_ERROR_ILLEGAL_STATE)
+        return status;
+    begun_here -= begun_here > 0;
+    for (int n = __atomic_load_n(&captures, __ATOMIC_RELAXED);
+         n > 0 && !__atomic_compare_exchange_n(&captures, &n, n - 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);)
+        ;
     return status;
 }
 

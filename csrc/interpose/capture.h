@@ -14,6 +14,8 @@ struct node {
 
 /* True while any stream of the process captures. */
 bool capture_any(void);
+/* Whether this thread began one that goes on. */
+bool capture_mine(void);
 /* True when operations issued into the stream are captured. */
 bool capture_holds(uint64_t stream);
 /* The captured operation became the stream's newest node: keep its touches with the node. Extents are known best now:

@@ -28,9 +28,9 @@ static void measure_room(int device) {
         __atomic_store_n(&room[device], plain + free_bytes, __ATOMIC_RELAXED);
 }
 
-/* The driver refuses managed memory to a thread while a stream captures. */
+/* The driver refuses managed memory to a thread whose own stream captures. */
 static bool wanted(int device, uint64_t bytes) {
-    return bytes >= PROVIDE_MIN && whole_pages(bytes) && session.backend->serves(device) && !capture_any() &&
+    return bytes >= PROVIDE_MIN && whole_pages(bytes) && session.backend->serves(device) && !capture_mine() &&
            !caller_stays_plain();
 }
 
