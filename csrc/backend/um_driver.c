@@ -1,11 +1,14 @@
 /* The driver's calls on managed memory, in the form that the driver at hand has. */
 #include "backend/um.h"
+#include "base/log.h"
 #include "observe/stats.h"
 
-static bool is(CUresult status) {
-    if (status != CUDA_SUCCESS)
-        stats_add(COUNT_move_failures, 1);
-    return status == CUDA_SUCCESS;
+static bool done(CUresult status, const char *what, uint64_t bytes) {
+    if (status == CUDA_SUCCESS)
+        return true;
+    stats_add(COUNT_move_failures, 1);
+    log_debug("%s of %llu KiB was refused: error %d", what, (unsigned long long)(bytes >> 10), (int)status);
+    return false;
 }
 
 static CUmemLocation location(int32_t device) {
@@ -22,7 +25,7 @@ bool um_prefetch(addr_t start, uint64_t bytes, int32_t device, CUstream stream) 
     CUresult status = REAL(cuMemPrefetchAsync_v2, 0)(start, bytes, location(device), 0, stream);
     if (status == CUDA_ERROR_NOT_SUPPORTED)
         status = REAL(cuMemPrefetchAsync, 0)(start, bytes, place(device), stream);
-    return is(status);
+    return done(status, "a prefetch", bytes);
 }
 
 /* The place is not given back: the driver takes it without a copy when it needs it. What was sent to the host would
@@ -33,7 +36,7 @@ bool um_discard(addr_t start, uint64_t bytes, CUstream stream) {
     CUresult status = REAL(cuMemDiscardBatchAsync, 0)(starts, sizes, 1, 0, stream);
     if (status == CUDA_ERROR_NOT_SUPPORTED)
         return um_prefetch(start, bytes, DEVICE_NONE, stream);
-    return is(status);
+    return done(status, "a discard", bytes);
 }
 
 bool um_advise_mostly_read(addr_t start, uint64_t bytes, int32_t device, bool mostly) {
@@ -41,12 +44,12 @@ bool um_advise_mostly_read(addr_t start, uint64_t bytes, int32_t device, bool mo
     CUresult status = REAL(cuMemAdvise_v2, 0)(start, bytes, advice, location(device));
     if (status == CUDA_ERROR_NOT_SUPPORTED)
         status = REAL(cuMemAdvise, 0)(start, bytes, advice, place(device));
-    return is(status);
+    return done(status, "advice", bytes);
 }
 
 CUstream um_stream_new(void) {
     CUstream stream = NULL;
-    return is(REAL(cuStreamCreate, 0)(&stream, CU_STREAM_NON_BLOCKING)) ? stream : NULL;
+    return done(REAL(cuStreamCreate, 0)(&stream, CU_STREAM_NON_BLOCKING), "a stream", 0) ? stream : NULL;
 }
 
 struct um_visit um_enter(CUcontext context) {

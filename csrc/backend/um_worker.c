@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "interpose/capture.h"
 #include "interpose/session.h"
+#include "observe/stats.h"
 
 enum { POLL_US = 50, TELL_MS = 10, JOIN_S = 2 };
 
@@ -63,8 +64,10 @@ static void *move(void *data) {
         CUcontext context = d->context;
         uint64_t epoch = d->epoch;
         um_unlock(d);
+        uint64_t began = clock_ns();
         bool ok = sit(&seat, context, epoch) && um_move_issue(d, m, seat.stream) &&
                   REAL(cuStreamSynchronize, 0)(seat.stream) == CUDA_SUCCESS;
+        stats_add(self->lane == ULMS_LANE_IN ? COUNT_in_ns : COUNT_out_ns, clock_ns() - began);
         um_lock(d);
         um_move_done(d, m->m.id, ok);
         um_wake(d);

@@ -43,6 +43,8 @@
     X(dead_bytes, "B", "pages that came or left without content that matters")                                         \
     X(moves, "", "fills and evictions asked of the driver")                                                            \
     X(move_failures, "", "calls of ours that the driver refused")                                                      \
+    X(in_ns, "", "nanoseconds of moves to the device, summed over the threads that move")                              \
+    X(out_ns, "", "nanoseconds of moves to the host")                                                                  \
     X(late, "", "operations that waited for their pages")                                                              \
     X(held_ns, "", "nanoseconds that operations were held")                                                            \
     X(short_operations, "", "operations run though pages were missing")                                                \
