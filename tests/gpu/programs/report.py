@@ -1,8 +1,24 @@
 """What every program prints last: one line of JSON with its numbers and its step times."""
 
+import ctypes
 import json
+import os
 import time
 from collections.abc import Callable
+
+COUNTERS = [name for name in os.environ.get("REPORT_COUNTERS", "").split(",") if name]
+"""Counters of ulms.so, by name, whose growth over the timed steps is reported too."""
+
+_grown: dict[str, int] = {}
+
+
+def _counters() -> dict[str, int]:
+    """The counters now; none without ulms.so."""
+    read = getattr(ctypes.CDLL(None), "ulms_counter", None)
+    if read is None:
+        return {}
+    read.restype = ctypes.c_uint64
+    return {name: int(read(name.encode())) for name in COUNTERS}
 
 
 def run_steps(
@@ -12,16 +28,23 @@ def run_steps(
     for _ in range(warm):
         step()
     wait()
+    before = _counters()
     times = []
     for _ in range(timed):
         start = time.perf_counter()
         step()
         wait()
         times.append((time.perf_counter() - start) * 1e3)
+    _grown.update({name: now - before[name] for name, now in _counters().items()})
     return times
 
 
 def report(numbers: list[float], step_ms: list[float], **more: object) -> None:
     """Prints the line. `numbers` as hexadecimal, so that equal means equal to the last bit."""
-    line = {"numbers": [float(n).hex() for n in numbers], "step_ms": step_ms, **more}
+    line = {
+        "numbers": [float(n).hex() for n in numbers],
+        "step_ms": step_ms,
+        "counters": _grown,
+        **more,
+    }
     print("REPORT " + json.dumps(line), flush=True)
