@@ -46,7 +46,9 @@ def native(name: str, options: argparse.Namespace) -> programs.Result:
     return result
 
 
-def under(name: str, options: argparse.Namespace, policy: str, budget: int | None) -> programs.Result:
+def under(
+    name: str, options: argparse.Namespace, policy: str, budget: int | None
+) -> programs.Result:
     """The program with a policy and a budget in bytes; None: no other than what the card has."""
     more = {
         "LD_PRELOAD": str(library()),
