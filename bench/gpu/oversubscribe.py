@@ -21,11 +21,26 @@ FRACTIONS = "1,2/3,1/2,1/3"
 POLICIES = "none,pump,ahead"
 PAGE = 2 << 20
 HELD = re.compile(r"device 0: [\d.]+ GiB held, ([\d.]+) at most")
-COUNTERS = (
-    "paged_bytes hit_bytes filled_bytes early_bytes useless_bytes faulted_bytes evicted_bytes "
-    "dropped_bytes dead_bytes moves move_failures in_ns out_ns late held_ns short_operations "
-    "predicted surprises"
-).split()
+COUNTERS = [
+    "paged_bytes",
+    "hit_bytes",
+    "filled_bytes",
+    "early_bytes",
+    "useless_bytes",
+    "faulted_bytes",
+    "evicted_bytes",
+    "dropped_bytes",
+    "dead_bytes",
+    "moves",
+    "move_failures",
+    "in_ns",
+    "out_ns",
+    "late",
+    "held_ns",
+    "short_operations",
+    "predicted",
+    "surprises",
+]
 
 
 def run(name: str, options: argparse.Namespace, more: dict[str, str]) -> programs.Result:
