@@ -44,9 +44,7 @@ static void look_closer(const struct scan *s, addr_t p) {
     struct touch *t = &op->touches[op->count];
     t->mode = TOUCH_UPDATE;
     bool known = (s->call && told_find(s->call, p, t)) || ledger_extent(s->ledger, p, t);
-    if (!known || just_touched(op, t))
-        return;
-    if (t->source < SOURCE_OBSERVED || !ledger_unused(s->ledger, p))
+    if (known && !just_touched(op, t))
         op->count++;
 }
 

@@ -66,17 +66,6 @@ void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes) {
     write_end(&l->lock);
 }
 
-bool ledger_unused(const struct ledger *shared, addr_t p) {
-    struct ledger *l = open_for_look(shared);
-    struct range r;
-    bool unused = false;
-    for (READING(&l->lock)) {
-        bool told = addrmap_find(&l->blocks, p, &r) && r.value & BLOCK_TOLD;
-        unused = !told && addrmap_find(&l->allocations, p, &r) && get(&record_of(&r)->divided);
-    }
-    return unused;
-}
-
 bool ledger_block_remove(struct ledger *l, addr_t start) {
     struct range r;
     write_begin(&l->lock);
@@ -114,18 +103,18 @@ static void look(struct ledger *l, addr_t p, struct look *out) {
     out->notable = false;
     out->source = in_block ? source_of(&out->block) : SOURCE_OBSERVED;
     out->allocation = in_block ? out->block.value >> BLOCK_ID_SHIFT : 0;
-    if (out->allocation && (told || out->block.start == p))
+    if (out->allocation && told)
         return;
-    if (!addrmap_find(&l->allocations, p, &allocation)) {
-        out->found = false;
+    out->found = addrmap_find(&l->allocations, p, &allocation);
+    if (!out->found)
         return;
-    }
     const struct record *c = record_of(&allocation);
     out->allocation = get(&c->id);
     if (told)
         return;
+    out->found = !get(&c->divided);
     if (in_block)
-        out->notable = true;
+        out->notable = out->block.start != p;
     else
         look_in_gap(l, p, &allocation, out);
     out->notable = out->notable && p % OBSERVED_ALIGN == 0 && get(&c->observed) < OBSERVED_MAX;

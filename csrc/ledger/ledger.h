@@ -89,16 +89,15 @@ size_t ledger_list(const struct ledger *l, addr_t from, struct allocation *out, 
 void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes);
 /* The framework gave back the block that starts at start. False when there is none. */
 bool ledger_block_remove(struct ledger *l, addr_t start);
-/* Whether p lies in an allocation that the framework divides into blocks, but in none of them: nobody uses what is
- * there, and an address found among a kernel's arguments was left over from an earlier use. */
-bool ledger_unused(const struct ledger *l, addr_t p);
 /* A library uses [start, start + bytes) as one thing: a block from now on, unless the framework told one there or a
  * library a larger one. Returns the id of the allocation that holds start; 0 when none does. */
 uint64_t ledger_block_tell(struct ledger *l, addr_t start, uint64_t bytes);
 /* ledger_extent will be asked for these n addresses next: brings what it will read nearer, all at once. */
 void ledger_foresee(const struct ledger *l, const addr_t *p, size_t n);
 /* The best known extent around p, for one touch: sets start, bytes, allocation and source, and notes p as an
- * observed pointer where no block is known. mode is left alone. False when p is in no allocation. */
+ * observed pointer where no block is known. mode is left alone. False when p is in no allocation, or in one that the
+ * framework divides into blocks, but in no block that was told: nobody uses what is there, p is left over from an
+ * earlier use. */
 bool ledger_extent(struct ledger *l, addr_t p, struct touch *out);
 
 /* --- pointer tables: device memory that holds ledger addresses (hidden-pointer sources) --- */

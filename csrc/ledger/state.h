@@ -27,7 +27,7 @@ struct record {
     word id, charged, context;
     word where;    /* device, of 32 bits; kind; managed, of one */
     word observed; /* observed blocks in it */
-    word divided;  /* 1: the framework told of a block in it */
+    word divided;  /* 1: the framework told of a block in it: what lies in none is unused */
 };
 
 struct ledger {

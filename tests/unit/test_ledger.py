@@ -9,7 +9,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,6 +70,7 @@ class Allocation:
     id: int
     charged: int
     device: int
+    divided: bool = False  # by the framework, into blocks
 
 
 @dataclass
@@ -114,13 +115,20 @@ class Reference:
         self.forget_tables(Range(start, gone.end))
         return gone
 
-    def block_add(self, r: Range) -> None:
+    def make_room(self, r: Range) -> None:
         for start in self.within(self.blocks, r):
             if start < r.start and not self.blocks[start].framework:
                 self.blocks[start].end = r.start
             else:
                 del self.blocks[start]
+
+    def block_add(self, r: Range) -> None:
+        self.make_room(r)
         self.blocks[r.start] = Block(r.end, framework=True)
+        at = r.start
+        while at < r.end and (start := self.around(self.allocations, at)) is not None:
+            self.allocations[start].divided = True
+            at = self.allocations[start].end
 
     def block_tell(self, r: Range) -> int:
         """The id of the allocation that holds the start; 0 when none does."""
@@ -134,7 +142,7 @@ class Reference:
         )
         told = any(self.blocks[start].framework for start in self.within(self.blocks, r))
         if not larger and not told and r.end <= held.end:
-            self.block_add(r)
+            self.make_room(r)
             self.blocks[r.start] = Block(r.end, library=True)
         return int(held.id)
 
@@ -149,6 +157,8 @@ class Reference:
             told = self.blocks[block]
             source = sources.SOURCE_FRAMEWORK if told.framework else sources.SOURCE_LIBRARY
             return block, told.end - block, allocation.id, source
+        if allocation.divided:
+            return None
         if block is None:
             ends = (self.blocks[b].end for b in self.blocks if self.blocks[b].end <= p)
             low = max(start, max(ends, default=0))
@@ -247,7 +257,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert (gone.id, gone.charged) == (expected.id, expected.charged)
         if refused:
             self.lib.ledger_restore(self.ledger, gone)
-            self.model.allocations[start] = expected
+            self.model.allocations[start] = replace(expected, divided=False)
             self.model.charge(expected.device, expected.charged)
 
     @rule(p=addresses)
