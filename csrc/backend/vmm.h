@@ -1,0 +1,115 @@
+/* What the files of the remapping backend share. An allocation is a reserved range of addresses; behind each of its
+ * pages is a frame, on the device or on the host, and whichever it is, kernels may use the page.
+ *
+ *   frame   one page of physical memory: a driver's handle, with an address of its own that never changes (its alias)
+ *   place   where a frame lies
+ *
+ * Copies run from alias to alias; only the program's addresses are mapped anew, and for that moment nobody may use
+ * them. */
+#ifndef ULMS_VMM_H
+#define ULMS_VMM_H
+
+#include <pthread.h>
+
+#include "base/page.h"
+#include "interpose/wrap.h"
+#include "types.h"
+
+enum vmm_place { VMM_DEVICE, VMM_HOST, VMM_PLACES, VMM_NOWHERE = VMM_PLACES };
+
+#define VMM_NO_FRAME UINT32_MAX
+
+/* --- frames of one place: made once, used again and again (vmm_frame.c). Any thread --- */
+
+struct vmm_pool {
+    pthread_mutex_t lock;
+    CUmemLocation location;
+    int32_t device;                        /* that may use them */
+    addr_t aliases;                        /* of frame 0; the others follow */
+    uint32_t capacity, made, free;         /* frames */
+    CUmemGenericAllocationHandle *handles; /* by frame; 0: not made */
+    uint64_t *idle, *bare;                 /* bits by frame: made and unused; not made */
+    uint32_t next;                         /* where the search for idle ones begins */
+};
+
+/* Room for `bytes` of frames, none made. False: no addresses or no memory for it. */
+bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, uint64_t bytes);
+/* Takes n frames, idle ones first, mostly with consecutive numbers; makes what is missing. False: there are not so
+ * many, and none is taken. Their content is anybody's. */
+bool vmm_frames_take(struct vmm_pool *p, uint32_t *out, size_t n);
+void vmm_frames_give(struct vmm_pool *p, const uint32_t *frames, size_t n);
+/* Gives idle frames back to the driver, until only so many bytes of frames are made, used ones included. */
+void vmm_pool_trim(struct vmm_pool *p, uint64_t bytes);
+/* Bytes of the frames that are made. */
+uint64_t vmm_pool_bytes(const struct vmm_pool *p);
+static inline addr_t vmm_alias(const struct vmm_pool *p, uint32_t frame) {
+    return p->aliases + (uint64_t)frame * PAGE_BYTES;
+}
+
+/* --- ranges: the program's addresses (vmm_range.c) --- */
+
+struct vmm_page {
+    uint32_t frame[VMM_PLACES]; /* or VMM_NO_FRAME; the one that is not mapped is a copy, or about to be mapped */
+    uint8_t at;                 /* enum vmm_place: what is mapped */
+    bool filled;                /* frame[VMM_HOST] holds what the page held when it came to the device */
+};
+
+struct vmm_range {
+    addr_t start;
+    uint64_t bytes; /* whole pages */
+    struct vmm_page page[];
+};
+
+/* The backend's memory of one device. */
+struct vmm {
+    int32_t device; /* CUDA ordinal */
+    struct vmm_pool pool[VMM_PLACES];
+    pthread_mutex_t lock;   /* of the list */
+    struct vmm_range **at;  /* by address */
+    size_t count, capacity; /* of the list */
+};
+
+/* host_bytes: the most that may lie on the host. False: no addresses, or no memory. */
+bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, uint64_t host_bytes);
+/* Addresses for new memory, of `bytes` in whole pages, and a frame behind each page: on the device while there are any
+ * and `device` says so, then on the host. NULL: there are not enough. */
+struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes, bool device);
+/* Its memory is nobody's any more. */
+void vmm_range_delete(struct vmm *v, struct vmm_range *r);
+/* The range that holds p; NULL: none does. It stays until it is deleted. */
+struct vmm_range *vmm_range_find(struct vmm *v, addr_t p);
+/* Maps the pages [first, first + n) to their frames of the other place, which they must have. What is there already
+ * stays. False: not all of them; each is where its `at` says. */
+bool vmm_range_remap(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
+
+/* --- moves (vmm_move.c). For the time of one nobody else uses its pages --- */
+
+struct vmm_move {
+    addr_t start; /* whole pages of one range */
+    uint64_t bytes;
+    enum vmm_place to;
+    bool copy;  /* the content matters */
+    bool clean; /* to the host: what its frames hold from before is still right */
+    bool keep;  /* to the device: keep what the host's frames hold */
+};
+
+/* Gives each page a frame where it goes, and issues the copies into the stream. False: some of it failed. */
+bool vmm_move_begin(struct vmm *v, const struct vmm_move *m, CUstream stream);
+/* After the copies are done, or (ok false) begin or they failed. False: not all has moved; what has not is as before.
+ */
+bool vmm_move_end(struct vmm *v, const struct vmm_move *m, bool ok);
+
+/* --- the driver's calls (vmm_driver.c). False: refused --- */
+
+/* Maps a frame, without access. */
+bool vmm_map(addr_t at, CUmemGenericAllocationHandle handle);
+bool vmm_unmap(addr_t start, uint64_t bytes);
+bool vmm_allow(addr_t start, uint64_t bytes, int32_t device);
+bool vmm_create(CUmemGenericAllocationHandle *handle, CUmemLocation location);
+void vmm_release(CUmemGenericAllocationHandle handle);
+/* 0: none. */
+addr_t vmm_reserve(uint64_t bytes);
+void vmm_unreserve(addr_t start, uint64_t bytes);
+bool vmm_copy(addr_t to, addr_t from, uint64_t bytes, CUstream stream);
+
+#endif

@@ -1,0 +1,102 @@
+/* Moves: copied from alias to alias while the page stays usable where it was, then mapped anew. */
+#include "backend/vmm.h"
+
+enum { BATCH = 64 };
+
+struct span {
+    struct vmm_range *range;
+    size_t first, end; /* pages */
+};
+
+static struct span span_of(struct vmm *v, const struct vmm_move *m) {
+    struct vmm_range *r = vmm_range_find(v, m->start);
+    size_t first = r ? (m->start - r->start) / PAGE_BYTES : 0;
+    size_t pages = r ? r->bytes / PAGE_BYTES : 0, end = first + m->bytes / PAGE_BYTES;
+    return (struct span){r, first, end < pages ? end : pages};
+}
+
+/* Gives up the frame of a page that is not mapped. */
+static void drop(struct vmm *v, struct vmm_page *p, enum vmm_place place) {
+    if (p->frame[place] != VMM_NO_FRAME)
+        vmm_frames_give(&v->pool[place], &p->frame[place], 1);
+    p->frame[place] = VMM_NO_FRAME;
+    p->filled = p->filled && place != VMM_HOST;
+}
+
+/* Frames for up to BATCH of the pages [*first, end) that need one; moves *first behind them. */
+static bool provide_some(struct vmm_pool *pool, const struct span *s, enum vmm_place to, size_t *first) {
+    uint32_t frames[BATCH];
+    size_t pages[BATCH], n = 0;
+    for (; *first < s->end && n < BATCH; ++*first) {
+        const struct vmm_page *p = &s->range->page[*first];
+        if (p->at != to && p->frame[to] == VMM_NO_FRAME)
+            pages[n++] = *first;
+    }
+    if (!vmm_frames_take(pool, frames, n))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        s->range->page[pages[i]].frame[to] = frames[i];
+    return true;
+}
+
+static bool provide(struct vmm *v, const struct span *s, enum vmm_place to) {
+    /* a page that is there already, an earlier move having failed half-way, may have been written since */
+    for (size_t i = s->first; i < s->end; i++)
+        if (s->range->page[i].at == VMM_DEVICE && to == VMM_DEVICE)
+            drop(v, &s->range->page[i], VMM_HOST);
+    for (size_t first = s->first; first < s->end;)
+        if (!provide_some(&v->pool[to], s, to, &first))
+            return false;
+    return true;
+}
+
+static bool needs_copy(const struct vmm_move *m, const struct vmm_page *p) {
+    return m->copy && p->at != m->to && !(m->to == VMM_HOST && m->clean && p->filled);
+}
+
+static bool follows(const struct vmm_page *before, const struct vmm_page *p) {
+    return p->frame[VMM_DEVICE] == before->frame[VMM_DEVICE] + 1 && p->frame[VMM_HOST] == before->frame[VMM_HOST] + 1;
+}
+
+/* Neighbours here and there go in one copy. */
+static bool copy(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream) {
+    const struct vmm_page *page = s->range->page;
+    for (size_t i = s->first, n; i < s->end; i += n) {
+        for (n = 1; needs_copy(m, &page[i]) && i + n < s->end && needs_copy(m, &page[i + n]) &&
+                    follows(&page[i + n - 1], &page[i + n]);)
+            n++;
+        if (!needs_copy(m, &page[i]))
+            continue;
+        enum vmm_place from = m->to == VMM_HOST ? VMM_DEVICE : VMM_HOST;
+        if (!vmm_copy(vmm_alias(&v->pool[m->to], page[i].frame[m->to]), vmm_alias(&v->pool[from], page[i].frame[from]),
+                      n * PAGE_BYTES, stream))
+            return false;
+    }
+    return true;
+}
+
+bool vmm_move_begin(struct vmm *v, const struct vmm_move *m, CUstream stream) {
+    struct span s = span_of(v, m);
+    return s.range && provide(v, &s, m->to) && copy(v, m, &s, stream);
+}
+
+static void settle(struct vmm *v, const struct vmm_move *m, struct vmm_page *p) {
+    if (p->at == VMM_DEVICE) {
+        bool keeps = m->to == VMM_DEVICE ? m->keep : m->clean && p->filled;
+        p->filled = keeps && p->frame[VMM_HOST] != VMM_NO_FRAME;
+        if (!p->filled)
+            drop(v, p, VMM_HOST);
+    } else if (p->at == VMM_HOST) {
+        drop(v, p, VMM_DEVICE);
+    }
+}
+
+bool vmm_move_end(struct vmm *v, const struct vmm_move *m, bool ok) {
+    struct span s = span_of(v, m);
+    if (!s.range)
+        return false;
+    ok = ok && vmm_range_remap(v, s.range, s.first, s.end - s.first, m->to);
+    for (size_t i = s.first; i < s.end; i++)
+        settle(v, m, &s.range->page[i]);
+    return ok;
+}

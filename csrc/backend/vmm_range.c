@@ -1,0 +1,209 @@
+/* Ranges: reserved addresses, and what is mapped at each page. A run of pages is mapped frame by frame and gets its
+ * access in one call, which is the dear one. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "backend/vmm.h"
+#include "base/log.h"
+
+enum { TRIES = 50, TRY_US = 1000, BATCH = 64 };
+
+bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, uint64_t host_bytes) {
+    size_t total = 0;
+    *v = (struct vmm){.device = device};
+    pthread_mutex_init(&v->lock, NULL);
+    return REAL(cuDeviceTotalMem_v2, 0)(&total, device) == CUDA_SUCCESS &&
+           vmm_pool_open(&v->pool[VMM_DEVICE], (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, device}, device, total) &&
+           vmm_pool_open(&v->pool[VMM_HOST], host, device, host_bytes);
+}
+
+/* --- the list --- */
+
+/* Index of the first range that ends behind p. Under the lock. */
+static size_t first_behind(const struct vmm *v, addr_t p) {
+    size_t low = 0, high = v->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (v->at[middle]->start + v->at[middle]->bytes > p)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+struct vmm_range *vmm_range_find(struct vmm *v, addr_t p) {
+    pthread_mutex_lock(&v->lock);
+    size_t i = first_behind(v, p);
+    struct vmm_range *r = i < v->count && v->at[i]->start <= p ? v->at[i] : NULL;
+    pthread_mutex_unlock(&v->lock);
+    return r;
+}
+
+static bool enter(struct vmm *v, struct vmm_range *r) {
+    pthread_mutex_lock(&v->lock);
+    if (v->count == v->capacity) {
+        size_t capacity = v->capacity ? 2 * v->capacity : 64;
+        struct vmm_range **at = realloc(v->at, capacity * sizeof(struct vmm_range *));
+        v->at = at ? at : v->at;
+        v->capacity = at ? capacity : v->capacity;
+    }
+    bool room = v->count < v->capacity;
+    if (room) {
+        size_t i = first_behind(v, r->start);
+        memmove(&v->at[i + 1], &v->at[i], (v->count - i) * sizeof(struct vmm_range *));
+        v->at[i] = r;
+        v->count++;
+    }
+    pthread_mutex_unlock(&v->lock);
+    return room;
+}
+
+static void take_out(struct vmm *v, const struct vmm_range *r) {
+    pthread_mutex_lock(&v->lock);
+    size_t i = first_behind(v, r->start);
+    if (i < v->count && v->at[i] == r) {
+        v->count--;
+        memmove(&v->at[i], &v->at[i + 1], (v->count - i) * sizeof(struct vmm_range *));
+    }
+    pthread_mutex_unlock(&v->lock);
+}
+
+/* --- mapping --- */
+
+static addr_t address(const struct vmm_range *r, size_t page) {
+    return r->start + page * PAGE_BYTES;
+}
+
+/* Of pages that have nothing mapped. All or nothing. */
+static bool map_run(const struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
+    const struct vmm_pool *pool = &v->pool[place];
+    size_t done = 0;
+    while (done < n && vmm_map(address(r, first + done), pool->handles[r->page[first + done].frame[place]]))
+        done++;
+    if (done == n && vmm_allow(address(r, first), n * PAGE_BYTES, v->device)) {
+        for (size_t i = first; i < first + n; i++)
+            r->page[i].at = (uint8_t)place;
+        return true;
+    }
+    if (done > 0)
+        vmm_unmap(address(r, first), done * PAGE_BYTES);
+    return false;
+}
+
+/* Nothing is mapped there: something must be, or what touches it ends the program's context. */
+static bool map_back(const struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
+    for (int i = 0; i < TRIES; i++) {
+        if (map_run(v, r, first, n, place))
+            return true;
+        nanosleep(&(struct timespec){0, TRY_US * 1000}, NULL);
+    }
+    log_error("device %d: the driver maps memory no more: %zu pages at 0x%llx are lost to the program", v->device, n,
+              (unsigned long long)address(r, first));
+    return false;
+}
+
+/* The pages [*first, end) that are in one other place than `to`: moves *first to them, returns how many follow. */
+static size_t next_run(const struct vmm_range *r, size_t *first, size_t end, enum vmm_place to) {
+    size_t n = 0;
+    while (*first < end && r->page[*first].at == to)
+        ++*first;
+    while (*first + n < end && r->page[*first + n].at != to && r->page[*first + n].at == r->page[*first].at)
+        n++;
+    return n;
+}
+
+bool vmm_range_remap(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to) {
+    size_t end = first + n;
+    bool whole = true;
+    for (size_t run; (run = next_run(r, &first, end, to)) > 0; first += run) {
+        enum vmm_place from = r->page[first].at;
+        if (from != VMM_NOWHERE && !vmm_unmap(address(r, first), run * PAGE_BYTES)) {
+            whole = false;
+            continue;
+        }
+        for (size_t i = first; i < first + run; i++)
+            r->page[i].at = VMM_NOWHERE;
+        if (map_run(v, r, first, run, to))
+            continue;
+        whole = false;
+        if (from != VMM_NOWHERE)
+            map_back(v, r, first, run, from);
+    }
+    return whole;
+}
+
+/* --- their life --- */
+
+static void give_frames(struct vmm *v, struct vmm_range *r, enum vmm_place place) {
+    uint32_t frames[BATCH];
+    size_t n = 0;
+    for (size_t i = 0; i < r->bytes / PAGE_BYTES; i++) {
+        if (r->page[i].frame[place] != VMM_NO_FRAME)
+            frames[n++] = r->page[i].frame[place];
+        r->page[i].frame[place] = VMM_NO_FRAME;
+        if (n == BATCH || i + 1 == r->bytes / PAGE_BYTES) {
+            vmm_frames_give(&v->pool[place], frames, n);
+            n = 0;
+        }
+    }
+}
+
+/* What cannot be unmapped keeps its frames and addresses for good: nobody may get them while they are mapped. */
+static void dispose(struct vmm *v, struct vmm_range *r) {
+    size_t pages = r->bytes / PAGE_BYTES;
+    bool clear = true;
+    for (size_t first = 0, n; (n = next_run(r, &first, pages, VMM_NOWHERE)) > 0; first += n)
+        clear = vmm_unmap(address(r, first), n * PAGE_BYTES) && clear;
+    if (clear) {
+        give_frames(v, r, VMM_DEVICE);
+        give_frames(v, r, VMM_HOST);
+        vmm_unreserve(r->start, r->bytes);
+    }
+    free(r);
+}
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Frames for the pages from `first` on, as long as there are any. Returns the first page without. */
+static size_t provide(struct vmm *v, struct vmm_range *r, size_t first, enum vmm_place place) {
+    uint32_t frames[BATCH];
+    size_t pages = r->bytes / PAGE_BYTES, n;
+    for (; first < pages; first += n) {
+        n = least(BATCH, pages - first);
+        while (n > 0 && !vmm_frames_take(&v->pool[place], frames, n))
+            n /= 2;
+        if (n == 0)
+            break;
+        for (size_t i = 0; i < n; i++)
+            r->page[first + i].frame[place] = frames[i];
+    }
+    return first;
+}
+
+struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes, bool device) {
+    size_t pages = bytes / PAGE_BYTES;
+    struct vmm_range *r = calloc(1, sizeof *r + pages * sizeof r->page[0]);
+    if (!r || !(r->start = vmm_reserve(bytes))) {
+        free(r);
+        return NULL;
+    }
+    r->bytes = bytes;
+    for (size_t i = 0; i < pages; i++)
+        r->page[i] = (struct vmm_page){.frame = {VMM_NO_FRAME, VMM_NO_FRAME}, .at = VMM_NOWHERE};
+    size_t there = device ? provide(v, r, 0, VMM_DEVICE) : 0;
+    bool good = provide(v, r, there, VMM_HOST) == pages && vmm_range_remap(v, r, 0, there, VMM_DEVICE) &&
+                vmm_range_remap(v, r, there, pages - there, VMM_HOST) && enter(v, r);
+    if (good)
+        return r;
+    dispose(v, r);
+    return NULL;
+}
+
+void vmm_range_delete(struct vmm *v, struct vmm_range *r) {
+    take_out(v, r);
+    dispose(v, r);
+}

@@ -1,0 +1,232 @@
+/* Frames, ranges and moves of the remapping backend, on the emulated device. */
+#include "emu_api.h"
+
+#include "backend/vmm.h"
+
+#include <dlfcn.h>
+
+void *real_function(enum api api, int variant) {
+    static const char *const names[] = {
+#define NAME(symbol) [API_##symbol] = #symbol
+        NAME(cuMemCreate),        NAME(cuMemRelease),        NAME(cuMemMap),         NAME(cuMemUnmap),
+        NAME(cuMemSetAccess),     NAME(cuMemAddressReserve), NAME(cuMemAddressFree), NAME(cuMemcpyAsync),
+        NAME(cuDeviceTotalMem_v2)
+#undef NAME
+    };
+    (void)variant;
+    return dlsym(RTLD_DEFAULT, names[api]);
+}
+
+enum { PAGES = 8, BYTES = PAGES * PAGE_BYTES, WORDS = PAGE_BYTES / 4 };
+
+static const CUmemLocation host = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
+
+static struct vmm v;
+
+static void open_device(uint64_t host_bytes) {
+    begin();
+    CHECK(vmm_open(&v, 0, host, host_bytes));
+}
+
+static uint64_t used_on_device(void) {
+    uint64_t used, total;
+    CHECK(emu_device_memory(0, &used, &total) == 0);
+    return used;
+}
+
+static uint64_t idle(enum vmm_place place) {
+    return v.pool[place].free;
+}
+
+static void write_page(const struct vmm_range *r, size_t page, unsigned value) {
+    OK(cuMemsetD32_v2(r->start + page * PAGE_BYTES, value, WORDS));
+    OK(cuCtxSynchronize());
+}
+
+static unsigned first_word(const struct vmm_range *r, size_t page) {
+    unsigned word, last;
+    OK(cuMemcpyDtoH_v2(&word, r->start + page * PAGE_BYTES, 4));
+    OK(cuMemcpyDtoH_v2(&last, r->start + (page + 1) * PAGE_BYTES - 4, 4));
+    CHECK_EQ(word, last);
+    return word;
+}
+
+static bool move(const struct vmm_move *m) {
+    bool ok = vmm_move_begin(&v, m, NULL) && cuStreamSynchronize(NULL) == CUDA_SUCCESS;
+    return vmm_move_end(&v, m, ok);
+}
+
+static struct vmm_move whole(const struct vmm_range *r, enum vmm_place to) {
+    return (struct vmm_move){.start = r->start, .bytes = r->bytes, .to = to, .copy = true};
+}
+
+TEST(frames_are_made_once) {
+    uint32_t a[4], b[4];
+    open_device(BYTES);
+    CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], a, 4));
+    CHECK_EQ(used_on_device(), 4 * PAGE_BYTES);
+    for (int i = 1; i < 4; i++)
+        CHECK_EQ(a[i], a[0] + (uint32_t)i);
+    vmm_frames_give(&v.pool[VMM_DEVICE], a, 4);
+    uint64_t made = emu_calls("cuMemCreate");
+    CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], b, 4));
+    CHECK_EQ(emu_calls("cuMemCreate"), made);
+    vmm_frames_give(&v.pool[VMM_DEVICE], b, 4);
+    vmm_pool_trim(&v.pool[VMM_DEVICE], PAGE_BYTES);
+    CHECK_EQ(used_on_device(), PAGE_BYTES);
+    CHECK_EQ(vmm_pool_bytes(&v.pool[VMM_DEVICE]), PAGE_BYTES);
+    CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], a, 4));
+    CHECK_EQ(used_on_device(), 4 * PAGE_BYTES);
+}
+
+TEST(there_are_so_many_frames_and_no_more) {
+    uint32_t frames[PAGES + 1];
+    open_device(BYTES);
+    CHECK(!vmm_frames_take(&v.pool[VMM_HOST], frames, PAGES + 1));
+    CHECK_EQ(idle(VMM_HOST), PAGES); /* those that were made meanwhile */
+    CHECK(vmm_frames_take(&v.pool[VMM_HOST], frames, PAGES));
+    CHECK(!vmm_frames_take(&v.pool[VMM_HOST], frames, 1));
+}
+
+TEST(memory_lies_on_the_device_while_there_is_room) {
+    setenv("EMU_MEMORY", "10MiB", 1);
+    open_device(BYTES);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true);
+    CHECK(r && r->bytes == BYTES);
+    for (size_t i = 0; i < PAGES; i++) {
+        CHECK_EQ(r->page[i].at, i < 5 ? VMM_DEVICE : VMM_HOST);
+        write_page(r, i, (unsigned)i + 1);
+    }
+    for (size_t i = 0; i < PAGES; i++)
+        CHECK_EQ(first_word(r, i), i + 1);
+    CHECK(vmm_range_find(&v, r->start + BYTES - 1) == r);
+    CHECK(!vmm_range_find(&v, r->start + BYTES));
+    CHECK(!vmm_range_new(&v, BYTES, true)); /* three pages are left on the host */
+    vmm_range_delete(&v, r);
+    CHECK_EQ(idle(VMM_DEVICE), 5);
+    CHECK_EQ(idle(VMM_HOST), PAGES);
+    CHECK(vmm_range_new(&v, BYTES, true));
+}
+
+TEST(content_moves_with_the_page) {
+    open_device(2 * BYTES);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true);
+    for (size_t i = 0; i < PAGES; i++)
+        write_page(r, i, 100 + (unsigned)i);
+    for (int round = 0; round < 3; round++) {
+        struct vmm_move out = whole(r, VMM_HOST), in = whole(r, VMM_DEVICE);
+        in.start += PAGE_BYTES;
+        in.bytes -= 3 * PAGE_BYTES;
+        CHECK(move(&out));
+        CHECK_EQ(idle(VMM_DEVICE), PAGES);
+        CHECK_EQ(r->page[3].at, VMM_HOST);
+        for (size_t i = 0; i < PAGES; i++)
+            CHECK_EQ(first_word(r, i), 100 + i + (unsigned)round);
+        CHECK(move(&in));
+        CHECK_EQ(r->page[0].at, VMM_HOST);
+        CHECK_EQ(r->page[1].at, VMM_DEVICE);
+        CHECK_EQ(idle(VMM_HOST), PAGES - 3);
+        for (size_t i = 0; i < PAGES; i++) {
+            CHECK_EQ(first_word(r, i), 100 + i + (unsigned)round);
+            write_page(r, i, 101 + (unsigned)i + (unsigned)round);
+        }
+    }
+}
+
+static uint64_t copied(void) {
+    struct emu_traffic t;
+    emu_traffic(&t);
+    return t.copied_in + t.copied_out;
+}
+
+TEST(only_what_matters_is_copied) {
+    open_device(2 * BYTES);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, false);
+    for (size_t i = 0; i < PAGES; i++)
+        write_page(r, i, 7);
+    struct vmm_move in = whole(r, VMM_DEVICE), out = whole(r, VMM_HOST);
+    in.keep = out.clean = true;
+    uint64_t before = copied();
+    CHECK(move(&in));
+    CHECK_EQ(copied() - before, BYTES);
+    CHECK(move(&out)); /* what came is still there */
+    CHECK_EQ(copied() - before, BYTES);
+    CHECK_EQ(first_word(r, 5), 7);
+    in.keep = false;
+    CHECK(move(&in));
+    before = copied();
+    CHECK(move(&out)); /* nothing was kept: clean or not, it is copied */
+    CHECK_EQ(copied() - before, BYTES);
+    in.copy = out.copy = false;
+    before = copied();
+    CHECK(move(&in) && move(&out));
+    CHECK_EQ(copied() - before, 0);
+}
+
+/* Whatever call fails, and whenever: nothing is lost, and nothing is left behind. */
+static void fail_in_moves(const char *what) {
+    char text[64];
+    setenv("EMU_MEMORY", "64MiB", 1);
+    open_device(BYTES);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true);
+    for (size_t i = 0; i < PAGES; i++)
+        write_page(r, i, 40 + (unsigned)i);
+    for (int after = 0; after < 12; after++) {
+        snprintf(text, sizeof text, "%s:after=%d", what, after);
+        CHECK(emu_fail(text) == 0);
+        for (int way = 0; way < 4; way++) {
+            struct vmm_move m = whole(r, way % 2 ? VMM_DEVICE : VMM_HOST);
+            m.keep = m.clean = after % 2;
+            move(&m);
+        }
+        emu_fail(NULL);
+        for (size_t i = 0; i < PAGES; i++)
+            CHECK_EQ(first_word(r, i), 40 + i);
+        struct vmm_move back = whole(r, VMM_DEVICE);
+        CHECK(move(&back));
+    }
+    vmm_range_delete(&v, r);
+    CHECK_EQ(idle(VMM_DEVICE), v.pool[VMM_DEVICE].made);
+    CHECK_EQ(idle(VMM_HOST), v.pool[VMM_HOST].made);
+    CHECK(vmm_range_new(&v, BYTES, true));
+}
+
+TEST(creating_fails_in_a_move) {
+    fail_in_moves("cuMemCreate");
+}
+
+TEST(mapping_fails_in_a_move) {
+    fail_in_moves("cuMemMap");
+}
+
+TEST(unmapping_fails_in_a_move) {
+    fail_in_moves("cuMemUnmap");
+}
+
+TEST(access_fails_in_a_move) {
+    fail_in_moves("cuMemSetAccess");
+}
+
+TEST(copying_fails_in_a_move) {
+    fail_in_moves("cuMemcpyAsync");
+}
+
+TEST(making_memory_fails_at_every_step) {
+    static const char *const calls[] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemAddressReserve"};
+    char text[64];
+    setenv("EMU_MEMORY", "12MiB", 1);
+    open_device(BYTES);
+    for (size_t i = 0; i < 4; i++)
+        for (int after = 0; after < 20; after++) {
+            snprintf(text, sizeof text, "%s:after=%d:sticky", calls[i], after);
+            CHECK(emu_fail(text) == 0);
+            struct vmm_range *r = vmm_range_new(&v, 6 * PAGE_BYTES, true);
+            emu_fail(NULL);
+            if (r)
+                vmm_range_delete(&v, r);
+            vmm_pool_trim(&v.pool[VMM_DEVICE], 0);
+            vmm_pool_trim(&v.pool[VMM_HOST], 0);
+            CHECK_EQ(used_on_device(), 0);
+        }
+    CHECK(vmm_range_new(&v, 6 * PAGE_BYTES, true));
+}
