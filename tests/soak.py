@@ -38,19 +38,28 @@ def random_cases(judge: Judge, source: random.Random) -> Iterator[Case]:
         )
 
 
-def soak(judge: Judge, cases: Iterator[Case], seconds: float) -> int:
-    """Runs cases on every core; the number of differences: 0, or as many as were under way."""
+def soak(judge: Judge, cases: Iterator[Case], seconds: float, workers: int) -> int:
+    """Runs cases, so many at a time; the number of differences, each of which it prints at once.
+
+    Stops at the first, with those that are under way.
+    """
     started = told = time.monotonic()
     done = 0
-    wrong: list[str] = []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    wrong = 0
+
+    def count(future: Future[str]) -> int:
+        if text := future.result():
+            print(text, end="\n\n", flush=True)
+        return bool(text)
+
+    with ThreadPoolExecutor(workers) as pool:
         under_way: set[Future[str]] = set()
         while not wrong and time.monotonic() - started < seconds:
-            while len(under_way) < 2 * (os.cpu_count() or 1):
+            while len(under_way) < 2 * workers:
                 under_way.add(pool.submit(judge.differs, next(cases)))
             ended, under_way = wait(under_way, timeout=PROGRESS_S, return_when=FIRST_COMPLETED)
             done += len(ended)
-            wrong += [text for future in ended if (text := future.result())]
+            wrong += sum(map(count, ended))
             if len(judge.truths) > KEPT:
                 judge.truths.clear()
             if time.monotonic() - told > PROGRESS_S:
@@ -58,11 +67,10 @@ def soak(judge: Judge, cases: Iterator[Case], seconds: float) -> int:
                 print(
                     f"{(told - started) / 60:6.1f} min  {done} programs, all the same", flush=True
                 )
-        wrong += [text for future in under_way if (text := future.result())]
+        wrong += sum(map(count, under_way))
         done += len(under_way)
-    print(*wrong, sep="\n\n")
-    print(f"{done} programs in {(time.monotonic() - started) / 60:.1f} min, {len(wrong)} differ")
-    return len(wrong)
+    print(f"{done} programs in {(time.monotonic() - started) / 60:.1f} min, {wrong} differ")
+    return wrong
 
 
 def main() -> int:
@@ -71,6 +79,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument(
         "--start", type=int, default=time.time_ns(), help="what cases are drawn from"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=os.cpu_count() or 1, help="programs at a time"
     )
     parser.add_argument("--seed", type=int, help="run one case")
     parser.add_argument("--setup", default="observe", choices=SETUPS)
@@ -85,7 +96,7 @@ def main() -> int:
         if asked.seed is None:
             print(f"--start {asked.start}")
             cases = random_cases(judge, random.Random(asked.start))
-            return min(soak(judge, cases, 60 * asked.minutes), 1)
+            return min(soak(judge, cases, 60 * asked.minutes, asked.workers), 1)
         case = Case(asked.seed, asked.setup, asked.over, asked.count, asked.fail, asked.time)
         wrong = [text for _ in range(asked.times) if (text := judge.differs(case))]
         print(wrong[0] if wrong else case.command())

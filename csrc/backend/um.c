@@ -17,21 +17,22 @@ static __thread uint64_t serials[DEVICE_MAX]; /* of the thread's operation, from
 
 /* --- memory --- */
 
-/* Brings what was just allocated, or is about to be written, and waits for it; on the calling thread. */
+/* Brings what was just allocated, or is about to be written, and waits for it; on the calling thread. Not where the
+ * driver does not tell its context: a stream could be of one that is gone. */
 static bool place(struct um_device *d, addr_t start, uint64_t bytes) {
     struct um_visit v = um_enter(NULL);
     CUcontext context = um_current();
     um_lock(d);
     CUstream stream = d->place_context == context ? d->place_stream : NULL;
     um_unlock(d);
-    if (!stream && (stream = um_stream_new())) {
+    if (!stream && context && (stream = um_stream_new())) {
         um_lock(d);
         d->place_context = context;
         d->place_stream = stream;
         um_unlock(d);
     }
-    bool placed =
-        stream && um_prefetch(start, bytes, d->ordinal, stream) && REAL(cuStreamSynchronize, 0)(stream) == CUDA_SUCCESS;
+    bool placed = context && stream && um_prefetch(start, bytes, d->ordinal, stream) &&
+                  REAL(cuStreamSynchronize, 0)(stream) == CUDA_SUCCESS;
     um_leave(v);
     return placed;
 }

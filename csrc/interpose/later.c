@@ -85,10 +85,11 @@ static void forget_event(const struct later *e) {
 
 bool later_reuse(struct claim *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr) {
     struct later *found = NULL;
-    if (!__atomic_load_n(&waiting, __ATOMIC_RELAXED) || pthread_mutex_trylock(&freeing) != 0)
+    uint64_t context = __atomic_load_n(&waiting, __ATOMIC_RELAXED) ? session_context() : 0;
+    if (!context || pthread_mutex_trylock(&freeing) != 0)
         return false;
     CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    for (struct later *e = take_out(session_context(), whole_pages(bytes)), *next; e; e = next) {
+    for (struct later *e = take_out(context, whole_pages(bytes)), *next; e; e = next) {
         next = e->next;
         if (!found && done(e))
             found = e;
@@ -132,7 +133,7 @@ static void free_some(bool all, uint64_t waited_for) {
     CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     for (struct later *e = take_out(0, 0), *next; e; e = next) {
         next = e->next;
-        if (all || e->gone.context == waited_for || done(e))
+        if (all || (waited_for && e->gone.context == waited_for) || done(e))
             free_now(e);
         else
             put_in(e);
@@ -154,9 +155,14 @@ void later_free_all(void) {
     pthread_mutex_unlock(&freeing);
 }
 
+/* What is of an unknown context may be of this one. */
 void later_forget(uint64_t context) {
-    for (struct later *e = take_out(context, 0), *next; e; e = next) {
+    for (struct later *e = take_out(0, 0), *next; e; e = next) {
         next = e->next;
+        if (e->gone.context && e->gone.context != context) {
+            put_in(e);
+            continue;
+        }
         ledger_freed_managed(session.ledger, e->gone.charged);
         free(e);
     }

@@ -136,7 +136,7 @@ def test_a_device_without_concurrent_access_is_left_alone(told: Told) -> None:
     assert told("fill", "9", env=capacity, alone=True)[0] == f"refused after 4 with {OUT_OF_MEMORY}"
 
 
-@pytest.mark.parametrize("part", ["attributes", "async"])
+@pytest.mark.parametrize("part", ["attributes", "async", "contexts"])
 @pytest.mark.parametrize(
     "call",
     [

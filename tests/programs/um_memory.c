@@ -303,6 +303,8 @@ static void contexts(void) {
         MUST(cuMemAlloc_v2(&p, 8 * MIB));
         MUST(cuMemAllocAsync(&q, 6 * MIB, stream));
         printf("is %s %s\n", held(p), held(q));
+        MUST(cuMemsetD8Async(q, 1, 6 * MIB, stream));
+        MUST(cuStreamSynchronize(stream));
         MUST(cuMemFreeAsync(q, stream));
         MUST(cuCtxDestroy_v2(other));
     }
