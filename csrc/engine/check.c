@@ -15,13 +15,12 @@ static void check_page(struct ulms_engine *e, struct page *p) {
     INVARIANT(!moving || (m && start >= m->out.start && start < m->out.start + m->out.bytes &&
                           m->out.kind == (p->state == PAGE_FILLING ? ULMS_FILL : ULMS_EVICT)),
               "page 0x%llx, move %llu", number(p->number), number(p->move));
-    INVARIANT(p->state != PAGE_EVICTING || p->pins == 0, "page 0x%llx leaves while operations run on it",
-              number(p->number));
+    INVARIANT(!moving || p->pins == 0, "page 0x%llx moves while operations run on it", number(p->number));
     INVARIANT(p->live || !p->dirty, "page 0x%llx is dead and dirty", number(p->number));
     INVARIANT(!p->waiter || p->waiter->waiting, "page 0x%llx", number(p->number));
     INVARIANT(p->failures <= FAILURES_MAX, "page 0x%llx", number(p->number));
-    int wanted = p->state != PAGE_ABSENT ? DEMAND_NONE
-                 : p->waiter             ? (p->failures < FAILURES_MAX ? DEMAND_WAITING : DEMAND_NONE)
+    int wanted = p->state != PAGE_ABSENT || p->pins > 0 ? DEMAND_NONE
+                 : p->waiter                            ? (p->failures < FAILURES_MAX ? DEMAND_WAITING : DEMAND_NONE)
                  : page_time(e, p) != TIME_UNKNOWN && p->failures == 0 ? DEMAND_PREDICTED
                                                                        : DEMAND_NONE;
     int told = p->demand == DEMAND_PREDICTED && p->epoch != e->track.epoch ? DEMAND_NONE : p->demand;

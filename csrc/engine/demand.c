@@ -34,7 +34,7 @@ void unsettle(struct ulms_engine *e, struct page *p) {
 void settle(struct ulms_engine *e, struct page *p) {
     if (p->state != PAGE_ABSENT || p->frame > 0)
         frames_mark(e, p);
-    if (p->state != PAGE_ABSENT || !p->held)
+    if (p->state != PAGE_ABSENT || !p->held || p->pins > 0)
         return;
     if (p->waiter) {
         if (p->failures < FAILURES_MAX) {

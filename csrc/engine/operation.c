@@ -256,8 +256,11 @@ void ulms_engine_retired(struct ulms_engine *e, uint64_t serial, uint64_t durati
         e->running--;
         for (size_t i = 0; i < op->count; i++) {
             struct page *p = op->entries[i].page;
-            if (entry_holds(&op->entries[i]) && --p->pins == 0)
-                frames_mark(e, p);
+            if (!entry_holds(&op->entries[i]))
+                continue;
+            unsettle(e, p);
+            p->pins--;
+            settle(e, p);
         }
     }
     operation_release(e, op);

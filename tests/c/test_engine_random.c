@@ -118,7 +118,7 @@ static void take(struct world *w, int lane) {
         CHECK(p->there);
         CHECK_EQ(p->state, m.kind == ULMS_FILL ? PAGE_ABSENT : PAGE_RESIDENT);
         for (size_t j = 0; j < w->jobs; j++)
-            CHECK(!w->held || !w->job[j].running || m.kind == ULMS_FILL || !touches_now(w, &w->job[j], i));
+            CHECK(!w->held || !w->job[j].running || !touches_now(w, &w->job[j], i));
         p->state = m.kind == ULMS_FILL ? PAGE_FILLING : PAGE_EVICTING;
         p->move = m.id;
     }

@@ -58,7 +58,7 @@ class Held(Reference):
     def come_key(self, page: Page) -> tuple[Any, ...] | None:
         time = self.time(page)
         most = {WAITING: FAILURES_MOST, PREDICTED: 1, UNKNOWN: 0}[time[0]]  # failures
-        wanted = page.held and page.state == ABSENT and page.failures < most
+        wanted = page.held and page.state == ABSENT and not page.pins and page.failures < most
         return (*time, page.number) if wanted else None
 
     def settle(self, page: Page) -> None:
