@@ -33,6 +33,7 @@ struct step {
     bool discard, moves;
     struct emu_launch *r;
     uint64_t absent, present; /* bytes, when asked */
+    int areas;
 };
 
 static void clip(const struct area *a, const struct range *range, uint64_t *start, uint64_t *end) {
@@ -69,7 +70,7 @@ static bool count_area(struct area *a, void *data) {
     struct step *s = data;
     uint64_t start, end;
     clip(a, s->range, &start, &end);
-    if (a->kind != AREA_MANAGED)
+    if (a->kind != AREA_MANAGED || s->areas++ > 0) /* a call takes no range over two allocations */
         return false;
     if (s->moves) {
         uint64_t absent = managed_absent(a, start, end, device_at(s->place));

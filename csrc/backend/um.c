@@ -221,6 +221,7 @@ static void collect(struct um_page *p, addr_t at, void *data) {
         return; /* the write is right all the same, only slow */
     }
     p->kept = false;
+    p->written = true;
 }
 
 static struct unkeep kept_and_written(struct um_device *d, const struct op *op) {

@@ -23,13 +23,19 @@ struct um_page {
     /* 1 + the serial of the last operation issued before the framework took back the last block here; 0: the content
      * may matter to somebody. Only what was issued before may still use it, known to us or not. */
     uint64_t died;
-    bool kept; /* advised to be mostly read */
+    bool kept;    /* advised to be mostly read */
+    bool written; /* in spite of that advice: it is not given again */
 };
 
 struct um_range {
     addr_t start;
     uint64_t bytes; /* whole pages */
     struct um_page page[];
+};
+
+struct um_piece {
+    addr_t start;
+    uint64_t bytes;
 };
 
 struct um_ranges {
@@ -45,6 +51,8 @@ void um_pages_visit(struct um_ranges *r, addr_t start, addr_t end, void (*visit)
                     void *data);
 /* Sets `died` of each. */
 void um_pages_died(struct um_ranges *r, addr_t start, addr_t end, uint64_t died);
+/* The parts of [start, end) that are of one allocation each, n at most; returns how many. */
+int um_ranges_split(const struct um_ranges *r, addr_t start, addr_t end, struct um_piece *piece, int n);
 /* The page at p; NULL: there is none. */
 struct um_page *um_page_at(const struct um_ranges *r, addr_t p);
 
@@ -121,9 +129,14 @@ void um_leave(struct um_visit v);
 
 /* --- moves (um_move.c) --- */
 
+enum { UM_RUN_PAGES = 16 }; /* the most of one move */
+
 /* A move that the engine gave out, with what the pages say of it. */
 struct um_move {
     struct ulms_move m;
+    /* The driver takes no call over two allocations, though they lie side by side. */
+    struct um_piece piece[UM_RUN_PAGES];
+    int pieces;
     bool discard;      /* the content may be lost */
     bool keep, unkeep; /* advise before */
     bool failed;

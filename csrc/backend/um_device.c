@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "interpose/session.h"
 
-enum { RUN_BYTES = 32 << 20, AHEAD_BYTES = 64 << 20, SHARE = 16 };
+enum { RUN_BYTES = UM_RUN_PAGES * PAGE_BYTES, AHEAD_BYTES = 64 << 20, SHARE = 16 };
 
 static struct um_device *devices[DEVICE_MAX];
 static int device_count; /* devices that exist are below it */

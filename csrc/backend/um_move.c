@@ -7,7 +7,7 @@
 
 struct look {
     uint64_t oldest; /* every operation below it has retired */
-    bool all_dead, any_kept, all_kept;
+    bool all_dead, any_kept, all_kept, any_written;
 };
 
 static void look_at(struct um_page *p, addr_t at, void *data) {
@@ -16,11 +16,14 @@ static void look_at(struct um_page *p, addr_t at, void *data) {
     l->all_dead = l->all_dead && p->died && p->died <= l->oldest;
     l->any_kept = l->any_kept || p->kept;
     l->all_kept = l->all_kept && p->kept;
+    l->any_written = l->any_written || p->written;
 }
 
 static void set_kept(struct um_page *p, addr_t at, void *data) {
+    bool kept = *(bool *)data;
     (void)at;
-    p->kept = *(bool *)data;
+    p->written = p->written || (p->kept && !kept);
+    p->kept = kept;
 }
 
 /* The engine takes memory that no operation is known to have touched for dead. Addresses may be hidden from us: content
@@ -31,10 +34,11 @@ static void judge(struct um_device *d, struct um_move *m) {
     bool fill = m->m.kind == ULMS_FILL, keep = m->m.flags & ULMS_MOVE_KEEP;
     um_pages_visit(&d->ranges, start, end, look_at, &l);
     m->discard = !fill && m->m.flags & ULMS_MOVE_DEAD && l.all_dead;
-    m->keep = fill && keep && !l.all_kept;
+    m->keep = fill && keep && !l.all_kept && !l.any_written; /* advice back and forth would cost more than it saves */
     m->unkeep = fill && !keep && l.any_kept;
     if (m->keep || m->unkeep)
         um_pages_visit(&d->ranges, start, end, set_kept, &m->keep);
+    m->pieces = um_ranges_split(&d->ranges, start, end, m->piece, UM_RUN_PAGES);
 }
 
 struct um_move *um_move_take(struct um_device *d, int lane) {
@@ -56,9 +60,13 @@ struct um_move *um_move_take(struct um_device *d, int lane) {
 
 bool um_move_issue(const struct um_device *d, const struct um_move *m, CUstream stream) {
     int32_t to = m->m.kind == ULMS_FILL ? d->ordinal : DEVICE_NONE;
-    if (m->keep || m->unkeep)
-        um_advise_mostly_read(m->m.start, m->m.bytes, d->ordinal, m->keep);
-    return m->discard ? um_discard(m->m.start, m->m.bytes, stream) : um_prefetch(m->m.start, m->m.bytes, to, stream);
+    bool ok = true;
+    for (const struct um_piece *p = m->piece; p < m->piece + m->pieces; p++) {
+        if (m->keep || m->unkeep)
+            um_advise_mostly_read(p->start, p->bytes, d->ordinal, m->keep);
+        ok = (m->discard ? um_discard(p->start, p->bytes, stream) : um_prefetch(p->start, p->bytes, to, stream)) && ok;
+    }
+    return ok;
 }
 
 struct um_move *um_move_find(struct um_device *d, uint64_t id) {

@@ -62,6 +62,17 @@ void um_pages_visit(struct um_ranges *r, addr_t start, addr_t end, void (*visit)
     }
 }
 
+int um_ranges_split(const struct um_ranges *r, addr_t start, addr_t end, struct um_piece *piece, int n) {
+    int found = 0;
+    for (size_t i = first_behind(r, start); i < r->count && r->at[i]->start < end && found < n; i++) {
+        const struct um_range *range = r->at[i];
+        addr_t from = start > range->start ? start : range->start;
+        addr_t to = end < range->start + range->bytes ? end : range->start + range->bytes;
+        piece[found++] = (struct um_piece){from, to - from};
+    }
+    return found;
+}
+
 struct um_page *um_page_at(const struct um_ranges *r, addr_t p) {
     size_t i = first_behind(r, p);
     if (i == r->count || p < r->at[i]->start)
