@@ -68,10 +68,7 @@ static void arrived(addr_t start, uint64_t bytes, int32_t device) {
 }
 
 static void leaving(addr_t start, uint64_t bytes) {
-    for (int i = 0; i < um_devices(); i++) {
-        struct um_device *d = um_device_at(i);
-        if (!d)
-            continue;
+    for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d)) {
         um_lock(d);
         struct um_range *range = um_range_take(&d->ranges, start);
         if (range) {
@@ -100,10 +97,7 @@ static bool of_capture(addr_t start, bool live) {
 static void block(addr_t start, uint64_t bytes, bool live) {
     if (of_capture(start, live))
         return;
-    for (int i = 0; i < um_devices(); i++) {
-        struct um_device *d = um_device_at(i);
-        if (!d)
-            continue;
+    for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d)) {
         um_lock(d);
         if (um_page_at(&d->ranges, start)) {
             uint64_t died = live ? 0 : d->window.next ? d->window.next : 1;
@@ -120,22 +114,15 @@ static void block(addr_t start, uint64_t bytes, bool live) {
 
 /* What was issued up to now is done, or nothing gets done any more: a context cannot go before. Under the lock. */
 static void outlive(struct um_device *d) {
-    uint64_t issued = d->window.next, seen = d->progress, since = clock_ns();
-    while (d->moving && d->window.oldest < issued && clock_ns() - since < UM_PATIENCE_MS * 1000000ull) {
-        um_wait(d, since + UM_PATIENCE_MS * 1000000ull);
-        if (d->progress != seen) {
-            seen = d->progress;
-            since = clock_ns();
-        }
-    }
+    struct um_patience patience = {0};
+    uint64_t issued = d->window.next;
+    while (d->moving && d->window.oldest < issued && um_wait(d, &patience))
+        ;
 }
 
 static void forget(uint64_t context) {
     CUcontext going = (CUcontext)(uintptr_t)context;
-    for (int i = 0; i < um_devices(); i++) {
-        struct um_device *d = um_device_at(i);
-        if (!d)
-            continue;
+    for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d)) {
         um_lock(d);
         outlive(d);
         if (d->context == going) {
@@ -181,17 +168,13 @@ static void count_held(const struct op *op, uint64_t ns) {
 
 /* Until the engine lets it run, or nothing has happened for so long that waiting is no use. */
 static void hold(struct um_device *d, const struct op *op, uint64_t serial) {
-    uint64_t started = clock_ns(), since = started, seen = d->progress, wait;
-    int at_once = !d->context; /* nothing moves without one */
+    struct um_patience patience = {0};
+    uint64_t started = clock_ns(), wait;
+    int at_once = !d->context || um_stalled(d); /* nothing moves without a context */
     bool held = false;
     while (d->moving && ulms_engine_admit(d->engine, serial, at_once, &wait) == ULMS_HOLD) {
         held = true;
-        um_wait(d, since + UM_PATIENCE_MS * 1000000ull);
-        uint64_t now = clock_ns();
-        if (d->progress != seen) {
-            seen = d->progress;
-            since = now;
-        } else if (now - since >= UM_PATIENCE_MS * 1000000ull) {
+        if (!um_wait(d, &patience)) {
             log_debug("device %d: nothing moves: an operation runs without its pages", d->ordinal);
             at_once = 1;
         }
@@ -279,21 +262,18 @@ static uint64_t admit_to(struct um_device *d, const struct op *op) {
 static void admit(struct op *op) {
     if (!um_any_moving() || op->count == 0)
         return;
-    for (int i = 0; i < um_devices(); i++) {
-        struct um_device *d = um_device_at(i);
-        serials[i] = d ? admit_to(d, op) : 0;
-    }
+    for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d))
+        serials[d->ordinal] = admit_to(d, op);
 }
 
 static void settle(const struct op *op) {
     if (!um_any_moving() || op->count == 0)
         return;
-    for (int i = 0; i < um_devices(); i++) {
-        uint64_t serial = serials[i];
-        serials[i] = 0;
+    for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d)) {
+        uint64_t serial = serials[d->ordinal];
+        serials[d->ordinal] = 0;
         if (!serial)
             continue;
-        struct um_device *d = um_device_at(i);
         if (op->status == CUDA_SUCCESS) {
             um_mark(d, op, serial);
             continue;
@@ -309,10 +289,7 @@ static void settle(const struct op *op) {
 
 static void stop(void) {
     um_no_more_moving();
-    for (int i = 0; i < um_devices(); i++) {
-        struct um_device *d = um_device_at(i);
-        if (!d)
-            continue;
+    for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d)) {
         um_lock(d);
         d->moving = false;
         d->over = true;

@@ -16,6 +16,8 @@ enum { LANES = 2, MOVER_MAX = 3, UM_CONTEXTS = 16 };
 
 /* How often a device is asked what is free. */
 #define UM_LOOK_NS 1000000000ull
+/* Without any progress for so long, waiting is no use: the program itself may hold the device back. */
+#define UM_PATIENCE_NS 2000000000ull
 
 /* --- pages: what the engine does not know of them (um_page.c) --- */
 
@@ -221,6 +223,7 @@ struct um_device {
     struct um_marks marks;
     struct um_move *under_way;
     uint64_t progress;       /* operations and moves that are done */
+    uint64_t stalled;        /* the oldest operation when patience ran out last; until it has retired nobody has any */
     CUcontext context;       /* in which moves are issued; NULL: its context is gone, no other one seen yet */
     uint64_t epoch;          /* of context: streams of an earlier one may be gone */
     CUcontext place_context; /* place_stream's */
@@ -245,22 +248,24 @@ static inline void um_unlock(struct um_device *d) {
 void um_wake(struct um_device *d);
 /* Waits, until CLOCK_MONOTONIC `until_ns` at most. Under the lock. */
 void um_wait_for(struct um_device *d, pthread_cond_t *what, uint64_t until_ns);
-static inline void um_wait(struct um_device *d, uint64_t until_ns) {
-    um_wait_for(d, &d->changed, until_ns);
-}
+/* Of one wait; all 0 at its beginning. */
+struct um_patience {
+    uint64_t seen, until_ns;
+};
+/* Waits until something changed. False: there was no progress for UM_PATIENCE_NS; the next call begins anew. Under the
+ * lock. */
+bool um_wait(struct um_device *d, struct um_patience *p);
+/* Patience ran out, and what kept the device then still does. Under the lock. */
+bool um_stalled(const struct um_device *d);
 /* The operation is done on the device, or never came to it. Under the lock. */
 void um_retired(struct um_device *d, uint64_t serial);
 /* Nothing moves from now on: all is left to the driver's own paging. Under the lock. */
 void um_give_up(struct um_device *d, const char *why);
 
-enum { UM_PATIENCE_MS = 2000 }; /* without any progress, an operation is held no longer */
-
 /* --- devices (um_device.c) --- */
 
-/* Ordinals of devices that there are, are below it. */
-int um_devices(void);
-/* NULL: no managed memory ever was on it. */
-struct um_device *um_device_at(int ordinal);
+/* The first (NULL) and the next of those that managed memory ever was on; NULL: there is none. */
+struct um_device *um_device_next(const struct um_device *d);
 /* The same, made if need be; the current context is the device's. NULL: no memory. */
 struct um_device *um_device_of(int32_t ordinal);
 /* On any device. Asked on every operation. */

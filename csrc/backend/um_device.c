@@ -3,6 +3,7 @@
 
 #include "backend/um.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "interpose/session.h"
 
 enum { RUN_BYTES = UM_RUN_PAGES * PAGE_BYTES, AHEAD_BYTES = 64 << 20, SHARE = 16 };
@@ -12,12 +13,16 @@ static int device_count; /* devices that exist are below it */
 static bool any_moving;
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
-int um_devices(void) {
-    return __atomic_load_n(&device_count, __ATOMIC_ACQUIRE);
+static struct um_device *device_at(int ordinal) {
+    return __atomic_load_n(&devices[ordinal], __ATOMIC_ACQUIRE);
 }
 
-struct um_device *um_device_at(int ordinal) {
-    return __atomic_load_n(&devices[ordinal], __ATOMIC_ACQUIRE);
+struct um_device *um_device_next(const struct um_device *d) {
+    struct um_device *next = NULL;
+    int count = __atomic_load_n(&device_count, __ATOMIC_ACQUIRE);
+    for (int i = d ? d->ordinal + 1 : 0; !next && i < count; i++)
+        next = device_at(i);
+    return next;
 }
 
 bool um_any_moving(void) {
@@ -43,6 +48,23 @@ void um_wake(struct um_device *d) {
 void um_wait_for(struct um_device *d, pthread_cond_t *what, uint64_t until_ns) {
     struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
     pthread_cond_timedwait(what, &d->lock, &until);
+}
+
+bool um_wait(struct um_device *d, struct um_patience *p) {
+    uint64_t now = clock_ns();
+    if (!p->until_ns || p->seen != d->progress)
+        *p = (struct um_patience){d->progress, now + UM_PATIENCE_NS};
+    if (now < p->until_ns) {
+        um_wait_for(d, &d->changed, p->until_ns);
+        return true;
+    }
+    p->until_ns = 0;
+    d->stalled = d->window.oldest;
+    return false;
+}
+
+bool um_stalled(const struct um_device *d) {
+    return d->stalled && d->stalled == d->window.oldest;
 }
 
 void um_retired(struct um_device *d, uint64_t serial) {
@@ -103,7 +125,7 @@ static struct um_device *device_new(int32_t ordinal) {
 struct um_device *um_device_of(int32_t ordinal) {
     if (ordinal < 0 || ordinal >= DEVICE_MAX)
         return NULL;
-    struct um_device *d = um_device_at(ordinal);
+    struct um_device *d = device_at(ordinal);
     if (d)
         return d;
     pthread_mutex_lock(&making);

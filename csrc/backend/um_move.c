@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "backend/um.h"
-#include "base/thread.h"
 #include "observe/stats.h"
 
 struct look {
@@ -97,6 +96,7 @@ static bool overlaps(const struct um_device *d, addr_t start, uint64_t bytes, bo
 }
 
 void um_moves_wait(struct um_device *d, addr_t start, uint64_t bytes, bool discards_only) {
+    struct um_patience patience = {0};
     while (!d->stopping && overlaps(d, start, bytes, discards_only))
-        um_wait(d, clock_ns() + UM_PATIENCE_MS * 1000000ull);
+        um_wait(d, &patience);
 }

@@ -1,7 +1,6 @@
 /* Policies that decide when an operation is issued: the moves are issued then and there, by the program's thread, and
  * the device keeps their order by events. */
 #include "backend/um.h"
-#include "base/thread.h"
 
 /* Streams of the lanes, in the context of the operation that needs them first. */
 static bool open_lanes(struct um_device *d) {
@@ -15,12 +14,10 @@ static bool open_lanes(struct um_device *d) {
 
 /* Another thread may be between issuing the operation and having it marked. */
 static struct um_operation settled(struct um_device *d, uint64_t serial) {
-    uint64_t until = clock_ns() + UM_PATIENCE_MS * 1000000ull;
+    struct um_patience patience = {0};
     struct um_operation o = um_window_find(&d->window, serial);
-    while (o.stage == UM_ISSUED && clock_ns() < until && d->moving) {
-        um_wait(d, until);
+    while (o.stage == UM_ISSUED && d->moving && !um_stalled(d) && um_wait(d, &patience))
         o = um_window_find(&d->window, serial);
-    }
     return o;
 }
 
@@ -56,8 +53,9 @@ static void issue_all(struct um_device *d) {
 }
 
 void um_order_begin(struct um_device *d) {
+    struct um_patience patience = {0};
     while (d->ordering && d->moving)
-        um_wait(d, clock_ns() + UM_PATIENCE_MS * 1000000ull);
+        um_wait(d, &patience);
     d->ordering = true;
 }
 

@@ -1,0 +1,48 @@
+"""Backend `um` where something stands in its way: the program gets on, and loses nothing.
+
+`um_trouble.c` checks every word it wrote; what it prints must be what it prints without `ulms.so`.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Compile, RunEmulated
+
+pytestmark = pytest.mark.emu
+
+POLICIES = ["ahead", "lru", "pump", "none"]
+PATIENCE_NS = 2_000_000_000
+"""How long an operation is held without any progress (`UM_PATIENCE_NS`)."""
+
+Trouble = Callable[..., dict[str, int]]
+
+
+@pytest.fixture
+def trouble(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Trouble:
+    """Runs a part of um_trouble.c both ways; the counters under um."""
+    binary = compiled("um_trouble", str(emulator_dir / "libcuda.so.1"))
+
+    def run(part: str, native: dict[str, str] | None = None, **env: str) -> dict[str, int]:
+        settings = {"ULMS_BACKEND": "um", "ULMS_GPU_MEMORY_FACTOR": "100", **env}
+        under = run_emulated([binary, part], settings, timeout=50)
+        assert (under.returncode, under.stderr) == (0, ""), under.stdout
+        outside = run_emulated([binary, part], native or {}, preloaded=False)
+        assert outside.returncode == 0, outside.stdout
+        lines = under.stdout.splitlines()
+        told = [line.split() for line in lines if line.startswith("counter ")]
+        assert [line for line in lines if not line.startswith("counter ")] == (
+            outside.stdout.splitlines()
+        )
+        return {name: int(value) for _, name, value in told}
+
+    return run
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_closed_gate_is_waited_for_once(trouble: Trouble, policy: str) -> None:
+    """All operations are behind a word that the same thread writes after the last of them."""
+    counters = trouble("gate", ULMS_GPU_MEMORY="24MiB", ULMS_POLICY=policy)
+    assert counters["short_operations"] > 3 or policy != "ahead"
+    assert counters["held_ns"] < 1.5 * PATIENCE_NS

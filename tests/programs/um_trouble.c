@@ -1,0 +1,163 @@
+/* Programs in trouble, for the managed-memory backend.
+ *
+ *   um_trouble gate    works behind a word that the host writes last, over more memory than the budget
+ *   um_trouble cache   an allocator that keeps what is freed, gives it back when memory is refused, and tries again
+ *
+ * Prints what it computed: the same without ulms.so. Under ulms.so "counter NAME VALUE" follows for some counters. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+
+#define USE(f) extern __typeof__(*(pfn_##f)NULL) f;
+USE(cuInit)
+USE(cuDevicePrimaryCtxRetain)
+USE(cuCtxSetCurrent)
+USE(cuCtxSynchronize)
+USE(cuMemAlloc_v2)
+USE(cuMemAllocAsync)
+USE(cuMemFree_v2)
+USE(cuMemFreeAsync)
+USE(cuMemHostAlloc)
+USE(cuMemsetD32Async)
+USE(cuMemcpyDtoH_v2)
+USE(cuStreamCreate)
+USE(cuStreamSynchronize)
+USE(cuStreamWaitValue32_v2)
+
+enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 24, BLOCK_MIB = 4, STEPS = 60, KEPT = 12 };
+
+static CUstream stream;
+
+#define MUST(call) must((call), #call)
+static void must(CUresult status, const char *what) {
+    if (status == CUDA_SUCCESS)
+        return;
+    printf("%s: error %d\n", what, (int)status);
+    exit(1);
+}
+
+static void set(CUdeviceptr p, unsigned value, size_t mib) {
+    MUST(cuMemsetD32Async(p, value, mib * WORDS, stream));
+}
+
+/* Ends the program where a word is not the value. */
+static void expect(CUdeviceptr p, unsigned value, size_t mib) {
+    static unsigned host[BLOCK_MIB * 4 * WORDS];
+    MUST(cuStreamSynchronize(stream));
+    MUST(cuMemcpyDtoH_v2(host, p, mib * MIB));
+    for (size_t i = 0; i < mib * WORDS; i++)
+        if (host[i] != value) {
+            printf("word %zu is %x, not %x\n", i, host[i], value);
+            exit(1);
+        }
+    printf("%zu MiB of %u\n", mib, value);
+}
+
+static void gate(void) {
+    CUdeviceptr block[BLOCKS];
+    unsigned *word;
+    MUST(cuMemHostAlloc((void **)&word, 4096, 0));
+    *word = 0;
+    for (int i = 0; i < BLOCKS; i++)
+        MUST(cuMemAlloc_v2(&block[i], BLOCK_MIB * MIB));
+    MUST(cuStreamWaitValue32_v2(stream, (CUdeviceptr)(uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    for (int i = 0; i < BLOCKS; i++)
+        set(block[i], 100 + (unsigned)i, BLOCK_MIB);
+    *(volatile unsigned *)word = 1;
+    for (int i = 0; i < BLOCKS; i++)
+        expect(block[i], 100 + (unsigned)i, BLOCK_MIB);
+}
+
+/* --- a caching allocator --- */
+
+struct tensor {
+    CUdeviceptr start;
+    size_t mib;
+    unsigned value;
+};
+
+static struct tensor cached[STEPS], live[KEPT];
+static int cached_count, live_count, refused;
+
+static CUdeviceptr from_cache(size_t mib) {
+    for (int i = 0; i < cached_count; i++)
+        if (cached[i].mib == mib) {
+            CUdeviceptr p = cached[i].start;
+            cached[i] = cached[--cached_count];
+            return p;
+        }
+    return 0;
+}
+
+static void drop_oldest(void) {
+    struct tensor t = live[0];
+    memmove(live, live + 1, (size_t)--live_count * sizeof *live);
+    expect(t.start, t.value, t.mib);
+    cached[cached_count++] = t;
+}
+
+static void empty_cache(void) {
+    MUST(cuCtxSynchronize());
+    for (int i = 0; i < cached_count; i++)
+        MUST(i % 2 ? cuMemFree_v2(cached[i].start) : cuMemFreeAsync(cached[i].start, stream));
+    cached_count = 0;
+    MUST(cuStreamSynchronize(stream));
+}
+
+static CUdeviceptr take(size_t mib) {
+    CUdeviceptr p = from_cache(mib);
+    CUresult status = p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    for (int tries = 0; status == CUDA_ERROR_OUT_OF_MEMORY; tries++) {
+        if (tries > 0) {
+            refused++;
+            if (cached_count == 0)
+                drop_oldest();
+            empty_cache();
+        }
+        status = cuMemAllocAsync(&p, mib * MIB, stream);
+    }
+    MUST(status);
+    return p;
+}
+
+static void cache(void) {
+    for (unsigned step = 0; step < STEPS; step++) {
+        size_t mib = 2 + 2 * (step * 5 % 7);
+        struct tensor t = {take(mib), mib, step};
+        set(t.start, step, mib);
+        if (live_count == KEPT)
+            drop_oldest();
+        live[live_count++] = t;
+    }
+    while (live_count)
+        drop_oldest();
+    printf("refused: %s\n", refused ? "yes" : "no");
+}
+
+static void print_counters(void) {
+    uint64_t (*counter)(const char *) = (uint64_t (*)(const char *))dlsym(RTLD_DEFAULT, "ulms_counter");
+    static const char *const names[] = {"held_ns", "short_operations", "evicted_bytes"};
+    for (size_t i = 0; counter && i < sizeof names / sizeof *names; i++)
+        printf("counter %s %llu\n", names[i], (unsigned long long)counter(names[i]));
+}
+
+int main(int argc, char **argv) {
+    CUcontext context;
+    const char *what = argc > 1 ? argv[1] : "";
+    MUST(cuInit(0));
+    MUST(cuDevicePrimaryCtxRetain(&context, 0));
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    if (strcmp(what, "gate") == 0)
+        gate();
+    else if (strcmp(what, "cache") == 0)
+        cache();
+    else
+        return 2;
+    print_counters();
+    return 0;
+}
