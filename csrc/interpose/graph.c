@@ -62,11 +62,11 @@ static void exec_sum(CUgraphExec handle, struct exec *e) {
         trace_graph((uint64_t)(uintptr_t)handle, kernels, touches, e->count);
 }
 
-void touch_kernel(struct op *op, CUfunction f, void **parameters, void **extra) {
+void touch_kernel(struct op *op, CUfunction f, struct grid grid, void **parameters, void **extra) {
     struct function *function = function_of((uint64_t)(uintptr_t)f);
     op->kernels = 1;
     if (function)
-        launch_scan(op, function, parameters, extra);
+        launch_scan(op, function, grid, parameters, extra);
 }
 
 static void touch_node(struct op *op, CUgraphNode handle, CUgraphNodeType type) {
@@ -76,10 +76,11 @@ static void touch_node(struct op *op, CUgraphNode handle, CUgraphNodeType type) 
     if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
         if (real_find(API_cuGraphKernelNodeGetParams_v2, 0)) {
             if (REAL(cuGraphKernelNodeGetParams_v2, 0)(handle, &kernel) == CUDA_SUCCESS)
-                touch_kernel(op, kernel.func ? kernel.func : (CUfunction)kernel.kern, kernel.kernelParams,
-                             kernel.extra);
+                touch_kernel(op, kernel.func ? kernel.func : (CUfunction)kernel.kern,
+                             (struct grid){kernel.gridDimX, kernel.gridDimY}, kernel.kernelParams, kernel.extra);
         } else if (REAL(cuGraphKernelNodeGetParams, 0)(handle, (CUDA_KERNEL_NODE_PARAMS_v1 *)&kernel) == CUDA_SUCCESS) {
-            touch_kernel(op, kernel.func, kernel.kernelParams, kernel.extra);
+            touch_kernel(op, kernel.func, (struct grid){kernel.gridDimX, kernel.gridDimY}, kernel.kernelParams,
+                         kernel.extra);
         }
         op->kernels = 1;
     } else if (type == CU_GRAPH_NODE_TYPE_MEMCPY) {

@@ -16,6 +16,6 @@ void exec_update(CUgraphExec handle, CUgraph graph);
 void exec_gone(CUgraphExec handle);
 /* Adds what a graph touches as a whole. */
 void touch_graph(struct op *op, CUgraph graph);
-void touch_kernel(struct op *op, CUfunction f, void **parameters, void **extra);
+void touch_kernel(struct op *op, CUfunction f, struct grid grid, void **parameters, void **extra);
 
 #endif

@@ -5,7 +5,7 @@
 #include "launch/told.h"
 
 /* `extra` is a list of (key, value) pairs up to CU_LAUNCH_PARAM_END. */
-void launch_scan(struct op *op, const struct function *f, void **parameters, void **extra) {
+void launch_scan(struct op *op, const struct function *f, struct grid grid, void **parameters, void **extra) {
     const void *buffer = NULL;
     size_t bytes = 0;
     for (void **e = extra; e && *e != CU_LAUNCH_PARAM_END; e += 2) {
@@ -15,20 +15,21 @@ void launch_scan(struct op *op, const struct function *f, void **parameters, voi
             bytes = *(const size_t *)e[1];
     }
     if (buffer)
-        scan_buffer(op, session.ledger, f, buffer, bytes);
+        scan_buffer(op, session.ledger, f, grid, buffer, bytes);
     else if (parameters && f->known)
-        scan_parameters(op, session.ledger, f, parameters);
+        scan_parameters(op, session.ledger, f, grid, parameters);
     else if (parameters)
         scan_blindly(op, session.ledger, parameters);
 }
 
-static bool open(struct op *op, enum api api, uint64_t stream, CUfunction f, void **parameters, void **extra) {
+static bool open(struct op *op, enum api api, uint64_t stream, CUfunction f, struct grid grid, void **parameters,
+                 void **extra) {
     if (!wrap_open(op, api, OP_LAUNCH, stream))
         return false;
     struct function *function = function_of((uint64_t)(uintptr_t)f);
     if (function) {
         op->function = function->id;
-        launch_scan(op, function, parameters, extra);
+        launch_scan(op, function, grid, parameters, extra);
         struct call *call = told_call();
         if (call)
             told_carry(call, op);
@@ -52,7 +53,8 @@ CUresult custom_cuLaunchKernel(int variant, CUfunction f, unsigned int gridDimX,
                                void **kernelParams, void **extra) {
     pfn_cuLaunchKernel real = REAL(cuLaunchKernel, variant);
     struct op op;
-    bool ours = open(&op, API_cuLaunchKernel, stream_key(variant, hStream), f, kernelParams, extra);
+    bool ours = open(&op, API_cuLaunchKernel, stream_key(variant, hStream), f, (struct grid){gridDimX, gridDimY},
+                     kernelParams, extra);
     CUresult status = real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream,
                            kernelParams, extra);
     return ours ? close(&op, status) : status;
@@ -62,7 +64,8 @@ CUresult custom_cuLaunchKernelEx(int variant, const CUlaunchConfig *config, CUfu
                                  void **extra) {
     pfn_cuLaunchKernelEx real = REAL(cuLaunchKernelEx, variant);
     struct op op;
-    bool ours = config && open(&op, API_cuLaunchKernelEx, stream_key(variant, config->hStream), f, kernelParams, extra);
+    bool ours = config && open(&op, API_cuLaunchKernelEx, stream_key(variant, config->hStream), f,
+                               (struct grid){config->gridDimX, config->gridDimY}, kernelParams, extra);
     CUresult status = real(config, f, kernelParams, extra);
     return ours ? close(&op, status) : status;
 }
@@ -73,7 +76,8 @@ CUresult custom_cuLaunchCooperativeKernel(int variant, CUfunction f, unsigned in
                                           void **kernelParams) {
     pfn_cuLaunchCooperativeKernel real = REAL(cuLaunchCooperativeKernel, variant);
     struct op op;
-    bool ours = open(&op, API_cuLaunchCooperativeKernel, stream_key(variant, hStream), f, kernelParams, NULL);
+    bool ours = open(&op, API_cuLaunchCooperativeKernel, stream_key(variant, hStream), f,
+                     (struct grid){gridDimX, gridDimY}, kernelParams, NULL);
     CUresult status =
         real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams);
     return ours ? close(&op, status) : status;
@@ -95,7 +99,8 @@ CUresult custom_cuLaunchCooperativeKernelMultiDevice(int variant, CUDA_LAUNCH_PA
             continue;
         op.function = function->id;
         __atomic_fetch_add(&function->launches, 1, __ATOMIC_RELAXED);
-        launch_scan(&op, function, launchParamsList[i].kernelParams, NULL);
+        launch_scan(&op, function, (struct grid){launchParamsList[i].gridDimX, launchParamsList[i].gridDimY},
+                    launchParamsList[i].kernelParams, NULL);
     }
     wrap_admit(&op);
     return close(&op, real(launchParamsList, numDevices, flags));

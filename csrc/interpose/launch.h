@@ -6,6 +6,6 @@
 #include "launch/op.h"
 
 /* Adds the touches of one launch of f; either form of arguments, both as the driver takes them. */
-void launch_scan(struct op *op, const struct function *f, void **parameters, void **extra);
+void launch_scan(struct op *op, const struct function *f, struct grid grid, void **parameters, void **extra);
 
 #endif

@@ -62,12 +62,13 @@ CUresult custom_cuGraphExecUpdate_v2(int variant, CUgraphExec hGraphExec, CUgrap
 
 static void touch_kernel_v1(struct op *op, const void *parameters) {
     const CUDA_KERNEL_NODE_PARAMS_v1 *p = parameters;
-    touch_kernel(op, p->func, p->kernelParams, p->extra);
+    touch_kernel(op, p->func, (struct grid){p->gridDimX, p->gridDimY}, p->kernelParams, p->extra);
 }
 
 static void touch_kernel_v2(struct op *op, const void *parameters) {
     const CUDA_KERNEL_NODE_PARAMS_v2 *p = parameters;
-    touch_kernel(op, p->func ? p->func : (CUfunction)p->kern, p->kernelParams, p->extra);
+    touch_kernel(op, p->func ? p->func : (CUfunction)p->kern, (struct grid){p->gridDimX, p->gridDimY}, p->kernelParams,
+                 p->extra);
 }
 
 static void touch_copy(struct op *op, const void *parameters) {

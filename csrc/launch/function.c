@@ -8,7 +8,7 @@
 struct table {
     struct table *older; /* late readers may still be walking it */
     size_t capacity;     /* power of two */
-    struct function *slots[];
+    struct function *entries[];
 };
 
 void (*function_describe)(uint64_t handle, struct layout *out);
@@ -26,34 +26,34 @@ static size_t home(const struct table *t, uint64_t handle) {
     return (size_t)((handle * 0x9e3779b97f4a7c15u) >> 32) & (t->capacity - 1);
 }
 
-/* The slot of the handle, or the empty one where it would go. */
-static struct function **slot_of(struct table *t, uint64_t handle) {
+/* The entry of the handle, or the empty one where it would go. */
+static struct function **entry_of(struct table *t, uint64_t handle) {
     size_t i = home(t, handle);
-    for (struct function *f; (f = __atomic_load_n(&t->slots[i], __ATOMIC_ACQUIRE)) && f->handle != handle;)
+    for (struct function *f; (f = __atomic_load_n(&t->entries[i], __ATOMIC_ACQUIRE)) && f->handle != handle;)
         i = (i + 1) & (t->capacity - 1);
-    return &t->slots[i];
+    return &t->entries[i];
 }
 
 static struct function *find(struct table *t, uint64_t handle) {
-    return t ? __atomic_load_n(slot_of(t, handle), __ATOMIC_ACQUIRE) : NULL;
+    return t ? __atomic_load_n(entry_of(t, handle), __ATOMIC_ACQUIRE) : NULL;
 }
 
 static void place(struct table *t, struct function *f) {
-    __atomic_store_n(slot_of(t, f->handle), f, __ATOMIC_RELEASE);
+    __atomic_store_n(entry_of(t, f->handle), f, __ATOMIC_RELEASE);
 }
 
 static bool make_room(void) {
     if (table && 2 * (count + 1) <= table->capacity)
         return true;
     size_t capacity = table ? 2 * table->capacity : 1024;
-    struct table *larger = calloc(1, sizeof *larger + capacity * sizeof larger->slots[0]);
+    struct table *larger = calloc(1, sizeof *larger + capacity * sizeof larger->entries[0]);
     if (!larger)
         return false;
     larger->older = table;
     larger->capacity = capacity;
     for (size_t i = 0; table && i < table->capacity; i++)
-        if (table->slots[i])
-            place(larger, table->slots[i]);
+        if (table->entries[i])
+            place(larger, table->entries[i]);
     __atomic_store_n(&table, larger, __ATOMIC_RELEASE);
     return true;
 }
@@ -84,16 +84,18 @@ static bool describe(struct function *f, uint64_t handle, uint32_t now) {
         discard(f);
         return false;
     }
+    f->slots = layout.known ? slots_find(&layout) : 0;
     for (uint32_t i = 0; i < layout.parameters; i++) {
         struct word_run r = words_of(&layout, i);
-        if (r.words)
+        bool slots = f->slots && slots_at(f->slots)->parameter == i;
+        if (r.words && !slots)
             f->run[f->runs++] = r;
     }
     return true;
 }
 
 static bool same(const struct function *a, const struct function *b) {
-    return a->known == b->known && a->runs == b->runs && strcmp(a->name, b->name) == 0 &&
+    return a->known == b->known && a->runs == b->runs && a->slots == b->slots && strcmp(a->name, b->name) == 0 &&
            memcmp(a->run, b->run, a->runs * sizeof *a->run) == 0;
 }
 

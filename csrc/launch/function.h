@@ -2,7 +2,7 @@
 #ifndef ULMS_FUNCTION_H
 #define ULMS_FUNCTION_H
 
-#include "types.h"
+#include "launch/slots.h"
 
 /* A run of aligned 8-byte words inside one parameter, each of which may be an address. */
 struct word_run {
@@ -19,6 +19,7 @@ struct function {
     bool known; /* the layout is; else launches are scanned blindly */
     uint16_t parameters;
     uint16_t runs;
+    uint16_t slots; /* id of the slots of a parameter that is in no run; 0: none */
     struct word_run *run;
     char *name;         /* as compiled; "?" when the driver does not tell */
     uint64_t launches;  /* relaxed atomics */

@@ -79,31 +79,47 @@ static inline void look_at_words(struct scan *s, const char *at, unsigned words)
     look_at_each(s, at, words);
 }
 
+static __attribute__((noinline)) void look_at_slots(struct scan *s, const struct slots *slots, const char *at,
+                                                    struct grid grid) {
+    unsigned used = slots_used(slots, at, grid);
+    if (!used)
+        look_at_words(s, at, slots->bytes / 8);
+    for (unsigned i = 0; used && i < slots->arrays; i++)
+        look_at_words(s, at + slots->array[i], used);
+}
+
 static void scan_end(struct scan *s, const struct function *f, uint32_t before) {
     struct op *op = s->op;
     look_up_batch(s);
     if (!f->known)
         op->flags |= OP_BLIND;
-    if (op->count == before && (f->runs || !f->known))
+    if (op->count == before && (f->runs || f->slots || !f->known))
         op->flags |= OP_UNMATCHED;
 }
 
-void scan_parameters(struct op *op, struct ledger *l, const struct function *f, void *const *parameters) {
+void scan_parameters(struct op *op, struct ledger *l, const struct function *f, struct grid grid,
+                     void *const *parameters) {
     struct scan s;
     scan_start(&s, op, l);
     uint32_t before = op->count;
+    if (__builtin_expect(f->slots, 0))
+        look_at_slots(&s, slots_at(f->slots), parameters[slots_at(f->slots)->parameter], grid);
     for (const struct word_run *r = f->run; r < f->run + f->runs; r++)
         look_at_words(&s, (const char *)parameters[r->parameter] + r->skip, r->words);
     scan_end(&s, f, before);
 }
 
-void scan_buffer(struct op *op, struct ledger *l, const struct function *f, const void *buffer, size_t bytes) {
+void scan_buffer(struct op *op, struct ledger *l, const struct function *f, struct grid grid, const void *buffer,
+                 size_t bytes) {
     struct scan s;
     scan_start(&s, op, l);
     uint32_t before = op->count;
     op->flags |= OP_EXTRA;
     if (!f->known)
         look_at_words(&s, buffer, (unsigned)(bytes / 8));
+    const struct slots *slots = f->slots ? slots_at(f->slots) : NULL;
+    if (slots && (size_t)slots->offset + slots->bytes <= bytes)
+        look_at_slots(&s, slots, (const char *)buffer + slots->offset, grid);
     for (const struct word_run *r = f->run; r < f->run + f->runs; r++)
         if (r->offset + 8u * r->words <= bytes)
             look_at_words(&s, (const char *)buffer + r->offset, r->words);

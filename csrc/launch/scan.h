@@ -10,10 +10,12 @@
  * know better), none twice in a row of SCAN_NEAR, and sets op->flags. */
 enum { SCAN_NEAR = 8, SCAN_BLIND_MAX = 64 };
 
-/* parameters: one pointer to each argument, as the layout of f says. */
-void scan_parameters(struct op *op, struct ledger *l, const struct function *f, void *const *parameters);
+/* grid: of the launch. parameters: one pointer to each argument, as the layout of f says. */
+void scan_parameters(struct op *op, struct ledger *l, const struct function *f, struct grid grid,
+                     void *const *parameters);
 /* All arguments in one buffer of `bytes` bytes. With an unknown layout every aligned word of it is looked at. */
-void scan_buffer(struct op *op, struct ledger *l, const struct function *f, const void *buffer, size_t bytes);
+void scan_buffer(struct op *op, struct ledger *l, const struct function *f, struct grid grid, const void *buffer,
+                 size_t bytes);
 /* The layout is unknown (a driver before 12.4): looks at the first word behind each of the first SCAN_BLIND_MAX
  * readable pointers. The array has no end that could be known, so what lies behind it is looked at too, but only if
  * readable. */

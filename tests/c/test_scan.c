@@ -13,7 +13,7 @@ static uint32_t scan(addr_t a, addr_t b) {
     struct word_run run = {.parameter = 0, .words = 2};
     struct function f = {.known = true, .parameters = 1, .runs = 1, .run = &run};
     op = (struct op){.touches = touches};
-    scan_parameters(&op, l, &f, parameters);
+    scan_parameters(&op, l, &f, (struct grid){1, 1}, parameters);
     return op.count;
 }
 

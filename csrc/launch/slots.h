@@ -1,0 +1,39 @@
+/* Slots: the places of arrays of pointers inside a parameter passed by value. A launch uses the first of them; those
+ * behind hold what the memory held before, addresses of live memory among it. */
+#ifndef ULMS_SLOTS_H
+#define ULMS_SLOTS_H
+
+#include "types.h"
+
+enum { SLOT_ARRAYS = 6 };
+
+/* Blocks of threads of a launch, as far as they tell how many places it uses. */
+struct grid {
+    uint32_t x, y;
+};
+
+enum slots_told { SLOTS_BY_X, SLOTS_BY_Y, SLOTS_BY_TABLE };
+
+/* The rest of the parameter holds no pointers. Sizes and offsets in bytes, offsets from the parameter's start. */
+struct slots {
+    uint16_t parameter, bytes;
+    uint16_t offset; /* of the parameter in the parameter buffer */
+    uint16_t arrays, array[SLOT_ARRAYS];
+    uint16_t places; /* of each array */
+    uint16_t told;   /* enum slots_told: where a launch tells how many of them it uses */
+    uint16_t table;  /* SLOTS_BY_TABLE: the place that each block of threads uses */
+    uint16_t blocks; /* entries of the table */
+    uint16_t width;  /* of an entry: 1 or 2 */
+};
+
+struct layout;
+
+/* The id of the slots among the parameters of a function, for slots_at; 0: none that is known by the function's name,
+ * or the parameter's size is not what that name lets expect. The caller lets nobody else call it meanwhile. */
+uint16_t slots_find(const struct layout *l);
+/* Any thread; valid for the life of the process. */
+const struct slots *slots_at(uint16_t id);
+/* How many places of each array a launch uses, with the parameter at `at`; 0: not certain, it may be all. */
+unsigned slots_used(const struct slots *s, const char *at, struct grid grid);
+
+#endif
