@@ -1,4 +1,4 @@
-/* The contract's calls, for managed memory. While all memory fits, it is brought to the device once and that is all;
+/* The contract's calls. While all memory fits, it is brought to the device once and that is all;
  * the first allocation too many makes the engine rule over all that is there. */
 #include "backend/um.h"
 
@@ -17,33 +17,7 @@ static __thread uint64_t serials[DEVICE_MAX]; /* of the thread's operation, from
 
 /* --- memory --- */
 
-/* Brings what was just allocated, or is about to be written, and waits for it; on the calling thread. Not where the
- * driver does not tell its context: a stream could be of one that is gone. */
-static bool place(struct um_device *d, addr_t start, uint64_t bytes) {
-    struct um_visit v = um_enter(NULL);
-    CUcontext context = um_current();
-    um_lock(d);
-    CUstream stream = d->place_context == context ? d->place_stream : NULL;
-    um_unlock(d);
-    if (!stream && context && (stream = um_stream_new())) {
-        um_lock(d);
-        d->place_context = context;
-        d->place_stream = stream;
-        um_unlock(d);
-    }
-    bool placed = context && stream && um_prefetch(start, bytes, d->ordinal, stream) &&
-                  REAL(cuStreamSynchronize, 0)(stream) == CUDA_SUCCESS;
-    um_leave(v);
-    return placed;
-}
-
-/* The program's own managed memory lies where the program's use of it brings it. */
-static bool may_place(addr_t start) {
-    struct allocation a;
-    return ledger_find(session.ledger, start, &a) && a.kind != MEMORY_MANAGED;
-}
-
-static void arrived(addr_t start, uint64_t bytes, int32_t device) {
+void um_arrived(addr_t start, uint64_t bytes, int32_t device) {
     struct um_device *d = um_device_of(device);
     if (!d)
         return;
@@ -59,15 +33,11 @@ static void arrived(addr_t start, uint64_t bytes, int32_t device) {
     d->bytes += known ? bytes : 0;
     bool fits = known && !d->moving && !d->over;
     um_unlock(d);
-    if (!fits || !may_place(start) || !place(d, start, bytes))
-        return;
-    stats_add(COUNT_placed_bytes, bytes);
-    um_lock(d);
-    ulms_engine_placed(d->engine, start, bytes);
-    um_unlock(d);
+    if (known)
+        d->kind->place(d, start, bytes, fits);
 }
 
-static void leaving(addr_t start, uint64_t bytes) {
+void um_leaving(addr_t start, uint64_t bytes) {
     for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d)) {
         um_lock(d);
         struct um_range *range = um_range_take(&d->ranges, start);
@@ -94,7 +64,7 @@ static bool of_capture(addr_t start, bool live) {
 }
 
 /* A page keeps its date of death only if every block on it is gone: the engine knows. What is born undoes it. */
-static void block(addr_t start, uint64_t bytes, bool live) {
+void um_block(addr_t start, uint64_t bytes, bool live) {
     if (of_capture(start, live))
         return;
     for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d)) {
@@ -120,7 +90,7 @@ static void outlive(struct um_device *d) {
         ;
 }
 
-static void forget(uint64_t context) {
+void um_forget(uint64_t context) {
     CUcontext going = (CUcontext)(uintptr_t)context;
     for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d)) {
         um_lock(d);
@@ -146,7 +116,7 @@ static uint64_t key_of(const struct op *op) {
     return op->function ? op->function : (uint64_t)1 << 32 | op->api;
 }
 
-static size_t touches_of(struct um_device *d, const struct op *op) {
+size_t um_touches(struct um_device *d, const struct op *op) {
     for (uint32_t i = 0; i < op->count; i++) {
         const struct touch *t = &op->touches[i];
         d->touches[i] = (struct ulms_engine_touch){t->start, t->bytes, t->mode};
@@ -222,7 +192,7 @@ static void unkeep(struct um_device *d, const struct unkeep *u) {
         struct um_visit v = um_enter(NULL);
         um_advise_mostly_read(u->run[i].start, bytes, d->ordinal, false);
         um_leave(v);
-        place(d, u->run[i].start, bytes);
+        um_bring(d, u->run[i].start, bytes);
     }
 }
 
@@ -239,7 +209,7 @@ static uint64_t admit_to(struct um_device *d, const struct op *op) {
     struct unkeep u = {.count = 0};
     if (!d->held)
         um_order_begin(d);
-    uint64_t serial = ulms_engine_issued(d->engine, key_of(op), d->touches, touches_of(d, op));
+    uint64_t serial = ulms_engine_issued(d->engine, key_of(op), d->touches, d->kind->touches(d, op));
     if (serial) {
         if (!um_window_issue(&d->window, serial))
             um_give_up(d, "too many operations have not retired");
@@ -252,6 +222,8 @@ static uint64_t admit_to(struct um_device *d, const struct op *op) {
         }
         u = kept_and_written(d, op);
     }
+    if (d->kind->passes)
+        d->kind->passes(d, op, serial);
     if (!d->held)
         um_order_end(d);
     um_unlock(d);
@@ -259,14 +231,14 @@ static uint64_t admit_to(struct um_device *d, const struct op *op) {
     return serial;
 }
 
-static void admit(struct op *op) {
+void um_admit(struct op *op) {
     if (!um_any_moving() || op->count == 0)
         return;
     for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d))
         serials[d->ordinal] = admit_to(d, op);
 }
 
-static void settle(const struct op *op) {
+void um_settle(const struct op *op) {
     if (!um_any_moving() || op->count == 0)
         return;
     for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d)) {
@@ -287,7 +259,7 @@ static void settle(const struct op *op) {
 
 /* --- the end --- */
 
-static void stop(void) {
+void um_stop(void) {
     um_no_more_moving();
     for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d)) {
         um_lock(d);
@@ -301,14 +273,3 @@ static void stop(void) {
         um_workers_stop(d);
     }
 }
-
-const struct backend backend_um = {.name = "um",
-                                   .admit = admit,
-                                   .settle = settle,
-                                   .serves = um_serves,
-                                   .provide = um_provide,
-                                   .arrived = arrived,
-                                   .leaving = leaving,
-                                   .block = block,
-                                   .forget = forget,
-                                   .stop = stop};

@@ -1,4 +1,5 @@
-/* What the files of the managed-memory backend share: one um_device for each device that managed memory lives on.
+/* What the backends that move pages share: one um_device for each device that such memory lives on, and what a backend
+ * does in its own way (struct um_kind).
  *
  * Lock order: a device's lock is never held during a driver call that may wait for the device, but by the ordered
  * policies, whose moves are issued under it: nothing of ours ever keeps the device from getting on. */
@@ -12,7 +13,7 @@
 #include "types.h"
 #include "ulms.h"
 
-enum { LANES = 2, MOVER_MAX = 3, UM_CONTEXTS = 16 };
+enum { LANES = 2, MOVER_MAX = 4, UM_CONTEXTS = 16 };
 
 /* How often a device is asked what is free. */
 #define UM_LOOK_NS 1000000000ull
@@ -148,13 +149,36 @@ struct um_move {
 
 /* Takes the lane's next move and enters it among those under way. Under the lock. */
 struct um_move *um_move_take(struct um_device *d, int lane);
-/* Issues it into the stream. */
-bool um_move_issue(const struct um_device *d, const struct um_move *m, CUstream stream);
 /* It is done, or failed: the engine knows. Under the lock. */
 void um_move_done(struct um_device *d, uint64_t id, bool ok);
 struct um_move *um_move_find(struct um_device *d, uint64_t id);
+/* Issues it: managed memory. */
+bool um_move_issue(struct um_device *d, const struct um_move *m, CUstream stream);
 /* Waits until no move of the range is under way; of those that discard, if so asked. Under the lock. */
 void um_moves_wait(struct um_device *d, addr_t start, uint64_t bytes, bool discards_only);
+
+/* --- what a backend does in its own way --- */
+
+struct um_kind {
+    /* Kernels may touch absent pages, which brings them, and pages can be advised to be mostly read. */
+    bool managed;
+    const char *over; /* what memory is left to when nothing moves any more */
+    struct {
+        int count, lane[MOVER_MAX];
+    } movers; /* of held policies */
+    /* The memory has arrived: tells the engine what of it is on the device. `fits`: all of it should be. Without the
+     * lock. */
+    void (*place)(struct um_device *d, addr_t start, uint64_t bytes, bool fits);
+    /* What of the device its pages keep from the rest of the program, as the driver tells what is free: bytes. Under
+     * the lock. */
+    uint64_t (*occupied)(const struct um_device *d);
+    /* Issues a move into the stream, behind which it is done. False: refused. A mover calls without the lock. */
+    bool (*issue)(struct um_device *d, const struct um_move *m, CUstream stream);
+    /* What the operation touches, into d->touches; how many. Under the lock. */
+    size_t (*touches)(struct um_device *d, const struct op *op);
+    /* The operation runs next; serial 0: the engine does not know it. Under the lock, may wait. NULL: nothing to do. */
+    void (*passes)(struct um_device *d, const struct op *op, uint64_t serial);
+};
 
 /* --- threads (um_worker.c) --- */
 
@@ -203,6 +227,7 @@ void um_publish(struct um_device *d);
 /* --- a device --- */
 
 struct um_device {
+    const struct um_kind *kind;
     pthread_mutex_t lock;
     pthread_cond_t changed;     /* a move or an operation is done, memory went, or moving ended */
     pthread_cond_t work[LANES]; /* there may be a move to take */
@@ -259,7 +284,7 @@ bool um_wait(struct um_device *d, struct um_patience *p);
 bool um_stalled(const struct um_device *d);
 /* The operation is done on the device, or never came to it. Under the lock. */
 void um_retired(struct um_device *d, uint64_t serial);
-/* Nothing moves from now on: all is left to the driver's own paging. Under the lock. */
+/* Nothing moves from now on. Under the lock. */
 void um_give_up(struct um_device *d, const char *why);
 
 /* --- devices (um_device.c) --- */
@@ -277,8 +302,20 @@ void um_start_moving(struct um_device *d, uint64_t bytes);
 /* The calling thread's context. */
 CUcontext um_current(void);
 
-/* um_memory.c: see backend.h */
-bool um_serves(int32_t device);
-bool um_provide(addr_t *start, uint64_t bytes, int32_t device);
+/* um.c: see backend.h */
+void um_admit(struct op *op);
+void um_settle(const struct op *op);
+void um_arrived(addr_t start, uint64_t bytes, int32_t device);
+void um_leaving(addr_t start, uint64_t bytes);
+void um_block(addr_t start, uint64_t bytes, bool live);
+void um_forget(uint64_t context);
+void um_stop(void);
+/* The operation's own touches. */
+size_t um_touches(struct um_device *d, const struct op *op);
+
+/* um_memory.c: managed memory */
+extern const struct um_kind um_managed;
+/* Brings managed memory that is about to be used, and waits for it; on the calling thread. */
+bool um_bring(struct um_device *d, addr_t start, uint64_t bytes);
 
 #endif

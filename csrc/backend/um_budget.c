@@ -28,15 +28,12 @@ static uint64_t grain(uint64_t capacity) {
 }
 
 static void look_at_device(struct um_device *d, uint64_t plain) {
-    struct ulms_engine_stats now = {0};
     size_t free_bytes = 0, total = 0;
     uint64_t old = d->budget.capacity, capacity = ulms_options.capacity;
     if (REAL(cuMemGetInfo_v2, 0)(&free_bytes, &total) != CUDA_SUCCESS)
         total = capacity;
-    if (!capacity && d->engine)
-        ulms_engine_stats(d->engine, &now);
     if (!capacity)
-        capacity = free_bytes + plain + now.resident_bytes;
+        capacity = free_bytes + plain + d->kind->occupied(d);
     capacity = capacity < total ? capacity : total;
     uint64_t apart = capacity > old ? capacity - old : old - capacity;
     if (total && apart > grain(old))

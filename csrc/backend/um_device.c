@@ -76,7 +76,7 @@ void um_retired(struct um_device *d, uint64_t serial) {
 void um_give_up(struct um_device *d, const char *why) {
     if (!d->moving)
         return;
-    log_warn("device %d: %s: its memory is left to the driver's own paging", d->ordinal, why);
+    log_warn("device %d: %s: its memory is left to %s", d->ordinal, why, d->kind->over);
     d->moving = false;
     d->over = true;
     um_wake(d);
@@ -93,7 +93,7 @@ static struct ulms_engine *engine_new(const struct um_device *d) {
                                          : RUN_BYTES,
         .ahead_bytes = share < AHEAD_BYTES ? share : AHEAD_BYTES,
         .keeps = 1,
-        .faults = 1,
+        .faults = d->kind->managed,
     };
     return ulms_engine_new(&settings);
 }
@@ -104,6 +104,7 @@ static struct um_device *device_new(int32_t ordinal) {
     pthread_condattr_t monotonic;
     if (!d)
         return NULL;
+    d->kind = &um_managed;
     d->ordinal = ordinal;
     d->held = ulms_policy_holds(ulms_options.policy);
     pthread_mutex_init(&d->lock, NULL);

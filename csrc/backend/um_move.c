@@ -33,7 +33,8 @@ static void judge(struct um_device *d, struct um_move *m) {
     bool fill = m->m.kind == ULMS_FILL, keep = m->m.flags & ULMS_MOVE_KEEP;
     um_pages_visit(&d->ranges, start, end, look_at, &l);
     m->discard = !fill && m->m.flags & ULMS_MOVE_DEAD && l.all_dead;
-    m->keep = fill && keep && !l.all_kept && !l.any_written; /* advice back and forth would cost more than it saves */
+    m->keep = d->kind->managed && fill && keep && !l.all_kept &&
+              !l.any_written; /* advice back and forth would cost more than it saves */
     m->unkeep = fill && !keep && l.any_kept;
     if (m->keep || m->unkeep)
         um_pages_visit(&d->ranges, start, end, set_kept, &m->keep);
@@ -57,7 +58,7 @@ struct um_move *um_move_take(struct um_device *d, int lane) {
     return m;
 }
 
-bool um_move_issue(const struct um_device *d, const struct um_move *m, CUstream stream) {
+bool um_move_issue(struct um_device *d, const struct um_move *m, CUstream stream) {
     int32_t to = m->m.kind == ULMS_FILL ? d->ordinal : DEVICE_NONE;
     bool ok = true;
     for (const struct um_piece *p = m->piece; p < m->piece + m->pieces; p++) {

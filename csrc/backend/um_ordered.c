@@ -35,7 +35,7 @@ static void issue(struct um_device *d, struct um_move *m, int lane) {
     const struct um_move *needed = m->m.needs ? um_move_find(d, m->m.needs) : NULL;
     if (ok && needed)
         follow(d->lane_stream[lane], needed->event);
-    ok = ok && um_move_issue(d, m, d->lane_stream[lane]);
+    ok = ok && d->kind->issue(d, m, d->lane_stream[lane]);
     /* without an event it is waited for */
     if (ok && um_mark_move(d, d->lane_stream[lane], id, &m->event))
         return;

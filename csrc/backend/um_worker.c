@@ -15,10 +15,6 @@
 
 enum { POLL_US = 50, TELL_MS = 10, JOIN_S = 2 };
 
-/* One thread prefetches to an H200 at 28 GB/s, two at 39, four at 49, but two each way beat one and four; to the host
- * one is as fast as eight (24 GB/s). */
-static const int lane_of_mover[MOVER_MAX] = {ULMS_LANE_IN, ULMS_LANE_IN, ULMS_LANE_OUT};
-
 static void pause_us(long us) {
     nanosleep(&(struct timespec){0, us * 1000}, NULL);
 }
@@ -65,7 +61,7 @@ static void *move(void *data) {
         uint64_t epoch = d->epoch;
         um_unlock(d);
         uint64_t began = clock_ns();
-        bool ok = sit(&seat, context, epoch) && um_move_issue(d, m, seat.stream) &&
+        bool ok = sit(&seat, context, epoch) && d->kind->issue(d, m, seat.stream) &&
                   REAL(cuStreamSynchronize, 0)(seat.stream) == CUDA_SUCCESS;
         stats_add(self->lane == ULMS_LANE_IN ? COUNT_in_ns : COUNT_out_ns, clock_ns() - began);
         um_lock(d);
@@ -159,9 +155,9 @@ static bool start(struct um_worker *w, void *(*run)(void *), void *data) {
 
 bool um_workers_start(struct um_device *d) {
     bool good = start(&d->watcher, watch, d) && start(&d->outlaster, outlast, d);
-    for (int i = 0; good && d->held && i < MOVER_MAX; i++) {
+    for (int i = 0; good && d->held && i < d->kind->movers.count; i++) {
         d->movers[i].device = d;
-        d->movers[i].lane = lane_of_mover[i];
+        d->movers[i].lane = d->kind->movers.lane[i];
         good = start(&d->movers[i].worker, move, &d->movers[i]);
     }
     return good;
