@@ -107,16 +107,18 @@ struct record {
 };
 
 struct past {
-    uint64_t strong, weak;
+    uint64_t key;
+    uint64_t mark;    /* of the key and the longest run of pages */
     uint64_t records; /* number of the first */
-    uint64_t same;    /* the position before with the same strong identity, or another of that bucket; 0: none */
+    uint64_t same;    /* the position before with the same mark, or another of that bucket; 0: none */
     uint32_t count;
+    uint32_t run; /* pages of the longest run */
 };
 
 /* Two rings. Positions and record numbers only grow. */
 struct history {
     struct past *ops;
-    uint64_t *buckets; /* by strong identity: the latest position */
+    uint64_t *buckets; /* by mark: the latest position */
     size_t ops_capacity;
     struct record *records;
     size_t records_capacity;
@@ -222,10 +224,10 @@ struct past *history_at(const struct history *h, uint64_t position);
 struct record *history_record(const struct history *h, uint64_t number);
 /* Enters an operation; drops what no longer fits. False: it does not fit at all, and the history is empty. */
 bool history_append(struct ulms_engine *e, const struct operation *op);
-/* The common past of two positions that are kept, a before b. */
-unsigned history_common(const struct history *h, uint64_t a, uint64_t b);
-/* The position before m with the longest common past with m, if longer than `longer`. 0: none. */
-uint64_t history_search(const struct history *h, uint64_t m, unsigned longer);
+/* The likeness of two positions that are kept, a before b; in pages. */
+uint64_t history_likeness(const struct history *h, uint64_t a, uint64_t b);
+/* The position before m with the greatest likeness with m, if that is more. 0: none. */
+uint64_t history_search(const struct history *h, uint64_t m, uint64_t more);
 void history_free(struct history *h);
 
 /* sequence.c */

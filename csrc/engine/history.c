@@ -8,8 +8,8 @@ enum {
     OPS_MOST = 1 << 18,
     RECORDS_FIRST = 1 << 12,
     RECORDS_MOST = 1 << 22,
-    COMMON_MOST = 16,
-    SEARCH_MOST = 64
+    BACK_MOST = 64,
+    SEARCH_MOST = 16
 };
 
 struct past *history_at(const struct history *h, uint64_t position) {
@@ -20,8 +20,8 @@ struct record *history_record(const struct history *h, uint64_t number) {
     return &h->records[number & (h->records_capacity - 1)];
 }
 
-static uint64_t *bucket_of(const struct history *h, uint64_t strong) {
-    return &h->buckets[strong & (h->ops_capacity - 1)];
+static uint64_t *bucket_of(const struct history *h, uint64_t mark) {
+    return &h->buckets[mark & (h->ops_capacity - 1)];
 }
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
@@ -31,7 +31,7 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
 
 static void link_bucket(struct history *h, uint64_t position) {
     struct past *op = history_at(h, position);
-    uint64_t *bucket = bucket_of(h, op->strong);
+    uint64_t *bucket = bucket_of(h, op->mark);
     op->same = *bucket;
     *bucket = position;
 }
@@ -100,6 +100,24 @@ static bool make_room(struct ulms_engine *e, const struct operation *op) {
     return true;
 }
 
+/* The longest run of adjacent pages; the first of these. */
+static void find_run(const struct operation *op, uint64_t *start, uint32_t *length) {
+    uint64_t first = 0;
+    uint32_t pages = 0;
+    *start = *length = 0;
+    for (size_t i = 0; i < op->count; i++) {
+        uint64_t number = op->entries[i].page->number;
+        if (number != first + pages) {
+            first = number;
+            pages = 0;
+        }
+        if (++pages > *length) {
+            *start = first;
+            *length = pages;
+        }
+    }
+}
+
 bool history_append(struct ulms_engine *e, const struct operation *op) {
     struct history *h = &e->history;
     uint64_t position = op->id.id;
@@ -111,10 +129,10 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
         h->first = position;
     h->end = position + 1;
     struct past *now = history_at(h, position);
-    *now = (struct past){.strong = mix(1, op->key),
-                         .weak = mix(mix(1, op->key), op->count),
-                         .records = h->records_end,
-                         .count = op->count};
+    *now = (struct past){.key = op->key, .records = h->records_end, .count = op->count};
+    uint64_t run;
+    find_run(op, &run, &now->run);
+    now->mark = mix(mix(mix(1, op->key), run), now->run);
     uint64_t oldest = oldest_record(h);
     for (size_t i = 0; i < op->count; i++) {
         struct page *p = op->entries[i].page;
@@ -124,31 +142,33 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
         *history_record(h, h->records_end) = (struct record){.page = p, .does = does};
         p->record = ++h->records_end;
         p->seen = position;
-        now->strong = mix(now->strong, p->number << 8 | does);
     }
-    now->strong = mix(now->strong, now->count);
     link_bucket(h, position);
     return true;
 }
 
-unsigned history_common(const struct history *h, uint64_t a, uint64_t b) {
-    unsigned n = 0;
-    while (n < COMMON_MOST && a - n >= h->first && history_at(h, a - n)->strong == history_at(h, b - n)->strong)
-        n++;
-    return n;
+uint64_t history_likeness(const struct history *h, uint64_t a, uint64_t b) {
+    uint64_t pages = 0;
+    for (unsigned n = 0; n < BACK_MOST && a - n >= h->first; n++) {
+        const struct past *x = history_at(h, a - n), *y = history_at(h, b - n);
+        if (x->key != y->key)
+            break;
+        pages += x->mark == y->mark ? y->run : 0;
+    }
+    return pages;
 }
 
-uint64_t history_search(const struct history *h, uint64_t m, unsigned longer) {
-    uint64_t strong = history_at(h, m)->strong, found = 0;
+uint64_t history_search(const struct history *h, uint64_t m, uint64_t more) {
+    uint64_t mark = history_at(h, m)->mark, found = 0;
     unsigned seen = 0;
     for (uint64_t i = history_at(h, m)->same; i >= h->first && i > 0 && seen < SEARCH_MOST;
          i = history_at(h, i)->same) {
-        if (history_at(h, i)->strong != strong)
+        if (history_at(h, i)->mark != mark)
             continue;
         seen++;
-        unsigned common = history_common(h, i, m);
-        if (common > longer) {
-            longer = common;
+        uint64_t likeness = history_likeness(h, i, m);
+        if (likeness > more) {
+            more = likeness;
             found = i;
         }
     }

@@ -1,10 +1,10 @@
 /* What will be touched next: where in the history the program is, and the next touch of every page that follows. */
 #include "engine/engine.h"
 
-enum { LOOK_FURTHER = 64, INSERTED_MOST = 16, SEARCH_EVERY = 64 };
+enum { LOOK_FURTHER = 64, INSERTED_MOST = 16, SEARCH_EVERY = 16 };
 
-static bool strongly(const struct history *h, uint64_t a, uint64_t b) {
-    return history_at(h, a)->strong == history_at(h, b)->strong;
+static bool alike(const struct history *h, uint64_t a, uint64_t b) {
+    return history_at(h, a)->mark == history_at(h, b)->mark;
 }
 
 /* From now on every next touch is unknown. */
@@ -61,14 +61,13 @@ static void start(struct ulms_engine *e, uint64_t position, uint64_t now) {
     forget(e);
     e->track.on = true;
     e->track.position = position;
-    e->track.search_at = now + SEARCH_EVERY;
     expect(e, position + 1, now);
 }
 
 static uint64_t look_further(const struct ulms_engine *e, uint64_t now) {
     uint64_t last = e->track.position + 1 + LOOK_FURTHER;
     for (uint64_t i = e->track.position + 2; i <= last && i < now; i++)
-        if (strongly(&e->history, i, now))
+        if (alike(&e->history, i, now))
             return i;
     return 0;
 }
@@ -78,28 +77,29 @@ static void follow(struct ulms_engine *e, uint64_t now) {
     struct history *h = &e->history;
     struct track *t = &e->track;
     bool was_on = t->on;
-    bool strong = was_on && strongly(h, t->position + 1, now);
-    bool weak = was_on && history_at(h, t->position + 1)->weak == history_at(h, now)->weak;
-    uint64_t found = 0;
-    if (!strong) {
-        if (was_on && !weak) {
-            e->stats.surprises++;
-            found = look_further(e, now);
-        }
-        uint64_t past = found || now < t->search_at
-                            ? 0
-                            : history_search(h, now, was_on ? history_common(h, t->position, now - 1) : 0);
-        if (past) {
-            start(e, past, now);
+    uint64_t next = t->position + 1, found = 0;
+    bool expected = was_on && history_at(h, next)->key == history_at(h, now)->key;
+    if (was_on && !expected) {
+        e->stats.surprises++;
+        found = look_further(e, now);
+    }
+    if (!found && !(expected && alike(h, next, now)) && now >= t->search_at) {
+        uint64_t track = !was_on    ? 0
+                         : expected ? history_likeness(h, next, now)
+                                    : history_likeness(h, next - 1, now - 1);
+        uint64_t better = history_search(h, now, track);
+        t->search_at = now + SEARCH_EVERY;
+        if (better) {
+            start(e, better, now);
             t->inserted = 0;
             return;
         }
     }
     if (!was_on)
         return;
-    if (strong || (weak && !found)) {
+    if (expected) {
         e->stats.predicted++;
-        found = t->position + 1;
+        found = next;
     }
     if (found) {
         pass(e, found);

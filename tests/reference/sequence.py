@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 OPERATIONS_MOST = 1 << 18
 TOUCHED_MOST = 1 << 22
-COMMON_MOST = 16
-CANDIDATES = 64
+BACK_MOST = 64
+CANDIDATES = 16
 FURTHER = 64
 INSERTED_MOST = 16
-SEARCH_EVERY = 64
+SEARCH_EVERY = 16
 
 
 class Past(NamedTuple):
@@ -20,12 +20,18 @@ class Past(NamedTuple):
     does: dict[int, int]
 
     @property
-    def weak(self) -> tuple[int, int]:
-        return self.key, len(self.does)
+    def run(self) -> tuple[int, int]:
+        """First page and length of the longest run of adjacent pages; the first of these."""
+        best = (0, 0)
+        first = length = 0
+        for page in self.does:
+            first, length = (first, length + 1) if page == first + length else (page, 1)
+            best = best if best[1] >= length else (first, length)
+        return best
 
     @property
-    def strong(self) -> tuple[int, tuple[tuple[int, int], ...]]:
-        return self.key, tuple(self.does.items())
+    def mark(self) -> tuple[int, tuple[int, int]]:
+        return self.key, self.run
 
 
 class Sequence:
@@ -35,7 +41,8 @@ class Sequence:
         self.past: dict[int, Past] = {}  # by position, oldest first
         self.touched = 0  # pages of all of them
         self.touches: dict[int, list[int]] = {}  # page -> positions
-        self.same: dict[tuple[int, tuple[tuple[int, int], ...]], list[int]] = {}
+        self.marks: dict[int, tuple[int, tuple[int, int]]] = {}
+        self.same: dict[tuple[int, tuple[int, int]], list[int]] = {}
         self.p: int | None = None
         self.inserted = 0
         self.search_at = 0
@@ -69,7 +76,8 @@ class Sequence:
             return False
         self.past[now] = past
         self.touched += len(past.does)
-        self.same.setdefault(past.strong, []).append(now)
+        self.marks[now] = past.mark
+        self.same.setdefault(past.mark, []).append(now)
         for page in past.does:
             self.touches.setdefault(page, []).append(now)
         return True
@@ -79,52 +87,59 @@ class Sequence:
         position = next(iter(self.past))
         past = self.past.pop(position)
         self.touched -= len(past.does)
-        self.same[past.strong].remove(position)
+        self.same[self.marks.pop(position)].remove(position)
         for page in past.does:
             self.touches[page].remove(position)
 
-    def equal(self, a: int, b: int) -> bool:
-        """Strongly."""
-        return self.past[a] == self.past[b]
+    def alike(self, a: int, b: int) -> bool:
+        """Of one kind, with the same longest run of pages."""
+        return self.marks[a] == self.marks[b]
 
-    def common(self, a: int, b: int) -> int:
-        """The common past of two positions, a before b."""
-        n = 0
-        while n < COMMON_MOST and a - n in self.past and self.equal(a - n, b - n):
-            n += 1
-        return n
+    def likeness(self, a: int, b: int) -> int:
+        """Pages in the runs that are alike, of two positions, a before b, and back from there."""
+        pages = 0
+        for n in range(BACK_MOST):
+            if a - n not in self.past or self.past[a - n].key != self.past[b - n].key:
+                break
+            if self.alike(a - n, b - n):
+                pages += self.marks[b - n][1][1]
+        return pages
 
-    def search(self, now: int, longer: int) -> int | None:
-        """The position with the longest common past with now, if that is longer."""
+    def search(self, now: int, more: int) -> int | None:
+        """The position alike now that has the greatest likeness with it, if that is more."""
         found = None
-        for position in reversed(self.same[self.past[now].strong][:-1][-CANDIDATES:]):
-            common = self.common(position, now)
-            if common > longer:
-                found, longer = position, common
+        for position in reversed(self.same[self.marks[now]][:-1][-CANDIDATES:]):
+            likeness = self.likeness(position, now)
+            if likeness > more:
+                found, more = position, likeness
         return found
 
     def look_further(self, p: int, now: int) -> int | None:
-        """The first of p + 2 to p + 65 that the operation at now repeats."""
+        """The first of p + 2 to p + 65 that is alike the operation at now."""
         positions = range(p + 2, min(p + 2 + FURTHER, now))
-        return next((position for position in positions if self.equal(position, now)), None)
+        return next((position for position in positions if self.alike(position, now)), None)
 
     def follow(self, now: int) -> Collection[int] | None:
-        """The five rules. Returns what `issued` does."""
+        """The rules. Returns what `issued` does."""
         p, this = self.p, self.past[now]
-        strong = p is not None and self.equal(p + 1, now)
-        weak = p is not None and self.past[p + 1].weak == this.weak
+        expected = p is not None and self.past[p + 1].key == this.key
         found = None
-        if p is not None and not weak:
+        if p is not None and not expected:
             self.surprises += 1
             found = self.look_further(p, now)
-        if not strong and found is None and now >= self.search_at:
-            start = self.search(now, 0 if p is None else self.common(p, now - 1))
+        alike = p is not None and expected and self.alike(p + 1, now)
+        if not alike and found is None and now >= self.search_at:
+            track = 0
+            if p is not None:
+                track = self.likeness(p + 1, now) if expected else self.likeness(p, now - 1)
+            start = self.search(now, track)
+            self.search_at = now + SEARCH_EVERY
             if start is not None:
-                self.p, self.inserted, self.search_at = start, 0, now + SEARCH_EVERY
+                self.p, self.inserted = start, 0
                 return None
         if p is None:
             return ()
-        if weak:
+        if expected:
             self.predicted += 1
             found = p + 1
         if found is None:
