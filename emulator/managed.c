@@ -47,12 +47,6 @@ static void frame_free(struct frame *f) {
     free(f);
 }
 
-/* Discarded content is lost when its page moves: what reads it gets rubbish, not luck. */
-static void lose(struct page *p) {
-    memset((void *)(uintptr_t)(p->start + (uint64_t)alias), 0xdd, p->bytes);
-    p->dead = false;
-}
-
 /* The page leaves the device. Bytes that had to be moved to the host for it. */
 static uint64_t leave(struct frame *f) {
     struct page *p = f->page;
@@ -61,7 +55,7 @@ static uint64_t leave(struct frame *f) {
         traffic.dropped += p->bytes; /* valid elsewhere */
     } else if (p->dead) {
         traffic.dropped += p->bytes;
-        lose(p);
+        p->dead = false;
     } else {
         p->on_host = true;
         moved = p->bytes;
@@ -176,10 +170,6 @@ static uint64_t arrive(struct page *p, struct device *d, bool as_copy, uint64_t 
     struct frame *f = frame_make(p, d, evicted);
     if (!f)
         return 0;
-    if (had && dead) {
-        lose(p);
-        p->dead = true;
-    }
     if (!as_copy)
         page_keep_only(p, f);
     return had && !dead ? p->bytes : 0;
@@ -268,8 +258,10 @@ uint64_t managed_absent(const struct area *a, uint64_t start, uint64_t end, cons
 void managed_discard(const struct area *a, uint64_t start, uint64_t end) {
     pthread_mutex_lock(&pages_lock);
     for (struct page *p = page_first(a, start); p < page_after(a, end); p++)
-        if (p->start >= start && p->start + p->bytes <= end)
-            p->dead = populated(p);
+        if (p->start >= start && p->start + p->bytes <= end && populated(p)) {
+            memset((void *)(uintptr_t)(p->start + (uint64_t)alias), 0xdd, p->bytes); /* rubbish, not luck */
+            p->dead = true;
+        }
     pthread_mutex_unlock(&pages_lock);
 }
 

@@ -13,7 +13,7 @@
 #include "launch/function.h"
 #include "observe/stats.h"
 
-static __thread uint64_t serials[DEVICE_MAX]; /* of the thread's operation, from admit to settle */
+static __thread uint64_t tickets[DEVICE_MAX]; /* of the thread's operation, from admit to settle */
 
 /* --- memory --- */
 
@@ -196,9 +196,17 @@ static void unkeep(struct um_device *d, const struct unkeep *u) {
     }
 }
 
+/* What is being lost is not written before it is: also when nothing moves any more. */
+static void outwait_discards(struct um_device *d, const struct op *op) {
+    for (uint32_t i = 0; i < op->count; i++)
+        um_moves_wait(d, op->touches[i].start, op->touches[i].bytes, true);
+}
+
+/* The operation's ticket; 0: it has none, as nothing moves, or as it is sure to touch nothing here. */
 static uint64_t admit_to(struct um_device *d, const struct op *op) {
     um_lock(d);
     if (!d->moving) {
+        outwait_discards(d, op);
         um_unlock(d);
         return 0;
     }
@@ -210,9 +218,10 @@ static uint64_t admit_to(struct um_device *d, const struct op *op) {
     if (!d->held)
         um_order_begin(d);
     uint64_t serial = ulms_engine_issued(d->engine, key_of(op), d->touches, d->kind->touches(d, op));
+    uint64_t ticket = serial || op->kernels ? um_window_issue(&d->window, serial) : 0;
+    if (!ticket && (serial || op->kernels))
+        um_give_up(d, "too many operations have not retired");
     if (serial) {
-        if (!um_window_issue(&d->window, serial))
-            um_give_up(d, "too many operations have not retired");
         use(d, op);
         if (d->held) {
             um_wake(d);
@@ -226,32 +235,39 @@ static uint64_t admit_to(struct um_device *d, const struct op *op) {
         d->kind->passes(d, op, serial);
     if (!d->held)
         um_order_end(d);
+    if (!d->moving)
+        outwait_discards(d, op);
     um_unlock(d);
     unkeep(d, &u);
-    return serial;
+    return ticket;
+}
+
+/* A kernel may touch what we do not see. */
+static bool matters(const struct op *op) {
+    return um_any_moving() && (op->count > 0 || op->kernels > 0);
 }
 
 void um_admit(struct op *op) {
-    if (!um_any_moving() || op->count == 0)
+    if (!matters(op))
         return;
     for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d))
-        serials[d->ordinal] = admit_to(d, op);
+        tickets[d->ordinal] = admit_to(d, op);
 }
 
 void um_settle(const struct op *op) {
-    if (!um_any_moving() || op->count == 0)
+    if (!matters(op))
         return;
     for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d)) {
-        uint64_t serial = serials[d->ordinal];
-        serials[d->ordinal] = 0;
-        if (!serial)
+        uint64_t ticket = tickets[d->ordinal];
+        tickets[d->ordinal] = 0;
+        if (!ticket)
             continue;
         if (op->status == CUDA_SUCCESS) {
-            um_mark(d, op, serial);
+            um_mark(d, op, ticket);
             continue;
         }
         um_lock(d);
-        um_retired(d, serial);
+        um_retired(d, ticket);
         um_wake(d);
         um_unlock(d);
     }

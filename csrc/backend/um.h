@@ -23,7 +23,7 @@ enum { LANES = 2, MOVER_MAX = 4, UM_CONTEXTS = 16 };
 /* --- pages: what the engine does not know of them (um_page.c) --- */
 
 struct um_page {
-    /* 1 + the serial of the last operation issued before the framework took back the last block here; 0: the content
+    /* 1 + the ticket of the last operation issued before the framework took back the last block here; 0: the content
      * may matter to somebody. Only what was issued before may still use it, known to us or not. */
     uint64_t died;
     bool kept;    /* advised to be mostly read */
@@ -65,30 +65,37 @@ enum um_stage { UM_RETIRED, UM_ISSUED, UM_MARKED };
 
 struct um_operation {
     enum um_stage stage;
-    CUevent event; /* recorded behind it; UM_MARKED only */
+    bool known;      /* to the engine; a kernel that is not may reach any page through addresses that we do not see */
+    uint64_t serial; /* the engine's; not known: of the last known one before */
+    CUevent event;   /* recorded behind it; UM_MARKED only */
 };
 
+/* Operations have tickets, from 1, in the order in which they were issued. */
 struct um_window {
-    struct um_operation *ring; /* serial % capacity */
+    struct um_operation *ring; /* ticket % capacity */
     uint64_t capacity;         /* power of two, or 0 */
-    uint64_t oldest, next;     /* every serial below oldest has retired; next has not been issued */
+    uint64_t oldest, next;     /* every ticket below oldest has retired; next has not been issued */
+    uint64_t last;             /* serial */
 };
 
-/* False: no memory, or far too many have not retired. */
-bool um_window_issue(struct um_window *w, uint64_t serial);
-void um_window_mark(struct um_window *w, uint64_t serial, CUevent event);
-void um_window_retire(struct um_window *w, uint64_t serial);
+/* Serial 0: the engine does not know it. Returns its ticket; 0: no memory, or far too many have not retired. */
+uint64_t um_window_issue(struct um_window *w, uint64_t serial);
+/* event NULL: there is none. */
+void um_window_mark(struct um_window *w, uint64_t ticket, CUevent event);
+/* Returns the serial, if the engine knows of it; else 0. */
+uint64_t um_window_retire(struct um_window *w, uint64_t ticket);
+/* By serial. */
 struct um_operation um_window_find(const struct um_window *w, uint64_t serial);
 
 /* --- markers: events behind operations and moves, which tell that these are done (um_marker.c) --- */
 
 struct um_marker {
-    CUevent event; /* NULL: the next marker of its stream tells */
+    CUevent event;
     CUcontext context;
     uint64_t stream;
     uint32_t thread; /* for the stream of each thread; else 0 */
     bool is_move;
-    uint64_t id; /* the operation's serial, the move's id */
+    uint64_t id; /* the operation's ticket, the move's id */
     struct um_marker *next;
 };
 
@@ -96,13 +103,13 @@ struct um_marks {
     struct um_marker *first, **last; /* recorded and not seen by the watcher */
     struct um_marker *spare;
     struct um_queue *queues; /* the watcher's alone */
-    int failures;            /* in a row */
 };
 
 struct um_device;
 
-/* Records behind what the stream holds now. Takes the lock; the caller does not have it. */
-void um_mark(struct um_device *d, const struct op *op, uint64_t serial);
+/* Records behind what the stream holds now; moving ends where that cannot be done. Takes the lock; the caller does not
+ * have it. */
+void um_mark(struct um_device *d, const struct op *op, uint64_t ticket);
 /* The same for a move, on a stream of ours. The caller has the lock. False: not recorded. */
 bool um_mark_move(struct um_device *d, CUstream stream, uint64_t id, CUevent *event);
 /* The watcher's: takes over what was recorded; true when something is pending. Under the lock. */
@@ -111,6 +118,8 @@ bool um_marks_take(struct um_device *d);
 struct um_marker *um_marks_poll(struct um_device *d);
 /* Back among the spare ones. Under the lock. */
 void um_mark_spare(struct um_device *d, struct um_marker *m);
+/* The driver's answer that a context is gone, and all its work with it. */
+bool um_gone(CUresult status);
 /* The spare ones of a context that goes. Under the lock. */
 void um_marks_forget(struct um_device *d, CUcontext context);
 
@@ -118,10 +127,13 @@ void um_marks_forget(struct um_device *d, CUcontext context);
 
 /* device: CUDA ordinal, or DEVICE_NONE for the host. */
 bool um_prefetch(addr_t start, uint64_t bytes, int32_t device, CUstream stream);
-/* The content is lost, until the next write. */
+/* The content is lost, until the next write. Only where the driver can, as far as is known. */
+bool um_can_discard(void);
 bool um_discard(addr_t start, uint64_t bytes, CUstream stream);
 bool um_advise_mostly_read(addr_t start, uint64_t bytes, int32_t device, bool mostly);
 CUstream um_stream_new(void);
+/* Waits for all that is in a stream of ours. */
+bool um_stream_finish(CUstream stream);
 /* On a thread of the program: our calls do not spoil its captures, and see the context. um_leave undoes it. */
 struct um_visit {
     CUstreamCaptureMode mode;
@@ -154,7 +166,8 @@ void um_move_done(struct um_device *d, uint64_t id, bool ok);
 struct um_move *um_move_find(struct um_device *d, uint64_t id);
 /* Issues it: managed memory. */
 bool um_move_issue(struct um_device *d, const struct um_move *m, CUstream stream);
-/* Waits until no move of the range is under way; of those that discard, if so asked. Under the lock. */
+/* Waits until no move of the range is under way; of those that discard, if so asked. Other moves of ordered policies
+ * may be behind the program's own gate: for these it waits as long as patience lasts. Under the lock. */
 void um_moves_wait(struct um_device *d, addr_t start, uint64_t bytes, bool discards_only);
 
 /* --- what a backend does in its own way --- */
@@ -254,8 +267,10 @@ struct um_device {
     CUcontext place_context; /* place_stream's */
     CUstream place_stream;
     CUstream lane_stream[LANES]; /* ordered policies; of lane_context */
+    CUstream discard_stream;     /* likewise; nothing in it waits for anything */
     CUcontext lane_context;
-    uint64_t past;                        /* the operation that stands for all before `moving`; 0 when it has retired */
+    uint64_t past;                        /* ticket of the operation that stands for all before `moving` */
+    bool unsure;                          /* nobody told when that was done: no content is ever lost */
     CUcontext past_contexts[UM_CONTEXTS]; /* where it may still run */
     int past_count;
     struct um_mover movers[MOVER_MAX];
@@ -283,7 +298,7 @@ bool um_wait(struct um_device *d, struct um_patience *p);
 /* Patience ran out, and what kept the device then still does. Under the lock. */
 bool um_stalled(const struct um_device *d);
 /* The operation is done on the device, or never came to it. Under the lock. */
-void um_retired(struct um_device *d, uint64_t serial);
+void um_retired(struct um_device *d, uint64_t ticket);
 /* Nothing moves from now on. Under the lock. */
 void um_give_up(struct um_device *d, const char *why);
 

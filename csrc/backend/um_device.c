@@ -67,9 +67,10 @@ bool um_stalled(const struct um_device *d) {
     return d->stalled && d->stalled == d->window.oldest;
 }
 
-void um_retired(struct um_device *d, uint64_t serial) {
-    ulms_engine_retired(d->engine, serial, 0);
-    um_window_retire(&d->window, serial);
+void um_retired(struct um_device *d, uint64_t ticket) {
+    uint64_t serial = um_window_retire(&d->window, ticket);
+    if (serial)
+        ulms_engine_retired(d->engine, serial, 0);
     d->progress++;
 }
 
@@ -152,8 +153,12 @@ static void note_contexts(struct um_device *d) {
             int k = 0;
             while (k < d->past_count && d->past_contexts[k] != context)
                 k++;
-            if (context && list[i].managed && k == d->past_count && k < UM_CONTEXTS)
+            if (!context || !list[i].managed || k < d->past_count)
+                continue;
+            if (k < UM_CONTEXTS)
                 d->past_contexts[d->past_count++] = context;
+            else
+                d->unsure = true;
         }
 }
 
@@ -168,13 +173,12 @@ static bool tell_past(struct um_device *d) {
         touches[i] = (struct ulms_engine_touch){r->start, r->bytes, ULMS_TOUCH_UPDATE};
     }
     um_pages_died(&d->ranges, 0, UINT64_MAX, 0);
-    d->past = ulms_engine_issued(d->engine, 0, touches, d->ranges.count);
+    uint64_t serial = ulms_engine_issued(d->engine, 0, touches, d->ranges.count);
     free(touches);
-    if (d->past) {
-        ulms_engine_admit(d->engine, d->past, 1, &wait);
-        return um_window_issue(&d->window, d->past);
-    }
-    return d->ranges.count == 0;
+    d->past = um_window_issue(&d->window, serial);
+    if (serial)
+        ulms_engine_admit(d->engine, serial, 1, &wait);
+    return d->past && (serial || d->ranges.count == 0);
 }
 
 void um_start_moving(struct um_device *d, uint64_t bytes) {

@@ -1,7 +1,11 @@
 /* The driver's calls on managed memory, in the form that the driver at hand has. */
+#include <time.h>
+
 #include "backend/um.h"
 #include "base/log.h"
 #include "observe/stats.h"
+
+enum { POLL_NS = 50000 };
 
 static bool done(CUresult status, const char *what, uint64_t bytes) {
     if (status == CUDA_SUCCESS)
@@ -28,14 +32,22 @@ bool um_prefetch(addr_t start, uint64_t bytes, int32_t device, CUstream stream) 
     return done(status, "a prefetch", bytes);
 }
 
+static bool cannot_discard;
+
+bool um_can_discard(void) {
+    return !__atomic_load_n(&cannot_discard, __ATOMIC_RELAXED);
+}
+
 /* The place is not given back: the driver takes it without a copy when it needs it. What was sent to the host would
  * come back over the link. A driver before CUDA 13 cannot discard: then the bytes move. */
 bool um_discard(addr_t start, uint64_t bytes, CUstream stream) {
     CUdeviceptr starts[] = {start};
     size_t sizes[] = {bytes};
     CUresult status = REAL(cuMemDiscardBatchAsync, 0)(starts, sizes, 1, 0, stream);
-    if (status == CUDA_ERROR_NOT_SUPPORTED)
+    if (status == CUDA_ERROR_NOT_SUPPORTED) {
+        __atomic_store_n(&cannot_discard, true, __ATOMIC_RELAXED);
         return um_prefetch(start, bytes, DEVICE_NONE, stream);
+    }
     return done(status, "a discard", bytes);
 }
 
@@ -50,6 +62,15 @@ bool um_advise_mostly_read(addr_t start, uint64_t bytes, int32_t device, bool mo
 CUstream um_stream_new(void) {
     CUstream stream = NULL;
     return done(REAL(cuStreamCreate, 0)(&stream, CU_STREAM_NON_BLOCKING), "a stream", 0) ? stream : NULL;
+}
+
+/* Also where it refuses to wait: what is still under way must not come after what the caller does next. */
+bool um_stream_finish(CUstream stream) {
+    CUresult status = REAL(cuStreamSynchronize, 0)(stream);
+    if (status != CUDA_SUCCESS)
+        while ((status = REAL(cuStreamQuery, 0)(stream)) == CUDA_ERROR_NOT_READY)
+            nanosleep(&(struct timespec){0, POLL_NS}, NULL);
+    return status == CUDA_SUCCESS;
 }
 
 struct um_visit um_enter(CUcontext context) {

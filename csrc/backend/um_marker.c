@@ -28,10 +28,6 @@ static struct um_marker *take_spare(struct um_device *d, CUcontext context) {
 }
 
 void um_mark_spare(struct um_device *d, struct um_marker *m) {
-    if (!m->event) {
-        free(m);
-        return;
-    }
     m->next = d->marks.spare;
     d->marks.spare = m;
 }
@@ -41,16 +37,36 @@ void um_marks_forget(struct um_device *d, CUcontext context) {
         free(m); /* the context takes the event with it */
 }
 
-/* NULL: no memory. Its event may be NULL. */
-static struct um_marker *marker_new(CUcontext context) {
-    struct um_marker *m = calloc(1, sizeof *m);
-    if (!m)
-        return NULL;
-    m->context = context;
-    struct um_visit v = um_enter(NULL);
-    if (REAL(cuEventCreate, 0)(&m->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-        m->event = NULL;
+/* In the marker's context. */
+static CUevent event_new(const struct um_marker *m) {
+    CUevent event = NULL;
+    struct um_visit v = um_enter(m->context);
+    bool made = REAL(cuEventCreate, 0)(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
     um_leave(v);
+    return made ? event : NULL;
+}
+
+/* Into a spare marker, or a new one with its context alone. A copy may go into a stream of another context than the
+ * thread's: the event has to be of the stream's. */
+static bool record(struct um_marker *m, CUstream stream) {
+    for (int tries = 0; tries < TRIES; tries++) {
+        if (!m->event)
+            m->event = event_new(m);
+        if (m->event && REAL(cuEventRecord, 0)(m->event, stream) == CUDA_SUCCESS)
+            return true;
+        if (m->event)
+            REAL(cuEventDestroy_v2, 0)(m->event);
+        m->event = NULL;
+        REAL(cuStreamGetCtx, 0)(stream, &m->context);
+    }
+    return false;
+}
+
+/* NULL: no memory. */
+static struct um_marker *marker_of(struct um_device *d, CUcontext context) {
+    struct um_marker *m = take_spare(d, context);
+    if (!m && (m = calloc(1, sizeof *m)))
+        m->context = context;
     return m;
 }
 
@@ -65,50 +81,37 @@ static void append(struct um_device *d, struct um_marker *m) {
     pthread_cond_signal(&d->marked);
 }
 
-/* An operation that has no event of its own is done when the next one of its stream is. */
-void um_mark(struct um_device *d, const struct op *op, uint64_t serial) {
+void um_mark(struct um_device *d, const struct op *op, uint64_t ticket) {
     CUcontext context = um_current();
     um_lock(d);
-    struct um_marker *m = take_spare(d, context);
+    struct um_marker *m = marker_of(d, context);
     um_unlock(d);
-    if (!m)
-        m = marker_new(context);
-    bool good = m && m->event && REAL(cuEventRecord, 0)(m->event, (CUstream)(uintptr_t)op->stream) == CUDA_SUCCESS;
+    bool good = m && record(m, (CUstream)(uintptr_t)op->stream);
     um_lock(d);
-    d->marks.failures = good ? 0 : d->marks.failures + 1;
-    if (m) {
+    um_window_mark(&d->window, ticket, good ? m->event : NULL); /* nobody waits for a mark that does not come */
+    if (good) {
         *m = (struct um_marker){.event = m->event,
-                                .context = context,
+                                .context = m->context,
                                 .stream = op->stream,
                                 .thread = op->stream == (uintptr_t)CU_STREAM_PER_THREAD ? thread_self()->id : 0,
-                                .id = serial};
-        if (!good && m->event) {
-            REAL(cuEventDestroy_v2, 0)(m->event);
-            m->event = NULL;
-        }
+                                .id = ticket};
         append(d, m);
-    }
-    um_window_mark(&d->window, serial, good ? m->event : NULL); /* nobody waits for a mark that does not come */
-    um_wake(d);
-    if (!m || d->marks.failures == TRIES)
+    } else {
+        free(m);
         um_give_up(d, "no events can be recorded");
+    }
+    um_wake(d);
     um_unlock(d);
 }
 
 bool um_mark_move(struct um_device *d, CUstream stream, uint64_t id, CUevent *event) {
-    struct um_marker *m = take_spare(d, d->lane_context);
-    if (!m)
-        m = marker_new(d->lane_context);
-    if (!m || !m->event || REAL(cuEventRecord, 0)(m->event, stream) != CUDA_SUCCESS) {
-        if (m)
-            um_mark_spare(d, m);
+    struct um_marker *m = marker_of(d, d->lane_context);
+    if (!m || !record(m, stream)) {
+        free(m);
         return false;
     }
-    *m = (struct um_marker){.event = m->event,
-                            .context = d->lane_context,
-                            .stream = (uint64_t)(uintptr_t)stream,
-                            .is_move = true,
-                            .id = id};
+    *m = (struct um_marker){
+        .event = m->event, .context = m->context, .stream = (uint64_t)(uintptr_t)stream, .is_move = true, .id = id};
     *event = m->event;
     append(d, m);
     return true;
@@ -145,7 +148,7 @@ bool um_marks_take(struct um_device *d) {
     return q || marks->first;
 }
 
-static bool gone(CUresult status) {
+bool um_gone(CUresult status) {
     return status == CUDA_ERROR_CONTEXT_IS_DESTROYED || status == CUDA_ERROR_INVALID_CONTEXT ||
            status == CUDA_ERROR_DEINITIALIZED;
 }
@@ -155,7 +158,7 @@ static bool ask(const struct um_marker *m, int *errors) {
     CUresult status = REAL(cuCtxSetCurrent, 0)(m->context);
     if (status == CUDA_SUCCESS)
         status = REAL(cuEventQuery, 0)(m->event);
-    if (status == CUDA_SUCCESS || gone(status))
+    if (status == CUDA_SUCCESS || um_gone(status))
         return true;
     *errors += status != CUDA_ERROR_NOT_READY;
     return *errors == TRIES;
@@ -164,16 +167,14 @@ static bool ask(const struct um_marker *m, int *errors) {
 /* Takes the markers that are done off the front. */
 static void poll_queue(struct um_device *d, struct um_queue *q, struct um_marker **done) {
     struct um_marker *last = NULL;
-    for (struct um_marker *m = q->first; m && (!m->event || ask(m, &q->errors)); m = m->next) {
+    for (struct um_marker *m = q->first; m && ask(m, &q->errors); m = m->next) {
         if (q->errors == TRIES) {
             um_lock(d);
             um_give_up(d, "the driver does not tell what is done");
             um_unlock(d);
         }
-        if (m->event) {
-            q->errors = 0;
-            last = m;
-        }
+        q->errors = 0;
+        last = m;
     }
     if (!last)
         return;

@@ -57,8 +57,7 @@ bool um_bring(struct um_device *d, addr_t start, uint64_t bytes) {
         d->place_stream = stream;
         um_unlock(d);
     }
-    bool there = context && stream && um_prefetch(start, bytes, d->ordinal, stream) &&
-                 REAL(cuStreamSynchronize, 0)(stream) == CUDA_SUCCESS;
+    bool there = context && stream && um_prefetch(start, bytes, d->ordinal, stream) && um_stream_finish(stream);
     um_leave(v);
     return there;
 }

@@ -32,7 +32,7 @@ static void judge(struct um_device *d, struct um_move *m) {
     struct look l = {.oldest = d->window.oldest, .all_dead = true, .all_kept = true};
     bool fill = m->m.kind == ULMS_FILL, keep = m->m.flags & ULMS_MOVE_KEEP;
     um_pages_visit(&d->ranges, start, end, look_at, &l);
-    m->discard = !fill && m->m.flags & ULMS_MOVE_DEAD && l.all_dead;
+    m->discard = !fill && m->m.flags & ULMS_MOVE_DEAD && l.all_dead && !d->unsure && um_can_discard();
     m->keep = d->kind->managed && fill && keep && !l.all_kept &&
               !l.any_written; /* advice back and forth would cost more than it saves */
     m->unkeep = fill && !keep && l.any_kept;
@@ -98,6 +98,7 @@ static bool overlaps(const struct um_device *d, addr_t start, uint64_t bytes, bo
 
 void um_moves_wait(struct um_device *d, addr_t start, uint64_t bytes, bool discards_only) {
     struct um_patience patience = {0};
-    while (!d->stopping && overlaps(d, start, bytes, discards_only))
-        um_wait(d, &patience);
+    bool patient = !discards_only;
+    while (!d->stopping && (overlaps(d, start, bytes, true) || (patient && overlaps(d, start, bytes, false))))
+        patient = (um_wait(d, &patience) || d->held) && patient;
 }

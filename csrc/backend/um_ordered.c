@@ -9,6 +9,7 @@ static bool open_lanes(struct um_device *d) {
     d->lane_context = d->context;
     for (int lane = 0; lane < LANES; lane++)
         d->lane_stream[lane] = d->context ? um_stream_new() : NULL;
+    d->discard_stream = d->context ? um_stream_new() : NULL;
     return d->lane_stream[ULMS_LANE_IN] && d->lane_stream[ULMS_LANE_OUT];
 }
 
@@ -27,21 +28,26 @@ static void follow(CUstream stream, CUevent event) {
         REAL(cuStreamWaitEvent, 0)(stream, event, 0);
 }
 
+/* All that could use the content has retired, so that it waits for nothing: whoever gets the memory next may wait. */
+static bool discard(struct um_device *d, const struct um_move *m) {
+    return d->discard_stream && d->kind->issue(d, m, d->discard_stream) && um_stream_finish(d->discard_stream);
+}
+
 static void issue(struct um_device *d, struct um_move *m, int lane) {
     uint64_t id = m->m.id;
     bool ok = open_lanes(d);
+    if (m->discard) {
+        um_move_done(d, id, ok && discard(d, m));
+        return;
+    }
     if (ok && m->m.after)
         follow(d->lane_stream[lane], settled(d, m->m.after).event);
     const struct um_move *needed = m->m.needs ? um_move_find(d, m->m.needs) : NULL;
     if (ok && needed)
         follow(d->lane_stream[lane], needed->event);
     ok = ok && d->kind->issue(d, m, d->lane_stream[lane]);
-    /* without an event it is waited for */
-    if (ok && um_mark_move(d, d->lane_stream[lane], id, &m->event))
-        return;
-    if (ok)
-        ok = REAL(cuStreamSynchronize, 0)(d->lane_stream[lane]) == CUDA_SUCCESS;
-    um_move_done(d, id, ok);
+    if (!ok || !um_mark_move(d, d->lane_stream[lane], id, &m->event))
+        um_move_done(d, id, ok); /* nobody waits for an event that there is not */
 }
 
 /* Out before in: a fill may need the eviction that frees its frame. */

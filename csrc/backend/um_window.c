@@ -1,12 +1,12 @@
-/* Operations that were issued and have not retired, by serial. Under the device's lock. */
+/* Operations that were issued and have not retired, by ticket. Under the device's lock. */
 #include <stdlib.h>
 
 #include "backend/um.h"
 
 enum { WINDOW_MAX = 1 << 20 };
 
-static struct um_operation *slot(const struct um_window *w, uint64_t serial) {
-    return &w->ring[serial & (w->capacity - 1)];
+static struct um_operation *slot(const struct um_window *w, uint64_t ticket) {
+    return &w->ring[ticket & (w->capacity - 1)];
 }
 
 static bool grow(struct um_window *w) {
@@ -14,41 +14,54 @@ static bool grow(struct um_window *w) {
     larger.capacity = w->capacity ? 2 * w->capacity : 1024;
     if (larger.capacity > WINDOW_MAX || !(larger.ring = calloc(larger.capacity, sizeof *larger.ring)))
         return false;
-    for (uint64_t s = w->oldest; s < w->next; s++)
-        *slot(&larger, s) = *slot(w, s);
+    for (uint64_t t = w->oldest; t < w->next; t++)
+        *slot(&larger, t) = *slot(w, t);
     free(w->ring);
     *w = larger;
     return true;
 }
 
-/* The engine gives out serials one after the other. */
-bool um_window_issue(struct um_window *w, uint64_t serial) {
+uint64_t um_window_issue(struct um_window *w, uint64_t serial) {
     if (!w->next)
-        w->oldest = w->next = serial;
-    if (serial + 1 - w->oldest > w->capacity && !grow(w))
-        return false;
-    *slot(w, serial) = (struct um_operation){.stage = UM_ISSUED};
-    w->next = serial + 1;
-    return true;
+        w->oldest = w->next = 1;
+    if (w->next + 1 - w->oldest > w->capacity && !grow(w))
+        return 0;
+    w->last = serial ? serial : w->last;
+    *slot(w, w->next) = (struct um_operation){.stage = UM_ISSUED, .known = serial != 0, .serial = w->last};
+    return w->next++;
 }
 
-static bool holds(const struct um_window *w, uint64_t serial) {
-    return serial >= w->oldest && serial < w->next;
+static bool holds(const struct um_window *w, uint64_t ticket) {
+    return ticket >= w->oldest && ticket < w->next;
 }
 
-void um_window_mark(struct um_window *w, uint64_t serial, CUevent event) {
-    if (holds(w, serial))
-        *slot(w, serial) = (struct um_operation){UM_MARKED, event};
-}
-
-void um_window_retire(struct um_window *w, uint64_t serial) {
-    if (!holds(w, serial))
+void um_window_mark(struct um_window *w, uint64_t ticket, CUevent event) {
+    if (!holds(w, ticket))
         return;
-    *slot(w, serial) = (struct um_operation){.stage = UM_RETIRED};
+    slot(w, ticket)->stage = UM_MARKED;
+    slot(w, ticket)->event = event;
+}
+
+uint64_t um_window_retire(struct um_window *w, uint64_t ticket) {
+    if (!holds(w, ticket))
+        return 0;
+    const struct um_operation *o = slot(w, ticket);
+    uint64_t serial = o->known ? o->serial : 0;
+    slot(w, ticket)->stage = UM_RETIRED;
     while (w->oldest < w->next && slot(w, w->oldest)->stage == UM_RETIRED)
         w->oldest++;
+    return serial;
 }
 
 struct um_operation um_window_find(const struct um_window *w, uint64_t serial) {
-    return holds(w, serial) ? *slot(w, serial) : (struct um_operation){.stage = UM_RETIRED};
+    uint64_t low = w->oldest, high = w->next;
+    while (low < high) {
+        uint64_t middle = (low + high) / 2;
+        if (slot(w, middle)->serial < serial)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool found = holds(w, low) && slot(w, low)->known && slot(w, low)->serial == serial;
+    return found ? *slot(w, low) : (struct um_operation){.stage = UM_RETIRED};
 }

@@ -13,7 +13,7 @@
 #include "interpose/session.h"
 #include "observe/stats.h"
 
-enum { POLL_US = 50, TELL_MS = 10, JOIN_S = 2 };
+enum { POLL_US = 50, TELL_MS = 10, JOIN_S = 2, TRIES = 3 };
 
 static void pause_us(long us) {
     nanosleep(&(struct timespec){0, us * 1000}, NULL);
@@ -61,8 +61,7 @@ static void *move(void *data) {
         uint64_t epoch = d->epoch;
         um_unlock(d);
         uint64_t began = clock_ns();
-        bool ok = sit(&seat, context, epoch) && d->kind->issue(d, m, seat.stream) &&
-                  REAL(cuStreamSynchronize, 0)(seat.stream) == CUDA_SUCCESS;
+        bool ok = sit(&seat, context, epoch) && d->kind->issue(d, m, seat.stream) && um_stream_finish(seat.stream);
         stats_add(self->lane == ULMS_LANE_IN ? COUNT_in_ns : COUNT_out_ns, clock_ns() - began);
         um_lock(d);
         um_move_done(d, m->m.id, ok);
@@ -74,18 +73,32 @@ static void *move(void *data) {
 
 /* --- the past: what was issued before operations were told to the engine --- */
 
-/* What is not done by then may still use any page: none leaves before. Context by context; one that is gone has no work
- * left. */
+/* Until all work of a context is done; one that is gone has none left. False: the driver does not tell. */
+static bool outlast_context(const struct um_device *d, CUcontext context) {
+    for (int tries = 0; context && tries < TRIES && !__atomic_load_n(&d->stopping, __ATOMIC_RELAXED);) {
+        CUresult status = REAL(cuCtxSetCurrent, 0)(context);
+        if (status == CUDA_SUCCESS && !capture_keep_off()) {
+            pause_us(1000);
+            continue;
+        }
+        if (status == CUDA_SUCCESS)
+            status = REAL(cuCtxSynchronize, 0)();
+        if (status == CUDA_SUCCESS || um_gone(status))
+            return true;
+        tries++;
+    }
+    return false;
+}
+
+/* What is not done by then may still use any page: none leaves before. */
 static void *outlast(void *data) {
     struct um_device *d = data;
+    bool sure = true;
     begin("ulms-past");
-    for (int i = 0; i < d->past_count; i++) {
-        while (capture_any() && !__atomic_load_n(&d->stopping, __ATOMIC_RELAXED))
-            pause_us(1000); /* a capture would not survive it */
-        if (REAL(cuCtxSetCurrent, 0)(d->past_contexts[i]) == CUDA_SUCCESS)
-            REAL(cuCtxSynchronize, 0)();
-    }
+    for (int i = 0; i < d->past_count; i++)
+        sure = outlast_context(d, d->past_contexts[i]) && sure;
     um_lock(d);
+    d->unsure = d->unsure || !sure;
     um_retired(d, d->past);
     um_wake(d);
     um_unlock(d);

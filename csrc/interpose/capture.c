@@ -2,16 +2,29 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/hash.h"
+#include "base/thread.h"
 #include "interpose/session.h"
 
-static int captures;
+/* How long a capture that begins waits for somebody who has just been told that there is none. */
+#define ENTRY_NS 10000000ull
+
+static int captures; /* counted before they begin */
+static uint64_t kept_off_until;
 static __thread int begun_here; /* captures that this thread began and did not end */
 static struct hash noted = HASH_EMPTY;
 
 bool capture_any(void) {
     return __atomic_load_n(&captures, __ATOMIC_RELAXED) > 0;
+}
+
+bool capture_keep_off(void) {
+    if (capture_any())
+        return false;
+    __atomic_store_n(&kept_off_until, clock_ns() + ENTRY_NS, __ATOMIC_SEQ_CST);
+    return __atomic_load_n(&captures, __ATOMIC_SEQ_CST) == 0;
 }
 
 bool capture_mine(void) {
@@ -67,11 +80,24 @@ void capture_note(const struct op *op) {
         free(node);
 }
 
+static void one_less(void) {
+    for (int n = __atomic_load_n(&captures, __ATOMIC_RELAXED);
+         n > 0 && !__atomic_compare_exchange_n(&captures, &n, n - 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);)
+        ;
+}
+
+static void begins(void) {
+    __atomic_fetch_add(&captures, 1, __ATOMIC_SEQ_CST);
+    uint64_t until = __atomic_load_n(&kept_off_until, __ATOMIC_SEQ_CST), now = until ? clock_ns() : 0;
+    if (now < until)
+        nanosleep(&(struct timespec){0, (long)(until - now)}, NULL);
+}
+
 static CUresult begun(CUresult status) {
-    if (status == CUDA_SUCCESS) {
-        __atomic_fetch_add(&captures, 1, __ATOMIC_RELAXED);
+    if (status == CUDA_SUCCESS)
         begun_here++;
-    }
+    else
+        one_less();
     return status;
 }
 
@@ -81,29 +107,31 @@ static CUresult ended(CUresult status) {
         status == CUDA_ERROR_ILLEGAL_STATE)
         return status;
     begun_here -= begun_here > 0;
-    for (int n = __atomic_load_n(&captures, __ATOMIC_RELAXED);
-         n > 0 && !__atomic_compare_exchange_n(&captures, &n, n - 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);)
-        ;
+    one_less();
     return status;
 }
 
 CUresult custom_cuStreamBeginCapture_v2(int variant, CUstream hStream, CUstreamCaptureMode mode) {
+    begins();
     return begun(REAL(cuStreamBeginCapture_v2, variant)(hStream, mode));
 }
 
 CUresult custom_cuStreamBeginCapture(int variant, CUstream hStream) {
+    begins();
     return begun(REAL(cuStreamBeginCapture, variant)(hStream));
 }
 
 CUresult custom_cuStreamBeginCaptureToGraph(int variant, CUstream hStream, CUgraph hGraph,
                                             const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
                                             size_t numDependencies, CUstreamCaptureMode mode) {
+    begins();
     return begun(REAL(cuStreamBeginCaptureToGraph, variant)(hStream, hGraph, dependencies, dependencyData,
                                                             numDependencies, mode));
 }
 
 CUresult custom_cuStreamBeginRecaptureToGraph(int variant, CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
                                               CUgraphRecaptureCallback callbackFunc, void *userData) {
+    begins();
     return begun(REAL(cuStreamBeginRecaptureToGraph, variant)(hStream, mode, hGraph, callbackFunc, userData));
 }
 

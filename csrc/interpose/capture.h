@@ -14,6 +14,9 @@ struct node {
 
 /* True while any stream of the process captures. */
 bool capture_any(void);
+/* True: none is under way, and none begins before a wait for a whole context that comes next has entered the driver; it
+ * would spoil the capture. */
+bool capture_keep_off(void);
 /* Whether this thread began one that goes on. */
 bool capture_mine(void);
 /* True when operations issued into the stream are captured. */

@@ -21,15 +21,16 @@ Trouble = Callable[..., dict[str, int]]
 
 @pytest.fixture
 def trouble(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Trouble:
-    """Runs a part of um_trouble.c both ways; the counters under um."""
+    """Runs a part of um_trouble.c both ways, so many times under um; the counters of the last."""
     binary = compiled("um_trouble", str(emulator_dir / "libcuda.so.1"))
 
-    def run(part: str, native: dict[str, str] | None = None, **env: str) -> dict[str, int]:
+    def run(part: str, times: int = 1, **env: str) -> dict[str, int]:
         settings = {"ULMS_BACKEND": "um", "ULMS_GPU_MEMORY_FACTOR": "100", **env}
-        under = run_emulated([binary, part], settings, timeout=50)
-        assert (under.returncode, under.stderr) == (0, ""), under.stdout
-        outside = run_emulated([binary, part], native or {}, preloaded=False)
+        outside = run_emulated([binary, part], preloaded=False)
         assert outside.returncode == 0, outside.stdout
+        for _ in range(times):
+            under = run_emulated([binary, part], settings, timeout=50)
+            assert (under.returncode, under.stderr) == (0, ""), under.stdout
         lines = under.stdout.splitlines()
         told = [line.split() for line in lines if line.startswith("counter ")]
         assert [line for line in lines if not line.startswith("counter ")] == (
@@ -46,3 +47,14 @@ def test_a_closed_gate_is_waited_for_once(trouble: Trouble, policy: str) -> None
     counters = trouble("gate", ULMS_GPU_MEMORY="24MiB", ULMS_POLICY=policy)
     assert counters["short_operations"] > 3 or policy != "ahead"
     assert counters["held_ns"] < 1.5 * PATIENCE_NS
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_kernel_that_shows_no_address_is_waited_for(trouble: Trouble, policy: str) -> None:
+    """What it reads is lost no earlier than it has run, though nobody knows that it reads it."""
+    trouble("blind", ULMS_GPU_MEMORY="24MiB", ULMS_POLICY=policy)
+
+
+def test_captures_survive_the_beginning_of_moves(trouble: Trouble) -> None:
+    """A wait of ours for the whole context would spoil one that begins at that moment."""
+    trouble("captures", times=60, ULMS_GPU_MEMORY="24MiB")

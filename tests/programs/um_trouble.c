@@ -1,7 +1,9 @@
 /* Programs in trouble, for the managed-memory backend.
  *
- *   um_trouble gate    works behind a word that the host writes last, over more memory than the budget
- *   um_trouble cache   an allocator that keeps what is freed, gives it back when memory is refused, and tries again
+ *   um_trouble gate      works behind a word that the host writes last, over more memory than the budget
+ *   um_trouble cache     an allocator that keeps what is freed, gives it back when memory is refused, and tries again
+ *   um_trouble blind     a kernel that no argument leads to what it reads, still waiting when a framework takes that
+ * back um_trouble captures  one capture after the other while memory gets short
  *
  * Prints what it computed: the same without ulms.so. Under ulms.so "counter NAME VALUE" follows for some counters. */
 #define _GNU_SOURCE
@@ -9,8 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "driver.h"
+#include "emu.h"
 
 #define USE(f) extern __typeof__(*(pfn_##f)NULL) f;
 USE(cuInit)
@@ -24,6 +28,14 @@ USE(cuMemFreeAsync)
 USE(cuMemHostAlloc)
 USE(cuMemsetD32Async)
 USE(cuMemcpyDtoH_v2)
+USE(cuMemcpyHtoD_v2)
+USE(cuModuleLoadData)
+USE(cuModuleGetFunction)
+USE(cuModuleGetGlobal_v2)
+USE(cuLaunchKernel)
+USE(cuStreamBeginCapture_v2)
+USE(cuStreamEndCapture)
+USE(cuGraphDestroy)
 USE(cuStreamCreate)
 USE(cuStreamSynchronize)
 USE(cuStreamWaitValue32_v2)
@@ -57,19 +69,115 @@ static void expect(CUdeviceptr p, unsigned value, size_t mib) {
     printf("%zu MiB of %u\n", mib, value);
 }
 
-static void gate(void) {
-    CUdeviceptr block[BLOCKS];
+static CUdeviceptr block[BLOCKS];
+
+static void allocate_blocks(void) {
+    for (int i = 0; i < BLOCKS; i++)
+        MUST(cuMemAlloc_v2(&block[i], BLOCK_MIB * MIB));
+}
+
+static void set_blocks(unsigned value) {
+    for (int i = 0; i < BLOCKS; i++)
+        set(block[i], value + (unsigned)i, BLOCK_MIB);
+}
+
+/* The stream goes on when the word is 1. */
+static volatile unsigned *close_gate(CUstream s) {
     unsigned *word;
     MUST(cuMemHostAlloc((void **)&word, 4096, 0));
     *word = 0;
-    for (int i = 0; i < BLOCKS; i++)
-        MUST(cuMemAlloc_v2(&block[i], BLOCK_MIB * MIB));
-    MUST(cuStreamWaitValue32_v2(stream, (CUdeviceptr)(uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_GEQ));
-    for (int i = 0; i < BLOCKS; i++)
-        set(block[i], 100 + (unsigned)i, BLOCK_MIB);
-    *(volatile unsigned *)word = 1;
+    MUST(cuStreamWaitValue32_v2(s, (CUdeviceptr)(uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    return word;
+}
+
+static void gate(void) {
+    allocate_blocks();
+    volatile unsigned *word = close_gate(stream);
+    set_blocks(100);
+    *word = 1;
     for (int i = 0; i < BLOCKS; i++)
         expect(block[i], 100 + (unsigned)i, BLOCK_MIB);
+}
+
+/* --- a framework takes back what a kernel still reads --- */
+
+/* peek(out): a word of what the module's variable points to */
+static void peek(struct emu_launch *l) {
+    const uint64_t *variable = emu_use(l, emu_variable(l, "hidden"), sizeof *variable, EMU_READ);
+    const unsigned *from = emu_use(l, *variable, BLOCK_MIB * MIB, EMU_READ);
+    unsigned *to = emu_use(l, EMU_ARG(l, uint64_t, 0), sizeof *to, EMU_WRITE);
+    *to = from[BLOCK_MIB * WORDS / 2];
+}
+
+static const struct emu_param peek_parameters[] = {{0, sizeof(uint64_t)}};
+static const struct emu_kernel kernels[] = {{"peek", peek_parameters, 1, peek}};
+static const struct emu_variable variables[] = {{"hidden", sizeof(uint64_t), NULL}};
+static const struct emu_image image = {.magic = {'E', 'M', 'U', 'I', 'M', 'A', 'G', 'E'},
+                                       .kernels = kernels,
+                                       .kernel_count = 1,
+                                       .variables = variables,
+                                       .variable_count = 1};
+
+struct device {
+    int8_t type, index;
+};
+
+/* As PyTorch tells of its allocator. */
+static void report(CUdeviceptr p, int64_t bytes) {
+    typedef void (*function)(void *, int64_t, size_t, size_t, struct device);
+    function f = (function)dlsym(RTLD_DEFAULT, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+    if (f)
+        f((void *)(uintptr_t)p, bytes, 0, 0, (struct device){1, 0});
+}
+
+static void blind(void) {
+    CUdeviceptr tensor, out, variable;
+    CUmodule module;
+    CUfunction function;
+    CUstream other;
+    size_t bytes;
+    unsigned found;
+    MUST(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    MUST(cuModuleLoadData(&module, &image));
+    MUST(cuModuleGetFunction(&function, module, "peek"));
+    MUST(cuModuleGetGlobal_v2(&variable, &bytes, module, "hidden"));
+    MUST(cuMemAlloc_v2(&out, sizeof found));
+    MUST(cuMemAlloc_v2(&tensor, BLOCK_MIB * MIB));
+    MUST(cuMemcpyHtoD_v2(variable, &tensor, sizeof tensor));
+    allocate_blocks();
+    set_blocks(0);
+    report(tensor, BLOCK_MIB * MIB);
+    set(tensor, 78, BLOCK_MIB);
+    MUST(cuStreamSynchronize(stream));
+    volatile unsigned *word = close_gate(other);
+    MUST(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, other, (void *[]){&out}, NULL));
+    report(tensor, -BLOCK_MIB * MIB);
+    set_blocks(1);
+    MUST(cuStreamSynchronize(stream));
+    usleep(20000); /* what has been done is known soon after */
+    set_blocks(2);
+    MUST(cuStreamSynchronize(stream));
+    *word = 1;
+    MUST(cuStreamSynchronize(other));
+    MUST(cuMemcpyDtoH_v2(&found, out, sizeof found));
+    printf("found %u\n", found);
+}
+
+/* --- captures --- */
+
+static void captures(void) {
+    CUstream captured;
+    MUST(cuStreamCreate(&captured, CU_STREAM_DEFAULT));
+    for (int i = 0; i < BLOCKS; i++) {
+        MUST(cuMemAlloc_v2(&block[i], BLOCK_MIB * MIB));
+        for (int k = 0; k < 1000; k++) {
+            CUgraph graph;
+            MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+            MUST(cuStreamEndCapture(captured, &graph));
+            MUST(cuGraphDestroy(graph));
+        }
+    }
+    printf("captured\n");
 }
 
 /* --- a caching allocator --- */
@@ -156,6 +264,10 @@ int main(int argc, char **argv) {
         gate();
     else if (strcmp(what, "cache") == 0)
         cache();
+    else if (strcmp(what, "blind") == 0)
+        blind();
+    else if (strcmp(what, "captures") == 0)
+        captures();
     else
         return 2;
     print_counters();
