@@ -27,6 +27,14 @@ struct backend {
     /* It is about to be freed, or, with its context, already was. On return no move of it is under way and none will
      * be. What never arrived may leave. */
     void (*leaving)(addr_t start, uint64_t bytes);
+    /* Takes back memory that provide gave and that has left, in the place of the driver's free, which waits for the
+     * context (0: it is gone, nothing is left to wait for). *status: what the free returns. False, or NULL: it is not
+     * the backend's to free. */
+    bool (*release)(addr_t start, uint64_t context, int32_t *status);
+    /* Bytes of the device that the backend holds, used or not, and the driver takes for used. NULL: none. */
+    uint64_t (*held)(int32_t device);
+    /* A copy has brought addresses to the device: operations of which we know nothing may use what they point to. */
+    void (*pointed)(const addr_t *pointers, size_t n);
     /* The framework's allocator gave out (live) or took back a block of it. */
     void (*block)(addr_t start, uint64_t bytes, bool live);
     /* The context is about to be destroyed, or may be: nothing of ours uses it on return. */
@@ -37,5 +45,6 @@ struct backend {
 
 extern const struct backend backend_observe; /* replaces nothing: counts and traces */
 extern const struct backend backend_um;      /* managed memory, moved by prefetches */
+extern const struct backend backend_vmm;     /* remapped memory, moved by copies */
 
 #endif

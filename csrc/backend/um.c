@@ -23,7 +23,7 @@ void um_arrived(addr_t start, uint64_t bytes, int32_t device) {
         return;
     um_lock(d);
     um_budget_update(d, !d->moving && clock_ns() - d->budget.looked_ns > UM_LOOK_NS);
-    if (!d->moving && !d->over && d->bytes + bytes > d->budget.bytes)
+    if (!d->moving && !d->over && d->bytes + bytes > d->budget.bytes + d->fixed)
         um_start_moving(d, bytes);
     bool known = um_range_add(&d->ranges, start, bytes);
     if (known && !ulms_engine_allocated(d->engine, start, bytes)) {

@@ -166,6 +166,7 @@ void um_move_done(struct um_device *d, uint64_t id, bool ok);
 struct um_move *um_move_find(struct um_device *d, uint64_t id);
 /* Issues it: managed memory. */
 bool um_move_issue(struct um_device *d, const struct um_move *m, CUstream stream);
+bool um_moves_any(const struct um_device *d, addr_t start, uint64_t bytes);
 /* Waits until no move of the range is under way; of those that discard, if so asked. Other moves of ordered policies
  * may be behind the program's own gate: for these it waits as long as patience lasts. Under the lock. */
 void um_moves_wait(struct um_device *d, addr_t start, uint64_t bytes, bool discards_only);
@@ -175,7 +176,7 @@ void um_moves_wait(struct um_device *d, addr_t start, uint64_t bytes, bool disca
 struct um_kind {
     /* Kernels may touch absent pages, which brings them, and pages can be advised to be mostly read. */
     bool managed;
-    const char *over; /* what memory is left to when nothing moves any more */
+    const char *over; /* what becomes of its memory when nothing moves any more */
     struct {
         int count, lane[MOVER_MAX];
     } movers; /* of held policies */
@@ -256,6 +257,9 @@ struct um_device {
     uint64_t told_ns;              /* when */
     struct um_ranges ranges;
     uint64_t bytes; /* of ours, in whole pages */
+    /* Bytes of the device that the engine does not rule: of memory that never moves, that left and is not freed. */
+    uint64_t fixed, left;
+    struct vmm *vmm; /* NULL: managed memory, or none yet */
     struct um_budget budget;
     struct um_window window;
     struct um_marks marks;
@@ -330,6 +334,8 @@ size_t um_touches(struct um_device *d, const struct op *op);
 
 /* um_memory.c: managed memory */
 extern const struct um_kind um_managed;
+/* vmm.c */
+extern const struct um_kind um_remapped;
 /* Brings managed memory that is about to be used, and waits for it; on the calling thread. */
 bool um_bring(struct um_device *d, addr_t start, uint64_t bytes);
 

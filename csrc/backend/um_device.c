@@ -77,7 +77,7 @@ void um_retired(struct um_device *d, uint64_t ticket) {
 void um_give_up(struct um_device *d, const char *why) {
     if (!d->moving)
         return;
-    log_warn("device %d: %s: its memory is left to %s", d->ordinal, why, d->kind->over);
+    log_warn("device %d: %s: its memory %s", d->ordinal, why, d->kind->over);
     d->moving = false;
     d->over = true;
     um_wake(d);
@@ -105,7 +105,7 @@ static struct um_device *device_new(int32_t ordinal) {
     pthread_condattr_t monotonic;
     if (!d)
         return NULL;
-    d->kind = &um_managed;
+    d->kind = ulms_options.mode == MODE_VMM ? &um_remapped : &um_managed;
     d->ordinal = ordinal;
     d->held = ulms_policy_holds(ulms_options.policy);
     pthread_mutex_init(&d->lock, NULL);

@@ -87,7 +87,7 @@ static uint64_t occupied(const struct um_device *d) {
 /* One thread prefetches to an H200 at 28 GB/s, two at 39, four at 49, but two each way beat one and four; to the host
  * one is as fast as eight (24 GB/s). */
 const struct um_kind um_managed = {.managed = true,
-                                   .over = "the driver's own paging",
+                                   .over = "is left to the driver's own paging",
                                    .movers = {3, {ULMS_LANE_IN, ULMS_LANE_IN, ULMS_LANE_OUT}},
                                    .place = place,
                                    .occupied = occupied,

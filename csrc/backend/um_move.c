@@ -96,6 +96,10 @@ static bool overlaps(const struct um_device *d, addr_t start, uint64_t bytes, bo
     return false;
 }
 
+bool um_moves_any(const struct um_device *d, addr_t start, uint64_t bytes) {
+    return overlaps(d, start, bytes, false);
+}
+
 void um_moves_wait(struct um_device *d, addr_t start, uint64_t bytes, bool discards_only) {
     struct um_patience patience = {0};
     bool patient = !discards_only;

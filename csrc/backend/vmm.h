@@ -19,12 +19,18 @@ enum vmm_place { VMM_DEVICE, VMM_HOST, VMM_PLACES, VMM_NOWHERE = VMM_PLACES };
 
 #define VMM_NO_FRAME UINT32_MAX
 
+/* Who may use a mapping. */
+struct vmm_users {
+    CUmemAccessDesc access[DEVICE_MAX];
+    size_t count;
+};
+
 /* --- frames of one place: made once, used again and again (vmm_frame.c). Any thread --- */
 
 struct vmm_pool {
     pthread_mutex_t lock;
     CUmemLocation location;
-    int32_t device;                        /* that may use them */
+    struct vmm_users users;                /* of the aliases */
     addr_t aliases;                        /* of frame 0; the others follow */
     uint32_t capacity, made, free;         /* frames */
     CUmemGenericAllocationHandle *handles; /* by frame; 0: not made */
@@ -52,17 +58,22 @@ struct vmm_page {
     uint32_t frame[VMM_PLACES]; /* or VMM_NO_FRAME; the one that is not mapped is a copy, or about to be mapped */
     uint8_t at;                 /* enum vmm_place: what is mapped */
     bool filled;                /* frame[VMM_HOST] holds what the page held when it came to the device */
+    bool fixed;                 /* it is where it is for good */
 };
 
 struct vmm_range {
     addr_t start;
-    uint64_t bytes; /* whole pages */
+    uint64_t bytes;         /* whole pages */
+    uint64_t aside;         /* bytes on the device of which the engine does not know */
+    uint64_t context;       /* that has to be waited for, of one that is to be deleted later; 0: it is gone */
+    struct vmm_range *next; /* of those */
     struct vmm_page page[];
 };
 
 /* The backend's memory of one device. */
 struct vmm {
-    int32_t device; /* CUDA ordinal */
+    int32_t device;         /* CUDA ordinal */
+    struct vmm_users users; /* of the program's addresses: the device and its peers */
     struct vmm_pool pool[VMM_PLACES];
     pthread_mutex_t lock;   /* of the list */
     struct vmm_range **at;  /* by address */
@@ -93,23 +104,25 @@ struct vmm_move {
     bool keep;  /* to the device: keep what the host's frames hold */
 };
 
-/* Gives each page a frame where it goes, and issues the copies into the stream. False: some of it failed. */
-bool vmm_move_begin(struct vmm *v, const struct vmm_move *m, CUstream stream);
-/* After the copies are done, or (ok false) begin or they failed. False: not all has moved; what has not is as before.
- */
-bool vmm_move_end(struct vmm *v, const struct vmm_move *m, bool ok);
+/* VMM_STAYED: not all of it moved; what did not is as before. VMM_STUCK: the driver does not tell whether the copies
+ * are done. Nothing moved, and their frames are lost: nobody may get them. */
+enum vmm_moved { VMM_MOVED, VMM_STAYED, VMM_STUCK };
+
+/* Copies in the stream, waits for it, and maps the pages anew. */
+enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, CUstream stream);
 
 /* --- the driver's calls (vmm_driver.c). False: refused --- */
 
 /* Maps a frame, without access. */
 bool vmm_map(addr_t at, CUmemGenericAllocationHandle handle);
 bool vmm_unmap(addr_t start, uint64_t bytes);
-bool vmm_allow(addr_t start, uint64_t bytes, int32_t device);
+bool vmm_allow(addr_t start, uint64_t bytes, const struct vmm_users *users);
 bool vmm_create(CUmemGenericAllocationHandle *handle, CUmemLocation location);
 void vmm_release(CUmemGenericAllocationHandle handle);
 /* 0: none. */
 addr_t vmm_reserve(uint64_t bytes);
 void vmm_unreserve(addr_t start, uint64_t bytes);
+bool vmm_wait(CUstream stream);
 bool vmm_copy(addr_t to, addr_t from, uint64_t bytes, CUstream stream);
 
 #endif

@@ -18,9 +18,8 @@ bool vmm_unmap(addr_t start, uint64_t bytes) {
     return is(REAL(cuMemUnmap, 0)(start, bytes), "cuMemUnmap");
 }
 
-bool vmm_allow(addr_t start, uint64_t bytes, int32_t device) {
-    CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, device}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    return is(REAL(cuMemSetAccess, 0)(start, bytes, &access, 1), "cuMemSetAccess");
+bool vmm_allow(addr_t start, uint64_t bytes, const struct vmm_users *users) {
+    return is(REAL(cuMemSetAccess, 0)(start, bytes, users->access, users->count), "cuMemSetAccess");
 }
 
 bool vmm_create(CUmemGenericAllocationHandle *handle, CUmemLocation location) {
@@ -39,6 +38,10 @@ addr_t vmm_reserve(uint64_t bytes) {
 
 void vmm_unreserve(addr_t start, uint64_t bytes) {
     is(REAL(cuMemAddressFree, 0)(start, bytes), "cuMemAddressFree");
+}
+
+bool vmm_wait(CUstream stream) {
+    return is(REAL(cuStreamSynchronize, 0)(stream), "cuStreamSynchronize");
 }
 
 bool vmm_copy(addr_t to, addr_t from, uint64_t bytes, CUstream stream) {

@@ -34,7 +34,7 @@ static uint32_t first_set(const uint64_t *bits, uint32_t from, uint32_t end) {
 
 bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, uint64_t bytes) {
     uint64_t frames = bytes / PAGE_BYTES, words = frames / WORD + 1;
-    *p = (struct vmm_pool){.location = location, .device = device, .capacity = (uint32_t)frames};
+    *p = (struct vmm_pool){.location = location, .capacity = (uint32_t)frames};
     if (frames == 0 || frames >= VMM_NO_FRAME)
         return false;
     p->handles = calloc(frames, sizeof *p->handles);
@@ -47,6 +47,8 @@ bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, u
         free(p->bare);
         return false;
     }
+    p->users.access[p->users.count++] =
+        (CUmemAccessDesc){{CU_MEM_LOCATION_TYPE_DEVICE, device}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     for (uint32_t i = 0; i < p->capacity; i++)
         set(p->bare, i, true);
     pthread_mutex_init(&p->lock, NULL);
@@ -114,7 +116,7 @@ static size_t make(struct vmm_pool *p, const uint32_t *frames, size_t n) {
         size_t run = 0;
         while (made + run < n && frames[made + run] == frames[made] + run && make_one(p, frames[made + run]))
             run++;
-        if (run > 0 && !vmm_allow(vmm_alias(p, frames[made]), run * PAGE_BYTES, p->device)) {
+        if (run > 0 && !vmm_allow(vmm_alias(p, frames[made]), run * PAGE_BYTES, &p->users)) {
             for (size_t i = 0; i < run; i++)
                 unmake(p, frames[made + i]);
             return made;

@@ -1,7 +1,7 @@
 /* Moves: copied from alias to alias while the page stays usable where it was, then mapped anew. */
 #include "backend/vmm.h"
 
-enum { BATCH = 64 };
+enum { BATCH = 64, TRIES = 3 };
 
 struct span {
     struct vmm_range *range;
@@ -75,11 +75,6 @@ static bool copy(struct vmm *v, const struct vmm_move *m, const struct span *s, 
     return true;
 }
 
-bool vmm_move_begin(struct vmm *v, const struct vmm_move *m, CUstream stream) {
-    struct span s = span_of(v, m);
-    return s.range && provide(v, &s, m->to) && copy(v, m, &s, stream);
-}
-
 static void settle(struct vmm *v, const struct vmm_move *m, struct vmm_page *p) {
     if (p->at == VMM_DEVICE) {
         bool keeps = m->to == VMM_DEVICE ? m->keep : m->clean && p->filled;
@@ -91,12 +86,30 @@ static void settle(struct vmm *v, const struct vmm_move *m, struct vmm_page *p) 
     }
 }
 
-bool vmm_move_end(struct vmm *v, const struct vmm_move *m, bool ok) {
+static bool wait(CUstream stream) {
+    for (int i = 0; i < TRIES; i++)
+        if (vmm_wait(stream))
+            return true;
+    return false;
+}
+
+/* Whoever got these frames would find them overwritten. */
+static void lose(const struct vmm_move *m, const struct span *s) {
+    for (size_t i = s->first; i < s->end; i++)
+        if (s->range->page[i].at != m->to)
+            s->range->page[i].frame[m->to] = VMM_NO_FRAME;
+}
+
+enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, CUstream stream) {
     struct span s = span_of(v, m);
     if (!s.range)
-        return false;
-    ok = ok && vmm_range_remap(v, s.range, s.first, s.end - s.first, m->to);
+        return VMM_STAYED;
+    bool ok = provide(v, &s, m->to) && copy(v, m, &s, stream);
+    bool done = wait(stream);
+    if (!done)
+        lose(m, &s);
+    ok = ok && done && vmm_range_remap(v, s.range, s.first, s.end - s.first, m->to);
     for (size_t i = s.first; i < s.end; i++)
         settle(v, m, &s.range->page[i]);
-    return ok;
+    return ok ? VMM_MOVED : done ? VMM_STAYED : VMM_STUCK;
 }

@@ -9,13 +9,36 @@
 
 enum { TRIES = 50, TRY_US = 1000, BATCH = 64 };
 
+/* Plain memory is open to a peer when the program says so; here it is from the start, to those that the driver accepts
+ * on a frame's alias. */
+static void find_users(struct vmm *v) {
+    struct vmm_pool *pool = &v->pool[VMM_DEVICE];
+    uint32_t frame;
+    int devices = 0;
+    REAL(cuDeviceGetCount, 0)(&devices);
+    if (devices <= 1 || !vmm_frames_take(pool, &frame, 1))
+        return;
+    for (int d = 0; d < devices && d < DEVICE_MAX; d++) {
+        struct vmm_users peer = {.count = 1};
+        peer.access[0] = (CUmemAccessDesc){{CU_MEM_LOCATION_TYPE_DEVICE, d}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        if (d != v->device && vmm_allow(vmm_alias(pool, frame), PAGE_BYTES, &peer))
+            v->users.access[v->users.count++] = peer.access[0];
+    }
+    vmm_frames_give(pool, &frame, 1);
+}
+
 bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, uint64_t host_bytes) {
+    CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, device};
     size_t total = 0;
     *v = (struct vmm){.device = device};
     pthread_mutex_init(&v->lock, NULL);
-    return REAL(cuDeviceTotalMem_v2, 0)(&total, device) == CUDA_SUCCESS &&
-           vmm_pool_open(&v->pool[VMM_DEVICE], (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, device}, device, total) &&
-           vmm_pool_open(&v->pool[VMM_HOST], host, device, host_bytes);
+    if (REAL(cuDeviceTotalMem_v2, 0)(&total, device) != CUDA_SUCCESS ||
+        !vmm_pool_open(&v->pool[VMM_DEVICE], here, device, total) ||
+        !vmm_pool_open(&v->pool[VMM_HOST], host, device, host_bytes))
+        return false;
+    v->users = v->pool[VMM_DEVICE].users;
+    find_users(v);
+    return true;
 }
 
 /* --- the list --- */
@@ -82,7 +105,7 @@ static bool map_run(const struct vmm *v, struct vmm_range *r, size_t first, size
     size_t done = 0;
     while (done < n && vmm_map(address(r, first + done), pool->handles[r->page[first + done].frame[place]]))
         done++;
-    if (done == n && vmm_allow(address(r, first), n * PAGE_BYTES, v->device)) {
+    if (done == n && vmm_allow(address(r, first), n * PAGE_BYTES, &v->users)) {
         for (size_t i = first; i < first + n; i++)
             r->page[i].at = (uint8_t)place;
         return true;

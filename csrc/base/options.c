@@ -31,9 +31,9 @@ static bool parse_level(const char *text, struct options *o) {
 }
 
 static bool parse_backend(const char *text, struct options *o) {
-    static const char *const names[] = {"auto", "um", "observe", "off"};
-    static const enum mode modes[] = {MODE_OBSERVE, MODE_UM, MODE_OBSERVE, MODE_OFF};
-    int i = choose(text, names, 4);
+    static const char *const names[] = {"auto", "um", "vmm", "observe", "off"};
+    static const enum mode modes[] = {MODE_OBSERVE, MODE_UM, MODE_VMM, MODE_OBSERVE, MODE_OFF};
+    int i = choose(text, names, 5);
     if (i >= 0)
         o->mode = modes[i];
     return i >= 0;
@@ -151,9 +151,9 @@ static const struct {
 } rows[] = {
     /* first: it decides what is said of the others */
     {{"ULMS_LOG_LEVEL", NULL, "WARN", "ERROR, WARN, INFO or DEBUG", "how much is said on stderr"}, parse_level},
-    {{"ULMS_BACKEND", NULL, "auto", "auto, um, observe or off",
-      "um makes device memory managed; observe watches and replaces nothing; off stays out of the way; auto chooses, "
-      "at present always observe"},
+    {{"ULMS_BACKEND", NULL, "auto", "auto, um, vmm, observe or off",
+      "um makes device memory managed; vmm maps it anew where it moves (early); observe watches and replaces nothing; "
+      "off stays out of the way; auto chooses, at present always observe"},
      parse_backend},
     {{"ULMS_GPU_MEMORY", "WRAPPER_MAX_MEMORY", "", "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
       "device memory that the program may see and use, on each device; not set: all there is"},
@@ -165,15 +165,17 @@ static const struct {
       "who is believed about extents; no-library: not cuBLAS and cuDNN; driver: nor the framework's allocator"},
      parse_hooks},
     {{"ULMS_POLICY", NULL, "ahead", "ahead, lru, pump or none",
-      "who decides which pages move when, in um; ahead learns what comes next, the others are there to compare with"},
+      "who decides which pages move when; ahead learns what comes next, the others are there to compare with, in "
+      "um only"},
      parse_policy},
     {{"ULMS_MANAGED_LIMIT", NULL, "", "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
-      "managed memory that the program may hold: beyond it is out of memory; not set: three quarters of the host "
-      "memory that is available at the start, and what is beyond that stays plain"},
+      "memory that may move (in um it is managed) which the program may hold: beyond it is out of memory; in vmm also "
+      "the most host memory that is pinned; not set: three quarters of the host memory that is available at the start, "
+      "and what is beyond that stays plain"},
      parse_managed_limit},
     {{"ULMS_PLAIN", NULL, "", "how names of library files begin, separated by commas",
-      "memory that these libraries allocate stays plain in um, as that of NCCL, NVSHMEM and UCX does: other processes "
-      "and devices may need it so"},
+      "memory that these libraries allocate stays plain in um and vmm, as that of NCCL, NVSHMEM and UCX does: other "
+      "processes and devices may need it so"},
      parse_plain},
     {{"ULMS_TRACE", NULL, "", "the path of a file; %p in it stands for the process id",
       "records every operation and what it touches into this file, for `pump trace`"},

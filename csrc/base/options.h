@@ -5,7 +5,7 @@
 #include "types.h"
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
-enum mode { MODE_OFF, MODE_OBSERVE, MODE_UM };
+enum mode { MODE_OFF, MODE_OBSERVE, MODE_UM, MODE_VMM };
 enum hooks { HOOKS_ALL, HOOKS_NO_LIBRARY, HOOKS_DRIVER };
 
 enum { OPTION_PATH_MAX = 4096 }; /* bytes, the end included */

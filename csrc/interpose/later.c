@@ -114,14 +114,16 @@ static void free_now(struct later *e) {
     CUcontext own = (CUcontext)(uintptr_t)e->gone.context;
     bool other = session_context() != e->gone.context;
     if (!other || REAL(cuCtxPushCurrent_v2, 0)(own) == CUDA_SUCCESS) {
-        CUresult status = REAL(cuMemFree_v2, 0)(e->gone.start);
+        CUresult status = memory_free(0, e->gone.start, e->gone.context);
         if (status != CUDA_SUCCESS)
             log_debug("a free in stream order failed with error %d", (int)status);
         forget_event(e);
         if (other)
             REAL(cuCtxPopCurrent_v2, 0)(&own);
+        ledger_freed_managed(session.ledger, e->gone.charged);
+    } else {
+        memory_gone(&e->gone);
     }
-    ledger_freed_managed(session.ledger, e->gone.charged);
     free(e);
 }
 
@@ -163,7 +165,7 @@ void later_forget(uint64_t context) {
             put_in(e);
             continue;
         }
-        ledger_freed_managed(session.ledger, e->gone.charged);
+        memory_gone(&e->gone);
         free(e);
     }
 }

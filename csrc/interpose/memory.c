@@ -159,6 +159,21 @@ void memory_note(addr_t start, uint64_t bytes, enum memory_kind kind, uint64_t o
     enter(&a);
 }
 
+static bool released(addr_t start, uint64_t context, int32_t *status) {
+    return session.backend && session.backend->release && session.backend->release(start, context, status);
+}
+
+CUresult memory_free(int variant, addr_t start, uint64_t context) {
+    int32_t status;
+    return released(start, context, &status) ? (CUresult)status : REAL(cuMemFree_v2, variant)(start);
+}
+
+void memory_gone(const struct allocation *gone) {
+    int32_t status;
+    released(gone->start, 0, &status);
+    ledger_freed_managed(session.ledger, gone->charged);
+}
+
 void memory_forget(uint64_t owner) {
     struct allocation list[64], gone;
     addr_t from = 0;
@@ -168,7 +183,7 @@ void memory_forget(uint64_t owner) {
     for (size_t n; (n = ledger_list(session.ledger, from, list, 64)) > 0; from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++)
             if (list[i].context == owner && take(list[i].start, &gone) && gone.managed)
-                ledger_freed_managed(session.ledger, gone.charged);
+                memory_gone(&gone);
 }
 
 CUresult custom_cuMemAlloc_v2(int variant, CUdeviceptr *dptr, size_t bytesize) {
@@ -213,7 +228,7 @@ CUresult custom_cuMemAllocPitch_v2(int variant, CUdeviceptr *dptr, size_t *pPitc
 CUresult custom_cuMemFree_v2(int variant, CUdeviceptr dptr) {
     struct parting p;
     parting_open(&p, dptr);
-    CUresult status = parting_close(&p, REAL(cuMemFree_v2, variant)(dptr));
+    CUresult status = parting_close(&p, memory_free(variant, dptr, p.recorded ? p.gone.context : session_context()));
     later_waited(session_on ? session_context() : 0);
     return status;
 }

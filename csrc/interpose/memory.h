@@ -38,6 +38,10 @@ void parting_open(struct parting *p, addr_t start);
  */
 CUresult parting_close(const struct parting *p, CUresult status);
 
+/* The free of an allocation that has parted: the backend's where that provided it. context: what it waits for. */
+CUresult memory_free(int variant, addr_t start, uint64_t context);
+/* Managed memory that left the ledger has gone with its context. */
+void memory_gone(const struct allocation *gone);
 /* Everything that belonged to the context is gone (or the module, for globals). owner is the handle, as a number. */
 void memory_forget(uint64_t owner);
 /* Memory that is not charged here: another process's, a module's. owner as above. */

@@ -1,4 +1,5 @@
-/* What the program asks about an address of memory that was provided: it is told of the memory it asked for. */
+/* What the program asks about an address of memory that was provided: it is told of the memory it asked for, also where
+ * the driver would not know at this moment. */
 #include <string.h>
 
 #include "base/log.h"
@@ -6,9 +7,14 @@
 #include "interpose/provide.h"
 #include "interpose/session.h"
 
-static bool find(CUdeviceptr address, struct allocation *a) {
-    return session_on && ledger_find(session.ledger, address, a) && provided(a);
+/* status: what the driver said; it may not know the address, where its memory is being mapped anew. */
+static bool find(CUresult status, CUdeviceptr address, struct allocation *a) {
+    bool asked = status == CUDA_SUCCESS || status == CUDA_ERROR_INVALID_VALUE || status == CUDA_ERROR_NOT_FOUND;
+    return asked && session_on && ledger_find(session.ledger, address, a) && provided(a);
 }
+
+/* Buffers are numbered by the driver from 1. */
+#define OURS (1ull << 62)
 
 #define PUT(type, value)                                                                                               \
     do {                                                                                                               \
@@ -16,75 +22,91 @@ static bool find(CUdeviceptr address, struct allocation *a) {
         memcpy(data, &answer_, sizeof answer_);                                                                        \
     } while (0)
 
-/* Changes what the driver answered, or would have answered. False: plain memory has no such attribute. */
-static bool disguise(void *data, CUpointer_attribute attribute, const struct allocation *a) {
+enum answer { ANSWERED, ABSENT, UNCHANGED };
+
+/* Answers in the place of the driver. ABSENT: plain memory has no such attribute. UNCHANGED: the driver's answer is
+ * plain memory's. */
+static enum answer disguise(void *data, CUpointer_attribute attribute, CUdeviceptr address,
+                            const struct allocation *a) {
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
         PUT(unsigned, 0);
-        return true;
+        return ANSWERED;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         PUT(unsigned, CU_MEMORYTYPE_DEVICE);
-        return true;
+        return ANSWERED;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        PUT(CUdeviceptr, address);
+        return ANSWERED;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
         PUT(void *, NULL);
-        return false;
+        return ABSENT;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         PUT(int, a->device);
-        return true;
-    case CU_POINTER_ATTRIBUTE_CONTEXT:
-        if (a->kind == MEMORY_ASYNC) /* a pool is of a device, not of a context */
-            PUT(CUcontext, NULL);
-        return true;
+        return ANSWERED;
+    case CU_POINTER_ATTRIBUTE_CONTEXT: /* a pool is of a device, not of a context */
+        if (a->kind != MEMORY_ASYNC && !a->context)
+            return UNCHANGED;
+        PUT(CUcontext, a->kind == MEMORY_ASYNC ? NULL : (CUcontext)(uintptr_t)a->context);
+        return ANSWERED;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         PUT(CUmemoryPool, pool_of(a->start));
-        return true;
+        return ANSWERED;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+        PUT(unsigned long long, OURS | a->id);
+        return ANSWERED;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
         PUT(CUdeviceptr, a->start);
-        return true;
+        return ANSWERED;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
         PUT(size_t, a->bytes);
-        return true;
+        return ANSWERED;
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+        PUT(int, 1);
+        return ANSWERED;
     default:
-        return true;
+        return UNCHANGED;
     }
 }
 
 CUresult custom_cuPointerGetAttribute(int variant, void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
     struct allocation a;
     CUresult status = REAL(cuPointerGetAttribute, variant)(data, attribute, ptr);
-    if (status == CUDA_SUCCESS && find(ptr, &a) && !disguise(data, attribute, &a))
-        status = CUDA_ERROR_INVALID_VALUE;
-    return status;
+    if (!data || !find(status, ptr, &a))
+        return status;
+    enum answer answer = disguise(data, attribute, ptr, &a);
+    return answer == ANSWERED ? CUDA_SUCCESS : answer == ABSENT ? CUDA_ERROR_INVALID_VALUE : status;
 }
 
 CUresult custom_cuPointerGetAttributes(int variant, unsigned int numAttributes, CUpointer_attribute *attributes,
                                        void **data, CUdeviceptr ptr) {
     struct allocation a;
     CUresult status = REAL(cuPointerGetAttributes, variant)(numAttributes, attributes, data, ptr);
-    if (status == CUDA_SUCCESS && find(ptr, &a))
+    if (status == CUDA_SUCCESS && find(status, ptr, &a))
         for (unsigned i = 0; i < numAttributes; i++)
-            disguise(data[i], attributes[i], &a);
+            disguise(data[i], attributes[i], ptr, &a);
     return status;
 }
 
 CUresult custom_cuMemGetAddressRange_v2(int variant, CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
     struct allocation a;
     CUresult status = REAL(cuMemGetAddressRange_v2, variant)(pbase, psize, dptr);
-    if (status != CUDA_SUCCESS || !find(dptr, &a))
+    if (!find(status, dptr, &a))
         return status;
     if (pbase)
         *pbase = a.start;
     if (psize)
         *psize = a.bytes;
-    return status;
+    return CUDA_SUCCESS;
 }
 
 CUresult custom_cuIpcGetMemHandle(int variant, CUipcMemHandle *pHandle, CUdeviceptr dptr) {
     static bool told;
     struct allocation a;
     CUresult status = REAL(cuIpcGetMemHandle, variant)(pHandle, dptr);
-    if (status != CUDA_SUCCESS && find(dptr, &a) && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
-        log_warn("another process cannot use managed memory: name the library that allocates it in ULMS_PLAIN, or set "
-                 "ULMS_BACKEND=observe");
+    if (status != CUDA_SUCCESS && find(CUDA_SUCCESS, dptr, &a) && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+        log_warn(
+            "another process cannot use memory that moves: name the library that allocates it in ULMS_PLAIN, or set "
+            "ULMS_BACKEND=observe");
     return status;
 }

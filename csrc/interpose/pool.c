@@ -177,7 +177,8 @@ CUresult custom_cuMemFreeAsync(int variant, CUdeviceptr dptr, CUstream hStream) 
         parting_open(&p, dptr);
     if (!p.recorded || !provided(&p.gone))
         return parting_close(&p, REAL(cuMemFreeAsync, variant)(dptr, hStream));
-    return later_free(&p.gone, variant, hStream) ? CUDA_SUCCESS : parting_close(&p, REAL(cuMemFree_v2, 0)(dptr));
+    return later_free(&p.gone, variant, hStream) ? CUDA_SUCCESS
+                                                 : parting_close(&p, memory_free(0, dptr, p.gone.context));
 }
 
 CUresult custom_cuMemPoolCreate(int variant, CUmemoryPool *pool, const CUmemPoolProps *poolProps) {

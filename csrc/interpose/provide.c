@@ -24,8 +24,10 @@ static void measure_room(int device) {
     size_t free_bytes;
     uint64_t plain = ledger_plain(session.ledger, device);
     if ((ledger_managed(session.ledger) == 0 || !provide_room(device)) &&
-        REAL(cuMemGetInfo_v2, 0)(&free_bytes, NULL) == CUDA_SUCCESS)
-        __atomic_store_n(&room[device], plain + free_bytes, __ATOMIC_RELAXED);
+        REAL(cuMemGetInfo_v2, 0)(&free_bytes, NULL) == CUDA_SUCCESS) {
+        uint64_t held = session.backend->held ? session.backend->held(device) : 0;
+        __atomic_store_n(&room[device], plain + free_bytes + held, __ATOMIC_RELAXED);
+    }
 }
 
 /* The driver refuses managed memory to a thread whose own stream captures. */

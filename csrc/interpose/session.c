@@ -97,6 +97,18 @@ static void warn_of_old_driver(void) {
                  version / 1000, version % 1000 / 10);
 }
 
+static void choose_backend(void) {
+    session.backend = ulms_options.mode == MODE_UM    ? &backend_um
+                      : ulms_options.mode == MODE_VMM ? &backend_vmm
+                                                      : &backend_observe;
+    if (ulms_options.mode != MODE_VMM || ulms_policy_holds(ulms_options.policy))
+        return;
+    const char *policy = ulms_policy(0)->name;
+    log_warn("ULMS_POLICY=%s needs memory that the driver pages: with ULMS_BACKEND=vmm it is %s", ulms_options.policy,
+             policy);
+    snprintf(ulms_options.policy, sizeof ulms_options.policy, "%s", policy);
+}
+
 static void start(void) {
     char device[256];
     uint64_t total;
@@ -109,11 +121,11 @@ static void start(void) {
         return;
     }
     ledger_limit(session.ledger, ulms_options.capacity);
-    if (ulms_options.mode == MODE_UM)
+    if (ulms_options.mode == MODE_UM || ulms_options.mode == MODE_VMM)
         session.managed_limit = ulms_options.managed_limit ? ulms_options.managed_limit : host_memory() / 4 * 3;
     ledger_limit_managed(session.ledger, session.managed_limit);
     warn_of_old_driver();
-    session.backend = ulms_options.mode == MODE_UM ? &backend_um : &backend_observe;
+    choose_backend();
     function_describe = describe;
     function_named = name_function;
     REAL(cuDeviceGetCount, 0)(&session.devices);

@@ -142,6 +142,8 @@ void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes) {
     ledger_table_set(session.ledger, dst, bytes, pointers, n);
     if (n == 0)
         return;
+    if (session.backend->pointed)
+        session.backend->pointed(pointers, n);
     stats_add(COUNT_tables, 1);
     stats_add(COUNT_table_pointers, n);
     if (trace_on)

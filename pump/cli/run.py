@@ -10,7 +10,7 @@ from pump.preload import Preloaded, preload
 from pump.sizes import parse_size
 
 LOG_LEVELS = ("ERROR", "WARN", "INFO", "DEBUG")
-BACKENDS = ("auto", "um", "observe", "off")
+BACKENDS = ("auto", "um", "vmm", "observe", "off")
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # what a shell answers
 
 

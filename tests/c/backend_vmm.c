@@ -8,9 +8,10 @@
 void *real_function(enum api api, int variant) {
     static const char *const names[] = {
 #define NAME(symbol) [API_##symbol] = #symbol
-        NAME(cuMemCreate),        NAME(cuMemRelease),        NAME(cuMemMap),         NAME(cuMemUnmap),
-        NAME(cuMemSetAccess),     NAME(cuMemAddressReserve), NAME(cuMemAddressFree), NAME(cuMemcpyAsync),
-        NAME(cuDeviceTotalMem_v2)
+        NAME(cuMemCreate),         NAME(cuMemRelease),        NAME(cuMemMap),         NAME(cuMemUnmap),
+        NAME(cuMemSetAccess),      NAME(cuMemAddressReserve), NAME(cuMemAddressFree), NAME(cuMemcpyAsync),
+        NAME(cuStreamSynchronize), NAME(cuDeviceTotalMem_v2), NAME(cuDeviceGetCount)
+
 #undef NAME
     };
     (void)variant;
@@ -52,8 +53,7 @@ static unsigned first_word(const struct vmm_range *r, size_t page) {
 }
 
 static bool move(const struct vmm_move *m) {
-    bool ok = vmm_move_begin(&v, m, NULL) && cuStreamSynchronize(NULL) == CUDA_SUCCESS;
-    return vmm_move_end(&v, m, ok);
+    return vmm_move(&v, m, NULL) == VMM_MOVED;
 }
 
 static struct vmm_move whole(const struct vmm_range *r, enum vmm_place to) {
@@ -209,6 +209,20 @@ TEST(access_fails_in_a_move) {
 
 TEST(copying_fails_in_a_move) {
     fail_in_moves("cuMemcpyAsync");
+}
+
+TEST(the_driver_does_not_tell_that_copies_are_done) {
+    open_device(BYTES);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true);
+    write_page(r, 0, 5);
+    struct vmm_move out = whole(r, VMM_HOST);
+    CHECK(emu_fail("cuStreamSynchronize:sticky") == 0);
+    CHECK_EQ(vmm_move(&v, &out, NULL), VMM_STUCK);
+    emu_fail(NULL);
+    CHECK_EQ(first_word(r, 0), 5);
+    CHECK_EQ(idle(VMM_HOST), 0); /* the frames are not given to anybody else */
+    vmm_range_delete(&v, r);
+    CHECK(!vmm_range_new(&v, BYTES, false));
 }
 
 TEST(making_memory_fails_at_every_step) {

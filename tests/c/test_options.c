@@ -109,7 +109,7 @@ TEST(bad_values) {
                {"ULMS_GPU_MEMORY_FACTOR", "0.7"},
                {"ULMS_LOG_LEVEL", "LOUD"},
                {"ULMS_LOG_LEVEL", "1"},
-               {"ULMS_BACKEND", "vmm"},
+               {"ULMS_BACKEND", "vm"},
                {"ULMS_BACKEND", "observe "},
                {"ULMS_HOOKS", "none"},
                {"ULMS_HOOKS", "no_library"},
@@ -140,7 +140,7 @@ TEST(bad_value_names_what_is_accepted) {
     CHECK_STR(read_with("ULMS_HOOKS", "library"),
               "[ulms] ERROR: ULMS_HOOKS=library is not accepted (all, no-library or driver): all is used\n");
     CHECK_STR(read_with("ULMS_BACKEND", "a\nb\x1b[31m"),
-              "[ulms] ERROR: ULMS_BACKEND=a?b?[31m is not accepted (auto, um, observe or off): auto is used\n");
+              "[ulms] ERROR: ULMS_BACKEND=a?b?[31m is not accepted (auto, um, vmm, observe or off): auto is used\n");
 }
 
 TEST(a_locale_with_decimal_comma_changes_nothing) {
