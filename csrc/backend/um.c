@@ -17,14 +17,28 @@ static __thread uint64_t tickets[DEVICE_MAX]; /* of the thread's operation, from
 
 /* --- memory --- */
 
+/* For memory that is about to be told to the engine. Under the lock. */
+static void make_room(struct um_device *d, uint64_t bytes) {
+    um_budget_update(d, !d->moving && clock_ns() - d->budget.looked_ns > UM_LOOK_NS);
+    if (!d->moving && !d->over && d->bytes + bytes > d->budget.bytes + d->fixed)
+        um_start_moving(d, bytes);
+}
+
+void um_plain(int32_t device) {
+    for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d)) {
+        um_lock(d);
+        if (d->ordinal == device && d->bytes > 0)
+            make_room(d, 0);
+        um_unlock(d);
+    }
+}
+
 void um_arrived(addr_t start, uint64_t bytes, int32_t device) {
     struct um_device *d = um_device_of(device);
     if (!d)
         return;
     um_lock(d);
-    um_budget_update(d, !d->moving && clock_ns() - d->budget.looked_ns > UM_LOOK_NS);
-    if (!d->moving && !d->over && d->bytes + bytes > d->budget.bytes + d->fixed)
-        um_start_moving(d, bytes);
+    make_room(d, bytes);
     bool known = um_range_add(&d->ranges, start, bytes);
     if (known && !ulms_engine_allocated(d->engine, start, bytes)) {
         free(um_range_take(&d->ranges, start));

@@ -325,6 +325,7 @@ CUcontext um_current(void);
 void um_admit(struct op *op);
 void um_settle(const struct op *op);
 void um_arrived(addr_t start, uint64_t bytes, int32_t device);
+void um_plain(int32_t device);
 void um_leaving(addr_t start, uint64_t bytes);
 void um_block(addr_t start, uint64_t bytes, bool live);
 void um_forget(uint64_t context);

@@ -16,9 +16,22 @@ void memory_publish(int device) {
                      ulms_options.capacity);
 }
 
+/* Where memory of this kind can be replaced, what stays plain takes from what pages may occupy and is not refused. */
+static bool limited(int device, enum memory_kind kind) {
+    bool replaced = kind == MEMORY_PLAIN || kind == MEMORY_PITCH || kind == MEMORY_ASYNC || kind == MEMORY_GRAPH;
+    return !replaced || !session.backend->serves || !session.backend->serves(device);
+}
+
+static bool reserve(int device, enum memory_kind kind, uint64_t bytes) {
+    if (limited(device, kind))
+        return ledger_reserve(session.ledger, device, bytes);
+    ledger_charge(session.ledger, device, bytes);
+    return true;
+}
+
 bool claim_open(struct claim *c, int device, enum memory_kind kind, uint64_t bytes) {
     *c = (struct claim){.recorded = session_on, .device = device, .kind = kind, .bytes = bytes};
-    if (!c->recorded || ledger_reserve(session.ledger, device, bytes))
+    if (!c->recorded || reserve(device, kind, bytes))
         return true;
     stats_add(COUNT_refused, 1);
     log_info("%llu bytes refused: device %d holds %llu of %llu", (unsigned long long)bytes, device,
@@ -110,6 +123,11 @@ static bool enter(struct allocation *a) {
     return true;
 }
 
+static void grown(const struct claim *c) {
+    if (!c->managed && session.backend->plain && session.backend->serves(c->device))
+        session.backend->plain(c->device);
+}
+
 void claim_close(struct claim *c, CUresult status, const CUdeviceptr *start, uint64_t bytes) {
     c->status = status;
     if (!c->recorded)
@@ -122,16 +140,20 @@ void claim_close(struct claim *c, CUresult status, const CUdeviceptr *start, uin
     }
     if (status != CUDA_SUCCESS || !enter(&a))
         cancel(c);
+    else
+        grown(c);
 }
 
 void claim_hold(struct claim *c, CUresult status) {
     c->status = status;
     if (!c->recorded)
         return;
-    if (status == CUDA_SUCCESS)
+    if (status == CUDA_SUCCESS) {
         stats_add(COUNT_allocations, 1);
-    else
+        grown(c);
+    } else {
         ledger_cancel(session.ledger, c->device, c->bytes);
+    }
     memory_publish(c->device);
 }
 
@@ -212,7 +234,7 @@ CUresult custom_cuMemAllocPitch_v2(int variant, CUdeviceptr *dptr, size_t *pPitc
     CUresult status = real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
     uint64_t bytes = status == CUDA_SUCCESS ? (uint64_t)*pPitch * Height : 0;
     if (c.recorded && bytes > c.bytes) {
-        if (ledger_reserve(session.ledger, c.device, bytes - c.bytes)) {
+        if (reserve(c.device, c.kind, bytes - c.bytes)) {
             c.bytes = bytes;
         } else {
             REAL(cuMemFree_v2, 0)(*dptr);

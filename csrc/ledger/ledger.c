@@ -39,6 +39,10 @@ bool ledger_reserve(struct ledger *l, int device, uint64_t bytes) {
     return quota_reserve(&l->quota, device, bytes);
 }
 
+void ledger_charge(struct ledger *l, int device, uint64_t bytes) {
+    quota_charge(&l->quota, device, bytes, false);
+}
+
 void ledger_cancel(struct ledger *l, int device, uint64_t bytes) {
     quota_credit(&l->quota, device, bytes, false);
 }

@@ -35,7 +35,9 @@ void ledger_limit(struct ledger *l, uint64_t bytes_per_device);
 /* Charges plain bytes to the device. False, and nothing charged, when that would pass the limit.
  * DEVICE_NONE is never limited, and not counted. */
 bool ledger_reserve(struct ledger *l, int device, uint64_t bytes);
-/* Returns bytes charged by ledger_reserve. */
+/* The same, whatever the limit. */
+void ledger_charge(struct ledger *l, int device, uint64_t bytes);
+/* Returns bytes charged by ledger_reserve or ledger_charge. */
 void ledger_cancel(struct ledger *l, int device, uint64_t bytes);
 /* Bytes charged to the device at present, those of them that are plain, and the most there have been. */
 uint64_t ledger_used(const struct ledger *l, int device);

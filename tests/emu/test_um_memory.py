@@ -108,6 +108,13 @@ def test_more_memory_than_the_device_has(told: Told) -> None:
     assert told("fill", "30", env=env) == ["30 blocks"]
 
 
+def test_what_the_driver_does_not_manage_is_plain_and_meets_no_limit_of_ours(told: Told) -> None:
+    env = {"ULMS_GPU_MEMORY": "32MiB", "EMU_FAIL": "cuMemAllocManaged:sticky"}
+    assert told("fill", "9", env=env) == ["9 blocks"]
+    env["EMU_MEMORY"] = "40MiB"  # the driver's does refuse
+    assert told("fill", "9", env=env)[-1] == "5 blocks"
+
+
 def test_a_limit_that_was_set_refuses(told: Told) -> None:
     assert told("limit", env={"ULMS_MANAGED_LIMIT": "16MiB"}, alone=True) == [
         f"managed, then {OUT_OF_MEMORY}, {OUT_OF_MEMORY}, {OUT_OF_MEMORY}",

@@ -21,12 +21,15 @@ Trouble = Callable[..., dict[str, int]]
 
 @pytest.fixture
 def trouble(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Trouble:
-    """Runs a part of um_trouble.c both ways, so many times under um; the counters of the last."""
+    """Runs a part of um_trouble.c both ways, so many times under um; the counters of the last.
+
+    `native` is the emulated device's memory where it runs alone.
+    """
     binary = compiled("um_trouble", str(emulator_dir / "libcuda.so.1"))
 
-    def run(part: str, times: int = 1, **env: str) -> dict[str, int]:
+    def run(part: str, times: int = 1, native: str = "8GiB", **env: str) -> dict[str, int]:
         settings = {"ULMS_BACKEND": "um", "ULMS_GPU_MEMORY_FACTOR": "100", **env}
-        outside = run_emulated([binary, part], preloaded=False)
+        outside = run_emulated([binary, part], {"EMU_MEMORY": native}, preloaded=False)
         assert outside.returncode == 0, outside.stdout
         for _ in range(times):
             under = run_emulated([binary, part], settings, timeout=50)
@@ -58,3 +61,20 @@ def test_a_kernel_that_shows_no_address_is_waited_for(trouble: Trouble, policy: 
 def test_captures_survive_the_beginning_of_moves(trouble: Trouble) -> None:
     """A wait of ours for the whole context would spoil one that begins at that moment."""
     trouble("captures", times=60, ULMS_GPU_MEMORY="24MiB")
+
+
+@pytest.mark.parametrize("policy", ["ahead", "lru"])
+@pytest.mark.parametrize("limit", ["48MiB", "80MiB"])
+def test_an_allocator_that_is_refused_frees_and_tries_again(
+    trouble: Trouble, limit: str, policy: str
+) -> None:
+    """A limit of managed memory is met as the end of a device's is, as often and as late."""
+    env = {"ULMS_MANAGED_LIMIT": limit, "ULMS_GPU_MEMORY": "16MiB", "ULMS_POLICY": policy}
+    assert trouble("cache", native=limit, **env)["evicted_bytes"] > 0
+
+
+def test_what_could_not_be_replaced_takes_from_the_budget(trouble: Trouble) -> None:
+    """The first eight blocks fit it, and leave when the others turn out to be plain."""
+    env = {"ULMS_GPU_MEMORY": "48MiB", "EMU_FAIL": "cuMemAllocManaged:after=8:sticky"}
+    assert trouble("blind", **env)["evicted_bytes"] > 0
+    assert trouble("blind", ULMS_GPU_MEMORY="1GiB")["evicted_bytes"] == 0

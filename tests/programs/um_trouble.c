@@ -226,7 +226,7 @@ static CUdeviceptr take(size_t mib) {
                 drop_oldest();
             empty_cache();
         }
-        status = cuMemAllocAsync(&p, mib * MIB, stream);
+        status = mib % 4 ? cuMemAllocAsync(&p, mib * MIB, stream) : cuMemAlloc_v2(&p, mib * MIB);
     }
     MUST(status);
     return p;
