@@ -154,7 +154,7 @@ static void count_held(const struct op *op, uint64_t ns) {
 static void hold(struct um_device *d, const struct op *op, uint64_t serial) {
     struct um_patience patience = {0};
     uint64_t started = clock_ns(), wait;
-    int at_once = !d->context || um_stalled(d); /* nothing moves without a context */
+    int at_once = !(d->own_context || d->context) || um_stalled(d); /* nothing moves without a context */
     bool held = false;
     while (d->moving && ulms_engine_admit(d->engine, serial, at_once, &wait) == ULMS_HOLD) {
         held = true;

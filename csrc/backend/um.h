@@ -134,6 +134,8 @@ bool um_advise_mostly_read(addr_t start, uint64_t bytes, int32_t device, bool mo
 CUstream um_stream_new(void);
 /* Waits for all that is in a stream of ours. */
 bool um_stream_finish(CUstream stream);
+/* A context of ours, current afterwards. NULL: refused. */
+CUcontext um_context_new(int32_t device);
 /* On a thread of the program: our calls do not spoil its captures, and see the context. um_leave undoes it. */
 struct um_visit {
     CUstreamCaptureMode mode;
@@ -264,9 +266,11 @@ struct um_device {
     struct um_window window;
     struct um_marks marks;
     struct um_move *under_way;
-    uint64_t progress;       /* operations and moves that are done */
-    uint64_t stalled;        /* the oldest operation when patience ran out last; until it has retired nobody has any */
-    CUcontext context;       /* in which moves are issued; NULL: its context is gone, no other one seen yet */
+    uint64_t progress;     /* operations and moves that are done */
+    uint64_t stalled;      /* the oldest operation when patience ran out last; until it has retired nobody has any */
+    CUcontext own_context; /* the movers'; NULL: they use the next one */
+    bool own_asked;
+    CUcontext context;       /* of the program; NULL: it is gone, no other one seen yet */
     uint64_t epoch;          /* of context: streams of an earlier one may be gone */
     CUcontext place_context; /* place_stream's */
     CUstream place_stream;

@@ -73,6 +73,14 @@ bool um_stream_finish(CUstream stream) {
     return status == CUDA_SUCCESS;
 }
 
+CUcontext um_context_new(int32_t device) {
+    CUcontext context = NULL;
+    CUdevice handle;
+    bool made = REAL(cuDeviceGet, 0)(&handle, device) == CUDA_SUCCESS &&
+                done(REAL(cuCtxCreate_v2, 0)(&context, CU_CTX_SCHED_BLOCKING_SYNC, handle), "a context", 0);
+    return made ? context : NULL;
+}
+
 struct um_visit um_enter(CUcontext context) {
     struct um_visit v = {.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
     CUcontext now = NULL;

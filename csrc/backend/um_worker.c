@@ -29,6 +29,20 @@ static void begin(const char *name) {
 
 /* --- movers --- */
 
+/* Where moves are issued: the driver holds a context's lock while a prefetch does its page work, for milliseconds, and
+ * launches of the program would wait for it. So the movers have a context of their own; where there can be none they
+ * share the program's. Under the lock, which is released meanwhile. */
+static CUcontext context_of(struct um_device *d) {
+    if (!d->own_asked) {
+        d->own_asked = true;
+        um_unlock(d);
+        CUcontext own = um_context_new(d->ordinal);
+        um_lock(d);
+        d->own_context = own;
+    }
+    return d->own_context ? d->own_context : d->context;
+}
+
 /* What a mover issues into; of one context. */
 struct seat {
     CUcontext context;
@@ -52,13 +66,13 @@ static void *move(void *data) {
     begin(self->lane == ULMS_LANE_IN ? "ulms-in" : "ulms-out");
     um_lock(d);
     while (!d->stopping) {
-        struct um_move *m = d->moving && d->context ? um_move_take(d, self->lane) : NULL;
+        CUcontext context = context_of(d);
+        uint64_t epoch = d->epoch;
+        struct um_move *m = d->moving && context ? um_move_take(d, self->lane) : NULL;
         if (!m) {
             pthread_cond_wait(&d->work[self->lane], &d->lock);
             continue;
         }
-        CUcontext context = d->context;
-        uint64_t epoch = d->epoch;
         um_unlock(d);
         uint64_t began = clock_ns();
         bool ok = sit(&seat, context, epoch) && d->kind->issue(d, m, seat.stream) && um_stream_finish(seat.stream);
@@ -99,6 +113,8 @@ static void *outlast(void *data) {
         sure = outlast_context(d, d->past_contexts[i]) && sure;
     um_lock(d);
     d->unsure = d->unsure || !sure;
+    if (d->unsure && !d->kind->managed)
+        um_give_up(d, "the driver does not tell when what was issued before is done");
     um_retired(d, d->past);
     um_wake(d);
     um_unlock(d);

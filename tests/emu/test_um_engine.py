@@ -175,6 +175,7 @@ OURS = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent:after=1",  # the first is the program's
     "cuCtxSynchronize",
+    "cuCtxCreate:after=1",
     "cuThreadExchangeStreamCaptureMode",
     "cuMemGetInfo",
     "cuStreamCreate:after=1",
