@@ -102,6 +102,8 @@ class Judge:
     """Runs cases of one compiled program. Its methods may be called from several threads."""
 
     program: Path
+    launcher: tuple[str, ...] = ()
+    """What starts it."""
     timeout_s: float = TIMEOUT_S
     truths: dict[tuple[int, int], Outcome] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -129,7 +131,7 @@ class Judge:
 
     def run(self, case: Case, environment: Mapping[str, str], names: Iterable[str] = ()) -> Outcome:
         """Runs a case's programs; with names, asks how often those driver functions were called."""
-        command = [str(self.program), str(case.seed), str(case.count), *names]
+        command = [*self.launcher, str(self.program), str(case.seed), str(case.count), *names]
         with subprocess.Popen(
             command,
             env=environment,
