@@ -18,7 +18,9 @@ static struct {
     [RATE_IN_PLACE_BOTH] = {"EMU_IN_PLACE_BOTH_GBS", 42},
     [RATE_FAULT] = {"EMU_FAULT_GBS", 14},
     [RATE_EVICT] = {"EMU_EVICT_GBS", 23},
-    [RATE_PREFETCH] = {"EMU_PREFETCH_GBS", 51},
+    [RATE_PREFETCH] = {"EMU_PREFETCH_GBS", 44},
+    [RATE_PREFETCH_HOST] = {"EMU_PREFETCH_HOST_GBS", 24}, /* whatever the number of threads that ask */
+    [RATE_PREFETCH_BOTH] = {"EMU_PREFETCH_BOTH_GBS", 40},
     [RATE_COPY] = {"EMU_COPY_NS", 2600}, /* with the link's rate this is the measured curve over piece sizes */
     [RATE_LAUNCH] = {"EMU_LAUNCH_NS", 2900},
     [RATE_PREFETCH_CALL] = {"EMU_PREFETCH_CALL_NS", 60000}, /* makes 2 MiB calls come to 18 GB/s */
@@ -124,23 +126,26 @@ void cost_call(double ns) {
         t->debt = 0;
 }
 
+/* Bytes per ns: one way alone, and in sum while something crosses the other way, too. */
+struct crossing {
+    double alone, both;
+};
+
 /* Takes the link for a piece, from `ready` on or as soon as it is free. */
-static uint64_t take_link(int way, uint64_t bytes, double gbs, uint64_t ready) {
+static uint64_t take_link(int way, uint64_t bytes, struct crossing c, uint64_t ready) {
     pthread_mutex_lock(&link_lock);
     uint64_t start = link_free[way] > ready ? link_free[way] : ready;
-    double both = rate(RATE_LINK_BOTH) / 2;
-    if (link_free[!way] > start && gbs > both)
-        gbs = both;
+    double gbs = link_free[!way] > start && c.alone > c.both / 2 ? c.both / 2 : c.alone;
     uint64_t end = start + (uint64_t)((double)bytes / gbs * scale);
     link_free[way] = end;
     pthread_mutex_unlock(&link_lock);
     return end;
 }
 
-static uint64_t cross_link(int way, uint64_t bytes, double gbs, uint64_t ready) {
+static uint64_t cross_link(int way, uint64_t bytes, struct crossing c, uint64_t ready) {
     while (bytes > 0) {
         uint64_t piece = bytes < PIECE ? bytes : PIECE;
-        ready = elapse(take_link(way, piece, gbs, ready));
+        ready = elapse(take_link(way, piece, c, ready));
         bytes -= piece;
     }
     return ready;
@@ -166,11 +171,13 @@ void cost_operation(struct emu_launch *r) {
     if (r->kernel) {
         ns += kernel_ns(r);
     } else if (r->prefetch_bytes) {
-        end = cross_link(r->to_host, r->prefetch_bytes, rate(RATE_PREFETCH), end);
+        struct crossing c = {rate(r->to_host ? RATE_PREFETCH_HOST : RATE_PREFETCH), rate(RATE_PREFETCH_BOTH)};
+        end = cross_link(r->to_host, r->prefetch_bytes, c, end);
     } else if (r->host_read || r->host_written) {
+        struct crossing c = {rate(RATE_LINK), rate(RATE_LINK_BOTH)};
         ns += rate(RATE_COPY);
-        end = cross_link(0, r->host_read, rate(RATE_LINK), end);
-        end = cross_link(1, r->host_written, rate(RATE_LINK), end);
+        end = cross_link(0, r->host_read, c, end);
+        end = cross_link(1, r->host_written, c, end);
     } else {
         ns += (double)r->device_bytes / rate(RATE_DEVICE);
     }

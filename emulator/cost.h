@@ -12,7 +12,9 @@ enum rate {
     RATE_IN_PLACE_BOTH, /* each way, reading and writing */
     RATE_FAULT,         /* bytes per ns brought by faults */
     RATE_EVICT,         /* bytes per ns moved out to make room */
-    RATE_PREFETCH,      /* bytes per ns of the transfer itself */
+    RATE_PREFETCH,      /* bytes per ns of the transfer itself, to a device */
+    RATE_PREFETCH_HOST, /* to the host */
+    RATE_PREFETCH_BOTH, /* in sum, both ways at once */
     RATE_COPY,          /* ns per copy, besides its bytes */
     RATE_LAUNCH,        /* ns per launch, in the calling thread */
     RATE_PREFETCH_CALL, /* ns in the calling thread, when anything moves */

@@ -241,6 +241,46 @@ TEST(managed_memory) {
     check_call_time("a discard", 3.2e-3 * share * 16, NULL, discard);
 }
 
+static CUdeviceptr other;
+
+static void prefetch_other_in(void) {
+    prefetch_in();
+    prefetch_out();
+    OK(cuMemPrefetchAsync(other, MANAGED, 0, b));
+    OK(cuCtxSynchronize());
+}
+
+static void prefetch_other_out(void) {
+    OK(cuMemPrefetchAsync(other, MANAGED, CU_DEVICE_CPU, b));
+}
+
+/* One in, the other out: then the other way round. */
+static void prefetch_both_ways(void) {
+    prefetch_in();
+    prefetch_other_out();
+    OK(cuCtxSynchronize());
+}
+
+static void prefetch_out_and_wait(void) {
+    prefetch_out();
+    OK(cuStreamSynchronize(a));
+}
+
+/* Without the page work of the calls, which one thread does one after the other. */
+TEST(prefetches_share_their_rates) {
+    setenv("EMU_PREFETCH_CALL_NS", "0", 1);
+    setenv("EMU_PREFETCH_IN_NS", "0", 1);
+    setenv("EMU_PREFETCH_OUT_NS", "0", 1);
+    begin_with_time("16");
+    managed = managed_memory(MANAGED);
+    other = managed_memory(MANAGED);
+    memset_managed();
+    OK(cuMemsetD8Async(other, 2, MANAGED, b));
+    check_call_time("in", MANAGED / 44e9 * 16, prefetch_out, prefetch_in_and_wait);
+    check_call_time("out", MANAGED / 24e9 * 16, prefetch_in, prefetch_out_and_wait);
+    check_call_time("both ways", 2 * MANAGED / 40e9 * 16, prefetch_other_in, prefetch_both_ways);
+}
+
 /* --- calls --- */
 
 static CUmemGenericAllocationHandle handles[200];
