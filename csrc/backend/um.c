@@ -109,6 +109,9 @@ void um_forget(uint64_t context) {
     for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d)) {
         um_lock(d);
         outlive(d);
+        /* the addresses of its memory may be somebody else's before we are told that it left */
+        um_pages_died(&d->ranges, 0, UINT64_MAX, 0);
+        um_moves_wait(d, 0, UINT64_MAX, true);
         if (d->context == going) {
             d->context = NULL;
             d->epoch++;

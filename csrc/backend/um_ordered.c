@@ -4,7 +4,7 @@
 
 /* Streams of the lanes, in the context of the operation that needs them first. */
 static bool open_lanes(struct um_device *d) {
-    if (d->lane_context == d->context && d->lane_stream[ULMS_LANE_IN] && d->lane_stream[ULMS_LANE_OUT])
+    if (d->context && d->lane_context == d->context && d->lane_stream[ULMS_LANE_IN] && d->lane_stream[ULMS_LANE_OUT])
         return true;
     d->lane_context = d->context;
     for (int lane = 0; lane < LANES; lane++)

@@ -45,9 +45,10 @@ void um_window_mark(struct um_window *w, uint64_t ticket, CUevent event) {
 uint64_t um_window_retire(struct um_window *w, uint64_t ticket) {
     if (!holds(w, ticket))
         return 0;
-    const struct um_operation *o = slot(w, ticket);
+    struct um_operation *o = slot(w, ticket);
     uint64_t serial = o->known ? o->serial : 0;
-    slot(w, ticket)->stage = UM_RETIRED;
+    o->stage = UM_RETIRED;
+    o->event = NULL; /* it serves again */
     while (w->oldest < w->next && slot(w, w->oldest)->stage == UM_RETIRED)
         w->oldest++;
     return serial;
