@@ -57,6 +57,11 @@ const struct node *node_noted(CUgraphNode node) {
     return hash_get(&noted, (uint64_t)(uintptr_t)node);
 }
 
+/* What orders streams makes no node: the newest one is an earlier operation's. */
+static bool makes_node(const struct op *op) {
+    return op->kind != OP_RECORD && op->kind != OP_AFTER && op->kind != OP_WAIT;
+}
+
 void capture_note(const struct op *op) {
     CUstreamCaptureStatus status;
     cuuint64_t id;
@@ -65,6 +70,8 @@ void capture_note(const struct op *op) {
     size_t n = 0;
     const CUgraphEdgeData *edges;
     CUstream stream = (CUstream)(uintptr_t)op->stream;
+    if (!makes_node(op))
+        return;
     /* the older question is refused where an edge carries data, as programmatic launches make them; older drivers have
      * no other */
     CUresult result = REAL(cuStreamGetCaptureInfo_v3, 0)(stream, &status, &id, &graph, &newest, &edges, &n);

@@ -17,6 +17,9 @@ static void touch_box(struct op *op, struct box b, size_t width, size_t rows, si
     size_t pitch = b.pitch ? b.pitch : width;
     size_t layer = pitch * (b.height ? b.height : rows);
     addr_t start = b.device + b.z * layer + b.y * pitch + b.x;
+    bool holes = (rows > 1 && width < pitch) || (layers > 1 && rows * pitch < layer);
+    if (mode == TOUCH_WRITE && holes) /* what lies between the rows stays */
+        mode = TOUCH_UPDATE;
     wrap_touch(op, start, (layers - 1) * layer + (rows - 1) * pitch + width, mode);
 }
 
@@ -43,7 +46,8 @@ static void touch_3d_peer(struct op *op, const CUDA_MEMCPY3D_PEER *c) {
 
 void copy_touch_memset(struct op *op, addr_t dst, size_t pitch, size_t row_bytes, size_t rows) {
     if (row_bytes && rows)
-        wrap_touch(op, dst, (rows - 1) * pitch + row_bytes, TOUCH_WRITE);
+        wrap_touch(op, dst, (rows - 1) * pitch + row_bytes,
+                   rows > 1 && row_bytes < pitch ? TOUCH_UPDATE : TOUCH_WRITE);
 }
 
 /* Every copy of a structure: open, touch, admit, real call, close. */

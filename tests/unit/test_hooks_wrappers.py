@@ -263,7 +263,7 @@ def test_version_chooses_the_row(harness: Path, name: str, version: int, symbol:
             "cuMemsetD2D16Async",
             [
                 "open cuMemsetD2D16Async kind 2 stream 0x55",
-                "touch 0x1000 1224 mode 2",  # two pitches of 512 and one row of 200
+                "touch 0x1000 1224 mode 3",  # two pitches of 512 and one row of 200
                 "admit 1 touches, object 0",
                 "find cuMemsetD2D16Async 0",
                 "real",
@@ -274,7 +274,7 @@ def test_version_chooses_the_row(harness: Path, name: str, version: int, symbol:
             "cuMemsetD2D8_v2_ptds",
             [
                 "open cuMemsetD2D8_v2 kind 2 stream 0x2",
-                "touch 0x1000 0 mode 2",  # no rows
+                "touch 0x1000 0 mode 3",  # no rows
                 "admit 1 touches, object 0",
                 "find cuMemsetD2D8_v2 1",
                 "real",
