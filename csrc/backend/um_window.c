@@ -43,7 +43,7 @@ void um_window_mark(struct um_window *w, uint64_t ticket, CUevent event) {
 }
 
 uint64_t um_window_retire(struct um_window *w, uint64_t ticket) {
-    if (!holds(w, ticket))
+    if (!holds(w, ticket) || slot(w, ticket)->stage == UM_RETIRED)
         return 0;
     struct um_operation *o = slot(w, ticket);
     uint64_t serial = o->known ? o->serial : 0;
