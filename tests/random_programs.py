@@ -20,8 +20,8 @@ from pump.preload import preload
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("PUMP_BUILD_DIR", ROOT / "build" / "dev"))
 SOURCES = sorted((ROOT / "tests" / "programs").glob("random_*.c"))
-SETUPS = ("observe", "none", "pump", "lru", "ahead")
-"""How ulms.so is set up: nothing replaced, or backend `um` under a policy."""
+SETUPS = ("observe", "none", "pump", "lru", "ahead", "vmm")
+"""How ulms.so is set up: nothing replaced, backend `um` under a policy, or backend `vmm`."""
 OURS = ("ULMS_", "EMU_", "WRAPPER_MAX_MEMORY", "LD_PRELOAD", "LD_LIBRARY_PATH")
 PAGE = 2 << 20
 SMALL_FACTOR = 2  # per cent
@@ -122,6 +122,8 @@ class Judge:
         if case.setup != "observe":
             budget = max(int(self.truth(case).peak() / case.over), PAGE)
             options = {"ULMS_BACKEND": "um", "ULMS_POLICY": case.setup}
+            if case.setup == "vmm":
+                options = {"ULMS_BACKEND": "vmm"}
             if case.fail:  # what is plain then must not meet a limit of the user's
                 base["EMU_MEMORY"] = str(budget * 100 // SMALL_FACTOR)
                 options |= {"ULMS_GPU_MEMORY_FACTOR": str(SMALL_FACTOR)}

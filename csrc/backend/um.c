@@ -223,6 +223,8 @@ static void outwait_discards(struct um_device *d, const struct op *op) {
 static uint64_t admit_to(struct um_device *d, const struct op *op) {
     um_lock(d);
     if (!d->moving) {
+        if (d->kind->passes)
+            d->kind->passes(d, op, 0);
         outwait_discards(d, op);
         um_unlock(d);
         return 0;

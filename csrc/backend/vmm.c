@@ -105,11 +105,11 @@ enum { TRIES = 3 };
 static pthread_mutex_t parking = PTHREAD_MUTEX_INITIALIZER;
 static struct vmm_range *parked; /* what could not be waited for when it was freed */
 
-/* Waits for the context, as the driver's free does. A capture would not survive it. */
+/* Waits for the context, as the driver's free does, but spoils no capture. */
 static bool wait_for(uint64_t context, CUresult *status) {
     struct um_visit v = um_enter((CUcontext)(uintptr_t)context);
     bool done = false;
-    for (int i = 0; i < TRIES && !done && !capture_any() && um_current() == (CUcontext)(uintptr_t)context; i++) {
+    for (int i = 0; i < TRIES && !done && um_current() == (CUcontext)(uintptr_t)context && capture_keep_off(); i++) {
         *status = REAL(cuCtxSynchronize, 0)();
         done = *status == CUDA_SUCCESS;
     }

@@ -46,8 +46,7 @@ static void touch_3d_peer(struct op *op, const CUDA_MEMCPY3D_PEER *c) {
 
 void copy_touch_memset(struct op *op, addr_t dst, size_t pitch, size_t row_bytes, size_t rows) {
     if (row_bytes && rows)
-        wrap_touch(op, dst, (rows - 1) * pitch + row_bytes,
-                   rows > 1 && row_bytes < pitch ? TOUCH_UPDATE : TOUCH_WRITE);
+        wrap_touch(op, dst, (rows - 1) * pitch + row_bytes, rows > 1 && row_bytes < pitch ? TOUCH_UPDATE : TOUCH_WRITE);
 }
 
 /* Every copy of a structure: open, touch, admit, real call, close. */

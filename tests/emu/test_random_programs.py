@@ -17,8 +17,11 @@ OVER = (1.2, 1.5, 2.0, 3.0, 4.0)
 A_SETUP = 40
 FAILURES = (("", ":after=3:sticky:error=2"), (":after=7", ":sticky"))
 """Of calls, taken in turn by the set-ups: once or from then on, at once or later."""
-SURE = {"observe": {"cuFuncGetParamInfo", "cuStreamIsCapturing", "cuGetProcAddress"}}
-"""What we call for certain; of a policy what all do."""
+SURE = {
+    "observe": {"cuFuncGetParamInfo", "cuStreamIsCapturing", "cuGetProcAddress"},
+    "vmm": {"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemcpyAsync"},
+}
+"""What we call for certain; of a policy of `um` what all do."""
 SURE_OF_POLICIES = {"cuMemAllocManaged", "cuMemPrefetchAsync", "cuEventRecord"}
 WORKERS = 2
 
