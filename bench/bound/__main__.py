@@ -9,18 +9,11 @@ import importlib.util
 from pathlib import Path
 
 from bench.bound import core
-from bench.bound.trace import period_of
 from pump.sim.link import LINKS
-from pump.sim.link import Link as Rates
+from pump.sim.period import page_times, period_of
 from pump.sim.sequence import read_sequence
 
 TRACES = Path(__file__).resolve().parents[1] / "traces"
-
-
-def link_of(rates: Rates) -> core.Link:
-    """The time of a page; moves cost nothing else here."""
-    alone, both = rates.rates(both=False), rates.rates(both=True)
-    return core.Link(*(rates.page_bytes / rate for rate in (*alone, *both)))
 
 
 def main() -> None:
@@ -41,7 +34,7 @@ def main() -> None:
     for path in sorted(options.traces.glob("*.txt")):
         sequence = read_sequence(path)
         for name, rates in sorted(LINKS.items()):
-            period, link = period_of(sequence, rates.page_bytes), link_of(rates)
+            period, link = period_of(sequence, rates.page_bytes), page_times(rates)
             planner = core.Planner(period)
             for over in options.over:
                 budget = int(period.pages / over)
@@ -51,7 +44,7 @@ def main() -> None:
                     continue
                 least = None
                 if bounded:
-                    from bench.bound.lp import bound
+                    from pump.bench.bound import bound
 
                     least = bound(period, budget, link, options.intervals)
                 print_row(path.stem, name, over, period, choice, least, rates.page_bytes)

@@ -8,45 +8,21 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cffi import FFI
 
+from pump.sim.period import PageTimes as Link
+from pump.sim.period import PageTouch as Touch
+from pump.sim.period import Period
+
+__all__ = ["Choice", "Link", "Period", "Planner", "Rehearsal", "Run", "Touch", "ffi", "library"]
+
 CSRC = Path(__file__).resolve().parents[2] / "csrc"
 HEADERS = ("heap.h", "occupancy.h", "mover.h", "plan.h", "plan_run.h", "rehearse.h")
 SOURCES = ("greedy", "heap", "occupancy", "plan", "plan_run", "rehearse")
-
-
-class Touch(NamedTuple):
-    """What an operation does to a page; pages are numbered from 0, without holes."""
-
-    page: int
-    writes: bool = False
-    dies: bool = False  # nobody reads it until its next touch
-
-
-@dataclass(frozen=True)
-class Period:
-    """Operations that repeat."""
-
-    operations: Sequence[Sequence[Touch]]
-    durations: Sequence[int]  # ns, of each operation
-
-    @property
-    def pages(self) -> int:
-        return 1 + max(touch.page for op in self.operations for touch in op)
-
-
-class Link(NamedTuple):
-    """Nanoseconds a page takes: alone, and while another goes the other way."""
-
-    in_ns: float
-    out_ns: float
-    in_both_ns: float
-    out_both_ns: float
 
 
 class Rehearsal(NamedTuple):

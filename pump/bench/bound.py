@@ -22,7 +22,7 @@ from typing import NamedTuple
 from scipy.optimize import linprog
 from scipy.sparse import csr_matrix
 
-from bench.bound.core import Link, Period, Touch
+from pump.sim.period import PageTimes, PageTouch, Period
 
 SECONDS = 600
 
@@ -85,9 +85,9 @@ def _held(period: Period) -> list[int]:
     return [held[k] + held[k + n] for k in range(n)]
 
 
-def _touches(period: Period) -> list[list[tuple[int, Touch]]]:
+def _touches(period: Period) -> list[list[tuple[int, PageTouch]]]:
     """Of each page, its touches in order."""
-    pages: list[list[tuple[int, Touch]]] = [[] for _ in range(period.pages)]
+    pages: list[list[tuple[int, PageTouch]]] = [[] for _ in range(period.pages)]
     for k, operation in enumerate(period.operations):
         for touch in operation:
             pages[touch.page].append((k, touch))
@@ -146,7 +146,7 @@ class Programme:
         return float(done.fun)
 
 
-def bound(period: Period, budget: int, link: Link, intervals: int) -> float:
+def bound(period: Period, budget: int, link: PageTimes, intervals: int) -> float:
     """No schedule takes less than these nanoseconds an iteration, `budget` pages being resident."""
     cuts = cut(period, intervals)
     n, classes = len(cuts.operations), len(cuts.classes)
@@ -178,6 +178,8 @@ def bound(period: Period, budget: int, link: Link, intervals: int) -> float:
                 lp.add({host_after: 1, host: -1, gone: -1}, 0)
             if not dead:
                 lp.add({resident_after: -1, host_after: -1}, -pages)
+    # Times in those of a page: as nanoseconds they spoil the solver's tolerances.
+    unit = link.in_ns
     for b in range(n):
         lp.add({variable(0, one, b): 1.0 for one in range(classes)}, budget)
         only_in, only_out, both, neither = (4 * (classes * n + b) + i for i in range(4))
@@ -185,7 +187,7 @@ def bound(period: Period, budget: int, link: Link, intervals: int) -> float:
             lp.cost[time] = 1
         all_come = {variable(2, one, b): 1.0 for one in range(classes)}
         all_gone = {variable(3, one, b): 1.0 for one in range(classes)}
-        lp.add(all_come | {only_in: -1 / link.in_ns, both: -1 / link.in_both_ns}, 0)
-        lp.add(all_gone | {only_out: -1 / link.out_ns, both: -1 / link.out_both_ns}, 0)
-        lp.add({only_in: -1, only_out: -1, both: -1, neither: -1}, -cuts.durations[b])
-    return lp.least()
+        lp.add(all_come | {only_in: -1, both: -unit / link.in_both_ns}, 0)
+        lp.add(all_gone | {only_out: -unit / link.out_ns, both: -unit / link.out_both_ns}, 0)
+        lp.add({only_in: -1, only_out: -1, both: -1, neither: -1}, -cuts.durations[b] / unit)
+    return unit * lp.least()
