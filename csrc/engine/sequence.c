@@ -88,7 +88,8 @@ static void follow(struct ulms_engine *e, uint64_t now) {
                          : expected ? history_likeness(h, next, now)
                                     : history_likeness(h, next - 1, now - 1);
         uint64_t better = history_search(h, now, track);
-        t->search_at = now + SEARCH_EVERY;
+        if (was_on || better)
+            t->search_at = now + SEARCH_EVERY;
         if (better) {
             start(e, better, now);
             t->inserted = 0;

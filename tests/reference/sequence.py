@@ -133,7 +133,8 @@ class Sequence:
             if p is not None:
                 track = self.likeness(p + 1, now) if expected else self.likeness(p, now - 1)
             start = self.search(now, track)
-            self.search_at = now + SEARCH_EVERY
+            if p is not None or start is not None:
+                self.search_at = now + SEARCH_EVERY
             if start is not None:
                 self.p, self.inserted = start, 0
                 return None
