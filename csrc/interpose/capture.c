@@ -48,6 +48,7 @@ struct node *node_new(const struct op *op) {
     if (n) {
         n->kernels = op->kernels;
         n->count = op->count;
+        n->flags = op->flags & OP_BLIND;
         memcpy(n->touches, op->touches, op->count * sizeof n->touches[0]);
     }
     return n;

@@ -9,6 +9,7 @@
 struct node {
     uint32_t kernels;
     uint32_t count;
+    uint8_t flags; /* OP_BLIND: it touches more than is known */
     struct touch touches[];
 };
 

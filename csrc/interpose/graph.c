@@ -21,9 +21,11 @@ struct part {
 struct exec {
     uint32_t kernels;
     uint32_t count;
+    uint8_t flags;         /* OP_BLIND: a launch touches more than is known */
     struct touch *touches; /* of all enabled parts; what a launch of the graph touches */
     size_t parts;
     struct part *part;
+    bool unread;        /* not all of its parts could be had */
     struct claim claim; /* memory that its allocation nodes take */
 };
 
@@ -43,10 +45,12 @@ static void exec_free(struct exec *e) {
  * executable graph meanwhile. */
 static void exec_sum(CUgraphExec handle, struct exec *e) {
     uint32_t count = 0, kernels = 0;
+    uint8_t flags = e->unread ? OP_BLIND : 0;
     for (size_t i = 0; i < e->parts; i++)
         if (e->part[i].node && !e->part[i].disabled) {
             count += e->part[i].node->count;
             kernels += e->part[i].node->kernels;
+            flags |= e->part[i].node->flags;
         }
     struct touch *touches = malloc((count + 1) * sizeof *touches), *at = touches;
     for (size_t i = 0; touches && i < e->parts; i++)
@@ -58,6 +62,7 @@ static void exec_sum(CUgraphExec handle, struct exec *e) {
     e->touches = touches;
     e->count = touches ? count : 0;
     e->kernels = kernels;
+    e->flags = touches ? flags : OP_BLIND;
     if (trace_on)
         trace_graph((uint64_t)(uintptr_t)handle, kernels, touches, e->count);
 }
@@ -67,29 +72,35 @@ void touch_kernel(struct op *op, CUfunction f, struct grid grid, void **paramete
     op->kernels = 1;
     if (function)
         launch_scan(op, function, grid, parameters, extra);
+    else
+        op->flags |= OP_BLIND;
+}
+
+static bool touch_kernel_node(struct op *op, CUgraphNode handle) {
+    CUDA_KERNEL_NODE_PARAMS_v2 p;
+    bool new = real_find(API_cuGraphKernelNodeGetParams_v2, 0) != NULL;
+    CUresult status = new ? REAL(cuGraphKernelNodeGetParams_v2, 0)(handle, &p)
+                          : REAL(cuGraphKernelNodeGetParams, 0)(handle, (CUDA_KERNEL_NODE_PARAMS_v1 *)&p);
+    op->kernels = 1;
+    if (status == CUDA_SUCCESS)
+        touch_kernel(op, !new || p.func ? p.func : (CUfunction)p.kern, (struct grid){p.gridDimX, p.gridDimY},
+                     p.kernelParams, p.extra);
+    return status == CUDA_SUCCESS;
 }
 
 static void touch_node(struct op *op, CUgraphNode handle, CUgraphNodeType type) {
-    CUDA_KERNEL_NODE_PARAMS_v2 kernel;
     CUDA_MEMCPY3D copy;
     CUDA_MEMSET_NODE_PARAMS set;
-    if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
-        if (real_find(API_cuGraphKernelNodeGetParams_v2, 0)) {
-            if (REAL(cuGraphKernelNodeGetParams_v2, 0)(handle, &kernel) == CUDA_SUCCESS)
-                touch_kernel(op, kernel.func ? kernel.func : (CUfunction)kernel.kern,
-                             (struct grid){kernel.gridDimX, kernel.gridDimY}, kernel.kernelParams, kernel.extra);
-        } else if (REAL(cuGraphKernelNodeGetParams, 0)(handle, (CUDA_KERNEL_NODE_PARAMS_v1 *)&kernel) == CUDA_SUCCESS) {
-            touch_kernel(op, kernel.func, (struct grid){kernel.gridDimX, kernel.gridDimY}, kernel.kernelParams,
-                         kernel.extra);
-        }
-        op->kernels = 1;
-    } else if (type == CU_GRAPH_NODE_TYPE_MEMCPY) {
-        if (REAL(cuGraphMemcpyNodeGetParams, 0)(handle, &copy) == CUDA_SUCCESS)
-            copy_touch_3d(op, &copy);
-    } else if (type == CU_GRAPH_NODE_TYPE_MEMSET) {
-        if (REAL(cuGraphMemsetNodeGetParams, 0)(handle, &set) == CUDA_SUCCESS)
-            copy_touch_memset(op, set.dst, set.pitch, set.width * set.elementSize, set.height);
-    }
+    bool read = true;
+    if (type == CU_GRAPH_NODE_TYPE_KERNEL)
+        read = touch_kernel_node(op, handle);
+    else if (type == CU_GRAPH_NODE_TYPE_MEMCPY &&
+             (read = REAL(cuGraphMemcpyNodeGetParams, 0)(handle, &copy) == CUDA_SUCCESS))
+        copy_touch_3d(op, &copy);
+    else if (type == CU_GRAPH_NODE_TYPE_MEMSET &&
+             (read = REAL(cuGraphMemsetNodeGetParams, 0)(handle, &set) == CUDA_SUCCESS))
+        copy_touch_memset(op, set.dst, set.pitch, set.width * set.elementSize, set.height);
+    op->flags |= read && type != CU_GRAPH_NODE_TYPE_CONDITIONAL ? 0 : OP_BLIND;
 }
 
 static bool list_nodes(CUgraph graph, CUgraphNode **nodes, size_t *n) {
@@ -106,23 +117,29 @@ void touch_graph(struct op *op, CUgraph graph) {
     CUgraphNode *nodes;
     size_t n;
     uint32_t kernels = 0;
-    if (list_nodes(graph, &nodes, &n))
+    bool read = list_nodes(graph, &nodes, &n);
+    if (!read)
+        op->flags |= OP_BLIND;
+    if (read)
         for (size_t i = 0; i < n; i++) {
             CUgraphNodeType type;
             CUgraph child;
             op->kernels = 0;
             if (REAL(cuGraphNodeGetType, 0)(nodes[i], &type) != CUDA_SUCCESS)
-                continue;
-            if (type != CU_GRAPH_NODE_TYPE_GRAPH)
+                op->flags |= OP_BLIND;
+            else if (type != CU_GRAPH_NODE_TYPE_GRAPH)
                 touch_node(op, nodes[i], type);
             else if (REAL(cuGraphChildGraphNodeGetGraph, 0)(nodes[i], &child) == CUDA_SUCCESS)
                 touch_graph(op, child);
+            else
+                op->flags |= OP_BLIND;
             kernels += op->kernels;
         }
     op->kernels = kernels;
     free(nodes);
 }
 
+/* NULL: it cannot be read. */
 static struct node *read_node(CUgraphNode handle) {
     struct thread *self = thread_self();
     CUgraphNodeType type;
@@ -133,27 +150,32 @@ static struct node *read_node(CUgraphNode handle) {
     struct op op = {.touches = self->touches};
     if (noted) {
         op.kernels = noted->kernels;
+        op.flags = noted->flags;
         op.count = noted->count;
         memcpy(op.touches, noted->touches, noted->count * sizeof *op.touches);
     } else if (type == CU_GRAPH_NODE_TYPE_GRAPH) {
-        if (REAL(cuGraphChildGraphNodeGetGraph, 0)(handle, &child) == CUDA_SUCCESS)
-            touch_graph(&op, child);
+        if (REAL(cuGraphChildGraphNodeGetGraph, 0)(handle, &child) != CUDA_SUCCESS)
+            return NULL;
+        touch_graph(&op, child);
     } else {
         touch_node(&op, handle, type);
     }
     if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
         log_warn("a graph has a conditional node: what its body touches is not seen");
-    return op.kernels || op.count ? node_new(&op) : NULL;
+    return node_new(&op);
 }
 
 static struct exec *read_graph(CUgraph graph) {
     struct exec *e = calloc(1, sizeof *e);
     CUgraphNode *nodes = NULL;
     if (e && list_nodes(graph, &nodes, &e->parts) && (e->part = calloc(e->parts + 1, sizeof *e->part))) {
-        for (size_t i = 0; i < e->parts; i++)
+        for (size_t i = 0; i < e->parts; i++) {
             e->part[i] = (struct part){.handle = nodes[i], .node = read_node(nodes[i])};
+            e->unread = e->unread || !e->part[i].node;
+        }
     } else if (e) {
         e->parts = 0;
+        e->unread = true;
     }
     free(nodes);
     return e;
@@ -210,12 +232,17 @@ void exec_set(CUgraphExec handle, CUgraphNode node, void (*touch)(struct op *, c
     struct thread *self = thread_self();
     struct exec *e = session_on ? hash_get(&execs, (uint64_t)(uintptr_t)handle) : NULL;
     struct part *p = part_of(e, node);
+    if (e && !(p && self)) {
+        e->unread = true;
+        exec_sum(handle, e);
+    }
     if (!p || !self)
         return;
     struct op op = {.touches = self->touches};
     touch(&op, parameters);
     free(p->node);
     p->node = node_new(&op);
+    e->unread = e->unread || !p->node;
     exec_sum(handle, e);
 }
 
@@ -233,6 +260,10 @@ void exec_enable(CUgraphExec handle, CUgraphNode node, bool enabled) {
 void exec_update(CUgraphExec handle, CUgraph graph) {
     struct exec *old = session_on ? hash_get(&execs, (uint64_t)(uintptr_t)handle) : NULL;
     struct exec *e = old ? read_graph(graph) : NULL;
+    if (!e && old) {
+        old->unread = true;
+        exec_sum(handle, old);
+    }
     if (!e)
         return;
     e->claim = old->claim;
@@ -265,6 +296,7 @@ CUresult custom_cuGraphLaunch(int variant, CUgraphExec hGraphExec, CUstream hStr
         op.count = e->count;
         op.touches = e->touches;
     }
+    op.flags |= e ? e->flags : OP_BLIND;
     wrap_admit(&op);
     CUresult status = REAL(cuGraphLaunch, variant)(hGraphExec, hStream);
     wrap_close(&op, status);

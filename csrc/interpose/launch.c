@@ -37,6 +37,8 @@ static bool open(struct op *op, enum api api, uint64_t stream, CUfunction f, str
             __atomic_fetch_add(&function->launches, 1, __ATOMIC_RELAXED);
         if (op->flags & OP_UNMATCHED)
             __atomic_fetch_add(&function->unmatched, 1, __ATOMIC_RELAXED);
+    } else {
+        op->flags |= OP_BLIND;
     }
     wrap_admit(op);
     return true;
@@ -95,8 +97,10 @@ CUresult custom_cuLaunchCooperativeKernelMultiDevice(int variant, CUDA_LAUNCH_PA
     op.kernels = numDevices;
     for (unsigned int i = 0; i < numDevices; i++) {
         struct function *function = function_of((uint64_t)(uintptr_t)launchParamsList[i].function);
-        if (!function)
+        if (!function) {
+            op.flags |= OP_BLIND;
             continue;
+        }
         op.function = function->id;
         __atomic_fetch_add(&function->launches, 1, __ATOMIC_RELAXED);
         launch_scan(&op, function, (struct grid){launchParamsList[i].gridDimX, launchParamsList[i].gridDimY},

@@ -83,7 +83,7 @@ static void count(const struct op *op) {
         stats_add(COUNT_launches_extra, 1);
     if (op->flags & OP_UNMATCHED)
         stats_add(COUNT_launches_unmatched, 1);
-    if (op->flags & OP_BLIND)
+    if (op->flags & OP_BLIND && op->kind == OP_LAUNCH)
         stats_add(COUNT_launches_blind, 1);
 }
 

@@ -19,7 +19,7 @@ enum op_kind {
 enum op_flag {
     OP_CAPTURED = 1,  /* went into a stream capture: nothing ran */
     OP_UNMATCHED = 2, /* a launch with arguments of which none was an address in the ledger */
-    OP_BLIND = 4,     /* a launch whose parameter layout is unknown */
+    OP_BLIND = 4,     /* a launch whose parameter layout is unknown, or a graph that could not be read */
     OP_EXTRA = 8,     /* its arguments came through `extra` */
 };
 
