@@ -26,7 +26,7 @@ static uint64_t free_within(uint64_t capacity, int device, uint64_t free_bytes) 
 /* What would be free if all memory were plain. The driver told free_bytes, in which absent pages are free. */
 static uint64_t free_if_plain(int device, uint64_t free_bytes) {
     uint64_t room = provide_room(device);
-    return room && ledger_managed(session.ledger) > 0 ? less(room, used_on(device)) : free_bytes;
+    return room && ledger_managed(session.ledger) > 0 ? less(room, used_on(device)) : free_bytes + provide_held(device);
 }
 
 CUresult custom_cuMemGetInfo_v2(int variant, size_t *free, size_t *total) {

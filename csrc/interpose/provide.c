@@ -20,13 +20,16 @@ uint64_t provide_room(int device) {
     return device >= 0 && device < DEVICE_MAX ? __atomic_load_n(&room[device], __ATOMIC_RELAXED) : 0;
 }
 
+uint64_t provide_held(int device) {
+    return session_on && session.backend->held ? session.backend->held(device) : 0;
+}
+
 static void measure_room(int device) {
     size_t free_bytes;
     uint64_t plain = ledger_plain(session.ledger, device);
     if ((ledger_managed(session.ledger) == 0 || !provide_room(device)) &&
         REAL(cuMemGetInfo_v2, 0)(&free_bytes, NULL) == CUDA_SUCCESS) {
-        uint64_t held = session.backend->held ? session.backend->held(device) : 0;
-        __atomic_store_n(&room[device], plain + free_bytes + held, __ATOMIC_RELAXED);
+        __atomic_store_n(&room[device], plain + free_bytes + provide_held(device), __ATOMIC_RELAXED);
     }
 }
 

@@ -14,5 +14,7 @@ bool provided(const struct allocation *a);
 /* Bytes of the device that this process could have in all, as the driver saw it when the process had no managed memory
  * there; 0: not known. From then on the driver tells where pages are, not what is allocated. */
 uint64_t provide_room(int device);
+/* Bytes of the device that the backend holds: what the driver says is free lacks them. */
+uint64_t provide_held(int device);
 
 #endif
