@@ -1,0 +1,247 @@
+/* Remapped memory in the place of plain memory: how it comes and goes. */
+#include <stdlib.h>
+
+#include "backend/backend.h"
+#include "backend/um.h"
+#include "backend/vmm.h"
+#include "base/log.h"
+#include "interpose/capture.h"
+#include "interpose/session.h"
+#include "observe/stats.h"
+
+/* --- devices --- */
+
+enum serves { UNASKED, SERVED, UNSERVED };
+
+static bool has(CUdevice_attribute attribute, int32_t device) {
+    int can = 0;
+    return REAL(cuDeviceGetAttribute, 0)(&can, attribute, device) == CUDA_SUCCESS && can;
+}
+
+static enum serves ask(int32_t device) {
+    if (has(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device) &&
+        has(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device))
+        return SERVED;
+    log_warn("device %d cannot map host memory by handles: nothing is replaced there, as with ULMS_BACKEND=observe",
+             device);
+    return UNSERVED;
+}
+
+bool vmm_serves(int32_t device) {
+    static enum serves known[DEVICE_MAX];
+    if (device < 0 || device >= DEVICE_MAX)
+        return false;
+    enum serves now = __atomic_load_n(&known[device], __ATOMIC_RELAXED);
+    if (now == UNASKED) {
+        now = ask(device);
+        __atomic_store_n(&known[device], now, __ATOMIC_RELAXED);
+    }
+    return now == SERVED;
+}
+
+static struct vmm *memory_new(int32_t device) {
+    struct vmm *v = malloc(sizeof *v);
+    CUmemLocation host = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
+    size_t bytes = session.managed_limit;
+    int node;
+    if (REAL(cuDeviceGetAttribute, 0)(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) == CUDA_SUCCESS && node > 0)
+        host.id = node;
+    if (!bytes)
+        REAL(cuDeviceTotalMem_v2, 0)(&bytes, device);
+    if (v && vmm_open(v, device, host, bytes))
+        return v;
+    free(v);
+    return NULL;
+}
+
+/* NULL: there is none, and perhaps none can be had. */
+static struct vmm *memory_of(const struct um_device *d) {
+    return d ? __atomic_load_n(&d->vmm, __ATOMIC_ACQUIRE) : NULL;
+}
+
+static struct vmm *memory_make(struct um_device *d) {
+    static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&making);
+    if (!d->vmm)
+        __atomic_store_n(&d->vmm, memory_new(d->ordinal), __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&making);
+    return d->vmm;
+}
+
+struct vmm_range *vmm_find(addr_t p, struct um_device **device) {
+    for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d)) {
+        struct vmm *v = memory_of(d);
+        struct vmm_range *r = v ? vmm_range_find(v, p) : NULL;
+        *device = d;
+        if (r)
+            return r;
+    }
+    return NULL;
+}
+
+uint64_t vmm_occupied(const struct um_device *d) {
+    const struct vmm *v = memory_of(d);
+    return v ? vmm_pool_bytes(&v->pool[VMM_DEVICE]) : 0;
+}
+
+uint64_t vmm_held(int32_t device) {
+    uint64_t bytes = 0;
+    for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d))
+        bytes += d->ordinal == device ? vmm_occupied(d) : 0;
+    return bytes;
+}
+
+/* --- memory that goes --- */
+
+enum { TRIES = 3 };
+
+static pthread_mutex_t parking = PTHREAD_MUTEX_INITIALIZER;
+static struct vmm_range *parked; /* what could not be waited for when it was freed */
+
+/* Waits for the context, as the driver's free does, but spoils no capture. */
+static bool wait_for(uint64_t context, CUresult *status) {
+    struct um_visit v = um_enter((CUcontext)(uintptr_t)context);
+    bool done = false;
+    for (int i = 0; i < TRIES && !done && um_current() == (CUcontext)(uintptr_t)context && capture_keep_off(); i++) {
+        *status = REAL(cuCtxSynchronize, 0)();
+        done = *status == CUDA_SUCCESS;
+    }
+    um_leave(v);
+    return done;
+}
+
+static void end_range(struct um_device *d, struct vmm_range *r) {
+    um_lock(d);
+    bool moves = um_moves_any(d, r->start, r->bytes); /* the process ends, and nobody waited */
+    d->left -= r->aside;
+    um_budget_update(d, false);
+    uint64_t most = d->budget.bytes + d->left + d->fixed;
+    um_unlock(d);
+    if (moves)
+        return;
+    vmm_range_delete(d->vmm, r);
+    vmm_pool_trim(&d->vmm->pool[VMM_DEVICE], most);
+}
+
+static void park(struct vmm_range *r, uint64_t context) {
+    pthread_mutex_lock(&parking);
+    r->context = context;
+    r->next = parked;
+    __atomic_store_n(&parked, r, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&parking);
+}
+
+static struct vmm_range *take_parked(void) {
+    pthread_mutex_lock(&parking);
+    struct vmm_range *list = parked;
+    __atomic_store_n(&parked, NULL, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&parking);
+    return list;
+}
+
+static void end_parked(void) {
+    struct um_device *d;
+    CUresult status;
+    if (!__atomic_load_n(&parked, __ATOMIC_RELAXED) || capture_any())
+        return;
+    for (struct vmm_range *r = take_parked(), *next; r; r = next) {
+        next = r->next;
+        if (r->context && !wait_for(r->context, &status))
+            park(r, r->context);
+        else if (vmm_find(r->start, &d) == r)
+            end_range(d, r);
+    }
+}
+
+void vmm_forget(uint64_t context) {
+    um_forget(context);
+    pthread_mutex_lock(&parking);
+    for (struct vmm_range *r = parked; r; r = r->next)
+        r->context = r->context == context ? 0 : r->context;
+    pthread_mutex_unlock(&parking);
+}
+
+/* A context that is lost to an error tells it at every call. */
+static bool is_lost(CUresult status) {
+    return status >= CUDA_ERROR_ILLEGAL_ADDRESS && status < CUDA_ERROR_UNKNOWN;
+}
+
+bool vmm_free(addr_t start, uint64_t context, int32_t *status) {
+    struct um_device *d;
+    CUresult waited = CUDA_SUCCESS;
+    struct vmm_range *r = vmm_find(start, &d);
+    if (!r || r->start != start)
+        return false;
+    if (!context || wait_for(context, &waited))
+        end_range(d, r);
+    else
+        park(r, context);
+    *status = (int32_t)(is_lost(waited) ? waited : CUDA_SUCCESS);
+    return true;
+}
+
+/* --- memory that comes --- */
+
+bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
+    struct um_device *d = um_device_of(device);
+    if (!d || !memory_make(d))
+        return false;
+    end_parked();
+    um_lock(d);
+    bool fits = !d->moving && d->bytes + bytes <= d->budget.bytes + d->fixed;
+    um_unlock(d);
+    struct um_visit v = um_enter(NULL);
+    struct vmm_range *r = vmm_range_new(d->vmm, bytes, fits);
+    um_leave(v);
+    if (r)
+        *start = r->start;
+    return r != NULL;
+}
+
+/* What the program asked to be managed is the driver's. */
+void vmm_arrived(addr_t start, uint64_t bytes, int32_t device) {
+    struct um_device *d;
+    if (vmm_find(start, &d))
+        um_arrived(start, bytes, device);
+}
+
+/* A page that could not be had on the device makes the engine rule before the budget is used up. */
+void vmm_place(struct um_device *d, addr_t start, uint64_t bytes, bool fits) {
+    struct vmm_range *r = vmm_range_find(d->vmm, start);
+    uint64_t there = 0;
+    if (!r)
+        return;
+    um_lock(d);
+    d->left -= r->aside;
+    r->aside = 0;
+    for (size_t i = 0; i < bytes / PAGE_BYTES; i++) {
+        if (r->page[i].at != VMM_DEVICE)
+            continue;
+        ulms_engine_placed(d->engine, start + i * PAGE_BYTES, PAGE_BYTES);
+        there += PAGE_BYTES;
+    }
+    um_budget_update(d, false);
+    if (fits && there < bytes && !d->moving && !d->over)
+        um_start_moving(d, 0);
+    um_unlock(d);
+    stats_add(COUNT_placed_bytes, there);
+}
+
+/* Until it is released, or comes again, it occupies what it has of the device. */
+void vmm_leaving(addr_t start, uint64_t bytes) {
+    struct um_device *d;
+    um_leaving(start, bytes);
+    struct vmm_range *r = vmm_find(start, &d);
+    if (!r)
+        return;
+    um_lock(d);
+    for (size_t i = 0; i < r->bytes / PAGE_BYTES; i++) {
+        bool there = r->page[i].at == VMM_DEVICE;
+        d->fixed -= there && r->page[i].fixed ? PAGE_BYTES : 0;
+        r->aside += there ? PAGE_BYTES : 0;
+        r->page[i].fixed = false;
+    }
+    d->left += r->aside;
+    um_budget_update(d, false);
+    um_unlock(d);
+}
