@@ -21,7 +21,7 @@ CASES = [
     *(
         Case(seed, setup, 3.0)
         for seed in (1, 2, 4)
-        for setup in ("ahead", "lru", "none", "observe")
+        for setup in ("ahead", "lru", "none", "vmm", "observe")
     ),
     Case(7, "ahead", 2.0, count=3),
     Case(8, "ahead", 3.0, fail="cuEventRecord:after=20"),
