@@ -38,6 +38,9 @@ extern char bench_image[];
 void bench_arguments(uint64_t base, unsigned long blocks);
 double bench_launch(launch_function launch, const struct bench_driver *driver, void *f,
                     void *stream, int batches);
+double bench_launch_cold(launch_function launch, const struct bench_driver *driver, void *f,
+                         void *stream, int launches);
+double bench_block_cold(void *tell, uint64_t base, int times);
 """
 DRIVER = """
 int cuInit(unsigned);
@@ -133,6 +136,18 @@ class Bench:
         loop = self.loop.bench_launch
         return float(loop(launch, self.gate, self.function, self.stream, batches))
 
+    def cold_ns(self, launch: Any, launches: int = 1000) -> float:
+        """The same with the processor's caches swept before each launch."""
+        loop = self.loop.bench_launch_cold
+        return float(loop(launch, self.gate, self.function, self.stream, launches))
+
+    def block_cold_ns(self, times: int = 1000) -> float:
+        """Nanoseconds of telling a block and taking it back, caches swept before each."""
+        tell = self.ffi.addressof(
+            self.ulms, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
+        )
+        return float(self.loop.bench_block_cold(tell, self.base, times))
+
     def cost_ns(self, pairs: int = 9) -> tuple[float, float]:
         """(unhooked, hooked) nanoseconds a launch: medians of alternating runs."""
         runs = [(self.launch_ns(self.real), self.launch_ns(self.hooked)) for _ in range(pairs)]
@@ -192,3 +207,16 @@ def test_hooked_launch(bench: Bench, benchmark: Any, blocks: int) -> None:
         f"\n{blocks} blocks: unhooked {plain:.0f} ns, hooked {hooked:.0f} ns, over it {over:.0f} ns"
     )
     assert over <= (BOUND_NS if blocks == FEW else BOUND_NS * GROWTH)
+
+
+def test_launch_with_cold_caches(bench: Bench) -> None:
+    """As between the launches of a program that does something else, too. Told, not bounded."""
+    bench.grow(FEW)
+    runs = [(bench.cold_ns(bench.real), bench.cold_ns(bench.hooked)) for _ in range(3)]
+    plain, hooked = (statistics.median(side) for side in zip(*runs, strict=True))
+    block = bench.block_cold_ns()
+    print(
+        f"\ncaches swept: unhooked {plain:.0f} ns, hooked {hooked:.0f} ns, "
+        f"over it {hooked - plain:.0f} ns; a block told and taken back {block:.0f} ns"
+    )
+    assert hooked > plain > 0 < block
