@@ -41,8 +41,9 @@ help: ## list the targets
 	@echo "PUMP: run CUDA programs that need more GPU memory than there is. make TARGET:"; echo
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(INSTALLED) ## a training-shaped program on the emulated device, and what ulms.so saw of it
+demo: $(INSTALLED) ## a program on the emulated device, and recorded training steps in virtual time
 	@$(PY) tests/emu/demo.py
+	@echo; $(PY) -m pump.bench run --device sim --plots build/bench
 
 test: $(INSTALLED) ## everything CI runs: lint, C tests, sanitizers, Python tests
 	@$(PY) .ci/steps.py lint c sanitizers python

@@ -1,4 +1,4 @@
-"""Where the installed files lie: `ulms.so`, the emulated device, the coverage data."""
+"""Where the installed files lie: `ulms.so`, the emulated device, coverage data, traces."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -16,6 +16,19 @@ def installed(name: str) -> Path:
     if not path.exists():
         raise NotBuiltError(f"{name} is not built: run `make`, or install the package with pip")
     return path.resolve()
+
+
+def checkout() -> Path | None:
+    """The repository's root when the package runs from its sources, else None."""
+    root = Path(__file__).resolve().parents[1]
+    return root if (root / "bench" / "traces").is_dir() else None
+
+
+def traces() -> dict[str, Path]:
+    """The recorded steps by name. Raises NotBuiltError when none are there."""
+    root = checkout()
+    folder = root / "bench" / "traces" if root else installed("traces")
+    return {path.stem: path for path in sorted(folder.glob("*.txt"))}
 
 
 def library() -> Path:

@@ -1,7 +1,7 @@
 """A recorded sequence of operations: what the simulator plays (`bench/traces/README.md`)."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,6 +48,7 @@ class Sequence:
 
     live: tuple[Block, ...]
     steps: tuple[tuple[Event, ...], ...]
+    names: Mapping[int, str] = field(default_factory=dict)  # of operations, by key
 
     def blocks(self) -> set[Block]:
         """Every block there ever is."""
@@ -117,6 +118,7 @@ def read_sequence(path: Path) -> Sequence:
     blocks: dict[str, Block] = {}
     live: list[Block] = []
     steps: list[list[Event]] = []
+    names: dict[int, str] = {}
     with path.open(encoding="utf-8") as lines:
         if lines.readline().rstrip() != FIRST_LINE:
             raise SequenceError(f"{path} does not begin with `{FIRST_LINE}`")
@@ -134,10 +136,12 @@ def read_sequence(path: Path) -> Sequence:
                 elif word == "o":
                     touches = (Touch(*blocks[each[:-1]], MODES[each[-1]]) for each in rest[2:])
                     steps[-1].append(Operation(int(rest[0]), int(rest[1]), tuple(touches)))
-                elif word != "key":
+                elif word == "key":
+                    names[int(rest[0])] = " ".join(rest[1:])
+                else:
                     raise ValueError(word)
             except (KeyError, IndexError, ValueError) as error:
                 raise SequenceError(f"{path}:{number}: {line.strip()[:60]}") from error
     if not any(isinstance(event, Operation) for step in steps[-1:] for event in step):
         raise SequenceError(f"{path} holds no operation")
-    return Sequence(tuple(live), tuple(map(tuple, steps)))
+    return Sequence(tuple(live), tuple(map(tuple, steps)), names)

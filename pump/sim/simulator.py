@@ -8,6 +8,8 @@ What the program computes itself between two launches takes no time.
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from typing import NamedTuple
 
 from pump.sim.engine import FILL, HOLD, RUN_SHORT, Engine, Move, Settings, Stats
 from pump.sim.link import Link
@@ -28,9 +30,17 @@ class StuckError(RuntimeError):
 class Result:
     """The steady state."""
 
-    steps: int
-    total_ns: float
+    steps_ns: tuple[float, ...]  # each
+    busy_ns: float  # while an operation ran, what it faulted in included
     sums: Stats  # what the steps added
+
+    @property
+    def steps(self) -> int:
+        return len(self.steps_ns)
+
+    @property
+    def total_ns(self) -> float:
+        return sum(self.steps_ns)
 
     @property
     def step_ms(self) -> float:
@@ -47,6 +57,11 @@ class Result:
         return self.sums.evicted_bytes / self.steps
 
     @property
+    def gate_ms(self) -> float:
+        """A step's time in which the device had nothing to run: what came next was held."""
+        return max(0.0, self.total_ns - self.busy_ns) / self.steps / 1e6
+
+    @property
     def useless(self) -> float:
         """The share of the bytes filled that left again, or were freed, untouched."""
         return self.sums.useless_bytes / max(1, self.sums.filled_bytes)
@@ -57,11 +72,20 @@ class Issued:
     """An operation from its issue to its end."""
 
     serial: int
+    key: int
     duration_ns: float
     ends_step: bool
     ready_ns: float = 0.0
     wait: int = 0
     faulted: int = 0  # bytes that its kernel brings
+
+
+class Mark(NamedTuple):
+    """The end of a step."""
+
+    ns: float
+    busy_ns: float
+    sums: Stats
 
 
 @dataclass
@@ -102,7 +126,8 @@ class Simulator:
         self.moved: set[int] = {0}
         self.faulted = 0  # bytes, of what was issued
         self.brought = 0  # bytes, of what has run
-        self.marks: list[tuple[float, Stats]] = []
+        self.busy_ns = 0.0  # operations that have run
+        self.marks: list[Mark] = []
 
     def run(self, sequence: Sequence) -> Result:
         """Plays steps; the steady ones are the result. Raises StuckError."""
@@ -112,10 +137,12 @@ class Simulator:
         program = self.program(sequence)
         while self.act(program):
             self.advance()
-        (from_ns, before), (to_ns, after) = self.marks[WARM - 1], self.marks[WARM + STEADY - 1]
+        steady = self.marks[WARM - 1 : WARM + STEADY]
+        before, after = steady[0], steady[-1]
         names = [field.name for field in fields(Stats)]
-        sums = {name: getattr(after, name) - getattr(before, name) for name in names}
-        return Result(STEADY, to_ns - from_ns, Stats(**sums))
+        sums = {name: getattr(after.sums, name) - getattr(before.sums, name) for name in names}
+        steps_ns = tuple(end.ns - begin.ns for begin, end in pairwise(steady))
+        return Result(steps_ns, after.busy_ns - before.busy_ns, Stats(**sums))
 
     def program(self, sequence: Sequence) -> Iterator[tuple[Event, bool]]:
         """Everything the program does, and whether it ends a step."""
@@ -147,7 +174,7 @@ class Simulator:
             self.engine.block(*event.block, event.live)
         elif event:
             serial = self.engine.issued(event.key, event.touches)
-            issued = Issued(serial, event.duration_ns, ends_step)
+            issued = Issued(serial, event.key, event.duration_ns, ends_step)
             if not self.admit(issued, 0):
                 self.held = issued
         return event is not None
@@ -191,8 +218,10 @@ class Simulator:
             self.retired = done.serial
             self.engine.retired(done.serial, round(done.duration_ns))
         self.brought += done.faulted
+        self.busy_ns += done.duration_ns
         if done.ends_step:
-            self.marks.append((self.now, replace(self.engine.stats(), faulted_bytes=self.brought)))
+            sums = replace(self.engine.stats(), faulted_bytes=self.brought)
+            self.marks.append(Mark(self.now, self.busy_ns, sums))
 
     # --- the link ---
 

@@ -22,6 +22,7 @@ COMPILED = {
     "pump/emulator/libnvidia-ml.so.1",
     "pump/names.json",
     "pump/_ulms.py",
+    "pump/traces/resnet.txt",
 }
 
 
@@ -71,6 +72,16 @@ def test_the_parts_are_found_in_a_wheel_install(wheel: Path, tmp_path: Path) -> 
             check=True,
         )
         assert told.stdout.strip() == str(target.resolve() / "pump" / part)
+    listed = subprocess.run(
+        [sys.executable, "-S", "-P", "-m", "pump.bench", "list", "--device", "sim"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "resnet" in listed.stdout
 
 
 def test_the_parts_are_found_in_this_install() -> None:

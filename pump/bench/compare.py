@@ -1,0 +1,77 @@
+"""Two results side by side: what became faster, what slower."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import geometric_mean
+
+from rich.table import Table
+
+from pump.bench.row import Row, Run
+from pump.cli.render import table
+
+NOISE = 0.03
+"""A change of less than this share is none."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A run that both have: milliseconds a step."""
+
+    run: Run
+    before_ms: float
+    after_ms: float
+
+    @property
+    def ratio(self) -> float:
+        return self.after_ms / self.before_ms
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Every run that both have, and those that only one has."""
+
+    changes: list[Change]
+    missing: list[Run]  # of the second
+    new: list[Run]
+
+    def means(self) -> dict[str, float]:
+        """The geometric mean of the ratios, system by system."""
+        names = dict.fromkeys(change.run.system for change in self.changes)
+        return {
+            name: geometric_mean(c.ratio for c in self.changes if c.run.system == name)
+            for name in names
+        }
+
+    def slower(self, noise: float = NOISE) -> list[Change]:
+        """What takes longer by more than noise."""
+        return [change for change in self.changes if change.ratio > 1 + noise]
+
+
+def compare(before: Sequence[Row], after: Sequence[Row]) -> Comparison:
+    """Medians of what has the same key."""
+    old = {row.run: row.ms for row in before}
+    new = {row.run: row.ms for row in after}
+    changes = [Change(run, old[run], new[run]) for run in old if run in new]
+    return Comparison(changes, [r for r in old if r not in new], [r for r in new if r not in old])
+
+
+def comparison_table(found: Comparison, noise: float = NOISE) -> Table:
+    """A line a run; what takes longer is marked."""
+    columns = ("workload", "device", "system", ">over", ">before ms", ">after ms", ">ratio", "")
+    lines = [
+        (
+            *change.run[:3],
+            f"{change.run.oversubscription:g}",
+            f"{change.before_ms:.2f}",
+            f"{change.after_ms:.2f}",
+            f"{change.ratio:.3f}",
+            verdict(change.ratio, noise),
+        )
+        for change in found.changes
+    ]
+    return table(columns, lines)
+
+
+def verdict(ratio: float, noise: float) -> str:
+    """In a word; nothing within noise."""
+    return "SLOWER" if ratio > 1 + noise else "faster" if ratio < 1 - noise else ""

@@ -1,0 +1,74 @@
+"""The machine a result was made on, and the guard that keeps a GPU safe that others share."""
+
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+from pump import __version__
+from pump.paths import checkout
+from pump.sizes import parse_size
+
+LIMIT = 8 << 30
+
+
+def refuse_unless_safe() -> None:
+    """Exits when ULMS_MANAGED_LIMIT is not set to 8 GiB or less.
+
+    Oversubscribed managed memory can hang a GPU that others share.
+    """
+    text = os.environ.get("ULMS_MANAGED_LIMIT", "")
+    try:
+        limit = parse_size(text)
+    except ValueError:
+        limit = 0
+    if not 0 < limit <= LIMIT:
+        sys.exit("set ULMS_MANAGED_LIMIT to 8GiB or less: this runs on a GPU that others may share")
+
+
+def query_gpu(field: str) -> str:
+    """A field of nvidia-smi for the first GPU; `none` where there is none."""
+    command = ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return "none"
+    found = done.stdout.strip().splitlines()
+    return found[0] if found and done.returncode == 0 else "none"
+
+
+def has_gpu() -> bool:
+    """There is a GPU of NVIDIA's and its driver answers."""
+    return query_gpu("name") != "none"
+
+
+def describe() -> dict[str, str]:
+    """GPU, driver, processor, Python, version, commit and time.
+
+    Where there is no repository the commit is taken from PUMP_COMMIT.
+    """
+    return {
+        "gpu": query_gpu("name"),
+        "gpu_memory": query_gpu("memory.total"),
+        "driver": query_gpu("driver_version"),
+        "kernel": platform.release(),
+        "cores": str(os.cpu_count()),
+        "python": platform.python_version(),
+        "pump": __version__,
+        "commit": _commit(),
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _commit() -> str:
+    told = os.environ.get("PUMP_COMMIT", "unknown")
+    root = checkout()
+    if not root:
+        return told
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return told
+    return done.stdout.strip() or told

@@ -1,0 +1,203 @@
+"""Pictures of results. They need matplotlib, of the extra `bench`."""
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pump.bench.row import Row
+from pump.bench.systems import BY_NAME
+from pump.bench.timeline import DEVICE, LANES, Timeline
+
+COLOURS = {
+    "um-demand": "#b9b9b9",
+    "um-pump": "#8c8c8c",
+    "um": "#e69f00",
+    "vmm": "#0072b2",
+    "oracle": "#56b4e9",
+    "zero-copy": "#cc79a7",
+    "save-on-cpu": "#009e73",
+    "checkpointing": "#66c2a5",
+    "offload": "#1b7f5c",
+}
+IN, OUT, BUSY, LINE = "#0072b2", "#d55e00", "#555555", "#333333"
+LEVELS = {
+    "live": ("#a6cbe6", "resident"),
+    "dead": ("#d9d9d9", "resident, dead"),
+    "away": ("#f3d9b1", "in host memory"),
+}
+GIB = 1 << 30
+TIMES = "\N{MULTIPLICATION SIGN}"
+DPI = 130
+WIDTH = 0.8  # of a group of bars, of the room it has
+
+
+def can_plot() -> bool:
+    """There is what pictures need."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def _figure(rows: int, columns: int, width: float, height: float) -> Any:
+    """A figure and its axes, for a file: no display is looked for."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def plot_times(rows: Sequence[Row], path: Path) -> None:
+    """Bars: a step's time, system by system, and the bounds as lines. Raises OSError."""
+    workloads, systems = _names(rows)
+    figure, axes = _figure(1, len(workloads), 4.4 * len(workloads) + 0.6, 4.6)
+    for axis, workload in zip(axes[0], workloads, strict=True):
+        here = [row for row in rows if row.workload == workload and row.system in systems]
+        ratios = sorted({row.oversubscription for row in here})
+        width = WIDTH / len(systems)
+        for i, system in enumerate(systems):
+            at = {row.oversubscription: row for row in here if row.system == system}
+            places = [x + (i - (len(systems) - 1) / 2) * width for x in range(len(ratios))]
+            bars = [(x, at[ratio]) for x, ratio in zip(places, ratios, strict=True) if ratio in at]
+            axis.bar(
+                [x for x, _ in bars],
+                [row.ms for _, row in bars],
+                width,
+                label=system,
+                color=COLOURS.get(system),
+                edgecolor="white",
+                linewidth=0.4,
+            )
+            for x, row in bars:
+                _bound(axis, x, width, row)
+        native = here[0].native_ms
+        axis.axhline(native, color=LINE, linewidth=1, linestyle=":")
+        axis.set_yscale("log")
+        axis.set_ylim(native * 0.6)
+        axis.set_xticks(range(len(ratios)), [f"{ratio:g}{TIMES}" for ratio in ratios])
+        axis.set_xlabel("memory needed : memory there is")
+        axis.set_title(f"{workload} ({here[0].footprint_bytes / GIB:.1f} GiB)", fontsize=11)
+        _plain_numbers(axis)
+    axes[0][0].set_ylabel("milliseconds a step (log scale)")
+    more = axes[0][0].plot([], [], color=LINE, linewidth=1, linestyle=":", label="all resident")
+    if any(row.bound_ms for row in rows):
+        label = "lower bound of its link"
+        more += axes[0][0].plot([], [], color="black", linewidth=2, label=label)
+    _legend(figure, axes[0][0], more)
+    figure.savefig(path, dpi=DPI)
+
+
+def _legend(figure: Any, axis: Any, last: Sequence[Any] = ()) -> None:
+    """Above all axes, in one line."""
+    handles = [each for each in axis.get_legend_handles_labels()[0] if each not in last]
+    handles += last
+    labels = [each.get_label() for each in handles]
+    figure.legend(
+        handles, labels, loc="outside upper center", ncols=len(labels), fontsize=9, frameon=False
+    )
+
+
+def _bound(axis: Any, x: float, width: float, row: Row) -> None:
+    """The bound of a bar that our policy made."""
+    if row.bound_ms and row.system in ("um", "vmm"):
+        axis.plot([x - width / 2, x + width / 2], [row.bound_ms] * 2, color="black", linewidth=2)
+
+
+def plot_bytes(rows: Sequence[Row], path: Path) -> None:
+    """Bars: GB a step in, above the line, and out, below it. Raises OSError."""
+    workloads, systems = _names([row for row in rows if row.bytes_in is not None])
+    systems = [name for name in systems if name != "zero-copy"]
+    figure, axes = _figure(1, len(workloads), 4.4 * len(workloads) + 0.6, 4.2)
+    for axis, workload in zip(axes[0], workloads, strict=True):
+        here = [row for row in rows if row.workload == workload]
+        ratios = sorted({row.oversubscription for row in here if row.system in systems})
+        width = WIDTH / len(systems)
+        for i, system in enumerate(systems):
+            at = {r.oversubscription: r for r in here if r.system == system}
+            places = [x + (i - (len(systems) - 1) / 2) * width for x in range(len(ratios))]
+            bars = [(x, at[ratio]) for x, ratio in zip(places, ratios, strict=True) if ratio in at]
+            for sign, name in ((1, "bytes_in"), (-1, "bytes_out")):
+                heights = [sign * (getattr(row, name) or 0) / 1e9 for _, row in bars]
+                axis.bar(
+                    [x for x, _ in bars],
+                    heights,
+                    width,
+                    label=system if sign > 0 else None,
+                    color=COLOURS.get(system),
+                    edgecolor="white",
+                    linewidth=0.4,
+                )
+        axis.axhline(0, color=LINE, linewidth=0.8)
+        axis.set_xticks(range(len(ratios)), [f"{ratio:g}{TIMES}" for ratio in ratios])
+        axis.set_xlabel("memory needed : memory there is")
+        axis.set_title(workload, fontsize=11)
+        low, high = axis.get_ylim()
+        axis.set_ylim(min(low, -0.05 * high), high)
+        axis.yaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
+        axis.grid(axis="y", linewidth=0.4, alpha=0.5)
+        axis.set_axisbelow(True)
+    axes[0][0].set_ylabel("GB a step:  ← out    in →")
+    _legend(figure, axes[0][0])
+    figure.savefig(path, dpi=DPI)
+
+
+def plot_residency(timelines: Sequence[tuple[str, Timeline]], path: Path) -> None:
+    """Of each step: what lives and what of it is resident over time, and when device and lanes are
+    busy. Raises OSError.
+    """
+    figure, axes = _figure(len(timelines), 1, 10, 2.8 * len(timelines) + 0.8)
+    for axis, (title, timeline) in zip(axes[:, 0], timelines, strict=True):
+        times = [level.ns / 1e6 for level in timeline.levels]
+        high = max(level.live + level.dead + level.away for level in timeline.levels) / GIB
+        below = [0.0] * len(times)
+        for name, (colour, label) in LEVELS.items():
+            sizes = [getattr(level, name) / GIB for level in timeline.levels]
+            above = [y + size for y, size in zip(below, sizes, strict=True)]
+            axis.fill_between(
+                times, below, above, step="post", color=colour, linewidth=0, label=label
+            )
+            below = above
+        budget = timeline.budget / GIB
+        axis.axhline(budget, color=LINE, linewidth=1, linestyle="--", label="budget")
+        rows = {
+            DEVICE: (BUSY, "device busy"),
+            LANES[0]: (IN, "bytes in"),
+            LANES[1]: (OUT, "bytes out"),
+        }
+        for place, (thread, (colour, label)) in enumerate(rows.items()):
+            spans = [
+                (span.begin_ns / 1e6, (span.end_ns - span.begin_ns) / 1e6)
+                for span in timeline.spans
+                if span.thread == thread and (thread == DEVICE or span.bytes)
+            ]
+            bottom = -(0.13 + 0.11 * place) * high
+            axis.broken_barh(spans, (bottom, 0.09 * high), color=colour, linewidth=0, label=label)
+        marks = [0.0, budget, high]
+        axis.set_yticks(marks, [f"{mark:.1f}" for mark in marks])
+        axis.set_ylim(-0.38 * high, 1.06 * high)
+        axis.set_xlim(0, max(times))
+        axis.set_ylabel("GiB")
+        axis.set_title(title, fontsize=11, loc="left")
+    axes[-1, 0].set_xlabel("milliseconds from the end of a step to the end of the next")
+    _legend(figure, axes[0, 0])
+    figure.savefig(path, dpi=DPI)
+
+
+def _names(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
+    """Workloads, and systems in their order; not the native run."""
+    present = {row.system for row in rows} - {"native", "oracle"}
+    return (
+        list(dict.fromkeys(row.workload for row in rows)),
+        [name for name in BY_NAME if name in present],
+    )
+
+
+def _plain_numbers(axis: Any) -> None:
+    """1000 instead of a power of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.yaxis.set_minor_formatter(NullFormatter())
+    axis.grid(axis="y", linewidth=0.4, alpha=0.5)
+    axis.set_axisbelow(True)

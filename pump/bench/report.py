@@ -1,0 +1,100 @@
+"""Results for people: one table, and how systems compare."""
+
+from collections.abc import Mapping, Sequence
+from statistics import geometric_mean
+from typing import NamedTuple
+
+from rich.table import Table
+
+from pump.bench.row import Row
+from pump.bench.systems import BY_NAME
+from pump.cli.render import table
+from pump.sizes import format_size
+
+RIVALS = ("um-demand", "um-pump")
+OURS = ("um", "vmm")
+DIFFERS = " differs"
+"""Behind the time of a run whose results were not the native run's."""
+
+
+class Column(NamedTuple):
+    """A column of milliseconds: of a system, or of a yardstick of its link."""
+
+    heading: str
+    system: str
+    field: str  # of a row: "", oracle_ms or bound_ms
+
+    def cell(self, here: Mapping[str, Row]) -> str:
+        """What stands in it, given a line's rows by system."""
+        if not self.field:
+            row = here.get(self.system)
+            return f"{row.ms:.1f}{DIFFERS if row.numbers_equal is False else ''}" if row else ""
+        link = BY_NAME[self.system].link
+        told = [getattr(row, self.field) for n, row in here.items() if BY_NAME[n].link == link]
+        return next((f"{ms:.1f}" for ms in told if ms is not None), "")
+
+
+def run_table(rows: Sequence[Row]) -> Table:
+    """A line a workload and over-subscription, a column a system; milliseconds a step."""
+    columns = time_columns(rows)
+    lines = []
+    for key in dict.fromkeys((row.workload, row.oversubscription) for row in rows):
+        here = {r.system: r for r in rows if (r.workload, r.oversubscription) == key}
+        if here.keys() <= {"native"} and columns:
+            continue
+        one = next(iter(here.values()))
+        cells = [one.workload, format_size(one.footprint_bytes), f"{one.oversubscription:g}"]
+        cells += [format_size(one.capacity_bytes), f"{one.native_ms:.1f}"]
+        lines.append([*cells, *(column.cell(here) for column in columns)])
+    headings = ["workload", ">needs", ">over", ">has", ">native"]
+    headings += [f">{column.heading}" for column in columns]
+    return table(headings, lines, title="milliseconds a step")
+
+
+def time_columns(rows: Sequence[Row]) -> list[Column]:
+    """Systems in order; behind the last of each link, what the link allows."""
+    present = {row.system for row in rows} - {"native"}
+    systems = [name for name in BY_NAME if name in present]
+    columns = []
+    for i, name in enumerate(systems):
+        link = BY_NAME[name].link
+        known = [row for row in rows if link and BY_NAME[row.system].link == link]
+        if name != "oracle" or len({row.system for row in known}) == 1:
+            columns.append(Column(name, name, ""))
+        if link in [BY_NAME[after].link for after in systems[i + 1 :]]:
+            continue
+        for word in ("oracle", "bound"):
+            if any(getattr(row, f"{word}_ms") is not None for row in known):
+                columns.append(Column(f"{link} {word}", name, f"{word}_ms"))
+    return columns
+
+
+def speedup(rows: Sequence[Row], slow: str, fast: str) -> float | None:
+    """How many times faster: the geometric mean over the runs that both did."""
+    times = {
+        name: {row.run._replace(system=""): row.ms for row in rows if row.system == name}
+        for name in (slow, fast)
+    }
+    both = times[slow].keys() & times[fast].keys()
+    return geometric_mean(times[slow][run] / times[fast][run] for run in both) if both else None
+
+
+def over_bound(rows: Sequence[Row], system: str) -> float | None:
+    """A system's time over the bound: the geometric mean."""
+    known = [r.ms / r.bound_ms for r in rows if r.system == system and r.bound_ms]
+    return geometric_mean(known) if known else None
+
+
+def verdicts(rows: Sequence[Row]) -> list[str]:
+    """A line for each of our backends: against its rivals, and against the bound."""
+    lines = []
+    for fast in OURS:
+        factors = {slow: speedup(rows, slow, fast) for slow in RIVALS}
+        told = [
+            f"{factor:.1f} times as fast as {slow}" for slow, factor in factors.items() if factor
+        ]
+        bound = over_bound(rows, fast)
+        told += [f"{bound:.2f} of the bound"] if bound else []
+        if told:
+            lines.append(f"{fast}: {', '.join(told)} (geometric means)")
+    return lines

@@ -1,0 +1,87 @@
+"""Results: a row a run, kept as JSON beside the machine they were made on."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+FORMAT = "pump-bench 1"
+
+
+class Run(NamedTuple):
+    """What makes two rows comparable."""
+
+    workload: str
+    device: str
+    system: str
+    oversubscription: float
+
+
+class FormatError(ValueError):
+    """The file holds no results; the text says why."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A workload under a system with less memory than it needs. None: not known there."""
+
+    workload: str
+    device: str  # sim, emulator or gpu
+    system: str
+    oversubscription: float  # footprint : capacity
+    capacity_bytes: int  # what the program's data may occupy of the device at a time
+    footprint_bytes: int
+    step_ms: list[float]  # every repetition
+    native_ms: float  # a step, everything resident
+    bound_ms: float | None = None  # no schedule of moves over the system's link takes less
+    oracle_ms: float | None = None  # farthest next touch that knows everything
+    bytes_in: float | None = None  # a step, over the link
+    bytes_out: float | None = None
+    faults: float | None = None  # pages a step that kernels had to bring
+    gate_ms: float | None = None  # a step's time in which the next operation was held
+    numbers_equal: bool | None = None  # results equal the native run's to the last bit
+
+    @property
+    def run(self) -> Run:
+        """Its key."""
+        return Run(self.workload, self.device, self.system, self.oversubscription)
+
+    @property
+    def ms(self) -> float:
+        """The median of the repetitions."""
+        return median(self.step_ms)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Rows and the machine's description."""
+
+    machine: dict[str, str]
+    rows: list[Row]
+
+
+def write_results(path: Path, machine: dict[str, str], rows: Sequence[Row]) -> None:
+    """Writes JSON. Raises OSError."""
+    told = {"format": FORMAT, "machine": machine, "rows": [asdict(row) for row in rows]}
+    path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+
+def read_results(path: Path) -> Results:
+    """Results as they were written. Raises FormatError, OSError."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        if told["format"] != FORMAT:
+            raise FormatError(f"{path} is `{told['format']}`, not `{FORMAT}`")
+        return Results(told["machine"], [_row(each) for each in told["rows"]])
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise FormatError(f"{path} holds no results of pump-bench: {error}") from error
+
+
+def _row(told: dict[str, Any]) -> Row:
+    known = {field.name for field in fields(Row)}
+    row = Row(**{name: value for name, value in told.items() if name in known})
+    if not row.step_ms:
+        raise KeyError("step_ms")
+    return row

@@ -1,0 +1,246 @@
+"""Recorded steps under the systems that virtual time can play truthfully.
+
+Deterministic: the same rows on every machine. Where scipy is not installed there is no bound.
+"""
+
+import importlib.util
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from pump.bench.oracle import Schedule, oracle
+from pump.bench.row import Row
+from pump.bench.systems import BY_NAME, SIM
+from pump.sim.engine import READ, UPDATE, WRITE, CompiledEngine
+from pump.sim.link import LINKS, Link
+from pump.sim.period import Period, page_times, period_of
+from pump.sim.sequence import Operation, read_sequence
+from pump.sim.sequence import Sequence as Recorded
+from pump.sim.simulator import Simulator, settings_for
+
+INTERVALS = 30  # of the bound; twice as many raise it by a hundredth and take six times as long
+
+# Kernels that touch mapped host memory in place, GB/s, measured on an H200: one way, and each of
+# both at once.
+IN_PLACE, IN_PLACE_EACH = 51.0, 42.0
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """What a link allows a workload with a budget."""
+
+    bound_ms: float | None
+    oracle: Schedule
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run, or one yardstick where `system` is empty. Whole pages, of the link's."""
+
+    path: Path
+    link: str
+    over: float
+    system: str = ""
+    intervals: int = 0
+
+
+@cache
+def sequence_at(path: Path) -> Recorded:
+    return read_sequence(path)
+
+
+@cache
+def period_at(path: Path, page_bytes: int) -> Period:
+    return period_of(sequence_at(path), page_bytes)
+
+
+def bounded() -> bool:
+    """There is what the bound needs."""
+    return importlib.util.find_spec("scipy") is not None
+
+
+def budget_pages(sequence: Recorded, link: Link, over: float) -> int:
+    """What is left when memory is short by that factor."""
+    return int(sequence.footprint(link.page_bytes) / over) // link.page_bytes
+
+
+def yardstick(path: Path, link: Link, pages: int, intervals: int) -> Yardstick:
+    """Bound and oracle. Raises ValueError where an operation is larger than the budget."""
+    period, times = period_at(path, link.page_bytes), page_times(link)
+    pages = min(pages, period.pages)
+    reached = oracle(period, pages, times)
+    if not intervals or not bounded():
+        return Yardstick(None, reached)
+    from pump.bench.bound import bound
+
+    return Yardstick(bound(period, pages, times, intervals) / 1e6, reached)
+
+
+def simulate(path: Path, name: str, system: str, link: Link, over: float) -> Row:
+    """A row without yardsticks. Raises ValueError for a system that is not simulated."""
+    sequence, one = sequence_at(path), BY_NAME[system]
+    pages = budget_pages(sequence, link, over)
+    footprint = sequence.footprint(link.page_bytes)
+    row = Row(
+        workload=name,
+        device=SIM,
+        system=system,
+        oversubscription=over,
+        capacity_bytes=pages * link.page_bytes,
+        footprint_bytes=footprint,
+        step_ms=[sequence.native_ns() / 1e6],
+        native_ms=sequence.native_ns() / 1e6,
+        bytes_in=0.0,
+        bytes_out=0.0,
+        faults=0.0,
+        gate_ms=0.0,
+    )
+    if system == "native":
+        return replace(row, oversubscription=1.0, capacity_bytes=footprint)
+    if system == "zero-copy":
+        ns, bytes_in, bytes_out = in_place(sequence)
+        return replace(row, step_ms=[ns / 1e6], bytes_in=bytes_in, bytes_out=bytes_out)
+    if not one.policy:
+        raise ValueError(f"{system} is not simulated")
+    engine = CompiledEngine(settings_for(link, one.policy, pages * link.page_bytes))
+    result = Simulator(engine, link, one.policy).run(sequence)
+    return replace(
+        row,
+        step_ms=[ns / 1e6 for ns in result.steps_ns],
+        bytes_in=result.bytes_in,
+        bytes_out=result.bytes_out,
+        faults=result.sums.faulted_bytes / result.steps / link.page_bytes,
+        gate_ms=result.gate_ms,
+    )
+
+
+def in_place(sequence: Recorded) -> tuple[float, int, int]:
+    """Nanoseconds, bytes read and written of a step whose every byte is touched over the link.
+
+    Each range counts once an operation, so this is the least: a kernel that reads a range again
+    takes longer.
+    """
+    ns, all_in, all_out = 0.0, 0, 0
+    for event in sequence.steps[-1]:
+        if not isinstance(event, Operation):
+            continue
+        read = sum(t.bytes for t in event.touches if t.mode in (READ, UPDATE))
+        written = sum(t.bytes for t in event.touches if t.mode in (WRITE, UPDATE))
+        both = min(read, written)
+        over_link = both / IN_PLACE_EACH + (read + written - 2 * both) / IN_PLACE
+        ns += max(event.duration_ns, over_link)
+        all_in, all_out = all_in + read, all_out + written
+    return ns, all_in, all_out
+
+
+def work(task: Task) -> Row | Yardstick:
+    """Does a task; for another process."""
+    link = LINKS[task.link or "um"]
+    if task.system:
+        return simulate(task.path, task.path.stem, task.system, link, task.over)
+    pages = budget_pages(sequence_at(task.path), link, task.over)
+    return yardstick(task.path, link, pages, task.intervals)
+
+
+def label(task: Task) -> str:
+    """What a person is told that is being done."""
+    what = task.system or f"bound and oracle of {task.link}"
+    return f"{task.path.stem} {task.over:g}: {what}"
+
+
+def tasks_for(
+    paths: Iterable[Path], systems: Sequence[str], ratios: Sequence[float], intervals: int
+) -> list[Task]:
+    """Every run, and the yardsticks of the links that they use."""
+    tasks = []
+    for path in paths:
+        if "native" in systems:
+            tasks.append(Task(path, "", 1.0, "native"))
+        for over in ratios:
+            runs = [name for name in systems if name not in ("native", "oracle")]
+            tasks += [Task(path, BY_NAME[name].link, over, name) for name in runs]
+            links = dict.fromkeys(BY_NAME[name].link for name in systems)
+            tasks += [Task(path, link, over, "", intervals) for link in links if link]
+    return tasks
+
+
+def rows_of(
+    paths: Sequence[Path],
+    systems: Sequence[str],
+    ratios: Sequence[float],
+    intervals: int = INTERVALS,
+    progress: Progress = lambda done: None,
+    workers: int | None = None,
+) -> list[Row]:
+    """Every row asked for, in order of workload, over-subscription and system.
+
+    Raises ValueError where an operation is larger than the budget.
+    """
+    tasks = tasks_for(paths, systems, ratios, intervals)
+    done: dict[Task, Row | Yardstick] = {}
+    for task, result in results(tasks, workers or os.cpu_count() or 1):
+        done[task] = result
+        progress(label(task))
+    order = list(BY_NAME)
+    workloads = [path.stem for path in paths]
+    return sorted(
+        joined(done, systems),
+        key=lambda row: (
+            workloads.index(row.workload),
+            row.oversubscription,
+            order.index(row.system),
+        ),
+    )
+
+
+def results(tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, Row | Yardstick]]:
+    """What came of each, in order."""
+    if min(workers, len(tasks)) < 2:
+        for task in tasks:
+            yield task, work(task)
+        return
+    # Not forked: a progress display may run a thread.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        yield from zip(tasks, pool.map(work, tasks), strict=True)
+
+
+def joined(done: dict[Task, Row | Yardstick], systems: Sequence[str]) -> Iterator[Row]:
+    """Rows with the yardsticks of their link, and those of the oracle."""
+    sticks = {
+        (task.path, task.link, task.over): result
+        for task, result in done.items()
+        if isinstance(result, Yardstick)
+    }
+    for task, result in done.items():
+        stick = sticks.get((task.path, task.link, task.over))
+        if isinstance(result, Row):
+            told = (stick.bound_ms, stick.oracle.ns / 1e6) if stick else (None, None)
+            yield replace(result, bound_ms=told[0], oracle_ms=told[1])
+        elif task.link == BY_NAME["oracle"].link and "oracle" in systems:
+            yield oracle_row(task, result)
+
+
+def oracle_row(task: Task, stick: Yardstick) -> Row:
+    """What the oracle reaches, as a system of its own."""
+    link = LINKS[task.link]
+    ms = stick.oracle.ns / 1e6
+    return replace(
+        simulate(task.path, task.path.stem, "native", link, task.over),
+        system="oracle",
+        oversubscription=task.over,
+        capacity_bytes=budget_pages(sequence_at(task.path), link, task.over) * link.page_bytes,
+        step_ms=[ms],
+        bound_ms=stick.bound_ms,
+        oracle_ms=ms,
+        bytes_in=stick.oracle.pages_in * link.page_bytes,
+        bytes_out=stick.oracle.pages_out * link.page_bytes,
+        faults=0.0,
+        gate_ms=max(0.0, ms - sequence_at(task.path).native_ns() / 1e6),
+    )

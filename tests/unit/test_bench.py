@@ -1,0 +1,249 @@
+"""pump-bench: rows, their file, tables, pictures, and the command line."""
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from pump import paths
+from pump.bench import cli, compare, report, simulate
+from pump.bench.row import FormatError, Row, read_results, write_results
+from pump.bench.systems import BY_NAME, DEVICES, SIM, SYSTEMS, systems_on
+from pump.bench.timeline import DEVICE, LANES, Timeline, record, write_timeline
+from pump.sim.engine import READ, UPDATE, WRITE, Touch
+from pump.sim.link import LINKS, VMM
+from pump.sim.sequence import Block, Operation, Sequence, read_sequence
+from pump.sim.simulator import Result, settings_for
+
+pytestmark = pytest.mark.unit
+
+SIMULATED = [system.name for system in systems_on(SIM)]
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    """All systems on one recorded step at twice its memory."""
+    return simulate.rows_of([paths.traces()["resnet"]], SIMULATED, [2.0], intervals=10, workers=1)
+
+
+@pytest.fixture(scope="module")
+def played() -> tuple[Result, Timeline]:
+    """A step that was watched."""
+    sequence = read_sequence(paths.traces()["resnet"])
+    pages = simulate.budget_pages(sequence, VMM, 2.0)
+    return record(sequence, VMM, settings_for(VMM, "ahead", pages * VMM.page_bytes))
+
+
+def row(system: str, ms: float, **more: object) -> Row:
+    given = {"workload": "w", "device": "sim", "oversubscription": 2.0}
+    sizes = {"capacity_bytes": 1 << 30, "footprint_bytes": 2 << 30}
+    return Row(**(given | sizes | {"system": system, "step_ms": [ms], "native_ms": 1.0} | more))  # type: ignore[arg-type]
+
+
+# --- rows ---
+
+
+def test_each_system_has_its_row(rows: list[Row]) -> None:
+    assert [one.system for one in rows] == SIMULATED
+    for one in rows:
+        assert one.ms >= one.native_ms
+        assert one.capacity_bytes == one.footprint_bytes or one.system != "native"
+        assert one.capacity_bytes * 2 <= one.footprint_bytes or one.system == "native"
+
+
+def test_the_yardsticks_are_below_what_they_measure(rows: list[Row]) -> None:
+    measured = [one for one in rows if BY_NAME[one.system].link]
+    assert {one.system for one in measured} == {"um-demand", "um-pump", "um", "vmm", "oracle"}
+    for one in measured:
+        assert one.oracle_ms
+        assert one.oracle_ms <= one.ms * (1 + 1e-9)
+        assert one.bound_ms is None or one.native_ms < one.bound_ms <= one.oracle_ms
+    assert len({one.oracle_ms for one in measured}) == 2  # a link
+
+
+def test_only_faults_alone_fault_and_what_waits_is_held(rows: list[Row]) -> None:
+    by_system = {one.system: one for one in rows}
+    assert [name for name, one in by_system.items() if one.faults] == ["um-demand"]
+    for name in ("um", "vmm"):
+        one = by_system[name]
+        assert one.gate_ms == pytest.approx(one.ms - one.native_ms, rel=0.05)
+
+
+def test_the_same_rows_every_time_also_with_more_processes(rows: list[Row]) -> None:
+    path = paths.traces()["resnet"]
+    assert simulate.rows_of([path], SIMULATED, [2.0], intervals=10, workers=2) == rows
+
+
+def test_in_place_every_byte_goes_over_the_link() -> None:
+    size = 51_000_000
+    touches = tuple(Touch(i * size, size, mode) for i, mode in enumerate((READ, WRITE, UPDATE)))
+    step = (
+        Operation(1, 1000, touches[:1]),
+        Operation(2, 5_000_000, touches[:2]),
+        Operation(3, 1000, touches[2:]),
+    )
+    ns, bytes_in, bytes_out = simulate.in_place(Sequence((Block(0, 3 * size),), (step,)))
+    assert ns == pytest.approx(1e6 + 5e6 + size / 42)
+    assert (bytes_in, bytes_out) == (3 * size, 2 * size)
+
+
+def test_what_is_not_simulated_is_refused() -> None:
+    path = paths.traces()["resnet"]
+    with pytest.raises(ValueError, match="not simulated"):
+        simulate.simulate(path, "resnet", "offload", VMM, 2.0)
+    with pytest.raises(ValueError, match="more pages"):
+        simulate.yardstick(path, VMM, 3, 0)
+
+
+def test_systems_name_links_and_devices_that_there_are() -> None:
+    assert len(BY_NAME) == len(SYSTEMS)
+    for system in SYSTEMS:
+        assert system.link in ("", *LINKS)
+        assert set(system.devices) <= set(DEVICES)
+
+
+# --- the file ---
+
+
+def test_results_are_read_as_they_were_written(rows: list[Row], tmp_path: Path) -> None:
+    write_results(tmp_path / "a.json", {"gpu": "none"}, rows)
+    read = read_results(tmp_path / "a.json")
+    assert (read.machine, read.rows) == ({"gpu": "none"}, rows)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"format": "x"}', '{"format": "pump-bench 1", "machine": {}, "rows": [{}]}']
+)
+def test_other_files_are_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text(text, encoding="utf-8")
+    with pytest.raises(FormatError, match=r"bad\.json"):
+        read_results(tmp_path / "bad.json")
+
+
+# --- comparing ---
+
+
+def test_what_takes_longer_is_marked() -> None:
+    before = [row("um", 10), row("vmm", 10), row("um-pump", 10), row("native", 1)]
+    after = [row("um", 12), row("vmm", 5), row("um-pump", 10.1), row("zero-copy", 1)]
+    found = compare.compare(before, after)
+    assert [c.run.system for c in found.slower()] == ["um"]
+    assert found.means() == pytest.approx({"um": 1.2, "vmm": 0.5, "um-pump": 1.01})
+    assert ([r.system for r in found.missing], [r.system for r in found.new]) == (
+        ["native"],
+        ["zero-copy"],
+    )
+    assert [compare.verdict(c.ratio, 0.03) for c in found.changes] == ["SLOWER", "faster", ""]
+
+
+def test_geometric_means_are_over_what_both_ran() -> None:
+    rows = [row("um-demand", 8), row("vmm", 2, bound_ms=1.0)]
+    rows += [
+        replace(one, workload="v", step_ms=[one.ms * k])
+        for one, k in zip(rows, (4, 1), strict=True)
+    ]
+    rows.append(row("um", 1))
+    assert report.speedup(rows, "um-demand", "vmm") == pytest.approx(8)
+    assert report.speedup(rows, "um-pump", "vmm") is None
+    assert report.over_bound(rows, "vmm") == pytest.approx(2)
+    assert "vmm: 8.0 times as fast as um-demand, 2.00 of the bound (geometric means)" in (
+        report.verdicts(rows)
+    )
+
+
+def test_different_numbers_are_told() -> None:
+    told = report.run_table([row("um", 10, numbers_equal=False), row("vmm", 5, numbers_equal=True)])
+    cells = {str(column.header): list(column.cells) for column in told.columns}
+    assert cells["um"] == ["10.0 differs"]
+    assert cells["vmm"] == ["5.0"]
+
+
+# --- pictures ---
+
+
+def test_a_timeline_is_a_step(played: tuple[Result, Timeline]) -> None:
+    result, timeline = played
+    for thread in (DEVICE, *LANES):
+        spans = sorted((s.begin_ns, s.end_ns) for s in timeline.spans if s.thread == thread)
+        assert all(a[1] <= b[0] + 1 for a, b in pairwise(spans))
+        assert spans[-1][1] <= result.steps_ns[0] + 1
+    for lane, moved in zip(LANES, (result.bytes_in, result.bytes_out), strict=True):
+        assert sum(s.bytes for s in timeline.spans if s.thread == lane) == pytest.approx(
+            moved, rel=0.05
+        )
+    levels = timeline.levels
+    assert max(one.live + one.dead for one in levels) <= timeline.budget
+    assert max(one.live + one.dead for one in levels) > 0.95 * timeline.budget
+    assert max(one.live + one.away for one in levels) > 1.5 * timeline.budget
+    assert [one.ns for one in levels] == sorted(one.ns for one in levels)
+
+
+def test_a_timeline_opens_in_a_viewer(played: tuple[Result, Timeline], tmp_path: Path) -> None:
+    write_timeline(tmp_path / "t.json", played[1], "a run")
+    events = json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))["traceEvents"]
+    assert {event["ph"] for event in events} == {"M", "X", "C"}
+    named = {e["args"]["name"] for e in events if e["ph"] == "M"}
+    assert named == {"a run", "device", "lane in", "lane out"}
+    assert sum(e["ph"] == "X" for e in events) == len(played[1].spans)
+
+
+def test_pictures_are_written(rows: list[Row], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    told = cli.draw(rows, ["resnet"], tmp_path / "new")
+    names = {"step-time.png", "bytes.png", "residency.png", "timeline-resnet.json"}
+    assert {path.name for path in (tmp_path / "new").iterdir()} == names
+    assert all(name in told for name in names)
+    for path in (tmp_path / "new").glob("*.png"):
+        data = path.read_bytes()
+        assert data.startswith(b"\x89PNG")
+        assert len(data) > 10_000  # an empty figure of this size has a third of it
+
+
+# --- the command line ---
+
+
+def test_run_prints_the_table_and_writes_the_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "a.json"
+    words = ["run", "resnet", "--device", "sim", "--system", "vmm", "--oversubscription", "2,4"]
+    assert cli.main([*words, "--intervals", "0", "--json", str(out)]) == 0
+    told = capsys.readouterr().out
+    assert "vmm oracle" in told
+    written = read_results(out)
+    assert [(r.system, r.oversubscription) for r in written.rows] == [("vmm", 2), ("vmm", 4)]
+    assert all(f"{one.ms:.1f}" in told for one in written.rows)
+    assert cli.main(["compare", str(out), str(out)]) == 0
+    assert "0 of 2 runs became slower" in capsys.readouterr().out
+
+
+def test_list_tells_workloads_and_systems(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["list", "--device", "sim"]) == 0
+    told = capsys.readouterr().out
+    assert all(name in told for name in (*paths.traces(), *SIMULATED))
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["run", "nothing", "--device", "sim"], "no workload nothing on sim"),
+        (["run", "--system", "offload", "--device", "sim"], "no system offload on sim"),
+        (["compare", "no.json", "no.json"], "no.json: No such file"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    words: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(words) in (1, 2)
+    told = capsys.readouterr().err
+    assert line in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["0.5", "x", "2,,3"])
+def test_ratios_below_one_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--oversubscription", text])
+    assert "--oversubscription" in capsys.readouterr().err
