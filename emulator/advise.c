@@ -1,4 +1,5 @@
 /* Advice on managed memory, and what is asked about it. */
+#include "cost.h"
 #include "managed.h"
 #include "pages.h"
 
@@ -8,6 +9,7 @@ struct advice {
     struct range range;
     CUmem_advise advice;
     int place;
+    uint64_t slow; /* bytes whose mappings the driver takes away */
 };
 
 /* In the part of the range that the area holds, for each page. */
@@ -21,16 +23,17 @@ static void for_pages(struct area *a, const struct range *range, void (*visit)(s
 }
 
 static void advise_page(struct page *p, void *data) {
-    const struct advice *d = data;
+    struct advice *d = data;
     unsigned bit = 1u << (d->place == EMU_HOST ? DEVICES_MAX : d->place);
     switch (d->advice) {
     case CU_MEM_ADVISE_SET_READ_MOSTLY:
+        d->slow += p->read_mostly || !p->on_host ? 0 : p->bytes;
         p->read_mostly = true;
         break;
-    case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
+    case CU_MEM_ADVISE_UNSET_READ_MOSTLY: /* of several copies the host's stays */
         p->read_mostly = false;
         if (p->frames)
-            page_keep_only(p, p->frames);
+            page_keep_only(p, p->on_host ? NULL : p->frames);
         break;
     case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
         p->preferred = d->place;
@@ -76,18 +79,19 @@ static CUresult advise(struct advice d) {
     CUresult result = check(&d.range);
     if (result == CUDA_SUCCESS)
         area_visit(d.range.start, d.range.bytes, NULL, advise_area, &d);
+    cost_call((double)d.slow * rate(RATE_ADVISE_HOST));
     return result;
 }
 
 EXPORT CUresult cuMemAdvise(CUdeviceptr start, size_t bytes, CUmem_advise advice, CUdevice device) {
     BEGIN(CALL_CONTEXT);
-    return advise((struct advice){{start, bytes}, advice, device == CU_DEVICE_CPU ? EMU_HOST : device});
+    return advise((struct advice){{start, bytes}, advice, device == CU_DEVICE_CPU ? EMU_HOST : device, 0});
 }
 
 EXPORT CUresult cuMemAdvise_v2(CUdeviceptr start, size_t bytes, CUmem_advise advice, CUmemLocation location) {
     BEGIN(CALL_CONTEXT);
     int place = location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : EMU_HOST;
-    return advise((struct advice){{start, bytes}, advice, place});
+    return advise((struct advice){{start, bytes}, advice, place, 0});
 }
 
 /* --- questions --- */

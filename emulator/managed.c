@@ -217,9 +217,14 @@ void managed_touch(const struct area *a, uint64_t start, uint64_t end, struct em
     pthread_mutex_unlock(&pages_lock);
 }
 
-/* The page goes to the host. Bytes moved. */
+/* The page goes to the host; one that is mostly read stays on the device, too. Bytes moved. */
 static uint64_t go_home(struct page *p) {
     uint64_t moved = 0;
+    if (p->read_mostly && p->frames) {
+        moved = p->on_host || p->dead ? 0 : p->bytes;
+        p->on_host = true;
+        return moved;
+    }
     while (p->frames)
         moved += leave(p->frames);
     return moved;

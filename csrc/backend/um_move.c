@@ -18,11 +18,11 @@ static void look_at(struct um_page *p, addr_t at, void *data) {
     l->any_written = l->any_written || p->written;
 }
 
-static void set_kept(struct um_page *p, addr_t at, void *data) {
-    bool kept = *(bool *)data;
+static void advise(struct um_page *p, addr_t at, void *data) {
+    const struct um_move *m = data;
     (void)at;
-    p->written = p->written || (p->kept && !kept);
-    p->kept = kept;
+    p->written = p->written || (p->kept && m->unkeep && m->m.kind == ULMS_FILL);
+    p->kept = m->keep;
 }
 
 /* The engine takes memory that no operation is known to have touched for dead. Addresses may be hidden from us: content
@@ -33,11 +33,12 @@ static void judge(struct um_device *d, struct um_move *m) {
     bool fill = m->m.kind == ULMS_FILL, keep = m->m.flags & ULMS_MOVE_KEEP;
     um_pages_visit(&d->ranges, start, end, look_at, &l);
     m->discard = !fill && m->m.flags & ULMS_MOVE_DEAD && l.all_dead && !d->unsure && um_can_discard();
-    m->keep = d->kind->managed && fill && keep && !l.all_kept &&
-              !l.any_written; /* advice back and forth would cost more than it saves */
-    m->unkeep = fill && !keep && l.any_kept;
+    /* Advice back and forth on what is written now and then would cost more than it saves. A page that leaves loses its
+     * advice: prefetched to the host with it, it would keep its place on the device beside the host's copy. */
+    m->keep = d->kind->managed && fill && keep && !l.all_kept && !l.any_written;
+    m->unkeep = d->kind->managed && l.any_kept && !(fill && keep);
     if (m->keep || m->unkeep)
-        um_pages_visit(&d->ranges, start, end, set_kept, &m->keep);
+        um_pages_visit(&d->ranges, start, end, advise, m);
     m->pieces = um_ranges_split(&d->ranges, start, end, m->piece, UM_RUN_PAGES);
 }
 
