@@ -7,15 +7,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 from pump import __version__, paths
 from pump.bench import compare, machine, plots, report, simulate
 from pump.bench.row import FormatError, Row, read_results, write_results
 from pump.bench.systems import BY_NAME, DEVICES, GPU, SIM, systems_on
 from pump.bench.timeline import record, write_timeline
 from pump.cli.command import UsageError
-from pump.cli.render import console, table
+from pump.cli.render import console, progress_bar, table
 from pump.sim.link import LINKS
 from pump.sim.sequence import SequenceError, read_sequence
 from pump.sim.simulator import settings_for
@@ -62,7 +60,7 @@ class Simulated:
         chosen = [paths.traces()[name] for name in names]
         tasks = len(simulate.tasks_for(chosen, systems, ratios, self.intervals))
         try:
-            with progress_bar(quiet) as bar:
+            with progress_bar(sys.stderr, quiet) as bar:
                 task = bar.add_task("simulating", total=tasks)
                 return simulate.rows_of(
                     chosen,
@@ -91,16 +89,6 @@ def programs_root() -> Path | None:
     """Where the programs for a GPU are, if they are."""
     root = paths.checkout()
     return root if root and (root / "bench" / "gpu" / "run.py").exists() else None
-
-
-def progress_bar(quiet: bool) -> Progress:
-    """On standard error, and only on a terminal; it is gone when it is done."""
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    text = TextColumn("{task.description}")
-    out = console(sys.stderr)
-    return Progress(
-        *columns, text, console=out, transient=True, disable=quiet or not out.is_terminal
-    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

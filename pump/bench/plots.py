@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pump.bench.plan import Plan
 from pump.bench.row import Row
 from pump.bench.systems import BY_NAME
 from pump.bench.timeline import DEVICE, LANES, Timeline
@@ -180,6 +181,28 @@ def plot_residency(timelines: Sequence[tuple[str, Timeline]], path: Path) -> Non
         axis.set_title(title, fontsize=11, loc="left")
     axes[-1, 0].set_xlabel("milliseconds from the end of a step to the end of the next")
     _legend(figure, axes[0, 0])
+    figure.savefig(path, dpi=DPI)
+
+
+def plot_plan(found: Plan, name: str, path: Path) -> None:
+    """Lines: predicted step time over memory, a backend each. Raises OSError."""
+    figure, axes = _figure(1, 1, 7.5, 4.6)
+    axis = axes[0][0]
+    for backend in dict.fromkeys(point.backend for point in found.curve):
+        points = {p.budget / GIB: p.step_ms for p in found.curve if p.backend == backend}
+        sizes, times = list(points), list(points.values())
+        axis.plot(sizes, times, marker="o", markersize=3, color=COLOURS[backend], label=backend)
+    axis.axhline(found.native_ms, color=LINE, linewidth=1, linestyle=":", label="all resident")
+    axis.axvline(
+        found.memory / GIB, color=LINE, linewidth=1, linestyle="--", label="memory there is"
+    )
+    axis.set_xlim(0)
+    axis.set_ylim(0)
+    axis.set_xlabel("memory its data may occupy, GiB")
+    axis.set_ylabel("milliseconds a step")
+    axis.set_title(f"{name}: predicted, needs {found.footprint / GIB:.1f} GiB", fontsize=11)
+    axis.grid(linewidth=0.4, alpha=0.5)
+    _legend(figure, axis)
     figure.savefig(path, dpi=DPI)
 
 

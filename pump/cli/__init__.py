@@ -15,6 +15,7 @@ from pump.cli.doctor import Doctor
 from pump.cli.hooks import Hooks
 from pump.cli.lib import Lib
 from pump.cli.options import Options
+from pump.cli.plan import Plan
 from pump.cli.run import Run
 from pump.cli.sim import Sim
 from pump.cli.top import Top
@@ -28,6 +29,7 @@ COMMANDS: tuple[Command, ...] = (
     Top(),
     Trace(),
     Sim(),
+    Plan(),
     Hooks(),
     Doctor(),
     Options(),

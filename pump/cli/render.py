@@ -5,6 +5,7 @@ from typing import Literal, TextIO
 
 from rich import box
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 PIPE_WIDTH = 10_000  # columns where there is no terminal: nothing is cut off
@@ -30,3 +31,12 @@ def table(
     for row in rows:
         made.add_row(*("" if cell is None else str(cell) for cell in row))
     return made
+
+
+def progress_bar(file: TextIO, quiet: bool = False) -> Progress:
+    """How far something is: only on a terminal, and gone when it is done."""
+    out = console(file)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    text = TextColumn("{task.description}")
+    hidden = quiet or not out.is_terminal
+    return Progress(*columns, text, console=out, transient=True, disable=hidden)

@@ -1,0 +1,138 @@
+"""What a recorded step would take with less memory: by backend, over memory and factors."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from pump.bench.systems import BY_NAME
+from pump.sim.engine import CompiledEngine
+from pump.sim.hardware import Interconnect, link_over
+from pump.sim.link import Link
+from pump.sim.sequence import Event, Given, Operation, pages_of
+from pump.sim.sequence import Sequence as Recorded
+from pump.sim.simulator import Simulator, settings_for
+
+FACTORS = tuple(range(100, 0, -10))
+SHARES = tuple(n / 10 for n in range(2, 12))
+"""Of what the step needs: where the curve has its points."""
+AS_GOOD = 1.05
+"""A smaller factor is recommended if its step takes no longer than this times the least."""
+SLOW = 3.0
+"""From so many times the time of a step that fits, other ways deserve a look."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A step with a budget."""
+
+    backend: str
+    budget: int  # bytes
+    step_ms: float
+    bytes_in: float  # a step
+    bytes_out: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is predicted. Bytes; milliseconds."""
+
+    memory: int
+    footprint: int
+    native_ms: float
+    factors: dict[int, dict[str, Point]]  # by per cent of the memory, and backend
+    curve: list[Point]
+
+    @property
+    def fits(self) -> bool:
+        """It needs nothing of us."""
+        return self.footprint <= self.memory
+
+    @property
+    def best(self) -> tuple[int, Point] | None:
+        """The least factor that is about as fast as any, and its backend; None: none can run."""
+        runs = [(factor, p) for factor, row in self.factors.items() for p in row.values()]
+        if not runs:
+            return None
+        least = min(point.step_ms for _, point in runs)
+        good = [run for run in runs if run[1].step_ms <= AS_GOOD * least]
+        smallest = min(factor for factor, _ in good)
+        return min((run for run in good if run[0] == smallest), key=lambda run: run[1].step_ms)
+
+
+def plan(
+    sequence: Recorded,
+    memory: int,
+    interconnect: Interconnect,
+    backends: Sequence[str],
+    progress: Callable[[], None] = lambda: None,
+) -> Plan:
+    """Plays every factor and the curve. Where an operation needs more than a budget there is no
+    point: it cannot run there.
+    """
+    links = {backend: link_over(interconnect, backend) for backend in backends}
+    size = max(link.page_bytes for link in links.values())
+    footprint, largest = sequence.footprint(size), largest_operation(sequence, size)
+    known: dict[tuple[str, int], Point] = {}
+
+    def point(backend: str, budget: int) -> Point | None:
+        pages = min(budget, footprint) // size
+        if pages < largest:
+            return None
+        if (backend, pages) not in known:
+            known[backend, pages] = play(sequence, backend, links[backend], pages)
+        progress()
+        return replace(known[backend, pages], budget=budget)
+
+    def points(budget: int) -> dict[str, Point]:
+        found = {backend: point(backend, budget) for backend in backends}
+        return {backend: one for backend, one in found.items() if one}
+
+    factors = {factor: points(memory * factor // 100) for factor in FACTORS}
+    shares = [points(int(share * footprint)) for share in SHARES]
+    curve = [one for row in (*shares, *factors.values()) for one in row.values()]
+    native_ms = sequence.native_ns() / 1e6
+    return Plan(memory, footprint, native_ms, factors, sorted(curve, key=lambda p: p.budget))
+
+
+def play(sequence: Recorded, backend: str, link: Link, pages: int) -> Point:
+    """The steady state under a backend's default policy."""
+    policy, budget = BY_NAME[backend].policy, pages * link.page_bytes
+    engine = CompiledEngine(settings_for(link, policy, budget))
+    result = Simulator(engine, link, policy).run(sequence)
+    return Point(backend, budget, result.step_ms, result.bytes_in, result.bytes_out)
+
+
+def largest_operation(sequence: Recorded, page_bytes: int) -> int:
+    """Pages of the operation that touches most."""
+    step = sequence.steps[-1]
+    return max(len(pages_of(e.touches, page_bytes)) for e in step if isinstance(e, Operation))
+
+
+def stretched(sequence: Recorded, times: float) -> Recorded:
+    """The same, each operation taking so many times as long."""
+
+    def event(one: Event) -> Event:
+        if isinstance(one, Given):
+            return one
+        return one._replace(duration_ns=round(one.duration_ns * times))
+
+    return replace(sequence, steps=tuple(tuple(map(event, step)) for step in sequence.steps))
+
+
+def advice(found: Plan) -> list[str]:
+    """What follows, in sentences."""
+    if found.fits:
+        return ["It fits: run it as it is, nothing has to move."]
+    if not found.best:
+        return ["It cannot run there: one operation alone touches more than the memory."]
+    factor, point = found.best
+    slowdown = point.step_ms / found.native_ms
+    lines = [
+        f"Use ULMS_BACKEND={point.backend} ULMS_GPU_MEMORY_FACTOR={factor}: {point.step_ms:.0f} ms"
+        f" a step, {slowdown:.1f} times what it takes where everything fits."
+    ]
+    if slowdown > SLOW:
+        lines.append(
+            "That is slow. If the program can be changed, checkpointing, a smaller batch or fewer"
+            " bytes (lower precision, offloaded states) may be faster; a trace cannot tell."
+        )
+    return lines

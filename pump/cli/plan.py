@@ -1,0 +1,133 @@
+"""`pump plan`."""
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.table import Table
+
+from pump.bench import plan, plots
+from pump.cli.command import UsageError
+from pump.cli.render import console, progress_bar, table
+from pump.sim.hardware import GPUS, INTERCONNECTS, MEASURED, REFERENCE, slower
+from pump.sim.link import LINKS
+from pump.sim.recorded import open_sequence
+from pump.sim.sequence import SequenceError
+from pump.sizes import format_size, parse_size
+
+
+class Plan:
+    """Predict a traced program's step time with less memory, by backend and factor.
+
+    TRACE is what `pump trace` recorded on a GPU with enough memory, or a recorded step as in
+    bench/traces. The engine plays it in virtual time over a model of the link. Operations take as
+    long as they did where they were recorded; with --gpu, longer by the ratio of the memories'
+    rates to an H200's, which kernels that compute more than they load do not follow.
+    """
+
+    name = "plan"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """What to predict."""
+        parser.add_argument("trace", nargs="?", type=Path, metavar="TRACE")
+        parser.add_argument("--memory", type=parse_size, metavar="SIZE", help="such as 24GiB")
+        parser.add_argument("--gpu", choices=GPUS, help="memory, link and speed of this one")
+        parser.add_argument(
+            "--link", choices=INTERCONNECTS, help="to the host (default: the GPU's)"
+        )
+        parser.add_argument(
+            "--backend", action="append", choices=LINKS, help="one backend (default: all)"
+        )
+        parser.add_argument("--plot", type=Path, metavar="FILE", help="draw step time over memory")
+        parser.add_argument("--json", action="store_true", help="print the prediction as JSON")
+        parser.add_argument("--hardware", action="store_true", help="list GPUs and links, and stop")
+
+    def run(self, args: argparse.Namespace) -> plan.Plan:
+        """The prediction. Raises UsageError."""
+        gpu = GPUS.get(args.gpu)
+        memory = args.memory or (gpu.memory if gpu else 0)
+        if not args.trace or not memory:
+            raise UsageError("plan needs a TRACE, and --memory or --gpu: how much there will be")
+        link = INTERCONNECTS[args.link or (gpu or REFERENCE).interconnect]
+        try:
+            sequence = open_sequence(args.trace)
+        except SequenceError as error:
+            raise UsageError(str(error)) from error
+        sequence = plan.stretched(sequence, slower(gpu)) if gpu else sequence
+        backends = [name for name in LINKS if name in (args.backend or LINKS)]
+        runs = len(backends) * (len(plan.FACTORS) + len(plan.SHARES))
+        with progress_bar(sys.stderr) as bar:
+            task = bar.add_task("predicting", total=runs)
+            return plan.plan(sequence, memory, link, backends, lambda: bar.advance(task))
+
+    def main(self, args: argparse.Namespace) -> int:
+        """Prints it."""
+        out = console()
+        if args.hardware:
+            for listing in hardware_tables():
+                out.print(listing)
+            return 0
+        found = self.run(args)
+        if args.json:
+            print(json.dumps(asdict(found), indent=1))
+        else:
+            for line in assumptions(args):
+                out.print(line)
+            out.print(
+                f"\nneeds {format_size(found.footprint)}, has {format_size(found.memory)};"
+                f" {found.native_ms:.1f} ms a step where everything fits\n"
+            )
+            out.print(factor_table(found))
+            for line in plan.advice(found):
+                out.print(line)
+        if args.plot:
+            if not plots.can_plot():
+                raise UsageError("--plot needs matplotlib: pip install 'pump[bench]'")
+            plots.plot_plan(found, args.trace.stem, args.plot)
+            print(f"wrote {args.plot}", file=sys.stderr)
+        return 0
+
+
+def assumptions(args: argparse.Namespace) -> list[str]:
+    """Where the figures are from."""
+    gpu = GPUS.get(args.gpu)
+    link = INTERCONNECTS[args.link or (gpu or REFERENCE).interconnect]
+    lines = [f"link {link.name}: {link.raw:g} GB/s each way, {link.source} ({link.note})"]
+    if link.source != MEASURED:
+        lines.append("what of it is reachable: the share measured on an H200's link")
+    if gpu and gpu is not REFERENCE:
+        lines.append(
+            f"{gpu.name}: operations take {slower(gpu):.2g} times as long as on an"
+            f" {REFERENCE.name}, the ratio of their memories' rates ({gpu.source})"
+        )
+    return lines
+
+
+def factor_table(found: plan.Plan) -> Table:
+    """A line a factor, milliseconds and slowdown for each backend."""
+    backends = list(dict.fromkeys(point.backend for point in found.curve))
+    headings = [">factor", ">has"]
+    headings += [heading for name in backends for heading in (f">{name} ms", ">times")]
+    lines = []
+    for factor, row in found.factors.items():
+        cells = [f"{factor} %", format_size(found.memory * factor // 100)]
+        for name in backends:
+            ms = row[name].step_ms if name in row else None
+            cells += [f"{ms:.1f}", f"{ms / found.native_ms:.2f}"] if ms else ["cannot run", ""]
+        lines.append(cells)
+    return table(headings, lines)
+
+
+def hardware_tables() -> list[Table]:
+    """Every GPU and link, with its source."""
+    gpus = [
+        (g.name, format_size(g.memory), f"{g.bandwidth:g}", g.interconnect, g.source)
+        for g in GPUS.values()
+    ]
+    links = [(i.name, f"{i.raw:g}", i.source, i.note) for i in INTERCONNECTS.values()]
+    return [
+        table(("GPU", ">memory", ">its rate, GB/s", "link", "source"), gpus),
+        table(("link", ">GB/s each way", "source", ""), links),
+    ]

@@ -1,0 +1,153 @@
+"""A trace as `pump trace` writes it, as a sequence: its steps are found by their repetition."""
+
+from bisect import bisect_left
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pump.sim.engine import Touch
+from pump.sim.sequence import (
+    FIRST_LINE,
+    Block,
+    Event,
+    Given,
+    Operation,
+    Sequence,
+    SequenceError,
+    read_sequence,
+)
+from pump.trace import OpFlag, OpKind, Trace, TraceError, read
+from pump.trace.trace import Rows
+from pump.trace.words import MemoryKind
+
+WORK = (OpKind.LAUNCH, OpKind.COPY, OpKind.MEMSET, OpKind.GRAPH)
+LEAST_RUN = 8
+"""Operations: what repeats for less is no step."""
+CANDIDATES = 64
+"""Latest operations of a kind whose distances to the last may be a step's length."""
+TIMED_LEAST = 0.9
+"""Share of a step's operations whose time the trace has to know."""
+
+
+class Loop(NamedTuple):
+    """Operations [end - length, end) are the same as those before them."""
+
+    end: int
+    length: int
+
+
+def open_sequence(path: Path) -> Sequence:
+    """A recorded sequence or a trace. Raises SequenceError, OSError."""
+    with path.open("rb") as file:
+        if file.read(len(FIRST_LINE)) == FIRST_LINE.encode():
+            return read_sequence(path)
+    try:
+        return sequence_of(read(path))
+    except TraceError as error:
+        raise SequenceError(
+            f"{path} is neither a recorded sequence nor a trace: {error}"
+        ) from error
+
+
+def sequence_of(trace: Trace) -> Sequence:
+    """The last whole step of the device that does most. Raises SequenceError."""
+    rows = work_of(trace)
+    _, keys = np.unique(rows[["kind", "function", "api"]], return_inverse=True)
+    loop = find_loop(keys)
+    if loop is None:
+        raise SequenceError(f"{trace.path}: no step repeats; trace more steps")
+    step = rows[loop.end - loop.length : loop.end]
+    begin, end = int(step["serial"][0]), int(step["serial"][-1])
+    ns = dict(zip(*(trace.retirements[name].tolist() for name in ("operation", "ns")), strict=True))
+    known = [ns[serial] for serial in step["serial"].tolist() if serial in ns]
+    if len(known) < TIMED_LEAST * len(step):
+        raise SequenceError(f"{trace.path}: the trace knows when {len(known)} of {len(step)} ran")
+    live, given = blocks_of(trace, int(step["device"][0]), begin, end)
+    events: list[tuple[int, Event]] = list(given)
+    names = {}
+    for key, row in zip(keys[loop.end - loop.length : loop.end].tolist(), step, strict=True):
+        found = trace.touches_of(row)
+        ranges = found[found["allocation"] != 0][["start", "bytes", "mode"]].tolist()
+        touches = tuple(Touch(*each) for each in ranges)
+        serial = int(row["serial"])
+        events.append((serial, Operation(key, ns.get(serial, 0), touches)))
+        names[key] = label(trace, row)
+    events.sort(key=lambda event: event[0])
+    return Sequence(live, (tuple(event for _, event in events),), names)
+
+
+def work_of(trace: Trace) -> Rows:
+    """Operations that ran on one device: the one with most of them. Raises SequenceError."""
+    every = trace.operations
+    ran = np.isin(every["kind"], WORK) & (every["status"] == 0) & (every["touches"] > 0)
+    ran |= (every["kind"] == OpKind.GRAPH) & (every["status"] == 0)
+    rows = every[ran & (every["flags"] & OpFlag.CAPTURED == 0)]
+    if not len(rows):
+        raise SequenceError(f"{trace.path} holds no operation")
+    device = Counter(rows["device"].tolist()).most_common(1)[0][0]
+    mine: Rows = rows[rows["device"] == device]
+    return mine
+
+
+def find_loop(keys: npt.NDArray[np.int64]) -> Loop | None:
+    """The shortest of the repetitions that last longest; None: nothing repeats."""
+    best, run = None, LEAST_RUN - 1
+    lengths: set[int] = set()
+    for key in np.unique(keys).tolist():
+        at = np.flatnonzero(keys == key)[-CANDIDATES:]
+        lengths.update((at[-1] - at[:-1]).tolist())
+    for length in sorted(lengths):
+        differs = np.flatnonzero(keys[length:] != keys[:-length])
+        edges = np.concatenate([[-1], differs, [len(keys) - length]])
+        runs = np.diff(edges) - 1
+        longest = int(runs.max())
+        if longest > run and longest >= length:
+            last = len(runs) - 1 - int(np.argmax(runs[::-1]))
+            best, run = Loop(int(edges[last + 1]) + length, length), longest
+    return best
+
+
+def blocks_of(
+    trace: Trace, device: int, begin: int, end: int
+) -> tuple[tuple[Block, ...], list[tuple[int, Event]]]:
+    """Blocks that live at serial `begin`, and what is given and taken from there to `end`.
+
+    An allocation that holds no block of the framework's is one itself.
+    """
+    given = trace.allocations
+    given = given[(given["device"] == device) & (given["kind"] != MemoryKind.MANAGED)]
+    told = np.unique(trace.blocks["start"]).tolist()
+    plain = [
+        row
+        for row in given[["serial", "born", "start", "bytes"]].tolist()
+        if not _between(told, row[2], row[2] + row[3])
+    ]
+    rows = sorted([*plain, *trace.blocks[["serial", "born", "start", "bytes"]].tolist()])
+    live: dict[Block, None] = {}
+    events: list[tuple[int, Event]] = []
+    for serial, born, start, size in rows:
+        block = Block(start, size)
+        if serial >= end:
+            break
+        if serial >= begin:
+            events.append((serial, Given(block, bool(born))))
+        elif born:
+            live[block] = None
+        else:
+            live.pop(block, None)
+    return tuple(live), events
+
+
+def _between(ordered: list[int], low: int, high: int) -> bool:
+    at = bisect_left(ordered, low)
+    return at < len(ordered) and ordered[at] < high
+
+
+def label(trace: Trace, row: np.void) -> str:
+    """The kernel's name, or the call's for what is no launch."""
+    if row["kind"] == OpKind.LAUNCH:
+        return trace.function_name(int(row["function"]))
+    return trace.api_name(int(row["api"]))

@@ -1,0 +1,183 @@
+"""`pump plan`: predictions, what is recommended, and steps found in what a program did."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pump.bench import plan, plots
+from pump.cli import main
+from pump.sim.engine import UPDATE, Touch
+from pump.sim.hardware import GPUS, INTERCONNECTS, REFERENCE, link_over, slower
+from pump.sim.link import LINKS, UM
+from pump.sim.recorded import Loop, find_loop, open_sequence
+from pump.sim.sequence import Block, Given, Operation, Sequence, SequenceError
+from pump.sizes import GIB
+
+pytestmark = pytest.mark.unit
+
+PAGE = UM.page_bytes
+PCIE = INTERCONNECTS["pcie5-x16"]
+
+
+def turns(pages: int, duration_ns: int = 100_000) -> Sequence:
+    """A step of one operation a page."""
+    blocks = tuple(Block(i * PAGE, PAGE) for i in range(pages))
+    step = tuple(
+        Operation(i, duration_ns, (Touch(*block, UPDATE),)) for i, block in enumerate(blocks)
+    )
+    return Sequence(blocks, (step,))
+
+
+@pytest.fixture(scope="module")
+def found() -> plan.Plan:
+    """40 pages, 20 frames."""
+    return plan.plan(turns(40, 20_000), 20 * PAGE, PCIE, list(LINKS))
+
+
+# --- hardware ---
+
+
+def test_the_link_that_was_measured_is_as_it_was_measured() -> None:
+    for backend, link in LINKS.items():
+        assert link_over(INTERCONNECTS[REFERENCE.interconnect], backend) == link
+
+
+def test_half_the_raw_rate_is_half_of_everything() -> None:
+    half = link_over(INTERCONNECTS["pcie4-x16"], "um")
+    assert (half.rate_in, half.rate_out, half.rate_both, half.rate_fault) == (22, 11.5, 20, 7)
+    assert half.fill_ns == UM.fill_ns
+    assert link_over(INTERCONNECTS["nvlink-c2c"], "um").rate_fault == UM.rate_fault
+
+
+def test_gpus_name_links_that_there_are() -> None:
+    assert {gpu.interconnect for gpu in GPUS.values()} <= set(INTERCONNECTS)
+    assert slower(REFERENCE) == 1
+    assert slower(GPUS["L4"]) == pytest.approx(16)
+
+
+# --- predictions ---
+
+
+def test_less_memory_takes_longer(found: plan.Plan) -> None:
+    for backend in LINKS:
+        times = [row[backend].step_ms for row in found.factors.values()]
+        assert min(times) >= found.native_ms * (1 - 1e-9)
+        assert times[-1] > 1.5 * times[0]
+    assert {point.backend for point in found.curve} == set(LINKS)
+    assert max(point.budget for point in found.curve) > found.footprint
+    fits = [point for point in found.curve if point.budget >= found.footprint]
+    assert all(point.step_ms == pytest.approx(found.native_ms) for point in fits)
+
+
+def test_a_smaller_factor_is_recommended_only_if_it_costs_nothing(found: plan.Plan) -> None:
+    assert found.best
+    factor, point = found.best
+    every = [p.step_ms for row in found.factors.values() for p in row.values()]
+    assert point.step_ms <= plan.AS_GOOD * min(every)
+    smaller = [p.step_ms for f, row in found.factors.items() for p in row.values() if f < factor]
+    assert all(ms > plan.AS_GOOD * min(every) for ms in smaller)
+    assert f"ULMS_GPU_MEMORY_FACTOR={factor}" in plan.advice(found)[0]
+
+
+def test_what_fits_needs_nothing() -> None:
+    fitting = plan.plan(turns(4), GIB, PCIE, ["um"])
+    assert plan.advice(fitting) == ["It fits: run it as it is, nothing has to move."]
+    times = [p.step_ms for row in fitting.factors.values() for p in row.values()]
+    assert times == pytest.approx([fitting.native_ms] * len(plan.FACTORS))
+
+
+def test_what_one_operation_needs_must_be_there() -> None:
+    whole = Block(0, 8 * PAGE)
+    step = (Operation(1, 1000, (Touch(*whole, UPDATE),)),)
+    none = plan.plan(Sequence((whole,), (step,)), 7 * PAGE, PCIE, ["vmm"])
+    assert none.best is None
+    assert not any(none.factors.values())
+    assert "cannot run" in plan.advice(none)[0]
+
+
+def test_stretched_operations_take_longer() -> None:
+    given = Given(Block(0, PAGE), True)
+    longer = plan.stretched(Sequence((), ((given, *turns(2).steps[0]),)), 1.5)
+    assert longer.steps[0][0] == given
+    assert longer.native_ns() == 300_000
+
+
+# --- steps in what a program did ---
+
+
+@pytest.mark.parametrize(
+    ("before", "step", "times", "after", "expected"),
+    [
+        ([], [1, 2, 3, 4], 5, [], Loop(20, 4)),
+        ([9, 9, 9], [1, 2, 2, 2, 3], 4, [], Loop(23, 5)),  # runs of one kind inside
+        ([7, 8] * 10, [1, 2, 3, 4, 5, 6], 9, [8, 8], Loop(74, 6)),  # another loop before; the end
+        ([1, 2, 3], [1, 2, 3, 4] * 3 + [5], 6, [], Loop(81, 13)),  # layers inside
+    ],
+)
+def test_the_step_is_what_repeats_longest(
+    before: list[int], step: list[int], times: int, after: list[int], expected: Loop
+) -> None:
+    assert find_loop(np.array([*before, *step * times, *after])) == expected
+
+
+def test_what_does_not_repeat_has_no_step() -> None:
+    assert find_loop(np.arange(100)) is None
+
+
+def test_what_is_neither_sequence_nor_trace_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"\0" * 100)
+    with pytest.raises(SequenceError, match="neither"):
+        open_sequence(tmp_path / "x")
+
+
+# --- the command ---
+
+
+@pytest.fixture
+def step(tmp_path: Path) -> Path:
+    """A file with 40 pages that take turns."""
+    lines = ["pump-sequence 1"]
+    lines += [f"block {i} {i * PAGE:x} {PAGE:x}" for i in range(40)]
+    lines += ["live " + " ".join(map(str, range(40))), "step"]
+    lines += [f"o {i} 100000 {i}u" for i in range(40)]
+    path = tmp_path / "turns.txt"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_the_command_tells_its_assumptions_and_draws(
+    step: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = step.with_suffix(".png")
+    words = ["plan", str(step), "--gpu", "L4", "--memory", "40MiB", "--backend", "vmm"]
+    draws = ["--plot", str(picture)] if plots.can_plot() else []
+    assert main([*words, *draws]) == 0
+    told = capsys.readouterr().out
+    assert "pcie4-x16: 32 GB/s each way, data sheet" in told
+    assert "16 times as long" in told
+    assert "64.0 ms a step where everything fits" in told
+    assert "vmm ms" in told
+    assert "um ms" not in told
+    assert not draws or picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_prediction_as_json(step: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(step), "--memory", "40MiB", "--json"]) == 0
+    predicted = json.loads(capsys.readouterr().out)
+    assert (predicted["memory"], predicted["footprint"]) == (20 * PAGE, 40 * PAGE)
+    assert set(predicted["factors"]) == {str(factor) for factor in plan.FACTORS}
+    assert predicted["factors"]["100"]["vmm"]["step_ms"] >= predicted["native_ms"] == 4
+
+
+@pytest.mark.parametrize("words", [[], ["--memory", "1GiB"], ["no.txt"]])
+def test_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", *words]) == 2
+    assert "pump: plan needs a TRACE" in capsys.readouterr().err
+
+
+def test_hardware_is_listed_with_its_source(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--hardware"]) == 0
+    told = capsys.readouterr().out
+    assert all(name in told for name in (*GPUS, *INTERCONNECTS, "data sheet", "measured"))
