@@ -4,7 +4,7 @@
  * touched has to be known, or must not move. */
 #include "backend/vmm.h"
 #include "backend/backend.h"
-#include "backend/um.h"
+#include "backend/pager.h"
 #include "interpose/session.h"
 #include "launch/op.h"
 
@@ -28,8 +28,8 @@ static bool reach(addr_t p, addr_t *start, uint64_t *bytes) {
     return true;
 }
 
-static size_t touches(struct um_device *d, const struct op *op) {
-    um_touches(d, op);
+static size_t touches(struct pager *d, const struct op *op) {
+    pager_touches(d, op);
     for (uint32_t i = 0; i < op->count; i++) {
         struct ulms_engine_touch *t = &d->touches[i];
         if (!is_guess(&op->touches[i], op) || !reach(op->touches[i].start, &t->start, &t->bytes))
@@ -41,8 +41,8 @@ static size_t touches(struct um_device *d, const struct op *op) {
 }
 
 /* A page of it may move. */
-static bool moves(const struct um_device *d, const struct ulms_engine_touch *t) {
-    struct vmm_range *r = um_page_at(&d->ranges, t->start) ? vmm_range_find(d->vmm, t->start) : NULL;
+static bool moves(const struct pager *d, const struct ulms_engine_touch *t) {
+    struct vmm_range *r = pager_page_at(&d->ranges, t->start) ? vmm_range_find(d->vmm, t->start) : NULL;
     addr_t end = t->start + t->bytes;
     for (addr_t p = t->start / PAGE_BYTES * PAGE_BYTES; r && p < end && p < r->start + r->bytes; p += PAGE_BYTES)
         if (!r->page[(p - r->start) / PAGE_BYTES].fixed)
@@ -51,16 +51,16 @@ static bool moves(const struct um_device *d, const struct ulms_engine_touch *t) 
 }
 
 /* Without the engine nothing pins its pages: then nothing may move any more, and what does has to end. */
-static void passes(struct um_device *d, const struct op *op, uint64_t serial) {
+static void passes(struct pager *d, const struct op *op, uint64_t serial) {
     if (d->moving && serial)
         return;
     size_t n = touches(d, op);
     for (size_t i = 0; i < n && d->moving; i++)
         if (moves(d, &d->touches[i]))
-            um_give_up(d, "no memory for an operation");
+            pager_give_up(d, "no memory for an operation");
     for (size_t i = 0; i < n && !d->moving; i++) {
         touches(d, op); /* another operation's, after waiting */
-        um_moves_wait(d, d->touches[i].start, d->touches[i].bytes, false);
+        pager_moves_wait(d, d->touches[i].start, d->touches[i].bytes, false);
     }
 }
 
@@ -70,43 +70,43 @@ static bool hides(const struct op *op) {
 }
 
 static void admit(struct op *op) {
-    for (struct um_device *d = hides(op) ? um_device_next(NULL) : NULL; d; d = um_device_next(d)) {
-        um_lock(d);
-        um_give_up(d, "an operation does not show what it touches");
+    for (struct pager *d = hides(op) ? pager_next(NULL) : NULL; d; d = pager_next(d)) {
+        pager_lock(d);
+        pager_give_up(d, "an operation does not show what it touches");
         d->over = true;
-        um_moves_wait(d, 0, UINT64_MAX, false);
-        um_unlock(d);
+        pager_moves_wait(d, 0, UINT64_MAX, false);
+        pager_unlock(d);
     }
-    um_admit(op);
+    pager_admit(op);
 }
 
 /* --- memory that stays where it is: addresses of it are on the device, so that any operation may use it --- */
 
 /* From now on the engine does not know the pages of [start, end), which are of r. */
-static void fix(struct um_device *d, struct vmm_range *r, addr_t start, addr_t end) {
+static void fix(struct pager *d, struct vmm_range *r, addr_t start, addr_t end) {
     size_t first = (start - r->start) / PAGE_BYTES, last = (end - 1 - r->start) / PAGE_BYTES;
     addr_t from = r->start + first * PAGE_BYTES;
     uint64_t bytes = (last - first + 1) * PAGE_BYTES;
-    um_lock(d);
+    pager_lock(d);
     while (first <= last && r->page[first].fixed)
         first++;
     if (first <= last) {
-        um_moves_wait(d, from, bytes, false);
+        pager_moves_wait(d, from, bytes, false);
         ulms_engine_freed(d->engine, from, bytes);
         for (; first <= last; first++) {
             d->fixed += !r->page[first].fixed && r->page[first].at == VMM_DEVICE ? PAGE_BYTES : 0;
             r->page[first].fixed = true;
         }
-        um_budget_update(d, false);
+        pager_budget_update(d, false);
         d->progress++;
-        um_wake(d);
+        pager_wake(d);
     }
-    um_unlock(d);
+    pager_unlock(d);
 }
 
 static void pointed(const addr_t *pointers, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        struct um_device *d;
+        struct pager *d;
         addr_t start;
         uint64_t bytes;
         struct vmm_range *r = vmm_find(pointers[i], &d);
@@ -117,9 +117,9 @@ static void pointed(const addr_t *pointers, size_t n) {
 
 /* --- moves --- */
 
-static bool issue(struct um_device *d, const struct um_move *m, CUstream stream) {
+static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) {
     bool fill = m->m.kind == ULMS_FILL, ok = true;
-    for (const struct um_piece *p = m->piece; p < m->piece + m->pieces; p++) {
+    for (const struct pager_piece *p = m->piece; p < m->piece + m->pieces; p++) {
         struct vmm_move one = {.start = p->start,
                                .bytes = p->bytes,
                                .to = fill ? VMM_DEVICE : VMM_HOST,
@@ -130,15 +130,15 @@ static bool issue(struct um_device *d, const struct um_move *m, CUstream stream)
         ok = ok && moved == VMM_MOVED;
         if (moved != VMM_STUCK)
             continue;
-        um_lock(d);
-        um_give_up(d, "the driver does not tell what is copied");
-        um_unlock(d);
+        pager_lock(d);
+        pager_give_up(d, "the driver does not tell what is copied");
+        pager_unlock(d);
     }
     return ok;
 }
 
 /* While one of a lane maps pages, the other's are copied. */
-const struct um_kind um_remapped = {.over = "stays where it is, on the device or on the host",
+const struct pager_kind vmm_kind = {.over = "stays where it is, on the device or on the host",
                                     .movers = {4, {ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_IN, ULMS_LANE_OUT}},
                                     .place = vmm_place,
                                     .occupied = vmm_occupied,
@@ -148,7 +148,7 @@ const struct um_kind um_remapped = {.over = "stays where it is, on the device or
 
 const struct backend backend_vmm = {.name = "vmm",
                                     .admit = admit,
-                                    .settle = um_settle,
+                                    .settle = pager_settle,
                                     .serves = vmm_serves,
                                     .provide = vmm_provide,
                                     .arrived = vmm_arrived,
@@ -156,6 +156,6 @@ const struct backend backend_vmm = {.name = "vmm",
                                     .release = vmm_free,
                                     .held = vmm_held,
                                     .pointed = pointed,
-                                    .block = um_block,
+                                    .block = pager_block,
                                     .forget = vmm_forget,
-                                    .stop = um_stop};
+                                    .stop = pager_stop};

@@ -125,20 +125,20 @@ void vmm_unreserve(addr_t start, uint64_t bytes);
 bool vmm_wait(CUstream stream);
 bool vmm_copy(addr_t to, addr_t from, uint64_t bytes, CUstream stream);
 
-/* --- how it comes and goes (vmm_memory.c): see backend.h, and struct um_kind in um.h --- */
+/* --- how it comes and goes (vmm_memory.c): see backend.h, and struct pager_kind in um.h --- */
 
-struct um_device;
+struct pager;
 
 bool vmm_serves(int32_t device);
 bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device);
 void vmm_arrived(addr_t start, uint64_t bytes, int32_t device);
-void vmm_place(struct um_device *d, addr_t start, uint64_t bytes, bool fits);
+void vmm_place(struct pager *d, addr_t start, uint64_t bytes, bool fits);
 void vmm_leaving(addr_t start, uint64_t bytes);
 bool vmm_free(addr_t start, uint64_t context, int32_t *status);
 void vmm_forget(uint64_t context);
 uint64_t vmm_held(int32_t device);
-uint64_t vmm_occupied(const struct um_device *d);
+uint64_t vmm_occupied(const struct pager *d);
 /* The range that holds p, and its device; NULL: none does. */
-struct vmm_range *vmm_find(addr_t p, struct um_device **device);
+struct vmm_range *vmm_find(addr_t p, struct pager **device);
 
 #endif

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "backend/backend.h"
-#include "backend/um.h"
+#include "backend/pager.h"
 #include "backend/vmm.h"
 #include "base/log.h"
 #include "interpose/capture.h"
@@ -55,11 +55,11 @@ static struct vmm *memory_new(int32_t device) {
 }
 
 /* NULL: there is none, and perhaps none can be had. */
-static struct vmm *memory_of(const struct um_device *d) {
+static struct vmm *memory_of(const struct pager *d) {
     return d ? __atomic_load_n(&d->vmm, __ATOMIC_ACQUIRE) : NULL;
 }
 
-static struct vmm *memory_make(struct um_device *d) {
+static struct vmm *memory_make(struct pager *d) {
     static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&making);
     if (!d->vmm)
@@ -68,8 +68,8 @@ static struct vmm *memory_make(struct um_device *d) {
     return d->vmm;
 }
 
-struct vmm_range *vmm_find(addr_t p, struct um_device **device) {
-    for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d)) {
+struct vmm_range *vmm_find(addr_t p, struct pager **device) {
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         struct vmm *v = memory_of(d);
         struct vmm_range *r = v ? vmm_range_find(v, p) : NULL;
         *device = d;
@@ -79,14 +79,14 @@ struct vmm_range *vmm_find(addr_t p, struct um_device **device) {
     return NULL;
 }
 
-uint64_t vmm_occupied(const struct um_device *d) {
+uint64_t vmm_occupied(const struct pager *d) {
     const struct vmm *v = memory_of(d);
     return v ? vmm_pool_bytes(&v->pool[VMM_DEVICE]) : 0;
 }
 
 uint64_t vmm_held(int32_t device) {
     uint64_t bytes = 0;
-    for (struct um_device *d = um_device_next(NULL); d; d = um_device_next(d))
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
         bytes += d->ordinal == device ? vmm_occupied(d) : 0;
     return bytes;
 }
@@ -100,23 +100,23 @@ static struct vmm_range *parked; /* what could not be waited for when it was fre
 
 /* Waits for the context, as the driver's free does, but spoils no capture. */
 static bool wait_for(uint64_t context, CUresult *status) {
-    struct um_visit v = um_enter((CUcontext)(uintptr_t)context);
+    struct pager_visit v = pager_enter((CUcontext)(uintptr_t)context);
     bool done = false;
-    for (int i = 0; i < TRIES && !done && um_current() == (CUcontext)(uintptr_t)context && capture_keep_off(); i++) {
+    for (int i = 0; i < TRIES && !done && pager_current() == (CUcontext)(uintptr_t)context && capture_keep_off(); i++) {
         *status = REAL(cuCtxSynchronize, 0)();
         done = *status == CUDA_SUCCESS;
     }
-    um_leave(v);
+    pager_leave(v);
     return done;
 }
 
-static void end_range(struct um_device *d, struct vmm_range *r) {
-    um_lock(d);
-    bool moves = um_moves_any(d, r->start, r->bytes); /* the process ends, and nobody waited */
+static void end_range(struct pager *d, struct vmm_range *r) {
+    pager_lock(d);
+    bool moves = pager_moves_any(d, r->start, r->bytes); /* the process ends, and nobody waited */
     d->left -= r->aside;
-    um_budget_update(d, false);
+    pager_budget_update(d, false);
     uint64_t most = d->budget.bytes + d->left + d->fixed;
-    um_unlock(d);
+    pager_unlock(d);
     if (moves)
         return;
     vmm_range_delete(d->vmm, r);
@@ -140,7 +140,7 @@ static struct vmm_range *take_parked(void) {
 }
 
 static void end_parked(void) {
-    struct um_device *d;
+    struct pager *d;
     CUresult status;
     if (!__atomic_load_n(&parked, __ATOMIC_RELAXED) || capture_any())
         return;
@@ -154,7 +154,7 @@ static void end_parked(void) {
 }
 
 void vmm_forget(uint64_t context) {
-    um_forget(context);
+    pager_forget(context);
     pthread_mutex_lock(&parking);
     for (struct vmm_range *r = parked; r; r = r->next)
         r->context = r->context == context ? 0 : r->context;
@@ -167,7 +167,7 @@ static bool is_lost(CUresult status) {
 }
 
 bool vmm_free(addr_t start, uint64_t context, int32_t *status) {
-    struct um_device *d;
+    struct pager *d;
     CUresult waited = CUDA_SUCCESS;
     struct vmm_range *r = vmm_find(start, &d);
     if (!r || r->start != start)
@@ -183,16 +183,16 @@ bool vmm_free(addr_t start, uint64_t context, int32_t *status) {
 /* --- memory that comes --- */
 
 bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
-    struct um_device *d = um_device_of(device);
+    struct pager *d = pager_of(device);
     if (!d || !memory_make(d))
         return false;
     end_parked();
-    um_lock(d);
+    pager_lock(d);
     bool fits = !d->moving && d->bytes + bytes <= d->budget.bytes + d->fixed;
-    um_unlock(d);
-    struct um_visit v = um_enter(NULL);
+    pager_unlock(d);
+    struct pager_visit v = pager_enter(NULL);
     struct vmm_range *r = vmm_range_new(d->vmm, bytes, fits);
-    um_leave(v);
+    pager_leave(v);
     if (r)
         *start = r->start;
     return r != NULL;
@@ -200,18 +200,18 @@ bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
 
 /* What the program asked to be managed is the driver's. */
 void vmm_arrived(addr_t start, uint64_t bytes, int32_t device) {
-    struct um_device *d;
+    struct pager *d;
     if (vmm_find(start, &d))
-        um_arrived(start, bytes, device);
+        pager_arrived(start, bytes, device);
 }
 
 /* A page that could not be had on the device makes the engine rule before the budget is used up. */
-void vmm_place(struct um_device *d, addr_t start, uint64_t bytes, bool fits) {
+void vmm_place(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
     struct vmm_range *r = vmm_range_find(d->vmm, start);
     uint64_t there = 0;
     if (!r)
         return;
-    um_lock(d);
+    pager_lock(d);
     d->left -= r->aside;
     r->aside = 0;
     for (size_t i = 0; i < bytes / PAGE_BYTES; i++) {
@@ -220,21 +220,21 @@ void vmm_place(struct um_device *d, addr_t start, uint64_t bytes, bool fits) {
         ulms_engine_placed(d->engine, start + i * PAGE_BYTES, PAGE_BYTES);
         there += PAGE_BYTES;
     }
-    um_budget_update(d, false);
+    pager_budget_update(d, false);
     if (fits && there < bytes && !d->moving && !d->over)
-        um_start_moving(d, 0);
-    um_unlock(d);
+        pager_start_moving(d, 0);
+    pager_unlock(d);
     stats_add(COUNT_placed_bytes, there);
 }
 
 /* Until it is released, or comes again, it occupies what it has of the device. */
 void vmm_leaving(addr_t start, uint64_t bytes) {
-    struct um_device *d;
-    um_leaving(start, bytes);
+    struct pager *d;
+    pager_leaving(start, bytes);
     struct vmm_range *r = vmm_find(start, &d);
     if (!r)
         return;
-    um_lock(d);
+    pager_lock(d);
     for (size_t i = 0; i < r->bytes / PAGE_BYTES; i++) {
         bool there = r->page[i].at == VMM_DEVICE;
         d->fixed -= there && r->page[i].fixed ? PAGE_BYTES : 0;
@@ -242,6 +242,6 @@ void vmm_leaving(addr_t start, uint64_t bytes) {
         r->page[i].fixed = false;
     }
     d->left += r->aside;
-    um_budget_update(d, false);
-    um_unlock(d);
+    pager_budget_update(d, false);
+    pager_unlock(d);
 }

@@ -6,7 +6,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "backend/um.h"
+#include "backend/pager.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "interpose/capture.h"
@@ -32,12 +32,12 @@ static void begin(const char *name) {
 /* Where moves are issued: the driver holds a context's lock while a prefetch does its page work, for milliseconds, and
  * launches of the program would wait for it. So the movers have a context of their own; where there can be none they
  * share the program's. Under the lock, which is released meanwhile. */
-static CUcontext context_of(struct um_device *d) {
+static CUcontext context_of(struct pager *d) {
     if (!d->own_asked) {
         d->own_asked = true;
-        um_unlock(d);
-        CUcontext own = um_context_new(d->ordinal);
-        um_lock(d);
+        pager_unlock(d);
+        CUcontext own = pager_context_new(d->ordinal);
+        pager_lock(d);
         d->own_context = own;
     }
     return d->own_context ? d->own_context : d->context;
@@ -55,40 +55,40 @@ static bool sit(struct seat *s, CUcontext context, uint64_t epoch) {
         return true;
     *s = (struct seat){.context = context, .epoch = epoch};
     if (REAL(cuCtxSetCurrent, 0)(context) == CUDA_SUCCESS)
-        s->stream = um_stream_new();
+        s->stream = pager_stream_new();
     return s->stream != NULL;
 }
 
 static void *move(void *data) {
-    struct um_mover *self = data;
-    struct um_device *d = self->device;
+    struct pager_mover *self = data;
+    struct pager *d = self->device;
     struct seat seat = {0};
     begin(self->lane == ULMS_LANE_IN ? "ulms-in" : "ulms-out");
-    um_lock(d);
+    pager_lock(d);
     while (!d->stopping) {
         CUcontext context = context_of(d);
         uint64_t epoch = d->epoch;
-        struct um_move *m = d->moving && context ? um_move_take(d, self->lane) : NULL;
+        struct pager_move *m = d->moving && context ? pager_move_take(d, self->lane) : NULL;
         if (!m) {
             pthread_cond_wait(&d->work[self->lane], &d->lock);
             continue;
         }
-        um_unlock(d);
+        pager_unlock(d);
         uint64_t began = clock_ns();
-        bool ok = sit(&seat, context, epoch) && d->kind->issue(d, m, seat.stream) && um_stream_finish(seat.stream);
+        bool ok = sit(&seat, context, epoch) && d->kind->issue(d, m, seat.stream) && pager_stream_finish(seat.stream);
         stats_add(self->lane == ULMS_LANE_IN ? COUNT_in_ns : COUNT_out_ns, clock_ns() - began);
-        um_lock(d);
-        um_move_done(d, m->m.id, ok);
-        um_wake(d);
+        pager_lock(d);
+        pager_move_done(d, m->m.id, ok);
+        pager_wake(d);
     }
-    um_unlock(d);
+    pager_unlock(d);
     return NULL;
 }
 
 /* --- the past: what was issued before operations were told to the engine --- */
 
 /* Until all work of a context is done; one that is gone has none left. False: the driver does not tell. */
-static bool outlast_context(const struct um_device *d, CUcontext context) {
+static bool outlast_context(const struct pager *d, CUcontext context) {
     for (int tries = 0; context && tries < TRIES && !__atomic_load_n(&d->stopping, __ATOMIC_RELAXED);) {
         CUresult status = REAL(cuCtxSetCurrent, 0)(context);
         if (status == CUDA_SUCCESS && !capture_keep_off()) {
@@ -97,7 +97,7 @@ static bool outlast_context(const struct um_device *d, CUcontext context) {
         }
         if (status == CUDA_SUCCESS)
             status = REAL(cuCtxSynchronize, 0)();
-        if (status == CUDA_SUCCESS || um_gone(status))
+        if (status == CUDA_SUCCESS || pager_gone(status))
             return true;
         tries++;
     }
@@ -106,74 +106,74 @@ static bool outlast_context(const struct um_device *d, CUcontext context) {
 
 /* What is not done by then may still use any page: none leaves before. */
 static void *outlast(void *data) {
-    struct um_device *d = data;
+    struct pager *d = data;
     bool sure = true;
     begin("ulms-past");
     for (int i = 0; i < d->past_count; i++)
         sure = outlast_context(d, d->past_contexts[i]) && sure;
-    um_lock(d);
+    pager_lock(d);
     d->unsure = d->unsure || !sure;
     if (d->unsure && !d->kind->managed)
-        um_give_up(d, "the driver does not tell when what was issued before is done");
-    um_retired(d, d->past);
-    um_wake(d);
-    um_unlock(d);
+        pager_give_up(d, "the driver does not tell when what was issued before is done");
+    pager_retired(d, d->past);
+    pager_wake(d);
+    pager_unlock(d);
     return NULL;
 }
 
 /* --- the watcher --- */
 
-static void tell(struct um_device *d, struct um_marker *done) {
+static void tell(struct pager *d, struct pager_marker *done) {
     while (done) {
-        struct um_marker *m = done;
+        struct pager_marker *m = done;
         done = m->next;
         if (m->is_move)
-            um_move_done(d, m->id, true);
+            pager_move_done(d, m->id, true);
         else
-            um_retired(d, m->id);
-        um_mark_spare(d, m);
+            pager_retired(d, m->id);
+        pager_mark_spare(d, m);
     }
-    um_wake(d);
+    pager_wake(d);
 }
 
-static void look(struct um_device *d) {
+static void look(struct pager *d) {
     CUcontext context = d->context;
     bool can = context && !ulms_options.capacity && REAL(cuCtxSetCurrent, 0)(context) == CUDA_SUCCESS;
-    um_budget_update(d, can);
+    pager_budget_update(d, can);
     d->budget.looked_ns = clock_ns();
-    um_wake(d);
+    pager_wake(d);
 }
 
 static void *watch(void *data) {
-    struct um_device *d = data;
+    struct pager *d = data;
     begin("ulms-watch");
-    um_lock(d);
+    pager_lock(d);
     while (!d->stopping) {
-        bool pending = um_marks_take(d);
-        uint64_t next = d->budget.looked_ns + UM_LOOK_NS;
+        bool pending = pager_marks_take(d);
+        uint64_t next = d->budget.looked_ns + PAGER_LOOK_NS;
         if (clock_ns() >= next)
             look(d);
         if (!pending || clock_ns() >= d->told_ns + TELL_MS * 1000000ull)
-            um_publish(d);
+            pager_publish(d);
         if (!pending) {
-            um_wait_for(d, &d->marked, next);
+            pager_wait_for(d, &d->marked, next);
             continue;
         }
-        um_unlock(d);
-        struct um_marker *done = um_marks_poll(d);
+        pager_unlock(d);
+        struct pager_marker *done = pager_marks_poll(d);
         if (!done)
             pause_us(POLL_US);
-        um_lock(d);
+        pager_lock(d);
         if (done)
             tell(d, done);
     }
-    um_unlock(d);
+    pager_unlock(d);
     return NULL;
 }
 
 /* --- their life --- */
 
-static bool start(struct um_worker *w, void *(*run)(void *), void *data) {
+static bool start(struct pager_worker *w, void *(*run)(void *), void *data) {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
@@ -182,7 +182,7 @@ static bool start(struct um_worker *w, void *(*run)(void *), void *data) {
     return w->running;
 }
 
-bool um_workers_start(struct um_device *d) {
+bool pager_workers_start(struct pager *d) {
     bool good = start(&d->watcher, watch, d) && start(&d->outlaster, outlast, d);
     for (int i = 0; good && d->held && i < d->kind->movers.count; i++) {
         d->movers[i].device = d;
@@ -193,7 +193,7 @@ bool um_workers_start(struct um_device *d) {
 }
 
 /* A thread that the driver keeps is left to the end of the process. */
-static void join(struct um_worker *w) {
+static void join(struct pager_worker *w) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += JOIN_S;
@@ -202,7 +202,7 @@ static void join(struct um_worker *w) {
     w->running = false;
 }
 
-void um_workers_stop(struct um_device *d) {
+void pager_workers_stop(struct pager *d) {
     join(&d->watcher);
     join(&d->outlaster);
     for (int i = 0; i < MOVER_MAX; i++)

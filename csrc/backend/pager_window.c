@@ -1,16 +1,16 @@
 /* Operations that were issued and have not retired, by ticket. Under the device's lock. */
 #include <stdlib.h>
 
-#include "backend/um.h"
+#include "backend/pager.h"
 
 enum { WINDOW_MAX = 1 << 20 };
 
-static struct um_operation *slot(const struct um_window *w, uint64_t ticket) {
+static struct pager_operation *slot(const struct pager_window *w, uint64_t ticket) {
     return &w->ring[ticket & (w->capacity - 1)];
 }
 
-static bool grow(struct um_window *w) {
-    struct um_window larger = *w;
+static bool grow(struct pager_window *w) {
+    struct pager_window larger = *w;
     larger.capacity = w->capacity ? 2 * w->capacity : 1024;
     if (larger.capacity > WINDOW_MAX || !(larger.ring = calloc(larger.capacity, sizeof *larger.ring)))
         return false;
@@ -21,40 +21,40 @@ static bool grow(struct um_window *w) {
     return true;
 }
 
-uint64_t um_window_issue(struct um_window *w, uint64_t serial) {
+uint64_t pager_window_issue(struct pager_window *w, uint64_t serial) {
     if (!w->next)
         w->oldest = w->next = 1;
     if (w->next + 1 - w->oldest > w->capacity && !grow(w))
         return 0;
     w->last = serial ? serial : w->last;
-    *slot(w, w->next) = (struct um_operation){.stage = UM_ISSUED, .known = serial != 0, .serial = w->last};
+    *slot(w, w->next) = (struct pager_operation){.stage = PAGER_ISSUED, .known = serial != 0, .serial = w->last};
     return w->next++;
 }
 
-static bool holds(const struct um_window *w, uint64_t ticket) {
+static bool holds(const struct pager_window *w, uint64_t ticket) {
     return ticket >= w->oldest && ticket < w->next;
 }
 
-void um_window_mark(struct um_window *w, uint64_t ticket, CUevent event) {
+void pager_window_mark(struct pager_window *w, uint64_t ticket, CUevent event) {
     if (!holds(w, ticket))
         return;
-    slot(w, ticket)->stage = UM_MARKED;
+    slot(w, ticket)->stage = PAGER_MARKED;
     slot(w, ticket)->event = event;
 }
 
-uint64_t um_window_retire(struct um_window *w, uint64_t ticket) {
-    if (!holds(w, ticket) || slot(w, ticket)->stage == UM_RETIRED)
+uint64_t pager_window_retire(struct pager_window *w, uint64_t ticket) {
+    if (!holds(w, ticket) || slot(w, ticket)->stage == PAGER_RETIRED)
         return 0;
-    struct um_operation *o = slot(w, ticket);
+    struct pager_operation *o = slot(w, ticket);
     uint64_t serial = o->known ? o->serial : 0;
-    o->stage = UM_RETIRED;
+    o->stage = PAGER_RETIRED;
     o->event = NULL; /* it serves again */
-    while (w->oldest < w->next && slot(w, w->oldest)->stage == UM_RETIRED)
+    while (w->oldest < w->next && slot(w, w->oldest)->stage == PAGER_RETIRED)
         w->oldest++;
     return serial;
 }
 
-struct um_operation um_window_find(const struct um_window *w, uint64_t serial) {
+struct pager_operation pager_window_find(const struct pager_window *w, uint64_t serial) {
     uint64_t low = w->oldest, high = w->next;
     while (low < high) {
         uint64_t middle = (low + high) / 2;
@@ -64,5 +64,5 @@ struct um_operation um_window_find(const struct um_window *w, uint64_t serial) {
             high = middle;
     }
     bool found = holds(w, low) && slot(w, low)->known && slot(w, low)->serial == serial;
-    return found ? *slot(w, low) : (struct um_operation){.stage = UM_RETIRED};
+    return found ? *slot(w, low) : (struct pager_operation){.stage = PAGER_RETIRED};
 }

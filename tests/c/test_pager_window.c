@@ -1,5 +1,5 @@
-/* Operations that have not retired, of the managed-memory backend, beside a list that keeps all that ever were. */
-#include "backend/um_window.c"
+/* Operations that have not retired, of a pager, beside a list that keeps all that ever were. */
+#include "backend/pager_window.c"
 
 #include "test.h"
 
@@ -21,9 +21,9 @@ static CUevent event_of(uint64_t ticket) {
     return (CUevent)(uintptr_t)(ticket * 64);
 }
 
-static void check(const struct um_window *w, uint64_t count) {
+static void check(const struct pager_window *w, uint64_t count) {
     uint64_t ticket = 1 + below(count), oldest = 1;
-    struct um_operation o = um_window_find(w, model[ticket].serial);
+    struct pager_operation o = pager_window_find(w, model[ticket].serial);
     while (oldest <= count && model[oldest].retired)
         oldest++;
     CHECK_EQ(w->oldest, oldest);
@@ -31,32 +31,32 @@ static void check(const struct um_window *w, uint64_t count) {
     if (!model[ticket].serial)
         return;
     if (model[ticket].retired) { /* its event may be another's by now */
-        CHECK_EQ(o.stage, UM_RETIRED);
+        CHECK_EQ(o.stage, PAGER_RETIRED);
         CHECK(!o.event);
     } else {
-        CHECK_EQ(o.stage, model[ticket].marked ? UM_MARKED : UM_ISSUED);
+        CHECK_EQ(o.stage, model[ticket].marked ? PAGER_MARKED : PAGER_ISSUED);
         CHECK(o.event == (model[ticket].marked ? event_of(ticket) : NULL));
     }
 }
 
 TEST(tickets_are_given_marked_and_retired_in_any_order) {
-    struct um_window w = {0};
+    struct pager_window w = {0};
     uint64_t count = 0, serial = 0;
-    CHECK_EQ(um_window_find(&w, 1).stage, UM_RETIRED);
+    CHECK_EQ(pager_window_find(&w, 1).stage, PAGER_RETIRED);
     for (int step = 0; step < STEPS; step++) {
         uint64_t ticket = count ? 1 + below(count) : 0;
         if (count < MOST && below(3) == 0) {
             serial += 1 + below(2); /* serials of other devices' operations lie between */
             model[++count].serial = below(4) ? serial : 0;
-            CHECK_EQ(um_window_issue(&w, model[count].serial), count);
+            CHECK_EQ(pager_window_issue(&w, model[count].serial), count);
         } else if (ticket && !model[ticket].retired && !model[ticket].marked) {
-            um_window_mark(&w, ticket, event_of(ticket));
+            pager_window_mark(&w, ticket, event_of(ticket));
             model[ticket].marked = true;
         } else if (ticket && !model[ticket].retired) {
-            CHECK_EQ(um_window_retire(&w, ticket), model[ticket].serial);
+            CHECK_EQ(pager_window_retire(&w, ticket), model[ticket].serial);
             model[ticket].retired = true;
         } else if (ticket) {
-            CHECK_EQ(um_window_retire(&w, ticket), 0); /* once is enough */
+            CHECK_EQ(pager_window_retire(&w, ticket), 0); /* once is enough */
         }
         if (count)
             check(&w, count);
@@ -65,10 +65,10 @@ TEST(tickets_are_given_marked_and_retired_in_any_order) {
 }
 
 TEST(too_many_are_refused) {
-    struct um_window w = {0};
+    struct pager_window w = {0};
     for (uint64_t n = 1; n <= WINDOW_MAX; n++)
-        CHECK_EQ(um_window_issue(&w, n), n);
-    CHECK_EQ(um_window_issue(&w, WINDOW_MAX + 1), 0);
-    um_window_retire(&w, 1);
-    CHECK_EQ(um_window_issue(&w, WINDOW_MAX + 1), WINDOW_MAX + 1);
+        CHECK_EQ(pager_window_issue(&w, n), n);
+    CHECK_EQ(pager_window_issue(&w, WINDOW_MAX + 1), 0);
+    pager_window_retire(&w, 1);
+    CHECK_EQ(pager_window_issue(&w, WINDOW_MAX + 1), WINDOW_MAX + 1);
 }

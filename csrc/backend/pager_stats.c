@@ -1,4 +1,4 @@
-#include "backend/um.h"
+#include "backend/pager.h"
 #include "base/thread.h"
 #include "observe/stats.h"
 
@@ -17,7 +17,7 @@ static const struct {
 #undef ROW
 };
 
-void um_publish(struct um_device *d) {
+void pager_publish(struct pager *d) {
     struct ulms_engine_stats now;
     ulms_engine_stats(d->engine, &now);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

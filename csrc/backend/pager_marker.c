@@ -2,53 +2,53 @@
  * looked at: events outlive streams, and a context that is gone has no work left. */
 #include <stdlib.h>
 
-#include "backend/um.h"
+#include "backend/pager.h"
 
 enum { TRIES = 3 };
 
 /* The markers of one stream, in order. The watcher's alone: it asks the driver without the lock. */
-struct um_queue {
+struct pager_queue {
     CUcontext context;
     uint64_t stream;
     uint32_t thread;
     int errors; /* in a row, of the first */
-    struct um_marker *first, **last;
-    struct um_queue *next;
+    struct pager_marker *first, **last;
+    struct pager_queue *next;
 };
 
 /* Under the lock. */
-static struct um_marker *take_spare(struct um_device *d, CUcontext context) {
-    for (struct um_marker **at = &d->marks.spare; *at; at = &(*at)->next)
+static struct pager_marker *take_spare(struct pager *d, CUcontext context) {
+    for (struct pager_marker **at = &d->marks.spare; *at; at = &(*at)->next)
         if ((*at)->context == context) {
-            struct um_marker *m = *at;
+            struct pager_marker *m = *at;
             *at = m->next;
             return m;
         }
     return NULL;
 }
 
-void um_mark_spare(struct um_device *d, struct um_marker *m) {
+void pager_mark_spare(struct pager *d, struct pager_marker *m) {
     m->next = d->marks.spare;
     d->marks.spare = m;
 }
 
-void um_marks_forget(struct um_device *d, CUcontext context) {
-    for (struct um_marker *m; (m = take_spare(d, context));)
+void pager_marks_forget(struct pager *d, CUcontext context) {
+    for (struct pager_marker *m; (m = take_spare(d, context));)
         free(m); /* the context takes the event with it */
 }
 
 /* In the marker's context. */
-static CUevent event_new(const struct um_marker *m) {
+static CUevent event_new(const struct pager_marker *m) {
     CUevent event = NULL;
-    struct um_visit v = um_enter(m->context);
+    struct pager_visit v = pager_enter(m->context);
     bool made = REAL(cuEventCreate, 0)(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
-    um_leave(v);
+    pager_leave(v);
     return made ? event : NULL;
 }
 
 /* Into a spare marker, or a new one with its context alone. A copy may go into a stream of another context than the
  * thread's: the event has to be of the stream's. */
-static bool record(struct um_marker *m, CUstream stream) {
+static bool record(struct pager_marker *m, CUstream stream) {
     for (int tries = 0; tries < TRIES; tries++) {
         if (!m->event)
             m->event = event_new(m);
@@ -63,16 +63,16 @@ static bool record(struct um_marker *m, CUstream stream) {
 }
 
 /* NULL: no memory. */
-static struct um_marker *marker_of(struct um_device *d, CUcontext context) {
-    struct um_marker *m = take_spare(d, context);
+static struct pager_marker *marker_of(struct pager *d, CUcontext context) {
+    struct pager_marker *m = take_spare(d, context);
     if (!m && (m = calloc(1, sizeof *m)))
         m->context = context;
     return m;
 }
 
 /* Under the lock. */
-static void append(struct um_device *d, struct um_marker *m) {
-    struct um_marks *marks = &d->marks;
+static void append(struct pager *d, struct pager_marker *m) {
+    struct pager_marks *marks = &d->marks;
     m->next = NULL;
     if (!marks->first)
         marks->last = &marks->first;
@@ -81,49 +81,49 @@ static void append(struct um_device *d, struct um_marker *m) {
     pthread_cond_signal(&d->marked);
 }
 
-void um_mark(struct um_device *d, const struct op *op, uint64_t ticket) {
-    CUcontext context = um_current();
-    um_lock(d);
-    struct um_marker *m = marker_of(d, context);
-    um_unlock(d);
+void pager_mark(struct pager *d, const struct op *op, uint64_t ticket) {
+    CUcontext context = pager_current();
+    pager_lock(d);
+    struct pager_marker *m = marker_of(d, context);
+    pager_unlock(d);
     bool good = m && record(m, (CUstream)(uintptr_t)op->stream);
-    um_lock(d);
-    um_window_mark(&d->window, ticket, good ? m->event : NULL); /* nobody waits for a mark that does not come */
+    pager_lock(d);
+    pager_window_mark(&d->window, ticket, good ? m->event : NULL); /* nobody waits for a mark that does not come */
     if (good) {
-        *m = (struct um_marker){.event = m->event,
-                                .context = m->context,
-                                .stream = op->stream,
-                                .thread = op->stream == (uintptr_t)CU_STREAM_PER_THREAD ? thread_self()->id : 0,
-                                .id = ticket};
+        *m = (struct pager_marker){.event = m->event,
+                                   .context = m->context,
+                                   .stream = op->stream,
+                                   .thread = op->stream == (uintptr_t)CU_STREAM_PER_THREAD ? thread_self()->id : 0,
+                                   .id = ticket};
         append(d, m);
     } else {
         free(m);
-        um_give_up(d, "no events can be recorded");
+        pager_give_up(d, "no events can be recorded");
     }
-    um_wake(d);
-    um_unlock(d);
+    pager_wake(d);
+    pager_unlock(d);
 }
 
-bool um_mark_move(struct um_device *d, CUstream stream, uint64_t id, CUevent *event) {
-    struct um_marker *m = marker_of(d, d->lane_context);
+bool pager_mark_move(struct pager *d, CUstream stream, uint64_t id, CUevent *event) {
+    struct pager_marker *m = marker_of(d, d->lane_context);
     if (!m || !record(m, stream)) {
         free(m);
         return false;
     }
-    *m = (struct um_marker){
+    *m = (struct pager_marker){
         .event = m->event, .context = m->context, .stream = (uint64_t)(uintptr_t)stream, .is_move = true, .id = id};
     *event = m->event;
     append(d, m);
     return true;
 }
 
-static struct um_queue *queue_of(struct um_device *d, const struct um_marker *m) {
-    for (struct um_queue *q = d->marks.queues; q; q = q->next)
+static struct pager_queue *queue_of(struct pager *d, const struct pager_marker *m) {
+    for (struct pager_queue *q = d->marks.queues; q; q = q->next)
         if (q->stream == m->stream && q->context == m->context && q->thread == m->thread)
             return q;
-    struct um_queue *q = calloc(1, sizeof *q);
+    struct pager_queue *q = calloc(1, sizeof *q);
     if (q) {
-        *q = (struct um_queue){.context = m->context, .stream = m->stream, .thread = m->thread};
+        *q = (struct pager_queue){.context = m->context, .stream = m->stream, .thread = m->thread};
         q->last = &q->first;
         q->next = d->marks.queues;
         d->marks.queues = q;
@@ -131,10 +131,10 @@ static struct um_queue *queue_of(struct um_device *d, const struct um_marker *m)
     return q;
 }
 
-bool um_marks_take(struct um_device *d) {
-    struct um_marks *marks = &d->marks;
-    for (struct um_marker *m; (m = marks->first);) {
-        struct um_queue *q = queue_of(d, m);
+bool pager_marks_take(struct pager *d) {
+    struct pager_marks *marks = &d->marks;
+    for (struct pager_marker *m; (m = marks->first);) {
+        struct pager_queue *q = queue_of(d, m);
         if (!q)
             break; /* no memory now: later */
         marks->first = m->next;
@@ -142,43 +142,43 @@ bool um_marks_take(struct um_device *d) {
         *q->last = m;
         q->last = &m->next;
     }
-    struct um_queue *q = marks->queues;
+    struct pager_queue *q = marks->queues;
     while (q && !q->first)
         q = q->next;
     return q || marks->first;
 }
 
-bool um_gone(CUresult status) {
+bool pager_gone(CUresult status) {
     return status == CUDA_ERROR_CONTEXT_IS_DESTROYED || status == CUDA_ERROR_INVALID_CONTEXT ||
            status == CUDA_ERROR_DEINITIALIZED;
 }
 
 /* False: not done. *errors counts answers that are none. */
-static bool ask(const struct um_marker *m, int *errors) {
+static bool ask(const struct pager_marker *m, int *errors) {
     CUresult status = REAL(cuCtxSetCurrent, 0)(m->context);
     if (status == CUDA_SUCCESS)
         status = REAL(cuEventQuery, 0)(m->event);
-    if (status == CUDA_SUCCESS || um_gone(status))
+    if (status == CUDA_SUCCESS || pager_gone(status))
         return true;
     *errors += status != CUDA_ERROR_NOT_READY;
     return *errors == TRIES;
 }
 
 /* Takes the markers that are done off the front. */
-static void poll_queue(struct um_device *d, struct um_queue *q, struct um_marker **done) {
-    struct um_marker *last = NULL;
-    for (struct um_marker *m = q->first; m && ask(m, &q->errors); m = m->next) {
+static void poll_queue(struct pager *d, struct pager_queue *q, struct pager_marker **done) {
+    struct pager_marker *last = NULL;
+    for (struct pager_marker *m = q->first; m && ask(m, &q->errors); m = m->next) {
         if (q->errors == TRIES) {
-            um_lock(d);
-            um_give_up(d, "the driver does not tell what is done");
-            um_unlock(d);
+            pager_lock(d);
+            pager_give_up(d, "the driver does not tell what is done");
+            pager_unlock(d);
         }
         q->errors = 0;
         last = m;
     }
     if (!last)
         return;
-    struct um_marker *first = q->first;
+    struct pager_marker *first = q->first;
     q->first = last->next;
     if (!q->first)
         q->last = &q->first;
@@ -186,9 +186,9 @@ static void poll_queue(struct um_device *d, struct um_queue *q, struct um_marker
     *done = first;
 }
 
-struct um_marker *um_marks_poll(struct um_device *d) {
-    struct um_marker *done = NULL;
-    for (struct um_queue **at = &d->marks.queues, *q; (q = *at);) {
+struct pager_marker *pager_marks_poll(struct pager *d) {
+    struct pager_marker *done = NULL;
+    for (struct pager_queue **at = &d->marks.queues, *q; (q = *at);) {
         poll_queue(d, q, &done);
         if (q->first) {
             at = &q->next;

@@ -1,5 +1,5 @@
 /* How much of the device pages may occupy. */
-#include "backend/um.h"
+#include "backend/pager.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "interpose/session.h"
@@ -27,7 +27,7 @@ static uint64_t grain(uint64_t capacity) {
     return capacity / 64;
 }
 
-static void look_at_device(struct um_device *d, uint64_t plain) {
+static void look_at_device(struct pager *d, uint64_t plain) {
     size_t free_bytes = 0, total = 0;
     uint64_t old = d->budget.capacity, capacity = ulms_options.capacity;
     if (REAL(cuMemGetInfo_v2, 0)(&free_bytes, &total) != CUDA_SUCCESS)
@@ -40,8 +40,8 @@ static void look_at_device(struct um_device *d, uint64_t plain) {
         d->budget.capacity = capacity;
 }
 
-void um_budget_update(struct um_device *d, bool look) {
-    struct um_budget *b = &d->budget;
+void pager_budget_update(struct pager *d, bool look) {
+    struct pager_budget *b = &d->budget;
     uint64_t now = clock_ns();
     b->plain = ledger_plain(session.ledger, d->ordinal);
     if (look) {

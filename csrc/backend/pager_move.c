@@ -1,7 +1,7 @@
 /* Moves that the engine gave out and that are not done. */
 #include <stdlib.h>
 
-#include "backend/um.h"
+#include "backend/pager.h"
 #include "observe/stats.h"
 
 struct look {
@@ -9,7 +9,7 @@ struct look {
     bool all_dead, any_kept, all_kept, any_written;
 };
 
-static void look_at(struct um_page *p, addr_t at, void *data) {
+static void look_at(struct pager_page *p, addr_t at, void *data) {
     struct look *l = data;
     (void)at;
     l->all_dead = l->all_dead && p->died && p->died <= l->oldest;
@@ -18,8 +18,8 @@ static void look_at(struct um_page *p, addr_t at, void *data) {
     l->any_written = l->any_written || p->written;
 }
 
-static void advise(struct um_page *p, addr_t at, void *data) {
-    const struct um_move *m = data;
+static void advise(struct pager_page *p, addr_t at, void *data) {
+    const struct pager_move *m = data;
     (void)at;
     p->written = p->written || (p->kept && m->unkeep && m->m.kind == ULMS_FILL);
     p->kept = m->keep;
@@ -27,26 +27,27 @@ static void advise(struct um_page *p, addr_t at, void *data) {
 
 /* The engine takes memory that no operation is known to have touched for dead. Addresses may be hidden from us: content
  * is lost only where the framework has said that nobody wants it, and nothing issued before that still runs. */
-static void judge(struct um_device *d, struct um_move *m) {
+static void judge(struct pager *d, struct pager_move *m) {
     addr_t start = m->m.start, end = m->m.start + m->m.bytes;
     struct look l = {.oldest = d->window.oldest, .all_dead = true, .all_kept = true};
     bool fill = m->m.kind == ULMS_FILL, keep = m->m.flags & ULMS_MOVE_KEEP;
-    um_pages_visit(&d->ranges, start, end, look_at, &l);
-    m->discard = !fill && m->m.flags & ULMS_MOVE_DEAD && l.all_dead && !d->unsure && um_can_discard();
+    pager_pages_visit(&d->ranges, start, end, look_at, &l);
+    m->discard =
+        !fill && m->m.flags & ULMS_MOVE_DEAD && l.all_dead && !d->unsure && d->kind->discards && d->kind->discards();
     /* Advice back and forth on what is written now and then would cost more than it saves. A page that leaves loses its
      * advice: prefetched to the host with it, it would keep its place on the device beside the host's copy. */
     m->keep = d->kind->managed && fill && keep && !l.all_kept && !l.any_written;
     m->unkeep = d->kind->managed && l.any_kept && !(fill && keep);
     if (m->keep || m->unkeep)
-        um_pages_visit(&d->ranges, start, end, advise, m);
-    m->pieces = um_ranges_split(&d->ranges, start, end, m->piece, UM_RUN_PAGES);
+        pager_pages_visit(&d->ranges, start, end, advise, m);
+    m->pieces = pager_ranges_split(&d->ranges, start, end, m->piece, PAGER_RUN_PAGES);
 }
 
-struct um_move *um_move_take(struct um_device *d, int lane) {
+struct pager_move *pager_move_take(struct pager *d, int lane) {
     struct ulms_move given;
     if (!ulms_engine_next(d->engine, lane, &given))
         return NULL;
-    struct um_move *m = calloc(1, sizeof *m);
+    struct pager_move *m = calloc(1, sizeof *m);
     if (!m) {
         ulms_engine_moved(d->engine, given.id, 0);
         return NULL;
@@ -59,29 +60,18 @@ struct um_move *um_move_take(struct um_device *d, int lane) {
     return m;
 }
 
-bool um_move_issue(struct um_device *d, const struct um_move *m, CUstream stream) {
-    int32_t to = m->m.kind == ULMS_FILL ? d->ordinal : DEVICE_NONE;
-    bool ok = true;
-    for (const struct um_piece *p = m->piece; p < m->piece + m->pieces; p++) {
-        if (m->keep || m->unkeep)
-            um_advise_mostly_read(p->start, p->bytes, d->ordinal, m->keep);
-        ok = (m->discard ? um_discard(p->start, p->bytes, stream) : um_prefetch(p->start, p->bytes, to, stream)) && ok;
-    }
-    return ok;
-}
-
-struct um_move *um_move_find(struct um_device *d, uint64_t id) {
-    struct um_move *m = d->under_way;
+struct pager_move *pager_move_find(struct pager *d, uint64_t id) {
+    struct pager_move *m = d->under_way;
     while (m && m->m.id != id)
         m = m->next;
     return m;
 }
 
-void um_move_done(struct um_device *d, uint64_t id, bool ok) {
-    struct um_move **at = &d->under_way;
+void pager_move_done(struct pager *d, uint64_t id, bool ok) {
+    struct pager_move **at = &d->under_way;
     while (*at && (*at)->m.id != id)
         at = &(*at)->next;
-    struct um_move *m = *at;
+    struct pager_move *m = *at;
     if (!m)
         return;
     *at = m->next;
@@ -90,20 +80,20 @@ void um_move_done(struct um_device *d, uint64_t id, bool ok) {
     d->progress++;
 }
 
-static bool overlaps(const struct um_device *d, addr_t start, uint64_t bytes, bool discards_only) {
-    for (const struct um_move *m = d->under_way; m; m = m->next)
+static bool overlaps(const struct pager *d, addr_t start, uint64_t bytes, bool discards_only) {
+    for (const struct pager_move *m = d->under_way; m; m = m->next)
         if (m->m.start < start + bytes && start < m->m.start + m->m.bytes && (m->discard || !discards_only))
             return true;
     return false;
 }
 
-bool um_moves_any(const struct um_device *d, addr_t start, uint64_t bytes) {
+bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes) {
     return overlaps(d, start, bytes, false);
 }
 
-void um_moves_wait(struct um_device *d, addr_t start, uint64_t bytes, bool discards_only) {
-    struct um_patience patience = {0};
+void pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discards_only) {
+    struct pager_patience patience = {0};
     bool patient = !discards_only;
     while (!d->stopping && (overlaps(d, start, bytes, true) || (patient && overlaps(d, start, bytes, false))))
-        patient = (um_wait(d, &patience) || d->held) && patient;
+        patient = (pager_wait(d, &patience) || d->held) && patient;
 }

@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/um.h"
+#include "backend/pager.h"
 
 /* Index of the first range that ends behind p. */
-static size_t first_behind(const struct um_ranges *r, addr_t p) {
+static size_t first_behind(const struct pager_ranges *r, addr_t p) {
     size_t low = 0, high = r->count;
     while (low < high) {
         size_t middle = (low + high) / 2;
@@ -17,16 +17,16 @@ static size_t first_behind(const struct um_ranges *r, addr_t p) {
     return low;
 }
 
-bool um_range_add(struct um_ranges *r, addr_t start, uint64_t bytes) {
+bool pager_range_add(struct pager_ranges *r, addr_t start, uint64_t bytes) {
     if (r->count == r->capacity) {
         size_t capacity = r->capacity ? 2 * r->capacity : 64;
-        struct um_range **at = realloc(r->at, capacity * sizeof(struct um_range *));
+        struct pager_range **at = realloc(r->at, capacity * sizeof(struct pager_range *));
         if (!at)
             return false;
         r->at = at;
         r->capacity = capacity;
     }
-    struct um_range *range = calloc(1, sizeof *range + bytes / PAGE_BYTES * sizeof range->page[0]);
+    struct pager_range *range = calloc(1, sizeof *range + bytes / PAGE_BYTES * sizeof range->page[0]);
     size_t i = first_behind(r, start);
     bool apart = i == r->count || start + bytes <= r->at[i]->start;
     if (!range || !apart) {
@@ -35,26 +35,26 @@ bool um_range_add(struct um_ranges *r, addr_t start, uint64_t bytes) {
     }
     range->start = start;
     range->bytes = bytes;
-    memmove(&r->at[i + 1], &r->at[i], (r->count - i) * sizeof(struct um_range *));
+    memmove(&r->at[i + 1], &r->at[i], (r->count - i) * sizeof(struct pager_range *));
     r->at[i] = range;
     r->count++;
     return true;
 }
 
-struct um_range *um_range_take(struct um_ranges *r, addr_t start) {
+struct pager_range *pager_range_take(struct pager_ranges *r, addr_t start) {
     size_t i = first_behind(r, start);
     if (i == r->count || r->at[i]->start != start)
         return NULL;
-    struct um_range *range = r->at[i];
+    struct pager_range *range = r->at[i];
     r->count--;
-    memmove(&r->at[i], &r->at[i + 1], (r->count - i) * sizeof(struct um_range *));
+    memmove(&r->at[i], &r->at[i + 1], (r->count - i) * sizeof(struct pager_range *));
     return range;
 }
 
-void um_pages_visit(struct um_ranges *r, addr_t start, addr_t end, void (*visit)(struct um_page *, addr_t, void *),
-                    void *data) {
+void pager_pages_visit(struct pager_ranges *r, addr_t start, addr_t end,
+                       void (*visit)(struct pager_page *, addr_t, void *), void *data) {
     for (size_t i = first_behind(r, start); i < r->count && r->at[i]->start < end; i++) {
-        struct um_range *range = r->at[i];
+        struct pager_range *range = r->at[i];
         addr_t last = range->start + range->bytes < end ? range->start + range->bytes : end;
         addr_t from = start > range->start ? start : range->start;
         for (uint64_t n = (from - range->start) / PAGE_BYTES; range->start + n * PAGE_BYTES < last; n++)
@@ -62,29 +62,29 @@ void um_pages_visit(struct um_ranges *r, addr_t start, addr_t end, void (*visit)
     }
 }
 
-int um_ranges_split(const struct um_ranges *r, addr_t start, addr_t end, struct um_piece *piece, int n) {
+int pager_ranges_split(const struct pager_ranges *r, addr_t start, addr_t end, struct pager_piece *piece, int n) {
     int found = 0;
     for (size_t i = first_behind(r, start); i < r->count && r->at[i]->start < end && found < n; i++) {
-        const struct um_range *range = r->at[i];
+        const struct pager_range *range = r->at[i];
         addr_t from = start > range->start ? start : range->start;
         addr_t to = end < range->start + range->bytes ? end : range->start + range->bytes;
-        piece[found++] = (struct um_piece){from, to - from};
+        piece[found++] = (struct pager_piece){from, to - from};
     }
     return found;
 }
 
-struct um_page *um_page_at(const struct um_ranges *r, addr_t p) {
+struct pager_page *pager_page_at(const struct pager_ranges *r, addr_t p) {
     size_t i = first_behind(r, p);
     if (i == r->count || p < r->at[i]->start)
         return NULL;
     return &r->at[i]->page[(p - r->at[i]->start) / PAGE_BYTES];
 }
 
-static void set_died(struct um_page *p, addr_t at, void *data) {
+static void set_died(struct pager_page *p, addr_t at, void *data) {
     (void)at;
     p->died = *(uint64_t *)data;
 }
 
-void um_pages_died(struct um_ranges *r, addr_t start, addr_t end, uint64_t died) {
-    um_pages_visit(r, start, end, set_died, &died);
+void pager_pages_died(struct pager_ranges *r, addr_t start, addr_t end, uint64_t died) {
+    pager_pages_visit(r, start, end, set_died, &died);
 }

@@ -1,0 +1,266 @@
+/* The contract's calls. While all memory fits, it is brought to the device once and that is all;
+ * the first allocation too many makes the engine rule over all that is there. */
+#include "backend/pager.h"
+
+#include <stdlib.h>
+
+#include "backend/backend.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "interpose/capture.h"
+#include "interpose/session.h"
+#include "launch/function.h"
+#include "observe/stats.h"
+
+static __thread uint64_t tickets[DEVICE_MAX]; /* of the thread's operation, from admit to settle */
+
+/* --- memory --- */
+
+/* For memory that is about to be told to the engine. Under the lock. */
+static void make_room(struct pager *d, uint64_t bytes) {
+    pager_budget_update(d, !d->moving && clock_ns() - d->budget.looked_ns > PAGER_LOOK_NS);
+    if (!d->moving && !d->over && d->bytes + bytes > d->budget.bytes + d->fixed)
+        pager_start_moving(d, bytes);
+}
+
+void pager_plain(int32_t device) {
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        pager_lock(d);
+        if (d->ordinal == device && d->bytes > 0)
+            make_room(d, 0);
+        pager_unlock(d);
+    }
+}
+
+void pager_arrived(addr_t start, uint64_t bytes, int32_t device) {
+    struct pager *d = pager_of(device);
+    if (!d)
+        return;
+    pager_lock(d);
+    make_room(d, bytes);
+    bool known = pager_range_add(&d->ranges, start, bytes);
+    if (known && !ulms_engine_allocated(d->engine, start, bytes)) {
+        free(pager_range_take(&d->ranges, start));
+        known = false;
+    }
+    d->bytes += known ? bytes : 0;
+    bool fits = known && !d->moving && !d->over;
+    pager_unlock(d);
+    if (known)
+        d->kind->place(d, start, bytes, fits);
+}
+
+void pager_leaving(addr_t start, uint64_t bytes) {
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        pager_lock(d);
+        struct pager_range *range = pager_range_take(&d->ranges, start);
+        if (range) {
+            d->bytes -= range->bytes;
+            ulms_engine_freed(d->engine, start, range->bytes);
+            d->progress++;
+            pager_wake(d);
+            pager_moves_wait(d, start, bytes, false);
+        }
+        pager_unlock(d);
+        free(range);
+    }
+}
+
+/* Memory given out during a capture is the graph's as long as it lives, whatever the framework says of it after. */
+static bool of_capture(addr_t start, bool live) {
+    static struct hash captured = HASH_EMPTY;
+    if (live && capture_any()) {
+        hash_put(&captured, start, &captured, NULL);
+        return false;
+    }
+    return hash_take(&captured, start) && !live;
+}
+
+/* A page keeps its date of death only if every block on it is gone: the engine knows. What is born undoes it. */
+void pager_block(addr_t start, uint64_t bytes, bool live) {
+    if (of_capture(start, live))
+        return;
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        pager_lock(d);
+        if (pager_page_at(&d->ranges, start)) {
+            uint64_t died = live ? 0 : d->window.next ? d->window.next : 1;
+            pager_pages_died(&d->ranges, start, start + bytes, died);
+            if (live)
+                pager_moves_wait(d, start, bytes, true);
+            ulms_engine_block(d->engine, start, bytes, live);
+            if (!live && d->moving)
+                pager_wake(d);
+        }
+        pager_unlock(d);
+    }
+}
+
+/* What was issued up to now is done, or nothing gets done any more: a context cannot go before. Under the lock. */
+static void outlive(struct pager *d) {
+    struct pager_patience patience = {0};
+    uint64_t issued = d->window.next;
+    while (d->moving && d->window.oldest < issued && pager_wait(d, &patience))
+        ;
+}
+
+void pager_forget(uint64_t context) {
+    CUcontext going = (CUcontext)(uintptr_t)context;
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        pager_lock(d);
+        outlive(d);
+        /* the addresses of its memory may be somebody else's before we are told that it left */
+        pager_pages_died(&d->ranges, 0, UINT64_MAX, 0);
+        pager_moves_wait(d, 0, UINT64_MAX, true);
+        if (d->context == going) {
+            d->context = NULL;
+            d->epoch++;
+            pager_moves_wait(d, 0, UINT64_MAX, false);
+        }
+        if (d->place_context == going)
+            d->place_context = NULL;
+        if (d->lane_context == going)
+            d->lane_context = NULL;
+        pager_marks_forget(d, going);
+        pager_unlock(d);
+    }
+}
+
+/* --- operations --- */
+
+/* Kernels by their function, all else by the call. */
+static uint64_t key_of(const struct op *op) {
+    return op->function ? op->function : (uint64_t)1 << 32 | op->api;
+}
+
+size_t pager_touches(struct pager *d, const struct op *op) {
+    for (uint32_t i = 0; i < op->count; i++) {
+        const struct touch *t = &op->touches[i];
+        d->touches[i] = (struct ulms_engine_touch){t->start, t->bytes, t->mode};
+    }
+    return op->count;
+}
+
+static void use(struct pager *d, const struct op *op) {
+    for (uint32_t i = 0; i < op->count; i++)
+        pager_pages_died(&d->ranges, op->touches[i].start, op->touches[i].start + op->touches[i].bytes, 0);
+}
+
+static void count_held(const struct op *op, uint64_t ns) {
+    const struct function *f = op->function ? function_at(op->function - 1) : NULL;
+    stats_add(COUNT_held_ns, ns);
+    if (f)
+        __atomic_fetch_add(&((struct function *)(uintptr_t)f)->held_ns, ns, __ATOMIC_RELAXED);
+}
+
+/* Until the engine lets it run, or nothing has happened for so long that waiting is no use. */
+static void hold(struct pager *d, const struct op *op, uint64_t serial) {
+    struct pager_patience patience = {0};
+    uint64_t started = clock_ns(), wait;
+    int at_once = !(d->own_context || d->context) || pager_stalled(d); /* nothing moves without a context */
+    bool held = false;
+    while (d->moving && ulms_engine_admit(d->engine, serial, at_once, &wait) == ULMS_HOLD) {
+        held = true;
+        if (!pager_wait(d, &patience)) {
+            log_debug("device %d: nothing moves: an operation runs without its pages", d->ordinal);
+            at_once = 1;
+        }
+    }
+    if (held)
+        count_held(op, clock_ns() - started);
+}
+
+/* What is being lost is not written before it is: also when nothing moves any more. */
+static void outwait_discards(struct pager *d, const struct op *op) {
+    for (uint32_t i = 0; i < op->count; i++)
+        pager_moves_wait(d, op->touches[i].start, op->touches[i].bytes, true);
+}
+
+/* The operation's ticket; 0: it has none, as nothing moves, or as it is sure to touch nothing here. */
+static uint64_t admit_to(struct pager *d, const struct op *op) {
+    pager_lock(d);
+    if (!d->moving) {
+        if (d->kind->passes)
+            d->kind->passes(d, op, 0);
+        outwait_discards(d, op);
+        pager_unlock(d);
+        return 0;
+    }
+    if (!d->context && session_device() == d->ordinal)
+        d->context = pager_current();
+    if (ledger_plain(session.ledger, d->ordinal) != d->budget.plain)
+        pager_budget_update(d, false);
+    if (!d->held)
+        pager_order_begin(d);
+    uint64_t serial = ulms_engine_issued(d->engine, key_of(op), d->touches, d->kind->touches(d, op));
+    uint64_t ticket = serial || op->kernels ? pager_window_issue(&d->window, serial) : 0;
+    if (!ticket && (serial || op->kernels))
+        pager_give_up(d, "too many operations have not retired");
+    if (serial) {
+        use(d, op);
+        if (d->held) {
+            pager_wake(d);
+            hold(d, op, serial);
+        } else {
+            pager_order(d, op, serial);
+        }
+    }
+    if (d->kind->passes)
+        d->kind->passes(d, op, serial);
+    if (!d->held)
+        pager_order_end(d);
+    if (!d->moving)
+        outwait_discards(d, op);
+    pager_unlock(d);
+    if (serial && d->kind->prepare)
+        d->kind->prepare(d, op);
+    return ticket;
+}
+
+/* A kernel may touch what we do not see. */
+static bool matters(const struct op *op) {
+    return pager_any_moving() && (op->count > 0 || op->kernels > 0);
+}
+
+void pager_admit(struct op *op) {
+    if (!matters(op))
+        return;
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
+        tickets[d->ordinal] = admit_to(d, op);
+}
+
+void pager_settle(const struct op *op) {
+    if (!matters(op))
+        return;
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        uint64_t ticket = tickets[d->ordinal];
+        tickets[d->ordinal] = 0;
+        if (!ticket)
+            continue;
+        if (op->status == CUDA_SUCCESS) {
+            pager_mark(d, op, ticket);
+            continue;
+        }
+        pager_lock(d);
+        pager_retired(d, ticket);
+        pager_wake(d);
+        pager_unlock(d);
+    }
+}
+
+/* --- the end --- */
+
+void pager_stop(void) {
+    pager_no_more_moving();
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        pager_lock(d);
+        d->moving = false;
+        d->over = true;
+        __atomic_store_n(&d->stopping, true, __ATOMIC_RELAXED);
+        pager_publish(d);
+        pthread_cond_broadcast(&d->marked);
+        pager_wake(d);
+        pager_unlock(d);
+        pager_workers_stop(d);
+    }
+}

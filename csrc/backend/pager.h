@@ -1,0 +1,340 @@
+/* What the backends that move pages share: one pager for each device that such memory lives on, and what a backend
+ * does in its own way (struct pager_kind).
+ *
+ * Lock order: a device's lock is never held during a driver call that may wait for the device, but by the ordered
+ * policies, whose moves are issued under it: nothing of ours ever keeps the device from getting on. */
+#ifndef ULMS_PAGER_H
+#define ULMS_PAGER_H
+
+#include <pthread.h>
+
+#include "base/page.h"
+#include "interpose/wrap.h"
+#include "types.h"
+#include "ulms.h"
+
+enum { LANES = 2, MOVER_MAX = 4, PAGER_CONTEXTS = 16 };
+
+/* How often a device is asked what is free. */
+#define PAGER_LOOK_NS 1000000000ull
+/* Without any progress for so long, waiting is no use: the program itself may hold the device back. */
+#define PAGER_PATIENCE_NS 2000000000ull
+
+/* --- pages: what the engine does not know of them (pager_page.c) --- */
+
+struct pager_page {
+    /* 1 + the ticket of the last operation issued before the framework took back the last block here; 0: the content
+     * may matter to somebody. Only what was issued before may still use it, known to us or not. */
+    uint64_t died;
+    bool kept;    /* advised to be mostly read */
+    bool written; /* in spite of that advice: it is not given again */
+};
+
+struct pager_range {
+    addr_t start;
+    uint64_t bytes; /* whole pages */
+    struct pager_page page[];
+};
+
+struct pager_piece {
+    addr_t start;
+    uint64_t bytes;
+};
+
+struct pager_ranges {
+    struct pager_range **at; /* by address */
+    size_t count, capacity;
+};
+
+bool pager_range_add(struct pager_ranges *r, addr_t start, uint64_t bytes);
+/* NULL: none starts there. The caller frees it. */
+struct pager_range *pager_range_take(struct pager_ranges *r, addr_t start);
+/* Calls for each page of [start, end) that there is. */
+void pager_pages_visit(struct pager_ranges *r, addr_t start, addr_t end,
+                       void (*visit)(struct pager_page *, addr_t, void *), void *data);
+/* Sets `died` of each. */
+void pager_pages_died(struct pager_ranges *r, addr_t start, addr_t end, uint64_t died);
+/* The parts of [start, end) that are of one allocation each, n at most; returns how many. */
+int pager_ranges_split(const struct pager_ranges *r, addr_t start, addr_t end, struct pager_piece *piece, int n);
+/* The page at p; NULL: there is none. */
+struct pager_page *pager_page_at(const struct pager_ranges *r, addr_t p);
+
+/* --- operations that were issued and have not retired (pager_window.c) --- */
+
+enum pager_stage { PAGER_RETIRED, PAGER_ISSUED, PAGER_MARKED };
+
+struct pager_operation {
+    enum pager_stage stage;
+    bool known;      /* to the engine; a kernel that is not may reach any page through addresses that we do not see */
+    uint64_t serial; /* the engine's; not known: of the last known one before */
+    CUevent event;   /* recorded behind it; PAGER_MARKED only */
+};
+
+/* Operations have tickets, from 1, in the order in which they were issued. */
+struct pager_window {
+    struct pager_operation *ring; /* ticket % capacity */
+    uint64_t capacity;            /* power of two, or 0 */
+    uint64_t oldest, next;        /* every ticket below oldest has retired; next has not been issued */
+    uint64_t last;                /* serial */
+};
+
+/* Serial 0: the engine does not know it. Returns its ticket; 0: no memory, or far too many have not retired. */
+uint64_t pager_window_issue(struct pager_window *w, uint64_t serial);
+/* event NULL: there is none. */
+void pager_window_mark(struct pager_window *w, uint64_t ticket, CUevent event);
+/* Returns the serial, if the engine knows of it; else 0. */
+uint64_t pager_window_retire(struct pager_window *w, uint64_t ticket);
+/* By serial. */
+struct pager_operation pager_window_find(const struct pager_window *w, uint64_t serial);
+
+/* --- markers: events behind operations and moves, which tell that these are done (pager_marker.c) --- */
+
+struct pager_marker {
+    CUevent event;
+    CUcontext context;
+    uint64_t stream;
+    uint32_t thread; /* for the stream of each thread; else 0 */
+    bool is_move;
+    uint64_t id; /* the operation's ticket, the move's id */
+    struct pager_marker *next;
+};
+
+struct pager_marks {
+    struct pager_marker *first, **last; /* recorded and not seen by the watcher */
+    struct pager_marker *spare;
+    struct pager_queue *queues; /* the watcher's alone */
+};
+
+struct pager;
+
+/* Records behind what the stream holds now; moving ends where that cannot be done. Takes the lock; the caller does not
+ * have it. */
+void pager_mark(struct pager *d, const struct op *op, uint64_t ticket);
+/* The same for a move, on a stream of ours. The caller has the lock. False: not recorded. */
+bool pager_mark_move(struct pager *d, CUstream stream, uint64_t id, CUevent *event);
+/* The watcher's: takes over what was recorded; true when something is pending. Under the lock. */
+bool pager_marks_take(struct pager *d);
+/* The watcher's: asks the driver; a list of those that are done. Without the lock. */
+struct pager_marker *pager_marks_poll(struct pager *d);
+/* Back among the spare ones. Under the lock. */
+void pager_mark_spare(struct pager *d, struct pager_marker *m);
+/* The driver's answer that a context is gone, and all its work with it. */
+bool pager_gone(CUresult status);
+/* The spare ones of a context that goes. Under the lock. */
+void pager_marks_forget(struct pager *d, CUcontext context);
+
+/* --- the driver's calls (pager_driver.c). Refused ones are counted; the program never sees it --- */
+
+/* Whether it was done; counted and told where it was not: what, and of how many bytes. */
+bool pager_done(CUresult status, const char *what, uint64_t bytes);
+CUstream pager_stream_new(void);
+/* Waits for all that is in a stream of ours. */
+bool pager_stream_finish(CUstream stream);
+/* A context of ours, current afterwards. NULL: refused. */
+CUcontext pager_context_new(int32_t device);
+/* On a thread of the program: our calls do not spoil its captures, and see the context. pager_leave undoes it. */
+struct pager_visit {
+    CUstreamCaptureMode mode;
+    bool pushed;
+};
+struct pager_visit pager_enter(CUcontext context);
+void pager_leave(struct pager_visit v);
+
+/* --- moves (pager_move.c) --- */
+
+enum { PAGER_RUN_PAGES = 16 }; /* the most of one move */
+
+/* A move that the engine gave out, with what the pages say of it. */
+struct pager_move {
+    struct ulms_move m;
+    /* The driver takes no call over two allocations, though they lie side by side. */
+    struct pager_piece piece[PAGER_RUN_PAGES];
+    int pieces;
+    bool discard;      /* the content may be lost */
+    bool keep, unkeep; /* advise before */
+    bool failed;
+    CUevent event; /* ordered: recorded behind it, once it was issued */
+    struct pager_move *next;
+};
+
+/* Takes the lane's next move and enters it among those under way. Under the lock. */
+struct pager_move *pager_move_take(struct pager *d, int lane);
+/* It is done, or failed: the engine knows. Under the lock. */
+void pager_move_done(struct pager *d, uint64_t id, bool ok);
+struct pager_move *pager_move_find(struct pager *d, uint64_t id);
+bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes);
+/* Waits until no move of the range is under way; of those that discard, if so asked. Other moves of ordered policies
+ * may be behind the program's own gate: for these it waits as long as patience lasts. Under the lock. */
+void pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discards_only);
+
+/* --- what a backend does in its own way --- */
+
+struct pager_kind {
+    /* Kernels may touch absent pages, which brings them, and pages can be advised to be mostly read. */
+    bool managed;
+    const char *over; /* what becomes of its memory when nothing moves any more */
+    struct {
+        int count, lane[MOVER_MAX];
+    } movers; /* of held policies */
+    /* The memory has arrived: tells the engine what of it is on the device. `fits`: all of it should be. Without the
+     * lock. */
+    void (*place)(struct pager *d, addr_t start, uint64_t bytes, bool fits);
+    /* What of the device its pages keep from the rest of the program, as the driver tells what is free: bytes. Under
+     * the lock. */
+    uint64_t (*occupied)(const struct pager *d);
+    /* Issues a move into the stream, behind which it is done. False: refused. A mover calls without the lock. */
+    bool (*issue)(struct pager *d, const struct pager_move *m, CUstream stream);
+    /* Content can be discarded, as far as is known. NULL: it cannot. */
+    bool (*discards)(void);
+    /* The operation was admitted, and runs next. Without the lock. NULL: nothing to do. */
+    void (*prepare)(struct pager *d, const struct op *op);
+    /* What the operation touches, into d->touches; how many. Under the lock. */
+    size_t (*touches)(struct pager *d, const struct op *op);
+    /* The operation runs next; serial 0: the engine does not know it. Under the lock, may wait. NULL: nothing to do. */
+    void (*passes)(struct pager *d, const struct op *op, uint64_t serial);
+};
+
+/* --- threads (pager_worker.c) --- */
+
+struct pager_worker {
+    pthread_t thread;
+    bool running;
+};
+
+struct pager_mover {
+    struct pager_worker worker;
+    struct pager *device;
+    int lane;
+};
+
+/* Under the lock. False: no thread could be started. */
+bool pager_workers_start(struct pager *d);
+/* Joins them, after d->stopping. Without the lock. */
+void pager_workers_stop(struct pager *d);
+
+/* --- ordered policies (pager_ordered.c) --- */
+
+/* One thread at a time tells of an operation and issues its moves: what these come after was issued before, so that its
+ * thread waits for nothing but the driver until it is marked. Under the lock. */
+void pager_order_begin(struct pager *d);
+void pager_order_end(struct pager *d);
+/* Issues the moves that the operation needs, and makes its stream wait for them. In between, under the lock. */
+void pager_order(struct pager *d, const struct op *op, uint64_t serial);
+
+/* --- budget (pager_budget.c) --- */
+
+struct pager_budget {
+    uint64_t capacity; /* bytes the program's memory may occupy, all kinds */
+    uint64_t bytes;    /* of these, what pages may */
+    uint64_t plain;    /* plain memory when it was worked out */
+    uint64_t looked_ns;
+};
+
+/* Works it out again and tells the engine; `look`: asks the device what is free. Under the lock, with a context. */
+void pager_budget_update(struct pager *d, bool look);
+
+/* --- statistics (pager_stats.c) --- */
+
+/* Adds to the counters what the engine has counted since. Under the lock. */
+void pager_publish(struct pager *d);
+
+/* --- a device --- */
+
+struct pager {
+    const struct pager_kind *kind;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;     /* a move or an operation is done, memory went, or moving ended */
+    pthread_cond_t work[LANES]; /* there may be a move to take */
+    pthread_cond_t marked;      /* the watcher has something to watch */
+    int32_t ordinal;            /* CUDA ordinal */
+    bool moving;                /* not everything fits: operations are told to the engine, pages move */
+    bool over;                  /* nothing ever moves again */
+    bool stopping;              /* and its threads end */
+    bool held;                  /* the policy's kind; else ordered */
+    bool ordering;              /* a thread is issuing moves */
+    struct ulms_engine *engine;
+    struct ulms_engine_stats told; /* what pager_publish has told */
+    uint64_t told_ns;              /* when */
+    struct pager_ranges ranges;
+    uint64_t bytes; /* of ours, in whole pages */
+    /* Bytes of the device that the engine does not rule: of memory that never moves, that left and is not freed. */
+    uint64_t fixed, left;
+    struct vmm *vmm; /* NULL: managed memory, or none yet */
+    struct pager_budget budget;
+    struct pager_window window;
+    struct pager_marks marks;
+    struct pager_move *under_way;
+    uint64_t progress;     /* operations and moves that are done */
+    uint64_t stalled;      /* the oldest operation when patience ran out last; until it has retired nobody has any */
+    CUcontext own_context; /* the movers'; NULL: they use the next one */
+    bool own_asked;
+    CUcontext context;       /* of the program; NULL: it is gone, no other one seen yet */
+    uint64_t epoch;          /* of context: streams of an earlier one may be gone */
+    CUcontext place_context; /* place_stream's */
+    CUstream place_stream;
+    CUstream lane_stream[LANES]; /* ordered policies; of lane_context */
+    CUstream discard_stream;     /* likewise; nothing in it waits for anything */
+    CUcontext lane_context;
+    uint64_t past;                           /* ticket of the operation that stands for all before `moving` */
+    bool unsure;                             /* nobody told when that was done: no content is ever lost */
+    CUcontext past_contexts[PAGER_CONTEXTS]; /* where it may still run */
+    int past_count;
+    struct pager_mover movers[MOVER_MAX];
+    struct pager_worker watcher, outlaster;
+    struct ulms_engine_touch touches[TOUCH_MAX]; /* the operation's, while it is told */
+};
+
+static inline void pager_lock(struct pager *d) {
+    pthread_mutex_lock(&d->lock);
+}
+static inline void pager_unlock(struct pager *d) {
+    pthread_mutex_unlock(&d->lock);
+}
+/* Something happened: whoever waits looks again. Under the lock. */
+void pager_wake(struct pager *d);
+/* Waits, until CLOCK_MONOTONIC `until_ns` at most. Under the lock. */
+void pager_wait_for(struct pager *d, pthread_cond_t *what, uint64_t until_ns);
+/* Of one wait; all 0 at its beginning. */
+struct pager_patience {
+    uint64_t seen, until_ns;
+};
+/* Waits until something changed. False: there was no progress for PAGER_PATIENCE_NS; the next call begins anew. Under
+ * the lock. */
+bool pager_wait(struct pager *d, struct pager_patience *p);
+/* Patience ran out, and what kept the device then still does. Under the lock. */
+bool pager_stalled(const struct pager *d);
+/* The operation is done on the device, or never came to it. Under the lock. */
+void pager_retired(struct pager *d, uint64_t ticket);
+/* Nothing moves from now on. Under the lock. */
+void pager_give_up(struct pager *d, const char *why);
+
+/* --- devices (pagers.c) --- */
+
+/* The first (NULL) and the next of those that managed memory ever was on; NULL: there is none. */
+struct pager *pager_next(const struct pager *d);
+/* The same, made if need be; the current context is the device's. NULL: no memory. */
+struct pager *pager_of(int32_t ordinal);
+/* On any device. Asked on every operation. */
+bool pager_any_moving(void);
+void pager_no_more_moving(void);
+/* The memory of which the engine knows does not fit together with the bytes that are about to be told to it. Under the
+ * lock. */
+void pager_start_moving(struct pager *d, uint64_t bytes);
+/* The calling thread's context. */
+CUcontext pager_current(void);
+
+/* pager.c: see backend.h */
+void pager_admit(struct op *op);
+void pager_settle(const struct op *op);
+void pager_arrived(addr_t start, uint64_t bytes, int32_t device);
+void pager_plain(int32_t device);
+void pager_leaving(addr_t start, uint64_t bytes);
+void pager_block(addr_t start, uint64_t bytes, bool live);
+void pager_forget(uint64_t context);
+void pager_stop(void);
+/* The operation's own touches. */
+size_t pager_touches(struct pager *d, const struct op *op);
+
+extern const struct pager_kind um_kind, vmm_kind;
+
+#endif

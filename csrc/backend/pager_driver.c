@@ -1,0 +1,54 @@
+/* The driver's calls that all backends need which move pages. */
+#include <time.h>
+
+#include "backend/pager.h"
+#include "base/log.h"
+#include "observe/stats.h"
+
+enum { POLL_NS = 50000 };
+
+bool pager_done(CUresult status, const char *what, uint64_t bytes) {
+    if (status == CUDA_SUCCESS)
+        return true;
+    stats_add(COUNT_move_failures, 1);
+    log_debug("%s of %llu KiB was refused: error %d", what, (unsigned long long)(bytes >> 10), (int)status);
+    return false;
+}
+
+CUstream pager_stream_new(void) {
+    CUstream stream = NULL;
+    return pager_done(REAL(cuStreamCreate, 0)(&stream, CU_STREAM_NON_BLOCKING), "a stream", 0) ? stream : NULL;
+}
+
+/* Also where it refuses to wait: what is still under way must not come after what the caller does next. */
+bool pager_stream_finish(CUstream stream) {
+    CUresult status = REAL(cuStreamSynchronize, 0)(stream);
+    if (status != CUDA_SUCCESS)
+        while ((status = REAL(cuStreamQuery, 0)(stream)) == CUDA_ERROR_NOT_READY)
+            nanosleep(&(struct timespec){0, POLL_NS}, NULL);
+    return status == CUDA_SUCCESS;
+}
+
+CUcontext pager_context_new(int32_t device) {
+    CUcontext context = NULL;
+    CUdevice handle;
+    bool made = REAL(cuDeviceGet, 0)(&handle, device) == CUDA_SUCCESS &&
+                pager_done(REAL(cuCtxCreate_v2, 0)(&context, CU_CTX_SCHED_BLOCKING_SYNC, handle), "a context", 0);
+    return made ? context : NULL;
+}
+
+struct pager_visit pager_enter(CUcontext context) {
+    struct pager_visit v = {.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
+    CUcontext now = NULL;
+    REAL(cuThreadExchangeStreamCaptureMode, 0)(&v.mode);
+    if (context && REAL(cuCtxGetCurrent, 0)(&now) == CUDA_SUCCESS && now != context)
+        v.pushed = REAL(cuCtxPushCurrent_v2, 0)(context) == CUDA_SUCCESS;
+    return v;
+}
+
+void pager_leave(struct pager_visit v) {
+    CUcontext popped;
+    if (v.pushed)
+        REAL(cuCtxPopCurrent_v2, 0)(&popped);
+    REAL(cuThreadExchangeStreamCaptureMode, 0)(&v.mode);
+}
