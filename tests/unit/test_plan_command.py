@@ -1,11 +1,13 @@
 """`pump plan`: predictions, what is recommended, and steps found in what a program did."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from pump import paths
 from pump.bench import plan, plots
 from pump.cli import main
 from pump.sim.engine import UPDATE, Touch
@@ -32,8 +34,9 @@ def turns(pages: int, duration_ns: int = 100_000) -> Sequence:
 
 @pytest.fixture(scope="module")
 def found() -> plan.Plan:
-    """40 pages, 20 frames."""
-    return plan.plan(turns(40, 20_000), 20 * PAGE, PCIE, list(LINKS))
+    """A recorded step with half its memory: pages enough that runs of them matter little."""
+    sequence = open_sequence(paths.traces()["resnet"])
+    return plan.plan(sequence, sequence.footprint(PAGE) // 2, PCIE, list(LINKS))
 
 
 # --- hardware ---
@@ -62,8 +65,10 @@ def test_gpus_name_links_that_there_are() -> None:
 
 def test_less_memory_takes_longer(found: plan.Plan) -> None:
     for backend in LINKS:
-        times = [row[backend].step_ms for row in found.factors.values()]
-        assert min(times) >= found.native_ms * (1 - 1e-9)
+        times = [row[backend].step_ms for row in found.factors.values() if row]
+        assert len(times) > 5
+        assert all(b >= a for a, b in pairwise(times))
+        assert min(times) >= found.native_ms
         assert times[-1] > 1.5 * times[0]
     assert {point.backend for point in found.curve} == set(LINKS)
     assert max(point.budget for point in found.curve) > found.footprint
