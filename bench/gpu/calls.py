@@ -1,0 +1,59 @@
+"""What the driver's calls on managed memory take on a real GPU, and launches beside them.
+
+The figures behind the choices of backend `um` (`csrc/backend/README.md`, ARCHITECTURE.md).
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.gpu import machine
+
+SOURCE = Path(__file__).resolve().parent / "managed_calls.cu"
+
+
+def build(into: Path) -> Path:
+    """Compiles the program. Raises CalledProcessError."""
+    into.mkdir(parents=True, exist_ok=True)
+    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    program = into / "managed_calls"
+    command = [nvcc, "-O2", "-arch=native", "-o", str(program), str(SOURCE), "-lcuda"]
+    subprocess.run(command, check=True)
+    return program
+
+
+def line(row: dict[str, object]) -> str:
+    """A measurement in words."""
+    if row["kind"] == "calls":
+        calls: list[dict[str, object]] = row["calls"]  # type: ignore[assignment]
+        told = "; ".join(f"{c['call']} {c['gb_s']} GB/s, {c['us_a_page']} us/2MiB" for c in calls)
+        return f"{row['what']}{', device busy' if row['device_busy'] else ''}: {told}"
+    figures = (f"{k} {v}" for k, v in row.items() if k not in ("kind", "what"))
+    return f"{row['what']}: {', '.join(figures)}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", type=Path, help="write everything there")
+    parser.add_argument("--built", type=Path, default=Path("build/gpu"))
+    options = parser.parse_args()
+    machine.refuse_unless_safe()
+    program = build(options.built)
+    done = subprocess.run([program], capture_output=True, text=True, timeout=120, check=False)
+    rows = [json.loads(text) for text in done.stdout.splitlines()]
+    for row in rows:
+        print(line(row))
+    if done.returncode:
+        sys.exit(f"managed_calls ended with status {done.returncode}: {done.stderr[-2000:]}")
+    if options.json:
+        result = {"machine": machine.describe(), "measurements": rows}
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+/* What the driver's calls on managed memory take, alone and beside each other, with the device idle and busy; and what
+ * launches take beside them, when the calls are made in the launches' context and in another one.
+ *
+ * Prints one line of JSON a measurement. Takes 4 GiB of managed memory, which must be free on the device. */
+#include <cuda.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <pthread.h>
+#include <time.h>
+#include <vector>
+
+static const size_t MIB = 1 << 20, PART = 1024 * MIB, PIECE = 16 * MIB;
+enum { PARTS = 4 };
+
+static CUcontext context, other;
+static CUdeviceptr part[PARTS];
+
+static double now_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e6 + t.tv_nsec / 1e3;
+}
+
+static void must(CUresult result, const char *what) {
+    if (result == CUDA_SUCCESS)
+        return;
+    fprintf(stderr, "%s: error %d\n", what, (int)result);
+    exit(1);
+}
+#define MUST(call) must(call, #call)
+
+__global__ void fill(int4 *p, size_t n) {
+    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (size_t)blockDim.x)
+        p[i] = make_int4(1, 2, 3, 4);
+}
+
+/* Reads and writes memory for so many clocks. */
+__global__ void use(int4 *p, size_t n, long long clocks) {
+    long long start = clock64();
+    while (clock64() - start < clocks)
+        for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n && clock64() - start < clocks;
+             i += gridDim.x * (size_t)blockDim.x)
+            p[i].x++;
+}
+
+__global__ void nothing(void) {
+}
+
+/* --- calls --- */
+
+enum call { IN, OUT, DISCARD, DISCARD_AND_IN, ADVISE, UNADVISE };
+static const char *const names[] = {"in", "out", "discard", "discard and in", "advise", "take advice back"};
+
+static void issue(enum call call, CUdeviceptr at, size_t bytes, CUstream stream) {
+    CUmemLocation device = {CU_MEM_LOCATION_TYPE_DEVICE, 0}, host = {CU_MEM_LOCATION_TYPE_HOST, 0};
+    size_t first = 0;
+    switch (call) {
+    case IN:
+        MUST(cuMemPrefetchAsync(at, bytes, device, 0, stream));
+        break;
+    case OUT:
+        MUST(cuMemPrefetchAsync(at, bytes, host, 0, stream));
+        break;
+    case DISCARD:
+        MUST(cuMemDiscardBatchAsync(&at, &bytes, 1, 0, stream));
+        break;
+    case DISCARD_AND_IN:
+        MUST(cuMemDiscardAndPrefetchBatchAsync(&at, &bytes, 1, &device, &first, 1, 0, stream));
+        break;
+    case ADVISE:
+        MUST(cuMemAdvise(at, bytes, CU_MEM_ADVISE_SET_READ_MOSTLY, device));
+        break;
+    case UNADVISE:
+        MUST(cuMemAdvise(at, bytes, CU_MEM_ADVISE_UNSET_READ_MOSTLY, device));
+        break;
+    }
+}
+
+/* One thread's calls: over a range, piece by piece, each waited for. */
+struct job {
+    enum call call;
+    CUdeviceptr start;
+    size_t bytes, piece;
+    CUcontext context;
+    bool *stop;       /* NULL: once over the range; else there and back until it is set */
+    double us, moved; /* filled in */
+    pthread_t thread;
+};
+
+static void *work(void *data) {
+    struct job *j = (struct job *)data;
+    CUstream stream;
+    MUST(cuCtxSetCurrent(j->context));
+    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    double start = now_us();
+    enum call call = j->call;
+    do {
+        for (size_t at = 0; at < j->bytes && !(j->stop && __atomic_load_n(j->stop, __ATOMIC_RELAXED)); at += j->piece) {
+            issue(call, j->start + at, j->piece, stream);
+            MUST(cuStreamSynchronize(stream));
+            j->moved += j->piece;
+        }
+        call = call == IN ? OUT : call == OUT ? IN : call;
+    } while (j->stop && !__atomic_load_n(j->stop, __ATOMIC_RELAXED));
+    j->us = now_us() - start;
+    MUST(cuStreamDestroy(stream));
+    return NULL;
+}
+
+static void run(std::vector<job> &jobs) {
+    for (job &j : jobs)
+        pthread_create(&j.thread, NULL, work, &j);
+    for (job &j : jobs)
+        pthread_join(j.thread, NULL);
+}
+
+static job whole(enum call call, int which, size_t bytes = PART) {
+    return job{call, part[which], bytes, PIECE, context, NULL, 0, 0, 0};
+}
+
+static void quietly(enum call call, int which) {
+    std::vector<job> one{whole(call, which)};
+    run(one);
+}
+
+static void measure(const char *what, bool busy, std::vector<job> jobs) {
+    run(jobs);
+    printf("{\"kind\": \"calls\", \"what\": \"%s\", \"device_busy\": %s, \"calls\": [", what, busy ? "true" : "false");
+    for (size_t i = 0; i < jobs.size(); i++)
+        printf("%s{\"call\": \"%s\", \"gb_s\": %.1f, \"us_a_page\": %.1f}", i ? ", " : "", names[jobs[i].call],
+               jobs[i].bytes / jobs[i].us / 1e3, jobs[i].us / (jobs[i].bytes / (2 * MIB)));
+    printf("]}\n");
+    fflush(stdout);
+}
+
+static void measure_calls(bool busy) {
+    quietly(IN, 0), quietly(IN, 1);
+    measure("out", busy, {whole(OUT, 0)});
+    measure("in", busy, {whole(IN, 0)});
+    quietly(OUT, 0);
+    measure("in and out", busy, {whole(IN, 0), whole(OUT, 1)});
+    quietly(OUT, 0), quietly(IN, 1);
+    measure(
+        "in from two threads, and out", busy,
+        {whole(IN, 0, PART / 2), job{IN, part[0] + PART / 2, PART / 2, PIECE, context, NULL, 0, 0, 0}, whole(OUT, 1)});
+    quietly(IN, 1);
+    measure("in, of what is there", busy, {whole(IN, 0)});
+    measure("discard", busy, {whole(DISCARD, 0)});
+    measure("in, of what was discarded", busy, {whole(IN, 0)});
+    measure("discard and in", busy, {whole(DISCARD_AND_IN, 0)});
+    quietly(OUT, 1), quietly(DISCARD, 0);
+    measure("in, beside it in of what was discarded", busy, {whole(IN, 1), whole(IN, 0)});
+    measure("out, beside it discard", busy, {whole(OUT, 1), whole(DISCARD, 0)});
+    quietly(IN, 0), quietly(OUT, 0);
+    measure("advise, on the host", busy, {whole(ADVISE, 0)});
+    measure("in, advised", busy, {whole(IN, 0)});
+    measure("out, advised", busy, {whole(OUT, 0)});
+    measure("in again, advised: never left", busy, {whole(IN, 0)});
+    measure("take advice back", busy, {whole(UNADVISE, 0)});
+    measure("out after it", busy, {whole(OUT, 0)});
+    measure("in again: it had left", busy, {whole(IN, 0)});
+    measure("advise, on the device", busy, {whole(ADVISE, 0)});
+    quietly(UNADVISE, 0), quietly(IN, 0);
+}
+
+/* What a kernel takes over memory that was discarded and not brought back: it faults. */
+static void measure_faults(void) {
+    quietly(IN, 0);
+    std::vector<job> little{whole(DISCARD, 0, 64 * MIB)};
+    run(little);
+    double start = now_us();
+    fill<<<264, 256>>>((int4 *)part[0], 64 * MIB / sizeof(int4));
+    MUST(cuCtxSynchronize());
+    printf("{\"kind\": \"faults\", \"what\": \"a kernel writes what was discarded\", \"us_a_page\": %.0f}\n",
+           (now_us() - start) / 32);
+    fflush(stdout);
+}
+
+/* --- launches beside calls --- */
+
+static double at(std::vector<double> &sorted, double share) {
+    return sorted[std::min(sorted.size() - 1, (size_t)(share * sorted.size()))];
+}
+
+static void measure_launches(const char *what, std::vector<job> jobs) {
+    enum { BATCH = 50 };
+    bool stop = false;
+    std::vector<double> took;
+    CUstream stream;
+    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (job &j : jobs) {
+        j.stop = &stop;
+        pthread_create(&j.thread, NULL, work, &j);
+    }
+    for (double start = now_us(); now_us() - start < 5e5; MUST(cuStreamSynchronize(stream)))
+        for (int i = 0; i < BATCH; i++) {
+            double before = now_us();
+            nothing<<<1, 32, 0, (cudaStream_t)stream>>>();
+            took.push_back(now_us() - before);
+        }
+    __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+    double moved = 0, longest = 1, sum = 0;
+    for (job &j : jobs) {
+        pthread_join(j.thread, NULL);
+        moved += j.moved;
+        longest = std::max(longest, j.us);
+    }
+    std::sort(took.begin(), took.end());
+    for (double t : took)
+        sum += t;
+    printf("{\"kind\": \"launches\", \"what\": \"%s\", \"gb_s\": %.1f, \"mean_us\": %.1f, \"median_us\": %.1f, "
+           "\"p99_us\": %.1f, \"worst_us\": %.1f}\n",
+           what, moved / longest / 1e3, sum / took.size(), at(took, 0.5), at(took, 0.99), took.back());
+    fflush(stdout);
+    MUST(cuStreamDestroy(stream));
+}
+
+static std::vector<job> both_ways(CUcontext where) {
+    std::vector<job> jobs{whole(IN, 0, PART / 2), job{IN, part[0] + PART / 2, PART / 2, PIECE, context, NULL, 0, 0, 0},
+                          whole(OUT, 1)};
+    for (job &j : jobs)
+        j.context = where;
+    return jobs;
+}
+
+int main() {
+    CUdevice device;
+    size_t before, after, total;
+    MUST(cuInit(0));
+    MUST(cuDeviceGet(&device, 0));
+    MUST(cuDevicePrimaryCtxRetain(&context, device));
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuMemGetInfo(&before, &total));
+    if (before < 2 * PARTS * PART) {
+        fprintf(stderr, "less than %zu MiB of the device are free: managed memory must not fill it\n",
+                2 * PARTS * PART / MIB);
+        return 1;
+    }
+    for (CUdeviceptr &p : part) {
+        MUST(cuMemAllocManaged(&p, PART, CU_MEM_ATTACH_GLOBAL));
+        fill<<<264, 256>>>((int4 *)p, PART / sizeof(int4));
+    }
+    MUST(cuCtxSynchronize());
+    measure_calls(false);
+    measure_faults();
+    use<<<264, 1024>>>((int4 *)part[PARTS - 1], PART / sizeof(int4), 10LL * 1000 * 1000 * 1000);
+    measure_calls(true);
+    MUST(cuCtxSynchronize());
+    MUST(cuMemGetInfo(&before, &total));
+    MUST(cuCtxCreate(&other, NULL, CU_CTX_SCHED_BLOCKING_SYNC, device));
+    MUST(cuMemGetInfo(&after, &total));
+    MUST(cuCtxSetCurrent(context));
+    printf("{\"kind\": \"context\", \"what\": \"a second context takes\", \"mib\": %zu}\n", (before - after) / MIB);
+    quietly(OUT, 0), quietly(IN, 1);
+    measure_launches("nothing beside them", {});
+    measure_launches("three movers in the same context", both_ways(context));
+    quietly(OUT, 0), quietly(IN, 1);
+    measure_launches("three movers in another context", both_ways(other));
+    return 0;
+}
