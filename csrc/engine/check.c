@@ -21,14 +21,16 @@ static void check_page(struct ulms_engine *e, struct page *p) {
     INVARIANT(p->failures <= FAILURES_MAX, "page 0x%llx", number(p->number));
     int wanted = p->state != PAGE_ABSENT || p->pins > 0 ? DEMAND_NONE
                  : p->waiter                            ? (p->failures < FAILURES_MAX ? DEMAND_WAITING : DEMAND_NONE)
-                 : page_time(e, p) != TIME_UNKNOWN && p->failures == 0 ? DEMAND_PREDICTED
-                                                                       : DEMAND_NONE;
-    int told = p->demand == DEMAND_PREDICTED && p->epoch != e->track.epoch ? DEMAND_NONE : p->demand;
+                 : page_time(e, p) == TIME_UNKNOWN || p->failures > 0 ? DEMAND_NONE
+                 : p->live                                            ? DEMAND_BYTES
+                                                                      : DEMAND_PLACE;
+    int told = p->demand > DEMAND_WAITING && p->epoch != e->track.epoch ? DEMAND_NONE : p->demand;
     INVARIANT(told == wanted, "page 0x%llx: demand %d", number(p->number), told);
 }
 
 static void check_pages(struct ulms_engine *e) {
-    uint64_t at = 0, held = 0, used = 0, filling = 0, evicting = 0, predicted = 0, window = 0, may_leave = 0;
+    uint64_t at = 0, held = 0, used = 0, filling = 0, evicting = 0, window = 0, may_leave = 0;
+    uint64_t live = 0, away = 0, idle = 0, places = 0, bytes = 0;
     for (struct page *p; (p = page_walk(&e->table, &at, UINT64_MAX));) {
         check_page(e, p);
         held++;
@@ -36,7 +38,11 @@ static void check_pages(struct ulms_engine *e) {
         filling += p->state == PAGE_FILLING;
         evicting += p->state == PAGE_EVICTING;
         window += p->window > 0;
-        predicted += p->demand == DEMAND_PREDICTED && p->epoch == e->track.epoch;
+        live += p->live;
+        away += p->live && !p->waiter && (p->state == PAGE_ABSENT || p->state == PAGE_EVICTING);
+        idle += !p->live && !p->waiter && p->state == PAGE_RESIDENT;
+        places += p->demand == DEMAND_PLACE && p->epoch == e->track.epoch;
+        bytes += p->demand == DEMAND_BYTES && p->epoch == e->track.epoch;
         may_leave += frames_may_leave(p);
     }
     INVARIANT(held == e->pages, "%llu pages, counted %llu", number(held), number(e->pages));
@@ -44,7 +50,10 @@ static void check_pages(struct ulms_engine *e) {
     INVARIANT(filling == e->filling && evicting == e->evicting, "%llu filling, %llu evicting", number(filling),
               number(evicting));
     INVARIANT(window == e->window_pages, "%llu pages in the window", number(window));
-    INVARIANT(predicted == e->demand.total, "%llu predicted, counted %llu", number(predicted), number(e->demand.total));
+    INVARIANT(places == e->places.total && bytes == e->bytes.total, "%llu dead and %llu live pages predicted",
+              number(places), number(bytes));
+    INVARIANT(!e->policy->held || (live == e->live && away == e->away && idle == e->idle),
+              "%llu pages live, %llu away, %llu idle", number(live), number(away), number(idle));
     frames_check(e);
     INVARIANT(e->frames.heaps[0].count + e->frames.heaps[1].count == may_leave, "%llu may leave", number(may_leave));
 }
@@ -87,27 +96,37 @@ static bool touches(const struct ulms_engine *e, uint64_t position, const struct
     return false;
 }
 
-/* The next touch of a page is the first after p that touches it. */
+/* So many pages are predicted until that position, and no more. */
+static void check_demand(const struct ulms_engine *e, const struct demand *d, uint64_t position, uint64_t pages) {
+    uint64_t time = TIME_PREDICTED + position;
+    INVARIANT((pages == 0 || demand_predicted(e, d, pages) <= time) && demand_predicted(e, d, pages + 1) > time,
+              "%llu pages are predicted until %llu", number(pages), number(position));
+}
+
+/* The next touch of a page is the first after p that touches it; the most live pages from p to anywhere. */
 static void check_track(struct ulms_engine *e) {
     const struct history *h = &e->history;
-    INVARIANT(e->track.on || e->demand.total == 0, "%llu predicted", number(e->demand.total));
+    INVARIANT(e->track.on || e->places.total + e->bytes.total == 0, "nothing is predicted off track");
     if (!e->track.on)
         return;
     INVARIANT(e->track.position >= h->first && e->track.position + 1 < h->end, "p %llu", number(e->track.position));
-    for (uint64_t i = e->track.position + 1, seen = 0; i < h->end; i++) {
+    uint64_t places = 0, bytes = 0;
+    uint32_t most = history_at(h, e->track.position)->live;
+    for (uint64_t i = e->track.position + 1; i < h->end; i++) {
         const struct past *op = history_at(h, i);
+        INVARIANT(peaks_most(&e->peaks, e->track.position, i) == most, "%u pages live until %llu", most, number(i));
+        INVARIANT(peaks_above(&e->peaks, e->track.position, i, most) == i, "more are live until %llu", number(i));
+        most = op->live > most ? op->live : most;
+        INVARIANT(peaks_above(&e->peaks, e->track.position, i + 1, most - 1) <= i, "%u are live", most);
         for (uint32_t j = 0; j < op->count; j++) {
             const struct page *p = history_record(h, op->records + j)->page;
             INVARIANT(p->epoch == e->track.epoch && p->next > e->track.position && p->next <= i,
                       "page 0x%llx: next %llu at %llu", number(p->number), number(p->next), number(i));
-            seen += p->next == i && p->demand == DEMAND_PREDICTED;
+            places += p->next == i && p->demand == DEMAND_PLACE;
+            bytes += p->next == i && p->demand == DEMAND_BYTES;
         }
-        uint64_t waited = 0;
-        for (const struct operation *w = e->waiting.first; w; w = w->after)
-            waited += w->wanted;
-        uint64_t time = TIME_PREDICTED + i;
-        INVARIANT((seen == 0 || demand_time(e, waited + seen) <= time) && demand_time(e, waited + seen + 1) > time,
-                  "%llu pages are predicted until %llu", number(seen), number(i));
+        check_demand(e, &e->places, i, places);
+        check_demand(e, &e->bytes, i, bytes);
     }
     uint64_t at = 0;
     for (struct page *p; (p = page_walk(&e->table, &at, UINT64_MAX));)

@@ -16,22 +16,40 @@ static void add(struct demand *d, uint64_t position, uint32_t n) {
         d->tree[i] += n;
 }
 
-void demand_enter(struct demand *d, uint64_t position) {
-    add(d, position, 1);
+static struct demand *predicted(struct ulms_engine *e, const struct page *p) {
+    return p->demand == DEMAND_PLACE ? &e->places : &e->bytes;
+}
+
+void demand_enter(struct ulms_engine *e, const struct page *p) {
+    struct demand *d = predicted(e, p);
+    add(d, p->next, 1);
     d->total++;
 }
 
+/* Adds the page to what is counted of all; -1 takes it off. */
+static void count(struct ulms_engine *e, const struct page *p, uint64_t sign) {
+    bool here = p->state == PAGE_RESIDENT || p->state == PAGE_FILLING;
+    if (!e->policy->held)
+        return;
+    e->live += p->live ? sign : 0;
+    e->away += p->live && !p->waiter && !here ? sign : 0;
+    e->idle += !p->live && !p->waiter && p->state == PAGE_RESIDENT ? sign : 0;
+}
+
 void unsettle(struct ulms_engine *e, struct page *p) {
+    count(e, p, (uint64_t)-1);
     if (p->demand == DEMAND_WAITING)
         p->waiter->wanted--;
-    else if (p->demand == DEMAND_PREDICTED && p->epoch == e->track.epoch) {
-        add(&e->demand, p->next, (uint32_t)-1);
-        e->demand.total--;
+    else if (p->demand != DEMAND_NONE && p->epoch == e->track.epoch) {
+        struct demand *d = predicted(e, p);
+        add(d, p->next, (uint32_t)-1);
+        d->total--;
     }
     p->demand = DEMAND_NONE;
 }
 
 void settle(struct ulms_engine *e, struct page *p) {
+    count(e, p, 1);
     if (p->state != PAGE_ABSENT || p->frame > 0)
         frames_mark(e, p);
     if (p->state != PAGE_ABSENT || !p->held || p->pins > 0)
@@ -43,8 +61,8 @@ void settle(struct ulms_engine *e, struct page *p) {
             p->waiter->cursor = 0;
         }
     } else if (p->failures == 0 && page_time(e, p) != TIME_UNKNOWN) {
-        p->demand = DEMAND_PREDICTED;
-        demand_enter(&e->demand, p->next);
+        p->demand = p->live ? DEMAND_BYTES : DEMAND_PLACE;
+        demand_enter(e, p);
     }
 }
 
@@ -67,13 +85,16 @@ static size_t find(const struct demand *d, uint64_t k) {
     return at;
 }
 
-uint64_t demand_time(const struct ulms_engine *e, uint64_t k) {
+uint64_t demand_waiting(const struct ulms_engine *e, uint64_t k) {
     for (const struct operation *op = e->waiting.first; op; op = op->after) {
         if (k <= op->wanted)
             return op->id.id;
         k -= op->wanted;
     }
-    const struct demand *d = &e->demand;
+    return TIME_UNKNOWN;
+}
+
+uint64_t demand_predicted(const struct ulms_engine *e, const struct demand *d, uint64_t k) {
     if (k > d->total)
         return TIME_UNKNOWN;
     uint64_t start = e->track.position + 1; /* the ring begins here */
@@ -90,11 +111,7 @@ void demand_clear(struct demand *d) {
     d->total = 0;
 }
 
-bool demand_resize(struct demand *d, size_t capacity) {
-    uint32_t *tree = calloc(capacity + 1, sizeof(*tree));
-    if (!tree)
-        return false;
-    free(d->tree);
-    *d = (struct demand){.tree = tree, .capacity = capacity};
-    return true;
+bool demand_open(struct demand *d, size_t capacity) {
+    *d = (struct demand){.tree = calloc(capacity + 1, sizeof(*d->tree)), .capacity = capacity};
+    return d->tree != NULL;
 }

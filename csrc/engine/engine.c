@@ -56,7 +56,9 @@ void ulms_engine_free(struct ulms_engine *e) {
     free(e->moves.slots);
     page_table_free(&e->table);
     frames_free(&e->frames);
-    free(e->demand.tree);
+    free(e->places.tree);
+    free(e->bytes.tree);
+    free(e->peaks.most);
     history_free(&e->history);
     free(e);
 }
@@ -143,8 +145,9 @@ void ulms_engine_block(struct ulms_engine *e, uint64_t start, uint64_t bytes, in
         if (live)
             p->blocks++;
         else if (p->blocks > 0 && --p->blocks == 0) {
+            unsettle(e, p);
             p->live = p->dirty = false;
-            frames_mark(e, p);
+            settle(e, p);
         }
     }
 }

@@ -112,7 +112,8 @@ struct past {
     uint64_t records; /* number of the first */
     uint64_t same;    /* the position before with the same mark, or another of that bucket; 0: none */
     uint32_t count;
-    uint32_t run; /* pages of the longest run */
+    uint32_t run;  /* pages of the longest run */
+    uint32_t live; /* pages that are once it runs, and those that it leaves dead */
 };
 
 /* Two rings. Positions and record numbers only grow. */
@@ -134,11 +135,17 @@ struct track {
     uint32_t epoch; /* from 1 */
 };
 
-/* Predicted demand: a Fenwick tree over the positions of the history's ring. */
+/* Predicted demand of one kind: a Fenwick tree over the positions of the history's ring. */
 struct demand {
     uint32_t *tree;
     size_t capacity; /* power of two, that of history.ops; 0: none */
     uint64_t total;
+};
+
+/* The most pages live in a range of the history: a binary tree over the positions of its ring. */
+struct peaks {
+    uint32_t *most;  /* [1] is the root, the children of [i] are [2 i] and [2 i + 1] */
+    size_t capacity; /* that of history.ops; 0: none */
 };
 
 struct ulms_engine {
@@ -155,6 +162,9 @@ struct ulms_engine {
     uint64_t used;   /* frames */
     uint64_t filling;
     uint64_t evicting;
+    uint64_t live; /* held: pages */
+    uint64_t away; /* held: live pages that are absent or leave, and that no waiting operation touches */
+    uint64_t idle; /* held: dead resident pages that no waiting operation touches */
 
     uint64_t serial; /* the last given out */
     uint64_t gathered;
@@ -164,6 +174,7 @@ struct ulms_engine {
     struct queue window;   /* ordered: the fill window */
     uint64_t window_pages; /* that operations of the window touch */
     uint64_t running;      /* held: admitted and not retired */
+    bool overtaken;        /* held: an operation was admitted before the first waiting one */
 
     uint64_t move;         /* the last id */
     struct registry moves; /* given out and not done */
@@ -172,7 +183,8 @@ struct ulms_engine {
     struct lane lanes[2]; /* ordered: made and not given out */
 
     struct frames frames;
-    struct demand demand;
+    struct demand places, bytes; /* predicted, of dead and of live pages */
+    struct peaks peaks;
     struct history history;
     struct track track;
     struct ulms_engine_stats stats;
@@ -196,14 +208,17 @@ bool frames_reserve(struct frames *f, uint64_t pages);
 /* Whether the page may leave, or its place in the order, may have changed. */
 void frames_mark(struct ulms_engine *e, struct page *p);
 void frames_free(struct frames *f);
-/* The first to leave of those whose next touch is after that time. NULL: none. */
+/* The first to leave of the pages, of the dead and of the live ones, whose next touch is after that time. NULL: none.
+ */
 struct page *frames_first(struct ulms_engine *e, uint64_t after);
+struct page *frames_first_dead(struct ulms_engine *e, uint64_t after);
+struct page *frames_first_live(struct ulms_engine *e, uint64_t after);
 /* Resident, and neither pinned nor given up. */
 bool frames_may_leave(const struct page *p);
 void frames_check(struct ulms_engine *e);
 
-/* demand.c: the absent pages that are wanted. Every change of a page's state, failures, waiter or next touch lies
- * between unsettle and settle. */
+/* demand.c: the absent pages that are wanted. Every change of a page's state, life, pins, failures, waiter or next
+ * touch lies between unsettle and settle. */
 
 /* The times of touches: serials of waiting operations, then predicted ones, then this. */
 #define TIME_PREDICTED (1ull << 62)
@@ -211,12 +226,23 @@ void frames_check(struct ulms_engine *e);
 uint64_t page_time(const struct ulms_engine *e, const struct page *p);
 void unsettle(struct ulms_engine *e, struct page *p);
 void settle(struct ulms_engine *e, struct page *p);
-/* When the k-th demanded page is wanted, k from 1. TIME_UNKNOWN: there are not so many. */
-uint64_t demand_time(const struct ulms_engine *e, uint64_t k);
+/* When the k-th page is wanted, k from 1, of those that waiting operations want and of the predicted ones.
+ * TIME_UNKNOWN: there are not so many. */
+uint64_t demand_waiting(const struct ulms_engine *e, uint64_t k);
+uint64_t demand_predicted(const struct ulms_engine *e, const struct demand *d, uint64_t k);
+void demand_enter(struct ulms_engine *e, const struct page *p);
 void demand_clear(struct demand *d);
-/* Room for positions of a history of that capacity; empty afterwards. False: no memory, nothing changed. */
-bool demand_resize(struct demand *d, size_t capacity);
-void demand_enter(struct demand *d, uint64_t position);
+/* For positions of a history of that capacity; empty. False: no memory. */
+bool demand_open(struct demand *d, size_t capacity);
+
+/* peaks.c: how many pages are live when. */
+
+/* As demand_open. */
+bool peaks_open(struct peaks *k, size_t capacity);
+void peaks_set(struct peaks *k, uint64_t position, uint32_t live);
+/* Of positions [first, end), which the ring holds: the most, and the first with more than that (end: none). */
+uint32_t peaks_most(const struct peaks *k, uint64_t first, uint64_t end);
+uint64_t peaks_above(const struct peaks *k, uint64_t first, uint64_t end, uint32_t live);
 
 /* history.c */
 
@@ -238,11 +264,19 @@ void sequence_issued(struct ulms_engine *e, const struct operation *op);
 /* lanes.c: moves */
 
 struct move *move_new(struct ulms_engine *e);
+/* A move that begins at that page, without pages yet. NULL: no memory. */
+struct move *move_give_out(struct ulms_engine *e, const struct page *p, uint32_t kind, uint32_t flags);
+/* The page is its next one. */
+void move_add(struct ulms_engine *e, struct move *m, struct page *p);
 /* Room for n more moves without memory. False: no memory. */
 bool move_reserve(struct ulms_engine *e, size_t n);
 /* The flags of a page that comes for an operation that does this to it, or that leaves. */
 uint32_t fill_flags(const struct ulms_engine *e, const struct page *p, uint8_t does, bool sure);
 uint32_t evict_flags(const struct ulms_engine *e, const struct page *p);
+
+/* ahead.c: the held policy's next move of each lane. NULL: none now, or no memory. */
+struct move *ahead_fill(struct ulms_engine *e);
+struct move *ahead_evict(struct ulms_engine *e);
 
 /* ordered.c: the ordered policies */
 

@@ -127,14 +127,24 @@ static void settle_frames(struct ulms_engine *e) {
     f->stale = false;
 }
 
-struct page *frames_first(struct ulms_engine *e, uint64_t after) {
-    struct frames *f = &e->frames;
-    if (f->marked || f->stale)
+static struct page *first_of(struct ulms_engine *e, bool live, uint64_t after) {
+    const struct frame_heap *h = &e->frames.heaps[live];
+    if (e->frames.marked || e->frames.stale)
         settle_frames(e);
-    for (struct frame_heap *h = f->heaps; h < f->heaps + 2; h++)
-        if (h->count > 0 && h->frames[0].next > after)
-            return h->frames[0].page;
-    return NULL;
+    return h->count > 0 && h->frames[0].next > after ? h->frames[0].page : NULL;
+}
+
+struct page *frames_first_dead(struct ulms_engine *e, uint64_t after) {
+    return first_of(e, false, after);
+}
+
+struct page *frames_first_live(struct ulms_engine *e, uint64_t after) {
+    return first_of(e, true, after);
+}
+
+struct page *frames_first(struct ulms_engine *e, uint64_t after) {
+    struct page *p = frames_first_dead(e, after);
+    return p ? p : frames_first_live(e, after);
 }
 
 void frames_check(struct ulms_engine *e) {

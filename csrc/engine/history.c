@@ -36,13 +36,33 @@ static void link_bucket(struct history *h, uint64_t position) {
     *bucket = position;
 }
 
+/* Empty ones over a ring of that capacity. False: no memory, nothing changed. */
+static bool renew_trees(struct ulms_engine *e, size_t capacity) {
+    struct demand places = {0}, bytes = {0};
+    struct peaks peaks = {0};
+    bool good = demand_open(&places, capacity) && demand_open(&bytes, capacity) && peaks_open(&peaks, capacity);
+    if (good) {
+        free(e->places.tree);
+        free(e->bytes.tree);
+        free(e->peaks.most);
+        e->places = places;
+        e->bytes = bytes;
+        e->peaks = peaks;
+    } else {
+        free(places.tree);
+        free(bytes.tree);
+        free(peaks.most);
+    }
+    return good;
+}
+
 /* Doubles the ring of operations; the positions keep their numbers. */
 static bool grow_ops(struct ulms_engine *e) {
     struct history *h = &e->history, larger = *h;
     larger.ops_capacity = h->ops_capacity ? 2 * h->ops_capacity : OPS_FIRST;
     larger.ops = malloc(larger.ops_capacity * sizeof(*larger.ops));
     larger.buckets = calloc(larger.ops_capacity, sizeof(*larger.buckets));
-    if (!larger.ops || !larger.buckets || !demand_resize(&e->demand, larger.ops_capacity)) {
+    if (!larger.ops || !larger.buckets || !renew_trees(e, larger.ops_capacity)) {
         free(larger.ops);
         free(larger.buckets);
         return false;
@@ -50,6 +70,7 @@ static bool grow_ops(struct ulms_engine *e) {
     for (uint64_t i = h->first; i < h->end; i++) {
         *history_at(&larger, i) = *history_at(h, i);
         link_bucket(&larger, i);
+        peaks_set(&e->peaks, i, history_at(&larger, i)->live);
     }
     free(h->ops);
     free(h->buckets);
@@ -57,8 +78,8 @@ static bool grow_ops(struct ulms_engine *e) {
     for (uint64_t i = e->track.position + 1; e->track.on && i < h->end; i++)
         for (uint32_t j = 0; j < history_at(h, i)->count; j++) {
             struct page *p = history_record(h, history_at(h, i)->records + j)->page;
-            if (p->demand == DEMAND_PREDICTED && p->epoch == e->track.epoch && p->next == i)
-                demand_enter(&e->demand, i);
+            if (p->demand > DEMAND_WAITING && p->epoch == e->track.epoch && p->next == i)
+                demand_enter(e, p);
         }
     return true;
 }
@@ -133,6 +154,7 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
     uint64_t run;
     find_run(op, &run, &now->run);
     now->mark = mix(mix(mix(1, op->key), run), now->run);
+    now->live = (uint32_t)e->live;
     uint64_t oldest = oldest_record(h);
     for (size_t i = 0; i < op->count; i++) {
         struct page *p = op->entries[i].page;
@@ -142,8 +164,10 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
         *history_record(h, h->records_end) = (struct record){.page = p, .does = does};
         p->record = ++h->records_end;
         p->seen = position;
+        now->live += !p->live;
     }
     link_bucket(h, position);
+    peaks_set(&e->peaks, position, now->live);
     return true;
 }
 

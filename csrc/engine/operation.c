@@ -156,15 +156,17 @@ void operation_marks(struct ulms_engine *e, struct operation *op) {
         uint8_t does = op->entries[i].does;
         if (!entry_holds(&op->entries[i]))
             continue;
+        unsettle(e, p);
         p->live = !(does & DOES_FADE);
         p->dirty = p->live && (p->dirty || (does & DOES_MODES) != DOES_READ);
         p->untouched = false;
-        frames_mark(e, p);
+        settle(e, p);
     }
 }
 
 /* It waits no more: its pages belong to the next waiting operation that touches them. */
 static void stop_waiting(struct ulms_engine *e, struct operation *op) {
+    e->overtaken = op != e->waiting.first;
     op->waiting = false;
     queue_remove(&e->waiting, op);
     for (size_t i = 0; i < op->count; i++) {
@@ -243,7 +245,7 @@ int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint6
 }
 
 void ulms_engine_retired(struct ulms_engine *e, uint64_t serial, uint64_t duration_ns) {
-    (void)duration_ns; /* for a policy that plans */
+    (void)duration_ns; /* no policy looks at it yet */
     struct operation *op = (struct operation *)registry_take(&e->operations, serial);
     if (!op)
         return;

@@ -9,8 +9,8 @@ struct operation;
 
 enum page_state { PAGE_ABSENT, PAGE_FILLING, PAGE_RESIDENT, PAGE_EVICTING };
 
-/* What an absent page is wanted for (demand.c). */
-enum page_demand { DEMAND_NONE, DEMAND_WAITING, DEMAND_PREDICTED };
+/* Who wants an absent page (demand.c): an operation that waits, or the prediction, of a dead page or of a live one. */
+enum page_demand { DEMAND_NONE, DEMAND_WAITING, DEMAND_PLACE, DEMAND_BYTES };
 
 struct page {
     uint64_t number;

@@ -2,7 +2,6 @@
 
 #include "engine/engine.h"
 
-/* A policy that plans a learnt iteration would be one more row and one more flag here. */
 static const struct policy policies[] = {
     {.about = {"ahead", "hold an operation until its pages are here; learn what comes next"},
      .held = true,

@@ -11,7 +11,8 @@ static bool alike(const struct history *h, uint64_t a, uint64_t b) {
 static void forget(struct ulms_engine *e) {
     e->track.epoch++;
     e->frames.stale = true;
-    demand_clear(&e->demand);
+    demand_clear(&e->places);
+    demand_clear(&e->bytes);
 }
 
 static void leave_track(struct ulms_engine *e) {

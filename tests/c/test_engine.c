@@ -494,3 +494,88 @@ TEST(dead_pages_leave_first) {
     OUT("-cD");
     OUT("");
 }
+
+/* Dead pages that operations still run on are as good as free: nobody moves bytes for what will be there soon. */
+TEST(live_pages_stay_while_dead_ones_are_in_use) {
+    open_engine(NULL, 2, 1, 1);
+    run_slow(1, "a", ULMS_TOUCH_UPDATE);
+    uint64_t running = issue(2, "b", ULMS_TOUCH_SCRATCH);
+    IN("+bD");
+    CHECK_EQ(admit(running), ULMS_RUN);
+    uint64_t waiting = issue(3, "c", ULMS_TOUCH_READ);
+    OUT("");
+    ulms_engine_retired(e, running, 0);
+    OUT("-bD");
+    IN("+cD");
+    CHECK_EQ(admit(waiting), ULMS_RUN);
+}
+
+/* Unless others go on meanwhile, who could use them for ever. */
+TEST(an_overtaken_operation_waits_for_nobody) {
+    open_engine(NULL, 2, 1, 1);
+    run_slow(1, "a", ULMS_TOUCH_UPDATE);
+    uint64_t running = issue(2, "b", ULMS_TOUCH_SCRATCH);
+    IN("+bD");
+    CHECK_EQ(admit(running), ULMS_RUN);
+    uint64_t waiting = issue(3, "c", ULMS_TOUCH_READ);
+    CHECK_EQ(admit(issue(4, "b", ULMS_TOUCH_SCRATCH)), ULMS_RUN);
+    OUT("-a");
+    IN("+cD");
+    CHECK_EQ(admit(waiting), ULMS_RUN);
+}
+
+/* Nor for what never ends: a dead page that failed to leave. */
+TEST(a_dead_page_that_cannot_leave_is_not_counted_on) {
+    open_engine(NULL, 2, 1, 1);
+    run_slow(1, "a", ULMS_TOUCH_UPDATE);
+    run_slow(2, "b", ULMS_TOUCH_SCRATCH);
+    uint64_t waiting = issue(3, "c", ULMS_TOUCH_READ);
+    for (int i = 0; i < FAILURES_MAX; i++) {
+        struct ulms_move m;
+        CHECK_STR(next(ULMS_LANE_OUT, &m), "-bD");
+        ulms_engine_moved(e, m.id, 0);
+    }
+    OUT("-a");
+    IN("+cD");
+    CHECK_EQ(admit(waiting), ULMS_RUN);
+}
+
+static void give(char page, int live) {
+    ulms_engine_block(e, at(page), PAGE, live);
+}
+
+/* Pages a, b and c are there all the time; t and u live from their first touch to the end of the round. */
+static void round_of_five_pages(void) {
+    run_slow(1, "a", ULMS_TOUCH_UPDATE);
+    run_slow(2, "b", ULMS_TOUCH_UPDATE);
+    for (int i = 0; i < 40; i++)
+        run_slow(3, "c", ULMS_TOUCH_UPDATE);
+    give('t', 1);
+    run_slow(4, "t", ULMS_TOUCH_WRITE);
+    give('u', 1);
+    run_slow(5, "u", ULMS_TOUCH_WRITE);
+    run_slow(6, "tu", ULMS_TOUCH_READ);
+    give('t', 0);
+    give('u', 0);
+}
+
+/* It is known that five pages will be live at once: the farthest leaves long before. Dead pages get their places only
+ * when operations that need them are near. */
+TEST(room_is_made_early_and_places_late) {
+    open_engine(NULL, LETTERS, 1, 1);
+    for (int i = 0; i < 4; i++)
+        round_of_five_pages();
+    ulms_engine_budget(e, 4 * PAGE);
+    OUT("-uD");
+    run_slow(1, "a", ULMS_TOUCH_UPDATE);
+    OUT("-aE");
+    OUT("");
+    run_slow(2, "b", ULMS_TOUCH_UPDATE);
+    IN("");
+    for (int i = 0; i < 9; i++)
+        run_slow(3, "c", ULMS_TOUCH_UPDATE);
+    IN("");
+    run_slow(3, "c", ULMS_TOUCH_UPDATE);
+    IN("+uDE");
+    IN("");
+}

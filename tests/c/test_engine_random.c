@@ -4,7 +4,7 @@
 
 #include "engine/engine.h"
 
-enum { PAGE = 4096, PAGES = 48, OPS = 4, MOVES = 64, SCRIPT = 24, TOUCHES = 3 };
+enum { PAGE = 4096, PAGES = 48, OPS = 48, MOVES = 64, SCRIPT = 24, TOUCHES = 3 };
 
 #define BASE (0x7f0000000000ull)
 
@@ -39,7 +39,7 @@ struct world {
     uint64_t answers; /* a hash of everything the engine said */
     struct place page[PAGES];
     struct job job[OPS];
-    size_t jobs;
+    size_t jobs, most_jobs;
     struct ulms_move move[MOVES];
     size_t moves;
     uint64_t version, budget;
@@ -288,7 +288,7 @@ static void event(struct world *w) {
     if (first + pages > PAGES)
         pages = PAGES - first;
     if (kind < 30) {
-        if (w->jobs < OPS) {
+        if (w->jobs < w->most_jobs) {
             w->at = (w->at + (roll(w, 20) ? 1 : roll(w, 4))) % SCRIPT;
             issue(w, roll(w, 12) ? w->script[w->at] : random_call(w));
         }
@@ -359,6 +359,7 @@ static void drain(struct world *w) {
 static uint64_t play(const char *policy, uint64_t seed, int events) {
     struct world w = {.random = seed * 2 + 1};
     roll(&w, 2);
+    w.most_jobs = roll(&w, 4) ? 4 : OPS;
     w.budget = (1 + roll(&w, PAGES)) * PAGE;
     w.settings = (struct ulms_engine_settings){.policy = policy,
                                                .page_bytes = PAGE,

@@ -48,6 +48,7 @@ class Page:
     waiting: list[int] = field(default_factory=list)  # operations that touch it, first to last
     leaves: tuple[Any, ...] | None = None  # its place among those that may leave
     comes: tuple[Any, ...] | None = None  # its place among those that are wanted
+    counts: tuple[bool, bool, bool] = (False, False, False)  # in what is counted of all
 
     def may_leave(self) -> bool:
         return self.state == RESIDENT and not self.pins and self.failures < FAILURES_MOST

@@ -27,10 +27,13 @@ from tests.reference.engine import (
     Page,
     Reference,
 )
-from tests.reference.sequence import Sequence
+from tests.reference.sequence import Past, Sequence
 
 WAITING, PREDICTED, UNKNOWN = range(3)
 Time = tuple[int, int]  # a serial, a position of the history, or nothing
+NEVER: Time = (UNKNOWN, 0)
+NEAR_OPERATIONS = 32  # so long before an operation runs the places of its dead pages are made
+SURE, PLACE, BYTES = range(3)  # demand: of waiting operations; predicted, of dead, of live pages
 
 
 class Held(Reference):
@@ -41,15 +44,19 @@ class Held(Reference):
         self.sequence = Sequence()
         self.waiting: dict[int, Operation] = {}  # in the order in which they were issued
         self.running = 0
-        self.coming: SortedList[tuple[Any, ...]] = SortedList()  # time and number
+        self.overtaken = False  # an operation was admitted before the first waiting one
+        self.demand: tuple[SortedList[tuple[Any, ...]], ...] = tuple(
+            SortedList() for _ in (SURE, PLACE, BYTES)
+        )
         self.near = max(1, settings.ahead_bytes // self.size)
+        self.live = self.away = self.idle = 0
 
     def time(self, page: Page) -> Time:
         """The next touch."""
         if page.waiting:
             return WAITING, page.waiting[0]
         position = self.sequence.next(page.number)
-        return (UNKNOWN, 0) if position is None else (PREDICTED, position)
+        return NEVER if position is None else (PREDICTED, position)
 
     def leave_key(self, page: Page) -> tuple[Any, ...]:
         kind, when = self.time(page)
@@ -59,32 +66,74 @@ class Held(Reference):
         time = self.time(page)
         most = {WAITING: FAILURES_MOST, PREDICTED: 1, UNKNOWN: 0}[time[0]]  # failures
         wanted = page.held and page.state == ABSENT and not page.pins and page.failures < most
-        return (*time, page.number) if wanted else None
+        kind = SURE if time[0] == WAITING else BYTES if page.live else PLACE
+        return (kind, *time, page.number) if wanted else None
+
+    def counts(self, page: Page) -> tuple[bool, bool, bool]:
+        """Live; live, and neither here nor coming; dead and here for nobody who waits."""
+        here = page.state in (RESIDENT, FILLING)
+        return (
+            page.held and page.live,
+            page.held and page.live and not here and not page.waiting,
+            page.held and not page.live and page.state == RESIDENT and not page.waiting,
+        )
 
     def settle(self, page: Page) -> None:
         super().settle(page)
+        counts = self.counts(page)
+        self.live += counts[0] - page.counts[0]
+        self.away += counts[1] - page.counts[1]
+        self.idle += counts[2] - page.counts[2]
+        page.counts = counts
         key = self.come_key(page)
         if key != page.comes:
             if page.comes:
-                self.coming.remove(page.comes)
+                self.demand[page.comes[0]].remove(page.comes)
             if key:
-                self.coming.add(key)
+                self.demand[key[0]].add(key)
             page.comes = key
 
-    def first_to_leave(self, after: Time) -> Page | None:
-        """Of the pages whose next touch is after that time: dead ones first."""
-        for live in (False, True):
+    def first_to_leave(self, after: Time, *lives: bool) -> Page | None:
+        """Of the pages, dead or live ones, whose next touch is after that time."""
+        for live in lives:
             i = self.leaving.bisect_left((live,))
             page = self.pages[self.leaving[i][-1]] if i < len(self.leaving) else None
             if page and page.live == live and self.time(page) > after:
                 return page
         return None
 
+    # --- how many pages there will be ---
+
+    def room(self, position: int) -> int:
+        """Live pages that may still come before that one, beside those which become live."""
+        assert self.sequence.p is not None
+        live = max(self.sequence.live(self.sequence.p, position))
+        return max(0, self.frames - (live - self.away))
+
+    def crowded(self) -> Time:
+        """The first predicted operation at which too many pages would be live."""
+        p, past = self.sequence.p, self.sequence.past
+        if p is not None:
+            for position, live in enumerate(self.sequence.live(p + 1, max(past) + 1), p + 1):
+                if live - self.away > self.frames:
+                    return PREDICTED, position
+        return NEVER
+
+    @property
+    def soon(self) -> Time:
+        return PREDICTED, (self.sequence.p or 0) + NEAR_OPERATIONS
+
+    def wanted_at(self, kind: int, k: int) -> Time:
+        """When the page number k (from 0) is wanted."""
+        demand = self.demand[kind]
+        return demand[k][1:3] if k < len(demand) else NEVER
+
     # --- operations ---
 
     def decide(self, operation: Operation) -> None:
         does = {page.number: done for page, done in operation.does.items()}
-        changed = self.sequence.issued(operation.serial, operation.key, does)
+        live = self.live + sum(not page.live for page in operation.does)
+        changed = self.sequence.issued(operation.serial, Past(operation.key, does, live))
         self.waiting[operation.serial] = operation
         for page in operation.does:
             page.waiting.append(operation.serial)
@@ -95,6 +144,7 @@ class Held(Reference):
                 self.settle(self.pages[number])
 
     def stop_waiting(self, operation: Operation) -> None:
+        self.overtaken = operation.serial != next(iter(self.waiting))
         del self.waiting[operation.serial]
         for page in operation.pages():
             page.waiting.remove(operation.serial)
@@ -102,9 +152,10 @@ class Held(Reference):
 
     def is_stuck(self, operation: Operation) -> bool:
         """Nothing can change any more for the first waiting operation."""
-        first = next(iter(self.waiting)) == operation.serial
+        serial = operation.serial
+        first = next(iter(self.waiting)) == serial
         busy = self.moves or self.running or self.used < self.frames
-        return first and not busy and self.first_to_leave((WAITING, operation.serial)) is None
+        return first and not busy and not self.first_to_leave((WAITING, serial), False, True)
 
     def admit(self, serial: int, at_once: bool = False) -> tuple[int, int]:
         operation = self.waiting.get(serial)
@@ -147,15 +198,29 @@ class Held(Reference):
         return self.fill() if lane == LANE_IN else self.evict()
 
     def fill(self) -> Move | None:
-        if self.used >= self.frames or not self.coming:
+        most = min(self.run, self.frames - self.used)
+        if most <= 0:
             return None
-        page = self.pages[self.coming[0][-1]]
+        coming = self.demand[BYTES]
+        come = min(most, self.room(coming[0][2])) if coming else 0
+        if self.demand[SURE]:
+            page = self.pages[self.demand[SURE][0][-1]]
+            place = self.coming_flags(page, self.time(page)) & DEAD
+            patient = self.running >= NEAR_OPERATIONS and not self.overtaken
+            if not (come and place and patient):
+                return self.grant(SURE, most)
+        elif self.wanted_at(PLACE, 0) <= self.soon:
+            return self.grant(PLACE, most)
+        return self.grant(BYTES, come) if come else None
+
+    def grant(self, kind: int, most: int) -> Move:
+        """A fill of the first page demanded so and of those that follow it, so many at most."""
+        page = self.pages[self.demand[kind][0][-1]]
         time = self.time(page)
         flags = self.coming_flags(page, time)
-        most = min(self.run, self.frames - self.used)
         pages: list[Page] = []
         for other in self.following(page):
-            wanted = other.comes and self.time(other) == time
+            wanted = other.comes and other.comes[:3] == (kind, *time)
             if len(pages) == most or not wanted or self.coming_flags(other, time) != flags:
                 break
             pages.append(other)
@@ -167,13 +232,41 @@ class Held(Reference):
             return self.fill_flags(page, self.waiting[when].does[page], True)
         return self.fill_flags(page, self.sequence.past[when].does[page.number], False)
 
-    def evict(self) -> Move | None:
+    def leaves(self) -> tuple[Page | None, Time]:
+        """Who leaves, and when what it leaves for is wanted."""
         spare = self.frames - (self.used - self.count[EVICTING])
-        if spare >= min(self.near, len(self.coming)):
-            return None
         first: Time = WAITING, next(iter(self.waiting), 0)
-        wanted = first if spare < 0 else self.coming[spare][:2]
-        page = self.first_to_leave(wanted)
+        if spare < 0:
+            return self.first_to_leave(first, False, True), first
+        wanted = self.wanted_at(SURE, spare)
+        if wanted != NEVER and (page := self.leaves_for_waiting(spare, wanted)):
+            return page, wanted
+        return self.leaves_early(spare), self.soon
+
+    def leaves_for_waiting(self, spare: int, wanted: Time) -> Page | None:
+        """Live pages leave only if dead ones that may leave later would not do."""
+        if page := self.first_to_leave(wanted, False):
+            return page
+        if not (self.overtaken or not (self.running or self.moves)):
+            wanted = self.wanted_at(SURE, spare + self.idle)
+        return None if wanted == NEVER else self.first_to_leave(wanted, True)
+
+    def leaves_early(self, spare: int) -> Page | None:
+        """For what is predicted."""
+        sure, coming = len(self.demand[SURE]), self.demand[BYTES]
+        free = max(0, spare - sure)
+        room = self.room(coming[0][2]) if coming else 0
+        page = None
+        if free < self.near and (room > free or self.wanted_at(PLACE, free) <= self.soon):
+            page = self.first_to_leave(self.soon, False)
+        if not page and sure + room < self.near and room < len(coming):
+            page = self.first_to_leave(self.wanted_at(BYTES, room), True)
+        if not page and NEVER != (crowded := self.crowded()) <= self.wanted_at(BYTES, 0):
+            page = self.first_to_leave(crowded, True)
+        return page
+
+    def evict(self) -> Move | None:
+        page, wanted = self.leaves()
         if not page:
             return None
 

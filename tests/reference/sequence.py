@@ -14,10 +14,12 @@ SEARCH_EVERY = 16
 
 
 class Past(NamedTuple):
-    """An operation of the history. `does`: what it does to each page, by number."""
+    """An operation of the history. `does`: what it does to each page, by number; `live`: pages that
+    are once it runs, and those that it leaves dead."""
 
     key: int
     does: dict[int, int]
+    live: int
 
     @property
     def run(self) -> tuple[int, int]:
@@ -57,14 +59,21 @@ class Sequence:
         i = bisect_right(positions, self.p)
         return positions[i] if i < len(positions) else None
 
-    def issued(self, now: int, key: int, does: dict[int, int]) -> Collection[int] | None:
+    def issued(self, now: int, past: Past) -> Collection[int] | None:
         """Enters an operation. The pages whose next touch may be another now; None: of all."""
-        kept = self.append(now, Past(key, does))
+        kept = self.append(now, past)
         lost = self.p is not None and (not kept or self.p not in self.past)
         if lost:
             self.p = None
         changed = self.follow(now) if kept else ()
         return None if lost else changed
+
+    def live(self, first: int, end: int) -> list[int]:
+        """Live pages at positions [first, end), if what followed p comes again: as many more as
+        there are now, more than at p."""
+        assert self.p is not None
+        more = self.past[max(self.past)].live - self.past[self.p].live
+        return [self.past[position].live + more for position in range(first, end)]
 
     def append(self, now: int, past: Past) -> bool:
         """False: it alone is more than the history holds, which is empty then."""

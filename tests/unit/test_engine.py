@@ -108,14 +108,14 @@ class Pair:
         if self.moves:
             self.tell("moved", self.moves.pop(which % len(self.moves)), ok)
 
-    def work(self, operations: int) -> None:
-        """That many operations of the loop, each held until its pages are here."""
+    def work(self, operations: int, most: int) -> None:
+        """That many operations of the loop, held until their pages are here; `most` run."""
         for _ in range(operations):
             self.issue(0, None, ())
-            while len(self.open) > 3:
+            while len(self.open) > most:
                 self.retire(0)
             for _ in range(20):
-                if all(self.tell("admit", serial)[0] != HOLD for serial in list(self.open)):
+                if all(self.tell("admit", serial)[0] != HOLD for serial in self.open[-4:]):
                     break
                 if not (self.take(LANE_OUT) | self.take(LANE_IN) or self.moves) and self.open[1:]:
                     self.retire(0)
@@ -154,7 +154,7 @@ sizes = st.integers(0, 4).map(lambda count: count * PAGE)
 few = st.integers(0, 5)
 rarely = st.sampled_from([False] * 7 + [True])
 actions = st.one_of(
-    st.tuples(st.just("work"), st.integers(1, 60)),
+    st.tuples(st.just("work"), st.integers(1, 60), st.sampled_from([3, 3, 40])),
     st.tuples(
         st.just("issue"),
         st.sampled_from([0, 0, 0, 1, 3]),
@@ -234,7 +234,7 @@ def random_program(seed: int) -> tuple[Settings, list[Step], list[Action]]:
         script.append(
             chance.choices(
                 [
-                    ("work", chance.randint(1, 5)),
+                    ("work", chance.randint(1, 5), 3),
                     ("issue", 0, None, ()),
                     ("issue", chance.choice([0, 2, 70]), chance.choice([None, 9]), (touch(),)),
                     ("admit", which, chance.random() < 0.1),
@@ -275,8 +275,31 @@ def random_turns(seed: int) -> tuple[Settings, list[Step], list[Action]]:
             ("issue", 0, None, (other,)),
             ("replace", other),
         ]
-        script += [("work", chance.choice([1, 3, 20, 60])), chance.choice(ways)]
+        work = ("work", chance.choice([1, 3, 20, 60]), chance.choice([3, 3, 40]))
+        script += [work, chance.choice(ways)]
     return engine, loop, script
+
+
+def random_steps(seed: int) -> tuple[Settings, list[Step], list[Action]]:
+    """Steps of a program that is given blocks and gives them back, and runs far ahead."""
+    chance = random.Random(seed)
+    budget, run = chance.randint(6, 14), chance.randint(1, 3)
+    engine = Settings(
+        "ahead", PAGE, budget * PAGE, run * PAGE, chance.choice([0, 3 * PAGE]), True, True
+    )
+    loop: list[Step] = []
+    step: list[Action] = []  # one page of a block for each operation of the loop
+    for _ in range(chance.choice([20, 80])):
+        block, mode = Touch(PAGE * chance.randint(9, PAGES), PAGE, 2), chance.randint(1, 4)
+        loop.append((chance.randint(0, 9), (block, Touch(PAGE * chance.randint(1, 8), PAGE, mode))))
+        most = chance.choice([3, 40, 40, 40])
+        step += [("block", *block[:2], True), ("work", 1, most)]
+        if chance.random() < 0.7:
+            step.append(("block", *block[:2], False))
+        if chance.random() < 0.2:
+            step += [("issue", 0, None, ()), ("issue", -1, None, ()), ("admit", -1, False)]
+            step += [("take", 1), ("take", 0), ("take", 0), ("finish", 0, True)]
+    return engine, loop, step * (4 if len(loop) > 20 else 12)
 
 
 def shortest(engine: Settings, loop: list[Step], script: list[Action]) -> MismatchError | None:
@@ -298,7 +321,7 @@ def shortest(engine: Settings, loop: list[Step], script: list[Action]) -> Mismat
     return found
 
 
-@pytest.mark.parametrize("program", [random_program, random_turns])
+@pytest.mark.parametrize("program", [random_program, random_turns, random_steps])
 def test_long_programs_are_answered_alike(program: Program) -> None:
     for seed in range(24):
         mismatch = shortest(*program(seed))

@@ -1,0 +1,60 @@
+#include <stdlib.h>
+
+#include "engine/engine.h"
+
+static uint32_t larger(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+bool peaks_open(struct peaks *k, size_t capacity) {
+    *k = (struct peaks){.most = calloc(2 * capacity, sizeof(*k->most)), .capacity = capacity};
+    return k->most != NULL;
+}
+
+void peaks_set(struct peaks *k, uint64_t position, uint32_t live) {
+    size_t node = k->capacity + (position & (k->capacity - 1));
+    k->most[node] = live;
+    while (node /= 2)
+        k->most[node] = larger(k->most[2 * node], k->most[2 * node + 1]);
+}
+
+/* What follows works on places [first, end) of the ring. */
+
+static uint32_t most_of(const struct peaks *k, size_t first, size_t end) {
+    uint32_t most = 0;
+    for (first += k->capacity, end += k->capacity; first < end; first /= 2, end /= 2) {
+        if (first & 1)
+            most = larger(most, k->most[first++]);
+        if (end & 1)
+            most = larger(most, k->most[--end]);
+    }
+    return most;
+}
+
+/* Passes over the largest node that begins at first and has nothing above, again and again. */
+static size_t above_of(const struct peaks *k, size_t first, size_t end, uint32_t live) {
+    while (first < end) {
+        size_t node = k->capacity + first, width = 1;
+        if (k->most[node] > live)
+            return first;
+        for (; node > 1 && !(node & 1) && k->most[node / 2] <= live; node /= 2)
+            width *= 2;
+        first += width;
+    }
+    return end;
+}
+
+uint32_t peaks_most(const struct peaks *k, uint64_t first, uint64_t end) {
+    size_t from = first & (k->capacity - 1), to = from + (end - first);
+    if (to <= k->capacity)
+        return most_of(k, from, to);
+    return larger(most_of(k, from, k->capacity), most_of(k, 0, to - k->capacity));
+}
+
+uint64_t peaks_above(const struct peaks *k, uint64_t first, uint64_t end, uint32_t live) {
+    size_t from = first & (k->capacity - 1), to = from + (end - first), near = to < k->capacity ? to : k->capacity;
+    size_t at = above_of(k, from, near, live);
+    if (at == near && to > near)
+        at = near + above_of(k, 0, to - near, live);
+    return first + (at - from);
+}
