@@ -1,0 +1,27 @@
+"""Programs to compare systems on, one file each. Weights are random, data is made up: nothing is
+downloaded. `python -m bench.gpu.workloads NAME WARM TIMED` runs one.
+
+A file's first line says what it is; its `make(device, tiny)` gives the work. This package does not
+import them: listing needs no framework.
+"""
+
+import ast
+from pathlib import Path
+
+HERE = Path(__file__).parent
+HELPERS = {"__init__", "__main__", "work", "llama"}
+OWN_MAIN = {"hash_join": "CuPy"}
+"""Those that are no work of PyTorch's and cannot be changed by it."""
+
+VARIANTS = ("plain", "save-on-cpu", "checkpointing", "offload")
+
+
+def names() -> dict[str, str]:
+    """Every workload, and what it is."""
+    files = sorted(path for path in HERE.glob("*.py") if path.stem not in HELPERS)
+    return {path.stem.replace("_", "-"): _first_line(path) for path in files}
+
+
+def _first_line(path: Path) -> str:
+    told = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return told.splitlines()[0]

@@ -1,0 +1,58 @@
+"""Runs a workload: `python -m bench.gpu.workloads NAME WARM TIMED`, and prints a line of JSON."""
+
+import argparse
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+PROGRAMS = Path(__file__).resolve().parents[3] / "tests" / "gpu" / "programs"
+sys.path.insert(0, str(PROGRAMS))
+
+from report import report, run_steps  # noqa: E402
+
+from bench.gpu.workloads import OWN_MAIN, VARIANTS, names  # noqa: E402
+
+
+def main() -> None:
+    """Warm steps, timed steps, the report."""
+    parser = argparse.ArgumentParser(prog="python -m bench.gpu.workloads", description=__doc__)
+    parser.add_argument("name", choices=names())
+    parser.add_argument("warm", type=int)
+    parser.add_argument("timed", type=int)
+    parser.add_argument("--tiny", action="store_true", help="a size to try the program with")
+    parser.add_argument("--device", default="cuda", help="cpu: only to try it")
+    parser.add_argument("--variant", choices=VARIANTS, default=VARIANTS[0])
+    options = parser.parse_args()
+    module = import_module(f"bench.gpu.workloads.{options.name.replace('-', '_')}")
+    if options.name.replace("-", "_") in OWN_MAIN:
+        if options.variant != VARIANTS[0] or options.device != "cuda":
+            parser.error(f"{options.name} runs plain, on a GPU")
+        module.main(options.warm, options.timed, options.tiny)
+        return
+    import torch
+
+    from bench.gpu.workloads.work import change
+
+    torch.manual_seed(0)
+    # an error, not a warning: with warnings only, attention's backward pass stays nondeterministic
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    torch.backends.cudnn.benchmark = False
+    work = module.make(options.device, options.tiny)
+    try:
+        change(work, options.variant)
+    except ValueError as error:
+        parser.error(f"{options.name}: {error}")
+    on_gpu = options.device == "cuda"
+    wait = torch.cuda.synchronize if on_gpu else int
+    step_ms = run_steps(work.step, wait, options.warm, options.timed)
+    memory = torch.cuda.max_memory_reserved() if on_gpu else 0
+    numbers = [number.item() for number in work.numbers]
+    report(numbers, step_ms, max_reserved=memory, torch=torch.__version__)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""A step of a PyTorch program, and what a program can do itself when memory is short."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+Loss = Callable[[], torch.Tensor]
+
+
+@dataclass
+class Work:
+    """`step` runs once; `numbers` grow by what it computed. The rest is for the variants."""
+
+    step: Callable[[], object]
+    numbers: list[torch.Tensor]
+    blocks: Sequence[Any] = field(default_factory=tuple)  # to compute twice, not keep
+    offload: Callable[[], None] | None = None  # from now on the states are in host memory
+
+
+def training(loss: Loss, model: Any, blocks: Sequence[Any], rate: float = 1e-4) -> Work:
+    """Forward, backward, AdamW."""
+    states = States(model, rate)
+    numbers: list[torch.Tensor] = []
+
+    def step() -> None:
+        value = loss()
+        value.backward()
+        states.update()
+        numbers.append(value.detach())
+
+    return Work(step, numbers, blocks, states.offload)
+
+
+class States:
+    """AdamW's, on the device or in host memory."""
+
+    def __init__(self, model: Any, rate: float) -> None:
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.rate = rate
+        self.host: list[Any] = []
+        self.optimizer = torch.optim.AdamW(self.parameters, lr=rate)
+
+    def offload(self) -> None:
+        """Weights to update and states live in host memory; gradients go there, weights return."""
+        self.host = [p.detach().to("cpu", copy=True).requires_grad_() for p in self.parameters]
+        self.optimizer = torch.optim.AdamW(self.host, lr=self.rate)
+
+    def update(self) -> None:
+        for host, parameter in zip(self.host, self.parameters, strict=bool(self.host)):
+            host.grad = parameter.grad.to("cpu")
+        self.optimizer.step()
+        with torch.no_grad():
+            for host, parameter in zip(self.host, self.parameters, strict=bool(self.host)):
+                parameter.copy_(host)
+        for parameter in self.parameters:
+            parameter.grad = None
+
+
+def change(work: Work, variant: str) -> None:
+    """Makes the work a variant. Raises ValueError where that is not possible."""
+    if variant == "save-on-cpu":
+        plain = work.step
+
+        def saved() -> None:
+            with torch.autograd.graph.save_on_cpu(pin_memory=torch.cuda.is_available()):
+                plain()
+
+        work.step = saved
+    elif variant == "checkpointing":
+        if not work.blocks:
+            raise ValueError("it has no blocks to compute twice")
+        for block in work.blocks:
+            block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+    elif variant == "offload":
+        if not work.offload:
+            raise ValueError("it has no optimizer states to keep in host memory")
+        work.offload()
