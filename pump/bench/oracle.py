@@ -7,12 +7,12 @@
 - An operation starts as soon as its pages are resident. Moves cost their bytes and nothing else.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from sortedcontainers import SortedList
 
 from pump.sim.period import PageTimes, Period
@@ -20,6 +20,7 @@ from pump.sim.period import PageTimes, Period
 ITERATIONS, WARM = 6, 2
 """Played in all, and those before what counts."""
 
+Numbers = npt.NDArray[np.int64]
 LEAST = 1e-6  # shorter than anything here takes, in pages and nanoseconds
 
 
@@ -80,6 +81,7 @@ class Oracle:
     def __init__(self, period: Period, budget: int, times: PageTimes) -> None:
         self.n, self.budget, self.times = len(period.operations), budget, times
         self.uses, self.durations = uses_of(period), period.durations
+        self.fresh = [[use.page for use in row if use.fresh] for row in self.uses]
         self.clean = np.ones(period.pages, dtype=np.bool_)  # the host's copy is valid
         self.here = np.zeros(period.pages, dtype=np.bool_)
         self.resident: SortedList[tuple[int, int]] = SortedList()  # next touch, page; not in use
@@ -99,10 +101,10 @@ class Oracle:
                 seen.add(use.page)
         self.births, self.deaths = self._sums("fresh"), self._sums("dies")
 
-    def _sums(self, what: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def _sums(self, what: str) -> Numbers:
         """How many touches before a position are fresh, or die."""
         one = [sum(getattr(use, what) for use in row) for row in self.uses]
-        return np.concatenate([[0], np.cumsum(np.tile(one, ITERATIONS + 2))])
+        return np.concatenate([[0], np.cumsum(np.tile(one, ITERATIONS + 2))]).astype(np.int64)
 
     def run(self) -> Schedule:
         """Plays. Raises RuntimeError should nothing be possible: a fault of these rules."""
@@ -124,12 +126,10 @@ class Oracle:
 
     def start(self) -> bool:
         """True: the operation starts."""
+        fresh = self.fresh[self.at % self.n]
+        if self.running or self.frames() + len(fresh) > self.budget or self.waits():
+            return False
         row = self.uses[self.at % self.n]
-        fresh = [use.page for use in row if use.fresh]
-        if self.running or self.frames() + len(fresh) > self.budget:
-            return False
-        if not all(use.fresh or self.here[use.page] for use in row):
-            return False
         for use in row:
             if not use.fresh:
                 self.resident.remove((self.at, use.page))
@@ -137,6 +137,13 @@ class Oracle:
         self.held += len(fresh)
         self.running, self.end = True, self.now + self.durations[self.at % self.n]
         return True
+
+    def waits(self) -> bool:
+        """A page of the operation is absent or under way."""
+        moving = (self.into.page, self.out.page)
+        return bool(self.absent and self.absent[0][0] == self.at) or any(
+            page is not None and self.next[page] == self.at for page in moving
+        )
 
     def finish(self) -> None:
         for use in self.uses[self.at % self.n]:
@@ -157,40 +164,41 @@ class Oracle:
         """In use."""
         return self.held + (self.out.page is not None)
 
-    def wanted(self) -> Sequence[int]:
+    def wanted(self) -> Numbers:
         """Frames in use at the positions from now on, a period long, if nothing leaves or comes."""
         first = self.at + self.running
         born = self.births[first + 1 : first + self.n + 1] - self.births[first]
         died = self.deaths[first : first + self.n] - self.deaths[self.at]
-        return self.held + born - died  # type: ignore[no-any-return]
+        frames: Numbers = born - died + self.held
+        return frames
 
     def come(self) -> bool:
         """True: a page begins to come."""
         if self.into.page is not None or not self.absent or self.frames() >= self.budget:
             return False
         need, page = self.absent[0]
-        if self.lacks(need) is not None:
+        if self.lacks(need):
             return False
         del self.absent[0]
         self.into = Lane(page, 1.0)
         self.held += 1
         return True
 
-    def lacks(self, need: int) -> int | None:
-        """The first position before `need` that has no frame to spare."""
-        wanted = np.asarray(self.wanted()[: max(0, need - self.at - self.running)])
-        full = np.flatnonzero(wanted >= self.budget)
-        return self.at + self.running + int(full[0]) if len(full) else None
+    def lacks(self, need: int) -> bool:
+        """A position before `need` has no frame to spare."""
+        wanted = self.wanted()[: max(0, need - self.at - self.running)]
+        return len(wanted) > 0 and int(wanted.max()) >= self.budget
 
     def short(self) -> int | None:
         """The first position for which a page has to leave."""
-        over = np.flatnonzero(np.asarray(self.wanted()) > self.budget)
-        found = self.at + self.running + int(over[0]) if len(over) else None
+        wanted, first = self.wanted(), self.at + self.running
+        worst = int(wanted.argmax())
+        found = None
+        if wanted[worst] > self.budget:
+            found = first + int((wanted > self.budget).argmax())
         if self.absent:
             need = self.absent[0][0]
-            if (found is None or need < found) and (
-                self.held >= self.budget or self.lacks(need) is not None
-            ):
+            if (found is None or need < found) and (self.held >= self.budget or self.lacks(need)):
                 return int(need)
         return found
 
