@@ -25,8 +25,9 @@ static bool driver_tells_names(void) {
     return driver_version() >= 12030;
 }
 
-/* The driver answers for one parameter after the other, and "invalid value" behind the last. */
-static bool parameters(parameter_function ask, uint64_t handle, struct layout *out) {
+/* Returns the answer behind the last parameter that was told: "invalid value" where that was the last one of all. Any
+ * other, for want of memory say, tells of none that may follow. */
+static CUresult parameters(parameter_function ask, uint64_t handle, struct layout *out) {
     size_t offset, size;
     uint32_t n = 0;
     CUresult status = CUDA_ERROR_NOT_SUPPORTED;
@@ -36,7 +37,7 @@ static bool parameters(parameter_function ask, uint64_t handle, struct layout *o
         n++;
     }
     out->parameters = n;
-    return n > 0 || status == CUDA_ERROR_INVALID_VALUE;
+    return status;
 }
 
 static bool name(name_function ask, uint64_t handle, struct layout *out) {
@@ -47,13 +48,22 @@ static bool name(name_function ask, uint64_t handle, struct layout *out) {
     return true;
 }
 
+static bool is_end(CUresult status) {
+    return status == CUDA_ERROR_INVALID_VALUE;
+}
+
 /* A launch takes a CUfunction or a CUkernel and does not say which. A handle of the other kind is refused or answers as
- * a function without parameters, so the kernel's answer is asked for whenever the function's has none. */
+ * a function without parameters, so the kernel's answer is asked for whenever the function's has none. That there are
+ * none at all is known only when neither question failed for another reason. */
 static bool ask_parameters(uint64_t handle, struct layout *out) {
-    bool known = parameters((parameter_function)real_find(API_cuFuncGetParamInfo, 0), handle, out);
-    if (out->parameters == 0)
-        known |= parameters((parameter_function)real_find(API_cuKernelGetParamInfo, 0), handle, out);
-    return known;
+    CUresult function = parameters((parameter_function)real_find(API_cuFuncGetParamInfo, 0), handle, out);
+    if (out->parameters > 0)
+        return is_end(function);
+    CUresult kernel = parameters((parameter_function)real_find(API_cuKernelGetParamInfo, 0), handle, out);
+    if (out->parameters > 0)
+        return is_end(kernel);
+    return (is_end(function) && (is_end(kernel) || kernel == CUDA_ERROR_INVALID_HANDLE)) ||
+           (function == CUDA_ERROR_INVALID_HANDLE && is_end(kernel));
 }
 
 static void ask_name(uint64_t handle, struct layout *out) {

@@ -18,6 +18,8 @@ POINTERS = 8
 VERSIONS = [11080, 12020, 12030, 13000]  # names are told from 12.3 on, layouts from 12.4
 SINCE = {"page": 0, "stack": 0, "kernel": 12000, "extra": 0, "capture": 12000, "node": 12000}
 CASES = [(form, version) for form, version in product(SINCE, VERSIONS) if version >= SINCE[form]]
+QUESTIONS = {"kernel": "cuKernelGetParamInfo", "extra": "cuFuncGetParamInfo"}
+"""Of the forms that launch a CUkernel and a CUfunction: which question has the answer."""
 
 
 def own_words(stderr: str) -> list[str]:
@@ -58,3 +60,23 @@ def test_every_pointer_is_found(
     assert set(trace.functions.values()) == {"scatter"}
     if kind == OpKind.LAUNCH:
         assert bool(operation["flags"] & OpFlag.BLIND) == (version < 12040)
+
+
+@pytest.mark.parametrize("told", [0, 3])
+@pytest.mark.parametrize("form", QUESTIONS)
+def test_a_question_that_fails_is_no_answer(
+    form: str,
+    told: int,
+    program: Path,
+    run_emulated: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+) -> None:
+    """Neither that there are no parameters, nor that those told so far are all."""
+    failure = {"EMU_FAIL": f"{QUESTIONS[form]}:after={told}:error=2:sticky"}
+    done = run_emulated([program, form], {**failure, "ULMS_TRACE": str(tmp_path / "trace")})
+    assert (done.stdout, done.returncode) == ("1 2 3 4 5 6 7 8 done\n", 0)
+    trace = read(tmp_path / "trace")
+    (launch,) = trace.operations[trace.operations["kind"] == OpKind.LAUNCH]
+    assert launch["flags"] & OpFlag.BLIND
+    born = trace.allocations[trace.allocations["born"]]
+    assert sorted(trace.touches_of(launch)["start"]) == sorted(born["start"])
