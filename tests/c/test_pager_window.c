@@ -62,6 +62,7 @@ TEST(tickets_are_given_marked_and_retired_in_any_order) {
             check(&w, count);
     }
     CHECK_EQ(count, MOST);
+    free(w.ring);
 }
 
 TEST(too_many_are_refused) {
@@ -71,4 +72,5 @@ TEST(too_many_are_refused) {
     CHECK_EQ(pager_window_issue(&w, WINDOW_MAX + 1), 0);
     pager_window_retire(&w, 1);
     CHECK_EQ(pager_window_issue(&w, WINDOW_MAX + 1), WINDOW_MAX + 1);
+    free(w.ring);
 }
