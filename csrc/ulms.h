@@ -166,7 +166,6 @@ struct ulms_engine_stats {
     uint64_t dead_bytes;     /* evicted or filled without a copy: dead */
     uint64_t predicted;      /* operations that were the predicted ones */
     uint64_t surprises;      /* that were not, with a prediction */
-    uint64_t plans;          /* made */
     uint64_t resident_bytes; /* now */
     uint64_t budget_bytes;   /* now */
 };

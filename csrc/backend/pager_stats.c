@@ -13,7 +13,7 @@ static const struct {
     ROW(useless_bytes, useless_bytes), ROW(faulted_bytes, faulted_bytes),
     ROW(evicted_bytes, evicted_bytes), ROW(dropped_bytes, dropped_bytes),
     ROW(dead_bytes, dead_bytes),       ROW(predicted, predicted),
-    ROW(surprises, surprises),         ROW(plans, plans),
+    ROW(surprises, surprises),
 #undef ROW
 };
 

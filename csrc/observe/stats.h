@@ -50,7 +50,6 @@
     X(short_operations, "", "operations run though pages were missing")                                                \
     X(predicted, "", "operations that came as predicted")                                                              \
     X(surprises, "", "operations that came otherwise")                                                                 \
-    X(plans, "", "plans made of a learnt iteration")                                                                   \
     X(trace_records, "", "trace records written")                                                                      \
     X(trace_drops, "", "trace records dropped because the writer fell behind")
 

@@ -64,7 +64,6 @@ class Stats:
     dead_bytes: int = 0
     predicted: int = 0
     surprises: int = 0
-    plans: int = 0
     resident_bytes: int = 0
     budget_bytes: int = 0
 
