@@ -1,5 +1,6 @@
 #include "ledger/addrmap.h"
 
+#include "base/hot.h"
 #include "ledger/check.h"
 
 /* A hint is a chunk's address with an index in the low bits, which its alignment leaves free, and more of the hash in
@@ -44,7 +45,7 @@ static word *top_chunk(struct top *t, size_t at) {
 }
 
 /* How many of n sorted words are <= p. Seven probes a step do not wait for each other, and no branch depends on p. */
-static size_t rank(const word *words, size_t n, addr_t p) {
+static HOT size_t rank(const word *words, size_t n, addr_t p) {
     const word *base = words;
     while (n > 8) {
         size_t step = n / 8, below = 0;
@@ -60,7 +61,7 @@ static size_t rank(const word *words, size_t n, addr_t p) {
 }
 
 /* The place of the last range that starts at or before p; false when there is none. */
-static bool locate(const struct addrmap *m, addr_t p, struct place *out) {
+static HOT bool locate(const struct addrmap *m, addr_t p, struct place *out) {
     struct top *t = get_pointer(&m->top);
     if (!t)
         return false;
@@ -89,22 +90,47 @@ static uint64_t hash_of(addr_t p) {
     return (p >> 4) * 0x9e3779b97f4a7c15u;
 }
 
-void addrmap_foresee(const struct addrmap *m, const addr_t *p, size_t n) {
+static word *hint_of(const struct addrmap *m, uint64_t hash) {
+    return (word *)(uintptr_t)&m->hints[hash >> (64 - HINT_BITS)];
+}
+
+/* The chunk that a hint tells, as a number: it may be none, or another address's. */
+static uintptr_t chunk_told(const struct addrmap *m, uint64_t hash, size_t *index) {
+    uint64_t told = get(hint_of(m, hash)) ^ (hash << HINT_BITS & TAG_MASK);
+    *index = told % CHUNK;
+    return told & ~TAG_MASK & -(uint64_t)CHUNK;
+}
+
+HOT void addrmap_foresee(const struct addrmap *m, const addr_t *p, size_t n) {
     for (size_t i = 0; i < n; i++)
-        __builtin_prefetch(&m->hints[hash_of(p[i]) >> (64 - HINT_BITS)]);
+        __builtin_prefetch(hint_of(m, hash_of(p[i])));
     for (size_t i = 0; i < n; i++) {
-        uint64_t hash = hash_of(p[i]), told = get(&m->hints[hash >> (64 - HINT_BITS)]) ^ (hash << HINT_BITS & TAG_MASK);
-        uintptr_t chunk = told & ~TAG_MASK & -(uint64_t)CHUNK; /* a number: it may be none */
-        size_t at = told % CHUNK;
+        size_t at;
+        uintptr_t chunk = chunk_told(m, hash_of(p[i]), &at);
         __builtin_prefetch((const void *)(chunk + offsetof(struct chunk, count)));
         __builtin_prefetch((const void *)(chunk + offsetof(struct chunk, starts) + at * sizeof(word)));
         __builtin_prefetch((const void *)(chunk + offsetof(struct chunk, rest) + at * 2 * sizeof(word)));
     }
 }
 
-bool addrmap_find(struct addrmap *m, addr_t p, struct range *out) {
+/* Memory is used again and again: a hint, even of a range that went, often tells the chunk. */
+HOT void addrmap_foresee_change(const struct addrmap *m, addr_t p) {
+    enum { MOVED = CHUNK / 2 }; /* ranges behind the place, as many as there are on average */
+    size_t at;
+    const struct top *t = get_pointer(&m->top);
+    if (!t)
+        return;
+    size_t step = get(&t->count) / 8;
+    for (size_t i = 1; i < 8; i++)
+        __builtin_prefetch(&t->words[i * step]); /* near what rank will look at */
+    uintptr_t chunk = chunk_told(m, hash_of(p), &at);
+    fetch(chunk, offsetof(struct chunk, rest));
+    fetch(chunk + offsetof(struct chunk, rest) + at * 2 * sizeof(word), MOVED * 2 * sizeof(word));
+}
+
+HOT bool addrmap_find(struct addrmap *m, addr_t p, struct range *out) {
     uint64_t hash = hash_of(p), tag = hash << HINT_BITS & TAG_MASK;
-    word *hint = &m->hints[hash >> (64 - HINT_BITS)];
+    word *hint = hint_of(m, hash);
     uint64_t told = get(hint) ^ tag;
     struct chunk *c = (struct chunk *)(uintptr_t)(told & -(uint64_t)CHUNK);
     size_t i = told % CHUNK;
@@ -154,7 +180,7 @@ bool addrmap_after(const struct addrmap *m, addr_t p, struct range *out) {
     return out->start >= p; /* or a loop over a torn state might not end */
 }
 
-bool addrmap_fits(const struct addrmap *m, const struct range *r) {
+HOT bool addrmap_fits(const struct addrmap *m, const struct range *r) {
     struct range after;
     struct place place;
     if (!locate(m, r->start, &place))
@@ -167,7 +193,7 @@ bool addrmap_fits(const struct addrmap *m, const struct range *r) {
 }
 
 /* Moves n ranges; from and to may overlap. */
-static void move(struct chunk *to, size_t at, const struct chunk *from, size_t index, size_t n) {
+static HOT void move(struct chunk *to, size_t at, const struct chunk *from, size_t index, size_t n) {
     struct range r;
     bool up = to == from && at > index;
     for (size_t i = 0; i < n; i++) {
@@ -177,7 +203,7 @@ static void move(struct chunk *to, size_t at, const struct chunk *from, size_t i
     }
 }
 
-static void top_set(struct top *t, size_t at, struct chunk *c) {
+static HOT void top_set(struct top *t, size_t at, struct chunk *c) {
     put(&t->words[at], get(&c->starts[0]));
     put_pointer(top_chunk(t, at), c);
 }
@@ -193,7 +219,7 @@ static void top_move(struct top *target, size_t to, struct top *source, size_t f
 }
 
 /* Makes room for one more chunk. */
-static struct top *top_room(struct addrmap *m) {
+static SELDOM struct top *top_room(struct addrmap *m) {
     struct top *t = get_pointer(&m->top);
     size_t n = t ? get(&t->count) : 0;
     if (t && n < t->capacity)
@@ -211,14 +237,14 @@ static struct top *top_room(struct addrmap *m) {
     return wider;
 }
 
-static void top_insert(struct top *t, size_t at, struct chunk *c) {
+static SELDOM void top_insert(struct top *t, size_t at, struct chunk *c) {
     size_t n = get(&t->count);
     top_move(t, at + 1, t, at, n - at);
     top_set(t, at, c);
     put(&t->count, n + 1);
 }
 
-static void top_erase(struct addrmap *m, struct top *t, size_t at, size_t n) {
+static SELDOM void top_erase(struct addrmap *m, struct top *t, size_t at, size_t n) {
     size_t count = get(&t->count);
     for (size_t i = at; i < at + n; i++) {
         struct chunk *c = get_pointer(top_chunk(t, i));
@@ -231,7 +257,7 @@ static void top_erase(struct addrmap *m, struct top *t, size_t at, size_t n) {
 
 /* Puts a chunk behind the full one at *place and sets *place to where the range is to go. At the map's end the new
  * chunk starts empty: ranges that come in ascending order fill their chunks. */
-static bool split(struct addrmap *m, struct place *place) {
+static SELDOM bool split(struct addrmap *m, struct place *place) {
     struct top *t = top_room(m);
     struct chunk *c = place->chunk, *behind = t ? pool_take(&m->chunks, sizeof(struct chunk)) : NULL;
     if (!behind)
@@ -251,7 +277,7 @@ static bool split(struct addrmap *m, struct place *place) {
     return true;
 }
 
-static bool first_chunk(struct addrmap *m, struct place *out) {
+static SELDOM bool first_chunk(struct addrmap *m, struct place *out) {
     struct top *t = top_room(m);
     struct chunk *c = t ? pool_take(&m->chunks, sizeof(struct chunk)) : NULL;
     if (!c)
@@ -262,7 +288,11 @@ static bool first_chunk(struct addrmap *m, struct place *out) {
     return true;
 }
 
-bool addrmap_insert(struct addrmap *m, const struct range *r) {
+void addrmap_lend(struct addrmap *m, void *memory, size_t bytes) {
+    pool_lend(&m->chunks, memory, bytes, sizeof(struct chunk));
+}
+
+HOT bool addrmap_insert(struct addrmap *m, const struct range *r) {
     struct top *t = get_pointer(&m->top);
     struct place place;
     if (locate(m, r->start, &place))
@@ -290,7 +320,7 @@ void addrmap_set(struct addrmap *m, const struct range *r) {
 }
 
 /* Takes out n ranges, not all, of a chunk. */
-static void cut(struct top *t, size_t at, size_t index, size_t n) {
+static HOT void cut(struct top *t, size_t at, size_t index, size_t n) {
     struct chunk *c = get_pointer(top_chunk(t, at));
     size_t count = get(&c->count);
     move(c, index, c, index + n, count - index - n);
@@ -299,7 +329,7 @@ static void cut(struct top *t, size_t at, size_t index, size_t n) {
 }
 
 /* No two neighbours are together less than half full, which bounds memory by the number of ranges. */
-static void merge(struct addrmap *m, struct top *t, size_t at) {
+static HOT void merge(struct addrmap *m, struct top *t, size_t at) {
     struct chunk *c = get_pointer(top_chunk(t, at)), *next = get_pointer(top_chunk(t, at + 1));
     size_t n = get(&c->count), more = get(&next->count);
     if (n + more > CHUNK / 2)
@@ -310,13 +340,13 @@ static void merge(struct addrmap *m, struct top *t, size_t at) {
 }
 
 /* The pairs around the one or two chunks from `first` on, of which ranges were taken out. */
-static void merge_around(struct addrmap *m, struct top *t, size_t first) {
+static HOT void merge_around(struct addrmap *m, struct top *t, size_t first) {
     for (size_t at = first + 2; at > 0 && at >= first; at--)
         if (at < get(&t->count))
             merge(m, t, at - 1);
 }
 
-bool addrmap_take(struct addrmap *m, addr_t start) {
+HOT bool addrmap_take(struct addrmap *m, addr_t start) {
     struct place place;
     if (!locate(m, start, &place) || get(&place.chunk->starts[place.index]) != start)
         return false;

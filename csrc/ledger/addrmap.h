@@ -10,7 +10,7 @@
 #include "ledger/word.h"
 #include "types.h"
 
-enum { HINT_BITS = 14 };
+enum { HINT_BITS = 15 };
 
 struct range {
     addr_t start, end; /* end is the first address after it */
@@ -28,6 +28,8 @@ struct addrmap {
 
 /* These n addresses will be looked up next: brings what the look-ups will read nearer, all at once. */
 void addrmap_foresee(const struct addrmap *m, const addr_t *p, size_t n);
+/* A range that starts at p will be entered or taken out next: the same. */
+void addrmap_foresee_change(const struct addrmap *m, addr_t p);
 /* The range that holds p. */
 bool addrmap_find(struct addrmap *m, addr_t p, struct range *out);
 /* The last range that starts at or before p; the first that starts at or after p. */
@@ -39,6 +41,8 @@ bool addrmap_fits(const struct addrmap *m, const struct range *r);
 
 /* --- changes: the caller holds the writer's lock --- */
 
+/* An empty map keeps its first ranges in this memory, 64-byte aligned and zeroed. */
+void addrmap_lend(struct addrmap *m, void *memory, size_t bytes);
 /* False when the system has no memory; then nothing has changed. No range of the map starts at r->start. */
 bool addrmap_insert(struct addrmap *m, const struct range *r);
 /* Sets end and value of the range that starts at r->start: there is one. */

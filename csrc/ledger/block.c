@@ -1,4 +1,5 @@
 /* Blocks: what the framework told, what was observed, and the best extent around an address. */
+#include "base/hot.h"
 #include "ledger/state.h"
 
 /* A pointer is noted as observed when it is aligned like data, and while its allocation has few of them: a kernel that
@@ -33,7 +34,7 @@ uint64_t ledger_blocks(const struct ledger *shared) {
 }
 
 /* Makes room for a new block. The caller holds the writer's lock. */
-static void replace(struct ledger *l, addr_t start, addr_t end) {
+static SELDOM void replace(struct ledger *l, addr_t start, addr_t end) {
     struct range r, allocation;
     for (addr_t at = start; addrmap_after(&l->blocks, at, &r) && r.start < end; at = r.end)
         if (!(r.value & BLOCK_FRAMEWORK) && addrmap_find(&l->allocations, r.start, &allocation)) {
@@ -44,13 +45,19 @@ static void replace(struct ledger *l, addr_t start, addr_t end) {
     blocks_forget(l, start, end);
 }
 
-static void divide(struct ledger *l, addr_t start, addr_t end) {
+static HOT void divide(struct ledger *l, addr_t start, addr_t end) {
     struct range r;
     for (addr_t at = start; at < end && addrmap_find(&l->allocations, at, &r); at = r.end)
         put(&record_of(&r)->divided, 1);
 }
 
-void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes) {
+HOT void ledger_block_foresee(const struct ledger *l, addr_t start) {
+    fetch((uintptr_t)l, offsetof(struct ledger, seen));
+    addrmap_foresee(&l->allocations, &start, 1);
+    addrmap_foresee_change(&l->blocks, start);
+}
+
+HOT void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes) {
     struct range allocation, block = {.start = start, .end = start + bytes};
     addr_t end = start + bytes;
     if (!valid(start, bytes))
@@ -66,7 +73,7 @@ void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes) {
     write_end(&l->lock);
 }
 
-bool ledger_block_remove(struct ledger *l, addr_t start) {
+HOT bool ledger_block_remove(struct ledger *l, addr_t start) {
     struct range r;
     write_begin(&l->lock);
     bool found = addrmap_find(&l->blocks, start, &r) && r.start == start && r.value & BLOCK_FRAMEWORK;
@@ -136,12 +143,13 @@ static void note(struct ledger *l, addr_t p, struct look *known) {
     known->source = SOURCE_OBSERVED;
 }
 
-void ledger_foresee(const struct ledger *l, const addr_t *p, size_t n) {
+HOT void ledger_foresee(const struct ledger *l, const addr_t *p, size_t n) {
+    fetch((uintptr_t)&l->lock.sequence, offsetof(struct ledger, seen) - offsetof(struct ledger, lock.sequence));
     addrmap_foresee(&l->blocks, p, n);
 }
 
 /* The usual case, in few steps: p lies in a block that was told. */
-static bool extent_told(struct ledger *l, addr_t p, struct touch *out) {
+static HOT bool extent_told(struct ledger *l, addr_t p, struct touch *out) {
     struct range r;
     bool told = false;
     for (READING(&l->lock))
@@ -155,10 +163,8 @@ static bool extent_told(struct ledger *l, addr_t p, struct touch *out) {
     return true;
 }
 
-bool ledger_extent(struct ledger *l, addr_t p, struct touch *out) {
+static SELDOM bool extent_best(struct ledger *l, addr_t p, struct touch *out) {
     struct look known;
-    if (extent_told(l, p, out))
-        return true;
     for (READING(&l->lock))
         look(l, p, &known);
     if (known.found && known.notable) {
@@ -175,6 +181,10 @@ bool ledger_extent(struct ledger *l, addr_t p, struct touch *out) {
     out->allocation = known.allocation;
     out->source = (uint8_t)known.source;
     return true;
+}
+
+HOT bool ledger_extent(struct ledger *l, addr_t p, struct touch *out) {
+    return extent_told(l, p, out) || extent_best(l, p, out);
 }
 
 /* As what a library tells of an extent that starts in the block and goes on to end. */

@@ -1,9 +1,28 @@
 #include "ledger/state.h"
 
+#include "base/hot.h"
+
+/* One huge page for all that look-ups read, the first blocks and allocations included: one entry of the processor's
+ * address cache. */
+enum { LINE = 64, LEDGER_BYTES = 2 << 20, FEW_BYTES = 64 << 10 };
+
+struct page {
+    _Alignas(LINE) struct ledger ledger;
+    _Alignas(LINE) char allocations[FEW_BYTES], records[FEW_BYTES];
+    char blocks[];
+};
+
+_Static_assert(sizeof(struct page) <= LEDGER_BYTES / 2, "no room for blocks");
+
 struct ledger *ledger_new(void) {
-    struct ledger *l = pages_new(sizeof *l);
-    if (l)
-        pthread_mutex_init(&l->lock.mutex, NULL);
+    struct page *page = pages_new(LEDGER_BYTES);
+    if (!page)
+        return NULL;
+    struct ledger *l = &page->ledger;
+    pthread_mutex_init(&l->lock.mutex, NULL);
+    addrmap_lend(&l->blocks, page->blocks, LEDGER_BYTES - sizeof *page);
+    addrmap_lend(&l->allocations, page->allocations, sizeof page->allocations);
+    pool_lend(&l->records, page->records, sizeof page->records, sizeof(struct record));
     return l;
 }
 
@@ -26,7 +45,7 @@ void ledger_delete(struct ledger *l) {
         return;
     clear(l);
     pthread_mutex_destroy(&l->lock.mutex);
-    pages_delete(l, sizeof *l);
+    pages_delete(l, LEDGER_BYTES);
 }
 
 /* --- quota --- */
@@ -106,7 +125,7 @@ static void see(struct ledger *l, addr_t start, addr_t end) {
         put(&l->lowest, start);
 }
 
-void ledger_bounds(const struct ledger *l, addr_t *low, addr_t *high) {
+HOT void ledger_bounds(const struct ledger *l, addr_t *low, addr_t *high) {
     *low = get(&l->lowest);
     *high = get(&l->highest);
 }

@@ -87,6 +87,8 @@ size_t ledger_list(const struct ledger *l, addr_t from, struct allocation *out, 
 
 /* --- blocks --- */
 
+/* The framework will tell of a block that starts there, or take it back: brings what that reads nearer. */
+void ledger_block_foresee(const struct ledger *l, addr_t start);
 /* A block told by the framework's allocator: [start, start + bytes). A live block it overlaps is replaced. */
 void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes);
 /* The framework gave back the block that starts at start. False when there is none. */
@@ -94,7 +96,8 @@ bool ledger_block_remove(struct ledger *l, addr_t start);
 /* A library uses [start, start + bytes) as one thing: a block from now on, unless the framework told one there or a
  * library a larger one. Returns the id of the allocation that holds start; 0 when none does. */
 uint64_t ledger_block_tell(struct ledger *l, addr_t start, uint64_t bytes);
-/* ledger_extent will be asked for these n addresses next: brings what it will read nearer, all at once. */
+/* ledger_extent will be asked for these n addresses next: brings what it will read nearer, all at once.
+ * Without addresses: what every look-up reads. */
 void ledger_foresee(const struct ledger *l, const addr_t *p, size_t n);
 /* The best known extent around p, for one touch: sets start, bytes, allocation and source, and notes p as an
  * observed pointer where no block is known. mode is left alone. False when p is in no allocation, or in one that the

@@ -48,6 +48,11 @@ void pages_delete(void *pages, size_t bytes) {
     munmap(pages, rounded(bytes));
 }
 
+void pool_lend(struct pool *p, void *memory, size_t bytes, size_t item_bytes) {
+    p->room = memory;
+    p->unused = bytes / item_bytes;
+}
+
 void *pool_take(struct pool *p, size_t item_bytes) {
     void *item = p->spare;
     if (item) {
@@ -60,9 +65,10 @@ void *pool_take(struct pool *p, size_t item_bytes) {
             return NULL;
         s->older = p->slabs;
         p->slabs = s;
+        p->room = (char *)s + SLAB_HEAD;
         p->unused = (SLAB_BYTES - SLAB_HEAD) / item_bytes;
     }
-    return (char *)p->slabs + SLAB_HEAD + --p->unused * item_bytes;
+    return p->room + --p->unused * item_bytes;
 }
 
 void pool_give(struct pool *p, void *item) {
@@ -77,5 +83,6 @@ void pool_clear(struct pool *p) {
     }
     p->slabs = NULL;
     p->spare = NULL;
+    p->room = NULL;
     p->unused = 0;
 }
