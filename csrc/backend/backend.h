@@ -1,7 +1,7 @@
 /* The backend contract: how memory is provided and moved, and what holds an operation back until its pages are there.
  *
  * Any thread of the program calls; none of these changes the program's arguments, result, current context or last
- * error. A backend that serves no device may leave all but the first four NULL. */
+ * error. A backend that serves no device may leave all but name and serves NULL. */
 #ifndef ULMS_BACKEND_H
 #define ULMS_BACKEND_H
 

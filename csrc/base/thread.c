@@ -5,7 +5,9 @@
 #include <sys/mman.h>
 #include <time.h>
 
-static __thread struct thread *self;
+enum { TOUCH_BYTES = 2 * TOUCH_MAX * sizeof(struct touch) }; /* an operation's, and a call's */
+
+__thread struct thread thread_here;
 static pthread_key_t key;
 static bool have_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -13,11 +15,11 @@ static struct thread_end *ends;
 static uint32_t threads;
 static uint64_t serials;
 
-static void end(void *thread) {
+static void end(void *touches) {
     for (struct thread_end *e = __atomic_load_n(&ends, __ATOMIC_ACQUIRE); e; e = e->next)
-        e->run(thread);
-    self = NULL;
-    munmap(thread, sizeof(struct thread));
+        e->run(&thread_here);
+    thread_here = (struct thread){0};
+    munmap(touches, TOUCH_BYTES);
 }
 
 static void make_key(void) {
@@ -25,23 +27,20 @@ static void make_key(void) {
 }
 
 /* From mmap: zeroed, untouched pages cost nothing, and the program may be inside its malloc. */
-static struct thread *make(void) {
+struct thread *thread_enter(void) {
     pthread_once(&once, make_key);
-    struct thread *t =
-        mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (t == MAP_FAILED)
+    struct touch *touches =
+        mmap(NULL, TOUCH_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (touches == MAP_FAILED)
         return NULL;
-    if (!have_key || pthread_setspecific(key, t) != 0) { /* it could never be given back */
-        munmap(t, sizeof *t);
+    if (!have_key || pthread_setspecific(key, touches) != 0) { /* they could never be given back */
+        munmap(touches, TOUCH_BYTES);
         return NULL;
     }
-    t->id = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
-    self = t;
-    return t;
-}
-
-struct thread *thread_self(void) {
-    return __builtin_expect(self != NULL, 1) ? self : make();
+    thread_here.id = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
+    thread_here.touches = touches;
+    thread_here.call.touches = touches + TOUCH_MAX;
+    return &thread_here;
 }
 
 void thread_at_end(struct thread_end *e) {
@@ -60,8 +59,7 @@ uint64_t clock_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The structs of the other threads stay mapped: their pages are shared with the parent until written. */
+/* The touches of the other threads stay mapped: their pages are shared with the parent until written. */
 void thread_fork_child(void) {
-    if (self)
-        self->ring = NULL;
+    thread_here.ring = NULL;
 }

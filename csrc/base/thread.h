@@ -17,22 +17,28 @@ struct call {
     bool carried; /* a launch has recorded all of it */
     uint16_t api; /* enum api (generated) */
     uint32_t front, back;
-    struct touch touches[TOUCH_MAX];
+    struct touch *touches; /* TOUCH_MAX */
 };
 
+/* One line of the cache, found without following a pointer. */
 struct thread {
-    uint32_t id;       /* small number, from 1 */
-    uint32_t inside;   /* > 0: inside one of our wrappers; a nested call passes through */
-    struct ring *ring; /* NULL until something is traced */
-    struct touch touches[TOUCH_MAX];
+    _Alignas(64) struct touch *touches; /* TOUCH_MAX; NULL: the thread is not known yet */
+    uint32_t id;                        /* small number, from 1 */
+    uint32_t inside;                    /* > 0: inside one of our wrappers; a nested call passes through */
+    struct ring *ring;                  /* NULL until something is traced */
+    uint32_t slot;                      /* of its counters (observe/stats.c) */
     struct call call;
 };
 
+extern __thread struct thread thread_here;
+struct thread *thread_enter(void);
 /* NULL when there is no memory for it: the caller then passes through. */
-struct thread *thread_self(void);
+static inline struct thread *thread_self(void) {
+    return __builtin_expect(thread_here.touches != NULL, 1) ? &thread_here : thread_enter();
+}
 
-/* What to do on a thread that ends, before its struct goes. A thread that calls CUDA from a later destructor gets a new
- * struct, which goes in turn. */
+/* What to do on a thread that ends, before what it keeps goes. A thread that calls CUDA from a later destructor is a
+ * new one, which ends in turn. */
 struct thread_end {
     void (*run)(struct thread *t);
     struct thread_end *next;

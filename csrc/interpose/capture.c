@@ -5,26 +5,23 @@
 #include <time.h>
 
 #include "base/hash.h"
+#include "base/hot.h"
 #include "base/thread.h"
 #include "interpose/session.h"
 
 /* How long a capture that begins waits for somebody who has just been told that there is none. */
 #define ENTRY_NS 10000000ull
 
-static int captures; /* counted before they begin */
+HOT_DATA int captures_open;
 static uint64_t kept_off_until;
 static __thread int begun_here; /* captures that this thread began and did not end */
 static struct hash noted = HASH_EMPTY;
-
-bool capture_any(void) {
-    return __atomic_load_n(&captures, __ATOMIC_RELAXED) > 0;
-}
 
 bool capture_keep_off(void) {
     if (capture_any())
         return false;
     __atomic_store_n(&kept_off_until, clock_ns() + ENTRY_NS, __ATOMIC_SEQ_CST);
-    return __atomic_load_n(&captures, __ATOMIC_SEQ_CST) == 0;
+    return __atomic_load_n(&captures_open, __ATOMIC_SEQ_CST) == 0;
 }
 
 bool capture_mine(void) {
@@ -89,13 +86,13 @@ void capture_note(const struct op *op) {
 }
 
 static void one_less(void) {
-    for (int n = __atomic_load_n(&captures, __ATOMIC_RELAXED);
-         n > 0 && !__atomic_compare_exchange_n(&captures, &n, n - 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);)
+    for (int n = __atomic_load_n(&captures_open, __ATOMIC_RELAXED);
+         n > 0 && !__atomic_compare_exchange_n(&captures_open, &n, n - 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);)
         ;
 }
 
 static void begins(void) {
-    __atomic_fetch_add(&captures, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&captures_open, 1, __ATOMIC_SEQ_CST);
     uint64_t until = __atomic_load_n(&kept_off_until, __ATOMIC_SEQ_CST), now = until ? clock_ns() : 0;
     if (now < until)
         nanosleep(&(struct timespec){0, (long)(until - now)}, NULL);

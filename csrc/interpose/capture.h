@@ -14,7 +14,10 @@ struct node {
 };
 
 /* True while any stream of the process captures. */
-bool capture_any(void);
+extern int captures_open; /* counted before they begin */
+static inline bool capture_any(void) {
+    return __atomic_load_n(&captures_open, __ATOMIC_RELAXED) > 0;
+}
 /* True: none is under way, and none begins before a wait for a whole context that comes next has entered the driver; it
  * would spoil the capture. */
 bool capture_keep_off(void);

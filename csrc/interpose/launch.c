@@ -1,11 +1,14 @@
 /* Kernel launches, in every form the driver has. */
 #include "interpose/launch.h"
+
+#include "base/hot.h"
 #include "interpose/session.h"
 #include "launch/scan.h"
 #include "launch/told.h"
+#include "observe/stats.h"
 
 /* `extra` is a list of (key, value) pairs up to CU_LAUNCH_PARAM_END. */
-void launch_scan(struct op *op, const struct function *f, struct grid grid, void **parameters, void **extra) {
+HOT void launch_scan(struct op *op, const struct function *f, struct grid grid, void **parameters, void **extra) {
     const void *buffer = NULL;
     size_t bytes = 0;
     for (void **e = extra; e && *e != CU_LAUNCH_PARAM_END; e += 2) {
@@ -22,8 +25,13 @@ void launch_scan(struct op *op, const struct function *f, struct grid grid, void
         scan_blindly(op, session.ledger, parameters);
 }
 
-static bool open(struct op *op, enum api api, uint64_t stream, CUfunction f, struct grid grid, void **parameters,
-                 void **extra) {
+static HOT bool open(struct op *op, enum api api, uint64_t stream, CUfunction f, struct grid grid, void **parameters,
+                     void **extra) {
+    if (!session_on)
+        return false;
+    ledger_foresee(session.ledger, NULL, 0);
+    function_foresee((uint64_t)(uintptr_t)f);
+    stats_foresee();
     if (!wrap_open(op, api, OP_LAUNCH, stream))
         return false;
     struct function *function = function_of((uint64_t)(uintptr_t)f);
@@ -44,15 +52,15 @@ static bool open(struct op *op, enum api api, uint64_t stream, CUfunction f, str
     return true;
 }
 
-static CUresult close(struct op *op, CUresult status) {
+static HOT CUresult close(struct op *op, CUresult status) {
     wrap_close(op, status);
     return status;
 }
 
-CUresult custom_cuLaunchKernel(int variant, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
-                               unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
-                               unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
-                               void **kernelParams, void **extra) {
+HOT CUresult custom_cuLaunchKernel(int variant, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                                   unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+                                   unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                                   void **kernelParams, void **extra) {
     pfn_cuLaunchKernel real = REAL(cuLaunchKernel, variant);
     struct op op;
     bool ours = open(&op, API_cuLaunchKernel, stream_key(variant, hStream), f, (struct grid){gridDimX, gridDimY},
@@ -62,8 +70,8 @@ CUresult custom_cuLaunchKernel(int variant, CUfunction f, unsigned int gridDimX,
     return ours ? close(&op, status) : status;
 }
 
-CUresult custom_cuLaunchKernelEx(int variant, const CUlaunchConfig *config, CUfunction f, void **kernelParams,
-                                 void **extra) {
+HOT CUresult custom_cuLaunchKernelEx(int variant, const CUlaunchConfig *config, CUfunction f, void **kernelParams,
+                                     void **extra) {
     pfn_cuLaunchKernelEx real = REAL(cuLaunchKernelEx, variant);
     struct op op;
     bool ours = config && open(&op, API_cuLaunchKernelEx, stream_key(variant, config->hStream), f,

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <stdio.h>
 
+#include "base/hot.h"
 #include "interpose/elf.h"
 #include "interpose/look_up.h"
 #include "interpose/wrap.h"
@@ -58,9 +59,14 @@ void *real_find(enum api api, int variant) {
     return function;
 }
 
-void *real_function(enum api api, int variant) {
+static SELDOM void *first_time(enum api api, int variant) {
     void *function = real_find(api, variant);
     return function ? function : api_absent[api][variant];
+}
+
+HOT void *real_function(enum api api, int variant) {
+    void *function = __atomic_load_n(&api_real[api][variant], __ATOMIC_ACQUIRE);
+    return __builtin_expect(function != NULL, 1) ? function : first_time(api, variant);
 }
 
 void *real_wrapper(enum api api, int variant, void *found) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/host.h"
+#include "base/hot.h"
 #include "base/log.h"
 #include "interpose/describe.h"
 #include "interpose/summary.h"
@@ -15,8 +16,8 @@
 #include "observe/trace.h"
 #include "ulms.h"
 
-struct session session;
-bool session_on;
+HOT_DATA struct session session;
+HOT_DATA bool session_on;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -101,6 +102,10 @@ static void choose_backend(void) {
     session.backend = ulms_options.mode == MODE_UM    ? &backend_um
                       : ulms_options.mode == MODE_VMM ? &backend_vmm
                                                       : &backend_observe;
+    session.admit = session.backend->admit;
+    session.settle = session.backend->settle;
+    session.block = session.backend->block;
+    session.hears_blocks = ulms_options.hooks != HOOKS_DRIVER;
     if (ulms_options.mode != MODE_VMM || ulms_policy_holds(ulms_options.policy))
         return;
     const char *policy = ulms_policy(0)->name;

@@ -9,6 +9,10 @@
 struct session {
     struct ledger *ledger;
     const struct backend *backend;
+    void (*admit)(struct op *op); /* this and the next two: the backend's, one step nearer; may be NULL */
+    void (*settle)(const struct op *op);
+    void (*block)(addr_t start, uint64_t bytes, bool live);
+    bool hears_blocks; /* the framework's allocator is believed */
     int devices;
     uint64_t managed_limit; /* bytes; 0: none */
 };

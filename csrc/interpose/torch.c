@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 
-#include "base/options.h"
+#include "base/hot.h"
 #include "interpose/look_up.h"
 #include "interpose/session.h"
 #include "observe/stats.h"
@@ -25,36 +25,45 @@ typedef void (*report_function)(void *, int64_t, size_t, size_t, struct c10_devi
 __attribute__((visibility("default"))) void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved,
                                                    struct c10_device device);
 
-static void unheard(void *pointer, int64_t bytes, size_t allocated, size_t reserved, struct c10_device device) {
+static HOT void unheard(void *pointer, int64_t bytes, size_t allocated, size_t reserved, struct c10_device device) {
     (void)pointer, (void)bytes, (void)allocated, (void)reserved, (void)device;
 }
 
 /* Trap: Python loads PyTorch for itself alone (RTLD_LOCAL), so RTLD_NEXT does not find the real one. */
-static report_function real_report(void) {
-    static report_function known;
+static SELDOM report_function search(void) {
+    void *handle = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
+    report_function f = (report_function)look_up(handle ? handle : RTLD_NEXT, TEXT(REPORT));
+    return f ? f : unheard;
+}
+
+static HOT report_function real_report(void) {
+    static HOT_DATA report_function known;
     report_function f = __atomic_load_n(&known, __ATOMIC_RELAXED);
-    if (!f) {
-        void *handle = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
-        f = (report_function)look_up(handle ? handle : RTLD_NEXT, TEXT(REPORT));
-        f = f ? f : unheard;
+    if (__builtin_expect(!f, 0)) {
+        f = search();
         __atomic_store_n(&known, f, __ATOMIC_RELAXED);
     }
     return f;
 }
 
-void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved, struct c10_device device) {
-    real_report()(pointer, bytes, allocated, reserved, device);
-    if (!session_on || ulms_options.hooks == HOOKS_DRIVER || device.type != C10_CUDA || !pointer || !bytes)
-        return;
+HOT void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved, struct c10_device device) {
     addr_t start = (addr_t)(uintptr_t)pointer;
+    bool ours = session_on && session.hears_blocks && device.type == C10_CUDA && pointer && bytes;
+    if (ours) {
+        ledger_block_foresee(session.ledger, start);
+        stats_foresee();
+    }
+    real_report()(pointer, bytes, allocated, reserved, device);
+    if (!ours)
+        return;
     if (bytes > 0) {
         ledger_block_add(session.ledger, start, (uint64_t)bytes);
         stats_add(COUNT_blocks, 1);
     } else {
         ledger_block_remove(session.ledger, start);
     }
-    if (session.backend->block)
-        session.backend->block(start, (uint64_t)(bytes > 0 ? bytes : -bytes), bytes > 0);
+    if (session.block)
+        session.block(start, (uint64_t)(bytes > 0 ? bytes : -bytes), bytes > 0);
     if (trace_on)
         trace_block(start, (uint64_t)(bytes > 0 ? bytes : -bytes), bytes > 0);
 }

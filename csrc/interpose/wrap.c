@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/hot.h"
 #include "interpose/capture.h"
 #include "interpose/later.h"
 #include "interpose/session.h"
@@ -13,7 +14,7 @@
 
 enum { TABLE_MAX = 32 << 10, TABLE_PIECE = 4096 }; /* small copies; both on the stack */
 
-bool wrap_open(struct op *op, enum api api, enum op_kind kind, uint64_t stream) {
+HOT bool wrap_open(struct op *op, enum api api, enum op_kind kind, uint64_t stream) {
     if (!session_on)
         return false;
     struct thread *self = thread_self();
@@ -48,15 +49,16 @@ void wrap_touch(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mod
         .start = start, .bytes = bytes, .allocation = a.id, .mode = (uint8_t)mode, .source = SOURCE_CALL};
 }
 
-void wrap_admit(struct op *op) {
+HOT void wrap_admit(struct op *op) {
     if (op->flags & OP_CAPTURED)
         return;
-    session.backend->admit(op);
+    if (session.admit)
+        session.admit(op);
     if (trace_on)
         timing_before(op);
 }
 
-static void count(const struct op *op) {
+static HOT void count(const struct op *op) {
     static const enum counter by_kind[OP_KINDS] = {[OP_LAUNCH] = COUNT_launches,
                                                    [OP_COPY] = COUNT_copies,
                                                    [OP_MEMSET] = COUNT_memsets,
@@ -87,14 +89,14 @@ static void count(const struct op *op) {
         stats_add(COUNT_launches_blind, 1);
 }
 
-static void trace(const struct op *op) {
+static SELDOM void trace(const struct op *op) {
     static bool named[API_COUNT];
     if (!__atomic_exchange_n(&named[op->api], true, __ATOMIC_RELAXED))
         trace_api(op->api, api_rows[op->api].symbol);
     trace_op(op);
 }
 
-void wrap_close(struct op *op, CUresult status) {
+HOT void wrap_close(struct op *op, CUresult status) {
     op->status = (int32_t)status;
     if (op->flags & OP_CAPTURED) {
         if (status == CUDA_SUCCESS) {
@@ -104,7 +106,8 @@ void wrap_close(struct op *op, CUresult status) {
     } else {
         if (trace_on)
             timing_after(op);
-        session.backend->settle(op);
+        if (session.settle)
+            session.settle(op);
         if (op->kind == OP_WAIT)
             later_waited(op->object ? 0 : session_context());
         if (status == CUDA_SUCCESS)

@@ -4,56 +4,86 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Readers walk a table that never loses an entry; a full table is replaced by a larger one. */
-struct table {
-    struct table *older; /* late readers may still be walking it */
-    size_t capacity;     /* power of two */
-    struct function *entries[];
+#include "base/hot.h"
+#include "ledger/pool.h"
+
+/* Readers walk a table that never loses an entry; a full table is replaced by a larger one, and stays: late readers may
+ * still be walking it. */
+struct entry {
+    uint64_t handle;
+    struct function *function; /* NULL: the entry is empty */
 };
 
 void (*function_describe)(uint64_t handle, struct layout *out);
 void (*function_named)(const struct function *f);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct table *table;
-static uint32_t epoch;
+static HOT_DATA uintptr_t table; /* its address, with the logarithm of its capacity in the low bits; 0: none yet */
+static HOT_DATA uint32_t epoch;
 
-enum { CHUNK = 256, CHUNKS = 4096 };
-static struct function *chunks[CHUNKS]; /* functions by id, in the order seen */
+enum { CHUNK = 256, CHUNKS = 4096, FIRST_BITS = 10, BITS_MASK = 63 };
+static struct function **chunks[CHUNKS]; /* functions by id, in the order seen */
 static uint32_t count;
 
-static size_t home(const struct table *t, uint64_t handle) {
-    return (size_t)((handle * 0x9e3779b97f4a7c15u) >> 32) & (t->capacity - 1);
+static size_t capacity_of(uintptr_t t) {
+    return (size_t)1 << (t & BITS_MASK);
+}
+
+/* Whole lines of the cache, close together and never given back. */
+static void *room_for(size_t bytes) {
+    enum { PIECE = 2 << 20 };
+    static char *room;
+    static size_t left;
+    bytes = (bytes + HOT_LINE - 1) / HOT_LINE * HOT_LINE;
+    if (left < bytes) {
+        size_t size = bytes < PIECE ? PIECE : bytes;
+        char *more = pages_new(size);
+        if (!more)
+            return NULL;
+        room = more;
+        left = size;
+    }
+    left -= bytes;
+    return room + left;
+}
+
+static struct entry *entries_of(uintptr_t t) {
+    return (struct entry *)(t & ~(uintptr_t)BITS_MASK);
+}
+
+static size_t home(uintptr_t t, uint64_t handle) {
+    return (size_t)((handle * 0x9e3779b97f4a7c15u) >> 32) & (capacity_of(t) - 1);
 }
 
 /* The entry of the handle, or the empty one where it would go. */
-static struct function **entry_of(struct table *t, uint64_t handle) {
-    size_t i = home(t, handle);
-    for (struct function *f; (f = __atomic_load_n(&t->entries[i], __ATOMIC_ACQUIRE)) && f->handle != handle;)
-        i = (i + 1) & (t->capacity - 1);
-    return &t->entries[i];
+static struct entry *entry_of(uintptr_t t, uint64_t handle) {
+    struct entry *entries = entries_of(t);
+    size_t mask = capacity_of(t) - 1, i = home(t, handle);
+    while (__atomic_load_n(&entries[i].function, __ATOMIC_ACQUIRE) && entries[i].handle != handle)
+        i = (i + 1) & mask;
+    return &entries[i];
 }
 
-static struct function *find(struct table *t, uint64_t handle) {
-    return t ? __atomic_load_n(entry_of(t, handle), __ATOMIC_ACQUIRE) : NULL;
+static struct function *find(uintptr_t t, uint64_t handle) {
+    return t ? __atomic_load_n(&entry_of(t, handle)->function, __ATOMIC_ACQUIRE) : NULL;
 }
 
-static void place(struct table *t, struct function *f) {
-    __atomic_store_n(entry_of(t, f->handle), f, __ATOMIC_RELEASE);
+static void place(uintptr_t t, struct function *f) {
+    struct entry *e = entry_of(t, f->handle);
+    e->handle = f->handle;
+    __atomic_store_n(&e->function, f, __ATOMIC_RELEASE);
 }
 
 static bool make_room(void) {
-    if (table && 2 * (count + 1) <= table->capacity)
+    if (table && 2 * (count + 1) <= capacity_of(table))
         return true;
-    size_t capacity = table ? 2 * table->capacity : 1024;
-    struct table *larger = calloc(1, sizeof *larger + capacity * sizeof larger->entries[0]);
+    unsigned bits = table ? (unsigned)(table & BITS_MASK) + 1 : FIRST_BITS;
+    uintptr_t larger = (uintptr_t)room_for(sizeof(struct entry) << bits);
     if (!larger)
         return false;
-    larger->older = table;
-    larger->capacity = capacity;
-    for (size_t i = 0; table && i < table->capacity; i++)
-        if (table->entries[i])
-            place(larger, table->entries[i]);
+    larger |= bits;
+    for (uint32_t i = 0; i < count; i++) /* the latest of a handle last */
+        place(larger, chunks[i / CHUNK][i % CHUNK]);
     __atomic_store_n(&table, larger, __ATOMIC_RELEASE);
     return true;
 }
@@ -64,26 +94,22 @@ static struct word_run words_of(const struct layout *l, uint32_t i) {
     return (struct word_run){(uint16_t)i, (uint16_t)skip, (uint16_t)words, (uint16_t)(l->offset[i] + skip)};
 }
 
-static void discard(struct function *f) {
-    free(f->run);
-    free(f->name);
-}
+/* What the driver tells, before it is known whether it is new. Under the lock. */
+static struct layout layout;
+static union {
+    struct function function;
+    char room[sizeof(struct function) + PARAMETERS_MAX * sizeof(struct word_run)];
+} fresh;
 
 /* now: the epoch since before the driver is asked. A module that goes meanwhile makes the answer an old one. */
-static bool describe(struct function *f, uint64_t handle, uint32_t now) {
-    static struct layout layout; /* large; under the lock */
+static void describe(uint64_t handle, uint32_t now) {
+    struct function *f = &fresh.function;
     layout.known = false;
     layout.parameters = 0;
     strcpy(layout.name, "?");
     function_describe(handle, &layout);
-    *f = (struct function){.handle = handle, .known = layout.known, .epoch = now};
+    *f = (struct function){.handle = handle, .known = layout.known, .epoch = now, .name = layout.name};
     f->parameters = (uint16_t)layout.parameters;
-    f->name = strdup(layout.name);
-    f->run = malloc((layout.parameters + 1) * sizeof *f->run);
-    if (!f->name || !f->run) {
-        discard(f);
-        return false;
-    }
     f->slots = layout.known ? slots_find(&layout) : 0;
     for (uint32_t i = 0; i < layout.parameters; i++) {
         struct word_run r = words_of(&layout, i);
@@ -91,7 +117,6 @@ static bool describe(struct function *f, uint64_t handle, uint32_t now) {
         if (r.words && !slots)
             f->run[f->runs++] = r;
     }
-    return true;
 }
 
 static bool same(const struct function *a, const struct function *b) {
@@ -99,13 +124,19 @@ static bool same(const struct function *a, const struct function *b) {
            memcmp(a->run, b->run, a->runs * sizeof *a->run) == 0;
 }
 
-static struct function *keep(const struct function *fresh) {
-    struct function **chunk = &chunks[count / CHUNK];
+/* Enters what was described. */
+static struct function *keep(void) {
+    struct function ***chunk = &chunks[count / CHUNK];
     if (count == CHUNK * CHUNKS || !make_room() || (!*chunk && !(*chunk = calloc(CHUNK, sizeof **chunk))))
         return NULL;
-    struct function *f = &(*chunk)[count % CHUNK];
-    *f = *fresh;
+    size_t bytes = sizeof fresh.function + fresh.function.runs * sizeof fresh.function.run[0];
+    struct function *f = room_for(bytes + strlen(layout.name) + 1);
+    if (!f)
+        return NULL;
+    memcpy(f, &fresh, bytes);
+    f->name = strcpy((char *)f + bytes, layout.name);
     f->id = count + 1;
+    (*chunk)[count % CHUNK] = f;
     __atomic_store_n(&count, count + 1, __ATOMIC_RELEASE);
     place(table, f);
     return f;
@@ -115,12 +146,12 @@ static struct function *keep(const struct function *fresh) {
  * a new id; the old description stays for launches under way. */
 static struct function *enter(uint64_t handle) {
     uint32_t now = __atomic_load_n(&epoch, __ATOMIC_RELAXED);
-    struct function *old = find(table, handle), fresh;
-    if ((old && old->epoch == now) || !describe(&fresh, handle, now))
+    struct function *old = find(table, handle);
+    if (old && old->epoch == now)
         return old;
-    struct function *f = old && same(old, &fresh) ? NULL : keep(&fresh);
+    describe(handle, now);
+    struct function *f = old && same(old, &fresh.function) ? NULL : keep();
     if (!f) {
-        discard(&fresh);
         if (old)
             __atomic_store_n(&old->epoch, now, __ATOMIC_RELAXED);
         return old;
@@ -130,15 +161,22 @@ static struct function *enter(uint64_t handle) {
     return f;
 }
 
-struct function *function_of(uint64_t handle) {
-    struct function *f = find(__atomic_load_n(&table, __ATOMIC_ACQUIRE), handle);
-    if (__builtin_expect(f && __atomic_load_n(&f->epoch, __ATOMIC_RELAXED) == __atomic_load_n(&epoch, __ATOMIC_RELAXED),
-                         1))
-        return f;
+static SELDOM struct function *ask(uint64_t handle) {
     pthread_mutex_lock(&lock);
-    f = enter(handle);
+    struct function *f = enter(handle);
     pthread_mutex_unlock(&lock);
     return f;
+}
+
+HOT void function_foresee(uint64_t handle) {
+    uintptr_t t = __atomic_load_n(&table, __ATOMIC_RELAXED);
+    __builtin_prefetch(entries_of(t) + home(t, handle));
+}
+
+HOT struct function *function_of(uint64_t handle) {
+    struct function *f = find(__atomic_load_n(&table, __ATOMIC_ACQUIRE), handle);
+    bool recent = f && __atomic_load_n(&f->epoch, __ATOMIC_RELAXED) == __atomic_load_n(&epoch, __ATOMIC_RELAXED);
+    return __builtin_expect(recent, 1) ? f : ask(handle);
 }
 
 void functions_forget(void) {
@@ -146,5 +184,5 @@ void functions_forget(void) {
 }
 
 const struct function *function_at(uint32_t i) {
-    return i < __atomic_load_n(&count, __ATOMIC_ACQUIRE) ? &chunks[i / CHUNK][i % CHUNK] : NULL;
+    return i < __atomic_load_n(&count, __ATOMIC_ACQUIRE) ? chunks[i / CHUNK][i % CHUNK] : NULL;
 }

@@ -19,12 +19,12 @@ struct function {
     bool known; /* the layout is; else launches are scanned blindly */
     uint16_t parameters;
     uint16_t runs;
-    uint16_t slots; /* id of the slots of a parameter that is in no run; 0: none */
-    struct word_run *run;
-    char *name;         /* as compiled; "?" when the driver does not tell */
+    uint16_t slots;     /* id of the slots of a parameter that is in no run; 0: none */
+    const char *name;   /* as compiled; "?" when the driver does not tell */
     uint64_t launches;  /* relaxed atomics */
     uint64_t unmatched; /* launches with arguments of which none was in the ledger */
     uint64_t held_ns;   /* that launches were held until their pages were there */
+    struct word_run run[];
 };
 
 enum { PARAMETERS_MAX = 4096 };
@@ -44,6 +44,8 @@ extern void (*function_describe)(uint64_t handle, struct layout *out);
 /* Called once for every new function. May be NULL. */
 extern void (*function_named)(const struct function *f);
 
+/* function_of will be asked for it next: brings what it will read nearer. */
+void function_foresee(uint64_t handle);
 /* NULL when there is no memory. Stays valid for the life of the process. */
 struct function *function_of(uint64_t handle);
 /* A module went: its handles may come back as other functions. Every layout is asked again on its next launch. */

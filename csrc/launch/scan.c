@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/hot.h"
 #include "launch/told.h"
 
 static bool just_touched(const struct op *op, const struct touch *t) {
@@ -48,7 +49,7 @@ static void look_closer(const struct scan *s, addr_t p) {
         op->count++;
 }
 
-static __attribute__((noinline)) void look_up_batch(struct scan *s) {
+static HOT __attribute__((noinline)) void look_up_batch(struct scan *s) {
     ledger_foresee(s->ledger, s->batch, s->found);
     for (unsigned i = 0; i < s->found; i++)
         look_closer(s, s->batch[i]);
@@ -61,7 +62,7 @@ static inline bool may_be(const struct scan *s, const char *at) {
     return p - s->low < s->high - s->low;
 }
 
-static void look_at_each(struct scan *s, const char *at, unsigned words) {
+static HOT void look_at_each(struct scan *s, const char *at, unsigned words) {
     for (unsigned i = 0; i < words; i++) {
         if (!may_be(s, at + 8 * i))
             continue;
@@ -97,8 +98,8 @@ static void scan_end(struct scan *s, const struct function *f, uint32_t before) 
         op->flags |= OP_UNMATCHED;
 }
 
-void scan_parameters(struct op *op, struct ledger *l, const struct function *f, struct grid grid,
-                     void *const *parameters) {
+HOT void scan_parameters(struct op *op, struct ledger *l, const struct function *f, struct grid grid,
+                         void *const *parameters) {
     struct scan s;
     scan_start(&s, op, l);
     uint32_t before = op->count;

@@ -1,6 +1,8 @@
 #include "launch/told.h"
 
-bool told_find(const struct call *call, addr_t p, struct touch *out) {
+#include "base/hot.h"
+
+HOT bool told_find(const struct call *call, addr_t p, struct touch *out) {
     const struct touch *around = NULL; /* spans with holes lie in each other: the one that starts at p is meant */
     for (uint32_t i = 0; i < call->front; i++) {
         const struct touch *t = &call->touches[i];
@@ -25,7 +27,7 @@ static void carry(struct op *op, uint32_t found, const struct touch *t, uint32_t
             op->touches[op->count++] = t[i];
 }
 
-void told_carry(struct call *call, struct op *op) {
+HOT void told_carry(struct call *call, struct op *op) {
     uint32_t found = op->count;
     if (call->carried)
         return;

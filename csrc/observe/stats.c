@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/hot.h"
 #include "base/log.h"
 #include "base/output.h"
 #include "base/process.h"
@@ -24,7 +25,7 @@ _Static_assert(offsetof(struct ulms_stats, slot) % LINE == 0, "slots share no ca
 _Static_assert(sizeof(struct ulms_slot) % LINE == 0, "slots share no cache line");
 
 static struct ulms_stats own __attribute__((aligned(LINE))); /* while there is no file */
-static struct ulms_stats *stats = &own;
+static HOT_DATA struct ulms_stats *stats = &own;
 
 static struct {
     char path[OPTION_PATH_MAX]; /* "": none */
@@ -35,15 +36,13 @@ static struct {
 /* --- slots: each belongs to one thread, which adds without an atomic; the threads left over share one --- */
 
 static uint64_t taken = 1 << SHARED;
-static __thread unsigned mine;
 
 _Static_assert(ULMS_SLOTS == 64, "one bit for each slot");
 
 static void let_go(struct thread *t) {
-    (void)t;
-    if (mine != SHARED)
-        __atomic_fetch_and(&taken, ~((uint64_t)1 << mine), __ATOMIC_RELEASE);
-    mine = SHARED;
+    if (t->slot != SHARED)
+        __atomic_fetch_and(&taken, ~((uint64_t)1 << t->slot), __ATOMIC_RELEASE);
+    t->slot = SHARED;
 }
 
 static void promise_to_let_go(void) {
@@ -52,28 +51,33 @@ static void promise_to_let_go(void) {
 }
 
 /* Only a thread whose end will be told may own a slot. */
-static unsigned take(void) {
+static SELDOM unsigned take(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct thread *self = thread_self();
     pthread_once(&once, promise_to_let_go);
     uint64_t old = __atomic_load_n(&taken, __ATOMIC_RELAXED);
-    while (mine == SHARED && ~old && thread_self()) {
+    while (self && self->slot == SHARED && ~old) {
         unsigned slot = (unsigned)__builtin_ctzll(~old);
         if (__atomic_compare_exchange_n(&taken, &old, old | (uint64_t)1 << slot, false, __ATOMIC_ACQUIRE,
                                         __ATOMIC_RELAXED))
-            mine = slot;
+            self->slot = slot;
     }
-    return mine;
+    return self ? self->slot : SHARED;
 }
 
-static void beat(void) {
+static SELDOM void beat(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
     uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
     __atomic_store_n(&stats->heartbeat_ns, now, __ATOMIC_RELAXED);
 }
 
-void stats_add(enum counter c, uint64_t n) {
-    unsigned slot = __builtin_expect(mine != SHARED, 1) ? mine : take();
+HOT void stats_foresee(void) {
+    fetch((uintptr_t)stats->slot[thread_here.slot].counts, (COUNT_blocks + 1) * sizeof(uint64_t));
+}
+
+HOT void stats_add(enum counter c, uint64_t n) {
+    unsigned slot = __builtin_expect(thread_here.slot != SHARED, 1) ? thread_here.slot : take();
     uint64_t *count = &stats->slot[slot].counts[c], sum;
     if (__builtin_expect(slot != SHARED, 1)) {
         sum = __atomic_load_n(count, __ATOMIC_RELAXED) + n;
@@ -199,7 +203,7 @@ void stats_fork_child(void) {
         munmap(parents, sizeof *parents);
     file.path[0] = 0;
     taken = 1 << SHARED;
-    mine = SHARED;
+    thread_here.slot = SHARED;
     describe(&own);
 }
 

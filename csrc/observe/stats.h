@@ -5,32 +5,32 @@
 
 #include "types.h"
 
-/* name, unit, what it counts */
+/* name, unit, what it counts. What launches and blocks add to comes first, side by side. */
 #define STATS_COUNTERS(X)                                                                                              \
     X(operations, "", "device operations issued")                                                                      \
     X(kernels, "", "kernels run, those inside graphs included")                                                        \
     X(launches, "", "kernel launch calls")                                                                             \
-    X(launches_extra, "", "of these with arguments in the `extra` form")                                               \
-    X(launches_unmatched, "", "of these with arguments but no known address among them")                               \
-    X(launches_blind, "", "of these with an unknown parameter layout")                                                 \
-    X(graph_launches, "", "graph launches")                                                                            \
-    X(captured, "", "operations that went into a stream capture")                                                      \
-    X(copies, "", "copies")                                                                                            \
-    X(copied_bytes, "B", "bytes copied")                                                                               \
-    X(memsets, "", "memsets")                                                                                          \
-    X(waits, "", "times the host waited for the device")                                                               \
     X(touches_call, "", "touches whose extent the call's arguments told")                                              \
     X(touches_library, "", "touches whose extent a library's descriptors told")                                        \
     X(touches_framework, "", "touches whose extent the framework's allocator told")                                    \
     X(touches_observed, "", "touches bounded by the next pointer observed")                                            \
     X(touches_allocation, "", "touches of a whole allocation, nothing better being known")                             \
     X(touched_bytes, "B", "bytes touched")                                                                             \
+    X(blocks, "", "blocks told by the framework")                                                                      \
+    X(launches_extra, "", "launches with arguments in the `extra` form")                                               \
+    X(launches_unmatched, "", "launches with arguments but no known address among them")                               \
+    X(launches_blind, "", "launches with an unknown parameter layout")                                                 \
+    X(graph_launches, "", "graph launches")                                                                            \
+    X(captured, "", "operations that went into a stream capture")                                                      \
+    X(copies, "", "copies")                                                                                            \
+    X(copied_bytes, "B", "bytes copied")                                                                               \
+    X(memsets, "", "memsets")                                                                                          \
+    X(waits, "", "times the host waited for the device")                                                               \
     X(tables, "", "copies that brought pointers to the device")                                                        \
     X(table_pointers, "", "pointers in them")                                                                          \
     X(allocations, "", "allocations made")                                                                             \
     X(frees, "", "allocations given back")                                                                             \
     X(refused, "", "allocations refused by the quota")                                                                 \
-    X(blocks, "", "blocks told by the framework")                                                                      \
     X(placed_bytes, "B", "managed memory brought to the device when it was allocated")                                 \
     X(paged_bytes, "B", "pages touched by operations, once not everything fits")                                       \
     X(hit_bytes, "B", "of these, already there when the operation was issued")                                         \
@@ -63,6 +63,8 @@ enum counter {
 /* Maps the counters to the file, or to private memory when path is "". False: told in one line, private memory used.
  * Before other threads count. */
 bool stats_open(const char *path);
+/* This thread will add to the first counters: brings them nearer. */
+void stats_foresee(void);
 void stats_add(enum counter c, uint64_t n);
 uint64_t stats_sum(enum counter c);
 /* Bytes charged to a device, kept beside the counters for readers; the peak never falls. */

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/hot.h"
 #include "observe/format.h"
 #include "observe/ring.h"
 #include "observe/writer.h"
@@ -13,7 +14,7 @@ enum { NAME_BYTES = 4096, PART_TOUCHES = 1024, PART_POINTERS = 4096 };
 _Static_assert(sizeof(struct op_record) + TOUCH_MAX * sizeof(struct touch_record) <= RING_BYTES / 4, "fits a ring");
 _Static_assert(sizeof(struct op_record) + 3 * sizeof(struct touch_record) <= 128, "the usual launch stays small");
 
-_Atomic bool trace_on;
+HOT_DATA _Atomic bool trace_on;
 
 static void leave_ring(struct thread *t) {
     if (t->ring)

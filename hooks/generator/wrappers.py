@@ -9,7 +9,10 @@ from hooks.generator.prototype import Argument, Prototype
 from hooks.generator.row import Custom, Recorded, Row
 from hooks.generator.text import listed
 
+_HOT = ("cuLaunchKernel", "cuLaunchKernelEx")  # beside the code they run through
+
 _HEAD = """
+#include "base/hot.h"
 #include "cuda/extent.h"
 #include "interpose/wrap.h"
 
@@ -86,13 +89,14 @@ def _body(prototype: Prototype, recorded: Recorded) -> str:
 
 def _exports(row: Row, prototype: Prototype) -> str:
     made = "wrap" if isinstance(row.treatment, Recorded) else "custom"
+    hot = "HOT " if row.symbol in _HOT else ""
     lines = []
     for variant in (0, 1) if row.suffix else (0,):
         name = wrapper_name(row, variant)
         exported = f"{row.symbol}_{row.suffix}" if variant else row.symbol
         actual = [str(variant), *(argument.name for argument in prototype.arguments)]
         lines += [
-            listed(f"static {prototype.result} {name}(", parameters(prototype), ""),
+            listed(f"static {hot}{prototype.result} {name}(", parameters(prototype), ""),
             "{",
             listed(f"    return {made}_{row.symbol}(", actual, ";"),
             "}",

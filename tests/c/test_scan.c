@@ -10,8 +10,7 @@ static struct op op;
 static uint32_t scan(addr_t a, addr_t b) {
     addr_t words[] = {a, b};
     void *parameters[] = {words};
-    struct word_run run = {.parameter = 0, .words = 2};
-    struct function f = {.known = true, .parameters = 1, .runs = 1, .run = &run};
+    static struct function f = {.known = true, .parameters = 1, .runs = 1, .run = {{.parameter = 0, .words = 2}}};
     op = (struct op){.touches = touches};
     scan_parameters(&op, l, &f, (struct grid){1, 1}, parameters);
     return op.count;
