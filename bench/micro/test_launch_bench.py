@@ -22,6 +22,8 @@ pytestmark = pytest.mark.emu
 ROOT = Path(__file__).resolve().parents[2]
 BOUND_NS = 300
 GROWTH = 1.5
+COLD_LAUNCH_NS, COLD_BLOCK_NS = 3500, 4500
+"""With caches swept; 1.5 times what was seen with others on the machine."""
 BLOCK = 512
 FEW, MANY = 10_000, 1_000_000
 
@@ -210,13 +212,17 @@ def test_hooked_launch(bench: Bench, benchmark: Any, blocks: int) -> None:
 
 
 def test_launch_with_cold_caches(bench: Bench) -> None:
-    """As between the launches of a program that does something else, too. Told, not bounded."""
+    """As between the launches of a program that does something else, too.
+
+    The least of some runs, because others use the machine.
+    """
     bench.grow(FEW)
-    runs = [(bench.cold_ns(bench.real), bench.cold_ns(bench.hooked)) for _ in range(3)]
-    plain, hooked = (statistics.median(side) for side in zip(*runs, strict=True))
-    block = bench.block_cold_ns()
+    runs = [(bench.cold_ns(bench.real), bench.cold_ns(bench.hooked)) for _ in range(5)]
+    plain, hooked = min(runs, key=lambda run: run[1] - run[0])
+    block = min(bench.block_cold_ns() for _ in range(5))
     print(
         f"\ncaches swept: unhooked {plain:.0f} ns, hooked {hooked:.0f} ns, "
         f"over it {hooked - plain:.0f} ns; a block told and taken back {block:.0f} ns"
     )
-    assert hooked > plain > 0 < block
+    assert 0 < hooked - plain <= COLD_LAUNCH_NS
+    assert 0 < block <= COLD_BLOCK_NS
