@@ -30,10 +30,10 @@ static void begin(const char *name) {
 /* --- movers --- */
 
 /* Where moves are issued: the driver holds a context's lock while a prefetch does its page work, for milliseconds, and
- * launches of the program would wait for it. So the movers have a context of their own; where there can be none they
- * share the program's. Under the lock, which is released meanwhile. */
+ * launches of the program would wait for it. So movers of managed memory, which is every context's, have a context of
+ * their own; where there can be none they share the program's. Under the lock, which is released meanwhile. */
 static CUcontext context_of(struct pager *d) {
-    if (!d->own_asked) {
+    if (d->kind->managed && !d->own_asked) {
         d->own_asked = true;
         pager_unlock(d);
         CUcontext own = pager_context_new(d->ordinal);
