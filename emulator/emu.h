@@ -70,7 +70,8 @@ void emu_spend(struct emu_launch *launch, uint64_t ns);
 /* Calls made so far to the functions of this name: an exported symbol, or a name without its _v2, _ptsz, _ptds. */
 uint64_t emu_calls(const char *name);
 /* Adds failures: "cuMemCreate:after=2:error=2,cuMemPrefetchAsync:sticky". `after` calls succeed first (0), the next
- * fails with `error` (999), and with `sticky` all that follow. Names as above. NULL removes all failures.
+ * fails with `error` (999), and with `sticky` all that follow; with `delay` (ms) it begins so much later instead.
+ * Names as above. NULL removes all failures.
  * Returns 0, or -1 and adds nothing when the text makes no sense. EMU_FAIL is read the same way at the first call. */
 int emu_fail(const char *failures);
 /* Until it names another, this thread's calls by the name never fail on demand and are not counted by `after`: a

@@ -6,11 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct rule {
     char name[64];
     uint64_t after;
     CUresult error;
+    uint64_t delay_ms;
     bool sticky, spent;
     struct rule *next;
 };
@@ -51,6 +53,8 @@ static struct rule *parse(char *text) {
             good = number(word + 6, &r->after);
         else if (!strncmp(word, "error=", 6) && (good = number(word + 6, &n)))
             r->error = (CUresult)n;
+        else if (!strncmp(word, "delay=", 6) && (good = number(word + 6, &r->delay_ms)))
+            r->error = CUDA_SUCCESS;
         else
             good = false;
     }
@@ -91,7 +95,7 @@ static void read_environment(void) {
     if (failures && add(failures) != 0)
         fprintf(stderr,
                 "emu: EMU_FAIL=%s makes no sense and is not heeded; "
-                "expected name[:after=N][:sticky][:error=N],...\n",
+                "expected name[:after=N][:sticky][:error=N][:delay=MS],...\n",
                 failures);
 }
 
@@ -121,8 +125,9 @@ CUresult fail_now(const char *symbol) {
     if (!atomic_load_explicit(&any, memory_order_relaxed) || (spared && call_named(symbol, spared)))
         return CUDA_SUCCESS;
     CUresult error = CUDA_SUCCESS;
+    uint64_t delay_ms = 0;
     pthread_mutex_lock(&lock);
-    for (struct rule *r = rules; r && !error; r = r->next) {
+    for (struct rule *r = rules; r && !error && !delay_ms; r = r->next) {
         if (r->spent || !call_named(symbol, r->name))
             continue;
         if (r->after > 0) {
@@ -130,8 +135,11 @@ CUresult fail_now(const char *symbol) {
             continue;
         }
         error = r->error;
+        delay_ms = r->delay_ms;
         r->spent = !r->sticky;
     }
     pthread_mutex_unlock(&lock);
+    if (delay_ms)
+        usleep((useconds_t)(delay_ms * 1000));
     return error;
 }

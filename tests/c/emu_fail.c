@@ -32,6 +32,15 @@ TEST(a_name_means_all_its_versions) {
     CHECK_EQ(cuMemPrefetchAsync(p, 4, 0, NULL), CUDA_ERROR_NOT_SUPPORTED);
 }
 
+TEST(a_call_may_begin_late) {
+    begin();
+    CUdeviceptr p;
+    CHECK_EQ(emu_fail("cuMemAlloc:delay=20"), 0);
+    double before = test_seconds();
+    OK(cuMemAlloc_v2(&p, 4));
+    CHECK(test_seconds() - before >= 0.02);
+}
+
 TEST(nonsense_is_refused_whole) {
     begin();
     CUdeviceptr p;
