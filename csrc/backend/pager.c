@@ -13,6 +13,7 @@
 #include "launch/function.h"
 #include "observe/stats.h"
 
+#define PASSING UINT64_MAX                    /* in place of a ticket: not told, as nothing moved yet */
 static __thread uint64_t tickets[DEVICE_MAX]; /* of the thread's operation, from admit to settle */
 
 /* --- memory --- */
@@ -176,15 +177,18 @@ static void outwait_discards(struct pager *d, const struct op *op) {
         pager_moves_wait(d, op->touches[i].start, op->touches[i].bytes, true);
 }
 
-/* The operation's ticket; 0: it has none, as nothing moves, or as it is sure to touch nothing here. */
+/* The operation's ticket, or PASSING; 0: none, as nothing will move, or as it is sure to touch nothing here. */
 static uint64_t admit_to(struct pager *d, const struct op *op) {
     pager_lock(d);
     if (!d->moving) {
         if (d->kind->passes)
             d->kind->passes(d, op, 0);
         outwait_discards(d, op);
+        bool over = d->over;
+        if (!over)
+            __atomic_fetch_add(&d->passing, 1, __ATOMIC_SEQ_CST);
         pager_unlock(d);
-        return 0;
+        return over ? 0 : PASSING;
     }
     if (!d->context && session_device() == d->ordinal)
         d->context = pager_current();
@@ -219,32 +223,39 @@ static uint64_t admit_to(struct pager *d, const struct op *op) {
 
 /* A kernel may touch what we do not see. */
 static bool matters(const struct op *op) {
-    return pager_any_moving() && (op->count > 0 || op->kernels > 0);
+    return op->count > 0 || op->kernels > 0;
 }
 
 void pager_admit(struct op *op) {
-    if (!matters(op))
+    if (!matters(op) || pager_pass())
         return;
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
         tickets[d->ordinal] = admit_to(d, op);
 }
 
+static void settle_to(struct pager *d, const struct op *op, uint64_t ticket) {
+    if (ticket == PASSING) {
+        __atomic_fetch_sub(&d->passing, 1, __ATOMIC_SEQ_CST);
+        return;
+    }
+    if (op->status == CUDA_SUCCESS) {
+        pager_mark(d, op, ticket);
+        return;
+    }
+    pager_lock(d);
+    pager_retired(d, ticket);
+    pager_wake(d);
+    pager_unlock(d);
+}
+
 void pager_settle(const struct op *op) {
-    if (!matters(op))
+    if (!matters(op) || pager_passed() || !pager_any_moving())
         return;
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         uint64_t ticket = tickets[d->ordinal];
         tickets[d->ordinal] = 0;
-        if (!ticket)
-            continue;
-        if (op->status == CUDA_SUCCESS) {
-            pager_mark(d, op, ticket);
-            continue;
-        }
-        pager_lock(d);
-        pager_retired(d, ticket);
-        pager_wake(d);
-        pager_unlock(d);
+        if (ticket)
+            settle_to(d, op, ticket);
     }
 }
 

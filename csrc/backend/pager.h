@@ -167,6 +167,15 @@ bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes);
  * may be behind the program's own gate: for these it waits as long as patience lasts. Under the lock. */
 void pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discards_only);
 
+/* --- operations that pass by while nothing moves (pager_pass.c) --- */
+
+/* True: nothing moves anywhere, and the thread's operation is counted until pager_passed. */
+bool pager_pass(void);
+/* The driver has the thread's operation. False: it did not pass. */
+bool pager_passed(void);
+/* The driver has all that passed by on the device. Once pages move there nothing more does, and this stays true. */
+bool pager_passed_all(const struct pager *d);
+
 /* --- what a backend does in its own way --- */
 
 struct pager_kind {
@@ -275,6 +284,7 @@ struct pager {
     CUstream lane_stream[LANES]; /* ordered policies; of lane_context */
     CUstream discard_stream;     /* likewise; nothing in it waits for anything */
     CUcontext lane_context;
+    uint32_t passing;                        /* operations that were not told as nothing moved here yet; atomic */
     uint64_t past;                           /* ticket of the operation that stands for all before `moving` */
     bool unsure;                             /* nobody told when that was done: no content is ever lost */
     CUcontext past_contexts[PAGER_CONTEXTS]; /* where it may still run */

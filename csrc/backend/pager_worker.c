@@ -87,6 +87,14 @@ static void *move(void *data) {
 
 /* --- the past: what was issued before operations were told to the engine --- */
 
+/* Until the driver has what other threads were just issuing. False: the end came first. */
+static bool outlast_passing(const struct pager *d) {
+    bool stopping = false;
+    while (!pager_passed_all(d) && !(stopping = __atomic_load_n(&d->stopping, __ATOMIC_RELAXED)))
+        pause_us(POLL_US);
+    return !stopping;
+}
+
 /* Until all work of a context is done; one that is gone has none left. False: the driver does not tell. */
 static bool outlast_context(const struct pager *d, CUcontext context) {
     for (int tries = 0; context && tries < TRIES && !__atomic_load_n(&d->stopping, __ATOMIC_RELAXED);) {
@@ -107,8 +115,8 @@ static bool outlast_context(const struct pager *d, CUcontext context) {
 /* What is not done by then may still use any page: none leaves before. */
 static void *outlast(void *data) {
     struct pager *d = data;
-    bool sure = true;
     begin("ulms-past");
+    bool sure = outlast_passing(d);
     for (int i = 0; i < d->past_count; i++)
         sure = outlast_context(d, d->past_contexts[i]) && sure;
     pager_lock(d);

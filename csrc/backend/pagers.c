@@ -26,7 +26,7 @@ struct pager *pager_next(const struct pager *d) {
 }
 
 bool pager_any_moving(void) {
-    return __builtin_expect(__atomic_load_n(&any_moving, __ATOMIC_ACQUIRE), 0);
+    return __builtin_expect(__atomic_load_n(&any_moving, __ATOMIC_SEQ_CST), 0);
 }
 
 void pager_no_more_moving(void) {
@@ -187,8 +187,7 @@ void pager_start_moving(struct pager *d, uint64_t bytes) {
     d->moving = true;
     log_info("device %d: %.2f GiB are wanted, %.2f may be there at a time: pages move from here on", d->ordinal,
              (double)(d->bytes + bytes) / (1u << 30), (double)d->budget.bytes / (1u << 30));
-    if (tell_past(d) && pager_workers_start(d))
-        __atomic_store_n(&any_moving, true, __ATOMIC_RELEASE);
-    else
+    __atomic_store_n(&any_moving, true, __ATOMIC_SEQ_CST); /* before anybody looks for what has passed */
+    if (!tell_past(d) || !pager_workers_start(d))
         pager_give_up(d, "no memory or no thread");
 }

@@ -78,3 +78,10 @@ def test_what_could_not_be_replaced_takes_from_the_budget(trouble: Trouble) -> N
     env = {"ULMS_GPU_MEMORY": "48MiB", "EMU_FAIL": "cuMemAllocManaged:after=8:sticky"}
     assert trouble("blind", **env)["evicted_bytes"] > 0
     assert trouble("blind", ULMS_GPU_MEMORY="1GiB")["evicted_bytes"] == 0
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_a_call_under_way_when_moving_begins_is_waited_for(trouble: Trouble, backend: str) -> None:
+    """It is none of the operations that are known: nothing leaves before the driver has it."""
+    counters = trouble("late", ULMS_BACKEND=backend, ULMS_GPU_MEMORY="24MiB")
+    assert counters["waited"] == 1

@@ -4,10 +4,13 @@
  *   um_trouble cache     an allocator that keeps what is freed, gives it back when memory is refused, and tries again
  *   um_trouble blind     a kernel that no argument leads to what it reads, still waiting when a framework takes that
  * back um_trouble captures  one capture after the other while memory gets short
+ *   um_trouble late      one thread's operation comes to the driver late, while another's memory gets short
  *
  * Prints what it computed: the same without ulms.so. Under ulms.so "counter NAME VALUE" follows for some counters. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,9 +74,13 @@ static void expect(CUdeviceptr p, unsigned value, size_t mib) {
 
 static CUdeviceptr block[BLOCKS];
 
+static void allocate_block(int i) {
+    MUST(cuMemAlloc_v2(&block[i], BLOCK_MIB * MIB));
+}
+
 static void allocate_blocks(void) {
     for (int i = 0; i < BLOCKS; i++)
-        MUST(cuMemAlloc_v2(&block[i], BLOCK_MIB * MIB));
+        allocate_block(i);
 }
 
 static void set_blocks(unsigned value) {
@@ -246,15 +253,46 @@ static void cache(void) {
     printf("refused: %s\n", refused ? "yes" : "no");
 }
 
+/* --- a call that is under way when moving begins --- */
+
+static CUcontext context;
+static int issued; /* the other thread's operation */
+static int waited; /* for it, before anything made room for ours */
+
+static void *issue(void *unused) {
+    MUST(cuCtxSetCurrent(context));
+    set(block[0], 7, BLOCK_MIB);
+    __atomic_store_n(&issued, 1, __ATOMIC_SEQ_CST);
+    return unused;
+}
+
+static void late(void) {
+    pthread_t other;
+    allocate_block(0);
+    emu_fail("cuMemsetD32Async:delay=500");
+    if (pthread_create(&other, NULL, issue, NULL))
+        exit(1);
+    while (emu_calls("cuMemsetD32Async") == 0)
+        sched_yield();
+    for (int i = 1; i < BLOCKS; i++)
+        allocate_block(i);
+    set(block[BLOCKS - 1], 8, BLOCK_MIB);
+    waited = __atomic_load_n(&issued, __ATOMIC_SEQ_CST);
+    pthread_join(other, NULL);
+    expect(block[0], 7, BLOCK_MIB);
+    expect(block[BLOCKS - 1], 8, BLOCK_MIB);
+}
+
 static void print_counters(void) {
     uint64_t (*counter)(const char *) = (uint64_t (*)(const char *))dlsym(RTLD_DEFAULT, "ulms_counter");
     static const char *const names[] = {"held_ns", "short_operations", "evicted_bytes"};
     for (size_t i = 0; counter && i < sizeof names / sizeof *names; i++)
         printf("counter %s %llu\n", names[i], (unsigned long long)counter(names[i]));
+    if (counter)
+        printf("counter waited %d\n", waited);
 }
 
 int main(int argc, char **argv) {
-    CUcontext context;
     const char *what = argc > 1 ? argv[1] : "";
     MUST(cuInit(0));
     MUST(cuDevicePrimaryCtxRetain(&context, 0));
@@ -268,6 +306,8 @@ int main(int argc, char **argv) {
         blind();
     else if (strcmp(what, "captures") == 0)
         captures();
+    else if (strcmp(what, "late") == 0)
+        late();
     else
         return 2;
     print_counters();
