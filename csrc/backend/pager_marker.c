@@ -81,10 +81,18 @@ static void append(struct pager *d, struct pager_marker *m) {
     pthread_cond_signal(&d->marked);
 }
 
-void pager_mark(struct pager *d, const struct op *op, uint64_t ticket) {
+/* Without one the watcher's question would be answered as if the context were gone. NULL: the driver does not tell. */
+static CUcontext context_of(const struct op *op) {
     CUcontext context = pager_current();
+    if (!context)
+        REAL(cuStreamGetCtx, 0)((CUstream)(uintptr_t)op->stream, &context);
+    return context;
+}
+
+void pager_mark(struct pager *d, const struct op *op, uint64_t ticket) {
+    CUcontext context = context_of(op);
     pager_lock(d);
-    struct pager_marker *m = marker_of(d, context);
+    struct pager_marker *m = context ? marker_of(d, context) : NULL;
     pager_unlock(d);
     bool good = m && record(m, (CUstream)(uintptr_t)op->stream);
     pager_lock(d);

@@ -102,7 +102,8 @@ bool later_reuse(struct claim *c, int device, enum memory_kind kind, uint64_t by
         return false;
     forget_event(found);
     *dptr = found->gone.start;
-    *c = (struct claim){.recorded = true, .managed = true, .device = device, .kind = kind, .bytes = bytes};
+    *c = (struct claim){
+        .recorded = true, .managed = true, .device = device, .kind = kind, .bytes = bytes, .context = context};
     ledger_reuse_managed(session.ledger, device, bytes);
     claim_close(c, CUDA_SUCCESS, dptr, bytes);
     free(found);

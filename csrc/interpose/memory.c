@@ -136,7 +136,7 @@ void claim_close(struct claim *c, CUresult status, const CUdeviceptr *start, uin
         .bytes = bytes, .charged = c->bytes, .device = c->device, .kind = c->kind, .managed = c->managed};
     if (status == CUDA_SUCCESS) {
         a.start = *start;
-        a.context = session_context();
+        a.context = c->context ? c->context : session_context();
     }
     if (status != CUDA_SUCCESS || !enter(&a))
         cancel(c);

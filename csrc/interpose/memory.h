@@ -11,8 +11,9 @@ struct claim {
     bool managed;
     int device;
     enum memory_kind kind;
-    uint64_t bytes;  /* charged */
-    CUresult status; /* what the program gets */
+    uint64_t bytes;   /* charged */
+    uint64_t context; /* 0: asked for when the memory is there */
+    CUresult status;  /* what the program gets */
 };
 
 /* Charges bytes of plain memory to the device. False when the quota refuses: status is then the driver's out-of-memory

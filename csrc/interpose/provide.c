@@ -51,11 +51,15 @@ bool provide(struct claim *c, enum memory_kind kind, uint64_t bytes, CUdeviceptr
     int device = session_device();
     if (!session_on || !dptr || !wanted(device, bytes))
         return false;
+    uint64_t context = session_context();
+    if (!context) /* nobody could wait for it before a free */
+        return false;
     if (later_reuse(c, device, kind, bytes, dptr))
         return true;
     measure_room(device);
     if (!claim_open_managed(c, device, kind, bytes))
         return ulms_options.managed_limit > 0;
+    c->context = context;
     bool taken = take(c, bytes, dptr);
     claim_close(c, taken ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY, dptr, bytes);
     return taken;

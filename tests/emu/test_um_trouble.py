@@ -85,3 +85,10 @@ def test_a_call_under_way_when_moving_begins_is_waited_for(trouble: Trouble, bac
     """It is none of the operations that are known: nothing leaves before the driver has it."""
     counters = trouble("late", ULMS_BACKEND=backend, ULMS_GPU_MEMORY="24MiB")
     assert counters["waited"] == 1
+
+
+@pytest.mark.parametrize("after", range(0, 12, 2))
+def test_memory_of_an_unknown_context_is_not_freed_early(trouble: Trouble, after: int) -> None:
+    """A free of remapped memory waits for its context: one has to be known."""
+    env = {"ULMS_BACKEND": "vmm", "ULMS_GPU_MEMORY": "1GiB"}
+    trouble("frees", **env, EMU_FAIL=f"cuCtxGetCurrent:after={after}:sticky")

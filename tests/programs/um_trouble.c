@@ -5,6 +5,7 @@
  *   um_trouble blind     a kernel that no argument leads to what it reads, still waiting when a framework takes that
  * back um_trouble captures  one capture after the other while memory gets short
  *   um_trouble late      one thread's operation comes to the driver late, while another's memory gets short
+ *   um_trouble frees     memory that is freed while it is written, as the driver's free waits
  *
  * Prints what it computed: the same without ulms.so. Under ulms.so "counter NAME VALUE" follows for some counters. */
 #define _GNU_SOURCE
@@ -283,6 +284,16 @@ static void late(void) {
     expect(block[BLOCKS - 1], 8, BLOCK_MIB);
 }
 
+static void frees(void) {
+    for (int i = 0; i < 4; i++) {
+        allocate_block(i);
+        for (unsigned n = 0; n < 50; n++)
+            set(block[i], n, BLOCK_MIB);
+        MUST(cuMemFree_v2(block[i]));
+    }
+    MUST(cuStreamSynchronize(stream));
+}
+
 static void print_counters(void) {
     uint64_t (*counter)(const char *) = (uint64_t (*)(const char *))dlsym(RTLD_DEFAULT, "ulms_counter");
     static const char *const names[] = {"held_ns", "short_operations", "evicted_bytes"};
@@ -308,6 +319,8 @@ int main(int argc, char **argv) {
         captures();
     else if (strcmp(what, "late") == 0)
         late();
+    else if (strcmp(what, "frees") == 0)
+        frees();
     else
         return 2;
     print_counters();
