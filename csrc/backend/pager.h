@@ -127,6 +127,8 @@ void pager_marks_forget(struct pager *d, CUcontext context);
 
 /* Whether it was done; counted and told where it was not: what, and of how many bytes. */
 bool pager_done(CUresult status, const char *what, uint64_t bytes);
+/* False: it has not, or the driver does not tell. */
+bool pager_device_has(CUdevice_attribute attribute, int32_t device);
 CUstream pager_stream_new(void);
 /* Waits for all that is in a stream of ours. */
 bool pager_stream_finish(CUstream stream);
@@ -324,6 +326,8 @@ void pager_give_up(struct pager *d, const char *why);
 struct pager *pager_next(const struct pager *d);
 /* The same, made if need be; the current context is the device's. NULL: no memory. */
 struct pager *pager_of(int32_t ordinal);
+/* What `can_serve` says of the device, which it is asked once and tells where it cannot. */
+bool pager_serves(int32_t device, bool (*can_serve)(int32_t device));
 /* On any device. Asked on every operation. */
 bool pager_any_moving(void);
 void pager_no_more_moving(void);

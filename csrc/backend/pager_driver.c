@@ -15,6 +15,11 @@ bool pager_done(CUresult status, const char *what, uint64_t bytes) {
     return false;
 }
 
+bool pager_device_has(CUdevice_attribute attribute, int32_t device) {
+    int has = 0;
+    return REAL(cuDeviceGetAttribute, 0)(&has, attribute, device) == CUDA_SUCCESS && has;
+}
+
 CUstream pager_stream_new(void) {
     CUstream stream = NULL;
     return pager_done(REAL(cuStreamCreate, 0)(&stream, CU_STREAM_NON_BLOCKING), "a stream", 0) ? stream : NULL;

@@ -25,6 +25,19 @@ struct pager *pager_next(const struct pager *d) {
     return next;
 }
 
+bool pager_serves(int32_t device, bool (*can_serve)(int32_t device)) {
+    enum { UNASKED, SERVED, UNSERVED };
+    static uint8_t known[DEVICE_MAX];
+    if (device < 0 || device >= DEVICE_MAX)
+        return false;
+    uint8_t now = __atomic_load_n(&known[device], __ATOMIC_RELAXED);
+    if (now == UNASKED) {
+        now = can_serve(device) ? SERVED : UNSERVED;
+        __atomic_store_n(&known[device], now, __ATOMIC_RELAXED);
+    }
+    return now == SERVED;
+}
+
 bool pager_any_moving(void) {
     return __builtin_expect(__atomic_load_n(&any_moving, __ATOMIC_SEQ_CST), 0);
 }

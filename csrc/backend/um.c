@@ -7,31 +7,19 @@
 #include "interpose/wrap.h"
 #include "observe/stats.h"
 
-enum serves { UNASKED, SERVED, UNSERVED };
-
 /* Where the CPU and the device may not use managed memory at the same time, the driver neither moves it on request nor
  * lets it exceed the device. */
-static enum serves ask(int32_t device) {
-    int can = 0;
-    if (REAL(cuDeviceGetAttribute, 0)(&can, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device) == CUDA_SUCCESS &&
-        can)
-        return SERVED;
+static bool can_serve(int32_t device) {
+    if (pager_device_has(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device))
+        return true;
     log_warn("device %d has no concurrent access to managed memory: nothing is replaced there, as with "
              "ULMS_BACKEND=observe",
              device);
-    return UNSERVED;
+    return false;
 }
 
 static bool serves(int32_t device) {
-    static enum serves known[DEVICE_MAX];
-    if (device < 0 || device >= DEVICE_MAX)
-        return false;
-    enum serves now = __atomic_load_n(&known[device], __ATOMIC_RELAXED);
-    if (now == UNASKED) {
-        now = ask(device);
-        __atomic_store_n(&known[device], now, __ATOMIC_RELAXED);
-    }
-    return now == SERVED;
+    return pager_serves(device, can_serve);
 }
 
 static bool provide(addr_t *start, uint64_t bytes, int32_t device) {

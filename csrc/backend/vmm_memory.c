@@ -11,32 +11,17 @@
 
 /* --- devices --- */
 
-enum serves { UNASKED, SERVED, UNSERVED };
-
-static bool has(CUdevice_attribute attribute, int32_t device) {
-    int can = 0;
-    return REAL(cuDeviceGetAttribute, 0)(&can, attribute, device) == CUDA_SUCCESS && can;
-}
-
-static enum serves ask(int32_t device) {
-    if (has(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device) &&
-        has(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device))
-        return SERVED;
+static bool can_serve(int32_t device) {
+    if (pager_device_has(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device) &&
+        pager_device_has(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device))
+        return true;
     log_warn("device %d cannot map host memory by handles: nothing is replaced there, as with ULMS_BACKEND=observe",
              device);
-    return UNSERVED;
+    return false;
 }
 
 bool vmm_serves(int32_t device) {
-    static enum serves known[DEVICE_MAX];
-    if (device < 0 || device >= DEVICE_MAX)
-        return false;
-    enum serves now = __atomic_load_n(&known[device], __ATOMIC_RELAXED);
-    if (now == UNASKED) {
-        now = ask(device);
-        __atomic_store_n(&known[device], now, __ATOMIC_RELAXED);
-    }
-    return now == SERVED;
+    return pager_serves(device, can_serve);
 }
 
 static struct vmm *memory_new(int32_t device) {
