@@ -110,7 +110,7 @@ struct move *ahead_fill(struct ulms_engine *e) {
         bool may_wait = w.flags & ULMS_MOVE_DEAD && e->running >= NEAR_OPERATIONS && !e->overtaken;
         if (come == 0 || !may_wait)
             return grant(e, w, most);
-    } else if (place <= soon(e))
+    } else if (place <= soon(e) && (come == 0 || place < bytes))
         return grant(e, find_wish(e, place, DEMAND_PLACE), most);
     return come > 0 ? grant(e, find_wish(e, bytes, DEMAND_BYTES), come) : NULL;
 }
@@ -132,7 +132,10 @@ static struct page *leaves_early(struct ulms_engine *e, uint64_t spare, uint64_t
     uint64_t free = spare - least(spare, wanted);
     uint64_t bytes = demand_predicted(e, &e->bytes, 1), space = bytes == TIME_UNKNOWN ? 0 : room(e, bytes);
     struct page *p = NULL;
-    if (free < e->near_pages && (space > free || demand_predicted(e, &e->places, free + 1) <= soon(e)))
+    uint64_t lacking = free < e->near_pages && space > free ? demand_predicted(e, &e->bytes, free + 1) : TIME_UNKNOWN;
+    if (lacking != TIME_UNKNOWN)
+        p = frames_first_dead(e, least(lacking, soon(e)));
+    if (!p && free < e->near_pages && demand_predicted(e, &e->places, free + 1) <= soon(e))
         p = frames_first_dead(e, soon(e));
     if (!p && bytes != TIME_UNKNOWN && wanted + space < e->near_pages) {
         uint64_t time = demand_predicted(e, &e->bytes, space + 1);

@@ -209,7 +209,9 @@ class Held(Reference):
             patient = self.running >= NEAR_OPERATIONS and not self.overtaken
             if not (come and place and patient):
                 return self.grant(SURE, most)
-        elif self.wanted_at(PLACE, 0) <= self.soon:
+        elif (place := self.wanted_at(PLACE, 0)) <= self.soon and not (
+            come and self.wanted_at(BYTES, 0) <= place
+        ):
             return self.grant(PLACE, most)
         return self.grant(BYTES, come) if come else None
 
@@ -257,7 +259,9 @@ class Held(Reference):
         free = max(0, spare - sure)
         room = self.room(coming[0][2]) if coming else 0
         page = None
-        if free < self.near and (room > free or self.wanted_at(PLACE, free) <= self.soon):
+        if free < self.near and room > free and free < len(coming):
+            page = self.first_to_leave(min(self.wanted_at(BYTES, free), self.soon), False)
+        if not page and free < self.near and self.wanted_at(PLACE, free) <= self.soon:
             page = self.first_to_leave(self.soon, False)
         if not page and sure + room < self.near and room < len(coming):
             page = self.first_to_leave(self.wanted_at(BYTES, room), True)
