@@ -55,7 +55,12 @@ SMALL: dict[str, list[str]] = {
     "gpt2-half": torch("gpt2-half"),
     "decode": [sys.executable, str(TESTS / "programs" / "torch_decode.py")],
 }
-ASIDE = {"quota": [sys.executable, str(TESTS / "programs" / "torch_quota.py")]}
+# They ask for memory until they are refused.
+LIMITS: dict[str, list[str]] = {
+    "torch-limit": [sys.executable, str(TESTS / "programs" / "torch_limit.py")],
+    "cupy-limit": [sys.executable, str(TESTS / "programs" / "cupy_limit.py")],
+}
+ASIDE = {"quota": [sys.executable, str(TESTS / "programs" / "torch_quota.py")], **LIMITS}
 
 
 def build(into: Path) -> None:
@@ -128,15 +133,22 @@ def run(
     done = subprocess.run(
         command, env=env, capture_output=True, text=True, timeout=300, check=False
     )
-    result = Result(done.returncode, seconds=time.monotonic() - start, stderr=done.stderr)
-    for line in done.stdout.splitlines():
+    result = result_of(done.returncode, done.stdout, done.stderr)
+    result.seconds = time.monotonic() - start
+    if counted.exists():
+        result.profiled = json.loads(counted.read_text())["kernels"]
+    return result
+
+
+def result_of(status: int, stdout: str, stderr: str) -> Result:
+    """What a program that has ended said."""
+    result = Result(status, stderr=stderr)
+    for line in stdout.splitlines():
         if line.startswith("REPORT "):
             report = json.loads(line.removeprefix("REPORT "))
             result.numbers = report.pop("numbers")
             result.step_ms = report.pop("step_ms")
             result.facts = report
-    if match := SUMMARY.search(done.stderr):
+    if match := SUMMARY.search(stderr):
         result.seen = int(match[1])
-    if counted.exists():
-        result.profiled = json.loads(counted.read_text())["kernels"]
     return result
