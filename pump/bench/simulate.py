@@ -16,17 +16,13 @@ from pump.bench.oracle import Schedule, oracle
 from pump.bench.row import Row
 from pump.bench.systems import BY_NAME, SIM
 from pump.sim.engine import READ, UPDATE, WRITE, CompiledEngine
-from pump.sim.link import LINKS, Link
+from pump.sim.link import LINKS, Link, figure
 from pump.sim.period import Period, page_times, period_of
 from pump.sim.sequence import Operation, read_sequence
 from pump.sim.sequence import Sequence as Recorded
 from pump.sim.simulator import Simulator, settings_for
 
 INTERVALS = 30  # of the bound; twice as many raise it by a hundredth and take six times as long
-
-# Kernels that touch mapped host memory in place, GB/s, measured on an H200: one way, and each of
-# both at once.
-IN_PLACE, IN_PLACE_EACH = 51.0, 42.0
 
 Progress = Callable[[str], None]
 
@@ -133,7 +129,8 @@ def in_place(sequence: Recorded) -> tuple[float, int, int]:
         read = sum(t.bytes for t in event.touches if t.mode in (READ, UPDATE))
         written = sum(t.bytes for t in event.touches if t.mode in (WRITE, UPDATE))
         both = min(read, written)
-        over_link = both / IN_PLACE_EACH + (read + written - 2 * both) / IN_PLACE
+        over_link = both / figure("in-place.each")
+        over_link += (read + written - 2 * both) / figure("in-place")
         ns += max(event.duration_ns, over_link)
         all_in, all_out = all_in + read, all_out + written
     return ns, all_in, all_out

@@ -120,7 +120,7 @@ class Recorder(Simulator):
         for thread, move, lane in zip(LANES, before, self.lanes, strict=True):
             if move and lane.move is not move:
                 begin = self.begun.pop(move.id)
-                moved = self.link.cost(move)[1]
+                moved = self.link.cost(move, beside=False)[1]
                 self.spans.append(Span(describe(move), thread, begin, self.now, moved))
                 self.pages.moved(move)
                 self.levels.append(self.pages.level(self.now))

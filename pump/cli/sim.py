@@ -11,7 +11,7 @@ from rich.table import Table
 from pump.cli.command import UsageError
 from pump.cli.render import console, table
 from pump.sim.engine import CompiledEngine, policies
-from pump.sim.link import LINKS, Link
+from pump.sim.link import LINKS, MODELS, Link
 from pump.sim.sequence import Sequence, SequenceError, read_sequence
 from pump.sim.simulator import Simulator, settings_for
 from pump.sizes import format_size
@@ -55,7 +55,9 @@ class Sim:
         parser.add_argument(
             "--policy", action="append", metavar="NAME", help="one policy (default: all)"
         )
-        parser.add_argument("--link", action="append", choices=LINKS, help="one link model")
+        parser.add_argument(
+            "--link", action="append", choices=MODELS, help="one link model (default: um, vmm)"
+        )
         parser.add_argument("--json", action="store_true", help="print the rows as JSON")
 
     def run(self, args: argparse.Namespace) -> list[Row]:
@@ -71,12 +73,12 @@ class Sim:
         except SequenceError as error:
             raise UsageError(str(error)) from error
         return [
-            play(name, sequence, LINKS[link], ratio, policy)
+            play(name, sequence, MODELS[link], ratio, policy)
             for name, sequence in sequences.items()
             for link in args.link or LINKS
             for ratio in ratios
             for policy in names
-            if policy != "none" or LINKS[link].rate_fault
+            if policy != "none" or MODELS[link].rate_fault
         ]
 
     def main(self, args: argparse.Namespace) -> int:

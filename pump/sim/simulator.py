@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import NamedTuple
 
+from pump.sim.advice import Advice
 from pump.sim.engine import FILL, HOLD, RUN_SHORT, Engine, Move, Settings, Stats
 from pump.sim.link import Link
 from pump.sim.sequence import Event, Given, Operation, Sequence, page_runs
@@ -115,7 +116,8 @@ class Simulator:
     def __init__(self, engine: Engine, link: Link, policy: str) -> None:
         self.engine = engine
         self.link = link
-        self.in_line = policy == "none"  # the driver evicts while a kernel waits for its fault
+        self.by_faults = policy == "none"  # kernels bring what they miss
+        self.advice = Advice(link.page_bytes) if link.keep_ns else None
         self.now = 0.0
         self.held: Issued | None = None
         self.queue: deque[Issued] = deque()  # on their way to the device
@@ -174,6 +176,8 @@ class Simulator:
             self.engine.block(*event.block, event.live)
         elif event:
             serial = self.engine.issued(event.key, event.touches)
+            if self.advice:
+                self.advice.issued(event.touches)
             issued = Issued(serial, event.key, event.duration_ns, ends_step)
             if not self.admit(issued, 0):
                 self.held = issued
@@ -185,7 +189,7 @@ class Simulator:
             verdict, issued.wait = self.engine.admit(issued.serial)
             if verdict == HOLD:
                 return False
-            if verdict == RUN_SHORT or self.in_line:
+            if verdict == RUN_SHORT or self.by_faults:
                 self.lengthen(issued)
         self.held = None
         issued.ready_ns = self.now + latency_ns
@@ -233,12 +237,13 @@ class Simulator:
                 lane.move = self.engine.next(number)
             if lane.move and not lane.begun and self.may_begin(lane.move):
                 lane.begun = acted = True
-                lane.setup_ns, lane.left = self.link.cost(lane.move)
+                beside = self.lanes[1 - number].begun
+                move = self.advice.begin(lane.move) if self.advice else lane.move
+                lane.setup_ns, lane.left = self.link.cost(move, beside)
         return acted
 
     def may_begin(self, move: Move) -> bool:
-        ordered = move.after <= self.retired and move.needs in self.moved
-        return ordered and not (self.in_line and self.running)
+        return move.after <= self.retired and move.needs in self.moved
 
     def rate(self, lane: Lane) -> float:
         rates = self.link.rates(all(other.moves_bytes() for other in self.lanes))

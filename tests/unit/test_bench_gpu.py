@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench.gpu import run, workloads  # noqa: E402
+from bench.gpu import predict, run, workloads  # noqa: E402
 from pump.bench import cli  # noqa: E402
 from pump.bench.systems import GPU, systems_on  # noqa: E402
 from pump.cli.command import UsageError  # noqa: E402
@@ -108,3 +108,48 @@ def test_workloads_are_listed_without_their_frameworks(capsys: pytest.CaptureFix
 def test_the_emulator_has_none_yet() -> None:
     with pytest.raises(UsageError, match="emulator"):
         run.Programs("emulator")
+
+
+# --- measured steps beside predicted ones ---
+
+
+def measured(**more: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "budget": "1/2",
+        "budget_bytes": 3514826752,
+        "policy": "none",
+        "status": 0,
+    }
+    row |= {"step_ms": [600.0, 610.0, 620.0], **more}
+    program = {"program": "resnet", "footprint": 7029653504, "rows": [row]}
+    return {"programs": [program, {"program": "other", "rows": []}]}
+
+
+def test_what_was_measured_is_predicted() -> None:
+    """Faults alone, on the H200: evictions run beside them."""
+    left_out: list[str] = []
+    kept = json.loads(predict.RESULT.read_text(encoding="utf-8"))
+    rows = list(predict.predictions(kept, predict.STEPS, left_out))
+    known = {(row.budget, row.policy): row for row in rows}
+    assert all(
+        row.near for (budget, policy), row in known.items() if policy == "none" or budget == "1"
+    )
+    assert known["1/2", "none"].ratio == pytest.approx(1, abs=0.08)
+    assert left_out == []
+
+
+def test_a_prediction_has_its_line() -> None:
+    left_out: list[str] = []
+    counters = {"filled_bytes": 6_000_000_000, "faulted_bytes": 3_000_000_000}
+    (row,) = predict.predictions(measured(counters=counters), predict.STEPS, left_out)
+    assert (row.measured_ms, row.measured_in) == (610, 3e9)
+    assert row.predicted_in > 8e9
+    assert f"| {row.predicted_ms:.1f} | {row.ratio:.2f} | yes | 3.00 |" in predict.markdown([row])
+    assert "1 of 1 within 15 %" in predict.summary([row])
+    assert left_out == ["other"]
+
+
+def test_runs_that_failed_are_left_out() -> None:
+    failed: list[dict[str, Any]] = [{"status": 1}, {"step_ms": []}]
+    for more in failed:
+        assert list(predict.predictions(measured(**more), predict.STEPS, [])) == []
