@@ -155,20 +155,25 @@ static void count_held(const struct op *op, uint64_t ns) {
 }
 
 /* Until the engine lets it run, or nothing has happened for so long that waiting is no use. */
-static void hold(struct pager *d, const struct op *op, uint64_t serial) {
+static void hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket) {
     struct pager_patience patience = {0};
+    struct pager_waiter self;
     uint64_t started = clock_ns(), wait;
     int at_once = !(d->own_context || d->context) || pager_stalled(d); /* nothing moves without a context */
     bool held = false;
     while (d->moving && ulms_engine_admit(d->engine, serial, at_once, &wait) == ULMS_HOLD) {
+        if (!held)
+            pager_waits(d, &self, ticket);
         held = true;
         if (!pager_wait(d, &patience)) {
             log_debug("device %d: nothing moves: an operation runs without its pages", d->ordinal);
             at_once = 1;
         }
     }
-    if (held)
-        count_held(op, clock_ns() - started);
+    if (!held)
+        return;
+    pager_waits_no_more(d, &self);
+    count_held(op, clock_ns() - started);
 }
 
 /* What is being lost is not written before it is: also when nothing moves any more. */
@@ -179,8 +184,11 @@ static void outwait_discards(struct pager *d, const struct op *op) {
 
 /* The operation's ticket, or PASSING; 0: none, as nothing will move, or as it is sure to touch nothing here. */
 static uint64_t admit_to(struct pager *d, const struct op *op) {
+    bool opaque = d->kind->opaque && d->kind->opaque(op);
     pager_lock(d);
     if (!d->moving) {
+        if (opaque)
+            pager_opaque_begin(d, 0);
         if (d->kind->passes)
             d->kind->passes(d, op, 0);
         outwait_discards(d, op);
@@ -197,18 +205,21 @@ static uint64_t admit_to(struct pager *d, const struct op *op) {
     if (!d->held)
         pager_order_begin(d);
     uint64_t serial = ulms_engine_issued(d->engine, key_of(op), d->touches, d->kind->touches(d, op));
-    uint64_t ticket = serial || op->kernels ? pager_window_issue(&d->window, serial) : 0;
-    if (!ticket && (serial || op->kernels))
+    bool runs = serial || op->kernels || opaque;
+    uint64_t ticket = runs ? pager_window_issue(&d->window, serial) : 0;
+    if (!ticket && runs)
         pager_give_up(d, "too many operations have not retired");
     if (serial) {
         use(d, op);
         if (d->held) {
             pager_wake(d);
-            hold(d, op, serial);
+            hold(d, op, serial, ticket);
         } else {
             pager_order(d, op, serial);
         }
     }
+    if (opaque)
+        pager_opaque_begin(d, ticket);
     if (d->kind->passes)
         d->kind->passes(d, op, serial);
     if (!d->held)
@@ -221,9 +232,9 @@ static uint64_t admit_to(struct pager *d, const struct op *op) {
     return ticket;
 }
 
-/* A kernel may touch what we do not see. */
+/* A kernel may touch what we do not see, and so may a graph of which nothing is known. */
 static bool matters(const struct op *op) {
-    return op->count > 0 || op->kernels > 0;
+    return op->count > 0 || op->kernels > 0 || op->flags & OP_BLIND;
 }
 
 void pager_admit(struct op *op) {

@@ -178,6 +178,24 @@ bool pager_passed(void);
 /* The driver has all that passed by on the device. Once pages move there nothing more does, and this stays true. */
 bool pager_passed_all(const struct pager *d);
 
+/* --- opaque operations: they may touch pages that they do not show (pager_opaque.c). Nothing moves while one runs ---
+ */
+
+/* An operation that is held for its pages; on the stack of its thread. */
+struct pager_waiter {
+    uint64_t ticket;
+    struct pager_waiter *next;
+};
+
+/* Around its being held. Under the lock. */
+void pager_waits(struct pager *d, struct pager_waiter *w, uint64_t ticket);
+void pager_waits_no_more(struct pager *d, struct pager_waiter *w);
+/* The opaque operation runs next: waits until what was held before has its pages, and no move is under way. Ticket 0:
+ * it has none, as nothing new moves. Under the lock. */
+void pager_opaque_begin(struct pager *d, uint64_t ticket);
+/* No move may begin. Under the lock. */
+bool pager_opaque_runs(const struct pager *d);
+
 /* --- what a backend does in its own way --- */
 
 struct pager_kind {
@@ -197,6 +215,8 @@ struct pager_kind {
     bool (*issue)(struct pager *d, const struct pager_move *m, CUstream stream);
     /* Content can be discarded, as far as is known. NULL: it cannot. */
     bool (*discards)(void);
+    /* The operation may touch pages that it does not show. NULL: that does no harm. */
+    bool (*opaque)(const struct op *op);
     /* The operation was admitted, and runs next. Without the lock. NULL: nothing to do. */
     void (*prepare)(struct pager *d, const struct op *op);
     /* What the operation touches, into d->touches; how many. Under the lock. */
@@ -286,7 +306,9 @@ struct pager {
     CUstream lane_stream[LANES]; /* ordered policies; of lane_context */
     CUstream discard_stream;     /* likewise; nothing in it waits for anything */
     CUcontext lane_context;
-    uint32_t passing;                        /* operations that were not told as nothing moved here yet; atomic */
+    uint32_t passing; /* operations that were not told as nothing moved here yet; atomic */
+    uint64_t opaque;  /* ticket of the last opaque operation; 0: there was none */
+    struct pager_waiter *waiters;
     uint64_t past;                           /* ticket of the operation that stands for all before `moving` */
     bool unsure;                             /* nobody told when that was done: no content is ever lost */
     CUcontext past_contexts[PAGER_CONTEXTS]; /* where it may still run */

@@ -45,7 +45,7 @@ static void judge(struct pager *d, struct pager_move *m) {
 
 struct pager_move *pager_move_take(struct pager *d, int lane) {
     struct ulms_move given;
-    if (!ulms_engine_next(d->engine, lane, &given))
+    if (pager_opaque_runs(d) || !ulms_engine_next(d->engine, lane, &given))
         return NULL;
     struct pager_move *m = calloc(1, sizeof *m);
     if (!m) {

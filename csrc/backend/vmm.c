@@ -5,6 +5,7 @@
 #include "backend/vmm.h"
 #include "backend/backend.h"
 #include "backend/pager.h"
+#include "backend/vmm_verify.h"
 #include "interpose/session.h"
 #include "launch/op.h"
 
@@ -50,8 +51,16 @@ static bool moves(const struct pager *d, const struct ulms_engine_touch *t) {
     return false;
 }
 
+/* It may touch anything. */
+static bool is_opaque(const struct op *op) {
+    bool any = op->kernels > 0 && ulms_options.hidden == HIDDEN_ANY;
+    return any || op->flags & OP_BLIND || op->count == TOUCH_MAX;
+}
+
 /* Without the engine nothing pins its pages: then nothing may move any more, and what does has to end. */
 static void passes(struct pager *d, const struct op *op, uint64_t serial) {
+    if (vmm_verifies())
+        vmm_verify_admitted(d, touches(d, op), is_opaque(op));
     if (d->moving && serial)
         return;
     size_t n = touches(d, op);
@@ -64,19 +73,9 @@ static void passes(struct pager *d, const struct op *op, uint64_t serial) {
     }
 }
 
-/* It may touch anything. */
-static bool hides(const struct op *op) {
-    return op->flags & OP_BLIND || op->count == TOUCH_MAX;
-}
-
 static void admit(struct op *op) {
-    for (struct pager *d = hides(op) ? pager_next(NULL) : NULL; d; d = pager_next(d)) {
-        pager_lock(d);
-        pager_give_up(d, "an operation does not show what it touches");
-        d->over = true;
-        pager_moves_wait(d, 0, UINT64_MAX, false);
-        pager_unlock(d);
-    }
+    if (vmm_verifies())
+        vmm_verify_issued(op);
     pager_admit(op);
 }
 
@@ -104,8 +103,9 @@ static void fix(struct pager *d, struct vmm_range *r, addr_t start, addr_t end) 
     pager_unlock(d);
 }
 
+/* Where any kernel may use any address, one more tells nothing. */
 static void pointed(const addr_t *pointers, size_t n) {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && ulms_options.hidden == HIDDEN_FOLLOWED; i++) {
         struct pager *d;
         addr_t start;
         uint64_t bytes;
@@ -119,14 +119,19 @@ static void pointed(const addr_t *pointers, size_t n) {
 
 static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) {
     bool fill = m->m.kind == ULMS_FILL, ok = true;
+    /* what an operation did not show may have made a page that looks dead alive, or one that looks clean dirty */
+    bool any = ulms_options.hidden == HIDDEN_ANY;
     for (const struct pager_piece *p = m->piece; p < m->piece + m->pieces; p++) {
         struct vmm_move one = {.start = p->start,
                                .bytes = p->bytes,
                                .to = fill ? VMM_DEVICE : VMM_HOST,
-                               .copy = fill ? !(m->m.flags & ULMS_MOVE_DEAD) : !m->discard,
-                               .clean = m->m.flags & ULMS_MOVE_CLEAN,
-                               .keep = m->m.flags & ULMS_MOVE_KEEP};
+                               .copy = fill ? any || !(m->m.flags & ULMS_MOVE_DEAD) : !m->discard,
+                               .clean = !any && m->m.flags & ULMS_MOVE_CLEAN,
+                               .keep = !any && m->m.flags & ULMS_MOVE_KEEP,
+                               .look = vmm_verifies() ? vmm_verify_look : NULL};
         enum vmm_moved moved = vmm_move(d->vmm, &one, stream);
+        if (vmm_verifies())
+            vmm_verify_moved(d->vmm, &one, stream);
         ok = ok && moved == VMM_MOVED;
         if (moved != VMM_STUCK)
             continue;
@@ -143,6 +148,7 @@ const struct pager_kind vmm_kind = {.over = "stays where it is, on the device or
                                     .place = vmm_place,
                                     .occupied = vmm_occupied,
                                     .issue = issue,
+                                    .opaque = is_opaque,
                                     .touches = touches,
                                     .passes = passes};
 

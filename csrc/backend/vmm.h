@@ -64,6 +64,7 @@ struct vmm_page {
 struct vmm_range {
     addr_t start;
     uint64_t bytes;         /* whole pages */
+    struct vmm_seal *seals; /* by page (vmm_verify.h); NULL: none */
     uint64_t aside;         /* bytes on the device of which the engine does not know */
     uint64_t context;       /* that has to be waited for, of one that is to be deleted later; 0: it is gone */
     struct vmm_range *next; /* of those */
@@ -89,9 +90,12 @@ struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes, bool device);
 void vmm_range_delete(struct vmm *v, struct vmm_range *r);
 /* The range that holds p; NULL: none does. It stays until it is deleted. */
 struct vmm_range *vmm_range_find(struct vmm *v, addr_t p);
+struct vmm_move;
+
 /* Maps the pages [first, first + n) to their frames of the other place, which they must have. What is there already
- * stays. False: not all of them; each is where its `at` says. */
-bool vmm_range_remap(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
+ * stays. m: the move that copied in the stream, or NULL. False: not all of them; each is where its `at` says. */
+bool vmm_range_remap(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to,
+                     const struct vmm_move *m, CUstream stream);
 
 /* --- moves (vmm_move.c). For the time of one nobody else uses its pages --- */
 
@@ -102,6 +106,8 @@ struct vmm_move {
     bool copy;  /* the content matters */
     bool clean; /* to the host: what its frames hold from before is still right */
     bool keep;  /* to the device: keep what the host's frames hold */
+    /* Called for each run while nothing is mapped there, so that nobody can use it. NULL: nobody looks. */
+    void (*look)(struct vmm *v, struct vmm_range *r, size_t first, size_t n, const struct vmm_move *m, CUstream stream);
 };
 
 /* VMM_STAYED: not all of it moved; what did not is as before. VMM_STUCK: the driver does not tell whether the copies

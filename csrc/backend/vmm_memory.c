@@ -4,6 +4,7 @@
 #include "backend/backend.h"
 #include "backend/pager.h"
 #include "backend/vmm.h"
+#include "backend/vmm_verify.h"
 #include "base/log.h"
 #include "interpose/capture.h"
 #include "interpose/session.h"
@@ -208,8 +209,14 @@ void vmm_place(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
     pager_budget_update(d, false);
     if (fits && there < bytes && !d->moving && !d->over)
         pager_start_moving(d, 0);
+    bool moving = d->moving;
     pager_unlock(d);
     stats_add(COUNT_placed_bytes, there);
+    if (moving && vmm_verifies()) {
+        struct pager_visit v = pager_enter(NULL);
+        vmm_verify_new(d->vmm, r);
+        pager_leave(v);
+    }
 }
 
 /* Until it is released, or comes again, it occupies what it has of the device. */

@@ -108,7 +108,7 @@ enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, CUstream stream
     bool done = wait(stream);
     if (!done)
         lose(m, &s);
-    ok = ok && done && vmm_range_remap(v, s.range, s.first, s.end - s.first, m->to);
+    ok = ok && done && vmm_range_remap(v, s.range, s.first, s.end - s.first, m->to, m, stream);
     for (size_t i = s.first; i < s.end; i++)
         settle(v, m, &s.range->page[i]);
     return ok ? VMM_MOVED : done ? VMM_STAYED : VMM_STUCK;

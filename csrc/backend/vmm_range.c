@@ -137,7 +137,8 @@ static size_t next_run(const struct vmm_range *r, size_t *first, size_t end, enu
     return n;
 }
 
-bool vmm_range_remap(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to) {
+bool vmm_range_remap(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to,
+                     const struct vmm_move *m, CUstream stream) {
     size_t end = first + n;
     bool whole = true;
     for (size_t run; (run = next_run(r, &first, end, to)) > 0; first += run) {
@@ -148,6 +149,8 @@ bool vmm_range_remap(struct vmm *v, struct vmm_range *r, size_t first, size_t n,
         }
         for (size_t i = first; i < first + run; i++)
             r->page[i].at = VMM_NOWHERE;
+        if (m && m->look)
+            m->look(v, r, first, run, m, stream);
         if (map_run(v, r, first, run, to))
             continue;
         whole = false;
@@ -184,6 +187,7 @@ static void dispose(struct vmm *v, struct vmm_range *r) {
         give_frames(v, r, VMM_HOST);
         vmm_unreserve(r->start, r->bytes);
     }
+    free(r->seals);
     free(r);
 }
 
@@ -218,8 +222,8 @@ struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes, bool device) {
     for (size_t i = 0; i < pages; i++)
         r->page[i] = (struct vmm_page){.frame = {VMM_NO_FRAME, VMM_NO_FRAME}, .at = VMM_NOWHERE};
     size_t there = device ? provide(v, r, 0, VMM_DEVICE) : 0;
-    bool good = provide(v, r, there, VMM_HOST) == pages && vmm_range_remap(v, r, 0, there, VMM_DEVICE) &&
-                vmm_range_remap(v, r, there, pages - there, VMM_HOST) && enter(v, r);
+    bool good = provide(v, r, there, VMM_HOST) == pages && vmm_range_remap(v, r, 0, there, VMM_DEVICE, NULL, NULL) &&
+                vmm_range_remap(v, r, there, pages - there, VMM_HOST, NULL, NULL) && enter(v, r);
     if (good)
         return r;
     dispose(v, r);

@@ -47,6 +47,22 @@ static bool parse_hooks(const char *text, struct options *o) {
     return i >= 0;
 }
 
+static bool parse_hidden(const char *text, struct options *o) {
+    static const char *const names[] = {"followed", "any"};
+    int i = choose(text, names, 2);
+    if (i >= 0)
+        o->hidden = (enum hidden)i;
+    return i >= 0;
+}
+
+static bool parse_verify(const char *text, struct options *o) {
+    static const char *const names[] = {"0", "1", "abort"};
+    int i = choose(text, names, 3);
+    if (i >= 0)
+        o->verify = (enum verify)i;
+    return i >= 0;
+}
+
 /* Bytes in one unit: "", "K", "KiB", "KB" and so on, all powers of 1024; 0: no such unit. */
 static uint64_t unit_bytes(const char *text) {
     static const char units[] = "KMGT";
@@ -168,6 +184,16 @@ static const struct {
       "who decides which pages move when; ahead learns what comes next, the others are there to compare with, in "
       "um only"},
      parse_policy},
+    {{"ULMS_HIDDEN", NULL, "followed", "followed or any",
+      "addresses that no argument shows, in vmm; followed: those that copies bring to the device; any: a kernel may "
+      "use "
+      "any, so that pages move only while none runs"},
+     parse_hidden},
+    {{"ULMS_VERIFY", NULL, "0", "0, 1 or abort",
+      "looks, in vmm, whether pages were written by an operation that did not show it, and tells (slow); abort: ends "
+      "the "
+      "program then"},
+     parse_verify},
     {{"ULMS_MANAGED_LIMIT", NULL, "", "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
       "memory that may move (in um it is managed) which the program may hold: beyond it is out of memory; in vmm also "
       "the most host memory that is pinned; not set: three quarters of the host memory that is available at the start, "

@@ -7,6 +7,8 @@
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 enum mode { MODE_OFF, MODE_OBSERVE, MODE_UM, MODE_VMM };
 enum hooks { HOOKS_ALL, HOOKS_NO_LIBRARY, HOOKS_DRIVER };
+enum hidden { HIDDEN_FOLLOWED, HIDDEN_ANY };
+enum verify { VERIFY_OFF, VERIFY_ON, VERIFY_ABORT };
 
 enum { OPTION_PATH_MAX = 4096 }; /* bytes, the end included */
 
@@ -17,6 +19,8 @@ struct options {
     char policy[16];             /* ULMS_POLICY */
     int factor;                  /* ULMS_GPU_MEMORY_FACTOR, per cent; -1: not set */
     enum hooks hooks;            /* ULMS_HOOKS */
+    enum hidden hidden;          /* ULMS_HIDDEN */
+    enum verify verify;          /* ULMS_VERIFY */
     uint64_t managed_limit;      /* ULMS_MANAGED_LIMIT, bytes; 0: not set */
     char plain[OPTION_PATH_MAX]; /* ULMS_PLAIN; "": none */
     char trace[OPTION_PATH_MAX]; /* ULMS_TRACE; "": none */

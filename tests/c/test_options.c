@@ -41,6 +41,8 @@ TEST(nothing_set) {
     CHECK_EQ(ulms_options.capacity, 0);
     CHECK_EQ(ulms_options.factor, -1);
     CHECK_EQ(ulms_options.hooks, HOOKS_ALL);
+    CHECK_EQ(ulms_options.hidden, HIDDEN_FOLLOWED);
+    CHECK_EQ(ulms_options.verify, VERIFY_OFF);
     CHECK_STR(ulms_options.trace, "");
     CHECK_STR(ulms_options.stats, "");
 }
@@ -77,7 +79,9 @@ TEST(good_sizes) {
 TEST(bad_values) {
     static const struct {
         const char *name, *value;
-    } bad[] = {{"ULMS_GPU_MEMORY", "0"},
+    } bad[] = {{"ULMS_HIDDEN", "none"},
+               {"ULMS_VERIFY", "2"},
+               {"ULMS_GPU_MEMORY", "0"},
                {"ULMS_GPU_MEMORY", "0.0001"},
                {"ULMS_GPU_MEMORY", "-1"},
                {"ULMS_GPU_MEMORY", "+1"},

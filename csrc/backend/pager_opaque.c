@@ -1,0 +1,37 @@
+/* Opaque operations. Moves and they take turns: one waits for all moves under way, and none begins until it has
+ * retired.
+ *
+ * Who waits for pages goes first: an opaque operation would keep them from coming, and the next one would again. */
+#include "backend/pager.h"
+
+void pager_waits(struct pager *d, struct pager_waiter *w, uint64_t ticket) {
+    *w = (struct pager_waiter){ticket, d->waiters};
+    d->waiters = w;
+}
+
+void pager_waits_no_more(struct pager *d, struct pager_waiter *w) {
+    struct pager_waiter **at = &d->waiters;
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    pthread_cond_broadcast(&d->changed);
+}
+
+static bool older_waits(const struct pager *d, uint64_t ticket) {
+    for (const struct pager_waiter *w = d->waiters; w; w = w->next)
+        if (w->ticket < ticket)
+            return true;
+    return false;
+}
+
+void pager_opaque_begin(struct pager *d, uint64_t ticket) {
+    struct pager_patience patience = {0};
+    while (d->moving && older_waits(d, ticket) && pager_wait(d, &patience))
+        ;
+    d->opaque = ticket > d->opaque ? ticket : d->opaque;
+    pager_moves_wait(d, 0, UINT64_MAX, false);
+}
+
+bool pager_opaque_runs(const struct pager *d) {
+    return d->opaque && d->opaque >= d->window.oldest;
+}
