@@ -17,14 +17,14 @@ from report import report, run_steps
 DEVICE = "cuda"
 
 
-def resnet() -> tuple[Callable[[], None], list[torch.Tensor]]:
+def resnet(batch: int = 64, size: int = 224) -> tuple[Callable[[], None], list[torch.Tensor]]:
     """ResNet-50 training, fp32, batch 64."""
     import torchvision
 
     model = torchvision.models.resnet50().to(DEVICE)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    images = torch.randn(64, 3, 224, 224, device=DEVICE)
-    labels = torch.randint(0, 1000, (64,), device=DEVICE)
+    images = torch.randn(batch, 3, size, size, device=DEVICE)
+    labels = torch.randint(0, 1000, (batch,), device=DEVICE)
     losses: list[torch.Tensor] = []
 
     def step() -> None:
@@ -62,13 +62,15 @@ def gpt2_short() -> tuple[Callable[[], None], list[torch.Tensor]]:
     return gpt2(8, 512)
 
 
-def lstm() -> tuple[Callable[[], None], list[torch.Tensor]]:
+def lstm(
+    width: int = 1024, length: int = 128, batch: int = 64
+) -> tuple[Callable[[], None], list[torch.Tensor]]:
     """A 4-layer LSTM of cuDNN that predicts a class at each place, fp32, batch 64, AdamW."""
-    model = torch.nn.LSTM(1024, 1024, num_layers=4).to(DEVICE)
-    head = torch.nn.Linear(1024, 1000).to(DEVICE)
+    model = torch.nn.LSTM(width, width, num_layers=4).to(DEVICE)
+    head = torch.nn.Linear(width, 1000).to(DEVICE)
     optimizer = torch.optim.AdamW([*model.parameters(), *head.parameters()], lr=1e-3)
-    x = torch.randn(128, 64, 1024, device=DEVICE)
-    labels = torch.randint(0, 1000, (128 * 64,), device=DEVICE)
+    x = torch.randn(length, batch, width, device=DEVICE)
+    labels = torch.randint(0, 1000, (length * batch,), device=DEVICE)
     losses: list[torch.Tensor] = []
 
     def step() -> None:
