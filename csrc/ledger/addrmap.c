@@ -8,13 +8,14 @@
 enum { CHUNK = 64 };
 #define TAG_MASK 0xffff000000000000u
 
+struct entry {
+    word start, end, value; /* end is 0 behind the last: a hint finds no range there */
+};
+
 struct chunk {
     word spare; /* the pool's */
     word count; /* 0: given back */
-    _Alignas(64) word starts[CHUNK];
-    struct {
-        word end, value;
-    } rest[CHUNK];
+    _Alignas(64) struct entry entries[CHUNK];
 };
 
 _Static_assert(CHUNK == _Alignof(struct chunk), "a hint needs the low bits");
@@ -44,32 +45,41 @@ static word *top_chunk(struct top *t, size_t at) {
     return &t->words[t->capacity + at];
 }
 
-/* How many of n sorted words are <= p. Seven probes a step do not wait for each other, and no branch depends on p. */
-static HOT size_t rank(const word *words, size_t n, addr_t p) {
-    const word *base = words;
+/* How many of n sorted words, each `apart` words behind the one before, are <= p. Seven probes a step do not wait for
+ * each other, and no branch depends on p. */
+static inline __attribute__((always_inline)) size_t rank(const word *words, size_t apart, size_t n, addr_t p) {
+    size_t base = 0;
     while (n > 8) {
         size_t step = n / 8, below = 0;
         for (size_t i = 1; i < 8; i++)
-            below += get(&base[i * step - 1]) <= p;
+            below += get(&words[(base + i * step - 1) * apart]) <= p;
         base += below * step;
         n = below == 7 ? n - 7 * step : step;
     }
     size_t below = 0;
     for (size_t i = 0; i < n; i++)
-        below += get(&base[i]) <= p;
-    return (size_t)(base - words) + below;
+        below += get(&words[(base + i) * apart]) <= p;
+    return base + below;
+}
+
+static size_t rank_top(const struct top *t, size_t n, addr_t p) {
+    return rank(t->words, 1, n, p);
+}
+
+static size_t rank_chunk(const struct chunk *c, size_t n, addr_t p) {
+    return rank(&c->entries->start, sizeof *c->entries / sizeof(word), n, p);
 }
 
 /* The place of the last range that starts at or before p; false when there is none. */
-static HOT bool locate(const struct addrmap *m, addr_t p, struct place *out) {
+static SELDOM bool locate(const struct addrmap *m, addr_t p, struct place *out) {
     struct top *t = get_pointer(&m->top);
     if (!t)
         return false;
-    size_t at = rank(t->words, get(&t->count), p);
+    size_t at = rank_top(t, get(&t->count), p);
     if (at == 0)
         return false;
     struct chunk *c = get_pointer(top_chunk(t, at - 1));
-    size_t index = rank(c->starts, get(&c->count), p);
+    size_t index = rank_chunk(c, get(&c->count), p);
     if (index == 0)
         return false; /* only in a torn state */
     *out = (struct place){t, at - 1, c, index - 1};
@@ -77,13 +87,21 @@ static HOT bool locate(const struct addrmap *m, addr_t p, struct place *out) {
 }
 
 static void read_range(const struct chunk *c, size_t i, struct range *out) {
-    *out = (struct range){get(&c->starts[i]), get(&c->rest[i].end), get(&c->rest[i].value)};
+    const struct entry *e = &c->entries[i];
+    *out = (struct range){get(&e->start), get(&e->end), get(&e->value)};
 }
 
 static void write_range(struct chunk *c, size_t i, const struct range *r) {
-    put(&c->starts[i], r->start);
-    put(&c->rest[i].end, r->end);
-    put(&c->rest[i].value, r->value);
+    struct entry *e = &c->entries[i];
+    put(&e->start, r->start);
+    put(&e->end, r->end);
+    put(&e->value, r->value);
+}
+
+/* Nothing is in the entries [from, to) any more. */
+static void hollow(struct chunk *c, size_t from, size_t to) {
+    for (size_t i = from; i < to; i++)
+        put(&c->entries[i].end, 0);
 }
 
 static uint64_t hash_of(addr_t p) {
@@ -94,58 +112,54 @@ static word *hint_of(const struct addrmap *m, uint64_t hash) {
     return (word *)(uintptr_t)&m->hints[hash >> (64 - HINT_BITS)];
 }
 
-/* The chunk that a hint tells, as a number: it may be none, or another address's. */
-static uintptr_t chunk_told(const struct addrmap *m, uint64_t hash, size_t *index) {
+/* The entry that a hint tells, as a number: it may be none, or another address's. */
+static uintptr_t entry_told(const struct addrmap *m, uint64_t hash) {
     uint64_t told = get(hint_of(m, hash)) ^ (hash << HINT_BITS & TAG_MASK);
-    *index = told % CHUNK;
-    return told & ~TAG_MASK & -(uint64_t)CHUNK;
+    return (told & -(uint64_t)CHUNK) + offsetof(struct chunk, entries) + told % CHUNK * sizeof(struct entry);
 }
 
 HOT void addrmap_foresee(const struct addrmap *m, const addr_t *p, size_t n) {
     for (size_t i = 0; i < n; i++)
         __builtin_prefetch(hint_of(m, hash_of(p[i])));
     for (size_t i = 0; i < n; i++) {
-        size_t at;
-        uintptr_t chunk = chunk_told(m, hash_of(p[i]), &at);
-        __builtin_prefetch((const void *)(chunk + offsetof(struct chunk, count)));
-        __builtin_prefetch((const void *)(chunk + offsetof(struct chunk, starts) + at * sizeof(word)));
-        __builtin_prefetch((const void *)(chunk + offsetof(struct chunk, rest) + at * 2 * sizeof(word)));
+        uintptr_t entry = entry_told(m, hash_of(p[i]));
+        __builtin_prefetch((const void *)entry);
+        __builtin_prefetch((const void *)(entry + offsetof(struct entry, value)));
     }
 }
 
-/* Memory is used again and again: a hint, even of a range that went, often tells the chunk. */
-HOT void addrmap_foresee_change(const struct addrmap *m, addr_t p) {
-    enum { MOVED = CHUNK / 2 }; /* ranges behind the place, as many as there are on average */
-    size_t at;
-    const struct top *t = get_pointer(&m->top);
-    if (!t)
-        return;
-    size_t step = get(&t->count) / 8;
-    for (size_t i = 1; i < 8; i++)
-        __builtin_prefetch(&t->words[i * step]); /* near what rank will look at */
-    uintptr_t chunk = chunk_told(m, hash_of(p), &at);
-    fetch(chunk, offsetof(struct chunk, rest));
-    fetch(chunk + offsetof(struct chunk, rest) + at * 2 * sizeof(word), MOVED * 2 * sizeof(word));
+/* The entry of the range that holds p, by the hint, which is often right: memory is used again and again. */
+static struct entry *find_told(const struct addrmap *m, uint64_t hash, addr_t p) {
+    uint64_t told = get(hint_of(m, hash)) ^ (hash << HINT_BITS & TAG_MASK);
+    struct chunk *c = (struct chunk *)(uintptr_t)(told & -(uint64_t)CHUNK);
+    if (told & TAG_MASK || !c)
+        return NULL;
+    struct entry *e = &c->entries[told % CHUNK];
+    return get(&e->start) <= p && p < get(&e->end) ? e : NULL;
+}
+
+static SELDOM struct entry *find_located(struct addrmap *m, uint64_t hash, addr_t p) {
+    struct place place;
+    if (!locate(m, p, &place))
+        return NULL;
+    struct entry *e = &place.chunk->entries[place.index];
+    if (p >= get(&e->end))
+        return NULL;
+    put(hint_of(m, hash), ((uintptr_t)place.chunk | place.index) ^ (hash << HINT_BITS & TAG_MASK));
+    return e;
+}
+
+static inline struct entry *find(struct addrmap *m, addr_t p) {
+    uint64_t hash = hash_of(p);
+    struct entry *e = find_told(m, hash, p);
+    return __builtin_expect(e != NULL, 1) ? e : find_located(m, hash, p);
 }
 
 HOT bool addrmap_find(struct addrmap *m, addr_t p, struct range *out) {
-    uint64_t hash = hash_of(p), tag = hash << HINT_BITS & TAG_MASK;
-    word *hint = hint_of(m, hash);
-    uint64_t told = get(hint) ^ tag;
-    struct chunk *c = (struct chunk *)(uintptr_t)(told & -(uint64_t)CHUNK);
-    size_t i = told % CHUNK;
-    if ((told & TAG_MASK) == 0 && c && i < get(&c->count)) {
-        read_range(c, i, out);
-        if (out->start <= p && p < out->end)
-            return true;
-    }
-    struct place place;
-    if (!locate(m, p, &place))
+    struct entry *e = find(m, p);
+    if (!e)
         return false;
-    read_range(place.chunk, place.index, out);
-    if (p >= out->end)
-        return false;
-    put(hint, ((uintptr_t)place.chunk | place.index) ^ tag);
+    *out = (struct range){get(&e->start), get(&e->end), get(&e->value)};
     return true;
 }
 
@@ -180,20 +194,20 @@ bool addrmap_after(const struct addrmap *m, addr_t p, struct range *out) {
     return out->start >= p; /* or a loop over a torn state might not end */
 }
 
-HOT bool addrmap_fits(const struct addrmap *m, const struct range *r) {
+bool addrmap_fits(const struct addrmap *m, const struct range *r) {
     struct range after;
     struct place place;
     if (!locate(m, r->start, &place))
         return !addrmap_after(m, r->start, &after) || after.start >= r->end;
-    if (get(&place.chunk->rest[place.index].end) > r->start)
+    if (get(&place.chunk->entries[place.index].end) > r->start)
         return false;
     if (place.index + 1 < get(&place.chunk->count))
-        return get(&place.chunk->starts[place.index + 1]) >= r->end;
+        return get(&place.chunk->entries[place.index + 1].start) >= r->end;
     return place.at + 1 >= get(&place.top->count) || get(&place.top->words[place.at + 1]) >= r->end;
 }
 
 /* Moves n ranges; from and to may overlap. */
-static HOT void move(struct chunk *to, size_t at, const struct chunk *from, size_t index, size_t n) {
+static void move(struct chunk *to, size_t at, const struct chunk *from, size_t index, size_t n) {
     struct range r;
     bool up = to == from && at > index;
     for (size_t i = 0; i < n; i++) {
@@ -203,8 +217,8 @@ static HOT void move(struct chunk *to, size_t at, const struct chunk *from, size
     }
 }
 
-static HOT void top_set(struct top *t, size_t at, struct chunk *c) {
-    put(&t->words[at], get(&c->starts[0]));
+static void top_set(struct top *t, size_t at, struct chunk *c) {
+    put(&t->words[at], get(&c->entries[0].start));
     put_pointer(top_chunk(t, at), c);
 }
 
@@ -249,6 +263,7 @@ static SELDOM void top_erase(struct addrmap *m, struct top *t, size_t at, size_t
     for (size_t i = at; i < at + n; i++) {
         struct chunk *c = get_pointer(top_chunk(t, i));
         put(&c->count, 0);
+        hollow(c, 0, CHUNK);
         pool_give(&m->chunks, c);
     }
     top_move(t, at, t, at + n, count - at - n);
@@ -267,6 +282,7 @@ static SELDOM bool split(struct addrmap *m, struct place *place) {
     move(behind, 0, c, keep, CHUNK - keep);
     put(&behind->count, CHUNK - keep);
     put(&c->count, keep);
+    hollow(c, keep, CHUNK);
     top_insert(t, place->at + 1, behind);
     place->top = t;
     if (ascending || place->index > keep) {
@@ -292,7 +308,7 @@ void addrmap_lend(struct addrmap *m, void *memory, size_t bytes) {
     pool_lend(&m->chunks, memory, bytes, sizeof(struct chunk));
 }
 
-HOT bool addrmap_insert(struct addrmap *m, const struct range *r) {
+bool addrmap_insert(struct addrmap *m, const struct range *r) {
     struct top *t = get_pointer(&m->top);
     struct place place;
     if (locate(m, r->start, &place))
@@ -313,23 +329,26 @@ HOT bool addrmap_insert(struct addrmap *m, const struct range *r) {
     return true;
 }
 
-void addrmap_set(struct addrmap *m, const struct range *r) {
-    struct place place;
-    if (locate(m, r->start, &place))
-        write_range(place.chunk, place.index, r);
+HOT void addrmap_set(struct addrmap *m, const struct range *r) {
+    struct entry *e = find(m, r->start);
+    if (!e)
+        return;
+    put(&e->end, r->end);
+    put(&e->value, r->value);
 }
 
 /* Takes out n ranges, not all, of a chunk. */
-static HOT void cut(struct top *t, size_t at, size_t index, size_t n) {
+static void cut(struct top *t, size_t at, size_t index, size_t n) {
     struct chunk *c = get_pointer(top_chunk(t, at));
     size_t count = get(&c->count);
     move(c, index, c, index + n, count - index - n);
     put(&c->count, count - n);
+    hollow(c, count - n, count);
     top_set(t, at, c);
 }
 
 /* No two neighbours are together less than half full, which bounds memory by the number of ranges. */
-static HOT void merge(struct addrmap *m, struct top *t, size_t at) {
+static void merge(struct addrmap *m, struct top *t, size_t at) {
     struct chunk *c = get_pointer(top_chunk(t, at)), *next = get_pointer(top_chunk(t, at + 1));
     size_t n = get(&c->count), more = get(&next->count);
     if (n + more > CHUNK / 2)
@@ -340,22 +359,10 @@ static HOT void merge(struct addrmap *m, struct top *t, size_t at) {
 }
 
 /* The pairs around the one or two chunks from `first` on, of which ranges were taken out. */
-static HOT void merge_around(struct addrmap *m, struct top *t, size_t first) {
+static void merge_around(struct addrmap *m, struct top *t, size_t first) {
     for (size_t at = first + 2; at > 0 && at >= first; at--)
         if (at < get(&t->count))
             merge(m, t, at - 1);
-}
-
-HOT bool addrmap_take(struct addrmap *m, addr_t start) {
-    struct place place;
-    if (!locate(m, start, &place) || get(&place.chunk->starts[place.index]) != start)
-        return false;
-    if (get(&place.chunk->count) == 1)
-        return addrmap_erase(m, start, start + 1) == 1;
-    cut(place.top, place.at, place.index, 1);
-    put(&m->count, get(&m->count) - 1);
-    merge_around(m, place.top, place.at);
-    return true;
 }
 
 uint64_t addrmap_erase(struct addrmap *m, addr_t from, addr_t to) {
@@ -363,13 +370,13 @@ uint64_t addrmap_erase(struct addrmap *m, addr_t from, addr_t to) {
     size_t chunks = t ? get(&t->count) : 0;
     if (chunks == 0 || from >= to)
         return 0;
-    size_t last = rank(t->words, chunks, to - 1), first = rank(t->words, chunks, from - 1);
+    size_t last = rank_top(t, chunks, to - 1), first = rank_top(t, chunks, from - 1);
     first -= first > 0; /* its last ranges may start in [from, to) */
     uint64_t erased = 0;
     size_t gone = 0, gone_at = first; /* chunks emptied: they are neighbours */
     for (size_t at = first; at < last; at++) {
         struct chunk *c = get_pointer(top_chunk(t, at));
-        size_t n = get(&c->count), low = rank(c->starts, n, from - 1), high = rank(c->starts, n, to - 1);
+        size_t n = get(&c->count), low = rank_chunk(c, n, from - 1), high = rank_chunk(c, n, to - 1);
         erased += high - low;
         if (high - low < n)
             cut(t, at, low, high - low);
@@ -404,7 +411,7 @@ void addrmap_check(const struct addrmap *m) {
         uint64_t n = get(&c->count);
         INVARIANT(n > 0 && n <= CHUNK, "chunk %zu holds %llu ranges", at, (unsigned long long)n);
         INVARIANT(at == 0 || before + n > CHUNK / 2, "chunk %zu and the one before it hold too few", at);
-        INVARIANT(get(&t->words[at]) == get(&c->starts[0]), "chunk %zu starts elsewhere", at);
+        INVARIANT(get(&t->words[at]) == get(&c->entries[0].start), "chunk %zu starts elsewhere", at);
         for (size_t i = 0; i < n; i++) {
             struct range r;
             read_range(c, i, &r);
@@ -412,6 +419,8 @@ void addrmap_check(const struct addrmap *m) {
                       (unsigned long long)r.start, (unsigned long long)r.end, (unsigned long long)end);
             end = r.end;
         }
+        for (size_t i = n; i < CHUNK; i++)
+            INVARIANT(get(&c->entries[i].end) == 0, "chunk %zu has a range behind its last", at);
         before = n;
         count += n;
     }

@@ -28,8 +28,6 @@ struct addrmap {
 
 /* These n addresses will be looked up next: brings what the look-ups will read nearer, all at once. */
 void addrmap_foresee(const struct addrmap *m, const addr_t *p, size_t n);
-/* A range that starts at p will be entered or taken out next: the same. */
-void addrmap_foresee_change(const struct addrmap *m, addr_t p);
 /* The range that holds p. */
 bool addrmap_find(struct addrmap *m, addr_t p, struct range *out);
 /* The last range that starts at or before p; the first that starts at or after p. */
@@ -47,8 +45,6 @@ void addrmap_lend(struct addrmap *m, void *memory, size_t bytes);
 bool addrmap_insert(struct addrmap *m, const struct range *r);
 /* Sets end and value of the range that starts at r->start: there is one. */
 void addrmap_set(struct addrmap *m, const struct range *r);
-/* Takes out the range that starts at start; false when none does. */
-bool addrmap_take(struct addrmap *m, addr_t start);
 /* Takes out all ranges that start in [from, to). Returns how many. */
 uint64_t addrmap_erase(struct addrmap *m, addr_t from, addr_t to);
 /* Empties the map and gives all memory back. No look-up may be under way. */

@@ -16,8 +16,13 @@ struct look {
 
 void blocks_forget(struct ledger *l, addr_t start, addr_t end) {
     struct range r;
+    bool reaches = addrmap_before(&l->blocks, start, &r) && r.end > start;
+    for (bool any = reaches || addrmap_after(&l->blocks, start, &r); any && r.start < end;
+         any = addrmap_after(&l->blocks, r.start + 1, &r))
+        if (r.value & BLOCK_FREE)
+            put(&l->free, get(&l->free) - 1);
     if (addrmap_before(&l->blocks, start, &r) && r.start < start && r.end > start) {
-        if (r.value & BLOCK_FRAMEWORK)
+        if (!is_observed(r.value))
             addrmap_erase(&l->blocks, r.start, r.start + 1);
         else
             addrmap_set(&l->blocks, &(struct range){r.start, start, r.value});
@@ -29,7 +34,7 @@ uint64_t ledger_blocks(const struct ledger *shared) {
     struct ledger *l = open_for_look(shared);
     uint64_t blocks = 0;
     for (READING(&l->lock))
-        blocks = get(&l->blocks.count) - get(&l->observed);
+        blocks = get(&l->blocks.count) - get(&l->observed) - get(&l->free);
     return blocks;
 }
 
@@ -37,7 +42,7 @@ uint64_t ledger_blocks(const struct ledger *shared) {
 static SELDOM void replace(struct ledger *l, addr_t start, addr_t end) {
     struct range r, allocation;
     for (addr_t at = start; addrmap_after(&l->blocks, at, &r) && r.start < end; at = r.end)
-        if (!(r.value & BLOCK_FRAMEWORK) && addrmap_find(&l->allocations, r.start, &allocation)) {
+        if (is_observed(r.value) && addrmap_find(&l->allocations, r.start, &allocation)) {
             word *observed = &record_of(&allocation)->observed;
             put(observed, get(observed) - 1);
             put(&l->observed, get(&l->observed) - 1);
@@ -45,7 +50,7 @@ static SELDOM void replace(struct ledger *l, addr_t start, addr_t end) {
     blocks_forget(l, start, end);
 }
 
-static HOT void divide(struct ledger *l, addr_t start, addr_t end) {
+static void divide(struct ledger *l, addr_t start, addr_t end) {
     struct range r;
     for (addr_t at = start; at < end && addrmap_find(&l->allocations, at, &r); at = r.end)
         put(&record_of(&r)->divided, 1);
@@ -53,23 +58,41 @@ static HOT void divide(struct ledger *l, addr_t start, addr_t end) {
 
 HOT void ledger_block_foresee(const struct ledger *l, addr_t start) {
     fetch((uintptr_t)l, offsetof(struct ledger, seen));
-    addrmap_foresee(&l->allocations, &start, 1);
-    addrmap_foresee_change(&l->blocks, start);
+    addrmap_foresee(&l->blocks, &start, 1);
+}
+
+/* The usual case: the range was a block before. The caller holds the writer's lock. */
+static HOT bool give_out_again(struct ledger *l, const struct range *block) {
+    struct range r;
+    bool same = addrmap_find(&l->blocks, block->start, &r) && r.value & BLOCK_FREE && r.start == block->start &&
+                r.end == block->end;
+    if (!same)
+        return false;
+    r.value ^= BLOCK_FREE | BLOCK_FRAMEWORK;
+    addrmap_set(&l->blocks, &r);
+    put(&l->free, get(&l->free) - 1);
+    return true;
+}
+
+/* The caller holds the writer's lock. */
+static SELDOM void enter(struct ledger *l, struct range *block) {
+    struct range allocation;
+    if (!addrmap_fits(&l->blocks, block))
+        replace(l, block->start, block->end);
+    bool inside = addrmap_find(&l->allocations, block->start, &allocation) && block->end <= allocation.end;
+    uint64_t id = inside ? get(&record_of(&allocation)->id) : 0;
+    block->value = id << BLOCK_ID_SHIFT | BLOCK_FRAMEWORK;
+    addrmap_insert(&l->blocks, block);
+    divide(l, block->start, block->end);
 }
 
 HOT void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes) {
-    struct range allocation, block = {.start = start, .end = start + bytes};
-    addr_t end = start + bytes;
+    struct range block = {.start = start, .end = start + bytes};
     if (!valid(start, bytes))
         return;
     write_begin(&l->lock);
-    if (!addrmap_fits(&l->blocks, &block))
-        replace(l, start, end);
-    bool inside = addrmap_find(&l->allocations, start, &allocation) && end <= allocation.end;
-    uint64_t id = inside ? get(&record_of(&allocation)->id) : 0;
-    block.value = id << BLOCK_ID_SHIFT | BLOCK_FRAMEWORK;
-    addrmap_insert(&l->blocks, &block);
-    divide(l, start, end);
+    if (!give_out_again(l, &block))
+        enter(l, &block);
     write_end(&l->lock);
 }
 
@@ -77,8 +100,13 @@ HOT bool ledger_block_remove(struct ledger *l, addr_t start) {
     struct range r;
     write_begin(&l->lock);
     bool found = addrmap_find(&l->blocks, start, &r) && r.start == start && r.value & BLOCK_FRAMEWORK;
-    if (found)
-        addrmap_take(&l->blocks, start);
+    if (found && r.value >> BLOCK_ID_SHIFT) {
+        r.value ^= BLOCK_FREE | BLOCK_FRAMEWORK;
+        addrmap_set(&l->blocks, &r);
+        put(&l->free, get(&l->free) + 1);
+    } else if (found) {
+        addrmap_erase(&l->blocks, start, start + 1);
+    }
     write_end(&l->lock);
     return found;
 }
@@ -106,8 +134,10 @@ static void look(struct ledger *l, addr_t p, struct look *out) {
     struct range allocation;
     bool in_block = addrmap_find(&l->blocks, p, &out->block);
     bool told = in_block && out->block.value & BLOCK_TOLD;
-    out->found = true;
+    out->found = !in_block || !(out->block.value & BLOCK_FREE);
     out->notable = false;
+    if (!out->found)
+        return;
     out->source = in_block ? source_of(&out->block) : SOURCE_OBSERVED;
     out->allocation = in_block ? out->block.value >> BLOCK_ID_SHIFT : 0;
     if (out->allocation && told)

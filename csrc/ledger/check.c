@@ -19,7 +19,9 @@ static void check_allocations(struct ledger *l) {
                   "allocation %llu", number(a.id));
         uint64_t inside = 0;
         for (addr_t b = r.start; addrmap_after(&l->blocks, b, &other) && other.start < r.end; b = other.end) {
-            if (other.value & BLOCK_FRAMEWORK)
+            INVARIANT(!(other.value & BLOCK_FREE) || get(&record_of(&r)->divided), "free range 0x%llx",
+                      number(other.start));
+            if (!is_observed(other.value))
                 continue;
             INVARIANT(other.value >> BLOCK_ID_SHIFT == a.id && other.end <= r.end,
                       "observed block 0x%llx of allocation %llu", number(other.start), number(a.id));
@@ -46,10 +48,11 @@ static void check_allocations(struct ledger *l) {
 }
 
 static void check_blocks(struct ledger *l) {
-    uint64_t observed = 0;
+    uint64_t observed = 0, free = 0;
     struct range r, allocation;
     for (addr_t at = 0; addrmap_after(&l->blocks, at, &r); at = r.end) {
-        observed += !(r.value & BLOCK_FRAMEWORK);
+        observed += is_observed(r.value);
+        free += (r.value & BLOCK_FREE) != 0;
         if (r.value >> BLOCK_ID_SHIFT == 0) {
             INVARIANT(r.value & BLOCK_FRAMEWORK, "observed block 0x%llx of no allocation", number(r.start));
             continue;
@@ -58,6 +61,7 @@ static void check_blocks(struct ledger *l) {
                       get(&record_of(&allocation)->id) == r.value >> BLOCK_ID_SHIFT,
                   "block 0x%llx of allocation %llu", number(r.start), number(r.value >> BLOCK_ID_SHIFT));
     }
+    INVARIANT(free == get(&l->free), "%llu free ranges, counted %llu", number(free), number(get(&l->free)));
     INVARIANT(observed == get(&l->observed), "%llu observed blocks, counted %llu", number(observed),
               number(get(&l->observed)));
 }

@@ -33,6 +33,7 @@ static void clear(struct ledger *l) {
     pool_clear(&l->records);
     quota_clear(&l->quota);
     put(&l->observed, 0);
+    put(&l->free, 0);
     put(&l->lowest, 0);
     put(&l->highest, 0);
     for (size_t i = 0; i < SEEN_BITS / 64; i++)

@@ -13,14 +13,21 @@ enum { SEEN_SHIFT = 30, SEEN_BITS = 1 << 18 };
 
 /* The value of a range in `blocks`: the id of the allocation that holds all of it (0: none does) and who told it.
  * Blocks lie inside one allocation, except the framework's: they may span several, or none that is known. Those a
- * library told count as observed, but no pointer observed inside splits them. */
+ * library told count as observed, but no pointer observed inside splits them. What the framework took back stays, as a
+ * free range, until another block needs the place: frameworks give out the same ones again and again. */
 enum {
     BLOCK_OBSERVED,
     BLOCK_FRAMEWORK,
     BLOCK_LIBRARY,
+    BLOCK_FREE = 4, /* inside an allocation that the framework divides; as good as none */
     BLOCK_TOLD = BLOCK_FRAMEWORK | BLOCK_LIBRARY,
-    BLOCK_ID_SHIFT = 2
+    BLOCK_ID_SHIFT = 3
 };
+
+/* As `observed` counts them. */
+static inline bool is_observed(uint64_t block) {
+    return !(block & (BLOCK_FRAMEWORK | BLOCK_FREE));
+}
 
 struct record {
     _Alignas(64) word spare; /* the pool's */
@@ -37,6 +44,7 @@ struct ledger {
     struct quota quota;
     uint64_t last_id;
     word observed;              /* observed blocks in all */
+    word free;                  /* free ranges in all */
     struct addrmap allocations; /* value: struct record * */
     struct addrmap blocks;
     struct tables tables;

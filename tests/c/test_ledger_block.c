@@ -121,6 +121,49 @@ TEST(a_removed_framework_block_simply_goes) {
     CHECK(unused(0x10000) && unused(0x12000));
 }
 
+TEST(a_block_given_out_again_is_as_the_first_time) {
+    begin();
+    for (int step = 0; step < 3; step++) {
+        ledger_block_add(l, 0x12000, 0x1000);
+        ledger_block_add(l, 0x13000, 0x1000);
+        CHECK_EXTENT(0x12800, 0x12000, 0x13000, SOURCE_FRAMEWORK);
+        CHECK_EQ(ledger_blocks(l), 2);
+        CHECK(ledger_block_remove(l, 0x12000));
+        CHECK(ledger_block_remove(l, 0x13000));
+        CHECK(unused(0x12800) && unused(0x13000));
+        CHECK_EQ(ledger_blocks(l), 0);
+        ledger_check(l);
+    }
+    ledger_block_add(l, 0x12800, 0x1000); /* the place is needed for something else */
+    CHECK_EXTENT(0x13000, 0x12800, 0x13800, SOURCE_FRAMEWORK);
+    CHECK(unused(0x12000) && unused(0x13800));
+    CHECK(!ledger_block_remove(l, 0x12000));
+    CHECK_EQ(ledger_blocks(l), 1);
+    ledger_check(l);
+}
+
+TEST(what_was_given_back_goes_with_its_allocation) {
+    begin();
+    ledger_block_add(l, 0x12000, 0x1000);
+    CHECK(ledger_block_remove(l, 0x12000));
+    CHECK(ledger_remove(l, 0x10000, NULL));
+    allocate(0x10000, 0x8000);
+    ledger_check(l);
+    CHECK_EXTENT(0x12000, 0x12000, 0x18000, SOURCE_OBSERVED);
+    ledger_block_add(l, 0x12000, 0x1000);
+    CHECK_EXTENT(0x12000, 0x12000, 0x13000, SOURCE_FRAMEWORK);
+    ledger_check(l);
+}
+
+TEST(a_block_outside_of_allocations_leaves_nothing_behind) {
+    begin();
+    ledger_block_add(l, 0x40000, 0x1000);
+    CHECK(ledger_block_remove(l, 0x40000));
+    allocate(0x40000, 0x1000);
+    CHECK_EXTENT(0x40000, 0x40000, 0x41000, SOURCE_ALLOCATION);
+    ledger_check(l);
+}
+
 TEST(a_framework_block_replaces_those_it_overlaps) {
     begin();
     ledger_block_add(l, 0x12000, 0x1000);
