@@ -14,34 +14,34 @@ bool peaks_open(struct peaks *k, size_t capacity) {
 void peaks_set(struct peaks *k, uint64_t position, uint32_t live) {
     size_t node = k->capacity + (position & (k->capacity - 1));
     k->most[node] = live;
-    while (node /= 2)
-        k->most[node] = larger(k->most[2 * node], k->most[2 * node + 1]);
+    for (uint32_t most; node /= 2; k->most[node] = most)
+        if ((most = larger(k->most[2 * node], k->most[2 * node + 1])) == k->most[node])
+            return;
 }
 
 /* What follows works on places [first, end) of the ring. */
 
 static uint32_t most_of(const struct peaks *k, size_t first, size_t end) {
     uint32_t most = 0;
-    for (first += k->capacity, end += k->capacity; first < end; first /= 2, end /= 2) {
-        if (first & 1)
-            most = larger(most, k->most[first++]);
-        if (end & 1)
-            most = larger(most, k->most[--end]);
-    }
+    for (first += k->capacity, end += k->capacity; first < end; first = (first + 1) / 2, end /= 2)
+        most = larger(most, larger(k->most[first], k->most[end - 1]));
     return most;
 }
 
-/* Passes over the largest node that begins at first and has nothing above, again and again. */
+/* Up and on over nodes that have nothing above, then down to the place. */
 static size_t above_of(const struct peaks *k, size_t first, size_t end, uint32_t live) {
-    while (first < end) {
-        size_t node = k->capacity + first, width = 1;
-        if (k->most[node] > live)
-            return first;
-        for (; node > 1 && !(node & 1) && k->most[node / 2] <= live; node /= 2)
-            width *= 2;
-        first += width;
+    size_t node = k->capacity + first;
+    while (k->most[node] <= live) {
+        node++;
+        if ((node & (node - 1)) == 0) /* the last of its level was passed */
+            return end;
+        node >>= __builtin_ctzll(node);
     }
-    return end;
+    while (node < k->capacity) {
+        node *= 2;
+        node += k->most[node] <= live;
+    }
+    return node - k->capacity < end ? node - k->capacity : end;
 }
 
 uint32_t peaks_most(const struct peaks *k, uint64_t first, uint64_t end) {
