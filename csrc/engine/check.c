@@ -29,7 +29,7 @@ static void check_page(struct ulms_engine *e, struct page *p) {
 }
 
 static void check_pages(struct ulms_engine *e) {
-    uint64_t at = 0, held = 0, used = 0, filling = 0, evicting = 0, window = 0, may_leave = 0;
+    uint64_t at = 0, held = 0, used = 0, filling = 0, evicting = 0, window = 0;
     uint64_t live = 0, away = 0, idle = 0, places = 0, bytes = 0;
     for (struct page *p; (p = page_walk(&e->table, &at, UINT64_MAX));) {
         check_page(e, p);
@@ -43,7 +43,6 @@ static void check_pages(struct ulms_engine *e) {
         idle += !p->live && !p->waiter && p->state == PAGE_RESIDENT;
         places += p->demand == DEMAND_PLACE && p->epoch == e->track.epoch;
         bytes += p->demand == DEMAND_BYTES && p->epoch == e->track.epoch;
-        may_leave += frames_may_leave(p);
     }
     INVARIANT(held == e->pages, "%llu pages, counted %llu", number(held), number(e->pages));
     INVARIANT(used == e->used, "%llu frames, counted %llu", number(used), number(e->used));
@@ -55,7 +54,6 @@ static void check_pages(struct ulms_engine *e) {
     INVARIANT(!e->policy->held || (live == e->live && away == e->away && idle == e->idle),
               "%llu pages live, %llu away, %llu idle", number(live), number(away), number(idle));
     frames_check(e);
-    INVARIANT(e->frames.heaps[0].count + e->frames.heaps[1].count == may_leave, "%llu may leave", number(may_leave));
 }
 
 static void check_operations(struct ulms_engine *e) {
@@ -97,7 +95,7 @@ static bool touches(const struct ulms_engine *e, uint64_t position, const struct
 }
 
 /* So many pages are predicted until that position, and no more. */
-static void check_demand(const struct ulms_engine *e, const struct demand *d, uint64_t position, uint64_t pages) {
+static void check_demand(const struct ulms_engine *e, struct demand *d, uint64_t position, uint64_t pages) {
     uint64_t time = TIME_PREDICTED + position;
     INVARIANT((pages == 0 || demand_predicted(e, d, pages) <= time) && demand_predicted(e, d, pages + 1) > time,
               "%llu pages are predicted until %llu", number(pages), number(position));

@@ -5,15 +5,10 @@
 
 #include "engine/engine.h"
 
-uint64_t page_time(const struct ulms_engine *e, const struct page *p) {
-    if (p->waiter)
-        return p->waiter->id.id;
-    return p->epoch == e->track.epoch && p->next ? TIME_PREDICTED + p->next : TIME_UNKNOWN;
-}
-
-static void add(struct demand *d, uint64_t position, uint32_t n) {
+static void add(struct demand *d, uint64_t position, int n) {
     for (size_t i = (position & (d->capacity - 1)) + 1; i <= d->capacity; i += i & -i)
-        d->tree[i] += n;
+        d->tree[i] += (uint32_t)n;
+    d->total += (uint64_t)n;
 }
 
 static struct demand *predicted(struct ulms_engine *e, const struct page *p) {
@@ -23,7 +18,8 @@ static struct demand *predicted(struct ulms_engine *e, const struct page *p) {
 void demand_enter(struct ulms_engine *e, const struct page *p) {
     struct demand *d = predicted(e, p);
     add(d, p->next, 1);
-    d->total++;
+    if (d->total == 1 || p->next < d->first)
+        d->first = p->next;
 }
 
 /* Adds the page to what is counted of all; -1 takes it off. */
@@ -42,15 +38,16 @@ void unsettle(struct ulms_engine *e, struct page *p) {
         p->waiter->wanted--;
     else if (p->demand != DEMAND_NONE && p->epoch == e->track.epoch) {
         struct demand *d = predicted(e, p);
-        add(d, p->next, (uint32_t)-1);
-        d->total--;
+        add(d, p->next, -1);
+        if (p->next == d->first)
+            d->first = 0;
     }
     p->demand = DEMAND_NONE;
 }
 
 void settle(struct ulms_engine *e, struct page *p) {
     count(e, p, 1);
-    if (p->state != PAGE_ABSENT || p->frame > 0)
+    if (p->state != PAGE_ABSENT || p->heap)
         frames_mark(e, p);
     if (p->state != PAGE_ABSENT || !p->held || p->pins > 0)
         return;
@@ -74,14 +71,14 @@ static uint64_t sum(const struct demand *d, size_t n) {
     return total;
 }
 
-/* The place that holds the k-th. */
+/* The place that holds the k-th of them. */
 static size_t find(const struct demand *d, uint64_t k) {
     size_t at = 0;
-    for (size_t step = d->capacity; step > 0; step /= 2)
-        if (at + step <= d->capacity && d->tree[at + step] < k) {
-            at += step;
-            k -= d->tree[at];
-        }
+    for (size_t step = d->capacity / 2; step > 0; step /= 2) {
+        uint64_t n = d->tree[at + step];
+        at += n < k ? step : 0;
+        k -= n < k ? n : 0;
+    }
     return at;
 }
 
@@ -94,21 +91,26 @@ uint64_t demand_waiting(const struct ulms_engine *e, uint64_t k) {
     return TIME_UNKNOWN;
 }
 
-uint64_t demand_predicted(const struct ulms_engine *e, const struct demand *d, uint64_t k) {
+uint64_t demand_predicted(const struct ulms_engine *e, struct demand *d, uint64_t k) {
     if (k > d->total)
         return TIME_UNKNOWN;
+    if (k == 1 && d->first)
+        return TIME_PREDICTED + d->first;
     uint64_t start = e->track.position + 1; /* the ring begins here */
     size_t first = start & (d->capacity - 1);
-    k += sum(d, first);
-    if (k > d->total)
-        k -= d->total;
-    return TIME_PREDICTED + start + ((find(d, k) - first) & (d->capacity - 1));
+    uint64_t nth = k + sum(d, first);
+    if (nth > d->total)
+        nth -= d->total;
+    uint64_t position = start + ((find(d, nth) - first) & (d->capacity - 1));
+    if (k == 1)
+        d->first = position;
+    return TIME_PREDICTED + position;
 }
 
 void demand_clear(struct demand *d) {
     if (d->total > 0)
         memset(d->tree, 0, (d->capacity + 1) * sizeof(*d->tree));
-    d->total = 0;
+    d->total = d->first = 0;
 }
 
 bool demand_open(struct demand *d, size_t capacity) {

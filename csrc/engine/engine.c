@@ -55,7 +55,6 @@ void ulms_engine_free(struct ulms_engine *e) {
     free(e->operations.slots);
     free(e->moves.slots);
     page_table_free(&e->table);
-    frames_free(&e->frames);
     free(e->places.tree);
     free(e->bytes.tree);
     free(e->peaks.most);
@@ -80,7 +79,7 @@ int ulms_engine_allocated(struct ulms_engine *e, uint64_t start, uint64_t bytes)
     uint64_t first = start >> e->shift, count = bytes >> e->shift;
     if (count == 0 || bytes_of(e, first) != start || bytes_of(e, count) != bytes || start + (bytes - 1) < start)
         return 0;
-    if (!frames_reserve(&e->frames, e->pages + count) || !page_make(&e->table, first, count))
+    if (!page_make(&e->table, first, count))
         return 0;
     for (uint64_t i = 0; i < count; i++) {
         struct page *p = page_find(&e->table, first + i);

@@ -79,22 +79,10 @@ struct lane {
 
 /* --- who leaves --- */
 
-struct frame {
-    uint64_t next;
-    uint64_t touched;
-    struct page *page;
-};
-
-struct frame_heap {
-    struct frame *frames; /* keys as they were when it was last settled */
-    size_t count;
-    size_t capacity;
-};
-
 struct frames {
-    struct frame_heap heaps[2]; /* dead pages, live pages */
-    struct page *marked;        /* to be settled before the next look */
-    size_t marks;
+    struct page *first[2]; /* of the dead pages, of the live ones */
+    struct page *marked;   /* to be settled before the next look, oldest mark first */
+    struct page *marked_last;
     bool stale; /* every key may have changed */
 };
 
@@ -140,6 +128,7 @@ struct demand {
     uint32_t *tree;
     size_t capacity; /* power of two, that of history.ops; 0: none */
     uint64_t total;
+    uint64_t first; /* the first position that has any; 0: to be found */
 };
 
 /* The most pages live in a range of the history: a binary tree over the positions of its ring. */
@@ -203,19 +192,27 @@ static inline void span(const struct ulms_engine *e, uint64_t start, uint64_t by
 
 /* frames.c: the resident pages that may leave, in order. */
 
-/* Room for that many pages. False: no memory. */
-bool frames_reserve(struct frames *f, uint64_t pages);
-/* Whether the page may leave, or its place in the order, may have changed. */
-void frames_mark(struct ulms_engine *e, struct page *p);
-void frames_free(struct frames *f);
 /* The first to leave of the pages, of the dead and of the live ones, whose next touch is after that time. NULL: none.
  */
 struct page *frames_first(struct ulms_engine *e, uint64_t after);
 struct page *frames_first_dead(struct ulms_engine *e, uint64_t after);
 struct page *frames_first_live(struct ulms_engine *e, uint64_t after);
-/* Resident, and neither pinned nor given up. */
-bool frames_may_leave(const struct page *p);
 void frames_check(struct ulms_engine *e);
+
+/* Resident, and neither pinned nor given up. */
+static inline bool frames_may_leave(const struct page *p) {
+    return p->state == PAGE_RESIDENT && p->pins == 0 && p->failures < FAILURES_MAX;
+}
+
+/* Whether the page may leave, or its place in the order, may have changed. */
+static inline void frames_mark(struct ulms_engine *e, struct page *p) {
+    if (p->marked)
+        return;
+    p->marked = true;
+    p->marked_next = NULL;
+    *(e->frames.marked ? &e->frames.marked_last->marked_next : &e->frames.marked) = p;
+    e->frames.marked_last = p;
+}
 
 /* demand.c: the absent pages that are wanted. Every change of a page's state, life, pins, failures, waiter or next
  * touch lies between unsettle and settle. */
@@ -223,13 +220,33 @@ void frames_check(struct ulms_engine *e);
 /* The times of touches: serials of waiting operations, then predicted ones, then this. */
 #define TIME_PREDICTED (1ull << 62)
 #define TIME_UNKNOWN   UINT64_MAX
-uint64_t page_time(const struct ulms_engine *e, const struct page *p);
+static inline uint64_t page_time(const struct ulms_engine *e, const struct page *p) {
+    if (p->waiter)
+        return p->waiter->id.id;
+    return p->epoch == e->track.epoch && p->next ? TIME_PREDICTED + p->next : TIME_UNKNOWN;
+}
+
 void unsettle(struct ulms_engine *e, struct page *p);
 void settle(struct ulms_engine *e, struct page *p);
+
+/* The same where only pins or the next touch change: a page that is not absent has no demand, and is counted whatever
+ * they are. */
+static inline void unsettle_order(struct ulms_engine *e, struct page *p) {
+    if (p->state == PAGE_ABSENT)
+        unsettle(e, p);
+}
+
+static inline void settle_order(struct ulms_engine *e, struct page *p) {
+    if (p->state == PAGE_ABSENT)
+        settle(e, p);
+    else
+        frames_mark(e, p);
+}
+
 /* When the k-th page is wanted, k from 1, of those that waiting operations want and of the predicted ones.
  * TIME_UNKNOWN: there are not so many. */
 uint64_t demand_waiting(const struct ulms_engine *e, uint64_t k);
-uint64_t demand_predicted(const struct ulms_engine *e, const struct demand *d, uint64_t k);
+uint64_t demand_predicted(const struct ulms_engine *e, struct demand *d, uint64_t k);
 void demand_enter(struct ulms_engine *e, const struct page *p);
 void demand_clear(struct demand *d);
 /* For positions of a history of that capacity; empty. False: no memory. */
@@ -287,8 +304,8 @@ void ordered_leaves(struct ulms_engine *e, struct operation *op);
 /* operation.c */
 
 void operation_free(struct operation *op);
-/* What the operation does to its pages, now that it is sure to run. */
-void operation_marks(struct ulms_engine *e, struct operation *op);
+/* What the operation makes of the page, now that it is sure to run. */
+void entry_mark(const struct entry *x);
 
 /* check.c: proves the invariants; aborts with a line on the first violation. For tests. */
 void engine_check(struct ulms_engine *e);

@@ -1,137 +1,121 @@
-/* Two binary heaps of the pages that may leave, dead and live ones, each with the first to leave on top. A page that
+/* Two pairing heaps of the pages that may leave, dead and live ones, each with the first to leave on top. A page that
  * changes is only marked; the heaps are put in order when somebody asks, so that operations cost nothing here while
  * nothing has to leave. */
-#include <stdlib.h>
-
 #include "engine/engine.h"
 #include "ledger/check.h"
 
-static bool reserve(struct frame_heap *h, uint64_t pages) {
-    if (pages <= h->capacity)
-        return true;
-    size_t capacity = h->capacity ? h->capacity : 256;
-    while (capacity < pages)
-        capacity *= 2;
-    struct frame *frames = realloc(h->frames, capacity * sizeof(*frames));
-    if (!frames)
-        return false;
-    h->frames = frames;
-    h->capacity = capacity;
-    return true;
-}
-
-bool frames_reserve(struct frames *f, uint64_t pages) {
-    return reserve(&f->heaps[0], pages) && reserve(&f->heaps[1], pages);
-}
-
-void frames_free(struct frames *f) {
-    free(f->heaps[0].frames);
-    free(f->heaps[1].frames);
-}
-
-bool frames_may_leave(const struct page *p) {
-    return p->state == PAGE_RESIDENT && p->pins == 0 && p->failures < FAILURES_MAX;
-}
-
-void frames_mark(struct ulms_engine *e, struct page *p) {
-    if (p->marked)
-        return;
-    p->marked = true;
-    p->marked_next = e->frames.marked;
-    e->frames.marked = p;
-    e->frames.marks++;
-}
+enum { HEAP_DEAD = 1, HEAP_LIVE };
 
 /* Dead pages are before all others only where they move without bytes ahead of need. */
-static struct frame_heap *heap_of(struct ulms_engine *e, bool live) {
-    return &e->frames.heaps[live || !e->policy->held];
+static uint8_t heap_of(const struct ulms_engine *e, bool live) {
+    return live || !e->policy->held ? HEAP_LIVE : HEAP_DEAD;
 }
 
-static struct frame frame_of(const struct ulms_engine *e, struct page *p) {
-    return (struct frame){e->policy->held ? page_time(e, p) : TIME_UNKNOWN, p->touched, p};
+static void take_key(const struct ulms_engine *e, struct page *p) {
+    p->frame.next = e->policy->held ? page_time(e, p) : TIME_UNKNOWN;
+    p->frame.touched = p->touched;
 }
 
-static bool leaves_before(const struct frame *a, const struct frame *b) {
-    if (a->next != b->next)
-        return a->next > b->next;
-    if (a->touched != b->touched)
-        return a->touched < b->touched;
-    return a->page->number < b->page->number;
+static bool leaves_before(const struct page *a, const struct page *b) {
+    if (a->frame.next != b->frame.next)
+        return a->frame.next > b->frame.next;
+    if (a->frame.touched != b->frame.touched)
+        return a->frame.touched < b->frame.touched;
+    return a->number < b->number;
 }
 
-static void put(struct frame_heap *h, size_t i, struct frame x) {
-    h->frames[i] = x;
-    x.page->frame = (uint32_t)i + 1;
+/* --- the heap: a page leaves before its children; a page on top has neither sibling nor one before it --- */
+
+static struct page *meld(struct page *a, struct page *b) {
+    if (!a || !b)
+        return a ? a : b;
+    struct page *top = leaves_before(b, a) ? b : a, *under = top == a ? b : a;
+    under->frame.before = top;
+    under->frame.sibling = top->frame.child;
+    if (top->frame.child)
+        top->frame.child->frame.before = under;
+    top->frame.child = under;
+    return top;
 }
 
-static size_t up(struct frame_heap *h, size_t i) {
-    struct frame x = h->frames[i];
-    for (; i > 0 && leaves_before(&x, &h->frames[(i - 1) / 2]); i = (i - 1) / 2)
-        put(h, i, h->frames[(i - 1) / 2]);
-    put(h, i, x);
-    return i;
-}
-
-static void down(struct frame_heap *h, size_t i) {
-    struct frame x = h->frames[i];
-    for (size_t child; (child = 2 * i + 1) < h->count; i = child) {
-        if (child + 1 < h->count && leaves_before(&h->frames[child + 1], &h->frames[child]))
-            child++;
-        if (!leaves_before(&h->frames[child], &x))
-            break;
-        put(h, i, h->frames[child]);
+/* Of siblings: in pairs, then from the last pair back to the first. */
+static struct page *meld_all(struct page *first) {
+    struct page *pairs = NULL, *top = NULL;
+    for (struct page *a = first, *b, *rest; a; a = rest) {
+        b = a->frame.sibling;
+        rest = b ? b->frame.sibling : NULL;
+        a->frame.sibling = a->frame.before = NULL;
+        if (b)
+            b->frame.sibling = b->frame.before = NULL;
+        a = meld(a, b);
+        a->frame.sibling = pairs;
+        pairs = a;
     }
-    put(h, i, x);
+    for (struct page *rest; pairs; pairs = rest) {
+        rest = pairs->frame.sibling;
+        pairs->frame.sibling = NULL;
+        top = meld(top, pairs);
+    }
+    return top;
 }
 
-static void remove_frame(struct frame_heap *h, struct page *p, bool in_order) {
-    size_t i = p->frame - 1;
-    p->frame = 0;
-    if (i == --h->count)
-        return;
-    put(h, i, h->frames[h->count]);
-    if (in_order)
-        down(h, up(h, i));
+static void take_out(struct page **heap, struct page *p) {
+    struct page *before = p->frame.before, *sibling = p->frame.sibling;
+    struct page *children = meld_all(p->frame.child);
+    if (before) {
+        *(before->frame.child == p ? &before->frame.child : &before->frame.sibling) = sibling;
+        if (sibling)
+            sibling->frame.before = before;
+        *heap = meld(*heap, children);
+    } else
+        *heap = children;
+    p->frame.child = p->frame.sibling = p->frame.before = NULL;
 }
 
-static void settle_page(struct ulms_engine *e, struct page *p, bool in_order) {
-    struct frame_heap *now = heap_of(e, p->live);
-    if (p->frame > 0 && (!frames_may_leave(p) || now != heap_of(e, p->frame_live)))
-        remove_frame(heap_of(e, p->frame_live), p, in_order);
-    if (!frames_may_leave(p))
+/* With the keys of now. */
+static void put_in_order(const struct ulms_engine *e, struct page **heap) {
+    for (struct page *p = *heap, *last = p; p; p = p->frame.sibling) {
+        last->frame.sibling = p->frame.child;
+        while (last->frame.sibling)
+            last = last->frame.sibling;
+        p->frame.child = NULL;
+        take_key(e, p);
+    }
+    *heap = meld_all(*heap);
+}
+
+/* --- pages that change: marked when they are touched, so that mostly the next one leaves later and goes on top --- */
+
+static void settle_page(struct ulms_engine *e, struct page *p) {
+    uint8_t heap = frames_may_leave(p) ? heap_of(e, p->live) : 0;
+    struct frame was = p->frame;
+    take_key(e, p);
+    if (p->heap == heap && p->frame.next == was.next && p->frame.touched == was.touched)
         return;
-    if (p->frame == 0)
-        p->frame = (uint32_t)++now->count;
-    p->frame_live = p->live;
-    put(now, p->frame - 1, frame_of(e, p));
-    if (in_order)
-        down(now, up(now, p->frame - 1));
+    if (p->heap)
+        take_out(&e->frames.first[p->heap - 1], p);
+    if (heap)
+        e->frames.first[heap - 1] = meld(e->frames.first[heap - 1], p);
+    p->heap = heap;
 }
 
 static void settle_frames(struct ulms_engine *e) {
     struct frames *f = &e->frames;
-    bool all = f->stale || f->marks > (f->heaps[0].count + f->heaps[1].count) / 4;
-    while (f->marked) {
-        struct page *p = f->marked;
+    for (int i = 0; f->stale && i < 2; i++)
+        put_in_order(e, &f->first[i]);
+    f->stale = false;
+    for (struct page *p; (p = f->marked);) {
         f->marked = p->marked_next;
         p->marked = false;
-        settle_page(e, p, !all);
+        settle_page(e, p);
     }
-    f->marks = 0;
-    for (struct frame_heap *h = f->heaps; all && h < f->heaps + 2; h++) {
-        for (size_t i = 0; f->stale && i < h->count; i++)
-            h->frames[i] = frame_of(e, h->frames[i].page);
-        for (size_t i = h->count / 2; i > 0; i--)
-            down(h, i - 1);
-    }
-    f->stale = false;
 }
 
 static struct page *first_of(struct ulms_engine *e, bool live, uint64_t after) {
-    const struct frame_heap *h = &e->frames.heaps[live];
     if (e->frames.marked || e->frames.stale)
         settle_frames(e);
-    return h->count > 0 && h->frames[0].next > after ? h->frames[0].page : NULL;
+    struct page *p = e->frames.first[live];
+    return p && p->frame.next > after ? p : NULL;
 }
 
 struct page *frames_first_dead(struct ulms_engine *e, uint64_t after) {
@@ -149,15 +133,20 @@ struct page *frames_first(struct ulms_engine *e, uint64_t after) {
 
 void frames_check(struct ulms_engine *e) {
     settle_frames(e);
-    for (int live = 0; live < 2; live++) {
-        struct frame_heap *h = &e->frames.heaps[live];
-        for (size_t i = 0; i < h->count; i++) {
-            const struct frame *x = &h->frames[i];
-            struct frame now = frame_of(e, x->page);
-            INVARIANT(x->page->frame == i + 1 && frames_may_leave(x->page), "frame %zu", i);
-            INVARIANT(heap_of(e, x->page->live) == h, "frame %zu is in the wrong heap", i);
-            INVARIANT(x->next == now.next && x->touched == now.touched, "frame %zu changed unmarked", i);
-            INVARIANT(i == 0 || !leaves_before(x, &h->frames[(i - 1) / 2]), "frame %zu leaves before its parent", i);
-        }
+    uint64_t at = 0;
+    for (struct page *p; (p = page_walk(&e->table, &at, UINT64_MAX));) {
+        const struct frame *x = &p->frame;
+        unsigned long long number = p->number;
+        INVARIANT(p->heap == (frames_may_leave(p) ? heap_of(e, p->live) : 0), "page 0x%llx: heap %u", number, p->heap);
+        if (!p->heap)
+            continue;
+        INVARIANT(x->before ? x->before->frame.child == p || x->before->frame.sibling == p
+                            : e->frames.first[p->heap - 1] == p,
+                  "page 0x%llx", number);
+        for (const struct page *c = x->child; c; c = c->frame.sibling)
+            INVARIANT(!leaves_before(c, p), "page 0x%llx leaves before its parent", number);
+        struct frame was = *x;
+        take_key(e, p);
+        INVARIANT(x->next == was.next && x->touched == was.touched, "page 0x%llx changed unmarked", number);
     }
 }

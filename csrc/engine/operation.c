@@ -109,17 +109,23 @@ static bool gather(struct ulms_engine *e, struct operation *op, const struct ulm
     return op->count > 0;
 }
 
+static void wait_for(struct ulms_engine *e, struct page *p, struct operation *op) {
+    unsettle(e, p);
+    p->waiter = op;
+    settle(e, p);
+}
+
 static void held_issued(struct ulms_engine *e, struct operation *op) {
     sequence_issued(e, op);
     op->waiting = true;
     queue_append(&e->waiting, op);
     for (size_t i = 0; i < op->count; i++) {
         struct page *p = op->entries[i].page;
-        unsettle(e, p);
         p->touched = op->id.id;
         if (!p->waiter)
-            p->waiter = op;
-        settle(e, p);
+            wait_for(e, p, op);
+        else if (p->state != PAGE_ABSENT)
+            frames_mark(e, p);
     }
 }
 
@@ -150,62 +156,46 @@ uint64_t ulms_engine_issued(struct ulms_engine *e, uint64_t key, const struct ul
     return ++e->serial;
 }
 
-void operation_marks(struct ulms_engine *e, struct operation *op) {
-    for (size_t i = 0; i < op->count; i++) {
-        struct page *p = op->entries[i].page;
-        uint8_t does = op->entries[i].does;
-        if (!entry_holds(&op->entries[i]))
-            continue;
-        unsettle(e, p);
-        p->live = !(does & DOES_FADE);
-        p->dirty = p->live && (p->dirty || (does & DOES_MODES) != DOES_READ);
-        p->untouched = false;
-        settle(e, p);
-    }
+void entry_mark(const struct entry *x) {
+    struct page *p = x->page;
+    p->live = !(x->does & DOES_FADE);
+    p->dirty = p->live && (p->dirty || (x->does & DOES_MODES) != DOES_READ);
+    p->untouched = false;
 }
 
-/* It waits no more: its pages belong to the next waiting operation that touches them. */
-static void stop_waiting(struct ulms_engine *e, struct operation *op) {
+/* Pins the page; one that is absent comes by itself where kernels may fault. */
+static void run_on(struct ulms_engine *e, const struct entry *x) {
+    struct page *p = x->page;
+    if (p->state == PAGE_ABSENT && e->faults) {
+        p->state = PAGE_RESIDENT;
+        e->used++;
+        e->stats.faulted_bytes += bytes_of(e, 1);
+    }
+    p->failures = 0;
+    p->pins++;
+    entry_mark(x);
+}
+
+/* It waits no more, and may run: its pages belong to the next waiting operation that touches them. */
+static void stop_waiting(struct ulms_engine *e, struct operation *op, bool runs) {
     e->overtaken = op != e->waiting.first;
     op->waiting = false;
     queue_remove(&e->waiting, op);
     for (size_t i = 0; i < op->count; i++) {
         struct page *p = op->entries[i].page;
-        if (p->waiter != op)
-            continue;
-        unsettle(e, p);
-        p->waiter = NULL;
-        settle(e, p);
-    }
-    for (struct operation *other = e->waiting.first; other; other = other->after)
-        for (size_t i = 0; i < other->count; i++) {
-            struct page *p = other->entries[i].page;
-            if (p->waiter || !entry_holds(&other->entries[i]))
-                continue;
-            unsettle(e, p);
-            p->waiter = other;
-            settle(e, p);
-        }
-}
-
-/* Pins its pages; those that are absent come by themselves where kernels may fault. */
-static void run(struct ulms_engine *e, struct operation *op) {
-    for (size_t i = 0; i < op->count; i++) {
-        struct page *p = op->entries[i].page;
         if (!entry_holds(&op->entries[i]))
             continue;
         unsettle(e, p);
-        if (p->state == PAGE_ABSENT && e->faults) {
-            p->state = PAGE_RESIDENT;
-            e->used++;
-            e->stats.faulted_bytes += bytes_of(e, 1);
-        }
-        p->failures = 0;
-        p->pins++;
+        p->waiter = p->waiter == op ? NULL : p->waiter;
+        if (runs)
+            run_on(e, &op->entries[i]);
         settle(e, p);
     }
-    operation_marks(e, op);
-    e->running++;
+    for (struct operation *other = e->waiting.first; other; other = other->after)
+        for (size_t i = 0; i < other->count; i++)
+            if (!other->entries[i].page->waiter && entry_holds(&other->entries[i]))
+                wait_for(e, other->entries[i].page, other);
+    e->running += runs;
 }
 
 /* Nothing can change any more for the first waiting operation. */
@@ -238,8 +228,7 @@ int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint6
         op->late = true;
         return ULMS_HOLD;
     }
-    stop_waiting(e, op);
-    run(e, op);
+    stop_waiting(e, op, true);
     e->stats.short_operations += op->is_short;
     return op->is_short ? ULMS_RUN_SHORT : ULMS_RUN;
 }
@@ -253,16 +242,16 @@ void ulms_engine_retired(struct ulms_engine *e, uint64_t serial, uint64_t durati
         if (op->waiting)
             ordered_leaves(e, op);
     } else if (op->waiting)
-        stop_waiting(e, op);
+        stop_waiting(e, op, false);
     else {
         e->running--;
         for (size_t i = 0; i < op->count; i++) {
             struct page *p = op->entries[i].page;
             if (!entry_holds(&op->entries[i]))
                 continue;
-            unsettle(e, p);
+            unsettle_order(e, p);
             p->pins--;
-            settle(e, p);
+            settle_order(e, p);
         }
     }
     operation_release(e, op);

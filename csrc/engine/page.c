@@ -80,6 +80,14 @@ struct page *page_find(struct page_table *t, uint64_t number) {
 }
 
 struct page *page_walk(struct page_table *t, uint64_t *number, uint64_t last) {
+    struct leaf *leaf = t->last;
+    if (leaf && *number <= last && leaf->number == *number >> LEAF_BITS) {
+        struct page *p = &leaf->page[*number & (LEAF_PAGES - 1)];
+        if (p->held) {
+            ++*number;
+            return p;
+        }
+    }
     if (t->low >= t->high)
         return NULL;
     uint64_t n = *number > t->low ? *number : t->low;

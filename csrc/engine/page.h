@@ -12,36 +12,46 @@ enum page_state { PAGE_ABSENT, PAGE_FILLING, PAGE_RESIDENT, PAGE_EVICTING };
 /* Who wants an absent page (demand.c): an operation that waits, or the prediction, of a dead page or of a live one. */
 enum page_demand { DEMAND_NONE, DEMAND_WAITING, DEMAND_PLACE, DEMAND_BYTES };
 
+struct page;
+
+/* A place in a heap of frames.c. */
+struct frame {
+    uint64_t next, touched; /* what its order goes by, as it was when it was last settled */
+    struct page *child, *sibling;
+    struct page *before; /* that has it as child or sibling */
+};
+
+/* What every touch looks at lies first. */
 struct page {
     uint64_t number;
-    struct operation *waiter; /* the first waiting operation that touches it */
-    struct page *marked_next; /* list of frames.c */
     uint64_t touched;         /* serial of the last operation that touches it; 0: none */
-    uint64_t move;            /* id of the move under way */
-
-    /* By number: they outlive the memory. */
-    uint64_t seen;   /* position in the history of the last touch; 0: none */
-    uint64_t record; /* number of its record + 1 */
-    uint64_t next;   /* position of the predicted next touch; 0: unknown */
-    uint32_t epoch;  /* of the prediction; another than the track's: next is unknown */
-
+    struct operation *waiter; /* the first waiting operation that touches it */
+    uint64_t gathered;
+    uint32_t entry;      /* place in the operation that is being gathered */
     uint32_t generation; /* counts how often the memory here went; operations hold pages by it */
     uint32_t pins;
-    uint32_t blocks; /* of the framework's that overlap it */
-    uint32_t window; /* operations of the fill window that touch it */
-    uint32_t frame;  /* place in a heap of frames.c + 1; 0: not there */
-    uint32_t entry;  /* place in the operation that is being gathered */
-    uint64_t gathered;
+
+    /* By number, like seen and record: they outlive the memory. */
+    uint32_t epoch; /* of the prediction; another than the track's: next is unknown */
+    uint64_t next;  /* position of the predicted next touch; 0: unknown */
 
     uint8_t state;
     uint8_t demand;
     uint8_t failures; /* moves that failed, in a row */
+    uint8_t heap;     /* of frames.c, from 1; 0: in none */
     bool held;        /* there is memory of the program */
     bool live;
     bool dirty;
     bool untouched; /* filled, and not touched since */
     bool marked;
-    bool frame_live; /* which heap */
+
+    struct page *marked_next; /* list of frames.c */
+    uint64_t seen;            /* position in the history of the last touch; 0: none */
+    uint64_t record;          /* number of its record + 1 */
+    struct frame frame;
+    uint64_t move;   /* id of the move under way */
+    uint32_t blocks; /* of the framework's that overlap it */
+    uint32_t window; /* operations of the fill window that touch it */
 };
 
 struct leaf;

@@ -21,10 +21,10 @@ static void leave_track(struct ulms_engine *e) {
 }
 
 static void set_next(struct ulms_engine *e, struct page *p, uint64_t next) {
-    unsettle(e, p);
+    unsettle_order(e, p);
     p->epoch = e->track.epoch;
     p->next = next;
-    settle(e, p);
+    settle_order(e, p);
 }
 
 static bool is_known(const struct ulms_engine *e, const struct page *p) {
