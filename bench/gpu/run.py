@@ -5,17 +5,21 @@ without ULMS_MANAGED_LIMIT, and no workload that needs more than it is run on ma
 """
 
 import json
+import math
 import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.gpu import workloads
 from pump.bench.machine import LIMIT, refuse_unless_safe
 from pump.bench.row import Row
+from pump.bench.runner import Asked
 from pump.bench.systems import BY_NAME, GPU
 from pump.cli.command import UsageError
 from pump.cli.render import progress_bar
@@ -26,6 +30,8 @@ WARM, TIMED = 4, 5
 SECONDS = 900
 PAGE = 2 << 20
 MANAGED_SHARE = 15 / 16  # of the limit on managed memory that a workload may need
+VMM_ROOM = 2
+"""Times its footprint: what `vmm` may provide to a program, and pin on the host."""
 COUNTERS = ("filled_bytes", "evicted_bytes", "faulted_bytes", "held_ns")
 
 
@@ -39,105 +45,159 @@ class Told:
     counters: dict[str, int]
 
 
-class Programs:
-    """The workloads of bench/gpu/workloads on this machine's GPU."""
+class Budget(NamedTuple):
+    """Bytes that may be on the device at a time, and bytes that the program needs in all."""
 
-    def __init__(self, device: str) -> None:
+    capacity: int
+    footprint: int
+
+
+class LeftOutError(Exception):
+    """A run has no row; the text says why."""
+
+
+class OverError(Exception):
+    """The time is up."""
+
+
+class Programs:
+    """The workloads of bench/gpu/workloads on this machine's GPU; tiny: on the CPU, to try them."""
+
+    def __init__(self, device: str, tiny: bool = False) -> None:
         if device != GPU:
             raise UsageError(f"no workload runs on the {device} yet: pump-bench run --device sim")
+        self.tiny = tiny
 
     def workloads(self) -> dict[str, str]:
         """Their names, and what each is."""
         return workloads.names()
 
-    def rows(
-        self, names: Sequence[str], systems: Sequence[str], ratios: Sequence[float], quiet: bool
-    ) -> list[Row]:
-        """Every run that succeeded; the others are told on standard error."""
+    def rows(self, asked: Asked) -> list[Row]:
+        """What was known, and every run that succeeded; the others are told on standard error."""
         refuse_unless_safe()
-        rows: list[Row] = []
-        for name in names:
-            with progress_bar(sys.stderr, quiet) as bar:
-                task = bar.add_task(name, total=1 + len(systems) * len(ratios))
-                native = run(name, "native", None)
-                if native is None:
-                    continue
-                for system in systems:
-                    for over in ratios if system != "native" else ratios[:1]:
-                        bar.update(task, advance=1, description=f"{name} {over:g}: {system}")
-                        row = row_of(name, system, over, native)
-                        rows += [row] if row else []
+        end = time.monotonic() + asked.seconds if asked.seconds else math.inf
+        rows = list(asked.known)
+        known = {(row.workload, row.system, row.oversubscription) for row in rows}
+        wanted = {
+            name: [run for run in runs_of(asked) if (name, *run) not in known]
+            for name in asked.names
+        }
+        left = sum(map(len, wanted.values()))
+        with progress_bar(sys.stderr, asked.quiet) as bar:
+            task = bar.add_task("", total=left)
+            try:
+                for name, runs in wanted.items():
+                    for told, row in self.each(name, runs, end):
+                        left -= 1
+                        bar.update(task, advance=1, description=told)
+                        if row:
+                            rows.append(row)
+                            asked.keep(rows)
+                        if not row or (bar.disable and not asked.quiet):
+                            tell(told)
+            except OverError:
+                tell(f"stopped after {asked.seconds:.0f} s, {left} runs left: --resume goes on")
         return rows
 
+    def each(
+        self, name: str, runs: Sequence[tuple[str, float]], end: float
+    ) -> Iterator[tuple[str, Row | None]]:
+        """What came of each run, in words and as a row. Raises OverError."""
+        native: Told | None = None
+        for i, (system, over) in enumerate(runs):
+            try:
+                native = native or self.run(name, "native", None, end)
+                row = self.row(name, system, over, native, end)
+                yield f"{name} {system} {over:g}: {row.ms:.1f} ms", row
+            except LeftOutError as error:
+                yield f"{name} {system} {over:g}: {error}", None
+                if not native:
+                    for other, ratio in runs[i + 1 :]:
+                        yield f"{name} {other} {ratio:g}: left out: native failed", None
+                    return
 
-def row_of(name: str, system: str, over: float, native: Told) -> Row | None:
-    """A run beside the native one; None where it cannot be made."""
-    footprint = -(-native.reserved // PAGE) * PAGE
-    capacity = int(footprint / over) // PAGE * PAGE
-    if system == "native":
-        told, over, capacity = native, 1.0, footprint
-    else:
-        if obstacle := obstacle_of(system, footprint):
-            print(f"{name} {system}: left out: {obstacle}", file=sys.stderr)
-            return None
-        found = run(name, system, capacity)
-        if found is None:
-            return None
-        told = found
-    steps = len(told.step_ms)
-    moved = {key: value / steps for key, value in told.counters.items()}
-    known = bool(moved)
-    return Row(
-        workload=name,
-        device=GPU,
-        system=system,
-        oversubscription=over,
-        capacity_bytes=capacity,
-        footprint_bytes=footprint,
-        step_ms=told.step_ms,
-        native_ms=statistics.median(native.step_ms),
-        bytes_in=moved["filled_bytes"] + moved["faulted_bytes"] if known else None,
-        bytes_out=moved["evicted_bytes"] if known else None,
-        faults=moved["faulted_bytes"] / PAGE if known else None,
-        gate_ms=moved["held_ns"] / 1e6 if known else None,
-        numbers_equal=told.numbers == native.numbers,
-    )
+    def row(self, name: str, system: str, over: float, native: Told, end: float) -> Row:
+        """A run beside the native one. Raises LeftOutError, OverError."""
+        footprint = -(-native.reserved // PAGE) * PAGE
+        capacity = int(footprint / over) // PAGE * PAGE
+        if system == "native":
+            told, capacity = native, footprint
+        else:
+            if obstacle := obstacle_of(name, system, footprint):
+                raise LeftOutError(f"left out: {obstacle}")
+            told = self.run(name, system, Budget(capacity, footprint), end)
+        steps = len(told.step_ms)
+        moved = {key: value / steps for key, value in told.counters.items()}
+        known = bool(moved)
+        return Row(
+            workload=name,
+            device="tiny" if self.tiny else GPU,
+            system=system,
+            oversubscription=over,
+            capacity_bytes=capacity,
+            footprint_bytes=footprint,
+            step_ms=told.step_ms,
+            native_ms=statistics.median(native.step_ms),
+            bytes_in=moved["filled_bytes"] + moved["faulted_bytes"] if known else None,
+            bytes_out=moved["evicted_bytes"] if known else None,
+            faults=moved["faulted_bytes"] / PAGE if known else None,
+            gate_ms=moved["held_ns"] / 1e6 if known else None,
+            numbers_equal=told.numbers == native.numbers,
+        )
+
+    def run(self, name: str, system: str, budget: Budget | None, end: float) -> Told:
+        """One process, to its end or that of the time. Raises LeftOutError, OverError."""
+        command = [sys.executable, "-m", "bench.gpu.workloads", name, str(WARM), str(TIMED)]
+        if system in workloads.VARIANTS:
+            command += ["--variant", system]
+        if self.tiny:
+            command += ["--tiny", "--device", "cpu"]
+        remaining = end - time.monotonic()
+        if remaining <= 0:
+            raise OverError
+        try:
+            done = subprocess.run(
+                command,
+                cwd=ROOT,
+                env=environment(system, budget),
+                capture_output=True,
+                text=True,
+                timeout=min(SECONDS, remaining),
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            if remaining < SECONDS:
+                raise OverError from None
+            raise LeftOutError(f"not done after {SECONDS} s") from None
+        told = told_of(done.stdout)
+        if done.returncode or told is None:
+            last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+            raise LeftOutError(f"failed with status {done.returncode}: {last}")
+        return told
 
 
-def obstacle_of(system: str, footprint: int) -> str | None:
+def tell(line: str) -> None:
+    """To a person, beside the progress."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def runs_of(asked: Asked) -> list[tuple[str, float]]:
+    """Systems and ratios: native once, the others by ratio."""
+    native = [("native", 1.0)] if "native" in asked.systems else []
+    others = [system for system in asked.systems if system != "native"]
+    return native + [(system, over) for over in asked.ratios for system in others]
+
+
+def obstacle_of(name: str, system: str, footprint: int) -> str | None:
     """Why a system cannot run a workload; None: it can."""
+    if system in workloads.VARIANTS and system not in workloads.variants(name):
+        return "that cannot be done to this program"
     if BY_NAME[system].link == "um" and footprint > LIMIT * MANAGED_SHARE:
         return f"it needs {footprint >> 20} MiB, too near to the limit of managed memory"
     return None
 
 
-def run(name: str, system: str, budget: int | None) -> Told | None:
-    """One process to its end; None where it failed, which is told on standard error."""
-    command = [sys.executable, "-m", "bench.gpu.workloads", name, str(WARM), str(TIMED)]
-    if system in workloads.VARIANTS:
-        command += ["--variant", system]
-    try:
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            env=environment(system, budget),
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        print(f"{name} {system}: not done after {SECONDS} s", file=sys.stderr)
-        return None
-    told = told_of(done.stdout)
-    if done.returncode or told is None:
-        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        print(f"{name} {system}: failed with status {done.returncode}: {last}", file=sys.stderr)
-        return None
-    return told
-
-
-def environment(system: str, budget: int | None) -> dict[str, str]:
+def environment(system: str, budget: Budget | None) -> dict[str, str]:
     """Of a process: plain, held to a budget, or under a backend with one."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     if budget is None:
@@ -146,11 +206,13 @@ def environment(system: str, budget: int | None) -> dict[str, str]:
     env |= {
         "LD_PRELOAD": str(library()),
         "ULMS_BACKEND": one.link or "observe",
-        "ULMS_GPU_MEMORY": str(budget),
+        "ULMS_GPU_MEMORY": str(budget.capacity),
         "REPORT_COUNTERS": ",".join(COUNTERS) if one.link else "",
     }
     if one.policy:
         env |= {"ULMS_POLICY": one.policy, "ULMS_GPU_MEMORY_FACTOR": "100"}
+    if one.link == "vmm":  # pinned, not managed: the guard is not for it, and would refuse memory
+        env["ULMS_MANAGED_LIMIT"] = str(budget.footprint * VMM_ROOM)
     return env
 
 

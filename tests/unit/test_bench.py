@@ -9,6 +9,7 @@ import pytest
 
 from pump import paths
 from pump.bench import cli, compare, report, simulate
+from pump.bench import run as run_command
 from pump.bench.row import FormatError, Row, read_results, write_results
 from pump.bench.systems import BY_NAME, DEVICES, SIM, SYSTEMS, systems_on
 from pump.bench.timeline import DEVICE, LANES, Timeline, record, write_timeline
@@ -191,7 +192,7 @@ def test_a_timeline_opens_in_a_viewer(played: tuple[Result, Timeline], tmp_path:
 
 def test_pictures_are_written(rows: list[Row], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    told = cli.draw(rows, ["resnet"], tmp_path / "new")
+    told = run_command.draw(rows, ["resnet"], tmp_path / "new")
     names = {"step-time.png", "bytes.png", "residency.png", "timeline-resnet.json"}
     assert {path.name for path in (tmp_path / "new").iterdir()} == names
     assert all(name in told for name in names)

@@ -13,6 +13,9 @@ sys.path.insert(0, str(ROOT))
 
 from bench.gpu import predict, run, workloads  # noqa: E402
 from pump.bench import cli  # noqa: E402
+from pump.bench.machine import describe  # noqa: E402
+from pump.bench.row import write_results  # noqa: E402
+from pump.bench.runner import Asked  # noqa: E402
 from pump.bench.systems import GPU, systems_on  # noqa: E402
 from pump.cli.command import UsageError  # noqa: E402
 
@@ -32,6 +35,7 @@ class Machine:
 
     def __init__(self, reserved: int) -> None:
         self.reserved = reserved
+        self.fails = False
         self.asked: list[tuple[list[str], dict[str, str]]] = []
 
     def run(self, command: list[str], env: dict[str, str], **_: Any) -> Any:
@@ -39,9 +43,13 @@ class Machine:
         names = [name for name in env.get("REPORT_COUNTERS", "").split(",") if name]
         counters = dict.fromkeys(names, 2 * (4 << 20))
         numbers = ["0x2"] if "checkpointing" in command else ["0x1"]
-        status = 1 if "offload" in command else 0
+        status = 1 if "offload" in command or self.fails else 0
         out = report(numbers, counters, self.reserved)
         return subprocess.CompletedProcess(command, status, out, "no memory left")
+
+
+def asked(name: str, systems: list[str], **more: Any) -> Asked:
+    return Asked([name], systems, [2.0], quiet=True, **more)
 
 
 @pytest.fixture
@@ -55,9 +63,9 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 def test_every_system_gets_its_budget_and_its_row(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = {row.system: row for row in run.Programs(GPU).rows(["lstm"], SYSTEMS, [2.0], True)}
+    rows = {row.system: row for row in run.Programs(GPU).rows(asked("vit-l", SYSTEMS))}
     assert set(rows) == {*SYSTEMS} - {"offload"}
-    assert "lstm offload: failed with status 1: no memory left" in capsys.readouterr().err
+    assert "vit-l offload 2: failed with status 1: no memory left" in capsys.readouterr().err
     assert {row.capacity_bytes for row in rows.values()} == {3 * GIB, 6 * GIB}
     assert rows["native"].oversubscription == 1
     assert rows["vmm"].bytes_in == 2 * (4 << 20)
@@ -67,6 +75,11 @@ def test_every_system_gets_its_budget_and_its_row(
     alone, *others = [env for _, env in machine.asked]
     assert "ULMS_GPU_MEMORY" not in alone
     assert {env["ULMS_GPU_MEMORY"] for env in others} == {str(3 * GIB)}
+    assert {(env["ULMS_BACKEND"], env["ULMS_MANAGED_LIMIT"]) for env in others} == {
+        ("um", "8GiB"),
+        ("vmm", str(12 * GIB)),
+        ("observe", "8GiB"),
+    }
     assert {(env["ULMS_BACKEND"], env.get("ULMS_POLICY")) for env in others} == {
         ("um", "none"),
         ("um", "pump"),
@@ -80,9 +93,9 @@ def test_too_much_for_managed_memory_is_left_out(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine.reserved = 8 * GIB
-    rows = run.Programs(GPU).rows(["gpt2-xl"], ["native", "um", "vmm"], [2.0], True)
+    rows = run.Programs(GPU).rows(asked("gpt2-xl", ["native", "um", "vmm"]))
     assert [row.system for row in rows] == ["native", "vmm"]
-    assert "gpt2-xl um: left out: it needs 8192 MiB" in capsys.readouterr().err
+    assert "gpt2-xl um 2: left out: it needs 8192 MiB" in capsys.readouterr().err
     assert all(env.get("ULMS_BACKEND") != "um" for _, env in machine.asked)
 
 
@@ -92,8 +105,70 @@ def test_nothing_starts_without_a_limit(
 ) -> None:
     monkeypatch.setenv("ULMS_MANAGED_LIMIT", limit)
     with pytest.raises(SystemExit, match="ULMS_MANAGED_LIMIT"):
-        run.Programs(GPU).rows(["lstm"], ["native"], [2.0], True)
+        run.Programs(GPU).rows(asked("lstm", ["native"]))
     assert machine.asked == []
+
+
+def test_what_cannot_be_done_to_a_program_is_not_tried(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    systems = ["save-on-cpu", "checkpointing"]
+    rows = run.Programs(GPU).rows(asked("lstm", systems))
+    assert [row.system for row in rows] == ["save-on-cpu"]
+    assert "lstm checkpointing 2: left out" in capsys.readouterr().err
+    assert len(machine.asked) == 2
+
+
+def test_what_is_known_is_not_run_again(machine: Machine) -> None:
+    kept: list[list[str]] = []
+    first = run.Programs(GPU).rows(
+        asked("lstm", ["native", "um"], keep=lambda rows: kept.append([r.system for r in rows]))
+    )
+    assert kept == [["native"], ["native", "um"]]
+    machine.asked.clear()
+    again = run.Programs(GPU).rows(asked("lstm", ["native", "um", "vmm"], known=first))
+    assert again[:2] == first
+    assert [row.system for row in again] == ["native", "um", "vmm"]
+    assert [env.get("ULMS_BACKEND") for _, env in machine.asked] == [None, "vmm"]
+
+
+def test_nothing_begins_when_the_time_is_up(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter(range(0, 1000, 10))
+    monkeypatch.setattr("bench.gpu.run.time.monotonic", lambda: next(clock))
+    rows = run.Programs(GPU).rows(asked("lstm", ["native", "um", "vmm"], seconds=25.0))
+    assert [row.system for row in rows] == ["native", "um"]
+    assert "1 runs left: --resume goes on" in capsys.readouterr().err
+
+
+def test_a_program_that_fails_by_itself_is_run_once(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.fails = True
+    assert run.Programs(GPU).rows(asked("lstm", ["native", "um", "vmm"])) == []
+    assert len(machine.asked) == 1
+    assert "lstm vmm 2: left out: native failed" in capsys.readouterr().err
+
+
+def test_tiny_programs_run_on_the_cpu(machine: Machine) -> None:
+    (row,) = run.Programs(GPU, tiny=True).rows(asked("lstm", ["um"]))
+    assert row.device == "tiny"
+    assert all(command[-3:] == ["--tiny", "--device", "cpu"] for command, _ in machine.asked)
+
+
+def test_another_machine_s_rows_are_not_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.json"
+    write_results(path, describe() | {"gpu": "another"}, [])
+    words = ["run", "lstm", "--device", "gpu", "--resume"]
+    assert cli.main([*words, "--json", str(path)]) == 2
+    assert "a.json is of another gpu: another" in capsys.readouterr().err
+    assert cli.main(words) == 2
+    assert "--resume needs --json" in capsys.readouterr().err
+    assert cli.main(["run", "--device", "sim", "--tiny"]) == 2
+    assert "--tiny is for --device gpu" in capsys.readouterr().err
 
 
 def test_workloads_are_listed_without_their_frameworks(capsys: pytest.CaptureFixture[str]) -> None:

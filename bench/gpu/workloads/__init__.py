@@ -14,6 +14,19 @@ OWN_MAIN = {"hash_join": "CuPy"}
 """Those that are no work of PyTorch's and cannot be changed by it."""
 
 VARIANTS = ("plain", "save-on-cpu", "checkpointing", "offload")
+SOME = {
+    "decode-8b": VARIANTS[:1],
+    "prefill-8b": VARIANTS[:1],
+    "hash-join": VARIANTS[:1],
+    "lstm": VARIANTS[:2],
+    "resnet50": VARIANTS[:2],
+}
+"""Workloads that not everything can be done to: without gradients, blocks or AdamW of ours."""
+
+
+def variants(name: str) -> tuple[str, ...]:
+    """What can be done to a workload."""
+    return SOME.get(name, VARIANTS)
 
 
 def names() -> dict[str, str]:

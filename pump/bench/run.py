@@ -1,0 +1,228 @@
+"""`pump-bench run`, and where things run."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+from pump import paths
+from pump.bench import machine, plots, report, simulate
+from pump.bench.row import Row, read_results, write_results
+from pump.bench.runner import Asked, Runner
+from pump.bench.systems import BY_NAME, DEVICES, GPU, SIM, systems_on
+from pump.bench.timeline import record, write_timeline
+from pump.cli.command import UsageError
+from pump.cli.render import console, progress_bar
+from pump.sim.link import LINKS
+from pump.sim.sequence import read_sequence
+from pump.sim.simulator import settings_for
+from pump.sizes import format_size
+
+RATIOS = [1.5, 2.0, 3.0]
+RESIDENCY_OVER = 2.0
+ON_GPU = ("limit", "resume", "tiny")
+"""Options that only programs have."""
+
+
+class Run:
+    """Compare systems on workloads."""
+
+    name = "run"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """What to run, where, and what to write."""
+        parser.add_argument(
+            "workloads", nargs="*", metavar="WORKLOAD", help="(default: all; see list)"
+        )
+        parser.add_argument(
+            "--system", action="append", metavar="NAME", help="one system (default: all)"
+        )
+        parser.add_argument(
+            "--oversubscription",
+            type=ratios_of,
+            default=RATIOS,
+            metavar="RATIOS",
+            help="memory needed : memory there is (default: 1.5,2,3)",
+        )
+        add_device(parser)
+        parser.add_argument(
+            "--intervals", type=int, default=simulate.INTERVALS, help="of the bound; 0: none"
+        )
+        parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there")
+        parser.add_argument("--plots", type=Path, metavar="FOLDER", help="write pictures there")
+        parser.add_argument("--quiet", action="store_true", help="show no progress")
+        programs = parser.add_argument_group("with --device gpu")
+        programs.add_argument(
+            "--limit", type=float, metavar="SECONDS", help="begin nothing, and stop, after them"
+        )
+        programs.add_argument(
+            "--resume", action="store_true", help="keep the rows that --json's file has"
+        )
+        programs.add_argument(
+            "--tiny", action="store_true", help="try the programs, small, on the CPU"
+        )
+
+    def run(self, args: argparse.Namespace) -> list[Row]:
+        """Every row, written as they come. Raises UsageError, FormatError, OSError."""
+        device = device_of(args)
+        if device != GPU and (given := [f"--{name}" for name in ON_GPU if getattr(args, name)]):
+            raise UsageError(f"{given[0]} is for --device gpu")
+        where = runner(device, args.intervals, args.tiny)
+        names = names_of(args, where, device)
+        asked = Asked(
+            names,
+            systems_of(args, device),
+            args.oversubscription,
+            args.quiet,
+            known=known_rows(args),
+            keep=lambda rows: (
+                write_results(args.json, machine.describe(), rows) if args.json else None
+            ),
+            seconds=args.limit,
+        )
+        return where.rows(asked)
+
+    def main(self, args: argparse.Namespace) -> int:
+        """Prints the table, writes pictures."""
+        rows = self.run(args)
+        device = device_of(args)
+        out = console()
+        out.print(f"{'tiny programs on the CPU' if args.tiny else DEVICES[device]}\n")
+        out.print(report.run_table(rows))
+        for line in report.verdicts(rows):
+            out.print(line)
+        if device == SIM and not simulate.bounded():
+            out.print("no bound: it needs scipy (pip install 'pump[bench]')")
+        if args.json:
+            write_results(args.json, machine.describe(), rows)
+            out.print(f"wrote {args.json}")
+        if args.plots:
+            names = list(dict.fromkeys(row.workload for row in rows)) if device == SIM else []
+            out.print(draw(rows, names, args.plots))
+        return 0
+
+
+class Simulated:
+    """Recorded steps in virtual time."""
+
+    def __init__(self, intervals: int) -> None:
+        self.intervals = intervals
+
+    def workloads(self) -> dict[str, str]:
+        """The recorded steps."""
+        told = {}
+        for name, path in paths.traces().items():
+            sequence = read_sequence(path)
+            needs = format_size(sequence.footprint(LINKS["um"].page_bytes))
+            told[name] = f"a recorded step: needs {needs}, {sequence.native_ns() / 1e6:.1f} ms"
+        return told
+
+    def rows(self, asked: Asked) -> list[Row]:
+        """Every row; progress goes to standard error."""
+        chosen = [paths.traces()[name] for name in asked.names]
+        tasks = len(simulate.tasks_for(chosen, asked.systems, asked.ratios, self.intervals))
+        try:
+            with progress_bar(sys.stderr, asked.quiet) as bar:
+                task = bar.add_task("simulating", total=tasks)
+                return simulate.rows_of(
+                    chosen,
+                    asked.systems,
+                    asked.ratios,
+                    self.intervals,
+                    lambda done: bar.update(task, advance=1, description=done),
+                )
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+
+
+def add_device(to: argparse.ArgumentParser) -> None:
+    """The option that says where."""
+    to.add_argument("--device", choices=DEVICES, help="(default: gpu where there is one, else sim)")
+
+
+def device_of(args: argparse.Namespace) -> str:
+    """The one asked for, else the best there is."""
+    return args.device or (GPU if machine.has_gpu() and programs_root() else SIM)
+
+
+def runner(device: str, intervals: int, tiny: bool = False) -> Runner:
+    """A device by its name. Raises UsageError where it cannot be had."""
+    if device == SIM:
+        return Simulated(intervals)
+    root = programs_root()
+    if not root:
+        raise UsageError(f"--device {device} needs PUMP's sources: its programs are in bench/gpu")
+    sys.path.insert(0, str(root))
+    programs: Runner = import_module("bench.gpu.run").Programs(device, tiny)
+    return programs
+
+
+def programs_root() -> Path | None:
+    """Where the programs for a GPU are, if they are."""
+    root = paths.checkout()
+    return root if root and (root / "bench" / "gpu" / "run.py").exists() else None
+
+
+def names_of(args: argparse.Namespace, where: Runner, device: str) -> list[str]:
+    """The workloads asked for. Raises UsageError."""
+    known = where.workloads()
+    names = args.workloads or list(known)
+    if unknown := set(names) - set(known):
+        raise UsageError(f"no workload {min(unknown)} on {device}: {', '.join(known)}")
+    return names
+
+
+def systems_of(args: argparse.Namespace, device: str) -> list[str]:
+    """The systems asked for, in order. Raises UsageError."""
+    known = [system.name for system in systems_on(device)]
+    if unknown := set(args.system or []) - set(known):
+        raise UsageError(f"no system {min(unknown)} on {device}: {', '.join(known)}")
+    return [name for name in known if name in (args.system or known)]
+
+
+def known_rows(args: argparse.Namespace) -> list[Row]:
+    """Of an interrupted run, to go on with. Raises UsageError, FormatError, OSError."""
+    if not args.resume:
+        return []
+    if not args.json:
+        raise UsageError("--resume needs --json FILE: what was written before")
+    if not args.json.exists():
+        return []
+    before, now = read_results(args.json), machine.describe()
+    for fact in ("gpu", "driver", "commit"):
+        if before.machine.get(fact) != now[fact]:
+            raise UsageError(f"{args.json} is of another {fact}: {before.machine.get(fact)}")
+    return before.rows
+
+
+def ratios_of(text: str) -> list[float]:
+    """`1.5,2,3`. Raises ValueError."""
+    ratios = [float(word) for word in text.split(",")]
+    if min(ratios) < 1:
+        raise ValueError(text)
+    return ratios
+
+
+def draw(rows: list[Row], names: Sequence[str], folder: Path) -> str:
+    """Writes pictures of rows, and of recorded steps by name; says which. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    timelines = []
+    for name in names:
+        sequence, link = read_sequence(paths.traces()[name]), LINKS["vmm"]
+        pages = simulate.budget_pages(sequence, link, RESIDENCY_OVER)
+        settings = settings_for(link, BY_NAME["vmm"].policy, pages * link.page_bytes)
+        title = f"{name}, {RESIDENCY_OVER:g} times its memory, vmm"
+        timelines.append((title, record(sequence, link, settings)[1]))
+        written.append(folder / f"timeline-{name}.json")
+        write_timeline(written[-1], timelines[-1][1], title)
+    if not plots.can_plot():
+        return "no pictures: they need matplotlib (pip install 'pump[bench]')"
+    pictures = [folder / "step-time.png", folder / "bytes.png"]
+    plots.plot_times(rows, pictures[0])
+    plots.plot_bytes(rows, pictures[1])
+    if timelines:
+        pictures.append(folder / "residency.png")
+        plots.plot_residency(timelines, pictures[-1])
+    return f"wrote {', '.join(map(str, pictures + written))}"

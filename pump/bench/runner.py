@@ -1,0 +1,30 @@
+"""What a comparison is asked for, and who runs it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pump.bench.row import Row
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Workloads, systems and ratios (memory needed : memory there is), each with each."""
+
+    names: Sequence[str]
+    systems: Sequence[str]
+    ratios: Sequence[float]
+    quiet: bool = False
+    known: Sequence[Row] = ()  # from before: not run again
+    keep: Callable[[list[Row]], None] = field(default=lambda rows: None)  # all rows, after each
+    seconds: float | None = None  # nothing begins or goes on after them
+
+
+class Runner(Protocol):
+    """A device that workloads run on."""
+
+    def workloads(self) -> dict[str, str]:
+        """Names, and what each is."""
+
+    def rows(self, asked: Asked) -> list[Row]:
+        """Runs. Raises UsageError where that cannot be done."""
