@@ -204,6 +204,12 @@ static bool is_stuck(struct ulms_engine *e, const struct operation *op) {
            !frames_first(e, op->id.id);
 }
 
+static int hold(struct ulms_engine *e, struct operation *op) {
+    e->stats.late_operations += !op->late;
+    op->late = true;
+    return ULMS_HOLD;
+}
+
 int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint64_t *wait) {
     struct operation *op = (struct operation *)registry_find(&e->operations, serial);
     *wait = 0;
@@ -213,6 +219,8 @@ int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint6
     }
     if (!op || !op->waiting)
         return ULMS_RUN;
+    if (op->wanted > 0 && !at_once && !is_stuck(e, op)) /* what follows would say so too */
+        return hold(e, op);
     size_t missing = 0, moving = 0, given_up = 0;
     for (size_t i = 0; i < op->count; i++) {
         const struct page *p = op->entries[i].page;
@@ -223,11 +231,8 @@ int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint6
         given_up += p->state == PAGE_ABSENT && p->failures >= FAILURES_MAX;
     }
     op->is_short = missing > 0;
-    if (missing > 0 && (moving > 0 || (!at_once && given_up < missing && !is_stuck(e, op)))) {
-        e->stats.late_operations += !op->late;
-        op->late = true;
-        return ULMS_HOLD;
-    }
+    if (missing > 0 && (moving > 0 || (!at_once && given_up < missing && !is_stuck(e, op))))
+        return hold(e, op);
     stop_waiting(e, op, true);
     e->stats.short_operations += op->is_short;
     return op->is_short ? ULMS_RUN_SHORT : ULMS_RUN;
