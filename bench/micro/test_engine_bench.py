@@ -1,8 +1,9 @@
 """How many operations a second the engine decides, beside the same in plain Python.
 
-100 000 pages of 2 MiB; an operation reads two ranges and updates a third, as a kernel does, and all
-operations together touch every page once a period. `resident`: everything fits. `half`: half of it
-does, and moves are done the moment they are given out.
+100 000 pages of 2 MiB; an operation reads two ranges and updates a third, as a kernel does: four
+pages, issued, admitted and retired; all operations together touch every page once a period.
+`resident`: everything fits. `half`: half of it does, and moves are done the moment they are given
+out: four an operation, which bring and take away as many pages as it touches.
 """
 
 import subprocess
