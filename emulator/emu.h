@@ -97,6 +97,8 @@ struct emu_traffic {
 void emu_traffic(struct emu_traffic *now);
 /* Physical bytes of the device: in use, and in all. 0, or -1 when there is no such device. */
 int emu_device_memory(int device, uint64_t *used, uint64_t *total);
+/* Bytes of the host's memory that handles (cuMemCreate) hold now, and the most they ever held. */
+void emu_host_memory(uint64_t *used, uint64_t *most);
 
 enum { EMU_NOWHERE = -3, EMU_HOST = -1, EMU_UNKNOWN = -2 };
 

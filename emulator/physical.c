@@ -1,6 +1,7 @@
 #include "physical.h"
 
 #include "cost.h"
+#include "environment.h"
 #include "memory.h"
 #include "space.h"
 
@@ -15,6 +16,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int shared_file = -1; /* where handles lie that are not to be exported: descriptors are few */
 static struct space offsets;
+static uint64_t host_used, host_most; /* bytes */
 
 static CUmemGenericAllocationHandle to_handle(struct physical *p) {
     return (CUmemGenericAllocationHandle)(uintptr_t)p;
@@ -22,6 +24,43 @@ static CUmemGenericAllocationHandle to_handle(struct physical *p) {
 
 struct physical *physical_of(CUmemGenericAllocationHandle h) {
     return (struct physical *)(uintptr_t)h;
+}
+
+/* False: EMU_HOST_MEMORY is used up. */
+static bool host_take(uint64_t bytes) {
+    static uint64_t total;
+    pthread_mutex_lock(&lock);
+    total = total ? total : environment_number("EMU_HOST_MEMORY", UINT64_MAX);
+    bool good = bytes <= total - host_used;
+    host_used += good ? bytes : 0;
+    host_most = host_used > host_most ? host_used : host_most;
+    pthread_mutex_unlock(&lock);
+    return good;
+}
+
+static void host_give(uint64_t bytes) {
+    pthread_mutex_lock(&lock);
+    host_used -= bytes;
+    pthread_mutex_unlock(&lock);
+}
+
+EXPORT void emu_host_memory(uint64_t *used, uint64_t *most) {
+    pthread_mutex_lock(&lock);
+    *used = host_used;
+    *most = host_most;
+    pthread_mutex_unlock(&lock);
+}
+
+/* The memory of a handle, which is charged to where it lies. */
+static bool take(struct device *d, uint64_t bytes) {
+    return d ? device_take(d, bytes) : host_take(bytes);
+}
+
+static void give(struct device *d, uint64_t bytes) {
+    if (d)
+        device_give(d, bytes);
+    else
+        host_give(bytes);
 }
 
 static bool open_file(struct physical *p) {
@@ -90,20 +129,19 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, con
     if (prop->requestedHandleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         NOT_EMULATED("cuMemCreate for handle types other than file descriptors");
     cost_call(cost_vmm(d ? VMM_CREATE : VMM_CREATE_HOST, bytes));
-    if (d && !device_take(d, bytes))
+    if (!take(d, bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct physical *p = calloc(1, sizeof *p);
     if (p) {
         p->prop = *prop;
         p->device = d;
         p->bytes = bytes;
-        p->charged = d ? bytes : 0;
+        p->charged = bytes;
         atomic_store(&p->handles, 1);
     }
     if (!p || !open_file(p)) {
         free(p);
-        if (d)
-            device_give(d, bytes);
+        give(d, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *out = to_handle(p);
@@ -121,7 +159,7 @@ static void physical_put(struct physical *p, atomic_uint *count) {
         return;
     close_file(p);
     if (p->charged)
-        device_give(p->device, p->charged);
+        give(p->device, p->charged);
     free(p);
 }
 
