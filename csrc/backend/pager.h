@@ -13,7 +13,7 @@
 #include "types.h"
 #include "ulms.h"
 
-enum { LANES = 2, MOVER_MAX = 4, PAGER_CONTEXTS = 16 };
+enum { LANES = 2, MOVER_MAX = 6, PAGER_CONTEXTS = 16 };
 
 /* How often a device is asked what is free. */
 #define PAGER_LOOK_NS 1000000000ull
@@ -155,12 +155,16 @@ struct pager_move {
     bool discard;      /* the content may be lost */
     bool keep, unkeep; /* advise before */
     bool failed;
+    bool left;     /* the engine knows that it is done, but its pages are not mapped yet */
     CUevent event; /* ordered: recorded behind it, once it was issued */
     struct pager_move *next;
 };
 
 /* Takes the lane's next move and enters it among those under way. Under the lock. */
 struct pager_move *pager_move_take(struct pager *d, int lane);
+/* What it takes from the device is gone: the engine knows that it is done, and nobody uses its pages before
+ * pager_move_done. Under the lock. */
+void pager_move_left(struct pager *d, uint64_t id);
 /* It is done, or failed: the engine knows. Under the lock. */
 void pager_move_done(struct pager *d, uint64_t id, bool ok);
 struct pager_move *pager_move_find(struct pager *d, uint64_t id);
@@ -168,6 +172,9 @@ bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes);
 /* Waits until no move of the range is under way; of those that discard, if so asked. Other moves of ordered policies
  * may be behind the program's own gate: for these it waits as long as patience lasts. Under the lock. */
 void pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discards_only);
+/* Waits until no move that has left is under way in the range: whoever uses its pages, or moves them again. True: it
+ * waited. Under the lock. */
+bool pager_moves_land(struct pager *d, addr_t start, uint64_t bytes);
 
 /* --- operations that pass by while nothing moves (pager_pass.c) --- */
 
@@ -204,7 +211,8 @@ struct pager_kind {
     const char *over; /* what becomes of its memory when nothing moves any more */
     struct {
         int count, lane[MOVER_MAX];
-    } movers; /* of held policies */
+    } movers;      /* of held policies */
+    unsigned runs; /* of each lane that are under way at a time: what is kept ready ahead of need is so many */
     /* The memory has arrived: tells the engine what of it is on the device. `fits`: all of it should be. Without the
      * lock. */
     void (*place)(struct pager *d, addr_t start, uint64_t bytes, bool fits);
@@ -238,6 +246,12 @@ struct pager_mover {
     int lane;
 };
 
+/* False: no thread could be started. */
+bool pager_worker_start(struct pager_worker *w, void *(*run)(void *), void *data);
+/* Its first call: its name, and what the program's captures need of it. */
+void pager_worker_begin(const char *name);
+/* Waits until it ends; a thread that the driver keeps is left to the end of the process. */
+void pager_worker_join(struct pager_worker *w);
 /* Under the lock. False: no thread could be started. */
 bool pager_workers_start(struct pager *d);
 /* Joins them, after d->stopping. Without the lock. */
@@ -286,6 +300,7 @@ struct pager {
     struct ulms_engine *engine;
     struct ulms_engine_stats told; /* what pager_publish has told */
     uint64_t told_ns;              /* when */
+    uint32_t run_pages;            /* the most of one move */
     struct pager_ranges ranges;
     uint64_t bytes; /* of ours, in whole pages */
     /* Bytes of the device that the engine does not rule: of memory that never moves, that left and is not freed. */
@@ -326,6 +341,8 @@ static inline void pager_unlock(struct pager *d) {
 }
 /* Something happened: whoever waits looks again. Under the lock. */
 void pager_wake(struct pager *d);
+/* Of CLOCK_MONOTONIC. */
+void pager_condition_open(pthread_cond_t *condition);
 /* Waits, until CLOCK_MONOTONIC `until_ns` at most. Under the lock. */
 void pager_wait_for(struct pager *d, pthread_cond_t *what, uint64_t until_ns);
 /* Of one wait; all 0 at its beginning. */

@@ -67,6 +67,15 @@ struct pager_move *pager_move_find(struct pager *d, uint64_t id) {
     return m;
 }
 
+void pager_move_left(struct pager *d, uint64_t id) {
+    struct pager_move *m = pager_move_find(d, id);
+    if (!m)
+        return;
+    m->left = true;
+    ulms_engine_moved(d->engine, id, 1);
+    d->progress++;
+}
+
 void pager_move_done(struct pager *d, uint64_t id, bool ok) {
     struct pager_move **at = &d->under_way;
     while (*at && (*at)->m.id != id)
@@ -75,14 +84,19 @@ void pager_move_done(struct pager *d, uint64_t id, bool ok) {
     if (!m)
         return;
     *at = m->next;
+    if (!m->left)
+        ulms_engine_moved(d->engine, id, ok);
     free(m);
-    ulms_engine_moved(d->engine, id, ok);
     d->progress++;
+}
+
+static bool overlap(const struct pager_move *m, addr_t start, uint64_t bytes) {
+    return m->m.start < start + bytes && start < m->m.start + m->m.bytes;
 }
 
 static bool overlaps(const struct pager *d, addr_t start, uint64_t bytes, bool discards_only) {
     for (const struct pager_move *m = d->under_way; m; m = m->next)
-        if (m->m.start < start + bytes && start < m->m.start + m->m.bytes && (m->discard || !discards_only))
+        if (overlap(m, start, bytes) && (m->discard || !discards_only))
             return true;
     return false;
 }
@@ -96,4 +110,20 @@ void pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discar
     bool patient = !discards_only;
     while (!d->stopping && (overlaps(d, start, bytes, true) || (patient && overlaps(d, start, bytes, false))))
         patient = (pager_wait(d, &patience) || d->held) && patient;
+}
+
+static bool any_left(const struct pager *d, addr_t start, uint64_t bytes) {
+    for (const struct pager_move *m = d->under_way; m; m = m->next)
+        if (m->left && overlap(m, start, bytes))
+            return true;
+    return false;
+}
+
+/* It ends soon, whatever the program does: it waits for the driver alone. */
+bool pager_moves_land(struct pager *d, addr_t start, uint64_t bytes) {
+    struct pager_patience patience = {0};
+    bool waited = false;
+    for (; !d->stopping && any_left(d, start, bytes); waited = true)
+        pager_wait(d, &patience);
+    return waited;
 }

@@ -20,7 +20,7 @@ static void pause_us(long us) {
 }
 
 /* Queries of ours must not spoil a capture that is under way on another thread. */
-static void begin(const char *name) {
+void pager_worker_begin(const char *name) {
     CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
     pthread_setname_np(pthread_self(), name);
     prctl(PR_SET_TIMERSLACK, 1);
@@ -63,7 +63,7 @@ static void *move(void *data) {
     struct pager_mover *self = data;
     struct pager *d = self->device;
     struct seat seat = {0};
-    begin(self->lane == ULMS_LANE_IN ? "ulms-in" : "ulms-out");
+    pager_worker_begin(self->lane == ULMS_LANE_IN ? "ulms-in" : "ulms-out");
     pager_lock(d);
     while (!d->stopping) {
         CUcontext context = context_of(d);
@@ -115,7 +115,7 @@ static bool outlast_context(const struct pager *d, CUcontext context) {
 /* What is not done by then may still use any page: none leaves before. */
 static void *outlast(void *data) {
     struct pager *d = data;
-    begin("ulms-past");
+    pager_worker_begin("ulms-past");
     bool sure = outlast_passing(d);
     for (int i = 0; i < d->past_count; i++)
         sure = outlast_context(d, d->past_contexts[i]) && sure;
@@ -154,7 +154,7 @@ static void look(struct pager *d) {
 
 static void *watch(void *data) {
     struct pager *d = data;
-    begin("ulms-watch");
+    pager_worker_begin("ulms-watch");
     pager_lock(d);
     while (!d->stopping) {
         bool pending = pager_marks_take(d);
@@ -181,7 +181,7 @@ static void *watch(void *data) {
 
 /* --- their life --- */
 
-static bool start(struct pager_worker *w, void *(*run)(void *), void *data) {
+bool pager_worker_start(struct pager_worker *w, void *(*run)(void *), void *data) {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
@@ -191,17 +191,17 @@ static bool start(struct pager_worker *w, void *(*run)(void *), void *data) {
 }
 
 bool pager_workers_start(struct pager *d) {
-    bool good = start(&d->watcher, watch, d) && start(&d->outlaster, outlast, d);
+    bool good = pager_worker_start(&d->watcher, watch, d) && pager_worker_start(&d->outlaster, outlast, d);
     for (int i = 0; good && d->held && i < d->kind->movers.count; i++) {
         d->movers[i].device = d;
         d->movers[i].lane = d->kind->movers.lane[i];
-        good = start(&d->movers[i].worker, move, &d->movers[i]);
+        good = pager_worker_start(&d->movers[i].worker, move, &d->movers[i]);
     }
     return good;
 }
 
 /* A thread that the driver keeps is left to the end of the process. */
-static void join(struct pager_worker *w) {
+void pager_worker_join(struct pager_worker *w) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += JOIN_S;
@@ -211,8 +211,8 @@ static void join(struct pager_worker *w) {
 }
 
 void pager_workers_stop(struct pager *d) {
-    join(&d->watcher);
-    join(&d->outlaster);
+    pager_worker_join(&d->watcher);
+    pager_worker_join(&d->outlaster);
     for (int i = 0; i < MOVER_MAX; i++)
-        join(&d->movers[i].worker);
+        pager_worker_join(&d->movers[i].worker);
 }

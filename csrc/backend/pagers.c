@@ -58,6 +58,13 @@ void pager_wake(struct pager *d) {
         pthread_cond_broadcast(&d->work[lane]);
 }
 
+void pager_condition_open(pthread_cond_t *condition) {
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &monotonic);
+}
+
 void pager_wait_for(struct pager *d, pthread_cond_t *what, uint64_t until_ns) {
     struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
     pthread_cond_timedwait(what, &d->lock, &until);
@@ -96,16 +103,16 @@ void pager_give_up(struct pager *d, const char *why) {
     pager_wake(d);
 }
 
-static struct ulms_engine *engine_new(const struct pager *d) {
+static struct ulms_engine *engine_new(struct pager *d) {
     uint64_t share = d->budget.bytes / SHARE / PAGE_BYTES * PAGE_BYTES;
+    uint64_t ahead = share < AHEAD_BYTES ? share : AHEAD_BYTES, run = ahead / d->kind->runs;
+    d->run_pages = run < PAGE_BYTES ? 1 : run < RUN_BYTES ? (uint32_t)(run / PAGE_BYTES) : PAGER_RUN_PAGES;
     struct ulms_engine_settings settings = {
         .policy = ulms_options.policy,
         .page_bytes = PAGE_BYTES,
         .budget = d->budget.bytes,
-        .run_bytes = share < PAGE_BYTES  ? PAGE_BYTES
-                     : share < RUN_BYTES ? share
-                                         : RUN_BYTES,
-        .ahead_bytes = share < AHEAD_BYTES ? share : AHEAD_BYTES,
+        .run_bytes = (uint64_t)d->run_pages * PAGE_BYTES,
+        .ahead_bytes = ahead,
         .keeps = 1,
         .faults = d->kind->managed,
     };
@@ -115,19 +122,16 @@ static struct ulms_engine *engine_new(const struct pager *d) {
 /* The current context is the device's. */
 static struct pager *device_new(int32_t ordinal) {
     struct pager *d = calloc(1, sizeof *d);
-    pthread_condattr_t monotonic;
     if (!d)
         return NULL;
     d->kind = ulms_options.mode == MODE_VMM ? &vmm_kind : &um_kind;
     d->ordinal = ordinal;
     d->held = ulms_policy_holds(ulms_options.policy);
     pthread_mutex_init(&d->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&d->changed, &monotonic);
-    pthread_cond_init(&d->marked, &monotonic);
+    pager_condition_open(&d->changed);
+    pager_condition_open(&d->marked);
     for (int lane = 0; lane < LANES; lane++)
-        pthread_cond_init(&d->work[lane], &monotonic);
+        pager_condition_open(&d->work[lane]);
     pager_budget_update(d, true);
     d->engine = engine_new(d);
     if (!d->engine) {

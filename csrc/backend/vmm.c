@@ -57,12 +57,22 @@ static bool is_opaque(const struct op *op) {
     return any || op->flags & OP_BLIND || op->count == TOUCH_MAX;
 }
 
+/* Its pages that left are used where they lie now: not before they are mapped there. */
+static void land(struct pager *d, const struct op *op) {
+    size_t n = d->under_way ? touches(d, op) : 0;
+    for (size_t i = 0; i < n; i++)
+        if (pager_moves_land(d, d->touches[i].start, d->touches[i].bytes))
+            touches(d, op); /* another operation's, after waiting */
+}
+
 /* Without the engine nothing pins its pages: then nothing may move any more, and what does has to end. */
 static void passes(struct pager *d, const struct op *op, uint64_t serial) {
     if (vmm_verifies())
         vmm_verify_admitted(d, touches(d, op), is_opaque(op));
-    if (d->moving && serial)
+    if (d->moving && serial) {
+        land(d, op);
         return;
+    }
     size_t n = touches(d, op);
     for (size_t i = 0; i < n && d->moving; i++)
         if (moves(d, &d->touches[i]))
@@ -117,40 +127,64 @@ static void pointed(const addr_t *pointers, size_t n) {
 
 /* --- moves --- */
 
+struct leaving {
+    struct pager *device;
+    uint64_t id;
+};
+
+static void left(void *data) {
+    const struct leaving *l = data;
+    pager_lock(l->device);
+    pager_move_left(l->device, l->id);
+    pager_wake(l->device);
+    pager_unlock(l->device);
+}
+
+_Static_assert((int)PAGER_RUN_PAGES <= (int)VMM_MOVES, "a run has at most a move a page");
+
 static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) {
-    bool fill = m->m.kind == ULMS_FILL, ok = true;
+    bool fill = m->m.kind == ULMS_FILL;
     /* what an operation did not show may have made a page that looks dead alive, or one that looks clean dirty */
     bool any = ulms_options.hidden == HIDDEN_ANY;
-    for (const struct pager_piece *p = m->piece; p < m->piece + m->pieces; p++) {
-        struct vmm_move one = {.start = p->start,
-                               .bytes = p->bytes,
-                               .to = fill ? VMM_DEVICE : VMM_HOST,
-                               .copy = fill ? any || !(m->m.flags & ULMS_MOVE_DEAD) : !m->discard,
-                               .clean = !any && m->m.flags & ULMS_MOVE_CLEAN,
-                               .keep = !any && m->m.flags & ULMS_MOVE_KEEP,
-                               .look = vmm_verifies() ? vmm_verify_look : NULL};
-        enum vmm_moved moved = vmm_move(d->vmm, &one, stream);
-        if (vmm_verifies())
-            vmm_verify_moved(d->vmm, &one, stream);
-        ok = ok && moved == VMM_MOVED;
-        if (moved != VMM_STUCK)
-            continue;
+    struct vmm_move part[PAGER_RUN_PAGES];
+    for (int i = 0; i < m->pieces; i++)
+        part[i] = (struct vmm_move){.start = m->piece[i].start,
+                                    .bytes = m->piece[i].bytes,
+                                    .to = fill ? VMM_DEVICE : VMM_HOST,
+                                    .copy = fill ? any || !(m->m.flags & ULMS_MOVE_DEAD) : !m->discard,
+                                    .clean = !any && m->m.flags & ULMS_MOVE_CLEAN,
+                                    .keep = !any && m->m.flags & ULMS_MOVE_KEEP,
+                                    .look = vmm_verifies() ? vmm_verify_look : NULL};
+    pager_lock(d);
+    pager_moves_land(d, m->m.start, m->m.bytes);
+    pager_unlock(d);
+    enum vmm_moved moved = vmm_move(d->vmm, part, (size_t)m->pieces, stream, left, &(struct leaving){d, m->m.id});
+    for (int i = 0; i < m->pieces && vmm_verifies(); i++)
+        vmm_verify_moved(d->vmm, &part[i], stream);
+    if (moved == VMM_STUCK) {
         pager_lock(d);
         pager_give_up(d, "the driver does not tell what is copied");
         pager_unlock(d);
     }
-    return ok;
+    return moved == VMM_MOVED;
 }
 
-/* While one of a lane maps pages, the other's are copied. */
-const struct pager_kind vmm_kind = {.over = "stays where it is, on the device or on the host",
-                                    .movers = {4, {ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_IN, ULMS_LANE_OUT}},
-                                    .place = vmm_place,
-                                    .occupied = vmm_occupied,
-                                    .issue = issue,
-                                    .opaque = is_opaque,
-                                    .touches = touches,
-                                    .passes = passes};
+static void stop(void) {
+    pager_stop();
+    vmm_makers_stop();
+}
+
+/* While some of a lane map pages, the copies of another fill the link. */
+const struct pager_kind vmm_kind = {
+    .over = "stays where it is, on the device or on the host",
+    .movers = {6, {ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_IN, ULMS_LANE_OUT}},
+    .runs = 3,
+    .place = vmm_place,
+    .occupied = vmm_occupied,
+    .issue = issue,
+    .opaque = is_opaque,
+    .touches = touches,
+    .passes = passes};
 
 const struct backend backend_vmm = {.name = "vmm",
                                     .admit = admit,
@@ -164,4 +198,4 @@ const struct backend backend_vmm = {.name = "vmm",
                                     .pointed = pointed,
                                     .block = pager_block,
                                     .forget = vmm_forget,
-                                    .stop = pager_stop};
+                                    .stop = stop};

@@ -27,6 +27,16 @@ struct vmm_users {
 
 /* --- frames of one place: made once, used again and again (vmm_frame.c). Any thread --- */
 
+/* How many frames some pools may make together. */
+struct vmm_limit {
+    pthread_mutex_t lock;
+    uint32_t most, made;    /* frames */
+    struct vmm_pool *pools; /* for good */
+};
+#define VMM_LIMIT_NONE {.lock = PTHREAD_MUTEX_INITIALIZER, .most = VMM_NO_FRAME}
+
+void vmm_limit_set(struct vmm_limit *l, uint64_t bytes);
+
 struct vmm_pool {
     pthread_mutex_t lock;
     CUmemLocation location;
@@ -36,13 +46,23 @@ struct vmm_pool {
     CUmemGenericAllocationHandle *handles; /* by frame; 0: not made */
     uint64_t *idle, *bare;                 /* bits by frame: made and unused; not made */
     uint32_t next;                         /* where the search for idle ones begins */
+    struct vmm_limit *limit;
+    struct vmm_pool *next_pool; /* under the limit */
+    uint32_t stock, ahead;      /* so many idle frames should be there, while fewer than that are made */
+    void (*low)(void *);        /* called with low_data by whoever takes, when they are not */
+    void *low_data;
 };
 
 /* Room for `bytes` of frames, none made. False: no addresses or no memory for it. */
-bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, uint64_t bytes);
+bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, uint64_t bytes, struct vmm_limit *limit);
 /* Takes n frames, idle ones first, mostly with consecutive numbers; makes what is missing. False: there are not so
  * many, and none is taken. Their content is anybody's. */
 bool vmm_frames_take(struct vmm_pool *p, uint32_t *out, size_t n);
+/* From now on there should be `stock` idle frames, while those that are made are less than `bytes`. `low` is called
+ * with `data` when there are not; any thread, without a lock. */
+void vmm_pool_keep(struct vmm_pool *p, uint32_t stock, uint64_t bytes, void (*low)(void *), void *data);
+/* Makes some of those that are missing. False: there is nothing to do, or it cannot be done. */
+bool vmm_pool_stock(struct vmm_pool *p);
 void vmm_frames_give(struct vmm_pool *p, const uint32_t *frames, size_t n);
 /* Gives idle frames back to the driver, until only so many bytes of frames are made, used ones included. */
 void vmm_pool_trim(struct vmm_pool *p, uint64_t bytes);
@@ -76,26 +96,28 @@ struct vmm {
     int32_t device;         /* CUDA ordinal */
     struct vmm_users users; /* of the program's addresses: the device and its peers */
     struct vmm_pool pool[VMM_PLACES];
-    pthread_mutex_t lock;   /* of the list */
-    struct vmm_range **at;  /* by address */
-    size_t count, capacity; /* of the list */
+    struct vmm_limit limit;  /* of the device's frames */
+    struct vmm_maker *maker; /* NULL: frames are made as they are needed */
+    pthread_mutex_t lock;    /* of the list */
+    struct vmm_range **at;   /* by address */
+    size_t count, capacity;  /* of the list */
 };
 
-/* host_bytes: the most that may lie on the host. False: no addresses, or no memory. */
-bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, uint64_t host_bytes);
+/* host_limit: of what may lie on the host; shared with other devices. False: no addresses, or no memory. */
+bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct vmm_limit *host_limit);
 /* Addresses for new memory, of `bytes` in whole pages, and a frame behind each page: on the device while there are any
- * and `device` says so, then on the host. NULL: there are not enough. */
-struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes, bool device);
+ * and `device` says so, then on the host, where `spare` of them (64 at most) have to be left for what is to leave the
+ * device. NULL: there are not enough. */
+struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes, bool device, size_t spare);
 /* Its memory is nobody's any more. */
 void vmm_range_delete(struct vmm *v, struct vmm_range *r);
 /* The range that holds p; NULL: none does. It stays until it is deleted. */
 struct vmm_range *vmm_range_find(struct vmm *v, addr_t p);
-struct vmm_move;
-
-/* Maps the pages [first, first + n) to their frames of the other place, which they must have. What is there already
- * stays. m: the move that copied in the stream, or NULL. False: not all of them; each is where its `at` says. */
-bool vmm_range_remap(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to,
-                     const struct vmm_move *m, CUstream stream);
+/* Unmaps those of the pages [first, first + n) that are not at `to`. False: not all of them. */
+bool vmm_range_unmap(struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
+/* Maps those of the pages that are nowhere to their frames of `to`, which they must have; where that is refused, back
+ * to those of the other place, if they have them. False: not all of them are at `to`; each is where its `at` says. */
+bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
 
 /* --- moves (vmm_move.c). For the time of one nobody else uses its pages --- */
 
@@ -110,12 +132,17 @@ struct vmm_move {
     void (*look)(struct vmm *v, struct vmm_range *r, size_t first, size_t n, const struct vmm_move *m, CUstream stream);
 };
 
+enum { VMM_MOVES = 16 };
+
 /* VMM_STAYED: not all of it moved; what did not is as before. VMM_STUCK: the driver does not tell whether the copies
  * are done. Nothing moved, and their frames are lost: nobody may get them. */
 enum vmm_moved { VMM_MOVED, VMM_STAYED, VMM_STUCK };
 
-/* Copies in the stream, waits for it, and maps the pages anew. */
-enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, CUstream stream);
+/* n moves to one place, VMM_MOVES at most: copies in the stream, waits for it, and maps the pages anew. What leaves the
+ * device gives back its frames as soon as they are not mapped any more: if all of it did, `left` is called then (unless
+ * it is NULL), and only after that the pages are mapped on the host. */
+enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*left)(void *),
+                        void *data);
 
 /* --- the driver's calls (vmm_driver.c). False: refused --- */
 
@@ -131,9 +158,16 @@ void vmm_unreserve(addr_t start, uint64_t bytes);
 bool vmm_wait(CUstream stream);
 bool vmm_copy(addr_t to, addr_t from, uint64_t bytes, CUstream stream);
 
-/* --- how it comes and goes (vmm_memory.c): see backend.h, and struct pager_kind in um.h --- */
-
 struct pager;
+
+/* --- the thread that makes frames ahead (vmm_maker.c) --- */
+
+/* Sees from now on that there are idle frames. Called any number of times, from one thread at a time. */
+void vmm_maker_start(struct pager *d);
+/* Ends all of them. */
+void vmm_makers_stop(void);
+
+/* --- how it comes and goes (vmm_memory.c): see backend.h, and struct pager_kind in pager.h --- */
 
 bool vmm_serves(int32_t device);
 bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device);

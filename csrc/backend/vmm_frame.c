@@ -1,10 +1,11 @@
-/* Frames. They are made as they are needed for the first time and then recycled: pinning host memory takes the driver
- * 40 us a MiB. No call of the driver is made under the lock. */
+/* Frames. They are made ahead of need where somebody sees to it (vmm_maker.c), else as they are needed, and then
+ * recycled: pinning host memory takes the driver 40 us a MiB. No call of the driver is made under a lock. A pool's lock
+ * comes before its limit's. */
 #include <stdlib.h>
 
 #include "backend/vmm.h"
 
-enum { WORD = 64, BATCH = 32 };
+enum { WORD = 64, BATCH = 32, MAKE = 4 };
 
 /* --- bits by frame --- */
 
@@ -30,11 +31,40 @@ static uint32_t first_set(const uint64_t *bits, uint32_t from, uint32_t end) {
     return end;
 }
 
+/* --- limits --- */
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* How many of n more frames may be made: they count from now on. */
+static size_t limit_take(struct vmm_limit *l, size_t n) {
+    pthread_mutex_lock(&l->lock);
+    size_t taken = l->made < l->most ? least(n, l->most - l->made) : 0;
+    l->made += (uint32_t)taken;
+    pthread_mutex_unlock(&l->lock);
+    return taken;
+}
+
+static void limit_give(struct vmm_limit *l, size_t n) {
+    pthread_mutex_lock(&l->lock);
+    l->made -= (uint32_t)n;
+    pthread_mutex_unlock(&l->lock);
+}
+
+void vmm_limit_set(struct vmm_limit *l, uint64_t bytes) {
+    uint64_t frames = bytes / PAGE_BYTES;
+    pthread_mutex_lock(&l->lock);
+    l->most = frames < VMM_NO_FRAME ? (uint32_t)frames : VMM_NO_FRAME;
+    pthread_mutex_unlock(&l->lock);
+}
+
 /* --- the pool --- */
 
-bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, uint64_t bytes) {
+bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, uint64_t bytes,
+                   struct vmm_limit *limit) {
     uint64_t frames = bytes / PAGE_BYTES, words = frames / WORD + 1;
-    *p = (struct vmm_pool){.location = location, .capacity = (uint32_t)frames};
+    *p = (struct vmm_pool){.location = location, .capacity = (uint32_t)frames, .limit = limit};
     if (frames == 0 || frames >= VMM_NO_FRAME)
         return false;
     p->handles = calloc(frames, sizeof *p->handles);
@@ -52,6 +82,10 @@ bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, u
     for (uint32_t i = 0; i < p->capacity; i++)
         set(p->bare, i, true);
     pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_lock(&limit->lock);
+    p->next_pool = limit->pools;
+    limit->pools = p;
+    pthread_mutex_unlock(&limit->lock);
     return true;
 }
 
@@ -59,6 +93,7 @@ uint64_t vmm_pool_bytes(const struct vmm_pool *p) {
     return (uint64_t)__atomic_load_n(&p->made, __ATOMIC_RELAXED) * PAGE_BYTES;
 }
 
+/* Under the lock. */
 static void count_made(struct vmm_pool *p, uint32_t n) {
     __atomic_store_n(&p->made, p->made + n, __ATOMIC_RELAXED);
 }
@@ -88,12 +123,14 @@ static size_t take_bare(struct vmm_pool *p, uint32_t *out, size_t n) {
     return taken;
 }
 
-/* False: it is mapped still, and as good as before. */
-static bool unmake(struct vmm_pool *p, uint32_t frame) {
-    if (!vmm_unmap(vmm_alias(p, frame), PAGE_BYTES))
+/* Consecutive frames, `first` the lowest, share the call. False: they are mapped still, and as good as before. */
+static bool unmake(struct vmm_pool *p, uint32_t first, size_t n) {
+    if (!vmm_unmap(vmm_alias(p, first), n * PAGE_BYTES))
         return false;
-    vmm_release(p->handles[frame]);
-    p->handles[frame] = 0;
+    for (uint32_t i = first; i < first + n; i++) {
+        vmm_release(p->handles[i]);
+        p->handles[i] = 0;
+    }
     return true;
 }
 
@@ -117,14 +154,29 @@ static size_t make(struct vmm_pool *p, const uint32_t *frames, size_t n) {
         while (made + run < n && frames[made + run] == frames[made] + run && make_one(p, frames[made + run]))
             run++;
         if (run > 0 && !vmm_allow(vmm_alias(p, frames[made]), run * PAGE_BYTES, &p->users)) {
-            for (size_t i = 0; i < run; i++)
-                unmake(p, frames[made + i]);
+            unmake(p, frames[made], run);
             return made;
         }
         if (run == 0)
             return made;
         made += run;
     }
+    return made;
+}
+
+/* Makes n frames, or as many as there may be. Returns how many. */
+static size_t make_more(struct vmm_pool *p, uint32_t *out, size_t n) {
+    size_t allowed = limit_take(p->limit, n);
+    pthread_mutex_lock(&p->lock);
+    size_t bare = take_bare(p, out, allowed);
+    pthread_mutex_unlock(&p->lock);
+    size_t made = make(p, out, bare);
+    pthread_mutex_lock(&p->lock);
+    count_made(p, (uint32_t)made);
+    for (size_t i = made; i < bare; i++)
+        set(p->bare, out[i], true);
+    pthread_mutex_unlock(&p->lock);
+    limit_give(p->limit, allowed - made);
     return made;
 }
 
@@ -136,23 +188,7 @@ void vmm_frames_give(struct vmm_pool *p, const uint32_t *frames, size_t n) {
     pthread_mutex_unlock(&p->lock);
 }
 
-bool vmm_frames_take(struct vmm_pool *p, uint32_t *out, size_t n) {
-    pthread_mutex_lock(&p->lock);
-    size_t idle = take_idle(p, out, n), bare = take_bare(p, out + idle, n - idle);
-    pthread_mutex_unlock(&p->lock);
-    size_t made = make(p, out + idle, bare);
-    pthread_mutex_lock(&p->lock);
-    count_made(p, (uint32_t)made);
-    for (size_t i = idle + made; i < idle + bare; i++)
-        set(p->bare, out[i], true);
-    pthread_mutex_unlock(&p->lock);
-    if (idle + made == n)
-        return true;
-    vmm_frames_give(p, out, idle + made);
-    return false;
-}
-
-/* From the end: frames with low numbers stay together. */
+/* From the end: frames with low numbers stay together. At most BATCH of them, while more than `most` are made. */
 static size_t take_surplus(struct vmm_pool *p, uint64_t most, uint32_t out[BATCH]) {
     size_t n = 0;
     pthread_mutex_lock(&p->lock);
@@ -168,19 +204,85 @@ static size_t take_surplus(struct vmm_pool *p, uint64_t most, uint32_t out[BATCH
     return n;
 }
 
+/* Returns how many of the frames, which descend, are gone, from the first. */
+static size_t unmake_all(struct vmm_pool *p, const uint32_t *frames, size_t n) {
+    size_t gone = 0, run;
+    for (; gone < n; gone += run) {
+        for (run = 1; gone + run < n && frames[gone + run] == frames[gone] - run;)
+            run++;
+        if (!unmake(p, frames[gone + run - 1], run))
+            break;
+    }
+    return gone;
+}
+
 void vmm_pool_trim(struct vmm_pool *p, uint64_t bytes) {
     uint32_t frames[BATCH];
-    for (size_t n; (n = take_surplus(p, bytes / PAGE_BYTES, frames)) > 0;) {
-        size_t gone = 0;
-        while (gone < n && unmake(p, frames[gone]))
-            gone++;
+    for (size_t n, gone = BATCH; gone == BATCH && (n = take_surplus(p, bytes / PAGE_BYTES, frames)) > 0;) {
+        gone = unmake_all(p, frames, n);
         pthread_mutex_lock(&p->lock);
         for (size_t i = 0; i < gone; i++)
             set(p->bare, frames[i], true);
         count_made(p, (uint32_t)(n - gone));
         pthread_mutex_unlock(&p->lock);
+        limit_give(p->limit, gone);
         vmm_frames_give(p, frames + gone, n - gone);
-        if (gone < n)
-            return;
     }
+}
+
+/* What other pools under the same limit keep idle makes room for n frames. */
+static void relieve(struct vmm_pool *p, size_t n) {
+    pthread_mutex_lock(&p->limit->lock);
+    struct vmm_pool *other = p->limit->pools;
+    pthread_mutex_unlock(&p->limit->lock);
+    for (; other; other = other->next_pool) {
+        uint64_t made = vmm_pool_bytes(other);
+        if (other != p)
+            vmm_pool_trim(other, made > n * PAGE_BYTES ? made - n * PAGE_BYTES : 0);
+    }
+}
+
+/* Idle frames that are missing from the stock. Under the lock. */
+static size_t missing(const struct vmm_pool *p) {
+    size_t short_of = p->free < p->stock ? p->stock - p->free : 0;
+    return p->made < p->ahead ? least(short_of, p->ahead - p->made) : 0;
+}
+
+bool vmm_frames_take(struct vmm_pool *p, uint32_t *out, size_t n) {
+    pthread_mutex_lock(&p->lock);
+    size_t have = take_idle(p, out, n);
+    void (*low)(void *) = missing(p) > 0 ? p->low : NULL;
+    void *data = p->low_data;
+    pthread_mutex_unlock(&p->lock);
+    if (low)
+        low(data);
+    have += make_more(p, out + have, n - have);
+    if (have < n) {
+        relieve(p, n - have);
+        have += make_more(p, out + have, n - have);
+    }
+    if (have == n)
+        return true;
+    vmm_frames_give(p, out, have);
+    return false;
+}
+
+void vmm_pool_keep(struct vmm_pool *p, uint32_t stock, uint64_t bytes, void (*low)(void *), void *data) {
+    uint64_t frames = bytes / PAGE_BYTES;
+    pthread_mutex_lock(&p->lock);
+    p->stock = stock;
+    p->ahead = frames < p->capacity ? (uint32_t)frames : p->capacity;
+    p->low = low;
+    p->low_data = data;
+    pthread_mutex_unlock(&p->lock);
+}
+
+bool vmm_pool_stock(struct vmm_pool *p) {
+    uint32_t frames[MAKE];
+    pthread_mutex_lock(&p->lock);
+    size_t n = least(missing(p), MAKE);
+    pthread_mutex_unlock(&p->lock);
+    size_t made = n ? make_more(p, frames, n) : 0;
+    vmm_frames_give(p, frames, made);
+    return made > 0;
 }

@@ -26,6 +26,7 @@ bool vmm_serves(int32_t device) {
 }
 
 static struct vmm *memory_new(int32_t device) {
+    static struct vmm_limit host_limit = VMM_LIMIT_NONE;
     struct vmm *v = malloc(sizeof *v);
     CUmemLocation host = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
     size_t bytes = session.managed_limit;
@@ -34,7 +35,8 @@ static struct vmm *memory_new(int32_t device) {
         host.id = node;
     if (!bytes)
         REAL(cuDeviceTotalMem_v2, 0)(&bytes, device);
-    if (v && vmm_open(v, device, host, bytes))
+    vmm_limit_set(&host_limit, bytes);
+    if (v && vmm_open(v, device, host, &host_limit))
         return v;
     free(v);
     return NULL;
@@ -168,6 +170,8 @@ bool vmm_free(addr_t start, uint64_t context, int32_t *status) {
 
 /* --- memory that comes --- */
 
+enum { NEARLY_ALL = 4 }; /* all but one in so many: soon there may be more than fits */
+
 bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
     struct pager *d = pager_of(device);
     if (!d || !memory_make(d))
@@ -175,9 +179,11 @@ bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
     end_parked();
     pager_lock(d);
     bool fits = !d->moving && d->bytes + bytes <= d->budget.bytes + d->fixed;
+    if (d->bytes + bytes > d->budget.bytes / NEARLY_ALL * (NEARLY_ALL - 1))
+        vmm_maker_start(d);
     pager_unlock(d);
     struct pager_visit v = pager_enter(NULL);
-    struct vmm_range *r = vmm_range_new(d->vmm, bytes, fits);
+    struct vmm_range *r = vmm_range_new(d->vmm, bytes, fits, d->run_pages);
     pager_leave(v);
     if (r)
         *start = r->start;

@@ -100,16 +100,51 @@ static void lose(const struct vmm_move *m, const struct span *s) {
             s->range->page[i].frame[m->to] = VMM_NO_FRAME;
 }
 
-enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, CUstream stream) {
-    struct span s = span_of(v, m);
-    if (!s.range)
-        return VMM_STAYED;
-    bool ok = provide(v, &s, m->to) && copy(v, m, &s, stream);
+/* Nobody can use what is nowhere. */
+static void look(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream) {
+    for (size_t i = s->first, n; m->look && i < s->end; i += n) {
+        for (n = 0; i + n < s->end && s->range->page[i + n].at == VMM_NOWHERE;)
+            n++;
+        if (n > 0)
+            m->look(v, s->range, i, n, m, stream);
+        else
+            n = 1;
+    }
+}
+
+/* They are not mapped, and their content is on the host. */
+static void give_up_device(struct vmm *v, const struct span *s) {
+    for (size_t i = s->first; i < s->end; i++)
+        if (s->range->page[i].at == VMM_NOWHERE)
+            drop(v, &s->range->page[i], VMM_DEVICE);
+}
+
+enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*left)(void *),
+                        void *data) {
+    struct span s[VMM_MOVES];
+    bool ok[VMM_MOVES], whole = true;
+    for (size_t i = 0; i < n; i++) {
+        s[i] = span_of(v, &m[i]);
+        ok[i] = s[i].range && provide(v, &s[i], m[i].to) && copy(v, &m[i], &s[i], stream);
+    }
     bool done = wait(stream);
-    if (!done)
-        lose(m, &s);
-    ok = ok && done && vmm_range_remap(v, s.range, s.first, s.end - s.first, m->to, m, stream);
-    for (size_t i = s.first; i < s.end; i++)
-        settle(v, m, &s.range->page[i]);
-    return ok ? VMM_MOVED : done ? VMM_STAYED : VMM_STUCK;
+    for (size_t i = 0; i < n; i++) {
+        if (!done && s[i].range)
+            lose(&m[i], &s[i]);
+        ok[i] = ok[i] && done;
+        whole = ok[i] && vmm_range_unmap(s[i].range, s[i].first, s[i].end - s[i].first, m[i].to) && whole;
+        if (ok[i])
+            look(v, &m[i], &s[i], stream);
+    }
+    if (whole && left && m->to == VMM_HOST) {
+        for (size_t i = 0; i < n; i++)
+            give_up_device(v, &s[i]);
+        left(data);
+    }
+    for (size_t i = 0; i < n; i++) {
+        whole = ok[i] && vmm_range_map(v, s[i].range, s[i].first, s[i].end - s[i].first, m[i].to) && whole;
+        for (size_t p = s[i].first; s[i].range && p < s[i].end; p++)
+            settle(v, &m[i], &s[i].range->page[p]);
+    }
+    return whole ? VMM_MOVED : done ? VMM_STAYED : VMM_STUCK;
 }

@@ -27,14 +27,15 @@ static void find_users(struct vmm *v) {
     vmm_frames_give(pool, &frame, 1);
 }
 
-bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, uint64_t host_bytes) {
+bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct vmm_limit *host_limit) {
     CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+    uint64_t host_bytes = (uint64_t)host_limit->most * PAGE_BYTES;
     size_t total = 0;
-    *v = (struct vmm){.device = device};
+    *v = (struct vmm){.device = device, .limit = VMM_LIMIT_NONE};
     pthread_mutex_init(&v->lock, NULL);
     if (REAL(cuDeviceTotalMem_v2, 0)(&total, device) != CUDA_SUCCESS ||
-        !vmm_pool_open(&v->pool[VMM_DEVICE], here, device, total) ||
-        !vmm_pool_open(&v->pool[VMM_HOST], host, device, host_bytes))
+        !vmm_pool_open(&v->pool[VMM_DEVICE], here, device, total, &v->limit) ||
+        !vmm_pool_open(&v->pool[VMM_HOST], host, device, host_bytes, host_limit))
         return false;
     v->users = v->pool[VMM_DEVICE].users;
     find_users(v);
@@ -115,48 +116,65 @@ static bool map_run(const struct vmm *v, struct vmm_range *r, size_t first, size
     return false;
 }
 
-/* Nothing is mapped there: something must be, or what touches it ends the program's context. */
-static bool map_back(const struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
-    for (int i = 0; i < TRIES; i++) {
-        if (map_run(v, r, first, n, place))
-            return true;
-        nanosleep(&(struct timespec){0, TRY_US * 1000}, NULL);
-    }
-    log_error("device %d: the driver maps memory no more: %zu pages at 0x%llx are lost to the program", v->device, n,
-              (unsigned long long)address(r, first));
-    return false;
-}
-
-/* The pages [*first, end) that are in one other place than `to`: moves *first to them, returns how many follow. */
-static size_t next_run(const struct vmm_range *r, size_t *first, size_t end, enum vmm_place to) {
+/* The pages of [*first, end) that follow one another at one place other than `but`: moves *first to them, returns how
+ * many. */
+static size_t next_run(const struct vmm_range *r, size_t *first, size_t end, enum vmm_place but) {
     size_t n = 0;
-    while (*first < end && r->page[*first].at == to)
+    while (*first < end && r->page[*first].at == but)
         ++*first;
-    while (*first + n < end && r->page[*first + n].at != to && r->page[*first + n].at == r->page[*first].at)
+    while (*first + n < end && r->page[*first + n].at != but && r->page[*first + n].at == r->page[*first].at)
         n++;
     return n;
 }
 
-bool vmm_range_remap(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to,
-                     const struct vmm_move *m, CUstream stream) {
+/* The same of pages that are nowhere, and all have a frame of the place or none. */
+static size_t next_bare(const struct vmm_range *r, size_t *first, size_t end, enum vmm_place place) {
+    const struct vmm_page *p = r->page;
+    size_t n = 0;
+    while (*first < end && p[*first].at != VMM_NOWHERE)
+        ++*first;
+    while (*first + n < end && p[*first + n].at == VMM_NOWHERE &&
+           (p[*first + n].frame[place] == VMM_NO_FRAME) == (p[*first].frame[place] == VMM_NO_FRAME))
+        n++;
+    return n;
+}
+
+bool vmm_range_unmap(struct vmm_range *r, size_t first, size_t n, enum vmm_place to) {
     size_t end = first + n;
     bool whole = true;
     for (size_t run; (run = next_run(r, &first, end, to)) > 0; first += run) {
-        enum vmm_place from = r->page[first].at;
-        if (from != VMM_NOWHERE && !vmm_unmap(address(r, first), run * PAGE_BYTES)) {
+        if (r->page[first].at == VMM_NOWHERE)
+            continue;
+        if (!vmm_unmap(address(r, first), run * PAGE_BYTES)) {
             whole = false;
             continue;
         }
         for (size_t i = first; i < first + run; i++)
             r->page[i].at = VMM_NOWHERE;
-        if (m && m->look)
-            m->look(v, r, first, run, m, stream);
-        if (map_run(v, r, first, run, to))
-            continue;
-        whole = false;
-        if (from != VMM_NOWHERE)
-            map_back(v, r, first, run, from);
     }
+    return whole;
+}
+
+/* Something must be mapped there, or what touches it ends the program's context. */
+static void map_somehow(const struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
+    for (int i = 0; i < TRIES; i++) {
+        if (map_run(v, r, first, n, place))
+            return;
+        nanosleep(&(struct timespec){0, TRY_US * 1000}, NULL);
+    }
+    log_error("device %d: the driver maps memory no more: %zu pages at 0x%llx are lost to the program", v->device, n,
+              (unsigned long long)address(r, first));
+}
+
+bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to) {
+    enum vmm_place other = to == VMM_HOST ? VMM_DEVICE : VMM_HOST;
+    size_t end = first + n;
+    bool whole = true;
+    for (size_t at = first, run; (run = next_bare(r, &at, end, other)) > 0; at += run)
+        if (!map_run(v, r, at, run, to))
+            map_somehow(v, r, at, run, r->page[at].frame[other] == VMM_NO_FRAME ? to : other);
+    for (size_t i = first; i < end; i++)
+        whole = whole && r->page[i].at == to;
     return whole;
 }
 
@@ -211,7 +229,16 @@ static size_t provide(struct vmm *v, struct vmm_range *r, size_t first, enum vmm
     return first;
 }
 
-struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes, bool device) {
+/* There are so many more. */
+static bool leaves(struct vmm_pool *p, size_t spare) {
+    uint32_t frames[BATCH];
+    bool good = spare <= BATCH && vmm_frames_take(p, frames, spare);
+    if (good)
+        vmm_frames_give(p, frames, spare);
+    return good;
+}
+
+struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes, bool device, size_t spare) {
     size_t pages = bytes / PAGE_BYTES;
     struct vmm_range *r = calloc(1, sizeof *r + pages * sizeof r->page[0]);
     if (!r || !(r->start = vmm_reserve(bytes))) {
@@ -222,8 +249,9 @@ struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes, bool device) {
     for (size_t i = 0; i < pages; i++)
         r->page[i] = (struct vmm_page){.frame = {VMM_NO_FRAME, VMM_NO_FRAME}, .at = VMM_NOWHERE};
     size_t there = device ? provide(v, r, 0, VMM_DEVICE) : 0;
-    bool good = provide(v, r, there, VMM_HOST) == pages && vmm_range_remap(v, r, 0, there, VMM_DEVICE, NULL, NULL) &&
-                vmm_range_remap(v, r, there, pages - there, VMM_HOST, NULL, NULL) && enter(v, r);
+    bool good = provide(v, r, there, VMM_HOST) == pages && (there == pages || leaves(&v->pool[VMM_HOST], spare)) &&
+                (there == 0 || map_run(v, r, 0, there, VMM_DEVICE)) &&
+                (there == pages || map_run(v, r, there, pages - there, VMM_HOST)) && enter(v, r);
     if (good)
         return r;
     dispose(v, r);

@@ -24,9 +24,12 @@ static const CUmemLocation host = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
 
 static struct vmm v;
 
+static struct vmm_limit host_limit = VMM_LIMIT_NONE;
+
 static void open_device(uint64_t host_bytes) {
     begin();
-    CHECK(vmm_open(&v, 0, host, host_bytes));
+    vmm_limit_set(&host_limit, host_bytes);
+    CHECK(vmm_open(&v, 0, host, &host_limit));
 }
 
 static uint64_t used_on_device(void) {
@@ -53,7 +56,7 @@ static unsigned first_word(const struct vmm_range *r, size_t page) {
 }
 
 static bool move(const struct vmm_move *m) {
-    return vmm_move(&v, m, NULL) == VMM_MOVED;
+    return vmm_move(&v, m, 1, NULL, NULL, NULL) == VMM_MOVED;
 }
 
 static struct vmm_move whole(const struct vmm_range *r, enum vmm_place to) {
@@ -91,7 +94,7 @@ TEST(there_are_so_many_frames_and_no_more) {
 TEST(memory_lies_on_the_device_while_there_is_room) {
     setenv("EMU_MEMORY", "10MiB", 1);
     open_device(BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
     CHECK(r && r->bytes == BYTES);
     for (size_t i = 0; i < PAGES; i++) {
         CHECK_EQ(r->page[i].at, i < 5 ? VMM_DEVICE : VMM_HOST);
@@ -101,16 +104,16 @@ TEST(memory_lies_on_the_device_while_there_is_room) {
         CHECK_EQ(first_word(r, i), i + 1);
     CHECK(vmm_range_find(&v, r->start + BYTES - 1) == r);
     CHECK(!vmm_range_find(&v, r->start + BYTES));
-    CHECK(!vmm_range_new(&v, BYTES, true)); /* three pages are left on the host */
+    CHECK(!vmm_range_new(&v, BYTES, true, 0)); /* three pages are left on the host */
     vmm_range_delete(&v, r);
     CHECK_EQ(idle(VMM_DEVICE), 5);
     CHECK_EQ(idle(VMM_HOST), PAGES);
-    CHECK(vmm_range_new(&v, BYTES, true));
+    CHECK(vmm_range_new(&v, BYTES, true, 0));
 }
 
 TEST(content_moves_with_the_page) {
     open_device(2 * BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
     for (size_t i = 0; i < PAGES; i++)
         write_page(r, i, 100 + (unsigned)i);
     for (int round = 0; round < 3; round++) {
@@ -141,7 +144,7 @@ static uint64_t copied(void) {
 
 TEST(only_what_matters_is_copied) {
     open_device(2 * BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, false);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, false, 0);
     for (size_t i = 0; i < PAGES; i++)
         write_page(r, i, 7);
     struct vmm_move in = whole(r, VMM_DEVICE), out = whole(r, VMM_HOST);
@@ -163,12 +166,95 @@ TEST(only_what_matters_is_copied) {
     CHECK_EQ(copied() - before, 0);
 }
 
+/* What leaves gives up its frames before it is mapped on the host. */
+static void when_left(void *data) {
+    const struct vmm_range *r = data;
+    CHECK_EQ(idle(VMM_DEVICE), PAGES);
+    for (size_t i = 0; i < PAGES; i++)
+        CHECK_EQ(r->page[i].at, VMM_NOWHERE);
+    CHECK(emu_fail("cuMemSetAccess,cuMemMap:after=2") == 0);
+}
+
+TEST(frames_are_free_before_the_host_is_mapped) {
+    open_device(2 * BYTES);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0), *other = vmm_range_new(&v, BYTES, false, 0);
+    for (size_t i = 0; i < PAGES; i++)
+        write_page(r, i, 60 + (unsigned)i);
+    struct vmm_move out[2] = {whole(r, VMM_HOST), whole(r, VMM_HOST)};
+    out[0].bytes -= 3 * PAGE_BYTES;
+    out[1].start += out[0].bytes;
+    out[1].bytes -= out[0].bytes;
+    CHECK_EQ(vmm_move(&v, out, 2, NULL, when_left, r), VMM_MOVED); /* though mapping failed at first */
+    struct vmm_move in = whole(other, VMM_DEVICE);
+    CHECK(move(&in));
+    CHECK_EQ(v.pool[VMM_DEVICE].made, PAGES);
+    for (size_t i = 0; i < PAGES; i++) {
+        CHECK_EQ(r->page[i].at, VMM_HOST);
+        CHECK_EQ(first_word(r, i), 60 + i);
+    }
+}
+
+static int asked;
+
+static void ask(void *data) {
+    (void)data;
+    asked++;
+}
+
+TEST(a_stock_is_made_ahead) {
+    uint32_t frames[PAGES];
+    struct vmm_pool *p = &v.pool[VMM_HOST];
+    open_device(BYTES);
+    vmm_pool_keep(p, 3, BYTES, ask, NULL);
+    while (vmm_pool_stock(p))
+        ;
+    CHECK_EQ(p->free, 3);
+    uint64_t made = emu_calls("cuMemCreate");
+    CHECK(vmm_frames_take(p, frames, 3));
+    CHECK_EQ(emu_calls("cuMemCreate"), made);
+    CHECK_EQ(asked, 1);
+    while (vmm_pool_stock(p))
+        ;
+    CHECK(vmm_frames_take(p, frames + 3, PAGES - 3));
+    CHECK(!vmm_pool_stock(p)); /* there are no more */
+    CHECK_EQ(asked, 2);
+    vmm_frames_give(p, frames, PAGES);
+    CHECK(vmm_frames_take(p, frames, PAGES));
+    CHECK_EQ(asked, 2);
+}
+
+TEST(pools_share_a_limit) {
+    static struct vmm second;
+    uint32_t here[PAGES], there[PAGES];
+    setenv("EMU_DEVICES", "2", 1);
+    open_device(BYTES);
+    CHECK(vmm_open(&second, 1, host, &host_limit));
+    uint64_t used, most;
+    CHECK(vmm_frames_take(&v.pool[VMM_HOST], here, PAGES));
+    CHECK(!vmm_frames_take(&second.pool[VMM_HOST], there, 1));
+    vmm_frames_give(&v.pool[VMM_HOST], here, PAGES - 2);
+    CHECK(vmm_frames_take(&second.pool[VMM_HOST], there, PAGES - 2)); /* what lies idle there is given back */
+    CHECK(!vmm_frames_take(&second.pool[VMM_HOST], there, 1));
+    emu_host_memory(&used, &most);
+    CHECK_EQ(used, BYTES);
+    CHECK_EQ(most, BYTES);
+}
+
+TEST(new_memory_leaves_room_for_what_leaves) {
+    open_device(BYTES);
+    CHECK(!vmm_range_new(&v, BYTES, false, 1));
+    CHECK(vmm_range_new(&v, BYTES - PAGE_BYTES, false, 1));
+    CHECK(vmm_range_new(&v, BYTES, true, 1)); /* it needs no frame of the host */
+    CHECK(!vmm_range_new(&v, PAGE_BYTES, false, 1));
+    CHECK_EQ(idle(VMM_HOST), 1);
+}
+
 /* Whatever call fails, and whenever: nothing is lost, and nothing is left behind. */
 static void fail_in_moves(const char *what) {
     char text[64];
     setenv("EMU_MEMORY", "64MiB", 1);
     open_device(BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
     for (size_t i = 0; i < PAGES; i++)
         write_page(r, i, 40 + (unsigned)i);
     for (int after = 0; after < 12; after++) {
@@ -188,7 +274,7 @@ static void fail_in_moves(const char *what) {
     vmm_range_delete(&v, r);
     CHECK_EQ(idle(VMM_DEVICE), v.pool[VMM_DEVICE].made);
     CHECK_EQ(idle(VMM_HOST), v.pool[VMM_HOST].made);
-    CHECK(vmm_range_new(&v, BYTES, true));
+    CHECK(vmm_range_new(&v, BYTES, true, 0));
 }
 
 TEST(creating_fails_in_a_move) {
@@ -213,16 +299,16 @@ TEST(copying_fails_in_a_move) {
 
 TEST(the_driver_does_not_tell_that_copies_are_done) {
     open_device(BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
     write_page(r, 0, 5);
     struct vmm_move out = whole(r, VMM_HOST);
     CHECK(emu_fail("cuStreamSynchronize:sticky") == 0);
-    CHECK_EQ(vmm_move(&v, &out, NULL), VMM_STUCK);
+    CHECK_EQ(vmm_move(&v, &out, 1, NULL, NULL, NULL), VMM_STUCK);
     emu_fail(NULL);
     CHECK_EQ(first_word(r, 0), 5);
     CHECK_EQ(idle(VMM_HOST), 0); /* the frames are not given to anybody else */
     vmm_range_delete(&v, r);
-    CHECK(!vmm_range_new(&v, BYTES, false));
+    CHECK(!vmm_range_new(&v, BYTES, false, 0));
 }
 
 TEST(making_memory_fails_at_every_step) {
@@ -234,7 +320,7 @@ TEST(making_memory_fails_at_every_step) {
         for (int after = 0; after < 20; after++) {
             snprintf(text, sizeof text, "%s:after=%d:sticky", calls[i], after);
             CHECK(emu_fail(text) == 0);
-            struct vmm_range *r = vmm_range_new(&v, 6 * PAGE_BYTES, true);
+            struct vmm_range *r = vmm_range_new(&v, 6 * PAGE_BYTES, true, 0);
             emu_fail(NULL);
             if (r)
                 vmm_range_delete(&v, r);
@@ -242,5 +328,5 @@ TEST(making_memory_fails_at_every_step) {
             vmm_pool_trim(&v.pool[VMM_HOST], 0);
             CHECK_EQ(used_on_device(), 0);
         }
-    CHECK(vmm_range_new(&v, 6 * PAGE_BYTES, true));
+    CHECK(vmm_range_new(&v, 6 * PAGE_BYTES, true, 0));
 }

@@ -1,0 +1,101 @@
+/* Frames made ahead, on a thread of their own: no move and no allocation waits until memory is pinned. It begins when
+ * memory is about to be more than fits; what fits pins nothing. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "backend/pager.h"
+#include "backend/vmm.h"
+#include "base/thread.h"
+
+enum { NICE = 10, STOCK = 4 * PAGER_RUN_PAGES };
+
+/* Without being asked: the budget may have become smaller, or the driver may have memory again. */
+#define LOOK_NS 1000000000ull
+
+struct vmm_maker {
+    struct pager *device;
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    bool asked, stopping;
+    struct pager_worker worker;
+};
+
+static void ask(void *data) {
+    struct vmm_maker *m = data;
+    pthread_mutex_lock(&m->lock);
+    m->asked = true;
+    pthread_cond_signal(&m->work);
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* False: the end came. */
+static bool wait(struct vmm_maker *m) {
+    uint64_t until_ns = clock_ns() + LOOK_NS;
+    struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
+    pthread_mutex_lock(&m->lock);
+    while (!m->asked && !m->stopping && pthread_cond_timedwait(&m->work, &m->lock, &until) == 0)
+        ;
+    m->asked = false;
+    bool goes_on = !m->stopping;
+    pthread_mutex_unlock(&m->lock);
+    return goes_on;
+}
+
+/* While nothing moves the device's frames are made as they are needed: the program may want the room for itself. */
+static void follow_budget(struct pager *d) {
+    struct vmm *v = d->vmm;
+    pager_lock(d);
+    uint64_t most = d->moving ? d->budget.bytes + d->left + d->fixed : 0;
+    uint64_t pages = d->budget.bytes / PAGE_BYTES; /* no more than these leave at a time */
+    pager_unlock(d);
+    uint32_t stock = pages < STOCK ? (uint32_t)pages : STOCK;
+    vmm_pool_keep(&v->pool[VMM_DEVICE], stock, most, ask, v->maker);
+    vmm_pool_keep(&v->pool[VMM_HOST], stock, UINT64_MAX, ask, v->maker);
+    if (most)
+        vmm_pool_trim(&v->pool[VMM_DEVICE], most);
+}
+
+static void *make(void *data) {
+    struct vmm_maker *m = data;
+    struct vmm *v = m->device->vmm;
+    pager_worker_begin("ulms-frames");
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+    do {
+        bool more = true;
+        follow_budget(m->device);
+        while (more && !__atomic_load_n(&m->stopping, __ATOMIC_RELAXED)) {
+            more = vmm_pool_stock(&v->pool[VMM_DEVICE]);
+            more = vmm_pool_stock(&v->pool[VMM_HOST]) || more;
+        }
+    } while (wait(m));
+    return NULL;
+}
+
+void vmm_maker_start(struct pager *d) {
+    struct vmm_maker *m = d->vmm->maker ? NULL : calloc(1, sizeof *m);
+    if (!m)
+        return;
+    m->device = d;
+    pthread_mutex_init(&m->lock, NULL);
+    pager_condition_open(&m->work);
+    d->vmm->maker = m;
+    pager_worker_start(&m->worker, make, m);
+}
+
+void vmm_makers_stop(void) {
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        pager_lock(d);
+        struct vmm_maker *m = d->vmm ? d->vmm->maker : NULL;
+        pager_unlock(d);
+        if (!m)
+            continue;
+        pthread_mutex_lock(&m->lock);
+        __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED);
+        pthread_cond_signal(&m->work);
+        pthread_mutex_unlock(&m->lock);
+        pager_worker_join(&m->worker);
+    }
+}

@@ -1,0 +1,115 @@
+"""Backend `vmm` in trouble: the result is right, or the program gets the ordinary out-of-memory.
+
+`vmm_trouble.c` checks every word that it keeps and does without memory that is refused. What of the
+host is pinned is what the emulator counts.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Compile, RunEmulated
+
+pytestmark = pytest.mark.emu
+
+MIB = 1 << 20
+NEEDED = 80 * MIB
+"""What `large` and `kernel` allocate, in 20 pieces; their budget is a tenth of it."""
+OURS = [
+    "cuMemCreate",
+    "cuMemRelease",
+    "cuMemMap",
+    "cuMemUnmap",
+    "cuMemSetAccess",
+    "cuMemAddressReserve",
+    "cuMemAddressFree",
+    "cuMemcpyAsync",
+    "cuStreamSynchronize",
+]
+"""The calls of ours on such memory; the program's own are spared, or are others."""
+
+Trouble = Callable[..., dict[str, int]]
+
+
+@pytest.fixture
+def trouble(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Trouble:
+    """Runs a part of vmm_trouble.c, which judges itself; returns what it counted."""
+    binary = compiled("vmm_trouble", str(emulator_dir / "libcuda.so.1"))
+
+    def run(*words: str, **env: str) -> dict[str, int]:
+        settings = {
+            "ULMS_BACKEND": "vmm",
+            "ULMS_GPU_MEMORY": "8MiB",
+            "ULMS_GPU_MEMORY_FACTOR": "100",
+            "ULMS_MANAGED_LIMIT": "1GiB",
+            **env,
+        }
+        done = run_emulated([binary, *words], settings, timeout=50)
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+        lines = (line.removeprefix("counter ").split() for line in done.stdout.splitlines())
+        return {name: int(value) for name, value in lines}
+
+    return run
+
+
+def every(n: int, call: str) -> str:
+    """EMU_FAIL: every n-th of so many calls fails."""
+    return ",".join(f"{call}:after={after}" for after in range(n - 1, 3000, n))
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_program_ten_times_the_budget(trouble: Trouble, devices: int) -> None:
+    """No more is pinned than the limit allows all devices together."""
+    env = {"EMU_DEVICES": str(devices), "ULMS_MANAGED_LIMIT": str(NEEDED)}
+    seen = trouble("large", str(devices), **env)
+    assert (seen["kept"], seen["refused"]) == (20, 0)
+    assert seen["evicted_bytes"] > NEEDED
+    assert seen["pinned"] <= NEEDED
+
+
+def test_a_kernel_larger_than_the_budget(trouble: Trouble) -> None:
+    """It uses in place what does not fit."""
+    seen = trouble("kernel", ULMS_MANAGED_LIMIT=str(NEEDED))
+    assert (seen["kept"], seen["refused"]) == (20, 0)
+    assert seen["short_operations"] > 0
+    assert seen["pinned"] <= NEEDED
+
+
+@pytest.mark.parametrize(("steps", "limit"), [(2000, 1024), (500, 30)])
+def test_an_allocation_storm(trouble: Trouble, steps: int, limit: int) -> None:
+    seen = trouble("storm", str(steps), ULMS_MANAGED_LIMIT=str(limit * MIB))
+    assert seen["kept"] + seen["refused"] == steps
+    assert (seen["refused"] > 0) == (limit == 30)
+    assert seen["evicted_bytes"] > 0
+    assert seen["pinned"] <= limit * MIB
+
+
+def test_the_limit_is_out_of_memory(trouble: Trouble) -> None:
+    seen = trouble("large", ULMS_MANAGED_LIMIT=str(48 * MIB))
+    assert (seen["kept"], seen["refused"]) == (12, 8)
+    assert seen["pinned"] <= 48 * MIB
+
+
+@pytest.mark.parametrize("part", ["large", "kernel", "storm"])
+def test_the_host_has_no_more_memory(trouble: Trouble, part: str) -> None:
+    """Then memory is plain, which takes from the budget, and in the end the device is full."""
+    steps = ["500"] if part == "storm" else []
+    seen = trouble(part, *steps, EMU_HOST_MEMORY="16MiB", EMU_MEMORY="32MiB")
+    assert seen["pinned"] == 16 * MIB
+    assert seen["move_failures"] > 0
+    assert seen["refused"] > 0 or part == "storm"
+
+
+@pytest.mark.parametrize("call", OURS)
+def test_every_nth_call_of_ours_fails(trouble: Trouble, call: str) -> None:
+    for n in (2, 7):
+        seen = trouble("large", EMU_FAIL=every(n, call), ULMS_MANAGED_LIMIT=str(2 * NEEDED))
+        assert (seen["kept"], seen["refused"]) == (20, 0)
+        assert seen["evicted_bytes"] > 0
+        assert seen["pinned"] <= 2 * NEEDED
+
+
+@pytest.mark.parametrize("call", ["cuMemCreate", "cuMemMap", "cuMemUnmap", "cuMemSetAccess"])
+def test_calls_fail_in_a_storm(trouble: Trouble, call: str) -> None:
+    assert trouble("storm", "500", EMU_FAIL=every(5, call))["move_failures"] > 0

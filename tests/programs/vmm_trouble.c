@@ -1,0 +1,203 @@
+/* Programs in trouble, for the remapping backend. Each checks every word that it keeps, and ends at the first that is
+ * wrong; memory that is refused it does without.
+ *
+ *   vmm_trouble large [DEVICES]   works through blocks one after the other, over much more memory than the budget
+ *   vmm_trouble kernel            one kernel uses all of that memory
+ *   vmm_trouble storm STEPS       so many allocations of mixed sizes come and go while pages move
+ *
+ * Prints "kept N" or "refused N" allocations, and "pinned BYTES": the most of the host that handles held. Under ulms.so
+ * "counter NAME VALUE" follows for some counters. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+#include "emu.h"
+
+#define USE(f) extern __typeof__(*(pfn_##f)NULL) f;
+USE(cuInit)
+USE(cuDevicePrimaryCtxRetain)
+USE(cuCtxSetCurrent)
+USE(cuMemAlloc_v2)
+USE(cuMemAllocAsync)
+USE(cuMemFree_v2)
+USE(cuMemFreeAsync)
+USE(cuMemsetD32Async)
+USE(cuMemcpyDtoHAsync_v2)
+USE(cuModuleLoadData)
+USE(cuModuleGetFunction)
+USE(cuLaunchKernel)
+USE(cuStreamCreate)
+USE(cuStreamSynchronize)
+
+enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 20, BLOCK_MIB = 4, DEVICES = 2, ROUNDS = 3, LIVE = 40 };
+
+static CUcontext context[DEVICES];
+static CUstream stream[DEVICES];
+static CUfunction function[DEVICES];
+static int kept, refused;
+
+#define MUST(call) must((call), #call)
+static void must(CUresult status, const char *what) {
+    if (status == CUDA_SUCCESS)
+        return;
+    printf("%s: error %d\n", what, (int)status);
+    exit(1);
+}
+
+/* 0: there is no more memory. */
+static CUdeviceptr allocate(int device, size_t bytes, int async) {
+    CUdeviceptr p = 0;
+    CUresult status = async ? cuMemAllocAsync(&p, bytes, stream[device]) : cuMemAlloc_v2(&p, bytes);
+    if (status == CUDA_ERROR_OUT_OF_MEMORY) {
+        refused++;
+        return 0;
+    }
+    must(status, "allocating");
+    kept++;
+    return p;
+}
+
+/* Every word of it. */
+static void expect(int device, CUdeviceptr p, unsigned value, size_t bytes) {
+    static unsigned host[16 * WORDS];
+    MUST(cuMemcpyDtoHAsync_v2(host, p, bytes, stream[device]));
+    MUST(cuStreamSynchronize(stream[device]));
+    for (size_t i = 0; i < bytes / 4; i++)
+        if (host[i] != value) {
+            printf("word %zu of %zu is %u, not %u\n", i, bytes / 4, host[i], value);
+            exit(1);
+        }
+}
+
+/* --- a kernel that adds 1 to every word of what it is given --- */
+
+struct blocks {
+    CUdeviceptr at[BLOCKS];
+};
+
+static void increase(struct emu_launch *l) {
+    struct blocks b = EMU_ARG(l, struct blocks, 0);
+    for (int i = 0; i < BLOCKS; i++) {
+        unsigned *to = b.at[i] ? emu_use(l, b.at[i], BLOCK_MIB * MIB, EMU_UPDATE) : NULL;
+        for (size_t k = 0; to && k < BLOCK_MIB * WORDS; k++)
+            to[k]++;
+    }
+}
+
+static const struct emu_param parameter = {0, sizeof(struct blocks)};
+static const struct emu_kernel kernel = {"increase", &parameter, 1, increase};
+static const struct emu_image image = {
+    .magic = {'E', 'M', 'U', 'I', 'M', 'A', 'G', 'E'}, .kernels = &kernel, .kernel_count = 1};
+
+static void launch(int device, struct blocks *b) {
+    MUST(cuLaunchKernel(function[device], 1, 1, 1, 1, 1, 1, 0, stream[device], (void *[]){b}, NULL));
+}
+
+/* --- more than there is --- */
+
+static void work(int devices, int at_once) {
+    struct blocks all = {{0}};
+    for (int i = 0; i < BLOCKS; i++) {
+        int d = i % devices;
+        MUST(cuCtxSetCurrent(context[d]));
+        all.at[i] = allocate(d, BLOCK_MIB * MIB, 0);
+        if (all.at[i])
+            MUST(cuMemsetD32Async(all.at[i], 100 * (unsigned)i, BLOCK_MIB * WORDS, stream[d]));
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        if (at_once)
+            launch(0, &all);
+        for (int i = 0; !at_once && i < BLOCKS; i++) {
+            MUST(cuCtxSetCurrent(context[i % devices]));
+            launch(i % devices, &(struct blocks){{all.at[i]}});
+        }
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        MUST(cuCtxSetCurrent(context[i % devices]));
+        if (all.at[i])
+            expect(i % devices, all.at[i], 100 * (unsigned)i + ROUNDS, BLOCK_MIB * MIB);
+    }
+}
+
+/* --- a storm --- */
+
+struct tensor {
+    CUdeviceptr start;
+    size_t bytes;
+    unsigned value;
+    int async;
+};
+
+static unsigned state = 12345;
+
+static unsigned choose(unsigned n) {
+    state = state * 1664525u + 1013904223u;
+    return (state >> 8) % n;
+}
+
+static void drop(struct tensor *t) {
+    if (!t->start)
+        return;
+    expect(0, t->start, t->value, t->bytes);
+    MUST(t->async ? cuMemFreeAsync(t->start, stream[0]) : cuMemFree_v2(t->start));
+    t->start = 0;
+}
+
+/* From 64 KiB to 12 MiB, most of them small. */
+static size_t size(void) {
+    unsigned a = choose(8), b = choose(8);
+    size_t most = (size_t)(64 << 10) << (a < b ? a : b);
+    return 4 * (1 + choose((unsigned)(most / 4 + most / 8)));
+}
+
+static void storm(unsigned steps) {
+    static struct tensor live[LIVE];
+    for (unsigned step = 0; step < steps; step++) {
+        struct tensor *t = &live[choose(LIVE)];
+        drop(t);
+        *t = (struct tensor){.bytes = size(), .value = step, .async = choose(2)};
+        t->start = allocate(0, t->bytes, t->async);
+        if (t->start)
+            MUST(cuMemsetD32Async(t->start, step, t->bytes / 4, stream[0]));
+    }
+    for (int i = 0; i < LIVE; i++)
+        drop(&live[i]);
+}
+
+static void print_counters(void) {
+    uint64_t (*counter)(const char *) = (uint64_t (*)(const char *))dlsym(RTLD_DEFAULT, "ulms_counter");
+    static const char *const names[] = {"evicted_bytes", "filled_bytes", "short_operations", "move_failures"};
+    uint64_t used, most;
+    emu_host_memory(&used, &most);
+    printf("kept %d\nrefused %d\npinned %llu\n", kept, refused, (unsigned long long)most);
+    for (size_t i = 0; counter && i < sizeof names / sizeof *names; i++)
+        printf("counter %s %llu\n", names[i], (unsigned long long)counter(names[i]));
+}
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "";
+    int number = argc > 2 ? atoi(argv[2]) : 1, devices = number == 2 ? 2 : 1;
+    emu_spare("cuStreamSynchronize");
+    MUST(cuInit(0));
+    for (int d = devices; d-- > 0;) {
+        CUmodule module;
+        MUST(cuDevicePrimaryCtxRetain(&context[d], d));
+        MUST(cuCtxSetCurrent(context[d]));
+        MUST(cuStreamCreate(&stream[d], CU_STREAM_NON_BLOCKING));
+        MUST(cuModuleLoadData(&module, &image));
+        MUST(cuModuleGetFunction(&function[d], module, "increase"));
+    }
+    if (strcmp(what, "large") == 0)
+        work(devices, 0);
+    else if (strcmp(what, "kernel") == 0)
+        work(1, 1);
+    else if (strcmp(what, "storm") == 0)
+        storm((unsigned)number);
+    else
+        return 2;
+    print_counters();
+    return 0;
+}
