@@ -164,11 +164,11 @@ class Oracle:
         """In use."""
         return self.held + (self.out.page is not None)
 
-    def wanted(self) -> Numbers:
-        """Frames in use at the positions from now on, a period long, if nothing leaves or comes."""
+    def wanted(self, count: int) -> Numbers:
+        """Frames in use at so many positions from now on, if nothing leaves or comes."""
         first = self.at + self.running
-        born = self.births[first + 1 : first + self.n + 1] - self.births[first]
-        died = self.deaths[first : first + self.n] - self.deaths[self.at]
+        born = self.births[first + 1 : first + count + 1] - self.births[first]
+        died = self.deaths[first : first + count] - self.deaths[self.at]
         frames: Numbers = born - died + self.held
         return frames
 
@@ -186,12 +186,12 @@ class Oracle:
 
     def lacks(self, need: int) -> bool:
         """A position before `need` has no frame to spare."""
-        wanted = self.wanted()[: max(0, need - self.at - self.running)]
+        wanted = self.wanted(min(self.n, max(0, need - self.at - self.running)))
         return len(wanted) > 0 and int(wanted.max()) >= self.budget
 
     def short(self) -> int | None:
         """The first position for which a page has to leave."""
-        wanted, first = self.wanted(), self.at + self.running
+        wanted, first = self.wanted(self.n), self.at + self.running
         worst = int(wanted.argmax())
         found = None
         if wanted[worst] > self.budget:
