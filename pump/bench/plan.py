@@ -130,6 +130,8 @@ def advice(found: Plan) -> list[str]:
         f"Use ULMS_BACKEND={point.backend} ULMS_GPU_MEMORY_FACTOR={factor}: {point.step_ms:.0f} ms"
         f" a step, {slowdown:.1f} times what it takes where everything fits."
     ]
+    row = found.factors[factor]
+    lines += [f"With {other}: {p.step_ms:.0f} ms." for other, p in row.items() if p is not point]
     if slowdown > SLOW:
         lines.append(
             "That is slow. If the program can be changed, checkpointing, a smaller batch or fewer"

@@ -92,6 +92,10 @@ class Run:
         out.print(report.run_table(rows))
         for line in report.verdicts(rows):
             out.print(line)
+        if device == SIM:
+            links = dict.fromkeys(BY_NAME[row.system].link for row in rows)
+            for link in [LINKS[name] for name in links if name]:
+                out.print(f"{link.name}: {link.note}")
         if device == SIM and not simulate.bounded():
             out.print("no bound: it needs scipy (pip install 'pump[bench]')")
         if args.json:

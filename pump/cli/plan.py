@@ -12,7 +12,7 @@ from pump.bench import plan, plots
 from pump.cli.command import UsageError
 from pump.cli.render import console, progress_bar, table
 from pump.sim.hardware import GPUS, INTERCONNECTS, MEASURED, REFERENCE, slower
-from pump.sim.link import LINKS
+from pump.sim.link import FIGURES, LINKS
 from pump.sim.recorded import open_sequence
 from pump.sim.sequence import SequenceError
 from pump.sizes import format_size, parse_size
@@ -42,7 +42,9 @@ class Plan:
         )
         parser.add_argument("--plot", type=Path, metavar="FILE", help="draw step time over memory")
         parser.add_argument("--json", action="store_true", help="print the prediction as JSON")
-        parser.add_argument("--hardware", action="store_true", help="list GPUs and links, and stop")
+        parser.add_argument(
+            "--hardware", action="store_true", help="list GPUs, links and costs, and stop"
+        )
 
     def run(self, args: argparse.Namespace) -> plan.Plan:
         """The prediction. Raises UsageError."""
@@ -102,32 +104,34 @@ def assumptions(args: argparse.Namespace) -> list[str]:
             f"{gpu.name}: operations take {slower(gpu):.2g} times as long as on an"
             f" {REFERENCE.name}, the ratio of their memories' rates ({gpu.source})"
         )
-    return lines
+    return lines + [f"{name}: {LINKS[name].note}" for name in args.backend or LINKS]
 
 
 def factor_table(found: plan.Plan) -> Table:
     """A line a factor, milliseconds and slowdown for each backend."""
     backends = list(dict.fromkeys(point.backend for point in found.curve))
     headings = [">factor", ">has"]
-    headings += [heading for name in backends for heading in (f">{name} ms", ">times")]
+    headings += [heading for name in backends for heading in (f">{name} ms", ">slower")]
     lines = []
     for factor, row in found.factors.items():
         cells = [f"{factor} %", format_size(found.memory * factor // 100)]
         for name in backends:
             ms = row[name].step_ms if name in row else None
-            cells += [f"{ms:.1f}", f"{ms / found.native_ms:.2f}"] if ms else ["cannot run", ""]
+            cells += [f"{ms:.1f}", f"{ms / found.native_ms:.1f}x"] if ms else ["cannot run", ""]
         lines.append(cells)
     return table(headings, lines)
 
 
 def hardware_tables() -> list[Table]:
-    """Every GPU and link, with its source."""
+    """Every GPU, link and cost, with its source."""
     gpus = [
         (g.name, format_size(g.memory), f"{g.bandwidth:g}", g.interconnect, g.source)
         for g in GPUS.values()
     ]
     links = [(i.name, f"{i.raw:g}", i.source, i.note) for i in INTERCONNECTS.values()]
+    figures = [(name, f"{f.value:g}", f.unit, f.what, f.source) for name, f in FIGURES.items()]
     return [
         table(("GPU", ">memory", ">its rate, GB/s", "link", "source"), gpus),
         table(("link", ">GB/s each way", "source", ""), links),
+        table(("on an H200", ">cost", "", "of", "source"), figures),
     ]

@@ -78,6 +78,7 @@ class Link:
     run_bytes: int = 32 * MIB
     ahead_bytes: int = 64 * MIB
     keeps: bool = True
+    note: str = ""  # what to keep in mind about it
 
     def rates(self, both: bool) -> tuple[float, float]:
         """In and out. Both ways at once each gets half, or what the other leaves of it."""
@@ -113,6 +114,7 @@ UM = Link(
     discard=Cost(figure("um.discard"), figure("um.discard-beside")),
     drop_ns=figure("um.unadvise"),
     keep_ns=figure("um.advise"),
+    note="the figures are of single calls; steps were measured with an earlier engine",
 )
 # Handles mapped anew, in runs of 16 MiB, copied meanwhile by the other of a lane's two threads.
 VMM = Link(
@@ -123,6 +125,8 @@ VMM = Link(
     rate_fault=0,
     fill_ns=figure("vmm.map"),
     evict_ns=figure("vmm.unmap"),
+    note="has not run on a GPU; assumes handles of 16 MiB, with one a page, as the backend has"
+    " them now, see `pump sim --link vmm-pages`",
 )
 # The same with a handle a page, and absent pages mapped to the host's: mapping takes longer than
 # the bytes, and hides them.

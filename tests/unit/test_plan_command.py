@@ -12,7 +12,7 @@ from pump.bench import plan, plots
 from pump.cli import main
 from pump.sim.engine import UPDATE, Touch
 from pump.sim.hardware import GPUS, INTERCONNECTS, REFERENCE, link_over, slower
-from pump.sim.link import LINKS, UM
+from pump.sim.link import FIGURES, LINKS, UM
 from pump.sim.recorded import Loop, find_loop, open_sequence
 from pump.sim.sequence import Block, Given, Operation, Sequence, SequenceError
 from pump.sizes import GIB
@@ -185,4 +185,4 @@ def test_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> No
 def test_hardware_is_listed_with_its_source(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--hardware"]) == 0
     told = capsys.readouterr().out
-    assert all(name in told for name in (*GPUS, *INTERCONNECTS, "data sheet", "measured"))
+    assert all(name in told for name in (*GPUS, *INTERCONNECTS, *FIGURES, "data sheet", "measured"))
