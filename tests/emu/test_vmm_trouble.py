@@ -76,6 +76,13 @@ def test_a_kernel_larger_than_the_budget(trouble: Trouble) -> None:
     assert seen["pinned"] <= NEEDED
 
 
+def test_small_memory_takes_from_the_budget(trouble: Trouble) -> None:
+    """It stays plain, in the driver's own packing; what fitted before leaves for it."""
+    seen = trouble("small")
+    assert (seen["kept"], seen["refused"]) == (66, 0)
+    assert seen["evicted_bytes"] > 0
+
+
 @pytest.mark.parametrize(("steps", "limit"), [(2000, 1024), (500, 30)])
 def test_an_allocation_storm(trouble: Trouble, steps: int, limit: int) -> None:
     seen = trouble("storm", str(steps), ULMS_MANAGED_LIMIT=str(limit * MIB))

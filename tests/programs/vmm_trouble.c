@@ -3,6 +3,7 @@
  *
  *   vmm_trouble large [DEVICES]   works through blocks one after the other, over much more memory than the budget
  *   vmm_trouble kernel            one kernel uses all of that memory
+ *   vmm_trouble small             two blocks fit until small pieces, which are never replaced, take room of theirs
  *   vmm_trouble storm STEPS       so many allocations of mixed sizes come and go while pages move
  *
  * Prints "kept N" or "refused N" allocations, and "pinned BYTES": the most of the host that handles held. Under ulms.so
@@ -122,6 +123,28 @@ static void work(int devices, int at_once) {
     }
 }
 
+/* --- memory too small to be worth a page --- */
+
+enum { SMALL = 64 << 10, SMALLS = 64 };
+
+static void small(void) {
+    CUdeviceptr piece[SMALLS];
+    struct blocks two = {{allocate(0, BLOCK_MIB * MIB, 0), allocate(0, BLOCK_MIB * MIB, 0)}};
+    for (int i = 0; i < 2; i++)
+        MUST(cuMemsetD32Async(two.at[i], (unsigned)i, BLOCK_MIB * WORDS, stream[0]));
+    for (unsigned i = 0; i < SMALLS; i++) {
+        piece[i] = allocate(0, SMALL, 0);
+        MUST(cuMemsetD32Async(piece[i], i, SMALL / 4, stream[0]));
+    }
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < 2; i++)
+            launch(0, &(struct blocks){{two.at[i]}});
+    for (unsigned i = 0; i < 2; i++)
+        expect(0, two.at[i], i + ROUNDS, BLOCK_MIB * MIB);
+    for (unsigned i = 0; i < SMALLS; i++)
+        expect(0, piece[i], i, SMALL);
+}
+
 /* --- a storm --- */
 
 struct tensor {
@@ -194,6 +217,8 @@ int main(int argc, char **argv) {
         work(devices, 0);
     else if (strcmp(what, "kernel") == 0)
         work(1, 1);
+    else if (strcmp(what, "small") == 0)
+        small();
     else if (strcmp(what, "storm") == 0)
         storm((unsigned)number);
     else
