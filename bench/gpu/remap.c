@@ -1,0 +1,418 @@
+/* What mapping memory anew takes, and how much can be moved so: for runs of so many handles of 2 MiB, and for one
+ * handle of the same size; on the device and on the host; from several threads at once; beside copies both ways. Then
+ * swaps as backend vmm makes them: copied between addresses that stay, mapped anew at those of the program.
+ *
+ * Prints one line of JSON a measurement. Takes 1.2 GiB of the device and 2.2 GiB of pinned host memory by cuMemCreate;
+ * no managed memory, no kernels. */
+#include <cuda.h>
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { DEVICE, HOST, PLACES };
+
+#define MIB    ((size_t)1 << 20)
+#define PAGE   (2 * MIB)
+#define SWAP   (1024 * MIB) /* that lies on the device in a swap; as much lies on the host */
+#define BESIDE (64 * MIB)
+
+enum { TIMES = 25, THREADS_MAX = 8, HANDLES_MAX = 64, REPEAT_NS = 300000000 };
+
+static const char *const place_names[PLACES] = {"device", "host"};
+static CUcontext context;
+static CUmemAccessDesc access_of = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+
+#define MUST(call) must((call), #call)
+static void must(CUresult result, const char *what) {
+    if (result == CUDA_SUCCESS)
+        return;
+    fprintf(stderr, "%s: error %d\n", what, (int)result);
+    exit(1);
+}
+
+static double now_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int compare(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int n) {
+    qsort(values, (size_t)n, sizeof *values, compare);
+    return values[n / 2];
+}
+
+static CUmemGenericAllocationHandle create(int place, size_t bytes) {
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp prop;
+    memset(&prop, 0, sizeof prop);
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type = place == DEVICE ? CU_MEM_LOCATION_TYPE_DEVICE : CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    MUST(cuMemCreate(&handle, bytes, &prop, 0));
+    return handle;
+}
+
+static CUdeviceptr reserve(size_t bytes) {
+    CUdeviceptr start;
+    MUST(cuMemAddressReserve(&start, bytes, 0, 0, 0));
+    return start;
+}
+
+static CUstream stream_new(void) {
+    CUstream stream;
+    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    return stream;
+}
+
+/* --- calls --- */
+
+enum step { CREATE, MAP, ACCESS, UNMAP, RELEASE, STEPS };
+
+/* One run: handles of `each` bytes side by side, created, mapped, given access in one call, unmapped in one. */
+static void run_once(int place, CUdeviceptr at, size_t each, size_t n, double us[STEPS]) {
+    CUmemGenericAllocationHandle handle[HANDLES_MAX];
+    double t[STEPS + 1];
+    t[CREATE] = now_us();
+    for (size_t i = 0; i < n; i++)
+        handle[i] = create(place, each);
+    t[MAP] = now_us();
+    for (size_t i = 0; i < n; i++)
+        MUST(cuMemMap(at + i * each, each, 0, handle[i], 0));
+    t[ACCESS] = now_us();
+    MUST(cuMemSetAccess(at, n * each, &access_of, 1));
+    t[UNMAP] = now_us();
+    MUST(cuMemUnmap(at, n * each));
+    t[RELEASE] = now_us();
+    for (size_t i = 0; i < n; i++)
+        MUST(cuMemRelease(handle[i]));
+    t[STEPS] = now_us();
+    for (int s = 0; s < STEPS; s++)
+        us[s] = t[s + 1] - t[s];
+}
+
+static void measure_run(const char *beside, int place, size_t each, size_t n) {
+    double us[STEPS], took[STEPS][TIMES];
+    CUdeviceptr at = reserve(n * each);
+    for (int i = 0; i < TIMES; i++) {
+        run_once(place, at, each, n, us);
+        for (int s = 0; s < STEPS; s++)
+            took[s][i] = us[s];
+    }
+    MUST(cuMemAddressFree(at, n * each));
+    printf("{\"kind\": \"calls\", \"beside\": \"%s\", \"place\": \"%s\", \"handles\": %zu, \"mib_each\": %zu, "
+           "\"create_us\": %.1f, \"map_us\": %.1f, \"access_us\": %.1f, \"unmap_us\": %.1f, \"release_us\": %.1f}\n",
+           beside, place_names[place], n, each / MIB, median(took[CREATE], TIMES), median(took[MAP], TIMES),
+           median(took[ACCESS], TIMES), median(took[UNMAP], TIMES), median(took[RELEASE], TIMES));
+    fflush(stdout);
+}
+
+static void measure_runs(const char *beside) {
+    static const size_t pages[] = {1, 2, 4, 8, 16, 32};
+    for (int place = 0; place < PLACES; place++)
+        for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+            measure_run(beside, place, PAGE, pages[i]);
+            if (pages[i] > 1)
+                measure_run(beside, place, pages[i] * PAGE, 1);
+        }
+}
+
+/* --- from several threads: do the calls wait for each other? --- */
+
+struct remapper {
+    pthread_t thread;
+    int place;
+    size_t each;
+    bool in_context;
+    uint64_t handles; /* filled in */
+    CUresult status;
+};
+
+static bool stop;
+
+/* Maps one handle anew until it is told to stop; NULL context: none is current. */
+static void *remap(void *data) {
+    struct remapper *r = data;
+    MUST(cuCtxSetCurrent(r->in_context ? context : NULL));
+    CUdeviceptr at = reserve(r->each);
+    CUmemGenericAllocationHandle handle = create(r->place, r->each);
+    while (!r->status && !__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+        if ((r->status = cuMemMap(at, r->each, 0, handle, 0)) ||
+            (r->status = cuMemSetAccess(at, r->each, &access_of, 1)))
+            break;
+        r->status = cuMemUnmap(at, r->each);
+        r->handles += !r->status;
+    }
+    cuMemRelease(handle);
+    cuMemAddressFree(at, r->each);
+    return NULL;
+}
+
+static void measure_threads(int place, size_t each, int n, bool in_context) {
+    struct remapper r[THREADS_MAX];
+    uint64_t handles = 0;
+    CUresult status = CUDA_SUCCESS;
+    stop = false;
+    double start = now_us();
+    for (int i = 0; i < n; i++) {
+        r[i] = (struct remapper){.place = place, .each = each, .in_context = in_context};
+        pthread_create(&r[i].thread, NULL, remap, &r[i]);
+    }
+    nanosleep(&(struct timespec){0, REPEAT_NS}, NULL);
+    __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+    for (int i = 0; i < n; i++) {
+        pthread_join(r[i].thread, NULL);
+        handles += r[i].handles;
+        status = r[i].status ? r[i].status : status;
+    }
+    printf("{\"kind\": \"threads\", \"place\": \"%s\", \"mib_each\": %zu, \"threads\": %d, \"in_context\": %s, "
+           "\"us_each\": %.1f, \"error\": %d}\n",
+           place_names[place], each / MIB, n, in_context ? "true" : "false",
+           (now_us() - start) / (double)(handles ? handles : 1), (int)status);
+    fflush(stdout);
+}
+
+/* --- copies beside --- */
+
+struct copier {
+    pthread_t thread;
+    CUdeviceptr to, from;
+    double bytes, us; /* filled in */
+};
+
+static void *copy_on(void *data) {
+    struct copier *c = data;
+    MUST(cuCtxSetCurrent(context));
+    CUstream stream = stream_new();
+    double start = now_us();
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+        MUST(cuMemcpyAsync(c->to, c->from, BESIDE, stream));
+        MUST(cuStreamSynchronize(stream));
+        c->bytes += BESIDE;
+    }
+    c->us = now_us() - start;
+    MUST(cuStreamDestroy(stream));
+    return NULL;
+}
+
+static CUdeviceptr plain(int place) {
+    CUmemGenericAllocationHandle handle = create(place, BESIDE);
+    CUdeviceptr at = reserve(BESIDE);
+    MUST(cuMemMap(at, BESIDE, 0, handle, 0));
+    MUST(cuMemSetAccess(at, BESIDE, &access_of, 1));
+    MUST(cuMemRelease(handle));
+    return at;
+}
+
+static void measure_beside_copies(void) {
+    struct copier c[2] = {{.to = plain(DEVICE), .from = plain(HOST)}, {.to = plain(HOST), .from = plain(DEVICE)}};
+    stop = false;
+    for (int i = 0; i < 2; i++)
+        pthread_create(&c[i].thread, NULL, copy_on, &c[i]);
+    measure_runs("copies both ways");
+    __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+    for (int i = 0; i < 2; i++)
+        pthread_join(c[i].thread, NULL);
+    printf("{\"kind\": \"copies\", \"beside\": \"calls\", \"gb_s\": %.1f}\n",
+           c[0].bytes / c[0].us / 1e3 + c[1].bytes / c[1].us / 1e3);
+    for (int i = 0; i < 2; i++) {
+        MUST(cuMemUnmap(c[i].to, BESIDE));
+        MUST(cuMemUnmap(c[i].from, BESIDE));
+    }
+}
+
+/* --- swaps --- */
+
+/* A sweep over twice what lies on the device, again and again: what comes takes the place of what leaves. A chunk is a
+ * run of handles that moves at once. */
+struct swap {
+    size_t each, handles, chunk; /* bytes of a handle, how many a chunk has, bytes of a chunk */
+    size_t chunks, sets;         /* of the program; of handles on the device */
+    bool map_host;
+    CUdeviceptr program, alias[PLACES];
+    CUmemGenericAllocationHandle *handle[PLACES];
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int *set; /* of a chunk; -1: it is on the host, -2: on its way */
+    int *idle;
+    size_t idle_count, in, out, steps; /* next to come, next to leave; of each so many */
+};
+
+static void map(const struct swap *s, size_t chunk, int place, size_t set) {
+    CUdeviceptr at = s->program + chunk * s->chunk;
+    for (size_t i = 0; i < s->handles; i++)
+        MUST(cuMemMap(at + i * s->each, s->each, 0, s->handle[place][set * s->handles + i], 0));
+    MUST(cuMemSetAccess(at, s->chunk, &access_of, 1));
+}
+
+static void copy(const struct swap *s, int to, size_t to_set, size_t from_set, CUstream stream) {
+    MUST(cuMemcpyAsync(s->alias[to] + to_set * s->chunk, s->alias[!to] + from_set * s->chunk, s->chunk, stream));
+    MUST(cuStreamSynchronize(stream));
+}
+
+static void *evict(void *data) {
+    struct swap *s = data;
+    MUST(cuCtxSetCurrent(context));
+    CUstream stream = stream_new();
+    pthread_mutex_lock(&s->lock);
+    while (s->out < s->steps) {
+        size_t c = s->out++ % s->chunks;
+        while (s->set[c] < 0)
+            pthread_cond_wait(&s->changed, &s->lock);
+        int set = s->set[c];
+        s->set[c] = -2;
+        pthread_mutex_unlock(&s->lock);
+        copy(s, HOST, c, (size_t)set, stream);
+        MUST(cuMemUnmap(s->program + c * s->chunk, s->chunk));
+        pthread_mutex_lock(&s->lock);
+        s->idle[s->idle_count++] = set;
+        pthread_cond_broadcast(&s->changed);
+        pthread_mutex_unlock(&s->lock);
+        if (s->map_host)
+            map(s, c, HOST, c);
+        pthread_mutex_lock(&s->lock);
+        s->set[c] = -1;
+        pthread_cond_broadcast(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+    MUST(cuStreamDestroy(stream));
+    return NULL;
+}
+
+static void *fill(void *data) {
+    struct swap *s = data;
+    MUST(cuCtxSetCurrent(context));
+    CUstream stream = stream_new();
+    pthread_mutex_lock(&s->lock);
+    while (s->in < s->steps) {
+        size_t c = (s->sets + s->in++) % s->chunks;
+        while (s->set[c] != -1 || s->idle_count == 0)
+            pthread_cond_wait(&s->changed, &s->lock);
+        int set = s->idle[--s->idle_count];
+        pthread_mutex_unlock(&s->lock);
+        copy(s, DEVICE, (size_t)set, c, stream);
+        if (s->map_host)
+            MUST(cuMemUnmap(s->program + c * s->chunk, s->chunk));
+        map(s, c, DEVICE, (size_t)set);
+        pthread_mutex_lock(&s->lock);
+        s->set[c] = set;
+        pthread_cond_broadcast(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+    MUST(cuStreamDestroy(stream));
+    return NULL;
+}
+
+static void swap_open(struct swap *s) {
+    size_t sets[PLACES] = {s->sets, s->chunks};
+    for (int place = 0; place < PLACES; place++) {
+        size_t n = sets[place] * s->handles;
+        s->alias[place] = reserve(n * s->each);
+        s->handle[place] = calloc(n, sizeof *s->handle[place]);
+        for (size_t i = 0; i < n; i++) {
+            s->handle[place][i] = create(place, s->each);
+            MUST(cuMemMap(s->alias[place] + i * s->each, s->each, 0, s->handle[place][i], 0));
+        }
+        MUST(cuMemSetAccess(s->alias[place], n * s->each, &access_of, 1));
+    }
+    s->program = reserve(s->chunks * s->chunk);
+    s->set = calloc(s->chunks, sizeof *s->set);
+    s->idle = calloc(s->chunks, sizeof *s->idle);
+    for (size_t c = 0; c < s->chunks; c++) {
+        bool there = c < s->sets;
+        s->set[c] = there ? (int)c : -1;
+        if (there || s->map_host)
+            map(s, c, there ? DEVICE : HOST, c);
+        MUST(cuMemsetD32((there ? s->alias[DEVICE] : s->alias[HOST]) + c * s->chunk, (unsigned)c, s->chunk / 4));
+    }
+    MUST(cuCtxSynchronize());
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+}
+
+/* Words at the ends of its handles that are not what they were; through the program's addresses. */
+static size_t swap_close(struct swap *s) {
+    size_t sets[PLACES] = {s->sets, s->chunks}, wrong = 0;
+    for (size_t c = 0; c < s->chunks; c++) {
+        bool mapped = s->set[c] >= 0 || s->map_host;
+        for (size_t i = 1; mapped && i <= s->handles; i++) {
+            unsigned word;
+            MUST(cuMemcpyDtoH(&word, s->program + c * s->chunk + i * s->each - 4, 4));
+            wrong += word != c;
+        }
+        if (mapped)
+            MUST(cuMemUnmap(s->program + c * s->chunk, s->chunk));
+    }
+    for (int place = 0; place < PLACES; place++) {
+        size_t n = sets[place] * s->handles;
+        MUST(cuMemUnmap(s->alias[place], n * s->each));
+        for (size_t i = 0; i < n; i++)
+            MUST(cuMemRelease(s->handle[place][i]));
+        MUST(cuMemAddressFree(s->alias[place], n * s->each));
+        free(s->handle[place]);
+    }
+    MUST(cuMemAddressFree(s->program, s->chunks * s->chunk));
+    free(s->set);
+    free(s->idle);
+    return wrong;
+}
+
+static void measure_swap(size_t each, size_t chunk, int threads, bool map_host) {
+    struct swap s = {.each = each, .handles = chunk / each, .chunk = chunk, .map_host = map_host};
+    pthread_t worker[2 * THREADS_MAX];
+    s.sets = SWAP / chunk;
+    s.chunks = 2 * s.sets;
+    s.steps = 3 * s.chunks;
+    swap_open(&s);
+    double start = now_us();
+    for (int i = 0; i < 2 * threads; i++)
+        pthread_create(&worker[i], NULL, i % 2 ? evict : fill, &s);
+    for (int i = 0; i < 2 * threads; i++)
+        pthread_join(worker[i], NULL);
+    double us = now_us() - start;
+    size_t wrong = swap_close(&s);
+    printf("{\"kind\": \"swap\", \"mib_each\": %zu, \"mib_run\": %zu, \"threads_each_way\": %d, \"host_mapped\": %s, "
+           "\"gb_s\": %.1f, \"wrong_words\": %zu}\n",
+           each / MIB, chunk / MIB, threads, map_host ? "true" : "false", 2.0 * (double)(s.steps * chunk) / us / 1e3,
+           wrong);
+    fflush(stdout);
+    if (wrong)
+        exit(1);
+}
+
+static void measure_swaps(void) {
+    static const size_t each[] = {2, 4, 8, 16, 32};
+    for (int host = 1; host >= 0; host--)
+        for (size_t i = 0; i < sizeof each / sizeof *each; i++)
+            for (int threads = 1; threads <= 3; threads++)
+                for (size_t run = each[i] < 8 ? 8 : each[i]; run <= 32; run *= 2)
+                    if (host || threads == 2)
+                        measure_swap(each[i] * MIB, run * MIB, threads, host);
+}
+
+int main(void) {
+    CUdevice device;
+    MUST(cuInit(0));
+    MUST(cuDeviceGet(&device, 0));
+    MUST(cuDevicePrimaryCtxRetain(&context, device));
+    MUST(cuCtxSetCurrent(context));
+    measure_runs("nothing");
+    measure_beside_copies();
+    for (int place = 0; place < PLACES; place++)
+        for (size_t mib = 2; mib <= 16; mib *= 8)
+            for (int n = 1; n <= 4; n *= 2)
+                measure_threads(place, mib * MIB, n, true);
+    measure_threads(DEVICE, PAGE, 1, false);
+    measure_threads(HOST, PAGE, 1, false);
+    measure_swaps();
+    return 0;
+}
