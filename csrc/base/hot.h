@@ -10,8 +10,12 @@
 /* Functions. What they seldom need is a function of its own without the mark, and not inlined (SELDOM). */
 #define HOT    __attribute__((section(".text.hot.pump")))
 #define SELDOM __attribute__((noinline))
+/* What only a library's call runs through lies behind them. */
+#define HOT_CALL __attribute__((section(".text.sorted.pump")))
 /* Variables that are seldom written. */
 #define HOT_DATA __attribute__((section("hot_data")))
+/* A large one, behind them, of which only the first lines are hot. */
+#define HOT_FIRST __attribute__((section("hot_first")))
 
 enum { HOT_LINE = 64 };
 

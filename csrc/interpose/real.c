@@ -8,7 +8,7 @@
 #include "interpose/look_up.h"
 #include "interpose/wrap.h"
 
-void *api_real[API_COUNT][2];
+HOT_FIRST __attribute__((aligned(HOT_LINE))) void *api_real[API_COUNT][2];
 
 static const char *const library_names[] = {[LIBRARY_CUDA] = "libcuda.so.1", [LIBRARY_NVML] = "libnvidia-ml.so.1"};
 

@@ -106,6 +106,7 @@ static void choose_backend(void) {
     session.settle = session.backend->settle;
     session.block = session.backend->block;
     session.hears_blocks = ulms_options.hooks != HOOKS_DRIVER;
+    session.hears_calls = ulms_options.hooks == HOOKS_ALL;
     if (ulms_options.mode != MODE_VMM || ulms_policy_holds(ulms_options.policy))
         return;
     const char *policy = ulms_policy(0)->name;

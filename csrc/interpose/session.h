@@ -13,6 +13,7 @@ struct session {
     void (*settle)(const struct op *op);
     void (*block)(addr_t start, uint64_t bytes, bool live);
     bool hears_blocks; /* the framework's allocator is believed */
+    bool hears_calls;  /* libraries are */
     int devices;
     uint64_t managed_limit; /* bytes; 0: none */
 };

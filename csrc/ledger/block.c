@@ -253,7 +253,7 @@ static void tell(struct ledger *l, addr_t start, addr_t end, uint64_t id) {
 }
 
 /* The usual case, in few steps: the allocation of a block that is already known at least as well; 0: none is. */
-static uint64_t block_as_good(struct ledger *l, addr_t start, addr_t end) {
+static HOT uint64_t block_as_good(struct ledger *l, addr_t start, addr_t end) {
     struct range r;
     bool known = false;
     for (READING(&l->lock))
@@ -261,11 +261,11 @@ static uint64_t block_as_good(struct ledger *l, addr_t start, addr_t end) {
     return known ? r.value >> BLOCK_ID_SHIFT : 0;
 }
 
-uint64_t ledger_block_tell(struct ledger *l, addr_t start, uint64_t bytes) {
-    uint64_t id = block_as_good(l, start, start + bytes);
+static SELDOM uint64_t tell_news(struct ledger *l, addr_t start, uint64_t bytes) {
+    uint64_t id = 0;
     bool news = false;
-    if (id || !valid(start, bytes))
-        return id;
+    if (!valid(start, bytes))
+        return 0;
     for (READING(&l->lock))
         news = look_told(l, start, start + bytes, &id);
     if (news) {
@@ -275,4 +275,9 @@ uint64_t ledger_block_tell(struct ledger *l, addr_t start, uint64_t bytes) {
         write_end(&l->lock);
     }
     return id;
+}
+
+HOT uint64_t ledger_block_tell(struct ledger *l, addr_t start, uint64_t bytes) {
+    uint64_t id = block_as_good(l, start, start + bytes);
+    return id ? id : tell_news(l, start, bytes);
 }

@@ -1,13 +1,13 @@
 #include "library/call.h"
 
-#include "base/options.h"
+#include "base/hot.h"
 #include "interpose/session.h"
 
 /* Touches that are looked through for one that starts where a new one does; addresses read at a time. */
 enum { JOIN_MAX = 32, ARRAY_PIECE = 512 };
 
-struct call *call_open(enum api api) {
-    if (!session_on || ulms_options.hooks != HOOKS_ALL)
+HOT_CALL struct call *call_open(enum api api) {
+    if (!session_on || !session.hears_calls)
         return NULL;
     struct thread *self = thread_self();
     if (!self || self->call.open)
@@ -19,11 +19,11 @@ struct call *call_open(enum api api) {
     return &self->call;
 }
 
-void call_close(struct call *call) {
+HOT_CALL void call_close(struct call *call) {
     call->open = false;
 }
 
-void call_foresee(const addr_t *places, size_t n) {
+HOT_CALL void call_foresee(const addr_t *places, size_t n) {
     ledger_foresee(session.ledger, places, n);
 }
 
@@ -47,7 +47,7 @@ static struct touch *front(struct call *call) {
     return full(call) ? NULL : &call->touches[call->front];
 }
 
-static void keep_front(struct call *call) {
+static HOT_CALL void keep_front(struct call *call) {
     const struct touch *t = &call->touches[call->front];
     for (uint32_t i = 0; i < call->front && i < JOIN_MAX; i++)
         if (join(&call->touches[i], t))
@@ -55,9 +55,16 @@ static void keep_front(struct call *call) {
     call->front++;
 }
 
+/* Cheap, and false of most that is no device address. */
+static bool may_be(addr_t p) {
+    addr_t low, high;
+    ledger_bounds(session.ledger, &low, &high);
+    return p - low < high - low;
+}
+
 /* Where the span lies; false when it is empty, or start no address that the ledger may hold. */
-static bool place(addr_t start, struct span span, unsigned bits, enum touch_mode mode, struct touch *t) {
-    if (span.high <= span.low || !ledger_may_hold(session.ledger, start))
+static HOT_CALL bool place(addr_t start, struct span span, unsigned bits, enum touch_mode mode, struct touch *t) {
+    if (span.high <= span.low || !may_be(start))
         return false;
     int64_t low = span.low * (int64_t)bits, high = span.high * (int64_t)bits;
     *t = (struct touch){
@@ -74,7 +81,7 @@ static bool tell(struct touch *t) {
     return t->allocation != 0;
 }
 
-void call_touch(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode) {
+HOT_CALL void call_touch(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode) {
     struct touch *t = front(call);
     if (t && place(start, span, bits, mode, t) && tell(t))
         keep_front(call);
@@ -82,7 +89,7 @@ void call_touch(struct call *call, addr_t start, struct span span, unsigned bits
 
 void call_block(struct call *call, addr_t p, enum touch_mode mode) {
     struct touch *t = front(call);
-    if (!t || !ledger_may_hold(session.ledger, p) || !ledger_extent(session.ledger, p, t))
+    if (!t || !may_be(p) || !ledger_extent(session.ledger, p, t))
         return;
     t->mode = (uint8_t)mode;
     keep_front(call);
@@ -122,7 +129,7 @@ void call_pointed(struct call *call, addr_t array, int64_t count, struct span sp
                   enum touch_mode mode) {
     addr_t pointers[ARRAY_PIECE];
     struct touch run = {0}, t;
-    if (!ledger_may_hold(session.ledger, array))
+    if (!may_be(array))
         return;
     for (int64_t at = 0; at < count; at += ARRAY_PIECE) {
         size_t n = count - at < ARRAY_PIECE ? (size_t)(count - at) : ARRAY_PIECE;
@@ -137,7 +144,7 @@ void call_pointed(struct call *call, addr_t array, int64_t count, struct span sp
 void call_pointed_blocks(struct call *call, addr_t array, int64_t count, enum touch_mode mode) {
     addr_t pointers[ARRAY_PIECE];
     struct touch t = {.mode = (uint8_t)mode};
-    if (!ledger_may_hold(session.ledger, array))
+    if (!may_be(array))
         return;
     for (int64_t at = 0; at < count; at += ARRAY_PIECE) {
         size_t n = count - at < ARRAY_PIECE ? (size_t)(count - at) : ARRAY_PIECE;

@@ -1,8 +1,9 @@
 #include "library.h"
 
+#include "base/hot.h"
 #include "interpose/wrap.h"
 
-bool cublas_on_device(int variant, cublasHandle_t handle) {
+HOT_CALL bool cublas_on_device(int variant, cublasHandle_t handle) {
     cublasPointerMode_t mode = CUBLAS_POINTER_MODE_DEVICE;
     return REAL(cublasGetPointerMode_v2, variant)(handle, &mode) != CUBLAS_STATUS_SUCCESS ||
            mode != CUBLAS_POINTER_MODE_HOST;

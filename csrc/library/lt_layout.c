@@ -1,12 +1,13 @@
 #include "library/lt_layout.h"
 
+#include "base/hot.h"
 #include "interpose/wrap.h"
 
 typedef pfn_cublasLtMatrixLayoutGetAttribute ask_function;
 
 /* False where the library does not know the attribute; *value is kept then. */
-static bool ask(ask_function f, cublasLtMatrixLayout_t desc, cublasLtMatrixLayoutAttribute_t attribute, void *value,
-                size_t bytes) {
+static HOT_CALL SELDOM bool ask(ask_function f, cublasLtMatrixLayout_t desc, cublasLtMatrixLayoutAttribute_t attribute,
+                                void *value, size_t bytes) {
     size_t written = 0;
     return f(desc, attribute, value, bytes, &written) == CUBLAS_STATUS_SUCCESS && written == bytes;
 }
@@ -17,7 +18,8 @@ static bool is_complex(cudaDataType_t type) {
     return complex >> type & 1;
 }
 
-bool lt_layout_read(int variant, cublasLtMatrixLayout_t desc, const struct lt_layout *same, struct lt_layout *out) {
+HOT_CALL bool lt_layout_read(int variant, cublasLtMatrixLayout_t desc, const struct lt_layout *same,
+                             struct lt_layout *out) {
     ask_function f = REAL(cublasLtMatrixLayoutGetAttribute, variant);
     uint32_t type, mode = same ? same->mode : CUBLASLT_BATCH_MODE_STRIDED;
     int32_t order = CUBLASLT_ORDER_COL, count = same ? (int32_t)same->count : 1;
@@ -53,24 +55,27 @@ static struct span tiled(const struct lt_layout *l, int64_t tile_rows) {
     return library_batch(library_count(l->cols > 0 ? group : 0), groups, l->ld);
 }
 
-static struct span one_matrix(const struct lt_layout *l) {
+static SELDOM struct span one_tiled(const struct lt_layout *l) {
     switch (l->order) {
-    case CUBLASLT_ORDER_ROW:
-        return cublas_matrix(l->ld, l->cols, l->rows);
     case CUBLASLT_ORDER_COL32:
         return tiled(l, 1);
     case CUBLASLT_ORDER_COL4_4R2_8C:
         return tiled(l, 8);
-    case CUBLASLT_ORDER_COL32_2R_4R4:
-        return tiled(l, 32);
     default:
-        return cublas_matrix(l->ld, l->rows, l->cols);
+        return tiled(l, 32);
     }
 }
 
+static struct span one_matrix(const struct lt_layout *l) {
+    bool by_rows = l->order == CUBLASLT_ORDER_ROW;
+    if (l->order != CUBLASLT_ORDER_COL && !by_rows)
+        return one_tiled(l);
+    return cublas_matrix(l->ld, by_rows ? l->cols : l->rows, by_rows ? l->rows : l->cols);
+}
+
 /* Shapes are in device memory: of each matrix only the block is known. */
-static void touch_grouped(struct call *call, int variant, cublasLtMatrixLayout_t desc, const struct lt_layout *l,
-                          addr_t array, enum touch_mode mode) {
+static SELDOM void touch_grouped(struct call *call, int variant, cublasLtMatrixLayout_t desc, const struct lt_layout *l,
+                                 addr_t array, enum touch_mode mode) {
     static const cublasLtMatrixLayoutAttribute_t lists[] = {CUBLASLT_GROUPED_MATRIX_LAYOUT_ROWS_ARRAY,
                                                             CUBLASLT_GROUPED_MATRIX_LAYOUT_COLS_ARRAY,
                                                             CUBLASLT_GROUPED_MATRIX_LAYOUT_LD_ARRAY};
@@ -90,8 +95,8 @@ static void touch_grouped(struct call *call, int variant, cublasLtMatrixLayout_t
     }
 }
 
-void lt_layout_touch(struct call *call, int variant, cublasLtMatrixLayout_t desc, const struct lt_layout *l,
-                     const void *matrix, enum touch_mode mode) {
+HOT_CALL void lt_layout_touch(struct call *call, int variant, cublasLtMatrixLayout_t desc, const struct lt_layout *l,
+                              const void *matrix, enum touch_mode mode) {
     addr_t start = (addr_t)(uintptr_t)matrix;
     unsigned bits = library_bits(l->type);
     if (l->mode == CUBLASLT_BATCH_MODE_GROUPED) {

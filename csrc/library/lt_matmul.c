@@ -1,4 +1,5 @@
 /* cublasLtMatmul and cublasLtMatrixTransform: which of the memory that descriptors name is touched, and how. */
+#include "base/hot.h"
 #include "interpose/wrap.h"
 #include "library/lt_scale.h"
 
@@ -12,14 +13,15 @@ struct matmul {
 };
 
 /* The attribute, or `fallback` where the library does not know it. */
-static int32_t number(const struct matmul *m, cublasLtMatmulDescAttributes_t attribute, int32_t fallback) {
+static HOT_CALL SELDOM int32_t number(const struct matmul *m, cublasLtMatmulDescAttributes_t attribute,
+                                      int32_t fallback) {
     int32_t value = fallback;
     size_t written = 0;
     bool known = m->ask(m->desc, attribute, &value, sizeof value, &written) == CUBLAS_STATUS_SUCCESS;
     return known ? value : fallback;
 }
 
-static int64_t wide(const struct matmul *m, cublasLtMatmulDescAttributes_t attribute) {
+static HOT_CALL SELDOM int64_t wide(const struct matmul *m, cublasLtMatmulDescAttributes_t attribute) {
     int64_t value = 0;
     size_t written = 0;
     bool known = m->ask(m->desc, attribute, &value, sizeof value, &written) == CUBLAS_STATUS_SUCCESS;
@@ -40,7 +42,7 @@ static struct span batched(const struct matmul *m, struct span one, cublasLtMatm
     return m->d.count > 1 ? library_batch(one, m->d.count, wide(m, stride)) : one;
 }
 
-static void touch_bias(const struct matmul *m, uint32_t epilogue) {
+static HOT_CALL SELDOM void touch_bias(const struct matmul *m, uint32_t epilogue) {
     bool gradient = epilogue & (CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB | 16);
     if (!gradient && !(epilogue & CUBLASLT_EPILOGUE_BIAS))
         return;
@@ -51,7 +53,7 @@ static void touch_bias(const struct matmul *m, uint32_t epilogue) {
 }
 
 /* What the forward pass keeps for the backward pass: one bit an element of ReLU, GELU's input. */
-static void touch_auxiliary(const struct matmul *m, uint32_t epilogue) {
+static SELDOM void touch_auxiliary(const struct matmul *m, uint32_t epilogue) {
     bool kept = epilogue & (CUBLASLT_EPILOGUE_RELU_AUX & CUBLASLT_EPILOGUE_GELU_AUX);
     bool backward = epilogue & (8 | 64), mask = epilogue & (CUBLASLT_EPILOGUE_RELU | 8);
     if (!kept)
@@ -81,7 +83,7 @@ static void touch_maximum(const struct matmul *m, cublasLtMatmulDescAttributes_t
     call_touch(m->call, place(m, pointer), library_count(1), 32, TOUCH_UPDATE);
 }
 
-static void touch_scales(const struct matmul *m) {
+static SELDOM void touch_scales(const struct matmul *m) {
     const struct lt_layout *d = &m->d;
     touch_scale(m, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &m->a, d->rows, TOUCH_READ);
     touch_scale(m, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &m->b, d->cols, TOUCH_READ);
@@ -121,11 +123,12 @@ static bool touch_scalars(const struct matmul *m, const void *alpha, const void 
     return !library_is_zero(beta, m->scale);
 }
 
-void touches_cublasLtMatmul(struct call *call, int variant, cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
-                            const void *alpha, const void *A, cublasLtMatrixLayout_t a, const void *B,
-                            cublasLtMatrixLayout_t b, const void *beta, const void *C, cublasLtMatrixLayout_t c,
-                            void *D, cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t *algo, void *workspace,
-                            size_t workspace_bytes, cudaStream_t stream) {
+HOT_CALL void touches_cublasLtMatmul(struct call *call, int variant, cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                     const void *alpha, const void *A, cublasLtMatrixLayout_t a, const void *B,
+                                     cublasLtMatrixLayout_t b, const void *beta, const void *C,
+                                     cublasLtMatrixLayout_t c, void *D, cublasLtMatrixLayout_t d,
+                                     const cublasLtMatmulAlgo_t *algo, void *workspace, size_t workspace_bytes,
+                                     cudaStream_t stream) {
     struct matmul m = {.call = call, .ask = REAL(cublasLtMatmulDescGetAttribute, variant), .desc = desc};
     struct lt_layout of_c;
     (void)handle, (void)algo, (void)workspace, (void)workspace_bytes, (void)stream; /* a row of its own */

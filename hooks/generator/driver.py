@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hooks.generator.hot import HOT
 from hooks.generator.library_wrappers import absent_name, wrapper_names
 from hooks.generator.row import Library, Row
 from hooks.generator.text import listed
@@ -95,7 +96,8 @@ int api_by_base(const char *name, uint32_t version)
 
 def driver_header(rows: Sequence[Row], libraries: Sequence[Library]) -> str:
     """driver.h: numbers, types and look-ups; the types of the driver and of NVML only."""
-    numbers = "\n".join(f"    API_{row.symbol}," for row in rows)
+    hot_first = sorted(rows, key=lambda row: row.symbol not in HOT)
+    numbers = "\n".join(f"    API_{row.symbol}," for row in hot_first)
     names = {library.name for library in libraries}
     own = [row for row in rows if row.library not in names]
     types = "".join(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hooks.generator.expression import Expression, GrammarError, Name
 from hooks.generator.functions import Functions
+from hooks.generator.hot import PRODUCTS
 from hooks.generator.prototype import Argument, Prototype
 from hooks.generator.row import Condition, Custom, Library, LibraryTouch, Row, TableError, Told
 from hooks.generator.text import listed
@@ -31,6 +32,7 @@ _ELEMENTS = {
 _HEAD = """
 #include "library.h"
 
+#include "base/hot.h"
 #include "interpose/wrap.h"
 #include "library/call.h"
 """
@@ -126,12 +128,13 @@ def _absent(library: Library) -> str:
 
 def _exports(library: Library, row: Row, prototype: Prototype) -> str:
     made = "wrap" if isinstance(row.treatment, Told) else "custom"
+    hot = "HOT_CALL " if row.symbol in PRODUCTS else ""
     lines = []
     for variant, name in enumerate(wrapper_names(library, row)):
         actual = [str(variant), *(argument.name for argument in prototype.arguments)]
         back = "" if prototype.result == "void" else "return "
         lines += [
-            listed(f"{prototype.result} {name}(", parameters(prototype), ""),
+            listed(f"{hot}{prototype.result} {name}(", parameters(prototype), ""),
             "{",
             listed(f"    {back}{made}_{row.symbol}(", actual, ";"),
             "}",
@@ -167,8 +170,9 @@ class _Body:
         head = ["int variant", *(str(argument) for argument in prototype.arguments)]
         real = f"REAL({symbol}, variant)("
         empty = prototype.result == "void"
+        hot = "HOT_CALL " if symbol in PRODUCTS else ""
         lines = [
-            listed(f"static {prototype.result} wrap_{symbol}(", head, ""),
+            listed(f"static {hot}{prototype.result} wrap_{symbol}(", head, ""),
             "{",
             f"    struct call *call = call_open(API_{symbol});",
             "    if (!call)" + (" {" if empty else ""),

@@ -79,19 +79,34 @@ static inline unsigned library_bits(cudaDataType_t type) {
 
 /* True when every number of the scalar is zero, of whatever sign. False for NULL. */
 static inline bool library_is_zero(const void *scalar, cudaDataType_t type) {
-    static const unsigned char zero[16] = {0};
-    unsigned char value[16] = {0};
-    unsigned bytes = library_bits(type) / 8;
+    uint64_t value[2] = {0}, signs = 0;
+    unsigned bits = library_bits(type);
     bool complex = type == CUDA_C_32F || type == CUDA_C_64F || type == CUDA_C_16F || type == CUDA_C_16BF;
     bool real = type == CUDA_R_32F || type == CUDA_R_64F || type == CUDA_R_16F || type == CUDA_R_16BF;
-    if (!scalar || bytes == 0)
+    if (!scalar || bits < 8)
         return false;
-    memcpy(value, scalar, bytes);
+    switch (bits / 8) { /* each of a size the compiler knows: no call */
+    case 1:
+        memcpy(value, scalar, 1);
+        break;
+    case 2:
+        memcpy(value, scalar, 2);
+        break;
+    case 4:
+        memcpy(value, scalar, 4);
+        break;
+    case 8:
+        memcpy(value, scalar, 8);
+        break;
+    default:
+        memcpy(value, scalar, 16);
+        break;
+    }
     if (real || complex)
-        value[bytes - 1] &= 0x7f;
+        signs = 1ull << (bits - 1) % 64;
     if (complex)
-        value[bytes / 2 - 1] &= 0x7f;
-    return memcmp(value, zero, sizeof value) == 0;
+        signs |= 1ull << (bits / 2 - 1);
+    return ((value[0] | value[1]) & ~signs) == 0;
 }
 
 #endif
