@@ -88,68 +88,11 @@ double bench_launch(launch_function launch, const struct bench_driver *driver, C
     return median;
 }
 
-/* What a program does between two launches: it takes what it does not use itself out of the processor's caches, data
- * and instructions. The code has one jump a line, 2 MiB of them. */
-static void sweep(void) {
-    enum { LINE = 64, BYTES = 8 << 20 };
-    static char memory[BYTES];
-    for (size_t i = 0; i < BYTES; i += LINE)
-        memory[i]++;
-#ifdef __x86_64__
-    __asm__ volatile(".rept 32768\n jmp 1f\n .balign 64\n 1:\n .endr" ::: "memory");
-#else
-    __asm__ volatile(".rept 32768\n b 1f\n .balign 64\n 1:\n .endr" ::: "memory");
-#endif
-}
-
-/* The program has just written the arguments that it gives. */
-static void write_arguments(int set) {
+/* Writes set i again, as it is: a program has just written the arguments that it gives. */
+void bench_rewrite(unsigned i) {
+    unsigned set = i % SETS;
     for (size_t i = 0; i < sizeof storage[set]; i++)
         ((volatile char *)storage[set])[i] = storage[set][i];
     for (int p = 0; p < PARAMETERS; p++)
         ((void *volatile *)arguments[set])[p] = arguments[set][p];
-}
-
-/* The same with the caches swept before each launch: the median over the launches. */
-double bench_launch_cold(launch_function launch, const struct bench_driver *driver, CUfunction f, CUstream stream,
-                         int launches) {
-    static uint32_t passed = 1 << 30;
-    double *took = malloc((size_t)launches * sizeof *took);
-    for (int i = 0; i < launches; i++) {
-        if (i % BATCH == 0)
-            driver->wait_value(stream, driver->gate_address, ++passed, CU_STREAM_WAIT_VALUE_GEQ);
-        sweep();
-        write_arguments(i % SETS);
-        double start = now_ns();
-        launch(f, 1, 1, 1, 1, 1, 1, 0, stream, arguments[i % SETS], NULL);
-        took[i] = now_ns() - start;
-        if (i % BATCH == BATCH - 1 || i == launches - 1) {
-            __atomic_store_n(driver->gate, passed, __ATOMIC_RELEASE);
-            driver->synchronize(stream);
-        }
-    }
-    qsort(took, (size_t)launches, sizeof *took, ascending);
-    double median = took[launches / 2];
-    free(took);
-    return median;
-}
-
-/* A block told and taken back, as PyTorch's allocator does: the median of both together, with the caches swept. */
-double bench_block_cold(void (*tell)(CUdeviceptr, int64_t, size_t, size_t, int16_t), CUdeviceptr base, int times) {
-    double *took = malloc((size_t)times * sizeof *took);
-    for (int i = 0; i < times; i++) {
-        CUdeviceptr p = base + (CUdeviceptr)(i % SETS) * BLOCK;
-        sweep();
-        double start = now_ns();
-        tell(p, -BLOCK, 0, 0, 1);
-        double between = now_ns();
-        sweep();
-        double again = now_ns();
-        tell(p, BLOCK, 0, 0, 1);
-        took[i] = between - start + (now_ns() - again);
-    }
-    qsort(took, (size_t)times, sizeof *took, ascending);
-    double median = took[times / 2];
-    free(took);
-    return median;
 }

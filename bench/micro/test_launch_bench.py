@@ -1,7 +1,7 @@
 """What a hooked launch costs over the unhooked one, on the emulated device.
 
 12 parameters, 675 argument bytes, 8 of the parameters addresses of blocks picked at random among
-the live ones.
+the live ones. test_cold_bench.py has the price with cold caches.
 """
 
 import os
@@ -22,8 +22,6 @@ pytestmark = pytest.mark.emu
 ROOT = Path(__file__).resolve().parents[2]
 BOUND_NS = 300
 GROWTH = 1.5
-COLD_LAUNCH_NS, COLD_BLOCK_NS = 3500, 4500
-"""With caches swept; 1.5 times what was seen with others on the machine."""
 BLOCK = 512
 FEW, MANY = 10_000, 1_000_000
 
@@ -40,9 +38,6 @@ extern char bench_image[];
 void bench_arguments(uint64_t base, unsigned long blocks);
 double bench_launch(launch_function launch, const struct bench_driver *driver, void *f,
                     void *stream, int batches);
-double bench_launch_cold(launch_function launch, const struct bench_driver *driver, void *f,
-                         void *stream, int launches);
-double bench_block_cold(void *tell, uint64_t base, int times);
 """
 DRIVER = """
 int cuInit(unsigned);
@@ -138,18 +133,6 @@ class Bench:
         loop = self.loop.bench_launch
         return float(loop(launch, self.gate, self.function, self.stream, batches))
 
-    def cold_ns(self, launch: Any, launches: int = 1000) -> float:
-        """The same with the processor's caches swept before each launch."""
-        loop = self.loop.bench_launch_cold
-        return float(loop(launch, self.gate, self.function, self.stream, launches))
-
-    def block_cold_ns(self, times: int = 1000) -> float:
-        """Nanoseconds of telling a block and taking it back, caches swept before each."""
-        tell = self.ffi.addressof(
-            self.ulms, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
-        )
-        return float(self.loop.bench_block_cold(tell, self.base, times))
-
     def cost_ns(self, pairs: int = 9) -> tuple[float, float]:
         """(unhooked, hooked) nanoseconds a launch: medians of alternating runs."""
         runs = [(self.launch_ns(self.real), self.launch_ns(self.hooked)) for _ in range(pairs)]
@@ -209,20 +192,3 @@ def test_hooked_launch(bench: Bench, benchmark: Any, blocks: int) -> None:
         f"\n{blocks} blocks: unhooked {plain:.0f} ns, hooked {hooked:.0f} ns, over it {over:.0f} ns"
     )
     assert over <= (BOUND_NS if blocks == FEW else BOUND_NS * GROWTH)
-
-
-def test_launch_with_cold_caches(bench: Bench) -> None:
-    """As between the launches of a program that does something else, too.
-
-    The least of some runs, because others use the machine.
-    """
-    bench.grow(FEW)
-    runs = [(bench.cold_ns(bench.real), bench.cold_ns(bench.hooked)) for _ in range(5)]
-    plain, hooked = min(runs, key=lambda run: run[1] - run[0])
-    block = min(bench.block_cold_ns() for _ in range(5))
-    print(
-        f"\ncaches swept: unhooked {plain:.0f} ns, hooked {hooked:.0f} ns, "
-        f"over it {hooked - plain:.0f} ns; a block told and taken back {block:.0f} ns"
-    )
-    assert 0 < hooked - plain <= COLD_LAUNCH_NS
-    assert 0 < block <= COLD_BLOCK_NS

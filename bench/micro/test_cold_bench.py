@@ -1,0 +1,37 @@
+"""What hooks add to a call in a program that does something else between two of them."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pump import paths
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from bench.micro import cold_cost  # noqa: E402
+
+pytestmark = pytest.mark.emu
+TIMES, ROUNDS = 200, 9
+MOST_NS = {
+    "launch": 4500,
+    "block": 4500,
+    "cublasSgemm_v2": 6000,
+    "cublasGemmEx": 6000,
+    "cublasGemmStridedBatchedEx": 6000,
+    "cublasLtMatmul": 8000,
+}
+
+
+@pytest.fixture(scope="module")
+def over(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
+    program = cold_cost.build(tmp_path_factory.mktemp("cold"), paths.emulator_dir())
+    return cold_cost.nanoseconds(program, paths.library(), TIMES, ROUNDS)
+
+
+@pytest.mark.parametrize("name", cold_cost.CALLS)
+def test_with_cold_caches(over: dict[str, float], tell: Callable[[str], None], name: str) -> None:
+    tell(f"{name}, caches swept: {over[name]:.0f} ns over the unhooked one")
+    assert 0 < over[name] <= MOST_NS[name]

@@ -1,0 +1,33 @@
+"""How much memory, code and data, hooks add to what a call reads: what decides when caches are
+cold, and what no load can move."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from bench.micro import cold_cost  # noqa: E402
+
+pytestmark = pytest.mark.emu
+TIMES = 16
+MOST = {
+    "launch": 150,
+    "block": 130,  # taken back and told again
+    "cublasSgemm_v2": 210,
+    "cublasGemmEx": 230,
+    "cublasGemmStridedBatchedEx": 240,
+    "cublasLtMatmul": 290,
+}
+"""Lines of 64 bytes: 1.3 times what was seen, as compilers differ."""
+
+
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="no valgrind to simulate caches")
+def test_lines_of_calls(tmp_path: Path, ulms_so: Path, emulator_dir: Path) -> None:
+    program = cold_cost.build(tmp_path, emulator_dir)
+    lines = cold_cost.lines(program, ulms_so, TIMES)
+    assert min(lines.values()) > 20  # the hooked ones are hooked
+    assert {name: n for name, n in lines.items() if n > MOST[name]} == {}
