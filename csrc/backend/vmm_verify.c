@@ -171,25 +171,26 @@ static bool comes_along(const struct vmm_move *m, const struct vmm_page *p) {
     return m->copy || (m->to == VMM_HOST && m->clean && p->filled);
 }
 
+/* Sealed anew where what it holds is known, whether or not it can be mapped next. */
 static void look_at(struct vmm *v, struct vmm_range *r, size_t i, const struct vmm_move *m, CUstream stream,
                     struct contents *c) {
-    struct vmm_page *p = &r->page[i];
-    struct vmm_seal *seal = &r->seals[i];
+    const struct vmm_page *p = &r->page[i];
+    struct vmm_seal *seal = &r->seals[i], was = *seal;
     enum vmm_place from = m->to == VMM_HOST ? VMM_DEVICE : VMM_HOST;
-    addr_t page = r->start + i * PAGE_BYTES, source = frame_of(v, p, from), target = frame_of(v, p, m->to);
-    bool was_sealed = !is_broken(seal), differs = false, along = comes_along(m, p);
-    if (p->frame[from] == VMM_NO_FRAME || !read_page(c->before, source, stream) || !read_page(c->after, target, stream))
+    addr_t page = r->start + i * PAGE_BYTES;
+    seal->whole = false;
+    if (p->frame[from] == VMM_NO_FRAME || !read_page(c->before, frame_of(v, p, from), stream))
         return;
-    if (was_sealed && sum_of(c->before) != seal->sum) {
-        differs = true;
-        tell(v, page, from == VMM_HOST ? "while it lay on the host" : "while it lay on the device", seal->kernels);
-    } else if (along && memcmp(c->before, c->after, PAGE_BYTES) != 0) {
+    bool differs = !is_broken(&was) && sum_of(c->before) != was.sum, along = comes_along(m, p);
+    if (differs)
+        tell(v, page, from == VMM_HOST ? "while it lay on the host" : "while it lay on the device", was.kernels);
+    if ((!along && !differs) || !read_page(c->after, frame_of(v, p, m->to), stream))
+        return;
+    bool same = memcmp(c->before, c->after, PAGE_BYTES) == 0;
+    if (!same && !differs)
         tell(v, page, "while it was moved", UINT64_MAX);
-    }
-    if ((along || differs) && memcmp(c->before, c->after, PAGE_BYTES) != 0 &&
-        !(vmm_copy(target, source, PAGE_BYTES, stream) && vmm_wait(stream)))
-        return;
-    set_seal(seal, along || differs ? c->before : c->after);
+    if (same || (vmm_copy(frame_of(v, p, m->to), frame_of(v, p, from), PAGE_BYTES, stream) && vmm_wait(stream)))
+        set_seal(seal, c->before);
 }
 
 void vmm_verify_look(struct vmm *v, struct vmm_range *r, size_t first, size_t n, const struct vmm_move *m,
