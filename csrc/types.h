@@ -51,6 +51,7 @@ enum memory_kind {
     MEMORY_IPC,    /* another process's; not charged here */
     MEMORY_GLOBAL, /* a module's variable; not charged */
     MEMORY_GRAPH,  /* a graph's own allocation */
+    MEMORY_HOST,   /* pinned host memory, which kernels may use; not charged */
     MEMORY_KINDS
 };
 

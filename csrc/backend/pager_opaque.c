@@ -3,6 +3,7 @@
  *
  * Who waits for pages goes first: an opaque operation would keep them from coming, and the next one would again. */
 #include "backend/pager.h"
+#include "observe/stats.h"
 
 void pager_waits(struct pager *d, struct pager_waiter *w, uint64_t ticket) {
     *w = (struct pager_waiter){ticket, d->waiters};
@@ -29,6 +30,7 @@ void pager_opaque_begin(struct pager *d, uint64_t ticket) {
     while (d->moving && older_waits(d, ticket) && pager_wait(d, &patience))
         ;
     d->opaque = ticket > d->opaque ? ticket : d->opaque;
+    stats_add(COUNT_opaque, ticket > 0);
     pager_moves_wait(d, 0, UINT64_MAX, false);
 }
 

@@ -51,10 +51,19 @@ static bool moves(const struct pager *d, const struct ulms_engine_touch *t) {
     return false;
 }
 
+/* The host stores there without telling: addresses, perhaps. */
+static bool is_host_written(const struct touch *t) {
+    struct allocation a;
+    return ledger_find(session.ledger, t->start, &a) && (a.kind == MEMORY_HOST || a.kind == MEMORY_MANAGED);
+}
+
 /* It may touch anything. */
 static bool is_opaque(const struct op *op) {
-    bool any = op->kernels > 0 && ulms_options.hidden == HIDDEN_ANY;
-    return any || op->flags & OP_BLIND || op->count == TOUCH_MAX;
+    bool opaque = op->flags & (OP_BLIND | OP_HIDES) || op->count == TOUCH_MAX;
+    opaque = opaque || (op->kernels > 0 && ulms_options.hidden == HIDDEN_ANY);
+    for (uint32_t i = 0; !opaque && op->kernels > 0 && i < op->count; i++)
+        opaque = is_host_written(&op->touches[i]);
+    return opaque;
 }
 
 /* Its pages that left are used where they lie now: not before they are mapped there. */

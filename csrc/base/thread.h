@@ -15,6 +15,7 @@ struct ring; /* observe/ring.h */
 struct call {
     bool open;
     bool carried; /* a launch has recorded all of it */
+    bool hides;   /* it reads addresses in device memory that are not known */
     uint16_t api; /* enum api (generated) */
     uint32_t front, back;
     struct touch *touches; /* TOUCH_MAX */

@@ -9,7 +9,9 @@
 struct node {
     uint32_t kernels;
     uint32_t count;
-    uint8_t flags; /* OP_BLIND: it touches more than is known */
+    uint8_t flags;    /* OP_BLIND, OP_HIDES: it touches more than is known */
+    const void *from; /* host memory that it brings to the device; NULL: none */
+    uint64_t from_bytes;
     struct touch touches[];
 };
 

@@ -23,11 +23,27 @@ static void touch_box(struct op *op, struct box b, size_t width, size_t rows, si
     wrap_touch(op, start, (layers - 1) * layer + (rows - 1) * pitch + width, mode);
 }
 
+/* Between two boxes that the caller has touched: host memory that comes to the device, with what lies between rows. */
+static void bring_box(struct op *op, struct box src, const void *host, struct box dst, size_t width, size_t rows,
+                      size_t layers) {
+    bool unified = src.type == CU_MEMORYTYPE_UNIFIED;
+    struct allocation a;
+    if (width == 0 || rows == 0 || layers == 0 || (src.type != CU_MEMORYTYPE_HOST && !unified) ||
+        (dst.type != CU_MEMORYTYPE_DEVICE && dst.type != CU_MEMORYTYPE_UNIFIED) ||
+        (unified && ledger_find(session.ledger, src.device, &a) && a.kind != MEMORY_HOST))
+        return;
+    size_t pitch = src.pitch ? src.pitch : width, layer = pitch * (src.height ? src.height : rows);
+    const char *start = unified ? (const char *)(uintptr_t)src.device : host;
+    wrap_from_host(op, start + src.z * layer + src.y * pitch + src.x,
+                   (layers - 1) * layer + (rows - 1) * pitch + width);
+}
+
 static void touch_2d(struct op *op, const CUDA_MEMCPY2D *c) {
     struct box src = {c->srcMemoryType, c->srcDevice, c->srcXInBytes, c->srcY, 0, c->srcPitch, 0};
     struct box dst = {c->dstMemoryType, c->dstDevice, c->dstXInBytes, c->dstY, 0, c->dstPitch, 0};
     touch_box(op, src, c->WidthInBytes, c->Height, 1, TOUCH_READ);
     touch_box(op, dst, c->WidthInBytes, c->Height, 1, TOUCH_WRITE);
+    bring_box(op, src, c->srcHost, dst, c->WidthInBytes, c->Height, 1);
 }
 
 void copy_touch_3d(struct op *op, const CUDA_MEMCPY3D *c) {
@@ -35,6 +51,7 @@ void copy_touch_3d(struct op *op, const CUDA_MEMCPY3D *c) {
     struct box dst = {c->dstMemoryType, c->dstDevice, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight};
     touch_box(op, src, c->WidthInBytes, c->Height, c->Depth, TOUCH_READ);
     touch_box(op, dst, c->WidthInBytes, c->Height, c->Depth, TOUCH_WRITE);
+    bring_box(op, src, c->srcHost, dst, c->WidthInBytes, c->Height, c->Depth);
 }
 
 static void touch_3d_peer(struct op *op, const CUDA_MEMCPY3D_PEER *c) {
@@ -58,6 +75,8 @@ void copy_touch_memset(struct op *op, addr_t dst, size_t pitch, size_t row_bytes
         touch(&op, pCopy);                                                                                             \
         wrap_admit(&op);                                                                                               \
         CUresult status = REAL(symbol, variant) call;                                                                  \
+        if (status == CUDA_SUCCESS && op.from)                                                                         \
+            wrap_look(op.from, op.from_bytes);                                                                         \
         wrap_close(&op, status);                                                                                       \
         return status;                                                                                                 \
     }

@@ -25,6 +25,7 @@ struct exec {
     struct touch *touches; /* of all enabled parts; what a launch of the graph touches */
     size_t parts;
     struct part *part;
+    bool brings;        /* some part brings host memory to the device */
     bool unread;        /* not all of its parts could be had */
     struct claim claim; /* memory that its allocation nodes take */
 };
@@ -51,6 +52,7 @@ static void exec_sum(CUgraphExec handle, struct exec *e) {
             count += e->part[i].node->count;
             kernels += e->part[i].node->kernels;
             flags |= e->part[i].node->flags;
+            e->brings = e->brings || e->part[i].node->from;
         }
     struct touch *touches = malloc((count + 1) * sizeof *touches), *at = touches;
     for (size_t i = 0; touches && i < e->parts; i++)
@@ -152,6 +154,8 @@ static struct node *read_node(CUgraphNode handle) {
         op.kernels = noted->kernels;
         op.flags = noted->flags;
         op.count = noted->count;
+        op.from = noted->from;
+        op.from_bytes = noted->from_bytes;
         memcpy(op.touches, noted->touches, noted->count * sizeof *op.touches);
     } else if (type == CU_GRAPH_NODE_TYPE_GRAPH) {
         if (REAL(cuGraphChildGraphNodeGetGraph, 0)(handle, &child) != CUDA_SUCCESS)
@@ -285,6 +289,13 @@ void exec_gone(CUgraphExec handle) {
     exec_free(e);
 }
 
+/* What the host memory holds now is what its copies will bring. */
+static void look_at_sources(const struct exec *e) {
+    for (size_t i = 0; e->brings && i < e->parts; i++)
+        if (e->part[i].node && e->part[i].node->from && !e->part[i].disabled)
+            wrap_look(e->part[i].node->from, e->part[i].node->from_bytes);
+}
+
 CUresult custom_cuGraphLaunch(int variant, CUgraphExec hGraphExec, CUstream hStream) {
     struct op op;
     if (!wrap_open(&op, API_cuGraphLaunch, OP_GRAPH, stream_key(variant, hStream)))
@@ -295,6 +306,7 @@ CUresult custom_cuGraphLaunch(int variant, CUgraphExec hGraphExec, CUstream hStr
         op.kernels = e->kernels;
         op.count = e->count;
         op.touches = e->touches;
+        look_at_sources(e);
     }
     op.flags |= e ? e->flags : OP_BLIND;
     wrap_admit(&op);

@@ -1,8 +1,4 @@
-#define _GNU_SOURCE
 #include "interpose/wrap.h"
-
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "base/hot.h"
 #include "interpose/capture.h"
@@ -11,8 +7,6 @@
 #include "interpose/timing.h"
 #include "observe/stats.h"
 #include "observe/trace.h"
-
-enum { TABLE_MAX = 32 << 10, TABLE_PIECE = 4096 }; /* small copies; both on the stack */
 
 HOT bool wrap_open(struct op *op, enum api api, enum op_kind kind, uint64_t stream) {
     if (!session_on)
@@ -116,40 +110,4 @@ HOT void wrap_close(struct op *op, CUresult status) {
     if (trace_on)
         trace(op);
     thread_self()->inside--;
-}
-
-/* Reads the program's memory without a fault: the driver may know how to read what this process may not. */
-static size_t read_host(void *to, const void *from, size_t bytes) {
-    struct iovec local = {to, bytes}, remote = {(void *)(uintptr_t)from, bytes};
-    ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
-    return n < 0 ? 0 : (size_t)n;
-}
-
-void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes) {
-    struct allocation a;
-    addr_t pointers[TABLE_MAX / sizeof(addr_t)];
-    size_t n = 0;
-    if (!ledger_find(session.ledger, dst, &a) || ledger_find(session.ledger, (addr_t)(uintptr_t)src, &a))
-        return;
-    for (uint64_t at = 0; bytes <= TABLE_MAX && at < bytes;) {
-        uint64_t piece[TABLE_PIECE / sizeof(uint64_t)];
-        size_t want = bytes - at < TABLE_PIECE ? bytes - at : TABLE_PIECE;
-        size_t got = read_host(piece, (const char *)src + at, want);
-        for (size_t i = 0; i < got / sizeof(uint64_t); i++)
-            if (ledger_may_hold(session.ledger, piece[i]) && ledger_find(session.ledger, piece[i], &a))
-                pointers[n++] = piece[i];
-        if (got < want)
-            break;
-        at += want;
-    }
-    ledger_table_set(session.ledger, dst, bytes, pointers, n);
-    if (n == 0)
-        return;
-    if (session.backend->pointed)
-        session.backend->pointed(pointers, n);
-    stats_add(COUNT_tables, 1);
-    stats_add(COUNT_table_pointers, n);
-    if (trace_on)
-        trace_table(dst, bytes, pointers, (uint32_t)n);
-    (void)op;
 }

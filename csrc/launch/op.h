@@ -21,6 +21,7 @@ enum op_flag {
     OP_UNMATCHED = 2, /* a launch with arguments of which none was an address in the ledger */
     OP_BLIND = 4,     /* a launch whose parameter layout is unknown, or a graph that could not be read */
     OP_EXTRA = 8,     /* its arguments came through `extra` */
+    OP_HIDES = 16,    /* it uses addresses in device memory that we do not know */
 };
 
 struct op {
@@ -37,6 +38,8 @@ struct op {
     int32_t status;    /* CUresult of the real call */
     uint32_t count;    /* touches */
     struct touch *touches;
+    const void *from; /* host memory that it brings to the device, from_bytes of it; NULL: not noted */
+    uint64_t from_bytes;
     struct stamp *stamp; /* its device time being taken, or NULL */
 };
 

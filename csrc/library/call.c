@@ -14,6 +14,7 @@ HOT_CALL struct call *call_open(enum api api) {
         return NULL;
     self->call.open = true;
     self->call.carried = false;
+    self->call.hides = false;
     self->call.api = (uint16_t)api;
     self->call.front = self->call.back = 0;
     return &self->call;
@@ -118,10 +119,11 @@ static void add_run(struct call *call, struct touch *run, const struct touch *t)
 }
 
 /* At most n addresses that the array holds; 0 when it may hold others, too. */
-static size_t read_array(addr_t array, size_t n, addr_t *pointers) {
+static size_t read_array(struct call *call, addr_t array, size_t n, addr_t *pointers) {
     if (ledger_table_read(session.ledger, array, n, pointers))
         return n;
     size_t found = ledger_table_find(session.ledger, array, n * sizeof(addr_t), pointers, n);
+    call->hides = call->hides || found == 0 || found > n;
     return found <= n ? found : 0;
 }
 
@@ -133,7 +135,7 @@ void call_pointed(struct call *call, addr_t array, int64_t count, struct span sp
         return;
     for (int64_t at = 0; at < count; at += ARRAY_PIECE) {
         size_t n = count - at < ARRAY_PIECE ? (size_t)(count - at) : ARRAY_PIECE;
-        n = read_array(array + (addr_t)at * sizeof(addr_t), n, pointers);
+        n = read_array(call, array + (addr_t)at * sizeof(addr_t), n, pointers);
         for (size_t i = 0; i < n; i++)
             if (place(pointers[i], span, bits, mode, &t))
                 add_run(call, &run, &t);
@@ -148,7 +150,7 @@ void call_pointed_blocks(struct call *call, addr_t array, int64_t count, enum to
         return;
     for (int64_t at = 0; at < count; at += ARRAY_PIECE) {
         size_t n = count - at < ARRAY_PIECE ? (size_t)(count - at) : ARRAY_PIECE;
-        n = read_array(array + (addr_t)at * sizeof(addr_t), n, pointers);
+        n = read_array(call, array + (addr_t)at * sizeof(addr_t), n, pointers);
         for (size_t i = 0; i < n && !full(call); i++)
             if (ledger_extent(session.ledger, pointers[i], &t))
                 call->touches[TOUCH_MAX - ++call->back] = t;

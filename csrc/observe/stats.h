@@ -43,6 +43,7 @@
     X(dead_bytes, "B", "pages that came or left without content that matters")                                         \
     X(moves, "", "fills and evictions asked of the driver")                                                            \
     X(move_failures, "", "calls of ours that the driver refused")                                                      \
+    X(opaque, "", "operations that may touch any page: nothing moved while they ran")                                  \
     X(violations, "", "pages that an operation wrote without showing it, as ULMS_VERIFY found")                        \
     X(in_ns, "", "nanoseconds of moves to the device, summed over the threads that move")                              \
     X(out_ns, "", "nanoseconds of moves to the host")                                                                  \

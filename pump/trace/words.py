@@ -23,6 +23,7 @@ class OpFlag(IntFlag):
     UNMATCHED = 2
     BLIND = 4
     EXTRA = 8
+    HIDES = 16
 
 
 class TouchMode(IntEnum):
@@ -56,6 +57,7 @@ class MemoryKind(IntEnum):
     IPC = 6
     GLOBAL = 7
     GRAPH = 8
+    HOST = 9
 
 
 class EventKind(IntEnum):

@@ -1,0 +1,50 @@
+/* Pinned host memory. What kernels find there may be addresses, which the host stores without a call: a backend that
+ * has to know of addresses has it in the ledger. */
+#include "interpose/memory.h"
+#include "interpose/session.h"
+
+static CUresult pinned(CUresult status, const void *start, size_t bytes) {
+    if (status == CUDA_SUCCESS && session_on && session.backend->pointed)
+        memory_note((addr_t)(uintptr_t)start, bytes, MEMORY_HOST, session_context());
+    return status;
+}
+
+CUresult custom_cuMemAllocHost_v2(int variant, void **pp, size_t bytesize) {
+    CUresult status = REAL(cuMemAllocHost_v2, variant)(pp, bytesize);
+    return pinned(status, status == CUDA_SUCCESS ? *pp : NULL, bytesize);
+}
+
+CUresult custom_cuMemHostAlloc(int variant, void **pp, size_t bytesize, unsigned int Flags) {
+    CUresult status = REAL(cuMemHostAlloc, variant)(pp, bytesize, Flags);
+    return pinned(status, status == CUDA_SUCCESS ? *pp : NULL, bytesize);
+}
+
+CUresult custom_cuMemHostRegister(int variant, void *p, size_t bytesize, unsigned int Flags) {
+    return pinned(REAL(cuMemHostRegister, variant)(p, bytesize, Flags), p, bytesize);
+}
+
+CUresult custom_cuMemHostRegister_v2(int variant, void *p, size_t bytesize, unsigned int Flags) {
+    return pinned(REAL(cuMemHostRegister_v2, variant)(p, bytesize, Flags), p, bytesize);
+}
+
+/* Only what was entered leaves: the address may be any. */
+static void part(struct parting *p, const void *start) {
+    struct allocation a;
+    addr_t at = (addr_t)(uintptr_t)start;
+    bool entered = session_on && ledger_find(session.ledger, at, &a) && a.kind == MEMORY_HOST;
+    *p = (struct parting){0};
+    if (entered)
+        parting_open(p, at);
+}
+
+CUresult custom_cuMemFreeHost(int variant, void *p) {
+    struct parting parting;
+    part(&parting, p);
+    return parting_close(&parting, REAL(cuMemFreeHost, variant)(p));
+}
+
+CUresult custom_cuMemHostUnregister(int variant, void *p) {
+    struct parting parting;
+    part(&parting, p);
+    return parting_close(&parting, REAL(cuMemHostUnregister, variant)(p));
+}

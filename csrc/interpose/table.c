@@ -1,0 +1,82 @@
+/* Addresses that copies from host memory bring to the device. */
+#define _GNU_SOURCE
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "interpose/session.h"
+#include "interpose/wrap.h"
+#include "observe/stats.h"
+#include "observe/trace.h"
+
+/* Bytes: of copies whose addresses are kept; of those that are looked at where the backend has to know. */
+enum { TABLE_MAX = 32 << 10, LOOK_MAX = 1 << 20, PIECE = 4096 };
+
+/* Reads the program's memory without a fault: the driver may know how to read what this process may not. */
+static size_t read_host(void *to, const void *from, size_t bytes) {
+    struct iovec local = {to, bytes}, remote = {(void *)(uintptr_t)from, bytes};
+    ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+    return n < 0 ? 0 : (size_t)n;
+}
+
+/* The addresses in a piece; false: it could not all be read. */
+static bool find(const char *from, size_t bytes, addr_t *pointers, size_t *n) {
+    struct allocation a;
+    uint64_t word[PIECE / sizeof(uint64_t)];
+    addr_t low, high;
+    size_t got = read_host(word, from, bytes);
+    ledger_bounds(session.ledger, &low, &high);
+    for (size_t i = 0; i < got / sizeof word[0]; i++)
+        if (word[i] - low < high - low && ledger_find(session.ledger, word[i], &a))
+            pointers[(*n)++] = word[i];
+    return got == bytes;
+}
+
+static size_t piece_at(uint64_t at, uint64_t bytes) {
+    return bytes - at < PIECE ? (size_t)(bytes - at) : PIECE;
+}
+
+void wrap_look(const void *src, uint64_t bytes) {
+    bool whole = session.backend->pointed && bytes <= LOOK_MAX;
+    for (uint64_t at = 0; whole && at < bytes; at += PIECE) {
+        addr_t pointers[PIECE / sizeof(addr_t)];
+        size_t n = 0;
+        whole = find((const char *)src + at, piece_at(at, bytes), pointers, &n);
+        if (n > 0)
+            session.backend->pointed(pointers, n);
+    }
+}
+
+void wrap_from_host(struct op *op, const void *src, uint64_t bytes) {
+    if (op->from)
+        op->flags |= OP_BLIND; /* one is all that is kept */
+    op->from = src;
+    op->from_bytes = bytes;
+}
+
+static bool in_ledger(addr_t p) {
+    struct allocation a;
+    return ledger_find(session.ledger, p, &a) && a.kind != MEMORY_HOST;
+}
+
+void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes) {
+    addr_t pointers[TABLE_MAX / sizeof(addr_t)];
+    size_t n = 0;
+    bool whole = bytes <= TABLE_MAX;
+    if (!in_ledger(dst) || in_ledger((addr_t)(uintptr_t)src))
+        return;
+    if (op->flags & OP_CAPTURED)
+        wrap_from_host(op, src, bytes);
+    for (uint64_t at = 0; whole && at < bytes; at += PIECE)
+        whole = find((const char *)src + at, piece_at(at, bytes), pointers, &n);
+    ledger_table_set(session.ledger, dst, bytes, pointers, n);
+    if (bytes > TABLE_MAX)
+        wrap_look(src, bytes);
+    if (n == 0)
+        return;
+    if (session.backend->pointed)
+        session.backend->pointed(pointers, n);
+    stats_add(COUNT_tables, 1);
+    stats_add(COUNT_table_pointers, n);
+    if (trace_on)
+        trace_table(dst, bytes, pointers, (uint32_t)n);
+}
