@@ -1,0 +1,125 @@
+"""Addresses that no argument shows, under `vmm`: each way in which a kernel may come to one.
+
+`hidden.c` must compute what it computes without ulms.so, though its memory moves all the time.
+One way is not seen: an address that a kernel stored. That needs ULMS_HIDDEN=any, and ULMS_VERIFY
+finds it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from pump import paths
+from tests.conftest import ROOT, Compile, RunEmulated
+from tests.random_programs import Case, Judge, compile_program
+
+pytestmark = pytest.mark.emu
+
+SEEN = (
+    "table",
+    "large",
+    "rows",
+    "list",
+    "variable",
+    "constant",
+    "inside",
+    "pinned",
+    "managed",
+    "graph_updated",
+    "graph_copy",
+    "captured_copy",
+    "library",
+    "library_stored",
+)
+OPAQUE = ("pinned", "managed", "library_stored")
+"""What it is that such a kernel finds there is not known: nothing moves while it runs."""
+UNSEEN = "stored"
+BUFFERS = ("6", "6", "2")
+BUDGET = {"ULMS_BACKEND": "vmm", "ULMS_GPU_MEMORY": "12MiB", "ULMS_GPU_MEMORY_FACTOR": "100"}
+VERIFY = {"ULMS_VERIFY": "1"}
+ANY = {"ULMS_HIDDEN": "any"}
+STEPS = "6"
+STILL = ("4", "still")
+"""Steps that wait, a second each, until nothing moves."""
+VIOLATION = "by an operation that does not show that it does"
+
+
+class Hidden:
+    """Runs hidden.c; what it computed natively is known."""
+
+    def __init__(self, binary: Path, run_emulated: RunEmulated) -> None:
+        self.binary = binary
+        self.run_emulated = run_emulated
+        self.library = f"{paths.emulator_dir()}:{paths.emulator_dir() / 'library' / '13'}"
+
+    def run(
+        self, case: str, env: Mapping[str, str], *, preloaded: bool = True, still: bool = False
+    ) -> CompletedProcess[str]:
+        words = [self.binary, case, *BUFFERS, *(STILL if still else [STEPS])]
+        env = {**env, "LD_LIBRARY_PATH": self.library}
+        return self.run_emulated(words, env, preloaded=preloaded)
+
+    def check(
+        self, case: str, env: Mapping[str, str], *, still: bool = False
+    ) -> tuple[str, dict[str, int]]:
+        """What was said, and the counters, of a run that computed what it should."""
+        native = self.run(case, {}, preloaded=False, still=still)
+        found = self.run(case, {**BUDGET, **env}, still=still)
+        assert (native.returncode, native.stderr) == (0, "")
+        assert found.returncode == 0, found.stderr
+        lines = found.stdout.splitlines()
+        sums = [line for line in lines if not line.startswith("counter ")]
+        assert sums == native.stdout.splitlines(), found.stderr
+        counters = {words[1]: int(words[2]) for line in lines if len(words := line.split()) == 3}
+        return found.stderr, counters
+
+
+@pytest.fixture(scope="module")
+def hidden(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Hidden:
+    kernels = ROOT / "tests" / "programs" / "hidden_emulated.c"
+    return Hidden(
+        compiled("hidden", str(kernels), str(emulator_dir / "libcuda.so.1")), run_emulated
+    )
+
+
+@pytest.mark.parametrize("case", SEEN)
+def test_addresses_are_followed(case: str, hidden: Hidden) -> None:
+    said, counters = hidden.check(case, VERIFY)
+    assert (said, counters["violations"]) == ("", 0)
+    assert counters["evicted_bytes"] > 0
+    assert (counters["opaque"] > 0) == (case in OPAQUE)
+
+
+@pytest.mark.parametrize("case", ["inside", "library", "graph_copy", UNSEEN])
+def test_any_address_may_be_hidden(case: str, hidden: Hidden) -> None:
+    """Nothing is assumed of kernels: pages move only while none runs."""
+    said, counters = hidden.check(case, {**VERIFY, **ANY})
+    assert (said, counters["violations"]) == ("", 0)
+    assert counters["evicted_bytes"] > 0
+
+
+def test_what_is_not_followed_is_found(hidden: Hidden) -> None:
+    """While nothing moves it does no harm, so that the program goes on: and is told of."""
+    said, counters = hidden.check(UNSEEN, VERIFY, still=True)
+    assert counters["violations"] > 0
+    assert all(VIOLATION in line for line in said.splitlines() if "ERROR" in line)
+    assert "the last kernels: open, through" in said or "the last kernels: through" in said
+
+
+def test_the_program_ends_at_the_first_one_if_so_asked(hidden: Hidden) -> None:
+    found = hidden.run(UNSEEN, {**BUDGET, "ULMS_VERIFY": "abort"}, still=True)
+    assert found.returncode == -6
+    assert VIOLATION in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("extra", [VERIFY, ANY], ids=["verify", "any"])
+def test_random_programs(extra: Mapping[str, str], tmp_path: Path) -> None:
+    judge = Judge(compile_program(tmp_path))
+    for seed in (8, 13, 18):
+        case = Case(seed, "vmm", 2.0)
+        found = judge.run(case, {**judge.environment(case), **extra})
+        assert (found.status, found.stdout) == (0, judge.truth(case).stdout), found.stderr
+        assert VIOLATION not in found.stderr

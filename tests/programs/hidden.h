@@ -1,0 +1,19 @@
+/* The kernels of hidden.c, of 32-bit words, n of them: each word y becomes 1664525 y + add + its index.
+ *
+ *   open(y, n, add)                   memory that an argument shows
+ *   inside(y, skip, n, add)           from y + skip words on
+ *   through(slots, count, n, add)     what each of the count addresses at slots points to
+ *   through_variable(n, add)          what the module's variable points to
+ *   through_constant(n, add)          what the module's constant points to
+ *   follow(node, n, add)              a list of {next, data}: the data of each, to the end at 0
+ *   store(slots, at, base, skip)      slots[at] = base + skip words */
+#ifndef HIDDEN_H
+#define HIDDEN_H
+
+/* What cuModuleLoadData takes. */
+const void *hidden_image(void);
+
+#define HIDDEN_VARIABLE "hidden_pointer"
+#define HIDDEN_CONSTANT "constant_pointer"
+
+#endif
