@@ -24,6 +24,7 @@ SETUPS = ("observe", "none", "pump", "lru", "ahead", "vmm")
 """How ulms.so is set up: nothing replaced, backend `um` under a policy, or backend `vmm`."""
 OURS = ("ULMS_", "EMU_", "WRAPPER_MAX_MEMORY", "LD_PRELOAD", "LD_LIBRARY_PATH")
 PAGE = 2 << 20
+VMM_PAGES = (PAGE, 2 * PAGE, 4 * PAGE)
 SMALL_FACTOR = 2  # per cent
 TIMEOUT_S = 60.0
 """A program takes a tenth of a second; a hang is what this is for, also on a busy machine."""
@@ -120,10 +121,12 @@ class Judge:
         base |= {"EMU_TIME": case.time, "EMU_FAIL": case.fail}
         options = {"ULMS_BACKEND": "observe"}
         if case.setup != "observe":
-            budget = max(int(self.truth(case).peak() / case.over), PAGE)
+            page = PAGE
             options = {"ULMS_BACKEND": "um", "ULMS_POLICY": case.setup}
             if case.setup == "vmm":
-                options = {"ULMS_BACKEND": "vmm"}
+                page = VMM_PAGES[case.seed % len(VMM_PAGES)]
+                options = {"ULMS_BACKEND": "vmm", "ULMS_PAGE": str(page)}
+            budget = max(int(self.truth(case).peak() / case.over), page)
             if case.fail:  # what is plain then must not meet a limit of the user's
                 base["EMU_MEMORY"] = str(budget * 100 // SMALL_FACTOR)
                 options |= {"ULMS_GPU_MEMORY_FACTOR": str(SMALL_FACTOR)}

@@ -51,7 +51,7 @@ void pager_budget_update(struct pager *d, bool look) {
     int factor = ulms_options.factor >= 0 ? ulms_options.factor : factor_by_default[situation()];
     uint64_t share = b->capacity * (uint64_t)factor / 100;
     uint64_t others = b->plain + d->fixed + d->left;
-    uint64_t bytes = share > others ? (share - others) / PAGE_BYTES * PAGE_BYTES : 0;
+    uint64_t bytes = share > others ? (share - others) / page_bytes * page_bytes : 0;
     if (bytes == b->bytes)
         return;
     log_debug("device %d: budget %llu MiB", d->ordinal, (unsigned long long)(bytes >> 20));

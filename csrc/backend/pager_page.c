@@ -26,7 +26,7 @@ bool pager_range_add(struct pager_ranges *r, addr_t start, uint64_t bytes) {
         r->at = at;
         r->capacity = capacity;
     }
-    struct pager_range *range = calloc(1, sizeof *range + bytes / PAGE_BYTES * sizeof range->page[0]);
+    struct pager_range *range = calloc(1, sizeof *range + bytes / page_bytes * sizeof range->page[0]);
     size_t i = first_behind(r, start);
     bool apart = i == r->count || start + bytes <= r->at[i]->start;
     if (!range || !apart) {
@@ -57,8 +57,8 @@ void pager_pages_visit(struct pager_ranges *r, addr_t start, addr_t end,
         struct pager_range *range = r->at[i];
         addr_t last = range->start + range->bytes < end ? range->start + range->bytes : end;
         addr_t from = start > range->start ? start : range->start;
-        for (uint64_t n = (from - range->start) / PAGE_BYTES; range->start + n * PAGE_BYTES < last; n++)
-            visit(&range->page[n], range->start + n * PAGE_BYTES, data);
+        for (uint64_t n = (from - range->start) / page_bytes; range->start + n * page_bytes < last; n++)
+            visit(&range->page[n], range->start + n * page_bytes, data);
     }
 }
 
@@ -77,7 +77,7 @@ struct pager_page *pager_page_at(const struct pager_ranges *r, addr_t p) {
     size_t i = first_behind(r, p);
     if (i == r->count || p < r->at[i]->start)
         return NULL;
-    return &r->at[i]->page[(p - r->at[i]->start) / PAGE_BYTES];
+    return &r->at[i]->page[(p - r->at[i]->start) / page_bytes];
 }
 
 static void set_died(struct pager_page *p, addr_t at, void *data) {

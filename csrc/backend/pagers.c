@@ -6,7 +6,7 @@
 #include "base/thread.h"
 #include "interpose/session.h"
 
-enum { RUN_BYTES = PAGER_RUN_PAGES * PAGE_BYTES, AHEAD_BYTES = 64 << 20, SHARE = 16 };
+enum { RUN_BYTES = 32 << 20, AHEAD_BYTES = 64 << 20, SHARE = 16 };
 
 static struct pager *devices[DEVICE_MAX];
 static int device_count; /* devices that exist are below it */
@@ -104,14 +104,15 @@ void pager_give_up(struct pager *d, const char *why) {
 }
 
 static struct ulms_engine *engine_new(struct pager *d) {
-    uint64_t share = d->budget.bytes / SHARE / PAGE_BYTES * PAGE_BYTES;
+    uint64_t share = d->budget.bytes / SHARE / page_bytes * page_bytes;
     uint64_t ahead = share < AHEAD_BYTES ? share : AHEAD_BYTES, run = ahead / d->kind->runs;
-    d->run_pages = run < PAGE_BYTES ? 1 : run < RUN_BYTES ? (uint32_t)(run / PAGE_BYTES) : PAGER_RUN_PAGES;
+    run = run < RUN_BYTES ? run : RUN_BYTES;
+    d->run_pages = run < page_bytes ? 1 : (uint32_t)(run / page_bytes);
     struct ulms_engine_settings settings = {
         .policy = ulms_options.policy,
-        .page_bytes = PAGE_BYTES,
+        .page_bytes = page_bytes,
         .budget = d->budget.bytes,
-        .run_bytes = (uint64_t)d->run_pages * PAGE_BYTES,
+        .run_bytes = (uint64_t)d->run_pages * page_bytes,
         .ahead_bytes = ahead,
         .keeps = 1,
         .faults = d->kind->managed,

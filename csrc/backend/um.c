@@ -96,9 +96,9 @@ static void collect(struct pager_page *p, addr_t at, void *data) {
         return;
     struct pager_piece *last = u->count ? &u->run[u->count - 1] : NULL;
     if (last && last->start + last->bytes == at) {
-        last->bytes += PAGE_BYTES;
+        last->bytes += page_bytes;
     } else if (u->count < 16) {
-        u->run[u->count++] = (struct pager_piece){at, PAGE_BYTES};
+        u->run[u->count++] = (struct pager_piece){at, page_bytes};
     } else {
         return; /* the write is right all the same, only slow */
     }

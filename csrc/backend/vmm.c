@@ -45,8 +45,8 @@ static size_t touches(struct pager *d, const struct op *op) {
 static bool moves(const struct pager *d, const struct ulms_engine_touch *t) {
     struct vmm_range *r = pager_page_at(&d->ranges, t->start) ? vmm_range_find(d->vmm, t->start) : NULL;
     addr_t end = t->start + t->bytes;
-    for (addr_t p = t->start / PAGE_BYTES * PAGE_BYTES; r && p < end && p < r->start + r->bytes; p += PAGE_BYTES)
-        if (!r->page[(p - r->start) / PAGE_BYTES].fixed)
+    for (addr_t p = t->start / page_bytes * page_bytes; r && p < end && p < r->start + r->bytes; p += page_bytes)
+        if (!r->page[(p - r->start) / page_bytes].fixed)
             return true;
     return false;
 }
@@ -102,9 +102,9 @@ static void admit(struct op *op) {
 
 /* From now on the engine does not know the pages of [start, end), which are of r. */
 static void fix(struct pager *d, struct vmm_range *r, addr_t start, addr_t end) {
-    size_t first = (start - r->start) / PAGE_BYTES, last = (end - 1 - r->start) / PAGE_BYTES;
-    addr_t from = r->start + first * PAGE_BYTES;
-    uint64_t bytes = (last - first + 1) * PAGE_BYTES;
+    size_t first = (start - r->start) / page_bytes, last = (end - 1 - r->start) / page_bytes;
+    addr_t from = r->start + first * page_bytes;
+    uint64_t bytes = (last - first + 1) * page_bytes;
     pager_lock(d);
     while (first <= last && r->page[first].fixed)
         first++;
@@ -112,7 +112,7 @@ static void fix(struct pager *d, struct vmm_range *r, addr_t start, addr_t end) 
         pager_moves_wait(d, from, bytes, false);
         ulms_engine_freed(d->engine, from, bytes);
         for (; first <= last; first++) {
-            d->fixed += !r->page[first].fixed && r->page[first].at == VMM_DEVICE ? PAGE_BYTES : 0;
+            d->fixed += !r->page[first].fixed && r->page[first].at == VMM_DEVICE ? page_bytes : 0;
             r->page[first].fixed = true;
         }
         pager_budget_update(d, false);

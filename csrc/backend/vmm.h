@@ -69,7 +69,7 @@ void vmm_pool_trim(struct vmm_pool *p, uint64_t bytes);
 /* Bytes of the frames that are made. */
 uint64_t vmm_pool_bytes(const struct vmm_pool *p);
 static inline addr_t vmm_alias(const struct vmm_pool *p, uint32_t frame) {
-    return p->aliases + (uint64_t)frame * PAGE_BYTES;
+    return p->aliases + (uint64_t)frame * page_bytes;
 }
 
 /* --- ranges: the program's addresses (vmm_range.c) --- */

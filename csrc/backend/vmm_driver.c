@@ -11,7 +11,7 @@ static bool is(CUresult status, const char *call) {
 }
 
 bool vmm_map(addr_t at, CUmemGenericAllocationHandle handle) {
-    return is(REAL(cuMemMap, 0)(at, PAGE_BYTES, 0, handle, 0), "cuMemMap");
+    return is(REAL(cuMemMap, 0)(at, page_bytes, 0, handle, 0), "cuMemMap");
 }
 
 bool vmm_unmap(addr_t start, uint64_t bytes) {
@@ -24,7 +24,7 @@ bool vmm_allow(addr_t start, uint64_t bytes, const struct vmm_users *users) {
 
 bool vmm_create(CUmemGenericAllocationHandle *handle, CUmemLocation location) {
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = location};
-    return is(REAL(cuMemCreate, 0)(handle, PAGE_BYTES, &prop, 0), "cuMemCreate");
+    return is(REAL(cuMemCreate, 0)(handle, page_bytes, &prop, 0), "cuMemCreate");
 }
 
 void vmm_release(CUmemGenericAllocationHandle handle) {
@@ -33,7 +33,7 @@ void vmm_release(CUmemGenericAllocationHandle handle) {
 
 addr_t vmm_reserve(uint64_t bytes) {
     CUdeviceptr start = 0;
-    return is(REAL(cuMemAddressReserve, 0)(&start, bytes, PAGE_BYTES, 0, 0), "cuMemAddressReserve") ? start : 0;
+    return is(REAL(cuMemAddressReserve, 0)(&start, bytes, page_bytes, 0, 0), "cuMemAddressReserve") ? start : 0;
 }
 
 void vmm_unreserve(addr_t start, uint64_t bytes) {

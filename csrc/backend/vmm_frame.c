@@ -53,7 +53,7 @@ static void limit_give(struct vmm_limit *l, size_t n) {
 }
 
 void vmm_limit_set(struct vmm_limit *l, uint64_t bytes) {
-    uint64_t frames = bytes / PAGE_BYTES;
+    uint64_t frames = bytes / page_bytes;
     pthread_mutex_lock(&l->lock);
     l->most = frames < VMM_NO_FRAME ? (uint32_t)frames : VMM_NO_FRAME;
     pthread_mutex_unlock(&l->lock);
@@ -63,14 +63,14 @@ void vmm_limit_set(struct vmm_limit *l, uint64_t bytes) {
 
 bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, uint64_t bytes,
                    struct vmm_limit *limit) {
-    uint64_t frames = bytes / PAGE_BYTES, words = frames / WORD + 1;
+    uint64_t frames = bytes / page_bytes, words = frames / WORD + 1;
     *p = (struct vmm_pool){.location = location, .capacity = (uint32_t)frames, .limit = limit};
     if (frames == 0 || frames >= VMM_NO_FRAME)
         return false;
     p->handles = calloc(frames, sizeof *p->handles);
     p->idle = calloc(words, sizeof *p->idle);
     p->bare = calloc(words, sizeof *p->bare);
-    p->aliases = p->handles && p->idle && p->bare ? vmm_reserve(frames * PAGE_BYTES) : 0;
+    p->aliases = p->handles && p->idle && p->bare ? vmm_reserve(frames * page_bytes) : 0;
     if (!p->aliases) {
         free(p->handles);
         free(p->idle);
@@ -90,7 +90,7 @@ bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, u
 }
 
 uint64_t vmm_pool_bytes(const struct vmm_pool *p) {
-    return (uint64_t)__atomic_load_n(&p->made, __ATOMIC_RELAXED) * PAGE_BYTES;
+    return (uint64_t)__atomic_load_n(&p->made, __ATOMIC_RELAXED) * page_bytes;
 }
 
 /* Under the lock. */
@@ -125,7 +125,7 @@ static size_t take_bare(struct vmm_pool *p, uint32_t *out, size_t n) {
 
 /* Consecutive frames, `first` the lowest, share the call. False: they are mapped still, and as good as before. */
 static bool unmake(struct vmm_pool *p, uint32_t first, size_t n) {
-    if (!vmm_unmap(vmm_alias(p, first), n * PAGE_BYTES))
+    if (!vmm_unmap(vmm_alias(p, first), n * page_bytes))
         return false;
     for (uint32_t i = first; i < first + n; i++) {
         vmm_release(p->handles[i]);
@@ -153,7 +153,7 @@ static size_t make(struct vmm_pool *p, const uint32_t *frames, size_t n) {
         size_t run = 0;
         while (made + run < n && frames[made + run] == frames[made] + run && make_one(p, frames[made + run]))
             run++;
-        if (run > 0 && !vmm_allow(vmm_alias(p, frames[made]), run * PAGE_BYTES, &p->users)) {
+        if (run > 0 && !vmm_allow(vmm_alias(p, frames[made]), run * page_bytes, &p->users)) {
             unmake(p, frames[made], run);
             return made;
         }
@@ -218,7 +218,7 @@ static size_t unmake_all(struct vmm_pool *p, const uint32_t *frames, size_t n) {
 
 void vmm_pool_trim(struct vmm_pool *p, uint64_t bytes) {
     uint32_t frames[BATCH];
-    for (size_t n, gone = BATCH; gone == BATCH && (n = take_surplus(p, bytes / PAGE_BYTES, frames)) > 0;) {
+    for (size_t n, gone = BATCH; gone == BATCH && (n = take_surplus(p, bytes / page_bytes, frames)) > 0;) {
         gone = unmake_all(p, frames, n);
         pthread_mutex_lock(&p->lock);
         for (size_t i = 0; i < gone; i++)
@@ -238,7 +238,7 @@ static void relieve(struct vmm_pool *p, size_t n) {
     for (; other; other = other->next_pool) {
         uint64_t made = vmm_pool_bytes(other);
         if (other != p)
-            vmm_pool_trim(other, made > n * PAGE_BYTES ? made - n * PAGE_BYTES : 0);
+            vmm_pool_trim(other, made > n * page_bytes ? made - n * page_bytes : 0);
     }
 }
 
@@ -268,7 +268,7 @@ bool vmm_frames_take(struct vmm_pool *p, uint32_t *out, size_t n) {
 }
 
 void vmm_pool_keep(struct vmm_pool *p, uint32_t stock, uint64_t bytes, void (*low)(void *), void *data) {
-    uint64_t frames = bytes / PAGE_BYTES;
+    uint64_t frames = bytes / page_bytes;
     pthread_mutex_lock(&p->lock);
     p->stock = stock;
     p->ahead = frames < p->capacity ? (uint32_t)frames : p->capacity;

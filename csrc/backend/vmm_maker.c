@@ -10,7 +10,7 @@
 #include "backend/vmm.h"
 #include "base/thread.h"
 
-enum { NICE = 10, STOCK = 4 * PAGER_RUN_PAGES };
+enum { NICE = 10, STOCK_BYTES = 128 << 20 };
 
 /* Without being asked: the budget may have become smaller, or the driver may have memory again. */
 #define LOOK_NS 1000000000ull
@@ -49,9 +49,9 @@ static void follow_budget(struct pager *d) {
     struct vmm *v = d->vmm;
     pager_lock(d);
     uint64_t most = d->moving ? d->budget.bytes + d->left + d->fixed : 0;
-    uint64_t pages = d->budget.bytes / PAGE_BYTES; /* no more than these leave at a time */
+    uint64_t most_leave = d->budget.bytes; /* at a time */
     pager_unlock(d);
-    uint32_t stock = pages < STOCK ? (uint32_t)pages : STOCK;
+    uint32_t stock = (uint32_t)((most_leave < STOCK_BYTES ? most_leave : STOCK_BYTES) / page_bytes);
     vmm_pool_keep(&v->pool[VMM_DEVICE], stock, most, ask, v->maker);
     vmm_pool_keep(&v->pool[VMM_HOST], stock, UINT64_MAX, ask, v->maker);
     if (most)

@@ -206,11 +206,11 @@ void vmm_place(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
     pager_lock(d);
     d->left -= r->aside;
     r->aside = 0;
-    for (size_t i = 0; i < bytes / PAGE_BYTES; i++) {
+    for (size_t i = 0; i < bytes / page_bytes; i++) {
         if (r->page[i].at != VMM_DEVICE)
             continue;
-        ulms_engine_placed(d->engine, start + i * PAGE_BYTES, PAGE_BYTES);
-        there += PAGE_BYTES;
+        ulms_engine_placed(d->engine, start + i * page_bytes, page_bytes);
+        there += page_bytes;
     }
     pager_budget_update(d, false);
     if (fits && there < bytes && !d->moving && !d->over)
@@ -233,10 +233,10 @@ void vmm_leaving(addr_t start, uint64_t bytes) {
     if (!r)
         return;
     pager_lock(d);
-    for (size_t i = 0; i < r->bytes / PAGE_BYTES; i++) {
+    for (size_t i = 0; i < r->bytes / page_bytes; i++) {
         bool there = r->page[i].at == VMM_DEVICE;
-        d->fixed -= there && r->page[i].fixed ? PAGE_BYTES : 0;
-        r->aside += there ? PAGE_BYTES : 0;
+        d->fixed -= there && r->page[i].fixed ? page_bytes : 0;
+        r->aside += there ? page_bytes : 0;
         r->page[i].fixed = false;
     }
     d->left += r->aside;

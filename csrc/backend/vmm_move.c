@@ -10,8 +10,8 @@ struct span {
 
 static struct span span_of(struct vmm *v, const struct vmm_move *m) {
     struct vmm_range *r = vmm_range_find(v, m->start);
-    size_t first = r ? (m->start - r->start) / PAGE_BYTES : 0;
-    size_t pages = r ? r->bytes / PAGE_BYTES : 0, end = first + m->bytes / PAGE_BYTES;
+    size_t first = r ? (m->start - r->start) / page_bytes : 0;
+    size_t pages = r ? r->bytes / page_bytes : 0, end = first + m->bytes / page_bytes;
     return (struct span){r, first, end < pages ? end : pages};
 }
 
@@ -69,7 +69,7 @@ static bool copy(struct vmm *v, const struct vmm_move *m, const struct span *s, 
             continue;
         enum vmm_place from = m->to == VMM_HOST ? VMM_DEVICE : VMM_HOST;
         if (!vmm_copy(vmm_alias(&v->pool[m->to], page[i].frame[m->to]), vmm_alias(&v->pool[from], page[i].frame[from]),
-                      n * PAGE_BYTES, stream))
+                      n * page_bytes, stream))
             return false;
     }
     return true;

@@ -21,7 +21,7 @@ static void find_users(struct vmm *v) {
     for (int d = 0; d < devices && d < DEVICE_MAX; d++) {
         struct vmm_users peer = {.count = 1};
         peer.access[0] = (CUmemAccessDesc){{CU_MEM_LOCATION_TYPE_DEVICE, d}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-        if (d != v->device && vmm_allow(vmm_alias(pool, frame), PAGE_BYTES, &peer))
+        if (d != v->device && vmm_allow(vmm_alias(pool, frame), page_bytes, &peer))
             v->users.access[v->users.count++] = peer.access[0];
     }
     vmm_frames_give(pool, &frame, 1);
@@ -29,7 +29,7 @@ static void find_users(struct vmm *v) {
 
 bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct vmm_limit *host_limit) {
     CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, device};
-    uint64_t host_bytes = (uint64_t)host_limit->most * PAGE_BYTES;
+    uint64_t host_bytes = (uint64_t)host_limit->most * page_bytes;
     size_t total = 0;
     *v = (struct vmm){.device = device, .limit = VMM_LIMIT_NONE};
     pthread_mutex_init(&v->lock, NULL);
@@ -97,7 +97,7 @@ static void take_out(struct vmm *v, const struct vmm_range *r) {
 /* --- mapping --- */
 
 static addr_t address(const struct vmm_range *r, size_t page) {
-    return r->start + page * PAGE_BYTES;
+    return r->start + page * page_bytes;
 }
 
 /* Of pages that have nothing mapped. All or nothing. */
@@ -106,13 +106,13 @@ static bool map_run(const struct vmm *v, struct vmm_range *r, size_t first, size
     size_t done = 0;
     while (done < n && vmm_map(address(r, first + done), pool->handles[r->page[first + done].frame[place]]))
         done++;
-    if (done == n && vmm_allow(address(r, first), n * PAGE_BYTES, &v->users)) {
+    if (done == n && vmm_allow(address(r, first), n * page_bytes, &v->users)) {
         for (size_t i = first; i < first + n; i++)
             r->page[i].at = (uint8_t)place;
         return true;
     }
     if (done > 0)
-        vmm_unmap(address(r, first), done * PAGE_BYTES);
+        vmm_unmap(address(r, first), done * page_bytes);
     return false;
 }
 
@@ -145,7 +145,7 @@ bool vmm_range_unmap(struct vmm_range *r, size_t first, size_t n, enum vmm_place
     for (size_t run; (run = next_run(r, &first, end, to)) > 0; first += run) {
         if (r->page[first].at == VMM_NOWHERE)
             continue;
-        if (!vmm_unmap(address(r, first), run * PAGE_BYTES)) {
+        if (!vmm_unmap(address(r, first), run * page_bytes)) {
             whole = false;
             continue;
         }
@@ -183,11 +183,11 @@ bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, e
 static void give_frames(struct vmm *v, struct vmm_range *r, enum vmm_place place) {
     uint32_t frames[BATCH];
     size_t n = 0;
-    for (size_t i = 0; i < r->bytes / PAGE_BYTES; i++) {
+    for (size_t i = 0; i < r->bytes / page_bytes; i++) {
         if (r->page[i].frame[place] != VMM_NO_FRAME)
             frames[n++] = r->page[i].frame[place];
         r->page[i].frame[place] = VMM_NO_FRAME;
-        if (n == BATCH || i + 1 == r->bytes / PAGE_BYTES) {
+        if (n == BATCH || i + 1 == r->bytes / page_bytes) {
             vmm_frames_give(&v->pool[place], frames, n);
             n = 0;
         }
@@ -196,10 +196,10 @@ static void give_frames(struct vmm *v, struct vmm_range *r, enum vmm_place place
 
 /* What cannot be unmapped keeps its frames and addresses for good: nobody may get them while they are mapped. */
 static void dispose(struct vmm *v, struct vmm_range *r) {
-    size_t pages = r->bytes / PAGE_BYTES;
+    size_t pages = r->bytes / page_bytes;
     bool clear = true;
     for (size_t first = 0, n; (n = next_run(r, &first, pages, VMM_NOWHERE)) > 0; first += n)
-        clear = vmm_unmap(address(r, first), n * PAGE_BYTES) && clear;
+        clear = vmm_unmap(address(r, first), n * page_bytes) && clear;
     if (clear) {
         give_frames(v, r, VMM_DEVICE);
         give_frames(v, r, VMM_HOST);
@@ -216,7 +216,7 @@ static size_t least(size_t a, size_t b) {
 /* Frames for the pages from `first` on, as long as there are any. Returns the first page without. */
 static size_t provide(struct vmm *v, struct vmm_range *r, size_t first, enum vmm_place place) {
     uint32_t frames[BATCH];
-    size_t pages = r->bytes / PAGE_BYTES, n;
+    size_t pages = r->bytes / page_bytes, n;
     for (; first < pages; first += n) {
         n = least(BATCH, pages - first);
         while (n > 0 && !vmm_frames_take(&v->pool[place], frames, n))
@@ -239,7 +239,7 @@ static bool leaves(struct vmm_pool *p, size_t spare) {
 }
 
 struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes, bool device, size_t spare) {
-    size_t pages = bytes / PAGE_BYTES;
+    size_t pages = bytes / page_bytes;
     struct vmm_range *r = calloc(1, sizeof *r + pages * sizeof r->page[0]);
     if (!r || !(r->start = vmm_reserve(bytes))) {
         free(r);

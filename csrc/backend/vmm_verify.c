@@ -99,7 +99,7 @@ void vmm_verify_moved(const struct vmm *v, const struct vmm_move *m, CUstream st
 static uint64_t sum_of(const void *page) {
     const uint64_t *word = page, factor = 0x9e3779b97f4a7c15u;
     uint64_t lane[4] = {1, 2, 3, 4}, sum = 0;
-    for (size_t i = 0; i < PAGE_BYTES / sizeof *word; i += 4)
+    for (size_t i = 0; i < page_bytes / sizeof *word; i += 4)
         for (size_t k = 0; k < 4; k++)
             lane[k] = (lane[k] ^ word[i + k]) * factor + (lane[k] >> 32);
     for (size_t k = 0; k < 4; k++)
@@ -108,7 +108,7 @@ static uint64_t sum_of(const void *page) {
 }
 
 static bool read_page(void *to, addr_t from, CUstream stream) {
-    return REAL(cuMemcpyDtoHAsync_v2, 0)(to, from, PAGE_BYTES, stream) == CUDA_SUCCESS &&
+    return REAL(cuMemcpyDtoHAsync_v2, 0)(to, from, page_bytes, stream) == CUDA_SUCCESS &&
            REAL(cuStreamSynchronize, 0)(stream) == CUDA_SUCCESS;
 }
 
@@ -120,7 +120,7 @@ static addr_t frame_of(const struct vmm *v, const struct vmm_page *p, enum vmm_p
 
 static struct vmm_seal *seals_of(struct vmm_range *r) {
     if (!r->seals)
-        r->seals = calloc(r->bytes / PAGE_BYTES, sizeof *r->seals);
+        r->seals = calloc(r->bytes / page_bytes, sizeof *r->seals);
     return r->seals;
 }
 
@@ -135,9 +135,9 @@ static bool is_broken(const struct vmm_seal *s) {
 
 static void break_seals(struct vmm *v, addr_t start, addr_t end) {
     struct vmm_range *r;
-    for (addr_t p = start / PAGE_BYTES * PAGE_BYTES; p < end; p += PAGE_BYTES)
+    for (addr_t p = start / page_bytes * page_bytes; p < end; p += page_bytes)
         if ((r = vmm_range_find(v, p)) && r->seals)
-            r->seals[(p - r->start) / PAGE_BYTES].whole = false;
+            r->seals[(p - r->start) / page_bytes].whole = false;
 }
 
 void vmm_verify_admitted(struct pager *d, size_t n, bool opaque) {
@@ -149,10 +149,10 @@ void vmm_verify_admitted(struct pager *d, size_t n, bool opaque) {
 }
 
 void vmm_verify_new(struct vmm *v, struct vmm_range *r) {
-    void *content = malloc(PAGE_BYTES);
+    void *content = malloc(page_bytes);
     struct vmm_seal *seals = seals_of(r);
     CUstream stream = content && seals ? pager_stream_new() : NULL;
-    for (size_t i = 0; stream && i < r->bytes / PAGE_BYTES; i++)
+    for (size_t i = 0; stream && i < r->bytes / page_bytes; i++)
         if (r->page[i].at == VMM_HOST && read_page(content, frame_of(v, &r->page[i], VMM_HOST), stream))
             set_seal(&seals[i], content);
     if (stream)
@@ -162,41 +162,38 @@ void vmm_verify_new(struct vmm *v, struct vmm_range *r) {
 
 /* --- a move --- */
 
-struct contents {
-    uint64_t before[PAGE_BYTES / sizeof(uint64_t)], after[PAGE_BYTES / sizeof(uint64_t)];
-};
-
 /* The content of a page that a move brings along: copied, or kept from before. */
 static bool comes_along(const struct vmm_move *m, const struct vmm_page *p) {
     return m->copy || (m->to == VMM_HOST && m->clean && p->filled);
 }
 
-/* Sealed anew where what it holds is known, whether or not it can be mapped next. */
+/* Sealed anew where what it holds is known, whether or not it can be mapped next. `before`, `after`: room for a page
+ * each. */
 static void look_at(struct vmm *v, struct vmm_range *r, size_t i, const struct vmm_move *m, CUstream stream,
-                    struct contents *c) {
+                    void *before, void *after) {
     const struct vmm_page *p = &r->page[i];
     struct vmm_seal *seal = &r->seals[i], was = *seal;
     enum vmm_place from = m->to == VMM_HOST ? VMM_DEVICE : VMM_HOST;
-    addr_t page = r->start + i * PAGE_BYTES;
+    addr_t page = r->start + i * page_bytes;
     seal->whole = false;
-    if (p->frame[from] == VMM_NO_FRAME || !read_page(c->before, frame_of(v, p, from), stream))
+    if (p->frame[from] == VMM_NO_FRAME || !read_page(before, frame_of(v, p, from), stream))
         return;
-    bool differs = !is_broken(&was) && sum_of(c->before) != was.sum, along = comes_along(m, p);
+    bool differs = !is_broken(&was) && sum_of(before) != was.sum, along = comes_along(m, p);
     if (differs)
         tell(v, page, from == VMM_HOST ? "while it lay on the host" : "while it lay on the device", was.kernels);
-    if ((!along && !differs) || !read_page(c->after, frame_of(v, p, m->to), stream))
+    if ((!along && !differs) || !read_page(after, frame_of(v, p, m->to), stream))
         return;
-    bool same = memcmp(c->before, c->after, PAGE_BYTES) == 0;
+    bool same = memcmp(before, after, page_bytes) == 0;
     if (!same && !differs)
         tell(v, page, "while it was moved", UINT64_MAX);
-    if (same || (vmm_copy(frame_of(v, p, m->to), frame_of(v, p, from), PAGE_BYTES, stream) && vmm_wait(stream)))
-        set_seal(seal, c->before);
+    if (same || (vmm_copy(frame_of(v, p, m->to), frame_of(v, p, from), page_bytes, stream) && vmm_wait(stream)))
+        set_seal(seal, before);
 }
 
 void vmm_verify_look(struct vmm *v, struct vmm_range *r, size_t first, size_t n, const struct vmm_move *m,
                      CUstream stream) {
-    struct contents *c = malloc(sizeof *c);
-    for (size_t i = first; c && seals_of(r) && i < first + n; i++)
-        look_at(v, r, i, m, stream, c);
-    free(c);
+    char *content = malloc(2 * page_bytes);
+    for (size_t i = first; content && seals_of(r) && i < first + n; i++)
+        look_at(v, r, i, m, stream, content, content + page_bytes);
+    free(content);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/page.h"
 #include "base/process.h"
 #include "ulms.h"
 
@@ -110,6 +111,14 @@ static bool parse_managed_limit(const char *text, struct options *o) {
     return parse_size(text, &o->managed_limit);
 }
 
+static bool parse_page(const char *text, struct options *o) {
+    uint64_t bytes;
+    bool good = parse_size(text, &bytes) && (bytes & (bytes - 1)) == 0 && bytes >= PAGE_LEAST && bytes <= PAGE_MOST;
+    if (good)
+        o->page = bytes;
+    return good;
+}
+
 static bool parse_factor(const char *text, struct options *o) {
     size_t length = strlen(text);
     if (length < 1 || length > 3 || strspn(text, "0123456789") != length || atoi(text) > 100)
@@ -186,19 +195,21 @@ static const struct {
      parse_policy},
     {{"ULMS_HIDDEN", NULL, "followed", "followed or any",
       "addresses that no argument shows, in vmm; followed: those that copies bring to the device; any: a kernel may "
-      "use "
-      "any, so that pages move only while none runs"},
+      "use any, so that pages move only while none runs"},
      parse_hidden},
     {{"ULMS_VERIFY", NULL, "0", "0, 1 or abort",
       "looks, in vmm, whether pages were written by an operation that did not show it, and tells (slow); abort: ends "
-      "the "
-      "program then"},
+      "the program then"},
      parse_verify},
     {{"ULMS_MANAGED_LIMIT", NULL, "", "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
       "memory that may move (in um it is managed) which the program may hold: beyond it is out of memory; in vmm also "
       "the most host memory that is pinned; not set: three quarters of the host memory that is available at the start, "
       "and what is beyond that stays plain"},
      parse_managed_limit},
+    {{"ULMS_PAGE", NULL, "2MiB", "2MiB, 4MiB, 8MiB and so on to 64MiB",
+      "what memory moves in, in vmm: larger pages are mapped anew in less time, but more memory that is not needed "
+      "comes along, and allocations below half a page stay plain"},
+     parse_page},
     {{"ULMS_PLAIN", NULL, "", "how names of library files begin, separated by commas",
       "memory that these libraries allocate stays plain in um and vmm, as that of NCCL, NVSHMEM and UCX does: other "
       "processes and devices may need it so"},

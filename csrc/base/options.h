@@ -21,6 +21,7 @@ struct options {
     enum hooks hooks;            /* ULMS_HOOKS */
     enum hidden hidden;          /* ULMS_HIDDEN */
     enum verify verify;          /* ULMS_VERIFY */
+    uint64_t page;               /* ULMS_PAGE, bytes */
     uint64_t managed_limit;      /* ULMS_MANAGED_LIMIT, bytes; 0: not set */
     char plain[OPTION_PATH_MAX]; /* ULMS_PLAIN; "": none */
     char trace[OPTION_PATH_MAX]; /* ULMS_TRACE; "": none */

@@ -4,11 +4,14 @@
 
 #include "types.h"
 
-enum { PAGE_BYTES = 2 << 20 };
+enum { PAGE_LEAST = 2 << 20, PAGE_MOST = 64 << 20 };
+
+/* Bytes; a power of two from PAGE_LEAST to PAGE_MOST. Set before there is any memory of ours, and never again. */
+extern uint64_t page_bytes;
 
 /* Bytes in whole pages; 0 where that would wrap. */
 static inline uint64_t whole_pages(uint64_t bytes) {
-    return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    return (bytes + page_bytes - 1) / page_bytes * page_bytes;
 }
 
 #endif

@@ -64,7 +64,7 @@ static struct range {
     addr_t start, end;
 } pages_of(const struct allocation *a) {
     uint64_t bytes = a->kind == MEMORY_MANAGED ? a->bytes : whole_pages(a->bytes);
-    return (struct range){whole_pages(a->start), (a->start + bytes) / PAGE_BYTES * PAGE_BYTES};
+    return (struct range){whole_pages(a->start), (a->start + bytes) / page_bytes * page_bytes};
 }
 
 static void arrive(const struct allocation *a) {

@@ -7,8 +7,7 @@
 #include "interpose/later.h"
 #include "interpose/session.h"
 
-/* A smaller allocation would waste most of the whole pages it gets; the driver puts many of those into one page. */
-enum { PROVIDE_MIN = PAGE_BYTES / 2, PITCH_ALIGN = 512 };
+enum { PITCH_ALIGN = 512 };
 
 static uint64_t room[DEVICE_MAX];
 
@@ -33,9 +32,10 @@ static void measure_room(int device) {
     }
 }
 
-/* The driver refuses managed memory to a thread whose own stream captures. */
+/* A smaller allocation would waste most of the whole pages it gets; the driver puts many of those into one page. The
+ * driver refuses managed memory to a thread whose own stream captures. */
 static bool wanted(int device, uint64_t bytes) {
-    return bytes >= PROVIDE_MIN && whole_pages(bytes) && session.backend->serves(device) && !capture_mine() &&
+    return bytes >= page_bytes / 2 && whole_pages(bytes) && session.backend->serves(device) && !capture_mine() &&
            !caller_stays_plain();
 }
 

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import geometric_mean
 
@@ -14,7 +14,7 @@ from pump.sim.engine import CompiledEngine, policies
 from pump.sim.link import LINKS, MODELS, Link
 from pump.sim.sequence import Sequence, SequenceError, read_sequence
 from pump.sim.simulator import Simulator, settings_for
-from pump.sizes import format_size
+from pump.sizes import format_size, parse_size
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,9 @@ class Sim:
         parser.add_argument(
             "--link", action="append", choices=MODELS, help="one link model (default: um, vmm)"
         )
+        parser.add_argument(
+            "--page", metavar="SIZE", help="what memory moves in, such as 8MiB (default: 2MiB)"
+        )
         parser.add_argument("--json", action="store_true", help="print the rows as JSON")
 
     def run(self, args: argparse.Namespace) -> list[Row]:
@@ -72,13 +75,16 @@ class Sim:
             sequences = {path.stem: read_sequence(path) for path in args.files}
         except SequenceError as error:
             raise UsageError(str(error)) from error
+        links = [MODELS[link] for link in args.link or LINKS]
+        if args.page:
+            links = [replace(link, page_bytes=page_size(args.page)) for link in links]
         return [
-            play(name, sequence, MODELS[link], ratio, policy)
+            play(name, sequence, link, ratio, policy)
             for name, sequence in sequences.items()
-            for link in args.link or LINKS
+            for link in links
             for ratio in ratios
             for policy in names
-            if policy != "none" or MODELS[link].rate_fault
+            if policy != "none" or link.rate_fault
         ]
 
     def main(self, args: argparse.Namespace) -> int:
@@ -92,6 +98,17 @@ class Sim:
         for line in comparisons(rows):
             out.print(line)
         return 0
+
+
+def page_size(text: str) -> int:
+    """Bytes. Raises UsageError for what is no power of two."""
+    try:
+        size = parse_size(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if size & (size - 1):
+        raise UsageError(f"a page of {text} is no power of two")
+    return size
 
 
 def play(name: str, sequence: Sequence, link: Link, over: float, policy: str) -> Row:

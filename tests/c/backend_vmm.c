@@ -18,7 +18,7 @@ void *real_function(enum api api, int variant) {
     return dlsym(RTLD_DEFAULT, names[api]);
 }
 
-enum { PAGES = 8, BYTES = PAGES * PAGE_BYTES, WORDS = PAGE_BYTES / 4 };
+enum { PAGES = 8, BYTES = PAGES * PAGE_LEAST, WORDS = PAGE_LEAST / 4 };
 
 static const CUmemLocation host = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
 
@@ -43,14 +43,14 @@ static uint64_t idle(enum vmm_place place) {
 }
 
 static void write_page(const struct vmm_range *r, size_t page, unsigned value) {
-    OK(cuMemsetD32_v2(r->start + page * PAGE_BYTES, value, WORDS));
+    OK(cuMemsetD32_v2(r->start + page * PAGE_LEAST, value, WORDS));
     OK(cuCtxSynchronize());
 }
 
 static unsigned first_word(const struct vmm_range *r, size_t page) {
     unsigned word, last;
-    OK(cuMemcpyDtoH_v2(&word, r->start + page * PAGE_BYTES, 4));
-    OK(cuMemcpyDtoH_v2(&last, r->start + (page + 1) * PAGE_BYTES - 4, 4));
+    OK(cuMemcpyDtoH_v2(&word, r->start + page * PAGE_LEAST, 4));
+    OK(cuMemcpyDtoH_v2(&last, r->start + (page + 1) * PAGE_LEAST - 4, 4));
     CHECK_EQ(word, last);
     return word;
 }
@@ -67,7 +67,7 @@ TEST(frames_are_made_once) {
     uint32_t a[4], b[4];
     open_device(BYTES);
     CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], a, 4));
-    CHECK_EQ(used_on_device(), 4 * PAGE_BYTES);
+    CHECK_EQ(used_on_device(), 4 * PAGE_LEAST);
     for (int i = 1; i < 4; i++)
         CHECK_EQ(a[i], a[0] + (uint32_t)i);
     vmm_frames_give(&v.pool[VMM_DEVICE], a, 4);
@@ -75,11 +75,11 @@ TEST(frames_are_made_once) {
     CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], b, 4));
     CHECK_EQ(emu_calls("cuMemCreate"), made);
     vmm_frames_give(&v.pool[VMM_DEVICE], b, 4);
-    vmm_pool_trim(&v.pool[VMM_DEVICE], PAGE_BYTES);
-    CHECK_EQ(used_on_device(), PAGE_BYTES);
-    CHECK_EQ(vmm_pool_bytes(&v.pool[VMM_DEVICE]), PAGE_BYTES);
+    vmm_pool_trim(&v.pool[VMM_DEVICE], PAGE_LEAST);
+    CHECK_EQ(used_on_device(), PAGE_LEAST);
+    CHECK_EQ(vmm_pool_bytes(&v.pool[VMM_DEVICE]), PAGE_LEAST);
     CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], a, 4));
-    CHECK_EQ(used_on_device(), 4 * PAGE_BYTES);
+    CHECK_EQ(used_on_device(), 4 * PAGE_LEAST);
 }
 
 TEST(there_are_so_many_frames_and_no_more) {
@@ -118,8 +118,8 @@ TEST(content_moves_with_the_page) {
         write_page(r, i, 100 + (unsigned)i);
     for (int round = 0; round < 3; round++) {
         struct vmm_move out = whole(r, VMM_HOST), in = whole(r, VMM_DEVICE);
-        in.start += PAGE_BYTES;
-        in.bytes -= 3 * PAGE_BYTES;
+        in.start += PAGE_LEAST;
+        in.bytes -= 3 * PAGE_LEAST;
         CHECK(move(&out));
         CHECK_EQ(idle(VMM_DEVICE), PAGES);
         CHECK_EQ(r->page[3].at, VMM_HOST);
@@ -181,7 +181,7 @@ TEST(frames_are_free_before_the_host_is_mapped) {
     for (size_t i = 0; i < PAGES; i++)
         write_page(r, i, 60 + (unsigned)i);
     struct vmm_move out[2] = {whole(r, VMM_HOST), whole(r, VMM_HOST)};
-    out[0].bytes -= 3 * PAGE_BYTES;
+    out[0].bytes -= 3 * PAGE_LEAST;
     out[1].start += out[0].bytes;
     out[1].bytes -= out[0].bytes;
     CHECK_EQ(vmm_move(&v, out, 2, NULL, when_left, r), VMM_MOVED); /* though mapping failed at first */
@@ -243,9 +243,9 @@ TEST(pools_share_a_limit) {
 TEST(new_memory_leaves_room_for_what_leaves) {
     open_device(BYTES);
     CHECK(!vmm_range_new(&v, BYTES, false, 1));
-    CHECK(vmm_range_new(&v, BYTES - PAGE_BYTES, false, 1));
+    CHECK(vmm_range_new(&v, BYTES - PAGE_LEAST, false, 1));
     CHECK(vmm_range_new(&v, BYTES, true, 1)); /* it needs no frame of the host */
-    CHECK(!vmm_range_new(&v, PAGE_BYTES, false, 1));
+    CHECK(!vmm_range_new(&v, PAGE_LEAST, false, 1));
     CHECK_EQ(idle(VMM_HOST), 1);
 }
 
@@ -320,7 +320,7 @@ TEST(making_memory_fails_at_every_step) {
         for (int after = 0; after < 20; after++) {
             snprintf(text, sizeof text, "%s:after=%d:sticky", calls[i], after);
             CHECK(emu_fail(text) == 0);
-            struct vmm_range *r = vmm_range_new(&v, 6 * PAGE_BYTES, true, 0);
+            struct vmm_range *r = vmm_range_new(&v, 6 * PAGE_LEAST, true, 0);
             emu_fail(NULL);
             if (r)
                 vmm_range_delete(&v, r);
@@ -328,5 +328,5 @@ TEST(making_memory_fails_at_every_step) {
             vmm_pool_trim(&v.pool[VMM_HOST], 0);
             CHECK_EQ(used_on_device(), 0);
         }
-    CHECK(vmm_range_new(&v, 6 * PAGE_BYTES, true, 0));
+    CHECK(vmm_range_new(&v, 6 * PAGE_LEAST, true, 0));
 }

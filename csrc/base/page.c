@@ -1,0 +1,3 @@
+#include "base/page.h"
+
+uint64_t page_bytes = PAGE_LEAST;
