@@ -205,9 +205,9 @@ class Held(Reference):
         come = min(most, self.room(coming[0][2])) if coming else 0
         if self.demand[SURE]:
             page = self.pages[self.demand[SURE][0][-1]]
-            place = self.coming_flags(page, self.time(page)) & DEAD
+            dead = self.coming_flags(page, self.time(page)) & DEAD
             patient = self.running >= NEAR_OPERATIONS and not self.overtaken
-            if not (come and place and patient):
+            if not (come and dead and patient):
                 return self.grant(SURE, most)
         elif (place := self.wanted_at(PLACE, 0)) <= self.soon and not (
             come and self.wanted_at(BYTES, 0) <= place
