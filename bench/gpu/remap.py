@@ -43,6 +43,7 @@ def main() -> None:
     machine.refuse_unless_safe()
     program = build(options.built)
     rows: list[dict[str, object]] = []
+    result: dict[str, object] = {"machine": machine.describe(), "measurements": rows}
     with subprocess.Popen(
         ["timeout", str(TIMEOUT_S), program], stdout=subprocess.PIPE, text=True
     ) as run:
@@ -50,9 +51,8 @@ def main() -> None:
         for text in run.stdout:
             rows.append(json.loads(text))
             print(line(rows[-1]), flush=True)
-    if options.json:
-        result = {"machine": machine.describe(), "measurements": rows}
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+            if options.json:
+                options.json.write_text(json.dumps(result, indent=1) + "\n")
     if run.returncode:
         sys.exit(f"remap ended with status {run.returncode}; what it had measured is kept")
 
