@@ -5,24 +5,14 @@ The figures behind the choices of backend `um` (`csrc/backend/README.md`, ARCHIT
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from bench.gpu import machine
+from bench.gpu.compiled import compiled
 
 SOURCE = Path(__file__).resolve().parent / "managed_calls.cu"
-
-
-def build(into: Path) -> Path:
-    """Compiles the program. Raises CalledProcessError."""
-    into.mkdir(parents=True, exist_ok=True)
-    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-    program = into / "managed_calls"
-    command = [nvcc, "-O2", "-arch=native", "-o", str(program), str(SOURCE), "-lcuda"]
-    subprocess.run(command, check=True)
-    return program
 
 
 def line(row: dict[str, object]) -> str:
@@ -43,7 +33,7 @@ def main() -> None:
     parser.add_argument("--built", type=Path, default=Path("build/gpu"))
     options = parser.parse_args()
     machine.refuse_unless_safe()
-    program = build(options.built)
+    program = compiled(SOURCE, options.built, "-arch=native", "-lcuda")
     done = subprocess.run([program], capture_output=True, text=True, timeout=120, check=False)
     rows = [json.loads(text) for text in done.stdout.splitlines()]
     for row in rows:

@@ -3,13 +3,13 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.gpu.compiled import compiled, nvcc
 from pump.paths import library
 
 HERE = Path(__file__).resolve().parent
@@ -65,22 +65,9 @@ ASIDE = {"quota": [sys.executable, str(TESTS / "programs" / "torch_quota.py")], 
 
 def build(into: Path) -> None:
     """Compiles the static program and the kernel counter. Raises CalledProcessError."""
-    into.mkdir(parents=True, exist_ok=True)
-    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-    toolkit = Path(nvcc).resolve().parents[1]
-    source = str(TESTS / "programs" / "static_cudart.cu")
-    static = [
-        nvcc,
-        "-O2",
-        "-arch=sm_90",
-        "-cudart",
-        "static",
-        "-o",
-        str(into / "static_cudart"),
-        source,
-        "-lcublas",
-    ]
-    subprocess.run(static, check=True)
+    toolkit = Path(nvcc()).resolve().parents[1]
+    source = TESTS / "programs" / "static_cudart.cu"
+    compiled(source, into, "-arch=sm_90", "-cudart", "static", "-lcublas")
     cupti = [toolkit / "lib64", toolkit / "extras" / "CUPTI" / "lib64", toolkit / "lib"]
     flags = [
         flag for path in cupti if path.is_dir() for flag in (f"-L{path}", f"-Wl,-rpath,{path}")

@@ -7,25 +7,15 @@ handles of 2 to 32 MiB reach in sum of both directions. No managed memory.
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from bench.gpu import machine
+from bench.gpu.compiled import compiled
 
 SOURCE = Path(__file__).resolve().parent / "remap.c"
 TIMEOUT_S = 400
-
-
-def build(into: Path) -> Path:
-    """Compiles the program. Raises CalledProcessError."""
-    into.mkdir(parents=True, exist_ok=True)
-    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-    program = into / "remap"
-    command = [nvcc, "-O2", "-o", str(program), str(SOURCE), "-lcuda", "-lpthread"]
-    subprocess.run(command, check=True)
-    return program
 
 
 def line(row: dict[str, object]) -> str:
@@ -41,7 +31,7 @@ def main() -> None:
     parser.add_argument("--built", type=Path, default=Path("build/gpu"))
     options = parser.parse_args()
     machine.refuse_unless_safe()
-    program = build(options.built)
+    program = compiled(SOURCE, options.built, "-lcuda", "-lpthread")
     rows: list[dict[str, object]] = []
     result: dict[str, object] = {"machine": machine.describe(), "measurements": rows}
     with subprocess.Popen(

@@ -17,8 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "counters.h"
 #include "driver.h"
-#include "ulms.h"
 
 enum { PAGE = 2 << 20, MOST = 64, LARGE = 8192, ROW = 16, BLOCKS = 64, THREADS = 256 };
 
@@ -326,14 +326,6 @@ static void print(const char *what, CUdeviceptr p) {
     free(host);
 }
 
-static void print_counters(void) {
-    const struct ulms_stats *(*stats)(void) = (const struct ulms_stats *(*)(void))dlsym(RTLD_DEFAULT, "ulms_stats");
-    uint64_t (*counter)(const char *) = (uint64_t (*)(const char *))dlsym(RTLD_DEFAULT, "ulms_counter");
-    usleep(100 * 1000); /* what has been done is counted soon after */
-    for (uint32_t i = 0; stats && i < stats()->counters; i++)
-        printf("counter %s %llu\n", stats()->row[i].name, (unsigned long long)counter(stats()->row[i].name));
-}
-
 static void start(void) {
     CUcontext context;
     CALL(cuInit, 0);
@@ -385,6 +377,7 @@ static void run(size_t k) {
         print("secret", secret[i]);
     for (uint64_t i = 0; i < opens; i++)
         print("open", shown[i]);
+    usleep(100 * 1000); /* what has been done is counted soon after */
     print_counters();
 }
 

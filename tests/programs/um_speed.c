@@ -14,9 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "counters.h"
 #include "cublas/abi.h"
 #include "emu.h"
-#include "ulms.h"
 
 CUresult cuInit(unsigned int flags);
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
@@ -272,13 +272,6 @@ static void infer(void) {
     CHECK(cublasSetStream_v2(blas, stream));
     timed(infer_step);
     print_result(&(struct range){state[layers % 2], (uint64_t)width * sizeof(float)}, 1);
-}
-
-static void print_counters(void) {
-    const struct ulms_stats *(*stats)(void) = (const struct ulms_stats *(*)(void))dlsym(RTLD_DEFAULT, "ulms_stats");
-    uint64_t (*counter)(const char *) = (uint64_t (*)(const char *))dlsym(RTLD_DEFAULT, "ulms_counter");
-    for (uint32_t i = 0; stats && i < stats()->counters; i++)
-        printf("counter %s %llu\n", stats()->row[i].name, (unsigned long long)counter(stats()->row[i].name));
 }
 
 int main(int argc, char **argv) {

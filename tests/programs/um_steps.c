@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "counters.h"
 #include "cuda/abi.h"
 #include "emu.h"
-#include "ulms.h"
 
 CUresult cuInit(unsigned int flags);
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
@@ -453,14 +453,11 @@ static const struct {
               {"streams", two_streams}, {"graph", graph}, {"pool", pool},         {"churn", churn},
               {"contexts", contexts},   {"host", host},   {"hidden", hidden}};
 
-static void print_counters(void) {
-    const struct ulms_stats *(*stats)(void) = (const struct ulms_stats *(*)(void))dlsym(RTLD_DEFAULT, "ulms_stats");
-    uint64_t (*counter)(const char *) = (uint64_t (*)(const char *))dlsym(RTLD_DEFAULT, "ulms_counter");
+static void print_counts(void) {
     usleep(100 * 1000); /* what has been done is counted soon after */
-    for (uint32_t i = 0; stats && i < stats()->counters; i++)
-        printf("counter %s %llu\n", stats()->row[i].name, (unsigned long long)counter(stats()->row[i].name));
+    bool ours = print_counters();
     static const char *const calls[] = {"cuMemPrefetchAsync", "cuMemDiscardBatchAsync", "cuMemAdvise"};
-    for (size_t i = 0; stats && i < sizeof calls / sizeof calls[0]; i++)
+    for (size_t i = 0; ours && i < sizeof calls / sizeof calls[0]; i++)
         printf("driver %s %llu\n", calls[i], (unsigned long long)emu_calls(calls[i]));
 }
 
@@ -485,7 +482,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         if (strcmp(argv[1], shapes[i].name) == 0) {
             shapes[i].run();
-            print_counters();
+            print_counts();
             return 0;
         }
     return 2;

@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "counters.h"
 #include "driver.h"
 #include "emu.h"
-#include "ulms.h"
 
 #define USE(f) extern __typeof__(*(pfn_##f)NULL) f;
 USE(cuInit)
@@ -138,13 +138,6 @@ static void print_result(void) {
             sum = sum * 31 + word;
         }
     printf("result %u\n", sum);
-}
-
-static void print_counters(void) {
-    const struct ulms_stats *(*stats)(void) = (const struct ulms_stats *(*)(void))dlsym(RTLD_DEFAULT, "ulms_stats");
-    uint64_t (*counter)(const char *) = (uint64_t (*)(const char *))dlsym(RTLD_DEFAULT, "ulms_counter");
-    for (uint32_t i = 0; stats && i < stats()->counters; i++)
-        printf("counter %s %llu\n", stats()->row[i].name, (unsigned long long)counter(stats()->row[i].name));
 }
 
 int main(int argc, char **argv) {
