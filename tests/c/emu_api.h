@@ -271,6 +271,29 @@ static inline void sleep_ms(int ms) {
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
 }
 
+/* Waits until the thread has slept for a while, and not for want of a processor; false: it does not within a minute.
+ * The number is 0 until the thread has told its own (gettid). */
+static inline bool falls_asleep(const _Atomic pid_t *thread) {
+    long before = -1;
+    for (int calm = 0, ms = 0; ms < 60000; ms++, sleep_ms(1)) {
+        char path[64], line[128], state = 0;
+        long switches = -1;
+        snprintf(path, sizeof path, "/proc/self/task/%d/status", (int)*thread);
+        FILE *status = fopen(path, "re");
+        while (status && fgets(line, sizeof line, status)) {
+            sscanf(line, "State: %c", &state);
+            sscanf(line, "voluntary_ctxt_switches: %ld", &switches);
+        }
+        if (status)
+            fclose(status);
+        calm = state == 'S' && switches == before ? calm + 1 : 0;
+        before = switches;
+        if (calm == 30)
+            return true;
+    }
+    return false;
+}
+
 static inline size_t memory_used(void) {
     size_t available, total;
     OK(cuMemGetInfo_v2(&available, &total));

@@ -1,6 +1,6 @@
 /* What a second thread can still do while the program's thread is blocked in the driver: each row of the table that was
  * measured on an H200 (a gate is closed, with work behind it). */
-#define TEST_SECONDS 20
+#define TEST_SECONDS 240
 #include "emu_api.h"
 
 enum step { NOTHING, COPIED, WAITED, MAPPED, ALLOWED, UNMAPPED, PREFETCHED, ALL };
@@ -13,6 +13,7 @@ static void *pinned, *pageable;
 static CUevent event;
 static _Atomic uint32_t *gate;
 static _Atomic int step, returned, launched;
+static _Atomic pid_t first_thread, second_thread;
 
 enum { BYTES = 8 * MiB };
 
@@ -54,6 +55,7 @@ static void in_pageable_copy(void) {
 }
 
 static void *program(void *call) {
+    first_thread = gettid();
     OK(cuCtxSetCurrent(context));
     ((void (*)(void))call)();
     returned = 1;
@@ -62,6 +64,7 @@ static void *program(void *call) {
 
 static void *second(void *unused) {
     (void)unused;
+    second_thread = gettid();
     CUmemAccessDesc d = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     OK(cuCtxSetCurrent(context));
     OK(cuMemcpyHtoDAsync_v2(target, pinned, BYTES, other));
@@ -79,6 +82,13 @@ static void *second(void *unused) {
     OK(cuStreamSynchronize(other));
     step = ALL;
     return NULL;
+}
+
+/* As much time as a busy machine may need. */
+static void wait_for(const _Atomic int *value, int wanted) {
+    for (int ms = 0; ms < 60000 && *value < wanted; ms++)
+        sleep_ms(1);
+    CHECK_EQ(*value, wanted);
 }
 
 /* The program's thread makes the call; the second thread gets as far as `reached`, and no further. */
@@ -103,12 +113,13 @@ static void row(void (*call)(void), int blocks, enum step reached) {
 
     pthread_t a, b;
     pthread_create(&a, NULL, program, (void *)call);
-    sleep_ms(100);
-    CHECK_EQ(returned, !blocks);
+    if (!blocks)
+        wait_for(&returned, 1);
+    else
+        CHECK(falls_asleep(&first_thread));
     pthread_create(&b, NULL, second, NULL);
-    for (int ms = 0; ms < 5000 && step < (int)reached; ms++)
-        sleep_ms(1);
-    sleep_ms(200); /* it gets no further */
+    wait_for(&step, reached);
+    CHECK(reached == ALL || falls_asleep(&second_thread)); /* it gets no further */
     CHECK_EQ(step, reached);
     CHECK_EQ(returned, !blocks);
     *gate = 1; /* a plain store opens it, whoever is stuck */
@@ -152,6 +163,7 @@ TEST(while_freeing) {
 
 static void *map_something(void *unused) {
     (void)unused;
+    second_thread = gettid();
     OK(cuCtxSetCurrent(context));
     OK(cuMemMap(place, 2 * MiB, 0, handle, 0));
     step = MAPPED;
@@ -168,9 +180,9 @@ TEST(a_free_stops_mapping_too) {
     gate = close_gate(gated);
     pthread_t a, b;
     pthread_create(&a, NULL, program, (void *)in_free);
-    sleep_ms(100);
+    CHECK(falls_asleep(&first_thread));
     pthread_create(&b, NULL, map_something, NULL);
-    sleep_ms(100);
+    CHECK(falls_asleep(&second_thread));
     CHECK_EQ(step, NOTHING);
     *gate = 1;
     pthread_join(a, NULL);
@@ -189,7 +201,7 @@ TEST(a_full_queue_leaves_mapping_and_allocating_alone) {
     gate = close_gate(gated);
     pthread_t a;
     pthread_create(&a, NULL, program, (void *)in_full_queue);
-    sleep_ms(100);
+    CHECK(falls_asleep(&first_thread));
     int depth = launched;
     CHECK_EQ(depth, 1018 - 1); /* the gate is the first */
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};

@@ -233,6 +233,7 @@ TEST(another_process_imports_a_handle) {
 
 /* A kernel that uses its memory for as long as the test says. */
 static _Atomic int inside, go_on;
+static _Atomic pid_t unmapping;
 
 static void linger(struct emu_launch *l) {
     volatile char *p = emu_use(l, EMU_ARG(l, uint64_t, 0), 2 * MiB, EMU_UPDATE);
@@ -242,7 +243,8 @@ static void linger(struct emu_launch *l) {
     p[0]++;
 }
 
-static void *unmap_later(void *p) {
+static void *unmap_under_it(void *p) {
+    unmapping = gettid();
     OK(cuMemUnmap(*(CUdeviceptr *)p, 2 * MiB));
     return NULL;
 }
@@ -264,8 +266,8 @@ TEST(unmapping_under_a_kernel_fails_the_kernel) {
     while (!inside)
         sleep_ms(1);
     pthread_t other;
-    pthread_create(&other, NULL, unmap_later, &a);
-    sleep_ms(20);
+    pthread_create(&other, NULL, unmap_under_it, &a);
+    CHECK(falls_asleep(&unmapping));
     go_on = 1;
     pthread_join(other, NULL);
     CHECK_EQ(sync_all(), CUDA_ERROR_ILLEGAL_ADDRESS);
