@@ -9,7 +9,7 @@ struct advice {
     struct range range;
     CUmem_advise advice;
     int place;
-    uint64_t slow; /* bytes whose mappings the driver takes away */
+    uint64_t slow; /* bytes on the host whose mappings the driver changes */
 };
 
 /* In the part of the range that the area holds, for each page. */
@@ -24,10 +24,11 @@ static void for_pages(struct area *a, const struct range *range, void (*visit)(s
 
 static void advise_page(struct page *p, void *data) {
     struct advice *d = data;
-    unsigned bit = 1u << (d->place == EMU_HOST ? DEVICES_MAX : d->place);
+    unsigned bit = 1u << (d->place == EMU_HOST ? DEVICES_MAX : d->place), accessed_by = p->accessed_by;
+    bool read_mostly = p->read_mostly;
+    int preferred = p->preferred;
     switch (d->advice) {
     case CU_MEM_ADVISE_SET_READ_MOSTLY:
-        d->slow += p->read_mostly || !p->on_host ? 0 : p->bytes;
         p->read_mostly = true;
         break;
     case CU_MEM_ADVISE_UNSET_READ_MOSTLY: /* of several copies the host's stays */
@@ -48,6 +49,8 @@ static void advise_page(struct page *p, void *data) {
         p->accessed_by &= ~bit;
         break;
     }
+    bool changed = (p->read_mostly && !read_mostly) || p->preferred != preferred || p->accessed_by != accessed_by;
+    d->slow += changed && p->on_host ? p->bytes : 0;
 }
 
 static bool is_managed(struct area *a, void *data) {

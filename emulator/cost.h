@@ -24,7 +24,7 @@ enum rate {
     RATE_PREFETCH_RESIDENT,      /* ns per byte that is there already */
     RATE_DISCARD,                /* ns per byte, in the calling thread */
     RATE_DISCARD_AND_PREFETCH,
-    RATE_ADVISE_HOST, /* ns per byte on the host that is advised to be mostly read */
+    RATE_ADVISE_HOST, /* ns per byte on the host whose advice changes */
     RATES
 };
 

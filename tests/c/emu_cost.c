@@ -188,6 +188,36 @@ TEST(memory_in_place) {
     check_device_time("reading and writing it", HANDLE / 42e9 * 80, update_in_place);
 }
 
+static CUdeviceptr out;
+static void *pinned;
+
+static void read_beside_a_copy_in(void) {
+    OK(cuMemcpyHtoDAsync_v2(out, pinned, 2 * HANDLE, b));
+    read_in_place();
+    OK(cuCtxSynchronize());
+}
+
+static void read_beside_a_copy_out(void) {
+    OK(cuMemcpyDtoHAsync_v2(pinned, out, 2 * HANDLE, b));
+    read_in_place();
+    OK(cuCtxSynchronize());
+}
+
+TEST(memory_in_place_takes_its_share_of_the_link) {
+    begin_with_time("80");
+    sum = device_memory(4);
+    out = device_memory(2 * HANDLE);
+    pinned = pinned_memory(2 * HANDLE);
+    make_host_handle();
+    OK(cuMemAddressReserve(&far, HANDLE, 0, 0, 0));
+    OK(cuMemMap(far, HANDLE, 0, handle, 0));
+    allow();
+    read_beside_a_copy_in();
+    check_call_time("reading it beside a copy in", (HANDLE / 51e9 + 2 * HANDLE / 55.5e9) * 80, NULL,
+                    read_beside_a_copy_in);
+    check_call_time("reading it beside a copy out", 2 * HANDLE / 50.5e9 * 80, NULL, read_beside_a_copy_out);
+}
+
 /* --- managed memory --- */
 
 enum { MANAGED = 64 * MiB };
@@ -239,6 +269,45 @@ TEST(managed_memory) {
     check_call_time("a memset that faults pages in", (MANAGED / 14e9 + MANAGED / 4150e9) * 16, prefetch_out,
                     memset_absent);
     check_call_time("a discard", 3.2e-3 * share * 16, NULL, discard);
+}
+
+static void advise_in_place(void) {
+    OK(cuMemAdvise(managed, HANDLE, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, CU_DEVICE_CPU));
+    OK(cuMemAdvise(managed, HANDLE, CU_MEM_ADVISE_SET_ACCESSED_BY, 0));
+}
+
+static void take_back_in_place(void) {
+    OK(cuMemAdvise(managed, HANDLE, CU_MEM_ADVISE_UNSET_ACCESSED_BY, 0));
+    OK(cuMemAdvise(managed, HANDLE, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, 0));
+}
+
+static void read_managed(void) {
+    uint64_t n = HANDLE / 4;
+    OK(LAUNCH(a, "reduce_sum", &sum, &managed, &n));
+}
+
+static void update_managed(void) {
+    OK(scale(a, managed, 1, HANDLE / 4));
+}
+
+TEST(managed_memory_in_place) {
+    struct emu_traffic before, after;
+    double share = HANDLE / 1073741824.;
+    begin_with_time("80");
+    sum = device_memory(4);
+    managed = managed_memory(HANDLE);
+    OK(cuMemsetD8Async(managed, 2, HANDLE, a));
+    OK(cuMemPrefetchAsync(managed, HANDLE, CU_DEVICE_CPU, a));
+    OK(cuStreamSynchronize(a));
+    emu_traffic(&before);
+    check_call_time("the advice", 2 * 45e-3 * share * 80, take_back_in_place, advise_in_place);
+    check_call_time("taking it back", 2 * 45e-3 * share * 80, advise_in_place, take_back_in_place);
+    advise_in_place();
+    check_device_time("reading it in place", HANDLE / 51e9 * 80, read_managed);
+    check_device_time("reading and writing it", HANDLE / 42e9 * 80, update_managed);
+    emu_traffic(&after);
+    CHECK_EQ(after.faults, before.faults);
+    CHECK_EQ(after.prefetch_in, before.prefetch_in);
 }
 
 static CUdeviceptr other;
