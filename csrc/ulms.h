@@ -112,11 +112,15 @@ enum { ULMS_LANE_IN = 0, ULMS_LANE_OUT = 1 };
 enum { ULMS_FILL = 1, ULMS_EVICT = 2 };
 
 enum {
-    ULMS_MOVE_DEAD = 1,  /* only the place moves: nobody will read the bytes */
-    ULMS_MOVE_CLEAN = 2, /* an evicted page whose host copy is up to date */
-    ULMS_MOVE_KEEP = 4,  /* a filled page that is expected to be only read: its host copy is worth keeping */
-    ULMS_MOVE_EARLY = 8  /* not asked for by an operation that waits */
+    ULMS_MOVE_DEAD = 1,     /* only the place moves: nobody will read the bytes */
+    ULMS_MOVE_CLEAN = 2,    /* an evicted page whose host copy is up to date */
+    ULMS_MOVE_KEEP = 4,     /* a filled page that is expected to be only read: its host copy is worth keeping */
+    ULMS_MOVE_EARLY = 8,    /* not asked for by an operation that waits */
+    ULMS_MOVE_IN_PLACE = 16 /* an evicted page that kernels will use where it then lies, over the link */
 };
+
+/* What kernels may use in place (struct ulms_engine_settings). */
+enum { ULMS_IN_PLACE_NOTHING = 0, ULMS_IN_PLACE_READ = 1, ULMS_IN_PLACE_ALL = 2 };
 
 enum {
     ULMS_HOLD = 0,     /* not yet: some of its pages are absent */
@@ -132,6 +136,7 @@ struct ulms_engine_settings {
     uint64_t ahead_bytes; /* frames that are made free before they are asked for */
     uint32_t keeps;       /* 1: the backend can give up a clean page without a copy */
     uint32_t faults;      /* 1: a kernel may touch an absent page, which brings it (managed memory) */
+    uint32_t in_place;    /* ULMS_IN_PLACE_*: what kernels may do to a page that left with ULMS_MOVE_IN_PLACE */
 };
 
 struct ulms_engine_touch {
@@ -157,17 +162,19 @@ struct ulms_engine_stats {
     uint64_t hit_bytes;       /* of these, resident when the operation was issued */
     uint64_t late_operations; /* had to be held */
     uint64_t short_operations;
-    uint64_t filled_bytes;   /* over the link */
-    uint64_t early_bytes;    /* of these, before an operation asked */
-    uint64_t useless_bytes;  /* of the filled, evicted or freed untouched */
-    uint64_t faulted_bytes;  /* left to kernels to bring in */
-    uint64_t evicted_bytes;  /* over the link */
-    uint64_t dropped_bytes;  /* evicted without a copy: clean */
-    uint64_t dead_bytes;     /* evicted or filled without a copy: dead */
-    uint64_t predicted;      /* operations that were the predicted ones */
-    uint64_t surprises;      /* that were not, with a prediction */
-    uint64_t resident_bytes; /* now */
-    uint64_t budget_bytes;   /* now */
+    uint64_t filled_bytes;           /* over the link */
+    uint64_t early_bytes;            /* of these, before an operation asked */
+    uint64_t useless_bytes;          /* of the filled, evicted or freed untouched */
+    uint64_t faulted_bytes;          /* left to kernels to bring in */
+    uint64_t in_place_bytes;         /* used by operations where they lay on the host */
+    uint64_t in_place_written_bytes; /* of these, those that were written, too */
+    uint64_t evicted_bytes;          /* over the link */
+    uint64_t dropped_bytes;          /* evicted without a copy: clean */
+    uint64_t dead_bytes;             /* evicted or filled without a copy: dead */
+    uint64_t predicted;              /* operations that were the predicted ones */
+    uint64_t surprises;              /* that were not, with a prediction */
+    uint64_t resident_bytes;         /* now */
+    uint64_t budget_bytes;           /* now */
 };
 
 struct ulms_policy {
@@ -206,8 +213,8 @@ uint64_t ulms_engine_issued(struct ulms_engine *e, uint64_t key, const struct ul
 /* May it run? ULMS_RUN and ULMS_RUN_SHORT are said once. at_once: held long enough, let it run. *wait: the move that
  * must be done before it runs on the device; 0: none. */
 int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint64_t *wait);
-/* Everything the operation does on the device is done. */
-void ulms_engine_retired(struct ulms_engine *e, uint64_t serial, uint64_t duration_ns);
+/* Everything the operation does on the device is done. now: by any clock, ns; 0: not known. */
+void ulms_engine_retired(struct ulms_engine *e, uint64_t serial, uint64_t now);
 
 /* The next move for a lane, now. False: nothing to do until the next event. */
 int ulms_engine_next(struct ulms_engine *e, int lane, struct ulms_move *out);

@@ -112,7 +112,12 @@ struct move *ahead_fill(struct ulms_engine *e) {
             return grant(e, w, most);
     } else if (place <= soon(e) && (come == 0 || place < bytes))
         return grant(e, find_wish(e, place, DEMAND_PLACE), most);
-    return come > 0 ? grant(e, find_wish(e, bytes, DEMAND_BYTES), come) : NULL;
+    if (come > 0)
+        return grant(e, find_wish(e, bytes, DEMAND_BYTES), come);
+    uint64_t resting = demand_predicted(e, &e->resting, 1);
+    if (resting != TIME_UNKNOWN)
+        come = least(most, room(e, TIME_PREDICTED + e->history.end));
+    return come > 0 ? grant(e, find_wish(e, resting, DEMAND_RESTING), come) : NULL;
 }
 
 /* --- out --- */
@@ -167,16 +172,17 @@ struct move *ahead_evict(struct ulms_engine *e) {
     struct page *p = leaves(e, &early);
     if (!p)
         return NULL;
-    uint64_t time = page_time(e, p), pages = 0;
+    uint64_t time = page_leave_time(e, p), pages = 0;
     bool live = p->live, dirty = p->dirty;
-    struct move *m = move_give_out(e, p, ULMS_EVICT, evict_flags(e, p) | (early ? ULMS_MOVE_EARLY : 0));
+    uint32_t flags = evict_flags(e, p);
+    struct move *m = move_give_out(e, p, ULMS_EVICT, flags | (early ? ULMS_MOVE_EARLY : 0));
     if (!m)
         return NULL;
     do {
         uint64_t number = p->number;
         move_add(e, m, p);
         p = page_find(&e->table, number + 1);
-    } while (++pages < e->run_pages && p && p->held && frames_may_leave(p) && page_time(e, p) == time &&
-             p->live == live && p->dirty == dirty);
+    } while (++pages < e->run_pages && p && p->held && frames_may_leave(p) && page_leave_time(e, p) == time &&
+             p->live == live && p->dirty == dirty && evict_flags(e, p) == flags);
     return m;
 }

@@ -19,7 +19,12 @@ static void check_page(struct ulms_engine *e, struct page *p) {
     INVARIANT(p->live || !p->dirty, "page 0x%llx is dead and dirty", number(p->number));
     INVARIANT(!p->waiter || p->waiter->waiting, "page 0x%llx", number(p->number));
     INVARIANT(p->failures <= FAILURES_MAX, "page 0x%llx", number(p->number));
+    INVARIANT(p->rests == (p->state == PAGE_ABSENT && p->in_place && page_streamed(e, p)), "page 0x%llx",
+              number(p->number));
+    INVARIANT(!p->in_place || p->state == PAGE_ABSENT || p->state == PAGE_FILLING, "page 0x%llx lies",
+              number(p->number));
     int wanted = p->state != PAGE_ABSENT || p->pins > 0 ? DEMAND_NONE
+                 : p->rests                             ? (p->waiter || p->failures > 0 ? DEMAND_NONE : DEMAND_RESTING)
                  : p->waiter                            ? (p->failures < FAILURES_MAX ? DEMAND_WAITING : DEMAND_NONE)
                  : page_time(e, p) == TIME_UNKNOWN || p->failures > 0 ? DEMAND_NONE
                  : p->live                                            ? DEMAND_BYTES
@@ -30,7 +35,7 @@ static void check_page(struct ulms_engine *e, struct page *p) {
 
 static void check_pages(struct ulms_engine *e) {
     uint64_t at = 0, held = 0, used = 0, filling = 0, evicting = 0, window = 0;
-    uint64_t live = 0, away = 0, idle = 0, places = 0, bytes = 0;
+    uint64_t live = 0, away = 0, idle = 0, places = 0, bytes = 0, resting = 0, lying = 0;
     for (struct page *p; (p = page_walk(&e->table, &at, UINT64_MAX));) {
         check_page(e, p);
         held++;
@@ -39,16 +44,20 @@ static void check_pages(struct ulms_engine *e) {
         evicting += p->state == PAGE_EVICTING;
         window += p->window > 0;
         live += p->live;
-        away += p->live && !p->waiter && (p->state == PAGE_ABSENT || p->state == PAGE_EVICTING);
+        away += p->live && (!p->waiter || p->rests) && (p->state == PAGE_ABSENT || p->state == PAGE_EVICTING);
         idle += !p->live && !p->waiter && p->state == PAGE_RESIDENT;
         places += p->demand == DEMAND_PLACE && p->epoch == e->track.epoch;
         bytes += p->demand == DEMAND_BYTES && p->epoch == e->track.epoch;
+        resting += p->demand == DEMAND_RESTING && p->epoch == e->track.epoch;
+        lying += p->in_place;
     }
     INVARIANT(held == e->pages, "%llu pages, counted %llu", number(held), number(e->pages));
     INVARIANT(used == e->used, "%llu frames, counted %llu", number(used), number(e->used));
     INVARIANT(filling == e->filling && evicting == e->evicting, "%llu filling, %llu evicting", number(filling),
               number(evicting));
     INVARIANT(window == e->window_pages, "%llu pages in the window", number(window));
+    INVARIANT(lying == e->lying && resting == e->resting.total, "%llu pages lie, %llu rest", number(lying),
+              number(resting));
     INVARIANT(places == e->places.total && bytes == e->bytes.total, "%llu dead and %llu live pages predicted",
               number(places), number(bytes));
     INVARIANT(!e->policy->held || (live == e->live && away == e->away && idle == e->idle),

@@ -12,7 +12,7 @@ static void add(struct demand *d, uint64_t position, int n) {
 }
 
 static struct demand *predicted(struct ulms_engine *e, const struct page *p) {
-    return p->demand == DEMAND_PLACE ? &e->places : &e->bytes;
+    return p->demand == DEMAND_PLACE ? &e->places : p->demand == DEMAND_BYTES ? &e->bytes : &e->resting;
 }
 
 void demand_enter(struct ulms_engine *e, const struct page *p) {
@@ -28,7 +28,7 @@ static void count(struct ulms_engine *e, const struct page *p, uint64_t sign) {
     if (!e->policy->held)
         return;
     e->live += p->live ? sign : 0;
-    e->away += p->live && !p->waiter && !here ? sign : 0;
+    e->away += p->live && !here && (!p->waiter || p->rests) ? sign : 0;
     e->idle += !p->live && !p->waiter && p->state == PAGE_RESIDENT ? sign : 0;
 }
 
@@ -46,12 +46,18 @@ void unsettle(struct ulms_engine *e, struct page *p) {
 }
 
 void settle(struct ulms_engine *e, struct page *p) {
+    p->rests = p->state == PAGE_ABSENT && p->in_place && page_streamed(e, p);
     count(e, p, 1);
     if (p->state != PAGE_ABSENT || p->heap)
         frames_mark(e, p);
     if (p->state != PAGE_ABSENT || !p->held || p->pins > 0)
         return;
-    if (p->waiter) {
+    if (p->rests) {
+        if (!p->waiter && p->failures == 0) {
+            p->demand = DEMAND_RESTING;
+            demand_enter(e, p);
+        }
+    } else if (p->waiter) {
         if (p->failures < FAILURES_MAX) {
             p->demand = DEMAND_WAITING;
             p->waiter->wanted++;

@@ -25,6 +25,7 @@ struct ulms_engine *ulms_engine_new(const struct ulms_engine_settings *settings)
     e->near_pages = settings->ahead_bytes > page ? settings->ahead_bytes / page : 1;
     e->keeps = settings->keeps;
     e->faults = settings->faults;
+    e->in_place = policy->held ? settings->in_place : ULMS_IN_PLACE_NOTHING;
     e->track.epoch = 1;
     ulms_engine_budget(e, settings->budget);
     return e;
@@ -57,6 +58,7 @@ void ulms_engine_free(struct ulms_engine *e) {
     page_table_free(&e->table);
     free(e->places.tree);
     free(e->bytes.tree);
+    free(e->resting.tree);
     free(e->peaks.most);
     history_free(&e->history);
     free(e);
@@ -108,6 +110,7 @@ static void page_freed(struct ulms_engine *e, struct page *p) {
     p->state = PAGE_ABSENT;
     p->failures = 0;
     p->held = p->live = p->dirty = p->untouched = false;
+    set_lying(e, p, false);
     settle(e, p);
 }
 
@@ -130,6 +133,7 @@ void ulms_engine_placed(struct ulms_engine *e, uint64_t start, uint64_t bytes) {
             continue;
         unsettle(e, p);
         p->state = PAGE_RESIDENT;
+        set_lying(e, p, false);
         e->used++;
         settle(e, p);
     }

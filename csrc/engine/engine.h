@@ -131,6 +131,18 @@ struct demand {
     uint64_t first; /* the first position that has any; 0: to be found */
 };
 
+/* Whether streamed pages are used where they lie: trial.c. */
+struct trial {
+    int step;
+    bool resting;
+    uint64_t period;      /* of the laps compared; operations */
+    uint64_t filled;      /* ns of the lap in which all pages came */
+    uint64_t first, last; /* serials that begin and end the lap under way; 0: none yet */
+    uint64_t length;      /* its period */
+    uint64_t late;        /* operations that were, when it began */
+    uint64_t begun;       /* when `first` had retired, ns; 0: not yet */
+};
+
 /* The most pages live in a range of the history: a binary tree over the positions of its ring. */
 struct peaks {
     uint32_t *most;  /* [1] is the root, the children of [i] are [2 i] and [2 i + 1] */
@@ -144,6 +156,7 @@ struct ulms_engine {
     uint64_t run_pages;  /* at least 1 */
     uint64_t near_pages; /* frames kept free, at least 1 */
     bool keeps, faults;
+    uint32_t in_place; /* ULMS_IN_PLACE_* */
 
     uint64_t budget_bytes;
     uint64_t budget; /* the rest in pages */
@@ -151,9 +164,10 @@ struct ulms_engine {
     uint64_t used;   /* frames */
     uint64_t filling;
     uint64_t evicting;
-    uint64_t live; /* held: pages */
-    uint64_t away; /* held: live pages that are absent or leave, and that no waiting operation touches */
-    uint64_t idle; /* held: dead resident pages that no waiting operation touches */
+    uint64_t live;  /* held: pages */
+    uint64_t away;  /* held: live pages that are absent or leave, and that no waiting operation needs here */
+    uint64_t lying; /* pages that left to be used in place */
+    uint64_t idle;  /* held: dead resident pages that no waiting operation touches */
 
     uint64_t serial; /* the last given out */
     uint64_t gathered;
@@ -172,10 +186,11 @@ struct ulms_engine {
     struct lane lanes[2]; /* ordered: made and not given out */
 
     struct frames frames;
-    struct demand places, bytes; /* predicted, of dead and of live pages */
+    struct demand places, bytes, resting; /* predicted, of dead pages, of live ones, of those that rest */
     struct peaks peaks;
     struct history history;
     struct track track;
+    struct trial trial;
     struct ulms_engine_stats stats;
 };
 
@@ -214,6 +229,8 @@ static inline void frames_mark(struct ulms_engine *e, struct page *p) {
     e->frames.marked_last = p;
 }
 
+struct record *history_record(const struct history *h, uint64_t number);
+
 /* demand.c: the absent pages that are wanted. Every change of a page's state, life, pins, failures, waiter or next
  * touch lies between unsettle and settle. */
 
@@ -224,6 +241,20 @@ static inline uint64_t page_time(const struct ulms_engine *e, const struct page 
     if (p->waiter)
         return p->waiter->id.id;
     return p->epoch == e->track.epoch && p->next ? TIME_PREDICTED + p->next : TIME_UNKNOWN;
+}
+
+/* Touched once in the period, in a way that may be done where it lies. */
+static inline bool page_streamed(const struct ulms_engine *e, const struct page *p) {
+    if (!e->trial.resting || !p->live || p->epoch != e->track.epoch || !p->next || p->next != p->seen)
+        return false;
+    uint8_t does = history_record(&e->history, p->record - 1)->does;
+    return does == DOES_READ ||
+           (e->in_place == ULMS_IN_PLACE_ALL && !(does & (DOES_PLACE | DOES_FADE | ULMS_TOUCH_SCRATCH)));
+}
+
+/* What counts when pages leave: a streamed page serves where it lies. */
+static inline uint64_t page_leave_time(const struct ulms_engine *e, const struct page *p) {
+    return !p->waiter && page_streamed(e, p) ? TIME_UNKNOWN : page_time(e, p);
 }
 
 void unsettle(struct ulms_engine *e, struct page *p);
@@ -264,7 +295,6 @@ uint64_t peaks_above(const struct peaks *k, uint64_t first, uint64_t end, uint32
 /* history.c */
 
 struct past *history_at(const struct history *h, uint64_t position);
-struct record *history_record(const struct history *h, uint64_t number);
 /* Enters an operation; drops what no longer fits. False: it does not fit at all, and the history is empty. */
 bool history_append(struct ulms_engine *e, const struct operation *op);
 /* The likeness of two positions that are kept, a before b; in pages. */
@@ -277,6 +307,13 @@ void history_free(struct history *h);
 
 /* Tells the history of an operation that is issued, and the pages of what follows. */
 void sequence_issued(struct ulms_engine *e, const struct operation *op);
+/* Other pages are streamed than before. */
+void sequence_renew(struct ulms_engine *e);
+
+/* trial.c */
+
+void trial_issued(struct ulms_engine *e, uint64_t now, bool surprise);
+void trial_retired(struct ulms_engine *e, uint64_t serial, uint64_t now);
 
 /* lanes.c: moves */
 
@@ -290,6 +327,9 @@ bool move_reserve(struct ulms_engine *e, size_t n);
 /* The flags of a page that comes for an operation that does this to it, or that leaves. */
 uint32_t fill_flags(const struct ulms_engine *e, const struct page *p, uint8_t does, bool sure);
 uint32_t evict_flags(const struct ulms_engine *e, const struct page *p);
+
+/* Whether it left so that kernels use it in place. */
+void set_lying(struct ulms_engine *e, struct page *p, bool lies);
 
 /* ahead.c: the held policy's next move of each lane. NULL: none now, or no memory. */
 struct move *ahead_fill(struct ulms_engine *e);

@@ -12,7 +12,7 @@ static uint8_t heap_of(const struct ulms_engine *e, bool live) {
 }
 
 static void take_key(const struct ulms_engine *e, struct page *p) {
-    p->frame.next = e->policy->held ? page_time(e, p) : TIME_UNKNOWN;
+    p->frame.next = e->policy->held ? page_leave_time(e, p) : TIME_UNKNOWN;
     p->frame.touched = p->touched;
 }
 

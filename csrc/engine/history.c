@@ -38,19 +38,23 @@ static void link_bucket(struct history *h, uint64_t position) {
 
 /* Empty ones over a ring of that capacity. False: no memory, nothing changed. */
 static bool renew_trees(struct ulms_engine *e, size_t capacity) {
-    struct demand places = {0}, bytes = {0};
+    struct demand places = {0}, bytes = {0}, resting = {0};
     struct peaks peaks = {0};
-    bool good = demand_open(&places, capacity) && demand_open(&bytes, capacity) && peaks_open(&peaks, capacity);
+    bool good = demand_open(&places, capacity) && demand_open(&bytes, capacity) && demand_open(&resting, capacity) &&
+                peaks_open(&peaks, capacity);
     if (good) {
         free(e->places.tree);
         free(e->bytes.tree);
+        free(e->resting.tree);
         free(e->peaks.most);
         e->places = places;
         e->bytes = bytes;
+        e->resting = resting;
         e->peaks = peaks;
     } else {
         free(places.tree);
         free(bytes.tree);
+        free(resting.tree);
         free(peaks.most);
     }
     return good;

@@ -39,7 +39,7 @@ uint32_t fill_flags(const struct ulms_engine *e, const struct page *p, uint8_t d
 uint32_t evict_flags(const struct ulms_engine *e, const struct page *p) {
     if (!p->live)
         return ULMS_MOVE_DEAD;
-    return e->keeps && !p->dirty ? ULMS_MOVE_CLEAN : 0;
+    return (e->keeps && !p->dirty ? ULMS_MOVE_CLEAN : 0) | (page_streamed(e, p) ? ULMS_MOVE_IN_PLACE : 0);
 }
 
 struct move *move_give_out(struct ulms_engine *e, const struct page *p, uint32_t kind, uint32_t flags) {
@@ -97,6 +97,11 @@ static void count_move(struct ulms_engine *e, const struct ulms_move *m, uint64_
     }
 }
 
+void set_lying(struct ulms_engine *e, struct page *p, bool lies) {
+    e->lying += (uint64_t)lies - p->in_place;
+    p->in_place = lies;
+}
+
 static void filled(struct ulms_engine *e, struct page *p, const struct ulms_move *m, bool ok) {
     e->filling--;
     p->state = ok ? PAGE_RESIDENT : PAGE_ABSENT;
@@ -105,19 +110,21 @@ static void filled(struct ulms_engine *e, struct page *p, const struct ulms_move
         return;
     }
     p->dirty = false;
+    set_lying(e, p, false);
     if (m->flags & ULMS_MOVE_DEAD)
         p->live = false;
     else
         p->untouched = true;
 }
 
-static void evicted(struct ulms_engine *e, struct page *p, bool ok) {
+static void evicted(struct ulms_engine *e, struct page *p, const struct ulms_move *m, bool ok) {
     e->evicting--;
     p->state = ok ? PAGE_ABSENT : PAGE_RESIDENT;
     if (!ok)
         return;
     e->used--;
     p->dirty = false;
+    set_lying(e, p, m->flags & ULMS_MOVE_IN_PLACE);
     if (p->untouched)
         e->stats.useless_bytes += bytes_of(e, 1);
     p->untouched = false;
@@ -140,7 +147,7 @@ void ulms_engine_moved(struct ulms_engine *e, uint64_t id, int ok) {
             if (m->out.kind == ULMS_FILL)
                 filled(e, p, &m->out, ok);
             else
-                evicted(e, p, ok);
+                evicted(e, p, &m->out, ok);
             p->failures = ok ? 0 : p->failures + 1;
             settle(e, p);
             n++;

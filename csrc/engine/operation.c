@@ -124,8 +124,10 @@ static void held_issued(struct ulms_engine *e, struct operation *op) {
         p->touched = op->id.id;
         if (!p->waiter)
             wait_for(e, p, op);
-        else if (p->state != PAGE_ABSENT)
-            frames_mark(e, p);
+        else {
+            unsettle_order(e, p);
+            settle_order(e, p);
+        }
     }
 }
 
@@ -159,17 +161,20 @@ uint64_t ulms_engine_issued(struct ulms_engine *e, uint64_t key, const struct ul
 void entry_mark(const struct entry *x) {
     struct page *p = x->page;
     p->live = !(x->does & DOES_FADE);
-    p->dirty = p->live && (p->dirty || (x->does & DOES_MODES) != DOES_READ);
+    p->dirty = p->live && p->state != PAGE_ABSENT && (p->dirty || (x->does & DOES_MODES) != DOES_READ);
     p->untouched = false;
 }
 
 /* Pins the page; one that is absent comes by itself where kernels may fault. */
 static void run_on(struct ulms_engine *e, const struct entry *x) {
     struct page *p = x->page;
-    if (p->state == PAGE_ABSENT && e->faults) {
+    if (p->state == PAGE_ABSENT && e->faults && !p->in_place) {
         p->state = PAGE_RESIDENT;
         e->used++;
         e->stats.faulted_bytes += bytes_of(e, 1);
+    } else if (p->state == PAGE_ABSENT) {
+        e->stats.in_place_bytes += bytes_of(e, 1);
+        e->stats.in_place_written_bytes += (x->does & DOES_MODES) != DOES_READ ? bytes_of(e, 1) : 0;
     }
     p->failures = 0;
     p->pins++;
@@ -224,7 +229,7 @@ int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint6
     size_t missing = 0, moving = 0, given_up = 0;
     for (size_t i = 0; i < op->count; i++) {
         const struct page *p = op->entries[i].page;
-        if (!entry_holds(&op->entries[i]) || p->state == PAGE_RESIDENT)
+        if (!entry_holds(&op->entries[i]) || p->state == PAGE_RESIDENT || p->rests)
             continue;
         missing++;
         moving += p->state != PAGE_ABSENT;
@@ -238,8 +243,7 @@ int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint6
     return op->is_short ? ULMS_RUN_SHORT : ULMS_RUN;
 }
 
-void ulms_engine_retired(struct ulms_engine *e, uint64_t serial, uint64_t duration_ns) {
-    (void)duration_ns; /* no policy looks at it yet */
+void ulms_engine_retired(struct ulms_engine *e, uint64_t serial, uint64_t now) {
     struct operation *op = (struct operation *)registry_take(&e->operations, serial);
     if (!op)
         return;
@@ -258,6 +262,7 @@ void ulms_engine_retired(struct ulms_engine *e, uint64_t serial, uint64_t durati
             p->pins--;
             settle_order(e, p);
         }
+        trial_retired(e, serial, now);
     }
     operation_release(e, op);
 }

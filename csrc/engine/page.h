@@ -9,8 +9,9 @@ struct operation;
 
 enum page_state { PAGE_ABSENT, PAGE_FILLING, PAGE_RESIDENT, PAGE_EVICTING };
 
-/* Who wants an absent page (demand.c): an operation that waits, or the prediction, of a dead page or of a live one. */
-enum page_demand { DEMAND_NONE, DEMAND_WAITING, DEMAND_PLACE, DEMAND_BYTES };
+/* Who wants an absent page (demand.c): an operation that waits, or the prediction: of a dead page, of a live one, of
+ * one that rests. */
+enum page_demand { DEMAND_NONE, DEMAND_WAITING, DEMAND_PLACE, DEMAND_BYTES, DEMAND_RESTING };
 
 struct page;
 
@@ -43,6 +44,8 @@ struct page {
     bool live;
     bool dirty;
     bool untouched; /* filled, and not touched since */
+    bool in_place;  /* it left so that kernels may use it where it lies */
+    bool rests;     /* and they do: as it was when it was last settled */
     bool marked;
 
     struct page *marked_next; /* list of frames.c */

@@ -13,11 +13,23 @@ static void forget(struct ulms_engine *e) {
     e->frames.stale = true;
     demand_clear(&e->places);
     demand_clear(&e->bytes);
+    demand_clear(&e->resting);
+}
+
+/* Whether pages rest may be another now. */
+static void renew_lying(struct ulms_engine *e) {
+    uint64_t at = 0;
+    for (struct page *p; e->lying > 0 && (p = page_walk(&e->table, &at, UINT64_MAX));)
+        if (p->in_place) {
+            unsettle(e, p);
+            settle(e, p);
+        }
 }
 
 static void leave_track(struct ulms_engine *e) {
     e->track.on = false;
     forget(e);
+    renew_lying(e);
 }
 
 static void set_next(struct ulms_engine *e, struct page *p, uint64_t next) {
@@ -63,6 +75,7 @@ static void start(struct ulms_engine *e, uint64_t position, uint64_t now) {
     e->track.on = true;
     e->track.position = position;
     expect(e, position + 1, now);
+    renew_lying(e);
 }
 
 static uint64_t look_further(const struct ulms_engine *e, uint64_t now) {
@@ -71,6 +84,11 @@ static uint64_t look_further(const struct ulms_engine *e, uint64_t now) {
         if (alike(&e->history, i, now))
             return i;
     return 0;
+}
+
+void sequence_renew(struct ulms_engine *e) {
+    if (e->track.on)
+        start(e, e->track.position, e->history.end - 1);
 }
 
 /* The rules of README.md, in their order. */
@@ -118,6 +136,9 @@ void sequence_issued(struct ulms_engine *e, const struct operation *op) {
     bool kept = history_append(e, op);
     if (e->track.on && (!kept || e->track.position < e->history.first))
         leave_track(e);
+    uint64_t surprises = e->stats.surprises;
+    uint32_t epoch = e->track.epoch;
     if (kept)
         follow(e, op->id.id);
+    trial_issued(e, op->id.id, surprises != e->stats.surprises || epoch != e->track.epoch);
 }

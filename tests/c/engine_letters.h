@@ -1,5 +1,5 @@
 /* Programs on an engine that are small enough to follow by hand. Pages are letters from 'a' on; a move is written as
- * `+ab` (in) or `-ab` (out), with its flags behind: D(ead), C(lean), K(eep), E(arly). */
+ * `+ab` (in) or `-ab` (out), with its flags behind: D(ead), C(lean), K(eep), E(arly), (in) P(lace). */
 #ifndef ENGINE_LETTERS_H
 #define ENGINE_LETTERS_H
 
@@ -12,9 +12,12 @@ enum { PAGE = 4096, LETTERS = 26 };
 #define BASE (0x7f0000000000ull)
 
 static struct ulms_engine *e;
+static uint64_t now; /* when the last operation ended */
 
-static inline void open_engine(const char *policy, uint64_t budget, uint64_t run, uint64_t ahead) {
+static inline void open_engine_with(uint32_t in_place, const char *policy, uint64_t budget, uint64_t run,
+                                    uint64_t ahead) {
     struct ulms_engine_settings s = {.policy = policy,
+                                     .in_place = in_place,
                                      .page_bytes = PAGE,
                                      .budget = budget * PAGE,
                                      .run_bytes = run * PAGE,
@@ -24,6 +27,10 @@ static inline void open_engine(const char *policy, uint64_t budget, uint64_t run
     e = ulms_engine_new(&s);
     CHECK(e != NULL);
     CHECK(ulms_engine_allocated(e, BASE, (uint64_t)LETTERS * PAGE));
+}
+
+static inline void open_engine(const char *policy, uint64_t budget, uint64_t run, uint64_t ahead) {
+    open_engine_with(ULMS_IN_PLACE_NOTHING, policy, budget, run, ahead);
 }
 
 static inline uint64_t at(char letter) {
@@ -54,9 +61,9 @@ static inline const char *next(int lane, struct ulms_move *m) {
     said[n++] = m->kind == ULMS_FILL ? '+' : '-';
     for (uint64_t a = m->start; a < m->start + m->bytes; a += PAGE)
         said[n++] = (char)('a' + (a - BASE) / PAGE);
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < 5; i++)
         if (m->flags & 1u << i)
-            said[n++] = "DCKE"[i];
+            said[n++] = "DCKEP"[i];
     said[n] = 0;
     return said;
 }
@@ -90,7 +97,7 @@ static inline int run_slow(uint64_t key, const char *pages, uint64_t mode) {
     int first = admit(serial);
     for (int answer = first; answer == ULMS_HOLD; answer = admit(serial))
         CHECK(step());
-    ulms_engine_retired(e, serial, 0);
+    ulms_engine_retired(e, serial, ++now);
     return first;
 }
 

@@ -4,7 +4,7 @@
 
 #include "engine/engine.h"
 
-enum { PAGE = 4096, PAGES = 48, OPS = 48, MOVES = 64, SCRIPT = 24, TOUCHES = 3 };
+enum { PAGE = 4096, PAGES = 48, OPS = 48, MOVES = 64, SCRIPT = 24, TOUCHES = 3, CALM = 1000 };
 
 #define BASE (0x7f0000000000ull)
 
@@ -17,6 +17,7 @@ struct place {
     uint64_t meant; /* the version that a reader must see; 0: any */
     uint32_t life;  /* counts frees */
     uint32_t blocks;
+    bool in_place; /* kernels use the host's copy while it is absent */
 };
 
 struct call {
@@ -45,6 +46,7 @@ struct world {
     uint64_t version, budget;
     struct call script[SCRIPT];
     size_t at;
+    uint64_t calm, clock, used_in_place;
     bool held, failing, faulting;
 };
 
@@ -93,12 +95,14 @@ static bool touches_now(const struct world *w, const struct job *j, size_t page)
 }
 
 static struct call random_call(struct world *w) {
-    struct call c = {.key = 1 + roll(w, 6), .n = 1 + roll(w, TOUCHES)};
+    bool sweeps = w->calm == CALM; /* most pages are read once a period */
+    struct call c = {.key = 1 + roll(w, 6), .n = sweeps ? 1 : 1 + roll(w, TOUCHES)};
     for (size_t i = 0; i < c.n; i++) {
-        uint64_t first = roll(w, PAGES), pages = 1 + roll(w, 5), cut = roll(w, 3) ? 0 : roll(w, PAGE / 2);
+        uint64_t first = roll(w, PAGES), pages = 1 + roll(w, sweeps ? 2 : 5), cut = roll(w, 3) ? 0 : roll(w, PAGE / 2);
         if (first + pages > PAGES)
             pages = PAGES - first;
-        c.touches[i] = (struct ulms_engine_touch){BASE + first * PAGE + cut, pages * PAGE - cut, 1 + roll(w, 4)};
+        c.touches[i] =
+            (struct ulms_engine_touch){BASE + first * PAGE + cut, pages * PAGE - cut, 1 + roll(w, sweeps ? 2 : 4)};
     }
     return c;
 }
@@ -140,6 +144,7 @@ static void copy(struct place *p, const struct ulms_move *m) {
     if (m->kind == ULMS_FILL)
         p->device = lean ? 0 : p->host;
     else {
+        p->in_place = m->flags & ULMS_MOVE_IN_PLACE;
         p->host = lean ? p->host : p->device;
         p->device = 0;
     }
@@ -181,20 +186,23 @@ static void starts(struct world *w, struct job *j, int answer) {
         if (!touches_now(w, j, i))
             continue;
         unsigned d = does(&j->call, i);
-        CHECK(p->state == PAGE_RESIDENT || (p->state == PAGE_ABSENT && (answer == ULMS_RUN_SHORT || w->faulting)));
-        if (p->state == PAGE_ABSENT && w->settings.faults) {
+        bool in_place = p->state == PAGE_ABSENT && p->in_place;
+        CHECK(p->state == PAGE_RESIDENT || in_place ||
+              (p->state == PAGE_ABSENT && (answer == ULMS_RUN_SHORT || w->faulting)));
+        w->used_in_place += in_place;
+        if (p->state == PAGE_ABSENT && w->settings.faults && !in_place) {
             p->state = PAGE_RESIDENT;
             p->device = p->host;
-        } else if (p->state == PAGE_ABSENT) {
+        } else if (p->state == PAGE_ABSENT && !in_place) {
             p->meant = p->host = p->device = 0; /* it ran into nothing */
             continue;
         }
         if (!(d & DOES_PLACE) && p->meant && !races(w, j, i))
-            CHECK_EQ(p->device, p->meant);
+            CHECK_EQ(in_place ? p->host : p->device, p->meant);
         if ((d & DOES_MODES) == DOES_READ)
             continue;
-        p->device = ++w->version;
-        p->meant = d & DOES_FADE ? 0 : p->device;
+        *(in_place ? &p->host : &p->device) = ++w->version;
+        p->meant = d & DOES_FADE ? 0 : w->version;
     }
     j->running = true;
 }
@@ -243,7 +251,8 @@ static void retire(struct world *w, size_t i) {
     for (size_t k = 0; k < PAGES && !w->job[i].running; k++)
         if (touches_now(w, &w->job[i], k) && does(&w->job[i].call, k) & DOES_PLACE)
             w->page[k].meant = 0;
-    ulms_engine_retired(w->e, w->job[i].serial, 1000);
+    w->clock += roll(w, 100);
+    ulms_engine_retired(w->e, w->job[i].serial, w->clock);
     memmove(&w->job[i], &w->job[i + 1], (--w->jobs - i) * sizeof(w->job[0]));
 }
 
@@ -283,14 +292,14 @@ static void block(struct world *w, size_t first, size_t pages, bool live) {
 /* --- events --- */
 
 static void event(struct world *w) {
-    uint64_t kind = roll(w, 100);
+    uint64_t kind = roll(w, w->calm == CALM && roll(w, 50) ? 94 : 100);
     size_t first = roll(w, PAGES), pages = 1 + roll(w, 8);
     if (first + pages > PAGES)
         pages = PAGES - first;
     if (kind < 30) {
         if (w->jobs < w->most_jobs) {
-            w->at = (w->at + (roll(w, 20) ? 1 : roll(w, 4))) % SCRIPT;
-            issue(w, roll(w, 12) ? w->script[w->at] : random_call(w));
+            w->at = (w->at + (roll(w, 2 * w->calm) ? 1 : roll(w, 4))) % SCRIPT;
+            issue(w, roll(w, w->calm) ? w->script[w->at] : random_call(w));
         }
     } else if (kind < 50) {
         size_t i = w->jobs ? roll(w, w->jobs) : 0;
@@ -356,6 +365,8 @@ static void drain(struct world *w) {
     }
 }
 
+static uint64_t used_in_place;
+
 static uint64_t play(const char *policy, uint64_t seed, int events) {
     struct world w = {.random = seed * 2 + 1};
     roll(&w, 2);
@@ -367,7 +378,9 @@ static uint64_t play(const char *policy, uint64_t seed, int events) {
                                                .run_bytes = roll(&w, 9) * PAGE,
                                                .ahead_bytes = roll(&w, 9) * PAGE,
                                                .keeps = (uint32_t)roll(&w, 2),
-                                               .faults = (uint32_t)roll(&w, 2)};
+                                               .faults = (uint32_t)roll(&w, 2),
+                                               .in_place = (uint32_t)roll(&w, 3)};
+    w.calm = roll(&w, 2) ? 10 : CALM;
     w.held = !policy;
     w.faulting = !w.held && strcmp(policy, "none") == 0;
     w.settings.faults |= w.faulting;
@@ -391,12 +404,14 @@ static uint64_t play(const char *policy, uint64_t seed, int events) {
     drain(&w);
     engine_check(w.e);
     ulms_engine_free(w.e);
+    used_in_place += w.used_in_place;
     return w.answers;
 }
 
 TEST(held_programs_at_random) {
     for (uint64_t seed = 1; seed <= 400; seed++)
         play(NULL, seed, 1500);
+    CHECK(used_in_place > 300);
 }
 
 TEST(ordered_programs_at_random) {

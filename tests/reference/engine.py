@@ -44,6 +44,7 @@ class Page:
     failures: int = 0
     blocks: int = 0
     untouched: bool = False  # filled with bytes, and not touched since
+    in_place: bool = False  # it left so that kernels may use it where it lies
     move: int = 0  # under way
     waiting: list[int] = field(default_factory=list)  # operations that touch it, first to last
     leaves: tuple[Any, ...] | None = None  # its place among those that may leave
@@ -140,7 +141,8 @@ class Reference:
         for page in operation.pages():
             done = operation.does[page]
             page.live = not done & FADE
-            page.dirty = page.live and (page.dirty or done & MODES != READ)
+            here = page.live and page.state != ABSENT
+            page.dirty = here and (page.dirty or done & MODES != READ)
             page.untouched = False
             self.settle(page)
 
@@ -197,6 +199,7 @@ class Reference:
         for page in self.span(start, size) if size else ():
             if page.state == ABSENT:
                 self.put(page, RESIDENT)
+                page.in_place = False
                 self.settle(page)
 
     def block(self, start: int, size: int, live: bool) -> None:

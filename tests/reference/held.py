@@ -10,9 +10,12 @@ from pump.sim.engine import (
     EVICT,
     FILL,
     HOLD,
+    IN_PLACE,
     LANE_IN,
+    READ,
     RUN,
     RUN_SHORT,
+    SCRATCH,
     Move,
     Settings,
     Stats,
@@ -22,18 +25,21 @@ from tests.reference.engine import (
     EVICTING,
     FAILURES_MOST,
     FILLING,
+    MODES,
     RESIDENT,
     Operation,
     Page,
     Reference,
 )
 from tests.reference.sequence import Past, Sequence
+from tests.reference.trial import Trial
 
 WAITING, PREDICTED, UNKNOWN = range(3)
 Time = tuple[int, int]  # a serial, a position of the history, or nothing
 NEVER: Time = (UNKNOWN, 0)
 NEAR_OPERATIONS = 32  # so long before an operation runs the places of its dead pages are made
-SURE, PLACE, BYTES = range(3)  # demand: of waiting operations; predicted, of dead, of live pages
+# Demand: of waiting operations; predicted, of dead pages, of live ones, of those that rest.
+SURE, PLACE, BYTES, RESTING = range(4)
 
 
 class Held(Reference):
@@ -42,11 +48,12 @@ class Held(Reference):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.sequence = Sequence()
+        self.trial = Trial()
         self.waiting: dict[int, Operation] = {}  # in the order in which they were issued
         self.running = 0
         self.overtaken = False  # an operation was admitted before the first waiting one
         self.demand: tuple[SortedList[tuple[Any, ...]], ...] = tuple(
-            SortedList() for _ in (SURE, PLACE, BYTES)
+            SortedList() for _ in (SURE, PLACE, BYTES, RESTING)
         )
         self.near = max(1, settings.ahead_bytes // self.size)
         self.live = self.away = self.idle = 0
@@ -58,8 +65,24 @@ class Held(Reference):
         position = self.sequence.next(page.number)
         return NEVER if position is None else (PREDICTED, position)
 
+    def is_streamed(self, page: Page) -> bool:
+        """Touched once in the period, in a way that may be done where it lies."""
+        past = self.sequence.once(page.number)
+        if not (self.trial.resting and page.live and past):
+            return False
+        modes = past.does[page.number] & MODES
+        mostly = self.settings.in_place > 1 and not modes & SCRATCH
+        return not past.does[page.number] & ~MODES and (modes == READ or mostly)
+
+    def rests(self, page: Page) -> bool:
+        """Absent, and used where it lies."""
+        return page.state == ABSENT and page.in_place and self.is_streamed(page)
+
+    def leave_time(self, page: Page) -> Time:
+        return NEVER if not page.waiting and self.is_streamed(page) else self.time(page)
+
     def leave_key(self, page: Page) -> tuple[Any, ...]:
-        kind, when = self.time(page)
+        kind, when = self.leave_time(page)
         return page.live, -kind, -when, page.touched, page.number
 
     def come_key(self, page: Page) -> tuple[Any, ...] | None:
@@ -67,6 +90,8 @@ class Held(Reference):
         most = {WAITING: FAILURES_MOST, PREDICTED: 1, UNKNOWN: 0}[time[0]]  # failures
         wanted = page.held and page.state == ABSENT and not page.pins and page.failures < most
         kind = SURE if time[0] == WAITING else BYTES if page.live else PLACE
+        if self.rests(page):
+            wanted, kind = wanted and kind == BYTES, RESTING
         return (kind, *time, page.number) if wanted else None
 
     def counts(self, page: Page) -> tuple[bool, bool, bool]:
@@ -74,7 +99,7 @@ class Held(Reference):
         here = page.state in (RESIDENT, FILLING)
         return (
             page.held and page.live,
-            page.held and page.live and not here and not page.waiting,
+            page.held and page.live and not here and (not page.waiting or self.rests(page)),
             page.held and not page.live and page.state == RESIDENT and not page.waiting,
         )
 
@@ -98,7 +123,7 @@ class Held(Reference):
         for live in lives:
             i = self.leaving.bisect_left((live,))
             page = self.pages[self.leaving[i][-1]] if i < len(self.leaving) else None
-            if page and page.live == live and self.time(page) > after:
+            if page and page.live == live and self.leave_time(page) > after:
                 return page
         return None
 
@@ -133,7 +158,12 @@ class Held(Reference):
     def decide(self, operation: Operation) -> None:
         does = {page.number: done for page, done in operation.does.items()}
         live = self.live + sum(not page.live for page in operation.does)
+        surprises = self.sequence.surprises
         changed = self.sequence.issued(operation.serial, Past(operation.key, does, live))
+        if self.settings.in_place:
+            surprise = changed is None or self.sequence.surprises > surprises
+            late = self.sums.late_operations
+            self.trial.issued(operation.serial, self.sequence.p, surprise, late)
         self.waiting[operation.serial] = operation
         for page in operation.does:
             page.waiting.append(operation.serial)
@@ -161,7 +191,8 @@ class Held(Reference):
         operation = self.waiting.get(serial)
         if not operation:
             return RUN, 0
-        missing = [page for page in operation.pages() if page.state != RESIDENT]
+        absent = [page for page in operation.pages() if page.state != RESIDENT]
+        missing = [page for page in absent if not self.rests(page)]
         moving = any(page.state != ABSENT for page in missing)
         hopeless = all(page.failures >= FAILURES_MOST for page in missing)
         if missing and (moving or not (at_once or hopeless or self.is_stuck(operation))):
@@ -170,9 +201,13 @@ class Held(Reference):
             return HOLD, 0
         self.stop_waiting(operation)
         for page in operation.pages():
-            if page.state == ABSENT and self.settings.faults:
+            if page.state == ABSENT and self.settings.faults and not page.in_place:
                 self.put(page, RESIDENT)
                 self.sums.faulted_bytes += self.size
+            elif page.state == ABSENT:
+                self.sums.in_place_bytes += self.size
+                written = operation.does[page] & MODES != READ
+                self.sums.in_place_written_bytes += self.size * written
             page.failures = 0
             page.pins += 1
         self.mark(operation)
@@ -180,7 +215,7 @@ class Held(Reference):
         self.sums.short_operations += bool(missing)
         return RUN_SHORT if missing else RUN, 0
 
-    def retired(self, serial: int, duration_ns: int = 0) -> None:
+    def retired(self, serial: int, now: int = 0) -> None:
         operation = self.operations.pop(serial, None)
         if not operation:
             return
@@ -191,6 +226,9 @@ class Held(Reference):
         for page in operation.pages():
             page.pins -= 1
             self.settle(page)
+        if self.trial.retired(serial, now, self.sums.late_operations):
+            for page in self.pages.values():
+                self.settle(page)
 
     # --- moves ---
 
@@ -213,7 +251,11 @@ class Held(Reference):
             come and self.wanted_at(BYTES, 0) <= place
         ):
             return self.grant(PLACE, most)
-        return self.grant(BYTES, come) if come else None
+        if come:
+            return self.grant(BYTES, come)
+        resting = self.demand[RESTING]
+        come = min(most, self.room(max(self.sequence.past) + 1)) if resting else 0
+        return self.grant(RESTING, come) if come else None
 
     def grant(self, kind: int, most: int) -> Move:
         """A fill of the first page demanded so and of those that follow it, so many at most."""
@@ -233,6 +275,9 @@ class Held(Reference):
         if kind == WAITING:
             return self.fill_flags(page, self.waiting[when].does[page], True)
         return self.fill_flags(page, self.sequence.past[when].does[page.number], False)
+
+    def evict_flags(self, page: Page) -> int:
+        return super().evict_flags(page) | (IN_PLACE if self.is_streamed(page) else 0)
 
     def leaves(self) -> tuple[Page | None, Time]:
         """Who leaves, and when what it leaves for is wanted."""
@@ -275,7 +320,8 @@ class Held(Reference):
             return None
 
         def kind(other: Page) -> tuple[object, ...]:
-            return other.may_leave(), self.time(other), other.live, other.dirty
+            flags = self.evict_flags(other)
+            return other.may_leave(), self.leave_time(other), other.live, other.dirty, flags
 
         pages: list[Page] = []
         for other in self.following(page):
@@ -306,6 +352,7 @@ class Held(Reference):
             page.failures = 0 if ok else page.failures + 1
             if ok:
                 page.dirty = False
+                page.in_place = bool(done.flags & IN_PLACE)
                 if done.kind == EVICT:
                     self.sums.useless_bytes += self.size * page.untouched
                     page.untouched = False

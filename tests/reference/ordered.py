@@ -90,7 +90,7 @@ class Ordered(Reference):
             return RUN, 0
         return RUN_SHORT if operation.short else RUN, operation.wait
 
-    def retired(self, serial: int, duration_ns: int = 0) -> None:
+    def retired(self, serial: int, now: int = 0) -> None:
         if self.operations.pop(serial, None) and serial in self.window:
             self.leave_window(serial)
 

@@ -59,6 +59,13 @@ class Sequence:
         i = bisect_right(positions, self.p)
         return positions[i] if i < len(positions) else None
 
+    def once(self, page: int) -> Past | None:
+        """The only operation that touches a page from the next one on; None: there are more."""
+        position = self.next(page)
+        if position is None or position != self.touches[page][-1]:
+            return None
+        return self.past[position]
+
     def issued(self, now: int, past: Past) -> Collection[int] | None:
         """Enters an operation. The pages whose next touch may be another now; None: of all."""
         kept = self.append(now, past)

@@ -48,6 +48,7 @@ class Pair:
     loop: list[Step]
     events: list[str] = field(default_factory=list)
     at: int = 0  # in the loop
+    clock: int = 0
     open: list[int] = field(default_factory=list)  # issued, not retired
     moves: list[int] = field(default_factory=list)  # given out, not done
 
@@ -96,7 +97,9 @@ class Pair:
 
     def retire(self, which: int) -> None:
         if self.open:
-            self.tell("retired", self.open.pop(which % len(self.open)))
+            self.clock += len(self.events) * 7919 % 13
+            now = self.clock if self.clock % 64 else 0
+            self.tell("retired", self.open.pop(which % len(self.open)), now)
 
     def take(self, lane: int) -> bool:
         move = self.tell("next", lane)
@@ -185,6 +188,7 @@ all_settings = st.builds(
     ahead_bytes=st.sampled_from([0, PAGE, 3 * PAGE]),
     keeps=st.booleans(),
     faults=st.booleans(),
+    in_place=st.integers(0, 2),
 )
 
 
@@ -222,6 +226,7 @@ def random_program(seed: int) -> tuple[Settings, list[Step], list[Action]]:
         ahead_bytes=chance.choice([0, PAGE, 3 * PAGE]),
         keeps=chance.random() < 0.5,
         faults=chance.random() < 0.5,
+        in_place=chance.choice([0, 1, 2, 2]),
     )
     loop = [
         (chance.randint(0, 3), tuple(touch() for _ in range(chance.randint(1, 3))))
@@ -256,7 +261,7 @@ def random_program(seed: int) -> tuple[Settings, list[Step], list[Action]]:
 def random_turns(seed: int) -> tuple[Settings, list[Step], list[Action]]:
     """A program that goes round and round, and leaves its way in all manners."""
     chance = random.Random(seed)
-    engine = Settings("ahead", PAGE, 8 * PAGE, PAGE, PAGE, True, True)
+    engine = Settings("ahead", PAGE, 8 * PAGE, PAGE, PAGE, True, True, seed % 3)
     few = [
         (
             chance.randint(0, 1),
@@ -302,6 +307,50 @@ def random_steps(seed: int) -> tuple[Settings, list[Step], list[Action]]:
     return engine, loop, step * (4 if len(loop) > 20 else 12)
 
 
+def random_sweeps(seed: int) -> tuple[Settings, list[Step], list[Action]]:
+    """Most pages are touched once a period; the program varies little."""
+    chance = random.Random(seed)
+    engine = Settings(
+        "ahead",
+        PAGE,
+        chance.randint(6, 14) * PAGE,
+        chance.randint(1, 3) * PAGE,
+        chance.choice([0, 3 * PAGE]),
+        chance.random() < 0.7,
+        chance.random() < 0.5,
+        chance.randint(1, 2),
+    )
+    several = (Touch(PAGE, PAGE, chance.randint(1, 4)),)
+    loop: list[Step] = [
+        (
+            page % 4,
+            (Touch(PAGE * page, PAGE, chance.choice([1, 1, 1, 2, 3, 4])),)
+            + several * (chance.random() < 0.2),
+        )
+        for page in range(2, PAGES + 1)
+    ]
+    script: list[Action] = []
+    for _ in range(40):
+        page = PAGE * chance.randint(2, PAGES)
+        other = Touch(page, PAGE, chance.randint(1, 3))
+        ways: list[Action] = [
+            ("replace", other),
+            ("insert", 1),
+            ("issue", 1, None, ()),
+            ("issue", 0, None, (other,)),
+            ("issue", 0, 9, (other,)),
+            ("budget", PAGE * chance.randint(4, 20)),
+            ("block", page, PAGE, True),
+            ("block", page, PAGE, False),
+            ("freed", page, PAGE),
+            ("placed", page, PAGE),
+            ("allocated", PAGE, PAGES * PAGE),
+        ]
+        script += [("work", chance.choice([20, 60, 150]), chance.choice([1, 3, 10]))]
+        script += chance.choices(ways, k=chance.randint(0, 2))
+    return engine, loop, script
+
+
 def shortest(engine: Settings, loop: list[Step], script: list[Action]) -> MismatchError | None:
     """What goes wrong with a program, after actions were left out that do not matter for it."""
     try:
@@ -321,7 +370,7 @@ def shortest(engine: Settings, loop: list[Step], script: list[Action]) -> Mismat
     return found
 
 
-@pytest.mark.parametrize("program", [random_program, random_turns, random_steps])
+@pytest.mark.parametrize("program", [random_program, random_turns, random_steps, random_sweeps])
 def test_long_programs_are_answered_alike(program: Program) -> None:
     for seed in range(24):
         mismatch = shortest(*program(seed))
@@ -332,6 +381,7 @@ def test_long_programs_reach_every_count() -> None:
     reached: Counter[str] = Counter()
     for seed in range(20):
         reached.update(asdict(play(*random_program(seed))))
+        reached.update(asdict(play(*random_sweeps(seed))))
     assert all(reached.values()), reached
 
 
