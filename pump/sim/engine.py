@@ -9,8 +9,9 @@ from pump import binding
 READ, WRITE, UPDATE, SCRATCH = 1, 2, 3, 4  # what a touch does
 LANE_IN, LANE_OUT = 0, 1
 FILL, EVICT = 1, 2
-DEAD, CLEAN, KEEP, EARLY = 1, 2, 4, 8  # flags of a move
+DEAD, CLEAN, KEEP, EARLY, IN_PLACE = 1, 2, 4, 8, 16  # flags of a move
 HOLD, RUN, RUN_SHORT = 0, 1, 2
+IN_PLACE_NOTHING, IN_PLACE_READ, IN_PLACE_ALL = 0, 1, 2  # what kernels may use in place
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Settings:
     ahead_bytes: int
     keeps: bool
     faults: bool
+    in_place: int = IN_PLACE_NOTHING
 
 
 class Touch(NamedTuple):
@@ -59,6 +61,8 @@ class Stats:
     early_bytes: int = 0
     useless_bytes: int = 0
     faulted_bytes: int = 0
+    in_place_bytes: int = 0
+    in_place_written_bytes: int = 0
     evicted_bytes: int = 0
     dropped_bytes: int = 0
     dead_bytes: int = 0
@@ -92,8 +96,8 @@ class Engine(Protocol):
     def admit(self, serial: int, at_once: bool = False) -> tuple[int, int]:
         """HOLD, RUN or RUN_SHORT, and the move to wait for on the device (0: none)."""
 
-    def retired(self, serial: int, duration_ns: int = 0) -> None:
-        """Everything the operation does is done."""
+    def retired(self, serial: int, now: int = 0) -> None:
+        """Everything the operation does is done, at that time, ns; 0: not known."""
 
     def next(self, lane: int) -> Move | None:
         """The next move of a lane, now."""
@@ -149,8 +153,8 @@ class CompiledEngine:
         verdict = int(self.lib.ulms_engine_admit(self.engine, serial, at_once, self.wait))
         return verdict, int(self.wait[0])
 
-    def retired(self, serial: int, duration_ns: int = 0) -> None:
-        self.lib.ulms_engine_retired(self.engine, serial, duration_ns)
+    def retired(self, serial: int, now: int = 0) -> None:
+        self.lib.ulms_engine_retired(self.engine, serial, now)
 
     def next(self, lane: int) -> Move | None:
         if not self.lib.ulms_engine_next(self.engine, lane, self.move):

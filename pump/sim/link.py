@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pump.sim.engine import CLEAN, DEAD, FILL, KEEP, Move
+from pump.sim.engine import CLEAN, DEAD, FILL, IN_PLACE_ALL, KEEP, Move
 from pump.sizes import MIB
 
 CALLS = "seen with `python -m bench.gpu.calls`, not kept yet"
@@ -68,6 +68,9 @@ class Link:
     rate_out: float
     rate_both: float  # in sum, while bytes go both ways
     rate_fault: float  # what kernels bring by touching it; 0: they cannot
+    rate_read: float = figure("in-place")  # kernels read host memory in place
+    rate_update: float = figure("in-place.each")  # and write it: each way
+    in_place: int = IN_PLACE_ALL  # what kernels may use in place
     fill_ns: float = 0.0  # a move costs this before anything else
     evict_ns: float = 0.0
     place: Cost = FREE  # a dead page comes

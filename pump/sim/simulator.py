@@ -19,8 +19,9 @@ from pump.sim.sequence import Event, Given, Operation, Sequence, page_runs
 LAUNCHES_MOST = 1000
 LAUNCH_NS = 5_000.0  # from the moment when a held operation may run to its start
 LEAST_NS = 1e-3  # shorter than anything here takes
-WARM, STEADY, MORE = 3, 4, 2
-"""Steps: while the sequence is learnt; that count; and more, because the program issues ahead."""
+WARM, STEADY, MORE = 8, 4, 2
+"""Steps: while the sequence is learnt and both ways are tried; that count; and more, because the
+program issues ahead."""
 
 
 class StuckError(RuntimeError):
@@ -79,6 +80,7 @@ class Issued:
     ready_ns: float = 0.0
     wait: int = 0
     faulted: int = 0  # bytes that its kernel brings
+    in_place_ns: float = 0.0  # of its duration: it uses the link itself
 
 
 class Mark(NamedTuple):
@@ -106,7 +108,14 @@ def settings_for(link: Link, policy: str, budget: int) -> Settings:
     """An engine's settings over a link."""
     faults = link.rate_fault > 0
     return Settings(
-        policy, link.page_bytes, budget, link.run_bytes, link.ahead_bytes, link.keeps, faults
+        policy,
+        link.page_bytes,
+        budget,
+        link.run_bytes,
+        link.ahead_bytes,
+        link.keeps,
+        faults,
+        link.in_place,
     )
 
 
@@ -127,6 +136,7 @@ class Simulator:
         self.lanes = (Lane(), Lane())
         self.moved: set[int] = {0}
         self.faulted = 0  # bytes, of what was issued
+        self.used = self.written = 0  # bytes in place, of what was issued
         self.brought = 0  # bytes, of what has run
         self.busy_ns = 0.0  # operations that have run
         self.marks: list[Mark] = []
@@ -189,7 +199,7 @@ class Simulator:
             verdict, issued.wait = self.engine.admit(issued.serial)
             if verdict == HOLD:
                 return False
-            if verdict == RUN_SHORT or self.by_faults:
+            if verdict == RUN_SHORT or self.by_faults or self.link.in_place:
                 self.lengthen(issued)
         self.held = None
         issued.ready_ns = self.now + latency_ns
@@ -197,9 +207,18 @@ class Simulator:
         return True
 
     def lengthen(self, issued: Issued) -> None:
-        """By what its kernel faults in."""
-        before, self.faulted = self.faulted, self.engine.stats().faulted_bytes
+        """By what its kernel faults in, and by what it uses where it lies."""
+        stats = self.engine.stats()
+        before, self.faulted = self.faulted, stats.faulted_bytes
         issued.faulted = self.faulted - before
+        used, written = (
+            stats.in_place_bytes - self.used,
+            stats.in_place_written_bytes - self.written,
+        )
+        self.used, self.written = stats.in_place_bytes, stats.in_place_written_bytes
+        in_place_ns = (used - written) / self.link.rate_read + written / self.link.rate_update
+        issued.in_place_ns = in_place_ns
+        issued.duration_ns += issued.in_place_ns
         if issued.faulted:
             issued.duration_ns += issued.faulted / self.link.rate_fault
 
@@ -220,7 +239,7 @@ class Simulator:
         self.running = None
         if done.serial:
             self.retired = done.serial
-            self.engine.retired(done.serial, round(done.duration_ns))
+            self.engine.retired(done.serial, round(self.now))
         self.brought += done.faulted
         self.busy_ns += done.duration_ns
         if done.ends_step:
@@ -254,20 +273,28 @@ class Simulator:
     def advance(self) -> None:
         """To the next moment at which something ends. Raises StuckError when there is none."""
         moments = []
+        taken = False  # the link, by the operation that runs
         if self.running:
             moments.append(self.end_ns - self.now)
+            alone_ns = moments[0] - self.running.in_place_ns
+            taken = self.running.in_place_ns > 0 and alone_ns < LEAST_NS
+            if self.running.in_place_ns and not taken:
+                moments.append(alone_ns)
         elif self.queue and self.queue[0].ready_ns > self.now:
             moments.append(self.queue[0].ready_ns - self.now)
         for lane in self.lanes:
             if lane.moves_bytes():
-                moments.append(lane.left / self.rate(lane))
+                if not taken:
+                    moments.append(lane.left / self.rate(lane))
             elif lane.begun:
                 moments.append(lane.setup_ns)
         if not moments:
             raise StuckError(f"{self.held} waits, and nothing is under way")
         step = max(0.0, min(moments))
-        moving = [(lane, self.rate(lane)) for lane in self.lanes if lane.moves_bytes()]
-        setting_up = [lane for lane in self.lanes if lane.begun and not lane.moves_bytes()]
+        moving = [
+            (lane, self.rate(lane)) for lane in self.lanes if lane.moves_bytes() and not taken
+        ]
+        setting_up = [lane for lane in self.lanes if lane.begun and lane.setup_ns >= LEAST_NS]
         self.now += step
         for lane, rate in moving:
             lane.left = max(0.0, lane.left - rate * step)

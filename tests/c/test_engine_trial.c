@@ -1,0 +1,112 @@
+/* Pages that are touched once a period: used where they lie, if that makes laps shorter. */
+#include "engine_letters.h"
+
+/* Eight pages in a circle, five frames. An operation whose page has to come takes `fill` ns, one that uses it where it
+ * lies `use`. */
+enum { ROUND = 8 };
+static uint64_t fill, use;
+
+static void round_of(uint64_t mode) {
+    for (char c = 'a'; c < 'a' + ROUND; c++) {
+        char page[] = {c, 0};
+        uint64_t late = stats().late_operations, used = stats().in_place_bytes;
+        uint64_t x = issue(1 + (uint64_t)c, page, mode);
+        for (int answer = admit(x); answer == ULMS_HOLD; answer = admit(x))
+            CHECK(step());
+        now += 1 + (stats().late_operations - late) * fill + (stats().in_place_bytes - used) / PAGE * use;
+        ulms_engine_retired(e, x, now);
+        engine_check(e);
+    }
+}
+
+static struct ulms_engine_stats rounds(int n, uint64_t mode) {
+    struct ulms_engine_stats before = stats(), after;
+    for (int i = 0; i < n; i++)
+        round_of(mode);
+    after = stats();
+    after.filled_bytes -= before.filled_bytes;
+    after.in_place_bytes -= before.in_place_bytes;
+    after.in_place_written_bytes -= before.in_place_written_bytes;
+    after.late_operations -= before.late_operations;
+    return after;
+}
+
+TEST(what_is_faster_in_place_stays_there) {
+    fill = 10, use = 5;
+    open_engine_with(ULMS_IN_PLACE_READ, NULL, 5, 1, 1);
+    rounds(14, ULMS_TOUCH_READ);
+    struct ulms_engine_stats s = rounds(10, ULMS_TOUCH_READ);
+    CHECK_EQ(s.filled_bytes, 0);
+    CHECK_EQ(s.late_operations, 0);
+    CHECK_EQ(s.short_operations, 0);
+    CHECK_EQ(s.in_place_bytes, 10 * 3 * PAGE);
+    CHECK_EQ(s.in_place_written_bytes, 0);
+    IN("");
+    OUT("");
+}
+
+TEST(what_is_slower_in_place_comes) {
+    fill = 5, use = 20;
+    open_engine_with(ULMS_IN_PLACE_READ, NULL, 5, 1, 1);
+    CHECK(rounds(20, ULMS_TOUCH_READ).in_place_bytes > 0); /* it was tried */
+    struct ulms_engine_stats s = rounds(10, ULMS_TOUCH_READ);
+    CHECK_EQ(s.in_place_bytes, 0);
+    CHECK(s.filled_bytes >= 10ull * 3 * PAGE);
+}
+
+TEST(what_is_written_rests_only_where_the_backend_can) {
+    fill = 10, use = 5;
+    open_engine_with(ULMS_IN_PLACE_READ, NULL, 5, 1, 1);
+    CHECK_EQ(rounds(30, ULMS_TOUCH_UPDATE).in_place_bytes, 0);
+    open_engine_with(ULMS_IN_PLACE_ALL, NULL, 5, 1, 1);
+    rounds(14, ULMS_TOUCH_UPDATE);
+    struct ulms_engine_stats s = rounds(10, ULMS_TOUCH_UPDATE);
+    CHECK_EQ(s.filled_bytes, 0);
+    CHECK_EQ(s.in_place_written_bytes, 10 * 3 * PAGE);
+}
+
+TEST(nothing_is_tried_while_nothing_waits) {
+    fill = 10, use = 5;
+    open_engine_with(ULMS_IN_PLACE_ALL, NULL, ROUND, 1, 1);
+    CHECK_EQ(rounds(30, ULMS_TOUCH_READ).in_place_bytes, 0);
+}
+
+TEST(without_times_nothing_is_tried) {
+    open_engine_with(ULMS_IN_PLACE_ALL, NULL, 5, 1, 1);
+    for (int i = 0; i < 30 * ROUND; i++) {
+        char page[] = {(char)('a' + i % ROUND), 0};
+        uint64_t x = issue(1 + i % ROUND, page, ULMS_TOUCH_READ);
+        while (admit(x) == ULMS_HOLD)
+            CHECK(step());
+        ulms_engine_retired(e, x, 0);
+    }
+    CHECK_EQ(stats().in_place_bytes, 0);
+}
+
+TEST(with_more_room_they_come_back) {
+    fill = 10, use = 5;
+    open_engine_with(ULMS_IN_PLACE_READ, NULL, 5, 1, 1);
+    rounds(14, ULMS_TOUCH_READ);
+    ulms_engine_budget(e, ROUND * PAGE);
+    IN("+aKE");
+    IN("+bKE");
+    IN("+cKE");
+    IN("");
+    struct ulms_engine_stats s = rounds(3, ULMS_TOUCH_READ);
+    CHECK_EQ(s.in_place_bytes + s.filled_bytes + s.late_operations, s.late_operations);
+}
+
+/* Another operation touches a page that rests: it is not touched once any more, and comes. */
+TEST(a_second_touch_brings_it) {
+    fill = 10, use = 5;
+    open_engine_with(ULMS_IN_PLACE_READ, NULL, 5, 1, 1);
+    rounds(14, ULMS_TOUCH_READ);
+    char lies[] = {'a', 0};
+    for (; page_find(&e->table, at(lies[0]) / PAGE)->state == PAGE_RESIDENT; lies[0]++)
+        ;
+    uint64_t used = stats().in_place_bytes, x = issue(99, lies, ULMS_TOUCH_READ);
+    CHECK_EQ(admit(x), ULMS_HOLD);
+    while (admit(x) == ULMS_HOLD)
+        CHECK(step());
+    CHECK_EQ(stats().in_place_bytes, used);
+}

@@ -1,0 +1,55 @@
+"""Whether streamed pages are used where they lie: a lap of each way is timed.
+
+csrc/engine/README.md, "In place", has the rules.
+"""
+
+SETTLES, FILLS, RESTS_SETTLE, RESTS, DECIDED = range(5)
+
+
+class Trial:
+    """Told of operations as they are issued and as they end; `resting` is the way that is taken."""
+
+    def __init__(self) -> None:
+        self.step = SETTLES
+        self.resting = False
+        self.period = 0  # of the laps compared
+        self.filled = 0  # ns of the lap in which all pages came
+        self.void()
+
+    def void(self) -> None:
+        self.first = self.last = 0  # serials that begin and end the lap under way
+        self.begun = 0  # when the first had ended, ns
+
+    def issued(self, now: int, p: int | None, surprise: bool, late: int) -> None:
+        """`late`: operations that were, so far."""
+        if surprise or p is None:
+            self.void()
+        elif not self.first:
+            self.first, self.length, self.late = now, now - p, late
+        elif not self.last and p >= self.first:
+            self.last = now
+
+    def retired(self, serial: int, now: int, late: int) -> bool:
+        """True: the way is another."""
+        was = self.resting
+        if not self.first or serial < self.first or not now:
+            return False
+        self.begun = self.begun or now
+        if not self.last or serial < self.last:
+            return False
+        self.judge(now - self.begun, late > self.late)
+        self.void()
+        return self.resting != was
+
+    def judge(self, elapsed: int, late: bool) -> None:
+        """Nothing is tried while no operation waits: then moves cost nothing."""
+        if self.length != self.period:
+            self.step, self.resting, self.period = SETTLES, False, self.length
+        if self.step == SETTLES:
+            self.step = FILLS if late else SETTLES
+        elif self.step == FILLS:
+            self.filled, self.resting, self.step = elapsed, True, RESTS_SETTLE
+        elif self.step == RESTS_SETTLE:
+            self.step = RESTS
+        elif self.step == RESTS:
+            self.resting, self.step = elapsed < self.filled, DECIDED
