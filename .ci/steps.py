@@ -7,6 +7,7 @@ where the step is skipped and says so.
 """
 
 import argparse
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -24,6 +25,8 @@ C_FILES = sorted(
     for path in Path(folder).rglob("*.[ch]")
 )
 TAIL_LINES = 60
+JOBS = min(4, len(os.sched_getaffinity(0)))
+"""Tests at a time. A container may be allowed less than it sees: few, so that none starves."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Outcome:
 def ctest(build: Path, name: str) -> tuple[tuple[str, ...], Path]:
     """The ctest command over a build tree, and the JUnit file it writes."""
     junit = (LOGS / f"{name}.xml").resolve()
-    command = ("ctest", "--test-dir", str(build), "--output-on-failure")
+    command = ("ctest", "--test-dir", str(build), "--output-on-failure", "-j", str(JOBS))
     return (*command, "--output-junit", str(junit)), junit
 
 
@@ -74,16 +77,14 @@ def without_aslr() -> tuple[str, ...]:
     return prefix if works else ()
 
 
-def pytest(mark: str) -> Step:
-    """The Python tests that carry a mark."""
-    junit = (LOGS / f"pytest-{mark}.xml").resolve()
-    command = (sys.executable, "-P", "-m", "pytest", "tests", "-q", "-m", mark)
-    return Step(
-        "python",
-        f"pytest, {mark}",
-        ((*command, f"--junitxml={junit}"),),
-        junit,
-    )
+def pytest(name: str, marks: str, *, together: bool = True) -> Step:
+    """The Python tests with these marks, several at a time where pytest-xdist is installed."""
+    junit = (LOGS / f"pytest-{name}.xml").resolve()
+    command = [sys.executable, "-P", "-m", "pytest", "tests", "-q", "-m", marks]
+    command += [f"--junitxml={junit}"]
+    if together and importlib.util.find_spec("xdist"):
+        command += ["-n", str(JOBS), "--dist", "worksteal"]
+    return Step("python", f"pytest, {name}", (tuple(command),), junit)
 
 
 def all_steps() -> list[Step]:
@@ -98,7 +99,9 @@ def all_steps() -> list[Step]:
         Step("c", "C tests", (ctests,), ctest_junit),
         sanitizer("asan", "C tests, ASan and UBSan"),
         sanitizer("tsan", "C tests, TSan"),
-        *(pytest(mark) for mark in ("unit", "emu", "gpu")),
+        *(pytest(mark, f"{mark} and not alone") for mark in ("unit", "emu")),
+        pytest("alone", "alone and not gpu", together=False),
+        pytest("gpu", "gpu", together=False),
     ]
 
 

@@ -5,6 +5,7 @@ that need a GPU are skipped, and counted, where there is no driver or managed me
 """
 
 import ctypes
+import fcntl
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -110,20 +111,39 @@ def run_emulated(emulator_dir: Path) -> RunEmulated:
     return run
 
 
+def made_once(target: Path, make: Callable[[Path], object]) -> Path:
+    """`target`, made by the first of pytest's processes that asks for it; the others wait."""
+    with target.with_name(f"{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            unfinished = target.with_name(f"{target.name}.unfinished")
+            make(unfinished)
+            unfinished.rename(target)
+    return target
+
+
 @pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+def common_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this run that all of pytest's processes share."""
+    own = tmp_path_factory.getbasetemp()
+    common = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "common"
+    common.mkdir(exist_ok=True)
+    return common
+
+
+@pytest.fixture(scope="session")
+def compiled(common_folder: Path) -> Compile:
     """Compiles tests/programs/NAME.c with more flags; with `shared` to a shared library."""
-    out = tmp_path_factory.mktemp("programs")
 
     def build(name: str, *flags: str, shared: bool = False) -> Path:
-        target = out / (f"lib{name}.so" if shared else name)
-        if not target.exists():
-            command = ["cc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
-            command += [f"-I{ROOT / folder}" for folder in ("hooks", "csrc", "emulator")]
-            command += [f"-I{BUILD / 'gen'}"]
-            command += ["-shared", "-fPIC"] if shared else []
-            command += ["-o", str(target), str(ROOT / "tests" / "programs" / f"{name}.c"), *flags]
-            subprocess.run(command, check=True)
-        return target
+        command = ["cc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
+        command += [f"-I{ROOT / folder}" for folder in ("hooks", "csrc", "emulator")]
+        command += [f"-I{BUILD / 'gen'}"]
+        command += ["-shared", "-fPIC"] if shared else []
+        command += [str(ROOT / "tests" / "programs" / f"{name}.c"), *flags]
+        return made_once(
+            common_folder / (f"lib{name}.so" if shared else name),
+            lambda target: subprocess.run([*command, "-o", str(target)], check=True),
+        )
 
     return build

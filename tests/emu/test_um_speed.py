@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import ROOT, Compile, RunEmulated
 from tests.emu.test_cublas_calls import PROGRAMS, build_library
 
-pytestmark = pytest.mark.emu
+pytestmark = [pytest.mark.emu, pytest.mark.alone]
 
 MIB = 1 << 20
 STRETCH = {"none": 20, "pump": 20, "ahead": 80}

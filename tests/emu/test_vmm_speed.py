@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import Compile, RunEmulated
 
-pytestmark = pytest.mark.emu
+pytestmark = [pytest.mark.emu, pytest.mark.alone]
 
 STRETCH = 100
 BLOCKS, BLOCK_MIB, ROUNDS = 16, 32, 5

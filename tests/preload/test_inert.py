@@ -59,8 +59,9 @@ def test_leaves_no_file_behind(ulms_so: Path, tmp_path: Path) -> None:
     trace, counters = tmp_path / "trace", Path("/dev/shm")
     settings = environment(ulms_so, ULMS_TRACE=str(trace), ULMS_STATS="on")
     before = set(counters.iterdir())
-    with subprocess.Popen(["/bin/true"], env=settings, stderr=subprocess.PIPE) as program:
-        assert program.communicate(timeout=60) == (None, b"")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(["/bin/true"], env=settings, stdout=pipe, stderr=pipe) as program:
+        assert program.communicate(timeout=60) == (b"", b"")
     assert program.returncode == 0
     assert not trace.exists()
     # Other programs on this machine come and go there, too.

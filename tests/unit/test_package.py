@@ -11,6 +11,7 @@ import pytest
 
 import pump
 from pump import paths
+from tests.conftest import made_once
 
 pytestmark = pytest.mark.unit
 
@@ -27,11 +28,15 @@ COMPILED = {
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(common_folder: Path) -> Path:
     """A wheel of this tree, from the build that is already there."""
     if not BUILD_DIR:
         pytest.skip("PUMP_BUILD_DIR is not set: run by `make test`")
-    out = tmp_path_factory.mktemp("wheel")
+    (made,) = made_once(common_folder / "wheel", build_wheel).iterdir()
+    return made
+
+
+def build_wheel(out: Path) -> None:
     settings = (f"build-dir={BUILD_DIR}", "cmake.define.ULMS_TESTS=ON")
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q"]
     command += [f"--config-settings={setting}" for setting in settings]
@@ -43,8 +48,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
     )
     assert built.returncode == 0, built.stdout + built.stderr
-    (made,) = out.iterdir()
-    return made
 
 
 def test_one_wheel_serves_every_python_and_holds_all_parts(wheel: Path) -> None:
