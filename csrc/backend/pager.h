@@ -26,8 +26,9 @@ struct pager_page {
     /* 1 + the ticket of the last operation issued before the framework took back the last block here; 0: the content
      * may matter to somebody. Only what was issued before may still use it, known to us or not. */
     uint64_t died;
-    bool kept;    /* advised to be mostly read */
-    bool written; /* in spite of that advice: it is not given again */
+    bool kept;     /* advised to be mostly read */
+    bool written;  /* in spite of that advice: it is not given again */
+    bool in_place; /* advised to be used on the host */
 };
 
 struct pager_range {
@@ -46,9 +47,15 @@ struct pager_ranges {
     size_t count, capacity;
 };
 
-bool pager_range_add(struct pager_ranges *r, addr_t start, uint64_t bytes);
+/* NULL: no memory, or there is a range already. */
+struct pager_range *pager_range_add(struct pager_ranges *r, addr_t start, uint64_t bytes);
 /* NULL: none starts there. The caller frees it. */
 struct pager_range *pager_range_take(struct pager_ranges *r, addr_t start);
+/* The memory of a range that was taken may be given out again as it is: its advice is remembered. Frees the range, now
+ * or later. */
+void pager_range_part(struct pager_ranges *parted, struct pager_range *range);
+/* New memory has the advice that it was left with. */
+void pager_range_inherit(struct pager_ranges *parted, struct pager_range *range);
 /* Calls for each page of [start, end) that there is. */
 void pager_pages_visit(struct pager_ranges *r, addr_t start, addr_t end,
                        void (*visit)(struct pager_page *, addr_t, void *), void *data);
@@ -152,8 +159,9 @@ struct pager_move {
     /* The driver takes no call over two allocations, though they lie side by side. */
     struct pager_piece piece[PAGER_RUN_PAGES];
     int pieces;
-    bool discard;      /* the content may be lost */
-    bool keep, unkeep; /* advise before */
+    bool discard;          /* the content may be lost */
+    bool keep, unkeep;     /* mostly read: advise before */
+    bool in_place, recall; /* used on the host: advise after; take the advice back before */
     bool failed;
     bool left;     /* the engine knows that it is done, but its pages are not mapped yet */
     CUevent event; /* ordered: recorded behind it, once it was issued */
@@ -302,7 +310,8 @@ struct pager {
     uint64_t told_ns;              /* when */
     uint32_t run_pages;            /* the most of one move */
     struct pager_ranges ranges;
-    uint64_t bytes; /* of ours, in whole pages */
+    struct pager_ranges parted; /* left, advised */
+    uint64_t bytes;             /* of ours, in whole pages */
     /* Bytes of the device that the engine does not rule: of memory that never moves, that left and is not freed. */
     uint64_t fixed, left;
     struct vmm *vmm; /* NULL: managed memory, or none yet */

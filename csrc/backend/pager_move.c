@@ -6,7 +6,7 @@
 
 struct look {
     uint64_t oldest; /* every operation below it has retired */
-    bool all_dead, any_kept, all_kept, any_written;
+    bool all_dead, any_kept, all_kept, any_written, any_in_place;
 };
 
 static void look_at(struct pager_page *p, addr_t at, void *data) {
@@ -16,13 +16,16 @@ static void look_at(struct pager_page *p, addr_t at, void *data) {
     l->any_kept = l->any_kept || p->kept;
     l->all_kept = l->all_kept && p->kept;
     l->any_written = l->any_written || p->written;
+    l->any_in_place = l->any_in_place || p->in_place;
 }
 
 static void advise(struct pager_page *p, addr_t at, void *data) {
     const struct pager_move *m = data;
     (void)at;
     p->written = p->written || (p->kept && m->unkeep && m->m.kind == ULMS_FILL);
-    p->kept = m->keep;
+    if (m->keep || m->unkeep)
+        p->kept = m->keep;
+    p->in_place = m->in_place;
 }
 
 /* The engine takes memory that no operation is known to have touched for dead. Addresses may be hidden from us: content
@@ -38,8 +41,9 @@ static void judge(struct pager *d, struct pager_move *m) {
      * advice: prefetched to the host with it, it would keep its place on the device beside the host's copy. */
     m->keep = d->kind->managed && fill && keep && !l.all_kept && !l.any_written;
     m->unkeep = d->kind->managed && l.any_kept && !(fill && keep);
-    if (m->keep || m->unkeep)
-        pager_pages_visit(&d->ranges, start, end, advise, m);
+    m->in_place = d->kind->managed && !fill && m->m.flags & ULMS_MOVE_IN_PLACE;
+    m->recall = l.any_in_place && !m->in_place;
+    pager_pages_visit(&d->ranges, start, end, advise, m);
     m->pieces = pager_ranges_split(&d->ranges, start, end, m->piece, PAGER_RUN_PAGES);
 }
 

@@ -17,7 +17,8 @@ static size_t first_behind(const struct pager_ranges *r, addr_t p) {
     return low;
 }
 
-bool pager_range_add(struct pager_ranges *r, addr_t start, uint64_t bytes) {
+/* False: no memory, or another one is there. */
+static bool insert(struct pager_ranges *r, struct pager_range *range) {
     if (r->count == r->capacity) {
         size_t capacity = r->capacity ? 2 * r->capacity : 64;
         struct pager_range **at = realloc(r->at, capacity * sizeof(struct pager_range *));
@@ -26,29 +27,58 @@ bool pager_range_add(struct pager_ranges *r, addr_t start, uint64_t bytes) {
         r->at = at;
         r->capacity = capacity;
     }
-    struct pager_range *range = calloc(1, sizeof *range + bytes / page_bytes * sizeof range->page[0]);
-    size_t i = first_behind(r, start);
-    bool apart = i == r->count || start + bytes <= r->at[i]->start;
-    if (!range || !apart) {
-        free(range);
+    size_t i = first_behind(r, range->start);
+    if (i < r->count && range->start + range->bytes > r->at[i]->start)
         return false;
-    }
-    range->start = start;
-    range->bytes = bytes;
     memmove(&r->at[i + 1], &r->at[i], (r->count - i) * sizeof(struct pager_range *));
     r->at[i] = range;
     r->count++;
     return true;
 }
 
-struct pager_range *pager_range_take(struct pager_ranges *r, addr_t start) {
-    size_t i = first_behind(r, start);
-    if (i == r->count || r->at[i]->start != start)
-        return NULL;
+static struct pager_range *take(struct pager_ranges *r, size_t i) {
     struct pager_range *range = r->at[i];
     r->count--;
     memmove(&r->at[i], &r->at[i + 1], (r->count - i) * sizeof(struct pager_range *));
     return range;
+}
+
+struct pager_range *pager_range_add(struct pager_ranges *r, addr_t start, uint64_t bytes) {
+    struct pager_range *range = calloc(1, sizeof *range + bytes / page_bytes * sizeof range->page[0]);
+    if (!range)
+        return NULL;
+    range->start = start;
+    range->bytes = bytes;
+    if (insert(r, range))
+        return range;
+    free(range);
+    return NULL;
+}
+
+struct pager_range *pager_range_take(struct pager_ranges *r, addr_t start) {
+    size_t i = first_behind(r, start);
+    return i < r->count && r->at[i]->start == start ? take(r, i) : NULL;
+}
+
+void pager_range_part(struct pager_ranges *parted, struct pager_range *range) {
+    bool advised = false;
+    for (size_t i = 0; i < range->bytes / page_bytes; i++)
+        advised = advised || range->page[i].kept || range->page[i].in_place;
+    if (!advised || !insert(parted, range))
+        free(range);
+}
+
+void pager_range_inherit(struct pager_ranges *parted, struct pager_range *range) {
+    addr_t end = range->start + range->bytes;
+    for (size_t i; (i = first_behind(parted, range->start)) < parted->count && parted->at[i]->start < end;) {
+        struct pager_range *before = take(parted, i);
+        bool same = before->start == range->start && before->bytes == range->bytes;
+        for (size_t n = 0; same && n < range->bytes / page_bytes; n++) {
+            range->page[n].kept = before->page[n].kept;
+            range->page[n].in_place = before->page[n].in_place;
+        }
+        free(before);
+    }
 }
 
 void pager_pages_visit(struct pager_ranges *r, addr_t start, addr_t end,

@@ -7,12 +7,13 @@ static const struct {
     size_t at; /* in struct ulms_engine_stats */
 } rows[] = {
 #define ROW(counter, field) {COUNT_##counter, offsetof(struct ulms_engine_stats, field)}
-    ROW(paged_bytes, touched_bytes),   ROW(hit_bytes, hit_bytes),
-    ROW(late, late_operations),        ROW(short_operations, short_operations),
-    ROW(filled_bytes, filled_bytes),   ROW(early_bytes, early_bytes),
-    ROW(useless_bytes, useless_bytes), ROW(faulted_bytes, faulted_bytes),
-    ROW(evicted_bytes, evicted_bytes), ROW(dropped_bytes, dropped_bytes),
-    ROW(dead_bytes, dead_bytes),       ROW(predicted, predicted),
+    ROW(paged_bytes, touched_bytes),     ROW(hit_bytes, hit_bytes),
+    ROW(late, late_operations),          ROW(short_operations, short_operations),
+    ROW(filled_bytes, filled_bytes),     ROW(early_bytes, early_bytes),
+    ROW(useless_bytes, useless_bytes),   ROW(faulted_bytes, faulted_bytes),
+    ROW(in_place_bytes, in_place_bytes), ROW(in_place_written_bytes, in_place_written_bytes),
+    ROW(evicted_bytes, evicted_bytes),   ROW(dropped_bytes, dropped_bytes),
+    ROW(dead_bytes, dead_bytes),         ROW(predicted, predicted),
     ROW(surprises, surprises),
 #undef ROW
 };

@@ -90,7 +90,7 @@ bool pager_stalled(const struct pager *d) {
 void pager_retired(struct pager *d, uint64_t ticket) {
     uint64_t serial = pager_window_retire(&d->window, ticket);
     if (serial)
-        ulms_engine_retired(d->engine, serial, 0);
+        ulms_engine_retired(d->engine, serial, clock_ns());
     d->progress++;
 }
 
@@ -116,6 +116,7 @@ static struct ulms_engine *engine_new(struct pager *d) {
         .ahead_bytes = ahead,
         .keeps = 1,
         .faults = d->kind->managed,
+        .in_place = d->held ? ULMS_IN_PLACE_ALL : ULMS_IN_PLACE_NOTHING,
     };
     return ulms_engine_new(&settings);
 }

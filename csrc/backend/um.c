@@ -66,15 +66,29 @@ static void place(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
     pager_unlock(d);
 }
 
+/* What lies on the host is used there from now on. Where that is refused kernels would bring it, unknown to the
+ * engine: then it has not left. */
+static bool leave_in_place(struct pager *d, const struct pager_move *m, CUstream stream) {
+    bool ok = pager_stream_finish(stream);
+    const struct pager_piece *end = m->piece + m->pieces;
+    for (const struct pager_piece *p = m->piece; ok && p < end; p++)
+        ok = um_advise_in_place(p->start, p->bytes, d->ordinal, true);
+    for (const struct pager_piece *p = m->piece; !ok && p < end; p++)
+        um_advise_in_place(p->start, p->bytes, d->ordinal, false);
+    return ok;
+}
+
 static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) {
     int32_t to = m->m.kind == ULMS_FILL ? d->ordinal : DEVICE_NONE;
     bool ok = true;
     for (const struct pager_piece *p = m->piece; p < m->piece + m->pieces; p++) {
         if (m->keep || m->unkeep)
             um_advise_mostly_read(p->start, p->bytes, d->ordinal, m->keep);
+        if (m->recall)
+            um_advise_in_place(p->start, p->bytes, d->ordinal, false);
         ok = (m->discard ? um_discard(p->start, p->bytes, stream) : um_prefetch(p->start, p->bytes, to, stream)) && ok;
     }
-    return ok;
+    return ok && (!m->in_place || leave_in_place(d, m, stream));
 }
 
 static uint64_t occupied(const struct pager *d) {

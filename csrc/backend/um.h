@@ -10,5 +10,7 @@ bool um_prefetch(addr_t start, uint64_t bytes, int32_t device, CUstream stream);
 bool um_can_discard(void);
 bool um_discard(addr_t start, uint64_t bytes, CUstream stream);
 bool um_advise_mostly_read(addr_t start, uint64_t bytes, int32_t device, bool mostly);
+/* The device uses what lies on the host there, and does not bring it by touching it. */
+bool um_advise_in_place(addr_t start, uint64_t bytes, int32_t device, bool in_place);
 
 #endif

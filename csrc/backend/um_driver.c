@@ -37,10 +37,21 @@ bool um_discard(addr_t start, uint64_t bytes, CUstream stream) {
     return pager_done(status, "a discard", bytes);
 }
 
-bool um_advise_mostly_read(addr_t start, uint64_t bytes, int32_t device, bool mostly) {
-    CUmem_advise advice = mostly ? CU_MEM_ADVISE_SET_READ_MOSTLY : CU_MEM_ADVISE_UNSET_READ_MOSTLY;
+static bool advise(addr_t start, uint64_t bytes, CUmem_advise advice, int32_t device) {
     CUresult status = REAL(cuMemAdvise_v2, 0)(start, bytes, advice, location(device));
     if (status == CUDA_ERROR_NOT_SUPPORTED)
         status = REAL(cuMemAdvise, 0)(start, bytes, advice, place(device));
     return pager_done(status, "advice", bytes);
+}
+
+bool um_advise_mostly_read(addr_t start, uint64_t bytes, int32_t device, bool mostly) {
+    return advise(start, bytes, mostly ? CU_MEM_ADVISE_SET_READ_MOSTLY : CU_MEM_ADVISE_UNSET_READ_MOSTLY, device);
+}
+
+bool um_advise_in_place(addr_t start, uint64_t bytes, int32_t device, bool in_place) {
+    if (in_place)
+        return advise(start, bytes, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, DEVICE_NONE) &&
+               advise(start, bytes, CU_MEM_ADVISE_SET_ACCESSED_BY, device);
+    bool unmapped = advise(start, bytes, CU_MEM_ADVISE_UNSET_ACCESSED_BY, device);
+    return advise(start, bytes, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, DEVICE_NONE) && unmapped;
 }

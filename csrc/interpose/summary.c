@@ -70,12 +70,12 @@ static void print_pages(void) {
              gib(paged), percent(stats_sum(COUNT_hit_bytes), paged), sum(COUNT_late),
              (double)stats_sum(COUNT_held_ns) / 1e9, sum(COUNT_short_operations),
              percent(stats_sum(COUNT_predicted), told));
-    log_info("%.2f GiB filled, %.1f %% ahead of need and %.1f %% for nothing, %.2f faulted in; %.2f GiB evicted, %.2f "
-             "dropped unchanged, %.2f dead; %llu of our calls refused",
-             gib(filled), percent(stats_sum(COUNT_early_bytes), filled),
-             percent(stats_sum(COUNT_useless_bytes), filled), gib(stats_sum(COUNT_faulted_bytes)),
-             gib(stats_sum(COUNT_evicted_bytes)), gib(stats_sum(COUNT_dropped_bytes)), gib(stats_sum(COUNT_dead_bytes)),
-             sum(COUNT_move_failures));
+    log_info(
+        "%.2f GiB filled, %.1f %% ahead of need and %.1f %% for nothing, %.2f faulted in, %.2f used in place; %.2f GiB "
+        "evicted, %.2f dropped unchanged, %.2f dead; %llu of our calls refused",
+        gib(filled), percent(stats_sum(COUNT_early_bytes), filled), percent(stats_sum(COUNT_useless_bytes), filled),
+        gib(stats_sum(COUNT_faulted_bytes)), gib(stats_sum(COUNT_in_place_bytes)), gib(stats_sum(COUNT_evicted_bytes)),
+        gib(stats_sum(COUNT_dropped_bytes)), gib(stats_sum(COUNT_dead_bytes)), sum(COUNT_move_failures));
     print_held();
 }
 

@@ -38,6 +38,8 @@
     X(early_bytes, "B", "of these, before an operation asked for them")                                                \
     X(useless_bytes, "B", "of these, gone again without use")                                                          \
     X(faulted_bytes, "B", "pages left to kernels to bring in")                                                         \
+    X(in_place_bytes, "B", "pages that kernels used on the host, over the link")                                       \
+    X(in_place_written_bytes, "B", "of these, written, too")                                                           \
     X(evicted_bytes, "B", "pages moved to the host")                                                                   \
     X(dropped_bytes, "B", "pages that left unchanged: nothing to move")                                                \
     X(dead_bytes, "B", "pages that came or left without content that matters")                                         \
