@@ -22,6 +22,8 @@ MANAGED_LIMIT = 8 * GIB  # managed memory beyond what is free can hang a GPU for
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("PUMP_BUILD_DIR", ROOT / "build" / "dev"))
 OURS = ("ULMS_", "EMU_", "WRAPPER_MAX_MEMORY", "LD_PRELOAD", "LD_LIBRARY_PATH")
+PATIENCE_S = 180
+"""How long a program may take, on a busy machine, before it is said to hang."""
 
 RunEmulated = Callable[..., subprocess.CompletedProcess[str]]
 Compile = Callable[..., Path]
@@ -93,7 +95,7 @@ def run_emulated(emulator_dir: Path) -> RunEmulated:
         *,
         preloaded: bool = True,
         stdin: str = "",
-        timeout: float = 60,
+        timeout: float = PATIENCE_S,
     ) -> subprocess.CompletedProcess[str]:
         base = {**clean_environment(), "LD_LIBRARY_PATH": str(emulator_dir)}
         words = [str(word) for word in command]

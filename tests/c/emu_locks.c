@@ -1,6 +1,5 @@
 /* What a second thread can still do while the program's thread is blocked in the driver: each row of the table that was
  * measured on an H200 (a gate is closed, with work behind it). */
-#define TEST_SECONDS 240
 #include "emu_api.h"
 
 enum step { NOTHING, COPIED, WAITED, MAPPED, ALLOWED, UNMAPPED, PREFETCHED, ALL };

@@ -20,9 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Seconds one case may take; a file with slow cases defines its own before including this. */
+/* Seconds one case may take: for hangs, as also a sanitizer on a busy machine has to get through. A file with slower
+ * cases defines its own before including this. */
 #ifndef TEST_SECONDS
-#define TEST_SECONDS 60
+#define TEST_SECONDS 240
 #endif
 
 /* What a case that ran to its end exits with: code under test that calls exit(0) does not pass. */

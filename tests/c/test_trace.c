@@ -17,6 +17,8 @@
 
 enum { TYPES = RECORD_END + 1 };
 
+enum { A_MINUTE_MS = 60000 }; /* a busy machine may need long: no wait is for less */
+
 static char path[64];
 
 static void open_new(void) {
@@ -104,14 +106,14 @@ static bool writer_listed(void) {
 
 /* It names itself when it starts, and stays listed for a moment after its end. */
 static bool writer_becomes(bool there) {
-    for (int i = 0; i < 500 && writer_listed() != there; i++)
+    for (int ms = 0; ms < A_MINUTE_MS && writer_listed() != there; ms++)
         usleep(1000);
     return writer_listed() == there;
 }
 
 static bool all_written(uint64_t records) {
-    for (int i = 0; i < 500 && stats_sum(COUNT_trace_records) < records; i++)
-        usleep(10000);
+    for (int ms = 0; ms < A_MINUTE_MS && stats_sum(COUNT_trace_records) < records; ms++)
+        usleep(1000);
     return stats_sum(COUNT_trace_records) >= records;
 }
 
@@ -227,7 +229,7 @@ static void *few_ops(void *unused) {
 }
 
 static bool free_again(const struct ring *r) {
-    for (int i = 0; i < 500 && __atomic_load_n(&r->state, __ATOMIC_ACQUIRE) != RING_FREE; i++)
+    for (int ms = 0; ms < A_MINUTE_MS && __atomic_load_n(&r->state, __ATOMIC_ACQUIRE) != RING_FREE; ms++)
         usleep(1000);
     return __atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == RING_FREE;
 }
@@ -257,7 +259,7 @@ TEST(a_flood_is_dropped_and_counted) {
 }
 
 static bool all_dropped(uint64_t records) {
-    for (int i = 0; i < 500 && stats_sum(COUNT_trace_drops) < records; i++)
+    for (int ms = 0; ms < A_MINUTE_MS && stats_sum(COUNT_trace_drops) < records; ms++)
         usleep(1000);
     return stats_sum(COUNT_trace_drops) == records;
 }
@@ -342,9 +344,9 @@ TEST(a_full_disk_ends_the_trace_only) {
     open_new();
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){100000, 100000});
     capture_start();
-    for (int i = 0; i < 1000 && trace_on; i++) {
+    for (int ms = 0; ms < A_MINUTE_MS && trace_on; ms++) {
         one_op(100);
-        usleep(200);
+        usleep(1000);
     }
     CHECK(!trace_on);
     for (int i = 0; i < 1000; i++)
@@ -366,8 +368,8 @@ TEST(a_descriptor_closed_by_the_program) {
         open(other, O_RDWR | O_CREAT, 0600);
     capture_start();
     one_op(1);
-    for (int i = 0; i < 500 && trace_on; i++)
-        usleep(10000);
+    for (int ms = 0; ms < A_MINUTE_MS && trace_on; ms++)
+        usleep(1000);
     CHECK(!trace_on);
     trace_close();
     struct stat st;

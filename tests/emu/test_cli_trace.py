@@ -17,7 +17,7 @@ from pump.preload import preload
 
 pytestmark = pytest.mark.emu
 
-DEADLINE_S = 30
+DEADLINE_S = 120
 
 
 @pytest.fixture(scope="module")
