@@ -1,22 +1,9 @@
 /* Tensors in an arena, as PyTorch's caching allocator hands them out: at once, in the order of the host; what was used
  * on another stream is waited for by whoever gets it next. It tells its profiler, and so ulms.so. */
+#include "framework.h"
 #include "random_program.h"
 
-#include <dlfcn.h>
-
-enum { TENSOR_ALIGN = 512, C10_CUDA = 1 };
-
-struct c10_device {
-    int8_t type, index;
-};
-
-typedef void (*report_function)(void *, int64_t, size_t, size_t, struct c10_device);
-
-static void report(CUdeviceptr start, int64_t bytes) {
-    void *found = dlsym(RTLD_DEFAULT, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
-    if (found)
-        ((report_function)found)((void *)(uintptr_t)start, bytes, 0, 0, (struct c10_device){C10_CUDA, 0});
-}
+enum { TENSOR_ALIGN = 512 };
 
 /* The tensor that stands in the way of so many bytes, if any. */
 static const struct block *in_the_way(const struct actor *a, CUdeviceptr start, uint64_t bytes) {

@@ -7,54 +7,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/abi.h"
 #include "emu.h"
+#include "must.h"
 
-CUresult cuInit(unsigned int flags);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuCtxSetCurrent(CUcontext context);
-CUresult cuCtxSynchronize(void);
-CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
-CUresult cuStreamSynchronize(CUstream stream);
-CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode);
-CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph);
-CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr p, cuuint32_t value, unsigned int flags);
-CUresult cuMemGetInfo_v2(size_t *free, size_t *total);
-CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t bytes);
-CUresult cuMemAllocPitch_v2(CUdeviceptr *p, size_t *pitch, size_t width, size_t height, unsigned int element);
-CUresult cuMemAllocManaged(CUdeviceptr *p, size_t bytes, unsigned int flags);
-CUresult cuMemAllocAsync(CUdeviceptr *p, size_t bytes, CUstream stream);
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr *p, size_t bytes, CUmemoryPool pool, CUstream stream);
-CUresult cuMemFree_v2(CUdeviceptr p);
-CUresult cuMemFreeAsync(CUdeviceptr p, CUstream stream);
-CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props);
-CUresult cuMemPoolDestroy(CUmemoryPool pool);
-CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
-CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
-CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device);
-CUresult cuMemHostAlloc(void **p, size_t bytes, unsigned int flags);
-CUresult cuMemsetD8Async(CUdeviceptr p, unsigned char value, size_t bytes, CUstream stream);
-CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes);
-CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
-CUresult cuMemGetAddressRange_v2(CUdeviceptr *start, size_t *bytes, CUdeviceptr p);
-CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr p);
-CUresult cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes, void **data, CUdeviceptr p);
-CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr p);
+USE(cuInit)
+USE(cuDevicePrimaryCtxRetain)
+USE(cuCtxCreate_v2)
+USE(cuCtxDestroy_v2)
+USE(cuCtxSetCurrent)
+USE(cuCtxSynchronize)
+USE(cuStreamCreate)
+USE(cuStreamSynchronize)
+USE(cuStreamBeginCapture_v2)
+USE(cuStreamEndCapture)
+USE(cuStreamWaitValue32_v2)
+USE(cuMemGetInfo_v2)
+USE(cuMemAlloc_v2)
+USE(cuMemAllocPitch_v2)
+USE(cuMemAllocManaged)
+USE(cuMemAllocAsync)
+USE(cuMemAllocFromPoolAsync)
+USE(cuMemFree_v2)
+USE(cuMemFreeAsync)
+USE(cuMemPoolCreate)
+USE(cuMemPoolDestroy)
+USE(cuMemPoolGetAttribute)
+USE(cuMemPoolSetAttribute)
+USE(cuDeviceGetDefaultMemPool)
+USE(cuMemHostAlloc)
+USE(cuMemsetD8Async)
+USE(cuMemcpyDtoH_v2)
+USE(cuMemcpyDtoHAsync_v2)
+USE(cuMemGetAddressRange_v2)
+USE(cuPointerGetAttribute)
+USE(cuPointerGetAttributes)
+USE(cuIpcGetMemHandle)
 
 enum { MIB = 1 << 20 };
 
 static CUcontext context;
-
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        CUresult status_ = (call);                                                                                     \
-        if (status_) {                                                                                                 \
-            printf("line %d: error %d\n", __LINE__, (int)status_);                                                     \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 static const char *held(CUdeviceptr p) {
     return emu_page(p) == EMU_UNKNOWN ? "plain" : "managed";

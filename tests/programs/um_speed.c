@@ -5,7 +5,6 @@
  * them: modelled time (EMU_TIME), not this machine, decides how long a step takes. Under ulms.so "counter NAME VALUE"
  * follows for each of its counters. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include "counters.h"
 #include "cublas/abi.h"
 #include "emu.h"
+#include "framework.h"
 
 CUresult cuInit(unsigned int flags);
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
@@ -139,18 +139,12 @@ static struct range allocate_filled(uint64_t bytes) {
 }
 
 /* A framework's allocator: blocks of activations out of one arena, told of as PyTorch tells. */
-struct device {
-    int8_t type, index;
-};
-typedef void (*report_function)(void *, int64_t, size_t, size_t, struct device);
-static report_function report;
 static struct range arena;
 static bool taken[ARENA_MAX]; /* by MiB */
 
 static void tell(struct range block, bool live) {
     int64_t bytes = (int64_t)block.bytes;
-    if (report)
-        report((void *)(uintptr_t)block.start, live ? bytes : -bytes, 0, 0, (struct device){1, 0});
+    report(block.start, live ? bytes : -bytes);
 }
 
 /* The first place that is large enough. */
@@ -285,7 +279,6 @@ int main(int argc, char **argv) {
     steps = strtoull(argv[5], NULL, 0);
     if (layers == 0 || layers > LAYERS_MAX)
         return 2;
-    report = (report_function)dlsym(RTLD_DEFAULT, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
     CHECK(cuInit(0));
     CHECK(cuDevicePrimaryCtxRetain(&context, 0));
     CHECK(cuCtxSetCurrent(context));

@@ -4,7 +4,6 @@
  * Prints what it computed: the same under every policy and without ulms.so. Under ulms.so "counter NAME VALUE" follows
  * for each of its counters, and "driver NAME CALLS" for what it may ask of managed memory. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,44 +12,44 @@
 #include <unistd.h>
 
 #include "counters.h"
-#include "cuda/abi.h"
 #include "emu.h"
+#include "framework.h"
+#include "must.h"
 
-CUresult cuInit(unsigned int flags);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
-CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuCtxSetCurrent(CUcontext context);
-CUresult cuCtxGetCurrent(CUcontext *context);
-CUresult cuCtxSynchronize(void);
-CUresult cuModuleLoadData(CUmodule *module, const void *image);
-CUresult cuModuleGetGlobal_v2(CUdeviceptr *p, size_t *bytes, CUmodule module, const char *name);
-CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
-CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t bytes);
-CUresult cuMemAllocManaged(CUdeviceptr *p, size_t bytes, unsigned int flags);
-CUresult cuMemAllocAsync(CUdeviceptr *p, size_t bytes, CUstream stream);
-CUresult cuMemFree_v2(CUdeviceptr p);
-CUresult cuMemFreeAsync(CUdeviceptr p, CUstream stream);
-CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes);
-CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes);
-CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
-CUresult cuMemsetD32Async(CUdeviceptr p, unsigned int value, size_t n, CUstream stream);
-CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
-CUresult cuStreamDestroy_v2(CUstream stream);
-CUresult cuStreamSynchronize(CUstream stream);
-CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags);
-CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode);
-CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph);
-CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags);
-CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream);
-CUresult cuGraphExecDestroy(CUgraphExec exec);
-CUresult cuGraphDestroy(CUgraph graph);
-CUresult cuEventCreate(CUevent *event, unsigned int flags);
-CUresult cuEventRecord(CUevent event, CUstream stream);
-CUresult cuEventDestroy_v2(CUevent event);
-CUresult cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *data);
-CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                        unsigned shared, CUstream stream, void **parameters, void **extra);
+USE(cuInit)
+USE(cuDevicePrimaryCtxRetain)
+USE(cuCtxCreate_v2)
+USE(cuCtxDestroy_v2)
+USE(cuCtxSetCurrent)
+USE(cuCtxGetCurrent)
+USE(cuCtxSynchronize)
+USE(cuModuleLoadData)
+USE(cuModuleGetGlobal_v2)
+USE(cuModuleGetFunction)
+USE(cuMemAlloc_v2)
+USE(cuMemAllocManaged)
+USE(cuMemAllocAsync)
+USE(cuMemFree_v2)
+USE(cuMemFreeAsync)
+USE(cuMemcpyHtoD_v2)
+USE(cuMemcpyDtoH_v2)
+USE(cuMemcpyDtoDAsync_v2)
+USE(cuMemsetD32Async)
+USE(cuStreamCreate)
+USE(cuStreamDestroy_v2)
+USE(cuStreamSynchronize)
+USE(cuStreamWaitEvent)
+USE(cuStreamBeginCapture_v2)
+USE(cuStreamEndCapture)
+USE(cuGraphInstantiateWithFlags)
+USE(cuGraphLaunch)
+USE(cuGraphExecDestroy)
+USE(cuGraphDestroy)
+USE(cuEventCreate)
+USE(cuEventRecord)
+USE(cuEventDestroy_v2)
+USE(cuLaunchHostFunc)
+USE(cuLaunchKernel)
 
 enum { LAYERS_MAX = 64, THREADS = 3 };
 
@@ -60,22 +59,14 @@ enum { LAYERS_MAX = 64, THREADS = 3 };
 static uint64_t layers, floats, steps;
 static CUfunction fill, copy, scale, axpy, add;
 
-#define CHECK(call) check((call), #call)
-static void check(CUresult status, const char *what) {
-    if (status == CUDA_SUCCESS)
-        return;
-    fprintf(stderr, "um_steps: %s: error %d\n", what, (int)status);
-    _exit(1);
-}
-
 static void launch(CUfunction f, CUstream s, void **parameters) {
-    CHECK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, parameters, NULL));
+    MUST(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, parameters, NULL));
 }
 #define LAUNCH(f, s, ...) launch(f, s, (void *[]){__VA_ARGS__})
 
 static CUdeviceptr allocate(void) {
     CUdeviceptr p;
-    CHECK(cuMemAlloc_v2(&p, floats * sizeof(float)));
+    MUST(cuMemAlloc_v2(&p, floats * sizeof(float)));
     return p;
 }
 
@@ -92,7 +83,7 @@ static void accumulate(CUdeviceptr y, float a, CUdeviceptr x, CUstream s) {
 static void print(const char *name, CUdeviceptr p) {
     float *host = malloc(floats * sizeof *host);
     uint64_t sum = 14695981039346656037u;
-    CHECK(cuMemcpyDtoH_v2(host, p, floats * sizeof *host));
+    MUST(cuMemcpyDtoH_v2(host, p, floats * sizeof *host));
     for (uint64_t i = 0; i < floats; i++) {
         uint32_t bits;
         memcpy(&bits, &host[i], sizeof bits);
@@ -104,11 +95,6 @@ static void print(const char *name, CUdeviceptr p) {
 
 /* --- a framework's allocator: blocks out of one arena, told of as PyTorch tells --- */
 
-struct device {
-    int8_t type, index;
-};
-typedef void (*report_function)(void *, int64_t, size_t, size_t, struct device);
-static report_function report;
 static CUdeviceptr arena;
 static bool taken[LAYERS_MAX];
 
@@ -117,8 +103,7 @@ static CUdeviceptr block_take(void) {
         if (!taken[i]) {
             taken[i] = true;
             CUdeviceptr p = arena + i * floats * sizeof(float);
-            if (report)
-                report((void *)(uintptr_t)p, (int64_t)(floats * sizeof(float)), 0, 0, (struct device){1, 0});
+            report(p, (int64_t)(floats * sizeof(float)));
             return p;
         }
     abort();
@@ -126,8 +111,7 @@ static CUdeviceptr block_take(void) {
 
 static void block_give(CUdeviceptr p) {
     taken[(p - arena) / (floats * sizeof(float))] = false;
-    if (report)
-        report((void *)(uintptr_t)p, -(int64_t)(floats * sizeof(float)), 0, 0, (struct device){1, 0});
+    report(p, -(int64_t)(floats * sizeof(float)));
 }
 
 /* --- shapes --- */
@@ -137,26 +121,26 @@ static void train(void) {
     CUdeviceptr weight[LAYERS_MAX], momentum[LAYERS_MAX], active[LAYERS_MAX + 1];
     CUstream s;
     float *input = malloc(floats * sizeof *input), rate = 0.01f, decay = 0.9f, half = 0.5f;
-    CHECK(cuStreamCreate(&s, 1));
-    CHECK(cuMemAlloc_v2(&arena, (layers + 1) * floats * sizeof(float)));
+    MUST(cuStreamCreate(&s, 1));
+    MUST(cuMemAlloc_v2(&arena, (layers + 1) * floats * sizeof(float)));
     for (uint64_t l = 0; l < layers; l++) {
         weight[l] = allocate();
         momentum[l] = allocate();
         set(weight[l], 0.1f * (float)(l + 1), s);
-        CHECK(cuMemsetD32Async(momentum[l], 0, floats, s));
+        MUST(cuMemsetD32Async(momentum[l], 0, floats, s));
     }
     for (uint64_t step = 0; step < steps; step++) {
-        CHECK(cuStreamSynchronize(s));
+        MUST(cuStreamSynchronize(s));
         for (uint64_t i = 0; i < floats; i++)
             input[i] = (float)((i * 7 + step) % 13) / 13;
         active[0] = block_take();
-        CHECK(cuMemcpyHtoD_v2(active[0], input, floats * sizeof *input));
+        MUST(cuMemcpyHtoD_v2(active[0], input, floats * sizeof *input));
         for (uint64_t l = 0; l < layers; l++) {
             active[l + 1] = block_take();
             LAUNCH(add, s, &active[l + 1], &active[l], &weight[l], &floats);
             LAUNCH(scale, s, &active[l + 1], &half, &floats);
         }
-        CHECK(cuStreamSynchronize(s));
+        MUST(cuStreamSynchronize(s));
         for (uint64_t l = layers; l-- > 0;) {
             LAUNCH(scale, s, &momentum[l], &decay, &floats);
             accumulate(momentum[l], rate, active[l + 1], s);
@@ -165,7 +149,7 @@ static void train(void) {
         }
         block_give(active[0]);
     }
-    CHECK(cuStreamSynchronize(s));
+    MUST(cuStreamSynchronize(s));
     for (uint64_t l = 0; l < layers; l++) {
         print("weight", weight[l]);
         print("momentum", momentum[l]);
@@ -185,19 +169,19 @@ static void infer_on(CUstream s, const char *name) {
     for (uint64_t step = 0; step < steps; step++) {
         for (uint64_t l = 0; l < layers; l++)
             accumulate(state, part, weight[l], s);
-        CHECK(cuStreamSynchronize(s));
+        MUST(cuStreamSynchronize(s));
     }
     print(name, state);
     for (uint64_t l = 0; l < layers; l++)
-        CHECK(cuMemFree_v2(weight[l]));
-    CHECK(cuMemFree_v2(state));
+        MUST(cuMemFree_v2(weight[l]));
+    MUST(cuMemFree_v2(state));
 }
 
 static void infer(void) {
     CUstream s;
-    CHECK(cuStreamCreate(&s, 0));
+    MUST(cuStreamCreate(&s, 0));
     infer_on(s, "infer");
-    CHECK(cuStreamDestroy_v2(s));
+    MUST(cuStreamDestroy_v2(s));
 }
 
 static void defaults(void) {
@@ -210,10 +194,10 @@ static CUcontext context;
 
 static void *one_thread(void *name) {
     CUstream s;
-    CHECK(cuCtxSetCurrent(context));
-    CHECK(cuStreamCreate(&s, 1));
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuStreamCreate(&s, 1));
     infer_on(strcmp(name, "1") ? s : OWN, "thread");
-    CHECK(cuStreamDestroy_v2(s));
+    MUST(cuStreamDestroy_v2(s));
     return NULL;
 }
 
@@ -233,33 +217,33 @@ static void two_streams(void) {
     CUevent done[2];
     float grow = 0.25f;
     for (int i = 0; i < 2; i++) {
-        CHECK(cuStreamCreate(&s[i], i));
-        CHECK(cuEventCreate(&done[i], 2));
+        MUST(cuStreamCreate(&s[i], i));
+        MUST(cuEventCreate(&done[i], 2));
     }
     for (uint64_t l = 0; l < layers; l++) {
         value[l] = allocate();
         set(value[l], (float)l, s[l % 2]);
     }
-    CHECK(cuCtxSynchronize());
+    MUST(cuCtxSynchronize());
     for (uint64_t step = 0; step < steps; step++) {
         for (uint64_t l = 1; l < layers; l++) {
             accumulate(value[l], grow, value[l - 1], s[l % 2]);
-            CHECK(cuEventRecord(done[l % 2], s[l % 2]));
-            CHECK(cuStreamWaitEvent(s[1 - l % 2], done[l % 2], 0));
+            MUST(cuEventRecord(done[l % 2], s[l % 2]));
+            MUST(cuStreamWaitEvent(s[1 - l % 2], done[l % 2], 0));
         }
-        CHECK(cuMemcpyDtoDAsync_v2(value[0], value[layers - 1], floats * sizeof(float), s[layers % 2]));
-        CHECK(cuStreamSynchronize(s[layers % 2]));
+        MUST(cuMemcpyDtoDAsync_v2(value[0], value[layers - 1], floats * sizeof(float), s[layers % 2]));
+        MUST(cuStreamSynchronize(s[layers % 2]));
     }
     for (int i = 0; i < 2; i++) {
-        CHECK(cuStreamDestroy_v2(s[i])); /* work may be left in it */
-        CHECK(cuEventDestroy_v2(done[i]));
+        MUST(cuStreamDestroy_v2(s[i])); /* work may be left in it */
+        MUST(cuEventDestroy_v2(done[i]));
     }
     for (uint64_t l = 0; l < layers; l++)
         print("value", value[l]);
 }
 
 static void *meanwhile(void *unused) {
-    CHECK(cuCtxSetCurrent(context));
+    MUST(cuCtxSetCurrent(context));
     infer_on(OWN, "meanwhile");
     return unused;
 }
@@ -272,7 +256,7 @@ static void graph(void) {
     CUgraphExec exec;
     pthread_t other;
     float part = 0.001f;
-    CHECK(cuStreamCreate(&s, 1));
+    MUST(cuStreamCreate(&s, 1));
     set(state, 1, s);
     for (uint64_t l = 0; l < layers; l++) {
         weight[l] = allocate();
@@ -280,17 +264,17 @@ static void graph(void) {
     }
     pthread_create(&other, NULL, meanwhile, NULL);
     for (uint64_t step = 0; step < steps; step++) {
-        CHECK(cuStreamBeginCapture_v2(s,
-                                      step % 2 ? CU_STREAM_CAPTURE_MODE_RELAXED : CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+        MUST(cuStreamBeginCapture_v2(s,
+                                     step % 2 ? CU_STREAM_CAPTURE_MODE_RELAXED : CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
         for (uint64_t l = step % layers; l < layers && l < step % layers + 2; l++)
             accumulate(state, part, weight[l], s);
-        CHECK(cuStreamEndCapture(s, &graph));
-        CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-        CHECK(cuGraphLaunch(exec, s));
-        CHECK(cuGraphLaunch(exec, s));
-        CHECK(cuStreamSynchronize(s));
-        CHECK(cuGraphExecDestroy(exec));
-        CHECK(cuGraphDestroy(graph));
+        MUST(cuStreamEndCapture(s, &graph));
+        MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+        MUST(cuGraphLaunch(exec, s));
+        MUST(cuGraphLaunch(exec, s));
+        MUST(cuStreamSynchronize(s));
+        MUST(cuGraphExecDestroy(exec));
+        MUST(cuGraphDestroy(graph));
     }
     pthread_join(other, NULL);
     print("graph", state);
@@ -303,31 +287,31 @@ static void pool(void) {
     CUgraph graph;
     CUgraphExec exec;
     float one = 1;
-    CHECK(cuStreamCreate(&s, 1));
-    CHECK(cuMemAlloc_v2(&arena, (layers + 1) * floats * sizeof(float)));
-    CHECK(cuMemsetD32Async(arena, 0, (layers + 1) * floats, s));
+    MUST(cuStreamCreate(&s, 1));
+    MUST(cuMemAlloc_v2(&arena, (layers + 1) * floats * sizeof(float)));
+    MUST(cuMemsetD32Async(arena, 0, (layers + 1) * floats, s));
     set(sum, 0, s);
-    CHECK(cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    MUST(cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     for (uint64_t l = 0; l < layers; l++) {
         block[l] = block_take();
         accumulate(block[l], one, sum, s);
         accumulate(sum, one, block[l], s);
     }
-    CHECK(cuStreamEndCapture(s, &graph));
+    MUST(cuStreamEndCapture(s, &graph));
     for (uint64_t l = 0; l < layers; l++)
         block_give(block[l]);
-    CHECK(cuStreamSynchronize(s));
+    MUST(cuStreamSynchronize(s));
     usleep(50 * 1000); /* what has been done is known soon after */
-    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
     for (uint64_t step = 0; step < steps; step++) {
         infer_on(s, "between");
         set(sum, (float)step, s);
-        CHECK(cuGraphLaunch(exec, s));
+        MUST(cuGraphLaunch(exec, s));
     }
-    CHECK(cuStreamSynchronize(s));
+    MUST(cuStreamSynchronize(s));
     print("sum", sum);
-    CHECK(cuGraphExecDestroy(exec));
-    CHECK(cuGraphDestroy(graph));
+    MUST(cuGraphExecDestroy(exec));
+    MUST(cuGraphDestroy(graph));
 }
 
 /* Memory that comes and goes, freed while work on it is under way. */
@@ -335,7 +319,7 @@ static void churn(void) {
     CUdeviceptr value[LAYERS_MAX], sum = allocate(), brief;
     CUstream s;
     float one = 1;
-    CHECK(cuStreamCreate(&s, 1));
+    MUST(cuStreamCreate(&s, 1));
     set(sum, 0, s);
     for (uint64_t step = 0; step < steps; step++) {
         for (uint64_t l = 0; l < layers; l++) {
@@ -343,17 +327,17 @@ static void churn(void) {
             set(value[l], (float)(l + step), s);
         }
         for (uint64_t l = 0; l < layers; l++) {
-            CHECK(cuMemAllocAsync(&brief, floats * sizeof(float), s));
+            MUST(cuMemAllocAsync(&brief, floats * sizeof(float), s));
             LAUNCH(copy, s, &brief, &value[l], &floats);
             accumulate(sum, one, brief, s);
-            CHECK(cuMemFreeAsync(brief, s));
+            MUST(cuMemFreeAsync(brief, s));
         }
         for (uint64_t l = 0; l < layers; l += 1 + step % 2)
-            CHECK(cuMemFree_v2(value[l]));
+            MUST(cuMemFree_v2(value[l]));
         for (uint64_t l = 1; step % 2 && l < layers; l += 2)
-            CHECK(cuMemFree_v2(value[l]));
+            MUST(cuMemFree_v2(value[l]));
     }
-    CHECK(cuStreamSynchronize(s));
+    MUST(cuStreamSynchronize(s));
     print("sum", sum);
 }
 
@@ -362,16 +346,16 @@ static void contexts(void) {
     for (uint64_t step = 0; step < steps; step++) {
         CUcontext own;
         CUmodule module;
-        CHECK(cuCtxCreate_v2(&own, 0, 0));
-        CHECK(cuModuleLoadData(&module, "emu:builtin"));
-        CHECK(cuModuleGetFunction(&fill, module, "fill"));
-        CHECK(cuModuleGetFunction(&axpy, module, "axpy"));
+        MUST(cuCtxCreate_v2(&own, 0, 0));
+        MUST(cuModuleLoadData(&module, "emu:builtin"));
+        MUST(cuModuleGetFunction(&fill, module, "fill"));
+        MUST(cuModuleGetFunction(&axpy, module, "axpy"));
         uint64_t all = steps;
         steps = 2;
         infer_on(LEGACY, "context");
         steps = all;
         set(allocate(), 1, NULL);
-        CHECK(cuCtxDestroy_v2(own));
+        MUST(cuCtxDestroy_v2(own));
     }
 }
 
@@ -384,33 +368,33 @@ static void hidden(void) {
     CUstream s;
     size_t bytes;
     float one = 1;
-    CHECK(cuStreamCreate(&s, 0));
-    CHECK(cuModuleLoadData(&module, "emu:builtin"));
-    CHECK(cuModuleGetFunction(&write_hidden, module, "write_hidden"));
-    CHECK(cuModuleGetGlobal_v2(&variable, &bytes, module, "hidden"));
+    MUST(cuStreamCreate(&s, 0));
+    MUST(cuModuleLoadData(&module, "emu:builtin"));
+    MUST(cuModuleGetFunction(&write_hidden, module, "write_hidden"));
+    MUST(cuModuleGetGlobal_v2(&variable, &bytes, module, "hidden"));
     for (uint64_t l = 0; l < layers; l++) {
         float value = (float)l;
         secret[l] = allocate();
         open[l] = allocate();
-        CHECK(cuMemcpyHtoD_v2(variable, &secret[l], sizeof secret[l]));
+        MUST(cuMemcpyHtoD_v2(variable, &secret[l], sizeof secret[l]));
         LAUNCH(write_hidden, s, &value, &floats);
         set(open[l], value, s);
     }
-    CHECK(cuMemAlloc_v2(&arena, (layers + 1) * floats * sizeof(float)));
+    MUST(cuMemAlloc_v2(&arena, (layers + 1) * floats * sizeof(float)));
     for (uint64_t l = 0; l < layers; l++) {
         float value = 10 + (float)l;
         block[l] = block_take();
         set(block[l], one, s);
-        CHECK(cuStreamSynchronize(s));
+        MUST(cuStreamSynchronize(s));
         block_give(block[l]);
         block[l] = block_take();
-        CHECK(cuMemcpyHtoD_v2(variable, &block[l], sizeof block[l]));
+        MUST(cuMemcpyHtoD_v2(variable, &block[l], sizeof block[l]));
         LAUNCH(write_hidden, s, &value, &floats);
     }
     for (uint64_t step = 0; step < steps; step++)
         for (uint64_t l = 0; l < layers; l++)
             accumulate(open[l], one, open[(l + 1) % layers], s);
-    CHECK(cuStreamSynchronize(s));
+    MUST(cuStreamSynchronize(s));
     for (uint64_t l = 0; l < layers; l++) {
         print("secret", secret[l]);
         print("block", block[l]);
@@ -428,17 +412,17 @@ static void host(void) {
     CUstream s;
     int notes = 0;
     float grow = 0.5f;
-    CHECK(cuStreamCreate(&s, 0));
+    MUST(cuStreamCreate(&s, 0));
     for (uint64_t l = 0; l < layers; l++) {
-        CHECK(cuMemAllocManaged(&value[l], floats * sizeof(float), 1));
+        MUST(cuMemAllocManaged(&value[l], floats * sizeof(float), 1));
         set(value[l], (float)l, s);
     }
     for (uint64_t step = 0; step < steps; step++)
         for (uint64_t l = 0; l < layers; l++) {
             accumulate(value[l], grow, value[(l + 1) % layers], s);
-            CHECK(cuLaunchHostFunc(s, note, &notes));
+            MUST(cuLaunchHostFunc(s, note, &notes));
         }
-    CHECK(cuStreamSynchronize(s));
+    MUST(cuStreamSynchronize(s));
     printf("notes %d\n", notes);
     for (uint64_t l = 0; l < layers; l++)
         print("value", value[l]);
@@ -468,17 +452,16 @@ int main(int argc, char **argv) {
     layers = strtoull(argv[2], NULL, 0);
     floats = (strtoull(argv[3], NULL, 0) << 20) / sizeof(float);
     steps = strtoull(argv[4], NULL, 0);
-    report = (report_function)dlsym(RTLD_DEFAULT, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
-    CHECK(cuInit(0));
-    CHECK(cuDevicePrimaryCtxRetain(&context, 0));
-    CHECK(cuCtxSetCurrent(context));
-    CHECK(cuModuleLoadData(&module, "emu:builtin"));
+    MUST(cuInit(0));
+    MUST(cuDevicePrimaryCtxRetain(&context, 0));
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuModuleLoadData(&module, "emu:builtin"));
     struct {
         CUfunction *f;
         const char *name;
     } kernels[] = {{&fill, "fill"}, {&copy, "copy"}, {&scale, "scale"}, {&axpy, "axpy"}, {&add, "add"}};
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
-        CHECK(cuModuleGetFunction(kernels[i].f, module, kernels[i].name));
+        MUST(cuModuleGetFunction(kernels[i].f, module, kernels[i].name));
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         if (strcmp(argv[1], shapes[i].name) == 0) {
             shapes[i].run();

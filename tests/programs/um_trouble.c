@@ -2,14 +2,15 @@
  *
  *   um_trouble gate      works behind a word that the host writes last, over more memory than the budget
  *   um_trouble cache     an allocator that keeps what is freed, gives it back when memory is refused, and tries again
- *   um_trouble blind     a kernel that no argument leads to what it reads, still waiting when a framework takes that
- * back um_trouble captures  one capture after the other while memory gets short
+ *   um_trouble blind     a kernel whose arguments do not lead to what it reads still waits when a framework takes
+ *                        that back
+ *   um_trouble captures  one capture after the other while memory gets short
  *   um_trouble late      one thread's operation comes to the driver late, while another's memory gets short
  *   um_trouble frees     memory that is freed while it is written, as the driver's free waits
  *
- * Prints what it computed: the same without ulms.so. Under ulms.so "counter NAME VALUE" follows for some counters. */
+ * Prints what it computed: the same without ulms.so. Under ulms.so "counter NAME VALUE" follows for each of its
+ * counters. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -17,10 +18,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "driver.h"
+#include "counters.h"
 #include "emu.h"
+#include "framework.h"
+#include "must.h"
 
-#define USE(f) extern __typeof__(*(pfn_##f)NULL) f;
 USE(cuInit)
 USE(cuDevicePrimaryCtxRetain)
 USE(cuCtxSetCurrent)
@@ -47,14 +49,6 @@ USE(cuStreamWaitValue32_v2)
 enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 24, BLOCK_MIB = 4, STEPS = 60, KEPT = 12 };
 
 static CUstream stream;
-
-#define MUST(call) must((call), #call)
-static void must(CUresult status, const char *what) {
-    if (status == CUDA_SUCCESS)
-        return;
-    printf("%s: error %d\n", what, (int)status);
-    exit(1);
-}
 
 static void set(CUdeviceptr p, unsigned value, size_t mib) {
     MUST(cuMemsetD32Async(p, value, mib * WORDS, stream));
@@ -125,18 +119,6 @@ static const struct emu_image image = {.magic = {'E', 'M', 'U', 'I', 'M', 'A', '
                                        .kernel_count = 1,
                                        .variables = variables,
                                        .variable_count = 1};
-
-struct device {
-    int8_t type, index;
-};
-
-/* As PyTorch tells of its allocator. */
-static void report(CUdeviceptr p, int64_t bytes) {
-    typedef void (*function)(void *, int64_t, size_t, size_t, struct device);
-    function f = (function)dlsym(RTLD_DEFAULT, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
-    if (f)
-        f((void *)(uintptr_t)p, bytes, 0, 0, (struct device){1, 0});
-}
 
 static void blind(void) {
     CUdeviceptr tensor, out, variable;
@@ -294,15 +276,6 @@ static void frees(void) {
     MUST(cuStreamSynchronize(stream));
 }
 
-static void print_counters(void) {
-    uint64_t (*counter)(const char *) = (uint64_t (*)(const char *))dlsym(RTLD_DEFAULT, "ulms_counter");
-    static const char *const names[] = {"held_ns", "short_operations", "evicted_bytes"};
-    for (size_t i = 0; counter && i < sizeof names / sizeof *names; i++)
-        printf("counter %s %llu\n", names[i], (unsigned long long)counter(names[i]));
-    if (counter)
-        printf("counter waited %d\n", waited);
-}
-
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     MUST(cuInit(0));
@@ -323,6 +296,7 @@ int main(int argc, char **argv) {
         frees();
     else
         return 2;
-    print_counters();
+    if (print_counters())
+        printf("counter waited %d\n", waited);
     return 0;
 }

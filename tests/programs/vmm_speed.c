@@ -16,10 +16,9 @@
 #include <time.h>
 
 #include "counters.h"
-#include "driver.h"
 #include "emu.h"
+#include "must.h"
 
-#define USE(f) extern __typeof__(*(pfn_##f)NULL) f;
 USE(cuInit)
 USE(cuDevicePrimaryCtxRetain)
 USE(cuCtxSetCurrent)
@@ -38,14 +37,6 @@ static CUfunction function;
 static CUdeviceptr block[BLOCKS_MAX];
 static int blocks;
 static uint64_t block_bytes;
-
-#define MUST(call) must((call), #call)
-static void must(CUresult status, const char *what) {
-    if (status == CUDA_SUCCESS)
-        return;
-    fprintf(stderr, "%s: error %d\n", what, (int)status);
-    exit(1);
-}
 
 static double now_ns(void) {
     struct timespec t;
