@@ -53,7 +53,7 @@ static void look(const struct ulms_engine *e, struct wish *w) {
     bool sure = w->demand == DEMAND_WAITING;
     const struct record *r = sure ? NULL : history_record(&e->history, w->records + w->at);
     w->page = sure ? w->op->entries[w->at].page : r->page;
-    w->flags = fill_flags(e, w->page, sure ? w->op->entries[w->at].does : r->does, sure);
+    w->flags = fill_flags(e, w->page, sure ? w->op->entries[w->at].does : r->does);
 }
 
 static bool is_wished(const struct ulms_engine *e, const struct wish *w) {

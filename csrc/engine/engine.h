@@ -26,8 +26,7 @@ const struct policy *policy_find(const char *name);
 enum {
     DOES_READ = ULMS_TOUCH_READ,
     DOES_MODES = 7,
-    DOES_PLACE = 8, /* needs the place only: overwrites it, and reads nothing of it before */
-    DOES_FADE = 16  /* leaves it dead */
+    DOES_FADE = 8 /* leaves it dead */
 };
 
 enum { FAILURES_MAX = 3 };
@@ -248,8 +247,7 @@ static inline bool page_streamed(const struct ulms_engine *e, const struct page 
     if (!e->trial.resting || !p->live || p->epoch != e->track.epoch || !p->next || p->next != p->seen)
         return false;
     uint8_t does = history_record(&e->history, p->record - 1)->does;
-    return does == DOES_READ ||
-           (e->in_place == ULMS_IN_PLACE_ALL && !(does & (DOES_PLACE | DOES_FADE | ULMS_TOUCH_SCRATCH)));
+    return does == DOES_READ || (e->in_place == ULMS_IN_PLACE_ALL && !(does & ULMS_TOUCH_SCRATCH));
 }
 
 /* What counts when pages leave: a streamed page serves where it lies. */
@@ -325,7 +323,7 @@ void move_add(struct ulms_engine *e, struct move *m, struct page *p);
 /* Room for n more moves without memory. False: no memory. */
 bool move_reserve(struct ulms_engine *e, size_t n);
 /* The flags of a page that comes for an operation that does this to it, or that leaves. */
-uint32_t fill_flags(const struct ulms_engine *e, const struct page *p, uint8_t does, bool sure);
+uint32_t fill_flags(const struct ulms_engine *e, const struct page *p, uint8_t does);
 uint32_t evict_flags(const struct ulms_engine *e, const struct page *p);
 
 /* Whether it left so that kernels use it in place. */

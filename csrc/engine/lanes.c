@@ -30,8 +30,8 @@ bool move_reserve(struct ulms_engine *e, size_t n) {
     return true;
 }
 
-uint32_t fill_flags(const struct ulms_engine *e, const struct page *p, uint8_t does, bool sure) {
-    if (!p->live || (sure && does & DOES_PLACE))
+uint32_t fill_flags(const struct ulms_engine *e, const struct page *p, uint8_t does) {
+    if (!p->live)
         return ULMS_MOVE_DEAD;
     return e->keeps && (does & DOES_MODES) == DOES_READ ? ULMS_MOVE_KEEP : 0;
 }

@@ -48,9 +48,6 @@ static struct entry *entry_new(struct operation *op) {
     return &op->entries[op->count++];
 }
 
-/* While touches are gathered: one touch that reads nothing covers the page. */
-enum { COVERED = DOES_PLACE, COVERED_BY_SCRATCH = DOES_FADE };
-
 static bool gather_touch(struct ulms_engine *e, struct operation *op, const struct ulms_engine_touch *t) {
     if (t->bytes == 0)
         return true;
@@ -70,10 +67,8 @@ static bool gather_touch(struct ulms_engine *e, struct operation *op, const stru
         }
         x->does |= t->mode & DOES_MODES;
         uint64_t page = bytes_of(e, p->number);
-        if (t->start <= page && end >= page + (bytes_of(e, 1) - 1)) {
-            x->does |= t->mode == ULMS_TOUCH_WRITE || t->mode == ULMS_TOUCH_SCRATCH ? COVERED : 0;
-            x->does |= t->mode == ULMS_TOUCH_SCRATCH ? COVERED_BY_SCRATCH : 0;
-        }
+        bool covers = t->start <= page && end >= page + (bytes_of(e, 1) - 1);
+        x->does |= covers && t->mode == ULMS_TOUCH_SCRATCH ? DOES_FADE : 0;
     }
     return true;
 }
@@ -98,8 +93,6 @@ static bool gather(struct ulms_engine *e, struct operation *op, const struct ulm
     bool in_order = true;
     for (size_t i = 0; i < op->count; i++) {
         uint8_t *does = &op->entries[i].does;
-        if (*does & DOES_READ)
-            *does &= ~DOES_PLACE;
         if ((*does & DOES_MODES) != ULMS_TOUCH_SCRATCH)
             *does &= ~DOES_FADE;
         in_order = in_order && (i == 0 || op->entries[i - 1].page->number < op->entries[i].page->number);

@@ -111,7 +111,7 @@ static void make_moves(struct ulms_engine *e, struct operation *op, uint64_t mis
             skip(e, &freed, 1);
         } else if (!e->faults)
             continue;
-        uint32_t flags = e->policy->lean ? fill_flags(e, p, op->entries[i].does, true) : 0;
+        uint32_t flags = e->policy->lean ? fill_flags(e, p, op->entries[i].does) : 0;
         if (e->policy->fills)
             fill = extend(e, fill, p, ULMS_FILL, flags, after, needs);
         else

@@ -72,22 +72,18 @@ static bool overlaps(const struct ulms_engine_touch *t, size_t page) {
 }
 
 static unsigned does(const struct call *c, size_t page) {
-    unsigned mode = 0, whole = 0;
+    unsigned mode = 0;
+    bool fades = false;
     uint64_t start = BASE + page * PAGE;
     for (size_t i = 0; i < c->n; i++) {
         const struct ulms_engine_touch *t = &c->touches[i];
         if (!overlaps(t, page))
             continue;
         mode |= t->mode;
-        if (t->start <= start && t->start + t->bytes >= start + PAGE)
-            whole |= 1u << t->mode;
+        bool whole = t->start <= start && t->start + t->bytes >= start + PAGE;
+        fades = fades || (whole && t->mode == ULMS_TOUCH_SCRATCH);
     }
-    bool writes_all = whole & (1u << ULMS_TOUCH_WRITE | 1u << ULMS_TOUCH_SCRATCH);
-    if (writes_all && !(mode & DOES_READ))
-        mode |= DOES_PLACE;
-    if (whole & 1u << ULMS_TOUCH_SCRATCH && mode == (ULMS_TOUCH_SCRATCH | DOES_PLACE))
-        mode |= DOES_FADE;
-    return mode;
+    return mode | (fades && mode == ULMS_TOUCH_SCRATCH ? DOES_FADE : 0);
 }
 
 static bool touches_now(const struct world *w, const struct job *j, size_t page) {
@@ -171,15 +167,6 @@ static void finish_one(struct world *w, size_t i) {
 
 /* --- operations --- */
 
-/* One that was issued before and still waits will overwrite the page: who reads it now races with it. */
-static bool races(const struct world *w, const struct job *j, size_t page) {
-    for (size_t i = 0; i < w->jobs; i++)
-        if (!w->job[i].running && w->job[i].serial < j->serial && touches_now(w, &w->job[i], page) &&
-            does(&w->job[i].call, page) & DOES_PLACE)
-            return true;
-    return false;
-}
-
 static void starts(struct world *w, struct job *j, int answer) {
     for (size_t i = 0; i < PAGES; i++) {
         struct place *p = &w->page[i];
@@ -197,7 +184,7 @@ static void starts(struct world *w, struct job *j, int answer) {
             p->meant = p->host = p->device = 0; /* it ran into nothing */
             continue;
         }
-        if (!(d & DOES_PLACE) && p->meant && !races(w, j, i))
+        if (p->meant)
             CHECK_EQ(in_place ? p->host : p->device, p->meant);
         if ((d & DOES_MODES) == DOES_READ)
             continue;
@@ -246,11 +233,7 @@ static void issue(struct world *w, struct call c) {
     CHECK(admit(w, j, false));
 }
 
-/* One that still waits never ran: what it alone was to overwrite may be gone. */
 static void retire(struct world *w, size_t i) {
-    for (size_t k = 0; k < PAGES && !w->job[i].running; k++)
-        if (touches_now(w, &w->job[i], k) && does(&w->job[i].call, k) & DOES_PLACE)
-            w->page[k].meant = 0;
     w->clock += roll(w, 100);
     ulms_engine_retired(w->e, w->job[i].serial, w->clock);
     memmove(&w->job[i], &w->job[i + 1], (--w->jobs - i) * sizeof(w->job[0]));

@@ -18,7 +18,6 @@ from pump.sim.engine import (
     KEEP,
     READ,
     SCRATCH,
-    WRITE,
     Move,
     Settings,
     Stats,
@@ -26,7 +25,7 @@ from pump.sim.engine import (
 )
 
 ABSENT, FILLING, RESIDENT, EVICTING = range(4)
-MODES, PLACE, FADE = 7, 8, 16  # what an operation does to a page: modes; the place only; dies
+MODES, FADE = 7, 8  # what an operation does to a page: modes; it dies
 FAILURES_MOST = 3
 
 
@@ -120,18 +119,15 @@ class Reference:
             page.leaves = key
 
     def gather(self, touches: Sequence[Touch]) -> dict[Page, int]:
-        """What an operation does to each page: the union of modes, and PLACE and FADE."""
+        """What an operation does to each page: the union of modes, and FADE."""
         does: dict[Page, int] = {}
         for start, size, mode in touches:
             for page in self.span(start, size) if size else ():
                 first = page.number * self.size
                 covers = start <= first and first + self.size <= start + size
-                place = PLACE if covers and mode in (WRITE, SCRATCH) else 0
                 fade = FADE if covers and mode == SCRATCH else 0
-                does[page] = does.get(page, 0) | mode | place | fade
+                does[page] = does.get(page, 0) | mode | fade
         for page, done in does.items():
-            if done & READ:
-                does[page] &= ~PLACE
             if done & MODES != SCRATCH:
                 does[page] &= ~FADE
         return dict(sorted(does.items(), key=lambda item: item[0].number))
@@ -146,8 +142,8 @@ class Reference:
             page.untouched = False
             self.settle(page)
 
-    def fill_flags(self, page: Page, done: int, sure: bool) -> int:
-        if not page.live or (sure and done & PLACE):
+    def fill_flags(self, page: Page, done: int) -> int:
+        if not page.live:
             return DEAD
         return KEEP if self.settings.keeps and done & MODES == READ else 0
 

@@ -71,8 +71,7 @@ class Held(Reference):
         if not (self.trial.resting and page.live and past):
             return False
         modes = past.does[page.number] & MODES
-        mostly = self.settings.in_place > 1 and not modes & SCRATCH
-        return not past.does[page.number] & ~MODES and (modes == READ or mostly)
+        return modes == READ or (self.settings.in_place > 1 and not modes & SCRATCH)
 
     def rests(self, page: Page) -> bool:
         """Absent, and used where it lies."""
@@ -273,8 +272,8 @@ class Held(Reference):
     def coming_flags(self, page: Page, time: Time) -> int:
         kind, when = time
         if kind == WAITING:
-            return self.fill_flags(page, self.waiting[when].does[page], True)
-        return self.fill_flags(page, self.sequence.past[when].does[page.number], False)
+            return self.fill_flags(page, self.waiting[when].does[page])
+        return self.fill_flags(page, self.sequence.past[when].does[page.number])
 
     def evict_flags(self, page: Page) -> int:
         return super().evict_flags(page) | (IN_PLACE if self.is_streamed(page) else 0)

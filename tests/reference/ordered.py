@@ -47,7 +47,7 @@ class Ordered(Reference):
         for i, page in enumerate(missing):
             if i >= len(frames) and not self.settings.faults:
                 continue
-            flags = self.fill_flags(page, operation.does[page], True) if self.lean else 0
+            flags = self.fill_flags(page, operation.does[page]) if self.lean else 0
             if self.fills:
                 fills.extend(page, flags, after, frames[i] if i < len(frames) else 0)
             else:
