@@ -178,6 +178,11 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
     return moved == VMM_MOVED;
 }
 
+/* What an operation did not show may have made a page that looks dead alive. */
+static bool discards(void) {
+    return ulms_options.hidden != HIDDEN_ANY;
+}
+
 static void stop(void) {
     pager_stop();
     vmm_makers_stop();
@@ -191,6 +196,7 @@ const struct pager_kind vmm_kind = {
     .place = vmm_place,
     .occupied = vmm_occupied,
     .issue = issue,
+    .discards = discards,
     .opaque = is_opaque,
     .touches = touches,
     .passes = passes};

@@ -1,0 +1,52 @@
+"""Memory holds what it held as long as no operation of the program has overwritten it.
+
+`contents.c` judges itself, over four times as much memory as its budget.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Compile, RunEmulated
+
+pytestmark = pytest.mark.emu
+
+Contents = Callable[[str, str], dict[str, int]]
+
+
+@pytest.fixture
+def contents(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Contents:
+    """Runs a part of contents.c under a backend; returns what it counted."""
+    binary = compiled("contents", str(emulator_dir / "libcuda.so.1"))
+
+    def run(part: str, backend: str) -> dict[str, int]:
+        env = {
+            "ULMS_BACKEND": backend,
+            "ULMS_GPU_MEMORY": "8MiB",
+            "ULMS_GPU_MEMORY_FACTOR": "100",
+            "ULMS_MANAGED_LIMIT": "1GiB",
+        }
+        done = run_emulated([binary, part], env, timeout=50)
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+        lines = (line.removeprefix("counter ").split() for line in done.stdout.splitlines())
+        return {name: int(value) for name, value in lines}
+
+    return run
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_refused_calls_change_nothing(contents: Contents, backend: str) -> None:
+    """Pages that they would overwrite as a whole have their content, too."""
+    assert contents("refused", backend)["filled_bytes"] > 0
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_who_overtakes_reads_what_there_was(contents: Contents, backend: str) -> None:
+    """An operation is held for its pages; another reads those that came, and was meant to."""
+    assert contents("overtaken", backend)["held_ns"] > 0
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_what_nobody_wants_leaves_without_its_bytes(contents: Contents, backend: str) -> None:
+    assert contents("dead", backend)["dead"] == 0

@@ -1,0 +1,175 @@
+/* What memory holds, over more of it than the budget, while an operation that overwrites it has not run, was refused,
+ * or nobody wants it any more.
+ *
+ *   contents refused    the driver refuses calls that would overwrite memory
+ *   contents overtaken  an operation waits for its turn on a stream; one that is issued later reads before it
+ *   contents dead       a framework takes back a block that the device has to give up next
+ *
+ * Ends at the first word that is wrong. Prints "out BYTES": copied to the host by others than the program. Under
+ * ulms.so "counter NAME VALUE" follows for each of its counters. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "counters.h"
+#include "emu.h"
+#include "framework.h"
+#include "must.h"
+
+USE(cuInit)
+USE(cuDevicePrimaryCtxRetain)
+USE(cuCtxSetCurrent)
+USE(cuMemAlloc_v2)
+USE(cuMemHostAlloc)
+USE(cuMemsetD32Async)
+USE(cuMemcpyDtoHAsync_v2)
+USE(cuMemcpyHtoDAsync_v2)
+USE(cuMemcpyDtoDAsync_v2)
+USE(cuStreamCreate)
+USE(cuStreamSynchronize)
+USE(cuStreamWaitValue32_v2)
+
+enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 8, BLOCK_MIB = 4, SEEN_US = 20000 };
+
+static CUcontext context;
+static CUstream stream;
+static CUdeviceptr block[BLOCKS];
+static unsigned host[BLOCK_MIB * WORDS];
+static uint64_t copied_out; /* by the program */
+
+static void set(CUdeviceptr p, unsigned value, size_t mib, CUstream s) {
+    MUST(cuMemsetD32Async(p, value, mib * WORDS, s));
+}
+
+/* Every word of so many MiB, in the stream's order. */
+static void expect(CUdeviceptr p, unsigned value, size_t mib, CUstream s) {
+    MUST(cuMemcpyDtoHAsync_v2(host, p, mib * MIB, s));
+    MUST(cuStreamSynchronize(s));
+    copied_out += mib * MIB;
+    for (size_t i = 0; i < mib * WORDS; i++)
+        if (host[i] != value) {
+            fprintf(stderr, "word %zu is %x, not %x\n", i, host[i], value);
+            _exit(1);
+        }
+}
+
+static void fill_blocks(void) {
+    for (int i = 0; i < BLOCKS; i++)
+        MUST(cuMemAlloc_v2(&block[i], BLOCK_MIB * MIB));
+    for (unsigned i = 0; i < BLOCKS; i++)
+        set(block[i], i, BLOCK_MIB, stream);
+    MUST(cuStreamSynchronize(stream));
+}
+
+/* --- refused --- */
+
+static CUresult overwrite(int how, int i) {
+    static const char *const calls[] = {"cuMemsetD32Async", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoDAsync_v2"};
+    emu_fail(calls[how]);
+    if (how == 0)
+        return cuMemsetD32Async(block[i], 77, BLOCK_MIB * WORDS, stream);
+    if (how == 1)
+        return cuMemcpyHtoDAsync_v2(block[i], host, BLOCK_MIB * MIB, stream);
+    return cuMemcpyDtoDAsync_v2(block[i], block[(i + 1) % BLOCKS], BLOCK_MIB * MIB, stream);
+}
+
+static void refused(void) {
+    fill_blocks();
+    for (int how = 0; how < 3; how++) {
+        for (int i = 0; i < BLOCKS; i++)
+            if (overwrite(how, i) == CUDA_SUCCESS)
+                _exit(1);
+        for (unsigned i = 0; i < BLOCKS; i++)
+            expect(block[i], i, BLOCK_MIB, stream);
+    }
+}
+
+/* --- overtaken --- */
+
+struct waiting {
+    CUdeviceptr start;
+    CUstream stream;
+};
+
+static void *overwrite_all(void *data) {
+    const struct waiting *w = data;
+    MUST(cuCtxSetCurrent(context));
+    set(w->start, 99, 2 * BLOCK_MIB, w->stream);
+    return NULL;
+}
+
+/* Two blocks fit. One is in use behind the gate, so that not all of `two` can come before the gate opens. */
+static void overtaken(void) {
+    struct waiting two;
+    CUstream behind;
+    pthread_t thread;
+    unsigned *gate;
+    MUST(cuMemHostAlloc((void **)&gate, 4096, 0));
+    MUST(cuStreamCreate(&behind, CU_STREAM_NON_BLOCKING));
+    MUST(cuStreamCreate(&two.stream, CU_STREAM_NON_BLOCKING));
+    MUST(cuMemAlloc_v2(&two.start, 2 * BLOCK_MIB * MIB));
+    set(two.start, 55, 2 * BLOCK_MIB, stream);
+    fill_blocks();
+    *gate = 0;
+    MUST(cuStreamWaitValue32_v2(behind, (CUdeviceptr)(uintptr_t)gate, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    MUST(cuStreamWaitValue32_v2(two.stream, (CUdeviceptr)(uintptr_t)gate, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    set(block[0], 100, BLOCK_MIB, behind);
+    if (pthread_create(&thread, NULL, overwrite_all, &two))
+        _exit(1);
+    usleep(SEEN_US);
+    for (int i = 0; i < BLOCK_MIB; i += 2)
+        expect(two.start + (size_t)i * MIB, 55, 2, stream);
+    __atomic_store_n(gate, 1, __ATOMIC_SEQ_CST);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < 2; i++)
+        expect(two.start + (size_t)i * BLOCK_MIB * MIB, 99, BLOCK_MIB, two.stream);
+    expect(block[0], 100, BLOCK_MIB, behind);
+}
+
+/* --- dead --- */
+
+static uint64_t out(void) {
+    struct emu_traffic now;
+    emu_traffic(&now);
+    return now.copied_out + now.prefetch_out - copied_out;
+}
+
+/* Two blocks fit. Those that are used here were never used before, so that nothing comes early. */
+static void dead(void) {
+    CUdeviceptr fresh[3];
+    fill_blocks();
+    for (int i = 0; i < 3; i++)
+        MUST(cuMemAlloc_v2(&fresh[i], BLOCK_MIB * MIB));
+    report(fresh[0], BLOCK_MIB * MIB);
+    set(fresh[0], 8, BLOCK_MIB, stream);
+    set(fresh[1], 9, BLOCK_MIB, stream);
+    MUST(cuStreamSynchronize(stream));
+    report(fresh[0], -BLOCK_MIB * MIB);
+    usleep(SEEN_US); /* what has been done is known soon after */
+    uint64_t before = out();
+    set(fresh[2], 10, BLOCK_MIB, stream);
+    MUST(cuStreamSynchronize(stream));
+    printf("dead %llu\n", (unsigned long long)(out() - before));
+    expect(fresh[1], 9, BLOCK_MIB, stream);
+    expect(fresh[2], 10, BLOCK_MIB, stream);
+}
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "";
+    MUST(cuInit(0));
+    MUST(cuDevicePrimaryCtxRetain(&context, 0));
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    if (strcmp(what, "refused") == 0)
+        refused();
+    else if (strcmp(what, "overtaken") == 0)
+        overtaken();
+    else if (strcmp(what, "dead") == 0)
+        dead();
+    else
+        return 2;
+    usleep(100 * 1000); /* what has been done is counted soon after */
+    print_counters();
+    return 0;
+}
