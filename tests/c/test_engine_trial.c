@@ -58,6 +58,7 @@ TEST(what_is_written_rests_only_where_the_backend_can) {
     fill = 10, use = 5;
     open_engine_with(ULMS_IN_PLACE_READ, NULL, 5, 1, 1);
     CHECK_EQ(rounds(30, ULMS_TOUCH_UPDATE).in_place_bytes, 0);
+    ulms_engine_free(e);
     open_engine_with(ULMS_IN_PLACE_ALL, NULL, 5, 1, 1);
     rounds(14, ULMS_TOUCH_UPDATE);
     struct ulms_engine_stats s = rounds(10, ULMS_TOUCH_UPDATE);
