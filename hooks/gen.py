@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hooks.generator.abi import declarations
 from hooks.generator.driver import driver_header, row_tables
 from hooks.generator.functions import Functions, read_functions
+from hooks.generator.hot import check_hot
 from hooks.generator.library_table import LibraryTables
 from hooks.generator.library_wrappers import library_header, library_wrappers
 from hooks.generator.lists import emulator_rows, exports_map, names_json
@@ -108,7 +109,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--machine", default=platform.machine(), choices=["x86_64", "aarch64"])
     options = parser.parse_args(arguments)
     try:
-        made = outputs(read_all(), options.machine)
+        tables = read_all()
+        check_hot(tables.rows)
+        made = outputs(tables, options.machine)
     except TableError as error:
         print(error, file=sys.stderr)
         return 1

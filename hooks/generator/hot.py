@@ -3,6 +3,10 @@ to the real functions beside each other (`csrc/base/hot.h`)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from hooks.generator.row import Row, TableError, Where
+
 LAUNCHES = ("cuLaunchKernel", "cuLaunchKernelEx")
 PRODUCTS = (
     "cublasLtMatmul",
@@ -19,3 +23,12 @@ ASKED = (
 """What the wrappers of products ask the library."""
 
 HOT = (*LAUNCHES, *PRODUCTS, *ASKED)
+
+
+def check_hot(rows: Sequence[Row]) -> None:
+    """Every name here is a function of the tables, wrapped or asked. Raises TableError."""
+    known = {row.symbol for row in rows if row.prototype}
+    wrapped = {row.symbol for row in rows if row.wrapped}
+    wrong = sorted({*LAUNCHES, *PRODUCTS} - wrapped | {*HOT} - known)
+    if wrong:
+        raise TableError(Where("generator/hot.py", 1), f"no table has {', '.join(wrong)}")

@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT))
 
 from hooks.gen import HOOKS, outputs, read_all  # noqa: E402
 from hooks.generator.expression import Extent, parse_extent, to_c  # noqa: E402
+from hooks.generator.hot import HOT, check_hot  # noqa: E402
 from hooks.generator.lists import exported_symbols  # noqa: E402
 from hooks.generator.row import Custom, Passed, Recorded, TableError, Told  # noqa: E402
 from hooks.generator.text import listed  # noqa: E402
@@ -187,6 +188,14 @@ def test_a_mistake_ends_the_command(tmp_path: Path) -> None:
     assert len(ran.stderr.splitlines()) == 1
     assert ran.stderr.startswith("cuda/memset.hooks:")
     assert not out.exists()
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_what_is_hot_is_in_a_table(name: str) -> None:
+    """A slip in hot.py would else be silent: nothing would lie where it should."""
+    with pytest.raises(TableError, match=f"generator/hot.py:1: no table has {name}$"):
+        check_hot([row for row in ROWS if row.symbol != name])
+    check_hot(ROWS)
 
 
 def test_unchanged_files_are_left_alone(made: Path) -> None:
