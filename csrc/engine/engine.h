@@ -133,6 +133,7 @@ struct demand {
 /* Whether streamed pages are used where they lie: trial.c. */
 struct trial {
     int step;
+    int laps; /* of this step */
     bool resting;
     uint64_t period;      /* of the laps compared; operations */
     uint64_t filled;      /* ns of the lap in which all pages came */

@@ -2,7 +2,8 @@
  * a surprise, by the ends of its operations on the device. */
 #include "engine/engine.h"
 
-enum { SETTLES, FILLS, RESTS_SETTLE, RESTS, DECIDED };
+enum { FILLS, RESTS, DECIDED };
+enum { SETTLE_LAPS = 2 /* of each way, before the one that counts */ };
 
 static void lap_void(struct trial *t) {
     t->first = t->last = t->begun = 0;
@@ -26,28 +27,21 @@ void trial_issued(struct ulms_engine *e, uint64_t now, bool surprise) {
 /* Nothing is tried while no operation waits: then moves cost nothing. */
 static void judge(struct trial *t, uint64_t elapsed, bool late) {
     if (t->length != t->period) {
-        t->step = SETTLES;
+        t->step = FILLS;
+        t->laps = 0;
         t->resting = false;
         t->period = t->length;
     }
-    switch (t->step) {
-    case SETTLES:
-        t->step = late ? FILLS : SETTLES;
-        break;
-    case FILLS:
+    if (t->step == DECIDED || (t->step == FILLS && !late) || t->laps++ < SETTLE_LAPS)
+        return;
+    t->laps = 0;
+    if (t->step == FILLS) {
         t->filled = elapsed;
         t->resting = true;
-        t->step = RESTS_SETTLE;
-        break;
-    case RESTS_SETTLE:
         t->step = RESTS;
-        break;
-    case RESTS:
+    } else {
         t->resting = elapsed < t->filled;
         t->step = DECIDED;
-        break;
-    default:
-        break;
     }
 }
 

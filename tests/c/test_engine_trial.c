@@ -89,9 +89,12 @@ TEST(with_more_room_they_come_back) {
     open_engine_with(ULMS_IN_PLACE_READ, NULL, 5, 1, 1);
     rounds(14, ULMS_TOUCH_READ);
     ulms_engine_budget(e, ROUND * PAGE);
-    IN("+aKE");
-    IN("+bKE");
-    IN("+cKE");
+    struct ulms_move m;
+    for (int i = 0; i < 3; i++) {
+        CHECK(ulms_engine_next(e, ULMS_LANE_IN, &m));
+        CHECK_EQ(m.flags, ULMS_MOVE_KEEP | ULMS_MOVE_EARLY);
+        ulms_engine_moved(e, m.id, 1);
+    }
     IN("");
     struct ulms_engine_stats s = rounds(3, ULMS_TOUCH_READ);
     CHECK_EQ(s.in_place_bytes + s.filled_bytes + s.late_operations, s.late_operations);

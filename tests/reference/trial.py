@@ -3,14 +3,16 @@
 csrc/engine/README.md, "In place", has the rules.
 """
 
-SETTLES, FILLS, RESTS_SETTLE, RESTS, DECIDED = range(5)
+FILLS, RESTS, DECIDED = range(3)
+SETTLE_LAPS = 2  # of each way, before the one that counts
 
 
 class Trial:
     """Told of operations as they are issued and as they end; `resting` is the way that is taken."""
 
     def __init__(self) -> None:
-        self.step = SETTLES
+        self.step = FILLS
+        self.laps = 0  # of this step
         self.resting = False
         self.period = 0  # of the laps compared
         self.filled = 0  # ns of the lap in which all pages came
@@ -44,12 +46,14 @@ class Trial:
     def judge(self, elapsed: int, late: bool) -> None:
         """Nothing is tried while no operation waits: then moves cost nothing."""
         if self.length != self.period:
-            self.step, self.resting, self.period = SETTLES, False, self.length
-        if self.step == SETTLES:
-            self.step = FILLS if late else SETTLES
-        elif self.step == FILLS:
-            self.filled, self.resting, self.step = elapsed, True, RESTS_SETTLE
-        elif self.step == RESTS_SETTLE:
-            self.step = RESTS
-        elif self.step == RESTS:
+            self.step, self.laps, self.resting, self.period = FILLS, 0, False, self.length
+        if self.step == DECIDED or (self.step == FILLS and not late):
+            return
+        self.laps += 1
+        if self.laps <= SETTLE_LAPS:
+            return
+        self.laps = 0
+        if self.step == FILLS:
+            self.filled, self.resting, self.step = elapsed, True, RESTS
+        else:
             self.resting, self.step = elapsed < self.filled, DECIDED
