@@ -1,12 +1,13 @@
 """A lower bound on an iteration, whatever moves when: a linear programme. Needs scipy.
 
 The period is cut into intervals; a cut lies inside the busiest operation of its stretch, where all
-pages of that operation are resident. Pages that are touched alike are one class, and any share of a
-class may move. What must hold at the cuts and between them:
+pages of that operation are resident or used in place. Pages that are touched alike are one class,
+and any share of a class may move. What must hold at the cuts and between them:
 
-- a page touched in an interval is resident at its start, or comes in it, or is fresh;
+- a page touched in an interval is resident at its start, or comes in it, or is fresh, or is used in
+  place: then its bytes come, and go if they are written, and it need not be resident;
 - live content exists: resident and valid host copies together are no fewer than the pages. A write
-  ends the validity of the host's copy, and only moving out brings it back;
+  ends the validity of the host's copy, unless it is in place, and only moving out brings it back;
 - resident pages are at most the budget;
 - an interval lasts as long as its operations, and long enough for its bytes.
 
@@ -150,28 +151,34 @@ def bound(period: Period, budget: int, link: PageTimes, intervals: int) -> float
     """No schedule takes less than these nanoseconds an iteration, `budget` pages being resident."""
     cuts = cut(period, intervals)
     n, classes = len(cuts.operations), len(cuts.classes)
-    lp = Programme(4 * classes * n + 4 * n)
+    lp = Programme(5 * classes * n + 4 * n)
 
     def variable(kind: int, one: int, b: int) -> int:
         return (kind * classes + one) * n + b % n
 
-    # At the start of interval b: resident, host. In it: come, gone.
+    # At the start of interval b: resident, host. In it: come, gone, used in place.
+    coming: list[dict[int, float]] = [{} for _ in range(n)]  # in place, in each interval
+    going: list[dict[int, float]] = [{} for _ in range(n)]
     for one, (uses, pages) in enumerate(cuts.classes):
         dead = uses[max(uses)].dies
         for b in range(n):
-            resident, host, come, gone = (variable(kind, one, b) for kind in range(4))
+            resident, host, come, gone, place = (variable(kind, one, b) for kind in range(5))
             resident_after, host_after = variable(0, one, b + 1), variable(1, one, b + 1)
             lp.high[resident] = min(lp.high[resident], pages)
             lp.high[host] = min(lp.high[host], pages)
             use = uses.get(b)
             if use:
                 if not use.fresh:
-                    lp.add({resident: -1, come: -1}, -pages)
-                lp.add({host_after: 1, gone: -1} | ({} if use.written else {host: -1}), 0)
+                    lp.add({resident: -1, come: -1, place: -1}, -pages)
+                    coming[b][place] = 1.0
+                if use.written:
+                    going[b][place] = 1.0
+                kept = {place: -1} if use.written else {host: -1}
+                lp.add({host_after: 1, gone: -1} | kept, 0)
                 if use.at_cut:
-                    lp.low[resident_after] = pages
+                    lp.add({resident_after: -1, place: -1}, -pages)
                 if use.written_at_cut:
-                    lp.high[host_after] = 0
+                    lp.add({host_after: 1, place: -1}, 0)
                 dead = use.dies
             elif not dead:
                 lp.add({resident_after: 1, resident: -1, come: -1}, 0)
@@ -182,11 +189,13 @@ def bound(period: Period, budget: int, link: PageTimes, intervals: int) -> float
     unit = link.in_ns
     for b in range(n):
         lp.add({variable(0, one, b): 1.0 for one in range(classes)}, budget)
-        only_in, only_out, both, neither = (4 * (classes * n + b) + i for i in range(4))
+        only_in, only_out, both, neither = (5 * classes * n + 4 * b + i for i in range(4))
         for time in (only_in, only_out, both, neither):
             lp.cost[time] = 1
         all_come = {variable(2, one, b): 1.0 for one in range(classes)}
         all_gone = {variable(3, one, b): 1.0 for one in range(classes)}
+        all_come |= coming[b]
+        all_gone |= going[b]
         lp.add(all_come | {only_in: -1, both: -unit / link.in_both_ns}, 0)
         lp.add(all_gone | {only_out: -unit / link.out_ns, both: -unit / link.out_both_ns}, 0)
         lp.add({only_in: -1, only_out: -1, both: -1, neither: -1}, -cuts.durations[b] / unit)

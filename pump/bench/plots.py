@@ -82,7 +82,7 @@ def plot_times(rows: Sequence[Row], path: Path) -> None:
     axes[0][0].set_ylabel("milliseconds a step (log scale)")
     more = axes[0][0].plot([], [], color=LINE, linewidth=1, linestyle=":", label="all resident")
     if any(row.bound_ms for row in rows):
-        label = "lower bound of its link"
+        label = "lower bound"
         more += axes[0][0].plot([], [], color="black", linewidth=2, label=label)
     _legend(figure, axes[0][0], more)
     figure.savefig(path, dpi=DPI)

@@ -52,20 +52,14 @@ def run_table(rows: Sequence[Row]) -> Table:
 
 
 def time_columns(rows: Sequence[Row]) -> list[Column]:
-    """Systems in order; behind the last of each link, what the link allows."""
+    """Systems in order, and what no system could do better."""
     present = {row.system for row in rows} - {"native"}
     systems = [name for name in BY_NAME if name in present]
-    columns = []
-    for i, name in enumerate(systems):
-        link = BY_NAME[name].link
-        known = [row for row in rows if link and BY_NAME[row.system].link == link]
-        if name != "oracle" or len({row.system for row in known}) == 1:
-            columns.append(Column(name, name, ""))
-        if link in [BY_NAME[after].link for after in systems[i + 1 :]]:
-            continue
-        for word in ("oracle", "bound"):
-            if any(getattr(row, f"{word}_ms") is not None for row in known):
-                columns.append(Column(f"{link} {word}", name, f"{word}_ms"))
+    movers = [name for name in systems if BY_NAME[name].link]
+    columns = [Column(name, name, "") for name in systems if name != "oracle" or len(movers) == 1]
+    for word in ("oracle", "bound") if movers else ():
+        if any(getattr(row, f"{word}_ms") is not None for row in rows):
+            columns.append(Column(word, movers[-1], f"{word}_ms"))
     return columns
 
 

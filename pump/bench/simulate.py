@@ -22,6 +22,7 @@ from pump.sim.sequence import Operation, read_sequence
 from pump.sim.sequence import Sequence as Recorded
 from pump.sim.simulator import Simulator, settings_for
 
+WIRES = LINKS["vmm"]  # plain copies: nothing is faster
 INTERVALS = 30  # of the bound; twice as many raise it by a hundredth and take six times as long
 
 Progress = Callable[[str], None]
@@ -29,7 +30,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Yardstick:
-    """What a link allows a workload with a budget."""
+    """What the wires allow a workload with a budget, whatever is sent over them."""
 
     bound_ms: float | None
     oracle: Schedule
@@ -37,10 +38,9 @@ class Yardstick:
 
 @dataclass(frozen=True)
 class Task:
-    """One run, or one yardstick where `system` is empty. Whole pages, of the link's."""
+    """One run, or a yardstick where `system` is empty. Whole pages."""
 
     path: Path
-    link: str
     over: float
     system: str = ""
     intervals: int = 0
@@ -66,9 +66,9 @@ def budget_pages(sequence: Recorded, link: Link, over: float) -> int:
     return int(sequence.footprint(link.page_bytes) / over) // link.page_bytes
 
 
-def yardstick(path: Path, link: Link, pages: int, intervals: int) -> Yardstick:
+def yardstick(path: Path, pages: int, intervals: int) -> Yardstick:
     """Bound and oracle. Raises ValueError where an operation is larger than the budget."""
-    period, times = period_at(path, link.page_bytes), page_times(link)
+    period, times = period_at(path, WIRES.page_bytes), page_times(WIRES)
     pages = min(pages, period.pages)
     reached = oracle(period, pages, times)
     if not intervals or not bounded():
@@ -138,32 +138,31 @@ def in_place(sequence: Recorded) -> tuple[float, int, int]:
 
 def work(task: Task) -> Row | Yardstick:
     """Does a task; for another process."""
-    link = LINKS[task.link or "um"]
     if task.system:
+        link = LINKS[BY_NAME[task.system].link or WIRES.name]
         return simulate(task.path, task.path.stem, task.system, link, task.over)
-    pages = budget_pages(sequence_at(task.path), link, task.over)
-    return yardstick(task.path, link, pages, task.intervals)
+    pages = budget_pages(sequence_at(task.path), WIRES, task.over)
+    return yardstick(task.path, pages, task.intervals)
 
 
 def label(task: Task) -> str:
     """What a person is told that is being done."""
-    what = task.system or f"bound and oracle of {task.link}"
-    return f"{task.path.stem} {task.over:g}: {what}"
+    return f"{task.path.stem} {task.over:g}: {task.system or 'bound and oracle'}"
 
 
 def tasks_for(
     paths: Iterable[Path], systems: Sequence[str], ratios: Sequence[float], intervals: int
 ) -> list[Task]:
-    """Every run, and the yardsticks of the links that they use."""
+    """Every run, and a yardstick for those of a ratio that move pages."""
     tasks = []
     for path in paths:
         if "native" in systems:
-            tasks.append(Task(path, "", 1.0, "native"))
+            tasks.append(Task(path, 1.0, "native"))
         for over in ratios:
             runs = [name for name in systems if name not in ("native", "oracle")]
-            tasks += [Task(path, BY_NAME[name].link, over, name) for name in runs]
-            links = dict.fromkeys(BY_NAME[name].link for name in systems)
-            tasks += [Task(path, link, over, "", intervals) for link in links if link]
+            tasks += [Task(path, over, name) for name in runs]
+            if any(BY_NAME[name].link for name in systems):
+                tasks.append(Task(path, over, "", intervals))
     return tasks
 
 
@@ -209,35 +208,35 @@ def results(tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, Row | Y
 
 
 def joined(done: dict[Task, Row | Yardstick], systems: Sequence[str]) -> Iterator[Row]:
-    """Rows with the yardsticks of their link, and those of the oracle."""
+    """Rows with their yardsticks, and those of the oracle."""
     sticks = {
-        (task.path, task.link, task.over): result
+        (task.path, task.over): result
         for task, result in done.items()
         if isinstance(result, Yardstick)
     }
     for task, result in done.items():
-        stick = sticks.get((task.path, task.link, task.over))
+        stick = sticks.get((task.path, task.over))
         if isinstance(result, Row):
-            told = (stick.bound_ms, stick.oracle.ns / 1e6) if stick else (None, None)
+            measured = stick and BY_NAME[task.system].link
+            told = (stick.bound_ms, stick.oracle.ns / 1e6) if stick and measured else (None, None)
             yield replace(result, bound_ms=told[0], oracle_ms=told[1])
-        elif task.link == BY_NAME["oracle"].link and "oracle" in systems:
+        elif "oracle" in systems:
             yield oracle_row(task, result)
 
 
 def oracle_row(task: Task, stick: Yardstick) -> Row:
     """What the oracle reaches, as a system of its own."""
-    link = LINKS[task.link]
     ms = stick.oracle.ns / 1e6
     return replace(
-        simulate(task.path, task.path.stem, "native", link, task.over),
+        simulate(task.path, task.path.stem, "native", WIRES, task.over),
         system="oracle",
         oversubscription=task.over,
-        capacity_bytes=budget_pages(sequence_at(task.path), link, task.over) * link.page_bytes,
+        capacity_bytes=budget_pages(sequence_at(task.path), WIRES, task.over) * WIRES.page_bytes,
         step_ms=[ms],
         bound_ms=stick.bound_ms,
         oracle_ms=ms,
-        bytes_in=stick.oracle.pages_in * link.page_bytes,
-        bytes_out=stick.oracle.pages_out * link.page_bytes,
+        bytes_in=stick.oracle.pages_in * WIRES.page_bytes,
+        bytes_out=stick.oracle.pages_out * WIRES.page_bytes,
         faults=0.0,
         gate_ms=max(0.0, ms - sequence_at(task.path).native_ns() / 1e6),
     )

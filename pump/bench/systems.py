@@ -28,7 +28,12 @@ SYSTEMS = (
     System("um-pump", "managed memory, the published window prefetch", ALL, "um", "pump"),
     System("um", "backend um with our policy", ALL, "um", "ahead"),
     System("vmm", "backend vmm with our policy", (SIM, GPU), "vmm", "ahead"),
-    System("oracle", "farthest next touch that knows everything, over vmm's link", (SIM,), "vmm"),
+    System(
+        "oracle",
+        "farthest next touch that knows everything, at the rate of plain copies",
+        (SIM,),
+        "vmm",
+    ),
     System("zero-copy", "nothing moves: kernels read and write host memory in place", (SIM,)),
     System("save-on-cpu", "the program keeps activations in host memory itself", (GPU,)),
     System("checkpointing", "the program computes activations twice itself", (GPU,)),

@@ -99,7 +99,8 @@ class Recorder(Simulator):
         self.names = sequence.names
         self.spans: list[Span] = []
         self.levels: list[Level] = []
-        self.begun: dict[int, float] = {}
+        self.begun: dict[int, float] = {}  # moves under way
+        self.ended = [0.0, 0.0]  # the last of each lane
 
     def retire(self, done: Issued) -> None:
         name = self.names.get(done.key, f"operation {done.key}")
@@ -107,23 +108,19 @@ class Recorder(Simulator):
         super().retire(done)
         self.levels.append(self.pages.level(self.now))
 
-    def take_moves(self) -> bool:
-        acted = super().take_moves()
-        for lane in self.lanes:
-            if lane.move and lane.begun:
-                self.begun.setdefault(lane.move.id, self.now)
-        return acted
+    def begin(self, number: int, move: Move) -> None:
+        super().begin(number, move)
+        self.begun[move.id] = self.now
 
-    def advance(self) -> None:
-        before = [lane.move for lane in self.lanes]
-        super().advance()
-        for thread, move, lane in zip(LANES, before, self.lanes, strict=True):
-            if move and lane.move is not move:
-                begin = self.begun.pop(move.id)
-                moved = self.link.cost(move, beside=False)[1]
-                self.spans.append(Span(describe(move), thread, begin, self.now, moved))
-                self.pages.moved(move)
-                self.levels.append(self.pages.level(self.now))
+    def end(self, number: int, move: Move) -> None:
+        """What is set up while another's bytes go is shown from then on: spans do not overlap."""
+        super().end(number, move)
+        begin = max(self.begun.pop(move.id), self.ended[number])
+        self.ended[number] = self.now
+        moved = self.link.cost(move, beside=False)[1]
+        self.spans.append(Span(describe(move), LANES[number], begin, self.now, moved))
+        self.pages.moved(move)
+        self.levels.append(self.pages.level(self.now))
 
 
 def describe(move: Move) -> str:

@@ -79,6 +79,8 @@ class Link:
     keep_ns: float = 0.0  # a page comes in such a way that the host has it, too: before its bytes
     page_bytes: int = 2 * MIB
     run_bytes: int = 32 * MIB
+    call_bytes: int = 32 * MIB  # that a call covers
+    movers: int = 1  # moves under way in a lane: one is set up while another's bytes go
     ahead_bytes: int = 64 * MIB
     keeps: bool = True
     note: str = ""  # what to keep in mind about it
@@ -94,7 +96,8 @@ class Link:
     def cost(self, move: Move, beside: bool) -> tuple[float, int]:
         """Nanoseconds before the bytes, and how many bytes go over the link. `beside`: the other
         lane is busy when the move begins."""
-        call_ns = self.fill_ns if move.kind == FILL else self.evict_ns
+        calls = -(-move.bytes // self.call_bytes)
+        call_ns = calls * (self.fill_ns if move.kind == FILL else self.evict_ns)
         pages = move.bytes // self.page_bytes
         if move.flags & DEAD:
             cost = self.place if move.kind == FILL else self.discard
@@ -119,7 +122,7 @@ UM = Link(
     keep_ns=figure("um.advise"),
     note="the figures are of single calls; steps were measured with an earlier engine",
 )
-# Handles mapped anew, in runs of 16 MiB, copied meanwhile by the other of a lane's two threads.
+# Handles of 16 MiB mapped anew, while the bytes of others go: a lane has three threads.
 VMM = Link(
     "vmm",
     rate_in=figure("vmm.copy"),
@@ -128,6 +131,8 @@ VMM = Link(
     rate_fault=0,
     fill_ns=figure("vmm.map"),
     evict_ns=figure("vmm.unmap"),
+    call_bytes=16 * MIB,
+    movers=3,
     note="has not run on a GPU; assumes handles of 16 MiB, with one a page, as the backend has"
     " them now, see `pump sim --link vmm-pages`",
 )

@@ -1,7 +1,8 @@
 """Virtual time: a program, a device and a link around an engine. No clock and no chance.
 
 The program's thread issues in order. It is held while the engine holds an operation, and else runs
-ahead of the device, which runs one operation at a time, in order. A lane does one move at a time.
+ahead of the device, which runs one operation at a time, in order. A kernel that uses pages in place
+takes as long as its own work or their bytes, whichever is longer, and nothing moves meanwhile.
 What the program computes itself between two launches takes no time.
 """
 
@@ -12,14 +13,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pump.sim.advice import Advice
-from pump.sim.engine import FILL, HOLD, RUN_SHORT, Engine, Move, Settings, Stats
+from pump.sim.engine import HOLD, RUN_SHORT, Engine, Move, Settings, Stats
+from pump.sim.lane import LEAST_NS, Lane, UnderWay
 from pump.sim.link import Link
 from pump.sim.sequence import Event, Given, Operation, Sequence, page_runs
 
 LAUNCHES_MOST = 1000
 LAUNCH_NS = 5_000.0  # from the moment when a held operation may run to its start
-LEAST_NS = 1e-3  # shorter than anything here takes
-WARM, STEADY, MORE = 8, 4, 2
+WARM, STEADY, MORE = 10, 4, 2
 """Steps: while the sequence is learnt and both ways are tried; that count; and more, because the
 program issues ahead."""
 
@@ -91,19 +92,6 @@ class Mark(NamedTuple):
     sums: Stats
 
 
-@dataclass
-class Lane:
-    """A direction: the move under way, and what is left of it."""
-
-    move: Move | None = None
-    begun: bool = False
-    setup_ns: float = 0.0
-    left: float = 0.0  # bytes
-
-    def moves_bytes(self) -> bool:
-        return self.begun and self.setup_ns < LEAST_NS and self.left > 0
-
-
 def settings_for(link: Link, policy: str, budget: int) -> Settings:
     """An engine's settings over a link."""
     faults = link.rate_fault > 0
@@ -133,7 +121,7 @@ class Simulator:
         self.running: Issued | None = None
         self.end_ns = 0.0
         self.retired = 0  # serial of the last
-        self.lanes = (Lane(), Lane())
+        self.lanes = (Lane(link.movers), Lane(link.movers))
         self.moved: set[int] = {0}
         self.faulted = 0  # bytes, of what was issued
         self.used = self.written = 0  # bytes in place, of what was issued
@@ -211,14 +199,12 @@ class Simulator:
         stats = self.engine.stats()
         before, self.faulted = self.faulted, stats.faulted_bytes
         issued.faulted = self.faulted - before
-        used, written = (
-            stats.in_place_bytes - self.used,
-            stats.in_place_written_bytes - self.written,
-        )
+        used = stats.in_place_bytes - self.used
+        written = stats.in_place_written_bytes - self.written
         self.used, self.written = stats.in_place_bytes, stats.in_place_written_bytes
         in_place_ns = (used - written) / self.link.rate_read + written / self.link.rate_update
         issued.in_place_ns = in_place_ns
-        issued.duration_ns += issued.in_place_ns
+        issued.duration_ns = max(issued.duration_ns, in_place_ns)
         if issued.faulted:
             issued.duration_ns += issued.faulted / self.link.rate_fault
 
@@ -252,58 +238,59 @@ class Simulator:
         """True: a lane takes or begins a move."""
         acted = False
         for number, lane in enumerate(self.lanes):
-            if not lane.move:
-                lane.move = self.engine.next(number)
-            if lane.move and not lane.begun and self.may_begin(lane.move):
-                lane.begun = acted = True
-                beside = self.lanes[1 - number].begun
-                move = self.advice.begin(lane.move) if self.advice else lane.move
-                lane.setup_ns, lane.left = self.link.cost(move, beside)
+            if lane.may_take():
+                lane.next = self.engine.next(number)
+            if lane.next and self.may_begin(lane.next):
+                self.begin(number, lane.next)
+                lane.next, acted = None, True
         return acted
+
+    def begin(self, number: int, move: Move) -> None:
+        beside = bool(self.lanes[1 - number].moves)
+        move = self.advice.begin(move) if self.advice else move
+        self.lanes[number].moves.append(UnderWay(move, *self.link.cost(move, beside)))
+
+    def end(self, number: int, move: Move) -> None:
+        self.moved.add(move.id)
+        self.engine.moved(move.id)
 
     def may_begin(self, move: Move) -> bool:
         return move.after <= self.retired and move.needs in self.moved
 
-    def rate(self, lane: Lane) -> float:
-        rates = self.link.rates(all(other.moves_bytes() for other in self.lanes))
-        return rates[0 if lane.move and lane.move.kind == FILL else 1]
+    def rates(self) -> list[float]:
+        """Of each lane; 0 while the operation that runs takes the link itself."""
+        running = self.running
+        if running and running.in_place_ns and self.alone_ns(running) < LEAST_NS:
+            return [0.0 for _ in self.lanes]
+        rates = self.link.rates(all(lane.moving() for lane in self.lanes))
+        return [rates[0 if lane.goes_in() else 1] for lane in self.lanes]
+
+    def alone_ns(self, running: Issued) -> float:
+        """Until the operation takes the link."""
+        return self.end_ns - self.now - running.in_place_ns
 
     # --- time ---
 
     def advance(self) -> None:
         """To the next moment at which something ends. Raises StuckError when there is none."""
         moments = []
-        taken = False  # the link, by the operation that runs
         if self.running:
             moments.append(self.end_ns - self.now)
-            alone_ns = moments[0] - self.running.in_place_ns
-            taken = self.running.in_place_ns > 0 and alone_ns < LEAST_NS
-            if self.running.in_place_ns and not taken:
-                moments.append(alone_ns)
+            if self.running.in_place_ns and self.alone_ns(self.running) >= LEAST_NS:
+                moments.append(self.alone_ns(self.running))
         elif self.queue and self.queue[0].ready_ns > self.now:
             moments.append(self.queue[0].ready_ns - self.now)
-        for lane in self.lanes:
-            if lane.moves_bytes():
-                if not taken:
-                    moments.append(lane.left / self.rate(lane))
-            elif lane.begun:
-                moments.append(lane.setup_ns)
+        rates = self.rates()
+        for lane, rate in zip(self.lanes, rates, strict=True):
+            moment = lane.moment(rate)
+            if moment is not None:
+                moments.append(moment)
         if not moments:
             raise StuckError(f"{self.held} waits, and nothing is under way")
         step = max(0.0, min(moments))
-        moving = [
-            (lane, self.rate(lane)) for lane in self.lanes if lane.moves_bytes() and not taken
-        ]
-        setting_up = [lane for lane in self.lanes if lane.begun and lane.setup_ns >= LEAST_NS]
         self.now += step
-        for lane, rate in moving:
-            lane.left = max(0.0, lane.left - rate * step)
-        for lane in setting_up:
-            lane.setup_ns = max(0.0, lane.setup_ns - step)
-        for lane in self.lanes:
-            if lane.move and lane.begun and lane.setup_ns < LEAST_NS and lane.left < LEAST_NS:
-                done, lane.move, lane.begun = lane.move, None, False
-                self.moved.add(done.id)
-                self.engine.moved(done.id)
+        for number, lane in enumerate(self.lanes):
+            for done in lane.advance(step, rates[number]):
+                self.end(number, done)
         if self.running and self.end_ns <= self.now + LEAST_NS:
             self.retire(self.running)

@@ -61,7 +61,7 @@ def test_the_yardsticks_are_below_what_they_measure(rows: list[Row]) -> None:
         assert one.oracle_ms
         assert one.oracle_ms <= one.ms * (1 + 1e-9)
         assert one.bound_ms is None or one.native_ms < one.bound_ms <= one.oracle_ms
-    assert len({one.oracle_ms for one in measured}) == 2  # a link
+    assert len({one.oracle_ms for one in measured}) == 1
 
 
 def test_only_faults_alone_fault_and_what_waits_is_held(rows: list[Row]) -> None:
@@ -95,7 +95,7 @@ def test_what_is_not_simulated_is_refused() -> None:
     with pytest.raises(ValueError, match="not simulated"):
         simulate.simulate(path, "resnet", "offload", VMM, 2.0)
     with pytest.raises(ValueError, match="more pages"):
-        simulate.yardstick(path, VMM, 3, 0)
+        simulate.yardstick(path, 3, 0)
 
 
 def test_systems_name_links_and_devices_that_there_are() -> None:
@@ -212,7 +212,7 @@ def test_run_prints_the_table_and_writes_the_rows(
     words = ["run", "resnet", "--device", "sim", "--system", "vmm", "--oversubscription", "2,4"]
     assert cli.main([*words, "--intervals", "0", "--json", str(out)]) == 0
     told = capsys.readouterr().out
-    assert "vmm oracle" in told
+    assert "oracle" in told
     written = read_results(out)
     assert [(r.system, r.oversubscription) for r in written.rows] == [("vmm", 2), ("vmm", 4)]
     assert all(f"{one.ms:.1f}" in told for one in written.rows)
