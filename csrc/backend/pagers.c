@@ -65,9 +65,13 @@ void pager_condition_open(pthread_cond_t *condition) {
     pthread_cond_init(condition, &monotonic);
 }
 
+/* A thread of the program that is cancelled here would keep the lock. */
 void pager_wait_for(struct pager *d, pthread_cond_t *what, uint64_t until_ns) {
     struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     pthread_cond_timedwait(what, &d->lock, &until);
+    pthread_setcancelstate(before, &before);
 }
 
 bool pager_wait(struct pager *d, struct pager_patience *p) {

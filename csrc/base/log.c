@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static size_t clamp(int wanted, size_t room) {
 void log_line(enum log_level level, unsigned *times, const char *format, ...) {
     static const char cut[] = "...", silent[] = " (said 10 times: not said again)";
     char line[LINE_MAX_BYTES];
-    int error = errno;
+    int error = errno, before;
     unsigned n = turn(times);
     if (n == 0)
         return;
@@ -53,6 +54,8 @@ void log_line(enum log_level level, unsigned *times, const char *format, ...) {
         if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
             line[i] = '?';
     line[length++] = '\n';
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before); /* a thread that is cancelled here may hold a lock */
     output_write(STDERR_FILENO, line, length);
+    pthread_setcancelstate(before, &before);
     errno = error;
 }

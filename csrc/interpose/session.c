@@ -67,6 +67,16 @@ static void escape_json(char *out, size_t size, const char *text) {
     out[n] = 0;
 }
 
+/* While the driver still answers: its own end comes after this and before our destructor. A forked child has none of
+ * our threads, and what they had locked stays so there. */
+static void stop(void) {
+    if (!session_on)
+        return;
+    if (session.backend->stop)
+        session.backend->stop();
+    timing_stop();
+}
+
 static void open_trace(const char *device, uint64_t total) {
     char program[256] = "", name[512], header[2048];
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -79,10 +89,8 @@ static void open_trace(const char *device, uint64_t total) {
              "\"total_bytes\":%llu,\"capacity_bytes\":%llu}",
              ulms_version(), name, (int)getpid(), device, session.devices, driver, (unsigned long long)total,
              (unsigned long long)(ulms_options.capacity ? smaller(total, ulms_options.capacity) : total));
-    if (!trace_open(ulms_options.trace, header))
-        return;
-    timing_start();
-    atexit(timing_stop); /* while the driver still answers: its own end comes after this and before our destructor */
+    if (trace_open(ulms_options.trace, header))
+        timing_start();
 }
 
 static void name_function(const struct function *f) {
@@ -141,8 +149,7 @@ static void start(void) {
         stats_memory(d, 0, 0, ulms_options.capacity);
     if (ulms_options.trace[0])
         open_trace(device, total);
-    if (session.backend->stop)
-        atexit(session.backend->stop); /* as timing_stop */
+    atexit(stop);
     pthread_atfork(NULL, NULL, fork_child);
     summary_start(device, total);
     __atomic_store_n(&session_on, true, __ATOMIC_RELEASE);

@@ -1,0 +1,32 @@
+"""Threads and processes that end while pages move take nothing with them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Compile, RunEmulated
+
+pytestmark = pytest.mark.emu
+
+MOVING = {"ULMS_GPU_MEMORY": "8MiB", "ULMS_GPU_MEMORY_FACTOR": "100", "ULMS_MANAGED_LIMIT": "1GiB"}
+"""Two of the program's ten blocks."""
+
+
+@pytest.mark.parametrize("part", ["children", "cancelled"])
+@pytest.mark.parametrize("backend", ["observe", "um", "vmm"])
+def test_the_others_go_on(
+    compiled: Compile,
+    run_emulated: RunEmulated,
+    emulator_dir: Path,
+    tmp_path: Path,
+    backend: str,
+    part: str,
+) -> None:
+    """`children` exit at once; a thread that is `cancelled` while it is held still issues what it
+    was about to. `observe` traces: there, too, a thread of ours has to be ended."""
+    command = [compiled("ends", str(emulator_dir / "libcuda.so.1")), part]
+    more = {"ULMS_TRACE": str(tmp_path / "trace")} if backend == "observe" else MOVING
+    native = run_emulated(command, preloaded=False, timeout=50)
+    under = run_emulated(command, {"ULMS_BACKEND": backend, **more}, timeout=50)
+    assert (native.returncode, native.stderr) == (0, "")
+    assert (under.returncode, under.stderr, under.stdout) == (0, "", native.stdout)

@@ -1,0 +1,143 @@
+/* Threads and processes that end while pages move.
+ *
+ *   ends children   a thread works over more memory than the budget; meanwhile children are forked, which exit
+ *   ends cancelled  a thread is cancelled while its operation cannot run yet
+ *
+ * Prints how they ended and what the others computed: the same without ulms.so. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "emu.h"
+#include "must.h"
+
+USE(cuInit)
+USE(cuDevicePrimaryCtxRetain)
+USE(cuCtxSetCurrent)
+USE(cuMemAlloc_v2)
+USE(cuMemHostAlloc)
+USE(cuMemsetD32Async)
+USE(cuMemcpyDtoHAsync_v2)
+USE(cuStreamCreate)
+USE(cuStreamSynchronize)
+USE(cuStreamWaitValue32_v2)
+
+enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 8, BLOCK_MIB = 4, CHILDREN = 60, CHILD_S = 10, SEEN_US = 20000 };
+
+static CUcontext context;
+static CUstream stream;
+static CUdeviceptr block[BLOCKS];
+
+static void set(CUdeviceptr p, unsigned value, size_t mib, CUstream s) {
+    MUST(cuMemsetD32Async(p, value, mib * WORDS, s));
+}
+
+static void print_first(CUdeviceptr p, CUstream s) {
+    unsigned word;
+    MUST(cuMemcpyDtoHAsync_v2(&word, p, sizeof word, s));
+    MUST(cuStreamSynchronize(s));
+    printf("%u\n", word);
+}
+
+/* --- children --- */
+
+static bool stop;
+
+static void *work(void *unused) {
+    MUST(cuCtxSetCurrent(context));
+    for (unsigned n = 0; !__atomic_load_n(&stop, __ATOMIC_RELAXED); n++) {
+        set(block[n % BLOCKS], n, BLOCK_MIB, stream);
+        if (n % BLOCKS == 0)
+            MUST(cuStreamSynchronize(stream));
+    }
+    for (unsigned i = 0; i < BLOCKS; i++)
+        set(block[i], i, BLOCK_MIB, stream);
+    return unused;
+}
+
+/* A child that hangs is ended by its alarm. */
+static bool ends_well(void) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(CHILD_S);
+        exit(0);
+    }
+    return waitpid(child, &status, 0) == child && status == 0;
+}
+
+static void children(void) {
+    pthread_t thread;
+    int well = 0;
+    if (pthread_create(&thread, NULL, work, NULL))
+        _exit(1);
+    for (int i = 0; i < CHILDREN && well == i; i++)
+        well += ends_well();
+    __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+    printf("children: %d\n", well);
+    for (int i = 0; i < BLOCKS; i++)
+        print_first(block[i], stream);
+}
+
+/* --- cancelled --- */
+
+struct waiting {
+    CUdeviceptr start;
+    CUstream stream;
+};
+
+static void *overwrite_and_wait(void *data) {
+    const struct waiting *w = data;
+    MUST(cuCtxSetCurrent(context));
+    set(w->start, 99, 2 * BLOCK_MIB, w->stream);
+    while (!stop)
+        pause();
+    return NULL;
+}
+
+/* Two blocks fit. One is in use behind the gate, so that not all of `two` can come before the gate opens. */
+static void cancelled(void) {
+    struct waiting two;
+    CUstream behind;
+    pthread_t thread;
+    unsigned *gate;
+    void *end;
+    MUST(cuMemHostAlloc((void **)&gate, 4096, 0));
+    MUST(cuStreamCreate(&behind, CU_STREAM_NON_BLOCKING));
+    MUST(cuStreamCreate(&two.stream, CU_STREAM_NON_BLOCKING));
+    MUST(cuMemAlloc_v2(&two.start, 2 * BLOCK_MIB * MIB));
+    *gate = 0;
+    MUST(cuStreamWaitValue32_v2(behind, (CUdeviceptr)(uintptr_t)gate, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    set(block[0], 100, BLOCK_MIB, behind);
+    if (pthread_create(&thread, NULL, overwrite_and_wait, &two))
+        _exit(1);
+    usleep(SEEN_US);
+    pthread_cancel(thread);
+    usleep(SEEN_US);
+    __atomic_store_n(gate, 1, __ATOMIC_SEQ_CST);
+    pthread_join(thread, &end);
+    printf("cancelled: %d\n", end == PTHREAD_CANCELED);
+    print_first(two.start, two.stream);
+    print_first(block[0], behind);
+}
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "";
+    MUST(cuInit(0));
+    MUST(cuDevicePrimaryCtxRetain(&context, 0));
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < BLOCKS; i++)
+        MUST(cuMemAlloc_v2(&block[i], BLOCK_MIB * MIB));
+    if (strcmp(what, "children") == 0)
+        children();
+    else if (strcmp(what, "cancelled") == 0)
+        cancelled();
+    else
+        return 2;
+    return 0;
+}
