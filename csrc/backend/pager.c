@@ -137,12 +137,31 @@ static uint64_t key_of(const struct op *op) {
     return op->function ? op->function : (uint64_t)1 << 32 | op->api;
 }
 
+static void touch_room(struct pager *d, size_t wanted) {
+    size_t room = d->touch_room ? d->touch_room : 64;
+    while (room < wanted)
+        room *= 2;
+    struct ulms_engine_touch *touches = room > d->touch_room ? realloc(d->touches, room * sizeof *touches) : NULL;
+    if (!touches)
+        return;
+    d->touches = touches;
+    d->touch_room = room;
+}
+
 size_t pager_touches(struct pager *d, const struct op *op) {
-    for (uint32_t i = 0; i < op->count; i++) {
+    size_t n = op->count;
+    if (n > d->touch_room)
+        touch_room(d, n);
+    if (n > d->touch_room) {
+        pager_give_up(d, "no memory for an operation");
+        pager_moves_wait(d, 0, UINT64_MAX, false);
+        n = d->touch_room;
+    }
+    for (size_t i = 0; i < n; i++) {
         const struct touch *t = &op->touches[i];
         d->touches[i] = (struct ulms_engine_touch){t->start, t->bytes, t->mode};
     }
-    return op->count;
+    return n;
 }
 
 static void use(struct pager *d, const struct op *op) {
@@ -207,7 +226,8 @@ static uint64_t admit_to(struct pager *d, const struct op *op) {
         pager_budget_update(d, false);
     if (!d->held)
         pager_order_begin(d);
-    uint64_t serial = ulms_engine_issued(d->engine, key_of(op), d->touches, d->kind->touches(d, op));
+    size_t touches = d->kind->touches(d, op);
+    uint64_t serial = ulms_engine_issued(d->engine, key_of(op), d->touches, touches);
     bool runs = serial || op->kernels || opaque;
     uint64_t ticket = runs ? pager_window_issue(&d->window, serial) : 0;
     if (!ticket && runs)

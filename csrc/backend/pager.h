@@ -339,7 +339,8 @@ struct pager {
     int past_count;
     struct pager_mover movers[MOVER_MAX];
     struct pager_worker watcher, outlaster;
-    struct ulms_engine_touch touches[TOUCH_MAX]; /* the operation's, while it is told */
+    struct ulms_engine_touch *touches; /* the operation's, while it is told; a graph may have any number */
+    size_t touch_room;
 };
 
 static inline void pager_lock(struct pager *d) {
@@ -394,7 +395,7 @@ void pager_leaving(addr_t start, uint64_t bytes);
 void pager_block(addr_t start, uint64_t bytes, bool live);
 void pager_forget(uint64_t context);
 void pager_stop(void);
-/* The operation's own touches. */
+/* The operation's own touches. Nothing moves any more where there is no memory for them. */
 size_t pager_touches(struct pager *d, const struct op *op);
 
 extern const struct pager_kind um_kind, vmm_kind;

@@ -30,15 +30,15 @@ static bool reach(addr_t p, addr_t *start, uint64_t *bytes) {
 }
 
 static size_t touches(struct pager *d, const struct op *op) {
-    pager_touches(d, op);
-    for (uint32_t i = 0; i < op->count; i++) {
+    size_t n = pager_touches(d, op);
+    for (size_t i = 0; i < n; i++) {
         struct ulms_engine_touch *t = &d->touches[i];
         if (!is_guess(&op->touches[i], op) || !reach(op->touches[i].start, &t->start, &t->bytes))
             continue;
         if (t->mode != ULMS_TOUCH_READ) /* what it writes of the rest is not known */
             t->mode = ULMS_TOUCH_UPDATE;
     }
-    return op->count;
+    return n;
 }
 
 /* A page of it may move. */

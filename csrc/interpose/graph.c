@@ -51,7 +51,7 @@ static void exec_sum(CUgraphExec handle, struct exec *e) {
         if (e->part[i].node && !e->part[i].disabled) {
             count += e->part[i].node->count;
             kernels += e->part[i].node->kernels;
-            flags |= e->part[i].node->flags;
+            flags |= e->part[i].node->flags | (e->part[i].node->count == TOUCH_MAX ? OP_BLIND : 0);
             e->brings = e->brings || e->part[i].node->from;
         }
     struct touch *touches = malloc((count + 1) * sizeof *touches), *at = touches;

@@ -3,6 +3,7 @@
  *
  *   contents refused    the driver refuses calls that would overwrite memory
  *   contents overtaken  an operation waits for its turn on a stream; one that is issued later reads before it
+ *   contents graph      one graph copies all of it, in more pieces than a kernel could have arguments
  *   contents dead       a framework takes back a block that the device has to give up next
  *
  * Ends at the first word that is wrong. Prints "out BYTES": copied to the host by others than the program. Under
@@ -29,8 +30,12 @@ USE(cuMemcpyDtoDAsync_v2)
 USE(cuStreamCreate)
 USE(cuStreamSynchronize)
 USE(cuStreamWaitValue32_v2)
+USE(cuStreamBeginCapture_v2)
+USE(cuStreamEndCapture)
+USE(cuGraphInstantiateWithFlags)
+USE(cuGraphLaunch)
 
-enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 8, BLOCK_MIB = 4, SEEN_US = 20000 };
+enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 8, BLOCK_MIB = 4, PIECES = 400, SEEN_US = 20000 };
 
 static CUcontext context;
 static CUstream stream;
@@ -127,6 +132,28 @@ static void overtaken(void) {
     expect(block[0], 100, BLOCK_MIB, behind);
 }
 
+/* --- graph --- */
+
+/* Each block but the last gets the content of the next. */
+static void graph(void) {
+    CUgraph captured;
+    CUgraphExec exec;
+    size_t bytes = BLOCK_MIB * MIB / PIECES;
+    fill_blocks();
+    MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    for (int i = 0; i + 1 < BLOCKS; i++)
+        for (size_t at = 0; at < BLOCK_MIB * MIB; at += bytes)
+            MUST(cuMemcpyDtoDAsync_v2(block[i] + at, block[i + 1] + at,
+                                      at + bytes > BLOCK_MIB * MIB ? BLOCK_MIB * MIB - at : bytes, stream));
+    MUST(cuStreamEndCapture(stream, &captured));
+    MUST(cuGraphInstantiateWithFlags(&exec, captured, 0));
+    for (unsigned round = 1; round < 3; round++) {
+        MUST(cuGraphLaunch(exec, stream));
+        for (unsigned i = 0; i < BLOCKS; i++)
+            expect(block[i], i + round < BLOCKS ? i + round : BLOCKS - 1, BLOCK_MIB, stream);
+    }
+}
+
 /* --- dead --- */
 
 static uint64_t out(void) {
@@ -165,6 +192,8 @@ int main(int argc, char **argv) {
         refused();
     else if (strcmp(what, "overtaken") == 0)
         overtaken();
+    else if (strcmp(what, "graph") == 0)
+        graph();
     else if (strcmp(what, "dead") == 0)
         dead();
     else
