@@ -201,6 +201,8 @@ static void charge(struct emu_launch *r, const struct area *a, uint64_t start, u
     } else {
         r->host_read += mode & EMU_READ ? end - start : 0;
         r->host_written += mode & EMU_WRITE ? end - start : 0;
+        if (r->kernel)
+            managed_count_in_place(end - start);
     }
 }
 

@@ -279,6 +279,12 @@ void managed_count_copy(uint64_t in, uint64_t out) {
     pthread_mutex_unlock(&pages_lock);
 }
 
+void managed_count_in_place(uint64_t bytes) {
+    pthread_mutex_lock(&pages_lock);
+    traffic.in_place += bytes;
+    pthread_mutex_unlock(&pages_lock);
+}
+
 EXPORT void emu_traffic(struct emu_traffic *now) {
     pthread_mutex_lock(&pages_lock);
     *now = traffic;

@@ -20,6 +20,8 @@ uint64_t managed_absent(const struct area *a, uint64_t start, uint64_t end, cons
 
 /* For emu_traffic: bytes copied between host and device. */
 void managed_count_copy(uint64_t in, uint64_t out);
+/* And bytes that a kernel used on the host, in memory that is not managed. */
+void managed_count_in_place(uint64_t bytes);
 
 /* What the driver's page work holds: a copy from pageable memory that waits for its stream holds it meanwhile. */
 extern pthread_mutex_t managed_gate;

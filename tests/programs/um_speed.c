@@ -1,7 +1,8 @@
 /* A program whose steps are timed, over more memory than a budget lets it keep.
  *
- * um_speed train|infer LAYERS WEIGHT_MIB ACTIVE_MIB STEPS prints "footprint BYTES", "step MS" after each step and
- * "result N", which is the same whatever moves its memory. Kernels touch their ranges as a whole and compute samples of
+ * um_speed train|infer LAYERS WEIGHT_MIB ACTIVE_MIB STEPS prints "footprint BYTES", "step MS MOVED IN_PLACE" after each
+ * step (bytes that came or left meanwhile, that kernels used on the host) and "result N", which is the same whatever
+ * moves its memory. Kernels touch their ranges as a whole and compute samples of
  * them: modelled time (EMU_TIME), not this machine, decides how long a step takes. Under ulms.so "counter NAME VALUE"
  * follows for each of its counters. */
 #define _GNU_SOURCE
@@ -178,16 +179,25 @@ static void print_result(const struct range *weight, uint64_t n) {
     printf("result %u\n", result);
 }
 
+static uint64_t moved(const struct emu_traffic *t) {
+    return t->prefetch_in + t->prefetch_out + t->fault_bytes + t->evicted + t->copied_in + t->copied_out;
+}
+
 /* The end of a step is seen by a program that asks for its loss. */
 static void timed(void (*step)(void)) {
     for (uint64_t i = 0; i < steps; i++) {
         struct timespec began, ended;
+        struct emu_traffic before, after;
+        emu_traffic(&before);
         clock_gettime(CLOCK_MONOTONIC, &began);
         step();
         CHECK(cuStreamSynchronize(stream));
         clock_gettime(CLOCK_MONOTONIC, &ended);
-        printf("step %.3f\n",
-               (double)(ended.tv_sec - began.tv_sec) * 1e3 + (double)(ended.tv_nsec - began.tv_nsec) * 1e-6);
+        emu_traffic(&after);
+        printf("step %.3f %llu %llu\n",
+               (double)(ended.tv_sec - began.tv_sec) * 1e3 + (double)(ended.tv_nsec - began.tv_nsec) * 1e-6,
+               (unsigned long long)(moved(&after) - moved(&before)),
+               (unsigned long long)(after.in_place - before.in_place));
     }
 }
 

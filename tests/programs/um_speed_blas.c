@@ -1,8 +1,11 @@
 /* A cuBLAS with a product of matrix and vector that reads and writes what the real one would, and computes of it a
- * sample: whatever the matrix has lost shows in the result. */
+ * sample: whatever the matrix has lost shows in the result. Where UM_SPEED_READS is set it reads the matrix so often,
+ * from wherever that lies. */
 #include "cublas/abi.h"
 #include "emu.h"
 #include "library/lookalike.h"
+
+#include <stdlib.h>
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image);
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
@@ -17,7 +20,10 @@ enum { SAMPLE = 65536 }; /* words */
 /* gemv(y, A, x, m, n). Whole numbers, so that every bit counts. */
 static void gemv(struct emu_launch *l) {
     uint64_t m = EMU_ARG(l, uint32_t, 3), n = EMU_ARG(l, uint32_t, 4), samples = (m * n + SAMPLE - 1) / SAMPLE;
-    const uint32_t *a = emu_use(l, EMU_ARG(l, uint64_t, 1), m * n * sizeof *a, EMU_READ);
+    const uint32_t *a = NULL;
+    const char *reads = getenv("UM_SPEED_READS");
+    for (int i = reads ? atoi(reads) : 1; i > 0; i--)
+        a = emu_use(l, EMU_ARG(l, uint64_t, 1), m * n * sizeof *a, EMU_READ);
     const uint32_t *x = emu_use(l, EMU_ARG(l, uint64_t, 2), n * sizeof *x, EMU_READ);
     uint32_t *y = emu_use(l, EMU_ARG(l, uint64_t, 0), m * sizeof *y, EMU_WRITE);
     for (uint64_t i = 0; i < m; i++)
