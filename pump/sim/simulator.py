@@ -20,7 +20,7 @@ from pump.sim.sequence import Event, Given, Operation, Sequence, page_runs
 
 LAUNCHES_MOST = 1000
 LAUNCH_NS = 5_000.0  # from the moment when a held operation may run to its start
-WARM, STEADY, MORE = 10, 4, 2
+WARM, STEADY, MORE = 12, 4, 2
 """Steps: while the sequence is learnt and both ways are tried; that count; and more, because the
 program issues ahead."""
 
@@ -52,12 +52,13 @@ class Result:
     @property
     def bytes_in(self) -> float:
         """A step, over the link."""
-        return (self.sums.filled_bytes + self.sums.faulted_bytes) / self.steps
+        sums = self.sums
+        return (sums.filled_bytes + sums.faulted_bytes + sums.in_place_bytes) / self.steps
 
     @property
     def bytes_out(self) -> float:
         """A step, over the link."""
-        return self.sums.evicted_bytes / self.steps
+        return (self.sums.evicted_bytes + self.sums.in_place_written_bytes) / self.steps
 
     @property
     def gate_ms(self) -> float:
