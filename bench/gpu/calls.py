@@ -1,5 +1,6 @@
 """What the driver's calls on managed memory take on a real GPU, and launches beside them.
 
+And how fast kernels use what was advised to stay on the host, however that was advised.
 The figures behind the choices of backend `um` (`csrc/backend/README.md`, ARCHITECTURE.md).
 """
 

@@ -1,5 +1,6 @@
 /* What the driver's calls on managed memory take, alone and beside each other, with the device idle and busy; and what
- * launches take beside them, when the calls are made in the launches' context and in another one.
+ * launches take beside them, when the calls are made in the launches' context and in another one; and how fast kernels
+ * use what was advised to stay on the host.
  *
  * Prints one line of JSON a measurement. Takes 4 GiB of managed memory, which must be free on the device. */
 #include <cuda.h>
@@ -50,8 +51,17 @@ __global__ void nothing(void) {
 
 /* --- calls --- */
 
-enum call { IN, OUT, DISCARD, DISCARD_AND_IN, ADVISE, UNADVISE };
-static const char *const names[] = {"in", "out", "discard", "discard and in", "advise", "take advice back"};
+enum call { IN, OUT, DISCARD, DISCARD_AND_IN, ADVISE, UNADVISE, PREFER_HOST, PREFER_NOTHING, ACCESS, NO_ACCESS };
+static const char *const names[] = {"in",
+                                    "out",
+                                    "discard",
+                                    "discard and in",
+                                    "advise",
+                                    "take advice back",
+                                    "prefer the host",
+                                    "prefer nothing",
+                                    "accessed by the device",
+                                    "not accessed by it"};
 
 static void issue(enum call call, CUdeviceptr at, size_t bytes, CUstream stream) {
     CUmemLocation device = {CU_MEM_LOCATION_TYPE_DEVICE, 0}, host = {CU_MEM_LOCATION_TYPE_HOST, 0};
@@ -74,6 +84,18 @@ static void issue(enum call call, CUdeviceptr at, size_t bytes, CUstream stream)
         break;
     case UNADVISE:
         MUST(cuMemAdvise(at, bytes, CU_MEM_ADVISE_UNSET_READ_MOSTLY, device));
+        break;
+    case PREFER_HOST:
+        MUST(cuMemAdvise(at, bytes, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, host));
+        break;
+    case PREFER_NOTHING:
+        MUST(cuMemAdvise(at, bytes, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, host));
+        break;
+    case ACCESS:
+        MUST(cuMemAdvise(at, bytes, CU_MEM_ADVISE_SET_ACCESSED_BY, device));
+        break;
+    case NO_ACCESS:
+        MUST(cuMemAdvise(at, bytes, CU_MEM_ADVISE_UNSET_ACCESSED_BY, device));
         break;
     }
 }
@@ -178,6 +200,80 @@ static void measure_faults(void) {
     fflush(stdout);
 }
 
+/* --- memory that kernels use on the host --- */
+
+__global__ void read(const int4 *p, size_t n, int *sum) {
+    int found = 0;
+    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (size_t)blockDim.x)
+        found ^= p[i].x ^ p[i].y ^ p[i].z ^ p[i].w;
+    if (found == 123456789)
+        *sum = found;
+}
+
+__global__ void update(int4 *p, size_t n) {
+    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (size_t)blockDim.x)
+        p[i].x++;
+}
+
+/* GB/s of a kernel over the first part. */
+static double kernel_rate(bool writes) {
+    double start = now_us();
+    if (writes)
+        update<<<1056, 256>>>((int4 *)part[0], PART / sizeof(int4));
+    else
+        read<<<1056, 256>>>((int4 *)part[0], PART / sizeof(int4), (int *)part[1]);
+    MUST(cuCtxSynchronize());
+    return PART / (now_us() - start) / 1e3;
+}
+
+/* Where the second reading is far faster than the first, the first has brought the pages. */
+static void measure_kernels(const char *what) {
+    double first = kernel_rate(false), again = kernel_rate(false), updated = kernel_rate(true);
+    printf("{\"kind\": \"in place\", \"what\": \"kernels, %s\", \"read_gb_s\": %.1f, \"read_again_gb_s\": %.1f, "
+           "\"update_gb_s\": %.1f}\n",
+           what, first, again, updated);
+    fflush(stdout);
+}
+
+static job in_pieces(enum call call, size_t piece) {
+    job j = whole(call, 0);
+    j.piece = piece;
+    return j;
+}
+
+static void measure_pieces(const char *when, size_t piece, std::vector<enum call> calls) {
+    for (enum call call : calls) {
+        char what[128];
+        snprintf(what, sizeof what, "%s, %s, %zu MiB a call", names[call], when, piece / MIB);
+        measure(what, false, {in_pieces(call, piece)});
+    }
+}
+
+/* Both pieces of advice after the page has left, before it leaves, and each alone; taken back, and the page's return.
+ */
+static void measure_in_place(size_t piece) {
+    quietly(IN, 0), quietly(OUT, 0);
+    measure_pieces("on the host", piece, {PREFER_HOST, ACCESS});
+    measure_kernels("on the host, both");
+    measure_pieces("on the host", piece, {NO_ACCESS, PREFER_NOTHING, IN});
+    measure_kernels("back on the device");
+    measure_pieces("on the device", piece, {PREFER_HOST, ACCESS, OUT});
+    measure_kernels("on the host, both, advised on the device");
+    measure_pieces("still advised", piece, {IN});
+    measure_kernels("on the device, still advised");
+    quietly(NO_ACCESS, 0), quietly(PREFER_NOTHING, 0), quietly(IN, 0), quietly(OUT, 0);
+    measure_pieces("alone", piece, {PREFER_HOST});
+    measure_kernels("on the host, preferred only");
+    quietly(PREFER_NOTHING, 0), quietly(IN, 0), quietly(OUT, 0);
+    measure_pieces("alone", piece, {ACCESS});
+    measure_kernels("on the host, accessed only");
+    quietly(NO_ACCESS, 0);
+    quietly(IN, 0), quietly(ADVISE, 0), quietly(OUT, 0), quietly(UNADVISE, 0);
+    measure_pieces("dropped", piece, {PREFER_HOST, ACCESS});
+    measure_kernels("on the host, once mostly read");
+    quietly(NO_ACCESS, 0), quietly(PREFER_NOTHING, 0), quietly(IN, 0);
+}
+
 /* --- launches beside calls --- */
 
 static double at(std::vector<double> &sorted, double share) {
@@ -245,6 +341,8 @@ int main() {
     MUST(cuCtxSynchronize());
     measure_calls(false);
     measure_faults();
+    measure_in_place(2 * MIB);
+    measure_in_place(64 * MIB);
     use<<<264, 1024>>>((int4 *)part[PARTS - 1], PART / sizeof(int4), 10LL * 1000 * 1000 * 1000);
     measure_calls(true);
     MUST(cuCtxSynchronize());
