@@ -173,7 +173,7 @@ static void dead(void) {
     set(fresh[1], 9, BLOCK_MIB, stream);
     MUST(cuStreamSynchronize(stream));
     report(fresh[0], -BLOCK_MIB * MIB);
-    usleep(SEEN_US); /* what has been done is known soon after */
+    usleep(50 * SEEN_US); /* what has been done is known soon after, when threads of ours had a turn */
     uint64_t before = out();
     set(fresh[2], 10, BLOCK_MIB, stream);
     MUST(cuStreamSynchronize(stream));
