@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { COMMON_BYTES = 3 * MIB, PHASES = 3, ITERATIONS = 6, EVALUATION = 4 };
+enum { COMMON_BYTES = 3 * MIB, PHASES = 3, ITERATIONS = 6, EVALUATION = 4, SWEEPING = 2 };
 
 static struct {
     pthread_barrier_t meet;
@@ -152,6 +152,8 @@ static void *act(void *actor) {
                 a->shape = 4 + (uint32_t)random_below(a, 13);
             iterate(a, i % EVALUATION == EVALUATION - 1 ? a->count / 2 : a->count);
         }
+        if (phase < phases && one_in(a, SWEEPING))
+            step_sweep(a);
         for (int i = 0; i < a->count / 2; i++)
             step_draw(a, &a->steps[random_below(a, (uint64_t)a->count)], some_kind(a));
     }

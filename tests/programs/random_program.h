@@ -225,5 +225,8 @@ void graph_free(struct graph *g);
 /* random_step.c */
 void step_draw(struct actor *a, struct step *s, enum step_kind kind);
 void step_run(struct actor *a, const struct step *s);
+/* Reads every block, the same way again and again: long enough that both ways are tried, to move what does not fit and
+ * to use it where it lies. */
+void step_sweep(struct actor *a);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-enum { HOST_BYTES = 64 * KIB, PAUSE_US = 200 };
+enum { HOST_BYTES = 64 * KIB, PAUSE_US = 200, LAPS = 16 };
 
 /* --- drawn --- */
 
@@ -237,4 +237,20 @@ void step_run(struct actor *a, const struct step *s) {
     default:
         work_do(a, s);
     }
+}
+
+void step_sweep(struct actor *a) {
+    int least = 0;
+    for (int i = 1; i < a->blocks; i++)
+        least = a->block[i].bytes < a->block[least].bytes ? i : least;
+    for (int lap = 0; lap < LAPS; lap++)
+        for (int i = 0; i < a->blocks; i++) {
+            struct step s = {.kind = i % 2 ? STEP_MIX : STEP_COPY,
+                             .stream = FREE,
+                             .block = {least, i},
+                             .part = 256,
+                             .key = (uint32_t)(lap * BLOCKS + i)};
+            if (i != least)
+                work_do(a, &s);
+        }
 }
