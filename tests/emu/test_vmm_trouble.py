@@ -47,8 +47,8 @@ def trouble(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) ->
         }
         done = run_emulated([binary, *words], settings, timeout=50)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
-        lines = (line.removeprefix("counter ").split() for line in done.stdout.splitlines())
-        return {name: int(value) for name, value in lines}
+        lines = [line.removeprefix("counter ").split() for line in done.stdout.splitlines()]
+        return {name: int(value) for name, value in reversed(lines)}  # its own `refused` is first
 
     return run
 

@@ -35,7 +35,7 @@ USE(cuStreamEndCapture)
 USE(cuGraphInstantiateWithFlags)
 USE(cuGraphLaunch)
 
-enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 8, BLOCK_MIB = 4, PIECES = 400, SEEN_US = 20000 };
+enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 8, BLOCK_MIB = 4, PIECES = 400, SEEN_US = 20000, TRIES = 8 };
 
 static CUcontext context;
 static CUstream stream;
@@ -162,10 +162,10 @@ static uint64_t out(void) {
     return now.copied_out + now.prefetch_out - copied_out;
 }
 
-/* Two blocks fit. Those that are used here were never used before, so that nothing comes early. */
-static void dead(void) {
+/* Two blocks fit. Those that are used here were never used before, so that nothing comes early. What has been done is
+ * known soon after. */
+static uint64_t out_for_dead(useconds_t soon) {
     CUdeviceptr fresh[3];
-    fill_blocks();
     for (int i = 0; i < 3; i++)
         MUST(cuMemAlloc_v2(&fresh[i], BLOCK_MIB * MIB));
     report(fresh[0], BLOCK_MIB * MIB);
@@ -173,17 +173,29 @@ static void dead(void) {
     set(fresh[1], 9, BLOCK_MIB, stream);
     MUST(cuStreamSynchronize(stream));
     report(fresh[0], -BLOCK_MIB * MIB);
-    usleep(50 * SEEN_US); /* what has been done is known soon after, when threads of ours had a turn */
+    usleep(soon);
     uint64_t before = out();
     set(fresh[2], 10, BLOCK_MIB, stream);
     MUST(cuStreamSynchronize(stream));
-    printf("dead %llu\n", (unsigned long long)(out() - before));
+    uint64_t bytes = out() - before;
     expect(fresh[1], 9, BLOCK_MIB, stream);
     expect(fresh[2], 10, BLOCK_MIB, stream);
+    return bytes;
+}
+
+static void dead(void) {
+    uint64_t least = UINT64_MAX;
+    fill_blocks();
+    for (int tries = 0; tries < TRIES && least > 0; tries++) {
+        uint64_t bytes = out_for_dead(SEEN_US << tries);
+        least = bytes < least ? bytes : least;
+    }
+    printf("dead %llu\n", (unsigned long long)least);
 }
 
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
+    print_counters_at_exit();
     MUST(cuInit(0));
     MUST(cuDevicePrimaryCtxRetain(&context, 0));
     MUST(cuCtxSetCurrent(context));
@@ -198,7 +210,5 @@ int main(int argc, char **argv) {
         dead();
     else
         return 2;
-    usleep(100 * 1000); /* what has been done is counted soon after */
-    print_counters();
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "ulms.h"
 
@@ -15,6 +16,17 @@ static inline bool print_counters(void) {
     for (uint32_t i = 0; stats && i < stats()->counters; i++)
         printf("counter %s %llu\n", stats()->row[i].name, (unsigned long long)counter(stats()->row[i].name));
     return stats != NULL;
+}
+
+static inline void print_last_counters(void) {
+    print_counters();
+}
+
+/* The same at the end, when all that was done has been counted. To be called before cuInit: what ends ulms.so is
+ * registered after it and runs before. */
+static inline bool print_counters_at_exit(void) {
+    atexit(print_last_counters);
+    return dlsym(RTLD_DEFAULT, "ulms_stats") != NULL;
 }
 
 #endif

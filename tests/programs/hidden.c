@@ -377,8 +377,6 @@ static void run(size_t k) {
         print("secret", secret[i]);
     for (uint64_t i = 0; i < opens; i++)
         print("open", shown[i]);
-    usleep(100 * 1000); /* what has been done is counted soon after */
-    print_counters();
 }
 
 int main(int argc, char **argv) {
@@ -389,6 +387,7 @@ int main(int argc, char **argv) {
     words = (strtoull(argv[4], NULL, 0) << 20) / sizeof(uint32_t);
     steps = strtoull(argv[5], NULL, 0);
     still = argc > 6;
+    print_counters_at_exit();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (strcmp(argv[1], cases[i].name) == 0) {
             start();

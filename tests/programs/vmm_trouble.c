@@ -6,8 +6,8 @@
  *   vmm_trouble small             two blocks fit until small pieces, which are never replaced, take room of theirs
  *   vmm_trouble storm STEPS       so many allocations of mixed sizes come and go while pages move
  *
- * Prints "kept N" or "refused N" allocations, and "pinned BYTES": the most of the host that handles held; under ulms.so
- * "counter NAME VALUE" for each of its counters before. */
+ * Prints "kept N" or "refused N" allocations, and "pinned BYTES": the most of the host that handles held. Under ulms.so
+ * "counter NAME VALUE" follows for each of its counters. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,8 +185,6 @@ static void storm(unsigned steps) {
 static void print_counts(void) {
     uint64_t used, most;
     emu_host_memory(&used, &most);
-    usleep(100 * 1000); /* what has been done is counted soon after */
-    print_counters();   /* one of them has the name of one of ours */
     printf("kept %d\nrefused %d\npinned %llu\n", kept, refused, (unsigned long long)most);
 }
 
@@ -194,6 +192,7 @@ int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     int number = argc > 2 ? atoi(argv[2]) : 1, devices = number == 2 ? 2 : 1;
     emu_spare("cuStreamSynchronize");
+    print_counters_at_exit();
     MUST(cuInit(0));
     for (int d = devices; d-- > 0;) {
         CUmodule module;
