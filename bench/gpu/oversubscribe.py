@@ -28,6 +28,8 @@ COUNTERS = [
     "early_bytes",
     "useless_bytes",
     "faulted_bytes",
+    "in_place_bytes",
+    "in_place_written_bytes",
     "evicted_bytes",
     "dropped_bytes",
     "dead_bytes",
