@@ -95,6 +95,7 @@ def bytes_brought(row: Mapping[str, Any]) -> float | None:
     if not {"filled_bytes", "faulted_bytes"} <= counters.keys():
         return None
     total: int = counters["filled_bytes"] + counters["faulted_bytes"]
+    total += counters.get("in_place_bytes", 0)
     return total / len(row["step_ms"])
 
 

@@ -35,7 +35,7 @@ class Row:
     footprint_bytes: int
     step_ms: list[float]  # every repetition
     native_ms: float  # a step, everything resident
-    bound_ms: float | None = None  # no schedule of moves over the system's link takes less
+    bound_ms: float | None = None  # no schedule takes less
     oracle_ms: float | None = None  # farthest next touch that knows everything
     bytes_in: float | None = None  # a step, over the link
     bytes_out: float | None = None

@@ -156,14 +156,15 @@ def runner(device: str, intervals: int, tiny: bool = False) -> Runner:
         return Simulated(intervals)
     root = programs_root()
     if not root:
-        raise UsageError(f"--device {device} needs PUMP's sources: its programs are in bench/gpu")
+        raise UsageError(f"--device {device} needs PUMP's sources: its programs are in bench/")
     sys.path.insert(0, str(root))
-    programs: Runner = import_module("bench.gpu.run").Programs(device, tiny)
+    module = import_module(f"bench.{device}.run")
+    programs: Runner = module.Programs(tiny) if device == GPU else module.Programs()
     return programs
 
 
 def programs_root() -> Path | None:
-    """Where the programs for a GPU are, if they are."""
+    """Where the programs for devices are, if they are."""
     root = paths.checkout()
     return root if root and (root / "bench" / "gpu" / "run.py").exists() else None
 

@@ -27,7 +27,7 @@ SYSTEMS = (
     System("um-demand", "managed memory, faults alone", ALL, "um", "none"),
     System("um-pump", "managed memory, the published window prefetch", ALL, "um", "pump"),
     System("um", "backend um with our policy", ALL, "um", "ahead"),
-    System("vmm", "backend vmm with our policy", (SIM, GPU), "vmm", "ahead"),
+    System("vmm", "backend vmm with our policy", ALL, "vmm", "ahead"),
     System(
         "oracle",
         "farthest next touch that knows everything, at the rate of plain copies",

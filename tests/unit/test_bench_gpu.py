@@ -17,7 +17,6 @@ from pump.bench.machine import describe  # noqa: E402
 from pump.bench.row import write_results  # noqa: E402
 from pump.bench.runner import Asked  # noqa: E402
 from pump.bench.systems import GPU, systems_on  # noqa: E402
-from pump.cli.command import UsageError  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
@@ -63,12 +62,12 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 def test_every_system_gets_its_budget_and_its_row(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = {row.system: row for row in run.Programs(GPU).rows(asked("vit-l", SYSTEMS))}
+    rows = {row.system: row for row in run.Programs().rows(asked("vit-l", SYSTEMS))}
     assert set(rows) == {*SYSTEMS} - {"offload"}
     assert "vit-l offload 2: failed with status 1: no memory left" in capsys.readouterr().err
     assert {row.capacity_bytes for row in rows.values()} == {3 * GIB, 6 * GIB}
     assert rows["native"].oversubscription == 1
-    assert rows["vmm"].bytes_in == 2 * (4 << 20)
+    assert rows["vmm"].bytes_in == 3 * (4 << 20)
     assert rows["vmm"].faults == 2
     assert rows["save-on-cpu"].bytes_in is None
     assert [name for name, row in rows.items() if not row.numbers_equal] == ["checkpointing"]
@@ -93,7 +92,7 @@ def test_too_much_for_managed_memory_is_left_out(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine.reserved = 8 * GIB
-    rows = run.Programs(GPU).rows(asked("gpt2-xl", ["native", "um", "vmm"]))
+    rows = run.Programs().rows(asked("gpt2-xl", ["native", "um", "vmm"]))
     assert [row.system for row in rows] == ["native", "vmm"]
     assert "gpt2-xl um 2: left out: it needs 8192 MiB" in capsys.readouterr().err
     assert all(env.get("ULMS_BACKEND") != "um" for _, env in machine.asked)
@@ -105,7 +104,7 @@ def test_nothing_starts_without_a_limit(
 ) -> None:
     monkeypatch.setenv("ULMS_MANAGED_LIMIT", limit)
     with pytest.raises(SystemExit, match="ULMS_MANAGED_LIMIT"):
-        run.Programs(GPU).rows(asked("lstm", ["native"]))
+        run.Programs().rows(asked("lstm", ["native"]))
     assert machine.asked == []
 
 
@@ -113,7 +112,7 @@ def test_what_cannot_be_done_to_a_program_is_not_tried(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     systems = ["save-on-cpu", "checkpointing"]
-    rows = run.Programs(GPU).rows(asked("lstm", systems))
+    rows = run.Programs().rows(asked("lstm", systems))
     assert [row.system for row in rows] == ["save-on-cpu"]
     assert "lstm checkpointing 2: left out" in capsys.readouterr().err
     assert len(machine.asked) == 2
@@ -121,12 +120,12 @@ def test_what_cannot_be_done_to_a_program_is_not_tried(
 
 def test_what_is_known_is_not_run_again(machine: Machine) -> None:
     kept: list[list[str]] = []
-    first = run.Programs(GPU).rows(
+    first = run.Programs().rows(
         asked("lstm", ["native", "um"], keep=lambda rows: kept.append([r.system for r in rows]))
     )
     assert kept == [["native"], ["native", "um"]]
     machine.asked.clear()
-    again = run.Programs(GPU).rows(asked("lstm", ["native", "um", "vmm"], known=first))
+    again = run.Programs().rows(asked("lstm", ["native", "um", "vmm"], known=first))
     assert again[:2] == first
     assert [row.system for row in again] == ["native", "um", "vmm"]
     assert [env.get("ULMS_BACKEND") for _, env in machine.asked] == [None, "vmm"]
@@ -137,7 +136,7 @@ def test_nothing_begins_when_the_time_is_up(
 ) -> None:
     clock = iter(range(0, 1000, 10))
     monkeypatch.setattr("bench.gpu.run.time.monotonic", lambda: next(clock))
-    rows = run.Programs(GPU).rows(asked("lstm", ["native", "um", "vmm"], seconds=25.0))
+    rows = run.Programs().rows(asked("lstm", ["native", "um", "vmm"], seconds=25.0))
     assert [row.system for row in rows] == ["native", "um"]
     assert "1 runs left: --resume goes on" in capsys.readouterr().err
 
@@ -146,13 +145,13 @@ def test_a_program_that_fails_by_itself_is_run_once(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine.fails = True
-    assert run.Programs(GPU).rows(asked("lstm", ["native", "um", "vmm"])) == []
+    assert run.Programs().rows(asked("lstm", ["native", "um", "vmm"])) == []
     assert len(machine.asked) == 1
     assert "lstm vmm 2: left out: native failed" in capsys.readouterr().err
 
 
 def test_tiny_programs_run_on_the_cpu(machine: Machine) -> None:
-    (row,) = run.Programs(GPU, tiny=True).rows(asked("lstm", ["um"]))
+    (row,) = run.Programs(tiny=True).rows(asked("lstm", ["um"]))
     assert row.device == "tiny"
     assert all(command[-3:] == ["--tiny", "--device", "cpu"] for command, _ in machine.asked)
 
@@ -178,11 +177,6 @@ def test_workloads_are_listed_without_their_frameworks(capsys: pytest.CaptureFix
     assert len(listed) == 10
     assert all(name in told and line in told for name, line in listed.items())
     assert not {"torch", "cupy"} & set(sys.modules)
-
-
-def test_the_emulator_has_none_yet() -> None:
-    with pytest.raises(UsageError, match="emulator"):
-        run.Programs("emulator")
 
 
 # --- measured steps beside predicted ones ---

@@ -23,6 +23,9 @@ SOME = {
 }
 """Workloads that not everything can be done to: without gradients, blocks or AdamW of ours."""
 
+ONCE = {"decode-8b", "hash-join", "prefill-8b"}
+"""Workloads that touch memory once a step: the engine tries for ten steps what is faster then."""
+
 
 def variants(name: str) -> tuple[str, ...]:
     """What can be done to a workload."""

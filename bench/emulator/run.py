@@ -1,0 +1,159 @@
+"""Programs on the emulated device for pump-bench: real library, threads and moves, modelled times.
+
+The programs are those of `tests/programs/um_speed.c`, which tests/README.md describes. Times are an
+H200's, stretched while they run and divided afterwards, so that this machine does not show.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pump.bench.row import Row
+from pump.bench.runner import Asked
+from pump.bench.systems import BY_NAME, EMULATOR
+from pump.cli.command import UsageError
+from pump.cli.render import progress_bar
+from pump.paths import emulator_dir
+from pump.preload import preload
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "tests" / "programs"
+BLAS = "libcublas.so.13"
+STRETCH = 20
+PAGE, MIB = 2 << 20, 1 << 20
+TIMED = 3
+SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A program's words, and its steps until those of `ahead` repeat themselves."""
+
+    help: str
+    words: tuple[str, ...]
+    warm: int
+
+
+WORKLOADS = {
+    "train": Workload("training: 8 layers, AdamW; 640 MiB", ("train", "8", "16", "16"), 5),
+    "infer": Workload(
+        "decoding: 32 layers, a token a step; 512 MiB", ("infer", "32", "16", "0"), 13
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a program printed; modelled milliseconds."""
+
+    step_ms: list[float]
+    footprint: int
+    result: str
+
+
+class Programs:
+    """A training and a decoding program."""
+
+    def workloads(self) -> dict[str, str]:
+        """Their names, and what each is."""
+        return {name: workload.help for name, workload in WORKLOADS.items()}
+
+    def rows(self, asked: Asked) -> list[Row]:
+        """Every run. Raises UsageError where the programs cannot be built or one fails."""
+        rows = list(asked.known)
+        known = {row.run for row in rows}
+        runs = [
+            (name, system, over)
+            for name in asked.names
+            for system in asked.systems
+            for over in ([1.0] if system == "native" else asked.ratios)
+            if (name, EMULATOR, system, over) not in known
+        ]
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            progress_bar(sys.stderr, asked.quiet) as bar,
+        ):
+            binary = build(Path(folder))
+            natives = {name: run(binary, WORKLOADS[name], "native") for name in asked.names}
+            task = bar.add_task("emulating", total=len(runs))
+            for name, system, over in runs:
+                rows.append(row_of(binary, name, system, over, natives[name]))
+                asked.keep(rows)
+                bar.update(task, advance=1, description=f"{name} {over:g}: {system}")
+        return rows
+
+
+def build(folder: Path) -> Path:
+    """The program, beside the library that it calls. Raises UsageError."""
+    script = folder / "versions.map"
+    script.write_text(f"{BLAS} {{ global: *; }};\n", encoding="utf-8")
+    includes = [f"-I{ROOT / part}" for part in ("hooks", "csrc", "emulator")]
+    compiler = ["cc", "-std=gnu11", "-O1", "-pthread", *includes]
+    driver = str(emulator_dir() / "libcuda.so.1")
+    sources = [PROGRAMS / "um_speed_blas.c", ROOT / "emulator" / "library" / "cublas.c"]
+    shared = ["-shared", "-fPIC", f"-Wl,-soname,{BLAS}", f"-Wl,--version-script={script}"]
+    blas, program = folder / BLAS, folder / "um_speed"
+    linked = [str(blas), driver, f"-Wl,-rpath,{folder}"]
+    call([*compiler, *shared, "-o", str(blas), *map(str, sources), driver])
+    call([*compiler, "-o", str(program), str(PROGRAMS / "um_speed.c"), *linked])
+    return program
+
+
+def call(command: Sequence[str]) -> None:
+    """Raises UsageError with what the compiler says."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise UsageError(f"{command[0]}: {error.strerror}") from error
+    if done.returncode:
+        raise UsageError(f"{command[0]} failed:\n{done.stderr.strip()}")
+
+
+def row_of(binary: Path, name: str, system: str, over: float, native: Told) -> Row:
+    """A run beside the native one. Raises UsageError."""
+    capacity = int(native.footprint / over) // PAGE * PAGE
+    told = native if system == "native" else run(binary, WORKLOADS[name], system, capacity)
+    return Row(
+        workload=name,
+        device=EMULATOR,
+        system=system,
+        oversubscription=over,
+        capacity_bytes=capacity,
+        footprint_bytes=native.footprint,
+        step_ms=told.step_ms,
+        native_ms=statistics.median(native.step_ms),
+        numbers_equal=told.result == native.result,
+    )
+
+
+def run(binary: Path, workload: Workload, system: str, capacity: int = 0) -> Told:
+    """One process. Raises UsageError where it fails."""
+    one = BY_NAME[system]
+    command = [str(binary), *workload.words, str(workload.warm + TIMED)]
+    base = {**os.environ, "LD_LIBRARY_PATH": str(emulator_dir()), "EMU_TIME": str(STRETCH)}
+    env = base
+    if system != "native":
+        options = {
+            "ULMS_BACKEND": one.link,
+            "ULMS_POLICY": one.policy,
+            "ULMS_GPU_MEMORY": str(capacity),
+            "ULMS_GPU_MEMORY_FACTOR": "100",
+            "ULMS_MANAGED_LIMIT": "8GiB",
+        }
+        env = preload(command, options, base=base).environment(base)
+    done = subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        raise UsageError(f"{' '.join(workload.words)} under {system} failed: {last}")
+    words = [line.split() for line in done.stdout.splitlines()]
+    steps = [float(line[1]) / STRETCH for line in words if line[0] == "step"]
+    (footprint,) = (int(line[1]) for line in words if line[0] == "footprint")
+    (result,) = (line[1] for line in words if line[0] == "result")
+    return Told(steps[workload.warm :], footprint, result)

@@ -1,0 +1,33 @@
+"""pump-bench on the emulated device."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pump.bench import cli
+
+pytestmark = [pytest.mark.emu, pytest.mark.alone]
+
+
+def test_rows_of_the_emulated_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "rows.json"
+    systems = ["--system", "native", "--system", "um-demand", "--system", "um", "--system", "vmm"]
+    words = ["run", "infer", "--device", "emulator", "--oversubscription", "2", "--json", str(out)]
+    assert cli.main([*words, *systems]) == 0
+    assert "infer" in capsys.readouterr().out
+    rows = {row["system"]: row for row in json.loads(out.read_text())["rows"]}
+    assert list(rows) == ["native", "um-demand", "um", "vmm"]
+    assert all(row["numbers_equal"] for row in rows.values())
+    assert all(
+        row["capacity_bytes"] * 2 <= row["footprint_bytes"] for row in list(rows.values())[1:]
+    )
+    ms = {name: min(row["step_ms"]) for name, row in rows.items()}
+    assert ms["native"] < min(ms["um"], ms["vmm"]) < max(ms["um"], ms["vmm"]) < ms["um-demand"]
+
+
+def test_workloads_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["list", "--device", "emulator"]) == 0
+    told = capsys.readouterr().out
+    assert "train" in told
+    assert "zero-copy" not in told
