@@ -69,6 +69,8 @@ def link_over(interconnect: Interconnect, backend: str) -> Link:
         rate_out=link.rate_out * share,
         rate_both=link.rate_both * share,
         rate_fault=link.rate_fault * min(1.0, share),
+        rate_read=link.rate_read * share,
+        rate_update=link.rate_update * share,
     )
 
 
