@@ -166,7 +166,7 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([sys.executable, HOOKS / "gen.py", "--out", folder], check=True)
     (folder / "harness.c").write_text(HARNESS, encoding="utf-8")
     folders = [f"-I{path}" for path in (folder, HOOKS, ROOT / "csrc")]
-    options = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-no-pie"]
+    options = ["-std=gnu11", "-O0", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-no-pie"]
     options.append("-Wl,--unresolved-symbols=ignore-all")
     sources = [*sorted(folder.glob("wrappers*.c")), folder / "harness.c"]
     command: list[str | Path] = ["cc", *options, *folders, "-o", folder / "harness", *sources]
