@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pump.sim.engine import CLEAN, DEAD, FILL, CompiledEngine, Move, Settings
 from pump.sim.link import Link
 from pump.sim.sequence import Block, Sequence, pages_of
-from pump.sim.simulator import WARM, Issued, Result, Simulator
+from pump.sim.simulator import Issued, Result, Simulator
 from pump.sizes import MIB
 
 PROCESS = 1
@@ -134,7 +134,7 @@ def record(sequence: Sequence, link: Link, settings: Settings) -> tuple[Result, 
     """Plays, and keeps the first steady step; its times count from its begin."""
     played = Recorder(link, settings, sequence)
     result = played.run(sequence)
-    begin, end = played.marks[WARM - 1].ns, played.marks[WARM].ns
+    begin, end = (mark.ns for mark in played.marks[played.warm - 1 : played.warm + 1])
     spans = [
         span._replace(begin_ns=max(span.begin_ns, begin) - begin, end_ns=span.end_ns - begin)
         for span in played.spans

@@ -115,6 +115,11 @@ def policies() -> list[str]:
     return [binding.text(library.ulms_policy(i).name) for i in range(library.ulms_policy_count())]
 
 
+def holds(policy: str) -> bool:
+    """Its operations are held until their pages are here."""
+    return bool(binding.library().ulms_policy_holds(policy.encode()))
+
+
 class CompiledEngine:
     """csrc/engine. Raises ValueError for settings that make no sense."""
 

@@ -13,16 +13,16 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pump.sim.advice import Advice
-from pump.sim.engine import HOLD, RUN_SHORT, Engine, Move, Settings, Stats
+from pump.sim.engine import HOLD, RUN_SHORT, Engine, Move, Settings, Stats, holds
 from pump.sim.lane import LEAST_NS, Lane, UnderWay
 from pump.sim.link import Link
 from pump.sim.sequence import Event, Given, Operation, Sequence, page_runs
 
 LAUNCHES_MOST = 1000
 LAUNCH_NS = 5_000.0  # from the moment when a held operation may run to its start
-WARM, STEADY, MORE = 12, 4, 2
-"""Steps: while the sequence is learnt and both ways are tried; that count; and more, because the
-program issues ahead."""
+WARM, LEARNING, STEADY, MORE = 2, 12, 4, 2
+"""Steps: before those that count; as many where the policy learns and tries both ways; that count;
+and more, because the program issues ahead."""
 
 
 class StuckError(RuntimeError):
@@ -114,6 +114,7 @@ class Simulator:
     def __init__(self, engine: Engine, link: Link, policy: str) -> None:
         self.engine = engine
         self.link = link
+        self.warm = LEARNING if holds(policy) else WARM  # steps
         self.by_faults = policy == "none"  # kernels bring what they miss
         self.advice = Advice(link.page_bytes) if link.keep_ns else None
         self.now = 0.0
@@ -138,7 +139,7 @@ class Simulator:
         program = self.program(sequence)
         while self.act(program):
             self.advance()
-        steady = self.marks[WARM - 1 : WARM + STEADY]
+        steady = self.marks[self.warm - 1 : self.warm + STEADY]
         before, after = steady[0], steady[-1]
         names = [field.name for field in fields(Stats)]
         sums = {name: getattr(after.sums, name) - getattr(before.sums, name) for name in names}
@@ -151,7 +152,7 @@ class Simulator:
             yield Given(block, True), False
         for operation in sequence.uploads():
             yield operation, False
-        for step in sequence.play(WARM + STEADY + MORE):
+        for step in sequence.play(self.warm + STEADY + MORE):
             last = max(i for i, event in enumerate(step) if isinstance(event, Operation))
             for i, event in enumerate(step):
                 yield event, i == last
