@@ -119,7 +119,8 @@ struct track {
     uint64_t position; /* p */
     uint64_t search_at;
     uint32_t inserted;
-    uint32_t epoch; /* from 1 */
+    uint64_t steady; /* operations in a row that were expected */
+    uint32_t epoch;  /* from 1 */
 };
 
 /* Predicted demand of one kind: a Fenwick tree over the positions of the history's ring. */
@@ -292,6 +293,8 @@ uint32_t peaks_most(const struct peaks *k, uint64_t first, uint64_t end);
 uint64_t peaks_above(const struct peaks *k, uint64_t first, uint64_t end, uint32_t live);
 
 /* history.c */
+
+enum { BACK_MOST = 64 /* operations that a likeness goes back */ };
 
 struct past *history_at(const struct history *h, uint64_t position);
 /* Enters an operation; drops what no longer fits. False: it does not fit at all, and the history is empty. */

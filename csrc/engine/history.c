@@ -3,14 +3,7 @@
 
 #include "engine/engine.h"
 
-enum {
-    OPS_FIRST = 1 << 10,
-    OPS_MOST = 1 << 18,
-    RECORDS_FIRST = 1 << 12,
-    RECORDS_MOST = 1 << 22,
-    BACK_MOST = 64,
-    SEARCH_MOST = 16
-};
+enum { OPS_FIRST = 1 << 10, OPS_MOST = 1 << 18, RECORDS_FIRST = 1 << 12, RECORDS_MOST = 1 << 22, SEARCH_MOST = 16 };
 
 struct past *history_at(const struct history *h, uint64_t position) {
     return &h->ops[position & (h->ops_capacity - 1)];

@@ -91,6 +91,11 @@ void sequence_renew(struct ulms_engine *e) {
         start(e, e->track.position, e->history.end - 1);
 }
 
+static void start_anew(struct ulms_engine *e, uint64_t position, uint64_t now) {
+    e->track.inserted = e->track.steady = 0;
+    start(e, position, now);
+}
+
 /* The rules of README.md, in their order. */
 static void follow(struct ulms_engine *e, uint64_t now) {
     struct history *h = &e->history;
@@ -102,7 +107,8 @@ static void follow(struct ulms_engine *e, uint64_t now) {
         e->stats.surprises++;
         found = look_further(e, now);
     }
-    if (!found && !(expected && alike(h, next, now)) && now >= t->search_at) {
+    bool same = expected && alike(h, next, now);
+    if (!found && !same && now >= t->search_at) {
         uint64_t track = !was_on    ? 0
                          : expected ? history_likeness(h, next, now)
                                     : history_likeness(h, next - 1, now - 1);
@@ -110,8 +116,13 @@ static void follow(struct ulms_engine *e, uint64_t now) {
         if (was_on || better)
             t->search_at = now + SEARCH_EVERY;
         if (better) {
-            start(e, better, now);
-            t->inserted = 0;
+            start_anew(e, better, now);
+            return;
+        }
+    } else if (same && t->steady >= BACK_MOST && (t->steady & (t->steady - 1)) == 0) {
+        uint64_t nearest = history_search(h, now, history_likeness(h, next, now) - 1);
+        if (nearest && nearest != next) {
+            start_anew(e, nearest, now);
             return;
         }
     }
@@ -120,7 +131,9 @@ static void follow(struct ulms_engine *e, uint64_t now) {
     if (expected) {
         e->stats.predicted++;
         found = next;
-    }
+        t->steady++;
+    } else
+        t->steady = 0;
     if (found) {
         pass(e, found);
         t->inserted = 0;

@@ -114,3 +114,17 @@ TEST(a_second_touch_brings_it) {
         CHECK(step());
     CHECK_EQ(stats().in_place_bytes, used);
 }
+
+/* Going round again it matches the time before, since when each page was touched often; then the nearest round. */
+TEST(what_was_done_before_is_soon_used_in_place_again) {
+    fill = 10, use = 5;
+    open_engine_with(ULMS_IN_PLACE_READ, NULL, 5, 1, 1);
+    for (int n = 0; n < 3; n++) {
+        for (uint64_t i = 0; i < 40; i++)
+            run_slow(100 + i % 7, "xy", ULMS_TOUCH_UPDATE);
+        rounds(n < 2 ? 60 : 25, ULMS_TOUCH_READ);
+    }
+    struct ulms_engine_stats s = rounds(10, ULMS_TOUCH_READ);
+    CHECK_EQ(s.filled_bytes, 0);
+    CHECK(s.in_place_bytes >= 10ull * 3 * PAGE);
+}

@@ -27,7 +27,7 @@ def contents(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -
             "ULMS_GPU_MEMORY_FACTOR": "100",
             "ULMS_MANAGED_LIMIT": "1GiB",
         }
-        done = run_emulated([binary, part], env, timeout=50)
+        done = run_emulated([binary, part], env)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         lines = (line.removeprefix("counter ").split() for line in done.stdout.splitlines())
         return {name: int(value) for name, value in lines}

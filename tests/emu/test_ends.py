@@ -26,7 +26,7 @@ def test_the_others_go_on(
     was about to. `observe` traces: there, too, a thread of ours has to be ended."""
     command = [compiled("ends", str(emulator_dir / "libcuda.so.1")), part]
     more = {"ULMS_TRACE": str(tmp_path / "trace")} if backend == "observe" else MOVING
-    native = run_emulated(command, preloaded=False, timeout=50)
-    under = run_emulated(command, {"ULMS_BACKEND": backend, **more}, timeout=50)
+    native = run_emulated(command, preloaded=False)
+    under = run_emulated(command, {"ULMS_BACKEND": backend, **more})
     assert (native.returncode, native.stderr) == (0, "")
     assert (under.returncode, under.stderr, under.stdout) == (0, "", native.stdout)

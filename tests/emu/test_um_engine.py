@@ -29,7 +29,7 @@ SHAPES = [
     "host",
     "hidden",
 ]
-WATCHDOG_S = 50
+WATCHDOG_S = 180
 """Far more than any of them takes, and than operations may be held without progress."""
 
 

@@ -49,7 +49,7 @@ def run(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Run
 
     def once(env: Mapping[str, str] | None) -> Result:
         command = [binary, str(SWEEPS)]
-        done = run_emulated(command, env, preloaded=env is not None, timeout=50)
+        done = run_emulated(command, env, preloaded=env is not None)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         words = [line.split() for line in done.stdout.splitlines()]
         lies = [line for line in words if line[0] == "is" and line[1] != "not"]

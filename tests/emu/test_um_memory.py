@@ -32,7 +32,7 @@ def told(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> To
     binary = compiled("um_memory", str(emulator_dir / "libcuda.so.1"))
 
     def run(*words: str, env: Mapping[str, str] | None = None, alone: bool = False) -> list[str]:
-        under = run_emulated([binary, *words], {**UM, **(env or {})}, timeout=20)
+        under = run_emulated([binary, *words], {**UM, **(env or {})})
         assert under.returncode == 0, under.stdout + under.stderr
         seen = [line for line in under.stdout.splitlines() if not line.startswith("is ")]
         if not alone:

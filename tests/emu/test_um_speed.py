@@ -34,7 +34,7 @@ ATTEMPTS = 3
 STRETCH_IN_PLACE = 20
 IN_PLACE_GBS = 51
 """What kernels read over the link, as in `emulator/cost.c`."""
-WATCHDOG_S = 50
+WATCHDOG_S = 180
 
 
 class Step(NamedTuple):

@@ -32,7 +32,7 @@ def trouble(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) ->
         outside = run_emulated([binary, part], {"EMU_MEMORY": native}, preloaded=False)
         assert outside.returncode == 0, outside.stdout
         for _ in range(times):
-            under = run_emulated([binary, part], settings, timeout=50)
+            under = run_emulated([binary, part], settings)
             assert (under.returncode, under.stderr) == (0, ""), under.stdout
         lines = under.stdout.splitlines()
         told = [line.split() for line in lines if line.startswith("counter ")]

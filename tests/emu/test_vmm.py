@@ -27,7 +27,7 @@ def seen(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Se
         return [line for line in text.splitlines() if not line.startswith("is ")]
 
     def run(*words: str, env: Mapping[str, str] | None = None) -> str:
-        under = run_emulated([binary, *words], {**VMM, **(env or {})}, timeout=20)
+        under = run_emulated([binary, *words], {**VMM, **(env or {})})
         assert under.returncode == 0, under.stdout + under.stderr
         outside = {name: value for name, value in (env or {}).items() if name != "EMU_FAIL"}
         native = run_emulated([binary, *words], outside, preloaded=False)

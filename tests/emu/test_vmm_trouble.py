@@ -45,7 +45,7 @@ def trouble(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) ->
             "ULMS_MANAGED_LIMIT": "1GiB",
             **env,
         }
-        done = run_emulated([binary, *words], settings, timeout=50)
+        done = run_emulated([binary, *words], settings)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         lines = [line.removeprefix("counter ").split() for line in done.stdout.splitlines()]
         return {name: int(value) for name, value in reversed(lines)}  # its own `refused` is first

@@ -48,6 +48,7 @@ class Sequence:
         self.p: int | None = None
         self.inserted = 0
         self.search_at = 0
+        self.steady = 0  # operations in a row that were expected
         self.predicted = 0
         self.surprises = 0
 
@@ -152,13 +153,21 @@ class Sequence:
             if p is not None or start is not None:
                 self.search_at = now + SEARCH_EVERY
             if start is not None:
-                self.p, self.inserted = start, 0
+                self.p, self.inserted, self.steady = start, 0, 0
+                return None
+        elif p is not None and alike and self.steady >= BACK_MOST and self.steady.bit_count() == 1:
+            nearest = self.search(now, self.likeness(p + 1, now) - 1)
+            if nearest not in (None, p + 1):
+                self.p, self.inserted, self.steady = nearest, 0, 0
                 return None
         if p is None:
             return ()
         if expected:
             self.predicted += 1
             found = p + 1
+            self.steady += 1
+        else:
+            self.steady = 0
         if found is None:
             self.inserted += 1
             if self.inserted == INSERTED_MOST:
