@@ -50,8 +50,10 @@ void pager_arrived(addr_t start, uint64_t bytes, int32_t device) {
     }
     d->bytes += known ? bytes : 0;
     bool fits = known && !d->moving && !d->over;
+    if (known && d->kind->arrives)
+        d->kind->arrives(d, start, bytes, fits);
     pager_unlock(d);
-    if (known)
+    if (known && d->kind->place)
         d->kind->place(d, start, bytes, fits);
 }
 

@@ -221,8 +221,10 @@ struct pager_kind {
         int count, lane[MOVER_MAX];
     } movers;      /* of held policies */
     unsigned runs; /* of each lane that are under way at a time: what is kept ready ahead of need is so many */
-    /* The memory has arrived: tells the engine what of it is on the device. `fits`: all of it should be. Without the
-     * lock. */
+    /* The engine knows the memory now: tells it what of that is on the device already, before anything can move. Under
+     * the lock. NULL: nothing is. `fits`: all of it should be. */
+    void (*arrives)(struct pager *d, addr_t start, uint64_t bytes, bool fits);
+    /* Brings it to the device, and tells the engine. Without the lock. NULL: it stays where it is. */
     void (*place)(struct pager *d, addr_t start, uint64_t bytes, bool fits);
     /* What of the device its pages keep from the rest of the program, as the driver tells what is free: bytes. Under
      * the lock. */

@@ -172,7 +172,7 @@ void vmm_makers_stop(void);
 bool vmm_serves(int32_t device);
 bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device);
 void vmm_arrived(addr_t start, uint64_t bytes, int32_t device);
-void vmm_place(struct pager *d, addr_t start, uint64_t bytes, bool fits);
+void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits);
 void vmm_leaving(addr_t start, uint64_t bytes);
 bool vmm_free(addr_t start, uint64_t context, int32_t *status);
 void vmm_forget(uint64_t context);

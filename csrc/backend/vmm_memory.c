@@ -193,17 +193,23 @@ bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
 /* What the program asked to be managed is the driver's. */
 void vmm_arrived(addr_t start, uint64_t bytes, int32_t device) {
     struct pager *d;
-    if (vmm_find(start, &d))
-        pager_arrived(start, bytes, device);
+    struct vmm_range *r = vmm_find(start, &d);
+    if (!r)
+        return;
+    if (vmm_verifies()) { /* before it can move */
+        struct pager_visit v = pager_enter(NULL);
+        vmm_verify_new(d->vmm, r);
+        pager_leave(v);
+    }
+    pager_arrived(start, bytes, device);
 }
 
 /* A page that could not be had on the device makes the engine rule before the budget is used up. */
-void vmm_place(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
+void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
     struct vmm_range *r = vmm_range_find(d->vmm, start);
     uint64_t there = 0;
     if (!r)
         return;
-    pager_lock(d);
     d->left -= r->aside;
     r->aside = 0;
     for (size_t i = 0; i < bytes / page_bytes; i++) {
@@ -215,14 +221,7 @@ void vmm_place(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
     pager_budget_update(d, false);
     if (fits && there < bytes && !d->moving && !d->over)
         pager_start_moving(d, 0);
-    bool moving = d->moving;
-    pager_unlock(d);
     stats_add(COUNT_placed_bytes, there);
-    if (moving && vmm_verifies()) {
-        struct pager_visit v = pager_enter(NULL);
-        vmm_verify_new(d->vmm, r);
-        pager_leave(v);
-    }
 }
 
 /* Until it is released, or comes again, it occupies what it has of the device. */
