@@ -18,6 +18,12 @@ static void refused(const char *where, const char *why) {
     CHECK(writer_becomes(false));
 }
 
+static void ends_well(pid_t child) {
+    int status;
+    waitpid(child, &status, 0);
+    CHECK_EQ(status, 0);
+}
+
 TEST(places_that_cannot_be_written) {
     refused("/nonexistent/trace", "No such file or directory");
     refused("/tmp", "Is a directory");
@@ -36,9 +42,7 @@ TEST(two_processes_do_not_share_a_file) {
         refused(path, "another process writes there; put %p (the process id) in the name");
         _exit(0);
     }
-    int status;
-    waitpid(child, &status, 0);
-    CHECK_EQ(status, 0);
+    ends_well(child);
     one_op(1);
     trace_close();
     CHECK_EQ(look().of[RECORD_OP], 2);
@@ -131,9 +135,7 @@ TEST(after_a_fork_only_the_parent_traces) {
         trace_close();
         exit(0);
     }
-    int status;
-    waitpid(child, &status, 0);
-    CHECK_EQ(status, 0);
+    ends_well(child);
     one_op(1);
     trace_close();
     CHECK_EQ(look().of[RECORD_OP], 2);
@@ -171,9 +173,7 @@ TEST(after_a_fork_the_parents_records_are_the_parents) {
         CHECK_EQ(look().of[RECORD_OP], 1);
         exit(0);
     }
-    int status;
-    waitpid(child, &status, 0);
-    CHECK_EQ(status, 0);
+    ends_well(child);
     trace_close();
     unlink(path);
 }
@@ -202,9 +202,7 @@ TEST(exit_from_another_thread) {
         pthread_create(&leaving, NULL, exit_now, NULL);
         pause();
     }
-    int status;
-    waitpid(child, &status, 0);
-    CHECK_EQ(status, 0);
+    ends_well(child);
 }
 
 static void leave(int number) {
@@ -215,7 +213,7 @@ static void leave(int number) {
 /* The signal may come in the middle of a record. */
 TEST(exit_from_a_signal_handler) {
     for (int i = 0; i < 20; i++) {
-        int ready[2], status;
+        int ready[2];
         char byte;
         CHECK_EQ(pipe(ready), 0);
         pid_t child = fork();
@@ -229,7 +227,6 @@ TEST(exit_from_a_signal_handler) {
         CHECK_EQ(read(ready[0], &byte, 1), 1);
         usleep(100 * (useconds_t)i);
         kill(child, SIGUSR1);
-        waitpid(child, &status, 0);
-        CHECK_EQ(status, 0);
+        ends_well(child);
     }
 }

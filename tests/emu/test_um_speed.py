@@ -6,14 +6,18 @@ machine is busy with can only make a step longer, and the shortest one counts.
 """
 
 import math
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.conftest import ROOT, Compile, RunEmulated
-from tests.emu.test_cublas_calls import PROGRAMS, build_library
+from tests.conftest import ROOT, RunEmulated
+
+sys.path.insert(0, str(ROOT))
+
+from bench.emulator.run import build
 
 pytestmark = [pytest.mark.emu, pytest.mark.alone]
 
@@ -106,16 +110,11 @@ class Programs:
 
 @pytest.fixture(scope="module")
 def programs(
-    compiled: Compile,
     run_emulated: RunEmulated,
-    emulator_dir: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Programs:
-    driver = str(emulator_dir / "libcuda.so.1")
-    folder = tmp_path_factory.mktemp("blas")
-    sources = [PROGRAMS / "um_speed_blas.c", ROOT / "emulator" / "library" / "cublas.c"]
-    blas = build_library(folder, "libcublas.so.13", "libcublas.so.13", sources, driver)
-    return Programs(compiled("um_speed", str(blas), driver, f"-Wl,-rpath,{folder}"), run_emulated)
+    flags = ["-g", "-Wall", "-Wextra", "-Werror"]
+    return Programs(build(tmp_path_factory.mktemp("um_speed"), *flags), run_emulated)
 
 
 @pytest.mark.parametrize("over", [1.5, 2])

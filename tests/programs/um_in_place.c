@@ -17,10 +17,9 @@
 #include <stdlib.h>
 
 #include "counters.h"
-#include "driver.h"
 #include "emu.h"
+#include "must.h"
 
-#define USE(f) extern __typeof__(*(pfn_##f)NULL) f;
 USE(cuInit)
 USE(cuDevicePrimaryCtxRetain)
 USE(cuCtxSetCurrent)
@@ -51,14 +50,6 @@ enum {
 static CUstream stream;
 static CUdeviceptr block[BLOCKS]; /* 0: none */
 static CUdeviceptr sum;
-
-#define MUST(call) must((call), #call)
-static void must(CUresult status, const char *what) {
-    if (status == CUDA_SUCCESS)
-        return;
-    printf("%s: error %d\n", what, (int)status);
-    exit(1);
-}
 
 /* look(p, sum): samples of a block */
 static void run_look(struct emu_launch *l) {
@@ -147,7 +138,7 @@ static void settle(const char *name, const char *kernel, int sweeps) {
     printf("%s %08x\n", name, looked_at());
 }
 
-static void write(int i, unsigned value) {
+static void overwrite(int i, unsigned value) {
     MUST(cuMemsetD32Async(block[i], value, BLOCK / 4, stream));
 }
 
@@ -179,17 +170,17 @@ int main(int argc, char **argv) {
     MUST(cuMemsetD32Async(sum, 0, 1, stream));
     for (int i = 0; i < BLOCKS; i++) {
         MUST(cuMemAllocAsync(&block[i], BLOCK, stream));
-        write(i, 100 + (unsigned)i);
+        overwrite(i, 100 + (unsigned)i);
     }
     settle("settled", "look", 3 * sweeps); /* both ways are tried meanwhile */
     settle("updated", "change", sweeps);
     CUfunction change = load("change");
     for (int i = 0; i < BLOCKS; i += 3)
-        i % 2 ? write(i, 200 + (unsigned)i) : launch(change, block[i]);
+        i % 2 ? overwrite(i, 200 + (unsigned)i) : launch(change, block[i]);
     settle("written", "look", sweeps);
     for (int i = 0; i < BLOCKS; i += 2) {
         reuse(i);
-        write(i, 300 + (unsigned)i);
+        overwrite(i, 300 + (unsigned)i);
     }
     MUST(cuStreamSynchronize(stream));
     printf("is not %d\n", advised(0));
