@@ -114,8 +114,10 @@ class Simulator:
     def __init__(self, engine: Engine, link: Link, policy: str) -> None:
         self.engine = engine
         self.link = link
-        self.warm = LEARNING if holds(policy) else WARM  # steps
-        self.by_faults = policy == "none"  # kernels bring what they miss
+        held = holds(policy)
+        self.warm = LEARNING if held else WARM  # steps
+        # Kernels may take longer: they bring what they miss, or use it where it lies.
+        self.lengthens = policy == "none" or (held and bool(link.in_place))
         self.advice = Advice(link.page_bytes) if link.keep_ns else None
         self.now = 0.0
         self.held: Issued | None = None
@@ -189,7 +191,7 @@ class Simulator:
             verdict, issued.wait = self.engine.admit(issued.serial)
             if verdict == HOLD:
                 return False
-            if verdict == RUN_SHORT or self.by_faults or self.link.in_place:
+            if verdict == RUN_SHORT or self.lengthens:
                 self.lengthen(issued)
         self.held = None
         issued.ready_ns = self.now + latency_ns
