@@ -110,11 +110,17 @@ def test_the_host_has_no_more_memory(trouble: Trouble, part: str) -> None:
 
 @pytest.mark.parametrize("call", OURS)
 def test_every_nth_call_of_ours_fails(trouble: Trouble, call: str) -> None:
+    """Which calls are the n-th is up to two threads: all memory may be plain once, but not always."""
     for n in (2, 7):
-        seen = trouble("large", EMU_FAIL=every(n, call), ULMS_MANAGED_LIMIT=str(2 * NEEDED))
-        assert (seen["kept"], seen["refused"]) == (20, 0)
-        assert seen["evicted_bytes"] > 0
-        assert seen["pinned"] <= 2 * NEEDED
+        evicted = 0
+        for _ in range(10):
+            seen = trouble("large", EMU_FAIL=every(n, call), ULMS_MANAGED_LIMIT=str(2 * NEEDED))
+            assert (seen["kept"], seen["refused"]) == (20, 0)
+            assert seen["pinned"] <= 2 * NEEDED
+            evicted = seen["evicted_bytes"]
+            if evicted > 0:
+                break
+        assert evicted > 0
 
 
 @pytest.mark.parametrize("call", ["cuMemCreate", "cuMemMap", "cuMemUnmap", "cuMemSetAccess"])
