@@ -110,7 +110,7 @@ def test_the_host_has_no_more_memory(trouble: Trouble, part: str) -> None:
 
 @pytest.mark.parametrize("call", OURS)
 def test_every_nth_call_of_ours_fails(trouble: Trouble, call: str) -> None:
-    """Which calls are the n-th is up to two threads: all memory may be plain once, but not always."""
+    """Two threads make calls: all memory may be plain in a run, but not in all."""
     for n in (2, 7):
         evicted = 0
         for _ in range(10):
