@@ -19,9 +19,9 @@ def installed(name: str) -> Path:
 
 
 def checkout() -> Path | None:
-    """The repository's root when the package runs from its sources, else None."""
-    root = Path(__file__).resolve().parents[1]
-    return root if (root / "bench" / "traces").is_dir() else None
+    """The repository's root when the package lies in it, as sources or built; else None."""
+    above = Path(__file__).resolve().parents
+    return next((root for root in above if (root / "bench" / "traces").is_dir()), None)
 
 
 def traces() -> dict[str, Path]:

@@ -196,12 +196,12 @@ static void launch_graph(void) {
 
 /* A kernel node by hand, that uses one table or, updated, the other. */
 static void graph_updated(void) {
-    CUgraph graph;
+    static CUgraph graph; /* kept: a driver takes no node of a graph that is gone */
     table();
     CUDA_KERNEL_NODE_PARAMS p = kernel_parameters((void *[]){&slots, &one, &words, &graph_add});
     CALL(cuGraphCreate, &graph, 0);
     CALL(cuGraphAddKernelNode_v2, &kernel_node, graph, NULL, 0, &p);
-    instantiate(graph);
+    CALL(cuGraphInstantiateWithFlags, &exec, graph, 0);
 }
 
 static void graph_updated_step(uint32_t add) {
