@@ -199,7 +199,7 @@ def obstacle_of(name: str, system: str, footprint: int) -> str | None:
 
 def environment(system: str, budget: Budget | None) -> dict[str, str]:
     """Of a process: plain, held to a budget, or under a backend with one."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT)])}
     if budget is None:
         return env
     one = BY_NAME[system]

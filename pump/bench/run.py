@@ -157,7 +157,7 @@ def runner(device: str, intervals: int, tiny: bool = False) -> Runner:
     root = programs_root()
     if not root:
         raise UsageError(f"--device {device} needs PUMP's sources: its programs are in bench/")
-    sys.path.insert(0, str(root))
+    sys.path.append(str(root))  # behind what is installed: that has the library
     module = import_module(f"bench.{device}.run")
     programs: Runner = module.Programs(tiny) if device == GPU else module.Programs()
     return programs
