@@ -306,6 +306,8 @@ void pager_stop(void) {
         __atomic_store_n(&d->stopping, true, __ATOMIC_RELAXED);
         pager_publish(d);
         pthread_cond_broadcast(&d->marked);
+        for (int lane = 0; lane < LANES; lane++)
+            pthread_cond_broadcast(&d->lanes[lane].work);
         pager_wake(d);
         pager_unlock(d);
         pager_workers_stop(d);

@@ -163,9 +163,9 @@ struct pager_move {
     bool keep, unkeep;     /* mostly read: advise before */
     bool in_place, recall; /* used on the host: advise after; take the advice back before */
     bool failed;
-    bool left;     /* the engine knows that it is done, but its pages are not mapped yet */
-    CUevent event; /* ordered: recorded behind it, once it was issued */
-    struct pager_move *next;
+    bool left;                       /* the engine knows that it is done, but its pages are not mapped yet */
+    CUevent event;                   /* ordered: recorded behind it, once it was issued */
+    struct pager_move *next, *after; /* under way; ready in its lane */
 };
 
 /* Takes the lane's next move and enters it among those under way. Under the lock. */
@@ -256,6 +256,13 @@ struct pager_mover {
     int lane;
 };
 
+/* Moves of held policies that wait for the mover that was woken for them. */
+struct pager_lane {
+    pthread_cond_t work;
+    int idle; /* movers that wait, and that no move is ready for */
+    struct pager_move *first, **last;
+};
+
 /* False: no thread could be started. */
 bool pager_worker_start(struct pager_worker *w, void *(*run)(void *), void *data);
 /* Its first call: its name, and what the program's captures need of it. */
@@ -298,15 +305,14 @@ void pager_publish(struct pager *d);
 struct pager {
     const struct pager_kind *kind;
     pthread_mutex_t lock;
-    pthread_cond_t changed;     /* a move or an operation is done, memory went, or moving ended */
-    pthread_cond_t work[LANES]; /* there may be a move to take */
-    pthread_cond_t marked;      /* the watcher has something to watch */
-    int32_t ordinal;            /* CUDA ordinal */
-    bool moving;                /* not everything fits: operations are told to the engine, pages move */
-    bool over;                  /* nothing ever moves again */
-    bool stopping;              /* and its threads end */
-    bool held;                  /* the policy's kind; else ordered */
-    bool ordering;              /* a thread is issuing moves */
+    pthread_cond_t changed; /* a move or an operation is done, memory went, or moving ended */
+    pthread_cond_t marked;  /* the watcher has something to watch */
+    int32_t ordinal;        /* CUDA ordinal */
+    bool moving;            /* not everything fits: operations are told to the engine, pages move */
+    bool over;              /* nothing ever moves again */
+    bool stopping;          /* and its threads end */
+    bool held;              /* the policy's kind; else ordered */
+    bool ordering;          /* a thread is issuing moves */
     struct ulms_engine *engine;
     struct ulms_engine_stats told; /* what pager_publish has told */
     uint64_t told_ns;              /* when */
@@ -340,6 +346,7 @@ struct pager {
     CUcontext past_contexts[PAGER_CONTEXTS]; /* where it may still run */
     int past_count;
     struct pager_mover movers[MOVER_MAX];
+    struct pager_lane lanes[LANES];
     struct pager_worker watcher, outlaster;
     struct ulms_engine_touch *touches; /* the operation's, while it is told; a graph may have any number */
     size_t touch_room;
@@ -351,7 +358,7 @@ static inline void pager_lock(struct pager *d) {
 static inline void pager_unlock(struct pager *d) {
     pthread_mutex_unlock(&d->lock);
 }
-/* Something happened: whoever waits looks again. Under the lock. */
+/* Something happened: whoever waits looks again, and idle movers get the moves that can be made now. Under the lock. */
 void pager_wake(struct pager *d);
 /* Of CLOCK_MONOTONIC. */
 void pager_condition_open(pthread_cond_t *condition);

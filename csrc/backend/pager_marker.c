@@ -108,7 +108,7 @@ void pager_mark(struct pager *d, const struct op *op, uint64_t ticket) {
         free(m);
         pager_give_up(d, "no events can be recorded");
     }
-    pager_wake(d);
+    pthread_cond_broadcast(&d->changed);
     pager_unlock(d);
 }
 

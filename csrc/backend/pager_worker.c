@@ -59,27 +59,58 @@ static bool sit(struct seat *s, CUcontext context, uint64_t epoch) {
     return s->stream != NULL;
 }
 
+/* A woken thread costs more than most operations do, so movers are woken for moves alone: whoever changed something
+ * looks for them. */
+static void hand_out(struct pager *d, int lane) {
+    struct pager_lane *l = &d->lanes[lane];
+    bool can = d->held && d->moving && (d->own_context || d->context);
+    for (struct pager_move *m; can && l->idle > 0 && (m = pager_move_take(d, lane)); l->idle--) {
+        if (!l->first)
+            l->last = &l->first;
+        *l->last = m;
+        l->last = &m->after;
+        pthread_cond_signal(&l->work);
+    }
+}
+
+void pager_wake(struct pager *d) {
+    pthread_cond_broadcast(&d->changed);
+    for (int lane = 0; lane < LANES; lane++)
+        hand_out(d, lane);
+}
+
+/* Waits for one, and tells that the one before is done. Under the lock. NULL: the end. */
+static struct pager_move *next_move(struct pager *d, int lane) {
+    struct pager_lane *l = &d->lanes[lane];
+    struct pager_move *m = NULL;
+    if (!d->stopping && context_of(d) && d->moving)
+        m = pager_move_take(d, lane);
+    pager_wake(d);
+    if (m)
+        return m;
+    l->idle++;
+    while (!d->stopping && !l->first)
+        pthread_cond_wait(&l->work, &d->lock);
+    if ((m = l->first))
+        l->first = m->after;
+    return d->stopping ? NULL : m;
+}
+
 static void *move(void *data) {
     struct pager_mover *self = data;
     struct pager *d = self->device;
     struct seat seat = {0};
     pager_worker_begin(self->lane == ULMS_LANE_IN ? "ulms-in" : "ulms-out");
     pager_lock(d);
-    while (!d->stopping) {
+    for (struct pager_move *m; (m = next_move(d, self->lane));) {
         CUcontext context = context_of(d);
         uint64_t epoch = d->epoch;
-        struct pager_move *m = d->moving && context ? pager_move_take(d, self->lane) : NULL;
-        if (!m) {
-            pthread_cond_wait(&d->work[self->lane], &d->lock);
-            continue;
-        }
         pager_unlock(d);
         uint64_t began = clock_ns();
         bool ok = sit(&seat, context, epoch) && d->kind->issue(d, m, seat.stream) && pager_stream_finish(seat.stream);
         stats_add(self->lane == ULMS_LANE_IN ? COUNT_in_ns : COUNT_out_ns, clock_ns() - began);
         pager_lock(d);
         pager_move_done(d, m->m.id, ok);
-        pager_wake(d);
     }
     pager_unlock(d);
     return NULL;

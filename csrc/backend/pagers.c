@@ -52,12 +52,6 @@ CUcontext pager_current(void) {
     return context;
 }
 
-void pager_wake(struct pager *d) {
-    pthread_cond_broadcast(&d->changed);
-    for (int lane = 0; lane < LANES; lane++)
-        pthread_cond_broadcast(&d->work[lane]);
-}
-
 void pager_condition_open(pthread_cond_t *condition) {
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -137,7 +131,7 @@ static struct pager *device_new(int32_t ordinal) {
     pager_condition_open(&d->changed);
     pager_condition_open(&d->marked);
     for (int lane = 0; lane < LANES; lane++)
-        pager_condition_open(&d->work[lane]);
+        pager_condition_open(&d->lanes[lane].work);
     pager_budget_update(d, true);
     d->engine = engine_new(d);
     if (!d->engine) {
