@@ -294,14 +294,15 @@ uint64_t peaks_above(const struct peaks *k, uint64_t first, uint64_t end, uint32
 
 /* history.c */
 
-enum { BACK_MOST = 64 /* operations that a likeness goes back */ };
+/* Operations that a likeness goes back; likenesses that differ by a MARGINth are as good as each other. */
+enum { BACK_MOST = 64, MARGIN = 8 };
 
 struct past *history_at(const struct history *h, uint64_t position);
 /* Enters an operation; drops what no longer fits. False: it does not fit at all, and the history is empty. */
 bool history_append(struct ulms_engine *e, const struct operation *op);
 /* The likeness of two positions that are kept, a before b; in pages. */
 uint64_t history_likeness(const struct history *h, uint64_t a, uint64_t b);
-/* The position before m with the greatest likeness with m, if that is more. 0: none. */
+/* The latest position before m with as good as the greatest likeness with m, if that is more. 0: none. */
 uint64_t history_search(const struct history *h, uint64_t m, uint64_t more);
 void history_free(struct history *h);
 

@@ -180,20 +180,20 @@ uint64_t history_likeness(const struct history *h, uint64_t a, uint64_t b) {
 }
 
 uint64_t history_search(const struct history *h, uint64_t m, uint64_t more) {
-    uint64_t mark = history_at(h, m)->mark, found = 0;
-    unsigned seen = 0;
-    for (uint64_t i = history_at(h, m)->same; i >= h->first && i > 0 && seen < SEARCH_MOST;
-         i = history_at(h, i)->same) {
+    uint64_t mark = history_at(h, m)->mark, position[SEARCH_MOST], likeness[SEARCH_MOST], most = 0;
+    unsigned n = 0;
+    for (uint64_t i = history_at(h, m)->same; i >= h->first && i > 0 && n < SEARCH_MOST; i = history_at(h, i)->same) {
         if (history_at(h, i)->mark != mark)
             continue;
-        seen++;
-        uint64_t likeness = history_likeness(h, i, m);
-        if (likeness > more) {
-            more = likeness;
-            found = i;
-        }
+        position[n] = i;
+        likeness[n] = history_likeness(h, i, m);
+        most = likeness[n] > most ? likeness[n] : most;
+        n++;
     }
-    return found;
+    for (unsigned i = 0; i < n; i++)
+        if (likeness[i] > more && likeness[i] >= most - most / MARGIN)
+            return position[i];
+    return 0;
 }
 
 void history_free(struct history *h) {

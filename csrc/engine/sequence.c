@@ -112,7 +112,7 @@ static void follow(struct ulms_engine *e, uint64_t now) {
         uint64_t track = !was_on    ? 0
                          : expected ? history_likeness(h, next, now)
                                     : history_likeness(h, next - 1, now - 1);
-        uint64_t better = history_search(h, now, track);
+        uint64_t better = history_search(h, now, track + track / MARGIN);
         if (was_on || better)
             t->search_at = now + SEARCH_EVERY;
         if (better) {
@@ -120,7 +120,8 @@ static void follow(struct ulms_engine *e, uint64_t now) {
             return;
         }
     } else if (same && t->steady >= BACK_MOST && (t->steady & (t->steady - 1)) == 0) {
-        uint64_t nearest = history_search(h, now, history_likeness(h, next, now) - 1);
+        uint64_t track = history_likeness(h, next, now);
+        uint64_t nearest = history_search(h, now, track - track / MARGIN - 1);
         if (nearest && nearest != next) {
             start_anew(e, nearest, now);
             return;

@@ -6,17 +6,19 @@
 enum { ROUND = 8 };
 static uint64_t fill, use;
 
+static void operation(uint64_t key, const char *pages, uint64_t mode) {
+    uint64_t late = stats().late_operations, used = stats().in_place_bytes;
+    uint64_t x = issue(key, pages, mode);
+    for (int answer = admit(x); answer == ULMS_HOLD; answer = admit(x))
+        CHECK(step());
+    now += 1 + (stats().late_operations - late) * fill + (stats().in_place_bytes - used) / PAGE * use;
+    ulms_engine_retired(e, x, now);
+    engine_check(e);
+}
+
 static void round_of(uint64_t mode) {
-    for (char c = 'a'; c < 'a' + ROUND; c++) {
-        char page[] = {c, 0};
-        uint64_t late = stats().late_operations, used = stats().in_place_bytes;
-        uint64_t x = issue(1 + (uint64_t)c, page, mode);
-        for (int answer = admit(x); answer == ULMS_HOLD; answer = admit(x))
-            CHECK(step());
-        now += 1 + (stats().late_operations - late) * fill + (stats().in_place_bytes - used) / PAGE * use;
-        ulms_engine_retired(e, x, now);
-        engine_check(e);
-    }
+    for (char c = 'a'; c < 'a' + ROUND; c++)
+        operation(1 + (uint64_t)c, (char[]){c, 0}, mode);
 }
 
 static struct ulms_engine_stats rounds(int n, uint64_t mode) {
@@ -127,4 +129,20 @@ TEST(what_was_done_before_is_soon_used_in_place_again) {
     struct ulms_engine_stats s = rounds(10, ULMS_TOUCH_READ);
     CHECK_EQ(s.filled_bytes, 0);
     CHECK(s.in_place_bytes >= 10ull * 3 * PAGE);
+}
+
+/* A small buffer is now here, now there: two rounds repeat more exactly than one, but hardly. */
+TEST(a_small_buffer_that_alternates_does_not_make_two_rounds_a_period) {
+    fill = 10, use = 5;
+    open_engine_with(ULMS_IN_PLACE_READ, NULL, 12, 2, 2);
+    uint64_t filled = 0;
+    for (int n = 0; n < 200; n++) {
+        if (n == 30)
+            filled = stats().filled_bytes;
+        for (char c = 'a'; c < 'a' + 2 * ROUND; c += 2)
+            operation(1 + (uint64_t)c, (char[]){c, (char)(c + 1), 0}, ULMS_TOUCH_READ);
+        operation(200, n % 2 ? "y" : "z", ULMS_TOUCH_UPDATE);
+    }
+    CHECK_EQ(stats().filled_bytes, filled);
+    CHECK(stats().in_place_bytes > 170ull * 4 * PAGE);
 }

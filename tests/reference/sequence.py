@@ -7,6 +7,7 @@ from typing import NamedTuple
 OPERATIONS_MOST = 1 << 18
 TOUCHED_MOST = 1 << 22
 BACK_MOST = 64
+MARGIN = 8
 CANDIDATES = 16
 FURTHER = 64
 INSERTED_MOST = 16
@@ -123,13 +124,12 @@ class Sequence:
         return pages
 
     def search(self, now: int, more: int) -> int | None:
-        """The position alike now that has the greatest likeness with it, if that is more."""
-        found = None
-        for position in reversed(self.same[self.marks[now]][:-1][-CANDIDATES:]):
-            likeness = self.likeness(position, now)
-            if likeness > more:
-                found, more = position, likeness
-        return found
+        """The latest with as good as the greatest likeness with now, if that is more."""
+        positions = self.same[self.marks[now]][:-1][-CANDIDATES:]
+        likeness = {position: self.likeness(position, now) for position in positions}
+        most = max(likeness.values(), default=0)
+        good = max(more + 1, most - most // MARGIN)
+        return max((position for position in positions if likeness[position] >= good), default=None)
 
     def look_further(self, p: int, now: int) -> int | None:
         """The first of p + 2 to p + 65 that is alike the operation at now."""
@@ -149,14 +149,15 @@ class Sequence:
             track = 0
             if p is not None:
                 track = self.likeness(p + 1, now) if expected else self.likeness(p, now - 1)
-            start = self.search(now, track)
+            start = self.search(now, track + track // MARGIN)
             if p is not None or start is not None:
                 self.search_at = now + SEARCH_EVERY
             if start is not None:
                 self.p, self.inserted, self.steady = start, 0, 0
                 return None
         elif p is not None and alike and self.steady >= BACK_MOST and self.steady.bit_count() == 1:
-            nearest = self.search(now, self.likeness(p + 1, now) - 1)
+            track = self.likeness(p + 1, now)
+            nearest = self.search(now, track - track // MARGIN - 1)
             if nearest not in (None, p + 1):
                 self.p, self.inserted, self.steady = nearest, 0, 0
                 return None
