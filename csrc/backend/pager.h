@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "base/page.h"
+#include "interpose/capture.h"
 #include "interpose/wrap.h"
 #include "types.h"
 #include "ulms.h"
@@ -141,9 +142,10 @@ CUstream pager_stream_new(void);
 bool pager_stream_finish(CUstream stream);
 /* A context of ours, current afterwards. NULL: refused. */
 CUcontext pager_context_new(int32_t device);
-/* On a thread of the program: our calls do not spoil its captures, and see the context. pager_leave undoes it. */
+/* On a thread of the program: our calls see the context, and spoil no capture if capture_allows them. pager_leave
+ * undoes it. */
 struct pager_visit {
-    CUstreamCaptureMode mode;
+    struct relaxed relaxed;
     bool pushed;
 };
 struct pager_visit pager_enter(CUcontext context);
@@ -263,14 +265,15 @@ struct pager_lane {
     struct pager_move *first, **last;
 };
 
-/* False: no thread could be started. */
-bool pager_worker_start(struct pager_worker *w, void *(*run)(void *), void *data);
-/* Its first call: its name, and what the program's captures need of it. */
-void pager_worker_begin(const char *name);
+/* What pager_give_up says where our calls could spoil a capture. */
+#define PAGER_UNRELAXED "the driver refuses cuThreadExchangeStreamCaptureMode"
+
+/* Whatever it calls spoils no capture. NULL: it runs; else why it does not. */
+const char *pager_worker_start(struct pager_worker *w, const char *name, void *(*run)(void *), void *data);
 /* Waits until it ends; a thread that the driver keeps is left to the end of the process. */
 void pager_worker_join(struct pager_worker *w);
-/* Under the lock. False: no thread could be started. */
-bool pager_workers_start(struct pager *d);
+/* Under the lock. NULL: all run; else why one does not. */
+const char *pager_workers_start(struct pager *d);
 /* Joins them, after d->stopping. Without the lock. */
 void pager_workers_stop(struct pager *d);
 

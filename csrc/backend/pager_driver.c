@@ -43,9 +43,8 @@ CUcontext pager_context_new(int32_t device) {
 }
 
 struct pager_visit pager_enter(CUcontext context) {
-    struct pager_visit v = {.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
+    struct pager_visit v = {.relaxed = capture_relax()};
     CUcontext now = NULL;
-    REAL(cuThreadExchangeStreamCaptureMode, 0)(&v.mode);
     if (context && REAL(cuCtxGetCurrent, 0)(&now) == CUDA_SUCCESS && now != context)
         v.pushed = REAL(cuCtxPushCurrent_v2, 0)(context) == CUDA_SUCCESS;
     return v;
@@ -55,5 +54,5 @@ void pager_leave(struct pager_visit v) {
     CUcontext popped;
     if (v.pushed)
         REAL(cuCtxPopCurrent_v2, 0)(&popped);
-    REAL(cuThreadExchangeStreamCaptureMode, 0)(&v.mode);
+    capture_restore(v.relaxed);
 }

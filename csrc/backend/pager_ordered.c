@@ -73,6 +73,8 @@ void pager_order_end(struct pager *d) {
 void pager_order(struct pager *d, const struct op *op, uint64_t serial) {
     uint64_t wait = 0;
     struct pager_visit v = pager_enter(d->context);
+    if (!v.relaxed.on)
+        pager_give_up(d, PAGER_UNRELAXED);
     issue_all(d);
     if (d->moving)
         ulms_engine_admit(d->engine, serial, 0, &wait);

@@ -19,14 +19,6 @@ static void pause_us(long us) {
     nanosleep(&(struct timespec){0, us * 1000}, NULL);
 }
 
-/* Queries of ours must not spoil a capture that is under way on another thread. */
-void pager_worker_begin(const char *name) {
-    CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
-    pthread_setname_np(pthread_self(), name);
-    prctl(PR_SET_TIMERSLACK, 1);
-    REAL(cuThreadExchangeStreamCaptureMode, 0)(&relaxed);
-}
-
 /* --- movers --- */
 
 /* Where moves are issued: the driver holds a context's lock while a prefetch does its page work, for milliseconds, and
@@ -100,7 +92,6 @@ static void *move(void *data) {
     struct pager_mover *self = data;
     struct pager *d = self->device;
     struct seat seat = {0};
-    pager_worker_begin(self->lane == ULMS_LANE_IN ? "ulms-in" : "ulms-out");
     pager_lock(d);
     for (struct pager_move *m; (m = next_move(d, self->lane));) {
         CUcontext context = context_of(d);
@@ -146,7 +137,6 @@ static bool outlast_context(const struct pager *d, CUcontext context) {
 /* What is not done by then may still use any page: none leaves before. */
 static void *outlast(void *data) {
     struct pager *d = data;
-    pager_worker_begin("ulms-past");
     bool sure = outlast_passing(d);
     for (int i = 0; i < d->past_count; i++)
         sure = outlast_context(d, d->past_contexts[i]) && sure;
@@ -185,7 +175,6 @@ static void look(struct pager *d) {
 
 static void *watch(void *data) {
     struct pager *d = data;
-    pager_worker_begin("ulms-watch");
     pager_lock(d);
     while (!d->stopping) {
         bool pending = pager_marks_take(d);
@@ -212,23 +201,51 @@ static void *watch(void *data) {
 
 /* --- their life --- */
 
-bool pager_worker_start(struct pager_worker *w, void *(*run)(void *), void *data) {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &old);
-    w->running = pthread_create(&w->thread, NULL, run, data) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return w->running;
+/* On the stack of who starts the thread, until both have met. */
+struct start {
+    const char *name;
+    void *(*run)(void *);
+    void *data;
+    bool relaxed;
+    pthread_barrier_t met;
+};
+
+static void *begin(void *data) {
+    struct start *s = data;
+    void *(*run)(void *) = s->run;
+    void *of = s->data;
+    pthread_setname_np(pthread_self(), s->name);
+    prctl(PR_SET_TIMERSLACK, 1);
+    bool relaxed = s->relaxed = capture_relax().on;
+    pthread_barrier_wait(&s->met);
+    return relaxed ? run(of) : NULL;
 }
 
-bool pager_workers_start(struct pager *d) {
-    bool good = pager_worker_start(&d->watcher, watch, d) && pager_worker_start(&d->outlaster, outlast, d);
-    for (int i = 0; good && d->held && i < d->kind->movers.count; i++) {
+const char *pager_worker_start(struct pager_worker *w, const char *name, void *(*run)(void *), void *data) {
+    struct start s = {.name = name, .run = run, .data = data};
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_barrier_init(&s.met, NULL, 2);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    w->running = pthread_create(&w->thread, NULL, begin, &s) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (w->running)
+        pthread_barrier_wait(&s.met);
+    pthread_barrier_destroy(&s.met);
+    return !w->running ? "no thread" : !s.relaxed ? PAGER_UNRELAXED : NULL;
+}
+
+const char *pager_workers_start(struct pager *d) {
+    const char *why = pager_worker_start(&d->watcher, "ulms-watch", watch, d);
+    if (!why)
+        why = pager_worker_start(&d->outlaster, "ulms-past", outlast, d);
+    for (int i = 0; !why && d->held && i < d->kind->movers.count; i++) {
         d->movers[i].device = d;
         d->movers[i].lane = d->kind->movers.lane[i];
-        good = pager_worker_start(&d->movers[i].worker, move, &d->movers[i]);
+        why = pager_worker_start(&d->movers[i].worker, d->movers[i].lane == ULMS_LANE_IN ? "ulms-in" : "ulms-out", move,
+                                 &d->movers[i]);
     }
-    return good;
+    return why;
 }
 
 /* A thread that the driver keeps is left to the end of the process. */

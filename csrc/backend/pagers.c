@@ -205,6 +205,7 @@ void pager_start_moving(struct pager *d, uint64_t bytes) {
     log_info("device %d: %.2f GiB are wanted, %.2f may be there at a time: pages move from here on", d->ordinal,
              (double)(d->bytes + bytes) / (1u << 30), (double)d->budget.bytes / (1u << 30));
     __atomic_store_n(&any_moving, true, __ATOMIC_SEQ_CST); /* before anybody looks for what has passed */
-    if (!tell_past(d) || !pager_workers_start(d))
-        pager_give_up(d, "no memory or no thread");
+    const char *why = tell_past(d) ? pager_workers_start(d) : "no memory";
+    if (why)
+        pager_give_up(d, why);
 }

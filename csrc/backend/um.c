@@ -26,7 +26,8 @@ static bool provide(addr_t *start, uint64_t bytes, int32_t device) {
     CUdeviceptr made = 0;
     (void)device;
     struct pager_visit v = pager_enter(NULL); /* another thread's capture stays what it is */
-    bool done = REAL(cuMemAllocManaged, 0)(&made, bytes, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS;
+    bool done =
+        capture_allows(v.relaxed) && REAL(cuMemAllocManaged, 0)(&made, bytes, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS;
     pager_leave(v);
     *start = made;
     return done;
@@ -36,7 +37,7 @@ static bool provide(addr_t *start, uint64_t bytes, int32_t device) {
  * its context: a stream could be of one that is gone. */
 static bool bring(struct pager *d, addr_t start, uint64_t bytes) {
     struct pager_visit v = pager_enter(NULL);
-    CUcontext context = pager_current();
+    CUcontext context = capture_allows(v.relaxed) ? pager_current() : NULL;
     pager_lock(d);
     CUstream stream = d->place_context == context ? d->place_stream : NULL;
     pager_unlock(d);
@@ -136,7 +137,8 @@ static void prepare(struct pager *d, const struct op *op) {
     pager_unlock(d);
     for (int i = 0; i < u.count; i++) {
         struct pager_visit v = pager_enter(NULL);
-        um_advise_mostly_read(u.run[i].start, u.run[i].bytes, d->ordinal, false);
+        if (capture_allows(v.relaxed))
+            um_advise_mostly_read(u.run[i].start, u.run[i].bytes, d->ordinal, false);
         pager_leave(v);
         bring(d, u.run[i].start, u.run[i].bytes);
     }

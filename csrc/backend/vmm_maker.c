@@ -61,7 +61,6 @@ static void follow_budget(struct pager *d) {
 static void *make(void *data) {
     struct vmm_maker *m = data;
     struct vmm *v = m->device->vmm;
-    pager_worker_begin("ulms-frames");
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
     do {
         bool more = true;
@@ -82,7 +81,7 @@ void vmm_maker_start(struct pager *d) {
     pthread_mutex_init(&m->lock, NULL);
     pager_condition_open(&m->work);
     d->vmm->maker = m;
-    pager_worker_start(&m->worker, make, m);
+    pager_worker_start(&m->worker, "ulms-frames", make, m);
 }
 
 void vmm_makers_stop(void) {

@@ -12,6 +12,8 @@
 /* How long a capture that begins waits for somebody who has just been told that there is none. */
 #define ENTRY_NS 10000000ull
 
+enum { TRIES = 3 };
+
 HOT_DATA int captures_open;
 static uint64_t kept_off_until;
 static __thread int begun_here; /* captures that this thread began and did not end */
@@ -22,6 +24,24 @@ bool capture_keep_off(void) {
         return false;
     __atomic_store_n(&kept_off_until, clock_ns() + ENTRY_NS, __ATOMIC_SEQ_CST);
     return __atomic_load_n(&captures_open, __ATOMIC_SEQ_CST) == 0;
+}
+
+static bool exchange(CUstreamCaptureMode *mode) {
+    bool done = false;
+    for (int i = 0; i < TRIES && !done; i++)
+        done = REAL(cuThreadExchangeStreamCaptureMode, 0)(mode) == CUDA_SUCCESS;
+    return done;
+}
+
+struct relaxed capture_relax(void) {
+    struct relaxed r = {.before = CU_STREAM_CAPTURE_MODE_RELAXED};
+    r.on = exchange(&r.before);
+    return r;
+}
+
+void capture_restore(struct relaxed r) {
+    if (r.on)
+        exchange(&r.before);
 }
 
 bool capture_mine(void) {

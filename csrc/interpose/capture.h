@@ -20,9 +20,21 @@ extern int captures_open; /* counted before they begin */
 static inline bool capture_any(void) {
     return __atomic_load_n(&captures_open, __ATOMIC_RELAXED) > 0;
 }
-/* True: none is under way, and none begins before a wait for a whole context that comes next has entered the driver; it
- * would spoil the capture. */
+/* True: none is under way, and none begins before a call that comes next has entered the driver; it would spoil the
+ * capture. */
 bool capture_keep_off(void);
+/* On a thread that is about to allocate, free, query or wait for us: another one's capture is spoiled by whoever does
+ * that and has not said that he knows. capture_restore undoes it. */
+struct relaxed {
+    bool on; /* false: the driver refused */
+    CUstreamCaptureMode before;
+};
+struct relaxed capture_relax(void);
+void capture_restore(struct relaxed r);
+/* Whether such a call may come next. One that waits for a whole context spoils captures all the same. */
+static inline bool capture_allows(struct relaxed r) {
+    return r.on || capture_keep_off();
+}
 /* Whether this thread began one that goes on. */
 bool capture_mine(void);
 /* True when operations issued into the stream are captured. */

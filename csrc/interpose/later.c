@@ -49,12 +49,6 @@ static struct later *take_out(uint64_t context, uint64_t pages) {
     return taken;
 }
 
-/* Another thread's capture may forbid queries and frees to all threads but those that say that they know. */
-static CUstreamCaptureMode exchange_mode(CUstreamCaptureMode mode) {
-    REAL(cuThreadExchangeStreamCaptureMode, 0)(&mode);
-    return mode;
-}
-
 static CUevent record(int variant, CUstream stream) {
     CUevent event;
     if (REAL(cuEventCreate, 0)(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
@@ -88,15 +82,15 @@ bool later_reuse(struct claim *c, int device, enum memory_kind kind, uint64_t by
     uint64_t context = __atomic_load_n(&waiting, __ATOMIC_RELAXED) ? session_context() : 0;
     if (!context || pthread_mutex_trylock(&freeing) != 0)
         return false;
-    CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    struct relaxed relaxed = capture_relax();
     for (struct later *e = take_out(context, whole_pages(bytes)), *next; e; e = next) {
         next = e->next;
-        if (!found && done(e))
+        if (!found && capture_allows(relaxed) && done(e))
             found = e;
         else
             put_in(e);
     }
-    exchange_mode(mode);
+    capture_restore(relaxed);
     pthread_mutex_unlock(&freeing);
     if (!found)
         return false;
@@ -133,15 +127,16 @@ static void free_now(struct later *e) {
 static void free_some(bool all, uint64_t waited_for) {
     if (capture_any())
         return;
-    CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    struct relaxed relaxed = capture_relax();
     for (struct later *e = take_out(0, 0), *next; e; e = next) {
+        bool waited = all || (waited_for && e->gone.context == waited_for);
         next = e->next;
-        if (all || (waited_for && e->gone.context == waited_for) || done(e))
+        if (capture_allows(relaxed) && (waited || done(e)))
             free_now(e);
         else
             put_in(e);
     }
-    exchange_mode(mode);
+    capture_restore(relaxed);
 }
 
 void later_waited(uint64_t whole_context) {

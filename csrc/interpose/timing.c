@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/thread.h"
+#include "interpose/capture.h"
 #include "interpose/session.h"
 #include "observe/trace.h"
 
@@ -181,13 +182,11 @@ static uint64_t deadline(void) {
 }
 
 static void *read_stamps(void *unused) {
-    CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
-    /* queries would spoil a capture of the program's that is under way on another thread */
-    REAL(cuThreadExchangeStreamCaptureMode, 0)(&relaxed);
+    struct relaxed relaxed = capture_relax();
     for (struct stamp *s; (s = take_first()) || !deadline();) {
         if (!s)
             pause_us(POLL_US);
-        while (s && !stamp_read(s) && !(deadline() && clock_ns() > deadline()))
+        while (s && !(capture_allows(relaxed) && stamp_read(s)) && !(deadline() && clock_ns() > deadline()))
             pause_us(POLL_US);
     }
     return unused;

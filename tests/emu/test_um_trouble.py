@@ -15,6 +15,7 @@ pytestmark = pytest.mark.emu
 POLICIES = ["ahead", "lru", "pump", "none"]
 PATIENCE_NS = 2_000_000_000
 """How long an operation is held without any progress (`UM_PATIENCE_NS`)."""
+EXCHANGE = "cuThreadExchangeStreamCaptureMode"
 
 Trouble = Callable[..., dict[str, int]]
 
@@ -23,17 +24,21 @@ Trouble = Callable[..., dict[str, int]]
 def trouble(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Trouble:
     """Runs a part of um_trouble.c both ways, so many times under um; the counters of the last.
 
-    `native` is the emulated device's memory where it runs alone.
+    `native` is the emulated device's memory where it runs alone, `says` what ulms.so must tell;
+    None: whatever it tells.
     """
     binary = compiled("um_trouble", str(emulator_dir / "libcuda.so.1"))
 
-    def run(part: str, times: int = 1, native: str = "8GiB", **env: str) -> dict[str, int]:
+    def run(
+        part: str, times: int = 1, native: str = "8GiB", says: str | None = "", **env: str
+    ) -> dict[str, int]:
         settings = {"ULMS_BACKEND": "um", "ULMS_GPU_MEMORY_FACTOR": "100", **env}
         outside = run_emulated([binary, part], {"EMU_MEMORY": native}, preloaded=False)
         assert outside.returncode == 0, outside.stdout
         for _ in range(times):
             under = run_emulated([binary, part], settings)
-            assert (under.returncode, under.stderr) == (0, ""), under.stdout
+            assert under.returncode == 0, under.stdout
+            assert says is None or under.stderr == says
         lines = under.stdout.splitlines()
         told = [line.split() for line in lines if line.startswith("counter ")]
         assert [line for line in lines if not line.startswith("counter ")] == (
@@ -61,6 +66,41 @@ def test_a_kernel_that_shows_no_address_is_waited_for(trouble: Trouble, policy: 
 def test_captures_survive_the_beginning_of_moves(trouble: Trouble) -> None:
     """A wait of ours for the whole context would spoil one that begins at that moment."""
     trouble("captures", times=60, ULMS_GPU_MEMORY="24MiB")
+
+
+@pytest.mark.parametrize("fail", ["", "sticky"])
+@pytest.mark.parametrize(
+    ("backend", "policy"), [*(("um", policy) for policy in POLICIES), ("vmm", "ahead")]
+)
+def test_captures_that_forbid_calls_of_ours_survive(
+    trouble: Trouble, backend: str, policy: str, fail: str
+) -> None:
+    """Also where the driver refuses what makes such calls harmless: then nothing moves."""
+    env = {"ULMS_BACKEND": backend, "ULMS_POLICY": policy, "ULMS_GPU_MEMORY": "24MiB"}
+    if not fail:
+        assert trouble("beside", **env)["evicted_bytes"] > 0
+        return
+    over = {
+        "um": "is left to the driver's own paging",
+        "vmm": "stays where it is, on the device or on the host",
+    }
+    says = f"[ulms] WARN: device 0: the driver refuses {EXCHANGE}: its memory {over[backend]}\n"
+    env["EMU_FAIL"] = f"{EXCHANGE}:sticky"
+    assert trouble("beside", says=says, **env)["evicted_bytes"] == 0
+
+
+@pytest.mark.parametrize("after", range(0, 40, 8))
+def test_captures_survive_a_refusal_at_any_moment(trouble: Trouble, after: int) -> None:
+    env = {"ULMS_GPU_MEMORY": "24MiB", "ULMS_POLICY": "none"}
+    trouble("beside", says=None, **env, EMU_FAIL=f"{EXCHANGE}:after={after}:sticky")
+
+
+@pytest.mark.parametrize("fail", ["", f"{EXCHANGE}:sticky"])
+def test_captures_survive_being_traced(trouble: Trouble, tmp_path: Path, fail: str) -> None:
+    """What is read of operations beside them is how long these took."""
+    trace = str(tmp_path / "trace")
+    trouble("beside", ULMS_BACKEND="observe", ULMS_TRACE=trace, EMU_FAIL=fail)
+    assert Path(trace).stat().st_size > 0
 
 
 @pytest.mark.parametrize("policy", ["ahead", "lru"])

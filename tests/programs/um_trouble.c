@@ -5,6 +5,7 @@
  *   um_trouble blind     a kernel whose arguments do not lead to what it reads still waits when a framework takes
  *                        that back
  *   um_trouble captures  one capture after the other while memory gets short
+ *   um_trouble beside    works and allocates beside a thread whose captures allow nobody to wait
  *   um_trouble late      one thread's operation comes to the driver late, while another's memory gets short
  *   um_trouble frees     memory that is freed while it is written, as the driver's free waits
  *
@@ -13,6 +14,7 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +172,44 @@ static void captures(void) {
     printf("captured\n");
 }
 
+static CUcontext context;
+static atomic_bool captured_enough;
+
+static void *capture_always(void *unused) {
+    CUstream captured;
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
+    while (!captured_enough) {
+        CUgraph graph;
+        MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        usleep(2000);
+        MUST(cuStreamEndCapture(captured, &graph));
+        MUST(cuGraphDestroy(graph));
+        usleep(1000);
+    }
+    return unused;
+}
+
+/* None of its calls beside the captures is one that they forbid. */
+static void beside(void) {
+    pthread_t other;
+    CUdeviceptr p;
+    allocate_blocks();
+    if (pthread_create(&other, NULL, capture_always, NULL))
+        exit(1);
+    for (unsigned step = 0; step < 10; step++) {
+        set_blocks(step);
+        MUST(cuMemAllocAsync(&p, BLOCK_MIB * MIB, stream));
+        set(p, step, BLOCK_MIB);
+        MUST(cuMemFreeAsync(p, stream));
+        MUST(cuStreamSynchronize(stream));
+    }
+    captured_enough = true;
+    pthread_join(other, NULL);
+    for (int i = 0; i < BLOCKS; i++)
+        expect(block[i], 9 + (unsigned)i, BLOCK_MIB);
+}
+
 /* --- a caching allocator --- */
 
 struct tensor {
@@ -238,7 +278,6 @@ static void cache(void) {
 
 /* --- a call that is under way when moving begins --- */
 
-static CUcontext context;
 static int issued; /* the other thread's operation */
 static int waited; /* for it, before anything made room for ours */
 
@@ -291,6 +330,8 @@ int main(int argc, char **argv) {
         blind();
     else if (strcmp(what, "captures") == 0)
         captures();
+    else if (strcmp(what, "beside") == 0)
+        beside();
     else if (strcmp(what, "late") == 0)
         late();
     else if (strcmp(what, "frees") == 0)
