@@ -226,7 +226,7 @@ EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec e, CUgraph g, CUgraphExecUpdate
 /* The child's steps stand right before its node's. */
 EXPORT CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec e, CUgraphNode n, CUgraph child) {
     BEGIN(CALL_CONTEXT);
-    if (!e || !n || !child || n->type != CU_GRAPH_NODE_TYPE_GRAPH)
+    if (!e || !n || !child || !node_living(n) || n->type != CU_GRAPH_NODE_TYPE_GRAPH)
         return CUDA_ERROR_INVALID_VALUE;
     struct plan *before = plan_new(n->work.child), *other = plan_new(child);
     CUgraphExecUpdateResult changed = CU_GRAPH_EXEC_UPDATE_ERROR;

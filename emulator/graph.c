@@ -28,6 +28,43 @@ CUgraph graph_new(void) {
     return g;
 }
 
+/* --- those that live: a program may name one that does not any more --- */
+
+static pthread_mutex_t living_lock = PTHREAD_MUTEX_INITIALIZER;
+static CUgraphNode living;
+
+static void come_alive(CUgraphNode n) {
+    static uint64_t last_id;
+    pthread_mutex_lock(&living_lock);
+    n->id = ++last_id;
+    n->living_next = living;
+    n->living_at = &living;
+    if (living)
+        living->living_at = &n->living_next;
+    living = n;
+    pthread_mutex_unlock(&living_lock);
+}
+
+static void live_no_more(CUgraphNode n) {
+    pthread_mutex_lock(&living_lock);
+    *n->living_at = n->living_next;
+    if (n->living_next)
+        n->living_next->living_at = n->living_at;
+    pthread_mutex_unlock(&living_lock);
+}
+
+uint64_t node_living(const struct CUgraphNode_st *n) {
+    pthread_mutex_lock(&living_lock);
+    CUgraphNode at = living;
+    while (at && at != n)
+        at = at->living_next;
+    uint64_t id = at ? at->id : 0;
+    pthread_mutex_unlock(&living_lock);
+    return id;
+}
+
+/* --- nodes --- */
+
 bool node_add_edge(CUgraphNode to, CUgraphNode from, const CUgraphEdgeData *data) {
     struct edge *more = realloc(to->after, (to->after_count + 1) * sizeof *more);
     if (!more)
@@ -60,6 +97,7 @@ CUresult node_new(CUgraph g, CUgraphNodeType type, struct work *w, const CUgraph
     node->graph = g;
     node->type = type;
     node->work = *w;
+    come_alive(node);
     *g->last = node;
     g->last = &node->next;
     g->count++;
@@ -68,6 +106,7 @@ CUresult node_new(CUgraph g, CUgraphNodeType type, struct work *w, const CUgraph
 }
 
 static void dispose(CUgraphNode n) {
+    live_no_more(n);
     work_release(&n->work);
     free(n->after);
     free(n->view);

@@ -10,6 +10,7 @@ struct edge {
 };
 
 struct CUgraphNode_st {
+    uint64_t id; /* that no other node ever has */
     CUgraph graph;
     CUgraphNodeType type;
     struct work work;
@@ -19,6 +20,7 @@ struct CUgraphNode_st {
     void **view;         /* pointers to a kernel's arguments, for who asks */
     long index;          /* place in the last graph_order, or -1 */
     CUgraphNode next;    /* in order of creation */
+    CUgraphNode living_next, *living_at;
 };
 
 struct CUgraph_st {
@@ -40,6 +42,8 @@ bool node_add_edge(CUgraphNode to, CUgraphNode from, const CUgraphEdgeData *data
 bool node_has_edge(const struct CUgraphNode_st *to, const struct CUgraphNode_st *from);
 void node_remove_edge(CUgraphNode to, const struct CUgraphNode_st *from);
 void node_free(CUgraphNode n);
+/* Its id; 0: it was destroyed, by itself or with its graph. By any thread. */
+uint64_t node_living(const struct CUgraphNode_st *n);
 /* The nodes in an order in which each comes after what it depends on; NULL when there is a cycle or no memory. */
 CUgraphNode *graph_order(CUgraph g);
 /* A copy that owns its own. False: no memory. */

@@ -29,7 +29,7 @@ static bool add_after(struct plan_step *s, size_t step) {
 
 static bool add_step(struct plan *p, CUgraphNode n) {
     struct plan_step *s = &p->step[p->count];
-    *s = (struct plan_step){.origin = n, .type = n->type, .enabled = true};
+    *s = (struct plan_step){.origin = n, .origin_id = n->id, .type = n->type, .enabled = true};
     if (n->work.kind == WORK_CHILD) /* the steps of the child follow; the graph itself may go */
         s->work.kind = WORK_EMPTY;
     else if (!work_copy(&n->work, &s->work))
@@ -100,9 +100,10 @@ void plan_release(struct plan *p) {
     free(p);
 }
 
-struct plan_step *plan_find(struct plan *p, CUgraphNode origin) {
-    for (size_t i = 0; i < p->count; i++)
-        if (p->step[i].origin == origin)
+struct plan_step *plan_find(struct plan *p, const struct CUgraphNode_st *origin) {
+    uint64_t id = node_living(origin);
+    for (size_t i = 0; id && i < p->count; i++)
+        if (p->step[i].origin_id == id)
             return &p->step[i];
     return NULL;
 }

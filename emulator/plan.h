@@ -7,7 +7,8 @@
 
 struct plan_step {
     struct work work;
-    CUgraphNode origin; /* the node it was made from; only compared */
+    CUgraphNode origin; /* the node it was made from; may be gone */
+    uint64_t origin_id;
     CUgraphNodeType type;
     bool enabled;
     size_t *after; /* steps */
@@ -25,7 +26,8 @@ struct plan *plan_new(CUgraph g);
 struct plan *plan_copy(const struct plan *p);
 struct plan *plan_hold(struct plan *p);
 void plan_release(struct plan *p);
-struct plan_step *plan_find(struct plan *p, CUgraphNode origin);
+/* NULL: it was made from no such node, or the node is gone. */
+struct plan_step *plan_find(struct plan *p, const struct CUgraphNode_st *origin);
 /* Gives the steps from `first` on the works of `other`, which has the same shape; else nothing changes, and *wrong is
  * the first step of `other` that differs, NULL when their number does. */
 CUgraphExecUpdateResult plan_update(struct plan *p, size_t first, size_t count, struct plan *other,

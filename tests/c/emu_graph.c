@@ -192,6 +192,37 @@ TEST(an_instance_is_updated_from_a_graph_of_the_same_shape) {
     CHECK(first_float(p) == 81);
 }
 
+TEST(nodes_that_are_gone_change_no_instance) {
+    begin();
+    CUdeviceptr p = device_memory(4);
+    uint64_t n = 1;
+    float factor = 2;
+    CUgraph g = new_graph(), child = new_graph(), later;
+    CUgraphNode first, second, outer, node;
+    CUDA_KERNEL_NODE_PARAMS k = scale_params(&p, &factor, &n);
+    OK(cuGraphAddEmptyNode(&node, child, NULL, 0));
+    OK(cuGraphAddKernelNode_v2(&first, g, NULL, 0, &k));
+    OK(cuGraphAddKernelNode_v2(&second, g, &first, 1, &k));
+    OK(cuGraphAddChildGraphNode(&outer, g, &second, 1, child));
+    CUgraphExec e = instantiate(g);
+    factor = 5;
+    OK(cuGraphDestroyNode(second));
+    CHECK_EQ(cuGraphExecKernelNodeSetParams_v2(e, second, &k), CUDA_ERROR_INVALID_VALUE);
+    OK(cuGraphExecKernelNodeSetParams_v2(e, first, &k));
+    OK(cuGraphDestroy(g));
+    CHECK_EQ(cuGraphExecKernelNodeSetParams_v2(e, first, &k), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuGraphNodeSetEnabled(e, first, 0), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuGraphExecChildGraphNodeSetParams(e, outer, child), CUDA_ERROR_INVALID_VALUE);
+    for (int i = 0; i < 4; i++) { /* they may lie where the others did */
+        later = new_graph();
+        OK(cuGraphAddKernelNode_v2(&node, later, NULL, 0, &k));
+        CHECK_EQ(cuGraphExecKernelNodeSetParams_v2(e, node, &k), CUDA_ERROR_INVALID_VALUE);
+    }
+    OK(fill(NULL, p, 1, 1));
+    launch(e);
+    CHECK(first_float(p) == 10);
+}
+
 TEST(child_graphs_and_clones) {
     begin();
     CUdeviceptr p = device_memory(4);
