@@ -37,7 +37,13 @@ SYSTEMS = (
     System("zero-copy", "nothing moves: kernels read and write host memory in place", (SIM,)),
     System("save-on-cpu", "the program keeps activations in host memory itself", (GPU,)),
     System("checkpointing", "the program computes activations twice itself", (GPU,)),
-    System("offload", "the program keeps optimizer states in host memory itself", (GPU,)),
+    System(
+        "offload",
+        "the program keeps in host memory itself: a trainer its optimizer states; a decoder the"
+        " weights that do not fit, copied before each module and released behind it, as by"
+        " accelerate's CPU offload",
+        (GPU,),
+    ),
 )
 BY_NAME = {system.name: system for system in SYSTEMS}
 

@@ -29,7 +29,14 @@ def main() -> None:
     parser.add_argument("timed", type=int)
     parser.add_argument("--tiny", action="store_true", help="a size to try the program with")
     parser.add_argument("--device", default="cuda", help="cpu: only to try it")
-    parser.add_argument("--variant", choices=VARIANTS, default=VARIANTS[0])
+    parser.add_argument(
+        "--variant",
+        choices=VARIANTS,
+        default=VARIANTS[0],
+        help="what the program does itself; offload: of training, optimizer states and their"
+        " update go to the host; of decoders, the weights that do not fit are copied from pinned"
+        " memory before each module, blocking and not ahead, as accelerate's CPU offload does",
+    )
     options = parser.parse_args()
     if options.variant not in variants(options.name):
         parser.error(f"{options.name} has no variant {options.variant}")
@@ -51,6 +58,8 @@ def main() -> None:
     torch.backends.cudnn.benchmark = False
     work = module.make(options.device, options.tiny)
     change(work, options.variant)
+    if work.begin:
+        work.begin()
     on_gpu = options.device == "cuda"
     wait = torch.cuda.synchronize if on_gpu else int
     step_ms = run_steps(work.step, wait, options.warm, options.timed)

@@ -4,23 +4,24 @@ from typing import Any
 
 import torch
 
-from bench.gpu.workloads.llama import llama
+from bench.gpu.workloads.llama import Decoder
 from bench.gpu.workloads.work import Work
 
 
 def make(device: str, tiny: bool) -> Work:
     """Greedy; the cache grows by a token a step."""
-    model = llama(device, tiny)
+    decoder = Decoder(device, tiny, (4, 8 if tiny else 64))
     numbers: list[torch.Tensor] = []
-    prompt = torch.randint(0, model.config.vocab_size, (4, 8 if tiny else 64), device=device)
-    state: dict[str, Any] = {"last": prompt, "cache": None}
+    state: dict[str, Any] = {"last": decoder.prompt, "cache": None}
 
     def step() -> None:
-        with torch.no_grad():
-            reply = model(state["last"], past_key_values=state["cache"], use_cache=True)
+        reply = decoder.scores(state["last"], state["cache"])
         last = reply.logits[:, -1].argmax(-1, keepdim=True)
         state.update(last=last, cache=reply.past_key_values)
         numbers.append(reply.logits.float().abs().sum())
 
-    step()  # the prompt
-    return Work(step, numbers)
+    def begin() -> None:
+        decoder.begin()
+        step()  # the prompt
+
+    return Work(step, numbers, offload=decoder.weights.offload, begin=begin)

@@ -2,20 +2,16 @@
 
 import torch
 
-from bench.gpu.workloads.llama import llama
+from bench.gpu.workloads.llama import Decoder
 from bench.gpu.workloads.work import Work
 
 
 def make(device: str, tiny: bool) -> Work:
     """Only the last token's scores are wanted."""
-    model = llama(device, tiny)
+    decoder = Decoder(device, tiny, (2, 16) if tiny else (4, 2048))
     numbers: list[torch.Tensor] = []
-    shape = (2, 16) if tiny else (4, 2048)
-    prompt = torch.randint(0, model.config.vocab_size, shape, device=device)
 
     def step() -> None:
-        with torch.no_grad():
-            reply = model(prompt, use_cache=True, logits_to_keep=1)
-        numbers.append(reply.logits.float().abs().sum())
+        numbers.append(decoder.answer().logits.float().abs().sum())
 
-    return Work(step, numbers)
+    return Work(step, numbers, offload=decoder.weights.offload, begin=decoder.begin)

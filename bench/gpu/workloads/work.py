@@ -18,7 +18,8 @@ class Work:
     step: Callable[[], object]
     numbers: list[torch.Tensor]
     blocks: Sequence[Any] = field(default_factory=tuple)  # to compute twice, not keep
-    offload: Callable[[], None] | None = None  # from now on the states are in host memory
+    offload: Callable[[], None] | None = None  # states, or weights, are to be in host memory
+    begin: Callable[[], object] | None = None  # once, before the first step, after a change
 
 
 def training(loss: Loss, model: Any, blocks: Sequence[Any], rate: float = 1e-4) -> Work:
@@ -77,5 +78,5 @@ def change(work: Work, variant: str) -> None:
             block.forward = partial(checkpoint, block.forward, use_reentrant=False)
     elif variant == "offload":
         if not work.offload:
-            raise ValueError("it has no optimizer states to keep in host memory")
+            raise ValueError("it has nothing to keep in host memory")
         work.offload()
