@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from pump.bench.systems import GPU, systems_on  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
-GIB = 1 << 30
+GIB, MIB = 1 << 30, 1 << 20
 SYSTEMS = [system.name for system in systems_on(GPU)]
 
 
@@ -40,7 +41,7 @@ class Machine:
     def run(self, command: list[str], env: dict[str, str], **_: Any) -> Any:
         self.asked.append((command, env))
         names = [name for name in env.get("REPORT_COUNTERS", "").split(",") if name]
-        counters = dict.fromkeys(names, 2 * (4 << 20))
+        counters = dict.fromkeys(names, 2 * 4 * MIB)
         numbers = ["0x2"] if "checkpointing" in command else ["0x1"]
         status = 1 if "offload" in command or self.fails else 0
         out = report(numbers, counters, self.reserved)
@@ -67,7 +68,7 @@ def test_every_system_gets_its_budget_and_its_row(
     assert "vit-l offload 2: failed with status 1: no memory left" in capsys.readouterr().err
     assert {row.capacity_bytes for row in rows.values()} == {3 * GIB, 6 * GIB}
     assert rows["native"].oversubscription == 1
-    assert rows["vmm"].bytes_in == 3 * (4 << 20)
+    assert rows["vmm"].bytes_in == 3 * 4 * MIB
     assert rows["vmm"].faults == 2
     assert rows["save-on-cpu"].bytes_in is None
     assert [name for name, row in rows.items() if not row.numbers_equal] == ["checkpointing"]
@@ -116,6 +117,45 @@ def test_what_cannot_be_done_to_a_program_is_not_tried(
     assert [row.system for row in rows] == ["save-on-cpu"]
     assert "lstm checkpointing 2: left out" in capsys.readouterr().err
     assert len(machine.asked) == 2
+    rows = run.Programs().rows(asked("decode-8b", ["checkpointing", "native"]))
+    assert [row.system for row in rows] == ["native"]
+    assert workloads.variants("decode-8b") == workloads.variants("prefill-8b")
+    assert "offload" in workloads.variants("decode-8b")
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("", "no output"),
+        ("one\n  two \n\n", "  two"),
+        ("[ulms] INFO: a\n[ulms] WARN: b\n[ulms] INFO: c\n", "[ulms] WARN: b"),
+        (
+            "[ulms] WARN: a\n[ulms] WARN: b\n[ulms] WARN: c\nTraceback (most recent call last):\n"
+            "  raise ValueError\nValueError: first\nDuring handling\n"
+            "torch.OutOfMemoryError: CUDA out of memory.\nFor debugging consider passing\n"
+            "[ulms] ERROR: d\n[ulms] INFO: 3 allocations\n",
+            "[ulms] WARN: b; [ulms] WARN: c; [ulms] ERROR: d;"
+            " torch.OutOfMemoryError: CUDA out of memory.",
+        ),
+    ],
+)
+def test_a_failure_says_what_was_wrong(said: str, reason: str) -> None:
+    assert run.reason_in(said) == reason
+
+
+def test_what_takes_too_long_says_why(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def late(command: list[str], env: dict[str, str], timeout: float, **more: Any) -> Any:
+        if env.get("ULMS_BACKEND") != "um":
+            return machine.run(command, env, **more)
+        raise subprocess.TimeoutExpired(command, timeout, stderr=b"[ulms] WARN: slow\n")
+
+    monkeypatch.setattr("bench.gpu.run.subprocess.run", late)
+    rows = run.Programs().rows(asked("lstm", ["um", "vmm"]))
+    assert [row.system for row in rows] == ["vmm"]
+    told = capsys.readouterr().err
+    assert f"lstm um 2: not done after {run.SECONDS} s: [ulms] WARN: slow" in told
 
 
 def test_what_is_known_is_not_run_again(machine: Machine) -> None:
@@ -154,6 +194,26 @@ def test_tiny_programs_run_on_the_cpu(machine: Machine) -> None:
     (row,) = run.Programs(tiny=True).rows(asked("lstm", ["um"]))
     assert row.device == "tiny"
     assert all(command[-3:] == ["--tiny", "--device", "cpu"] for command, _ in machine.asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "system", "needs"),
+    [("lstm", "save-on-cpu", "torch"), ("decode-8b", "offload", "transformers")],
+)
+def test_tiny_programs_really_run(
+    name: str, system: str, needs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not find_spec(needs):
+        pytest.skip(f"without {needs}")
+    monkeypatch.setenv("ULMS_MANAGED_LIMIT", "8GiB")
+    monkeypatch.setattr(run, "WARM", 1)
+    monkeypatch.setattr(run, "WARM_ONCE", 1)
+    rows = run.Programs(tiny=True).rows(asked(name, ["native", system]))
+    assert [(row.system, len(row.step_ms)) for row in rows] == [
+        ("native", run.TIMED),
+        (system, run.TIMED),
+    ]
+    assert all(row.numbers_equal for row in rows)
 
 
 def test_another_machine_s_rows_are_not_resumed(
