@@ -130,7 +130,6 @@ class Programs:
             told = self.run(name, system, Budget(capacity, footprint), end)
         steps = len(told.step_ms)
         moved = {key: value / steps for key, value in told.counters.items()}
-        known = bool(moved)
         return Row(
             workload=name,
             device="tiny" if self.tiny else GPU,
@@ -140,10 +139,10 @@ class Programs:
             footprint_bytes=footprint,
             step_ms=told.step_ms,
             native_ms=statistics.median(native.step_ms),
-            bytes_in=sum(moved[key] for key in COUNTERS_IN) if known else None,
-            bytes_out=sum(moved[key] for key in COUNTERS_OUT) if known else None,
-            faults=moved["faulted_bytes"] / PAGE if known else None,
-            gate_ms=moved["held_ns"] / 1e6 if known else None,
+            bytes_in=sum_of(moved, COUNTERS_IN),
+            bytes_out=sum_of(moved, COUNTERS_OUT),
+            faults=sum_of(moved, ("faulted_bytes",), PAGE),
+            gate_ms=sum_of(moved, ("held_ns",), 1e6),
             numbers_equal=told.numbers == native.numbers,
         )
 
@@ -194,6 +193,11 @@ def reason_in(said: str) -> str:
     return "; ".join([*ours[-3:], *raised[-1:]]) or "no output"
 
 
+def sum_of(moved: dict[str, float], names: Sequence[str], unit: float = 1) -> float | None:
+    """Of counters; None: one was not asked for."""
+    return sum(moved[name] for name in names) / unit if {*names} <= moved.keys() else None
+
+
 def runs_of(asked: Asked) -> list[tuple[str, float]]:
     """Systems and ratios: native once, the others by ratio."""
     native = [("native", 1.0)] if "native" in asked.systems else []
@@ -216,15 +220,18 @@ def environment(system: str, budget: Budget | None) -> dict[str, str]:
     if budget is None:
         return env
     one = BY_NAME[system]
+    backend = one.link or one.in_place
     env |= {
         "LD_PRELOAD": str(library()),
-        "ULMS_BACKEND": one.link or "observe",
+        "ULMS_BACKEND": backend or "observe",
         "ULMS_GPU_MEMORY": str(budget.capacity),
         "REPORT_COUNTERS": ",".join(COUNTERS) if one.link else "",
     }
     if one.policy:
         env |= {"ULMS_POLICY": one.policy, "ULMS_GPU_MEMORY_FACTOR": "100"}
-    if one.link == "vmm":  # pinned, not managed: the guard is not for it, and would refuse memory
+    if one.in_place:  # its counters are of whole pages: they say too much where most is small
+        env |= {"ULMS_GPU_MEMORY_FACTOR": "0", "REPORT_COUNTERS": "held_ns"}
+    if backend == "vmm":  # pinned, not managed: the guard is not for it, and would refuse memory
         env["ULMS_MANAGED_LIMIT"] = str(budget.footprint * VMM_ROOM)
     return env
 

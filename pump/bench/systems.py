@@ -19,6 +19,7 @@ class System:
     devices: tuple[str, ...]
     link: str = ""
     policy: str = ""  # of the engine's; "" where it does not decide
+    in_place: str = ""  # the backend under which nothing ever comes to the device, "" where it may
 
 
 ALL = (SIM, EMULATOR, GPU)
@@ -34,7 +35,12 @@ SYSTEMS = (
         (SIM,),
         "vmm",
     ),
-    System("zero-copy", "nothing moves: kernels read and write host memory in place", (SIM,)),
+    System(
+        "zero-copy",
+        "nothing moves: kernels read and write host memory in place",
+        (SIM, GPU),
+        in_place="vmm",
+    ),
     System("save-on-cpu", "the program keeps activations in host memory itself", (GPU,)),
     System("checkpointing", "the program computes activations twice itself", (GPU,)),
     System(

@@ -85,8 +85,13 @@ def test_every_system_gets_its_budget_and_its_row(
         ("um", "pump"),
         ("um", "ahead"),
         ("vmm", "ahead"),
+        ("vmm", None),
         ("observe", None),
     }
+    factors = {(env["ULMS_BACKEND"], env.get("ULMS_GPU_MEMORY_FACTOR")) for env in others}
+    assert factors == {("um", "100"), ("vmm", "100"), ("vmm", "0"), ("observe", None)}
+    assert rows["zero-copy"].bytes_in is None
+    assert rows["zero-copy"].gate_ms == 4 * MIB / 1e6
 
 
 def test_too_much_for_managed_memory_is_left_out(
