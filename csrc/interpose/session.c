@@ -9,6 +9,7 @@
 #include "base/host.h"
 #include "base/hot.h"
 #include "base/log.h"
+#include "base/page.h"
 #include "interpose/describe.h"
 #include "interpose/summary.h"
 #include "interpose/timing.h"
@@ -110,6 +111,7 @@ static void choose_backend(void) {
     session.backend = ulms_options.mode == MODE_UM    ? &backend_um
                       : ulms_options.mode == MODE_VMM ? &backend_vmm
                                                       : &backend_observe;
+    page_bytes = ulms_options.mode == MODE_VMM ? ulms_options.page : PAGE_LEAST;
     session.admit = session.backend->admit;
     session.settle = session.backend->settle;
     session.block = session.backend->block;

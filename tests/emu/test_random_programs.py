@@ -59,6 +59,15 @@ def test_over_subscribed(judge: Judge, setup: str) -> None:
     verdict(judge, [Case(seed, setup, OVER[seed % len(OVER)]) for seed in range(1, A_SETUP + 1)])
 
 
+def test_larger_pages_are_fewer(judge: Judge) -> None:
+    case = Case(1, "vmm", 2.0)
+    made = {}
+    for page in ("2MiB", "8MiB"):
+        environment = judge.environment(case) | {"ULMS_PAGE": page}
+        made[page] = judge.run(case, environment, ["cuMemCreate"]).calls()["cuMemCreate"]
+    assert 0 < 2 * made["8MiB"] < made["2MiB"]
+
+
 @pytest.mark.parametrize("setup", SETUPS)
 def test_one_after_the_other(judge: Judge, setup: str) -> None:
     """In one process, each with the device's context made anew."""
