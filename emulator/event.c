@@ -12,7 +12,7 @@ struct stamp *stamp_new(void) {
     return t;
 }
 
-static struct stamp *stamp_hold(struct stamp *t) {
+struct stamp *stamp_hold(struct stamp *t) {
     atomic_fetch_add(&t->refs, 1);
     return t;
 }
@@ -32,8 +32,7 @@ void event_set(CUevent e, struct stamp *t) {
     stamp_release(before);
 }
 
-/* The event's last record, held; NULL: never recorded. */
-static struct stamp *last_record(CUevent e) {
+struct stamp *event_last(CUevent e) {
     pthread_mutex_lock(&e->lock);
     struct stamp *t = e->stamp ? stamp_hold(e->stamp) : NULL;
     pthread_mutex_unlock(&e->lock);
@@ -44,20 +43,9 @@ void stamp_run(struct stamp *t, struct emu_launch *r) {
     atomic_store(&t->ns, cost_counts() ? r->clock : cost_now());
 }
 
-void event_record_run(CUevent e, struct emu_launch *r) {
-    struct stamp *t = last_record(e);
-    if (t)
-        stamp_run(t, r);
-    stamp_release(t);
-}
-
-void event_wait_run(CUevent e, struct emu_launch *r) {
-    struct stamp *t = last_record(e);
-    if (t && t->at.stream != r->stream) {
-        uint64_t then = stream_wait(&t->at);
-        r->clock = then > r->clock ? then : r->clock;
-    }
-    stamp_release(t);
+void stamp_await(const struct stamp *t, struct emu_launch *r) {
+    uint64_t then = t->at.stream == r->stream ? 0 : stream_wait(&t->at);
+    r->clock = then > r->clock ? then : r->clock;
 }
 
 /* --- calls --- */
@@ -142,7 +130,7 @@ STREAMED(cuStreamWaitEvent, _ptsz, (CUstream stream, CUevent e, unsigned flags),
         return CUDA_ERROR_INVALID_VALUE;
     if (capture_waits(s, e, flags & CU_EVENT_WAIT_EXTERNAL, &result))
         return result;
-    struct stamp *t = last_record(e);
+    struct stamp *t = event_last(e);
     struct work w = {.kind = WORK_EMPTY};
     if (t && !mark_passed(&t->at))
         result = stream_enter(s, &w, &t->at, NULL);
@@ -156,7 +144,7 @@ EXPORT CUresult cuEventQuery(CUevent e) {
         return CUDA_ERROR_INVALID_HANDLE;
     if (capture_holds_event(e))
         return CUDA_ERROR_CAPTURED_EVENT;
-    struct stamp *t = last_record(e);
+    struct stamp *t = event_last(e);
     bool passed = !t || mark_passed(&t->at);
     stamp_release(t);
     return passed ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -168,7 +156,7 @@ EXPORT CUresult cuEventSynchronize(CUevent e) {
         return CUDA_ERROR_INVALID_HANDLE;
     if (capture_holds_event(e))
         return CUDA_ERROR_CAPTURED_EVENT;
-    struct stamp *t = last_record(e);
+    struct stamp *t = event_last(e);
     if (t)
         stream_wait(&t->at);
     stamp_release(t);
@@ -180,7 +168,7 @@ static CUresult elapsed(float *ms, CUevent from, CUevent to) {
         return CUDA_ERROR_INVALID_VALUE;
     if (!from || !to || (from->flags | to->flags) & CU_EVENT_DISABLE_TIMING)
         return CUDA_ERROR_INVALID_HANDLE;
-    struct stamp *a = last_record(from), *b = last_record(to);
+    struct stamp *a = event_last(from), *b = event_last(to);
     CUresult result = CUDA_SUCCESS;
     if (!a || !b)
         result = CUDA_ERROR_INVALID_HANDLE;

@@ -21,15 +21,17 @@ struct CUevent_st {
 
 /* A new record that is not entered anywhere yet, held once. */
 struct stamp *stamp_new(void);
+struct stamp *stamp_hold(struct stamp *t);
 void stamp_release(struct stamp *t);
 /* The event's last record is this one, at that point; it takes over both holds. */
 void event_set(CUevent e, struct stamp *t);
 /* Records the event in the stream, or in the capture it is under. */
 CUresult event_record(CUstream s, CUevent e, unsigned flags);
-/* Records now, in a running operation of a graph: the stamp set when the graph was launched gets its time. */
-void event_record_run(CUevent e, struct emu_launch *r);
-/* Waits, in a running operation of a graph, for the event's last record. */
-void event_wait_run(CUevent e, struct emu_launch *r);
+/* The event's last record, held; NULL: never recorded. */
+struct stamp *event_last(CUevent e);
+/* It is made now, in a running operation. */
 void stamp_run(struct stamp *t, struct emu_launch *r);
+/* Waits for it, in a running operation of a graph. */
+void stamp_await(const struct stamp *t, struct emu_launch *r);
 
 #endif

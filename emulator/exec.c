@@ -110,12 +110,48 @@ static CUresult check_allocations(CUgraphExec e) {
     return CUDA_SUCCESS;
 }
 
+/* Whether one of the first n steps does that with the event; NULL: with any. */
+static bool any_does(const struct plan *p, size_t n, enum work_kind kind, CUevent e) {
+    size_t i = 0;
+    while (i < n && (p->step[i].work.kind != kind || (e && p->step[i].work.event != e)))
+        i++;
+    return i < n;
+}
+
+/* A wait is for what the event's last record was when the graph was launched, unless the graph records it before. */
+static bool resolve(const struct plan *p, size_t step, struct work *w) {
+    struct stamp *t = NULL;
+    bool records = w->kind == WORK_RECORD;
+    if (records && !(t = stamp_new()))
+        return false;
+    if (!records && !any_does(p, step, WORK_RECORD, w->event))
+        t = event_last(w->event);
+    *w = (struct work){.kind = records ? WORK_STAMP : t ? WORK_AFTER : WORK_EMPTY, .stamp = t};
+    return true;
+}
+
+/* What one launch of the plan runs: the plan itself, or a copy with the records that it makes and waits for. NULL: no
+ * memory. */
+static struct plan *plan_of_launch(struct plan *p) {
+    if (!any_does(p, p->count, WORK_RECORD, NULL) && !any_does(p, p->count, WORK_WAIT, NULL))
+        return plan_hold(p);
+    struct plan *copy = plan_copy(p);
+    bool good = copy;
+    for (size_t i = 0; good && i < p->count; i++)
+        if (p->step[i].work.kind == WORK_RECORD || p->step[i].work.kind == WORK_WAIT)
+            good = resolve(p, i, &copy->step[i].work);
+    if (good || !copy)
+        return copy;
+    plan_release(copy);
+    return NULL;
+}
+
 /* Whoever waits for an event that the graph records waits for the whole launch. */
-static void set_events(const struct plan *p, const struct mark *at) {
+static void set_events(const struct plan *p, const struct plan *launched, const struct mark *at) {
     for (size_t i = 0; i < p->count; i++) {
-        struct stamp *t = p->step[i].work.kind == WORK_RECORD ? stamp_new() : NULL;
-        if (!t)
+        if (p->step[i].work.kind != WORK_RECORD)
             continue;
+        struct stamp *t = stamp_hold(launched->step[i].work.stamp);
         t->at = *at;
         stream_hold(at->stream);
         event_set(p->step[i].work.event, t);
@@ -126,14 +162,18 @@ static CUresult launch(CUstream s, CUgraphExec e) {
     struct mark at;
     if (capture_is_on(s))
         NOT_EMULATED("launching a graph into a capture");
-    struct work w = {.kind = WORK_GRAPH, .plan = plan_hold(e->plan)};
+    struct plan *launched = plan_of_launch(e->plan);
+    if (!launched)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    struct work w = {.kind = WORK_GRAPH, .plan = plan_hold(launched)};
     CUresult result = stream_enter(s, &w, e->last.stream ? &e->last : NULL, &at);
-    if (result != CUDA_SUCCESS)
-        return result;
-    set_events(e->plan, &at);
-    mark_release(&e->last);
-    e->last = at;
-    return CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS) {
+        set_events(e->plan, launched, &at);
+        mark_release(&e->last);
+        e->last = at;
+    }
+    plan_release(launched);
+    return result;
 }
 
 STREAMED(cuGraphLaunch, _ptsz, (CUgraphExec e, CUstream stream), (e, stream)) {

@@ -10,10 +10,10 @@
 
 const char *work_name(const struct work *w) {
     static const char *const names[] = {
-        [WORK_EMPTY] = "empty",  [WORK_COPY] = "copy",    [WORK_MEMSET] = "memset", [WORK_HOST] = "host",
-        [WORK_MEMOPS] = "memop", [WORK_STAMP] = "event",  [WORK_FREE] = "free",     [WORK_MOVE] = "prefetch",
-        [WORK_GRAPH] = "graph",  [WORK_RECORD] = "event", [WORK_WAIT] = "event",    [WORK_ALLOC] = "allocation",
-        [WORK_CHILD] = "graph",
+        [WORK_EMPTY] = "empty",      [WORK_COPY] = "copy",    [WORK_MEMSET] = "memset", [WORK_HOST] = "host",
+        [WORK_MEMOPS] = "memop",     [WORK_STAMP] = "event",  [WORK_FREE] = "free",     [WORK_MOVE] = "prefetch",
+        [WORK_GRAPH] = "graph",      [WORK_RECORD] = "event", [WORK_WAIT] = "event",    [WORK_AFTER] = "event",
+        [WORK_ALLOC] = "allocation", [WORK_CHILD] = "graph",
     };
     return w->kind == WORK_KERNEL ? launch_name(w->launch) : names[w->kind];
 }
@@ -47,11 +47,8 @@ void work_run(struct work *w, struct emu_launch *r) {
     case WORK_GRAPH:
         plan_run(w->plan, r);
         break;
-    case WORK_RECORD:
-        event_record_run(w->event, r);
-        break;
-    case WORK_WAIT:
-        event_wait_run(w->event, r);
+    case WORK_AFTER:
+        stamp_await(w->stamp, r);
         break;
     case WORK_ALLOC:
         if (memory_back(r->context, &devices[w->allocation.params.poolProps.location.id], w->allocation.address,
@@ -59,6 +56,8 @@ void work_run(struct work *w, struct emu_launch *r) {
             run_fail(r, CUDA_ERROR_OUT_OF_MEMORY);
         break;
     case WORK_EMPTY:
+    case WORK_RECORD:
+    case WORK_WAIT:
     case WORK_CHILD: /* its nodes stand in the plan */
         break;
     }
@@ -76,6 +75,7 @@ void work_release(struct work *w) {
         free(w->memops.ops);
         break;
     case WORK_STAMP:
+    case WORK_AFTER:
         stamp_release(w->stamp);
         break;
     case WORK_MOVE:

@@ -12,13 +12,14 @@ enum work_kind {
     WORK_MEMSET,
     WORK_HOST,
     WORK_MEMOPS, /* waits for and writes of words */
-    WORK_STAMP,  /* the record of an event in a stream */
+    WORK_STAMP,  /* the record of an event */
     WORK_FREE,   /* of memory allocated in stream order, or by a graph */
     WORK_MOVE,   /* managed pages: prefetch, discard */
     WORK_GRAPH,  /* a launch of a graph in a stream */
     /* Only in graphs: */
-    WORK_RECORD, /* of an event */
+    WORK_RECORD, /* of an event; a WORK_STAMP in a launch */
     WORK_WAIT,   /* for an event; in a stream that is a dependency */
+    WORK_AFTER,  /* what it is in a launch: after a record */
     WORK_ALLOC,
     WORK_CHILD,
 };

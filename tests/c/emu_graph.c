@@ -323,6 +323,38 @@ TEST(events_in_graphs) {
     OK(cuStreamQuery(s));
 }
 
+TEST(a_launch_waits_for_what_was_recorded_before_it) {
+    begin();
+    CUstream s = new_stream(CU_STREAM_NON_BLOCKING), other = new_stream(CU_STREAM_NON_BLOCKING);
+    CUgraph g = new_graph();
+    CUgraphNode wait, record, again;
+    CUevent go, own;
+    OK(cuEventCreate(&go, 0));
+    OK(cuEventCreate(&own, 0));
+    OK(cuGraphAddEventWaitNode(&wait, g, NULL, 0, go));
+    OK(cuGraphAddEventRecordNode(&record, g, &wait, 1, own));
+    OK(cuGraphAddEventWaitNode(&again, g, &record, 1, own)); /* its own record: nothing to wait for */
+    CUgraphExec e = instantiate(g);
+    OK(cuEventRecord(go, other));
+    OK(cuStreamSynchronize(other));
+    _Atomic uint32_t *before = close_gate(s), *later = close_gate(other);
+    OK(cuGraphLaunch(e, s));
+    OK(cuEventRecord(go, other)); /* is not what that launch waits for */
+    OK(cuEventRecord(own, other));
+    *before = 1;
+    bool done = false;
+    for (int ms = 0; ms < 20000 && !done; ms++) {
+        done = cuStreamQuery(s) == CUDA_SUCCESS;
+        sleep_ms(1);
+    }
+    CHECK(done);
+    OK(cuGraphLaunch(e, s));
+    sleep_ms(10);
+    CHECK_EQ(cuStreamQuery(s), CUDA_ERROR_NOT_READY);
+    *later = 1;
+    OK(cuStreamSynchronize(s));
+}
+
 TEST(generic_nodes) {
     begin();
     CUgraph g = new_graph();
