@@ -3,6 +3,7 @@
 #include "launch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 bool work_copy(const struct work *w, struct work *out) {
     *out = *w;
@@ -32,6 +33,16 @@ CUgraph graph_new(void) {
 
 static pthread_mutex_t living_lock = PTHREAD_MUTEX_INITIALIZER;
 static CUgraphNode living;
+static CUgraphNode dead; /* whose addresses the next ones get: who keeps a handle for too long is to see it */
+
+static CUgraphNode node_memory(void) {
+    pthread_mutex_lock(&living_lock);
+    CUgraphNode n = dead;
+    if (n)
+        dead = n->next;
+    pthread_mutex_unlock(&living_lock);
+    return n ? memset(n, 0, sizeof *n) : calloc(1, sizeof *n);
+}
 
 static void come_alive(CUgraphNode n) {
     static uint64_t last_id;
@@ -50,6 +61,8 @@ static void live_no_more(CUgraphNode n) {
     *n->living_at = n->living_next;
     if (n->living_next)
         n->living_next->living_at = n->living_at;
+    n->next = dead;
+    dead = n;
     pthread_mutex_unlock(&living_lock);
 }
 
@@ -83,7 +96,7 @@ bool node_has_edge(const struct CUgraphNode_st *to, const struct CUgraphNode_st 
 
 CUresult node_new(CUgraph g, CUgraphNodeType type, struct work *w, const CUgraphNode *after,
                   const CUgraphEdgeData *edges, size_t n, CUgraphNode *out) {
-    CUgraphNode node = calloc(1, sizeof *node);
+    CUgraphNode node = node_memory();
     bool good = node != NULL;
     for (size_t i = 0; good && i < n; i++)
         good = node_add_edge(node, after[i], edges ? &edges[i] : NULL);
@@ -106,11 +119,10 @@ CUresult node_new(CUgraph g, CUgraphNodeType type, struct work *w, const CUgraph
 }
 
 static void dispose(CUgraphNode n) {
-    live_no_more(n);
     work_release(&n->work);
     free(n->after);
     free(n->view);
-    free(n);
+    live_no_more(n);
 }
 
 void node_remove_edge(CUgraphNode to, const struct CUgraphNode_st *from) {

@@ -77,6 +77,10 @@ const struct node *node_noted(CUgraphNode node) {
     return hash_get(&noted, (uint64_t)(uintptr_t)node);
 }
 
+void node_forget(CUgraphNode node) {
+    free(hash_take(&noted, (uint64_t)(uintptr_t)node));
+}
+
 /* What orders streams makes no node: the newest one is an earlier operation's. */
 static bool makes_node(const struct op *op) {
     return op->kind != OP_RECORD && op->kind != OP_AFTER && op->kind != OP_WAIT;
@@ -166,6 +170,13 @@ CUresult custom_cuStreamEndCapture(int variant, CUstream hStream, CUgraph *phGra
     return ended(REAL(cuStreamEndCapture, variant)(hStream, phGraph));
 }
 
+/* Before: afterwards another node may have its address. */
+CUresult custom_cuGraphDestroyNode(int variant, CUgraphNode hNode) {
+    if (session_on)
+        node_forget(hNode);
+    return REAL(cuGraphDestroyNode, variant)(hNode);
+}
+
 CUresult custom_cuGraphDestroy(int variant, CUgraph hGraph) {
     CUgraphNode *nodes = NULL;
     size_t n = 0;
@@ -174,7 +185,7 @@ CUresult custom_cuGraphDestroy(int variant, CUgraph hGraph) {
         n = 0;
     CUresult status = REAL(cuGraphDestroy, variant)(hGraph);
     for (size_t i = 0; nodes && status == CUDA_SUCCESS && i < n; i++)
-        free(hash_take(&noted, (uint64_t)(uintptr_t)nodes[i]));
+        node_forget(nodes[i]);
     free(nodes);
     return status;
 }

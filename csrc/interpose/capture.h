@@ -45,7 +45,9 @@ void capture_note(const struct op *op);
 
 /* A copy of the operation's touches, or NULL when there is no memory. */
 struct node *node_new(const struct op *op);
-/* The touches noted for a node when it was captured, or NULL. Valid until its graph is destroyed. */
+/* The touches noted for a node when it was captured, or NULL. Valid until node_forget. */
 const struct node *node_noted(CUgraphNode node);
+/* They hold no more. */
+void node_forget(CUgraphNode node);
 
 #endif

@@ -1,4 +1,6 @@
-/* The calls that make executable graphs, change and destroy them: each tells graph.c. */
+/* The calls that make executable graphs, change and destroy them: each tells graph.c. Those that change a node before:
+ * what was noted of it holds no more. */
+#include "interpose/capture.h"
 #include "interpose/graph.h"
 #include "interpose/session.h"
 
@@ -149,4 +151,38 @@ CUresult custom_cuGraphNodeSetEnabled(int variant, CUgraphExec hGraphExec, CUgra
     if (status == CUDA_SUCCESS)
         exec_enable(hGraphExec, hNode, isEnabled != 0);
     return status;
+}
+
+/* --- nodes --- */
+
+static CUresult changed(CUgraphNode node, CUresult status) {
+    if (status == CUDA_SUCCESS && session_on)
+        node_forget(node);
+    return status;
+}
+
+CUresult custom_cuGraphNodeSetParams(int variant, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
+    return changed(hNode, REAL(cuGraphNodeSetParams, variant)(hNode, nodeParams));
+}
+
+CUresult custom_cuGraphNodeSetParams_v2(int variant, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
+    return changed(hNode, REAL(cuGraphNodeSetParams_v2, variant)(hNode, nodeParams));
+}
+
+CUresult custom_cuGraphKernelNodeSetParams(int variant, CUgraphNode hNode,
+                                           const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
+    return changed(hNode, REAL(cuGraphKernelNodeSetParams, variant)(hNode, nodeParams));
+}
+
+CUresult custom_cuGraphKernelNodeSetParams_v2(int variant, CUgraphNode hNode,
+                                              const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
+    return changed(hNode, REAL(cuGraphKernelNodeSetParams_v2, variant)(hNode, nodeParams));
+}
+
+CUresult custom_cuGraphMemcpyNodeSetParams(int variant, CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams) {
+    return changed(hNode, REAL(cuGraphMemcpyNodeSetParams, variant)(hNode, nodeParams));
+}
+
+CUresult custom_cuGraphMemsetNodeSetParams(int variant, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams) {
+    return changed(hNode, REAL(cuGraphMemsetNodeSetParams, variant)(hNode, nodeParams));
 }

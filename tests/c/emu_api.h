@@ -159,6 +159,7 @@ API(cuStreamGetCaptureInfo_v2);
 API(cuThreadExchangeStreamCaptureMode);
 API(cuGraphCreate);
 API(cuGraphDestroy);
+API(cuGraphDestroyNode);
 API(cuGraphClone);
 API(cuGraphNodeFindInClone);
 API(cuGraphAddKernelNode_v2);
@@ -192,7 +193,6 @@ API(cuDeviceGetGraphMemAttribute);
 /* Not in the tables with their parameters. */
 extern CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags);
 extern CUresult cuCtxDisablePeerAccess(CUcontext peer);
-extern CUresult cuGraphDestroyNode(CUgraphNode node);
 extern CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *out, size_t *n);
 extern CUresult cuGraphRemoveDependencies(CUgraph g, const CUgraphNode *from, const CUgraphNode *to, size_t n);
 

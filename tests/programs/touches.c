@@ -22,7 +22,8 @@
     X(cuGraphCreate) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphAddKernelNode_v2) \
     X(cuGraphAddMemsetNode) X(cuGraphAddMemcpyNode) X(cuGraphAddChildGraphNode) \
     X(cuGraphExecKernelNodeSetParams_v2) X(cuGraphExecUpdate_v2) X(cuGraphNodeSetEnabled) \
-    X(cuMemcpyBatchAsync_v2) X(cuStreamWriteValue32_v2) X(cuLaunchHostFunc)
+    X(cuGraphGetNodes) X(cuGraphNodeGetType) X(cuGraphDestroyNode) X(cuGraphKernelNodeSetParams_v2) \
+    X(cuGraphMemsetNodeSetParams) X(cuGraphMemcpyNodeSetParams) X(cuMemcpyBatchAsync_v2) X(cuStreamWriteValue32_v2) X(cuLaunchHostFunc)
 /* clang-format on */
 #define X(f) extern __typeof__(*(pfn_##f)NULL) f;
 USES(X)
@@ -225,6 +226,58 @@ static void graphs(CUdeviceptr x, CUdeviceptr y) {
     OK(cuGraphLaunch(exec, stream)), end_of("graph-node-off", 1);
 }
 
+/* What was captured is changed, and some of it replaced, before the graph is instantiated. */
+static void changed(CUdeviceptr x, CUdeviceptr y, CUdeviceptr a, CUdeviceptr b) {
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode node[16];
+    size_t n = 16;
+    struct axpy p = {3, a, b, N};
+    CUDA_KERNEL_NODE_PARAMS k = {.func = kernel("axpy"),
+                                 .gridDimX = 1,
+                                 .gridDimY = 1,
+                                 .gridDimZ = 1,
+                                 .blockDimX = 1,
+                                 .blockDimY = 1,
+                                 .blockDimZ = 1,
+                                 .kernelParams = (void *[]){&p.a, &p.x, &p.y, &p.n}};
+    CUDA_MEMSET_NODE_PARAMS m = {.dst = a + 8192, .elementSize = 4, .width = 20, .height = 1};
+    CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                       .srcDevice = a + 16384,
+                       .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                       .dstDevice = b + 16384,
+                       .WidthInBytes = 64,
+                       .Height = 1,
+                       .Depth = 1};
+    graph = captured(x, y);
+    OK(cuGraphGetNodes(graph, node, &n));
+    for (size_t i = 0; i < n; i++) {
+        CUgraphNodeType type;
+        OK(cuGraphNodeGetType(node[i], &type));
+        if (type == CU_GRAPH_NODE_TYPE_KERNEL)
+            OK(cuGraphKernelNodeSetParams_v2(node[i], &k));
+        else if (type == CU_GRAPH_NODE_TYPE_MEMSET)
+            OK(cuGraphMemsetNodeSetParams(node[i], &m));
+        else
+            OK(cuGraphMemcpyNodeSetParams(node[i], &c));
+    }
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, stream)), end_of("graph-captured-changed", 1);
+
+    n = 16;
+    OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    for (size_t i = 0; i < n; i++)
+        OK(cuMemsetD32Async(x, 0, 100, stream));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphGetNodes(graph, node, &n));
+    for (size_t i = 0; i < n; i++)
+        OK(cuGraphDestroyNode(node[i]));
+    for (size_t i = 0; i < n; i++) /* where the others were, perhaps */
+        OK(cuGraphAddMemsetNode(&node[i], graph, NULL, 0, &m, context));
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, stream)), end_of("graph-captured-replaced", 0);
+}
+
 static void nothing(void *unused) {
     (void)unused;
 }
@@ -265,6 +318,7 @@ int main(void) {
     launches(x, y);
     structure(arena);
     graphs(x, y);
+    changed(x, y, a, b);
     hidden(y, table, behind);
     return 0;
 }
