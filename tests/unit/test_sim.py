@@ -1,4 +1,4 @@
-"""Virtual time: against hand-made sums, against the reference engine, and the bars of policies."""
+"""Virtual time, against sums that can be worked out by hand; and what a sequence is."""
 
 import sys
 from dataclasses import replace
@@ -9,8 +9,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from pump.bench.oracle import oracle  # noqa: E402
-from pump.cli.sim import Row, play, speedup  # noqa: E402
 from pump.sim.advice import Advice  # noqa: E402
 from pump.sim.engine import (  # noqa: E402
     CLEAN,
@@ -21,18 +19,15 @@ from pump.sim.engine import (  # noqa: E402
     IN_PLACE_ALL,
     IN_PLACE_NOTHING,
     KEEP,
-    LANE_IN,
     READ,
     UPDATE,
     WRITE,
     CompiledEngine,
     Move,
-    Settings,
     Touch,
 )
 from pump.sim.lane import UnderWay  # noqa: E402
-from pump.sim.link import FREE, LINKS, MODELS, UM, VMM, Link  # noqa: E402
-from pump.sim.period import page_times, period_of  # noqa: E402
+from pump.sim.link import UM, VMM, Link  # noqa: E402
 from pump.sim.sequence import (  # noqa: E402
     Block,
     Given,
@@ -50,11 +45,9 @@ from pump.sim.simulator import (  # noqa: E402
     StuckError,
     settings_for,
 )
-from tests.reference.policies import reference  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
-TRACES = ROOT / "bench" / "traces"
 PAGE = UM.page_bytes
 PLAIN = Link(
     "plain",
@@ -69,14 +62,6 @@ PLAIN = Link(
     ahead_bytes=PAGE,
     keeps=False,
 )
-BYTES = replace(UM, place=FREE, discard=FREE, drop_ns=0, keep_ns=0)
-"""Only bytes cost: what policies decide, apart from what the driver's calls take."""
-
-
-@pytest.fixture(scope="module")
-def sequences() -> dict[str, Sequence]:
-    """The recorded steps."""
-    return {path.stem: read_sequence(path) for path in sorted(TRACES.glob("*.txt"))}
 
 
 def turns(*modes: int, duration_ns: int = 1000) -> Sequence:
@@ -267,7 +252,7 @@ def test_an_engine_that_is_stuck_is_told() -> None:
         Simulator(engine, PLAIN, "ahead").run(turns(READ))
 
 
-# --- recorded sequences ---
+# --- sequences ---
 
 
 def test_a_step_may_leave_other_blocks_than_it_found() -> None:
@@ -302,129 +287,3 @@ def test_damaged_sequences_are_refused(tmp_path: Path, text: str, where: str) ->
     path.write_text(text, encoding="utf-8")
     with pytest.raises(SequenceError, match=where):
         read_sequence(path)
-
-
-def test_recorded_steps_are_whole(sequences: dict[str, Sequence]) -> None:
-    """Every block is given out before it is taken back, and touches lie in blocks that live."""
-    assert set(sequences) == {"gpt2m", "llama", "resnet"}
-    for sequence in sequences.values():
-        live = set(sequence.live)
-        for step in sequence.play(len(sequence.steps) + 2):
-            for event in step:
-                if isinstance(event, Given):
-                    assert event.live != (event.block in live)
-                    (live.add if event.live else live.remove)(event.block)
-                else:
-                    assert {Block(*touch[:2]) for touch in event.touches} <= live
-
-
-@pytest.mark.parametrize("policy", ["ahead", "lru", "pump", "none"])
-def test_the_reference_takes_the_same_time(policy: str, sequences: dict[str, Sequence]) -> None:
-    sequence = sequences["resnet"]
-    part = Sequence(sequence.live, (sequence.steps[0][:400],))
-    settings = settings_for(UM, policy, part.footprint(PAGE) // 2)
-    compiled = Simulator(CompiledEngine(settings), UM, policy).run(part)
-    assert compiled == Simulator(reference(settings), UM, policy).run(part)
-    assert compiled.bytes_in + compiled.bytes_out > 0
-
-
-# --- what policies must reach ---
-
-
-@pytest.fixture(scope="module")
-def rows(sequences: dict[str, Sequence]) -> list[Row]:
-    """Every sequence, where only bytes cost."""
-    return [
-        play(name, sequence, BYTES, over, policy)
-        for name, sequence in sequences.items()
-        for over in (1.5, 2, 3)
-        for policy in ("none", "pump", "ahead")
-    ]
-
-
-def test_ahead_is_as_much_faster_as_is_asked(rows: list[Row]) -> None:
-    factors = {slow: speedup(rows, "um", slow, "ahead") or 0 for slow in ("none", "pump")}
-    assert factors["none"] >= 4.4
-    assert factors["pump"] >= 3.8
-
-
-def over_oracle(sequence: Sequence, link: Link, over: float, step_ms: float) -> float:
-    """A step's time over the oracle's, which knows all, and pays for nothing but bytes."""
-    period = period_of(sequence, link.page_bytes)
-    return 1e6 * step_ms / oracle(period, int(period.pages / over), page_times(link)).ns
-
-
-def test_ahead_is_near_the_oracle(rows: list[Row], sequences: dict[str, Sequence]) -> None:
-    for row in rows:
-        if row.policy == "ahead" and row.over == 1.5:
-            assert over_oracle(sequences[row.sequence], BYTES, row.over, row.step_ms) <= 1.125, row
-
-
-def test_ahead_is_near_the_oracle_where_moves_cost(sequences: dict[str, Sequence]) -> None:
-    sequence = sequences["resnet"]
-    row = play("resnet", sequence, VMM, 1.5, "ahead")
-    assert over_oracle(sequence, VMM, 1.5, row.step_ms) <= 1.25
-
-
-def test_pump_is_faster_than_faults_alone(rows: list[Row]) -> None:
-    assert (speedup(rows, "um", "none", "pump") or 0) >= 1.05
-
-
-def test_what_is_fetched_is_used(rows: list[Row]) -> None:
-    assert max(row.useless for row in rows) <= 0.01
-
-
-class Watching(CompiledEngine):
-    """Sees which pages the moves leave resident."""
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self.size = settings.page_bytes
-        self.here: set[int] = set()
-        self.again = 0  # fills of pages that are resident
-        self.fills = 0
-        self.under_way: dict[int, Move] = {}
-
-    def next(self, lane: int) -> Move | None:
-        move = super().next(lane)
-        if move:
-            self.under_way[move.id] = move
-            pages = self.pages(move)
-            self.again += len(pages & self.here) if lane == LANE_IN else 0
-            self.fills += len(pages) if lane == LANE_IN else 0
-        return move
-
-    def moved(self, move: int, ok: bool = True) -> None:
-        done = self.under_way.pop(move)
-        pages = self.pages(done)
-        self.here = self.here | pages if done.kind == FILL else self.here - pages
-        super().moved(move, ok)
-
-    def pages(self, move: Move) -> set[int]:
-        return set(range(move.start // self.size, (move.start + move.bytes) // self.size))
-
-
-def test_what_calls_cost_slows_a_step_down(rows: list[Row], sequences: dict[str, Sequence]) -> None:
-    """By no more than it did when the figures were taken; what is used in place calls nothing."""
-    bytes_only = {(r.sequence, r.over): r.step_ms for r in rows if r.policy == "ahead"}
-    for name, least, most in (("resnet", 1.02, 1.4), ("gpt2m", 1.02, 1.12), ("llama", 0.99, 1.01)):
-        step_ms = play(name, sequences[name], UM, 2, "ahead").step_ms
-        assert least < step_ms / bytes_only[name, 2] <= most
-
-
-def test_frames_of_one_page_are_slower_to_map(sequences: dict[str, Sequence]) -> None:
-    step_ms = [
-        play("resnet", sequences["resnet"], MODELS[name], 2, "ahead").step_ms
-        for name in ("vmm", "vmm-pages")
-    ]
-    assert 1.5 < step_ms[1] / step_ms[0] < 3
-
-
-@pytest.mark.parametrize("link", LINKS)
-def test_resident_pages_are_never_fetched_again(link: str, sequences: dict[str, Sequence]) -> None:
-    sequence = sequences["resnet"]
-    settings = settings_for(LINKS[link], "ahead", sequence.footprint(PAGE) // 2 // PAGE * PAGE)
-    engine = Watching(settings)
-    Simulator(engine, LINKS[link], "ahead").run(sequence)
-    assert engine.fills > 1000
-    assert engine.again == 0

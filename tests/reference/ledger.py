@@ -1,0 +1,158 @@
+"""The ledger in plain Python."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sortedcontainers import SortedDict
+
+
+class Range(NamedTuple):
+    """[start, end) of an allocation, a block or a pointer table."""
+
+    start: int
+    end: int
+
+
+@dataclass
+class Block:
+    """How far a block goes, and who told it; if nobody did, its start was observed."""
+
+    end: int
+    framework: bool = False
+    library: bool = False
+
+
+@dataclass
+class Allocation:
+    end: int
+    id: int
+    charged: int
+    device: int
+    divided: bool = False  # by the framework, into blocks
+
+
+@dataclass
+class Table:
+    end: int
+    pointers: frozenset[int]
+
+
+@dataclass
+class Reference:
+    """The ledger in plain words. Values of the dictionaries go by the start of their range."""
+
+    limit: int
+    """Bytes a device may hold."""
+    allocations: Any = field(default_factory=SortedDict)
+    blocks: Any = field(default_factory=SortedDict)
+    tables: Any = field(default_factory=SortedDict)
+    used: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
+    peak: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
+
+    @staticmethod
+    def around(ranges: Any, p: int) -> int | None:
+        """The start of the range that holds p."""
+        index = ranges.bisect_right(p) - 1
+        if index < 0:
+            return None
+        start, found = ranges.peekitem(index)
+        return int(start) if p < found.end else None
+
+    @staticmethod
+    def within(ranges: Any, r: Range) -> list[int]:
+        """The starts of the ranges that overlap r, in order."""
+        return [start for start, found in ranges.items() if start < r.end and r.start < found.end]
+
+    def reserve(self, device: int, size: int) -> bool:
+        if self.used[device] + size > self.limit:
+            return False
+        self.charge(device, size)
+        return True
+
+    def charge(self, device: int, size: int) -> None:
+        self.used[device] += size
+        self.peak[device] = max(self.peak[device], self.used[device])
+
+    def remove(self, start: int) -> Allocation:
+        gone: Allocation = self.allocations.pop(start)
+        self.used[gone.device] -= gone.charged
+        for block in self.within(self.blocks, Range(start, gone.end)):
+            del self.blocks[block]
+        self.forget_tables(Range(start, gone.end))
+        return gone
+
+    def make_room(self, r: Range) -> None:
+        for start in self.within(self.blocks, r):
+            if start < r.start and not self.blocks[start].framework:
+                self.blocks[start].end = r.start
+            else:
+                del self.blocks[start]
+
+    def block_add(self, r: Range) -> None:
+        self.make_room(r)
+        self.blocks[r.start] = Block(r.end, framework=True)
+        at = r.start
+        while at < r.end and (start := self.around(self.allocations, at)) is not None:
+            self.allocations[start].divided = True
+            at = self.allocations[start].end
+
+    def block_tell(self, r: Range) -> int:
+        """The id of the allocation that holds the start; 0 when none does."""
+        allocation = self.around(self.allocations, r.start)
+        if allocation is None:
+            return 0
+        held = self.allocations[allocation]
+        block = self.around(self.blocks, r.start)
+        larger = (
+            block is not None and self.blocks[block].library and r.end <= self.blocks[block].end
+        )
+        told = any(self.blocks[start].framework for start in self.within(self.blocks, r))
+        if not larger and not told and r.end <= held.end:
+            self.make_room(r)
+            self.blocks[r.start] = Block(r.end, library=True)
+        return int(held.id)
+
+    def extent(self, p: int, sources: Any) -> tuple[int, int, int, int] | None:
+        """Start, bytes, allocation and source around p; notes p."""
+        start = self.around(self.allocations, p)
+        if start is None:
+            return None
+        allocation = self.allocations[start]
+        block = self.around(self.blocks, p)
+        if block is not None and (self.blocks[block].framework or self.blocks[block].library):
+            told = self.blocks[block]
+            source = sources.SOURCE_FRAMEWORK if told.framework else sources.SOURCE_LIBRARY
+            return block, told.end - block, allocation.id, source
+        if allocation.divided:
+            return None
+        if block is None:
+            ends = (self.blocks[b].end for b in self.blocks if self.blocks[b].end <= p)
+            low = max(start, max(ends, default=0))
+            high = min([allocation.end, *(b for b in self.blocks if b > p)])
+        else:
+            low, high = block, self.blocks[block].end
+        whole = block is None and (low, high) == (start, allocation.end)
+        if p % 16 == 0 and not (whole and p == start):
+            if block is not None:
+                self.blocks[block].end = p
+            self.blocks[p] = Block(high)
+            low, whole = p, False
+        source = sources.SOURCE_ALLOCATION if whole else sources.SOURCE_OBSERVED
+        return low, high - low, allocation.id, source
+
+    def forget_tables(self, r: Range) -> None:
+        for start in self.within(self.tables, r):
+            table = self.tables.pop(start)
+            if start < r.start:
+                self.tables[start] = Table(r.start, table.pointers)
+            if table.end > r.end:
+                self.tables[r.end] = Table(table.end, table.pointers)
+
+    def table_set(self, r: Range, pointers: frozenset[int]) -> None:
+        self.forget_tables(r)
+        if pointers:
+            self.tables[r.start] = Table(r.end, pointers)
+
+    def table_find(self, r: Range) -> set[int]:
+        found = (self.tables[start].pointers for start in self.within(self.tables, r))
+        return set().union(*found)
