@@ -189,11 +189,14 @@ static void *watch(void *data) {
         }
         pager_unlock(d);
         struct pager_marker *done = pager_marks_poll(d);
-        if (!done)
-            pause_us(POLL_US);
         pager_lock(d);
         if (done)
             tell(d, done);
+        if (done && d->waiters)
+            continue;
+        pager_unlock(d);
+        pause_us(POLL_US); /* launches wait for who asks the driver, and for who has the lock */
+        pager_lock(d);
     }
     pager_unlock(d);
     return NULL;

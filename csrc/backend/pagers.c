@@ -101,6 +101,14 @@ void pager_give_up(struct pager *d, const char *why) {
     pager_wake(d);
 }
 
+/* It is held for a moment, and a thread that sleeps is woken for more than that. */
+static void lock_open(pthread_mutex_t *lock) {
+    pthread_mutexattr_t adaptive;
+    pthread_mutexattr_init(&adaptive);
+    pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(lock, &adaptive);
+}
+
 static struct ulms_engine *engine_new(struct pager *d) {
     uint64_t share = d->budget.bytes / SHARE / page_bytes * page_bytes;
     uint64_t ahead = share < AHEAD_BYTES ? share : AHEAD_BYTES, run = ahead / d->kind->runs;
@@ -127,7 +135,7 @@ static struct pager *device_new(int32_t ordinal) {
     d->kind = ulms_options.mode == MODE_VMM ? &vmm_kind : &um_kind;
     d->ordinal = ordinal;
     d->held = ulms_policy_holds(ulms_options.policy);
-    pthread_mutex_init(&d->lock, NULL);
+    lock_open(&d->lock);
     pager_condition_open(&d->changed);
     pager_condition_open(&d->marked);
     for (int lane = 0; lane < LANES; lane++)
