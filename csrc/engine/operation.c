@@ -198,7 +198,8 @@ static void stop_waiting(struct ulms_engine *e, struct operation *op, bool runs)
 
 /* Nothing can change any more for the first waiting operation. */
 static bool is_stuck(struct ulms_engine *e, const struct operation *op) {
-    return op == e->waiting.first && e->used >= e->budget && e->moves.count == 0 && e->running == 0 &&
+    bool ends = e->running > 0 && e->used > 0; /* and may let a page go */
+    return op == e->waiting.first && e->used >= e->budget && e->moves.count == 0 && !ends &&
            !frames_first(e, op->id.id);
 }
 

@@ -130,6 +130,24 @@ TEST(larger_than_the_budget_runs_short) {
     OUT("-abcd");
 }
 
+TEST(with_a_budget_of_nothing_none_waits_for_another) {
+    struct ulms_engine_settings s = {.page_bytes = PAGE};
+    CHECK((e = ulms_engine_new(&s)) != NULL);
+    CHECK(ulms_engine_allocated(e, BASE, 4 * PAGE));
+    uint64_t x = issue(1, "ab", ULMS_TOUCH_UPDATE), y = issue(2, "bc", ULMS_TOUCH_READ);
+    CHECK_EQ(admit(y), ULMS_HOLD); /* x comes first */
+    CHECK_EQ(admit(x), ULMS_RUN_SHORT);
+    CHECK_EQ(admit(y), ULMS_RUN_SHORT);
+    IN("");
+    ulms_engine_budget(e, PAGE);
+    x = issue(3, "d", ULMS_TOUCH_READ);
+    CHECK_EQ(admit(x), ULMS_HOLD);
+    IN("+dD");
+    y = issue(4, "c", ULMS_TOUCH_READ);
+    CHECK_EQ(admit(x), ULMS_RUN);
+    CHECK_EQ(admit(y), ULMS_HOLD); /* x ends, and d may leave */
+}
+
 TEST(held_long_enough) {
     open_engine(NULL, 4, 1, 1);
     uint64_t x = issue(1, "ab", ULMS_TOUCH_UPDATE), wait;

@@ -183,7 +183,8 @@ class Held(Reference):
         """Nothing can change any more for the first waiting operation."""
         serial = operation.serial
         first = next(iter(self.waiting)) == serial
-        busy = self.moves or self.running or self.used < self.frames
+        ends = self.running and self.used > 0  # and may let a page go
+        busy = self.moves or ends or self.used < self.frames
         return first and not busy and not self.first_to_leave((WAITING, serial), False, True)
 
     def admit(self, serial: int, at_once: bool = False) -> tuple[int, int]:

@@ -4,7 +4,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +183,7 @@ all_settings = st.builds(
     Settings,
     policy=st.sampled_from(["ahead", "ahead", "lru", "pump", "none"]),
     page_bytes=st.just(PAGE),
-    budget=st.integers(1, 14).map(lambda count: count * PAGE),
+    budget=st.integers(0, 14).map(lambda count: count * PAGE),
     run_bytes=st.sampled_from([0, PAGE, 2 * PAGE, 5 * PAGE]),
     ahead_bytes=st.sampled_from([0, PAGE, 3 * PAGE]),
     keeps=st.booleans(),
@@ -285,6 +285,12 @@ def random_turns(seed: int) -> tuple[Settings, list[Step], list[Action]]:
     return engine, loop, script
 
 
+def random_in_place(seed: int) -> tuple[Settings, list[Step], list[Action]]:
+    """The same with a budget of nothing, where nobody brings pages."""
+    engine, loop, script = random_turns(seed)
+    return replace(engine, budget=0, faults=False), loop, script
+
+
 def random_steps(seed: int) -> tuple[Settings, list[Step], list[Action]]:
     """Steps of a program that is given blocks and gives them back, and runs far ahead."""
     chance = random.Random(seed)
@@ -370,7 +376,9 @@ def shortest(engine: Settings, loop: list[Step], script: list[Action]) -> Mismat
     return found
 
 
-@pytest.mark.parametrize("program", [random_program, random_turns, random_steps, random_sweeps])
+@pytest.mark.parametrize(
+    "program", [random_program, random_turns, random_in_place, random_steps, random_sweeps]
+)
 def test_long_programs_are_answered_alike(program: Program) -> None:
     for seed in range(24):
         mismatch = shortest(*program(seed))
