@@ -37,6 +37,7 @@ CUresult cuMemUnmap(CUdeviceptr p, size_t bytes);
 CUresult cuMemRelease(CUmemGenericAllocationHandle h);
 
 enum { THREADS = 8, SLOTS = 64, LINES = 4096, GRANULE = 2 << 20 };
+enum { WIDTH = 1000, PITCH = 1024 }; /* the emulated device aligns rows to 512 */
 
 struct line {
     int thread; /* -1: barrier */
@@ -80,8 +81,8 @@ static CUresult allocate(struct slot *s, size_t bytes) {
     if (strcmp(s->kind, "array") == 0)
         return cuArrayCreate_v2(&s->array, &d);
     if (strcmp(s->kind, "pitch") == 0) {
-        status = cuMemAllocPitch_v2(&s->p, &pitch, 1000, bytes / 1000, 4);
-        s->bytes = status ? bytes : pitch * (bytes / 1000);
+        status = cuMemAllocPitch_v2(&s->p, &pitch, WIDTH, bytes / WIDTH, 4);
+        s->bytes = (status ? PITCH : pitch) * (bytes / WIDTH);
         return status;
     }
     s->bytes = bytes = (bytes + GRANULE - 1) / GRANULE * GRANULE;
