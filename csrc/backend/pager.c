@@ -178,14 +178,16 @@ static void count_held(const struct op *op, uint64_t ns) {
         __atomic_fetch_add(&((struct function *)(uintptr_t)f)->held_ns, ns, __ATOMIC_RELAXED);
 }
 
-/* Until the engine lets it run, or nothing has happened for so long that waiting is no use. */
-static void hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket) {
+/* Until the engine lets it run, or nothing has happened for so long that waiting is no use. True: its pages are here.
+ */
+static bool hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket) {
     struct pager_patience patience = {0};
     struct pager_waiter self;
     uint64_t started = clock_ns(), wait;
     int at_once = !(d->own_context || d->context) || pager_stalled(d); /* nothing moves without a context */
     bool held = false;
-    while (d->moving && ulms_engine_admit(d->engine, serial, at_once, &wait) == ULMS_HOLD) {
+    int answer = ULMS_RUN_SHORT;
+    while (d->moving && (answer = ulms_engine_admit(d->engine, serial, at_once, &wait)) == ULMS_HOLD) {
         if (!held)
             pager_waits(d, &self, ticket);
         held = true;
@@ -194,10 +196,11 @@ static void hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t
             at_once = 1;
         }
     }
-    if (!held)
-        return;
-    pager_waits_no_more(d, &self);
-    count_held(op, clock_ns() - started);
+    if (held) {
+        pager_waits_no_more(d, &self);
+        count_held(op, clock_ns() - started);
+    }
+    return answer == ULMS_RUN;
 }
 
 /* What is being lost is not written before it is: also when nothing moves any more. */
@@ -214,7 +217,7 @@ static uint64_t admit_to(struct pager *d, const struct op *op) {
         if (opaque)
             pager_opaque_begin(d, 0);
         if (d->kind->passes)
-            d->kind->passes(d, op, 0);
+            d->kind->passes(d, op, 0, opaque ? PAGER_USES_ANY : PAGER_USES_ABSENT);
         outwait_discards(d, op);
         bool over = d->over;
         if (!over)
@@ -234,11 +237,13 @@ static uint64_t admit_to(struct pager *d, const struct op *op) {
     uint64_t ticket = runs ? pager_window_issue(&d->window, serial) : 0;
     if (!ticket && runs)
         pager_give_up(d, "too many operations have not retired");
+    enum pager_use uses = opaque ? PAGER_USES_ANY : PAGER_USES_ABSENT;
     if (serial) {
         use(d, op);
         if (d->held) {
             pager_wake(d);
-            hold(d, op, serial, ticket);
+            bool whole = hold(d, op, serial, ticket);
+            uses = whole && !opaque ? PAGER_USES_PRESENT : uses;
         } else {
             pager_order(d, op, serial);
         }
@@ -246,7 +251,7 @@ static uint64_t admit_to(struct pager *d, const struct op *op) {
     if (opaque)
         pager_opaque_begin(d, ticket);
     if (d->kind->passes)
-        d->kind->passes(d, op, serial);
+        d->kind->passes(d, op, serial, uses);
     if (!d->held)
         pager_order_end(d);
     if (!d->moving)

@@ -215,6 +215,10 @@ bool pager_opaque_runs(const struct pager *d);
 
 /* --- what a backend does in its own way --- */
 
+/* What an operation that runs next may use of the memory: only pages that are there, absent ones among those that it
+ * shows, too, or any page. */
+enum pager_use { PAGER_USES_PRESENT, PAGER_USES_ABSENT, PAGER_USES_ANY };
+
 struct pager_kind {
     /* Kernels may touch absent pages, which brings them, and pages can be advised to be mostly read. */
     bool managed;
@@ -242,7 +246,7 @@ struct pager_kind {
     /* What the operation touches, into d->touches; how many. Under the lock. */
     size_t (*touches)(struct pager *d, const struct op *op);
     /* The operation runs next; serial 0: the engine does not know it. Under the lock, may wait. NULL: nothing to do. */
-    void (*passes)(struct pager *d, const struct op *op, uint64_t serial);
+    void (*passes)(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses);
 };
 
 /* --- threads (pager_worker.c) --- */

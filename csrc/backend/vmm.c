@@ -74,12 +74,30 @@ static void land(struct pager *d, const struct op *op) {
             touches(d, op); /* another operation's, after waiting */
 }
 
+/* Pages of [start, end) that are somebody's again, though nothing brought them. */
+static void surface(struct pager *d, addr_t start, addr_t end) {
+    for (size_t i = 0; i < d->ranges.count; i++) {
+        const struct pager_range *of = d->ranges.at[i];
+        addr_t from = start > of->start ? start : of->start, last = of->start + of->bytes;
+        struct vmm_range *r = from < end && from < last ? vmm_range_find(d->vmm, of->start) : NULL;
+        last = end < last ? end : last;
+        if (r)
+            vmm_range_surface(d->vmm, r, (from - r->start) / page_bytes,
+                              (last - 1 - r->start) / page_bytes - (from - r->start) / page_bytes + 1);
+    }
+}
+
 /* Without the engine nothing pins its pages: then nothing may move any more, and what does has to end. */
-static void passes(struct pager *d, const struct op *op, uint64_t serial) {
+static void passes(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
     if (vmm_verifies())
         vmm_verify_admitted(d, touches(d, op), is_opaque(op));
+    if (uses == PAGER_USES_ANY)
+        surface(d, 0, UINT64_MAX);
     if (d->moving && serial) {
         land(d, op);
+        size_t n = uses == PAGER_USES_ABSENT ? touches(d, op) : 0;
+        for (size_t i = 0; i < n; i++)
+            surface(d, d->touches[i].start, d->touches[i].start + d->touches[i].bytes);
         return;
     }
     size_t n = touches(d, op);
@@ -89,6 +107,11 @@ static void passes(struct pager *d, const struct op *op, uint64_t serial) {
     for (size_t i = 0; i < n && !d->moving; i++) {
         touches(d, op); /* another operation's, after waiting */
         pager_moves_wait(d, d->touches[i].start, d->touches[i].bytes, false);
+    }
+    if (d->over && !d->vmm->surfaced) {
+        pager_moves_wait(d, 0, UINT64_MAX, false);
+        surface(d, 0, UINT64_MAX);
+        d->vmm->surfaced = true;
     }
 }
 
@@ -110,6 +133,7 @@ static void fix(struct pager *d, struct vmm_range *r, addr_t start, addr_t end) 
         first++;
     if (first <= last) {
         pager_moves_wait(d, from, bytes, false);
+        surface(d, from, from + bytes);
         ulms_engine_freed(d->engine, from, bytes);
         for (; first <= last; first++) {
             d->fixed += !r->page[first].fixed && r->page[first].at == VMM_DEVICE ? page_bytes : 0;
@@ -161,6 +185,7 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
                                     .bytes = m->piece[i].bytes,
                                     .to = fill ? VMM_DEVICE : VMM_HOST,
                                     .copy = fill ? any || !(m->m.flags & ULMS_MOVE_DEAD) : !m->discard,
+                                    .dead = m->discard && !vmm_verifies(),
                                     .clean = !any && m->m.flags & ULMS_MOVE_CLEAN,
                                     .keep = !any && m->m.flags & ULMS_MOVE_KEEP,
                                     .look = vmm_verifies() ? vmm_verify_look : NULL};
@@ -185,6 +210,12 @@ static bool discards(void) {
 
 static void stop(void) {
     pager_stop();
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        pager_lock(d);
+        if (d->vmm && !pager_moves_any(d, 0, UINT64_MAX))
+            surface(d, 0, UINT64_MAX);
+        pager_unlock(d);
+    }
     vmm_makers_stop();
 }
 

@@ -3,6 +3,8 @@
  *
  *   frame   one page of physical memory: a driver's handle, with an address of its own that never changes (its alias)
  *   place   where a frame lies
+ *   sink    the one frame that is mapped at all pages whose content nobody wants: a frame of the device is mapped and
+ *           unmapped for a tenth of what one of the host takes
  *
  * Copies run from alias to alias; only the program's addresses are mapped anew, and for that moment nobody may use
  * them. */
@@ -15,7 +17,7 @@
 #include "interpose/wrap.h"
 #include "types.h"
 
-enum vmm_place { VMM_DEVICE, VMM_HOST, VMM_PLACES, VMM_NOWHERE = VMM_PLACES };
+enum vmm_place { VMM_DEVICE, VMM_HOST, VMM_PLACES, VMM_NOWHERE = VMM_PLACES, VMM_SINK };
 
 #define VMM_NO_FRAME UINT32_MAX
 
@@ -98,9 +100,12 @@ struct vmm {
     struct vmm_pool pool[VMM_PLACES];
     struct vmm_limit limit;  /* of the device's frames */
     struct vmm_maker *maker; /* NULL: frames are made as they are needed */
-    pthread_mutex_t lock;    /* of the list */
+    pthread_mutex_t out;     /* a copy to the host is under way: mapping waits for all that are queued */
+    pthread_mutex_t lock;    /* of what follows */
     struct vmm_range **at;   /* by address */
     size_t count, capacity;  /* of the list */
+    uint32_t sink;           /* a frame of the device; VMM_NO_FRAME: none yet */
+    bool surfaced;           /* nothing moves any more, and no page is at the sink */
 };
 
 /* host_limit: of what may lie on the host; shared with other devices. False: no addresses, or no memory. */
@@ -118,6 +123,11 @@ bool vmm_range_unmap(struct vmm_range *r, size_t first, size_t n, enum vmm_place
 /* Maps those of the pages that are nowhere to their frames of `to`, which they must have; where that is refused, back
  * to those of the other place, if they have them. False: not all of them are at `to`; each is where its `at` says. */
 bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
+/* Maps the sink at those of the pages that are nowhere. False: not at all of them. */
+bool vmm_range_sink(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
+/* Those of the pages that are at the sink get their own frames of the host back, before somebody may use them. Nothing
+ * of them moves meanwhile. */
+void vmm_range_surface(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
 
 /* --- moves (vmm_move.c). For the time of one nobody else uses its pages --- */
 
@@ -126,6 +136,7 @@ struct vmm_move {
     uint64_t bytes;
     enum vmm_place to;
     bool copy;  /* the content matters */
+    bool dead;  /* to the host: nobody wants it; to the sink, if there is one */
     bool clean; /* to the host: what its frames hold from before is still right */
     bool keep;  /* to the device: keep what the host's frames hold */
     /* Called for each run while nothing is mapped there, so that nobody can use it. NULL: nobody looks. */

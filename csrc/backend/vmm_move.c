@@ -51,7 +51,7 @@ static bool provide(struct vmm *v, const struct span *s, enum vmm_place to) {
 }
 
 static bool needs_copy(const struct vmm_move *m, const struct vmm_page *p) {
-    return m->copy && p->at != m->to && !(m->to == VMM_HOST && m->clean && p->filled);
+    return m->copy && p->at != m->to && p->at != VMM_SINK && !(m->to == VMM_HOST && m->clean && p->filled);
 }
 
 static bool follows(const struct vmm_page *before, const struct vmm_page *p) {
@@ -75,13 +75,27 @@ static bool copy(struct vmm *v, const struct vmm_move *m, const struct span *s, 
     return true;
 }
 
+/* The driver gives access to what is mapped only behind all copies to the host that are queued by then: so one is. */
+static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream) {
+    size_t i = s->first;
+    while (i < s->end && !needs_copy(m, &s->range->page[i]))
+        i++;
+    if (i == s->end)
+        return true;
+    pthread_mutex_lock(&v->out);
+    bool good = copy(v, m, s, stream);
+    vmm_wait(stream);
+    pthread_mutex_unlock(&v->out);
+    return good;
+}
+
 static void settle(struct vmm *v, const struct vmm_move *m, struct vmm_page *p) {
     if (p->at == VMM_DEVICE) {
         bool keeps = m->to == VMM_DEVICE ? m->keep : m->clean && p->filled;
         p->filled = keeps && p->frame[VMM_HOST] != VMM_NO_FRAME;
         if (!p->filled)
             drop(v, p, VMM_HOST);
-    } else if (p->at == VMM_HOST) {
+    } else if (p->at == VMM_HOST || p->at == VMM_SINK) {
         drop(v, p, VMM_DEVICE);
     }
 }
@@ -125,7 +139,8 @@ enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstr
     bool ok[VMM_MOVES], whole = true;
     for (size_t i = 0; i < n; i++) {
         s[i] = span_of(v, &m[i]);
-        ok[i] = s[i].range && provide(v, &s[i], m[i].to) && copy(v, &m[i], &s[i], stream);
+        ok[i] = s[i].range && provide(v, &s[i], m[i].to) &&
+                (m[i].to == VMM_HOST ? copy_out : copy)(v, &m[i], &s[i], stream);
     }
     bool done = wait(stream);
     for (size_t i = 0; i < n; i++) {
@@ -142,7 +157,9 @@ enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstr
         left(data);
     }
     for (size_t i = 0; i < n; i++) {
-        whole = ok[i] && vmm_range_map(v, s[i].range, s[i].first, s[i].end - s[i].first, m[i].to) && whole;
+        size_t pages = s[i].end - s[i].first;
+        bool sunk = ok[i] && m[i].dead && vmm_range_sink(v, s[i].range, s[i].first, pages);
+        whole = ok[i] && (sunk || vmm_range_map(v, s[i].range, s[i].first, pages, m[i].to)) && whole;
         for (size_t p = s[i].first; s[i].range && p < s[i].end; p++)
             settle(v, &m[i], &s[i].range->page[p]);
     }

@@ -31,7 +31,8 @@ bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct vmm_limi
     CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, device};
     uint64_t host_bytes = (uint64_t)host_limit->most * page_bytes;
     size_t total = 0;
-    *v = (struct vmm){.device = device, .limit = VMM_LIMIT_NONE};
+    *v = (struct vmm){.device = device, .limit = VMM_LIMIT_NONE, .sink = VMM_NO_FRAME};
+    pthread_mutex_init(&v->out, NULL);
     pthread_mutex_init(&v->lock, NULL);
     if (REAL(cuDeviceTotalMem_v2, 0)(&total, device) != CUDA_SUCCESS ||
         !vmm_pool_open(&v->pool[VMM_DEVICE], here, device, total, &v->limit) ||
@@ -176,6 +177,55 @@ bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, e
     for (size_t i = first; i < end; i++)
         whole = whole && r->page[i].at == to;
     return whole;
+}
+
+/* VMM_NO_FRAME: there is none to be had. */
+static uint32_t sink_of(struct vmm *v) {
+    uint32_t frame = __atomic_load_n(&v->sink, __ATOMIC_RELAXED), now = VMM_NO_FRAME;
+    if (frame != VMM_NO_FRAME || !vmm_frames_take(&v->pool[VMM_DEVICE], &frame, 1))
+        return frame;
+    if (__atomic_compare_exchange_n(&v->sink, &now, frame, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        return frame;
+    vmm_frames_give(&v->pool[VMM_DEVICE], &frame, 1);
+    return now;
+}
+
+/* Pages of [*first, end) that follow one another at `place`: moves *first to them, returns how many. */
+static size_t next_at(const struct vmm_range *r, size_t *first, size_t end, enum vmm_place place) {
+    size_t n = 0;
+    while (*first < end && r->page[*first].at != place)
+        ++*first;
+    while (*first + n < end && r->page[*first + n].at == place)
+        n++;
+    return n;
+}
+
+static bool sink_run(struct vmm *v, struct vmm_range *r, size_t first, size_t n, uint32_t sink) {
+    size_t done = 0;
+    while (done < n && vmm_map(address(r, first + done), v->pool[VMM_DEVICE].handles[sink]))
+        done++;
+    bool good = done == n && vmm_allow(address(r, first), n * page_bytes, &v->users);
+    if (!good && done > 0)
+        vmm_unmap(address(r, first), done * page_bytes);
+    for (size_t i = first; good && i < first + n; i++)
+        r->page[i].at = VMM_SINK;
+    return good;
+}
+
+bool vmm_range_sink(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
+    uint32_t sink = sink_of(v);
+    size_t end = first + n;
+    bool whole = sink != VMM_NO_FRAME;
+    for (size_t run; whole && (run = next_at(r, &first, end, VMM_NOWHERE)) > 0; first += run)
+        whole = sink_run(v, r, first, run, sink);
+    return whole;
+}
+
+void vmm_range_surface(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
+    size_t end = first + n;
+    for (size_t run; (run = next_at(r, &first, end, VMM_SINK)) > 0; first += run)
+        if (vmm_range_unmap(r, first, run, VMM_HOST))
+            vmm_range_map(v, r, first, run, VMM_HOST);
 }
 
 /* --- their life --- */

@@ -167,6 +167,33 @@ TEST(only_what_matters_is_copied) {
 }
 
 /* What leaves gives up its frames before it is mapped on the host. */
+TEST(what_nobody_wants_is_mapped_at_one_frame) {
+    open_device(BYTES);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
+    struct vmm_move out = whole(r, VMM_HOST), in = whole(r, VMM_DEVICE);
+    out.copy = false;
+    out.dead = true;
+    CHECK(move(&out));
+    for (size_t i = 0; i < PAGES; i++)
+        CHECK_EQ(r->page[i].at, VMM_SINK);
+    CHECK_EQ(idle(VMM_DEVICE), PAGES);
+    write_page(r, 0, 5);
+    CHECK_EQ(first_word(r, PAGES - 1), 5);
+    vmm_range_surface(&v, r, 2, 3);
+    for (size_t i = 0; i < PAGES; i++) {
+        CHECK_EQ(r->page[i].at, i >= 2 && i < 5 ? VMM_HOST : VMM_SINK);
+        write_page(r, i, 10 + (unsigned)i);
+    }
+    uint64_t before = copied();
+    CHECK(move(&in));
+    CHECK_EQ(copied() - before, 3 * PAGE_LEAST);
+    for (size_t i = 2; i < 5; i++)
+        CHECK_EQ(first_word(r, i), 10 + i);
+    CHECK(move(&out));
+    vmm_range_delete(&v, r);
+    CHECK_EQ(idle(VMM_HOST), PAGES);
+}
+
 static void when_left(void *data) {
     const struct vmm_range *r = data;
     CHECK_EQ(idle(VMM_DEVICE), PAGES);
