@@ -186,6 +186,7 @@ static void measure_threads(int place, size_t each, int n, bool in_context) {
 struct copier {
     pthread_t thread;
     CUdeviceptr to, from;
+    size_t piece;
     double bytes, us; /* filled in */
 };
 
@@ -195,9 +196,9 @@ static void *copy_on(void *data) {
     CUstream stream = stream_new();
     double start = now_us();
     while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
-        MUST(cuMemcpyAsync(c->to, c->from, BESIDE, stream));
+        MUST(cuMemcpyAsync(c->to, c->from, c->piece, stream));
         MUST(cuStreamSynchronize(stream));
-        c->bytes += BESIDE;
+        c->bytes += (double)c->piece;
     }
     c->us = now_us() - start;
     MUST(cuStreamDestroy(stream));
@@ -213,17 +214,25 @@ static CUdeviceptr plain(int place) {
     return at;
 }
 
-static void measure_beside_copies(void) {
-    struct copier c[2] = {{.to = plain(DEVICE), .from = plain(HOST)}, {.to = plain(HOST), .from = plain(DEVICE)}};
+enum { IN = 1, OUT = 2 };
+
+/* piece: bytes of a copy, each waited for. */
+static void measure_beside_copies(const char *beside, int ways, size_t piece) {
+    struct copier c[2] = {{.to = plain(DEVICE), .from = plain(HOST), .piece = piece},
+                          {.to = plain(HOST), .from = plain(DEVICE), .piece = piece}};
+    double gb_s = 0;
     stop = false;
     for (int i = 0; i < 2; i++)
-        pthread_create(&c[i].thread, NULL, copy_on, &c[i]);
-    measure_runs("copies both ways");
+        if (ways & (i ? OUT : IN))
+            pthread_create(&c[i].thread, NULL, copy_on, &c[i]);
+    measure_runs(beside);
     __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
     for (int i = 0; i < 2; i++)
-        pthread_join(c[i].thread, NULL);
-    printf("{\"kind\": \"copies\", \"beside\": \"calls\", \"gb_s\": %.1f}\n",
-           c[0].bytes / c[0].us / 1e3 + c[1].bytes / c[1].us / 1e3);
+        if (ways & (i ? OUT : IN)) {
+            pthread_join(c[i].thread, NULL);
+            gb_s += c[i].bytes / c[i].us / 1e3;
+        }
+    printf("{\"kind\": \"copies\", \"beside\": \"calls\", \"copies\": \"%s\", \"gb_s\": %.1f}\n", beside, gb_s);
     for (int i = 0; i < 2; i++) {
         MUST(cuMemUnmap(c[i].to, BESIDE));
         MUST(cuMemUnmap(c[i].from, BESIDE));
@@ -406,7 +415,11 @@ int main(void) {
     MUST(cuDevicePrimaryCtxRetain(&context, device));
     MUST(cuCtxSetCurrent(context));
     measure_runs("nothing");
-    measure_beside_copies();
+    measure_beside_copies("copies in", IN, BESIDE);
+    measure_beside_copies("copies out", OUT, BESIDE);
+    measure_beside_copies("copies out of 8 MiB", OUT, 8 * MIB);
+    measure_beside_copies("copies both ways", IN | OUT, BESIDE);
+    measure_beside_copies("copies both ways of 8 MiB", IN | OUT, 8 * MIB);
     for (int place = 0; place < PLACES; place++)
         for (size_t mib = 2; mib <= 16; mib *= 8)
             for (int n = 1; n <= 4; n *= 2)
