@@ -80,6 +80,10 @@ def emulator_dir() -> Path:
     return paths.emulator_dir()
 
 
+SMALL = {"ULMS_PAGE": "2MiB"}
+"""The programs are: they hold a few pages of the smallest size."""
+
+
 def clean_environment() -> dict[str, str]:
     """This process's environment without anything that steers ulms.so or the emulator."""
     return {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
@@ -102,7 +106,7 @@ def run_emulated(emulator_dir: Path) -> RunEmulated:
         settings = preload(words, {}, base=base).environment(base) if preloaded else base
         return subprocess.run(
             words,
-            env={**settings, **(env or {})},
+            env={**settings, **SMALL, **(env or {})},
             input=stdin,
             capture_output=True,
             text=True,

@@ -150,6 +150,7 @@ def run(binary: Path, workload: Workload, system: str, capacity: int = 0) -> Tol
             "ULMS_GPU_MEMORY": str(capacity),
             "ULMS_GPU_MEMORY_FACTOR": "100",
             "ULMS_MANAGED_LIMIT": "8GiB",
+            "ULMS_PAGE": "2MiB",  # the programs are small
         }
         env = preload(command, options, base=base).environment(base)
     what = f"{' '.join(workload.words)} under {system}"

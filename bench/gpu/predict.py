@@ -1,7 +1,8 @@
 """Step times that `python -m bench.gpu.oversubscribe` measured, beside what virtual time predicts.
 
 Prints a table in Markdown. A recorded step is played for each program: of bench/traces, or what
-`pump trace` wrote and --step names. Programs without one are told and left out.
+`pump trace` wrote and --step names. Programs without one are told and left out. What the driver's
+calls take differs between machines: --calls has what `python -m bench.gpu.calls` saw on the same.
 """
 
 import argparse
@@ -9,14 +10,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
 from pump.cli.command import UsageError
 from pump.sim.engine import CompiledEngine
-from pump.sim.link import UM
+from pump.sim.link import UM, Cost, Link
 from pump.sim.recorded import open_sequence
 from pump.sim.sequence import Sequence, SequenceError
 from pump.sim.simulator import Simulator, settings_for
@@ -54,7 +55,7 @@ class Predicted:
 
 
 def predictions(
-    measured: Mapping[str, Any], steps: Mapping[str, Path], left_out: list[str]
+    measured: Mapping[str, Any], steps: Mapping[str, Path], link: Link, left_out: list[str]
 ) -> Iterator[Predicted]:
     """Every row that ran and whose program's step is known. Raises SequenceError, OSError."""
     for program in measured["programs"]:
@@ -67,7 +68,7 @@ def predictions(
             if row["status"] or not row["step_ms"]:
                 continue
             budget = row["budget_bytes"] or program["footprint"]
-            ms, bytes_in = play(sequence, budget, row["policy"])
+            ms, bytes_in = play(sequence, budget, row["policy"], link)
             brought = bytes_brought(row)
             yield Predicted(
                 name,
@@ -81,12 +82,36 @@ def predictions(
             )
 
 
-def play(sequence: Sequence, budget: int, policy: str) -> tuple[float, float]:
-    """Milliseconds and bytes in of a step in virtual time, with managed memory."""
-    pages = min(budget, sequence.footprint(UM.page_bytes)) // UM.page_bytes
-    engine = CompiledEngine(settings_for(UM, policy, pages * UM.page_bytes))
-    result = Simulator(engine, UM, policy).run(sequence)
+def play(sequence: Sequence, budget: int, policy: str, link: Link) -> tuple[float, float]:
+    """Milliseconds and bytes in of a step in virtual time."""
+    pages = min(budget, sequence.footprint(link.page_bytes)) // link.page_bytes
+    engine = CompiledEngine(settings_for(link, policy, pages * link.page_bytes))
+    result = Simulator(engine, link, policy).run(sequence)
     return result.step_ms, result.bytes_in
+
+
+def link_of(calls: Mapping[str, Any]) -> Link:
+    """Managed memory as `python -m bench.gpu.calls` saw it beside kernels. Raises KeyError."""
+    seen = {
+        row["what"]: row["calls"]
+        for row in calls["measurements"]
+        if row["kind"] == "calls" and row["device_busy"]
+    }
+
+    def page_ns(what: str) -> float:
+        cost: float = seen[what][0]["us_a_page"] * 1e3
+        return cost
+
+    return replace(
+        UM,
+        rate_in=seen["in"][0]["gb_s"],
+        rate_out=seen["out"][0]["gb_s"],
+        rate_both=sum(call["gb_s"] for call in seen["in and out"]),
+        place=Cost(page_ns("in, of what was discarded"), UM.place.beside),
+        discard=Cost(page_ns("discard"), UM.discard.beside),
+        drop_ns=page_ns("take advice back"),
+        keep_ns=page_ns("advise, on the host"),
+    )
 
 
 def bytes_brought(row: Mapping[str, Any]) -> float | None:
@@ -154,11 +179,18 @@ def main() -> None:
         metavar="NAME=FILE",
         help="the recorded step of a program",
     )
+    parser.add_argument(
+        "--calls",
+        type=Path,
+        metavar="CALLS.json",
+        help="what calls took on that machine (default: the figures of pump.sim.link)",
+    )
     options = parser.parse_args()
     measured = json.loads(options.result.read_text(encoding="utf-8"))
+    link = link_of(json.loads(options.calls.read_text(encoding="utf-8"))) if options.calls else UM
     left_out: list[str] = []
     try:
-        rows = list(predictions(measured, STEPS | dict(options.step), left_out))
+        rows = list(predictions(measured, STEPS | dict(options.step), link, left_out))
     except (SequenceError, UsageError) as error:
         sys.exit(str(error))
     machine = measured["machine"]

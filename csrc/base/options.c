@@ -206,7 +206,7 @@ static const struct {
       "the most host memory that is pinned; not set: three quarters of the host memory that is available at the start, "
       "and what is beyond that stays plain"},
      parse_managed_limit},
-    {{"ULMS_PAGE", NULL, "2MiB", "2MiB, 4MiB, 8MiB and so on to 64MiB",
+    {{"ULMS_PAGE", NULL, "8MiB", "2MiB, 4MiB, 8MiB and so on to 64MiB",
       "what memory moves in, in vmm: larger pages are mapped anew in less time, but more memory that is not needed "
       "comes along, and allocations below half a page stay plain"},
      parse_page},

@@ -24,7 +24,12 @@ pytestmark = pytest.mark.gpu
 SIZE = ("6", "6", "64", "24")
 FEW = ("6", "6", "2", *STILL)
 """Pages so few that a move is of one."""
-BUDGET = {"ULMS_BACKEND": "vmm", "ULMS_GPU_MEMORY": "512MiB", "ULMS_GPU_MEMORY_FACTOR": "75"}
+BUDGET = {
+    "ULMS_BACKEND": "vmm",
+    "ULMS_PAGE": "2MiB",
+    "ULMS_GPU_MEMORY": "512MiB",
+    "ULMS_GPU_MEMORY_FACTOR": "75",
+}
 TIMEOUT_S = 120
 
 

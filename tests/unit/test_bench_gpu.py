@@ -18,6 +18,7 @@ from pump.bench.machine import describe  # noqa: E402
 from pump.bench.row import write_results  # noqa: E402
 from pump.bench.runner import Asked  # noqa: E402
 from pump.bench.systems import GPU, systems_on  # noqa: E402
+from pump.sim.link import UM  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
@@ -260,22 +261,28 @@ def measured(**more: Any) -> dict[str, Any]:
 
 
 def test_what_was_measured_is_predicted() -> None:
-    """Faults alone, on the H200: evictions run beside them."""
+    """On the H200, with what calls took on that machine: evictions run beside faults."""
     left_out: list[str] = []
     kept = json.loads(predict.RESULT.read_text(encoding="utf-8"))
-    rows = list(predict.predictions(kept, predict.STEPS, left_out))
+    calls = json.loads(predict.RESULT.with_name("h200-calls.json").read_text(encoding="utf-8"))
+    link = predict.link_of(calls)
+    assert link.rate_out < UM.rate_out < link.rate_in
+    rows = list(predict.predictions(kept, predict.STEPS, link, left_out))
     known = {(row.budget, row.policy): row for row in rows}
     assert all(
         row.near for (budget, policy), row in known.items() if policy == "none" or budget == "1"
     )
     assert known["1/2", "none"].ratio == pytest.approx(1, abs=0.08)
-    assert left_out == []
+    assert known["1/2", "ahead"].predicted_in == pytest.approx(
+        known["1/2", "ahead"].measured_in, rel=0.05
+    )
+    assert left_out == ["decode", "gpt2-half"]
 
 
 def test_a_prediction_has_its_line() -> None:
     left_out: list[str] = []
     counters = {"filled_bytes": 6_000_000_000, "faulted_bytes": 3_000_000_000}
-    (row,) = predict.predictions(measured(counters=counters), predict.STEPS, left_out)
+    (row,) = predict.predictions(measured(counters=counters), predict.STEPS, UM, left_out)
     assert (row.measured_ms, row.measured_in) == (610, 3e9)
     assert row.predicted_in > 8e9
     assert f"| {row.predicted_ms:.1f} | {row.ratio:.2f} | yes | 3.00 |" in predict.markdown([row])
@@ -286,4 +293,5 @@ def test_a_prediction_has_its_line() -> None:
 def test_runs_that_failed_are_left_out() -> None:
     failed: list[dict[str, Any]] = [{"status": 1}, {"step_ms": []}]
     for more in failed:
-        assert list(predict.predictions(measured(**more), predict.STEPS, [])) == []
+        found = predict.predictions(measured(**more), predict.STEPS, UM, [])
+        assert list(found) == []
