@@ -80,8 +80,8 @@ def emulator_dir() -> Path:
     return paths.emulator_dir()
 
 
-SMALL = {"ULMS_PAGE": "2MiB"}
-"""The programs are: they hold a few pages of the smallest size."""
+DEFAULTS = {"ULMS_BACKEND": "observe", "ULMS_PAGE": "2MiB"}
+"""Of a test that says nothing else: programs are small, and hold a few of the smallest pages."""
 
 
 def clean_environment() -> dict[str, str]:
@@ -106,7 +106,7 @@ def run_emulated(emulator_dir: Path) -> RunEmulated:
         settings = preload(words, {}, base=base).environment(base) if preloaded else base
         return subprocess.run(
             words,
-            env={**settings, **SMALL, **(env or {})},
+            env={**settings, **DEFAULTS, **(env or {})},
             input=stdin,
             capture_output=True,
             text=True,

@@ -41,7 +41,7 @@ def build(out: Path, emulator: Path) -> Path:
 
 
 def _run(command: list[str | Path], ulms_so: Path | None) -> str:
-    env = os.environ | ({"LD_PRELOAD": str(ulms_so)} if ulms_so else {})
+    env = os.environ | ({"LD_PRELOAD": str(ulms_so), "ULMS_BACKEND": "observe"} if ulms_so else {})
     return subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 

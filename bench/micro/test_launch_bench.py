@@ -160,6 +160,7 @@ def instructions(out: Path, blocks: int) -> int:
     tool += ["--toggle-collect=custom_cuLaunchKernel"]
     env = os.environ | {
         "LD_PRELOAD": str(paths.library()),
+        "ULMS_BACKEND": "observe",
         "LD_LIBRARY_PATH": str(paths.emulator_dir()),
     }
     subprocess.run([*tool, str(program), str(blocks), str(LAUNCHES)], env=env, check=True)

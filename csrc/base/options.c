@@ -33,7 +33,7 @@ static bool parse_level(const char *text, struct options *o) {
 
 static bool parse_backend(const char *text, struct options *o) {
     static const char *const names[] = {"auto", "um", "vmm", "observe", "off"};
-    static const enum mode modes[] = {MODE_OBSERVE, MODE_UM, MODE_VMM, MODE_OBSERVE, MODE_OFF};
+    static const enum mode modes[] = {MODE_UM, MODE_UM, MODE_VMM, MODE_OBSERVE, MODE_OFF};
     int i = choose(text, names, 5);
     if (i >= 0)
         o->mode = modes[i];
@@ -178,7 +178,7 @@ static const struct {
     {{"ULMS_LOG_LEVEL", NULL, "WARN", "ERROR, WARN, INFO or DEBUG", "how much is said on stderr"}, parse_level},
     {{"ULMS_BACKEND", NULL, "auto", "auto, um, vmm, observe or off",
       "um makes device memory managed; vmm maps it anew where it moves (early); observe watches and replaces nothing; "
-      "off stays out of the way; auto chooses, at present always observe"},
+      "off stays out of the way; auto chooses: um"},
      parse_backend},
     {{"ULMS_GPU_MEMORY", "WRAPPER_MAX_MEMORY", "", "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
       "device memory that the program may see and use, on each device; not set: all there is"},

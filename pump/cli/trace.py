@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -58,8 +59,10 @@ class Trace:
 
     def run(self, args: argparse.Namespace) -> Preloaded:
         """The command to be traced and its environment. Raises UsageError."""
-        options = run.options_of(args)
-        return run.prepared(args, options | {"ULMS_TRACE": str(Path(args.trace).absolute())})
+        options = {"ULMS_TRACE": str(Path(args.trace).absolute())} | run.options_of(args)
+        if "ULMS_BACKEND" not in os.environ:
+            options = {"ULMS_BACKEND": "observe"} | options
+        return run.prepared(args, options)
 
     def main(self, args: argparse.Namespace) -> int:
         """Does what the verb says."""

@@ -66,7 +66,11 @@ def run_demo() -> Demo:
         trace = Path(folder) / "trace"
         plain_environment = {**os.environ, "LD_LIBRARY_PATH": str(paths.emulator_dir())}
         plain, plain_s = timed(program, plain_environment)
-        preloaded = preload([str(program)], {"ULMS_TRACE": str(trace)}, base=plain_environment)
+        preloaded = preload(
+            [str(program)],
+            {"ULMS_BACKEND": "observe", "ULMS_TRACE": str(trace)},
+            base=plain_environment,
+        )
         observed, observed_s = timed(program, preloaded.environment(plain_environment))
         return Demo(plain, observed, plain_s, observed_s, summarize(read(trace)))
 

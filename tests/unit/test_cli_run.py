@@ -41,6 +41,33 @@ def test_nothing_given_sets_nothing_but_the_preload(
     assert printed(capsys, "--", "true") == f"env LD_PRELOAD={paths.library()} true"
 
 
+@pytest.mark.parametrize(
+    ("own", "words", "backend"),
+    [
+        (None, [], "ULMS_BACKEND=observe "),
+        (None, ["--backend", "um"], "ULMS_BACKEND=um "),
+        ("vmm", [], ""),
+    ],
+)
+def test_a_trace_is_of_a_program_that_is_only_observed(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    own: str | None,
+    words: list[str],
+    backend: str,
+) -> None:
+    """Unless another backend is asked for."""
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    monkeypatch.delenv("ULMS_BACKEND", raising=False)
+    if own:
+        monkeypatch.setenv("ULMS_BACKEND", own)
+    assert main(["trace", "--print", *words, "-o", "t", "--", "true"]) == 0
+    line = capsys.readouterr().out.strip()
+    trace = f"ULMS_TRACE={Path.cwd()}/t"
+    assert line.replace(backend, "") == f"env {trace} LD_PRELOAD={paths.library()} true"
+    assert backend in line
+
+
 def test_the_library_comes_before_what_is_preloaded_already_and_once() -> None:
     base = {"LD_PRELOAD": f"a.so b.so:{paths.library()}"}
     assert preload(["true"], {}, base=base).variables["LD_PRELOAD"] == (
