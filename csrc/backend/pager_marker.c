@@ -172,25 +172,11 @@ static bool ask(const struct pager_marker *m, int *errors) {
     return *errors == TRIES;
 }
 
-static struct pager_marker *behind(struct pager_marker *m, size_t steps) {
-    for (; steps > 0 && m->next; steps--)
-        m = m->next;
-    return m;
-}
-
-/* Takes the markers that are done off the front. A stream does things in order, so that few have to be asked: ever
- * further ones until one is not done, then nearer ones. */
+/* Takes the markers that are done off the front. Each is asked: threads that share a stream may enter theirs in another
+ * order than they recorded them. */
 static void poll_queue(struct pager *d, struct pager_queue *q, struct pager_marker **done) {
     struct pager_marker *last = NULL;
-    for (size_t steps = 0; !last || last->next;) {
-        struct pager_marker *m = behind(last ? last->next : q->first, steps);
-        int errors = q->errors;
-        if (!ask(m, &q->errors)) {
-            if (steps == 0 || q->errors > errors)
-                break;
-            steps /= 2;
-            continue;
-        }
+    for (struct pager_marker *m = q->first; m && ask(m, &q->errors); m = m->next) {
         if (q->errors == TRIES) {
             pager_lock(d);
             pager_give_up(d, "the driver does not tell what is done");
@@ -198,7 +184,6 @@ static void poll_queue(struct pager *d, struct pager_queue *q, struct pager_mark
         }
         q->errors = 0;
         last = m;
-        steps = 2 * steps + 1;
     }
     if (!last)
         return;
