@@ -36,7 +36,7 @@ TEST(nothing_set) {
     capture_start();
     options_read();
     CHECK_STR(capture_end(), "");
-    CHECK_EQ(ulms_options.mode, MODE_OBSERVE);
+    CHECK_EQ(ulms_options.mode, MODE_UM);
     CHECK_EQ(ulms_options.level, LOG_WARN);
     CHECK_EQ(ulms_options.capacity, 0);
     CHECK_EQ(ulms_options.factor, -1);
@@ -133,7 +133,7 @@ TEST(bad_values) {
         CHECK_EQ(lines(said), 1);
         CHECK_EQ(ulms_options.capacity, 0);
         CHECK_EQ(ulms_options.factor, -1);
-        CHECK_EQ(ulms_options.mode, MODE_OBSERVE);
+        CHECK_EQ(ulms_options.mode, MODE_UM);
         CHECK_EQ(ulms_options.level, LOG_WARN);
         CHECK_EQ(ulms_options.hooks, HOOKS_ALL);
         CHECK_STR(ulms_options.policy, "ahead");
@@ -171,7 +171,7 @@ TEST(words_in_any_case) {
     CHECK_STR(read_with("ULMS_BACKEND", "OFF"), "");
     CHECK_EQ(ulms_options.mode, MODE_OFF);
     CHECK_STR(read_with("ULMS_BACKEND", "auto"), "");
-    CHECK_EQ(ulms_options.mode, MODE_OBSERVE);
+    CHECK_EQ(ulms_options.mode, MODE_UM);
     CHECK_STR(read_with("ULMS_HOOKS", "No-Library"), "");
     CHECK_EQ(ulms_options.hooks, HOOKS_NO_LIBRARY);
     CHECK_STR(read_with("ULMS_HOOKS", "driver"), "");
@@ -197,7 +197,7 @@ TEST(policies_are_the_engine_s) {
 TEST(empty_is_not_set) {
     for (size_t i = 0; i < ulms_option_count(); i++)
         CHECK_STR(read_with(ulms_option(i)->name, ""), "");
-    CHECK_EQ(ulms_options.mode, MODE_OBSERVE);
+    CHECK_EQ(ulms_options.mode, MODE_UM);
 }
 
 TEST(own_name_wins_over_the_alias) {
