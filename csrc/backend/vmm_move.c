@@ -151,6 +151,7 @@ enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstr
         if (ok[i])
             look(v, &m[i], &s[i], stream);
     }
+    bool gone = whole; /* else they stay for the engine, which lets operations use them wherever they are mapped */
     if (whole && left && m->to == VMM_HOST) {
         for (size_t i = 0; i < n; i++)
             give_up_device(v, &s[i]);
@@ -158,7 +159,7 @@ enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstr
     }
     for (size_t i = 0; i < n; i++) {
         size_t pages = s[i].end - s[i].first;
-        bool sunk = ok[i] && m[i].dead && vmm_range_sink(v, s[i].range, s[i].first, pages);
+        bool sunk = gone && m[i].dead && vmm_range_sink(v, s[i].range, s[i].first, pages);
         whole = ok[i] && (sunk || vmm_range_map(v, s[i].range, s[i].first, pages, m[i].to)) && whole;
         for (size_t p = s[i].first; s[i].range && p < s[i].end; p++)
             settle(v, &m[i], &s[i].range->page[p]);

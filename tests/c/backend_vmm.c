@@ -324,6 +324,28 @@ TEST(copying_fails_in_a_move) {
     fail_in_moves("cuMemcpyAsync");
 }
 
+/* For the engine they are still there: what operations write is not nobody's. */
+TEST(what_could_not_leave_as_a_whole_is_not_lost) {
+    open_device(BYTES);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
+    struct vmm_move half[2] = {whole(r, VMM_HOST), whole(r, VMM_HOST)};
+    for (int i = 0; i < 2; i++) {
+        half[i].bytes /= 2;
+        half[i].copy = false;
+        half[i].dead = true;
+    }
+    half[1].start += BYTES / 2;
+    CHECK(emu_fail("cuMemUnmap:after=1") == 0);
+    CHECK_EQ(vmm_move(&v, half, 2, NULL, NULL, NULL), VMM_STAYED);
+    emu_fail(NULL);
+    for (size_t i = 0; i < PAGES; i++) {
+        CHECK_EQ(r->page[i].at, i < PAGES / 2 ? VMM_HOST : VMM_DEVICE);
+        write_page(r, i, 70 + (unsigned)i);
+    }
+    for (size_t i = 0; i < PAGES; i++)
+        CHECK_EQ(first_word(r, i), 70 + i);
+}
+
 TEST(the_driver_does_not_tell_that_copies_are_done) {
     open_device(BYTES);
     struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
