@@ -29,11 +29,11 @@ def test_rows_of_the_emulated_device(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_a_program_that_hangs_is_told_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("bench.emulator.run.SECONDS", 0.05)
+    monkeypatch.setattr("bench.emulator.run.SECONDS", 0.001)
     words = ["run", "infer", "--device", "emulator", "--system", "native"]
     assert cli.main([*words, "--quiet"]) == 2
     told = capsys.readouterr().err.splitlines()
-    assert told == ["pump-bench: infer 32 16 0 under native was not done after 0.05 s"]
+    assert told == ["pump-bench: infer 32 16 0 under native was not done after 0.001 s"]
 
 
 def test_workloads_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
