@@ -212,12 +212,13 @@ static void outwait_discards(struct pager *d, const struct op *op) {
 /* The operation's ticket, or PASSING; 0: none, as nothing will move, or as it is sure to touch nothing here. */
 static uint64_t admit_to(struct pager *d, const struct op *op) {
     bool opaque = d->kind->opaque && d->kind->opaque(op);
+    enum pager_use uses = opaque ? PAGER_USES_ANY : PAGER_USES_ABSENT;
     pager_lock(d);
     if (!d->moving) {
         if (opaque)
             pager_opaque_begin(d, 0);
         if (d->kind->passes)
-            d->kind->passes(d, op, 0, opaque ? PAGER_USES_ANY : PAGER_USES_ABSENT);
+            d->kind->passes(d, op, 0, uses);
         outwait_discards(d, op);
         bool over = d->over;
         if (!over)
@@ -237,7 +238,6 @@ static uint64_t admit_to(struct pager *d, const struct op *op) {
     uint64_t ticket = runs ? pager_window_issue(&d->window, serial) : 0;
     if (!ticket && runs)
         pager_give_up(d, "too many operations have not retired");
-    enum pager_use uses = opaque ? PAGER_USES_ANY : PAGER_USES_ABSENT;
     if (serial) {
         use(d, op);
         if (d->held) {

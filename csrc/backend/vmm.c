@@ -77,13 +77,13 @@ static void land(struct pager *d, const struct op *op) {
 /* Pages of [start, end) that are somebody's again, though nothing brought them. */
 static void surface(struct pager *d, addr_t start, addr_t end) {
     for (size_t i = 0; i < d->ranges.count; i++) {
-        const struct pager_range *of = d->ranges.at[i];
-        addr_t from = start > of->start ? start : of->start, last = of->start + of->bytes;
-        struct vmm_range *r = from < end && from < last ? vmm_range_find(d->vmm, of->start) : NULL;
-        last = end < last ? end : last;
-        if (r)
-            vmm_range_surface(d->vmm, r, (from - r->start) / page_bytes,
-                              (last - 1 - r->start) / page_bytes - (from - r->start) / page_bytes + 1);
+        addr_t of = d->ranges.at[i]->start, behind = of + d->ranges.at[i]->bytes;
+        struct vmm_range *r = start < behind && of < end ? vmm_range_find(d->vmm, of) : NULL;
+        if (!r)
+            continue;
+        size_t first = start > of ? (start - of) / page_bytes : 0;
+        size_t last = ((end < behind ? end : behind) - 1 - of) / page_bytes;
+        vmm_range_surface(d->vmm, r, first, last - first + 1);
     }
 }
 
@@ -108,7 +108,7 @@ static void passes(struct pager *d, const struct op *op, uint64_t serial, enum p
         touches(d, op); /* another operation's, after waiting */
         pager_moves_wait(d, d->touches[i].start, d->touches[i].bytes, false);
     }
-    if (d->over && !d->vmm->surfaced) {
+    if (d->over && d->vmm && !d->vmm->surfaced) {
         pager_moves_wait(d, 0, UINT64_MAX, false);
         surface(d, 0, UINT64_MAX);
         d->vmm->surfaced = true;

@@ -101,11 +101,17 @@ static addr_t address(const struct vmm_range *r, size_t page) {
     return r->start + page * page_bytes;
 }
 
+/* What is mapped at a page that is at `place`. */
+static CUmemGenericAllocationHandle handle_of(const struct vmm *v, const struct vmm_page *p, enum vmm_place place) {
+    if (place == VMM_SINK)
+        return v->pool[VMM_DEVICE].handles[__atomic_load_n(&v->sink, __ATOMIC_RELAXED)];
+    return v->pool[place].handles[p->frame[place]];
+}
+
 /* Of pages that have nothing mapped. All or nothing. */
 static bool map_run(const struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
-    const struct vmm_pool *pool = &v->pool[place];
     size_t done = 0;
-    while (done < n && vmm_map(address(r, first + done), pool->handles[r->page[first + done].frame[place]]))
+    while (done < n && vmm_map(address(r, first + done), handle_of(v, &r->page[first + done], place)))
         done++;
     if (done == n && vmm_allow(address(r, first), n * page_bytes, &v->users)) {
         for (size_t i = first; i < first + n; i++)
@@ -179,15 +185,16 @@ bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, e
     return whole;
 }
 
-/* VMM_NO_FRAME: there is none to be had. */
-static uint32_t sink_of(struct vmm *v) {
-    uint32_t frame = __atomic_load_n(&v->sink, __ATOMIC_RELAXED), now = VMM_NO_FRAME;
-    if (frame != VMM_NO_FRAME || !vmm_frames_take(&v->pool[VMM_DEVICE], &frame, 1))
-        return frame;
-    if (__atomic_compare_exchange_n(&v->sink, &now, frame, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        return frame;
-    vmm_frames_give(&v->pool[VMM_DEVICE], &frame, 1);
-    return now;
+/* Makes it if there is none. False: there is none to be had. */
+static bool has_sink(struct vmm *v) {
+    uint32_t frame, none = VMM_NO_FRAME;
+    if (__atomic_load_n(&v->sink, __ATOMIC_RELAXED) != VMM_NO_FRAME)
+        return true;
+    if (!vmm_frames_take(&v->pool[VMM_DEVICE], &frame, 1))
+        return false;
+    if (!__atomic_compare_exchange_n(&v->sink, &none, frame, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        vmm_frames_give(&v->pool[VMM_DEVICE], &frame, 1);
+    return true;
 }
 
 /* Pages of [*first, end) that follow one another at `place`: moves *first to them, returns how many. */
@@ -200,24 +207,11 @@ static size_t next_at(const struct vmm_range *r, size_t *first, size_t end, enum
     return n;
 }
 
-static bool sink_run(struct vmm *v, struct vmm_range *r, size_t first, size_t n, uint32_t sink) {
-    size_t done = 0;
-    while (done < n && vmm_map(address(r, first + done), v->pool[VMM_DEVICE].handles[sink]))
-        done++;
-    bool good = done == n && vmm_allow(address(r, first), n * page_bytes, &v->users);
-    if (!good && done > 0)
-        vmm_unmap(address(r, first), done * page_bytes);
-    for (size_t i = first; good && i < first + n; i++)
-        r->page[i].at = VMM_SINK;
-    return good;
-}
-
 bool vmm_range_sink(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
-    uint32_t sink = sink_of(v);
     size_t end = first + n;
-    bool whole = sink != VMM_NO_FRAME;
+    bool whole = has_sink(v);
     for (size_t run; whole && (run = next_at(r, &first, end, VMM_NOWHERE)) > 0; first += run)
-        whole = sink_run(v, r, first, run, sink);
+        whole = map_run(v, r, first, run, VMM_SINK);
     return whole;
 }
 
