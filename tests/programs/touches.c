@@ -168,6 +168,17 @@ static void structure(CUdeviceptr arena) {
     OK(cuLaunchKernel(kernel("adam"), 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL)), end_of("launch-structure", 1);
 }
 
+static CUDA_KERNEL_NODE_PARAMS axpy_node(void **parameters) {
+    return (CUDA_KERNEL_NODE_PARAMS){.func = kernel("axpy"),
+                                     .gridDimX = 1,
+                                     .gridDimY = 1,
+                                     .gridDimZ = 1,
+                                     .blockDimX = 1,
+                                     .blockDimY = 1,
+                                     .blockDimZ = 1,
+                                     .kernelParams = parameters};
+}
+
 static CUgraph captured(CUdeviceptr x, CUdeviceptr y) {
     CUgraph graph;
     struct axpy p = {3, x, y, N / 2};
@@ -194,14 +205,7 @@ static void graphs(CUdeviceptr x, CUdeviceptr y) {
     CUgraphNode set, launch, copy, child;
     struct axpy p = {3, x, y, N}, other = {3, x + 4096, y + 4096, N / 4};
     void *parameters[] = {&p.a, &p.x, &p.y, &p.n}, *others[] = {&other.a, &other.x, &other.y, &other.n};
-    CUDA_KERNEL_NODE_PARAMS k = {.func = kernel("axpy"),
-                                 .gridDimX = 1,
-                                 .gridDimY = 1,
-                                 .gridDimZ = 1,
-                                 .blockDimX = 1,
-                                 .blockDimY = 1,
-                                 .blockDimZ = 1,
-                                 .kernelParams = parameters};
+    CUDA_KERNEL_NODE_PARAMS k = axpy_node(parameters);
     CUDA_MEMSET_NODE_PARAMS m = {.dst = y, .pitch = 256, .elementSize = 4, .width = 20, .height = 5};
     CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
                        .srcDevice = x,
@@ -233,14 +237,7 @@ static void changed(CUdeviceptr x, CUdeviceptr y, CUdeviceptr a, CUdeviceptr b) 
     CUgraphNode node[16];
     size_t n = 16;
     struct axpy p = {3, a, b, N};
-    CUDA_KERNEL_NODE_PARAMS k = {.func = kernel("axpy"),
-                                 .gridDimX = 1,
-                                 .gridDimY = 1,
-                                 .gridDimZ = 1,
-                                 .blockDimX = 1,
-                                 .blockDimY = 1,
-                                 .blockDimZ = 1,
-                                 .kernelParams = (void *[]){&p.a, &p.x, &p.y, &p.n}};
+    CUDA_KERNEL_NODE_PARAMS k = axpy_node((void *[]){&p.a, &p.x, &p.y, &p.n});
     CUDA_MEMSET_NODE_PARAMS m = {.dst = a + 8192, .elementSize = 4, .width = 20, .height = 1};
     CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
                        .srcDevice = a + 16384,
