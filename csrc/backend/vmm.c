@@ -185,13 +185,14 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
                                     .bytes = m->piece[i].bytes,
                                     .to = fill ? VMM_DEVICE : VMM_HOST,
                                     .copy = fill ? any || !(m->m.flags & ULMS_MOVE_DEAD) : !m->discard,
-                                    .dead = m->discard && !vmm_verifies(),
                                     .clean = !any && m->m.flags & ULMS_MOVE_CLEAN,
                                     .keep = !any && m->m.flags & ULMS_MOVE_KEEP,
                                     .look = vmm_verifies() ? vmm_verify_look : NULL};
     pager_lock(d);
     pager_moves_land(d, m->m.start, m->m.bytes);
     pager_unlock(d);
+    if (m->discard && !vmm_verifies())
+        return vmm_forsake(d->vmm, part, (size_t)m->pieces);
     enum vmm_moved moved = vmm_move(d->vmm, part, (size_t)m->pieces, stream, left, &(struct leaving){d, m->m.id});
     for (int i = 0; i < m->pieces && vmm_verifies(); i++)
         vmm_verify_moved(d->vmm, &part[i], stream);

@@ -3,8 +3,8 @@
  *
  *   frame   one page of physical memory: a driver's handle, with an address of its own that never changes (its alias)
  *   place   where a frame lies
- *   sink    the one frame that is mapped at all pages whose content nobody wants: a frame of the device is mapped and
- *           unmapped for a tenth of what one of the host takes
+ *   stale   a page whose content nobody wants has given its frame to another, and is mapped there still: until it is
+ *           placed again that costs no call
  *
  * Copies run from alias to alias; only the program's addresses are mapped anew, and for that moment nobody may use
  * them. */
@@ -17,7 +17,7 @@
 #include "interpose/wrap.h"
 #include "types.h"
 
-enum vmm_place { VMM_DEVICE, VMM_HOST, VMM_PLACES, VMM_NOWHERE = VMM_PLACES, VMM_SINK };
+enum vmm_place { VMM_DEVICE, VMM_HOST, VMM_PLACES, VMM_NOWHERE = VMM_PLACES, VMM_STALE };
 
 #define VMM_NO_FRAME UINT32_MAX
 
@@ -104,8 +104,7 @@ struct vmm {
     pthread_mutex_t lock;    /* of what follows */
     struct vmm_range **at;   /* by address */
     size_t count, capacity;  /* of the list */
-    uint32_t sink;           /* a frame of the device; VMM_NO_FRAME: none yet */
-    bool surfaced;           /* nothing moves any more, and no page is at the sink */
+    bool surfaced;           /* nothing moves any more, and no page is stale */
 };
 
 /* host_limit: of what may lie on the host; shared with other devices. False: no addresses, or no memory. */
@@ -123,10 +122,8 @@ bool vmm_range_unmap(struct vmm_range *r, size_t first, size_t n, enum vmm_place
 /* Maps those of the pages that are nowhere to their frames of `to`, which they must have; where that is refused, back
  * to those of the other place, if they have them. False: not all of them are at `to`; each is where its `at` says. */
 bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
-/* Maps the sink at those of the pages that are nowhere. False: not at all of them. */
-bool vmm_range_sink(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
-/* Those of the pages that are at the sink get their own frames of the host back, before somebody may use them. Nothing
- * of them moves meanwhile. */
+/* Those of the pages that are stale are mapped to their frames of the host, before somebody may use them. Nothing of
+ * them moves meanwhile. */
 void vmm_range_surface(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
 
 /* --- moves (vmm_move.c). For the time of one nobody else uses its pages --- */
@@ -136,7 +133,6 @@ struct vmm_move {
     uint64_t bytes;
     enum vmm_place to;
     bool copy;  /* the content matters */
-    bool dead;  /* to the host: nobody wants it; to the sink, if there is one */
     bool clean; /* to the host: what its frames hold from before is still right */
     bool keep;  /* to the device: keep what the host's frames hold */
     /* Called for each run while nothing is mapped there, so that nobody can use it. NULL: nobody looks. */
@@ -154,6 +150,10 @@ enum vmm_moved { VMM_MOVED, VMM_STAYED, VMM_STUCK };
  * it is NULL), and only after that the pages are mapped on the host. */
 enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*left)(void *),
                         void *data);
+
+/* n moves to the host of what nobody wants, VMM_MOVES at most: the pages give up their frames of the device and are
+ * stale. False: there are not enough frames of the host for them to be mapped to later; all is as before. */
+bool vmm_forsake(struct vmm *v, const struct vmm_move *m, size_t n);
 
 /* --- the driver's calls (vmm_driver.c). False: refused --- */
 

@@ -20,6 +20,7 @@ struct vmm_maker {
     pthread_mutex_t lock;
     pthread_cond_t work;
     bool asked, stopping;
+    bool beyond; /* there were frames beyond the budget, and stale pages may be mapped there */
     struct pager_worker worker;
 };
 
@@ -44,18 +45,60 @@ static bool wait(struct vmm_maker *m) {
     return goes_on;
 }
 
+/* The first range that ends behind p; NULL: none does. Under the lock. */
+static struct vmm_range *range_from(struct pager *d, addr_t p) {
+    size_t i = 0;
+    while (i < d->ranges.count && d->ranges.at[i]->start + d->ranges.at[i]->bytes <= p)
+        i++;
+    return i < d->ranges.count ? vmm_range_find(d->vmm, d->ranges.at[i]->start) : NULL;
+}
+
+/* The first stale page from *at on; moves *at behind it. One at a time, so that nobody waits for long. What moves is
+ * left: it will be placed, and *moving. False: there is none. */
+static bool surface_next(struct pager *d, addr_t *at, bool *moving) {
+    struct vmm_range *r;
+    bool there = false;
+    pager_lock(d);
+    while (!there && (r = range_from(d, *at))) {
+        size_t i = *at > r->start ? (*at - r->start) / page_bytes : 0, pages = r->bytes / page_bytes;
+        while (i < pages && r->page[i].at != VMM_STALE)
+            i++;
+        there = i < pages;
+        bool moves = there && pager_moves_any(d, r->start + i * page_bytes, page_bytes);
+        *moving = *moving || moves;
+        if (there && !moves)
+            vmm_range_surface(d->vmm, r, i, 1);
+        *at = r->start + (i + there) * page_bytes;
+    }
+    pager_unlock(d);
+    return there;
+}
+
+/* What is beyond the budget is the driver's again only once nothing is mapped there. */
+static void give_back(struct vmm_maker *m, uint64_t most) {
+    struct vmm_pool *pool = &m->device->vmm->pool[VMM_DEVICE];
+    m->beyond = m->beyond || vmm_pool_bytes(pool) > most;
+    vmm_pool_trim(pool, most);
+    if (!m->beyond)
+        return;
+    m->beyond = false;
+    for (addr_t at = 0; surface_next(m->device, &at, &m->beyond);)
+        ;
+}
+
 /* While nothing moves the device's frames are made as they are needed: the program may want the room for itself. */
-static void follow_budget(struct pager *d) {
+static void follow_budget(struct vmm_maker *m) {
+    struct pager *d = m->device;
     struct vmm *v = d->vmm;
     pager_lock(d);
     uint64_t most = d->moving ? d->budget.bytes + d->left + d->fixed : 0;
     uint64_t most_leave = d->budget.bytes; /* at a time */
     pager_unlock(d);
     uint32_t stock = (uint32_t)((most_leave < STOCK_BYTES ? most_leave : STOCK_BYTES) / page_bytes);
-    vmm_pool_keep(&v->pool[VMM_DEVICE], stock, most, ask, v->maker);
-    vmm_pool_keep(&v->pool[VMM_HOST], stock, UINT64_MAX, ask, v->maker);
+    vmm_pool_keep(&v->pool[VMM_DEVICE], stock, most, ask, m);
+    vmm_pool_keep(&v->pool[VMM_HOST], stock, UINT64_MAX, ask, m);
     if (most)
-        vmm_pool_trim(&v->pool[VMM_DEVICE], most);
+        give_back(m, most);
 }
 
 static void *make(void *data) {
@@ -64,7 +107,7 @@ static void *make(void *data) {
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
     do {
         bool more = true;
-        follow_budget(m->device);
+        follow_budget(m);
         while (more && !__atomic_load_n(&m->stopping, __ATOMIC_RELAXED)) {
             more = vmm_pool_stock(&v->pool[VMM_DEVICE]);
             more = vmm_pool_stock(&v->pool[VMM_HOST]) || more;

@@ -1,7 +1,7 @@
 /* Moves: copied from alias to alias while the page stays usable where it was, then mapped anew. */
 #include "backend/vmm.h"
 
-enum { BATCH = 64, TRIES = 3 };
+enum { BATCH = 64, TRIES = 3, OUT_BYTES = 8 << 20 };
 
 struct span {
     struct vmm_range *range;
@@ -51,41 +51,52 @@ static bool provide(struct vmm *v, const struct span *s, enum vmm_place to) {
 }
 
 static bool needs_copy(const struct vmm_move *m, const struct vmm_page *p) {
-    return m->copy && p->at != m->to && p->at != VMM_SINK && !(m->to == VMM_HOST && m->clean && p->filled);
+    return m->copy && p->at != m->to && p->at != VMM_STALE && !(m->to == VMM_HOST && m->clean && p->filled);
 }
 
 static bool follows(const struct vmm_page *before, const struct vmm_page *p) {
     return p->frame[VMM_DEVICE] == before->frame[VMM_DEVICE] + 1 && p->frame[VMM_HOST] == before->frame[VMM_HOST] + 1;
 }
 
-/* Neighbours here and there go in one copy. */
-static bool copy(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream) {
+/* Neighbours here and there, that can go in one copy, from the first of [*first, end) on that has to: moves *first to
+ * it, returns how many. */
+static size_t next_copy(const struct vmm_move *m, const struct span *s, size_t *first, size_t most) {
     const struct vmm_page *page = s->range->page;
-    for (size_t i = s->first, n; i < s->end; i += n) {
-        for (n = 1; needs_copy(m, &page[i]) && i + n < s->end && needs_copy(m, &page[i + n]) &&
-                    follows(&page[i + n - 1], &page[i + n]);)
-            n++;
-        if (!needs_copy(m, &page[i]))
-            continue;
-        enum vmm_place from = m->to == VMM_HOST ? VMM_DEVICE : VMM_HOST;
-        if (!vmm_copy(vmm_alias(&v->pool[m->to], page[i].frame[m->to]), vmm_alias(&v->pool[from], page[i].frame[from]),
-                      n * page_bytes, stream))
+    size_t n = 1;
+    while (*first < s->end && !needs_copy(m, &page[*first]))
+        ++*first;
+    if (*first == s->end)
+        return 0;
+    while (n < most && *first + n < s->end && needs_copy(m, &page[*first + n]) &&
+           follows(&page[*first + n - 1], &page[*first + n]))
+        n++;
+    return n;
+}
+
+static bool copy(struct vmm *v, const struct vmm_move *m, const struct vmm_page *p, size_t n, CUstream stream) {
+    enum vmm_place from = m->to == VMM_HOST ? VMM_DEVICE : VMM_HOST;
+    return vmm_copy(vmm_alias(&v->pool[m->to], p->frame[m->to]), vmm_alias(&v->pool[from], p->frame[from]),
+                    n * page_bytes, stream);
+}
+
+static bool copy_in(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream) {
+    for (size_t i = s->first, n; (n = next_copy(m, s, &i, SIZE_MAX)) > 0; i += n)
+        if (!copy(v, m, &s->range->page[i], n, stream))
             return false;
-    }
     return true;
 }
 
-/* The driver gives access to what is mapped only behind all copies to the host that are queued by then: so one is. */
+/* The driver gives access to what is mapped only behind all copies to the host that are queued by then: so one is, and
+ * it is short. */
 static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream) {
-    size_t i = s->first;
-    while (i < s->end && !needs_copy(m, &s->range->page[i]))
-        i++;
-    if (i == s->end)
-        return true;
-    pthread_mutex_lock(&v->out);
-    bool good = copy(v, m, s, stream);
-    vmm_wait(stream);
-    pthread_mutex_unlock(&v->out);
+    size_t most = page_bytes < OUT_BYTES ? OUT_BYTES / page_bytes : 1;
+    bool good = true;
+    for (size_t i = s->first, n; good && (n = next_copy(m, s, &i, most)) > 0; i += n) {
+        pthread_mutex_lock(&v->out);
+        good = copy(v, m, &s->range->page[i], n, stream);
+        vmm_wait(stream);
+        pthread_mutex_unlock(&v->out);
+    }
     return good;
 }
 
@@ -95,7 +106,7 @@ static void settle(struct vmm *v, const struct vmm_move *m, struct vmm_page *p) 
         p->filled = keeps && p->frame[VMM_HOST] != VMM_NO_FRAME;
         if (!p->filled)
             drop(v, p, VMM_HOST);
-    } else if (p->at == VMM_HOST || p->at == VMM_SINK) {
+    } else if (p->at == VMM_HOST || p->at == VMM_STALE) {
         drop(v, p, VMM_DEVICE);
     }
 }
@@ -140,7 +151,7 @@ enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstr
     for (size_t i = 0; i < n; i++) {
         s[i] = span_of(v, &m[i]);
         ok[i] = s[i].range && provide(v, &s[i], m[i].to) &&
-                (m[i].to == VMM_HOST ? copy_out : copy)(v, &m[i], &s[i], stream);
+                (m[i].to == VMM_HOST ? copy_out : copy_in)(v, &m[i], &s[i], stream);
     }
     bool done = wait(stream);
     for (size_t i = 0; i < n; i++) {
@@ -151,18 +162,36 @@ enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstr
         if (ok[i])
             look(v, &m[i], &s[i], stream);
     }
-    bool gone = whole; /* else they stay for the engine, which lets operations use them wherever they are mapped */
     if (whole && left && m->to == VMM_HOST) {
         for (size_t i = 0; i < n; i++)
             give_up_device(v, &s[i]);
         left(data);
     }
     for (size_t i = 0; i < n; i++) {
-        size_t pages = s[i].end - s[i].first;
-        bool sunk = gone && m[i].dead && vmm_range_sink(v, s[i].range, s[i].first, pages);
-        whole = ok[i] && (sunk || vmm_range_map(v, s[i].range, s[i].first, pages, m[i].to)) && whole;
+        whole = ok[i] && vmm_range_map(v, s[i].range, s[i].first, s[i].end - s[i].first, m[i].to) && whole;
         for (size_t p = s[i].first; s[i].range && p < s[i].end; p++)
             settle(v, &m[i], &s[i].range->page[p]);
     }
     return whole ? VMM_MOVED : done ? VMM_STAYED : VMM_STUCK;
+}
+
+static void forsake(struct vmm *v, struct vmm_page *p) {
+    if (p->at != VMM_DEVICE)
+        return;
+    p->at = VMM_STALE;
+    p->filled = false;
+    drop(v, p, VMM_DEVICE);
+}
+
+bool vmm_forsake(struct vmm *v, const struct vmm_move *m, size_t n) {
+    struct span s[VMM_MOVES];
+    for (size_t i = 0; i < n; i++) {
+        s[i] = span_of(v, &m[i]);
+        if (!s[i].range || !provide(v, &s[i], VMM_HOST))
+            return false;
+    }
+    for (size_t i = 0; i < n; i++)
+        for (size_t p = s[i].first; p < s[i].end; p++)
+            forsake(v, &s[i].range->page[p]);
+    return true;
 }

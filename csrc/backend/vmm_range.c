@@ -31,7 +31,7 @@ bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct vmm_limi
     CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, device};
     uint64_t host_bytes = (uint64_t)host_limit->most * page_bytes;
     size_t total = 0;
-    *v = (struct vmm){.device = device, .limit = VMM_LIMIT_NONE, .sink = VMM_NO_FRAME};
+    *v = (struct vmm){.device = device, .limit = VMM_LIMIT_NONE};
     pthread_mutex_init(&v->out, NULL);
     pthread_mutex_init(&v->lock, NULL);
     if (REAL(cuDeviceTotalMem_v2, 0)(&total, device) != CUDA_SUCCESS ||
@@ -101,17 +101,11 @@ static addr_t address(const struct vmm_range *r, size_t page) {
     return r->start + page * page_bytes;
 }
 
-/* What is mapped at a page that is at `place`. */
-static CUmemGenericAllocationHandle handle_of(const struct vmm *v, const struct vmm_page *p, enum vmm_place place) {
-    if (place == VMM_SINK)
-        return v->pool[VMM_DEVICE].handles[__atomic_load_n(&v->sink, __ATOMIC_RELAXED)];
-    return v->pool[place].handles[p->frame[place]];
-}
-
 /* Of pages that have nothing mapped. All or nothing. */
 static bool map_run(const struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
+    const CUmemGenericAllocationHandle *handles = v->pool[place].handles;
     size_t done = 0;
-    while (done < n && vmm_map(address(r, first + done), handle_of(v, &r->page[first + done], place)))
+    while (done < n && vmm_map(address(r, first + done), handles[r->page[first + done].frame[place]]))
         done++;
     if (done == n && vmm_allow(address(r, first), n * page_bytes, &v->users)) {
         for (size_t i = first; i < first + n; i++)
@@ -185,18 +179,6 @@ bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, e
     return whole;
 }
 
-/* Makes it if there is none. False: there is none to be had. */
-static bool has_sink(struct vmm *v) {
-    uint32_t frame, none = VMM_NO_FRAME;
-    if (__atomic_load_n(&v->sink, __ATOMIC_RELAXED) != VMM_NO_FRAME)
-        return true;
-    if (!vmm_frames_take(&v->pool[VMM_DEVICE], &frame, 1))
-        return false;
-    if (!__atomic_compare_exchange_n(&v->sink, &none, frame, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        vmm_frames_give(&v->pool[VMM_DEVICE], &frame, 1);
-    return true;
-}
-
 /* Pages of [*first, end) that follow one another at `place`: moves *first to them, returns how many. */
 static size_t next_at(const struct vmm_range *r, size_t *first, size_t end, enum vmm_place place) {
     size_t n = 0;
@@ -207,17 +189,9 @@ static size_t next_at(const struct vmm_range *r, size_t *first, size_t end, enum
     return n;
 }
 
-bool vmm_range_sink(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
-    size_t end = first + n;
-    bool whole = has_sink(v);
-    for (size_t run; whole && (run = next_at(r, &first, end, VMM_NOWHERE)) > 0; first += run)
-        whole = map_run(v, r, first, run, VMM_SINK);
-    return whole;
-}
-
 void vmm_range_surface(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
     size_t end = first + n;
-    for (size_t run; (run = next_at(r, &first, end, VMM_SINK)) > 0; first += run)
+    for (size_t run; (run = next_at(r, &first, end, VMM_STALE)) > 0; first += run)
         if (vmm_range_unmap(r, first, run, VMM_HOST))
             vmm_range_map(v, r, first, run, VMM_HOST);
 }

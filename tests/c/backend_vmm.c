@@ -166,32 +166,44 @@ TEST(only_what_matters_is_copied) {
     CHECK_EQ(copied() - before, 0);
 }
 
-/* What leaves gives up its frames before it is mapped on the host. */
-TEST(what_nobody_wants_is_mapped_at_one_frame) {
+static uint64_t mapping_calls(void) {
+    return emu_calls("cuMemMap") + emu_calls("cuMemUnmap") + emu_calls("cuMemSetAccess");
+}
+
+/* Mapped as before, at frames that are others' by then. */
+TEST(what_nobody_wants_leaves_without_a_call) {
     open_device(BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0), *other;
     struct vmm_move out = whole(r, VMM_HOST), in = whole(r, VMM_DEVICE);
-    out.copy = false;
-    out.dead = true;
-    CHECK(move(&out));
+    uint32_t frames[PAGES];
+    CHECK(vmm_frames_take(&v.pool[VMM_HOST], frames, PAGES)); /* making them maps, too */
+    vmm_frames_give(&v.pool[VMM_HOST], frames, PAGES);
+    uint64_t before, calls = mapping_calls();
+    CHECK(vmm_forsake(&v, &out, 1));
+    CHECK_EQ(mapping_calls(), calls);
     for (size_t i = 0; i < PAGES; i++)
-        CHECK_EQ(r->page[i].at, VMM_SINK);
+        CHECK_EQ(r->page[i].at, VMM_STALE);
     CHECK_EQ(idle(VMM_DEVICE), PAGES);
-    write_page(r, 0, 5);
-    CHECK_EQ(first_word(r, PAGES - 1), 5);
+    other = vmm_range_new(&v, BYTES, true, 0);
+    write_page(other, 0, 5);
+    CHECK_EQ(first_word(r, 0), 5);
     vmm_range_surface(&v, r, 2, 3);
-    for (size_t i = 0; i < PAGES; i++) {
-        CHECK_EQ(r->page[i].at, i >= 2 && i < 5 ? VMM_HOST : VMM_SINK);
+    for (size_t i = 2; i < 5; i++)
         write_page(r, i, 10 + (unsigned)i);
-    }
-    uint64_t before = copied();
+    for (size_t i = 0; i < PAGES; i++)
+        CHECK_EQ(r->page[i].at, i >= 2 && i < 5 ? VMM_HOST : VMM_STALE);
+    vmm_range_delete(&v, other);
+    before = copied();
     CHECK(move(&in));
     CHECK_EQ(copied() - before, 3 * PAGE_LEAST);
     for (size_t i = 2; i < 5; i++)
         CHECK_EQ(first_word(r, i), 10 + i);
-    CHECK(move(&out));
+    CHECK(vmm_forsake(&v, &out, 1));
+    CHECK(vmm_forsake(&v, &out, 1)); /* again: nothing more to give */
+    CHECK_EQ(idle(VMM_DEVICE), PAGES);
     vmm_range_delete(&v, r);
     CHECK_EQ(idle(VMM_HOST), PAGES);
+    CHECK_EQ(idle(VMM_DEVICE), PAGES);
 }
 
 static void when_left(void *data) {
@@ -332,7 +344,6 @@ TEST(what_could_not_leave_as_a_whole_is_not_lost) {
     for (int i = 0; i < 2; i++) {
         half[i].bytes /= 2;
         half[i].copy = false;
-        half[i].dead = true;
     }
     half[1].start += BYTES / 2;
     CHECK(emu_fail("cuMemUnmap:after=1") == 0);

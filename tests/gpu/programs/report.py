@@ -3,11 +3,15 @@
 import ctypes
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 
 COUNTERS = [name for name in os.environ.get("REPORT_COUNTERS", "").split(",") if name]
 """Counters of ulms.so, by name, whose growth over the timed steps is reported too."""
+
+PACED = bool(os.environ.get("REPORT_PACED"))
+"""Steps run when standard input asks for them, so that processes can take turns."""
 
 _grown: dict[str, int] = {}
 
@@ -21,20 +25,38 @@ def _counters() -> dict[str, int]:
     return {name: int(read(name.encode())) for name in COUNTERS}
 
 
-def run_steps(
-    step: Callable[[], object], wait: Callable[[], object], warm: int, timed: int
-) -> list[float]:
-    """Milliseconds of each timed step, the device waited for at the end of each."""
-    for _ in range(warm):
-        step()
-    wait()
-    before = _counters()
+def _timed(step: Callable[[], object], wait: Callable[[], object], count: int) -> list[float]:
     times = []
-    for _ in range(timed):
+    for _ in range(count):
         start = time.perf_counter()
         step()
         wait()
         times.append((time.perf_counter() - start) * 1e3)
+    return times
+
+
+def _paced(step: Callable[[], object], wait: Callable[[], object]) -> list[float]:
+    """For each line of standard input, a number of steps, prints a line with the block's times."""
+    times = []
+    for line in sys.stdin:
+        block = _timed(step, wait, int(line))
+        print("BLOCK " + json.dumps(block), flush=True)
+        times += block
+    return times
+
+
+def run_steps(
+    step: Callable[[], object], wait: Callable[[], object], warm: int, timed: int
+) -> list[float]:
+    """Milliseconds of each timed step, the device waited for at the end of each.
+
+    When PACED, standard input says how many in place of `timed`, and its end ends them.
+    """
+    for _ in range(warm):
+        step()
+    wait()
+    before = _counters()
+    times = _paced(step, wait) if PACED else _timed(step, wait, timed)
     _grown.update({name: now - before[name] for name, now in _counters().items()})
     return times
 
