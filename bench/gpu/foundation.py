@@ -1,15 +1,24 @@
 """Observe mode on a real GPU: same numbers, every kernel seen, and what it costs.
 
-Each program runs natively and under ulms.so, alternating; overhead is the ratio of the medians of
-the runs' median steps.
+Overhead is measured between processes that live side by side, as many native ones as under ulms.so,
+and take turns: each runs a block of a few steps while the others wait. `overhead_of` says what is
+made of the blocks. The file is written anew after every program.
 """
 
 import argparse
 import json
+import signal
 import statistics
+import sys
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from bench.gpu import machine, programs
+from bench.gpu.paced import Paced, PacedError
 
 # The last two are bound by launches, not by the GPU.
 BOUNDS = {
@@ -20,7 +29,16 @@ BOUNDS = {
     "gpt2-short": 1.03,
     "compile": 1.03,
 }
-STEPS = {"resnet": 40, "gpt2": 30, "lstm": 60, "bert": 40, "gpt2-short": 60, "compile": 300}
+# What a process holds, its context included; all together they hold at most ROOM_GIB.
+MEMORY_GIB = {"resnet": 7.5, "gpt2": 25, "lstm": 4, "bert": 12, "gpt2-short": 8.5, "compile": 1}
+ROOM_GIB = 100
+MODES = ("native", "observe")
+WARM = 10
+BLOCK_MS = 120.0
+LEAST_STEPS = 3  # of a block: the first one after a pause is slow, their median is not
+START_S = 240.0
+ANSWER_S = 120.0
+TOLD_ROUNDS = 5
 
 
 def check(name: str, built: Path) -> dict[str, object]:
@@ -49,23 +67,82 @@ def check(name: str, built: Path) -> dict[str, object]:
     return row
 
 
-def overhead(name: str, built: Path, repeats: int) -> dict[str, object]:
-    """Alternating native and observed runs without the profiler."""
-    medians: dict[str, list[float]] = {"native": [], "observe": []}
-    for _ in range(repeats):
-        for mode in medians:
-            result = programs.run(
-                name, built, observe=mode == "observe", count=False, warm=10, timed=STEPS[name]
-            )
-            medians[mode].append(statistics.median(result.step_ms))
-    ratio = statistics.median(medians["observe"]) / statistics.median(medians["native"])
-    print(
-        f"{name:8} native {statistics.median(medians['native']):.3f} ms  "
-        f"observe {statistics.median(medians['observe']):.3f} ms  "
-        f"ratio {ratio:.4f}  (bound {BOUNDS[name]})",
-        flush=True,
-    )
-    return {"program": name, **medians, "ratio": ratio, "bound": BOUNDS[name]}
+def overhead_of(native: ArrayLike, observe: ArrayLike) -> tuple[float, float, float]:
+    """Observed time : native time, and its 95 % interval, of block medians [pair, round].
+
+    A pair is one process of each mode, whose blocks of a round ran one right after the other, in
+    the other order in the next round: their ratio knows nothing of what drifts more slowly. The
+    median of a pair's ratios over the rounds leaves out bursts; the median of those over the pairs
+    leaves out a process that has its memory in a bad place. The interval is a bootstrap over pairs,
+    and over rounds within each: with a few pairs it is rather too narrow than too wide.
+    """
+    ratios = np.asarray(observe, dtype=float) / np.asarray(native, dtype=float)
+    pairs, rounds = ratios.shape
+    draw = np.random.default_rng(0)
+    pair = draw.integers(pairs, size=(2000, pairs, 1))
+    drawn = ratios[pair, draw.integers(rounds, size=(2000, pairs, rounds))]
+    low, high = np.quantile(np.median(np.median(drawn, axis=2), axis=1), [0.025, 0.975])
+    return float(np.median(np.median(ratios, axis=1))), float(low), float(high)
+
+
+def overhead(name: str, built: Path, repeats: int, rounds: int) -> dict[str, Any]:
+    """Processes of both modes in turn, without the profiler: block medians, and their ratio.
+
+    `repeats` processes of each mode, fewer where they need much memory. If one of them fails the
+    row has `failed`, and what was measured until then.
+    """
+    pairs = max(1, min(repeats, int(ROOM_GIB / MEMORY_GIB[name]) // 2))
+    block_ms: dict[str, list[list[float]]] = {mode: [[] for _ in range(pairs)] for mode in MODES}
+    row: dict[str, Any] = {"program": name, "bound": BOUNDS[name], "block_ms": block_ms}
+
+    def tell(done: int) -> None:
+        ratio, low, high = overhead_of(*block_ms.values())
+        typical = [float(np.median(block_ms[mode])) for mode in MODES]
+        row.update(zip((f"{mode}_ms" for mode in MODES), typical, strict=True))
+        row.update(ratio=ratio, interval=[low, high])
+        print(
+            f"{name:10} round {done}/{rounds}  native {typical[0]:.3f} ms  "
+            f"observe {typical[1]:.3f} ms  ratio {ratio:.4f} "
+            f"({low:.4f} to {high:.4f}, bound {BOUNDS[name]})",
+            flush=True,
+        )
+
+    try:
+        with ExitStack() as stack:
+            turns = [
+                (mode, pair, stack.enter_context(started(name, built, mode, pair)))
+                for pair in range(pairs)
+                for mode in MODES
+            ]
+            everyone = [process for _, _, process in turns]
+            for process in everyone:
+                process.block(1, START_S)
+            warm = [ms for process in everyone for ms in process.block(WARM, ANSWER_S)]
+            steps = row["steps"] = max(LEAST_STEPS, round(BLOCK_MS / statistics.median(warm)))
+            print(f"{name:10} {pairs} processes a mode, blocks of {steps} steps", flush=True)
+            for at in range(rounds):
+                for mode, pair, process in turns if at % 2 == 0 else reversed(turns):
+                    block = process.block(steps, ANSWER_S)
+                    block_ms[mode][pair].append(round(statistics.median(block), 5))
+                if (at + 1) % TOLD_ROUNDS == 0 or at + 1 == rounds:
+                    tell(at + 1)
+            for process in everyone:
+                process.ask_no_more()
+            results = [process.end(ANSWER_S) for process in everyone]
+        row["numbers_equal"] = all(r.numbers == results[0].numbers != [] for r in results)
+        row["seen"] = [result.seen for result in results]
+        print(f"{name:10} numbers equal {row['numbers_equal']}", flush=True)
+    except PacedError as error:
+        row |= {"failed": str(error), "stderr": error.stderr}
+        print(f"{name:10} failed: {error}\n{error.stderr}", flush=True)
+    return row
+
+
+def started(name: str, built: Path, mode: str, pair: int) -> Paced:
+    """A process of a mode, which runs its own warm-up and then waits."""
+    command = programs.command(name, built, WARM, 0)
+    env = programs.environment(observe=mode == "observe")
+    return Paced(f"{name} {mode} {pair}", command, env)
 
 
 def main() -> None:
@@ -76,8 +153,9 @@ def main() -> None:
     parser.add_argument(
         "--built", type=Path, default=Path("build/gpu"), help="where the small programs are built"
     )
+    parser.add_argument("--repeats", type=int, default=4, help="processes of each mode (default 4)")
     parser.add_argument(
-        "--repeats", type=int, default=4, help="alternating pairs of runs (default 4)"
+        "--rounds", type=int, default=40, help="blocks of each process (default 40)"
     )
     parser.add_argument(
         "--programs", default=",".join(programs.PROGRAMS), help="which, separated by commas"
@@ -87,17 +165,26 @@ def main() -> None:
     skip.add_argument("--skip-check", action="store_true", help="only overhead")
     options = parser.parse_args()
     machine.refuse_unless_safe()
+    # A time limit ends this process by SIGTERM: its children go with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     names = options.programs.split(",")
+    rows: dict[str, list[dict[str, Any]]] = {}
     result: dict[str, object] = {"machine": machine.describe()}
+
+    def keep(kind: str, row: dict[str, Any]) -> None:
+        rows.setdefault(kind, []).append(row)
+        if options.json:
+            options.json.write_text(json.dumps(result | rows, indent=1) + "\n", encoding="utf-8")
+
     if not options.skip_check:
         programs.build(options.built)
-        result["programs"] = [check(name, options.built) for name in names]
+        for name in names:
+            keep("programs", check(name, options.built))
     if not options.skip_overhead:
-        result["overhead"] = [
-            overhead(n, options.built, options.repeats) for n in BOUNDS if n in names
-        ]
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        for name in (name for name in BOUNDS if name in names):
+            keep("overhead", overhead(name, options.built, options.repeats, options.rounds))
+    if failed := [row["program"] for row in rows.get("overhead", []) if "failed" in row]:
+        sys.exit(f"not measured: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

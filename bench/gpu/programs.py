@@ -89,6 +89,22 @@ def build(into: Path) -> None:
     subprocess.run([*counter, *include, *flags, "-lcupti"], check=True)
 
 
+def command(name: str, built: Path, warm: int, timed: int) -> list[str]:
+    """How a program is started. Raises KeyError for an unknown name."""
+    words = list((PROGRAMS | SMALL | ASIDE)[name])
+    if name == "static":
+        return [str(built / words[0])]
+    return words if name in ASIDE else [*words, str(warm), str(timed)]
+
+
+def environment(*, observe: bool) -> dict[str, str]:
+    """This process's own, and what starts ulms.so. Raises NotBuiltError."""
+    env = dict(os.environ)
+    if observe:
+        env |= {"LD_PRELOAD": str(library()), "ULMS_BACKEND": "observe", "ULMS_LOG_LEVEL": "INFO"}
+    return env
+
+
 def run(
     name: str,
     built: Path,
@@ -100,25 +116,23 @@ def run(
     more: dict[str, str] | None = None,
 ) -> Result:
     """Runs one program to its end, at most five minutes."""
-    command = list((PROGRAMS | SMALL | ASIDE)[name])
-    if name == "static":
-        command = [str(built / command[0])]
-    elif name not in ASIDE:
-        command += [str(warm), str(timed)]
     counted = built / f"{name}.count"
-    env = dict(os.environ)
+    env = environment(observe=observe)
     if count:
         env |= {
             "CUDA_INJECTION64_PATH": str(built / "libcount_kernels.so"),
             "COUNT_KERNELS": str(counted),
         }
-    if observe:
-        env |= {"LD_PRELOAD": str(library()), "ULMS_BACKEND": "observe", "ULMS_LOG_LEVEL": "INFO"}
     env |= more or {}
     counted.unlink(missing_ok=True)
     start = time.monotonic()
     done = subprocess.run(
-        command, env=env, capture_output=True, text=True, timeout=300, check=False
+        command(name, built, warm, timed),
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     result = result_of(done.returncode, done.stdout, done.stderr)
     result.seconds = time.monotonic() - start
