@@ -128,6 +128,17 @@ def test_processes_take_turns(bench: Bench, capsys: pytest.CaptureFixture[str]) 
     assert "round 6/6" in told
 
 
+def test_a_program_runs_what_it_is_asked_to(bench: Bench) -> None:
+    with foundation.started("well", bench.folder, "observe", 0) as process:
+        blocks = [process.block(steps, 60) for steps in (3, 1, 5)]
+        result = process.end(60)
+    assert [len(block) for block in blocks] == [3, 1, 5]
+    assert result.step_ms == [ms for block in blocks for ms in block]
+    assert result.step_ms[0] == pytest.approx(10.2)
+    assert result.numbers == [(1.0).hex(), (9.0).hex()]
+    assert bench.alive() == set()
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [("dying", "ended with status 3"), ("hanging", "no answer within 2 s")],
