@@ -177,14 +177,14 @@ _Static_assert((int)PAGER_RUN_PAGES <= (int)VMM_MOVES, "a run has at most a move
 
 static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) {
     bool fill = m->m.kind == ULMS_FILL;
-    /* what an operation did not show may have made a page that looks dead alive, or one that looks clean dirty */
+    /* what an operation did not show may have made one that looks clean dirty */
     bool any = ulms_options.hidden == HIDDEN_ANY;
     struct vmm_move part[PAGER_RUN_PAGES];
     for (int i = 0; i < m->pieces; i++)
         part[i] = (struct vmm_move){.start = m->piece[i].start,
                                     .bytes = m->piece[i].bytes,
                                     .to = fill ? VMM_DEVICE : VMM_HOST,
-                                    .copy = fill ? any || !(m->m.flags & ULMS_MOVE_DEAD) : !m->discard,
+                                    .copy = !m->discard,
                                     .clean = !any && m->m.flags & ULMS_MOVE_CLEAN,
                                     .keep = !any && m->m.flags & ULMS_MOVE_KEEP,
                                     .look = vmm_verifies() ? vmm_verify_look : NULL};

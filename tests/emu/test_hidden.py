@@ -108,6 +108,12 @@ def test_what_is_not_followed_is_found(hidden: Hidden) -> None:
     assert "the last kernels: open, through" in said or "the last kernels: through" in said
 
 
+def test_what_nobody_is_known_to_have_written_keeps_its_content(hidden: Hidden) -> None:
+    """All of it looks dead, and leaves; nobody said that it is wanted no more."""
+    _, counters = hidden.check("unshown", {}, still=True)
+    assert counters["dead_bytes"] > 0
+
+
 def test_the_program_ends_at_the_first_one_if_so_asked(hidden: Hidden) -> None:
     found = hidden.run(UNSEEN, {**BUDGET, "ULMS_VERIFY": "abort"}, still=True)
     assert found.returncode == -6

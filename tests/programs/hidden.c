@@ -148,6 +148,15 @@ static void stored(void) {
         LAUNCH("store", out_stream, &slots, &i, &secret[i], &none);
 }
 
+/* Nor does the one that stores them. */
+static void unshown(void) {
+    uint64_t far = (uint64_t)1 << 45, words_far = far / sizeof(uint32_t);
+    for (uint64_t i = 0; i < secrets; i++) {
+        CUdeviceptr base = secret[i] - far;
+        LAUNCH("store", out_stream, &slots, &i, &base, &words_far);
+    }
+}
+
 static CUdeviceptr host_table;
 
 static void pinned(void) {
@@ -299,6 +308,7 @@ static const struct {
              {"constant", NULL, constant_step},
              {"inside", NULL, inside_step},
              {"stored", stored, all_through},
+             {"unshown", unshown, all_through},
              {"pinned", pinned, host_step},
              {"managed", managed, host_step},
              {"graph_updated", graph_updated, graph_updated_step},
@@ -306,6 +316,11 @@ static const struct {
              {"captured_copy", captured_copy, graph_copy_step},
              {"library", library, library_step},
              {"library_stored", library_stored, library_step}};
+
+/* No secret is ever used openly, and all are 0 when the device is new. */
+static bool is_unshown(size_t k) {
+    return cases[k].begin == unshown;
+}
 
 /* --- the program --- */
 
@@ -326,7 +341,7 @@ static void print(const char *what, CUdeviceptr p) {
     free(host);
 }
 
-static void start(void) {
+static void start(size_t k) {
     CUcontext context;
     CALL(cuInit, 0);
     CALL(cuDevicePrimaryCtxRetain, &context, 0);
@@ -336,7 +351,10 @@ static void start(void) {
     CALL(cuStreamCreate, &out_stream, CU_STREAM_NON_BLOCKING);
     CALL(cuMemAlloc_v2, &slots, LARGE * sizeof *secret);
     for (uint64_t i = 0; i < secrets; i++)
-        secret[i] = buffer(0x3f800000); /* also a number for a library */
+        if (is_unshown(k))
+            CALL(cuMemAlloc_v2, &secret[i], words * sizeof(uint32_t));
+        else
+            secret[i] = buffer(0x3f800000); /* also a number for a library */
     for (uint64_t i = 0; i < opens; i++)
         shown[i] = buffer((uint32_t)i);
     CALL(cuStreamSynchronize, out_stream);
@@ -358,13 +376,13 @@ static void settle(void) {
 }
 
 static void run(size_t k) {
-    bool integers = cases[k].step != library_step;
+    bool openly = cases[k].step != library_step && !is_unshown(k);
     if (cases[k].begin)
         cases[k].begin();
     for (uint32_t step = 1; step <= steps; step++) {
         for (uint64_t i = 0; i < opens; i++)
             LAUNCH("open", in_stream, &shown[i], &words, &step);
-        if (integers)
+        if (openly)
             LAUNCH("open", out_stream, &secret[step % secrets], &words, &step);
         if (still)
             settle();
@@ -390,7 +408,7 @@ int main(int argc, char **argv) {
     print_counters_at_exit();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (strcmp(argv[1], cases[i].name) == 0) {
-            start();
+            start(i);
             run(i);
             return 0;
         }
