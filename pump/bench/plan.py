@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pump.bench.systems import BY_NAME
 from pump.sim.engine import CompiledEngine
 from pump.sim.hardware import Interconnect, link_over
-from pump.sim.link import Link
+from pump.sim.link import PAGE_BYTES, Link
 from pump.sim.sequence import Event, Given, Operation, pages_of
 from pump.sim.sequence import Sequence as Recorded
 from pump.sim.simulator import Simulator, settings_for
@@ -69,13 +69,16 @@ def plan(
     point: it cannot run there.
     """
     links = {backend: link_over(interconnect, backend) for backend in backends}
-    size = max(link.page_bytes for link in links.values())
-    footprint, largest = sequence.footprint(size), largest_operation(sequence, size)
+    footprint = sequence.footprint(PAGE_BYTES)
+    sizes = {link.page_bytes for link in links.values()}
+    all_pages = {size: sequence.footprint(size) // size for size in sizes}
+    largest = {size: largest_operation(sequence, size) for size in sizes}
     known: dict[tuple[str, int], Point] = {}
 
     def point(backend: str, budget: int) -> Point | None:
-        pages = min(budget, footprint) // size
-        if pages < largest:
+        size = links[backend].page_bytes
+        pages = min(budget // size, all_pages[size])
+        if pages < largest[size]:
             return None
         if (backend, pages) not in known:
             known[backend, pages] = play(sequence, backend, links[backend], pages)

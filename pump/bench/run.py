@@ -14,7 +14,7 @@ from pump.bench.systems import BY_NAME, DEVICES, GPU, SIM, systems_on
 from pump.bench.timeline import record, write_timeline
 from pump.cli.command import UsageError
 from pump.cli.render import console, progress_bar
-from pump.sim.link import LINKS
+from pump.sim.link import LINKS, PAGE_BYTES
 from pump.sim.sequence import read_sequence
 from pump.sim.simulator import settings_for
 from pump.sizes import format_size
@@ -118,7 +118,7 @@ class Simulated:
         told = {}
         for name, path in paths.traces().items():
             sequence = read_sequence(path)
-            needs = format_size(sequence.footprint(LINKS["um"].page_bytes))
+            needs = format_size(sequence.footprint(PAGE_BYTES))
             told[name] = f"a recorded step: needs {needs}, {sequence.native_ns() / 1e6:.1f} ms"
         return told
 

@@ -16,13 +16,13 @@ from pump.bench.oracle import Schedule, oracle
 from pump.bench.row import Row
 from pump.bench.systems import BY_NAME, SIM
 from pump.sim.engine import READ, UPDATE, WRITE, CompiledEngine
-from pump.sim.link import LINKS, Link, figure
+from pump.sim.link import LINKS, PAGE_BYTES, Link, figure
 from pump.sim.period import Period, page_times, period_of
 from pump.sim.sequence import Operation, read_sequence
 from pump.sim.sequence import Sequence as Recorded
 from pump.sim.simulator import Simulator, settings_for
 
-WIRES = LINKS["vmm"]  # plain copies: nothing is faster
+WIRES = replace(LINKS["vmm"], page_bytes=PAGE_BYTES)  # plain copies: nothing is faster, or finer
 INTERVALS = 30  # of the bound; twice as many raise it by a hundredth and take six times as long
 
 Progress = Callable[[str], None]
@@ -63,7 +63,7 @@ def bounded() -> bool:
 
 def budget_pages(sequence: Recorded, link: Link, over: float) -> int:
     """What is left when memory is short by that factor."""
-    return int(sequence.footprint(link.page_bytes) / over) // link.page_bytes
+    return int(sequence.footprint(PAGE_BYTES) / over) // link.page_bytes
 
 
 def yardstick(path: Path, pages: int, intervals: int) -> Yardstick:
@@ -82,7 +82,7 @@ def simulate(path: Path, name: str, system: str, link: Link, over: float) -> Row
     """A row without yardsticks. Raises ValueError for a system that is not simulated."""
     sequence, one = sequence_at(path), BY_NAME[system]
     pages = budget_pages(sequence, link, over)
-    footprint = sequence.footprint(link.page_bytes)
+    footprint = sequence.footprint(PAGE_BYTES)
     row = Row(
         workload=name,
         device=SIM,
@@ -139,7 +139,8 @@ def in_place(sequence: Recorded) -> tuple[float, int, int]:
 def work(task: Task) -> Row | Yardstick:
     """Does a task; for another process."""
     if task.system:
-        link = LINKS[BY_NAME[task.system].link or WIRES.name]
+        name = BY_NAME[task.system].link
+        link = LINKS[name] if name else WIRES
         return simulate(task.path, task.path.stem, task.system, link, task.over)
     pages = budget_pages(sequence_at(task.path), WIRES, task.over)
     return yardstick(task.path, pages, task.intervals)

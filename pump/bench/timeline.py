@@ -109,15 +109,15 @@ class Recorder(Simulator):
         self.levels.append(self.pages.level(self.now))
 
     def begin(self, number: int, move: Move) -> None:
-        super().begin(number, move)
         self.begun[move.id] = self.now
+        super().begin(number, move)
 
     def end(self, number: int, move: Move) -> None:
         """What is set up while another's bytes go is shown from then on: spans do not overlap."""
         super().end(number, move)
         begin = max(self.begun.pop(move.id), self.ended[number])
         self.ended[number] = self.now
-        moved = self.link.cost(move, beside=False)[1]
+        moved = self.link.carried(move)
         self.spans.append(Span(describe(move), LANES[number], begin, self.now, moved))
         self.pages.moved(move)
         self.levels.append(self.pages.level(self.now))

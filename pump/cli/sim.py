@@ -11,7 +11,7 @@ from rich.table import Table
 from pump.cli.command import UsageError
 from pump.cli.render import console, table
 from pump.sim.engine import CompiledEngine, policies
-from pump.sim.link import LINKS, MODELS, Link
+from pump.sim.link import LINKS, PAGE_BYTES, Link
 from pump.sim.sequence import Sequence, SequenceError, read_sequence
 from pump.sim.simulator import Simulator, settings_for
 from pump.sizes import format_size, parse_size
@@ -56,10 +56,12 @@ class Sim:
             "--policy", action="append", metavar="NAME", help="one policy (default: all)"
         )
         parser.add_argument(
-            "--link", action="append", choices=MODELS, help="one link model (default: um, vmm)"
+            "--link", action="append", choices=LINKS, help="one link model (default: all)"
         )
         parser.add_argument(
-            "--page", metavar="SIZE", help="what memory moves in, such as 8MiB (default: 2MiB)"
+            "--page",
+            metavar="SIZE",
+            help="what memory moves in (default: 2MiB with um, 8MiB with vmm)",
         )
         parser.add_argument("--json", action="store_true", help="print the rows as JSON")
 
@@ -75,7 +77,7 @@ class Sim:
             sequences = {path.stem: read_sequence(path) for path in args.files}
         except SequenceError as error:
             raise UsageError(str(error)) from error
-        links = [MODELS[link] for link in args.link or LINKS]
+        links = [LINKS[link] for link in args.link or LINKS]
         if args.page:
             links = [replace(link, page_bytes=page_size(args.page)) for link in links]
         return [
@@ -113,7 +115,7 @@ def page_size(text: str) -> int:
 
 def play(name: str, sequence: Sequence, link: Link, over: float, policy: str) -> Row:
     """One run with the compiled engine."""
-    footprint = sequence.footprint(link.page_bytes)
+    footprint = sequence.footprint(PAGE_BYTES)
     budget = int(footprint / over) // link.page_bytes * link.page_bytes
     engine = CompiledEngine(settings_for(link, policy, budget))
     result = Simulator(engine, link, policy).run(sequence)

@@ -1,65 +1,86 @@
-"""One direction of the link: moves are set up one by one, their bytes go one after the other."""
+"""How moves get on beside each other: in a direction of the link, and in the driver."""
 
 from collections import deque
 from dataclasses import dataclass, field
 
 from pump.sim.engine import FILL, Move
+from pump.sim.link import Kind, Part
 
 LEAST_NS = 1e-3  # shorter than anything here takes
 
 
-@dataclass
+@dataclass(eq=False)
 class UnderWay:
-    """A move that has begun: what is left of it."""
+    """A move that has begun. The first part is the one it is at, `left` is what is left of that."""
 
     move: Move
-    setup_ns: float
-    bytes: float
+    parts: deque[Part]
+    left: float = field(init=False)
 
-    def is_done(self) -> bool:
-        return self.setup_ns < LEAST_NS and self.bytes < LEAST_NS
+    def __post_init__(self) -> None:
+        self.left = self.parts[0].amount
+
+    @property
+    def kind(self) -> Kind | None:
+        """Of the part it is at; None: it is done."""
+        return self.parts[0].kind if self.parts else None
+
+    @property
+    def maps(self) -> bool:
+        """It needs the driver's lock."""
+        return self.kind in (Kind.UNMAP, Kind.ACCESS)
+
+    def pass_on(self) -> None:
+        """To the next part."""
+        self.parts.popleft()
+        self.left = self.parts[0].amount if self.parts else 0.0
 
 
 @dataclass
 class Lane:
-    """Up to `movers` moves at once: while one's bytes go, another is set up."""
+    """Up to `movers` moves at once. One call is made and one's bytes go at a time."""
 
     movers: int
     next: Move | None = None  # taken, and may not begin yet
-    moves: deque[UnderWay] = field(default_factory=deque)
+    moves: list[UnderWay] = field(default_factory=list)
 
-    def setting_up(self) -> UnderWay | None:
-        return next((move for move in self.moves if move.setup_ns >= LEAST_NS), None)
-
-    def moving(self) -> UnderWay | None:
-        """Whose bytes go."""
-        first = self.moves[0] if self.moves else None
-        return first if first and first.setup_ns < LEAST_NS and first.bytes > 0 else None
+    def at(self, kind: Kind) -> UnderWay | None:
+        """The first move that is at such a part."""
+        for one in self.moves:
+            if one.parts[0].kind is kind:
+                return one
+        return None
 
     def may_take(self) -> bool:
-        return not self.next and len(self.moves) < self.movers and not self.setting_up()
+        return not self.next and len(self.moves) < self.movers and not self.at(Kind.CALL)
 
     def goes_in(self) -> bool:
-        return bool(self.moves) and self.moves[0].move.kind == FILL
+        copied = self.at(Kind.COPY)
+        return copied is not None and copied.move.kind == FILL
 
-    def moment(self, rate: float) -> float | None:
-        """How long nothing here ends, ns; None: nothing is under way. Rate 0: bytes stand still."""
-        moving, setting_up = self.moving(), self.setting_up()
-        moments = [setting_up.setup_ns] if setting_up else []
-        if moving and rate > 0:
-            moments.append(moving.bytes / rate)
-        if self.moves and self.moves[0].is_done():
-            moments.append(0.0)
-        return min(moments, default=None)
 
-    def advance(self, step_ns: float, rate: float) -> list[Move]:
-        """So much time goes by; the moves that are done."""
-        moving, setting_up = self.moving(), self.setting_up()
-        if setting_up:
-            setting_up.setup_ns = max(0.0, setting_up.setup_ns - step_ns)
-        if moving:
-            moving.bytes = max(0.0, moving.bytes - rate * step_ns)
-        done = []
-        while self.moves and self.moves[0].is_done():
-            done.append(self.moves.popleft().move)
-        return done
+class Driver:
+    """Calls that map are made one at a time, in the order in which they were begun; a launch waits
+    for those before it. Access to a handle is given behind the copy to the host that is under way.
+    """
+
+    def __init__(self) -> None:
+        self.queue: deque[UnderWay | None] = deque()  # None: a launch
+        self.copied: UnderWay | None = None  # what the first waits for
+        self.copies = 0  # until it has fewer parts
+
+    def first(self) -> UnderWay | None:
+        """The move whose call is made; None: none, or a launch."""
+        return self.queue[0] if self.queue else None
+
+    def works(self) -> UnderWay | None:
+        """The same, if it does not wait for a copy."""
+        if self.copied and len(self.copied.parts) < self.copies:
+            self.copied = None
+        return None if self.copied else self.first()
+
+    def begins(self, out: UnderWay | None) -> None:
+        """The first comes to its next part; `out`: whose bytes go to the host."""
+        first = self.first()
+        self.copied = out if first and first.kind is Kind.ACCESS else None
+        self.copies = len(out.parts) if out else 0

@@ -1,20 +1,24 @@
 """What moving a page costs: figures measured on one H200 (PCIe 5 x16), and models made of them."""
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 from pump.sim.engine import CLEAN, DEAD, FILL, IN_PLACE_ALL, KEEP, Move
 from pump.sizes import MIB
 
+PAGE_BYTES = 2 * MIB
+"""What memory is counted in, and `um` moves: the driver's own page."""
 CALLS = "seen with `python -m bench.gpu.calls`, not kept yet"
 FIRST = "first measurements, not kept"
+REMAP = "bench/results/h200-remap.json"
 
 
 class Figure(NamedTuple):
-    """One measured cost; a page is 2 MiB."""
+    """One measured cost; a page is 2 MiB, a handle one page of `vmm`."""
 
     value: float
-    unit: str  # GB/s, or us: microseconds
+    unit: str  # GB/s; us: microseconds; x: times
     what: str
     source: str
 
@@ -33,20 +37,39 @@ FIGURES = {
     "um.unadvise": Figure(2, "us", "advice taken back, which frees the page", CALLS),
     "vmm.copy": Figure(55, "GB/s", "copy of pinned memory, either way", FIRST),
     "vmm.both": Figure(101, "GB/s", "copies both ways, in sum", FIRST),
-    "vmm.map": Figure(29, "us", "a handle of 16 MiB mapped, and access given", FIRST),
-    "vmm.unmap": Figure(17, "us", "a handle of 16 MiB unmapped", FIRST),
-    "vmm-pages.in": Figure(45, "us", "a page: host's unmapped, device's mapped, access", FIRST),
-    "vmm-pages.out": Figure(53, "us", "a page: device's unmapped, host's mapped, access", FIRST),
-    "vmm-pages.both": Figure(29, "GB/s", "swap of pages both ways, in sum, all mapped", FIRST),
+    "vmm.map": Figure(20, "us", "a handle of the device mapped, and access given", REMAP),
+    "vmm.unmap": Figure(25, "us", "it is unmapped, beside copies; 14 alone", REMAP),
+    "vmm.map-host": Figure(40, "us", "a handle of the host mapped, and for each MiB", REMAP),
+    "vmm.map-host-mib": Figure(10.6, "us", "so much more", REMAP),
+    "vmm.unmap-host": Figure(48, "us", "it is unmapped, beside copies, and for each MiB", REMAP),
+    "vmm.unmap-host-mib": Figure(7, "us", "so much more", REMAP),
+    "vmm.threads": Figure(1.2, "x", "so long where several threads map: 0.9 to 1.6", REMAP),
     "in-place": Figure(51, "GB/s", "kernels read or write host memory in place", FIRST),
     "in-place.each": Figure(42, "GB/s", "the same, each way of both at once", FIRST),
 }
 
 
 def figure(name: str) -> float:
-    """A rate in bytes a nanosecond (GB/s), or a time in nanoseconds. Raises KeyError."""
+    """A rate in bytes a nanosecond (GB/s), a time in nanoseconds, or a factor. Raises KeyError."""
     row = FIGURES[name]
     return row.value * 1e3 if row.unit == "us" else row.value
+
+
+class Kind(Enum):
+    """What a move does in a part of its time; its bytes apart, nanoseconds of its thread."""
+
+    CALL = "a call of its lane's thread"
+    COPY = "its bytes go"
+    UNMAP = "a call behind all others that map"
+    ACCESS = "a handle is mapped: the same, and behind the copy to the host that is under way"
+    TOLD = "the engine is told that it is done"
+
+
+class Part(NamedTuple):
+    """A part of a move: nanoseconds, or the bytes of a copy."""
+
+    kind: Kind
+    amount: float = 0.0
 
 
 class Cost(NamedTuple):
@@ -57,6 +80,40 @@ class Cost(NamedTuple):
 
 
 FREE = Cost()
+
+
+@dataclass(frozen=True)
+class Handles:
+    """A page is a handle: nanoseconds until it is mapped or unmapped, and more for each MiB."""
+
+    map_ns: float = figure("vmm.map") * figure("vmm.threads")
+    unmap_ns: float = figure("vmm.unmap")
+    map_host_ns: float = figure("vmm.map-host") * figure("vmm.threads")
+    map_host_mib_ns: float = figure("vmm.map-host-mib") * figure("vmm.threads")
+    unmap_host_ns: float = figure("vmm.unmap-host")
+    unmap_host_mib_ns: float = figure("vmm.unmap-host-mib")
+    copy_bytes: int = 8 * MIB
+    """To the host a run goes in copies of so much, or of a page."""
+
+    def parts(self, move: Move, page_bytes: int) -> list[Part]:
+        """As `csrc/backend/vmm_move.c` does it: copied, unmapped where it was, mapped anew. A dead
+        page that leaves stays mapped. What leaves gives up its frame before the host's is mapped.
+        """
+        pages, mib = move.bytes // page_bytes, page_bytes / MIB
+        dead, clean = move.flags & DEAD, move.flags & CLEAN
+        if move.kind == FILL:
+            unmap_ns = self.unmap_ns if dead else self.unmap_host_ns + mib * self.unmap_host_mib_ns
+            copy = [] if dead else [Part(Kind.COPY, move.bytes)]
+            access = [Part(Kind.ACCESS, self.map_ns)] * pages
+            return [*copy, Part(Kind.UNMAP, pages * unmap_ns), *access, Part(Kind.TOLD)]
+        if dead:
+            return [Part(Kind.TOLD)]
+        size = max(self.copy_bytes, page_bytes)
+        starts = [] if clean else range(0, move.bytes, size)
+        copies = [Part(Kind.COPY, min(size, move.bytes - start)) for start in starts]
+        unmap = Part(Kind.UNMAP, pages * self.unmap_ns)
+        access = [Part(Kind.ACCESS, self.map_host_ns + mib * self.map_host_mib_ns)] * pages
+        return [*copies, unmap, Part(Kind.TOLD), *access]
 
 
 @dataclass(frozen=True)
@@ -71,16 +128,15 @@ class Link:
     rate_read: float = figure("in-place")  # kernels read host memory in place
     rate_update: float = figure("in-place.each")  # and write it: each way
     in_place: int = IN_PLACE_ALL  # what kernels may use in place
-    fill_ns: float = 0.0  # a move costs this before anything else
-    evict_ns: float = 0.0
+    call_ns: float = 0.0  # a move costs this before anything else
     place: Cost = FREE  # a dead page comes
     discard: Cost = FREE  # a dead page leaves
     drop_ns: float = 0.0  # a page leaves that the host has, too
     keep_ns: float = 0.0  # a page comes in such a way that the host has it, too: before its bytes
-    page_bytes: int = 2 * MIB
+    handles: Handles | None = None  # pages are mapped anew; else only what is above costs
+    page_bytes: int = PAGE_BYTES
     run_bytes: int = 32 * MIB
-    call_bytes: int = 32 * MIB  # that a call covers
-    movers: int = 1  # moves under way in a lane: one is set up while another's bytes go
+    movers: int = 1  # moves under way in a lane: one is called for while another's bytes go
     ahead_bytes: int = 64 * MIB
     keeps: bool = True
     note: str = ""  # what to keep in mind about it
@@ -93,18 +149,25 @@ class Link:
         rate_in = min(self.rate_in, max(half, self.rate_both - self.rate_out))
         return rate_in, min(self.rate_out, self.rate_both - rate_in)
 
-    def cost(self, move: Move, beside: bool) -> tuple[float, int]:
-        """Nanoseconds before the bytes, and how many bytes go over the link. `beside`: the other
-        lane is busy when the move begins."""
-        calls = -(-move.bytes // self.call_bytes)
-        call_ns = calls * (self.fill_ns if move.kind == FILL else self.evict_ns)
-        pages = move.bytes // self.page_bytes
+    @staticmethod
+    def carried(move: Move) -> int:
+        """Bytes that go over the link."""
+        return 0 if move.flags & (DEAD | CLEAN) else move.bytes
+
+    def parts(self, move: Move, beside: bool) -> list[Part]:
+        """What a move does, in order. `beside`: the other lane is busy when it begins."""
+        if self.handles:
+            return self.handles.parts(move, self.page_bytes)
+        pages, call_ns = move.bytes // self.page_bytes, self.call_ns
         if move.flags & DEAD:
             cost = self.place if move.kind == FILL else self.discard
-            return call_ns + pages * (cost.beside if beside else cost.alone), 0
-        if move.flags & CLEAN:
-            return call_ns + pages * self.drop_ns, 0
-        return call_ns + (pages * self.keep_ns if move.flags & KEEP else 0), move.bytes
+            call_ns += pages * (cost.beside if beside else cost.alone)
+        elif move.flags & CLEAN:
+            call_ns += pages * self.drop_ns
+        elif move.flags & KEEP:
+            call_ns += pages * self.keep_ns
+        copy = Part(Kind.COPY, self.carried(move))
+        return [Part(Kind.CALL, call_ns), copy, Part(Kind.TOLD)]
 
 
 # Managed memory: cuMemPrefetchAsync, and the driver's faults.
@@ -114,40 +177,25 @@ UM = Link(
     rate_out=figure("um.out"),
     rate_both=figure("um.both"),
     rate_fault=figure("um.fault"),
-    fill_ns=figure("um.call"),
-    evict_ns=figure("um.call"),
+    call_ns=figure("um.call"),
     place=Cost(figure("um.place"), figure("um.place-beside")),
     discard=Cost(figure("um.discard"), figure("um.discard-beside")),
     drop_ns=figure("um.unadvise"),
     keep_ns=figure("um.advise"),
     note="the figures are of single calls; steps were measured with an earlier engine",
 )
-# Handles of 16 MiB mapped anew, while the bytes of others go: a lane has three threads.
+# Handles mapped anew, while the bytes of others go: a lane has three threads.
 VMM = Link(
     "vmm",
     rate_in=figure("vmm.copy"),
     rate_out=figure("vmm.copy"),
     rate_both=figure("vmm.both"),
     rate_fault=0,
-    fill_ns=figure("vmm.map"),
-    evict_ns=figure("vmm.unmap"),
-    call_bytes=16 * MIB,
+    handles=Handles(),
+    page_bytes=8 * MIB,
     movers=3,
-    note="has not run on a GPU; assumes handles of 16 MiB, with one a page, as the backend has"
-    " them now, see `pump sim --link vmm-pages`",
-)
-# The same with a handle a page, and absent pages mapped to the host's: mapping takes longer than
-# the bytes, and hides them.
-VMM_PAGES = Link(
-    "vmm-pages",
-    rate_in=VMM.page_bytes / figure("vmm-pages.in"),
-    rate_out=VMM.page_bytes / figure("vmm-pages.out"),
-    rate_both=figure("vmm-pages.both"),
-    rate_fault=0,
-    place=Cost(figure("vmm-pages.in"), figure("vmm-pages.in")),
-    discard=Cost(figure("vmm-pages.out"), figure("vmm-pages.out")),
-    drop_ns=figure("vmm-pages.out"),
+    note="swaps are within a quarter of what was measured; a ResNet-50 took 1.8 times as long, with"
+    " the backend of then (docs/engine.md)",
 )
 LINKS = {link.name: link for link in (UM, VMM)}
 """Of the backends."""
-MODELS = LINKS | {VMM_PAGES.name: VMM_PAGES}

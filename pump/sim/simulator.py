@@ -3,6 +3,7 @@
 The program's thread issues in order. It is held while the engine holds an operation, and else runs
 ahead of the device, which runs one operation at a time, in order. A kernel that uses pages in place
 takes as long as its own work or their bytes, whichever is longer, and nothing moves meanwhile.
+Where pages are mapped anew, a launch waits until the calls that were begun before it have returned.
 What the program computes itself between two launches takes no time.
 """
 
@@ -14,8 +15,8 @@ from typing import NamedTuple
 
 from pump.sim.advice import Advice
 from pump.sim.engine import HOLD, RUN_SHORT, Engine, Move, Settings, Stats, holds
-from pump.sim.lane import LEAST_NS, Lane, UnderWay
-from pump.sim.link import Link
+from pump.sim.lane import LEAST_NS, Driver, Lane, UnderWay
+from pump.sim.link import Kind, Link
 from pump.sim.sequence import Event, Given, Operation, Sequence, page_runs
 
 LAUNCHES_MOST = 1000
@@ -79,6 +80,7 @@ class Issued:
     key: int
     duration_ns: float
     ends_step: bool
+    latency_ns: float = 0.0  # from its launch to its start
     ready_ns: float = 0.0
     wait: int = 0
     faulted: int = 0  # bytes that its kernel brings
@@ -126,6 +128,8 @@ class Simulator:
         self.end_ns = 0.0
         self.retired = 0  # serial of the last
         self.lanes = (Lane(link.movers), Lane(link.movers))
+        self.driver = Driver()
+        self.launching: Issued | None = None  # admitted, and behind calls that map
         self.moved: set[int] = {0}
         self.faulted = 0  # bytes, of what was issued
         self.used = self.written = 0  # bytes in place, of what was issued
@@ -161,14 +165,16 @@ class Simulator:
 
     def act(self, program: Iterator[tuple[Event, bool]]) -> bool:
         """Does everything that can be done at this moment. False: the program is at its end."""
-        while self.issue(program) or self.start() or self.take_moves():
+        while self.launched() or self.issue(program) or self.start() or self.take_moves():
             pass
-        return bool(self.held or self.queue or self.running)
+        return bool(self.held or self.launching or self.queue or self.running)
 
     # --- the program's thread ---
 
     def issue(self, program: Iterator[tuple[Event, bool]]) -> bool:
         """True: something was issued or admitted."""
+        if self.launching:
+            return False
         if self.held:
             return self.admit(self.held, LAUNCH_NS)
         if len(self.queue) + bool(self.running) >= LAUNCHES_MOST:
@@ -194,7 +200,20 @@ class Simulator:
             if verdict == RUN_SHORT or self.lengthens:
                 self.lengthen(issued)
         self.held = None
-        issued.ready_ns = self.now + latency_ns
+        issued.latency_ns = latency_ns
+        self.launching = issued
+        self.driver.queue.append(None)
+        return True
+
+    def launched(self) -> bool:
+        """True: the driver has the operation that was admitted."""
+        issued, queue = self.launching, self.driver.queue
+        if not issued or queue[0]:
+            return False
+        queue.popleft()
+        self.map_next()
+        self.launching = None
+        issued.ready_ns = self.now + issued.latency_ns
         self.queue.append(issued)
         return True
 
@@ -252,11 +271,42 @@ class Simulator:
     def begin(self, number: int, move: Move) -> None:
         beside = bool(self.lanes[1 - number].moves)
         move = self.advice.begin(move) if self.advice else move
-        self.lanes[number].moves.append(UnderWay(move, *self.link.cost(move, beside)))
+        one = UnderWay(move, deque(self.link.parts(move, beside)))
+        self.lanes[number].moves.append(one)
+        self.settle(number, one)
+
+    def settle(self, number: int, one: UnderWay) -> None:
+        """A move has come to another part: goes through those that take no time."""
+        while one.kind and one.left < LEAST_NS:
+            if one.kind is Kind.TOLD:
+                self.end(number, one.move)
+            one.pass_on()
+        if not one.kind:
+            self.lanes[number].moves.remove(one)
+        elif one.maps:
+            self.driver.queue.append(one)
+            if len(self.driver.queue) == 1:
+                self.map_next()
 
     def end(self, number: int, move: Move) -> None:
+        """A lane's move is done, as the engine sees it."""
         self.moved.add(move.id)
         self.engine.moved(move.id)
+
+    def map_next(self) -> None:
+        """The driver's first comes to its next part."""
+        self.driver.begins(self.lanes[1].at(Kind.COPY))
+
+    def pass_on(self, number: int, one: UnderWay) -> None:
+        """A part of a move is done. The handles of a run are mapped in one call."""
+        mapped, done = one.maps, one.kind
+        one.pass_on()
+        if done is not Kind.ACCESS or one.kind is not done:
+            if mapped:
+                self.driver.queue.popleft()
+            self.settle(number, one)
+        if mapped:
+            self.map_next()
 
     def may_begin(self, move: Move) -> bool:
         return move.after <= self.retired and move.needs in self.moved
@@ -266,12 +316,27 @@ class Simulator:
         running = self.running
         if running and running.in_place_ns and self.alone_ns(running) < LEAST_NS:
             return [0.0 for _ in self.lanes]
-        rates = self.link.rates(all(lane.moving() for lane in self.lanes))
+        rates = self.link.rates(all(lane.at(Kind.COPY) for lane in self.lanes))
         return [rates[0 if lane.goes_in() else 1] for lane in self.lanes]
 
     def alone_ns(self, running: Issued) -> float:
         """Until the operation takes the link."""
         return self.end_ns - self.now - running.in_place_ns
+
+    def works(self) -> list[tuple[int, UnderWay, float]]:
+        """The moves that get on: their lanes, and how much of their parts each nanosecond."""
+        found = []
+        mapped = self.driver.works()
+        for number, rate in enumerate(self.rates()):
+            lane = self.lanes[number]
+            called, copied = lane.at(Kind.CALL), lane.at(Kind.COPY)
+            if called:
+                found.append((number, called, 1.0))
+            if copied and rate > 0:
+                found.append((number, copied, rate))
+            if mapped in lane.moves:
+                found.append((number, mapped, 1.0))
+        return found
 
     # --- time ---
 
@@ -284,17 +349,16 @@ class Simulator:
                 moments.append(self.alone_ns(self.running))
         elif self.queue and self.queue[0].ready_ns > self.now:
             moments.append(self.queue[0].ready_ns - self.now)
-        rates = self.rates()
-        for lane, rate in zip(self.lanes, rates, strict=True):
-            moment = lane.moment(rate)
-            if moment is not None:
-                moments.append(moment)
+        works = self.works()
+        moments += [one.left / rate for _, one, rate in works]
         if not moments:
             raise StuckError(f"{self.held} waits, and nothing is under way")
         step = max(0.0, min(moments))
         self.now += step
-        for number, lane in enumerate(self.lanes):
-            for done in lane.advance(step, rates[number]):
-                self.end(number, done)
+        for _, one, rate in works:
+            one.left = max(0.0, one.left - rate * step)
+        for number, one, _ in works:
+            if one.left < LEAST_NS:
+                self.pass_on(number, one)
         if self.running and self.end_ns <= self.now + LEAST_NS:
             self.retire(self.running)

@@ -51,7 +51,7 @@ def test_half_the_raw_rate_is_half_of_everything() -> None:
     half = link_over(INTERCONNECTS["pcie4-x16"], "um")
     assert (half.rate_in, half.rate_out, half.rate_both, half.rate_fault) == (23.5, 11.5, 20, 7)
     assert (half.rate_read, half.rate_update) == (25.5, 21)
-    assert half.fill_ns == UM.fill_ns
+    assert half.call_ns == UM.call_ns
     assert link_over(INTERCONNECTS["nvlink-c2c"], "um").rate_fault == UM.rate_fault
 
 

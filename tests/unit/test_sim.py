@@ -1,8 +1,11 @@
 """Virtual time, against sums that can be worked out by hand; and what a sequence is."""
 
+import json
 import sys
+from collections import deque
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -19,15 +22,17 @@ from pump.sim.engine import (  # noqa: E402
     IN_PLACE_ALL,
     IN_PLACE_NOTHING,
     KEEP,
+    LANE_IN,
     READ,
     UPDATE,
     WRITE,
     CompiledEngine,
+    Engine,
     Move,
     Touch,
 )
 from pump.sim.lane import UnderWay  # noqa: E402
-from pump.sim.link import UM, VMM, Link  # noqa: E402
+from pump.sim.link import UM, VMM, Handles, Kind, Link, Part  # noqa: E402
 from pump.sim.sequence import (  # noqa: E402
     Block,
     Given,
@@ -45,6 +50,7 @@ from pump.sim.simulator import (  # noqa: E402
     StuckError,
     settings_for,
 )
+from pump.sizes import MIB  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
@@ -147,16 +153,16 @@ def test_nothing_moves_while_a_kernel_has_the_link() -> None:
         simulator = Simulator(engine, PLAIN, "ahead")
         simulator.running = Issued(0, 0, max(own_ns, read_ns), False, in_place_ns=read_ns)
         simulator.end_ns = simulator.running.duration_ns
-        simulator.lanes[0].moves.append(UnderWay(Move(1, 0, PAGE, 0, 0, FILL, 0), 0, PAGE))
+        copy = UnderWay(Move(1, 0, PAGE, 0, 0, FILL, 0), deque([Part(Kind.COPY, PAGE)]))
+        simulator.lanes[0].moves.append(copy)
         while simulator.running:
             simulator.advance()
-        left = simulator.lanes[0].moves[0].bytes if simulator.lanes[0].moves else 0
-        assert left == pytest.approx(max(0, PAGE - 40 * max(0, own_ns - read_ns)))
+        assert copy.left == pytest.approx(max(0, PAGE - 40 * max(0, own_ns - read_ns)))
 
 
-def test_one_move_is_set_up_while_anothers_bytes_go() -> None:
+def test_one_move_is_called_for_while_anothers_bytes_go() -> None:
     setup_ns = 20_000
-    calls = replace(PLAIN, fill_ns=setup_ns, keeps=True, ahead_bytes=4 * PAGE)
+    calls = replace(PLAIN, call_ns=setup_ns, keeps=True, ahead_bytes=4 * PAGE)
     alone, beside = (
         simulate(turns(*[READ] * 20), replace(calls, movers=n), "ahead", 10) for n in (1, 3)
     )
@@ -196,11 +202,115 @@ def test_pages_cost_what_was_measured(
     kind: int, flags: int, beside: bool, us_a_page: float, carries: bool
 ) -> None:
     move = Move(1, 0, 8 * PAGE, 0, 0, kind, flags)
-    nanoseconds, carried = UM.cost(move, beside)
-    assert nanoseconds == pytest.approx(2_800 + 8 * us_a_page * 1000)
-    assert carried == (8 * PAGE if carries else 0)
-    call_ns = 29_000 if kind == FILL else 17_000
-    assert VMM.cost(move, beside) == (call_ns, 8 * PAGE if carries else 0)
+    call, copy, told = UM.parts(move, beside)
+    assert call.kind is Kind.CALL
+    assert call.amount == pytest.approx(2_800 + 8 * us_a_page * 1000)
+    assert copy == (Kind.COPY, 8 * PAGE if carries else 0)
+    assert told.kind is Kind.TOLD
+
+
+# --- pages that are mapped anew ---
+
+HANDLES = Handles(
+    map_ns=1_000,
+    unmap_ns=300,
+    map_host_ns=5_000,
+    map_host_mib_ns=500,
+    unmap_host_ns=2_000,
+    unmap_host_mib_ns=100,
+    copy_bytes=PAGE,
+)
+MAPPED = replace(
+    PLAIN, rate_fault=0, handles=HANDLES, movers=3, run_bytes=2 * PAGE, ahead_bytes=4 * PAGE
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "flags", "expected"),
+    [
+        (FILL, 0, [(Kind.COPY, 2 * PAGE), (Kind.UNMAP, 2 * 2_200), *[(Kind.ACCESS, 1_000)] * 2]),
+        (FILL, DEAD, [(Kind.UNMAP, 2 * 300), *[(Kind.ACCESS, 1_000)] * 2]),
+        (EVICT, DEAD, []),
+        (EVICT, CLEAN, [(Kind.UNMAP, 2 * 300)]),
+        (EVICT, 0, [*[(Kind.COPY, PAGE)] * 2, (Kind.UNMAP, 2 * 300)]),
+    ],
+)
+def test_what_comes_or_leaves_is_copied_and_mapped(
+    kind: int, flags: int, expected: list[Part]
+) -> None:
+    """A page that left without being dead is mapped on the host once the engine has its frame."""
+    parts = MAPPED.parts(Move(1, 0, 2 * PAGE, 0, 0, kind, flags), beside=True)
+    told = parts.index(Part(Kind.TOLD))
+    assert parts[:told] == expected
+    lands = kind == EVICT and not flags & DEAD
+    assert parts[told + 1 :] == [(Kind.ACCESS, 6_000)] * 2 * lands
+
+
+class Moves:
+    """In the place of an engine: gives out moves; with `frames`, fills only into what was left."""
+
+    def __init__(self, moves: list[Move], frames: bool = False) -> None:
+        self.waiting = {kind: deque(m for m in moves if m.kind == kind) for kind in (FILL, EVICT)}
+        self.leaves = {move.id for move in self.waiting[EVICT]}
+        self.frames = 0 if frames else len(self.waiting[FILL])
+        self.done: dict[int, float] = {}
+        self.simulator: Simulator
+
+    def next(self, lane: int) -> Move | None:
+        moves = self.waiting[(FILL, EVICT)[lane]]
+        if not moves or (lane == LANE_IN and not self.frames):
+            return None
+        self.frames -= lane == LANE_IN
+        return moves.popleft()
+
+    def moved(self, move: int, ok: bool = True) -> None:
+        self.frames += move in self.leaves
+        self.done[move] = self.simulator.now
+
+    def play(self, link: Link) -> float:
+        """When all of it is over, ns."""
+        self.simulator = Simulator(cast(Engine, self), link, "ahead")
+        while self.simulator.act(iter(())) or any(lane.moves for lane in self.simulator.lanes):
+            self.simulator.advance()
+        return self.simulator.now
+
+
+def test_calls_that_map_wait_for_each_other_and_access_for_the_copy_out() -> None:
+    moves = Moves([Move(1, 0, PAGE, 0, 0, FILL, DEAD), Move(2, PAGE, PAGE, 0, 0, EVICT, 0)])
+    over = moves.play(MAPPED)
+    copied = PAGE / 20
+    mapped = copied + 1_000
+    assert moves.done[1] == pytest.approx(mapped)
+    assert moves.done[2] == pytest.approx(mapped + 300)
+    assert over == pytest.approx(mapped + 300 + 6_000)
+
+
+def test_a_launch_waits_for_the_calls_before_it() -> None:
+    moves = Moves([Move(i, 0, PAGE, 0, 0, FILL, DEAD) for i in (1, 2)])
+    moves.simulator = simulator = Simulator(cast(Engine, moves), MAPPED, "ahead")
+    simulator.act(iter(()))  # the first unmaps, and the second waits for that
+    simulator.admit(Issued(0, 0, 10_000, False), 0)
+    while not simulator.running:
+        assert simulator.act(iter(()))
+        simulator.advance()
+    assert simulator.end_ns == pytest.approx(2 * 300 + 10_000)
+
+
+@pytest.mark.parametrize(
+    ("mib", "threads"), [(2, 1), (2, 3), (4, 2), (8, 1), (8, 3), (16, 2), (32, 3)]
+)
+def test_swaps_take_what_was_measured(mib: int, threads: int) -> None:
+    """As `python -m bench.gpu.remap` makes them, in runs of 32 MiB."""
+    told = json.loads((ROOT / "bench" / "results" / "h200-remap.json").read_text(encoding="utf-8"))
+    kind = {"kind": "swap", "mib_each": mib, "mib_run": 32, "threads_each_way": threads}
+    (row,) = (
+        r for r in told["measurements"] if r.items() >= (kind | {"host_mapped": True}).items()
+    )
+    handles = replace(Handles(), copy_bytes=32 * MIB)
+    link = replace(VMM, page_bytes=mib * MIB, movers=threads, handles=handles)
+    moves = [Move(i, 0, 32 * MIB, 0, 0, (FILL, EVICT)[i % 2], 0) for i in range(100)]
+    rate = 100 * 32 * MIB / Moves(moves, frames=True).play(link)
+    assert rate == pytest.approx(row["gb_s"], rel=0.25)
 
 
 def test_the_driver_evicts_beside_its_faults() -> None:
