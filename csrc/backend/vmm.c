@@ -11,10 +11,14 @@
 
 /* --- operations --- */
 
+/* By the library's call that it is part of. */
+static bool is_told(const struct op *op) {
+    return api_rows[op->api].library != LIBRARY_CUDA;
+}
+
 /* An extent that is a guess from other pointers may be too small, and so may what a library told of another call. */
 static bool is_guess(const struct touch *t, const struct op *op) {
-    bool told = api_rows[op->api].library != LIBRARY_CUDA;
-    return t->source == SOURCE_OBSERVED || (t->source == SOURCE_LIBRARY && !told);
+    return t->source == SOURCE_OBSERVED || (t->source == SOURCE_LIBRARY && !is_told(op));
 }
 
 /* All that an address may reach: the block that the framework told, or the allocation. */
@@ -57,11 +61,12 @@ static bool is_host_written(const struct touch *t) {
     return ledger_find(session.ledger, t->start, &a) && (a.kind == MEMORY_HOST || a.kind == MEMORY_MANAGED);
 }
 
-/* It may touch anything. */
+/* It may touch anything. What a library's call told is all that it touches, whatever its kernels are handed: those of
+ * cuDNN have pinned memory of its own where they report errors. */
 static bool is_opaque(const struct op *op) {
     bool opaque = op->flags & (OP_BLIND | OP_HIDES) || op->count == TOUCH_MAX;
     opaque = opaque || (op->kernels > 0 && ulms_options.hidden == HIDDEN_ANY);
-    for (uint32_t i = 0; !opaque && op->kernels > 0 && i < op->count; i++)
+    for (uint32_t i = 0; !opaque && op->kernels > 0 && !is_told(op) && i < op->count; i++)
         opaque = is_host_written(&op->touches[i]);
     return opaque;
 }

@@ -32,6 +32,7 @@ SEEN = (
     "captured_copy",
     "library",
     "library_stored",
+    "library_pinned",
 )
 OPAQUE = ("pinned", "managed", "library_stored")
 """What it is that such a kernel finds there is not known: nothing moves while it runs."""
