@@ -153,7 +153,7 @@ static void fix(struct pager *d, struct vmm_range *r, addr_t start, addr_t end) 
 
 /* Where any kernel may use any address, one more tells nothing. */
 static void pointed(const addr_t *pointers, size_t n) {
-    for (size_t i = 0; i < n && ulms_options.hidden == HIDDEN_FOLLOWED; i++) {
+    for (size_t i = 0; i < n && ulms_options.hidden != HIDDEN_ANY; i++) {
         struct pager *d;
         addr_t start;
         uint64_t bytes;
@@ -183,7 +183,8 @@ _Static_assert((int)PAGER_RUN_PAGES <= (int)VMM_MOVES, "a run has at most a move
 static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) {
     bool fill = m->m.kind == ULMS_FILL;
     /* what an operation did not show may have made one that looks clean dirty */
-    bool any = ulms_options.hidden == HIDDEN_ANY;
+    bool any = ulms_options.hidden == HIDDEN_ANY, known = ulms_options.hidden == HIDDEN_KNOWN;
+    bool unused = m->discard || (known && !(m->m.flags & ULMS_MOVE_IN_PLACE));
     struct vmm_move part[PAGER_RUN_PAGES];
     for (int i = 0; i < m->pieces; i++)
         part[i] = (struct vmm_move){.start = m->piece[i].start,
@@ -192,12 +193,11 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
                                     .copy = !m->discard,
                                     .clean = !any && m->m.flags & ULMS_MOVE_CLEAN,
                                     .keep = !any && m->m.flags & ULMS_MOVE_KEEP,
+                                    .stale = !fill && unused && !vmm_verifies(),
                                     .look = vmm_verifies() ? vmm_verify_look : NULL};
     pager_lock(d);
     pager_moves_land(d, m->m.start, m->m.bytes);
     pager_unlock(d);
-    if (m->discard && !vmm_verifies())
-        return vmm_forsake(d->vmm, part, (size_t)m->pieces);
     enum vmm_moved moved = vmm_move(d->vmm, part, (size_t)m->pieces, stream, left, &(struct leaving){d, m->m.id});
     for (int i = 0; i < m->pieces && vmm_verifies(); i++)
         vmm_verify_moved(d->vmm, &part[i], stream);

@@ -3,8 +3,8 @@
  *
  *   frame   one page of physical memory: a driver's handle, with an address of its own that never changes (its alias)
  *   place   where a frame lies
- *   stale   a page whose content nobody wants has given its frame to another, and is mapped there still: until it is
- *           placed again that costs no call
+ *   stale   a page that nobody uses while it is away has given its frame to another, and is mapped there still: until
+ *           it comes again that costs no call
  *
  * Copies run from alias to alias; only the program's addresses are mapped anew, and for that moment nobody may use
  * them. */
@@ -79,7 +79,7 @@ static inline addr_t vmm_alias(const struct vmm_pool *p, uint32_t frame) {
 struct vmm_page {
     uint32_t frame[VMM_PLACES]; /* or VMM_NO_FRAME; the one that is not mapped is a copy, or about to be mapped */
     uint8_t at;                 /* enum vmm_place: what is mapped */
-    bool filled;                /* frame[VMM_HOST] holds what the page held when it came to the device */
+    bool filled;                /* frame[VMM_HOST] holds what the page holds, or held when it came to the device */
     bool fixed;                 /* it is where it is for good */
 };
 
@@ -134,6 +134,7 @@ struct vmm_move {
     enum vmm_place to;
     bool copy;  /* the content matters */
     bool clean; /* to the host: what its frames hold from before is still right */
+    bool stale; /* to the host: nobody uses it while it is away. All of the moves alike */
     bool keep;  /* to the device: keep what the host's frames hold */
     /* Called for each run while nothing is mapped there, so that nobody can use it. NULL: nobody looks. */
     void (*look)(struct vmm *v, struct vmm_range *r, size_t first, size_t n, const struct vmm_move *m, CUstream stream);
@@ -145,15 +146,11 @@ enum { VMM_MOVES = 16 };
  * are done. Nothing moved, and their frames are lost: nobody may get them. */
 enum vmm_moved { VMM_MOVED, VMM_STAYED, VMM_STUCK };
 
-/* n moves to one place, VMM_MOVES at most: copies in the stream, waits for it, and maps the pages anew. What leaves the
- * device gives back its frames as soon as they are not mapped any more: if all of it did, `left` is called then (unless
- * it is NULL), and only after that the pages are mapped on the host. */
+/* n moves to one place, VMM_MOVES at most: copies in the stream, waits for it, and maps the pages anew, unless they
+ * become stale, all or none. What leaves the device gives back its frames as soon as they are not mapped any more: if
+ * all of it did, `left` is called then (unless it is NULL), and only after that the pages are mapped on the host. */
 enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*left)(void *),
                         void *data);
-
-/* n moves to the host of what nobody wants, VMM_MOVES at most: the pages give up their frames of the device and are
- * stale. False: there are not enough frames of the host for them to be mapped to later; all is as before. */
-bool vmm_forsake(struct vmm *v, const struct vmm_move *m, size_t n);
 
 /* --- the driver's calls (vmm_driver.c). False: refused --- */
 

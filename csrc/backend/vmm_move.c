@@ -51,7 +51,8 @@ static bool provide(struct vmm *v, const struct span *s, enum vmm_place to) {
 }
 
 static bool needs_copy(const struct vmm_move *m, const struct vmm_page *p) {
-    return m->copy && p->at != m->to && p->at != VMM_STALE && !(m->to == VMM_HOST && m->clean && p->filled);
+    bool has = p->at == VMM_STALE && (m->to == VMM_HOST || !p->filled);
+    return m->copy && p->at != m->to && !has && !(m->to == VMM_HOST && m->clean && p->filled);
 }
 
 static bool follows(const struct vmm_page *before, const struct vmm_page *p) {
@@ -144,20 +145,23 @@ static void give_up_device(struct vmm *v, const struct span *s) {
             drop(v, &s->range->page[i], VMM_DEVICE);
 }
 
-enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*left)(void *),
-                        void *data) {
-    struct span s[VMM_MOVES];
-    bool ok[VMM_MOVES], whole = true;
-    for (size_t i = 0; i < n; i++) {
-        s[i] = span_of(v, &m[i]);
-        ok[i] = s[i].range && provide(v, &s[i], m[i].to) &&
-                (m[i].to == VMM_HOST ? copy_out : copy_in)(v, &m[i], &s[i], stream);
+/* Nobody uses them while they are away, so they stay mapped where they were; all or none. */
+static void forsake(struct vmm *v, const struct vmm_move *m, const struct span *s, bool all) {
+    for (size_t i = s->first; s->range && i < s->end; i++) {
+        struct vmm_page *p = &s->range->page[i];
+        if (all && p->at == VMM_DEVICE) {
+            p->at = VMM_STALE;
+            p->filled = m->copy;
+        }
+        settle(v, m, p);
     }
-    bool done = wait(stream);
+}
+
+/* Those that are ok. False: not all of them. */
+static bool remap(struct vmm *v, const struct vmm_move *m, const struct span *s, const bool *ok, size_t n,
+                  CUstream stream, void (*left)(void *), void *data) {
+    bool whole = true;
     for (size_t i = 0; i < n; i++) {
-        if (!done && s[i].range)
-            lose(&m[i], &s[i]);
-        ok[i] = ok[i] && done;
         whole = ok[i] && vmm_range_unmap(s[i].range, s[i].first, s[i].end - s[i].first, m[i].to) && whole;
         if (ok[i])
             look(v, &m[i], &s[i], stream);
@@ -172,26 +176,28 @@ enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstr
         for (size_t p = s[i].first; s[i].range && p < s[i].end; p++)
             settle(v, &m[i], &s[i].range->page[p]);
     }
-    return whole ? VMM_MOVED : done ? VMM_STAYED : VMM_STUCK;
+    return whole;
 }
 
-static void forsake(struct vmm *v, struct vmm_page *p) {
-    if (p->at != VMM_DEVICE)
-        return;
-    p->at = VMM_STALE;
-    p->filled = false;
-    drop(v, p, VMM_DEVICE);
-}
-
-bool vmm_forsake(struct vmm *v, const struct vmm_move *m, size_t n) {
+enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*left)(void *),
+                        void *data) {
     struct span s[VMM_MOVES];
+    bool ok[VMM_MOVES], whole = true;
     for (size_t i = 0; i < n; i++) {
         s[i] = span_of(v, &m[i]);
-        if (!s[i].range || !provide(v, &s[i], VMM_HOST))
-            return false;
+        ok[i] = s[i].range && provide(v, &s[i], m[i].to) &&
+                (m[i].to == VMM_HOST ? copy_out : copy_in)(v, &m[i], &s[i], stream);
     }
-    for (size_t i = 0; i < n; i++)
-        for (size_t p = s[i].first; p < s[i].end; p++)
-            forsake(v, &s[i].range->page[p]);
-    return true;
+    bool done = wait(stream);
+    for (size_t i = 0; i < n; i++) {
+        if (!done && s[i].range)
+            lose(&m[i], &s[i]);
+        ok[i] = ok[i] && done;
+        whole = whole && ok[i];
+    }
+    for (size_t i = 0; i < n && m->stale; i++)
+        forsake(v, &m[i], &s[i], whole);
+    if (n > 0 && !m->stale)
+        whole = remap(v, m, s, ok, n, stream, left, data);
+    return whole ? VMM_MOVED : done ? VMM_STAYED : VMM_STUCK;
 }

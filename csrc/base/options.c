@@ -49,8 +49,8 @@ static bool parse_hooks(const char *text, struct options *o) {
 }
 
 static bool parse_hidden(const char *text, struct options *o) {
-    static const char *const names[] = {"followed", "any"};
-    int i = choose(text, names, 2);
+    static const char *const names[] = {"followed", "any", "known"};
+    int i = choose(text, names, 3);
     if (i >= 0)
         o->hidden = (enum hidden)i;
     return i >= 0;
@@ -193,9 +193,10 @@ static const struct {
       "who decides which pages move when; ahead learns what comes next, the others are there to compare with, in "
       "um only"},
      parse_policy},
-    {{"ULMS_HIDDEN", NULL, "followed", "followed or any",
+    {{"ULMS_HIDDEN", NULL, "followed", "followed, any or known",
       "addresses that no argument shows, in vmm; followed: those that copies bring to the device; any: a kernel may "
-      "use any, so that pages move only while none runs"},
+      "use any, so that pages move only while none runs; none: there are none, and what is away is not mapped "
+      "(faster)"},
      parse_hidden},
     {{"ULMS_VERIFY", NULL, "0", "0, 1 or abort",
       "looks, in vmm, whether pages were written by an operation that did not show it, and tells (slow); abort: ends "

@@ -7,7 +7,7 @@
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 enum mode { MODE_OFF, MODE_OBSERVE, MODE_UM, MODE_VMM };
 enum hooks { HOOKS_ALL, HOOKS_NO_LIBRARY, HOOKS_DRIVER };
-enum hidden { HIDDEN_FOLLOWED, HIDDEN_ANY };
+enum hidden { HIDDEN_FOLLOWED, HIDDEN_ANY, HIDDEN_KNOWN };
 enum verify { VERIFY_OFF, VERIFY_ON, VERIFY_ABORT };
 
 enum { OPTION_PATH_MAX = 4096 }; /* bytes, the end included */

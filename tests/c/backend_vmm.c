@@ -179,7 +179,9 @@ TEST(what_nobody_wants_leaves_without_a_call) {
     CHECK(vmm_frames_take(&v.pool[VMM_HOST], frames, PAGES)); /* making them maps, too */
     vmm_frames_give(&v.pool[VMM_HOST], frames, PAGES);
     uint64_t before, calls = mapping_calls();
-    CHECK(vmm_forsake(&v, &out, 1));
+    out.copy = false;
+    out.stale = true;
+    CHECK(move(&out));
     CHECK_EQ(mapping_calls(), calls);
     for (size_t i = 0; i < PAGES; i++)
         CHECK_EQ(r->page[i].at, VMM_STALE);
@@ -198,12 +200,63 @@ TEST(what_nobody_wants_leaves_without_a_call) {
     CHECK_EQ(copied() - before, 3 * PAGE_LEAST);
     for (size_t i = 2; i < 5; i++)
         CHECK_EQ(first_word(r, i), 10 + i);
-    CHECK(vmm_forsake(&v, &out, 1));
-    CHECK(vmm_forsake(&v, &out, 1)); /* again: nothing more to give */
+    CHECK(move(&out));
+    CHECK(move(&out)); /* again: nothing more to give */
     CHECK_EQ(idle(VMM_DEVICE), PAGES);
     vmm_range_delete(&v, r);
     CHECK_EQ(idle(VMM_HOST), PAGES);
     CHECK_EQ(idle(VMM_DEVICE), PAGES);
+}
+
+/* Its content comes again, or is mapped on the host for whoever may use it after all. */
+TEST(what_nobody_uses_while_it_is_away_leaves_without_a_call) {
+    open_device(2 * BYTES);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0), *other;
+    struct vmm_move out = whole(r, VMM_HOST), in = whole(r, VMM_DEVICE);
+    out.stale = true;
+    for (unsigned round = 0; round < 2; round++) {
+        for (size_t i = 0; i < PAGES; i++)
+            write_page(r, i, 20 + (unsigned)i + round);
+        uint64_t calls = mapping_calls();
+        CHECK(move(&out));
+        CHECK(round == 0 || mapping_calls() == calls); /* frames are made in the first */
+        CHECK_EQ(idle(VMM_DEVICE), PAGES);
+        other = vmm_range_new(&v, BYTES, true, 0);
+        for (size_t i = 0; i < PAGES; i++)
+            write_page(other, i, 1);
+        vmm_range_delete(&v, other);
+        vmm_range_surface(&v, r, 1, 2);
+        CHECK_EQ(first_word(r, 2), 22 + round);
+        write_page(r, 2, 99);
+        CHECK(move(&in));
+        for (size_t i = 0; i < PAGES; i++)
+            CHECK_EQ(first_word(r, i), i == 2 ? 99 : 20 + i + round);
+        CHECK_EQ(idle(VMM_HOST), PAGES);
+    }
+    in.keep = out.clean = true;
+    CHECK(move(&out) && move(&in));
+    uint64_t before = copied();
+    CHECK(move(&out)); /* what came is still there */
+    CHECK_EQ(copied(), before);
+    CHECK(move(&in));
+    CHECK_EQ(first_word(r, 3), 24);
+}
+
+/* For the engine they are still there, and what they hold is nobody's else. */
+TEST(none_becomes_stale_if_not_all_can) {
+    open_device(BYTES / 2);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
+    struct vmm_move half[2] = {whole(r, VMM_HOST), whole(r, VMM_HOST)};
+    for (int i = 0; i < 2; i++) {
+        half[i].bytes /= 2;
+        half[i].stale = true;
+    }
+    half[1].start += BYTES / 2;
+    CHECK_EQ(vmm_move(&v, half, 2, NULL, NULL, NULL), VMM_STAYED); /* there are frames of the host for one of them */
+    for (size_t i = 0; i < PAGES; i++)
+        CHECK_EQ(r->page[i].at, VMM_DEVICE);
+    CHECK_EQ(idle(VMM_DEVICE), 0);
+    CHECK_EQ(idle(VMM_HOST), PAGES / 2);
 }
 
 static void when_left(void *data) {

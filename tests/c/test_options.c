@@ -79,7 +79,7 @@ TEST(good_sizes) {
 TEST(bad_values) {
     static const struct {
         const char *name, *value;
-    } bad[] = {{"ULMS_HIDDEN", "none"},
+    } bad[] = {{"ULMS_HIDDEN", "no"},
                {"ULMS_VERIFY", "2"},
                {"ULMS_GPU_MEMORY", "0"},
                {"ULMS_GPU_MEMORY", "0.0001"},

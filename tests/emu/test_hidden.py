@@ -41,6 +41,7 @@ BUFFERS = ("6", "6", "2")
 BUDGET = {"ULMS_BACKEND": "vmm", "ULMS_GPU_MEMORY": "12MiB", "ULMS_GPU_MEMORY_FACTOR": "100"}
 VERIFY = {"ULMS_VERIFY": "1"}
 ANY = {"ULMS_HIDDEN": "any"}
+KNOWN = {"ULMS_HIDDEN": "known"}
 STEPS = "6"
 STILL = ("4", "still")
 """Steps that wait, a second each, until nothing moves."""
@@ -93,6 +94,13 @@ def test_addresses_are_followed(case: str, hidden: Hidden) -> None:
     assert (counters["opaque"] > 0) == (case in OPAQUE)
 
 
+@pytest.mark.parametrize("case", SEEN)
+def test_what_is_away_need_not_be_mapped(case: str, hidden: Hidden) -> None:
+    said, counters = hidden.check(case, KNOWN)
+    assert said == ""
+    assert counters["evicted_bytes"] > 0
+
+
 @pytest.mark.parametrize("case", ["inside", "library", "graph_copy", UNSEEN])
 def test_any_address_may_be_hidden(case: str, hidden: Hidden) -> None:
     """Nothing is assumed of kernels: pages move only while none runs."""
@@ -122,7 +130,7 @@ def test_the_program_ends_at_the_first_one_if_so_asked(hidden: Hidden) -> None:
     assert len(found.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("extra", [VERIFY, ANY], ids=["verify", "any"])
+@pytest.mark.parametrize("extra", [VERIFY, ANY, KNOWN], ids=["verify", "any", "known"])
 def test_random_programs(extra: Mapping[str, str], tmp_path: Path) -> None:
     judge = Judge(compile_program(tmp_path))
     for seed in (8, 13, 18):
