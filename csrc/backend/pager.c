@@ -248,10 +248,13 @@ static uint64_t admit_to(struct pager *d, const struct op *op) {
             pager_order(d, op, serial);
         }
     }
+    uint64_t began = opaque ? clock_ns() : 0;
     if (opaque)
         pager_opaque_begin(d, ticket);
     if (d->kind->passes)
         d->kind->passes(d, op, serial, uses);
+    if (opaque && ticket)
+        count_held(op, clock_ns() - began);
     if (!d->held)
         pager_order_end(d);
     if (!d->moving)

@@ -76,6 +76,8 @@ static void print_pages(void) {
         gib(filled), percent(stats_sum(COUNT_early_bytes), filled), percent(stats_sum(COUNT_useless_bytes), filled),
         gib(stats_sum(COUNT_faulted_bytes)), gib(stats_sum(COUNT_in_place_bytes)), gib(stats_sum(COUNT_evicted_bytes)),
         gib(stats_sum(COUNT_dropped_bytes)), gib(stats_sum(COUNT_dead_bytes)), sum(COUNT_move_failures));
+    if (stats_sum(COUNT_opaque))
+        log_info("%llu operations might have touched any page: nothing moved while they ran", sum(COUNT_opaque));
     print_held();
 }
 

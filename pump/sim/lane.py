@@ -60,17 +60,17 @@ class Lane:
 
 
 class Driver:
-    """Calls that map are made one at a time, in the order in which they were begun; a launch waits
-    for those before it. Access to a handle is given behind the copy to the host that is under way.
+    """Calls that map are made one at a time, in the order in which they were begun. Access to a
+    handle is given behind the copy to the host that is under way.
     """
 
     def __init__(self) -> None:
-        self.queue: deque[UnderWay | None] = deque()  # None: a launch
+        self.queue: deque[UnderWay] = deque()
         self.copied: UnderWay | None = None  # what the first waits for
         self.copies = 0  # until it has fewer parts
 
     def first(self) -> UnderWay | None:
-        """The move whose call is made; None: none, or a launch."""
+        """The move whose call is made."""
         return self.queue[0] if self.queue else None
 
     def works(self) -> UnderWay | None:

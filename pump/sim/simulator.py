@@ -3,7 +3,6 @@
 The program's thread issues in order. It is held while the engine holds an operation, and else runs
 ahead of the device, which runs one operation at a time, in order. A kernel that uses pages in place
 takes as long as its own work or their bytes, whichever is longer, and nothing moves meanwhile.
-Where pages are mapped anew, a launch waits until the calls that were begun before it have returned.
 What the program computes itself between two launches takes no time.
 """
 
@@ -80,7 +79,6 @@ class Issued:
     key: int
     duration_ns: float
     ends_step: bool
-    latency_ns: float = 0.0  # from its launch to its start
     ready_ns: float = 0.0
     wait: int = 0
     faulted: int = 0  # bytes that its kernel brings
@@ -129,7 +127,6 @@ class Simulator:
         self.retired = 0  # serial of the last
         self.lanes = (Lane(link.movers), Lane(link.movers))
         self.driver = Driver()
-        self.launching: Issued | None = None  # admitted, and behind calls that map
         self.moved: set[int] = {0}
         self.faulted = 0  # bytes, of what was issued
         self.used = self.written = 0  # bytes in place, of what was issued
@@ -165,16 +162,14 @@ class Simulator:
 
     def act(self, program: Iterator[tuple[Event, bool]]) -> bool:
         """Does everything that can be done at this moment. False: the program is at its end."""
-        while self.launched() or self.issue(program) or self.start() or self.take_moves():
+        while self.issue(program) or self.start() or self.take_moves():
             pass
-        return bool(self.held or self.launching or self.queue or self.running)
+        return bool(self.held or self.queue or self.running)
 
     # --- the program's thread ---
 
     def issue(self, program: Iterator[tuple[Event, bool]]) -> bool:
         """True: something was issued or admitted."""
-        if self.launching:
-            return False
         if self.held:
             return self.admit(self.held, LAUNCH_NS)
         if len(self.queue) + bool(self.running) >= LAUNCHES_MOST:
@@ -200,20 +195,7 @@ class Simulator:
             if verdict == RUN_SHORT or self.lengthens:
                 self.lengthen(issued)
         self.held = None
-        issued.latency_ns = latency_ns
-        self.launching = issued
-        self.driver.queue.append(None)
-        return True
-
-    def launched(self) -> bool:
-        """True: the driver has the operation that was admitted."""
-        issued, queue = self.launching, self.driver.queue
-        if not issued or queue[0]:
-            return False
-        queue.popleft()
-        self.map_next()
-        self.launching = None
-        issued.ready_ns = self.now + issued.latency_ns
+        issued.ready_ns = self.now + latency_ns
         self.queue.append(issued)
         return True
 

@@ -109,6 +109,13 @@ def test_any_address_may_be_hidden(case: str, hidden: Hidden) -> None:
     assert counters["evicted_bytes"] > 0
 
 
+def test_what_keeps_pages_from_moving_is_told(hidden: Hidden) -> None:
+    """The kernel is among those that were held: it waits until nothing moves."""
+    said, counters = hidden.check("pinned", {"ULMS_LOG_LEVEL": "INFO"})
+    assert f"{counters['opaque']} operations might have touched any page" in said
+    assert any("held" in line and "of through" in line for line in said.splitlines())
+
+
 def test_what_is_not_followed_is_found(hidden: Hidden) -> None:
     """While nothing moves it does no harm, so that the program goes on: and is told of."""
     said, counters = hidden.check(UNSEEN, VERIFY, still=True)

@@ -285,17 +285,6 @@ def test_calls_that_map_wait_for_each_other_and_access_for_the_copy_out() -> Non
     assert over == pytest.approx(mapped + 300 + 6_000)
 
 
-def test_a_launch_waits_for_the_calls_before_it() -> None:
-    moves = Moves([Move(i, 0, PAGE, 0, 0, FILL, DEAD) for i in (1, 2)])
-    moves.simulator = simulator = Simulator(cast(Engine, moves), MAPPED, "ahead")
-    simulator.act(iter(()))  # the first unmaps, and the second waits for that
-    simulator.admit(Issued(0, 0, 10_000, False), 0)
-    while not simulator.running:
-        assert simulator.act(iter(()))
-        simulator.advance()
-    assert simulator.end_ns == pytest.approx(2 * 300 + 10_000)
-
-
 @pytest.mark.parametrize(
     ("mib", "threads"), [(2, 1), (2, 3), (4, 2), (8, 1), (8, 3), (16, 2), (32, 3)]
 )
