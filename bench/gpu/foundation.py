@@ -10,6 +10,7 @@ import json
 import signal
 import statistics
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ BOUNDS = {
 # What a process holds, its context included; all together they hold at most ROOM_GIB.
 MEMORY_GIB = {"resnet": 7.5, "gpt2": 25, "lstm": 4, "bert": 12, "gpt2-short": 8.5, "compile": 1}
 ROOM_GIB = 100
-MODES = ("native", "observe")
+MODES = ("native", "observe")  # and "observe-HOOKS", a value of ULMS_HOOKS
 WARM = 10
 BLOCK_MS = 120.0
 LEAST_STEPS = 3  # of a block: the first one after a pause is slow, their median is not
@@ -85,34 +86,36 @@ def overhead_of(native: ArrayLike, observe: ArrayLike) -> tuple[float, float, fl
     return float(np.median(np.median(ratios, axis=1))), float(low), float(high)
 
 
-def overhead(name: str, built: Path, repeats: int, rounds: int) -> dict[str, Any]:
-    """Processes of both modes in turn, without the profiler: block medians, and their ratio.
+def overhead(
+    name: str, built: Path, repeats: int, rounds: int, modes: Sequence[str] = MODES
+) -> dict[str, Any]:
+    """Processes of all modes in turn, without the profiler: block medians, and their ratios.
 
     `repeats` processes of each mode, fewer where they need much memory. If one of them fails the
     row has `failed`, and what was measured until then.
     """
-    pairs = max(1, min(repeats, int(ROOM_GIB / MEMORY_GIB[name]) // 2))
-    block_ms: dict[str, list[list[float]]] = {mode: [[] for _ in range(pairs)] for mode in MODES}
+    pairs = max(1, min(repeats, int(ROOM_GIB / MEMORY_GIB[name]) // len(modes)))
+    block_ms: dict[str, list[list[float]]] = {mode: [[] for _ in range(pairs)] for mode in modes}
     row: dict[str, Any] = {"program": name, "bound": BOUNDS[name], "block_ms": block_ms}
 
     def tell(done: int) -> None:
-        ratio, low, high = overhead_of(*block_ms.values())
-        typical = [float(np.median(block_ms[mode])) for mode in MODES]
-        row.update(zip((f"{mode}_ms" for mode in MODES), typical, strict=True))
-        row.update(ratio=ratio, interval=[low, high])
-        print(
-            f"{name:10} round {done}/{rounds}  native {typical[0]:.3f} ms  "
-            f"observe {typical[1]:.3f} ms  ratio {ratio:.4f} "
-            f"({low:.4f} to {high:.4f}, bound {BOUNDS[name]})",
-            flush=True,
-        )
+        row.update({f"{mode}_ms": float(np.median(block_ms[mode])) for mode in modes})
+        row["ratios"] = {m: overhead_of(block_ms["native"], block_ms[m]) for m in modes[1:]}
+        row["ratio"], *row["interval"] = row["ratios"]["observe"]
+        print(f"{name:10} round {done}/{rounds}  native {row['native_ms']:.3f} ms", flush=True)
+        for mode, (ratio, low, high) in row["ratios"].items():
+            print(
+                f"  {mode:20} {row[f'{mode}_ms']:.3f} ms  ratio {ratio:.4f} "
+                f"({low:.4f} to {high:.4f}, bound {BOUNDS[name]})",
+                flush=True,
+            )
 
     try:
         with ExitStack() as stack:
             turns = [
                 (mode, pair, stack.enter_context(started(name, built, mode, pair)))
                 for pair in range(pairs)
-                for mode in MODES
+                for mode in modes
             ]
             everyone = [process for _, _, process in turns]
             for process in everyone:
@@ -141,7 +144,10 @@ def overhead(name: str, built: Path, repeats: int, rounds: int) -> dict[str, Any
 def started(name: str, built: Path, mode: str, pair: int) -> Paced:
     """A process of a mode, which runs its own warm-up and then waits."""
     command = programs.command(name, built, WARM, 0)
-    env = programs.environment(observe=mode == "observe")
+    observed, _, hooks = mode.partition("-")
+    env = programs.environment(observe=observed == "observe")
+    if hooks:
+        env["ULMS_HOOKS"] = hooks
     return Paced(f"{name} {mode} {pair}", command, env)
 
 
@@ -160,6 +166,11 @@ def main() -> None:
     parser.add_argument(
         "--programs", default=",".join(programs.PROGRAMS), help="which, separated by commas"
     )
+    parser.add_argument(
+        "--hooks",
+        default="",
+        help="values of ULMS_HOOKS to observe with, too, beside all: no-library,driver",
+    )
     skip = parser.add_mutually_exclusive_group()
     skip.add_argument("--skip-overhead", action="store_true", help="only numbers and counts")
     skip.add_argument("--skip-check", action="store_true", help="only overhead")
@@ -168,6 +179,7 @@ def main() -> None:
     # A time limit ends this process by SIGTERM: its children go with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     names = options.programs.split(",")
+    modes = [*MODES, *(f"observe-{hooks}" for hooks in options.hooks.split(",") if hooks)]
     rows: dict[str, list[dict[str, Any]]] = {}
     result: dict[str, object] = {"machine": machine.describe()}
 
@@ -182,7 +194,7 @@ def main() -> None:
             keep("programs", check(name, options.built))
     if not options.skip_overhead:
         for name in (name for name in BOUNDS if name in names):
-            keep("overhead", overhead(name, options.built, options.repeats, options.rounds))
+            keep("overhead", overhead(name, options.built, options.repeats, options.rounds, modes))
     if failed := [row["program"] for row in rows.get("overhead", []) if "failed" in row]:
         sys.exit(f"not measured: {', '.join(failed)}")
 

@@ -220,18 +220,18 @@ def environment(system: str, budget: Budget | None) -> dict[str, str]:
     if budget is None:
         return env
     one = BY_NAME[system]
-    backend = one.link or one.in_place
     env |= {
         "LD_PRELOAD": str(library()),
-        "ULMS_BACKEND": backend or "observe",
+        "ULMS_BACKEND": "observe",
         "ULMS_GPU_MEMORY": str(budget.capacity),
         "REPORT_COUNTERS": ",".join(COUNTERS) if one.link else "",
     }
+    env |= one.env
     if one.policy:
         env |= {"ULMS_POLICY": one.policy, "ULMS_GPU_MEMORY_FACTOR": "100"}
     if one.in_place:  # its counters are of whole pages: they say too much where most is small
-        env |= {"ULMS_GPU_MEMORY_FACTOR": "0", "REPORT_COUNTERS": "held_ns"}
-    if backend == "vmm":  # pinned, not managed: the guard is not for it, and would refuse memory
+        env["REPORT_COUNTERS"] = "held_ns"
+    if env["ULMS_BACKEND"] == "vmm":  # pinned, not managed: that guard would refuse memory
         env["ULMS_MANAGED_LIMIT"] = str(budget.footprint * VMM_ROOM)
     return env
 

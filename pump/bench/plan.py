@@ -48,8 +48,11 @@ class Plan:
 
     @property
     def best(self) -> tuple[int, Point] | None:
-        """The least factor that is about as fast as any, and its backend; None: none can run."""
-        runs = [(factor, p) for factor, row in self.factors.items() for p in row.values()]
+        """The least factor that is about as fast as any, and its backend; None: none can run. One
+        that takes a promise is chosen only where no other was asked for.
+        """
+        every = [(factor, p) for factor, row in self.factors.items() for p in row.values()]
+        runs = [run for run in every if not BY_NAME[run[1].backend].promise] or every
         if not runs:
             return None
         least = min(point.step_ms for _, point in runs)
@@ -121,6 +124,17 @@ def stretched(sequence: Recorded, times: float) -> Recorded:
     return replace(sequence, steps=tuple(tuple(map(event, step)) for step in sequence.steps))
 
 
+def options(backend: str) -> str:
+    """The environment that chooses it."""
+    return " ".join(f"{name}={value}" for name, value in BY_NAME[backend].env.items())
+
+
+def unless(backend: str) -> str:
+    """The end of a sentence: what the user promises by choosing it."""
+    promise = BY_NAME[backend].promise
+    return f". You promise by it that {promise}: else data are spoilt." if promise else "."
+
+
 def advice(found: Plan) -> list[str]:
     """What follows, in sentences."""
     if found.fits:
@@ -130,11 +144,15 @@ def advice(found: Plan) -> list[str]:
     factor, point = found.best
     slowdown = point.step_ms / found.native_ms
     lines = [
-        f"Use ULMS_BACKEND={point.backend} ULMS_GPU_MEMORY_FACTOR={factor}: {point.step_ms:.0f} ms"
-        f" a step, {slowdown:.1f} times what it takes where everything fits."
+        f"Use {options(point.backend)} ULMS_GPU_MEMORY_FACTOR={factor}: {point.step_ms:.0f} ms"
+        f" a step, {slowdown:.1f} times what it takes where everything fits{unless(point.backend)}"
     ]
     row = found.factors[factor]
-    lines += [f"With {other}: {p.step_ms:.0f} ms." for other, p in row.items() if p is not point]
+    lines += [
+        f"With {options(other)}: {p.step_ms:.0f} ms{unless(other)}"
+        for other, p in row.items()
+        if p is not point
+    ]
     if slowdown > SLOW:
         lines.append(
             "That is slow. If the program can be changed, checkpointing, a smaller batch or fewer"

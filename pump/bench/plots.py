@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pump.bench.plan import Plan
+from pump.bench.report import OURS
 from pump.bench.row import Row
 from pump.bench.systems import BY_NAME
 from pump.bench.timeline import DEVICE, LANES, Timeline
@@ -15,6 +16,7 @@ COLOURS = {
     "um-pump": "#8c8c8c",
     "um": "#e69f00",
     "vmm": "#0072b2",
+    "vmm-known": "#332288",
     "oracle": "#56b4e9",
     "zero-copy": "#cc79a7",
     "save-on-cpu": "#009e73",
@@ -100,7 +102,7 @@ def _legend(figure: Any, axis: Any, last: Sequence[Any] = ()) -> None:
 
 def _bound(axis: Any, x: float, width: float, row: Row) -> None:
     """The bound of a bar that our policy made."""
-    if row.bound_ms and row.system in ("um", "vmm"):
+    if row.bound_ms and row.system in OURS:
         axis.plot([x - width / 2, x + width / 2], [row.bound_ms] * 2, color="black", linewidth=2)
 
 

@@ -12,7 +12,7 @@ from pump.cli.render import table
 from pump.sizes import format_size
 
 RIVALS = ("um-demand", "um-pump")
-OURS = ("um", "vmm")
+OURS = ("um", "vmm", "vmm-known")
 DIFFERS = " differs"
 """Behind the time of a run whose results were not the native run's."""
 

@@ -1,6 +1,7 @@
 """What is compared: ways to run a program that needs more memory than it may use."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 SIM, EMULATOR, GPU = "sim", "emulator", "gpu"
 DEVICES = {
@@ -12,23 +13,40 @@ DEVICES = {
 
 @dataclass(frozen=True)
 class System:
-    """A way to run. `link` is the model of pump.sim.link it moves pages over, "" where none."""
+    """A way to run. `link` is the model of pump.sim.link it moves pages over, "" where none.
+
+    `env` has the options that choose it, `promise` what its user knows of the program: what breaks
+    it spoils data. Both are empty where there is nothing of the kind.
+    """
 
     name: str
     help: str
     devices: tuple[str, ...]
     link: str = ""
     policy: str = ""  # of the engine's; "" where it does not decide
-    in_place: str = ""  # the backend under which nothing ever comes to the device, "" where it may
+    env: Mapping[str, str] = field(default_factory=dict)
+    in_place: bool = False  # nothing ever comes to the device
+    promise: str = ""
 
 
 ALL = (SIM, EMULATOR, GPU)
+UM = {"ULMS_BACKEND": "um"}
+VMM = {"ULMS_BACKEND": "vmm"}
 SYSTEMS = (
     System("native", "everything resident, no limit", ALL),
-    System("um-demand", "managed memory, faults alone", ALL, "um", "none"),
-    System("um-pump", "managed memory, the published window prefetch", ALL, "um", "pump"),
-    System("um", "backend um with our policy", ALL, "um", "ahead"),
-    System("vmm", "backend vmm with our policy", ALL, "vmm", "ahead"),
+    System("um-demand", "managed memory, faults alone", ALL, "um", "none", UM),
+    System("um-pump", "managed memory, the published window prefetch", ALL, "um", "pump", UM),
+    System("um", "backend um with our policy", ALL, "um", "ahead", UM),
+    System("vmm", "backend vmm with our policy", ALL, "vmm", "ahead", VMM),
+    System(
+        "vmm-known",
+        "the same with ULMS_HIDDEN=known: for programs whose every use of memory is known",
+        (SIM, GPU),
+        "vmm-known",
+        "ahead",
+        VMM | {"ULMS_HIDDEN": "known"},
+        promise="no kernel uses memory that nothing shows (docs/vmm.md)",
+    ),
     System(
         "oracle",
         "farthest next touch that knows everything, at the rate of plain copies",
@@ -39,7 +57,8 @@ SYSTEMS = (
         "zero-copy",
         "nothing moves: kernels read and write host memory in place",
         (SIM, GPU),
-        in_place="vmm",
+        env=VMM | {"ULMS_GPU_MEMORY_FACTOR": "0"},
+        in_place=True,
     ),
     System("save-on-cpu", "the program keeps activations in host memory itself", (GPU,)),
     System("checkpointing", "the program computes activations twice itself", (GPU,)),

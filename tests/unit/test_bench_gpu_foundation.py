@@ -28,6 +28,7 @@ import report
 log = Path(sys.argv[1])
 ill, where = sys.argv[2].split("@")
 observe = os.environ.get("ULMS_BACKEND") == "observe"
+cost = {"driver": 1.01}.get(os.environ.get("ULMS_HOOKS"), 1.02) if observe else 1.0
 now = 0.0
 taken = 0
 last = None
@@ -48,7 +49,7 @@ def step():
             child.kill()
             os._exit(3)
         time.sleep(100)
-    now += 0.01 * (1.02 if observe else 1.0) * (1 + 0.01 * len(before))
+    now += 0.01 * cost * (1 + 0.01 * len(before))
 
 report.time.perf_counter = lambda: now
 warm, timed = int(sys.argv[3]), int(sys.argv[4])
@@ -189,6 +190,15 @@ def test_fewer_processes_where_memory_is_short(bench: Bench) -> None:
     row = bench.overhead("well", repeats=4, rounds=1)
     assert np.shape(row["block_ms"]["native"]) == (1, 1)
     assert len({process for _, process in bench.said()}) == 2
+
+
+def test_hooks_are_told_apart(bench: Bench) -> None:
+    modes = ("native", "observe", "observe-driver")
+    row = foundation.overhead("well", bench.folder, 2, 6, modes)
+    assert {mode: np.shape(blocks) for mode, blocks in row["block_ms"].items()} == dict.fromkeys(modes, (2, 6))
+    found = {mode: ratio for mode, (ratio, *_) in row["ratios"].items()}
+    assert found == pytest.approx({"observe": 1.02, "observe-driver": 1.01}, abs=1e-3)
+    assert row["ratio"] == found["observe"]
 
 
 @given(st.integers(1, 5), st.integers(1, 9), st.floats(0.5, 2), st.integers(0, 2**32 - 1))
