@@ -1,30 +1,40 @@
-"""Step times that `python -m bench.gpu.oversubscribe` measured, beside what virtual time predicts.
+"""Step times that were measured, beside what virtual time predicts.
 
-Prints a table in Markdown. A recorded step is played for each program: of bench/traces, or what
-`pump trace` wrote and --step names. Programs without one are told and left out. What the driver's
-calls take differs between machines: --calls has what `python -m bench.gpu.calls` saw on the same.
+Of `python -m bench.gpu.oversubscribe --json`, or `pump-bench run --device gpu --json`: its systems
+that move pages. Prints a table in Markdown. A recorded step is played for each program: of
+bench/traces, or what `pump trace` wrote and --step names. Programs without one are told and left
+out. What the driver's calls on managed memory take differs between machines: --calls has what
+`python -m bench.gpu.calls` saw on the same.
 """
 
 import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
+from pump.bench.row import FORMAT, FormatError, Row, read_results
+from pump.bench.systems import BY_NAME, GPU
 from pump.cli.command import UsageError
 from pump.sim.engine import CompiledEngine
-from pump.sim.link import UM, Cost, Link
+from pump.sim.link import LINKS, UM, Cost, Link
 from pump.sim.recorded import open_sequence
 from pump.sim.sequence import Sequence, SequenceError
 from pump.sim.simulator import Simulator, settings_for
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "bench" / "results" / "h200-um.json"
-STEPS = {"resnet": ROOT / "bench" / "traces" / "resnet.txt"}
+TRACES = ROOT / "bench" / "traces"
+STEPS = {
+    "resnet": TRACES / "resnet.txt",
+    "resnet50": TRACES / "resnet.txt",
+    "gpt2-medium": TRACES / "gpt2m.txt",
+    "decode-8b": TRACES / "llama.txt",
+}
 NEAR = 0.15
 """A prediction is near that differs by no more than this share."""
 DECIDES = ("csrc/engine", "csrc/backend")
@@ -32,54 +42,106 @@ DECIDES = ("csrc/engine", "csrc/backend")
 
 
 @dataclass(frozen=True)
-class Predicted:
-    """A measured run and its prediction. Milliseconds a step; bytes a step, None: not measured."""
+class Measured:
+    """A run that succeeded. Bytes; milliseconds a step."""
 
     program: str
-    footprint: int  # bytes
+    footprint: int
+    native_ms: float  # everything resident, by itself
     budget: str  # a share of the footprint, or "all"
+    budget_bytes: int
+    link: str  # of pump.sim.link
     policy: str
-    measured_ms: float
-    predicted_ms: float
-    measured_in: float | None
-    predicted_in: float
+    ms: float
+    bytes_in: float | None  # a step, None: not counted
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A measured run and its prediction: milliseconds and bytes in of a step."""
+
+    run: Measured
+    native_ms: float  # the recorded step, everything resident
+    ms: float
+    bytes_in: float
 
     @property
     def ratio(self) -> float:
         """Predicted : measured."""
-        return self.predicted_ms / self.measured_ms
+        return self.ms / self.run.ms
 
     @property
     def near(self) -> bool:
         return abs(self.ratio - 1) <= NEAR
 
 
-def predictions(
-    measured: Mapping[str, Any], steps: Mapping[str, Path], link: Link, left_out: list[str]
-) -> Iterator[Predicted]:
-    """Every row that ran and whose program's step is known. Raises SequenceError, OSError."""
-    for program in measured["programs"]:
-        name = program["program"]
-        if name not in steps:
-            left_out.append(name)
-            continue
-        sequence = open_sequence(steps[name])
+def read_measured(path: Path) -> tuple[dict[str, str], list[Measured]]:
+    """The machine, and what ran there. Raises FormatError, OSError."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        if told.get("format") != FORMAT:
+            return told["machine"], list(of_oversubscribe(told))
+    except (json.JSONDecodeError, KeyError, AttributeError) as error:
+        raise FormatError(f"{path} holds no step times: {error}") from error
+    results = read_results(path)
+    return results.machine, list(of_bench(results.rows))
+
+
+def of_oversubscribe(told: Mapping[str, Any]) -> Iterator[Measured]:
+    """What `python -m bench.gpu.oversubscribe` wrote. Raises KeyError."""
+    for program in told["programs"]:
         for row in program["rows"]:
             if row["status"] or not row["step_ms"]:
                 continue
-            budget = row["budget_bytes"] or program["footprint"]
-            ms, bytes_in = play(sequence, budget, row["policy"], link)
-            brought = bytes_brought(row)
-            yield Predicted(
-                name,
+            yield Measured(
+                program["program"],
                 program["footprint"],
+                median(program["native_ms"]),
                 row["budget"],
+                row["budget_bytes"] or program["footprint"],
+                UM.name,
                 row["policy"],
                 median(row["step_ms"]),
-                ms,
-                brought,
-                bytes_in,
+                bytes_brought(row),
             )
+
+
+def of_bench(rows: Iterable[Row]) -> Iterator[Measured]:
+    """What pump-bench wrote, of systems whose moves the engine decides, on a GPU."""
+    for row in rows:
+        system = BY_NAME.get(row.system)
+        if row.device != GPU or not system or not system.policy:
+            continue
+        yield Measured(
+            row.workload,
+            row.footprint_bytes,
+            row.native_ms,
+            f"1/{row.oversubscription:g}",
+            row.capacity_bytes,
+            system.link,
+            system.policy,
+            row.ms,
+            row.bytes_in,
+        )
+
+
+def predictions(
+    measured: Iterable[Measured],
+    steps: Mapping[str, Path],
+    links: Mapping[str, Link],
+    left_out: list[str],
+) -> Iterator[Predicted]:
+    """Every run whose program's step is known. Raises SequenceError, OSError."""
+    sequences: dict[str, Sequence] = {}
+    for run in measured:
+        if run.program not in steps:
+            left_out += [run.program] if run.program not in left_out else []
+            continue
+        if run.program not in sequences:
+            sequences[run.program] = open_sequence(steps[run.program])
+        sequence, link = sequences[run.program], links[run.link]
+        native_ms = sequence.native_ns() / 1e6
+        yield Predicted(run, native_ms, *play(sequence, run.budget_bytes, run.policy, link))
 
 
 def play(sequence: Sequence, budget: int, policy: str, link: Link) -> tuple[float, float]:
@@ -127,16 +189,17 @@ def bytes_brought(row: Mapping[str, Any]) -> float | None:
 def markdown(rows: list[Predicted]) -> str:
     """A line a run."""
     lines = [
-        "| program | needs | budget | policy | measured ms | predicted ms | ratio | within 15 % |"
-        " GB in, measured | predicted |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| program | needs | budget | link | policy | measured ms | predicted ms | ratio"
+        " | within 15 % | GB in, measured | predicted |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        counted = "" if row.measured_in is None else f"{row.measured_in / 1e9:.2f}"
+        run = row.run
+        counted = "" if run.bytes_in is None else f"{run.bytes_in / 1e9:.2f}"
         lines.append(
-            f"| {row.program} | {row.footprint / 2**30:.1f} GiB | {row.budget} | {row.policy}"
-            f" | {row.measured_ms:.1f} | {row.predicted_ms:.1f} | {row.ratio:.2f}"
-            f" | {'yes' if row.near else '**no**'} | {counted} | {row.predicted_in / 1e9:.2f} |"
+            f"| {run.program} | {run.footprint / 2**30:.1f} GiB | {run.budget} | {run.link}"
+            f" | {run.policy} | {run.ms:.1f} | {row.ms:.1f} | {row.ratio:.2f}"
+            f" | {'yes' if row.near else '**no**'} | {counted} | {row.bytes_in / 1e9:.2f} |"
         )
     return "\n".join(lines)
 
@@ -146,6 +209,16 @@ def summary(rows: list[Predicted]) -> str:
     near = sum(row.near for row in rows)
     miss = geometric_mean(max(row.ratio, 1 / row.ratio) for row in rows)
     return f"{near} of {len(rows)} within 15 %; off by a factor of {miss:.2f} in the mean"
+
+
+def natives(rows: list[Predicted]) -> list[str]:
+    """A line a program: its own time between operations is not in what is predicted."""
+    known = {row.run.program: row for row in rows}
+    return [
+        f"{name}: where everything fits, {row.run.native_ms:.1f} ms measured and {row.native_ms:.1f}"
+        " in the recorded step"
+        for name, row in known.items()
+    ]
 
 
 def changed_since(commit: str) -> bool | None:
@@ -186,20 +259,23 @@ def main() -> None:
         help="what calls took on that machine (default: the figures of pump.sim.link)",
     )
     options = parser.parse_args()
-    measured = json.loads(options.result.read_text(encoding="utf-8"))
-    link = link_of(json.loads(options.calls.read_text(encoding="utf-8"))) if options.calls else UM
+    links = dict(LINKS)
+    if options.calls:
+        links["um"] = link_of(json.loads(options.calls.read_text(encoding="utf-8")))
     left_out: list[str] = []
     try:
-        rows = list(predictions(measured, STEPS | dict(options.step), link, left_out))
-    except (SequenceError, UsageError) as error:
+        machine, measured = read_measured(options.result)
+        rows = list(predictions(measured, STEPS | dict(options.step), links, left_out))
+    except (FormatError, SequenceError, UsageError) as error:
         sys.exit(str(error))
-    machine = measured["machine"]
     print(f"{options.result.name}: {machine['gpu']}, commit {machine['commit'][:7]}", end="")
     changed = changed_since(machine["commit"])
     told = {True: "engine or backends have changed since", False: "as here"}
     print(f" ({told[changed]})\n" if changed is not None else "\n")
     if rows:
         print(f"{markdown(rows)}\n\n{summary(rows)}")
+    for line in natives(rows):
+        print(line)
     for name in left_out:
         print(f"no recorded step of {name}: trace one and give --step {name}=FILE")
 

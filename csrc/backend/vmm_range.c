@@ -189,10 +189,23 @@ static size_t next_at(const struct vmm_range *r, size_t *first, size_t end, enum
     return n;
 }
 
+/* What uses a page that is stale uses another's bytes. */
+static bool unmap_somehow(const struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
+    for (int i = 0; i < TRIES; i++) {
+        if (vmm_range_unmap(r, first, n, VMM_HOST))
+            return true;
+        nanosleep(&(struct timespec){0, TRY_US * 1000}, NULL);
+    }
+    log_error("device %d: the driver unmaps memory no more: %zu pages at 0x%llx are not the program's any more, what "
+              "it computes is wrong from here on",
+              v->device, n, (unsigned long long)address(r, first));
+    return false;
+}
+
 void vmm_range_surface(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
     size_t end = first + n;
     for (size_t run; (run = next_at(r, &first, end, VMM_STALE)) > 0; first += run)
-        if (vmm_range_unmap(r, first, run, VMM_HOST))
+        if (unmap_somehow(v, r, first, run))
             vmm_range_map(v, r, first, run, VMM_HOST);
 }
 

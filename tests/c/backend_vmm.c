@@ -242,6 +242,22 @@ TEST(what_nobody_uses_while_it_is_away_leaves_without_a_call) {
     CHECK_EQ(first_word(r, 3), 24);
 }
 
+TEST(what_is_stale_comes_back_once_it_can_be_unmapped) {
+    open_device(BYTES);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
+    struct vmm_move out = whole(r, VMM_HOST);
+    out.stale = true;
+    write_page(r, 1, 5);
+    CHECK(move(&out));
+    CHECK(emu_fail("cuMemUnmap:sticky") == 0);
+    vmm_range_surface(&v, r, 0, 2); /* with an error */
+    CHECK_EQ(r->page[1].at, VMM_STALE);
+    emu_fail(NULL);
+    vmm_range_surface(&v, r, 0, 2);
+    CHECK_EQ(r->page[1].at, VMM_HOST);
+    CHECK_EQ(first_word(r, 1), 5);
+}
+
 /* For the engine they are still there, and what they hold is nobody's else. */
 TEST(none_becomes_stale_if_not_all_can) {
     open_device(BYTES / 2);

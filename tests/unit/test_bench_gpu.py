@@ -256,42 +256,85 @@ def measured(**more: Any) -> dict[str, Any]:
         "status": 0,
     }
     row |= {"step_ms": [600.0, 610.0, 620.0], **more}
-    program = {"program": "resnet", "footprint": 7029653504, "rows": [row]}
-    return {"programs": [program, {"program": "other", "rows": []}]}
+    program = {"program": "resnet", "footprint": 7029653504, "native_ms": [32.0], "rows": [row]}
+    return {"programs": [program, program | {"program": "other"}]}
 
 
 def test_what_was_measured_is_predicted() -> None:
     """On the H200, with what calls took on that machine: evictions run beside faults."""
     left_out: list[str] = []
-    kept = json.loads(predict.RESULT.read_text(encoding="utf-8"))
+    machine, kept = predict.read_measured(predict.RESULT)
+    assert machine["gpu"] == "NVIDIA H200"
     calls = json.loads(predict.RESULT.with_name("h200-calls.json").read_text(encoding="utf-8"))
     link = predict.link_of(calls)
     assert link.rate_out < UM.rate_out < link.rate_in
-    rows = list(predict.predictions(kept, predict.STEPS, link, left_out))
-    known = {(row.budget, row.policy): row for row in rows}
+    rows = list(predict.predictions(kept, predict.STEPS, LINKS | {"um": link}, left_out))
+    known = {(row.run.budget, row.run.policy): row for row in rows}
     assert all(
         row.near for (budget, policy), row in known.items() if policy == "none" or budget == "1"
     )
     assert known["1/2", "none"].ratio == pytest.approx(1, abs=0.08)
-    assert known["1/2", "ahead"].predicted_in == pytest.approx(
-        known["1/2", "ahead"].measured_in, rel=0.05
-    )
+    ours = known["1/2", "ahead"]
+    assert ours.bytes_in == pytest.approx(ours.run.bytes_in, rel=0.05)
     assert left_out == ["decode", "gpt2-half"]
 
 
 def test_a_prediction_has_its_line() -> None:
     left_out: list[str] = []
     counters = {"filled_bytes": 6_000_000_000, "faulted_bytes": 3_000_000_000}
-    (row,) = predict.predictions(measured(counters=counters), predict.STEPS, UM, left_out)
-    assert (row.measured_ms, row.measured_in) == (610, 3e9)
-    assert row.predicted_in > 8e9
-    assert f"| {row.predicted_ms:.1f} | {row.ratio:.2f} | yes | 3.00 |" in predict.markdown([row])
+    told = predict.of_oversubscribe(measured(counters=counters))
+    (row,) = predict.predictions(told, predict.STEPS, LINKS, left_out)
+    assert (row.run.ms, row.run.bytes_in) == (610, 3e9)
+    assert row.bytes_in > 8e9
+    line = f"| um | none | 610.0 | {row.ms:.1f} | {row.ratio:.2f} | yes | 3.00 |"
+    assert line in predict.markdown([row])
     assert "1 of 1 within 15 %" in predict.summary([row])
+    assert predict.natives([row]) == [
+        "resnet: where everything fits, 32.0 ms measured and 31.1 in the recorded step"
+    ]
     assert left_out == ["other"]
 
 
 def test_runs_that_failed_are_left_out() -> None:
     failed: list[dict[str, Any]] = [{"status": 1}, {"step_ms": []}]
     for more in failed:
-        found = predict.predictions(measured(**more), predict.STEPS, UM, [])
-        assert list(found) == []
+        assert list(predict.of_oversubscribe(measured(**more))) == []
+
+
+def benched(system: str, **more: Any) -> Row:
+    given: dict[str, Any] = {
+        "workload": "resnet50",
+        "device": "gpu",
+        "oversubscription": 2.0,
+        "capacity_bytes": 3514826752,
+        "footprint_bytes": 7029653504,
+        "step_ms": [150.0, 170.0, 160.0],
+        "native_ms": 32.0,
+        "bytes_in": 2.8e9,
+    }
+    return Row(**(given | {"system": system} | more))
+
+
+def test_what_pump_bench_measured_is_predicted_over_its_systems_links(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.json"
+    rows = [benched("native"), benched("vmm"), benched("vmm-known"), benched("zero-copy")]
+    rows += [benched("um", device="sim"), benched("vmm", workload="lstm")]
+    write_results(path, {"gpu": "a GPU", "commit": "0"}, rows)
+    machine, kept = predict.read_measured(path)
+    left_out: list[str] = []
+    vmm, known = predict.predictions(kept, predict.STEPS, LINKS, left_out)
+    assert machine["gpu"] == "a GPU"
+    assert left_out == ["lstm"]
+    assert (vmm.run.link, known.run.link) == ("vmm", "vmm-known")
+    assert (vmm.run.ms, vmm.run.budget) == (160, "1/2")
+    assert known.ms < 0.8 * vmm.ms
+    step = open_sequence(predict.STEPS["resnet50"])
+    assert vmm.ms == predict.play(step, 3514826752, "ahead", LINKS["vmm"])[0]
+
+
+def test_what_holds_no_step_times_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    for text in ("no JSON", "[]", "{}"):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(FormatError, match=r"a.json"):
+            predict.read_measured(path)

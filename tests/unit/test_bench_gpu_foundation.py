@@ -195,7 +195,9 @@ def test_fewer_processes_where_memory_is_short(bench: Bench) -> None:
 def test_hooks_are_told_apart(bench: Bench) -> None:
     modes = ("native", "observe", "observe-driver")
     row = foundation.overhead("well", bench.folder, 2, 6, modes)
-    assert {mode: np.shape(blocks) for mode, blocks in row["block_ms"].items()} == dict.fromkeys(modes, (2, 6))
+    assert {mode: np.shape(blocks) for mode, blocks in row["block_ms"].items()} == dict.fromkeys(
+        modes, (2, 6)
+    )
     found = {mode: ratio for mode, (ratio, *_) in row["ratios"].items()}
     assert found == pytest.approx({"observe": 1.02, "observe-driver": 1.01}, abs=1e-3)
     assert row["ratio"] == found["observe"]

@@ -1,6 +1,7 @@
 """`pump plan`: predictions, what is recommended, and steps found in what a program did."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from pump.sizes import GIB
 pytestmark = pytest.mark.unit
 
 PAGE = UM.page_bytes
+FREE = {"um", "vmm"}
+"""Links that take no promise of the user's."""
 PCIE = INTERCONNECTS["pcie5-x16"]
 
 
@@ -80,11 +83,26 @@ def test_less_memory_takes_longer(found: plan.Plan) -> None:
 def test_a_smaller_factor_is_recommended_only_if_it_costs_nothing(found: plan.Plan) -> None:
     assert found.best
     factor, point = found.best
-    every = [p.step_ms for row in found.factors.values() for p in row.values()]
-    assert point.step_ms <= plan.AS_GOOD * min(every)
-    smaller = [p.step_ms for f, row in found.factors.items() for p in row.values() if f < factor]
-    assert all(ms > plan.AS_GOOD * min(every) for ms in smaller)
+    free = [(f, row[name].step_ms) for f, row in found.factors.items() for name in row.keys() & FREE]
+    least = min(ms for _, ms in free)
+    assert point.step_ms <= plan.AS_GOOD * least
+    assert all(ms > plan.AS_GOOD * least for f, ms in free if f < factor)
     assert f"ULMS_GPU_MEMORY_FACTOR={factor}" in plan.advice(found)[0]
+
+
+def test_what_takes_a_promise_is_recommended_only_where_it_was_asked_for(found: plan.Plan) -> None:
+    assert found.best
+    factor, point = found.best
+    faster = found.factors[factor]["vmm-known"]
+    assert faster.step_ms < point.step_ms
+    first, *others = plan.advice(found)
+    assert "promise" not in first
+    (line,) = (line for line in others if "promise" in line)
+    assert line.startswith(f"With ULMS_BACKEND=vmm ULMS_HIDDEN=known: {faster.step_ms:.0f} ms.")
+    only = {f: {"vmm-known": row["vmm-known"]} for f, row in found.factors.items() if row}
+    alone = plan.advice(replace(found, factors=only))
+    assert alone[0].startswith("Use ULMS_BACKEND=vmm ULMS_HIDDEN=known ULMS_GPU_MEMORY_FACTOR=")
+    assert "You promise by it that no kernel" in alone[0]
 
 
 def test_what_fits_needs_nothing() -> None:

@@ -19,6 +19,7 @@ from pump.sim.engine import (  # noqa: E402
     EVICT,
     FILL,
     HOLD,
+    IN_PLACE,
     IN_PLACE_ALL,
     IN_PLACE_NOTHING,
     KEEP,
@@ -244,6 +245,25 @@ def test_what_comes_or_leaves_is_copied_and_mapped(
     assert parts[:told] == expected
     lands = kind == EVICT and not flags & DEAD
     assert parts[told + 1 :] == [(Kind.ACCESS, 6_000)] * 2 * lands
+
+
+@pytest.mark.parametrize(
+    ("kind", "flags", "expected"),
+    [
+        (FILL, 0, [(Kind.COPY, PAGE), (Kind.UNMAP, 300), (Kind.ACCESS, 1_000), (Kind.TOLD, 0)]),
+        (FILL, DEAD, [(Kind.UNMAP, 300), (Kind.ACCESS, 1_000), (Kind.TOLD, 0)]),
+        (EVICT, 0, [(Kind.COPY, PAGE), (Kind.TOLD, 0)]),
+        (EVICT, CLEAN, [(Kind.TOLD, 0)]),
+        (EVICT, DEAD, [(Kind.TOLD, 0)]),
+    ],
+)
+def test_where_what_is_away_is_not_mapped_it_leaves_without_a_call(
+    kind: int, flags: int, expected: list[Part]
+) -> None:
+    link = replace(MAPPED, handles=replace(HANDLES, maps_away=False))
+    assert link.parts(Move(1, 0, PAGE, 0, 0, kind, flags), beside=True) == expected
+    used_there = Move(1, 0, PAGE, 0, 0, EVICT, IN_PLACE)
+    assert link.parts(used_there, beside=True) == MAPPED.parts(used_there, beside=True)
 
 
 class Moves:
