@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from pump.preload import preload
 from tests.conftest import ROOT, Compile, clean_environment
-from tests.emu.test_hidden import ANY, SEEN, STILL, UNSEEN, VERIFY, VIOLATION
+from tests.emu.test_hidden import ANY, KNOWN, SEEN, STILL, UNSEEN, VERIFY, VIOLATION
 
 pytestmark = pytest.mark.gpu
 
@@ -72,7 +72,7 @@ def counter(said: str, name: str) -> int:
     )
 
 
-@pytest.mark.parametrize("extra", [{}, VERIFY], ids=["plain", "verify"])
+@pytest.mark.parametrize("extra", [{}, VERIFY, KNOWN], ids=["plain", "verify", "known"])
 @pytest.mark.parametrize("case", SEEN)
 def test_addresses_are_followed(case: str, extra: Mapping[str, str], binary: Path) -> None:
     sums, _ = run(binary, case, None)
