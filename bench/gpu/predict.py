@@ -215,8 +215,8 @@ def natives(rows: list[Predicted]) -> list[str]:
     """A line a program: its own time between operations is not in what is predicted."""
     known = {row.run.program: row for row in rows}
     return [
-        f"{name}: where everything fits, {row.run.native_ms:.1f} ms measured and {row.native_ms:.1f}"
-        " in the recorded step"
+        f"{name}: where everything fits, {row.run.native_ms:.1f} ms measured"
+        f" and {row.native_ms:.1f} in the recorded step"
         for name, row in known.items()
     ]
 

@@ -15,10 +15,11 @@ sys.path.insert(0, str(ROOT))
 from bench.gpu import predict, run, workloads  # noqa: E402
 from pump.bench import cli  # noqa: E402
 from pump.bench.machine import describe  # noqa: E402
-from pump.bench.row import write_results  # noqa: E402
+from pump.bench.row import FormatError, Row, write_results  # noqa: E402
 from pump.bench.runner import Asked  # noqa: E402
 from pump.bench.systems import GPU, systems_on  # noqa: E402
-from pump.sim.link import UM  # noqa: E402
+from pump.sim.link import LINKS, UM  # noqa: E402
+from pump.sim.recorded import open_sequence  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
@@ -89,6 +90,7 @@ def test_every_system_gets_its_budget_and_its_row(
         ("vmm", None),
         ("observe", None),
     }
+    assert [env["ULMS_BACKEND"] for env in others if "ULMS_HIDDEN" in env] == ["vmm"]
     factors = {(env["ULMS_BACKEND"], env.get("ULMS_GPU_MEMORY_FACTOR")) for env in others}
     assert factors == {("um", "100"), ("vmm", "100"), ("vmm", "0"), ("observe", None)}
     assert rows["zero-copy"].bytes_in is None

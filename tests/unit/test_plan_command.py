@@ -83,7 +83,9 @@ def test_less_memory_takes_longer(found: plan.Plan) -> None:
 def test_a_smaller_factor_is_recommended_only_if_it_costs_nothing(found: plan.Plan) -> None:
     assert found.best
     factor, point = found.best
-    free = [(f, row[name].step_ms) for f, row in found.factors.items() for name in row.keys() & FREE]
+    free = [
+        (f, row[name].step_ms) for f, row in found.factors.items() for name in row.keys() & FREE
+    ]
     least = min(ms for _, ms in free)
     assert point.step_ms <= plan.AS_GOOD * least
     assert all(ms > plan.AS_GOOD * least for f, ms in free if f < factor)
