@@ -37,6 +37,9 @@ struct backend {
     uint64_t (*held)(int32_t device);
     /* A copy has brought addresses to the device: operations of which we know nothing may use what they point to. */
     void (*pointed)(const addr_t *pointers, size_t n);
+    /* From now on operations may run that admit is not called for, as the driver does not tell what is captured. NULL:
+     * they do no harm. */
+    void (*unsure)(void);
     /* The framework's allocator gave out (live) or took back a block of it. */
     void (*block)(addr_t start, uint64_t bytes, bool live);
     /* The context is about to be destroyed, or may be: nothing of ours uses it on return. */

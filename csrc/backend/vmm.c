@@ -214,6 +214,19 @@ static bool discards(void) {
     return ulms_options.hidden != HIDDEN_ANY;
 }
 
+static void unsure(void) {
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        pager_lock(d);
+        if (d->vmm && d->moving) {
+            pager_give_up(d, "the driver does not tell what is captured");
+            pager_moves_wait(d, 0, UINT64_MAX, false);
+            surface(d, 0, UINT64_MAX);
+            d->vmm->surfaced = true;
+        }
+        pager_unlock(d);
+    }
+}
+
 static void stop(void) {
     pager_stop();
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
@@ -249,6 +262,7 @@ const struct backend backend_vmm = {.name = "vmm",
                                     .release = vmm_free,
                                     .held = vmm_held,
                                     .pointed = pointed,
+                                    .unsure = unsure,
                                     .block = pager_block,
                                     .forget = vmm_forget,
                                     .stop = stop};

@@ -55,9 +55,12 @@ bool capture_holds(uint64_t stream) {
     CUresult result = REAL(cuStreamIsCapturing, 0)((CUstream)(uintptr_t)stream, &status);
     if (result == CUDA_SUCCESS)
         return status != CU_STREAM_CAPTURE_STATUS_NONE;
-    /* The legacy stream answers so while a blocking stream captures; the real call will, too. After any other error it
-     * may be capturing, and then nothing of ours may land in it. */
-    return result != CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    /* the legacy stream answers so while a blocking stream captures; the real call will, too */
+    if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+        return false;
+    if (session.backend->unsure)
+        session.backend->unsure();
+    return true;
 }
 
 struct node *node_new(const struct op *op) {

@@ -37,7 +37,7 @@ static inline bool capture_allows(struct relaxed r) {
 }
 /* Whether this thread began one that goes on. */
 bool capture_mine(void);
-/* True when operations issued into the stream are captured. */
+/* True when operations issued into the stream are captured, or may be: then nothing of ours may land there. */
 bool capture_holds(uint64_t stream);
 /* The captured operation became the stream's newest node: keep its touches with the node. Extents are known best now:
  * a framework gives back the blocks of a capture before the graph is instantiated. */

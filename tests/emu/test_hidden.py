@@ -109,6 +109,18 @@ def test_any_address_may_be_hidden(case: str, hidden: Hidden) -> None:
     assert counters["evicted_bytes"] > 0
 
 
+@pytest.mark.parametrize("extra", [VERIFY, KNOWN], ids=["verify", "known"])
+def test_nothing_moves_where_nobody_tells_what_is_captured(
+    extra: Mapping[str, str], hidden: Hidden
+) -> None:
+    """Operations that are taken for captured are not waited for."""
+    env = {**extra, "EMU_FAIL": "cuStreamIsCapturing:sticky"}
+    said, counters = hidden.check("captured_copy", env)
+    assert "the driver does not tell what is captured" in said
+    assert len(said.splitlines()) == 1
+    assert counters["violations"] == 0
+
+
 def test_what_keeps_pages_from_moving_is_told(hidden: Hidden) -> None:
     """The kernel is among those that were held: it waits until nothing moves."""
     said, counters = hidden.check("pinned", {"ULMS_LOG_LEVEL": "INFO"})
