@@ -195,8 +195,8 @@ static const struct {
      parse_policy},
     {{"ULMS_HIDDEN", NULL, "followed", "followed, any or known",
       "addresses that no argument shows, in vmm; followed: those that copies bring to the device; any: a kernel may "
-      "use any, so that pages move only while none runs; none: there are none, and what is away is not mapped "
-      "(faster)"},
+      "use any, so that pages move only while none runs; known: as followed, and there are no others, so that what is "
+      "away need not be mapped (faster)"},
      parse_hidden},
     {{"ULMS_VERIFY", NULL, "0", "0, 1 or abort",
       "looks, in vmm, whether pages were written by an operation that did not show it, and tells (slow); abort: ends "
