@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,15 @@ class Bench:
         return [(mode, int(process)) for mode, process in lines]
 
     def alive(self) -> set[int]:
-        """Processes of the log that still run; one that nobody waited for is not counted."""
+        """Processes of the log that still run, after some seconds: who is killed ends when he is
+        scheduled. One that nobody waited for is not counted."""
+        for _ in range(100):
+            if not self.running():
+                break
+            time.sleep(0.1)
+        return self.running()
+
+    def running(self) -> set[int]:
         found = set()
         for _, process in self.said():
             stat = Path(f"/proc/{process}/stat")
