@@ -20,7 +20,6 @@ struct vmm_maker {
     pthread_mutex_t lock;
     pthread_cond_t work;
     bool asked, stopping;
-    bool beyond; /* there were frames beyond the budget, and stale pages may be mapped there */
     struct pager_worker worker;
 };
 
@@ -53,20 +52,18 @@ static struct vmm_range *range_from(struct pager *d, addr_t p) {
     return i < d->ranges.count ? vmm_range_find(d->vmm, d->ranges.at[i]->start) : NULL;
 }
 
-/* The first stale page from *at on; moves *at behind it. One at a time, so that nobody waits for long. What moves is
- * left: it will be placed, and *moving. False: there is none. */
-static bool surface_next(struct pager *d, addr_t *at, bool *moving) {
+/* The first stale page from *at on that does not move; moves *at behind it. One at a time, so that nobody waits for
+ * long. False: there is none. */
+static bool surface_next(struct pager *d, addr_t *at) {
     struct vmm_range *r;
     bool there = false;
     pager_lock(d);
     while (!there && (r = range_from(d, *at))) {
         size_t i = *at > r->start ? (*at - r->start) / page_bytes : 0, pages = r->bytes / page_bytes;
-        while (i < pages && r->page[i].at != VMM_STALE)
+        while (i < pages && (pager_moves_any(d, r->start + i * page_bytes, page_bytes) || r->page[i].at != VMM_STALE))
             i++;
         there = i < pages;
-        bool moves = there && pager_moves_any(d, r->start + i * page_bytes, page_bytes);
-        *moving = *moving || moves;
-        if (there && !moves)
+        if (there)
             vmm_range_surface(d->vmm, r, i, 1);
         *at = r->start + (i + there) * page_bytes;
     }
@@ -75,14 +72,10 @@ static bool surface_next(struct pager *d, addr_t *at, bool *moving) {
 }
 
 /* What is beyond the budget is the driver's again only once nothing is mapped there. */
-static void give_back(struct vmm_maker *m, uint64_t most) {
-    struct vmm_pool *pool = &m->device->vmm->pool[VMM_DEVICE];
-    m->beyond = m->beyond || vmm_pool_bytes(pool) > most;
+static void give_back(struct vmm_pool *pool, struct pager *d, uint64_t most) {
+    bool beyond = vmm_pool_bytes(pool) > most;
     vmm_pool_trim(pool, most);
-    if (!m->beyond)
-        return;
-    m->beyond = false;
-    for (addr_t at = 0; surface_next(m->device, &at, &m->beyond);)
+    for (addr_t at = 0; beyond && surface_next(d, &at);)
         ;
 }
 
@@ -98,7 +91,7 @@ static void follow_budget(struct vmm_maker *m) {
     vmm_pool_keep(&v->pool[VMM_DEVICE], stock, most, ask, m);
     vmm_pool_keep(&v->pool[VMM_HOST], stock, UINT64_MAX, ask, m);
     if (most)
-        give_back(m, most);
+        give_back(&v->pool[VMM_DEVICE], d, most);
 }
 
 static void *make(void *data) {
