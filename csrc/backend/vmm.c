@@ -92,6 +92,15 @@ static void surface(struct pager *d, addr_t start, addr_t end) {
     }
 }
 
+/* Once nothing moves any more, all of it is what the program takes it for. */
+static void come_to_rest(struct pager *d) {
+    if (d->over && d->vmm && !d->vmm->surfaced) {
+        pager_moves_wait(d, 0, UINT64_MAX, false);
+        surface(d, 0, UINT64_MAX);
+        d->vmm->surfaced = true;
+    }
+}
+
 /* Without the engine nothing pins its pages: then nothing may move any more, and what does has to end. */
 static void passes(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
     if (vmm_verifies())
@@ -113,11 +122,7 @@ static void passes(struct pager *d, const struct op *op, uint64_t serial, enum p
         touches(d, op); /* another operation's, after waiting */
         pager_moves_wait(d, d->touches[i].start, d->touches[i].bytes, false);
     }
-    if (d->over && d->vmm && !d->vmm->surfaced) {
-        pager_moves_wait(d, 0, UINT64_MAX, false);
-        surface(d, 0, UINT64_MAX);
-        d->vmm->surfaced = true;
-    }
+    come_to_rest(d);
 }
 
 static void admit(struct op *op) {
@@ -217,12 +222,8 @@ static bool discards(void) {
 static void unsure(void) {
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
-        if (d->vmm && d->moving) {
-            pager_give_up(d, "the driver does not tell what is captured");
-            pager_moves_wait(d, 0, UINT64_MAX, false);
-            surface(d, 0, UINT64_MAX);
-            d->vmm->surfaced = true;
-        }
+        pager_give_up(d, "the driver does not tell what is captured");
+        come_to_rest(d);
         pager_unlock(d);
     }
 }

@@ -72,7 +72,8 @@ static bool surface_next(struct pager *d, addr_t *at) {
 }
 
 /* What is beyond the budget is the driver's again only once nothing is mapped there. */
-static void give_back(struct vmm_pool *pool, struct pager *d, uint64_t most) {
+static void give_back(struct pager *d, uint64_t most) {
+    struct vmm_pool *pool = &d->vmm->pool[VMM_DEVICE];
     bool beyond = vmm_pool_bytes(pool) > most;
     vmm_pool_trim(pool, most);
     for (addr_t at = 0; beyond && surface_next(d, &at);)
@@ -80,18 +81,17 @@ static void give_back(struct vmm_pool *pool, struct pager *d, uint64_t most) {
 }
 
 /* While nothing moves the device's frames are made as they are needed: the program may want the room for itself. */
-static void follow_budget(struct vmm_maker *m) {
-    struct pager *d = m->device;
+static void follow_budget(struct pager *d) {
     struct vmm *v = d->vmm;
     pager_lock(d);
     uint64_t most = d->moving ? d->budget.bytes + d->left + d->fixed : 0;
     uint64_t most_leave = d->budget.bytes; /* at a time */
     pager_unlock(d);
     uint32_t stock = (uint32_t)((most_leave < STOCK_BYTES ? most_leave : STOCK_BYTES) / page_bytes);
-    vmm_pool_keep(&v->pool[VMM_DEVICE], stock, most, ask, m);
-    vmm_pool_keep(&v->pool[VMM_HOST], stock, UINT64_MAX, ask, m);
+    vmm_pool_keep(&v->pool[VMM_DEVICE], stock, most, ask, v->maker);
+    vmm_pool_keep(&v->pool[VMM_HOST], stock, UINT64_MAX, ask, v->maker);
     if (most)
-        give_back(&v->pool[VMM_DEVICE], d, most);
+        give_back(d, most);
 }
 
 static void *make(void *data) {
@@ -100,7 +100,7 @@ static void *make(void *data) {
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
     do {
         bool more = true;
-        follow_budget(m);
+        follow_budget(m->device);
         while (more && !__atomic_load_n(&m->stopping, __ATOMIC_RELAXED)) {
             more = vmm_pool_stock(&v->pool[VMM_DEVICE]);
             more = vmm_pool_stock(&v->pool[VMM_HOST]) || more;

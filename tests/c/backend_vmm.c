@@ -63,6 +63,14 @@ static struct vmm_move whole(const struct vmm_range *r, enum vmm_place to) {
     return (struct vmm_move){.start = r->start, .bytes = r->bytes, .to = to, .copy = true};
 }
 
+/* A half of it, to the host. */
+static struct vmm_move part(const struct vmm_range *r, unsigned half) {
+    struct vmm_move m = whole(r, VMM_HOST);
+    m.bytes /= 2;
+    m.start += half * m.bytes;
+    return m;
+}
+
 TEST(frames_are_made_once) {
     uint32_t a[4], b[4];
     open_device(BYTES);
@@ -262,12 +270,8 @@ TEST(what_is_stale_comes_back_once_it_can_be_unmapped) {
 TEST(none_becomes_stale_if_not_all_can) {
     open_device(BYTES / 2);
     struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
-    struct vmm_move half[2] = {whole(r, VMM_HOST), whole(r, VMM_HOST)};
-    for (int i = 0; i < 2; i++) {
-        half[i].bytes /= 2;
-        half[i].stale = true;
-    }
-    half[1].start += BYTES / 2;
+    struct vmm_move half[2] = {part(r, 0), part(r, 1)};
+    half[0].stale = half[1].stale = true;
     CHECK_EQ(vmm_move(&v, half, 2, NULL, NULL, NULL), VMM_STAYED); /* there are frames of the host for one of them */
     for (size_t i = 0; i < PAGES; i++)
         CHECK_EQ(r->page[i].at, VMM_DEVICE);
@@ -409,12 +413,8 @@ TEST(copying_fails_in_a_move) {
 TEST(what_could_not_leave_as_a_whole_is_not_lost) {
     open_device(BYTES);
     struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
-    struct vmm_move half[2] = {whole(r, VMM_HOST), whole(r, VMM_HOST)};
-    for (int i = 0; i < 2; i++) {
-        half[i].bytes /= 2;
-        half[i].copy = false;
-    }
-    half[1].start += BYTES / 2;
+    struct vmm_move half[2] = {part(r, 0), part(r, 1)};
+    half[0].copy = half[1].copy = false;
     CHECK(emu_fail("cuMemUnmap:after=1") == 0);
     CHECK_EQ(vmm_move(&v, half, 2, NULL, NULL, NULL), VMM_STAYED);
     emu_fail(NULL);
