@@ -5,6 +5,8 @@
  *   place   where a frame lies
  *   stale   a page that nobody uses while it is away has given its frame to another, and is mapped there still: until
  *           it comes again that costs no call
+ *   claim   of a stale page on that frame: if it is idle when the page comes, it gets it back, and needs no call then
+ *           either
  *
  * Copies run from alias to alias; only the program's addresses are mapped anew, and for that moment nobody may use
  * them. */
@@ -16,6 +18,9 @@
 #include "base/page.h"
 #include "interpose/wrap.h"
 #include "types.h"
+
+/* Claims on a frame that are remembered; pages beyond them are mapped anew. */
+enum { VMM_CLAIMS = 4 };
 
 enum vmm_place { VMM_DEVICE, VMM_HOST, VMM_PLACES, VMM_NOWHERE = VMM_PLACES, VMM_STALE };
 
@@ -47,6 +52,8 @@ struct vmm_pool {
     uint32_t capacity, made, free;         /* frames */
     CUmemGenericAllocationHandle *handles; /* by frame; 0: not made */
     uint64_t *idle, *bare;                 /* bits by frame: made and unused; not made */
+    uint64_t (*claims)[VMM_CLAIMS];        /* by frame: when the pages came that are stale there; 0: none */
+    uint64_t arrivals;                     /* pages that came */
     uint32_t next;                         /* where the search for idle ones begins */
     struct vmm_limit *limit;
     struct vmm_pool *next_pool; /* under the limit */
@@ -57,8 +64,9 @@ struct vmm_pool {
 
 /* Room for `bytes` of frames, none made. False: no addresses or no memory for it. */
 bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, uint64_t bytes, struct vmm_limit *limit);
-/* Takes n frames, idle ones first, mostly with consecutive numbers; makes what is missing. False: there are not so
- * many, and none is taken. Their content is anybody's. */
+/* Takes n frames, idle ones first: those without claims, mostly with consecutive numbers, then those whose claimants
+ * came last, as pages tend to come in the same order again. Makes what is missing. False: there are not so many, and
+ * none is taken. Their content is anybody's. */
 bool vmm_frames_take(struct vmm_pool *p, uint32_t *out, size_t n);
 /* From now on there should be `stock` idle frames, while those that are made are less than `bytes`. `low` is called
  * with `data` when there are not; any thread, without a lock. */
@@ -66,6 +74,13 @@ void vmm_pool_keep(struct vmm_pool *p, uint32_t stock, uint64_t bytes, void (*lo
 /* Makes some of those that are missing. False: there is nothing to do, or it cannot be done. */
 bool vmm_pool_stock(struct vmm_pool *p);
 void vmm_frames_give(struct vmm_pool *p, const uint32_t *frames, size_t n);
+/* When a page comes: a number for it, more than those before, never 0. */
+uint64_t vmm_arrival(struct vmm_pool *p);
+/* Gives the frame of a page that is stale there from now on, and came then. */
+void vmm_frame_forsake(struct vmm_pool *p, uint32_t frame, uint64_t came);
+/* The page is stale there no more. True, if so asked: the frame was idle and not given back to the driver meanwhile,
+ * and is taken. */
+bool vmm_frame_reclaim(struct vmm_pool *p, uint32_t frame, uint64_t came, bool take);
 /* Gives idle frames back to the driver, until only so many bytes of frames are made, used ones included. */
 void vmm_pool_trim(struct vmm_pool *p, uint64_t bytes);
 /* Bytes of the frames that are made. */
@@ -78,6 +93,8 @@ static inline addr_t vmm_alias(const struct vmm_pool *p, uint32_t frame) {
 
 struct vmm_page {
     uint32_t frame[VMM_PLACES]; /* or VMM_NO_FRAME; the one that is not mapped is a copy, or about to be mapped */
+    uint32_t stale;             /* VMM_STALE: the frame that it is mapped at, or VMM_NO_FRAME if that may be another */
+    uint64_t came;              /* vmm_arrival of it */
     uint8_t at;                 /* enum vmm_place: what is mapped */
     bool filled;                /* frame[VMM_HOST] holds what the page holds, or held when it came to the device */
     bool fixed;                 /* it is where it is for good */
@@ -122,6 +139,8 @@ bool vmm_range_unmap(struct vmm_range *r, size_t first, size_t n, enum vmm_place
 /* Maps those of the pages that are nowhere to their frames of `to`, which they must have; where that is refused, back
  * to those of the other place, if they have them. False: not all of them are at `to`; each is where its `at` says. */
 bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
+/* The claim of a stale page. True, if so asked: it has its frame back. */
+bool vmm_page_reclaim(struct vmm *v, struct vmm_page *p, bool take);
 /* Those of the pages that are stale are mapped to their frames of the host, before somebody may use them. Nothing of
  * them moves meanwhile. */
 void vmm_range_surface(struct vmm *v, struct vmm_range *r, size_t first, size_t n);

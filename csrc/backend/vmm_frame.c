@@ -2,6 +2,7 @@
  * recycled: pinning host memory takes the driver 40 us a MiB. No call of the driver is made under a lock. A pool's lock
  * comes before its limit's. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "backend/vmm.h"
 
@@ -70,11 +71,13 @@ bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, u
     p->handles = calloc(frames, sizeof *p->handles);
     p->idle = calloc(words, sizeof *p->idle);
     p->bare = calloc(words, sizeof *p->bare);
-    p->aliases = p->handles && p->idle && p->bare ? vmm_reserve(frames * page_bytes) : 0;
+    p->claims = calloc(frames, sizeof *p->claims);
+    p->aliases = p->handles && p->idle && p->bare && p->claims ? vmm_reserve(frames * page_bytes) : 0;
     if (!p->aliases) {
         free(p->handles);
         free(p->idle);
         free(p->bare);
+        free(p->claims);
         return false;
     }
     p->users.access[p->users.count++] =
@@ -98,13 +101,34 @@ static void count_made(struct vmm_pool *p, uint32_t n) {
     __atomic_store_n(&p->made, p->made + n, __ATOMIC_RELAXED);
 }
 
-/* Under the lock: the first idle ones behind those taken last, so that neighbours go together. */
+/* When the first of its claimants came; UINT64_MAX: there is none. */
+static uint64_t claimed(const struct vmm_pool *p, uint32_t frame) {
+    uint64_t first = UINT64_MAX;
+    for (int i = 0; i < VMM_CLAIMS; i++)
+        if (p->claims[frame][i] && p->claims[frame][i] < first)
+            first = p->claims[frame][i];
+    return first;
+}
+
+/* Looks among the idle frames [from, end) for one that is claimed later than *best, until there is no later. */
+static void look_for_later(const struct vmm_pool *p, uint32_t from, uint32_t end, uint32_t *best, uint64_t *when) {
+    for (uint32_t i; *when < UINT64_MAX && (i = first_set(p->idle, from, end)) < end; from = i + 1) {
+        uint64_t c = claimed(p, i);
+        if (c > *when) {
+            *best = i;
+            *when = c;
+        }
+    }
+}
+
+/* Under the lock: beginning behind those taken last, so that neighbours go together. */
 static size_t take_idle(struct vmm_pool *p, uint32_t *out, size_t n) {
     size_t taken = 0;
     while (taken < n && p->free > 0) {
-        uint32_t i = first_set(p->idle, p->next, p->capacity);
-        if (i == p->capacity)
-            i = first_set(p->idle, 0, p->next);
+        uint32_t i = 0;
+        uint64_t when = 0;
+        look_for_later(p, p->next, p->capacity, &i, &when);
+        look_for_later(p, 0, p->next, &i, &when);
         set(p->idle, i, false);
         p->next = i + 1 < p->capacity ? i + 1 : 0;
         p->free--;
@@ -188,6 +212,42 @@ void vmm_frames_give(struct vmm_pool *p, const uint32_t *frames, size_t n) {
     pthread_mutex_unlock(&p->lock);
 }
 
+uint64_t vmm_arrival(struct vmm_pool *p) {
+    return __atomic_add_fetch(&p->arrivals, 1, __ATOMIC_RELAXED);
+}
+
+/* Under the lock. NULL: the claim is not remembered. */
+static uint64_t *claim(struct vmm_pool *p, uint32_t frame, uint64_t came) {
+    for (int i = 0; i < VMM_CLAIMS; i++)
+        if (p->claims[frame][i] == came)
+            return &p->claims[frame][i];
+    return NULL;
+}
+
+void vmm_frame_forsake(struct vmm_pool *p, uint32_t frame, uint64_t came) {
+    pthread_mutex_lock(&p->lock);
+    uint64_t *c = claim(p, frame, 0);
+    if (c)
+        *c = came;
+    set(p->idle, frame, true);
+    p->free++;
+    pthread_mutex_unlock(&p->lock);
+}
+
+bool vmm_frame_reclaim(struct vmm_pool *p, uint32_t frame, uint64_t came, bool take) {
+    pthread_mutex_lock(&p->lock);
+    uint64_t *c = claim(p, frame, came);
+    bool taken = take && c && has(p->idle, frame);
+    if (c)
+        *c = 0;
+    if (taken) {
+        set(p->idle, frame, false);
+        p->free--;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return taken;
+}
+
 /* From the end: frames with low numbers stay together. At most BATCH of them, while more than `most` are made. */
 static size_t take_surplus(struct vmm_pool *p, uint64_t most, uint32_t out[BATCH]) {
     size_t n = 0;
@@ -196,6 +256,7 @@ static size_t take_surplus(struct vmm_pool *p, uint64_t most, uint32_t out[BATCH
         if (!has(p->idle, i))
             continue;
         set(p->idle, i, false);
+        memset(p->claims[i], 0, sizeof p->claims[i]);
         p->free--;
         count_made(p, (uint32_t)-1);
         out[n++] = i;

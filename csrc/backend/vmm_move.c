@@ -23,6 +23,13 @@ static void drop(struct vmm *v, struct vmm_page *p, enum vmm_place place) {
     p->filled = p->filled && place != VMM_HOST;
 }
 
+/* What is stale gets its frame back, if that is idle. */
+static void take_back(struct vmm *v, struct vmm_page *p) {
+    if (p->at == VMM_STALE && p->frame[VMM_DEVICE] == VMM_NO_FRAME && vmm_page_reclaim(v, p, true))
+        p->frame[VMM_DEVICE] = p->stale;
+    p->came = vmm_arrival(&v->pool[VMM_DEVICE]);
+}
+
 /* Frames for up to BATCH of the pages [*first, end) that need one; moves *first behind them. */
 static bool provide_some(struct vmm_pool *pool, const struct span *s, enum vmm_place to, size_t *first) {
     uint32_t frames[BATCH];
@@ -44,6 +51,8 @@ static bool provide(struct vmm *v, const struct span *s, enum vmm_place to) {
     for (size_t i = s->first; i < s->end; i++)
         if (s->range->page[i].at == VMM_DEVICE && to == VMM_DEVICE)
             drop(v, &s->range->page[i], VMM_HOST);
+    for (size_t i = s->first; i < s->end && to == VMM_DEVICE; i++)
+        take_back(v, &s->range->page[i]);
     for (size_t first = s->first; first < s->end;)
         if (!provide_some(&v->pool[to], s, to, &first))
             return false;
@@ -61,28 +70,29 @@ static bool follows(const struct vmm_page *before, const struct vmm_page *p) {
 
 /* Neighbours here and there, that can go in one copy, from the first of [*first, end) on that has to: moves *first to
  * it, returns how many. */
-static size_t next_copy(const struct vmm_move *m, const struct span *s, size_t *first, size_t most) {
+static size_t next_copy(const struct vmm_move *m, const struct span *s, size_t *first) {
     const struct vmm_page *page = s->range->page;
     size_t n = 1;
     while (*first < s->end && !needs_copy(m, &page[*first]))
         ++*first;
     if (*first == s->end)
         return 0;
-    while (n < most && *first + n < s->end && needs_copy(m, &page[*first + n]) &&
-           follows(&page[*first + n - 1], &page[*first + n]))
+    while (*first + n < s->end && needs_copy(m, &page[*first + n]) && follows(&page[*first + n - 1], &page[*first + n]))
         n++;
     return n;
 }
 
-static bool copy(struct vmm *v, const struct vmm_move *m, const struct vmm_page *p, size_t n, CUstream stream) {
+/* `bytes` of the page's frame and those that follow it, from `at` on. */
+static bool copy(struct vmm *v, const struct vmm_move *m, const struct vmm_page *p, uint64_t at, uint64_t bytes,
+                 CUstream stream) {
     enum vmm_place from = m->to == VMM_HOST ? VMM_DEVICE : VMM_HOST;
-    return vmm_copy(vmm_alias(&v->pool[m->to], p->frame[m->to]), vmm_alias(&v->pool[from], p->frame[from]),
-                    n * page_bytes, stream);
+    return vmm_copy(vmm_alias(&v->pool[m->to], p->frame[m->to]) + at, vmm_alias(&v->pool[from], p->frame[from]) + at,
+                    bytes, stream);
 }
 
 static bool copy_in(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream) {
-    for (size_t i = s->first, n; (n = next_copy(m, s, &i, SIZE_MAX)) > 0; i += n)
-        if (!copy(v, m, &s->range->page[i], n, stream))
+    for (size_t i = s->first, n; (n = next_copy(m, s, &i)) > 0; i += n)
+        if (!copy(v, m, &s->range->page[i], 0, n * page_bytes, stream))
             return false;
     return true;
 }
@@ -90,14 +100,15 @@ static bool copy_in(struct vmm *v, const struct vmm_move *m, const struct span *
 /* The driver gives access to what is mapped only behind all copies to the host that are queued by then: so one is, and
  * it is short. */
 static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream) {
-    size_t most = page_bytes < OUT_BYTES ? OUT_BYTES / page_bytes : 1;
     bool good = true;
-    for (size_t i = s->first, n; good && (n = next_copy(m, s, &i, most)) > 0; i += n) {
-        pthread_mutex_lock(&v->out);
-        good = copy(v, m, &s->range->page[i], n, stream);
-        vmm_wait(stream);
-        pthread_mutex_unlock(&v->out);
-    }
+    for (size_t i = s->first, n; (n = next_copy(m, s, &i)) > 0; i += n)
+        for (uint64_t at = 0, bytes = n * page_bytes; good && at < bytes; at += OUT_BYTES) {
+            uint64_t left = bytes - at;
+            pthread_mutex_lock(&v->out);
+            good = copy(v, m, &s->range->page[i], at, left < OUT_BYTES ? left : OUT_BYTES, stream);
+            vmm_wait(stream);
+            pthread_mutex_unlock(&v->out);
+        }
     return good;
 }
 
@@ -152,8 +163,20 @@ static void forsake(struct vmm *v, const struct vmm_move *m, const struct span *
         if (all && p->at == VMM_DEVICE) {
             p->at = VMM_STALE;
             p->filled = m->copy;
+            p->stale = p->frame[VMM_DEVICE];
+            p->frame[VMM_DEVICE] = VMM_NO_FRAME;
+            vmm_frame_forsake(&v->pool[VMM_DEVICE], p->stale, p->came);
         }
         settle(v, m, p);
+    }
+}
+
+/* What has its frame back is mapped there still. */
+static void come_back(const struct span *s) {
+    for (size_t i = s->first; i < s->end; i++) {
+        struct vmm_page *p = &s->range->page[i];
+        if (p->at == VMM_STALE && p->stale != VMM_NO_FRAME && p->stale == p->frame[VMM_DEVICE])
+            p->at = VMM_DEVICE;
     }
 }
 
@@ -162,6 +185,8 @@ static bool remap(struct vmm *v, const struct vmm_move *m, const struct span *s,
                   CUstream stream, void (*left)(void *), void *data) {
     bool whole = true;
     for (size_t i = 0; i < n; i++) {
+        if (ok[i] && m[i].to == VMM_DEVICE)
+            come_back(&s[i]);
         whole = ok[i] && vmm_range_unmap(s[i].range, s[i].first, s[i].end - s[i].first, m[i].to) && whole;
         if (ok[i])
             look(v, &m[i], &s[i], stream);

@@ -1,59 +1,5 @@
-/* Frames, ranges and moves of the remapping backend, on the emulated device. */
-#include "emu_api.h"
-
-#include "backend/vmm.h"
-
-#include <dlfcn.h>
-
-void *real_function(enum api api, int variant) {
-    static const char *const names[] = {
-#define NAME(symbol) [API_##symbol] = #symbol
-        NAME(cuMemCreate),         NAME(cuMemRelease),        NAME(cuMemMap),         NAME(cuMemUnmap),
-        NAME(cuMemSetAccess),      NAME(cuMemAddressReserve), NAME(cuMemAddressFree), NAME(cuMemcpyAsync),
-        NAME(cuStreamSynchronize), NAME(cuDeviceTotalMem_v2), NAME(cuDeviceGetCount)
-
-#undef NAME
-    };
-    (void)variant;
-    return dlsym(RTLD_DEFAULT, names[api]);
-}
-
-enum { PAGES = 8, BYTES = PAGES * PAGE_LEAST, WORDS = PAGE_LEAST / 4 };
-
-static const CUmemLocation host = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
-
-static struct vmm v;
-
-static struct vmm_limit host_limit = VMM_LIMIT_NONE;
-
-static void open_device(uint64_t host_bytes) {
-    begin();
-    vmm_limit_set(&host_limit, host_bytes);
-    CHECK(vmm_open(&v, 0, host, &host_limit));
-}
-
-static uint64_t used_on_device(void) {
-    uint64_t used, total;
-    CHECK(emu_device_memory(0, &used, &total) == 0);
-    return used;
-}
-
-static uint64_t idle(enum vmm_place place) {
-    return v.pool[place].free;
-}
-
-static void write_page(const struct vmm_range *r, size_t page, unsigned value) {
-    OK(cuMemsetD32_v2(r->start + page * PAGE_LEAST, value, WORDS));
-    OK(cuCtxSynchronize());
-}
-
-static unsigned first_word(const struct vmm_range *r, size_t page) {
-    unsigned word, last;
-    OK(cuMemcpyDtoH_v2(&word, r->start + page * PAGE_LEAST, 4));
-    OK(cuMemcpyDtoH_v2(&last, r->start + (page + 1) * PAGE_LEAST - 4, 4));
-    CHECK_EQ(word, last);
-    return word;
-}
+/* Moves of the remapping backend, on the emulated device. */
+#include "vmm_device.h"
 
 static bool move(const struct vmm_move *m) {
     return vmm_move(&v, m, 1, NULL, NULL, NULL) == VMM_MOVED;
@@ -69,54 +15,6 @@ static struct vmm_move part(const struct vmm_range *r, unsigned half) {
     m.bytes /= 2;
     m.start += half * m.bytes;
     return m;
-}
-
-TEST(frames_are_made_once) {
-    uint32_t a[4], b[4];
-    open_device(BYTES);
-    CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], a, 4));
-    CHECK_EQ(used_on_device(), 4 * PAGE_LEAST);
-    for (int i = 1; i < 4; i++)
-        CHECK_EQ(a[i], a[0] + (uint32_t)i);
-    vmm_frames_give(&v.pool[VMM_DEVICE], a, 4);
-    uint64_t made = emu_calls("cuMemCreate");
-    CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], b, 4));
-    CHECK_EQ(emu_calls("cuMemCreate"), made);
-    vmm_frames_give(&v.pool[VMM_DEVICE], b, 4);
-    vmm_pool_trim(&v.pool[VMM_DEVICE], PAGE_LEAST);
-    CHECK_EQ(used_on_device(), PAGE_LEAST);
-    CHECK_EQ(vmm_pool_bytes(&v.pool[VMM_DEVICE]), PAGE_LEAST);
-    CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], a, 4));
-    CHECK_EQ(used_on_device(), 4 * PAGE_LEAST);
-}
-
-TEST(there_are_so_many_frames_and_no_more) {
-    uint32_t frames[PAGES + 1];
-    open_device(BYTES);
-    CHECK(!vmm_frames_take(&v.pool[VMM_HOST], frames, PAGES + 1));
-    CHECK_EQ(idle(VMM_HOST), PAGES); /* those that were made meanwhile */
-    CHECK(vmm_frames_take(&v.pool[VMM_HOST], frames, PAGES));
-    CHECK(!vmm_frames_take(&v.pool[VMM_HOST], frames, 1));
-}
-
-TEST(memory_lies_on_the_device_while_there_is_room) {
-    setenv("EMU_MEMORY", "10MiB", 1);
-    open_device(BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
-    CHECK(r && r->bytes == BYTES);
-    for (size_t i = 0; i < PAGES; i++) {
-        CHECK_EQ(r->page[i].at, i < 5 ? VMM_DEVICE : VMM_HOST);
-        write_page(r, i, (unsigned)i + 1);
-    }
-    for (size_t i = 0; i < PAGES; i++)
-        CHECK_EQ(first_word(r, i), i + 1);
-    CHECK(vmm_range_find(&v, r->start + BYTES - 1) == r);
-    CHECK(!vmm_range_find(&v, r->start + BYTES));
-    CHECK(!vmm_range_new(&v, BYTES, true, 0)); /* three pages are left on the host */
-    vmm_range_delete(&v, r);
-    CHECK_EQ(idle(VMM_DEVICE), 5);
-    CHECK_EQ(idle(VMM_HOST), PAGES);
-    CHECK(vmm_range_new(&v, BYTES, true, 0));
 }
 
 TEST(content_moves_with_the_page) {
@@ -195,7 +93,8 @@ TEST(what_nobody_wants_leaves_without_a_call) {
         CHECK_EQ(r->page[i].at, VMM_STALE);
     CHECK_EQ(idle(VMM_DEVICE), PAGES);
     other = vmm_range_new(&v, BYTES, true, 0);
-    write_page(other, 0, 5);
+    for (size_t i = 0; i < PAGES; i++)
+        write_page(other, i, 5);
     CHECK_EQ(first_word(r, 0), 5);
     vmm_range_surface(&v, r, 2, 3);
     for (size_t i = 2; i < 5; i++)
@@ -248,6 +147,51 @@ TEST(what_nobody_uses_while_it_is_away_leaves_without_a_call) {
     CHECK_EQ(copied(), before);
     CHECK(move(&in));
     CHECK_EQ(first_word(r, 3), 24);
+}
+
+TEST(a_page_gets_its_frame_back) {
+    open_device(BYTES);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
+    struct vmm_move out = whole(r, VMM_HOST), in = whole(r, VMM_DEVICE);
+    out.stale = true;
+    CHECK(move(&out) && move(&in)); /* the host's frames are made */
+    for (size_t i = 0; i < PAGES; i++)
+        write_page(r, i, 50 + (unsigned)i);
+    uint64_t calls = mapping_calls();
+    CHECK(move(&out));
+    CHECK_EQ(idle(VMM_DEVICE), PAGES);
+    CHECK(move(&in));
+    CHECK_EQ(mapping_calls(), calls);
+    CHECK_EQ(idle(VMM_DEVICE), 0);
+    for (size_t i = 0; i < PAGES; i++) {
+        CHECK_EQ(r->page[i].at, VMM_DEVICE);
+        CHECK_EQ(first_word(r, i), 50 + i);
+    }
+}
+
+TEST(a_page_whose_frame_is_anothers_is_mapped_anew) {
+    enum { OTHERS = 3 };
+    open_device(2 * BYTES);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0), *other;
+    struct vmm_move out = whole(r, VMM_HOST), in = whole(r, VMM_DEVICE);
+    out.stale = true;
+    for (size_t i = 0; i < PAGES; i++)
+        write_page(r, i, 50 + (unsigned)i);
+    CHECK(move(&out));
+    other = vmm_range_new(&v, OTHERS * PAGE_LEAST, true, 0);
+    for (size_t i = 0; i < OTHERS; i++)
+        write_page(other, i, 90 + (unsigned)i);
+    uint64_t maps = emu_calls("cuMemMap"), made = emu_calls("cuMemCreate");
+    CHECK(move(&in));
+    made = emu_calls("cuMemCreate") - made; /* each is mapped at its alias, too */
+    CHECK_EQ(emu_calls("cuMemMap") - maps - made, OTHERS);
+    for (size_t i = 0; i < PAGES; i++)
+        CHECK_EQ(first_word(r, i), 50 + i);
+    for (size_t i = 0; i < OTHERS; i++)
+        CHECK_EQ(first_word(other, i), 90 + i);
+    vmm_range_delete(&v, other);
+    vmm_range_delete(&v, r);
+    CHECK_EQ(idle(VMM_DEVICE), v.pool[VMM_DEVICE].made);
 }
 
 TEST(what_is_stale_comes_back_once_it_can_be_unmapped) {
@@ -306,63 +250,8 @@ TEST(frames_are_free_before_the_host_is_mapped) {
     }
 }
 
-static int asked;
-
-static void ask(void *data) {
-    (void)data;
-    asked++;
-}
-
-TEST(a_stock_is_made_ahead) {
-    uint32_t frames[PAGES];
-    struct vmm_pool *p = &v.pool[VMM_HOST];
-    open_device(BYTES);
-    vmm_pool_keep(p, 3, BYTES, ask, NULL);
-    while (vmm_pool_stock(p))
-        ;
-    CHECK_EQ(p->free, 3);
-    uint64_t made = emu_calls("cuMemCreate");
-    CHECK(vmm_frames_take(p, frames, 3));
-    CHECK_EQ(emu_calls("cuMemCreate"), made);
-    CHECK_EQ(asked, 1);
-    while (vmm_pool_stock(p))
-        ;
-    CHECK(vmm_frames_take(p, frames + 3, PAGES - 3));
-    CHECK(!vmm_pool_stock(p)); /* there are no more */
-    CHECK_EQ(asked, 2);
-    vmm_frames_give(p, frames, PAGES);
-    CHECK(vmm_frames_take(p, frames, PAGES));
-    CHECK_EQ(asked, 2);
-}
-
-TEST(pools_share_a_limit) {
-    static struct vmm second;
-    uint32_t here[PAGES], there[PAGES];
-    setenv("EMU_DEVICES", "2", 1);
-    open_device(BYTES);
-    CHECK(vmm_open(&second, 1, host, &host_limit));
-    uint64_t used, most;
-    CHECK(vmm_frames_take(&v.pool[VMM_HOST], here, PAGES));
-    CHECK(!vmm_frames_take(&second.pool[VMM_HOST], there, 1));
-    vmm_frames_give(&v.pool[VMM_HOST], here, PAGES - 2);
-    CHECK(vmm_frames_take(&second.pool[VMM_HOST], there, PAGES - 2)); /* what lies idle there is given back */
-    CHECK(!vmm_frames_take(&second.pool[VMM_HOST], there, 1));
-    emu_host_memory(&used, &most);
-    CHECK_EQ(used, BYTES);
-    CHECK_EQ(most, BYTES);
-}
-
-TEST(new_memory_leaves_room_for_what_leaves) {
-    open_device(BYTES);
-    CHECK(!vmm_range_new(&v, BYTES, false, 1));
-    CHECK(vmm_range_new(&v, BYTES - PAGE_LEAST, false, 1));
-    CHECK(vmm_range_new(&v, BYTES, true, 1)); /* it needs no frame of the host */
-    CHECK(!vmm_range_new(&v, PAGE_LEAST, false, 1));
-    CHECK_EQ(idle(VMM_HOST), 1);
-}
-
 /* Whatever call fails, and whenever: nothing is lost, and nothing is left behind. */
-static void fail_in_moves(const char *what) {
+static void fail_in_moves(const char *what, bool stale) {
     char text[64];
     setenv("EMU_MEMORY", "64MiB", 1);
     open_device(BYTES);
@@ -375,9 +264,11 @@ static void fail_in_moves(const char *what) {
         for (int way = 0; way < 4; way++) {
             struct vmm_move m = whole(r, way % 2 ? VMM_DEVICE : VMM_HOST);
             m.keep = m.clean = after % 2;
+            m.stale = stale && m.to == VMM_HOST;
             move(&m);
         }
         emu_fail(NULL);
+        vmm_range_surface(&v, r, 0, PAGES);
         for (size_t i = 0; i < PAGES; i++)
             CHECK_EQ(first_word(r, i), 40 + i);
         struct vmm_move back = whole(r, VMM_DEVICE);
@@ -390,23 +281,43 @@ static void fail_in_moves(const char *what) {
 }
 
 TEST(creating_fails_in_a_move) {
-    fail_in_moves("cuMemCreate");
+    fail_in_moves("cuMemCreate", false);
 }
 
 TEST(mapping_fails_in_a_move) {
-    fail_in_moves("cuMemMap");
+    fail_in_moves("cuMemMap", false);
 }
 
 TEST(unmapping_fails_in_a_move) {
-    fail_in_moves("cuMemUnmap");
+    fail_in_moves("cuMemUnmap", false);
 }
 
 TEST(access_fails_in_a_move) {
-    fail_in_moves("cuMemSetAccess");
+    fail_in_moves("cuMemSetAccess", false);
 }
 
 TEST(copying_fails_in_a_move) {
-    fail_in_moves("cuMemcpyAsync");
+    fail_in_moves("cuMemcpyAsync", false);
+}
+
+TEST(creating_fails_while_what_leaves_is_stale) {
+    fail_in_moves("cuMemCreate", true);
+}
+
+TEST(mapping_fails_while_what_leaves_is_stale) {
+    fail_in_moves("cuMemMap", true);
+}
+
+TEST(unmapping_fails_while_what_leaves_is_stale) {
+    fail_in_moves("cuMemUnmap", true);
+}
+
+TEST(access_fails_while_what_leaves_is_stale) {
+    fail_in_moves("cuMemSetAccess", true);
+}
+
+TEST(copying_fails_while_what_leaves_is_stale) {
+    fail_in_moves("cuMemcpyAsync", true);
 }
 
 /* For the engine they are still there: what operations write is not nobody's. */
@@ -438,24 +349,4 @@ TEST(the_driver_does_not_tell_that_copies_are_done) {
     CHECK_EQ(idle(VMM_HOST), 0); /* the frames are not given to anybody else */
     vmm_range_delete(&v, r);
     CHECK(!vmm_range_new(&v, BYTES, false, 0));
-}
-
-TEST(making_memory_fails_at_every_step) {
-    static const char *const calls[] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemAddressReserve"};
-    char text[64];
-    setenv("EMU_MEMORY", "12MiB", 1);
-    open_device(BYTES);
-    for (size_t i = 0; i < 4; i++)
-        for (int after = 0; after < 20; after++) {
-            snprintf(text, sizeof text, "%s:after=%d:sticky", calls[i], after);
-            CHECK(emu_fail(text) == 0);
-            struct vmm_range *r = vmm_range_new(&v, 6 * PAGE_LEAST, true, 0);
-            emu_fail(NULL);
-            if (r)
-                vmm_range_delete(&v, r);
-            vmm_pool_trim(&v.pool[VMM_DEVICE], 0);
-            vmm_pool_trim(&v.pool[VMM_HOST], 0);
-            CHECK_EQ(used_on_device(), 0);
-        }
-    CHECK(vmm_range_new(&v, 6 * PAGE_LEAST, true, 0));
 }

@@ -1,0 +1,178 @@
+/* Frames and new memory of the remapping backend, on the emulated device. */
+#include "vmm_device.h"
+
+TEST(frames_are_made_once) {
+    uint32_t a[4], b[4];
+    open_device(BYTES);
+    CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], a, 4));
+    CHECK_EQ(used_on_device(), 4 * PAGE_LEAST);
+    for (int i = 1; i < 4; i++)
+        CHECK_EQ(a[i], a[0] + (uint32_t)i);
+    vmm_frames_give(&v.pool[VMM_DEVICE], a, 4);
+    uint64_t made = emu_calls("cuMemCreate");
+    CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], b, 4));
+    CHECK_EQ(emu_calls("cuMemCreate"), made);
+    vmm_frames_give(&v.pool[VMM_DEVICE], b, 4);
+    vmm_pool_trim(&v.pool[VMM_DEVICE], PAGE_LEAST);
+    CHECK_EQ(used_on_device(), PAGE_LEAST);
+    CHECK_EQ(vmm_pool_bytes(&v.pool[VMM_DEVICE]), PAGE_LEAST);
+    CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], a, 4));
+    CHECK_EQ(used_on_device(), 4 * PAGE_LEAST);
+}
+
+TEST(there_are_so_many_frames_and_no_more) {
+    uint32_t frames[PAGES + 1];
+    open_device(BYTES);
+    CHECK(!vmm_frames_take(&v.pool[VMM_HOST], frames, PAGES + 1));
+    CHECK_EQ(idle(VMM_HOST), PAGES); /* those that were made meanwhile */
+    CHECK(vmm_frames_take(&v.pool[VMM_HOST], frames, PAGES));
+    CHECK(!vmm_frames_take(&v.pool[VMM_HOST], frames, 1));
+}
+
+TEST(memory_lies_on_the_device_while_there_is_room) {
+    setenv("EMU_MEMORY", "10MiB", 1);
+    open_device(BYTES);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
+    CHECK(r && r->bytes == BYTES);
+    for (size_t i = 0; i < PAGES; i++) {
+        CHECK_EQ(r->page[i].at, i < 5 ? VMM_DEVICE : VMM_HOST);
+        write_page(r, i, (unsigned)i + 1);
+    }
+    for (size_t i = 0; i < PAGES; i++)
+        CHECK_EQ(first_word(r, i), i + 1);
+    CHECK(vmm_range_find(&v, r->start + BYTES - 1) == r);
+    CHECK(!vmm_range_find(&v, r->start + BYTES));
+    CHECK(!vmm_range_new(&v, BYTES, true, 0)); /* three pages are left on the host */
+    vmm_range_delete(&v, r);
+    CHECK_EQ(idle(VMM_DEVICE), 5);
+    CHECK_EQ(idle(VMM_HOST), PAGES);
+    CHECK(vmm_range_new(&v, BYTES, true, 0));
+}
+
+static int asked;
+
+static void ask(void *data) {
+    (void)data;
+    asked++;
+}
+
+TEST(a_stock_is_made_ahead) {
+    uint32_t frames[PAGES];
+    struct vmm_pool *p = &v.pool[VMM_HOST];
+    open_device(BYTES);
+    vmm_pool_keep(p, 3, BYTES, ask, NULL);
+    while (vmm_pool_stock(p))
+        ;
+    CHECK_EQ(p->free, 3);
+    uint64_t made = emu_calls("cuMemCreate");
+    CHECK(vmm_frames_take(p, frames, 3));
+    CHECK_EQ(emu_calls("cuMemCreate"), made);
+    CHECK_EQ(asked, 1);
+    while (vmm_pool_stock(p))
+        ;
+    CHECK(vmm_frames_take(p, frames + 3, PAGES - 3));
+    CHECK(!vmm_pool_stock(p)); /* there are no more */
+    CHECK_EQ(asked, 2);
+    vmm_frames_give(p, frames, PAGES);
+    CHECK(vmm_frames_take(p, frames, PAGES));
+    CHECK_EQ(asked, 2);
+}
+
+TEST(pools_share_a_limit) {
+    static struct vmm second;
+    uint32_t here[PAGES], there[PAGES];
+    setenv("EMU_DEVICES", "2", 1);
+    open_device(BYTES);
+    CHECK(vmm_open(&second, 1, host, &host_limit));
+    uint64_t used, most;
+    CHECK(vmm_frames_take(&v.pool[VMM_HOST], here, PAGES));
+    CHECK(!vmm_frames_take(&second.pool[VMM_HOST], there, 1));
+    vmm_frames_give(&v.pool[VMM_HOST], here, PAGES - 2);
+    CHECK(vmm_frames_take(&second.pool[VMM_HOST], there, PAGES - 2)); /* what lies idle there is given back */
+    CHECK(!vmm_frames_take(&second.pool[VMM_HOST], there, 1));
+    emu_host_memory(&used, &most);
+    CHECK_EQ(used, BYTES);
+    CHECK_EQ(most, BYTES);
+}
+
+TEST(new_memory_leaves_room_for_what_leaves) {
+    open_device(BYTES);
+    CHECK(!vmm_range_new(&v, BYTES, false, 1));
+    CHECK(vmm_range_new(&v, BYTES - PAGE_LEAST, false, 1));
+    CHECK(vmm_range_new(&v, BYTES, true, 1)); /* it needs no frame of the host */
+    CHECK(!vmm_range_new(&v, PAGE_LEAST, false, 1));
+    CHECK_EQ(idle(VMM_HOST), 1);
+}
+
+/* What is nobody's goes first, then what is wanted again last. */
+TEST(frames_are_taken_in_the_order_of_their_claims) {
+    uint32_t a[4], b[4];
+    struct vmm_pool *p = &v.pool[VMM_DEVICE];
+    open_device(BYTES);
+    CHECK(vmm_frames_take(p, a, 4));
+    vmm_frame_forsake(p, a[0], 5);
+    vmm_frames_give(p, &a[1], 1);
+    vmm_frame_forsake(p, a[2], 9);
+    vmm_frame_forsake(p, a[3], 7);
+    CHECK(vmm_frames_take(p, b, 4));
+    CHECK_EQ(b[0], a[1]);
+    CHECK_EQ(b[1], a[2]);
+    CHECK_EQ(b[2], a[3]);
+    CHECK_EQ(b[3], a[0]);
+}
+
+TEST(a_claim_holds_while_the_frame_is_idle) {
+    uint32_t a[2], b;
+    struct vmm_pool *p = &v.pool[VMM_DEVICE];
+    open_device(BYTES);
+    CHECK(vmm_frames_take(p, a, 2));
+    vmm_frame_forsake(p, a[0], 1);
+    vmm_frame_forsake(p, a[1], 2);
+    CHECK(vmm_frame_reclaim(p, a[0], 1, true));
+    CHECK_EQ(p->free, 1);
+    CHECK(!vmm_frame_reclaim(p, a[0], 1, true)); /* it has no claim any more */
+    CHECK(vmm_frames_take(p, &b, 1) && b == a[1]);
+    CHECK(!vmm_frame_reclaim(p, a[1], 2, true)); /* it is another's */
+    vmm_frame_forsake(p, a[1], 3);
+    CHECK(!vmm_frame_reclaim(p, a[1], 3, false));
+    CHECK_EQ(p->free, 1);
+    CHECK(!vmm_frame_reclaim(p, a[1], 3, true));
+}
+
+TEST(so_many_claims_are_remembered) {
+    uint32_t a, b;
+    struct vmm_pool *p = &v.pool[VMM_DEVICE];
+    open_device(BYTES);
+    for (uint64_t came = 1; came <= VMM_CLAIMS + 1; came++) {
+        CHECK(vmm_frames_take(p, &a, 1));
+        vmm_frame_forsake(p, a, came);
+    }
+    CHECK_EQ(p->made, 1);
+    CHECK(!vmm_frame_reclaim(p, a, VMM_CLAIMS + 1, true));
+    CHECK(vmm_frame_reclaim(p, a, VMM_CLAIMS, true));
+    vmm_frames_give(p, &a, 1);
+    vmm_pool_trim(p, 0);
+    CHECK(vmm_frames_take(p, &b, 1) && a == b); /* other memory by the same number */
+    vmm_frames_give(p, &b, 1);
+    CHECK(!vmm_frame_reclaim(p, a, 1, true));
+}
+
+TEST(making_memory_fails_at_every_step) {
+    static const char *const calls[] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemAddressReserve"};
+    char text[64];
+    setenv("EMU_MEMORY", "12MiB", 1);
+    open_device(BYTES);
+    for (size_t i = 0; i < 4; i++)
+        for (int after = 0; after < 20; after++) {
+            snprintf(text, sizeof text, "%s:after=%d:sticky", calls[i], after);
+            CHECK(emu_fail(text) == 0);
+            struct vmm_range *r = vmm_range_new(&v, 6 * PAGE_LEAST, true, 0);
+            emu_fail(NULL);
+            if (r)
+                vmm_range_delete(&v, r);
+            vmm_pool_trim(&v.pool[VMM_DEVICE], 0);
+            vmm_pool_trim(&v.pool[VMM_HOST], 0);
+            CHECK_EQ(used_on_device(), 0);
+        }
+    CHECK(vmm_range_new(&v, 6 * PAGE_LEAST, true, 0));
+}
