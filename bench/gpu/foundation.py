@@ -1,24 +1,19 @@
 """Observe mode on a real GPU: same numbers, every kernel seen, and what it costs.
 
 Overhead is measured between processes that live side by side, as many native ones as under ulms.so,
-and take turns: each runs a block of a few steps while the others wait. `overhead_of` says what is
-made of the blocks. The file is written anew after every program.
+and take turns: each runs a block of a few steps while the others wait. `overhead_of` in `turns.py`
+says what is made of the blocks. The file is written anew after every program.
 """
 
 import argparse
 import json
 import signal
-import statistics
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from bench.gpu import machine, programs
+from bench.gpu import machine, programs, turns
 from bench.gpu.paced import Paced, PacedError
 
 # The last two are bound by launches, not by the GPU.
@@ -33,12 +28,7 @@ BOUNDS = {
 # What a process holds, its context included; all together they hold at most ROOM_GIB.
 MEMORY_GIB = {"resnet": 7.5, "gpt2": 25, "lstm": 4, "bert": 12, "gpt2-short": 8.5, "compile": 1}
 ROOM_GIB = 100
-MODES = ("native", "observe")  # and "observe-HOOKS", a value of ULMS_HOOKS
-WARM = 10
-BLOCK_MS = 120.0
-LEAST_STEPS = 3  # of a block: the first one after a pause is slow, their median is not
-START_S = 240.0
-ANSWER_S = 120.0
+MODES = (turns.NATIVE, "observe")  # and "observe-HOOKS", a value of ULMS_HOOKS
 TOLD_ROUNDS = 5
 
 
@@ -68,24 +58,6 @@ def check(name: str, built: Path) -> dict[str, object]:
     return row
 
 
-def overhead_of(native: ArrayLike, observe: ArrayLike) -> tuple[float, float, float]:
-    """Observed time : native time, and its 95 % interval, of block medians [pair, round].
-
-    A pair is one process of each mode, whose blocks of a round ran one right after the other, in
-    the other order in the next round: their ratio knows nothing of what drifts more slowly. The
-    median of a pair's ratios over the rounds leaves out bursts; the median of those over the pairs
-    leaves out a process that has its memory in a bad place. The interval is a bootstrap over pairs,
-    and over rounds within each: with a few pairs it is rather too narrow than too wide.
-    """
-    ratios = np.asarray(observe, dtype=float) / np.asarray(native, dtype=float)
-    pairs, rounds = ratios.shape
-    draw = np.random.default_rng(0)
-    pair = draw.integers(pairs, size=(2000, pairs, 1))
-    drawn = ratios[pair, draw.integers(rounds, size=(2000, pairs, rounds))]
-    low, high = np.quantile(np.median(np.median(drawn, axis=2), axis=1), [0.025, 0.975])
-    return float(np.median(np.median(ratios, axis=1))), float(low), float(high)
-
-
 def overhead(
     name: str, built: Path, repeats: int, rounds: int, modes: Sequence[str] = MODES
 ) -> dict[str, Any]:
@@ -95,44 +67,22 @@ def overhead(
     row has `failed`, and what was measured until then.
     """
     pairs = max(1, min(repeats, int(ROOM_GIB / MEMORY_GIB[name]) // len(modes)))
-    block_ms: dict[str, list[list[float]]] = {mode: [[] for _ in range(pairs)] for mode in modes}
+    block_ms: turns.BlockMs = {mode: [] for mode in modes}
     row: dict[str, Any] = {"program": name, "bound": BOUNDS[name], "block_ms": block_ms}
-
-    def tell(done: int) -> None:
-        row.update({f"{mode}_ms": float(np.median(block_ms[mode])) for mode in modes})
-        row["ratios"] = {m: overhead_of(block_ms["native"], block_ms[m]) for m in modes[1:]}
-        row["ratio"], *row["interval"] = row["ratios"]["observe"]
-        print(f"{name:10} round {done}/{rounds}  native {row['native_ms']:.3f} ms", flush=True)
-        for mode, (ratio, low, high) in row["ratios"].items():
-            print(
-                f"  {mode:20} {row[f'{mode}_ms']:.3f} ms  ratio {ratio:.4f} "
-                f"({low:.4f} to {high:.4f}, bound {BOUNDS[name]})",
-                flush=True,
-            )
-
+    processes = (
+        (mode, started(name, built, mode, pair)) for pair in range(pairs) for mode in modes
+    )
     try:
-        with ExitStack() as stack:
-            turns = [
-                (mode, pair, stack.enter_context(started(name, built, mode, pair)))
-                for pair in range(pairs)
-                for mode in modes
-            ]
-            everyone = [process for _, _, process in turns]
-            for process in everyone:
-                process.block(1, START_S)
-            warm = [ms for process in everyone for ms in process.block(WARM, ANSWER_S)]
-            steps = row["steps"] = max(LEAST_STEPS, round(BLOCK_MS / statistics.median(warm)))
+        with turns.Turns(processes, block_ms) as group:
+            steps = row["steps"] = group.warm_up()
             print(f"{name:10} {pairs} processes a mode, blocks of {steps} steps", flush=True)
             for at in range(rounds):
-                for mode, pair, process in turns if at % 2 == 0 else reversed(turns):
-                    block = process.block(steps, ANSWER_S)
-                    block_ms[mode][pair].append(round(statistics.median(block), 5))
+                group.take(at, steps)
                 if (at + 1) % TOLD_ROUNDS == 0 or at + 1 == rounds:
-                    tell(at + 1)
-            for process in everyone:
-                process.ask_no_more()
-            results = [process.end(ANSWER_S) for process in everyone]
-        row["numbers_equal"] = all(r.numbers == results[0].numbers != [] for r in results)
+                    turns.tell(row, at + 1, rounds)
+                    row["ratio"], *row["interval"] = row["ratios"]["observe"]
+            results = group.end()
+        row["numbers_equal"] = turns.numbers_equal(results)
         row["seen"] = [result.seen for result in results]
         print(f"{name:10} numbers equal {row['numbers_equal']}", flush=True)
     except PacedError as error:
@@ -143,7 +93,7 @@ def overhead(
 
 def started(name: str, built: Path, mode: str, pair: int) -> Paced:
     """A process of a mode, which runs its own warm-up and then waits."""
-    command = programs.command(name, built, WARM, 0)
+    command = programs.command(name, built, turns.WARM, 0)
     observed, _, hooks = mode.partition("-")
     env = programs.environment(observe=observed == "observe")
     if hooks:

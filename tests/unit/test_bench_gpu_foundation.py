@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench.gpu import foundation, machine, programs  # noqa: E402
+from bench.gpu import foundation, machine, programs, turns  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
@@ -156,7 +156,7 @@ def test_a_program_runs_what_it_is_asked_to(bench: Bench) -> None:
 def test_what_fails_is_told_and_leaves_nobody(
     bench: Bench, name: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(foundation, "ANSWER_S", 2.0)
+    monkeypatch.setattr(turns, "ANSWER_S", 2.0)
     row = bench.overhead(name)
     assert row["failed"] == f"{name} observe 0: {reason}"
     assert row["stderr"] == "all is lost\n"
@@ -217,7 +217,7 @@ def test_what_both_modes_share_does_not_count(
     pairs: int, rounds: int, ratio: float, seed: int
 ) -> None:
     native = np.random.default_rng(seed).uniform(1, 100, (pairs, rounds))
-    assert foundation.overhead_of(native, ratio * native) == pytest.approx((ratio,) * 3)
+    assert turns.overhead_of(native, ratio * native) == pytest.approx((ratio,) * 3)
 
 
 def test_neither_bursts_nor_a_slow_process_move_the_ratio() -> None:
@@ -228,7 +228,7 @@ def test_neither_bursts_nor_a_slow_process_move_the_ratio() -> None:
     for blocks in (native, observe):
         blocks[draw.random(blocks.shape) < 0.1] *= 1.5
     observe[2] *= 1.05
-    ratio, low, high = foundation.overhead_of(native, observe)
+    ratio, low, high = turns.overhead_of(native, observe)
     assert ratio == pytest.approx(1.01, abs=0.003)
     assert low <= 1.01 <= high
 
