@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable
 
 COUNTERS = [name for name in os.environ.get("REPORT_COUNTERS", "").split(",") if name]
-"""Counters of ulms.so, by name, whose growth over the timed steps is reported too."""
+"""Counters of ulms.so, by name: before the timed steps, and their growth over these."""
 
 PACED = bool(os.environ.get("REPORT_PACED"))
 """Steps run when standard input asks for them, so that processes can take turns."""
 
+_before: dict[str, int] = {}
 _grown: dict[str, int] = {}
 
 
@@ -55,9 +56,9 @@ def run_steps(
     for _ in range(warm):
         step()
     wait()
-    before = _counters()
+    _before.update(_counters())
     times = _paced(step, wait) if PACED else _timed(step, wait, timed)
-    _grown.update({name: now - before[name] for name, now in _counters().items()})
+    _grown.update({name: now - _before[name] for name, now in _counters().items()})
     return times
 
 
@@ -67,6 +68,7 @@ def report(numbers: list[float], step_ms: list[float], **more: object) -> None:
         "numbers": [float(n).hex() for n in numbers],
         "step_ms": step_ms,
         "counters": _grown,
+        "counters_before": _before,
         **more,
     }
     print("REPORT " + json.dumps(line), flush=True)

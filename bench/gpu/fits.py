@@ -1,0 +1,145 @@
+"""What `um` and `vmm` cost on a real GPU while everything fits, where nothing should be moved.
+
+One native process and one of each backend live side by side and take turns, as in
+`bench.gpu.foundation`; then the next ones, as often as is asked for: of all processes that live at
+a time only one has managed memory. Counters of the timed steps tell whether anything was moved or
+held. The file is written anew after every program.
+"""
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.gpu import machine, programs, turns
+from bench.gpu.paced import Paced, PacedError
+from bench.gpu.run import VMM_ROOM
+
+PROGRAMS = "resnet,gpt2-half,decode"
+BACKENDS = ("um", "vmm")
+BOUND = 1.01
+STILL = ("moves", "filled_bytes", "evicted_bytes", "held_ns", "late", "paged_bytes")
+"""Counters that stay what they are; the last one also where pages are used on the host for good."""
+COUNTERS = (*STILL, "placed_bytes", "allocations")
+
+
+def measure(
+    name: str, built: Path, repeats: int, rounds: int, backends: Sequence[str] = BACKENDS
+) -> dict[str, Any]:
+    """Block medians of a program's processes, their ratios and counters, and what was wrong.
+
+    If a process fails the row has `failed`, and what was measured until then.
+    """
+    modes = (turns.NATIVE, *backends)
+    block_ms: turns.BlockMs = {mode: [] for mode in modes}
+    row: dict[str, Any] = {"program": name, "bound": BOUND, "block_ms": block_ms, "steps": []}
+    row |= {"numbers_equal": [], "wrong": [], "counters": {mode: [] for mode in backends}}
+    row["ulms"] = {mode: [] for mode in backends}
+    try:
+        for repeat in range(repeats):
+            processes = ((mode, started(name, built, mode, repeat)) for mode in modes)
+            with turns.Turns(processes, block_ms) as group:
+                steps = group.warm_up()
+                row["steps"].append(steps)
+                print(f"{name:10} a process a mode, blocks of {steps} steps", flush=True)
+                for at in range(rounds):
+                    group.take(at, steps)
+                results = group.end()
+            turns.tell(row, (repeat + 1) * rounds, repeats * rounds)
+            judge(row, dict(zip(modes, results, strict=True)))
+    except PacedError as error:
+        row |= {"failed": str(error), "stderr": error.stderr}
+        print(f"{name:10} failed: {error}\n{error.stderr}", flush=True)
+    return row
+
+
+def judge(row: dict[str, Any], results: dict[str, programs.Result]) -> None:
+    """Puts what processes said at their end into the row, and what was wrong; prints it."""
+    equal = turns.numbers_equal(list(results.values()))
+    wrong = [] if equal else ["numbers differ"]
+    for mode, result in list(results.items())[1:]:
+        before, timed = counters_of(result)
+        wrong += [f"{mode}: {what}" for what in wrong_in(before, timed)]
+        row["counters"][mode].append({"before": before, "timed": timed})
+        row["ulms"][mode].append([x for x in result.stderr.splitlines() if x.startswith("[ulms]")])
+        print(f"  {mode:20} " + "  ".join(f"{name} {n}" for name, n in timed.items()), flush=True)
+    row["numbers_equal"].append(equal)
+    row["wrong"] += wrong
+    print(
+        f"{row['program']:10} numbers equal {equal}  wrong: {'; '.join(wrong) or 'nothing'}",
+        flush=True,
+    )
+
+
+def counters_of(result: programs.Result) -> tuple[dict[str, int], dict[str, int]]:
+    """What they were when the first timed step began, and their growth since."""
+    facts: dict[str, Any] = result.facts
+    return facts["counters_before"], facts["counters"]
+
+
+def wrong_in(before: dict[str, int], timed: dict[str, int]) -> list[str]:
+    """What should not be where everything fits. Memory comes to the device when it is new."""
+    found = [name for name in STILL if timed.get(name)]
+    if timed.get("placed_bytes") and not timed["allocations"]:
+        found.append("placed_bytes")
+    wrong = [f"{name} grew by {timed[name]}" for name in found]
+    return wrong if before.get("placed_bytes") else [*wrong, "no memory was replaced"]
+
+
+def started(name: str, built: Path, mode: str, repeat: int) -> Paced:
+    """A process of a mode, which runs its own warm-up and then waits."""
+    command = programs.command(name, built, turns.WARM, 0)
+    return Paced(f"{name} {mode} {repeat}", command, environment(mode))
+
+
+def environment(mode: str) -> dict[str, str]:
+    """Of a native process, or under a backend that has the whole device."""
+    env = programs.environment(observe=mode != turns.NATIVE)
+    if mode != turns.NATIVE:
+        env |= {"ULMS_BACKEND": mode, "REPORT_COUNTERS": ",".join(COUNTERS)}
+    if mode == "vmm":  # pinned, not managed: that guard would refuse memory
+        env["ULMS_MANAGED_LIMIT"] = str(machine.LIMIT * VMM_ROOM)
+    return env
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", type=Path, help="write everything there")
+    parser.add_argument("--built", type=Path, default=Path("build/gpu"))
+    parser.add_argument(
+        "--repeats", type=int, default=2, help="processes of each mode, one by one (default 2)"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=40, help="blocks of each process (default 40)"
+    )
+    parser.add_argument(
+        "--programs", default=PROGRAMS, help=f"which, separated by commas (default {PROGRAMS})"
+    )
+    parser.add_argument(
+        "--backends", default=",".join(BACKENDS), help="um or vmm, or both (the default)"
+    )
+    options = parser.parse_args()
+    backends = list(dict.fromkeys(options.backends.split(",")))  # each has one process at a time
+    if not {*backends} <= {*BACKENDS}:
+        parser.error(f"--backends: of {', '.join(BACKENDS)}, separated by commas")
+    machine.refuse_unless_safe()
+    # A time limit ends this process by SIGTERM: its children go with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    result: dict[str, object] = {"machine": machine.describe()}
+    rows: list[dict[str, Any]] = []
+    for name in options.programs.split(","):
+        rows.append(measure(name, options.built, options.repeats, options.rounds, backends))
+        if options.json:
+            text = json.dumps(result | {"programs": rows}, indent=1)
+            options.json.write_text(text + "\n", encoding="utf-8")
+    if bad := [row["program"] for row in rows if "failed" in row or row["wrong"]]:
+        sys.exit(f"not as it should be: {', '.join(bad)}")
+
+
+if __name__ == "__main__":
+    main()
