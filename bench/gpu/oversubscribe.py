@@ -11,6 +11,7 @@ import os
 import re
 import statistics
 import sys
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -92,53 +93,54 @@ def footprint(result: programs.Result) -> int:
     return (int(float(held[1]) * (1 << 30)) // PAGE + 4) * PAGE  # printed to 10 MiB
 
 
-def measure(name: str, options: argparse.Namespace) -> dict[str, object]:
-    """One program natively, with all memory there is, and under every budget and policy."""
+def measure(
+    name: str, options: argparse.Namespace, keep: Callable[[dict[str, object]], None]
+) -> None:
+    """One program natively, with all memory there is, and under every budget and policy. Keeps what
+    is known after every run, the same dictionary each time.
+    """
     alone = native(name, options)
     native_ms = statistics.median(alone.step_ms)
     rows: list[dict[str, object]] = []
+    result: dict[str, object] = {"program": name, "native_ms": alone.step_ms, "rows": rows}
 
     def row(budget: str, size: int | None, policy: str) -> programs.Result:
-        result = under(name, options, policy, size)
-        equal = bool(alone.numbers) and result.numbers == alone.numbers
-        ms = statistics.median(result.step_ms) if result.step_ms else float("nan")
-        counters: dict[str, int] = result.facts.get("counters", {})  # type: ignore[assignment]
+        done = under(name, options, policy, size)
+        equal = bool(alone.numbers) and done.numbers == alone.numbers
+        ms = statistics.median(done.step_ms) if done.step_ms else float("nan")
+        counters: dict[str, int] = done.facts.get("counters", {})  # type: ignore[assignment]
         print(
             f"{name:9} budget {budget:4} {policy:6} {ms:9.2f} ms  numbers equal {equal}"
-            f"  status {result.status}  {result.seconds:.0f} s",
+            f"  status {done.status}  {done.seconds:.0f} s",
             flush=True,
         )
         if options.verbose:
-            per_step = {k: v / max(len(result.step_ms), 1) for k, v in counters.items()}
+            per_step = {k: v / max(len(done.step_ms), 1) for k, v in counters.items()}
             print("   " + "  ".join(f"{k} {v / 1e6:.4g}M" for k, v in per_step.items()), flush=True)
         rows.append(
             {
                 "budget": budget,
                 "budget_bytes": size,
                 "policy": policy,
-                "step_ms": result.step_ms,
+                "step_ms": done.step_ms,
                 "median_ms": ms,
                 "numbers_equal": equal,
                 "counters": counters,
-                "status": result.status,
-                "ulms": [x for x in result.stderr.splitlines() if x.startswith("[ulms]")][-200:],
-                "stderr": result.stderr[-2000:] if result.status else "",
+                "status": done.status,
+                "ulms": [x for x in done.stderr.splitlines() if x.startswith("[ulms]")][-200:],
+                "stderr": done.stderr[-2000:] if done.status else "",
             }
         )
-        return result
+        keep(result)
+        return done
 
-    needs = footprint(row("all", None, options.policies.split(",")[-1]))
+    needs = result["footprint"] = footprint(row("all", None, options.policies.split(",")[-1]))
     print(f"{name:9} native {native_ms:9.2f} ms  {needs >> 20} MiB", flush=True)
     for fraction in (Fraction(text) for text in options.budgets.split(",")):
         for policy in options.policies.split(","):
             row(str(fraction), -(-int(needs * fraction) // PAGE) * PAGE, policy)
-    again = run(name, options, {})
-    return {
-        "program": name,
-        "native_ms": alone.step_ms + again.step_ms,
-        "footprint": needs,
-        "rows": rows,
-    }
+    result["native_ms"] = alone.step_ms + run(name, options, {}).step_ms
+    keep(result)
 
 
 def table(result: dict[str, object]) -> str:
@@ -160,7 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", type=Path, help="write everything there, program by program")
+    parser.add_argument("--json", type=Path, help="write everything there, run by run")
     parser.add_argument("--built", type=Path, default=Path("build/gpu"))
     parser.add_argument("--programs", default="resnet,gpt2-half,decode")
     parser.add_argument("--budgets", default=FRACTIONS, help="shares of the footprint")
@@ -173,13 +175,17 @@ def main() -> None:
     machine.refuse_unless_safe()
     options.built.mkdir(parents=True, exist_ok=True)
     result: dict[str, object] = {"machine": machine.describe()}
-    done: list[dict[str, object]] = []
-    for name in options.programs.split(","):
-        done.append(measure(name, options))
-        result["programs"] = done
+    done: dict[str, dict[str, object]] = {}
+
+    def keep(row: dict[str, object]) -> None:
+        done[str(row["program"])] = row
+        result["programs"] = list(done.values())
         if options.json:
-            options.json.write_text(json.dumps(result, indent=1) + "\n")
-    print("\n".join(table(row) for row in done))
+            options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+    for name in options.programs.split(","):
+        measure(name, options, keep)
+    print("\n".join(table(row) for row in done.values()))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench.gpu import predict, run, workloads  # noqa: E402
+from bench.gpu import oversubscribe, predict, programs, run, workloads  # noqa: E402
 from pump.bench import cli  # noqa: E402
 from pump.bench.machine import describe  # noqa: E402
 from pump.bench.row import FormatError, Row, write_results  # noqa: E402
@@ -340,3 +340,34 @@ def test_what_holds_no_step_times_is_told(tmp_path: Path) -> None:
         path.write_text(text, encoding="utf-8")
         with pytest.raises(FormatError, match=r"a.json"):
             predict.read_measured(path)
+
+
+def test_what_was_measured_is_kept_when_the_time_is_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = 0
+
+    def process(*_: object, **__: object) -> programs.Result:
+        nonlocal runs
+        runs += 1
+        if runs == 5:  # native, all there is, two policies with the budget
+            raise SystemExit(143)
+        held = "[ulms] INFO: device 0: 0.10 GiB held, 0.10 at most"
+        facts: dict[str, object] = {"max_reserved": 100 << 20, "counters": {"moves": 1}}
+        return programs.Result(0, ["1.5"], [2.0 * runs], facts, stderr=held)
+
+    file = tmp_path / "um.json"
+    arguments = ["oversubscribe", "--json", str(file), "--programs", "resnet", "--budgets", "1/2"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    monkeypatch.setenv("ULMS_MANAGED_LIMIT", "8GiB")
+    monkeypatch.setattr(oversubscribe, "library", lambda: Path("ulms.so"))
+    monkeypatch.setattr(programs, "run", process)
+    with pytest.raises(SystemExit):
+        oversubscribe.main()
+    (kept,) = json.loads(file.read_text(encoding="utf-8"))["programs"]
+    assert kept["native_ms"] == [2.0]
+    assert [(row["policy"], row["median_ms"]) for row in kept["rows"]] == [
+        ("ahead", 4.0),
+        ("none", 6.0),
+        ("pump", 8.0),
+    ]
