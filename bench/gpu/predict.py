@@ -27,6 +27,7 @@ from pump.sim.sequence import Sequence, SequenceError
 from pump.sim.simulator import Simulator, settings_for
 
 ROOT = Path(__file__).resolve().parents[2]
+FAULTS = "a kernel reads what lies on the host"
 RESULT = ROOT / "bench" / "results" / "h200-um.json"
 TRACES = ROOT / "bench" / "traces"
 STEPS = {
@@ -164,8 +165,10 @@ def link_of(calls: Mapping[str, Any]) -> Link:
         cost: float = seen[what][0]["us_a_page"] * 1e3
         return cost
 
+    faults = [row["gb_s"] for row in calls["measurements"] if row["what"] == FAULTS]
     return replace(
         UM,
+        rate_fault=faults[0] if faults else UM.rate_fault,
         rate_in=seen["in"][0]["gb_s"],
         rate_out=seen["out"][0]["gb_s"],
         rate_both=sum(call["gb_s"] for call in seen["in and out"]),
