@@ -10,6 +10,7 @@ import os
 import statistics
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from bench.gpu import machine, programs
@@ -21,7 +22,7 @@ PAGE = 2 << 20
 
 
 def launch(ranks: int, options: argparse.Namespace, more: dict[str, str]) -> list[programs.Result]:
-    """All ranks, to their end; five minutes at most."""
+    """All ranks, to their end, or to that of the time: then they are killed, and told so."""
     everyone = dict(os.environ) | more
     everyone |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(PORT), "WORLD_SIZE": str(ranks)}
     everyone |= {"NCCL_NVLS_ENABLE": "0"}  # NVLink multicast stays off
@@ -36,26 +37,36 @@ def launch(ranks: int, options: argparse.Namespace, more: dict[str, str]) -> lis
         )
         for rank in range(ranks)
     ]
-    results = []
-    try:
-        for process in started:
-            out, err = process.communicate(timeout=300)
-            results.append(programs.result_of(process.returncode, out, err))
-    finally:
+
+    def kill() -> None:
         for process in started:
             process.kill()
-    return results
+
+    late = threading.Timer(options.limit, kill)
+    late.start()
+    try:
+        said = [process.communicate() for process in started]
+    finally:
+        late.cancel()
+        kill()
+    return [
+        programs.result_of(process.returncode, out, err)
+        for process, (out, err) in zip(started, said, strict=True)
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", type=Path, help="write everything there")
+    parser.add_argument("--json", type=Path, help="write everything there, run by run")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--backends", default="um,vmm")
     parser.add_argument("--over", type=float, default=1.5, help="memory needed : memory there is")
     parser.add_argument("--steps", default="4,6", help="warm and timed steps (default 4,6)")
+    parser.add_argument(
+        "--limit", type=float, default=120, help="seconds that a run may take (default 120)"
+    )
     options = parser.parse_args()
     machine.refuse_unless_safe()
     native = launch(options.ranks, options, {})
@@ -87,6 +98,9 @@ def main() -> None:
                 "stderr": [r.stderr[-4000:] for r in results if r.status or backend != "native"],
             }
         )
+        if options.json:
+            found = {"machine": machine.describe(), "needs": needs, "budget": budget, "rows": rows}
+            options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
     row("native", native)
     for backend in options.backends.split(","):
@@ -98,9 +112,6 @@ def main() -> None:
             "ULMS_MANAGED_LIMIT": str(machine.LIMIT // options.ranks),
         }
         row(backend, launch(options.ranks, options, more))
-    if options.json:
-        found = {"machine": machine.describe(), "needs": needs, "budget": budget, "rows": rows}
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
     print(f"each rank needs {needs >> 20} MiB and has {budget >> 20}")
     print("\n".join(lines))
 
