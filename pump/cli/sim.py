@@ -31,6 +31,8 @@ class Row:
     bytes_in: float  # a step
     bytes_out: float
     useless: float  # share of the bytes filled
+    came: float  # pages a step that are mapped anew
+    back: float  # of these, those that got the frame back that they had left
 
 
 class Sim:
@@ -121,7 +123,8 @@ def play(name: str, sequence: Sequence, link: Link, over: float, policy: str) ->
     result = Simulator(engine, link, policy).run(sequence)
     native_ms = sequence.native_ns() / 1e6
     figures = (result.step_ms, result.bytes_in, result.bytes_out, result.useless)
-    return Row(name, footprint, native_ms, link.name, over, policy, *figures)
+    pages = (result.came / result.steps, result.back / result.steps)
+    return Row(name, footprint, native_ms, link.name, over, policy, *figures, *pages)
 
 
 def run_table(rows: list[Row]) -> Table:
@@ -139,10 +142,11 @@ def run_table(rows: list[Row]) -> Table:
             f"{row.bytes_in / 1e9:.2f}",
             f"{row.bytes_out / 1e9:.2f}",
             f"{row.useless:.1%}",
+            f"{row.back:.0f} of {row.came:.0f}" if row.came else "",
         )
         for row in rows
     ]
-    return table((*columns, ">GB in", ">GB out", ">useless"), cells)
+    return table((*columns, ">GB in", ">GB out", ">useless", ">back"), cells)
 
 
 def speedup(rows: list[Row], link: str, slow: str, fast: str) -> float | None:

@@ -97,10 +97,10 @@ class Handles:
     maps_away: bool = True
     """What is away is mapped on the host; else only what is to be used there (`ULMS_HIDDEN`)."""
 
-    def parts(self, move: Move, page_bytes: int) -> list[Part]:
+    def parts(self, move: Move, page_bytes: int, mapped: int) -> list[Part]:
         """As `csrc/backend/vmm_move.c` does it: copied, unmapped where it was, mapped anew. A dead
         page that leaves stays mapped, as do all that are not mapped on the host. What leaves gives
-        up its frame before the host's is mapped.
+        up its frame before the host's is mapped. `mapped`: so many that come are not mapped there.
         """
         pages, mib = move.bytes // page_bytes, page_bytes / MIB
         dead, clean = move.flags & DEAD, move.flags & CLEAN
@@ -108,8 +108,8 @@ class Handles:
             host_ns = self.unmap_host_ns + mib * self.unmap_host_mib_ns
             unmap_ns = host_ns if self.maps_away and not dead else self.unmap_ns
             copy = [] if dead else [Part(Kind.COPY, move.bytes)]
-            access = [Part(Kind.ACCESS, self.map_ns)] * pages
-            return [*copy, Part(Kind.UNMAP, pages * unmap_ns), *access, Part(Kind.TOLD)]
+            access = [Part(Kind.ACCESS, self.map_ns)] * mapped
+            return [*copy, Part(Kind.UNMAP, mapped * unmap_ns), *access, Part(Kind.TOLD)]
         if dead:
             return [Part(Kind.TOLD)]
         size = max(self.copy_bytes, page_bytes)
@@ -160,10 +160,12 @@ class Link:
         """Bytes that go over the link."""
         return 0 if move.flags & (DEAD | CLEAN) else move.bytes
 
-    def parts(self, move: Move, beside: bool) -> list[Part]:
-        """What a move does, in order. `beside`: the other lane is busy when it begins."""
+    def parts(self, move: Move, beside: bool, mapped: int = 0) -> list[Part]:
+        """What a move does, in order. `beside`: the other lane is busy when it begins; `mapped`: so
+        many pages of a fill get other frames than those that they are mapped at.
+        """
         if self.handles:
-            return self.handles.parts(move, self.page_bytes)
+            return self.handles.parts(move, self.page_bytes, mapped)
         pages, call_ns = move.bytes // self.page_bytes, self.call_ns
         if move.flags & DEAD:
             cost = self.place if move.kind == FILL else self.discard

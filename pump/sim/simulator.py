@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from pump.sim.advice import Advice
 from pump.sim.engine import HOLD, RUN_SHORT, Engine, Move, Settings, Stats, holds
+from pump.sim.frames import Frames
 from pump.sim.lane import LEAST_NS, Driver, Lane, UnderWay
 from pump.sim.link import Kind, Link
 from pump.sim.sequence import Event, Given, Operation, Sequence, page_runs
@@ -36,6 +37,8 @@ class Result:
     steps_ns: tuple[float, ...]  # each
     busy_ns: float  # while an operation ran, what it faulted in included
     sums: Stats  # what the steps added
+    came: int = 0  # pages that came to frames with claims
+    back: int = 0  # of these, those that got the frame back that they had left
 
     @property
     def steps(self) -> int:
@@ -91,6 +94,8 @@ class Mark(NamedTuple):
     ns: float
     busy_ns: float
     sums: Stats
+    came: int
+    back: int
 
 
 def settings_for(link: Link, policy: str, budget: int) -> Settings:
@@ -127,6 +132,7 @@ class Simulator:
         self.retired = 0  # serial of the last
         self.lanes = (Lane(link.movers), Lane(link.movers))
         self.driver = Driver()
+        self.frames = Frames(link.page_bytes, link.handles.maps_away) if link.handles else None
         self.moved: set[int] = {0}
         self.faulted = 0  # bytes, of what was issued
         self.used = self.written = 0  # bytes in place, of what was issued
@@ -147,7 +153,8 @@ class Simulator:
         names = [field.name for field in fields(Stats)]
         sums = {name: getattr(after.sums, name) - getattr(before.sums, name) for name in names}
         steps_ns = tuple(end.ns - begin.ns for begin, end in pairwise(steady))
-        return Result(steps_ns, after.busy_ns - before.busy_ns, Stats(**sums))
+        came, back = after.came - before.came, after.back - before.back
+        return Result(steps_ns, after.busy_ns - before.busy_ns, Stats(**sums), came, back)
 
     def program(self, sequence: Sequence) -> Iterator[tuple[Event, bool]]:
         """Everything the program does, and whether it ends a step."""
@@ -235,7 +242,8 @@ class Simulator:
         self.busy_ns += done.duration_ns
         if done.ends_step:
             sums = replace(self.engine.stats(), faulted_bytes=self.brought)
-            self.marks.append(Mark(self.now, self.busy_ns, sums))
+            frames = (self.frames.came, self.frames.back) if self.frames else (0, 0)
+            self.marks.append(Mark(self.now, self.busy_ns, sums, *frames))
 
     # --- the link ---
 
@@ -253,7 +261,8 @@ class Simulator:
     def begin(self, number: int, move: Move) -> None:
         beside = bool(self.lanes[1 - number].moves)
         move = self.advice.begin(move) if self.advice else move
-        one = UnderWay(move, deque(self.link.parts(move, beside)))
+        mapped = self.frames.begin(move) if self.frames else 0
+        one = UnderWay(move, deque(self.link.parts(move, beside, mapped)))
         self.lanes[number].moves.append(one)
         self.settle(number, one)
 
@@ -272,6 +281,8 @@ class Simulator:
 
     def end(self, number: int, move: Move) -> None:
         """A lane's move is done, as the engine sees it."""
+        if self.frames:
+            self.frames.end(move)
         self.moved.add(move.id)
         self.engine.moved(move.id)
 

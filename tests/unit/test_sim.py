@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -32,6 +34,7 @@ from pump.sim.engine import (  # noqa: E402
     Move,
     Touch,
 )
+from pump.sim.frames import CLAIMS, Frames  # noqa: E402
 from pump.sim.lane import UnderWay  # noqa: E402
 from pump.sim.link import UM, VMM, Handles, Kind, Link, Part  # noqa: E402
 from pump.sim.sequence import (  # noqa: E402
@@ -240,7 +243,7 @@ def test_what_comes_or_leaves_is_copied_and_mapped(
     kind: int, flags: int, expected: list[Part]
 ) -> None:
     """A page that left without being dead is mapped on the host once the engine has its frame."""
-    parts = MAPPED.parts(Move(1, 0, 2 * PAGE, 0, 0, kind, flags), beside=True)
+    parts = MAPPED.parts(Move(1, 0, 2 * PAGE, 0, 0, kind, flags), beside=True, mapped=2)
     told = parts.index(Part(Kind.TOLD))
     assert parts[:told] == expected
     lands = kind == EVICT and not flags & DEAD
@@ -261,9 +264,89 @@ def test_where_what_is_away_is_not_mapped_it_leaves_without_a_call(
     kind: int, flags: int, expected: list[Part]
 ) -> None:
     link = replace(MAPPED, handles=replace(HANDLES, maps_away=False))
-    assert link.parts(Move(1, 0, PAGE, 0, 0, kind, flags), beside=True) == expected
+    assert link.parts(Move(1, 0, PAGE, 0, 0, kind, flags), beside=True, mapped=1) == expected
     used_there = Move(1, 0, PAGE, 0, 0, EVICT, IN_PLACE)
     assert link.parts(used_there, beside=True) == MAPPED.parts(used_there, beside=True)
+
+
+@pytest.mark.parametrize(("flags", "copied_ns"), [(0, PAGE / 40), (DEAD, 0)])
+def test_a_page_that_gets_its_frame_back_is_not_mapped(flags: int, copied_ns: float) -> None:
+    """Two come, of which one has been there: it alone costs its bytes only."""
+    link = replace(MAPPED, handles=replace(HANDLES, maps_away=False), movers=1)
+    fill = Move(1, 0, PAGE, 0, 0, FILL, flags)
+    frames = Frames(PAGE, maps_away=False)
+    assert frames.begin(fill) == 1
+    frames.end(fill._replace(kind=EVICT))
+    moves = Moves([fill, fill._replace(id=2, start=PAGE)])
+    moves.play(link, frames)
+    assert (frames.came, frames.back) == (3, 1)
+    assert moves.done[1] == pytest.approx(copied_ns)
+    assert moves.done[2] == pytest.approx(2 * copied_ns + 1_300)
+
+
+def comes(frames: Frames, page: int) -> bool:
+    """True: it gets its frame back."""
+    return frames.begin(Move(1, page * PAGE, PAGE, 0, 0, FILL, 0)) == 0
+
+
+def leaves(frames: Frames, page: int, flags: int = DEAD) -> None:
+    frames.end(Move(1, page * PAGE, PAGE, 0, 0, EVICT, flags))
+
+
+def test_only_what_is_stale_has_a_claim() -> None:
+    for maps_away, flags, expected in (
+        (True, DEAD, True),
+        (True, 0, False),
+        (True, CLEAN, False),
+        (False, 0, True),
+        (False, IN_PLACE, False),
+    ):
+        frames = Frames(PAGE, maps_away)
+        assert not comes(frames, 0)
+        leaves(frames, 0, flags)
+        assert comes(frames, 0) == expected
+
+
+def test_idle_frames_without_claims_go_first_then_the_last_to_be_claimed() -> None:
+    frames = Frames(PAGE, maps_away=True)
+    for page in range(4):
+        comes(frames, page)
+    for page in (1, 0, 3):
+        leaves(frames, page)
+    leaves(frames, 2, CLEAN)
+    taken = []
+    for page in range(4, 8):
+        assert not comes(frames, page)
+        taken.append(frames.places[page].frame)
+    assert taken == [2, 3, 1, 0]
+
+
+def test_a_claim_outlives_those_who_have_the_frame_meanwhile() -> None:
+    frames = Frames(PAGE, maps_away=True)
+    for page in range(CLAIMS + 1):
+        assert not comes(frames, page)
+        leaves(frames, page)
+    assert comes(frames, 1)
+    assert not comes(frames, 0)  # it is taken, and the claim is gone
+    leaves(frames, 1)
+    assert not comes(frames, CLAIMS)  # one too many was not remembered
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from([0, DEAD, IN_PLACE])), max_size=200))
+def test_no_frame_has_two_pages(events: list[tuple[int, int]]) -> None:
+    """Pages come and leave by turns; who gets a frame back had it last when it was here last."""
+    frames, here, had = Frames(PAGE, maps_away=False), dict[int, int](), dict[int, int]()
+    for page, flags in events:
+        if page in here:
+            leaves(frames, page, flags)
+            had[page] = here.pop(page)
+        else:
+            back = comes(frames, page)
+            here[page] = frames.places[page].frame
+            assert not back or here[page] == had[page]
+        assert len(set(here.values())) == len(here)
+        assert frames.idle == set(range(len(frames.claims))) - set(here.values())
+        assert max((len(claims) for claims in frames.claims), default=0) <= CLAIMS
 
 
 class Moves:
@@ -287,9 +370,13 @@ class Moves:
         self.frames += move in self.leaves
         self.done[move] = self.simulator.now
 
-    def play(self, link: Link) -> float:
-        """When all of it is over, ns."""
+    def play(self, link: Link, frames: Frames | None = None) -> float:
+        """When all of it is over, ns. What leaves has come before."""
         self.simulator = Simulator(cast(Engine, self), link, "ahead")
+        self.simulator.frames = frames or self.simulator.frames
+        for move in self.waiting[EVICT]:
+            assert self.simulator.frames
+            self.simulator.frames.begin(move._replace(kind=FILL))
         while self.simulator.act(iter(())) or any(lane.moves for lane in self.simulator.lanes):
             self.simulator.advance()
         return self.simulator.now
@@ -317,7 +404,7 @@ def test_swaps_take_what_was_measured(mib: int, threads: int) -> None:
     )
     handles = replace(Handles(), copy_bytes=32 * MIB)
     link = replace(VMM, page_bytes=mib * MIB, movers=threads, handles=handles)
-    moves = [Move(i, 0, 32 * MIB, 0, 0, (FILL, EVICT)[i % 2], 0) for i in range(100)]
+    moves = [Move(i, i * 32 * MIB, 32 * MIB, 0, 0, (FILL, EVICT)[i % 2], 0) for i in range(100)]
     rate = 100 * 32 * MIB / Moves(moves, frames=True).play(link)
     assert rate == pytest.approx(row["gb_s"], rel=0.25)
 

@@ -1,0 +1,92 @@
+"""Frames with claims, as csrc/backend/vmm_frame.c has them.
+
+A page that is stale has left the device and is mapped still at the frame that it gave up. If that
+is idle when the page comes again the page gets it back, and nothing has to be mapped.
+"""
+
+from dataclasses import dataclass, field
+
+from pump.sim.engine import DEAD, FILL, IN_PLACE, Move
+
+CLAIMS = 4  # on a frame that are remembered; pages beyond them are mapped anew
+
+
+@dataclass
+class Place:
+    """Where a page is, or was when it left."""
+
+    frame: int = -1
+    came: int = 0  # how many pages had come
+    stale: bool = False
+
+
+@dataclass
+class Frames:
+    """Of one device: made as they are needed, then recycled."""
+
+    page_bytes: int
+    maps_away: bool  # what is away is mapped on the host, but for dead pages
+    came: int = 0  # pages
+    back: int = 0  # of these, those that got the frame back that they had left
+    claims: list[list[int]] = field(default_factory=list)  # by frame: when its claimants came
+    idle: set[int] = field(default_factory=set)
+    after: int = 0  # the frame taken last, and one
+    places: dict[int, Place] = field(default_factory=dict)  # by page
+
+    def begin(self, move: Move) -> int:
+        """The pages of a fill get frames: how many of them have to be mapped."""
+        if move.kind != FILL:
+            return 0
+        pages = self.pages(move)
+        others = [page for page in pages if not self.reclaim(self.places.setdefault(page, Place()))]
+        for page in pages:
+            self.came += 1
+            self.places[page].came = self.came
+        for page in others:
+            self.places[page].frame = self.take()
+        self.back += len(pages) - len(others)
+        return len(others)
+
+    def end(self, move: Move) -> None:
+        """The pages of an evict move give up their frames."""
+        if move.kind == FILL:
+            return
+        stale = bool(move.flags & DEAD) or not (self.maps_away or move.flags & IN_PLACE)
+        for page in self.pages(move):
+            place = self.places[page]
+            claims = self.claims[place.frame]
+            place.stale = stale and len(claims) < CLAIMS
+            if place.stale:
+                claims.append(place.came)
+            self.idle.add(place.frame)
+
+    def pages(self, move: Move) -> range:
+        """Their numbers."""
+        return range(move.start // self.page_bytes, (move.start + move.bytes) // self.page_bytes)
+
+    def reclaim(self, place: Place) -> bool:
+        """A page comes. True: it has its frame back."""
+        if not place.stale:
+            return False
+        place.stale = False
+        self.claims[place.frame].remove(place.came)
+        back = place.frame in self.idle
+        self.idle.discard(place.frame)
+        return back
+
+    def take(self) -> int:
+        """One without claims, or else the one whose first claimant came last: pages tend to come in
+        the same order again. Neighbours go together.
+        """
+        if not self.idle:
+            self.claims.append([])
+            return len(self.claims) - 1
+
+        def order(frame: int) -> tuple[bool, int, bool, int]:
+            claims = self.claims[frame]
+            return bool(claims), -min(claims, default=0), frame < self.after, frame
+
+        frame = min(self.idle, key=order)
+        self.idle.remove(frame)
+        self.after = frame + 1
+        return frame
