@@ -206,6 +206,9 @@ void ulms_engine_placed(struct ulms_engine *e, uint64_t start, uint64_t bytes);
  * dead. */
 void ulms_engine_block(struct ulms_engine *e, uint64_t start, uint64_t bytes, int live);
 void ulms_engine_budget(struct ulms_engine *e, uint64_t bytes);
+/* Pages have claims on frames from now on: the absent page that begins at `start` has one on the frame of the page that
+ * `holder` gives (its start); 0: none, or nobody has that frame. Called in ulms_engine_next; NULL: frames are alike. */
+void ulms_engine_holder(struct ulms_engine *e, uint64_t (*holder)(void *data, uint64_t start), void *data);
 
 /* An operation is about to be issued; `key` tells what it is (a function, a kind of copy). Its serial, from 1; 0: no
  * memory, or it touches nothing of the engine's, and may run. */

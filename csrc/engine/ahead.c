@@ -1,10 +1,17 @@
 /* The held policy: who comes and who leaves next. */
 #include "engine/engine.h"
 
-enum { NEAR_OPERATIONS = 32 /* so long before an operation runs the places of its dead pages are made */ };
+enum {
+    NEAR_OPERATIONS = 32, /* so long before an operation runs the places of its dead pages are made */
+    HEIRS = 64            /* with more frames to spare nobody asks whose the next one is */
+};
 
 static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
+}
+
+static uint64_t later(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
 }
 
 /* --- how many pages there will be --- */
@@ -30,6 +37,23 @@ static uint64_t crowded(const struct ulms_engine *e) {
     uint64_t end = e->history.end;
     uint64_t at = peaks_above(&e->peaks, e->track.position + 1, end, most < 0 ? 0 : (uint32_t)most);
     return at < end ? TIME_PREDICTED + at : TIME_UNKNOWN;
+}
+
+/* The last predicted operation at which most pages will be live. TIME_UNKNOWN: none is predicted. */
+static uint64_t peak(const struct ulms_engine *e) {
+    uint64_t at = e->track.position + 1, end = e->history.end, from = at + 1, to = end;
+    if (!e->track.on || at >= end)
+        return TIME_UNKNOWN;
+    uint32_t most = peaks_most(&e->peaks, at, end);
+    while (from < to) { /* it is at `at` or behind, and before `to` */
+        uint64_t middle = from + (to - from) / 2;
+        if (peaks_most(&e->peaks, middle, end) == most) {
+            at = middle;
+            from = middle + 1;
+        } else
+            to = middle;
+    }
+    return TIME_PREDICTED + at;
 }
 
 static uint64_t soon(const struct ulms_engine *e) {
@@ -80,6 +104,14 @@ static struct wish find_wish(const struct ulms_engine *e, uint64_t time, uint8_t
     return w;
 }
 
+/* To the n-th that is wished alike behind it; pre: there is one. */
+static void pass(const struct ulms_engine *e, struct wish *w, uint64_t n) {
+    for (; n > 0; n -= is_wished(e, w)) {
+        w->at++;
+        look(e, w);
+    }
+}
+
 /* A fill of it and of those that follow in memory and are wished alike, so many at most. */
 static struct move *grant(struct ulms_engine *e, struct wish w, uint64_t most) {
     uint32_t flags = w.flags;
@@ -120,59 +152,121 @@ struct move *ahead_fill(struct ulms_engine *e) {
     return come > 0 ? grant(e, find_wish(e, resting, DEMAND_RESTING), come) : NULL;
 }
 
+/* --- whose frame is the next --- */
+
+/* The k-th page, from 0, that is predicted to come. False: there are not so many. */
+static bool predicted_heir(struct ulms_engine *e, uint64_t k, struct wish *w) {
+    uint64_t places = 0, bytes = 0, time = TIME_UNKNOWN, same = 0;
+    uint8_t demand = DEMAND_NONE;
+    for (uint64_t i = 0; i <= k; i++) {
+        uint64_t place = demand_predicted(e, &e->places, places + 1), page = demand_predicted(e, &e->bytes, bytes + 1);
+        uint8_t next = place <= soon(e) && place < page ? DEMAND_PLACE : DEMAND_BYTES;
+        uint64_t at = next == DEMAND_PLACE ? place : page;
+        if (at == TIME_UNKNOWN)
+            return false;
+        same = at == time && next == demand ? same + 1 : 0;
+        time = at;
+        demand = next;
+        ++*(next == DEMAND_PLACE ? &places : &bytes);
+    }
+    *w = find_wish(e, time, demand);
+    pass(e, w, same);
+    return true;
+}
+
+/* The page that comes into the frame that is the next to be free, when `spare` are for others. */
+static bool heir(struct ulms_engine *e, uint64_t spare, struct wish *w) {
+    for (const struct operation *op = e->waiting.first; op; spare -= op->wanted, op = op->after)
+        if (spare < op->wanted) {
+            *w = find_wish(e, op->id.id, DEMAND_WAITING);
+            pass(e, w, spare);
+            return true;
+        }
+    return predicted_heir(e, spare, w);
+}
+
 /* --- out --- */
 
+/* The first to leave of those whose next touch is after that time. */
+struct leaver {
+    struct page *page; /* NULL: nobody */
+    uint64_t after;
+};
+
+static struct leaver first_dead(struct ulms_engine *e, uint64_t after) {
+    return (struct leaver){after == TIME_UNKNOWN ? NULL : frames_first_dead(e, after), after};
+}
+
+static struct leaver first_live(struct ulms_engine *e, uint64_t after) {
+    return (struct leaver){after == TIME_UNKNOWN ? NULL : frames_first_live(e, after), after};
+}
+
 /* For operations that wait: live pages leave only if dead ones that may leave later would not do. */
-static struct page *leaves_for_waiting(struct ulms_engine *e, uint64_t spare, uint64_t wanted) {
-    struct page *p = frames_first_dead(e, wanted);
+static struct leaver leaves_for_waiting(struct ulms_engine *e, uint64_t spare, uint64_t wanted) {
+    struct leaver l = first_dead(e, wanted);
     bool nothing_ends = e->running == 0 && e->moves.count == 0;
-    if (p)
-        return p;
+    if (l.page)
+        return l;
     uint64_t lacking = nothing_ends || e->overtaken ? wanted : demand_waiting(e, spare + e->idle + 1);
-    return lacking == TIME_UNKNOWN ? NULL : frames_first_live(e, lacking);
+    return first_live(e, lacking);
 }
 
 /* For what is predicted; `wanted` frames of the spare ones are taken. */
-static struct page *leaves_early(struct ulms_engine *e, uint64_t spare, uint64_t wanted) {
+static struct leaver leaves_early(struct ulms_engine *e, uint64_t spare, uint64_t wanted) {
     uint64_t free = spare - least(spare, wanted);
     uint64_t bytes = demand_predicted(e, &e->bytes, 1), space = bytes == TIME_UNKNOWN ? 0 : room(e, bytes);
-    struct page *p = NULL;
+    struct leaver l = {0};
     uint64_t lacking = free < e->near_pages && space > free ? demand_predicted(e, &e->bytes, free + 1) : TIME_UNKNOWN;
     if (lacking != TIME_UNKNOWN)
-        p = frames_first_dead(e, least(lacking, soon(e)));
-    if (!p && free < e->near_pages && demand_predicted(e, &e->places, free + 1) <= soon(e))
-        p = frames_first_dead(e, soon(e));
-    if (!p && bytes != TIME_UNKNOWN && wanted + space < e->near_pages) {
-        uint64_t time = demand_predicted(e, &e->bytes, space + 1);
-        p = time == TIME_UNKNOWN ? NULL : frames_first_live(e, time);
-    }
-    if (p)
-        return p;
+        l = first_dead(e, least(lacking, soon(e)));
+    if (!l.page && free < e->near_pages && demand_predicted(e, &e->places, free + 1) <= soon(e))
+        l = first_dead(e, soon(e));
+    if (!l.page && bytes != TIME_UNKNOWN && wanted + space < e->near_pages)
+        l = first_live(e, demand_predicted(e, &e->bytes, space + 1));
+    if (l.page)
+        return l;
     uint64_t time = crowded(e);
-    return time == TIME_UNKNOWN || time > bytes ? NULL : frames_first_live(e, time);
+    return first_live(e, time > bytes ? TIME_UNKNOWN : time);
 }
 
-static struct page *leaves(struct ulms_engine *e, bool *early) {
+static struct leaver leaves(struct ulms_engine *e, bool *early) {
     uint64_t kept = e->used - e->evicting, wanted = 0;
     *early = false;
     if (kept > e->budget)
-        return frames_first(e, e->waiting.first ? e->waiting.first->id.id : 0);
-    uint64_t spare = e->budget - kept, time = demand_waiting(e, spare + 1);
-    struct page *p = time == TIME_UNKNOWN ? NULL : leaves_for_waiting(e, spare, time);
-    if (p)
-        return p;
+        return (struct leaver){frames_first(e, e->waiting.first ? e->waiting.first->id.id : 0), TIME_UNKNOWN};
+    uint64_t spare = e->budget - kept;
+    struct leaver l = leaves_for_waiting(e, spare, demand_waiting(e, spare + 1));
+    if (l.page)
+        return l;
     *early = true;
     for (const struct operation *op = e->waiting.first; op; op = op->after)
         wanted += op->wanted;
     return leaves_early(e, spare, wanted);
 }
 
+/* Who may leave in its place, because the next page to come has a claim on that frame. NULL: nobody. */
+static struct page *holder(struct ulms_engine *e, const struct leaver *l) {
+    uint64_t kept = e->used - e->evicting;
+    struct wish w;
+    if (!e->holder || kept > e->budget || e->budget - kept >= HEIRS || !heir(e, e->budget - kept, &w))
+        return NULL;
+    uint64_t start = e->holder(e->holder_data, bytes_of(e, w.page->number));
+    struct page *p = start ? page_find(&e->table, start >> e->shift) : NULL;
+    if (!p || !p->held || !frames_may_leave(p) || page_leave_time(e, p) <= later(l->after, w.time))
+        return NULL;
+    if (!p->live)
+        return l->page->live ? NULL : p;
+    bool crowd = l->page->live || crowded(e) != TIME_UNKNOWN;
+    return crowd && !w.page->live && page_leave_time(e, p) > peak(e) ? p : NULL;
+}
+
 struct move *ahead_evict(struct ulms_engine *e) {
     bool early;
-    struct page *p = leaves(e, &early);
-    if (!p)
+    struct leaver l = leaves(e, &early);
+    if (!l.page)
         return NULL;
-    uint64_t time = page_leave_time(e, p), pages = 0;
+    struct page *instead = holder(e, &l), *p = instead ? instead : l.page;
+    uint64_t time = page_leave_time(e, p), most = instead ? 1 : e->run_pages, pages = 0;
     bool live = p->live, dirty = p->dirty;
     uint32_t flags = evict_flags(e, p);
     struct move *m = move_give_out(e, p, ULMS_EVICT, flags | (early ? ULMS_MOVE_EARLY : 0));
@@ -182,7 +276,7 @@ struct move *ahead_evict(struct ulms_engine *e) {
         uint64_t number = p->number;
         move_add(e, m, p);
         p = page_find(&e->table, number + 1);
-    } while (++pages < e->run_pages && p && p->held && frames_may_leave(p) && page_leave_time(e, p) == time &&
+    } while (++pages < most && p && p->held && frames_may_leave(p) && page_leave_time(e, p) == time &&
              p->live == live && p->dirty == dirty && evict_flags(e, p) == flags);
     return m;
 }

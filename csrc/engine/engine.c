@@ -75,6 +75,11 @@ void ulms_engine_stats(const struct ulms_engine *e, struct ulms_engine_stats *ou
     out->budget_bytes = e->budget_bytes;
 }
 
+void ulms_engine_holder(struct ulms_engine *e, uint64_t (*holder)(void *data, uint64_t start), void *data) {
+    e->holder = holder;
+    e->holder_data = data;
+}
+
 /* --- memory --- */
 
 int ulms_engine_allocated(struct ulms_engine *e, uint64_t start, uint64_t bytes) {

@@ -1,6 +1,6 @@
 """The engine from Python: the words of csrc/ulms.h ("the engine"), and the compiled one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple, Protocol
 
@@ -90,6 +90,9 @@ class Engine(Protocol):
     def budget(self, size: int) -> None:
         """The budget is another."""
 
+    def holder(self, holder: Callable[[int], int]) -> None:
+        """Pages have claims on frames: gives the page that has the frame of an absent one."""
+
     def issued(self, key: int, touches: Sequence[Touch]) -> int:
         """An operation's serial; 0: it may run, there is nothing to do for it."""
 
@@ -149,6 +152,13 @@ class CompiledEngine:
 
     def budget(self, size: int) -> None:
         self.lib.ulms_engine_budget(self.engine, size)
+
+    def holder(self, holder: Callable[[int], int]) -> None:
+        def given(_: Any, start: int) -> int:
+            return holder(start)
+
+        self.given = self.ffi.callback("uint64_t(void *, uint64_t)", given)
+        self.lib.ulms_engine_holder(self.engine, self.given, self.ffi.NULL)
 
     def issued(self, key: int, touches: Sequence[Touch]) -> int:
         rows = self.ffi.new("struct ulms_engine_touch[]", list(touches))

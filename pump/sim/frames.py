@@ -29,6 +29,7 @@ class Frames:
     came: int = 0  # pages
     back: int = 0  # of these, those that got the frame back that they had left
     claims: list[list[int]] = field(default_factory=list)  # by frame: when its claimants came
+    pages: list[int] = field(default_factory=list)  # by frame: that came last
     idle: set[int] = field(default_factory=set)
     after: int = 0  # the frame taken last, and one
     places: dict[int, Place] = field(default_factory=dict)  # by page
@@ -37,13 +38,15 @@ class Frames:
         """The pages of a fill get frames: how many of them have to be mapped."""
         if move.kind != FILL:
             return 0
-        pages = self.pages(move)
+        pages = self.pages_of(move)
         others = [page for page in pages if not self.reclaim(self.places.setdefault(page, Place()))]
         for page in pages:
             self.came += 1
             self.places[page].came = self.came
         for page in others:
             self.places[page].frame = self.take()
+        for page in pages:
+            self.pages[self.places[page].frame] = page
         self.back += len(pages) - len(others)
         return len(others)
 
@@ -52,7 +55,7 @@ class Frames:
         if move.kind == FILL:
             return
         stale = bool(move.flags & DEAD) or not (self.maps_away or move.flags & IN_PLACE)
-        for page in self.pages(move):
+        for page in self.pages_of(move):
             place = self.places[page]
             claims = self.claims[place.frame]
             place.stale = stale and len(claims) < CLAIMS
@@ -60,7 +63,13 @@ class Frames:
                 claims.append(place.came)
             self.idle.add(place.frame)
 
-    def pages(self, move: Move) -> range:
+    def holder(self, start: int) -> int:
+        """The page that has the frame on which the one at `start` has a claim; 0: none."""
+        place = self.places.get(start // self.page_bytes)
+        has = place and place.stale and place.frame not in self.idle
+        return self.pages[place.frame] * self.page_bytes if place and has else 0
+
+    def pages_of(self, move: Move) -> range:
         """Their numbers."""
         return range(move.start // self.page_bytes, (move.start + move.bytes) // self.page_bytes)
 
@@ -80,6 +89,7 @@ class Frames:
         """
         if not self.idle:
             self.claims.append([])
+            self.pages.append(0)
             return len(self.claims) - 1
 
         def order(frame: int) -> tuple[bool, int, bool, int]:

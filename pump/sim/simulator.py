@@ -133,6 +133,8 @@ class Simulator:
         self.lanes = (Lane(link.movers), Lane(link.movers))
         self.driver = Driver()
         self.frames = Frames(link.page_bytes, link.handles.maps_away) if link.handles else None
+        if self.frames:
+            engine.holder(self.frames.holder)
         self.moved: set[int] = {0}
         self.faulted = 0  # bytes, of what was issued
         self.used = self.written = 0  # bytes in place, of what was issued

@@ -285,3 +285,66 @@ TEST(room_is_made_early_and_places_late) {
     IN("+uDE");
     IN("");
 }
+
+/* Two letters: the first has a claim on the frame of the second. */
+static const char *claim;
+
+static uint64_t holder(void *data, uint64_t start) {
+    CHECK(data == &claim);
+    return claim && start == at(claim[0]) ? at(claim[1]) : 0;
+}
+
+static void open_engine_with_claims(uint64_t budget) {
+    open_engine(NULL, budget, 8, 1);
+    ulms_engine_holder(e, holder, &claim);
+}
+
+TEST(a_dead_page_leaves_for_whose_frame_it_has) {
+    const char *claims[] = {NULL, "db", "dc", "eb", "dz"}, *leave[] = {"-abcD", "-bD", "-cD", "-abcD", "-abcD"};
+    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
+        open_engine_with_claims(3);
+        run_slow(1, "a", ULMS_TOUCH_SCRATCH);
+        run_slow(2, "b", ULMS_TOUCH_SCRATCH);
+        run_slow(3, "c", ULMS_TOUCH_SCRATCH);
+        issue(4, "d", ULMS_TOUCH_READ);
+        claim = claims[i];
+        OUT(leave[i]);
+        ulms_engine_free(e);
+    }
+}
+
+/* In rounds a and b are touched once, before there are too many pages. */
+static void begin_round(void) {
+    run_slow(1, "a", ULMS_TOUCH_UPDATE);
+    run_slow(2, "b", ULMS_TOUCH_UPDATE);
+}
+
+static void end_round(void) {
+    run_slow(3, "c", ULMS_TOUCH_UPDATE);
+    give('t', 1);
+    run_slow(4, "t", ULMS_TOUCH_WRITE);
+    give('x', 1);
+    run_slow(5, "x", ULMS_TOUCH_WRITE);
+    run_slow(6, "tx", ULMS_TOUCH_READ);
+    give('t', 0);
+    give('x', 0);
+}
+
+/* If it would have to leave as well: it is touched only after there were most. */
+TEST(so_does_a_live_page_that_has_to_leave_anyway) {
+    const char *claims[] = {NULL, "xa", "xc"}, *leave[] = {"-bE", "-aE", "-bE"};
+    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
+        open_engine_with_claims(LETTERS);
+        for (int round = 0; round < 4; round++) {
+            begin_round();
+            end_round();
+        }
+        claim = NULL;
+        ulms_engine_budget(e, 4 * PAGE);
+        OUT("-xD");
+        begin_round();
+        claim = claims[i];
+        OUT(leave[i]);
+        ulms_engine_free(e);
+    }
+}

@@ -46,7 +46,7 @@ struct world {
     uint64_t version, budget;
     struct call script[SCRIPT];
     size_t at;
-    uint64_t calm, clock, used_in_place;
+    uint64_t calm, clock, used_in_place, stride;
     bool held, failing, faulting;
 };
 
@@ -350,6 +350,13 @@ static void drain(struct world *w) {
 
 static uint64_t used_in_place;
 
+/* Anybody's frame, or nobody's. */
+static uint64_t holder(void *data, uint64_t start) {
+    const struct world *w = data;
+    uint64_t page = (index_of(start) * w->stride + 1) % (PAGES + 1);
+    return page < PAGES ? BASE + page * PAGE : 0;
+}
+
 static uint64_t play(const char *policy, uint64_t seed, int events) {
     struct world w = {.random = seed * 2 + 1};
     roll(&w, 2);
@@ -370,6 +377,9 @@ static uint64_t play(const char *policy, uint64_t seed, int events) {
     w.failing = w.held && roll(&w, 3) == 0;
     w.e = ulms_engine_new(&w.settings);
     CHECK(w.e != NULL);
+    w.stride = roll(&w, 8);
+    if (w.stride > 0)
+        ulms_engine_holder(w.e, holder, &w);
     for (size_t i = 0; i < SCRIPT; i++)
         w.script[i] = random_call(&w);
     for (size_t i = 0; i + 12 <= PAGES; i += 12)

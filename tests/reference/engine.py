@@ -4,7 +4,7 @@
 gives the same answers to the same events as the compiled engine (tests/unit/test_engine.py).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, takewhile
 from typing import Any
@@ -85,6 +85,7 @@ class Reference:
         self.moves: dict[int, Move] = {}  # given out and not done
         self.ids = count(1)
         self.sums = Stats()
+        self.holder_of: Callable[[int], int] | None = None
         self.budget(settings.budget)
 
     # --- what the policies share ---
@@ -172,6 +173,9 @@ class Reference:
     def budget(self, size: int) -> None:
         self.sums.budget_bytes = size
         self.frames = size // self.size
+
+    def holder(self, holder: Callable[[int], int]) -> None:
+        self.holder_of = holder
 
     def allocated(self, start: int, size: int) -> bool:
         if not size or start % self.size or size % self.size:

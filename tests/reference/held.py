@@ -1,5 +1,7 @@
 """The held policy `ahead` in plain Python."""
 
+from heapq import merge
+from itertools import chain, islice, takewhile
 from typing import Any
 
 from sortedcontainers import SortedList
@@ -37,7 +39,9 @@ from tests.reference.trial import Trial
 WAITING, PREDICTED, UNKNOWN = range(3)
 Time = tuple[int, int]  # a serial, a position of the history, or nothing
 NEVER: Time = (UNKNOWN, 0)
+Leaver = tuple[Page | None, Time]  # the first to leave of those whose next touch is after that time
 NEAR_OPERATIONS = 32  # so long before an operation runs the places of its dead pages are made
+HEIRS = 64  # with more frames to spare nobody asks whose the next one is
 # Demand: of waiting operations; predicted, of dead pages, of live ones, of those that rest.
 SURE, PLACE, BYTES, RESTING = range(4)
 
@@ -142,6 +146,14 @@ class Held(Reference):
                 if live - self.away > self.frames:
                     return PREDICTED, position
         return NEVER
+
+    def peak(self) -> Time:
+        """The last predicted operation at which most pages will be live."""
+        p, past = self.sequence.p, self.sequence.past
+        if p is None or p == max(past):
+            return NEVER
+        lives = enumerate(self.sequence.live(p + 1, max(past) + 1), p + 1)
+        return PREDICTED, max((live, position) for position, live in lives)[1]
 
     @property
     def soon(self) -> Time:
@@ -279,43 +291,80 @@ class Held(Reference):
     def evict_flags(self, page: Page) -> int:
         return super().evict_flags(page) | (IN_PLACE if self.is_streamed(page) else 0)
 
-    def leaves(self) -> tuple[Page | None, Time]:
+    # --- who leaves ---
+
+    def leaves(self) -> tuple[Leaver, Time]:
         """Who leaves, and when what it leaves for is wanted."""
-        spare = self.frames - (self.used - self.count[EVICTING])
+        spare = self.spare
         first: Time = WAITING, next(iter(self.waiting), 0)
         if spare < 0:
-            return self.first_to_leave(first, False, True), first
+            return (self.first_to_leave(first, False, True), NEVER), first
         wanted = self.wanted_at(SURE, spare)
-        if wanted != NEVER and (page := self.leaves_for_waiting(spare, wanted)):
-            return page, wanted
+        leaver = self.leaves_for_waiting(spare, wanted)
+        if leaver[0]:
+            return leaver, wanted
         return self.leaves_early(spare), self.soon
 
-    def leaves_for_waiting(self, spare: int, wanted: Time) -> Page | None:
+    def first_of(self, after: Time, live: bool) -> Leaver:
+        return self.first_to_leave(after, live), after
+
+    def leaves_for_waiting(self, spare: int, wanted: Time) -> Leaver:
         """Live pages leave only if dead ones that may leave later would not do."""
-        if page := self.first_to_leave(wanted, False):
-            return page
+        leaver = self.first_of(wanted, live=False)
+        if leaver[0]:
+            return leaver
         if not (self.overtaken or not (self.running or self.moves)):
             wanted = self.wanted_at(SURE, spare + self.idle)
-        return None if wanted == NEVER else self.first_to_leave(wanted, True)
+        return self.first_of(wanted, live=True)
 
-    def leaves_early(self, spare: int) -> Page | None:
+    def leaves_early(self, spare: int) -> Leaver:
         """For what is predicted."""
         sure, coming = len(self.demand[SURE]), self.demand[BYTES]
         free = max(0, spare - sure)
         room = self.room(coming[0][2]) if coming else 0
-        page = None
+        leaver: Leaver = None, NEVER
         if free < self.near and room > free and free < len(coming):
-            page = self.first_to_leave(min(self.wanted_at(BYTES, free), self.soon), False)
-        if not page and free < self.near and self.wanted_at(PLACE, free) <= self.soon:
-            page = self.first_to_leave(self.soon, False)
-        if not page and sure + room < self.near and room < len(coming):
-            page = self.first_to_leave(self.wanted_at(BYTES, room), True)
-        if not page and NEVER != (crowded := self.crowded()) <= self.wanted_at(BYTES, 0):
-            page = self.first_to_leave(crowded, True)
-        return page
+            leaver = self.first_of(min(self.wanted_at(BYTES, free), self.soon), live=False)
+        if not leaver[0] and free < self.near and self.wanted_at(PLACE, free) <= self.soon:
+            leaver = self.first_of(self.soon, live=False)
+        if not leaver[0] and sure + room < self.near and room < len(coming):
+            leaver = self.first_of(self.wanted_at(BYTES, room), live=True)
+        if not leaver[0] and NEVER != (crowded := self.crowded()) <= self.wanted_at(BYTES, 0):
+            leaver = self.first_of(crowded, live=True)
+        return leaver
+
+    @property
+    def spare(self) -> int:
+        return self.frames - (self.used - self.count[EVICTING])
+
+    def heir(self) -> Page | None:
+        """The page that comes into the frame that is the next to be free."""
+        sure, soon = self.demand[SURE], self.soon
+        if not 0 <= self.spare < HEIRS:
+            return None
+        places = takewhile(lambda key: key[1:3] <= soon, self.demand[PLACE])
+        coming = merge(self.demand[BYTES], places, key=lambda key: (key[1:3], -key[0], key[-1]))
+        key = next(islice(chain(sure, coming), self.spare, None), None)
+        return self.pages[key[-1]] if key else None
+
+    def holder_instead(self, leaver: Leaver) -> Page | None:
+        """Who may leave in its place, because the heir has a claim on that frame."""
+        first, after = leaver
+        heir = self.heir() if self.holder_of else None
+        if not first or not heir or not self.holder_of:
+            return None
+        page = self.pages.get(self.holder_of(heir.number * self.size) // self.size)
+        if not page or not page.may_leave() or self.leave_time(page) <= max(after, self.time(heir)):
+            return None
+        if not page.live:
+            return None if first.live else page
+        crowd = not heir.live and (first.live or self.crowded() != NEVER)
+        return page if crowd and self.leave_time(page) > self.peak() else None
 
     def evict(self) -> Move | None:
-        page, wanted = self.leaves()
+        leaver, wanted = self.leaves()
+        instead = self.holder_instead(leaver)
+        page = instead or leaver[0]
         if not page:
             return None
 
@@ -325,7 +374,7 @@ class Held(Reference):
 
         pages: list[Page] = []
         for other in self.following(page):
-            if len(pages) == self.run or kind(other) != kind(page):
+            if len(pages) == (1 if instead else self.run) or kind(other) != kind(page):
                 break
             pages.append(other)
         return self.give_out(pages, EVICT, self.evict_flags(page), wanted)

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -358,6 +359,9 @@ class Moves:
         self.frames = 0 if frames else len(self.waiting[FILL])
         self.done: dict[int, float] = {}
         self.simulator: Simulator
+
+    def holder(self, holder: Callable[[int], int]) -> None:
+        """Its moves are told already."""
 
     def next(self, lane: int) -> Move | None:
         moves = self.waiting[(FILL, EVICT)[lane]]
