@@ -124,7 +124,10 @@ static struct ulms_engine *engine_new(struct pager *d) {
         .faults = d->kind->managed,
         .in_place = d->held ? ULMS_IN_PLACE_ALL : ULMS_IN_PLACE_NOTHING,
     };
-    return ulms_engine_new(&settings);
+    struct ulms_engine *e = ulms_engine_new(&settings);
+    if (e && d->kind->holder)
+        ulms_engine_holder(e, d->kind->holder, d);
+    return e;
 }
 
 /* The current context is the device's. */

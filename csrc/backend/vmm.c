@@ -214,6 +214,14 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
     return moved == VMM_MOVED;
 }
 
+/* Under the device's lock; claims change without it, so that what is said may be old by now: then the wrong page
+ * leaves. */
+static uint64_t holder(void *data, uint64_t start) {
+    struct vmm *v = ((struct pager *)data)->vmm;
+    struct vmm_range *r = vmm_range_find(v, start);
+    return r ? vmm_frame_holder(&v->pool[VMM_DEVICE], &r->page[(start - r->start) / page_bytes].claim) : 0;
+}
+
 /* What an operation did not show may have made a page that looks dead alive. */
 static bool discards(void) {
     return ulms_options.hidden != HIDDEN_ANY;
@@ -247,6 +255,7 @@ const struct pager_kind vmm_kind = {
     .arrives = vmm_arrives,
     .occupied = vmm_occupied,
     .issue = issue,
+    .holder = holder,
     .discards = discards,
     .opaque = is_opaque,
     .touches = touches,

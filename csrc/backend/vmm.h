@@ -44,6 +44,12 @@ struct vmm_limit {
 
 void vmm_limit_set(struct vmm_limit *l, uint64_t bytes);
 
+/* Of a page. It changes under the pool's lock only, and by who moves the page. */
+struct vmm_claim {
+    uint32_t frame; /* VMM_NO_FRAME: there is none */
+    uint64_t came;  /* how many pages had come when this one did; 0: never */
+};
+
 struct vmm_pool {
     pthread_mutex_t lock;
     CUmemLocation location;
@@ -53,6 +59,7 @@ struct vmm_pool {
     CUmemGenericAllocationHandle *handles; /* by frame; 0: not made */
     uint64_t *idle, *bare;                 /* bits by frame: made and unused; not made */
     uint64_t (*claims)[VMM_CLAIMS];        /* by frame: when the pages came that are stale there; 0: none */
+    addr_t *holders;                       /* by frame: the page that came there last */
     uint64_t arrivals;                     /* pages that came */
     uint32_t next;                         /* where the search for idle ones begins */
     struct vmm_limit *limit;
@@ -74,13 +81,15 @@ void vmm_pool_keep(struct vmm_pool *p, uint32_t stock, uint64_t bytes, void (*lo
 /* Makes some of those that are missing. False: there is nothing to do, or it cannot be done. */
 bool vmm_pool_stock(struct vmm_pool *p);
 void vmm_frames_give(struct vmm_pool *p, const uint32_t *frames, size_t n);
-/* When a page comes: a number for it, more than those before, never 0. */
-uint64_t vmm_arrival(struct vmm_pool *p);
-/* Gives the frame of a page that is stale there from now on, and came then. */
-void vmm_frame_forsake(struct vmm_pool *p, uint32_t frame, uint64_t came);
+/* The page comes to that frame. */
+void vmm_frame_hold(struct vmm_pool *p, uint32_t frame, addr_t page, struct vmm_claim *c);
+/* Gives the frame of a page that is stale there from now on. */
+void vmm_frame_forsake(struct vmm_pool *p, uint32_t frame, struct vmm_claim *c);
 /* The page is stale there no more. True, if so asked: the frame was idle and not given back to the driver meanwhile,
  * and is taken. */
-bool vmm_frame_reclaim(struct vmm_pool *p, uint32_t frame, uint64_t came, bool take);
+bool vmm_frame_reclaim(struct vmm_pool *p, struct vmm_claim *c, bool take);
+/* The page that has the frame of the claim; 0: none has, or there is no claim. Any thread. */
+addr_t vmm_frame_holder(struct vmm_pool *p, const struct vmm_claim *c);
 /* Gives idle frames back to the driver, until only so many bytes of frames are made, used ones included. */
 void vmm_pool_trim(struct vmm_pool *p, uint64_t bytes);
 /* Bytes of the frames that are made. */
@@ -93,8 +102,7 @@ static inline addr_t vmm_alias(const struct vmm_pool *p, uint32_t frame) {
 
 struct vmm_page {
     uint32_t frame[VMM_PLACES]; /* or VMM_NO_FRAME; the one that is not mapped is a copy, or about to be mapped */
-    uint32_t stale;             /* VMM_STALE: the frame that it is mapped at, or VMM_NO_FRAME if that may be another */
-    uint64_t came;              /* vmm_arrival of it */
+    struct vmm_claim claim;     /* VMM_STALE: on the frame that it is mapped at */
     uint8_t at;                 /* enum vmm_place: what is mapped */
     bool filled;                /* frame[VMM_HOST] holds what the page holds, or held when it came to the device */
     bool fixed;                 /* it is where it is for good */
@@ -139,8 +147,6 @@ bool vmm_range_unmap(struct vmm_range *r, size_t first, size_t n, enum vmm_place
 /* Maps those of the pages that are nowhere to their frames of `to`, which they must have; where that is refused, back
  * to those of the other place, if they have them. False: not all of them are at `to`; each is where its `at` says. */
 bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
-/* The claim of a stale page. True, if so asked: it has its frame back. */
-bool vmm_page_reclaim(struct vmm *v, struct vmm_page *p, bool take);
 /* Those of the pages that are stale are mapped to their frames of the host, before somebody may use them. Nothing of
  * them moves meanwhile. */
 void vmm_range_surface(struct vmm *v, struct vmm_range *r, size_t first, size_t n);

@@ -72,12 +72,15 @@ bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, u
     p->idle = calloc(words, sizeof *p->idle);
     p->bare = calloc(words, sizeof *p->bare);
     p->claims = calloc(frames, sizeof *p->claims);
-    p->aliases = p->handles && p->idle && p->bare && p->claims ? vmm_reserve(frames * page_bytes) : 0;
+    p->holders = calloc(frames, sizeof *p->holders);
+    bool good = p->handles && p->idle && p->bare && p->claims && p->holders;
+    p->aliases = good ? vmm_reserve(frames * page_bytes) : 0;
     if (!p->aliases) {
         free(p->handles);
         free(p->idle);
         free(p->bare);
         free(p->claims);
+        free(p->holders);
         return false;
     }
     p->users.access[p->users.count++] =
@@ -212,40 +215,53 @@ void vmm_frames_give(struct vmm_pool *p, const uint32_t *frames, size_t n) {
     pthread_mutex_unlock(&p->lock);
 }
 
-uint64_t vmm_arrival(struct vmm_pool *p) {
-    return __atomic_add_fetch(&p->arrivals, 1, __ATOMIC_RELAXED);
+void vmm_frame_hold(struct vmm_pool *p, uint32_t frame, addr_t page, struct vmm_claim *c) {
+    pthread_mutex_lock(&p->lock);
+    p->holders[frame] = page;
+    *c = (struct vmm_claim){VMM_NO_FRAME, ++p->arrivals};
+    pthread_mutex_unlock(&p->lock);
 }
 
-/* Under the lock. NULL: the claim is not remembered. */
-static uint64_t *claim(struct vmm_pool *p, uint32_t frame, uint64_t came) {
-    for (int i = 0; i < VMM_CLAIMS; i++)
+/* Under the lock. NULL: there is none, or it is not remembered. */
+static uint64_t *find(struct vmm_pool *p, uint32_t frame, uint64_t came) {
+    for (int i = 0; frame != VMM_NO_FRAME && i < VMM_CLAIMS; i++)
         if (p->claims[frame][i] == came)
             return &p->claims[frame][i];
     return NULL;
 }
 
-void vmm_frame_forsake(struct vmm_pool *p, uint32_t frame, uint64_t came) {
+void vmm_frame_forsake(struct vmm_pool *p, uint32_t frame, struct vmm_claim *c) {
     pthread_mutex_lock(&p->lock);
-    uint64_t *c = claim(p, frame, 0);
-    if (c)
-        *c = came;
+    uint64_t *none = find(p, frame, 0);
+    if (none) {
+        *none = c->came;
+        c->frame = frame;
+    }
     set(p->idle, frame, true);
     p->free++;
     pthread_mutex_unlock(&p->lock);
 }
 
-bool vmm_frame_reclaim(struct vmm_pool *p, uint32_t frame, uint64_t came, bool take) {
+bool vmm_frame_reclaim(struct vmm_pool *p, struct vmm_claim *c, bool take) {
     pthread_mutex_lock(&p->lock);
-    uint64_t *c = claim(p, frame, came);
-    bool taken = take && c && has(p->idle, frame);
-    if (c)
-        *c = 0;
+    uint64_t *own = find(p, c->frame, c->came);
+    bool taken = take && own && has(p->idle, c->frame);
+    if (own)
+        *own = 0;
     if (taken) {
-        set(p->idle, frame, false);
+        set(p->idle, c->frame, false);
         p->free--;
-    }
+    } else
+        c->frame = VMM_NO_FRAME;
     pthread_mutex_unlock(&p->lock);
     return taken;
+}
+
+addr_t vmm_frame_holder(struct vmm_pool *p, const struct vmm_claim *c) {
+    pthread_mutex_lock(&p->lock);
+    addr_t page = find(p, c->frame, c->came) && !has(p->idle, c->frame) ? p->holders[c->frame] : 0;
+    pthread_mutex_unlock(&p->lock);
+    return page;
 }
 
 /* From the end: frames with low numbers stay together. At most BATCH of them, while more than `most` are made. */

@@ -25,9 +25,9 @@ static void drop(struct vmm *v, struct vmm_page *p, enum vmm_place place) {
 
 /* What is stale gets its frame back, if that is idle. */
 static void take_back(struct vmm *v, struct vmm_page *p) {
-    if (p->at == VMM_STALE && p->frame[VMM_DEVICE] == VMM_NO_FRAME && vmm_page_reclaim(v, p, true))
-        p->frame[VMM_DEVICE] = p->stale;
-    p->came = vmm_arrival(&v->pool[VMM_DEVICE]);
+    if (p->at == VMM_STALE && p->frame[VMM_DEVICE] == VMM_NO_FRAME &&
+        vmm_frame_reclaim(&v->pool[VMM_DEVICE], &p->claim, true))
+        p->frame[VMM_DEVICE] = p->claim.frame;
 }
 
 /* Frames for up to BATCH of the pages [*first, end) that need one; moves *first behind them. */
@@ -163,20 +163,22 @@ static void forsake(struct vmm *v, const struct vmm_move *m, const struct span *
         if (all && p->at == VMM_DEVICE) {
             p->at = VMM_STALE;
             p->filled = m->copy;
-            p->stale = p->frame[VMM_DEVICE];
+            vmm_frame_forsake(&v->pool[VMM_DEVICE], p->frame[VMM_DEVICE], &p->claim);
             p->frame[VMM_DEVICE] = VMM_NO_FRAME;
-            vmm_frame_forsake(&v->pool[VMM_DEVICE], p->stale, p->came);
         }
         settle(v, m, p);
     }
 }
 
-/* What has its frame back is mapped there still. */
-static void come_back(const struct span *s) {
+/* They have their frames; what has its own back is mapped there still. */
+static void arrive(struct vmm *v, const struct span *s) {
     for (size_t i = s->first; i < s->end; i++) {
         struct vmm_page *p = &s->range->page[i];
-        if (p->at == VMM_STALE && p->stale != VMM_NO_FRAME && p->stale == p->frame[VMM_DEVICE])
+        if (p->at == VMM_DEVICE)
+            continue;
+        if (p->at == VMM_STALE && p->claim.frame == p->frame[VMM_DEVICE])
             p->at = VMM_DEVICE;
+        vmm_frame_hold(&v->pool[VMM_DEVICE], p->frame[VMM_DEVICE], s->range->start + i * page_bytes, &p->claim);
     }
 }
 
@@ -186,7 +188,7 @@ static bool remap(struct vmm *v, const struct vmm_move *m, const struct span *s,
     bool whole = true;
     for (size_t i = 0; i < n; i++) {
         if (ok[i] && m[i].to == VMM_DEVICE)
-            come_back(&s[i]);
+            arrive(v, &s[i]);
         whole = ok[i] && vmm_range_unmap(s[i].range, s[i].first, s[i].end - s[i].first, m[i].to) && whole;
         if (ok[i])
             look(v, &m[i], &s[i], stream);

@@ -202,17 +202,11 @@ static bool unmap_somehow(const struct vmm *v, struct vmm_range *r, size_t first
     return false;
 }
 
-bool vmm_page_reclaim(struct vmm *v, struct vmm_page *p, bool take) {
-    bool back = p->stale != VMM_NO_FRAME && vmm_frame_reclaim(&v->pool[VMM_DEVICE], p->stale, p->came, take);
-    p->stale = back ? p->stale : VMM_NO_FRAME;
-    return back;
-}
-
 void vmm_range_surface(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
     size_t end = first + n;
     for (size_t run; (run = next_at(r, &first, end, VMM_STALE)) > 0; first += run) {
         for (size_t i = first; i < first + run; i++)
-            vmm_page_reclaim(v, &r->page[i], false);
+            vmm_frame_reclaim(&v->pool[VMM_DEVICE], &r->page[i].claim, false);
         if (unmap_somehow(v, r, first, run))
             vmm_range_map(v, r, first, run, VMM_HOST);
     }
@@ -240,7 +234,7 @@ static void dispose(struct vmm *v, struct vmm_range *r) {
     bool clear = true;
     for (size_t i = 0; i < pages; i++)
         if (r->page[i].at == VMM_STALE)
-            vmm_page_reclaim(v, &r->page[i], false);
+            vmm_frame_reclaim(&v->pool[VMM_DEVICE], &r->page[i].claim, false);
     for (size_t first = 0, n; (n = next_run(r, &first, pages, VMM_NOWHERE)) > 0; first += n)
         clear = vmm_unmap(address(r, first), n * page_bytes) && clear;
     if (clear) {
@@ -268,6 +262,8 @@ static size_t provide(struct vmm *v, struct vmm_range *r, size_t first, enum vmm
             break;
         for (size_t i = 0; i < n; i++)
             r->page[first + i].frame[place] = frames[i];
+        for (size_t i = first; i < first + n && place == VMM_DEVICE; i++)
+            vmm_frame_hold(&v->pool[place], r->page[i].frame[place], address(r, i), &r->page[i].claim);
     }
     return first;
 }
@@ -290,10 +286,8 @@ struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes, bool device, size
     }
     r->bytes = bytes;
     for (size_t i = 0; i < pages; i++)
-        r->page[i] = (struct vmm_page){.frame = {VMM_NO_FRAME, VMM_NO_FRAME},
-                                       .stale = VMM_NO_FRAME,
-                                       .came = vmm_arrival(&v->pool[VMM_DEVICE]),
-                                       .at = VMM_NOWHERE};
+        r->page[i] = (struct vmm_page){
+            .frame = {VMM_NO_FRAME, VMM_NO_FRAME}, .claim = {.frame = VMM_NO_FRAME}, .at = VMM_NOWHERE};
     size_t there = device ? provide(v, r, 0, VMM_DEVICE) : 0;
     bool good = provide(v, r, there, VMM_HOST) == pages && (there == pages || leaves(&v->pool[VMM_HOST], spare)) &&
                 (there == 0 || map_run(v, r, 0, there, VMM_DEVICE)) &&
