@@ -104,57 +104,75 @@ TEST(new_memory_leaves_room_for_what_leaves) {
     CHECK_EQ(idle(VMM_HOST), 1);
 }
 
+/* A page comes to a new frame, and leaves it. Its claim. */
+static struct vmm_claim come_and_go(uint32_t *frame) {
+    struct vmm_claim c = {.frame = VMM_NO_FRAME};
+    CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], frame, 1));
+    vmm_frame_hold(&v.pool[VMM_DEVICE], *frame, PAGE_LEAST, &c);
+    vmm_frame_forsake(&v.pool[VMM_DEVICE], *frame, &c);
+    return c;
+}
+
 /* What is nobody's goes first, then what is wanted again last. */
 TEST(frames_are_taken_in_the_order_of_their_claims) {
     uint32_t a[4], b[4];
+    struct vmm_claim c[4];
     struct vmm_pool *p = &v.pool[VMM_DEVICE];
     open_device(BYTES);
     CHECK(vmm_frames_take(p, a, 4));
-    vmm_frame_forsake(p, a[0], 5);
+    for (int i = 0; i < 4; i++)
+        vmm_frame_hold(p, a[i], (addr_t)i * PAGE_LEAST, &c[i]);
+    vmm_frame_forsake(p, a[0], &c[0]);
     vmm_frames_give(p, &a[1], 1);
-    vmm_frame_forsake(p, a[2], 9);
-    vmm_frame_forsake(p, a[3], 7);
+    vmm_frame_forsake(p, a[3], &c[3]);
+    vmm_frame_forsake(p, a[2], &c[2]);
     CHECK(vmm_frames_take(p, b, 4));
     CHECK_EQ(b[0], a[1]);
-    CHECK_EQ(b[1], a[2]);
-    CHECK_EQ(b[2], a[3]);
+    CHECK_EQ(b[1], a[3]);
+    CHECK_EQ(b[2], a[2]);
     CHECK_EQ(b[3], a[0]);
 }
 
 TEST(a_claim_holds_while_the_frame_is_idle) {
-    uint32_t a[2], b;
+    uint32_t a, b;
     struct vmm_pool *p = &v.pool[VMM_DEVICE];
     open_device(BYTES);
-    CHECK(vmm_frames_take(p, a, 2));
-    vmm_frame_forsake(p, a[0], 1);
-    vmm_frame_forsake(p, a[1], 2);
-    CHECK(vmm_frame_reclaim(p, a[0], 1, true));
+    struct vmm_claim c = come_and_go(&a), other = {.frame = VMM_NO_FRAME};
+    CHECK_EQ(c.frame, a);
+    CHECK_EQ(vmm_frame_holder(p, &c), 0);
+    CHECK(vmm_frame_reclaim(p, &c, true));
+    CHECK_EQ(c.frame, a);
+    CHECK_EQ(p->free, 0);
+    CHECK(!vmm_frame_reclaim(p, &c, true)); /* it has none any more */
+    vmm_frame_hold(p, a, PAGE_LEAST, &c);
+    vmm_frame_forsake(p, a, &c);
+    CHECK(vmm_frames_take(p, &b, 1) && b == a);
+    vmm_frame_hold(p, b, 7 * PAGE_LEAST, &other);
+    CHECK_EQ(vmm_frame_holder(p, &c), 7 * PAGE_LEAST);
+    CHECK_EQ(vmm_frame_holder(p, &other), 0); /* who has a frame has no claim */
+    CHECK(!vmm_frame_reclaim(p, &c, true));
+    CHECK_EQ(c.frame, VMM_NO_FRAME);
+    vmm_frame_forsake(p, b, &other);
+    CHECK(!vmm_frame_reclaim(p, &other, false));
     CHECK_EQ(p->free, 1);
-    CHECK(!vmm_frame_reclaim(p, a[0], 1, true)); /* it has no claim any more */
-    CHECK(vmm_frames_take(p, &b, 1) && b == a[1]);
-    CHECK(!vmm_frame_reclaim(p, a[1], 2, true)); /* it is another's */
-    vmm_frame_forsake(p, a[1], 3);
-    CHECK(!vmm_frame_reclaim(p, a[1], 3, false));
-    CHECK_EQ(p->free, 1);
-    CHECK(!vmm_frame_reclaim(p, a[1], 3, true));
+    CHECK(!vmm_frame_reclaim(p, &other, true));
 }
 
 TEST(so_many_claims_are_remembered) {
     uint32_t a, b;
+    struct vmm_claim c[VMM_CLAIMS + 1];
     struct vmm_pool *p = &v.pool[VMM_DEVICE];
     open_device(BYTES);
-    for (uint64_t came = 1; came <= VMM_CLAIMS + 1; came++) {
-        CHECK(vmm_frames_take(p, &a, 1));
-        vmm_frame_forsake(p, a, came);
-    }
+    for (int i = 0; i <= VMM_CLAIMS; i++)
+        c[i] = come_and_go(&a);
     CHECK_EQ(p->made, 1);
-    CHECK(!vmm_frame_reclaim(p, a, VMM_CLAIMS + 1, true));
-    CHECK(vmm_frame_reclaim(p, a, VMM_CLAIMS, true));
+    CHECK(!vmm_frame_reclaim(p, &c[VMM_CLAIMS], true));
+    CHECK(vmm_frame_reclaim(p, &c[0], true));
     vmm_frames_give(p, &a, 1);
     vmm_pool_trim(p, 0);
     CHECK(vmm_frames_take(p, &b, 1) && a == b); /* other memory by the same number */
     vmm_frames_give(p, &b, 1);
-    CHECK(!vmm_frame_reclaim(p, a, 1, true));
+    CHECK(!vmm_frame_reclaim(p, &c[1], true));
 }
 
 TEST(making_memory_fails_at_every_step) {
