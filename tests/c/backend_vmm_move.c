@@ -181,6 +181,9 @@ TEST(a_page_whose_frame_is_anothers_is_mapped_anew) {
     other = vmm_range_new(&v, OTHERS * PAGE_LEAST, true, 0);
     for (size_t i = 0; i < OTHERS; i++)
         write_page(other, i, 90 + (unsigned)i);
+    for (size_t i = 0; i < PAGES; i++)
+        CHECK_EQ(vmm_frame_holder(&v.pool[VMM_DEVICE], &r->page[i].claim),
+                 i < PAGES - OTHERS ? 0 : other->start + (PAGES - 1 - i) * PAGE_LEAST);
     uint64_t maps = emu_calls("cuMemMap"), made = emu_calls("cuMemCreate");
     CHECK(move(&in));
     made = emu_calls("cuMemCreate") - made; /* each is mapped at its alias, too */
