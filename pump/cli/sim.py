@@ -12,7 +12,8 @@ from pump.cli.command import UsageError
 from pump.cli.render import console, table
 from pump.sim.engine import CompiledEngine, policies
 from pump.sim.link import LINKS, PAGE_BYTES, Link
-from pump.sim.sequence import Sequence, SequenceError, read_sequence
+from pump.sim.recorded import open_sequence
+from pump.sim.sequence import Sequence, SequenceError
 from pump.sim.simulator import Simulator, settings_for
 from pump.sizes import format_size, parse_size
 
@@ -76,7 +77,7 @@ class Sim:
         if min(ratios) <= 0:
             raise UsageError("a ratio is more than 0")
         try:
-            sequences = {path.stem: read_sequence(path) for path in args.files}
+            sequences = {path.stem: open_sequence(path) for path in args.files}
         except SequenceError as error:
             raise UsageError(str(error)) from error
         links = [LINKS[link] for link in args.link or LINKS]

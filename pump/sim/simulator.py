@@ -136,6 +136,9 @@ class Simulator:
         if self.frames:
             engine.holder(self.frames.holder)
         self.moved: set[int] = {0}
+        self.told = 0  # times that the engine was told something, or gave a move
+        self.refused = [-1, -1]  # by lane: `told` when it last gave none
+        self.holds = -1  # the same: when it held what is held
         self.faulted = 0  # bytes, of what was issued
         self.used = self.written = 0  # bytes in place, of what was issued
         self.brought = 0  # bytes, of what has run
@@ -180,13 +183,15 @@ class Simulator:
     def issue(self, program: Iterator[tuple[Event, bool]]) -> bool:
         """True: something was issued or admitted."""
         if self.held:
-            return self.admit(self.held, LAUNCH_NS)
+            return self.holds != self.told and self.admit(self.held, LAUNCH_NS)
         if len(self.queue) + bool(self.running) >= LAUNCHES_MOST:
             return False
         event, ends_step = next(program, (None, False))
         if isinstance(event, Given):
             self.engine.block(*event.block, event.live)
+            self.told += 1
         elif event:
+            self.told += 1
             serial = self.engine.issued(event.key, event.touches)
             if self.advice:
                 self.advice.issued(event.touches)
@@ -200,7 +205,9 @@ class Simulator:
         if issued.serial:
             verdict, issued.wait = self.engine.admit(issued.serial)
             if verdict == HOLD:
+                self.holds = self.told
                 return False
+            self.told += 1
             if verdict == RUN_SHORT or self.lengthens:
                 self.lengthen(issued)
         self.held = None
@@ -240,6 +247,7 @@ class Simulator:
         if done.serial:
             self.retired = done.serial
             self.engine.retired(done.serial, round(self.now))
+            self.told += 1
         self.brought += done.faulted
         self.busy_ns += done.duration_ns
         if done.ends_step:
@@ -253,8 +261,10 @@ class Simulator:
         """True: a lane takes or begins a move."""
         acted = False
         for number, lane in enumerate(self.lanes):
-            if lane.may_take():
+            if self.refused[number] != self.told and lane.may_take():
                 lane.next = self.engine.next(number)
+                self.told += lane.next is not None
+                self.refused[number] = -1 if lane.next else self.told
             if lane.next and self.may_begin(lane.next):
                 self.begin(number, lane.next)
                 lane.next, acted = None, True
@@ -287,6 +297,7 @@ class Simulator:
             self.frames.end(move)
         self.moved.add(move.id)
         self.engine.moved(move.id)
+        self.told += 1
 
     def map_next(self) -> None:
         """The driver's first comes to its next part."""

@@ -1,5 +1,6 @@
 """The recorded steps in virtual time: against the reference engine, and the bars of policies."""
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from pump.bench.oracle import oracle  # noqa: E402
+from pump.cli import main  # noqa: E402
 from pump.cli.sim import Row, play, speedup  # noqa: E402
 from pump.sim.engine import FILL, LANE_IN, CompiledEngine, Move, Settings  # noqa: E402
 from pump.sim.link import FREE, LINKS, UM, VMM, Link  # noqa: E402
@@ -158,3 +160,21 @@ def test_resident_pages_are_never_fetched_again(link: str, sequences: dict[str, 
     Simulator(engine, LINKS[link], "ahead").run(sequence)
     assert engine.fills > 1000
     assert engine.again == 0
+
+
+def test_a_trace_is_played_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """GPT-2 XL as `pump trace` recorded it on an H200."""
+    trace = str(TRACES / "gpt2xl.ulms.gz")
+    assert main(["sim", "--policy", "ahead", "--link", "um", "--over", "2", "--json", trace]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["footprint"] >> 30 == 37
+    assert row["native_ms"] == pytest.approx(111, abs=0.1)
+    assert row["bytes_in"] > row["footprint"] // 4
+    assert row["step_ms"] > row["bytes_in"] / UM.rate_in / 1e6
+
+
+def test_what_is_no_step_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "photo.jpg"
+    path.write_bytes(b"\xff\xd8\xff\xe0" * 100)
+    assert main(["sim", str(path)]) == 2
+    assert "neither a recorded sequence nor a trace" in capsys.readouterr().err
