@@ -2,19 +2,22 @@
 
 The figures behind the choices of backend `vmm` (`csrc/backend/README.md`): whether a call over many
 handles is cheaper than many calls, whether threads wait for each other in the driver, and what
-handles of 2 to 32 MiB reach in sum of both directions. No managed memory.
+handles of 2 to 32 MiB reach in sum of both directions; and what a handle takes beside what a step
+does, kernels and copies both ways. No managed memory.
 """
 
 import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench.gpu import machine
 from bench.gpu.compiled import compiled
 
-SOURCE = Path(__file__).resolve().parent / "remap.c"
+HERE = Path(__file__).resolve().parent
+SOURCES = {"busy": HERE / "remap_busy.cu", "alone": HERE / "remap.c"}
 TIMEOUT_S = 400
 
 
@@ -23,28 +26,40 @@ def line(row: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in row.items())
 
 
+def measured(program: Path) -> Iterator[dict[str, object]]:
+    """What it prints, as it comes. Exits where it fails: what it had measured is kept."""
+    with subprocess.Popen(
+        ["timeout", str(TIMEOUT_S), program], stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout
+        for text in run.stdout:
+            yield json.loads(text)
+    if run.returncode:
+        sys.exit(f"{program.name} ended with status {run.returncode}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", type=Path, help="write everything there")
     parser.add_argument("--built", type=Path, default=Path("build/gpu"))
+    parser.add_argument(
+        "--only", choices=SOURCES, help="beside what a step does (ten seconds); all else"
+    )
     options = parser.parse_args()
     machine.refuse_unless_safe()
-    program = compiled(SOURCE, options.built, "-lcuda", "-lpthread")
     rows: list[dict[str, object]] = []
     result: dict[str, object] = {"machine": machine.describe(), "measurements": rows}
-    with subprocess.Popen(
-        ["timeout", str(TIMEOUT_S), program], stdout=subprocess.PIPE, text=True
-    ) as run:
-        assert run.stdout
-        for text in run.stdout:
-            rows.append(json.loads(text))
-            print(line(rows[-1]), flush=True)
+    for name, source in SOURCES.items():
+        if options.only not in (None, name):
+            continue
+        program = compiled(source, options.built, "-arch=native", "-lcuda", "-lpthread")
+        for row in measured(program):
+            rows.append(row)
+            print(line(row), flush=True)
             if options.json:
-                options.json.write_text(json.dumps(result, indent=1) + "\n")
-    if run.returncode:
-        sys.exit(f"remap ended with status {run.returncode}; what it had measured is kept")
+                options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,201 @@
+/* What mapping memory anew takes beside what a step does: kernels that use the device's memory, and copies both ways.
+ * As in backend vmm a run of handles is unmapped in one call, mapped handle by handle, and given access in one call;
+ * from several threads, whose calls wait for each other in the driver.
+ *
+ * Prints one line of JSON a measurement: microseconds a handle, the mean. Takes 1.5 GiB of the device and 0.6 GiB of
+ * pinned host memory by cuMemCreate; no managed memory. */
+#include <cuda.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+enum { DEVICE, HOST, PLACES };
+enum { KERNELS = 1, IN = 2, OUT = 4, ALL = KERNELS | IN | OUT };
+
+static const size_t MIB = 1 << 20, USED = 512 * MIB, COPIED = 64 * MIB, PIECE = 8 * MIB;
+static const int MEASURE_MS = 250, WARM_MS = 20, QUEUED = 8;
+static CUcontext context;
+static std::atomic<bool> stop;
+
+static double now_us(void) {
+    using namespace std::chrono;
+    return duration<double, std::micro>(steady_clock::now().time_since_epoch()).count();
+}
+
+#define MUST(call) must((call), #call)
+static void must(CUresult result, const char *what) {
+    if (result == CUDA_SUCCESS)
+        return;
+    fprintf(stderr, "%s: error %d\n", what, (int)result);
+    exit(1);
+}
+
+static CUmemGenericAllocationHandle create(int place, size_t bytes) {
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp prop = {};
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type = place == DEVICE ? CU_MEM_LOCATION_TYPE_DEVICE : CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    MUST(cuMemCreate(&handle, bytes, &prop, 0));
+    return handle;
+}
+
+static CUdeviceptr reserve(size_t bytes) {
+    CUdeviceptr start;
+    MUST(cuMemAddressReserve(&start, bytes, 0, 0, 0));
+    return start;
+}
+
+static void allow(CUdeviceptr at, size_t bytes) {
+    CUmemAccessDesc access = {};
+    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    MUST(cuMemSetAccess(at, bytes, &access, 1));
+}
+
+static CUdeviceptr plain(int place, size_t bytes) {
+    CUmemGenericAllocationHandle handle = create(place, bytes);
+    CUdeviceptr at = reserve(bytes);
+    MUST(cuMemMap(at, bytes, 0, handle, 0));
+    allow(at, bytes);
+    MUST(cuMemRelease(handle));
+    return at;
+}
+
+/* --- what a step does --- */
+
+__global__ void use(int4 *p, size_t n) {
+    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (size_t)blockDim.x)
+        p[i].x++;
+}
+
+static CUdeviceptr used;
+static CUdeviceptr copied[PLACES][2]; /* by place and direction */
+
+static void run_kernels(void) {
+    MUST(cuCtxSetCurrent(context));
+    while (!stop) {
+        for (int i = 0; i < QUEUED; i++)
+            use<<<1056, 256>>>((int4 *)used, USED / sizeof(int4));
+        MUST((CUresult)cudaGetLastError());
+        MUST(cuStreamSynchronize(0));
+    }
+}
+
+static void copy(int to) {
+    CUstream stream;
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (size_t at = 0; !stop; at = (at + PIECE) % COPIED) {
+        MUST(cuMemcpyAsync(copied[to][to] + at, copied[!to][to] + at, PIECE, stream));
+        MUST(cuStreamSynchronize(stream));
+    }
+    MUST(cuStreamDestroy(stream));
+}
+
+static std::vector<std::thread> begin(int what) {
+    std::vector<std::thread> threads;
+    stop = false;
+    if (what & KERNELS)
+        threads.emplace_back(run_kernels);
+    if (what & IN)
+        threads.emplace_back(copy, DEVICE);
+    if (what & OUT)
+        threads.emplace_back(copy, HOST);
+    return threads;
+}
+
+/* --- mapping --- */
+
+struct remapper {
+    size_t each, handles;
+    int other; /* where it maps in turn with the device */
+    double map_us[PLACES], unmap_us[PLACES];
+    size_t times; /* of each */
+};
+
+static void remap(remapper *r) {
+    std::vector<CUmemGenericAllocationHandle> set[2];
+    int place[2] = {DEVICE, r->other};
+    size_t bytes = r->each * r->handles;
+    MUST(cuCtxSetCurrent(context));
+    for (int s = 0; s < 2; s++)
+        for (size_t i = 0; i < r->handles; i++)
+            set[s].push_back(create(place[s], r->each));
+    CUdeviceptr at = reserve(bytes);
+    for (int s = 0; !stop || s; s = !s) {
+        double start = now_us();
+        for (size_t i = 0; i < r->handles; i++)
+            MUST(cuMemMap(at + i * r->each, r->each, 0, set[s][i], 0));
+        allow(at, bytes);
+        double mapped = now_us();
+        MUST(cuMemUnmap(at, bytes));
+        r->map_us[s] += mapped - start;
+        r->unmap_us[s] += now_us() - mapped;
+        r->times += s;
+    }
+    for (int s = 0; s < 2; s++)
+        for (CUmemGenericAllocationHandle handle : set[s])
+            MUST(cuMemRelease(handle));
+    MUST(cuMemAddressFree(at, bytes));
+}
+
+static void measure(int beside, int other, size_t mib, size_t handles, int threads) {
+    std::vector<remapper> all(threads);
+    std::vector<std::thread> busy = begin(beside), running;
+    std::this_thread::sleep_for(std::chrono::milliseconds(WARM_MS));
+    for (remapper &r : all) {
+        r = {};
+        r.each = mib * MIB;
+        r.handles = handles;
+        r.other = other;
+        running.emplace_back(remap, &r);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(MEASURE_MS));
+    stop = true;
+    for (std::thread &t : running)
+        t.join();
+    for (std::thread &t : busy)
+        t.join();
+    double map[PLACES] = {}, unmap[PLACES] = {}, times = 1e-9;
+    for (const remapper &r : all) {
+        times += (double)(r.times * handles);
+        for (int s = 0; s < PLACES; s++)
+            map[s] += r.map_us[s], unmap[s] += r.unmap_us[s];
+    }
+    printf("{\"kind\": \"busy\", \"kernels\": %s, \"in\": %s, \"out\": %s, \"other\": \"%s\", \"mib_each\": %zu, "
+           "\"handles\": %zu, \"threads\": %d, \"times\": %.0f, \"map_us\": %.1f, \"unmap_us\": %.1f, "
+           "\"map_other_us\": %.1f, \"unmap_other_us\": %.1f}\n",
+           beside & KERNELS ? "true" : "false", beside & IN ? "true" : "false", beside & OUT ? "true" : "false",
+           other == HOST ? "host" : "device", mib, handles, threads, times, map[0] / times, unmap[0] / times,
+           map[1] / times, unmap[1] / times);
+    fflush(stdout);
+}
+
+int main(void) {
+    CUdevice device;
+    MUST(cuInit(0));
+    MUST(cuDeviceGet(&device, 0));
+    MUST(cuDevicePrimaryCtxRetain(&context, device));
+    MUST(cuCtxSetCurrent(context));
+    used = plain(DEVICE, USED);
+    for (int place = 0; place < PLACES; place++)
+        for (int to = 0; to < 2; to++)
+            copied[place][to] = plain(place, COPIED);
+    static const int besides[] = {0, KERNELS, IN, OUT, IN | OUT, ALL};
+    for (int other = 0; other < PLACES; other++) {
+        for (int beside : besides)
+            measure(beside, other, 8, 1, 1);
+        for (size_t handles : {2, 4})
+            measure(ALL, other, 8, handles, 1);
+        for (size_t mib : {2, 16, 32})
+            measure(ALL, other, mib, 1, 1);
+        for (int threads : {3, 6})
+            measure(ALL, other, 8, 1, threads);
+        measure(KERNELS, other, 8, 1, 3);
+    }
+    return 0;
+}
