@@ -54,7 +54,7 @@ LARGEST = ROOT / "bench" / "traces" / "gpt2xl.ulms.gz"
 DECLARATIONS = """
 struct ulms_engine_settings { const char *policy;
                               uint64_t page_bytes, budget, run_bytes, ahead_bytes;
-                              uint32_t keeps, faults; };
+                              uint32_t keeps, faults, in_place; };
 struct ulms_engine_touch { uint64_t start, bytes, mode; };
 struct ulms_engine *ulms_engine_new(const struct ulms_engine_settings *);
 void ulms_engine_free(struct ulms_engine *);
@@ -97,7 +97,7 @@ def engine_of(lib: Any, policy: str, frames: int) -> Any:
     name = ffi.new("char[]", policy.encode())
     given = ffi.new(
         "struct ulms_engine_settings *",
-        (name, PAGE, frames * PAGE, 32 << 20, 64 << 20, 1, 1),
+        (name, PAGE, frames * PAGE, 32 << 20, 64 << 20, 1, 1, 0),
     )
     made = ffi.gc(lib.ulms_engine_new(given), lib.ulms_engine_free)
     assert lib.ulms_engine_allocated(made, 0, PAGES * PAGE)
