@@ -206,9 +206,11 @@ void ulms_engine_placed(struct ulms_engine *e, uint64_t start, uint64_t bytes);
  * dead. */
 void ulms_engine_block(struct ulms_engine *e, uint64_t start, uint64_t bytes, int live);
 void ulms_engine_budget(struct ulms_engine *e, uint64_t bytes);
-/* Pages have claims on frames from now on: the absent page that begins at `start` has one on the frame of the page that
- * `holder` gives (its start); 0: none, or nobody has that frame. Called in ulms_engine_next; NULL: frames are alike. */
-void ulms_engine_holder(struct ulms_engine *e, uint64_t (*holder)(void *data, uint64_t start), void *data);
+/* Who has the frame on which the absent page that begins at `start` has a claim: that page's start; 0: there is no
+ * claim, or nobody has the frame. */
+typedef uint64_t (*ulms_holder)(void *data, uint64_t start);
+/* Pages have claims on frames from now on; called in ulms_engine_next. NULL: frames are alike. */
+void ulms_engine_holder(struct ulms_engine *e, ulms_holder holder, void *data);
 
 /* An operation is about to be issued; `key` tells what it is (a function, a kind of copy). Its serial, from 1; 0: no
  * memory, or it touches nothing of the engine's, and may run. */

@@ -238,7 +238,7 @@ struct pager_kind {
     /* Issues a move into the stream, behind which it is done. False: refused. A mover calls without the lock. */
     bool (*issue)(struct pager *d, const struct pager_move *m, CUstream stream);
     /* Of ulms_engine_holder, `data` is the device; NULL: frames are alike. */
-    uint64_t (*holder)(void *data, uint64_t start);
+    ulms_holder holder;
     /* Content can be discarded, as far as is known. NULL: it cannot. */
     bool (*discards)(void);
     /* The operation may touch pages that it does not show. NULL: that does no harm. */

@@ -75,7 +75,7 @@ void ulms_engine_stats(const struct ulms_engine *e, struct ulms_engine_stats *ou
     out->budget_bytes = e->budget_bytes;
 }
 
-void ulms_engine_holder(struct ulms_engine *e, uint64_t (*holder)(void *data, uint64_t start), void *data) {
+void ulms_engine_holder(struct ulms_engine *e, ulms_holder holder, void *data) {
     e->holder = holder;
     e->holder_data = data;
 }

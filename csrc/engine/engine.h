@@ -157,8 +157,8 @@ struct ulms_engine {
     uint64_t run_pages;  /* at least 1 */
     uint64_t near_pages; /* frames kept free, at least 1 */
     bool keeps, faults;
-    uint32_t in_place;                              /* ULMS_IN_PLACE_* */
-    uint64_t (*holder)(void *data, uint64_t start); /* NULL: frames are alike */
+    uint32_t in_place;  /* ULMS_IN_PLACE_* */
+    ulms_holder holder; /* NULL: frames are alike */
     void *holder_data;
 
     uint64_t budget_bytes;
