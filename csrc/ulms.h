@@ -209,7 +209,8 @@ void ulms_engine_budget(struct ulms_engine *e, uint64_t bytes);
 /* Who has the frame on which the absent page that begins at `start` has a claim: that page's start; 0: there is no
  * claim, or nobody has the frame. */
 typedef uint64_t (*ulms_holder)(void *data, uint64_t start);
-/* Pages have claims on frames from now on; called in ulms_engine_next. NULL: frames are alike. */
+/* Pages have claims on frames from now on; NULL: frames are alike. Called in ulms_engine_next; it must not call the
+ * engine. What it says may be old or wrong: then another page leaves. */
 void ulms_engine_holder(struct ulms_engine *e, ulms_holder holder, void *data);
 
 /* An operation is about to be issued; `key` tells what it is (a function, a kind of copy). Its serial, from 1; 0: no

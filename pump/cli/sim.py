@@ -32,7 +32,7 @@ class Row:
     bytes_in: float  # a step
     bytes_out: float
     useless: float  # share of the bytes filled
-    came: float  # pages a step that are mapped anew
+    came: float  # pages a step that came, where a page is a handle
     back: float  # of these, those that got the frame back that they had left
 
 

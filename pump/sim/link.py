@@ -93,7 +93,7 @@ class Handles:
     unmap_host_ns: float = figure("vmm.unmap-host")
     unmap_host_mib_ns: float = figure("vmm.unmap-host-mib")
     copy_bytes: int = 8 * MIB
-    """To the host a run goes in copies of so much, or of a page."""
+    """To the host a run goes in copies of so much at most."""
     maps_away: bool = True
     """What is away is mapped on the host; else only what is to be used there (`ULMS_HIDDEN`)."""
 
@@ -112,9 +112,8 @@ class Handles:
             return [*copy, Part(Kind.UNMAP, mapped * unmap_ns), *access, Part(Kind.TOLD)]
         if dead:
             return [Part(Kind.TOLD)]
-        size = max(self.copy_bytes, page_bytes)
-        starts = [] if clean else range(0, move.bytes, size)
-        copies = [Part(Kind.COPY, min(size, move.bytes - start)) for start in starts]
+        starts = [] if clean else range(0, move.bytes, self.copy_bytes)
+        copies = [Part(Kind.COPY, min(self.copy_bytes, move.bytes - start)) for start in starts]
         if not self.maps_away and not move.flags & IN_PLACE:
             return [*copies, Part(Kind.TOLD)]
         unmap = Part(Kind.UNMAP, pages * self.unmap_ns)

@@ -37,7 +37,7 @@ class Result:
     steps_ns: tuple[float, ...]  # each
     busy_ns: float  # while an operation ran, what it faulted in included
     sums: Stats  # what the steps added
-    came: int = 0  # pages that came to frames with claims
+    came: int = 0  # pages that came, where a page is a handle
     back: int = 0  # of these, those that got the frame back that they had left
 
     @property

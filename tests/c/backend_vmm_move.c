@@ -169,6 +169,24 @@ TEST(a_page_gets_its_frame_back) {
     }
 }
 
+TEST(what_is_mapped_on_the_host_has_no_claim) {
+    open_device(BYTES);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
+    struct vmm_move out = whole(r, VMM_HOST);
+    for (size_t i = 0; i < PAGES; i++)
+        write_page(r, i, 80 + (unsigned)i);
+    out.stale = true;
+    CHECK(move(&out));
+    out.stale = false;
+    CHECK(move(&out));
+    for (size_t i = 0; i < PAGES; i++) {
+        CHECK_EQ(r->page[i].at, VMM_HOST);
+        CHECK_EQ(first_word(r, i), 80 + i);
+        for (int c = 0; c < VMM_CLAIMS; c++)
+            CHECK_EQ(v.pool[VMM_DEVICE].claims[i][c], 0);
+    }
+}
+
 TEST(a_page_whose_frame_is_anothers_is_mapped_anew) {
     enum { OTHERS = 3 };
     open_device(2 * BYTES);
