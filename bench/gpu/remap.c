@@ -4,7 +4,7 @@
  *
  * Prints one line of JSON a measurement. Takes 1.2 GiB of the device and 2.2 GiB of pinned host memory by cuMemCreate;
  * no managed memory, no kernels. */
-#include <cuda.h>
+#include "remap.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -14,9 +14,6 @@
 #include <string.h>
 #include <time.h>
 
-enum { DEVICE, HOST, PLACES };
-
-#define MIB    ((size_t)1 << 20)
 #define PAGE   (2 * MIB)
 #define SWAP   (1024 * MIB) /* that lies on the device in a swap; as much lies on the host */
 #define BESIDE (64 * MIB)
@@ -25,16 +22,6 @@ enum { TIMES = 25, THREADS_MAX = 8, HANDLES_MAX = 64, REPEAT_NS = 300000000 };
 
 static const char *const place_names[PLACES] = {"device", "host"};
 static CUcontext context;
-static CUmemAccessDesc access_of = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
-                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-
-#define MUST(call) must((call), #call)
-static void must(CUresult result, const char *what) {
-    if (result == CUDA_SUCCESS)
-        return;
-    fprintf(stderr, "%s: error %d\n", what, (int)result);
-    exit(1);
-}
 
 static double now_us(void) {
     struct timespec t;
@@ -52,28 +39,6 @@ static double median(double *values, int n) {
     return values[n / 2];
 }
 
-static CUmemGenericAllocationHandle create(int place, size_t bytes) {
-    CUmemGenericAllocationHandle handle;
-    CUmemAllocationProp prop;
-    memset(&prop, 0, sizeof prop);
-    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    prop.location.type = place == DEVICE ? CU_MEM_LOCATION_TYPE_DEVICE : CU_MEM_LOCATION_TYPE_HOST_NUMA;
-    MUST(cuMemCreate(&handle, bytes, &prop, 0));
-    return handle;
-}
-
-static CUdeviceptr reserve(size_t bytes) {
-    CUdeviceptr start;
-    MUST(cuMemAddressReserve(&start, bytes, 0, 0, 0));
-    return start;
-}
-
-static CUstream stream_new(void) {
-    CUstream stream;
-    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    return stream;
-}
-
 /* --- calls --- */
 
 enum step { CREATE, MAP, ACCESS, UNMAP, RELEASE, STEPS };
@@ -89,7 +54,7 @@ static void run_once(int place, CUdeviceptr at, size_t each, size_t n, double us
     for (size_t i = 0; i < n; i++)
         MUST(cuMemMap(at + i * each, each, 0, handle[i], 0));
     t[ACCESS] = now_us();
-    MUST(cuMemSetAccess(at, n * each, &access_of, 1));
+    allow(at, n * each);
     t[UNMAP] = now_us();
     MUST(cuMemUnmap(at, n * each));
     t[RELEASE] = now_us();
@@ -205,21 +170,12 @@ static void *copy_on(void *data) {
     return NULL;
 }
 
-static CUdeviceptr plain(int place) {
-    CUmemGenericAllocationHandle handle = create(place, BESIDE);
-    CUdeviceptr at = reserve(BESIDE);
-    MUST(cuMemMap(at, BESIDE, 0, handle, 0));
-    MUST(cuMemSetAccess(at, BESIDE, &access_of, 1));
-    MUST(cuMemRelease(handle));
-    return at;
-}
-
 enum { IN = 1, OUT = 2 };
 
 /* piece: bytes of a copy, each waited for. */
 static void measure_beside_copies(const char *beside, int ways, size_t piece) {
-    struct copier c[2] = {{.to = plain(DEVICE), .from = plain(HOST), .piece = piece},
-                          {.to = plain(HOST), .from = plain(DEVICE), .piece = piece}};
+    struct copier c[2] = {{.to = plain(DEVICE, BESIDE), .from = plain(HOST, BESIDE), .piece = piece},
+                          {.to = plain(HOST, BESIDE), .from = plain(DEVICE, BESIDE), .piece = piece}};
     double gb_s = 0;
     stop = false;
     for (int i = 0; i < 2; i++)
@@ -260,7 +216,7 @@ static void map(const struct swap *s, size_t chunk, int place, size_t set) {
     CUdeviceptr at = s->program + chunk * s->chunk;
     for (size_t i = 0; i < s->handles; i++)
         MUST(cuMemMap(at + i * s->each, s->each, 0, s->handle[place][set * s->handles + i], 0));
-    MUST(cuMemSetAccess(at, s->chunk, &access_of, 1));
+    allow(at, s->chunk);
 }
 
 static void copy(const struct swap *s, int to, size_t to_set, size_t from_set, CUstream stream) {
@@ -331,7 +287,7 @@ static void swap_open(struct swap *s) {
             s->handle[place][i] = create(place, s->each);
             MUST(cuMemMap(s->alias[place] + i * s->each, s->each, 0, s->handle[place][i], 0));
         }
-        MUST(cuMemSetAccess(s->alias[place], n * s->each, &access_of, 1));
+        allow(s->alias[place], n * s->each);
     }
     s->program = reserve(s->chunks * s->chunk);
     s->set = calloc(s->chunks, sizeof *s->set);

@@ -4,19 +4,16 @@
  *
  * Prints one line of JSON a measurement: microseconds a handle, the mean. Takes 1.5 GiB of the device and 0.6 GiB of
  * pinned host memory by cuMemCreate; no managed memory. */
-#include <cuda.h>
+#include "remap.h"
 
 #include <atomic>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <thread>
 #include <vector>
 
-enum { DEVICE, HOST, PLACES };
 enum { KERNELS = 1, IN = 2, OUT = 4, ALL = KERNELS | IN | OUT };
 
-static const size_t MIB = 1 << 20, USED = 512 * MIB, COPIED = 64 * MIB, PIECE = 8 * MIB;
+static const size_t USED = 512 * MIB, COPIED = 64 * MIB, PIECE = 8 * MIB;
 static const int MEASURE_MS = 250, WARM_MS = 20, QUEUED = 8;
 static CUcontext context;
 static std::atomic<bool> stop;
@@ -24,45 +21,6 @@ static std::atomic<bool> stop;
 static double now_us(void) {
     using namespace std::chrono;
     return duration<double, std::micro>(steady_clock::now().time_since_epoch()).count();
-}
-
-#define MUST(call) must((call), #call)
-static void must(CUresult result, const char *what) {
-    if (result == CUDA_SUCCESS)
-        return;
-    fprintf(stderr, "%s: error %d\n", what, (int)result);
-    exit(1);
-}
-
-static CUmemGenericAllocationHandle create(int place, size_t bytes) {
-    CUmemGenericAllocationHandle handle;
-    CUmemAllocationProp prop = {};
-    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    prop.location.type = place == DEVICE ? CU_MEM_LOCATION_TYPE_DEVICE : CU_MEM_LOCATION_TYPE_HOST_NUMA;
-    MUST(cuMemCreate(&handle, bytes, &prop, 0));
-    return handle;
-}
-
-static CUdeviceptr reserve(size_t bytes) {
-    CUdeviceptr start;
-    MUST(cuMemAddressReserve(&start, bytes, 0, 0, 0));
-    return start;
-}
-
-static void allow(CUdeviceptr at, size_t bytes) {
-    CUmemAccessDesc access = {};
-    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    MUST(cuMemSetAccess(at, bytes, &access, 1));
-}
-
-static CUdeviceptr plain(int place, size_t bytes) {
-    CUmemGenericAllocationHandle handle = create(place, bytes);
-    CUdeviceptr at = reserve(bytes);
-    MUST(cuMemMap(at, bytes, 0, handle, 0));
-    allow(at, bytes);
-    MUST(cuMemRelease(handle));
-    return at;
 }
 
 /* --- what a step does --- */
@@ -86,9 +44,8 @@ static void run_kernels(void) {
 }
 
 static void copy(int to) {
-    CUstream stream;
     MUST(cuCtxSetCurrent(context));
-    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CUstream stream = stream_new();
     for (size_t at = 0; !stop; at = (at + PIECE) % COPIED) {
         MUST(cuMemcpyAsync(copied[to][to] + at, copied[!to][to] + at, PIECE, stream));
         MUST(cuStreamSynchronize(stream));

@@ -1,0 +1,63 @@
+/* What the programs that map memory share: plain C, and C++ of CUDA's compiler. Whatever the driver refuses ends them.
+ */
+#ifndef BENCH_REMAP_H
+#define BENCH_REMAP_H
+
+#include <cuda.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEVICE, HOST, PLACES };
+
+#define MIB ((size_t)1 << 20)
+
+#define MUST(call) must((call), #call)
+static void must(CUresult result, const char *what) {
+    if (result == CUDA_SUCCESS)
+        return;
+    fprintf(stderr, "%s: error %d\n", what, (int)result);
+    exit(1);
+}
+
+static CUmemGenericAllocationHandle create(int place, size_t bytes) {
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp prop;
+    memset(&prop, 0, sizeof prop);
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type = place == DEVICE ? CU_MEM_LOCATION_TYPE_DEVICE : CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    MUST(cuMemCreate(&handle, bytes, &prop, 0));
+    return handle;
+}
+
+static CUdeviceptr reserve(size_t bytes) {
+    CUdeviceptr start;
+    MUST(cuMemAddressReserve(&start, bytes, 0, 0, 0));
+    return start;
+}
+
+/* Device 0 may use what is mapped there. */
+static const CUmemAccessDesc access_of = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+
+static void allow(CUdeviceptr at, size_t bytes) {
+    MUST(cuMemSetAccess(at, bytes, &access_of, 1));
+}
+
+/* Memory that stays. */
+static CUdeviceptr plain(int place, size_t bytes) {
+    CUmemGenericAllocationHandle handle = create(place, bytes);
+    CUdeviceptr at = reserve(bytes);
+    MUST(cuMemMap(at, bytes, 0, handle, 0));
+    allow(at, bytes);
+    MUST(cuMemRelease(handle));
+    return at;
+}
+
+static CUstream stream_new(void) {
+    CUstream stream;
+    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    return stream;
+}
+
+#endif
