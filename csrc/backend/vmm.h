@@ -142,8 +142,9 @@ struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes, bool device, size
 void vmm_range_delete(struct vmm *v, struct vmm_range *r);
 /* The range that holds p; NULL: none does. It stays until it is deleted. */
 struct vmm_range *vmm_range_find(struct vmm *v, addr_t p);
-/* Unmaps those of the pages [first, first + n) that are not at `to`. False: not all of them. */
-bool vmm_range_unmap(struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
+/* Unmaps those of the pages [first, first + n) that are not at `to`; stale ones have no claim any more. False: not all
+ * of them. */
+bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
 /* Maps those of the pages that are nowhere to their frames of `to`, which they must have; where that is refused, back
  * to those of the other place, if they have them. False: not all of them are at `to`; each is where its `at` says. */
 bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to);

@@ -182,21 +182,14 @@ static void arrive(struct vmm *v, const struct span *s) {
     }
 }
 
-/* What is stale will be mapped on the host. */
-static void renounce(struct vmm *v, const struct span *s) {
-    for (size_t i = s->first; i < s->end; i++)
-        if (s->range->page[i].at == VMM_STALE)
-            vmm_frame_reclaim(&v->pool[VMM_DEVICE], &s->range->page[i].claim, false);
-}
-
 /* Those that are ok. False: not all of them. */
 static bool remap(struct vmm *v, const struct vmm_move *m, const struct span *s, const bool *ok, size_t n,
                   CUstream stream, void (*left)(void *), void *data) {
     bool whole = true;
     for (size_t i = 0; i < n; i++) {
-        if (ok[i])
-            (m[i].to == VMM_DEVICE ? arrive : renounce)(v, &s[i]);
-        whole = ok[i] && vmm_range_unmap(s[i].range, s[i].first, s[i].end - s[i].first, m[i].to) && whole;
+        if (ok[i] && m[i].to == VMM_DEVICE)
+            arrive(v, &s[i]);
+        whole = ok[i] && vmm_range_unmap(v, s[i].range, s[i].first, s[i].end - s[i].first, m[i].to) && whole;
         if (ok[i])
             look(v, &m[i], &s[i], stream);
     }

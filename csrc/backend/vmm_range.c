@@ -140,12 +140,14 @@ static size_t next_bare(const struct vmm_range *r, size_t *first, size_t end, en
     return n;
 }
 
-bool vmm_range_unmap(struct vmm_range *r, size_t first, size_t n, enum vmm_place to) {
+bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to) {
     size_t end = first + n;
     bool whole = true;
     for (size_t run; (run = next_run(r, &first, end, to)) > 0; first += run) {
         if (r->page[first].at == VMM_NOWHERE)
             continue;
+        for (size_t i = first; i < first + run && r->page[first].at == VMM_STALE; i++)
+            vmm_frame_reclaim(&v->pool[VMM_DEVICE], &r->page[i].claim, false);
         if (!vmm_unmap(address(r, first), run * page_bytes)) {
             whole = false;
             continue;
@@ -190,9 +192,9 @@ static size_t next_at(const struct vmm_range *r, size_t *first, size_t end, enum
 }
 
 /* What uses a page that is stale uses another's bytes. */
-static bool unmap_somehow(const struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
+static bool unmap_somehow(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
     for (int i = 0; i < TRIES; i++) {
-        if (vmm_range_unmap(r, first, n, VMM_HOST))
+        if (vmm_range_unmap(v, r, first, n, VMM_HOST))
             return true;
         nanosleep(&(struct timespec){0, TRY_US * 1000}, NULL);
     }
@@ -204,12 +206,9 @@ static bool unmap_somehow(const struct vmm *v, struct vmm_range *r, size_t first
 
 void vmm_range_surface(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
     size_t end = first + n;
-    for (size_t run; (run = next_at(r, &first, end, VMM_STALE)) > 0; first += run) {
-        for (size_t i = first; i < first + run; i++)
-            vmm_frame_reclaim(&v->pool[VMM_DEVICE], &r->page[i].claim, false);
+    for (size_t run; (run = next_at(r, &first, end, VMM_STALE)) > 0; first += run)
         if (unmap_somehow(v, r, first, run))
             vmm_range_map(v, r, first, run, VMM_HOST);
-    }
 }
 
 /* --- their life --- */
@@ -230,14 +229,7 @@ static void give_frames(struct vmm *v, struct vmm_range *r, enum vmm_place place
 
 /* What cannot be unmapped keeps its frames and addresses for good: nobody may get them while they are mapped. */
 static void dispose(struct vmm *v, struct vmm_range *r) {
-    size_t pages = r->bytes / page_bytes;
-    bool clear = true;
-    for (size_t i = 0; i < pages; i++)
-        if (r->page[i].at == VMM_STALE)
-            vmm_frame_reclaim(&v->pool[VMM_DEVICE], &r->page[i].claim, false);
-    for (size_t first = 0, n; (n = next_run(r, &first, pages, VMM_NOWHERE)) > 0; first += n)
-        clear = vmm_unmap(address(r, first), n * page_bytes) && clear;
-    if (clear) {
+    if (vmm_range_unmap(v, r, 0, r->bytes / page_bytes, VMM_NOWHERE)) {
         give_frames(v, r, VMM_DEVICE);
         give_frames(v, r, VMM_HOST);
         vmm_unreserve(r->start, r->bytes);
