@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT))
 from bench.micro import library_cost  # noqa: E402
 
 pytestmark = pytest.mark.emu
-ROUNDS = 101
+ROUNDS = 1001
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 #ifndef ULMS_THREAD_H
 #define ULMS_THREAD_H
 
-#include "types.h"
+#include "base/near.h"
 
 /* A launch's arguments are at most 32 764 bytes: 4 095 pointers. */
 enum { TOUCH_MAX = 4096 };
@@ -18,10 +18,11 @@ struct call {
     bool hides;   /* it reads addresses in device memory that are not known */
     uint16_t api; /* enum api (generated) */
     uint32_t front, back;
+    struct near starts;    /* of the first NEAR at the front */
     struct touch *touches; /* TOUCH_MAX */
 };
 
-/* One line of the cache, found without following a pointer. */
+/* Its first line of the cache is all that a launch reads, found without following a pointer. */
 struct thread {
     _Alignas(64) struct touch *touches; /* TOUCH_MAX; NULL: the thread is not known yet */
     uint32_t id;                        /* small number, from 1 */

@@ -29,7 +29,7 @@ static HOT bool open(struct op *op, enum api api, uint64_t stream, CUfunction f,
                      void **extra) {
     if (!session_on)
         return false;
-    ledger_foresee(session.ledger, NULL, 0);
+    ledger_foresee(session.ledger);
     function_foresee((uint64_t)(uintptr_t)f);
     stats_foresee();
     if (!wrap_open(op, api, OP_LAUNCH, stream))

@@ -52,35 +52,52 @@ HOT void wrap_admit(struct op *op) {
         timing_before(op);
 }
 
+/* Most touches of an operation come from one source: what is counted in one word does not wait for memory. */
+static inline void count_touches(struct counts here, const struct op *op) {
+    enum { BITS = 13, LAST = SOURCE_COUNT - 1 };
+    _Static_assert(TOUCH_MAX < 1 << BITS && LAST * BITS <= 64, "each count has room");
+    uint64_t bytes = 0, counts = 0;
+    for (const struct touch *t = op->touches, *end = t + op->count; t < end; t++) {
+        bytes += t->bytes;
+        counts += t->source < LAST ? (uint64_t)1 << t->source * BITS : 0;
+    }
+    uint64_t left = op->count, n;
+    for (int s = 0; counts; s++, counts >>= BITS, left -= n)
+        if ((n = counts % (1 << BITS)))
+            counts_add(here, COUNT_touches_call + (enum counter)s, n);
+    if (left)
+        counts_add(here, COUNT_touches_call + (enum counter)LAST, left);
+    if (bytes)
+        counts_add(here, COUNT_touched_bytes, bytes);
+}
+
+static SELDOM void count_odd(struct counts here, const struct op *op) {
+    if (op->flags & OP_EXTRA)
+        counts_add(here, COUNT_launches_extra, 1);
+    if (op->flags & OP_UNMATCHED)
+        counts_add(here, COUNT_launches_unmatched, 1);
+    if (op->flags & OP_BLIND && op->kind == OP_LAUNCH)
+        counts_add(here, COUNT_launches_blind, 1);
+}
+
 static HOT void count(const struct op *op) {
     static const enum counter by_kind[OP_KINDS] = {[OP_LAUNCH] = COUNT_launches,
                                                    [OP_COPY] = COUNT_copies,
                                                    [OP_MEMSET] = COUNT_memsets,
                                                    [OP_GRAPH] = COUNT_graph_launches,
                                                    [OP_WAIT] = COUNT_waits};
-    uint64_t bytes = 0, sources[SOURCE_COUNT] = {0};
-    for (uint32_t i = 0; i < op->count; i++) {
-        bytes += op->touches[i].bytes;
-        sources[op->touches[i].source]++;
-    }
-    stats_add(COUNT_operations, 1);
+    struct counts here = stats_here();
+    stats_beat(counts_add(here, COUNT_operations, 1));
     if (by_kind[op->kind])
-        stats_add(by_kind[op->kind], 1);
+        counts_add(here, by_kind[op->kind], 1);
     if (op->kernels)
-        stats_add(COUNT_kernels, op->kernels);
-    for (int s = 0; s < SOURCE_COUNT; s++)
-        if (sources[s])
-            stats_add(COUNT_touches_call + (enum counter)s, sources[s]);
-    if (bytes)
-        stats_add(COUNT_touched_bytes, bytes);
+        counts_add(here, COUNT_kernels, op->kernels);
+    if (op->count)
+        count_touches(here, op);
     if (op->kind == OP_COPY && op->count)
-        stats_add(COUNT_copied_bytes, op->touches[0].bytes);
-    if (op->flags & OP_EXTRA)
-        stats_add(COUNT_launches_extra, 1);
-    if (op->flags & OP_UNMATCHED)
-        stats_add(COUNT_launches_unmatched, 1);
-    if (op->flags & OP_BLIND && op->kind == OP_LAUNCH)
-        stats_add(COUNT_launches_blind, 1);
+        counts_add(here, COUNT_copied_bytes, op->touches[0].bytes);
+    if (__builtin_expect(op->flags & (OP_EXTRA | OP_UNMATCHED | OP_BLIND), 0))
+        count_odd(here, op);
 }
 
 static SELDOM void trace(const struct op *op) {

@@ -8,85 +8,128 @@
 #include "base/hot.h"
 #include "launch/told.h"
 
-static bool just_touched(const struct op *op, const struct touch *t) {
-    uint32_t from = op->count > SCAN_NEAR ? op->count - SCAN_NEAR : 0;
+enum { SCAN_BATCH = 32 };
+
+typedef int32_t halves __attribute__((vector_size(16)));
+
+/* Where addresses can be, asked once a launch: most words are no address. */
+struct bounds {
+    addr_t low, size;
+    halves low_upper, size_upper; /* the upper halves of both, moved: see are_none */
+};
+
+/* What may be an address is looked up in batches: between two launches a program takes our data out of its caches, and
+ * one miss after the other would cost more than all the rest. */
+struct scan {
+    struct op *op;
+    struct ledger *ledger;
+    const struct call *call;
+    struct near starts; /* of the latest touches */
+    unsigned found;
+    addr_t batch[SCAN_BATCH];
+};
+
+static inline halves four(uint32_t x) {
+    return (halves){(int32_t)x, (int32_t)x, (int32_t)x, (int32_t)x};
+}
+
+static inline struct bounds bounds_of(const struct ledger *l) {
+    addr_t low, high;
+    ledger_bounds(l, &low, &high);
+    uint32_t upper = (uint32_t)(low >> 32), sign = 1u << 31;
+    return (struct bounds){.low = low,
+                           .size = high - low,
+                           .low_upper = four(upper + sign),
+                           .size_upper = four((uint32_t)((high - 1) >> 32) - upper - sign)};
+}
+
+static void scan_start(struct scan *s, struct op *op, struct ledger *l) {
+    s->op = op;
+    s->ledger = l;
+    s->call = told_call();
+    near_clear(&s->starts);
+    for (uint32_t i = op->count > NEAR ? op->count - NEAR : 0; i < op->count; i++)
+        near_put(&s->starts, i, op->touches[i].start);
+    s->found = 0;
+}
+
+static SELDOM bool just_touched(const struct op *op, const struct touch *t) {
+    uint32_t from = op->count > NEAR ? op->count - NEAR : 0;
     for (uint32_t i = from; i < op->count; i++)
         if (op->touches[i].start == t->start && op->touches[i].bytes == t->bytes)
             return true;
     return false;
 }
 
-enum { SCAN_BATCH = 32 };
-
-/* Where addresses can be, asked once a launch: most words are no address, and fall through two comparisons. What is
- * left is looked up in batches: between two launches a program takes our data out of its caches, and one miss after the
- * other would cost more than all the rest. */
-struct scan {
-    struct op *op;
-    struct ledger *ledger;
-    const struct call *call;
-    addr_t low, high;
-    unsigned found;
-    addr_t batch[SCAN_BATCH];
-};
-
-static void scan_start(struct scan *s, struct op *op, struct ledger *l) {
-    s->op = op;
-    s->ledger = l;
-    s->call = told_call();
-    s->found = 0;
-    ledger_bounds(l, &s->low, &s->high);
+/* t may lie where it is kept already. */
+static inline void keep(struct scan *s, const struct touch *t) {
+    struct op *op = s->op;
+    if (__builtin_expect(near_has(&s->starts, t->start) && just_touched(op, t), 0))
+        return;
+    near_put(&s->starts, op->count, t->start);
+    if (__builtin_expect(t != &op->touches[op->count], 0))
+        op->touches[op->count] = *t;
+    op->count++;
 }
 
-static void look_closer(const struct scan *s, addr_t p) {
-    struct op *op = s->op;
-    if (op->count == TOUCH_MAX)
-        return;
-    struct touch *t = &op->touches[op->count];
-    t->mode = TOUCH_UPDATE;
-    bool known = (s->call && told_find(s->call, p, t)) || ledger_extent(s->ledger, p, t);
-    if (known && !just_touched(op, t))
-        op->count++;
+static SELDOM void look_closer(struct scan *s, addr_t p) {
+    struct touch t = {.mode = TOUCH_UPDATE};
+    if (s->op->count < TOUCH_MAX && ((s->call && told_find(s->call, p, &t)) || ledger_extent(s->ledger, p, &t)))
+        keep(s, &t);
 }
 
 static HOT __attribute__((noinline)) void look_up_batch(struct scan *s) {
-    ledger_foresee(s->ledger, s->batch, s->found);
+    struct touch *first = &s->op->touches[s->op->count];
+    bool room = s->op->count + s->found <= TOUCH_MAX && !s->call;
+    uint32_t told = room ? ledger_extents_told(s->ledger, s->batch, s->found, TOUCH_UPDATE, first) : 0;
     for (unsigned i = 0; i < s->found; i++)
-        look_closer(s, s->batch[i]);
+        if (__builtin_expect(told >> i & 1, 1))
+            keep(s, &first[i]);
+        else
+            look_closer(s, s->batch[i]);
     s->found = 0;
 }
 
-static inline bool may_be(const struct scan *s, const char *at) {
+/* Whether it is an address is not asked by a branch, which would often be foretold wrongly. */
+static inline void look_at(struct scan *s, const struct bounds *b, const char *at) {
     addr_t p;
     memcpy(&p, at, sizeof p);
-    return p - s->low < s->high - s->low;
+    s->batch[s->found] = p;
+    s->found += p - b->low < b->size;
+    if (__builtin_expect(s->found == SCAN_BATCH, 0))
+        look_up_batch(s);
 }
 
-static HOT void look_at_each(struct scan *s, const char *at, unsigned words) {
-    for (unsigned i = 0; i < words; i++) {
-        if (!may_be(s, at + 8 * i))
-            continue;
-        memcpy(&s->batch[s->found++], at + 8 * i, sizeof(addr_t));
-        if (s->found == SCAN_BATCH)
-            look_up_batch(s);
+/* Of four words, those that surely are no address have -1 in their lanes, by their upper halves. Lanes are compared
+ * with a sign: what is moved by half the range compares as without one. */
+static inline halves are_none(const struct bounds *b, const char *at) {
+    halves one, two;
+    memcpy(&one, at, sizeof one);
+    memcpy(&two, at + sizeof one, sizeof two);
+    return __builtin_shuffle(one, two, (halves){1, 3, 5, 7}) - b->low_upper > b->size_upper;
+}
+
+/* Large structures are mostly not addresses: eight words share one branch. */
+static inline void look_at_words(struct scan *s, const struct bounds *b, const char *at, unsigned words) {
+    for (; words >= 8; words -= 8, at += 64) {
+        halves none = are_none(b, at) & are_none(b, at + 32);
+        int64_t sum[2];
+        memcpy(sum, &none, sizeof sum);
+        if (__builtin_expect((sum[0] & sum[1]) != -1, 0))
+            for (unsigned i = 0; i < 8; i++)
+                look_at(s, b, at + 8 * i);
     }
+    for (; words; words--, at += 8)
+        look_at(s, b, at);
 }
 
-/* Large structures are mostly not addresses: four words share one branch. */
-static inline void look_at_words(struct scan *s, const char *at, unsigned words) {
-    for (; words >= 4; words -= 4, at += 32)
-        if (__builtin_expect(may_be(s, at) | may_be(s, at + 8) | may_be(s, at + 16) | may_be(s, at + 24), 0))
-            look_at_each(s, at, 4);
-    look_at_each(s, at, words);
-}
-
-static __attribute__((noinline)) void look_at_slots(struct scan *s, const struct slots *slots, const char *at,
-                                                    struct grid grid) {
+static __attribute__((noinline)) void look_at_slots(struct scan *s, const struct bounds *b, const struct slots *slots,
+                                                    const char *at, struct grid grid) {
     unsigned used = slots_used(slots, at, grid);
     if (!used)
-        look_at_words(s, at, slots->bytes / 8);
+        look_at_words(s, b, at, slots->bytes / 8);
     for (unsigned i = 0; used && i < slots->arrays; i++)
-        look_at_words(s, at + slots->array[i], used);
+        look_at_words(s, b, at + slots->array[i], used);
 }
 
 static void scan_end(struct scan *s, const struct function *f, uint32_t before) {
@@ -101,29 +144,36 @@ static void scan_end(struct scan *s, const struct function *f, uint32_t before) 
 HOT void scan_parameters(struct op *op, struct ledger *l, const struct function *f, struct grid grid,
                          void *const *parameters) {
     struct scan s;
+    const struct bounds b = bounds_of(l);
     scan_start(&s, op, l);
     uint32_t before = op->count;
     if (__builtin_expect(f->slots, 0))
-        look_at_slots(&s, slots_at(f->slots), parameters[slots_at(f->slots)->parameter], grid);
-    for (const struct word_run *r = f->run; r < f->run + f->runs; r++)
-        look_at_words(&s, (const char *)parameters[r->parameter] + r->skip, r->words);
+        look_at_slots(&s, &b, slots_at(f->slots), parameters[slots_at(f->slots)->parameter], grid);
+    for (const struct word_run *r = f->run, *end = r + f->runs; r < end; r++) {
+        const char *at = (const char *)parameters[r->parameter] + r->skip;
+        if (r->words == 1)
+            look_at(&s, &b, at);
+        else
+            look_at_words(&s, &b, at, r->words);
+    }
     scan_end(&s, f, before);
 }
 
 void scan_buffer(struct op *op, struct ledger *l, const struct function *f, struct grid grid, const void *buffer,
                  size_t bytes) {
     struct scan s;
+    const struct bounds b = bounds_of(l);
     scan_start(&s, op, l);
     uint32_t before = op->count;
     op->flags |= OP_EXTRA;
     if (!f->known)
-        look_at_words(&s, buffer, (unsigned)(bytes / 8));
+        look_at_words(&s, &b, buffer, (unsigned)(bytes / 8));
     const struct slots *slots = f->slots ? slots_at(f->slots) : NULL;
     if (slots && (size_t)slots->offset + slots->bytes <= bytes)
-        look_at_slots(&s, slots, (const char *)buffer + slots->offset, grid);
+        look_at_slots(&s, &b, slots, (const char *)buffer + slots->offset, grid);
     for (const struct word_run *r = f->run; r < f->run + f->runs; r++)
         if (r->offset + 8u * r->words <= bytes)
-            look_at_words(&s, (const char *)buffer + r->offset, r->words);
+            look_at_words(&s, &b, (const char *)buffer + r->offset, r->words);
     scan_end(&s, f, before);
 }
 
@@ -140,13 +190,14 @@ void scan_blindly(struct op *op, struct ledger *l, void *const *parameters) {
     void *pointers[SCAN_BLIND_MAX], *where[SCAN_BLIND_MAX];
     uint64_t words[SCAN_BLIND_MAX];
     struct scan s;
+    const struct bounds b = bounds_of(l);
     scan_start(&s, op, l);
     uint32_t before = op->count;
     for (size_t i = 0; i < SCAN_BLIND_MAX; i++)
         where[i] = (void *)(uintptr_t)&parameters[i];
     size_t n = read_pieces(pointers, sizeof *pointers, where, SCAN_BLIND_MAX);
     n = read_pieces(words, sizeof *words, pointers, n);
-    look_at_words(&s, (const char *)words, (unsigned)n);
+    look_at_words(&s, &b, (const char *)words, (unsigned)n);
     look_up_batch(&s);
     op->flags |= OP_BLIND | (op->count == before ? OP_UNMATCHED : 0);
 }

@@ -2,23 +2,7 @@
 
 #include "base/hot.h"
 #include "ledger/check.h"
-
-/* A hint is a chunk's address with an index in the low bits, which its alignment leaves free, and more of the hash in
- * the high bits, which are free in user space: a hint for another address is told without looking at its chunk. */
-enum { CHUNK = 64 };
-#define TAG_MASK 0xffff000000000000u
-
-struct entry {
-    word start, end, value; /* end is 0 behind the last: a hint finds no range there */
-};
-
-struct chunk {
-    word spare; /* the pool's */
-    word count; /* 0: given back */
-    _Alignas(64) struct entry entries[CHUNK];
-};
-
-_Static_assert(CHUNK == _Alignof(struct chunk), "a hint needs the low bits");
+#include "ledger/hint.h"
 
 /* When it is full, one of twice the capacity takes its place; look-ups may still be reading the older one. */
 struct top {
@@ -104,38 +88,20 @@ static void hollow(struct chunk *c, size_t from, size_t to) {
         put(&c->entries[i].end, 0);
 }
 
-static uint64_t hash_of(addr_t p) {
-    return (p >> 4) * 0x9e3779b97f4a7c15u;
-}
-
-static word *hint_of(const struct addrmap *m, uint64_t hash) {
-    return (word *)(uintptr_t)&m->hints[hash >> (64 - HINT_BITS)];
-}
-
 /* The entry that a hint tells, as a number: it may be none, or another address's. */
 static uintptr_t entry_told(const struct addrmap *m, uint64_t hash) {
-    uint64_t told = get(hint_of(m, hash)) ^ (hash << HINT_BITS & TAG_MASK);
+    uint64_t told = hint_told(m, hash);
     return (told & -(uint64_t)CHUNK) + offsetof(struct chunk, entries) + told % CHUNK * sizeof(struct entry);
 }
 
 HOT void addrmap_foresee(const struct addrmap *m, const addr_t *p, size_t n) {
     for (size_t i = 0; i < n; i++)
-        __builtin_prefetch(hint_of(m, hash_of(p[i])));
+        __builtin_prefetch(hint_of(m, hint_hash(p[i])));
     for (size_t i = 0; i < n; i++) {
-        uintptr_t entry = entry_told(m, hash_of(p[i]));
+        uintptr_t entry = entry_told(m, hint_hash(p[i]));
         __builtin_prefetch((const void *)entry);
         __builtin_prefetch((const void *)(entry + offsetof(struct entry, value)));
     }
-}
-
-/* The entry of the range that holds p, by the hint, which is often right: memory is used again and again. */
-static struct entry *find_told(const struct addrmap *m, uint64_t hash, addr_t p) {
-    uint64_t told = get(hint_of(m, hash)) ^ (hash << HINT_BITS & TAG_MASK);
-    struct chunk *c = (struct chunk *)(uintptr_t)(told & -(uint64_t)CHUNK);
-    if (told & TAG_MASK || !c)
-        return NULL;
-    struct entry *e = &c->entries[told % CHUNK];
-    return get(&e->start) <= p && p < get(&e->end) ? e : NULL;
 }
 
 static SELDOM struct entry *find_located(struct addrmap *m, uint64_t hash, addr_t p) {
@@ -145,13 +111,13 @@ static SELDOM struct entry *find_located(struct addrmap *m, uint64_t hash, addr_
     struct entry *e = &place.chunk->entries[place.index];
     if (p >= get(&e->end))
         return NULL;
-    put(hint_of(m, hash), ((uintptr_t)place.chunk | place.index) ^ (hash << HINT_BITS & TAG_MASK));
+    hint_set(m, hash, place.chunk, place.index);
     return e;
 }
 
 static inline struct entry *find(struct addrmap *m, addr_t p) {
-    uint64_t hash = hash_of(p);
-    struct entry *e = find_told(m, hash, p);
+    uint64_t hash = hint_hash(p);
+    struct entry *e = hint_entry(m, hash, p);
     return __builtin_expect(e != NULL, 1) ? e : find_located(m, hash, p);
 }
 

@@ -1,5 +1,6 @@
 /* Blocks: what the framework told, what was observed, and the best extent around an address. */
 #include "base/hot.h"
+#include "ledger/hint.h"
 #include "ledger/state.h"
 
 /* A pointer is noted as observed when it is aligned like data, and while its allocation has few of them: a kernel that
@@ -173,23 +174,43 @@ static void note(struct ledger *l, addr_t p, struct look *known) {
     known->source = SOURCE_OBSERVED;
 }
 
-HOT void ledger_foresee(const struct ledger *l, const addr_t *p, size_t n) {
+HOT void ledger_foresee(const struct ledger *l) {
     fetch((uintptr_t)&l->lock.sequence, offsetof(struct ledger, seen) - offsetof(struct ledger, lock.sequence));
-    addrmap_foresee(&l->blocks, p, n);
 }
 
-/* The usual case, in few steps: p lies in a block that was told. */
-static HOT bool extent_told(struct ledger *l, addr_t p, struct touch *out) {
-    struct range r;
-    bool told = false;
-    for (READING(&l->lock))
-        told = addrmap_find(&l->blocks, p, &r) && r.value & BLOCK_TOLD && r.value >> BLOCK_ID_SHIFT;
-    if (!told)
+/* The usual case, in few steps that do not wait for each other: where p was looked up last lies a block that was told.
+ */
+static inline bool extent_told(const struct ledger *l, addr_t p, enum touch_mode mode, struct touch *out) {
+    const struct entry *e = hint_entry(&l->blocks, hint_hash(p), p);
+    uint64_t value = e ? get(&e->value) : 0;
+    if (!(value & BLOCK_TOLD) || !(value >> BLOCK_ID_SHIFT))
         return false;
-    out->start = r.start;
-    out->bytes = r.end - r.start;
-    out->allocation = r.value >> BLOCK_ID_SHIFT;
-    out->source = (uint8_t)source_of(&r);
+    addr_t start = get(&e->start);
+    *out = (struct touch){.start = start,
+                          .bytes = get(&e->end) - start,
+                          .allocation = value >> BLOCK_ID_SHIFT,
+                          .mode = (uint8_t)mode,
+                          .source = value & BLOCK_FRAMEWORK ? SOURCE_FRAMEWORK : SOURCE_LIBRARY};
+    return true;
+}
+
+HOT uint32_t ledger_extents_told(struct ledger *l, const addr_t *p, size_t n, enum touch_mode mode, struct touch *out) {
+    uint32_t told = 0;
+    for (READING(&l->lock)) {
+        told = 0;
+        for (size_t i = 0; i < n; i++)
+            told |= (uint32_t)extent_told(l, p[i], mode, &out[i]) << i;
+    }
+    return told;
+}
+
+/* The same, of one. */
+static HOT bool find_told(struct ledger *l, addr_t p, struct touch *out) {
+    struct touch t;
+    if (!ledger_extents_told(l, &p, 1, 0, &t))
+        return false;
+    t.mode = out->mode;
+    *out = t;
     return true;
 }
 
@@ -214,19 +235,19 @@ static SELDOM bool extent_best(struct ledger *l, addr_t p, struct touch *out) {
 }
 
 HOT bool ledger_extent(struct ledger *l, addr_t p, struct touch *out) {
-    return extent_told(l, p, out) || extent_best(l, p, out);
+    return find_told(l, p, out) || extent_best(l, p, out);
 }
 
-/* As what a library tells of an extent that starts in the block and goes on to end. */
-static bool is_as_good(const struct range *block, addr_t end) {
-    return block->value & BLOCK_FRAMEWORK || (block->value & BLOCK_LIBRARY && end <= block->end);
+/* As what a library tells of an extent that starts in the block and goes on to end. value, block_end: the block's. */
+static inline bool is_as_good(uint64_t value, addr_t block_end, addr_t end) {
+    return value & BLOCK_FRAMEWORK || (value & BLOCK_LIBRARY && end <= block_end);
 }
 
 /* What a library tells of [start, end): the allocation that holds start, and whether nothing as good is known yet. */
 static bool look_told(struct ledger *l, addr_t start, addr_t end, uint64_t *id) {
     struct range r, allocation;
     *id = 0;
-    bool known = addrmap_find(&l->blocks, start, &r) && is_as_good(&r, end);
+    bool known = addrmap_find(&l->blocks, start, &r) && is_as_good(r.value, r.end, end);
     if (known && (*id = r.value >> BLOCK_ID_SHIFT))
         return false;
     if (!addrmap_find(&l->allocations, start, &allocation))
@@ -252,13 +273,12 @@ static void tell(struct ledger *l, addr_t start, addr_t end, uint64_t id) {
     put(&l->observed, get(&l->observed) + 1);
 }
 
-/* The usual case, in few steps: the allocation of a block that is already known at least as well; 0: none is. */
-static HOT uint64_t block_as_good(struct ledger *l, addr_t start, addr_t end) {
-    struct range r;
-    bool known = false;
-    for (READING(&l->lock))
-        known = addrmap_find(&l->blocks, start, &r) && is_as_good(&r, end);
-    return known ? r.value >> BLOCK_ID_SHIFT : 0;
+/* The usual case, in few steps that do not wait for each other: the allocation of a block, where start was looked up
+ * last, that is known at least as well; 0: none is. */
+static inline uint64_t block_as_good(const struct ledger *l, addr_t start, addr_t end) {
+    const struct entry *e = hint_entry(&l->blocks, hint_hash(start), start);
+    uint64_t value = e ? get(&e->value) : 0;
+    return e && is_as_good(value, get(&e->end), end) ? value >> BLOCK_ID_SHIFT : 0;
 }
 
 static SELDOM uint64_t tell_news(struct ledger *l, addr_t start, uint64_t bytes) {
@@ -277,7 +297,33 @@ static SELDOM uint64_t tell_news(struct ledger *l, addr_t start, uint64_t bytes)
     return id;
 }
 
-HOT uint64_t ledger_block_tell(struct ledger *l, addr_t start, uint64_t bytes) {
-    uint64_t id = block_as_good(l, start, start + bytes);
+uint64_t ledger_block_tell(struct ledger *l, addr_t start, uint64_t bytes) {
+    uint64_t id = 0;
+    for (READING(&l->lock))
+        id = block_as_good(l, start, start + bytes);
     return id ? id : tell_news(l, start, bytes);
+}
+
+enum { TOLD_AT_ONCE = 32 };
+
+static HOT_CALL void find_good(struct ledger *l, const struct touch *t, size_t n, uint64_t id[TOLD_AT_ONCE]) {
+    for (READING(&l->lock))
+        for (size_t i = 0; i < n; i++)
+            id[i] = block_as_good(l, t[i].start, t[i].start + t[i].bytes);
+}
+
+HOT_CALL size_t ledger_blocks_tell(struct ledger *l, struct touch *touches, size_t n) {
+    uint64_t id[TOLD_AT_ONCE];
+    struct touch *kept = touches;
+    for (struct touch *t = touches, *end = t + n; t < end; t++) {
+        size_t i = (size_t)(t - touches) % TOLD_AT_ONCE;
+        if (i == 0)
+            find_good(l, t, end - t < TOLD_AT_ONCE ? (size_t)(end - t) : TOLD_AT_ONCE, id);
+        if (!t->allocation)
+            t->allocation = __builtin_expect(id[i] != 0, 1) ? id[i] : tell_news(l, t->start, t->bytes);
+        if (__builtin_expect(t != kept, 0))
+            *kept = *t;
+        kept += t->allocation != 0;
+    }
+    return (size_t)(kept - touches);
 }

@@ -96,14 +96,19 @@ bool ledger_block_remove(struct ledger *l, addr_t start);
 /* A library uses [start, start + bytes) as one thing: a block from now on, unless the framework told one there or a
  * library a larger one. Returns the id of the allocation that holds start; 0 when none does. */
 uint64_t ledger_block_tell(struct ledger *l, addr_t start, uint64_t bytes);
-/* ledger_extent will be asked for these n addresses next: brings what it will read nearer, all at once.
- * Without addresses: what every look-up reads. */
-void ledger_foresee(const struct ledger *l, const addr_t *p, size_t n);
+/* The same for n touches of one call whose allocation is 0: sets it, and takes out those that none holds. Returns how
+ * many are left, in the order they had. */
+size_t ledger_blocks_tell(struct ledger *l, struct touch *touches, size_t n);
+/* Addresses will be looked up next: brings what every look-up reads nearer. */
+void ledger_foresee(const struct ledger *l);
 /* The best known extent around p, for one touch: sets start, bytes, allocation and source, and notes p as an
  * observed pointer where no block is known. mode is left alone. False when p is in no allocation, or in one that the
  * framework divides into blocks, but in no block that was told: nobody uses what is there, p is left over from an
  * earlier use. */
 bool ledger_extent(struct ledger *l, addr_t p, struct touch *out);
+/* The same for n addresses, 32 at most, of which those are found that were found before in blocks that were told: bit i
+ * of what is returned says whether out[i] was set, with this mode. For the others there is ledger_extent. */
+uint32_t ledger_extents_told(struct ledger *l, const addr_t *p, size_t n, enum touch_mode mode, struct touch *out);
 
 /* --- pointer tables: device memory that holds ledger addresses (hidden-pointer sources) --- */
 

@@ -17,15 +17,12 @@ HOT_CALL struct call *call_open(enum api api) {
     self->call.hides = false;
     self->call.api = (uint16_t)api;
     self->call.front = self->call.back = 0;
+    near_clear(&self->call.starts);
     return &self->call;
 }
 
 HOT_CALL void call_close(struct call *call) {
     call->open = false;
-}
-
-HOT_CALL void call_foresee(const addr_t *places, size_t n) {
-    ledger_foresee(session.ledger, places, n);
 }
 
 static bool full(const struct call *call) {
@@ -48,11 +45,20 @@ static struct touch *front(struct call *call) {
     return full(call) ? NULL : &call->touches[call->front];
 }
 
-static HOT_CALL void keep_front(struct call *call) {
-    const struct touch *t = &call->touches[call->front];
+static SELDOM bool join_front(struct call *call, const struct touch *t) {
     for (uint32_t i = 0; i < call->front && i < JOIN_MAX; i++)
         if (join(&call->touches[i], t))
-            return;
+            return true;
+    return false;
+}
+
+static inline void keep_front(struct call *call) {
+    const struct touch *t = &call->touches[call->front];
+    bool first = call->front < NEAR && !near_has(&call->starts, t->start);
+    if (!__builtin_expect(first, 1) && join_front(call, t))
+        return;
+    if (call->front < NEAR)
+        near_put(&call->starts, call->front, t->start);
     call->front++;
 }
 
@@ -64,7 +70,7 @@ static bool may_be(addr_t p) {
 }
 
 /* Where the span lies; false when it is empty, or start no address that the ledger may hold. */
-static HOT_CALL bool place(addr_t start, struct span span, unsigned bits, enum touch_mode mode, struct touch *t) {
+static inline bool place(addr_t start, struct span span, unsigned bits, enum touch_mode mode, struct touch *t) {
     if (span.high <= span.low || !may_be(start))
         return false;
     int64_t low = span.low * (int64_t)bits, high = span.high * (int64_t)bits;
@@ -84,8 +90,12 @@ static bool tell(struct touch *t) {
 
 HOT_CALL void call_touch(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode) {
     struct touch *t = front(call);
-    if (t && place(start, span, bits, mode, t) && tell(t))
+    if (t && place(start, span, bits, mode, t))
         keep_front(call);
+}
+
+HOT_CALL void call_told(struct call *call) {
+    call->front = (uint32_t)ledger_blocks_tell(session.ledger, call->touches, call->front);
 }
 
 void call_block(struct call *call, addr_t p, enum touch_mode mode) {

@@ -1,4 +1,4 @@
-/* What every wrapper of a library says: open, touches, real call, close. Until it is closed, the launches of this
+/* What every wrapper of a library says: open, touches, told, real call, close. Until it is closed, the launches of this
  * thread take extents and modes from what the call told; the first of them records all of it, as a kernel may hide its
  * addresses.
  *
@@ -14,10 +14,6 @@
 /* NULL: call the real function and nothing else (recording is off, libraries are not believed, or a library call of
  * this thread is open). */
 struct call *call_open(enum api api);
-/* The call will tell of these addresses: brings what the ledger knows of them nearer, all at once. */
-#define CALL_FORESEE(...)                                                                                              \
-    call_foresee((const addr_t[]){__VA_ARGS__}, sizeof((const addr_t[]){__VA_ARGS__}) / sizeof(addr_t))
-void call_foresee(const addr_t *places, size_t n);
 /* The call touches `span` around start, in elements of `bits` bits. Nothing when the span is empty, or start no address
  * in the ledger. A write of a span with holes is an update, as what lies between is kept. */
 void call_touch(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode);
@@ -33,6 +29,8 @@ void call_pointed(struct call *call, addr_t array, int64_t count, struct span sp
 void call_pointed_blocks(struct call *call, addr_t array, int64_t count, enum touch_mode mode);
 /* The call touches the best known block around p: how far it reaches is not told. */
 void call_block(struct call *call, addr_t p, enum touch_mode mode);
+/* All is told: the ledger is. What lies in no allocation is dropped. */
+void call_told(struct call *call);
 void call_close(struct call *call);
 
 #endif

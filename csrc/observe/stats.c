@@ -17,7 +17,7 @@
 #include "base/thread.h"
 #include "ulms.h"
 
-enum { LINE = 64, BEAT_EVERY = 64, SHARED = 0 };
+enum { LINE = 64, SHARED = 0 };
 
 _Static_assert((int)COUNTERS <= ULMS_COUNTERS, "no room for another counter");
 _Static_assert((int)DEVICE_MAX == ULMS_DEVICES, "one entry for each device");
@@ -65,7 +65,7 @@ static SELDOM unsigned take(void) {
     return self ? self->slot : SHARED;
 }
 
-static SELDOM void beat(void) {
+void stats_heart(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
     uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
@@ -76,17 +76,13 @@ HOT void stats_foresee(void) {
     fetch((uintptr_t)stats->slot[thread_here.slot].counts, (COUNT_blocks + 1) * sizeof(uint64_t));
 }
 
-HOT void stats_add(enum counter c, uint64_t n) {
+HOT struct counts stats_here(void) {
     unsigned slot = __builtin_expect(thread_here.slot != SHARED, 1) ? thread_here.slot : take();
-    uint64_t *count = &stats->slot[slot].counts[c], sum;
-    if (__builtin_expect(slot != SHARED, 1)) {
-        sum = __atomic_load_n(count, __ATOMIC_RELAXED) + n;
-        __atomic_store_n(count, sum, __ATOMIC_RELAXED);
-    } else {
-        sum = __atomic_add_fetch(count, n, __ATOMIC_RELAXED);
-    }
-    if (c == COUNT_operations && sum % BEAT_EVERY == 0)
-        beat();
+    return (struct counts){stats->slot[slot].counts, slot == SHARED};
+}
+
+HOT void stats_add(enum counter c, uint64_t n) {
+    counts_add(stats_here(), c, n);
 }
 
 uint64_t stats_sum(enum counter c) {
@@ -105,7 +101,7 @@ void stats_memory(int device, uint64_t used, uint64_t peak, uint64_t capacity) {
     uint64_t old = __atomic_load_n(&m->peak, __ATOMIC_RELAXED);
     while (old < peak && !__atomic_compare_exchange_n(&m->peak, &old, peak, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         continue;
-    beat();
+    stats_heart();
 }
 
 /* --- the file --- */
@@ -183,7 +179,7 @@ bool stats_open(const char *path) {
                   errno == EEXIST ? "it exists already; remove it, or put %p (the process id) in the name"
                                   : strerror(errno));
     describe(stats);
-    beat();
+    stats_heart();
     return done;
 }
 

@@ -70,6 +70,29 @@ bool stats_open(const char *path);
 /* This thread will add to the first counters: brings them nearer. */
 void stats_foresee(void);
 void stats_add(enum counter c, uint64_t n);
+
+/* Where this thread counts, for those that add to several. */
+struct counts {
+    uint64_t *at;
+    bool shared; /* with threads that have no slot of their own */
+};
+struct counts stats_here(void);
+/* Returns what it is then. */
+static inline uint64_t counts_add(struct counts here, enum counter c, uint64_t n) {
+    if (__builtin_expect(here.shared, 0))
+        return __atomic_add_fetch(&here.at[c], n, __ATOMIC_RELAXED);
+    uint64_t sum = __atomic_load_n(&here.at[c], __ATOMIC_RELAXED) + n;
+    __atomic_store_n(&here.at[c], sum, __ATOMIC_RELAXED);
+    return sum;
+}
+/* Tells readers that the process lives; now and then, by how many operations this thread counted. */
+void stats_heart(void);
+static inline void stats_beat(uint64_t operations) {
+    enum { EVERY = 64 };
+    if (__builtin_expect(operations % EVERY == 0, 0))
+        stats_heart();
+}
+
 uint64_t stats_sum(enum counter c);
 /* Bytes charged to a device, kept beside the counters for readers; the peak never falls. */
 void stats_memory(int device, uint64_t used, uint64_t peak, uint64_t capacity);

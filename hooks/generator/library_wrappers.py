@@ -180,10 +180,6 @@ class _Body:
         ]
         if empty:
             lines += ["        return;", "    }"]
-        places = dict.fromkeys(t.argument for t in self._told.touches if not t.scalar)
-        if len(places) > 1:
-            items = [f"(addr_t)(uintptr_t){name}" for name in places]
-            lines.append(listed("    CALL_FORESEE(", items, ";"))
         if self._device:
             assert self._library.scalars
             self._functions.check(self._library.scalars, prototype)
@@ -192,6 +188,7 @@ class _Body:
             lines += [*self._ask_once(touch), *map(self._answered, self._touch(touch))]
         if self._told.note:
             lines.append(listed(f"    touches_{symbol}(", ["call", "variant", *arguments], ";"))
+        lines.append("    call_told(call);")
         if empty:
             lines += [listed(f"    {real}", arguments, ";"), "    call_close(call);", "}", ""]
         else:

@@ -127,6 +127,50 @@ TEST(there_is_an_end_to_what_is_kept) {
     CHECK(t.bytes > 8);
 }
 
+TEST(all_of_a_call_are_told_at_once) {
+    enum { MANY = 70, SIZE = 16 };
+    struct touch touches[MANY];
+    begin();
+    for (int i = 0; i < MANY; i++) /* every third lies in no allocation, every seventh is known */
+        touches[i] = (struct touch){.start = START + (addr_t)(i % 3 == 0 ? BYTES + i : 32 * i),
+                                    .bytes = SIZE,
+                                    .allocation = i % 7 == 0 ? 1000 : 0,
+                                    .mode = (uint8_t)(1 + i % 4)};
+    size_t left = ledger_blocks_tell(l, touches, MANY), at = 0;
+    ledger_check(l);
+    for (int i = 0; i < MANY; i++) {
+        if (i % 3 == 0 && i % 7)
+            continue;
+        CHECK_EQ(touches[at].start, START + (addr_t)(i % 3 == 0 ? BYTES + i : 32 * i));
+        CHECK_EQ(touches[at].allocation, i % 7 == 0 ? 1000 : id);
+        CHECK_EQ(touches[at++].mode, 1 + i % 4);
+    }
+    CHECK_EQ(left, at);
+    CHECK_EQ(ledger_blocks_tell(l, touches, 0), 0);
+    check_extent(START + 32, START + 32, SIZE, SOURCE_LIBRARY);
+}
+
+TEST(those_found_before_are_found_at_once) {
+    addr_t p[4] = {START + 0x108, START, START + 0x2000, START + 0x20f};
+    struct touch t[4], before;
+    begin();
+    tell(START + 0x100, 0x10);
+    ledger_block_add(l, START + 0x200, 0x10);
+    CHECK_EQ(ledger_extents_told(l, p, 4, TOUCH_READ, t), 0);
+    for (int i = 0; i < 4; i++)
+        ledger_extent(l, p[i], &before);
+    CHECK_EQ(ledger_extents_told(l, p, 4, TOUCH_READ, t), 1 | 8);
+    CHECK_EQ(t[0].start, START + 0x100);
+    CHECK_EQ(t[0].bytes, 0x10);
+    CHECK_EQ(t[0].source, SOURCE_LIBRARY);
+    CHECK_EQ(t[3].start, START + 0x200);
+    CHECK_EQ(t[3].source, SOURCE_FRAMEWORK);
+    CHECK_EQ(t[3].allocation, id);
+    CHECK_EQ(t[3].mode, TOUCH_READ);
+    CHECK(ledger_block_remove(l, START + 0x200));
+    CHECK_EQ(ledger_extents_told(l, p, 4, TOUCH_READ, t), 1);
+}
+
 TEST(words_of_a_copy_of_addresses) {
     addr_t words[40], out[40];
     begin();

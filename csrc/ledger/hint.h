@@ -1,0 +1,51 @@
+/* Where look-ups of an address ended last, which is often right: memory is used again and again. For addrmap.c, and for
+ * look-ups that cannot afford a call. */
+#ifndef ULMS_HINT_H
+#define ULMS_HINT_H
+
+#include "ledger/addrmap.h"
+
+enum { CHUNK = 64 };
+
+struct entry {
+    word start, end, value; /* end is 0 behind the last: a hint finds no range there */
+};
+
+struct chunk {
+    word spare; /* the pool's */
+    word count; /* 0: given back */
+    _Alignas(64) struct entry entries[CHUNK];
+};
+
+/* A hint is a chunk's address with an index in the low bits, which its alignment leaves free, and more of the hash in
+ * the high bits, which are free in user space: a hint for another address is told without looking at its chunk. */
+_Static_assert(CHUNK == _Alignof(struct chunk), "a hint needs the low bits");
+#define HINT_TAG 0xffff000000000000u
+
+static inline uint64_t hint_hash(addr_t p) {
+    return (p >> 4) * 0x9e3779b97f4a7c15u;
+}
+
+static inline word *hint_of(const struct addrmap *m, uint64_t hash) {
+    return (word *)(uintptr_t)&m->hints[hash >> (64 - HINT_BITS)];
+}
+
+static inline uint64_t hint_told(const struct addrmap *m, uint64_t hash) {
+    return get(hint_of(m, hash)) ^ (hash << HINT_BITS & HINT_TAG);
+}
+
+static inline void hint_set(struct addrmap *m, uint64_t hash, const struct chunk *c, size_t index) {
+    put(hint_of(m, hash), ((uintptr_t)c | index) ^ (hash << HINT_BITS & HINT_TAG));
+}
+
+/* The entry of the range that holds p, or NULL: then it may still be there. hash: of p. */
+static inline struct entry *hint_entry(const struct addrmap *m, uint64_t hash, addr_t p) {
+    uint64_t told = hint_told(m, hash);
+    struct chunk *c = (struct chunk *)(uintptr_t)(told & -(uint64_t)CHUNK);
+    if (told & HINT_TAG || !c)
+        return NULL;
+    struct entry *e = &c->entries[told % CHUNK];
+    return get(&e->start) <= p && p < get(&e->end) ? e : NULL;
+}
+
+#endif
