@@ -1,40 +1,28 @@
-/* Whether an address is among the latest, told in a few steps without a branch. */
+/* Whether an address may have been met before, told in a few steps and seldom wrongly while they are few. */
 #ifndef ULMS_NEAR_H
 #define ULMS_NEAR_H
 
 #include "types.h"
 
-enum { NEAR = 16 };
+enum { NEAR_WORDS = 8 };
 
-typedef uint32_t near_lanes __attribute__((vector_size(16)));
-
+/* A bit for each address. Read by whole words as it is written: a wider load would wait for the stores before it. */
 struct near {
-    _Alignas(64) near_lanes lane[NEAR / 4]; /* what near_key makes of each */
+    uint64_t bits[NEAR_WORDS];
 };
 
-static inline uint32_t near_key(addr_t p) {
-    return (uint32_t)(p >> 4);
+/* Enters p. False: it surely was not there. */
+static inline bool near_meet(struct near *n, addr_t p) {
+    uint64_t hash = p * 0x9e3779b97f4a7c15u, *word = &n->bits[hash >> 61], bit = (uint64_t)1 << (hash >> 55 & 63);
+    uint64_t before = *word;
+    *word = before | bit;
+    return before & bit;
 }
 
-/* False: surely not. */
-static inline bool near_has(const struct near *n, addr_t p) {
-    uint32_t key = near_key(p);
-    near_lanes all = {key, key, key, key};
-    near_lanes found =
-        (near_lanes)((n->lane[0] == all) | (n->lane[1] == all) | (n->lane[2] == all) | (n->lane[3] == all));
-    uint64_t half[2];
-    __builtin_memcpy(half, &found, sizeof half);
-    return half[0] | half[1];
-}
-
-/* p is number i; it takes the place of the one NEAR before it. */
-static inline void near_put(struct near *n, uint32_t i, addr_t p) {
-    ((uint32_t *)n->lane)[i % NEAR] = near_key(p);
-}
-
-/* None; but address 0. */
-static inline void near_clear(struct near *n) {
-    *n = (struct near){0};
+/* Nothing has been met; or anything may have been. */
+static inline void near_clear(struct near *n, bool anything) {
+    uint64_t word = anything ? UINT64_MAX : 0;
+    *n = (struct near){{word, word, word, word, word, word, word, word}};
 }
 
 #endif

@@ -18,7 +18,8 @@ struct call {
     bool hides;   /* it reads addresses in device memory that are not known */
     uint16_t api; /* enum api (generated) */
     uint32_t front, back;
-    struct near starts;    /* of the first NEAR at the front */
+    addr_t low, size;      /* device addresses are in [low, low + size) */
+    struct near starts;    /* of those at the front */
     struct touch *touches; /* TOUCH_MAX */
 };
 

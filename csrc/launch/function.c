@@ -56,7 +56,7 @@ static size_t home(uintptr_t t, uint64_t handle) {
 }
 
 /* The entry of the handle, or the empty one where it would go. */
-static struct entry *entry_of(uintptr_t t, uint64_t handle) {
+static HOT struct entry *entry_of(uintptr_t t, uint64_t handle) {
     struct entry *entries = entries_of(t);
     size_t mask = capacity_of(t) - 1, i = home(t, handle);
     while (__atomic_load_n(&entries[i].function, __ATOMIC_ACQUIRE) && entries[i].handle != handle)

@@ -24,7 +24,7 @@ struct scan {
     struct op *op;
     struct ledger *ledger;
     const struct call *call;
-    struct near starts; /* of the latest touches */
+    struct near starts; /* of what this operation touches */
     unsigned found;
     addr_t batch[SCAN_BATCH];
 };
@@ -43,18 +43,16 @@ static inline struct bounds bounds_of(const struct ledger *l) {
                            .size_upper = four((uint32_t)((high - 1) >> 32) - upper - sign)};
 }
 
-static void scan_start(struct scan *s, struct op *op, struct ledger *l) {
+static inline void scan_start(struct scan *s, struct op *op, struct ledger *l) {
     s->op = op;
     s->ledger = l;
     s->call = told_call();
-    near_clear(&s->starts);
-    for (uint32_t i = op->count > NEAR ? op->count - NEAR : 0; i < op->count; i++)
-        near_put(&s->starts, i, op->touches[i].start);
+    near_clear(&s->starts, op->count != 0);
     s->found = 0;
 }
 
 static SELDOM bool just_touched(const struct op *op, const struct touch *t) {
-    uint32_t from = op->count > NEAR ? op->count - NEAR : 0;
+    uint32_t from = op->count > SCAN_NEAR ? op->count - SCAN_NEAR : 0;
     for (uint32_t i = from; i < op->count; i++)
         if (op->touches[i].start == t->start && op->touches[i].bytes == t->bytes)
             return true;
@@ -64,9 +62,8 @@ static SELDOM bool just_touched(const struct op *op, const struct touch *t) {
 /* t may lie where it is kept already. */
 static inline void keep(struct scan *s, const struct touch *t) {
     struct op *op = s->op;
-    if (__builtin_expect(near_has(&s->starts, t->start) && just_touched(op, t), 0))
+    if (__builtin_expect(near_meet(&s->starts, t->start), 0) && just_touched(op, t))
         return;
-    near_put(&s->starts, op->count, t->start);
     if (__builtin_expect(t != &op->touches[op->count], 0))
         op->touches[op->count] = *t;
     op->count++;
@@ -100,6 +97,12 @@ static inline void look_at(struct scan *s, const struct bounds *b, const char *a
         look_up_batch(s);
 }
 
+static HOT __attribute__((noinline)) void look_at_each(struct scan *s, const struct bounds *b, const char *at,
+                                                       unsigned words) {
+    for (; words; words--, at += 8)
+        look_at(s, b, at);
+}
+
 /* Of four words, those that surely are no address have -1 in their lanes, by their upper halves. Lanes are compared
  * with a sign: what is moved by half the range compares as without one. */
 static inline halves are_none(const struct bounds *b, const char *at) {
@@ -116,11 +119,10 @@ static inline void look_at_words(struct scan *s, const struct bounds *b, const c
         int64_t sum[2];
         memcpy(sum, &none, sizeof sum);
         if (__builtin_expect((sum[0] & sum[1]) != -1, 0))
-            for (unsigned i = 0; i < 8; i++)
-                look_at(s, b, at + 8 * i);
+            look_at_each(s, b, at, 8);
     }
-    for (; words; words--, at += 8)
-        look_at(s, b, at);
+    if (words)
+        look_at_each(s, b, at, words);
 }
 
 static __attribute__((noinline)) void look_at_slots(struct scan *s, const struct bounds *b, const struct slots *slots,
@@ -132,7 +134,7 @@ static __attribute__((noinline)) void look_at_slots(struct scan *s, const struct
         look_at_words(s, b, at + slots->array[i], used);
 }
 
-static void scan_end(struct scan *s, const struct function *f, uint32_t before) {
+static inline __attribute__((always_inline)) void scan_end(struct scan *s, const struct function *f, uint32_t before) {
     struct op *op = s->op;
     look_up_batch(s);
     if (!f->known)

@@ -196,6 +196,8 @@ static inline bool extent_told(const struct ledger *l, addr_t p, enum touch_mode
 
 HOT uint32_t ledger_extents_told(struct ledger *l, const addr_t *p, size_t n, enum touch_mode mode, struct touch *out) {
     uint32_t told = 0;
+    if (n > 1)
+        addrmap_foresee(&l->blocks, p, n);
     for (READING(&l->lock)) {
         told = 0;
         for (size_t i = 0; i < n; i++)

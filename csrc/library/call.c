@@ -17,7 +17,10 @@ HOT_CALL struct call *call_open(enum api api) {
     self->call.hides = false;
     self->call.api = (uint16_t)api;
     self->call.front = self->call.back = 0;
-    near_clear(&self->call.starts);
+    addr_t high;
+    ledger_bounds(session.ledger, &self->call.low, &high);
+    self->call.size = high - self->call.low;
+    near_clear(&self->call.starts, false);
     return &self->call;
 }
 
@@ -40,9 +43,15 @@ static bool join(struct touch *known, const struct touch *t) {
     return true;
 }
 
-/* Where the next touch is made, in place: copying one just made would wait for each of its parts. NULL: no room. */
-static struct touch *front(struct call *call) {
-    return full(call) ? NULL : &call->touches[call->front];
+/* Cheap, and false of most that is no device address. */
+static inline bool may_be(const struct call *call, addr_t p) {
+    return p - call->low < call->size;
+}
+
+/* Where the next touch is made, in place: copying one just made would wait for each of its parts. NULL: there is no
+ * room, or start is not in the ledger. */
+static inline struct touch *front(struct call *call, addr_t start) {
+    return may_be(call, start) && !full(call) ? &call->touches[call->front] : NULL;
 }
 
 static SELDOM bool join_front(struct call *call, const struct touch *t) {
@@ -54,24 +63,14 @@ static SELDOM bool join_front(struct call *call, const struct touch *t) {
 
 static inline void keep_front(struct call *call) {
     const struct touch *t = &call->touches[call->front];
-    bool first = call->front < NEAR && !near_has(&call->starts, t->start);
-    if (!__builtin_expect(first, 1) && join_front(call, t))
+    if (__builtin_expect(near_meet(&call->starts, t->start), 0) && join_front(call, t))
         return;
-    if (call->front < NEAR)
-        near_put(&call->starts, call->front, t->start);
     call->front++;
 }
 
-/* Cheap, and false of most that is no device address. */
-static bool may_be(addr_t p) {
-    addr_t low, high;
-    ledger_bounds(session.ledger, &low, &high);
-    return p - low < high - low;
-}
-
-/* Where the span lies; false when it is empty, or start no address that the ledger may hold. */
+/* Where the span lies; false when it is empty. */
 static inline bool place(addr_t start, struct span span, unsigned bits, enum touch_mode mode, struct touch *t) {
-    if (span.high <= span.low || !may_be(start))
+    if (span.high <= span.low)
         return false;
     int64_t low = span.low * (int64_t)bits, high = span.high * (int64_t)bits;
     *t = (struct touch){
@@ -89,7 +88,7 @@ static bool tell(struct touch *t) {
 }
 
 HOT_CALL void call_touch(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode) {
-    struct touch *t = front(call);
+    struct touch *t = front(call, start);
     if (t && place(start, span, bits, mode, t))
         keep_front(call);
 }
@@ -99,15 +98,15 @@ HOT_CALL void call_told(struct call *call) {
 }
 
 void call_block(struct call *call, addr_t p, enum touch_mode mode) {
-    struct touch *t = front(call);
-    if (!t || !may_be(p) || !ledger_extent(session.ledger, p, t))
+    struct touch *t = front(call, p);
+    if (!t || !ledger_extent(session.ledger, p, t))
         return;
     t->mode = (uint8_t)mode;
     keep_front(call);
 }
 
 void call_within(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode) {
-    struct touch *t = front(call), known;
+    struct touch *t = front(call, start), known;
     if (!t || !place(start, span, bits, mode, t) || !ledger_extent(session.ledger, t->start, &known))
         return;
     uint64_t left = known.start + known.bytes - t->start;
@@ -141,13 +140,13 @@ void call_pointed(struct call *call, addr_t array, int64_t count, struct span sp
                   enum touch_mode mode) {
     addr_t pointers[ARRAY_PIECE];
     struct touch run = {0}, t;
-    if (!may_be(array))
+    if (!may_be(call, array))
         return;
     for (int64_t at = 0; at < count; at += ARRAY_PIECE) {
         size_t n = count - at < ARRAY_PIECE ? (size_t)(count - at) : ARRAY_PIECE;
         n = read_array(call, array + (addr_t)at * sizeof(addr_t), n, pointers);
         for (size_t i = 0; i < n; i++)
-            if (place(pointers[i], span, bits, mode, &t))
+            if (may_be(call, pointers[i]) && place(pointers[i], span, bits, mode, &t))
                 add_run(call, &run, &t);
     }
     add_run(call, &run, NULL);
@@ -156,7 +155,7 @@ void call_pointed(struct call *call, addr_t array, int64_t count, struct span sp
 void call_pointed_blocks(struct call *call, addr_t array, int64_t count, enum touch_mode mode) {
     addr_t pointers[ARRAY_PIECE];
     struct touch t = {.mode = (uint8_t)mode};
-    if (!may_be(array))
+    if (!may_be(call, array))
         return;
     for (int64_t at = 0; at < count; at += ARRAY_PIECE) {
         size_t n = count - at < ARRAY_PIECE ? (size_t)(count - at) : ARRAY_PIECE;
