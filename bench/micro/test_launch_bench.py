@@ -132,7 +132,7 @@ class Bench:
         loop = self.loop.bench_launch
         return float(loop(launch, self.gate, self.function, self.stream, batches))
 
-    def cost_ns(self, pairs: int = 100) -> tuple[float, float]:
+    def cost_ns(self, pairs: int = 400) -> tuple[float, float]:
         """(unhooked, hooked) nanoseconds a launch: the least of the medians of alternating runs.
 
         The least, because others use the machine, too.
