@@ -14,9 +14,10 @@
 #include <string.h>
 #include <time.h>
 
-#define PAGE   (2 * MIB)
-#define SWAP   (1024 * MIB) /* that lies on the device in a swap; as much lies on the host */
-#define BESIDE (64 * MIB)
+#define PAGE      (2 * MIB)
+#define OUT_BYTES (8 * MIB)
+#define SWAP      (1024 * MIB) /* that lies on the device in a swap; as much lies on the host */
+#define BESIDE    (64 * MIB)
 
 enum { TIMES = 25, THREADS_MAX = 8, HANDLES_MAX = 64, REPEAT_NS = 300000000 };
 
@@ -205,7 +206,7 @@ struct swap {
     bool map_host;
     CUdeviceptr program, alias[PLACES];
     CUmemGenericAllocationHandle *handle[PLACES];
-    pthread_mutex_t lock;
+    pthread_mutex_t lock, out_lock;
     pthread_cond_t changed;
     int *set; /* of a chunk; -1: it is on the host, -2: on its way */
     int *idle;
@@ -219,9 +220,24 @@ static void map(const struct swap *s, size_t chunk, int place, size_t set) {
     allow(at, s->chunk);
 }
 
-static void copy(const struct swap *s, int to, size_t to_set, size_t from_set, CUstream stream) {
-    MUST(cuMemcpyAsync(s->alias[to] + to_set * s->chunk, s->alias[!to] + from_set * s->chunk, s->chunk, stream));
+static void copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    MUST(cuMemcpyAsync(to, from, bytes, stream));
     MUST(cuStreamSynchronize(stream));
+}
+
+static void copy_in(const struct swap *s, size_t set, size_t chunk, CUstream stream) {
+    copy(s->alias[DEVICE] + set * s->chunk, s->alias[HOST] + chunk * s->chunk, s->chunk, stream);
+}
+
+/* One piece at a time, as in backend vmm: access is given behind what is queued. */
+static void copy_out(struct swap *s, size_t chunk, size_t set, CUstream stream) {
+    for (size_t at = 0; at < s->chunk; at += OUT_BYTES) {
+        size_t left = s->chunk - at;
+        pthread_mutex_lock(&s->out_lock);
+        copy(s->alias[HOST] + chunk * s->chunk + at, s->alias[DEVICE] + set * s->chunk + at,
+             left < OUT_BYTES ? left : OUT_BYTES, stream);
+        pthread_mutex_unlock(&s->out_lock);
+    }
 }
 
 static void *evict(void *data) {
@@ -236,7 +252,7 @@ static void *evict(void *data) {
         int set = s->set[c];
         s->set[c] = -2;
         pthread_mutex_unlock(&s->lock);
-        copy(s, HOST, c, (size_t)set, stream);
+        copy_out(s, c, (size_t)set, stream);
         MUST(cuMemUnmap(s->program + c * s->chunk, s->chunk));
         pthread_mutex_lock(&s->lock);
         s->idle[s->idle_count++] = set;
@@ -264,7 +280,7 @@ static void *fill(void *data) {
             pthread_cond_wait(&s->changed, &s->lock);
         int set = s->idle[--s->idle_count];
         pthread_mutex_unlock(&s->lock);
-        copy(s, DEVICE, (size_t)set, c, stream);
+        copy_in(s, (size_t)set, c, stream);
         if (s->map_host)
             MUST(cuMemUnmap(s->program + c * s->chunk, s->chunk));
         map(s, c, DEVICE, (size_t)set);
@@ -301,6 +317,7 @@ static void swap_open(struct swap *s) {
     }
     MUST(cuCtxSynchronize());
     pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_init(&s->out_lock, NULL);
     pthread_cond_init(&s->changed, NULL);
 }
 
@@ -355,21 +372,16 @@ static void measure_swap(size_t each, size_t chunk, int threads, bool map_host) 
 }
 
 static void measure_swaps(void) {
-    static const size_t each[] = {2, 4, 8, 16, 32};
+    static const size_t each[] = {2, 4, 8, 16, 32, 64};
     for (int host = 1; host >= 0; host--)
         for (size_t i = 0; i < sizeof each / sizeof *each; i++)
             for (int threads = 1; threads <= 3; threads++)
-                for (size_t run = each[i] < 8 ? 8 : each[i]; run <= 32; run *= 2)
+                for (size_t run = each[i] < 8 ? 8 : each[i]; run <= 32 || run == each[i]; run *= 2)
                     if (host || threads == 2)
                         measure_swap(each[i] * MIB, run * MIB, threads, host);
 }
 
-int main(void) {
-    CUdevice device;
-    MUST(cuInit(0));
-    MUST(cuDeviceGet(&device, 0));
-    MUST(cuDevicePrimaryCtxRetain(&context, device));
-    MUST(cuCtxSetCurrent(context));
+static void measure_calls(void) {
     measure_runs("nothing");
     measure_beside_copies("copies in", IN, BESIDE);
     measure_beside_copies("copies out", OUT, BESIDE);
@@ -382,6 +394,17 @@ int main(void) {
                 measure_threads(place, mib * MIB, n, true);
     measure_threads(DEVICE, PAGE, 1, false);
     measure_threads(HOST, PAGE, 1, false);
-    measure_swaps();
+}
+
+int main(int argc, char **argv) {
+    CUdevice device;
+    MUST(cuInit(0));
+    MUST(cuDeviceGet(&device, 0));
+    MUST(cuDevicePrimaryCtxRetain(&context, device));
+    MUST(cuCtxSetCurrent(context));
+    if (argc > 1 && strcmp(argv[1], "swaps") == 0)
+        measure_swaps();
+    else
+        measure_calls();
     return 0;
 }

@@ -17,7 +17,8 @@ from bench.gpu import machine
 from bench.gpu.compiled import compiled
 
 HERE = Path(__file__).resolve().parent
-SOURCES = {"busy": HERE / "remap_busy.cu", "alone": HERE / "remap.c"}
+PROGRAMS = {"busy": "remap_busy.cu", "calls": "remap.c", "swaps": "remap.c"}
+"""By what they are told to measure."""
 TIMEOUT_S = 400
 
 
@@ -26,10 +27,10 @@ def line(row: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in row.items())
 
 
-def measured(program: Path) -> Iterator[dict[str, object]]:
+def measured(program: Path, what: str) -> Iterator[dict[str, object]]:
     """What it prints, as it comes. Exits where it fails: what it had measured is kept."""
     with subprocess.Popen(
-        ["timeout", str(TIMEOUT_S), program], stdout=subprocess.PIPE, text=True
+        ["timeout", str(TIMEOUT_S), program, what], stdout=subprocess.PIPE, text=True
     ) as run:
         assert run.stdout
         for text in run.stdout:
@@ -45,17 +46,19 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write everything there")
     parser.add_argument("--built", type=Path, default=Path("build/gpu"))
     parser.add_argument(
-        "--only", choices=SOURCES, help="beside what a step does (ten seconds); all else"
+        "--only",
+        choices=PROGRAMS,
+        help="mapping beside what a step does (ten seconds); beside copies; swaps",
     )
     options = parser.parse_args()
     machine.refuse_unless_safe()
     rows: list[dict[str, object]] = []
     result: dict[str, object] = {"machine": machine.describe(), "measurements": rows}
-    for name, source in SOURCES.items():
+    for name, source in PROGRAMS.items():
         if options.only not in (None, name):
             continue
-        program = compiled(source, options.built, "-arch=native", "-lcuda", "-lpthread")
-        for row in measured(program):
+        program = compiled(HERE / source, options.built, "-arch=native", "-lcuda", "-lpthread")
+        for row in measured(program, name):
             rows.append(row)
             print(line(row), flush=True)
             if options.json:

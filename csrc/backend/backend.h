@@ -40,6 +40,8 @@ struct backend {
     /* From now on operations may run that admit is not called for, as the driver does not tell what is captured. NULL:
      * they do no harm. */
     void (*unsure)(void);
+    /* The ledger is about to know of a block of the framework's; `block` follows on this thread when it does. */
+    void (*block_before)(void);
     /* The framework's allocator gave out (live) or took back a block of it. */
     void (*block)(addr_t start, uint64_t bytes, bool live);
     /* The context is about to be destroyed, or may be: nothing of ours uses it on return. */

@@ -5,10 +5,8 @@
 #include <stdlib.h>
 
 #include "backend/backend.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "interpose/capture.h"
 #include "interpose/session.h"
 #include "launch/function.h"
 #include "observe/stats.h"
@@ -68,35 +66,6 @@ void pager_leaving(addr_t start, uint64_t bytes) {
             pager_wake(d);
             pager_moves_wait(d, start, bytes, false);
             pager_range_part(&d->parted, range);
-        }
-        pager_unlock(d);
-    }
-}
-
-/* Memory given out during a capture is the graph's as long as it lives, whatever the framework says of it after. */
-static bool of_capture(addr_t start, bool live) {
-    static struct hash captured = HASH_EMPTY;
-    if (live && capture_any()) {
-        hash_put(&captured, start, &captured, NULL);
-        return false;
-    }
-    return hash_take(&captured, start) && !live;
-}
-
-/* A page keeps its date of death only if every block on it is gone: the engine knows. What is born undoes it. */
-void pager_block(addr_t start, uint64_t bytes, bool live) {
-    if (of_capture(start, live))
-        return;
-    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
-        pager_lock(d);
-        if (pager_page_at(&d->ranges, start)) {
-            uint64_t died = live ? 0 : d->window.next ? d->window.next : 1;
-            pager_pages_died(&d->ranges, start, start + bytes, died);
-            if (live)
-                pager_moves_wait(d, start, bytes, true);
-            ulms_engine_block(d->engine, start, bytes, live);
-            if (!live && d->moving)
-                pager_wake(d);
         }
         pager_unlock(d);
     }

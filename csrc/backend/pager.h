@@ -186,7 +186,23 @@ void pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discar
  * waited. Under the lock. */
 bool pager_moves_land(struct pager *d, addr_t start, uint64_t bytes);
 
-/* --- operations that pass by while nothing moves (pager_pass.c) --- */
+/* --- blocks of the framework's allocator (pager_block.c) --- */
+
+/* Whether the engine hears of them: from the first time that pages move, that there is a second device, or that a
+ * capture gets some. */
+bool pager_hears(void);
+/* From now on. The device is the only one. Under the lock; pager_hear_before takes it, and takes NULL. */
+void pager_hear(struct pager *d);
+void pager_hear_before(struct pager *d);
+
+/* --- what passes by while nothing moves (pager_pass.c) --- */
+
+/* True: the engine hears of no blocks, and the thread's is counted until pager_block_passed: the ledger knows of it.
+ */
+bool pager_block_pass(void);
+/* False: it did not pass. */
+bool pager_block_passed(void);
+bool pager_blocks_passed_all(void);
 
 /* True: nothing moves anywhere, and the thread's operation is counted until pager_passed. */
 bool pager_pass(void);
@@ -410,6 +426,7 @@ void pager_settle(const struct op *op);
 void pager_arrived(addr_t start, uint64_t bytes, int32_t device);
 void pager_plain(int32_t device);
 void pager_leaving(addr_t start, uint64_t bytes);
+void pager_block_before(void);
 void pager_block(addr_t start, uint64_t bytes, bool live);
 void pager_forget(uint64_t context);
 void pager_stop(void);

@@ -1,37 +1,64 @@
-/* Operations that pass by: nothing moves when they are admitted, but something may when the driver gets them. They are
- * counted in between, and nothing leaves before they are through. */
+/* What passes by while nothing moves, counted meanwhile: an operation until the driver has it, as nothing may leave
+ * before; a block of the framework's until the ledger knows of it, as it is told to the engine from there. */
 #include "backend/pager.h"
 #include "base/thread.h"
 
 /* Threads share a count only where there are many. */
 enum { COUNTS = 64, COUNT_BYTES = 64 };
-static struct {
-    _Alignas(COUNT_BYTES) uint32_t operations;
-} counts[COUNTS];
+struct passing {
+    struct {
+        _Alignas(COUNT_BYTES) uint32_t here;
+    } count[COUNTS];
+};
+static struct passing operations, blocks;
 
-static __thread uint32_t *counted; /* the thread's operation in */
+static __thread uint32_t *operation, *block; /* where this thread's is counted */
 
-/* Sequentially consistent, as `any_moving` is: either we see that, or pager_passed_all this. */
-bool pager_pass(void) {
-    struct thread *self = pager_any_moving() ? NULL : thread_self();
+/* Counted before it is asked whether it may pass: either we see that it may not, or who waits sees the count. */
+static bool enter(struct passing *p, uint32_t **counted, bool (*over)(void)) {
+    struct thread *self = over() ? NULL : thread_self();
     if (!self)
         return false;
-    counted = &counts[self->id % COUNTS].operations;
-    __atomic_fetch_add(counted, 1, __ATOMIC_SEQ_CST);
-    return !pager_any_moving() || !pager_passed();
+    *counted = &p->count[self->id % COUNTS].here;
+    __atomic_fetch_add(*counted, 1, __ATOMIC_SEQ_CST);
+    return true;
 }
 
-bool pager_passed(void) {
-    uint32_t *here = counted;
-    counted = NULL;
+static bool leave(uint32_t **counted) {
+    uint32_t *here = *counted;
+    *counted = NULL;
     if (here)
         __atomic_fetch_sub(here, 1, __ATOMIC_SEQ_CST);
     return here;
 }
 
-bool pager_passed_all(const struct pager *d) {
+static bool any(const struct passing *p) {
     for (int i = 0; i < COUNTS; i++)
-        if (__atomic_load_n(&counts[i].operations, __ATOMIC_SEQ_CST) > 0)
-            return false;
-    return __atomic_load_n(&d->passing, __ATOMIC_SEQ_CST) == 0;
+        if (__atomic_load_n(&p->count[i].here, __ATOMIC_SEQ_CST) > 0)
+            return true;
+    return false;
+}
+
+bool pager_pass(void) {
+    return enter(&operations, &operation, pager_any_moving) && (!pager_any_moving() || !pager_passed());
+}
+
+bool pager_passed(void) {
+    return leave(&operation);
+}
+
+bool pager_passed_all(const struct pager *d) {
+    return !any(&operations) && __atomic_load_n(&d->passing, __ATOMIC_SEQ_CST) == 0;
+}
+
+bool pager_block_pass(void) {
+    return enter(&blocks, &block, pager_hears) && (!pager_hears() || !leave(&block));
+}
+
+bool pager_block_passed(void) {
+    return leave(&block);
+}
+
+bool pager_blocks_passed_all(void) {
+    return !any(&blocks);
 }

@@ -159,6 +159,7 @@ struct pager *pager_of(int32_t ordinal) {
     if (d)
         return d;
     pthread_mutex_lock(&making);
+    pager_hear_before(devices[ordinal] ? NULL : pager_next(NULL));
     d = devices[ordinal];
     if (!d && (d = device_new(ordinal))) {
         __atomic_store_n(&devices[ordinal], d, __ATOMIC_RELEASE);
@@ -216,6 +217,7 @@ void pager_start_moving(struct pager *d, uint64_t bytes) {
     log_info("device %d: %.2f GiB are wanted, %.2f may be there at a time: pages move from here on", d->ordinal,
              (double)(d->bytes + bytes) / (1u << 30), (double)d->budget.bytes / (1u << 30));
     __atomic_store_n(&any_moving, true, __ATOMIC_SEQ_CST); /* before anybody looks for what has passed */
+    pager_hear(d);
     const char *why = tell_past(d) ? pager_workers_start(d) : "no memory";
     if (why)
         pager_give_up(d, why);

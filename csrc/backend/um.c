@@ -165,6 +165,7 @@ const struct backend backend_um = {.name = "um",
                                    .arrived = pager_arrived,
                                    .plain = pager_plain,
                                    .leaving = pager_leaving,
+                                   .block_before = pager_block_before,
                                    .block = pager_block,
                                    .forget = pager_forget,
                                    .stop = pager_stop};

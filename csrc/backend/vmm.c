@@ -273,6 +273,7 @@ const struct backend backend_vmm = {.name = "vmm",
                                     .held = vmm_held,
                                     .pointed = pointed,
                                     .unsure = unsure,
+                                    .block_before = pager_block_before,
                                     .block = pager_block,
                                     .forget = vmm_forget,
                                     .stop = stop};

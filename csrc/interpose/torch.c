@@ -56,6 +56,8 @@ HOT void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved,
     real_report()(pointer, bytes, allocated, reserved, device);
     if (!ours)
         return;
+    if (session.block_before)
+        session.block_before();
     if (bytes > 0) {
         ledger_block_add(session.ledger, start, (uint64_t)bytes);
         stats_add(COUNT_blocks, 1);

@@ -39,6 +39,22 @@ uint64_t ledger_blocks(const struct ledger *shared) {
     return blocks;
 }
 
+size_t ledger_list_blocks(const struct ledger *shared, addr_t from, struct touch *out, size_t n) {
+    struct ledger *l = open_for_look(shared);
+    struct range r;
+    size_t count = 0;
+    for (READING(&l->lock)) {
+        addr_t at = from;
+        for (count = 0; count < n && addrmap_after(&l->blocks, at, &r); at = r.start + 1)
+            if (r.value & BLOCK_FRAMEWORK)
+                out[count++] = (struct touch){.start = r.start,
+                                              .bytes = r.end - r.start,
+                                              .allocation = r.value >> BLOCK_ID_SHIFT,
+                                              .source = SOURCE_FRAMEWORK};
+    }
+    return count;
+}
+
 /* Makes room for a new block. The caller holds the writer's lock. */
 static SELDOM void replace(struct ledger *l, addr_t start, addr_t end) {
     struct range r, allocation;

@@ -56,3 +56,10 @@ def test_a_graph_may_have_any_number_of_touches(contents: Contents, backend: str
 @pytest.mark.parametrize("backend", ["um", "vmm"])
 def test_what_nobody_wants_leaves_without_its_bytes(contents: Contents, backend: str) -> None:
     assert contents("dead", backend)["dead"] == 0
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_blocks_given_out_while_all_fitted(contents: Contents, backend: str) -> None:
+    """A page that two share is wanted until both are gone, and then no more."""
+    assert contents("early", backend)["dead"] == 0
+    assert contents("shared", backend)["evicted_bytes"] > 0

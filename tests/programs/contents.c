@@ -5,6 +5,8 @@
  *   contents overtaken  an operation waits for its turn on a stream; one that is issued later reads before it
  *   contents graph      one graph copies all of it, in more pieces than a kernel could have arguments
  *   contents dead       a framework takes back a block that the device has to give up next
+ *   contents early      it gave out that block while all memory fitted
+ *   contents shared     the same, of two blocks that share a page: one is wanted
  *
  * Ends at the first word that is wrong. Prints "out BYTES": copied to the host by others than the program. Under
  * ulms.so "counter NAME VALUE" follows for each of its counters. */
@@ -193,6 +195,55 @@ static void dead(void) {
     printf("dead %llu\n", (unsigned long long)least);
 }
 
+/* --- early, shared --- */
+
+/* Two blocks share the memory's first page. */
+static void report_both(CUdeviceptr start, int sign) {
+    report(start, sign * MIB);
+    report(start + MIB, sign * (BLOCK_MIB - 1) * MIB);
+}
+
+/* While it is all that there is, and fits. */
+static CUdeviceptr told_early(void) {
+    CUdeviceptr start;
+    MUST(cuMemAlloc_v2(&start, BLOCK_MIB * MIB));
+    for (int times = 0; times < 3; times++) {
+        report_both(start, 1);
+        report_both(start, -1);
+    }
+    report_both(start, 1);
+    return start;
+}
+
+static void early(void) {
+    CUdeviceptr first = told_early(), fresh[2];
+    fill_blocks();
+    for (int i = 0; i < 2; i++)
+        MUST(cuMemAlloc_v2(&fresh[i], BLOCK_MIB * MIB));
+    set(first, 8, BLOCK_MIB, stream);
+    set(fresh[0], 9, BLOCK_MIB, stream);
+    MUST(cuStreamSynchronize(stream));
+    report_both(first, -1);
+    usleep(SEEN_US * 32);
+    uint64_t before = out();
+    set(fresh[1], 10, BLOCK_MIB, stream);
+    MUST(cuStreamSynchronize(stream));
+    printf("dead %llu\n", (unsigned long long)(out() - before));
+}
+
+static void shared(void) {
+    CUdeviceptr first = told_early();
+    set(first, 77, BLOCK_MIB, stream);
+    fill_blocks();
+    set(first, 78, BLOCK_MIB, stream);
+    MUST(cuStreamSynchronize(stream));
+    report(first, -MIB);
+    usleep(SEEN_US);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        set(block[i], i, BLOCK_MIB, stream);
+    expect(first + MIB, 78, BLOCK_MIB - 1, stream);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     print_counters_at_exit();
@@ -208,6 +259,10 @@ int main(int argc, char **argv) {
         graph();
     else if (strcmp(what, "dead") == 0)
         dead();
+    else if (strcmp(what, "early") == 0)
+        early();
+    else if (strcmp(what, "shared") == 0)
+        shared();
     else
         return 2;
     return 0;

@@ -1,0 +1,86 @@
+/* Blocks of the framework's allocator. While all memory fits nobody asks for them, and the ledger has them: the engine
+ * hears of those that live when the first pages begin to move, and then of each that comes and goes. */
+#include <sched.h>
+
+#include "backend/pager.h"
+#include "base/hash.h"
+#include "interpose/capture.h"
+#include "interpose/session.h"
+
+/* Whoever tells the ledger of a block while the engine hears of all others would have it counted twice, or not: so
+ * nobody does. */
+enum { SILENT, CATCHING_UP, HEARING };
+static int state;
+
+static bool is(int what) {
+    return __atomic_load_n(&state, __ATOMIC_SEQ_CST) == what;
+}
+
+bool pager_hears(void) {
+    return !is(SILENT);
+}
+
+/* Memory given out during a capture is the graph's as long as it lives, whatever the framework says of it after. */
+static bool of_capture(addr_t start, bool live) {
+    static struct hash captured = HASH_EMPTY;
+    if (live && capture_any()) {
+        hash_put(&captured, start, &captured, NULL);
+        return false;
+    }
+    return hash_take(&captured, start) && !live;
+}
+
+/* Those that live, of a device that has heard of none. Under the lock. */
+static void hear_all(struct pager *d) {
+    struct touch list[64];
+    addr_t from = 0;
+    for (size_t n; (n = ledger_list_blocks(session.ledger, from, list, 64)) > 0; from = list[n - 1].start + 1)
+        for (size_t i = 0; i < n; i++)
+            if (pager_page_at(&d->ranges, list[i].start))
+                ulms_engine_block(d->engine, list[i].start, list[i].bytes, true);
+}
+
+void pager_hear(struct pager *d) {
+    if (pager_hears())
+        return;
+    __atomic_store_n(&state, CATCHING_UP, __ATOMIC_SEQ_CST);
+    while (!pager_blocks_passed_all())
+        sched_yield();
+    hear_all(d);
+    __atomic_store_n(&state, HEARING, __ATOMIC_SEQ_CST);
+}
+
+void pager_hear_before(struct pager *d) {
+    if (!d || pager_hears())
+        return;
+    pager_lock(d);
+    pager_hear(d);
+    pager_unlock(d);
+}
+
+void pager_block_before(void) {
+    if (capture_any()) /* what is given out must be remembered */
+        pager_hear_before(pager_next(NULL));
+    if (!pager_block_pass())
+        while (is(CATCHING_UP))
+            sched_yield();
+}
+
+/* A page keeps its date of death only if every block on it is gone: the engine knows. What is born undoes it. */
+void pager_block(addr_t start, uint64_t bytes, bool live) {
+    if (pager_block_passed() || of_capture(start, live))
+        return;
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        pager_lock(d);
+        if (pager_page_at(&d->ranges, start)) {
+            uint64_t died = live ? 0 : d->window.next ? d->window.next : 1;
+            pager_pages_died(&d->ranges, start, start + bytes, died);
+            if (live)
+                pager_moves_wait(d, start, bytes, true);
+            ulms_engine_block(d->engine, start, bytes, live);
+            if (!live && d->moving)
+                pager_wake(d);
+        }
+        pager_unlock(d);
+    }
+}
