@@ -12,6 +12,7 @@ PAGE_BYTES = 2 * MIB
 CALLS = "seen with `python -m bench.gpu.calls`, not kept yet"
 FIRST = "first measurements, not kept"
 REMAP = "bench/results/h200-remap.json"
+BUSY = "bench/results/h200-remap-busy.json"
 
 
 class Figure(NamedTuple):
@@ -44,6 +45,7 @@ FIGURES = {
     "vmm.unmap-host": Figure(48, "us", "it is unmapped, beside copies, and for each MiB", REMAP),
     "vmm.unmap-host-mib": Figure(7, "us", "so much more", REMAP),
     "vmm.threads": Figure(1.2, "x", "so long where several threads map: 0.9 to 1.6", REMAP),
+    "vmm.kernels": Figure(1.4, "x", "so long beside kernels on the device's memory", BUSY),
     "in-place": Figure(51, "GB/s", "kernels read or write host memory in place", FIRST),
     "in-place.each": Figure(42, "GB/s", "the same, each way of both at once", FIRST),
 }
@@ -94,6 +96,8 @@ class Handles:
     unmap_host_mib_ns: float = figure("vmm.unmap-host-mib")
     copy_bytes: int = 8 * MIB
     """To the host a run goes in copies of so much at most."""
+    busy: float = figure("vmm.kernels")
+    """So much longer do all calls take, as kernels run beside them."""
     maps_away: bool = True
     """What is away is mapped on the host; else only what is to be used there (`ULMS_HIDDEN`)."""
 
@@ -104,20 +108,22 @@ class Handles:
         """
         pages, mib = move.bytes // page_bytes, page_bytes / MIB
         dead, clean = move.flags & DEAD, move.flags & CLEAN
+        map_ns, unmap_ns = self.busy * self.map_ns, self.busy * self.unmap_ns
+        map_host_ns = self.busy * (self.map_host_ns + mib * self.map_host_mib_ns)
+        unmap_host_ns = self.busy * (self.unmap_host_ns + mib * self.unmap_host_mib_ns)
         if move.kind == FILL:
-            host_ns = self.unmap_host_ns + mib * self.unmap_host_mib_ns
-            unmap_ns = host_ns if self.maps_away and not dead else self.unmap_ns
+            away_ns = unmap_host_ns if self.maps_away and not dead else unmap_ns
             copy = [] if dead else [Part(Kind.COPY, move.bytes)]
-            access = [Part(Kind.ACCESS, self.map_ns)] * mapped
-            return [*copy, Part(Kind.UNMAP, mapped * unmap_ns), *access, Part(Kind.TOLD)]
+            access = [Part(Kind.ACCESS, map_ns)] * mapped
+            return [*copy, Part(Kind.UNMAP, mapped * away_ns), *access, Part(Kind.TOLD)]
         if dead:
             return [Part(Kind.TOLD)]
         starts = [] if clean else range(0, move.bytes, self.copy_bytes)
         copies = [Part(Kind.COPY, min(self.copy_bytes, move.bytes - start)) for start in starts]
         if not self.maps_away and not move.flags & IN_PLACE:
             return [*copies, Part(Kind.TOLD)]
-        unmap = Part(Kind.UNMAP, pages * self.unmap_ns)
-        access = [Part(Kind.ACCESS, self.map_host_ns + mib * self.map_host_mib_ns)] * pages
+        unmap = Part(Kind.UNMAP, pages * unmap_ns)
+        access = [Part(Kind.ACCESS, map_host_ns)] * pages
         return [*copies, unmap, Part(Kind.TOLD), *access]
 
 
@@ -201,14 +207,13 @@ VMM = Link(
     handles=Handles(),
     page_bytes=8 * MIB,
     movers=3,
-    note="swaps are within a quarter of what was measured; with the backend of then a GPT-2 took"
-    " 1.2 times as long, a ResNet-50 1.8 (docs/engine.md)",
+    note="steps took 1.0 to 1.2 times as long on an H200 (docs/bench.md)",
 )
 VMM_KNOWN = replace(
     VMM,
     name="vmm-known",
     handles=Handles(maps_away=False),
-    note="as vmm, but for the mapping of what is away; not measured",
+    note="as vmm, but for the mapping of what is away; steps took 1.1 to 1.4 times as long",
 )
 LINKS = {link.name: link for link in (UM, VMM, VMM_KNOWN)}
 """Of the backends, by the names of the systems that compare them (pump.bench.systems)."""

@@ -217,6 +217,7 @@ def test_pages_cost_what_was_measured(
 # --- pages that are mapped anew ---
 
 HANDLES = Handles(
+    busy=1,
     map_ns=1_000,
     unmap_ns=300,
     map_host_ns=5_000,
@@ -400,13 +401,13 @@ def test_calls_that_map_wait_for_each_other_and_access_for_the_copy_out() -> Non
     ("mib", "threads"), [(2, 1), (2, 3), (4, 2), (8, 1), (8, 3), (16, 2), (32, 3)]
 )
 def test_swaps_take_what_was_measured(mib: int, threads: int) -> None:
-    """As `python -m bench.gpu.remap` makes them, in runs of 32 MiB."""
+    """In runs of 32 MiB; no kernel ran beside them."""
     told = json.loads((ROOT / "bench" / "results" / "h200-remap.json").read_text(encoding="utf-8"))
     kind = {"kind": "swap", "mib_each": mib, "mib_run": 32, "threads_each_way": threads}
     (row,) = (
         r for r in told["measurements"] if r.items() >= (kind | {"host_mapped": True}).items()
     )
-    handles = replace(Handles(), copy_bytes=32 * MIB)
+    handles = replace(Handles(), copy_bytes=32 * MIB, busy=1)
     link = replace(VMM, page_bytes=mib * MIB, movers=threads, handles=handles)
     moves = [Move(i, i * 32 * MIB, 32 * MIB, 0, 0, (FILL, EVICT)[i % 2], 0) for i in range(100)]
     rate = 100 * 32 * MIB / Moves(moves, frames=True).play(link)
