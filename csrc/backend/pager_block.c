@@ -7,8 +7,7 @@
 #include "interpose/capture.h"
 #include "interpose/session.h"
 
-/* Whoever tells the ledger of a block while the engine hears of all others would have it counted twice, or not: so
- * nobody does. */
+/* While the engine catches up nobody tells the ledger of a block: it could be counted twice. */
 enum { SILENT, CATCHING_UP, HEARING };
 static int state;
 
@@ -59,11 +58,11 @@ void pager_hear_before(struct pager *d) {
 }
 
 void pager_block_before(void) {
-    if (capture_any()) /* what is given out must be remembered */
-        pager_hear_before(pager_next(NULL));
-    if (!pager_block_pass())
-        while (is(CATCHING_UP))
-            sched_yield();
+    if (!capture_any() && pager_block_pass()) /* what a capture gets must be remembered */
+        return;
+    pager_hear_before(pager_next(NULL));
+    while (is(CATCHING_UP))
+        sched_yield();
 }
 
 /* A page keeps its date of death only if every block on it is gone: the engine knows. What is born undoes it. */

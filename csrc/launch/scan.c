@@ -10,7 +10,8 @@
 
 enum { SCAN_BATCH = 32 };
 
-typedef int32_t halves __attribute__((vector_size(16)));
+typedef uint32_t halves __attribute__((vector_size(16)));
+typedef int32_t signs __attribute__((vector_size(16)));
 
 /* Where addresses can be, asked once a launch: most words are no address. */
 struct bounds {
@@ -30,7 +31,7 @@ struct scan {
 };
 
 static inline halves four(uint32_t x) {
-    return (halves){(int32_t)x, (int32_t)x, (int32_t)x, (int32_t)x};
+    return (halves){x, x, x, x};
 }
 
 static inline struct bounds bounds_of(const struct ledger *l) {
@@ -69,7 +70,8 @@ static inline void keep(struct scan *s, const struct touch *t) {
     op->count++;
 }
 
-static SELDOM void look_closer(struct scan *s, addr_t p) {
+/* Inside a library's call, or p was not looked up before. */
+static HOT __attribute__((noinline)) void look_closer(struct scan *s, addr_t p) {
     struct touch t = {.mode = TOUCH_UPDATE};
     if (s->op->count < TOUCH_MAX && ((s->call && told_find(s->call, p, &t)) || ledger_extent(s->ledger, p, &t)))
         keep(s, &t);
@@ -105,17 +107,17 @@ static HOT __attribute__((noinline)) void look_at_each(struct scan *s, const str
 
 /* Of four words, those that surely are no address have -1 in their lanes, by their upper halves. Lanes are compared
  * with a sign: what is moved by half the range compares as without one. */
-static inline halves are_none(const struct bounds *b, const char *at) {
+static inline signs are_none(const struct bounds *b, const char *at) {
     halves one, two;
     memcpy(&one, at, sizeof one);
     memcpy(&two, at + sizeof one, sizeof two);
-    return __builtin_shuffle(one, two, (halves){1, 3, 5, 7}) - b->low_upper > b->size_upper;
+    return (signs)(__builtin_shuffle(one, two, (halves){1, 3, 5, 7}) - b->low_upper) > (signs)b->size_upper;
 }
 
 /* Large structures are mostly not addresses: eight words share one branch. */
 static inline void look_at_words(struct scan *s, const struct bounds *b, const char *at, unsigned words) {
     for (; words >= 8; words -= 8, at += 64) {
-        halves none = are_none(b, at) & are_none(b, at + 32);
+        signs none = are_none(b, at) & are_none(b, at + 32);
         int64_t sum[2];
         memcpy(sum, &none, sizeof sum);
         if (__builtin_expect((sum[0] & sum[1]) != -1, 0))
