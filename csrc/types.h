@@ -40,6 +40,7 @@ struct touch {
     uint8_t mode;        /* enum touch_mode */
     uint8_t source;      /* enum touch_source */
 };
+
 enum memory_kind {
     MEMORY_PLAIN,
     MEMORY_PITCH,
