@@ -1,7 +1,8 @@
 """Builds and runs cold_main.c: what hooked calls cost when the caches hold none of ours.
 
 Launches have 12 parameters, 675 bytes, 8 of them addresses among 10 000 blocks that the framework
-told; a block is told or taken back; products of cuBLAS launch a kernel each.
+told; a question is what Triton asks of each; a block is told or taken back; products of cuBLAS
+launch a kernel each.
 """
 
 import os
@@ -14,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
 CALLS = {
     "launch": "call_launch",
+    "question": "call_question",
     "block": "call_tell",
     "cublasSgemm_v2": "call_sgemm",
     "cublasGemmEx": "call_gemm_ex",

@@ -24,6 +24,7 @@
     X(cuMemHostGetDevicePointer_v2)                                                                                    \
     X(cuStreamWaitValue32_v2)                                                                                          \
     X(cuStreamSynchronize)                                                                                             \
+    X(cuPointerGetAttribute)                                                                                           \
     X(cuLaunchKernel)
 #define X(f) extern __typeof__(*(pfn_##f)NULL) f;
 USES(X)
@@ -71,6 +72,17 @@ static double launch(unsigned i) {
     bench_rewrite(i); /* the program has just written the arguments that it gives */
     double from = now_ns();
     call_launch(bench_set(i));
+    return now_ns() - from;
+}
+
+__attribute__((noinline)) static void call_question(CUdeviceptr address) {
+    CUdeviceptr answer;
+    check((int)cuPointerGetAttribute(&answer, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, address));
+}
+
+static double question(unsigned i) {
+    double from = now_ns();
+    call_question(base + (CUdeviceptr)(i % SETS) * BLOCK);
     return now_ns() - from;
 }
 
@@ -153,6 +165,7 @@ static const struct bench_call *products;
 /* callgrind counts from here on. */
 __attribute__((noinline)) static void measure_all(unsigned times) {
     measure("launch", launch, times);
+    measure("question", question, times);
     measure("block", block, times);
     for (product = products; product->name; product++)
         measure(product->name, library, times);
@@ -161,7 +174,7 @@ __attribute__((noinline)) static void measure_all(unsigned times) {
 /* Every argument once: a program's launches touch what they touched before. */
 static void warm_up(void) {
     for (unsigned i = 0; i < SETS; i++)
-        launch(i), block(i);
+        launch(i), question(i), block(i);
     for (product = products; product->name; product++)
         for (unsigned i = 0; i < SETS; i++)
             library(i);

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.emu
 TIMES, ROUNDS = 200, 9
 MOST_NS = {
     "launch": 4500,
+    "question": 1500,
     "block": 4500,
     "cublasSgemm_v2": 6000,
     "cublasGemmEx": 6000,

@@ -2,6 +2,7 @@
  * the driver would not know at this moment. */
 #include <string.h>
 
+#include "base/hot.h"
 #include "base/log.h"
 #include "interpose/pool.h"
 #include "interpose/provide.h"
@@ -10,7 +11,8 @@
 /* status: what the driver said; it may not know the address, where its memory is being mapped anew. */
 static bool find(CUresult status, CUdeviceptr address, struct allocation *a) {
     bool asked = status == CUDA_SUCCESS || status == CUDA_ERROR_INVALID_VALUE || status == CUDA_ERROR_NOT_FOUND;
-    return asked && session_on && ledger_find(session.ledger, address, a) && provided(a);
+    return asked && session_on && ledger_managed(session.ledger) && ledger_find(session.ledger, address, a) &&
+           provided(a);
 }
 
 /* Buffers are numbered by the driver from 1. */
@@ -69,13 +71,20 @@ static enum answer disguise(void *data, CUpointer_attribute attribute, CUdevicep
     }
 }
 
-CUresult custom_cuPointerGetAttribute(int variant, void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
+static SELDOM CUresult corrected(CUresult status, void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
     struct allocation a;
-    CUresult status = REAL(cuPointerGetAttribute, variant)(data, attribute, ptr);
     if (!data || !find(status, ptr, &a))
         return status;
     enum answer answer = disguise(data, attribute, ptr, &a);
     return answer == ANSWERED ? CUDA_SUCCESS : answer == ABSENT ? CUDA_ERROR_INVALID_VALUE : status;
+}
+
+/* Triton asks for the device's address of every address it launches with: of any memory, the driver's answer is right.
+ */
+HOT CUresult custom_cuPointerGetAttribute(int variant, void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
+    CUresult status = REAL(cuPointerGetAttribute, variant)(data, attribute, ptr);
+    bool right = status == CUDA_SUCCESS && attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
+    return __builtin_expect(right, 1) ? status : corrected(status, data, attribute, ptr);
 }
 
 CUresult custom_cuPointerGetAttributes(int variant, unsigned int numAttributes, CUpointer_attribute *attributes,

@@ -124,16 +124,28 @@ static bool fit_results(const char *arguments, uint32_t bytes, struct slots *out
     return bytes == 8 * 400 || bytes == 8 * 3200;
 }
 
+/* --- PyTorch, ATen/native/cuda/Dropout.cu: a factor, behind the host's own address of it --- */
+
+/* Trap: the factor takes half a word. The other half is left from anything, and both together look like an address. */
+static bool fit_factor(const char *arguments, uint32_t bytes, struct slots *out) {
+    (void)arguments;
+    *out = (struct slots){.told = SLOTS_NONE, .places = 1};
+    return bytes == 16;
+}
+
 /* --- all rules --- */
 
 static const struct rule {
     const char *kernel; /* part of its name */
     bool (*fit)(const char *rest, uint32_t bytes, struct slots *out);
 } rules[] = {
+    /* clang-format off */
     {"25multi_tensor_apply_kernelI", fit_lists},
     {"CatArrayBatchedCopy", fit_concatenation},
     {"14lpnorm_cleanupI", fit_results},
     {"13lpmax_cleanupI", fit_results},
+    {"19masked_scale_kernelI", fit_factor},
+    /* clang-format on */
 };
 
 static uint16_t enter(const struct slots *s) {
@@ -178,7 +190,7 @@ static unsigned greatest(const uint8_t *entry, unsigned entries, unsigned width)
 }
 
 unsigned slots_used(const struct slots *s, const char *at, struct grid grid) {
-    unsigned used = s->told == SLOTS_BY_Y ? grid.y : grid.x;
+    unsigned used = s->told == SLOTS_BY_Y ? grid.y : s->told == SLOTS_NONE ? 1 : grid.x;
     if (s->told == SLOTS_BY_TABLE) {
         if (used == 0 || used > s->blocks)
             return 0;

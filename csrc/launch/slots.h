@@ -12,7 +12,7 @@ struct grid {
     uint32_t x, y;
 };
 
-enum slots_told { SLOTS_BY_X, SLOTS_BY_Y, SLOTS_BY_TABLE };
+enum slots_told { SLOTS_BY_X, SLOTS_BY_Y, SLOTS_BY_TABLE, SLOTS_NONE /* no arrays: the parameter holds no pointers */ };
 
 /* The rest of the parameter holds no pointers. Sizes and offsets in bytes, offsets from the parameter's start. */
 struct slots {

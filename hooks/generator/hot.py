@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from hooks.generator.row import Row, TableError, Where
 
 LAUNCHES = ("cuLaunchKernel", "cuLaunchKernelEx")
+QUESTIONS = ("cuPointerGetAttribute",)
+"""Triton asks it of every address that a launch of its own gets."""
 PRODUCTS = (
     "cublasLtMatmul",
     "cublasGemmEx",
@@ -22,13 +24,13 @@ ASKED = (
 )
 """What the wrappers of products ask the library."""
 
-HOT = (*LAUNCHES, *PRODUCTS, *ASKED)
+HOT = (*LAUNCHES, *QUESTIONS, *PRODUCTS, *ASKED)
 
 
 def check_hot(rows: Sequence[Row]) -> None:
     """Every name here is a function of the tables, wrapped or asked. Raises TableError."""
     known = {row.symbol for row in rows if row.prototype}
     wrapped = {row.symbol for row in rows if row.wrapped}
-    wrong = sorted({*LAUNCHES, *PRODUCTS} - wrapped | {*HOT} - known)
+    wrong = sorted({*LAUNCHES, *QUESTIONS, *PRODUCTS} - wrapped | {*HOT} - known)
     if wrong:
         raise TableError(Where("generator/hot.py", 1), f"no table has {', '.join(wrong)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from hooks.generator.expression import Extent, to_c
-from hooks.generator.hot import LAUNCHES
+from hooks.generator.hot import LAUNCHES, QUESTIONS
 from hooks.generator.prototype import Argument, Prototype
 from hooks.generator.row import Custom, Recorded, Row
 from hooks.generator.text import listed
@@ -88,7 +88,7 @@ def _body(prototype: Prototype, recorded: Recorded) -> str:
 
 def _exports(row: Row, prototype: Prototype) -> str:
     made = "wrap" if isinstance(row.treatment, Recorded) else "custom"
-    hot = "HOT " if row.symbol in LAUNCHES else ""
+    hot = "HOT " if row.symbol in {*LAUNCHES, *QUESTIONS} else ""
     lines = []
     for variant in (0, 1) if row.suffix else (0,):
         name = wrapper_name(row, variant)

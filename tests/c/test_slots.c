@@ -330,3 +330,21 @@ TEST(results_of_norms) {
         CHECK(!function(names[i], 3208)->slots && !function(names[i], 3192)->slots);
     }
 }
+
+/* --- a factor: a parameter without addresses --- */
+
+TEST(factors) {
+    static const char *const name =
+        "_ZN2at6native29vectorized_elementwise_kernelILi8EZNS0_43_GLOBAL__N__50f1b6c4_10_Dropout_cu_0e96ed38"
+        "19masked_scale_kernelIbN3c108BFloat16EfEEvRNS_6TensorERKS6_S9_T1_EUlS5_bE_St5arrayIPcLm3EEEEviT0_T1_";
+    uint32_t stale;
+    begin();
+    fill_stale();
+    const struct function *f = function(name, 16);
+    CHECK(f->slots && f->runs == 0);
+    CHECK_EQ(scan(f, 16, (struct grid){7, 1}, &stale), 0);
+    CHECK_EQ(stale, 0);
+    f = function(name, 24); /* the array of addresses, or another version's factor */
+    CHECK(!f->slots);
+    check_all(f, 24, (struct grid){7, 1});
+}

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.emu
 TIMES = 16
 MOST = {
     "launch": 150,
+    "question": 10,
     "block": 130,  # taken back and told again
     "cublasSgemm_v2": 210,
     "cublasGemmEx": 230,
@@ -29,5 +30,5 @@ MOST = {
 def test_lines_of_calls(tmp_path: Path, ulms_so: Path, emulator_dir: Path) -> None:
     program = cold_cost.build(tmp_path, emulator_dir)
     lines = cold_cost.lines(program, ulms_so, TIMES)
-    assert min(lines.values()) > 20  # the hooked ones are hooked
+    assert min(lines.values()) > 5  # the hooked ones are hooked
     assert {name: n for name, n in lines.items() if n > MOST[name]} == {}
