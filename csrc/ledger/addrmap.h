@@ -45,6 +45,10 @@ void addrmap_lend(struct addrmap *m, void *memory, size_t bytes);
 bool addrmap_insert(struct addrmap *m, const struct range *r);
 /* Sets end and value of the range that starts at r->start: there is one. */
 void addrmap_set(struct addrmap *m, const struct range *r);
+/* Puts r where ranges may be that all have a bit of `spare` in their values: those that start in it go, *gone of them,
+ * and one that starts before it ends there. False, and nothing has changed, where others are, or as far as they do not
+ * lie together: take them out and insert it. */
+bool addrmap_replace(struct addrmap *m, const struct range *r, uint64_t spare, uint64_t *gone);
 /* Takes out all ranges that start in [from, to). Returns how many. */
 uint64_t addrmap_erase(struct addrmap *m, addr_t from, addr_t to);
 /* Empties the map and gives all memory back. No look-up may be under way. */

@@ -92,15 +92,28 @@ static HOT bool give_out_again(struct ledger *l, const struct range *block) {
 }
 
 /* The caller holds the writer's lock. */
-static SELDOM void enter(struct ledger *l, struct range *block) {
-    struct range allocation;
+static void put_in(struct ledger *l, const struct range *block) {
+    uint64_t gone;
+    if (addrmap_replace(&l->blocks, block, BLOCK_FREE, &gone)) {
+        put(&l->free, get(&l->free) - gone);
+        return;
+    }
     if (!addrmap_fits(&l->blocks, block))
         replace(l, block->start, block->end);
+    addrmap_insert(&l->blocks, block);
+}
+
+/* The caller holds the writer's lock. */
+static SELDOM void enter(struct ledger *l, struct range *block) {
+    struct range allocation;
     bool inside = addrmap_find(&l->allocations, block->start, &allocation) && block->end <= allocation.end;
     uint64_t id = inside ? get(&record_of(&allocation)->id) : 0;
     block->value = id << BLOCK_ID_SHIFT | BLOCK_FRAMEWORK;
-    addrmap_insert(&l->blocks, block);
-    divide(l, block->start, block->end);
+    put_in(l, block);
+    if (inside)
+        put(&record_of(&allocation)->divided, 1);
+    else
+        divide(l, block->start, block->end);
 }
 
 HOT void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes) {

@@ -10,6 +10,7 @@ static uint64_t get_seen(const word *w);
 #define get(w)                get_seen(w)
 #define get_pointer(w)        ((void *)(uintptr_t)get_seen(w))
 #include "ledger/addrmap.c"
+#include "ledger/addrmap_change.c"
 #include "ledger/table.c"
 #undef put
 #undef put_pointer
