@@ -139,7 +139,7 @@ bool addrmap_insert(struct addrmap *m, const struct range *r) {
     return true;
 }
 
-HOT void addrmap_set(struct addrmap *m, const struct range *r) {
+void addrmap_set(struct addrmap *m, const struct range *r) {
     struct entry *e = addrmap_entry(m, r->start);
     if (!e)
         return;
@@ -257,6 +257,7 @@ bool addrmap_replace(struct addrmap *m, const struct range *r, uint64_t spare, u
     if (reaches)
         put(&before->end, r->start);
     put_over(m, &place, from, to, r);
+    hint_set(m, hint_hash(r->start), c, from);
     *gone = to - from;
     return true;
 }

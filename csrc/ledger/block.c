@@ -78,17 +78,21 @@ HOT void ledger_block_foresee(const struct ledger *l, addr_t start) {
     addrmap_foresee(&l->blocks, &start, 1);
 }
 
-/* The usual case: the range was a block before. The caller holds the writer's lock. */
+/* The caller holds the writer's lock. */
+static inline void change_hands(struct ledger *l, struct entry *e, uint64_t freed) {
+    put(&e->value, get(&e->value) ^ (BLOCK_FREE | BLOCK_FRAMEWORK));
+    put(&l->free, get(&l->free) + freed);
+}
+
+/* The usual case: the range was a block before, or begins one. The caller holds the writer's lock. */
 static HOT bool give_out_again(struct ledger *l, const struct range *block) {
-    struct range r;
-    bool same = addrmap_find(&l->blocks, block->start, &r) && r.value & BLOCK_FREE && r.start == block->start &&
-                r.end == block->end;
-    if (!same)
-        return false;
-    r.value ^= BLOCK_FREE | BLOCK_FRAMEWORK;
-    addrmap_set(&l->blocks, &r);
-    put(&l->free, get(&l->free) - 1);
-    return true;
+    struct entry *e = hint_entry(&l->blocks, hint_hash(block->start), block->start);
+    bool fits = e && get(&e->value) & BLOCK_FREE && get(&e->start) == block->start && get(&e->end) >= block->end;
+    if (fits) {
+        put(&e->end, block->end);
+        change_hands(l, e, -(uint64_t)1);
+    }
+    return fits;
 }
 
 /* The caller holds the writer's lock. */
@@ -127,16 +131,13 @@ HOT void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes) {
 }
 
 HOT bool ledger_block_remove(struct ledger *l, addr_t start) {
-    struct range r;
     write_begin(&l->lock);
-    bool found = addrmap_find(&l->blocks, start, &r) && r.start == start && r.value & BLOCK_FRAMEWORK;
-    if (found && r.value >> BLOCK_ID_SHIFT) {
-        r.value ^= BLOCK_FREE | BLOCK_FRAMEWORK;
-        addrmap_set(&l->blocks, &r);
-        put(&l->free, get(&l->free) + 1);
-    } else if (found) {
+    struct entry *e = addrmap_entry(&l->blocks, start);
+    bool found = e && get(&e->start) == start && get(&e->value) & BLOCK_FRAMEWORK;
+    if (found && get(&e->value) >> BLOCK_ID_SHIFT)
+        change_hands(l, e, 1);
+    else if (found)
         addrmap_erase(&l->blocks, start, start + 1);
-    }
     write_end(&l->lock);
     return found;
 }

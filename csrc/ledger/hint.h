@@ -38,6 +38,9 @@ static inline void hint_set(struct addrmap *m, uint64_t hash, const struct chunk
     put(hint_of(m, hash), ((uintptr_t)c | index) ^ (hash << HINT_BITS & HINT_TAG));
 }
 
+/* The entry of the range that holds p; NULL when none does. */
+struct entry *addrmap_entry(struct addrmap *m, addr_t p);
+
 /* The entry of the range that holds p, or NULL: then it may still be there. hash: of p. */
 static inline struct entry *hint_entry(const struct addrmap *m, uint64_t hash, addr_t p) {
     uint64_t told = hint_told(m, hash);

@@ -59,7 +59,5 @@ static inline void read_range(const struct chunk *c, size_t i, struct range *out
 
 /* The place of the last range that starts at or before p; false when there is none. */
 bool addrmap_locate(const struct addrmap *m, addr_t p, struct place *out);
-/* Of the range that holds p; NULL when none does. */
-struct entry *addrmap_entry(struct addrmap *m, addr_t p);
 
 #endif
