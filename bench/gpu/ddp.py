@@ -80,7 +80,7 @@ def main() -> None:
 
     def row(backend: str, results: list[programs.Result]) -> None:
         equal = all(
-            result.status == 0 and result.numbers == alone.numbers and bool(result.numbers)
+            result.status == 0 and programs.numbers_equal([alone, result])
             for result, alone in zip(results, native, strict=True)
         )
         times = [statistics.median(r.step_ms) if r.step_ms else float("nan") for r in results]

@@ -58,7 +58,7 @@ def measure(
 
 def judge(row: dict[str, Any], results: dict[str, programs.Result]) -> None:
     """Puts what processes said at their end into the row, and what was wrong; prints it."""
-    equal = turns.numbers_equal(list(results.values()))
+    equal = programs.numbers_equal(list(results.values()))
     wrong = [] if equal else ["numbers differ"]
     for mode, result in list(results.items())[1:]:
         before, timed = counters_of(result)

@@ -106,7 +106,7 @@ def measure(
 
     def row(budget: str, size: int | None, policy: str) -> programs.Result:
         done = under(name, options, policy, size)
-        equal = bool(alone.numbers) and done.numbers == alone.numbers
+        equal = programs.numbers_equal([alone, done])
         ms = statistics.median(done.step_ms) if done.step_ms else float("nan")
         counters: dict[str, int] = done.facts.get("counters", {})  # type: ignore[assignment]
         print(

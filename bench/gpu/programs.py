@@ -1,11 +1,13 @@
 """The unmodified CUDA programs of tests/gpu/programs, run natively or under ulms.so."""
 
 import json
+import math
 import os
 import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +34,13 @@ class Result:
     profiled: int | None = None
     seconds: float = 0.0
     stderr: str = ""
+
+
+def numbers_equal(results: Sequence[Result]) -> bool:
+    """To the last bit; there are some, and all are finite: others would show nothing."""
+    numbers = results[0].numbers
+    sound = bool(numbers) and all(math.isfinite(float.fromhex(number)) for number in numbers)
+    return sound and all(result.numbers == numbers for result in results)
 
 
 def torch(which: str) -> list[str]:

@@ -63,11 +63,6 @@ class Turns:
         return [process.end(ANSWER_S) for process, _ in self._turns]
 
 
-def numbers_equal(results: list[Result]) -> bool:
-    """To the last bit, and there are some."""
-    return all(result.numbers == results[0].numbers != [] for result in results)
-
-
 def overhead_of(native: ArrayLike, other: ArrayLike) -> tuple[float, float, float]:
     """A mode's time : native time, and its 95 % interval, of block medians [pair, round].
 

@@ -237,3 +237,26 @@ def test_every_bound_has_its_memory() -> None:
     assert foundation.BOUNDS.keys() == foundation.MEMORY_GIB.keys() <= programs.PROGRAMS.keys()
     for name, memory in foundation.MEMORY_GIB.items():
         assert 0 < 2 * memory <= foundation.ROOM_GIB, name
+
+
+@pytest.mark.parametrize(
+    ("numbers", "equal"),
+    [
+        ([["0x1.8p+1", "0x0.0p+0"]] * 2, True),
+        ([["0x1.8p+1"], ["0x1.8000000000001p+1"]], False),
+        ([[], []], False),
+        ([["0x1.8p+1", "nan"]] * 2, False),
+        ([["-inf"]] * 3, False),
+    ],
+)
+def test_equal_numbers_are_finite(numbers: list[list[str]], equal: bool) -> None:
+    results = [programs.Result(status=0, numbers=these) for these in numbers]
+    assert programs.numbers_equal(results) is equal
+
+
+def test_what_a_checked_program_should_not_show() -> None:
+    row = {"program": "resnet", "status": [0, 0], "numbers_equal": True, "seen": 7, "profiled": 7}
+    assert foundation.wrong_in(row) is None
+    assert foundation.wrong_in(row | {"seen": 6}) == "kernels of resnet"
+    assert foundation.wrong_in(row | {"numbers_equal": False}) == "numbers of resnet"
+    assert foundation.wrong_in(row | {"status": [0, 1]}) == "resnet failed"
