@@ -52,7 +52,7 @@ lint: $(TOOLS) ## formatting, ruff, mypy, codespell
 	@$(PY) .ci/steps.py lint
 
 bench: $(INSTALLED) ## the micro-benchmarks
-	@$(PY) -m pytest bench/micro --benchmark-sort=name
+	@$(PY) -m pytest bench/micro --benchmark-sort=name --told build/micro.json
 
 soak: $(INSTALLED) ## random programs for MINUTES (30), on all cores, until one differs from its native run
 	@PYTHONPATH=.$${PYTHONPATH:+:$$PYTHONPATH} $(PY) -m tests.soak --minutes $(or $(MINUTES),30)

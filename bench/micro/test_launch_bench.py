@@ -1,13 +1,15 @@
 """What a hooked launch costs over the unhooked one, on the emulated device.
 
 12 parameters, 675 argument bytes, 8 of the parameters addresses of blocks picked at random among
-the live ones. test_cold_bench.py has the price with cold caches.
+the live ones; in the default backend, which does more than observe. test_cold_bench.py has the
+price with cold caches.
 """
 
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +165,6 @@ def instructions(out: Path, blocks: int) -> int:
     tool += ["--toggle-collect=custom_cuLaunchKernel"]
     env = os.environ | {
         "LD_PRELOAD": str(paths.library()),
-        "ULMS_BACKEND": "observe",
         "LD_LIBRARY_PATH": str(paths.emulator_dir()),
     }
     subprocess.run([*tool, str(program), str(blocks), str(LAUNCHES)], env=env, check=True)
@@ -178,21 +179,21 @@ def instructions(out: Path, blocks: int) -> int:
 
 
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="no valgrind")
-def test_instructions_of_a_launch(tmp_path: Path) -> None:
-    few, many = instructions(tmp_path, FEW), instructions(tmp_path, 10 * FEW)
-    print(f"\ninstructions a launch: {few} at {FEW} blocks, {many} at {10 * FEW}")
+def test_instructions_of_a_launch(tmp_path: Path, tell: Callable[[str], None]) -> None:
+    few, many = instructions(tmp_path, FEW), instructions(tmp_path, MANY)
+    tell(f"instructions a launch: {few} at {FEW} blocks, {many} at {MANY}")
     assert 100 < few < 10_000
     assert many < few * GROWTH
 
 
 @pytest.mark.parametrize("blocks", [FEW, MANY])
-def test_hooked_launch(bench: Bench, benchmark: Any, blocks: int) -> None:
+def test_hooked_launch(
+    bench: Bench, benchmark: Any, tell: Callable[[str], None], blocks: int
+) -> None:
     bench.grow(blocks)
     plain, hooked = bench.cost_ns()
     benchmark.extra_info |= {"unhooked_ns": plain, "hooked_ns": hooked, "over_ns": hooked - plain}
     benchmark(bench.launch_ns, bench.hooked, 20)
     over = hooked - plain
-    print(
-        f"\n{blocks} blocks: unhooked {plain:.0f} ns, hooked {hooked:.0f} ns, over it {over:.0f} ns"
-    )
+    tell(f"{blocks} blocks: {plain:.0f} ns unhooked, {hooked:.0f} hooked, {over:.0f} over it")
     assert over <= (BOUND_NS if blocks == FEW else BOUND_NS * GROWTH)

@@ -5,6 +5,7 @@ import platform
 import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 from pump import __version__
 from pump.paths import checkout
@@ -53,12 +54,19 @@ def describe() -> dict[str, str]:
         "gpu_memory": query_gpu("memory.total"),
         "driver": query_gpu("driver_version"),
         "kernel": platform.release(),
+        "processor": _processor(),
         "cores": str(os.cpu_count()),
         "python": platform.python_version(),
         "pump": __version__,
         "commit": _commit(),
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 def _commit() -> str:
