@@ -2,13 +2,14 @@
 
 import argparse
 import json
-from collections.abc import Collection, Iterable
+import os
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.table import Table
 
-from pump import coverage
+from pump import coverage, installed
 from pump.cli.command import UsageError
 from pump.cli.render import console, table
 from pump.coverage import STATUSES, Function
@@ -26,7 +27,8 @@ class Page:
 class Hooks:
     """Show every CUDA function known, and what ulms.so makes of each.
 
-    Without names: how many of each library by status. With names: the functions that contain one.
+    Without names: how many of each library by status, and what the libraries on this machine export
+    that is not known. With names: the functions that contain one.
     """
 
     name = "hooks"
@@ -64,6 +66,12 @@ class Hooks:
         if not args.names:
             out.print(total_table(page.functions))
             out.print("\n".join(f"{name}: {meaning}" for name, meaning in STATUSES.items()))
+            found = installed.find(page.functions, installed.folders(os.environ))
+            out.print(
+                installed_table(found)
+                if found
+                else "No driver, cuBLAS or cuDNN was found on this machine."
+            )
         return 0
 
 
@@ -104,3 +112,15 @@ def total_table(functions: Iterable[Function]) -> Table:
         for library, counts in coverage.totals(functions).items()
     ]
     return table(["library", *(f">{status}" for status in STATUSES), ">all"], rows)
+
+
+def installed_table(found: Iterable[installed.Installed]) -> Table:
+    """One row a library that lies on this machine: what it exports that no table names."""
+    rows = [(one.library, str(one.path), one.exported, few(one.unknown) or "none") for one in found]
+    return table(["library", "on this machine", ">exports", "not known"], rows)
+
+
+def few(names: Sequence[str], most: int = 8) -> str:
+    """The names, or the first of them and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

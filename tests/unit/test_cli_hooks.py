@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from pump import coverage
+from pump import coverage, installed
 from pump.cli import main
 from pump.cli.hooks import Page, function_table
 from pump.coverage import STATUSES, Function
@@ -16,14 +16,18 @@ from pump.coverage import STATUSES, Function
 pytestmark = pytest.mark.unit
 
 
-def test_the_page_counts_every_function_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_counts_every_function_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     functions = coverage.load()
+    monkeypatch.setattr(installed, "folders", lambda _: [])
     assert main(["hooks"]) == 0
     out = capsys.readouterr().out
     for library, counts in coverage.totals(functions).items():
         (line,) = (line for line in out.splitlines() if line.split()[:1] == [library])
         expected = [counts[status] for status in STATUSES]
         assert list(map(int, line.split()[1:])) == [*expected, sum(expected)]
+    assert "No driver, cuBLAS or cuDNN was found on this machine." in out
 
 
 def test_every_function_has_a_known_status_and_a_reason_when_passed() -> None:
