@@ -70,7 +70,7 @@ static inline void keep(struct scan *s, const struct touch *t) {
     op->count++;
 }
 
-/* Inside a library's call, or p was not looked up before. */
+/* p was not looked up before, or there may be no room. */
 static HOT __attribute__((noinline)) void look_closer(struct scan *s, addr_t p) {
     struct touch t = {.mode = TOUCH_UPDATE};
     if (s->op->count < TOUCH_MAX && ((s->call && told_find(s->call, p, &t)) || ledger_extent(s->ledger, p, &t)))
@@ -79,13 +79,17 @@ static HOT __attribute__((noinline)) void look_closer(struct scan *s, addr_t p) 
 
 static HOT __attribute__((noinline)) void look_up_batch(struct scan *s) {
     struct touch *first = &s->op->touches[s->op->count];
-    bool room = s->op->count + s->found <= TOUCH_MAX && !s->call;
+    bool room = s->op->count + s->found <= TOUCH_MAX;
     uint32_t told = room ? ledger_extents_told(s->ledger, s->batch, s->found, TOUCH_UPDATE, first) : 0;
-    for (unsigned i = 0; i < s->found; i++)
-        if (__builtin_expect(told >> i & 1, 1))
-            keep(s, &first[i]);
-        else
+    for (unsigned i = 0; i < s->found; i++) {
+        if (__builtin_expect(!(told >> i & 1), 0)) {
             look_closer(s, s->batch[i]);
+            continue;
+        }
+        if (s->call)
+            told_find(s->call, s->batch[i], &first[i]);
+        keep(s, &first[i]);
+    }
     s->found = 0;
 }
 
