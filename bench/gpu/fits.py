@@ -139,6 +139,9 @@ def main() -> None:
             options.json.write_text(text + "\n", encoding="utf-8")
     if bad := [row["program"] for row in rows if "failed" in row or row["wrong"]]:
         sys.exit(f"not as it should be: {', '.join(bad)}")
+    above = [r["program"] for r in rows if any(ratio > BOUND for ratio, *_ in r["ratios"].values())]
+    if above:
+        sys.exit(f"above its bound: {', '.join(above)}")
 
 
 if __name__ == "__main__":

@@ -158,6 +158,12 @@ def table(result: dict[str, object]) -> str:
     return "\n".join(lines)
 
 
+def wrong_in(result: dict[str, object]) -> bool:
+    """A run of the program failed, or had other numbers."""
+    rows: list[dict[str, object]] = result["rows"]  # type: ignore[assignment]
+    return any(row["status"] or not row["numbers_equal"] for row in rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -186,6 +192,8 @@ def main() -> None:
     for name in options.programs.split(","):
         measure(name, options, keep)
     print("\n".join(table(row) for row in done.values()))
+    if wrong := [name for name, result in done.items() if wrong_in(result)]:
+        sys.exit(f"failed, or numbers differ: {', '.join(wrong)}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@
 /* What the program's operations tell of what they touch: the less, the more room is left for what is not known. */
 enum situation { TOLD_BY_FRAMEWORK, TOLD_BY_LIBRARY, TOLD_BY_LAUNCHES, TOLD_BY_NOTHING };
 
-static const int factor_by_default[] = {/* per cent; not measured yet */
+static const int factor_by_default[] = {/* per cent; the options' text and README name them, too */
                                         [TOLD_BY_FRAMEWORK] = 90,
                                         [TOLD_BY_LIBRARY] = 90,
                                         [TOLD_BY_LAUNCHES] = 80,
