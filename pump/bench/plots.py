@@ -32,6 +32,7 @@ LEVELS = {
 GIB = 1 << 30
 TIMES = "\N{MULTIPLICATION SIGN}"
 DPI = 130
+ALONE = {"native", "oracle"}  # beside which systems are shown
 WIDTH = 0.8  # of a group of bars, of the room it has
 
 
@@ -50,8 +51,24 @@ def _figure(rows: int, columns: int, width: float, height: float) -> Any:
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
+def with_times(rows: Sequence[Row]) -> list[Row]:
+    """What plot_times can show: the rows of workloads that ran under some system."""
+    workloads = {row.workload for row in rows if row.system not in ALONE}
+    return [row for row in rows if row.workload in workloads]
+
+
+def with_bytes(rows: Sequence[Row]) -> list[Row]:
+    """What plot_bytes can show: rows whose bytes were counted, of systems that move some."""
+    return [
+        row for row in rows if row.bytes_in is not None and row.system not in {*ALONE, "zero-copy"}
+    ]
+
+
 def plot_times(rows: Sequence[Row], path: Path) -> None:
-    """Bars: a step's time, system by system, and the bounds as lines. Raises OSError."""
+    """Bars: a step's time, system by system, and the bounds as lines. Raises OSError.
+
+    rows: of with_times, some.
+    """
     workloads, systems = _names(rows)
     figure, axes = _figure(1, len(workloads), 4.4 * len(workloads) + 0.6, 4.6)
     for axis, workload in zip(axes[0], workloads, strict=True):
@@ -107,9 +124,11 @@ def _bound(axis: Any, x: float, width: float, row: Row) -> None:
 
 
 def plot_bytes(rows: Sequence[Row], path: Path) -> None:
-    """Bars: GB a step in, above the line, and out, below it. Raises OSError."""
-    workloads, systems = _names([row for row in rows if row.bytes_in is not None])
-    systems = [name for name in systems if name != "zero-copy"]
+    """Bars: GB a step in, above the line, and out, below it. Raises OSError.
+
+    rows: of with_bytes, some.
+    """
+    workloads, systems = _names(rows)
     figure, axes = _figure(1, len(workloads), 4.4 * len(workloads) + 0.6, 4.2)
     for axis, workload in zip(axes[0], workloads, strict=True):
         here = [row for row in rows if row.workload == workload]
@@ -210,7 +229,7 @@ def plot_plan(found: Plan, name: str, path: Path) -> None:
 
 def _names(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
     """Workloads, and systems in their order; not the native run."""
-    present = {row.system for row in rows} - {"native", "oracle"}
+    present = {row.system for row in rows} - ALONE
     return (
         list(dict.fromkeys(row.workload for row in rows)),
         [name for name in BY_NAME if name in present],

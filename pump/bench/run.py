@@ -224,10 +224,17 @@ def draw(rows: list[Row], names: Sequence[str], folder: Path) -> str:
         write_timeline(written[-1], timelines[-1][1], title)
     if not plots.can_plot():
         return "no pictures: they need matplotlib (pip install 'pump[bench]')"
-    pictures = [folder / "step-time.png", folder / "bytes.png"]
-    plots.plot_times(rows, pictures[0])
-    plots.plot_bytes(rows, pictures[1])
+    pictures = []
+    if timed := plots.with_times(rows):
+        pictures.append(folder / "step-time.png")
+        plots.plot_times(timed, pictures[-1])
+    if moved := plots.with_bytes(rows):
+        pictures.append(folder / "bytes.png")
+        plots.plot_bytes(moved, pictures[-1])
     if timelines:
         pictures.append(folder / "residency.png")
         plots.plot_residency(timelines, pictures[-1])
-    return f"wrote {', '.join(map(str, pictures + written))}"
+    drawn = pictures + written
+    return (
+        f"wrote {', '.join(map(str, drawn))}" if drawn else "no pictures: there is nothing to show"
+    )

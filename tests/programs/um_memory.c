@@ -41,6 +41,7 @@ USE(cuMemcpyDtoHAsync_v2)
 USE(cuMemGetAddressRange_v2)
 USE(cuPointerGetAttribute)
 USE(cuPointerGetAttributes)
+USE(cuMemRetainAllocationHandle)
 USE(cuIpcGetMemHandle)
 
 enum { MIB = 1 << 20 };
@@ -118,7 +119,9 @@ static void tell_pointer(CUdeviceptr p, size_t offset, CUmemoryPool own) {
                                    CU_POINTER_ATTRIBUTE_HOST_POINTER, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
     void *answers[] = {&type, &managed, &host, &bytes};
     MUST(cuPointerGetAttributes(4, asked, answers, p + offset));
-    printf("at once: type %u managed %u host %p bytes %zu\n", type, managed, host, bytes);
+    CUmemGenericAllocationHandle handle;
+    int retained = (int)cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)(p + offset));
+    printf("at once: type %u managed %u host %p bytes %zu retained %d\n", type, managed, host, bytes, retained);
 }
 
 static void attributes(void) {

@@ -206,6 +206,26 @@ def test_pictures_are_written(rows: list[Row], tmp_path: Path) -> None:
         assert len(data) > 10_000  # an empty figure of this size has a third of it
 
 
+@pytest.mark.parametrize(
+    ("shown", "pictures"),
+    [
+        ([row("um", 5), row("native", 1)], {"step-time.png"}),  # nobody counted bytes
+        ([row("um", 5, bytes_in=1, bytes_out=0), row("vmm", 4)], {"step-time.png", "bytes.png"}),
+        ([row("offload", 5, bytes_in=None)], {"step-time.png"}),
+        ([row("native", 1), row("oracle", 2)], set()),
+        ([], set()),
+    ],
+)
+def test_what_cannot_be_shown_is_left_out(
+    shown: list[Row], pictures: set[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    told = run_command.draw(shown, [], tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == pictures
+    assert all(name in told for name in pictures)
+    assert pictures or told == "no pictures: there is nothing to show"
+
+
 # --- the command line ---
 
 
