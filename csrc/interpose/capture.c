@@ -1,12 +1,10 @@
 #include "interpose/capture.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include "base/hash.h"
 #include "base/hot.h"
 #include "base/thread.h"
+#include "interpose/node.h"
 #include "interpose/session.h"
 
 /* How long a capture that begins waits for somebody who has just been told that there is none. */
@@ -17,7 +15,6 @@ enum { TRIES = 3 };
 HOT_DATA int captures_open;
 static uint64_t kept_off_until;
 static __thread int begun_here; /* captures that this thread began and did not end */
-static struct hash noted = HASH_EMPTY;
 
 bool capture_keep_off(void) {
     if (capture_any())
@@ -63,27 +60,6 @@ bool capture_holds(uint64_t stream) {
     return true;
 }
 
-struct node *node_new(const struct op *op) {
-    struct node *n = malloc(sizeof *n + op->count * sizeof n->touches[0]);
-    if (n) {
-        n->kernels = op->kernels;
-        n->count = op->count;
-        n->flags = op->flags & (OP_BLIND | OP_HIDES);
-        n->from = op->from;
-        n->from_bytes = op->from_bytes;
-        memcpy(n->touches, op->touches, op->count * sizeof n->touches[0]);
-    }
-    return n;
-}
-
-const struct node *node_noted(CUgraphNode node) {
-    return hash_get(&noted, (uint64_t)(uintptr_t)node);
-}
-
-void node_forget(CUgraphNode node) {
-    free(hash_take(&noted, (uint64_t)(uintptr_t)node));
-}
-
 /* What orders streams makes no node: the newest one is an earlier operation's. */
 static bool makes_node(const struct op *op) {
     return op->kind != OP_RECORD && op->kind != OP_AFTER && op->kind != OP_WAIT;
@@ -104,14 +80,8 @@ void capture_note(const struct op *op) {
     CUresult result = REAL(cuStreamGetCaptureInfo_v3, 0)(stream, &status, &id, &graph, &newest, &edges, &n);
     if (result == CUDA_ERROR_NOT_SUPPORTED)
         result = REAL(cuStreamGetCaptureInfo_v2, 0)(stream, &status, &id, &graph, &newest, &n);
-    if (result != CUDA_SUCCESS || n != 1)
-        return;
-    struct node *node = node_new(op);
-    bool stored = false;
-    if (node)
-        free(hash_put(&noted, (uint64_t)(uintptr_t)newest[0], node, &stored));
-    if (!stored)
-        free(node);
+    if (result == CUDA_SUCCESS && n == 1)
+        node_note(newest[0], op);
 }
 
 static void one_less(void) {
@@ -171,24 +141,4 @@ CUresult custom_cuStreamBeginRecaptureToGraph(int variant, CUstream hStream, CUs
 
 CUresult custom_cuStreamEndCapture(int variant, CUstream hStream, CUgraph *phGraph) {
     return ended(REAL(cuStreamEndCapture, variant)(hStream, phGraph));
-}
-
-/* Before: afterwards another node may have its address. */
-CUresult custom_cuGraphDestroyNode(int variant, CUgraphNode hNode) {
-    if (session_on)
-        node_forget(hNode);
-    return REAL(cuGraphDestroyNode, variant)(hNode);
-}
-
-CUresult custom_cuGraphDestroy(int variant, CUgraph hGraph) {
-    CUgraphNode *nodes = NULL;
-    size_t n = 0;
-    if (session_on && REAL(cuGraphGetNodes, 0)(hGraph, NULL, &n) == CUDA_SUCCESS && n &&
-        (nodes = malloc(n * sizeof *nodes)) && REAL(cuGraphGetNodes, 0)(hGraph, nodes, &n) != CUDA_SUCCESS)
-        n = 0;
-    CUresult status = REAL(cuGraphDestroy, variant)(hGraph);
-    for (size_t i = 0; nodes && status == CUDA_SUCCESS && i < n; i++)
-        node_forget(nodes[i]);
-    free(nodes);
-    return status;
 }

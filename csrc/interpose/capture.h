@@ -5,16 +5,6 @@
 #include "driver.h"
 #include "launch/op.h"
 
-/* The touches of one graph node. */
-struct node {
-    uint32_t kernels;
-    uint32_t count;
-    uint8_t flags;    /* OP_BLIND, OP_HIDES: it touches more than is known */
-    const void *from; /* host memory that it brings to the device; NULL: none */
-    uint64_t from_bytes;
-    struct touch touches[];
-};
-
 /* True while any stream of the process captures. */
 extern int captures_open; /* counted before they begin */
 static inline bool capture_any(void) {
@@ -42,12 +32,5 @@ bool capture_holds(uint64_t stream);
 /* The captured operation became the stream's newest node: keep its touches with the node. Extents are known best now:
  * a framework gives back the blocks of a capture before the graph is instantiated. */
 void capture_note(const struct op *op);
-
-/* A copy of the operation's touches, or NULL when there is no memory. */
-struct node *node_new(const struct op *op);
-/* The touches noted for a node when it was captured, or NULL. Valid until node_forget. */
-const struct node *node_noted(CUgraphNode node);
-/* They hold no more. */
-void node_forget(CUgraphNode node);
 
 #endif

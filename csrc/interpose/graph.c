@@ -4,11 +4,12 @@
 
 #include "base/hash.h"
 #include "base/log.h"
-#include "interpose/capture.h"
 #include "interpose/graph.h"
 #include "interpose/look_up.h"
 #include "interpose/memory.h"
+#include "interpose/node.h"
 #include "interpose/session.h"
+#include "launch/told.h"
 #include "observe/trace.h"
 
 /* One node of an executable graph; the handle is the node's in the graph it was made from. */
@@ -69,13 +70,27 @@ static void exec_sum(CUgraphExec handle, struct exec *e) {
         trace_graph((uint64_t)(uintptr_t)handle, kernels, touches, e->count);
 }
 
-void touch_kernel(struct op *op, CUfunction f, struct grid grid, void **parameters, void **extra) {
+static void touch_kernel(struct op *op, CUfunction f, struct grid grid, void **parameters, void **extra) {
     struct function *function = function_of((uint64_t)(uintptr_t)f);
+    struct call *call = told_call();
     op->kernels = 1;
     if (function)
         launch_scan(op, function, grid, parameters, extra);
     else
         op->flags |= OP_BLIND;
+    if (call)
+        told_carry(call, op);
+}
+
+void touch_kernel_v1(struct op *op, const void *parameters) {
+    const CUDA_KERNEL_NODE_PARAMS_v1 *p = parameters;
+    touch_kernel(op, p->func, (struct grid){p->gridDimX, p->gridDimY}, p->kernelParams, p->extra);
+}
+
+void touch_kernel_v2(struct op *op, const void *parameters) {
+    const CUDA_KERNEL_NODE_PARAMS_v2 *p = parameters;
+    touch_kernel(op, p->func ? p->func : (CUfunction)p->kern, (struct grid){p->gridDimX, p->gridDimY}, p->kernelParams,
+                 p->extra);
 }
 
 static bool touch_kernel_node(struct op *op, CUgraphNode handle) {
@@ -85,8 +100,7 @@ static bool touch_kernel_node(struct op *op, CUgraphNode handle) {
                           : REAL(cuGraphKernelNodeGetParams, 0)(handle, (CUDA_KERNEL_NODE_PARAMS_v1 *)&p);
     op->kernels = 1;
     if (status == CUDA_SUCCESS)
-        touch_kernel(op, !new || p.func ? p.func : (CUfunction)p.kern, (struct grid){p.gridDimX, p.gridDimY},
-                     p.kernelParams, p.extra);
+        (new ? touch_kernel_v2 : touch_kernel_v1)(op, &p);
     return status == CUDA_SUCCESS;
 }
 
@@ -105,13 +119,15 @@ static void touch_node(struct op *op, CUgraphNode handle, CUgraphNodeType type) 
     op->flags |= read && type != CU_GRAPH_NODE_TYPE_CONDITIONAL ? 0 : OP_BLIND;
 }
 
-static bool list_nodes(CUgraph graph, CUgraphNode **nodes, size_t *n) {
-    *nodes = NULL;
-    *n = 0;
-    if (REAL(cuGraphGetNodes, 0)(graph, NULL, n) != CUDA_SUCCESS)
-        return false;
-    *nodes = calloc(*n + 1, sizeof **nodes);
-    return *nodes && (*n == 0 || REAL(cuGraphGetNodes, 0)(graph, *nodes, n) == CUDA_SUCCESS);
+/* As it was noted: extents and modes were known best then. */
+static void touch_noted(struct op *op, const struct node *n) {
+    uint32_t room = TOUCH_MAX - op->count, count = n->count < room ? n->count : room;
+    memcpy(op->touches + op->count, n->touches, count * sizeof *op->touches);
+    op->count += count;
+    op->kernels = n->kernels;
+    op->flags |= n->flags;
+    if (n->from)
+        wrap_from_host(op, n->from, n->from_bytes);
 }
 
 /* Adds what a whole graph touches, child graphs included: for one part that stands for a child. */
@@ -119,15 +135,18 @@ void touch_graph(struct op *op, CUgraph graph) {
     CUgraphNode *nodes;
     size_t n;
     uint32_t kernels = 0;
-    bool read = list_nodes(graph, &nodes, &n);
+    bool read = graph_nodes(graph, &nodes, &n);
     if (!read)
         op->flags |= OP_BLIND;
     if (read)
         for (size_t i = 0; i < n; i++) {
             CUgraphNodeType type;
             CUgraph child;
+            const struct node *noted = node_noted(nodes[i]);
             op->kernels = 0;
-            if (REAL(cuGraphNodeGetType, 0)(nodes[i], &type) != CUDA_SUCCESS)
+            if (noted)
+                touch_noted(op, noted);
+            else if (REAL(cuGraphNodeGetType, 0)(nodes[i], &type) != CUDA_SUCCESS)
                 op->flags |= OP_BLIND;
             else if (type != CU_GRAPH_NODE_TYPE_GRAPH)
                 touch_node(op, nodes[i], type);
@@ -151,12 +170,7 @@ static struct node *read_node(CUgraphNode handle) {
         return NULL;
     struct op op = {.touches = self->touches};
     if (noted) {
-        op.kernels = noted->kernels;
-        op.flags = noted->flags;
-        op.count = noted->count;
-        op.from = noted->from;
-        op.from_bytes = noted->from_bytes;
-        memcpy(op.touches, noted->touches, noted->count * sizeof *op.touches);
+        touch_noted(&op, noted);
     } else if (type == CU_GRAPH_NODE_TYPE_GRAPH) {
         if (REAL(cuGraphChildGraphNodeGetGraph, 0)(handle, &child) != CUDA_SUCCESS)
             return NULL;
@@ -172,7 +186,7 @@ static struct node *read_node(CUgraphNode handle) {
 static struct exec *read_graph(CUgraph graph) {
     struct exec *e = calloc(1, sizeof *e);
     CUgraphNode *nodes = NULL;
-    if (e && list_nodes(graph, &nodes, &e->parts) && (e->part = calloc(e->parts + 1, sizeof *e->part))) {
+    if (e && graph_nodes(graph, &nodes, &e->parts) && (e->part = calloc(e->parts + 1, sizeof *e->part))) {
         for (size_t i = 0; i < e->parts; i++) {
             e->part[i] = (struct part){.handle = nodes[i], .node = read_node(nodes[i])};
             e->unread = e->unread || !e->part[i].node;
@@ -190,7 +204,7 @@ static uint64_t allocation_bytes(CUgraph graph) {
     CUgraphNode *nodes;
     size_t n;
     uint64_t bytes = 0;
-    if (list_nodes(graph, &nodes, &n))
+    if (graph_nodes(graph, &nodes, &n))
         for (size_t i = 0; i < n; i++) {
             CUDA_MEM_ALLOC_NODE_PARAMS_v2 p;
             CUgraphNodeType type;

@@ -16,6 +16,8 @@ void exec_update(CUgraphExec handle, CUgraph graph);
 void exec_gone(CUgraphExec handle);
 /* Adds what a graph touches as a whole. */
 void touch_graph(struct op *op, CUgraph graph);
-void touch_kernel(struct op *op, CUfunction f, struct grid grid, void **parameters, void **extra);
+/* The parameters of a kernel node, CUDA_KERNEL_NODE_PARAMS_v1 or _v2. Inside a library's call: with what it told. */
+void touch_kernel_v1(struct op *op, const void *parameters);
+void touch_kernel_v2(struct op *op, const void *parameters);
 
 #endif

@@ -1,6 +1,4 @@
-/* The calls that make executable graphs, change and destroy them: each tells graph.c. Those that change a node before:
- * what was noted of it holds no more. */
-#include "interpose/capture.h"
+/* The calls that make executable graphs, change and destroy them: each tells graph.c. */
 #include "interpose/graph.h"
 #include "interpose/session.h"
 
@@ -60,17 +58,6 @@ CUresult custom_cuGraphExecUpdate_v2(int variant, CUgraphExec hGraphExec, CUgrap
     if (status == CUDA_SUCCESS)
         exec_update(hGraphExec, hGraph);
     return status;
-}
-
-static void touch_kernel_v1(struct op *op, const void *parameters) {
-    const CUDA_KERNEL_NODE_PARAMS_v1 *p = parameters;
-    touch_kernel(op, p->func, (struct grid){p->gridDimX, p->gridDimY}, p->kernelParams, p->extra);
-}
-
-static void touch_kernel_v2(struct op *op, const void *parameters) {
-    const CUDA_KERNEL_NODE_PARAMS_v2 *p = parameters;
-    touch_kernel(op, p->func ? p->func : (CUfunction)p->kern, (struct grid){p->gridDimX, p->gridDimY}, p->kernelParams,
-                 p->extra);
 }
 
 static void touch_copy(struct op *op, const void *parameters) {
@@ -151,38 +138,4 @@ CUresult custom_cuGraphNodeSetEnabled(int variant, CUgraphExec hGraphExec, CUgra
     if (status == CUDA_SUCCESS)
         exec_enable(hGraphExec, hNode, isEnabled != 0);
     return status;
-}
-
-/* --- nodes --- */
-
-static CUresult changed(CUgraphNode node, CUresult status) {
-    if (status == CUDA_SUCCESS && session_on)
-        node_forget(node);
-    return status;
-}
-
-CUresult custom_cuGraphNodeSetParams(int variant, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
-    return changed(hNode, REAL(cuGraphNodeSetParams, variant)(hNode, nodeParams));
-}
-
-CUresult custom_cuGraphNodeSetParams_v2(int variant, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
-    return changed(hNode, REAL(cuGraphNodeSetParams_v2, variant)(hNode, nodeParams));
-}
-
-CUresult custom_cuGraphKernelNodeSetParams(int variant, CUgraphNode hNode,
-                                           const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
-    return changed(hNode, REAL(cuGraphKernelNodeSetParams, variant)(hNode, nodeParams));
-}
-
-CUresult custom_cuGraphKernelNodeSetParams_v2(int variant, CUgraphNode hNode,
-                                              const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
-    return changed(hNode, REAL(cuGraphKernelNodeSetParams_v2, variant)(hNode, nodeParams));
-}
-
-CUresult custom_cuGraphMemcpyNodeSetParams(int variant, CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams) {
-    return changed(hNode, REAL(cuGraphMemcpyNodeSetParams, variant)(hNode, nodeParams));
-}
-
-CUresult custom_cuGraphMemsetNodeSetParams(int variant, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams) {
-    return changed(hNode, REAL(cuGraphMemsetNodeSetParams, variant)(hNode, nodeParams));
 }

@@ -1,4 +1,5 @@
 /* The calls that build and run cuDNN's operation graphs. */
+#include "interpose/node.h"
 #include "interpose/session.h"
 #include "interpose/wrap.h"
 #include "library.h"
@@ -93,6 +94,6 @@ void touches_cudnnBackendPopulateCudaGraph(struct call *call, int variant, cudnn
 void touches_cudnnBackendUpdateCudaGraph(struct call *call, int variant, cudnnHandle_t handle,
                                          cudnnBackendDescriptor_t executionPlan, cudnnBackendDescriptor_t variantPack,
                                          cudaGraph_t graph) {
-    (void)graph;
+    graph_forget(graph); /* a node that the library leaves as it is must not keep what an earlier call told */
     touches_cudnnBackendExecute(call, variant, handle, executionPlan, variantPack);
 }
