@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "library/cudnn_status.h"
+#include "library/lookalike.h"
 
 enum { CUDNN_ATTR_ENGINE_GLOBAL_INDEX = 1301, WORKSPACE = 1000 };
 
@@ -135,4 +136,35 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
         return BAD_PARAM;
     d->final = true;
     return CUDNN_STATUS_SUCCESS;
+}
+
+/* The addresses of a variant pack, at most LOOKALIKE_HELD_MAX: the workspace, or NULL, and the tensors'. */
+static unsigned addresses(const struct backend *pack, const void **held) {
+    const struct attribute *space = find(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+    const struct attribute *tensors = find(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+    unsigned count = 1;
+    held[0] = NULL;
+    if (space && space->n == 1)
+        memcpy(held, space->value, sizeof *held);
+    if (tensors && tensors->n < LOOKALIKE_HELD_MAX) {
+        memcpy(held + count, tensors->value, tensors->bytes);
+        count += (unsigned)tensors->n;
+    }
+    return count;
+}
+
+cudnnStatus_t cudnnBackendPopulateCudaGraph(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                            cudnnBackendDescriptor_t pack, cudaGraph_t graph) {
+    const void *held[LOOKALIKE_HELD_MAX];
+    if (!handle || !plan || !pack || !graph)
+        return BAD_PARAM;
+    return lookalike_populate(graph, held, addresses(pack, held)) ? CUDNN_STATUS_SUCCESS : BAD_PARAM;
+}
+
+cudnnStatus_t cudnnBackendUpdateCudaGraph(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                          cudnnBackendDescriptor_t pack, cudaGraph_t graph) {
+    const void *held[LOOKALIKE_HELD_MAX];
+    if (!handle || !plan || !pack || !graph)
+        return BAD_PARAM;
+    return lookalike_update(graph, held, addresses(pack, held)) ? CUDNN_STATUS_SUCCESS : BAD_PARAM;
 }

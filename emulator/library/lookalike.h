@@ -14,4 +14,10 @@ enum { LOOKALIKE_HELD_MAX = 64 };
 /* Launches one kernel with these pointers, at most LOOKALIKE_HELD_MAX, as arguments. False when the driver refuses. */
 bool lookalike_run(CUstream stream, const void *const *held, unsigned count);
 
+/* Adds kernel nodes to the graph, which must be empty: each holds one of the pointers and comes after the one before.
+ * Every other one is added as a node of any kind. */
+bool lookalike_populate(CUgraph graph, const void *const *held, unsigned count);
+/* Gives the nodes that lookalike_populate added these pointers. A node whose pointer would be NULL stays as it is. */
+bool lookalike_update(CUgraph graph, const void *const *held, unsigned count);
+
 #endif

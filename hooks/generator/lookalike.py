@@ -21,10 +21,12 @@ CUstream lookalike_stream_{name}({handle} handle);
 
 
 def lookalike(library: Library, rows: Sequence[Row]) -> str:
-    """The C source of all functions of the library whose rows tell what they touch."""
+    """The C source of the library's functions that launch what their rows tell."""
     pieces = [_HEAD.format(folder=library.folder, name=library.name, handle=library.handle)]
     for row in rows:
-        if row.library == library.name and row.prototype and isinstance(row.treatment, Told):
+        if row.library != library.name or not isinstance(row.treatment, Told):
+            continue
+        if row.prototype and not _builds(row.prototype):
             pieces.append(_function(library, row.prototype))
     return "\n".join(pieces)
 
@@ -33,6 +35,11 @@ def lookalike_map(library: Library, variant: int) -> str:
     """The version script of the library's file: its symbols carry its version."""
     symbols = f"    global:\n        {library.folder}*;\n    local:\n        *;\n"
     return f"{library.versions[variant]} {{\n{symbols}}};\n"
+
+
+def _builds(prototype: Prototype) -> bool:
+    """Whether it changes a graph and launches nothing: such functions are written by hand."""
+    return any(argument.type == "cudaGraph_t" for argument in prototype.arguments)
 
 
 def _function(library: Library, prototype: Prototype) -> str:

@@ -7,6 +7,7 @@ Prints one line of JSON a launch: a name, and [first byte, bytes, mode] of all i
 
 import ctypes
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ TYPES: Mapping[str, Callable[..., Any]] = {
     "NORM_FWD_PHASE": ctypes.c_int,
 }
 MIB = 1 << 20
+GRAPH_NODE = 4  # CU_GRAPH_NODE_TYPE_GRAPH
 
 
 def check(status: int) -> None:
@@ -120,9 +122,13 @@ class Program:
         return plan
 
     def run(
-        self, plan: int, addresses: Mapping[int, int], workspace: int, how: str = "Execute"
+        self,
+        plan: int,
+        addresses: Mapping[int, int],
+        workspace: int,
+        into: tuple[str, ctypes.c_void_p] | None = None,
     ) -> None:
-        """One execution, with a variant pack of its own."""
+        """One execution, with a variant pack of its own, or its nodes: a verb and the graph."""
         pack = self.make(
             "VARIANT_PACK",
             ("VARIANT_PACK_WORKSPACE", "VOID_PTR", [workspace]),
@@ -130,10 +136,40 @@ class Program:
             ("VARIANT_PACK_UNIQUE_IDS", "INT64", list(addresses)),
         )
         arguments = [self.handle, ctypes.c_void_p(plan), ctypes.c_void_p(pack)]
-        if how != "Execute":
-            arguments.append(ctypes.c_void_p())
-        check(getattr(self.dnn, f"cudnnBackend{how}")(*arguments))
+        if into:
+            check(getattr(self.dnn, f"cudnnBackend{into[0]}CudaGraph")(*arguments, into[1]))
+        else:
+            check(self.dnn.cudnnBackendExecute(*arguments))
         check(self.dnn.cudnnBackendDestroyDescriptor(ctypes.c_void_p(pack)))
+
+    def graph(self) -> ctypes.c_void_p:
+        """An empty CUDA graph."""
+        made = ctypes.c_void_p()
+        check(self.cuda.cuGraphCreate(ctypes.byref(made), 0))
+        return made
+
+    def child(
+        self, parent: ctypes.c_void_p, graph: ctypes.c_void_p
+    ) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
+        """Puts a copy of the graph into a node of the parent: the node, and the copy."""
+        node, inside = ctypes.c_void_p(), ctypes.c_void_p()
+        check(self.cuda.cuGraphAddChildGraphNode(ctypes.byref(node), parent, None, 0, graph))
+        check(self.cuda.cuGraphChildGraphNodeGetGraph(node, ctypes.byref(inside)))
+        return node, inside
+
+    def launch(
+        self, graph: ctypes.c_void_p, executable: ctypes.c_void_p | None = None
+    ) -> ctypes.c_void_p:
+        """Launches the graph: instantiated, or brought into what was made of it before."""
+        if executable:
+            result = (ctypes.c_void_p * 3)()
+            check(self.cuda.cuGraphExecUpdate_v2(executable, graph, result))
+        else:
+            executable = ctypes.c_void_p()
+            made = ctypes.byref(executable)
+            check(self.cuda.cuGraphInstantiateWithFlags(made, graph, ctypes.c_ulonglong(0)))
+        check(self.cuda.cuGraphLaunch(executable, None))
+        return executable
 
 
 def convolution(p: Program) -> Iterator[tuple[str, Touches]]:
@@ -228,18 +264,84 @@ def from_file(p: Program) -> Iterator[tuple[str, Touches]]:
     yield "from a file", [[one, 4096, UPDATE], [two, 8192, UPDATE], [space, 1000, SCRATCH]]
 
 
-def populated(p: Program) -> Iterator[tuple[str, Touches]]:
-    """Made part of a CUDA graph; a kernel that shows an address meets the extent told before."""
-    memory = p.memory(MIB)
+def if_shown(*touches: list[int]) -> Touches:
+    """What a kernel touches by the addresses that it shows."""
+    return list(touches) if os.environ["EMU_LIBRARY"] == "shown" else []
+
+
+def reshape(p: Program) -> tuple[int, Callable[[int], dict[int, int]], Callable[[int], Touches]]:
+    """A plan that reads 400 bytes and writes 200; its addresses and touches in a place."""
     operation = p.operation("RESHAPE", "RESHAPE", XDESC=p.tensor(1, [100]), YDESC=p.tensor(2, [50]))
-    plan = p.plan([operation], engine=0)
-    for how in ("PopulateCudaGraph", "UpdateCudaGraph"):
-        p.run(plan, {1: memory, 2: memory + 4096}, 0, how)
-        yield how, [[memory, 400, READ], [memory + 4096, 200, WRITE]]
+
+    def addresses(place: int) -> dict[int, int]:
+        return {1: place, 2: place + 4096}
+
+    def touches(place: int) -> Touches:
+        return [[place, 400, READ], [place + 4096, 200, WRITE]]
+
+    return p.plan([operation], engine=0), addresses, touches
+
+
+def populated(p: Program) -> Iterator[tuple[str, Touches]]:
+    """Nodes in a graph of the program touch what the call told that added or set them."""
+    plan, addresses, touches = reshape(p)
+    memory, space = p.memory(MIB), p.memory(MIB)
+    here, there = memory, memory + MIB // 2
+    scratch = [space, 1000, SCRATCH]
+    graph = p.graph()
+    p.run(plan, addresses(here), space, ("Populate", graph))
+    executable = p.launch(graph)
+    yield "populated", [*touches(here), scratch]
+    p.run(plan, addresses(there), space, ("Update", graph))
+    p.launch(graph, executable)
+    yield "updated", [*touches(there), scratch]
+    p.launch(graph)
+    yield "instantiated anew", [*touches(there), scratch]
+
+    # the workspace's node stays as it is: it alone tells of it now, if it shows its address
+    p.run(plan, addresses(here), 0, ("Update", graph))
+    p.launch(graph)
+    yield "updated in part", [*touches(here), *if_shown([space, 1000, UPDATE])]
+    check(p.cuda.cuGraphDestroy(graph))
     scalar = ctypes.byref(ctypes.c_float(1))
-    x, y = ctypes.c_void_p(memory), ctypes.c_void_p(memory + 4096)
+    x, y = ctypes.c_void_p(here), ctypes.c_void_p(here + 4096)
     check(p.dnn.cudnnActivationForward(p.handle, None, scalar, None, x, scalar, None, y))
-    yield "afterwards", [[memory, 400, UPDATE], [memory + 4096, 200, UPDATE]]
+    yield "afterwards", if_shown([here, 400, UPDATE], [here + 4096, 200, UPDATE])
+
+
+def copied(p: Program) -> Iterator[tuple[str, Touches]]:
+    """As the library's frontend does: populated aside, then put into the program's graph."""
+    plan, addresses, touches = reshape(p)
+    memory, space = p.memory(MIB), p.memory(MIB)
+    here, there, scratch = memory, memory + MIB // 2, [space, 1000, SCRATCH]
+    aside, outer, clone = p.graph(), p.graph(), ctypes.c_void_p()
+    p.run(plan, addresses(here), space, ("Populate", aside))
+    node, inside = p.child(outer, aside)
+    check(p.cuda.cuGraphDestroy(aside))
+    executable = p.launch(outer)
+    yield "in a child", [*touches(here), scratch]
+    check(p.cuda.cuGraphClone(ctypes.byref(clone), outer))
+    p.run(plan, addresses(there), space, ("Update", inside))
+    p.launch(outer, executable)
+    yield "updated in a child", [*touches(there), scratch]
+    p.launch(clone)
+    yield "in a clone", [*touches(here), scratch]
+
+    another = p.graph()
+    p.run(plan, addresses(here), 0, ("Populate", another))
+    any_node = (ctypes.c_uint64 * 32)(GRAPH_NODE, 0, another.value or 0)
+    check(p.cuda.cuGraphNodeSetParams(node, any_node))
+    p.launch(outer)
+    yield "another child", touches(here)
+    for graph in (outer, another, clone):
+        check(p.cuda.cuGraphDestroy(graph))
+
+    # the driver gives their addresses to other nodes
+    graph, fill = p.graph(), (ctypes.c_uint64 * 5)(memory, 64, 1 << 32, 64, 1)
+    for _ in range(16):
+        check(p.cuda.cuGraphAddMemsetNode(ctypes.byref(node), graph, None, 0, fill, None))
+    p.launch(graph)
+    yield "others", [[memory, 64, WRITE]] * 16
 
 
 def fused(p: Program) -> Iterator[tuple[str, Touches]]:
@@ -261,7 +363,7 @@ def fused(p: Program) -> Iterator[tuple[str, Touches]]:
 def main(library: str) -> None:
     """Runs everything."""
     program = Program(library)
-    parts = (convolution, product, normalisation, ragged, from_file, populated, fused)
+    parts = (convolution, product, normalisation, ragged, from_file, populated, copied, fused)
     for part in parts:
         for name, touches in part(program):
             print(json.dumps([name, sorted(touches)]))
