@@ -3,10 +3,11 @@
 #include "base/hot.h"
 
 HOT bool told_find(const struct call *call, addr_t p, struct touch *out) {
-    const struct touch *around = NULL; /* spans with holes lie in each other: the one that starts at p is meant */
+    const struct touch *around = NULL; /* spans with holes lie in each other: the one that was given as p is meant */
     for (uint32_t i = 0; i < call->front; i++) {
         const struct touch *t = &call->touches[i];
-        if (p - t->start < t->bytes && (!around || t->start == p))
+        addr_t given = t->start - t->before;
+        if (p - given < t->before + t->bytes && (!around || given == p))
             around = t;
     }
     if (around)

@@ -9,7 +9,7 @@ static inline struct call *told_call(void) {
     struct thread *self = thread_self();
     return self && self->call.open ? &self->call : NULL;
 }
-/* The extent told around p, with its mode. */
+/* The extent told around p, or behind it where the call was given p; with its mode. */
 bool told_find(const struct call *call, addr_t p, struct touch *out);
 /* The first launch of a call touches all that was told: it may hold addresses where no scan finds them. */
 void told_carry(struct call *call, struct op *op);

@@ -38,6 +38,8 @@ static bool join(struct touch *known, const struct touch *t) {
         return false;
     if (known->bytes < t->bytes)
         known->bytes = t->bytes;
+    if (known->before < t->before)
+        known->before = t->before;
     if (known->mode != t->mode)
         known->mode = TOUCH_UPDATE;
     return true;
@@ -78,6 +80,7 @@ static inline bool place(addr_t start, struct span span, unsigned bits, enum tou
         .bytes = (uint64_t)(((high + 7) >> 3) - (low >> 3)),
         .mode = (uint8_t)(mode == TOUCH_WRITE && span.holes ? TOUCH_UPDATE : mode),
         .source = SOURCE_LIBRARY,
+        .before = low > 0 ? (uint32_t)(low >> 3) : 0,
     };
     return true;
 }
@@ -102,6 +105,7 @@ void call_block(struct call *call, addr_t p, enum touch_mode mode) {
     if (!t || !ledger_extent(session.ledger, p, t))
         return;
     t->mode = (uint8_t)mode;
+    t->before = 0; /* not of what was told in its place before */
     keep_front(call);
 }
 

@@ -25,6 +25,47 @@ static inline struct span cublas_packed(int64_t n) {
     return n > 0 ? library_count(n * (n + 1) / 2) : library_none();
 }
 
+/* Of a rows x cols matrix, whose element (i, j) lies at origin + i - j + j * step, those with first <= i - j <= last.
+ * Among the diagonals, the one nearest to the main one begins first, and the one nearest to the last corner ends last.
+ */
+static inline struct span cublas_diagonals(int64_t origin, int64_t step, int64_t rows, int64_t cols, int64_t first,
+                                           int64_t last) {
+    if (rows <= 0 || cols <= 0 || first > last || first >= rows || last <= -cols)
+        return library_none();
+    int64_t begins = library_larger(first, library_smaller(last, 0));
+    int64_t ends = library_larger(first, library_smaller(last, rows - cols));
+    return library_part((struct span){origin + begins + library_larger(-begins, 0) * step,
+                                      origin + ends + (library_smaller(cols, rows - ends) - 1) * step + 1, false});
+}
+
+/* A band matrix: each column's part of the band is one of the array, and the diagonal a row. */
+static inline struct span cublas_banded(int64_t ld, int64_t rows, int64_t cols, int64_t below, int64_t above) {
+    return cublas_diagonals(above, ld, rows, cols, -above, below);
+}
+
+/* One triangle of a band matrix; a diagonal of ones is not looked at. */
+static inline struct span cublas_banded_triangle(cublasFillMode_t uplo, cublasDiagType_t diag, int64_t ld, int64_t n,
+                                                 int64_t width) {
+    int64_t nearest = diag == CUBLAS_DIAG_UNIT;
+    return uplo == CUBLAS_FILL_MODE_LOWER ? cublas_diagonals(0, ld, n, n, nearest, width)
+                                          : cublas_diagonals(width, ld, n, n, -width, -nearest);
+}
+
+/* One triangle, without the diagonal where that is all ones. */
+static inline struct span cublas_triangular(cublasFillMode_t uplo, cublasDiagType_t diag, int64_t ld, int64_t n) {
+    int64_t nearest = diag == CUBLAS_DIAG_UNIT;
+    return uplo == CUBLAS_FILL_MODE_LOWER ? cublas_diagonals(0, ld + 1, n, n, nearest, n - 1)
+                                          : cublas_diagonals(0, ld + 1, n, n, 1 - n, -nearest);
+}
+
+/* The same, column behind column: the diagonal has both ends. */
+static inline struct span cublas_packed_triangular(cublasDiagType_t diag, int64_t n) {
+    struct span all = cublas_packed(n);
+    if (diag != CUBLAS_DIAG_UNIT)
+        return all;
+    return n > 1 ? library_part((struct span){all.low + 1, all.high - 1, false}) : library_none();
+}
+
 /* The order of the matrix that stands on one side of an m x n matrix. */
 static inline int64_t cublas_beside(cublasSideMode_t side, int64_t m, int64_t n) {
     return side == CUBLAS_SIDE_LEFT ? m : n;
@@ -43,6 +84,14 @@ static inline int64_t cublas_length_y(cublasOperation_t trans, int64_t m, int64_
 static inline cublasOperation_t cublas_operation(char letter) {
     bool as_stored = letter == 'N' || letter == 'n';
     return as_stored ? CUBLAS_OP_N : CUBLAS_OP_T;
+}
+
+static inline cublasFillMode_t cublas_fill_of(char letter) {
+    return letter == 'L' || letter == 'l' ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER;
+}
+
+static inline cublasDiagType_t cublas_diag_of(char letter) {
+    return letter == 'U' || letter == 'u' ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
 }
 
 static inline cublasSideMode_t cublas_side_of(char letter) {

@@ -54,6 +54,19 @@ TEST(of_extents_in_each_other_the_one_that_starts_there_is_meant) {
     CHECK(told_find(call, 0x2080, &t) && t.start == 0x1100);
 }
 
+TEST(an_extent_behind_the_address_that_was_given_is_found_by_it) {
+    struct call *call = begin();
+    struct touch t;
+    tell(call, 0x0ff0, 0x100, TOUCH_WRITE);
+    tell(call, 0x1010, 0x100, TOUCH_READ);
+    call->touches[1].before = 0x10;
+    CHECK(told_find(call, 0x1000, &t) && t.start == 0x1010 && t.bytes == 0x100 && t.mode == TOUCH_READ);
+    CHECK(told_find(call, 0x110f, &t) && t.start == 0x1010);
+    CHECK(!told_find(call, 0x1110, &t));
+    call->touches[0].bytes = 0x10;
+    CHECK(told_find(call, 0x0fff, &t) && t.start == 0x0ff0);
+}
+
 TEST(the_first_launch_takes_all_and_no_other_does) {
     struct call *call = begin();
     tell(call, 0x1000, 0x100, TOUCH_READ);

@@ -105,19 +105,56 @@ def stored(trans: Any, ld: int, rows: int, cols: int) -> Offsets:
     return full(ld, rows, cols) if plain else full(ld, cols, rows)
 
 
-def triangle(uplo: Any, ld: int, n: int) -> Offsets:
-    """One triangle and the diagonal."""
-    if n <= 0:
-        return NOTHING
-    row, col = np.indices((n, n))
-    lower = uplo in (0, "L", "l")
-    kept = row >= col if lower else row <= col
-    return np.asarray((row + col * ld)[kept], dtype=np.int64)
+def is_lower(uplo: Any) -> bool:
+    """cublasFillMode_t, or a letter."""
+    return uplo in (0, "L", "l")
 
 
-def packed(n: int) -> Offsets:
+def is_unit(diag: Any) -> bool:
+    """True when the diagonal is all ones, which nobody reads. cublasDiagType_t, or a letter."""
+    return diag in (1, "U", "u")
+
+
+def cells(rows: int, cols: int) -> tuple[Offsets, Offsets]:
+    """Row and column of every element, column behind column."""
+    col, row = np.indices((max(cols, 0), max(rows, 0)))
+    return row.ravel(), col.ravel()
+
+
+def in_triangle(row: Offsets, col: Offsets, uplo: Any, diag: Any) -> npt.NDArray[np.bool_]:
+    """Which of the elements are in one triangle, and not ones by definition."""
+    inside = row >= col if is_lower(uplo) else row <= col
+    return inside & (row != col) if is_unit(diag) else inside
+
+
+def triangle(uplo: Any, ld: int, n: int, diag: Any = "N") -> Offsets:
+    """One triangle."""
+    row, col = cells(n, n)
+    return (row + col * ld)[in_triangle(row, col, uplo, diag)]
+
+
+def packed(n: int, uplo: Any = "U", diag: Any = "N") -> Offsets:
     """One triangle without gaps."""
-    return np.arange(np.tri(max(n, 0)).sum(), dtype=np.int64)
+    row, col = cells(n, n)
+    stored = in_triangle(row, col, uplo, "N")
+    numbers = np.cumsum(stored) - 1
+    return numbers[stored & in_triangle(row, col, uplo, diag)]
+
+
+def banded(ld: int, rows: int, cols: int, below: int, above: int) -> Offsets:
+    """A band around the diagonal, which is stored as a row: each column above and below it."""
+    row, col = cells(rows, cols)
+    inside = (row - col <= below) & (col - row <= above)
+    return (above + row - col + col * ld)[inside]
+
+
+def banded_triangle(a: Values) -> Offsets:
+    """One triangle of a band."""
+    row, col = cells(a["n"], a["n"])
+    width = int(a["k"])
+    inside = in_triangle(row, col, a["uplo"], a.get("diag", "N")) & (abs(row - col) <= width)
+    diagonal = 0 if is_lower(a["uplo"]) else width
+    return (diagonal + row - col + col * int(a["lda"]))[inside]
 
 
 def vector(n: int, step: int) -> Offsets:
@@ -249,7 +286,7 @@ def _triangular(a: Values) -> list[Operand]:
     """trsm in place; trmm in place, or into C."""
     out = "C" in a
     found = [
-        Operand("A", triangle(a["uplo"], a["lda"], side_order(a)), "read"),
+        Operand("A", triangle(a["uplo"], a["lda"], side_order(a), a["diag"]), "read"),
         Operand("B", full(a["ldb"], a["m"], a["n"]), "read" if out else "update"),
     ]
     return found + ([Operand("C", full(a["ldc"], a["m"], a["n"]), "write")] if out else [])
@@ -299,14 +336,14 @@ RULES: list[tuple[str, Rule]] = [
     (r"\w+gemvStridedBatched", _strided(_GENERAL)),
     (
         r"\wgbmv",
-        _matrix_vector(lambda a: ("A", full(a["lda"], a["kl"] + a["ku"] + 1, a["n"]))),
+        _matrix_vector(lambda a: ("A", banded(a["lda"], a["m"], a["n"], a["kl"], a["ku"]))),
     ),
     (r"\w(sy|he)mv", _matrix_vector(lambda a: ("A", triangle(a["uplo"], a["lda"], a["n"])))),
-    (r"\w(sb|hb)mv", _matrix_vector(lambda a: ("A", full(a["lda"], a["k"] + 1, a["n"])))),
+    (r"\w(sb|hb)mv", _matrix_vector(lambda a: ("A", banded_triangle(a)))),
     (r"\w(sp|hp)mv", _matrix_vector(lambda a: ("AP", packed(a["n"])))),
-    (r"\wtr[ms]v", _solve(lambda a: ("A", triangle(a["uplo"], a["lda"], a["n"])))),
-    (r"\wtb[ms]v", _solve(lambda a: ("A", full(a["lda"], a["k"] + 1, a["n"])))),
-    (r"\wtp[ms]v", _solve(lambda a: ("AP", packed(a["n"])))),
+    (r"\wtr[ms]v", _solve(lambda a: ("A", triangle(a["uplo"], a["lda"], a["n"], a["diag"])))),
+    (r"\wtb[ms]v", _solve(lambda a: ("A", banded_triangle(a)))),
+    (r"\wtp[ms]v", _solve(lambda a: ("AP", packed(a["n"], a["uplo"], a["diag"])))),
     (r"\wger[uc]?", _rank(lambda a: ("A", full(a["lda"], a["m"], a["n"])), rows="m")),
     (r"\w(sy|he)r2?", _rank(lambda a: ("A", triangle(a["uplo"], a["lda"], a["n"])))),
     (r"\w(sp|hp)r2?", _rank(lambda a: ("AP", packed(a["n"])))),
