@@ -3,7 +3,7 @@
 import random
 import struct
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +256,8 @@ class Maker:
                 assert place is not None
                 arrays[operand.name] = arrays.get(operand.name, 0) + max(operand.array, 0)
                 starts = place[1][operand.first : operand.first + max(operand.array, 0)]
+            if operand.factor and not call.device and values[operand.factor] == 0:
+                operand = replace(operand, offsets=model.NOTHING)
             if operand.offsets.size == 0 and place is not None:
                 call.exact_when_seen = False
             for start in starts:

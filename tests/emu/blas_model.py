@@ -83,6 +83,7 @@ class Operand:
     first: int = 0  # the first of them meant
     scalar: str = "beta"
     place: int = 0  # which element of a list of scalars
+    factor: str | None = None  # a scalar; where it is known to be zero, nothing is touched
     one: Offsets | None = None
 
     @property
@@ -361,8 +362,8 @@ RULES: list[tuple[str, Rule]] = [
     (
         r"\wgeam",
         lambda a: [
-            Operand("A", stored(a["transa"], a["lda"], a["m"], a["n"]), "read"),
-            Operand("B", stored(a["transb"], a["ldb"], a["m"], a["n"]), "read"),
+            Operand("A", stored(a["transa"], a["lda"], a["m"], a["n"]), "read", factor="alpha"),
+            Operand("B", stored(a["transb"], a["ldb"], a["m"], a["n"]), "read", factor="beta"),
             Operand("C", full(a["ldc"], a["m"], a["n"]), "write"),
         ],
     ),

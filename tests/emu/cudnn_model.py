@@ -255,8 +255,16 @@ def special(call: Call, name: str) -> Extent | str | None:
     return "none"
 
 
+FACTORS = {
+    "cudnnConvolutionBiasActivationForward": {"z": "alpha2"},
+    "cudnnOpTensor": {"A": "alpha1", "B": "alpha2"},
+}
+
+
 def untouched(call: Call, name: str) -> bool:
     """True for arguments that this call is told to leave alone."""
+    if name in FACTORS.get(call.symbol, {}):
+        return bool(call.values[FACTORS[call.symbol][name]] == 0)
     operations = call.values.get("bnOps", call.values.get("normOps", 0))
     fused = call.symbol.endswith("Ex") or call.symbol.startswith("cudnnNormalization")
     if fused and name in ("z", "zData", "dzData"):
