@@ -1,4 +1,4 @@
-/* Calls of cuDNN that give an address and not how far it reaches: the block around it counts. */
+/* Calls of cuDNN that give an address and not how far it reaches: the block around it counts, or bounds what does. */
 #include "interpose/wrap.h"
 #include "library.h"
 #include "library/call.h"
@@ -23,15 +23,30 @@ void touches_cudnnSpatialTfGridGeneratorBackward(struct call *call, int variant,
     block(call, dtheta, TOUCH_UPDATE);
 }
 
+/* 0: it was never set, as versions 8.9 and 9.28 answer then. */
+static int64_t longest_label(int variant, cudnnCTCLossDescriptor_t loss) {
+    cudnnDataType_t type;
+    cudnnLossNormalizationMode_t normalization;
+    cudnnNanPropagation_t gradient;
+    int longest = 0;
+    if (!loss || REAL(cudnnGetCTCLossDescriptor_v8, variant)(loss, &type, &normalization, &gradient, &longest))
+        return 0;
+    return longest;
+}
+
 /* The labels of all sequences, one behind the other: how many they are is in device memory as well. */
 void touches_cudnnCTCLoss_v8(struct call *call, int variant, cudnnHandle_t handle, cudnnCTCLossAlgo_t algo,
                              cudnnCTCLossDescriptor_t ctcLossDesc, const cudnnTensorDescriptor_t probsDesc,
                              const void *probs, const int *labels, const int *labelLengths, const int *inputLengths,
                              void *costs, const cudnnTensorDescriptor_t gradientsDesc, void *gradients,
                              size_t workSpaceSizeInBytes, void *workspace) {
-    (void)variant, (void)handle, (void)algo, (void)ctcLossDesc, (void)probsDesc, (void)probs, (void)labelLengths;
-    (void)inputLengths, (void)costs, (void)gradientsDesc, (void)gradients, (void)workSpaceSizeInBytes, (void)workspace;
-    block(call, labels, TOUCH_READ);
+    (void)handle, (void)algo, (void)probs, (void)labelLengths, (void)inputLengths, (void)costs, (void)gradientsDesc;
+    (void)gradients, (void)workSpaceSizeInBytes, (void)workspace;
+    int64_t most = longest_label(variant, ctcLossDesc) * cudnn_sequences(variant, probsDesc);
+    if (most > 0)
+        call_within(call, (addr_t)(uintptr_t)labels, library_count(most), 8 * sizeof *labels, TOUCH_READ);
+    else
+        block(call, labels, TOUCH_READ);
 }
 
 /* A label that the pack does not know, or that was never set, gives no address. */

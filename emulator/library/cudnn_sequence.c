@@ -1,4 +1,4 @@
-/* Descriptors of sequences, and packs of fused operations. */
+/* Descriptors of sequences and of losses over them, and packs of fused operations. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +17,10 @@ struct cudnnSeqDataStruct {
     int sizes[AXES], axes[AXES];
     size_t n;
     int *lengths;
+};
+
+struct cudnnCTCLossStruct {
+    int longest; /* label; 0 as long as it is not set, as version 9.28 has it */
 };
 
 struct cudnnFusedOpsVariantParamStruct {
@@ -101,6 +105,27 @@ cudnnStatus_t cudnnGetSeqDataDescriptor(const cudnnSeqDataDescriptor_t d, cudnnD
     *lengths = d->n;
     for (size_t i = 0; i < d->n && i < lengths_room; i++)
         length[i] = d->lengths[i];
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnCreateCTCLossDescriptor(cudnnCTCLossDescriptor_t *out) {
+    return made(*out = calloc(1, sizeof **out));
+}
+
+cudnnStatus_t cudnnSetCTCLossDescriptor_v8(cudnnCTCLossDescriptor_t d, cudnnDataType_t type,
+                                           cudnnLossNormalizationMode_t normalization, cudnnNanPropagation_t gradient,
+                                           int longest) {
+    (void)type, (void)normalization, (void)gradient;
+    d->longest = longest;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnGetCTCLossDescriptor_v8(cudnnCTCLossDescriptor_t d, cudnnDataType_t *type,
+                                           cudnnLossNormalizationMode_t *normalization, cudnnNanPropagation_t *gradient,
+                                           int *longest) {
+    *type = CUDNN_DATA_FLOAT;
+    *normalization = *gradient = 0;
+    *longest = d->longest;
     return CUDNN_STATUS_SUCCESS;
 }
 

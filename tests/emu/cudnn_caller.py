@@ -132,6 +132,14 @@ class Caller:
             )
         return made
 
+    def loss(self, longest: int) -> ctypes.c_void_p:
+        """A descriptor of a loss over labels; 0 for one that does not say how long they are."""
+        made = ctypes.c_void_p()
+        check(self.dnn.cudnnCreateCTCLossDescriptor(ctypes.byref(made)))
+        if longest:
+            check(self.dnn.cudnnSetCTCLossDescriptor_v8(made, 0, 0, 0, longest))
+        return made
+
     def fill(self, call: Call) -> None:
         """Numbers and shapes at random, alike enough for one call."""
         random = self.random
@@ -149,6 +157,8 @@ class Caller:
                 call.values[name] = [Tensor.random(random, 3, 0) for _ in range(length)]
             elif found := DESCRIPTOR.search(kind):
                 call.values[name] = self.shape(found[1], rank, DOUBLE if double else None)
+            elif kind == "cudnnCTCLossDescriptor_t":
+                call.values[name] = random.choice([0, random.randint(1, 700)])
             elif kind == "size_t":
                 call.values[name] = random.choice([0, random.randint(1, 5000)])
             elif kind in ("const int", "int") and name == "seqLength":
@@ -162,7 +172,7 @@ class Caller:
         """Something that a descriptor of this kind may say; None for no descriptor."""
         if kind == "Tensor":
             tensor = Tensor.random(self.random, rank, element)
-            while element is None and tensor.type == DOUBLE:
+            while element is None and (tensor.type == DOUBLE or (rank and tensor.format)):
                 tensor = Tensor.random(self.random, rank, element)
             return None if rank is None and self.random.random() < 0.03 else tensor
         if kind == "Filter":
@@ -190,6 +200,8 @@ class Caller:
             return (ctypes.c_void_p * len(items))(*[item.value for item in items])
         if found := DESCRIPTOR.search(kind):
             return self.descriptor(found[1], value) if value is not None else None
+        if "CTCLossDescriptor" in kind:
+            return self.loss(value)
         if "ConvolutionDescriptor" in kind:
             return self.descriptor("Convolution", None)
         if SCALAR.match(name):
@@ -231,7 +243,10 @@ class Caller:
                     addresses[name] = self.allocate(sizes[name])
             touched = dict(expected(call, addresses))
         for name, size in sizes.items():
-            touched[addresses[name]] = (size, touched[addresses[name]])
+            told = touched[addresses[name]]
+            touched[addresses[name]] = (
+                (min(size, told[0]), told[1]) if isinstance(told, tuple) else (size, told)
+            )
         if not self.hidden:  # the kernel shows it, so the driver's view has its block
             bases = {start & -SLOT for start in touched}
             addresses = {n: a if a & -SLOT in bases else 0 for n, a in addresses.items()}

@@ -239,6 +239,8 @@ def special(call: Call, name: str) -> Extent | str | None:
         return some(v["probsDesc"].sizes[1] * v["probsDesc"].itemsize)
     if name in ("labelLengths", "inputLengths"):
         return some(v["probsDesc"].sizes[1] * 4)
+    if name == "labels" and v["ctcLossDesc"]:
+        return some(4 * v["probsDesc"].sizes[1] * v["ctcLossDesc"])  # no label is longer
     if name == "labels" or "GridGenerator" in call.symbol:
         return "block"
     if name in ("grid", "dgrid"):
