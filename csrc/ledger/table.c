@@ -84,9 +84,10 @@ bool tables_read(const struct tables *t, addr_t start, size_t n, addr_t *pointer
     size_t skip = (start - first) / sizeof(addr_t), count = get(&c->count);
     if (first == 0 || (start - first) % sizeof(addr_t) || skip > count || n > count - skip)
         return false;
-    for (size_t i = 0; c && i < skip + n; i++) {
-        if (i >= skip)
-            pointers[i - skip] = get(&c->pointers[i % CELL_POINTERS]);
+    for (; c && skip >= CELL_POINTERS; skip -= CELL_POINTERS)
+        c = get_pointer(&c->next);
+    for (size_t i = skip; c && i < skip + n; i++) {
+        pointers[i - skip] = get(&c->pointers[i % CELL_POINTERS]);
         if (i % CELL_POINTERS == CELL_POINTERS - 1)
             c = get_pointer(&c->next);
     }
