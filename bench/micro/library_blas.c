@@ -7,6 +7,8 @@ static const float one = 1, zero;
 static cublasHandle_t handle;
 static cublasLtMatmulDesc_t product;
 static cublasLtMatrixLayout_t layout;
+static const struct operands *first_set;
+static float *(*addresses)[3 * COUNT]; /* of matrices, for each set: in device memory */
 
 cublasStatus_t cublasCreate_v2(cublasHandle_t *handle);
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType type, uint64_t rows,
@@ -34,6 +36,13 @@ __attribute__((noinline)) static void call_gemm_batched(void *function, const st
                                                CUBLAS_GEMM_DEFAULT);
 }
 
+__attribute__((noinline)) static void call_sgemm_array(void *function, const struct operands *o) {
+    float **at = addresses[o - first_set];
+    ((pfn_cublasSgemmBatched)function)(handle, CUBLAS_OP_N, CUBLAS_OP_T, SIDE, SIDE, SIDE, &one,
+                                       (const float *const *)at, SIDE, (const float *const *)(at + COUNT), SIDE, &zero,
+                                       at + 2 * COUNT, SIDE, COUNT);
+}
+
 __attribute__((noinline)) static void call_matmul(void *function, const struct operands *o) {
     ((pfn_cublasLtMatmul)function)(NULL, product, &one, o->at[0], layout, o->at[1], layout, &zero, o->at[2], layout,
                                    o->at[2], layout, NULL, o->at[3], WORKSPACE, NULL);
@@ -43,14 +52,30 @@ static void set(cublasLtMatmulDescAttributes_t attribute, const void *value, siz
     check((int)cublasLtMatmulDescSetAttribute(product, (int)attribute, value, bytes));
 }
 
+/* Matrices lie side by side, as most do; their addresses come to the device in a copy for each set. */
+static void copy_addresses(const struct operands *sets) {
+    CUdeviceptr memory;
+    float *at[3 * COUNT];
+    check(((pfn_cuMemAlloc_v2)hooked("cuMemAlloc_v2"))(&memory, SETS * sizeof at));
+    for (size_t s = 0; s < SETS; s++) {
+        for (int i = 0; i < 3 * COUNT; i++)
+            at[i] = (float *)sets[s].at[i / COUNT] + i % COUNT * SIDE * SIDE;
+        check(((pfn_cuMemcpyHtoD_v2)hooked("cuMemcpyHtoD_v2"))(memory + s * sizeof at, at, sizeof at));
+    }
+    first_set = sets;
+    addresses = (float *(*)[3 * COUNT])(uintptr_t)memory;
+}
+
 const struct bench_call *blas_calls(const struct operands *sets) {
     static const struct bench_call calls[] = {{"cublasSgemm_v2", call_sgemm},
                                               {"cublasGemmEx", call_gemm_ex},
                                               {"cublasGemmStridedBatchedEx", call_gemm_batched},
+                                              {"cublasSgemmBatched", call_sgemm_array},
                                               {"cublasLtMatmul", call_matmul},
                                               {0}};
     uint32_t epilogue = CUBLASLT_EPILOGUE_GELU_AUX | CUBLASLT_EPILOGUE_BIAS;
     int64_t ld = SIDE;
+    copy_addresses(sets);
     check((int)cublasCreate_v2(&handle));
     check((int)cublasLtMatrixLayoutCreate(&layout, CUDA_R_16F, SIDE, SIDE, SIDE));
     check((int)cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F));

@@ -19,6 +19,7 @@ CALLS = {
     "cublasSgemm_v2": "call_sgemm",
     "cublasGemmEx": "call_gemm_ex",
     "cublasGemmStridedBatchedEx": "call_gemm_batched",
+    "cublasSgemmBatched": "call_sgemm_array",
     "cublasLtMatmul": "call_matmul",
     "cudnnConvolutionForward": "call_convolution",
     "cudnnBatchNormalizationForwardTrainingEx": "call_normalization",
