@@ -35,7 +35,7 @@ endif
 export PUMP_CORE_LIB := $(CURDIR)/build/dev/libulms_core.so
 export PUMP_BUILD_DIR := $(CURDIR)/build/dev
 
-.PHONY: help demo test lint bench gpu soak format build clean
+.PHONY: help demo test lint audit bench gpu soak format build clean
 
 help: ## list the targets
 	@echo "PUMP: run CUDA programs that need more GPU memory than there is. make TARGET:"; echo
@@ -50,6 +50,14 @@ test: $(INSTALLED) ## everything CI runs: lint, C tests, sanitizers, Python test
 
 lint: $(TOOLS) ## formatting, ruff, mypy, codespell
 	@$(PY) .ci/steps.py lint
+
+# Wheels with the vendor's headers and libraries: the newest, or as in AUDIT_CUDNN=nvidia-cudnn-cu12==8.9.7.29.
+AUDIT_CUDA ?= nvidia-cuda-runtime nvidia-cuda-runtime-cu12
+AUDIT_CUBLAS ?= nvidia-cublas nvidia-cublas-cu12
+AUDIT_CUDNN ?= nvidia-cudnn-cu13
+
+audit: $(INSTALLED) ## compare the tables with the vendor's headers and libraries: downloads 1.5 GB of wheels
+	@$(PY) .ci/audit.py $(AUDIT_CUDA) $(AUDIT_CUBLAS) $(AUDIT_CUDNN)
 
 bench: $(INSTALLED) ## the micro-benchmarks
 	@$(PY) -m pytest bench/micro --benchmark-sort=name --told build/micro.json
