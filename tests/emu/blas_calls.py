@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT))
 from hooks.generator.prototype import Argument  # noqa: E402
 from hooks.generator.row import Row  # noqa: E402
 from tests.emu import blas_model as model  # noqa: E402
+from tests.emu.blas_elements import NOTHING  # noqa: E402
 from tests.emu.library_run import Touch  # noqa: E402
 
 SLOT = 1 << 20  # device memory of one argument; its address lies in the middle
@@ -257,7 +258,7 @@ class Maker:
                 arrays[operand.name] = arrays.get(operand.name, 0) + max(operand.array, 0)
                 starts = place[1][operand.first : operand.first + max(operand.array, 0)]
             if operand.factor and not call.device and values[operand.factor] == 0:
-                operand = replace(operand, offsets=model.NOTHING)
+                operand = replace(operand, offsets=NOTHING)
             if operand.offsets.size == 0 and place is not None:
                 call.exact_when_seen = False
             for start in starts:

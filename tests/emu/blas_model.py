@@ -9,9 +9,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Offsets = npt.NDArray[np.int64]
+from tests.emu.blas_elements import (
+    Offsets,
+    banded,
+    banded_triangle,
+    full,
+    in_bytes,
+    packed,
+    stored,
+    strided,
+    triangle,
+    vector,
+)
+
 Values = Mapping[str, Any]  # a call's arguments by name
 
 BITS = {  # cudaDataType_t
@@ -64,7 +75,6 @@ C_BITS = {
     "int64_t": 64,
 }
 COMPLEX = (4, 5, 6, 7, 9, 11, 13, 15)
-NOTHING = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -93,94 +103,13 @@ class Operand:
         return all(np.unique(part).size == np.ptp(part) + 1 for part in parts)
 
 
-def full(ld: int, rows: int, cols: int) -> Offsets:
-    """A matrix by columns."""
-    if rows <= 0 or cols <= 0:
-        return NOTHING
-    return np.add.outer(np.arange(cols) * ld, np.arange(rows)).ravel()
-
-
-def stored(trans: Any, ld: int, rows: int, cols: int) -> Offsets:
-    """A matrix that is rows x cols once transposed as `trans` says."""
-    plain = trans in (0, "N", "n")
-    return full(ld, rows, cols) if plain else full(ld, cols, rows)
-
-
-def is_lower(uplo: Any) -> bool:
-    """cublasFillMode_t, or a letter."""
-    return uplo in (0, "L", "l")
-
-
-def is_unit(diag: Any) -> bool:
-    """True when the diagonal is all ones, which nobody reads. cublasDiagType_t, or a letter."""
-    return diag in (1, "U", "u")
-
-
-def cells(rows: int, cols: int) -> tuple[Offsets, Offsets]:
-    """Row and column of every element, column behind column."""
-    col, row = np.indices((max(cols, 0), max(rows, 0)))
-    return row.ravel(), col.ravel()
-
-
-def in_triangle(row: Offsets, col: Offsets, uplo: Any, diag: Any) -> npt.NDArray[np.bool_]:
-    """Which of the elements are in one triangle, and not ones by definition."""
-    inside = row >= col if is_lower(uplo) else row <= col
-    return inside & (row != col) if is_unit(diag) else inside
-
-
-def triangle(uplo: Any, ld: int, n: int, diag: Any = "N") -> Offsets:
-    """One triangle."""
-    row, col = cells(n, n)
-    return (row + col * ld)[in_triangle(row, col, uplo, diag)]
-
-
-def packed(n: int, uplo: Any = "U", diag: Any = "N") -> Offsets:
-    """One triangle without gaps."""
-    row, col = cells(n, n)
-    stored = in_triangle(row, col, uplo, "N")
-    numbers = np.cumsum(stored) - 1
-    return numbers[stored & in_triangle(row, col, uplo, diag)]
-
-
-def banded(ld: int, rows: int, cols: int, below: int, above: int) -> Offsets:
-    """A band around the diagonal, which is stored as a row: each column above and below it."""
-    row, col = cells(rows, cols)
-    inside = (row - col <= below) & (col - row <= above)
-    return (above + row - col + col * ld)[inside]
-
-
-def banded_triangle(a: Values) -> Offsets:
-    """One triangle of a band."""
-    row, col = cells(a["n"], a["n"])
-    width = int(a["k"])
-    inside = in_triangle(row, col, a["uplo"], a.get("diag", "N")) & (abs(row - col) <= width)
-    diagonal = 0 if is_lower(a["uplo"]) else width
-    return (diagonal + row - col + col * int(a["lda"]))[inside]
-
-
-def vector(n: int, step: int) -> Offsets:
-    """BLAS's vectors: with a negative step the first element lies last."""
-    if n <= 0:
-        return NOTHING
-    start = -(n - 1) * step if step < 0 else 0
-    return np.asarray(start + np.arange(n) * step, dtype=np.int64)
-
-
-def strided(offsets: Offsets, count: int, stride: int) -> Offsets:
-    """The same elements again and again, `stride` elements apart."""
-    if count <= 0 or offsets.size == 0:
-        return NOTHING
-    return np.add.outer(np.arange(count) * stride, offsets).ravel()
-
-
-def in_bytes(offsets: Offsets, size: int) -> Offsets:
-    """Elements of `size` bytes as their bytes."""
-    return np.add.outer(offsets * size, np.arange(size)).ravel()
-
-
 def side_order(a: Values, name: str = "side") -> int:
     """The order of the square matrix beside an m x n matrix."""
     return int(a["m"] if a[name] in (0, "L", "l") else a["n"])
+
+
+def _half_band(a: Values) -> Offsets:
+    return banded_triangle(a["uplo"], a["lda"], a["n"], a["k"], a.get("diag", "N"))
 
 
 def lengths(a: Values) -> tuple[int, int]:
@@ -340,10 +269,10 @@ RULES: list[tuple[str, Rule]] = [
         _matrix_vector(lambda a: ("A", banded(a["lda"], a["m"], a["n"], a["kl"], a["ku"]))),
     ),
     (r"\w(sy|he)mv", _matrix_vector(lambda a: ("A", triangle(a["uplo"], a["lda"], a["n"])))),
-    (r"\w(sb|hb)mv", _matrix_vector(lambda a: ("A", banded_triangle(a)))),
+    (r"\w(sb|hb)mv", _matrix_vector(lambda a: ("A", _half_band(a)))),
     (r"\w(sp|hp)mv", _matrix_vector(lambda a: ("AP", packed(a["n"])))),
     (r"\wtr[ms]v", _solve(lambda a: ("A", triangle(a["uplo"], a["lda"], a["n"], a["diag"])))),
-    (r"\wtb[ms]v", _solve(lambda a: ("A", banded_triangle(a)))),
+    (r"\wtb[ms]v", _solve(lambda a: ("A", _half_band(a)))),
     (r"\wtp[ms]v", _solve(lambda a: ("AP", packed(a["n"], a["uplo"], a["diag"])))),
     (r"\wger[uc]?", _rank(lambda a: ("A", full(a["lda"], a["m"], a["n"])), rows="m")),
     (r"\w(sy|he)r2?", _rank(lambda a: ("A", triangle(a["uplo"], a["lda"], a["n"])))),
