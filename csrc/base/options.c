@@ -159,7 +159,10 @@ static bool parse_trace(const char *text, struct options *o) {
 }
 
 static bool parse_plain(const char *text, struct options *o) {
-    return (size_t)snprintf(o->plain, OPTION_PATH_MAX, "%s", text) < OPTION_PATH_MAX;
+    bool whole = (size_t)snprintf(o->plain, OPTION_PATH_MAX, "%s", text) < OPTION_PATH_MAX;
+    if (!whole)
+        o->plain[0] = 0;
+    return whole;
 }
 
 /* A bare word is more likely a wish for `on` than the name of a file. */

@@ -24,6 +24,23 @@ static const char *read_with(const char *name, const char *value) {
     return capture_end();
 }
 
+/* Every field, so that a bad value that changed another one shows, too. */
+static void check_defaults(void) {
+    CHECK_EQ(ulms_options.mode, MODE_UM);
+    CHECK_EQ(ulms_options.level, LOG_WARN);
+    CHECK_EQ(ulms_options.capacity, 0);
+    CHECK_STR(ulms_options.policy, "ahead");
+    CHECK_EQ(ulms_options.factor, -1);
+    CHECK_EQ(ulms_options.hooks, HOOKS_ALL);
+    CHECK_EQ(ulms_options.hidden, HIDDEN_FOLLOWED);
+    CHECK_EQ(ulms_options.verify, VERIFY_OFF);
+    CHECK_EQ(ulms_options.page, 8 << 20);
+    CHECK_EQ(ulms_options.managed_limit, 0);
+    CHECK_STR(ulms_options.plain, "");
+    CHECK_STR(ulms_options.trace, "");
+    CHECK_STR(ulms_options.stats, "");
+}
+
 static int lines(const char *text) {
     int n = 0;
     for (; *text; text++)
@@ -36,15 +53,7 @@ TEST(nothing_set) {
     capture_start();
     options_read();
     CHECK_STR(capture_end(), "");
-    CHECK_EQ(ulms_options.mode, MODE_UM);
-    CHECK_EQ(ulms_options.level, LOG_WARN);
-    CHECK_EQ(ulms_options.capacity, 0);
-    CHECK_EQ(ulms_options.factor, -1);
-    CHECK_EQ(ulms_options.hooks, HOOKS_ALL);
-    CHECK_EQ(ulms_options.hidden, HIDDEN_FOLLOWED);
-    CHECK_EQ(ulms_options.verify, VERIFY_OFF);
-    CHECK_STR(ulms_options.trace, "");
-    CHECK_STR(ulms_options.stats, "");
+    check_defaults();
 }
 
 TEST(good_sizes) {
@@ -76,7 +85,11 @@ TEST(good_sizes) {
     }
 }
 
+/* One byte more than any path or list may have. */
+static char too_long[OPTION_PATH_MAX + 1];
+
 TEST(bad_values) {
+    memset(too_long, 'x', OPTION_PATH_MAX);
     static const struct {
         const char *name, *value;
     } bad[] = {{"ULMS_HIDDEN", "no"},
@@ -124,21 +137,22 @@ TEST(bad_values) {
                {"ULMS_POLICY", "fifo"},
                {"ULMS_POLICY", "lru,none"},
                {"ULMS_STATS", "1"},
-               {"ULMS_STATS", "off"}};
+               {"ULMS_STATS", "off"},
+               {"ULMS_PLAIN", too_long},
+               {"ULMS_TRACE", too_long}};
+    bool tried[64] = {false};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         const char *said = read_with(bad[i].name, bad[i].value);
-        char begin[256];
-        snprintf(begin, sizeof begin, "[ulms] ERROR: %s=%s is not accepted (", bad[i].name, bad[i].value);
+        char begin[512];
+        snprintf(begin, sizeof begin, "[ulms] ERROR: %s=%.200s is not accepted (", bad[i].name, bad[i].value);
         CHECK(strncmp(said, begin, strlen(begin)) == 0);
         CHECK_EQ(lines(said), 1);
-        CHECK_EQ(ulms_options.capacity, 0);
-        CHECK_EQ(ulms_options.factor, -1);
-        CHECK_EQ(ulms_options.mode, MODE_UM);
-        CHECK_EQ(ulms_options.level, LOG_WARN);
-        CHECK_EQ(ulms_options.hooks, HOOKS_ALL);
-        CHECK_STR(ulms_options.policy, "ahead");
-        CHECK_STR(ulms_options.stats, "");
+        check_defaults();
+        for (size_t o = 0; o < ulms_option_count(); o++)
+            tried[o] |= strcmp(ulms_option(o)->name, bad[i].name) == 0;
     }
+    for (size_t o = 0; o < ulms_option_count(); o++)
+        CHECK(tried[o]); /* a new option brings its bad values */
 }
 
 TEST(bad_value_names_what_is_accepted) {
