@@ -9,7 +9,8 @@
 #include "observe/stats.h"
 
 struct physical {
-    int references; /* under the lock of `handles` or atomic: handles out and mappings */
+    int references; /* handles out and mappings */
+    int out;        /* of these, handles: retained, the driver gives the same one again */
     struct claim claim;
 };
 
@@ -30,7 +31,7 @@ static void keep(CUmemGenericAllocationHandle handle, const struct claim *c) {
     struct physical *p = malloc(sizeof *p);
     bool stored = false;
     if (p) {
-        *p = (struct physical){.references = 1, .claim = *c};
+        *p = (struct physical){.references = 1, .out = 1, .claim = *c};
         drop(hash_put(&handles, handle, p, &stored));
     }
     if (!stored) {
@@ -73,23 +74,31 @@ CUresult custom_cuMemRetainAllocationHandle(int variant, CUmemGenericAllocationH
         return CUDA_ERROR_INVALID_VALUE;
     CUresult status = REAL(cuMemRetainAllocationHandle, variant)(handle, addr);
     struct physical *p = status == CUDA_SUCCESS && session_on ? hash_get(&handles, *handle) : NULL;
+    bool released = !p && status == CUDA_SUCCESS && session_on; /* before, and still mapped: it has a handle again */
+    if (released)
+        p = hash_get(&mappings, (uint64_t)(uintptr_t)addr);
     if (p) {
         __atomic_fetch_add(&p->references, 1, __ATOMIC_RELAXED);
-    } else if (status == CUDA_SUCCESS && session_on && (p = hash_get(&mappings, (uint64_t)(uintptr_t)addr))) {
-        /* released before, still mapped: it has a handle again */
-        __atomic_fetch_add(&p->references, 1, __ATOMIC_RELAXED);
-        drop(hash_put(&handles, *handle, p, NULL));
+        __atomic_fetch_add(&p->out, 1, __ATOMIC_RELAXED);
     }
+    if (p && released)
+        drop(hash_put(&handles, *handle, p, NULL));
     return status;
 }
 
 CUresult custom_cuMemRelease(int variant, CUmemGenericAllocationHandle handle) {
-    struct physical *p = session_on ? hash_take(&handles, handle) : NULL;
+    struct physical *p = session_on ? hash_get(&handles, handle) : NULL;
+    bool last = p && __atomic_sub_fetch(&p->out, 1, __ATOMIC_ACQ_REL) == 0;
+    if (last)
+        hash_take(&handles, handle);
     CUresult status = REAL(cuMemRelease, variant)(handle);
-    if (p && status == CUDA_SUCCESS)
+    if (p && status == CUDA_SUCCESS) {
         drop(p);
-    else if (p)
-        hash_put(&handles, handle, p, NULL);
+    } else if (p) {
+        __atomic_fetch_add(&p->out, 1, __ATOMIC_RELAXED);
+        if (last)
+            hash_put(&handles, handle, p, NULL);
+    }
     return status;
 }
 
