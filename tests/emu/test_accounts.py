@@ -1,6 +1,7 @@
 """Random allocation programs on several threads: ledger, quota and memory information.
 
-Threads run freely between barriers; at each barrier the program tells what ulms.so holds. The
+Threads run freely between barriers, each on its device; at each barrier the program tells what
+ulms.so holds of each, and what everybody answers who can be asked for memory. The
 reference knows from the results what must be live, and whether each refusal could have been right
 in some order of the threads' operations.
 """
@@ -20,7 +21,10 @@ pytestmark = pytest.mark.emu
 
 MIB = 1 << 20
 CAPACITY = 64 * MIB
-KINDS = ["plain", "pitch", "managed", "async", "pool", "array", "vmm"]
+DEVICES = 2
+KINDS = ["plain", "pitch", "managed", "async", "pool", "ownpool"]
+KINDS += ["array", "array3d", "mipmapped", "vmm", "retained"]
+NO_ADDRESS = ("array", "array3d", "mipmapped")
 OUT_OF_MEMORY = 2
 
 
@@ -61,9 +65,10 @@ def programs(draw: st.DrawFn) -> Program:
 
 @dataclass
 class State:
+    """Of one device at a barrier."""
+
     used: int
-    free: int
-    total: int
+    asked: list[tuple[int, int]] = field(default_factory=list)  # free, total
     live: SortedDict[int, int] = field(default_factory=SortedDict)
 
 
@@ -77,61 +82,97 @@ def parse(output: str) -> tuple[dict[int, tuple[int, int, int]], list[State]]:
         if word == "op":
             results[numbers[0]] = (numbers[1], numbers[2], numbers[3])
         elif word == "state":
-            states.append(State(numbers[0], numbers[1], numbers[2]))
+            states.append(State(numbers[0]))
+        elif word == "asked":
+            states[-1].asked.append((numbers[0], numbers[1]))
         else:
             states[-1].live[numbers[0]] = numbers[1]
     return results, states
 
 
-def check(program: Program, output: str, capacity: int | None) -> None:
-    results, states = parse(output)
-    assert len(states) == len(program.phases)
-    live: dict[tuple[str, str], tuple[str, int, int]] = {}  # (thread, slot) -> kind, address, bytes
-    index = 0
-    for phase, state in zip(program.phases, states, strict=True):
-        before = sum(held[2] for held in live.values())
-        took = 0
-        refused: list[int] = []
-        for line in phase:
-            thread, verb, *rest = line.split()
-            status, address, size = results[index]
-            index += 1
-            if verb == "a" and status == 0:
-                live[thread, rest[1]] = (rest[0], address, size)
-                took += size
-            elif verb == "a":
-                assert status == OUT_OF_MEMORY
-                refused.append(size)
-            else:
-                assert status == (0 if live.pop((thread, rest[0]), None) else -1)
-        index += 1
-        used = sum(held[2] for held in live.values())
+@dataclass
+class Device:
+    """What a device must hold, from the results of the operations on it."""
+
+    live: dict[tuple[str, str], tuple[str, int, int]] = field(default_factory=dict)
+    """(thread, slot) -> kind, address, bytes"""
+    took: int = 0
+    refused: list[int] = field(default_factory=list)
+    """Since the last barrier."""
+
+    def used(self) -> int:
+        return sum(size for _, _, size in self.live.values())
+
+    def enter(self, line: str, result: tuple[int, int, int]) -> None:
+        thread, verb, *rest = line.split()
+        status, address, size = result
+        if verb == "a" and status == 0:
+            self.live[thread, rest[1]] = (rest[0], address, size)
+            self.took += size
+        elif verb == "a":
+            assert status == OUT_OF_MEMORY
+            self.refused.append(size)
+        else:
+            assert status == (0 if self.live.pop((thread, rest[0]), None) else -1)
+
+    def check(self, state: State, before: int, capacity: int | None, *, replaced: bool) -> None:
+        used = self.used()
         assert state.used == used
-        with_address = SortedDict({a: n for kind, a, n in live.values() if kind != "array"})
-        assert state.live == with_address
-        for start, following in zip(state.live, list(state.live)[1:], strict=False):
-            assert start + state.live[start] <= following
+        ranges = SortedDict({a: n for kind, a, n in self.live.values() if kind not in NO_ADDRESS})
+        assert state.live == ranges
+        for start, following in zip(ranges, list(ranges)[1:], strict=False):
+            assert start + ranges[start] <= following
+        truth, *answers = state.asked
+        assert len(answers) == 6
         if capacity is None:
-            assert not refused
-            continue
-        assert used <= capacity
-        assert (state.total, state.free) == (capacity, capacity - used)
-        # refused only where the quota could have been short in some order
-        assert all(before + took + size > capacity for size in refused)
+            assert not self.refused
+            assert replaced or set(answers) == {truth}
+        else:
+            assert used <= capacity
+            assert set(answers) == {(capacity - used, capacity)}
+            # refused only where the quota could have been short in some order
+            assert all(before + self.took + size > capacity for size in self.refused)
+
+
+def check(
+    program: Program, output: str, capacity: int | None, devices: int, *, replaced: bool = False
+) -> None:
+    """replaced: memory is managed, and what of the device is free is another matter."""
+    results, states = parse(output)
+    assert len(states) == devices * len(program.phases)
+    counts = [Device() for _ in range(devices)]
+    index = 0
+    for phase in program.phases:
+        before = [device.used() for device in counts]
+        for device in counts:
+            device.took, device.refused = 0, []
+        for line in phase:
+            counts[int(line.split()[0]) % devices].enter(line, results[index])
+            index += 1
+        index += 1
+        for device, held in zip(counts, before, strict=True):
+            device.check(states.pop(0), held, capacity, replaced=replaced)
+
+
+def allocate(compiled: Compile, emulator_dir: Path) -> Path:
+    """The program that runs such lines."""
+    libraries = ("libcuda.so.1", "libnvidia-ml.so.1")
+    return compiled("allocate", *(str(emulator_dir / name) for name in libraries))
 
 
 @pytest.mark.parametrize("capacity", [CAPACITY, None])
 def test_accounts(
     capacity: int | None, compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
 ) -> None:
-    binary = compiled("allocate", str(emulator_dir / "libcuda.so.1"))
+    binary = allocate(compiled, emulator_dir)
 
     @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs())
     def run(program: Program) -> None:
-        env = {"ULMS_GPU_MEMORY": f"{capacity}"} if capacity else {}
+        env = {"EMU_DEVICES": f"{DEVICES}"}
+        env |= {"ULMS_GPU_MEMORY": f"{capacity}"} if capacity else {}
         done: subprocess.CompletedProcess[str] = run_emulated([binary], env, stdin=program.text())
         assert (done.returncode, done.stderr) == (0, "")
-        check(program, done.stdout, capacity)
+        check(program, done.stdout, capacity, DEVICES)
 
     run()

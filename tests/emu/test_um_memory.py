@@ -12,7 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from sortedcontainers import SortedDict
 
 from tests.conftest import Compile, RunEmulated
-from tests.emu.test_accounts import MIB, OUT_OF_MEMORY, Program, check, parse, programs
+from tests.emu.test_accounts import (
+    MIB,
+    NO_ADDRESS,
+    OUT_OF_MEMORY,
+    Program,
+    allocate,
+    check,
+    parse,
+    programs,
+)
 
 pytestmark = pytest.mark.emu
 
@@ -168,7 +177,8 @@ def whole_pages(size: int) -> int:
 
 def managed(kind: str, size: int) -> bool:
     """Memory that the limit of managed memory counts."""
-    return kind == "managed" or (kind in {"plain", "pitch", "async", "pool"} and size >= MIB)
+    kinds = {"plain", "pitch", "async", "pool", "ownpool"}
+    return kind == "managed" or (kind in kinds and size >= MIB)
 
 
 def check_limited(program: Program, output: str) -> None:
@@ -197,7 +207,8 @@ def check_limited(program: Program, output: str) -> None:
         held = [whole_pages(size) for kind, _, size in live.values() if managed(kind, size)]
         assert sum(held) <= LIMIT
         assert state.used == sum(size for _, _, size in live.values())
-        assert state.live == SortedDict({a: n for kind, a, n in live.values() if kind != "array"})
+        ranges = {a: n for kind, a, n in live.values() if kind not in NO_ADDRESS}
+        assert state.live == SortedDict(ranges)
         assert all(before + took + size > LIMIT for size in refused)
 
 
@@ -205,7 +216,7 @@ def check_limited(program: Program, output: str) -> None:
 def test_accounts(
     limit: int | None, compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
 ) -> None:
-    binary = compiled("allocate", str(emulator_dir / "libcuda.so.1"))
+    binary = allocate(compiled, emulator_dir)
 
     @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs())
@@ -216,6 +227,6 @@ def test_accounts(
         if limit:
             check_limited(program, done.stdout)
         else:
-            check(program, done.stdout, None)
+            check(program, done.stdout, None, 1, replaced=True)
 
     run()

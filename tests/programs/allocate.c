@@ -1,42 +1,57 @@
 /* Runs a script of allocations on several threads and tells what ulms.so makes of them.
  *
  * Standard input, one operation a line:   THREAD a KIND SLOT BYTES | THREAD f SLOT | barrier
- * KIND: plain pitch managed async pool array vmm. A slot belongs to one thread.
+ * KIND: plain pitch managed async pool ownpool array array3d mipmapped vmm retained. A slot belongs to one thread, and
+ * threads take turns among the devices.
  * Output: for each operation "op INDEX STATUS ADDRESS BYTES" (as many bytes as the driver really took), and at each
- * barrier "state USED FREE TOTAL COUNT" followed by "live ADDRESS BYTES KIND" for each allocation in the ledger. */
+ * barrier, for each device, "state USED" (in the ledger) and "asked FREE TOTAL" once for everybody who can be asked:
+ * the device itself, without ulms.so; cuMemGetInfo; NVML, twice. Then "live ADDRESS BYTES" for each allocation there.
+ */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/abi.h"
+#include "emu.h"
+#include "must.h"
 #include "ulms.h"
 
-CUresult cuInit(unsigned int flags);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
-CUresult cuCtxSetCurrent(CUcontext context);
-CUresult cuMemGetInfo_v2(size_t *free, size_t *total);
-CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t bytes);
-CUresult cuMemAllocPitch_v2(CUdeviceptr *p, size_t *pitch, size_t width, size_t height, unsigned int element);
-CUresult cuMemAllocManaged(CUdeviceptr *p, size_t bytes, unsigned int flags);
-CUresult cuMemAllocAsync(CUdeviceptr *p, size_t bytes, CUstream stream);
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr *p, size_t bytes, CUmemoryPool pool, CUstream stream);
-CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device);
-CUresult cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *d);
-CUresult cuArrayDestroy(CUarray array);
-CUresult cuMemFree_v2(CUdeviceptr p);
-CUresult cuMemFreeAsync(CUdeviceptr p, CUstream stream);
-CUresult cuMemAddressReserve(CUdeviceptr *p, size_t bytes, size_t align, CUdeviceptr at, unsigned long long flags);
-CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes);
-CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t bytes, const CUmemAllocationProp *prop,
-                     unsigned long long flags);
-CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationHandle h, unsigned long long flags);
-CUresult cuMemUnmap(CUdeviceptr p, size_t bytes);
-CUresult cuMemRelease(CUmemGenericAllocationHandle h);
+USE(cuInit)
+USE(cuDeviceGetCount)
+USE(cuDeviceTotalMem_v2)
+USE(cuDevicePrimaryCtxRetain)
+USE(cuCtxSetCurrent)
+USE(cuCtxSynchronize)
+USE(cuMemGetInfo_v2)
+USE(cuMemAlloc_v2)
+USE(cuMemAllocPitch_v2)
+USE(cuMemAllocManaged)
+USE(cuMemAllocAsync)
+USE(cuMemAllocFromPoolAsync)
+USE(cuDeviceGetDefaultMemPool)
+USE(cuMemPoolCreate)
+USE(cuMemPoolDestroy)
+USE(cuArrayCreate_v2)
+USE(cuArray3DCreate_v2)
+USE(cuArrayDestroy)
+USE(cuMipmappedArrayCreate)
+USE(cuMipmappedArrayDestroy)
+USE(cuMemFree_v2)
+USE(cuMemFreeAsync)
+USE(cuMemAddressReserve)
+USE(cuMemAddressFree)
+USE(cuMemCreate)
+USE(cuMemMap)
+USE(cuMemUnmap)
+USE(cuMemRelease)
+USE(cuMemRetainAllocationHandle)
+USE(nvmlDeviceGetMemoryInfo)
+USE(nvmlDeviceGetMemoryInfo_v2)
+nvmlReturn_t nvmlInit_v2(void);
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device);
 
-enum { THREADS = 8, SLOTS = 64, LINES = 4096, GRANULE = 2 << 20 };
+enum { THREADS = 8, SLOTS = 64, DEVICES = 8, LINES = 4096, GRANULE = 2 << 20 };
 enum { WIDTH = 1000, PITCH = 1024 }; /* the emulated device aligns rows to 512 */
 
 struct line {
@@ -52,6 +67,8 @@ struct slot {
     CUdeviceptr p;
     size_t bytes;
     CUarray array;
+    CUmipmappedArray mipmapped;
+    CUmemoryPool pool; /* of its own */
     CUmemGenericAllocationHandle handle;
 };
 
@@ -59,14 +76,54 @@ static struct line lines[LINES];
 static int line_count, threads;
 static struct slot slots[THREADS][SLOTS];
 static pthread_barrier_t meet;
-static CUcontext context;
+static CUcontext context[DEVICES];
+static int devices;
 
-static CUresult allocate(struct slot *s, size_t bytes) {
-    size_t pitch;
+/* Elements of four bytes, as many in each form. */
+static CUresult allocate_array(struct slot *s, size_t bytes) {
+    CUDA_ARRAY_DESCRIPTOR flat = {.Width = bytes / 4, .Height = 1, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
+    CUDA_ARRAY3D_DESCRIPTOR deep = {
+        .Width = bytes / 16, .Height = 2, .Depth = 2, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
+    CUDA_ARRAY3D_DESCRIPTOR line = {.Width = bytes / 4, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
+    if (strcmp(s->kind, "array") == 0)
+        return cuArrayCreate_v2(&s->array, &flat);
+    if (strcmp(s->kind, "array3d") == 0)
+        return cuArray3DCreate_v2(&s->array, &deep);
+    s->bytes = bytes + bytes / 2 + bytes / 4;
+    return cuMipmappedArrayCreate(&s->mipmapped, &line, 3);
+}
+
+static CUresult allocate_from_pool(struct slot *s, int device, size_t bytes) {
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
     CUmemoryPool pool;
+    if (strcmp(s->kind, "pool") == 0) {
+        MUST(cuDeviceGetDefaultMemPool(&pool, device));
+        return cuMemAllocFromPoolAsync(&s->p, bytes, pool, NULL);
+    }
+    MUST(cuMemPoolCreate(&s->pool, &props));
+    CUresult status = cuMemAllocFromPoolAsync(&s->p, bytes, s->pool, NULL);
+    if (status)
+        MUST(cuMemPoolDestroy(s->pool));
+    return status;
+}
+
+static CUresult allocate_vmm(struct slot *s, int device, size_t bytes) {
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
-    CUDA_ARRAY_DESCRIPTOR d = {.Width = bytes / 4, .Height = 1, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
+                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
+    s->bytes = bytes = (bytes + GRANULE - 1) / GRANULE * GRANULE;
+    CUresult status = cuMemCreate(&s->handle, bytes, &prop, 0);
+    if (status)
+        return status;
+    MUST(cuMemAddressReserve(&s->p, bytes, 0, 0, 0));
+    MUST(cuMemMap(s->p, bytes, 0, s->handle, 0));
+    if (strcmp(s->kind, "retained") == 0)
+        MUST(cuMemRetainAllocationHandle(&s->handle, (void *)(uintptr_t)s->p));
+    return status;
+}
+
+static CUresult allocate(struct slot *s, int device, size_t bytes) {
+    size_t pitch;
     CUresult status;
     s->bytes = bytes;
     if (strcmp(s->kind, "plain") == 0)
@@ -75,34 +132,65 @@ static CUresult allocate(struct slot *s, size_t bytes) {
         return cuMemAllocManaged(&s->p, bytes, CU_MEM_ATTACH_GLOBAL);
     if (strcmp(s->kind, "async") == 0)
         return cuMemAllocAsync(&s->p, bytes, NULL);
-    if (strcmp(s->kind, "pool") == 0)
-        return cuDeviceGetDefaultMemPool(&pool, 0) ? CUDA_ERROR_UNKNOWN
-                                                   : cuMemAllocFromPoolAsync(&s->p, bytes, pool, NULL);
-    if (strcmp(s->kind, "array") == 0)
-        return cuArrayCreate_v2(&s->array, &d);
-    if (strcmp(s->kind, "pitch") == 0) {
-        status = cuMemAllocPitch_v2(&s->p, &pitch, WIDTH, bytes / WIDTH, 4);
-        s->bytes = (status ? PITCH : pitch) * (bytes / WIDTH);
-        return status;
-    }
-    s->bytes = bytes = (bytes + GRANULE - 1) / GRANULE * GRANULE;
-    if ((status = cuMemCreate(&s->handle, bytes, &prop, 0)))
-        return status;
-    if ((status = cuMemAddressReserve(&s->p, bytes, 0, 0, 0)) || (status = cuMemMap(s->p, bytes, 0, s->handle, 0)))
-        abort();
+    if (strstr(s->kind, "pool"))
+        return allocate_from_pool(s, device, bytes);
+    if (strstr(s->kind, "array") || strcmp(s->kind, "mipmapped") == 0)
+        return allocate_array(s, bytes);
+    if (strcmp(s->kind, "pitch"))
+        return allocate_vmm(s, device, bytes);
+    status = cuMemAllocPitch_v2(&s->p, &pitch, WIDTH, bytes / WIDTH, 4);
+    s->bytes = (status ? PITCH : pitch) * (bytes / WIDTH);
     return status;
 }
 
 static CUresult give_back(struct slot *s) {
-    if (strcmp(s->kind, "array") == 0)
+    CUresult status;
+    if (s->mipmapped)
+        return cuMipmappedArrayDestroy(s->mipmapped);
+    if (s->array)
         return cuArrayDestroy(s->array);
-    if (strcmp(s->kind, "async") == 0 || strcmp(s->kind, "pool") == 0)
-        return cuMemFreeAsync(s->p, NULL);
-    if (strcmp(s->kind, "vmm"))
+    if (strcmp(s->kind, "async") == 0 || strstr(s->kind, "pool")) {
+        status = cuMemFreeAsync(s->p, NULL);
+        return status || !s->pool ? status : cuMemPoolDestroy(s->pool);
+    }
+    if (!s->handle)
         return cuMemFree_v2(s->p);
-    /* released first, it lives until it is unmapped */
-    CUresult status = cuMemRelease(s->handle);
-    return status || (status = cuMemUnmap(s->p, s->bytes)) ? status : cuMemAddressFree(s->p, s->bytes);
+    /* released first, as often as there are handles, it lives until it is unmapped */
+    MUST(cuMemRelease(s->handle));
+    if (strcmp(s->kind, "retained") == 0) {
+        MUST(cuMemRelease(s->handle));
+        MUST(cuMemRetainAllocationHandle(&s->handle, (void *)(uintptr_t)s->p));
+        MUST(cuMemRelease(s->handle));
+    }
+    MUST(cuMemUnmap(s->p, s->bytes));
+    return cuMemAddressFree(s->p, s->bytes);
+}
+
+static void tell_asked(unsigned long long free_bytes, unsigned long long total) {
+    printf("asked %llu %llu\n", free_bytes, total);
+}
+
+static void tell_memory(int device) {
+    nvmlDevice_t handle;
+    nvmlMemory_t first = {0};
+    nvmlMemory_v2_t second = {.version = (unsigned)sizeof second | 2u << 24};
+    uint64_t used = 0, all = 0;
+    size_t free_bytes = 0, total = 0, told = 0;
+    MUST(cuCtxSetCurrent(context[device]));
+    MUST(cuCtxSynchronize()); /* frees in stream order are done */
+    emu_device_memory(device, &used, &all);
+    MUST(cuMemGetInfo_v2(&free_bytes, &total));
+    MUST(cuDeviceTotalMem_v2(&told, device));
+    if (nvmlDeviceGetHandleByIndex_v2((unsigned)device, &handle) || nvmlDeviceGetMemoryInfo(handle, &first) ||
+        nvmlDeviceGetMemoryInfo_v2(handle, &second))
+        abort();
+    tell_asked(all - used, all);
+    tell_asked(free_bytes, total);
+    tell_asked(told - (total - free_bytes), told);
+    tell_asked(first.free, first.free + first.used);
+    tell_asked(first.free, first.total);
+    tell_asked(second.free, second.free + second.used + second.reserved);
+    tell_asked(second.free, second.total);
 }
 
 static void tell_state(void) {
@@ -110,17 +198,19 @@ static void tell_state(void) {
         (size_t (*)(struct ulms_allocation *, size_t))dlsym(RTLD_DEFAULT, "ulms_allocations");
     const struct ulms_stats *(*stats)(void) = (const struct ulms_stats *(*)(void))dlsym(RTLD_DEFAULT, "ulms_stats");
     static struct ulms_allocation live[THREADS * SLOTS + 1];
-    size_t free_bytes = 0, total = 0, n = list ? list(live, THREADS * SLOTS + 1) : 0;
-    cuMemGetInfo_v2(&free_bytes, &total);
-    printf("state %llu %zu %zu %zu\n", stats ? (unsigned long long)stats()->memory[0].used : 0, free_bytes, total, n);
-    for (size_t i = 0; i < n; i++)
-        printf("live %llu %llu %u\n", (unsigned long long)live[i].start, (unsigned long long)live[i].bytes,
-               live[i].kind);
+    size_t n = list(live, THREADS * SLOTS + 1);
+    for (int d = 0; d < devices; d++) {
+        printf("state %llu\n", (unsigned long long)stats()->memory[d].used);
+        tell_memory(d);
+        for (size_t i = 0; i < n; i++)
+            if (live[i].device == d)
+                printf("live %llu %llu\n", (unsigned long long)live[i].start, (unsigned long long)live[i].bytes);
+    }
 }
 
 static void *run(void *argument) {
-    int me = (int)(long)argument;
-    cuCtxSetCurrent(context);
+    int me = (int)(long)argument, device = me % devices;
+    MUST(cuCtxSetCurrent(context[device]));
     for (int i = 0; i < line_count; i++) {
         struct line *l = &lines[i];
         struct slot *s = &slots[me][l->slot];
@@ -128,13 +218,14 @@ static void *run(void *argument) {
             pthread_barrier_wait(&meet);
             if (me == 0)
                 tell_state();
+            MUST(cuCtxSetCurrent(context[device]));
             pthread_barrier_wait(&meet);
         } else if (l->thread == me) {
             CUresult status;
             if (l->verb == 'a') {
                 *s = (struct slot){.p = 0};
                 strcpy(s->kind, l->kind);
-                status = allocate(s, l->bytes);
+                status = allocate(s, device, l->bytes);
                 if (status)
                     s->kind[0] = 0;
             } else {
@@ -161,7 +252,11 @@ int main(void) {
         if (l->thread >= threads)
             threads = l->thread + 1;
     }
-    if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0))
+    MUST(cuInit(0));
+    MUST(cuDeviceGetCount(&devices));
+    for (int d = 0; d < devices; d++)
+        MUST(cuDevicePrimaryCtxRetain(&context[d], d));
+    if (nvmlInit_v2())
         return 1;
     pthread_t id[THREADS];
     pthread_barrier_init(&meet, NULL, (unsigned)threads);
