@@ -5,11 +5,19 @@
 #include "device.h"
 #include "environment.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+static const char *newer; /* the name that means something else in the next version */
 
 /* Programs may ask before cuInit. */
 __attribute__((constructor)) static void read_version(void) {
     driver_version = (int)environment_number("EMU_DRIVER_VERSION", 13000);
+    newer = getenv("EMU_NEWER");
+}
+
+static CUresult newer_function(void) {
+    return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 uint32_t proc_since(const char *symbol) {
@@ -53,6 +61,8 @@ static CUresult look_up(const char *base, void **out, int version, cuuint64_t fl
     }
     bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     *out = per_thread && best->twin ? best->twin : best->function;
+    if (newer && version > driver_version && strcmp(base, newer) == 0)
+        *out = (void *)newer_function;
     *status = CU_GET_PROC_ADDRESS_SUCCESS;
     return CUDA_SUCCESS;
 }
