@@ -1,0 +1,59 @@
+"""What is said at INFO: a line at the start, and at the end what could not be matched."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from pump import binding
+from tests.conftest import Compile, RunEmulated
+
+pytestmark = pytest.mark.emu
+
+Said = Callable[[Mapping[str, str]], list[str]]
+
+LIMITS = {"ULMS_GPU_MEMORY": "1536MiB", "ULMS_GPU_MEMORY_FACTOR": "70"}
+UNMATCHED = "[ulms] INFO:   no known address in "
+
+
+@pytest.fixture
+def said(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Said:
+    """What a program with launches of either kind makes ulms.so say, line by line."""
+    command = [compiled("unmatched", str(emulator_dir / "libcuda.so.1"))]
+
+    def run(env: Mapping[str, str]) -> list[str]:
+        done = run_emulated(command, {"ULMS_LOG_LEVEL": "INFO", "EMU_DEVICES": "2", **env})
+        assert (done.returncode, done.stdout) == (0, "")
+        return done.stderr.splitlines()
+
+    return run
+
+
+@pytest.mark.parametrize("mode", ["um", "vmm", "observe"])
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [({}, "capacity 8.00 GiB, budget 100 %"), (LIMITS, "capacity 1.50 GiB (limit), budget 70 %")],
+)
+def test_the_first_line_says_that_it_is_on(
+    mode: str, limits: dict[str, str], told: str, said: Said
+) -> None:
+    """Its version, the mode, the device, and what of its memory there is."""
+    lines = said({"ULMS_BACKEND": mode, **limits})
+    assert lines[0] == (
+        f"[ulms] INFO: ulms {binding.version()} on: mode {mode}, "
+        f"device Emulated GPU (2 in all), {told}"
+    )
+    assert sum("on: mode" in line for line in lines) == 1
+
+
+def test_what_is_off_says_nothing(said: Said) -> None:
+    assert said({"ULMS_BACKEND": "off"}) == []
+
+
+@pytest.mark.parametrize("mode", ["um", "vmm", "observe"])
+def test_every_failing_match_is_listed_by_function(mode: str, said: Said) -> None:
+    lines = [line for line in said({"ULMS_BACKEND": mode}) if line.startswith(UNMATCHED)]
+    assert sorted(line.removeprefix(UNMATCHED) for line in lines) == [
+        "1 of 3 launches of fill",
+        "2 of 2 launches of spin",
+    ]
