@@ -176,3 +176,24 @@ def test_accounts(
         check(program, done.stdout, capacity, DEVICES)
 
     run()
+
+
+def test_the_limit_by_its_other_name(
+    compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
+) -> None:
+    """A hard limit, where memory stays where it is: to the last byte, and free again when freed."""
+    half = CAPACITY // 2
+    program = Program(
+        1,
+        [
+            [f"0 a plain 0 {half}", f"0 a async 1 {half + 1}", f"0 a plain 2 {half}"],
+            ["0 a array 3 4096", "0 f 0", f"0 a vmm 4 {half}"],
+        ],
+    )
+    env = {"WRAPPER_MAX_MEMORY": f"{CAPACITY}", "ULMS_BACKEND": "observe"}
+    done = run_emulated([allocate(compiled, emulator_dir)], env, stdin=program.text())
+    assert (done.returncode, done.stderr) == (0, "")
+    check(program, done.stdout, CAPACITY, 1)
+    results, _ = parse(done.stdout)
+    statuses = [results[i][0] for i in sorted(results)]
+    assert statuses == [0, OUT_OF_MEMORY, 0, OUT_OF_MEMORY, 0, 0]
