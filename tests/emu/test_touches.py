@@ -10,15 +10,17 @@ from pathlib import Path
 import pytest
 
 from pump.trace import OpKind, Trace, read
-from tests.conftest import Compile, RunEmulated
+from tests.conftest import ROOT, Compile, RunEmulated
 
 pytestmark = pytest.mark.emu
 
 DEVICE_WORK = {OpKind.LAUNCH, OpKind.COPY, OpKind.MEMSET, OpKind.GRAPH, OpKind.HOST}
 HIDDEN = {"hidden-table", "hidden-variable"}  # what no argument shows
 READ, WRITE, UPDATE = 1, 2, 3
-HOLED = ("2D", "3D", "set2D8", "set2D32")
-"""Operations that write rows and leave what lies between them."""
+DEVICES = {"EMU_DEVICES": "2"}
+HOLED = {"2D": "b", "3D": "b", "3D-batch": "b", "3D-batch-first": "b"}
+HOLED |= {"3D-peer": "far", "3D-peer-async": "far", "set2D8": "pitched", "set2D32": "pitched"}
+"""Operations that write rows into this block, and leave what lies between them."""
 
 
 @dataclass
@@ -63,15 +65,19 @@ def parse(output: str) -> tuple[list[Step], dict[str, tuple[int, int]]]:
 
 
 @pytest.fixture(scope="module")
+def program(compiled: Compile, emulator_dir: Path) -> Path:
+    graphs = ROOT / "tests" / "programs" / "touches_graph.c"
+    return compiled("touches", str(graphs), str(emulator_dir / "libcuda.so.1"))
+
+
+@pytest.fixture(scope="module")
 def run(
-    compiled: Compile,
+    program: Path,
     run_emulated: RunEmulated,
-    emulator_dir: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Run:
-    program = compiled("touches", str(emulator_dir / "libcuda.so.1"))
     path = tmp_path_factory.mktemp("touches") / "trace"
-    done = run_emulated([program], {"ULMS_TRACE": str(path)})
+    done = run_emulated([program], {**DEVICES, "ULMS_TRACE": str(path)})
     assert (done.returncode, done.stderr) == (0, "")
     steps, blocks = parse(done.stdout)
     return Run(steps, blocks, read(path), done.stdout)
@@ -87,10 +93,8 @@ def covered(start: int, size: int, touches: list[tuple[int, int, int]], mode: in
     return at >= start + size
 
 
-def test_same_output_without(
-    run: Run, compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
-) -> None:
-    plain = run_emulated([compiled("touches", str(emulator_dir / "libcuda.so.1"))], preloaded=False)
+def test_same_output_without(run: Run, program: Path, run_emulated: RunEmulated) -> None:
+    plain = run_emulated([program], DEVICES, preloaded=False)
     assert plain.returncode == 0
     names = [line for line in plain.stdout.splitlines() if line.startswith("step")]
     assert names == [line for line in run.output.splitlines() if line.startswith("step")]
@@ -103,22 +107,31 @@ def test_nothing_is_missed(run: Run) -> None:
                 assert covered(start, size, touches, mode), (step.name, mode, start, size, touches)
 
 
+def reach(run: Run, touches: list[tuple[int, int, int]]) -> dict[tuple[str, int], tuple[int, int]]:
+    """From where to where each block is touched, by block and mode."""
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    for mode, start, size in touches:
+        inside = (name for name, (b, n) in run.blocks.items() if b <= start < b + n)
+        block = next(inside, "a variable")
+        low, high = found.get((block, mode), (start, start + size))
+        found[block, mode] = min(low, start), max(high, start + size)
+    return found
+
+
 def test_copies_and_memsets_are_exact(run: Run) -> None:
     exact = 0
     for step, touches in run.pairs():
         if step.kernels == 0 and step.name != "host-function":
-            inside = [(m, s, n) for m, s, n in touches]
-            low = {m: min(s for mode, s, _ in step.true if mode == m) for m, _, _ in step.true}
-            high = {m: max(s + n for mode, s, n in step.true if mode == m) for m, _, _ in step.true}
-            if step.name == "batch":  # two copies in one operation
-                assert sorted(inside) == sorted(step.true)
+            if step.name.startswith("batch"):  # both copies in the same blocks
+                assert sorted(touches) == sorted(step.true)
             else:
-                assert {m: (s, s + n) for m, s, n in inside} == {
-                    UPDATE if m == WRITE and step.name in HOLED else m: (low[m], high[m])
-                    for m in low
+                holed = HOLED.get(step.name)
+                assert reach(run, touches) == {
+                    (block, UPDATE if mode == WRITE and block == holed else mode): where
+                    for (block, mode), where in reach(run, step.true).items()
                 }, step.name
             exact += 1
-    assert exact >= 18
+    assert exact >= 22
 
 
 def test_host_functions_touch_nothing(run: Run) -> None:

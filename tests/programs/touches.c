@@ -2,49 +2,20 @@
  *
  * Output: "step NAME KERNELS", then "true MODE ADDRESS BYTES" for each touch; before them "block NAME ADDRESS BYTES".
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "touches.h"
 
-#include "driver.h"
-#include "emu.h"
-
-/* A formatter would give each name a deeper indent. */
-/* clang-format off */
-#define USES(X) \
-    X(cuInit) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuCtxSynchronize) X(cuMemAlloc_v2) \
-    X(cuMemAllocPitch_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) X(cuMemcpyDtoD_v2) X(cuMemcpy) \
-    X(cuMemcpyAsync) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyPeer) X(cuMemcpy2D_v2) X(cuMemcpy2DAsync_v2) \
-    X(cuMemcpy3D_v2) X(cuMemsetD8_v2) X(cuMemsetD16_v2) X(cuMemsetD32Async) X(cuMemsetD2D8_v2) \
-    X(cuMemsetD2D32Async) X(cuModuleLoadData) X(cuModuleGetFunction) X(cuModuleGetGlobal_v2) \
-    X(cuLaunchKernel) X(cuLaunchKernelEx) X(cuLaunchCooperativeKernel) X(cuLibraryLoadData) \
-    X(cuLibraryGetKernel) X(cuStreamCreate) X(cuStreamBeginCapture_v2) X(cuStreamEndCapture) \
-    X(cuGraphCreate) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphAddKernelNode_v2) \
-    X(cuGraphAddMemsetNode) X(cuGraphAddMemcpyNode) X(cuGraphAddChildGraphNode) \
-    X(cuGraphExecKernelNodeSetParams_v2) X(cuGraphExecUpdate_v2) X(cuGraphNodeSetEnabled) \
-    X(cuGraphGetNodes) X(cuGraphNodeGetType) X(cuGraphDestroyNode) X(cuGraphKernelNodeSetParams_v2) \
-    X(cuGraphMemsetNodeSetParams) X(cuGraphMemcpyNodeSetParams) X(cuMemcpyBatchAsync_v2) X(cuStreamWriteValue32_v2) X(cuLaunchHostFunc)
-/* clang-format on */
-#define X(f) extern __typeof__(*(pfn_##f)NULL) f;
-USES(X)
-#undef X
-
-enum { N = 1000, ROWS = 7, WIDTH = 100 };
-
-static CUcontext context;
-static CUstream stream;
+CUcontext context, far_context;
+CUstream stream, far_stream;
 static CUmodule module;
 
-static void check(CUresult status, int line) {
+void check(CUresult status, int line) {
     if (status == CUDA_SUCCESS)
         return;
     printf("line %d: error %d\n", line, (int)status);
     exit(1);
 }
-#define OK(call) check((call), __LINE__)
 
-/* Waits for the step's operations and prints what they touched. */
-static void end_of(const char *name, int kernels) {
+void end_of(const char *name, int kernels) {
     static struct emu_touch log[256];
     OK(cuCtxSynchronize());
     size_t n = emu_log_read(0, log, 256);
@@ -62,7 +33,7 @@ static CUdeviceptr block(const char *name, size_t bytes) {
     return p;
 }
 
-static CUfunction kernel(const char *name) {
+CUfunction kernel(const char *name) {
     CUfunction f;
     OK(cuModuleGetFunction(&f, module, name));
     return f;
@@ -114,6 +85,45 @@ static void copies(CUdeviceptr a, CUdeviceptr b) {
     OK(cuMemcpyBatchAsync_v2(to, from, bytes, 2, &how, &index, 1, stream)), end_of("batch", 0);
 }
 
+static CUmemcpy3DOperand operand(CUdeviceptr p, size_t row, size_t height) {
+    return (CUmemcpy3DOperand){.type = CU_MEMCPY_OPERAND_TYPE_POINTER,
+                               .op.ptr = {.ptr = p, .rowLength = row, .layerHeight = height}};
+}
+
+/* Between devices, and lists of them; each side of a list in a block of its own. */
+static void far_copies(CUdeviceptr a, CUdeviceptr b, CUdeviceptr x, CUdeviceptr y, CUdeviceptr far) {
+    CUDA_MEMCPY3D_PEER box = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                              .srcDevice = a,
+                              .srcContext = context,
+                              .srcPitch = 128,
+                              .srcHeight = 10,
+                              .srcY = 3,
+                              .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                              .dstDevice = far,
+                              .dstContext = far_context,
+                              .dstPitch = 160,
+                              .dstHeight = 8,
+                              .dstZ = 1,
+                              .WidthInBytes = WIDTH,
+                              .Height = ROWS,
+                              .Depth = 2};
+    OK(cuMemcpy3DPeer(&box)), end_of("3D-peer", 0);
+    box.Depth = 1;
+    OK(cuMemcpy3DPeerAsync(&box, stream)), end_of("3D-peer-async", 0);
+    CUDA_MEMCPY3D_BATCH_OP list[2] = {
+        {.src = operand(a + 512, 128, 8), .dst = operand(b + 256, 112, 9), .extent = {WIDTH, ROWS, 2}},
+        {.src = operand(x, 0, 0), .dst = operand(y + 64, 0, 0), .extent = {WIDTH, ROWS, 3}}};
+    for (int i = 0; i < 2; i++)
+        list[i].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    size_t failed;
+    OK(cuMemcpy3DBatchAsync_v2(2, list, 0, stream)), end_of("3D-batch", 0);
+    OK(cuMemcpy3DBatchAsync(1, list, &failed, 0, stream)), end_of("3D-batch-first", 0);
+    CUdeviceptr to[2] = {b + 16, y}, from[2] = {a, x + 128};
+    size_t bytes[2] = {300, 40}, index = 0;
+    CUmemcpyAttributes how = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    OK(cuMemcpyBatchAsync(to, from, bytes, 2, &how, &index, 1, &failed, stream)), end_of("batch-first", 0);
+}
+
 static void memsets(CUdeviceptr a, CUdeviceptr pitched, size_t pitch) {
     OK(cuMemsetD8_v2(a + 1, 1, 33)), end_of("set8", 0);
     OK(cuMemsetD16_v2(a + 2, 1, 33)), end_of("set16", 0);
@@ -122,12 +132,6 @@ static void memsets(CUdeviceptr a, CUdeviceptr pitched, size_t pitch) {
     OK(cuMemsetD2D32Async(pitched, pitch, 1, WIDTH / 4, ROWS, stream)), end_of("set2D32", 0);
     OK(cuStreamWriteValue32_v2(stream, a, 7, 0)), end_of("write-value", 0);
 }
-
-struct axpy {
-    float a;
-    CUdeviceptr x, y;
-    uint64_t n;
-};
 
 static void launches(CUdeviceptr x, CUdeviceptr y) {
     struct axpy p = {2, x, y, N};
@@ -149,6 +153,25 @@ static void launches(CUdeviceptr x, CUdeviceptr y) {
     OK(cuLaunchKernel((CUfunction)same, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL)), end_of("launch-library", 1);
 }
 
+/* One kernel on each device. */
+static void launch_everywhere(CUdeviceptr x, CUdeviceptr y, CUdeviceptr far) {
+    struct axpy p = {2, x, y, N}, q = {2, far, far + 8192, N};
+    CUmodule far_module;
+    CUDA_LAUNCH_PARAMS each[2] = {
+        {.function = kernel("axpy"), .hStream = stream, .kernelParams = (void *[]){&p.a, &p.x, &p.y, &p.n}},
+        {.hStream = far_stream, .kernelParams = (void *[]){&q.a, &q.x, &q.y, &q.n}}};
+    OK(cuCtxSetCurrent(far_context));
+    OK(cuModuleLoadData(&far_module, EMU_BUILTIN));
+    OK(cuModuleGetFunction(&each[1].function, far_module, "axpy"));
+    OK(cuCtxSetCurrent(context));
+    for (int i = 0; i < 2; i++) {
+        each[i].gridDimX = each[i].gridDimY = each[i].gridDimZ = 1;
+        each[i].blockDimX = each[i].blockDimY = each[i].blockDimZ = 1;
+    }
+    OK(cuLaunchCooperativeKernelMultiDevice(each, 2, 0));
+    OK(cuStreamSynchronize(far_stream)), end_of("launch-everywhere", 2);
+}
+
 static void structure(CUdeviceptr arena) {
     struct {
         uint32_t count, reserved;
@@ -166,113 +189,6 @@ static void structure(CUdeviceptr arena) {
     }
     void *parameters[] = {&t, &rate, &step};
     OK(cuLaunchKernel(kernel("adam"), 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL)), end_of("launch-structure", 1);
-}
-
-static CUDA_KERNEL_NODE_PARAMS axpy_node(void **parameters) {
-    return (CUDA_KERNEL_NODE_PARAMS){.func = kernel("axpy"),
-                                     .gridDimX = 1,
-                                     .gridDimY = 1,
-                                     .gridDimZ = 1,
-                                     .blockDimX = 1,
-                                     .blockDimY = 1,
-                                     .blockDimZ = 1,
-                                     .kernelParams = parameters};
-}
-
-static CUgraph captured(CUdeviceptr x, CUdeviceptr y) {
-    CUgraph graph;
-    struct axpy p = {3, x, y, N / 2};
-    void *parameters[] = {&p.a, &p.x, &p.y, &p.n};
-    OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    OK(cuMemsetD32Async(x, 0, 100, stream));
-    OK(cuLaunchKernel(kernel("axpy"), 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
-    OK(cuMemcpyAsync(x + 8000, y, 600, stream));
-    OK(cuStreamEndCapture(stream, &graph));
-    return graph;
-}
-
-static void graphs(CUdeviceptr x, CUdeviceptr y) {
-    CUgraphExec exec;
-    CUgraph first = captured(x, y), by_hand, second = captured(y, x);
-    OK(cuGraphInstantiateWithFlags(&exec, first, 0));
-    emu_log(1);
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-captured", 1);
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-again", 1);
-    CUgraphExecUpdateResultInfo how;
-    OK(cuGraphExecUpdate_v2(exec, second, &how));
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-updated", 1);
-
-    CUgraphNode set, launch, copy, child;
-    struct axpy p = {3, x, y, N}, other = {3, x + 4096, y + 4096, N / 4};
-    void *parameters[] = {&p.a, &p.x, &p.y, &p.n}, *others[] = {&other.a, &other.x, &other.y, &other.n};
-    CUDA_KERNEL_NODE_PARAMS k = axpy_node(parameters);
-    CUDA_MEMSET_NODE_PARAMS m = {.dst = y, .pitch = 256, .elementSize = 4, .width = 20, .height = 5};
-    CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                       .srcDevice = x,
-                       .srcPitch = 64,
-                       .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                       .dstDevice = y,
-                       .dstPitch = 64,
-                       .WidthInBytes = 64,
-                       .Height = 4,
-                       .Depth = 1};
-    OK(cuGraphCreate(&by_hand, 0));
-    OK(cuGraphAddMemsetNode(&set, by_hand, NULL, 0, &m, context));
-    OK(cuGraphAddKernelNode_v2(&launch, by_hand, &set, 1, &k));
-    OK(cuGraphAddMemcpyNode(&copy, by_hand, &launch, 1, &c, context));
-    OK(cuGraphAddChildGraphNode(&child, by_hand, &copy, 1, first));
-    OK(cuGraphInstantiateWithFlags(&exec, by_hand, 0));
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-by-hand", 2);
-    k.kernelParams = others;
-    OK(cuGraphExecKernelNodeSetParams_v2(exec, launch, &k));
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-node-set", 2);
-    OK(cuGraphNodeSetEnabled(exec, launch, 0));
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-node-off", 1);
-}
-
-/* What was captured is changed, and some of it replaced, before the graph is instantiated. */
-static void changed(CUdeviceptr x, CUdeviceptr y, CUdeviceptr a, CUdeviceptr b) {
-    CUgraph graph;
-    CUgraphExec exec;
-    CUgraphNode node[16];
-    size_t n = 16;
-    struct axpy p = {3, a, b, N};
-    CUDA_KERNEL_NODE_PARAMS k = axpy_node((void *[]){&p.a, &p.x, &p.y, &p.n});
-    CUDA_MEMSET_NODE_PARAMS m = {.dst = a + 8192, .elementSize = 4, .width = 20, .height = 1};
-    CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                       .srcDevice = a + 16384,
-                       .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                       .dstDevice = b + 16384,
-                       .WidthInBytes = 64,
-                       .Height = 1,
-                       .Depth = 1};
-    graph = captured(x, y);
-    OK(cuGraphGetNodes(graph, node, &n));
-    for (size_t i = 0; i < n; i++) {
-        CUgraphNodeType type;
-        OK(cuGraphNodeGetType(node[i], &type));
-        if (type == CU_GRAPH_NODE_TYPE_KERNEL)
-            OK(cuGraphKernelNodeSetParams_v2(node[i], &k));
-        else if (type == CU_GRAPH_NODE_TYPE_MEMSET)
-            OK(cuGraphMemsetNodeSetParams(node[i], &m));
-        else
-            OK(cuGraphMemcpyNodeSetParams(node[i], &c));
-    }
-    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-captured-changed", 1);
-
-    n = 16;
-    OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    for (size_t i = 0; i < n; i++)
-        OK(cuMemsetD32Async(x, 0, 100, stream));
-    OK(cuStreamEndCapture(stream, &graph));
-    OK(cuGraphGetNodes(graph, node, &n));
-    for (size_t i = 0; i < n; i++)
-        OK(cuGraphDestroyNode(node[i]));
-    for (size_t i = 0; i < n; i++) /* where the others were, perhaps */
-        OK(cuGraphAddMemsetNode(&node[i], graph, NULL, 0, &m, context));
-    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-captured-replaced", 0);
 }
 
 static void nothing(void *unused) {
@@ -302,6 +218,10 @@ int main(void) {
     CUdeviceptr pitched;
     size_t pitch;
     OK(cuInit(0));
+    OK(cuDevicePrimaryCtxRetain(&far_context, 1));
+    OK(cuCtxSetCurrent(far_context));
+    OK(cuStreamCreate(&far_stream, CU_STREAM_NON_BLOCKING));
+    CUdeviceptr far = block("far", 16384);
     OK(cuDevicePrimaryCtxRetain(&context, 0));
     OK(cuCtxSetCurrent(context));
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
@@ -309,12 +229,16 @@ int main(void) {
     CUdeviceptr a = block("a", 1 << 20), b = block("b", 1 << 20), x = block("x", 16384), y = block("y", 16384);
     CUdeviceptr arena = block("arena", 32 * 4096), table = block("table", 32), behind = block("behind", 4 * 4096);
     OK(cuMemAllocPitch_v2(&pitched, &pitch, WIDTH, ROWS, 4));
+    printf("block pitched %llu %zu\n", (unsigned long long)pitched, pitch * ROWS);
     emu_log(1);
     copies(a, b);
+    far_copies(a, b, x, y, far);
     memsets(a, pitched, pitch);
     launches(x, y);
+    launch_everywhere(x, y, far);
     structure(arena);
     graphs(x, y);
+    any_nodes(x, y);
     changed(x, y, a, b);
     hidden(y, table, behind);
     return 0;

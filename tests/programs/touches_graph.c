@@ -1,0 +1,143 @@
+/* Graphs: captured, built by hand, changed before and after they are instantiated. */
+#include "touches.h"
+
+static CUDA_KERNEL_NODE_PARAMS axpy_node(void **parameters) {
+    return (CUDA_KERNEL_NODE_PARAMS){.func = kernel("axpy"),
+                                     .gridDimX = 1,
+                                     .gridDimY = 1,
+                                     .gridDimZ = 1,
+                                     .blockDimX = 1,
+                                     .blockDimY = 1,
+                                     .blockDimZ = 1,
+                                     .kernelParams = parameters};
+}
+
+static CUgraph captured(CUdeviceptr x, CUdeviceptr y) {
+    CUgraph graph;
+    struct axpy p = {3, x, y, N / 2};
+    void *parameters[] = {&p.a, &p.x, &p.y, &p.n};
+    OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuMemsetD32Async(x, 0, 100, stream));
+    OK(cuLaunchKernel(kernel("axpy"), 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+    OK(cuMemcpyAsync(x + 8000, y, 600, stream));
+    OK(cuStreamEndCapture(stream, &graph));
+    return graph;
+}
+
+void graphs(CUdeviceptr x, CUdeviceptr y) {
+    CUgraphExec exec;
+    CUgraph first = captured(x, y), by_hand, second = captured(y, x);
+    OK(cuGraphInstantiateWithFlags(&exec, first, 0));
+    emu_log(1);
+    OK(cuGraphLaunch(exec, stream)), end_of("graph-captured", 1);
+    OK(cuGraphLaunch(exec, stream)), end_of("graph-again", 1);
+    CUgraphExecUpdateResultInfo how;
+    OK(cuGraphExecUpdate_v2(exec, second, &how));
+    OK(cuGraphLaunch(exec, stream)), end_of("graph-updated", 1);
+
+    CUgraphNode set, launch, copy, child;
+    struct axpy p = {3, x, y, N}, other = {3, x + 4096, y + 4096, N / 4};
+    void *parameters[] = {&p.a, &p.x, &p.y, &p.n}, *others[] = {&other.a, &other.x, &other.y, &other.n};
+    CUDA_KERNEL_NODE_PARAMS k = axpy_node(parameters);
+    CUDA_MEMSET_NODE_PARAMS m = {.dst = y, .pitch = 256, .elementSize = 4, .width = 20, .height = 5};
+    CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                       .srcDevice = x,
+                       .srcPitch = 64,
+                       .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                       .dstDevice = y,
+                       .dstPitch = 64,
+                       .WidthInBytes = 64,
+                       .Height = 4,
+                       .Depth = 1};
+    OK(cuGraphCreate(&by_hand, 0));
+    OK(cuGraphAddMemsetNode(&set, by_hand, NULL, 0, &m, context));
+    OK(cuGraphAddKernelNode_v2(&launch, by_hand, &set, 1, &k));
+    OK(cuGraphAddMemcpyNode(&copy, by_hand, &launch, 1, &c, context));
+    OK(cuGraphAddChildGraphNode(&child, by_hand, &copy, 1, first));
+    OK(cuGraphInstantiateWithFlags(&exec, by_hand, 0));
+    OK(cuGraphLaunch(exec, stream)), end_of("graph-by-hand", 2);
+    k.kernelParams = others;
+    OK(cuGraphExecKernelNodeSetParams_v2(exec, launch, &k));
+    OK(cuGraphLaunch(exec, stream)), end_of("graph-node-set", 2);
+    OK(cuGraphNodeSetEnabled(exec, launch, 0));
+    OK(cuGraphLaunch(exec, stream)), end_of("graph-node-off", 1);
+}
+
+/* Nodes by the call that makes every kind. */
+void any_nodes(CUdeviceptr x, CUdeviceptr y) {
+    struct axpy p = {3, x, y, N};
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode set, launch, copy;
+    CUgraphNodeParams s = {.type = CU_GRAPH_NODE_TYPE_MEMSET,
+                           .memset = {.dst = x, .elementSize = 4, .width = N, .height = 1, .ctx = context}};
+    CUgraphNodeParams k = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
+                           .kernel = {.func = kernel("axpy"),
+                                      .gridDimX = 1,
+                                      .gridDimY = 1,
+                                      .gridDimZ = 1,
+                                      .blockDimX = 1,
+                                      .blockDimY = 1,
+                                      .blockDimZ = 1,
+                                      .kernelParams = (void *[]){&p.a, &p.x, &p.y, &p.n}}};
+    CUgraphNodeParams c = {.type = CU_GRAPH_NODE_TYPE_MEMCPY,
+                           .memcpy = {.copyCtx = context,
+                                      .copyParams = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                                                     .srcDevice = y,
+                                                     .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                                                     .dstDevice = x + 8192,
+                                                     .WidthInBytes = 512,
+                                                     .Height = 1,
+                                                     .Depth = 1}}};
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddNode(&set, graph, NULL, 0, &s));
+    OK(cuGraphAddNode(&launch, graph, &set, 1, &k));
+    OK(cuGraphAddNode_v2(&copy, graph, &launch, NULL, 1, &c));
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, stream)), end_of("graph-any-nodes", 1);
+}
+
+/* What was captured is changed, and some of it replaced, before the graph is instantiated. */
+void changed(CUdeviceptr x, CUdeviceptr y, CUdeviceptr a, CUdeviceptr b) {
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode node[16];
+    size_t n = 16;
+    struct axpy p = {3, a, b, N};
+    CUDA_KERNEL_NODE_PARAMS k = axpy_node((void *[]){&p.a, &p.x, &p.y, &p.n});
+    CUDA_MEMSET_NODE_PARAMS m = {.dst = a + 8192, .elementSize = 4, .width = 20, .height = 1};
+    CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                       .srcDevice = a + 16384,
+                       .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                       .dstDevice = b + 16384,
+                       .WidthInBytes = 64,
+                       .Height = 1,
+                       .Depth = 1};
+    graph = captured(x, y);
+    OK(cuGraphGetNodes(graph, node, &n));
+    for (size_t i = 0; i < n; i++) {
+        CUgraphNodeType type;
+        OK(cuGraphNodeGetType(node[i], &type));
+        if (type == CU_GRAPH_NODE_TYPE_KERNEL)
+            OK(cuGraphKernelNodeSetParams_v2(node[i], &k));
+        else if (type == CU_GRAPH_NODE_TYPE_MEMSET)
+            OK(cuGraphMemsetNodeSetParams(node[i], &m));
+        else
+            OK(cuGraphMemcpyNodeSetParams(node[i], &c));
+    }
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, stream)), end_of("graph-captured-changed", 1);
+
+    n = 16;
+    OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    for (size_t i = 0; i < n; i++)
+        OK(cuMemsetD32Async(x, 0, 100, stream));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphGetNodes(graph, node, &n));
+    for (size_t i = 0; i < n; i++)
+        OK(cuGraphDestroyNode(node[i]));
+    for (size_t i = 0; i < n; i++) /* where the others were, perhaps */
+        OK(cuGraphAddMemsetNode(&node[i], graph, NULL, 0, &m, context));
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, stream)), end_of("graph-captured-replaced", 0);
+}
