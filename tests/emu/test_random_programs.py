@@ -18,7 +18,7 @@ A_SETUP = 40
 FAILURES = (("", ":after=3:sticky:error=2"), (":after=7", ":sticky"))
 """Of calls, taken in turn by the set-ups: once or from then on, at once or later."""
 SURE = {
-    "observe": {"cuFuncGetParamInfo", "cuStreamIsCapturing", "cuGetProcAddress"},
+    "observe": {"cuFuncGetParamInfo", "cuStreamIsCapturing"},
     "vmm": {"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemcpyAsync"},
 }
 """What we call for certain; of a policy of `um` what all do."""
