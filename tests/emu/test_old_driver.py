@@ -15,7 +15,8 @@ from pump.trace import OpFlag, OpKind, read
 pytestmark = pytest.mark.emu
 
 POINTERS = 8
-VERSIONS = [11080, 12020, 12030, 13000]  # names are told from 12.3 on, layouts from 12.4
+VERSIONS = [11020, 11080, 12020, 12030, 13000]
+"""Functions are given by name from 11.3 on, kernels tell names from 12.3, layouts from 12.4."""
 SINCE = {"page": 0, "stack": 0, "kernel": 12000, "extra": 0, "capture": 12000, "node": 12000}
 CASES = [(form, version) for form, version in product(SINCE, VERSIONS) if version >= SINCE[form]]
 QUESTIONS = {"kernel": "cuKernelGetParamInfo", "extra": "cuFuncGetParamInfo"}
