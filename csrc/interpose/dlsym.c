@@ -44,25 +44,48 @@ static bool may_be_hooked(const char *name) {
     return name && ((name[0] == 'c' && name[1] == 'u') || strncmp(name, "nvml", 4) == 0);
 }
 
-/* The address that without this library would have been found, or NULL: a global look-up finds our own export, also in
- * a program that has no driver. */
-static void *without_us(const char *name, void *found) {
-    return found && elf_is_ours(found) ? look_up(RTLD_NEXT, name) : found;
+/* What a caller finds that the global scope has not: in a library opened for itself, and in what that is linked with.
+ */
+static void *in_own_scope(const void *caller, const char *name) {
+    Dl_info info;
+    void *handle = dladdr(caller, &info) ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    void *found = handle ? look_up(handle, name) : NULL;
+    if (handle)
+        dlclose(handle);
+    return found && elf_is_ours(found) ? NULL : found;
 }
 
-/* RTLD_NEXT from a caller before this library finds our export. It would have found nothing if nothing comes after us.
- */
+/* The address that without this library would have been found, or NULL: a global look-up finds our own export, also in
+ * a program that has no driver. */
+static void *without_us(const char *name, void *found, const void *caller) {
+    if (!found || !elf_is_ours(found))
+        return found;
+    if (!(found = look_up(RTLD_NEXT, name)))
+        found = in_own_scope(caller, name);
+    return found ? found : look_up(RTLD_NEXT, name); /* once more, for dlerror */
+}
+
+/* RTLD_NEXT from a caller before this library finds our export. In the global scope it would have found nothing if
+ * nothing comes after us. */
 static bool ends_with_us(const char *name) {
     return api_by_symbol(name) >= 0 && !look_up(RTLD_NEXT, name);
 }
 
-static void *hooked(const char *name, void *found) {
+static void *hooked(const char *name, void *found, const void *caller) {
     int key = api_by_symbol(name);
     if (key < 0)
         return found;
-    found = without_us(name, found);
+    found = without_us(name, found, caller);
     void *wrapper = found ? real_wrapper((enum api)(key / 2), key % 2, found) : NULL;
     return wrapper ? wrapper : found;
+}
+
+/* RTLD_NEXT where ends_with_us. */
+static void *next_in_own_scope(const void *caller, const char *name) {
+    Dl_info here, there;
+    void *found = in_own_scope(caller, name);
+    bool itself = found && dladdr(caller, &here) && dladdr(found, &there) && here.dli_fbase == there.dli_fbase;
+    return found && !itself ? hooked(name, found, caller) : look_up(RTLD_NEXT, name);
 }
 
 /* Trap: the real dlsym takes RTLD_NEXT and RTLD_DEFAULT relative to its caller, which it knows by its return address.
@@ -73,16 +96,22 @@ SIBLING_CALL static void *our_dlsym(void *handle, const char *name) {
     if (!may_be_hooked(name) || (handle == RTLD_NEXT && !ends_with_us(name)))
         return real_dlsym()(handle, name);
     if (handle == RTLD_NEXT)
-        return NULL;
-    return hooked(name, look_up(handle, name));
+        return next_in_own_scope(__builtin_return_address(0), name);
+    void *found = look_up(handle, name);
+    if (!found) /* here: perhaps in the caller's own scope */
+        return real_dlsym()(handle, name);
+    return hooked(name, found, __builtin_return_address(0));
 }
 
 SIBLING_CALL static void *our_dlvsym(void *handle, const char *name, const char *version) {
     if (!may_be_hooked(name) || (handle == RTLD_NEXT && !ends_with_us(name)))
         return real_dlvsym()(handle, name, version);
     if (handle == RTLD_NEXT)
-        return NULL;
-    return hooked(name, real_dlvsym()(handle, name, version));
+        return next_in_own_scope(__builtin_return_address(0), name);
+    void *found = look_up_version(handle, name, version);
+    if (!found)
+        return real_dlvsym()(handle, name, version);
+    return hooked(name, found, __builtin_return_address(0));
 }
 
 #define EXPORT(our, name) extern __attribute__((alias(#our), visibility("default"))) __typeof__(our) name

@@ -11,7 +11,10 @@ pytestmark = pytest.mark.emu
 SEEN = "[ulms] INFO: 3 kernels in 3 launches and 0 graph launches, 1 copies, 2 memsets, "
 
 
-@pytest.mark.parametrize("way", ["proc", "proc-next", "old-dlsym", "plugin"])
+WAYS = ["proc", "proc-next", "old-dlsym", "plugin", "plugin-default", "plugin-next"]
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_launches_are_seen(
     way: str, compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
 ) -> None:

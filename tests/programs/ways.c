@@ -3,7 +3,8 @@
  *   proc        cuGetProcAddress in its first form
  *   proc-next   cuGetProcAddress_v2, asked for a version of CUDA that nobody knows yet
  *   old-dlsym   dlsym as programs linked before glibc 2.34 have it
- *   plugin      a library opened for itself that is linked with the driver; argv[2]: its path */
+ *   plugin, plugin-default, plugin-next
+ *               a library opened for itself that is linked with the driver, and may look it up; argv[2]: its path */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <string.h>
@@ -56,14 +57,14 @@ static void tell_versions(void) {
 int main(int argc, char **argv) {
     struct driver d;
     const char *way = argc > 1 ? argv[1] : "old-dlsym";
-    if (strcmp(way, "plugin") == 0) {
+    if (strncmp(way, "plugin", 6) == 0) {
         void *plugin = dlopen(argv[2], RTLD_NOW | RTLD_LOCAL);
-        void (*run)(void) = plugin ? (void (*)(void))dlsym(plugin, "run") : NULL;
+        void (*run)(const char *) = plugin ? (void (*)(const char *))dlsym(plugin, "run") : NULL;
         if (!run) {
             printf("%s\n", dlerror());
             return 1;
         }
-        run();
+        run(way);
         return 0;
     }
     library = dlopen("libcuda.so.1", RTLD_NOW);
