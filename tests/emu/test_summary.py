@@ -29,19 +29,26 @@ def said(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Sa
     return run
 
 
-@pytest.mark.parametrize("mode", ["um", "vmm", "observe"])
+@pytest.mark.parametrize("limited", [False, True])
 @pytest.mark.parametrize(
-    ("limits", "told"),
-    [({}, "capacity 8.00 GiB, budget 100 %"), (LIMITS, "capacity 1.50 GiB (limit), budget 70 %")],
+    ("mode", "budget"),
+    [
+        ("um", "as calls tell what they touch"),
+        ("vmm", "as calls tell what they touch"),
+        ("observe", "100 %"),
+    ],
 )
 def test_the_first_line_says_that_it_is_on(
-    mode: str, limits: dict[str, str], told: str, said: Said
+    mode: str, budget: str, limited: bool, said: Said
 ) -> None:
     """Its version, the mode, the device, and what of its memory there is."""
-    lines = said({"ULMS_BACKEND": mode, **limits})
+    memory = f"capacity 8.00 GiB, budget {budget}"
+    if limited:
+        memory = "capacity 1.50 GiB (limit), budget 70 %"
+    lines = said({"ULMS_BACKEND": mode, **(LIMITS if limited else {})})
     assert lines[0] == (
         f"[ulms] INFO: ulms {binding.version()} on: mode {mode}, "
-        f"device Emulated GPU (2 in all), {told}"
+        f"device Emulated GPU (2 in all), {memory}"
     )
     assert sum("on: mode" in line for line in lines) == 1
 
