@@ -10,10 +10,17 @@
 #include "observe/stats.h"
 #include "observe/trace.h"
 
+/* Threads may get here in another order than they changed the ledger: the last one to write must have seen it as it is.
+ */
 void memory_publish(int device) {
-    if (device >= 0)
-        stats_memory(device, ledger_used(session.ledger, device), ledger_peak(session.ledger, device),
-                     ulms_options.capacity);
+    uint64_t used;
+    if (device < 0)
+        return;
+    do {
+        used = ledger_used(session.ledger, device);
+        stats_memory(device, used, ledger_peak(session.ledger, device), ulms_options.capacity);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    } while (ledger_used(session.ledger, device) != used);
 }
 
 /* Where memory of this kind can be replaced, what stays plain takes from what pages may occupy and is not refused. */
@@ -57,6 +64,7 @@ bool claim_open_managed(struct claim *c, int device, enum memory_kind kind, uint
 
 static void cancel(const struct claim *c) {
     (c->managed ? ledger_cancel_managed : ledger_cancel)(session.ledger, c->device, c->bytes);
+    memory_publish(c->device); /* another thread may have told of what was only reserved */
 }
 
 /* The whole pages that nothing else shares. What was provided has its last page for itself. */

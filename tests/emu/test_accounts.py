@@ -197,3 +197,18 @@ def test_the_limit_by_its_other_name(
     results, _ = parse(done.stdout)
     statuses = [results[i][0] for i in sorted(results)]
     assert statuses == [0, OUT_OF_MEMORY, 0, OUT_OF_MEMORY, 0, 0]
+
+
+def test_what_the_driver_refuses_is_not_told_as_held(
+    compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
+) -> None:
+    """Another thread may tell what is held while such an allocation is only reserved."""
+    sizes = [10 << 30, 4096, 4096, 4096]
+    turn = [f"{thread} a plain 0 {size}" for thread, size in enumerate(sizes)]
+    turn += [f"{thread} f 0" for thread in range(len(sizes))]
+    program = Program(len(sizes), [turn * 60 for _ in range(8)])
+    for _ in range(20):
+        done = run_emulated([allocate(compiled, emulator_dir)], stdin=program.text())
+        assert (done.returncode, done.stderr) == (0, "")
+        _, states = parse(done.stdout)
+        assert [state.used for state in states] == [0] * 8
