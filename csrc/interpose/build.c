@@ -133,6 +133,11 @@ CUresult custom_cuGraphMemsetNodeSetParams(int variant, CUgraphNode hNode, const
     return changed(REAL(cuGraphMemsetNodeSetParams, variant)(hNode, nodeParams), hNode);
 }
 
+CUresult custom_cuGraphBatchMemOpNodeSetParams(int variant, CUgraphNode hNode,
+                                               const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
+    return changed(REAL(cuGraphBatchMemOpNodeSetParams, variant)(hNode, nodeParams), hNode);
+}
+
 /* --- ends --- */
 
 CUresult custom_cuGraphDestroyNode(int variant, CUgraphNode hNode) {

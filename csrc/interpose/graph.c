@@ -107,6 +107,7 @@ static bool touch_kernel_node(struct op *op, CUgraphNode handle) {
 static void touch_node(struct op *op, CUgraphNode handle, CUgraphNodeType type) {
     CUDA_MEMCPY3D copy;
     CUDA_MEMSET_NODE_PARAMS set;
+    CUDA_BATCH_MEM_OP_NODE_PARAMS words;
     bool read = true;
     if (type == CU_GRAPH_NODE_TYPE_KERNEL)
         read = touch_kernel_node(op, handle);
@@ -116,6 +117,9 @@ static void touch_node(struct op *op, CUgraphNode handle, CUgraphNodeType type) 
     else if (type == CU_GRAPH_NODE_TYPE_MEMSET &&
              (read = REAL(cuGraphMemsetNodeGetParams, 0)(handle, &set) == CUDA_SUCCESS))
         copy_touch_memset(op, set.dst, set.pitch, set.width * set.elementSize, set.height);
+    else if (type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP &&
+             (read = REAL(cuGraphBatchMemOpNodeGetParams, 0)(handle, &words) == CUDA_SUCCESS))
+        stream_touch_words(op, words.paramArray, words.count);
     op->flags |= read && type != CU_GRAPH_NODE_TYPE_CONDITIONAL ? 0 : OP_BLIND;
 }
 

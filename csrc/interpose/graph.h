@@ -5,6 +5,7 @@
 #include "interpose/copy.h"
 #include "interpose/launch.h"
 #include "interpose/memory.h"
+#include "interpose/stream.h"
 
 /* Around an instantiation: charges what the graph's allocation nodes take. False: the quota refuses, see claim_open. */
 bool exec_open(struct claim *c, CUgraph graph);

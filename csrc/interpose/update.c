@@ -69,6 +69,11 @@ static void touch_memset(struct op *op, const void *parameters) {
     copy_touch_memset(op, p->dst, p->pitch, p->width * p->elementSize, p->height);
 }
 
+static void touch_words(struct op *op, const void *parameters) {
+    const CUDA_BATCH_MEM_OP_NODE_PARAMS *p = parameters;
+    stream_touch_words(op, p->paramArray, p->count);
+}
+
 static void touch_child(struct op *op, const void *parameters) {
     touch_graph(op, *(const CUgraph *)parameters);
 }
@@ -81,6 +86,8 @@ static void touch_any(struct op *op, const void *parameters) {
         copy_touch_3d(op, &p->memcpy.copyParams);
     else if (p->type == CU_GRAPH_NODE_TYPE_MEMSET)
         touch_memset(op, &p->memset);
+    else if (p->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP)
+        touch_words(op, &p->memOp);
     else if (p->type == CU_GRAPH_NODE_TYPE_GRAPH)
         touch_graph(op, p->graph.graph);
 }
@@ -114,6 +121,14 @@ CUresult custom_cuGraphExecMemsetNodeSetParams(int variant, CUgraphExec hGraphEx
     CUresult status = REAL(cuGraphExecMemsetNodeSetParams, variant)(hGraphExec, hNode, memsetParams, ctx);
     if (status == CUDA_SUCCESS)
         exec_set(hGraphExec, hNode, touch_memset, memsetParams);
+    return status;
+}
+
+CUresult custom_cuGraphExecBatchMemOpNodeSetParams(int variant, CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                   const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
+    CUresult status = REAL(cuGraphExecBatchMemOpNodeSetParams, variant)(hGraphExec, hNode, nodeParams);
+    if (status == CUDA_SUCCESS)
+        exec_set(hGraphExec, hNode, touch_words, nodeParams);
     return status;
 }
 

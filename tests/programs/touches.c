@@ -240,6 +240,7 @@ int main(void) {
     graphs(x, y);
     any_nodes(x, y);
     changed(x, y, a, b);
+    words(a, b);
     hidden(y, table, behind);
     return 0;
 }

@@ -26,7 +26,8 @@
     X(cuGraphMemsetNodeSetParams) X(cuGraphMemcpyNodeSetParams) X(cuMemcpyBatchAsync_v2) X(cuStreamWriteValue32_v2) X(cuLaunchHostFunc) \
     X(cuMemcpy3DPeer) X(cuMemcpy3DPeerAsync) X(cuMemcpy3DBatchAsync) X(cuMemcpy3DBatchAsync_v2) \
     X(cuMemcpyBatchAsync) X(cuLaunchCooperativeKernelMultiDevice) X(cuGraphAddNode) \
-    X(cuGraphAddNode_v2) X(cuStreamSynchronize)
+    X(cuGraphAddNode_v2) X(cuStreamSynchronize) X(cuStreamBatchMemOp_v2) X(cuGraphAddBatchMemOpNode) \
+    X(cuGraphExecBatchMemOpNodeSetParams) X(cuGraphBatchMemOpNodeSetParams)
 /* clang-format on */
 #define X(f) extern __typeof__(*(pfn_##f)NULL) f;
 USES(X)
@@ -55,5 +56,6 @@ CUfunction kernel(const char *name);
 void graphs(CUdeviceptr x, CUdeviceptr y);
 void any_nodes(CUdeviceptr x, CUdeviceptr y);
 void changed(CUdeviceptr x, CUdeviceptr y, CUdeviceptr a, CUdeviceptr b);
+void words(CUdeviceptr a, CUdeviceptr b);
 
 #endif

@@ -141,3 +141,37 @@ void changed(CUdeviceptr x, CUdeviceptr y, CUdeviceptr a, CUdeviceptr b) {
     OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
     OK(cuGraphLaunch(exec, stream)), end_of("graph-captured-replaced", 0);
 }
+
+static CUstreamBatchMemOpParams word(CUdeviceptr p, size_t bytes) {
+    CUstreamBatchMemOpType what = bytes == 4 ? CU_STREAM_MEM_OP_WRITE_VALUE_32 : CU_STREAM_MEM_OP_WRITE_VALUE_64;
+    return (CUstreamBatchMemOpParams){.writeValue = {.operation = what, .address = p, .value64 = 5}};
+}
+
+/* Lists of words: issued; captured, and changed before it is instantiated; by hand, and changed after. */
+void words(CUdeviceptr a, CUdeviceptr b) {
+    CUstreamBatchMemOpParams list[] = {word(a + 64, 8), {.operation = CU_STREAM_MEM_OP_BARRIER}, word(b + 4, 4)};
+    CUstreamBatchMemOpParams other[] = {word(a, 4), word(b + 256, 8)};
+    CUDA_BATCH_MEM_OP_NODE_PARAMS p = {.ctx = context, .count = 3, .paramArray = list}, q = p;
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode node;
+    size_t n = 1;
+    q.count = 2;
+    q.paramArray = other;
+    OK(cuStreamBatchMemOp_v2(stream, 3, list, 0)), end_of("words", 0);
+    OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuStreamBatchMemOp_v2(stream, 3, list, 0));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, stream)), end_of("words-captured", 0);
+    OK(cuGraphGetNodes(graph, &node, &n));
+    OK(cuGraphBatchMemOpNodeSetParams(node, &q));
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, stream)), end_of("words-captured-changed", 0);
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &p));
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, stream)), end_of("words-by-hand", 0);
+    OK(cuGraphExecBatchMemOpNodeSetParams(exec, node, &q));
+    OK(cuGraphLaunch(exec, stream)), end_of("words-node-set", 0);
+}

@@ -1,0 +1,11 @@
+/* Words of memory that a stream writes. */
+#ifndef ULMS_STREAM_H
+#define ULMS_STREAM_H
+
+#include "driver.h"
+#include "launch/op.h"
+
+/* Adds those that the list writes. */
+void stream_touch_words(struct op *op, const CUstreamBatchMemOpParams *list, unsigned int count);
+
+#endif
