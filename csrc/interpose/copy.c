@@ -23,19 +23,33 @@ static void touch_box(struct op *op, struct box b, size_t width, size_t rows, si
     wrap_touch(op, start, (layers - 1) * layer + (rows - 1) * pitch + width, mode);
 }
 
-/* Between two boxes that the caller has touched: host memory that comes to the device, with what lies between rows. */
-static void bring_box(struct op *op, struct box src, const void *host, struct box dst, size_t width, size_t rows,
-                      size_t layers) {
+/* Of host memory. */
+struct piece {
+    const void *start;
+    size_t bytes;
+};
+
+/* What a copy between two boxes brings to the device, with what lies between rows; 0 bytes: nothing. */
+static struct piece brought(struct box src, const void *host, struct box dst, size_t width, size_t rows,
+                            size_t layers) {
     bool unified = src.type == CU_MEMORYTYPE_UNIFIED;
     struct allocation a;
     if (width == 0 || rows == 0 || layers == 0 || (src.type != CU_MEMORYTYPE_HOST && !unified) ||
         (dst.type != CU_MEMORYTYPE_DEVICE && dst.type != CU_MEMORYTYPE_UNIFIED) ||
         (unified && ledger_find(session.ledger, src.device, &a) && a.kind != MEMORY_HOST))
-        return;
+        return (struct piece){0};
     size_t pitch = src.pitch ? src.pitch : width, layer = pitch * (src.height ? src.height : rows);
     const char *start = unified ? (const char *)(uintptr_t)src.device : host;
-    wrap_from_host(op, start + src.z * layer + src.y * pitch + src.x,
-                   (layers - 1) * layer + (rows - 1) * pitch + width);
+    return (struct piece){start + src.z * layer + src.y * pitch + src.x,
+                          (layers - 1) * layer + (rows - 1) * pitch + width};
+}
+
+/* Between two boxes that the caller has touched. */
+static void bring_box(struct op *op, struct box src, const void *host, struct box dst, size_t width, size_t rows,
+                      size_t layers) {
+    struct piece p = brought(src, host, dst, width, rows, layers);
+    if (p.bytes)
+        wrap_from_host(op, p.start, p.bytes);
 }
 
 static void touch_2d(struct op *op, const CUDA_MEMCPY2D *c) {
@@ -59,6 +73,7 @@ static void touch_3d_peer(struct op *op, const CUDA_MEMCPY3D_PEER *c) {
     struct box dst = {c->dstMemoryType, c->dstDevice, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight};
     touch_box(op, src, c->WidthInBytes, c->Height, c->Depth, TOUCH_READ);
     touch_box(op, dst, c->WidthInBytes, c->Height, c->Depth, TOUCH_WRITE);
+    bring_box(op, src, c->srcHost, dst, c->WidthInBytes, c->Height, c->Depth);
 }
 
 void copy_touch_memset(struct op *op, addr_t dst, size_t pitch, size_t row_bytes, size_t rows) {
@@ -137,17 +152,27 @@ CUresult custom_cuMemcpyBatchAsync_v2(int variant, CUdeviceptr *dsts, CUdevicept
     return status;
 }
 
-static void touch_operand(struct op *op, const CUmemcpy3DOperand *o, const CUextent3D *e, enum touch_mode mode) {
+static struct box box_of(const CUmemcpy3DOperand *o) {
     if (o->type != CU_MEMCPY_OPERAND_TYPE_POINTER)
-        return;
-    struct box b = {CU_MEMORYTYPE_UNIFIED, o->op.ptr.ptr, 0, 0, 0, o->op.ptr.rowLength, o->op.ptr.layerHeight};
-    touch_box(op, b, e->width, e->height, e->depth, mode);
+        return (struct box){.type = CU_MEMORYTYPE_ARRAY};
+    return (struct box){CU_MEMORYTYPE_UNIFIED, o->op.ptr.ptr, 0, 0, 0, o->op.ptr.rowLength, o->op.ptr.layerHeight};
 }
 
 static void touch_3d_list(struct op *op, const CUDA_MEMCPY3D_BATCH_OP *list, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        touch_operand(op, &list[i].src, &list[i].extent, TOUCH_READ);
-        touch_operand(op, &list[i].dst, &list[i].extent, TOUCH_WRITE);
+    for (const CUDA_MEMCPY3D_BATCH_OP *c = list; c < list + count; c++) {
+        touch_box(op, box_of(&c->src), c->extent.width, c->extent.height, c->extent.depth, TOUCH_READ);
+        touch_box(op, box_of(&c->dst), c->extent.width, c->extent.height, c->extent.depth, TOUCH_WRITE);
+    }
+}
+
+static void point_3d_list(struct op *op, const CUDA_MEMCPY3D_BATCH_OP *list, size_t count) {
+    for (const CUDA_MEMCPY3D_BATCH_OP *c = list; c < list + count; c++) {
+        struct piece p =
+            brought(box_of(&c->src), NULL, box_of(&c->dst), c->extent.width, c->extent.height, c->extent.depth);
+        if (p.bytes && op->flags & OP_CAPTURED)
+            wrap_from_host(op, p.start, p.bytes);
+        if (p.bytes)
+            wrap_look(p.start, p.bytes);
     }
 }
 
@@ -160,6 +185,8 @@ CUresult custom_cuMemcpy3DBatchAsync(int variant, size_t numOps, CUDA_MEMCPY3D_B
     touch_3d_list(&op, opList, numOps);
     wrap_admit(&op);
     CUresult status = real(numOps, opList, failIdx, flags, hStream);
+    if (status == CUDA_SUCCESS)
+        point_3d_list(&op, opList, numOps);
     wrap_close(&op, status);
     return status;
 }
@@ -173,6 +200,8 @@ CUresult custom_cuMemcpy3DBatchAsync_v2(int variant, size_t numOps, CUDA_MEMCPY3
     touch_3d_list(&op, opList, numOps);
     wrap_admit(&op);
     CUresult status = real(numOps, opList, flags, hStream);
+    if (status == CUDA_SUCCESS)
+        point_3d_list(&op, opList, numOps);
     wrap_close(&op, status);
     return status;
 }
@@ -186,6 +215,8 @@ CUresult custom_cuMemcpy3DWithAttributesAsync(int variant, CUDA_MEMCPY3D_BATCH_O
     touch_3d_list(&op, opDesc, 1);
     wrap_admit(&op);
     CUresult status = real(opDesc, flags, hStream);
+    if (status == CUDA_SUCCESS)
+        point_3d_list(&op, opDesc, 1);
     wrap_close(&op, status);
     return status;
 }

@@ -21,6 +21,8 @@ SEEN = (
     "table",
     "large",
     "rows",
+    "rows_peer",
+    "rows_list",
     "list",
     "variable",
     "constant",
