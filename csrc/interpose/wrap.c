@@ -43,7 +43,16 @@ void wrap_touch(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mod
         .start = start, .bytes = bytes, .allocation = a.id, .mode = (uint8_t)mode, .source = SOURCE_CALL};
 }
 
+/* Addresses that were copied to where it writes, or may write, lie there no more. */
+static SELDOM void overwrite_tables(const struct op *op) {
+    if (op->flags & (OP_BLIND | OP_HIDES) || op->count == TOUCH_MAX)
+        ledger_tables_doubt(session.ledger);
+    ledger_tables_touched(session.ledger, op->touches, op->count);
+}
+
 HOT void wrap_admit(struct op *op) {
+    if (__builtin_expect(ledger_any_table(session.ledger), 0)) /* also of a capture: what follows in it is told so */
+        overwrite_tables(op);
     if (op->flags & OP_CAPTURED)
         return;
     if (session.admit)

@@ -107,6 +107,12 @@ static void put_in(struct ledger *l, const struct range *block) {
     addrmap_insert(&l->blocks, block);
 }
 
+/* What was copied there is nobody's any more. The caller holds the writer's lock. */
+static inline void use_anew(struct ledger *l, addr_t start, addr_t end) {
+    if (__builtin_expect(may_have_tables(l, start, end), 0))
+        tables_gone(l, start, end);
+}
+
 /* The caller holds the writer's lock. */
 static SELDOM void enter(struct ledger *l, struct range *block) {
     struct range allocation;
@@ -125,6 +131,7 @@ HOT void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes) {
     if (!valid(start, bytes))
         return;
     write_begin(&l->lock);
+    use_anew(l, start, start + bytes);
     if (!give_out_again(l, &block))
         enter(l, &block);
     write_end(&l->lock);
@@ -134,6 +141,8 @@ HOT bool ledger_block_remove(struct ledger *l, addr_t start) {
     write_begin(&l->lock);
     struct entry *e = addrmap_entry(&l->blocks, start);
     bool found = e && get(&e->start) == start && get(&e->value) & BLOCK_FRAMEWORK;
+    if (found)
+        use_anew(l, start, get(&e->end));
     if (found && get(&e->value) >> BLOCK_ID_SHIFT)
         change_hands(l, e, 1);
     else if (found)

@@ -66,12 +66,21 @@ static void check_blocks(struct ledger *l) {
               number(get(&l->observed)));
 }
 
+static void check_tables(struct ledger *l) {
+    struct range r;
+    addr_t low = get(&l->table_low), high = get(&l->table_high);
+    tables_check(&l->tables);
+    INVARIANT((high != 0) == (get(&l->tables.ranges.count) != 0), "tables up to 0x%llx", number(high));
+    for (addr_t at = 0; addrmap_after(&l->tables.ranges, at, &r); at = r.end)
+        INVARIANT(r.start >= low && r.end <= high, "table 0x%llx is out of bounds", number(r.start));
+}
+
 void ledger_check(struct ledger *l) {
     pthread_mutex_lock(&l->lock.mutex);
     addrmap_check(&l->allocations);
     addrmap_check(&l->blocks);
     check_allocations(l);
     check_blocks(l);
-    tables_check(&l->tables);
+    check_tables(l);
     pthread_mutex_unlock(&l->lock.mutex);
 }

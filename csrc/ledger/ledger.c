@@ -36,6 +36,8 @@ static void clear(struct ledger *l) {
     put(&l->free, 0);
     put(&l->lowest, 0);
     put(&l->highest, 0);
+    put(&l->table_low, 0);
+    put(&l->table_high, 0);
     for (size_t i = 0; i < SEEN_BITS / 64; i++)
         put(&l->seen[i], 0);
     l->last_id = 0;
@@ -185,7 +187,7 @@ bool ledger_remove(struct ledger *l, addr_t start, struct allocation *gone) {
         a = allocation_of(&r);
         put(&l->observed, get(&l->observed) - get(&record_of(&r)->observed));
         blocks_forget(l, r.start, r.end);
-        tables_forget(&l->tables, r.start, r.end);
+        tables_gone(l, r.start, r.end);
         addrmap_erase(&l->allocations, start, start + 1);
         pool_give(&l->records, record_of(&r));
         quota_credit(&l->quota, a.device, a.charged, a.managed);
@@ -226,6 +228,22 @@ size_t ledger_list(const struct ledger *shared, addr_t from, struct allocation *
 
 /* --- pointer tables --- */
 
+void tables_gone(struct ledger *l, addr_t start, addr_t end) {
+    tables_forget(&l->tables, start, end);
+    if (get(&l->tables.ranges.count) == 0)
+        put(&l->table_high, 0);
+}
+
+/* The caller holds the writer's lock. */
+static void bound_tables(struct ledger *l, addr_t start, addr_t end) {
+    addr_t low = get(&l->table_low), high = get(&l->table_high);
+    bool any = get(&l->tables.ranges.count) > 0;
+    if (high == 0 || start < low)
+        put(&l->table_low, start);
+    if (!any || end > high)
+        put(&l->table_high, any ? end : 0);
+}
+
 void ledger_table_set(struct ledger *l, addr_t start, uint64_t bytes, const addr_t *pointers, size_t n) {
     bool any = n > 0;
     if (!valid(start, bytes))
@@ -236,6 +254,41 @@ void ledger_table_set(struct ledger *l, addr_t start, uint64_t bytes, const addr
         return;
     write_begin(&l->lock);
     tables_set(&l->tables, start, start + bytes, pointers, n);
+    bound_tables(l, start, start + bytes);
+    write_end(&l->lock);
+}
+
+HOT bool ledger_any_table(const struct ledger *l) {
+    return get(&l->table_high) != 0;
+}
+
+/* The caller knows that it writes. */
+static void overwrite(struct ledger *l, const struct touch *t) {
+    addr_t start = t->start, end = t->start + t->bytes;
+    bool guess = t->mode == TOUCH_UPDATE, any = false;
+    for (READING(&l->lock))
+        any = guess ? tables_any_sure(&l->tables, start, end) : tables_any(&l->tables, start, end);
+    if (!any)
+        return;
+    write_begin(&l->lock);
+    if (guess)
+        tables_doubt(&l->tables, start, end);
+    else
+        tables_gone(l, start, end);
+    write_end(&l->lock);
+}
+
+void ledger_tables_touched(struct ledger *l, const struct touch *touches, size_t n) {
+    for (const struct touch *t = touches; t < touches + n; t++)
+        if (t->mode != TOUCH_READ && may_have_tables(l, t->start, t->start + t->bytes))
+            overwrite(l, t);
+}
+
+void ledger_tables_doubt(struct ledger *l) {
+    if (!get(&l->tables.sure))
+        return;
+    write_begin(&l->lock);
+    tables_doubt_all(&l->tables);
     write_end(&l->lock);
 }
 
@@ -257,6 +310,16 @@ bool ledger_table_read(const struct ledger *shared, addr_t start, size_t n, addr
     for (READING(&l->lock))
         known = tables_read(&l->tables, start, n, pointers);
     return known;
+}
+
+bool ledger_table_sure(const struct ledger *shared, addr_t start, uint64_t bytes) {
+    struct ledger *l = open_for_look(shared);
+    bool sure = false;
+    if (!valid(start, bytes))
+        return false;
+    for (READING(&l->lock))
+        sure = tables_cover(&l->tables, start, start + bytes);
+    return sure;
 }
 
 /* --- fork --- */

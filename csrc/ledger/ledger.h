@@ -122,9 +122,18 @@ void ledger_table_set(struct ledger *l, addr_t start, uint64_t bytes, const addr
 /* Copies at most n of the pointers known to lie inside [start, start + bytes). Returns how many there are in all. Of a
  * table that was partly overwritten all pointers are still given, and some may come twice. */
 size_t ledger_table_find(const struct ledger *l, addr_t start, uint64_t bytes, addr_t *pointers, size_t n);
-/* Copies the n words that device memory holds from start on. False, unless one copy of ledger addresses only brought
- * them all. */
+/* Copies the n words that device memory held from start on when they were copied there. False, unless one copy of
+ * ledger addresses only brought them all. */
 bool ledger_table_read(const struct ledger *l, addr_t start, size_t n, addr_t *pointers);
+/* Whether that range holds the pointers that the two above give, and no others: all of it was copied, and nothing that
+ * may have overwritten it was told since. */
+bool ledger_table_sure(const struct ledger *l, addr_t start, uint64_t bytes);
+/* Cheap: false while there is no table at all. */
+bool ledger_any_table(const struct ledger *l);
+/* An operation with these touches is about to be issued: what it writes is forgotten, what it may write is doubted. */
+void ledger_tables_touched(struct ledger *l, const struct touch *touches, size_t n);
+/* Any of them may have been overwritten. */
+void ledger_tables_doubt(struct ledger *l);
 
 /* Proves order, absence of overlap, sums and bounds; aborts with a line on the first violation. For tests. */
 void ledger_check(struct ledger *l);

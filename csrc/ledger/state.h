@@ -39,7 +39,8 @@ struct record {
 
 struct ledger {
     struct seqlock lock;
-    word lowest, highest; /* no address below, or from here on, was ever in the ledger */
+    word lowest, highest;       /* no address below, or from here on, was ever in the ledger */
+    word table_low, table_high; /* nor does a table reach there; high is 0 while there is none */
     word seen[SEEN_BITS / 64];
     struct quota quota;
     uint64_t last_id;
@@ -76,6 +77,14 @@ static inline struct allocation allocation_of(const struct range *r) {
                                .kind = (uint16_t)(where >> 1),
                                .managed = where & 1};
 }
+
+/* False of almost every range without tables. */
+static inline bool may_have_tables(const struct ledger *l, addr_t start, addr_t end) {
+    return start < get(&l->table_high) && end > get(&l->table_low);
+}
+
+/* Forgets what tables say of [start, end). The caller holds the writer's lock. */
+void tables_gone(struct ledger *l, addr_t start, addr_t end);
 
 /* Forgets the blocks that reach into [start, end), but not in what allocation they were; an observed one keeps what
  * lies before start. The caller holds the writer's lock. */

@@ -2,7 +2,9 @@
 
 #include "ledger/check.h"
 
-enum { CELL_POINTERS = 11 }; /* two lines of the cache */
+enum { CELL_POINTERS = 10 }; /* two lines of the cache */
+
+#define DOUBTED UINT64_MAX
 
 /* The pointers of a table are a list of cells. What is left of one table, in several ranges, shares its list. */
 struct cell {
@@ -10,7 +12,8 @@ struct cell {
     word next;               /* struct cell * */
     word count;              /* in the first cell: pointers in the list, at least one */
     word ranges;             /* in the first cell: how many share the list */
-    word start; /* in the first cell: where the first pointer was copied to, with no gap up to the last; or 0 */
+    word start;  /* in the first cell: where the first pointer was copied to, with no gap up to the last; or 0 */
+    word doubts; /* in the first cell: of the tables when it was set; DOUBTED */
     word pointers[CELL_POINTERS];
 };
 
@@ -41,6 +44,7 @@ static struct cell *list_new(struct tables *t, addr_t start, const addr_t *point
     put(&first->count, n);
     put(&first->ranges, 1);
     put(&first->start, start);
+    put(&first->doubts, get(&t->doubts));
     return first;
 }
 
@@ -63,6 +67,30 @@ static bool first_in(const struct tables *t, addr_t start, struct range *out) {
 bool tables_any(const struct tables *t, addr_t start, addr_t end) {
     struct range r;
     return first_in(t, start, &r) && r.start < end;
+}
+
+static bool is_sure(const struct tables *t, const struct range *r) {
+    return get(&list_of(r)->doubts) == get(&t->doubts);
+}
+
+bool tables_any_sure(const struct tables *t, addr_t start, addr_t end) {
+    struct range r;
+    bool sure = false;
+    for (bool any = first_in(t, start, &r); any && r.start < end && !sure;
+         any = addrmap_after(&t->ranges, r.start + 1, &r))
+        sure = is_sure(t, &r);
+    return sure;
+}
+
+bool tables_cover(const struct tables *t, addr_t start, addr_t end) {
+    struct range r;
+    addr_t at = start;
+    bool any = first_in(t, start, &r);
+    while (any && r.start <= at && at < end && is_sure(t, &r)) {
+        at = r.end;
+        any = addrmap_after(&t->ranges, r.start + 1, &r);
+    }
+    return at >= end;
 }
 
 size_t tables_find(const struct tables *t, addr_t start, addr_t end, addr_t *pointers, size_t n) {
@@ -117,12 +145,25 @@ void tables_forget(struct tables *t, addr_t start, addr_t end) {
     addrmap_erase(&t->ranges, start, end);
 }
 
+void tables_doubt(struct tables *t, addr_t start, addr_t end) {
+    struct range r;
+    for (bool any = first_in(t, start, &r); any && r.start < end; any = addrmap_after(&t->ranges, r.start + 1, &r))
+        put(&list_of(&r)->doubts, DOUBTED);
+}
+
+void tables_doubt_all(struct tables *t) {
+    put(&t->doubts, get(&t->doubts) + 1);
+    put(&t->sure, 0);
+}
+
 void tables_set(struct tables *t, addr_t start, addr_t end, const addr_t *pointers, size_t n) {
     tables_forget(t, start, end);
     bool dense = n * sizeof(addr_t) == end - start;
     struct cell *list = n > 0 ? list_new(t, dense ? start : 0, pointers, n) : NULL;
     if (list && !addrmap_insert(&t->ranges, &(struct range){start, end, (uintptr_t)list}))
         list_give(t, list);
+    else if (list)
+        put(&t->sure, 1);
 }
 
 void tables_clear(struct tables *t) {

@@ -131,12 +131,11 @@ static void add_run(struct call *call, struct touch *run, const struct touch *t)
         *run = *t;
 }
 
-/* At most n addresses that the array holds; 0 when it may hold others, too. */
+/* At most n addresses that the array holds, or may hold; 0 where too many are known. */
 static size_t read_array(struct call *call, addr_t array, size_t n, addr_t *pointers) {
-    if (ledger_table_read(session.ledger, array, n, pointers))
-        return n;
-    size_t found = ledger_table_find(session.ledger, array, n * sizeof(addr_t), pointers, n);
-    call->hides = call->hides || found == 0 || found > n;
+    bool read = ledger_table_read(session.ledger, array, n, pointers);
+    size_t bytes = n * sizeof(addr_t), found = read ? n : ledger_table_find(session.ledger, array, bytes, pointers, n);
+    call->hides = call->hides || found > n || !ledger_table_sure(session.ledger, array, bytes);
     return found <= n ? found : 0;
 }
 

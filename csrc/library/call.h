@@ -19,7 +19,7 @@ struct call *call_open(enum api api);
  * finds the span also where it begins behind start. */
 void call_touch(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode);
 /* The same around each of the `count` addresses that device memory holds from `array` on, which is read itself. Their
- * values are known when a copy brought them there; nothing is told of others. */
+ * values are known when a copy brought them there; where others may have overwritten them the call hides addresses. */
 void call_array(struct call *call, addr_t array, int64_t count, struct span span, unsigned bits, enum touch_mode mode);
 /* As call_touch, but no farther than the best known block around start: the span is a bound. */
 void call_within(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode);

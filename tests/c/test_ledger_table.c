@@ -157,6 +157,93 @@ TEST(words_are_not_read_back_where_anything_else_was_copied) {
     CHECK(!ledger_table_read(l, 0x12010, 2, found)); /* from two copies */
 }
 
+static bool sure(addr_t start, addr_t end) {
+    return ledger_table_sure(l, start, end - start);
+}
+
+static void touch(addr_t start, addr_t end, enum touch_mode mode) {
+    struct touch t = {.start = start, .bytes = end - start, .mode = (uint8_t)mode};
+    ledger_tables_touched(l, &t, 1);
+    ledger_check(l);
+}
+
+TEST(a_range_is_sure_where_copies_brought_all_of_it) {
+    begin();
+    CHECK(!ledger_any_table(l));
+    CHECK(!sure(0x11000, 0x11008));
+    set(0x11000, 0x11040, 0, 8);
+    set(0x11040, 0x11100, 8, 1); /* among other words */
+    CHECK(ledger_any_table(l));
+    CHECK(sure(0x11000, 0x11040) && sure(0x11008, 0x11010) && sure(0x11040, 0x11100) && sure(0x11000, 0x11100));
+    CHECK(!sure(0x10ff8, 0x11040) && !sure(0x110f8, 0x11101) && !sure(0x11100, 0x11108));
+    set(0x11080, 0x11088, 0, 0);
+    CHECK(!sure(0x11000, 0x11100) && !sure(0x11080, 0x11088));
+    CHECK(sure(0x11000, 0x11080) && sure(0x11088, 0x11100));
+    CHECK(!ledger_table_sure(l, 0, 8) && !ledger_table_sure(l, 0x11000, 0));
+}
+
+TEST(what_is_written_is_forgotten) {
+    static const enum touch_mode modes[] = {TOUCH_WRITE, TOUCH_SCRATCH};
+    begin();
+    for (int i = 0; i < 2; i++) {
+        set(0x11000, 0x11040, 0, 8);
+        touch(0x11008, 0x11010, modes[i]);
+        CHECK_EQ(known(0x11008, 0x11010), 0);
+        CHECK(!sure(0x11000, 0x11040) && sure(0x11000, 0x11008) && sure(0x11010, 0x11040));
+        touch(0x10000, 0x20000, modes[i]);
+        CHECK(!ledger_any_table(l));
+    }
+}
+
+TEST(what_may_be_written_is_a_guess_until_it_is_copied_again) {
+    begin();
+    addr_t found[8];
+    set(0x11000, 0x11040, 0, 8);
+    set(0x12000, 0x12040, 8, 8);
+    touch(0x11000, 0x11040, TOUCH_READ);
+    touch(0x10000, 0x11000, TOUCH_UPDATE);
+    touch(0x11040, 0x12000, TOUCH_UPDATE);
+    CHECK(sure(0x11000, 0x11040));
+    touch(0x1103f, 0x11040, TOUCH_UPDATE);
+    CHECK(!sure(0x11000, 0x11008) && sure(0x12000, 0x12040));
+    CHECK_EQ(known(0x11000, 0x11008), 0xff);
+    CHECK(ledger_table_read(l, 0x11000, 8, found));
+    set(0x11000, 0x11020, 0, 4);
+    CHECK(sure(0x11000, 0x11020) && !sure(0x11020, 0x11028));
+}
+
+TEST(all_may_be_a_guess) {
+    begin();
+    set(0x11000, 0x11040, 0, 8);
+    set(0x12000, 0x12040, 8, 8);
+    ledger_tables_doubt(l);
+    ledger_tables_doubt(l);
+    CHECK(!sure(0x11000, 0x11040) && !sure(0x12000, 0x12040));
+    set(0x13000, 0x13040, 0, 8);
+    CHECK(sure(0x13000, 0x13040) && !sure(0x12000, 0x12040));
+    touch(0x13000, 0x13040, TOUCH_UPDATE);
+    ledger_tables_doubt(l);
+    CHECK(!sure(0x13000, 0x13040));
+    CHECK_EQ(known(0x11000, 0x13040), 0xffff);
+}
+
+TEST(tables_go_with_the_block_of_the_framework) {
+    begin();
+    ledger_block_add(l, 0x11000, 0x1000);
+    set(0x11000, 0x11040, 0, 8);
+    set(0x12000, 0x12040, 8, 1);
+    CHECK(ledger_block_remove(l, 0x11000));
+    ledger_check(l);
+    CHECK_EQ(known(0x10000, 0x12000), 0);
+    CHECK_EQ(known(0x12000, 0x13000), 0x100);
+    set(0x11000, 0x11040, 0, 8);
+    ledger_block_add(l, 0x11000, 0x1000); /* the free one again */
+    CHECK_EQ(known(0x10000, 0x12000), 0);
+    ledger_block_add(l, 0x12000, 0x100);
+    ledger_check(l);
+    CHECK(!ledger_any_table(l));
+}
+
 TEST(tables_go_with_their_allocation) {
     begin();
     struct allocation next = {.start = 0x20000, .bytes = 0x10000};

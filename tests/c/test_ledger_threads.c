@@ -52,7 +52,7 @@ static void *change(void *number) {
         addr_t start = mine + k * SLOT;
         struct allocation a = expected(start), gone;
         addr_t pointers[40] = {[0 ... 39] = start};
-        switch (live[k] ? next(&state) % 6 : 6) {
+        switch (live[k] ? next(&state) % 7 : 7) {
         case 0:
             CHECK(ledger_remove(l, start, &gone));
             CHECK_EQ(gone.start, start);
@@ -68,7 +68,12 @@ static void *change(void *number) {
         case 3:
             ledger_table_set(l, start + next(&state) % 64 * 8, 8 + next(&state) % 512, pointers, next(&state) % 40);
             break;
-        case 6:
+        case 4:
+            ledger_tables_touched(l, &(struct touch){.start = start, .bytes = SLOT, .mode = 1 + next(&state) % 4}, 1);
+            if (next(&state) % 8 == 0)
+                ledger_tables_doubt(l);
+            break;
+        case 7:
             CHECK(ledger_reserve(l, a.device, a.charged));
             CHECK(ledger_add(l, &a));
             live[k] = true;
@@ -112,6 +117,7 @@ static void judge(addr_t p) {
     size_t n = ledger_table_find(l, e.start, SLOT, pointers, 64);
     for (size_t i = 0; i < n && i < 64; i++)
         CHECK_EQ(pointers[i], e.start);
+    CHECK(!ledger_table_sure(l, e.start, SLOT)); /* no copy is as large */
 }
 
 static void *look(void *number) {

@@ -98,6 +98,8 @@ static void look_up(void) {
     judge(addrmap_after(&tables.ranges, 1, &r), &r);
     addrmap_foresee(&tables.ranges, &p, 1);
     tables_any(&tables, p, p + SLOT);
+    tables_any_sure(&tables, p, p + SLOT);
+    tables_cover(&tables, p, p + (1 + next(20)) * SLOT);
     size_t room = next(64);
     pointers[room] = p;
     tables_find(&tables, p, p + (1 + next(20)) * SLOT, pointers, room);

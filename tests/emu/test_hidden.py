@@ -34,9 +34,24 @@ SEEN = (
     "captured_copy",
     "library",
     "library_stored",
+    "library_restored",
+    "library_copied",
+    "library_set",
+    "library_words",
+    "library_managed",
+    "library_captured",
     "library_pinned",
 )
-OPAQUE = ("pinned", "managed", "library_stored")
+OVERWRITTEN = (
+    "library_restored",
+    "library_copied",
+    "library_set",
+    "library_words",
+    "library_managed",
+    "library_captured",
+)
+"""The table that a copy brought is another one by now."""
+OPAQUE = ("pinned", "managed", "library_stored", *OVERWRITTEN)
 """What it is that such a kernel finds there is not known: nothing moves while it runs."""
 UNSEEN = "stored"
 BUFFERS = ("6", "6", "2")

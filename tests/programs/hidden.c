@@ -331,12 +331,84 @@ static void library_stored(void) {
     stored();
 }
 
+/* One of the others at every place, to be overwritten. */
+static void wrong_table(void) {
+    CUdeviceptr wrong[MOST];
+    for (uint64_t i = 0; i < secrets; i++)
+        wrong[i] = shown[0];
+    to_device(slots, wrong, secrets * sizeof *wrong);
+}
+
+static void library_restored(void) {
+    open_library();
+    wrong_table();
+    stored();
+}
+
+/* The addresses come from where a kernel stored them. */
+static void library_copied(void) {
+    CUdeviceptr bring = slots, store_to;
+    open_library();
+    wrong_table();
+    CALL(cuMemAlloc_v2, &store_to, secrets * sizeof *secret);
+    slots = store_to;
+    stored();
+    slots = bring;
+    CALL(cuMemcpyDtoDAsync_v2, slots, store_to, secrets * sizeof *secret, out_stream);
+}
+
+static void library_set(void) {
+    open_library();
+    wrong_table();
+    for (uint64_t i = 0; i < secrets; i++) {
+        CALL(cuMemsetD32Async, slots + 8 * i, (uint32_t)secret[i], 1, out_stream);
+        CALL(cuMemsetD32Async, slots + 8 * i + 4, (uint32_t)(secret[i] >> 32), 1, out_stream);
+    }
+}
+
+static void library_words(void) {
+    CUstreamBatchMemOpParams list[MOST];
+    open_library();
+    wrong_table();
+    for (uint64_t i = 0; i < secrets; i++)
+        list[i] = (CUstreamBatchMemOpParams){.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64,
+                                                            .address = slots + 8 * i,
+                                                            .value64 = secret[i]}};
+    CALL(cuStreamBatchMemOp_v2, out_stream, (unsigned)secrets, list, 0);
+}
+
+/* The host overwrites it. */
+static void library_managed(void) {
+    open_library();
+    CALL(cuMemAllocManaged, &slots, secrets * sizeof *secret, CU_MEM_ATTACH_GLOBAL);
+    wrong_table();
+    memcpy((void *)(uintptr_t)slots, secret, secrets * sizeof *secret);
+}
+
 static void library_step(uint32_t add) {
     const float half = 0.5f, most = 0.25f + 0.25f / (float)add;
     uint64_t third = secrets / 3, bytes = third * sizeof *secret;
     check(batched(blas_handle, 0, 0, 64, 64, 64, &half, slots, 64, slots + bytes, 64, &most, slots + 2 * bytes, 64,
                   (int)third),
           "cublasSgemmBatched");
+}
+
+/* All of it in a graph. What a library's first call loads is not captured. */
+static void library_captured(void) {
+    CUgraph graph;
+    library();
+    library_step(1);
+    wrong_table();
+    CALL(cuStreamBeginCapture_v2, out_stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    stored();
+    library_step(1);
+    CALL(cuStreamEndCapture, out_stream, &graph);
+    instantiate(graph);
+}
+
+static void library_captured_step(uint32_t add) {
+    (void)add;
+    launch_graph();
 }
 
 /* Its kernel is handed pinned memory, too, which holds no addresses: the call told all that is used. */
@@ -380,6 +452,12 @@ static const struct {
              {"captured_copy", captured_copy, graph_copy_step},
              {"library", library, library_step},
              {"library_stored", library_stored, library_step},
+             {"library_restored", library_restored, library_step},
+             {"library_copied", library_copied, library_step},
+             {"library_set", library_set, library_step},
+             {"library_words", library_words, library_step},
+             {"library_managed", library_managed, library_step},
+             {"library_captured", library_captured, library_captured_step},
              {"library_pinned", library_pinned, library_pinned_step}};
 
 /* No secret is ever used openly, and all are 0 when the device is new. */
@@ -441,7 +519,7 @@ static void settle(void) {
 }
 
 static void run(size_t k) {
-    bool numbers = cases[k].step == library_step || cases[k].step == library_pinned_step;
+    bool numbers = strncmp(cases[k].name, "library", strlen("library")) == 0;
     bool openly = !numbers && !is_unshown(k);
     if (cases[k].begin)
         cases[k].begin();

@@ -35,6 +35,7 @@ class Allocation:
 class Table:
     end: int
     pointers: frozenset[int]
+    copy: int  # its number
 
 
 @dataclass
@@ -46,6 +47,9 @@ class Reference:
     allocations: Any = field(default_factory=SortedDict)
     blocks: Any = field(default_factory=SortedDict)
     tables: Any = field(default_factory=SortedDict)
+    copies: int = 0
+    sure: set[int] = field(default_factory=set)
+    """Copies of which nothing may have been overwritten but what is forgotten."""
     used: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
     peak: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
 
@@ -89,12 +93,20 @@ class Reference:
                 del self.blocks[start]
 
     def block_add(self, r: Range) -> None:
+        self.forget_tables(r)
         self.make_room(r)
         self.blocks[r.start] = Block(r.end, framework=True)
         at = r.start
         while at < r.end and (start := self.around(self.allocations, at)) is not None:
             self.allocations[start].divided = True
             at = self.allocations[start].end
+
+    def block_remove(self, start: int) -> bool:
+        """Whether the framework told of one there."""
+        if not self.blocks[start].framework:
+            return False
+        self.forget_tables(Range(start, self.blocks.pop(start).end))
+        return True
 
     def block_tell(self, r: Range) -> int:
         """The id of the allocation that holds the start; 0 when none does."""
@@ -144,14 +156,29 @@ class Reference:
         for start in self.within(self.tables, r):
             table = self.tables.pop(start)
             if start < r.start:
-                self.tables[start] = Table(r.start, table.pointers)
+                self.tables[start] = Table(r.start, table.pointers, table.copy)
             if table.end > r.end:
-                self.tables[r.end] = Table(table.end, table.pointers)
+                self.tables[r.end] = Table(table.end, table.pointers, table.copy)
 
     def table_set(self, r: Range, pointers: frozenset[int]) -> None:
         self.forget_tables(r)
         if pointers:
-            self.tables[r.start] = Table(r.end, pointers)
+            self.copies += 1
+            self.sure.add(self.copies)
+            self.tables[r.start] = Table(r.end, pointers, self.copies)
+
+    def doubt_tables(self, r: Range) -> None:
+        self.sure -= {self.tables[start].copy for start in self.within(self.tables, r)}
+
+    def table_sure(self, r: Range) -> bool:
+        """Each byte was copied there, and no copy of them is doubted."""
+        at = r.start
+        for start in self.within(self.tables, r):
+            table = self.tables[start]
+            if start > at or table.copy not in self.sure:
+                return False
+            at = table.end
+        return at >= r.end
 
     def table_find(self, r: Range) -> set[int]:
         found = (self.tables[start].pointers for start in self.within(self.tables, r))

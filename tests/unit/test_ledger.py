@@ -139,10 +139,8 @@ class LedgerMachine(RuleBasedStateMachine):
     def block_remove(self, index: int, count: int) -> None:
         starts = list(self.model.blocks)
         for start in starts[index % len(starts) :][:count] if starts else []:
-            framework = self.model.blocks[start].framework
-            assert self.lib.ledger_block_remove(self.ledger, start) == framework
-            if framework:
-                del self.model.blocks[start]
+            found = self.lib.ledger_block_remove(self.ledger, start)
+            assert found == self.model.block_remove(start)
 
     @rule(p=st.one_of(addresses, aligned))
     def extent(self, p: int) -> None:
@@ -173,6 +171,25 @@ class LedgerMachine(RuleBasedStateMachine):
         assert self.lib.ledger_table_find(self.ledger, start, size, found, count) == count
         assert set(found) == expected
 
+    @rule(start=st.one_of(addresses, aligned), size=sizes)
+    def table_sure(self, start: int, size: int) -> None:
+        expected = self.model.table_sure(Range(start, start + size))
+        assert self.lib.ledger_table_sure(self.ledger, start, size) == expected
+
+    @rule(start=st.one_of(addresses, aligned), size=sizes, mode=st.integers(1, 4))
+    def tables_touched(self, start: int, size: int, mode: int) -> None:
+        touch: Any = ffi.new("struct touch *", {"start": start, "bytes": size, "mode": mode})
+        self.lib.ledger_tables_touched(self.ledger, touch, 1)
+        if mode == self.lib.TOUCH_UPDATE:
+            self.model.doubt_tables(Range(start, start + size))
+        elif mode != self.lib.TOUCH_READ:
+            self.model.forget_tables(Range(start, start + size))
+
+    @rule()
+    def tables_doubt(self) -> None:
+        self.lib.ledger_tables_doubt(self.ledger)
+        self.model.sure.clear()
+
     @rule(p=addresses)
     def find(self, p: int) -> None:
         out: Any = ffi.new("struct allocation *")
@@ -196,7 +213,10 @@ class LedgerMachine(RuleBasedStateMachine):
         told = sum(block.framework for block in self.model.blocks.values())
         assert self.lib.ledger_allocations(self.ledger) == len(self.model.allocations)
         assert self.lib.ledger_blocks(self.ledger) == told
+        assert self.lib.ledger_any_table(self.ledger) == bool(self.model.tables)
         self.table_find(1, 2 * WORLD)
+        for start, table in self.model.tables.items():
+            self.table_sure(start, table.end - start)
         for device in (0, 1):
             assert self.lib.ledger_used(self.ledger, device) == self.model.used[device]
             assert self.lib.ledger_peak(self.ledger, device) == self.model.peak[device]
@@ -235,9 +255,12 @@ def test_a_long_life_equals_the_reference(core: Any, seed: int) -> None:
             (machine.extent, (start,)),
             (machine.table_set, (start, size, number, number % 40)),
             (machine.table_find, (start, size)),
+            (machine.table_sure, (start, size)),
+            (machine.tables_touched, (start, size, 1 + number % 4)),
+            (machine.tables_doubt, ()),
             (machine.find, (start,)),
         ]
-        act, arguments = dice.choices(operations, [4, 2, 3, 4, 1, 1, 6, 3, 3, 1])[0]
+        act, arguments = dice.choices(operations, [4, 2, 3, 4, 1, 1, 6, 6, 3, 3, 2, 1, 1])[0]
         act(*arguments)
         machine.sums_agree()
     machine.teardown()
