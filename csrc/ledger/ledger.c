@@ -302,13 +302,13 @@ size_t ledger_table_find(const struct ledger *shared, addr_t start, uint64_t byt
     return count;
 }
 
-bool ledger_table_read(const struct ledger *shared, addr_t start, size_t n, addr_t *pointers) {
+bool ledger_table_read(const struct ledger *shared, addr_t start, size_t n, addr_t *pointers, bool *sure) {
     struct ledger *l = open_for_look(shared);
     bool known = false;
     if (!valid(start, n * sizeof(addr_t)))
         return false;
     for (READING(&l->lock))
-        known = tables_read(&l->tables, start, n, pointers);
+        known = tables_read(&l->tables, start, n, pointers, sure);
     return known;
 }
 

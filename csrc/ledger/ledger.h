@@ -123,8 +123,8 @@ void ledger_table_set(struct ledger *l, addr_t start, uint64_t bytes, const addr
  * table that was partly overwritten all pointers are still given, and some may come twice. */
 size_t ledger_table_find(const struct ledger *l, addr_t start, uint64_t bytes, addr_t *pointers, size_t n);
 /* Copies the n words that device memory held from start on when they were copied there. False, unless one copy of
- * ledger addresses only brought them all. */
-bool ledger_table_read(const struct ledger *l, addr_t start, size_t n, addr_t *pointers);
+ * ledger addresses only brought them all. *sure: whether they are still what it holds, as ledger_table_sure tells. */
+bool ledger_table_read(const struct ledger *l, addr_t start, size_t n, addr_t *pointers, bool *sure);
 /* Whether that range holds the pointers that the two above give, and no others: all of it was copied, and nothing that
  * may have overwritten it was told since. */
 bool ledger_table_sure(const struct ledger *l, addr_t start, uint64_t bytes);

@@ -86,10 +86,8 @@ bool tables_cover(const struct tables *t, addr_t start, addr_t end) {
     struct range r;
     addr_t at = start;
     bool any = first_in(t, start, &r);
-    while (any && r.start <= at && at < end && is_sure(t, &r)) {
-        at = r.end;
+    while (any && r.start <= at && is_sure(t, &r) && (at = r.end) < end)
         any = addrmap_after(&t->ranges, r.start + 1, &r);
-    }
     return at >= end;
 }
 
@@ -103,7 +101,7 @@ size_t tables_find(const struct tables *t, addr_t start, addr_t end, addr_t *poi
     return count;
 }
 
-bool tables_read(const struct tables *t, addr_t start, size_t n, addr_t *pointers) {
+bool tables_read(const struct tables *t, addr_t start, size_t n, addr_t *pointers, bool *sure) {
     struct range r;
     if (!first_in(t, start, &r) || r.start > start || r.end < start + n * sizeof(addr_t))
         return false;
@@ -112,6 +110,7 @@ bool tables_read(const struct tables *t, addr_t start, size_t n, addr_t *pointer
     size_t skip = (start - first) / sizeof(addr_t), count = get(&c->count);
     if (first == 0 || (start - first) % sizeof(addr_t) || skip > count || n > count - skip)
         return false;
+    *sure = is_sure(t, &r);
     for (; c && skip >= CELL_POINTERS; skip -= CELL_POINTERS)
         c = get_pointer(&c->next);
     for (size_t i = skip; c && i < skip + n; i++) {

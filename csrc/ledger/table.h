@@ -24,8 +24,8 @@ bool tables_any_sure(const struct tables *t, addr_t start, addr_t end);
 bool tables_cover(const struct tables *t, addr_t start, addr_t end);
 /* Copies at most n of the pointers of the tables in [start, end). Returns how many there are; some may come twice. */
 size_t tables_find(const struct tables *t, addr_t start, addr_t end, addr_t *pointers, size_t n);
-/* What the n words from start on hold, if all came with one copy of pointers only; what they held, if it is doubted. */
-bool tables_read(const struct tables *t, addr_t start, size_t n, addr_t *pointers);
+/* What the n words from start on hold, if all came with one copy of pointers only; what they held, if not *sure. */
+bool tables_read(const struct tables *t, addr_t start, size_t n, addr_t *pointers, bool *sure);
 
 /* The caller holds the writer's lock. Without memory for it a table is left out. */
 void tables_set(struct tables *t, addr_t start, addr_t end, const addr_t *pointers, size_t n);

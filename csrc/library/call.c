@@ -133,9 +133,13 @@ static void add_run(struct call *call, struct touch *run, const struct touch *t)
 
 /* At most n addresses that the array holds, or may hold; 0 where too many are known. */
 static size_t read_array(struct call *call, addr_t array, size_t n, addr_t *pointers) {
-    bool read = ledger_table_read(session.ledger, array, n, pointers);
-    size_t bytes = n * sizeof(addr_t), found = read ? n : ledger_table_find(session.ledger, array, bytes, pointers, n);
-    call->hides = call->hides || found > n || !ledger_table_sure(session.ledger, array, bytes);
+    size_t bytes = n * sizeof(addr_t), found = n;
+    bool sure;
+    if (!ledger_table_read(session.ledger, array, n, pointers, &sure)) {
+        found = ledger_table_find(session.ledger, array, bytes, pointers, n);
+        sure = found <= n && ledger_table_sure(session.ledger, array, bytes);
+    }
+    call->hides = call->hides || !sure;
     return found <= n ? found : 0;
 }
 

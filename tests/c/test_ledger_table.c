@@ -6,6 +6,7 @@
 enum { MANY = 512 };
 
 static struct ledger *l;
+static bool certain; /* of what was read */
 static addr_t values[MANY];
 
 static void begin(void) {
@@ -124,37 +125,37 @@ TEST(words_are_read_back_where_a_copy_held_pointers_only) {
     for (size_t first = 0; first < MANY; first += 37)
         for (size_t n = 1; n <= MANY - first; n += 11) {
             memset(found, 0, sizeof found);
-            CHECK(ledger_table_read(l, 0x11000 + 8 * first, n, found));
+            CHECK(ledger_table_read(l, 0x11000 + 8 * first, n, found, &certain));
             CHECK(memcmp(found, values + first, n * sizeof *found) == 0);
             CHECK_EQ(found[n], 0);
         }
-    CHECK(!ledger_table_read(l, 0x11000, MANY + 1, found));
-    CHECK(!ledger_table_read(l, 0x11008, MANY, found));
-    CHECK(!ledger_table_read(l, 0x10ff8, 1, found));
-    CHECK(!ledger_table_read(l, 0x11004, 1, found));
-    CHECK(!ledger_table_read(l, 0x11000 + 8 * MANY, 1, found));
-    CHECK(!ledger_table_read(l, 0x11000, 0, found));
-    CHECK(!ledger_table_read(l, 0, 1, found));
+    CHECK(!ledger_table_read(l, 0x11000, MANY + 1, found, &certain));
+    CHECK(!ledger_table_read(l, 0x11008, MANY, found, &certain));
+    CHECK(!ledger_table_read(l, 0x10ff8, 1, found, &certain));
+    CHECK(!ledger_table_read(l, 0x11004, 1, found, &certain));
+    CHECK(!ledger_table_read(l, 0x11000 + 8 * MANY, 1, found, &certain));
+    CHECK(!ledger_table_read(l, 0x11000, 0, found, &certain));
+    CHECK(!ledger_table_read(l, 0, 1, found, &certain));
 }
 
 TEST(words_are_not_read_back_where_anything_else_was_copied) {
     begin();
     addr_t found[8];
     set(0x11000, 0x11048, 0, 8); /* 8 pointers in 9 words */
-    CHECK(!ledger_table_read(l, 0x11000, 1, found));
+    CHECK(!ledger_table_read(l, 0x11000, 1, found, &certain));
     set(0x12000, 0x12040, 0, 8);
     set(0x12010, 0x12018, 0, 0); /* the third is overwritten */
-    CHECK(ledger_table_read(l, 0x12000, 2, found));
+    CHECK(ledger_table_read(l, 0x12000, 2, found, &certain));
     CHECK_EQ(found[1], values[1]);
-    CHECK(!ledger_table_read(l, 0x12000, 3, found));
-    CHECK(!ledger_table_read(l, 0x12010, 1, found));
-    CHECK(ledger_table_read(l, 0x12018, 5, found));
+    CHECK(!ledger_table_read(l, 0x12000, 3, found, &certain));
+    CHECK(!ledger_table_read(l, 0x12010, 1, found, &certain));
+    CHECK(ledger_table_read(l, 0x12018, 5, found, &certain));
     CHECK_EQ(found[0], values[3]);
     CHECK_EQ(found[4], values[7]);
     set(0x12010, 0x12018, 20, 1); /* and again, by a pointer */
-    CHECK(ledger_table_read(l, 0x12010, 1, found));
+    CHECK(ledger_table_read(l, 0x12010, 1, found, &certain));
     CHECK_EQ(found[0], values[20]);
-    CHECK(!ledger_table_read(l, 0x12010, 2, found)); /* from two copies */
+    CHECK(!ledger_table_read(l, 0x12010, 2, found, &certain)); /* from two copies */
 }
 
 static bool sure(addr_t start, addr_t end) {
@@ -207,7 +208,8 @@ TEST(what_may_be_written_is_a_guess_until_it_is_copied_again) {
     touch(0x1103f, 0x11040, TOUCH_UPDATE);
     CHECK(!sure(0x11000, 0x11008) && sure(0x12000, 0x12040));
     CHECK_EQ(known(0x11000, 0x11008), 0xff);
-    CHECK(ledger_table_read(l, 0x11000, 8, found));
+    CHECK(ledger_table_read(l, 0x11000, 8, found, &certain) && !certain);
+    CHECK(ledger_table_read(l, 0x12000, 8, found, &certain) && certain);
     set(0x11000, 0x11020, 0, 4);
     CHECK(sure(0x11000, 0x11020) && !sure(0x11020, 0x11028));
 }

@@ -6,6 +6,7 @@
 enum { START = 0x10000, BYTES = 0x10000 };
 
 static struct ledger *l;
+static bool certain; /* of what was read */
 static uint64_t id;
 
 static void begin(void) {
@@ -179,26 +180,26 @@ TEST(words_of_a_copy_of_addresses) {
     ledger_table_set(l, START + 0x100, sizeof words, words, 40);
     for (size_t from = 0; from < 40; from++)
         for (size_t n = 1; from + n <= 40; n++) {
-            CHECK(ledger_table_read(l, START + 0x100 + 8 * from, n, out));
+            CHECK(ledger_table_read(l, START + 0x100 + 8 * from, n, out, &certain));
             CHECK(memcmp(out, words + from, n * sizeof *out) == 0);
         }
-    CHECK(!ledger_table_read(l, START + 0x100, 41, out));
-    CHECK(!ledger_table_read(l, START + 0xf8, 1, out));
-    CHECK(!ledger_table_read(l, START + 0x104, 1, out));
-    CHECK(!ledger_table_read(l, START + 0x100, 0, out));
+    CHECK(!ledger_table_read(l, START + 0x100, 41, out, &certain));
+    CHECK(!ledger_table_read(l, START + 0xf8, 1, out, &certain));
+    CHECK(!ledger_table_read(l, START + 0x104, 1, out, &certain));
+    CHECK(!ledger_table_read(l, START + 0x100, 0, out, &certain));
 }
 
 TEST(words_are_known_of_dense_copies_only) {
     addr_t words[4] = {START, START + 16, START + 32, START + 48}, out[4];
     begin();
     ledger_table_set(l, START + 0x100, 64, words, 4); /* four addresses among eight words */
-    CHECK(!ledger_table_read(l, START + 0x100, 1, out));
+    CHECK(!ledger_table_read(l, START + 0x100, 1, out, &certain));
     ledger_table_set(l, START + 0x200, 32, words, 4);
     ledger_table_set(l, START + 0x208, 8, NULL, 0); /* the second is overwritten */
     ledger_check(l);
-    CHECK(!ledger_table_read(l, START + 0x200, 4, out));
-    CHECK(ledger_table_read(l, START + 0x200, 1, out));
+    CHECK(!ledger_table_read(l, START + 0x200, 4, out, &certain));
+    CHECK(ledger_table_read(l, START + 0x200, 1, out, &certain));
     CHECK_EQ(out[0], words[0]);
-    CHECK(ledger_table_read(l, START + 0x210, 2, out));
+    CHECK(ledger_table_read(l, START + 0x210, 2, out, &certain));
     CHECK_EQ(out[1], words[3]);
 }

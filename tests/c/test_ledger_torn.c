@@ -91,6 +91,7 @@ static void judge(bool found, const struct range *r) {
 static void look_up(void) {
     struct range r = {0};
     addr_t pointers[64] = {0}, p = any_start() + next(SLOT);
+    bool sure;
     judge(addrmap_find(&tables.ranges, p, &r), &r);
     judge(addrmap_before(&tables.ranges, p, &r), &r);
     judge(addrmap_after(&tables.ranges, p, &r), &r);
@@ -104,7 +105,7 @@ static void look_up(void) {
     pointers[room] = p;
     tables_find(&tables, p, p + (1 + next(20)) * SLOT, pointers, room);
     CHECK_EQ(pointers[room], p);
-    tables_read(&tables, p / SLOT * SLOT, 1 + next(32), pointers);
+    tables_read(&tables, p / SLOT * SLOT, 1 + next(32), pointers, &sure);
 }
 
 static void look_up_some(void) {

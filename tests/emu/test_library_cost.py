@@ -18,7 +18,7 @@ OVER = {
     "cublasSgemm_v2": 770,
     "cublasGemmEx": 860,
     "cublasGemmStridedBatchedEx": 950,
-    "cublasSgemmBatched": 3300,
+    "cublasSgemmBatched": 3440,
     "cublasLtMatmul": 3080,
     "cudnnConvolutionForward": 1410,
     "cudnnBatchNormalizationForwardTrainingEx": 2770,
