@@ -89,6 +89,11 @@ def wrong_in(before: dict[str, int], timed: dict[str, int]) -> list[str]:
     return wrong if before.get("placed_bytes") else [*wrong, "no memory was replaced"]
 
 
+def is_above(row: dict[str, Any]) -> bool:
+    """A backend took more of a step than the bound allows."""
+    return any(ratio > BOUND for ratio, *_ in row["ratios"].values())
+
+
 def started(name: str, built: Path, mode: str, repeat: int) -> Paced:
     """A process of a mode, which runs its own warm-up and then waits."""
     command = programs.command(name, built, turns.WARM, 0)
@@ -139,8 +144,7 @@ def main() -> None:
             options.json.write_text(text + "\n", encoding="utf-8")
     if bad := [row["program"] for row in rows if "failed" in row or row["wrong"]]:
         sys.exit(f"not as it should be: {', '.join(bad)}")
-    above = [r["program"] for r in rows if any(ratio > BOUND for ratio, *_ in r["ratios"].values())]
-    if above:
+    if above := [row["program"] for row in rows if is_above(row)]:
         sys.exit(f"above its bound: {', '.join(above)}")
 
 

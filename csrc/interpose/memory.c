@@ -1,6 +1,8 @@
 /* Plain, pitched and managed memory; what all kinds of allocation share. */
 #include "interpose/memory.h"
 
+#include <pthread.h>
+
 #include "base/log.h"
 #include "base/page.h"
 #include "interpose/later.h"
@@ -13,14 +15,13 @@
 /* Threads may get here in another order than they changed the ledger: the last one to write must have seen it as it is.
  */
 void memory_publish(int device) {
-    uint64_t used;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     if (device < 0)
         return;
-    do {
-        used = ledger_used(session.ledger, device);
-        stats_memory(device, used, ledger_peak(session.ledger, device), ulms_options.capacity);
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    } while (ledger_used(session.ledger, device) != used);
+    pthread_mutex_lock(&lock);
+    stats_memory(device, ledger_used(session.ledger, device), ledger_peak(session.ledger, device),
+                 ulms_options.capacity);
+    pthread_mutex_unlock(&lock);
 }
 
 /* Where memory of this kind can be replaced, what stays plain takes from what pages may occupy and is not refused. */

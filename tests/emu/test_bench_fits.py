@@ -45,6 +45,7 @@ def bench(emulator_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         command = [sys.executable, str(ROOT / "tests/emu/paced_program.py"), *words]
         monkeypatch.setitem(programs.PROGRAMS, name, command)
     monkeypatch.setattr(turns, "BLOCK_MS", 0.0)
+    monkeypatch.setattr(fits, "BOUND", 100.0)  # times of the emulated device do not matter here
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("PYTHONPATH", str(programs.TESTS / "programs"))
     monkeypatch.setenv("LD_LIBRARY_PATH", str(emulator_dir))
@@ -76,6 +77,13 @@ def test_where_everything_fits_nothing_moves(
     told = capsys.readouterr().out
     assert "round 6/6" in told
     assert "held_ns 0" in told
+
+
+def test_a_bound_that_is_passed_is_told(bench: Bench) -> None:
+    bench.monkeypatch.setattr(fits, "BOUND", 0.0)
+    with pytest.raises(SystemExit, match="above its bound: fitting"):
+        bench.run("--programs", "fitting", "--repeats", "1")
+    assert bench.rows()["fitting"]["wrong"] == []
 
 
 def test_new_memory_is_placed_and_nothing_else(bench: Bench) -> None:
@@ -155,7 +163,7 @@ def test_backends_are_known_and_each_runs_once_at_a_time(bench: Bench) -> None:
 
     def measure(*words: Any) -> dict[str, Any]:
         asked.append(words[-1])
-        return {"program": words[0], "wrong": []}
+        return {"program": words[0], "wrong": [], "ratios": {}}
 
     bench.monkeypatch.setattr(fits, "measure", measure)
     bench.run("--backends", "vmm,um,vmm", "--programs", "fitting")
