@@ -188,8 +188,7 @@ static const struct {
      parse_capacity},
     {{"ULMS_GPU_MEMORY_FACTOR", NULL, "", "a whole number from 0 to 100",
       "per cent of that memory which the program's data may occupy at a time; not set: 90 where a framework or a "
-      "library "
-      "tells what is touched, 80 where launches alone do, 60 where nothing does; without effect in observe"},
+      "library tells what is touched, 80 where launches alone do, 60 where nothing does; without effect in observe"},
      parse_factor},
     {{"ULMS_HOOKS", NULL, "all", "all, no-library or driver",
       "who is believed about extents; no-library: not cuBLAS and cuDNN; driver: nor the framework's allocator"},

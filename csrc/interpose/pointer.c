@@ -11,8 +11,7 @@
 /* status: what the driver said; it may not know the address, where its memory is being mapped anew. */
 static bool find(CUresult status, CUdeviceptr address, struct allocation *a) {
     bool asked = status == CUDA_SUCCESS || status == CUDA_ERROR_INVALID_VALUE || status == CUDA_ERROR_NOT_FOUND;
-    return asked && session_on && ledger_managed(session.ledger) && ledger_find(session.ledger, address, a) &&
-           provided(a);
+    return asked && provided_at(address, a);
 }
 
 /* Buffers are numbered by the driver from 1. */

@@ -63,14 +63,9 @@ CUresult custom_cuMemImportFromShareableHandle(int variant, CUmemGenericAllocati
     return status;
 }
 
-/* Memory of the backend's may be mapped where plain memory is not: it has no handle to give either. */
-static bool is_plain_to_the_program(addr_t address) {
-    struct allocation a;
-    return session_on && ledger_managed(session.ledger) && ledger_find(session.ledger, address, &a) && provided(&a);
-}
-
 CUresult custom_cuMemRetainAllocationHandle(int variant, CUmemGenericAllocationHandle *handle, void *addr) {
-    if (is_plain_to_the_program((addr_t)(uintptr_t)addr))
+    struct allocation a;
+    if (provided_at((addr_t)(uintptr_t)addr, &a)) /* it may be mapped where plain memory, which has no handle, is not */
         return CUDA_ERROR_INVALID_VALUE;
     CUresult status = REAL(cuMemRetainAllocationHandle, variant)(handle, addr);
     struct physical *p = status == CUDA_SUCCESS && session_on ? hash_get(&handles, *handle) : NULL;
