@@ -20,7 +20,7 @@ from bench.gpu.paced import Paced, PacedError
 BOUNDS = {
     "resnet": 1.01,
     "gpt2": 1.01,
-    "lstm": 1.03,  # 3257 launches of 7 us a step: bound by them
+    "lstm": 1.08,  # 3257 launches of 6 us a step: nothing but launches
     "bert": 1.01,
     "gpt2-short": 1.03,
     "compile": 1.03,

@@ -6,7 +6,7 @@
 #include "base/near.h"
 
 /* A launch's arguments are at most 32 764 bytes: 4 095 pointers. */
-enum { TOUCH_MAX = 4096 };
+enum { TOUCH_MAX = 4096, LISTED_MAX = 32 };
 
 struct ring; /* observe/ring.h */
 
@@ -19,8 +19,11 @@ struct call {
     uint16_t api; /* enum api (generated) */
     uint32_t front, back;
     addr_t low, size;      /* device addresses are in [low, low + size) */
+    uint32_t listed;       /* of those at the front, so many are in the list (launch/told.c) */
     struct near starts;    /* of those at the front */
     struct touch *touches; /* TOUCH_MAX */
+    addr_t given[LISTED_MAX];
+    uint64_t reach[LISTED_MAX]; /* bytes from there to the end */
 };
 
 /* Its first line of the cache is all that a launch reads, found without following a pointer. */

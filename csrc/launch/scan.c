@@ -24,7 +24,8 @@ struct bounds {
 struct scan {
     struct op *op;
     struct ledger *ledger;
-    const struct call *call;
+    struct call *call;
+    uint32_t told;      /* a bit for each of the call's first extents that is among the touches */
     struct near starts; /* of what this operation touches */
     unsigned found;
     addr_t batch[SCAN_BATCH];
@@ -48,6 +49,7 @@ static inline void scan_start(struct scan *s, struct op *op, struct ledger *l) {
     s->op = op;
     s->ledger = l;
     s->call = told_call();
+    s->told = 0;
     near_clear(&s->starts, op->count != 0);
     s->found = 0;
 }
@@ -73,22 +75,35 @@ static inline void keep(struct scan *s, const struct touch *t) {
 /* p was not looked up before, or there may be no room. */
 static HOT __attribute__((noinline)) void look_closer(struct scan *s, addr_t p) {
     struct touch t = {.mode = TOUCH_UPDATE};
-    if (s->op->count < TOUCH_MAX && ((s->call && told_find(s->call, p, &t)) || ledger_extent(s->ledger, p, &t)))
+    if (s->op->count < TOUCH_MAX && ledger_extent(s->ledger, p, &t))
         keep(s, &t);
 }
 
+/* What the call told of is not looked up: it leaves the batch. A kernel may hold many addresses in one extent. */
+static HOT __attribute__((noinline)) void take_told(struct scan *s) {
+    unsigned left = 0;
+    for (unsigned i = 0; i < s->found; i++) {
+        uint32_t at = told_find(s->call, s->batch[i]), bit = at < 32 ? (uint32_t)1 << at : 0;
+        if (at == TOLD_NONE)
+            s->batch[left++] = s->batch[i];
+        else if (!(s->told & bit) && s->op->count < TOUCH_MAX)
+            keep(s, &s->call->touches[at]);
+        s->told |= bit;
+    }
+    s->found = left;
+}
+
 static HOT __attribute__((noinline)) void look_up_batch(struct scan *s) {
+    if (s->call)
+        take_told(s);
     struct touch *first = &s->op->touches[s->op->count];
     bool room = s->op->count + s->found <= TOUCH_MAX;
-    uint32_t told = room ? ledger_extents_told(s->ledger, s->batch, s->found, TOUCH_UPDATE, first) : 0;
+    uint32_t known = room && s->found ? ledger_extents_told(s->ledger, s->batch, s->found, TOUCH_UPDATE, first) : 0;
     for (unsigned i = 0; i < s->found; i++) {
-        if (__builtin_expect(!(told >> i & 1), 0)) {
+        if (__builtin_expect(known >> i & 1, 1))
+            keep(s, &first[i]);
+        else
             look_closer(s, s->batch[i]);
-            continue;
-        }
-        if (s->call)
-            told_find(s->call, s->batch[i], &first[i]);
-        keep(s, &first[i]);
     }
     s->found = 0;
 }

@@ -2,17 +2,41 @@
 
 #include "base/hot.h"
 
-HOT bool told_find(const struct call *call, addr_t p, struct touch *out) {
-    const struct touch *around = NULL; /* spans with holes lie in each other: the one that was given as p is meant */
+static HOT_CALL void list(struct call *call) {
+    call->listed = call->front < LISTED_MAX ? call->front : LISTED_MAX;
+    for (uint32_t i = 0; i < call->listed; i++) {
+        const struct touch *t = &call->touches[i];
+        call->given[i] = t->start - t->before;
+        call->reach[i] = t->before + t->bytes;
+    }
+}
+
+/* Spans with holes lie in each other: the one that was given as p is meant. */
+static SELDOM uint32_t find_behind_list(const struct call *call, addr_t p) {
+    uint32_t around = TOLD_NONE;
     for (uint32_t i = 0; i < call->front; i++) {
         const struct touch *t = &call->touches[i];
         addr_t given = t->start - t->before;
-        if (p - given < t->before + t->bytes && (!around || given == p))
-            around = t;
+        if (p - given < t->before + t->bytes && (around == TOLD_NONE || given == p))
+            around = i;
     }
-    if (around)
-        *out = *around;
-    return around != NULL;
+    return around;
+}
+
+/* Of the list, no branch depends on p. */
+HOT uint32_t told_find(struct call *call, addr_t p) {
+    uint32_t in = 0, meant = 0;
+    if (__builtin_expect(call->front > LISTED_MAX, 0))
+        return find_behind_list(call, p);
+    if (__builtin_expect(call->listed != call->front, 0))
+        list(call);
+    for (uint32_t i = 0, n = call->listed; i < n; i++) {
+        in |= (uint32_t)(p - call->given[i] < call->reach[i]) << i;
+        meant |= (uint32_t)(p == call->given[i]) << i;
+    }
+    if (!in)
+        return TOLD_NONE;
+    return (uint32_t)(meant ? 31 - __builtin_clz(meant) : __builtin_ctz(in));
 }
 
 static bool has(const struct op *op, uint32_t count, const struct touch *t) {

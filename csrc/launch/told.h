@@ -9,8 +9,10 @@ static inline struct call *told_call(void) {
     struct thread *self = thread_self();
     return self && self->call.open ? &self->call : NULL;
 }
-/* The extent told around p, or behind it where the call was given p; with its mode. */
-bool told_find(const struct call *call, addr_t p, struct touch *out);
+/* The extent told around p, or behind it where the call was given p: its place among those at the front, TOLD_NONE when
+ * there is none. */
+enum { TOLD_NONE = TOUCH_MAX };
+uint32_t told_find(struct call *call, addr_t p);
 /* The first launch of a call touches all that was told: it may hold addresses where no scan finds them. */
 void told_carry(struct call *call, struct op *op);
 

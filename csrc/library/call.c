@@ -16,7 +16,7 @@ HOT_CALL struct call *call_open(enum api api) {
     self->call.carried = false;
     self->call.hides = false;
     self->call.api = (uint16_t)api;
-    self->call.front = self->call.back = 0;
+    self->call.front = self->call.back = self->call.listed = 0;
     addr_t high;
     ledger_bounds(session.ledger, &self->call.low, &high);
     self->call.size = high - self->call.low;
@@ -57,6 +57,7 @@ static inline struct touch *front(struct call *call, addr_t start) {
 }
 
 static SELDOM bool join_front(struct call *call, const struct touch *t) {
+    call->listed = 0;
     for (uint32_t i = 0; i < call->front && i < JOIN_MAX; i++)
         if (join(&call->touches[i], t))
             return true;

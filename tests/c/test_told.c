@@ -12,6 +12,13 @@ static struct touch touch(addr_t start, uint64_t bytes, enum touch_mode mode) {
         .start = start, .bytes = bytes, .allocation = 1, .mode = (uint8_t)mode, .source = SOURCE_LIBRARY};
 }
 
+static bool find(struct call *call, addr_t p, struct touch *out) {
+    uint32_t at = told_find(call, p);
+    if (at != TOLD_NONE)
+        *out = call->touches[at];
+    return at != TOLD_NONE;
+}
+
 static struct call *begin(void) {
     self = thread_self();
     CHECK(self);
@@ -37,10 +44,10 @@ TEST(any_address_inside_finds_the_extent) {
     struct touch t;
     tell(call, 0x1000, 0x100, TOUCH_READ);
     tell(call, 0x2000, 0x10, TOUCH_WRITE);
-    CHECK(told_find(call, 0x1000, &t) && t.start == 0x1000 && t.bytes == 0x100 && t.mode == TOUCH_READ);
-    CHECK(told_find(call, 0x10ff, &t) && t.start == 0x1000);
-    CHECK(told_find(call, 0x200f, &t) && t.mode == TOUCH_WRITE && t.source == SOURCE_LIBRARY);
-    CHECK(!told_find(call, 0x1100, &t) && !told_find(call, 0xfff, &t) && !told_find(call, 0x2010, &t));
+    CHECK(find(call, 0x1000, &t) && t.start == 0x1000 && t.bytes == 0x100 && t.mode == TOUCH_READ);
+    CHECK(find(call, 0x10ff, &t) && t.start == 0x1000);
+    CHECK(find(call, 0x200f, &t) && t.mode == TOUCH_WRITE && t.source == SOURCE_LIBRARY);
+    CHECK(!find(call, 0x1100, &t) && !find(call, 0xfff, &t) && !find(call, 0x2010, &t));
 }
 
 TEST(of_extents_in_each_other_the_one_that_starts_there_is_meant) {
@@ -48,10 +55,10 @@ TEST(of_extents_in_each_other_the_one_that_starts_there_is_meant) {
     struct touch t;
     tell(call, 0x1000, 0x1000, TOUCH_READ);
     tell(call, 0x1100, 0x1000, TOUCH_WRITE);
-    CHECK(told_find(call, 0x1100, &t) && t.start == 0x1100);
-    CHECK(told_find(call, 0x1000, &t) && t.start == 0x1000);
-    CHECK(told_find(call, 0x1200, &t) && t.start == 0x1000);
-    CHECK(told_find(call, 0x2080, &t) && t.start == 0x1100);
+    CHECK(find(call, 0x1100, &t) && t.start == 0x1100);
+    CHECK(find(call, 0x1000, &t) && t.start == 0x1000);
+    CHECK(find(call, 0x1200, &t) && t.start == 0x1000);
+    CHECK(find(call, 0x2080, &t) && t.start == 0x1100);
 }
 
 TEST(an_extent_behind_the_address_that_was_given_is_found_by_it) {
@@ -60,11 +67,25 @@ TEST(an_extent_behind_the_address_that_was_given_is_found_by_it) {
     tell(call, 0x0ff0, 0x100, TOUCH_WRITE);
     tell(call, 0x1010, 0x100, TOUCH_READ);
     call->touches[1].before = 0x10;
-    CHECK(told_find(call, 0x1000, &t) && t.start == 0x1010 && t.bytes == 0x100 && t.mode == TOUCH_READ);
-    CHECK(told_find(call, 0x110f, &t) && t.start == 0x1010);
-    CHECK(!told_find(call, 0x1110, &t));
+    CHECK(find(call, 0x1000, &t) && t.start == 0x1010 && t.bytes == 0x100 && t.mode == TOUCH_READ);
+    CHECK(find(call, 0x110f, &t) && t.start == 0x1010);
+    CHECK(!find(call, 0x1110, &t));
     call->touches[0].bytes = 0x10;
-    CHECK(told_find(call, 0x0fff, &t) && t.start == 0x0ff0);
+    call->listed = 0;
+    CHECK(find(call, 0x0fff, &t) && t.start == 0x0ff0);
+}
+
+TEST(of_many_extents_each_is_found) {
+    struct call *call = begin();
+    struct touch t;
+    for (uint32_t i = 0; i < 2 * LISTED_MAX; i++) {
+        tell(call, 0x1000 + 0x100 * i, 0x200, TOUCH_READ);
+        for (uint32_t k = 0; k <= i; k++) {
+            CHECK(find(call, 0x1000 + 0x100 * k, &t) && t.start == 0x1000 + 0x100 * k);
+            CHECK(find(call, 0x1080 + 0x100 * k, &t) && t.start == 0x1000 + 0x100 * (k ? k - 1 : 0));
+        }
+        CHECK(!find(call, 0x1200 + 0x100 * i, &t) && !find(call, 0xfff, &t));
+    }
 }
 
 TEST(the_first_launch_takes_all_and_no_other_does) {
