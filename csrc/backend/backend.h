@@ -35,6 +35,9 @@ struct backend {
     bool (*release)(addr_t start, uint64_t context, int32_t *status);
     /* Bytes of the device that the backend holds, used or not, and the driver takes for used. NULL: none. */
     uint64_t (*held)(int32_t device);
+    /* The driver has no memory left on a served device, whose context is current: gives back what is held without use.
+     * False: there was nothing. NULL: never is. */
+    bool (*relieve)(int32_t device);
     /* A copy has brought addresses to the device: operations of which we know nothing may use what they point to. */
     void (*pointed)(const addr_t *pointers, size_t n);
     /* From now on operations may run that admit is not called for, as the driver does not tell what is captured. NULL:

@@ -133,22 +133,41 @@ static void admit(struct op *op) {
 
 /* --- memory that stays where it is: addresses of it are on the device, so that any operation may use it --- */
 
-/* From now on the engine does not know the pages of [start, end), which are of r. */
-static void fix(struct pager *d, struct vmm_range *r, addr_t start, addr_t end) {
-    size_t first = (start - r->start) / page_bytes, last = (end - 1 - r->start) / page_bytes;
-    addr_t from = r->start + first * page_bytes;
-    uint64_t bytes = (last - first + 1) * page_bytes;
+/* Under the lock, and until it is given up: another thread may free what nobody uses. NULL: it has, or does. */
+static struct vmm_range *range_of(const struct pager *d, addr_t start, addr_t end) {
+    struct vmm_range *r = pager_page_at(&d->ranges, start) ? vmm_range_find(d->vmm, start) : NULL;
+    return r && start >= r->start && end <= r->start + r->bytes ? r : NULL;
+}
+
+/* From now on the engine does not know the page. Under the lock. */
+static void fix_page(struct pager *d, struct vmm_range *r, size_t i) {
+    d->fixed += !r->page[i].fixed && r->page[i].at == VMM_DEVICE ? page_bytes : 0;
+    r->page[i].fixed = true;
+}
+
+static bool all_fixed(const struct vmm_range *r, addr_t start, addr_t end) {
+    for (addr_t p = start; p < end; p += page_bytes)
+        if (!r->page[(p - r->start) / page_bytes].fixed)
+            return false;
+    return true;
+}
+
+/* The pages of [start, end) stay. */
+static void fix(struct pager *d, addr_t start, addr_t end) {
+    addr_t from = start / page_bytes * page_bytes;
     pager_lock(d);
-    while (first <= last && r->page[first].fixed)
-        first++;
-    if (first <= last) {
-        pager_moves_wait(d, from, bytes, false);
-        surface(d, from, from + bytes);
-        ulms_engine_freed(d->engine, from, bytes);
-        for (; first <= last; first++) {
-            d->fixed += !r->page[first].fixed && r->page[first].at == VMM_DEVICE ? page_bytes : 0;
-            r->page[first].fixed = true;
-        }
+    struct vmm_range *r = range_of(d, start, end);
+    if (r && !all_fixed(r, from, end)) {
+        pager_moves_wait(d, from, end - from, false);
+        r = range_of(d, start, end);
+    } else {
+        r = NULL;
+    }
+    if (r) {
+        surface(d, from, end);
+        ulms_engine_freed(d->engine, from, whole_pages(end) - from);
+        for (addr_t p = from; p < end; p += page_bytes)
+            fix_page(d, r, (p - r->start) / page_bytes);
         pager_budget_update(d, false);
         d->progress++;
         pager_wake(d);
@@ -162,9 +181,8 @@ static void pointed(const addr_t *pointers, size_t n) {
         struct pager *d;
         addr_t start;
         uint64_t bytes;
-        struct vmm_range *r = vmm_find(pointers[i], &d);
-        if (r && reach(pointers[i], &start, &bytes) && start >= r->start && start + bytes <= r->start + r->bytes)
-            fix(d, r, start, start + bytes);
+        if (vmm_find(pointers[i], &d) && reach(pointers[i], &start, &bytes))
+            fix(d, start, start + bytes);
     }
 }
 
@@ -271,6 +289,7 @@ const struct backend backend_vmm = {.name = "vmm",
                                     .leaving = vmm_leaving,
                                     .release = vmm_free,
                                     .held = vmm_held,
+                                    .relieve = vmm_relieve,
                                     .pointed = pointed,
                                     .unsure = unsure,
                                     .block_before = pager_block_before,

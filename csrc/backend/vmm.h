@@ -200,6 +200,8 @@ struct pager;
 void vmm_maker_start(struct pager *d);
 /* Ends all of them. */
 void vmm_makers_stop(void);
+/* Gives idle frames of the device back to the driver, until only so many bytes of frames are made. */
+void vmm_give_back(struct pager *d, uint64_t most);
 
 /* --- how it comes and goes (vmm_memory.c): see backend.h, and struct pager_kind in pager.h --- */
 
@@ -211,6 +213,7 @@ void vmm_leaving(addr_t start, uint64_t bytes);
 bool vmm_free(addr_t start, uint64_t context, int32_t *status);
 void vmm_forget(uint64_t context);
 uint64_t vmm_held(int32_t device);
+bool vmm_relieve(int32_t device);
 uint64_t vmm_occupied(const struct pager *d);
 /* The range that holds p, and its device; NULL: none does. */
 struct vmm_range *vmm_find(addr_t p, struct pager **device);

@@ -72,7 +72,7 @@ static bool surface_next(struct pager *d, addr_t *at) {
 }
 
 /* What is beyond the budget is the driver's again only once nothing is mapped there. */
-static void give_back(struct pager *d, uint64_t most) {
+void vmm_give_back(struct pager *d, uint64_t most) {
     struct vmm_pool *pool = &d->vmm->pool[VMM_DEVICE];
     bool beyond = vmm_pool_bytes(pool) > most;
     vmm_pool_trim(pool, most);
@@ -91,7 +91,7 @@ static void follow_budget(struct pager *d) {
     vmm_pool_keep(&v->pool[VMM_DEVICE], stock, most, ask, v->maker);
     vmm_pool_keep(&v->pool[VMM_HOST], stock, UINT64_MAX, ask, v->maker);
     if (most)
-        give_back(d, most);
+        vmm_give_back(d, most);
 }
 
 static void *make(void *data) {

@@ -79,6 +79,16 @@ uint64_t vmm_held(int32_t device) {
     return bytes;
 }
 
+bool vmm_relieve(int32_t device) {
+    struct pager *d = pager_of(device);
+    uint64_t before = vmm_occupied(d);
+    struct pager_visit v = pager_enter(NULL);
+    if (before > 0 && capture_allows(v.relaxed))
+        vmm_give_back(d, 0);
+    pager_leave(v);
+    return vmm_occupied(d) < before;
+}
+
 /* --- memory that goes --- */
 
 enum { TRIES = 3 };

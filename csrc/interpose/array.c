@@ -106,7 +106,7 @@ CUresult custom_cuArrayCreate_v2(int variant, CUarray *pHandle, const CUDA_ARRAY
                                       .Format = pAllocateArray->Format,
                                       .NumChannels = pAllocateArray->NumChannels};
     if (open(&c, &d, pAllocateArray ? 1 : 0))
-        close(&c, REAL(cuArrayCreate_v2, variant)(pHandle, pAllocateArray), (void **)pHandle);
+        close(&c, CLAIMED(&c, REAL(cuArrayCreate_v2, variant)(pHandle, pAllocateArray)), (void **)pHandle);
     return c.status;
 }
 
@@ -118,7 +118,7 @@ static unsigned own_levels(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels) {
 CUresult custom_cuArray3DCreate_v2(int variant, CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray) {
     struct claim c;
     if (open(&c, pAllocateArray, own_levels(pAllocateArray, 1)))
-        close(&c, REAL(cuArray3DCreate_v2, variant)(pHandle, pAllocateArray), (void **)pHandle);
+        close(&c, CLAIMED(&c, REAL(cuArray3DCreate_v2, variant)(pHandle, pAllocateArray)), (void **)pHandle);
     return c.status;
 }
 
@@ -127,7 +127,7 @@ CUresult custom_cuMipmappedArrayCreate(int variant, CUmipmappedArray *pHandle,
                                        unsigned int numMipmapLevels) {
     struct claim c;
     if (open(&c, pMipmappedArrayDesc, own_levels(pMipmappedArrayDesc, numMipmapLevels)))
-        close(&c, REAL(cuMipmappedArrayCreate, variant)(pHandle, pMipmappedArrayDesc, numMipmapLevels),
+        close(&c, CLAIMED(&c, REAL(cuMipmappedArrayCreate, variant)(pHandle, pMipmappedArrayDesc, numMipmapLevels)),
               (void **)pHandle);
     return c.status;
 }

@@ -137,6 +137,11 @@ static void grown(const struct claim *c) {
         session.backend->plain(c->device);
 }
 
+bool claim_relieved(const struct claim *c, CUresult status) {
+    return status == CUDA_ERROR_OUT_OF_MEMORY && c->recorded && session.backend->relieve &&
+           session.backend->relieve(c->device);
+}
+
 void claim_close(struct claim *c, CUresult status, const CUdeviceptr *start, uint64_t bytes) {
     c->status = status;
     if (!c->recorded)
@@ -220,7 +225,7 @@ void memory_forget(uint64_t owner) {
 CUresult custom_cuMemAlloc_v2(int variant, CUdeviceptr *dptr, size_t bytesize) {
     struct claim c;
     if (!provide(&c, MEMORY_PLAIN, bytesize, dptr) && claim_open(&c, session_device(), MEMORY_PLAIN, bytesize))
-        claim_close(&c, REAL(cuMemAlloc_v2, variant)(dptr, bytesize), dptr, bytesize);
+        claim_close(&c, CLAIMED(&c, REAL(cuMemAlloc_v2, variant)(dptr, bytesize)), dptr, bytesize);
     return c.status;
 }
 
@@ -240,7 +245,7 @@ CUresult custom_cuMemAllocPitch_v2(int variant, CUdeviceptr *dptr, size_t *pPitc
     if (provide_pitch(&c, dptr, pPitch, WidthInBytes, Height, ElementSizeBytes) ||
         !claim_open(&c, session_device(), MEMORY_PITCH, (uint64_t)WidthInBytes * Height))
         return c.status;
-    CUresult status = real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+    CUresult status = CLAIMED(&c, real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes));
     uint64_t bytes = status == CUDA_SUCCESS ? (uint64_t)*pPitch * Height : 0;
     if (c.recorded && bytes > c.bytes) {
         if (reserve(c.device, c.kind, bytes - c.bytes)) {

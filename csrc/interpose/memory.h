@@ -21,6 +21,15 @@ struct claim {
 bool claim_open(struct claim *c, int device, enum memory_kind kind, uint64_t bytes);
 /* The same for managed memory on a device that the backend serves; for plain memory on another. */
 bool claim_open_managed(struct claim *c, int device, enum memory_kind kind, uint64_t bytes);
+/* The real call returned `status`: the driver had no memory, but the backend gave some back. The call is made once
+ * more.
+ */
+bool claim_relieved(const struct claim *c, CUresult status);
+#define CLAIMED(c, call)                                                                                               \
+    ({                                                                                                                 \
+        CUresult first_ = (call);                                                                                      \
+        claim_relieved((c), first_) ? (call) : first_;                                                                 \
+    })
 /* The real call returned `status`, on success with `bytes` bytes at *start: commits, or rolls back. */
 void claim_close(struct claim *c, CUresult status, const CUdeviceptr *start, uint64_t bytes);
 /* The same for memory without an address: what was charged stays charged on success. */

@@ -158,7 +158,7 @@ static bool open(struct claim *c, int device, int variant, CUstream stream, size
 CUresult custom_cuMemAllocAsync(int variant, CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
     struct claim c;
     if (!provide_from(&c, NULL, bytesize, dptr) && open(&c, session_device(), variant, hStream, bytesize))
-        claim_close(&c, REAL(cuMemAllocAsync, variant)(dptr, bytesize, hStream), dptr, bytesize);
+        claim_close(&c, CLAIMED(&c, REAL(cuMemAllocAsync, variant)(dptr, bytesize, hStream)), dptr, bytesize);
     return c.status;
 }
 
@@ -166,7 +166,8 @@ CUresult custom_cuMemAllocFromPoolAsync(int variant, CUdeviceptr *dptr, size_t b
                                         CUstream hStream) {
     struct claim c;
     if (!(pool && provide_from(&c, pool, bytesize, dptr)) && open(&c, pool_device(pool), variant, hStream, bytesize))
-        claim_close(&c, REAL(cuMemAllocFromPoolAsync, variant)(dptr, bytesize, pool, hStream), dptr, bytesize);
+        claim_close(&c, CLAIMED(&c, REAL(cuMemAllocFromPoolAsync, variant)(dptr, bytesize, pool, hStream)), dptr,
+                    bytesize);
     return c.status;
 }
 

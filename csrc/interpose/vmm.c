@@ -45,7 +45,7 @@ CUresult custom_cuMemCreate(int variant, CUmemGenericAllocationHandle *handle, s
     struct claim c;
     bool on_device = prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
     if (claim_open(&c, on_device ? prop->location.id : DEVICE_NONE, MEMORY_VMM, on_device ? size : 0)) {
-        claim_hold(&c, REAL(cuMemCreate, variant)(handle, size, prop, flags));
+        claim_hold(&c, CLAIMED(&c, REAL(cuMemCreate, variant)(handle, size, prop, flags)));
         if (c.recorded && c.status == CUDA_SUCCESS)
             keep(*handle, &c);
     }

@@ -83,6 +83,12 @@ def test_small_memory_takes_from_the_budget(trouble: Trouble) -> None:
     assert seen["evicted_bytes"] > 0
 
 
+def test_what_is_held_without_use_is_given_back_for_plain_memory(trouble: Trouble) -> None:
+    """The driver had no memory left: it is asked once more."""
+    seen = trouble("idle", EMU_MEMORY="64MiB", ULMS_GPU_MEMORY="64MiB")
+    assert (seen["kept"], seen["refused"]) == (12 + 768, 0)
+
+
 @pytest.mark.parametrize(("steps", "limit"), [(2000, 1024), (500, 30)])
 def test_an_allocation_storm(trouble: Trouble, steps: int, limit: int) -> None:
     seen = trouble("storm", str(steps), ULMS_MANAGED_LIMIT=str(limit * MIB))

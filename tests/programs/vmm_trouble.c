@@ -4,6 +4,7 @@
  *   vmm_trouble large [DEVICES]   works through blocks one after the other, over much more memory than the budget
  *   vmm_trouble kernel            one kernel uses all of that memory
  *   vmm_trouble small             two blocks fit until small pieces, which are never replaced, take room of theirs
+ *   vmm_trouble idle              small pieces need what large blocks held before
  *   vmm_trouble storm STEPS       so many allocations of mixed sizes come and go while pages move
  *
  * Prints "kept N" or "refused N" allocations, and "pinned BYTES": the most of the host that handles held. Under ulms.so
@@ -137,6 +138,23 @@ static void small(void) {
         expect(0, piece[i], i, SMALL);
 }
 
+enum { FREED = 12, NEEDS = FREED * BLOCK_MIB * MIB / SMALL };
+
+static void idle(void) {
+    static CUdeviceptr piece[NEEDS];
+    CUdeviceptr block[FREED];
+    for (int i = 0; i < FREED; i++)
+        block[i] = allocate(0, BLOCK_MIB * MIB, 0);
+    for (int i = 0; i < FREED; i++)
+        MUST(cuMemFree_v2(block[i]));
+    for (unsigned i = 0; i < NEEDS; i++)
+        if ((piece[i] = allocate(0, SMALL, 0)))
+            MUST(cuMemsetD32Async(piece[i], i, SMALL / 4, stream[0]));
+    for (unsigned i = 0; i < NEEDS; i++)
+        if (piece[i])
+            expect(0, piece[i], i, SMALL);
+}
+
 /* --- a storm --- */
 
 struct tensor {
@@ -208,6 +226,8 @@ int main(int argc, char **argv) {
         work(1, 1);
     else if (strcmp(what, "small") == 0)
         small();
+    else if (strcmp(what, "idle") == 0)
+        idle();
     else if (strcmp(what, "storm") == 0)
         storm((unsigned)number);
     else
