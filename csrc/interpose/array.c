@@ -1,4 +1,6 @@
 /* Arrays have no address a kernel could be given: they are charged, not found. */
+#include "interpose/array.h"
+
 #include <stdlib.h>
 
 #include "base/hash.h"
@@ -8,8 +10,8 @@
 
 static struct hash arrays = HASH_EMPTY; /* CUarray or CUmipmappedArray -> struct claim */
 
-/* Bits an element takes of each channel; block-compressed formats store 4 x 4 elements together. */
-static uint64_t element_bits(CUarray_format format, unsigned channels) {
+/* Bits of an element that is stored by itself; 0 in formats that compress, or keep channels in planes. */
+static uint64_t stored_bits(CUarray_format format, unsigned channels) {
     switch ((int)format) {
     case CU_AD_FORMAT_UNSIGNED_INT8:
     case CU_AD_FORMAT_SIGNED_INT8:
@@ -18,6 +20,38 @@ static uint64_t element_bits(CUarray_format format, unsigned channels) {
     case CU_AD_FORMAT_SIGNED_INT16:
     case CU_AD_FORMAT_HALF:
         return 16 * channels;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT:
+        return 32 * channels;
+    case CU_AD_FORMAT_UNORM_INT8X1:
+    case CU_AD_FORMAT_SNORM_INT8X1:
+        return 8;
+    case CU_AD_FORMAT_UNORM_INT8X2:
+    case CU_AD_FORMAT_SNORM_INT8X2:
+    case CU_AD_FORMAT_UNORM_INT16X1:
+    case CU_AD_FORMAT_SNORM_INT16X1:
+        return 16;
+    case CU_AD_FORMAT_UNORM_INT8X4:
+    case CU_AD_FORMAT_SNORM_INT8X4:
+    case CU_AD_FORMAT_UNORM_INT16X2:
+    case CU_AD_FORMAT_SNORM_INT16X2:
+    case CU_AD_FORMAT_UNORM_INT_101010_2:
+        return 32;
+    case CU_AD_FORMAT_UNORM_INT16X4:
+    case CU_AD_FORMAT_SNORM_INT16X4:
+        return 64;
+    default:
+        return 0;
+    }
+}
+
+/* Bits that an element takes; block-compressed formats store 4 x 4 elements together. */
+static uint64_t element_bits(CUarray_format format, unsigned channels) {
+    uint64_t stored = stored_bits(format, channels);
+    if (stored)
+        return stored;
+    switch ((int)format) {
     case CU_AD_FORMAT_BC1_UNORM:
     case CU_AD_FORMAT_BC1_UNORM_SRGB:
     case CU_AD_FORMAT_BC4_UNORM:
@@ -33,22 +67,19 @@ static uint64_t element_bits(CUarray_format format, unsigned channels) {
     case CU_AD_FORMAT_BC6H_SF16:
     case CU_AD_FORMAT_BC7_UNORM:
     case CU_AD_FORMAT_BC7_UNORM_SRGB:
-    case CU_AD_FORMAT_UNORM_INT8X1:
-    case CU_AD_FORMAT_SNORM_INT8X1:
         return 8;
     case CU_AD_FORMAT_NV12:
         return 12;
-    case CU_AD_FORMAT_UNORM_INT8X2:
-    case CU_AD_FORMAT_SNORM_INT8X2:
-    case CU_AD_FORMAT_UNORM_INT16X1:
-    case CU_AD_FORMAT_SNORM_INT16X1:
-        return 16;
-    case CU_AD_FORMAT_UNORM_INT16X4:
-    case CU_AD_FORMAT_SNORM_INT16X4:
-        return 64;
     default:
         return 32 * channels;
     }
+}
+
+size_t array_element(CUarray array) {
+    CUDA_ARRAY3D_DESCRIPTOR d;
+    if (REAL(cuArray3DGetDescriptor_v2, 0)(&d, array) != CUDA_SUCCESS)
+        return 0;
+    return stored_bits(d.Format, d.NumChannels) / 8;
 }
 
 static uint64_t at_least_one(uint64_t n) {

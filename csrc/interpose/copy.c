@@ -1,6 +1,7 @@
 /* Copies that a structure or a list describes. A host array, an array handle and a zero extent touch nothing. */
 #include "interpose/copy.h"
 
+#include "interpose/array.h"
 #include "interpose/session.h"
 
 /* One side of a copy: a box inside a pitched volume. Sizes in bytes, rows and layers. */
@@ -10,17 +11,46 @@ struct box {
     size_t x, y, z, pitch, height;
 };
 
-static void touch_box(struct op *op, struct box b, size_t width, size_t rows, size_t layers, enum touch_mode mode) {
-    if (width == 0 || rows == 0 || layers == 0 || (b.type != CU_MEMORYTYPE_DEVICE && b.type != CU_MEMORYTYPE_UNIFIED))
+/* A copy between two boxes. */
+struct transfer {
+    struct box src, dst;
+    const void *host; /* of src, if its type is that */
+    size_t width, rows, layers;
+};
+
+/* Of a box: where it begins in its memory, its pitches, and how far it reaches from there. */
+struct layout {
+    size_t offset, pitch, layer, bytes;
+};
+
+/* A pitch or height of 0 says: packed. */
+static struct layout layout(const struct box *b, const struct transfer *t) {
+    size_t pitch = b->pitch ? b->pitch : t->width, layer = pitch * (b->height ? b->height : t->rows);
+    return (struct layout){b->z * layer + b->y * pitch + b->x, pitch, layer,
+                           (t->layers - 1) * layer + (t->rows - 1) * pitch + t->width};
+}
+
+static bool is_empty(const struct transfer *t) {
+    return t->width == 0 || t->rows == 0 || t->layers == 0;
+}
+
+static bool is_on_device(const struct box *b) {
+    return b->type == CU_MEMORYTYPE_DEVICE || b->type == CU_MEMORYTYPE_UNIFIED;
+}
+
+static void touch_box(struct op *op, const struct box *b, const struct transfer *t, enum touch_mode mode) {
+    if (is_empty(t) || !is_on_device(b))
         return;
-    /* a pitch or height of 0 says: packed */
-    size_t pitch = b.pitch ? b.pitch : width;
-    size_t layer = pitch * (b.height ? b.height : rows);
-    addr_t start = b.device + b.z * layer + b.y * pitch + b.x;
-    bool holes = (rows > 1 && width < pitch) || (layers > 1 && rows * pitch < layer);
+    struct layout l = layout(b, t);
+    bool holes = (t->rows > 1 && t->width < l.pitch) || (t->layers > 1 && t->rows * l.pitch < l.layer);
     if (mode == TOUCH_WRITE && holes) /* what lies between the rows stays */
         mode = TOUCH_UPDATE;
-    wrap_touch(op, start, (layers - 1) * layer + (rows - 1) * pitch + width, mode);
+    wrap_touch(op, b->device + l.offset, l.bytes, mode);
+}
+
+static void touch_boxes(struct op *op, const struct transfer *t) {
+    touch_box(op, &t->src, t, TOUCH_READ);
+    touch_box(op, &t->dst, t, TOUCH_WRITE);
 }
 
 /* Of host memory. */
@@ -29,51 +59,49 @@ struct piece {
     size_t bytes;
 };
 
-/* What a copy between two boxes brings to the device, with what lies between rows; 0 bytes: nothing. */
-static struct piece brought(struct box src, const void *host, struct box dst, size_t width, size_t rows,
-                            size_t layers) {
-    bool unified = src.type == CU_MEMORYTYPE_UNIFIED;
+/* What a copy brings to the device, with what lies between rows; 0 bytes: nothing. */
+static struct piece brought(const struct transfer *t) {
+    bool unified = t->src.type == CU_MEMORYTYPE_UNIFIED;
     struct allocation a;
-    if (width == 0 || rows == 0 || layers == 0 || (src.type != CU_MEMORYTYPE_HOST && !unified) ||
-        (dst.type != CU_MEMORYTYPE_DEVICE && dst.type != CU_MEMORYTYPE_UNIFIED) ||
-        (unified && ledger_find(session.ledger, src.device, &a) && a.kind != MEMORY_HOST))
+    if (is_empty(t) || (t->src.type != CU_MEMORYTYPE_HOST && !unified) || !is_on_device(&t->dst) ||
+        (unified && ledger_find(session.ledger, t->src.device, &a) && a.kind != MEMORY_HOST))
         return (struct piece){0};
-    size_t pitch = src.pitch ? src.pitch : width, layer = pitch * (src.height ? src.height : rows);
-    const char *start = unified ? (const char *)(uintptr_t)src.device : host;
-    return (struct piece){start + src.z * layer + src.y * pitch + src.x,
-                          (layers - 1) * layer + (rows - 1) * pitch + width};
+    struct layout l = layout(&t->src, t);
+    const char *start = unified ? (const char *)(uintptr_t)t->src.device : t->host;
+    return (struct piece){start + l.offset, l.bytes};
 }
 
-/* Between two boxes that the caller has touched. */
-static void bring_box(struct op *op, struct box src, const void *host, struct box dst, size_t width, size_t rows,
-                      size_t layers) {
-    struct piece p = brought(src, host, dst, width, rows, layers);
+static void touch_transfer(struct op *op, struct transfer t) {
+    touch_boxes(op, &t);
+    struct piece p = brought(&t);
     if (p.bytes)
         wrap_from_host(op, p.start, p.bytes);
 }
 
 static void touch_2d(struct op *op, const CUDA_MEMCPY2D *c) {
-    struct box src = {c->srcMemoryType, c->srcDevice, c->srcXInBytes, c->srcY, 0, c->srcPitch, 0};
-    struct box dst = {c->dstMemoryType, c->dstDevice, c->dstXInBytes, c->dstY, 0, c->dstPitch, 0};
-    touch_box(op, src, c->WidthInBytes, c->Height, 1, TOUCH_READ);
-    touch_box(op, dst, c->WidthInBytes, c->Height, 1, TOUCH_WRITE);
-    bring_box(op, src, c->srcHost, dst, c->WidthInBytes, c->Height, 1);
+    touch_transfer(op, (struct transfer){{c->srcMemoryType, c->srcDevice, c->srcXInBytes, c->srcY, 0, c->srcPitch, 0},
+                                         {c->dstMemoryType, c->dstDevice, c->dstXInBytes, c->dstY, 0, c->dstPitch, 0},
+                                         c->srcHost,
+                                         c->WidthInBytes,
+                                         c->Height,
+                                         1});
 }
 
+#define TRANSFER_3D(c)                                                                                                 \
+    ((struct transfer){                                                                                                \
+        {(c)->srcMemoryType, (c)->srcDevice, (c)->srcXInBytes, (c)->srcY, (c)->srcZ, (c)->srcPitch, (c)->srcHeight},   \
+        {(c)->dstMemoryType, (c)->dstDevice, (c)->dstXInBytes, (c)->dstY, (c)->dstZ, (c)->dstPitch, (c)->dstHeight},   \
+        (c)->srcHost,                                                                                                  \
+        (c)->WidthInBytes,                                                                                             \
+        (c)->Height,                                                                                                   \
+        (c)->Depth})
+
 void copy_touch_3d(struct op *op, const CUDA_MEMCPY3D *c) {
-    struct box src = {c->srcMemoryType, c->srcDevice, c->srcXInBytes, c->srcY, c->srcZ, c->srcPitch, c->srcHeight};
-    struct box dst = {c->dstMemoryType, c->dstDevice, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight};
-    touch_box(op, src, c->WidthInBytes, c->Height, c->Depth, TOUCH_READ);
-    touch_box(op, dst, c->WidthInBytes, c->Height, c->Depth, TOUCH_WRITE);
-    bring_box(op, src, c->srcHost, dst, c->WidthInBytes, c->Height, c->Depth);
+    touch_transfer(op, TRANSFER_3D(c));
 }
 
 static void touch_3d_peer(struct op *op, const CUDA_MEMCPY3D_PEER *c) {
-    struct box src = {c->srcMemoryType, c->srcDevice, c->srcXInBytes, c->srcY, c->srcZ, c->srcPitch, c->srcHeight};
-    struct box dst = {c->dstMemoryType, c->dstDevice, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight};
-    touch_box(op, src, c->WidthInBytes, c->Height, c->Depth, TOUCH_READ);
-    touch_box(op, dst, c->WidthInBytes, c->Height, c->Depth, TOUCH_WRITE);
-    bring_box(op, src, c->srcHost, dst, c->WidthInBytes, c->Height, c->Depth);
+    touch_transfer(op, TRANSFER_3D(c));
 }
 
 void copy_touch_memset(struct op *op, addr_t dst, size_t pitch, size_t row_bytes, size_t rows) {
@@ -152,23 +180,52 @@ CUresult custom_cuMemcpyBatchAsync_v2(int variant, CUdeviceptr *dsts, CUdevicept
     return status;
 }
 
-static struct box box_of(const CUmemcpy3DOperand *o) {
+static struct box box_of(const CUmemcpy3DOperand *o, size_t element) {
     if (o->type != CU_MEMCPY_OPERAND_TYPE_POINTER)
         return (struct box){.type = CU_MEMORYTYPE_ARRAY};
-    return (struct box){CU_MEMORYTYPE_UNIFIED, o->op.ptr.ptr, 0, 0, 0, o->op.ptr.rowLength, o->op.ptr.layerHeight};
+    return (struct box){.type = CU_MEMORYTYPE_UNIFIED,
+                        .device = o->op.ptr.ptr,
+                        .pitch = o->op.ptr.rowLength * element,
+                        .height = o->op.ptr.layerHeight};
+}
+
+/* What lists count in: elements of the array that takes part, else bytes. 0: it does not tell. */
+static size_t element_of(const CUDA_MEMCPY3D_BATCH_OP *c) {
+    if (c->src.type == CU_MEMCPY_OPERAND_TYPE_ARRAY)
+        return array_element(c->src.op.array.array);
+    return c->dst.type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? array_element(c->dst.op.array.array) : 1;
+}
+
+static struct transfer transfer_of(const CUDA_MEMCPY3D_BATCH_OP *c, size_t element) {
+    return (struct transfer){.src = box_of(&c->src, element),
+                             .dst = box_of(&c->dst, element),
+                             .width = c->extent.width * element,
+                             .rows = c->extent.height,
+                             .layers = c->extent.depth};
+}
+
+static void touch_all_around(struct op *op, const CUmemcpy3DOperand *o, enum touch_mode mode) {
+    struct allocation a;
+    if (o->type == CU_MEMCPY_OPERAND_TYPE_POINTER && ledger_find(session.ledger, o->op.ptr.ptr, &a))
+        wrap_touch(op, a.start, a.bytes, mode);
 }
 
 static void touch_3d_list(struct op *op, const CUDA_MEMCPY3D_BATCH_OP *list, size_t count) {
     for (const CUDA_MEMCPY3D_BATCH_OP *c = list; c < list + count; c++) {
-        touch_box(op, box_of(&c->src), c->extent.width, c->extent.height, c->extent.depth, TOUCH_READ);
-        touch_box(op, box_of(&c->dst), c->extent.width, c->extent.height, c->extent.depth, TOUCH_WRITE);
+        size_t element = element_of(c);
+        struct transfer t = transfer_of(c, element);
+        touch_boxes(op, &t);
+        if (!element) {
+            touch_all_around(op, &c->src, TOUCH_READ);
+            touch_all_around(op, &c->dst, TOUCH_UPDATE);
+        }
     }
 }
 
 static void point_3d_list(struct op *op, const CUDA_MEMCPY3D_BATCH_OP *list, size_t count) {
     for (const CUDA_MEMCPY3D_BATCH_OP *c = list; c < list + count; c++) {
-        struct piece p =
-            brought(box_of(&c->src), NULL, box_of(&c->dst), c->extent.width, c->extent.height, c->extent.depth);
+        struct transfer t = transfer_of(c, 1); /* to an array nothing is brought that a kernel could follow */
+        struct piece p = brought(&t);
         if (p.bytes && op->flags & OP_CAPTURED)
             wrap_from_host(op, p.start, p.bytes);
         if (p.bytes)

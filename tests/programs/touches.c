@@ -124,6 +124,24 @@ static void far_copies(CUdeviceptr a, CUdeviceptr b, CUdeviceptr x, CUdeviceptr 
     OK(cuMemcpyBatchAsync(to, from, bytes, 2, &how, &index, 1, &failed, stream)), end_of("batch-first", 0);
 }
 
+/* Where an array takes part, extents and rows count its elements. */
+static void array_copies(CUdeviceptr a, CUdeviceptr b) {
+    CUarray array;
+    CUDA_ARRAY3D_DESCRIPTOR as = {
+        .Width = WIDTH, .Height = ROWS, .Depth = 3, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 2};
+    OK(cuArray3DCreate_v2(&array, &as));
+    CUmemcpy3DOperand whole = {.type = CU_MEMCPY_OPERAND_TYPE_ARRAY, .op.array = {.array = array}};
+    CUmemcpy3DOperand part = {.type = CU_MEMCPY_OPERAND_TYPE_ARRAY, .op.array = {.array = array, .offset = {5, 1, 1}}};
+    CUDA_MEMCPY3D_BATCH_OP fill = {.src = operand(a + 64, 0, 0), .dst = whole, .extent = {WIDTH, ROWS, 3}};
+    CUDA_MEMCPY3D_BATCH_OP take = {.src = part, .dst = operand(b + 32, 20, 4), .extent = {16, 3, 2}};
+    fill.srcAccessOrder = take.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    OK(cuMemcpy3DBatchAsync_v2(1, &fill, 0, stream)), end_of("array-filled", 0);
+    OK(cuMemcpy3DBatchAsync_v2(1, &take, 0, stream)), end_of("array-taken", 0);
+    take.dst = operand(b + 32, 0, 0);
+    OK(cuMemcpy3DBatchAsync_v2(1, &take, 0, stream)), end_of("array-packed", 0);
+    OK(cuArrayDestroy(array));
+}
+
 static void memsets(CUdeviceptr a, CUdeviceptr pitched, size_t pitch) {
     OK(cuMemsetD8_v2(a + 1, 1, 33)), end_of("set8", 0);
     OK(cuMemsetD16_v2(a + 2, 1, 33)), end_of("set16", 0);
@@ -233,6 +251,7 @@ int main(void) {
     emu_log(1);
     copies(a, b);
     far_copies(a, b, x, y, far);
+    array_copies(a, b);
     memsets(a, pitched, pitch);
     launches(x, y);
     launch_everywhere(x, y, far);

@@ -27,7 +27,8 @@
     X(cuMemcpy3DPeer) X(cuMemcpy3DPeerAsync) X(cuMemcpy3DBatchAsync) X(cuMemcpy3DBatchAsync_v2) \
     X(cuMemcpyBatchAsync) X(cuLaunchCooperativeKernelMultiDevice) X(cuGraphAddNode) \
     X(cuGraphAddNode_v2) X(cuStreamSynchronize) X(cuStreamBatchMemOp_v2) X(cuGraphAddBatchMemOpNode) \
-    X(cuGraphExecBatchMemOpNodeSetParams) X(cuGraphBatchMemOpNodeSetParams)
+    X(cuGraphExecBatchMemOpNodeSetParams) X(cuGraphBatchMemOpNodeSetParams) \
+    X(cuArray3DCreate_v2) X(cuArrayDestroy)
 /* clang-format on */
 #define X(f) extern __typeof__(*(pfn_##f)NULL) f;
 USES(X)
