@@ -17,6 +17,8 @@ from tests.random_programs import Case, Judge, compile_program
 
 pytestmark = pytest.mark.emu
 
+PARTS = tuple(str(ROOT / "tests" / "programs" / f"hidden_{p}.c") for p in ("graph", "library"))
+"""Of `hidden.c`; its kernels come from another file."""
 SEEN = (
     "table",
     "large",
@@ -99,7 +101,7 @@ class Hidden:
 def hidden(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Hidden:
     kernels = ROOT / "tests" / "programs" / "hidden_emulated.c"
     return Hidden(
-        compiled("hidden", str(kernels), str(emulator_dir / "libcuda.so.1")), run_emulated
+        compiled("hidden", *PARTS, str(kernels), str(emulator_dir / "libcuda.so.1")), run_emulated
     )
 
 

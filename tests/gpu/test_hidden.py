@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from pump.preload import preload
 from tests.conftest import ROOT, Compile, clean_environment
-from tests.emu.test_hidden import ANY, KNOWN, SEEN, STILL, UNSEEN, VERIFY, VIOLATION
+from tests.emu.test_hidden import ANY, KNOWN, PARTS, SEEN, STILL, UNSEEN, VERIFY, VIOLATION
 
 pytestmark = pytest.mark.gpu
 
@@ -42,7 +42,7 @@ def library_path() -> str:
 
 @pytest.fixture(scope="module")
 def binary(compiled: Compile) -> Path:
-    return compiled("hidden", str(ROOT / "tests" / "programs" / "hidden_ptx.c"))
+    return compiled("hidden", *PARTS, str(ROOT / "tests" / "programs" / "hidden_ptx.c"))
 
 
 def run(

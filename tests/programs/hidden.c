@@ -18,18 +18,20 @@
 #include <unistd.h>
 
 #include "counters.h"
-#include "driver.h"
+#include "hidden_case.h"
 
-enum { PAGE = 2 << 20, MOST = 64, LARGE = 8192, ROW = 16, BLOCKS = 64, THREADS = 256 };
+enum { PAGE = 2 << 20, LARGE = 8192, ROW = 16 };
 
-static uint64_t secrets, opens, words, steps;
+uint64_t secrets, words;
+CUdeviceptr secret[MOST], shown[MOST];
+CUstream out_stream;
+CUdeviceptr slots; /* room for LARGE addresses */
+static uint64_t opens, steps;
 static bool still;
-static CUdeviceptr secret[MOST], shown[MOST];
-static CUstream out_stream, in_stream; /* of the secrets, of the others */
+static CUstream in_stream;
 static CUmodule module;
-static CUdeviceptr slots; /* room for LARGE addresses */
 
-static void *find(const char *name) {
+void *find(const char *name) {
     static void *driver;
     driver = driver ? driver : dlopen("libcuda.so.1", RTLD_NOW);
     void *f = driver ? dlsym(driver, name) : NULL;
@@ -40,15 +42,14 @@ static void *find(const char *name) {
     return f;
 }
 
-static void check(int status, const char *what) {
+void check(int status, const char *what) {
     if (status == 0)
         return;
     fprintf(stderr, "hidden: %s: error %d\n", what, status);
     exit(1);
 }
-#define CALL(name, ...) check((int)((pfn_##name)(uintptr_t)find(#name))(__VA_ARGS__), #name)
 
-static CUfunction function(const char *name) {
+CUfunction function(const char *name) {
     CUfunction f;
     CALL(cuModuleGetFunction, &f, module, name);
     return f;
@@ -59,7 +60,7 @@ static void launch(const char *name, CUstream s, void **parameters) {
 }
 #define LAUNCH(name, s, ...) launch(name, s, (void *[]){__VA_ARGS__})
 
-static void to_device(CUdeviceptr to, const void *from, size_t bytes) {
+void to_device(CUdeviceptr to, const void *from, size_t bytes) {
     CALL(cuMemcpyHtoDAsync_v2, to, from, bytes, out_stream);
     CALL(cuStreamSynchronize, out_stream);
 }
@@ -81,7 +82,7 @@ static void all_through(uint32_t add) {
     through(slots, secrets, add);
 }
 
-static void table(void) {
+void table(void) {
     to_device(slots, secret, secrets * sizeof *secret);
 }
 
@@ -182,7 +183,7 @@ static void inside_step(uint32_t add) {
 }
 
 /* A kernel stores the addresses; the one that uses them is handed only where. */
-static void stored(void) {
+void stored(void) {
     uint64_t none = 0;
     for (uint64_t i = 0; i < secrets; i++)
         LAUNCH("store", out_stream, &slots, &i, &secret[i], &none);
@@ -215,254 +216,17 @@ static void host_step(uint32_t add) {
     through(host_table, secrets, add);
 }
 
-/* --- graphs --- */
-
-static CUgraphExec exec;
-static CUgraphNode kernel_node;
-static CUdeviceptr source[1]; /* what the graph copies, changed between its launches */
-static uint64_t one = 1;
-static uint32_t graph_add = 7;
-
-static CUDA_KERNEL_NODE_PARAMS kernel_parameters(void **parameters) {
-    return (CUDA_KERNEL_NODE_PARAMS){.func = function("through"),
-                                     .gridDimX = BLOCKS,
-                                     .gridDimY = 1,
-                                     .gridDimZ = 1,
-                                     .blockDimX = THREADS,
-                                     .blockDimY = 1,
-                                     .blockDimZ = 1,
-                                     .kernelParams = parameters};
-}
-
-static void instantiate(CUgraph graph) {
-    CALL(cuGraphInstantiateWithFlags, &exec, graph, 0);
-    CALL(cuGraphDestroy, graph);
-}
-
-static void launch_graph(void) {
-    CALL(cuGraphLaunch, exec, out_stream);
-}
-
-/* A kernel node by hand, that uses one table or, updated, the other. */
-static void graph_updated(void) {
-    static CUgraph graph; /* kept: a driver takes no node of a graph that is gone */
-    table();
-    CUDA_KERNEL_NODE_PARAMS p = kernel_parameters((void *[]){&slots, &one, &words, &graph_add});
-    CALL(cuGraphCreate, &graph, 0);
-    CALL(cuGraphAddKernelNode_v2, &kernel_node, graph, NULL, 0, &p);
-    CALL(cuGraphInstantiateWithFlags, &exec, graph, 0);
-}
-
-static void graph_updated_step(uint32_t add) {
-    CUdeviceptr here = slots + add % secrets * sizeof *secret;
-    CUDA_KERNEL_NODE_PARAMS p = kernel_parameters((void *[]){&here, &one, &words, &add});
-    CALL(cuGraphExecKernelNodeSetParams_v2, exec, kernel_node, &p);
-    launch_graph();
-}
-
-/* The graph itself brings the address, which is another one at each launch. */
-static void graph_copy(void) {
-    CUgraph graph;
-    CUgraphNode copy_node;
-    CUcontext context;
-    CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_HOST,
-                       .srcHost = source,
-                       .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                       .dstDevice = slots,
-                       .WidthInBytes = sizeof source,
-                       .Height = 1,
-                       .Depth = 1};
-    source[0] = secret[0];
-    CUDA_KERNEL_NODE_PARAMS p = kernel_parameters((void *[]){&slots, &one, &words, &graph_add});
-    CALL(cuCtxGetCurrent, &context);
-    CALL(cuGraphCreate, &graph, 0);
-    CALL(cuGraphAddMemcpyNode, &copy_node, graph, NULL, 0, &c, context);
-    CALL(cuGraphAddKernelNode_v2, &kernel_node, graph, &copy_node, 1, &p);
-    instantiate(graph);
-}
-
-static void captured_copy(void) {
-    CUgraph graph;
-    source[0] = secret[0];
-    CALL(cuStreamBeginCapture_v2, out_stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-    CALL(cuMemcpyHtoDAsync_v2, slots, source, sizeof source, out_stream);
-    CALL(cuLaunchKernel, function("through"), BLOCKS, 1, 1, THREADS, 1, 1, 0, out_stream,
-         ((void *[]){&slots, &one, &words, &graph_add}), NULL);
-    CALL(cuStreamEndCapture, out_stream, &graph);
-    instantiate(graph);
-}
-
-static void graph_copy_step(uint32_t add) {
-    CALL(cuStreamSynchronize, out_stream); /* the launch before has read it */
-    source[0] = secret[add % secrets];
-    launch_graph();
-}
-
-/* --- a library's array of pointers: a[i] b[i] + c[i] --- */
-
-static void *blas_handle;
-static int (*batched)(void *, int, int, int, int, int, const float *, CUdeviceptr, int, CUdeviceptr, int, const float *,
-                      CUdeviceptr, int, int);
-static int (*product)(void *, int, int, int, int, int, const float *, CUdeviceptr, int, CUdeviceptr, int, const float *,
-                      CUdeviceptr, int);
-
-static void open_library(void) {
-    void *blas = dlopen("libcublas.so.13", RTLD_NOW);
-    blas = blas ? blas : dlopen("libcublas.so.12", RTLD_NOW);
-    int (*create)(void **) = blas ? (int (*)(void **))dlsym(blas, "cublasCreate_v2") : NULL;
-    int (*set_stream)(void *, CUstream) = blas ? (int (*)(void *, CUstream))dlsym(blas, "cublasSetStream_v2") : NULL;
-    *(void **)&batched = blas ? dlsym(blas, "cublasSgemmBatched") : NULL;
-    *(void **)&product = blas ? dlsym(blas, "cublasSgemm_v2") : NULL;
-    if (!create || !set_stream || !batched || !product) {
-        fprintf(stderr, "hidden: no cuBLAS\n");
-        exit(1);
-    }
-    check(create(&blas_handle), "cublasCreate");
-    check(set_stream(blas_handle, out_stream), "cublasSetStream");
-}
-
-static void library(void) {
-    open_library();
-    table();
-}
-
-static void library_stored(void) {
-    open_library();
-    stored();
-}
-
-/* One of the others at every place, to be overwritten. */
-static void wrong_table(void) {
-    CUdeviceptr wrong[MOST];
-    for (uint64_t i = 0; i < secrets; i++)
-        wrong[i] = shown[0];
-    to_device(slots, wrong, secrets * sizeof *wrong);
-}
-
-static void library_restored(void) {
-    open_library();
-    wrong_table();
-    stored();
-}
-
-/* The addresses come from where a kernel stored them. */
-static void library_copied(void) {
-    CUdeviceptr bring = slots, store_to;
-    open_library();
-    wrong_table();
-    CALL(cuMemAlloc_v2, &store_to, secrets * sizeof *secret);
-    slots = store_to;
-    stored();
-    slots = bring;
-    CALL(cuMemcpyDtoDAsync_v2, slots, store_to, secrets * sizeof *secret, out_stream);
-}
-
-static void library_set(void) {
-    open_library();
-    wrong_table();
-    for (uint64_t i = 0; i < secrets; i++) {
-        CALL(cuMemsetD32Async, slots + 8 * i, (uint32_t)secret[i], 1, out_stream);
-        CALL(cuMemsetD32Async, slots + 8 * i + 4, (uint32_t)(secret[i] >> 32), 1, out_stream);
-    }
-}
-
-static void library_words(void) {
-    CUstreamBatchMemOpParams list[MOST];
-    open_library();
-    wrong_table();
-    for (uint64_t i = 0; i < secrets; i++)
-        list[i] = (CUstreamBatchMemOpParams){.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64,
-                                                            .address = slots + 8 * i,
-                                                            .value64 = secret[i]}};
-    CALL(cuStreamBatchMemOp_v2, out_stream, (unsigned)secrets, list, 0);
-}
-
-/* The host overwrites it. */
-static void library_managed(void) {
-    open_library();
-    CALL(cuMemAllocManaged, &slots, secrets * sizeof *secret, CU_MEM_ATTACH_GLOBAL);
-    wrong_table();
-    memcpy((void *)(uintptr_t)slots, secret, secrets * sizeof *secret);
-}
-
-static void library_step(uint32_t add) {
-    const float half = 0.5f, most = 0.25f + 0.25f / (float)add;
-    uint64_t third = secrets / 3, bytes = third * sizeof *secret;
-    check(batched(blas_handle, 0, 0, 64, 64, 64, &half, slots, 64, slots + bytes, 64, &most, slots + 2 * bytes, 64,
-                  (int)third),
-          "cublasSgemmBatched");
-}
-
-/* All of it in a graph. What a library's first call loads is not captured. */
-static void library_captured(void) {
-    CUgraph graph;
-    library();
-    library_step(1);
-    wrong_table();
-    CALL(cuStreamBeginCapture_v2, out_stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-    stored();
-    library_step(1);
-    CALL(cuStreamEndCapture, out_stream, &graph);
-    instantiate(graph);
-}
-
-static void library_captured_step(uint32_t add) {
-    (void)add;
-    launch_graph();
-}
-
-/* Its kernel is handed pinned memory, too, which holds no addresses: the call told all that is used. */
-static void library_pinned(void) {
-    const float tenth = 0.1f;
-    float *factor;
-    open_library();
-    CALL(cuMemHostAlloc, (void **)&factor, 64 * 64 * sizeof *factor, CU_MEMHOSTALLOC_DEVICEMAP);
-    for (int i = 0; i < 64 * 64; i++)
-        factor[i] = tenth;
-    CALL(cuMemHostGetDevicePointer_v2, &host_table, factor, 0);
-}
-
-static void library_pinned_step(uint32_t add) {
-    const float half = 0.5f, most = 0.25f + 0.25f / (float)add;
-    for (uint64_t i = 0; i < secrets; i++)
-        check(product(blas_handle, 0, 0, 64, 64, 64, &half, host_table, 64, secret[i], 64, &most,
-                      secret[i] + 64 * 64 * sizeof(float), 64),
-              "cublasSgemm");
-}
-
-static const struct {
-    const char *name;
-    void (*begin)(void);
-    void (*step)(uint32_t add);
-} cases[] = {{"table", table, all_through},
-             {"large", large, large_step},
-             {"rows", rows, all_through},
-             {"rows_peer", rows_peer, all_through},
-             {"rows_list", rows_list, all_through},
-             {"list", list, list_step},
-             {"variable", NULL, variable_step},
-             {"constant", NULL, constant_step},
-             {"inside", NULL, inside_step},
-             {"stored", stored, all_through},
-             {"unshown", unshown, all_through},
-             {"pinned", pinned, host_step},
-             {"managed", managed, host_step},
-             {"graph_updated", graph_updated, graph_updated_step},
-             {"graph_copy", graph_copy, graph_copy_step},
-             {"captured_copy", captured_copy, graph_copy_step},
-             {"library", library, library_step},
-             {"library_stored", library_stored, library_step},
-             {"library_restored", library_restored, library_step},
-             {"library_copied", library_copied, library_step},
-             {"library_set", library_set, library_step},
-             {"library_words", library_words, library_step},
-             {"library_managed", library_managed, library_step},
-             {"library_captured", library_captured, library_captured_step},
-             {"library_pinned", library_pinned, library_pinned_step}};
+static const struct hidden_case cases[] = {{"table", table, all_through},         {"large", large, large_step},
+                                           {"rows", rows, all_through},           {"rows_peer", rows_peer, all_through},
+                                           {"rows_list", rows_list, all_through}, {"list", list, list_step},
+                                           {"variable", NULL, variable_step},     {"constant", NULL, constant_step},
+                                           {"inside", NULL, inside_step},         {"stored", stored, all_through},
+                                           {"unshown", unshown, all_through},     {"pinned", pinned, host_step},
+                                           {"managed", managed, host_step},       {0}};
 
 /* No secret is ever used openly, and all are 0 when the device is new. */
-static bool is_unshown(size_t k) {
-    return cases[k].begin == unshown;
+static bool is_unshown(const struct hidden_case *c) {
+    return c->begin == unshown;
 }
 
 /* --- the program --- */
@@ -484,7 +248,7 @@ static void print(const char *what, CUdeviceptr p) {
     free(host);
 }
 
-static void start(size_t k) {
+static void start(const struct hidden_case *c) {
     CUcontext context;
     CALL(cuInit, 0);
     CALL(cuDevicePrimaryCtxRetain, &context, 0);
@@ -494,7 +258,7 @@ static void start(size_t k) {
     CALL(cuStreamCreate, &out_stream, CU_STREAM_NON_BLOCKING);
     CALL(cuMemAlloc_v2, &slots, LARGE * sizeof *secret);
     for (uint64_t i = 0; i < secrets; i++)
-        if (is_unshown(k))
+        if (is_unshown(c))
             CALL(cuMemAlloc_v2, &secret[i], words * sizeof(uint32_t));
         else
             secret[i] = buffer(0x3f800000); /* also a number for a library */
@@ -518,11 +282,9 @@ static void settle(void) {
     }
 }
 
-static void run(size_t k) {
-    bool numbers = strncmp(cases[k].name, "library", strlen("library")) == 0;
-    bool openly = !numbers && !is_unshown(k);
-    if (cases[k].begin)
-        cases[k].begin();
+static void run(const struct hidden_case *c, bool openly) {
+    if (c->begin)
+        c->begin();
     for (uint32_t step = 1; step <= steps; step++) {
         for (uint64_t i = 0; i < opens; i++)
             LAUNCH("open", in_stream, &shown[i], &words, &step);
@@ -530,7 +292,7 @@ static void run(size_t k) {
             LAUNCH("open", out_stream, &secret[step % secrets], &words, &step);
         if (still)
             settle();
-        cases[k].step(step);
+        c->step(step);
         if (still)
             CALL(cuCtxSynchronize, );
     }
@@ -541,8 +303,21 @@ static void run(size_t k) {
         print("open", shown[i]);
 }
 
+/* NULL: none of that name. */
+static const struct hidden_case *named(const struct hidden_case *list, const char *name) {
+    for (; list->name; list++)
+        if (strcmp(list->name, name) == 0)
+            return list;
+    return NULL;
+}
+
 int main(int argc, char **argv) {
     if (argc < 6)
+        return 2;
+    const struct hidden_case *numbers = named(library_cases, argv[1]), *c = numbers;
+    c = c ? c : named(graph_cases, argv[1]);
+    c = c ? c : named(cases, argv[1]);
+    if (!c)
         return 2;
     secrets = strtoull(argv[2], NULL, 0);
     opens = strtoull(argv[3], NULL, 0);
@@ -550,11 +325,7 @@ int main(int argc, char **argv) {
     steps = strtoull(argv[5], NULL, 0);
     still = argc > 6;
     print_counters_at_exit();
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        if (strcmp(argv[1], cases[i].name) == 0) {
-            start(i);
-            run(i);
-            return 0;
-        }
-    return 2;
+    start(c);
+    run(c, !numbers && !is_unshown(c));
+    return 0;
 }

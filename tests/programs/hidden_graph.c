@@ -1,0 +1,88 @@
+/* Cases of hidden.c: graphs, whose nodes bring addresses or are told others. */
+#include "hidden_case.h"
+
+static CUgraphExec exec;
+static CUgraphNode kernel_node;
+static CUdeviceptr source[1]; /* what the graph copies, changed between its launches */
+static uint64_t one = 1;
+static uint32_t graph_add = 7;
+
+static CUDA_KERNEL_NODE_PARAMS kernel_parameters(void **parameters) {
+    return (CUDA_KERNEL_NODE_PARAMS){.func = function("through"),
+                                     .gridDimX = BLOCKS,
+                                     .gridDimY = 1,
+                                     .gridDimZ = 1,
+                                     .blockDimX = THREADS,
+                                     .blockDimY = 1,
+                                     .blockDimZ = 1,
+                                     .kernelParams = parameters};
+}
+
+void instantiate(CUgraph graph) {
+    CALL(cuGraphInstantiateWithFlags, &exec, graph, 0);
+    CALL(cuGraphDestroy, graph);
+}
+
+void launch_graph(void) {
+    CALL(cuGraphLaunch, exec, out_stream);
+}
+
+/* A kernel node by hand, that uses one table or, updated, the other. */
+static void graph_updated(void) {
+    static CUgraph graph; /* kept: a driver takes no node of a graph that is gone */
+    table();
+    CUDA_KERNEL_NODE_PARAMS p = kernel_parameters((void *[]){&slots, &one, &words, &graph_add});
+    CALL(cuGraphCreate, &graph, 0);
+    CALL(cuGraphAddKernelNode_v2, &kernel_node, graph, NULL, 0, &p);
+    CALL(cuGraphInstantiateWithFlags, &exec, graph, 0);
+}
+
+static void graph_updated_step(uint32_t add) {
+    CUdeviceptr here = slots + add % secrets * sizeof *secret;
+    CUDA_KERNEL_NODE_PARAMS p = kernel_parameters((void *[]){&here, &one, &words, &add});
+    CALL(cuGraphExecKernelNodeSetParams_v2, exec, kernel_node, &p);
+    launch_graph();
+}
+
+/* The graph itself brings the address, which is another one at each launch. */
+static void graph_copy(void) {
+    CUgraph graph;
+    CUgraphNode copy_node;
+    CUcontext context;
+    CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                       .srcHost = source,
+                       .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                       .dstDevice = slots,
+                       .WidthInBytes = sizeof source,
+                       .Height = 1,
+                       .Depth = 1};
+    source[0] = secret[0];
+    CUDA_KERNEL_NODE_PARAMS p = kernel_parameters((void *[]){&slots, &one, &words, &graph_add});
+    CALL(cuCtxGetCurrent, &context);
+    CALL(cuGraphCreate, &graph, 0);
+    CALL(cuGraphAddMemcpyNode, &copy_node, graph, NULL, 0, &c, context);
+    CALL(cuGraphAddKernelNode_v2, &kernel_node, graph, &copy_node, 1, &p);
+    instantiate(graph);
+}
+
+static void captured_copy(void) {
+    CUgraph graph;
+    source[0] = secret[0];
+    CALL(cuStreamBeginCapture_v2, out_stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    CALL(cuMemcpyHtoDAsync_v2, slots, source, sizeof source, out_stream);
+    CALL(cuLaunchKernel, function("through"), BLOCKS, 1, 1, THREADS, 1, 1, 0, out_stream,
+         ((void *[]){&slots, &one, &words, &graph_add}), NULL);
+    CALL(cuStreamEndCapture, out_stream, &graph);
+    instantiate(graph);
+}
+
+static void graph_copy_step(uint32_t add) {
+    CALL(cuStreamSynchronize, out_stream); /* the launch before has read it */
+    source[0] = secret[add % secrets];
+    launch_graph();
+}
+
+const struct hidden_case graph_cases[] = {{"graph_updated", graph_updated, graph_updated_step},
+                                          {"graph_copy", graph_copy, graph_copy_step},
+                                          {"captured_copy", captured_copy, graph_copy_step},
+                                          {0}};
