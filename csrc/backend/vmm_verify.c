@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/spread.h"
 #include "launch/function.h"
 #include "observe/stats.h"
 
@@ -97,13 +98,13 @@ void vmm_verify_moved(const struct vmm *v, const struct vmm_move *m, CUstream st
 
 /* Not to be reversed, only to differ: four lanes, each a multiplication a word. */
 static uint64_t sum_of(const void *page) {
-    const uint64_t *word = page, factor = 0x9e3779b97f4a7c15u;
+    const uint64_t *word = page;
     uint64_t lane[4] = {1, 2, 3, 4}, sum = 0;
     for (size_t i = 0; i < page_bytes / sizeof *word; i += 4)
         for (size_t k = 0; k < 4; k++)
-            lane[k] = (lane[k] ^ word[i + k]) * factor + (lane[k] >> 32);
+            lane[k] = spread(lane[k] ^ word[i + k]) + (lane[k] >> 32);
     for (size_t k = 0; k < 4; k++)
-        sum = (sum ^ lane[k]) * factor + (sum >> 32);
+        sum = spread(sum ^ lane[k]) + (sum >> 32);
     return sum;
 }
 

@@ -2,8 +2,10 @@
 
 #include <stdlib.h>
 
+#include "base/spread.h"
+
 static size_t home(const struct hash *h, uint64_t key) {
-    return (size_t)((key * 0x9e3779b97f4a7c15u) >> 32) & (h->capacity - 1);
+    return (size_t)(spread(key) >> 32) & (h->capacity - 1);
 }
 
 /* The slot that holds the key, or the empty one where it would go. Pre: some slot is empty. */

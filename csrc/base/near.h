@@ -2,6 +2,7 @@
 #ifndef ULMS_NEAR_H
 #define ULMS_NEAR_H
 
+#include "base/spread.h"
 #include "types.h"
 
 enum { NEAR_WORDS = 8 };
@@ -13,7 +14,7 @@ struct near {
 
 /* Enters p. False: it surely was not there. */
 static inline bool near_meet(struct near *n, addr_t p) {
-    uint64_t hash = p * 0x9e3779b97f4a7c15u, *word = &n->bits[hash >> 61], bit = (uint64_t)1 << (hash >> 55 & 63);
+    uint64_t hash = spread(p), *word = &n->bits[hash >> 61], bit = (uint64_t)1 << (hash >> 55 & 63);
     uint64_t before = *word;
     *word = before | bit;
     return before & bit;

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/spread.h"
+
 enum { LEAF_BITS = 9, LEAF_PAGES = 1 << LEAF_BITS };
 
 struct leaf {
@@ -10,7 +12,7 @@ struct leaf {
 };
 
 static size_t slot_of(const struct page_table *t, uint64_t number) {
-    return (number * 0x9e3779b97f4a7c15u >> 20) & (t->capacity - 1);
+    return (spread(number) >> 20) & (t->capacity - 1);
 }
 
 static struct leaf *leaf_find(struct page_table *t, uint64_t number) {

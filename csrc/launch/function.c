@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hot.h"
+#include "base/spread.h"
 #include "ledger/pool.h"
 
 /* Readers walk a table that never loses an entry; a full table is replaced by a larger one, and stays: late readers may
@@ -52,7 +53,7 @@ static struct entry *entries_of(uintptr_t t) {
 }
 
 static size_t home(uintptr_t t, uint64_t handle) {
-    return (size_t)((handle * 0x9e3779b97f4a7c15u) >> 32) & (capacity_of(t) - 1);
+    return (size_t)(spread(handle) >> 32) & (capacity_of(t) - 1);
 }
 
 /* The entry of the handle, or the empty one where it would go. */
