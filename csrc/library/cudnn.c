@@ -41,20 +41,6 @@ static bool is_vector(cudnnDataType_t type) {
     return type == CUDNN_DATA_INT8x4 || type == CUDNN_DATA_UINT8x4 || type == CUDNN_DATA_INT8x32;
 }
 
-static struct span elements(const struct numbers *t) {
-    int64_t sizes[CUDNN_DIM_MAX], strides[CUDNN_DIM_MAX], dense = 1;
-    int i = t->n - 1;
-    for (; i >= 0 && t->sizes[i] > 0 && t->strides[i] == dense; i--)
-        dense *= t->sizes[i];
-    if (i < 0 && t->n > 0)
-        return library_count(dense); /* row by row, as most are */
-    for (i = 0; i < t->n; i++) {
-        sizes[i] = t->sizes[i];
-        strides[i] = t->strides[i];
-    }
-    return shape_span(t->n, sizes, strides);
-}
-
 struct span cudnn_tensor(int variant, cudnnTensorDescriptor_t tensor) {
     struct numbers t;
     tensor_numbers(variant, tensor, &t);
@@ -65,7 +51,7 @@ struct span cudnn_tensor(int variant, cudnnTensorDescriptor_t tensor) {
         REAL(cudnnGetTensorSizeInBytes, variant)(tensor, &bytes);
         return library_part(library_bytes((int64_t)bytes));
     }
-    return shape_bytes(elements(&t), cudnn_bits(t.type));
+    return shape_bytes(shape_span_int(t.n, t.sizes, t.strides), cudnn_bits(t.type));
 }
 
 struct span cudnn_tensors(int variant, const cudnnTensorDescriptor_t *tensors, int n) {

@@ -22,13 +22,19 @@ static int64_t apart(int64_t stride) {
     return stride < 0 ? -stride : stride;
 }
 
+/* Of int64_t where `wide`, else of int. */
+static inline int64_t number(const void *list, int i, bool wide) {
+    return wide ? ((const int64_t *)list)[i] : ((const int *)list)[i];
+}
+
 /* Row by row, as most are. Elements, or 0. */
-static int64_t in_order(int n, const int64_t *sizes, const int64_t *strides) {
+static inline int64_t in_order(int n, const void *sizes, const void *strides, bool wide) {
     int64_t dense = 1;
     for (int i = n - 1; i >= 0; i--) {
-        if (sizes[i] <= 0 || (sizes[i] > 1 && strides[i] != dense))
+        int64_t size = number(sizes, i, wide);
+        if (size <= 0 || (size > 1 && number(strides, i, wide) != dense))
             return 0;
-        dense *= sizes[i];
+        dense *= size;
     }
     return n > 0 ? dense : 0;
 }
@@ -36,7 +42,7 @@ static int64_t in_order(int n, const int64_t *sizes, const int64_t *strides) {
 struct span shape_span(int n, const int64_t *sizes, const int64_t *strides) {
     struct span all = library_count(1);
     int order[CUDNN_DIM_MAX], several = 0; /* dimensions of more than one element, nearest neighbours first */
-    int64_t dense = in_order(n, sizes, strides);
+    int64_t dense = in_order(n, sizes, strides, true);
     if (dense)
         return library_count(dense);
     for (int i = 0; i < n; i++) {
@@ -57,6 +63,17 @@ struct span shape_span(int n, const int64_t *sizes, const int64_t *strides) {
         dense *= sizes[order[i]];
     }
     return n > 0 ? all : library_none();
+}
+
+struct span shape_span_int(int n, const int *sizes, const int *strides) {
+    int64_t wide_sizes[CUDNN_DIM_MAX], wide_strides[CUDNN_DIM_MAX], dense = in_order(n, sizes, strides, false);
+    if (dense)
+        return library_count(dense);
+    for (int i = 0; i < n; i++) {
+        wide_sizes[i] = sizes[i];
+        wide_strides[i] = strides[i];
+    }
+    return shape_span(n, wide_sizes, wide_strides);
 }
 
 struct span shape_bytes(struct span elements, unsigned bits) {
