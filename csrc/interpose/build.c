@@ -1,47 +1,30 @@
 /* The calls that build graphs. Nodes are read when the graph is instantiated, but no library's call is open then: a
  * kernel's node that one adds or changes is noted at once, with what it told. */
-#include "interpose/graph.h"
 #include "interpose/node.h"
+#include "interpose/parameters.h"
 #include "interpose/session.h"
 #include "launch/told.h"
 
-static CUresult kernel(CUresult status, const CUgraphNode *node, void (*touch)(struct op *, const void *),
-                       const void *parameters) {
-    if (status != CUDA_SUCCESS || !session_on)
-        return status;
-    if (told_call()) {
-        struct op op = {.touches = thread_self()->touches};
-        touch(&op, parameters);
-        node_note(*node, &op);
-    } else {
-        node_forget(*node);
-    }
-    return status;
-}
-
 /* The driver has put a copy of the graph into the node, or the graph itself. */
-static CUresult child(CUresult status, const CUgraphNode *node, CUgraph graph) {
-    CUgraph inside = status == CUDA_SUCCESS && session_on ? node_child(*node) : NULL;
+static void child(CUgraphNode node, CUgraph graph) {
+    CUgraph inside = node_child(node);
     if (inside && inside != graph)
         graph_copied(graph, inside);
-    return status;
 }
 
-static CUresult any(CUresult status, const CUgraphNode *node, const CUgraphNodeParams *p) {
-    if (status != CUDA_SUCCESS || !session_on)
-        return status;
-    if (p->type == CU_GRAPH_NODE_TYPE_KERNEL)
-        return kernel(status, node, touch_kernel_v2, &p->kernel);
-    if (p->type == CU_GRAPH_NODE_TYPE_GRAPH)
-        return child(status, node, p->graph.graph);
-    node_forget(*node);
-    return status;
-}
-
-static CUresult changed(CUresult status, CUgraphNode node) {
-    if (status == CUDA_SUCCESS && session_on)
+/* The driver took them. */
+static void given(CUgraphNode node, CUgraphNodeParams p) {
+    if (!session_on)
+        return;
+    if (p.type == CU_GRAPH_NODE_TYPE_KERNEL && told_call()) {
+        struct op op = {.touches = thread_self()->touches};
+        parameters_touch(&op, &p);
+        node_note(node, &op);
+    } else if (p.type == CU_GRAPH_NODE_TYPE_GRAPH) {
+        child(node, p.graph.graph);
+    } else {
         node_forget(node);
-    return status;
+    }
 }
 
 /* --- new nodes --- */
@@ -49,45 +32,58 @@ static CUresult changed(CUresult status, CUgraphNode node) {
 CUresult custom_cuGraphAddKernelNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
                                      const CUgraphNode *dependencies, size_t numDependencies,
                                      const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
-    return kernel(REAL(cuGraphAddKernelNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams),
-                  phGraphNode, touch_kernel_v1, nodeParams);
+    CUresult status =
+        REAL(cuGraphAddKernelNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+    if (status == CUDA_SUCCESS)
+        given(*phGraphNode, parameters_of_kernel_v1(nodeParams));
+    return status;
 }
 
 CUresult custom_cuGraphAddKernelNode_v2(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
                                         const CUgraphNode *dependencies, size_t numDependencies,
                                         const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
-    return kernel(
-        REAL(cuGraphAddKernelNode_v2, variant)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams),
-        phGraphNode, touch_kernel_v2, nodeParams);
+    CUresult status =
+        REAL(cuGraphAddKernelNode_v2, variant)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+    if (status == CUDA_SUCCESS)
+        given(*phGraphNode, parameters_of_kernel(nodeParams));
+    return status;
 }
 
 CUresult custom_cuGraphAddChildGraphNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
                                          const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph) {
-    return child(
-        REAL(cuGraphAddChildGraphNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, childGraph),
-        phGraphNode, childGraph);
+    CUresult status =
+        REAL(cuGraphAddChildGraphNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, childGraph);
+    if (status == CUDA_SUCCESS)
+        given(*phGraphNode, parameters_of_child(childGraph));
+    return status;
 }
 
 CUresult custom_cuGraphAddNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
                                size_t numDependencies, CUgraphNodeParams *nodeParams) {
-    return any(REAL(cuGraphAddNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams),
-               phGraphNode, nodeParams);
+    CUresult status = REAL(cuGraphAddNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+    if (status == CUDA_SUCCESS)
+        given(*phGraphNode, *nodeParams);
+    return status;
 }
 
 CUresult custom_cuGraphAddNode_v2(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
                                   const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
                                   size_t numDependencies, CUgraphNodeParams *nodeParams) {
-    return any(REAL(cuGraphAddNode_v2, variant)(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
-                                                nodeParams),
-               phGraphNode, nodeParams);
+    CUresult status = REAL(cuGraphAddNode_v2, variant)(phGraphNode, hGraph, dependencies, dependencyData,
+                                                       numDependencies, nodeParams);
+    if (status == CUDA_SUCCESS)
+        given(*phGraphNode, *nodeParams);
+    return status;
 }
 
 CUresult custom_cuGraphAddNode_v3(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
                                   const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
                                   size_t numDependencies, CUgraphNodeParams *nodeParams) {
-    return any(REAL(cuGraphAddNode_v3, variant)(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
-                                                nodeParams),
-               phGraphNode, nodeParams);
+    CUresult status = REAL(cuGraphAddNode_v3, variant)(phGraphNode, hGraph, dependencies, dependencyData,
+                                                       numDependencies, nodeParams);
+    if (status == CUDA_SUCCESS)
+        given(*phGraphNode, *nodeParams);
+    return status;
 }
 
 CUresult custom_cuGraphClone(int variant, CUgraph *phGraphClone, CUgraph originalGraph) {
@@ -107,35 +103,56 @@ static void replaces(CUgraphNode node, const CUgraphNodeParams *p) {
 
 CUresult custom_cuGraphNodeSetParams(int variant, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
     replaces(hNode, nodeParams);
-    return any(REAL(cuGraphNodeSetParams, variant)(hNode, nodeParams), &hNode, nodeParams);
+    CUresult status = REAL(cuGraphNodeSetParams, variant)(hNode, nodeParams);
+    if (status == CUDA_SUCCESS)
+        given(hNode, *nodeParams);
+    return status;
 }
 
 CUresult custom_cuGraphNodeSetParams_v2(int variant, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
     replaces(hNode, nodeParams);
-    return any(REAL(cuGraphNodeSetParams_v2, variant)(hNode, nodeParams), &hNode, nodeParams);
+    CUresult status = REAL(cuGraphNodeSetParams_v2, variant)(hNode, nodeParams);
+    if (status == CUDA_SUCCESS)
+        given(hNode, *nodeParams);
+    return status;
 }
 
 CUresult custom_cuGraphKernelNodeSetParams(int variant, CUgraphNode hNode,
                                            const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
-    return kernel(REAL(cuGraphKernelNodeSetParams, variant)(hNode, nodeParams), &hNode, touch_kernel_v1, nodeParams);
+    CUresult status = REAL(cuGraphKernelNodeSetParams, variant)(hNode, nodeParams);
+    if (status == CUDA_SUCCESS)
+        given(hNode, parameters_of_kernel_v1(nodeParams));
+    return status;
 }
 
 CUresult custom_cuGraphKernelNodeSetParams_v2(int variant, CUgraphNode hNode,
                                               const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
-    return kernel(REAL(cuGraphKernelNodeSetParams_v2, variant)(hNode, nodeParams), &hNode, touch_kernel_v2, nodeParams);
+    CUresult status = REAL(cuGraphKernelNodeSetParams_v2, variant)(hNode, nodeParams);
+    if (status == CUDA_SUCCESS)
+        given(hNode, parameters_of_kernel(nodeParams));
+    return status;
 }
 
 CUresult custom_cuGraphMemcpyNodeSetParams(int variant, CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams) {
-    return changed(REAL(cuGraphMemcpyNodeSetParams, variant)(hNode, nodeParams), hNode);
+    CUresult status = REAL(cuGraphMemcpyNodeSetParams, variant)(hNode, nodeParams);
+    if (status == CUDA_SUCCESS)
+        given(hNode, parameters_of_copy(nodeParams));
+    return status;
 }
 
 CUresult custom_cuGraphMemsetNodeSetParams(int variant, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams) {
-    return changed(REAL(cuGraphMemsetNodeSetParams, variant)(hNode, nodeParams), hNode);
+    CUresult status = REAL(cuGraphMemsetNodeSetParams, variant)(hNode, nodeParams);
+    if (status == CUDA_SUCCESS)
+        given(hNode, parameters_of_memset(nodeParams));
+    return status;
 }
 
 CUresult custom_cuGraphBatchMemOpNodeSetParams(int variant, CUgraphNode hNode,
                                                const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
-    return changed(REAL(cuGraphBatchMemOpNodeSetParams, variant)(hNode, nodeParams), hNode);
+    CUresult status = REAL(cuGraphBatchMemOpNodeSetParams, variant)(hNode, nodeParams);
+    if (status == CUDA_SUCCESS)
+        given(hNode, parameters_of_words(nodeParams));
+    return status;
 }
 
 /* --- ends --- */

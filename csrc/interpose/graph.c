@@ -5,11 +5,10 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "interpose/graph.h"
-#include "interpose/look_up.h"
 #include "interpose/memory.h"
 #include "interpose/node.h"
+#include "interpose/parameters.h"
 #include "interpose/session.h"
-#include "launch/told.h"
 #include "observe/trace.h"
 
 /* One node of an executable graph; the handle is the node's in the graph it was made from. */
@@ -70,59 +69,6 @@ static void exec_sum(CUgraphExec handle, struct exec *e) {
         trace_graph((uint64_t)(uintptr_t)handle, kernels, touches, e->count);
 }
 
-static void touch_kernel(struct op *op, CUfunction f, struct grid grid, void **parameters, void **extra) {
-    struct function *function = function_of((uint64_t)(uintptr_t)f);
-    struct call *call = told_call();
-    op->kernels = 1;
-    if (function)
-        launch_scan(op, function, grid, parameters, extra);
-    else
-        op->flags |= OP_BLIND;
-    if (call)
-        told_carry(call, op);
-}
-
-void touch_kernel_v1(struct op *op, const void *parameters) {
-    const CUDA_KERNEL_NODE_PARAMS_v1 *p = parameters;
-    touch_kernel(op, p->func, (struct grid){p->gridDimX, p->gridDimY}, p->kernelParams, p->extra);
-}
-
-void touch_kernel_v2(struct op *op, const void *parameters) {
-    const CUDA_KERNEL_NODE_PARAMS_v2 *p = parameters;
-    touch_kernel(op, p->func ? p->func : (CUfunction)p->kern, (struct grid){p->gridDimX, p->gridDimY}, p->kernelParams,
-                 p->extra);
-}
-
-static bool touch_kernel_node(struct op *op, CUgraphNode handle) {
-    CUDA_KERNEL_NODE_PARAMS_v2 p;
-    bool new = real_find(API_cuGraphKernelNodeGetParams_v2, 0) != NULL;
-    CUresult status = new ? REAL(cuGraphKernelNodeGetParams_v2, 0)(handle, &p)
-                          : REAL(cuGraphKernelNodeGetParams, 0)(handle, (CUDA_KERNEL_NODE_PARAMS_v1 *)&p);
-    op->kernels = 1;
-    if (status == CUDA_SUCCESS)
-        (new ? touch_kernel_v2 : touch_kernel_v1)(op, &p);
-    return status == CUDA_SUCCESS;
-}
-
-static void touch_node(struct op *op, CUgraphNode handle, CUgraphNodeType type) {
-    CUDA_MEMCPY3D copy;
-    CUDA_MEMSET_NODE_PARAMS set;
-    CUDA_BATCH_MEM_OP_NODE_PARAMS words;
-    bool read = true;
-    if (type == CU_GRAPH_NODE_TYPE_KERNEL)
-        read = touch_kernel_node(op, handle);
-    else if (type == CU_GRAPH_NODE_TYPE_MEMCPY &&
-             (read = REAL(cuGraphMemcpyNodeGetParams, 0)(handle, &copy) == CUDA_SUCCESS))
-        copy_touch_3d(op, &copy);
-    else if (type == CU_GRAPH_NODE_TYPE_MEMSET &&
-             (read = REAL(cuGraphMemsetNodeGetParams, 0)(handle, &set) == CUDA_SUCCESS))
-        copy_touch_memset(op, set.dst, set.pitch, set.width * set.elementSize, set.height);
-    else if (type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP &&
-             (read = REAL(cuGraphBatchMemOpNodeGetParams, 0)(handle, &words) == CUDA_SUCCESS))
-        stream_touch_words(op, words.paramArray, words.count);
-    op->flags |= read && type != CU_GRAPH_NODE_TYPE_CONDITIONAL ? 0 : OP_BLIND;
-}
-
 /* As it was noted: extents and modes were known best then. */
 static void touch_noted(struct op *op, const struct node *n) {
     uint32_t room = TOUCH_MAX - op->count, count = n->count < room ? n->count : room;
@@ -134,6 +80,22 @@ static void touch_noted(struct op *op, const struct node *n) {
         wrap_from_host(op, n->from, n->from_bytes);
 }
 
+/* Adds what a node touches. */
+static void touch_node(struct op *op, CUgraphNode handle) {
+    const struct node *noted = node_noted(handle);
+    CUgraphNodeParams p;
+    if (noted)
+        touch_noted(op, noted);
+    else if (parameters_read(handle, &p))
+        parameters_touch(op, &p);
+    else
+        op->flags |= OP_BLIND;
+    if (!noted && p.type == CU_GRAPH_NODE_TYPE_KERNEL)
+        op->kernels = 1;
+    if (!noted && p.type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+        log_warn("a graph has a conditional node: what its body touches is not seen");
+}
+
 /* Adds what a whole graph touches, child graphs included: for one part that stands for a child. */
 void touch_graph(struct op *op, CUgraph graph) {
     CUgraphNode *nodes;
@@ -142,48 +104,22 @@ void touch_graph(struct op *op, CUgraph graph) {
     bool read = graph_nodes(graph, &nodes, &n);
     if (!read)
         op->flags |= OP_BLIND;
-    if (read)
-        for (size_t i = 0; i < n; i++) {
-            CUgraphNodeType type;
-            CUgraph child;
-            const struct node *noted = node_noted(nodes[i]);
-            op->kernels = 0;
-            if (noted)
-                touch_noted(op, noted);
-            else if (REAL(cuGraphNodeGetType, 0)(nodes[i], &type) != CUDA_SUCCESS)
-                op->flags |= OP_BLIND;
-            else if (type != CU_GRAPH_NODE_TYPE_GRAPH)
-                touch_node(op, nodes[i], type);
-            else if (REAL(cuGraphChildGraphNodeGetGraph, 0)(nodes[i], &child) == CUDA_SUCCESS)
-                touch_graph(op, child);
-            else
-                op->flags |= OP_BLIND;
-            kernels += op->kernels;
-        }
+    for (size_t i = 0; read && i < n; i++) {
+        op->kernels = 0;
+        touch_node(op, nodes[i]);
+        kernels += op->kernels;
+    }
     op->kernels = kernels;
     free(nodes);
 }
 
-/* NULL: it cannot be read. */
+/* NULL: there is no memory. */
 static struct node *read_node(CUgraphNode handle) {
     struct thread *self = thread_self();
-    CUgraphNodeType type;
-    CUgraph child;
-    const struct node *noted = node_noted(handle);
-    if (!self || REAL(cuGraphNodeGetType, 0)(handle, &type) != CUDA_SUCCESS)
+    if (!self)
         return NULL;
     struct op op = {.touches = self->touches};
-    if (noted) {
-        touch_noted(&op, noted);
-    } else if (type == CU_GRAPH_NODE_TYPE_GRAPH) {
-        if (REAL(cuGraphChildGraphNodeGetGraph, 0)(handle, &child) != CUDA_SUCCESS)
-            return NULL;
-        touch_graph(&op, child);
-    } else {
-        touch_node(&op, handle, type);
-    }
-    if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
-        log_warn("a graph has a conditional node: what its body touches is not seen");
+    touch_node(&op, handle);
     return node_new(&op);
 }
 
@@ -250,7 +186,7 @@ static struct part *part_of(struct exec *e, CUgraphNode handle) {
     return NULL;
 }
 
-void exec_set(CUgraphExec handle, CUgraphNode node, void (*touch)(struct op *, const void *), const void *parameters) {
+void exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeParams parameters) {
     struct thread *self = thread_self();
     struct exec *e = session_on ? hash_get(&execs, (uint64_t)(uintptr_t)handle) : NULL;
     struct part *p = part_of(e, node);
@@ -261,7 +197,7 @@ void exec_set(CUgraphExec handle, CUgraphNode node, void (*touch)(struct op *, c
     if (!p || !self)
         return;
     struct op op = {.touches = self->touches};
-    touch(&op, parameters);
+    parameters_touch(&op, &parameters);
     free(p->node);
     p->node = node_new(&op);
     e->unread = e->unread || !p->node;

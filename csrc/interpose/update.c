@@ -1,5 +1,6 @@
 /* The calls that make executable graphs, change and destroy them: each tells graph.c. */
 #include "interpose/graph.h"
+#include "interpose/parameters.h"
 #include "interpose/session.h"
 
 CUresult custom_cuGraphInstantiate(int variant, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
@@ -60,43 +61,11 @@ CUresult custom_cuGraphExecUpdate_v2(int variant, CUgraphExec hGraphExec, CUgrap
     return status;
 }
 
-static void touch_copy(struct op *op, const void *parameters) {
-    copy_touch_3d(op, parameters);
-}
-
-static void touch_memset(struct op *op, const void *parameters) {
-    const CUDA_MEMSET_NODE_PARAMS *p = parameters;
-    copy_touch_memset(op, p->dst, p->pitch, p->width * p->elementSize, p->height);
-}
-
-static void touch_words(struct op *op, const void *parameters) {
-    const CUDA_BATCH_MEM_OP_NODE_PARAMS *p = parameters;
-    stream_touch_words(op, p->paramArray, p->count);
-}
-
-static void touch_child(struct op *op, const void *parameters) {
-    touch_graph(op, *(const CUgraph *)parameters);
-}
-
-static void touch_any(struct op *op, const void *parameters) {
-    const CUgraphNodeParams *p = parameters;
-    if (p->type == CU_GRAPH_NODE_TYPE_KERNEL)
-        touch_kernel_v2(op, &p->kernel);
-    else if (p->type == CU_GRAPH_NODE_TYPE_MEMCPY)
-        copy_touch_3d(op, &p->memcpy.copyParams);
-    else if (p->type == CU_GRAPH_NODE_TYPE_MEMSET)
-        touch_memset(op, &p->memset);
-    else if (p->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP)
-        touch_words(op, &p->memOp);
-    else if (p->type == CU_GRAPH_NODE_TYPE_GRAPH)
-        touch_graph(op, p->graph.graph);
-}
-
 CUresult custom_cuGraphExecKernelNodeSetParams(int variant, CUgraphExec hGraphExec, CUgraphNode hNode,
                                                const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
     CUresult status = REAL(cuGraphExecKernelNodeSetParams, variant)(hGraphExec, hNode, nodeParams);
     if (status == CUDA_SUCCESS)
-        exec_set(hGraphExec, hNode, touch_kernel_v1, nodeParams);
+        exec_set(hGraphExec, hNode, parameters_of_kernel_v1(nodeParams));
     return status;
 }
 
@@ -104,7 +73,7 @@ CUresult custom_cuGraphExecKernelNodeSetParams_v2(int variant, CUgraphExec hGrap
                                                   const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
     CUresult status = REAL(cuGraphExecKernelNodeSetParams_v2, variant)(hGraphExec, hNode, nodeParams);
     if (status == CUDA_SUCCESS)
-        exec_set(hGraphExec, hNode, touch_kernel_v2, nodeParams);
+        exec_set(hGraphExec, hNode, parameters_of_kernel(nodeParams));
     return status;
 }
 
@@ -112,7 +81,7 @@ CUresult custom_cuGraphExecMemcpyNodeSetParams(int variant, CUgraphExec hGraphEx
                                                const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
     CUresult status = REAL(cuGraphExecMemcpyNodeSetParams, variant)(hGraphExec, hNode, copyParams, ctx);
     if (status == CUDA_SUCCESS)
-        exec_set(hGraphExec, hNode, touch_copy, copyParams);
+        exec_set(hGraphExec, hNode, parameters_of_copy(copyParams));
     return status;
 }
 
@@ -120,7 +89,7 @@ CUresult custom_cuGraphExecMemsetNodeSetParams(int variant, CUgraphExec hGraphEx
                                                const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
     CUresult status = REAL(cuGraphExecMemsetNodeSetParams, variant)(hGraphExec, hNode, memsetParams, ctx);
     if (status == CUDA_SUCCESS)
-        exec_set(hGraphExec, hNode, touch_memset, memsetParams);
+        exec_set(hGraphExec, hNode, parameters_of_memset(memsetParams));
     return status;
 }
 
@@ -128,7 +97,7 @@ CUresult custom_cuGraphExecBatchMemOpNodeSetParams(int variant, CUgraphExec hGra
                                                    const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
     CUresult status = REAL(cuGraphExecBatchMemOpNodeSetParams, variant)(hGraphExec, hNode, nodeParams);
     if (status == CUDA_SUCCESS)
-        exec_set(hGraphExec, hNode, touch_words, nodeParams);
+        exec_set(hGraphExec, hNode, parameters_of_words(nodeParams));
     return status;
 }
 
@@ -136,7 +105,7 @@ CUresult custom_cuGraphExecChildGraphNodeSetParams(int variant, CUgraphExec hGra
                                                    CUgraph childGraph) {
     CUresult status = REAL(cuGraphExecChildGraphNodeSetParams, variant)(hGraphExec, hNode, childGraph);
     if (status == CUDA_SUCCESS)
-        exec_set(hGraphExec, hNode, touch_child, &childGraph);
+        exec_set(hGraphExec, hNode, parameters_of_child(childGraph));
     return status;
 }
 
@@ -144,7 +113,7 @@ CUresult custom_cuGraphExecNodeSetParams(int variant, CUgraphExec hGraphExec, CU
                                          CUgraphNodeParams *nodeParams) {
     CUresult status = REAL(cuGraphExecNodeSetParams, variant)(hGraphExec, hNode, nodeParams);
     if (status == CUDA_SUCCESS)
-        exec_set(hGraphExec, hNode, touch_any, nodeParams);
+        exec_set(hGraphExec, hNode, *nodeParams);
     return status;
 }
 

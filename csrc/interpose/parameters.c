@@ -1,0 +1,118 @@
+#include "interpose/parameters.h"
+
+#include "interpose/copy.h"
+#include "interpose/graph.h"
+#include "interpose/launch.h"
+#include "interpose/look_up.h"
+#include "interpose/stream.h"
+#include "interpose/wrap.h"
+#include "launch/told.h"
+
+CUgraphNodeParams parameters_of_kernel_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *p) {
+    return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_KERNEL,
+                               .kernel = {.func = p->func,
+                                          .gridDimX = p->gridDimX,
+                                          .gridDimY = p->gridDimY,
+                                          .kernelParams = p->kernelParams,
+                                          .extra = p->extra}};
+}
+
+CUgraphNodeParams parameters_of_kernel(const CUDA_KERNEL_NODE_PARAMS *p) {
+    return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_KERNEL, .kernel = *p};
+}
+
+CUgraphNodeParams parameters_of_copy(const CUDA_MEMCPY3D *p) {
+    return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy = {.copyParams = *p}};
+}
+
+CUgraphNodeParams parameters_of_memset(const CUDA_MEMSET_NODE_PARAMS *p) {
+    return (CUgraphNodeParams){
+        .type = CU_GRAPH_NODE_TYPE_MEMSET,
+        .memset = {
+            .dst = p->dst, .pitch = p->pitch, .elementSize = p->elementSize, .width = p->width, .height = p->height}};
+}
+
+CUgraphNodeParams parameters_of_words(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p) {
+    return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, .memOp = *p};
+}
+
+CUgraphNodeParams parameters_of_child(CUgraph graph) {
+    return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph = {graph}};
+}
+
+static CUresult read_kernel(CUgraphNode node, CUgraphNodeParams *p) {
+    CUDA_KERNEL_NODE_PARAMS_v1 old;
+    if (real_find(API_cuGraphKernelNodeGetParams_v2, 0))
+        return REAL(cuGraphKernelNodeGetParams_v2, 0)(node, &p->kernel);
+    CUresult status = REAL(cuGraphKernelNodeGetParams, 0)(node, &old);
+    if (status == CUDA_SUCCESS)
+        *p = parameters_of_kernel_v1(&old);
+    return status;
+}
+
+static CUresult read_memset(CUgraphNode node, CUgraphNodeParams *p) {
+    CUDA_MEMSET_NODE_PARAMS set;
+    CUresult status = REAL(cuGraphMemsetNodeGetParams, 0)(node, &set);
+    if (status == CUDA_SUCCESS)
+        *p = parameters_of_memset(&set);
+    return status;
+}
+
+bool parameters_read(CUgraphNode node, CUgraphNodeParams *p) {
+    *p = (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_EMPTY};
+    if (REAL(cuGraphNodeGetType, 0)(node, &p->type) != CUDA_SUCCESS)
+        return false;
+    switch (p->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        return read_kernel(node, p) == CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        return REAL(cuGraphMemcpyNodeGetParams, 0)(node, &p->memcpy.copyParams) == CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        return read_memset(node, p) == CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return REAL(cuGraphBatchMemOpNodeGetParams, 0)(node, &p->memOp) == CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        return REAL(cuGraphChildGraphNodeGetGraph, 0)(node, &p->graph.graph) == CUDA_SUCCESS;
+    default:
+        return true;
+    }
+}
+
+static void touch_kernel(struct op *op, const CUDA_KERNEL_NODE_PARAMS *p) {
+    struct function *function = function_of((uint64_t)(uintptr_t)(p->func ? (void *)p->func : (void *)p->kern));
+    struct call *call = told_call();
+    op->kernels = 1;
+    if (function)
+        launch_scan(op, function, (struct grid){p->gridDimX, p->gridDimY}, p->kernelParams, p->extra);
+    else
+        op->flags |= OP_BLIND;
+    if (call)
+        told_carry(call, op);
+}
+
+void parameters_touch(struct op *op, const CUgraphNodeParams *p) {
+    switch (p->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        touch_kernel(op, &p->kernel);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        copy_touch_3d(op, &p->memcpy.copyParams);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        copy_touch_memset(op, p->memset.dst, p->memset.pitch, p->memset.width * p->memset.elementSize,
+                          p->memset.height);
+        break;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        stream_touch_words(op, p->memOp.paramArray, p->memOp.count);
+        break;
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        touch_graph(op, p->graph.graph);
+        break;
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+    case CU_GRAPH_NODE_TYPE_MEMCPY_BATCH:
+        op->flags |= OP_BLIND;
+        break;
+    default:
+        break;
+    }
+}
