@@ -149,36 +149,34 @@ static void point_list(struct op *op, const CUdeviceptr *dsts, const CUdeviceptr
         wrap_pointers(op, dsts[i], (const void *)(uintptr_t)srcs[i], sizes[i]);
 }
 
-CUresult custom_cuMemcpyBatchAsync(int variant, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
-                                   CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx,
-                                   CUstream hStream) {
-    pfn_cuMemcpyBatchAsync real = REAL(cuMemcpyBatchAsync, variant);
-    struct op op;
-    if (!dsts || !srcs || !sizes || !wrap_open(&op, API_cuMemcpyBatchAsync, OP_COPY, stream_key(variant, hStream)))
-        return real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
-    touch_list(&op, dsts, srcs, sizes, count);
-    wrap_admit(&op);
-    CUresult status = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream);
-    if (status == CUDA_SUCCESS)
-        point_list(&op, dsts, srcs, sizes, count);
-    wrap_close(&op, status);
-    return status;
-}
+/* The same of lists. */
+#define LIST_COPY(symbol, list, touch, point, parameters, arguments)                                                   \
+    CUresult custom_##symbol parameters {                                                                              \
+        struct op op;                                                                                                  \
+        if (!(list) || !wrap_open(&op, API_##symbol, OP_COPY, stream_key(variant, hStream)))                           \
+            return REAL(symbol, variant) arguments;                                                                    \
+        touch;                                                                                                         \
+        wrap_admit(&op);                                                                                               \
+        CUresult status = REAL(symbol, variant) arguments;                                                             \
+        if (status == CUDA_SUCCESS)                                                                                    \
+            point;                                                                                                     \
+        wrap_close(&op, status);                                                                                       \
+        return status;                                                                                                 \
+    }
+#define LINES(symbol, parameters, arguments)                                                                           \
+    LIST_COPY(symbol, dsts != NULL && srcs != NULL && sizes != NULL, touch_list(&op, dsts, srcs, sizes, count),        \
+              point_list(&op, dsts, srcs, sizes, count), parameters, arguments)
+#define BOXES(symbol, list, count, parameters, arguments)                                                              \
+    LIST_COPY(symbol, list, touch_3d_list(&op, list, count), point_3d_list(&op, list, count), parameters, arguments)
 
-CUresult custom_cuMemcpyBatchAsync_v2(int variant, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
-                                      CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream) {
-    pfn_cuMemcpyBatchAsync_v2 real = REAL(cuMemcpyBatchAsync_v2, variant);
-    struct op op;
-    if (!dsts || !srcs || !sizes || !wrap_open(&op, API_cuMemcpyBatchAsync_v2, OP_COPY, stream_key(variant, hStream)))
-        return real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
-    touch_list(&op, dsts, srcs, sizes, count);
-    wrap_admit(&op);
-    CUresult status = real(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
-    if (status == CUDA_SUCCESS)
-        point_list(&op, dsts, srcs, sizes, count);
-    wrap_close(&op, status);
-    return status;
-}
+LINES(cuMemcpyBatchAsync,
+      (int variant, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs,
+       size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream),
+      (dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream))
+LINES(cuMemcpyBatchAsync_v2,
+      (int variant, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs,
+       size_t *attrsIdxs, size_t numAttrs, CUstream hStream),
+      (dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream))
 
 static struct box box_of(const CUmemcpy3DOperand *o, size_t element) {
     if (o->type != CU_MEMCPY_OPERAND_TYPE_POINTER)
@@ -233,47 +231,13 @@ static void point_3d_list(struct op *op, const CUDA_MEMCPY3D_BATCH_OP *list, siz
     }
 }
 
-CUresult custom_cuMemcpy3DBatchAsync(int variant, size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx,
-                                     unsigned long long flags, CUstream hStream) {
-    pfn_cuMemcpy3DBatchAsync real = REAL(cuMemcpy3DBatchAsync, variant);
-    struct op op;
-    if (!opList || !wrap_open(&op, API_cuMemcpy3DBatchAsync, OP_COPY, stream_key(variant, hStream)))
-        return real(numOps, opList, failIdx, flags, hStream);
-    touch_3d_list(&op, opList, numOps);
-    wrap_admit(&op);
-    CUresult status = real(numOps, opList, failIdx, flags, hStream);
-    if (status == CUDA_SUCCESS)
-        point_3d_list(&op, opList, numOps);
-    wrap_close(&op, status);
-    return status;
-}
-
-CUresult custom_cuMemcpy3DBatchAsync_v2(int variant, size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
-                                        unsigned long long flags, CUstream hStream) {
-    pfn_cuMemcpy3DBatchAsync_v2 real = REAL(cuMemcpy3DBatchAsync_v2, variant);
-    struct op op;
-    if (!opList || !wrap_open(&op, API_cuMemcpy3DBatchAsync_v2, OP_COPY, stream_key(variant, hStream)))
-        return real(numOps, opList, flags, hStream);
-    touch_3d_list(&op, opList, numOps);
-    wrap_admit(&op);
-    CUresult status = real(numOps, opList, flags, hStream);
-    if (status == CUDA_SUCCESS)
-        point_3d_list(&op, opList, numOps);
-    wrap_close(&op, status);
-    return status;
-}
-
-CUresult custom_cuMemcpy3DWithAttributesAsync(int variant, CUDA_MEMCPY3D_BATCH_OP *opDesc, unsigned long long flags,
-                                              CUstream hStream) {
-    pfn_cuMemcpy3DWithAttributesAsync real = REAL(cuMemcpy3DWithAttributesAsync, variant);
-    struct op op;
-    if (!opDesc || !wrap_open(&op, API_cuMemcpy3DWithAttributesAsync, OP_COPY, stream_key(variant, hStream)))
-        return real(opDesc, flags, hStream);
-    touch_3d_list(&op, opDesc, 1);
-    wrap_admit(&op);
-    CUresult status = real(opDesc, flags, hStream);
-    if (status == CUDA_SUCCESS)
-        point_3d_list(&op, opDesc, 1);
-    wrap_close(&op, status);
-    return status;
-}
+BOXES(cuMemcpy3DBatchAsync, opList, numOps,
+      (int variant, size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, unsigned long long flags,
+       CUstream hStream),
+      (numOps, opList, failIdx, flags, hStream))
+BOXES(cuMemcpy3DBatchAsync_v2, opList, numOps,
+      (int variant, size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream hStream),
+      (numOps, opList, flags, hStream))
+BOXES(cuMemcpy3DWithAttributesAsync, opDesc, 1,
+      (int variant, CUDA_MEMCPY3D_BATCH_OP *opDesc, unsigned long long flags, CUstream hStream),
+      (opDesc, flags, hStream))
