@@ -31,7 +31,8 @@ enum {
     ULMS_STATS_VERSION = 1, /* changes when a reader of the old layout would go wrong */
     ULMS_COUNTERS = 64,     /* room; `counters` are in use */
     ULMS_SLOTS = 64,
-    ULMS_DEVICES = 32
+    ULMS_DEVICES = 32,
+    ULMS_HELD = 256
 };
 
 struct ulms_counter_row {
@@ -53,6 +54,15 @@ struct ulms_slot {
     uint64_t counts[ULMS_COUNTERS];
 };
 
+/* What was held at gates: the launches of a kernel, or the other operations of a call. key 0: the row is not in use. */
+struct ulms_held {
+    uint64_t key; /* set when the name is there */
+    uint64_t ns;
+    uint64_t times;
+    uint64_t missing_bytes; /* of the pages that were waited for */
+    char name[160];         /* cut off */
+};
+
 struct ulms_stats {
     uint64_t magic; /* the bytes "ulmsstat", set last */
     uint32_t version;
@@ -71,9 +81,14 @@ struct ulms_stats {
     uint32_t slots_at;
     uint32_t file_bytes;
     char program[48]; /* name of the executable */
+    uint32_t held;    /* number of rows; the last one has what found no row of its own */
+    uint32_t held_at;
+    uint32_t held_bytes;
+    uint32_t unused[13];
     struct ulms_counter_row row[ULMS_COUNTERS];
     struct ulms_memory memory[ULMS_DEVICES];
     struct ulms_slot slot[ULMS_SLOTS];
+    struct ulms_held held_row[ULMS_HELD];
 };
 
 /* The counters of this process. Never NULL. */
@@ -219,6 +234,8 @@ uint64_t ulms_engine_issued(struct ulms_engine *e, uint64_t key, const struct ul
 /* May it run? ULMS_RUN and ULMS_RUN_SHORT are said once. at_once: held long enough, let it run. *wait: the move that
  * must be done before it runs on the device; 0: none. */
 int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint64_t *wait);
+/* Bytes of the pages that it would have to wait for now; 0, too, if it is not known. */
+uint64_t ulms_engine_missing(const struct ulms_engine *e, uint64_t serial);
 /* Everything the operation does on the device is done. now: by any clock, ns; 0: not known. */
 void ulms_engine_retired(struct ulms_engine *e, uint64_t serial, uint64_t now);
 

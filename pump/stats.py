@@ -31,9 +31,20 @@ _HEADER = np.dtype(
         ("slots_at", "<u4"),
         ("file_bytes", "<u4"),
         ("program", "S48"),
+        ("held", "<u4"),
+        ("held_at", "<u4"),
+        ("held_bytes", "<u4"),
     ]
 )
 _ROW_FIELDS = {"name": ("S32", 0), "unit": ("S8", 32), "help": ("S88", 40)}
+_HELD_FIELDS = {
+    "key": ("<u8", 0),
+    "ns": ("<u8", 8),
+    "times": ("<u8", 16),
+    "missing_bytes": ("<u8", 24),
+    "name": ("S160", 32),
+}
+_HELD_SUMS = ("ns", "times", "missing_bytes")
 _MEMORY_FIELDS = {"used": ("<u8", 0), "peak": ("<u8", 8), "capacity": ("<u8", 16)}
 
 
@@ -64,6 +75,18 @@ class DeviceMemory:
 
 
 @dataclass(frozen=True)
+class Held:
+    """What was held at gates: the launches of a kernel, or the other operations of a call."""
+
+    name: str
+    """Cut off where it is long."""
+    ns: int
+    times: int
+    missing_bytes: int
+    """Of the pages that were waited for."""
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """The counters of one program at one moment."""
 
@@ -81,6 +104,8 @@ class Snapshot:
     counters: dict[str, Counter]
     memory: list[DeviceMemory]
     """The devices in use."""
+    held: list[Held]
+    """Longest first."""
 
     def __getitem__(self, name: str) -> int:
         """Value of a counter. Raises KeyError."""
@@ -155,6 +180,7 @@ def read(path: Path) -> Snapshot:
     try:
         counters = _counters(data, header)
         memory = _memory(data, header)
+        held = _held(data, header)
     except ValueError as error:
         raise StatsError(f"{path}: makes no sense ({error})") from error
     pid = int(header["pid"])
@@ -168,6 +194,7 @@ def read(path: Path) -> Snapshot:
         heartbeat_ns=int(header["heartbeat_ns"]),
         counters=counters,
         memory=memory,
+        held=held,
     )
 
 
@@ -206,6 +233,21 @@ def _memory(data: bytes, header: np.void) -> list[DeviceMemory]:
     rows = _table(data, _MEMORY_FIELDS, int(header["memory_at"]), count, size)
     numbers = [[int(row[field]) for field in _MEMORY_FIELDS] for row in rows]
     return [DeviceMemory(device, *row) for device, row in enumerate(numbers) if any(row)]
+
+
+def _held(data: bytes, header: np.void) -> list[Held]:
+    if header["rows_at"] < _HEADER.itemsize:
+        return []  # written by an earlier version: the header ends before
+    count, size = int(header["held"]), int(header["held_bytes"])
+    rows = _table(data, _HELD_FIELDS, int(header["held_at"]), count, size)
+    held: dict[str, Held] = {}
+    for row in rows:
+        if row["key"] and row["times"]:
+            name = _text(row["name"])  # one kernel may have had several numbers
+            one = held.get(name, Held(name, 0, 0, 0))
+            sums = [int(row[field]) + getattr(one, field) for field in _HELD_SUMS]
+            held[name] = Held(name, *sums)
+    return sorted(held.values(), key=lambda each: (-each.ns, each.name))
 
 
 def _text(value: bytes | int) -> str:

@@ -9,8 +9,10 @@
 #include "base/thread.h"
 #include "interpose/session.h"
 #include "launch/function.h"
+#include "observe/held.h"
 #include "observe/stats.h"
 
+enum { WAITED_NS = 1000 };                    /* what took less did not wait */
 #define PASSING UINT64_MAX                    /* in place of a ticket: not told, as nothing moved yet */
 static __thread uint64_t tickets[DEVICE_MAX]; /* of the thread's operation, from admit to settle */
 
@@ -140,11 +142,11 @@ static void use(struct pager *d, const struct op *op) {
         pager_pages_died(&d->ranges, op->touches[i].start, op->touches[i].start + op->touches[i].bytes, 0);
 }
 
-static void count_held(const struct op *op, uint64_t ns) {
+static void tell_held(const struct op *op, uint64_t began, uint64_t missing) {
     const struct function *f = op->function ? function_at(op->function - 1) : NULL;
+    uint64_t ns = clock_ns() - began;
     stats_add(COUNT_held_ns, ns);
-    if (f)
-        __atomic_fetch_add(&((struct function *)(uintptr_t)f)->held_ns, ns, __ATOMIC_RELAXED);
+    held_add(key_of(op), f ? f->name : api_rows[op->api].symbol, ns, missing);
 }
 
 /* Until the engine lets it run, or nothing has happened for so long that waiting is no use. True: its pages are here.
@@ -152,13 +154,15 @@ static void count_held(const struct op *op, uint64_t ns) {
 static bool hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket) {
     struct pager_patience patience = {0};
     struct pager_waiter self;
-    uint64_t started = clock_ns(), wait;
+    uint64_t began = clock_ns(), missing = 0, wait;
     int at_once = !(d->own_context || d->context) || pager_stalled(d); /* nothing moves without a context */
     bool held = false;
     int answer = ULMS_RUN_SHORT;
     while (d->moving && (answer = ulms_engine_admit(d->engine, serial, at_once, &wait)) == ULMS_HOLD) {
-        if (!held)
+        if (!held) {
+            missing = ulms_engine_missing(d->engine, serial);
             pager_waits(d, &self, ticket);
+        }
         held = true;
         if (!pager_wait(d, &patience)) {
             log_debug("device %d: nothing moves: an operation runs without its pages", d->ordinal);
@@ -167,7 +171,7 @@ static bool hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t
     }
     if (held) {
         pager_waits_no_more(d, &self);
-        count_held(op, clock_ns() - started);
+        tell_held(op, began, missing);
     }
     return answer == ULMS_RUN;
 }
@@ -222,8 +226,8 @@ static uint64_t admit_to(struct pager *d, const struct op *op) {
         pager_opaque_begin(d, ticket);
     if (d->kind->passes)
         d->kind->passes(d, op, serial, uses);
-    if (opaque && ticket)
-        count_held(op, clock_ns() - began);
+    if (opaque && ticket && clock_ns() - began >= WAITED_NS)
+        tell_held(op, began, 0);
     if (!d->held)
         pager_order_end(d);
     if (!d->moving)
@@ -281,12 +285,14 @@ void pager_stop(void) {
         d->moving = false;
         d->over = true;
         __atomic_store_n(&d->stopping, true, __ATOMIC_RELAXED);
-        pager_publish(d);
         pthread_cond_broadcast(&d->marked);
         for (int lane = 0; lane < LANES; lane++)
             pthread_cond_broadcast(&d->lanes[lane].work);
         pager_wake(d);
         pager_unlock(d);
         pager_workers_stop(d);
+        pager_lock(d);
+        pager_publish(d);
+        pager_unlock(d);
     }
 }

@@ -209,6 +209,18 @@ static int hold(struct ulms_engine *e, struct operation *op) {
     return ULMS_HOLD;
 }
 
+static bool is_missing(const struct entry *x) {
+    return entry_holds(x) && x->page->state != PAGE_RESIDENT && !x->page->rests;
+}
+
+uint64_t ulms_engine_missing(const struct ulms_engine *e, uint64_t serial) {
+    const struct operation *op = (const struct operation *)registry_find(&e->operations, serial);
+    uint64_t missing = 0;
+    for (size_t i = 0; op && i < op->count; i++)
+        missing += is_missing(&op->entries[i]);
+    return bytes_of(e, missing);
+}
+
 int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint64_t *wait) {
     struct operation *op = (struct operation *)registry_find(&e->operations, serial);
     *wait = 0;
@@ -223,7 +235,7 @@ int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint6
     size_t missing = 0, moving = 0, given_up = 0;
     for (size_t i = 0; i < op->count; i++) {
         const struct page *p = op->entries[i].page;
-        if (!entry_holds(&op->entries[i]) || p->state == PAGE_RESIDENT || p->rests)
+        if (!is_missing(&op->entries[i]))
             continue;
         missing++;
         moving += p->state != PAGE_ABSENT;

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "interpose/session.h"
 #include "launch/function.h"
+#include "observe/held.h"
 #include "observe/stats.h"
 #include "ulms.h"
 
@@ -43,22 +44,12 @@ static double percent(uint64_t part, uint64_t whole) {
 
 enum { WORST = 5 };
 
-/* The functions whose launches were held longest, longest first. */
 static void print_held(void) {
-    const struct function *worst[WORST] = {NULL}, *f;
-    for (uint32_t i = 0; (f = function_at(i)); i++) {
-        if (!__atomic_load_n(&f->held_ns, __ATOMIC_RELAXED))
-            continue;
-        for (int at = 0; f && at < WORST; at++)
-            if (!worst[at] || worst[at]->held_ns < f->held_ns) {
-                const struct function *less = worst[at];
-                worst[at] = f;
-                f = less;
-            }
-    }
-    for (int at = 0; at < WORST && worst[at]; at++)
-        log_line(LOG_INFO, NULL, "  held %.3f s in %llu launches of %.160s", (double)worst[at]->held_ns / 1e9,
-                 (unsigned long long)worst[at]->launches, worst[at]->name);
+    struct ulms_held worst[WORST];
+    size_t n = held_worst(worst, WORST);
+    for (size_t i = 0; i < n; i++)
+        log_line(LOG_INFO, NULL, "  held %.3f s, %llu times, for %.2f GiB: %s", (double)worst[i].ns / 1e9,
+                 (unsigned long long)worst[i].times, gib(worst[i].missing_bytes), worst[i].name);
 }
 
 /* Only where not everything fitted. */

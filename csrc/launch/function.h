@@ -23,7 +23,6 @@ struct function {
     const char *name;   /* as compiled; "?" when the driver does not tell */
     uint64_t launches;  /* relaxed atomics */
     uint64_t unmatched; /* launches with arguments of which none was in the ledger */
-    uint64_t held_ns;   /* that launches were held until their pages were there */
     struct word_run run[];
 };
 

@@ -129,6 +129,9 @@ static void describe(struct ulms_stats *s) {
     s->rows_at = offsetof(struct ulms_stats, row);
     s->memory_at = offsetof(struct ulms_stats, memory);
     s->slots_at = offsetof(struct ulms_stats, slot);
+    s->held = ULMS_HELD;
+    s->held_at = offsetof(struct ulms_stats, held_row);
+    s->held_bytes = sizeof s->held_row[0];
     s->file_bytes = sizeof *s;
     process_name(s->program, sizeof s->program);
     memcpy(s->row, rows, sizeof rows);
@@ -201,6 +204,10 @@ void stats_fork_child(void) {
     taken = 1 << SHARED;
     thread_here.slot = SHARED;
     describe(&own);
+}
+
+struct ulms_held *stats_held(void) {
+    return stats->held_row;
 }
 
 const struct ulms_stats *ulms_stats(void) {

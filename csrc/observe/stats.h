@@ -96,6 +96,8 @@ static inline void stats_beat(uint64_t operations) {
 uint64_t stats_sum(enum counter c);
 /* Bytes charged to a device, kept beside the counters for readers; the peak never falls. */
 void stats_memory(int device, uint64_t used, uint64_t peak, uint64_t capacity);
+/* The rows of what was held (observe/held.h), ULMS_HELD of them. */
+struct ulms_held *stats_held(void);
 /* Removes the file; counting goes on. */
 void stats_close(void);
 /* In the child of a fork: counters become private and start at 0; the file stays the parent's. */

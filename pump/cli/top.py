@@ -12,9 +12,10 @@ from pump import stats
 from pump.cli.command import UsageError
 from pump.cli.render import console, table
 from pump.sizes import format_size
-from pump.stats import Change, Counter, Snapshot, StatsError
+from pump.stats import Change, Counter, Held, Snapshot, StatsError
 
 SHORTEST_INTERVAL = 0.1  # seconds
+HELD_SHOWN = 5
 NOBODY = "no program shows counters: start one with `pump run --stats` or ULMS_STATS=on"
 
 
@@ -105,11 +106,20 @@ def program(view: View, *, brief: bool) -> RenderableType:
         for c in now.counters.values()
         if c.value or not brief
     ]
-    return Group(
+    parts: list[RenderableType] = [
         title,
         table((">device", ">used", ">peak", ">limit"), memory),
         table(("counter", ">value", ">a second", "what"), counters),
-    )
+    ]
+    if now.held:
+        names = (">held", ">times", ">waited for", "kernel or call")
+        parts.insert(2, table(names, map(held_row, now.held[:HELD_SHOWN])))
+    return Group(*parts)
+
+
+def held_row(held: Held) -> tuple[str, ...]:
+    """One of those that were held longest."""
+    return f"{held.ns / 1e9:.3f} s", f"{held.times:,}", format_size(held.missing_bytes), held.name
 
 
 def amount(counter: Counter, value: float) -> str:

@@ -54,10 +54,14 @@ TEST(held_until_its_pages_are_here) {
     open_engine(NULL, 4, 8, 1);
     uint64_t x = issue(1, "bac", ULMS_TOUCH_UPDATE);
     CHECK_EQ(admit(x), ULMS_HOLD);
+    CHECK_EQ(ulms_engine_missing(e, x), 3 * PAGE);
+    CHECK_EQ(ulms_engine_missing(e, x + 1), 0);
     struct ulms_move m;
     CHECK_STR(next(ULMS_LANE_IN, &m), "+abcD");
     CHECK_EQ(admit(x), ULMS_HOLD);
+    CHECK_EQ(ulms_engine_missing(e, x), 3 * PAGE);
     ulms_engine_moved(e, m.id, 1);
+    CHECK_EQ(ulms_engine_missing(e, x), 0);
     CHECK_EQ(admit(x), ULMS_RUN);
     CHECK_EQ(stats().late_operations, 1);
     CHECK_EQ(stats().dead_bytes, 3 * PAGE);

@@ -200,4 +200,4 @@ def test_summary_at_exit(programs: Programs) -> None:
     told = programs.same("train", 24, ULMS_LOG_LEVEL="INFO").stderr
     assert "of pages touched" in told
     assert "ahead of need" in told
-    assert any(f"launches of {name}" in told for name in ("add", "scale", "axpy"))
+    assert any(f"GiB: {name}\n" in told for name in ("add", "scale", "axpy"))

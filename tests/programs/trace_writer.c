@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "observe/held.h"
 #include "observe/stats.h"
 #include "observe/trace.h"
 
@@ -111,6 +112,9 @@ static int count_until_told(const char *path) {
     stats_add(COUNT_operations, 64);
     stats_add(COUNT_copied_bytes, 1ull << 40);
     stats_memory(1, 100, 200, 300);
+    held_add(1, "axpy(float*, int)", 1000, 2 << 20);
+    held_add(2, "gemm", 5000, 4 << 20);
+    held_add(3, "axpy(float*, int)", 500, 0);
     puts("ready");
     fflush(stdout);
     while (getchar() != EOF)

@@ -10,7 +10,7 @@ from pump import stats
 from pump.cli import main
 from pump.cli.render import console
 from pump.cli.top import NOBODY, View, page
-from pump.stats import Counter, DeviceMemory, Snapshot
+from pump.stats import Counter, DeviceMemory, Held, Snapshot
 
 pytestmark = pytest.mark.unit
 
@@ -27,6 +27,7 @@ EARLIER = Snapshot(
         "copied_bytes": Counter("copied_bytes", "B", "bytes copied", 1 << 20),
     },
     memory=[DeviceMemory(0, 3 << 20, 4 << 20, 0), DeviceMemory(1, 0, 1 << 20, 8 << 30)],
+    held=[],
 )
 LATER = replace(
     EARLIER,
@@ -58,6 +59,15 @@ def test_a_second_look_shows_how_fast_they_grow() -> None:
     lines = text([View(LATER, stats.change(EARLIER, LATER))])
     assert ["kernels", "5,000", "2,000", "kernels", "run"] in lines
     assert ["copied_bytes", "5.0", "MiB", "2.0", "MiB", "bytes", "copied"] in lines
+
+
+def test_those_held_longest_are_shown() -> None:
+    held = [Held(f"kernel{i}", 10**9 * (9 - i), 1000 + i, 3 << 29) for i in range(9)]
+    lines = text([View(replace(EARLIER, held=held))])
+    shown = [words for words in lines if words[-1].startswith("kernel") and words[1] == "s"]
+    assert shown[0] == ["9.000", "s", "1,000", "1.5", "GiB", "kernel0"]
+    assert [words[-1] for words in shown] == [f"kernel{i}" for i in range(5)]
+    assert not any("call" in words for words in text([View(EARLIER)]))
 
 
 def test_without_programs_it_says_how_to_start_one() -> None:

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from pump.stats import StatsError, change, find, find_pid, read
+from pump.stats import _HEADER, Held, StatsError, change, find, find_pid, read
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE = [
@@ -66,6 +67,10 @@ def test_a_running_program(writer: Path, tmp_path: Path) -> None:
         (memory,) = first.memory
         assert (memory.device, memory.used, memory.peak, memory.capacity) == (1, 100, 200, 300)
         assert 0 <= first.idle_s < 30
+        assert first.held == [
+            Held("gemm", 5000, 1, 4 << 20),
+            Held("axpy(float*, int)", 1500, 2, 2 << 20),
+        ]
         program.count()
         program.count()
         later = read(path)
@@ -105,6 +110,24 @@ def test_a_recycled_process_id_is_not_taken_for_the_program(writer: Path, tmp_pa
         other.write_bytes(data)
         assert not read(other).alive
         assert find(tmp_path) == [path]
+
+
+@pytest.mark.unit
+def test_a_file_of_before_there_were_rows_of_what_was_held(writer: Path, tmp_path: Path) -> None:
+    path = tmp_path / "ulms-1-1"
+    with counting(writer, path):
+        data = path.read_bytes()
+    header = np.frombuffer(data, dtype=_HEADER, count=1).copy()
+    end = 128  # of the header then
+    assert header["rows_at"][0] > end
+    gap = int(header["rows_at"][0]) - end
+    for name in ("rows_at", "memory_at", "slots_at", "file_bytes"):
+        header[name] -= gap
+    path.write_bytes(header.tobytes()[:end] + data[end + gap :])
+    old = read(path)
+    assert old["operations"] == 64
+    assert [memory.used for memory in old.memory] == [100]
+    assert old.held == []
 
 
 @pytest.mark.unit

@@ -100,6 +100,7 @@ def test_words_have_the_same_numbers_in_c(tmp_path: Path) -> None:
 def test_structures_of_the_counters(tmp_path: Path) -> None:
     expected = fields_of("ulms_stats", stats._HEADER)
     tables = {"ulms_counter_row": stats._ROW_FIELDS, "ulms_memory": stats._MEMORY_FIELDS}
+    tables["ulms_held"] = stats._HELD_FIELDS
     for struct, fields in tables.items():
         for name, (text, offset) in fields.items():
             expected[f"offsetof(struct {struct}, {name})"] = offset
