@@ -11,6 +11,7 @@
 #include "launch/function.h"
 #include "observe/held.h"
 #include "observe/stats.h"
+#include "observe/trace.h"
 
 enum { WAITED_NS = 1000 };                    /* what took less did not wait */
 #define PASSING UINT64_MAX                    /* in place of a ticket: not told, as nothing moved yet */
@@ -142,11 +143,13 @@ static void use(struct pager *d, const struct op *op) {
         pager_pages_died(&d->ranges, op->touches[i].start, op->touches[i].start + op->touches[i].bytes, 0);
 }
 
-static void tell_held(const struct op *op, uint64_t began, uint64_t missing) {
+static void tell_held(const struct pager *d, const struct op *op, uint64_t began, uint64_t missing) {
     const struct function *f = op->function ? function_at(op->function - 1) : NULL;
     uint64_t ns = clock_ns() - began;
     stats_add(COUNT_held_ns, ns);
     held_add(key_of(op), f ? f->name : api_rows[op->api].symbol, ns, missing);
+    if (trace_on)
+        trace_hold(d->ordinal, op->serial, began, ns, missing);
 }
 
 /* Until the engine lets it run, or nothing has happened for so long that waiting is no use. True: its pages are here.
@@ -171,7 +174,7 @@ static bool hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t
     }
     if (held) {
         pager_waits_no_more(d, &self);
-        tell_held(op, began, missing);
+        tell_held(d, op, began, missing);
     }
     return answer == ULMS_RUN;
 }
@@ -227,7 +230,7 @@ static uint64_t admit_to(struct pager *d, const struct op *op) {
     if (d->kind->passes)
         d->kind->passes(d, op, serial, uses);
     if (opaque && ticket && clock_ns() - began >= WAITED_NS)
-        tell_held(op, began, 0);
+        tell_held(d, op, began, 0);
     if (!d->held)
         pager_order_end(d);
     if (!d->moving)

@@ -158,6 +158,7 @@ enum { PAGER_RUN_PAGES = 16 }; /* the most of one move */
 /* A move that the engine gave out, with what the pages say of it. */
 struct pager_move {
     struct ulms_move m;
+    uint64_t begun_ns; /* for the trace; 0: there is none */
     /* The driver takes no call over two allocations, though they lie side by side. */
     struct pager_piece piece[PAGER_RUN_PAGES];
     int pieces;

@@ -2,7 +2,10 @@
 #include <stdlib.h>
 
 #include "backend/pager.h"
+#include "base/thread.h"
+#include "observe/format.h"
 #include "observe/stats.h"
+#include "observe/trace.h"
 
 struct look {
     uint64_t oldest; /* every operation below it has retired */
@@ -57,6 +60,7 @@ struct pager_move *pager_move_take(struct pager *d, int lane) {
         return NULL;
     }
     m->m = given;
+    m->begun_ns = trace_on ? clock_ns() : 0;
     judge(d, m);
     m->next = d->under_way;
     d->under_way = m;
@@ -80,6 +84,14 @@ void pager_move_left(struct pager *d, uint64_t id) {
     d->progress++;
 }
 
+/* The engine knows already that it is done. */
+static void trace(const struct pager *d, const struct pager_move *m, bool ok) {
+    struct ulms_engine_stats now;
+    ulms_engine_stats(d->engine, &now);
+    trace_move(d->ordinal, &m->m, (m->discard ? MOVE_DISCARDED : 0) | (ok ? 0 : MOVE_FAILED), m->begun_ns,
+               now.resident_bytes);
+}
+
 void pager_move_done(struct pager *d, uint64_t id, bool ok) {
     struct pager_move **at = &d->under_way;
     while (*at && (*at)->m.id != id)
@@ -90,6 +102,8 @@ void pager_move_done(struct pager *d, uint64_t id, bool ok) {
     *at = m->next;
     if (!m->left)
         ulms_engine_moved(d->engine, id, ok);
+    if (trace_on && m->begun_ns)
+        trace(d, m, ok);
     free(m);
     d->progress++;
 }

@@ -38,7 +38,11 @@ enum record_type {
     RECORD_GRAPH,
     RECORD_TABLE,
     RECORD_DROPS, /* records of one thread that are missing before this one */
-    RECORD_END    /* the trace was closed in order */
+    RECORD_END,   /* the trace was closed in order */
+    RECORD_MOVE,
+    RECORD_HOLD,
+    RECORD_COUNTER, /* names a counter */
+    RECORD_COUNTS
 };
 
 struct record {
@@ -122,6 +126,36 @@ struct table_record {
 struct drops_record {
     struct record head; /* thread: the one that lost them */
     uint64_t records;
+};
+
+/* A move of pages, recorded when it was done, or had failed. */
+struct move_record {
+    struct record head;
+    uint64_t start;
+    uint64_t bytes;
+    uint64_t begun_ns;
+    uint64_t resident; /* bytes of the device's pages, after it */
+    int32_t device;
+    uint16_t kind;  /* ULMS_FILL, ULMS_EVICT */
+    uint16_t flags; /* ULMS_MOVE_*, enum move_flag */
+};
+
+enum move_flag { MOVE_DISCARDED = 256, MOVE_FAILED = 512 };
+
+/* An operation that was held, recorded when it might go on. */
+struct hold_record {
+    struct record head;
+    uint64_t operation; /* its serial */
+    uint64_t begun_ns;
+    uint64_t ns;
+    uint64_t missing; /* bytes of the pages that were waited for; 0: it waited for its turn */
+    int32_t device;
+    uint32_t unused;
+};
+
+struct counts_record {
+    struct record head;
+    uint64_t values[]; /* sums since the program began, by the ids of RECORD_COUNTER */
 };
 
 struct end_record {

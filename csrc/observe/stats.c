@@ -112,6 +112,10 @@ static const struct ulms_counter_row rows[COUNTERS] = {
 #undef X
 };
 
+const char *stats_name(enum counter c) {
+    return rows[c].name;
+}
+
 /* The magic goes last: a reader that finds it finds the rest. */
 static void describe(struct ulms_stats *s) {
     struct timespec t;

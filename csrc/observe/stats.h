@@ -94,6 +94,7 @@ static inline void stats_beat(uint64_t operations) {
 }
 
 uint64_t stats_sum(enum counter c);
+const char *stats_name(enum counter c);
 /* Bytes charged to a device, kept beside the counters for readers; the peak never falls. */
 void stats_memory(int device, uint64_t used, uint64_t peak, uint64_t capacity);
 /* The rows of what was held (observe/held.h), ULMS_HELD of them. */

@@ -180,6 +180,33 @@ void trace_table(addr_t start, uint64_t bytes, const addr_t *pointers, uint32_t 
     }
 }
 
+void trace_move(int32_t device, const struct ulms_move *m, unsigned also, uint64_t begun_ns, uint64_t resident) {
+    struct move_record *r = fill_now(RECORD_MOVE, sizeof *r, false);
+    if (!r)
+        return;
+    r->start = m->start;
+    r->bytes = m->bytes;
+    r->begun_ns = begun_ns;
+    r->resident = resident;
+    r->device = device;
+    r->kind = (uint16_t)m->kind;
+    r->flags = (uint16_t)(m->flags | also);
+    hand_over();
+}
+
+void trace_hold(int32_t device, uint64_t serial, uint64_t begun_ns, uint64_t ns, uint64_t missing) {
+    struct hold_record *r = fill_now(RECORD_HOLD, sizeof *r, false);
+    if (!r)
+        return;
+    r->operation = serial;
+    r->begun_ns = begun_ns;
+    r->ns = ns;
+    r->missing = missing;
+    r->device = device;
+    r->unused = 0;
+    hand_over();
+}
+
 void trace_close(void) {
     trace_on = false;
     writer_close();

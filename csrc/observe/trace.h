@@ -5,12 +5,14 @@
  * whole chunk whenever the process dies. No function fails visibly: after an error the trace ends with one WARN line.
  *
  * Every record carries a serial of its own, taken when it is made: sorted by it, the records of all threads are the
- * order in which things happened. Operations take theirs before the call (op.serial). Ask trace_on before calling. */
+ * order in which things happened. Operations take theirs before the call (op.serial). Ask trace_on before calling. The
+ * live counters go into the file by themselves, now and then and at the end. */
 #ifndef ULMS_TRACE_H
 #define ULMS_TRACE_H
 
 #include "launch/op.h"
 #include "ledger/ledger.h"
+#include "ulms.h"
 
 /* Starts the writer; `header` is one line of JSON that describes machine and program. False: told, nothing traced. */
 bool trace_open(const char *path, const char *header);
@@ -29,6 +31,10 @@ void trace_api(uint16_t api, const char *symbol);
 /* What one launch of the executable graph runs; said again whenever it changes. */
 void trace_graph(uint64_t exec, uint32_t kernels, const struct touch *touches, uint32_t count);
 void trace_table(addr_t start, uint64_t bytes, const addr_t *pointers, uint32_t count);
+/* A move is done or has failed (also: enum move_flag); resident: bytes of the device's pages now. */
+void trace_move(int32_t device, const struct ulms_move *m, unsigned also, uint64_t begun_ns, uint64_t resident);
+/* The operation was held from begun_ns on, for ns, for pages of so many bytes. */
+void trace_hold(int32_t device, uint64_t serial, uint64_t begun_ns, uint64_t ns, uint64_t missing);
 /* Empties the rings, ends the file, joins the writer. */
 void trace_close(void);
 /* In the child of a fork: tracing is off, the file stays the parent's. */

@@ -22,7 +22,7 @@
 #include "observe/stats.h"
 #include "observe/trace.h"
 
-enum { ROUND_NS = 20000000, CHUNK_BYTES = 64 << 10, CLOSE_SECONDS = 5 };
+enum { ROUND_NS = 20000000, COUNT_NS = 100000000, CHUNK_BYTES = 64 << 10, CLOSE_SECONDS = 5 };
 
 static struct {
     int fd;
@@ -98,6 +98,49 @@ static void put_drops(uint32_t of_thread, uint64_t records) {
     stats_add(COUNT_trace_drops, records);
 }
 
+/* --- the counters: named before they are told, told when they changed --- */
+
+enum { NAME_BYTES = 32, TOLD = COUNT_trace_records }; /* those behind tell of the trace itself, and would never rest */
+_Static_assert((int)TOLD == (int)COUNT_trace_drops - 1 && (int)COUNT_trace_drops == (int)COUNTERS - 1, "the last two");
+
+static struct {
+    bool named;
+    uint64_t told_ns;
+    uint64_t values[TOLD];
+} counters;
+
+static void put_counter_names(void) {
+    for (uint32_t id = 0; id < TOLD; id++) {
+        struct {
+            struct name_record r;
+            char text[NAME_BYTES];
+        } named = {0};
+        const char *name = stats_name((enum counter)id);
+        size_t length = strlen(name), bytes = sizeof named.r + (length + 7) / 8 * 8;
+        named.r = (struct name_record){own_record(RECORD_COUNTER, bytes, 0), id, (uint32_t)length};
+        memcpy(named.text, name, length);
+        put(&named, bytes);
+    }
+    counters.named = true;
+}
+
+static void put_counts(void) {
+    struct {
+        struct counts_record r;
+        uint64_t values[TOLD];
+    } now;
+    for (int c = 0; c < TOLD; c++)
+        now.values[c] = stats_sum((enum counter)c);
+    counters.told_ns = clock_ns();
+    if (memcmp(now.values, counters.values, sizeof now.values) == 0)
+        return;
+    memcpy(counters.values, now.values, sizeof now.values);
+    if (!counters.named)
+        put_counter_names();
+    now.r.head = own_record(RECORD_COUNTS, sizeof now, 0);
+    put(&now, sizeof now);
+}
+
 static void put_end(void) {
     struct end_record r = {own_record(RECORD_END, sizeof r, 0), file.records + chunk.head.records, file.drops};
     put(&r, sizeof r);
@@ -134,6 +177,8 @@ static void round_trip(void) {
     uint64_t lost = __atomic_exchange_n(&homeless, 0, __ATOMIC_RELAXED);
     if (lost)
         put_drops(0, lost);
+    if (clock_ns() - counters.told_ns >= COUNT_NS)
+        put_counts();
     flush();
 }
 
@@ -149,8 +194,10 @@ static void *run(void *unused) {
         last = __atomic_load_n(&closing, __ATOMIC_ACQUIRE);
         round_trip();
     }
-    if (file.fd >= 0)
+    if (file.fd >= 0) {
+        put_counts();
         put_end();
+    }
     if (file.fd >= 0)
         close(file.fd);
     file.fd = -1;
@@ -220,6 +267,7 @@ static bool start_thread(void) {
 
 bool writer_open(const char *path, const char *header) {
     file.records = file.drops = 0;
+    memset(&counters, 0, sizeof counters);
     __atomic_store_n(&closing, false, __ATOMIC_RELAXED);
     bool opened = open_file(path);
     running = opened && write_header(header) && start_thread();

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 
 from pump.cli.render import table
 from pump.sizes import format_size
-from pump.trace import FunctionUse, Summary, TouchSource
+from pump.trace import FunctionUse, HeldUse, MoveUse, Paging, Summary, TouchSource
 
 FUNCTIONS_SHOWN = 20
 
@@ -35,6 +35,7 @@ def summary_page(summary: Summary, functions: int | None = None) -> RenderableTy
     ]
     if hidden:
         parts.append(f"... and {hidden} more kernels (--all)\n")
+    parts += paging_tables(summary.paging, functions)
     parts += [
         table(("the extent of a touch was told by", ">touches"), source_rows(summary)),
         table(("memory", ">"), memory_rows(summary)),
@@ -100,6 +101,53 @@ def memory_rows(summary: Summary) -> list[tuple[str, str]]:
         ("copies that held device addresses", f"{summary.tables:,}"),
         ("addresses in them", f"{summary.table_pointers:,}"),
     ]
+
+
+def paging_tables(paging: Paging, held: int | None) -> list[RenderableType]:
+    """What moved and what was held; nothing where all memory fitted."""
+    parts: list[RenderableType] = []
+    if paging.counters.get("paged_bytes"):
+        parts.append(table(("pages", ">"), page_rows(paging.counters)))
+    if paging.moves:
+        names = ("moves of pages", ">number", ">bytes", ">time", ">a second")
+        parts.append(table(names, map(move_row, paging.moves)))
+    if paging.held:
+        total = f"held for their pages: {time_text(paging.held_ns)} in all"
+        rows = map(held_row, paging.held[:held])
+        parts.append(table((total, ">times", ">time", ">waited for"), rows))
+    return parts
+
+
+def page_rows(counters: dict[str, int]) -> list[tuple[str, str]]:
+    """How well pages were there in time."""
+
+    def share(part: str, *whole: str) -> str:
+        total = sum(counters.get(name, 0) for name in whole)
+        return f"{100 * counters.get(part, 0) / total:.1f} %" if total else ""
+
+    rows = [
+        ("touched, once not everything fitted", format_size(counters["paged_bytes"])),
+        ("of these, there already", share("hit_bytes", "paged_bytes")),
+        ("operations that waited for theirs", f"{counters.get('late', 0):,}"),
+        ("operations run without", f"{counters.get('short_operations', 0):,}"),
+        ("operations that came as predicted", share("predicted", "predicted", "surprises")),
+        ("filled ahead of need", share("early_bytes", "filled_bytes")),
+        ("filled for nothing", share("useless_bytes", "filled_bytes")),
+        ("left to kernels to bring in", format_size(counters.get("faulted_bytes", 0))),
+        ("used in place", format_size(counters.get("in_place_bytes", 0))),
+    ]
+    return [row for row in rows if row[1]]
+
+
+def move_row(use: MoveUse) -> tuple[str, ...]:
+    """The moves of one kind."""
+    speed = f"{format_size(use.bytes / use.ns * 1e9)}" if use.ns else ""
+    return use.what, f"{use.moves:,}", format_size(use.bytes), time_text(use.ns), speed
+
+
+def held_row(use: HeldUse) -> tuple[str, ...]:
+    """A kernel, or a call, that was held."""
+    return use.name, f"{use.times:,}", time_text(use.ns), format_size(use.missing_bytes)
 
 
 def time_text(ns: float) -> str:

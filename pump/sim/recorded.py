@@ -74,7 +74,7 @@ def sequence_of(trace: Trace) -> Sequence:
         touches = tuple(Touch(*each) for each in ranges)
         serial = int(row["serial"])
         events.append((serial, Operation(key, ns.get(serial, 0), touches)))
-        names[key] = label(trace, row)
+        names[key] = trace.label(row)
     events.sort(key=lambda event: event[0])
     return Sequence(live, (tuple(event for _, event in events),), names)
 
@@ -144,10 +144,3 @@ def blocks_of(
 def _between(ordered: list[int], low: int, high: int) -> bool:
     at = bisect_left(ordered, low)
     return at < len(ordered) and ordered[at] < high
-
-
-def label(trace: Trace, row: np.void) -> str:
-    """The kernel's name, or the call's for what is no launch."""
-    if row["kind"] == OpKind.LAUNCH:
-        return trace.function_name(int(row["function"]))
-    return trace.api_name(int(row["api"]))

@@ -9,20 +9,28 @@ from typing import Any
 import numpy as np
 
 from pump.trace.container import load_bytes, open_container
+from pump.trace.paging import kind_of, move_ns
 from pump.trace.trace import Trace
-from pump.trace.words import OpKind
+from pump.trace.words import MoveKind, OpKind
 
 _HOST, _DEVICES = 0, 2
 """Process numbers in the viewer: the host's threads, and from there on one for each device; the one
 before stands for operations whose device is not known (-1)."""
 _KINDS = {int(kind): kind.name.lower() for kind in OpKind}
+_SHARES = {
+    "hits": ("hit_bytes", ("paged_bytes",)),
+    "predicted": ("predicted", ("predicted", "surprises")),
+}
+"""Curves in per cent: the part and the sum that is the whole, by their counters."""
 
 
 def export_chrome(trace: Trace, target: str | Path) -> int:
     """Writes the trace as Chrome's trace events (JSON); returns how many. Raises OSError.
 
     Device work whose time is known is drawn on its stream, every call on the thread that made it,
-    and the memory held on each device as a curve. Times are microseconds from the first record.
+    and how long it was held before; moves of pages in and out of each device; as curves the memory
+    held on it, its pages there, and how well these were foreseen. Times are microseconds from the
+    first record.
     """
     written = 0
     with Path(target).open("w", encoding="utf-8") as file:
@@ -55,25 +63,23 @@ def _chrome_events(trace: Trace) -> Iterator[dict[str, Any]]:
     starts = [int(rows["time_ns"].min()) for rows in trace.arrays if len(rows)]
     if len(trace.retirements):
         starts.append(int(trace.retirements["start_ns"].min()))
+    starts += [int(rows["begun_ns"].min()) for rows in (trace.moves, trace.holds) if len(rows)]
     origin = min(starts, default=0)
     yield from _names(trace)
     yield from _calls(trace, origin)
     yield from _device_work(trace, origin)
     yield from _memory(trace, origin)
-
-
-def _label(trace: Trace, row: np.void) -> str:
-    if row["kind"] == OpKind.LAUNCH:
-        return trace.function_name(int(row["function"]))
-    return trace.api_name(int(row["api"]))
+    yield from _held(trace, origin)
+    yield from _moves(trace, origin)
+    yield from _shares(trace, origin)
 
 
 def _names(trace: Trace) -> Iterator[dict[str, Any]]:
     program = str(trace.machine.get("program", "program"))
     yield _name("process_name", f"{program} ({trace.pid})", pid=_HOST)
-    for thread in np.unique(trace.operations["thread"]).tolist():
+    for thread in np.union1d(trace.operations["thread"], trace.holds["thread"]).tolist():
         yield _name("thread_name", f"thread {thread}", pid=_HOST, tid=thread)
-    for device in np.unique(trace.operations["device"]).tolist():
+    for device in np.union1d(trace.operations["device"], trace.moves["device"]).tolist():
         yield _name("process_name", _device(device), pid=_DEVICES + device)
         for stream, lane in _lanes(trace).items():
             yield _name("thread_name", f"stream {stream:#x}", pid=_DEVICES + device, tid=lane)
@@ -109,14 +115,14 @@ def _calls(trace: Trace, origin: int) -> Iterator[dict[str, Any]]:
 
 def _device_work(trace: Trace, origin: int) -> Iterator[dict[str, Any]]:
     operations, lanes = trace.operations, _lanes(trace)
-    at = np.searchsorted(operations["serial"], trace.retirements["operation"])
+    at = trace.operation_index(trace.retirements["operation"])
     for retired, index in zip(trace.retirements, at.tolist(), strict=True):
-        if index == len(operations) or operations["serial"][index] != retired["operation"]:
+        if index < 0:
             continue  # dropped or damaged
         row = operations[index]
         yield {
             "ph": "X",
-            "name": _label(trace, row),
+            "name": trace.label(row),
             "pid": _DEVICES + int(row["device"]),
             "tid": lanes[int(row["stream"])],
             "ts": (int(retired["start_ns"]) - origin) / 1e3,
@@ -140,3 +146,72 @@ def _memory(trace: Trace, origin: int) -> Iterator[dict[str, Any]]:
             "ts": (int(row["time_ns"]) - origin) / 1e3,
             "args": {"bytes": held[device]},
         }
+
+
+def _held(trace: Trace, origin: int) -> Iterator[dict[str, Any]]:
+    at = trace.operation_index(trace.holds["operation"])
+    for row, index in zip(trace.holds, at.tolist(), strict=True):
+        label = trace.label(trace.operations[index]) if index >= 0 else "not known"
+        yield {
+            "ph": "X",
+            "name": f"held: {label}",
+            "cat": "held",
+            "pid": _HOST,
+            "tid": int(row["thread"]),
+            "ts": (int(row["begun_ns"]) - origin) / 1e3,
+            "dur": int(row["ns"]) / 1e3,
+            "args": {"serial": int(row["operation"]), "missing": int(row["missing"])},
+        }
+
+
+def _moves(trace: Trace, origin: int) -> Iterator[dict[str, Any]]:
+    """Each way has as many rows as moves were under way at a time."""
+    rows_of: dict[tuple[int, int], list[int]] = {}
+    first = len(_lanes(trace))
+    took = move_ns(trace.moves)
+    for index in np.argsort(trace.moves["begun_ns"], kind="stable").tolist():
+        row, ns = trace.moves[index], int(took[index])
+        begun, device = int(row["begun_ns"]), int(row["device"])
+        ends = rows_of.setdefault((device, int(row["kind"])), [])
+        lane = next((i for i, end in enumerate(ends) if end <= begun), len(ends))
+        way = "in" if row["kind"] == MoveKind.FILL else "out"
+        where = {"pid": _DEVICES + device, "tid": first + 2 * lane + (way == "out")}
+        if lane == len(ends):
+            yield _name("thread_name", f"pages {way}", **where)
+        ends[lane : lane + 1] = [begun + ns]
+        yield {
+            "ph": "X",
+            "name": kind_of(row),
+            "cat": "move",
+            **where,
+            "ts": (begun - origin) / 1e3,
+            "dur": ns / 1e3,
+            "args": {"start": f"{int(row['start']):#x}", "bytes": int(row["bytes"])},
+        }
+    for row in trace.moves:
+        yield {
+            "ph": "C",
+            "name": "pages there",
+            "pid": _DEVICES + int(row["device"]),
+            "ts": (int(row["time_ns"]) - origin) / 1e3,
+            "args": {"bytes": int(row["resident"])},
+        }
+
+
+def _shares(trace: Trace, origin: int) -> Iterator[dict[str, Any]]:
+    """From one look at the counters to the next."""
+    before: dict[str, int] = {}
+    for row in trace.counts:
+        now = trace.counted(row)
+        grown = {name: value - before.get(name, 0) for name, value in now.items()}
+        before = now
+        for name, (part, whole) in _SHARES.items():
+            total = sum(grown.get(each, 0) for each in whole)
+            if total > 0:
+                yield {
+                    "ph": "C",
+                    "name": name,
+                    "pid": _HOST,
+                    "ts": (int(row["time_ns"]) - origin) / 1e3,
+                    "args": {"per cent": round(100 * grown.get(part, 0) / total, 1)},
+                }

@@ -50,6 +50,10 @@ class RecordType(IntEnum):
     TABLE = 10
     DROPS = 11
     END = 12
+    MOVE = 13
+    HOLD = 14
+    COUNTER = 15
+    COUNTS = 16
 
 
 _HEAD = [
@@ -108,8 +112,33 @@ RECORDS: dict[RecordType, np.dtype[np.void]] = {
     ),
     RecordType.DROPS: np.dtype([*_HEAD, ("records", "<u8")]),
     RecordType.END: np.dtype([*_HEAD, ("records", "<u8"), ("drops", "<u8")]),
+    RecordType.MOVE: np.dtype(
+        [
+            *_HEAD,
+            ("start", "<u8"),
+            ("bytes", "<u8"),
+            ("begun_ns", "<u8"),
+            ("resident", "<u8"),
+            ("device", "<i4"),
+            ("kind", "<u2"),
+            ("flags", "<u2"),
+        ]
+    ),
+    RecordType.HOLD: np.dtype(
+        [
+            *_HEAD,
+            ("operation", "<u8"),
+            ("begun_ns", "<u8"),
+            ("ns", "<u8"),
+            ("missing", "<u8"),
+            ("device", "<i4"),
+            ("unused", "<u4"),
+        ]
+    ),
+    RecordType.COUNTER: _NAME,
+    RecordType.COUNTS: np.dtype(_HEAD),
 }
-"""What each type of record begins with; some go on with touches, pointers or text."""
+"""What each type of record begins with; some go on with touches, pointers, values or text."""
 
 TOUCH = np.dtype([("start", "<u8"), ("bytes", "<u8"), ("tail", "<u8")])
 TOUCH_ALLOCATION_BITS = 48

@@ -30,6 +30,7 @@ def read(path: str | Path) -> Trace:
     operations, touches = _operations(words, records[RecordType.OP], losses)
     graphs, graph_touches = _graphs(words, records[RecordType.GRAPH], losses)
     tables, pointers = _tables(words, records[RecordType.TABLE])
+    counts, values = _counts(words, records[RecordType.COUNTS])
     end = records[RecordType.END].rows
     return Trace(
         path=container.path,
@@ -51,8 +52,13 @@ def read(path: str | Path) -> Trace:
         tables=tables,
         table_pointers=pointers,
         drops=pick(records[RecordType.DROPS].rows, rows_of.DROP),
+        moves=pick(records[RecordType.MOVE].rows, rows_of.MOVE),
+        holds=pick(records[RecordType.HOLD].rows, rows_of.HOLD),
+        counts=counts,
+        count_values=values,
         functions=_names(container, records[RecordType.FUNCTION]),
         apis=_names(container, records[RecordType.API]),
+        counters=_names(container, records[RecordType.COUNTER]),
         losses=sorted(losses, key=lambda loss: loss.offset),
         closed=len(end) > 0,
     )
@@ -117,6 +123,13 @@ def _tables(words: Words, records: Records) -> tuple[Rows, npt.NDArray[np.uint64
     rows = pick(wholes.rows, rows_of.TABLE)
     rows["pointers"], rows["first_pointer"] = wholes.items, np.cumsum(wholes.items) - wholes.items
     return rows, words[wholes.position]
+
+
+def _counts(words: Words, records: Records) -> tuple[Rows, npt.NDArray[np.uint64]]:
+    rows = pick(records.rows, rows_of.COUNTS)
+    sizes = records.tail_words
+    rows["values"], rows["first_value"] = sizes, np.cumsum(sizes) - sizes
+    return rows, words[spread(records.tail_start, sizes, 1)]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pump.trace.paging import Paging, paging_of
 from pump.trace.trace import Rows, Trace
 from pump.trace.words import OpFlag, OpKind, TouchSource
 
@@ -54,6 +55,7 @@ class Summary:
     blocks: int
     tables: int
     table_pointers: int
+    paging: Paging
     complete: bool
     notes: list[str]
     """What is missing of the trace, a line each."""
@@ -96,6 +98,7 @@ def summarize(trace: Trace) -> Summary:
         blocks=int(trace.blocks["born"].sum()),
         tables=len(trace.tables),
         table_pointers=len(trace.table_pointers),
+        paging=paging_of(trace),
         complete=trace.complete,
         notes=trace.notes,
     )
@@ -157,11 +160,8 @@ def _touches_by_source(trace: Trace, ran: npt.NDArray[np.bool_]) -> dict[TouchSo
 def _device_ns(trace: Trace) -> npt.NDArray[np.int64]:
     """Device time of each operation; -1: not known."""
     out = np.full(len(trace.operations), -1, dtype=np.int64)
-    if len(out):
-        serials = trace.operations["serial"]
-        at = np.searchsorted(serials, trace.retirements["operation"]).clip(max=len(out) - 1)
-        known = serials[at] == trace.retirements["operation"]
-        out[at[known]] = trace.retirements["ns"][known]
+    at = trace.operation_index(trace.retirements["operation"])
+    out[at[at >= 0]] = trace.retirements["ns"][at >= 0]
     return out
 
 

@@ -72,6 +72,29 @@ TABLE = np.dtype(
     ]
 )
 DROP = np.dtype([*_HEAD, ("records", "<u8")])
+MOVE = np.dtype(
+    [
+        *_HEAD,
+        ("start", "<u8"),
+        ("bytes", "<u8"),
+        ("begun_ns", "<u8"),
+        ("resident", "<u8"),
+        ("device", "<i4"),
+        ("kind", "<u2"),
+        ("flags", "<u2"),
+    ]
+)
+HOLD = np.dtype(
+    [
+        *_HEAD,
+        ("operation", "<u8"),
+        ("begun_ns", "<u8"),
+        ("ns", "<u8"),
+        ("missing", "<u8"),
+        ("device", "<i4"),
+    ]
+)
+COUNTS = np.dtype([*_HEAD, ("first_value", "<u8"), ("values", "<u4")])
 ORDER = np.dtype([("serial", "<u8"), ("kind", "u1"), ("index", "<u8")])
 
 
@@ -119,11 +142,22 @@ class Trace:
     table_pointers: npt.NDArray[np.uint64]
     drops: Rows
     """`DROP`; so many records of a thread are missing before this."""
+    moves: Rows
+    """`MOVE`; pages that came or left from `begun_ns` to `time_ns`. `resident`: the device's bytes
+    of pages, after it."""
+    holds: Rows
+    """`HOLD`; `operation` is the serial of the operation that was held, for so many `missing` bytes
+    of its pages; 0: for its turn."""
+    counts: Rows
+    """`COUNTS`; the live counters at that moment, their values in `count_values`."""
+    count_values: npt.NDArray[np.uint64]
 
     functions: dict[int, str]
     """Names of kernels by the `function` of an operation."""
     apis: dict[int, str]
     """Names of calls by the `api` of an operation."""
+    counters: dict[int, str]
+    """Names of counters by their place among the values of a row of `counts`."""
 
     losses: list[Loss]
     """What could not be read of the file."""
@@ -195,6 +229,25 @@ class Trace:
         at = bisect_right(known, serial, key=lambda i: int(self.graphs["serial"][i]))
         return known[at - 1] if at else None
 
+    def counted(self, row: np.void) -> dict[str, int]:
+        """What the counters were, by name, at a row of `counts`."""
+        values = self.count_values[row["first_value"] :][: row["values"]]
+        return {self.counters.get(i, f"counter {i}"): n for i, n in enumerate(values.tolist())}
+
+    def operation_index(self, serials: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """Index in `operations` of each serial; -1: that operation is lost."""
+        known = self.operations["serial"]
+        if not len(known):
+            return np.full(len(serials), -1, dtype=np.int64)
+        at = np.searchsorted(known, serials).clip(max=len(known) - 1)
+        return np.where(known[at] == serials, at, -1)
+
+    def label(self, operation: np.void) -> str:
+        """What ran: the kernel's name, else the call's."""
+        if operation["kind"] == OpKind.LAUNCH:
+            return self.function_name(int(operation["function"]))
+        return self.api_name(int(operation["api"]))
+
     def function_name(self, function: int) -> str:
         """Name of a kernel, or its number where the name is lost."""
         return self.functions.get(function, f"function {function}")
@@ -212,4 +265,7 @@ class Trace:
             EventKind.GRAPH: self.graphs,
             EventKind.TABLE: self.tables,
             EventKind.DROP: self.drops,
+            EventKind.MOVE: self.moves,
+            EventKind.HOLD: self.holds,
+            EventKind.COUNTS: self.counts,
         }

@@ -26,6 +26,25 @@ class OpFlag(IntFlag):
     HIDES = 16
 
 
+class MoveKind(IntEnum):
+    """Which way pages move."""
+
+    FILL = 1
+    EVICT = 2
+
+
+class MoveFlag(IntFlag):
+    """What is special about a move of pages."""
+
+    DEAD = 1
+    CLEAN = 2
+    KEEP = 4
+    EARLY = 8
+    IN_PLACE = 16
+    DISCARDED = 256
+    FAILED = 512
+
+
 class TouchMode(IntEnum):
     """What an operation does to a range."""
 
@@ -70,3 +89,6 @@ class EventKind(IntEnum):
     GRAPH = 4
     TABLE = 5
     DROP = 6
+    MOVE = 7
+    HOLD = 8
+    COUNTS = 9

@@ -25,12 +25,33 @@ TEST(every_kind_of_record) {
     trace_graph(9, 1, NULL, 0);
     trace_table(1, 2, pointers, 10000);
     trace_table(1, 2, NULL, 0);
+    trace_move(1, &(struct ulms_move){.id = 1, .kind = ULMS_FILL}, MOVE_FAILED, 2, 3);
+    trace_hold(1, 2, 3, 4, 5);
     trace_close();
     struct seen s = look();
-    static const uint64_t expected[TYPES] = {0, 3, 1, 1, 1, 1, 1, 1, 1, 3 + 1, 3 + 1, 0, 1};
+    static const uint64_t expected[TYPES] = {0, 3, 1, 1, 1, 1, 1, 1, 1, 3 + 1, 3 + 1, 0, 1, 1, 1, 0, 0};
     for (int i = 0; i < TYPES; i++)
         CHECK_EQ(s.of[i], expected[i]);
-    CHECK_EQ(stats_sum(COUNT_trace_records), 19);
+    CHECK_EQ(stats_sum(COUNT_trace_records), 21);
+}
+
+/* Once at the end, if not before: named by then, and not again while nothing is counted. */
+TEST(counters_are_told_when_they_change) {
+    open_new();
+    stats_add(COUNT_kernels, 3);
+    while (stats_sum(COUNT_trace_records) == 0)
+        usleep(1000);
+    usleep(300000); /* rounds that would tell them */
+    trace_close();
+    struct seen s = look();
+    CHECK_EQ(s.of[RECORD_COUNTS], 1);
+    CHECK_EQ(s.of[RECORD_COUNTER], COUNTERS - 2);
+    open_new();
+    stats_add(COUNT_kernels, 1);
+    trace_close();
+    s = look();
+    CHECK_EQ(s.of[RECORD_COUNTS], 1);
+    CHECK_EQ(s.of[RECORD_COUNTER], COUNTERS - 2);
 }
 
 TEST(a_graph_launch_leaves_its_touches_to_the_graph) {

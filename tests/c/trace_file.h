@@ -13,7 +13,7 @@
 #include "observe/stats.h"
 #include "observe/trace.h"
 
-enum { TYPES = RECORD_END + 1, A_MINUTE_MS = 60000 /* a busy machine may need long: no wait is for less */ };
+enum { TYPES = RECORD_COUNTS + 1, A_MINUTE_MS = 60000 /* a busy machine may need long: no wait is for less */ };
 
 static char path[64];
 

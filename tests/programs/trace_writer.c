@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "observe/format.h"
 #include "observe/held.h"
 #include "observe/stats.h"
 #include "observe/trace.h"
@@ -40,6 +41,26 @@ static uint64_t operation(enum op_kind kind, uint32_t touches) {
     return op.serial;
 }
 
+static void move(uint32_t kind, uint32_t flags, unsigned also, uint64_t begun_ns, uint64_t resident) {
+    struct ulms_move m = {.start = 0x7f0000000000, .bytes = 2 << 20, .kind = kind, .flags = flags};
+    trace_move(1, &m, also, begun_ns, resident);
+}
+
+/* What moves, and waits, where not everything fits; the counters come into the file by themselves. */
+static void pages(uint64_t serial) {
+    uint64_t now = clock_ns();
+    move(ULMS_FILL, ULMS_MOVE_EARLY, 0, now - 3000, 6 << 20);
+    move(ULMS_FILL, 0, 0, now - 2000, 8 << 20);
+    move(ULMS_EVICT, ULMS_MOVE_DEAD, MOVE_DISCARDED, now - 1000, 6 << 20);
+    move(ULMS_EVICT, ULMS_MOVE_CLEAN, MOVE_FAILED, now - 1000, 6 << 20);
+    trace_hold(1, serial, now - 5000, 4000, 2 << 20);
+    trace_hold(1, serial + (1ull << 32), now - 500, 100, 0);
+    stats_add(COUNT_predicted, 3);
+    stats_add(COUNT_surprises, 1);
+    stats_add(COUNT_paged_bytes, 100);
+    stats_add(COUNT_hit_bytes, 25);
+}
+
 /* One of everything, in an order and with values that test_trace_reader.py repeats. */
 static void story(void) {
     struct allocation a = {.start = 0x7f0000000000, .bytes = 1 << 20, .id = 1, .charged = 2 << 20, .context = 5};
@@ -64,6 +85,7 @@ static void story(void) {
     operation(OP_GRAPH, 0);
     trace_block(a.start, 4096, false);
     trace_allocation(&a, false);
+    pages(serial);
     free(list);
 }
 

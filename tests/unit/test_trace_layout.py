@@ -25,6 +25,9 @@ STRUCTS = {
     "table_record": layout.RECORDS[layout.RecordType.TABLE],
     "drops_record": layout.RECORDS[layout.RecordType.DROPS],
     "end_record": layout.RECORDS[layout.RecordType.END],
+    "move_record": layout.RECORDS[layout.RecordType.MOVE],
+    "hold_record": layout.RECORDS[layout.RecordType.HOLD],
+    "counts_record": layout.RECORDS[layout.RecordType.COUNTS],
 }
 ENUMS: dict[str, type[IntEnum] | type[words.OpFlag]] = {
     "RECORD_": layout.RecordType,
@@ -86,6 +89,10 @@ def test_words_have_the_same_numbers_in_c(tmp_path: Path) -> None:
         f"{prefix}{member.name}": int(member) for prefix, enum in ENUMS.items() for member in enum
     }
     expected |= {f"OP_{flag.name}": int(flag) for flag in words.OpFlag}
+    expected |= {f"ULMS_{kind.name}": int(kind) for kind in words.MoveKind}
+    for flag in words.MoveFlag:
+        ours = flag < words.MoveFlag.DISCARDED  # the engine's; the others are the trace's
+        expected[f"{'ULMS_' if ours else ''}MOVE_{flag.name}"] = int(flag)
     expected |= {name: len(enum) for name, enum in COUNTS.items()}
     expected |= {
         "TRACE_VERSION": layout.VERSION,

@@ -12,6 +12,8 @@ import pytest
 from pump.trace import (
     EventKind,
     MemoryKind,
+    MoveFlag,
+    MoveKind,
     OpKind,
     Trace,
     TraceError,
@@ -107,6 +109,57 @@ def test_memory_comes_back(story: Trace) -> None:
 
 
 @pytest.mark.unit
+def test_moves_and_holds_come_back(story: Trace) -> None:
+    moves = story.moves
+    assert moves["kind"].tolist() == [MoveKind.FILL] * 2 + [MoveKind.EVICT] * 2
+    assert moves["flags"].tolist() == [
+        MoveFlag.EARLY,
+        0,
+        MoveFlag.DEAD | MoveFlag.DISCARDED,
+        MoveFlag.CLEAN | MoveFlag.FAILED,
+    ]
+    assert (moves["start"] == BASE).all()
+    assert (moves["bytes"] == 2 << 20).all()
+    assert (moves["device"] == 1).all()
+    assert (moves["begun_ns"] < moves["time_ns"]).all()
+    assert moves["resident"].tolist() == [6 << 20, 8 << 20, 6 << 20, 6 << 20]
+    first, lost = story.holds
+    launch = story.operations[0]
+    assert first["operation"] == launch["serial"]
+    assert story.label(launch) == "axpy(float*, int)"
+    assert (first["ns"], first["missing"], first["device"]) == (4000, 2 << 20, 1)
+    assert story.operation_index(story.holds["operation"]).tolist() == [0, -1]
+    assert lost["missing"] == 0
+
+
+@pytest.mark.unit
+def test_counters_come_back_by_name(story: Trace) -> None:
+    (row,) = story.counts
+    counted = {name: value for name, value in story.counted(row).items() if value}
+    assert counted == {"predicted": 3, "surprises": 1, "paged_bytes": 100, "hit_bytes": 25}
+    assert len(set(story.counters.values())) == row["values"] > 40
+
+
+@pytest.mark.unit
+def test_paging(story: Trace) -> None:
+    paging = summarize(story).paging
+    size = 2 << 20
+    assert [(use.what, use.moves, use.bytes) for use in paging.moves] == [
+        ("in", 1, size),
+        ("in, ahead of need", 1, size),
+        ("out, discarded", 1, size),
+        ("out, refused", 1, size),
+    ]
+    assert all(use.ns >= 1000 for use in paging.moves)
+    assert (paging.holds, paging.held_ns) == (2, 4100)
+    worst, unknown = paging.held
+    assert (worst.name, worst.times, worst.ns) == ("axpy(float*, int)", 1, 4000)
+    assert worst.missing_bytes == size
+    assert unknown.name == "not known"
+    assert paging.counters["predicted"] == 3
+
+
+@pytest.mark.unit
 def test_events_are_merged_in_the_order_of_the_program(story: Trace) -> None:
     events = list(story.events())
     assert [event.kind.name for event in events] == [
@@ -122,6 +175,9 @@ def test_events_are_merged_in_the_order_of_the_program(story: Trace) -> None:
         "OPERATION",
         "BLOCK",
         "ALLOCATION",
+        *["MOVE"] * 4,
+        *["HOLD"] * 2,
+        "COUNTS",
     ]
     assert [event.serial for event in events] == sorted(event.serial for event in events)
     assert all(event.serial == event.row["serial"] for event in events)
@@ -187,16 +243,41 @@ def test_chrome_export_is_what_its_viewers_read(story: Trace, tmp_path: Path) ->
     written = export_chrome(story, target)
     events = json.loads(target.read_text())["traceEvents"]
     assert len(events) == written
-    (work,) = [event for event in events if event["ph"] == "X"]
+    (work,) = [event for event in events if event["ph"] == "X" and "cat" not in event]
     assert work["name"] == "axpy(float*, int)"
     assert work["dur"] == 0.25
     assert work["args"]["bytes"] == 1536
     calls = [event for event in events if event["ph"] == "i"]
     assert [call["cat"] for call in calls] == ["launch", "copy", "graph", "graph"]
-    curve = [event["args"]["bytes"] for event in events if event["ph"] == "C"]
-    assert curve == [2 << 20, 0]
+    curves: dict[str, list[float]] = {}
+    for event in events:
+        if event["ph"] == "C":
+            curves.setdefault(event["name"], []).extend(event["args"].values())
+    assert curves == {
+        "memory": [2 << 20, 0],
+        "pages there": [6 << 20, 8 << 20, 6 << 20, 6 << 20],
+        "hits": [25],
+        "predicted": [75],
+    }
+    paged = [event for event in events if event.get("cat") in ("move", "held")]
+    assert [event["name"] for event in paged] == [
+        "held: axpy(float*, int)",
+        "held: not known",
+        "in, ahead of need",
+        "in",
+        "out, discarded",
+        "out, refused",
+    ]
+    named = {(e["pid"], e.get("tid")): e["args"]["name"] for e in events if e["ph"] == "M"}
+    assert [named[event["pid"], event["tid"]] for event in paged] == [
+        *["thread 1"] * 2,
+        *["pages in"] * 2,
+        *["pages out"] * 2,
+    ]
+    ways = [(event["pid"], event["tid"]) for event in paged[2:]]
+    assert len(set(ways)) == len(ways)  # all under way at the same time
     lanes = {(event["pid"], event.get("tid")) for event in events if event["ph"] == "M"}
-    assert all((event["pid"], event["tid"]) in lanes for event in [work, *calls])
+    assert all((event["pid"], event["tid"]) in lanes for event in [work, *calls, *paged])
     assert all(event["ts"] >= 0 for event in events if "ts" in event)
 
 
