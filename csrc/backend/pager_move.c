@@ -4,7 +4,6 @@
 #include "backend/pager.h"
 #include "base/thread.h"
 #include "observe/format.h"
-#include "observe/stats.h"
 #include "observe/trace.h"
 
 struct look {
@@ -64,7 +63,6 @@ struct pager_move *pager_move_take(struct pager *d, int lane) {
     judge(d, m);
     m->next = d->under_way;
     d->under_way = m;
-    stats_add(COUNT_moves, 1);
     return m;
 }
 

@@ -1,6 +1,7 @@
 /* Policies that decide when an operation is issued: the moves are issued then and there, by the program's thread, and
  * the device keeps their order by events. */
 #include "backend/pager.h"
+#include "observe/stats.h"
 
 /* Streams of the lanes, in the context of the operation that needs them first. */
 static bool open_lanes(struct pager *d) {
@@ -36,6 +37,7 @@ static bool discard(struct pager *d, const struct pager_move *m) {
 static void issue(struct pager *d, struct pager_move *m, int lane) {
     uint64_t id = m->m.id;
     bool ok = open_lanes(d);
+    stats_add(COUNT_moves, 1);
     if (m->discard) {
         pager_move_done(d, id, ok && discard(d, m));
         return;

@@ -96,6 +96,7 @@ static void *move(void *data) {
     for (struct pager_move *m; (m = next_move(d, self->lane));) {
         CUcontext context = context_of(d);
         uint64_t epoch = d->epoch;
+        stats_add(COUNT_moves, 1);
         pager_unlock(d);
         uint64_t began = clock_ns();
         bool ok = sit(&seat, context, epoch) && d->kind->issue(d, m, seat.stream) && pager_stream_finish(seat.stream);

@@ -3,6 +3,7 @@
 #ifndef ULMS_HINT_H
 #define ULMS_HINT_H
 
+#include "base/spread.h"
 #include "ledger/addrmap.h"
 
 enum { CHUNK = 64 };
@@ -23,7 +24,7 @@ _Static_assert(CHUNK == _Alignof(struct chunk), "a hint needs the low bits");
 #define HINT_TAG 0xffff000000000000u
 
 static inline uint64_t hint_hash(addr_t p) {
-    return (p >> 4) * 0x9e3779b97f4a7c15u;
+    return spread(p >> 4);
 }
 
 static inline word *hint_of(const struct addrmap *m, uint64_t hash) {

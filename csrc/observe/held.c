@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/spread.h"
 #include "observe/stats.h"
 
 enum { OTHERS = ULMS_HELD - 1 };
@@ -16,7 +17,7 @@ static uint64_t key_at(const struct ulms_held *row) {
 
 /* The key's row, or the one to take; the last one when all others are taken. */
 static struct ulms_held *find(struct ulms_held *rows, uint64_t key) {
-    size_t home = (size_t)((key * 0x9e3779b97f4a7c15u) >> 32) % OTHERS;
+    size_t home = (size_t)(spread(key) >> 32) % OTHERS;
     for (size_t i = 0; i < OTHERS; i++) {
         struct ulms_held *row = &rows[(home + i) % OTHERS];
         uint64_t there = key_at(row);

@@ -76,7 +76,10 @@ def test_moves_add_up_to_the_counters(traced: Traced, backend: str, policy: str)
     sums = {name: int(moves["bytes"][those].sum()) for name, those in told.items()}
     assert sums == {name: counted[name] for name in told}
     assert sum(sums.values()) > 0
-    assert len(trace.moves) == counted["moves"]
+    if policy == "ahead":
+        assert len(trace.moves) == counted["moves"]
+    else:  # of moves in the program's own streams nobody may have seen the end
+        assert len(trace.moves) <= counted["moves"]
     assert (trace.moves["begun_ns"] <= trace.moves["time_ns"]).all()
     assert (trace.moves["begun_ns"] >= trace.opened_ns).all()
     assert set(trace.moves["device"].tolist()) == {0}
