@@ -92,6 +92,16 @@ static void surface(struct pager *d, addr_t start, addr_t end) {
     }
 }
 
+/* All memory is what the program takes it for, whatever an operation does with it that it did not show. */
+static void expose(struct pager *d) {
+    surface(d, 0, UINT64_MAX);
+    for (size_t i = 0; i < d->ranges.count; i++) {
+        struct vmm_range *r = vmm_range_find(d->vmm, d->ranges.at[i]->start);
+        if (r)
+            vmm_range_written(d->vmm, r);
+    }
+}
+
 /* Once nothing moves any more, all of it is what the program takes it for. */
 static void come_to_rest(struct pager *d) {
     if (d->over && d->vmm && !d->vmm->surfaced) {
@@ -106,7 +116,7 @@ static void passes(struct pager *d, const struct op *op, uint64_t serial, enum p
     if (vmm_verifies())
         vmm_verify_admitted(d, touches(d, op), is_opaque(op));
     if (uses == PAGER_USES_ANY)
-        surface(d, 0, UINT64_MAX);
+        expose(d);
     if (d->moving && serial) {
         land(d, op);
         size_t n = uses == PAGER_USES_ABSENT ? touches(d, op) : 0;

@@ -172,6 +172,9 @@ enum { VMM_MOVES = 16 };
  * are done. Nothing moved, and their frames are lost: nobody may get them. */
 enum vmm_moved { VMM_MOVED, VMM_STAYED, VMM_STUCK };
 
+/* Somebody may write any of its pages, unknown to the engine: what those on the device kept on the host is no copy of
+ * theirs any more. Nothing of them moves meanwhile. */
+void vmm_range_written(struct vmm *v, struct vmm_range *r);
 /* n moves to one place, VMM_MOVES at most: copies in the stream, waits for it, and maps the pages anew, unless they
  * become stale, all or none. What leaves the device gives back its frames as soon as they are not mapped any more: if
  * all of it did, `left` is called then (unless it is NULL), and only after that the pages are mapped on the host. */

@@ -15,7 +15,7 @@ static struct span span_of(struct vmm *v, const struct vmm_move *m) {
     return (struct span){r, first, end < pages ? end : pages};
 }
 
-/* Gives up the frame of a page that is not mapped. */
+/* Gives up the frame of a place where the page is not mapped. */
 static void drop(struct vmm *v, struct vmm_page *p, enum vmm_place place) {
     if (p->frame[place] != VMM_NO_FRAME)
         vmm_frames_give(&v->pool[place], &p->frame[place], 1);
@@ -204,6 +204,12 @@ static bool remap(struct vmm *v, const struct vmm_move *m, const struct span *s,
             settle(v, &m[i], &s[i].range->page[p]);
     }
     return whole;
+}
+
+void vmm_range_written(struct vmm *v, struct vmm_range *r) {
+    for (size_t i = 0; i < r->bytes / page_bytes; i++)
+        if (r->page[i].at == VMM_DEVICE)
+            drop(v, &r->page[i], VMM_HOST);
 }
 
 enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*left)(void *),

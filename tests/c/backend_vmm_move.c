@@ -72,6 +72,25 @@ TEST(only_what_matters_is_copied) {
     CHECK_EQ(copied() - before, 0);
 }
 
+TEST(what_may_have_been_written_is_copied) {
+    open_device(2 * BYTES);
+    struct vmm_range *r = vmm_range_new(&v, BYTES, false, 0);
+    struct vmm_move in = whole(r, VMM_DEVICE), out = whole(r, VMM_HOST);
+    in.keep = out.clean = true;
+    for (size_t i = 0; i < PAGES; i++)
+        write_page(r, i, 7);
+    CHECK(move(&in));
+    CHECK_EQ(idle(VMM_HOST), 0);
+    write_page(r, 5, 8);
+    vmm_range_written(&v, r);
+    CHECK_EQ(idle(VMM_HOST), PAGES);
+    CHECK(move(&out));
+    for (size_t i = 0; i < PAGES; i++)
+        CHECK_EQ(first_word(r, i), i == 5 ? 8 : 7);
+    vmm_range_written(&v, r); /* on the host each has one frame only, and keeps it */
+    CHECK_EQ(first_word(r, 5), 8);
+}
+
 static uint64_t mapping_calls(void) {
     return emu_calls("cuMemMap") + emu_calls("cuMemUnmap") + emu_calls("cuMemSetAccess");
 }
