@@ -27,7 +27,10 @@ CUresult call_enter(struct call *call, unsigned need, CUcontext *c) {
     atomic_fetch_add_explicit(&call->count, 1, memory_order_relaxed);
     if (call->since > (uint32_t)driver_version)
         return call_absent(call);
-    CUresult injected = fail_now(call->name);
+    bool spared = fail_spares(call->name);
+    if (spared)
+        atomic_fetch_add_explicit(&call->spared, 1, memory_order_relaxed);
+    CUresult injected = spared ? CUDA_SUCCESS : fail_now(call->name);
     if (injected)
         return injected;
     if (need & CALL_DRIVER) {
@@ -74,10 +77,18 @@ bool call_named(const char *symbol, const char *name) {
     return !*rest || !strcmp(rest, "_ptsz") || !strcmp(rest, "_ptds");
 }
 
-EXPORT uint64_t emu_calls(const char *name) {
+static uint64_t sum(const char *name, bool spared) {
     uint64_t sum = 0;
     for (struct call *call = atomic_load(&calls); call; call = call->next)
         if (call_named(call->name, name))
-            sum += atomic_load(&call->count);
+            sum += spared ? atomic_load(&call->spared) : atomic_load(&call->count);
     return sum;
+}
+
+EXPORT uint64_t emu_calls(const char *name) {
+    return sum(name, false);
+}
+
+EXPORT uint64_t emu_calls_spared(const char *name) {
+    return sum(name, true);
 }

@@ -11,8 +11,8 @@
 
 struct call {
     const char *name;
-    atomic_ullong count;
-    atomic_uint since; /* driver version it came with */
+    atomic_ullong count, spared; /* of these, by emu_spare */
+    atomic_uint since;           /* driver version it came with */
     atomic_bool listed, said;
     struct call *next;
 };
@@ -68,6 +68,8 @@ CUresult call_absent(struct call *call);
 void fail_read_environment(void);
 /* CUDA_SUCCESS, or the error that this call was told to answer. */
 CUresult fail_now(const char *symbol);
+/* The calling thread spares it (emu_spare). */
+bool fail_spares(const char *symbol);
 /* True when `name` names `symbol`: the same, or the same without _v2, _ptsz, _ptds. */
 bool call_named(const char *symbol, const char *name);
 

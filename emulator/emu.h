@@ -69,6 +69,8 @@ void emu_spend(struct emu_launch *launch, uint64_t ns);
 
 /* Calls made so far to the functions of this name: an exported symbol, or a name without its _v2, _ptsz, _ptds. */
 uint64_t emu_calls(const char *name);
+/* Those of them that emu_spare spared. */
+uint64_t emu_calls_spared(const char *name);
 /* Adds failures: "cuMemCreate:after=2:error=2,cuMemPrefetchAsync:sticky". `after` calls succeed first (0), the next
  * fails with `error` (999), and with `sticky` all that follow; with `delay` (ms) it begins so much later instead.
  * Names as above. NULL removes all failures.
@@ -77,6 +79,8 @@ int emu_fail(const char *failures);
 /* Until it names another, this thread's calls by the name never fail on demand and are not counted by `after`: a
  * program names each of its calls, and failures hit only those that a library makes by itself. The text must stay. */
 void emu_spare(const char *name);
+/* Calls that failed on demand so far. */
+uint64_t emu_failed(void);
 /* Operations entered into streams so far (one for each node of a launched graph and one for the graph itself). */
 uint64_t emu_operations(void);
 

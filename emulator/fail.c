@@ -20,6 +20,7 @@ struct rule {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rule *rules;
 static atomic_bool any; /* so that a call without rules takes no lock */
+static atomic_ullong failed;
 static _Thread_local const char *spared;
 
 static void forget(struct rule *r) {
@@ -120,9 +121,17 @@ EXPORT void emu_spare(const char *name) {
     spared = name;
 }
 
+bool fail_spares(const char *symbol) {
+    return spared && call_named(symbol, spared);
+}
+
+EXPORT uint64_t emu_failed(void) {
+    return atomic_load(&failed);
+}
+
 CUresult fail_now(const char *symbol) {
     fail_read_environment();
-    if (!atomic_load_explicit(&any, memory_order_relaxed) || (spared && call_named(symbol, spared)))
+    if (!atomic_load_explicit(&any, memory_order_relaxed))
         return CUDA_SUCCESS;
     CUresult error = CUDA_SUCCESS;
     uint64_t delay_ms = 0;
@@ -139,6 +148,8 @@ CUresult fail_now(const char *symbol) {
         r->spent = !r->sticky;
     }
     pthread_mutex_unlock(&lock);
+    if (error)
+        atomic_fetch_add(&failed, 1);
     if (delay_ms)
         usleep((useconds_t)(delay_ms * 1000));
     return error;

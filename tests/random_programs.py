@@ -25,6 +25,8 @@ SETUPS = ("observe", "none", "pump", "lru", "ahead", "vmm")
 OURS = ("ULMS_", "EMU_", "WRAPPER_MAX_MEMORY", "LD_PRELOAD", "LD_LIBRARY_PATH")
 PAGE = 2 << 20
 VMM_PAGES = (PAGE, 2 * PAGE, 4 * PAGE)
+TRACED, VERIFIED = 3, 5
+"""One program in so many is traced under `observe`, and watched for hidden writes under `vmm`."""
 SMALL_FACTOR = 2  # per cent
 TIMEOUT_S = 180.0
 """A program takes a tenth of a second, ten under a sanitizer beside others; this is for hangs."""
@@ -66,9 +68,22 @@ class Outcome:
         return max(int(line.split()[1]) for line in self.stdout.splitlines() if line[:5] == "peak ")
 
     def calls(self) -> dict[str, int]:
-        """Calls of the driver by name, of the names that were asked about."""
+        """Calls of the driver but the program's own, of the names that were asked about."""
         rows = (line.split() for line in self.stderr.splitlines() if line.startswith("driver "))
         return {name: int(count) for _, name, count in rows}
+
+    def failed(self) -> int:
+        """Calls that were made to fail."""
+        rows = (line.split() for line in self.stderr.splitlines())
+        return sum(int(row[1]) for row in rows if len(row) == 2 and row[0] == "failed")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is not as in the native run (empty: all is), and how many calls were made to fail."""
+
+    text: str
+    failed: int
 
 
 def compile_program(into: Path) -> Path:
@@ -109,6 +124,10 @@ class Judge:
     truths: dict[tuple[int, int], Outcome] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def trace(self, process: int | str) -> Path:
+        """Where a traced process writes; its own file, as one keeps others out."""
+        return self.program.with_name(f"trace-{process}")
+
     def environment(
         self, case: Case | None, extra: Mapping[str, str] | None = None
     ) -> dict[str, str]:
@@ -120,6 +139,8 @@ class Judge:
             return base
         base |= {"EMU_TIME": case.time, "EMU_FAIL": case.fail}
         options = {"ULMS_BACKEND": "observe"}
+        if case.seed % TRACED == 0:
+            options |= {"ULMS_TRACE": str(self.trace("%p"))}
         if case.setup != "observe":
             page = PAGE
             options = {"ULMS_BACKEND": "um", "ULMS_POLICY": case.setup}
@@ -129,6 +150,8 @@ class Judge:
                 # every other one; what is mapped elsewhere comes back only once it is unmapped
                 if case.seed // len(VMM_PAGES) % 2 and "cuMemUnmap" not in case.fail:
                     options |= {"ULMS_HIDDEN": "known"}
+                if case.seed % VERIFIED == 0:
+                    options |= {"ULMS_VERIFY": "1"}
             budget = max(int(self.truth(case).peak() / case.over), page)
             if case.fail:  # what is plain then must not meet a limit of the user's
                 base["EMU_MEMORY"] = str(budget * 100 // SMALL_FACTOR)
@@ -156,6 +179,8 @@ class Judge:
                 process.kill()
                 out, err = process.communicate()
                 return Outcome(None, out, err + where)
+            finally:
+                self.trace(process.pid).unlink(missing_ok=True)
 
     def truth(self, case: Case) -> Outcome:
         """The native run of a case's programs; once."""
@@ -172,26 +197,32 @@ class Judge:
 
     def differs(self, case: Case) -> str:
         """Runs a case; empty when all is as in the native run, else what is not."""
+        return self.verdict(case).text
+
+    def verdict(self, case: Case) -> Verdict:
+        """Runs a case and compares."""
         truth = self.truth(case)
         found = self.run(case, self.environment(case))
         if found.status == 0 and found.stdout == truth.stdout:
-            return ""
+            return Verdict("", found.failed())
         end = "hung" if found.status is None else f"exit status {found.status}"
         what = difference(truth.stdout, found.stdout)
-        return f"{case.command()}\n  {end}\n{what}\n{found.stderr[-6000:]}"
+        text = f"{case.command()}\n  {end}\n{what}\n{found.stderr[-6000:]}"
+        return Verdict(text, found.failed())
 
     def own_calls(
-        self, setup: str, seeds: Iterable[int] = range(1, 7), over: float = 2
-    ) -> list[str]:
-        """The driver functions that ulms.so calls by itself, in any of the seeds."""
+        self, setup: str, seeds: Iterable[int] = range(1, 17), over: float = 2
+    ) -> dict[str, dict[int, int]]:
+        """The driver functions that ulms.so calls by itself: how often, by seed."""
         names = driver_functions()
-        found: set[str] = set()
+        found: dict[str, dict[int, int]] = {}
         for seed in seeds:
             case = Case(seed, setup, over)
-            native = self.run(case, self.environment(None), names).calls()
-            ours = self.run(case, self.environment(case), names).calls()
-            found |= {name for name in names if ours[name] > native[name]}
-        return sorted(found)
+            calls = self.run(case, self.environment(case), names).calls()
+            for name in names:
+                if calls[name]:
+                    found.setdefault(name, {})[seed] = calls[name]
+        return found
 
 
 def stacks(pid: int) -> str:

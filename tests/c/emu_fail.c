@@ -81,4 +81,13 @@ TEST(calls_are_counted) {
     emu_fail("cuMemFree");
     CHECK_EQ(cuMemFree_v2(p), CUDA_ERROR_UNKNOWN);
     CHECK_EQ(emu_calls("cuMemFree"), 1);
+    CHECK_EQ(emu_failed(), 1);
+    emu_fail("cuMemFree:after=1");
+    emu_spare("cuMemFree");
+    OK(cuMemFree_v2(p));
+    OK(cuMemFree_v2(0));
+    emu_spare("cuMemAlloc");
+    CHECK_EQ(emu_calls_spared("cuMemFree"), 2);
+    CHECK_EQ(emu_calls("cuMemFree"), 3);
+    CHECK_EQ(emu_failed(), 1);
 }

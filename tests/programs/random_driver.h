@@ -29,7 +29,7 @@
     X(cuMemsetD32Async) X(cuMemsetD2D8_v2) X(cuMemsetD2D8Async) X(cuMemsetD2D32_v2) X(cuMemsetD2D32Async) \
     X(cuStreamBeginCapture_v2) X(cuStreamEndCapture) X(cuGraphCreate) X(cuGraphDestroy) X(cuGraphExecDestroy) \
     X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecUpdate_v2) X(cuGraphAddKernelNode_v2) \
-    X(cuGraphAddMemsetNode) X(cuGraphAddMemcpyNode) X(cuGraphAddHostNode) X(cuGraphExecKernelNodeSetParams_v2) \
+    X(cuGraphAddMemsetNode) X(cuGraphAddMemcpyNode) X(cuGraphAddHostNode) X(cuGraphAddChildGraphNode) X(cuGraphExecKernelNodeSetParams_v2) \
     X(cuGraphExecMemsetNodeSetParams) X(cuGraphExecMemcpyNodeSetParams) X(cuGraphExecHostNodeSetParams)
 /* The forms that take the stream 0 for the thread's own. */
 #define CALLS_PER_THREAD(X) \

@@ -8,6 +8,7 @@ void graph_draw(struct actor *a, struct graph *g) {
     bool alone = a->actors == 1;
     *g = (struct graph){.count = 2 + (int)random_below(a, GRAPH_STEPS - 1), .by_hand = one_in(a, 3)};
     g->allocates = !g->by_hand && one_in(a, 4);
+    g->inside = !g->by_hand && !g->allocates && one_in(a, 2);
     g->stream = alone ? PER_THREAD + (int)random_below(a, 3) : FREE;
     g->second = one_in(a, 2) ? SECOND_FREE : g->stream;
     for (int i = 0; i < g->count; i++) {
@@ -78,6 +79,16 @@ static CUgraph capture(struct actor *a, struct graph *g) {
     captured_follow(a, g->stream, now);
     a->capturing = false;
     CU(cuStreamEndCapture, a->stream[g->stream], &made);
+    return made;
+}
+
+/* The same as the only node of another graph. */
+static CUgraph capture_inside(struct actor *a, struct graph *g) {
+    CUgraph made, child = capture(a, g);
+    CUgraphNode node;
+    CU(cuGraphCreate, &made, 0);
+    CU(cuGraphAddChildGraphNode, &node, made, NULL, 0, child);
+    CU(cuGraphDestroy, child);
     return made;
 }
 
@@ -162,6 +173,10 @@ void graph_free(struct graph *g) {
     g->exec = NULL;
 }
 
+static CUgraph make(struct actor *a, struct graph *g, CUgraphNode *node) {
+    return g->by_hand ? by_hand(a, g, node) : g->inside ? capture_inside(a, g) : capture(a, g);
+}
+
 static void bring_up_to_date(struct actor *a, struct graph *g, uint32_t form) {
     CUgraphNode other[GRAPH_STEPS];
     CUgraphExecUpdateResultInfo info;
@@ -172,12 +187,12 @@ static void bring_up_to_date(struct actor *a, struct graph *g, uint32_t form) {
         graph_free(g);
     }
     if (!g->exec) {
-        g->made = g->by_hand ? by_hand(a, g, g->node) : capture(a, g);
+        g->made = make(a, g, g->node);
         CU(cuGraphInstantiateWithFlags, &g->exec, g->made, 0);
     } else if (g->by_hand && form % 2) {
         set_nodes(a, g);
     } else {
-        CUgraph changed = g->by_hand ? by_hand(a, g, other) : capture(a, g);
+        CUgraph changed = make(a, g, other);
         CU(cuGraphExecUpdate_v2, g->exec, changed, &info);
         CU(cuGraphDestroy, changed);
     }

@@ -109,6 +109,7 @@ struct graph {
     int count;
     bool by_hand;
     bool allocates; /* in the capture */
+    bool inside;    /* another graph */
     int stream, second;
     CUgraph made;
     CUgraphExec exec;
