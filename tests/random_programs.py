@@ -72,6 +72,11 @@ class Outcome:
         rows = (line.split() for line in self.stderr.splitlines() if line.startswith("driver "))
         return {name: int(count) for _, name, count in rows}
 
+    def reports(self) -> str:
+        """What is on stderr, but what the program itself says there."""
+        lines = self.stderr.splitlines(keepends=True)
+        return "".join(line for line in lines if not line.startswith(("driver ", "failed ")))
+
     def failed(self) -> int:
         """Calls that were made to fail."""
         rows = (line.split() for line in self.stderr.splitlines())

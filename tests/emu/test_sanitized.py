@@ -106,5 +106,5 @@ def test_no_report(
     del environment["LD_PRELOAD"]
     environment["LD_LIBRARY_PATH"] = f"{library(preset).parent}:{emulator_dir}"
     found = judge.run(case, environment | OPTIONS)
-    assert (found.status, found.stderr[-6000:]) == (0, "")
+    assert (found.status, found.reports()[-6000:]) == (0, "")
     assert found.stdout == native.truth(case).stdout
