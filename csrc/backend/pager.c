@@ -19,9 +19,12 @@ static __thread uint64_t tickets[DEVICE_MAX]; /* of the thread's operation, from
 
 /* --- memory --- */
 
-/* For memory that is about to be told to the engine. Under the lock. */
+/* For memory that is about to be told to the engine. Under the lock, which may be released meanwhile. */
 static void make_room(struct pager *d, uint64_t bytes) {
-    pager_budget_update(d, !d->moving && clock_ns() - d->budget.looked_ns > PAGER_LOOK_NS);
+    if (!d->moving && clock_ns() - d->budget.looked_ns > PAGER_LOOK_NS)
+        pager_budget_look(d);
+    else
+        pager_budget_update(d);
     if (!d->moving && !d->over && d->bytes + bytes > d->budget.bytes + d->fixed)
         pager_start_moving(d, bytes);
 }
@@ -140,7 +143,7 @@ size_t pager_touches(struct pager *d, const struct op *op) {
 
 static void use(struct pager *d, const struct op *op) {
     for (uint32_t i = 0; i < op->count; i++)
-        pager_pages_died(&d->ranges, op->touches[i].start, op->touches[i].start + op->touches[i].bytes, 0);
+        pager_pages_used(&d->ranges, op->touches[i].start, op->touches[i].start + op->touches[i].bytes);
 }
 
 static void tell_held(const struct pager *d, const struct op *op, uint64_t began, uint64_t missing) {
@@ -205,7 +208,7 @@ static uint64_t admit_to(struct pager *d, const struct op *op) {
     if (!d->context && session_device() == d->ordinal)
         d->context = pager_current();
     if (ledger_plain(session.ledger, d->ordinal) != d->budget.plain)
-        pager_budget_update(d, false);
+        pager_budget_update(d);
     if (!d->held)
         pager_order_begin(d);
     size_t touches = d->kind->touches(d, op);

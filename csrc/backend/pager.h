@@ -30,6 +30,7 @@ struct pager_page {
     bool kept;     /* advised to be mostly read */
     bool written;  /* in spite of that advice: it is not given again */
     bool in_place; /* advised to be used on the host */
+    bool lingers;  /* discarded, and not brought or used since: its place on the device may be free, or not */
 };
 
 struct pager_range {
@@ -62,6 +63,10 @@ void pager_pages_visit(struct pager_ranges *r, addr_t start, addr_t end,
                        void (*visit)(struct pager_page *, addr_t, void *), void *data);
 /* Sets `died` of each. */
 void pager_pages_died(struct pager_ranges *r, addr_t start, addr_t end, uint64_t died);
+/* An operation uses them: they are nobody's no more. */
+void pager_pages_used(struct pager_ranges *r, addr_t start, addr_t end);
+/* Bytes of those that linger. */
+uint64_t pager_pages_lingering(const struct pager_ranges *r);
 /* The parts of [start, end) that are of one allocation each, n at most; returns how many. */
 int pager_ranges_split(const struct pager_ranges *r, addr_t start, addr_t end, struct pager_piece *piece, int n);
 /* The page at p; NULL: there is none. */
@@ -318,8 +323,10 @@ struct pager_budget {
     uint64_t looked_ns;
 };
 
-/* Works it out again and tells the engine; `look`: asks the device what is free. Under the lock, with a context. */
-void pager_budget_update(struct pager *d, bool look);
+/* Works it out again and tells the engine. Under the lock. */
+void pager_budget_update(struct pager *d);
+/* Asks the current context's device first what is free. Under the lock, which is released meanwhile. */
+void pager_budget_look(struct pager *d);
 
 /* --- statistics (pager_stats.c) --- */
 

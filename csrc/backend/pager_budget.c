@@ -27,27 +27,40 @@ static uint64_t grain(uint64_t capacity) {
     return capacity / 64;
 }
 
-static void look_at_device(struct pager *d, uint64_t plain) {
+/* What our memory keeps from the rest of the device. */
+static uint64_t held(const struct pager *d) {
+    return ledger_plain(session.ledger, d->ordinal) + d->kind->occupied(d);
+}
+
+/* How much there is lies between two figures: moves went on while the driver was asked, and it keeps the places of
+ * discarded pages until it needs them, and does not tell when it does. So it is taken for what it was before, as far as
+ * they allow. */
+static uint64_t between(uint64_t least, uint64_t most, uint64_t before) {
+    return before < least ? least : before > most ? most : before;
+}
+
+void pager_budget_look(struct pager *d) {
     size_t free_bytes = 0, total = 0;
-    uint64_t old = d->budget.capacity, capacity = ulms_options.capacity;
+    uint64_t before = held(d), capacity = ulms_options.capacity;
+    d->budget.looked_ns = clock_ns();
+    pager_unlock(d);
     if (REAL(cuMemGetInfo_v2, 0)(&free_bytes, &total) != CUDA_SUCCESS)
         total = capacity;
+    pager_lock(d);
+    uint64_t now = held(d), old = d->budget.capacity;
     if (!capacity)
-        capacity = free_bytes + plain + d->kind->occupied(d);
+        capacity = between(free_bytes + (before < now ? before : now),
+                           free_bytes + (before < now ? now : before) + pager_pages_lingering(&d->ranges), old);
     capacity = capacity < total ? capacity : total;
     uint64_t apart = capacity > old ? capacity - old : old - capacity;
     if (total && apart > grain(old))
         d->budget.capacity = capacity;
+    pager_budget_update(d);
 }
 
-void pager_budget_update(struct pager *d, bool look) {
+void pager_budget_update(struct pager *d) {
     struct pager_budget *b = &d->budget;
-    uint64_t now = clock_ns();
     b->plain = ledger_plain(session.ledger, d->ordinal);
-    if (look) {
-        look_at_device(d, b->plain);
-        b->looked_ns = now;
-    }
     int factor = ulms_options.factor >= 0 ? ulms_options.factor : factor_by_default[situation()];
     uint64_t share = b->capacity * (uint64_t)factor / 100;
     uint64_t others = b->plain + d->fixed + d->left;

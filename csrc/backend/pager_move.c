@@ -28,6 +28,7 @@ static void advise(struct pager_page *p, addr_t at, void *data) {
     if (m->keep || m->unkeep)
         p->kept = m->keep;
     p->in_place = m->in_place;
+    p->lingers = p->lingers && m->m.kind != ULMS_FILL;
 }
 
 /* The engine takes memory that no operation is known to have touched for dead. Addresses may be hidden from us: content
@@ -90,6 +91,12 @@ static void trace(const struct pager *d, const struct pager_move *m, bool ok) {
                now.resident_bytes);
 }
 
+static void linger(struct pager_page *p, addr_t at, void *data) {
+    (void)at;
+    (void)data;
+    p->lingers = true;
+}
+
 void pager_move_done(struct pager *d, uint64_t id, bool ok) {
     struct pager_move **at = &d->under_way;
     while (*at && (*at)->m.id != id)
@@ -98,6 +105,8 @@ void pager_move_done(struct pager *d, uint64_t id, bool ok) {
     if (!m)
         return;
     *at = m->next;
+    if (ok && m->discard && d->kind->managed && d->kind->discards())
+        pager_pages_visit(&d->ranges, m->m.start, m->m.start + m->m.bytes, linger, NULL);
     if (!m->left)
         ulms_engine_moved(d->engine, id, ok);
     if (trace_on && m->begun_ns)

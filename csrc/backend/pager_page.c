@@ -118,3 +118,22 @@ static void set_died(struct pager_page *p, addr_t at, void *data) {
 void pager_pages_died(struct pager_ranges *r, addr_t start, addr_t end, uint64_t died) {
     pager_pages_visit(r, start, end, set_died, &died);
 }
+
+static void set_used(struct pager_page *p, addr_t at, void *data) {
+    (void)at;
+    (void)data;
+    p->died = 0;
+    p->lingers = false;
+}
+
+void pager_pages_used(struct pager_ranges *r, addr_t start, addr_t end) {
+    pager_pages_visit(r, start, end, set_used, NULL);
+}
+
+uint64_t pager_pages_lingering(const struct pager_ranges *r) {
+    uint64_t pages = 0;
+    for (size_t i = 0; i < r->count; i++)
+        for (uint64_t n = 0; n < r->at[i]->bytes / page_bytes; n++)
+            pages += r->at[i]->page[n].lingers;
+    return pages * page_bytes;
+}

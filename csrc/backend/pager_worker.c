@@ -166,11 +166,17 @@ static void tell(struct pager *d, struct pager_marker *done) {
     pager_wake(d);
 }
 
+/* Under the lock, which is released meanwhile: launches would wait for the driver. */
 static void look(struct pager *d) {
-    CUcontext context = d->context;
-    bool can = context && !ulms_options.capacity && REAL(cuCtxSetCurrent, 0)(context) == CUDA_SUCCESS;
-    pager_budget_update(d, can);
+    CUcontext context = ulms_options.capacity ? NULL : d->context;
     d->budget.looked_ns = clock_ns();
+    pager_unlock(d);
+    bool can = context && REAL(cuCtxSetCurrent, 0)(context) == CUDA_SUCCESS;
+    pager_lock(d);
+    if (can)
+        pager_budget_look(d);
+    else
+        pager_budget_update(d);
     pager_wake(d);
 }
 

@@ -143,7 +143,9 @@ static struct pager *device_new(int32_t ordinal) {
     pager_condition_open(&d->marked);
     for (int lane = 0; lane < LANES; lane++)
         pager_condition_open(&d->lanes[lane].work);
-    pager_budget_update(d, true);
+    pager_lock(d);
+    pager_budget_look(d);
+    pager_unlock(d);
     d->engine = engine_new(d);
     if (!d->engine) {
         free(d);

@@ -178,7 +178,7 @@ static void fix(struct pager *d, addr_t start, addr_t end) {
         ulms_engine_freed(d->engine, from, whole_pages(end) - from);
         for (addr_t p = from; p < end; p += page_bytes)
             fix_page(d, r, (p - r->start) / page_bytes);
-        pager_budget_update(d, false);
+        pager_budget_update(d);
         d->progress++;
         pager_wake(d);
     }

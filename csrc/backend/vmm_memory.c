@@ -112,7 +112,7 @@ static void end_range(struct pager *d, struct vmm_range *r) {
     pager_lock(d);
     bool moves = pager_moves_any(d, r->start, r->bytes); /* the process ends, and nobody waited */
     d->left -= r->aside;
-    pager_budget_update(d, false);
+    pager_budget_update(d);
     uint64_t most = d->budget.bytes + d->left + d->fixed;
     pager_unlock(d);
     if (moves)
@@ -229,7 +229,7 @@ void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
         ulms_engine_placed(d->engine, start + i * page_bytes, page_bytes);
         there += page_bytes;
     }
-    pager_budget_update(d, false);
+    pager_budget_update(d);
     if (fits && there < bytes && !d->moving && !d->over)
         pager_start_moving(d, 0);
     stats_add(COUNT_placed_bytes, there);
@@ -250,6 +250,6 @@ void vmm_leaving(addr_t start, uint64_t bytes) {
         r->page[i].fixed = false;
     }
     d->left += r->aside;
-    pager_budget_update(d, false);
+    pager_budget_update(d);
     pager_unlock(d);
 }

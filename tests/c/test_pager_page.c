@@ -80,3 +80,17 @@ TEST(memory_given_out_as_it_was_has_the_advice_it_had) {
     free(ranges.at);
     free(parted.at);
 }
+
+TEST(a_page_lingers_until_it_is_used) {
+    struct pager_ranges r = {0};
+    CHECK(pager_range_add(&r, 8 * page_bytes, 4 * page_bytes) && pager_range_add(&r, 12 * page_bytes, page_bytes));
+    for (addr_t p = 9; p < 13; p++)
+        pager_page_at(&r, p * page_bytes)->lingers = true;
+    CHECK_EQ(pager_pages_lingering(&r), 4 * page_bytes);
+    pager_pages_used(&r, 11 * page_bytes + 1, 12 * page_bytes + 1);
+    CHECK_EQ(pager_pages_lingering(&r), 2 * page_bytes);
+    free(pager_range_take(&r, 8 * page_bytes));
+    CHECK_EQ(pager_pages_lingering(&r), 0);
+    free(pager_range_take(&r, 12 * page_bytes));
+    free(r.at);
+}

@@ -6,6 +6,7 @@ machine is busy with can only make a step longer, and the shortest one counts.
 """
 
 import math
+import re
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,6 +130,27 @@ def test_step_times(programs: Programs, shape: str, over: float) -> None:
         if none >= FASTER[shape][0] * ahead and pump >= FASTER[shape][1] * ahead:
             return
     pytest.fail(f"ahead {ahead:.1f} ms, pump {pump:.1f}, none {none:.1f}")
+
+
+def test_places_of_discarded_pages_are_room(programs: Programs) -> None:
+    """The driver keeps them until it needs them: the device looks fuller each time it is asked."""
+    env = {
+        "ULMS_BACKEND": "um",
+        "ULMS_LOG_LEVEL": "DEBUG",
+        "EMU_TIME": "20",
+        "EMU_MEMORY": "400MiB",
+    }
+    command = [str(word) for word in (programs.binary, "train", *SHAPES["train"], 12)]
+    done = programs.run_emulated(command, env, timeout=WATCHDOG_S)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if line.startswith("result")] == [
+        f"result {programs.run('train', 12).result}"
+    ]
+    counters = dict(line.split()[1:] for line in lines if line.startswith("counter "))
+    assert int(counters["dead_bytes"]) > 1 << 30
+    budgets = [int(mib) for mib in re.findall(r"device 0: budget (\d+) MiB", done.stderr)]
+    assert min(budgets) == budgets[0], budgets
 
 
 @pytest.mark.parametrize("over", [1.5, 2])
