@@ -1,4 +1,4 @@
-"""The ordered policies `none`, `pump` and `lru` in plain Python."""
+"""The ordered policies in plain Python."""
 
 from collections import Counter, deque
 
@@ -18,10 +18,11 @@ from tests.reference.engine import ABSENT, RESIDENT, Operation, Page, Reference
 class Ordered(Reference):
     """Everything is decided when an operation is issued; the device keeps the order."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, fills: bool, lean: bool, lanes: bool) -> None:
         super().__init__(settings)
-        self.fills = settings.policy != "none"
-        self.lean = settings.policy == "lru"  # no bytes where they are not needed; a lane out
+        self.fills = fills
+        self.lean = lean  # no bytes where they are not needed
+        self.out = LANE_OUT if lanes else LANE_IN
         self.window: dict[int, Operation] = {}
         self.windowed: Counter[Page] = Counter()  # how many of the window's operations touch it
         self.lanes: tuple[deque[Move], deque[Move]] = (deque(), deque())
@@ -55,7 +56,7 @@ class Ordered(Reference):
             self.put(page, RESIDENT)
         made = evicts.moves + fills.moves
         for move in made:
-            lane = LANE_OUT if move.kind == EVICT and self.lean else LANE_IN
+            lane = self.out if move.kind == EVICT else LANE_IN
             self.lanes[lane].append(move)
         operation.wait = made[-1].id if made else 0
         for page in operation.does:

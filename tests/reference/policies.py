@@ -1,16 +1,32 @@
-"""The reference engine of every policy."""
+"""The policies, row by row as in csrc/engine/policy.c, and the reference engine of each."""
+
+from typing import NamedTuple
 
 from pump.sim.engine import Settings
 from tests.reference.held import Held
 from tests.reference.ordered import Ordered
 
-ORDERED = ("lru", "pump", "none")
+
+class Policy(NamedTuple):
+    """struct policy of csrc/engine/engine.h."""
+
+    held: bool = False
+    fills: bool = False
+    lean: bool = False
+    lanes: bool = False
+
+
+POLICIES = {
+    "ahead": Policy(held=True, fills=True, lean=True, lanes=True),
+    "lru": Policy(fills=True, lean=True, lanes=True),
+    "pump": Policy(fills=True),
+    "none": Policy(),
+}
 
 
 def reference(settings: Settings) -> Held | Ordered:
-    """A reference engine. Raises ValueError where there is no such policy."""
-    if settings.policy in ORDERED:
-        return Ordered(settings)
-    if settings.policy != "ahead":
-        raise ValueError(f"no policy `{settings.policy}`")
-    return Held(settings)
+    """A reference engine. Raises KeyError where there is no such policy."""
+    policy = POLICIES[settings.policy]
+    if policy.held:
+        return Held(settings)
+    return Ordered(settings, fills=policy.fills, lean=policy.lean, lanes=policy.lanes)

@@ -25,7 +25,7 @@ from pump.sim.engine import (  # noqa: E402
     Touch,
     policies,
 )
-from tests.reference.policies import reference  # noqa: E402
+from tests.reference.policies import POLICIES, reference  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
@@ -190,7 +190,7 @@ actions = st.one_of(
 )
 all_settings = st.builds(
     Settings,
-    policy=st.sampled_from(["ahead", "ahead", "lru", "pump", "none"]),
+    policy=st.sampled_from([policies()[0], *policies()]),
     page_bytes=st.just(PAGE),
     budget=st.integers(0, 14).map(lambda count: count * PAGE),
     run_bytes=st.sampled_from([0, PAGE, 2 * PAGE, 5 * PAGE]),
@@ -208,6 +208,10 @@ def play(engine: Settings, loop: list[Step], script: list[Action], stride: int =
     for action in script:
         pair.act(action)
     return pair.compiled.stats()
+
+
+def test_every_policy_has_a_reference() -> None:
+    assert list(POLICIES) == policies()
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))

@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT))
 from pump.bench.oracle import oracle  # noqa: E402
 from pump.cli import main  # noqa: E402
 from pump.cli.sim import Row, play, speedup  # noqa: E402
-from pump.sim.engine import FILL, LANE_IN, CompiledEngine, Move, Settings, Touch  # noqa: E402
+from pump.sim.engine import FILL, LANE_IN, CompiledEngine, Move, Settings, Touch, policies  # noqa: E402
 from pump.sim.link import FREE, LINKS, UM, VMM, Link  # noqa: E402
 from pump.sim.period import page_times, period_of  # noqa: E402
 from pump.sim.sequence import Block, Given, Sequence, read_sequence  # noqa: E402
@@ -50,7 +50,7 @@ def test_recorded_steps_are_whole(sequences: dict[str, Sequence]) -> None:
                     assert {Block(*touch[:2]) for touch in event.touches} <= live
 
 
-@pytest.mark.parametrize("policy", ["ahead", "lru", "pump", "none"])
+@pytest.mark.parametrize("policy", policies())
 def test_the_reference_takes_the_same_time(policy: str, sequences: dict[str, Sequence]) -> None:
     sequence = sequences["resnet"]
     part = Sequence(sequence.live, (sequence.steps[0][:400],))
