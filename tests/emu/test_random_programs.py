@@ -67,6 +67,7 @@ ELSEWHERE = {
     "cuStreamGetCtx": "likewise",
     "cuDeviceGetUuid": "NVML: test_accounts.py",
     "cuGraphBatchMemOpNodeGetParams": "test_touches.py",
+    "cuArray3DGetDescriptor": "likewise",
 }
 """What no random program makes it call."""
 WORKERS = 2
