@@ -16,6 +16,10 @@ struct backend {
     void (*admit)(struct op *op);
     void (*settle)(const struct op *op);
 
+    /* Nothing moves, so that what an operation touches changes nothing. One that was not looked at (OP_UNREAD) and
+     * meets moves all the same may touch anything. NULL: everything is looked at. */
+    bool (*rests)(void);
+
     /* Memory of this device may be the backend's. */
     bool (*serves)(int32_t device);
     /* New memory of the backend's kind in the current context, which is the device's: *start, of `bytes` in whole

@@ -42,6 +42,10 @@ bool pager_any_moving(void) {
     return __builtin_expect(__atomic_load_n(&any_moving, __ATOMIC_SEQ_CST), 0);
 }
 
+bool pager_rests(void) {
+    return !pager_any_moving();
+}
+
 void pager_no_more_moving(void) {
     __atomic_store_n(&any_moving, false, __ATOMIC_RELEASE);
 }

@@ -6,6 +6,7 @@
 #include "launch/scan.h"
 #include "launch/told.h"
 #include "observe/stats.h"
+#include "observe/trace.h"
 
 /* `extra` is a list of (key, value) pairs up to CU_LAUNCH_PARAM_END. */
 HOT void launch_scan(struct op *op, const struct function *f, struct grid grid, void **parameters, void **extra) {
@@ -25,6 +26,23 @@ HOT void launch_scan(struct op *op, const struct function *f, struct grid grid, 
         scan_blindly(op, session.ledger, parameters);
 }
 
+/* While everything fits nobody asks what a launch touches, and where the framework tells of its blocks its arguments
+ * teach nothing about later ones either. */
+static inline bool goes_unread(const struct op *op) {
+    return session.rests && session.blocks_told && !trace_on && !(op->flags & OP_CAPTURED) &&
+           !ledger_any_table(session.ledger) && session.rests();
+}
+
+static HOT void read_arguments(struct op *op, struct function *function, struct grid grid, void **parameters,
+                               void **extra) {
+    launch_scan(op, function, grid, parameters, extra);
+    struct call *call = told_call();
+    if (call)
+        told_carry(call, op);
+    if (op->flags & OP_UNMATCHED)
+        __atomic_fetch_add(&function->unmatched, 1, __ATOMIC_RELAXED);
+}
+
 static HOT bool open(struct op *op, enum api api, uint64_t stream, CUfunction f, struct grid grid, void **parameters,
                      void **extra) {
     if (!session_on)
@@ -37,14 +55,12 @@ static HOT bool open(struct op *op, enum api api, uint64_t stream, CUfunction f,
     struct function *function = function_of((uint64_t)(uintptr_t)f);
     if (function) {
         op->function = function->id;
-        launch_scan(op, function, grid, parameters, extra);
-        struct call *call = told_call();
-        if (call)
-            told_carry(call, op);
+        if (goes_unread(op))
+            op->flags |= OP_UNREAD;
+        else
+            read_arguments(op, function, grid, parameters, extra);
         if (!(op->flags & OP_CAPTURED))
             __atomic_fetch_add(&function->launches, 1, __ATOMIC_RELAXED);
-        if (op->flags & OP_UNMATCHED)
-            __atomic_fetch_add(&function->unmatched, 1, __ATOMIC_RELAXED);
     } else {
         op->flags |= OP_BLIND;
     }

@@ -114,6 +114,7 @@ static void choose_backend(void) {
     page_bytes = ulms_options.mode == MODE_VMM ? ulms_options.page : PAGE_LEAST;
     session.admit = session.backend->admit;
     session.settle = session.backend->settle;
+    session.rests = session.backend->rests;
     session.block_before = session.backend->block_before;
     session.block = session.backend->block;
     session.hears_blocks = ulms_options.hooks != HOOKS_DRIVER;

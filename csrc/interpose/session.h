@@ -9,12 +9,14 @@
 struct session {
     struct ledger *ledger;
     const struct backend *backend;
-    void (*admit)(struct op *op); /* this and the next three: the backend's, one step nearer; may be NULL */
+    void (*admit)(struct op *op); /* this and the next four: the backend's, one step nearer; may be NULL */
     void (*settle)(const struct op *op);
+    bool (*rests)(void);
     void (*block_before)(void);
     void (*block)(addr_t start, uint64_t bytes, bool live);
     bool hears_blocks; /* the framework's allocator is believed */
     bool hears_calls;  /* libraries are */
+    bool blocks_told;  /* the framework's allocator has told of a block */
     int devices;
     uint64_t managed_limit; /* bytes; 0: none */
 };

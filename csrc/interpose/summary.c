@@ -84,6 +84,9 @@ void summary_print(void) {
              "whole allocations %llu",
              gib(stats_sum(COUNT_touched_bytes)), sum(COUNT_touches_call), sum(COUNT_touches_library),
              sum(COUNT_touches_framework), sum(COUNT_touches_observed), sum(COUNT_touches_allocation));
+    if (sum(COUNT_launches_unread))
+        log_line(LOG_INFO, NULL, "  the arguments of %llu launches were not looked at: nothing moved",
+                 sum(COUNT_launches_unread));
     for (int d = 0; d < session.devices && d < DEVICE_MAX; d++)
         if (ledger_peak(session.ledger, d))
             log_line(LOG_INFO, NULL, "device %d: %.2f GiB held, %.2f at most", d, gib(ledger_used(session.ledger, d)),

@@ -20,6 +20,7 @@
     X(launches_extra, "", "launches with arguments in the `extra` form")                                               \
     X(launches_unmatched, "", "launches with arguments but no known address among them")                               \
     X(launches_blind, "", "launches with an unknown parameter layout")                                                 \
+    X(launches_unread, "", "launches whose arguments were not looked at, as nothing moved")                            \
     X(graph_launches, "", "graph launches")                                                                            \
     X(captured, "", "operations that went into a stream capture")                                                      \
     X(copies, "", "copies")                                                                                            \

@@ -117,6 +117,24 @@ def test_nothing_moves_while_everything_fits(programs: Programs, policy: str) ->
             assert counters[name] == 0, name
 
 
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_arguments_are_not_looked_at_while_everything_fits(
+    programs: Programs, backend: str, tmp_path: Path
+) -> None:
+    """Nor could they teach anything, once the framework has told of a block."""
+
+    def read(memory_mib: int, **env: str) -> tuple[int, int]:
+        counted = programs.same("train", memory_mib, ULMS_BACKEND=backend, **env).counters
+        return counted["launches"] - counted["launches_unread"], counted["launches"]
+
+    fewer, launches = read(1024)
+    assert fewer <= 2 * LAYERS < launches  # before the first block
+    for env in ({"ULMS_HOOKS": "driver"}, {"ULMS_TRACE": str(tmp_path / "trace")}):
+        assert read(1024, **env) == (launches, launches)
+    assert read(14) == (launches, launches)
+    assert programs.same("train", 1024, ULMS_BACKEND="observe").counters["launches_unread"] == 0
+
+
 def test_sequence_is_learnt(programs: Programs) -> None:
     counters = programs.same("train", 40).counters
     assert counters["predicted"] > 3 * counters["surprises"]
