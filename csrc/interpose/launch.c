@@ -29,8 +29,8 @@ HOT void launch_scan(struct op *op, const struct function *f, struct grid grid, 
 /* While everything fits nobody asks what a launch touches, and where the framework tells of its blocks its arguments
  * teach nothing about later ones either. */
 static inline bool goes_unread(const struct op *op) {
-    return session.rests && session.blocks_told && !trace_on && !(op->flags & OP_CAPTURED) &&
-           !ledger_any_table(session.ledger) && session.rests();
+    return session.rests && __atomic_load_n(&session.blocks_told, __ATOMIC_RELAXED) && !trace_on &&
+           !(op->flags & OP_CAPTURED) && !ledger_any_table(session.ledger) && session.rests();
 }
 
 static HOT void read_arguments(struct op *op, struct function *function, struct grid grid, void **parameters,

@@ -59,7 +59,7 @@ HOT void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved,
     if (session.block_before)
         session.block_before();
     if (bytes > 0) {
-        if (__builtin_expect(!session.blocks_told, 0))
+        if (__builtin_expect(!__atomic_load_n(&session.blocks_told, __ATOMIC_RELAXED), 0))
             __atomic_store_n(&session.blocks_told, true, __ATOMIC_RELAXED);
         ledger_block_add(session.ledger, start, (uint64_t)bytes);
         stats_add(COUNT_blocks, 1);
