@@ -149,9 +149,7 @@ def _memory(trace: Trace, origin: int) -> Iterator[dict[str, Any]]:
 
 
 def _held(trace: Trace, origin: int) -> Iterator[dict[str, Any]]:
-    at = trace.operation_index(trace.holds["operation"])
-    for row, index in zip(trace.holds, at.tolist(), strict=True):
-        label = trace.label(trace.operations[index]) if index >= 0 else "not known"
+    for row, label in zip(trace.holds, trace.labels(trace.holds["operation"]), strict=True):
         yield {
             "ph": "X",
             "name": f"held: {label}",

@@ -63,6 +63,8 @@ _HEAD = [
     ("serial", "<u8"),
     ("time_ns", "<u8"),
 ]
+HEAD_NAMES = tuple(name for name, _ in _HEAD)
+"""Of what all records begin with."""
 
 _ALLOCATION = np.dtype(
     [

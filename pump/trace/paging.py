@@ -89,10 +89,7 @@ def _moves(trace: Trace) -> list[MoveUse]:
 
 def _held(trace: Trace) -> list[HeldUse]:
     sums: dict[str, list[int]] = {}
-    for row, index in zip(
-        trace.holds, trace.operation_index(trace.holds["operation"]).tolist(), strict=True
-    ):
-        name = trace.label(trace.operations[index]) if index >= 0 else "not known"
+    for row, name in zip(trace.holds, trace.labels(trace.holds["operation"]), strict=True):
         use = sums.setdefault(name, [0, 0, 0])
         for i, value in enumerate((1, int(row["ns"]), int(row["missing"]))):
             use[i] += value

@@ -11,46 +11,32 @@ import numpy as np
 import numpy.typing as npt
 
 from pump.trace.errors import Loss
+from pump.trace.layout import HEAD_NAMES, RECORDS, RecordType
 from pump.trace.words import EventKind, OpKind
 
 Rows = npt.NDArray[np.void]
+Row = np.dtype[np.void]
 
 _HEAD = [("serial", "<u8"), ("time_ns", "<u8"), ("thread", "<u4")]
 
-OPERATION = np.dtype(
-    [
-        *_HEAD,
-        ("stream", "<u8"),
-        ("object", "<u8"),
-        ("function", "<u4"),
-        ("kernels", "<u4"),
-        ("api", "<u2"),
-        ("status", "<i2"),
-        ("kind", "u1"),
-        ("flags", "u1"),
-        ("device", "i1"),
-        ("first_touch", "<u8"),
-        ("touches", "<u4"),
-    ]
-)
+_Fields = list[tuple[str, str]]
+
+
+def _rows(kind: RecordType, *, first: _Fields | None = None, last: _Fields | None = None) -> Row:
+    """What a record of this kind says, and more, which no record holds."""
+    record = RECORDS[kind]
+    names = [name for name in record.names or () if name not in (*HEAD_NAMES, "unused")]
+    said = [(name, record[name].str) for name in names]
+    return np.dtype([*_HEAD, *(first or []), *said, *(last or [])])
+
+
+OPERATION = _rows(RecordType.OP, last=[("first_touch", "<u8"), ("touches", "<u4")])
 TOUCH = np.dtype(
     [("start", "<u8"), ("bytes", "<u8"), ("allocation", "<u8"), ("mode", "u1"), ("source", "u1")]
 )
-RETIREMENT = np.dtype([*_HEAD, ("operation", "<u8"), ("start_ns", "<u8"), ("ns", "<u8")])
-ALLOCATION = np.dtype(
-    [
-        *_HEAD,
-        ("born", "?"),
-        ("start", "<u8"),
-        ("bytes", "<u8"),
-        ("id", "<u8"),
-        ("charged", "<u8"),
-        ("context", "<u8"),
-        ("device", "<i4"),
-        ("kind", "<u4"),
-    ]
-)
-BLOCK = np.dtype([*_HEAD, ("born", "?"), ("start", "<u8"), ("bytes", "<u8")])
+RETIREMENT = _rows(RecordType.RETIRED)
+ALLOCATION = _rows(RecordType.BIRTH, first=[("born", "?")])
+BLOCK = _rows(RecordType.BLOCK, first=[("born", "?")])
 GRAPH = np.dtype(
     [
         *_HEAD,
@@ -71,29 +57,9 @@ TABLE = np.dtype(
         ("total", "<u8"),
     ]
 )
-DROP = np.dtype([*_HEAD, ("records", "<u8")])
-MOVE = np.dtype(
-    [
-        *_HEAD,
-        ("start", "<u8"),
-        ("bytes", "<u8"),
-        ("begun_ns", "<u8"),
-        ("resident", "<u8"),
-        ("device", "<i4"),
-        ("kind", "<u2"),
-        ("flags", "<u2"),
-    ]
-)
-HOLD = np.dtype(
-    [
-        *_HEAD,
-        ("operation", "<u8"),
-        ("begun_ns", "<u8"),
-        ("ns", "<u8"),
-        ("missing", "<u8"),
-        ("device", "<i4"),
-    ]
-)
+DROP = _rows(RecordType.DROPS)
+MOVE = _rows(RecordType.MOVE)
+HOLD = _rows(RecordType.HOLD)
 COUNTS = np.dtype([*_HEAD, ("first_value", "<u8"), ("values", "<u4")])
 ORDER = np.dtype([("serial", "<u8"), ("kind", "u1"), ("index", "<u8")])
 
@@ -241,6 +207,11 @@ class Trace:
             return np.full(len(serials), -1, dtype=np.int64)
         at = np.searchsorted(known, serials).clip(max=len(known) - 1)
         return np.where(known[at] == serials, at, -1)
+
+    def labels(self, serials: npt.NDArray[np.uint64]) -> list[str]:
+        """What ran, of the operations with these serials; of a lost one that it is not known."""
+        at = self.operation_index(serials).tolist()
+        return [self.label(self.operations[i]) if i >= 0 else "not known" for i in at]
 
     def label(self, operation: np.void) -> str:
         """What ran: the kernel's name, else the call's."""

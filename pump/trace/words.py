@@ -24,6 +24,7 @@ class OpFlag(IntFlag):
     BLIND = 4
     EXTRA = 8
     HIDES = 16
+    UNREAD = 32
 
 
 class MoveKind(IntEnum):
