@@ -23,7 +23,8 @@ def test_rows_of_the_emulated_device(tmp_path: Path, capsys: pytest.CaptureFixtu
         row["capacity_bytes"] * 2 <= row["footprint_bytes"] for row in list(rows.values())[1:]
     )
     ms = {name: min(row["step_ms"]) for name, row in rows.items()}
-    assert ms["native"] < min(ms["um"], ms["vmm"]) < max(ms["um"], ms["vmm"]) < ms["um-demand"]
+    assert ms["native"] < min(ms["um"], ms["vmm"])
+    assert max(ms["um"], ms["vmm"]) < ms["um-demand"]
 
 
 def test_a_program_that_hangs_is_told_in_one_line(
