@@ -16,9 +16,11 @@ struct backend {
     void (*admit)(struct op *op);
     void (*settle)(const struct op *op);
 
-    /* Nothing moves, so that what an operation touches changes nothing. One that was not looked at (OP_UNREAD) and
-     * meets moves all the same may touch anything. NULL: everything is looked at. */
-    bool (*rests)(void);
+    /* In the place of admit, for an operation that nobody looked at, as nothing moves. True: nothing begins to before
+     * this thread calls passed, once the driver has it. False: something does. NULL: operations are always looked at.
+     */
+    bool (*pass)(void);
+    bool (*passed)(void);
 
     /* Memory of this device may be the backend's. */
     bool (*serves)(int32_t device);
@@ -56,6 +58,9 @@ struct backend {
     /* The process ends, and the driver still answers. Nothing is held and no thread of ours runs on return. */
     void (*stop)(void);
 };
+
+/* Pages have begun to move, anywhere: what operations touch matters. */
+extern bool backend_moves;
 
 extern const struct backend backend_observe; /* replaces nothing: counts and traces */
 extern const struct backend backend_um;      /* managed memory, moved by prefetches */

@@ -421,7 +421,6 @@ struct pager *pager_of(int32_t ordinal);
 bool pager_serves(int32_t device, bool (*can_serve)(int32_t device));
 /* On any device. Asked on every operation. */
 bool pager_any_moving(void);
-bool pager_rests(void);
 void pager_no_more_moving(void);
 /* The memory of which the engine knows does not fit together with the bytes that are about to be told to it. Under the
  * lock. */

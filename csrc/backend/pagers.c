@@ -2,15 +2,17 @@
 #include <stdlib.h>
 
 #include "backend/pager.h"
+#include "base/hot.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "interpose/session.h"
 
 enum { RUN_BYTES = 32 << 20, AHEAD_BYTES = 64 << 20, SHARE = 16 };
 
+HOT_DATA bool backend_moves;
+
 static struct pager *devices[DEVICE_MAX];
 static int device_count; /* devices that exist are below it */
-static bool any_moving;
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
 static struct pager *device_at(int ordinal) {
@@ -39,15 +41,11 @@ bool pager_serves(int32_t device, bool (*can_serve)(int32_t device)) {
 }
 
 bool pager_any_moving(void) {
-    return __builtin_expect(__atomic_load_n(&any_moving, __ATOMIC_SEQ_CST), 0);
-}
-
-bool pager_rests(void) {
-    return !pager_any_moving();
+    return __builtin_expect(__atomic_load_n(&backend_moves, __ATOMIC_SEQ_CST), 0);
 }
 
 void pager_no_more_moving(void) {
-    __atomic_store_n(&any_moving, false, __ATOMIC_RELEASE);
+    __atomic_store_n(&backend_moves, false, __ATOMIC_RELEASE);
 }
 
 CUcontext pager_current(void) {
@@ -222,7 +220,7 @@ void pager_start_moving(struct pager *d, uint64_t bytes) {
     d->moving = true;
     log_info("device %d: %.2f GiB are wanted, %.2f may be there at a time: pages move from here on", d->ordinal,
              (double)(d->bytes + bytes) / (1u << 30), (double)d->budget.bytes / (1u << 30));
-    __atomic_store_n(&any_moving, true, __ATOMIC_SEQ_CST); /* before anybody looks for what has passed */
+    __atomic_store_n(&backend_moves, true, __ATOMIC_SEQ_CST); /* before anybody looks for what has passed */
     pager_hear(d);
     const char *why = tell_past(d) ? pager_workers_start(d) : "no memory";
     if (why)

@@ -64,7 +64,7 @@ static bool is_host_written(const struct touch *t) {
 /* It may touch anything. What a library's call told is all that it touches, whatever its kernels are handed: those of
  * cuDNN have pinned memory of its own where they report errors. */
 static bool is_opaque(const struct op *op) {
-    bool opaque = op->flags & (OP_BLIND | OP_HIDES | OP_UNREAD) || op->count == TOUCH_MAX;
+    bool opaque = op->flags & (OP_BLIND | OP_HIDES) || op->count == TOUCH_MAX;
     opaque = opaque || (op->kernels > 0 && ulms_options.hidden == HIDDEN_ANY);
     for (uint32_t i = 0; !opaque && op->kernels > 0 && !is_told(op) && i < op->count; i++)
         opaque = is_host_written(&op->touches[i]);
@@ -133,10 +133,6 @@ static void passes(struct pager *d, const struct op *op, uint64_t serial, enum p
         pager_moves_wait(d, d->touches[i].start, d->touches[i].bytes, false);
     }
     come_to_rest(d);
-}
-
-static bool rests(void) {
-    return pager_rests() && !vmm_verifies();
 }
 
 static void admit(struct op *op) {
@@ -296,7 +292,8 @@ const struct pager_kind vmm_kind = {
 const struct backend backend_vmm = {.name = "vmm",
                                     .admit = admit,
                                     .settle = pager_settle,
-                                    .rests = rests,
+                                    .pass = pager_pass,
+                                    .passed = pager_passed,
                                     .serves = vmm_serves,
                                     .provide = vmm_provide,
                                     .arrived = vmm_arrived,

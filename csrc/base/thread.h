@@ -15,7 +15,8 @@ struct ring; /* observe/ring.h */
 struct call {
     bool open;
     bool carried; /* a launch has recorded all of it */
-    bool hides;   /* it reads addresses in device memory that are not known */
+    bool hides;   /* it uses addresses that are not known */
+    bool unread;  /* it tells nothing */
     uint16_t api; /* enum api (generated) */
     uint32_t front, back;
     addr_t low, size;      /* device addresses are in [low, low + size) */

@@ -26,13 +26,6 @@ HOT void launch_scan(struct op *op, const struct function *f, struct grid grid, 
         scan_blindly(op, session.ledger, parameters);
 }
 
-/* While everything fits nobody asks what a launch touches, and where the framework tells of its blocks its arguments
- * teach nothing about later ones either. */
-static inline bool goes_unread(const struct op *op) {
-    return session.rests && __atomic_load_n(&session.blocks_told, __ATOMIC_RELAXED) && !trace_on &&
-           !(op->flags & OP_CAPTURED) && !ledger_any_table(session.ledger) && session.rests();
-}
-
 static HOT void read_arguments(struct op *op, struct function *function, struct grid grid, void **parameters,
                                void **extra) {
     launch_scan(op, function, grid, parameters, extra);
@@ -47,18 +40,19 @@ static HOT bool open(struct op *op, enum api api, uint64_t stream, CUfunction f,
                      void **extra) {
     if (!session_on)
         return false;
+    stats_foresee();
+    if (session_unread() && wrap_pass()) {
+        op->flags = OP_UNREAD;
+        return true;
+    }
     ledger_foresee(session.ledger);
     function_foresee((uint64_t)(uintptr_t)f);
-    stats_foresee();
     if (!wrap_open(op, api, OP_LAUNCH, stream))
         return false;
     struct function *function = function_of((uint64_t)(uintptr_t)f);
     if (function) {
         op->function = function->id;
-        if (goes_unread(op))
-            op->flags |= OP_UNREAD;
-        else
-            read_arguments(op, function, grid, parameters, extra);
+        read_arguments(op, function, grid, parameters, extra);
         if (!(op->flags & OP_CAPTURED))
             __atomic_fetch_add(&function->launches, 1, __ATOMIC_RELAXED);
     } else {
@@ -69,7 +63,10 @@ static HOT bool open(struct op *op, enum api api, uint64_t stream, CUfunction f,
 }
 
 static HOT CUresult close(struct op *op, CUresult status) {
-    wrap_close(op, status);
+    if (op->flags & OP_UNREAD)
+        wrap_passed(status);
+    else
+        wrap_close(op, status);
     return status;
 }
 

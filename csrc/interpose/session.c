@@ -10,6 +10,7 @@
 #include "base/hot.h"
 #include "base/log.h"
 #include "base/page.h"
+#include "interpose/capture.h"
 #include "interpose/describe.h"
 #include "interpose/summary.h"
 #include "interpose/timing.h"
@@ -21,6 +22,11 @@ HOT_DATA struct session session;
 HOT_DATA bool session_on;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+HOT bool session_rests(void) {
+    return session_on && __atomic_load_n(&session.blocks_told, __ATOMIC_RELAXED) && !trace_on && !capture_any() &&
+           !__atomic_load_n(&backend_moves, __ATOMIC_RELAXED);
+}
 
 int session_device(void) {
     CUdevice device;
@@ -114,7 +120,8 @@ static void choose_backend(void) {
     page_bytes = ulms_options.mode == MODE_VMM ? ulms_options.page : PAGE_LEAST;
     session.admit = session.backend->admit;
     session.settle = session.backend->settle;
-    session.rests = session.backend->rests;
+    session.pass = ulms_options.verify == VERIFY_OFF ? session.backend->pass : NULL; /* else all is looked at */
+    session.passed = session.backend->passed;
     session.block_before = session.backend->block_before;
     session.block = session.backend->block;
     session.hears_blocks = ulms_options.hooks != HOOKS_DRIVER;

@@ -33,6 +33,28 @@ HOT bool wrap_open(struct op *op, enum api api, enum op_kind kind, uint64_t stre
     return true;
 }
 
+HOT bool wrap_pass(void) {
+    struct thread *self;
+    if (!(self = thread_self()) || self->inside || !session.pass())
+        return false;
+    self->inside++;
+    if (__builtin_expect(ledger_any_table(session.ledger), 0))
+        ledger_tables_doubt(session.ledger);
+    return true;
+}
+
+HOT void wrap_passed(CUresult status) {
+    session.passed();
+    if (status == CUDA_SUCCESS) {
+        struct counts here = stats_here();
+        stats_beat(counts_add(here, COUNT_operations, 1));
+        counts_add(here, COUNT_kernels, 1);
+        counts_add(here, COUNT_launches, 1);
+        counts_add(here, COUNT_launches_unread, 1);
+    }
+    thread_self()->inside--;
+}
+
 void wrap_touch(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mode) {
     struct allocation a;
     /* an address of host memory, given where either is allowed, is in no allocation */
@@ -45,7 +67,7 @@ void wrap_touch(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mod
 
 /* Addresses that were copied to where it writes, or may write, lie there no more. */
 static SELDOM void overwrite_tables(const struct op *op) {
-    if (op->flags & (OP_BLIND | OP_HIDES | OP_UNREAD) || op->count == TOUCH_MAX)
+    if (op->flags & (OP_BLIND | OP_HIDES) || op->count == TOUCH_MAX)
         ledger_tables_doubt(session.ledger);
     ledger_tables_touched(session.ledger, op->touches, op->count);
 }
@@ -87,8 +109,6 @@ static SELDOM void count_odd(struct counts here, const struct op *op) {
         counts_add(here, COUNT_launches_unmatched, 1);
     if (op->flags & OP_BLIND && op->kind == OP_LAUNCH)
         counts_add(here, COUNT_launches_blind, 1);
-    if (op->flags & OP_UNREAD)
-        counts_add(here, COUNT_launches_unread, 1);
 }
 
 static HOT void count(const struct op *op) {
@@ -107,7 +127,7 @@ static HOT void count(const struct op *op) {
         count_touches(here, op);
     if (op->kind == OP_COPY && op->count)
         counts_add(here, COUNT_copied_bytes, op->touches[0].bytes);
-    if (__builtin_expect(op->flags & (OP_EXTRA | OP_UNMATCHED | OP_BLIND | OP_UNREAD), 0))
+    if (__builtin_expect(op->flags & (OP_EXTRA | OP_UNMATCHED | OP_BLIND), 0))
         count_odd(here, op);
 }
 

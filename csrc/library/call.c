@@ -6,7 +6,7 @@
 /* Touches that are looked through for one that starts where a new one does; addresses read at a time. */
 enum { JOIN_MAX = 32, ARRAY_PIECE = 512 };
 
-HOT_CALL struct call *call_open(enum api api) {
+HOT_CALL struct call *call_open(enum api api, enum call_use use) {
     if (!session_on || !session.hears_calls)
         return NULL;
     struct thread *self = thread_self();
@@ -14,9 +14,11 @@ HOT_CALL struct call *call_open(enum api api) {
         return NULL;
     self->call.open = true;
     self->call.carried = false;
-    self->call.hides = false;
+    self->call.unread = self->call.hides = use == CALL_LAUNCHES && session_unread();
     self->call.api = (uint16_t)api;
     self->call.front = self->call.back = self->call.listed = 0;
+    if (self->call.unread)
+        return &self->call;
     addr_t high;
     ledger_bounds(session.ledger, &self->call.low, &high);
     self->call.size = high - self->call.low;

@@ -11,9 +11,18 @@
 #include "driver.h"
 #include "library/extent.h"
 
+enum call_use {
+    CALL_LAUNCHES,
+    CALL_BUILDS, /* a graph of the program's, too, which is launched whenever */
+};
+
 /* NULL: call the real function and nothing else (recording is off, libraries are not believed, or a library call of
  * this thread is open). */
-struct call *call_open(enum api api);
+struct call *call_open(enum api api, enum call_use use);
+/* False: what it launches need not be looked at (session_unread), and nothing is told. */
+static inline bool call_tells(const struct call *call) {
+    return !call->unread;
+}
 /* The call touches `span` around start, in elements of `bits` bits. Nothing when the span is empty, or start no address
  * in the ledger. A write of a span with holes is an update, as what lies between is kept. A launch that holds start
  * finds the span also where it begins behind start. */

@@ -10,6 +10,7 @@
     X(operations, "", "device operations issued")                                                                      \
     X(kernels, "", "kernels run, those inside graphs included")                                                        \
     X(launches, "", "kernel launch calls")                                                                             \
+    X(launches_unread, "", "of these, not looked at, as nothing moved")                                                \
     X(touches_call, "", "touches whose extent the call's arguments told")                                              \
     X(touches_library, "", "touches whose extent a library's descriptors told")                                        \
     X(touches_framework, "", "touches whose extent the framework's allocator told")                                    \
@@ -20,7 +21,6 @@
     X(launches_extra, "", "launches with arguments in the `extra` form")                                               \
     X(launches_unmatched, "", "launches with arguments but no known address among them")                               \
     X(launches_blind, "", "launches with an unknown parameter layout")                                                 \
-    X(launches_unread, "", "launches whose arguments were not looked at, as nothing moved")                            \
     X(graph_launches, "", "graph launches")                                                                            \
     X(captured, "", "operations that went into a stream capture")                                                      \
     X(copies, "", "copies")                                                                                            \

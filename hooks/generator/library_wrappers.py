@@ -174,27 +174,32 @@ class _Body:
         lines = [
             listed(f"static {hot}{prototype.result} wrap_{symbol}(", head, ""),
             "{",
-            f"    struct call *call = call_open(API_{symbol});",
+            f"    struct call *call = call_open(API_{symbol}, {self._use()});",
             "    if (!call)" + (" {" if empty else ""),
             listed(f"        {'' if empty else 'return '}{real}", arguments, ";"),
         ]
         if empty:
             lines += ["        return;", "    }"]
+        lines.append("    if (call_tells(call)) {")
         if self._device:
             assert self._library.scalars
             self._functions.check(self._library.scalars, prototype)
-            lines.append(f"    bool device = {self._functions.to_c(self._library.scalars)};")
+            lines.append(f"        bool device = {self._functions.to_c(self._library.scalars)};")
         for touch in self._told.touches:
             lines += [*self._ask_once(touch), *map(self._answered, self._touch(touch))]
         if self._told.note:
-            lines.append(listed(f"    touches_{symbol}(", ["call", "variant", *arguments], ";"))
-        lines.append("    call_told(call);")
+            lines.append(listed(f"        touches_{symbol}(", ["call", "variant", *arguments], ";"))
+        lines += ["        call_told(call);", "    }"]
         if empty:
             lines += [listed(f"    {real}", arguments, ";"), "    call_close(call);", "}", ""]
         else:
             lines.append(listed(f"    {prototype.result} status = {real}", arguments, ";"))
             lines += ["    call_close(call);", "    return status;", "}", ""]
         return "\n".join(lines)
+
+    def _use(self) -> str:
+        builds = any(argument.type == "cudaGraph_t" for argument in self._prototype.arguments)
+        return "CALL_BUILDS" if builds else "CALL_LAUNCHES"
 
     def _asked(self, touch: LibraryTouch) -> Iterator[tuple[str, str]]:
         expressions: list[Expression | None] = [touch.extent, touch.type, touch.count]
@@ -212,7 +217,7 @@ class _Body:
         for kind, question in self._asked(touch):
             if question in self._often and question not in self._answers:
                 name = f"answer_{len(self._answers)}"
-                yield f"    {kind} {name} = {question};"
+                yield f"        {kind} {name} = {question};"
                 self._answers[question] = name
 
     def _answered(self, line: str) -> str:
@@ -238,8 +243,8 @@ class _Body:
         only = "device" if touch.scalar else ""
         if touch.only:
             only = self._condition(touch.only)
-        indent = "        " if only else "    "
-        lines = [f"    if ({only})"] if only else []
+        indent = " " * (12 if only else 8)
+        lines = [f"        if ({only})"] if only else []
         return [*lines, "\n".join(indent + line for line in call.splitlines())]
 
     def _bits(self, argument: Argument, touch: LibraryTouch) -> str:

@@ -61,9 +61,11 @@ BUDGET = {"ULMS_BACKEND": "vmm", "ULMS_GPU_MEMORY": "12MiB", "ULMS_GPU_MEMORY_FA
 VERIFY = {"ULMS_VERIFY": "1"}
 ANY = {"ULMS_HIDDEN": "any"}
 KNOWN = {"ULMS_HIDDEN": "known"}
-STEPS = "6"
+STEPS = ("6",)
 STILL = ("4", "still")
 """Steps that wait, a second each, until nothing moves."""
+LATE = ("6", "late")
+"""Nothing moves until one was made."""
 VIOLATION = "by an operation that does not show that it does"
 
 
@@ -76,18 +78,16 @@ class Hidden:
         self.library = f"{paths.emulator_dir()}:{paths.emulator_dir() / 'library' / '13'}"
 
     def run(
-        self, case: str, env: Mapping[str, str], *, preloaded: bool = True, still: bool = False
+        self, case: str, env: Mapping[str, str], *steps: str, preloaded: bool = True
     ) -> CompletedProcess[str]:
-        words = [self.binary, case, *BUFFERS, *(STILL if still else [STEPS])]
+        words = [self.binary, case, *BUFFERS, *(steps or STEPS)]
         env = {**env, "LD_LIBRARY_PATH": self.library}
         return self.run_emulated(words, env, preloaded=preloaded)
 
-    def check(
-        self, case: str, env: Mapping[str, str], *, still: bool = False
-    ) -> tuple[str, dict[str, int]]:
+    def check(self, case: str, env: Mapping[str, str], *steps: str) -> tuple[str, dict[str, int]]:
         """What was said, and the counters, of a run that computed what it should."""
-        native = self.run(case, {}, preloaded=False, still=still)
-        found = self.run(case, {**BUDGET, **env}, still=still)
+        native = self.run(case, {}, *steps, preloaded=False)
+        found = self.run(case, {**BUDGET, **env}, *steps)
         assert (native.returncode, native.stderr) == (0, "")
         assert found.returncode == 0, found.stderr
         lines = found.stdout.splitlines()
@@ -120,6 +120,14 @@ def test_what_is_away_need_not_be_mapped(case: str, hidden: Hidden) -> None:
     assert counters["evicted_bytes"] > 0
 
 
+@pytest.mark.parametrize("case", SEEN)
+def test_what_was_not_looked_at_while_everything_fitted(case: str, hidden: Hidden) -> None:
+    said, counters = hidden.check(case, {**KNOWN, "ULMS_GPU_MEMORY": "18MiB"}, *LATE)
+    assert said == ""
+    assert (counters["launches_unread"] == 0) == case.startswith(("graph_", "captured_"))
+    assert counters["evicted_bytes"] > 0
+
+
 @pytest.mark.parametrize("case", ["inside", "library", "graph_copy", UNSEEN])
 def test_any_address_may_be_hidden(case: str, hidden: Hidden) -> None:
     """Nothing is assumed of kernels: pages move only while none runs."""
@@ -149,7 +157,7 @@ def test_what_keeps_pages_from_moving_is_told(hidden: Hidden) -> None:
 
 def test_what_is_not_followed_is_found(hidden: Hidden) -> None:
     """While nothing moves it does no harm, so that the program goes on: and is told of."""
-    said, counters = hidden.check(UNSEEN, VERIFY, still=True)
+    said, counters = hidden.check(UNSEEN, VERIFY, *STILL)
     assert counters["violations"] > 0
     assert all(VIOLATION in line for line in said.splitlines() if "ERROR" in line)
     assert "the last kernels: open, through" in said or "the last kernels: through" in said
@@ -157,12 +165,12 @@ def test_what_is_not_followed_is_found(hidden: Hidden) -> None:
 
 def test_what_nobody_is_known_to_have_written_keeps_its_content(hidden: Hidden) -> None:
     """All of it looks dead, and leaves; nobody said that it is wanted no more."""
-    _, counters = hidden.check("unshown", {}, still=True)
+    _, counters = hidden.check("unshown", {}, *STILL)
     assert counters["dead_bytes"] > 0
 
 
 def test_the_program_ends_at_the_first_one_if_so_asked(hidden: Hidden) -> None:
-    found = hidden.run(UNSEEN, {**BUDGET, "ULMS_VERIFY": "abort"}, still=True)
+    found = hidden.run(UNSEEN, {**BUDGET, "ULMS_VERIFY": "abort"}, *STILL)
     assert found.returncode == -6
     assert VIOLATION in found.stderr
     assert len(found.stderr.splitlines()) == 1

@@ -1,9 +1,10 @@
 /* Kernels that reach memory through addresses which no argument of theirs shows, each case in its way.
  *
- * hidden CASE SECRETS OPENS MIB STEPS [still]: SECRETS buffers of MIB MiB are changed through hidden addresses, OPENS
- * others meanwhile as arguments show, in another stream; every step changes one of the secrets openly, too. `still`:
- * nothing moves while the hidden addresses are used. Prints a sum of each buffer: the same on every run, whatever
- * moves. Under ulms.so "counter NAME VALUE" follows for each of its counters.
+ * hidden CASE SECRETS OPENS MIB STEPS [still|late]: SECRETS buffers of MIB MiB are changed through hidden addresses,
+ * OPENS others meanwhile as arguments show, in another stream; every step changes one of the secrets openly, too.
+ * `still`: nothing moves while the hidden addresses are used. `late`: the others are made only after a step, and the
+ * secrets are told as a framework's blocks: until then nobody looks at what is launched. Prints a sum of each buffer:
+ * the same on every run, whatever moves. Under ulms.so "counter NAME VALUE" follows for each of its counters.
  *
  * Without a header of CUDA and without linking, so that the same program runs on the emulated device (linked with
  * hidden_emulated.c) and on a GPU (with hidden_ptx.c). */
@@ -27,7 +28,7 @@ CUdeviceptr secret[MOST], shown[MOST];
 CUstream out_stream;
 CUdeviceptr slots; /* room for LARGE addresses */
 static uint64_t opens, steps;
-static bool still;
+static bool still, late;
 static CUstream in_stream;
 static CUmodule module;
 
@@ -248,6 +249,21 @@ static void print(const char *what, CUdeviceptr p) {
     free(host);
 }
 
+#define TELL _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE
+__attribute__((weak)) void TELL(CUdeviceptr, int64_t, size_t, size_t, int16_t);
+
+static void tell_secrets(void) {
+    enum { CUDA_DEVICE_0 = 1 };
+    for (uint64_t i = 0; TELL && i < secrets; i++)
+        TELL(secret[i], (int64_t)(words * sizeof(uint32_t)), 0, 0, CUDA_DEVICE_0);
+}
+
+static void make_others(void) {
+    for (uint64_t i = 0; i < opens; i++)
+        shown[i] = buffer((uint32_t)i);
+    CALL(cuStreamSynchronize, out_stream);
+}
+
 static void start(const struct hidden_case *c) {
     CUcontext context;
     CALL(cuInit, 0);
@@ -262,9 +278,10 @@ static void start(const struct hidden_case *c) {
             CALL(cuMemAlloc_v2, &secret[i], words * sizeof(uint32_t));
         else
             secret[i] = buffer(0x3f800000); /* also a number for a library */
-    for (uint64_t i = 0; i < opens; i++)
-        shown[i] = buffer((uint32_t)i);
-    CALL(cuStreamSynchronize, out_stream);
+    if (late)
+        tell_secrets();
+    else
+        make_others();
 }
 
 /* Waits until every move that was begun is done, where moves are one page each: in budgets below 64 MiB. The counters
@@ -285,6 +302,10 @@ static void settle(void) {
 static void run(const struct hidden_case *c, bool openly) {
     if (c->begin)
         c->begin();
+    if (late) {
+        c->step(0);
+        make_others();
+    }
     for (uint32_t step = 1; step <= steps; step++) {
         for (uint64_t i = 0; i < opens; i++)
             LAUNCH("open", in_stream, &shown[i], &words, &step);
@@ -323,7 +344,8 @@ int main(int argc, char **argv) {
     opens = strtoull(argv[3], NULL, 0);
     words = (strtoull(argv[4], NULL, 0) << 20) / sizeof(uint32_t);
     steps = strtoull(argv[5], NULL, 0);
-    still = argc > 6;
+    still = argc > 6 && strcmp(argv[6], "still") == 0;
+    late = argc > 6 && strcmp(argv[6], "late") == 0;
     print_counters_at_exit();
     start(c);
     run(c, !numbers && !is_unshown(c));

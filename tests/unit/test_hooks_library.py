@@ -20,6 +20,7 @@ typedef enum {
     CUDA_R_32F = 0,
 } cudaDataType_t;
 typedef CUstream cudaStream_t;
+typedef struct graph *cudaGraph_t;
 """
 EXTENTS = """
 struct span {
@@ -200,15 +201,15 @@ def test_a_wrapper_says_what_its_row_says(tmp_path: Path) -> None:
     made = outputs(tables, "x86_64")
     body = " ".join(made["wrappers_cublas.c"].split())
     for text in [
-        "struct call *call = call_open(API_blasCopy);",
-        "bool device = cublas_device(variant, handle);",
+        "struct call *call = call_open(API_blasCopy, CALL_LAUNCHES);",
+        "if (call_tells(call)) { bool device = cublas_device(variant, handle);",
         "if (device) call_touch(call, (addr_t)(uintptr_t)a, library_count(1), "
         "library_bits(CUDA_R_32F), TOUCH_READ);",
         "library_pair(cublas_asked(variant, t), (int64_t)n * (int64_t)2), "
         "library_bits(cublas_kind(t)), TOUCH_READ);",
         "(device || !library_is_zero(a, CUDA_R_32F)) ? TOUCH_UPDATE : TOUCH_WRITE);",
         "if (n == 3) call_touch(call, (addr_t)(uintptr_t)y, library_count(4),",
-        "touches_blasCopy(call, variant, handle, n, a, x, y, t); call_told(call);",
+        "touches_blasCopy(call, variant, handle, n, a, x, y, t); call_told(call); }",
         'EXPORT(of_1_blasCopy, blasCopy, "@libblas.so.1");',
         'EXPORT(of_2_blasCopy, blasCopy, "@libblas.so.2");',
     ]:
@@ -217,6 +218,14 @@ def test_a_wrapper_says_what_its_row_says(tmp_path: Path) -> None:
     look = " ".join(made["lookalike_blas.c"].split())
     assert "LOOKALIKE_HELD(a, x, y);" in look
     assert "lookalike_run(lookalike_stream_blas(handle), held, 3);" in look
+
+
+def test_what_a_call_puts_into_a_graph_is_always_told(tmp_path: Path) -> None:
+    """It may be launched when memory moves, though none did when it was made."""
+    name = "status_t blasInto(handle_t handle, const float *x, thing_t t, cudaGraph_t graph)"
+    table = f"{HEAD}{name}\n    read x pair(asked(t), 2)\n"
+    made = outputs(read(tmp_path, table), "x86_64")["wrappers_cublas.c"]
+    assert "call_open(API_blasInto, CALL_BUILDS);" in made
 
 
 def test_what_touches_ask_alike_is_asked_once(tmp_path: Path) -> None:
