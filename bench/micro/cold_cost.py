@@ -9,6 +9,7 @@ import os
 import re
 import statistics
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,44 +43,58 @@ def build(out: Path, emulator: Path) -> Path:
     return program
 
 
-def _run(command: list[str | Path], ulms_so: Path | None) -> str:
-    env = os.environ | ({"LD_PRELOAD": str(ulms_so), "ULMS_BACKEND": "observe"} if ulms_so else {})
+OBSERVED, AT_REST = {"ULMS_BACKEND": "observe"}, {"ULMS_BACKEND": "um"}
+"""How hooked calls are made: everything is looked at; memory could move, but all of it fits."""
+
+
+def _run(
+    command: list[str | Path], ulms_so: Path | None, options: Mapping[str, str] = OBSERVED
+) -> str:
+    env = os.environ | ({"LD_PRELOAD": str(ulms_so), **options} if ulms_so else {})
     return subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def nanoseconds(program: Path, ulms_so: Path, times: int, rounds: int) -> dict[str, float]:
+def nanoseconds(
+    program: Path, ulms_so: Path, times: int, rounds: int, options: Mapping[str, str] = OBSERVED
+) -> dict[str, float]:
     """Time that hooks add to each call, caches swept before it: the median of `rounds` rounds.
 
     A round runs unhooked and hooked one after the other, as others use the machine, too.
     """
     over: dict[str, list[float]] = {name: [] for name in CALLS}
     for _ in range(rounds):
-        plain, hooked = (_timed(program, library, times) for library in (None, ulms_so))
+        plain, hooked = (_timed(program, library, times, options) for library in (None, ulms_so))
         for name, kept in over.items():
             kept.append(hooked[name] - plain[name])
     return {name: statistics.median(kept) for name, kept in over.items()}
 
 
-def _timed(program: Path, ulms_so: Path | None, times: int) -> dict[str, float]:
-    words = [line.split() for line in _run([program, str(times)], ulms_so).splitlines()]
+def _timed(
+    program: Path, ulms_so: Path | None, times: int, options: Mapping[str, str]
+) -> dict[str, float]:
+    words = [line.split() for line in _run([program, str(times)], ulms_so, options).splitlines()]
     return {name: float(ns) for name, ns in words}
 
 
-def lines(program: Path, ulms_so: Path, times: int) -> dict[str, float]:
+def lines(
+    program: Path, ulms_so: Path, times: int, options: Mapping[str, str] = OBSERVED
+) -> dict[str, float]:
     """Lines of memory, code and data, that hooks add to what each call reads or writes first.
 
     Counted in caches that callgrind simulates, swept before each call: no load can move them.
     """
-    plain, hooked = (_counted(program, library, times) for library in (None, ulms_so))
+    plain, hooked = (_counted(program, library, times, options) for library in (None, ulms_so))
     return {name: (hooked[name] - plain[name]) / times for name in CALLS}
 
 
-def _counted(program: Path, ulms_so: Path | None, times: int) -> dict[str, int]:
+def _counted(
+    program: Path, ulms_so: Path | None, times: int, options: Mapping[str, str]
+) -> dict[str, int]:
     counts = program.with_name("callgrind.cold")
     tool: list[str | Path] = ["valgrind", "-q", "--tool=callgrind", "--cache-sim=yes", *CACHES]
     tool += [f"--callgrind-out-file={counts}", "--zero-before=measure_all"]
     tool += [f"--toggle-collect={function}" for function in CALLS.values()]
-    _run([*tool, program, str(times)], ulms_so)
+    _run([*tool, program, str(times)], ulms_so, options)
     sums = dict.fromkeys(CALLS, 0)
     for event in MISSES:
         show = ["--threshold=100", "--inclusive=yes", f"--show={event}", f"--sort={event}"]

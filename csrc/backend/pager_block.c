@@ -43,6 +43,7 @@ void pager_hear(struct pager *d) {
     if (pager_hears())
         return;
     __atomic_store_n(&state, CATCHING_UP, __ATOMIC_SEQ_CST);
+    ledger_blocks_at_once(session.ledger);
     while (!pager_blocks_passed_all())
         sched_yield();
     hear_all(d);

@@ -46,28 +46,43 @@ static HOT report_function real_report(void) {
     return f;
 }
 
-HOT void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved, struct c10_device device) {
-    addr_t start = (addr_t)(uintptr_t)pointer;
-    bool ours = session_on && session.hears_blocks && device.type == C10_CUDA && pointer && bytes;
-    if (ours) {
-        ledger_block_foresee(session.ledger, start);
-        stats_foresee();
-    }
-    real_report()(pointer, bytes, allocated, reserved, device);
-    if (!ours)
-        return;
+/* While nobody asks for blocks, the ledger alone hears of them. */
+static HOT bool told_later(addr_t start, int64_t bytes) {
+    if (!session_unread())
+        return false;
+    return bytes > 0 ? ledger_block_add_later(session.ledger, start, (uint64_t)bytes)
+                     : ledger_block_remove_later(session.ledger, start);
+}
+
+static HOT void tell(addr_t start, int64_t bytes) {
+    uint64_t size = (uint64_t)(bytes > 0 ? bytes : -bytes);
     if (session.block_before)
         session.block_before();
     if (bytes > 0) {
         if (__builtin_expect(!__atomic_load_n(&session.blocks_told, __ATOMIC_RELAXED), 0))
             __atomic_store_n(&session.blocks_told, true, __ATOMIC_RELAXED);
-        ledger_block_add(session.ledger, start, (uint64_t)bytes);
-        stats_add(COUNT_blocks, 1);
+        ledger_block_add(session.ledger, start, size);
     } else {
         ledger_block_remove(session.ledger, start);
     }
     if (session.block)
-        session.block(start, (uint64_t)(bytes > 0 ? bytes : -bytes), bytes > 0);
+        session.block(start, size, bytes > 0);
     if (trace_on)
-        trace_block(start, (uint64_t)(bytes > 0 ? bytes : -bytes), bytes > 0);
+        trace_block(start, size, bytes > 0);
+}
+
+HOT void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved, struct c10_device device) {
+    addr_t start = (addr_t)(uintptr_t)pointer;
+    bool ours = session_on && session.hears_blocks && device.type == C10_CUDA && pointer && bytes;
+    if (ours) {
+        ledger_block_foresee(session.ledger, start, session_unread());
+        stats_foresee();
+    }
+    real_report()(pointer, bytes, allocated, reserved, device);
+    if (!ours)
+        return;
+    if (!told_later(start, bytes))
+        tell(start, bytes);
+    if (bytes > 0)
+        stats_add(COUNT_blocks, 1);
 }

@@ -35,7 +35,7 @@ uint64_t ledger_blocks(const struct ledger *shared) {
     struct ledger *l = open_for_look(shared);
     uint64_t blocks = 0;
     for (READING(&l->lock))
-        blocks = get(&l->blocks.count) - get(&l->observed) - get(&l->free);
+        blocks = get(&l->blocks.count) - get(&l->observed) - get(&l->free) + get(&l->pending_count);
     return blocks;
 }
 
@@ -43,6 +43,7 @@ size_t ledger_list_blocks(const struct ledger *shared, addr_t from, struct touch
     struct ledger *l = open_for_look(shared);
     struct range r;
     size_t count = 0;
+    blocks_needed(l);
     for (READING(&l->lock)) {
         addr_t at = from;
         for (count = 0; count < n && addrmap_after(&l->blocks, at, &r); at = r.start + 1)
@@ -71,11 +72,6 @@ static void divide(struct ledger *l, addr_t start, addr_t end) {
     struct range r;
     for (addr_t at = start; at < end && addrmap_find(&l->allocations, at, &r); at = r.end)
         put(&record_of(&r)->divided, 1);
-}
-
-HOT void ledger_block_foresee(const struct ledger *l, addr_t start) {
-    fetch((uintptr_t)l, offsetof(struct ledger, seen));
-    addrmap_foresee(&l->blocks, &start, 1);
 }
 
 /* The caller holds the writer's lock. */
@@ -107,12 +103,6 @@ static void put_in(struct ledger *l, const struct range *block) {
     addrmap_insert(&l->blocks, block);
 }
 
-/* What was copied there is nobody's any more. The caller holds the writer's lock. */
-static inline void use_anew(struct ledger *l, addr_t start, addr_t end) {
-    if (__builtin_expect(may_have_tables(l, start, end), 0))
-        tables_gone(l, start, end);
-}
-
 /* The caller holds the writer's lock. */
 static SELDOM void enter(struct ledger *l, struct range *block) {
     struct range allocation;
@@ -126,19 +116,22 @@ static SELDOM void enter(struct ledger *l, struct range *block) {
         divide(l, block->start, block->end);
 }
 
-HOT void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes) {
+HOT void block_enter(struct ledger *l, addr_t start, uint64_t bytes) {
     struct range block = {.start = start, .end = start + bytes};
+    if (!give_out_again(l, &block))
+        enter(l, &block);
+}
+
+HOT void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes) {
     if (!valid(start, bytes))
         return;
     write_begin(&l->lock);
     use_anew(l, start, start + bytes);
-    if (!give_out_again(l, &block))
-        enter(l, &block);
+    block_enter(l, start, bytes);
     write_end(&l->lock);
 }
 
-HOT bool ledger_block_remove(struct ledger *l, addr_t start) {
-    write_begin(&l->lock);
+static HOT bool leave(struct ledger *l, addr_t start) {
     struct entry *e = addrmap_entry(&l->blocks, start);
     bool found = e && get(&e->start) == start && get(&e->value) & BLOCK_FRAMEWORK;
     if (found)
@@ -147,6 +140,19 @@ HOT bool ledger_block_remove(struct ledger *l, addr_t start) {
         change_hands(l, e, 1);
     else if (found)
         addrmap_erase(&l->blocks, start, start + 1);
+    return found;
+}
+
+HOT bool block_leave(struct ledger *l, addr_t start) {
+    uint64_t pending = get(&l->pending_count) ? pending_take(l, start) : 0;
+    if (pending)
+        use_anew(l, start, start + pending);
+    return pending || leave(l, start);
+}
+
+HOT bool ledger_block_remove(struct ledger *l, addr_t start) {
+    write_begin(&l->lock);
+    bool found = block_leave(l, start);
     write_end(&l->lock);
     return found;
 }
@@ -235,6 +241,7 @@ static inline bool extent_told(const struct ledger *l, addr_t p, enum touch_mode
 
 HOT uint32_t ledger_extents_told(struct ledger *l, const addr_t *p, size_t n, enum touch_mode mode, struct touch *out) {
     uint32_t told = 0;
+    blocks_needed(l);
     if (n > 1)
         addrmap_foresee(&l->blocks, p, n);
     for (READING(&l->lock)) {
@@ -340,6 +347,7 @@ static SELDOM uint64_t tell_news(struct ledger *l, addr_t start, uint64_t bytes)
 
 uint64_t ledger_block_tell(struct ledger *l, addr_t start, uint64_t bytes) {
     uint64_t id = 0;
+    blocks_needed(l);
     for (READING(&l->lock))
         id = block_as_good(l, start, start + bytes);
     return id ? id : tell_news(l, start, bytes);
@@ -356,6 +364,7 @@ static HOT_CALL void find_good(struct ledger *l, const struct touch *t, size_t n
 HOT_CALL size_t ledger_blocks_tell(struct ledger *l, struct touch *touches, size_t n) {
     uint64_t id[TOLD_AT_ONCE];
     struct touch *kept = touches;
+    blocks_needed(l);
     for (struct touch *t = touches, *end = t + n; t < end; t++) {
         size_t i = (size_t)(t - touches) % TOLD_AT_ONCE;
         if (i == 0)

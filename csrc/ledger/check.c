@@ -75,6 +75,14 @@ static void check_tables(struct ledger *l) {
         INVARIANT(r.start >= low && r.end <= high, "table 0x%llx is out of bounds", number(r.start));
 }
 
+static void check_pending(struct ledger *l) {
+    uint64_t pending = 0;
+    for (size_t i = 0; i < 1 << PENDING_BITS; i++)
+        pending += l->pending[i].bytes != 0;
+    INVARIANT(pending == get(&l->pending_count), "%llu pending blocks, counted %llu", number(pending),
+              number(get(&l->pending_count)));
+}
+
 void ledger_check(struct ledger *l) {
     pthread_mutex_lock(&l->lock.mutex);
     addrmap_check(&l->allocations);
@@ -82,5 +90,6 @@ void ledger_check(struct ledger *l) {
     check_allocations(l);
     check_blocks(l);
     check_tables(l);
+    check_pending(l);
     pthread_mutex_unlock(&l->lock.mutex);
 }

@@ -1,5 +1,7 @@
 #include "ledger/state.h"
 
+#include <string.h>
+
 #include "base/hot.h"
 
 /* One huge page for all that look-ups read, the first blocks and allocations included: one entry of the processor's
@@ -38,6 +40,9 @@ static void clear(struct ledger *l) {
     put(&l->highest, 0);
     put(&l->table_low, 0);
     put(&l->table_high, 0);
+    put(&l->pending_count, 0);
+    l->all_at_once = false;
+    memset(l->pending, 0, sizeof l->pending);
     for (size_t i = 0; i < SEEN_BITS / 64; i++)
         put(&l->seen[i], 0);
     l->last_id = 0;
@@ -181,6 +186,7 @@ void ledger_restore(struct ledger *l, const struct allocation *a) {
 bool ledger_remove(struct ledger *l, addr_t start, struct allocation *gone) {
     struct range r;
     struct allocation a;
+    blocks_needed(l);
     write_begin(&l->lock);
     bool found = addrmap_before(&l->allocations, start, &r) && r.start == start;
     if (found) {

@@ -91,12 +91,19 @@ size_t ledger_list(const struct ledger *l, addr_t from, struct allocation *out, 
  * `from`: start, bytes, allocation (0: of several), and source. Returns how many. */
 size_t ledger_list_blocks(const struct ledger *l, addr_t from, struct touch *out, size_t n);
 
-/* The framework will tell of a block that starts there, or take it back: brings what that reads nearer. */
-void ledger_block_foresee(const struct ledger *l, addr_t start);
+/* The framework will tell of a block that starts there, `later` as below, or take it back: brings what that reads
+ * nearer. */
+void ledger_block_foresee(const struct ledger *l, addr_t start, bool later);
 /* A block told by the framework's allocator: [start, start + bytes). A live block it overlaps is replaced. */
 void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes);
 /* The framework gave back the block that starts at start. False when there is none. */
 bool ledger_block_remove(struct ledger *l, addr_t start);
+/* Both while nobody looks blocks up, of blocks that overlap none that lives: cheaper then, and dearer for the first who
+ * does. False, and nothing done, once ledger_blocks_at_once was called: from there on, who lists all blocks and hears
+ * of those that come and go misses none. */
+bool ledger_block_add_later(struct ledger *l, addr_t start, uint64_t bytes);
+bool ledger_block_remove_later(struct ledger *l, addr_t start);
+void ledger_blocks_at_once(struct ledger *l);
 /* A library uses [start, start + bytes) as one thing: a block from now on, unless the framework told one there or a
  * library a larger one. Returns the id of the allocation that holds start; 0 when none does. */
 uint64_t ledger_block_tell(struct ledger *l, addr_t start, uint64_t bytes);

@@ -37,10 +37,19 @@ struct record {
     word divided;  /* 1: the framework told of a block in it: what lies in none is unused */
 };
 
+/* A block, pending.c; bytes 0: none. Guarded by the writer's lock. */
+struct pending {
+    addr_t start;
+    uint64_t bytes;
+};
+enum { PENDING_BITS = 11 };
+
 struct ledger {
     struct seqlock lock;
     word lowest, highest;       /* no address below, or from here on, was ever in the ledger */
     word table_low, table_high; /* nor does a table reach there; high is 0 while there is none */
+    word pending_count;         /* blocks told that are not in `blocks` yet */
+    bool all_at_once;           /* none is told later any more */
     word seen[SEEN_BITS / 64];
     struct quota quota;
     uint64_t last_id;
@@ -50,6 +59,7 @@ struct ledger {
     struct addrmap blocks;
     struct tables tables;
     struct pool records;
+    _Alignas(64) struct pending pending[1 << PENDING_BITS];
 };
 
 static inline bool valid(addr_t start, uint64_t bytes) {
@@ -85,6 +95,25 @@ static inline bool may_have_tables(const struct ledger *l, addr_t start, addr_t 
 
 /* Forgets what tables say of [start, end). The caller holds the writer's lock. */
 void tables_gone(struct ledger *l, addr_t start, addr_t end);
+/* [start, end) changes hands: what was copied there is nobody's any more. The caller holds the writer's lock. */
+static inline void use_anew(struct ledger *l, addr_t start, addr_t end) {
+    if (__builtin_expect(may_have_tables(l, start, end), 0))
+        tables_gone(l, start, end);
+}
+
+/* The framework told of the block. The caller holds the writer's lock. */
+void block_enter(struct ledger *l, addr_t start, uint64_t bytes);
+/* It took back the one that starts there. False: there is none. The caller holds the writer's lock. */
+bool block_leave(struct ledger *l, addr_t start);
+/* Of the pending block that starts there, which is pending no more; 0: none does. The caller holds the writer's lock.
+ */
+uint64_t pending_take(struct ledger *l, addr_t start);
+void pending_enter(struct ledger *l);
+/* Whoever looks blocks up says this first. */
+static inline void blocks_needed(const struct ledger *l) {
+    if (__builtin_expect(get(&l->pending_count) != 0, 0))
+        pending_enter(open_for_look(l));
+}
 
 /* Forgets the blocks that reach into [start, end), but not in what allocation they were; an observed one keeps what
  * lies before start. The caller holds the writer's lock. */

@@ -13,6 +13,11 @@ class Range(NamedTuple):
     end: int
 
 
+def pending_place(start: int) -> int:
+    """As csrc/ledger/pending.c has it: among 2048 places, the golden ratio's product decides."""
+    return ((start >> 9) * 0x9E3779B97F4A7C15 & (1 << 64) - 1) >> (64 - 11)
+
+
 @dataclass
 class Block:
     """How far a block goes, and who told it; if nobody did, its start was observed."""
@@ -46,6 +51,8 @@ class Reference:
     """Bytes a device may hold."""
     allocations: Any = field(default_factory=SortedDict)
     blocks: Any = field(default_factory=SortedDict)
+    pending: dict[int, Range] = field(default_factory=dict)
+    """Blocks told later, by their places."""
     tables: Any = field(default_factory=SortedDict)
     copies: int = 0
     sure: set[int] = field(default_factory=set)
@@ -78,6 +85,7 @@ class Reference:
         self.peak[device] = max(self.peak[device], self.used[device])
 
     def remove(self, start: int) -> Allocation:
+        self.enter_pending()
         gone: Allocation = self.allocations.pop(start)
         self.used[gone.device] -= gone.charged
         for block in self.within(self.blocks, Range(start, gone.end)):
@@ -92,8 +100,34 @@ class Reference:
             else:
                 del self.blocks[start]
 
+    def block_add_later(self, r: Range) -> None:
+        """A place holds one block: the one before is told when the next comes."""
+        place = pending_place(r.start)
+        self.forget_tables(r)
+        if place in self.pending:
+            self.enter(self.pending[place])
+        self.pending[place] = r
+
+    def enter_pending(self) -> None:
+        """Before anybody looks."""
+        for r in self.pending.values():
+            self.enter(r)
+        self.pending.clear()
+
+    def told(self) -> int:
+        """Blocks that the framework told of and did not take back."""
+        return sum(block.framework for block in self.blocks.values()) + len(self.pending)
+
+    def lives_within(self, r: Range) -> bool:
+        """Whether one of them overlaps r."""
+        known = any(self.blocks[start].framework for start in self.within(self.blocks, r))
+        return known or any(p.start < r.end and r.start < p.end for p in self.pending.values())
+
     def block_add(self, r: Range) -> None:
         self.forget_tables(r)
+        self.enter(r)
+
+    def enter(self, r: Range) -> None:
         self.make_room(r)
         self.blocks[r.start] = Block(r.end, framework=True)
         at = r.start
@@ -103,6 +137,10 @@ class Reference:
 
     def block_remove(self, start: int) -> bool:
         """Whether the framework told of one there."""
+        place = pending_place(start)
+        if place in self.pending and self.pending[place].start == start:
+            self.forget_tables(self.pending.pop(place))
+            return True
         if not self.blocks[start].framework:
             return False
         self.forget_tables(Range(start, self.blocks.pop(start).end))
@@ -110,6 +148,7 @@ class Reference:
 
     def block_tell(self, r: Range) -> int:
         """The id of the allocation that holds the start; 0 when none does."""
+        self.enter_pending()
         allocation = self.around(self.allocations, r.start)
         if allocation is None:
             return 0
@@ -126,6 +165,7 @@ class Reference:
 
     def extent(self, p: int, sources: Any) -> tuple[int, int, int, int] | None:
         """Start, bytes, allocation and source around p; notes p."""
+        self.enter_pending()
         start = self.around(self.allocations, p)
         if start is None:
             return None
