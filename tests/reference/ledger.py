@@ -116,7 +116,8 @@ class Reference:
 
     def told(self) -> int:
         """Blocks that the framework told of and did not take back."""
-        return sum(block.framework for block in self.blocks.values()) + len(self.pending)
+        known: int = sum(block.framework for block in self.blocks.values())
+        return known + len(self.pending)
 
     def lives_within(self, r: Range) -> bool:
         """Whether one of them overlaps r."""
