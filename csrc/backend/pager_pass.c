@@ -1,6 +1,7 @@
 /* What passes by while nothing moves, counted meanwhile: an operation until the driver has it, as nothing may leave
  * before; a block of the framework's until the ledger knows of it, as it is told to the engine from there. */
 #include "backend/pager.h"
+#include "base/hot.h"
 #include "base/thread.h"
 
 /* Threads share a count only where there are many. */
@@ -15,7 +16,7 @@ static struct passing operations, blocks;
 static __thread uint32_t *operation, *block; /* where this thread's is counted */
 
 /* Counted before it is asked whether it may pass: either we see that it may not, or who waits sees the count. */
-static bool enter(struct passing *p, uint32_t **counted, bool (*over)(void)) {
+static HOT bool enter(struct passing *p, uint32_t **counted, bool (*over)(void)) {
     struct thread *self = over() ? NULL : thread_self();
     if (!self)
         return false;
@@ -24,7 +25,7 @@ static bool enter(struct passing *p, uint32_t **counted, bool (*over)(void)) {
     return true;
 }
 
-static bool leave(uint32_t **counted) {
+static HOT bool leave(uint32_t **counted) {
     uint32_t *here = *counted;
     *counted = NULL;
     if (here)
@@ -39,11 +40,11 @@ static bool any(const struct passing *p) {
     return false;
 }
 
-bool pager_pass(void) {
+HOT bool pager_pass(void) {
     return enter(&operations, &operation, pager_any_moving) && (!pager_any_moving() || !pager_passed());
 }
 
-bool pager_passed(void) {
+HOT bool pager_passed(void) {
     return leave(&operation);
 }
 

@@ -40,7 +40,7 @@ bool pager_serves(int32_t device, bool (*can_serve)(int32_t device)) {
     return now == SERVED;
 }
 
-bool pager_any_moving(void) {
+HOT bool pager_any_moving(void) {
     return __builtin_expect(__atomic_load_n(&backend_moves, __ATOMIC_SEQ_CST), 0);
 }
 
