@@ -47,9 +47,7 @@ static HOT report_function real_report(void) {
 }
 
 /* While nobody asks for blocks, the ledger alone hears of them. */
-static HOT bool told_later(addr_t start, int64_t bytes) {
-    if (!session_unread())
-        return false;
+static inline bool tell_later(addr_t start, int64_t bytes) {
     return bytes > 0 ? ledger_block_add_later(session.ledger, start, (uint64_t)bytes)
                      : ledger_block_remove_later(session.ledger, start);
 }
@@ -74,14 +72,15 @@ static HOT void tell(addr_t start, int64_t bytes) {
 HOT void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved, struct c10_device device) {
     addr_t start = (addr_t)(uintptr_t)pointer;
     bool ours = session_on && session.hears_blocks && device.type == C10_CUDA && pointer && bytes;
+    bool later = ours && session_unread();
     if (ours) {
-        ledger_block_foresee(session.ledger, start, session_unread());
+        ledger_block_foresee(session.ledger, start, later);
         stats_foresee();
     }
     real_report()(pointer, bytes, allocated, reserved, device);
     if (!ours)
         return;
-    if (!told_later(start, bytes))
+    if (!later || !tell_later(start, bytes))
         tell(start, bytes);
     if (bytes > 0)
         stats_add(COUNT_blocks, 1);
