@@ -3,6 +3,9 @@
 from importlib.resources import files
 from pathlib import Path
 
+TRACES = ("*.txt", "*.ulms.gz")
+"""Names of recorded steps: as text, and as `pump trace` compresses them."""
+
 
 class NotBuiltError(RuntimeError):
     """A compiled part is not beside the Python package: it was not installed, only found."""
@@ -28,7 +31,13 @@ def traces() -> dict[str, Path]:
     """The recorded steps by name. Raises NotBuiltError when none are there."""
     root = checkout()
     folder = root / "bench" / "traces" if root else installed("traces")
-    return {path.stem: path for path in sorted(folder.glob("*.txt"))}
+    found = sorted(path for pattern in TRACES for path in folder.glob(pattern))
+    return {trace_name(path): path for path in found}
+
+
+def trace_name(path: Path) -> str:
+    """What a recorded step is called: its file's name without what tells the format."""
+    return Path(path.name.removesuffix(".gz")).stem
 
 
 def library() -> Path:

@@ -60,6 +60,10 @@ class Told:
 class Programs:
     """A training and a decoding program."""
 
+    def names(self) -> list[str]:
+        """The programs."""
+        return list(WORKLOADS)
+
     def workloads(self) -> dict[str, str]:
         """Their names, and what each is."""
         return {name: workload.help for name, workload in WORKLOADS.items()}

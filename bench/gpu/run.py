@@ -70,6 +70,10 @@ class Programs:
     def __init__(self, tiny: bool = False) -> None:
         self.tiny = tiny
 
+    def names(self) -> list[str]:
+        """The programs."""
+        return list(workloads.names())
+
     def workloads(self) -> dict[str, str]:
         """Their names, and what each is."""
         return workloads.names()

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from pump.bench import compare
 from pump.bench.row import FormatError, read_results
-from pump.bench.run import Run, add_device, device_of, runner
-from pump.bench.systems import DEVICES, systems_on
+from pump.bench.run import Run, add_device, best_device, device_of, runner
+from pump.bench.simulate import MAIN
+from pump.bench.systems import DEVICES, SIM, systems_on
 from pump.cli.command import UsageError
 from pump.cli.program import Program
 from pump.cli.render import console, table
@@ -81,8 +82,9 @@ class Compare:
 
 PROGRAM = Program(
     "pump-bench",
-    "Compare ways to run programs that need more GPU memory than there is. Without a command:"
-    f" everything, where it stands, with pictures in ./{FOLDER}.",
+    "Compare ways to run programs that need more GPU memory than there is. Without a command: the"
+    f" main comparison, with pictures in ./{FOLDER}: every program where there is a GPU, else the"
+    f" recorded steps {', '.join(MAIN)}, in less than a minute; `run` plays every one.",
     (Run(), List(), Compare()),
     (UsageError, FormatError, SequenceError),
 )
@@ -91,4 +93,10 @@ PROGRAM = Program(
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs what argv says and returns the exit status: 2 for wrong usage."""
     words = list(sys.argv[1:] if argv is None else argv)
-    return PROGRAM.main(words or ["run", "--plots", str(FOLDER)])
+    return PROGRAM.main(words or main_comparison())
+
+
+def main_comparison() -> list[str]:
+    """The words of the command line that has none."""
+    device = best_device()
+    return ["run", *(MAIN if device == SIM else ()), "--device", device, "--plots", str(FOLDER)]

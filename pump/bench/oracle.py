@@ -70,7 +70,7 @@ def uses_of(period: Period) -> list[list[Use]]:
 
 def oracle(period: Period, budget: int, times: PageTimes) -> Schedule:
     """The steady state with `budget` pages. Raises ValueError where an operation needs more."""
-    if max(map(len, period.operations)) > budget:
+    if period.largest > budget:
         raise ValueError("an operation touches more pages than the budget has")
     return Oracle(period, budget, times).run()
 

@@ -33,6 +33,7 @@ GIB = 1 << 30
 TIMES = "\N{MULTIPLICATION SIGN}"
 DPI = 130
 ALONE = {"native", "oracle"}  # beside which systems are shown
+ACROSS = 4  # workloads beside each other
 WIDTH = 0.8  # of a group of bars, of the room it has
 
 
@@ -49,6 +50,18 @@ def _figure(rows: int, columns: int, width: float, height: float) -> Any:
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def _grid(count: int, height: float, told: str) -> tuple[Any, list[Any]]:
+    """A figure and so many axes, ACROSS a row; `told` at the left ones."""
+    across = min(count, ACROSS)
+    down = -(-count // across)
+    figure, axes = _figure(down, across, 4.4 * across + 0.6, height * down)
+    for axis in axes.flat[count:]:
+        axis.set_visible(False)
+    for axis in axes[:, 0]:
+        axis.set_ylabel(told)
+    return figure, list(axes.flat[:count])
 
 
 def with_times(rows: Sequence[Row]) -> list[Row]:
@@ -70,8 +83,8 @@ def plot_times(rows: Sequence[Row], path: Path) -> None:
     rows: of with_times, some.
     """
     workloads, systems = _names(rows)
-    figure, axes = _figure(1, len(workloads), 4.4 * len(workloads) + 0.6, 4.6)
-    for axis, workload in zip(axes[0], workloads, strict=True):
+    figure, axes = _grid(len(workloads), 4.6, "milliseconds a step (log scale)")
+    for axis, workload in zip(axes, workloads, strict=True):
         here = [row for row in rows if row.workload == workload and row.system in systems]
         ratios = sorted({row.oversubscription for row in here})
         width = WIDTH / len(systems)
@@ -98,12 +111,11 @@ def plot_times(rows: Sequence[Row], path: Path) -> None:
         axis.set_xlabel("memory needed : memory there is")
         axis.set_title(f"{workload} ({here[0].footprint_bytes / GIB:.1f} GiB)", fontsize=11)
         _plain_numbers(axis)
-    axes[0][0].set_ylabel("milliseconds a step (log scale)")
-    more = axes[0][0].plot([], [], color=LINE, linewidth=1, linestyle=":", label="all resident")
+    more = axes[0].plot([], [], color=LINE, linewidth=1, linestyle=":", label="all resident")
     if any(row.bound_ms for row in rows):
         label = "lower bound"
-        more += axes[0][0].plot([], [], color="black", linewidth=2, label=label)
-    _legend(figure, axes[0][0], more)
+        more += axes[0].plot([], [], color="black", linewidth=2, label=label)
+    _legend(figure, axes[0], more)
     figure.savefig(path, dpi=DPI)
 
 
@@ -129,8 +141,8 @@ def plot_bytes(rows: Sequence[Row], path: Path) -> None:
     rows: of with_bytes, some.
     """
     workloads, systems = _names(rows)
-    figure, axes = _figure(1, len(workloads), 4.4 * len(workloads) + 0.6, 4.2)
-    for axis, workload in zip(axes[0], workloads, strict=True):
+    figure, axes = _grid(len(workloads), 4.2, "GB a step:  ← out    in →")
+    for axis, workload in zip(axes, workloads, strict=True):
         here = [row for row in rows if row.workload == workload]
         ratios = sorted({row.oversubscription for row in here if row.system in systems})
         width = WIDTH / len(systems)
@@ -158,8 +170,7 @@ def plot_bytes(rows: Sequence[Row], path: Path) -> None:
         axis.yaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
         axis.grid(axis="y", linewidth=0.4, alpha=0.5)
         axis.set_axisbelow(True)
-    axes[0][0].set_ylabel("GB a step:  ← out    in →")
-    _legend(figure, axes[0][0])
+    _legend(figure, axes[0])
     figure.savefig(path, dpi=DPI)
 
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from pump import paths
-from pump.bench import machine, plots, report, simulate
+from pump.bench import machine, plots, report, simulate, yardstick
 from pump.bench.row import Row, read_results, write_results
 from pump.bench.runner import Asked, Runner
 from pump.bench.systems import BY_NAME, DEVICES, GPU, SIM, systems_on
@@ -15,7 +15,6 @@ from pump.bench.timeline import record, write_timeline
 from pump.cli.command import UsageError
 from pump.cli.render import console, progress_bar
 from pump.sim.link import LINKS, PAGE_BYTES
-from pump.sim.sequence import read_sequence
 from pump.sim.simulator import settings_for
 from pump.sizes import format_size
 
@@ -33,7 +32,10 @@ class Run:
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         """What to run, where, and what to write."""
         parser.add_argument(
-            "workloads", nargs="*", metavar="WORKLOAD", help="(default: all; see list)"
+            "workloads",
+            nargs="*",
+            metavar="WORKLOAD",
+            help="(default: every one, which takes minutes; see list)",
         )
         parser.add_argument(
             "--system", action="append", metavar="NAME", help="one system (default: all)"
@@ -47,7 +49,7 @@ class Run:
         )
         add_device(parser)
         parser.add_argument(
-            "--intervals", type=int, default=simulate.INTERVALS, help="of the bound; 0: none"
+            "--intervals", type=int, default=yardstick.INTERVALS, help="of the bound; 0: none"
         )
         parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there")
         parser.add_argument("--plots", type=Path, metavar="FOLDER", help="write pictures there")
@@ -96,7 +98,7 @@ class Run:
             links = dict.fromkeys(BY_NAME[row.system].link for row in rows)
             for link in [LINKS[name] for name in links if name]:
                 out.print(f"{link.name}: {link.note}")
-        if device == SIM and not simulate.bounded():
+        if device == SIM and not yardstick.bounded():
             out.print("no bound: it needs scipy (pip install 'pump[bench]')")
         if args.json:
             write_results(args.json, machine.describe(), rows)
@@ -113,11 +115,15 @@ class Simulated:
     def __init__(self, intervals: int) -> None:
         self.intervals = intervals
 
-    def workloads(self) -> dict[str, str]:
+    def names(self) -> list[str]:
         """The recorded steps."""
+        return list(paths.traces())
+
+    def workloads(self) -> dict[str, str]:
+        """The recorded steps. Raises SequenceError, OSError."""
         told = {}
         for name, path in paths.traces().items():
-            sequence = read_sequence(path)
+            sequence = yardstick.sequence_at(path)
             needs = format_size(sequence.footprint(PAGE_BYTES))
             told[name] = f"a recorded step: needs {needs}, {sequence.native_ns() / 1e6:.1f} ms"
         return told
@@ -147,7 +153,12 @@ def add_device(to: argparse.ArgumentParser) -> None:
 
 def device_of(args: argparse.Namespace) -> str:
     """The one asked for, else the best there is."""
-    return args.device or (GPU if machine.has_gpu() and programs_root() else SIM)
+    return args.device or best_device()
+
+
+def best_device() -> str:
+    """Where things run if nobody says."""
+    return GPU if machine.has_gpu() and programs_root() else SIM
 
 
 def runner(device: str, intervals: int, tiny: bool = False) -> Runner:
@@ -171,8 +182,8 @@ def programs_root() -> Path | None:
 
 def names_of(args: argparse.Namespace, where: Runner, device: str) -> list[str]:
     """The workloads asked for. Raises UsageError."""
-    known = where.workloads()
-    names = args.workloads or list(known)
+    known = where.names()
+    names = args.workloads or known
     if unknown := set(names) - set(known):
         raise UsageError(f"no workload {min(unknown)} on {device}: {', '.join(known)}")
     return names
@@ -215,7 +226,7 @@ def draw(rows: list[Row], names: Sequence[str], folder: Path) -> str:
     written = []
     timelines = []
     for name in names:
-        sequence, link = read_sequence(paths.traces()[name]), LINKS["vmm"]
+        sequence, link = yardstick.sequence_at(paths.traces()[name]), LINKS["vmm"]
         pages = simulate.budget_pages(sequence, link, RESIDENCY_OVER)
         settings = settings_for(link, BY_NAME["vmm"].policy, pages * link.page_bytes)
         title = f"{name}, {RESIDENCY_OVER:g} times its memory, vmm"

@@ -23,8 +23,11 @@ class Asked:
 class Runner(Protocol):
     """A device that workloads run on."""
 
+    def names(self) -> list[str]:
+        """Of the workloads."""
+
     def workloads(self) -> dict[str, str]:
-        """Names, and what each is."""
+        """Names, and what each is: may take a while."""
 
     def rows(self, asked: Asked) -> list[Row]:
         """Runs. Raises UsageError where that cannot be done."""

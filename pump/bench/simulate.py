@@ -3,37 +3,26 @@
 Deterministic: the same rows on every machine. Where scipy is not installed there is no bound.
 """
 
-import importlib.util
-import multiprocessing
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
-from pump.bench.oracle import Schedule, oracle
+from pump.bench.oracle import Schedule
+from pump.bench.processes import results
 from pump.bench.row import Row
 from pump.bench.systems import BY_NAME, SIM
+from pump.bench.yardstick import INTERVALS, WIRES, Case, Yardstick, sequence_at, yardstick
+from pump.paths import trace_name
 from pump.sim.engine import READ, UPDATE, WRITE, CompiledEngine
 from pump.sim.link import LINKS, PAGE_BYTES, Link, figure
-from pump.sim.period import Period, page_times, period_of
-from pump.sim.sequence import Operation, read_sequence
+from pump.sim.sequence import Operation
 from pump.sim.sequence import Sequence as Recorded
 from pump.sim.simulator import Simulator, settings_for
 
-WIRES = replace(LINKS["vmm"], page_bytes=PAGE_BYTES)  # plain copies: nothing is faster, or finer
-INTERVALS = 30  # of the bound; twice as many raise it by a hundredth and take six times as long
+MAIN = ("gpt2m", "llama", "resnet")
+"""Recorded steps of the main comparison, which is to be done in a minute; all take several."""
 
 Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Yardstick:
-    """What the wires allow a workload with a budget, whatever is sent over them."""
-
-    bound_ms: float | None
-    oracle: Schedule
 
 
 @dataclass(frozen=True)
@@ -46,36 +35,9 @@ class Task:
     intervals: int = 0
 
 
-@cache
-def sequence_at(path: Path) -> Recorded:
-    return read_sequence(path)
-
-
-@cache
-def period_at(path: Path, page_bytes: int) -> Period:
-    return period_of(sequence_at(path), page_bytes)
-
-
-def bounded() -> bool:
-    """There is what the bound needs."""
-    return importlib.util.find_spec("scipy") is not None
-
-
 def budget_pages(sequence: Recorded, link: Link, over: float) -> int:
     """What is left when memory is short by that factor."""
     return int(sequence.footprint(PAGE_BYTES) / over) // link.page_bytes
-
-
-def yardstick(path: Path, pages: int, intervals: int) -> Yardstick:
-    """Bound and oracle. Raises ValueError where an operation is larger than the budget."""
-    period, times = period_at(path, WIRES.page_bytes), page_times(WIRES)
-    pages = min(pages, period.pages)
-    reached = oracle(period, pages, times)
-    if not intervals or not bounded():
-        return Yardstick(None, reached)
-    from pump.bench.bound import bound
-
-    return Yardstick(bound(period, pages, times, intervals) / 1e6, reached)
 
 
 def simulate(path: Path, name: str, system: str, link: Link, over: float) -> Row:
@@ -141,14 +103,14 @@ def work(task: Task) -> Row | Yardstick:
     if task.system:
         name = BY_NAME[task.system].link
         link = LINKS[name] if name else WIRES
-        return simulate(task.path, task.path.stem, task.system, link, task.over)
+        return simulate(task.path, trace_name(task.path), task.system, link, task.over)
     pages = budget_pages(sequence_at(task.path), WIRES, task.over)
-    return yardstick(task.path, pages, task.intervals)
+    return yardstick(Case(task.path, pages, task.intervals))
 
 
 def label(task: Task) -> str:
     """What a person is told that is being done."""
-    return f"{task.path.stem} {task.over:g}: {task.system or 'bound and oracle'}"
+    return f"{trace_name(task.path)} {task.over:g}: {task.system or 'bound and oracle'}"
 
 
 def tasks_for(
@@ -177,15 +139,15 @@ def rows_of(
 ) -> list[Row]:
     """Every row asked for, in order of workload, over-subscription and system.
 
-    Raises ValueError where an operation is larger than the budget.
+    Raises ValueError where a budget is less than a page.
     """
     tasks = tasks_for(paths, systems, ratios, intervals)
     done: dict[Task, Row | Yardstick] = {}
-    for task, result in results(tasks, workers or os.cpu_count() or 1):
+    for task, result in results(work, tasks, workers):
         done[task] = result
         progress(label(task))
     order = list(BY_NAME)
-    workloads = [path.stem for path in paths]
+    workloads = [trace_name(path) for path in paths]
     return sorted(
         joined(done, systems),
         key=lambda row: (
@@ -194,18 +156,6 @@ def rows_of(
             order.index(row.system),
         ),
     )
-
-
-def results(tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, Row | Yardstick]]:
-    """What came of each, in order."""
-    if min(workers, len(tasks)) < 2:
-        for task in tasks:
-            yield task, work(task)
-        return
-    # Not forked: a progress display may run a thread.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        yield from zip(tasks, pool.map(work, tasks), strict=True)
 
 
 def joined(done: dict[Task, Row | Yardstick], systems: Sequence[str]) -> Iterator[Row]:
@@ -219,25 +169,25 @@ def joined(done: dict[Task, Row | Yardstick], systems: Sequence[str]) -> Iterato
         stick = sticks.get((task.path, task.over))
         if isinstance(result, Row):
             measured = stick and BY_NAME[task.system].link
-            told = (stick.bound_ms, stick.oracle.ns / 1e6) if stick and measured else (None, None)
+            told = (stick.bound_ms, stick.oracle_ms) if stick and measured else (None, None)
             yield replace(result, bound_ms=told[0], oracle_ms=told[1])
-        elif "oracle" in systems:
-            yield oracle_row(task, result)
+        elif "oracle" in systems and result.oracle:
+            yield oracle_row(task, result.oracle, result.bound_ms)
 
 
-def oracle_row(task: Task, stick: Yardstick) -> Row:
+def oracle_row(task: Task, reached: Schedule, bound_ms: float | None) -> Row:
     """What the oracle reaches, as a system of its own."""
-    ms = stick.oracle.ns / 1e6
+    ms = reached.ns / 1e6
     return replace(
-        simulate(task.path, task.path.stem, "native", WIRES, task.over),
+        simulate(task.path, trace_name(task.path), "native", WIRES, task.over),
         system="oracle",
         oversubscription=task.over,
         capacity_bytes=budget_pages(sequence_at(task.path), WIRES, task.over) * WIRES.page_bytes,
         step_ms=[ms],
-        bound_ms=stick.bound_ms,
+        bound_ms=bound_ms,
         oracle_ms=ms,
-        bytes_in=stick.oracle.pages_in * WIRES.page_bytes,
-        bytes_out=stick.oracle.pages_out * WIRES.page_bytes,
+        bytes_in=reached.pages_in * WIRES.page_bytes,
+        bytes_out=reached.pages_out * WIRES.page_bytes,
         faults=0.0,
         gate_ms=max(0.0, ms - sequence_at(task.path).native_ns() / 1e6),
     )

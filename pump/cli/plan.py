@@ -11,6 +11,7 @@ from rich.table import Table
 from pump.bench import plan, plots
 from pump.cli.command import UsageError
 from pump.cli.render import console, progress_bar, table
+from pump.paths import trace_name
 from pump.sim.hardware import GPUS, INTERCONNECTS, MEASURED, REFERENCE, slower
 from pump.sim.link import FIGURES, LINKS
 from pump.sim.recorded import open_sequence
@@ -87,7 +88,7 @@ class Plan:
         if args.plot:
             if not plots.can_plot():
                 raise UsageError("--plot needs matplotlib: pip install 'pump[bench]'")
-            plots.plot_plan(found, args.trace.stem, args.plot)
+            plots.plot_plan(found, trace_name(args.trace), args.plot)
             print(f"wrote {args.plot}", file=sys.stderr)
         return 0
 

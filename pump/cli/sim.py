@@ -10,6 +10,7 @@ from rich.table import Table
 
 from pump.cli.command import UsageError
 from pump.cli.render import console, table
+from pump.paths import trace_name
 from pump.sim.engine import CompiledEngine, policies
 from pump.sim.link import LINKS, PAGE_BYTES, Link
 from pump.sim.recorded import open_sequence
@@ -77,7 +78,7 @@ class Sim:
         if min(ratios) <= 0:
             raise UsageError("a ratio is more than 0")
         try:
-            sequences = {path.stem: open_sequence(path) for path in args.files}
+            sequences = {trace_name(path): open_sequence(path) for path in args.files}
         except SequenceError as error:
             raise UsageError(str(error)) from error
         links = [LINKS[link] for link in args.link or LINKS]

@@ -72,6 +72,9 @@ class Stats:
     budget_bytes: int = 0
 
 
+SUMS = [field.name for field in fields(Stats)]
+
+
 class Engine(Protocol):
     """What ulms_engine_* are, one method a function; ulms.h says what each does."""
 
@@ -137,6 +140,7 @@ class CompiledEngine:
         self.engine = self.ffi.gc(engine, self.lib.ulms_engine_free)
         self.wait = self.ffi.new("uint64_t *")
         self.move = self.ffi.new("struct ulms_move *")
+        self.sums = self.ffi.new("struct ulms_engine_stats *")
 
     def allocated(self, start: int, size: int) -> bool:
         return bool(self.lib.ulms_engine_allocated(self.engine, start, size))
@@ -174,12 +178,12 @@ class CompiledEngine:
     def next(self, lane: int) -> Move | None:
         if not self.lib.ulms_engine_next(self.engine, lane, self.move):
             return None
-        return Move(*(getattr(self.move, name) for name in Move._fields))
+        move = self.move
+        return Move(move.id, move.start, move.bytes, move.after, move.needs, move.kind, move.flags)
 
     def moved(self, move: int, ok: bool = True) -> None:
         self.lib.ulms_engine_moved(self.engine, move, ok)
 
     def stats(self) -> Stats:
-        out = self.ffi.new("struct ulms_engine_stats *")
-        self.lib.ulms_engine_stats(self.engine, out)
-        return Stats(**{field.name: getattr(out, field.name) for field in fields(Stats)})
+        self.lib.ulms_engine_stats(self.engine, self.sums)
+        return Stats(*[getattr(self.sums, name) for name in SUMS])

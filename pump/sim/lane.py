@@ -3,7 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from pump.sim.engine import FILL, Move
+from pump.sim.engine import Move
 from pump.sim.link import Kind, Part
 
 LEAST_NS = 1e-3  # shorter than anything here takes
@@ -53,10 +53,6 @@ class Lane:
 
     def may_take(self) -> bool:
         return not self.next and len(self.moves) < self.movers and not self.at(Kind.CALL)
-
-    def goes_in(self) -> bool:
-        copied = self.at(Kind.COPY)
-        return copied is not None and copied.move.kind == FILL
 
 
 class Driver:

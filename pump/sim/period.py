@@ -33,6 +33,11 @@ class Period:
         """How many pages there are."""
         return 1 + max(touch.page for op in self.operations for touch in op)
 
+    @property
+    def largest(self) -> int:
+        """Pages of the operation that touches most."""
+        return max(map(len, self.operations))
+
 
 class PageTimes(NamedTuple):
     """Nanoseconds a page takes: alone, and while another goes the other way."""

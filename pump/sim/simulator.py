@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pump.sim.advice import Advice
-from pump.sim.engine import HOLD, RUN_SHORT, Engine, Move, Settings, Stats, holds
+from pump.sim.engine import FILL, HOLD, RUN_SHORT, Engine, Move, Settings, Stats, holds
 from pump.sim.frames import Frames
 from pump.sim.lane import LEAST_NS, Driver, Lane, UnderWay
 from pump.sim.link import Kind, Link
@@ -131,6 +131,7 @@ class Simulator:
         self.end_ns = 0.0
         self.retired = 0  # serial of the last
         self.lanes = (Lane(link.movers), Lane(link.movers))
+        self.alone, self.beside = link.rates(both=False), link.rates(both=True)
         self.driver = Driver()
         self.frames = Frames(link.page_bytes, link.handles.maps_away) if link.handles else None
         if self.frames:
@@ -322,8 +323,9 @@ class Simulator:
         running = self.running
         if running and running.in_place_ns and self.alone_ns(running) < LEAST_NS:
             return [0.0 for _ in self.lanes]
-        rates = self.link.rates(all(lane.at(Kind.COPY) for lane in self.lanes))
-        return [rates[0 if lane.goes_in() else 1] for lane in self.lanes]
+        copied = [lane.at(Kind.COPY) for lane in self.lanes]
+        rates = self.beside if all(copied) else self.alone
+        return [rates[0 if one and one.move.kind == FILL else 1] for one in copied]
 
     def alone_ns(self, running: Issued) -> float:
         """Until the operation takes the link."""

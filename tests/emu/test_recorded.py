@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from pump import paths
+from pump.bench import cli
+from pump.bench.row import read_results
 from pump.cli import main
 from pump.sim.recorded import open_sequence
 from pump.sim.sequence import Operation
+from pump.trace import compress
 
 pytestmark = pytest.mark.emu
 
@@ -45,3 +49,23 @@ def test_the_step_is_found(trace: Path) -> None:
 def test_it_can_be_planned(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", str(trace), "--memory", "1GiB"]) == 0
     assert "It fits" in capsys.readouterr().out
+
+
+def test_a_compressed_trace_in_the_folder_is_a_workload(
+    trace: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder, out = tmp_path / "bench" / "traces", tmp_path / "a.json"
+    folder.mkdir(parents=True)
+    compress(trace, folder / "new-one.ulms.gz")
+    monkeypatch.setattr(paths, "checkout", lambda: tmp_path)
+    assert cli.main(["list", "--device", "sim"]) == 0
+    assert "new-one" in capsys.readouterr().out
+    words = ["run", "--device", "sim", "--oversubscription", "1", "--json", str(out)]
+    assert cli.main([*words, "--system", "um", "--system", "oracle"]) == 0
+    um, oracle = read_results(out).rows
+    assert (um.workload, um.system, oracle.system) == ("new-one", "um", "oracle")
+    assert um.ms >= oracle.ms == um.oracle_ms
+    assert um.bound_ms is None or um.bound_ms == pytest.approx(oracle.ms)

@@ -13,6 +13,7 @@ from pump.bench import run as run_command
 from pump.bench.row import FormatError, Row, read_results, write_results
 from pump.bench.systems import BY_NAME, DEVICES, SIM, SYSTEMS, systems_on
 from pump.bench.timeline import DEVICE, LANES, Timeline, record, write_timeline
+from pump.bench.yardstick import Case, bounded, yardstick
 from pump.sim.engine import READ, UPDATE, WRITE, Touch
 from pump.sim.link import LINKS, VMM
 from pump.sim.sequence import Block, Operation, Sequence, read_sequence
@@ -95,8 +96,25 @@ def test_what_is_not_simulated_is_refused() -> None:
     path = paths.traces()["resnet"]
     with pytest.raises(ValueError, match="not simulated"):
         simulate.simulate(path, "resnet", "offload", VMM, 2.0)
-    with pytest.raises(ValueError, match="more pages"):
-        simulate.yardstick(path, 3, 0)
+
+
+def test_an_operation_larger_than_the_budget_has_a_bound_and_no_oracle() -> None:
+    small = yardstick(Case(paths.traces()["resnet"], 3, 4))
+    assert small.oracle is None
+    assert small.oracle_ms is None
+    assert not bounded() or small.bound_ms
+
+
+def test_pictures_of_many_workloads_have_rows(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    many = [row("vmm", 5, workload=f"w{i}", bytes_in=1, bytes_out=1) for i in range(5)]
+    sizes = []
+    for shown in (many[:4], many):
+        run_command.draw(shown, [], tmp_path)
+        data = (tmp_path / "step-time.png").read_bytes()
+        sizes.append((int.from_bytes(data[16:20]), int.from_bytes(data[20:24])))
+    assert sizes[0][0] == sizes[1][0]
+    assert 2 * sizes[0][1] == sizes[1][1]
 
 
 def test_systems_name_links_and_devices_that_there_are() -> None:
@@ -248,6 +266,18 @@ def test_list_tells_workloads_and_systems(capsys: pytest.CaptureFixture[str]) ->
     assert cli.main(["list", "--device", "sim"]) == 0
     told = capsys.readouterr().out
     assert all(name in told for name in (*paths.traces(), *SIMULATED))
+
+
+def test_without_a_command_it_plays_the_main_steps_where_there_is_no_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cli, "best_device", lambda: SIM)
+    words = cli.main_comparison()
+    args = cli.PROGRAM.parser().parse_args(words)
+    assert args.workloads == list(simulate.MAIN)
+    assert set(simulate.MAIN) <= set(paths.traces())
+    assert (args.device, args.plots) == (SIM, cli.FOLDER)
+    assert all(name in cli.PROGRAM.description for name in simulate.MAIN)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ COMPILED = {
     "pump/names.json",
     "pump/_ulms.py",
     "pump/traces/resnet.txt",
+    "pump/traces/gpt2xl.ulms.gz",
 }
 
 

@@ -1,0 +1,28 @@
+"""Work in processes beside each other."""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import TypeVar
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def results(
+    work: Callable[[Task], Result], tasks: Sequence[Task], workers: int | None = None
+) -> Iterator[tuple[Task, Result]]:
+    """What came of each task, in order. Raises what `work` raises.
+
+    workers: processes; None: as many as this one may use processors.
+    """
+    workers = min(workers or len(os.sched_getaffinity(0)), len(tasks))
+    if workers < 2:
+        for task in tasks:
+            yield task, work(task)
+        return
+    # Not forked: a progress display may run a thread.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        yield from zip(tasks, pool.map(work, tasks), strict=True)
