@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
+from pump.bench.measured import step_of
 from pump.bench.row import FORMAT, FormatError, Row, read_results
 from pump.bench.systems import BY_NAME, GPU
 from pump.cli.command import UsageError
@@ -29,13 +30,6 @@ from pump.sim.simulator import Simulator, settings_for
 ROOT = Path(__file__).resolve().parents[2]
 FAULTS = "a kernel reads what lies on the host"
 RESULT = ROOT / "bench" / "results" / "h200-um.json"
-TRACES = ROOT / "bench" / "traces"
-STEPS = {
-    "resnet": TRACES / "resnet.txt",
-    "resnet50": TRACES / "resnet.txt",
-    "gpt2-medium": TRACES / "gpt2m.txt",
-    "decode-8b": TRACES / "llama.txt",
-}
 NEAR = 0.15
 """A prediction is near that differs by no more than this share."""
 DECIDES = ("csrc/engine", "csrc/backend")
@@ -132,14 +126,15 @@ def predictions(
     links: Mapping[str, Link],
     left_out: list[str],
 ) -> Iterator[Predicted]:
-    """Every run whose program's step is known. Raises SequenceError, OSError."""
+    """Every run whose program's step is in `steps`, or known. Raises SequenceError, OSError."""
     sequences: dict[str, Sequence] = {}
     for run in measured:
-        if run.program not in steps:
+        path = steps.get(run.program) or step_of(run.program)
+        if not path:
             left_out += [run.program] if run.program not in left_out else []
             continue
         if run.program not in sequences:
-            sequences[run.program] = open_sequence(steps[run.program])
+            sequences[run.program] = open_sequence(path)
         sequence, link = sequences[run.program], links[run.link]
         native_ms = sequence.native_ns() / 1e6
         yield Predicted(run, native_ms, *play(sequence, run.budget_bytes, run.policy, link))
@@ -234,7 +229,7 @@ def changed_since(commit: str) -> bool | None:
     return {0: False, 1: True}.get(status)
 
 
-def step_of(text: str) -> tuple[str, Path]:
+def named(text: str) -> tuple[str, Path]:
     """`NAME=FILE`. Raises ValueError."""
     name, found, path = text.partition("=")
     if not found:
@@ -250,7 +245,7 @@ def main() -> None:
     parser.add_argument(
         "--step",
         action="append",
-        type=step_of,
+        type=named,
         default=[],
         metavar="NAME=FILE",
         help="the recorded step of a program",
@@ -268,7 +263,7 @@ def main() -> None:
     left_out: list[str] = []
     try:
         machine, measured = read_measured(options.result)
-        rows = list(predictions(measured, STEPS | dict(options.step), links, left_out))
+        rows = list(predictions(measured, dict(options.step), links, left_out))
     except (FormatError, SequenceError, UsageError) as error:
         sys.exit(str(error))
     print(f"{options.result.name}: {machine['gpu']}, commit {machine['commit'][:7]}", end="")

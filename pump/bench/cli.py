@@ -3,11 +3,22 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pump.bench import compare
-from pump.bench.row import FormatError, read_results
-from pump.bench.run import Run, add_device, best_device, device_of, runner
+from pump.bench.measured import with_yardsticks
+from pump.bench.row import FormatError, Results, read_results
+from pump.bench.run import (
+    Run,
+    add_device,
+    add_intervals,
+    add_outputs,
+    best_device,
+    device_of,
+    runner,
+    show,
+)
 from pump.bench.simulate import MAIN
 from pump.bench.systems import DEVICES, SIM, systems_on
 from pump.cli.command import UsageError
@@ -68,8 +79,10 @@ class Compare:
         found = self.run(args)
         out = console()
         out.print(compare.comparison_table(found, args.noise))
+        bounds = found.over_bound()
         for system, ratio in found.means().items():
-            out.print(f"{system}: {ratio:.3f} times as long (geometric mean)")
+            over = f", now {bounds[system]:.2f} of the bound" if system in bounds else ""
+            out.print(f"{system}: {ratio:.3f} times as long{over} (geometric means)")
         if found.missing or found.new:
             told = f"{len(found.missing)} runs; only in the second: {len(found.new)}"
             out.print(f"only in the first: {told}")
@@ -80,12 +93,41 @@ class Compare:
         return 0
 
 
+class Bound:
+    """Put oracle and bound beside what a GPU measured, from recorded steps of the same programs.
+
+    It needs no GPU: steps take as long as measured where all fits, over the link of that GPU.
+    """
+
+    name = "bound"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Which rows, and what to write."""
+        parser.add_argument("file", type=Path, metavar="FILE.json", help="of `run --device gpu`")
+        add_intervals(parser)
+        add_outputs(parser)
+
+    def run(self, args: argparse.Namespace) -> Results:
+        """The rows, those that can have them with both. Raises FormatError, SequenceError,
+        OSError.
+        """
+        told = read_results(args.file)
+        gpu = told.machine.get("gpu", "")
+        return replace(told, rows=with_yardsticks(told.rows, gpu, args.intervals))
+
+    def main(self, args: argparse.Namespace) -> int:
+        """Prints the table, writes rows and pictures."""
+        found = self.run(args)
+        show(found, args)
+        return 0
+
+
 PROGRAM = Program(
     "pump-bench",
     "Compare ways to run programs that need more GPU memory than there is. Without a command: the"
     f" main comparison, with pictures in ./{FOLDER}: every program where there is a GPU, else the"
     f" recorded steps {', '.join(MAIN)}, in less than a minute; `run` plays every one.",
-    (Run(), List(), Compare()),
+    (Run(), List(), Compare(), Bound()),
     (UsageError, FormatError, SequenceError),
 )
 

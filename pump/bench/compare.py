@@ -20,6 +20,7 @@ class Change:
     run: Run
     before_ms: float
     after_ms: float
+    bound_ms: float | None = None  # of the second
 
     @property
     def ratio(self) -> float:
@@ -42,6 +43,14 @@ class Comparison:
             for name in names
         }
 
+    def over_bound(self) -> dict[str, float]:
+        """The second's times over their bounds, system by system: geometric means."""
+        known: dict[str, list[float]] = {}
+        for change in self.changes:
+            if change.bound_ms:
+                known.setdefault(change.run.system, []).append(change.after_ms / change.bound_ms)
+        return {system: geometric_mean(ratios) for system, ratios in known.items()}
+
     def slower(self, noise: float = NOISE) -> list[Change]:
         """What takes longer by more than noise."""
         return [change for change in self.changes if change.ratio > 1 + noise]
@@ -50,26 +59,27 @@ class Comparison:
 def compare(before: Sequence[Row], after: Sequence[Row]) -> Comparison:
     """Medians of what has the same key."""
     old = {row.run: row.ms for row in before}
-    new = {row.run: row.ms for row in after}
-    changes = [Change(run, old[run], new[run]) for run in old if run in new]
+    new = {row.run: row for row in after}
+    changes = [Change(run, old[run], new[run].ms, new[run].bound_ms) for run in old if run in new]
     return Comparison(changes, [r for r in old if r not in new], [r for r in new if r not in old])
 
 
 def comparison_table(found: Comparison, noise: float = NOISE) -> Table:
     """A line a run; what takes longer is marked."""
-    columns = ("workload", "device", "system", ">over", ">before ms", ">after ms", ">ratio", "")
+    columns = ("workload", "device", "system", ">over", ">before ms", ">after ms", ">bound ms")
     lines = [
         (
             *change.run[:3],
             f"{change.run.oversubscription:g}",
             f"{change.before_ms:.2f}",
             f"{change.after_ms:.2f}",
+            f"{change.bound_ms:.2f}" if change.bound_ms else "",
             f"{change.ratio:.3f}",
             verdict(change.ratio, noise),
         )
         for change in found.changes
     ]
-    return table(columns, lines)
+    return table((*columns, ">ratio", ""), lines)
 
 
 def verdict(ratio: float, noise: float) -> str:

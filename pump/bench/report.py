@@ -18,19 +18,17 @@ DIFFERS = " differs"
 
 
 class Column(NamedTuple):
-    """A column of milliseconds: of a system, or of a yardstick of its link."""
+    """A column of milliseconds: of a system, or a yardstick of all."""
 
     heading: str
-    system: str
-    field: str  # of a row: "", oracle_ms or bound_ms
+    field: str = ""  # of a row, of the same for all systems: oracle_ms or bound_ms
 
     def cell(self, here: Mapping[str, Row]) -> str:
         """What stands in it, given a line's rows by system."""
         if not self.field:
-            row = here.get(self.system)
+            row = here.get(self.heading)
             return f"{row.ms:.1f}{DIFFERS if row.numbers_equal is False else ''}" if row else ""
-        link = BY_NAME[self.system].link
-        told = [getattr(row, self.field) for n, row in here.items() if BY_NAME[n].link == link]
+        told = [getattr(row, self.field) for row in here.values()]
         return next((f"{ms:.1f}" for ms in told if ms is not None), "")
 
 
@@ -56,10 +54,10 @@ def time_columns(rows: Sequence[Row]) -> list[Column]:
     present = {row.system for row in rows} - {"native"}
     systems = [name for name in BY_NAME if name in present]
     movers = [name for name in systems if BY_NAME[name].link]
-    columns = [Column(name, name, "") for name in systems if name != "oracle" or len(movers) == 1]
+    columns = [Column(name) for name in systems if name != "oracle" or len(movers) == 1]
     for word in ("oracle", "bound") if movers else ():
         if any(getattr(row, f"{word}_ms") is not None for row in rows):
-            columns.append(Column(word, movers[-1], f"{word}_ms"))
+            columns.append(Column(word, f"{word}_ms"))
     return columns
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pump import paths
 from pump.bench import machine, plots, report, simulate, yardstick
-from pump.bench.row import Row, read_results, write_results
+from pump.bench.measured import left_out, with_yardsticks
+from pump.bench.row import Results, Row, read_results, write_results
 from pump.bench.runner import Asked, Runner
 from pump.bench.systems import BY_NAME, DEVICES, GPU, SIM, systems_on
 from pump.bench.timeline import record, write_timeline
@@ -48,15 +49,15 @@ class Run:
             help="memory needed : memory there is (default: 1.5,2,3)",
         )
         add_device(parser)
-        parser.add_argument(
-            "--intervals", type=int, default=yardstick.INTERVALS, help="of the bound; 0: none"
-        )
-        parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there")
-        parser.add_argument("--plots", type=Path, metavar="FOLDER", help="write pictures there")
+        add_intervals(parser)
+        add_outputs(parser)
         parser.add_argument("--quiet", action="store_true", help="show no progress")
         programs = parser.add_argument_group("with --device gpu")
         programs.add_argument(
-            "--limit", type=float, metavar="SECONDS", help="begin nothing, and stop, after them"
+            "--limit",
+            type=float,
+            metavar="SECONDS",
+            help="begin nothing, and stop, after them; no oracle, no bound (see `bound`)",
         )
         programs.add_argument(
             "--resume", action="store_true", help="keep the rows that --json's file has"
@@ -83,29 +84,24 @@ class Run:
             ),
             seconds=args.limit,
         )
-        return where.rows(asked)
+        rows = where.rows(asked)
+        if device != GPU or args.limit:
+            return rows
+        with progress_bar(sys.stderr, args.quiet) as bar:
+            task = bar.add_task("bound and oracle", total=None)
+            return with_yardsticks(
+                rows,
+                machine.query_gpu("name"),
+                args.intervals,
+                lambda done: bar.update(task, description=done),
+            )
 
     def main(self, args: argparse.Namespace) -> int:
         """Prints the table, writes pictures."""
         rows = self.run(args)
         device = device_of(args)
-        out = console()
-        out.print(f"{'tiny programs on the CPU' if args.tiny else DEVICES[device]}\n")
-        out.print(report.run_table(rows))
-        for line in report.verdicts(rows):
-            out.print(line)
-        if device == SIM:
-            links = dict.fromkeys(BY_NAME[row.system].link for row in rows)
-            for link in [LINKS[name] for name in links if name]:
-                out.print(f"{link.name}: {link.note}")
-        if device == SIM and not yardstick.bounded():
-            out.print("no bound: it needs scipy (pip install 'pump[bench]')")
-        if args.json:
-            write_results(args.json, machine.describe(), rows)
-            out.print(f"wrote {args.json}")
-        if args.plots:
-            names = list(dict.fromkeys(row.workload for row in rows)) if device == SIM else []
-            out.print(draw(rows, names, args.plots))
+        console().print(f"{'tiny programs on the CPU' if args.tiny else DEVICES[device]}\n")
+        show(Results(machine.describe(), rows), args)
         return 0
 
 
@@ -144,6 +140,41 @@ class Simulated:
                 )
         except ValueError as error:
             raise UsageError(str(error)) from error
+
+
+def show(found: Results, args: argparse.Namespace) -> None:
+    """Prints the table, and what there is to say about it; writes rows and pictures."""
+    out, rows = console(), found.rows
+    out.print(report.run_table(rows))
+    for line in report.verdicts(rows):
+        out.print(line)
+    played = [row for row in rows if row.device == SIM]
+    links = dict.fromkeys(BY_NAME[row.system].link for row in played)
+    for link in [LINKS[name] for name in links if name]:
+        out.print(f"{link.name}: {link.note}")
+    for line in left_out(rows, found.machine["gpu"]):
+        out.print(line)
+    if any(row.oracle_ms and not row.bound_ms for row in rows) and not yardstick.bounded():
+        out.print("no bound: it needs scipy (pip install 'pump[bench]')")
+    if args.json:
+        write_results(args.json, found.machine, rows)
+        out.print(f"wrote {args.json}")
+    if args.plots:
+        names = list(dict.fromkeys(row.workload for row in played))
+        out.print(draw(rows, names, args.plots))
+
+
+def add_intervals(to: argparse.ArgumentParser) -> None:
+    """The option that says how fine the bound is."""
+    to.add_argument(
+        "--intervals", type=int, default=yardstick.INTERVALS, help="of the bound; 0: none"
+    )
+
+
+def add_outputs(to: argparse.ArgumentParser) -> None:
+    """The options that say what to write."""
+    to.add_argument("--json", type=Path, metavar="FILE", help="write the rows there")
+    to.add_argument("--plots", type=Path, metavar="FOLDER", help="write pictures there")
 
 
 def add_device(to: argparse.ArgumentParser) -> None:

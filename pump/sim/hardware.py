@@ -74,6 +74,15 @@ def link_over(interconnect: Interconnect, backend: str) -> Link:
     )
 
 
+def gpu_named(told: str) -> Gpu | None:
+    """The row of what nvidia-smi calls a GPU, such as `NVIDIA GeForce RTX 4090`; None: it has none.
+
+    Memory and suffixes are not compared: links are alike.
+    """
+    words = set(told.replace("-", " ").split())
+    return next((gpu for gpu in GPUS.values() if words.issuperset(gpu.name.split("-"))), None)
+
+
 def slower(gpu: Gpu, recorded_on: Gpu = REFERENCE) -> float:
     """How many times longer an operation takes that is bound by memory. Others differ."""
     return recorded_on.bandwidth / gpu.bandwidth

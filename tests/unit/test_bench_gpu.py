@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bench.gpu import oversubscribe, predict, programs, run, workloads  # noqa: E402
+from pump import paths  # noqa: E402
 from pump.bench import cli  # noqa: E402
 from pump.bench.machine import describe  # noqa: E402
 from pump.bench.row import FormatError, Row, write_results  # noqa: E402
@@ -274,7 +275,7 @@ def test_what_was_measured_is_predicted() -> None:
     assert link.rate_out < UM.rate_out < link.rate_in
     faults: dict[str, Any] = {"kind": "faults", "what": predict.FAULTS, "gb_s": 11.0}
     assert predict.link_of({"measurements": [*calls["measurements"], faults]}).rate_fault == 11
-    rows = list(predict.predictions(kept, predict.STEPS, LINKS | {"um": link}, left_out))
+    rows = list(predict.predictions(kept, {}, LINKS | {"um": link}, left_out))
     known = {(row.run.budget, row.run.policy): row for row in rows}
     assert all(
         row.near for (budget, policy), row in known.items() if policy == "pump" or budget == "1"
@@ -292,7 +293,7 @@ def test_a_prediction_has_its_line() -> None:
     left_out: list[str] = []
     counters = {"filled_bytes": 6_000_000_000, "faulted_bytes": 3_000_000_000}
     told = predict.of_oversubscribe(measured(counters=counters))
-    (row,) = predict.predictions(told, predict.STEPS, LINKS, left_out)
+    (row,) = predict.predictions(told, {}, LINKS, left_out)
     assert (row.run.ms, row.run.bytes_in) == (610, 3e9)
     assert row.bytes_in > 8e9
     line = f"| um | none | 610.0 | {row.ms:.1f} | {row.ratio:.2f} | yes | 3.00 |"
@@ -327,17 +328,17 @@ def benched(system: str, **more: Any) -> Row:
 def test_what_pump_bench_measured_is_predicted_over_its_systems_links(tmp_path: Path) -> None:
     path = tmp_path / "gpu.json"
     rows = [benched("native"), benched("vmm"), benched("vmm-known"), benched("zero-copy")]
-    rows += [benched("um", device="sim"), benched("vmm", workload="lstm")]
+    rows += [benched("um", device="sim"), benched("vmm", workload="mine")]
     write_results(path, {"gpu": "a GPU", "commit": "0"}, rows)
     machine, kept = predict.read_measured(path)
     left_out: list[str] = []
-    vmm, known = predict.predictions(kept, predict.STEPS, LINKS, left_out)
+    vmm, known = predict.predictions(kept, {}, LINKS, left_out)
     assert machine["gpu"] == "a GPU"
-    assert left_out == ["lstm"]
+    assert left_out == ["mine"]
     assert (vmm.run.link, known.run.link) == ("vmm", "vmm-known")
     assert (vmm.run.ms, vmm.run.budget) == (160, "1/2")
     assert known.ms < 0.8 * vmm.ms
-    step = open_sequence(predict.STEPS["resnet50"])
+    step = open_sequence(paths.traces()["resnet"])
     assert vmm.ms == predict.play(step, 3514826752, "ahead", LINKS["vmm"])[0]
 
 

@@ -1,0 +1,87 @@
+"""Bound and oracle beside rows that a GPU measured, of workloads whose recorded step is known.
+
+A step's operations take as long as where they were recorded, all by the factor that makes their sum
+the native time that was measured. Wires are those of the GPU's row in pump.sim.hardware.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pump.bench.processes import results
+from pump.bench.row import Row
+from pump.bench.systems import BY_NAME, GPU
+from pump.bench.yardstick import INTERVALS, WIRES, Case, sequence_at, yardstick
+from pump.paths import traces
+from pump.sim.hardware import INTERCONNECTS, Gpu, gpu_named, link_over
+from pump.sim.link import PAGE_BYTES
+
+STEPS = {"resnet50": "resnet", "gpt2-medium": "gpt2m", "gpt2-xl": "gpt2xl", "decode-8b": "llama"}
+"""Recorded steps of programs with other names."""
+ALIKE = 0.2
+"""A recorded step is the program's if it needs as much memory, give or take this share."""
+
+
+def step_of(workload: str) -> Path | None:
+    """The recorded step of a program of bench/gpu/workloads; None: there is none."""
+    return traces().get(STEPS.get(workload, workload))
+
+
+def case_of(row: Row, gpu: Gpu, intervals: int = INTERVALS) -> Case | None:
+    """What the yardstick of a row is of; None: it has none. Raises SequenceError, OSError."""
+    path = step_of(row.workload)
+    if not path or not moves(row):
+        return None
+    step = sequence_at(path)
+    if abs(step.footprint(PAGE_BYTES) / row.footprint_bytes - 1) > ALIKE:
+        return None
+    wires = link_over(INTERCONNECTS[gpu.interconnect], WIRES.name)
+    return Case(
+        path,
+        row.capacity_bytes // PAGE_BYTES,
+        intervals,
+        replace(wires, page_bytes=PAGE_BYTES),
+        row.native_ms * 1e6 / step.native_ns(),
+    )
+
+
+def moves(row: Row) -> bool:
+    """A GPU ran it, under a system that moves pages."""
+    system = BY_NAME.get(row.system)
+    return row.device == GPU and system is not None and bool(system.link)
+
+
+def with_yardsticks(
+    rows: Sequence[Row],
+    gpu: str,
+    intervals: int = INTERVALS,
+    progress: Callable[[str], None] = lambda done: None,
+) -> list[Row]:
+    """The rows, those that had none and can have them with bound and oracle.
+
+    gpu: as nvidia-smi names it; of one that pump.sim.hardware has not nothing is known. progress:
+    told each program and what it had, GiB. Raises SequenceError, OSError.
+    """
+    known = gpu_named(gpu)
+    if not known:
+        return list(rows)
+    cases = [None if row.oracle_ms else case_of(row, known, intervals) for row in rows]
+    sticks = {}
+    for case, stick in results(yardstick, list(dict.fromkeys(filter(None, cases)))):
+        sticks[case] = stick
+        progress(f"bound and oracle: {case.path.name}, {case.pages} pages")
+    return [
+        replace(row, bound_ms=sticks[case].bound_ms, oracle_ms=sticks[case].oracle_ms)
+        if case
+        else row
+        for row, case in zip(rows, cases, strict=True)
+    ]
+
+
+def left_out(rows: Sequence[Row], gpu: str) -> Iterator[str]:
+    """Why rows that move pages have no yardstick, a line each reason."""
+    bare = dict.fromkeys(row.workload for row in rows if moves(row) and not row.oracle_ms)
+    if bare and not gpu_named(gpu):
+        yield f"no oracle, no bound: the link of {gpu} is not known (pump plan --hardware)"
+    elif bare:
+        yield f"no oracle, no bound where no recorded step is alike: {', '.join(bare)}"

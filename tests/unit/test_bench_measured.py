@@ -1,0 +1,165 @@
+"""Bound and oracle beside rows that a GPU measured."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from bench.gpu import workloads  # noqa: E402
+from pump.bench import cli  # noqa: E402
+from pump.bench.measured import STEPS, case_of, left_out, step_of, with_yardsticks  # noqa: E402
+from pump.bench.row import Row, read_results, write_results  # noqa: E402
+from pump.bench.systems import EMULATOR, GPU  # noqa: E402
+from pump.bench.yardstick import WIRES, bounded, sequence_at, yardstick  # noqa: E402
+from pump.paths import traces  # noqa: E402
+from pump.sim.hardware import GPUS, gpu_named  # noqa: E402
+from pump.sizes import GIB  # noqa: E402
+
+pytestmark = pytest.mark.unit
+
+H200 = "NVIDIA H200"
+INTERVALS = 4
+MEASURED = Row(
+    workload="resnet50",
+    device=GPU,
+    system="vmm",
+    oversubscription=2.0,
+    capacity_bytes=7029653504 // 2,
+    footprint_bytes=7029653504,
+    step_ms=[185.0],
+    native_ms=62.0,  # twice what its recorded step takes
+)
+WITHOUT = (
+    replace(MEASURED, system="native"),
+    replace(MEASURED, system="zero-copy"),
+    replace(MEASURED, system="offload"),
+    replace(MEASURED, device=EMULATOR),
+    replace(MEASURED, device="tiny"),
+    replace(MEASURED, footprint_bytes=2 * MEASURED.footprint_bytes),
+    replace(MEASURED, workload="a program of mine"),
+)
+
+
+@pytest.fixture(scope="module")
+def filled() -> list[Row]:
+    """A row that can have a yardstick, and those that cannot."""
+    return with_yardsticks([MEASURED, *WITHOUT], H200, INTERVALS)
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        ("NVIDIA H200", "H200"),
+        ("NVIDIA H100 80GB HBM3", "H100"),
+        ("NVIDIA A100-SXM4-80GB", "A100"),
+        ("NVIDIA GeForce RTX 4090", "RTX-4090"),
+        ("NVIDIA GH200 480GB", "GH200"),
+        ("NVIDIA L4", "L4"),
+        ("NVIDIA L40S", None),
+        ("none", None),
+        ("", None),
+    ],
+)
+def test_gpus_are_known_by_the_driver_s_names(told: str, name: str | None) -> None:
+    assert gpu_named(told) == (GPUS[name] if name else None)
+
+
+def test_programs_have_recorded_steps() -> None:
+    programs, recorded = set(workloads.names()), set(traces())
+    assert programs >= set(STEPS) | recorded - set(STEPS.values())
+    assert recorded >= set(STEPS.values())
+    assert step_of("resnet50") == step_of("resnet") == traces()["resnet"]
+    assert step_of("nothing") is None
+
+
+def test_a_case_is_of_the_measured_machine() -> None:
+    case = case_of(MEASURED, GPUS["H200"])
+    assert case
+    assert case.wires == WIRES
+    assert case.pages == MEASURED.capacity_bytes // WIRES.page_bytes
+    recorded = sequence_at(traces()["resnet"]).native_ns()
+    assert case.times * recorded == pytest.approx(MEASURED.native_ms * 1e6)
+    slow = case_of(MEASURED, GPUS["A100"])
+    assert slow
+    assert slow.wires.rates(both=True)[0] == pytest.approx(WIRES.rates(both=True)[0] / 2)
+
+
+def test_a_slower_link_and_slower_kernels_take_longer() -> None:
+    def oracle_ms(row: Row, gpu: str) -> float:
+        case = case_of(row, GPUS[gpu], intervals=0)
+        assert case
+        return yardstick(case).oracle_ms or 0
+
+    here = oracle_ms(MEASURED, "H200")
+    assert here > MEASURED.native_ms
+    assert oracle_ms(MEASURED, "A100") > 1.5 * here
+    assert oracle_ms(replace(MEASURED, native_ms=2 * here), "H200") > 1.9 * here
+
+
+def test_rows_that_move_pages_of_known_steps_get_both(filled: list[Row]) -> None:
+    row, *others = filled
+    assert row.oracle_ms
+    assert MEASURED.native_ms < row.oracle_ms < row.ms
+    assert not bounded() or (row.bound_ms and MEASURED.native_ms < row.bound_ms <= row.oracle_ms)
+    assert replace(row, bound_ms=None, oracle_ms=None) == MEASURED
+    assert others == [*WITHOUT]
+
+
+def test_what_is_known_is_kept(filled: list[Row]) -> None:
+    known = replace(MEASURED, oracle_ms=1.0)
+    assert with_yardsticks([known], H200, INTERVALS) == [known]
+
+
+def test_of_other_gpus_nothing_is_known(filled: list[Row]) -> None:
+    assert with_yardsticks([MEASURED], "another", INTERVALS) == [MEASURED]
+    assert [*left_out([MEASURED], "another")] == [
+        "no oracle, no bound: the link of another is not known (pump plan --hardware)"
+    ]
+    (line,) = left_out(filled, H200)
+    assert line.endswith("alike: resnet50, a program of mine")  # the first needs other memory
+    assert not [*left_out(filled[:5], H200)]
+
+
+def test_the_command_fills_rows_and_keeps_their_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "a.json", tmp_path / "b.json"
+    row = replace(MEASURED, capacity_bytes=6 * GIB)
+    write_results(path, {"gpu": H200, "driver": "1"}, [row])
+    words = ["bound", str(path), "--intervals", str(INTERVALS), "--json", str(out)]
+    assert cli.main(words) == 0
+    told = capsys.readouterr().out
+    found = read_results(out)
+    assert found.machine == {"gpu": H200, "driver": "1"}
+    (one,) = found.rows
+    assert one.oracle_ms
+    assert f"{one.oracle_ms:.1f}" in told
+    assert cli.main(["compare", str(path), str(out)]) == 0
+    told = capsys.readouterr().out
+    if one.bound_ms:
+        assert f"{one.bound_ms:.2f}" in told
+        assert f"vmm: 1.000 times as long, now {one.ms / one.bound_ms:.2f} of the bound" in told
+
+
+def test_a_run_fills_its_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Programs:
+        def names(self) -> list[str]:
+            return ["resnet50"]
+
+        def workloads(self) -> dict[str, str]:
+            return {"resnet50": ""}
+
+        def rows(self, asked: object) -> list[Row]:
+            return [replace(MEASURED, capacity_bytes=6 * GIB)]
+
+    monkeypatch.setattr("pump.bench.run.runner", lambda *_: Programs())
+    monkeypatch.setattr("pump.bench.machine.query_gpu", lambda field: H200)
+    words = ["run", "--device", "gpu", "--intervals", str(INTERVALS)]
+    for more, has in ([], True), (["--limit", "60"], False):
+        out = tmp_path / "a.json"
+        assert cli.main([*words, *more, "--json", str(out)]) == 0
+        assert bool(read_results(out).rows[0].oracle_ms) == has
