@@ -6,6 +6,8 @@ pages, issued, admitted and retired; all operations together touch every page on
 out: four an operation, which bring and take away as many pages as it touches.
 """
 
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -30,8 +32,9 @@ from pump.sim.engine import (  # noqa: E402
     Settings,
     Touch,
 )
-from pump.sim.link import LINKS  # noqa: E402
+from pump.sim.link import LINKS, Link  # noqa: E402
 from pump.sim.recorded import open_sequence  # noqa: E402
+from pump.sim.sequence import Sequence  # noqa: E402
 from pump.sim.simulator import MORE, STEADY, Simulator, settings_for  # noqa: E402
 from tests.reference.policies import reference  # noqa: E402
 
@@ -48,7 +51,10 @@ WINDOW = 256
 ROUNDS = 5
 SLOW_TIMES = 3_000  # operations of the plain engine
 LEAST_A_SECOND = 1_000_000
+MOST_INSTRUCTIONS = 13_000
+"""An operation may take so many in `half`, where it moves pages, too: no clock is as steady."""
 REPLAY_S = 5.0
+PART = 400  # events of a step, for the plain engine
 LARGEST = ROOT / "bench" / "traces" / "gpt2xl.ulms.gz"
 
 DECLARATIONS = """
@@ -104,6 +110,7 @@ def engine_of(lib: Any, policy: str, frames: int) -> Any:
     return made
 
 
+@pytest.mark.benchmark(timer=time.process_time)
 @pytest.mark.parametrize("policy", ["ahead", "lru"])
 @pytest.mark.parametrize(("name", "frames"), [("resident", PAGES), ("half", PAGES // 2)])
 def test_compiled(
@@ -120,6 +127,24 @@ def test_compiled(
     tell(f"engine, {policy}, {name}: {rate / 1e6:.2f} million operations a second")
     if name == "resident":
         assert rate >= LEAST_A_SECOND
+
+
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="no valgrind")
+def test_instructions_of_an_operation(tmp_path: Path, tell: Tell) -> None:
+    """In `half`, learning included."""
+    program, counts = tmp_path / "engine_main", tmp_path / "callgrind.out"
+    sources = [HERE / "engine_main.c", HERE / "engine_loop.c", *(ROOT / "csrc/engine").glob("*.c")]
+    build = ["cc", "-std=gnu11", "-O2", f"-I{ROOT / 'csrc'}", "-o", str(program)]
+    subprocess.run([*build, *map(str, sources)], check=True)
+    tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}"]
+    tool += ["--toggle-collect=loop_engine"]
+    words = ["ahead", *map(str, (PAGES, PAGES // 2, TIMES))]
+    subprocess.run([*tool, str(program), *words], check=True, capture_output=True)
+    total = re.search(r"^(?:summary|totals): (\d+)", counts.read_text(), re.MULTILINE)
+    assert total
+    each = int(total[1]) // TIMES
+    tell(f"engine, ahead, half: {each} instructions an operation and its moves")
+    assert 1_000 < each < MOST_INSTRUCTIONS
 
 
 def test_plain_python(benchmark: Any, tell: Tell) -> None:
@@ -149,13 +174,27 @@ def drive(engine: Engine, times: int) -> None:
 
 @pytest.mark.parametrize("name", ["um", "vmm", "vmm-known"])
 def test_replay_of_the_largest_trace(tell: Tell, name: str) -> None:
-    """Ten steps at half the memory, machine and all, faster than a bound."""
+    """Ten steps at half the memory, machine and all, faster than a bound; beside the plain engine,
+    which plays a part of a step.
+    """
     sequence, link = open_sequence(LARGEST), LINKS[name]
     budget = sequence.footprint(link.page_bytes) // 2
     engine_settings = settings_for(link, "ahead", budget)
-    machine = Simulator(CompiledEngine(engine_settings), link, "ahead")
-    begin = time.perf_counter()
-    machine.run(sequence)
-    seconds = (time.perf_counter() - begin) / (machine.warm + STEADY + MORE) * 10
-    tell(f"replay of {LARGEST.name}, {name}: 10 steps in {seconds:.2f} s")
+    seconds = 10 * step_s(CompiledEngine(engine_settings), link, sequence)
+    part = Sequence(sequence.live, (sequence.steps[-1][:PART],))
+    few = settings_for(link, "ahead", part.footprint(link.page_bytes) // 2)
+    engines = (CompiledEngine(few), reference(few))
+    compiled, plain = (1e6 * step_s(engine, link, part) / PART for engine in engines)
+    tell(
+        f"replay of {LARGEST.name}, {name}: 10 steps in {seconds:.2f} s;"
+        f" {PART} events of it, {compiled:.0f} us each, with the plain engine {plain:.0f}"
+    )
     assert seconds < REPLAY_S
+
+
+def step_s(engine: Engine, link: Link, sequence: Sequence) -> float:
+    """Seconds that playing a step takes."""
+    machine = Simulator(engine, link, "ahead")
+    begin = time.process_time()
+    machine.run(sequence)
+    return (time.process_time() - begin) / (machine.warm + STEADY + MORE)

@@ -8,6 +8,7 @@ with a million of them the processor's caches are what is measured.
 import shutil
 import subprocess
 import threading
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,6 +35,7 @@ CHANGE_NS = 1000
 TEST_NS = 3
 """Telling that a value is no address may cost so much."""
 
+Tell = Callable[[str], None]
 Numbers = npt.NDArray[np.uint64]
 DECLARATIONS = """
 struct ledger *ledger_new(void);
@@ -62,7 +64,8 @@ def built(compiler: list[str], sources: list[Path], target: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def lib(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    sources = [HERE / "loops.c", *(ROOT / "csrc" / "ledger").glob("*.c")]
+    folders = (ROOT / "csrc" / name for name in ("base", "ledger"))
+    sources = [HERE / "loops.c", *(path for folder in folders for path in folder.glob("*.c"))]
     return built(["cc", "-std=gnu11"], sources, tmp_path_factory.mktemp("loops") / "libloops.so")
 
 
@@ -122,14 +125,32 @@ def fastest_ns(benchmark: Any, count: int) -> float:
     return ns
 
 
-def measured(
-    benchmark: Any, group: str, loop: Any, arguments: tuple[Any, ...], total: int
-) -> float:
-    """Nanoseconds a look-up; the sum of the loop's answers must be `total`."""
-    benchmark.group = group
-    got = benchmark.pedantic(loop, args=arguments, rounds=ROUNDS, warmup_rounds=1)
-    assert got == total
-    return fastest_ns(benchmark, TIMES)
+class Measure:
+    """Look-ups: told, by what they search, among how many, and which pointers."""
+
+    def __init__(self, benchmark: Any, tell: Tell) -> None:
+        self.benchmark, self.tell = benchmark, tell
+
+    def loop(
+        self, what: str, group: str, loop: Any, arguments: tuple[Any, ...], total: int
+    ) -> float:
+        """Nanoseconds a look-up; the sum of the loop's answers must be `total`."""
+        got = self.benchmark.pedantic(loop, args=arguments, rounds=ROUNDS, warmup_rounds=1)
+        assert got == total
+        return self.told(what, group, TIMES)
+
+    def told(self, what: str, group: str, count: int) -> float:
+        """Nanoseconds each of `count` took."""
+        self.benchmark.group = group
+        ns = fastest_ns(self.benchmark, count)
+        self.tell(f"look-up, {group}: {ns:.1f} ns, {what}")
+        return ns
+
+
+@pytest.fixture
+def measure(benchmark: Any, tell: Tell) -> Measure:
+    """Times what the test searches."""
+    return Measure(benchmark, tell)
 
 
 hot_ns: list[float] = []
@@ -138,10 +159,10 @@ hot_ns: list[float] = []
 
 @pytest.mark.parametrize("kind", SETS)
 @pytest.mark.parametrize("live", [FEW, MANY])
-def test_ledger(benchmark: Any, lib: Any, live: int, kind: str) -> None:
+def test_ledger(measure: Measure, lib: Any, live: int, kind: str) -> None:
     pointers, total = world(live).pointers(SETS[kind])
     arguments = (ledger(lib, live), words(pointers), SETS[kind], TIMES)
-    ns = measured(benchmark, f"{live} {kind}", lib.loop_extent, arguments, total)
+    ns = measure.loop("ledger", f"{live} {kind}", lib.loop_extent, arguments, total)
     if kind == "hot" and live == FEW:
         hot_ns.append(ns)
         assert ns <= LOOKUP_NS
@@ -151,27 +172,27 @@ def test_ledger(benchmark: Any, lib: Any, live: int, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", SETS)
 @pytest.mark.parametrize("live", [FEW, MANY])
-def test_sorted_array(benchmark: Any, lib: Any, live: int, kind: str) -> None:
+def test_sorted_array(measure: Measure, lib: Any, live: int, kind: str) -> None:
     here = world(live)
     pointers, total = here.pointers(SETS[kind])
     starts = np.append(here.starts, here.ends[-1])
     arguments = (words(starts), words(here.ends), live, words(pointers), SETS[kind], TIMES)
-    measured(benchmark, f"{live} {kind}", lib.loop_bsearch, arguments, total)
+    measure.loop("sorted array", f"{live} {kind}", lib.loop_bsearch, arguments, total)
 
 
 @pytest.mark.parametrize("kind", SETS)
 @pytest.mark.parametrize("live", [FEW, MANY])
-def test_std_map(benchmark: Any, maps: Any, live: int, kind: str) -> None:
+def test_std_map(measure: Measure, maps: Any, live: int, kind: str) -> None:
     here = world(live)
     pointers, total = here.pointers(SETS[kind])
     tree = maps.map_new(*here.blocks)
     arguments = (tree, words(pointers), SETS[kind], TIMES)
-    measured(benchmark, f"{live} {kind}", maps.loop_map, arguments, total)
+    measure.loop("std::map", f"{live} {kind}", maps.loop_map, arguments, total)
     maps.map_delete(tree)
 
 
 @pytest.mark.parametrize("live", [FEW, MANY])
-def test_sorted_dict(benchmark: Any, live: int) -> None:
+def test_sorted_dict(measure: Measure, live: int) -> None:
     """Python's calls count here."""
     here = world(live)
     found = SortedDict(zip(here.starts.tolist(), here.ends.tolist(), strict=True))
@@ -181,14 +202,13 @@ def test_sorted_dict(benchmark: Any, live: int) -> None:
         answers = (found.peekitem(found.bisect_right(p) - 1) for p in pointers)
         return sum(start for p, (start, end) in zip(pointers, answers, strict=True) if p < end)
 
-    benchmark.group = f"{live} hot"
-    total = benchmark.pedantic(search, rounds=100)
+    total = measure.benchmark.pedantic(search, rounds=100)
     assert total * (TIMES // SETS["hot"]) % 2**64 == here.pointers(SETS["hot"])[1]
-    fastest_ns(benchmark, SETS["hot"])
+    measure.told("SortedDict", f"{live} hot", SETS["hot"])
 
 
 @pytest.mark.parametrize("live", [FEW, MANY])
-def test_beside_a_writer(benchmark: Any, lib: Any, live: int) -> None:
+def test_beside_a_writer(measure: Measure, lib: Any, live: int) -> None:
     """Hot look-ups while another thread takes blocks out and enters them again, without pause."""
     here = world(live)
     pointers, total = here.pointers(SETS["hot"])
@@ -205,7 +225,7 @@ def test_beside_a_writer(benchmark: Any, lib: Any, live: int) -> None:
     writer.start()
     try:
         arguments = (ledger(lib, live), words(pointers), SETS["hot"], TIMES)
-        measured(benchmark, f"{live} hot", lib.loop_extent, arguments, total)
+        measure.loop("ledger beside a writer", f"{live} hot", lib.loop_extent, arguments, total)
     finally:
         stop.set()
         writer.join()
@@ -217,17 +237,19 @@ def blocks_of(here: World, pointers: Numbers) -> Numbers:
 
 
 @pytest.mark.parametrize("live", [FEW, MANY])
-def test_remove_and_add(benchmark: Any, lib: Any, live: int) -> None:
+def test_remove_and_add(benchmark: Any, lib: Any, tell: Tell, live: int) -> None:
     here = world(live)
     order = np.random.default_rng(3).permutation(live)[:FEW].astype(np.uint32)
     starts, ends, _, _ = here.blocks
     arguments = (ledger(lib, live), starts, ends, FEW, words(order, "uint32_t"))
     benchmark.group = "change"
     benchmark.pedantic(lib.loop_replace, args=arguments, rounds=ROUNDS, warmup_rounds=1)
-    assert fastest_ns(benchmark, 2 * FEW) <= CHANGE_NS
+    ns = fastest_ns(benchmark, 2 * FEW)
+    tell(f"ledger, a block of {live} entered or taken out: {ns:.0f} ns")
+    assert ns <= CHANGE_NS
 
 
-def test_no_address(benchmark: Any, lib: Any) -> None:
+def test_no_address(benchmark: Any, lib: Any, tell: Tell) -> None:
     """Numbers, flags, single and double precision values, addresses of the host's."""
     dice = np.random.default_rng(4)
     values = dice.integers(0, 1 << 20, 1024).astype(np.uint64)
@@ -237,4 +259,6 @@ def test_no_address(benchmark: Any, lib: Any) -> None:
     benchmark.group = "no address"
     arguments = (ledger(lib, FEW), words(values), 1024, TIMES)
     assert benchmark.pedantic(lib.loop_may_hold, args=arguments, rounds=ROUNDS) == 0
-    assert fastest_ns(benchmark, TIMES) <= TEST_NS
+    ns = fastest_ns(benchmark, TIMES)
+    tell(f"ledger, a value is no address: {ns:.2f} ns")
+    assert ns <= TEST_NS
