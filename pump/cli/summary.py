@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 
 from pump.cli.render import table
 from pump.sizes import format_size
+from pump.symbol import readable
 from pump.trace import FunctionUse, HeldUse, MoveUse, Paging, Summary, TouchSource
 
 FUNCTIONS_SHOWN = 20
@@ -77,7 +78,7 @@ def function_row(use: FunctionUse) -> tuple[str, ...]:
     missed = [f"{use.unmatched} of {use.launches}"] if use.unmatched else []
     missed += [f"{use.blind} of unknown layout"] if use.blind else []
     return (
-        use.name,
+        readable(use.name),
         f"{use.launches:,}",
         time,
         mean,
@@ -147,7 +148,7 @@ def move_row(use: MoveUse) -> tuple[str, ...]:
 
 def held_row(use: HeldUse) -> tuple[str, ...]:
     """A kernel, or a call, that was held."""
-    return use.name, f"{use.times:,}", time_text(use.ns), format_size(use.missing_bytes)
+    return readable(use.name), f"{use.times:,}", time_text(use.ns), format_size(use.missing_bytes)
 
 
 def time_text(ns: float) -> str:

@@ -13,6 +13,7 @@ from pump.cli.command import UsageError
 from pump.cli.render import console, table
 from pump.sizes import format_size
 from pump.stats import Change, Counter, Held, Snapshot, StatsError
+from pump.symbol import readable
 
 SHORTEST_INTERVAL = 0.1  # seconds
 HELD_SHOWN = 5
@@ -119,7 +120,8 @@ def program(view: View, *, brief: bool) -> RenderableType:
 
 def held_row(held: Held) -> tuple[str, ...]:
     """One of those that were held longest."""
-    return f"{held.ns / 1e9:.3f} s", f"{held.times:,}", format_size(held.missing_bytes), held.name
+    name = readable(held.name)
+    return f"{held.ns / 1e9:.3f} s", f"{held.times:,}", format_size(held.missing_bytes), name
 
 
 def amount(counter: Counter, value: float) -> str:

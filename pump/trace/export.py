@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pump.symbol import readable
 from pump.trace.container import load_bytes, open_container
 from pump.trace.paging import kind_of, move_ns
 from pump.trace.trace import Trace
@@ -122,7 +123,7 @@ def _device_work(trace: Trace, origin: int) -> Iterator[dict[str, Any]]:
         row = operations[index]
         yield {
             "ph": "X",
-            "name": trace.label(row),
+            "name": readable(trace.label(row)),
             "pid": _DEVICES + int(row["device"]),
             "tid": lanes[int(row["stream"])],
             "ts": (int(retired["start_ns"]) - origin) / 1e3,
@@ -152,7 +153,7 @@ def _held(trace: Trace, origin: int) -> Iterator[dict[str, Any]]:
     for row, label in zip(trace.holds, trace.labels(trace.holds["operation"]), strict=True):
         yield {
             "ph": "X",
-            "name": f"held: {label}",
+            "name": f"held: {readable(label)}",
             "cat": "held",
             "pid": _HOST,
             "tid": int(row["thread"]),

@@ -62,7 +62,7 @@ def test_a_second_look_shows_how_fast_they_grow() -> None:
 
 
 def test_those_held_longest_are_shown() -> None:
-    held = [Held(f"kernel{i}", 10**9 * (9 - i), 1000 + i, 3 << 29) for i in range(9)]
+    held = [Held(f"_Z7kernel{i}v", 10**9 * (9 - i), 1000 + i, 3 << 29) for i in range(9)]
     lines = text([View(replace(EARLIER, held=held))])
     shown = [words for words in lines if words[-1].startswith("kernel") and words[1] == "s"]
     assert shown[0] == ["9.000", "s", "1,000", "1.5", "GiB", "kernel0"]
