@@ -318,12 +318,11 @@ class Simulator:
     def may_begin(self, move: Move) -> bool:
         return move.after <= self.retired and move.needs in self.moved
 
-    def rates(self) -> list[float]:
-        """Of each lane; 0 while the operation that runs takes the link itself."""
+    def rates(self, copied: list[UnderWay | None]) -> list[float]:
+        """Of what each lane copies; 0 while the operation that runs takes the link itself."""
         running = self.running
         if running and running.in_place_ns and self.alone_ns(running) < LEAST_NS:
-            return [0.0 for _ in self.lanes]
-        copied = [lane.at(Kind.COPY) for lane in self.lanes]
+            return [0.0 for _ in copied]
         rates = self.beside if all(copied) else self.alone
         return [rates[0 if one and one.move.kind == FILL else 1] for one in copied]
 
@@ -335,14 +334,14 @@ class Simulator:
         """The moves that get on: their lanes, and how much of their parts each nanosecond."""
         found = []
         mapped = self.driver.works()
-        for number, rate in enumerate(self.rates()):
-            lane = self.lanes[number]
-            called, copied = lane.at(Kind.CALL), lane.at(Kind.COPY)
-            if called:
+        copied = [lane.at(Kind.COPY) for lane in self.lanes]
+        for number, rate in enumerate(self.rates(copied)):
+            lane, one = self.lanes[number], copied[number]
+            if called := lane.at(Kind.CALL):
                 found.append((number, called, 1.0))
-            if copied and rate > 0:
-                found.append((number, copied, rate))
-            if mapped in lane.moves:
+            if one and rate > 0:
+                found.append((number, one, rate))
+            if mapped and mapped in lane.moves:
                 found.append((number, mapped, 1.0))
         return found
 
