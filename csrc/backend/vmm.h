@@ -113,8 +113,9 @@ struct vmm_range {
     uint64_t bytes;         /* whole pages */
     struct vmm_seal *seals; /* by page (vmm_verify.h); NULL: none */
     uint64_t aside;         /* bytes on the device of which the engine does not know */
-    uint64_t context;       /* that has to be waited for, of one that is to be deleted later; 0: it is gone */
-    struct vmm_range *next; /* of those */
+    bool parked;            /* the program freed it, and it is to be deleted later */
+    uint64_t context;       /* parked: that has to be waited for; 0: it is gone */
+    struct vmm_range *next; /* parked */
     struct vmm_page page[];
 };
 

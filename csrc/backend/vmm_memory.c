@@ -123,6 +123,7 @@ static void end_range(struct pager *d, struct vmm_range *r) {
 
 static void park(struct vmm_range *r, uint64_t context) {
     pthread_mutex_lock(&parking);
+    r->parked = true;
     r->context = context;
     r->next = parked;
     __atomic_store_n(&parked, r, __ATOMIC_RELAXED);
@@ -168,7 +169,7 @@ bool vmm_free(addr_t start, uint64_t context, int32_t *status) {
     struct pager *d;
     CUresult waited = CUDA_SUCCESS;
     struct vmm_range *r = vmm_find(start, &d);
-    if (!r || r->start != start)
+    if (!r || r->start != start || r->parked)
         return false;
     if (!context || wait_for(context, &waited))
         end_range(d, r);
