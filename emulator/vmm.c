@@ -211,3 +211,8 @@ EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *l
     *flags = a.rights[d ? d->ordinal : DEVICES_MAX];
     return CUDA_SUCCESS;
 }
+
+EXPORT int emu_mapped(uint64_t address) {
+    struct area found;
+    return area_find(address, &found) && found.kind == AREA_VMM;
+}

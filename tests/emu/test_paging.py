@@ -28,7 +28,7 @@ DEADLINE_S = 120
 
 @pytest.fixture(scope="module")
 def steps(compiled: Compile, emulator_dir: Path) -> Path:
-    return compiled("um_steps", str(emulator_dir / "libcuda.so.1"))
+    return compiled("steps", str(emulator_dir / "libcuda.so.1"))
 
 
 @dataclass(frozen=True)

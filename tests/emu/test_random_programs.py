@@ -62,7 +62,7 @@ OURS = {
 }
 """What ulms.so calls by itself under each set-up."""
 ELSEWHERE = {
-    "cuCtxPopCurrent": "programs with several contexts: test_um_memory.py",
+    "cuCtxPopCurrent": "programs with several contexts: test_replaced.py",
     "cuCtxPushCurrent": "likewise",
     "cuStreamGetCtx": "likewise",
     "cuDeviceGetUuid": "NVML: test_accounts.py",

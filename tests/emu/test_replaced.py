@@ -1,6 +1,6 @@
-"""Managed memory in the place of plain memory: what is replaced, and that programs do not see it.
+"""Other memory in the place of plain memory: what is replaced, and that programs do not see it.
 
-`um_memory.c` prints what a program can see, which must be the same without ulms.so, and lines that
+`memory.c` prints what a program can see, which must be the same without ulms.so, and lines that
 begin with "is", which tell how the driver holds the memory.
 """
 
@@ -25,23 +25,33 @@ from tests.emu.test_accounts import (
 
 pytestmark = pytest.mark.emu
 
-UM = {"ULMS_BACKEND": "um"}
 PAGE = 2 * MIB
 LIMIT = 64 * MIB
+HELD = {"um": "managed", "vmm": "mapped"}
+"""How the driver holds what a backend replaced."""
+PROVIDES = {"um": "cuMemAllocManaged", "vmm": "cuMemAddressReserve"}
+"""The call without which nothing is replaced."""
 
 Told = Callable[..., list[str]]
 
 
-@pytest.fixture
-def told(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Told:
-    """Runs a part of um_memory.c both ways; returns its "is" lines under um, and what was logged.
+@pytest.fixture(params=HELD)
+def backend(request: pytest.FixtureRequest) -> str:
+    """Each of the backends that replace memory."""
+    return str(request.param)
 
-    Other lines are compared with those of a run without ulms.so, except with `alone`.
+
+@pytest.fixture
+def told(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path, backend: str) -> Told:
+    """Runs a part of memory.c both ways; returns its "is" lines under ulms.so and what was logged.
+
+    "provided" stands for how the backend holds what it replaced. Other lines are compared with
+    those of a run without ulms.so, except with `alone`.
     """
-    binary = compiled("um_memory", str(emulator_dir / "libcuda.so.1"))
+    binary = compiled("memory", str(emulator_dir / "libcuda.so.1"))
 
     def run(*words: str, env: Mapping[str, str] | None = None, alone: bool = False) -> list[str]:
-        under = run_emulated([binary, *words], {**UM, **(env or {})})
+        under = run_emulated([binary, *words], {"ULMS_BACKEND": backend, **(env or {})})
         assert under.returncode == 0, under.stdout + under.stderr
         seen = [line for line in under.stdout.splitlines() if not line.startswith("is ")]
         if not alone:
@@ -51,34 +61,38 @@ def told(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> To
             lines = native.stdout.splitlines()
             assert seen == [line for line in lines if not line.startswith("is ")]
         states = [line[3:] for line in under.stdout.splitlines() if line.startswith("is ")]
-        return states + under.stderr.splitlines()
+        return [state.replace(HELD[backend], "provided") for state in states] + (
+            under.stderr.splitlines()
+        )
 
     return run
 
 
-def test_what_is_replaced(told: Told) -> None:
+def test_what_is_replaced(told: Told, backend: str) -> None:
     states = dict(line.split(": ")[::-1] for line in told("kinds"))
+    asked = states.pop("the program's own")
     plain = {what for what, how in states.items() if how == "plain"}
     small = {f"{kind} of {size}" for kind in ("plain", "async") for size in (1, MIB - 1)}
     assert plain == {*small, "from a pool with a limit"}
-    assert set(states.values()) == {"plain", "managed"}
+    assert set(states.values()) == {"plain", "provided"}
+    assert asked == ("provided" if backend == "um" else "managed")
 
 
 def test_the_program_is_told_of_plain_memory(told: Told) -> None:
-    assert told("attributes") == ["managed managed managed"]
+    assert told("attributes") == ["provided provided provided"]
 
 
 def test_frees_in_stream_order_wait_for_the_last_use_and_the_program_does_not(told: Told) -> None:
     assert told("async") == [
-        "managed",
-        "managed after the free",
-        "managed, the same",
+        "provided",
+        "provided after the free",
+        "provided, the same",
         "plain after the context was waited for",  # it is no memory at all
     ]
 
 
 def test_in_a_capture_memory_is_plain(told: Told) -> None:
-    assert told("capture") == ["plain inside, managed after"]
+    assert told("capture") == ["plain inside, provided after"]
 
 
 @pytest.mark.parametrize(
@@ -86,20 +100,20 @@ def test_in_a_capture_memory_is_plain(told: Told) -> None:
     [
         ("libnccl.so.2", "", "plain"),
         ("libucp.so.0", "", "plain"),
-        ("libother.so", "", "managed"),
+        ("libother.so", "", "provided"),
         ("libother.so", "libsome,libother.so", "plain"),
-        ("libother.so", ",", "managed"),
+        ("libother.so", ",", "provided"),
     ],
 )
 def test_some_libraries_get_plain_memory(
     file: str, listed: str, how: str, told: Told, compiled: Compile, tmp_path: Path
 ) -> None:
     library = tmp_path / file
-    library.write_bytes(compiled("um_library", shared=True).read_bytes())
+    library.write_bytes(compiled("allocating_library", shared=True).read_bytes())
     library.chmod(0o755)
     env = {"ULMS_PLAIN": listed}
     assert told("library", str(library), env=env) == [
-        f"{how} in the library, managed in the program"
+        f"{how} in the library, provided in the program"
     ]
 
 
@@ -117,8 +131,10 @@ def test_more_memory_than_the_device_has(told: Told) -> None:
     assert told("fill", "30", env=env) == ["30 blocks"]
 
 
-def test_what_the_driver_does_not_manage_is_plain_and_meets_no_limit_of_ours(told: Told) -> None:
-    env = {"ULMS_GPU_MEMORY": "32MiB", "EMU_FAIL": "cuMemAllocManaged:sticky"}
+def test_what_the_driver_does_not_provide_is_plain_and_meets_no_limit_of_ours(
+    told: Told, backend: str
+) -> None:
+    env = {"ULMS_GPU_MEMORY": "32MiB", "EMU_FAIL": f"{PROVIDES[backend]}:sticky"}
     assert told("fill", "9", env=env) == ["9 blocks"]
     env["EMU_MEMORY"] = "40MiB"  # the driver's does refuse
     assert told("fill", "9", env=env)[-1] == "5 blocks"
@@ -126,9 +142,9 @@ def test_what_the_driver_does_not_manage_is_plain_and_meets_no_limit_of_ours(tol
 
 def test_a_limit_that_was_set_refuses(told: Told) -> None:
     assert told("limit", env={"ULMS_MANAGED_LIMIT": "16MiB"}, alone=True) == [
-        f"managed, then {OUT_OF_MEMORY}, {OUT_OF_MEMORY}, {OUT_OF_MEMORY}",
-        "managed, and small memory plain",
-        "managed at last",
+        f"provided, then {OUT_OF_MEMORY}, {OUT_OF_MEMORY}, {OUT_OF_MEMORY}",
+        "provided, and small memory plain",
+        "provided at last",
     ]
     refused = told("fill", "9", env={"ULMS_MANAGED_LIMIT": "32MiB"}, alone=True)
     assert refused == [f"refused after 4 with {OUT_OF_MEMORY}", "4 blocks"]
@@ -136,35 +152,56 @@ def test_a_limit_that_was_set_refuses(told: Told) -> None:
 
 def test_a_context_takes_its_memory_with_it(told: Told) -> None:
     env = {"ULMS_MANAGED_LIMIT": "16MiB"}  # the last context has all of it again
-    assert told("contexts", env=env) == ["managed managed"] * 4 + ["2 blocks"]
+    assert told("contexts", env=env) == ["provided provided"] * 4 + ["2 blocks"]
 
 
 def test_every_device_is_served(told: Told) -> None:
-    assert told("devices", env={"EMU_DEVICES": "2"}) == ["managed", "managed"]
+    assert told("devices", env={"EMU_DEVICES": "2"}) == ["provided", "provided"]
 
 
-def test_a_device_without_concurrent_access_is_left_alone(told: Told) -> None:
+def test_a_device_that_cannot_is_left_alone(told: Told, backend: str) -> None:
+    what = {"um": "has no concurrent access", "vmm": "cannot map host memory by handles"}
     env = {"EMU_FAIL": "cuDeviceGetAttribute:sticky"}
     state, warning = told("capture", env=env)
     assert state == "plain inside, plain after"
-    assert warning.startswith("[ulms] WARN: device 0 has no concurrent access")
+    assert warning.startswith(f"[ulms] WARN: device 0 {what[backend]}")
     capacity = {**env, "ULMS_GPU_MEMORY": "32MiB"}
     assert told("fill", "9", env=capacity, alone=True)[0] == f"refused after 4 with {OUT_OF_MEMORY}"
 
 
+@pytest.mark.parametrize("backend", ["vmm"])
+def test_ordered_policies_are_refused_in_one_line(told: Told) -> None:
+    assert told("attributes", env={"ULMS_POLICY": "lru"})[1:] == [
+        "[ulms] WARN: ULMS_POLICY=lru needs memory that the driver pages: with ULMS_BACKEND=vmm "
+        "it is ahead"
+    ]
+
+
+OURS = [
+    "cuEventCreate",
+    "cuEventRecord",
+    "cuEventQuery",
+    "cuEventDestroy",
+    "cuCtxGetCurrent",
+    "cuThreadExchangeStreamCaptureMode",
+    "cuDeviceGetMemPool",
+]
+ITS_OWN = {
+    "um": ["cuMemAllocManaged"],
+    "vmm": [
+        "cuMemCreate",
+        "cuMemMap",
+        "cuMemSetAccess",
+        "cuMemUnmap",
+        "cuMemAddressReserve",
+        "cuMemAddressFree",
+    ],
+}
+
+
 @pytest.mark.parametrize("part", ["attributes", "async", "contexts"])
 @pytest.mark.parametrize(
-    "call",
-    [
-        "cuMemAllocManaged",
-        "cuEventCreate",
-        "cuEventRecord",
-        "cuEventQuery",
-        "cuEventDestroy",
-        "cuCtxGetCurrent",
-        "cuThreadExchangeStreamCaptureMode",
-        "cuDeviceGetMemPool",
-    ],
+    ("backend", "call"), [(name, call) for name in HELD for call in [*OURS, *ITS_OWN[name]]]
 )
 def test_failures_of_our_own_calls_do_not_show(call: str, part: str, told: Told) -> None:
     for after in range(3):
@@ -212,16 +249,23 @@ def check_limited(program: Program, output: str) -> None:
         assert all(before + took + size > LIMIT for size in refused)
 
 
-@pytest.mark.parametrize("limit", [LIMIT, None])
+@pytest.mark.parametrize(
+    ("backend", "limit"), [(name, limit) for name in HELD for limit in (LIMIT, None)]
+)
 def test_accounts(
-    limit: int | None, compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
+    limit: int | None,
+    backend: str,
+    compiled: Compile,
+    run_emulated: RunEmulated,
+    emulator_dir: Path,
 ) -> None:
     binary = allocate(compiled, emulator_dir)
 
     @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs())
     def run(program: Program) -> None:
-        env = {**UM, **({"ULMS_MANAGED_LIMIT": f"{limit}"} if limit else {})}
+        env = {"ULMS_BACKEND": backend}
+        env |= {"ULMS_MANAGED_LIMIT": f"{limit}"} if limit else {}
         done = run_emulated([binary], env, stdin=program.text())
         assert (done.returncode, done.stderr) == (0, "")
         if limit:

@@ -1,6 +1,6 @@
-"""Backend `um` where something stands in its way: the program gets on, and loses nothing.
+"""Where something stands in the way of memory that moves: the program gets on, and loses nothing.
 
-`um_trouble.c` checks every word it wrote; what it prints must be what it prints without `ulms.so`.
+`trouble.c` checks every word it wrote; what it prints must be what it prints without `ulms.so`.
 """
 
 from collections.abc import Callable
@@ -12,9 +12,11 @@ from tests.conftest import Compile, RunEmulated
 
 pytestmark = pytest.mark.emu
 
-POLICIES = ["ahead", "lru", "pump", "none"]
+UM = [("um", policy) for policy in ("ahead", "lru", "pump", "none")]
+ALL = [*UM, ("vmm", "ahead")]
+BACKENDS = ["um", "vmm"]
 PATIENCE_NS = 2_000_000_000
-"""How long an operation is held without any progress (`UM_PATIENCE_NS`)."""
+"""How long an operation is held without any progress (`PAGER_PATIENCE_NS`)."""
 EXCHANGE = "cuThreadExchangeStreamCaptureMode"
 
 Trouble = Callable[..., dict[str, int]]
@@ -22,17 +24,17 @@ Trouble = Callable[..., dict[str, int]]
 
 @pytest.fixture
 def trouble(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Trouble:
-    """Runs a part of um_trouble.c both ways, so many times under um; the counters of the last.
+    """Runs a part of trouble.c both ways, so many times under ulms.so; the counters of the last.
 
     `native` is the emulated device's memory where it runs alone, `says` what ulms.so must tell;
     None: whatever it tells.
     """
-    binary = compiled("um_trouble", str(emulator_dir / "libcuda.so.1"))
+    binary = compiled("trouble", str(emulator_dir / "libcuda.so.1"))
 
     def run(
         part: str, times: int = 1, native: str = "8GiB", says: str | None = "", **env: str
     ) -> dict[str, int]:
-        settings = {"ULMS_BACKEND": "um", "ULMS_GPU_MEMORY_FACTOR": "100", **env}
+        settings = {"ULMS_GPU_MEMORY_FACTOR": "100", **env}
         outside = run_emulated([binary, part], {"EMU_MEMORY": native}, preloaded=False)
         assert outside.returncode == 0, outside.stdout
         for _ in range(times):
@@ -49,29 +51,31 @@ def trouble(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) ->
     return run
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_closed_gate_is_waited_for_once(trouble: Trouble, policy: str) -> None:
+@pytest.mark.parametrize(("backend", "policy"), ALL)
+def test_a_closed_gate_is_waited_for_once(trouble: Trouble, backend: str, policy: str) -> None:
     """All operations are behind a word that the same thread writes after the last of them."""
-    counters = trouble("gate", ULMS_GPU_MEMORY="24MiB", ULMS_POLICY=policy)
+    env = {"ULMS_BACKEND": backend, "ULMS_POLICY": policy, "ULMS_GPU_MEMORY": "24MiB"}
+    counters = trouble("gate", **env)
     assert counters["short_operations"] > 3 or policy != "ahead"
     assert counters["held_ns"] < 1.5 * PATIENCE_NS
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_kernel_that_shows_no_address_is_waited_for(trouble: Trouble, policy: str) -> None:
+@pytest.mark.parametrize(("backend", "policy"), ALL)
+def test_a_kernel_that_shows_no_address_is_waited_for(
+    trouble: Trouble, backend: str, policy: str
+) -> None:
     """What it reads is lost no earlier than it has run, though nobody knows that it reads it."""
-    trouble("blind", ULMS_GPU_MEMORY="24MiB", ULMS_POLICY=policy)
+    trouble("blind", ULMS_BACKEND=backend, ULMS_POLICY=policy, ULMS_GPU_MEMORY="24MiB")
 
 
-def test_captures_survive_the_beginning_of_moves(trouble: Trouble) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_captures_survive_the_beginning_of_moves(trouble: Trouble, backend: str) -> None:
     """A wait of ours for the whole context would spoil one that begins at that moment."""
-    trouble("captures", times=60, ULMS_GPU_MEMORY="24MiB")
+    trouble("captures", times=60, ULMS_BACKEND=backend, ULMS_GPU_MEMORY="24MiB")
 
 
 @pytest.mark.parametrize("fail", ["", "sticky"])
-@pytest.mark.parametrize(
-    ("backend", "policy"), [*(("um", policy) for policy in POLICIES), ("vmm", "ahead")]
-)
+@pytest.mark.parametrize(("backend", "policy"), ALL)
 def test_captures_that_forbid_calls_of_ours_survive(
     trouble: Trouble, backend: str, policy: str, fail: str
 ) -> None:
@@ -90,8 +94,11 @@ def test_captures_that_forbid_calls_of_ours_survive(
 
 
 @pytest.mark.parametrize("after", range(0, 40, 8))
-def test_captures_survive_a_refusal_at_any_moment(trouble: Trouble, after: int) -> None:
-    env = {"ULMS_GPU_MEMORY": "24MiB", "ULMS_POLICY": "none"}
+@pytest.mark.parametrize(("backend", "policy"), [("um", "none"), ("vmm", "ahead")])
+def test_captures_survive_a_refusal_at_any_moment(
+    trouble: Trouble, backend: str, policy: str, after: int
+) -> None:
+    env = {"ULMS_BACKEND": backend, "ULMS_POLICY": policy, "ULMS_GPU_MEMORY": "24MiB"}
     trouble("beside", says=None, **env, EMU_FAIL=f"{EXCHANGE}:after={after}:sticky")
 
 
@@ -107,24 +114,35 @@ def test_captures_survive_being_traced(trouble: Trouble, tmp_path: Path, fail: s
     assert Path(trace).stat().st_size > 0
 
 
-@pytest.mark.parametrize("policy", ["ahead", "lru"])
+@pytest.mark.parametrize(("backend", "policy"), [("um", "ahead"), ("um", "lru"), ("vmm", "ahead")])
 @pytest.mark.parametrize("limit", ["48MiB", "80MiB"])
 def test_an_allocator_that_is_refused_frees_and_tries_again(
-    trouble: Trouble, limit: str, policy: str
+    trouble: Trouble, limit: str, backend: str, policy: str
 ) -> None:
     """A limit of managed memory is met as the end of a device's is, as often and as late."""
-    env = {"ULMS_MANAGED_LIMIT": limit, "ULMS_GPU_MEMORY": "16MiB", "ULMS_POLICY": policy}
+    env = {"ULMS_BACKEND": backend, "ULMS_POLICY": policy}
+    env |= {"ULMS_MANAGED_LIMIT": limit, "ULMS_GPU_MEMORY": "16MiB"}
     assert trouble("cache", native=limit, **env)["evicted_bytes"] > 0
 
 
-def test_what_could_not_be_replaced_takes_from_the_budget(trouble: Trouble) -> None:
+@pytest.mark.parametrize(
+    ("backend", "call"),
+    [
+        ("um", "cuMemAllocManaged:after=8"),
+        ("vmm", "cuMemAddressReserve:after=10"),  # the first two are for the frames
+    ],
+)
+def test_what_could_not_be_replaced_takes_from_the_budget(
+    trouble: Trouble, backend: str, call: str
+) -> None:
     """The first eight blocks fit it, and leave when the others turn out to be plain."""
-    env = {"ULMS_GPU_MEMORY": "48MiB", "EMU_FAIL": "cuMemAllocManaged:after=8:sticky"}
+    env = {"ULMS_BACKEND": backend, "ULMS_GPU_MEMORY": "48MiB", "EMU_FAIL": f"{call}:sticky"}
     assert trouble("blind", **env)["evicted_bytes"] > 0
-    assert trouble("blind", ULMS_GPU_MEMORY="1GiB")["evicted_bytes"] == 0
+    env["ULMS_GPU_MEMORY"] = "1GiB"
+    assert trouble("blind", **env)["evicted_bytes"] == 0
 
 
-@pytest.mark.parametrize("backend", ["um", "vmm"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_call_under_way_when_moving_begins_is_waited_for(trouble: Trouble, backend: str) -> None:
     """It is none of the operations that are known: nothing leaves before the driver has it."""
     counters = trouble("late", ULMS_BACKEND=backend, ULMS_GPU_MEMORY="24MiB")
@@ -132,7 +150,10 @@ def test_a_call_under_way_when_moving_begins_is_waited_for(trouble: Trouble, bac
 
 
 @pytest.mark.parametrize("after", range(0, 12, 2))
-def test_memory_of_an_unknown_context_is_not_freed_early(trouble: Trouble, after: int) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_memory_of_an_unknown_context_is_not_freed_early(
+    trouble: Trouble, backend: str, after: int
+) -> None:
     """A free of remapped memory waits for its context: one has to be known."""
-    env = {"ULMS_BACKEND": "vmm", "ULMS_GPU_MEMORY": "1GiB"}
+    env = {"ULMS_BACKEND": backend, "ULMS_GPU_MEMORY": "1GiB"}
     trouble("frees", **env, EMU_FAIL=f"cuCtxGetCurrent:after={after}:sticky")

@@ -23,8 +23,8 @@ NONE = ("filled_bytes", "placed_bytes", "evicted_bytes", "faulted_bytes", "held_
 def run(
     compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
 ) -> Callable[[str, str], tuple[list[str], dict[str, int]]]:
-    """A shape of um_steps.c under a system: what it computed, and the counters."""
-    binary = compiled("um_steps", str(emulator_dir / "libcuda.so.1"))
+    """A shape of steps.c under a system: what it computed, and the counters."""
+    binary = compiled("steps", str(emulator_dir / "libcuda.so.1"))
 
     def once(shape: str, system: str) -> tuple[list[str], dict[str, int]]:
         budget = None if system == "native" else Budget(64 * MIB, 128 * MIB)

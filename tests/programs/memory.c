@@ -49,7 +49,7 @@ enum { MIB = 1 << 20 };
 static CUcontext context;
 
 static const char *held(CUdeviceptr p) {
-    return emu_page(p) == EMU_UNKNOWN ? "plain" : "managed";
+    return emu_mapped(p) ? "mapped" : emu_page(p) == EMU_UNKNOWN ? "plain" : "managed";
 }
 
 static CUmemoryPool new_pool(size_t most) {

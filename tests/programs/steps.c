@@ -1,6 +1,6 @@
-/* Programs of several shapes over more memory than a budget lets them keep, for the managed-memory backend.
+/* Programs of several shapes over more memory than a budget lets them keep, for the backends that move memory.
  *
- * um_steps SHAPE LAYERS MIB STEPS: LAYERS buffers of MIB MiB for each thing of which the shape has one a layer.
+ * steps SHAPE LAYERS MIB STEPS: LAYERS buffers of MIB MiB for each thing of which the shape has one a layer.
  * Prints what it computed: the same under every policy and without ulms.so. Under ulms.so "counter NAME VALUE" follows
  * for each of its counters, and "driver NAME CALLS" for what it may ask of managed memory. */
 #define _GNU_SOURCE

@@ -1,13 +1,13 @@
-/* Programs in trouble, for the managed-memory backend.
+/* Programs in trouble, for the backends that replace memory.
  *
- *   um_trouble gate      works behind a word that the host writes last, over more memory than the budget
- *   um_trouble cache     an allocator that keeps what is freed, gives it back when memory is refused, and tries again
- *   um_trouble blind     a kernel whose arguments do not lead to what it reads still waits when a framework takes
+ *   trouble gate      works behind a word that the host writes last, over more memory than the budget
+ *   trouble cache     an allocator that keeps what is freed, gives it back when memory is refused, and tries again
+ *   trouble blind     a kernel whose arguments do not lead to what it reads still waits when a framework takes
  *                        that back
- *   um_trouble captures  one capture after the other while memory gets short
- *   um_trouble beside    works and allocates beside a thread whose captures allow nobody to wait
- *   um_trouble late      one thread's operation comes to the driver late, while another's memory gets short
- *   um_trouble frees     memory that is freed while it is written, as the driver's free waits
+ *   trouble captures  one capture after the other while memory gets short
+ *   trouble beside    works and allocates beside a thread whose captures allow nobody to wait
+ *   trouble late      one thread's operation comes to the driver late, while another's memory gets short
+ *   trouble frees     memory that is freed while it is written, as the driver's free waits
  *
  * Prints what it computed: the same without ulms.so. Under ulms.so "counter NAME VALUE" follows for each of its
  * counters. */
