@@ -1,8 +1,9 @@
 /* Programs of several shapes over more memory than a budget lets them keep, for the backends that move memory.
  *
- * steps SHAPE LAYERS MIB STEPS: LAYERS buffers of MIB MiB for each thing of which the shape has one a layer.
+ * steps SHAPE LAYERS MIB STEPS [NAME]...: LAYERS buffers of MIB MiB for each thing of which the shape has one a layer.
  * Prints what it computed: the same under every policy and without ulms.so. Under ulms.so "counter NAME VALUE" follows
- * for each of its counters, and "driver NAME CALLS" for what it may ask of managed memory. */
+ * for each of its counters, and "driver NAME CALLS" for each NAME that follows STEPS: calls that are not the program's
+ * own, which never fail on demand; "driver failed CALLS": those that did. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdbool.h>
@@ -15,6 +16,15 @@
 #include "emu.h"
 #include "framework.h"
 #include "must.h"
+
+/* The name of the program's next call, up to the bracket. */
+static void spare(const char *call) {
+    static _Thread_local char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(call, "("), call);
+    emu_spare(name);
+}
+#undef MUST
+#define MUST(call) (spare(#call), must((call), #call))
 
 USE(cuInit)
 USE(cuDevicePrimaryCtxRetain)
@@ -437,15 +447,15 @@ static const struct {
               {"streams", two_streams}, {"graph", graph}, {"pool", pool},         {"churn", churn},
               {"contexts", contexts},   {"host", host},   {"hidden", hidden}};
 
-static void print_counts(void) {
-    static const char *const calls[] = {"cuMemPrefetchAsync", "cuMemDiscardBatchAsync", "cuMemAdvise"};
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
-        printf("driver %s %llu\n", calls[i], (unsigned long long)emu_calls(calls[i]));
+static void print_calls(char **names, int n) {
+    for (int i = 0; i < n; i++)
+        printf("driver %s %llu\n", names[i], (unsigned long long)(emu_calls(names[i]) - emu_calls_spared(names[i])));
+    printf("driver failed %llu\n", (unsigned long long)emu_failed());
 }
 
 int main(int argc, char **argv) {
     CUmodule module;
-    if (argc != 5)
+    if (argc < 5)
         return 2;
     layers = strtoull(argv[2], NULL, 0);
     floats = (strtoull(argv[3], NULL, 0) << 20) / sizeof(float);
@@ -464,7 +474,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         if (strcmp(argv[1], shapes[i].name) == 0) {
             shapes[i].run();
-            print_counts();
+            print_calls(argv + 5, argc - 5);
             return 0;
         }
     return 2;

@@ -1,0 +1,101 @@
+"""Backend `vmm`, where the driver refuses each of its calls at every step, once or from then on.
+
+What a program computes is what it computes without `ulms.so`, or it hears of no memory. Only where
+the driver remaps no more for good there is nothing that could be right: that is told as an error.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Compile, RunEmulated
+from tests.random_programs import driver_functions
+
+pytestmark = pytest.mark.emu
+
+PROGRAMS = {
+    "train": ("2", "2", "3"),  # blocks of a framework that come and go
+    "churn": ("3", "2", "2"),  # frees in stream order
+    "graph": ("3", "2", "2"),
+}
+"""Shapes of steps.c: layers, MiB of each buffer, steps."""
+SETTINGS = {
+    "ULMS_BACKEND": "vmm",
+    "ULMS_GPU_MEMORY": "6MiB",
+    "ULMS_GPU_MEMORY_FACTOR": "100",
+    "ULMS_MANAGED_LIMIT": "1GiB",
+}
+REMAPS = {"cuMemMap", "cuMemSetAccess", "cuMemUnmap"}
+MOVES = REMAPS | {"cuMemCreate", "cuMemAddressReserve", "cuMemcpyAsync", "cuStreamSynchronize"}
+POINTS, OTHER_POINTS = 12, 4
+"""So many of the calls to a function that moves need, or to another, fail, one in each run."""
+GAVE_UP = ("the driver maps memory no more", "the driver unmaps memory no more")
+WATCHDOG_S = 90
+WORKERS = 2
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended, what was computed, and how often which calls of ours were made."""
+
+    status: int
+    computed: list[str]
+    calls: dict[str, int]
+    stderr: str
+
+
+class Program:
+    """A shape of steps.c, and what it computes natively."""
+
+    def __init__(self, binary: Path, shape: str, run: RunEmulated) -> None:
+        self.command = [binary, shape, *PROGRAMS[shape]]
+        self.run_emulated = run
+        self.native = self.run({}, preloaded=False)
+        assert self.native.status == 0
+
+    def run(self, env: dict[str, str], *names: str, preloaded: bool = True) -> Result:
+        command = [*self.command, *names]
+        done = self.run_emulated(command, env, preloaded=preloaded, timeout=WATCHDOG_S)
+        lines = [line.split() for line in done.stdout.splitlines()]
+        calls = {words[1]: int(words[2]) for words in lines if words[0] == "driver"}
+        computed = sorted(" ".join(w) for w in lines if w[0] not in ("driver", "counter"))
+        return Result(done.returncode, computed, calls, done.stderr)
+
+    def own_calls(self) -> dict[str, int]:
+        """The driver functions that ulms.so calls by itself, and how often."""
+        found = self.run(SETTINGS, *driver_functions())
+        assert (found.status, found.computed) == (0, self.native.computed), found.stderr
+        return {name: n for name, n in found.calls.items() if n and name != "failed"}
+
+    def survives(self, name: str, after: int, sticky: str) -> bool:
+        """Whether the failure was met. Fails unless the program did what it may."""
+        fail = f"{name}:after={after}{sticky}"
+        found = self.run({**SETTINGS, "EMU_FAIL": fail})
+        right = (found.status, found.computed) == (0, self.native.computed)
+        refused = found.status == 1 and found.stderr.endswith(": error 2\n")
+        told = bool(sticky) and name in REMAPS and any(text in found.stderr for text in GAVE_UP)
+        assert right or refused or told, f"EMU_FAIL={fail}: {found}"
+        return found.calls.get("failed", 1) > 0
+
+
+def steps(name: str, calls: int) -> list[int]:
+    """Which of its calls fail: evenly spread, with the first and the last; all, if they are few."""
+    last = (POINTS if name in MOVES else OTHER_POINTS) - 1
+    return sorted({i * (calls - 1) // last for i in range(last + 1)})
+
+
+@pytest.mark.parametrize("sticky", ["", ":sticky"])
+@pytest.mark.parametrize("shape", PROGRAMS)
+def test_a_call_of_ours_fails_at_every_step(
+    shape: str, sticky: str, compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
+) -> None:
+    binary = compiled("steps", str(emulator_dir / "libcuda.so.1"))
+    program = Program(binary, shape, run_emulated)
+    calls = program.own_calls()
+    assert set(calls) >= MOVES
+    failures = [(name, after) for name, n in calls.items() for after in steps(name, n)]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        met = list(pool.map(lambda f: program.survives(f[0], f[1], sticky), failures))
+    assert {name for (name, _), was in zip(failures, met, strict=True) if was} >= MOVES
