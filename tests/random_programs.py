@@ -97,7 +97,8 @@ def compile_program(into: Path) -> Path:
     command = ["cc", "-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
     command += [f"-I{ROOT / folder}" for folder in ("hooks", "csrc", "emulator")]
     command += [f"-I{BUILD / 'gen'}", "-o", str(target), *map(str, SOURCES)]
-    subprocess.run([*command, str(paths.emulator_dir() / "libcuda.so.1")], check=True)
+    libraries = (paths.emulator_dir() / name for name in ("libcuda.so.1", "libnvidia-ml.so.1"))
+    subprocess.run([*command, *map(str, libraries)], check=True)
     return target
 
 
@@ -161,6 +162,8 @@ class Judge:
             if case.fail:  # what is plain then must not meet a limit of the user's
                 base["EMU_MEMORY"] = str(budget * 100 // SMALL_FACTOR)
                 options |= {"ULMS_GPU_MEMORY_FACTOR": str(SMALL_FACTOR)}
+                if "cuDeviceGetUuid" in case.fail:  # asked for where there is a limit
+                    options |= {"ULMS_GPU_MEMORY": base["EMU_MEMORY"]}
             else:
                 options |= {"ULMS_GPU_MEMORY": str(budget), "ULMS_GPU_MEMORY_FACTOR": "100"}
         return preload([], options, base=base).environment(base)

@@ -151,7 +151,8 @@ CUcontext pager_context_new(int32_t device);
  * undoes it. */
 struct pager_visit {
     struct relaxed relaxed;
-    bool pushed;
+    bool entered;
+    CUcontext before;
 };
 struct pager_visit pager_enter(CUcontext context);
 void pager_leave(struct pager_visit v);

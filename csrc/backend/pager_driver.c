@@ -3,6 +3,7 @@
 
 #include "backend/pager.h"
 #include "base/log.h"
+#include "interpose/context.h"
 #include "observe/stats.h"
 
 enum { POLL_NS = 50000 };
@@ -44,15 +45,13 @@ CUcontext pager_context_new(int32_t device) {
 
 struct pager_visit pager_enter(CUcontext context) {
     struct pager_visit v = {.relaxed = capture_relax()};
-    CUcontext now = NULL;
-    if (context && REAL(cuCtxGetCurrent, 0)(&now) == CUDA_SUCCESS && now != context)
-        v.pushed = REAL(cuCtxPushCurrent_v2, 0)(context) == CUDA_SUCCESS;
+    if (context && REAL(cuCtxGetCurrent, 0)(&v.before) == CUDA_SUCCESS && v.before != context)
+        v.entered = context_enter(context);
     return v;
 }
 
 void pager_leave(struct pager_visit v) {
-    CUcontext popped;
-    if (v.pushed)
-        REAL(cuCtxPopCurrent_v2, 0)(&popped);
+    if (v.entered)
+        context_leave(v.before);
     capture_restore(v.relaxed);
 }

@@ -1,7 +1,23 @@
 /* A context takes all its memory with it. */
+#include "interpose/context.h"
+
 #include "interpose/describe.h"
 #include "interpose/memory.h"
 #include "interpose/session.h"
+
+enum { TRIES = 3 };
+
+bool context_enter(CUcontext context) {
+    return REAL(cuCtxPushCurrent_v2, 0)(context) == CUDA_SUCCESS;
+}
+
+void context_leave(CUcontext before) {
+    CUcontext popped;
+    for (int i = 0; i < TRIES; i++)
+        if (REAL(cuCtxPopCurrent_v2, 0)(&popped) == CUDA_SUCCESS)
+            return;
+    REAL(cuCtxSetCurrent, 0)(before); /* the stack stays one deeper */
+}
 
 static void gone(CUcontext context) {
     functions_forget();

@@ -46,7 +46,8 @@ def library(preset: str) -> Path:
 def link(objects: list[Path], into: Path, preset: str, emulator: Path) -> Path:
     """A program with the sanitizer's run-time library and the instrumented ulms.so."""
     target = into / f"watched_program_{preset}"
-    libraries = ["-Wl,--no-as-needed", str(library(preset)), str(emulator / "libcuda.so.1")]
+    emulated = [str(emulator / name) for name in ("libcuda.so.1", "libnvidia-ml.so.1")]
+    libraries = ["-Wl,--no-as-needed", str(library(preset)), *emulated]
     command = ["cc", f"-fsanitize={SANITIZERS[preset]}", "-o", str(target), *map(str, objects)]
     subprocess.run([*command, *libraries], check=True)
     return target

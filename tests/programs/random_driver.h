@@ -10,7 +10,8 @@
 
 /* clang-format off */
 #define CALLS(X) \
-    X(cuInit) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease_v2) X(cuCtxSetCurrent) X(cuCtxSynchronize) \
+    X(cuInit) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease_v2) X(cuCtxSetCurrent) X(cuCtxGetCurrent) X(cuCtxSynchronize) \
+    X(cuCtxCreate_v4) X(cuCtxDestroy_v2) \
     X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuModuleGetGlobal_v2) \
     X(cuLibraryLoadData) X(cuLibraryUnload) X(cuLibraryGetKernel) \
     X(cuMemAlloc_v2) X(cuMemAllocPitch_v2) X(cuMemAllocManaged) X(cuMemAllocAsync) X(cuMemAllocFromPoolAsync) \
@@ -24,12 +25,14 @@
     X(cuLaunchKernel) X(cuLaunchKernelEx) X(cuLaunchCooperativeKernel) X(cuLaunchHostFunc) \
     X(cuMemcpy) X(cuMemcpyAsync) X(cuMemcpyHtoD_v2) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoH_v2) \
     X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoD_v2) X(cuMemcpyDtoDAsync_v2) X(cuMemcpyPeerAsync) \
-    X(cuMemcpy2D_v2) X(cuMemcpy2DAsync_v2) X(cuMemcpy3D_v2) X(cuMemcpy3DAsync_v2) X(cuMemcpyBatchAsync_v2) \
+    X(cuMemcpy2D_v2) X(cuMemcpy2DAsync_v2) X(cuMemcpy3D_v2) X(cuMemcpy3DAsync_v2) X(cuMemcpyBatchAsync_v2) X(cuMemcpy3DBatchAsync_v2) \
+    X(cuArray3DCreate_v2) X(cuArrayDestroy) \
     X(cuMemsetD8_v2) X(cuMemsetD8Async) X(cuMemsetD16_v2) X(cuMemsetD16Async) X(cuMemsetD32_v2) \
     X(cuMemsetD32Async) X(cuMemsetD2D8_v2) X(cuMemsetD2D8Async) X(cuMemsetD2D32_v2) X(cuMemsetD2D32Async) \
     X(cuStreamBeginCapture_v2) X(cuStreamEndCapture) X(cuGraphCreate) X(cuGraphDestroy) X(cuGraphExecDestroy) \
     X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecUpdate_v2) X(cuGraphAddKernelNode_v2) \
-    X(cuGraphAddMemsetNode) X(cuGraphAddMemcpyNode) X(cuGraphAddHostNode) X(cuGraphAddChildGraphNode) X(cuGraphExecKernelNodeSetParams_v2) \
+    X(cuGraphAddMemsetNode) X(cuGraphAddMemcpyNode) X(cuGraphAddHostNode) X(cuGraphAddChildGraphNode) X(cuGraphAddBatchMemOpNode) \
+    X(cuGraphExecKernelNodeSetParams_v2) \
     X(cuGraphExecMemsetNodeSetParams) X(cuGraphExecMemcpyNodeSetParams) X(cuGraphExecHostNodeSetParams)
 /* The forms that take the stream 0 for the thread's own. */
 #define CALLS_PER_THREAD(X) \

@@ -2,13 +2,14 @@
  * sizes have changed. */
 #include "random_program.h"
 
-enum { GRAPH_STEPS = 6, ALLOCATED = 3 * MIB };
+enum { GRAPH_STEPS = 6, ALLOCATED = 3 * MIB, WORD_OFFSET = 4096 };
 
 void graph_draw(struct actor *a, struct graph *g) {
     bool alone = a->actors == 1;
     *g = (struct graph){.count = 2 + (int)random_below(a, GRAPH_STEPS - 1), .by_hand = one_in(a, 3)};
     g->allocates = !g->by_hand && one_in(a, 4);
     g->inside = !g->by_hand && !g->allocates && one_in(a, 2);
+    g->words = g->by_hand && !one_in(a, 4);
     g->stream = alone ? PER_THREAD + (int)random_below(a, 3) : FREE;
     g->second = one_in(a, 2) ? SECOND_FREE : g->stream;
     for (int i = 0; i < g->count; i++) {
@@ -129,6 +130,16 @@ static void add_node(struct actor *a, CUgraph graph, struct work *w, CUgraphNode
     }
 }
 
+/* Where no gate is. */
+static void add_word(struct actor *a, CUgraph graph, uint32_t value) {
+    CUgraphNode node;
+    CUstreamBatchMemOpParams word = {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32,
+                                                    .address = a->word.start + WORD_OFFSET,
+                                                    .value = value}};
+    CUDA_BATCH_MEM_OP_NODE_PARAMS p = {.ctx = a->context, .count = 1, .paramArray = &word};
+    CU(cuGraphAddBatchMemOpNode, &node, graph, NULL, 0, &p);
+}
+
 static CUgraph by_hand(struct actor *a, const struct graph *g, CUgraphNode *node) {
     CUgraph made;
     struct work w[GRAPH_STEPS];
@@ -142,6 +153,8 @@ static CUgraph by_hand(struct actor *a, const struct graph *g, CUgraphNode *node
                 after[n++] = node[k];
         add_node(a, made, &w[i], &node[i], after, n);
     }
+    if (g->words)
+        add_word(a, made, g->steps[0].key);
     return made;
 }
 
@@ -199,7 +212,7 @@ static void bring_up_to_date(struct actor *a, struct graph *g, uint32_t form) {
 }
 
 void graph_run(struct actor *a, struct graph *g, int stream, uint32_t form) {
-    struct use use[(GRAPH_STEPS + 1) * USES];
+    struct use use[(GRAPH_STEPS + 1) * USES]; /* the last are the graph's own */
     int uses = 0;
     if (hides(g))
         work_point(a);
@@ -214,6 +227,8 @@ void graph_run(struct actor *a, struct graph *g, int stream, uint32_t form) {
     }
     if (g->allocates)
         use[uses++] = (struct use){operand(a, g->steps[0].block[0]), true};
+    if (g->words)
+        use[uses++] = (struct use){&a->word, true};
     order_before(a, stream, use, uses);
     CU(cuGraphLaunch, g->exec, a->stream[stream]);
     order_after(a, stream, use, uses);

@@ -14,6 +14,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+nvmlReturn_t nvmlInit_v2(void);
+
 enum { COMMON_BYTES = 3 * MIB, PHASES = 3, ITERATIONS = 6, EVALUATION = 4, SWEEPING = 2 };
 
 static struct {
@@ -70,6 +72,7 @@ static void begin(struct actor *a) {
     streams_make(a);
     load_kernels(a);
     make_pool(a);
+    array_make(a);
     if (a->number == 0)
         CU(cuMemAlloc_v2, &shared.common, COMMON_BYTES);
     pthread_barrier_wait(&shared.meet);
@@ -100,6 +103,7 @@ static void end(struct actor *a) {
         CU(cuMemFree_v2, shared.common);
     host_wait_all(a);
     CU(cuMemPoolDestroy, a->pool);
+    array_free(a);
     CU(cuModuleUnload, a->module);
     CU(cuLibraryUnload, a->library);
     streams_unmake(a);
@@ -139,6 +143,16 @@ static void meet(struct actor *a, int phase) {
     pthread_barrier_wait(&shared.meet);
 }
 
+/* What few steps are is done once by all. */
+static void seldom(struct actor *a) {
+    static const enum step_kind kinds[] = {STEP_ARRAY, STEP_ELSEWHERE, STEP_ELSEWHERE, STEP_QUESTION};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct step s;
+        step_draw(a, &s, kinds[i]);
+        step_run(a, &s);
+    }
+}
+
 static void *act(void *actor) {
     struct actor *a = actor;
     a->shape = 16;
@@ -158,6 +172,7 @@ static void *act(void *actor) {
         for (int i = 0; i < a->count / 2; i++)
             step_draw(a, &a->steps[random_below(a, (uint64_t)a->count)], some_kind(a));
     }
+    seldom(a);
     host_wait_all(a);
     pthread_barrier_wait(&shared.meet);
     end(a);
@@ -166,7 +181,7 @@ static void *act(void *actor) {
 
 static void run(uint64_t seed) {
     struct actor *actors = calloc(ACTORS, sizeof *actors), draw = {.random = seed * 0x2545f4914f6cdd1dull};
-    CUcontext context;
+    CUcontext context, other;
     pthread_t threads[ACTORS];
     char *text[ACTORS];
     size_t length[ACTORS];
@@ -176,12 +191,14 @@ static void run(uint64_t seed) {
     int count = one_in(&draw, 2) ? 1 : 1 + (int)random_below(&draw, ACTORS);
     uint64_t target = (20 + random_below(&draw, one_in(&draw, 8) ? 100 : 44)) * MIB;
     pthread_barrier_init(&shared.meet, NULL, (unsigned)count);
+    CU(cuCtxCreate_v4, &other, NULL, 0, 0);
     CU(cuDevicePrimaryCtxRetain, &context, 0);
     CU(cuCtxSetCurrent, context);
     for (int i = 0; i < count; i++) {
         actors[i].number = i;
         actors[i].actors = count;
         actors[i].context = context;
+        actors[i].other = other;
         actors[i].target = target / (uint64_t)count;
         actors[i].random = seed * 1000003 + (uint64_t)i * 7919;
         actors[i].out = open_memstream(&text[i], &length[i]);
@@ -196,6 +213,7 @@ static void run(uint64_t seed) {
         peak += actors[i].peak;
     }
     CU(cuDevicePrimaryCtxRelease_v2, 0);
+    CU(cuCtxDestroy_v2, other);
     driver_print_counts(stdout);
     printf("peak %llu\nend %llu\n", (unsigned long long)peak, (unsigned long long)seed);
     fflush(stdout);
@@ -218,6 +236,8 @@ int main(int argc, char **argv) {
     atexit(tell); /* behind what a library does at the end, as it comes before cuInit */
     driver_find(seed % 2);
     driver_check(POLL(cuInit, 0), "cuInit", __FILE__, __LINE__);
+    if (nvmlInit_v2())
+        return 2;
     for (uint64_t i = 0; i < count; i++) {
         run(seed + i);
         if (i + 1 == count)

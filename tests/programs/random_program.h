@@ -92,6 +92,8 @@ enum step_kind {
     STEP_WAIT,
     STEP_PAUSE,
     STEP_GATE,
+    STEP_ARRAY,
+    STEP_ELSEWHERE,
     STEP_KINDS
 };
 
@@ -110,6 +112,7 @@ struct graph {
     bool by_hand;
     bool allocates; /* in the capture */
     bool inside;    /* another graph */
+    bool words;     /* by hand: it writes one */
     int stream, second;
     CUgraph made;
     CUgraphExec exec;
@@ -126,7 +129,7 @@ struct actor {
     int number, actors;
     uint64_t random;
     uint32_t keys; /* drawn from for works that no step gave one */
-    CUcontext context;
+    CUcontext context, other;
     CUmodule module;
     CUlibrary library;
     CUfunction kernel[8]; /* by enum below */
@@ -148,6 +151,8 @@ struct actor {
     struct block word;   /* small: a stream may write and await words in it */
     struct block arena;  /* of tensors; the works that used what is free of it count as using it */
     struct block common; /* all actors read it; written only while they stand still */
+    CUarray array;
+    struct block in_array; /* what the array holds */
     int blocks, pointed[POINTERS];
     uint64_t pointed_version;
     uint64_t target, live, peak, versions;
@@ -194,6 +199,16 @@ uint64_t hash_bytes(const void *p, uint64_t bytes, uint64_t hash);
 /* random_arena.c */
 void tensor_make(struct actor *a, struct block *b);
 void tensor_free(struct actor *a, struct block *b);
+
+/* random_array.c */
+void array_make(struct actor *a);
+void array_free(struct actor *a);
+/* Copies a part of a block to another block, through the array. */
+void array_pass(struct actor *a, const struct step *s);
+
+/* random_context.c */
+/* Copies within a block and frees memory while a context is current that is neither's. */
+void elsewhere(struct actor *a, const struct step *s);
 
 /* random_kernels.c */
 enum { MIX, BLEND, OVERWRITE, GATHER, SCATTER, HIDDEN, FUSED, KERNELS };

@@ -1,7 +1,11 @@
 /* Steps: drawn, and done. */
 #include "random_program.h"
 
+#include <stdlib.h>
 #include <unistd.h>
+
+extern __typeof__(*(pfn_nvmlDeviceGetMemoryInfo)NULL) nvmlDeviceGetMemoryInfo;
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device);
 
 enum { HOST_BYTES = 64 * KIB, PAUSE_US = 200, LAPS = 16 };
 
@@ -123,6 +127,15 @@ static void temporary(struct actor *a, const struct step *s) {
     block_free(a, &b, s->stream, s->form);
 }
 
+/* What the management library tells. */
+static void ask_library(struct actor *a) {
+    nvmlDevice_t device;
+    nvmlMemory_t memory = {0};
+    if (nvmlDeviceGetHandleByIndex_v2(0, &device) || nvmlDeviceGetMemoryInfo(device, &memory))
+        abort();
+    see(a, memory.free + memory.used == memory.total);
+}
+
 static void question(struct actor *a, const struct step *s) {
     struct block *b = operand(a, s->block[0]);
     CUdeviceptr base = 0, inside = b->start + b->bytes * s->place / 300;
@@ -147,6 +160,8 @@ static void question(struct actor *a, const struct step *s) {
     see(a, inside - base);
     see(a, bytes);
     see(a, unused <= total);
+    if (s->form % 4)
+        ask_library(a);
 }
 
 /* Calls that fail in every driver: the program has to be told the same. */
@@ -233,6 +248,12 @@ void step_run(struct actor *a, const struct step *s) {
         break;
     case STEP_GATE:
         gate(a, s);
+        break;
+    case STEP_ARRAY:
+        array_pass(a, s);
+        break;
+    case STEP_ELSEWHERE:
+        elsewhere(a, s);
         break;
     default:
         work_do(a, s);
