@@ -8,6 +8,8 @@
 
 #include <pthread.h>
 
+#include "backend/pager_page.h"
+#include "backend/pager_window.h"
 #include "base/page.h"
 #include "interpose/capture.h"
 #include "interpose/wrap.h"
@@ -20,85 +22,6 @@ enum { LANES = 2, MOVER_MAX = 6, PAGER_CONTEXTS = 16 };
 #define PAGER_LOOK_NS 1000000000ull
 /* Without any progress for so long, waiting is no use: the program itself may hold the device back. */
 #define PAGER_PATIENCE_NS 2000000000ull
-
-/* --- pages: what the engine does not know of them (pager_page.c) --- */
-
-struct pager_page {
-    /* 1 + the ticket of the last operation issued before the framework took back the last block here; 0: the content
-     * may matter to somebody. Only what was issued before may still use it, known to us or not. */
-    uint64_t died;
-    bool kept;     /* advised to be mostly read */
-    bool written;  /* in spite of that advice: it is not given again */
-    bool in_place; /* advised to be used on the host */
-    bool lingers;  /* discarded, and not brought or used since: its place on the device may be free, or not */
-};
-
-struct pager_range {
-    addr_t start;
-    uint64_t bytes; /* whole pages */
-    struct pager_page page[];
-};
-
-struct pager_piece {
-    addr_t start;
-    uint64_t bytes;
-};
-
-struct pager_ranges {
-    struct pager_range **at; /* by address */
-    size_t count, capacity;
-};
-
-/* NULL: no memory, or there is a range already. */
-struct pager_range *pager_range_add(struct pager_ranges *r, addr_t start, uint64_t bytes);
-/* NULL: none starts there. The caller frees it. */
-struct pager_range *pager_range_take(struct pager_ranges *r, addr_t start);
-/* The memory of a range that was taken may be given out again as it is: its advice is remembered. Frees the range, now
- * or later. */
-void pager_range_part(struct pager_ranges *parted, struct pager_range *range);
-/* New memory has the advice that it was left with. */
-void pager_range_inherit(struct pager_ranges *parted, struct pager_range *range);
-/* Calls for each page of [start, end) that there is. */
-void pager_pages_visit(struct pager_ranges *r, addr_t start, addr_t end,
-                       void (*visit)(struct pager_page *, addr_t, void *), void *data);
-/* Sets `died` of each. */
-void pager_pages_died(struct pager_ranges *r, addr_t start, addr_t end, uint64_t died);
-/* An operation uses them: they are nobody's no more. */
-void pager_pages_used(struct pager_ranges *r, addr_t start, addr_t end);
-/* Bytes of those that linger. */
-uint64_t pager_pages_lingering(const struct pager_ranges *r);
-/* The parts of [start, end) that are of one allocation each, n at most; returns how many. */
-int pager_ranges_split(const struct pager_ranges *r, addr_t start, addr_t end, struct pager_piece *piece, int n);
-/* The page at p; NULL: there is none. */
-struct pager_page *pager_page_at(const struct pager_ranges *r, addr_t p);
-
-/* --- operations that were issued and have not retired (pager_window.c) --- */
-
-enum pager_stage { PAGER_RETIRED, PAGER_ISSUED, PAGER_MARKED };
-
-struct pager_operation {
-    enum pager_stage stage;
-    bool known;      /* to the engine; a kernel that is not may reach any page through addresses that we do not see */
-    uint64_t serial; /* the engine's; not known: of the last known one before */
-    CUevent event;   /* recorded behind it; PAGER_MARKED only */
-};
-
-/* Operations have tickets, from 1, in the order in which they were issued. */
-struct pager_window {
-    struct pager_operation *ring; /* ticket % capacity */
-    uint64_t capacity;            /* power of two, or 0 */
-    uint64_t oldest, next;        /* every ticket below oldest has retired; next has not been issued */
-    uint64_t last;                /* serial */
-};
-
-/* Serial 0: the engine does not know it. Returns its ticket; 0: no memory, or far too many have not retired. */
-uint64_t pager_window_issue(struct pager_window *w, uint64_t serial);
-/* event NULL: there is none. */
-void pager_window_mark(struct pager_window *w, uint64_t ticket, CUevent event);
-/* Returns the serial, if the engine knows of it; else 0. */
-uint64_t pager_window_retire(struct pager_window *w, uint64_t ticket);
-/* By serial. */
-struct pager_operation pager_window_find(const struct pager_window *w, uint64_t serial);
 
 /* --- markers: events behind operations and moves, which tell that these are done (pager_marker.c) --- */
 

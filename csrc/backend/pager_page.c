@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/pager.h"
+#include "backend/pager_page.h"
+#include "base/page.h"
 
 /* Index of the first range that ends behind p. */
 static size_t first_behind(const struct pager_ranges *r, addr_t p) {

@@ -1,7 +1,7 @@
 /* Operations that were issued and have not retired, by ticket. Under the device's lock. */
 #include <stdlib.h>
 
-#include "backend/pager.h"
+#include "backend/pager_window.h"
 
 enum { WINDOW_MAX = 1 << 20 };
 

@@ -1,0 +1,36 @@
+/* Operations that were issued and have not retired. Under the device's lock. */
+#ifndef ULMS_PAGER_WINDOW_H
+#define ULMS_PAGER_WINDOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "driver.h"
+
+enum pager_stage { PAGER_RETIRED, PAGER_ISSUED, PAGER_MARKED };
+
+struct pager_operation {
+    enum pager_stage stage;
+    bool known;      /* to the engine; a kernel that is not may reach any page through addresses that we do not see */
+    uint64_t serial; /* the engine's; not known: of the last known one before */
+    CUevent event;   /* recorded behind it; PAGER_MARKED only */
+};
+
+/* Operations have tickets, from 1, in the order in which they were issued. */
+struct pager_window {
+    struct pager_operation *ring; /* ticket % capacity */
+    uint64_t capacity;            /* power of two, or 0 */
+    uint64_t oldest, next;        /* every ticket below oldest has retired; next has not been issued */
+    uint64_t last;                /* serial */
+};
+
+/* Serial 0: the engine does not know it. Returns its ticket; 0: no memory, or far too many have not retired. */
+uint64_t pager_window_issue(struct pager_window *w, uint64_t serial);
+/* event NULL: there is none. */
+void pager_window_mark(struct pager_window *w, uint64_t ticket, CUevent event);
+/* Returns the serial, if the engine knows of it; else 0. */
+uint64_t pager_window_retire(struct pager_window *w, uint64_t ticket);
+/* By serial. */
+struct pager_operation pager_window_find(const struct pager_window *w, uint64_t serial);
+
+#endif
