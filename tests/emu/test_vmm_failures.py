@@ -29,7 +29,7 @@ SETTINGS = {
 }
 REMAPS = {"cuMemMap", "cuMemSetAccess", "cuMemUnmap"}
 MOVES = REMAPS | {"cuMemCreate", "cuMemAddressReserve", "cuMemcpyAsync", "cuStreamSynchronize"}
-POINTS, OTHER_POINTS = 12, 4
+POINTS, OTHER_POINTS = 10, 3
 """So many of the calls to a function that moves need, or to another, fail, one in each run."""
 GAVE_UP = ("the driver maps memory no more", "the driver unmaps memory no more")
 WATCHDOG_S = 90
