@@ -10,9 +10,9 @@
 struct backend {
     const char *name; /* what ULMS_BACKEND calls it */
 
-    /* admit runs on the issuing thread before the real call, with the operation's touches known; it may wait. It is
-     * never called for an operation that goes into a stream capture. settle runs after the real call and pairs with
-     * every admit. */
+    /* admit runs on the issuing thread before the real call, with the operation's touches known; it may wait, and may
+     * refuse it (OP_REFUSED) where it would use memory that is lost. It is never called for an operation that goes into
+     * a stream capture. settle runs after the real call and pairs with every admit. */
     void (*admit)(struct op *op);
     void (*settle)(const struct op *op);
 

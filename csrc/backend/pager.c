@@ -188,16 +188,20 @@ static void outwait_discards(struct pager *d, const struct op *op) {
         pager_moves_wait(d, op->touches[i].start, op->touches[i].bytes, true);
 }
 
+static void pass(struct pager *d, struct op *op, uint64_t serial, enum pager_use uses) {
+    if (d->kind->passes && !d->kind->passes(d, op, serial, uses))
+        op->flags |= OP_REFUSED;
+}
+
 /* The operation's ticket, or PASSING; 0: none, as nothing will move, or as it is sure to touch nothing here. */
-static uint64_t admit_to(struct pager *d, const struct op *op) {
+static uint64_t admit_to(struct pager *d, struct op *op) {
     bool opaque = d->kind->opaque && d->kind->opaque(op);
     enum pager_use uses = opaque ? PAGER_USES_ANY : PAGER_USES_ABSENT;
     pager_lock(d);
     if (!d->moving) {
         if (opaque)
             pager_opaque_begin(d, 0);
-        if (d->kind->passes)
-            d->kind->passes(d, op, 0, uses);
+        pass(d, op, 0, uses);
         outwait_discards(d, op);
         bool over = d->over;
         if (!over)
@@ -230,8 +234,7 @@ static uint64_t admit_to(struct pager *d, const struct op *op) {
     uint64_t began = opaque ? clock_ns() : 0;
     if (opaque)
         pager_opaque_begin(d, ticket);
-    if (d->kind->passes)
-        d->kind->passes(d, op, serial, uses);
+    pass(d, op, serial, uses);
     if (opaque && ticket && clock_ns() - began >= WAITED_NS)
         tell_held(d, op, began, 0);
     if (!d->held)

@@ -193,8 +193,9 @@ struct pager_kind {
     void (*prepare)(struct pager *d, const struct op *op);
     /* What the operation touches, into d->touches; how many. Under the lock. */
     size_t (*touches)(struct pager *d, const struct op *op);
-    /* The operation runs next; serial 0: the engine does not know it. Under the lock, may wait. NULL: nothing to do. */
-    void (*passes)(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses);
+    /* The operation runs next; serial 0: the engine does not know it. Under the lock, may wait. False: it must not, as
+     * it may use memory that is lost. NULL: nothing to do. */
+    bool (*passes)(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses);
 };
 
 /* --- threads (pager_worker.c) --- */

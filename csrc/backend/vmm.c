@@ -112,7 +112,7 @@ static void come_to_rest(struct pager *d) {
 }
 
 /* Without the engine nothing pins its pages: then nothing may move any more, and what does has to end. */
-static void passes(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
+static void make_usable(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
     if (vmm_verifies())
         vmm_verify_admitted(d, touches(d, op), is_opaque(op));
     if (uses == PAGER_USES_ANY)
@@ -133,6 +133,33 @@ static void passes(struct pager *d, const struct op *op, uint64_t serial, enum p
         pager_moves_wait(d, d->touches[i].start, d->touches[i].bytes, false);
     }
     come_to_rest(d);
+}
+
+static bool is_lost(struct vmm *v, addr_t start, addr_t end) {
+    struct vmm_range *r = vmm_range_find(v, start);
+    end = r && end > r->start + r->bytes ? r->start + r->bytes : end;
+    for (addr_t p = start / page_bytes * page_bytes; r && p < end; p += page_bytes) {
+        uint8_t at = r->page[(p - r->start) / page_bytes].at;
+        if (at != VMM_DEVICE && at != VMM_HOST)
+            return true;
+    }
+    return false;
+}
+
+/* What the driver would not map, or not unmap where it is another's. */
+static bool uses_lost(struct pager *d, const struct op *op, enum pager_use uses) {
+    bool lost = false;
+    for (size_t i = 0; uses == PAGER_USES_ANY && !lost && i < d->ranges.count; i++)
+        lost = is_lost(d->vmm, d->ranges.at[i]->start, UINT64_MAX);
+    size_t n = touches(d, op);
+    for (size_t i = 0; i < n && !lost; i++)
+        lost = is_lost(d->vmm, d->touches[i].start, d->touches[i].start + d->touches[i].bytes);
+    return lost;
+}
+
+static bool passes(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
+    make_usable(d, op, serial, uses);
+    return !d->vmm || !__atomic_load_n(&d->vmm->loses, __ATOMIC_RELAXED) || !uses_lost(d, op, uses);
 }
 
 static void admit(struct op *op) {

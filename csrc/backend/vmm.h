@@ -130,6 +130,7 @@ struct vmm {
     pthread_mutex_t lock;    /* of what follows */
     struct vmm_range **at;   /* by address */
     size_t count, capacity;  /* of the list */
+    bool loses;              /* atomic: a page could not be mapped, or is stale for good */
     bool surfaced;           /* nothing moves any more, and no page is stale */
 };
 

@@ -159,14 +159,17 @@ bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n,
 }
 
 /* Something must be mapped there, or what touches it ends the program's context. */
-static void map_somehow(const struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
+static void map_somehow(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
     for (int i = 0; i < TRIES; i++) {
         if (map_run(v, r, first, n, place))
             return;
         nanosleep(&(struct timespec){0, TRY_US * 1000}, NULL);
     }
-    log_error("device %d: the driver maps memory no more: %zu pages at 0x%llx are lost to the program", v->device, n,
-              (unsigned long long)address(r, first));
+    __atomic_store_n(&v->loses, true, __ATOMIC_RELAXED);
+    log_error(
+        "device %d: the driver maps memory no more: %zu pages at 0x%llx are lost, what uses them is refused as out "
+        "of memory",
+        v->device, n, (unsigned long long)address(r, first));
 }
 
 bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to) {
@@ -198,8 +201,9 @@ static bool unmap_somehow(struct vmm *v, struct vmm_range *r, size_t first, size
             return true;
         nanosleep(&(struct timespec){0, TRY_US * 1000}, NULL);
     }
-    log_error("device %d: the driver unmaps memory no more: %zu pages at 0x%llx are not the program's any more, what "
-              "it computes is wrong from here on",
+    __atomic_store_n(&v->loses, true, __ATOMIC_RELAXED);
+    log_error("device %d: the driver unmaps memory no more: %zu pages at 0x%llx are lost, what uses them is refused as "
+              "out of memory",
               v->device, n, (unsigned long long)address(r, first));
     return false;
 }
