@@ -9,7 +9,7 @@
 #include "observe/trace.h"
 
 /* `extra` is a list of (key, value) pairs up to CU_LAUNCH_PARAM_END. */
-HOT void launch_scan(struct op *op, const struct function *f, struct grid grid, void **parameters, void **extra) {
+static HOT void scan(struct op *op, const struct function *f, struct grid grid, void **parameters, void **extra) {
     const void *buffer = NULL;
     size_t bytes = 0;
     for (void **e = extra; e && *e != CU_LAUNCH_PARAM_END; e += 2) {
@@ -26,14 +26,22 @@ HOT void launch_scan(struct op *op, const struct function *f, struct grid grid, 
         scan_blindly(op, session.ledger, parameters);
 }
 
-static HOT void read_arguments(struct op *op, struct function *function, struct grid grid, void **parameters,
-                               void **extra) {
-    launch_scan(op, function, grid, parameters, extra);
+HOT void launch_touch(struct op *op, const struct function *f, struct grid grid, void **parameters, void **extra) {
+    if (__builtin_expect(f != NULL, 1))
+        scan(op, f, grid, parameters, extra);
+    else
+        op->flags |= OP_BLIND;
     struct call *call = told_call();
     if (call)
         told_carry(call, op);
+}
+
+static inline void count(struct function *f, struct op *op) {
+    op->function = f->id;
     if (op->flags & OP_UNMATCHED)
-        __atomic_fetch_add(&function->unmatched, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&f->unmatched, 1, __ATOMIC_RELAXED);
+    if (!(op->flags & OP_CAPTURED))
+        __atomic_fetch_add(&f->launches, 1, __ATOMIC_RELAXED);
 }
 
 static HOT bool open(struct op *op, enum api api, uint64_t stream, CUfunction f, struct grid grid, void **parameters,
@@ -50,14 +58,9 @@ static HOT bool open(struct op *op, enum api api, uint64_t stream, CUfunction f,
     if (!wrap_open(op, api, OP_LAUNCH, stream))
         return false;
     struct function *function = function_of((uint64_t)(uintptr_t)f);
-    if (function) {
-        op->function = function->id;
-        read_arguments(op, function, grid, parameters, extra);
-        if (!(op->flags & OP_CAPTURED))
-            __atomic_fetch_add(&function->launches, 1, __ATOMIC_RELAXED);
-    } else {
-        op->flags |= OP_BLIND;
-    }
+    launch_touch(op, function, grid, parameters, extra);
+    if (__builtin_expect(function != NULL, 1))
+        count(function, op);
     wrap_admit(op);
     return true;
 }
@@ -119,15 +122,11 @@ CUresult custom_cuLaunchCooperativeKernelMultiDevice(int variant, CUDA_LAUNCH_PA
         return real(launchParamsList, numDevices, flags);
     op.kernels = numDevices;
     for (unsigned int i = 0; i < numDevices; i++) {
-        struct function *function = function_of((uint64_t)(uintptr_t)launchParamsList[i].function);
-        if (!function) {
-            op.flags |= OP_BLIND;
-            continue;
-        }
-        op.function = function->id;
-        __atomic_fetch_add(&function->launches, 1, __ATOMIC_RELAXED);
-        launch_scan(&op, function, (struct grid){launchParamsList[i].gridDimX, launchParamsList[i].gridDimY},
-                    launchParamsList[i].kernelParams, NULL);
+        const CUDA_LAUNCH_PARAMS *p = &launchParamsList[i];
+        struct function *function = function_of((uint64_t)(uintptr_t)p->function);
+        launch_touch(&op, function, (struct grid){p->gridDimX, p->gridDimY}, p->kernelParams, NULL);
+        if (function)
+            count(function, &op);
     }
     wrap_admit(&op);
     return close(&op, wrap_refused(&op) ? CUDA_ERROR_OUT_OF_MEMORY : real(launchParamsList, numDevices, flags));

@@ -5,7 +5,8 @@
 #include "launch/function.h"
 #include "launch/op.h"
 
-/* Adds the touches of one launch of f; either form of arguments, both as the driver takes them. */
-void launch_scan(struct op *op, const struct function *f, struct grid grid, void **parameters, void **extra);
+/* Adds the touches of one launch of f, with what the library's call tells that it is part of; either form of arguments,
+ * both as the driver takes them. f NULL: nothing is known of it. */
+void launch_touch(struct op *op, const struct function *f, struct grid grid, void **parameters, void **extra);
 
 #endif

@@ -6,7 +6,6 @@
 #include "interpose/look_up.h"
 #include "interpose/stream.h"
 #include "interpose/wrap.h"
-#include "launch/told.h"
 
 CUgraphNodeParams parameters_of_kernel_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *p) {
     return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_KERNEL,
@@ -80,14 +79,8 @@ bool parameters_read(CUgraphNode node, CUgraphNodeParams *p) {
 
 static void touch_kernel(struct op *op, const CUDA_KERNEL_NODE_PARAMS *p) {
     struct function *function = function_of((uint64_t)(uintptr_t)(p->func ? (void *)p->func : (void *)p->kern));
-    struct call *call = told_call();
     op->kernels = 1;
-    if (function)
-        launch_scan(op, function, (struct grid){p->gridDimX, p->gridDimY}, p->kernelParams, p->extra);
-    else
-        op->flags |= OP_BLIND;
-    if (call)
-        told_carry(call, op);
+    launch_touch(op, function, (struct grid){p->gridDimX, p->gridDimY}, p->kernelParams, p->extra);
 }
 
 void parameters_touch(struct op *op, const CUgraphNodeParams *p) {

@@ -15,7 +15,7 @@ from bench.micro import cold_cost  # noqa: E402
 pytestmark = pytest.mark.emu
 TIMES = 16
 MOST = {
-    "launch": 150,
+    "launch": 175,
     "question": 10,
     "block": 130,  # taken back and told again
     "cublasSgemm_v2": 210,
@@ -23,7 +23,7 @@ MOST = {
     "cublasGemmStridedBatchedEx": 240,
     "cublasLtMatmul": 290,
 }
-"""Lines of 64 bytes: 1.3 times what was seen, as compilers differ."""
+"""Lines of 64 bytes: 1.15 to 1.3 times what was seen, as compilers differ."""
 MOST_AT_REST = {
     "launch": 70,
     "question": 10,
