@@ -20,7 +20,7 @@ static uint64_t later(uint64_t a, uint64_t b) {
 static int64_t held_more(const struct ulms_engine *e) {
     const struct history *h = &e->history;
     int64_t now = history_at(h, h->end - 1)->live, then = history_at(h, e->track.position)->live;
-    return now - then - (int64_t)e->away;
+    return now - then - (int64_t)e->counted[COUNT_AWAY];
 }
 
 /* Live pages that may still come before that predicted time, so that those which become live until then have room. */
@@ -207,7 +207,7 @@ static struct leaver leaves_for_waiting(struct ulms_engine *e, uint64_t spare, u
     bool nothing_ends = e->running == 0 && e->moves.count == 0;
     if (l.page)
         return l;
-    uint64_t lacking = nothing_ends || e->overtaken ? wanted : demand_waiting(e, spare + e->idle + 1);
+    uint64_t lacking = nothing_ends || e->overtaken ? wanted : demand_waiting(e, spare + e->counted[COUNT_IDLE] + 1);
     return first_live(e, lacking);
 }
 

@@ -35,7 +35,7 @@ static void check_page(struct ulms_engine *e, struct page *p) {
 
 static void check_pages(struct ulms_engine *e) {
     uint64_t at = 0, held = 0, used = 0, filling = 0, evicting = 0, window = 0;
-    uint64_t live = 0, away = 0, idle = 0, places = 0, bytes = 0, resting = 0, lying = 0;
+    uint64_t here = 0, away = 0, idle = 0, places = 0, bytes = 0, resting = 0, lying = 0;
     for (struct page *p; (p = page_walk(&e->table, &at, UINT64_MAX));) {
         check_page(e, p);
         held++;
@@ -43,8 +43,9 @@ static void check_pages(struct ulms_engine *e) {
         filling += p->state == PAGE_FILLING;
         evicting += p->state == PAGE_EVICTING;
         window += p->window > 0;
-        live += p->live;
-        away += p->live && (!p->waiter || p->rests) && (p->state == PAGE_ABSENT || p->state == PAGE_EVICTING);
+        bool is_away = (!p->waiter || p->rests) && (p->state == PAGE_ABSENT || p->state == PAGE_EVICTING);
+        here += p->live && !is_away;
+        away += p->live && is_away;
         idle += !p->live && !p->waiter && p->state == PAGE_RESIDENT;
         places += p->demand == DEMAND_PLACE && p->epoch == e->track.epoch;
         bytes += p->demand == DEMAND_BYTES && p->epoch == e->track.epoch;
@@ -60,8 +61,9 @@ static void check_pages(struct ulms_engine *e) {
               number(resting));
     INVARIANT(places == e->places.total && bytes == e->bytes.total, "%llu dead and %llu live pages predicted",
               number(places), number(bytes));
-    INVARIANT(!e->policy->held || (live == e->live && away == e->away && idle == e->idle),
-              "%llu pages live, %llu away, %llu idle", number(live), number(away), number(idle));
+    INVARIANT(!e->policy->held ||
+                  (here == e->counted[COUNT_HERE] && away == e->counted[COUNT_AWAY] && idle == e->counted[COUNT_IDLE]),
+              "%llu pages here, %llu away, %llu idle", number(here), number(away), number(idle));
     frames_check(e);
 }
 

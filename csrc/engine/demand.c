@@ -22,21 +22,10 @@ void demand_enter(struct ulms_engine *e, const struct page *p) {
         d->first = p->next;
 }
 
-/* Adds the page to what is counted of all; -1 takes it off. */
-static void count(struct ulms_engine *e, const struct page *p, uint64_t sign) {
-    bool here = p->state == PAGE_RESIDENT || p->state == PAGE_FILLING;
-    if (!e->policy->held)
-        return;
-    e->live += p->live ? sign : 0;
-    e->away += p->live && !here && (!p->waiter || p->rests) ? sign : 0;
-    e->idle += !p->live && !p->waiter && p->state == PAGE_RESIDENT ? sign : 0;
-}
-
-void unsettle(struct ulms_engine *e, struct page *p) {
-    count(e, p, (uint64_t)-1);
+void demand_unset(struct ulms_engine *e, struct page *p) {
     if (p->demand == DEMAND_WAITING)
         p->waiter->wanted--;
-    else if (p->demand != DEMAND_NONE && p->epoch == e->track.epoch) {
+    else if (p->epoch == e->track.epoch) {
         struct demand *d = predicted(e, p);
         add(d, p->next, -1);
         if (p->next == d->first)
@@ -45,12 +34,11 @@ void unsettle(struct ulms_engine *e, struct page *p) {
     p->demand = DEMAND_NONE;
 }
 
-void settle(struct ulms_engine *e, struct page *p) {
-    p->rests = p->state == PAGE_ABSENT && p->in_place && page_streamed(e, p);
-    count(e, p, 1);
-    if (p->state != PAGE_ABSENT || p->heap)
-        frames_mark(e, p);
-    if (p->state != PAGE_ABSENT || !p->held || p->pins > 0)
+void demand_settle(struct ulms_engine *e, struct page *p) {
+    p->rests = p->in_place && page_streamed(e, p);
+    count_page(e, p);
+    frames_mark(e, p);
+    if (!p->held || p->pins > 0)
         return;
     if (p->rests) {
         if (!p->waiter && p->failures == 0) {

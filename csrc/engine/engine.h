@@ -167,10 +167,8 @@ struct ulms_engine {
     uint64_t used;   /* frames */
     uint64_t filling;
     uint64_t evicting;
-    uint64_t live;  /* held: pages */
-    uint64_t away;  /* held: live pages that are absent or leave, and that no waiting operation needs here */
-    uint64_t lying; /* pages that left to be used in place */
-    uint64_t idle;  /* held: dead resident pages that no waiting operation touches */
+    uint64_t counted[COUNTS]; /* held: pages, by enum page_count */
+    uint64_t lying;           /* pages that left to be used in place */
 
     uint64_t serial; /* the last given out */
     uint64_t gathered;
@@ -224,7 +222,7 @@ static inline bool frames_may_leave(const struct page *p) {
 
 /* Whether the page may leave, or its place in the order, may have changed. */
 static inline void frames_mark(struct ulms_engine *e, struct page *p) {
-    if (p->marked)
+    if (p->marked || !(p->heap || frames_may_leave(p)))
         return;
     p->marked = true;
     p->marked_next = NULL;
@@ -233,9 +231,6 @@ static inline void frames_mark(struct ulms_engine *e, struct page *p) {
 }
 
 struct record *history_record(const struct history *h, uint64_t number);
-
-/* demand.c: the absent pages that are wanted. Every change of a page's state, life, pins, failures, waiter or next
- * touch lies between unsettle and settle. */
 
 /* The times of touches: serials of waiting operations, then predicted ones, then this. */
 #define TIME_PREDICTED (1ull << 62)
@@ -259,31 +254,51 @@ static inline uint64_t page_leave_time(const struct ulms_engine *e, const struct
     return !p->waiter && page_streamed(e, p) ? TIME_UNKNOWN : page_time(e, p);
 }
 
-void unsettle(struct ulms_engine *e, struct page *p);
-void settle(struct ulms_engine *e, struct page *p);
-
-/* The same where only pins or the next touch change: a page that is not absent has no demand, and is counted whatever
- * they are. */
-static inline void unsettle_order(struct ulms_engine *e, struct page *p) {
-    if (p->state == PAGE_ABSENT)
-        unsettle(e, p);
-}
-
-static inline void settle_order(struct ulms_engine *e, struct page *p) {
-    if (p->state == PAGE_ABSENT)
-        settle(e, p);
-    else
-        frames_mark(e, p);
-}
+/* demand.c: the absent pages that are wanted. */
 
 /* When the k-th page is wanted, k from 1, of those that waiting operations want and of the predicted ones.
  * TIME_UNKNOWN: there are not so many. */
 uint64_t demand_waiting(const struct ulms_engine *e, uint64_t k);
 uint64_t demand_predicted(const struct ulms_engine *e, struct demand *d, uint64_t k);
+/* Takes a page that is wanted off what is counted, settles an absent one, and enters a predicted one again. */
+void demand_unset(struct ulms_engine *e, struct page *p);
+void demand_settle(struct ulms_engine *e, struct page *p);
 void demand_enter(struct ulms_engine *e, const struct page *p);
 void demand_clear(struct demand *d);
 /* For positions of a history of that capacity; empty. False: no memory. */
 bool demand_open(struct demand *d, size_t capacity);
+
+static inline void count_page(struct ulms_engine *e, struct page *p) {
+    bool here = p->state == PAGE_RESIDENT || p->state == PAGE_FILLING;
+    e->counted[p->count]--;
+    if (p->live)
+        p->count = here || (p->waiter && !p->rests) ? COUNT_HERE : COUNT_AWAY;
+    else
+        p->count = p->state == PAGE_RESIDENT && !p->waiter ? COUNT_IDLE : COUNT_DEAD;
+    e->counted[p->count]++;
+}
+
+/* Every change of a page's state, life, pins, failures, waiter or next touch lies between unsettle and settle. */
+static inline void unsettle(struct ulms_engine *e, struct page *p) {
+    if (p->demand != DEMAND_NONE)
+        demand_unset(e, p);
+}
+
+/* Where only pins or the next touch change: they do not count while the page is not absent. */
+static inline void settle_order(struct ulms_engine *e, struct page *p) {
+    if (p->state == PAGE_ABSENT)
+        demand_settle(e, p);
+    else
+        frames_mark(e, p);
+}
+
+static inline void settle(struct ulms_engine *e, struct page *p) {
+    if (p->state != PAGE_ABSENT) {
+        p->rests = false;
+        count_page(e, p);
+    }
+    settle_order(e, p);
+}
 
 /* peaks.c: how many pages are live when. */
 

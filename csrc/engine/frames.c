@@ -87,13 +87,15 @@ static void put_in_order(const struct ulms_engine *e, struct page **heap) {
 /* --- pages that change: marked when they are touched, so that mostly the next one leaves later and goes on top --- */
 
 static void settle_page(struct ulms_engine *e, struct page *p) {
-    uint8_t heap = frames_may_leave(p) ? heap_of(e, p->live) : 0;
-    struct frame was = p->frame;
-    take_key(e, p);
-    if (p->heap == heap && p->frame.next == was.next && p->frame.touched == was.touched)
-        return;
-    if (p->heap)
-        take_out(&e->frames.first[p->heap - 1], p);
+    uint8_t was = p->heap, heap = frames_may_leave(p) ? heap_of(e, p->live) : 0;
+    if (heap) {
+        uint64_t next = p->frame.next, touched = p->frame.touched;
+        take_key(e, p);
+        if (was == heap && p->frame.next == next && p->frame.touched == touched)
+            return;
+    }
+    if (was)
+        take_out(&e->frames.first[was - 1], p);
     if (heap)
         e->frames.first[heap - 1] = meld(e->frames.first[heap - 1], p);
     p->heap = heap;

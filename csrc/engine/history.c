@@ -151,7 +151,7 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
     uint64_t run;
     find_run(op, &run, &now->run);
     now->mark = mix(mix(mix(1, op->key), run), now->run);
-    now->live = (uint32_t)e->live;
+    now->live = (uint32_t)(e->counted[COUNT_HERE] + e->counted[COUNT_AWAY]);
     uint64_t oldest = oldest_record(h);
     for (size_t i = 0; i < op->count; i++) {
         struct page *p = op->entries[i].page;

@@ -118,7 +118,7 @@ static void held_issued(struct ulms_engine *e, struct operation *op) {
         if (!p->waiter)
             wait_for(e, p, op);
         else {
-            unsettle_order(e, p);
+            unsettle(e, p);
             settle_order(e, p);
         }
     }
@@ -264,7 +264,7 @@ void ulms_engine_retired(struct ulms_engine *e, uint64_t serial, uint64_t now) {
             struct page *p = op->entries[i].page;
             if (!entry_holds(&op->entries[i]))
                 continue;
-            unsettle_order(e, p);
+            unsettle(e, p);
             p->pins--;
             settle_order(e, p);
         }

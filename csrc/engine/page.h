@@ -13,6 +13,10 @@ enum page_state { PAGE_ABSENT, PAGE_FILLING, PAGE_RESIDENT, PAGE_EVICTING };
  * one that rests. */
 enum page_demand { DEMAND_NONE, DEMAND_WAITING, DEMAND_PLACE, DEMAND_BYTES, DEMAND_RESTING };
 
+/* Live pages that have a frame to stay in, or that a waiting operation needs here; the other live ones; dead resident
+ * pages that no waiting operation touches; the other dead ones, and what is no memory. */
+enum page_count { COUNT_DEAD, COUNT_IDLE, COUNT_HERE, COUNT_AWAY, COUNTS };
+
 struct page;
 
 /* A place in a heap of frames.c. */
@@ -38,6 +42,7 @@ struct page {
 
     uint8_t state;
     uint8_t demand;
+    uint8_t count;    /* of enum page_count, as it was when it was last settled */
     uint8_t failures; /* moves that failed, in a row */
     uint8_t heap;     /* of frames.c, from 1; 0: in none */
     bool held;        /* there is memory of the program */

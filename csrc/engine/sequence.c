@@ -33,7 +33,7 @@ static void leave_track(struct ulms_engine *e) {
 }
 
 static void set_next(struct ulms_engine *e, struct page *p, uint64_t next) {
-    unsettle_order(e, p);
+    unsettle(e, p);
     p->epoch = e->track.epoch;
     p->next = next;
     settle_order(e, p);
