@@ -22,8 +22,8 @@ void peaks_set(struct peaks *k, uint64_t position, uint32_t live) {
 /* What follows works on places [first, end) of the ring. */
 
 static uint32_t most_of(const struct peaks *k, size_t first, size_t end) {
-    uint32_t most = 0;
-    for (first += k->capacity, end += k->capacity; first < end; first = (first + 1) / 2, end /= 2)
+    uint32_t most = 0; /* nothing is above the root */
+    for (first += k->capacity, end += k->capacity; first < end && most < k->most[1]; first = (first + 1) / 2, end /= 2)
         most = larger(most, larger(k->most[first], k->most[end - 1]));
     return most;
 }
@@ -31,6 +31,8 @@ static uint32_t most_of(const struct peaks *k, size_t first, size_t end) {
 /* Up and on over nodes that have nothing above, then down to the place. */
 static size_t above_of(const struct peaks *k, size_t first, size_t end, uint32_t live) {
     size_t node = k->capacity + first;
+    if (k->most[1] <= live)
+        return end;
     while (k->most[node] <= live) {
         node++;
         if ((node & (node - 1)) == 0) /* the last of its level was passed */
