@@ -4,20 +4,11 @@
 
 #include "base/spread.h"
 
-enum { LEAF_BITS = 9, LEAF_PAGES = 1 << LEAF_BITS };
-
-struct leaf {
-    uint64_t number;
-    struct page page[LEAF_PAGES];
-};
-
 static size_t slot_of(const struct page_table *t, uint64_t number) {
     return (spread(number) >> 20) & (t->capacity - 1);
 }
 
-static struct leaf *leaf_find(struct page_table *t, uint64_t number) {
-    if (t->last && t->last->number == number)
-        return t->last;
+struct leaf *page_leaf(struct page_table *t, uint64_t number) {
     if (t->capacity == 0)
         return NULL;
     for (size_t i = slot_of(t, number); t->slots[i]; i = (i + 1) & (t->capacity - 1))
@@ -48,7 +39,7 @@ static bool table_grow(struct page_table *t) {
 }
 
 static bool leaf_make(struct page_table *t, uint64_t number) {
-    if (leaf_find(t, number))
+    if (page_leaf(t, number))
         return true;
     if (2 * (t->count + 1) > t->capacity && !table_grow(t))
         return false;
@@ -76,20 +67,7 @@ bool page_make(struct page_table *t, uint64_t first, uint64_t count) {
     return true;
 }
 
-struct page *page_find(struct page_table *t, uint64_t number) {
-    struct leaf *leaf = leaf_find(t, number >> LEAF_BITS);
-    return leaf ? &leaf->page[number & (LEAF_PAGES - 1)] : NULL;
-}
-
-struct page *page_walk(struct page_table *t, uint64_t *number, uint64_t last) {
-    struct leaf *leaf = t->last;
-    if (leaf && *number <= last && leaf->number == *number >> LEAF_BITS) {
-        struct page *p = &leaf->page[*number & (LEAF_PAGES - 1)];
-        if (p->held) {
-            ++*number;
-            return p;
-        }
-    }
+struct page *page_walk_far(struct page_table *t, uint64_t *number, uint64_t last) {
     if (t->low >= t->high)
         return NULL;
     uint64_t n = *number > t->low ? *number : t->low;

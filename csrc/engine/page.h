@@ -62,7 +62,12 @@ struct page {
     uint32_t window; /* operations of the fill window that touch it */
 };
 
-struct leaf;
+enum { LEAF_BITS = 9, LEAF_PAGES = 1 << LEAF_BITS };
+
+struct leaf {
+    uint64_t number;
+    struct page page[LEAF_PAGES];
+};
 
 struct page_table {
     struct leaf **slots; /* open addressing by leaf number */
@@ -73,11 +78,28 @@ struct page_table {
 };
 
 void page_table_free(struct page_table *t);
-/* The page of that number; NULL when there has never been memory near it. */
-struct page *page_find(struct page_table *t, uint64_t number);
 /* Makes pages for [first, first + count). False: no memory, nothing changed that can be seen. */
 bool page_make(struct page_table *t, uint64_t first, uint64_t count);
+struct leaf *page_leaf(struct page_table *t, uint64_t number);
+struct page *page_walk_far(struct page_table *t, uint64_t *number, uint64_t last);
+
+/* The page of that number; NULL when there has never been memory near it. */
+static inline struct page *page_find(struct page_table *t, uint64_t number) {
+    struct leaf *leaf = t->last;
+    if (!leaf || leaf->number != number >> LEAF_BITS)
+        leaf = page_leaf(t, number >> LEAF_BITS);
+    return leaf ? &leaf->page[number & (LEAF_PAGES - 1)] : NULL;
+}
+
 /* The first page that holds memory in [*number, last]; NULL: none. *number is set to the one after it. */
-struct page *page_walk(struct page_table *t, uint64_t *number, uint64_t last);
+static inline struct page *page_walk(struct page_table *t, uint64_t *number, uint64_t last) {
+    if (*number > last)
+        return NULL;
+    struct page *p = page_find(t, *number);
+    if (!p || !p->held)
+        return page_walk_far(t, number, last);
+    ++*number;
+    return p;
+}
 
 #endif
