@@ -170,8 +170,7 @@ struct ulms_engine {
     uint64_t counted[COUNTS]; /* held: pages, by enum page_count */
     uint64_t lying;           /* pages that left to be used in place */
 
-    uint64_t serial; /* the last given out */
-    uint64_t gathered;
+    uint64_t serial;            /* the last given out */
     struct registry operations; /* issued and not retired */
     struct operation *unused;
     struct queue waiting;  /* held */

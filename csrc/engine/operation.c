@@ -55,14 +55,12 @@ static bool gather_touch(struct ulms_engine *e, struct operation *op, const stru
     span(e, t->start, t->bytes, &at, &last);
     uint64_t end = t->start + (t->bytes - 1);
     for (struct page *p; (p = page_walk(&e->table, &at, last));) {
-        struct entry *x;
-        if (p->gathered == e->gathered)
-            x = &op->entries[p->entry];
-        else {
-            if (!(x = entry_new(op)))
-                return false;
+        bool gathered = p->entry < op->count && op->entries[p->entry].page == p;
+        struct entry *x = gathered ? &op->entries[p->entry] : entry_new(op);
+        if (!x)
+            return false;
+        if (!gathered) {
             *x = (struct entry){.page = p, .generation = p->generation};
-            p->gathered = e->gathered;
             p->entry = (uint32_t)op->count - 1;
         }
         x->does |= t->mode & DOES_MODES;
@@ -86,7 +84,6 @@ static void sort(struct entry *x, size_t n) {
 }
 
 static bool gather(struct ulms_engine *e, struct operation *op, const struct ulms_engine_touch *touches, size_t n) {
-    e->gathered++;
     for (size_t i = 0; i < n; i++)
         if (!gather_touch(e, op, &touches[i]))
             return false;

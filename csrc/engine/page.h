@@ -31,9 +31,8 @@ struct page {
     uint64_t number;
     uint64_t touched;         /* serial of the last operation that touches it; 0: none */
     struct operation *waiter; /* the first waiting operation that touches it */
-    uint64_t gathered;
-    uint32_t entry;      /* place in the operation that is being gathered */
-    uint32_t generation; /* counts how often the memory here went; operations hold pages by it */
+    uint32_t entry;           /* place in the operation that was gathered last of those that touch it */
+    uint32_t generation;      /* counts how often the memory here went; operations hold pages by it */
     uint32_t pins;
 
     /* By number, like seen and record: they outlive the memory. */
