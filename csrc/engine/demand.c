@@ -5,9 +5,11 @@
 
 #include "engine/engine.h"
 
+enum { LEVEL = 8 };
+
 static void add(struct demand *d, uint64_t position, int n) {
-    for (size_t i = (position & (d->capacity - 1)) + 1; i <= d->capacity; i += i & -i)
-        d->tree[i] += (uint32_t)n;
+    for (size_t i = d->capacity + (position & (d->capacity - 1)); i > 0; i /= LEVEL)
+        d->sums[i] += (uint32_t)n;
     d->total += (uint64_t)n;
 }
 
@@ -25,12 +27,8 @@ void demand_enter(struct ulms_engine *e, const struct page *p) {
 void demand_unset(struct ulms_engine *e, struct page *p) {
     if (p->demand == DEMAND_WAITING)
         p->waiter->wanted--;
-    else if (p->epoch == e->track.epoch) {
-        struct demand *d = predicted(e, p);
-        add(d, p->next, -1);
-        if (p->next == d->first)
-            d->first = 0;
-    }
+    else if (p->epoch == e->track.epoch)
+        add(predicted(e, p), p->next, -1);
     p->demand = DEMAND_NONE;
 }
 
@@ -57,23 +55,20 @@ void demand_settle(struct ulms_engine *e, struct page *p) {
     }
 }
 
-/* The sum of the first n places of the tree. */
-static uint64_t sum(const struct demand *d, size_t n) {
-    uint64_t total = 0;
-    for (; n > 0; n -= n & -n)
-        total += d->tree[n];
-    return total;
-}
-
-/* The place that holds the k-th of them. */
-static size_t find(const struct demand *d, uint64_t k) {
-    size_t at = 0;
-    for (size_t step = d->capacity / 2; step > 0; step /= 2) {
-        uint64_t n = d->tree[at + step];
-        at += n < k ? step : 0;
-        k -= n < k ? n : 0;
+/* The place that holds the k-th from that place on, round the ring; pre: there is one. */
+static size_t find(const struct demand *d, size_t place, uint64_t k) {
+    size_t i = d->capacity + place;
+    while (d->sums[i] < k) {
+        k -= d->sums[i++];
+        if ((i & (i - 1)) == 0) /* the last of its level was passed */
+            i /= 2;
+        while (i % LEVEL == 0)
+            i /= LEVEL;
     }
-    return at;
+    while (i < d->capacity)
+        for (i *= LEVEL; d->sums[i] < k; i++)
+            k -= d->sums[i];
+    return i - d->capacity;
 }
 
 uint64_t demand_waiting(const struct ulms_engine *e, uint64_t k) {
@@ -88,14 +83,11 @@ uint64_t demand_waiting(const struct ulms_engine *e, uint64_t k) {
 uint64_t demand_predicted(const struct ulms_engine *e, struct demand *d, uint64_t k) {
     if (k > d->total)
         return TIME_UNKNOWN;
-    if (k == 1 && d->first)
-        return TIME_PREDICTED + d->first;
     uint64_t start = e->track.position + 1; /* the ring begins here */
-    size_t first = start & (d->capacity - 1);
-    uint64_t nth = k + sum(d, first);
-    if (nth > d->total)
-        nth -= d->total;
-    uint64_t position = start + ((find(d, nth) - first) & (d->capacity - 1));
+    if (d->first > start)
+        start = d->first;
+    size_t mask = d->capacity - 1;
+    uint64_t position = start + ((find(d, start & mask, k) - start) & mask);
     if (k == 1)
         d->first = position;
     return TIME_PREDICTED + position;
@@ -103,11 +95,12 @@ uint64_t demand_predicted(const struct ulms_engine *e, struct demand *d, uint64_
 
 void demand_clear(struct demand *d) {
     if (d->total > 0)
-        memset(d->tree, 0, (d->capacity + 1) * sizeof(*d->tree));
+        for (size_t width = d->capacity; width > 0; width /= LEVEL)
+            memset(d->sums + width, 0, width * sizeof(*d->sums));
     d->total = d->first = 0;
 }
 
 bool demand_open(struct demand *d, size_t capacity) {
-    *d = (struct demand){.tree = calloc(capacity + 1, sizeof(*d->tree)), .capacity = capacity};
-    return d->tree != NULL;
+    *d = (struct demand){.sums = calloc(2 * capacity, sizeof(*d->sums)), .capacity = capacity};
+    return d->sums != NULL;
 }

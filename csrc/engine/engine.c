@@ -56,9 +56,9 @@ void ulms_engine_free(struct ulms_engine *e) {
     free(e->operations.slots);
     free(e->moves.slots);
     page_table_free(&e->table);
-    free(e->places.tree);
-    free(e->bytes.tree);
-    free(e->resting.tree);
+    free(e->places.sums);
+    free(e->bytes.sums);
+    free(e->resting.sums);
     free(e->peaks.most);
     history_free(&e->history);
     free(e);

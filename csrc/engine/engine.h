@@ -123,12 +123,13 @@ struct track {
     uint32_t epoch;  /* from 1 */
 };
 
-/* Predicted demand of one kind: a Fenwick tree over the positions of the history's ring. */
+/* Predicted demand of one kind: a tree of sums over the positions of the history's ring. Place i of the ring is
+ * sums[capacity + i], and what is above sums[n] is sums[n / 8]: there is none where that is 0. */
 struct demand {
-    uint32_t *tree;
+    uint32_t *sums;
     size_t capacity; /* power of two, that of history.ops; 0: none */
     uint64_t total;
-    uint64_t first; /* the first position that has any; 0: to be found */
+    uint64_t first; /* no position before it has any */
 };
 
 /* Whether streamed pages are used where they lie: trial.c. */
@@ -283,7 +284,7 @@ static inline void unsettle(struct ulms_engine *e, struct page *p) {
         demand_unset(e, p);
 }
 
-/* Where only pins or the next touch change: they do not count while the page is not absent. */
+/* Where only pins, touches or the next touch change: they do not count while the page is not absent. */
 static inline void settle_order(struct ulms_engine *e, struct page *p) {
     if (p->state == PAGE_ABSENT)
         demand_settle(e, p);

@@ -36,18 +36,18 @@ static bool renew_trees(struct ulms_engine *e, size_t capacity) {
     bool good = demand_open(&places, capacity) && demand_open(&bytes, capacity) && demand_open(&resting, capacity) &&
                 peaks_open(&peaks, capacity);
     if (good) {
-        free(e->places.tree);
-        free(e->bytes.tree);
-        free(e->resting.tree);
+        free(e->places.sums);
+        free(e->bytes.sums);
+        free(e->resting.sums);
         free(e->peaks.most);
         e->places = places;
         e->bytes = bytes;
         e->resting = resting;
         e->peaks = peaks;
     } else {
-        free(places.tree);
-        free(bytes.tree);
-        free(resting.tree);
+        free(places.sums);
+        free(bytes.sums);
+        free(resting.sums);
         free(peaks.most);
     }
     return good;
