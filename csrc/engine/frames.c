@@ -12,7 +12,7 @@ static uint8_t heap_of(const struct ulms_engine *e, bool live) {
 }
 
 static void take_key(const struct ulms_engine *e, struct page *p) {
-    p->frame.next = e->policy->held ? page_leave_time(e, p) : TIME_UNKNOWN;
+    p->frame.next = page_leave_time(e, p); /* unknown with the ordered policies */
     p->frame.touched = p->touched;
 }
 
@@ -26,9 +26,8 @@ static bool leaves_before(const struct page *a, const struct page *b) {
 
 /* --- the heap: a page leaves before its children; a page on top has neither sibling nor one before it --- */
 
-static struct page *meld(struct page *a, struct page *b) {
-    if (!a || !b)
-        return a ? a : b;
+/* What stands in the two as sibling and before is not looked at: whoever puts the top one somewhere sets it. */
+static inline struct page *meld(struct page *a, struct page *b) {
     struct page *top = leaves_before(b, a) ? b : a, *under = top == a ? b : a;
     under->frame.before = top;
     under->frame.sibling = top->frame.child;
@@ -38,24 +37,30 @@ static struct page *meld(struct page *a, struct page *b) {
     return top;
 }
 
+/* Puts a page on the heap, or all of a heap. */
+static void put_on(struct page **heap, struct page *p) {
+    p = *heap ? meld(*heap, p) : p;
+    p->frame.sibling = p->frame.before = NULL;
+    *heap = p;
+}
+
 /* Of siblings: in pairs, then from the last pair back to the first. */
 static struct page *meld_all(struct page *first) {
-    struct page *pairs = NULL, *top = NULL;
+    struct page *pairs = NULL, *top;
     for (struct page *a = first, *b, *rest; a; a = rest) {
         b = a->frame.sibling;
         rest = b ? b->frame.sibling : NULL;
-        a->frame.sibling = a->frame.before = NULL;
-        if (b)
-            b->frame.sibling = b->frame.before = NULL;
-        a = meld(a, b);
+        a = b ? meld(a, b) : a;
         a->frame.sibling = pairs;
         pairs = a;
     }
-    for (struct page *rest; pairs; pairs = rest) {
-        rest = pairs->frame.sibling;
-        pairs->frame.sibling = NULL;
-        top = meld(top, pairs);
+    top = pairs;
+    for (struct page *p = top ? top->frame.sibling : NULL, *rest; p; p = rest) {
+        rest = p->frame.sibling;
+        top = meld(top, p);
     }
+    if (top)
+        top->frame.sibling = top->frame.before = NULL;
     return top;
 }
 
@@ -66,7 +71,8 @@ static void take_out(struct page **heap, struct page *p) {
         *(before->frame.child == p ? &before->frame.child : &before->frame.sibling) = sibling;
         if (sibling)
             sibling->frame.before = before;
-        *heap = meld(*heap, children);
+        if (children)
+            put_on(heap, children);
     } else
         *heap = children;
     p->frame.child = p->frame.sibling = p->frame.before = NULL;
@@ -97,7 +103,7 @@ static void settle_page(struct ulms_engine *e, struct page *p) {
     if (was)
         take_out(&e->frames.first[was - 1], p);
     if (heap)
-        e->frames.first[heap - 1] = meld(e->frames.first[heap - 1], p);
+        put_on(&e->frames.first[heap - 1], p);
     p->heap = heap;
 }
 
