@@ -114,6 +114,14 @@ struct history {
     uint64_t records_end;
 };
 
+static inline struct past *history_at(const struct history *h, uint64_t position) {
+    return &h->ops[position & (h->ops_capacity - 1)];
+}
+
+static inline struct record *history_record(const struct history *h, uint64_t number) {
+    return &h->records[number & (h->records_capacity - 1)];
+}
+
 struct track {
     bool on;
     uint64_t position; /* p */
@@ -230,8 +238,6 @@ static inline void frames_mark(struct ulms_engine *e, struct page *p) {
     e->frames.marked_last = p;
 }
 
-struct record *history_record(const struct history *h, uint64_t number);
-
 /* The times of touches: serials of waiting operations, then predicted ones, then this. */
 #define TIME_PREDICTED (1ull << 62)
 #define TIME_UNKNOWN   UINT64_MAX
@@ -314,7 +320,6 @@ uint64_t peaks_above(const struct peaks *k, uint64_t first, uint64_t end, uint32
 /* Operations that a likeness goes back; likenesses that differ by a MARGINth are as good as each other. */
 enum { BACK_MOST = 64, MARGIN = 8 };
 
-struct past *history_at(const struct history *h, uint64_t position);
 /* Enters an operation; drops what no longer fits. False: it does not fit at all, and the history is empty. */
 bool history_append(struct ulms_engine *e, const struct operation *op);
 /* The likeness of two positions that are kept, a before b; in pages. */
@@ -345,8 +350,17 @@ void move_add(struct ulms_engine *e, struct move *m, struct page *p);
 /* Room for n more moves without memory. False: no memory. */
 bool move_reserve(struct ulms_engine *e, size_t n);
 /* The flags of a page that comes for an operation that does this to it, or that leaves. */
-uint32_t fill_flags(const struct ulms_engine *e, const struct page *p, uint8_t does);
-uint32_t evict_flags(const struct ulms_engine *e, const struct page *p);
+static inline uint32_t fill_flags(const struct ulms_engine *e, const struct page *p, uint8_t does) {
+    if (!p->live)
+        return ULMS_MOVE_DEAD;
+    return e->keeps && (does & DOES_MODES) == DOES_READ ? ULMS_MOVE_KEEP : 0;
+}
+
+static inline uint32_t evict_flags(const struct ulms_engine *e, const struct page *p) {
+    if (!p->live)
+        return ULMS_MOVE_DEAD;
+    return (e->keeps && !p->dirty ? ULMS_MOVE_CLEAN : 0) | (page_streamed(e, p) ? ULMS_MOVE_IN_PLACE : 0);
+}
 
 /* Whether it left so that kernels use it in place. */
 void set_lying(struct ulms_engine *e, struct page *p, bool lies);

@@ -5,14 +5,6 @@
 
 enum { OPS_FIRST = 1 << 10, OPS_MOST = 1 << 18, RECORDS_FIRST = 1 << 12, RECORDS_MOST = 1 << 22, SEARCH_MOST = 16 };
 
-struct past *history_at(const struct history *h, uint64_t position) {
-    return &h->ops[position & (h->ops_capacity - 1)];
-}
-
-struct record *history_record(const struct history *h, uint64_t number) {
-    return &h->records[number & (h->records_capacity - 1)];
-}
-
 static uint64_t *bucket_of(const struct history *h, uint64_t mark) {
     return &h->buckets[mark & (h->ops_capacity - 1)];
 }

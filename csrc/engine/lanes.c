@@ -10,7 +10,7 @@ struct move *move_new(struct ulms_engine *e) {
         e->spares--;
     } else if (!(m = malloc(sizeof(*m))))
         return NULL;
-    *m = (struct move){0};
+    m->after = NULL;
     return m;
 }
 
@@ -28,18 +28,6 @@ bool move_reserve(struct ulms_engine *e, size_t n) {
         release(e, m);
     }
     return true;
-}
-
-uint32_t fill_flags(const struct ulms_engine *e, const struct page *p, uint8_t does) {
-    if (!p->live)
-        return ULMS_MOVE_DEAD;
-    return e->keeps && (does & DOES_MODES) == DOES_READ ? ULMS_MOVE_KEEP : 0;
-}
-
-uint32_t evict_flags(const struct ulms_engine *e, const struct page *p) {
-    if (!p->live)
-        return ULMS_MOVE_DEAD;
-    return (e->keeps && !p->dirty ? ULMS_MOVE_CLEAN : 0) | (page_streamed(e, p) ? ULMS_MOVE_IN_PLACE : 0);
 }
 
 struct move *move_give_out(struct ulms_engine *e, const struct page *p, uint32_t kind, uint32_t flags) {

@@ -9,12 +9,8 @@ bool registry_open(struct registry *r) {
     return r->slots != NULL;
 }
 
-static struct registered **slot_of(const struct registry *r, uint64_t id) {
-    return &r->slots[id & (r->capacity - 1)]; /* numbers come in a row */
-}
-
 /* Without memory the chains become longer, and that is all. */
-static void grow(struct registry *r) {
+void registry_grow(struct registry *r) {
     struct registry larger = {.capacity = 2 * r->capacity, .count = r->count};
     larger.slots = calloc(larger.capacity, sizeof(*larger.slots));
     if (!larger.slots)
@@ -22,30 +18,22 @@ static void grow(struct registry *r) {
     for (size_t i = 0; i < r->capacity; i++)
         for (struct registered *one = r->slots[i], *next; one; one = next) {
             next = one->next;
-            one->next = *slot_of(&larger, one->id);
-            *slot_of(&larger, one->id) = one;
+            one->next = *registry_slot(&larger, one->id);
+            *registry_slot(&larger, one->id) = one;
         }
     free(r->slots);
     *r = larger;
 }
 
-void registry_enter(struct registry *r, struct registered *one) {
-    if (r->count >= r->capacity)
-        grow(r);
-    one->next = *slot_of(r, one->id);
-    *slot_of(r, one->id) = one;
-    r->count++;
-}
-
 struct registered *registry_find(const struct registry *r, uint64_t id) {
-    struct registered *one = *slot_of(r, id);
+    struct registered *one = *registry_slot(r, id);
     while (one && one->id != id)
         one = one->next;
     return one;
 }
 
 struct registered *registry_take(struct registry *r, uint64_t id) {
-    struct registered **at = slot_of(r, id);
+    struct registered **at = registry_slot(r, id);
     while (*at && (*at)->id != id)
         at = &(*at)->next;
     struct registered *one = *at;

@@ -18,10 +18,23 @@ struct registry {
 
 /* False: no memory. */
 bool registry_open(struct registry *r);
-void registry_enter(struct registry *r, struct registered *one);
+void registry_grow(struct registry *r);
 struct registered *registry_find(const struct registry *r, uint64_t id);
 struct registered *registry_take(struct registry *r, uint64_t id);
 /* Takes any one out; NULL: empty. */
 struct registered *registry_pop(struct registry *r);
+
+static inline struct registered **registry_slot(const struct registry *r, uint64_t id) {
+    return &r->slots[id & (r->capacity - 1)]; /* numbers come in a row */
+}
+
+static inline void registry_enter(struct registry *r, struct registered *one) {
+    if (r->count >= r->capacity)
+        registry_grow(r);
+    struct registered **slot = registry_slot(r, one->id);
+    one->next = *slot;
+    *slot = one;
+    r->count++;
+}
 
 #endif
