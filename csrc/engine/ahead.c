@@ -60,6 +60,13 @@ static uint64_t soon(const struct ulms_engine *e) {
     return TIME_PREDICTED + e->track.position + NEAR_OPERATIONS;
 }
 
+static void set_moving(struct ulms_engine *e, struct page *p, enum page_state state, const struct move *m) {
+    unsettle(e, p);
+    p->state = state;
+    p->move = m->id.id;
+    settle(e, p);
+}
+
 /* --- in --- */
 
 /* The pages of one operation, waiting or predicted, in order of address, from the first demanded one on. */
@@ -118,15 +125,16 @@ static struct move *grant(struct ulms_engine *e, struct wish w, uint64_t most) {
     struct move *m = move_give_out(e, w.page, ULMS_FILL, flags | (w.op ? 0 : ULMS_MOVE_EARLY));
     if (!m)
         return NULL;
-    for (uint64_t next = w.page->number; most > 0; most--) {
-        move_add(e, m, w.page);
-        next++;
-        if (++w.at == w.count)
+    uint64_t first = w.page->number, pages = 0;
+    do {
+        set_moving(e, w.page, PAGE_FILLING, m);
+        if (++pages == most || ++w.at == w.count)
             break;
         look(e, &w);
-        if (w.page->number != next || !is_wished(e, &w) || w.flags != flags)
-            break;
-    }
+    } while (w.page->number == first + pages && is_wished(e, &w) && w.flags == flags);
+    m->out.bytes = bytes_of(e, pages);
+    e->used += pages;
+    e->filling += pages;
     return m;
 }
 
@@ -274,9 +282,11 @@ struct move *ahead_evict(struct ulms_engine *e) {
         return NULL;
     do {
         uint64_t number = p->number;
-        move_add(e, m, p);
+        set_moving(e, p, PAGE_EVICTING, m);
         p = page_find(&e->table, number + 1);
     } while (++pages < most && p && p->held && frames_may_leave(p) && page_leave_time(e, p) == time &&
              p->live == live && p->dirty == dirty && evict_flags(e, p) == flags);
+    m->out.bytes = bytes_of(e, pages);
+    e->evicting += pages;
     return m;
 }

@@ -345,8 +345,6 @@ void trial_retired(struct ulms_engine *e, uint64_t serial, uint64_t now);
 struct move *move_new(struct ulms_engine *e);
 /* A move that begins at that page, without pages yet. NULL: no memory. */
 struct move *move_give_out(struct ulms_engine *e, const struct page *p, uint32_t kind, uint32_t flags);
-/* The page is its next one. */
-void move_add(struct ulms_engine *e, struct move *m, struct page *p);
 /* Room for n more moves without memory. False: no memory. */
 bool move_reserve(struct ulms_engine *e, size_t n);
 /* The flags of a page that comes for an operation that does this to it, or that leaves. */

@@ -40,18 +40,6 @@ struct move *move_give_out(struct ulms_engine *e, const struct page *p, uint32_t
     return m;
 }
 
-void move_add(struct ulms_engine *e, struct move *m, struct page *p) {
-    bool fills = m->out.kind == ULMS_FILL;
-    unsettle(e, p);
-    p->state = fills ? PAGE_FILLING : PAGE_EVICTING;
-    p->move = m->id.id;
-    settle(e, p);
-    e->used += fills;
-    e->filling += fills;
-    e->evicting += !fills;
-    m->out.bytes += bytes_of(e, 1);
-}
-
 int ulms_engine_next(struct ulms_engine *e, int lane, struct ulms_move *out) {
     struct move *m;
     if (lane != ULMS_LANE_IN && lane != ULMS_LANE_OUT)
@@ -91,12 +79,9 @@ void set_lying(struct ulms_engine *e, struct page *p, bool lies) {
 }
 
 static void filled(struct ulms_engine *e, struct page *p, const struct ulms_move *m, bool ok) {
-    e->filling--;
     p->state = ok ? PAGE_RESIDENT : PAGE_ABSENT;
-    if (!ok) {
-        e->used--;
+    if (!ok)
         return;
-    }
     p->dirty = false;
     set_lying(e, p, false);
     if (m->flags & ULMS_MOVE_DEAD)
@@ -106,11 +91,9 @@ static void filled(struct ulms_engine *e, struct page *p, const struct ulms_move
 }
 
 static void evicted(struct ulms_engine *e, struct page *p, const struct ulms_move *m, bool ok) {
-    e->evicting--;
     p->state = ok ? PAGE_ABSENT : PAGE_RESIDENT;
     if (!ok)
         return;
-    e->used--;
     p->dirty = false;
     set_lying(e, p, m->flags & ULMS_MOVE_IN_PLACE);
     if (p->untouched)
@@ -118,29 +101,35 @@ static void evicted(struct ulms_engine *e, struct page *p, const struct ulms_mov
     p->untouched = false;
 }
 
+/* How many pages it still moved: the memory of some may be gone. */
+static uint64_t held_moved(struct ulms_engine *e, const struct ulms_move *m, bool ok) {
+    bool fills = m->kind == ULMS_FILL;
+    uint64_t at, last, n = 0;
+    span(e, m->start, m->bytes, &at, &last);
+    for (struct page *p; (p = page_walk(&e->table, &at, last));) {
+        if (p->move != m->id)
+            continue;
+        unsettle(e, p);
+        p->move = 0;
+        if (fills)
+            filled(e, p, m, ok);
+        else
+            evicted(e, p, m, ok);
+        p->failures = ok ? 0 : p->failures + 1;
+        settle(e, p);
+        n++;
+    }
+    *(fills ? &e->filling : &e->evicting) -= n;
+    e->used -= fills == ok ? 0 : n;
+    return n;
+}
+
 void ulms_engine_moved(struct ulms_engine *e, uint64_t id, int ok) {
     struct move *m = (struct move *)registry_take(&e->moves, id);
     if (!m)
         return;
-    uint64_t first = m->out.start >> e->shift, last = first + (m->out.bytes >> e->shift) - 1, n = 0;
-    struct page *p;
-    if (!e->policy->held)
-        n = last - first + 1;
-    else
-        while ((p = page_walk(&e->table, &first, last))) {
-            if (p->move != id)
-                continue;
-            unsettle(e, p);
-            p->move = 0;
-            if (m->out.kind == ULMS_FILL)
-                filled(e, p, &m->out, ok);
-            else
-                evicted(e, p, &m->out, ok);
-            p->failures = ok ? 0 : p->failures + 1;
-            settle(e, p);
-            n++;
-        }
+    uint64_t pages = e->policy->held ? held_moved(e, &m->out, ok) : m->out.bytes >> e->shift;
     if (ok)
-        count_move(e, &m->out, n);
+        count_move(e, &m->out, pages);
     release(e, m);
 }
