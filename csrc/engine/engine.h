@@ -290,7 +290,7 @@ static inline void unsettle(struct ulms_engine *e, struct page *p) {
         demand_unset(e, p);
 }
 
-/* Where only pins, touches or the next touch change: they do not count while the page is not absent. */
+/* The same where only pins and touches change: a page that is not absent is counted whatever they are. */
 static inline void settle_order(struct ulms_engine *e, struct page *p) {
     if (p->state == PAGE_ABSENT)
         demand_settle(e, p);
