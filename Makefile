@@ -59,8 +59,9 @@ AUDIT_CUDNN ?= nvidia-cudnn-cu13
 audit: $(INSTALLED) ## compare the tables with the vendor's headers and libraries: downloads 1.5 GB of wheels
 	@$(PY) .ci/audit.py $(AUDIT_CUDA) $(AUDIT_CUBLAS) $(AUDIT_CUDNN)
 
+# Each loads libraries that keep something for each thread, together more than a program has room for that has begun.
 bench: $(INSTALLED) ## the micro-benchmarks
-	@$(PY) -m pytest bench/micro --benchmark-sort=name --told build/micro.json
+	@GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 $(PY) -m pytest bench/micro --benchmark-sort=name --told build/micro.json
 
 soak: $(INSTALLED) ## random programs for MINUTES (30), on all cores, until one differs from its native run
 	@PYTHONPATH=.$${PYTHONPATH:+:$$PYTHONPATH} $(PY) -m tests.soak --minutes $(or $(MINUTES),30)

@@ -43,5 +43,4 @@ def test_with_cold_caches(
         f"{name}, caches swept: {observed:.0f} ns over the unhooked one, "
         f"{at_rest:.0f} ns where memory could move and everything fits"
     )
-    assert 0 < observed <= MOST_NS[name]
-    assert at_rest <= MOST_NS[name]
+    assert max(observed, at_rest) <= MOST_NS[name]
