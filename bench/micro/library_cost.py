@@ -71,7 +71,8 @@ def build(out: Path, emulator: Path) -> Path:
 
 
 def _run(command: Sequence[str | Path]) -> str:
-    env = os.environ | {"EMU_LIBRARY": "idle"}
+    """In observe mode: the default backend asks no call what it touches while everything fits."""
+    env = os.environ | {"EMU_LIBRARY": "idle", "ULMS_BACKEND": "observe"}
     return subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
