@@ -146,6 +146,7 @@ struct trial {
     int laps; /* of this step */
     bool resting;
     uint64_t period;      /* of the laps compared; operations */
+    uint64_t seen;        /* serial that ended the latest like them */
     uint64_t filled;      /* ns of the lap in which all pages came */
     uint64_t first, last; /* serials that begin and end the lap under way; 0: none yet */
     uint64_t length;      /* its period */

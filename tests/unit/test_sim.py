@@ -5,6 +5,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import cast
 
@@ -148,6 +149,30 @@ def test_what_is_slower_in_place_is_brought() -> None:
     result = simulate(pages, replace(PLAIN, in_place=IN_PLACE_ALL, rate_update=4), "ahead", 600)
     assert result.step_ms == pytest.approx(simulate(pages, PLAIN, "ahead", 600).step_ms, rel=0.02)
     assert result.sums.in_place_bytes == 0
+
+
+def layers(attention: int) -> Sequence:
+    """32 layers of eight pages that are only read, and so many kernels on what is small."""
+    small = Block(PAGE, PAGE)
+    weights = tuple(Block((3 + 2 * i) * PAGE, PAGE) for i in range(32 * 8))
+    reads = [Operation(i % 8, 1000, (Touch(*block, READ),)) for i, block in enumerate(weights)]
+    others = [
+        Operation(8 * attention + i, 1000, (Touch(*small, UPDATE),)) for i in range(attention)
+    ]
+    step = chain(*((*reads[at : at + 8], *others) for at in range(0, len(reads), 8)))
+    return Sequence((small, *weights), (tuple(step),))
+
+
+def test_another_kernel_in_each_layer_starts_no_trial() -> None:
+    """Filling all that is read once takes twice the time of reading it in place."""
+    link = replace(PLAIN, in_place=IN_PLACE_ALL, rate_in=10)
+    one, two = layers(1), layers(2)
+    simulator = Simulator(CompiledEngine(settings_for(link, "ahead", 32 * PAGE)), link, "ahead")
+    simulator.warm = 24
+    simulator.run(Sequence(one.live, one.steps * 16 + two.steps))
+    steps_ns = [end.ns - begin.ns for begin, end in pairwise(simulator.marks)]
+    assert max(steps_ns[:6]) > 1.5 * steps_ns[12]
+    assert max(steps_ns[12:]) < 1.05 * steps_ns[12]
 
 
 def test_nothing_moves_while_a_kernel_has_the_link() -> None:
