@@ -45,14 +45,27 @@ static size_t touches(struct pager *d, const struct op *op) {
     return n;
 }
 
-/* A page of it may move. */
-static bool moves(const struct pager *d, const struct ulms_engine_touch *t) {
-    struct vmm_range *r = pager_page_at(&d->ranges, t->start) ? vmm_range_find(d->vmm, t->start) : NULL;
-    addr_t end = t->start + t->bytes;
-    for (addr_t p = t->start / page_bytes * page_bytes; r && p < end && p < r->start + r->bytes; p += page_bytes)
-        if (!r->page[(p - r->start) / page_bytes].fixed)
+/* Under the lock, and until it is given up: another thread may free what nobody uses. NULL: it has, or does. */
+static struct vmm_range *range_at(const struct pager *d, addr_t p) {
+    return pager_page_at(&d->ranges, p) ? vmm_range_find(d->vmm, p) : NULL;
+}
+
+/* Of the range that holds start; what lies behind it is not looked at. Under the lock. */
+static bool any_page(const struct pager *d, addr_t start, uint64_t bytes, bool (*is)(const struct vmm_page *)) {
+    const struct vmm_range *r = range_at(d, start);
+    for (addr_t p = start / page_bytes * page_bytes; r && p < start + bytes && p < r->start + r->bytes; p += page_bytes)
+        if (is(&r->page[(p - r->start) / page_bytes]))
             return true;
     return false;
+}
+
+static bool may_move(const struct vmm_page *p) {
+    return !p->fixed;
+}
+
+/* The driver would not map it, or not unmap it where it is another's. */
+static bool is_lost(const struct vmm_page *p) {
+    return p->at != VMM_DEVICE && p->at != VMM_HOST;
 }
 
 /* The host stores there without telling: addresses, perhaps. */
@@ -126,7 +139,7 @@ static void make_usable(struct pager *d, const struct op *op, uint64_t serial, e
     }
     size_t n = touches(d, op);
     for (size_t i = 0; i < n && d->moving; i++)
-        if (moves(d, &d->touches[i]))
+        if (any_page(d, d->touches[i].start, d->touches[i].bytes, may_move))
             pager_give_up(d, "no memory for an operation");
     for (size_t i = 0; i < n && !d->moving; i++) {
         touches(d, op); /* another operation's, after waiting */
@@ -135,25 +148,13 @@ static void make_usable(struct pager *d, const struct op *op, uint64_t serial, e
     come_to_rest(d);
 }
 
-static bool is_lost(struct vmm *v, addr_t start, addr_t end) {
-    struct vmm_range *r = vmm_range_find(v, start);
-    end = r && end > r->start + r->bytes ? r->start + r->bytes : end;
-    for (addr_t p = start / page_bytes * page_bytes; r && p < end; p += page_bytes) {
-        uint8_t at = r->page[(p - r->start) / page_bytes].at;
-        if (at != VMM_DEVICE && at != VMM_HOST)
-            return true;
-    }
-    return false;
-}
-
-/* What the driver would not map, or not unmap where it is another's. */
 static bool uses_lost(struct pager *d, const struct op *op, enum pager_use uses) {
     bool lost = false;
     for (size_t i = 0; uses == PAGER_USES_ANY && !lost && i < d->ranges.count; i++)
-        lost = is_lost(d->vmm, d->ranges.at[i]->start, UINT64_MAX);
+        lost = any_page(d, d->ranges.at[i]->start, d->ranges.at[i]->bytes, is_lost);
     size_t n = touches(d, op);
     for (size_t i = 0; i < n && !lost; i++)
-        lost = is_lost(d->vmm, d->touches[i].start, d->touches[i].start + d->touches[i].bytes);
+        lost = any_page(d, d->touches[i].start, d->touches[i].bytes, is_lost);
     return lost;
 }
 
@@ -170,9 +171,8 @@ static void admit(struct op *op) {
 
 /* --- memory that stays where it is: addresses of it are on the device, so that any operation may use it --- */
 
-/* Under the lock, and until it is given up: another thread may free what nobody uses. NULL: it has, or does. */
 static struct vmm_range *range_of(const struct pager *d, addr_t start, addr_t end) {
-    struct vmm_range *r = pager_page_at(&d->ranges, start) ? vmm_range_find(d->vmm, start) : NULL;
+    struct vmm_range *r = range_at(d, start);
     return r && start >= r->start && end <= r->start + r->bytes ? r : NULL;
 }
 
@@ -182,23 +182,14 @@ static void fix_page(struct pager *d, struct vmm_range *r, size_t i) {
     r->page[i].fixed = true;
 }
 
-static bool all_fixed(const struct vmm_range *r, addr_t start, addr_t end) {
-    for (addr_t p = start; p < end; p += page_bytes)
-        if (!r->page[(p - r->start) / page_bytes].fixed)
-            return false;
-    return true;
-}
-
 /* The pages of [start, end) stay. */
 static void fix(struct pager *d, addr_t start, addr_t end) {
     addr_t from = start / page_bytes * page_bytes;
     pager_lock(d);
-    struct vmm_range *r = range_of(d, start, end);
-    if (r && !all_fixed(r, from, end)) {
+    struct vmm_range *r = NULL;
+    if (range_of(d, start, end) && any_page(d, from, end - from, may_move)) {
         pager_moves_wait(d, from, end - from, false);
         r = range_of(d, start, end);
-    } else {
-        r = NULL;
     }
     if (r) {
         surface(d, from, end);
