@@ -149,12 +149,11 @@ static void make_usable(struct pager *d, const struct op *op, uint64_t serial, e
 }
 
 static bool uses_lost(struct pager *d, const struct op *op, enum pager_use uses) {
-    bool lost = false;
-    for (size_t i = 0; uses == PAGER_USES_ANY && !lost && i < d->ranges.count; i++)
-        lost = any_page(d, d->ranges.at[i]->start, d->ranges.at[i]->bytes, is_lost);
-    size_t n = touches(d, op);
+    bool any = uses == PAGER_USES_ANY, lost = false;
+    size_t n = any ? d->ranges.count : touches(d, op);
     for (size_t i = 0; i < n && !lost; i++)
-        lost = any_page(d, d->touches[i].start, d->touches[i].bytes, is_lost);
+        lost = any ? any_page(d, d->ranges.at[i]->start, d->ranges.at[i]->bytes, is_lost)
+                   : any_page(d, d->touches[i].start, d->touches[i].bytes, is_lost);
     return lost;
 }
 
