@@ -20,7 +20,7 @@ struct backend {
      * this thread calls passed, once the driver has it. False: something does. NULL: operations are always looked at.
      */
     bool (*pass)(void);
-    bool (*passed)(void);
+    void (*passed)(void);
 
     /* Memory of this device may be the backend's. */
     bool (*serves)(int32_t device);

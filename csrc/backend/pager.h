@@ -134,10 +134,12 @@ bool pager_block_pass(void);
 bool pager_block_passed(void);
 bool pager_blocks_passed_all(void);
 
-/* True: nothing moves anywhere, and the thread's operation is counted until pager_passed. */
+/* True: nothing moves anywhere, and the thread's operation is counted until the driver has it: until one of the next
+ * two. */
 bool pager_pass(void);
-/* The driver has the thread's operation. False: it did not pass. */
-bool pager_passed(void);
+void pager_passed(void);
+/* Of one that may not have passed: false then. */
+bool pager_operation_passed(void);
 /* The driver has all that passed by on the device. Once pages move there nothing more does, and this stays true. */
 bool pager_passed_all(const struct pager *d);
 

@@ -41,10 +41,14 @@ static bool any(const struct passing *p) {
 }
 
 HOT bool pager_pass(void) {
-    return enter(&operations, &operation, pager_any_moving) && (!pager_any_moving() || !pager_passed());
+    return enter(&operations, &operation, pager_any_moving) && (!pager_any_moving() || !leave(&operation));
 }
 
-HOT bool pager_passed(void) {
+HOT void pager_passed(void) {
+    leave(&operation);
+}
+
+bool pager_operation_passed(void) {
     return leave(&operation);
 }
 

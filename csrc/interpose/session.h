@@ -12,7 +12,7 @@ struct session {
     void (*admit)(struct op *op); /* this and the next five: the backend's, one step nearer; may be NULL */
     void (*settle)(const struct op *op);
     bool (*pass)(void);
-    bool (*passed)(void);
+    void (*passed)(void);
     void (*block_before)(void);
     void (*block)(addr_t start, uint64_t bytes, bool live);
     bool hears_blocks; /* the framework's allocator is believed */
