@@ -117,7 +117,7 @@ void copy_touch_memset(struct op *op, addr_t dst, size_t pitch, size_t row_bytes
             return REAL(symbol, variant) call;                                                                         \
         touch(&op, pCopy);                                                                                             \
         wrap_admit(&op);                                                                                               \
-        CUresult status = wrap_refused(&op) ? CUDA_ERROR_OUT_OF_MEMORY : REAL(symbol, variant) call;                   \
+        CUresult status = RUN(&op, REAL(symbol, variant) call);                                                        \
         if (status == CUDA_SUCCESS && op.from)                                                                         \
             wrap_look(op.from, op.from_bytes);                                                                         \
         wrap_close(&op, status);                                                                                       \
@@ -157,7 +157,7 @@ static void point_list(struct op *op, const CUdeviceptr *dsts, const CUdeviceptr
             return REAL(symbol, variant) arguments;                                                                    \
         touch;                                                                                                         \
         wrap_admit(&op);                                                                                               \
-        CUresult status = wrap_refused(&op) ? CUDA_ERROR_OUT_OF_MEMORY : REAL(symbol, variant) arguments;              \
+        CUresult status = RUN(&op, REAL(symbol, variant) arguments);                                                   \
         if (status == CUDA_SUCCESS)                                                                                    \
             point;                                                                                                     \
         wrap_close(&op, status);                                                                                       \

@@ -264,7 +264,7 @@ CUresult custom_cuGraphLaunch(int variant, CUgraphExec hGraphExec, CUstream hStr
     }
     op.flags |= e ? e->flags : OP_BLIND;
     wrap_admit(&op);
-    CUresult status = wrap_refused(&op) ? CUDA_ERROR_OUT_OF_MEMORY : REAL(cuGraphLaunch, variant)(hGraphExec, hStream);
+    CUresult status = RUN(&op, REAL(cuGraphLaunch, variant)(hGraphExec, hStream));
     wrap_close(&op, status);
     return status;
 }

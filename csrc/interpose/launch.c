@@ -73,8 +73,6 @@ static HOT CUresult close(struct op *op, CUresult status) {
     return status;
 }
 
-#define RUN(call) (ours && wrap_refused(&op) ? CUDA_ERROR_OUT_OF_MEMORY : (call))
-
 HOT CUresult custom_cuLaunchKernel(int variant, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
                                    unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
                                    unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
@@ -83,8 +81,8 @@ HOT CUresult custom_cuLaunchKernel(int variant, CUfunction f, unsigned int gridD
     struct op op;
     bool ours = open(&op, API_cuLaunchKernel, stream_key(variant, hStream), f, (struct grid){gridDimX, gridDimY},
                      kernelParams, extra);
-    CUresult status = RUN(real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes,
-                               hStream, kernelParams, extra));
+    CUresult status = RUN(ours ? &op : NULL, real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,
+                                                  sharedMemBytes, hStream, kernelParams, extra));
     return ours ? close(&op, status) : status;
 }
 
@@ -94,7 +92,7 @@ HOT CUresult custom_cuLaunchKernelEx(int variant, const CUlaunchConfig *config, 
     struct op op;
     bool ours = config && open(&op, API_cuLaunchKernelEx, stream_key(variant, config->hStream), f,
                                (struct grid){config->gridDimX, config->gridDimY}, kernelParams, extra);
-    CUresult status = RUN(real(config, f, kernelParams, extra));
+    CUresult status = RUN(ours ? &op : NULL, real(config, f, kernelParams, extra));
     return ours ? close(&op, status) : status;
 }
 
@@ -106,8 +104,8 @@ CUresult custom_cuLaunchCooperativeKernel(int variant, CUfunction f, unsigned in
     struct op op;
     bool ours = open(&op, API_cuLaunchCooperativeKernel, stream_key(variant, hStream), f,
                      (struct grid){gridDimX, gridDimY}, kernelParams, NULL);
-    CUresult status = RUN(
-        real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams));
+    CUresult status = RUN(ours ? &op : NULL, real(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,
+                                                  sharedMemBytes, hStream, kernelParams));
     return ours ? close(&op, status) : status;
 }
 
@@ -129,5 +127,5 @@ CUresult custom_cuLaunchCooperativeKernelMultiDevice(int variant, CUDA_LAUNCH_PA
             count(function, &op);
     }
     wrap_admit(&op);
-    return close(&op, wrap_refused(&op) ? CUDA_ERROR_OUT_OF_MEMORY : real(launchParamsList, numDevices, flags));
+    return close(&op, RUN(&op, real(launchParamsList, numDevices, flags)));
 }

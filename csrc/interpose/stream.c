@@ -30,8 +30,7 @@ void stream_touch_words(struct op *op, const CUstreamBatchMemOpParams *list, uns
             return REAL(symbol, variant)(stream, count, paramArray, flags);                                            \
         stream_touch_words(&op, paramArray, count);                                                                    \
         wrap_admit(&op);                                                                                               \
-        CUresult status =                                                                                              \
-            wrap_refused(&op) ? CUDA_ERROR_OUT_OF_MEMORY : REAL(symbol, variant)(stream, count, paramArray, flags);    \
+        CUresult status = RUN(&op, REAL(symbol, variant)(stream, count, paramArray, flags));                           \
         wrap_close(&op, status);                                                                                       \
         return status;                                                                                                 \
     }

@@ -26,10 +26,12 @@ void wrap_passed(CUresult status);
 void wrap_touch(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mode);
 /* All touches are known: the backend may hold the operation here. */
 void wrap_admit(struct op *op);
-/* In the place of the real call the program is then told that there is no memory. */
 static inline bool wrap_refused(const struct op *op) {
-    return __builtin_expect(op->flags & OP_REFUSED, 0);
+    return op && __builtin_expect(op->flags & OP_REFUSED, 0);
 }
+/* The real call of an operation, or of none (NULL). It is not made of one that the backend refused: the program is told
+ * that there is no memory. */
+#define RUN(op, call) (wrap_refused(op) ? CUDA_ERROR_OUT_OF_MEMORY : (call))
 /* The real call returned: record it. */
 void wrap_close(struct op *op, CUresult status);
 /* After a successful copy from host memory to dst: looks for ledger addresses among what was copied. */

@@ -76,8 +76,7 @@ def _body(prototype: Prototype, recorded: Recorded) -> str:
         items = ["&op", start, _extent(touch.extent), f"TOUCH_{touch.mode.upper()}"]
         lines.append(listed("    wrap_touch(", items, ";"))
     lines.append("    wrap_admit(&op);")
-    refused = "wrap_refused(&op) ? CUDA_ERROR_OUT_OF_MEMORY : "
-    lines.append(listed(f"    {prototype.result} status = {refused}{real}", actual, ";"))
+    lines.append(listed(f"    {prototype.result} status = RUN(&op, {real}", actual, ");"))
     for source in recorded.sources:
         target = _address(prototype.argument(source.target))
         items = ["&op", target, _host(prototype.argument(source.source)), _extent(source.extent)]
