@@ -99,8 +99,8 @@ struct past {
     uint64_t records; /* number of the first */
     uint64_t same;    /* the position before with the same mark, or another of that bucket; 0: none */
     uint32_t count;
-    uint32_t run;  /* pages of the longest run */
-    uint32_t live; /* pages that are once it runs, and those that it leaves dead */
+    uint32_t weight; /* in a likeness */
+    uint32_t live;   /* pages that are once it runs, and those that it leaves dead */
 };
 
 /* Two rings. Positions and record numbers only grow. */

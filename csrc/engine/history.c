@@ -110,22 +110,24 @@ static bool make_room(struct ulms_engine *e, const struct operation *op) {
     return true;
 }
 
-/* The longest run of adjacent pages; the first of these. */
-static void find_run(const struct operation *op, uint64_t *start, uint32_t *length) {
-    uint64_t first = 0;
-    uint32_t pages = 0;
-    *start = *length = 0;
+/* The longest run of adjacent pages; the first of these: the index of its first page, and how many there are. */
+static size_t find_run(const struct operation *op, uint32_t *length) {
+    size_t first = 0, longest = 0;
+    *length = 0;
     for (size_t i = 0; i < op->count; i++) {
-        uint64_t number = op->entries[i].page->number;
-        if (number != first + pages) {
-            first = number;
-            pages = 0;
-        }
-        if (++pages > *length) {
-            *start = first;
-            *length = pages;
+        if (op->entries[i].page->number != op->entries[first].page->number + (i - first))
+            first = i;
+        if (i - first + 1 > *length) {
+            longest = first;
+            *length = (uint32_t)(i - first + 1);
         }
     }
+    return longest;
+}
+
+/* What is touched all the time tells no place from another: least of all buffers that alternate. */
+static uint32_t weight_of(const struct page *first, uint32_t pages, uint64_t position) {
+    return first->seen && position - first->seen <= BACK_MOST ? 1 : BACK_MOST * pages;
 }
 
 bool history_append(struct ulms_engine *e, const struct operation *op) {
@@ -140,9 +142,10 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
     h->end = position + 1;
     struct past *now = history_at(h, position);
     *now = (struct past){.key = op->key, .records = h->records_end, .count = op->count};
-    uint64_t run;
-    find_run(op, &run, &now->run);
-    now->mark = mix(mix(mix(1, op->key), run), now->run);
+    uint32_t pages;
+    const struct page *first = op->entries[find_run(op, &pages)].page;
+    now->weight = weight_of(first, pages, position);
+    now->mark = mix(mix(1, op->key), first->number);
     now->live = (uint32_t)(e->counted[COUNT_HERE] + e->counted[COUNT_AWAY]);
     uint64_t oldest = oldest_record(h);
     for (size_t i = 0; i < op->count; i++) {
@@ -161,14 +164,14 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
 }
 
 uint64_t history_likeness(const struct history *h, uint64_t a, uint64_t b) {
-    uint64_t pages = 0;
+    uint64_t weight = 0;
     for (unsigned n = 0; n < BACK_MOST && a - n >= h->first; n++) {
         const struct past *x = history_at(h, a - n), *y = history_at(h, b - n);
         if (x->key != y->key)
             break;
-        pages += x->mark == y->mark ? y->run : 0;
+        weight += x->mark == y->mark ? y->weight : 0;
     }
-    return pages;
+    return weight;
 }
 
 uint64_t history_search(const struct history *h, uint64_t m, uint64_t more) {

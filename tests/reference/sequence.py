@@ -33,8 +33,8 @@ class Past(NamedTuple):
         return best
 
     @property
-    def mark(self) -> tuple[int, tuple[int, int]]:
-        return self.key, self.run
+    def mark(self) -> tuple[int, int]:
+        return self.key, self.run[0]
 
 
 class Sequence:
@@ -44,8 +44,10 @@ class Sequence:
         self.past: dict[int, Past] = {}  # by position, oldest first
         self.touched = 0  # pages of all of them
         self.touches: dict[int, list[int]] = {}  # page -> positions
-        self.marks: dict[int, tuple[int, tuple[int, int]]] = {}
-        self.same: dict[tuple[int, tuple[int, int]], list[int]] = {}
+        self.latest: dict[int, int] = {}  # page -> position, forgotten or not
+        self.weights: dict[int, int] = {}  # by position, in a likeness
+        self.marks: dict[int, tuple[int, int]] = {}
+        self.same: dict[tuple[int, int], list[int]] = {}
         self.p: int | None = None
         self.inserted = 0
         self.search_at = 0
@@ -94,6 +96,10 @@ class Sequence:
             return False
         self.past[now] = past
         self.touched += len(past.does)
+        first, pages = past.run
+        often = now - self.latest.get(first, -BACK_MOST) <= BACK_MOST
+        self.weights[now] = 1 if often else BACK_MOST * pages
+        self.latest.update(dict.fromkeys(past.does, now))
         self.marks[now] = past.mark
         self.same.setdefault(past.mark, []).append(now)
         for page in past.does:
@@ -104,24 +110,25 @@ class Sequence:
         """Forgets the oldest operation."""
         position = next(iter(self.past))
         past = self.past.pop(position)
+        del self.weights[position]
         self.touched -= len(past.does)
         self.same[self.marks.pop(position)].remove(position)
         for page in past.does:
             self.touches[page].remove(position)
 
     def alike(self, a: int, b: int) -> bool:
-        """Of one kind, with the same longest run of pages."""
+        """Of one kind, and the longest runs of pages begin alike."""
         return self.marks[a] == self.marks[b]
 
     def likeness(self, a: int, b: int) -> int:
-        """Pages in the runs that are alike, of two positions, a before b, and back from there."""
-        pages = 0
+        """The weight of what is alike, of two positions, a before b, and back from there."""
+        weight = 0
         for n in range(BACK_MOST):
             if a - n not in self.past or self.past[a - n].key != self.past[b - n].key:
                 break
             if self.alike(a - n, b - n):
-                pages += self.marks[b - n][1][1]
-        return pages
+                weight += self.weights[b - n]
+        return weight
 
     def search(self, now: int, more: int) -> int | None:
         """The latest with as good as the greatest likeness with now, if that is more."""
@@ -149,7 +156,8 @@ class Sequence:
             track = 0
             if p is not None:
                 track = self.likeness(p + 1, now) if expected else self.likeness(p, now - 1)
-            start = self.search(now, track + track // MARGIN)
+            more = 0 if p is None else track + track // MARGIN + BACK_MOST - 1
+            start = self.search(now, more)
             if p is not None or start is not None:
                 self.search_at = now + SEARCH_EVERY
             if start is not None:
