@@ -4,7 +4,8 @@ import argparse
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from statistics import geometric_mean
+from statistics import geometric_mean, median
+from typing import NamedTuple
 
 from rich.table import Table
 
@@ -17,6 +18,9 @@ from pump.sim.recorded import open_sequence
 from pump.sim.sequence import Sequence, SequenceError
 from pump.sim.simulator import Simulator, settings_for
 from pump.sizes import format_size, parse_size
+
+ODD = 0.1
+"""A step is not settled that takes so much longer or shorter, as a share of the median."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +41,34 @@ class Row:
     back: float  # of these, those that got the frame back that they had left
 
 
+@dataclass(frozen=True)
+class Steps:
+    """One run: every step of a trace, as it was recorded."""
+
+    sequence: str
+    footprint: int  # bytes
+    link: str
+    over: float  # footprint : budget
+    policy: str
+    steps_ms: tuple[float, ...]
+
+
+class Run(NamedTuple):
+    """What is to be played."""
+
+    name: str
+    sequence: Sequence
+    link: Link
+    over: float
+    policy: str
+
+
 class Sim:
     """Play recorded sequences of operations in virtual time, under policies, over links.
 
     A sequence is a file as in bench/traces. It needs no GPU: engine and times are the same on every
-    machine. Shown is the steady state, after the program's sequence was learnt.
+    machine. Shown is the steady state, after the program's sequence was learnt: the last step that
+    was recorded, again and again.
     """
 
     name = "sim"
@@ -67,10 +94,15 @@ class Sim:
             metavar="SIZE",
             help="what memory moves in (default: 2MiB with um, 8MiB with vmm)",
         )
+        parser.add_argument(
+            "--each-step",
+            action="store_true",
+            help="play all steps of a trace, once each, and tell when they have been learnt",
+        )
         parser.add_argument("--json", action="store_true", help="print the rows as JSON")
 
-    def run(self, args: argparse.Namespace) -> list[Row]:
-        """Every run asked for. Raises UsageError for what is no sequence, policy or ratio."""
+    def runs(self, args: argparse.Namespace) -> list[Run]:
+        """All that were asked for. Raises UsageError for what is no sequence, policy or ratio."""
         names = args.policy or policies()
         if wrong := set(names) - set(policies()):
             raise UsageError(f"no policy is named {min(wrong)}: {', '.join(policies())}")
@@ -78,14 +110,16 @@ class Sim:
         if min(ratios) <= 0:
             raise UsageError("a ratio is more than 0")
         try:
-            sequences = {trace_name(path): open_sequence(path) for path in args.files}
+            sequences = {
+                trace_name(path): open_sequence(path, args.each_step) for path in args.files
+            }
         except SequenceError as error:
             raise UsageError(str(error)) from error
         links = [LINKS[link] for link in args.link or LINKS]
         if args.page:
             links = [replace(link, page_bytes=page_size(args.page)) for link in links]
         return [
-            play(name, sequence, link, ratio, policy)
+            Run(name, sequence, link, ratio, policy)
             for name, sequence in sequences.items()
             for link in links
             for ratio in ratios
@@ -95,12 +129,14 @@ class Sim:
 
     def main(self, args: argparse.Namespace) -> int:
         """Prints the runs, and how policies compare."""
-        rows = self.run(args)
+        runs = self.runs(args)
+        rows = [] if args.each_step else [play(*run) for run in runs]
+        each = [play_each(*run) for run in runs] if args.each_step else []
         if args.json:
-            print(json.dumps([asdict(row) for row in rows], indent=1))
+            print(json.dumps([asdict(row) for row in rows or each], indent=1))
             return 0
         out = console()
-        out.print(run_table(rows))
+        out.print(step_table(each) if args.each_step else run_table(rows))
         for line in comparisons(rows):
             out.print(line)
         return 0
@@ -117,16 +153,49 @@ def page_size(text: str) -> int:
     return size
 
 
+def simulator_of(sequence: Sequence, link: Link, over: float, policy: str) -> Simulator:
+    """The compiled engine with a share of the memory that the sequence needs."""
+    budget = int(sequence.footprint(PAGE_BYTES) / over) // link.page_bytes * link.page_bytes
+    return Simulator(CompiledEngine(settings_for(link, policy, budget)), link, policy)
+
+
 def play(name: str, sequence: Sequence, link: Link, over: float, policy: str) -> Row:
-    """One run with the compiled engine."""
-    footprint = sequence.footprint(PAGE_BYTES)
-    budget = int(footprint / over) // link.page_bytes * link.page_bytes
-    engine = CompiledEngine(settings_for(link, policy, budget))
-    result = Simulator(engine, link, policy).run(sequence)
-    native_ms = sequence.native_ns() / 1e6
+    """One run of the last step, again and again."""
+    result = simulator_of(sequence, link, over, policy).run(sequence)
+    footprint, native_ms = sequence.footprint(PAGE_BYTES), sequence.native_ns() / 1e6
     figures = (result.step_ms, result.bytes_in, result.bytes_out, result.useless)
     pages = (result.came / result.steps, result.back / result.steps)
     return Row(name, footprint, native_ms, link.name, over, policy, *figures, *pages)
+
+
+def play_each(name: str, sequence: Sequence, link: Link, over: float, policy: str) -> Steps:
+    """One run of every step."""
+    steps_ms = tuple(ns / 1e6 for ns in simulator_of(sequence, link, over, policy).each(sequence))
+    return Steps(name, sequence.footprint(PAGE_BYTES), link.name, over, policy, steps_ms)
+
+
+def step_table(rows: list[Steps]) -> Table:
+    """One row a run: how long steps take once they are learnt, and how many that takes."""
+    columns = ("sequence", ">needs", "link", ">over", "policy", ">steps", ">settled after")
+    cells = []
+    for row in rows:
+        late = row.steps_ms[len(row.steps_ms) // 2 :]
+        usual = median(late)
+        odd = [i for i, ms in enumerate(row.steps_ms, 1) if abs(ms - usual) > ODD * usual]
+        cells.append(
+            (
+                row.sequence,
+                format_size(row.footprint),
+                row.link,
+                f"{row.over:g}",
+                row.policy,
+                str(len(row.steps_ms)),
+                str(max(odd, default=0)),
+                f"{usual:.1f}",
+                f"{max(late):.1f}",
+            )
+        )
+    return table((*columns, ">then ms", ">slowest of the later half"), cells)
 
 
 def run_table(rows: list[Row]) -> Table:

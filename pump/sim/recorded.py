@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,44 +40,48 @@ class Loop(NamedTuple):
     length: int
 
 
-def open_sequence(path: Path) -> Sequence:
-    """A recorded sequence or a trace. Raises SequenceError, OSError."""
+def open_sequence(path: Path, every: bool = False) -> Sequence:
+    """A recorded sequence or a trace. every: all whole steps of a trace, else the last of them.
+    Raises SequenceError, OSError."""
     with path.open("rb") as file:
         if file.read(len(FIRST_LINE)) == FIRST_LINE.encode():
             return read_sequence(path)
     try:
-        return sequence_of(read(path))
+        return sequence_of(read(path), every)
     except TraceError as error:
         raise SequenceError(
             f"{path} is neither a recorded sequence nor a trace: {error}"
         ) from error
 
 
-def sequence_of(trace: Trace) -> Sequence:
-    """The last whole step of the device that does most. Raises SequenceError."""
+def sequence_of(trace: Trace, every: bool = False) -> Sequence:
+    """The last whole step, or every one, of the device that does most. Raises SequenceError."""
     rows = work_of(trace)
     _, keys = np.unique(rows[["kind", "function", "api"]], return_inverse=True)
     loop = find_loop(keys)
     if loop is None:
         raise SequenceError(f"{trace.path}: no step repeats; trace more steps")
-    step = rows[loop.end - loop.length : loop.end]
-    begin, end = int(step["serial"][0]), int(step["serial"][-1])
+    starts = starts_of(keys, loop) if every else [loop.end - loop.length]
+    played = rows[starts[0] : loop.end]
+    serials = played["serial"].tolist()
     ns = dict(zip(*(trace.retirements[name].tolist() for name in ("operation", "ns")), strict=True))
-    known = [ns[serial] for serial in step["serial"].tolist() if serial in ns]
-    if len(known) < TIMED_LEAST * len(step):
-        raise SequenceError(f"{trace.path}: the trace knows when {len(known)} of {len(step)} ran")
-    live, given = blocks_of(trace, int(step["device"][0]), begin, end)
+    known = [ns[serial] for serial in serials if serial in ns]
+    if len(known) < TIMED_LEAST * len(played):
+        raise SequenceError(f"{trace.path}: the trace knows when {len(known)} of {len(played)} ran")
+    live, given = blocks_of(trace, int(played["device"][0]), serials[0], serials[-1])
     events: list[tuple[int, Event]] = list(given)
     names = {}
-    for key, row in zip(keys[loop.end - loop.length : loop.end].tolist(), step, strict=True):
+    for key, serial, row in zip(keys[starts[0] : loop.end].tolist(), serials, played, strict=True):
         found = trace.touches_of(row)
         ranges = found[found["allocation"] != 0][["start", "bytes", "mode"]].tolist()
         touches = tuple(Touch(*each) for each in ranges)
-        serial = int(row["serial"])
         events.append((serial, Operation(key, ns.get(serial, 0), touches)))
         names[key] = trace.label(row)
     events.sort(key=lambda event: event[0])
-    return Sequence(live, (tuple(event for _, event in events),), names)
+    firsts = rows["serial"][starts].tolist()
+    ends = [bisect_left(events, first, key=lambda event: event[0]) for first in firsts[1:]]
+    steps = [events[a:b] for a, b in pairwise([0, *ends, len(events)])]
+    return Sequence(live, tuple(tuple(event for _, event in step) for step in steps), names)
 
 
 def work_of(trace: Trace) -> Rows:
@@ -108,6 +113,16 @@ def find_loop(keys: npt.NDArray[np.int64]) -> Loop | None:
             last = len(runs) - 1 - int(np.argmax(runs[::-1]))
             best, run = Loop(int(edges[last + 1]) + length, length), longest
     return best
+
+
+def starts_of(keys: npt.NDArray[np.int64], loop: Loop) -> list[int]:
+    """Where the steps begin that end with the loop, one behind the other."""
+    starts = [loop.end - loop.length]
+    while (before := starts[0] - loop.length) >= 0 and np.array_equal(
+        keys[before : starts[0]], keys[loop.end - loop.length : loop.end]
+    ):
+        starts.insert(0, before)
+    return starts
 
 
 def blocks_of(

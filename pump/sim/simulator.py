@@ -162,6 +162,13 @@ class Simulator:
         came, back = after.came - before.came, after.back - before.back
         return Result(steps_ns, after.busy_ns - before.busy_ns, Stats(**sums), came, back)
 
+    def each(self, sequence: Sequence) -> tuple[float, ...]:
+        """Plays every recorded step: nanoseconds of each. Raises StuckError."""
+        self.warm = len(sequence.steps)
+        self.run(sequence)
+        ends = [mark.ns for mark in self.marks[: self.warm]]
+        return tuple(end - begin for begin, end in pairwise([0.0, *ends]))
+
     def program(self, sequence: Sequence) -> Iterator[tuple[Event, bool]]:
         """Everything the program does, and whether it ends a step."""
         for block in sequence.live:

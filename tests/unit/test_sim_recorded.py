@@ -17,6 +17,7 @@ from pump.cli.sim import Row, play, speedup  # noqa: E402
 from pump.sim.engine import FILL, LANE_IN, CompiledEngine, Move, Settings, Touch, policies  # noqa: E402
 from pump.sim.link import FREE, LINKS, UM, VMM, Link  # noqa: E402
 from pump.sim.period import page_times, period_of  # noqa: E402
+from pump.sim.recorded import open_sequence  # noqa: E402
 from pump.sim.sequence import Block, Given, Sequence, read_sequence  # noqa: E402
 from pump.sim.simulator import Simulator, settings_for  # noqa: E402
 from pump.sizes import MIB  # noqa: E402
@@ -206,6 +207,31 @@ def test_a_trace_is_played_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert row["native_ms"] == pytest.approx(111, abs=0.1)
     assert row["bytes_in"] > row["footprint"] // 4
     assert row["step_ms"] > row["bytes_in"] / UM.rate_in / 1e6
+
+
+def test_every_step_of_a_trace_is_played(capsys: pytest.CaptureFixture[str]) -> None:
+    """A join in CuPy: of four steps the last three repeat the one before."""
+    trace = str(TRACES / "hash-join.ulms.gz")
+    asked = ["sim", "--each-step", "--policy", "ahead", "--link", "vmm", "--over", "1", trace]
+    assert main([*asked, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    alone_ms = open_sequence(Path(trace)).native_ns() / 1e6
+    assert row["steps_ms"][1:] == pytest.approx([alone_ms] * 3, rel=0.01)
+    assert main(asked) == 0
+    assert "settled after" in capsys.readouterr().out
+
+
+def test_the_last_of_all_steps_is_the_one_that_is_played_else() -> None:
+    """And blocks are given and taken from step to step."""
+    every, last = (open_sequence(TRACES / "unet.ulms.gz", every) for every in (True, False))
+    assert len(every.steps) == 3
+    assert every.steps[-1:] == last.steps
+    live = set(every.live)
+    for step in every.steps:
+        for event in step:
+            if isinstance(event, Given):
+                assert event.live != (event.block in live)
+                (live.add if event.live else live.remove)(event.block)
 
 
 def test_what_is_no_step_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
