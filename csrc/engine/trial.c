@@ -32,7 +32,7 @@ static bool is_other(uint64_t length, uint64_t period) {
     return (length > period ? length - period : period - length) > period / PART;
 }
 
-/* A decoder's attention takes another kernel now and then: its next step is longer, and meanwhile its layers repeat.
+/* A step that is a little longer, and the layers that repeat within a step, make no other program.
  * Nothing is tried while no operation waits: then moves cost nothing. */
 static void judge(struct trial *t, uint64_t elapsed, bool late) {
     bool other = is_other(t->length, t->period);
