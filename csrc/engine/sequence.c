@@ -112,7 +112,7 @@ static void follow(struct ulms_engine *e, uint64_t now) {
         uint64_t track = !was_on    ? 0
                          : expected ? history_likeness(h, next, now)
                                     : history_likeness(h, next - 1, now - 1);
-        uint64_t more = was_on ? track + track / MARGIN + BACK_MOST - 1 : 0;
+        uint64_t more = track + track / MARGIN + (expected ? BACK_MOST - 1 : 0);
         uint64_t better = history_search(h, now, more);
         if (was_on || better)
             t->search_at = now + SEARCH_EVERY;

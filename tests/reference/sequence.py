@@ -156,8 +156,8 @@ class Sequence:
             track = 0
             if p is not None:
                 track = self.likeness(p + 1, now) if expected else self.likeness(p, now - 1)
-            more = 0 if p is None else track + track // MARGIN + BACK_MOST - 1
-            start = self.search(now, more)
+            more = BACK_MOST - 1 if expected else 0
+            start = self.search(now, track + track // MARGIN + more)
             if p is not None or start is not None:
                 self.search_at = now + SEARCH_EVERY
             if start is not None:
