@@ -1,4 +1,4 @@
-"""Virtual time, against sums that can be worked out by hand; and what a sequence is."""
+"""Virtual time, against sums that can be worked out by hand."""
 
 import json
 import random
@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -37,7 +35,7 @@ from pump.sim.engine import (  # noqa: E402
     Move,
     Touch,
 )
-from pump.sim.frames import CLAIMS, Frames  # noqa: E402
+from pump.sim.frames import Frames  # noqa: E402
 from pump.sim.lane import UnderWay  # noqa: E402
 from pump.sim.link import UM, VMM, Handles, Kind, Link, Part  # noqa: E402
 from pump.sim.sequence import (  # noqa: E402
@@ -45,9 +43,6 @@ from pump.sim.sequence import (  # noqa: E402
     Given,
     Operation,
     Sequence,
-    SequenceError,
-    page_runs,
-    read_sequence,
 )
 from pump.sim.simulator import (  # noqa: E402
     LAUNCH_NS,
@@ -328,71 +323,6 @@ def test_a_page_that_gets_its_frame_back_is_not_mapped(flags: int, copied_ns: fl
     assert moves.done[2] == pytest.approx(2 * copied_ns + 1_300)
 
 
-def comes(frames: Frames, page: int) -> bool:
-    """True: it gets its frame back."""
-    return frames.begin(Move(1, page * PAGE, PAGE, 0, 0, FILL, 0)) == 0
-
-
-def leaves(frames: Frames, page: int, flags: int = DEAD) -> None:
-    frames.end(Move(1, page * PAGE, PAGE, 0, 0, EVICT, flags))
-
-
-def test_only_what_is_stale_has_a_claim() -> None:
-    for maps_away, flags, expected in (
-        (True, DEAD, True),
-        (True, 0, False),
-        (True, CLEAN, False),
-        (False, 0, True),
-        (False, IN_PLACE, False),
-    ):
-        frames = Frames(PAGE, maps_away)
-        assert not comes(frames, 0)
-        leaves(frames, 0, flags)
-        assert comes(frames, 0) == expected
-
-
-def test_idle_frames_without_claims_go_first_then_the_last_to_be_claimed() -> None:
-    frames = Frames(PAGE, maps_away=True)
-    for page in range(4):
-        comes(frames, page)
-    for page in (1, 0, 3):
-        leaves(frames, page)
-    leaves(frames, 2, CLEAN)
-    taken = []
-    for page in range(4, 8):
-        assert not comes(frames, page)
-        taken.append(frames.places[page].frame)
-    assert taken == [2, 3, 1, 0]
-
-
-def test_a_claim_outlives_those_who_have_the_frame_meanwhile() -> None:
-    frames = Frames(PAGE, maps_away=True)
-    for page in range(CLAIMS + 1):
-        assert not comes(frames, page)
-        leaves(frames, page)
-    assert comes(frames, 1)
-    assert not comes(frames, 0)  # it is taken, and the claim is gone
-    leaves(frames, 1)
-    assert not comes(frames, CLAIMS)  # one too many was not remembered
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from([0, DEAD, IN_PLACE])), max_size=200))
-def test_no_frame_has_two_pages(events: list[tuple[int, int]]) -> None:
-    """Pages come and leave by turns; who gets a frame back had it last when it was here last."""
-    frames, here, had = Frames(PAGE, maps_away=False), dict[int, int](), dict[int, int]()
-    for page, flags in events:
-        if page in here:
-            leaves(frames, page, flags)
-            had[page] = here.pop(page)
-        else:
-            back = comes(frames, page)
-            here[page] = frames.places[page].frame
-            assert not back or here[page] == had[page]
-        assert len(set(here.values())) == len(here)
-        assert frames.idle == set(range(len(frames.claims))) - set(here.values())
-        assert max((len(claims) for claims in frames.claims), default=0) <= CLAIMS
-
-
 class Moves:
     """In the place of an engine: gives out moves; with `frames`, fills only into what was left."""
 
@@ -503,40 +433,3 @@ def test_an_engine_that_is_stuck_is_told() -> None:
     engine = Stubborn(settings_for(PLAIN, "ahead", PAGE))
     with pytest.raises(StuckError):
         Simulator(engine, PLAIN, "ahead").run(turns(READ))
-
-
-# --- sequences ---
-
-
-def test_a_step_may_leave_other_blocks_than_it_found() -> None:
-    """Its repetition finds what it found itself."""
-    old, new = Block(0, 8), Block(8, 8)
-    work = Operation(1, 1, (Touch(*new, WRITE),))
-    step = (Given(new, True), work, Given(old, False))
-    first, again, last = Sequence((old,), (step,)).play(3)
-    assert first == step
-    assert again == last == (Given(new, False), Given(old, True), *step)
-
-
-def test_pages_come_in_runs() -> None:
-    ranges = [Block(0, 1), Block(PAGE - 1, 2), Block(5 * PAGE, PAGE)]
-    assert list(page_runs(ranges, PAGE)) == [(0, 2), (5, 1)]
-
-
-@pytest.mark.parametrize(
-    ("text", "where"),
-    [
-        ("pump-sequence 0\n", "does not begin"),
-        ("pump-sequence 1\nstep\n", "no operation"),
-        ("pump-sequence 1\nstep\no 1 2 7r\n", ":3: o 1 2 7r"),
-        ("pump-sequence 1\nblock 0 1000\n", ":2: block"),
-        ("pump-sequence 1\nblock 0 1000 8\no 1 2 0r\n", ":3: o"),
-        ("pump-sequence 1\nblock 0 1000 8\nstep\no 1 2 0x\n", ":4: o"),
-        ("pump-sequence 1\nnoise\n", ":2: noise"),
-    ],
-)
-def test_damaged_sequences_are_refused(tmp_path: Path, text: str, where: str) -> None:
-    path = tmp_path / "bad.txt"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(SequenceError, match=where):
-        read_sequence(path)
