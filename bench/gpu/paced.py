@@ -7,7 +7,9 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Self
 
 from bench.gpu import programs
@@ -59,6 +61,12 @@ class Paced:
         with suppress(BrokenPipeError):  # it died: the answer tells
             print(steps, file=self._process.stdin, flush=True)
         return [float(ms) for ms in json.loads(self._answer("BLOCK ", seconds))]
+
+    def hold_to(self, processors: Iterable[int]) -> None:
+        """From now on its threads run on these processors only, and so do those that they start."""
+        for thread in Path(f"/proc/{self._process.pid}/task").iterdir():
+            with suppress(ProcessLookupError):  # it has just ended
+                os.sched_setaffinity(int(thread.name), processors)
 
     def ask_no_more(self) -> None:
         """Lets the process go to its end, without waiting for that."""

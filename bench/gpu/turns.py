@@ -1,5 +1,6 @@
 """Processes of several modes that live side by side and take turns, and what is made of that."""
 
+import os
 import statistics
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -14,6 +15,7 @@ from bench.gpu.programs import Result
 NATIVE = "native"
 WARM = 10
 BLOCK_MS = 120.0
+PROCESSORS = 2  # that all of them share: one runs at a time, with a thread or two that launch
 LEAST_STEPS = 3  # of a block: the first one after a pause is slow, their median is not
 START_S = 240.0
 ANSWER_S = 120.0
@@ -45,9 +47,15 @@ class Turns:
         self._stack.close()
 
     def warm_up(self) -> int:
-        """Waits until every process has begun, and runs a few steps. How many make a block."""
+        """Waits until every process has begun, and runs a few steps. How many make a block.
+
+        From then on all of them share the same few processors: on a machine that others use, too,
+        one may be slower than the next for seconds, and that is no mode's doing.
+        """
+        processors = sorted(os.sched_getaffinity(0))[-PROCESSORS:]
         for process, _ in self._turns:
             process.block(1, START_S)
+            process.hold_to(processors)
         warm = [ms for process, _ in self._turns for ms in process.block(WARM, ANSWER_S)]
         return max(LEAST_STEPS, round(BLOCK_MS / statistics.median(warm)))
 
