@@ -16,11 +16,9 @@ struct backend {
     void (*admit)(struct op *op);
     void (*settle)(const struct op *op);
 
-    /* In the place of admit, for an operation that nobody looked at, as nothing moves. True: nothing begins to before
-     * this thread calls passed, once the driver has it. False: something does. NULL: operations are always looked at.
-     */
-    bool (*pass)(void);
-    void (*passed)(void);
+    /* While nothing moves launches may pass that admit is not called for (interpose/rest.h). Who begins to move breaks
+     * the rest first, and waits until it is over. */
+    bool rests;
 
     /* Memory of this device may be the backend's. */
     bool (*serves)(int32_t device);

@@ -275,7 +275,7 @@ static void settle_to(struct pager *d, const struct op *op, uint64_t ticket) {
 }
 
 void pager_settle(const struct op *op) {
-    if (!matters(op) || pager_operation_passed() || !pager_any_moving())
+    if (!matters(op) || pager_passed() || !pager_any_moving())
         return;
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         uint64_t ticket = tickets[d->ordinal];

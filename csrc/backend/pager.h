@@ -134,12 +134,11 @@ bool pager_block_pass(void);
 bool pager_block_passed(void);
 bool pager_blocks_passed_all(void);
 
-/* True: nothing moves anywhere, and the thread's operation is counted until the driver has it: until one of the next
- * two. */
+/* True: nothing moves anywhere, and the thread's operation, which was looked at, is counted until pager_passed: the
+ * driver has it. */
 bool pager_pass(void);
-void pager_passed(void);
-/* Of one that may not have passed: false then. */
-bool pager_operation_passed(void);
+/* False: it did not pass. */
+bool pager_passed(void);
 /* The driver has all that passed by on the device. Once pages move there nothing more does, and this stays true. */
 bool pager_passed_all(const struct pager *d);
 

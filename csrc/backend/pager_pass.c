@@ -1,8 +1,9 @@
-/* What passes by while nothing moves, counted meanwhile: an operation until the driver has it, as nothing may leave
- * before; a block of the framework's until the ledger knows of it, as it is told to the engine from there. */
+/* What passes by while nothing moves, counted meanwhile: an operation that was looked at, until the driver has it, as
+ * nothing may leave before (interpose/rest.h counts the launches that were not); a block of the framework's, until the
+ * ledger knows of it, as it is told to the engine from there. */
 #include "backend/pager.h"
-#include "base/hot.h"
 #include "base/thread.h"
+#include "interpose/rest.h"
 
 /* Threads share a count only where there are many. */
 enum { COUNTS = 64, COUNT_BYTES = 64 };
@@ -16,7 +17,7 @@ static struct passing operations, blocks;
 static __thread uint32_t *operation, *block; /* where this thread's is counted */
 
 /* Counted before it is asked whether it may pass: either we see that it may not, or who waits sees the count. */
-static HOT bool enter(struct passing *p, uint32_t **counted, bool (*over)(void)) {
+static bool enter(struct passing *p, uint32_t **counted, bool (*over)(void)) {
     struct thread *self = over() ? NULL : thread_self();
     if (!self)
         return false;
@@ -25,7 +26,7 @@ static HOT bool enter(struct passing *p, uint32_t **counted, bool (*over)(void))
     return true;
 }
 
-static HOT bool leave(uint32_t **counted) {
+static bool leave(uint32_t **counted) {
     uint32_t *here = *counted;
     *counted = NULL;
     if (here)
@@ -40,20 +41,16 @@ static bool any(const struct passing *p) {
     return false;
 }
 
-HOT bool pager_pass(void) {
+bool pager_pass(void) {
     return enter(&operations, &operation, pager_any_moving) && (!pager_any_moving() || !leave(&operation));
 }
 
-HOT void pager_passed(void) {
-    leave(&operation);
-}
-
-bool pager_operation_passed(void) {
+bool pager_passed(void) {
     return leave(&operation);
 }
 
 bool pager_passed_all(const struct pager *d) {
-    return !any(&operations) && __atomic_load_n(&d->passing, __ATOMIC_SEQ_CST) == 0;
+    return rest_over() && !any(&operations) && __atomic_load_n(&d->passing, __ATOMIC_SEQ_CST) == 0;
 }
 
 bool pager_block_pass(void) {

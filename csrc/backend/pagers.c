@@ -5,6 +5,7 @@
 #include "base/hot.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "interpose/rest.h"
 #include "interpose/session.h"
 
 enum { RUN_BYTES = 32 << 20, AHEAD_BYTES = 64 << 20, SHARE = 16 };
@@ -221,6 +222,7 @@ void pager_start_moving(struct pager *d, uint64_t bytes) {
     log_info("device %d: %.2f GiB are wanted, %.2f may be there at a time: pages move from here on", d->ordinal,
              (double)(d->bytes + bytes) / (1u << 30), (double)d->budget.bytes / (1u << 30));
     __atomic_store_n(&backend_moves, true, __ATOMIC_SEQ_CST); /* before anybody looks for what has passed */
+    rest_break(UNREST_MOVES);
     pager_hear(d);
     const char *why = tell_past(d) ? pager_workers_start(d) : "no memory";
     if (why)

@@ -19,8 +19,8 @@ struct call {
     bool unread;  /* it tells nothing */
     uint16_t api; /* enum api (generated) */
     uint32_t front, back;
-    addr_t low, size;      /* device addresses are in [low, low + size) */
     uint32_t listed;       /* of those at the front, so many are in the list (launch/told.c) */
+    addr_t low, size;      /* device addresses are in [low, low + size) */
     struct near starts;    /* of those at the front */
     struct touch *touches; /* TOUCH_MAX */
     addr_t given[LISTED_MAX];
@@ -33,7 +33,8 @@ struct thread {
     uint32_t id;                        /* small number, from 1 */
     uint32_t inside;                    /* > 0: inside one of our wrappers; a nested call passes through */
     struct ring *ring;                  /* NULL until something is traced */
-    uint32_t slot;                      /* of its counters (observe/stats.c) */
+    uint64_t *counts;                   /* its own counters (observe/stats.c); NULL: none yet, or shared ones */
+    uint32_t slot;                      /* where they are; 0: shared */
     struct call call;
 };
 

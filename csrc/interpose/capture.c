@@ -1,10 +1,12 @@
 #include "interpose/capture.h"
 
+#include <pthread.h>
 #include <time.h>
 
 #include "base/hot.h"
 #include "base/thread.h"
 #include "interpose/node.h"
+#include "interpose/rest.h"
 #include "interpose/session.h"
 
 /* How long a capture that begins waits for somebody who has just been told that there is none. */
@@ -84,14 +86,26 @@ void capture_note(const struct op *op) {
         node_note(newest[0], op);
 }
 
+/* How many are open, and whether that breaks the rest, change together. */
+static void count(int more) {
+    static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&counting);
+    int n = __atomic_load_n(&captures_open, __ATOMIC_RELAXED) + more;
+    if (n > 0)
+        rest_break(UNREST_CAPTURE);
+    if (n >= 0)
+        __atomic_store_n(&captures_open, n, __ATOMIC_SEQ_CST);
+    if (n == 0)
+        rest_mend(UNREST_CAPTURE);
+    pthread_mutex_unlock(&counting);
+}
+
 static void one_less(void) {
-    for (int n = __atomic_load_n(&captures_open, __ATOMIC_RELAXED);
-         n > 0 && !__atomic_compare_exchange_n(&captures_open, &n, n - 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);)
-        ;
+    count(-1);
 }
 
 static void begins(void) {
-    __atomic_fetch_add(&captures_open, 1, __ATOMIC_SEQ_CST);
+    count(1);
     uint64_t until = __atomic_load_n(&kept_off_until, __ATOMIC_SEQ_CST), now = until ? clock_ns() : 0;
     if (now < until)
         nanosleep(&(struct timespec){0, (long)(until - now)}, NULL);

@@ -49,10 +49,6 @@ static HOT bool open(struct op *op, enum api api, uint64_t stream, CUfunction f,
     if (!session_on)
         return false;
     stats_foresee();
-    if (session_unread() && wrap_pass()) {
-        op->flags = OP_UNREAD;
-        return true;
-    }
     ledger_foresee(session.ledger);
     function_foresee((uint64_t)(uintptr_t)f);
     if (!wrap_open(op, api, OP_LAUNCH, stream))
@@ -66,10 +62,7 @@ static HOT bool open(struct op *op, enum api api, uint64_t stream, CUfunction f,
 }
 
 static HOT CUresult close(struct op *op, CUresult status) {
-    if (op->flags & OP_UNREAD)
-        wrap_passed(status);
-    else
-        wrap_close(op, status);
+    wrap_close(op, status);
     return status;
 }
 

@@ -59,14 +59,9 @@ void *real_find(enum api api, int variant) {
     return function;
 }
 
-static SELDOM void *first_time(enum api api, int variant) {
+SELDOM void *real_first(enum api api, int variant) {
     void *function = real_find(api, variant);
     return function ? function : api_absent[api][variant];
-}
-
-HOT void *real_function(enum api api, int variant) {
-    void *function = __atomic_load_n(&api_real[api][variant], __ATOMIC_ACQUIRE);
-    return __builtin_expect(function != NULL, 1) ? function : first_time(api, variant);
 }
 
 void *real_wrapper(enum api api, int variant, void *found) {

@@ -12,6 +12,7 @@
 #include "base/page.h"
 #include "interpose/capture.h"
 #include "interpose/describe.h"
+#include "interpose/rest.h"
 #include "interpose/summary.h"
 #include "interpose/timing.h"
 #include "observe/stats.h"
@@ -22,11 +23,6 @@ HOT_DATA struct session session;
 HOT_DATA bool session_on;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-HOT bool session_rests(void) {
-    return session_on && __atomic_load_n(&session.blocks_told, __ATOMIC_RELAXED) && !trace_on && !capture_any() &&
-           !__atomic_load_n(&backend_moves, __ATOMIC_RELAXED);
-}
 
 int session_device(void) {
     CUdevice device;
@@ -45,6 +41,7 @@ static void fork_child(void) {
     if (!session_on)
         return;
     session_on = false; /* CUDA does not work in the child either */
+    rest_break(UNREST_SESSION);
     trace_fork_child();
     stats_fork_child();
     thread_fork_child();
@@ -120,8 +117,6 @@ static void choose_backend(void) {
     page_bytes = ulms_options.mode == MODE_VMM ? ulms_options.page : PAGE_LEAST;
     session.admit = session.backend->admit;
     session.settle = session.backend->settle;
-    session.pass = ulms_options.verify == VERIFY_OFF ? session.backend->pass : NULL; /* else all is looked at */
-    session.passed = session.backend->passed;
     session.block_before = session.backend->block_before;
     session.block = session.backend->block;
     session.hears_blocks = ulms_options.hooks != HOOKS_DRIVER;
@@ -164,6 +159,8 @@ static void start(void) {
     pthread_atfork(NULL, NULL, fork_child);
     summary_start(device, total);
     __atomic_store_n(&session_on, true, __ATOMIC_RELEASE);
+    if (session.backend->rests && ulms_options.verify == VERIFY_OFF && !trace_on)
+        rest_mend(UNREST_SESSION);
 }
 
 void session_start(void) {
@@ -174,6 +171,7 @@ void session_start(void) {
 __attribute__((destructor)) static void finish(void) {
     if (!session_on)
         return;
+    rest_break(UNREST_SESSION);
     summary_print();
     __atomic_store_n(&session_on, false, __ATOMIC_RELEASE);
     trace_close();

@@ -9,15 +9,12 @@
 struct session {
     struct ledger *ledger;
     const struct backend *backend;
-    void (*admit)(struct op *op); /* this and the next five: the backend's, one step nearer; may be NULL */
+    void (*admit)(struct op *op); /* this and the next three: the backend's, one step nearer; may be NULL */
     void (*settle)(const struct op *op);
-    bool (*pass)(void);
-    void (*passed)(void);
     void (*block_before)(void);
     void (*block)(addr_t start, uint64_t bytes, bool live);
     bool hears_blocks; /* the framework's allocator is believed */
     bool hears_calls;  /* libraries are */
-    bool blocks_told;  /* the framework's allocator has told of a block */
     int devices;
     uint64_t managed_limit; /* bytes; 0: none */
 };
@@ -27,12 +24,6 @@ extern bool session_on; /* everything that records asks this first */
 
 /* The program initialised CUDA: reads the options, starts what they ask for. Later calls do nothing. */
 void session_start(void);
-/* What is launched now need not be looked at: while nothing moves nobody asks what it touches, and where the framework
- * tells of its blocks its arguments teach nothing about later launches either. */
-bool session_rests(void);
-static inline bool session_unread(void) {
-    return session.pass && session_rests();
-}
 /* Device of the calling thread's current context, or DEVICE_NONE. */
 int session_device(void);
 /* The calling thread's current context, as a number; 0: none. */

@@ -3,6 +3,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "interpose/rest.h"
 #include "interpose/session.h"
 #include "interpose/wrap.h"
 #include "observe/stats.h"
@@ -76,6 +77,7 @@ void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes) {
         wrap_look(src, bytes);
     if (n == 0)
         return;
+    rest_break(UNREST_TABLES);
     if (session.backend->pointed)
         session.backend->pointed(pointers, n);
     stats_add(COUNT_tables, 1);

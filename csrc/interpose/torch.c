@@ -4,6 +4,7 @@
 
 #include "base/hot.h"
 #include "interpose/look_up.h"
+#include "interpose/rest.h"
 #include "interpose/session.h"
 #include "observe/stats.h"
 #include "observe/trace.h"
@@ -46,19 +47,23 @@ static HOT report_function real_report(void) {
     return f;
 }
 
+static inline bool is_block(const void *pointer, int64_t bytes, struct c10_device device) {
+    return device.type == C10_CUDA && pointer && bytes;
+}
+
 /* While nobody asks for blocks, the ledger alone hears of them. */
 static inline bool tell_later(addr_t start, int64_t bytes) {
     return bytes > 0 ? ledger_block_add_later(session.ledger, start, (uint64_t)bytes)
                      : ledger_block_remove_later(session.ledger, start);
 }
 
-static HOT void tell(addr_t start, int64_t bytes) {
+static HOT __attribute__((noinline)) void tell(addr_t start, int64_t bytes) {
     uint64_t size = (uint64_t)(bytes > 0 ? bytes : -bytes);
     if (session.block_before)
         session.block_before();
     if (bytes > 0) {
-        if (__builtin_expect(!__atomic_load_n(&session.blocks_told, __ATOMIC_RELAXED), 0))
-            __atomic_store_n(&session.blocks_told, true, __ATOMIC_RELAXED);
+        if (__builtin_expect(__atomic_load_n(&rest_broken, __ATOMIC_RELAXED) & UNREST_FRAMEWORK, 0))
+            rest_mend(UNREST_FRAMEWORK);
         ledger_block_add(session.ledger, start, size);
     } else {
         ledger_block_remove(session.ledger, start);
@@ -69,18 +74,32 @@ static HOT void tell(addr_t start, int64_t bytes) {
         trace_block(start, size, bytes > 0);
 }
 
-HOT void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved, struct c10_device device) {
+static HOT __attribute__((noinline)) void report_looked_at(void *pointer, int64_t bytes, size_t allocated,
+                                                           size_t reserved, struct c10_device device) {
     addr_t start = (addr_t)(uintptr_t)pointer;
-    bool ours = session_on && session.hears_blocks && device.type == C10_CUDA && pointer && bytes;
-    bool later = ours && session_unread();
+    bool ours = session_on && session.hears_blocks && is_block(pointer, bytes, device);
     if (ours) {
-        ledger_block_foresee(session.ledger, start, later);
+        ledger_block_foresee(session.ledger, start);
         stats_foresee();
     }
     real_report()(pointer, bytes, allocated, reserved, device);
     if (!ours)
         return;
-    if (!later || !tell_later(start, bytes))
+    tell(start, bytes);
+    if (bytes > 0)
+        stats_add(COUNT_blocks, 1);
+}
+
+HOT void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved, struct c10_device device) {
+    addr_t start = (addr_t)(uintptr_t)pointer;
+    if (!rest_now()) {
+        report_looked_at(pointer, bytes, allocated, reserved, device);
+        return;
+    }
+    real_report()(pointer, bytes, allocated, reserved, device);
+    if (!is_block(pointer, bytes, device))
+        return;
+    if (!tell_later(start, bytes))
         tell(start, bytes);
     if (bytes > 0)
         stats_add(COUNT_blocks, 1);

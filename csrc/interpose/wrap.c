@@ -33,28 +33,6 @@ HOT bool wrap_open(struct op *op, enum api api, enum op_kind kind, uint64_t stre
     return true;
 }
 
-HOT bool wrap_pass(void) {
-    struct thread *self;
-    if (!(self = thread_self()) || self->inside || !session.pass())
-        return false;
-    self->inside++;
-    if (__builtin_expect(ledger_any_table(session.ledger), 0))
-        ledger_tables_doubt(session.ledger);
-    return true;
-}
-
-HOT void wrap_passed(CUresult status) {
-    session.passed();
-    if (status == CUDA_SUCCESS) {
-        struct counts here = stats_here();
-        stats_beat(counts_add(here, COUNT_operations, 1));
-        counts_add(here, COUNT_kernels, 1);
-        counts_add(here, COUNT_launches, 1);
-        counts_add(here, COUNT_launches_unread, 1);
-    }
-    thread_self()->inside--;
-}
-
 void wrap_touch(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mode) {
     struct allocation a;
     /* an address of host memory, given where either is allowed, is in no allocation */

@@ -8,7 +8,11 @@
 /* The real function behind a row; variant 1 is the one for per-thread default streams. Never NULL: a function the
  * driver lacks is stood in for by one that answers "not supported". */
 #define REAL(symbol, variant) ((pfn_##symbol)real_function(API_##symbol, (variant)))
-void *real_function(enum api api, int variant);
+void *real_first(enum api api, int variant);
+static inline void *real_function(enum api api, int variant) {
+    void *function = __atomic_load_n(&api_real[api][variant], __ATOMIC_ACQUIRE);
+    return __builtin_expect(function != NULL, 1) ? function : real_first(api, variant);
+}
 
 /* The default stream a NULL handle means to this variant: 1 legacy, 2 per thread. Other handles are themselves. */
 static inline uint64_t stream_key(int variant, const void *stream) {
@@ -18,10 +22,6 @@ static inline uint64_t stream_key(int variant, const void *stream) {
 /* Starts an operation. False: call the real function and nothing else (recording is off, or this call comes from
  * inside another wrapper). Nothing may be recorded of the call before this says true. */
 bool wrap_open(struct op *op, enum api api, enum op_kind kind, uint64_t stream);
-/* In the place of wrap_open, for a launch that need not be looked at (session_unread). True: wrap_passed follows the
- * real call, and nothing else is recorded. */
-bool wrap_pass(void);
-void wrap_passed(CUresult status);
 /* Adds a touch of [start, start + bytes), known exactly from the call's arguments. bytes 0 adds none. */
 void wrap_touch(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mode);
 /* All touches are known: the backend may hold the operation here. */

@@ -22,8 +22,7 @@ enum op_flag {
     OP_BLIND = 4,     /* a launch whose parameter layout is unknown, or a graph that could not be read */
     OP_EXTRA = 8,     /* its arguments came through `extra` */
     OP_HIDES = 16,    /* it uses addresses in device memory that we do not know */
-    OP_UNREAD = 32,   /* a launch that nobody looks at: nothing else of it is set */
-    OP_REFUSED = 64,  /* by the backend: the driver never has it */
+    OP_REFUSED = 32,  /* by the backend: the driver never has it */
 };
 
 struct op {

@@ -131,7 +131,7 @@ HOT void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes) {
     write_end(&l->lock);
 }
 
-static HOT bool leave(struct ledger *l, addr_t start) {
+HOT bool block_leave(struct ledger *l, addr_t start) {
     struct entry *e = addrmap_entry(&l->blocks, start);
     bool found = e && get(&e->start) == start && get(&e->value) & BLOCK_FRAMEWORK;
     if (found)
@@ -143,16 +143,12 @@ static HOT bool leave(struct ledger *l, addr_t start) {
     return found;
 }
 
-HOT bool block_leave(struct ledger *l, addr_t start) {
-    uint64_t pending = get(&l->pending_count) ? pending_take(l, start) : 0;
-    if (pending)
-        use_anew(l, start, start + pending);
-    return pending || leave(l, start);
-}
-
 HOT bool ledger_block_remove(struct ledger *l, addr_t start) {
+    bool found = __builtin_expect(get(&l->pending_count) != 0, 0) && pending_remove(l, start);
+    if (found)
+        return true;
     write_begin(&l->lock);
-    bool found = block_leave(l, start);
+    found = block_leave(l, start);
     write_end(&l->lock);
     return found;
 }

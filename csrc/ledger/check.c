@@ -84,6 +84,7 @@ static void check_pending(struct ledger *l) {
 }
 
 void ledger_check(struct ledger *l) {
+    pending_begin(l);
     pthread_mutex_lock(&l->lock.mutex);
     addrmap_check(&l->allocations);
     addrmap_check(&l->blocks);
@@ -92,4 +93,5 @@ void ledger_check(struct ledger *l) {
     check_tables(l);
     check_pending(l);
     pthread_mutex_unlock(&l->lock.mutex);
+    pending_end(l);
 }

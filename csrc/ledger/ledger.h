@@ -91,9 +91,8 @@ size_t ledger_list(const struct ledger *l, addr_t from, struct allocation *out, 
  * `from`: start, bytes, allocation (0: of several), and source. Returns how many. */
 size_t ledger_list_blocks(const struct ledger *l, addr_t from, struct touch *out, size_t n);
 
-/* The framework will tell of a block that starts there, `later` as below, or take it back: brings what that reads
- * nearer. */
-void ledger_block_foresee(const struct ledger *l, addr_t start, bool later);
+/* The framework will tell of a block that starts there, or take it back: brings what that reads nearer. */
+void ledger_block_foresee(const struct ledger *l, addr_t start);
 /* A block told by the framework's allocator: [start, start + bytes). A live block it overlaps is replaced. */
 void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes);
 /* The framework gave back the block that starts at start. False when there is none. */

@@ -1,5 +1,7 @@
 /* Blocks that the framework told of while nobody looked. Most are taken back before anybody does, and the rest of the
  * ledger, many lines of memory for each, never hears of them. */
+#include <sched.h>
+
 #include "base/hot.h"
 #include "base/spread.h"
 #include "ledger/state.h"
@@ -9,49 +11,63 @@ static inline struct pending *place_of(struct ledger *l, addr_t start) {
     return &l->pending[spread(start >> ALIGN_SHIFT) >> (64 - PENDING_BITS)];
 }
 
-HOT void ledger_block_foresee(const struct ledger *l, addr_t start, bool later) {
+HOT void ledger_block_foresee(const struct ledger *l, addr_t start) {
     fetch((uintptr_t)l, offsetof(struct ledger, seen));
-    __builtin_prefetch(place_of(open_for_look(l), start));
-    if (!later)
-        addrmap_foresee(&l->blocks, &start, 1);
+    addrmap_foresee(&l->blocks, &start, 1);
 }
 
-/* The caller holds the writer's lock. */
+SELDOM void pending_wait(struct ledger *l) {
+    do
+        sched_yield();
+    while (atomic_exchange_explicit(&l->pending_busy, true, memory_order_acquire));
+}
+
+static SELDOM void enter(struct ledger *l, struct pending p) {
+    write_begin(&l->lock);
+    block_enter(l, p.start, p.bytes);
+    write_end(&l->lock);
+}
+
+static SELDOM bool leave(struct ledger *l, addr_t start) {
+    write_begin(&l->lock);
+    bool found = block_leave(l, start);
+    write_end(&l->lock);
+    return found;
+}
+
+static SELDOM void forget_tables(struct ledger *l, addr_t start, addr_t end) {
+    write_begin(&l->lock);
+    tables_gone(l, start, end);
+    write_end(&l->lock);
+}
+
+/* [start, start + bytes) changes hands. */
+static inline void hand_over(struct ledger *l, addr_t start, uint64_t bytes) {
+    if (__builtin_expect(may_have_tables(l, start, start + bytes), 0))
+        forget_tables(l, start, start + bytes);
+}
+
 static inline void set_aside(struct ledger *l, addr_t start, uint64_t bytes) {
     struct pending *p = place_of(l, start), before = *p;
     *p = (struct pending){start, bytes};
-    use_anew(l, start, start + bytes);
+    hand_over(l, start, bytes);
     if (__builtin_expect(before.bytes != 0, 0))
-        block_enter(l, before.start, before.bytes);
+        enter(l, before);
     else
         put(&l->pending_count, get(&l->pending_count) + 1);
 }
 
 HOT bool ledger_block_add_later(struct ledger *l, addr_t start, uint64_t bytes) {
-    write_begin(&l->lock);
+    pending_begin(l);
     bool now = l->all_at_once || !valid(start, bytes);
     if (__builtin_expect(!now, 1))
         set_aside(l, start, bytes);
-    write_end(&l->lock);
+    pending_end(l);
     return !now;
 }
 
-HOT bool ledger_block_remove_later(struct ledger *l, addr_t start) {
-    write_begin(&l->lock);
-    bool now = l->all_at_once;
-    if (__builtin_expect(!now, 1))
-        block_leave(l, start);
-    write_end(&l->lock);
-    return !now;
-}
-
-void ledger_blocks_at_once(struct ledger *l) {
-    write_begin(&l->lock);
-    l->all_at_once = true;
-    write_end(&l->lock);
-}
-
-HOT uint64_t pending_take(struct ledger *l, addr_t start) {
+/* Of the pending block that starts there, which is pending no more; 0: none does. The caller holds the lock. */
+static inline uint64_t take(struct ledger *l, addr_t start) {
     struct pending *p = place_of(l, start);
     uint64_t bytes = p->start == start ? p->bytes : 0;
     if (bytes) {
@@ -61,13 +77,44 @@ HOT uint64_t pending_take(struct ledger *l, addr_t start) {
     return bytes;
 }
 
+static inline bool give_back(struct ledger *l, addr_t start) {
+    uint64_t bytes = take(l, start);
+    if (bytes)
+        hand_over(l, start, bytes);
+    return bytes;
+}
+
+HOT bool ledger_block_remove_later(struct ledger *l, addr_t start) {
+    pending_begin(l);
+    bool now = l->all_at_once;
+    if (__builtin_expect(!now, 1) && !give_back(l, start))
+        leave(l, start);
+    pending_end(l);
+    return !now;
+}
+
+bool pending_remove(struct ledger *l, addr_t start) {
+    pending_begin(l);
+    bool found = give_back(l, start);
+    pending_end(l);
+    return found;
+}
+
+void ledger_blocks_at_once(struct ledger *l) {
+    pending_begin(l);
+    l->all_at_once = true;
+    pending_end(l);
+}
+
 SELDOM void pending_enter(struct ledger *l) {
+    pending_begin(l);
     write_begin(&l->lock);
     for (size_t i = 0; i < 1 << PENDING_BITS && get(&l->pending_count); i++) {
         addr_t start = l->pending[i].start;
-        uint64_t bytes = pending_take(l, start);
+        uint64_t bytes = take(l, start);
         if (bytes)
             block_enter(l, start, bytes);
     }
     write_end(&l->lock);
+    pending_end(l);
 }

@@ -37,7 +37,7 @@ struct record {
     word divided;  /* 1: the framework told of a block in it: what lies in none is unused */
 };
 
-/* A block, pending.c; bytes 0: none. Guarded by the writer's lock. */
+/* A block, pending.c; bytes 0: none. */
 struct pending {
     addr_t start;
     uint64_t bytes;
@@ -49,6 +49,7 @@ struct ledger {
     word lowest, highest;       /* no address below, or from here on, was ever in the ledger */
     word table_low, table_high; /* nor does a table reach there; high is 0 while there is none */
     word pending_count;         /* blocks told that are not in `blocks` yet */
+    atomic_bool pending_busy;   /* the lock of what is pending, taken before the writer's */
     bool all_at_once;           /* none is told later any more */
     word seen[SEEN_BITS / 64];
     struct quota quota;
@@ -105,9 +106,18 @@ static inline void use_anew(struct ledger *l, addr_t start, addr_t end) {
 void block_enter(struct ledger *l, addr_t start, uint64_t bytes);
 /* It took back the one that starts there. False: there is none. The caller holds the writer's lock. */
 bool block_leave(struct ledger *l, addr_t start);
-/* Of the pending block that starts there, which is pending no more; 0: none does. The caller holds the writer's lock.
- */
-uint64_t pending_take(struct ledger *l, addr_t start);
+
+/* Held for a few stores, seldom for a block to enter. */
+void pending_wait(struct ledger *l);
+static inline void pending_begin(struct ledger *l) {
+    if (__builtin_expect(atomic_exchange_explicit(&l->pending_busy, true, memory_order_acquire), 0))
+        pending_wait(l);
+}
+static inline void pending_end(struct ledger *l) {
+    atomic_store_explicit(&l->pending_busy, false, memory_order_release);
+}
+/* The pending block that starts there is pending no more. False: none does. */
+bool pending_remove(struct ledger *l, addr_t start);
 void pending_enter(struct ledger *l);
 /* Whoever looks blocks up says this first. */
 static inline void blocks_needed(const struct ledger *l) {

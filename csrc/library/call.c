@@ -1,6 +1,7 @@
 #include "library/call.h"
 
 #include "base/hot.h"
+#include "interpose/rest.h"
 #include "interpose/session.h"
 
 /* Touches that are looked through for one that starts where a new one does; addresses read at a time. */
@@ -14,7 +15,7 @@ HOT_CALL struct call *call_open(enum api api, enum call_use use) {
         return NULL;
     self->call.open = true;
     self->call.carried = false;
-    self->call.unread = self->call.hides = use == CALL_LAUNCHES && session_unread();
+    self->call.unread = self->call.hides = use == CALL_LAUNCHES && rest_now();
     self->call.api = (uint16_t)api;
     self->call.front = self->call.back = self->call.listed = 0;
     if (self->call.unread)

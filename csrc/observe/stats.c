@@ -25,7 +25,7 @@ _Static_assert(offsetof(struct ulms_stats, slot) % LINE == 0, "slots share no ca
 _Static_assert(sizeof(struct ulms_slot) % LINE == 0, "slots share no cache line");
 
 static struct ulms_stats own __attribute__((aligned(LINE))); /* while there is no file */
-static HOT_DATA struct ulms_stats *stats = &own;
+static struct ulms_stats *stats = &own;
 
 static struct {
     char path[OPTION_PATH_MAX]; /* "": none */
@@ -43,6 +43,7 @@ static void let_go(struct thread *t) {
     if (t->slot != SHARED)
         __atomic_fetch_and(&taken, ~((uint64_t)1 << t->slot), __ATOMIC_RELEASE);
     t->slot = SHARED;
+    t->counts = NULL;
 }
 
 static void promise_to_let_go(void) {
@@ -51,7 +52,7 @@ static void promise_to_let_go(void) {
 }
 
 /* Only a thread whose end will be told may own a slot. */
-static SELDOM unsigned take(void) {
+static unsigned take(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct thread *self = thread_self();
     pthread_once(&once, promise_to_let_go);
@@ -59,8 +60,10 @@ static SELDOM unsigned take(void) {
     while (self && self->slot == SHARED && ~old) {
         unsigned slot = (unsigned)__builtin_ctzll(~old);
         if (__atomic_compare_exchange_n(&taken, &old, old | (uint64_t)1 << slot, false, __ATOMIC_ACQUIRE,
-                                        __ATOMIC_RELAXED))
+                                        __ATOMIC_RELAXED)) {
             self->slot = slot;
+            self->counts = stats->slot[slot].counts;
+        }
     }
     return self ? self->slot : SHARED;
 }
@@ -73,16 +76,12 @@ void stats_heart(void) {
 }
 
 HOT void stats_foresee(void) {
-    fetch((uintptr_t)stats->slot[thread_here.slot].counts, (COUNT_blocks + 1) * sizeof(uint64_t));
+    fetch((uintptr_t)thread_here.counts, (COUNT_touched_bytes + 1) * sizeof(uint64_t));
 }
 
-HOT struct counts stats_here(void) {
-    unsigned slot = __builtin_expect(thread_here.slot != SHARED, 1) ? thread_here.slot : take();
+SELDOM struct counts stats_enter(void) {
+    unsigned slot = take();
     return (struct counts){stats->slot[slot].counts, slot == SHARED};
-}
-
-HOT void stats_add(enum counter c, uint64_t n) {
-    counts_add(stats_here(), c, n);
 }
 
 uint64_t stats_sum(enum counter c) {
@@ -207,6 +206,7 @@ void stats_fork_child(void) {
     file.path[0] = 0;
     taken = 1 << SHARED;
     thread_here.slot = SHARED;
+    thread_here.counts = NULL;
     describe(&own);
 }
 

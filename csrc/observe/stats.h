@@ -3,7 +3,7 @@
 #ifndef ULMS_STATS_H
 #define ULMS_STATS_H
 
-#include "types.h"
+#include "base/thread.h"
 
 /* name, unit, what it counts. What launches and blocks add to comes first, side by side. */
 #define STATS_COUNTERS(X)                                                                                              \
@@ -11,13 +11,13 @@
     X(kernels, "", "kernels run, those inside graphs included")                                                        \
     X(launches, "", "kernel launch calls")                                                                             \
     X(launches_unread, "", "of these, not looked at, as nothing moved")                                                \
+    X(blocks, "", "blocks told by the framework")                                                                      \
     X(touches_call, "", "touches whose extent the call's arguments told")                                              \
     X(touches_library, "", "touches whose extent a library's descriptors told")                                        \
     X(touches_framework, "", "touches whose extent the framework's allocator told")                                    \
     X(touches_observed, "", "touches bounded by the next pointer observed")                                            \
     X(touches_allocation, "", "touches of a whole allocation, nothing better being known")                             \
     X(touched_bytes, "B", "bytes touched")                                                                             \
-    X(blocks, "", "blocks told by the framework")                                                                      \
     X(launches_extra, "", "launches with arguments in the `extra` form")                                               \
     X(launches_unmatched, "", "launches with arguments but no known address among them")                               \
     X(launches_blind, "", "launches with an unknown parameter layout")                                                 \
@@ -70,14 +70,15 @@ enum counter {
 bool stats_open(const char *path);
 /* This thread will add to the first counters: brings them nearer. */
 void stats_foresee(void);
-void stats_add(enum counter c, uint64_t n);
-
 /* Where this thread counts, for those that add to several. */
 struct counts {
     uint64_t *at;
     bool shared; /* with threads that have no slot of their own */
 };
-struct counts stats_here(void);
+struct counts stats_enter(void); /* a thread that has no slot yet, or shares one */
+static inline struct counts stats_here(void) {
+    return __builtin_expect(thread_here.counts != NULL, 1) ? (struct counts){thread_here.counts, false} : stats_enter();
+}
 /* Returns what it is then. */
 static inline uint64_t counts_add(struct counts here, enum counter c, uint64_t n) {
     if (__builtin_expect(here.shared, 0))
@@ -85,6 +86,9 @@ static inline uint64_t counts_add(struct counts here, enum counter c, uint64_t n
     uint64_t sum = __atomic_load_n(&here.at[c], __ATOMIC_RELAXED) + n;
     __atomic_store_n(&here.at[c], sum, __ATOMIC_RELAXED);
     return sum;
+}
+static inline void stats_add(enum counter c, uint64_t n) {
+    counts_add(stats_here(), c, n);
 }
 /* Tells readers that the process lives; now and then, by how many operations this thread counted. */
 void stats_heart(void);

@@ -113,10 +113,14 @@ class Library:
 
 @dataclass(frozen=True)
 class Custom:
-    """Written by hand as `custom_<symbol>`; `note` says what it does."""
+    """Written by hand as `custom_<symbol>`; `note` says what it does.
+
+    One that `rests` is called only if somebody asks what is launched.
+    """
 
     status: str
     note: str
+    rests: bool = False
 
 
 @dataclass(frozen=True)

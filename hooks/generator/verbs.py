@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hooks.generator.expression import Extent, GrammarError, names, parse_extent, to_c
 from hooks.generator.prototype import Prototype
@@ -37,6 +38,8 @@ class Verbs:
             if status not in STATUSES:
                 raise GrammarError(f"unknown status '{status}'; known: {', '.join(STATUSES)}")
             self._set_whole(Custom(status, quoted(note.strip())))
+        elif verb == "rests":
+            self._set_once(verb, rest)
         elif verb == "kind":
             if rest not in KINDS:
                 raise GrammarError(f"unknown kind '{rest}'; known: {', '.join(KINDS)}")
@@ -55,11 +58,14 @@ class Verbs:
 
     def treatment(self) -> Recorded | Custom | Passed:
         """What the lines say together. Raises GrammarError."""
-        described = self._once or self._touches or self._sources
-        if self._whole:
-            if described:
+        whole = self._whole
+        rests = self._once.pop("rests", None)
+        if rests is not None and (rests or not isinstance(whole, Custom)):
+            raise GrammarError("'rests' stands alone, below 'custom'")
+        if whole:
+            if self._once or self._touches or self._sources:
                 raise GrammarError("a description beside 'custom' or 'pass'")
-            return self._whole
+            return replace(whole, rests=rests is not None) if isinstance(whole, Custom) else whole
         if "kind" not in self._once:
             raise GrammarError("no kind")
         for argument in self._prototype.arguments:

@@ -13,6 +13,7 @@ from hooks.generator.text import listed
 _HEAD = """
 #include "base/hot.h"
 #include "cuda/extent.h"
+#include "interpose/rest.h"
 #include "interpose/wrap.h"
 
 /* Tables name the static functions: the address of an exported one may be another library's. */
@@ -93,11 +94,15 @@ def _exports(row: Row, prototype: Prototype) -> str:
     for variant in (0, 1) if row.suffix else (0,):
         name = wrapper_name(row, variant)
         exported = f"{row.symbol}_{row.suffix}" if variant else row.symbol
-        actual = [str(variant), *(argument.name for argument in prototype.arguments)]
+        actual = [argument.name for argument in prototype.arguments]
+        lines += [listed(f"static {hot}{prototype.result} {name}(", parameters(prototype), ""), "{"]
+        if isinstance(row.treatment, Custom) and row.treatment.rests:
+            lines.append("    if (rest_enter())")
+            lines.append(
+                listed(f"        return rest_leave(REAL({row.symbol}, {variant})(", actual, ");")
+            )
         lines += [
-            listed(f"static {hot}{prototype.result} {name}(", parameters(prototype), ""),
-            "{",
-            listed(f"    return {made}_{row.symbol}(", actual, ";"),
+            listed(f"    return {made}_{row.symbol}(", [str(variant), *actual], ";"),
             "}",
             f"EXPORT({name}, {exported});",
             "",

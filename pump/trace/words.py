@@ -24,7 +24,7 @@ class OpFlag(IntFlag):
     BLIND = 4
     EXTRA = 8
     HIDES = 16
-    UNREAD = 32
+    REFUSED = 32
 
 
 class MoveKind(IntEnum):

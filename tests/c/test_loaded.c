@@ -49,7 +49,9 @@ static CUresult fake_unload(void) {
     return answer;
 }
 
-void *real_function(enum api api, int variant) {
+void *api_real[API_COUNT][2];
+
+void *real_first(enum api api, int variant) {
     (void)variant;
     switch (api) {
     case API_cuDriverGetVersion:

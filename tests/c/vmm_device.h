@@ -8,7 +8,9 @@
 
 #include <dlfcn.h>
 
-void *real_function(enum api api, int variant) {
+void *api_real[API_COUNT][2];
+
+void *real_first(enum api api, int variant) {
     static const char *const names[] = {
 #define NAME(symbol) [API_##symbol] = #symbol
         NAME(cuMemCreate),         NAME(cuMemRelease),        NAME(cuMemMap),         NAME(cuMemUnmap),

@@ -19,8 +19,16 @@ HARNESS = r"""
 #include <stdlib.h>
 #include <string.h>
 
+#include "interpose/rest.h"
 #include "interpose/wrap.h"
+#include "ulms.h"
 
+uint32_t rest_broken = UNREST_MOVES;
+struct rest_place rest_places[ULMS_SLOTS];
+__thread struct thread thread_here;
+void *api_real[API_COUNT][2];
+
+static uint64_t counts[COUNTERS];
 static bool refuse;
 static CUresult answer;
 
@@ -56,11 +64,11 @@ void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes)
 /* The driver's function, called with whatever arguments: none is looked at. */
 static CUresult real(void)
 {
-    puts("real");
+    puts(rest_places[1].passing ? "real, passing" : "real");
     return answer;
 }
 
-void *real_function(enum api api, int variant)
+void *real_first(enum api api, int variant)
 {
     printf("find %s %d\n", api_rows[api].symbol, variant);
     return (void *)real;
@@ -154,7 +162,15 @@ int main(int count, char **words)
         return absent(words[2]);
     refuse = count == 4 && !strcmp(words[3], "refused");
     answer = count == 4 && !strcmp(words[3], "failing") ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
-    return call(words[2]), 0;
+    if (count == 4 && (!strcmp(words[3], "resting") || !strcmp(words[3], "nested"))) {
+        rest_broken = 0;
+        thread_here = (struct thread){.slot = 1, .counts = counts, .inside = words[3][0] == 'n'};
+    }
+    call(words[2]);
+    if (counts[COUNT_launches_unread])
+        printf("unread %lu of %lu\n", (unsigned long)counts[COUNT_launches_unread],
+               (unsigned long)counts[COUNT_launches]);
+    return rest_places[1].passing || thread_here.inside > 1;
 }
 """
 
@@ -346,3 +362,12 @@ def test_a_failed_copy_brought_no_pointers(harness: Path) -> None:
     lines = said(harness, "call", "cuMemcpyHtoD_v2", "failing")
     assert "close 1 touches, status 2" in lines
     assert not [line for line in lines if line.startswith("pointers")]
+
+
+def test_a_launch_passes_while_nobody_asks(harness: Path) -> None:
+    """It is only counted, and only if the program makes it."""
+    lines = ["find cuLaunchKernel 0", "real, passing", "unread 1 of 1"]
+    assert said(harness, "call", "cuLaunchKernel", "resting") == lines
+    custom = ["custom 0 0x9 123 456 7 0x55 0x8 (nil)"]
+    assert said(harness, "call", "cuLaunchKernel", "nested") == custom
+    assert said(harness, "call", "cuMemsetD32_v2", "resting")[0].startswith("open")
