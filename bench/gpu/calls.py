@@ -1,6 +1,7 @@
 """What the driver's calls on managed memory take on a real GPU, and launches beside them.
 
-And how fast kernels use what was advised to stay on the host, however that was advised.
+And how fast kernels use what was advised to stay on the host, however that was advised, and what a
+program's own calls take on memory of each kind.
 The figures behind the choices of backend `um` (`csrc/backend/README.md`, ARCHITECTURE.md).
 """
 
@@ -13,7 +14,7 @@ from pathlib import Path
 from bench.gpu import machine
 from bench.gpu.compiled import compiled
 
-SOURCE = Path(__file__).resolve().parent / "managed_calls.cu"
+SOURCES = ("managed_calls", "program_calls")
 
 
 def line(row: dict[str, object]) -> str:
@@ -26,21 +27,35 @@ def line(row: dict[str, object]) -> str:
     return f"{row['what']}: {', '.join(figures)}"
 
 
+def run(name: str, built: Path) -> list[dict[str, object]]:
+    """What one of the programs measured, printed. Exits if it fails."""
+    source = Path(__file__).resolve().parent / f"{name}.cu"
+    program = compiled(source, built, "-arch=native", "-lcuda")
+    done = subprocess.run([program], capture_output=True, text=True, timeout=120, check=False)
+    rows = [json.loads(text) for text in done.stdout.splitlines()]
+    for row in rows:
+        print(line(row))
+    if done.returncode:
+        sys.exit(f"{name} ended with status {done.returncode}: {done.stderr[-2000:]}")
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", type=Path, help="write everything there")
     parser.add_argument("--built", type=Path, default=Path("build/gpu"))
+    parser.add_argument(
+        "--only",
+        choices=SOURCES,
+        help="one of its programs: calls of ours, calls of a program's own",
+    )
     options = parser.parse_args()
     machine.refuse_unless_safe()
-    program = compiled(SOURCE, options.built, "-arch=native", "-lcuda")
-    done = subprocess.run([program], capture_output=True, text=True, timeout=120, check=False)
-    rows = [json.loads(text) for text in done.stdout.splitlines()]
-    for row in rows:
-        print(line(row))
-    if done.returncode:
-        sys.exit(f"managed_calls ended with status {done.returncode}: {done.stderr[-2000:]}")
+    rows = [
+        row for name in SOURCES if options.only in (None, name) for row in run(name, options.built)
+    ]
     if options.json:
         result = {"machine": machine.describe(), "measurements": rows}
         options.json.write_text(json.dumps(result, indent=1) + "\n")
