@@ -1,9 +1,9 @@
 """What `um` and `vmm` cost on a real GPU while everything fits, where nothing should be moved.
 
-One native process and one of each backend live side by side and take turns, as in
-`bench.gpu.foundation`; then the next ones, as often as is asked for: of all processes that live at
-a time only one has managed memory. Counters of the timed steps tell whether anything was moved or
-held. The file is written anew after every program.
+Two native processes, of which one is the control, and one of each backend live side by side and
+take turns, as in `bench.gpu.foundation`; then the next ones, started in the other order, as often
+as is asked for: of all processes that live at a time only one has managed memory. Counters of the
+timed steps tell whether anything was moved or held. The file is written anew after every program.
 """
 
 import argparse
@@ -33,14 +33,15 @@ def measure(
 
     If a process fails the row has `failed`, and what was measured until then.
     """
-    modes = (turns.NATIVE, *backends)
+    modes = [turns.NATIVE, turns.CONTROL, *backends]
     block_ms: turns.BlockMs = {mode: [] for mode in modes}
     row: dict[str, Any] = {"program": name, "bound": BOUND, "block_ms": block_ms, "steps": []}
     row |= {"numbers_equal": [], "wrong": [], "counters": {mode: [] for mode in backends}}
     row["ulms"] = {mode: [] for mode in backends}
     try:
         for repeat in range(repeats):
-            processes = ((mode, started(name, built, mode, repeat)) for mode in modes)
+            order = modes[:: -1 if repeat % 2 else 1]
+            processes = ((mode, started(name, built, mode, repeat)) for mode in order)
             with turns.Turns(processes, block_ms) as group:
                 steps = group.warm_up()
                 row["steps"].append(steps)
@@ -49,7 +50,7 @@ def measure(
                     group.take(at, steps)
                 results = group.end()
             turns.tell(row, (repeat + 1) * rounds, repeats * rounds)
-            judge(row, dict(zip(modes, results, strict=True)))
+            judge(row, dict(zip(order, results, strict=True)))
     except PacedError as error:
         row |= {"failed": str(error), "stderr": error.stderr}
         print(f"{name:10} failed: {error}\n{error.stderr}", flush=True)
@@ -60,7 +61,8 @@ def judge(row: dict[str, Any], results: dict[str, programs.Result]) -> None:
     """Puts what processes said at their end into the row, and what was wrong; prints it."""
     equal = programs.numbers_equal(list(results.values()))
     wrong = [] if equal else ["numbers differ"]
-    for mode, result in list(results.items())[1:]:
+    for mode in row["counters"]:
+        result = results[mode]
         before, timed = counters_of(result)
         wrong += [f"{mode}: {what}" for what in wrong_in(before, timed)]
         row["counters"][mode].append({"before": before, "timed": timed})
@@ -91,7 +93,7 @@ def wrong_in(before: dict[str, int], timed: dict[str, int]) -> list[str]:
 
 def is_above(row: dict[str, Any]) -> bool:
     """A backend took more of a step than the bound allows."""
-    return any(ratio > BOUND for ratio, *_ in row["ratios"].values())
+    return any(row["ratios"][backend][0] > BOUND for backend in row["counters"])
 
 
 def started(name: str, built: Path, mode: str, repeat: int) -> Paced:
@@ -102,8 +104,9 @@ def started(name: str, built: Path, mode: str, repeat: int) -> Paced:
 
 def environment(mode: str) -> dict[str, str]:
     """Of a native process, or under a backend that has the whole device."""
-    env = programs.environment(observe=mode != turns.NATIVE)
-    if mode != turns.NATIVE:
+    native = mode in (turns.NATIVE, turns.CONTROL)
+    env = programs.environment(observe=not native)
+    if not native:
         env |= {"ULMS_BACKEND": mode, "REPORT_COUNTERS": ",".join(COUNTERS)}
     if mode == "vmm":  # pinned, not managed: that guard would refuse memory
         env["ULMS_MANAGED_LIMIT"] = str(machine.LIMIT * VMM_ROOM)

@@ -13,6 +13,7 @@ from bench.gpu.paced import Paced
 from bench.gpu.programs import Result
 
 NATIVE = "native"
+CONTROL = "control"  # native again: what its ratio is off 1 nobody's doing explains
 WARM = 10
 BLOCK_MS = 120.0
 PROCESSORS = 2  # that all of them share: one runs at a time, with a thread or two that launch

@@ -62,10 +62,12 @@ def test_where_everything_fits_nothing_moves(
     assert (row["wrong"], row["numbers_equal"]) == ([], [True, True])
     assert {mode: np.shape(blocks) for mode, blocks in row["block_ms"].items()} == {
         "native": (2, 3),
+        "control": (2, 3),
         "um": (2, 3),
         "vmm": (2, 3),
     }
-    assert row["ratios"].keys() == row["counters"].keys() == {"um", "vmm"}
+    assert row["counters"].keys() == {"um", "vmm"}
+    assert row["ratios"].keys() == {"control", "um", "vmm"}
     for low, ratio, high in ((low, ratio, high) for ratio, low, high in row["ratios"].values()):
         assert 0 < low <= ratio <= high
     still = dict.fromkeys(fits.STILL, 0)
@@ -146,7 +148,7 @@ def test_a_program_that_fails_keeps_none_from_its_turn(bench: Bench) -> None:
     rows = bench.rows()
     assert rows["unfit"]["failed"] == "unfit native 0: ended with status 1"
     assert "ValueError" in rows["unfit"]["stderr"]
-    assert rows["fitting"]["block_ms"].keys() == {"native", "vmm"}
+    assert rows["fitting"]["block_ms"].keys() == {"native", "control", "vmm"}
 
 
 def test_refuses_where_managed_memory_is_not_limited(bench: Bench) -> None:
@@ -163,7 +165,7 @@ def test_backends_are_known_and_each_runs_once_at_a_time(bench: Bench) -> None:
 
     def measure(*words: Any) -> dict[str, Any]:
         asked.append(words[-1])
-        return {"program": words[0], "wrong": [], "ratios": {}}
+        return {"program": words[0], "wrong": [], "ratios": {}, "counters": {}}
 
     bench.monkeypatch.setattr(fits, "measure", measure)
     bench.run("--backends", "vmm,um,vmm", "--programs", "fitting")
@@ -173,4 +175,5 @@ def test_backends_are_known_and_each_runs_once_at_a_time(bench: Bench) -> None:
 def test_only_managed_memory_is_held_to_the_guard(bench: Bench) -> None:
     limits = {mode: fits.environment(mode)["ULMS_MANAGED_LIMIT"] for mode in fits.BACKENDS}
     assert limits == {"um": "1GiB", "vmm": str(2 * machine.LIMIT)}
-    assert not {"LD_PRELOAD", "ULMS_BACKEND"} & fits.environment(turns.NATIVE).keys()
+    for mode in (turns.NATIVE, turns.CONTROL):
+        assert not {"LD_PRELOAD", "ULMS_BACKEND"} & fits.environment(mode).keys()
