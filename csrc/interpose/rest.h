@@ -1,19 +1,20 @@
-/* At rest: nobody asks what is launched, as nothing moves and the framework tells of its blocks (addresses seen now
- * bound extents later, else). Then a launch passes without having been looked at, over a few lines of memory: one word
- * says why it may not, and a place of the thread's own that it is just being issued. */
+/* At rest: nobody asks what kernels and memsets touch, as nothing moves and the framework tells of its blocks
+ * (addresses seen now bound extents later, else). Then such an operation passes without having been looked at, over a
+ * few lines of memory: one word says why it may not, and a place of the thread's own that it is just being issued. */
 #ifndef ULMS_REST_H
 #define ULMS_REST_H
 
 #include "base/hot.h"
 #include "base/thread.h"
 #include "driver.h"
+#include "launch/op.h"
 #include "observe/stats.h"
 
 enum unrest {
     UNREST_SESSION = 1,   /* nothing is recorded, or everything is to be looked at */
     UNREST_FRAMEWORK = 2, /* it has told of no block yet */
     UNREST_CAPTURE = 4,   /* a stream captures */
-    UNREST_TABLES = 8,    /* pointer tables are thought to be whole, which a launch may overwrite */
+    UNREST_TABLES = 8,    /* pointer tables are thought to be whole, which an operation may overwrite */
     UNREST_MOVES = 16,    /* pages have begun to move */
 };
 
@@ -21,15 +22,15 @@ extern uint32_t rest_broken; /* of enum unrest */
 
 void rest_break(enum unrest why);
 void rest_mend(enum unrest why);
-/* After rest_break: the driver has every launch that passed. Once true it stays so. */
+/* After rest_break: the driver has all that passed. Once true it stays so. */
 bool rest_over(void);
 
 static inline bool rest_now(void) {
     return __builtin_expect(__atomic_load_n(&rest_broken, __ATOMIC_SEQ_CST) == 0, 1);
 }
 
-/* Where the rest is broken for the sake of pointer tables alone, as launches may overwrite them: they are doubted, and
- * it is mended. */
+/* Where the rest is broken for the sake of pointer tables alone, as operations may overwrite them: they are doubted,
+ * and it is mended. */
 void rest_doubt_tables(void);
 
 struct rest_place {
@@ -37,7 +38,7 @@ struct rest_place {
 };
 extern struct rest_place rest_places[];
 
-/* A launch passes: rest_leave follows the real call, and nothing else is said of it. False: it is looked at. */
+/* The operation passes: rest_leave follows the real call, and nothing else is said of it. False: it is looked at. */
 static inline bool rest_enter(void) {
     struct thread *self = &thread_here;
     if (__builtin_expect(__atomic_load_n(&rest_broken, __ATOMIC_RELAXED) == UNREST_TABLES, 0))
@@ -54,14 +55,16 @@ static inline bool rest_enter(void) {
     return still;
 }
 
-static inline CUresult rest_leave(CUresult status) {
+static inline CUresult rest_leave(CUresult status, enum op_kind kind) {
     struct thread *self = &thread_here;
     struct counts here = {self->counts, false};
     self->inside--;
     __atomic_store_n(&rest_places[self->slot].passing, false, __ATOMIC_RELEASE);
     if (__builtin_expect(status == CUDA_SUCCESS, 1)) {
         stats_beat(counts_add(here, COUNT_operations, 1));
-        counts_add(here, COUNT_kernels, 1);
+        counts_add(here, kind == OP_LAUNCH ? COUNT_kernels : COUNT_memsets, 1);
+        if (kind != OP_LAUNCH)
+            return status;
         counts_add(here, COUNT_launches, 1);
         counts_add(here, COUNT_launches_unread, 1);
     }

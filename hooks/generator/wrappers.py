@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from hooks.generator.expression import Extent, to_c
-from hooks.generator.hot import LAUNCHES, QUESTIONS
+from hooks.generator.hot import LAUNCHES, MEMSETS, QUESTIONS
 from hooks.generator.prototype import Argument, Prototype
 from hooks.generator.row import Custom, Recorded, Row
 from hooks.generator.text import listed
@@ -89,18 +89,21 @@ def _body(prototype: Prototype, recorded: Recorded) -> str:
 
 def _exports(row: Row, prototype: Prototype) -> str:
     made = "wrap" if isinstance(row.treatment, Recorded) else "custom"
-    hot = "HOT " if row.symbol in {*LAUNCHES, *QUESTIONS} else ""
+    hot = "HOT " if row.symbol in {*LAUNCHES, *MEMSETS, *QUESTIONS} else ""
     lines = []
     for variant in (0, 1) if row.suffix else (0,):
         name = wrapper_name(row, variant)
         exported = f"{row.symbol}_{row.suffix}" if variant else row.symbol
         actual = [argument.name for argument in prototype.arguments]
         lines += [listed(f"static {hot}{prototype.result} {name}(", parameters(prototype), ""), "{"]
-        if isinstance(row.treatment, Custom) and row.treatment.rests:
-            lines.append("    if (rest_enter())")
-            lines.append(
-                listed(f"        return rest_leave(REAL({row.symbol}, {variant})(", actual, ");")
-            )
+        if rests := _rests(row):
+            real = listed(f"        CUresult status = REAL({row.symbol}, {variant})(", actual, ";")
+            lines += [
+                "    if (rest_enter()) {",
+                real,
+                f"        return rest_leave(status, {rests});",
+                "    }",
+            ]
         lines += [
             listed(f"    return {made}_{row.symbol}(", [str(variant), *actual], ";"),
             "}",
@@ -108,6 +111,14 @@ def _exports(row: Row, prototype: Prototype) -> str:
             "",
         ]
     return "\n".join(lines)
+
+
+def _rests(row: Row) -> str | None:
+    """What passes while nobody asks for operations, of enum op_kind; None: nothing does."""
+    if isinstance(row.treatment, Custom):
+        return "OP_LAUNCH" if row.treatment.rests else None
+    memset = isinstance(row.treatment, Recorded) and row.treatment.kind == "memset"
+    return "OP_MEMSET" if memset else None
 
 
 def _object(argument: Argument) -> str:

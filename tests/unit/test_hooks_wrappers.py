@@ -170,6 +170,8 @@ int main(int count, char **words)
     if (counts[COUNT_launches_unread])
         printf("unread %lu of %lu\n", (unsigned long)counts[COUNT_launches_unread],
                (unsigned long)counts[COUNT_launches]);
+    if (counts[COUNT_memsets])
+        printf("memsets %lu\n", (unsigned long)counts[COUNT_memsets]);
     return rest_places[1].passing || thread_here.inside > 1;
 }
 """
@@ -370,4 +372,9 @@ def test_a_launch_passes_while_nobody_asks(harness: Path) -> None:
     assert said(harness, "call", "cuLaunchKernel", "resting") == lines
     custom = ["custom 0 0x9 123 456 7 0x55 0x8 (nil)"]
     assert said(harness, "call", "cuLaunchKernel", "nested") == custom
-    assert said(harness, "call", "cuMemsetD32_v2", "resting")[0].startswith("open")
+    assert said(harness, "call", "cuMemsetD32_v2", "resting") == [
+        "find cuMemsetD32_v2 0",
+        "real, passing",
+        "memsets 1",
+    ]
+    assert said(harness, "call", "cuMemcpyAsync", "resting")[0].startswith("open")
