@@ -164,7 +164,7 @@ def instructions(out: Path, blocks: int, backend: str) -> int:
     build = ["cc", "-O2", *include, f"-I{gen}", "-o", str(program), *sources, driver]
     subprocess.run(build, check=True)
     tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}"]
-    tool += ["--toggle-collect=custom_cuLaunchKernel"]
+    tool += ["--toggle-collect=cuLaunchKernel"]  # ours, but for the driver's in it
     env = os.environ | {
         "LD_PRELOAD": str(paths.library()),
         "ULMS_BACKEND": backend,
@@ -190,7 +190,7 @@ def test_instructions_of_a_launch(tmp_path: Path, tell: Callable[[str], None]) -
     )
     assert 100 < few < 10_000
     assert many < few * GROWTH
-    assert 100 < unread < few / 2
+    assert 20 < unread < few / 10
 
 
 @pytest.mark.parametrize("blocks", [FEW, MANY])
