@@ -167,7 +167,12 @@ def run(binary: Path, workload: Workload, system: str, capacity: int = 0) -> Tol
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
         raise UsageError(f"{what} failed: {last}")
-    words = [line.split() for line in done.stdout.splitlines()]
+    return told_of(done.stdout, workload)
+
+
+def told_of(printed: str, workload: Workload) -> Told:
+    """What a program said that ended well."""
+    words = [line.split() for line in printed.splitlines()]
     steps = [float(line[1]) / STRETCH for line in words if line[0] == "step"]
     (footprint,) = (int(line[1]) for line in words if line[0] == "footprint")
     (result,) = (line[1] for line in words if line[0] == "result")

@@ -3,24 +3,6 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "interpose/session.h"
-#include "observe/stats.h"
-
-/* What the program's operations tell of what they touch: the less, the more room is left for what is not known. */
-enum situation { TOLD_BY_FRAMEWORK, TOLD_BY_LIBRARY, TOLD_BY_LAUNCHES, TOLD_BY_NOTHING };
-
-static const int factor_by_default[] = {/* per cent; the options' text and README name them, too */
-                                        [TOLD_BY_FRAMEWORK] = 90,
-                                        [TOLD_BY_LIBRARY] = 90,
-                                        [TOLD_BY_LAUNCHES] = 80,
-                                        [TOLD_BY_NOTHING] = 60};
-
-static enum situation situation(void) {
-    if (stats_sum(COUNT_blocks))
-        return TOLD_BY_FRAMEWORK;
-    if (stats_sum(COUNT_touches_library))
-        return TOLD_BY_LIBRARY;
-    return stats_sum(COUNT_launches_blind) > stats_sum(COUNT_launches) / 2 ? TOLD_BY_NOTHING : TOLD_BY_LAUNCHES;
-}
 
 /* Free memory comes and goes in small pieces: less than this is no news. */
 static uint64_t grain(uint64_t capacity) {
@@ -61,8 +43,7 @@ void pager_budget_look(struct pager *d) {
 void pager_budget_update(struct pager *d) {
     struct pager_budget *b = &d->budget;
     b->plain = ledger_plain(session.ledger, d->ordinal);
-    int factor = ulms_options.factor >= 0 ? ulms_options.factor : factor_by_default[situation()];
-    uint64_t share = b->capacity * (uint64_t)factor / 100;
+    uint64_t share = b->capacity * (uint64_t)ulms_options.factor / 100;
     uint64_t others = b->plain + d->fixed + d->left;
     uint64_t bytes = share > others ? (share - others) / page_bytes * page_bytes : 0;
     if (bytes == b->bytes)

@@ -148,18 +148,24 @@ static void make_usable(struct pager *d, const struct op *op, uint64_t serial, e
     come_to_rest(d);
 }
 
-static bool uses_lost(struct pager *d, const struct op *op, enum pager_use uses) {
-    bool any = uses == PAGER_USES_ANY, lost = false;
-    size_t n = any ? d->ranges.count : touches(d, op);
-    for (size_t i = 0; i < n && !lost; i++)
-        lost = any ? any_page(d, d->ranges.at[i]->start, d->ranges.at[i]->bytes, is_lost)
-                   : any_page(d, d->touches[i].start, d->touches[i].bytes, is_lost);
+static bool any_lost(const struct pager *d) {
+    bool lost = false;
+    for (size_t i = 0; i < d->ranges.count && !lost; i++)
+        lost = any_page(d, d->ranges.at[i]->start, d->ranges.at[i]->bytes, is_lost);
+    return lost;
+}
+
+static bool touches_lost(struct pager *d, const struct op *op) {
+    bool lost = false;
+    for (size_t i = 0, n = touches(d, op); i < n && !lost; i++)
+        lost = any_page(d, d->touches[i].start, d->touches[i].bytes, is_lost);
     return lost;
 }
 
 static bool passes(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
     make_usable(d, op, serial, uses);
-    return !d->vmm || !__atomic_load_n(&d->vmm->loses, __ATOMIC_RELAXED) || !uses_lost(d, op, uses);
+    return !d->vmm || !__atomic_load_n(&d->vmm->loses, __ATOMIC_RELAXED) ||
+           !(uses == PAGER_USES_ANY ? any_lost(d) : touches_lost(d, op));
 }
 
 static void admit(struct op *op) {

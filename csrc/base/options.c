@@ -11,7 +11,7 @@
 #include "base/process.h"
 #include "ulms.h"
 
-struct options ulms_options = {.mode = MODE_OFF, .level = LOG_WARN, .factor = -1};
+struct options ulms_options = {.mode = MODE_OFF, .level = LOG_WARN};
 static bool was_read;
 
 /* Parsers: false, and nothing set, when the text is not accepted. */
@@ -186,9 +186,8 @@ static const struct {
     {{"ULMS_GPU_MEMORY", "WRAPPER_MAX_MEMORY", "", "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
       "device memory that the program may see and use, on each device; not set: all there is"},
      parse_capacity},
-    {{"ULMS_GPU_MEMORY_FACTOR", NULL, "", "a whole number from 0 to 100",
-      "per cent of that memory which the program's data may occupy at a time; not set: 90 where a framework or a "
-      "library tells what is touched, 80 where launches alone do, 60 where nothing does; without effect in observe"},
+    {{"ULMS_GPU_MEMORY_FACTOR", NULL, "90", "a whole number from 0 to 100",
+      "per cent of that memory which the program's data may occupy at a time; without effect in observe"},
      parse_factor},
     {{"ULMS_HOOKS", NULL, "all", "all, no-library or driver",
       "who is believed about extents; no-library: not cuBLAS and cuDNN; driver: nor the framework's allocator"},
@@ -249,7 +248,7 @@ static void say_bad(const struct ulms_option *say, const char *name, const char 
 }
 
 static void read_all(struct options *o, bool tell) {
-    *o = (struct options){.level = LOG_WARN, .factor = -1};
+    *o = (struct options){.level = LOG_WARN};
     for (int i = 0; i < ROWS; i++) {
         const struct ulms_option *say = &rows[i].say;
         const char *own = value_of(say->name), *other = value_of(say->alias);

@@ -17,7 +17,7 @@ struct options {
     enum log_level level;        /* ULMS_LOG_LEVEL */
     uint64_t capacity;           /* ULMS_GPU_MEMORY, bytes; 0: not set. WRAPPER_MAX_MEMORY is its alias */
     char policy[16];             /* ULMS_POLICY */
-    int factor;                  /* ULMS_GPU_MEMORY_FACTOR, per cent; -1: not set */
+    int factor;                  /* ULMS_GPU_MEMORY_FACTOR, per cent */
     enum hooks hooks;            /* ULMS_HOOKS */
     enum hidden hidden;          /* ULMS_HIDDEN */
     enum verify verify;          /* ULMS_VERIFY */

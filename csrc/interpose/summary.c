@@ -19,12 +19,9 @@ static unsigned long long sum(enum counter c) {
 
 void summary_start(const char *device, uint64_t total) {
     uint64_t capacity = ulms_options.capacity && ulms_options.capacity < total ? ulms_options.capacity : total;
-    char budget[32] = "as calls tell what they touch";
-    if (ulms_options.factor >= 0 || !session.backend->provide)
-        snprintf(budget, sizeof budget, "%d %%", ulms_options.factor < 0 ? 100 : ulms_options.factor);
-    log_info("ulms %s on: mode %s, device %s (%d in all), capacity %.2f GiB%s, budget %s", ulms_version(),
+    log_info("ulms %s on: mode %s, device %s (%d in all), capacity %.2f GiB%s, budget %d %%", ulms_version(),
              session.backend->name, device, session.devices, gib(capacity), ulms_options.capacity ? " (limit)" : "",
-             budget);
+             session.backend->provide ? ulms_options.factor : 100);
 }
 
 /* Every function some launch of which had arguments but no known address among them. */

@@ -30,7 +30,7 @@ static void check_defaults(void) {
     CHECK_EQ(ulms_options.level, LOG_WARN);
     CHECK_EQ(ulms_options.capacity, 0);
     CHECK_STR(ulms_options.policy, "ahead");
-    CHECK_EQ(ulms_options.factor, -1);
+    CHECK_EQ(ulms_options.factor, 90);
     CHECK_EQ(ulms_options.hooks, HOOKS_ALL);
     CHECK_EQ(ulms_options.hidden, HIDDEN_FOLLOWED);
     CHECK_EQ(ulms_options.verify, VERIFY_OFF);
@@ -157,7 +157,10 @@ TEST(bad_values) {
 
 TEST(bad_value_names_what_is_accepted) {
     CHECK_STR(read_with("ULMS_GPU_MEMORY_FACTOR", "110"), "[ulms] ERROR: ULMS_GPU_MEMORY_FACTOR=110 is not accepted (a "
-                                                          "whole number from 0 to 100): taken as not set\n");
+                                                          "whole number from 0 to 100): 90 is used\n");
+    CHECK_STR(read_with("ULMS_MANAGED_LIMIT", "most"),
+              "[ulms] ERROR: ULMS_MANAGED_LIMIT=most is not accepted (a size above 0, such as 8GiB, 512MiB, 1.5G or "
+              "1073741824): taken as not set\n");
     CHECK_STR(read_with("ULMS_HOOKS", "library"),
               "[ulms] ERROR: ULMS_HOOKS=library is not accepted (all, no-library or driver): all is used\n");
     CHECK_STR(read_with("ULMS_BACKEND", "a\nb\x1b[31m"),

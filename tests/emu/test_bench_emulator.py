@@ -1,11 +1,17 @@
 """pump-bench on the emulated device."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from pump.bench import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from bench.emulator import factors  # noqa: E402
 
 pytestmark = [pytest.mark.emu, pytest.mark.alone]
 
@@ -42,3 +48,20 @@ def test_workloads_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     told = capsys.readouterr().out
     assert "train" in told
     assert "zero-copy" not in told
+
+
+def test_a_smaller_share_takes_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "launches tell, decoding"
+    out = tmp_path / "factors.json"
+    monkeypatch.setattr(factors, "SITUATIONS", {name: factors.SITUATIONS[name]})
+    monkeypatch.setattr(factors, "FACTORS", (100, 60))
+    monkeypatch.setattr(factors, "RATIOS", (2.0,))
+    monkeypatch.setattr(factors, "REPEATS", 1)
+    monkeypatch.setattr(sys, "argv", ["factors", "--json", str(out)])
+    factors.main()
+    assert name in capsys.readouterr().out
+    (row,) = json.loads(out.read_text())["rows"]
+    assert row["numbers_equal"]
+    assert row["step_ms"]["100"][0] < row["step_ms"]["60"][0]
