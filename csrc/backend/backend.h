@@ -16,8 +16,8 @@ struct backend {
     void (*admit)(struct op *op);
     void (*settle)(const struct op *op);
 
-    /* While nothing moves launches may pass that admit is not called for (interpose/rest.h). Who begins to move breaks
-     * the rest first, and waits until it is over. */
+    /* While nothing moves operations may pass that admit is not called for (interpose/rest.h). Who begins to move
+     * breaks the rest first, and waits until it is over. */
     bool rests;
 
     /* Memory of this device may be the backend's. */

@@ -1,5 +1,5 @@
 /* What passes by while nothing moves, counted meanwhile: an operation that was looked at, until the driver has it, as
- * nothing may leave before (interpose/rest.h counts the launches that were not); a block of the framework's, until the
+ * nothing may leave before (interpose/rest.h counts those that were not); a block of the framework's, until the
  * ledger knows of it, as it is told to the engine from there. */
 #include "backend/pager.h"
 #include "base/thread.h"

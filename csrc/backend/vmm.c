@@ -116,7 +116,7 @@ static void expose(struct pager *d) {
 }
 
 /* Once nothing moves any more, all of it is what the program takes it for. */
-static void come_to_rest(struct pager *d) {
+static void end_moves(struct pager *d) {
     if (d->over && d->vmm && !d->vmm->surfaced) {
         pager_moves_wait(d, 0, UINT64_MAX, false);
         surface(d, 0, UINT64_MAX);
@@ -145,7 +145,7 @@ static void make_usable(struct pager *d, const struct op *op, uint64_t serial, e
         touches(d, op); /* another operation's, after waiting */
         pager_moves_wait(d, d->touches[i].start, d->touches[i].bytes, false);
     }
-    come_to_rest(d);
+    end_moves(d);
 }
 
 static bool any_lost(const struct pager *d) {
@@ -282,7 +282,7 @@ static void unsure(void) {
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
         pager_give_up(d, "the driver does not tell what is captured");
-        come_to_rest(d);
+        end_moves(d);
         pager_unlock(d);
     }
 }

@@ -89,6 +89,8 @@ void capture_note(const struct op *op) {
 /* How many are open, and whether that breaks the rest, change together. */
 static void count(int more) {
     static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
+    if (!session_on) /* in a forked child, too, where another thread may have locked it */
+        return;
     pthread_mutex_lock(&counting);
     int n = __atomic_load_n(&captures_open, __ATOMIC_RELAXED) + more;
     if (n > 0)
@@ -98,10 +100,6 @@ static void count(int more) {
     if (n == 0)
         rest_mend(UNREST_CAPTURE);
     pthread_mutex_unlock(&counting);
-}
-
-static void one_less(void) {
-    count(-1);
 }
 
 static void begins(void) {
@@ -115,7 +113,7 @@ static CUresult begun(CUresult status) {
     if (status == CUDA_SUCCESS)
         begun_here++;
     else
-        one_less();
+        count(-1);
     return status;
 }
 
@@ -125,7 +123,7 @@ static CUresult ended(CUresult status) {
         status == CUDA_ERROR_ILLEGAL_STATE)
         return status;
     begun_here -= begun_here > 0;
-    one_less();
+    count(-1);
     return status;
 }
 

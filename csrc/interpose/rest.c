@@ -1,5 +1,7 @@
 #include "interpose/rest.h"
 
+#include <pthread.h>
+
 #include "interpose/session.h"
 #include "ulms.h"
 
@@ -22,8 +24,18 @@ bool rest_over(void) {
     return !any;
 }
 
-/* In this order: a table that comes in between is doubted, too, or breaks the rest anew. */
+/* Nobody passes before they are doubted; a table that comes after that breaks the rest after it was mended. */
+static pthread_mutex_t doubting = PTHREAD_MUTEX_INITIALIZER;
+
 void rest_doubt_tables(void) {
-    rest_mend(UNREST_TABLES);
+    pthread_mutex_lock(&doubting);
     ledger_tables_doubt(session.ledger);
+    rest_mend(UNREST_TABLES);
+    pthread_mutex_unlock(&doubting);
+}
+
+void rest_break_for_table(void) {
+    pthread_mutex_lock(&doubting);
+    rest_break(UNREST_TABLES);
+    pthread_mutex_unlock(&doubting);
 }

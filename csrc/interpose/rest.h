@@ -29,9 +29,16 @@ static inline bool rest_now(void) {
     return __builtin_expect(__atomic_load_n(&rest_broken, __ATOMIC_SEQ_CST) == 0, 1);
 }
 
+/* The ledger has a new pointer table. */
+void rest_break_for_table(void);
 /* Where the rest is broken for the sake of pointer tables alone, as operations may overwrite them: they are doubted,
  * and it is mended. */
 void rest_doubt_tables(void);
+/* What an operation that comes next touches will not be asked for. */
+static inline bool rest_but_for_tables(void) {
+    uint32_t why = __atomic_load_n(&rest_broken, __ATOMIC_SEQ_CST);
+    return __builtin_expect((why & ~(uint32_t)UNREST_TABLES) == 0, 1);
+}
 
 struct rest_place {
     _Alignas(HOT_LINE) bool passing;

@@ -77,7 +77,7 @@ void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes) {
         wrap_look(src, bytes);
     if (n == 0)
         return;
-    rest_break(UNREST_TABLES);
+    rest_break_for_table();
     if (session.backend->pointed)
         session.backend->pointed(pointers, n);
     stats_add(COUNT_tables, 1);

@@ -92,7 +92,7 @@ static HOT __attribute__((noinline)) void report_looked_at(void *pointer, int64_
 
 HOT void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved, struct c10_device device) {
     addr_t start = (addr_t)(uintptr_t)pointer;
-    if (!rest_now()) {
+    if (!rest_but_for_tables()) {
         report_looked_at(pointer, bytes, allocated, reserved, device);
         return;
     }

@@ -1,6 +1,7 @@
 /* Blocks that the framework told of while nobody looked. Most are taken back before anybody does, and the rest of the
  * ledger, many lines of memory for each, never hears of them. */
 #include <sched.h>
+#include <time.h>
 
 #include "base/hot.h"
 #include "base/spread.h"
@@ -16,10 +17,17 @@ HOT void ledger_block_foresee(const struct ledger *l, addr_t start) {
     addrmap_foresee(&l->blocks, &start, 1);
 }
 
+/* Trap: to yield alone gives the processor to nobody of a lower priority, who may be the one that is waited for. */
 SELDOM void pending_wait(struct ledger *l) {
-    do
-        sched_yield();
-    while (atomic_exchange_explicit(&l->pending_busy, true, memory_order_acquire));
+    enum { YIELDS = 16, SLEEP_NS = 20000 };
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    for (int tries = 0; atomic_exchange_explicit(&l->pending_busy, true, memory_order_acquire); tries++)
+        if (tries < YIELDS)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){0, SLEEP_NS}, NULL);
+    pthread_setcancelstate(before, &before);
 }
 
 static SELDOM void enter(struct ledger *l, struct pending p) {
@@ -28,11 +36,10 @@ static SELDOM void enter(struct ledger *l, struct pending p) {
     write_end(&l->lock);
 }
 
-static SELDOM bool leave(struct ledger *l, addr_t start) {
+static SELDOM void leave(struct ledger *l, addr_t start) {
     write_begin(&l->lock);
-    bool found = block_leave(l, start);
+    block_leave(l, start);
     write_end(&l->lock);
-    return found;
 }
 
 static SELDOM void forget_tables(struct ledger *l, addr_t start, addr_t end) {
@@ -77,7 +84,7 @@ static inline uint64_t take(struct ledger *l, addr_t start) {
     return bytes;
 }
 
-static inline bool give_back(struct ledger *l, addr_t start) {
+static inline bool take_out(struct ledger *l, addr_t start) {
     uint64_t bytes = take(l, start);
     if (bytes)
         hand_over(l, start, bytes);
@@ -87,7 +94,7 @@ static inline bool give_back(struct ledger *l, addr_t start) {
 HOT bool ledger_block_remove_later(struct ledger *l, addr_t start) {
     pending_begin(l);
     bool now = l->all_at_once;
-    if (__builtin_expect(!now, 1) && !give_back(l, start))
+    if (__builtin_expect(!now, 1) && !take_out(l, start))
         leave(l, start);
     pending_end(l);
     return !now;
@@ -95,7 +102,7 @@ HOT bool ledger_block_remove_later(struct ledger *l, addr_t start) {
 
 bool pending_remove(struct ledger *l, addr_t start) {
     pending_begin(l);
-    bool found = give_back(l, start);
+    bool found = take_out(l, start);
     pending_end(l);
     return found;
 }

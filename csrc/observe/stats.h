@@ -17,7 +17,7 @@
     X(touches_framework, "", "touches whose extent the framework's allocator told")                                    \
     X(touches_observed, "", "touches bounded by the next pointer observed")                                            \
     X(touches_allocation, "", "touches of a whole allocation, nothing better being known")                             \
-    X(touched_bytes, "B", "bytes touched")                                                                             \
+    X(touched_bytes, "B", "bytes touched by what was looked at")                                                       \
     X(launches_extra, "", "launches with arguments in the `extra` form")                                               \
     X(launches_unmatched, "", "launches with arguments but no known address among them")                               \
     X(launches_blind, "", "launches with an unknown parameter layout")                                                 \
