@@ -9,20 +9,16 @@ device can give.
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from rich.progress import Progress
 
-from bench.emulator.run import PAGE, STRETCH, TIMED, WORKLOADS, Told, build, told_of
+from bench.emulator.run import PAGE, WORKLOADS, build, run, told
 from bench.gpu import machine
 from pump.cli.render import progress_bar
-from pump.paths import emulator_dir
-from pump.preload import preload
 
 FACTORS = (100, 95, 90, 80, 70, 60)
 RATIOS = (1.5, 2.0)
@@ -39,23 +35,15 @@ SITUATIONS: dict[str, tuple[str, dict[str, str]]] = {
 before 12.4 tells no layout of parameters."""
 
 
-def run(binary: Path, name: str, more: dict[str, str]) -> Told:
-    """A program, to its end. Raises CalledProcessError, TimeoutExpired."""
-    workload = WORKLOADS[name]
-    command = [str(binary), *workload.words, str(workload.warm + TIMED)]
-    base = os.environ | {"LD_LIBRARY_PATH": str(emulator_dir()), "EMU_TIME": str(STRETCH)} | more
-    options = {name: value for name, value in more.items() if name.startswith("ULMS_")}
-    env = preload(command, options, base=base).environment(base) if options else base
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=True)
-    return told_of(done.stdout, workload)
-
-
 def measure(binary: Path, bar: Progress) -> list[dict[str, object]]:
     """A row a situation and ratio: milliseconds of the median step, by factor."""
     task = bar.add_task("emulating", total=len(SITUATIONS) * len(RATIOS) * len(FACTORS) * REPEATS)
-    natives = {name: run(binary, name, {}) for name in {name for name, _ in SITUATIONS.values()}}
+    names = {name for name, _ in SITUATIONS.values()}
+    natives = {name: run(binary, WORKLOADS[name], "native") for name in names}
     rows: list[dict[str, object]] = []
-    for situation, (name, env) in SITUATIONS.items():
+    for situation, (name, asked) in SITUATIONS.items():
+        env = {key: value for key, value in asked.items() if key.startswith("ULMS_")}
+        device = {key: value for key, value in asked.items() if key not in env}
         native = natives[name]
         for ratio in RATIOS:
             capacity = int(native.footprint / ratio) // PAGE * PAGE
@@ -64,10 +52,11 @@ def measure(binary: Path, bar: Progress) -> list[dict[str, object]]:
             for _ in range(REPEATS):
                 for factor in FACTORS:
                     options = {"ULMS_BACKEND": "um", "ULMS_GPU_MEMORY_FACTOR": str(factor)}
-                    options |= {"ULMS_MANAGED_LIMIT": "8GiB", "EMU_MEMORY": str(capacity)}
-                    told = run(binary, name, env | options)
-                    step_ms[factor].append(statistics.median(told.step_ms))
-                    equal = equal and told.result == native.result
+                    options |= {"ULMS_MANAGED_LIMIT": "8GiB"} | env
+                    size = {"EMU_MEMORY": str(capacity)} | device
+                    done = told(binary, WORKLOADS[name], "um", options, size)
+                    step_ms[factor].append(statistics.median(done.step_ms))
+                    equal = equal and done.result == native.result
                     bar.update(task, advance=1, description=f"{situation}, {ratio:g}: {factor} %")
             row = {"situation": situation, "program": name, "oversubscription": ratio}
             rows.append(row | {"step_ms": step_ms, "numbers_equal": equal})

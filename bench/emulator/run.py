@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -144,9 +144,7 @@ def row_of(binary: Path, name: str, system: str, over: float, native: Told) -> R
 def run(binary: Path, workload: Workload, system: str, capacity: int = 0) -> Told:
     """One process. Raises UsageError where it fails or takes longer than SECONDS."""
     one = BY_NAME[system]
-    command = [str(binary), *workload.words, str(workload.warm + TIMED)]
-    base = {**os.environ, "LD_LIBRARY_PATH": str(emulator_dir()), "EMU_TIME": str(STRETCH)}
-    env = base
+    options: dict[str, str] = {}
     if system != "native":
         options = {
             "ULMS_BACKEND": one.link,
@@ -156,7 +154,24 @@ def run(binary: Path, workload: Workload, system: str, capacity: int = 0) -> Tol
             "ULMS_MANAGED_LIMIT": "8GiB",
             "ULMS_PAGE": "2MiB",  # the programs are small
         }
-        env = preload(command, options, base=base).environment(base)
+    return told(binary, workload, system, options)
+
+
+def told(
+    binary: Path,
+    workload: Workload,
+    system: str,
+    options: Mapping[str, str],
+    device: Mapping[str, str] | None = None,
+) -> Told:
+    """One process with options of ours (none: natively), and of the device's.
+
+    Raises UsageError where it fails or takes longer than SECONDS.
+    """
+    command = [str(binary), *workload.words, str(workload.warm + TIMED)]
+    base = os.environ | {"LD_LIBRARY_PATH": str(emulator_dir()), "EMU_TIME": str(STRETCH)}
+    base |= device or {}
+    env = preload(command, options, base=base).environment(base) if options else base
     what = f"{' '.join(workload.words)} under {system}"
     try:
         done = subprocess.run(
@@ -167,12 +182,7 @@ def run(binary: Path, workload: Workload, system: str, capacity: int = 0) -> Tol
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
         raise UsageError(f"{what} failed: {last}")
-    return told_of(done.stdout, workload)
-
-
-def told_of(printed: str, workload: Workload) -> Told:
-    """What a program said that ended well."""
-    words = [line.split() for line in printed.splitlines()]
+    words = [line.split() for line in done.stdout.splitlines()]
     steps = [float(line[1]) / STRETCH for line in words if line[0] == "step"]
     (footprint,) = (int(line[1]) for line in words if line[0] == "footprint")
     (result,) = (line[1] for line in words if line[0] == "result")

@@ -9,28 +9,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <pthread.h>
-#include <time.h>
 #include <vector>
+
+#include "must.h"
 
 static const size_t MIB = 1 << 20, PART = 1024 * MIB, PIECE = 16 * MIB;
 enum { PARTS = 4 };
 
 static CUcontext context, other;
 static CUdeviceptr part[PARTS];
-
-static double now_us(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1e6 + t.tv_nsec / 1e3;
-}
-
-static void must(CUresult result, const char *what) {
-    if (result == CUDA_SUCCESS)
-        return;
-    fprintf(stderr, "%s: error %d\n", what, (int)result);
-    exit(1);
-}
-#define MUST(call) must(call, #call)
 
 __global__ void fill(int4 *p, size_t n) {
     for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (size_t)blockDim.x)

@@ -8,8 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <time.h>
 #include <vector>
+
+#include "must.h"
 
 static const size_t KIB = 1 << 10, MIB = 1 << 20, BYTES = 16 * MIB;
 enum { TIMES = 40, BATCH = 64 }; /* as many as the device's queue takes at once */
@@ -17,20 +18,6 @@ enum { TIMES = 40, BATCH = 64 }; /* as many as the device's queue takes at once 
 static CUstream stream;
 static char *pageable;
 static void *pinned;
-
-static double now_us(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1e6 + t.tv_nsec / 1e3;
-}
-
-static void must(CUresult result, const char *what) {
-    if (result == CUDA_SUCCESS)
-        return;
-    fprintf(stderr, "%s: error %d\n", what, (int)result);
-    exit(1);
-}
-#define MUST(call) must(call, #call)
 
 __global__ void touch(int *p) {
     p[threadIdx.x]++;

@@ -1,5 +1,4 @@
-/* What the programs that map memory share: plain C, and C++ of CUDA's compiler. Whatever the driver refuses ends them.
- */
+/* What the programs that map memory share: plain C, and C++ of CUDA's compiler. */
 #ifndef BENCH_REMAP_H
 #define BENCH_REMAP_H
 
@@ -9,17 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "must.h"
+
 enum { DEVICE, HOST, PLACES };
 
 #define MIB ((size_t)1 << 20)
-
-#define MUST(call) must((call), #call)
-static void must(CUresult result, const char *what) {
-    if (result == CUDA_SUCCESS)
-        return;
-    fprintf(stderr, "%s: error %d\n", what, (int)result);
-    exit(1);
-}
 
 static CUmemGenericAllocationHandle create(int place, size_t bytes) {
     CUmemGenericAllocationHandle handle;

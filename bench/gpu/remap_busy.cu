@@ -18,11 +18,6 @@ static const int MEASURE_MS = 250, WARM_MS = 20, QUEUED = 8;
 static CUcontext context;
 static std::atomic<bool> stop;
 
-static double now_us(void) {
-    using namespace std::chrono;
-    return duration<double, std::micro>(steady_clock::now().time_since_epoch()).count();
-}
-
 /* --- what a step does --- */
 
 __global__ void use(int4 *p, size_t n) {

@@ -40,7 +40,7 @@ STRETCH_IN_PLACE = 20
 IN_PLACE_GBS = 51
 """What kernels read over the link, as in `emulator/cost.c`."""
 WATCHDOG_S = 180
-STEADY = 0.85
+STEADY = 80 / 90
 """The share of a budget that is left at least, as moves go on while the driver is asked."""
 
 
