@@ -96,6 +96,7 @@ HOT void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved,
         report_looked_at(pointer, bytes, allocated, reserved, device);
         return;
     }
+    ledger_pending_foresee(session.ledger, start);
     real_report()(pointer, bytes, allocated, reserved, device);
     if (!is_block(pointer, bytes, device))
         return;

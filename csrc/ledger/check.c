@@ -78,7 +78,8 @@ static void check_tables(struct ledger *l) {
 static void check_pending(struct ledger *l) {
     uint64_t pending = 0;
     for (size_t i = 0; i < 1 << PENDING_BITS; i++)
-        pending += l->pending[i].bytes != 0;
+        for (int way = 0; way < PENDING_WAYS; way++)
+            pending += l->pending[i].way[way].bytes != 0;
     INVARIANT(pending == get(&l->pending_count), "%llu pending blocks, counted %llu", number(pending),
               number(get(&l->pending_count)));
 }

@@ -14,7 +14,7 @@ struct page {
     char blocks[];
 };
 
-_Static_assert(sizeof(struct page) <= LEDGER_BYTES / 2, "no room for blocks");
+_Static_assert(sizeof(struct page) <= LEDGER_BYTES / 8 * 5, "no room for blocks");
 
 struct ledger *ledger_new(void) {
     struct page *page = pages_new(LEDGER_BYTES);

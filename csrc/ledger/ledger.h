@@ -102,6 +102,8 @@ bool ledger_block_remove(struct ledger *l, addr_t start);
  * of those that come and go misses none. */
 bool ledger_block_add_later(struct ledger *l, addr_t start, uint64_t bytes);
 bool ledger_block_remove_later(struct ledger *l, addr_t start);
+/* One of the two comes next for that block: brings what they read nearer. */
+void ledger_pending_foresee(const struct ledger *l, addr_t start);
 void ledger_blocks_at_once(struct ledger *l);
 /* A library uses [start, start + bytes) as one thing: a block from now on, unless the framework told one there or a
  * library a larger one. Returns the id of the allocation that holds start; 0 when none does. */

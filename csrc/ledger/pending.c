@@ -7,9 +7,14 @@
 #include "base/spread.h"
 #include "ledger/state.h"
 
-static inline struct pending *place_of(struct ledger *l, addr_t start) {
+static inline struct pending *ways_of(const struct ledger *l, addr_t start) {
     enum { ALIGN_SHIFT = 9 }; /* of what frameworks give out */
-    return &l->pending[spread(start >> ALIGN_SHIFT) >> (64 - PENDING_BITS)];
+    return open_for_look(l)->pending[spread(start >> ALIGN_SHIFT) >> (64 - PENDING_BITS)].way;
+}
+
+HOT void ledger_pending_foresee(const struct ledger *l, addr_t start) {
+    fetch((uintptr_t)&l->pending_busy, sizeof l->pending_busy);
+    fetch((uintptr_t)ways_of(l, start), sizeof(struct pending_line));
 }
 
 HOT void ledger_block_foresee(const struct ledger *l, addr_t start) {
@@ -54,12 +59,17 @@ static inline void hand_over(struct ledger *l, addr_t start, uint64_t bytes) {
         forget_tables(l, start, start + bytes);
 }
 
+/* The oldest of a full line goes into the ledger. */
 static inline void set_aside(struct ledger *l, addr_t start, uint64_t bytes) {
-    struct pending *p = place_of(l, start), before = *p;
-    *p = (struct pending){start, bytes};
+    struct pending *way = ways_of(l, start), next = {start, bytes};
+    for (int i = 0; i < PENDING_WAYS && next.bytes; i++) {
+        struct pending older = way[i];
+        way[i] = next;
+        next = older;
+    }
     hand_over(l, start, bytes);
-    if (__builtin_expect(before.bytes != 0, 0))
-        enter(l, before);
+    if (__builtin_expect(next.bytes != 0, 0))
+        enter(l, next);
     else
         put(&l->pending_count, get(&l->pending_count) + 1);
 }
@@ -75,13 +85,16 @@ HOT bool ledger_block_add_later(struct ledger *l, addr_t start, uint64_t bytes) 
 
 /* Of the pending block that starts there, which is pending no more; 0: none does. The caller holds the lock. */
 static inline uint64_t take(struct ledger *l, addr_t start) {
-    struct pending *p = place_of(l, start);
-    uint64_t bytes = p->start == start ? p->bytes : 0;
-    if (bytes) {
-        *p = (struct pending){0};
+    struct pending *way = ways_of(l, start);
+    for (int i = 0; i < PENDING_WAYS; i++) {
+        uint64_t bytes = way[i].bytes;
+        if (way[i].start != start || !bytes)
+            continue;
+        way[i] = (struct pending){0};
         put(&l->pending_count, get(&l->pending_count) - 1);
+        return bytes;
     }
-    return bytes;
+    return 0;
 }
 
 static inline bool take_out(struct ledger *l, addr_t start) {
@@ -113,15 +126,22 @@ void ledger_blocks_at_once(struct ledger *l) {
     pending_end(l);
 }
 
+static inline void enter_line(struct ledger *l, struct pending_line *line) {
+    for (int i = PENDING_WAYS - 1; i >= 0; i--) { /* a block replaces an older one that it overlaps */
+        struct pending p = line->way[i];
+        line->way[i] = (struct pending){0};
+        if (!p.bytes)
+            continue;
+        put(&l->pending_count, get(&l->pending_count) - 1);
+        block_enter(l, p.start, p.bytes);
+    }
+}
+
 SELDOM void pending_enter(struct ledger *l) {
     pending_begin(l);
     write_begin(&l->lock);
-    for (size_t i = 0; i < 1 << PENDING_BITS && get(&l->pending_count); i++) {
-        addr_t start = l->pending[i].start;
-        uint64_t bytes = take(l, start);
-        if (bytes)
-            block_enter(l, start, bytes);
-    }
+    for (size_t i = 0; i < 1 << PENDING_BITS && get(&l->pending_count); i++)
+        enter_line(l, &l->pending[i]);
     write_end(&l->lock);
     pending_end(l);
 }

@@ -37,12 +37,15 @@ struct record {
     word divided;  /* 1: the framework told of a block in it: what lies in none is unused */
 };
 
-/* A block, pending.c; bytes 0: none. */
+/* A block, pending.c; bytes 0: none. Those that share a line of memory, the newest first. */
 struct pending {
     addr_t start;
     uint64_t bytes;
 };
-enum { PENDING_BITS = 11 };
+enum { PENDING_BITS = 11, PENDING_WAYS = 4 };
+struct pending_line {
+    _Alignas(64) struct pending way[PENDING_WAYS];
+};
 
 struct ledger {
     struct seqlock lock;
@@ -60,7 +63,7 @@ struct ledger {
     struct addrmap blocks;
     struct tables tables;
     struct pool records;
-    _Alignas(64) struct pending pending[1 << PENDING_BITS];
+    struct pending_line pending[1 << PENDING_BITS];
 };
 
 static inline bool valid(addr_t start, uint64_t bytes) {

@@ -6,7 +6,7 @@
 
 #include "test.h"
 
-enum { BLOCK = 512, BLOCKS = 6000 /* more than places */, THREADS = 4, ROUNDS = 20 * 1000 };
+enum { BLOCK = 512, BLOCKS = 12000 /* more than places */, THREADS = 4, ROUNDS = 20 * 1000 };
 
 static struct ledger *l;
 static const addr_t base = 0x10000000;
