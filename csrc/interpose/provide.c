@@ -7,7 +7,7 @@
 #include "interpose/later.h"
 #include "interpose/session.h"
 
-enum { PITCH_ALIGN = 512 };
+enum { PITCH_ALIGN = 512, SMALL_BYTES = 2 << 20, SMALL_SHARE = 64 };
 
 static uint64_t room[DEVICE_MAX];
 
@@ -36,11 +36,21 @@ static void measure_room(int device) {
     }
 }
 
-/* A smaller allocation would waste most of the whole pages it gets; the driver puts many of those into one page. The
- * driver refuses managed memory to a thread whose own stream captures. */
+/* What is small is used by many operations and moves little; the driver takes microseconds longer to issue a memset or
+ * a copy of the host's where it is managed. As long as it takes next to nothing of the device. */
+static bool small(int device, uint64_t bytes) {
+    if (bytes > SMALL_BYTES)
+        return false;
+    measure_room(device);
+    uint64_t room = ulms_options.capacity ? ulms_options.capacity : provide_room(device);
+    return ledger_plain(session.ledger, device) + bytes <= room / SMALL_SHARE;
+}
+
+/* A smaller allocation than half a page would waste most of the whole pages it gets; the driver puts many of those into
+ * one page. The driver refuses managed memory to a thread whose own stream captures. */
 static bool wanted(int device, uint64_t bytes) {
     return bytes >= page_bytes / 2 && whole_pages(bytes) && session.backend->serves(device) && !capture_mine() &&
-           !caller_stays_plain();
+           !caller_stays_plain() && !small(device, bytes);
 }
 
 static bool take(struct claim *c, uint64_t bytes, CUdeviceptr *dptr) {

@@ -9,7 +9,7 @@ import sys
 from report import report, run_steps
 
 cuda = ctypes.CDLL("libcuda.so.1")
-PART = 2  # MiB
+PART = 4  # MiB
 
 
 def check(status: int) -> None:

@@ -25,8 +25,10 @@ from tests.emu.test_accounts import (
 
 pytestmark = pytest.mark.emu
 
-PAGE = 2 * MIB
+PAGE = SMALL = 2 * MIB
 LIMIT = 64 * MIB
+NOTHING_SMALL = {"EMU_MEMORY": f"{63 * MIB}"}
+"""A 64th of which is less than what is replaced: then nothing stays plain for being small."""
 HELD = {"um": "managed", "vmm": "mapped"}
 """How the driver holds what a backend replaced."""
 PROVIDES = {"um": "cuMemAllocManaged", "vmm": "cuMemAddressReserve"}
@@ -69,7 +71,7 @@ def told(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path, backe
 
 
 def test_what_is_replaced(told: Told, backend: str) -> None:
-    states = dict(line.split(": ")[::-1] for line in told("kinds"))
+    states = dict(line.split(": ")[::-1] for line in told("kinds", env=NOTHING_SMALL))
     asked = states.pop("the program's own")
     plain = {what for what, how in states.items() if how == "plain"}
     small = {f"{kind} of {size}" for kind in ("plain", "async") for size in (1, MIB - 1)}
@@ -78,8 +80,16 @@ def test_what_is_replaced(told: Told, backend: str) -> None:
     assert asked == ("provided" if backend == "um" else "managed")
 
 
+@pytest.mark.parametrize(
+    "memory", [{"ULMS_GPU_MEMORY": "640MiB"}, {"EMU_MEMORY": f"{640 * MIB}"}], ids=["set", "seen"]
+)
+def test_what_is_small_stays_plain_up_to_a_share(told: Told, memory: dict[str, str]) -> None:
+    plain, provided = ["plain"], ["provided"]
+    assert told("small", env=memory) == [*plain * 5, *provided, *provided, *plain]
+
+
 def test_the_program_is_told_of_plain_memory(told: Told) -> None:
-    assert told("attributes") == ["provided provided provided"]
+    assert told("attributes", env=NOTHING_SMALL) == ["provided provided provided"]
 
 
 def test_frees_in_stream_order_wait_for_the_last_use_and_the_program_does_not(told: Told) -> None:
@@ -213,7 +223,7 @@ def whole_pages(size: int) -> int:
 
 
 def managed(kind: str, size: int) -> bool:
-    """Memory that the limit of managed memory counts."""
+    """Memory that the limit of managed memory counts; of what is small, what did not stay plain."""
     kinds = {"plain", "pitch", "async", "pool", "ownpool"}
     return kind == "managed" or (kind in kinds and size >= MIB)
 
@@ -241,8 +251,8 @@ def check_limited(program: Program, output: str) -> None:
             else:
                 assert status == (0 if live.pop((thread, rest[0]), None) else -1)
         index += 1
-        held = [whole_pages(size) for kind, _, size in live.values() if managed(kind, size)]
-        assert sum(held) <= LIMIT
+        large = [size for kind, _, size in live.values() if managed(kind, size) and size > SMALL]
+        assert sum(whole_pages(size) for size in large) <= LIMIT
         assert state.used == sum(size for _, _, size in live.values())
         ranges = {a: n for kind, a, n in live.values() if kind not in NO_ADDRESS}
         assert state.live == SortedDict(ranges)

@@ -90,6 +90,21 @@ static void kinds(void) {
     printf("is %s: from a pool with a limit\n", held(p));
 }
 
+/* Six of 2 MiB, one more than stays plain; one that is larger; and again one once a plain one has gone. */
+static void small(void) {
+    CUdeviceptr p, first = 0;
+    for (int i = 0; i < 6; i++) {
+        MUST(cuMemAlloc_v2(&p, 2 * MIB));
+        printf("is %s\n", held(p));
+        first = first ? first : p;
+    }
+    MUST(cuMemFree_v2(first));
+    MUST(cuMemAlloc_v2(&p, 2 * MIB + 1));
+    printf("is %s\n", held(p));
+    MUST(cuMemAlloc_v2(&p, 2 * MIB));
+    printf("is %s\n", held(p));
+}
+
 static void tell_pointer(CUdeviceptr p, size_t offset, CUmemoryPool own) {
     unsigned managed = 9, type = 9;
     int ordinal = -9;
@@ -326,6 +341,8 @@ int main(int argc, char **argv) {
     MUST(cuCtxSetCurrent(context));
     if (strcmp(what, "kinds") == 0)
         kinds();
+    else if (strcmp(what, "small") == 0)
+        small();
     else if (strcmp(what, "attributes") == 0)
         attributes();
     else if (strcmp(what, "async") == 0)
