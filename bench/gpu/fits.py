@@ -3,14 +3,15 @@
 Two native processes, of which one is the control, and one of each backend live side by side and
 take turns, as in `bench.gpu.foundation`; then the next ones, started in the other order, as often
 as is asked for: of all processes that live at a time only one has managed memory. Counters of the
-timed steps tell whether anything was moved or held. The file is written anew after every program.
+timed steps tell whether anything was moved or held. The file is written anew whenever such a group
+has ended.
 """
 
 import argparse
 import json
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,21 @@ STILL = ("moves", "filled_bytes", "evicted_bytes", "held_ns", "late", "paged_byt
 COUNTERS = (*STILL, "placed_bytes", "allocations")
 
 
+Keep = Callable[[dict[str, Any]], None]
+
+
 def measure(
-    name: str, built: Path, repeats: int, rounds: int, backends: Sequence[str] = BACKENDS
+    name: str,
+    built: Path,
+    repeats: int,
+    rounds: int,
+    backends: Sequence[str] = BACKENDS,
+    keep: Keep = lambda _: None,
 ) -> dict[str, Any]:
     """Block medians of a program's processes, their ratios and counters, and what was wrong.
 
-    If a process fails the row has `failed`, and what was measured until then.
+    If a process fails the row has `failed`, and what was measured until then. `keep` gets the row
+    whenever its next processes have ended.
     """
     modes = [turns.NATIVE, turns.CONTROL, *backends]
     block_ms: turns.BlockMs = {mode: [] for mode in modes}
@@ -51,6 +61,7 @@ def measure(
                 results = group.end()
             turns.tell(row, (repeat + 1) * rounds, repeats * rounds)
             judge(row, dict(zip(order, results, strict=True)))
+            keep(row)
     except PacedError as error:
         row |= {"failed": str(error), "stderr": error.stderr}
         print(f"{name:10} failed: {error}\n{error.stderr}", flush=True)
@@ -140,11 +151,16 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     result: dict[str, object] = {"machine": machine.describe()}
     rows: list[dict[str, Any]] = []
-    for name in options.programs.split(","):
-        rows.append(measure(name, options.built, options.repeats, options.rounds, backends))
+
+    def keep(row: dict[str, Any]) -> None:
         if options.json:
-            text = json.dumps(result | {"programs": rows}, indent=1)
+            text = json.dumps(result | {"programs": [*rows, row]}, indent=1)
             options.json.write_text(text + "\n", encoding="utf-8")
+
+    for name in options.programs.split(","):
+        row = measure(name, options.built, options.repeats, options.rounds, backends, keep)
+        keep(row)
+        rows.append(row)
     if bad := [row["program"] for row in rows if "failed" in row or row["wrong"]]:
         sys.exit(f"not as it should be: {', '.join(bad)}")
     if above := [row["program"] for row in rows if is_above(row)]:

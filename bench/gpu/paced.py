@@ -68,6 +68,10 @@ class Paced:
             with suppress(ProcessLookupError):  # it has just ended
                 os.sched_setaffinity(int(thread.name), processors)
 
+    def send(self, number: signal.Signals) -> None:
+        """Sends it to the process, if it lives."""
+        self._process.send_signal(number)
+
     def ask_no_more(self) -> None:
         """Lets the process go to its end, without waiting for that."""
         assert self._process.stdin

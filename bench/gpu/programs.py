@@ -107,8 +107,12 @@ def command(name: str, built: Path, warm: int, timed: int) -> list[str]:
 
 
 def environment(*, observe: bool) -> dict[str, str]:
-    """This process's own, and what starts ulms.so. Raises NotBuiltError."""
-    env = dict(os.environ)
+    """This process's own, and what starts ulms.so. Raises NotBuiltError.
+
+    Python hashes alike in all of them: else each has its dictionaries in another order, and its own
+    speed.
+    """
+    env = os.environ | {"PYTHONHASHSEED": "0"}
     if observe:
         env |= {"LD_PRELOAD": str(library()), "ULMS_BACKEND": "observe", "ULMS_LOG_LEVEL": "INFO"}
     return env

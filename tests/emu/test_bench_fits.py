@@ -164,7 +164,7 @@ def test_backends_are_known_and_each_runs_once_at_a_time(bench: Bench) -> None:
     asked: list[Any] = []
 
     def measure(*words: Any) -> dict[str, Any]:
-        asked.append(words[-1])
+        asked.append(words[4])
         return {"program": words[0], "wrong": [], "ratios": {}, "counters": {}}
 
     bench.monkeypatch.setattr(fits, "measure", measure)

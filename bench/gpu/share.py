@@ -1,0 +1,150 @@
+"""How much of a step the threads of a program spend in the hooks, on a real GPU where all fits.
+
+`bench.gpu.fits` compares processes, which differ by more than hooks cost. Here one process under
+ulms.so is asked every 0.4 ms where its threads are, while it runs steps: what part of its time they
+are in code of ulms.so. What hooks make others wait for (caches, the driver's managed memory) is
+not in it.
+"""
+
+import argparse
+import json
+import math
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bench.gpu import machine, programs, turns
+from bench.gpu.fits import environment
+from bench.gpu.paced import Paced
+from pump.paths import library
+
+PROGRAMS = "gpt2-half,decode"
+BACKENDS = "um"
+SECONDS = 20.0
+BOUND = 0.01
+WRITTEN_S = 60.0
+HOOKS = "ulms.so"
+
+
+@dataclass(frozen=True)
+class Share:
+    """Of a program's steps: where its threads were, of so many times that each was asked."""
+
+    program: str
+    backend: str
+    step_ms: float
+    rounds: int
+    threads: int
+    samples: dict[str, int]
+
+    @property
+    def hooks(self) -> float:
+        """Part of the time; of several threads at once, the sum."""
+        return self.samples.get(HOOKS, 0) / self.rounds
+
+    @property
+    def apart(self) -> float:
+        """So far the true part may be from `hooks`, 95 %, were samples independent."""
+        return 1.96 * math.sqrt(max(self.samples.get(HOOKS, 0), 1)) / self.rounds
+
+    @property
+    def row(self) -> dict[str, object]:
+        return asdict(self) | {"hooks": self.hooks, "apart": self.apart, "bound": BOUND}
+
+
+def sampler(into: Path) -> Path:
+    """The compiled sampler. Raises CalledProcessError."""
+    into.mkdir(parents=True, exist_ok=True)
+    made = into / "sampler.so"
+    source = Path(__file__).with_name("sampler.c")
+    flags = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-pthread"]
+    subprocess.run(["cc", *flags, "-o", str(made), str(source)], check=True)
+    return made
+
+
+def read(text: str) -> tuple[dict[str, int], dict[str, int]]:
+    """What the sampler wrote: its own numbers, and samples by module, most first."""
+    pairs = [line.rsplit(" ", 1) for line in text.splitlines()]
+    numbers = {name: int(number) for name, number in pairs}
+    own = {name: numbers.pop(name) for name in ("rounds", "threads", "ns")}
+    return own, dict(sorted(numbers.items(), key=lambda pair: -pair[1]))
+
+
+def wait_for(path: Path, seconds: float) -> str:
+    """Its text, as soon as it is there. Raises TimeoutError."""
+    until = time.monotonic() + seconds
+    while not path.exists():
+        if time.monotonic() > until:
+            raise TimeoutError(f"the sampler wrote no {path.name} within {seconds:g} s")
+        time.sleep(0.1)
+    return path.read_text(encoding="utf-8")
+
+
+def measure(name: str, built: Path, backend: str, seconds: float) -> Share:
+    """One process of a program that is asked for so long. Raises PacedError, TimeoutError."""
+    with tempfile.TemporaryDirectory() as folder:
+        seen = Path(folder) / "samples"
+        env: Mapping[str, str] = environment(backend) | {
+            "LD_PRELOAD": f"{library()}:{sampler(built)}",
+            "SAMPLE_OUT": str(seen),
+        }
+        command = programs.command(name, built, turns.WARM, 0)
+        with Paced(f"{name} {backend}", command, dict(env)) as process:
+            process.block(1, turns.START_S)
+            warm = statistics.median(process.block(turns.WARM, turns.ANSWER_S))
+            process.send(signal.SIGUSR2)
+            steps = max(turns.LEAST_STEPS, round(seconds * 1e3 / warm))
+            step_ms = statistics.median(process.block(steps, turns.ANSWER_S + 2 * seconds))
+            process.send(signal.SIGUSR2)
+            own, samples = read(wait_for(seen, WRITTEN_S))
+            process.end(turns.ANSWER_S)
+    return Share(name, backend, step_ms, own["rounds"], own["threads"], samples)
+
+
+def line(share: Share) -> str:
+    """What is seen first."""
+    most = list(share.samples.items())[:6]
+    others = ", ".join(f"{name} {n / share.rounds:.1%}" for name, n in most)
+    return (
+        f"{share.program:10} {share.backend:4} {share.step_ms:8.2f} ms  in hooks "
+        f"{share.hooks:.2%} (+- {share.apart:.2%}, bound {BOUND:.0%})  of {share.rounds} times "
+        f"that {share.threads} threads were asked; most in {others}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", type=Path, help="write everything there")
+    parser.add_argument("--built", type=Path, default=Path("build/gpu"))
+    parser.add_argument(
+        "--programs", default=PROGRAMS, help=f"which, separated by commas (default {PROGRAMS})"
+    )
+    parser.add_argument("--backends", default=BACKENDS, help=f"likewise (default {BACKENDS})")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help=f"of each (default {SECONDS:g})"
+    )
+    options = parser.parse_args()
+    machine.refuse_unless_safe()
+    shares: list[Share] = []
+    for name in options.programs.split(","):
+        for backend in options.backends.split(","):
+            shares.append(measure(name, options.built, backend, options.seconds))
+            print(line(shares[-1]), flush=True)
+            if options.json:
+                rows = [share.row for share in shares]
+                text = json.dumps({"machine": machine.describe(), "shares": rows}, indent=1)
+                options.json.write_text(text + "\n", encoding="utf-8")
+    if above := [share.program for share in shares if share.hooks > BOUND]:
+        sys.exit(f"above its bound: {', '.join(above)}")
+
+
+if __name__ == "__main__":
+    main()
