@@ -6,7 +6,7 @@
 
 #include "test.h"
 
-enum { BLOCK = 512, BLOCKS = 12000 /* more than places */, THREADS = 4, ROUNDS = 20 * 1000 };
+enum { BLOCK = 512, BLOCKS = 12000 /* more than places */, THREADS = 4, ROUNDS = 60 * 1000 };
 
 static struct ledger *l;
 static const addr_t base = 0x10000000;
@@ -37,6 +37,36 @@ TEST(who_looks_finds_what_was_told_later) {
     CHECK_EQ(ledger_blocks(l), BLOCKS / 3 * 2);
     for (uint64_t i = 0; i < BLOCKS; i++)
         CHECK_EQ(is_told(block(i)), i % 3 != 0);
+    ledger_check(l);
+}
+
+/* As in the ledger: of two that overlap the one told last lives, wherever both waited. */
+TEST(a_block_replaces_those_that_it_overlaps) {
+    begin(BLOCKS);
+    for (uint64_t i = 0; i < BLOCKS; i += 2)
+        CHECK(ledger_block_add_later(l, block(i), 2 * BLOCK));
+    for (uint64_t i = 0; i < BLOCKS; i += 2)
+        CHECK(ledger_block_add_later(l, block(i), BLOCK));
+    for (uint64_t i = 0; i < BLOCKS; i += 2)
+        CHECK(is_told(block(i)));
+    CHECK_EQ(ledger_blocks(l), BLOCKS / 2);
+    ledger_check(l);
+}
+
+TEST(a_place_that_was_left_is_taken_again) {
+    begin(BLOCKS);
+    for (int round = 0; round < 3; round++) {
+        for (uint64_t i = 0; i < BLOCKS / 4; i++)
+            CHECK(ledger_block_add_later(l, block(i), BLOCK));
+        for (uint64_t i = 1; i < BLOCKS / 4; i += 2)
+            CHECK(ledger_block_remove_later(l, block(i)));
+        for (uint64_t i = 1; i < BLOCKS / 4; i += 2)
+            CHECK(ledger_block_add_later(l, block(i), BLOCK));
+        CHECK_EQ(ledger_blocks(l), BLOCKS / 4);
+        for (uint64_t i = 0; i < BLOCKS / 4; i++)
+            CHECK(ledger_block_remove_later(l, block(i)));
+        CHECK_EQ(ledger_blocks(l), 0);
+    }
     ledger_check(l);
 }
 
@@ -93,20 +123,36 @@ TEST(no_block_has_no_bytes) {
 
 static atomic_bool at_once;
 
+static void tell(addr_t start) {
+    if (!ledger_block_add_later(l, start, BLOCK)) {
+        CHECK(atomic_load(&at_once));
+        ledger_block_add(l, start, BLOCK);
+    }
+}
+
+static void take_back(addr_t start) {
+    if (!ledger_block_remove_later(l, start))
+        CHECK(ledger_block_remove(l, start));
+}
+
+/* More live at a time, of all threads, than there are places: some always go from there into the ledger. */
 static void *live(void *number) {
     uint64_t first = (uintptr_t)number * BLOCKS, state = first + 1;
+    static bool lives[THREADS * BLOCKS];
     for (int round = 0; round < ROUNDS; round++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
-        addr_t mine = block(first + (state >> 33) % BLOCKS);
-        if (!ledger_block_add_later(l, mine, BLOCK)) {
-            CHECK(atomic_load(&at_once));
-            ledger_block_add(l, mine, BLOCK);
-        }
-        if (round % 64 == 0)
-            CHECK(is_told(mine));
-        if (!ledger_block_remove_later(l, mine))
-            CHECK(ledger_block_remove(l, mine));
+        uint64_t mine = first + (state >> 33) % BLOCKS;
+        if (lives[mine])
+            take_back(block(mine));
+        else
+            tell(block(mine));
+        lives[mine] = !lives[mine];
+        if (round % 4096 == 0)
+            CHECK_EQ(is_told(block(mine)), lives[mine]);
     }
+    for (uint64_t i = first; i < first + BLOCKS; i++)
+        if (lives[i])
+            take_back(block(i));
     return NULL;
 }
 
@@ -115,7 +161,7 @@ TEST(threads_find_what_they_told) {
     begin(THREADS * BLOCKS);
     for (uintptr_t i = 0; i < THREADS; i++)
         CHECK(!pthread_create(&thread[i], NULL, live, (void *)i));
-    usleep(2000);
+    usleep(20000);
     atomic_store(&at_once, true);
     ledger_blocks_at_once(l);
     for (int i = 0; i < THREADS; i++)
