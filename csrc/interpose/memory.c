@@ -222,8 +222,18 @@ void memory_forget(uint64_t owner) {
                 memory_gone(&gone);
 }
 
+/* The driver may have no memory left for what pages could still make room for. */
+static bool spared(struct claim *c, int variant, CUdeviceptr *dptr, size_t bytes) {
+    if (!provide_spares(bytes) || !claim_open(c, session_device(), MEMORY_PLAIN, bytes))
+        return false;
+    claim_close(c, REAL(cuMemAlloc_v2, variant)(dptr, bytes), dptr, bytes);
+    return c->status == CUDA_SUCCESS;
+}
+
 CUresult custom_cuMemAlloc_v2(int variant, CUdeviceptr *dptr, size_t bytesize) {
     struct claim c;
+    if (spared(&c, variant, dptr, bytesize))
+        return c.status;
     if (!provide(&c, MEMORY_PLAIN, bytesize, dptr) && claim_open(&c, session_device(), MEMORY_PLAIN, bytesize))
         claim_close(&c, CLAIMED(&c, REAL(cuMemAlloc_v2, variant)(dptr, bytesize)), dptr, bytesize);
     return c.status;

@@ -27,30 +27,33 @@ uint64_t provide_held(int device) {
     return session_on && session.backend->held ? session.backend->held(device) : 0;
 }
 
+/* Once there is managed memory the driver's answer lacks it: also an answer that was under way when it came. */
 static void measure_room(int device) {
     size_t free_bytes;
     uint64_t plain = ledger_plain(session.ledger, device);
     if ((ledger_managed(session.ledger) == 0 || !provide_room(device)) &&
-        REAL(cuMemGetInfo_v2, 0)(&free_bytes, NULL) == CUDA_SUCCESS) {
+        REAL(cuMemGetInfo_v2, 0)(&free_bytes, NULL) == CUDA_SUCCESS &&
+        (ledger_managed(session.ledger) == 0 || !provide_room(device)))
         __atomic_store_n(&room[device], plain + free_bytes + provide_held(device), __ATOMIC_RELAXED);
-    }
-}
-
-/* What is small is used by many operations and moves little; the driver takes microseconds longer to issue a memset or
- * a copy of the host's where it is managed. As long as it takes next to nothing of the device. */
-static bool small(int device, uint64_t bytes) {
-    if (bytes > SMALL_BYTES)
-        return false;
-    measure_room(device);
-    uint64_t room = ulms_options.capacity ? ulms_options.capacity : provide_room(device);
-    return ledger_plain(session.ledger, device) + bytes <= room / SMALL_SHARE;
 }
 
 /* A smaller allocation than half a page would waste most of the whole pages it gets; the driver puts many of those into
  * one page. The driver refuses managed memory to a thread whose own stream captures. */
 static bool wanted(int device, uint64_t bytes) {
     return bytes >= page_bytes / 2 && whole_pages(bytes) && session.backend->serves(device) && !capture_mine() &&
-           !caller_stays_plain() && !small(device, bytes);
+           !caller_stays_plain();
+}
+
+bool provide_spares(uint64_t bytes) {
+    int device = session_device();
+    if (!session_on || bytes > SMALL_BYTES || bytes < page_bytes / 2 || !session.backend->serves(device))
+        return false;
+    if (!provide_room(device))
+        measure_room(device);
+    uint64_t most = provide_room(device);
+    if (ulms_options.capacity && ulms_options.capacity < most)
+        most = ulms_options.capacity;
+    return ledger_plain(session.ledger, device) + bytes <= most / SMALL_SHARE;
 }
 
 static bool take(struct claim *c, uint64_t bytes, CUdeviceptr *dptr) {

@@ -7,6 +7,10 @@
 /* True when the call is answered, by c->status: *dptr is the backend's memory, or the limit of managed memory that the
  * user set refuses. False: plain memory is what the program gets, from the real call. */
 bool provide(struct claim *c, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr);
+/* Memory so small, and so little of the device as yet, that it had better be plain: many operations use what is small,
+ * little is won by moving it, and the driver takes microseconds longer to issue a memset, or a copy of the host's,
+ * where it is managed. */
+bool provide_spares(uint64_t bytes);
 bool provide_pitch(struct claim *c, CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height, unsigned element);
 
 /* True for memory that was provided; false for plain memory and for what the program asked to be managed. */

@@ -29,6 +29,8 @@ PAGE = SMALL = 2 * MIB
 LIMIT = 64 * MIB
 NOTHING_SMALL = {"EMU_MEMORY": f"{63 * MIB}"}
 """A 64th of which is less than what is replaced: then nothing stays plain for being small."""
+MUCH = 64 * 1024 * MIB
+"""A 64th of which is more than all that is small."""
 HELD = {"um": "managed", "vmm": "mapped"}
 """How the driver holds what a backend replaced."""
 PROVIDES = {"um": "cuMemAllocManaged", "vmm": "cuMemAddressReserve"}
@@ -86,6 +88,15 @@ def test_what_is_replaced(told: Told, backend: str) -> None:
 def test_what_is_small_stays_plain_up_to_a_share(told: Told, memory: dict[str, str]) -> None:
     plain, provided = ["plain"], ["provided"]
     assert told("small", env=memory) == [*plain * 5, *provided, *provided, *plain]
+
+
+def test_what_is_small_is_replaced_where_the_driver_has_nothing_left(
+    told: Told, backend: str
+) -> None:
+    """Pages that are there can leave, and more than there is was asked for."""
+    memory = {"EMU_MEMORY": f"{640 * MIB}", "ULMS_GPU_MEMORY_FACTOR": "100"}
+    limit = {"ULMS_MANAGED_LIMIT": "2GiB", "ULMS_GPU_MEMORY": "16GiB"}
+    assert told("small last", env=memory | limit, alone=True)[0] == "provided"
 
 
 def test_the_program_is_told_of_plain_memory(told: Told) -> None:
@@ -223,9 +234,10 @@ def whole_pages(size: int) -> int:
 
 
 def managed(kind: str, size: int) -> bool:
-    """Memory that the limit of managed memory counts; of what is small, what did not stay plain."""
-    kinds = {"plain", "pitch", "async", "pool", "ownpool"}
-    return kind == "managed" or (kind in kinds and size >= MIB)
+    """Memory that the limit of managed memory counts."""
+    kinds = {"pitch", "async", "pool", "ownpool"}
+    large = kind == "plain" and size > SMALL
+    return kind == "managed" or large or (kind in kinds and size >= MIB)
 
 
 def check_limited(program: Program, output: str) -> None:
@@ -251,8 +263,8 @@ def check_limited(program: Program, output: str) -> None:
             else:
                 assert status == (0 if live.pop((thread, rest[0]), None) else -1)
         index += 1
-        large = [size for kind, _, size in live.values() if managed(kind, size) and size > SMALL]
-        assert sum(whole_pages(size) for size in large) <= LIMIT
+        held = [whole_pages(size) for kind, _, size in live.values() if managed(kind, size)]
+        assert sum(held) <= LIMIT
         assert state.used == sum(size for _, _, size in live.values())
         ranges = {a: n for kind, a, n in live.values() if kind not in NO_ADDRESS}
         assert state.live == SortedDict(ranges)
@@ -274,7 +286,7 @@ def test_accounts(
     @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs())
     def run(program: Program) -> None:
-        env = {"ULMS_BACKEND": backend}
+        env = {"ULMS_BACKEND": backend, "EMU_MEMORY": f"{MUCH}"}
         env |= {"ULMS_MANAGED_LIMIT": f"{limit}"} if limit else {}
         done = run_emulated([binary], env, stdin=program.text())
         assert (done.returncode, done.stderr) == (0, "")

@@ -105,6 +105,18 @@ static void small(void) {
     printf("is %s\n", held(p));
 }
 
+/* Until all but nothing of the device is taken: then 8 of 2 MiB. */
+static void small_last(void) {
+    CUdeviceptr p;
+    size_t free_bytes, total;
+    MUST(cuMemGetInfo_v2(&free_bytes, &total));
+    for (size_t taken = 0; taken < total; taken += 16 * MIB)
+        MUST(cuMemAlloc_v2(&p, 16 * MIB));
+    for (int i = 0; i < 8; i++)
+        MUST(cuMemAlloc_v2(&p, 2 * MIB));
+    printf("is %s\n", held(p));
+}
+
 static void tell_pointer(CUdeviceptr p, size_t offset, CUmemoryPool own) {
     unsigned managed = 9, type = 9;
     int ordinal = -9;
@@ -343,6 +355,8 @@ int main(int argc, char **argv) {
         kinds();
     else if (strcmp(what, "small") == 0)
         small();
+    else if (strcmp(what, "small last") == 0)
+        small_last();
     else if (strcmp(what, "attributes") == 0)
         attributes();
     else if (strcmp(what, "async") == 0)
