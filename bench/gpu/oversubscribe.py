@@ -12,7 +12,6 @@ import re
 import statistics
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -22,8 +21,8 @@ from pump.paths import library
 FRACTIONS = "1,2/3,1/2,1/3"
 POLICIES = "none,pump,ahead"
 WARM, WARM_ONCE, TIMED = 4, 14, 5
-ONCE, TRIES = {"decode"}, "ahead"
-"""Programs that touch memory once a step: that policy then tries for ten steps what is faster."""
+ONCE = {"decode"}
+"""Programs that touch memory once a step: the engine then tries for ten steps what is faster."""
 PAGE = 2 << 20
 HELD = re.compile(r"device 0: [\d.]+ GiB held, ([\d.]+) at most")
 COUNTERS = [
@@ -50,10 +49,8 @@ COUNTERS = [
 ]
 
 
-def run(
-    name: str, options: argparse.Namespace, policy: str, more: dict[str, str]
-) -> programs.Result:
-    warm, timed = WARM_ONCE if name in ONCE and policy == TRIES else WARM, TIMED
+def run(name: str, options: argparse.Namespace, more: dict[str, str]) -> programs.Result:
+    warm, timed = WARM_ONCE if name in ONCE else WARM, TIMED
     if options.steps:
         warm, timed = (int(n) for n in options.steps.split(","))
     return programs.run(
@@ -63,7 +60,7 @@ def run(
 
 def native(name: str, options: argparse.Namespace) -> programs.Result:
     """The program alone. Exits where it needs more than the limit."""
-    result = run(name, options, TRIES, {})
+    result = run(name, options, {})
     if result.status:
         sys.exit(f"{name} failed by itself: {result.stderr[-2000:]}")
     footprint = int(str(result.facts["max_reserved"]))
@@ -85,7 +82,7 @@ def under(
     }
     if budget is not None:
         more |= {"ULMS_GPU_MEMORY": str(budget), "ULMS_GPU_MEMORY_FACTOR": "100"}
-    return run(name, options, policy, more)
+    return run(name, options, more)
 
 
 def footprint(result: programs.Result) -> int:
@@ -109,8 +106,7 @@ def measure(
 
     def row(budget: str, size: int | None, policy: str) -> programs.Result:
         done = under(name, options, policy, size)
-        longer = replace(alone, numbers=alone.numbers[: len(done.numbers)])  # of each step
-        equal = programs.numbers_equal([longer if name in ONCE else alone, done])
+        equal = programs.numbers_equal([alone, done])
         ms = statistics.median(done.step_ms) if done.step_ms else float("nan")
         counters: dict[str, int] = done.facts.get("counters", {})  # type: ignore[assignment]
         print(
@@ -143,7 +139,7 @@ def measure(
     for fraction in (Fraction(text) for text in options.budgets.split(",")):
         for policy in options.policies.split(","):
             row(str(fraction), -(-int(needs * fraction) // PAGE) * PAGE, policy)
-    result["native_ms"] = alone.step_ms + run(name, options, TRIES, {}).step_ms
+    result["native_ms"] = alone.step_ms + run(name, options, {}).step_ms
     keep(result)
 
 
@@ -178,8 +174,7 @@ def main() -> None:
     parser.add_argument("--budgets", default=FRACTIONS, help="shares of the footprint")
     parser.add_argument("--policies", default=POLICIES)
     parser.add_argument(
-        "--steps",
-        help=f"warm and timed (default {WARM},{TIMED}; decode and {TRIES} {WARM_ONCE},{TIMED})",
+        "--steps", help=f"warm and timed ones (default {WARM},{TIMED}; decode {WARM_ONCE},{TIMED})"
     )
     parser.add_argument("--verbose", action="store_true", help="counters of each run, a step")
     options = parser.parse_args()

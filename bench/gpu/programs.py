@@ -109,8 +109,7 @@ def command(name: str, built: Path, warm: int, timed: int) -> list[str]:
 def environment(*, observe: bool) -> dict[str, str]:
     """This process's own, and what starts ulms.so. Raises NotBuiltError.
 
-    Python hashes alike in all of them: else each has its dictionaries in another order, and its own
-    speed.
+    Python hashes alike in all of them, so that none has its sets in an order of its own.
     """
     env = os.environ | {"PYTHONHASHSEED": "0"}
     if observe:

@@ -17,7 +17,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { EVERY_NS = 400000, CHOOSE_NS = 300000000, LEAST_SHARE = 1000, THREADS = 64, SAMPLES = 1 << 22 };
+enum { EVERY_NS = 400000, CHOOSE_NS = 300000000, LEAST_SHARE = 1000, THREADS = 4096, SAMPLES = 1 << 22 };
 
 struct thread {
     pid_t id;

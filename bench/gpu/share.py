@@ -2,8 +2,8 @@
 
 `bench.gpu.fits` compares processes, which differ by more than hooks cost. Here one process under
 ulms.so is asked every 0.4 ms where its threads are, while it runs steps: what part of its time they
-are in code of ulms.so. What hooks make others wait for (caches, the driver's managed memory) is
-not in it.
+are in code of ulms.so. What they call, and what they make others wait for (caches, the driver's
+managed memory), is not in it.
 """
 
 import argparse
@@ -19,8 +19,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench.gpu import machine, programs, turns
-from bench.gpu.fits import environment
+from bench.gpu import fits, machine, programs, turns
 from bench.gpu.paced import Paced
 from pump.paths import library
 
@@ -30,6 +29,10 @@ SECONDS = 20.0
 BOUND = 0.01
 WRITTEN_S = 60.0
 HOOKS = "ulms.so"
+
+
+class NothingSeenError(RuntimeError):
+    """Too short a time, or no hooks."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Share:
     rounds: int
     threads: int
     samples: dict[str, int]
+    wrong: list[str]
 
     @property
     def hooks(self) -> float:
@@ -87,10 +91,12 @@ def wait_for(path: Path, seconds: float) -> str:
 
 
 def measure(name: str, built: Path, backend: str, seconds: float) -> Share:
-    """One process of a program that is asked for so long. Raises PacedError, TimeoutError."""
+    """One process of a program that is asked for so long. Raises PacedError, TimeoutError,
+    NothingSeenError.
+    """
     with tempfile.TemporaryDirectory() as folder:
         seen = Path(folder) / "samples"
-        env: Mapping[str, str] = environment(backend) | {
+        env: Mapping[str, str] = fits.environment(backend) | {
             "LD_PRELOAD": f"{library()}:{sampler(built)}",
             "SAMPLE_OUT": str(seen),
         }
@@ -103,8 +109,11 @@ def measure(name: str, built: Path, backend: str, seconds: float) -> Share:
             step_ms = statistics.median(process.block(steps, turns.ANSWER_S + 2 * seconds))
             process.send(signal.SIGUSR2)
             own, samples = read(wait_for(seen, WRITTEN_S))
-            process.end(turns.ANSWER_S)
-    return Share(name, backend, step_ms, own["rounds"], own["threads"], samples)
+            counted = fits.counters_of(process.end(turns.ANSWER_S))
+    if not own["rounds"] or not samples.get(HOOKS):
+        raise NothingSeenError(f"{name} {backend}: no thread was seen in hooks")
+    wrong = fits.wrong_in(*counted)
+    return Share(name, backend, step_ms, own["rounds"], own["threads"], samples, wrong)
 
 
 def line(share: Share) -> str:
@@ -133,6 +142,8 @@ def main() -> None:
     )
     options = parser.parse_args()
     machine.refuse_unless_safe()
+    # A time limit ends this process by SIGTERM: its child goes with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     shares: list[Share] = []
     for name in options.programs.split(","):
         for backend in options.backends.split(","):
@@ -142,6 +153,8 @@ def main() -> None:
                 rows = [share.row for share in shares]
                 text = json.dumps({"machine": machine.describe(), "shares": rows}, indent=1)
                 options.json.write_text(text + "\n", encoding="utf-8")
+    if bad := [f"{share.program}: {what}" for share in shares for what in share.wrong]:
+        sys.exit(f"not as it should be: {', '.join(bad)}")
     if above := [share.program for share in shares if share.hooks > BOUND]:
         sys.exit(f"above its bound: {', '.join(above)}")
 

@@ -98,6 +98,16 @@ def test_new_memory_is_placed_and_nothing_else(bench: Bench) -> None:
         assert counters["timed"] == still | placed
 
 
+def test_what_was_measured_is_kept_whenever_processes_have_ended(
+    bench: Bench, emulator_dir: Path, tmp_path: Path
+) -> None:
+    kept: list[str] = []
+    fits.measure("fitting", tmp_path, 2, 3, ["um"], lambda row: kept.append(json.dumps(row)))
+    first, last = map(json.loads, kept)
+    assert [len(row["block_ms"]["um"]) for row in (first, last)] == [1, 2]
+    assert [len(row["counters"]["um"]) for row in (first, last)] == [1, 2]
+
+
 def test_what_does_not_fit_is_told(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     """When timed steps begin, half of the pages have gone to the host, to be used there."""
     bench.monkeypatch.setenv("ULMS_GPU_MEMORY", "8MiB")

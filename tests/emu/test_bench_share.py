@@ -1,6 +1,7 @@
 """`bench.gpu.share` from end to end, on the emulated device."""
 
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def target(emulator_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     program.write_text(CALLING, encoding="utf-8")
     command = [sys.executable, str(program)]
     monkeypatch.setitem(programs.PROGRAMS, "calling", command)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(turns, "BLOCK_MS", 0.0)
     monkeypatch.setenv("PYTHONPATH", str(programs.TESTS / "programs"))
     monkeypatch.setenv("LD_LIBRARY_PATH", str(emulator_dir))
@@ -58,6 +60,21 @@ def test_where_threads_are(
 def test_a_bound_that_is_passed_is_told(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share, "BOUND", 0.0)
     with pytest.raises(SystemExit, match="above its bound: calling"):
+        share.main()
+    assert target.exists()
+
+
+def test_nothing_seen_is_no_result(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share, "HOOKS", "none.so")
+    with pytest.raises(share.NothingSeenError, match="calling um"):
+        share.main()
+    assert not target.exists()
+
+
+def test_who_replaces_nothing_is_told(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share, "BOUND", 1.0)
+    monkeypatch.setenv("ULMS_PLAIN", "libffi,_ctypes,python")
+    with pytest.raises(SystemExit, match="calling: no memory was replaced"):
         share.main()
     assert target.exists()
 
