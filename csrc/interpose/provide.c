@@ -27,13 +27,16 @@ uint64_t provide_held(int device) {
     return session_on && session.backend->held ? session.backend->held(device) : 0;
 }
 
-/* Once there is managed memory the driver's answer lacks it: also an answer that was under way when it came. */
+/* The driver's answer lacks managed memory. */
+static bool may_measure(int device) {
+    return ledger_managed(session.ledger) == 0 || !provide_room(device);
+}
+
+/* Another thread may get managed memory while the driver is asked. */
 static void measure_room(int device) {
     size_t free_bytes;
     uint64_t plain = ledger_plain(session.ledger, device);
-    if ((ledger_managed(session.ledger) == 0 || !provide_room(device)) &&
-        REAL(cuMemGetInfo_v2, 0)(&free_bytes, NULL) == CUDA_SUCCESS &&
-        (ledger_managed(session.ledger) == 0 || !provide_room(device)))
+    if (may_measure(device) && REAL(cuMemGetInfo_v2, 0)(&free_bytes, NULL) == CUDA_SUCCESS && may_measure(device))
         __atomic_store_n(&room[device], plain + free_bytes + provide_held(device), __ATOMIC_RELAXED);
 }
 
