@@ -7,8 +7,6 @@ Contexts, images and small allocations take no memory there, so a share of 100 i
 device can give.
 """
 
-import argparse
-import json
 import statistics
 import sys
 import tempfile
@@ -16,6 +14,7 @@ from pathlib import Path
 
 from rich.progress import Progress
 
+from bench import cli
 from bench.emulator.run import PAGE, WORKLOADS, build, run, told
 from bench.gpu import machine
 from pump.cli.render import progress_bar
@@ -74,17 +73,12 @@ def table(rows: list[dict[str, object]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", type=Path, help="write everything there")
+    parser = cli.parser(__doc__)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, progress_bar(sys.stderr, False) as bar:
         rows = measure(build(Path(folder)), bar)
     print(table(rows))
-    if options.json:
-        result = {"machine": machine.describe(), "rows": rows}
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    cli.write(options.json, {"machine": machine.describe(), "rows": rows})
     if wrong := [str(row["situation"]) for row in rows if not row["numbers_equal"]]:
         sys.exit(f"other numbers: {', '.join(wrong)}")
 

@@ -5,12 +5,12 @@ program's own calls take on memory of each kind.
 The figures behind the choices of backend `um` (`csrc/backend/README.md`, ARCHITECTURE.md).
 """
 
-import argparse
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+from bench import cli
 from bench.gpu import machine
 from bench.gpu.compiled import compiled
 
@@ -41,11 +41,7 @@ def run(name: str, built: Path) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", type=Path, help="write everything there")
-    parser.add_argument("--built", type=Path, default=Path("build/gpu"))
+    parser = cli.parser(__doc__, builds=True)
     parser.add_argument(
         "--only",
         choices=SOURCES,
@@ -56,9 +52,7 @@ def main() -> None:
     rows = [
         row for name in SOURCES if options.only in (None, name) for row in run(name, options.built)
     ]
-    if options.json:
-        result = {"machine": machine.describe(), "measurements": rows}
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+    cli.write(options.json, {"machine": machine.describe(), "measurements": rows})
 
 
 if __name__ == "__main__":

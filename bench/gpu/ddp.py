@@ -5,14 +5,13 @@ ranks together.
 """
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
+from bench import cli
 from bench.gpu import machine, programs
 from pump.paths import library
 
@@ -56,10 +55,7 @@ def launch(ranks: int, options: argparse.Namespace, more: dict[str, str]) -> lis
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", type=Path, help="write everything there, run by run")
+    parser = cli.parser(__doc__)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--backends", default="um,vmm")
     parser.add_argument("--over", type=float, default=1.5, help="memory needed : memory there is")
@@ -98,9 +94,10 @@ def main() -> None:
                 "stderr": [r.stderr[-4000:] for r in results if r.status or backend != "native"],
             }
         )
-        if options.json:
-            found = {"machine": machine.describe(), "needs": needs, "budget": budget, "rows": rows}
-            options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        cli.write(
+            options.json,
+            {"machine": machine.describe(), "needs": needs, "budget": budget, "rows": rows},
+        )
 
     row("native", native)
     for backend in options.backends.split(","):

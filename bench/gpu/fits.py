@@ -7,14 +7,12 @@ timed steps tell whether anything was moved or held. The file is written anew wh
 has ended.
 """
 
-import argparse
-import json
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench import cli
 from bench.gpu import machine, programs, turns
 from bench.gpu.paced import Paced, PacedError
 from bench.gpu.run import VMM_ROOM
@@ -125,11 +123,7 @@ def environment(mode: str) -> dict[str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", type=Path, help="write everything there")
-    parser.add_argument("--built", type=Path, default=Path("build/gpu"))
+    parser = cli.parser(__doc__, builds=True)
     parser.add_argument(
         "--repeats", type=int, default=2, help="processes of each mode, one by one (default 2)"
     )
@@ -147,15 +141,12 @@ def main() -> None:
     if not {*backends} <= {*BACKENDS}:
         parser.error(f"--backends: of {', '.join(BACKENDS)}, separated by commas")
     machine.refuse_unless_safe()
-    # A time limit ends this process by SIGTERM: its children go with it.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    cli.end_with_children()
     result: dict[str, object] = {"machine": machine.describe()}
     rows: list[dict[str, Any]] = []
 
     def keep(row: dict[str, Any]) -> None:
-        if options.json:
-            text = json.dumps(result | {"programs": [*rows, row]}, indent=1)
-            options.json.write_text(text + "\n", encoding="utf-8")
+        cli.write(options.json, result | {"programs": [*rows, row]})
 
     for name in options.programs.split(","):
         row = measure(name, options.built, options.repeats, options.rounds, backends, keep)

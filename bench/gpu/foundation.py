@@ -5,14 +5,12 @@ and take turns: each runs a block of a few steps while the others wait. `overhea
 says what is made of the blocks. The file is written anew after every program.
 """
 
-import argparse
-import json
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench import cli
 from bench.gpu import machine, programs, turns
 from bench.gpu.paced import Paced, PacedError
 
@@ -111,13 +109,7 @@ def started(name: str, built: Path, mode: str, pair: int) -> Paced:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", type=Path, help="write everything there")
-    parser.add_argument(
-        "--built", type=Path, default=Path("build/gpu"), help="where the small programs are built"
-    )
+    parser = cli.parser(__doc__, builds=True)
     parser.add_argument("--repeats", type=int, default=4, help="processes of each mode (default 4)")
     parser.add_argument(
         "--rounds", type=int, default=40, help="blocks of each process (default 40)"
@@ -135,8 +127,7 @@ def main() -> None:
     skip.add_argument("--skip-check", action="store_true", help="only overhead")
     options = parser.parse_args()
     machine.refuse_unless_safe()
-    # A time limit ends this process by SIGTERM: its children go with it.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    cli.end_with_children()
     names = options.programs.split(",")
     modes = [*MODES, *(f"observe-{hooks}" for hooks in options.hooks.split(",") if hooks)]
     rows: dict[str, list[dict[str, Any]]] = {}
@@ -144,8 +135,7 @@ def main() -> None:
 
     def keep(kind: str, row: dict[str, Any]) -> None:
         rows.setdefault(kind, []).append(row)
-        if options.json:
-            options.json.write_text(json.dumps(result | rows, indent=1) + "\n", encoding="utf-8")
+        cli.write(options.json, result | rows)
 
     if not options.skip_check:
         programs.build(options.built)

@@ -6,15 +6,14 @@ a kernel, as the driver would, and lets the kernel fault the missing ones in.
 """
 
 import argparse
-import json
 import os
 import re
 import statistics
 import sys
 from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
 
+from bench import cli
 from bench.gpu import machine, programs
 from pump.paths import library
 
@@ -165,11 +164,7 @@ def wrong_in(result: dict[str, object]) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", type=Path, help="write everything there, run by run")
-    parser.add_argument("--built", type=Path, default=Path("build/gpu"))
+    parser = cli.parser(__doc__, builds=True)
     parser.add_argument("--programs", default="resnet,gpt2-half,decode")
     parser.add_argument("--budgets", default=FRACTIONS, help="shares of the footprint")
     parser.add_argument("--policies", default=POLICIES)
@@ -186,8 +181,7 @@ def main() -> None:
     def keep(row: dict[str, object]) -> None:
         done[str(row["program"])] = row
         result["programs"] = list(done.values())
-        if options.json:
-            options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        cli.write(options.json, result)
 
     for name in options.programs.split(","):
         measure(name, options, keep)

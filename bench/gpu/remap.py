@@ -6,13 +6,13 @@ handles of 2 to 32 MiB reach in sum of both directions; and what a handle takes 
 does, kernels and copies both ways. No managed memory.
 """
 
-import argparse
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench import cli
 from bench.gpu import machine
 from bench.gpu.compiled import compiled
 
@@ -40,11 +40,7 @@ def measured(program: Path, what: str) -> Iterator[dict[str, object]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", type=Path, help="write everything there")
-    parser.add_argument("--built", type=Path, default=Path("build/gpu"))
+    parser = cli.parser(__doc__, builds=True)
     parser.add_argument(
         "--only",
         choices=PROGRAMS,
@@ -61,8 +57,7 @@ def main() -> None:
         for row in measured(program, name):
             rows.append(row)
             print(line(row), flush=True)
-            if options.json:
-                options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            cli.write(options.json, result)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,6 @@ are in code of ulms.so. What they call, and what they make others wait for (cach
 managed memory), is not in it.
 """
 
-import argparse
-import json
 import math
 import signal
 import statistics
@@ -15,10 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench import cli
 from bench.gpu import fits, machine, programs, turns
 from bench.gpu.paced import Paced
 from pump.paths import library
@@ -90,18 +88,17 @@ def wait_for(path: Path, seconds: float) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def measure(name: str, built: Path, backend: str, seconds: float) -> Share:
+def measure(name: str, command: list[str], backend: str, preload: Path, seconds: float) -> Share:
     """One process of a program that is asked for so long. Raises PacedError, TimeoutError,
     NothingSeenError.
     """
     with tempfile.TemporaryDirectory() as folder:
         seen = Path(folder) / "samples"
-        env: Mapping[str, str] = fits.environment(backend) | {
-            "LD_PRELOAD": f"{library()}:{sampler(built)}",
+        env = fits.environment(backend) | {
+            "LD_PRELOAD": f"{library()}:{preload}",
             "SAMPLE_OUT": str(seen),
         }
-        command = programs.command(name, built, turns.WARM, 0)
-        with Paced(f"{name} {backend}", command, dict(env)) as process:
+        with Paced(f"{name} {backend}", command, env) as process:
             process.block(1, turns.START_S)
             warm = statistics.median(process.block(turns.WARM, turns.ANSWER_S))
             process.send(signal.SIGUSR2)
@@ -128,11 +125,7 @@ def line(share: Share) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", type=Path, help="write everything there")
-    parser.add_argument("--built", type=Path, default=Path("build/gpu"))
+    parser = cli.parser(__doc__, builds=True)
     parser.add_argument(
         "--programs", default=PROGRAMS, help=f"which, separated by commas (default {PROGRAMS})"
     )
@@ -142,17 +135,16 @@ def main() -> None:
     )
     options = parser.parse_args()
     machine.refuse_unless_safe()
-    # A time limit ends this process by SIGTERM: its child goes with it.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    cli.end_with_children()
+    preload = sampler(options.built)
+    described: dict[str, object] = {"machine": machine.describe()}
     shares: list[Share] = []
     for name in options.programs.split(","):
         for backend in options.backends.split(","):
-            shares.append(measure(name, options.built, backend, options.seconds))
+            command = programs.command(name, options.built, turns.WARM, 0)
+            shares.append(measure(name, command, backend, preload, options.seconds))
             print(line(shares[-1]), flush=True)
-            if options.json:
-                rows = [share.row for share in shares]
-                text = json.dumps({"machine": machine.describe(), "shares": rows}, indent=1)
-                options.json.write_text(text + "\n", encoding="utf-8")
+            cli.write(options.json, described | {"shares": [share.row for share in shares]})
     if bad := [f"{share.program}: {what}" for share in shares for what in share.wrong]:
         sys.exit(f"not as it should be: {', '.join(bad)}")
     if above := [share.program for share in shares if share.hooks > BOUND]:

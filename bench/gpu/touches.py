@@ -5,13 +5,13 @@ driver's alone. One warm step is recorded by the framework itself (tests/gpu/pro
 joined to the trace. What was recorded stays in --raw: --again compares it once more, without a GPU.
 """
 
-import argparse
 import json
 import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
+from bench import cli
 from bench.gpu import machine, programs
 from bench.gpu.compare import compare
 from bench.gpu.touches_page import HOOKS, table
@@ -73,10 +73,7 @@ def compared(name: str, hooks: str, raw: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", type=Path, help="write everything there, program by program")
+    parser = cli.parser(__doc__)
     parser.add_argument(
         "--programs", default=",".join(PROGRAMS), help="which (default %(default)s)"
     )
@@ -104,8 +101,7 @@ def main() -> None:
         equal = bool(numbers[0]) and all(each == numbers[0] for each in numbers)
         rows.append({"program": name, "numbers_equal": equal, "runs": runs})
         result["programs"] = rows
-        if options.json:
-            options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        cli.write(options.json, result)
     print(table(result))
 
 
