@@ -1,5 +1,6 @@
 """The ledger in plain Python."""
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,8 +14,11 @@ class Range(NamedTuple):
     end: int
 
 
+PENDING_WAYS = 4
+
+
 def pending_place(start: int) -> int:
-    """As csrc/ledger/pending.c has it: among 2048 places, the golden ratio's product decides."""
+    """As csrc/ledger/pending.c has it: among 2048 lines, the golden ratio's product decides."""
     return ((start >> 9) * 0x9E3779B97F4A7C15 & (1 << 64) - 1) >> (64 - 11)
 
 
@@ -51,7 +55,7 @@ class Reference:
     """Bytes a device may hold."""
     allocations: Any = field(default_factory=SortedDict)
     blocks: Any = field(default_factory=SortedDict)
-    pending: dict[int, Range] = field(default_factory=dict)
+    pending: dict[int, list[Range]] = field(default_factory=lambda: defaultdict(list))
     """Blocks told later, by their places."""
     tables: Any = field(default_factory=SortedDict)
     copies: int = 0
@@ -101,28 +105,32 @@ class Reference:
                 del self.blocks[start]
 
     def block_add_later(self, r: Range) -> None:
-        """A place holds one block: the one before is told when the next comes."""
-        place = pending_place(r.start)
+        """A line holds four blocks: the oldest is told when one more comes."""
+        line = self.pending[pending_place(r.start)]
         self.forget_tables(r)
-        if place in self.pending:
-            self.enter(self.pending[place])
-        self.pending[place] = r
+        line.append(r)
+        if len(line) > PENDING_WAYS:
+            self.enter(line.pop(0))
+
+    def waiting(self) -> list[Range]:
+        """The blocks of all lines."""
+        return [r for line in self.pending.values() for r in line]
 
     def enter_pending(self) -> None:
         """Before anybody looks."""
-        for r in self.pending.values():
+        for r in self.waiting():
             self.enter(r)
         self.pending.clear()
 
     def told(self) -> int:
         """Blocks that the framework told of and did not take back."""
         known: int = sum(block.framework for block in self.blocks.values())
-        return known + len(self.pending)
+        return known + len(self.waiting())
 
     def lives_within(self, r: Range) -> bool:
         """Whether one of them overlaps r."""
         known = any(self.blocks[start].framework for start in self.within(self.blocks, r))
-        return known or any(p.start < r.end and r.start < p.end for p in self.pending.values())
+        return known or any(p.start < r.end and r.start < p.end for p in self.waiting())
 
     def block_add(self, r: Range) -> None:
         self.forget_tables(r)
@@ -138,10 +146,12 @@ class Reference:
 
     def block_remove(self, start: int) -> bool:
         """Whether the framework told of one there."""
-        place = pending_place(start)
-        if place in self.pending and self.pending[place].start == start:
-            self.forget_tables(self.pending.pop(place))
-            return True
+        line = self.pending[pending_place(start)]
+        for r in line:
+            if r.start == start:
+                line.remove(r)
+                self.forget_tables(r)
+                return True
         if not self.blocks[start].framework:
             return False
         self.forget_tables(Range(start, self.blocks.pop(start).end))

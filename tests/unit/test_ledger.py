@@ -118,6 +118,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def free_what_does_not_start_there(self, p: int) -> None:
         if p not in self.model.allocations:
             assert not self.lib.ledger_remove(self.ledger, p, ffi.NULL)
+            self.model.enter_pending()  # who asks looks, whatever is found
 
     @rule(start=aligned, size=sizes)
     def block_add(self, start: int, size: int) -> None:
@@ -144,7 +145,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(index=indexes, count=st.integers(1, 200))
     def block_remove(self, index: int, count: int) -> None:
-        starts = [*self.model.blocks, *(r.start for r in self.model.pending.values())]
+        starts = [*self.model.blocks, *(r.start for r in self.model.waiting())]
         for start in starts[index % len(starts) :][:count] if starts else []:
             if count % 2:
                 assert self.lib.ledger_block_remove_later(self.ledger, start)
