@@ -25,6 +25,11 @@ size_t ulms_option_count(void);
 /* NULL when i is past the last. */
 const struct ulms_option *ulms_option(size_t i);
 
+/* --- kernels --- */
+
+/* Nonzero: the kernel of that name, as compiled, is known to use only memory that its arguments show (docs/vmm.md). */
+int ulms_kernel_vouched(const char *name);
+
 /* --- statistics: the layout of the memory, or file (ULMS_STATS), that holds the live counters --- */
 
 enum {

@@ -195,9 +195,9 @@ static void pass(struct pager *d, struct op *op, uint64_t serial, enum pager_use
 
 /* The operation's ticket, or PASSING; 0: none, as nothing will move, or as it is sure to touch nothing here. */
 static uint64_t admit_to(struct pager *d, struct op *op) {
-    bool opaque = d->kind->opaque && d->kind->opaque(op);
-    enum pager_use uses = opaque ? PAGER_USES_ANY : PAGER_USES_ABSENT;
     pager_lock(d);
+    bool opaque = d->kind->opaque && d->kind->opaque(d, op);
+    enum pager_use uses = opaque ? PAGER_USES_ANY : PAGER_USES_ABSENT;
     if (!d->moving) {
         if (opaque)
             pager_opaque_begin(d, 0);

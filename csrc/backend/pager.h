@@ -188,8 +188,8 @@ struct pager_kind {
     ulms_holder holder;
     /* Content can be discarded, as far as is known. NULL: it cannot. */
     bool (*discards)(void);
-    /* The operation may touch pages that it does not show. NULL: that does no harm. */
-    bool (*opaque)(const struct op *op);
+    /* The operation may touch pages that it does not show. Under the lock. NULL: that does no harm. */
+    bool (*opaque)(struct pager *d, const struct op *op);
     /* The operation was admitted, and runs next. Without the lock. NULL: nothing to do. */
     void (*prepare)(struct pager *d, const struct op *op);
     /* What the operation touches, into d->touches; how many. Under the lock. */

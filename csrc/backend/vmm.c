@@ -6,7 +6,9 @@
 #include "backend/backend.h"
 #include "backend/pager.h"
 #include "backend/vmm_verify.h"
+#include "base/log.h"
 #include "interpose/session.h"
+#include "launch/function.h"
 #include "launch/op.h"
 
 /* --- operations --- */
@@ -76,12 +78,41 @@ static bool is_host_written(const struct touch *t) {
 
 /* It may touch anything. What a library's call told is all that it touches, whatever its kernels are handed: those of
  * cuDNN have pinned memory of its own where they report errors. */
-static bool is_opaque(const struct op *op) {
+static bool hides(const struct op *op) {
     bool opaque = op->flags & (OP_BLIND | OP_HIDES) || op->count == TOUCH_MAX;
     opaque = opaque || (op->kernels > 0 && ulms_options.hidden == HIDDEN_ANY);
     for (uint32_t i = 0; !opaque && op->kernels > 0 && !is_told(op) && i < op->count; i++)
         opaque = is_host_written(&op->touches[i]);
     return opaque;
+}
+
+/* What is away may stay mapped where others lie: no kernel uses it unseen. */
+static bool goes_stale(const struct pager *d) {
+    bool roamed = __atomic_load_n(&d->vmm->roamed, __ATOMIC_RELAXED);
+    return ulms_options.hidden == HIDDEN_KNOWN || (ulms_options.hidden == HIDDEN_FOLLOWED && !roamed);
+}
+
+static void tell_roaming(const struct pager *d, const struct op *op) {
+    const struct function *f = op->function ? function_at(op->function - 1) : NULL;
+    log_info("device %d: %s may follow addresses that lie in memory: what is away is mapped from now on, which takes "
+             "longer; not with ULMS_HIDDEN=known, for who knows that no kernel does",
+             d->ordinal, f ? f->name : "a kernel of a graph");
+}
+
+/* The first operations with kernels that may follow addresses in memory: until all that is away is mapped. While
+ * nothing moves nothing is away. Under the lock. */
+static bool is_exposing(struct pager *d, const struct op *op) {
+    if (!(op->flags & OP_ROAMS) || !d->moving || !d->vmm || d->vmm->exposed)
+        return false;
+    if (ulms_options.hidden != HIDDEN_FOLLOWED || vmm_verifies())
+        return false;
+    if (!__atomic_exchange_n(&d->vmm->roamed, true, __ATOMIC_RELAXED))
+        tell_roaming(d, op);
+    return true;
+}
+
+static bool is_opaque(struct pager *d, const struct op *op) {
+    return hides(op) || is_exposing(d, op);
 }
 
 /* Its pages that left are used where they lie now: not before they are mapped there. */
@@ -113,6 +144,8 @@ static void expose(struct pager *d) {
         if (r)
             vmm_range_written(d->vmm, r);
     }
+    if (d->vmm)
+        d->vmm->exposed = __atomic_load_n(&d->vmm->roamed, __ATOMIC_RELAXED);
 }
 
 /* Once nothing moves any more, all of it is what the program takes it for. */
@@ -127,7 +160,7 @@ static void end_moves(struct pager *d) {
 /* Without the engine nothing pins its pages: then nothing may move any more, and what does has to end. */
 static void make_usable(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
     if (vmm_verifies())
-        vmm_verify_admitted(d, touches(d, op), is_opaque(op));
+        vmm_verify_admitted(d, touches(d, op), uses == PAGER_USES_ANY);
     if (uses == PAGER_USES_ANY)
         expose(d);
     if (d->moving && serial) {
@@ -239,8 +272,8 @@ _Static_assert((int)PAGER_RUN_PAGES <= (int)VMM_MOVES, "a run has at most a move
 static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) {
     bool fill = m->m.kind == ULMS_FILL;
     /* what an operation did not show may have made one that looks clean dirty */
-    bool any = ulms_options.hidden == HIDDEN_ANY, known = ulms_options.hidden == HIDDEN_KNOWN;
-    bool unused = m->discard || (known && !(m->m.flags & ULMS_MOVE_IN_PLACE));
+    bool any = ulms_options.hidden == HIDDEN_ANY;
+    bool unused = m->discard || (goes_stale(d) && !(m->m.flags & ULMS_MOVE_IN_PLACE));
     struct vmm_move part[PAGER_RUN_PAGES];
     for (int i = 0; i < m->pieces; i++)
         part[i] = (struct vmm_move){.start = m->piece[i].start,

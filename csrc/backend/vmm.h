@@ -132,6 +132,8 @@ struct vmm {
     size_t count, capacity;  /* of the list */
     bool loses;              /* atomic: a page could not be mapped, or is stale for good */
     bool surfaced;           /* nothing moves any more, and no page is stale */
+    bool roamed;             /* atomic: a kernel came that nobody vouches for, and what leaves is mapped from now on */
+    bool exposed;            /* so is all that was away before. Under the device's lock */
 };
 
 /* host_limit: of what may lie on the host; shared with other devices. False: no addresses, or no memory. */

@@ -197,9 +197,9 @@ static const struct {
       "um only"},
      parse_policy},
     {{"ULMS_HIDDEN", NULL, "followed", "followed, any or known",
-      "addresses that no argument shows, in vmm; followed: those that copies bring to the device; any: a kernel may "
-      "use any, so that pages move only while none runs; known: as followed, and there are no others, so that what is "
-      "away need not be mapped (faster)"},
+      "addresses that no argument shows, in vmm; followed: those that copies bring to the device, and once a kernel "
+      "runs that may use others, what is away is mapped for it (slower); known: as followed, and there are no others; "
+      "any: a kernel may use any, so that pages move only while none runs"},
      parse_hidden},
     {{"ULMS_VERIFY", NULL, "0", "0, 1 or abort",
       "looks, in vmm, whether pages were written by an operation that did not show it, and tells (slow); abort: ends "

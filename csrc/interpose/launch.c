@@ -34,6 +34,8 @@ HOT void launch_touch(struct op *op, const struct function *f, struct grid grid,
     struct call *call = told_call();
     if (call)
         told_carry(call, op);
+    else if (!f || !f->vouched)
+        op->flags |= OP_ROAMS;
 }
 
 static inline void count(struct function *f, struct op *op) {

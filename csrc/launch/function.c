@@ -7,6 +7,7 @@
 #include "base/hot.h"
 #include "base/spread.h"
 #include "ledger/pool.h"
+#include "ulms.h"
 
 /* Readers walk a table that never loses an entry; a full table is replaced by a larger one, and stays: late readers may
  * still be walking it. */
@@ -110,6 +111,7 @@ static void describe(uint64_t handle, uint32_t now) {
     strcpy(layout.name, "?");
     function_describe(handle, &layout);
     *f = (struct function){.handle = handle, .known = layout.known, .epoch = now, .name = layout.name};
+    f->vouched = ulms_kernel_vouched(layout.name);
     f->parameters = (uint16_t)layout.parameters;
     f->slots = layout.known ? slots_find(&layout) : 0;
     for (uint32_t i = 0; i < layout.parameters; i++) {

@@ -16,7 +16,8 @@ struct function {
     uint64_t handle; /* CUfunction or CUkernel */
     uint32_t id;     /* from 1, for the life of the process */
     uint32_t epoch;
-    bool known; /* the layout is; else launches are scanned blindly */
+    bool known;   /* the layout is; else launches are scanned blindly */
+    bool vouched; /* ulms_kernel_vouched of its name */
     uint16_t parameters;
     uint16_t runs;
     uint16_t slots;     /* id of the slots of a parameter that is in no run; 0: none */

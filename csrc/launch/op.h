@@ -23,6 +23,7 @@ enum op_flag {
     OP_EXTRA = 8,     /* its arguments came through `extra` */
     OP_HIDES = 16,    /* it uses addresses in device memory that we do not know */
     OP_REFUSED = 32,  /* by the backend: the driver never has it */
+    OP_ROAMS = 64,    /* a kernel of it may follow addresses that lie in memory: nobody vouches for it */
 };
 
 struct op {

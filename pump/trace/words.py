@@ -25,6 +25,7 @@ class OpFlag(IntFlag):
     EXTRA = 8
     HIDES = 16
     REFUSED = 32
+    ROAMS = 64
 
 
 class MoveKind(IntEnum):
