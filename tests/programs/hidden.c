@@ -187,7 +187,7 @@ static void inside_step(uint32_t add) {
 void stored(void) {
     uint64_t none = 0;
     for (uint64_t i = 0; i < secrets; i++)
-        LAUNCH("store", out_stream, &slots, &i, &secret[i], &none);
+        LAUNCH(HIDDEN_STORE, out_stream, &slots, &i, &secret[i], &none);
 }
 
 /* Nor does the one that stores them. */
@@ -195,7 +195,7 @@ static void unshown(void) {
     uint64_t far = (uint64_t)1 << 45, words_far = far / sizeof(uint32_t);
     for (uint64_t i = 0; i < secrets; i++) {
         CUdeviceptr base = secret[i] - far;
-        LAUNCH("store", out_stream, &slots, &i, &base, &words_far);
+        LAUNCH(HIDDEN_STORE, out_stream, &slots, &i, &base, &words_far);
     }
 }
 
@@ -308,9 +308,9 @@ static void run(const struct hidden_case *c, bool openly) {
     }
     for (uint32_t step = 1; step <= steps; step++) {
         for (uint64_t i = 0; i < opens; i++)
-            LAUNCH("open", in_stream, &shown[i], &words, &step);
+            LAUNCH(HIDDEN_OPEN, in_stream, &shown[i], &words, &step);
         if (openly)
-            LAUNCH("open", out_stream, &secret[step % secrets], &words, &step);
+            LAUNCH(HIDDEN_OPEN, out_stream, &secret[step % secrets], &words, &step);
         if (still)
             settle();
         c->step(step);

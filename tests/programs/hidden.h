@@ -15,5 +15,8 @@ const void *hidden_image(void);
 
 #define HIDDEN_VARIABLE "hidden_pointer"
 #define HIDDEN_CONSTANT "constant_pointer"
+/* Named as kernels that follow no addresses, which these two do not. */
+#define HIDDEN_OPEN  "_ZN2at6native4openEPjmj"
+#define HIDDEN_STORE "_ZN2at6native5storeEPmmmm"
 
 #endif

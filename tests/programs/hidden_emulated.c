@@ -57,13 +57,13 @@ static void store(struct emu_launch *l) {
 #define P(offset, size) {offset, size}
 
 static const struct emu_kernel kernels[] = {
-    {"open", PARAMS(P(0, 8), P(8, 8), P(16, 4)), open},
+    {HIDDEN_OPEN, PARAMS(P(0, 8), P(8, 8), P(16, 4)), open},
     {"inside", PARAMS(P(0, 8), P(8, 8), P(16, 8), P(24, 4)), inside},
     {"through", PARAMS(P(0, 8), P(8, 8), P(16, 8), P(24, 4)), through},
     {"through_variable", PARAMS(P(0, 8), P(8, 4)), through_variable},
     {"through_constant", PARAMS(P(0, 8), P(8, 4)), through_constant},
     {"follow", PARAMS(P(0, 8), P(8, 8), P(16, 4)), follow},
-    {"store", PARAMS(P(0, 8), P(8, 8), P(16, 8), P(24, 8)), store},
+    {HIDDEN_STORE, PARAMS(P(0, 8), P(8, 8), P(16, 8), P(24, 8)), store},
 };
 static const struct emu_variable variables[] = {{HIDDEN_VARIABLE, 8, NULL}, {HIDDEN_CONSTANT, 8, NULL}};
 static const struct emu_image image = {.magic = {'E', 'M', 'U', 'I', 'M', 'A', 'G', 'E'},

@@ -35,7 +35,8 @@
     "bra " label "_next;\n" label "_end:\n"
 
 static const char image[] = HEAD
-    ".visible .entry open(.param .u64 y, .param .u64 n, .param .u32 add) {\n" REGISTERS "ld.param.u64 %y, [y];\n"
+    ".visible .entry " HIDDEN_OPEN "(.param .u64 y, .param .u64 n, .param .u32 add) {\n" REGISTERS
+    "ld.param.u64 %y, [y];\n"
     "ld.param.u64 %n, [n];\n"
     "ld.param.u32 %add, [add];\n" CHANGE(
         "open") "ret;\n}\n"
@@ -93,8 +94,9 @@ static const char image[] = HEAD
                                                                                            "done:\n"
                                                                                            "ret;\n}\n"
 
-                                                                                           ".visible .entry "
-                                                                                           "store(.param .u64 slots, "
+                                                                                           ".visible "
+                                                                                           ".entry " HIDDEN_STORE
+                                                                                           "(.param .u64 slots, "
                                                                                            ".param .u64 at, .param "
                                                                                            ".u64 base, .param .u64 "
                                                                                            "skip) {\n" REGISTERS
