@@ -41,6 +41,11 @@ def version() -> str:
     return text(library().ulms_version())
 
 
+def kernel_vouched(name: str) -> bool:
+    """The kernel of that name, as compiled, is known to use only memory that its arguments show."""
+    return bool(library().ulms_kernel_vouched(name.encode()))
+
+
 def option_rows() -> list[Option]:
     """Every option, in the order in which ulms.so reads them."""
     rows = [library().ulms_option(i) for i in range(library().ulms_option_count())]

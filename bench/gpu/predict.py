@@ -22,7 +22,7 @@ from pump.bench.row import FORMAT, FormatError, Row, read_results
 from pump.bench.systems import BY_NAME, GPU
 from pump.cli.command import UsageError
 from pump.sim.engine import CompiledEngine
-from pump.sim.link import LINKS, UM, Cost, Link
+from pump.sim.link import LINKS, UM, Cost, Link, link_for
 from pump.sim.recorded import open_sequence
 from pump.sim.sequence import Sequence, SequenceError
 from pump.sim.simulator import Simulator, settings_for
@@ -135,7 +135,8 @@ def predictions(
             continue
         if run.program not in sequences:
             sequences[run.program] = open_sequence(path)
-        sequence, link = sequences[run.program], links[run.link]
+        sequence = sequences[run.program]
+        link = link_for(run.link, sequence, links)
         native_ms = sequence.native_ns() / 1e6
         yield Predicted(run, native_ms, *play(sequence, run.budget_bytes, run.policy, link))
 

@@ -35,12 +35,11 @@ def case_of(row: Row, gpu: Gpu, intervals: int = INTERVALS) -> Case | None:
     step = sequence_at(path)
     if abs(step.footprint(PAGE_BYTES) / row.footprint_bytes - 1) > ALIKE:
         return None
-    wires = link_over(INTERCONNECTS[gpu.interconnect], WIRES.name)
     return Case(
         path,
         row.capacity_bytes // PAGE_BYTES,
         intervals,
-        replace(wires, page_bytes=PAGE_BYTES),
+        link_over(INTERCONNECTS[gpu.interconnect], WIRES),
         row.native_ms * 1e6 / step.native_ns(),
     )
 

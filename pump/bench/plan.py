@@ -1,12 +1,12 @@
 """What a recorded step would take with less memory: by backend, over memory and factors."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from pump.bench.systems import BY_NAME
 from pump.sim.engine import CompiledEngine
 from pump.sim.hardware import Interconnect, link_over
-from pump.sim.link import PAGE_BYTES, Link
+from pump.sim.link import LINKS, PAGE_BYTES, VMM, VMM_KNOWN, Link, link_for
 from pump.sim.sequence import Event, Given, Operation, pages_of
 from pump.sim.sequence import Sequence as Recorded
 from pump.sim.simulator import Simulator, settings_for
@@ -42,6 +42,11 @@ class Plan:
     curve: list[Point]
 
     @property
+    def backends(self) -> list[str]:
+        """Those that can run with some memory."""
+        return list(dict.fromkeys(point.backend for point in self.curve))
+
+    @property
     def fits(self) -> bool:
         """It needs nothing of us."""
         return self.footprint <= self.memory
@@ -61,6 +66,15 @@ class Plan:
         return min((run for run in good if run[0] == smallest), key=lambda run: run[1].step_ms)
 
 
+def backends_for(sequence: Recorded, asked: Collection[str]) -> list[str]:
+    """Those asked for, in order. Where `vmm` does the same without, nobody need promise anything:
+    it stands for `vmm-known`.
+    """
+    same = {VMM_KNOWN.name: VMM.name} if sequence.vouched else {}
+    chosen = {same.get(name, name) for name in asked}
+    return [name for name in LINKS if name in chosen]
+
+
 def plan(
     sequence: Recorded,
     memory: int,
@@ -71,7 +85,7 @@ def plan(
     """Plays every factor and the curve. Where an operation needs more than a budget there is no
     point: it cannot run there.
     """
-    links = {backend: link_over(interconnect, backend) for backend in backends}
+    links = {name: link_over(interconnect, link_for(name, sequence)) for name in backends}
     footprint = sequence.footprint(PAGE_BYTES)
     sizes = {link.page_bytes for link in links.values()}
     all_pages = {size: sequence.footprint(size) // size for size in sizes}
@@ -151,7 +165,7 @@ def advice(found: Plan) -> list[str]:
     lines += [
         f"With {options(other)}: {p.step_ms:.0f} ms{unless(other)}"
         for other, p in row.items()
-        if p is not point
+        if p is not point and (p.step_ms < point.step_ms or not BY_NAME[other].promise)
     ]
     if slowdown > SLOW:
         lines.append(

@@ -15,7 +15,7 @@ from pump.bench.systems import BY_NAME, DEVICES, GPU, SIM, systems_on
 from pump.bench.timeline import record, write_timeline
 from pump.cli.command import UsageError
 from pump.cli.render import console, progress_bar
-from pump.sim.link import LINKS, PAGE_BYTES
+from pump.sim.link import LINKS, PAGE_BYTES, link_for
 from pump.sim.simulator import settings_for
 from pump.sizes import format_size
 
@@ -257,7 +257,8 @@ def draw(rows: list[Row], names: Sequence[str], folder: Path) -> str:
     written = []
     timelines = []
     for name in names:
-        sequence, link = yardstick.sequence_at(paths.traces()[name]), LINKS["vmm"]
+        sequence = yardstick.sequence_at(paths.traces()[name])
+        link = link_for("vmm", sequence)
         pages = simulate.budget_pages(sequence, link, RESIDENCY_OVER)
         settings = settings_for(link, BY_NAME["vmm"].policy, pages * link.page_bytes)
         title = f"{name}, {RESIDENCY_OVER:g} times its memory, vmm"

@@ -14,7 +14,7 @@ from pump.bench.systems import BY_NAME, SIM
 from pump.bench.yardstick import INTERVALS, WIRES, Case, Yardstick, sequence_at, yardstick
 from pump.paths import trace_name
 from pump.sim.engine import READ, UPDATE, WRITE, CompiledEngine
-from pump.sim.link import LINKS, PAGE_BYTES, Link, figure
+from pump.sim.link import PAGE_BYTES, Link, figure, link_for
 from pump.sim.sequence import Operation
 from pump.sim.sequence import Sequence as Recorded
 from pump.sim.simulator import Simulator, settings_for
@@ -102,7 +102,7 @@ def work(task: Task) -> Row | Yardstick:
     """Does a task; for another process."""
     if task.system:
         name = BY_NAME[task.system].link
-        link = LINKS[name] if name else WIRES
+        link = link_for(name, sequence_at(task.path)) if name else WIRES
         return simulate(task.path, trace_name(task.path), task.system, link, task.over)
     pages = budget_pages(sequence_at(task.path), WIRES, task.over)
     return yardstick(Case(task.path, pages, task.intervals))

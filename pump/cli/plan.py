@@ -39,7 +39,10 @@ class Plan:
             "--link", choices=INTERCONNECTS, help="to the host (default: the GPU's)"
         )
         parser.add_argument(
-            "--backend", action="append", choices=LINKS, help="one backend (default: all)"
+            "--backend",
+            action="append",
+            choices=LINKS,
+            help="one backend (default: all); vmm-known is vmm where all kernels are vouched for",
         )
         parser.add_argument("--plot", type=Path, metavar="FILE", help="draw step time over memory")
         parser.add_argument("--json", action="store_true", help="print the prediction as JSON")
@@ -59,7 +62,7 @@ class Plan:
         except SequenceError as error:
             raise UsageError(str(error)) from error
         sequence = plan.stretched(sequence, slower(gpu)) if gpu else sequence
-        backends = [name for name in LINKS if name in (args.backend or LINKS)]
+        backends = plan.backends_for(sequence, args.backend or LINKS)
         runs = len(backends) * (len(plan.FACTORS) + len(plan.SHARES))
         with progress_bar(sys.stderr) as bar:
             task = bar.add_task("predicting", total=runs)
@@ -76,7 +79,7 @@ class Plan:
         if args.json:
             print(json.dumps(asdict(found), indent=1))
         else:
-            for line in assumptions(args):
+            for line in assumptions(args, found):
                 out.print(line)
             out.print(
                 f"\nneeds {format_size(found.footprint)}, has {format_size(found.memory)};"
@@ -93,7 +96,7 @@ class Plan:
         return 0
 
 
-def assumptions(args: argparse.Namespace) -> list[str]:
+def assumptions(args: argparse.Namespace, found: plan.Plan) -> list[str]:
     """Where the figures are from."""
     gpu = GPUS.get(args.gpu)
     link = INTERCONNECTS[args.link or (gpu or REFERENCE).interconnect]
@@ -105,18 +108,17 @@ def assumptions(args: argparse.Namespace) -> list[str]:
             f"{gpu.name}: operations take {slower(gpu):.2g} times as long as on an"
             f" {REFERENCE.name}, the ratio of their memories' rates ({gpu.source})"
         )
-    return lines + [f"{name}: {LINKS[name].note}" for name in args.backend or LINKS]
+    return lines + [f"{name}: {LINKS[name].note}" for name in found.backends]
 
 
 def factor_table(found: plan.Plan) -> Table:
     """A line a factor, milliseconds and slowdown for each backend."""
-    backends = list(dict.fromkeys(point.backend for point in found.curve))
     headings = [">factor", ">has"]
-    headings += [heading for name in backends for heading in (f">{name} ms", ">slower")]
+    headings += [heading for name in found.backends for heading in (f">{name} ms", ">slower")]
     lines = []
     for factor, row in found.factors.items():
         cells = [f"{factor} %", format_size(found.memory * factor // 100)]
-        for name in backends:
+        for name in found.backends:
             ms = row[name].step_ms if name in row else None
             cells += [f"{ms:.1f}", f"{ms / found.native_ms:.1f}x"] if ms else ["cannot run", ""]
         lines.append(cells)

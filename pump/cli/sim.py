@@ -13,7 +13,7 @@ from pump.cli.command import UsageError
 from pump.cli.render import console, table
 from pump.paths import trace_name
 from pump.sim.engine import CompiledEngine, policies
-from pump.sim.link import LINKS, PAGE_BYTES, Link
+from pump.sim.link import LINKS, PAGE_BYTES, Link, link_for
 from pump.sim.recorded import open_sequence
 from pump.sim.sequence import Sequence, SequenceError
 from pump.sim.simulator import Simulator, settings_for
@@ -87,7 +87,11 @@ class Sim:
             "--policy", action="append", metavar="NAME", help="one policy (default: all)"
         )
         parser.add_argument(
-            "--link", action="append", choices=LINKS, help="one link model (default: all)"
+            "--link",
+            action="append",
+            choices=LINKS,
+            help="one link model (default: all); vmm: maps what is away as the backend would,"
+            " only where a kernel of the sequence may use it there",
         )
         parser.add_argument(
             "--page",
@@ -115,13 +119,11 @@ class Sim:
             }
         except SequenceError as error:
             raise UsageError(str(error)) from error
-        links = [LINKS[link] for link in args.link or LINKS]
-        if args.page:
-            links = [replace(link, page_bytes=page_size(args.page)) for link in links]
+        page = page_size(args.page) if args.page else 0
         return [
-            Run(name, sequence, link, ratio, policy)
+            Run(name, sequence, replace(link, page_bytes=page or link.page_bytes), ratio, policy)
             for name, sequence in sequences.items()
-            for link in links
+            for link in [link_for(each, sequence) for each in args.link or LINKS]
             for ratio in ratios
             for policy in names
             if policy != "none" or link.rate_fault

@@ -7,7 +7,7 @@ get no faster on a faster one. Memory and its rate are as the vendor's data shee
 
 from dataclasses import dataclass, replace
 
-from pump.sim.link import LINKS, Link
+from pump.sim.link import Link
 from pump.sizes import GIB
 
 MEASURED = "measured"
@@ -59,9 +59,8 @@ REFERENCE = GPUS["H200"]
 """What pump.sim.link was measured on, and the recorded steps of bench/traces."""
 
 
-def link_over(interconnect: Interconnect, backend: str) -> Link:
-    """A backend's link over an interconnect. Raises KeyError for a backend without one."""
-    link = LINKS[backend]
+def link_over(interconnect: Interconnect, link: Link) -> Link:
+    """A link as it would be over an interconnect."""
     share = interconnect.raw / INTERCONNECTS[REFERENCE.interconnect].raw
     return replace(
         link,

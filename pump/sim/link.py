@@ -1,10 +1,12 @@
 """What moving a page costs: figures measured on one H200 (PCIe 5 x16), and models made of them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
 from pump.sim.engine import CLEAN, DEAD, FILL, IN_PLACE, IN_PLACE_ALL, KEEP, Move
+from pump.sim.sequence import Sequence
 from pump.sizes import MIB
 
 PAGE_BYTES = 2 * MIB
@@ -99,7 +101,7 @@ class Handles:
     busy: float = figure("vmm.kernels")
     """So much longer do all calls take, as kernels run beside them."""
     maps_away: bool = True
-    """What is away is mapped on the host; else only what is to be used there (`ULMS_HIDDEN`)."""
+    """What is away is mapped on the host; else only what is to be used there (`link_for`)."""
 
     def parts(self, move: Move, page_bytes: int, mapped: int) -> list[Part]:
         """As `csrc/backend/vmm_move.c` does it: copied, unmapped where it was, mapped anew. A dead
@@ -207,13 +209,25 @@ VMM = Link(
     handles=Handles(),
     page_bytes=8 * MIB,
     movers=3,
-    note="steps took 1.0 to 1.2 times as long on an H200 (docs/bench.md)",
+    note="steps took 1.0 to 1.2 times as long on an H200 where what is away is mapped, else 1.0 to"
+    " 1.3 times (docs/bench.md)",
 )
 VMM_KNOWN = replace(
     VMM,
     name="vmm-known",
     handles=Handles(maps_away=False),
-    note="as vmm, but for the mapping of what is away; steps took 1.1 to 1.4 times as long",
+    note="maps nothing that is away; steps took 1.0 to 1.3 times as long on an H200",
 )
 LINKS = {link.name: link for link in (UM, VMM, VMM_KNOWN)}
-"""Of the backends, by the names of the systems that compare them (pump.bench.systems)."""
+"""Of the backends, by the names of the systems that compare them (pump.bench.systems): for programs
+with kernels that nobody vouches for."""
+
+
+def link_for(name: str, sequence: Sequence, links: Mapping[str, Link] = LINKS) -> Link:
+    """A backend's model for a program: `vmm` maps what is away only for kernels that nobody vouches
+    for. Raises KeyError.
+    """
+    link = links[name]
+    if name == VMM.name and sequence.vouched:
+        return replace(link, handles=links[VMM_KNOWN.name].handles)
+    return link

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pump import binding
 from pump.sim.engine import Touch
 from pump.sim.sequence import (
     FIRST_LINE,
@@ -24,6 +25,8 @@ from pump.trace import OpFlag, OpKind, Trace, TraceError, read
 from pump.trace.trace import Rows
 from pump.trace.words import MemoryKind
 
+LIBRARIES = ("cublas", "cudnn")
+"""How the symbols begin of calls that tell what they touch, and so all kernels inside them."""
 WORK = (OpKind.LAUNCH, OpKind.COPY, OpKind.MEMSET, OpKind.GRAPH)
 LEAST_RUN = 8
 """Operations: what repeats for less is no step."""
@@ -80,8 +83,9 @@ def sequence_of(trace: Trace, every: bool = False) -> Sequence:
     events.sort(key=lambda event: event[0])
     firsts = rows["serial"][starts].tolist()
     ends = [bisect_left(events, first, key=lambda event: event[0]) for first in firsts[1:]]
-    steps = [events[a:b] for a, b in pairwise([0, *ends, len(events)])]
-    return Sequence(live, tuple(tuple(event for _, event in step) for step in steps), names)
+    bounds = pairwise([0, *ends, len(events)])
+    steps = tuple(tuple(event for _, event in events[a:b]) for a, b in bounds)
+    return Sequence(live, steps, names, vouched(trace, int(played["device"][0])))
 
 
 def work_of(trace: Trace) -> Rows:
@@ -95,6 +99,20 @@ def work_of(trace: Trace) -> Rows:
     device = Counter(rows["device"].tolist()).most_common(1)[0][0]
     mine: Rows = rows[rows["device"] == device]
     return mine
+
+
+def vouched(trace: Trace, device: int) -> bool:
+    """Every kernel that ran on a device is vouched for, also before the steps: `vmm` does not
+    forget another. Nobody knows of a graph's kernels: their names are not in the trace.
+    """
+    every = trace.operations
+    ran = every[(every["device"] == device) & (every["flags"] & OpFlag.CAPTURED == 0)]
+    launches = np.unique(ran[ran["kind"] == OpKind.LAUNCH][["api", "function"]]).tolist()
+    return OpKind.GRAPH not in ran["kind"] and all(
+        trace.api_name(api).startswith(LIBRARIES)
+        or binding.kernel_vouched(trace.function_name(function))
+        for api, function in launches
+    )
 
 
 def find_loop(keys: npt.NDArray[np.int64]) -> Loop | None:

@@ -49,6 +49,7 @@ class Sequence:
     live: tuple[Block, ...]
     steps: tuple[tuple[Event, ...], ...]
     names: Mapping[int, str] = field(default_factory=dict)  # of operations, by key
+    vouched: bool = False  # no kernel uses memory unseen: `vmm` leaves unmapped what is away
 
     def blocks(self) -> set[Block]:
         """Every block there ever is."""
@@ -119,6 +120,7 @@ def read_sequence(path: Path) -> Sequence:
     live: list[Block] = []
     steps: list[list[Event]] = []
     names: dict[int, str] = {}
+    vouched = False
     with path.open(encoding="utf-8") as lines:
         if lines.readline().rstrip() != FIRST_LINE:
             raise SequenceError(f"{path} does not begin with `{FIRST_LINE}`")
@@ -138,10 +140,12 @@ def read_sequence(path: Path) -> Sequence:
                     steps[-1].append(Operation(int(rest[0]), int(rest[1]), tuple(touches)))
                 elif word == "key":
                     names[int(rest[0])] = " ".join(rest[1:])
+                elif word == "vouched":
+                    vouched = True
                 else:
                     raise ValueError(word)
             except (KeyError, IndexError, ValueError) as error:
                 raise SequenceError(f"{path}:{number}: {line.strip()[:60]}") from error
     if not any(isinstance(event, Operation) for step in steps[-1:] for event in step):
         raise SequenceError(f"{path} holds no operation")
-    return Sequence(tuple(live), tuple(map(tuple, steps)), names)
+    return Sequence(tuple(live), tuple(map(tuple, steps)), names, vouched)

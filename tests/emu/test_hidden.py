@@ -133,7 +133,7 @@ def test_what_is_away_need_not_be_mapped_for_kernels_that_are_vouched_for(
 
 
 def test_a_kernel_that_nobody_vouches_for_finds_what_is_away(hidden: Hidden) -> None:
-    """What it uses is seen nowhere: pages that are away have others' bytes, were they not mapped."""
+    """What it uses is seen nowhere; were it not mapped, what is away would be other memory."""
     said, counters = hidden.check(UNSEEN, {"ULMS_LOG_LEVEL": "INFO"}, *STILL)
     assert "through may follow addresses that lie in memory" in said
     assert counters["opaque"] == 1

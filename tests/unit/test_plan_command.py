@@ -37,8 +37,10 @@ def turns(pages: int, duration_ns: int = 100_000) -> Sequence:
 
 @pytest.fixture(scope="module")
 def found() -> plan.Plan:
-    """A recorded step with half its memory: pages enough that runs of them matter little."""
-    sequence = open_sequence(paths.traces()["resnet"])
+    """A recorded step with half its memory: pages enough that runs of them matter little. It has
+    one kernel that nobody vouches for.
+    """
+    sequence = replace(open_sequence(paths.traces()["resnet"]), vouched=False)
     return plan.plan(sequence, sequence.footprint(PAGE) // 2, PCIE, list(LINKS))
 
 
@@ -46,16 +48,16 @@ def found() -> plan.Plan:
 
 
 def test_the_link_that_was_measured_is_as_it_was_measured() -> None:
-    for backend, link in LINKS.items():
-        assert link_over(INTERCONNECTS[REFERENCE.interconnect], backend) == link
+    for link in LINKS.values():
+        assert link_over(INTERCONNECTS[REFERENCE.interconnect], link) == link
 
 
 def test_half_the_raw_rate_is_half_of_everything() -> None:
-    half = link_over(INTERCONNECTS["pcie4-x16"], "um")
+    half = link_over(INTERCONNECTS["pcie4-x16"], UM)
     assert (half.rate_in, half.rate_out, half.rate_both, half.rate_fault) == (23.5, 11.5, 20, 7)
     assert (half.rate_read, half.rate_update) == (25.5, 21)
     assert half.call_ns == UM.call_ns
-    assert link_over(INTERCONNECTS["nvlink-c2c"], "um").rate_fault == UM.rate_fault
+    assert link_over(INTERCONNECTS["nvlink-c2c"], UM).rate_fault == UM.rate_fault
 
 
 def test_gpus_name_links_that_there_are() -> None:
@@ -105,6 +107,33 @@ def test_what_takes_a_promise_is_recommended_only_where_it_was_asked_for(found: 
     alone = plan.advice(replace(found, factors=only))
     assert alone[0].startswith("Use ULMS_BACKEND=vmm ULMS_HIDDEN=known ULMS_GPU_MEMORY_FACTOR=")
     assert "You promise by it that no kernel" in alone[0]
+
+
+def test_a_promise_that_makes_nothing_faster_is_not_mentioned(found: plan.Plan) -> None:
+    assert found.best
+    factor, point = found.best
+    row = found.factors[factor] | {"vmm-known": replace(point, backend="vmm-known")}
+    same = replace(found, factors=found.factors | {factor: row})
+    assert same.best == found.best
+    assert "promise" in " ".join(plan.advice(found))
+    assert "promise" not in " ".join(plan.advice(same))
+
+
+def test_nobody_need_promise_what_is_vouched_for() -> None:
+    others = turns(4)
+    good = replace(others, vouched=True)
+    for asked, instead in (
+        (list(LINKS), ["um", "vmm"]),
+        (["vmm-known", "um"], ["um", "vmm"]),
+        (["vmm-known"], ["vmm"]),
+        (["um"], ["um"]),
+    ):
+        assert plan.backends_for(good, asked) == instead
+        assert plan.backends_for(others, asked) == sorted(asked, key=list(LINKS).index)
+    budget, one = 3 * 4 * PAGE, replace(turns(16), vouched=True)
+    vmm = plan.plan(one, budget, PCIE, ["vmm"]).factors[100]["vmm"]
+    known = plan.plan(turns(16), budget, PCIE, ["vmm-known"]).factors[100]["vmm-known"]
+    assert vmm == replace(known, backend="vmm")
 
 
 def test_what_fits_needs_nothing() -> None:
@@ -187,6 +216,19 @@ def test_the_command_tells_its_assumptions_and_draws(
     assert "vmm ms" in told
     assert "um ms" not in told
     assert not draws or picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command_asks_for_no_promise_where_all_kernels_are_vouched_for(
+    step: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = step.read_text(encoding="utf-8")
+    step.write_text(text.replace("\n", "\nvouched\n", 1), encoding="utf-8")
+    assert main(["plan", str(step), "--memory", "40MiB"]) == 0
+    told = capsys.readouterr().out
+    assert "vmm ms" in told
+    assert "vmm-known ms" not in told
+    assert "ULMS_HIDDEN" not in told
+    assert "promise" not in told
 
 
 def test_the_prediction_as_json(step: Path, capsys: pytest.CaptureFixture[str]) -> None:

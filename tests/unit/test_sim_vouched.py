@@ -1,0 +1,121 @@
+"""Programs all of whose kernels are vouched for: `vmm` leaves unmapped what is away."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pump import binding, paths
+from pump.bench.row import Row
+from pump.bench.simulate import Task, work
+from pump.cli import main
+from pump.sim.link import LINKS, UM, VMM, VMM_KNOWN, link_for
+from pump.sim.recorded import open_sequence, sequence_of, vouched
+from pump.sim.sequence import Sequence, read_sequence
+from pump.trace import OpFlag, OpKind, Trace, read
+
+pytestmark = pytest.mark.unit
+
+TEXT = "pump-sequence 1\n{}block 0 0 200000\nlive 0\nstep\no 1 1000 0u\n"
+
+
+@pytest.fixture(scope="module")
+def prefill() -> Trace:
+    """Kernels of ATen, and those that cuBLAS launches."""
+    return read(paths.traces()["prefill-8b"])
+
+
+def functions(trace: Trace, api: str) -> set[int]:
+    """Of the kernels that were launched in calls whose symbols begin so."""
+    launches = trace.operations[trace.operations["kind"] == OpKind.LAUNCH]
+    pairs = set(launches[["api", "function"]].tolist())
+    return {function for call, function in pairs if trace.api_name(call).startswith(api)}
+
+
+# --- which ---
+
+
+def test_of_the_recorded_steps_only_the_join_has_other_kernels() -> None:
+    """It builds and probes a table with kernels of its own."""
+    told = {name: open_sequence(path).vouched for name, path in paths.traces().items()}
+    assert len(told) == 10
+    assert [name for name, answer in told.items() if not answer] == ["hash-join"]
+
+
+def test_one_kernel_that_nobody_vouches_for_is_enough(prefill: Trace) -> None:
+    assert sequence_of(prefill).vouched
+    function = min(functions(prefill, "cuLaunchKernel"))
+    assert binding.kernel_vouched(prefill.function_name(function))
+    for name in ("build", "_Z5buildPm", "at::native::fill"):  # the last: not as compiled
+        other = replace(prefill, functions=prefill.functions | {function: name})
+        assert not sequence_of(other).vouched
+
+
+def test_what_a_library_launches_in_its_calls_is_vouched_for_by_them(prefill: Trace) -> None:
+    inside = dict.fromkeys(functions(prefill, "cublas"), "gemm")
+    assert inside
+    assert not binding.kernel_vouched("gemm")
+    assert vouched(replace(prefill, functions=prefill.functions | inside), 0)
+    driver = dict.fromkeys(prefill.apis, "cuLaunchKernel")
+    assert not vouched(replace(prefill, apis=driver), 0)
+
+
+def test_whose_name_is_lost_is_not_vouched_for(prefill: Trace) -> None:
+    assert not vouched(replace(prefill, functions={}), 0)
+    assert not vouched(replace(prefill, apis={}), 0)
+
+
+def test_a_graph_is_not_vouched_for_where_it_runs(prefill: Trace) -> None:
+    graph = prefill.operations[:1].copy()
+    graph["kind"] = OpKind.GRAPH
+    assert vouched(prefill, 0)
+    assert not vouched(replace(prefill, operations=graph), 0)
+    assert vouched(replace(prefill, operations=graph), 1)
+    graph["flags"] = OpFlag.CAPTURED
+    assert vouched(replace(prefill, operations=graph), 0)
+
+
+def test_a_text_says_it_in_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "step.txt"
+    for line in ("", "vouched\n"):
+        path.write_text(TEXT.format(line), encoding="utf-8")
+        assert read_sequence(path).vouched == bool(line)
+
+
+# --- what follows ---
+
+
+def test_vmm_is_played_unmapped_only_where_all_are_vouched_for() -> None:
+    others = Sequence((), ())
+    good = replace(others, vouched=True)
+    assert {name: link_for(name, others) for name in LINKS} == LINKS
+    unmapped = link_for("vmm", good)
+    assert unmapped == replace(VMM, handles=VMM_KNOWN.handles)
+    assert unmapped.handles
+    assert not unmapped.handles.maps_away
+    assert (link_for("um", good), link_for("vmm-known", good)) == (UM, VMM_KNOWN)
+    mine = LINKS | {"um": replace(UM, rate_in=1.0)}
+    assert link_for("um", good, mine).rate_in == 1
+
+
+def test_systems_are_played_over_the_link_of_the_program() -> None:
+    for name, same in (("resnet", True), ("hash-join", False)):
+        tasks = [Task(paths.traces()[name], 2, system) for system in ("vmm", "vmm-known")]
+        vmm, known = (row for row in map(work, tasks) if isinstance(row, Row))
+        assert (vmm == replace(known, system="vmm")) == same
+
+
+def test_the_link_of_pump_sim_is_the_backend_for_that_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = paths.traces()["resnet"].read_text(encoding="utf-8")
+    (tmp_path / "others.txt").write_text(text.replace("vouched\n", ""), encoding="utf-8")
+    (tmp_path / "good.txt").write_text(text, encoding="utf-8")
+    files = [str(tmp_path / name) for name in ("others.txt", "good.txt")]
+    words = ["--over", "2", "--policy", "ahead", "--link", "vmm", "--link", "vmm-known"]
+    assert main(["sim", *files, *words, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    took = {(row["sequence"], row["link"]): row["step_ms"] for row in rows}
+    assert took["good", "vmm"] == took["good", "vmm-known"] == took["others", "vmm-known"]
+    assert took["others", "vmm"] > 1.3 * took["good", "vmm"]
