@@ -35,7 +35,8 @@ class Paced:
         self._stderr = os.memfd_create("stderr")
         self._process = subprocess.Popen(
             command,
-            env=env | {"REPORT_PACED": "1"},
+            # unbuffered, Python loses the rest of what a signal interrupts in a full pipe
+            env=env | {"REPORT_PACED": "1", "PYTHONUNBUFFERED": ""},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,

@@ -108,7 +108,8 @@ static bool is_exposing(struct pager *d, const struct op *op) {
         return false;
     if (!__atomic_exchange_n(&d->vmm->roamed, true, __ATOMIC_RELAXED))
         tell_roaming(d, op);
-    return true;
+    d->vmm->exposed = !d->vmm->unmapped && !d->under_way;
+    return !d->vmm->exposed;
 }
 
 static bool is_opaque(struct pager *d, const struct op *op) {
@@ -285,6 +286,7 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
                                     .stale = !fill && unused && !vmm_verifies(),
                                     .look = vmm_verifies() ? vmm_verify_look : NULL};
     pager_lock(d);
+    d->vmm->unmapped = d->vmm->unmapped || (part[0].stale && part[0].copy);
     pager_moves_land(d, m->m.start, m->m.bytes);
     pager_unlock(d);
     enum vmm_moved moved = vmm_move(d->vmm, part, (size_t)m->pieces, stream, left, &(struct leaving){d, m->m.id});

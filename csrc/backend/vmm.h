@@ -133,7 +133,8 @@ struct vmm {
     bool loses;              /* atomic: a page could not be mapped, or is stale for good */
     bool surfaced;           /* nothing moves any more, and no page is stale */
     bool roamed;             /* atomic: a kernel came that nobody vouches for, and what leaves is mapped from now on */
-    bool exposed;            /* so is all that was away before. Under the device's lock */
+    bool exposed;            /* so is all that was away before. This and the next under the device's lock */
+    bool unmapped;           /* content went away, or is about to, without being mapped on the host */
 };
 
 /* host_limit: of what may lie on the host; shared with other devices. False: no addresses, or no memory. */
