@@ -1,0 +1,79 @@
+"""Memory that is freed in stream order while it is away, and given out again, under `vmm`."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import RunEmulated
+
+pytestmark = pytest.mark.emu
+PROGRAM = """
+import ctypes, time
+
+driver = ctypes.CDLL("libcuda.so.1")
+MIB, PARTS, GONE, NEW = 1 << 20, 8, 0xA, 0xBAD
+stream, context = ctypes.c_void_p(), ctypes.c_void_p()
+
+
+def call(name, *arguments):
+    status = getattr(driver, name)(*arguments)
+    assert status == 0, (name, status)
+
+
+def allocated(size):
+    start = ctypes.c_uint64()
+    call("cuMemAllocAsync", ctypes.byref(start), ctypes.c_size_t(size), stream)
+    return start
+
+
+def fill(start, word, size):
+    call("cuMemsetD32Async", start, ctypes.c_uint(word), ctypes.c_size_t(size // 4), stream)
+    call("cuStreamSynchronize", stream)
+
+
+def words_of(start, size):
+    host = (ctypes.c_uint * (size // 4))()
+    call("cuMemcpyDtoH_v2", host, start, ctypes.c_size_t(size))
+    return set(host)
+
+
+call("cuInit", 0)
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+call("cuCtxSetCurrent", context)
+call("cuStreamCreate", ctypes.byref(stream), 1)
+first = allocated(4 * MIB)
+fill(first, GONE, 4 * MIB)
+parts = [allocated(2 * MIB) for _ in range(PARTS)]
+for _ in range(6):
+    for i, part in enumerate(parts):
+        fill(part, i, 2 * MIB)
+time.sleep(0.3)
+call("cuMemFreeAsync", first, stream)
+driver.emu_fail(b"cuEventRecord:sticky")  # so that nothing moves any more
+fill(parts[0], 0, 2 * MIB)
+driver.emu_fail(None)
+fill(parts[0], 0, 2 * MIB)
+again = allocated(4 * MIB)
+assert again.value == first.value
+fill(again, NEW, 4 * MIB)
+assert words_of(again, 4 * MIB) == {NEW}
+wrong = [i for i, part in enumerate(parts) if words_of(part, 2 * MIB) != {i}]
+assert not wrong, wrong
+"""
+
+
+@pytest.mark.parametrize("hidden", ["followed", "known", "any"])
+def test_it_is_nobody_elses(hidden: str, tmp_path: Path, run_emulated: RunEmulated) -> None:
+    """What is away may be mapped where others lie: not what is given out."""
+    program = tmp_path / "comes_back.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    env = {
+        "ULMS_BACKEND": "vmm",
+        "ULMS_HIDDEN": hidden,
+        "ULMS_PAGE": "2MiB",
+        "ULMS_GPU_MEMORY": "12MiB",
+        "ULMS_GPU_MEMORY_FACTOR": "100",
+    }
+    done = run_emulated([sys.executable, program], env)
+    assert done.returncode == 0, done.stderr
