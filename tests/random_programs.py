@@ -153,7 +153,8 @@ class Judge:
             if case.setup == "vmm":
                 page = VMM_PAGES[case.seed % len(VMM_PAGES)]
                 options = {"ULMS_BACKEND": "vmm", "ULMS_PAGE": str(page)}
-                # what is mapped elsewhere comes back only once it is unmapped: verified, none is
+                # every other one; what is mapped elsewhere comes back only once it is unmapped:
+                # so where that is refused nothing is, as when it is verified
                 if case.seed // len(VMM_PAGES) % 2 and "cuMemUnmap" not in case.fail:
                     options |= {"ULMS_HIDDEN": "known"}
                 if case.seed % VERIFIED == 0 or "cuMemUnmap" in case.fail:

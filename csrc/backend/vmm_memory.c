@@ -224,7 +224,7 @@ void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
         return;
     d->left -= r->aside;
     r->aside = 0;
-    /* freed in stream order while it was away, it was of no device's memory when that was mapped */
+    /* freed in stream order while it was away, it was in no list when all that is away was mapped */
     vmm_range_surface(d->vmm, r, 0, bytes / page_bytes);
     for (size_t i = 0; i < bytes / page_bytes; i++) {
         if (r->page[i].at != VMM_DEVICE)
