@@ -23,9 +23,9 @@ struct backend {
     /* Memory of this device may be the backend's. */
     bool (*serves)(int32_t device);
     /* New memory of the backend's kind in the current context, which is the device's: *start, of `bytes` in whole
-     * pages. False: there is none, the real call takes the backend's place. Served devices only. */
+     * grains. False: there is none, the real call takes the backend's place. Served devices only. */
     bool (*provide)(addr_t *start, uint64_t bytes, int32_t device);
-    /* The memory is in the ledger, its content means nothing to anybody. Whole pages; also memory that the program
+    /* The memory is in the ledger, its content means nothing to anybody. Whole grains; also memory that the program
      * asked to be managed. */
     void (*arrived)(addr_t start, uint64_t bytes, int32_t device);
     /* There is more plain memory on a served device, whose context is current: less room is left for pages. */

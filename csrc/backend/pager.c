@@ -19,13 +19,12 @@ static __thread uint64_t tickets[DEVICE_MAX]; /* of the thread's operation, from
 
 /* --- memory --- */
 
-/* For memory that is about to be told to the engine. Under the lock, which may be released meanwhile. */
-static void make_room(struct pager *d, uint64_t bytes) {
+void pager_make_room(struct pager *d, uint64_t bytes) {
     if (!d->moving && clock_ns() - d->budget.looked_ns > PAGER_LOOK_NS)
         pager_budget_look(d);
     else
         pager_budget_update(d);
-    if (!d->moving && !d->over && d->bytes + bytes > d->budget.bytes + d->fixed)
+    if (!d->moving && !d->over && !pager_fits(d, bytes))
         pager_start_moving(d, bytes);
 }
 
@@ -33,7 +32,7 @@ void pager_plain(int32_t device) {
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
         if (d->ordinal == device && d->bytes > 0)
-            make_room(d, 0);
+            pager_make_room(d, 0);
         pager_unlock(d);
     }
 }
@@ -43,7 +42,7 @@ void pager_arrived(addr_t start, uint64_t bytes, int32_t device) {
     if (!d)
         return;
     pager_lock(d);
-    make_room(d, bytes);
+    pager_make_room(d, bytes);
     struct pager_range *range = pager_range_add(&d->ranges, start, bytes);
     bool known = range != NULL;
     if (known)
@@ -196,12 +195,14 @@ static void pass(struct pager *d, struct op *op, uint64_t serial, enum pager_use
 /* The operation's ticket, or PASSING; 0: none, as nothing will move, or as it is sure to touch nothing here. */
 static uint64_t admit_to(struct pager *d, struct op *op) {
     pager_lock(d);
-    bool opaque = d->kind->opaque && d->kind->opaque(d, op);
+    enum pager_opacity opaque = d->kind->opaque ? d->kind->opaque(d, op) : PAGER_CLEAR;
     enum pager_use uses = opaque ? PAGER_USES_ANY : PAGER_USES_ABSENT;
     if (!d->moving) {
         if (opaque)
-            pager_opaque_begin(d, 0);
+            pager_opaque_begin(d, 0, opaque);
         pass(d, op, 0, uses);
+        if (opaque)
+            pager_opaque_passed(d);
         outwait_discards(d, op);
         bool over = d->over;
         if (!over)
@@ -233,8 +234,10 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
     }
     uint64_t began = opaque ? clock_ns() : 0;
     if (opaque)
-        pager_opaque_begin(d, ticket);
+        pager_opaque_begin(d, ticket, opaque);
     pass(d, op, serial, uses);
+    if (opaque)
+        pager_opaque_passed(d);
     if (opaque && ticket && clock_ns() - began >= WAITED_NS)
         tell_held(d, op, began, 0);
     if (!d->held)

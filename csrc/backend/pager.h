@@ -154,9 +154,13 @@ struct pager_waiter {
 /* Around its being held. Under the lock. */
 void pager_waits(struct pager *d, struct pager_waiter *w, uint64_t ticket);
 void pager_waits_no_more(struct pager *d, struct pager_waiter *w);
-/* The opaque operation runs next: waits until what was held before has its pages, and no move is under way. Ticket 0:
- * it has none, as nothing new moves. Under the lock. */
-void pager_opaque_begin(struct pager *d, uint64_t ticket);
+/* No move is under way: when it is admitted, until it has retired. */
+enum pager_opacity { PAGER_CLEAR, PAGER_HALTS, PAGER_OPAQUE };
+
+/* The operation runs next: waits until what was held before has its pages, and no move is under way; none begins before
+ * pager_opaque_passed. Ticket 0: it has none, as nothing new moves. Under the lock. */
+void pager_opaque_begin(struct pager *d, uint64_t ticket, enum pager_opacity how);
+void pager_opaque_passed(struct pager *d);
 /* No move may begin. Under the lock. */
 bool pager_opaque_runs(const struct pager *d);
 
@@ -186,10 +190,12 @@ struct pager_kind {
     bool (*issue)(struct pager *d, const struct pager_move *m, CUstream stream);
     /* Of ulms_engine_holder, `data` is the device; NULL: frames are alike. */
     ulms_holder holder;
+    /* The framework told of a block at p, of which the engine knows. Under the lock. NULL: nothing to do. */
+    void (*divided)(struct pager *d, addr_t p);
     /* Content can be discarded, as far as is known. NULL: it cannot. */
     bool (*discards)(void);
     /* The operation may touch pages that it does not show. Under the lock. NULL: that does no harm. */
-    bool (*opaque)(struct pager *d, const struct op *op);
+    enum pager_opacity (*opaque)(struct pager *d, const struct op *op);
     /* The operation was admitted, and runs next. Without the lock. NULL: nothing to do. */
     void (*prepare)(struct pager *d, const struct op *op);
     /* What the operation touches, into d->touches; how many. Under the lock. */
@@ -244,7 +250,8 @@ void pager_order(struct pager *d, const struct op *op, uint64_t serial);
 
 struct pager_budget {
     uint64_t capacity; /* bytes the program's memory may occupy, all kinds */
-    uint64_t bytes;    /* of these, what pages may */
+    uint64_t room;     /* of these, what is left for pages */
+    uint64_t bytes;    /* the same in whole pages */
     uint64_t plain;    /* plain memory when it was worked out */
     uint64_t looked_ns;
 };
@@ -253,6 +260,10 @@ struct pager_budget {
 void pager_budget_update(struct pager *d);
 /* Asks the current context's device first what is free. Under the lock, which is released meanwhile. */
 void pager_budget_look(struct pager *d);
+
+/* There is room for so many bytes of pages more. The last page may be used in part only: what lies there fits, too.
+ * Under the lock. */
+bool pager_fits(const struct pager *d, uint64_t bytes);
 
 /* --- statistics (pager_stats.c) --- */
 
@@ -298,6 +309,7 @@ struct pager {
     CUstream discard_stream;     /* likewise; nothing in it waits for anything */
     CUcontext lane_context;
     uint32_t passing; /* operations that were not told as nothing moved here yet; atomic */
+    uint32_t halts;   /* operations that no move is under way for, and that are not admitted yet */
     uint64_t opaque;  /* ticket of the last opaque operation; 0: there was none */
     struct pager_waiter *waiters;
     uint64_t past;                           /* ticket of the operation that stands for all before `moving` */
@@ -358,6 +370,8 @@ CUcontext pager_current(void);
 void pager_admit(struct op *op);
 void pager_settle(const struct op *op);
 void pager_arrived(addr_t start, uint64_t bytes, int32_t device);
+/* For memory that is about to be told to the engine. Under the lock, which may be released meanwhile. */
+void pager_make_room(struct pager *d, uint64_t bytes);
 void pager_plain(int32_t device);
 void pager_leaving(addr_t start, uint64_t bytes);
 void pager_block_before(void);

@@ -29,6 +29,13 @@ static bool of_capture(addr_t start, bool live) {
     return hash_take(&captured, start) && !live;
 }
 
+/* One that lives. Under the lock. */
+static void tell(struct pager *d, addr_t start, uint64_t bytes) {
+    ulms_engine_block(d->engine, start, bytes, true);
+    if (d->kind->divided)
+        d->kind->divided(d, start);
+}
+
 /* Those that live, of a device that has heard of none. Under the lock. */
 static void hear_all(struct pager *d) {
     struct touch list[64];
@@ -36,7 +43,7 @@ static void hear_all(struct pager *d) {
     for (size_t n; (n = ledger_list_blocks(session.ledger, from, list, 64)) > 0; from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++)
             if (pager_page_at(&d->ranges, list[i].start))
-                ulms_engine_block(d->engine, list[i].start, list[i].bytes, true);
+                tell(d, list[i].start, list[i].bytes);
 }
 
 void pager_hear(struct pager *d) {
@@ -75,9 +82,12 @@ void pager_block(addr_t start, uint64_t bytes, bool live) {
         if (pager_page_at(&d->ranges, start)) {
             uint64_t died = live ? 0 : d->window.next ? d->window.next : 1;
             pager_pages_died(&d->ranges, start, start + bytes, died);
-            if (live)
+            if (live) {
                 pager_moves_wait(d, start, bytes, true);
-            ulms_engine_block(d->engine, start, bytes, live);
+                tell(d, start, bytes);
+            } else {
+                ulms_engine_block(d->engine, start, bytes, false);
+            }
             if (!live && d->moving)
                 pager_wake(d);
         }

@@ -45,11 +45,16 @@ void pager_budget_update(struct pager *d) {
     b->plain = ledger_plain(session.ledger, d->ordinal);
     uint64_t share = b->capacity * (uint64_t)ulms_options.factor / 100;
     uint64_t others = b->plain + d->fixed + d->left;
-    uint64_t bytes = share > others ? (share - others) / page_bytes * page_bytes : 0;
+    b->room = share > others ? share - others : 0;
+    uint64_t bytes = b->room / page_bytes * page_bytes;
     if (bytes == b->bytes)
         return;
     log_debug("device %d: budget %llu MiB", d->ordinal, (unsigned long long)(bytes >> 20));
     b->bytes = bytes;
     if (d->engine)
         ulms_engine_budget(d->engine, bytes);
+}
+
+bool pager_fits(const struct pager *d, uint64_t bytes) {
+    return d->bytes + bytes <= whole_pages(d->budget.room / PAGE_LEAST * PAGE_LEAST) + d->fixed;
 }

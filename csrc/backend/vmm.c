@@ -112,8 +112,10 @@ static bool is_exposing(struct pager *d, const struct op *op) {
     return !d->vmm->exposed;
 }
 
-static bool is_opaque(struct pager *d, const struct op *op) {
-    return hides(op) || is_exposing(d, op);
+static enum pager_opacity opacity(struct pager *d, const struct op *op) {
+    if (hides(op))
+        return PAGER_OPAQUE;
+    return is_exposing(d, op) ? PAGER_HALTS : PAGER_CLEAR;
 }
 
 /* Its pages that left are used where they lie now: not before they are mapped there. */
@@ -124,27 +126,10 @@ static void land(struct pager *d, const struct op *op) {
             touches(d, op); /* another operation's, after waiting */
 }
 
-/* Pages of [start, end) that are somebody's again, though nothing brought them. */
-static void surface(struct pager *d, addr_t start, addr_t end) {
-    for (size_t i = 0; i < d->ranges.count; i++) {
-        addr_t of = d->ranges.at[i]->start, behind = of + d->ranges.at[i]->bytes;
-        struct vmm_range *r = start < behind && of < end ? vmm_range_find(d->vmm, of) : NULL;
-        if (!r)
-            continue;
-        size_t first = start > of ? (start - of) / page_bytes : 0;
-        size_t last = ((end < behind ? end : behind) - 1 - of) / page_bytes;
-        vmm_range_surface(d->vmm, r, first, last - first + 1);
-    }
-}
-
 /* All memory is what the program takes it for, whatever an operation does with it that it did not show. */
 static void expose(struct pager *d) {
-    surface(d, 0, UINT64_MAX);
-    for (size_t i = 0; i < d->ranges.count; i++) {
-        struct vmm_range *r = vmm_range_find(d->vmm, d->ranges.at[i]->start);
-        if (r)
-            vmm_range_written(d->vmm, r);
-    }
+    vmm_surface(d, 0, UINT64_MAX);
+    vmm_written(d);
     if (d->vmm)
         d->vmm->exposed = __atomic_load_n(&d->vmm->roamed, __ATOMIC_RELAXED);
 }
@@ -153,7 +138,7 @@ static void expose(struct pager *d) {
 static void end_moves(struct pager *d) {
     if (d->over && d->vmm && !d->vmm->surfaced) {
         pager_moves_wait(d, 0, UINT64_MAX, false);
-        surface(d, 0, UINT64_MAX);
+        vmm_surface(d, 0, UINT64_MAX);
         d->vmm->surfaced = true;
     }
 }
@@ -168,7 +153,7 @@ static void make_usable(struct pager *d, const struct op *op, uint64_t serial, e
         land(d, op);
         size_t n = uses == PAGER_USES_ABSENT ? touches(d, op) : 0;
         for (size_t i = 0; i < n; i++)
-            surface(d, d->touches[i].start, d->touches[i].start + d->touches[i].bytes);
+            vmm_surface(d, d->touches[i].start, d->touches[i].start + d->touches[i].bytes);
         return;
     }
     size_t n = touches(d, op);
@@ -231,7 +216,7 @@ static void fix(struct pager *d, addr_t start, addr_t end) {
         r = range_of(d, start, end);
     }
     if (r) {
-        surface(d, from, end);
+        vmm_surface(d, from, end);
         ulms_engine_freed(d->engine, from, whole_pages(end) - from);
         for (addr_t p = from; p < end; p += page_bytes)
             fix_page(d, r, (p - r->start) / page_bytes);
@@ -270,15 +255,32 @@ static void left(void *data) {
 
 _Static_assert((int)PAGER_RUN_PAGES <= (int)VMM_MOVES, "a run has at most a move a page");
 
+/* The pages that follow one another in a range move as one. Returns how many pieces there are. */
+static size_t join(struct vmm *v, const struct pager_move *m, struct pager_piece *piece) {
+    const struct vmm_range *range = NULL;
+    size_t n = 0;
+    for (const struct pager_piece *p = m->piece; p < m->piece + m->pieces; p++) {
+        bool same = range && p->start < range->start + range->bytes;
+        if (same && p->start == piece[n - 1].start + piece[n - 1].bytes)
+            piece[n - 1].bytes += p->bytes;
+        else
+            piece[n++] = *p;
+        range = same ? range : vmm_range_find(v, p->start);
+    }
+    return n;
+}
+
 static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) {
     bool fill = m->m.kind == ULMS_FILL;
     /* what an operation did not show may have made one that looks clean dirty */
     bool any = ulms_options.hidden == HIDDEN_ANY;
     bool unused = m->discard || (goes_stale(d) && !(m->m.flags & ULMS_MOVE_IN_PLACE));
+    struct pager_piece piece[PAGER_RUN_PAGES];
     struct vmm_move part[PAGER_RUN_PAGES];
-    for (int i = 0; i < m->pieces; i++)
-        part[i] = (struct vmm_move){.start = m->piece[i].start,
-                                    .bytes = m->piece[i].bytes,
+    size_t n = join(d->vmm, m, piece);
+    for (size_t i = 0; i < n; i++)
+        part[i] = (struct vmm_move){.start = piece[i].start,
+                                    .bytes = piece[i].bytes,
                                     .to = fill ? VMM_DEVICE : VMM_HOST,
                                     .copy = !m->discard,
                                     .clean = !any && m->m.flags & ULMS_MOVE_CLEAN,
@@ -289,8 +291,8 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
     d->vmm->unmapped = d->vmm->unmapped || (part[0].stale && part[0].copy);
     pager_moves_land(d, m->m.start, m->m.bytes);
     pager_unlock(d);
-    enum vmm_moved moved = vmm_move(d->vmm, part, (size_t)m->pieces, stream, left, &(struct leaving){d, m->m.id});
-    for (int i = 0; i < m->pieces && vmm_verifies(); i++)
+    enum vmm_moved moved = vmm_move(d->vmm, part, n, stream, left, &(struct leaving){d, m->m.id});
+    for (size_t i = 0; i < n && vmm_verifies(); i++)
         vmm_verify_moved(d->vmm, &part[i], stream);
     if (moved == VMM_STUCK) {
         pager_lock(d);
@@ -327,7 +329,7 @@ static void stop(void) {
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
         if (d->vmm && !pager_moves_any(d, 0, UINT64_MAX))
-            surface(d, 0, UINT64_MAX);
+            vmm_surface(d, 0, UINT64_MAX);
         pager_unlock(d);
     }
     vmm_makers_stop();
@@ -342,8 +344,9 @@ const struct pager_kind vmm_kind = {
     .occupied = vmm_occupied,
     .issue = issue,
     .holder = holder,
+    .divided = vmm_divided,
     .discards = discards,
-    .opaque = is_opaque,
+    .opaque = opacity,
     .touches = touches,
     .passes = passes};
 

@@ -1,6 +1,7 @@
-/* What the files of the remapping backend share. An allocation is a reserved range of addresses; behind each of its
- * pages is a frame, on the device or on the host, and whichever it is, kernels may use the page.
+/* What the files of the remapping backend share. Allocations are parts of reserved ranges of addresses; behind each
+ * page on which there is one is a frame, on the device or on the host, and whichever it is, kernels may use the page.
  *
+ *   part    the addresses of one allocation, in grains of PAGE_LEAST: two may meet in the middle of a page
  *   frame   one page of physical memory: a driver's handle, with an address of its own that never changes (its alias)
  *   place   where a frame lies
  *   stale   a page that nobody uses while it is away has given its frame to another, and is mapped there still: until
@@ -106,16 +107,28 @@ struct vmm_page {
     uint8_t at;                 /* enum vmm_place: what is mapped */
     bool filled;                /* frame[VMM_HOST] holds what the page holds, or held when it came to the device */
     bool fixed;                 /* it is where it is for good */
+    bool aside;                 /* on the device, and the engine does not know of it any more */
+    bool known;                 /* the engine was told of it; under `lodging` */
+    uint16_t parts;             /* that lie on it; 0: it has no frames. Under `lodging` */
+};
+
+/* Its start to its deletion is under `lodging`; told and divided under the device's lock. */
+struct vmm_part {
+    addr_t start;
+    uint64_t bytes; /* whole grains */
+    struct vmm_range *range;
+    bool told;             /* it is in the ledger, and the engine takes it for one block, unless it is divided: */
+    bool divided;          /* the framework told of a block there */
+    bool parked;           /* the program freed it, and it is to be deleted later */
+    uint64_t context;      /* parked: that has to be waited for; 0: it is gone */
+    struct vmm_part *next; /* parked */
 };
 
 struct vmm_range {
     addr_t start;
     uint64_t bytes;         /* whole pages */
     struct vmm_seal *seals; /* by page (vmm_verify.h); NULL: none */
-    uint64_t aside;         /* bytes on the device of which the engine does not know */
-    bool parked;            /* the program freed it, and it is to be deleted later */
-    uint64_t context;       /* parked: that has to be waited for; 0: it is gone */
-    struct vmm_range *next; /* parked */
+    struct vmm_part **part; /* by grain; NULL: free. Under `lodging` */
     struct vmm_page page[];
 };
 
@@ -127,6 +140,7 @@ struct vmm {
     struct vmm_limit limit;  /* of the device's frames */
     struct vmm_maker *maker; /* NULL: frames are made as they are needed */
     pthread_mutex_t out;     /* a copy to the host is under way: mapping waits for all that are queued */
+    pthread_mutex_t lodging; /* of parts: who comes and goes. Taken before the device's lock */
     pthread_mutex_t lock;    /* of what follows */
     struct vmm_range **at;   /* by address */
     size_t count, capacity;  /* of the list */
@@ -139,12 +153,17 @@ struct vmm {
 
 /* host_limit: of what may lie on the host; shared with other devices. False: no addresses, or no memory. */
 bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct vmm_limit *host_limit);
-/* Addresses for new memory, of `bytes` in whole pages, and a frame behind each page: on the device while there are any
- * and `device` says so, then on the host, where `spare` of them (64 at most) have to be left for what is to leave the
- * device. NULL: there are not enough. */
-struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes, bool device, size_t spare);
-/* Its memory is nobody's any more. */
+/* Addresses, whole pages, with nothing behind them. NULL: there are none. */
+struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes);
+/* Nothing is mapped there. */
 void vmm_range_delete(struct vmm *v, struct vmm_range *r);
+/* A frame behind each of the pages [first, first + n), which have none: on the device while there are any and `device`
+ * says so, then on the host, where `spare` of them (64 at most) have to be left for what is to leave the device. False:
+ * there are not enough; what there is goes by vmm_range_empty. */
+bool vmm_range_fill(struct vmm *v, struct vmm_range *r, size_t first, size_t n, bool device, size_t spare);
+/* Their memory is nobody's any more. False: they could not be unmapped, and keep their frames for good, as nobody may
+ * get those meanwhile. */
+bool vmm_range_empty(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
 /* The range that holds p; NULL: none does. It stays until it is deleted. */
 struct vmm_range *vmm_range_find(struct vmm *v, addr_t p);
 /* Unmaps those of the pages [first, first + n) that are not at `to`; stale ones have no claim any more. False: not all
@@ -156,6 +175,22 @@ bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, e
 /* Those of the pages that are stale are mapped to their frames of the host, before somebody may use them. Nothing of
  * them moves meanwhile. */
 void vmm_range_surface(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
+
+/* --- parts: allocations (vmm_part.c). Under `lodging` --- */
+
+/* Addresses for `bytes` in whole grains: in a range that has room, or else in a new one. *fresh: bytes of the pages
+ * that nobody else is on. NULL: there are none. */
+struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, uint64_t *fresh);
+/* Frames behind its fresh pages, as vmm_range_fill. */
+bool vmm_part_fill(struct vmm *v, struct vmm_part *p, bool device, size_t spare);
+/* Its memory is nobody's any more, and the engine knows no page that only it is on. */
+void vmm_part_delete(struct vmm *v, struct vmm_part *p);
+/* The part that holds p, of a range; NULL: none does. The caller's own, or under `lodging`. */
+struct vmm_part *vmm_part_at(const struct vmm_range *r, addr_t p);
+/* Its pages: [first, end) of its range. */
+struct vmm_pages {
+    size_t first, end;
+} vmm_part_pages(const struct vmm_part *p);
 
 /* --- moves (vmm_move.c). For the time of one nobody else uses its pages --- */
 
@@ -177,9 +212,9 @@ enum { VMM_MOVES = 16 };
  * are done. Nothing moved, and their frames are lost: nobody may get them. */
 enum vmm_moved { VMM_MOVED, VMM_STAYED, VMM_STUCK };
 
-/* Somebody may write any of its pages, unknown to the engine: what those on the device kept on the host is no copy of
+/* Somebody may write any of the pages, unknown to the engine: what those on the device kept on the host is no copy of
  * theirs any more. Nothing of them moves meanwhile. */
-void vmm_range_written(struct vmm *v, struct vmm_range *r);
+void vmm_range_written(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
 /* n moves to one place, VMM_MOVES at most: copies in the stream, waits for it, and maps the pages anew, unless they
  * become stale, all or none. What leaves the device gives back its frames as soon as they are not mapped any more: if
  * all of it did, `left` is called then (unless it is NULL), and only after that the pages are mapped on the host. */
@@ -201,6 +236,14 @@ bool vmm_wait(CUstream stream);
 bool vmm_copy(addr_t to, addr_t from, uint64_t bytes, CUstream stream);
 
 struct pager;
+
+/* --- pages that are used without being shown (vmm_surface.c). Nothing of them moves meanwhile; under the device's lock
+ * --- */
+
+/* Those of [start, end) that are stale are mapped on the host. */
+void vmm_surface(struct pager *d, addr_t start, addr_t end);
+/* Any page may be written. */
+void vmm_written(struct pager *d);
 
 /* --- the thread that makes frames ahead (vmm_maker.c) --- */
 
@@ -225,5 +268,8 @@ bool vmm_relieve(int32_t device);
 uint64_t vmm_occupied(const struct pager *d);
 /* The range that holds p, and its device; NULL: none does. */
 struct vmm_range *vmm_find(addr_t p, struct pager **device);
+/* The framework told of a block at p, and the engine knows: the rest of the part is nobody's. Under the device's lock.
+ */
+void vmm_divided(struct pager *d, addr_t p);
 
 #endif

@@ -44,28 +44,19 @@ static bool wait(struct vmm_maker *m) {
     return goes_on;
 }
 
-/* The first range that ends behind p; NULL: none does. Under the lock. */
-static struct vmm_range *range_from(struct pager *d, addr_t p) {
-    size_t i = 0;
-    while (i < d->ranges.count && d->ranges.at[i]->start + d->ranges.at[i]->bytes <= p)
-        i++;
-    return i < d->ranges.count ? vmm_range_find(d->vmm, d->ranges.at[i]->start) : NULL;
-}
-
 /* The first stale page from *at on that does not move; moves *at behind it. One at a time, so that nobody waits for
  * long. False: there is none. */
 static bool surface_next(struct pager *d, addr_t *at) {
-    struct vmm_range *r;
     bool there = false;
     pager_lock(d);
-    while (!there && (r = range_from(d, *at))) {
-        size_t i = *at > r->start ? (*at - r->start) / page_bytes : 0, pages = r->bytes / page_bytes;
-        while (i < pages && (pager_moves_any(d, r->start + i * page_bytes, page_bytes) || r->page[i].at != VMM_STALE))
-            i++;
-        there = i < pages;
+    for (size_t i = 0; i < d->ranges.count && !there; i++) {
+        addr_t start = d->ranges.at[i]->start;
+        struct vmm_range *r = start >= *at ? vmm_range_find(d->vmm, start) : NULL;
+        size_t page = r ? (start - r->start) / page_bytes : 0;
+        there = r && !pager_moves_any(d, start, page_bytes) && r->page[page].at == VMM_STALE;
         if (there)
-            vmm_range_surface(d->vmm, r, i, 1);
-        *at = r->start + (i + there) * page_bytes;
+            vmm_range_surface(d->vmm, r, page, 1);
+        *at = start >= *at ? start + page_bytes : *at;
     }
     pager_unlock(d);
     return there;

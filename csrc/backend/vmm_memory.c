@@ -94,7 +94,7 @@ bool vmm_relieve(int32_t device) {
 enum { TRIES = 3 };
 
 static pthread_mutex_t parking = PTHREAD_MUTEX_INITIALIZER;
-static struct vmm_range *parked; /* what could not be waited for when it was freed */
+static struct vmm_part *parked; /* what could not be waited for when it was freed */
 
 /* Waits for the context, as the driver's free does, but spoils no capture. */
 static bool wait_for(uint64_t context, CUresult *status) {
@@ -108,31 +108,71 @@ static bool wait_for(uint64_t context, CUresult *status) {
     return done;
 }
 
-static void end_range(struct pager *d, struct vmm_range *r) {
+/* It is not the engine's any more, and occupies what it has of the device until it is released, or comes again. */
+static void leave_page(struct pager *d, struct vmm_range *r, size_t i) {
+    struct vmm_page *page = &r->page[i];
+    pager_leaving(r->start + i * page_bytes, page_bytes);
     pager_lock(d);
-    bool moves = pager_moves_any(d, r->start, r->bytes); /* the process ends, and nobody waited */
-    d->left -= r->aside;
+    bool there = page->at == VMM_DEVICE;
+    d->fixed -= there && page->fixed ? page_bytes : 0;
+    d->left += there ? page_bytes : 0;
+    page->aside = there;
+    page->fixed = false;
+    pager_budget_update(d);
+    pager_unlock(d);
+    page->known = false;
+}
+
+/* The pages that no other part is on. */
+static void leave_pages(struct pager *d, const struct vmm_part *p) {
+    struct vmm_pages s = vmm_part_pages(p);
+    for (size_t i = s.first; i < s.end; i++)
+        if (p->range->page[i].known && p->range->page[i].parts == 1)
+            leave_page(d, p->range, i);
+}
+
+/* A page that is about to go. Under the lock. False: a move of it is under way, as the process ends and nobody waited.
+ */
+static bool may_go(struct pager *d, struct vmm_range *r, size_t i) {
+    if (r->page[i].parts > 1)
+        return true;
+    if (pager_moves_any(d, r->start + i * page_bytes, page_bytes))
+        return false;
+    d->left -= r->page[i].aside ? page_bytes : 0;
+    r->page[i].aside = false;
+    return true;
+}
+
+static void end_part(struct pager *d, struct vmm_part *p) {
+    bool goes = true;
+    pthread_mutex_lock(&d->vmm->lodging);
+    leave_pages(d, p);
+    pager_lock(d);
+    struct vmm_pages s = vmm_part_pages(p);
+    for (size_t i = s.first; i < s.end; i++)
+        goes = may_go(d, p->range, i) && goes;
     pager_budget_update(d);
     uint64_t most = d->budget.bytes + d->left + d->fixed;
     pager_unlock(d);
-    if (moves)
-        return;
-    vmm_range_delete(d->vmm, r);
-    vmm_pool_trim(&d->vmm->pool[VMM_DEVICE], most);
+    if (goes)
+        vmm_part_delete(d->vmm, p);
+    pthread_mutex_unlock(&d->vmm->lodging);
+    if (goes)
+        vmm_pool_trim(&d->vmm->pool[VMM_DEVICE], most);
 }
 
-static void park(struct vmm_range *r, uint64_t context) {
+static void park(struct vmm_part *p, uint64_t context) {
     pthread_mutex_lock(&parking);
-    r->parked = true;
-    r->context = context;
-    r->next = parked;
-    __atomic_store_n(&parked, r, __ATOMIC_RELAXED);
+    p->parked = true;
+    p->context = context;
+    p->next = parked;
+    __atomic_store_n(&parked, p, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&parking);
 }
 
-static struct vmm_range *take_parked(void) {
+static struct vmm_part *take_parked(void) {
     pthread_mutex_lock(&parking);
-    struct vmm_range *list = parked;
+    struct vmm_part *list = parked;
     __atomic_store_n(&parked, NULL, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&parking);
     return list;
@@ -143,20 +183,20 @@ static void end_parked(void) {
     CUresult status;
     if (!__atomic_load_n(&parked, __ATOMIC_RELAXED) || capture_any())
         return;
-    for (struct vmm_range *r = take_parked(), *next; r; r = next) {
-        next = r->next;
-        if (r->context && !wait_for(r->context, &status))
-            park(r, r->context);
-        else if (vmm_find(r->start, &d) == r)
-            end_range(d, r);
+    for (struct vmm_part *p = take_parked(), *next; p; p = next) {
+        next = p->next;
+        if (p->context && !wait_for(p->context, &status))
+            park(p, p->context);
+        else if (vmm_find(p->start, &d) == p->range)
+            end_part(d, p);
     }
 }
 
 void vmm_forget(uint64_t context) {
     pager_forget(context);
     pthread_mutex_lock(&parking);
-    for (struct vmm_range *r = parked; r; r = r->next)
-        r->context = r->context == context ? 0 : r->context;
+    for (struct vmm_part *p = parked; p; p = p->next)
+        p->context = p->context == context ? 0 : p->context;
     pthread_mutex_unlock(&parking);
 }
 
@@ -165,16 +205,27 @@ static bool is_lost(CUresult status) {
     return status >= CUDA_ERROR_ILLEGAL_ADDRESS && status < CUDA_ERROR_UNKNOWN;
 }
 
+/* The part that starts there, and its device; NULL: none does, or it was freed already. */
+static struct vmm_part *part_at(addr_t start, struct pager **d) {
+    struct vmm_range *r = vmm_find(start, d);
+    if (!r)
+        return NULL;
+    pthread_mutex_lock(&(*d)->vmm->lodging);
+    struct vmm_part *p = vmm_part_at(r, start);
+    pthread_mutex_unlock(&(*d)->vmm->lodging);
+    return p && p->start == start && !p->parked ? p : NULL;
+}
+
 bool vmm_free(addr_t start, uint64_t context, int32_t *status) {
     struct pager *d;
     CUresult waited = CUDA_SUCCESS;
-    struct vmm_range *r = vmm_find(start, &d);
-    if (!r || r->start != start || r->parked)
+    struct vmm_part *p = part_at(start, &d);
+    if (!p)
         return false;
     if (!context || wait_for(context, &waited))
-        end_range(d, r);
+        end_part(d, p);
     else
-        park(r, context);
+        park(p, context);
     *status = (int32_t)(is_lost(waited) ? waited : CUDA_SUCCESS);
     return true;
 }
@@ -183,76 +234,130 @@ bool vmm_free(addr_t start, uint64_t context, int32_t *status) {
 
 enum { NEARLY_ALL = 4 }; /* all but one in so many: soon there may be more than fits */
 
-bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
-    struct pager *d = pager_of(device);
-    if (!d || !memory_make(d))
-        return false;
-    end_parked();
+/* Frames for its pages. On the device if all of it will be there. */
+static bool fill(struct pager *d, struct vmm_part *p, uint64_t fresh) {
     pager_lock(d);
-    bool fits = !d->moving && d->bytes + bytes <= d->budget.bytes + d->fixed;
-    if (d->bytes + bytes > d->budget.bytes / NEARLY_ALL * (NEARLY_ALL - 1))
+    bool fits = !d->moving && pager_fits(d, fresh);
+    if (d->bytes + fresh > d->budget.bytes / NEARLY_ALL * (NEARLY_ALL - 1))
         vmm_maker_start(d);
     pager_unlock(d);
     struct pager_visit v = pager_enter(NULL);
-    struct vmm_range *r = capture_allows(v.relaxed) ? vmm_range_new(d->vmm, bytes, fits, d->run_pages) : NULL;
+    bool good = capture_allows(v.relaxed) && vmm_part_fill(d->vmm, p, fits, d->run_pages);
     pager_leave(v);
-    if (r)
-        *start = r->start;
-    return r != NULL;
+    return good;
 }
 
-/* What the program asked to be managed is the driver's. */
+bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
+    struct pager *d = pager_of(device);
+    uint64_t fresh;
+    if (!d || !memory_make(d))
+        return false;
+    end_parked();
+    pthread_mutex_lock(&d->vmm->lodging);
+    struct vmm_part *p = vmm_part_new(d->vmm, bytes, &fresh);
+    bool good = p && fill(d, p, fresh);
+    if (good)
+        *start = p->start;
+    else if (p)
+        vmm_part_delete(d->vmm, p);
+    pthread_mutex_unlock(&d->vmm->lodging);
+    return good;
+}
+
+/* Before it can move. */
+static void seal(struct vmm *v, struct vmm_range *r, size_t page) {
+    struct pager_visit visit = pager_enter(NULL);
+    if (capture_allows(visit.relaxed))
+        vmm_verify_new(v, r, page);
+    pager_leave(visit);
+}
+
+static void arrive_page(struct pager *d, struct vmm_range *r, size_t i) {
+    addr_t start = r->start + i * page_bytes;
+    if (vmm_verifies())
+        seal(d->vmm, r, i);
+    pager_arrived(start, page_bytes, d->ordinal);
+    pager_lock(d);
+    r->page[i].known = pager_page_at(&d->ranges, start) != NULL;
+    pager_unlock(d);
+}
+
+/* What the program asked to be managed is the driver's. On a page that it shares the content of the others is not dead
+ * when the framework takes back the last block there: until one is told in it, a part is a block. */
 void vmm_arrived(addr_t start, uint64_t bytes, int32_t device) {
     struct pager *d;
-    struct vmm_range *r = vmm_find(start, &d);
-    if (!r)
+    struct vmm_part *p = part_at(start, &d);
+    (void)device;
+    if (!p)
         return;
-    if (vmm_verifies()) { /* before it can move */
-        struct pager_visit v = pager_enter(NULL);
-        if (capture_allows(v.relaxed))
-            vmm_verify_new(d->vmm, r);
-        pager_leave(v);
+    pthread_mutex_lock(&d->vmm->lodging);
+    struct vmm_pages s = vmm_part_pages(p);
+    uint64_t fresh = 0;
+    for (size_t i = s.first; i < s.end; i++)
+        fresh += p->range->page[i].known ? 0 : page_bytes;
+    pager_lock(d);
+    pager_make_room(d, fresh);
+    pager_unlock(d);
+    for (size_t i = s.first; i < s.end; i++)
+        if (!p->range->page[i].known)
+            arrive_page(d, p->range, i);
+    pager_lock(d);
+    if (__atomic_load_n(&d->vmm->roamed, __ATOMIC_RELAXED)) { /* dead pages that it shares may be stale */
+        pager_moves_wait(d, start, bytes, false);
+        vmm_surface(d, start, start + bytes);
     }
-    pager_arrived(start, bytes, device);
+    p->told = true;
+    p->divided = false;
+    ulms_engine_block(d->engine, start, bytes, true);
+    pager_unlock(d);
+    pthread_mutex_unlock(&d->vmm->lodging);
 }
 
 /* A page that could not be had on the device makes the engine rule before the budget is used up. */
 void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
     struct vmm_range *r = vmm_range_find(d->vmm, start);
-    uint64_t there = 0;
     if (!r)
         return;
-    d->left -= r->aside;
-    r->aside = 0;
+    size_t i = (start - r->start) / page_bytes;
+    d->left -= r->page[i].aside ? page_bytes : 0;
+    r->page[i].aside = false;
     /* freed in stream order while it was away, it was in no list when all that is away was mapped */
-    vmm_range_surface(d->vmm, r, 0, bytes / page_bytes);
-    for (size_t i = 0; i < bytes / page_bytes; i++) {
-        if (r->page[i].at != VMM_DEVICE)
-            continue;
-        ulms_engine_placed(d->engine, start + i * page_bytes, page_bytes);
-        there += page_bytes;
-    }
+    vmm_range_surface(d->vmm, r, i, 1);
+    bool there = r->page[i].at == VMM_DEVICE;
+    if (there)
+        ulms_engine_placed(d->engine, start, bytes);
     pager_budget_update(d);
-    if (fits && there < bytes && !d->moving && !d->over)
+    if (fits && !there && !d->moving && !d->over)
         pager_start_moving(d, 0);
-    stats_add(COUNT_placed_bytes, there);
+    stats_add(COUNT_placed_bytes, there ? bytes : 0);
 }
 
-/* Until it is released, or comes again, it occupies what it has of the device. */
+static void end_block(struct pager *d, const struct vmm_part *p) {
+    if (p->told && !p->divided)
+        ulms_engine_block(d->engine, p->start, p->bytes, false);
+}
+
+void vmm_divided(struct pager *d, addr_t p) {
+    struct vmm_range *r = pager_page_at(&d->ranges, p) ? vmm_range_find(d->vmm, p) : NULL;
+    struct vmm_part *part = r ? vmm_part_at(r, p) : NULL;
+    if (!part || part->divided)
+        return;
+    end_block(d, part);
+    part->divided = true;
+}
+
 void vmm_leaving(addr_t start, uint64_t bytes) {
     struct pager *d;
-    pager_leaving(start, bytes);
-    struct vmm_range *r = vmm_find(start, &d);
-    if (!r)
+    struct vmm_part *p = part_at(start, &d);
+    if (!p) {
+        pager_leaving(start, bytes);
         return;
-    pager_lock(d);
-    for (size_t i = 0; i < r->bytes / page_bytes; i++) {
-        bool there = r->page[i].at == VMM_DEVICE;
-        d->fixed -= there && r->page[i].fixed ? page_bytes : 0;
-        r->aside += there ? page_bytes : 0;
-        r->page[i].fixed = false;
     }
-    d->left += r->aside;
-    pager_budget_update(d);
+    pthread_mutex_lock(&d->vmm->lodging);
+    leave_pages(d, p);
+    pager_lock(d);
+    end_block(d, p);
+    p->told = false;
     pager_unlock(d);
+    pthread_mutex_unlock(&d->vmm->lodging);
 }

@@ -206,8 +206,8 @@ static bool remap(struct vmm *v, const struct vmm_move *m, const struct span *s,
     return whole;
 }
 
-void vmm_range_written(struct vmm *v, struct vmm_range *r) {
-    for (size_t i = 0; i < r->bytes / page_bytes; i++)
+void vmm_range_written(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
+    for (size_t i = first; i < first + n; i++)
         if (r->page[i].at == VMM_DEVICE)
             drop(v, &r->page[i], VMM_HOST);
 }

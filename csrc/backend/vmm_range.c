@@ -9,6 +9,9 @@
 
 enum { TRIES = 50, TRY_US = 1000, BATCH = 64 };
 
+static const struct vmm_page EMPTY = {
+    .frame = {VMM_NO_FRAME, VMM_NO_FRAME}, .claim = {.frame = VMM_NO_FRAME}, .at = VMM_NOWHERE};
+
 /* Plain memory is open to a peer when the program says so; here it is from the start, to those that the driver accepts
  * on a frame's alias. */
 static void find_users(struct vmm *v) {
@@ -33,6 +36,7 @@ bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct vmm_limi
     size_t total = 0;
     *v = (struct vmm){.device = device, .limit = VMM_LIMIT_NONE};
     pthread_mutex_init(&v->out, NULL);
+    pthread_mutex_init(&v->lodging, NULL);
     pthread_mutex_init(&v->lock, NULL);
     if (REAL(cuDeviceTotalMem_v2, 0)(&total, device) != CUDA_SUCCESS ||
         !vmm_pool_open(&v->pool[VMM_DEVICE], here, device, total, &v->limit) ||
@@ -158,10 +162,31 @@ bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n,
     return whole;
 }
 
+/* Pages of [*first, end) that follow one another at `place`: moves *first to them, returns how many. */
+static size_t next_at(const struct vmm_range *r, size_t *first, size_t end, enum vmm_place place) {
+    size_t n = 0;
+    while (*first < end && r->page[*first].at != place)
+        ++*first;
+    while (*first + n < end && r->page[*first + n].at == place)
+        n++;
+    return n;
+}
+
+/* Many at once may fail where a few do not. */
+static bool map_by_halves(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
+    if (map_run(v, r, first, n, place) || n == 1)
+        return r->page[first].at == place;
+    bool low = map_by_halves(v, r, first, n / 2, place);
+    return map_by_halves(v, r, first + n / 2, n - n / 2, place) && low;
+}
+
 /* Something must be mapped there, or what touches it ends the program's context. */
 static void map_somehow(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
     for (int i = 0; i < TRIES; i++) {
-        if (map_run(v, r, first, n, place))
+        bool whole = true;
+        for (size_t at = first, run; (run = next_at(r, &at, first + n, VMM_NOWHERE)) > 0; at += run)
+            whole = map_by_halves(v, r, at, run, place) && whole;
+        if (whole)
             return;
         nanosleep(&(struct timespec){0, TRY_US * 1000}, NULL);
     }
@@ -182,16 +207,6 @@ bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, e
     for (size_t i = first; i < end; i++)
         whole = whole && r->page[i].at == to;
     return whole;
-}
-
-/* Pages of [*first, end) that follow one another at `place`: moves *first to them, returns how many. */
-static size_t next_at(const struct vmm_range *r, size_t *first, size_t end, enum vmm_place place) {
-    size_t n = 0;
-    while (*first < end && r->page[*first].at != place)
-        ++*first;
-    while (*first + n < end && r->page[*first + n].at == place)
-        n++;
-    return n;
 }
 
 /* What uses a page that is stale uses another's bytes. */
@@ -217,29 +232,28 @@ void vmm_range_surface(struct vmm *v, struct vmm_range *r, size_t first, size_t 
 
 /* --- their life --- */
 
-static void give_frames(struct vmm *v, struct vmm_range *r, enum vmm_place place) {
+static void give_frames(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
     uint32_t frames[BATCH];
-    size_t n = 0;
-    for (size_t i = 0; i < r->bytes / page_bytes; i++) {
+    size_t have = 0;
+    for (size_t i = first; i < first + n; i++) {
         if (r->page[i].frame[place] != VMM_NO_FRAME)
-            frames[n++] = r->page[i].frame[place];
+            frames[have++] = r->page[i].frame[place];
         r->page[i].frame[place] = VMM_NO_FRAME;
-        if (n == BATCH || i + 1 == r->bytes / page_bytes) {
-            vmm_frames_give(&v->pool[place], frames, n);
-            n = 0;
+        if (have == BATCH || i + 1 == first + n) {
+            vmm_frames_give(&v->pool[place], frames, have);
+            have = 0;
         }
     }
 }
 
-/* What cannot be unmapped keeps its frames and addresses for good: nobody may get them while they are mapped. */
-static void dispose(struct vmm *v, struct vmm_range *r) {
-    if (vmm_range_unmap(v, r, 0, r->bytes / page_bytes, VMM_NOWHERE)) {
-        give_frames(v, r, VMM_DEVICE);
-        give_frames(v, r, VMM_HOST);
-        vmm_unreserve(r->start, r->bytes);
-    }
-    free(r->seals);
-    free(r);
+bool vmm_range_empty(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
+    if (!vmm_range_unmap(v, r, first, n, VMM_NOWHERE))
+        return false;
+    give_frames(v, r, first, n, VMM_DEVICE);
+    give_frames(v, r, first, n, VMM_HOST);
+    for (size_t i = first; i < first + n; i++)
+        r->page[i] = EMPTY;
+    return true;
 }
 
 static size_t least(size_t a, size_t b) {
@@ -247,11 +261,10 @@ static size_t least(size_t a, size_t b) {
 }
 
 /* Frames for the pages from `first` on, as long as there are any. Returns the first page without. */
-static size_t provide(struct vmm *v, struct vmm_range *r, size_t first, enum vmm_place place) {
+static size_t provide(struct vmm *v, struct vmm_range *r, size_t first, size_t end, enum vmm_place place) {
     uint32_t frames[BATCH];
-    size_t pages = r->bytes / page_bytes, n;
-    for (; first < pages; first += n) {
-        n = least(BATCH, pages - first);
+    for (size_t n; first < end; first += n) {
+        n = least(BATCH, end - first);
         while (n > 0 && !vmm_frames_take(&v->pool[place], frames, n))
             n /= 2;
         if (n == 0)
@@ -273,28 +286,39 @@ static bool leaves(struct vmm_pool *p, size_t spare) {
     return good;
 }
 
-struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes, bool device, size_t spare) {
+bool vmm_range_fill(struct vmm *v, struct vmm_range *r, size_t first, size_t n, bool device, size_t spare) {
+    size_t end = first + n, there = device ? provide(v, r, first, end, VMM_DEVICE) : first;
+    return provide(v, r, there, end, VMM_HOST) == end && (there == end || leaves(&v->pool[VMM_HOST], spare)) &&
+           (there == first || map_run(v, r, first, there - first, VMM_DEVICE)) &&
+           (there == end || map_run(v, r, there, end - there, VMM_HOST));
+}
+
+static void discard(struct vmm_range *r) {
+    if (r)
+        free(r->part);
+    free(r);
+}
+
+struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes) {
     size_t pages = bytes / page_bytes;
     struct vmm_range *r = calloc(1, sizeof *r + pages * sizeof r->page[0]);
-    if (!r || !(r->start = vmm_reserve(bytes))) {
-        free(r);
+    if (!r || !(r->part = calloc(bytes / PAGE_LEAST, sizeof(struct vmm_part *))) || !(r->start = vmm_reserve(bytes))) {
+        discard(r);
         return NULL;
     }
     r->bytes = bytes;
     for (size_t i = 0; i < pages; i++)
-        r->page[i] = (struct vmm_page){
-            .frame = {VMM_NO_FRAME, VMM_NO_FRAME}, .claim = {.frame = VMM_NO_FRAME}, .at = VMM_NOWHERE};
-    size_t there = device ? provide(v, r, 0, VMM_DEVICE) : 0;
-    bool good = provide(v, r, there, VMM_HOST) == pages && (there == pages || leaves(&v->pool[VMM_HOST], spare)) &&
-                (there == 0 || map_run(v, r, 0, there, VMM_DEVICE)) &&
-                (there == pages || map_run(v, r, there, pages - there, VMM_HOST)) && enter(v, r);
-    if (good)
+        r->page[i] = EMPTY;
+    if (enter(v, r))
         return r;
-    dispose(v, r);
+    vmm_unreserve(r->start, r->bytes);
+    discard(r);
     return NULL;
 }
 
 void vmm_range_delete(struct vmm *v, struct vmm_range *r) {
     take_out(v, r);
-    dispose(v, r);
+    vmm_unreserve(r->start, r->bytes);
+    free(r->seals);
+    discard(r);
 }

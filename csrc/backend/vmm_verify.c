@@ -149,13 +149,15 @@ void vmm_verify_admitted(struct pager *d, size_t n, bool opaque) {
             break_seals(d->vmm, d->touches[i].start, d->touches[i].start + d->touches[i].bytes);
 }
 
-void vmm_verify_new(struct vmm *v, struct vmm_range *r) {
-    void *content = malloc(page_bytes);
+void vmm_verify_new(struct vmm *v, struct vmm_range *r, size_t page) {
+    const struct vmm_page *p = &r->page[page];
     struct vmm_seal *seals = seals_of(r);
-    CUstream stream = content && seals ? pager_stream_new() : NULL;
-    for (size_t i = 0; stream && i < r->bytes / page_bytes; i++)
-        if (r->page[i].at == VMM_HOST && read_page(content, frame_of(v, &r->page[i], VMM_HOST), stream))
-            set_seal(&seals[i], content);
+    if (seals)
+        seals[page].whole = false;
+    void *content = seals && p->at == VMM_HOST ? malloc(page_bytes) : NULL;
+    CUstream stream = content ? pager_stream_new() : NULL;
+    if (stream && read_page(content, frame_of(v, p, VMM_HOST), stream))
+        set_seal(&seals[page], content);
     if (stream)
         REAL(cuStreamDestroy_v2, 0)(stream);
     free(content);

@@ -18,8 +18,8 @@ static inline bool vmm_verifies(void) {
 void vmm_verify_issued(const struct op *op);
 /* The operation was admitted, and touches d->touches: n; opaque: it may write anything. Under the lock. */
 void vmm_verify_admitted(struct pager *d, size_t n, bool opaque);
-/* Memory that is new and on the host: what is there is sealed. In the device's context, without the lock. */
-void vmm_verify_new(struct vmm *v, struct vmm_range *r);
+/* A page that is new: if it is on the host, what is there is sealed. In the device's context, without the lock. */
+void vmm_verify_new(struct vmm *v, struct vmm_range *r, size_t page);
 /* struct vmm_move's look. A page that was written in spite of all is copied again, so that nothing is lost. */
 void vmm_verify_look(struct vmm *v, struct vmm_range *r, size_t first, size_t n, const struct vmm_move *m,
                      CUstream stream);

@@ -31,13 +31,13 @@ static void put_in(struct later *e) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Takes out all of the context, or of every one (0), that are of so many pages, or of any number (0). */
-static struct later *take_out(uint64_t context, uint64_t pages) {
+/* Takes out all of the context, or of every one (0), that are of so many grains, or of any number (0). */
+static struct later *take_out(uint64_t context, uint64_t grains) {
     struct later *taken = NULL;
     pthread_mutex_lock(&lock);
     for (struct later **at = &list; *at;) {
         struct later *e = *at;
-        if ((context && e->gone.context != context) || (pages && whole_pages(e->gone.charged) != pages)) {
+        if ((context && e->gone.context != context) || (grains && whole_grains(e->gone.charged) != grains)) {
             at = &e->next;
             continue;
         }
@@ -84,7 +84,7 @@ bool later_reuse(struct claim *c, int device, enum memory_kind kind, uint64_t by
     if (!context || pthread_mutex_trylock(&freeing) != 0)
         return false;
     struct relaxed relaxed = capture_relax();
-    for (struct later *e = take_out(context, whole_pages(bytes)), *next; e; e = next) {
+    for (struct later *e = take_out(context, whole_grains(bytes)), *next; e; e = next) {
         next = e->next;
         if (!found && capture_allows(relaxed) && done(e))
             found = e;

@@ -68,22 +68,22 @@ static void cancel(const struct claim *c) {
     memory_publish(c->device); /* another thread may have told of what was only reserved */
 }
 
-/* The whole pages that nothing else shares. What was provided has its last page for itself. */
+/* The whole grains that nothing else shares. What was provided has its last one for itself. */
 static struct range {
     addr_t start, end;
-} pages_of(const struct allocation *a) {
-    uint64_t bytes = a->kind == MEMORY_MANAGED ? a->bytes : whole_pages(a->bytes);
-    return (struct range){whole_pages(a->start), (a->start + bytes) / page_bytes * page_bytes};
+} grains_of(const struct allocation *a) {
+    uint64_t bytes = a->kind == MEMORY_MANAGED ? a->bytes : whole_grains(a->bytes);
+    return (struct range){whole_grains(a->start), (a->start + bytes) / PAGE_LEAST * PAGE_LEAST};
 }
 
 static void arrive(const struct allocation *a) {
-    struct range r = pages_of(a);
+    struct range r = grains_of(a);
     if (r.start < r.end)
         session.backend->arrived(r.start, r.end - r.start, a->device);
 }
 
 static void leave(const struct allocation *a) {
-    struct range r = pages_of(a);
+    struct range r = grains_of(a);
     if (a->kind == MEMORY_ASYNC)
         pool_left(a->start);
     if (r.start < r.end)

@@ -15,7 +15,7 @@
 #include "interpose/provide.h"
 #include "interpose/session.h"
 
-/* Bytes provided, and the same in whole pages; most: at one time. */
+/* Bytes provided, and the same in whole grains; most: at one time. */
 struct holding {
     uint64_t used, reserved, most_used, most_reserved;
 };
@@ -95,7 +95,7 @@ static void hold(struct pool *p, addr_t start, uint64_t bytes) {
     }
     p->references++;
     h->used += bytes;
-    h->reserved += whole_pages(bytes);
+    h->reserved += whole_grains(bytes);
     h->most_used = larger(h->most_used, h->used);
     h->most_reserved = larger(h->most_reserved, h->reserved);
 }
@@ -136,7 +136,7 @@ void pool_left(addr_t start) {
     struct piece *piece = hash_take(&pieces, start);
     if (piece) {
         piece->pool->holding.used -= piece->bytes;
-        piece->pool->holding.reserved -= whole_pages(piece->bytes);
+        piece->pool->holding.reserved -= whole_grains(piece->bytes);
         drop(piece->pool);
     }
     pthread_mutex_unlock(&lock);

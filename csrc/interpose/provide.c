@@ -61,7 +61,7 @@ bool provide_spares(uint64_t bytes) {
 
 static bool take(struct claim *c, uint64_t bytes, CUdeviceptr *dptr) {
     addr_t start;
-    if (!session.backend->provide(&start, whole_pages(bytes), c->device))
+    if (!session.backend->provide(&start, whole_grains(bytes), c->device))
         return false;
     *dptr = start;
     return true;

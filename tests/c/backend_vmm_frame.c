@@ -32,7 +32,7 @@ TEST(there_are_so_many_frames_and_no_more) {
 TEST(memory_lies_on_the_device_while_there_is_room) {
     setenv("EMU_MEMORY", "10MiB", 1);
     open_device(BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
+    struct vmm_range *r = range_new(BYTES, true, 0);
     CHECK(r && r->bytes == BYTES);
     for (size_t i = 0; i < PAGES; i++) {
         CHECK_EQ(r->page[i].at, i < 5 ? VMM_DEVICE : VMM_HOST);
@@ -42,11 +42,11 @@ TEST(memory_lies_on_the_device_while_there_is_room) {
         CHECK_EQ(first_word(r, i), i + 1);
     CHECK(vmm_range_find(&v, r->start + BYTES - 1) == r);
     CHECK(!vmm_range_find(&v, r->start + BYTES));
-    CHECK(!vmm_range_new(&v, BYTES, true, 0)); /* three pages are left on the host */
-    vmm_range_delete(&v, r);
+    CHECK(!range_new(BYTES, true, 0)); /* three pages are left on the host */
+    range_delete(r);
     CHECK_EQ(idle(VMM_DEVICE), 5);
     CHECK_EQ(idle(VMM_HOST), PAGES);
-    CHECK(vmm_range_new(&v, BYTES, true, 0));
+    CHECK(range_new(BYTES, true, 0));
 }
 
 static int asked;
@@ -97,10 +97,10 @@ TEST(pools_share_a_limit) {
 
 TEST(new_memory_leaves_room_for_what_leaves) {
     open_device(BYTES);
-    CHECK(!vmm_range_new(&v, BYTES, false, 1));
-    CHECK(vmm_range_new(&v, BYTES - PAGE_LEAST, false, 1));
-    CHECK(vmm_range_new(&v, BYTES, true, 1)); /* it needs no frame of the host */
-    CHECK(!vmm_range_new(&v, PAGE_LEAST, false, 1));
+    CHECK(!range_new(BYTES, false, 1));
+    CHECK(range_new(BYTES - PAGE_LEAST, false, 1));
+    CHECK(range_new(BYTES, true, 1)); /* it needs no frame of the host */
+    CHECK(!range_new(PAGE_LEAST, false, 1));
     CHECK_EQ(idle(VMM_HOST), 1);
 }
 
@@ -184,13 +184,13 @@ TEST(making_memory_fails_at_every_step) {
         for (int after = 0; after < 20; after++) {
             snprintf(text, sizeof text, "%s:after=%d:sticky", calls[i], after);
             CHECK(emu_fail(text) == 0);
-            struct vmm_range *r = vmm_range_new(&v, 6 * PAGE_LEAST, true, 0);
+            struct vmm_range *r = range_new(6 * PAGE_LEAST, true, 0);
             emu_fail(NULL);
             if (r)
-                vmm_range_delete(&v, r);
+                range_delete(r);
             vmm_pool_trim(&v.pool[VMM_DEVICE], 0);
             vmm_pool_trim(&v.pool[VMM_HOST], 0);
             CHECK_EQ(used_on_device(), 0);
         }
-    CHECK(vmm_range_new(&v, 6 * PAGE_LEAST, true, 0));
+    CHECK(range_new(6 * PAGE_LEAST, true, 0));
 }

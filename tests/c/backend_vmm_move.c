@@ -19,7 +19,7 @@ static struct vmm_move part(const struct vmm_range *r, unsigned half) {
 
 TEST(content_moves_with_the_page) {
     open_device(2 * BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
+    struct vmm_range *r = range_new(BYTES, true, 0);
     for (size_t i = 0; i < PAGES; i++)
         write_page(r, i, 100 + (unsigned)i);
     for (int round = 0; round < 3; round++) {
@@ -50,7 +50,7 @@ static uint64_t copied(void) {
 
 TEST(only_what_matters_is_copied) {
     open_device(2 * BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, false, 0);
+    struct vmm_range *r = range_new(BYTES, false, 0);
     for (size_t i = 0; i < PAGES; i++)
         write_page(r, i, 7);
     struct vmm_move in = whole(r, VMM_DEVICE), out = whole(r, VMM_HOST);
@@ -74,7 +74,7 @@ TEST(only_what_matters_is_copied) {
 
 TEST(what_may_have_been_written_is_copied) {
     open_device(2 * BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, false, 0);
+    struct vmm_range *r = range_new(BYTES, false, 0);
     struct vmm_move in = whole(r, VMM_DEVICE), out = whole(r, VMM_HOST);
     in.keep = out.clean = true;
     for (size_t i = 0; i < PAGES; i++)
@@ -82,12 +82,12 @@ TEST(what_may_have_been_written_is_copied) {
     CHECK(move(&in));
     CHECK_EQ(idle(VMM_HOST), 0);
     write_page(r, 5, 8);
-    vmm_range_written(&v, r);
+    vmm_range_written(&v, r, 0, PAGES);
     CHECK_EQ(idle(VMM_HOST), PAGES);
     CHECK(move(&out));
     for (size_t i = 0; i < PAGES; i++)
         CHECK_EQ(first_word(r, i), i == 5 ? 8 : 7);
-    vmm_range_written(&v, r); /* on the host each has one frame only, and keeps it */
+    vmm_range_written(&v, r, 0, PAGES); /* on the host each has one frame only, and keeps it */
     CHECK_EQ(first_word(r, 5), 8);
 }
 
@@ -98,7 +98,7 @@ static uint64_t mapping_calls(void) {
 /* Mapped as before, at frames that are others' by then. */
 TEST(what_nobody_wants_leaves_without_a_call) {
     open_device(BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0), *other;
+    struct vmm_range *r = range_new(BYTES, true, 0), *other;
     struct vmm_move out = whole(r, VMM_HOST), in = whole(r, VMM_DEVICE);
     uint32_t frames[PAGES];
     CHECK(vmm_frames_take(&v.pool[VMM_HOST], frames, PAGES)); /* making them maps, too */
@@ -111,7 +111,7 @@ TEST(what_nobody_wants_leaves_without_a_call) {
     for (size_t i = 0; i < PAGES; i++)
         CHECK_EQ(r->page[i].at, VMM_STALE);
     CHECK_EQ(idle(VMM_DEVICE), PAGES);
-    other = vmm_range_new(&v, BYTES, true, 0);
+    other = range_new(BYTES, true, 0);
     for (size_t i = 0; i < PAGES; i++)
         write_page(other, i, 5);
     CHECK_EQ(first_word(r, 0), 5);
@@ -120,7 +120,7 @@ TEST(what_nobody_wants_leaves_without_a_call) {
         write_page(r, i, 10 + (unsigned)i);
     for (size_t i = 0; i < PAGES; i++)
         CHECK_EQ(r->page[i].at, i >= 2 && i < 5 ? VMM_HOST : VMM_STALE);
-    vmm_range_delete(&v, other);
+    range_delete(other);
     before = copied();
     CHECK(move(&in));
     CHECK_EQ(copied() - before, 3 * PAGE_LEAST);
@@ -129,7 +129,7 @@ TEST(what_nobody_wants_leaves_without_a_call) {
     CHECK(move(&out));
     CHECK(move(&out)); /* again: nothing more to give */
     CHECK_EQ(idle(VMM_DEVICE), PAGES);
-    vmm_range_delete(&v, r);
+    range_delete(r);
     CHECK_EQ(idle(VMM_HOST), PAGES);
     CHECK_EQ(idle(VMM_DEVICE), PAGES);
 }
@@ -137,7 +137,7 @@ TEST(what_nobody_wants_leaves_without_a_call) {
 /* Its content comes again, or is mapped on the host for whoever may use it after all. */
 TEST(what_nobody_uses_while_it_is_away_leaves_without_a_call) {
     open_device(2 * BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0), *other;
+    struct vmm_range *r = range_new(BYTES, true, 0), *other;
     struct vmm_move out = whole(r, VMM_HOST), in = whole(r, VMM_DEVICE);
     out.stale = true;
     for (unsigned round = 0; round < 2; round++) {
@@ -147,10 +147,10 @@ TEST(what_nobody_uses_while_it_is_away_leaves_without_a_call) {
         CHECK(move(&out));
         CHECK(round == 0 || mapping_calls() == calls); /* frames are made in the first */
         CHECK_EQ(idle(VMM_DEVICE), PAGES);
-        other = vmm_range_new(&v, BYTES, true, 0);
+        other = range_new(BYTES, true, 0);
         for (size_t i = 0; i < PAGES; i++)
             write_page(other, i, 1);
-        vmm_range_delete(&v, other);
+        range_delete(other);
         vmm_range_surface(&v, r, 1, 2);
         CHECK_EQ(first_word(r, 2), 22 + round);
         write_page(r, 2, 99);
@@ -170,7 +170,7 @@ TEST(what_nobody_uses_while_it_is_away_leaves_without_a_call) {
 
 TEST(a_page_gets_its_frame_back) {
     open_device(BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
+    struct vmm_range *r = range_new(BYTES, true, 0);
     struct vmm_move out = whole(r, VMM_HOST), in = whole(r, VMM_DEVICE);
     out.stale = true;
     CHECK(move(&out) && move(&in)); /* the host's frames are made */
@@ -190,7 +190,7 @@ TEST(a_page_gets_its_frame_back) {
 
 TEST(what_is_mapped_on_the_host_has_no_claim) {
     open_device(BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
+    struct vmm_range *r = range_new(BYTES, true, 0);
     struct vmm_move out = whole(r, VMM_HOST);
     for (size_t i = 0; i < PAGES; i++)
         write_page(r, i, 80 + (unsigned)i);
@@ -209,13 +209,13 @@ TEST(what_is_mapped_on_the_host_has_no_claim) {
 TEST(a_page_whose_frame_is_anothers_is_mapped_anew) {
     enum { OTHERS = 3 };
     open_device(2 * BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0), *other;
+    struct vmm_range *r = range_new(BYTES, true, 0), *other;
     struct vmm_move out = whole(r, VMM_HOST), in = whole(r, VMM_DEVICE);
     out.stale = true;
     for (size_t i = 0; i < PAGES; i++)
         write_page(r, i, 50 + (unsigned)i);
     CHECK(move(&out));
-    other = vmm_range_new(&v, OTHERS * PAGE_LEAST, true, 0);
+    other = range_new(OTHERS * PAGE_LEAST, true, 0);
     for (size_t i = 0; i < OTHERS; i++)
         write_page(other, i, 90 + (unsigned)i);
     for (size_t i = 0; i < PAGES; i++)
@@ -229,14 +229,14 @@ TEST(a_page_whose_frame_is_anothers_is_mapped_anew) {
         CHECK_EQ(first_word(r, i), 50 + i);
     for (size_t i = 0; i < OTHERS; i++)
         CHECK_EQ(first_word(other, i), 90 + i);
-    vmm_range_delete(&v, other);
-    vmm_range_delete(&v, r);
+    range_delete(other);
+    range_delete(r);
     CHECK_EQ(idle(VMM_DEVICE), v.pool[VMM_DEVICE].made);
 }
 
 TEST(what_is_stale_comes_back_once_it_can_be_unmapped) {
     open_device(BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
+    struct vmm_range *r = range_new(BYTES, true, 0);
     struct vmm_move out = whole(r, VMM_HOST);
     out.stale = true;
     write_page(r, 1, 5);
@@ -253,7 +253,7 @@ TEST(what_is_stale_comes_back_once_it_can_be_unmapped) {
 /* For the engine they are still there, and what they hold is nobody's else. */
 TEST(none_becomes_stale_if_not_all_can) {
     open_device(BYTES / 2);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
+    struct vmm_range *r = range_new(BYTES, true, 0);
     struct vmm_move half[2] = {part(r, 0), part(r, 1)};
     half[0].stale = half[1].stale = true;
     CHECK_EQ(vmm_move(&v, half, 2, NULL, NULL, NULL), VMM_STAYED); /* there are frames of the host for one of them */
@@ -273,7 +273,7 @@ static void when_left(void *data) {
 
 TEST(frames_are_free_before_the_host_is_mapped) {
     open_device(2 * BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0), *other = vmm_range_new(&v, BYTES, false, 0);
+    struct vmm_range *r = range_new(BYTES, true, 0), *other = range_new(BYTES, false, 0);
     for (size_t i = 0; i < PAGES; i++)
         write_page(r, i, 60 + (unsigned)i);
     struct vmm_move out[2] = {whole(r, VMM_HOST), whole(r, VMM_HOST)};
@@ -295,7 +295,7 @@ static void fail_in_moves(const char *what, bool stale) {
     char text[64];
     setenv("EMU_MEMORY", "64MiB", 1);
     open_device(BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
+    struct vmm_range *r = range_new(BYTES, true, 0);
     for (size_t i = 0; i < PAGES; i++)
         write_page(r, i, 40 + (unsigned)i);
     for (int after = 0; after < 12; after++) {
@@ -314,10 +314,10 @@ static void fail_in_moves(const char *what, bool stale) {
         struct vmm_move back = whole(r, VMM_DEVICE);
         CHECK(move(&back));
     }
-    vmm_range_delete(&v, r);
+    range_delete(r);
     CHECK_EQ(idle(VMM_DEVICE), v.pool[VMM_DEVICE].made);
     CHECK_EQ(idle(VMM_HOST), v.pool[VMM_HOST].made);
-    CHECK(vmm_range_new(&v, BYTES, true, 0));
+    CHECK(range_new(BYTES, true, 0));
 }
 
 TEST(creating_fails_in_a_move) {
@@ -363,7 +363,7 @@ TEST(copying_fails_while_what_leaves_is_stale) {
 /* For the engine they are still there: what operations write is not nobody's. */
 TEST(what_could_not_leave_as_a_whole_is_not_lost) {
     open_device(BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
+    struct vmm_range *r = range_new(BYTES, true, 0);
     struct vmm_move half[2] = {part(r, 0), part(r, 1)};
     half[0].copy = half[1].copy = false;
     CHECK(emu_fail("cuMemUnmap:after=1") == 0);
@@ -379,7 +379,7 @@ TEST(what_could_not_leave_as_a_whole_is_not_lost) {
 
 TEST(the_driver_does_not_tell_that_copies_are_done) {
     open_device(BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES, true, 0);
+    struct vmm_range *r = range_new(BYTES, true, 0);
     write_page(r, 0, 5);
     struct vmm_move out = whole(r, VMM_HOST);
     CHECK(emu_fail("cuStreamSynchronize:sticky") == 0);
@@ -387,6 +387,6 @@ TEST(the_driver_does_not_tell_that_copies_are_done) {
     emu_fail(NULL);
     CHECK_EQ(first_word(r, 0), 5);
     CHECK_EQ(idle(VMM_HOST), 0); /* the frames are not given to anybody else */
-    vmm_range_delete(&v, r);
-    CHECK(!vmm_range_new(&v, BYTES, false, 0));
+    range_delete(r);
+    CHECK(!range_new(BYTES, false, 0));
 }

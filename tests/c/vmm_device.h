@@ -37,6 +37,19 @@ static inline void open_device(uint64_t host_bytes) {
     CHECK(vmm_open(&v, 0, host, &host_limit));
 }
 
+static inline void range_delete(struct vmm_range *r) {
+    if (vmm_range_empty(&v, r, 0, r->bytes / PAGE_LEAST))
+        vmm_range_delete(&v, r);
+}
+
+static inline struct vmm_range *range_new(uint64_t bytes, bool device, size_t spare) {
+    struct vmm_range *r = vmm_range_new(&v, bytes);
+    if (!r || vmm_range_fill(&v, r, 0, bytes / PAGE_LEAST, device, spare))
+        return r;
+    range_delete(r);
+    return NULL;
+}
+
 static inline uint64_t used_on_device(void) {
     uint64_t used, total;
     CHECK(emu_device_memory(0, &used, &total) == 0);

@@ -1,0 +1,109 @@
+/* Parts: several allocations share a range, and the pages at which they meet. A framework's segments are of any number
+ * of grains: if each began at a page of its own, half of the last one would be lost. */
+#include <stdlib.h>
+
+#include "backend/vmm.h"
+
+enum { RANGE_PAGES = 64 };
+
+static size_t grain_of(const struct vmm_range *r, addr_t p) {
+    return (p - r->start) / PAGE_LEAST;
+}
+
+/* Memory that has left the engine, or not come to it yet, has its pages for itself: nothing knows who still uses them.
+ */
+static bool is_open(const struct vmm_page *p) {
+    return p->parts == 0 || p->known;
+}
+
+/* The first of n grains that are free. False: there are not so many in a row. */
+static bool find_room(const struct vmm_range *r, size_t n, size_t *grain) {
+    size_t grains = r->bytes / PAGE_LEAST, in_page = page_bytes / PAGE_LEAST;
+    for (size_t i = 0, free_grains = 0; i < grains; i++) {
+        free_grains = !r->part[i] && is_open(&r->page[i / in_page]) ? free_grains + 1 : 0;
+        if (free_grains == n) {
+            *grain = i + 1 - n;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Ranges come and go under `lodging` alone. */
+static struct vmm_range *range_for(struct vmm *v, uint64_t bytes, size_t *grain) {
+    uint64_t most = RANGE_PAGES * page_bytes;
+    for (size_t i = 0; i < v->count; i++)
+        if (find_room(v->at[i], bytes / PAGE_LEAST, grain))
+            return v->at[i];
+    *grain = 0;
+    struct vmm_range *r = bytes < most ? vmm_range_new(v, most) : NULL;
+    return r ? r : vmm_range_new(v, whole_pages(bytes));
+}
+
+struct vmm_pages vmm_part_pages(const struct vmm_part *p) {
+    uint64_t from = p->start - p->range->start;
+    return (struct vmm_pages){from / page_bytes, whole_pages(from + p->bytes) / page_bytes};
+}
+
+/* Those that it does not share: only its first and its last page can be another's, too. */
+static struct vmm_pages own_pages(const struct vmm_part *p) {
+    struct vmm_pages s = vmm_part_pages(p);
+    s.first += p->range->page[s.first].parts > 1;
+    s.end -= s.end > s.first && p->range->page[s.end - 1].parts > 1;
+    return s;
+}
+
+static void lodge(struct vmm_part *p, struct vmm_part *as) {
+    size_t first = grain_of(p->range, p->start);
+    for (size_t i = 0; i < p->bytes / PAGE_LEAST; i++)
+        p->range->part[first + i] = as;
+}
+
+struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, uint64_t *fresh) {
+    size_t grain;
+    struct vmm_part *p = calloc(1, sizeof *p);
+    if (!p || !(p->range = range_for(v, bytes, &grain))) {
+        free(p);
+        return NULL;
+    }
+    p->start = p->range->start + grain * PAGE_LEAST;
+    p->bytes = bytes;
+    lodge(p, p);
+    struct vmm_pages all = vmm_part_pages(p);
+    for (size_t i = all.first; i < all.end; i++)
+        p->range->page[i].parts++;
+    struct vmm_pages own = own_pages(p);
+    *fresh = (own.end - own.first) * page_bytes;
+    return p;
+}
+
+bool vmm_part_fill(struct vmm *v, struct vmm_part *p, bool device, size_t spare) {
+    struct vmm_pages own = own_pages(p);
+    return own.first == own.end || vmm_range_fill(v, p->range, own.first, own.end - own.first, device, spare);
+}
+
+static bool is_free(const struct vmm_range *r) {
+    for (size_t i = 0; i < r->bytes / PAGE_LEAST; i++)
+        if (r->part[i])
+            return false;
+    return true;
+}
+
+/* What could not be emptied stays its own for good. */
+void vmm_part_delete(struct vmm *v, struct vmm_part *p) {
+    struct vmm_range *r = p->range;
+    struct vmm_pages own = own_pages(p), all = vmm_part_pages(p);
+    p->parked = true;
+    if (own.first < own.end && !vmm_range_empty(v, r, own.first, own.end - own.first))
+        return;
+    for (size_t i = all.first; i < all.end; i++)
+        r->page[i].parts -= i < own.first || i >= own.end;
+    lodge(p, NULL);
+    if (is_free(r))
+        vmm_range_delete(v, r);
+    free(p);
+}
+
+struct vmm_part *vmm_part_at(const struct vmm_range *r, addr_t p) {
+    return r->part[grain_of(r, p)];
+}

@@ -1,0 +1,127 @@
+/* Allocations that share pages: where they lie, what they occupy, and that one's end leaves the other's pages. */
+#include "vmm_device.h"
+
+enum { LARGE = 4 * PAGE_LEAST, GRAIN = PAGE_LEAST };
+
+static void open_large(void) {
+    page_bytes = LARGE;
+    open_device(4 * LARGE);
+}
+
+static struct vmm_part *part_new(uint64_t bytes, uint64_t *fresh) {
+    struct vmm_part *p = vmm_part_new(&v, bytes, fresh);
+    CHECK(p && vmm_part_fill(&v, p, true, 0));
+    struct vmm_pages s = vmm_part_pages(p);
+    for (size_t i = s.first; i < s.end; i++) /* as the backend does once it is in the ledger */
+        p->range->page[i].known = true;
+    return p;
+}
+
+static void write_part(const struct vmm_part *p, unsigned value) {
+    OK(cuMemsetD32_v2(p->start, value, p->bytes / 4));
+    OK(cuCtxSynchronize());
+}
+
+static void check_part(const struct vmm_part *p, unsigned value) {
+    unsigned first, last;
+    OK(cuMemcpyDtoH_v2(&first, p->start, 4));
+    OK(cuMemcpyDtoH_v2(&last, p->start + p->bytes - 4, 4));
+    CHECK_EQ(first, value);
+    CHECK_EQ(last, value);
+}
+
+TEST(neighbours_share_a_page) {
+    open_large();
+    uint64_t fresh, before = used_on_device();
+    struct vmm_part *a = part_new(5 * GRAIN, &fresh); /* a page and a quarter */
+    CHECK_EQ(fresh, 2 * LARGE);
+    struct vmm_part *b = part_new(3 * GRAIN, &fresh); /* the rest of it */
+    CHECK_EQ(fresh, 0);
+    CHECK_EQ(b->start, a->start + a->bytes);
+    struct vmm_part *c = part_new(6 * GRAIN, &fresh);
+    CHECK_EQ(fresh, 2 * LARGE);
+    CHECK_EQ(used_on_device() - before, 4 * LARGE);
+    write_part(a, 1);
+    write_part(b, 2);
+    write_part(c, 3);
+    vmm_part_delete(&v, a); /* its own page goes */
+    CHECK_EQ(b->range->page[0].parts, 0);
+    CHECK_EQ(b->range->page[1].parts, 1);
+    check_part(b, 2);
+    a = part_new(2 * GRAIN, &fresh); /* in its place */
+    CHECK_EQ(a->start, b->range->start);
+    CHECK_EQ(fresh, LARGE);
+    write_part(a, 4);
+    check_part(b, 2);
+    check_part(c, 3);
+    vmm_part_delete(&v, b);
+    vmm_part_delete(&v, a);
+    check_part(c, 3);
+    CHECK_EQ(v.count, 1);
+    vmm_part_delete(&v, c);
+    CHECK_EQ(v.count, 0); /* with its addresses */
+}
+
+TEST(a_large_one_has_a_range_of_its_own_whose_end_others_use) {
+    open_large();
+    uint64_t fresh;
+    struct vmm_part *a = part_new(65 * LARGE + GRAIN, &fresh), *b = part_new(3 * GRAIN, &fresh);
+    CHECK_EQ(a->range->bytes, 66 * LARGE);
+    CHECK(b->range == a->range);
+    CHECK_EQ(fresh, 0);
+    vmm_part_delete(&v, a);
+    vmm_part_delete(&v, b);
+    CHECK_EQ(v.count, 0);
+}
+
+/* Nobody knows who still uses what left, or does not use yet what is to come. */
+TEST(what_the_engine_does_not_know_is_not_shared) {
+    open_large();
+    uint64_t fresh;
+    struct vmm_part *a = part_new(5 * GRAIN, &fresh), *b;
+    a->range->page[1].known = false;
+    b = part_new(GRAIN, &fresh);
+    CHECK_EQ(fresh, LARGE);
+    CHECK_EQ(b->start, a->range->start + 2 * LARGE);
+    a->range->page[1].known = true;
+    struct vmm_part *c = part_new(GRAIN, &fresh);
+    CHECK_EQ(fresh, 0);
+    CHECK(vmm_part_at(a->range, c->start + 1) == c && vmm_part_at(a->range, a->start) == a);
+    CHECK(!vmm_part_at(a->range, c->start + c->bytes));
+    vmm_part_delete(&v, c);
+    vmm_part_delete(&v, b);
+    vmm_part_delete(&v, a);
+}
+
+/* Its addresses are nobody's any more; its neighbour's page is as it was. */
+TEST(what_cannot_be_unmapped_stays) {
+    open_large();
+    uint64_t fresh;
+    struct vmm_part *a = part_new(5 * GRAIN, &fresh), *b = part_new(GRAIN, &fresh), *c;
+    addr_t start = a->start;
+    write_part(b, 7);
+    CHECK(emu_fail("cuMemUnmap:sticky") == 0);
+    vmm_part_delete(&v, a);
+    emu_fail(NULL);
+    check_part(b, 7);
+    c = part_new(GRAIN, &fresh);
+    CHECK_EQ(c->start, b->start + b->bytes);
+    CHECK(vmm_part_at(b->range, start) == a && a->parked);
+    vmm_part_delete(&v, c);
+    vmm_part_delete(&v, b);
+    CHECK_EQ(v.count, 1);
+}
+
+TEST(nothing_is_left_where_there_are_no_frames) {
+    open_large();
+    uint64_t fresh, before = used_on_device();
+    struct vmm_part *a = part_new(5 * GRAIN, &fresh), *b = vmm_part_new(&v, 2 * LARGE, &fresh);
+    CHECK(emu_fail("cuMemCreate:sticky") == 0);
+    CHECK(b && !vmm_part_fill(&v, b, true, 0));
+    vmm_part_delete(&v, b);
+    emu_fail(NULL);
+    write_part(a, 1);
+    check_part(a, 1);
+    vmm_part_delete(&v, a);
+    CHECK(used_on_device() >= before);
+}
