@@ -129,6 +129,7 @@ struct vmm_range {
     uint64_t bytes;         /* whole pages */
     struct vmm_seal *seals; /* by page (vmm_verify.h); NULL: none */
     struct vmm_part **part; /* by grain; NULL: free. Under `lodging` */
+    size_t parts;           /* how many. Likewise */
     struct vmm_page page[];
 };
 

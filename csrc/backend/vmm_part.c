@@ -4,7 +4,8 @@
 
 #include "backend/vmm.h"
 
-enum { RANGE_PAGES = 64 };
+/* Addresses cost nothing; at each end of a range a page may be left that is used in part only. */
+enum { RANGE_PAGES = 8192 };
 
 static size_t grain_of(const struct vmm_range *r, addr_t p) {
     return (p - r->start) / PAGE_LEAST;
@@ -69,6 +70,7 @@ struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, uint64_t *fresh) {
     p->start = p->range->start + grain * PAGE_LEAST;
     p->bytes = bytes;
     lodge(p, p);
+    p->range->parts++;
     struct vmm_pages all = vmm_part_pages(p);
     for (size_t i = all.first; i < all.end; i++)
         p->range->page[i].parts++;
@@ -82,13 +84,6 @@ bool vmm_part_fill(struct vmm *v, struct vmm_part *p, bool device, size_t spare)
     return own.first == own.end || vmm_range_fill(v, p->range, own.first, own.end - own.first, device, spare);
 }
 
-static bool is_free(const struct vmm_range *r) {
-    for (size_t i = 0; i < r->bytes / PAGE_LEAST; i++)
-        if (r->part[i])
-            return false;
-    return true;
-}
-
 /* What could not be emptied stays its own for good. */
 void vmm_part_delete(struct vmm *v, struct vmm_part *p) {
     struct vmm_range *r = p->range;
@@ -99,7 +94,7 @@ void vmm_part_delete(struct vmm *v, struct vmm_part *p) {
     for (size_t i = all.first; i < all.end; i++)
         r->page[i].parts -= i < own.first || i >= own.end;
     lodge(p, NULL);
-    if (is_free(r))
+    if (--r->parts == 0)
         vmm_range_delete(v, r);
     free(p);
 }

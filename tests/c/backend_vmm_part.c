@@ -62,16 +62,20 @@ TEST(neighbours_share_a_page) {
     CHECK_EQ(v.count, 0); /* with its addresses */
 }
 
-TEST(a_large_one_has_a_range_of_its_own_whose_end_others_use) {
+TEST(where_addresses_are_short_a_range_is_as_small_as_can_be) {
     open_large();
     uint64_t fresh;
-    struct vmm_part *a = part_new(65 * LARGE + GRAIN, &fresh), *b = part_new(3 * GRAIN, &fresh);
-    CHECK_EQ(a->range->bytes, 66 * LARGE);
+    CHECK(emu_fail("cuMemAddressReserve") == 0);
+    struct vmm_part *a = part_new(5 * GRAIN, &fresh), *b = part_new(3 * GRAIN, &fresh);
+    CHECK_EQ(a->range->bytes, 2 * LARGE);
     CHECK(b->range == a->range);
     CHECK_EQ(fresh, 0);
+    struct vmm_part *c = part_new(GRAIN, &fresh);
+    CHECK(c->range != a->range && v.count == 2);
     vmm_part_delete(&v, a);
     vmm_part_delete(&v, b);
-    CHECK_EQ(v.count, 0);
+    CHECK_EQ(v.count, 1);
+    vmm_part_delete(&v, c);
 }
 
 /* Nobody knows who still uses what left, or does not use yet what is to come. */
