@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pump.bench import machine
 from pump.bench.row import Row
 from pump.bench.runner import Asked
 from pump.bench.systems import BY_NAME, EMULATOR
@@ -67,6 +68,10 @@ class Programs:
     def workloads(self) -> dict[str, str]:
         """Their names, and what each is."""
         return {name: workload.help for name, workload in WORKLOADS.items()}
+
+    def machine(self) -> dict[str, str]:
+        """This one."""
+        return machine.describe()
 
     def rows(self, asked: Asked) -> list[Row]:
         """Every run. Raises UsageError where the programs cannot be built or one fails."""

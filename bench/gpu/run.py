@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.gpu import workloads
+from bench.gpu import link, workloads
+from pump.bench import machine
 from pump.bench.machine import LIMIT, refuse_unless_safe
 from pump.bench.row import Row
 from pump.bench.runner import Asked
@@ -26,8 +27,8 @@ from pump.cli.render import progress_bar
 from pump.paths import library
 
 ROOT = Path(__file__).resolve().parents[2]
-# in virtual time steps are settled (3 %) after 2 of training, 11 of decoding
-WARM, WARM_ONCE, TIMED = 4, 14, 5
+# in virtual time steps are settled (3 %) after 2 of training, 11 of decoding; on an H200 16
+WARM, WARM_ONCE, TIMED = 4, 20, 5
 SECONDS = 900
 OURS, RAISED = re.compile(r"\[ulms\] (WARN|ERROR):"), re.compile(r"[\w.]*(Error|Exception)\b")
 PAGE = 2 << 20
@@ -69,6 +70,7 @@ class Programs:
 
     def __init__(self, tiny: bool = False) -> None:
         self.tiny = tiny
+        self.link: dict[str, str] | None = None
 
     def names(self) -> list[str]:
         """The programs."""
@@ -77,6 +79,12 @@ class Programs:
     def workloads(self) -> dict[str, str]:
         """Their names, and what each is."""
         return workloads.names()
+
+    def machine(self) -> dict[str, str]:
+        """This one, and how fast its link is: measured once."""
+        if self.link is None:
+            self.link = {} if self.tiny else link.described()
+        return machine.describe() | self.link
 
     def rows(self, asked: Asked) -> list[Row]:
         """What was known, and every run that succeeded; the others are told on standard error."""

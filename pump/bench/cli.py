@@ -112,8 +112,7 @@ class Bound:
         OSError.
         """
         told = read_results(args.file)
-        gpu = told.machine.get("gpu", "")
-        return replace(told, rows=with_yardsticks(told.rows, gpu, args.intervals))
+        return replace(told, rows=with_yardsticks(told.rows, told.machine, args.intervals))
 
     def main(self, args: argparse.Namespace) -> int:
         """Prints the table, writes rows and pictures."""

@@ -1,10 +1,11 @@
 """Bound and oracle beside rows that a GPU measured, of workloads whose recorded step is known.
 
 A step's operations take as long as where they were recorded, all by the factor that makes their sum
-the native time that was measured. Wires are those of the GPU's row in pump.sim.hardware.
+the native time that was measured. Wires are those of the GPU's row in pump.sim.hardware, as fast as
+they were measured to be where that was done (bench/gpu/link.py).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from pump.bench.systems import BY_NAME, GPU
 from pump.bench.yardstick import INTERVALS, WIRES, Case, sequence_at, yardstick
 from pump.paths import traces
 from pump.sim.hardware import INTERCONNECTS, Gpu, gpu_named, link_over
-from pump.sim.link import PAGE_BYTES
+from pump.sim.link import PAGE_BYTES, Link
 
 STEPS = {"resnet50": "resnet", "gpt2-medium": "gpt2m", "gpt2-xl": "gpt2xl", "decode-8b": "llama"}
 """Recorded steps of programs with other names."""
@@ -27,7 +28,23 @@ def step_of(workload: str) -> Path | None:
     return traces().get(STEPS.get(workload, workload))
 
 
-def case_of(row: Row, gpu: Gpu, intervals: int = INTERVALS) -> Case | None:
+def wires_of(gpu: Gpu, machine: Mapping[str, str]) -> Link:
+    """Of a machine's description. Raises ValueError where its rates are none."""
+    wires = link_over(INTERCONNECTS[gpu.interconnect], WIRES)
+
+    def rate(way: str, otherwise: float) -> float:
+        told = machine.get(f"link_{way}")
+        return float(told.removesuffix(" GB/s")) if told else otherwise
+
+    return replace(
+        wires,
+        rate_in=rate("in", wires.rate_in),
+        rate_out=rate("out", wires.rate_out),
+        rate_both=rate("both", wires.rate_both),
+    )
+
+
+def case_of(row: Row, wires: Link, intervals: int = INTERVALS) -> Case | None:
     """What the yardstick of a row is of; None: it has none. Raises SequenceError, OSError."""
     path = step_of(row.workload)
     if not path or not moves(row):
@@ -39,7 +56,7 @@ def case_of(row: Row, gpu: Gpu, intervals: int = INTERVALS) -> Case | None:
         path,
         row.capacity_bytes // PAGE_BYTES,
         intervals,
-        link_over(INTERCONNECTS[gpu.interconnect], WIRES),
+        wires,
         row.native_ms * 1e6 / step.native_ns(),
     )
 
@@ -52,19 +69,20 @@ def moves(row: Row) -> bool:
 
 def with_yardsticks(
     rows: Sequence[Row],
-    gpu: str,
+    machine: Mapping[str, str],
     intervals: int = INTERVALS,
     progress: Callable[[str], None] = lambda done: None,
 ) -> list[Row]:
     """The rows, those that had none and can have them with bound and oracle.
 
-    gpu: as nvidia-smi names it; of one that pump.sim.hardware has not nothing is known. progress:
+    machine: its description; of a GPU that pump.sim.hardware has not nothing is known. progress:
     told each program and what it had, GiB. Raises SequenceError, OSError.
     """
-    known = gpu_named(gpu)
-    if not known:
+    gpu = gpu_named(machine.get("gpu", ""))
+    if not gpu:
         return list(rows)
-    cases = [None if row.oracle_ms else case_of(row, known, intervals) for row in rows]
+    wires = wires_of(gpu, machine)
+    cases = [None if row.oracle_ms else case_of(row, wires, intervals) for row in rows]
     sticks = {}
     for case, stick in results(yardstick, list(dict.fromkeys(filter(None, cases)))):
         sticks[case] = stick

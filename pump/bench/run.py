@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -66,7 +67,7 @@ class Run:
             "--tiny", action="store_true", help="try the programs, small, on the CPU"
         )
 
-    def run(self, args: argparse.Namespace) -> list[Row]:
+    def run(self, args: argparse.Namespace) -> Results:
         """Every row, written as they come. Raises UsageError, FormatError, OSError."""
         device = device_of(args)
         if device != GPU and (given := [f"--{name}" for name in ON_GPU if getattr(args, name)]):
@@ -80,28 +81,30 @@ class Run:
             args.quiet,
             known=known_rows(args),
             keep=lambda rows: (
-                write_results(args.json, machine.describe(), rows) if args.json else None
+                write_results(args.json, where.machine(), rows) if args.json else None
             ),
             seconds=args.limit,
         )
         rows = where.rows(asked)
+        found = Results(where.machine(), rows)
         if device != GPU or args.limit:
-            return rows
+            return found
         with progress_bar(sys.stderr, args.quiet) as bar:
             task = bar.add_task("bound and oracle", total=None)
-            return with_yardsticks(
-                rows,
-                machine.query_gpu("name"),
+            rows = with_yardsticks(
+                found.rows,
+                found.machine,
                 args.intervals,
                 lambda done: bar.update(task, description=done),
             )
+            return replace(found, rows=rows)
 
     def main(self, args: argparse.Namespace) -> int:
         """Prints the table, writes pictures."""
-        rows = self.run(args)
+        found = self.run(args)
         device = device_of(args)
         console().print(f"{'tiny programs on the CPU' if args.tiny else DEVICES[device]}\n")
-        show(Results(machine.describe(), rows), args)
+        show(found, args)
         return 0
 
 
@@ -123,6 +126,10 @@ class Simulated:
             needs = format_size(sequence.footprint(PAGE_BYTES))
             told[name] = f"a recorded step: needs {needs}, {sequence.native_ns() / 1e6:.1f} ms"
         return told
+
+    def machine(self) -> dict[str, str]:
+        """This one: the rows are the same on all."""
+        return machine.describe()
 
     def rows(self, asked: Asked) -> list[Row]:
         """Every row; progress goes to standard error."""

@@ -29,5 +29,8 @@ class Runner(Protocol):
     def workloads(self) -> dict[str, str]:
         """Names, and what each is: may take a while."""
 
+    def machine(self) -> dict[str, str]:
+        """What it runs on: pump.bench.machine's, and what else it knows of it."""
+
     def rows(self, asked: Asked) -> list[Row]:
         """Runs. Raises UsageError where that cannot be done."""

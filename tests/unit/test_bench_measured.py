@@ -11,7 +11,14 @@ sys.path.insert(0, str(ROOT))
 
 from bench.gpu import workloads  # noqa: E402
 from pump.bench import cli  # noqa: E402
-from pump.bench.measured import STEPS, case_of, left_out, step_of, with_yardsticks  # noqa: E402
+from pump.bench.measured import (  # noqa: E402
+    STEPS,
+    case_of,
+    left_out,
+    step_of,
+    wires_of,
+    with_yardsticks,
+)
 from pump.bench.row import Row, read_results, write_results  # noqa: E402
 from pump.bench.systems import EMULATOR, GPU  # noqa: E402
 from pump.bench.yardstick import WIRES, bounded, sequence_at, yardstick  # noqa: E402
@@ -21,7 +28,7 @@ from pump.sizes import GIB  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
-H200 = "NVIDIA H200"
+H200 = {"gpu": "NVIDIA H200"}
 INTERVALS = 4
 MEASURED = Row(
     workload="resnet50",
@@ -77,20 +84,33 @@ def test_programs_have_recorded_steps() -> None:
 
 
 def test_a_case_is_of_the_measured_machine() -> None:
-    case = case_of(MEASURED, GPUS["H200"])
+    case = case_of(MEASURED, wires_of(GPUS["H200"], {}))
     assert case
     assert case.wires == WIRES
     assert case.pages == MEASURED.capacity_bytes // WIRES.page_bytes
     recorded = sequence_at(traces()["resnet"]).native_ns()
     assert case.times * recorded == pytest.approx(MEASURED.native_ms * 1e6)
-    slow = case_of(MEASURED, GPUS["A100"])
+    slow = case_of(MEASURED, wires_of(GPUS["A100"], {}))
     assert slow
     assert slow.wires.rates(both=True)[0] == pytest.approx(WIRES.rates(both=True)[0] / 2)
 
 
+def test_a_link_is_as_fast_as_it_was_measured_to_be() -> None:
+    told = H200 | {"link_in": "50.5 GB/s", "link_out": "49 GB/s", "link_both": "90.25 GB/s"}
+    wires = wires_of(GPUS["H200"], told)
+    assert (wires.rate_in, wires.rate_out, wires.rate_both) == (50.5, 49.0, 90.25)
+    rates = (WIRES.rate_in, WIRES.rate_out, WIRES.rate_both)
+    assert replace(wires, rate_in=rates[0], rate_out=rates[1], rate_both=rates[2]) == WIRES
+    assert wires_of(GPUS["H200"], H200) == WIRES
+    (slow,), (fast,) = (with_yardsticks([MEASURED], each, INTERVALS) for each in (told, H200))
+    assert (slow.oracle_ms or 0) > (fast.oracle_ms or 0) > 0
+    with pytest.raises(ValueError, match="fast"):
+        wires_of(GPUS["H200"], {"link_in": "fast"})
+
+
 def test_a_slower_link_and_slower_kernels_take_longer() -> None:
     def oracle_ms(row: Row, gpu: str) -> float:
-        case = case_of(row, GPUS[gpu], intervals=0)
+        case = case_of(row, wires_of(GPUS[gpu], {}), intervals=0)
         assert case
         return yardstick(case).oracle_ms or 0
 
@@ -115,13 +135,13 @@ def test_what_is_known_is_kept(filled: list[Row]) -> None:
 
 
 def test_of_other_gpus_nothing_is_known(filled: list[Row]) -> None:
-    assert with_yardsticks([MEASURED], "another", INTERVALS) == [MEASURED]
+    assert with_yardsticks([MEASURED], {"gpu": "another"}, INTERVALS) == [MEASURED]
     assert [*left_out([MEASURED], "another")] == [
         "no oracle, no bound: the link of another is not known (pump plan --hardware)"
     ]
-    (line,) = left_out(filled, H200)
+    (line,) = left_out(filled, H200["gpu"])
     assert line.endswith("alike: resnet50, a program of mine")  # the first needs other memory
-    assert not [*left_out(filled[:5], H200)]
+    assert not [*left_out(filled[:5], H200["gpu"])]
 
 
 def test_the_command_fills_rows_and_keeps_their_machine(
@@ -129,12 +149,12 @@ def test_the_command_fills_rows_and_keeps_their_machine(
 ) -> None:
     path, out = tmp_path / "a.json", tmp_path / "b.json"
     row = replace(MEASURED, capacity_bytes=6 * GIB)
-    write_results(path, {"gpu": H200, "driver": "1"}, [row])
+    write_results(path, {**H200, "driver": "1"}, [row])
     words = ["bound", str(path), "--intervals", str(INTERVALS), "--json", str(out)]
     assert cli.main(words) == 0
     told = capsys.readouterr().out
     found = read_results(out)
-    assert found.machine == {"gpu": H200, "driver": "1"}
+    assert found.machine == {**H200, "driver": "1"}
     (one,) = found.rows
     assert one.oracle_ms
     assert f"{one.oracle_ms:.1f}" in told
@@ -153,11 +173,14 @@ def test_a_run_fills_its_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         def workloads(self) -> dict[str, str]:
             return {"resnet50": ""}
 
+        def machine(self) -> dict[str, str]:
+            return H200
+
         def rows(self, asked: object) -> list[Row]:
             return [replace(MEASURED, capacity_bytes=6 * GIB)]
 
     monkeypatch.setattr("pump.bench.run.runner", lambda *_: Programs())
-    monkeypatch.setattr("pump.bench.machine.query_gpu", lambda field: H200)
+    monkeypatch.setattr("pump.bench.machine.query_gpu", lambda field: H200["gpu"])
     words = ["run", "--device", "gpu", "--intervals", str(INTERVALS)]
     for more, has in ([], True), (["--limit", "60"], False):
         out = tmp_path / "a.json"
