@@ -130,6 +130,7 @@ struct vmm_range {
     struct vmm_seal *seals; /* by page (vmm_verify.h); NULL: none */
     struct vmm_part **part; /* by grain; NULL: free. Under `lodging` */
     size_t parts;           /* how many. Likewise */
+    bool whole;             /* all of them are of whole pages */
     struct vmm_page page[];
 };
 

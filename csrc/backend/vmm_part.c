@@ -1,5 +1,6 @@
 /* Parts: several allocations share a range, and the pages at which they meet. A framework's segments are of any number
- * of grains: if each began at a page of its own, half of the last one would be lost. */
+ * of grains: if each began at a page of its own, half of the last one would be lost. What is of whole pages shares
+ * none: weights would move with what is written beside them. */
 #include <stdlib.h>
 
 #include "backend/vmm.h"
@@ -33,12 +34,17 @@ static bool find_room(const struct vmm_range *r, size_t n, size_t *grain) {
 /* Ranges come and go under `lodging` alone. */
 static struct vmm_range *range_for(struct vmm *v, uint64_t bytes, size_t *grain) {
     uint64_t most = RANGE_PAGES * page_bytes;
+    bool whole = bytes % page_bytes == 0;
     for (size_t i = 0; i < v->count; i++)
-        if (find_room(v->at[i], bytes / PAGE_LEAST, grain))
+        if (v->at[i]->whole == whole && find_room(v->at[i], bytes / PAGE_LEAST, grain))
             return v->at[i];
     *grain = 0;
     struct vmm_range *r = bytes < most ? vmm_range_new(v, most) : NULL;
-    return r ? r : vmm_range_new(v, whole_pages(bytes));
+    if (!r)
+        r = vmm_range_new(v, whole_pages(bytes));
+    if (r)
+        r->whole = whole;
+    return r;
 }
 
 struct vmm_pages vmm_part_pages(const struct vmm_part *p) {

@@ -78,6 +78,21 @@ TEST(where_addresses_are_short_a_range_is_as_small_as_can_be) {
     vmm_part_delete(&v, c);
 }
 
+TEST(whole_pages_are_not_shared) {
+    open_large();
+    uint64_t fresh;
+    struct vmm_part *a = part_new(5 * GRAIN, &fresh), *whole = part_new(2 * LARGE, &fresh);
+    CHECK_EQ(fresh, 2 * LARGE);
+    CHECK_EQ(whole->start % LARGE, 0);
+    struct vmm_part *b = part_new(3 * GRAIN, &fresh);
+    CHECK_EQ(b->start, a->start + a->bytes);
+    CHECK(whole->range != a->range);
+    vmm_part_delete(&v, whole);
+    vmm_part_delete(&v, a);
+    vmm_part_delete(&v, b);
+    CHECK_EQ(v.count, 0);
+}
+
 /* Nobody knows who still uses what left, or does not use yet what is to come. */
 TEST(what_the_engine_does_not_know_is_not_shared) {
     open_large();
