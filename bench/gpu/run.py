@@ -47,6 +47,7 @@ class Told:
     numbers: list[str]
     step_ms: list[float]
     reserved: int  # bytes the framework held at most
+    held: int  # bytes of the device that the program held in the end; 0: nobody counted
     counters: dict[str, int]
 
 
@@ -96,12 +97,13 @@ class Programs:
             name: [run for run in runs_of(asked) if (name, *run) not in known]
             for name in asked.names
         }
+        needs = {row.workload: row.footprint_bytes for row in rows}
         left = sum(map(len, wanted.values()))
         with progress_bar(sys.stderr, asked.quiet) as bar:
             task = bar.add_task("", total=left)
             try:
                 for name, runs in wanted.items():
-                    for told, row in self.each(name, runs, end):
+                    for told, row in self.each(name, runs, needs.get(name, 0), end):
                         left -= 1
                         bar.update(task, advance=1, description=told)
                         if row:
@@ -114,14 +116,15 @@ class Programs:
         return rows
 
     def each(
-        self, name: str, runs: Sequence[tuple[str, float]], end: float
+        self, name: str, runs: Sequence[tuple[str, float]], needs: int, end: float
     ) -> Iterator[tuple[str, Row | None]]:
-        """What came of each run, in words and as a row. Raises OverError."""
+        """What came of each run, in words and as a row. needs: bytes, or 0. Raises OverError."""
         native: Told | None = None
         for i, (system, over) in enumerate(runs):
             try:
-                native = native or self.run(name, "native", None, end)
-                row = self.row(name, system, over, native, end)
+                native = native or self.run(name, "native", environment("native", None), end)
+                needs = needs or self.needs(name, native, end)
+                row = self.row(name, system, over, native, needs, end)
                 yield f"{name} {system} {over:g}: {row.ms:.1f} ms", row
             except LeftOutError as error:
                 yield f"{name} {system} {over:g}: {error}", None
@@ -130,16 +133,24 @@ class Programs:
                         yield f"{name} {other} {ratio:g}: left out: native failed", None
                     return
 
-    def row(self, name: str, system: str, over: float, native: Told, end: float) -> Row:
+    def needs(self, name: str, native: Told, end: float) -> int:
+        """Bytes of the device that a program takes. What a library takes for itself, as cuBLAS
+        does, the framework does not count: the ledger does. Raises LeftOutError, OverError.
+        """
+        held = 0 if self.tiny else self.run(name, "native", observed(), end).held
+        return -(-max(held, native.reserved) // PAGE) * PAGE
+
+    def row(
+        self, name: str, system: str, over: float, native: Told, footprint: int, end: float
+    ) -> Row:
         """A run beside the native one. Raises LeftOutError, OverError."""
-        footprint = -(-native.reserved // PAGE) * PAGE
         capacity = int(footprint / over) // PAGE * PAGE
         if system == "native":
             told, capacity = native, footprint
         else:
             if obstacle := obstacle_of(name, system, footprint):
                 raise LeftOutError(f"left out: {obstacle}")
-            told = self.run(name, system, Budget(capacity, footprint), end)
+            told = self.run(name, system, environment(system, Budget(capacity, footprint)), end)
         steps = len(told.step_ms)
         moved = {key: value / steps for key, value in told.counters.items()}
         return Row(
@@ -158,7 +169,7 @@ class Programs:
             numbers_equal=told.numbers == native.numbers,
         )
 
-    def run(self, name: str, system: str, budget: Budget | None, end: float) -> Told:
+    def run(self, name: str, system: str, env: dict[str, str], end: float) -> Told:
         """One process, to its end or that of the time. Raises LeftOutError, OverError."""
         warm = WARM_ONCE if name in workloads.ONCE else WARM
         command = [sys.executable, "-m", "bench.gpu.workloads", name, str(warm), str(TIMED)]
@@ -173,7 +184,7 @@ class Programs:
             done = subprocess.run(
                 command,
                 cwd=ROOT,
-                env=environment(system, budget),
+                env=env,
                 capture_output=True,
                 text=True,
                 timeout=min(SECONDS, remaining),
@@ -226,15 +237,20 @@ def obstacle_of(name: str, system: str, footprint: int) -> str | None:
     return None
 
 
-def environment(system: str, budget: Budget | None) -> dict[str, str]:
-    """Of a process: plain, held to a budget, or under a backend with one."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT)])}
-    if budget is None:
-        return env
-    one = BY_NAME[system]
-    env |= {
+def observed() -> dict[str, str]:
+    """Of a process whose memory is counted."""
+    return environment("native", None) | {
         "LD_PRELOAD": str(library()),
         "ULMS_BACKEND": "observe",
+    }
+
+
+def environment(system: str, budget: Budget | None) -> dict[str, str]:
+    """Of a process: plain, held to a budget, or under a backend with one."""
+    if budget is None:
+        return {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT)])}
+    one, env = BY_NAME[system], observed()
+    env |= {
         "ULMS_GPU_MEMORY": str(budget.capacity),
         "REPORT_COUNTERS": ",".join(COUNTERS) if one.link else "",
     }
@@ -254,5 +270,6 @@ def told_of(output: str) -> Told | None:
         if line.startswith("REPORT "):
             told = json.loads(line.removeprefix("REPORT "))
             counters = {key: int(value) for key, value in told.get("counters", {}).items()}
-            return Told(told["numbers"], told["step_ms"], int(told["max_reserved"]), counters)
+            reserved, held = int(told["max_reserved"]), int(told.get("held", 0))
+            return Told(told["numbers"], told["step_ms"], reserved, held, counters)
     return None

@@ -28,16 +28,17 @@ GIB, MIB = 1 << 30, 1 << 20
 SYSTEMS = [system.name for system in systems_on(GPU)]
 
 
-def report(numbers: list[str], counters: dict[str, int], reserved: int) -> str:
+def report(numbers: list[str], counters: dict[str, int], reserved: int, held: int) -> str:
     told = {"numbers": numbers, "step_ms": [2.0, 4.0], "counters": counters}
-    return "noise\nREPORT " + json.dumps(told | {"max_reserved": reserved}) + "\n"
+    told |= {"max_reserved": reserved, "held": held}
+    return "noise\nREPORT " + json.dumps(told) + "\n"
 
 
 class Machine:
     """Answers in place of processes, and remembers what was asked."""
 
-    def __init__(self, reserved: int) -> None:
-        self.reserved = reserved
+    def __init__(self, held: int) -> None:
+        self.held = held
         self.fails = False
         self.asked: list[tuple[list[str], dict[str, str]]] = []
 
@@ -47,7 +48,8 @@ class Machine:
         counters = dict.fromkeys(names, 2 * 4 * MIB)
         numbers = ["0x2"] if "checkpointing" in command else ["0x1"]
         status = 1 if "offload" in command or self.fails else 0
-        out = report(numbers, counters, self.reserved)
+        held = self.held if "LD_PRELOAD" in env else 0
+        out = report(numbers, counters, self.held - 64 * MIB, held)
         return subprocess.CompletedProcess(command, status, out, "no memory left")
 
 
@@ -75,8 +77,9 @@ def test_every_system_gets_its_budget_and_its_row(
     assert rows["vmm"].faults == 2
     assert rows["save-on-cpu"].bytes_in is None
     assert [name for name, row in rows.items() if not row.numbers_equal] == ["checkpointing"]
-    alone, *others = [env for _, env in machine.asked]
-    assert "ULMS_GPU_MEMORY" not in alone
+    alone, counted, *others = [env for _, env in machine.asked]
+    assert "LD_PRELOAD" not in alone
+    assert (counted["ULMS_BACKEND"], counted.get("ULMS_GPU_MEMORY")) == ("observe", None)
     assert {env["ULMS_GPU_MEMORY"] for env in others} == {str(3 * GIB)}
     assert {(env["ULMS_BACKEND"], env["ULMS_MANAGED_LIMIT"]) for env in others} == {
         ("um", "8GiB"),
@@ -101,7 +104,7 @@ def test_every_system_gets_its_budget_and_its_row(
 def test_too_much_for_managed_memory_is_left_out(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    machine.reserved = 8 * GIB
+    machine.held = 8 * GIB
     rows = run.Programs().rows(asked("gpt2-xl", ["native", "um", "vmm"]))
     assert [row.system for row in rows] == ["native", "vmm"]
     assert "gpt2-xl um 2: left out: it needs 8192 MiB" in capsys.readouterr().err
@@ -125,7 +128,7 @@ def test_what_cannot_be_done_to_a_program_is_not_tried(
     rows = run.Programs().rows(asked("lstm", systems))
     assert [row.system for row in rows] == ["save-on-cpu"]
     assert "lstm checkpointing 2: left out" in capsys.readouterr().err
-    assert len(machine.asked) == 2
+    assert len(machine.asked) == 3  # native, counted, save-on-cpu
     rows = run.Programs().rows(asked("decode-8b", ["checkpointing", "native"]))
     assert [row.system for row in rows] == ["native"]
     assert workloads.variants("decode-8b") == workloads.variants("prefill-8b")
@@ -185,7 +188,7 @@ def test_nothing_begins_when_the_time_is_up(
 ) -> None:
     clock = iter(range(0, 1000, 10))
     monkeypatch.setattr("bench.gpu.run.time.monotonic", lambda: next(clock))
-    rows = run.Programs().rows(asked("lstm", ["native", "um", "vmm"], seconds=25.0))
+    rows = run.Programs().rows(asked("lstm", ["native", "um", "vmm"], seconds=35.0))
     assert [row.system for row in rows] == ["native", "um"]
     assert "1 runs left: --resume goes on" in capsys.readouterr().err
 

@@ -26,6 +26,29 @@ def _counters() -> dict[str, int]:
     return {name: int(read(name.encode())) for name in COUNTERS}
 
 
+class _Allocation(ctypes.Structure):
+    """struct ulms_allocation of csrc/ulms.h."""
+
+    _fields_ = (
+        ("start", ctypes.c_uint64),
+        ("bytes", ctypes.c_uint64),
+        ("charged", ctypes.c_uint64),
+        ("device", ctypes.c_int32),
+        ("kind", ctypes.c_uint32),
+    )
+
+
+def _held() -> int:
+    """Bytes of the devices that the program holds now, whoever took them; 0 without ulms.so."""
+    read = getattr(ctypes.CDLL(None), "ulms_allocations", None)
+    if read is None:
+        return 0
+    read.restype = ctypes.c_size_t
+    found = (_Allocation * 65536)()
+    count = read(found, ctypes.c_size_t(len(found)))
+    return sum(each.charged for each in found[:count] if each.device >= 0)
+
+
 def _timed(step: Callable[[], object], wait: Callable[[], object], count: int) -> list[float]:
     times = []
     for _ in range(count):
@@ -69,6 +92,7 @@ def report(numbers: list[float], step_ms: list[float], **more: object) -> None:
         "step_ms": step_ms,
         "counters": _grown,
         "counters_before": _before,
+        "held": _held(),
         **more,
     }
     print("REPORT " + json.dumps(line), flush=True)
