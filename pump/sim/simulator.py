@@ -3,7 +3,7 @@
 The program's thread issues in order. It is held while the engine holds an operation, and else runs
 ahead of the device, which runs one operation at a time, in order. A kernel that uses pages in place
 takes as long as its own work or their bytes, whichever is longer, and nothing moves meanwhile.
-What the program computes itself between two launches takes no time.
+What the program computes itself between two operations takes no time, or the same each time.
 """
 
 from collections import deque
@@ -114,10 +114,15 @@ def settings_for(link: Link, policy: str, budget: int) -> Settings:
 
 
 class Simulator:
-    """One run. `engine` is fresh and has `settings_for` the link; `none` needs one that faults."""
+    """One run. `engine` is fresh and has `settings_for` the link; `none` needs one that faults.
+    `between_ns`: what the program's thread computes after each operation.
+    """
 
-    def __init__(self, engine: Engine, link: Link, policy: str) -> None:
+    def __init__(self, engine: Engine, link: Link, policy: str, between_ns: float = 0.0) -> None:
         self.engine = engine
+        self.between_ns = between_ns
+        self.computes_ns = 0.0  # until then
+        self.over = False  # the program's thread is at its end
         self.link = link
         held = holds(policy)
         self.warm = LEARNING if held else WARM  # steps
@@ -184,7 +189,7 @@ class Simulator:
         """Does everything that can be done at this moment. False: the program is at its end."""
         while self.issue(program) or self.start() or self.take_moves():
             pass
-        return bool(self.held or self.queue or self.running)
+        return bool(self.held or self.queue or self.running or not self.over)
 
     # --- the program's thread ---
 
@@ -192,9 +197,10 @@ class Simulator:
         """True: something was issued or admitted."""
         if self.held:
             return self.holds != self.told and self.admit(self.held, LAUNCH_NS)
-        if len(self.queue) + bool(self.running) >= LAUNCHES_MOST:
+        if not self.may_issue() or self.computes_ns > self.now + LEAST_NS:
             return False
         event, ends_step = next(program, (None, False))
+        self.over = event is None
         if isinstance(event, Given):
             self.engine.block(*event.block, event.live)
             self.told += 1
@@ -208,6 +214,10 @@ class Simulator:
                 self.held = issued
         return event is not None
 
+    def may_issue(self) -> bool:
+        """The device takes one more."""
+        return not self.over and len(self.queue) + bool(self.running) < LAUNCHES_MOST
+
     def admit(self, issued: Issued, latency_ns: float) -> bool:
         """Sends an operation to the device. False: the engine holds it."""
         if issued.serial:
@@ -219,6 +229,7 @@ class Simulator:
             if verdict == RUN_SHORT or self.lengthens:
                 self.lengthen(issued)
         self.held = None
+        self.computes_ns = self.now + self.between_ns
         issued.ready_ns = self.now + latency_ns
         self.queue.append(issued)
         return True
@@ -363,6 +374,8 @@ class Simulator:
                 moments.append(self.alone_ns(self.running))
         elif self.queue and self.queue[0].ready_ns > self.now:
             moments.append(self.queue[0].ready_ns - self.now)
+        if not self.held and self.may_issue() and self.computes_ns > self.now:
+            moments.append(self.computes_ns - self.now)
         works = self.works()
         moments += [one.left / rate for _, one, rate in works]
         if not moments:

@@ -343,6 +343,10 @@ def test_what_pump_bench_measured_is_predicted_over_its_systems_links(tmp_path: 
     assert known.ms == vmm.ms
     step = open_sequence(paths.traces()["resnet"])
     assert step.vouched
+    native_ms = step.native_ns() / 1e6
+    assert predict.thread_ns(step, native_ms) == 0
+    slow = predict.play(step, 7029653504, "ahead", LINKS["vmm"], predict.thread_ns(step, 80.0))
+    assert slow[0] == pytest.approx(80.0, rel=0.01)
     assert known.ms == predict.play(step, 3514826752, "ahead", LINKS["vmm-known"])[0]
     others = tmp_path / "others.txt"
     text = paths.traces()["resnet"].read_text(encoding="utf-8")

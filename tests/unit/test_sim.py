@@ -97,6 +97,24 @@ def test_what_fits_takes_its_own_time(policy: str) -> None:
     assert result.bytes_in == result.bytes_out == 0
 
 
+@pytest.mark.parametrize(("between_ns", "each_ns"), [(300.0, 1000), (1000.0, 1000), (7000.0, 7000)])
+def test_the_program_s_thread_may_take_longer(between_ns: float, each_ns: float) -> None:
+    engine = CompiledEngine(settings_for(PLAIN, "ahead", 3 * PAGE))
+    result = Simulator(engine, PLAIN, "ahead", between_ns).run(turns(UPDATE, READ, UPDATE))
+    assert result.step_ms == pytest.approx(3 * each_ns / 1e6)
+    assert result.busy_ns == pytest.approx(3 * 1000 * result.steps)
+
+
+def test_pages_come_while_the_program_s_thread_computes() -> None:
+    times = {}
+    for between_ns in (0.0, PAGE / 20, PAGE / 10):
+        engine = CompiledEngine(settings_for(PLAIN, "ahead", 2 * PAGE))
+        simulator = Simulator(engine, PLAIN, "ahead", between_ns)
+        times[between_ns] = simulator.run(turns(UPDATE, UPDATE, UPDATE)).step_ms * 1e6
+    assert times[0.0] < times[PAGE / 10] < times[0.0] + 3 * PAGE / 10
+    assert times[PAGE / 10] >= 3 * PAGE / 10 - 1
+
+
 @pytest.mark.parametrize(
     ("policy", "page_ns"),
     [
