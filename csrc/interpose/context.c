@@ -20,12 +20,15 @@ void context_leave(CUcontext before) {
 }
 
 static void gone(CUcontext context) {
-    functions_forget();
     memory_forget((uint64_t)(uintptr_t)context);
 }
 
+/* Handles of functions are forgotten before the real call: after it, another thread's image may have them. */
 static void going(CUcontext context) {
-    if (session_on && context && session.backend->forget)
+    if (!session_on || !context)
+        return;
+    functions_forget();
+    if (session.backend->forget)
         session.backend->forget((uint64_t)(uintptr_t)context);
 }
 

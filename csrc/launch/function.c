@@ -153,13 +153,12 @@ static struct function *enter(uint64_t handle) {
     if (old && old->epoch == now)
         return old;
     describe(handle, now);
-    struct function *f = old && same(old, &fresh.function) ? NULL : keep();
-    if (!f) {
-        if (old)
-            __atomic_store_n(&old->epoch, now, __ATOMIC_RELAXED);
+    if (old && same(old, &fresh.function)) {
+        __atomic_store_n(&old->epoch, now, __ATOMIC_RELAXED);
         return old;
     }
-    if (function_named)
+    struct function *f = keep();
+    if (f && function_named)
         function_named(f);
     return f;
 }

@@ -1,4 +1,4 @@
-"""Allocations that meet on a page, under `vmm`: one of a framework's, and one of the program's own."""
+"""Allocations that meet on a page, under `vmm`: a framework's, and one of the program's own."""
 
 import sys
 from pathlib import Path
