@@ -133,8 +133,10 @@ HOT_CALL void touches_cublasLtMatmul(struct call *call, int variant, cublasLtHan
     struct lt_layout of_c;
     (void)handle, (void)algo, (void)workspace, (void)workspace_bytes, (void)stream; /* a row of its own */
     if (!desc || !lt_layout_read(variant, d, NULL, &m.d) || !lt_layout_read(variant, a, &m.d, &m.a) ||
-        !lt_layout_read(variant, b, &m.d, &m.b))
+        !lt_layout_read(variant, b, &m.d, &m.b)) {
+        call->hides = true;
         return;
+    }
     m.scale = (cudaDataType_t)number(&m, CUBLASLT_MATMUL_DESC_SCALE_TYPE, CUDA_R_32F);
     uint32_t epilogue = (uint32_t)number(&m, CUBLASLT_MATMUL_DESC_EPILOGUE, 0);
     lt_layout_touch(call, variant, a, &m.a, A, TOUCH_READ);
