@@ -97,3 +97,52 @@ def test_what_a_framework_takes_back_is_not_its_neighbour_s(
     done = run_emulated([sys.executable, program], env)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split()[1]) > 0
+
+
+FITS = """
+import ctypes
+
+driver, every = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None)
+context = ctypes.c_void_p()
+
+
+def call(name, *arguments):
+    status = getattr(driver, name)(*arguments)
+    assert status == 0, (name, status)
+
+
+call("cuInit", 0)
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+call("cuCtxSetCurrent", context)
+for mib in SIZES:
+    start = ctypes.c_uint64()
+    call("cuMemAlloc_v2", ctypes.byref(start), ctypes.c_size_t(mib << 20))
+    call("cuMemsetD32_v2", start, ctypes.c_uint(mib), ctypes.c_size_t(mib << 18))
+call("cuCtxSynchronize")
+read = every.ulms_counter
+read.restype = ctypes.c_uint64
+print(*(read(name) for name in (b"placed_bytes", b"paged_bytes")))
+"""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "moves"),
+    [((6, 6, 10), False), ((6, 6, 6, 4), False), ((22,), False), ((6, 6, 14), True)],
+)
+def test_what_fits_by_its_bytes_fits(
+    sizes: tuple[int, ...], moves: bool, tmp_path: Path, run_emulated: RunEmulated
+) -> None:
+    """22 MiB are five and a half pages: a sixth may be used in part."""
+    program = tmp_path / "fits.py"
+    program.write_text(FITS.replace("SIZES", str(list(sizes))), encoding="utf-8")
+    env = {
+        "ULMS_BACKEND": "vmm",
+        "ULMS_PAGE": "4MiB",
+        "ULMS_GPU_MEMORY": "22MiB",
+        "ULMS_GPU_MEMORY_FACTOR": "100",
+    }
+    done = run_emulated([sys.executable, program], env)
+    assert done.returncode == 0, done.stderr
+    placed, paged = map(int, done.stdout.split())
+    assert (paged > 0) == moves
+    assert placed == 24 << 20 or moves
