@@ -209,14 +209,14 @@ VMM = Link(
     handles=Handles(),
     page_bytes=8 * MIB,
     movers=3,
-    note="steps took 1.0 to 1.2 times as long on an H200 where what is away is mapped, else 1.0 to"
-    " 1.3 times (docs/bench.md)",
+    note="steps took 1.0 to 1.2 times as long on an H200 where what is away is mapped, else 0.9 to"
+    " 1.2 times (docs/bench.md)",
 )
 VMM_KNOWN = replace(
     VMM,
     name="vmm-known",
     handles=Handles(maps_away=False),
-    note="maps nothing that is away; steps took 1.0 to 1.3 times as long on an H200",
+    note="maps nothing that is away; steps took 0.9 to 1.2 times as long on an H200",
 )
 LINKS = {link.name: link for link in (UM, VMM, VMM_KNOWN)}
 """Of the backends, by the names of the systems that compare them (pump.bench.systems): for programs
