@@ -25,10 +25,10 @@ static void gone(CUcontext context) {
 
 /* Handles of functions are forgotten before the real call: after it, another thread's image may have them. */
 static void going(CUcontext context) {
-    if (!session_on || !context)
+    if (!session_on)
         return;
     functions_forget();
-    if (session.backend->forget)
+    if (context && session.backend->forget)
         session.backend->forget((uint64_t)(uintptr_t)context);
 }
 

@@ -54,7 +54,7 @@ static void carry(struct op *op, uint32_t found, const struct touch *t, uint32_t
 
 HOT void told_carry(struct call *call, struct op *op) {
     uint32_t found = op->count;
-    if (call->hides)
+    if (call->hides || call->front + call->back == 0)
         op->flags |= OP_HIDES;
     if (call->carried)
         return;

@@ -13,7 +13,8 @@ static inline struct call *told_call(void) {
  * there is none. */
 enum { TOLD_NONE = TOUCH_MAX };
 uint32_t told_find(struct call *call, addr_t p);
-/* The first launch of a call touches all that was told: it may hold addresses where no scan finds them. */
+/* The first launch of a call touches all that was told: it may hold addresses where no scan finds them. Those of a call
+ * that told nothing hide what they use. */
 void told_carry(struct call *call, struct op *op);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 
 #include "test.h"
 
@@ -70,6 +71,36 @@ TEST(an_unload_while_the_driver_is_asked_makes_the_answer_old) {
     CHECK_EQ(look(HANDLE)->run[0].words, 2);
     CHECK_EQ(asked, 2);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they need address space themselves */
+
+/* Functions are told until there is no memory for another. */
+static void use_up(void) {
+    enum { NO_MORE = 1 << 20 };
+    struct rlimit none;
+    getrlimit(RLIMIT_AS, &none);
+    none.rlim_cur = 0;
+    CHECK_EQ(setrlimit(RLIMIT_AS, &none), 0);
+    for (uint64_t h = HANDLE + 1; function_of(h); h++)
+        CHECK(h < NO_MORE);
+}
+
+TEST(without_memory_a_handle_that_came_back_is_no_function) {
+    struct rlimit before;
+    struct function *f = look(HANDLE);
+    getrlimit(RLIMIT_AS, &before);
+    use_up();
+    functions_forget();
+    CHECK(look(HANDLE) == f);
+    functions_forget();
+    bytes = 24;
+    CHECK(!function_of(HANDLE));
+    CHECK(!function_of(HANDLE));
+    CHECK_EQ(setrlimit(RLIMIT_AS, &before), 0);
+    CHECK_EQ(look(HANDLE)->run[0].words, 3);
+}
+
+#endif
 
 enum { THREADS = 4, HANDLES = 3000 };
 

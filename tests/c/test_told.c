@@ -109,6 +109,11 @@ TEST(what_adds_nothing_leaves_the_launch_unmatched) {
     told_carry(call, &op);
     CHECK_EQ(op.count, 0);
     CHECK(op.flags & OP_UNMATCHED);
+    CHECK(op.flags & OP_HIDES); /* nobody knows what it uses */
+    tell(call, 0x1000, 0x100, TOUCH_READ);
+    op.flags = 0;
+    told_carry(call, &op);
+    CHECK(!(op.flags & OP_HIDES));
 }
 
 TEST(there_is_room_for_so_many) {
