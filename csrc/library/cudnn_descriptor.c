@@ -293,11 +293,11 @@ static bool has(const struct words *words, int64_t value) {
     return false;
 }
 
-bool descriptor_places(cudnnBackendDescriptor_t plan_handle, cudnnBackendDescriptor_t pack_handle,
+void descriptor_places(cudnnBackendDescriptor_t plan_handle, cudnnBackendDescriptor_t pack_handle,
                        void (*tell)(void *context, const struct place *place), void *context) {
     const struct descriptor *plan = find(plan_handle), *holder = find(pack_handle);
     if (!holder || holder->kind != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
-        return false;
+        return;
     const struct pack *pack = &holder->pack;
     for (size_t i = 0; i < pack->ids.n && i < pack->addresses.n; i++) {
         const struct use *use = plan ? uses_find(&plan->uses, pack->ids.at[i]) : NULL;
@@ -319,5 +319,4 @@ bool descriptor_places(cudnnBackendDescriptor_t plan_handle, cudnnBackendDescrip
     }
     if (space.start)
         tell(context, &space);
-    return true;
 }

@@ -38,8 +38,8 @@ void descriptor_shared(cudnnBackendDescriptor_t handle, int64_t n, const cudnnBa
 bool descriptor_is_plan(cudnnBackendDescriptor_t handle);
 /* A plan is complete; bytes of workspace it asks for. */
 void descriptor_planned(cudnnBackendDescriptor_t handle, int64_t workspace);
-/* Tells every place that the plan touches with the pack. False: nothing is known of the pack. */
-bool descriptor_places(cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack,
+/* Tells every place that the plan touches with the pack. */
+void descriptor_places(cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack,
                        void (*tell)(void *context, const struct place *place), void *context);
 
 #endif

@@ -134,7 +134,7 @@ HOT_CALL void touches_cublasLtMatmul(struct call *call, int variant, cublasLtHan
     (void)handle, (void)algo, (void)workspace, (void)workspace_bytes, (void)stream; /* a row of its own */
     if (!desc || !lt_layout_read(variant, d, NULL, &m.d) || !lt_layout_read(variant, a, &m.d, &m.a) ||
         !lt_layout_read(variant, b, &m.d, &m.b)) {
-        call->hides = true;
+        call->hides = true; /* its workspace is told all the same */
         return;
     }
     m.scale = (cudaDataType_t)number(&m, CUBLASLT_MATMUL_DESC_SCALE_TYPE, CUDA_R_32F);
