@@ -1,24 +1,18 @@
 """Memory that is freed in stream order while it is away, and given out again, under `vmm`."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import RunEmulated
+from tests.emu.small_program import run_small
 
 pytestmark = pytest.mark.emu
 PROGRAM = """
-import ctypes, time
+import time
 
-driver = ctypes.CDLL("libcuda.so.1")
-MIB, PARTS, GONE, NEW = 1 << 20, 8, 0xA, 0xBAD
-stream, context = ctypes.c_void_p(), ctypes.c_void_p()
-
-
-def call(name, *arguments):
-    status = getattr(driver, name)(*arguments)
-    assert status == 0, (name, status)
+PARTS, GONE, NEW = 8, 0xA, 0xBAD
+stream = ctypes.c_void_p()
 
 
 def allocated(size):
@@ -32,15 +26,6 @@ def fill(start, word, size):
     call("cuStreamSynchronize", stream)
 
 
-def words_of(start, size):
-    host = (ctypes.c_uint * (size // 4))()
-    call("cuMemcpyDtoH_v2", host, start, ctypes.c_size_t(size))
-    return set(host)
-
-
-call("cuInit", 0)
-call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
-call("cuCtxSetCurrent", context)
 call("cuStreamCreate", ctypes.byref(stream), 1)
 first = allocated(4 * MIB)
 fill(first, GONE, 4 * MIB)
@@ -66,14 +51,4 @@ assert not wrong, wrong
 @pytest.mark.parametrize("hidden", ["followed", "known", "any"])
 def test_it_is_nobody_elses(hidden: str, tmp_path: Path, run_emulated: RunEmulated) -> None:
     """What is away may be mapped where others lie: not what is given out."""
-    program = tmp_path / "comes_back.py"
-    program.write_text(PROGRAM, encoding="utf-8")
-    env = {
-        "ULMS_BACKEND": "vmm",
-        "ULMS_HIDDEN": hidden,
-        "ULMS_PAGE": "2MiB",
-        "ULMS_GPU_MEMORY": "12MiB",
-        "ULMS_GPU_MEMORY_FACTOR": "100",
-    }
-    done = run_emulated([sys.executable, program], env)
-    assert done.returncode == 0, done.stderr
+    run_small(run_emulated, tmp_path, PROGRAM, page="2MiB", memory="12MiB", hidden=hidden)

@@ -1,19 +1,15 @@
 """Allocations that meet on a page, under `vmm`: a framework's, and one of the program's own."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import RunEmulated
+from tests.emu.small_program import run_small
 
 pytestmark = pytest.mark.emu
 PROGRAM = """
-import ctypes
-
-driver, every = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None)
-MIB, PARTS, MINE = 1 << 20, 6, 0xC0FFEE
-context = ctypes.c_void_p()
+PARTS, MINE = 6, 0xC0FFEE
 
 
 class Device(ctypes.Structure):
@@ -26,31 +22,6 @@ def block(start, size, live):
     tell(start.value, size if live else -size, 0, 0, Device(1, 0))
 
 
-def call(name, *arguments):
-    status = getattr(driver, name)(*arguments)
-    assert status == 0, (name, status)
-
-
-def allocated(size):
-    start = ctypes.c_uint64()
-    call("cuMemAlloc_v2", ctypes.byref(start), ctypes.c_size_t(size))
-    return start
-
-
-def fill(start, word, size):
-    call("cuMemsetD32_v2", start, ctypes.c_uint(word), ctypes.c_size_t(size // 4))
-    call("cuCtxSynchronize")
-
-
-def words_of(start, size):
-    host = (ctypes.c_uint * (size // 4))()
-    call("cuMemcpyDtoH_v2", host, start, ctypes.c_size_t(size))
-    return set(host)
-
-
-call("cuInit", 0)
-call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
-call("cuCtxSetCurrent", context)
 segment, mine = allocated(4 * MIB + 2 * MIB), allocated(2 * MIB + 4 * MIB)
 assert mine.value == segment.value + 6 * MIB  # both are on the second page
 fill(mine, MINE, 6 * MIB)
@@ -75,9 +46,7 @@ assert words_of(mine, 6 * MIB) == {MINE}
 assert words_of(again, 6 * MIB) == {7}
 call("cuMemFree_v2", mine)
 assert words_of(again, 6 * MIB) == {7}
-read = every.ulms_counter
-read.restype = ctypes.c_uint64
-print(read(b"dead_bytes"), read(b"evicted_bytes"))
+print(counter("evicted_bytes"))
 """
 
 
@@ -85,43 +54,14 @@ print(read(b"dead_bytes"), read(b"evicted_bytes"))
 def test_what_a_framework_takes_back_is_not_its_neighbour_s(
     hidden: str, tmp_path: Path, run_emulated: RunEmulated
 ) -> None:
-    program = tmp_path / "shared.py"
-    program.write_text(PROGRAM, encoding="utf-8")
-    env = {
-        "ULMS_BACKEND": "vmm",
-        "ULMS_HIDDEN": hidden,
-        "ULMS_PAGE": "4MiB",
-        "ULMS_GPU_MEMORY": "16MiB",
-        "ULMS_GPU_MEMORY_FACTOR": "100",
-    }
-    done = run_emulated([sys.executable, program], env)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split()[1]) > 0
+    told = run_small(run_emulated, tmp_path, PROGRAM, page="4MiB", memory="16MiB", hidden=hidden)
+    assert int(told) > 0
 
 
 FITS = """
-import ctypes
-
-driver, every = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None)
-context = ctypes.c_void_p()
-
-
-def call(name, *arguments):
-    status = getattr(driver, name)(*arguments)
-    assert status == 0, (name, status)
-
-
-call("cuInit", 0)
-call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
-call("cuCtxSetCurrent", context)
 for mib in SIZES:
-    start = ctypes.c_uint64()
-    call("cuMemAlloc_v2", ctypes.byref(start), ctypes.c_size_t(mib << 20))
-    call("cuMemsetD32_v2", start, ctypes.c_uint(mib), ctypes.c_size_t(mib << 18))
-call("cuCtxSynchronize")
-read = every.ulms_counter
-read.restype = ctypes.c_uint64
-print(*(read(name) for name in (b"placed_bytes", b"paged_bytes")))
+    fill(allocated(mib * MIB), mib, mib * MIB)
+print(counter("placed_bytes"), counter("paged_bytes"))
 """
 
 
@@ -133,16 +73,8 @@ def test_what_fits_by_its_bytes_fits(
     sizes: tuple[int, ...], moves: bool, tmp_path: Path, run_emulated: RunEmulated
 ) -> None:
     """22 MiB are five and a half pages: a sixth may be used in part."""
-    program = tmp_path / "fits.py"
-    program.write_text(FITS.replace("SIZES", str(list(sizes))), encoding="utf-8")
-    env = {
-        "ULMS_BACKEND": "vmm",
-        "ULMS_PAGE": "4MiB",
-        "ULMS_GPU_MEMORY": "22MiB",
-        "ULMS_GPU_MEMORY_FACTOR": "100",
-    }
-    done = run_emulated([sys.executable, program], env)
-    assert done.returncode == 0, done.stderr
-    placed, paged = map(int, done.stdout.split())
+    text = FITS.replace("SIZES", str(list(sizes)))
+    told = run_small(run_emulated, tmp_path, text, page="4MiB", memory="22MiB")
+    placed, paged = map(int, told.split())
     assert (paged > 0) == moves
     assert placed == 24 << 20 or moves
