@@ -130,7 +130,7 @@ struct vmm_range {
     struct vmm_seal *seals; /* by page (vmm_verify.h); NULL: none */
     struct vmm_part **part; /* by grain; NULL: free. Under `lodging` */
     size_t parts;           /* how many. Likewise */
-    bool whole;             /* all of them are of whole pages */
+    bool alone;             /* they share no page */
     struct vmm_page page[];
 };
 
@@ -142,7 +142,8 @@ struct vmm {
     struct vmm_limit limit;  /* of the device's frames */
     struct vmm_maker *maker; /* NULL: frames are made as they are needed */
     pthread_mutex_t out;     /* a copy to the host is under way: mapping waits for all that are queued */
-    pthread_mutex_t lodging; /* of parts: who comes and goes. Taken before the device's lock */
+    pthread_mutex_t lodging; /* of parts: who comes and goes. Taken before the device's lock. Of the next two */
+    uint64_t whole, unused;  /* bytes of parts of whole pages; beside those of others that share no page */
     pthread_mutex_t lock;    /* of what follows */
     struct vmm_range **at;   /* by address */
     size_t count, capacity;  /* of the list */
@@ -180,9 +181,9 @@ void vmm_range_surface(struct vmm *v, struct vmm_range *r, size_t first, size_t 
 
 /* --- parts: allocations (vmm_part.c). Under `lodging` --- */
 
-/* Addresses for `bytes` in whole grains: in a range that has room, or else in a new one. *fresh: bytes of the pages
- * that nobody else is on. NULL: there are none. */
-struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, uint64_t *fresh);
+/* Addresses for `bytes` in whole grains: in a range that has room, or else in a new one. moving: not all pages are on
+ * the device. *fresh: bytes of the pages that nobody else is on. NULL: there are none. */
+struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, bool moving, uint64_t *fresh);
 /* Frames behind its fresh pages, as vmm_range_fill. */
 bool vmm_part_fill(struct vmm *v, struct vmm_part *p, bool device, size_t spare);
 /* Its memory is nobody's any more, and the engine knows no page that only it is on. */

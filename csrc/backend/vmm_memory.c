@@ -247,6 +247,13 @@ static bool fill(struct pager *d, struct vmm_part *p, uint64_t fresh) {
     return good;
 }
 
+static bool is_moving(struct pager *d) {
+    pager_lock(d);
+    bool moving = d->moving;
+    pager_unlock(d);
+    return moving;
+}
+
 bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
     struct pager *d = pager_of(device);
     uint64_t fresh;
@@ -254,7 +261,7 @@ bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
         return false;
     end_parked();
     pthread_mutex_lock(&d->vmm->lodging);
-    struct vmm_part *p = vmm_part_new(d->vmm, bytes, &fresh);
+    struct vmm_part *p = vmm_part_new(d->vmm, bytes, is_moving(d), &fresh);
     bool good = p && fill(d, p, fresh);
     if (good)
         *start = p->start;

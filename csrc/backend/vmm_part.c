@@ -1,12 +1,16 @@
 /* Parts: several allocations share a range, and the pages at which they meet. A framework's segments are of any number
  * of grains: if each began at a page of its own, half of the last one would be lost. What is of whole pages shares
- * none: weights would move with what is written beside them. */
+ * none: weights would move with what is written beside them. Nor does what comes once pages move, as long as what that
+ * leaves unused is little beside whole pages; before, it could be what makes them move. */
 #include <stdlib.h>
 
 #include "backend/vmm.h"
 
 /* Addresses cost nothing; at each end of a range a page may be left that is used in part only. */
 enum { RANGE_PAGES = 8192 };
+
+/* Of the bytes of whole pages one in so many may be left unused beside others that share none. */
+enum { WHOLE_TO_UNUSED = 64 };
 
 static size_t grain_of(const struct vmm_range *r, addr_t p) {
     return (p - r->start) / PAGE_LEAST;
@@ -22,7 +26,9 @@ static bool is_open(const struct vmm_page *p) {
 static bool find_room(const struct vmm_range *r, size_t n, size_t *grain) {
     size_t grains = r->bytes / PAGE_LEAST, in_page = page_bytes / PAGE_LEAST;
     for (size_t i = 0, free_grains = 0; i < grains; i++) {
-        free_grains = !r->part[i] && is_open(&r->page[i / in_page]) ? free_grains + 1 : 0;
+        const struct vmm_page *p = &r->page[i / in_page];
+        bool is_free = r->alone ? p->parts == 0 : !r->part[i] && is_open(p);
+        free_grains = is_free ? free_grains + 1 : 0;
         if (free_grains == n) {
             *grain = i + 1 - n;
             return true;
@@ -31,19 +37,30 @@ static bool find_room(const struct vmm_range *r, size_t n, size_t *grain) {
     return false;
 }
 
+static uint64_t unused_beside(uint64_t bytes) {
+    return whole_pages(bytes) - bytes;
+}
+
+/* Whether it shares no page. */
+static bool is_alone(const struct vmm *v, uint64_t bytes, bool moving) {
+    uint64_t unused = unused_beside(bytes);
+    return unused == 0 || (moving && v->unused + unused <= v->whole / WHOLE_TO_UNUSED);
+}
+
 /* Ranges come and go under `lodging` alone. */
-static struct vmm_range *range_for(struct vmm *v, uint64_t bytes, size_t *grain) {
+static struct vmm_range *range_for(struct vmm *v, uint64_t bytes, bool moving, size_t *grain) {
     uint64_t most = RANGE_PAGES * page_bytes;
-    bool whole = bytes % page_bytes == 0;
+    bool alone = is_alone(v, bytes, moving);
+    size_t grains = (alone ? whole_pages(bytes) : bytes) / PAGE_LEAST;
     for (size_t i = 0; i < v->count; i++)
-        if (v->at[i]->whole == whole && find_room(v->at[i], bytes / PAGE_LEAST, grain))
+        if (v->at[i]->alone == alone && find_room(v->at[i], grains, grain))
             return v->at[i];
     *grain = 0;
     struct vmm_range *r = bytes < most ? vmm_range_new(v, most) : NULL;
     if (!r)
         r = vmm_range_new(v, whole_pages(bytes));
     if (r)
-        r->whole = whole;
+        r->alone = alone;
     return r;
 }
 
@@ -66,16 +83,23 @@ static void lodge(struct vmm_part *p, struct vmm_part *as) {
         p->range->part[first + i] = as;
 }
 
-struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, uint64_t *fresh) {
+static void count(struct vmm *v, const struct vmm_part *p, bool comes) {
+    uint64_t unused = unused_beside(p->bytes), sign = comes ? 1 : UINT64_MAX;
+    v->unused += p->range->alone ? sign * unused : 0;
+    v->whole += unused == 0 ? sign * p->bytes : 0;
+}
+
+struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, bool moving, uint64_t *fresh) {
     size_t grain;
     struct vmm_part *p = calloc(1, sizeof *p);
-    if (!p || !(p->range = range_for(v, bytes, &grain))) {
+    if (!p || !(p->range = range_for(v, bytes, moving, &grain))) {
         free(p);
         return NULL;
     }
     p->start = p->range->start + grain * PAGE_LEAST;
     p->bytes = bytes;
     lodge(p, p);
+    count(v, p, true);
     p->range->parts++;
     struct vmm_pages all = vmm_part_pages(p);
     for (size_t i = all.first; i < all.end; i++)
@@ -100,6 +124,7 @@ void vmm_part_delete(struct vmm *v, struct vmm_part *p) {
     for (size_t i = all.first; i < all.end; i++)
         r->page[i].parts -= i < own.first || i >= own.end;
     lodge(p, NULL);
+    count(v, p, false);
     if (--r->parts == 0)
         vmm_range_delete(v, r);
     free(p);

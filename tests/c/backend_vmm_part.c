@@ -8,13 +8,17 @@ static void open_large(void) {
     open_device(4 * LARGE);
 }
 
-static struct vmm_part *part_new(uint64_t bytes, uint64_t *fresh) {
-    struct vmm_part *p = vmm_part_new(&v, bytes, fresh);
+static struct vmm_part *moving_part_new(uint64_t bytes, bool moving, uint64_t *fresh) {
+    struct vmm_part *p = vmm_part_new(&v, bytes, moving, fresh);
     CHECK(p && vmm_part_fill(&v, p, true, 0));
     struct vmm_pages s = vmm_part_pages(p);
     for (size_t i = s.first; i < s.end; i++) /* as the backend does once it is in the ledger */
         p->range->page[i].known = true;
     return p;
+}
+
+static struct vmm_part *part_new(uint64_t bytes, uint64_t *fresh) {
+    return moving_part_new(bytes, false, fresh);
 }
 
 static void write_part(const struct vmm_part *p, unsigned value) {
@@ -93,6 +97,39 @@ TEST(whole_pages_are_not_shared) {
     CHECK_EQ(v.count, 0);
 }
 
+/* 64 pages leave a page unused. */
+TEST(once_pages_move_others_share_none_either_while_little_is_lost) {
+    open_large();
+    uint64_t fresh;
+    struct vmm_part *whole[64], *a, *b, *c;
+    for (size_t i = 0; i < 64; i++)
+        CHECK((whole[i] = vmm_part_new(&v, LARGE, true, &fresh)) != NULL);
+    a = vmm_part_new(&v, 5 * GRAIN, true, &fresh); /* three grains stay unused */
+    b = vmm_part_new(&v, 3 * GRAIN, true, &fresh); /* and one */
+    CHECK(a->range->alone && b->range->alone);
+    CHECK_EQ(a->start % LARGE + b->start % LARGE, 0);
+    CHECK_EQ(fresh, LARGE);
+    CHECK_EQ(b->start, a->start + 2 * LARGE);
+    c = moving_part_new(3 * GRAIN, true, &fresh);
+    CHECK(!c->range->alone);
+    vmm_part_delete(&v, b);
+    b = part_new(3 * GRAIN, &fresh);
+    CHECK_EQ(b->start, c->start + c->bytes);
+    vmm_part_delete(&v, c);
+    vmm_part_delete(&v, b);
+    b = vmm_part_new(&v, 3 * GRAIN, true, &fresh);
+    CHECK(b->range->alone);
+    vmm_part_delete(&v, whole[0]);
+    vmm_part_delete(&v, b);
+    b = vmm_part_new(&v, 3 * GRAIN, true, &fresh); /* there are 63 now */
+    CHECK(!b->range->alone);
+    vmm_part_delete(&v, a);
+    vmm_part_delete(&v, b);
+    for (size_t i = 1; i < 64; i++)
+        vmm_part_delete(&v, whole[i]);
+    CHECK_EQ(v.count, 0);
+}
+
 /* Nobody knows who still uses what left, or does not use yet what is to come. */
 TEST(what_the_engine_does_not_know_is_not_shared) {
     open_large();
@@ -134,7 +171,7 @@ TEST(what_cannot_be_unmapped_stays) {
 TEST(nothing_is_left_where_there_are_no_frames) {
     open_large();
     uint64_t fresh, before = used_on_device();
-    struct vmm_part *a = part_new(5 * GRAIN, &fresh), *b = vmm_part_new(&v, 2 * LARGE, &fresh);
+    struct vmm_part *a = part_new(5 * GRAIN, &fresh), *b = vmm_part_new(&v, 2 * LARGE, false, &fresh);
     CHECK(emu_fail("cuMemCreate:sticky") == 0);
     CHECK(b && !vmm_part_fill(&v, b, true, 0));
     vmm_part_delete(&v, b);

@@ -1,0 +1,84 @@
+"""Bytes a second that `vmm` itself swaps: a sweep over twice the memory that it may have.
+
+Every buffer is read and written by one kernel of PyTorch's, so that all that does not fit comes and
+goes once a step, both ways at a time. The link's own rates are measured beside it
+(bench/gpu/link.py). No managed memory.
+"""
+
+import statistics
+import sys
+
+from bench import cli
+from bench.gpu import link, machine, programs
+from pump.paths import library
+
+WARM, TIMED = 8, 20
+SHARE = 2
+"""The device may hold one in so many bytes."""
+PAGES = "8MiB,16MiB"
+COUNTERS = ("filled_bytes", "evicted_bytes")
+
+
+def environment(page: str, needs: int) -> dict[str, str]:
+    """Of a sweep over so many bytes; pinned memory for twice as many. Raises NotBuiltError."""
+    return {
+        "LD_PRELOAD": str(library()),
+        "ULMS_BACKEND": "vmm",
+        "ULMS_PAGE": page,
+        "ULMS_GPU_MEMORY": str(needs // SHARE),
+        "ULMS_GPU_MEMORY_FACTOR": "100",
+        "ULMS_MANAGED_LIMIT": str(2 * needs),
+        "REPORT_COUNTERS": ",".join(COUNTERS),
+    }
+
+
+def row(page: str, native: programs.Result, done: programs.Result) -> dict[str, object]:
+    """GB/s (1e9 bytes a second) of each way, as its counter grew over all timed steps."""
+    counters = done.facts["counters"]
+    assert isinstance(counters, dict)
+    seconds = sum(done.step_ms) / 1e3
+    rates = [counters[name] / seconds / 1e9 for name in COUNTERS]
+    return {
+        "page": page,
+        "step_ms": done.step_ms,
+        "native_ms": statistics.median(native.step_ms),
+        "gb_s_in": round(rates[0], 2),
+        "gb_s_out": round(rates[1], 2),
+        "gb_s_both": round(sum(rates), 2),
+        "numbers_equal": programs.numbers_equal([native, done]),
+    }
+
+
+def main() -> None:
+    parser = cli.parser(__doc__, builds=True)
+    parser.add_argument("--pages", default=PAGES, help=f"ULMS_PAGE of each (default {PAGES})")
+    options = parser.parse_args()
+    machine.refuse_unless_safe()
+    options.built.mkdir(parents=True, exist_ok=True)
+
+    def run(**more: str) -> programs.Result:
+        done = programs.run(
+            "sweep", options.built, observe=False, count=False, warm=WARM, timed=TIMED, more=more
+        )
+        if done.status:
+            sys.exit(f"the sweep ended with status {done.status}: {done.stderr[-2000:]}")
+        return done
+
+    described = {"machine": machine.describe() | link.described()}
+    native = run()
+    needs = int(str(native.facts["needs"]))
+    rows: list[dict[str, object]] = []
+    for page in options.pages.split(","):
+        rows.append(row(page, native, run(**environment(page, needs))))
+        print(
+            f"pages of {page:6} {rows[-1]['gb_s_both']:6} GB/s in sum, {rows[-1]['gb_s_in']} in,"
+            f" {rows[-1]['gb_s_out']} out; numbers equal: {rows[-1]['numbers_equal']}",
+            flush=True,
+        )
+        cli.write(options.json, described | {"rows": rows})
+    if not all(row["numbers_equal"] for row in rows):
+        sys.exit("numbers differ")
+
+
+if __name__ == "__main__":
+    main()
