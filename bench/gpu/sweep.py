@@ -10,13 +10,13 @@ import sys
 
 from bench import cli
 from bench.gpu import link, machine, programs
+from bench.gpu.run import COUNTERS_IN, COUNTERS_OUT
 from pump.paths import library
 
 WARM, TIMED = 8, 20
 SHARE = 2
 """The device may hold one in so many bytes."""
 PAGES = "8MiB,16MiB"
-COUNTERS = ("filled_bytes", "evicted_bytes")
 
 
 def environment(page: str, needs: int) -> dict[str, str]:
@@ -28,16 +28,17 @@ def environment(page: str, needs: int) -> dict[str, str]:
         "ULMS_GPU_MEMORY": str(needs // SHARE),
         "ULMS_GPU_MEMORY_FACTOR": "100",
         "ULMS_MANAGED_LIMIT": str(2 * needs),
-        "REPORT_COUNTERS": ",".join(COUNTERS),
+        "REPORT_COUNTERS": ",".join((*COUNTERS_IN, *COUNTERS_OUT)),
     }
 
 
 def row(page: str, native: programs.Result, done: programs.Result) -> dict[str, object]:
-    """GB/s (1e9 bytes a second) of each way, as its counter grew over all timed steps."""
+    """GB/s (1e9 bytes a second) of each way, moved or used in place, over all timed steps."""
     counters = done.facts["counters"]
     assert isinstance(counters, dict)
     seconds = sum(done.step_ms) / 1e3
-    rates = [counters[name] / seconds / 1e9 for name in COUNTERS]
+    moved = [sum(counters[name] for name in way) for way in (COUNTERS_IN, COUNTERS_OUT)]
+    rates = [way / seconds / 1e9 for way in moved]
     return {
         "page": page,
         "step_ms": done.step_ms,

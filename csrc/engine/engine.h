@@ -95,7 +95,7 @@ struct record {
 
 struct past {
     uint64_t key;
-    uint64_t mark;    /* of the key and the longest run of pages */
+    uint64_t mark;    /* of the key and the run of pages that tells most */
     uint64_t records; /* number of the first */
     uint64_t same;    /* the position before with the same mark, or another of that bucket; 0: none */
     uint32_t count;

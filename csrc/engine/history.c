@@ -110,24 +110,28 @@ static bool make_room(struct ulms_engine *e, const struct operation *op) {
     return true;
 }
 
-/* The longest run of adjacent pages; the first of these: the index of its first page, and how many there are. */
-static size_t find_run(const struct operation *op, uint32_t *length) {
-    size_t first = 0, longest = 0;
-    *length = 0;
-    for (size_t i = 0; i < op->count; i++) {
-        if (op->entries[i].page->number != op->entries[first].page->number + (i - first))
-            first = i;
-        if (i - first + 1 > *length) {
-            longest = first;
-            *length = (uint32_t)(i - first + 1);
-        }
-    }
-    return longest;
+static bool is_rare(const struct page *p, uint64_t position) {
+    return !p->seen || position - p->seen > BACK_MOST;
 }
 
-/* What is touched all the time tells no place from another: least of all buffers that alternate. */
-static uint32_t weight_of(const struct page *first, uint32_t pages, uint64_t position) {
-    return first->seen && position - first->seen <= BACK_MOST ? 1 : BACK_MOST * pages;
+/* Of adjacent pages those that tell most: most rare ones, then most; the first of these. */
+struct run {
+    size_t first; /* index of its first page */
+    uint32_t pages, rare;
+};
+
+static struct run find_run(const struct operation *op, uint64_t position) {
+    struct run best = {0}, run = {0};
+    for (size_t i = 0; i < op->count; i++) {
+        const struct page *p = op->entries[i].page;
+        if (p->number != op->entries[run.first].page->number + run.pages)
+            run = (struct run){.first = i};
+        run.pages++;
+        run.rare += is_rare(p, position);
+        if (run.rare > best.rare || (run.rare == best.rare && run.pages > best.pages))
+            best = run;
+    }
+    return best;
 }
 
 bool history_append(struct ulms_engine *e, const struct operation *op) {
@@ -142,10 +146,9 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
     h->end = position + 1;
     struct past *now = history_at(h, position);
     *now = (struct past){.key = op->key, .records = h->records_end, .count = op->count};
-    uint32_t pages;
-    const struct page *first = op->entries[find_run(op, &pages)].page;
-    now->weight = weight_of(first, pages, position);
-    now->mark = mix(mix(1, op->key), first->number);
+    struct run run = find_run(op, position);
+    now->weight = run.rare > 0 ? BACK_MOST * run.rare : 1;
+    now->mark = mix(mix(1, op->key), op->entries[run.first].page->number);
     now->live = (uint32_t)(e->counted[COUNT_HERE] + e->counted[COUNT_AWAY]);
     uint64_t oldest = oldest_record(h);
     for (size_t i = 0; i < op->count; i++) {

@@ -22,20 +22,6 @@ class Past(NamedTuple):
     does: dict[int, int]
     live: int
 
-    @property
-    def run(self) -> tuple[int, int]:
-        """First page and length of the longest run of adjacent pages; the first of these."""
-        best = (0, 0)
-        first = length = 0
-        for page in self.does:
-            first, length = (first, length + 1) if page == first + length else (page, 1)
-            best = best if best[1] >= length else (first, length)
-        return best
-
-    @property
-    def mark(self) -> tuple[int, int]:
-        return self.key, self.run[0]
-
 
 class Sequence:
     """The history, and where in it the program is: p, or None when off track."""
@@ -96,15 +82,26 @@ class Sequence:
             return False
         self.past[now] = past
         self.touched += len(past.does)
-        first, pages = past.run
-        often = now - self.latest.get(first, -BACK_MOST) <= BACK_MOST
-        self.weights[now] = 1 if often else BACK_MOST * pages
+        first, rare = self.telling_run(now, past)
+        mark = past.key, first
+        self.weights[now] = BACK_MOST * rare or 1
         self.latest.update(dict.fromkeys(past.does, now))
-        self.marks[now] = past.mark
-        self.same.setdefault(past.mark, []).append(now)
+        self.marks[now] = mark
+        self.same.setdefault(mark, []).append(now)
         for page in past.does:
             self.touches.setdefault(page, []).append(now)
         return True
+
+    def telling_run(self, now: int, past: Past) -> tuple[int, int]:
+        """Of adjacent pages those that tell most: most rare ones, then most; the first of these.
+        Its first page, and how many are rare: not touched at the 64 operations before."""
+        best = (0, 0, 0)  # rare, pages, first
+        first = pages = rare = 0
+        for page in past.does:
+            first, pages, rare = (first, pages + 1, rare) if page == first + pages else (page, 1, 0)
+            rare += now - self.latest.get(page, -BACK_MOST) > BACK_MOST
+            best = best if best[:2] >= (rare, pages) else (rare, pages, first)
+        return best[2], best[0]
 
     def drop(self) -> None:
         """Forgets the oldest operation."""
@@ -117,7 +114,7 @@ class Sequence:
             self.touches[page].remove(position)
 
     def alike(self, a: int, b: int) -> bool:
-        """Of one kind, and the longest runs of pages begin alike."""
+        """Of one kind, and the runs that tell most begin alike."""
         return self.marks[a] == self.marks[b]
 
     def likeness(self, a: int, b: int) -> int:
