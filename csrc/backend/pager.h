@@ -176,8 +176,9 @@ struct pager_kind {
     const char *over; /* what becomes of its memory when nothing moves any more */
     struct {
         int count, lane[MOVER_MAX];
-    } movers;      /* of held policies */
-    unsigned runs; /* of each lane that are under way at a time: what is kept ready ahead of need is so many */
+    } movers;       /* of held policies */
+    uint64_t ahead; /* bytes that are kept free at most, for what comes ahead of need: */
+    unsigned runs;  /* so many moves */
     /* The engine knows the memory now: tells it what of that is on the device already, before anything can move. Under
      * the lock. NULL: nothing is. `fits`: all of it should be. */
     void (*arrives)(struct pager *d, addr_t start, uint64_t bytes, bool fits);

@@ -8,7 +8,7 @@
 #include "interpose/rest.h"
 #include "interpose/session.h"
 
-enum { RUN_BYTES = 32 << 20, AHEAD_BYTES = 64 << 20, SHARE = 16 };
+enum { RUN_BYTES = 32 << 20, SHARE = 16 };
 
 HOT_DATA bool backend_moves;
 
@@ -114,7 +114,7 @@ static void lock_open(pthread_mutex_t *lock) {
 
 static struct ulms_engine *engine_new(struct pager *d) {
     uint64_t share = d->budget.bytes / SHARE / page_bytes * page_bytes;
-    uint64_t ahead = share < AHEAD_BYTES ? share : AHEAD_BYTES, run = ahead / d->kind->runs;
+    uint64_t ahead = share < d->kind->ahead ? share : d->kind->ahead, run = ahead / d->kind->runs;
     run = run < RUN_BYTES ? run : RUN_BYTES;
     d->run_pages = run < page_bytes ? 1 : (uint32_t)(run / page_bytes);
     struct ulms_engine_settings settings = {

@@ -149,6 +149,7 @@ static void prepare(struct pager *d, const struct op *op) {
 const struct pager_kind um_kind = {.managed = true,
                                    .over = "is left to the driver's own paging",
                                    .movers = {3, {ULMS_LANE_IN, ULMS_LANE_IN, ULMS_LANE_OUT}},
+                                   .ahead = 64 << 20,
                                    .runs = 1,
                                    .place = place,
                                    .occupied = occupied,

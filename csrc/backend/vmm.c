@@ -339,7 +339,8 @@ static void stop(void) {
 const struct pager_kind vmm_kind = {
     .over = "stays where it is, on the device or on the host",
     .movers = {6, {ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_IN, ULMS_LANE_OUT}},
-    .runs = 3,
+    .ahead = 32 << 20,
+    .runs = 2,
     .arrives = vmm_arrives,
     .occupied = vmm_occupied,
     .issue = issue,

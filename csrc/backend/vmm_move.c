@@ -1,4 +1,6 @@
 /* Moves: copied from alias to alias while the page stays usable where it was, then mapped anew. */
+#include <stdlib.h>
+
 #include "backend/vmm.h"
 
 enum { BATCH = 64, TRIES = 3, OUT_BYTES = 8 << 20 };
@@ -30,7 +32,13 @@ static void take_back(struct vmm *v, struct vmm_page *p) {
         p->frame[VMM_DEVICE] = p->claim.frame;
 }
 
-/* Frames for up to BATCH of the pages [*first, end) that need one; moves *first behind them. */
+static int by_number(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Frames for up to BATCH of the pages [*first, end) that need one; moves *first behind them. Neighbours get them in
+ * order: those of adjacent frames share a copy. */
 static bool provide_some(struct vmm_pool *pool, const struct span *s, enum vmm_place to, size_t *first) {
     uint32_t frames[BATCH];
     size_t pages[BATCH], n = 0;
@@ -41,6 +49,7 @@ static bool provide_some(struct vmm_pool *pool, const struct span *s, enum vmm_p
     }
     if (!vmm_frames_take(pool, frames, n))
         return false;
+    qsort(frames, n, sizeof *frames, by_number);
     for (size_t i = 0; i < n; i++)
         s->range->page[pages[i]].frame[to] = frames[i];
     return true;

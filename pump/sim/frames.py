@@ -43,8 +43,8 @@ class Frames:
         for page in pages:
             self.came += 1
             self.places[page].came = self.came
-        for page in others:
-            self.places[page].frame = self.take()
+        for page, frame in zip(others, sorted(self.take() for _ in others), strict=True):
+            self.places[page].frame = frame
         for page in pages:
             self.pages[self.places[page].frame] = page
         self.back += len(pages) - len(others)

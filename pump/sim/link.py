@@ -208,7 +208,9 @@ VMM = Link(
     rate_fault=0,
     handles=Handles(),
     page_bytes=8 * MIB,
+    run_bytes=16 * MIB,
     movers=3,
+    ahead_bytes=32 * MIB,
     note="steps took 1.0 to 1.2 times as long on an H200 where what is away is mapped, else 0.9 to"
     " 1.2 times (docs/bench.md)",
 )
