@@ -73,9 +73,10 @@ struct vmm_pool {
 /* Room for `bytes` of frames, none made. False: no addresses or no memory for it. */
 bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, uint64_t bytes, struct vmm_limit *limit);
 /* Takes n frames, idle ones first: those without claims, mostly with consecutive numbers, then those whose claimants
- * came last, as pages tend to come in the same order again. Makes what is missing. False: there are not so many, and
- * none is taken. Their content is anybody's. */
-bool vmm_frames_take(struct vmm_pool *p, uint32_t *out, size_t n);
+ * came last, as pages tend to come in the same order again. together: neighbours, if there are so many idle ones,
+ * and of those that leave fewest others, whatever their claims. Makes what is missing. False: there are not so many,
+ * and none is taken. Their content is anybody's. */
+bool vmm_frames_take(struct vmm_pool *p, uint32_t *out, size_t n, bool together);
 /* From now on there should be `stock` idle frames, while those that are made are less than `bytes`. `low` is called
  * with `data` when there are not; any thread, without a lock. */
 void vmm_pool_keep(struct vmm_pool *p, uint32_t stock, uint64_t bytes, void (*low)(void *), void *data);

@@ -140,6 +140,33 @@ static size_t take_idle(struct vmm_pool *p, uint32_t *out, size_t n) {
     return taken;
 }
 
+/* The first of the fewest idle neighbours that are at least n; capacity: there are not so many. Under the lock. */
+static uint32_t find_neighbours(const struct vmm_pool *p, size_t n) {
+    uint32_t best = p->capacity, fewest = VMM_NO_FRAME;
+    for (uint32_t i = 0, end; (i = first_set(p->idle, i, p->capacity)) < p->capacity; i = end) {
+        for (end = i + 1; end < p->capacity && has(p->idle, end);)
+            end++;
+        if (end - i >= n && end - i < fewest) {
+            best = i;
+            fewest = end - i;
+        }
+    }
+    return best;
+}
+
+/* Likewise. All of them or none. */
+static size_t take_neighbours(struct vmm_pool *p, uint32_t *out, size_t n) {
+    uint32_t first = p->free >= n ? find_neighbours(p, n) : p->capacity;
+    if (first == p->capacity)
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        out[i] = first + (uint32_t)i;
+        set(p->idle, out[i], false);
+    }
+    p->free -= (uint32_t)n;
+    return n;
+}
+
 /* Under the lock. */
 static size_t take_bare(struct vmm_pool *p, uint32_t *out, size_t n) {
     size_t taken = 0;
@@ -325,9 +352,11 @@ static size_t missing(const struct vmm_pool *p) {
     return p->made < p->ahead ? least(short_of, p->ahead - p->made) : 0;
 }
 
-bool vmm_frames_take(struct vmm_pool *p, uint32_t *out, size_t n) {
+bool vmm_frames_take(struct vmm_pool *p, uint32_t *out, size_t n, bool together) {
     pthread_mutex_lock(&p->lock);
-    size_t have = take_idle(p, out, n);
+    size_t have = together ? take_neighbours(p, out, n) : 0;
+    if (have == 0)
+        have = take_idle(p, out, n);
     void (*low)(void *) = missing(p) > 0 ? p->low : NULL;
     void *data = p->low_data;
     pthread_mutex_unlock(&p->lock);

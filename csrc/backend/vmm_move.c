@@ -37,9 +37,10 @@ static int by_number(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Frames for up to BATCH of the pages [*first, end) that need one; moves *first behind them. Neighbours get them in
- * order: those of adjacent frames share a copy. */
-static bool provide_some(struct vmm_pool *pool, const struct span *s, enum vmm_place to, size_t *first) {
+/* Frames for up to BATCH of the pages [*first, end) that need one; moves *first behind them. Neighbours get
+ * neighbours, in order, where there is something to copy: they share the copy. */
+static bool provide_some(struct vmm_pool *pool, const struct span *s, const struct vmm_move *m, size_t *first) {
+    enum vmm_place to = m->to;
     uint32_t frames[BATCH];
     size_t pages[BATCH], n = 0;
     for (; *first < s->end && n < BATCH; ++*first) {
@@ -47,7 +48,7 @@ static bool provide_some(struct vmm_pool *pool, const struct span *s, enum vmm_p
         if (p->at != to && p->frame[to] == VMM_NO_FRAME)
             pages[n++] = *first;
     }
-    if (!vmm_frames_take(pool, frames, n))
+    if (!vmm_frames_take(pool, frames, n, m->copy))
         return false;
     qsort(frames, n, sizeof *frames, by_number);
     for (size_t i = 0; i < n; i++)
@@ -55,7 +56,8 @@ static bool provide_some(struct vmm_pool *pool, const struct span *s, enum vmm_p
     return true;
 }
 
-static bool provide(struct vmm *v, const struct span *s, enum vmm_place to) {
+static bool provide(struct vmm *v, const struct span *s, const struct vmm_move *m) {
+    enum vmm_place to = m->to;
     /* a page that is there already, an earlier move having failed half-way, may have been written since */
     for (size_t i = s->first; i < s->end; i++)
         if (s->range->page[i].at == VMM_DEVICE && to == VMM_DEVICE)
@@ -63,7 +65,7 @@ static bool provide(struct vmm *v, const struct span *s, enum vmm_place to) {
     for (size_t i = s->first; i < s->end && to == VMM_DEVICE; i++)
         take_back(v, &s->range->page[i]);
     for (size_t first = s->first; first < s->end;)
-        if (!provide_some(&v->pool[to], s, to, &first))
+        if (!provide_some(&v->pool[to], s, m, &first))
             return false;
     return true;
 }
@@ -227,7 +229,7 @@ enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstr
     bool ok[VMM_MOVES], whole = true;
     for (size_t i = 0; i < n; i++) {
         s[i] = span_of(v, &m[i]);
-        ok[i] = s[i].range && provide(v, &s[i], m[i].to) &&
+        ok[i] = s[i].range && provide(v, &s[i], &m[i]) &&
                 (m[i].to == VMM_HOST ? copy_out : copy_in)(v, &m[i], &s[i], stream);
     }
     bool done = wait(stream);

@@ -19,7 +19,7 @@ static void find_users(struct vmm *v) {
     uint32_t frame;
     int devices = 0;
     REAL(cuDeviceGetCount, 0)(&devices);
-    if (devices <= 1 || !vmm_frames_take(pool, &frame, 1))
+    if (devices <= 1 || !vmm_frames_take(pool, &frame, 1, false))
         return;
     for (int d = 0; d < devices && d < DEVICE_MAX; d++) {
         struct vmm_users peer = {.count = 1};
@@ -265,7 +265,7 @@ static size_t provide(struct vmm *v, struct vmm_range *r, size_t first, size_t e
     uint32_t frames[BATCH];
     for (size_t n; first < end; first += n) {
         n = least(BATCH, end - first);
-        while (n > 0 && !vmm_frames_take(&v->pool[place], frames, n))
+        while (n > 0 && !vmm_frames_take(&v->pool[place], frames, n, false))
             n /= 2;
         if (n == 0)
             break;
@@ -280,7 +280,7 @@ static size_t provide(struct vmm *v, struct vmm_range *r, size_t first, size_t e
 /* There are so many more. */
 static bool leaves(struct vmm_pool *p, size_t spare) {
     uint32_t frames[BATCH];
-    bool good = spare <= BATCH && vmm_frames_take(p, frames, spare);
+    bool good = spare <= BATCH && vmm_frames_take(p, frames, spare, false);
     if (good)
         vmm_frames_give(p, frames, spare);
     return good;

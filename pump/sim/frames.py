@@ -5,6 +5,7 @@ is idle when the page comes again the page gets it back, and nothing has to be m
 """
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from pump.sim.engine import DEAD, FILL, IN_PLACE, Move
 
@@ -43,7 +44,9 @@ class Frames:
         for page in pages:
             self.came += 1
             self.places[page].came = self.came
-        for page, frame in zip(others, sorted(self.take() for _ in others), strict=True):
+        together = [] if move.flags & DEAD else self.take_neighbours(len(others))
+        taken = together or sorted(self.take() for _ in others)
+        for page, frame in zip(others, taken, strict=True):
             self.places[page].frame = frame
         for page in pages:
             self.pages[self.places[page].frame] = page
@@ -100,3 +103,12 @@ class Frames:
         self.idle.remove(frame)
         self.after = frame + 1
         return frame
+
+    def take_neighbours(self, n: int) -> list[int]:
+        """Of those idle, whatever their claims, those that leave fewest others; all or none."""
+        idle = sorted(self.idle)
+        starts = [i for i, frame in enumerate(idle) if frame - 1 not in self.idle]
+        runs = [idle[i:j] for i, j in pairwise([*starts, len(idle)]) if j - i >= n]
+        taken = min(runs, key=len, default=[])[:n]
+        self.idle.difference_update(taken)
+        return taken

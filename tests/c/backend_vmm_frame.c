@@ -4,29 +4,29 @@
 TEST(frames_are_made_once) {
     uint32_t a[4], b[4];
     open_device(BYTES);
-    CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], a, 4));
+    CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], a, 4, false));
     CHECK_EQ(used_on_device(), 4 * PAGE_LEAST);
     for (int i = 1; i < 4; i++)
         CHECK_EQ(a[i], a[0] + (uint32_t)i);
     vmm_frames_give(&v.pool[VMM_DEVICE], a, 4);
     uint64_t made = emu_calls("cuMemCreate");
-    CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], b, 4));
+    CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], b, 4, false));
     CHECK_EQ(emu_calls("cuMemCreate"), made);
     vmm_frames_give(&v.pool[VMM_DEVICE], b, 4);
     vmm_pool_trim(&v.pool[VMM_DEVICE], PAGE_LEAST);
     CHECK_EQ(used_on_device(), PAGE_LEAST);
     CHECK_EQ(vmm_pool_bytes(&v.pool[VMM_DEVICE]), PAGE_LEAST);
-    CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], a, 4));
+    CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], a, 4, false));
     CHECK_EQ(used_on_device(), 4 * PAGE_LEAST);
 }
 
 TEST(there_are_so_many_frames_and_no_more) {
     uint32_t frames[PAGES + 1];
     open_device(BYTES);
-    CHECK(!vmm_frames_take(&v.pool[VMM_HOST], frames, PAGES + 1));
+    CHECK(!vmm_frames_take(&v.pool[VMM_HOST], frames, PAGES + 1, false));
     CHECK_EQ(idle(VMM_HOST), PAGES); /* those that were made meanwhile */
-    CHECK(vmm_frames_take(&v.pool[VMM_HOST], frames, PAGES));
-    CHECK(!vmm_frames_take(&v.pool[VMM_HOST], frames, 1));
+    CHECK(vmm_frames_take(&v.pool[VMM_HOST], frames, PAGES, false));
+    CHECK(!vmm_frames_take(&v.pool[VMM_HOST], frames, 1, false));
 }
 
 TEST(memory_lies_on_the_device_while_there_is_room) {
@@ -65,16 +65,16 @@ TEST(a_stock_is_made_ahead) {
         ;
     CHECK_EQ(p->free, 3);
     uint64_t made = emu_calls("cuMemCreate");
-    CHECK(vmm_frames_take(p, frames, 3));
+    CHECK(vmm_frames_take(p, frames, 3, false));
     CHECK_EQ(emu_calls("cuMemCreate"), made);
     CHECK_EQ(asked, 1);
     while (vmm_pool_stock(p))
         ;
-    CHECK(vmm_frames_take(p, frames + 3, PAGES - 3));
+    CHECK(vmm_frames_take(p, frames + 3, PAGES - 3, false));
     CHECK(!vmm_pool_stock(p)); /* there are no more */
     CHECK_EQ(asked, 2);
     vmm_frames_give(p, frames, PAGES);
-    CHECK(vmm_frames_take(p, frames, PAGES));
+    CHECK(vmm_frames_take(p, frames, PAGES, false));
     CHECK_EQ(asked, 2);
 }
 
@@ -85,11 +85,11 @@ TEST(pools_share_a_limit) {
     open_device(BYTES);
     CHECK(vmm_open(&second, 1, host, &host_limit));
     uint64_t used, most;
-    CHECK(vmm_frames_take(&v.pool[VMM_HOST], here, PAGES));
-    CHECK(!vmm_frames_take(&second.pool[VMM_HOST], there, 1));
+    CHECK(vmm_frames_take(&v.pool[VMM_HOST], here, PAGES, false));
+    CHECK(!vmm_frames_take(&second.pool[VMM_HOST], there, 1, false));
     vmm_frames_give(&v.pool[VMM_HOST], here, PAGES - 2);
-    CHECK(vmm_frames_take(&second.pool[VMM_HOST], there, PAGES - 2)); /* what lies idle there is given back */
-    CHECK(!vmm_frames_take(&second.pool[VMM_HOST], there, 1));
+    CHECK(vmm_frames_take(&second.pool[VMM_HOST], there, PAGES - 2, false)); /* what lies idle there is given back */
+    CHECK(!vmm_frames_take(&second.pool[VMM_HOST], there, 1, false));
     emu_host_memory(&used, &most);
     CHECK_EQ(used, BYTES);
     CHECK_EQ(most, BYTES);
@@ -107,7 +107,7 @@ TEST(new_memory_leaves_room_for_what_leaves) {
 /* A page comes to a new frame, and leaves it. Its claim. */
 static struct vmm_claim come_and_go(uint32_t *frame) {
     struct vmm_claim c = {.frame = VMM_NO_FRAME};
-    CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], frame, 1));
+    CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], frame, 1, false));
     vmm_frame_hold(&v.pool[VMM_DEVICE], *frame, PAGE_LEAST, &c);
     vmm_frame_forsake(&v.pool[VMM_DEVICE], *frame, &c);
     return c;
@@ -119,18 +119,42 @@ TEST(frames_are_taken_in_the_order_of_their_claims) {
     struct vmm_claim c[4];
     struct vmm_pool *p = &v.pool[VMM_DEVICE];
     open_device(BYTES);
-    CHECK(vmm_frames_take(p, a, 4));
+    CHECK(vmm_frames_take(p, a, 4, false));
     for (int i = 0; i < 4; i++)
         vmm_frame_hold(p, a[i], (addr_t)i * PAGE_LEAST, &c[i]);
     vmm_frame_forsake(p, a[0], &c[0]);
     vmm_frames_give(p, &a[1], 1);
     vmm_frame_forsake(p, a[3], &c[3]);
     vmm_frame_forsake(p, a[2], &c[2]);
-    CHECK(vmm_frames_take(p, b, 4));
+    CHECK(vmm_frames_take(p, b, 4, false));
     CHECK_EQ(b[0], a[1]);
     CHECK_EQ(b[1], a[3]);
     CHECK_EQ(b[2], a[2]);
     CHECK_EQ(b[3], a[0]);
+}
+
+/* Whatever their claims; no larger gap is broken for a smaller one. */
+TEST(neighbours_go_together) {
+    uint32_t a[8], b[3];
+    struct vmm_claim c;
+    struct vmm_pool *p = &v.pool[VMM_DEVICE];
+    open_device(BYTES);
+    CHECK(vmm_frames_take(p, a, 8, true));
+    for (int i = 1; i < 8; i++)
+        CHECK_EQ(a[i], a[0] + i);
+    vmm_frame_hold(p, a[1], PAGE_LEAST, &c);
+    vmm_frame_forsake(p, a[1], &c);
+    vmm_frames_give(p, &a[2], 2); /* 1 to 3 */
+    vmm_frames_give(p, &a[5], 1);
+    vmm_frames_give(p, &a[7], 1);
+    CHECK(vmm_frames_take(p, b, 1, true));
+    CHECK_EQ(b[0], a[5]);
+    CHECK(vmm_frames_take(p, b, 2, true));
+    CHECK_EQ(b[0], a[1]);
+    CHECK_EQ(b[1], a[2]);
+    CHECK(vmm_frames_take(p, b, 2, true)); /* there are none */
+    CHECK_EQ(b[0] + b[1], a[3] + a[7]);
+    CHECK_EQ(p->free, 0);
 }
 
 TEST(a_claim_holds_while_the_frame_is_idle) {
@@ -146,7 +170,7 @@ TEST(a_claim_holds_while_the_frame_is_idle) {
     CHECK(!vmm_frame_reclaim(p, &c, true)); /* it has none any more */
     vmm_frame_hold(p, a, PAGE_LEAST, &c);
     vmm_frame_forsake(p, a, &c);
-    CHECK(vmm_frames_take(p, &b, 1) && b == a);
+    CHECK(vmm_frames_take(p, &b, 1, false) && b == a);
     vmm_frame_hold(p, b, 7 * PAGE_LEAST, &other);
     CHECK_EQ(vmm_frame_holder(p, &c), 7 * PAGE_LEAST);
     CHECK_EQ(vmm_frame_holder(p, &other), 0); /* who has a frame has no claim */
@@ -170,7 +194,7 @@ TEST(so_many_claims_are_remembered) {
     CHECK(vmm_frame_reclaim(p, &c[0], true));
     vmm_frames_give(p, &a, 1);
     vmm_pool_trim(p, 0);
-    CHECK(vmm_frames_take(p, &b, 1) && a == b); /* other memory by the same number */
+    CHECK(vmm_frames_take(p, &b, 1, false) && a == b); /* other memory by the same number */
     vmm_frames_give(p, &b, 1);
     CHECK(!vmm_frame_reclaim(p, &c[1], true));
 }

@@ -101,7 +101,7 @@ TEST(what_nobody_wants_leaves_without_a_call) {
     struct vmm_range *r = range_new(BYTES, true, 0), *other;
     struct vmm_move out = whole(r, VMM_HOST), in = whole(r, VMM_DEVICE);
     uint32_t frames[PAGES];
-    CHECK(vmm_frames_take(&v.pool[VMM_HOST], frames, PAGES)); /* making them maps, too */
+    CHECK(vmm_frames_take(&v.pool[VMM_HOST], frames, PAGES, false)); /* making them maps, too */
     vmm_frames_give(&v.pool[VMM_HOST], frames, PAGES);
     uint64_t before, calls = mapping_calls();
     out.copy = false;

@@ -11,9 +11,9 @@ from pump.sim.link import PAGE_BYTES as PAGE
 pytestmark = pytest.mark.unit
 
 
-def comes(frames: Frames, page: int) -> bool:
+def comes(frames: Frames, page: int, flags: int = 0) -> bool:
     """True: it gets its frame back."""
-    return frames.begin(Move(1, page * PAGE, PAGE, 0, 0, FILL, 0)) == 0
+    return frames.begin(Move(1, page * PAGE, PAGE, 0, 0, FILL, flags)) == 0
 
 
 def leaves(frames: Frames, page: int, flags: int = DEAD) -> None:
@@ -43,9 +43,20 @@ def test_idle_frames_without_claims_go_first_then_the_last_to_be_claimed() -> No
     leaves(frames, 2, CLEAN)
     taken = []
     for page in range(4, 8):
-        assert not comes(frames, page)
+        assert not comes(frames, page, DEAD)
         taken.append(frames.places[page].frame)
     assert taken == [2, 3, 1, 0]
+
+
+def test_bytes_of_neighbours_go_to_neighbours_whatever_the_claims() -> None:
+    frames = Frames(PAGE, maps_away=True)
+    for page in range(5):
+        comes(frames, page)
+    for page in (0, 2, 3, 4):
+        leaves(frames, page)
+    assert not comes(frames, 5)  # none but the one without an idle neighbour
+    assert frames.begin(Move(1, 6 * PAGE, 2 * PAGE, 0, 0, FILL, 0)) == 2
+    assert [frames.places[page].frame for page in (5, 6, 7)] == [0, 2, 3]
 
 
 def test_a_claim_outlives_those_who_have_the_frame_meanwhile() -> None:
