@@ -147,7 +147,8 @@ struct trial {
     bool resting;
     uint64_t period;      /* of the laps compared; operations */
     uint64_t seen;        /* serial that ended the latest like them */
-    uint64_t filled;      /* ns of the lap in which all pages came */
+    uint64_t shortest;    /* ns of the laps of this step that count */
+    uint64_t filled;      /* of those in which all pages came */
     uint64_t first, last; /* serials that begin and end the lap under way; 0: none yet */
     uint64_t length;      /* its period */
     uint64_t late;        /* operations that were, when it began */

@@ -17,7 +17,7 @@ from pump.paths import traces
 from pump.sim.hardware import INTERCONNECTS, Gpu, gpu_named, link_over
 from pump.sim.link import PAGE_BYTES, Link
 
-STEPS = {"resnet50": "resnet", "gpt2-medium": "gpt2m", "gpt2-xl": "gpt2xl", "decode-8b": "llama"}
+STEPS = {"gpt2-xl": "gpt2xl"}
 """Recorded steps of programs with other names."""
 ALIKE = 0.2
 """A recorded step is the program's if it needs as much memory, give or take this share."""

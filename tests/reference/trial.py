@@ -1,11 +1,13 @@
-"""Whether streamed pages are used where they lie: a lap of each way is timed.
+"""Whether streamed pages are used where they lie: laps of each way are timed.
 
 csrc/engine/README.md, "In place", has the rules.
 """
 
 FILLS, RESTS, DECIDED = range(3)
-SETTLE_LAPS = 2  # of each way, before the one that counts
+SETTLE_LAPS = 2  # of each way, before those that count
+TIMED_LAPS = 2  # of these the shortest
 PART = 8  # of a period: less is the same
+GAIN = 16  # one in so many ns at least
 PATIENCE = 2  # periods without a lap like it
 
 
@@ -18,7 +20,8 @@ class Trial:
         self.resting = False
         self.period = 0  # of the laps compared
         self.seen = 0  # serial that ended the latest lap like them
-        self.filled = 0  # ns of the lap in which all pages came
+        self.times: list[int] = []  # ns of the laps of this step that count
+        self.filled = 0  # the shortest in which all pages came
         self.void()
 
     def void(self) -> None:
@@ -54,13 +57,17 @@ class Trial:
         self.seen = self.last
         if other:
             self.step, self.laps, self.resting, self.period = FILLS, 0, False, self.length
+            self.times = []
         if self.step == DECIDED or (self.step == FILLS and not late):
             return
         self.laps += 1
         if self.laps <= SETTLE_LAPS:
             return
-        self.laps = 0
+        self.times.append(elapsed)
+        if len(self.times) < TIMED_LAPS:
+            return
+        shortest, self.laps, self.times = min(self.times), 0, []
         if self.step == FILLS:
-            self.filled, self.resting, self.step = elapsed, True, RESTS
+            self.filled, self.resting, self.step = shortest, True, RESTS
         else:
-            self.resting, self.step = elapsed < self.filled, DECIDED
+            self.resting, self.step = shortest < self.filled - self.filled // GAIN, DECIDED
