@@ -50,6 +50,25 @@ TEST(equal_layers_are_told_apart) {
     CHECK_EQ(stats().late_operations, late);
 }
 
+/* Weights begin on the page where their neighbours end, and each layer has the same, larger activation: the weights
+ * tell, also after something was in between. */
+TEST(layers_are_told_apart_by_what_only_they_touch) {
+    enum { LAYERS = 20, OPS = 5, LEARN = 6, ROUNDS = 30 };
+    open_engine(NULL, 14, 1, 2);
+    uint64_t late = 0;
+    for (int i = 0; i < ROUNDS; i++)
+        for (int layer = 0; layer < LAYERS; layer++) {
+            char weights[] = {(char)('a' + layer), (char)('b' + layer), 'x', 'y', 'z', 0};
+            late = i == LEARN && layer == 0 ? stats().late_operations : late;
+            run(1, weights, ULMS_TOUCH_READ);
+            for (uint64_t key = 2; key <= OPS; key++)
+                run(key, "xyz", ULMS_TOUCH_UPDATE);
+            if (layer == i * 7 % LAYERS)
+                run(99, "z", ULMS_TOUCH_READ);
+        }
+    CHECK_EQ(stats().late_operations, late);
+}
+
 TEST(an_operation_more_or_less_does_not_lose_the_track) {
     open_engine(NULL, 8, 1, 1);
     for (int i = 0; i < 200; i++) {

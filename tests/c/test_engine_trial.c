@@ -56,6 +56,21 @@ TEST(what_is_slower_in_place_comes) {
     CHECK(s.filled_bytes >= 10ull * 3 * PAGE);
 }
 
+/* Whichever operation happens to take long once. */
+TEST(one_slow_lap_decides_nothing) {
+    for (int slow = 0; slow < 8 * ROUND; slow++) {
+        use = 20;
+        open_engine_with(ULMS_IN_PLACE_READ, NULL, 5, 1, 1);
+        for (int i = 0; i < 20 * ROUND; i++) {
+            char page[] = {(char)('a' + i % ROUND), 0};
+            fill = i == slow ? 500 : 5;
+            operation(1 + (uint64_t)page[0], page, ULMS_TOUCH_READ);
+        }
+        CHECK_EQ(rounds(10, ULMS_TOUCH_READ).in_place_bytes, 0);
+        ulms_engine_free(e);
+    }
+}
+
 TEST(what_is_written_rests_only_where_the_backend_can) {
     fill = 10, use = 5;
     open_engine_with(ULMS_IN_PLACE_READ, NULL, 5, 1, 1);
