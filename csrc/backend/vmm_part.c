@@ -84,9 +84,10 @@ static void lodge(struct vmm_part *p, struct vmm_part *as) {
 }
 
 static void count(struct vmm *v, const struct vmm_part *p, bool comes) {
-    uint64_t unused = unused_beside(p->bytes), sign = comes ? 1 : UINT64_MAX;
-    v->unused += p->range->alone ? sign * unused : 0;
-    v->whole += unused == 0 ? sign * p->bytes : 0;
+    uint64_t unused = unused_beside(p->bytes), bytes = unused > 0 ? unused : p->bytes;
+    uint64_t *sum = unused > 0 ? &v->unused : &v->whole;
+    if (unused == 0 || p->range->alone)
+        *sum = comes ? *sum + bytes : *sum - bytes;
 }
 
 struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, bool moving, uint64_t *fresh) {
