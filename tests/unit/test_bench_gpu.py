@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench.gpu import oversubscribe, predict, programs, run, workloads  # noqa: E402
+from bench.gpu import oversubscribe, predict, programs, run, sweep, workloads  # noqa: E402
 from pump import paths  # noqa: E402
 from pump.bench import cli  # noqa: E402
 from pump.bench.machine import describe  # noqa: E402
@@ -394,3 +394,14 @@ def test_what_was_measured_is_kept_when_the_time_is_up(
         ("none", 6.0),
         ("pump", 8.0),
     ]
+
+
+def test_a_sweep_counts_what_moved_and_what_was_used_in_place() -> None:
+    counters = dict.fromkeys((*run.COUNTERS_IN, *run.COUNTERS_OUT), 10**9)
+    native = programs.Result(0, ["0x1p+0"], [1.0, 3.0])
+    done = programs.Result(0, ["0x1p+0"], [100.0, 400.0], {"counters": counters})
+    row = sweep.row("8MiB", native, done)
+    assert (row["gb_s_in"], row["gb_s_out"], row["gb_s_both"]) == (6.0, 4.0, 10.0)
+    assert (row["native_ms"], row["numbers_equal"]) == (2.0, True)
+    done.numbers = ["0x1.8p+0"]
+    assert not sweep.row("8MiB", native, done)["numbers_equal"]
