@@ -9,9 +9,7 @@ import statistics
 import sys
 
 from bench import cli
-from bench.gpu import link, machine, programs
-from bench.gpu.run import COUNTERS_IN, COUNTERS_OUT
-from pump.paths import library
+from bench.gpu import link, machine, programs, run
 
 WARM, TIMED = 8, 20
 SHARE = 2
@@ -20,16 +18,8 @@ PAGES = "8MiB,16MiB"
 
 
 def environment(page: str, needs: int) -> dict[str, str]:
-    """Of a sweep over so many bytes; pinned memory for twice as many. Raises NotBuiltError."""
-    return {
-        "LD_PRELOAD": str(library()),
-        "ULMS_BACKEND": "vmm",
-        "ULMS_PAGE": page,
-        "ULMS_GPU_MEMORY": str(needs // SHARE),
-        "ULMS_GPU_MEMORY_FACTOR": "100",
-        "ULMS_MANAGED_LIMIT": str(2 * needs),
-        "REPORT_COUNTERS": ",".join((*COUNTERS_IN, *COUNTERS_OUT)),
-    }
+    """Of a sweep over so many bytes. Raises NotBuiltError."""
+    return run.environment("vmm", run.Budget(needs // SHARE, needs)) | {"ULMS_PAGE": page}
 
 
 def row(page: str, native: programs.Result, done: programs.Result) -> dict[str, object]:
@@ -37,7 +27,7 @@ def row(page: str, native: programs.Result, done: programs.Result) -> dict[str, 
     counters = done.facts["counters"]
     assert isinstance(counters, dict)
     seconds = sum(done.step_ms) / 1e3
-    moved = [sum(counters[name] for name in way) for way in (COUNTERS_IN, COUNTERS_OUT)]
+    moved = [sum(counters[name] for name in way) for way in (run.COUNTERS_IN, run.COUNTERS_OUT)]
     rates = [way / seconds / 1e9 for way in moved]
     return {
         "page": page,
@@ -57,7 +47,7 @@ def main() -> None:
     machine.refuse_unless_safe()
     options.built.mkdir(parents=True, exist_ok=True)
 
-    def run(**more: str) -> programs.Result:
+    def swept(**more: str) -> programs.Result:
         done = programs.run(
             "sweep", options.built, observe=False, count=False, warm=WARM, timed=TIMED, more=more
         )
@@ -66,11 +56,11 @@ def main() -> None:
         return done
 
     described = {"machine": machine.describe() | link.described()}
-    native = run()
+    native = swept()
     needs = int(str(native.facts["needs"]))
     rows: list[dict[str, object]] = []
     for page in options.pages.split(","):
-        rows.append(row(page, native, run(**environment(page, needs))))
+        rows.append(row(page, native, swept(**environment(page, needs))))
         print(
             f"pages of {page:6} {rows[-1]['gb_s_both']:6} GB/s in sum, {rows[-1]['gb_s_in']} in,"
             f" {rows[-1]['gb_s_out']} out; numbers equal: {rows[-1]['numbers_equal']}",
