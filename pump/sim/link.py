@@ -211,14 +211,14 @@ VMM = Link(
     run_bytes=16 * MIB,
     movers=3,
     ahead_bytes=32 * MIB,
-    note="steps took 1.0 to 1.2 times as long on an H200 where what is away is mapped, else 0.9 to"
-    " 1.2 times (docs/bench.md)",
+    note="steps took 1.0 to 1.2 times as long on an H200 where what is away is mapped, else 0.8 to"
+    " 1.4 times (docs/bench.md)",
 )
 VMM_KNOWN = replace(
     VMM,
     name="vmm-known",
     handles=Handles(maps_away=False),
-    note="maps nothing that is away; steps took 0.9 to 1.2 times as long on an H200",
+    note="maps nothing that is away; steps took 0.8 to 1.4 times as long on an H200",
 )
 LINKS = {link.name: link for link in (UM, VMM, VMM_KNOWN)}
 """Of the backends, by the names of the systems that compare them (pump.bench.systems): for programs
