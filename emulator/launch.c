@@ -53,15 +53,23 @@ static bool read_extra(void **extra, const void **buffer, size_t *bytes) {
     return *buffer && *bytes != SIZE_MAX;
 }
 
+/* The driver takes a buffer that ends within the last parameter (NCCL's do). */
+static bool reaches_all(const struct emu_kernel *k, size_t bytes) {
+    for (uint64_t i = 0; i < k->param_count; i++)
+        if (bytes <= k->params[i].offset)
+            return false;
+    return true;
+}
+
 static bool copy_arguments(struct launch *l, const struct emu_kernel *k, void **params, void **extra) {
     if (params && extra)
         return false;
     if (extra) {
         const void *buffer;
         size_t bytes;
-        if (!read_extra(extra, &buffer, &bytes) || bytes < l->bytes)
+        if (!read_extra(extra, &buffer, &bytes) || !reaches_all(k, bytes))
             return false;
-        memcpy(l->arguments, buffer, l->bytes);
+        memcpy(l->arguments, buffer, bytes < l->bytes ? bytes : l->bytes);
         return true;
     }
     for (uint64_t i = 0; i < k->param_count; i++) {

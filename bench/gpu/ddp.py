@@ -18,6 +18,12 @@ from pump.paths import library
 PROGRAM = programs.TESTS / "programs" / "torch_ddp.py"
 PORT = 29517
 PAGE = 2 << 20
+BACKENDS = {
+    "um": {"ULMS_BACKEND": "um"},
+    "vmm": {"ULMS_BACKEND": "vmm"},
+    "vmm-verify": {"ULMS_BACKEND": "vmm", "ULMS_VERIFY": "1"},
+}
+"""What the library is told. With ULMS_VERIFY every write that no operation showed is named."""
 
 
 def launch(ranks: int, options: argparse.Namespace, more: dict[str, str]) -> list[programs.Result]:
@@ -57,7 +63,7 @@ def launch(ranks: int, options: argparse.Namespace, more: dict[str, str]) -> lis
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--backends", default="um,vmm")
+    parser.add_argument("--backends", default=",".join(BACKENDS))
     parser.add_argument("--over", type=float, default=1.5, help="memory needed : memory there is")
     parser.add_argument("--steps", default="4,6", help="warm and timed steps (default 4,6)")
     parser.add_argument(
@@ -81,7 +87,7 @@ def main() -> None:
         )
         times = [statistics.median(r.step_ms) if r.step_ms else float("nan") for r in results]
         lines.append(
-            f"{backend:7} {max(times):9.2f} ms  losses equal {equal}  status "
+            f"{backend:10} {max(times):9.2f} ms  losses equal {equal}  status "
             + " ".join(str(result.status) for result in results)
         )
         print(lines[-1], flush=True)
@@ -103,7 +109,7 @@ def main() -> None:
     for backend in options.backends.split(","):
         more = {
             "LD_PRELOAD": str(library()),
-            "ULMS_BACKEND": backend,
+            **BACKENDS[backend],
             "ULMS_GPU_MEMORY": str(budget),
             "ULMS_GPU_MEMORY_FACTOR": "100",
             "ULMS_MANAGED_LIMIT": str(machine.LIMIT // options.ranks),

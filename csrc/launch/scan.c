@@ -182,6 +182,13 @@ HOT void scan_parameters(struct op *op, struct ledger *l, const struct function 
     scan_end(&s, f, before);
 }
 
+/* Of `words` from `offset` on, those that a buffer of `bytes` has. Trap: it may be shorter than the parameters, as
+ * NCCL's is, whose kernels have one of 4096 bytes. */
+static unsigned words_there(size_t bytes, size_t offset, unsigned words) {
+    size_t there = bytes > offset ? (bytes - offset) / 8 : 0;
+    return there < words ? (unsigned)there : words;
+}
+
 void scan_buffer(struct op *op, struct ledger *l, const struct function *f, struct grid grid, const void *buffer,
                  size_t bytes) {
     struct scan s;
@@ -190,13 +197,15 @@ void scan_buffer(struct op *op, struct ledger *l, const struct function *f, stru
     uint32_t before = op->count;
     op->flags |= OP_EXTRA;
     if (!f->known)
-        look_at_words(&s, &b, buffer, (unsigned)(bytes / 8));
+        look_at_words(&s, &b, buffer, words_there(bytes, 0, UINT32_MAX));
     const struct slots *slots = f->slots ? slots_at(f->slots) : NULL;
     if (slots && (size_t)slots->offset + slots->bytes <= bytes)
         look_at_slots(&s, &b, slots, (const char *)buffer + slots->offset, grid);
+    else if (slots)
+        look_at_words(&s, &b, (const char *)buffer + slots->offset,
+                      words_there(bytes, slots->offset, slots->bytes / 8));
     for (const struct word_run *r = f->run; r < f->run + f->runs; r++)
-        if (r->offset + 8u * r->words <= bytes)
-            look_at_words(&s, &b, (const char *)buffer + r->offset, r->words);
+        look_at_words(&s, &b, (const char *)buffer + r->offset, words_there(bytes, r->offset, r->words));
     scan_end(&s, f, before);
 }
 

@@ -63,6 +63,9 @@ static uint32_t scan(const struct function *f, size_t bytes, struct grid grid, u
     CHECK_EQ(op.count, found);
     op = (struct op){.touches = touches};
     scan_buffer(&op, l, f, grid, buffer.bytes, AHEAD + bytes - 1); /* the parameter is not all there */
+    CHECK(op.count + 1 >= found && op.count <= (bytes - 1) / 8);
+    op = (struct op){.touches = touches};
+    scan_buffer(&op, l, f, grid, buffer.bytes, AHEAD); /* none of it is */
     CHECK_EQ(op.count, 0);
     return live;
 }

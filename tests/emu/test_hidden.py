@@ -30,6 +30,7 @@ SEEN = (
     "variable",
     "constant",
     "inside",
+    "part",
     "pinned",
     "managed",
     "graph_updated",

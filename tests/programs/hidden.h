@@ -2,6 +2,7 @@
  *
  *   open(y, n, add)                   memory that an argument shows
  *   inside(y, skip, n, add)           from y + skip words on
+ *   part(arguments)                   y, n, add as in open, the first of HIDDEN_ARGUMENTS bytes of one parameter
  *   through(slots, count, n, add)     what each of the count addresses at slots points to
  *   through_variable(n, add)          what the module's variable points to
  *   through_constant(n, add)          what the module's constant points to
@@ -13,8 +14,9 @@
 /* What cuModuleLoadData takes. */
 const void *hidden_image(void);
 
-#define HIDDEN_VARIABLE "hidden_pointer"
-#define HIDDEN_CONSTANT "constant_pointer"
+#define HIDDEN_ARGUMENTS 4096
+#define HIDDEN_VARIABLE  "hidden_pointer"
+#define HIDDEN_CONSTANT  "constant_pointer"
 /* Named as kernels that follow no addresses, which these two do not. */
 #define HIDDEN_OPEN  "_ZN2at6native4openEPjmj"
 #define HIDDEN_STORE "_ZN2at6native5storeEPmmmm"

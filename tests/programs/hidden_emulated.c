@@ -19,6 +19,16 @@ static void inside(struct emu_launch *l) {
     change(l, EMU_ARG(l, address, 0) + 4 * EMU_ARG(l, uint64_t, 1), EMU_ARG(l, uint64_t, 2), EMU_ARG(l, uint32_t, 3));
 }
 
+static void part(struct emu_launch *l) {
+    struct {
+        address y;
+        uint64_t n;
+        uint32_t add;
+        char more[HIDDEN_ARGUMENTS - 20];
+    } a = EMU_ARG(l, __typeof__(a), 0);
+    change(l, a.y, a.n, a.add);
+}
+
 static void through(struct emu_launch *l) {
     uint64_t count = EMU_ARG(l, uint64_t, 1);
     const address *slots = emu_use(l, EMU_ARG(l, address, 0), count * sizeof *slots, EMU_READ);
@@ -59,6 +69,7 @@ static void store(struct emu_launch *l) {
 static const struct emu_kernel kernels[] = {
     {HIDDEN_OPEN, PARAMS(P(0, 8), P(8, 8), P(16, 4)), open},
     {"inside", PARAMS(P(0, 8), P(8, 8), P(16, 8), P(24, 4)), inside},
+    {"part", PARAMS(P(0, HIDDEN_ARGUMENTS)), part},
     {"through", PARAMS(P(0, 8), P(8, 8), P(16, 8), P(24, 4)), through},
     {"through_variable", PARAMS(P(0, 8), P(8, 4)), through_variable},
     {"through_constant", PARAMS(P(0, 8), P(8, 4)), through_constant},
