@@ -6,6 +6,7 @@
 
 #include "base/hot.h"
 #include "base/spread.h"
+#include "launch/reads.h"
 #include "ledger/pool.h"
 #include "ulms.h"
 
@@ -112,6 +113,7 @@ static void describe(uint64_t handle, uint32_t now) {
     function_describe(handle, &layout);
     *f = (struct function){.handle = handle, .known = layout.known, .epoch = now, .name = layout.name};
     f->vouched = ulms_kernel_vouched(layout.name);
+    f->read_from = kernel_reads_from(layout.name);
     f->parameters = (uint16_t)layout.parameters;
     f->slots = layout.known ? slots_find(&layout) : 0;
     for (uint32_t i = 0; i < layout.parameters; i++) {

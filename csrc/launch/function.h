@@ -20,6 +20,7 @@ struct function {
     bool vouched; /* ulms_kernel_vouched of its name */
     uint16_t parameters;
     uint16_t runs;
+    uint16_t read_from; /* this parameter and all behind it are only read; 0: that is not known */
     uint16_t slots;     /* id of the slots of a parameter that is in no run; 0: none */
     const char *name;   /* as compiled; "?" when the driver does not tell */
     uint64_t launches;  /* relaxed atomics */

@@ -25,6 +25,7 @@ struct scan {
     struct op *op;
     struct ledger *ledger;
     struct call *call;
+    uint8_t mode;       /* of what nobody told */
     uint32_t told;      /* a bit for each of the call's first extents that is among the touches */
     struct near starts; /* of what this operation touches */
     unsigned found;
@@ -49,6 +50,7 @@ static inline void scan_start(struct scan *s, struct op *op, struct ledger *l) {
     s->op = op;
     s->ledger = l;
     s->call = told_call();
+    s->mode = TOUCH_UPDATE;
     s->told = 0;
     near_clear(&s->starts, op->count != 0);
     s->found = 0;
@@ -74,7 +76,7 @@ static inline void keep(struct scan *s, const struct touch *t) {
 
 /* p was not looked up before, or there may be no room. */
 static HOT __attribute__((noinline)) void look_closer(struct scan *s, addr_t p) {
-    struct touch t = {.mode = TOUCH_UPDATE};
+    struct touch t = {.mode = s->mode};
     if (s->op->count < TOUCH_MAX && ledger_extent(s->ledger, p, &t))
         keep(s, &t);
 }
@@ -98,7 +100,7 @@ static HOT __attribute__((noinline)) void look_up_batch(struct scan *s) {
         take_told(s);
     struct touch *first = &s->op->touches[s->op->count];
     bool room = s->op->count + s->found <= TOUCH_MAX;
-    uint32_t known = room && s->found ? ledger_extents_told(s->ledger, s->batch, s->found, TOUCH_UPDATE, first) : 0;
+    uint32_t known = room && s->found ? ledger_extents_told(s->ledger, s->batch, s->found, s->mode, first) : 0;
     for (unsigned i = 0; i < s->found; i++) {
         if (__builtin_expect(known >> i & 1, 1))
             keep(s, &first[i]);
@@ -106,6 +108,17 @@ static HOT __attribute__((noinline)) void look_up_batch(struct scan *s) {
             look_closer(s, s->batch[i]);
     }
     s->found = 0;
+}
+
+/* The parameters from this one on are only read. */
+static SELDOM void begin_reading(struct scan *s) {
+    look_up_batch(s);
+    s->mode = TOUCH_READ;
+}
+
+static inline void enter(struct scan *s, const struct function *f, const struct word_run *r) {
+    if (__builtin_expect(f->read_from, 0) && r->parameter >= f->read_from)
+        begin_reading(s);
 }
 
 /* Whether it is an address is not asked by a branch, which would often be foretold wrongly. */
@@ -149,10 +162,14 @@ static inline void look_at_words(struct scan *s, const struct bounds *b, const c
 static __attribute__((noinline)) void look_at_slots(struct scan *s, const struct bounds *b, const struct slots *slots,
                                                     const char *at, struct grid grid) {
     unsigned used = slots_used(slots, at, grid);
-    if (!used)
-        look_at_words(s, b, at, slots->bytes / 8);
+    look_up_batch(s);
+    uint32_t before = s->op->count;
     for (unsigned i = 0; used && i < slots->arrays; i++)
         look_at_words(s, b, at + slots->array[i], used);
+    look_up_batch(s);
+    bool none = slots->arrays && s->op->count == before; /* it may be another layout */
+    if (!used || none)
+        look_at_words(s, b, at, slots->bytes / 8);
 }
 
 static inline __attribute__((always_inline)) void scan_end(struct scan *s, const struct function *f, uint32_t before) {
@@ -174,6 +191,7 @@ HOT void scan_parameters(struct op *op, struct ledger *l, const struct function 
         look_at_slots(&s, &b, slots_at(f->slots), parameters[slots_at(f->slots)->parameter], grid);
     for (const struct word_run *r = f->run, *end = r + f->runs; r < end; r++) {
         const char *at = (const char *)parameters[r->parameter] + r->skip;
+        enter(&s, f, r);
         if (r->words == 1)
             look_at(&s, &b, at);
         else
@@ -204,8 +222,10 @@ void scan_buffer(struct op *op, struct ledger *l, const struct function *f, stru
     else if (slots)
         look_at_words(&s, &b, (const char *)buffer + slots->offset,
                       words_there(bytes, slots->offset, slots->bytes / 8));
-    for (const struct word_run *r = f->run; r < f->run + f->runs; r++)
+    for (const struct word_run *r = f->run; r < f->run + f->runs; r++) {
+        enter(&s, f, r);
         look_at_words(&s, &b, (const char *)buffer + r->offset, words_there(bytes, r->offset, r->words));
+    }
     scan_end(&s, f, before);
 }
 

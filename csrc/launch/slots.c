@@ -133,6 +133,46 @@ static bool fit_factor(const char *arguments, uint32_t bytes, struct slots *out)
     return bytes == 16;
 }
 
+/* --- PyTorch, ATen/native/cuda/Reduce.cuh: what is read, written and counted in, at the end of the state --- */
+
+/* Trap: of two results the second is set only where there are two, which the last number tells. Before them are sizes
+ * and strides, set for as many dimensions as there are. The rest is what the stack held before. */
+static bool fit_reduction(const char *arguments, uint32_t bytes, struct slots *out) {
+    enum { LEAST = 972, SOURCE = 64, RESULTS = 56, PARTIAL = 40, SHARED = 32, SEMAPHORES = 24, COUNT = 4 };
+    if (bytes < LEAST || bytes % 8 || !strstr(arguments, "ENS0_8ReduceOpI") || strstr(arguments, "complexIdE"))
+        return false; /* complex numbers of 16 bytes may end in a gap */
+    *out = (struct slots){.told = SLOTS_BY_COUNT, .places = 1, .table = (uint16_t)(bytes - COUNT), .arrays = 5};
+    static const uint16_t from_end[] = {SOURCE, RESULTS, PARTIAL, SHARED, SEMAPHORES};
+    for (unsigned i = 0; i < out->arrays; i++)
+        out->array[i] = (uint16_t)(bytes - from_end[i]);
+    return true;
+}
+
+/* --- PyTorch, ATen/native/cuda/CUDALoops.cuh: tensors with strides, their addresses, the function's numbers --- */
+
+enum { RANK_MAX = 25, OPERANDS_MAX = 8, NUMBERS_MAX = 64 };
+
+/* Where the addresses of so many tensors begin: behind the rank, three words of 4 bytes for each size, the strides. */
+static unsigned operands_at(unsigned operands) {
+    return up(4 + RANK_MAX * (12 + 4 * operands), 8);
+}
+
+/* Trap: as in reductions, sizes and strides are set for as many dimensions as there are. */
+static bool fit_strided(const char *arguments, uint32_t bytes, struct slots *out) {
+    int skipped = 0;
+    sscanf(arguments, "%*uELi%*uEZNS0_%n", &skipped);
+    if (!skipped ||
+        (!after(arguments + skipped, "22gpu_kernel_impl_nocastI") && !after(arguments + skipped, "15gpu_kernel_implI")))
+        return false;
+    unsigned n = OPERANDS_MAX;
+    while (n && operands_at(n) + 8 * n > bytes)
+        n--;
+    unsigned start = operands_at(n);
+    *out = (struct slots){
+        .told = SLOTS_BY_RANK, .arrays = 1, .array = {(uint16_t)start}, .places = (uint16_t)((bytes - start) / 8)};
+    return n && bytes - start - 8 * n <= NUMBERS_MAX;
+}
+
 /* --- all rules --- */
 
 static const struct rule {
@@ -145,6 +185,8 @@ static const struct rule {
     {"14lpnorm_cleanupI", fit_results},
     {"13lpmax_cleanupI", fit_results},
     {"19masked_scale_kernelI", fit_factor},
+    {"native13reduce_kernelILi", fit_reduction},
+    {"native18elementwise_kernelILi", fit_strided},
     /* clang-format on */
 };
 
@@ -189,12 +231,36 @@ static unsigned greatest(const uint8_t *entry, unsigned entries, unsigned width)
     return most;
 }
 
-unsigned slots_used(const struct slots *s, const char *at, struct grid grid) {
-    unsigned used = s->told == SLOTS_BY_Y ? grid.y : s->told == SLOTS_NONE ? 1 : grid.x;
-    if (s->told == SLOTS_BY_TABLE) {
-        if (used == 0 || used > s->blocks)
-            return 0;
-        used = 1 + greatest((const uint8_t *)at + s->table, used, s->width);
+static unsigned number_at(const char *at) {
+    int32_t number;
+    memcpy(&number, at, sizeof number);
+    return number > 0 ? (unsigned)number : 0;
+}
+
+static unsigned used_by_table(const struct slots *s, const char *at, unsigned blocks) {
+    bool known = blocks && blocks <= s->blocks;
+    return known ? 1 + greatest((const uint8_t *)at + s->table, blocks, s->width) : 0;
+}
+
+static unsigned used(const struct slots *s, const char *at, struct grid grid) {
+    switch ((enum slots_told)s->told) {
+    case SLOTS_BY_X:
+        return grid.x;
+    case SLOTS_BY_Y:
+        return grid.y;
+    case SLOTS_BY_TABLE:
+        return used_by_table(s, at, grid.x);
+    case SLOTS_BY_COUNT:
+        return number_at(at + s->table);
+    case SLOTS_BY_RANK: /* an address would be no such number */
+        return number_at(at) - 1 < RANK_MAX ? s->places : 0;
+    case SLOTS_NONE:
+        break;
     }
-    return used <= s->places ? used : 0;
+    return 1;
+}
+
+unsigned slots_used(const struct slots *s, const char *at, struct grid grid) {
+    unsigned n = used(s, at, grid);
+    return n <= s->places ? n : 0;
 }

@@ -12,7 +12,14 @@ struct grid {
     uint32_t x, y;
 };
 
-enum slots_told { SLOTS_BY_X, SLOTS_BY_Y, SLOTS_BY_TABLE, SLOTS_NONE /* no arrays: the parameter holds no pointers */ };
+enum slots_told {
+    SLOTS_BY_X,
+    SLOTS_BY_Y,
+    SLOTS_BY_TABLE,
+    SLOTS_BY_COUNT, /* a number among the parameter says it */
+    SLOTS_BY_RANK,  /* all, where the parameter begins with the number of a tensor's dimensions */
+    SLOTS_NONE      /* no arrays: the parameter holds no pointers */
+};
 
 /* The rest of the parameter holds no pointers. Sizes and offsets in bytes, offsets from the parameter's start. */
 struct slots {
@@ -21,7 +28,7 @@ struct slots {
     uint16_t arrays, array[SLOT_ARRAYS];
     uint16_t places; /* of each array */
     uint16_t told;   /* enum slots_told: where a launch tells how many of them it uses */
-    uint16_t table;  /* SLOTS_BY_TABLE: the place that each block of threads uses */
+    uint16_t table;  /* SLOTS_BY_TABLE: the place that each block of threads uses; SLOTS_BY_COUNT: the number */
     uint16_t blocks; /* entries of the table */
     uint16_t width;  /* of an entry: 1 or 2 */
 };

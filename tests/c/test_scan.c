@@ -16,6 +16,21 @@ static uint32_t scan(addr_t a, addr_t b) {
     return op.count;
 }
 
+static const char *named;
+
+static void describe(uint64_t handle, struct layout *out) {
+    (void)handle;
+    out->known = true;
+    snprintf(out->name, sizeof out->name, "%s", named);
+}
+
+static const struct function *function_of_name(const char *name) {
+    static uint64_t handle;
+    named = name;
+    function_describe = describe;
+    return function_of(++handle);
+}
+
 static void begin(void) {
     struct allocation a = {.start = 0x100000, .bytes = 0x10000};
     l = ledger_new();
@@ -43,4 +58,37 @@ TEST(what_the_framework_took_back_is_not_touched) {
     CHECK_EQ(scan(0x103000, 0x102100), 0);
     ledger_block_add(l, 0x102000, 0x800);
     CHECK_EQ(scan(0x101000, 0x102100), 2);
+}
+
+TEST(what_is_known_to_be_only_read_is) {
+    addr_t words[] = {0x101000, 0x102000, 0x101800};
+    void *parameters[] = {&words[0], &words[1], &words[2]};
+    static const struct function f = {.known = true,
+                                      .parameters = 3,
+                                      .read_from = 1,
+                                      .runs = 3,
+                                      .run = {{.parameter = 0, .words = 1, .offset = 0},
+                                              {.parameter = 1, .words = 1, .offset = 8},
+                                              {.parameter = 2, .words = 1, .offset = 16}}};
+    begin();
+    ledger_block_add(l, 0x101000, 0x1000);
+    ledger_block_add(l, 0x102000, 0x1000);
+    for (int in_buffer = 0; in_buffer < 2; in_buffer++) {
+        op = (struct op){.touches = touches};
+        if (in_buffer)
+            scan_buffer(&op, l, &f, (struct grid){1, 1}, words, sizeof words);
+        else
+            scan_parameters(&op, l, &f, (struct grid){1, 1}, parameters);
+        CHECK_EQ(op.count, 2); /* the third lies where the first does, which is written */
+        CHECK(op.touches[0].start == 0x101000 && op.touches[0].mode == TOUCH_UPDATE);
+        CHECK(op.touches[1].start == 0x102000 && op.touches[1].mode == TOUCH_READ);
+    }
+    CHECK_EQ(function_of_name("_ZN2at6native24vectorized_gather_kernelILi16ElEEvPcS2_PT0_illllb")->read_from, 1);
+    CHECK_EQ(
+        function_of_name("_ZN2at6native44_GLOBAL__N__50c743a2_11_Indexing_cu_89862edb21indexSelectSmallIndexIN3c108"
+                         "BFloat16EljLi2ELi2ELin2EEEvNS_4cuda6detail10TensorInfoIT_T1_EENS7_IKS8_S9_EE")
+            ->read_from,
+        1);
+    CHECK_EQ(function_of_name("_ZN4mine24vectorized_gather_kernelILi16ElEEv")->read_from, 0);
+    CHECK_EQ(function_of_name("_ZN2at6native18elementwise_kernelILi128ELi4E")->read_from, 0);
 }

@@ -334,6 +334,113 @@ TEST(results_of_norms) {
     }
 }
 
+/* --- reductions: the second result's address is set only where there are two --- */
+
+TEST(reductions) {
+    static const struct {
+        const char *state;
+        size_t bytes;
+    } kernels[] = {{"ReduceOpIfNS0_7MeanOpsIffffEEjfLi4ELi4EEEEEvT1_", 1048},
+                   {"ReduceOpIbNS0_14func_wrapper_tIbZZZNS0_15and_kernel_cudaERNS_14TensorIteratorE", 1040},
+                   {"ReduceOpIN3c108BFloat16ENS0_9ArgMaxOpsIfEEjlLi4ELi4EEEEEvT1_", 1064}};
+    static char name[256];
+    int32_t results;
+    begin();
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        struct {
+            const void *source;
+            char *result[2];
+            void *partial, *shared;
+            int *semaphores;
+            int64_t first;
+            bool accumulates, final;
+            int results;
+        } *end = (void *)(buffer.bytes + AHEAD + kernels[i].bytes - sizeof *end);
+        snprintf(name, sizeof name, "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8%s", kernels[i].state);
+        const struct function *f = function(name, kernels[i].bytes);
+        CHECK(f->slots && f->runs == 0);
+        for (results = 0; results < 4; results++) {
+            fill_stale();
+            end->source = (void *)(uintptr_t)LIVE;
+            end->result[0] = (char *)(uintptr_t)(LIVE + BLOCK);
+            end->partial = (void *)(uintptr_t)(LIVE + 2 * BLOCK);
+            end->shared = NULL;
+            end->semaphores = (int *)(uintptr_t)(LIVE + 3 * BLOCK);
+            end->results = results;
+            if (results == 1)
+                check_exact(f, kernels[i].bytes, (struct grid){7, 1}, 4);
+            else
+                check_all(f, kernels[i].bytes, (struct grid){7, 1});
+        }
+        CHECK(!function(name, kernels[i].bytes - 4)->slots);
+        CHECK(!function(name, 900)->slots); /* less than sizes and strides take */
+    }
+    CHECK(
+        !function("_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIN3c107complexIdEENS0_7MeanOpsI", 1056)->slots);
+    CHECK(!function("_ZN2at6native13reduce_kernelILi512ELi1ENS0_8OtherOpIfNS0_7MeanOpsI", 1048)->slots);
+    CHECK(!function("_ZN4mine13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_7MeanOpsI", 1048)->slots);
+}
+
+/* --- tensors with strides: sizes and strides are set for as many dimensions as there are --- */
+
+#define STRIDED(operands, numbers)                                                                                     \
+    struct {                                                                                                           \
+        int rank;                                                                                                      \
+        struct {                                                                                                       \
+            uint32_t divisor, factor, shift;                                                                           \
+        } size[25];                                                                                                    \
+        uint32_t stride[25][operands];                                                                                 \
+        char *data[operands];                                                                                          \
+        char number[numbers];                                                                                          \
+    }
+
+static void try_strided(size_t bytes, size_t data, unsigned operands, size_t number) {
+    static const char *const kernels[] = {"22gpu_kernel_impl_nocastINS0_13BinaryFunctorIfff",
+                                          "15gpu_kernel_implIZZZNS0_"};
+    static char name[256];
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        snprintf(name, sizeof name, "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_%s", kernels[i]);
+        const struct function *f = function(name, bytes);
+        CHECK(f->slots && f->runs == 0);
+        for (int32_t rank = -1; rank < 28; rank++) {
+            fill_stale();
+            memcpy(buffer.bytes + AHEAD, &rank, sizeof rank);
+            fill_arrays(1, &data, operands);
+            memset(buffer.bytes + AHEAD + number, 0, bytes - number);
+            if (rank >= 1 && rank <= 25)
+                check_exact(f, bytes, (struct grid){7, 1}, operands);
+            else
+                check_all(f, bytes, (struct grid){7, 1});
+        }
+        int32_t rank = 2; /* what should be addresses are none: it is another layout */
+        fill_stale();
+        memcpy(buffer.bytes + AHEAD, &rank, sizeof rank);
+        memset(buffer.bytes + AHEAD + data, 0, bytes - data);
+        uint32_t stale;
+        CHECK_EQ(scan(f, bytes, (struct grid){7, 1}, &stale), 0);
+        CHECK(stale > 0);
+    }
+}
+#define TRY_STRIDED(operands, numbers)                                                                                 \
+    try_strided(sizeof(STRIDED(operands, numbers)), offsetof(STRIDED(operands, numbers), data), operands,              \
+                offsetof(STRIDED(operands, numbers), number))
+
+TEST(tensors_with_strides) {
+    begin();
+    CHECK_EQ(sizeof(STRIDED(2, 16)), 536); /* as on an H200 */
+    CHECK_EQ(sizeof(STRIDED(3, 16)), 648);
+    TRY_STRIDED(1, 1);
+    TRY_STRIDED(2, 16);
+    TRY_STRIDED(2, 24);
+    TRY_STRIDED(3, 16);
+    TRY_STRIDED(4, 64);
+    TRY_STRIDED(5, 1);
+    CHECK(!function("_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_kernel_impl_nocastI", 600)->slots);
+    CHECK(!function("_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_kernel_impl_nocastI", 400)->slots);
+    CHECK(!function("_ZN2at6native18elementwise_kernelILi128ELi4EZNS_15other_kernel_implI", 536)->slots);
+    CHECK(!function("_ZN2at6native29vectorized_elementwise_kernelILi4EZNS0_22gpu_kernel_impl_nocastI", 536)->slots);
+}
+
 /* --- a factor: a parameter without addresses --- */
 
 TEST(factors) {
