@@ -224,6 +224,7 @@ void pager_start_moving(struct pager *d, uint64_t bytes) {
     __atomic_store_n(&backend_moves, true, __ATOMIC_SEQ_CST); /* before anybody looks for what has passed */
     rest_break(UNREST_MOVES);
     pager_hear(d);
+    session_stops_first();
     const char *why = tell_past(d) ? pager_workers_start(d) : "no memory";
     if (why)
         pager_give_up(d, why);

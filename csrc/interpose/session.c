@@ -71,14 +71,21 @@ static void escape_json(char *out, size_t size, const char *text) {
     out[n] = 0;
 }
 
-/* While the driver still answers: its own end comes after this and before our destructor. A forked child has none of
- * our threads, and what they had locked stays so there. */
-static void stop(void) {
-    if (!session_on)
-        return;
-    if (session.backend->stop)
+/* A forked child has none of our threads, and what they had locked stays so there. */
+static void stop_backend(void) {
+    if (session_on && session.backend->stop)
         session.backend->stop();
-    timing_stop();
+}
+
+/* While the driver still answers: its own end comes after this and before our destructor. */
+static void stop(void) {
+    stop_backend();
+    if (session_on)
+        timing_stop();
+}
+
+void session_stops_first(void) {
+    atexit(stop_backend);
 }
 
 static void open_trace(const char *device, uint64_t total) {

@@ -24,6 +24,9 @@ extern bool session_on; /* everything that records asks this first */
 
 /* The program initialised CUDA: reads the options, starts what they ask for. Later calls do nothing. */
 void session_start(void);
+/* The backend moves from now on. At exit it stops before what was registered until now is run: contexts may be
+ * destroyed there. */
+void session_stops_first(void);
 /* Device of the calling thread's current context, or DEVICE_NONE. */
 int session_device(void);
 /* The calling thread's current context, as a number; 0: none. */

@@ -2,9 +2,12 @@
  *
  *   ends children   a thread works over more memory than the budget; meanwhile children are forked, which exit
  *   ends cancelled  a thread is cancelled while its operation cannot run yet
+ *   ends watched    what is to be done at exit was said before pages moved: none of ulms.so's threads run by then
  *
  * Prints how they ended and what the others computed: the same without ulms.so. */
 #define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -125,18 +128,65 @@ static void cancelled(void) {
     print_first(block[0], behind);
 }
 
+/* --- watched --- */
+
+/* The emulated device's threads are called as those that made them: of ulms.so's count those that make none. */
+static bool is_ours(const char *thread) {
+    static const char *const names[] = {"ulms-watch", "ulms-past", "ulms-frames"};
+    bool ours = false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        ours = ours || strncmp(thread, names[i], strlen(names[i])) == 0;
+    return ours;
+}
+
+static int our_threads(void) {
+    char path[300], name[32];
+    int ours = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; tasks && (task = readdir(tasks));) {
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *f = fopen(path, "r");
+        ours += f && fgets(name, sizeof name, f) && is_ours(name);
+        if (f)
+            fclose(f);
+    }
+    if (tasks)
+        closedir(tasks);
+    return ours;
+}
+
+/* Who was joined may be listed for a moment. */
+static void count_threads(void) {
+    for (int i = 0; i < 100 && our_threads() > 0; i++)
+        usleep(1000);
+    printf("threads: %d\n", our_threads());
+}
+
+static void watched(void) {
+    for (int i = 0; i < BLOCKS; i++)
+        set(block[i], (unsigned)i, BLOCK_MIB, stream);
+    for (int i = 0; i < BLOCKS; i++)
+        print_first(block[i], stream);
+    bool under_ulms = dlsym(RTLD_DEFAULT, "ulms_stats");
+    printf("moves: %d\n", !under_ulms || our_threads() > 0);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     MUST(cuInit(0));
     MUST(cuDevicePrimaryCtxRetain(&context, 0));
     MUST(cuCtxSetCurrent(context));
     MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    if (strcmp(what, "watched") == 0)
+        atexit(count_threads);
     for (int i = 0; i < BLOCKS; i++)
         MUST(cuMemAlloc_v2(&block[i], BLOCK_MIB * MIB));
     if (strcmp(what, "children") == 0)
         children();
     else if (strcmp(what, "cancelled") == 0)
         cancelled();
+    else if (strcmp(what, "watched") == 0)
+        watched();
     else
         return 2;
     return 0;
