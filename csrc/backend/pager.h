@@ -231,8 +231,11 @@ struct pager_lane {
 
 /* Whatever it calls spoils no capture. NULL: it runs; else why it does not. */
 const char *pager_worker_start(struct pager_worker *w, const char *name, void *(*run)(void *), void *data);
-/* Waits until it ends; a thread that the driver keeps is left to the end of the process. */
-void pager_worker_join(struct pager_worker *w);
+enum { PAGER_JOIN_S = 2 };
+/* In so many seconds, for the next. */
+struct timespec pager_soon(int seconds);
+/* Waits until it ends; a thread that the driver keeps until then is left to the end of the process, which is told. */
+void pager_worker_join(struct pager_worker *w, const struct timespec *until);
 /* Under the lock. NULL: all run; else why one does not. */
 const char *pager_workers_start(struct pager *d);
 /* Joins them, after d->stopping. Without the lock. */

@@ -13,7 +13,7 @@
 #include "interpose/session.h"
 #include "observe/stats.h"
 
-enum { POLL_US = 50, TELL_MS = 10, JOIN_S = 2, TRIES = 3 };
+enum { POLL_US = 50, TELL_MS = 10, MOVED_S = 10, TRIES = 3 };
 
 static void pause_us(long us) {
     nanosleep(&(struct timespec){0, us * 1000}, NULL);
@@ -258,19 +258,24 @@ const char *pager_workers_start(struct pager *d) {
     return why;
 }
 
-/* A thread that the driver keeps is left to the end of the process. */
-void pager_worker_join(struct pager_worker *w) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += JOIN_S;
-    if (w->running)
-        pthread_timedjoin_np(w->thread, NULL, &until);
+struct timespec pager_soon(int seconds) {
+    struct timespec soon;
+    clock_gettime(CLOCK_REALTIME, &soon);
+    soon.tv_sec += seconds;
+    return soon;
+}
+
+void pager_worker_join(struct pager_worker *w, const struct timespec *until) {
+    if (w->running && pthread_timedjoin_np(w->thread, NULL, until))
+        log_warn("the process ends while the driver keeps a thread of ours");
     w->running = false;
 }
 
+/* All moves that are under way have so long together: with ULMS_VERIFY=1 one takes long, on a busy machine longer. */
 void pager_workers_stop(struct pager *d) {
-    pager_worker_join(&d->watcher);
-    pager_worker_join(&d->outlaster);
+    struct timespec soon = pager_soon(PAGER_JOIN_S), moved = pager_soon(MOVED_S);
+    pager_worker_join(&d->watcher, &soon);
+    pager_worker_join(&d->outlaster, &soon);
     for (int i = 0; i < MOVER_MAX; i++)
-        pager_worker_join(&d->movers[i].worker);
+        pager_worker_join(&d->movers[i].worker, &moved);
 }

@@ -122,6 +122,7 @@ void vmm_makers_stop(void) {
         __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED);
         pthread_cond_signal(&m->work);
         pthread_mutex_unlock(&m->lock);
-        pager_worker_join(&m->worker);
+        struct timespec soon = pager_soon(PAGER_JOIN_S);
+        pager_worker_join(&m->worker, &soon);
     }
 }
