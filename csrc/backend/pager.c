@@ -290,18 +290,23 @@ void pager_settle(const struct op *op) {
 
 /* --- the end --- */
 
+static void begin_stop(struct pager *d) {
+    pager_lock(d);
+    d->moving = false;
+    d->over = true;
+    __atomic_store_n(&d->stopping, true, __ATOMIC_RELAXED);
+    pthread_cond_broadcast(&d->marked);
+    for (int lane = 0; lane < LANES; lane++)
+        pthread_cond_broadcast(&d->lanes[lane].work);
+    pager_wake(d);
+    pager_unlock(d);
+}
+
 void pager_stop(void) {
     pager_no_more_moving();
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
+        begin_stop(d);
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
-        pager_lock(d);
-        d->moving = false;
-        d->over = true;
-        __atomic_store_n(&d->stopping, true, __ATOMIC_RELAXED);
-        pthread_cond_broadcast(&d->marked);
-        for (int lane = 0; lane < LANES; lane++)
-            pthread_cond_broadcast(&d->lanes[lane].work);
-        pager_wake(d);
-        pager_unlock(d);
         pager_workers_stop(d);
         pager_lock(d);
         pager_publish(d);

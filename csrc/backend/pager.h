@@ -231,7 +231,7 @@ struct pager_lane {
 
 /* Whatever it calls spoils no capture. NULL: it runs; else why it does not. */
 const char *pager_worker_start(struct pager_worker *w, const char *name, void *(*run)(void *), void *data);
-enum { PAGER_JOIN_S = 2 };
+enum { PAGER_JOIN_S = 2, PAGER_MOVED_S = 10 };
 /* In so many seconds, for the next. */
 struct timespec pager_soon(int seconds);
 /* Waits until it ends; a thread that the driver keeps until then is left to the end of the process, which is told. */

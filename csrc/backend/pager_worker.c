@@ -13,7 +13,7 @@
 #include "interpose/session.h"
 #include "observe/stats.h"
 
-enum { POLL_US = 50, TELL_MS = 10, MOVED_S = 10, TRIES = 3 };
+enum { POLL_US = 50, TELL_MS = 10, TRIES = 3 };
 
 static void pause_us(long us) {
     nanosleep(&(struct timespec){0, us * 1000}, NULL);
@@ -273,7 +273,7 @@ void pager_worker_join(struct pager_worker *w, const struct timespec *until) {
 
 /* All moves that are under way have so long together: with ULMS_VERIFY=1 one takes long, on a busy machine longer. */
 void pager_workers_stop(struct pager *d) {
-    struct timespec soon = pager_soon(PAGER_JOIN_S), moved = pager_soon(MOVED_S);
+    struct timespec soon = pager_soon(PAGER_JOIN_S), moved = pager_soon(PAGER_MOVED_S);
     pager_worker_join(&d->watcher, &soon);
     pager_worker_join(&d->outlaster, &soon);
     for (int i = 0; i < MOVER_MAX; i++)

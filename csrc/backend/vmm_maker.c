@@ -9,6 +9,7 @@
 #include "backend/pager.h"
 #include "backend/vmm.h"
 #include "base/thread.h"
+#include "interpose/session.h"
 
 enum { NICE = 10, STOCK_BYTES = 128 << 20 };
 
@@ -108,6 +109,7 @@ void vmm_maker_start(struct pager *d) {
     pthread_mutex_init(&m->lock, NULL);
     pager_condition_open(&m->work);
     d->vmm->maker = m;
+    session_stops_first();
     pager_worker_start(&m->worker, "ulms-frames", make, m);
 }
 
@@ -122,7 +124,7 @@ void vmm_makers_stop(void) {
         __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED);
         pthread_cond_signal(&m->work);
         pthread_mutex_unlock(&m->lock);
-        struct timespec soon = pager_soon(PAGER_JOIN_S);
+        struct timespec soon = pager_soon(PAGER_MOVED_S);
         pager_worker_join(&m->worker, &soon);
     }
 }

@@ -24,8 +24,8 @@ extern bool session_on; /* everything that records asks this first */
 
 /* The program initialised CUDA: reads the options, starts what they ask for. Later calls do nothing. */
 void session_start(void);
-/* The backend moves from now on. At exit it stops before what was registered until now is run: contexts may be
- * destroyed there. */
+/* Threads of the backend run from now on. At exit it stops before what was registered until now is run, as contexts may
+ * be destroyed there; what is registered later runs before. */
 void session_stops_first(void);
 /* Device of the calling thread's current context, or DEVICE_NONE. */
 int session_device(void);

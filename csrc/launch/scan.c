@@ -56,11 +56,17 @@ static inline void scan_start(struct scan *s, struct op *op, struct ledger *l) {
     s->found = 0;
 }
 
-static SELDOM bool just_touched(const struct op *op, const struct touch *t) {
+/* What it did there stays done: one that was read and is changed now was changed. */
+static SELDOM bool just_touched(struct op *op, const struct touch *t) {
     uint32_t from = op->count > SCAN_NEAR ? op->count - SCAN_NEAR : 0;
-    for (uint32_t i = from; i < op->count; i++)
-        if (op->touches[i].start == t->start && op->touches[i].bytes == t->bytes)
-            return true;
+    for (uint32_t i = from; i < op->count; i++) {
+        struct touch *before = &op->touches[i];
+        if (before->start != t->start || before->bytes != t->bytes)
+            continue;
+        if (before->mode == TOUCH_READ && t->mode != TOUCH_READ)
+            before->mode = TOUCH_UPDATE;
+        return true;
+    }
     return false;
 }
 
@@ -117,7 +123,7 @@ static SELDOM void begin_reading(struct scan *s) {
 }
 
 static inline void enter(struct scan *s, const struct function *f, const struct word_run *r) {
-    if (__builtin_expect(f->read_from, 0) && r->parameter >= f->read_from)
+    if (__builtin_expect(f->read_from, 0) && r->parameter >= f->read_from && s->mode != TOUCH_READ)
         begin_reading(s);
 }
 
@@ -161,15 +167,11 @@ static inline void look_at_words(struct scan *s, const struct bounds *b, const c
 
 static __attribute__((noinline)) void look_at_slots(struct scan *s, const struct bounds *b, const struct slots *slots,
                                                     const char *at, struct grid grid) {
-    unsigned used = slots_used(slots, at, grid);
-    look_up_batch(s);
-    uint32_t before = s->op->count;
+    unsigned used = slots_used(slots, at, grid, b->low, b->size);
+    if (!used)
+        look_at_words(s, b, at, slots->bytes / 8);
     for (unsigned i = 0; used && i < slots->arrays; i++)
         look_at_words(s, b, at + slots->array[i], used);
-    look_up_batch(s);
-    bool none = slots->arrays && s->op->count == before; /* it may be another layout */
-    if (!used || none)
-        look_at_words(s, b, at, slots->bytes / 8);
 }
 
 static inline __attribute__((always_inline)) void scan_end(struct scan *s, const struct function *f, uint32_t before) {

@@ -7,7 +7,7 @@
 #include "ledger/ledger.h"
 
 /* Each adds to op->touches one touch for every block that an argument points into (mode update: the driver does not
- * know better), none twice in a row of SCAN_NEAR, and sets op->flags. */
+ * know better; read, from f->read_from on), none twice in a row of SCAN_NEAR, and sets op->flags. */
 enum { SCAN_NEAR = 8, SCAN_BLIND_MAX = 64 };
 
 /* grid: of the launch. parameters: one pointer to each argument, as the layout of f says. */

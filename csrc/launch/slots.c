@@ -139,9 +139,12 @@ static bool fit_factor(const char *arguments, uint32_t bytes, struct slots *out)
  * and strides, set for as many dimensions as there are. The rest is what the stack held before. */
 static bool fit_reduction(const char *arguments, uint32_t bytes, struct slots *out) {
     enum { LEAST = 972, SOURCE = 64, RESULTS = 56, PARTIAL = 40, SHARED = 32, SEMAPHORES = 24, COUNT = 4 };
-    if (bytes < LEAST || bytes % 8 || !strstr(arguments, "ENS0_8ReduceOpI") || strstr(arguments, "complexIdE"))
+    int read = 0;
+    sscanf(arguments, "%*uELi%*uENS0_8ReduceOpI%n", &read); /* before there were two numbers, the end was another */
+    if (!read || bytes < LEAST || bytes % 8 || strstr(arguments, "complexIdE"))
         return false; /* complex numbers of 16 bytes may end in a gap */
-    *out = (struct slots){.told = SLOTS_BY_COUNT, .places = 1, .table = (uint16_t)(bytes - COUNT), .arrays = 5};
+    *out =
+        (struct slots){.told = SLOTS_BY_COUNT, .places = 1, .table = (uint16_t)(bytes - COUNT), .arrays = 5, .sure = 2};
     static const uint16_t from_end[] = {SOURCE, RESULTS, PARTIAL, SHARED, SEMAPHORES};
     for (unsigned i = 0; i < out->arrays; i++)
         out->array[i] = (uint16_t)(bytes - from_end[i]);
@@ -157,7 +160,8 @@ static unsigned operands_at(unsigned operands) {
     return up(4 + RANK_MAX * (12 + 4 * operands), 8);
 }
 
-/* Trap: as in reductions, sizes and strides are set for as many dimensions as there are. */
+/* Trap: as in reductions, sizes and strides are set for as many dimensions as there are. Fewer operands with more
+ * numbers take as many bytes: which it is, every launch has to show. */
 static bool fit_strided(const char *arguments, uint32_t bytes, struct slots *out) {
     int skipped = 0;
     sscanf(arguments, "%*uELi%*uEZNS0_%n", &skipped);
@@ -168,8 +172,11 @@ static bool fit_strided(const char *arguments, uint32_t bytes, struct slots *out
     while (n && operands_at(n) + 8 * n > bytes)
         n--;
     unsigned start = operands_at(n);
-    *out = (struct slots){
-        .told = SLOTS_BY_RANK, .arrays = 1, .array = {(uint16_t)start}, .places = (uint16_t)((bytes - start) / 8)};
+    *out = (struct slots){.told = SLOTS_BY_RANK,
+                          .arrays = 1,
+                          .array = {(uint16_t)start},
+                          .places = (uint16_t)((bytes - start) / 8),
+                          .sure = (uint16_t)n};
     return n && bytes - start - 8 * n <= NUMBERS_MAX;
 }
 
@@ -242,6 +249,24 @@ static unsigned used_by_table(const struct slots *s, const char *at, unsigned bl
     return known ? 1 + greatest((const uint8_t *)at + s->table, blocks, s->width) : 0;
 }
 
+static bool are_addresses(const char *at, unsigned words, addr_t low, addr_t size) {
+    bool all = true;
+    for (unsigned i = 0; i < words && all; i++) {
+        addr_t p;
+        memcpy(&p, at + 8 * i, sizeof p);
+        all = p - low < size;
+    }
+    return all;
+}
+
+/* Fewer operands would have their addresses where so many have strides. */
+static bool may_be_fewer(const struct slots *s, const char *at, addr_t low, addr_t size) {
+    unsigned n = s->sure - 1;
+    while (n && !are_addresses(at + operands_at(n), n, low, size))
+        n--;
+    return n > 0;
+}
+
 static unsigned used(const struct slots *s, const char *at, struct grid grid) {
     switch ((enum slots_told)s->told) {
     case SLOTS_BY_X:
@@ -260,7 +285,8 @@ static unsigned used(const struct slots *s, const char *at, struct grid grid) {
     return 1;
 }
 
-unsigned slots_used(const struct slots *s, const char *at, struct grid grid) {
+unsigned slots_used(const struct slots *s, const char *at, struct grid grid, addr_t low, addr_t size) {
     unsigned n = used(s, at, grid);
-    return n <= s->places ? n : 0;
+    bool fits = n <= s->places && are_addresses(at + s->array[0], s->sure, low, size);
+    return fits && (s->told != SLOTS_BY_RANK || !may_be_fewer(s, at, low, size)) ? n : 0;
 }

@@ -31,6 +31,7 @@ struct slots {
     uint16_t table;  /* SLOTS_BY_TABLE: the place that each block of threads uses; SLOTS_BY_COUNT: the number */
     uint16_t blocks; /* entries of the table */
     uint16_t width;  /* of an entry: 1 or 2 */
+    uint16_t sure;   /* SLOTS_BY_COUNT, SLOTS_BY_RANK: words from the first array's start on that are addresses */
 };
 
 struct layout;
@@ -40,7 +41,8 @@ struct layout;
 uint16_t slots_find(const struct layout *l);
 /* Any thread; valid for the life of the process. */
 const struct slots *slots_at(uint16_t id);
-/* How many places of each array a launch uses, with the parameter at `at`; 0: not certain, it may be all. */
-unsigned slots_used(const struct slots *s, const char *at, struct grid grid);
+/* How many places of each array a launch uses, with the parameter at `at`; 0: not certain, it may be all. Addresses are
+ * in [low, low + size). */
+unsigned slots_used(const struct slots *s, const char *at, struct grid grid, addr_t low, addr_t size);
 
 #endif

@@ -92,3 +92,20 @@ TEST(what_is_known_to_be_only_read_is) {
     CHECK_EQ(function_of_name("_ZN4mine24vectorized_gather_kernelILi16ElEEv")->read_from, 0);
     CHECK_EQ(function_of_name("_ZN2at6native18elementwise_kernelILi128ELi4E")->read_from, 0);
 }
+
+TEST(what_was_read_and_is_changed_counts_as_changed) {
+    addr_t word = 0x100000;
+    void *parameters[] = {&word};
+    static const struct function reads = {
+        .known = true, .parameters = 2, .read_from = 1, .runs = 1, .run = {{.parameter = 1, .words = 1}}};
+    static const struct function changes = {.known = true, .parameters = 1, .runs = 1, .run = {{.words = 1}}};
+    void *second[] = {NULL, &word};
+    begin();
+    op = (struct op){.touches = touches}; /* as a graph's nodes are gathered */
+    scan_parameters(&op, l, &reads, (struct grid){1, 1}, second);
+    CHECK(op.count == 1 && touches[0].mode == TOUCH_READ);
+    scan_parameters(&op, l, &changes, (struct grid){1, 1}, parameters);
+    CHECK(op.count == 1 && touches[0].mode == TOUCH_UPDATE);
+    scan_parameters(&op, l, &reads, (struct grid){1, 1}, second);
+    CHECK(op.count == 1 && touches[0].mode == TOUCH_UPDATE);
+}
