@@ -1,18 +1,9 @@
 /* Kernels vouched for: those whose source says that they use only memory whose addresses their arguments hold, within
  * the block that each address is in. Of any other it is not known whether it follows addresses that lie in memory. */
-#include <stdbool.h>
-#include <string.h>
-
+#include "launch/named.h"
 #include "ulms.h"
 
-enum { PARTS = 2 };
-
-/* Names that begin so and hold all of the parts. */
-struct rule {
-    const char *begins, *part[PARTS];
-};
-
-static const struct rule vouched[] = {
+static const struct name_rule vouched[] = {
     /* PyTorch: ATen, and what it has of CUB and of FlashAttention */
     {"_ZN2at6native", {NULL}},
     {"_ZN2at4cuda6philox", {NULL}},
@@ -30,26 +21,12 @@ static const struct rule vouched[] = {
 };
 
 /* ATen's that take arrays of pointers in memory (TensorShape.cu). */
-static const struct rule excepted[] = {
+static const struct name_rule excepted[] = {
     {"_ZN2at6native", {"chunk_cat_cuda_kernel"}},
     {"_ZN2at6native", {"split_with_sizes_copy_out_"}},
 };
 
-static bool fits(const struct rule *r, const char *name) {
-    bool good = strncmp(name, r->begins, strlen(r->begins)) == 0;
-    for (int i = 0; good && i < PARTS && r->part[i]; i++)
-        good = strstr(name, r->part[i]) != NULL;
-    return good;
-}
-
-static bool any_fits(const struct rule *rules, size_t n, const char *name) {
-    for (const struct rule *r = rules; r < rules + n; r++)
-        if (fits(r, name))
-            return true;
-    return false;
-}
-
 int ulms_kernel_vouched(const char *name) {
-    return any_fits(vouched, sizeof vouched / sizeof *vouched, name) &&
-           !any_fits(excepted, sizeof excepted / sizeof *excepted, name);
+    return is_named(vouched, sizeof vouched / sizeof *vouched, name) &&
+           !is_named(excepted, sizeof excepted / sizeof *excepted, name);
 }
