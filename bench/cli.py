@@ -4,7 +4,7 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 
@@ -19,6 +19,14 @@ def parser(doc: str | None, *, builds: bool = False) -> argparse.ArgumentParser:
             "--built", type=Path, default=Path("build/gpu"), help="where programs are built"
         )
     return made
+
+
+def backends(made: argparse.ArgumentParser, asked: str, known: Collection[str]) -> list[str]:
+    """Those of --backends, separated by commas; the command ends if one is not known."""
+    words = asked.split(",")
+    if not {*words} <= {*known}:
+        made.error(f"--backends: of {', '.join(known)}, separated by commas")
+    return words
 
 
 def write(path: Path | None, result: Mapping[str, object]) -> None:

@@ -70,6 +70,7 @@ def main() -> None:
         "--limit", type=float, default=120, help="seconds that a run may take (default 120)"
     )
     options = parser.parse_args()
+    backends = cli.backends(parser, options.backends, BACKENDS)
     machine.refuse_unless_safe()
     native = launch(options.ranks, options, {})
     for rank, result in enumerate(native):
@@ -106,7 +107,7 @@ def main() -> None:
         )
 
     row("native", native)
-    for backend in options.backends.split(","):
+    for backend in backends:
         more = {
             "LD_PRELOAD": str(library()),
             **BACKENDS[backend],

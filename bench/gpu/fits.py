@@ -137,9 +137,8 @@ def main() -> None:
         "--backends", default=",".join(BACKENDS), help="um or vmm, or both (the default)"
     )
     options = parser.parse_args()
-    backends = list(dict.fromkeys(options.backends.split(",")))  # each has one process at a time
-    if not {*backends} <= {*BACKENDS}:
-        parser.error(f"--backends: of {', '.join(BACKENDS)}, separated by commas")
+    asked = cli.backends(parser, options.backends, BACKENDS)
+    backends = list(dict.fromkeys(asked))  # each has one process at a time
     machine.refuse_unless_safe()
     cli.end_with_children()
     result: dict[str, object] = {"machine": machine.describe()}
