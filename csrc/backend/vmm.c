@@ -47,14 +47,9 @@ static size_t touches(struct pager *d, const struct op *op) {
     return n;
 }
 
-/* Under the lock, and until it is given up: another thread may free what nobody uses. NULL: it has, or does. */
-static struct vmm_range *range_at(const struct pager *d, addr_t p) {
-    return pager_page_at(&d->ranges, p) ? vmm_range_find(d->vmm, p) : NULL;
-}
-
 /* Of the range that holds start; what lies behind it is not looked at. Under the lock. */
 static bool any_page(const struct pager *d, addr_t start, uint64_t bytes, bool (*is)(const struct vmm_page *)) {
-    const struct vmm_range *r = range_at(d, start);
+    const struct vmm_range *r = vmm_range_at(d, start);
     for (addr_t p = start / page_bytes * page_bytes; r && p < start + bytes && p < r->start + r->bytes; p += page_bytes)
         if (is(&r->page[(p - r->start) / page_bytes]))
             return true;
@@ -196,7 +191,7 @@ static void admit(struct op *op) {
 /* --- memory that stays where it is: addresses of it are on the device, so that any operation may use it --- */
 
 static struct vmm_range *range_of(const struct pager *d, addr_t start, addr_t end) {
-    struct vmm_range *r = range_at(d, start);
+    struct vmm_range *r = vmm_range_at(d, start);
     return r && start >= r->start && end <= r->start + r->bytes ? r : NULL;
 }
 

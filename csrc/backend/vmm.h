@@ -272,6 +272,9 @@ bool vmm_relieve(int32_t device);
 uint64_t vmm_occupied(const struct pager *d);
 /* The range that holds p, and its device; NULL: none does. */
 struct vmm_range *vmm_find(addr_t p, struct pager **device);
+/* The range of a page that the engine knows. Under the device's lock, and until it is given up: another thread may free
+ * what nobody uses. NULL: it has, or does. */
+struct vmm_range *vmm_range_at(const struct pager *d, addr_t p);
 /* The framework told of a block at p, and the engine knows: the rest of the part is nobody's. Under the device's lock.
  */
 void vmm_divided(struct pager *d, addr_t p);

@@ -67,6 +67,10 @@ struct vmm_range *vmm_find(addr_t p, struct pager **device) {
     return NULL;
 }
 
+struct vmm_range *vmm_range_at(const struct pager *d, addr_t p) {
+    return pager_page_at(&d->ranges, p) ? vmm_range_find(d->vmm, p) : NULL;
+}
+
 uint64_t vmm_occupied(const struct pager *d) {
     const struct vmm *v = memory_of(d);
     return v ? vmm_pool_bytes(&v->pool[VMM_DEVICE]) : 0;
@@ -345,7 +349,7 @@ static void end_block(struct pager *d, const struct vmm_part *p) {
 }
 
 void vmm_divided(struct pager *d, addr_t p) {
-    struct vmm_range *r = pager_page_at(&d->ranges, p) ? vmm_range_find(d->vmm, p) : NULL;
+    struct vmm_range *r = vmm_range_at(d, p);
     struct vmm_part *part = r ? vmm_part_at(r, p) : NULL;
     if (!part || part->divided)
         return;

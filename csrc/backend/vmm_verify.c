@@ -134,10 +134,11 @@ static bool is_broken(const struct vmm_seal *s) {
     return !s->whole || s->opaque != __atomic_load_n(&opaque_operations, __ATOMIC_ACQUIRE);
 }
 
-static void break_seals(struct vmm *v, addr_t start, addr_t end) {
+/* Under the lock. */
+static void break_seals(const struct pager *d, addr_t start, addr_t end) {
     struct vmm_range *r;
     for (addr_t p = start / page_bytes * page_bytes; p < end; p += page_bytes)
-        if ((r = vmm_range_find(v, p)) && r->seals)
+        if ((r = vmm_range_at(d, p)) && r->seals)
             r->seals[(p - r->start) / page_bytes].whole = false;
 }
 
@@ -146,7 +147,7 @@ void vmm_verify_admitted(struct pager *d, size_t n, bool opaque) {
         __atomic_fetch_add(&opaque_operations, 1, __ATOMIC_ACQ_REL);
     for (size_t i = 0; d->vmm && i < n; i++)
         if (d->touches[i].mode != ULMS_TOUCH_READ)
-            break_seals(d->vmm, d->touches[i].start, d->touches[i].start + d->touches[i].bytes);
+            break_seals(d, d->touches[i].start, d->touches[i].start + d->touches[i].bytes);
 }
 
 void vmm_verify_new(struct vmm *v, struct vmm_range *r, size_t page) {
