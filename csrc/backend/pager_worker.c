@@ -2,11 +2,11 @@
  * sees what is done. None of them ever waits for something that only the program, held by us, could bring about. */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <time.h>
 
 #include "backend/pager.h"
+#include "base/background.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "interpose/capture.h"
@@ -233,12 +233,8 @@ static void *begin(void *data) {
 
 const char *pager_worker_start(struct pager_worker *w, const char *name, void *(*run)(void *), void *data) {
     struct start s = {.name = name, .run = run, .data = data};
-    sigset_t all, old;
-    sigfillset(&all);
     pthread_barrier_init(&s.met, NULL, 2);
-    pthread_sigmask(SIG_BLOCK, &all, &old);
-    w->running = pthread_create(&w->thread, NULL, begin, &s) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    w->running = background_start(&w->thread, begin, &s) == 0;
     if (w->running)
         pthread_barrier_wait(&s.met);
     pthread_barrier_destroy(&s.met);

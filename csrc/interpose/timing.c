@@ -2,10 +2,10 @@
 #include "interpose/timing.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/background.h"
 #include "base/thread.h"
 #include "interpose/capture.h"
 #include "interpose/session.h"
@@ -193,11 +193,7 @@ static void *read_stamps(void *unused) {
 }
 
 void timing_start(void) {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &old);
-    running = pthread_create(&reader, NULL, read_stamps, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    running = background_start(&reader, read_stamps, NULL) == 0;
     if (running)
         pthread_setname_np(reader, "ulms-timing");
 }

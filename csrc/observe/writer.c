@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/background.h"
 #include "base/log.h"
 #include "base/output.h"
 #include "base/thread.h"
@@ -254,15 +254,9 @@ static bool open_file(const char *path) {
     return false;
 }
 
-/* Signals are the program's: blocked before the thread is made, so that it never has one open. */
 static bool start_thread(void) {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int error = pthread_create(&thread, NULL, run, NULL);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    errno = error;
-    return error == 0;
+    errno = background_start(&thread, run, NULL);
+    return errno == 0;
 }
 
 bool writer_open(const char *path, const char *header) {

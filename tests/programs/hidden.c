@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "counters.h"
+#include "crash.h"
 #include "hidden_case.h"
 
 enum { PAGE = 2 << 20, LARGE = 8192, ROW = 16 };
@@ -359,6 +360,7 @@ int main(int argc, char **argv) {
     if (argc < 6)
         return 2;
     setvbuf(stdout, NULL, _IOLBF, 0); /* a crash shows how far it came */
+    crash_tells();
     const struct hidden_case *numbers = named(library_cases, argv[1]), *c = numbers;
     c = c ? c : named(graph_cases, argv[1]);
     c = c ? c : named(cases, argv[1]);

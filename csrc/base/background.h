@@ -1,0 +1,10 @@
+/* Threads of our own in the program's process. */
+#ifndef ULMS_BASE_BACKGROUND_H
+#define ULMS_BASE_BACKGROUND_H
+
+#include <pthread.h>
+
+/* As pthread_create; the thread never takes a signal that is the program's. */
+int background_start(pthread_t *thread, void *(*run)(void *), void *data);
+
+#endif
