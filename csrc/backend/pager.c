@@ -298,6 +298,7 @@ static void begin_stop(struct pager *d) {
     pthread_cond_broadcast(&d->marked);
     for (int lane = 0; lane < LANES; lane++)
         pthread_cond_broadcast(&d->lanes[lane].work);
+    pager_take_back(d);
     pager_wake(d);
     pager_unlock(d);
 }

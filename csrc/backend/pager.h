@@ -234,10 +234,13 @@ const char *pager_worker_start(struct pager_worker *w, const char *name, void *(
 enum { PAGER_JOIN_S = 2, PAGER_MOVED_S = 10 };
 /* In so many seconds, for the next. */
 struct timespec pager_soon(int seconds);
-/* Waits until it ends; a thread that the driver keeps until then is left to the end of the process, which is told. */
-void pager_worker_join(struct pager_worker *w, const struct timespec *until);
+/* Waits until it ends. False: a thread that the driver keeps until then is left to the end of the process, which is
+ * told. */
+bool pager_worker_join(struct pager_worker *w, const struct timespec *until);
 /* Under the lock. NULL: all run; else why one does not. */
 const char *pager_workers_start(struct pager *d);
+/* Moves that no mover has begun are none. Under the lock. */
+void pager_take_back(struct pager *d);
 /* Joins them, after d->stopping. Without the lock. */
 void pager_workers_stop(struct pager *d);
 
@@ -285,6 +288,7 @@ struct pager {
     bool moving;            /* not everything fits: operations are told to the engine, pages move */
     bool over;              /* nothing ever moves again */
     bool stopping;          /* and its threads end */
+    bool stuck;             /* but a mover that the driver keeps */
     bool held;              /* the policy's kind; else ordered */
     bool ordering;          /* a thread is issuing moves */
     struct ulms_engine *engine;

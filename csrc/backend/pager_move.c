@@ -130,10 +130,15 @@ bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes) {
     return overlaps(d, start, bytes, false);
 }
 
+/* Movers end what they have begun, also when the process ends; who watches ordered moves does not. */
+static bool ends(const struct pager *d) {
+    return !d->stopping || (d->held && !d->stuck);
+}
+
 void pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discards_only) {
     struct pager_patience patience = {0};
     bool patient = !discards_only;
-    while (!d->stopping && (overlaps(d, start, bytes, true) || (patient && overlaps(d, start, bytes, false))))
+    while (ends(d) && (overlaps(d, start, bytes, true) || (patient && overlaps(d, start, bytes, false))))
         patient = (pager_wait(d, &patience) || d->held) && patient;
 }
 
@@ -144,11 +149,11 @@ static bool any_left(const struct pager *d, addr_t start, uint64_t bytes) {
     return false;
 }
 
-/* It ends soon, whatever the program does: it waits for the driver alone. */
+/* It ends soon, whatever the program does: its mover waits for the driver alone. */
 bool pager_moves_land(struct pager *d, addr_t start, uint64_t bytes) {
     struct pager_patience patience = {0};
     bool waited = false;
-    for (; !d->stopping && any_left(d, start, bytes); waited = true)
+    for (; any_left(d, start, bytes); waited = true)
         pager_wait(d, &patience);
     return waited;
 }

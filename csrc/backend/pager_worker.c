@@ -71,6 +71,14 @@ void pager_wake(struct pager *d) {
         hand_out(d, lane);
 }
 
+void pager_take_back(struct pager *d) {
+    for (int lane = 0; lane < LANES; lane++)
+        for (struct pager_move *m; (m = d->lanes[lane].first);) {
+            d->lanes[lane].first = m->after;
+            pager_move_done(d, m->m.id, false);
+        }
+}
+
 /* Waits for one, and tells that the one before is done. Under the lock. NULL: the end. */
 static struct pager_move *next_move(struct pager *d, int lane) {
     struct pager_lane *l = &d->lanes[lane];
@@ -261,10 +269,12 @@ struct timespec pager_soon(int seconds) {
     return soon;
 }
 
-void pager_worker_join(struct pager_worker *w, const struct timespec *until) {
-    if (w->running && pthread_timedjoin_np(w->thread, NULL, until))
+bool pager_worker_join(struct pager_worker *w, const struct timespec *until) {
+    bool ended = !w->running || pthread_timedjoin_np(w->thread, NULL, until) == 0;
+    if (!ended)
         log_warn("the process ends while the driver keeps a thread of ours");
     w->running = false;
+    return ended;
 }
 
 /* All moves that are under way have so long together: with ULMS_VERIFY=1 one takes long, on a busy machine longer. */
@@ -273,5 +283,10 @@ void pager_workers_stop(struct pager *d) {
     pager_worker_join(&d->watcher, &soon);
     pager_worker_join(&d->outlaster, &soon);
     for (int i = 0; i < MOVER_MAX; i++)
-        pager_worker_join(&d->movers[i].worker, &moved);
+        if (!pager_worker_join(&d->movers[i].worker, &moved)) {
+            pager_lock(d);
+            d->stuck = true;
+            pthread_cond_broadcast(&d->changed);
+            pager_unlock(d);
+        }
 }

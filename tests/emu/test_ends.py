@@ -37,3 +37,16 @@ def test_the_others_go_on(
     under = run_emulated(command, {"ULMS_BACKEND": backend, **more})
     assert (native.returncode, native.stderr) == (0, "")
     assert (under.returncode, under.stderr, under.stdout) == (0, "", native.stdout)
+
+
+def test_what_is_under_way_at_the_end_is_waited_for(
+    compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
+) -> None:
+    """Another thread's operation uses pages that a mover just maps, or the next mover moves them
+    back, while the process ends: neither finds them half-way."""
+    command = [compiled("ends", str(emulator_dir / "libcuda.so.1")), "meanwhile"]
+    under = {**MOVING, "ULMS_BACKEND": "vmm", "ULMS_PAGE": "4MiB", "ULMS_VERIFY": "1"}
+    for delay in (0, 1) * 10:
+        slow = {"EMU_FAIL": f"cuMemSetAccess:sticky:delay={delay}"}
+        done = run_emulated(command, {**under, "ULMS_GPU_MEMORY": "12MiB", **slow})
+        assert (done.returncode, done.stderr, done.stdout) == (0, "", "meanwhile\n")

@@ -2,6 +2,7 @@
  *
  *   ends children   a thread works over more memory than the budget; meanwhile children are forked, which exit
  *   ends cancelled  a thread is cancelled while its operation cannot run yet
+ *   ends meanwhile  a thread's operation waits for pages when the process ends
  *   ends watched    what is to be done at exit was said before pages moved: none of ulms.so's threads run by then
  *
  * Prints how they ended and what the others computed: the same without ulms.so. */
@@ -47,7 +48,7 @@ static void print_first(CUdeviceptr p, CUstream s) {
 
 /* --- children --- */
 
-static bool stop;
+static bool stop, ends;
 
 static void *work(void *unused) {
     MUST(cuCtxSetCurrent(context));
@@ -56,7 +57,7 @@ static void *work(void *unused) {
         if (n % BLOCKS == 0)
             MUST(cuStreamSynchronize(stream));
     }
-    for (unsigned i = 0; i < BLOCKS; i++)
+    for (unsigned i = 0; i < BLOCKS && !ends; i++)
         set(block[i], i, BLOCK_MIB, stream);
     return unused;
 }
@@ -128,6 +129,18 @@ static void cancelled(void) {
     print_first(block[0], behind);
 }
 
+/* --- meanwhile --- */
+
+static void meanwhile(void) {
+    pthread_t thread;
+    ends = true;
+    if (pthread_create(&thread, NULL, work, NULL))
+        _exit(1);
+    usleep(5 * SEEN_US);
+    __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+    printf("meanwhile\n");
+}
+
 /* --- watched --- */
 
 /* The emulated device's threads are called as those that made them: of ulms.so's count those that make none. */
@@ -185,6 +198,8 @@ int main(int argc, char **argv) {
         children();
     else if (strcmp(what, "cancelled") == 0)
         cancelled();
+    else if (strcmp(what, "meanwhile") == 0)
+        meanwhile();
     else if (strcmp(what, "watched") == 0)
         watched();
     else
