@@ -340,6 +340,72 @@ TEST(copying_fails_in_a_move) {
     fail_in_moves("cuMemcpyAsync", false);
 }
 
+static int turns(void) {
+    int n = 0;
+    CHECK(sem_getvalue(&v.out, &n) == 0);
+    return n;
+}
+
+/* What tells when a piece is there, or who is next. */
+static void fail_in_marks(const char *what) {
+    fail_in_moves(what, false);
+    CHECK_EQ(turns(), VMM_OUT_QUEUED);
+}
+
+TEST(creating_a_mark_fails_in_a_move) {
+    fail_in_marks("cuEventCreate");
+}
+
+TEST(marking_fails_in_a_move) {
+    fail_in_marks("cuEventRecord");
+}
+
+TEST(waiting_for_a_mark_fails_in_a_move) {
+    fail_in_marks("cuEventSynchronize");
+}
+
+enum { MOVERS = 3, ROUNDS = 20 };
+
+struct mover {
+    pthread_t thread;
+    CUcontext context;
+    struct vmm_range *range;
+    bool moved;
+};
+
+static void *move_to_and_fro(void *data) {
+    struct mover *m = data;
+    CUstream stream;
+    OK(cuCtxSetCurrent(m->context));
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < 2 * ROUNDS; i++) {
+        struct vmm_move w = whole(m->range, i % 2 ? VMM_DEVICE : VMM_HOST);
+        m->moved = m->moved && vmm_move(&v, &w, 1, stream, NULL, NULL) == VMM_MOVED;
+    }
+    return NULL;
+}
+
+/* Each has as much to queue as all of them may. */
+TEST(movers_take_turns_with_copies_to_the_host) {
+    struct mover m[MOVERS];
+    open_device(MOVERS * BYTES);
+    for (int k = 0; k < MOVERS; k++) {
+        m[k] = (struct mover){.range = range_new(BYTES, true, 0), .moved = true};
+        OK(cuCtxGetCurrent(&m[k].context));
+        for (size_t i = 0; i < PAGES; i++)
+            write_page(m[k].range, i, 100u * (unsigned)k + (unsigned)i);
+    }
+    for (int k = 0; k < MOVERS; k++)
+        CHECK(pthread_create(&m[k].thread, NULL, move_to_and_fro, &m[k]) == 0);
+    for (int k = 0; k < MOVERS; k++) {
+        pthread_join(m[k].thread, NULL);
+        CHECK(m[k].moved);
+        for (size_t i = 0; i < PAGES; i++)
+            CHECK_EQ(first_word(m[k].range, i), 100u * (unsigned)k + i);
+    }
+    CHECK_EQ(turns(), VMM_OUT_QUEUED);
+}
+
 TEST(creating_fails_while_what_leaves_is_stale) {
     fail_in_moves("cuMemCreate", true);
 }
