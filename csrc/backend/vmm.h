@@ -15,7 +15,6 @@
 #define ULMS_VMM_H
 
 #include <pthread.h>
-#include <semaphore.h>
 
 #include "base/page.h"
 #include "interpose/wrap.h"
@@ -143,7 +142,7 @@ struct vmm {
     struct vmm_pool pool[VMM_PLACES];
     struct vmm_limit limit;  /* of the device's frames */
     struct vmm_maker *maker; /* NULL: frames are made as they are needed */
-    sem_t out;               /* so many copies to the host may still be queued */
+    pthread_mutex_t out;     /* a copy to the host is under way: mapping waits for all that are queued */
     pthread_mutex_t lodging; /* of parts: who comes and goes. Taken before the device's lock. Of the next two */
     uint64_t whole, unused;  /* bytes of parts of whole pages; beside those of others that share no page */
     pthread_mutex_t lock;    /* of what follows */
@@ -226,30 +225,6 @@ void vmm_range_written(struct vmm *v, struct vmm_range *r, size_t first, size_t 
 enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*left)(void *),
                         void *data);
 
-/* --- copies to the host (vmm_out.c) --- */
-
-enum { VMM_OUT_QUEUED = 2 }; /* at a time, of all movers together */
-
-/* What a mover has queued, oldest first. */
-struct vmm_out {
-    struct vmm *v;
-    CUstream stream;
-    struct vmm_piece {
-        CUevent done; /* NULL: there was none */
-        bool marked;  /* it was recorded */
-    } piece[VMM_OUT_QUEUED];
-    unsigned first, queued;
-    bool good; /* nothing was refused */
-};
-
-/* False: the system has no semaphore. */
-bool vmm_out_open(struct vmm *v);
-void vmm_out_begin(struct vmm_out *o, struct vmm *v, CUstream stream);
-/* Waits until it may be queued, piece by piece. False: something was refused, and it is in vain. */
-bool vmm_out_copy(struct vmm_out *o, addr_t to, addr_t from, uint64_t bytes);
-/* Waits until all is done. False: not all of it was copied. */
-bool vmm_out_end(struct vmm_out *o);
-
 /* --- the driver's calls (vmm_driver.c). False: refused --- */
 
 /* Maps a frame, without access. */
@@ -262,11 +237,6 @@ void vmm_release(CUmemGenericAllocationHandle handle);
 addr_t vmm_reserve(uint64_t bytes);
 void vmm_unreserve(addr_t start, uint64_t bytes);
 bool vmm_wait(CUstream stream);
-/* NULL: none. */
-CUevent vmm_event_new(void);
-void vmm_event_delete(CUevent event);
-bool vmm_event_record(CUevent event, CUstream stream);
-bool vmm_event_wait(CUevent event);
 bool vmm_copy(addr_t to, addr_t from, uint64_t bytes, CUstream stream);
 
 struct pager;

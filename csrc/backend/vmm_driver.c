@@ -44,23 +44,6 @@ bool vmm_wait(CUstream stream) {
     return is(REAL(cuStreamSynchronize, 0)(stream), "cuStreamSynchronize");
 }
 
-CUevent vmm_event_new(void) {
-    CUevent event = NULL;
-    return is(REAL(cuEventCreate, 0)(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate") ? event : NULL;
-}
-
-void vmm_event_delete(CUevent event) {
-    is(REAL(cuEventDestroy_v2, 0)(event), "cuEventDestroy");
-}
-
-bool vmm_event_record(CUevent event, CUstream stream) {
-    return is(REAL(cuEventRecord, 0)(event, stream), "cuEventRecord");
-}
-
-bool vmm_event_wait(CUevent event) {
-    return is(REAL(cuEventSynchronize, 0)(event), "cuEventSynchronize");
-}
-
 bool vmm_copy(addr_t to, addr_t from, uint64_t bytes, CUstream stream) {
     return is(REAL(cuMemcpyAsync, 0)(to, from, bytes, stream), "cuMemcpyAsync");
 }

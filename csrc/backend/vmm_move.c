@@ -3,7 +3,7 @@
 
 #include "backend/vmm.h"
 
-enum { BATCH = 64, TRIES = 3 };
+enum { BATCH = 64, TRIES = 3, OUT_BYTES = 8 << 20 };
 
 struct span {
     struct vmm_range *range;
@@ -93,28 +93,34 @@ static size_t next_copy(const struct vmm_move *m, const struct span *s, size_t *
     return n;
 }
 
-static addr_t alias(const struct vmm *v, const struct vmm_page *p, enum vmm_place place) {
-    return vmm_alias(&v->pool[place], p->frame[place]);
+/* `bytes` of the page's frame and those that follow it, from `at` on. */
+static bool copy(struct vmm *v, const struct vmm_move *m, const struct vmm_page *p, uint64_t at, uint64_t bytes,
+                 CUstream stream) {
+    enum vmm_place from = m->to == VMM_HOST ? VMM_DEVICE : VMM_HOST;
+    return vmm_copy(vmm_alias(&v->pool[m->to], p->frame[m->to]) + at, vmm_alias(&v->pool[from], p->frame[from]) + at,
+                    bytes, stream);
 }
 
 static bool copy_in(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream) {
-    for (size_t i = s->first, n; (n = next_copy(m, s, &i)) > 0; i += n) {
-        const struct vmm_page *p = &s->range->page[i];
-        if (!vmm_copy(alias(v, p, VMM_DEVICE), alias(v, p, VMM_HOST), n * page_bytes, stream))
+    for (size_t i = s->first, n; (n = next_copy(m, s, &i)) > 0; i += n)
+        if (!copy(v, m, &s->range->page[i], 0, n * page_bytes, stream))
             return false;
-    }
     return true;
 }
 
+/* The driver gives access to what is mapped only behind all copies to the host that are queued by then: so one is, and
+ * it is short. */
 static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream) {
-    struct vmm_out out;
-    vmm_out_begin(&out, v, stream);
-    for (size_t i = s->first, n; (n = next_copy(m, s, &i)) > 0; i += n) {
-        const struct vmm_page *p = &s->range->page[i];
-        if (!vmm_out_copy(&out, alias(v, p, VMM_HOST), alias(v, p, VMM_DEVICE), n * page_bytes))
-            break;
-    }
-    return vmm_out_end(&out);
+    bool good = true;
+    for (size_t i = s->first, n; good && (n = next_copy(m, s, &i)) > 0; i += n)
+        for (uint64_t at = 0, bytes = n * page_bytes; good && at < bytes; at += OUT_BYTES) {
+            uint64_t left = bytes - at;
+            pthread_mutex_lock(&v->out);
+            good = copy(v, m, &s->range->page[i], at, left < OUT_BYTES ? left : OUT_BYTES, stream);
+            vmm_wait(stream);
+            pthread_mutex_unlock(&v->out);
+        }
+    return good;
 }
 
 static void settle(struct vmm *v, const struct vmm_move *m, struct vmm_page *p) {

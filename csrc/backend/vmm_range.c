@@ -35,11 +35,12 @@ bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct vmm_limi
     uint64_t host_bytes = (uint64_t)host_limit->most * page_bytes;
     size_t total = 0;
     *v = (struct vmm){.device = device, .limit = VMM_LIMIT_NONE};
+    pthread_mutex_init(&v->out, NULL);
     pthread_mutex_init(&v->lodging, NULL);
     pthread_mutex_init(&v->lock, NULL);
     if (REAL(cuDeviceTotalMem_v2, 0)(&total, device) != CUDA_SUCCESS ||
         !vmm_pool_open(&v->pool[VMM_DEVICE], here, device, total, &v->limit) ||
-        !vmm_pool_open(&v->pool[VMM_HOST], host, device, host_bytes, host_limit) || !vmm_out_open(v))
+        !vmm_pool_open(&v->pool[VMM_HOST], host, device, host_bytes, host_limit))
         return false;
     v->users = v->pool[VMM_DEVICE].users;
     find_users(v);

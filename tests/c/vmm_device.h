@@ -13,10 +13,9 @@ void *api_real[API_COUNT][2];
 void *real_first(enum api api, int variant) {
     static const char *const names[] = {
 #define NAME(symbol) [API_##symbol] = #symbol
-        NAME(cuMemCreate),         NAME(cuMemRelease),        NAME(cuMemMap),          NAME(cuMemUnmap),
-        NAME(cuMemSetAccess),      NAME(cuMemAddressReserve), NAME(cuMemAddressFree),  NAME(cuMemcpyAsync),
-        NAME(cuStreamSynchronize), NAME(cuDeviceTotalMem_v2), NAME(cuDeviceGetCount),  NAME(cuEventCreate),
-        NAME(cuEventDestroy_v2),   NAME(cuEventRecord),       NAME(cuEventSynchronize)
+        NAME(cuMemCreate),         NAME(cuMemRelease),        NAME(cuMemMap),         NAME(cuMemUnmap),
+        NAME(cuMemSetAccess),      NAME(cuMemAddressReserve), NAME(cuMemAddressFree), NAME(cuMemcpyAsync),
+        NAME(cuStreamSynchronize), NAME(cuDeviceTotalMem_v2), NAME(cuDeviceGetCount)
 
 #undef NAME
     };
