@@ -92,12 +92,8 @@ class Programs:
         refuse_unless_safe()
         end = time.monotonic() + asked.seconds if asked.seconds else math.inf
         rows = list(asked.known)
-        known = {(row.workload, row.system, row.oversubscription) for row in rows}
-        wanted = {
-            name: [run for run in runs_of(asked) if (name, *run) not in known]
-            for name in asked.names
-        }
-        needs = {row.workload: row.footprint_bytes for row in rows}
+        wanted = {name: wanted_of(name, asked) for name in asked.names}
+        needs = {row.workload: row.footprint_bytes for row in [*asked.elsewhere, *rows]}
         left = sum(map(len, wanted.values()))
         with progress_bar(sys.stderr, asked.quiet) as bar:
             task = bar.add_task("", total=left)
@@ -226,6 +222,19 @@ def runs_of(asked: Asked) -> list[tuple[str, float]]:
     native = [("native", 1.0)] if "native" in asked.systems else []
     others = [system for system in asked.systems if system != "native"]
     return native + [(system, over) for over in asked.ratios for system in others]
+
+
+def wanted_of(name: str, asked: Asked) -> list[tuple[str, float]]:
+    """The runs of a workload that are missing. What runs beside others' results needs a native run
+    of its own.
+    """
+    known, elsewhere = (
+        {(row.system, row.oversubscription) for row in rows if row.workload == name}
+        for rows in (asked.known, asked.elsewhere)
+    )
+    runs = [run for run in runs_of(asked) if run not in known]
+    missing = [run for run in runs if run not in elsewhere]
+    return [run for run in runs if run in missing or (missing and run[0] == "native")]
 
 
 def obstacle_of(name: str, system: str, footprint: int) -> str | None:

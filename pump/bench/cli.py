@@ -103,16 +103,29 @@ class Bound:
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         """Which rows, and what to write."""
-        parser.add_argument("file", type=Path, metavar="FILE.json", help="of `run --device gpu`")
+        parser.add_argument(
+            "files",
+            type=Path,
+            nargs="+",
+            metavar="FILE.json",
+            help="of `run --device gpu`; several, of one machine each, make one table",
+        )
         add_intervals(parser)
         add_outputs(parser)
 
     def run(self, args: argparse.Namespace) -> Results:
-        """The rows, those that can have them with both. Raises FormatError, SequenceError,
-        OSError.
+        """The rows of all, those that can have them with both, and the last one's machine. Raises
+        FormatError, SequenceError, UsageError, OSError.
         """
-        told = read_results(args.file)
-        return replace(told, rows=with_yardsticks(told.rows, told.machine, args.intervals))
+        if args.json and len(args.files) > 1:
+            raise UsageError("--json is for the rows of one machine")
+        every = [read_results(path) for path in args.files]
+        rows = [
+            row
+            for told in every
+            for row in with_yardsticks(told.rows, told.machine, args.intervals)
+        ]
+        return replace(every[-1], rows=rows)
 
     def main(self, args: argparse.Namespace) -> int:
         """Prints the table, writes rows and pictures."""

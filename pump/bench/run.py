@@ -22,7 +22,7 @@ from pump.sizes import format_size
 
 RATIOS = [1.5, 2.0, 3.0]
 RESIDENCY_OVER = 2.0
-ON_GPU = ("limit", "resume", "tiny")
+ON_GPU = ("limit", "resume", "elsewhere", "tiny")
 """Options that only programs have."""
 
 
@@ -64,6 +64,14 @@ class Run:
             "--resume", action="store_true", help="keep the rows that --json's file has"
         )
         programs.add_argument(
+            "--elsewhere",
+            action="append",
+            type=Path,
+            default=[],
+            metavar="FILE",
+            help="run nothing that these results have, of whatever machine; may be repeated",
+        )
+        programs.add_argument(
             "--tiny", action="store_true", help="try the programs, small, on the CPU"
         )
 
@@ -80,6 +88,7 @@ class Run:
             args.oversubscription,
             args.quiet,
             known=known_rows(args),
+            elsewhere=[row for path in args.elsewhere for row in read_results(path).rows],
             keep=lambda rows: (
                 write_results(args.json, where.machine(), rows) if args.json else None
             ),

@@ -16,6 +16,7 @@ class Asked:
     ratios: Sequence[float]
     quiet: bool = False
     known: Sequence[Row] = ()  # from before: not run again
+    elsewhere: Sequence[Row] = ()  # in other results: not run, and not among these
     keep: Callable[[list[Row]], None] = field(default=lambda rows: None)  # all rows, after each
     seconds: float | None = None  # nothing begins or goes on after them
 

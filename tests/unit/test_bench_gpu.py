@@ -183,6 +183,19 @@ def test_what_is_known_is_not_run_again(machine: Machine) -> None:
     assert [env.get("ULMS_BACKEND") for _, env in machine.asked] == [None, "vmm"]
 
 
+def test_what_other_results_have_is_not_run(machine: Machine) -> None:
+    """But for a native run that the others are put beside; what it needs is known there."""
+    there = run.Programs().rows(asked("lstm", ["native", "um"]))
+    machine.asked.clear()
+    rows = run.Programs().rows(asked("lstm", ["native", "um", "vmm"], elsewhere=there))
+    assert [row.system for row in rows] == ["native", "vmm"]
+    assert {row.footprint_bytes for row in rows} == {there[0].footprint_bytes}
+    assert [env.get("ULMS_BACKEND") for _, env in machine.asked] == [None, "vmm"]
+    machine.asked.clear()
+    assert run.Programs().rows(asked("lstm", ["native", "um"], elsewhere=there)) == []
+    assert machine.asked == []
+
+
 def test_nothing_begins_when_the_time_is_up(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -240,6 +253,8 @@ def test_another_machine_s_rows_are_not_resumed(
     assert "--resume needs --json" in capsys.readouterr().err
     assert cli.main(["run", "--device", "sim", "--tiny"]) == 2
     assert "--tiny is for --device gpu" in capsys.readouterr().err
+    assert cli.main(["run", "--device", "sim", "--elsewhere", str(path)]) == 2
+    assert "--elsewhere is for --device gpu" in capsys.readouterr().err
 
 
 def test_workloads_are_listed_without_their_frameworks(capsys: pytest.CaptureFixture[str]) -> None:

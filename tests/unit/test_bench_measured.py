@@ -166,6 +166,27 @@ def test_the_command_fills_rows_and_keeps_their_machine(
         assert f"vmm: 1.000 times as long, now {one.ms / one.bound_ms:.2f} of the bound" in told
 
 
+def test_results_of_several_machines_make_one_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each over its own link."""
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    rows = [replace(MEASURED, capacity_bytes=3 * GIB, oversubscription=over) for over in (1.5, 2.0)]
+    for path, row, rate in zip(files, rows, ("60 GB/s", "30 GB/s"), strict=True):
+        machine = {**H200, "link_in": rate, "link_out": rate, "link_both": rate}
+        write_results(path, machine, [row])
+    words = ["bound", *map(str, files), "--intervals", str(INTERVALS)]
+    asked = cli.PROGRAM.parser().parse_args(words)
+    first, second = cli.Bound().run(asked).rows
+    assert first.oracle_ms
+    assert second.oracle_ms
+    assert second.oracle_ms > 1.5 * first.oracle_ms
+    assert cli.main(words) == 0
+    assert f"{second.oracle_ms:.1f}" in capsys.readouterr().out
+    assert cli.main([*words, "--json", str(tmp_path / "c.json")]) == 2
+    assert "--json is for the rows of one machine" in capsys.readouterr().err
+
+
 def test_a_run_fills_its_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Programs:
         def names(self) -> list[str]:
