@@ -303,12 +303,15 @@ static void begin_stop(struct pager *d) {
     pager_unlock(d);
 }
 
+/* All moves that are under way, of all devices, have so long together: with ULMS_VERIFY=1 one takes long, on a busy
+ * machine longer. */
 void pager_stop(void) {
     pager_no_more_moving();
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
         begin_stop(d);
+    struct timespec soon = pager_soon(PAGER_JOIN_S), moved = pager_soon(PAGER_MOVED_S);
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
-        pager_workers_stop(d);
+        pager_workers_stop(d, &soon, &moved);
         pager_lock(d);
         pager_publish(d);
         pager_unlock(d);

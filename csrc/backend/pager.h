@@ -241,8 +241,8 @@ bool pager_worker_join(struct pager_worker *w, const struct timespec *until);
 const char *pager_workers_start(struct pager *d);
 /* Moves that no mover has begun are none. Under the lock. */
 void pager_take_back(struct pager *d);
-/* Joins them, after d->stopping. Without the lock. */
-void pager_workers_stop(struct pager *d);
+/* Joins them, after d->stopping, who moves until `moved` and the others until `soon`. Without the lock. */
+void pager_workers_stop(struct pager *d, const struct timespec *soon, const struct timespec *moved);
 
 /* --- ordered policies (pager_ordered.c) --- */
 

@@ -277,13 +277,11 @@ bool pager_worker_join(struct pager_worker *w, const struct timespec *until) {
     return ended;
 }
 
-/* All moves that are under way have so long together: with ULMS_VERIFY=1 one takes long, on a busy machine longer. */
-void pager_workers_stop(struct pager *d) {
-    struct timespec soon = pager_soon(PAGER_JOIN_S), moved = pager_soon(PAGER_MOVED_S);
-    pager_worker_join(&d->watcher, &soon);
-    pager_worker_join(&d->outlaster, &soon);
+void pager_workers_stop(struct pager *d, const struct timespec *soon, const struct timespec *moved) {
+    pager_worker_join(&d->watcher, soon);
+    pager_worker_join(&d->outlaster, soon);
     for (int i = 0; i < MOVER_MAX; i++)
-        if (!pager_worker_join(&d->movers[i].worker, &moved)) {
+        if (!pager_worker_join(&d->movers[i].worker, moved)) {
             pager_lock(d);
             d->stuck = true;
             pthread_cond_broadcast(&d->changed);

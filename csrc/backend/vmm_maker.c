@@ -114,6 +114,7 @@ void vmm_maker_start(struct pager *d) {
 }
 
 void vmm_makers_stop(void) {
+    struct timespec soon = pager_soon(PAGER_MOVED_S);
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
         struct vmm_maker *m = d->vmm ? d->vmm->maker : NULL;
@@ -124,7 +125,6 @@ void vmm_makers_stop(void) {
         __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED);
         pthread_cond_signal(&m->work);
         pthread_mutex_unlock(&m->lock);
-        struct timespec soon = pager_soon(PAGER_MOVED_S);
         pager_worker_join(&m->worker, &soon);
     }
 }
