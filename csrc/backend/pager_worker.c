@@ -284,7 +284,7 @@ void pager_workers_stop(struct pager *d, const struct timespec *soon, const stru
         if (!pager_worker_join(&d->movers[i].worker, moved)) {
             pager_lock(d);
             d->stuck = true;
-            pthread_cond_broadcast(&d->changed);
+            pager_wake(d);
             pager_unlock(d);
         }
 }
