@@ -62,6 +62,8 @@ const void *emu_arg(const struct emu_launch *launch, size_t i);
 uint32_t emu_shape(const struct emu_launch *launch, int i);
 /* Device address of a variable of the kernel's own module; 0: it has none of that name. */
 uint64_t emu_variable(const struct emu_launch *launch, const char *name);
+/* Device address of the memory that a texture object (a kernel's argument) reads. */
+uint64_t emu_texture(uint64_t object);
 /* Declares that the kernel computes for so long on the modelled device. */
 void emu_spend(struct emu_launch *launch, uint64_t ns);
 

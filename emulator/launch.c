@@ -190,3 +190,65 @@ EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launche
     }
     return CUDA_SUCCESS;
 }
+
+/* --- as in CUDA 3: the function keeps its block and its arguments --- */
+
+EXPORT CUresult cuFuncSetBlockShape(CUfunction handle, int x, int y, int z) {
+    BEGIN(CALL_CONTEXT);
+    CUfunction f;
+    CUresult result = function_of(c, handle, &f);
+    if (result == CUDA_SUCCESS)
+        memcpy(f->block, (uint32_t[]){(uint32_t)x, (uint32_t)y, (uint32_t)z}, sizeof f->block);
+    return result;
+}
+
+EXPORT CUresult cuParamSetSize(CUfunction handle, unsigned bytes) {
+    BEGIN(CALL_CONTEXT);
+    CUfunction f;
+    CUresult result = function_of(c, handle, &f);
+    if (result == CUDA_SUCCESS && bytes > sizeof f->set)
+        NOT_EMULATED("so many bytes of parameters that are set one by one");
+    if (result == CUDA_SUCCESS)
+        f->set_bytes = bytes;
+    return result;
+}
+
+EXPORT CUresult cuParamSetv(CUfunction handle, int offset, void *from, unsigned bytes) {
+    BEGIN(CALL_CONTEXT);
+    CUfunction f;
+    CUresult result = function_of(c, handle, &f);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (offset < 0 || bytes > sizeof f->set || (size_t)offset > sizeof f->set - bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    memcpy(f->set + offset, from, bytes);
+    return CUDA_SUCCESS;
+}
+
+static CUresult issue_set(CUcontext c, CUstream stream, CUfunction handle, int width, int height) {
+    enum { per_thread = false };
+    CUfunction f;
+    FIND(stream);
+    CUresult result = function_of(c, handle, &f);
+    if (result != CUDA_SUCCESS)
+        return result;
+    size_t bytes = f->set_bytes;
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, f->set, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    uint32_t shape[] = {(uint32_t)width, (uint32_t)height, 1, f->block[0], f->block[1], f->block[2], 0};
+    return issue(c, s, f, shape, NULL, extra);
+}
+
+EXPORT CUresult cuLaunch(CUfunction f) {
+    BEGIN(CALL_CONTEXT);
+    return issue_set(c, NULL, f, 1, 1);
+}
+
+EXPORT CUresult cuLaunchGrid(CUfunction f, int width, int height) {
+    BEGIN(CALL_CONTEXT);
+    return issue_set(c, NULL, f, width, height);
+}
+
+EXPORT CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream) {
+    BEGIN(CALL_CONTEXT);
+    return issue_set(c, stream, f, width, height);
+}

@@ -8,12 +8,18 @@
 /* Launches take either, so both begin with which they are. */
 enum entry_kind { ENTRY_FUNCTION = 0x46554e43, ENTRY_KERNEL = 0x4b45524e };
 
+enum { FUNCTION_SET_BYTES = 256 };
+
 struct CUfunc_st {
     enum entry_kind kind;
     CUmodule module;
     const struct emu_kernel *kernel;
     int dynamic_shared; /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
     int carveout;
+    /* Of launches of CUDA 3: block, and arguments that were set one by one. */
+    uint32_t block[3];
+    uint32_t set_bytes;
+    unsigned char set[FUNCTION_SET_BYTES];
 };
 
 struct CUmod_st {

@@ -17,11 +17,30 @@ static bool any_written(const CUstreamBatchMemOpParams *list, unsigned int count
 }
 
 void stream_touch_words(struct op *op, const CUstreamBatchMemOpParams *list, unsigned int count) {
-    for (unsigned int i = 0; i < count; i++)
+    for (unsigned int i = 0; i < count; i++) {
         wrap_touch(op, list[i].writeValue.address, written(&list[i]), TOUCH_WRITE);
+        if (written(&list[i]) == sizeof(uint64_t))
+            wrap_hide(list[i].writeValue.value64);
+    }
 }
 
-/* Both versions mean the same. */
+/* Both versions mean the same, of one word and of a list. */
+#define WORD(symbol)                                                                                                   \
+    CUresult custom_##symbol(int variant, CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {   \
+        struct op op;                                                                                                  \
+        wrap_hide(value);                                                                                              \
+        if (!wrap_open(&op, API_##symbol, OP_MEMSET, stream_key(variant, stream)))                                     \
+            return REAL(symbol, variant)(stream, addr, value, flags);                                                  \
+        wrap_touch(&op, addr, sizeof value, TOUCH_WRITE);                                                              \
+        wrap_admit(&op);                                                                                               \
+        CUresult status = RUN(&op, REAL(symbol, variant)(stream, addr, value, flags));                                 \
+        wrap_close(&op, status);                                                                                       \
+        return status;                                                                                                 \
+    }
+
+WORD(cuStreamWriteValue64)
+WORD(cuStreamWriteValue64_v2)
+
 #define BATCH(symbol)                                                                                                  \
     CUresult custom_##symbol(int variant, CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray,   \
                              unsigned int flags) {                                                                     \

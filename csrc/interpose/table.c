@@ -47,6 +47,13 @@ void wrap_look(const void *src, uint64_t bytes) {
     }
 }
 
+void wrap_hide(uint64_t word) {
+    struct allocation a;
+    if (session_on && session.backend->pointed && ledger_may_hold(session.ledger, word) &&
+        ledger_find(session.ledger, word, &a))
+        session.backend->pointed(&word, 1);
+}
+
 void wrap_from_host(struct op *op, const void *src, uint64_t bytes) {
     if (op->from)
         op->flags |= OP_BLIND; /* one is all that is kept */

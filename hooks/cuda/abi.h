@@ -22,6 +22,7 @@
 #include "abi/proc.h"
 #include "abi/result.h"
 #include "abi/stream.h"
+#include "abi/texture.h"
 #include "abi/vmm.h"
 
 #endif

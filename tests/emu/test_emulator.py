@@ -142,10 +142,10 @@ print(cuda.cuFuncGetParamInfo(None, 0, None, None))
 def test_what_is_not_emulated_says_so_once(
     python: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
-    text = "begin()\nprint(cuda.cuTexObjectDestroy(1), cuda.cuTexObjectDestroy(1))"
+    text = "begin()\nprint(cuda.cuSurfObjectDestroy(1), cuda.cuSurfObjectDestroy(1))"
     done = python(text)
     assert done.stdout.strip() == "801 801"
-    assert done.stderr.count("cuTexObjectDestroy is not emulated") == 1
+    assert done.stderr.count("cuSurfObjectDestroy is not emulated") == 1
 
 
 def test_every_symbol_of_the_driver_is_exported(emulator_dir: Path) -> None:

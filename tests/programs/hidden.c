@@ -22,12 +22,12 @@
 #include "crash.h"
 #include "hidden_case.h"
 
-enum { PAGE = 2 << 20, LARGE = 8192, ROW = 16 };
+enum { PAGE = 2 << 20 };
 
 uint64_t secrets, words;
 CUdeviceptr secret[MOST], shown[MOST];
 CUstream out_stream;
-CUdeviceptr slots; /* room for LARGE addresses */
+CUdeviceptr slots;
 static uint64_t opens, steps;
 static bool still, late;
 static CUstream in_stream;
@@ -80,7 +80,7 @@ static void through(CUdeviceptr table, uint64_t count, uint32_t add) {
     LAUNCH("through", out_stream, &table, &count, &words, &add);
 }
 
-static void all_through(uint32_t add) {
+void all_through(uint32_t add) {
     through(slots, secrets, add);
 }
 
@@ -96,62 +96,6 @@ static void large(void) {
 
 static void large_step(uint32_t add) {
     through(slots + (LARGE - secrets) * sizeof *secret, secrets, add);
-}
-
-/* The table's rows are one address each, farther apart on the host. */
-static char host_rows[MOST * ROW];
-
-static void fill_rows(void) {
-    for (uint64_t i = 0; i < secrets; i++)
-        memcpy(host_rows + i * ROW, &secret[i], sizeof *secret);
-}
-
-static void rows(void) {
-    fill_rows();
-    CUDA_MEMCPY2D c = {.srcMemoryType = CU_MEMORYTYPE_HOST,
-                       .srcHost = host_rows,
-                       .srcPitch = ROW,
-                       .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                       .dstDevice = slots,
-                       .dstPitch = sizeof *secret,
-                       .WidthInBytes = sizeof *secret,
-                       .Height = secrets};
-    CALL(cuMemcpy2D_v2, &c);
-}
-
-static void rows_peer(void) {
-    fill_rows();
-    CUDA_MEMCPY3D_PEER c = {.srcMemoryType = CU_MEMORYTYPE_HOST,
-                            .srcHost = host_rows,
-                            .srcPitch = ROW,
-                            .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                            .dstDevice = slots,
-                            .dstPitch = sizeof *secret,
-                            .WidthInBytes = sizeof *secret,
-                            .Height = secrets,
-                            .Depth = 1};
-    CALL(cuMemcpy3DPeer, &c);
-    CALL(cuCtxSynchronize, ); /* it does not wait itself */
-}
-
-/* Of two copies the second brings the addresses. */
-static void rows_list(void) {
-    static const char other[ROW];
-    size_t failed;
-    fill_rows();
-    CUDA_MEMCPY3D_BATCH_OP list[] = {
-        {.src = {.op.ptr = {.ptr = (CUdeviceptr)(uintptr_t)other}},
-         .dst = {.op.ptr = {.ptr = slots + (LARGE - 2) * sizeof *secret}},
-         .extent = {ROW, 1, 1}},
-        {.src = {.op.ptr = {.ptr = (CUdeviceptr)(uintptr_t)host_rows, .rowLength = ROW, .layerHeight = secrets}},
-         .dst = {.op.ptr = {.ptr = slots, .rowLength = sizeof *secret, .layerHeight = secrets}},
-         .extent = {sizeof *secret, secrets, 1}}};
-    for (int i = 0; i < 2; i++) {
-        list[i].src.type = list[i].dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
-        list[i].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
-    }
-    CALL(cuMemcpy3DBatchAsync, 2, list, &failed, 0, out_stream);
-    CALL(cuStreamSynchronize, out_stream);
 }
 
 /* A list of {next, data} in device memory. */
@@ -215,6 +159,53 @@ static void unshown(void) {
     }
 }
 
+/* The stream itself writes the addresses, one by one. */
+static void written(void) {
+    for (uint64_t i = 0; i < secrets; i++)
+        CALL(cuStreamWriteValue64_v2, out_stream, slots + i * sizeof *secret, secret[i], 0);
+}
+
+static void written_list(void) {
+    static CUstreamBatchMemOpParams word[MOST];
+    for (uint64_t i = 0; i < secrets; i++)
+        word[i].writeValue = (__typeof__(word[i].writeValue)){
+            .operation = CU_STREAM_MEM_OP_WRITE_VALUE_64, .address = slots + i * sizeof *secret, .value64 = secret[i]};
+    CALL(cuStreamBatchMemOp_v2, out_stream, (unsigned)secrets, word, 0);
+}
+
+/* One secret is read through a texture, the next is shown. */
+static CUtexObject texture[MOST];
+
+static void textures(void) {
+    for (uint64_t i = 0; i < secrets; i++) {
+        CUDA_RESOURCE_DESC memory = {.resType = CU_RESOURCE_TYPE_LINEAR};
+        CUDA_TEXTURE_DESC how = {.flags = CU_TRSF_READ_AS_INTEGER};
+        memory.res.linear.devPtr = secret[i];
+        memory.res.linear.format = CU_AD_FORMAT_UNSIGNED_INT32;
+        memory.res.linear.numChannels = 1;
+        memory.res.linear.sizeInBytes = words * sizeof(uint32_t);
+        CALL(cuTexObjectCreate, &texture[i], &memory, &how, NULL);
+    }
+}
+
+static void textures_step(uint32_t add) {
+    for (uint64_t i = 0; i < secrets; i++)
+        LAUNCH(HIDDEN_SAMPLED, out_stream, &texture[i], &secret[(i + 1) % secrets], &words, &add);
+}
+
+/* As in CUDA 3: arguments are set one by one, before. */
+static void set_step(uint32_t add) {
+    CUfunction f = function(HIDDEN_OPEN);
+    CALL_OLD(cuFuncSetBlockShape, (CUfunction, int, int, int), f, THREADS, 1, 1);
+    CALL_OLD(cuParamSetSize, (CUfunction, unsigned), f, 20);
+    for (uint64_t i = 0; i < secrets; i++) {
+        CALL_OLD(cuParamSetv, (CUfunction, int, void *, unsigned), f, 0, &secret[i], 8);
+        CALL_OLD(cuParamSetv, (CUfunction, int, void *, unsigned), f, 8, &words, 8);
+        CALL_OLD(cuParamSetv, (CUfunction, int, void *, unsigned), f, 16, &add, 4);
+        CALL(cuLaunchGridAsync, f, BLOCKS, 1, out_stream);
+    }
+}
+
 static CUdeviceptr host_table;
 
 static void pinned(void) {
@@ -235,9 +226,6 @@ static void host_step(uint32_t add) {
 
 static const struct hidden_case cases[] = {{"table", table, all_through},
                                            {"large", large, large_step},
-                                           {"rows", rows, all_through},
-                                           {"rows_peer", rows_peer, all_through},
-                                           {"rows_list", rows_list, all_through},
                                            {"list", list, list_step},
                                            {"variable", NULL, variable_step},
                                            {"constant", NULL, constant_step},
@@ -245,6 +233,10 @@ static const struct hidden_case cases[] = {{"table", table, all_through},
                                            {"part", NULL, part_step},
                                            {"stored", stored, all_through},
                                            {"unshown", unshown, all_through},
+                                           {"written", written, all_through},
+                                           {"written_list", written_list, all_through},
+                                           {"texture", textures, textures_step},
+                                           {"set", NULL, set_step},
                                            {"pinned", pinned, host_step},
                                            {"managed", managed, host_step},
                                            {0}};
@@ -363,6 +355,7 @@ int main(int argc, char **argv) {
     crash_tells();
     const struct hidden_case *numbers = named(library_cases, argv[1]), *c = numbers;
     c = c ? c : named(graph_cases, argv[1]);
+    c = c ? c : named(copy_cases, argv[1]);
     c = c ? c : named(cases, argv[1]);
     if (!c)
         return 2;

@@ -57,6 +57,14 @@ static void follow(struct emu_launch *l) {
     }
 }
 
+static void sampled(struct emu_launch *l) {
+    uint64_t n = EMU_ARG(l, uint64_t, 2);
+    const uint32_t *word = emu_use(l, emu_texture(EMU_ARG(l, uint64_t, 0)), n * sizeof *word, EMU_READ);
+    uint32_t *y = emu_use(l, EMU_ARG(l, address, 1), n * sizeof *y, EMU_UPDATE);
+    for (uint64_t i = 0; i < n; i++)
+        y[i] = 1664525 * y[i] + EMU_ARG(l, uint32_t, 3) + (uint32_t)i + word[i];
+}
+
 static void store(struct emu_launch *l) {
     address *slot = emu_use(l, EMU_ARG(l, address, 0) + 8 * EMU_ARG(l, uint64_t, 1), sizeof *slot, EMU_WRITE);
     *slot = EMU_ARG(l, address, 2) + 4 * EMU_ARG(l, uint64_t, 3);
@@ -74,6 +82,7 @@ static const struct emu_kernel kernels[] = {
     {"through_variable", PARAMS(P(0, 8), P(8, 4)), through_variable},
     {"through_constant", PARAMS(P(0, 8), P(8, 4)), through_constant},
     {"follow", PARAMS(P(0, 8), P(8, 8), P(16, 4)), follow},
+    {HIDDEN_SAMPLED, PARAMS(P(0, 8), P(8, 8), P(16, 8), P(24, 4)), sampled},
     {HIDDEN_STORE, PARAMS(P(0, 8), P(8, 8), P(16, 8), P(24, 8)), store},
 };
 static const struct emu_variable variables[] = {{HIDDEN_VARIABLE, 8, NULL}, {HIDDEN_CONSTANT, 8, NULL}};

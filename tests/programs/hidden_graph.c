@@ -65,6 +65,27 @@ static void graph_copy(void) {
     instantiate(graph);
 }
 
+/* A node writes the address, the same at each launch. */
+static void graph_written(void) {
+    CUgraph graph;
+    CUgraphNode word_node;
+    CUcontext context;
+    CUstreamBatchMemOpParams word = {
+        .writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64, .address = slots, .value64 = secret[0]}};
+    CALL(cuCtxGetCurrent, &context);
+    CUDA_BATCH_MEM_OP_NODE_PARAMS words_of = {.ctx = context, .count = 1, .paramArray = &word};
+    CUDA_KERNEL_NODE_PARAMS p = kernel_parameters((void *[]){&slots, &one, &words, &graph_add});
+    CALL(cuGraphCreate, &graph, 0);
+    CALL(cuGraphAddBatchMemOpNode, &word_node, graph, NULL, 0, &words_of);
+    CALL(cuGraphAddKernelNode_v2, &kernel_node, graph, &word_node, 1, &p);
+    instantiate(graph);
+}
+
+static void graph_written_step(uint32_t add) {
+    (void)add;
+    launch_graph();
+}
+
 static void captured_copy(void) {
     CUgraph graph;
     source[0] = secret[0];
@@ -84,5 +105,6 @@ static void graph_copy_step(uint32_t add) {
 
 const struct hidden_case graph_cases[] = {{"graph_updated", graph_updated, graph_updated_step},
                                           {"graph_copy", graph_copy, graph_copy_step},
+                                          {"graph_written", graph_written, graph_written_step},
                                           {"captured_copy", captured_copy, graph_copy_step},
                                           {0}};

@@ -17,7 +17,9 @@
     ".reg .u64 %y, %n, %i, %step, %at, %slot, %end, %x;\n"
 
 /* Changes the n words at y: every thread its part. `label` keeps the copies apart. */
-#define CHANGE(label)                                                                                                  \
+#define CHANGE(label) CHANGE_BY(label, "")
+/* `more` is added to %r, of the word %i32. */
+#define CHANGE_BY(label, more)                                                                                         \
     "mov.u32 %a, %ctaid.x;\n"                                                                                          \
     "mov.u32 %b, %ntid.x;\n"                                                                                           \
     "mov.u32 %c, %tid.x;\n"                                                                                            \
@@ -32,8 +34,7 @@
     "ld.global.u32 %r, [%at];\n"                                                                                       \
     "cvt.u32.u64 %i32, %i;\n"                                                                                          \
     "mad.lo.u32 %r, %r, 1664525, %add;\n"                                                                              \
-    "add.u32 %r, %r, %i32;\n"                                                                                          \
-    "st.global.u32 [%at], %r;\n"                                                                                       \
+    "add.u32 %r, %r, %i32;\n" more "st.global.u32 [%at], %r;\n"                                                        \
     "add.u64 %i, %i, %step;\n"                                                                                         \
     "bra " label "_next;\n" label "_end:\n"
 
@@ -119,6 +120,19 @@ static const char image[] = HEAD
     "ld.global.u64 %slot, [%slot];\n"
     "bra each;\n"
     "done:\n"
+    "ret;\n"
+    "}\n"
+
+    ".visible .entry " HIDDEN_SAMPLED "(.param .u64 texture, .param .u64 y, .param .u64 n, .param .u32 add) {\n"
+    REGISTERS
+    ".reg .u32 %t0, %t1, %t2, %t3;\n"
+    "ld.param.u64 %x, [texture];\n"
+    "ld.param.u64 %y, [y];\n"
+    "ld.param.u64 %n, [n];\n"
+    "ld.param.u32 %add, [add];\n"
+    CHANGE_BY("sampled",
+        "tex.1d.v4.u32.s32 {%t0, %t1, %t2, %t3}, [%x, {%i32}];\n"
+        "add.u32 %r, %r, %t0;\n")
     "ret;\n"
     "}\n"
 

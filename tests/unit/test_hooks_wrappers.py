@@ -141,8 +141,8 @@ static void call(const char *symbol)
         ((pfn_cuStreamSynchronize)function)(NULL);
     else if (!strncmp(symbol, "cuStreamWaitEvent", 17))
         ((pfn_cuStreamWaitEvent)function)(STREAM, (CUevent)0x66, 0);
-    else if (!strncmp(symbol, "cuStreamWriteValue64", 20))
-        ((pfn_cuStreamWriteValue64)function)(STREAM, 0x1000, 1, 0);
+    else if (!strncmp(symbol, "cuStreamWriteValue32", 20))
+        ((pfn_cuStreamWriteValue32)function)(STREAM, 0x1000, 1, 0);
     else if (!strncmp(symbol, "cuLaunchKernel", 14))
         ((pfn_cuLaunchKernel)function)((CUfunction)0x9, 1, 2, 3, 4, 5, 6, 7, STREAM, (void **)0x8,
                                        NULL);
@@ -331,12 +331,12 @@ def test_version_chooses_the_row(harness: Path, name: str, version: int, symbol:
             ],
         ),
         (
-            "cuStreamWriteValue64",
+            "cuStreamWriteValue32",
             [
-                "open cuStreamWriteValue64 kind 2 stream 0x55",
-                "touch 0x1000 8 mode 2",
+                "open cuStreamWriteValue32 kind 2 stream 0x55",
+                "touch 0x1000 4 mode 2",
                 "admit 1 touches, object 0",
-                "find cuStreamWriteValue64 0",
+                "find cuStreamWriteValue32 0",
                 "real",
                 "close 1 touches, status 0",
             ],
