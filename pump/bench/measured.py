@@ -96,9 +96,14 @@ def with_yardsticks(
 
 
 def left_out(rows: Sequence[Row], gpu: str) -> Iterator[str]:
-    """Why rows that move pages have no yardstick, a line each reason."""
-    bare = dict.fromkeys(row.workload for row in rows if moves(row) and not row.oracle_ms)
+    """Why rows that move pages lack what `with_yardsticks` gives, a line each reason."""
+    bare = [row for row in rows if moves(row) and not row.oracle_ms]
+    unlike = dict.fromkeys(row.workload for row in bare if not row.bound_ms)
+    large = dict.fromkeys(row.workload for row in bare if row.bound_ms)
     if bare and not gpu_named(gpu):
         yield f"no oracle, no bound: the link of {gpu} is not known (pump plan --hardware)"
-    elif bare:
-        yield f"no oracle, no bound where no recorded step is alike: {', '.join(bare)}"
+        return
+    if unlike:
+        yield f"no oracle, no bound where no recorded step is alike: {', '.join(unlike)}"
+    if large:
+        yield f"no oracle where one operation touches more than there is: {', '.join(large)}"

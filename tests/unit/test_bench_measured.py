@@ -143,6 +143,9 @@ def test_of_other_gpus_nothing_is_known(filled: list[Row]) -> None:
     (line,) = left_out(filled, H200["gpu"])
     assert line.endswith("alike: resnet50, a program of mine")  # the first needs other memory
     assert not [*left_out(filled[:5], H200["gpu"])]
+    large = replace(MEASURED, workload="one with a large operation", bound_ms=1.0)
+    (line,) = left_out([large], H200["gpu"])
+    assert line == "no oracle where one operation touches more than there is: " + large.workload
 
 
 def test_the_command_fills_rows_and_keeps_their_machine(
@@ -187,7 +190,9 @@ def test_results_of_several_machines_make_one_table(
     assert "--json is for the rows of one machine" in capsys.readouterr().err
 
 
-def test_a_run_fills_its_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_run_fills_its_rows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Programs:
         def names(self) -> list[str]:
             return ["resnet50"]
@@ -208,3 +213,4 @@ def test_a_run_fills_its_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         out = tmp_path / "a.json"
         assert cli.main([*words, *more, "--json", str(out)]) == 0
         assert bool(read_results(out).rows[0].oracle_ms) == has
+        assert ("not worked out: `pump-bench bound FILE` does" in capsys.readouterr().out) != has
