@@ -52,6 +52,14 @@ def _figure(rows: int, columns: int, width: float, height: float) -> Any:
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
+def _save(figure: Any, path: Path) -> None:
+    """The same picture is the same file, also as SVG. Raises OSError."""
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.hashsalt": path.stem}):
+        figure.savefig(path, dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
 def _grid(count: int, height: float, told: str) -> tuple[Any, list[Any]]:
     """A figure and so many axes, ACROSS a row; `told` at the left ones."""
     across = min(count, ACROSS)
@@ -116,7 +124,7 @@ def plot_times(rows: Sequence[Row], path: Path) -> None:
         label = "lower bound"
         more += axes[0].plot([], [], color="black", linewidth=2, label=label)
     _legend(figure, axes[0], more)
-    figure.savefig(path, dpi=DPI)
+    _save(figure, path)
 
 
 def _legend(figure: Any, axis: Any, last: Sequence[Any] = ()) -> None:
@@ -171,7 +179,7 @@ def plot_bytes(rows: Sequence[Row], path: Path) -> None:
         axis.grid(axis="y", linewidth=0.4, alpha=0.5)
         axis.set_axisbelow(True)
     _legend(figure, axes[0])
-    figure.savefig(path, dpi=DPI)
+    _save(figure, path)
 
 
 def plot_residency(timelines: Sequence[tuple[str, Timeline]], path: Path) -> None:
@@ -213,7 +221,7 @@ def plot_residency(timelines: Sequence[tuple[str, Timeline]], path: Path) -> Non
         axis.set_title(title, fontsize=11, loc="left")
     axes[-1, 0].set_xlabel("milliseconds from the end of a step to the end of the next")
     _legend(figure, axes[0, 0])
-    figure.savefig(path, dpi=DPI)
+    _save(figure, path)
 
 
 def plot_plan(found: Plan, name: str, path: Path) -> None:
@@ -235,7 +243,7 @@ def plot_plan(found: Plan, name: str, path: Path) -> None:
     axis.set_title(f"{name}: predicted, needs {found.footprint / GIB:.1f} GiB", fontsize=11)
     axis.grid(linewidth=0.4, alpha=0.5)
     _legend(figure, axis)
-    figure.savefig(path, dpi=DPI)
+    _save(figure, path)
 
 
 def _names(rows: Sequence[Row]) -> tuple[list[str], list[str]]:

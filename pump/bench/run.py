@@ -180,7 +180,7 @@ def show(found: Results, args: argparse.Namespace) -> None:
         out.print(f"wrote {args.json}")
     if args.plots:
         names = list(dict.fromkeys(row.workload for row in played))
-        out.print(draw(rows, names, args.plots))
+        out.print(draw(rows, names, args.plots, "svg" if args.svg else "png"))
 
 
 def add_intervals(to: argparse.ArgumentParser) -> None:
@@ -194,6 +194,7 @@ def add_outputs(to: argparse.ArgumentParser) -> None:
     """The options that say what to write."""
     to.add_argument("--json", type=Path, metavar="FILE", help="write the rows there")
     to.add_argument("--plots", type=Path, metavar="FOLDER", help="write pictures there")
+    to.add_argument("--svg", action="store_true", help="as SVG, not PNG")
 
 
 def add_device(to: argparse.ArgumentParser) -> None:
@@ -270,8 +271,11 @@ def ratios_of(text: str) -> list[float]:
     return ratios
 
 
-def draw(rows: list[Row], names: Sequence[str], folder: Path) -> str:
-    """Writes pictures of rows, and of recorded steps by name; says which. Raises OSError."""
+def draw(rows: list[Row], names: Sequence[str], folder: Path, kind: str) -> str:
+    """Writes pictures of rows, and of recorded steps by name; says which. Raises OSError.
+
+    kind: png or svg.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     timelines = []
@@ -288,13 +292,13 @@ def draw(rows: list[Row], names: Sequence[str], folder: Path) -> str:
         return "no pictures: they need matplotlib (pip install 'pump[bench]')"
     pictures = []
     if timed := plots.with_times(rows):
-        pictures.append(folder / "step-time.png")
+        pictures.append(folder / f"step-time.{kind}")
         plots.plot_times(timed, pictures[-1])
     if moved := plots.with_bytes(rows):
-        pictures.append(folder / "bytes.png")
+        pictures.append(folder / f"bytes.{kind}")
         plots.plot_bytes(moved, pictures[-1])
     if timelines:
-        pictures.append(folder / "residency.png")
+        pictures.append(folder / f"residency.{kind}")
         plots.plot_residency(timelines, pictures[-1])
     drawn = pictures + written
     return (

@@ -110,7 +110,7 @@ def test_pictures_of_many_workloads_have_rows(tmp_path: Path) -> None:
     many = [row("vmm", 5, workload=f"w{i}", bytes_in=1, bytes_out=1) for i in range(5)]
     sizes = []
     for shown in (many[:4], many):
-        run_command.draw(shown, [], tmp_path)
+        run_command.draw(shown, [], tmp_path, "png")
         data = (tmp_path / "step-time.png").read_bytes()
         sizes.append((int.from_bytes(data[16:20]), int.from_bytes(data[20:24])))
     assert sizes[0][0] == sizes[1][0]
@@ -214,7 +214,7 @@ def test_a_timeline_opens_in_a_viewer(played: tuple[Result, Timeline], tmp_path:
 
 def test_pictures_are_written(rows: list[Row], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    told = run_command.draw(rows, ["resnet"], tmp_path / "new")
+    told = run_command.draw(rows, ["resnet"], tmp_path / "new", "png")
     names = {"step-time.png", "bytes.png", "residency.png", "timeline-resnet.json"}
     assert {path.name for path in (tmp_path / "new").iterdir()} == names
     assert all(name in told for name in names)
@@ -222,6 +222,19 @@ def test_pictures_are_written(rows: list[Row], tmp_path: Path) -> None:
         data = path.read_bytes()
         assert data.startswith(b"\x89PNG")
         assert len(data) > 10_000  # an empty figure of this size has a third of it
+
+
+def test_a_picture_as_text_is_the_same_each_time(rows: list[Row], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    first, again = tmp_path / "first", tmp_path / "again"
+    for folder in (first, again):
+        assert str(folder / "bytes.svg") in run_command.draw(rows, [], folder, "svg")
+    names = {"step-time.svg", "bytes.svg"}
+    assert {path.name for path in first.iterdir()} == names
+    for name in names:
+        text = (first / name).read_bytes()
+        assert text.startswith(b"<?xml")
+        assert text == (again / name).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -238,7 +251,7 @@ def test_what_cannot_be_shown_is_left_out(
     shown: list[Row], pictures: set[str], tmp_path: Path
 ) -> None:
     pytest.importorskip("matplotlib")
-    told = run_command.draw(shown, [], tmp_path)
+    told = run_command.draw(shown, [], tmp_path, "png")
     assert {path.name for path in tmp_path.iterdir()} == pictures
     assert all(name in told for name in pictures)
     assert pictures or told == "no pictures: there is nothing to show"
