@@ -108,9 +108,13 @@ static uint64_t sum_of(const void *page) {
     return sum;
 }
 
-static bool read_page(void *to, addr_t from, CUstream stream) {
-    return REAL(cuMemcpyDtoHAsync_v2, 0)(to, from, page_bytes, stream) == CUDA_SUCCESS &&
-           REAL(cuStreamSynchronize, 0)(stream) == CUDA_SUCCESS;
+/* To `at` in *content, which is the driver's from then on where it does not tell that it has written there: NULL. */
+static bool read_page(char **content, size_t at, addr_t from, CUstream stream) {
+    if (REAL(cuMemcpyDtoHAsync_v2, 0)(*content + at, from, page_bytes, stream) != CUDA_SUCCESS)
+        return false;
+    if (REAL(cuStreamSynchronize, 0)(stream) != CUDA_SUCCESS)
+        *content = NULL;
+    return *content != NULL;
 }
 
 static addr_t frame_of(const struct vmm *v, const struct vmm_page *p, enum vmm_place place) {
@@ -155,9 +159,9 @@ void vmm_verify_new(struct vmm *v, struct vmm_range *r, size_t page) {
     struct vmm_seal *seals = seals_of(r);
     if (seals)
         seals[page].whole = false;
-    void *content = seals && p->at == VMM_HOST ? malloc(page_bytes) : NULL;
+    char *content = seals && p->at == VMM_HOST ? malloc(page_bytes) : NULL;
     CUstream stream = content ? pager_stream_new() : NULL;
-    if (stream && read_page(content, frame_of(v, p, VMM_HOST), stream))
+    if (stream && read_page(&content, 0, frame_of(v, p, VMM_HOST), stream))
         set_seal(&seals[page], content);
     if (stream)
         REAL(cuStreamDestroy_v2, 0)(stream);
@@ -171,21 +175,22 @@ static bool comes_along(const struct vmm_move *m, const struct vmm_page *p) {
     return m->copy || (m->to == VMM_HOST && m->clean && p->filled);
 }
 
-/* Sealed anew where what it holds is known, whether or not it can be mapped next. `before`, `after`: room for a page
- * each. */
+/* Sealed anew where what it holds is known, whether or not it can be mapped next. *content: room for two pages, as for
+ * read_page. */
 static void look_at(struct vmm *v, struct vmm_range *r, size_t i, const struct vmm_move *m, CUstream stream,
-                    void *before, void *after) {
+                    char **content) {
+    const char *before = *content, *after = *content + page_bytes;
     const struct vmm_page *p = &r->page[i];
     struct vmm_seal *seal = &r->seals[i], was = *seal;
     enum vmm_place from = m->to == VMM_HOST ? VMM_DEVICE : VMM_HOST;
     addr_t page = r->start + i * page_bytes;
     seal->whole = false;
-    if (p->frame[from] == VMM_NO_FRAME || !read_page(before, frame_of(v, p, from), stream))
+    if (p->frame[from] == VMM_NO_FRAME || !read_page(content, 0, frame_of(v, p, from), stream))
         return;
     bool differs = !is_broken(&was) && sum_of(before) != was.sum, along = comes_along(m, p);
     if (differs)
         tell(v, page, from == VMM_HOST ? "while it lay on the host" : "while it lay on the device", was.kernels);
-    if ((!along && !differs) || !read_page(after, frame_of(v, p, m->to), stream))
+    if ((!along && !differs) || !read_page(content, page_bytes, frame_of(v, p, m->to), stream))
         return;
     bool same = memcmp(before, after, page_bytes) == 0;
     if (!same && !differs)
@@ -198,6 +203,6 @@ void vmm_verify_look(struct vmm *v, struct vmm_range *r, size_t first, size_t n,
                      CUstream stream) {
     char *content = malloc(2 * page_bytes);
     for (size_t i = first; content && seals_of(r) && i < first + n; i++)
-        look_at(v, r, i, m, stream, content, content + page_bytes);
+        look_at(v, r, i, m, stream, &content);
     free(content);
 }

@@ -3,6 +3,7 @@
 What a program computes is what it computes without `ulms.so`, or it hears of no memory.
 """
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Compile, RunEmulated
+from tests.emu.test_hidden import VERIFY, VIOLATION
 from tests.random_programs import driver_functions
 
 pytestmark = pytest.mark.emu
@@ -35,6 +37,8 @@ MOVES = {
     "cuMemcpyAsync",
     "cuStreamSynchronize",
 }
+LOOKS = {"cuMemcpyDtoHAsync", "cuStreamSynchronize"}
+"""What looking at a page needs."""
 POINTS, OTHER_POINTS = 10, 3
 """So many of the calls to a function that moves need, or to another, fail, one in each run."""
 WATCHDOG_S = 90
@@ -54,9 +58,12 @@ class Result:
 class Program:
     """A shape of steps.c, and what it computes natively."""
 
-    def __init__(self, binary: Path, shape: str, run: RunEmulated) -> None:
+    def __init__(
+        self, binary: Path, shape: str, run: RunEmulated, settings: Mapping[str, str] = SETTINGS
+    ) -> None:
         self.command = [binary, shape, *PROGRAMS[shape]]
         self.run_emulated = run
+        self.settings = settings
         self.native = self.run({}, preloaded=False)
         assert self.native.status == 0
 
@@ -70,17 +77,18 @@ class Program:
 
     def own_calls(self) -> dict[str, int]:
         """The driver functions that ulms.so calls by itself, and how often."""
-        found = self.run(SETTINGS, *driver_functions())
+        found = self.run({**self.settings}, *driver_functions())
         assert (found.status, found.computed) == (0, self.native.computed), found.stderr
         return {name: n for name, n in found.calls.items() if n and name != "failed"}
 
     def survives(self, name: str, after: int, sticky: str) -> bool:
         """Whether the failure was met. Fails unless the program did what it may."""
         fail = f"{name}:after={after}{sticky}"
-        found = self.run({**SETTINGS, "EMU_FAIL": fail})
+        found = self.run({**self.settings, "EMU_FAIL": fail})
         right = (found.status, found.computed) == (0, self.native.computed)
         refused = found.status == 1 and found.stderr.endswith(": error 2\n")
         assert right or refused, f"EMU_FAIL={fail}: {found}"
+        assert VIOLATION not in found.stderr, f"EMU_FAIL={fail}: {found}"
         return found.calls.get("failed", 1) > 0
 
 
@@ -88,6 +96,14 @@ def steps(name: str, calls: int) -> list[int]:
     """Which of its calls fail: evenly spread, with the first and the last; all, if they are few."""
     last = (POINTS if name in MOVES else OTHER_POINTS) - 1
     return sorted({i * (calls - 1) // last for i in range(last + 1)})
+
+
+def met_failures(program: Program, calls: Mapping[str, int], sticky: str) -> set[str]:
+    """The functions of which a call failed, in a run each; pre: the program survives all."""
+    failures = [(name, after) for name, n in calls.items() for after in steps(name, n)]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        met = list(pool.map(lambda f: program.survives(f[0], f[1], sticky), failures))
+    return {name for (name, _), was in zip(failures, met, strict=True) if was}
 
 
 @pytest.mark.parametrize("sticky", ["", ":sticky"])
@@ -99,7 +115,16 @@ def test_a_call_of_ours_fails_at_every_step(
     program = Program(binary, shape, run_emulated)
     calls = program.own_calls()
     assert set(calls) >= MOVES
-    failures = [(name, after) for name, n in calls.items() for after in steps(name, n)]
-    with ThreadPoolExecutor(WORKERS) as pool:
-        met = list(pool.map(lambda f: program.survives(f[0], f[1], sticky), failures))
-    assert {name for (name, _), was in zip(failures, met, strict=True) if was} >= MOVES
+    assert met_failures(program, calls, sticky) >= MOVES
+
+
+@pytest.mark.parametrize("sticky", ["", ":sticky"])
+@pytest.mark.parametrize("shape", PROGRAMS)
+def test_a_page_cannot_be_looked_at(
+    shape: str, sticky: str, compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
+) -> None:
+    """Nothing is told of a page that was not read, and nothing is lost."""
+    binary = compiled("steps", str(emulator_dir / "libcuda.so.1"))
+    program = Program(binary, shape, run_emulated, {**SETTINGS, **VERIFY})
+    calls = program.own_calls()
+    assert met_failures(program, {name: calls[name] for name in LOOKS}, sticky) == LOOKS
