@@ -93,9 +93,11 @@ void pager_forget(uint64_t context) {
         pager_pages_died(&d->ranges, 0, UINT64_MAX, 0);
         pager_moves_wait(d, 0, UINT64_MAX, true);
         if (d->context == going) {
+            d->halts++; /* what was handed out begins in it still, nothing else does */
+            pager_moves_wait(d, 0, UINT64_MAX, false);
             d->context = NULL;
             d->epoch++;
-            pager_moves_wait(d, 0, UINT64_MAX, false);
+            d->halts--;
         }
         if (d->place_context == going)
             d->place_context = NULL;

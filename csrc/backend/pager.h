@@ -317,7 +317,7 @@ struct pager {
     CUstream discard_stream;     /* likewise; nothing in it waits for anything */
     CUcontext lane_context;
     uint32_t passing; /* operations that were not told as nothing moved here yet; atomic */
-    uint32_t halts;   /* operations that no move is under way for, and that are not admitted yet */
+    uint32_t halts;   /* who lets no move begin: operations until they are admitted, a context that goes */
     uint64_t opaque;  /* ticket of the last opaque operation; 0: there was none */
     struct pager_waiter *waiters;
     uint64_t past;                           /* ticket of the operation that stands for all before `moving` */
