@@ -12,8 +12,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -99,7 +99,8 @@ class Programs:
             task = bar.add_task("", total=left)
             try:
                 for name, runs in wanted.items():
-                    for told, row in self.each(name, runs, needs.get(name, 0), end):
+                    before = {row.system: row for row in asked.known if row.workload == name}
+                    for told, row in self.each(name, runs, before, needs.get(name, 0), end):
                         left -= 1
                         bar.update(task, advance=1, description=told)
                         if row:
@@ -112,15 +113,28 @@ class Programs:
         return rows
 
     def each(
-        self, name: str, runs: Sequence[tuple[str, float]], needs: int, end: float
+        self,
+        name: str,
+        runs: Sequence[tuple[str, float]],
+        before: Mapping[str, Row],
+        needs: int,
+        end: float,
     ) -> Iterator[tuple[str, Row | None]]:
-        """What came of each run, in words and as a row. needs: bytes, or 0. Raises OverError."""
+        """What came of each run, in words and as a row. before: rows by system. needs: bytes, or 0.
+        Raises OverError.
+        """
         native: Told | None = None
+        once = {system: row for system, row in before.items() if whatever_budget(name, system)}
         for i, (system, over) in enumerate(runs):
             try:
-                native = native or self.run(name, "native", environment("native", None), end)
-                needs = needs or self.needs(name, native, end)
-                row = self.row(name, system, over, native, needs, end)
+                if system in once:
+                    row = at_ratio(once[system], over)
+                else:
+                    native = native or self.run(name, "native", environment("native", None), end)
+                    needs = needs or self.needs(name, native, end)
+                    row = self.row(name, system, over, native, needs, end)
+                if whatever_budget(name, system):
+                    once[system] = row
                 yield f"{name} {system} {over:g}: {row.ms:.1f} ms", row
             except LeftOutError as error:
                 yield f"{name} {system} {over:g}: {error}", None
@@ -140,7 +154,7 @@ class Programs:
         self, name: str, system: str, over: float, native: Told, footprint: int, end: float
     ) -> Row:
         """A run beside the native one. Raises LeftOutError, OverError."""
-        capacity = int(footprint / over) // PAGE * PAGE
+        capacity = capacity_at(footprint, over)
         if system == "native":
             told, capacity = native, footprint
         else:
@@ -163,6 +177,7 @@ class Programs:
             faults=sum_of(moved, ("faulted_bytes",), PAGE),
             gate_ms=sum_of(moved, ("held_ns",), 1e6),
             numbers_equal=told.numbers == native.numbers,
+            held_bytes=max(told.held, told.reserved) if system in workloads.VARIANTS else None,
         )
 
     def run(self, name: str, system: str, env: dict[str, str], end: float) -> Told:
@@ -224,6 +239,23 @@ def runs_of(asked: Asked) -> list[tuple[str, float]]:
     return native + [(system, over) for over in asked.ratios for system in others]
 
 
+def whatever_budget(name: str, system: str) -> bool:
+    """A step is the same with any budget, so it is run once."""
+    changed = system in workloads.VARIANTS and name not in workloads.PLACED
+    return changed or BY_NAME[system].in_place
+
+
+def at_ratio(row: Row, over: float) -> Row:
+    """What was measured once, as the row of another ratio."""
+    capacity = capacity_at(row.footprint_bytes, over)
+    return replace(row, oversubscription=over, capacity_bytes=capacity)
+
+
+def capacity_at(footprint: int, over: float) -> int:
+    """Bytes, whole pages."""
+    return int(footprint / over) // PAGE * PAGE
+
+
 def wanted_of(name: str, asked: Asked) -> list[tuple[str, float]]:
     """The runs of a workload that are missing. What runs beside others' results needs a native run
     of its own.
@@ -233,7 +265,8 @@ def wanted_of(name: str, asked: Asked) -> list[tuple[str, float]]:
         for rows in (asked.known, asked.elsewhere)
     )
     runs = [run for run in runs_of(asked) if run not in known]
-    missing = [run for run in runs if run not in elsewhere]
+    once = {system for system, _ in elsewhere if whatever_budget(name, system)}
+    missing = [run for run in runs if run not in elsewhere and run[0] not in once]
     return [run for run in runs if run in missing or (missing and run[0] == "native")]
 
 

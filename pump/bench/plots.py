@@ -35,6 +35,7 @@ DPI = 130
 ALONE = {"native", "oracle"}  # beside which systems are shown
 ACROSS = 4  # workloads beside each other
 WIDTH = 0.8  # of a group of bars, of the room it has
+HATCH = "////"  # of what takes more memory than there was to be
 
 
 def can_plot() -> bool:
@@ -108,6 +109,7 @@ def plot_times(rows: Sequence[Row], path: Path) -> None:
                 color=COLOURS.get(system),
                 edgecolor="white",
                 linewidth=0.4,
+                hatch=["" if row.fits else HATCH for _, row in bars],
             )
             for x, row in bars:
                 _bound(axis, x, width, row)
@@ -119,18 +121,31 @@ def plot_times(rows: Sequence[Row], path: Path) -> None:
         axis.set_xlabel("memory needed : memory there is")
         axis.set_title(f"{workload} ({here[0].footprint_bytes / GIB:.1f} GiB)", fontsize=11)
         _plain_numbers(axis)
-    more = axes[0].plot([], [], color=LINE, linewidth=1, linestyle=":", label="all resident")
+    told = _swatches(systems)
+    if not all(row.fits for row in rows):
+        told += _swatches(["takes more memory than that"], facecolor="white", hatch=HATCH)
+    told += axes[0].plot([], [], color=LINE, linewidth=1, linestyle=":", label="all resident")
     if any(row.bound_ms for row in rows):
-        label = "lower bound"
-        more += axes[0].plot([], [], color="black", linewidth=2, label=label)
-    _legend(figure, axes[0], more)
+        told += axes[0].plot([], [], color="black", linewidth=2, label="lower bound")
+    _legend(figure, told)
     _save(figure, path)
 
 
-def _legend(figure: Any, axis: Any, last: Sequence[Any] = ()) -> None:
+def _swatches(labels: Sequence[str], **style: Any) -> list[Any]:
+    """For a legend: of bars, which not every axis has. Systems have their colours."""
+    from matplotlib.patches import Patch
+
+    return [
+        Patch(
+            **({"facecolor": COLOURS.get(label), "edgecolor": LINE, "linewidth": 0} | style),
+            label=label,
+        )
+        for label in labels
+    ]
+
+
+def _legend(figure: Any, handles: Sequence[Any]) -> None:
     """Above all axes, in one line."""
-    handles = [each for each in axis.get_legend_handles_labels()[0] if each not in last]
-    handles += last
     labels = [each.get_label() for each in handles]
     figure.legend(
         handles, labels, loc="outside upper center", ncols=len(labels), fontsize=9, frameon=False
@@ -178,7 +193,7 @@ def plot_bytes(rows: Sequence[Row], path: Path) -> None:
         axis.yaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
         axis.grid(axis="y", linewidth=0.4, alpha=0.5)
         axis.set_axisbelow(True)
-    _legend(figure, axes[0])
+    _legend(figure, _swatches(systems))
     _save(figure, path)
 
 
@@ -220,7 +235,7 @@ def plot_residency(timelines: Sequence[tuple[str, Timeline]], path: Path) -> Non
         axis.set_ylabel("GiB")
         axis.set_title(title, fontsize=11, loc="left")
     axes[-1, 0].set_xlabel("milliseconds from the end of a step to the end of the next")
-    _legend(figure, axes[0, 0])
+    _legend(figure, axes[0, 0].get_legend_handles_labels()[0])
     _save(figure, path)
 
 
@@ -242,7 +257,7 @@ def plot_plan(found: Plan, name: str, path: Path) -> None:
     axis.set_ylabel("milliseconds a step")
     axis.set_title(f"{name}: predicted, needs {found.footprint / GIB:.1f} GiB", fontsize=11)
     axis.grid(linewidth=0.4, alpha=0.5)
-    _legend(figure, axis)
+    _legend(figure, axis.get_legend_handles_labels()[0])
     _save(figure, path)
 
 

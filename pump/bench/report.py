@@ -17,6 +17,10 @@ DIFFERS = " differs"
 """Behind the time of a run whose results were not the native run's."""
 
 
+OVER = " over"
+"""Behind the time of a run that took more memory than there was to be."""
+
+
 class Column(NamedTuple):
     """A column of milliseconds: of a system, or a yardstick of all."""
 
@@ -27,9 +31,15 @@ class Column(NamedTuple):
         """What stands in it, given a line's rows by system."""
         if not self.field:
             row = here.get(self.heading)
-            return f"{row.ms:.1f}{DIFFERS if row.numbers_equal is False else ''}" if row else ""
+            return cell_of(row) if row else ""
         told = [getattr(row, self.field) for row in here.values()]
         return next((f"{ms:.1f}" for ms in told if ms is not None), "")
+
+
+def cell_of(row: Row) -> str:
+    """Milliseconds, and what is wrong with them."""
+    differs = DIFFERS if row.numbers_equal is False else ""
+    return f"{row.ms:.1f}{differs}{'' if row.fits else OVER}"
 
 
 def run_table(rows: Sequence[Row]) -> Table:

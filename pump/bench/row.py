@@ -42,11 +42,19 @@ class Row:
     faults: float | None = None  # pages a step that kernels had to bring
     gate_ms: float | None = None  # a step's time in which the next operation was held
     numbers_equal: bool | None = None  # results equal the native run's to the last bit
+    held_bytes: int | None = (
+        None  # of the device, where no system holds the program to its capacity
+    )
 
     @property
     def run(self) -> Run:
         """Its key."""
         return Run(self.workload, self.device, self.system, self.oversubscription)
+
+    @property
+    def fits(self) -> bool:
+        """It would have run with no more memory than that; true where nobody counted."""
+        return self.held_bytes is None or self.held_bytes <= self.capacity_bytes
 
     @property
     def ms(self) -> float:

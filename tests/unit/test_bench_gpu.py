@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from bench.gpu import oversubscribe, predict, programs, run, sweep, workloads  #
 from pump import paths  # noqa: E402
 from pump.bench import cli  # noqa: E402
 from pump.bench.machine import describe  # noqa: E402
+from pump.bench.report import cell_of as report_cell  # noqa: E402
 from pump.bench.row import FormatError, Row, write_results  # noqa: E402
 from pump.bench.runner import Asked  # noqa: E402
 from pump.bench.systems import GPU, systems_on  # noqa: E402
@@ -181,6 +183,42 @@ def test_what_is_known_is_not_run_again(machine: Machine) -> None:
     assert again[:2] == first
     assert [row.system for row in again] == ["native", "um", "vmm"]
     assert [env.get("ULMS_BACKEND") for _, env in machine.asked] == [None, "vmm"]
+
+
+def test_what_no_budget_changes_is_run_once(machine: Machine) -> None:
+    wanted = Asked(["vit-l"], ["vmm", "zero-copy", "save-on-cpu"], [2.0, 3.0], quiet=True)
+    rows = run.Programs().rows(wanted)
+    assert [row.run[2:] for row in rows] == [
+        (system, over) for over in (2, 3) for system in ("vmm", "zero-copy", "save-on-cpu")
+    ]
+    assert [row.capacity_bytes for row in rows] == [3 * GIB] * 3 + [2 * GIB] * 3
+    assert len(machine.asked) == 2 + 4  # native, counted
+    machine.asked.clear()
+    wider = replace(wanted, ratios=[1.5, 2.0, 3.0])
+    again = run.Programs().rows(replace(wider, known=rows))
+    assert machine.asked[1:] == machine.asked[-1:]  # native, and vmm at 1.5
+    assert [row.run[2:] for row in again[6:]] == [
+        (system, 1.5) for system in ("vmm", "zero-copy", "save-on-cpu")
+    ]
+    assert {row.capacity_bytes for row in again[6:]} == {4 * GIB}
+    there = [row for row in rows if row.system != "vmm"]
+    beside = run.Programs().rows(replace(wider, elsewhere=there))
+    assert {row.system for row in beside} == {"vmm"}
+
+
+def test_a_decoder_is_offloaded_by_the_budget() -> None:
+    assert not run.whatever_budget("decode-8b", "offload")
+    assert run.whatever_budget("vit-l", "offload")
+    assert not any(run.whatever_budget("vit-l", name) for name in ("native", "um", "vmm"))
+
+
+def test_what_a_changed_program_takes_is_told(machine: Machine) -> None:
+    rows = {row.system: row for row in run.Programs().rows(asked("vit-l", ["vmm", "save-on-cpu"]))}
+    assert rows["vmm"].held_bytes is None
+    assert rows["save-on-cpu"].held_bytes == 6 * GIB
+    assert (rows["vmm"].fits, rows["save-on-cpu"].fits) == (True, False)
+    assert report_cell(rows["save-on-cpu"]) == "3.0 over"
+    assert report_cell(rows["vmm"]) == "3.0"
 
 
 def test_what_other_results_have_is_not_run(machine: Machine) -> None:
