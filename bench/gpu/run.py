@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -62,6 +62,10 @@ class LeftOutError(Exception):
     """A run has no row; the text says why."""
 
 
+class FailedError(LeftOutError):
+    """A run was tried and has no time."""
+
+
 class OverError(Exception):
     """The time is up."""
 
@@ -88,7 +92,7 @@ class Programs:
         return machine.describe() | self.link
 
     def rows(self, asked: Asked) -> list[Row]:
-        """What was known, and every run that succeeded; the others are told on standard error."""
+        """What was known, and every run that was tried; the others are told on standard error."""
         refuse_unless_safe()
         end = time.monotonic() + asked.seconds if asked.seconds else math.inf
         rows = list(asked.known)
@@ -99,14 +103,14 @@ class Programs:
             task = bar.add_task("", total=left)
             try:
                 for name, runs in wanted.items():
-                    before = {row.system: row for row in asked.known if row.workload == name}
+                    before = [row for row in asked.known if row.workload == name]
                     for told, row in self.each(name, runs, before, needs.get(name, 0), end):
                         left -= 1
                         bar.update(task, advance=1, description=told)
                         if row:
                             rows.append(row)
                             asked.keep(rows)
-                        if not row or (bar.disable and not asked.quiet):
+                        if not row or row.failed or (bar.disable and not asked.quiet):
                             tell(told)
             except OverError:
                 tell(f"stopped after {asked.seconds:.0f} s, {left} runs left: --resume goes on")
@@ -116,26 +120,24 @@ class Programs:
         self,
         name: str,
         runs: Sequence[tuple[str, float]],
-        before: Mapping[str, Row],
+        before: Sequence[Row],
         needs: int,
         end: float,
     ) -> Iterator[tuple[str, Row | None]]:
-        """What came of each run, in words and as a row. before: rows by system. needs: bytes, or 0.
-        Raises OverError.
+        """What came of each run, in words and as a row. before: rows of this workload. needs:
+        bytes, or 0. Raises OverError.
         """
         native: Told | None = None
-        once = {system: row for system, row in before.items() if whatever_budget(name, system)}
+        done = list(before)
         for i, (system, over) in enumerate(runs):
             try:
-                if system in once:
-                    row = at_ratio(once[system], over)
-                else:
+                row = known_from(done, system, over)
+                if not row:
                     native = native or self.run(name, "native", environment("native", None), end)
                     needs = needs or self.needs(name, native, end)
                     row = self.row(name, system, over, native, needs, end)
-                if whatever_budget(name, system):
-                    once[system] = row
-                yield f"{name} {system} {over:g}: {row.ms:.1f} ms", row
+                    done.append(row)
+                yield f"{name} {system} {over:g}: {row.failed or f'{row.ms:.1f} ms'}", row
             except LeftOutError as error:
                 yield f"{name} {system} {over:g}: {error}", None
                 if not native:
@@ -153,35 +155,41 @@ class Programs:
     def row(
         self, name: str, system: str, over: float, native: Told, footprint: int, end: float
     ) -> Row:
-        """A run beside the native one. Raises LeftOutError, OverError."""
-        capacity = capacity_at(footprint, over)
-        if system == "native":
-            told, capacity = native, footprint
-        else:
-            if obstacle := obstacle_of(name, system, footprint):
-                raise LeftOutError(f"left out: {obstacle}")
-            told = self.run(name, system, environment(system, Budget(capacity, footprint)), end)
-        steps = len(told.step_ms)
-        moved = {key: value / steps for key, value in told.counters.items()}
-        return Row(
+        """A run beside the native one, or that it failed. Raises LeftOutError, OverError."""
+        row = Row(
             workload=name,
             device="tiny" if self.tiny else GPU,
             system=system,
             oversubscription=over,
-            capacity_bytes=capacity,
+            capacity_bytes=capacity_at(footprint, over),
             footprint_bytes=footprint,
-            step_ms=told.step_ms,
+            step_ms=[],
             native_ms=statistics.median(native.step_ms),
+        )
+        if system == "native":
+            told, row = native, replace(row, capacity_bytes=footprint)
+        else:
+            if obstacle := obstacle_of(name, system, footprint):
+                raise LeftOutError(f"left out: {obstacle}")
+            budget = Budget(row.capacity_bytes, footprint)
+            try:
+                told = self.run(name, system, environment(system, budget), end)
+            except FailedError as error:
+                return replace(row, failed=str(error))
+        steps = len(told.step_ms)
+        moved = {key: value / steps for key, value in told.counters.items()}
+        return replace(
+            row,
+            step_ms=told.step_ms,
             bytes_in=sum_of(moved, COUNTERS_IN),
             bytes_out=sum_of(moved, COUNTERS_OUT),
             faults=sum_of(moved, ("faulted_bytes",), PAGE),
             gate_ms=sum_of(moved, ("held_ns",), 1e6),
             numbers_equal=told.numbers == native.numbers,
-            held_bytes=max(told.held, told.reserved) if system in workloads.VARIANTS else None,
         )
 
     def run(self, name: str, system: str, env: dict[str, str], end: float) -> Told:
-        """One process, to its end or that of the time. Raises LeftOutError, OverError."""
+        """One process, to its end or that of the time. Raises FailedError, OverError."""
         warm = WARM_ONCE if name in workloads.ONCE else WARM
         command = [sys.executable, "-m", "bench.gpu.workloads", name, str(warm), str(TIMED)]
         if system in workloads.VARIANTS:
@@ -205,11 +213,11 @@ class Programs:
             if remaining < SECONDS:
                 raise OverError from None
             said = reason_in((error.stderr or b"").decode(errors="replace"))
-            raise LeftOutError(f"not done after {SECONDS} s: {said}") from None
+            raise FailedError(f"not done after {SECONDS} s: {said}") from None
         told = told_of(done.stdout)
         if done.returncode or told is None:
             said = reason_in(done.stderr)
-            raise LeftOutError(f"failed with status {done.returncode}: {said}")
+            raise FailedError(f"failed with status {done.returncode}: {said}")
         return told
 
 
@@ -239,16 +247,16 @@ def runs_of(asked: Asked) -> list[tuple[str, float]]:
     return native + [(system, over) for over in asked.ratios for system in others]
 
 
-def whatever_budget(name: str, system: str) -> bool:
-    """A step is the same with any budget, so it is run once."""
-    changed = system in workloads.VARIANTS and name not in workloads.PLACED
-    return changed or BY_NAME[system].in_place
-
-
-def at_ratio(row: Row, over: float) -> Row:
-    """What was measured once, as the row of another ratio."""
-    capacity = capacity_at(row.footprint_bytes, over)
-    return replace(row, oversubscription=over, capacity_bytes=capacity)
+def known_from(rows: Iterable[Row], system: str, over: float) -> Row | None:
+    """What a run will be, by other ratios of its workload: where nothing moves one is like
+    another, and a program that ran out of memory does so with less. None: that must be seen.
+    """
+    for row in rows:
+        ran_out = system in workloads.VARIANTS and row.failed and row.oversubscription <= over
+        if row.system == system and (BY_NAME[system].in_place or ran_out):
+            capacity = capacity_at(row.footprint_bytes, over)
+            return replace(row, oversubscription=over, capacity_bytes=capacity)
+    return None
 
 
 def capacity_at(footprint: int, over: float) -> int:
@@ -261,12 +269,14 @@ def wanted_of(name: str, asked: Asked) -> list[tuple[str, float]]:
     of its own.
     """
     known, elsewhere = (
-        {(row.system, row.oversubscription) for row in rows if row.workload == name}
-        for rows in (asked.known, asked.elsewhere)
+        [row for row in rows if row.workload == name] for rows in (asked.known, asked.elsewhere)
     )
-    runs = [run for run in runs_of(asked) if run not in known]
-    once = {system for system, _ in elsewhere if whatever_budget(name, system)}
-    missing = [run for run in runs if run not in elsewhere and run[0] not in once]
+
+    def lacks(rows: Sequence[Row], run: tuple[str, float]) -> bool:
+        return all((row.system, row.oversubscription) != run for row in rows)
+
+    runs = [run for run in runs_of(asked) if lacks(known, run)]
+    missing = [run for run in runs if lacks(elsewhere, run) and not known_from(elsewhere, *run)]
     return [run for run in runs if run in missing or (missing and run[0] == "native")]
 
 

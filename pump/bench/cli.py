@@ -125,7 +125,8 @@ class Bound:
             for told in every
             for row in with_yardsticks(told.rows, told.machine, args.intervals)
         ]
-        return replace(every[-1], rows=rows)
+        failures = [row for told in every for row in told.failures]
+        return replace(every[-1], rows=rows, failures=failures)
 
     def main(self, args: argparse.Namespace) -> int:
         """Prints the table, writes rows and pictures."""

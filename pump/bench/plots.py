@@ -35,7 +35,6 @@ DPI = 130
 ALONE = {"native", "oracle"}  # beside which systems are shown
 ACROSS = 4  # workloads beside each other
 WIDTH = 0.8  # of a group of bars, of the room it has
-HATCH = "////"  # of what takes more memory than there was to be
 
 
 def can_plot() -> bool:
@@ -109,7 +108,6 @@ def plot_times(rows: Sequence[Row], path: Path) -> None:
                 color=COLOURS.get(system),
                 edgecolor="white",
                 linewidth=0.4,
-                hatch=["" if row.fits else HATCH for _, row in bars],
             )
             for x, row in bars:
                 _bound(axis, x, width, row)
@@ -122,8 +120,6 @@ def plot_times(rows: Sequence[Row], path: Path) -> None:
         axis.set_title(f"{workload} ({here[0].footprint_bytes / GIB:.1f} GiB)", fontsize=11)
         _plain_numbers(axis)
     told = _swatches(systems)
-    if not all(row.fits for row in rows):
-        told += _swatches(["takes more memory than that"], facecolor="white", hatch=HATCH)
     told += axes[0].plot([], [], color=LINE, linewidth=1, linestyle=":", label="all resident")
     if any(row.bound_ms for row in rows):
         told += axes[0].plot([], [], color="black", linewidth=2, label="lower bound")
@@ -131,17 +127,11 @@ def plot_times(rows: Sequence[Row], path: Path) -> None:
     _save(figure, path)
 
 
-def _swatches(labels: Sequence[str], **style: Any) -> list[Any]:
-    """For a legend: of bars, which not every axis has. Systems have their colours."""
+def _swatches(systems: Sequence[str]) -> list[Any]:
+    """For a legend: of bars, which not every axis has."""
     from matplotlib.patches import Patch
 
-    return [
-        Patch(
-            **({"facecolor": COLOURS.get(label), "edgecolor": LINE, "linewidth": 0} | style),
-            label=label,
-        )
-        for label in labels
-    ]
+    return [Patch(color=COLOURS.get(system), label=system) for system in systems]
 
 
 def _legend(figure: Any, handles: Sequence[Any]) -> None:

@@ -17,8 +17,9 @@ DIFFERS = " differs"
 """Behind the time of a run whose results were not the native run's."""
 
 
-OVER = " over"
-"""Behind the time of a run that took more memory than there was to be."""
+FAILED = "failed"
+MEMORY, NO_MEMORY = "OutOfMemory", "no memory"
+"""In why a run failed, and in place of its time."""
 
 
 class Column(NamedTuple):
@@ -37,13 +38,17 @@ class Column(NamedTuple):
 
 
 def cell_of(row: Row) -> str:
-    """Milliseconds, and what is wrong with them."""
-    differs = DIFFERS if row.numbers_equal is False else ""
-    return f"{row.ms:.1f}{differs}{'' if row.fits else OVER}"
+    """Milliseconds, or why there are none."""
+    if row.failed:
+        return NO_MEMORY if MEMORY in row.failed else FAILED
+    return f"{row.ms:.1f}{DIFFERS if row.numbers_equal is False else ''}"
 
 
 def run_table(rows: Sequence[Row]) -> Table:
-    """A line a workload and over-subscription, a column a system; milliseconds a step."""
+    """A line a workload and over-subscription, a column a system; milliseconds a step.
+
+    rows: also those that failed.
+    """
     columns = time_columns(rows)
     lines = []
     for key in dict.fromkeys((row.workload, row.oversubscription) for row in rows):

@@ -1,8 +1,8 @@
 """Results: a row a run, kept as JSON beside the machine they were made on."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -42,19 +42,12 @@ class Row:
     faults: float | None = None  # pages a step that kernels had to bring
     gate_ms: float | None = None  # a step's time in which the next operation was held
     numbers_equal: bool | None = None  # results equal the native run's to the last bit
-    held_bytes: int | None = (
-        None  # of the device, where no system holds the program to its capacity
-    )
+    failed: str = ""  # why there is no time: step_ms is empty
 
     @property
     def run(self) -> Run:
         """Its key."""
         return Run(self.workload, self.device, self.system, self.oversubscription)
-
-    @property
-    def fits(self) -> bool:
-        """It would have run with no more memory than that; true where nobody counted."""
-        return self.held_bytes is None or self.held_bytes <= self.capacity_bytes
 
     @property
     def ms(self) -> float:
@@ -64,10 +57,23 @@ class Row:
 
 @dataclass(frozen=True)
 class Results:
-    """Rows and the machine's description."""
+    """The machine's description, rows with times, and those that failed."""
 
     machine: dict[str, str]
     rows: list[Row]
+    failures: list[Row] = field(default_factory=list)
+
+    @staticmethod
+    def of(machine: dict[str, str], rows: Iterable[Row]) -> "Results":
+        """Both kinds of rows."""
+        told = list(rows)
+        timed = [row for row in told if not row.failed]
+        return Results(machine, timed, [row for row in told if row.failed])
+
+    @property
+    def every(self) -> list[Row]:
+        """Both kinds."""
+        return [*self.rows, *self.failures]
 
 
 def write_results(path: Path, machine: dict[str, str], rows: Sequence[Row]) -> None:
@@ -82,14 +88,14 @@ def read_results(path: Path) -> Results:
         told = json.loads(path.read_text(encoding="utf-8"))
         if told["format"] != FORMAT:
             raise FormatError(f"{path} is `{told['format']}`, not `{FORMAT}`")
-        return Results(told["machine"], [_row(each) for each in told["rows"]])
+        return Results.of(told["machine"], [_row(each) for each in told["rows"]])
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise FormatError(f"{path} holds no results of pump-bench: {error}") from error
 
 
 def _row(told: dict[str, Any]) -> Row:
-    known = {field.name for field in fields(Row)}
+    known = {each.name for each in fields(Row)}
     row = Row(**{name: value for name, value in told.items() if name in known})
-    if not row.step_ms:
+    if not row.step_ms and not row.failed:
         raise KeyError("step_ms")
     return row

@@ -88,14 +88,13 @@ class Run:
             args.oversubscription,
             args.quiet,
             known=known_rows(args),
-            elsewhere=[row for path in args.elsewhere for row in read_results(path).rows],
+            elsewhere=[row for path in args.elsewhere for row in read_results(path).every],
             keep=lambda rows: (
                 write_results(args.json, where.machine(), rows) if args.json else None
             ),
             seconds=args.limit,
         )
-        rows = where.rows(asked)
-        found = Results(where.machine(), rows)
+        found = Results.of(where.machine(), where.rows(asked))
         if device != GPU or args.limit:
             return found
         with progress_bar(sys.stderr, args.quiet) as bar:
@@ -161,7 +160,7 @@ class Simulated:
 def show(found: Results, args: argparse.Namespace) -> None:
     """Prints the table, and what there is to say about it; writes rows and pictures."""
     out, rows = console(), found.rows
-    out.print(report.run_table(rows))
+    out.print(report.run_table(found.every))
     for line in report.verdicts(rows):
         out.print(line)
     played = [row for row in rows if row.device == SIM]
@@ -176,7 +175,7 @@ def show(found: Results, args: argparse.Namespace) -> None:
     if any(row.oracle_ms and not row.bound_ms for row in rows) and not yardstick.bounded():
         out.print("no bound: it needs scipy (pip install 'pump[bench]')")
     if args.json:
-        write_results(args.json, found.machine, rows)
+        write_results(args.json, found.machine, found.every)
         out.print(f"wrote {args.json}")
     if args.plots:
         names = list(dict.fromkeys(row.workload for row in played))
@@ -260,7 +259,7 @@ def known_rows(args: argparse.Namespace) -> list[Row]:
     for fact in ("gpu", "driver", "commit"):
         if before.machine.get(fact) != now[fact]:
             raise UsageError(f"{args.json} is of another {fact}: {before.machine.get(fact)}")
-    return before.rows
+    return before.every
 
 
 def ratios_of(text: str) -> list[float]:

@@ -17,8 +17,8 @@ from bench.gpu import oversubscribe, predict, programs, run, sweep, workloads  #
 from pump import paths  # noqa: E402
 from pump.bench import cli  # noqa: E402
 from pump.bench.machine import describe  # noqa: E402
-from pump.bench.report import cell_of as report_cell  # noqa: E402
-from pump.bench.row import FormatError, Row, write_results  # noqa: E402
+from pump.bench.report import cell_of  # noqa: E402
+from pump.bench.row import FormatError, Row, read_results, write_results  # noqa: E402
 from pump.bench.runner import Asked  # noqa: E402
 from pump.bench.systems import GPU, systems_on  # noqa: E402
 from pump.sim.link import LINKS, UM  # noqa: E402
@@ -42,6 +42,7 @@ class Machine:
     def __init__(self, held: int) -> None:
         self.held = held
         self.fails = False
+        self.says = "no memory left"
         self.asked: list[tuple[list[str], dict[str, str]]] = []
 
     def run(self, command: list[str], env: dict[str, str], **_: Any) -> Any:
@@ -52,7 +53,7 @@ class Machine:
         status = 1 if "offload" in command or self.fails else 0
         held = self.held if "LD_PRELOAD" in env else 0
         out = report(numbers, counters, self.held - 64 * MIB, held)
-        return subprocess.CompletedProcess(command, status, out, "no memory left")
+        return subprocess.CompletedProcess(command, status, out, self.says)
 
 
 def asked(name: str, systems: list[str], **more: Any) -> Asked:
@@ -71,7 +72,8 @@ def test_every_system_gets_its_budget_and_its_row(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = {row.system: row for row in run.Programs().rows(asked("vit-l", SYSTEMS))}
-    assert set(rows) == {*SYSTEMS} - {"offload"}
+    assert set(rows) == {*SYSTEMS}
+    assert rows.pop("offload").failed == "failed with status 1: no memory left"
     assert "vit-l offload 2: failed with status 1: no memory left" in capsys.readouterr().err
     assert {row.capacity_bytes for row in rows.values()} == {3 * GIB, 6 * GIB}
     assert rows["native"].oversubscription == 1
@@ -167,7 +169,7 @@ def test_what_takes_too_long_says_why(
 
     monkeypatch.setattr("bench.gpu.run.subprocess.run", late)
     rows = run.Programs().rows(asked("lstm", ["um", "vmm"]))
-    assert [row.system for row in rows] == ["vmm"]
+    assert [(row.system, cell_of(row)) for row in rows] == [("um", "failed"), ("vmm", "3.0")]
     told = capsys.readouterr().err
     assert f"lstm um 2: not done after {run.SECONDS} s: [ulms] WARN: slow" in told
 
@@ -186,39 +188,43 @@ def test_what_is_known_is_not_run_again(machine: Machine) -> None:
 
 
 def test_what_no_budget_changes_is_run_once(machine: Machine) -> None:
-    wanted = Asked(["vit-l"], ["vmm", "zero-copy", "save-on-cpu"], [2.0, 3.0], quiet=True)
+    wanted = Asked(["vit-l"], ["vmm", "zero-copy"], [2.0, 3.0], quiet=True)
     rows = run.Programs().rows(wanted)
-    assert [row.run[2:] for row in rows] == [
-        (system, over) for over in (2, 3) for system in ("vmm", "zero-copy", "save-on-cpu")
-    ]
-    assert [row.capacity_bytes for row in rows] == [3 * GIB] * 3 + [2 * GIB] * 3
-    assert len(machine.asked) == 2 + 4  # native, counted
+    pairs = [(system, over) for over in (2, 3) for system in ("vmm", "zero-copy")]
+    assert [row.run[2:] for row in rows] == pairs
+    assert [row.capacity_bytes for row in rows] == [3 * GIB] * 2 + [2 * GIB] * 2
+    assert len(machine.asked) == 2 + 3  # native, counted
     machine.asked.clear()
     wider = replace(wanted, ratios=[1.5, 2.0, 3.0])
     again = run.Programs().rows(replace(wider, known=rows))
     assert machine.asked[1:] == machine.asked[-1:]  # native, and vmm at 1.5
-    assert [row.run[2:] for row in again[6:]] == [
-        (system, 1.5) for system in ("vmm", "zero-copy", "save-on-cpu")
-    ]
-    assert {row.capacity_bytes for row in again[6:]} == {4 * GIB}
-    there = [row for row in rows if row.system != "vmm"]
-    beside = run.Programs().rows(replace(wider, elsewhere=there))
+    assert [row.run[2:] for row in again[4:]] == [("vmm", 1.5), ("zero-copy", 1.5)]
+    assert {row.capacity_bytes for row in again[4:]} == {4 * GIB}
+    beside = run.Programs().rows(replace(wider, elsewhere=rows[1:2]))
     assert {row.system for row in beside} == {"vmm"}
 
 
-def test_a_decoder_is_offloaded_by_the_budget() -> None:
-    assert not run.whatever_budget("decode-8b", "offload")
-    assert run.whatever_budget("vit-l", "offload")
-    assert not any(run.whatever_budget("vit-l", name) for name in ("native", "um", "vmm"))
-
-
-def test_what_a_changed_program_takes_is_told(machine: Machine) -> None:
-    rows = {row.system: row for row in run.Programs().rows(asked("vit-l", ["vmm", "save-on-cpu"]))}
-    assert rows["vmm"].held_bytes is None
-    assert rows["save-on-cpu"].held_bytes == 6 * GIB
-    assert (rows["vmm"].fits, rows["save-on-cpu"].fits) == (True, False)
-    assert report_cell(rows["save-on-cpu"]) == "3.0 over"
-    assert report_cell(rows["vmm"]) == "3.0"
+def test_what_ran_out_of_memory_is_not_tried_with_less(
+    machine: Machine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = Asked(["vit-l"], ["native", "offload", "save-on-cpu"], [2.0, 3.0, 1.5], quiet=True)
+    machine.says = "torch.OutOfMemoryError: CUDA out of memory.\n"
+    rows = run.Programs().rows(wanted)
+    assert len(machine.asked) == 2 + 3 + 2  # offload at 2 and at 1.5
+    path = tmp_path / "a.json"
+    write_results(path, {"gpu": ""}, rows)
+    told = read_results(path)
+    assert told.every == [*told.rows, *told.failures]
+    assert {row.system for row in told.rows} == {"native", "save-on-cpu"}
+    assert [row.run[2:] for row in told.failures] == [("offload", over) for over in (2, 3, 1.5)]
+    assert {cell_of(row) for row in told.failures} == {"no memory"}
+    assert cell_of(replace(rows[1], failed="failed with status 1: no output")) == "failed"
+    machine.asked.clear()
+    assert run.Programs().rows(replace(wanted, known=rows)) == rows
+    assert run.Programs().rows(replace(wanted, elsewhere=rows)) == []
+    assert machine.asked == []
+    assert cli.main(["bound", str(path)]) == 0
+    assert capsys.readouterr().out.count("no memory") == 3
 
 
 def test_what_other_results_have_is_not_run(machine: Machine) -> None:

@@ -23,9 +23,6 @@ SOME = {
 }
 """Workloads that not everything can be done to: without gradients, blocks or AdamW of ours."""
 
-PLACED = {"decode-8b", "prefill-8b"}
-"""Workloads whose `offload` leaves on the device what fits. That of others knows no budget."""
-
 ONCE = {"decode-8b", "hash-join", "prefill-8b"}
 """Workloads that touch memory once a step: the engine tries for ten steps what is faster then."""
 
