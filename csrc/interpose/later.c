@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/page.h"
 #include "interpose/capture.h"
-#include "interpose/context.h"
 #include "interpose/session.h"
 
 /* More than this is freed also while other streams may run. */
@@ -105,17 +104,9 @@ bool later_reuse(struct claim *c, int device, enum memory_kind kind, uint64_t by
     return true;
 }
 
-/* With its context current: the calling thread may be in another one, or in none. */
 static void free_now(struct later *e) {
-    uint64_t before = session_context();
-    bool other = before != e->gone.context;
-    if (!other || context_enter((CUcontext)(uintptr_t)e->gone.context)) {
-        CUresult status = memory_free(0, e->gone.start, e->gone.context);
-        if (status != CUDA_SUCCESS)
-            log_debug("a free in stream order failed with error %d", (int)status);
+    if (memory_free_in(e->gone.start, e->gone.context)) {
         forget_event(e);
-        if (other)
-            context_leave((CUcontext)(uintptr_t)before);
         ledger_freed_managed(session.ledger, e->gone.charged);
     } else {
         memory_gone(&e->gone);

@@ -5,10 +5,12 @@
 
 #include "base/log.h"
 #include "base/page.h"
+#include "interpose/context.h"
 #include "interpose/later.h"
 #include "interpose/pool.h"
 #include "interpose/provide.h"
 #include "interpose/session.h"
+#include "interpose/stand_in.h"
 #include "observe/stats.h"
 #include "observe/trace.h"
 
@@ -26,7 +28,8 @@ void memory_publish(int device) {
 
 /* Where memory of this kind can be replaced, what stays plain takes from what pages may occupy and is not refused. */
 static bool limited(int device, enum memory_kind kind) {
-    bool replaced = kind == MEMORY_PLAIN || kind == MEMORY_PITCH || kind == MEMORY_ASYNC || kind == MEMORY_GRAPH;
+    bool replaced = kind == MEMORY_PLAIN || kind == MEMORY_PITCH || kind == MEMORY_ASYNC || kind == MEMORY_GRAPH ||
+                    (kind == MEMORY_VMM && stand_in_may_be());
     return !replaced || !session.backend->serves || !session.backend->serves(device);
 }
 
@@ -46,6 +49,12 @@ bool claim_open(struct claim *c, int device, enum memory_kind kind, uint64_t byt
              (unsigned long long)ledger_used(session.ledger, device), (unsigned long long)ulms_options.capacity);
     c->status = CUDA_ERROR_OUT_OF_MEMORY;
     return false;
+}
+
+void claim_charge(struct claim *c, int device, enum memory_kind kind, uint64_t bytes) {
+    *c = (struct claim){.recorded = session_on, .device = device, .kind = kind, .bytes = bytes};
+    if (c->recorded)
+        ledger_charge(session.ledger, device, bytes);
 }
 
 bool claim_open_managed(struct claim *c, int device, enum memory_kind kind, uint64_t bytes) {
@@ -165,10 +174,18 @@ void claim_hold(struct claim *c, CUresult status) {
     if (status == CUDA_SUCCESS) {
         stats_add(COUNT_allocations, 1);
         grown(c);
+        memory_publish(c->device);
     } else {
-        ledger_cancel(session.ledger, c->device, c->bytes);
+        cancel(c);
     }
-    memory_publish(c->device);
+}
+
+void claim_end(const struct claim *c) {
+    if (!c->recorded)
+        return;
+    cancel(c);
+    if (c->bytes)
+        stats_add(COUNT_frees, 1);
 }
 
 void parting_open(struct parting *p, addr_t start) {
@@ -204,6 +221,19 @@ CUresult memory_free(int variant, addr_t start, uint64_t context) {
     return released(start, context, &status) ? (CUresult)status : REAL(cuMemFree_v2, variant)(start);
 }
 
+bool memory_free_in(addr_t start, uint64_t context) {
+    uint64_t before = session_context();
+    bool other = before != context;
+    if (other && !context_enter((CUcontext)(uintptr_t)context))
+        return false;
+    CUresult status = memory_free(0, start, context);
+    if (status != CUDA_SUCCESS)
+        log_debug("a free of 0x%llx failed with error %d", (unsigned long long)start, (int)status);
+    if (other)
+        context_leave((CUcontext)(uintptr_t)before);
+    return true;
+}
+
 void memory_gone(const struct allocation *gone) {
     int32_t status;
     released(gone->start, 0, &status);
@@ -216,6 +246,7 @@ void memory_forget(uint64_t owner) {
     if (!session_on)
         return;
     later_forget(owner);
+    stand_in_forget(owner);
     for (size_t n; (n = ledger_list(session.ledger, from, list, 64)) > 0; from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++)
             if (list[i].context == owner && take(list[i].start, &gone) && gone.managed)

@@ -19,7 +19,9 @@ struct claim {
 /* Charges bytes of plain memory to the device. False when the quota refuses: status is then the driver's out-of-memory
  * error and the real function is not called. True also when nothing is recorded at all. */
 bool claim_open(struct claim *c, int device, enum memory_kind kind, uint64_t bytes);
-/* The same for managed memory on a device that the backend serves; for plain memory on another. */
+/* The same whatever the quota. */
+void claim_charge(struct claim *c, int device, enum memory_kind kind, uint64_t bytes);
+/* As claim_open, for managed memory on a device that the backend serves; for plain memory on another. */
 bool claim_open_managed(struct claim *c, int device, enum memory_kind kind, uint64_t bytes);
 /* The real call returned `status`: the driver had no memory, but the backend gave some back. The call is made once
  * more.
@@ -32,8 +34,9 @@ bool claim_relieved(const struct claim *c, CUresult status);
     })
 /* The real call returned `status`, on success with `bytes` bytes at *start: commits, or rolls back. */
 void claim_close(struct claim *c, CUresult status, const CUdeviceptr *start, uint64_t bytes);
-/* The same for memory without an address: what was charged stays charged on success. */
+/* The same for memory without an address: what was charged stays charged on success, until claim_end. */
 void claim_hold(struct claim *c, CUresult status);
+void claim_end(const struct claim *c);
 
 /* A free under way. */
 struct parting {
@@ -50,6 +53,9 @@ CUresult parting_close(const struct parting *p, CUresult status);
 
 /* The free of an allocation that has parted: the backend's where that provided it. context: what it waits for. */
 CUresult memory_free(int variant, addr_t start, uint64_t context);
+/* The same with that context current meanwhile: the calling thread may be in another one, or in none. False: it is
+ * gone, and nothing was freed. */
+bool memory_free_in(addr_t start, uint64_t context);
 /* Managed memory that left the ledger has gone with its context. */
 void memory_gone(const struct allocation *gone);
 /* Everything that belonged to the context is gone (or the module, for globals). owner is the handle, as a number. */

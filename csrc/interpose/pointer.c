@@ -23,6 +23,11 @@ static bool find(CUresult status, CUdeviceptr address, struct allocation *a) {
         memcpy(data, &answer_, sizeof answer_);                                                                        \
     } while (0)
 
+/* Not of a context, for the program: what comes from a pool, or lies behind a handle. */
+static bool of_device(const struct allocation *a) {
+    return a->kind == MEMORY_ASYNC || a->kind == MEMORY_VMM;
+}
+
 enum answer { ANSWERED, ABSENT, UNCHANGED };
 
 /* Answers in the place of the driver. ABSENT: plain memory has no such attribute. UNCHANGED: the driver's answer is
@@ -45,10 +50,10 @@ static enum answer disguise(void *data, CUpointer_attribute attribute, CUdevicep
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         PUT(int, a->device);
         return ANSWERED;
-    case CU_POINTER_ATTRIBUTE_CONTEXT: /* a pool is of a device, not of a context */
-        if (a->kind != MEMORY_ASYNC && !a->context)
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        if (!of_device(a) && !a->context)
             return UNCHANGED;
-        PUT(CUcontext, a->kind == MEMORY_ASYNC ? NULL : (CUcontext)(uintptr_t)a->context);
+        PUT(CUcontext, of_device(a) ? NULL : (CUcontext)(uintptr_t)a->context);
         return ANSWERED;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         PUT(CUmemoryPool, pool_of(a->start));
@@ -60,6 +65,16 @@ static enum answer disguise(void *data, CUpointer_attribute attribute, CUdevicep
         PUT(CUdeviceptr, a->start);
         return ANSWERED;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        PUT(size_t, a->bytes);
+        return ANSWERED;
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+        if (a->kind != MEMORY_VMM)
+            return UNCHANGED;
+        PUT(CUdeviceptr, a->start);
+        return ANSWERED;
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+        if (a->kind != MEMORY_VMM)
+            return UNCHANGED;
         PUT(size_t, a->bytes);
         return ANSWERED;
     case CU_POINTER_ATTRIBUTE_MAPPED:

@@ -59,9 +59,20 @@ bool provide_spares(uint64_t bytes) {
     return ledger_plain(session.ledger, device) + bytes <= most / SMALL_SHARE;
 }
 
+uint64_t provide_context(int device, uint64_t bytes) {
+    uint64_t context = wanted(device, bytes) ? session_context() : 0; /* without one nobody could wait before a free */
+    if (context)
+        measure_room(device);
+    return context;
+}
+
+bool provide_addresses(addr_t *start, uint64_t bytes, int device) {
+    return session.backend->provide(start, whole_grains(bytes), device);
+}
+
 static bool take(struct claim *c, uint64_t bytes, CUdeviceptr *dptr) {
     addr_t start;
-    if (!session.backend->provide(&start, whole_grains(bytes), c->device))
+    if (!provide_addresses(&start, bytes, c->device))
         return false;
     *dptr = start;
     return true;
@@ -69,14 +80,11 @@ static bool take(struct claim *c, uint64_t bytes, CUdeviceptr *dptr) {
 
 bool provide(struct claim *c, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr) {
     int device = session_device();
-    if (!session_on || !dptr || !wanted(device, bytes))
-        return false;
-    uint64_t context = session_context();
-    if (!context) /* nobody could wait for it before a free */
+    uint64_t context = session_on && dptr ? provide_context(device, bytes) : 0;
+    if (!context)
         return false;
     if (later_reuse(c, device, kind, bytes, dptr))
         return true;
-    measure_room(device);
     if (!claim_open_managed(c, device, kind, bytes))
         return ulms_options.managed_limit > 0;
     c->context = context;

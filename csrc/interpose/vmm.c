@@ -3,52 +3,81 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "interpose/memory.h"
 #include "interpose/provide.h"
 #include "interpose/session.h"
-#include "observe/stats.h"
+#include "interpose/stand_in.h"
 
 struct physical {
     int references; /* handles out and mappings */
     int out;        /* of these, handles: retained, the driver gives the same one again */
     struct claim claim;
+    struct stand_in *stand_in; /* what the handle is in the driver's place; NULL: it is the driver's */
 };
 
-static struct hash handles = HASH_EMPTY;  /* CUmemGenericAllocationHandle -> struct physical */
+static struct hash handles = HASH_EMPTY;  /* handle -> struct physical */
 static struct hash mappings = HASH_EMPTY; /* start of a mapping -> struct physical */
 
 static void drop(struct physical *p) {
     if (!p || __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) > 0)
         return;
-    ledger_cancel(session.ledger, p->claim.device, p->claim.bytes);
-    memory_publish(p->claim.device);
-    if (p->claim.bytes)
-        stats_add(COUNT_frees, 1);
+    if (p->stand_in)
+        stand_in_close(p->stand_in);
+    claim_end(&p->claim);
     free(p);
 }
 
-static void keep(CUmemGenericAllocationHandle handle, const struct claim *c) {
+/* A handle of ours is the address of what it stands for: the driver's are none of these. */
+static bool keep(CUmemGenericAllocationHandle *handle, const struct claim *c, struct stand_in *s) {
     struct physical *p = malloc(sizeof *p);
     bool stored = false;
     if (p) {
-        *p = (struct physical){.references = 1, .out = 1, .claim = *c};
-        drop(hash_put(&handles, handle, p, &stored));
+        *handle = s ? (CUmemGenericAllocationHandle)(uintptr_t)s : *handle;
+        *p = (struct physical){.references = 1, .out = 1, .claim = *c, .stand_in = s};
+        drop(hash_put(&handles, *handle, p, &stored));
     }
     if (!stored) {
-        ledger_cancel(session.ledger, c->device, c->bytes);
+        claim_end(c);
         free(p);
     }
+    return stored;
+}
+
+/* Without memory of our own for it the driver's handle does. */
+static bool stand_in(struct claim *c, CUmemGenericAllocationHandle *handle, size_t size,
+                     const CUmemAllocationProp *prop, unsigned long long flags) {
+    struct stand_in *s = NULL;
+    if (!handle || !stand_in_open(c, &s, size, prop, flags))
+        return false;
+    if (c->status != CUDA_SUCCESS || keep(handle, c, s))
+        return true;
+    stand_in_close(s);
+    return false;
+}
+
+/* Where memory moves nothing else is refused as long as the host has some. */
+static void tell_refused(const struct claim *c) {
+    static bool told;
+    bool moves = c->status == CUDA_ERROR_OUT_OF_MEMORY && c->recorded && session.backend->serves(c->device);
+    if (moves && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+        log_warn("device %d: out of memory: what the program maps itself at addresses that it reserved before stays "
+                 "plain (PyTorch: leave expandable_segments out of PYTORCH_CUDA_ALLOC_CONF)",
+                 c->device);
 }
 
 CUresult custom_cuMemCreate(int variant, CUmemGenericAllocationHandle *handle, size_t size,
                             const CUmemAllocationProp *prop, unsigned long long flags) {
     struct claim c;
     bool on_device = prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    if (stand_in(&c, handle, size, prop, flags))
+        return c.status;
     if (claim_open(&c, on_device ? prop->location.id : DEVICE_NONE, MEMORY_VMM, on_device ? size : 0)) {
         claim_hold(&c, CLAIMED(&c, REAL(cuMemCreate, variant)(handle, size, prop, flags)));
         if (c.recorded && c.status == CUDA_SUCCESS)
-            keep(*handle, &c);
+            keep(handle, &c, NULL);
     }
+    tell_refused(&c);
     return c.status;
 }
 
@@ -58,35 +87,47 @@ CUresult custom_cuMemImportFromShareableHandle(int variant, CUmemGenericAllocati
     CUresult status = REAL(cuMemImportFromShareableHandle, variant)(handle, osHandle, shHandleType);
     if (status == CUDA_SUCCESS && session_on && !hash_get(&handles, *handle)) {
         struct claim free_of_charge = {.recorded = true, .device = DEVICE_NONE, .kind = MEMORY_IPC};
-        keep(*handle, &free_of_charge);
+        keep(handle, &free_of_charge, NULL);
     }
     return status;
+}
+
+/* One more handle of memory that is mapped; where all were released before, it has one again. */
+static void retain(struct physical *p, CUmemGenericAllocationHandle handle) {
+    __atomic_fetch_add(&p->references, 1, __ATOMIC_RELAXED);
+    if (__atomic_fetch_add(&p->out, 1, __ATOMIC_RELAXED) == 0)
+        drop(hash_put(&handles, handle, p, NULL));
+}
+
+/* Whose memory is mapped at the address, for the program. */
+static struct physical *mapped_at(addr_t address) {
+    struct allocation a;
+    bool found = session_on && ledger_find(session.ledger, address, &a);
+    return found ? hash_get(&mappings, a.start) : NULL;
 }
 
 CUresult custom_cuMemRetainAllocationHandle(int variant, CUmemGenericAllocationHandle *handle, void *addr) {
     struct allocation a;
+    struct physical *p = mapped_at((addr_t)(uintptr_t)addr);
+    if (p && p->stand_in && handle) {
+        *handle = (CUmemGenericAllocationHandle)(uintptr_t)p->stand_in;
+        retain(p, *handle);
+        return CUDA_SUCCESS;
+    }
     if (provided_at((addr_t)(uintptr_t)addr, &a)) /* it may be mapped where plain memory, which has no handle, is not */
         return CUDA_ERROR_INVALID_VALUE;
     CUresult status = REAL(cuMemRetainAllocationHandle, variant)(handle, addr);
-    struct physical *p = status == CUDA_SUCCESS && session_on ? hash_get(&handles, *handle) : NULL;
-    bool released = !p && status == CUDA_SUCCESS && session_on; /* before, and still mapped: it has a handle again */
-    if (released)
-        p = hash_get(&mappings, (uint64_t)(uintptr_t)addr);
-    if (p) {
-        __atomic_fetch_add(&p->references, 1, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&p->out, 1, __ATOMIC_RELAXED);
-    }
-    if (p && released)
-        drop(hash_put(&handles, *handle, p, NULL));
+    if (p && status == CUDA_SUCCESS)
+        retain(p, *handle);
     return status;
 }
 
 CUresult custom_cuMemRelease(int variant, CUmemGenericAllocationHandle handle) {
-    struct physical *p = session_on ? hash_get(&handles, handle) : NULL;
+    struct physical *p = hash_get(&handles, handle);
     bool last = p && __atomic_sub_fetch(&p->out, 1, __ATOMIC_ACQ_REL) == 0;
     if (last)
         hash_take(&handles, handle);
-    CUresult status = REAL(cuMemRelease, variant)(handle);
+    CUresult status = p && p->stand_in ? CUDA_SUCCESS : REAL(cuMemRelease, variant)(handle);
     if (p && status == CUDA_SUCCESS) {
         drop(p);
     } else if (p) {
@@ -97,16 +138,27 @@ CUresult custom_cuMemRelease(int variant, CUmemGenericAllocationHandle handle) {
     return status;
 }
 
+static void mapped(struct physical *p, CUdeviceptr ptr) {
+    __atomic_fetch_add(&p->references, 1, __ATOMIC_RELAXED);
+    drop(hash_put(&mappings, ptr, p, NULL));
+}
+
 CUresult custom_cuMemMap(int variant, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                          unsigned long long flags) {
-    struct physical *p = session_on ? hash_get(&handles, handle) : NULL;
-    struct claim c = {
-        .recorded = p != NULL, .device = p ? p->claim.device : DEVICE_NONE, .kind = p ? p->claim.kind : MEMORY_VMM};
-    claim_close(&c, REAL(cuMemMap, variant)(ptr, size, offset, handle, flags), &ptr, size);
-    if (p && c.status == CUDA_SUCCESS) {
-        __atomic_fetch_add(&p->references, 1, __ATOMIC_RELAXED);
-        drop(hash_put(&mappings, ptr, p, NULL));
+    CUresult status;
+    struct physical *p = hash_get(&handles, handle);
+    struct stand_in *s = p ? p->stand_in : NULL;
+    if (s && stand_in_map(s, &p->claim, ptr, size, offset, flags, &status)) {
+        if (status == CUDA_SUCCESS)
+            mapped(p, ptr);
+        return status;
     }
+    struct claim c = {.recorded = p && session_on,
+                      .device = p ? p->claim.device : DEVICE_NONE,
+                      .kind = p ? p->claim.kind : MEMORY_VMM};
+    claim_close(&c, REAL(cuMemMap, variant)(ptr, size, offset, s ? s->real : handle, flags), &ptr, size);
+    if (p && c.status == CUDA_SUCCESS)
+        mapped(p, ptr);
     return c.status;
 }
 
@@ -114,8 +166,14 @@ CUresult custom_cuMemMap(int variant, CUdeviceptr ptr, size_t size, size_t offse
 CUresult custom_cuMemUnmap(int variant, CUdeviceptr ptr, size_t size) {
     struct allocation list[64];
     struct parting *partings = NULL;
+    CUresult status;
     size_t n = 0;
     addr_t from = ptr;
+    if (stand_in_unmap(ptr, size, &status)) {
+        if (status == CUDA_SUCCESS)
+            drop(hash_take(&mappings, ptr));
+        return status;
+    }
     for (size_t got; session_on && (got = ledger_list(session.ledger, from, list, 64)) > 0;) {
         struct parting *more = realloc(partings, (n + got) * sizeof *partings);
         size_t inside = 0;
@@ -128,7 +186,7 @@ CUresult custom_cuMemUnmap(int variant, CUdeviceptr ptr, size_t size) {
             break;
         from = list[63].start + 1;
     }
-    CUresult status = REAL(cuMemUnmap, variant)(ptr, size);
+    status = REAL(cuMemUnmap, variant)(ptr, size);
     for (size_t i = 0; i < n; i++) {
         parting_close(&partings[i], status);
         if (status == CUDA_SUCCESS)
@@ -136,4 +194,49 @@ CUresult custom_cuMemUnmap(int variant, CUdeviceptr ptr, size_t size) {
     }
     free(partings);
     return status;
+}
+
+/* --- what else is done with handles --- */
+
+/* No handle type was asked for, so that there is none to export. */
+CUresult custom_cuMemExportToShareableHandle(int variant, void *shareableHandle, CUmemGenericAllocationHandle handle,
+                                             CUmemAllocationHandleType handleType, unsigned long long flags) {
+    const struct physical *p = hash_get(&handles, handle);
+    if (p && p->stand_in)
+        return CUDA_ERROR_INVALID_VALUE;
+    return REAL(cuMemExportToShareableHandle, variant)(shareableHandle, handle, handleType, flags);
+}
+
+CUresult custom_cuMemGetAllocationPropertiesFromHandle(int variant, CUmemAllocationProp *prop,
+                                                       CUmemGenericAllocationHandle handle) {
+    const struct physical *p = hash_get(&handles, handle);
+    if (!p || !p->stand_in || !prop)
+        return REAL(cuMemGetAllocationPropertiesFromHandle, variant)(prop, handle);
+    *prop = p->stand_in->prop;
+    return CUDA_SUCCESS;
+}
+
+/* The driver's handle of that memory, which stays where it is from now on. */
+static CUresult to_real(CUmemGenericAllocationHandle *handle) {
+    struct physical *p = hash_get(&handles, *handle);
+    if (!p || !p->stand_in)
+        return CUDA_SUCCESS;
+    CUresult status = stand_in_make(p->stand_in, &p->claim);
+    *handle = p->stand_in->real;
+    return status;
+}
+
+CUresult custom_cuMulticastBindMem(int variant, CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
+                                   CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
+                                   unsigned long long flags) {
+    CUresult status = to_real(&memHandle);
+    return status ? status : REAL(cuMulticastBindMem, variant)(mcHandle, mcOffset, memHandle, memOffset, size, flags);
+}
+
+CUresult custom_cuMulticastBindMem_v2(int variant, CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset,
+                                      CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
+                                      unsigned long long flags) {
+    CUresult status = to_real(&memHandle);
+    return status ? status
+                  : REAL(cuMulticastBindMem_v2, variant)(mcHandle, dev, mcOffset, memHandle, memOffset, size, flags);
 }

@@ -235,7 +235,7 @@ def whole_pages(size: int) -> int:
 
 def managed(kind: str, size: int) -> bool:
     """Memory that the limit of managed memory counts."""
-    kinds = {"pitch", "async", "pool", "ownpool"}
+    kinds = {"pitch", "async", "pool", "ownpool", "vmm", "retained"}
     large = kind == "plain" and size > SMALL
     return kind == "managed" or large or (kind in kinds and size >= MIB)
 

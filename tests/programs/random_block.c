@@ -6,7 +6,8 @@
 
 enum { ROW = 3000 };
 
-const char *const kind_names[] = {"plain", "pitch", "async", "pool", "managed", "tensor", "pinned", "pageable"};
+const char *const kind_names[] = {"plain",  "pitch",  "async",  "pool",    "managed",
+                                  "tensor", "handle", "pinned", "pageable"};
 
 uint64_t hash_bytes(const void *p, uint64_t bytes, uint64_t hash) {
     const unsigned char *at = p;
@@ -51,6 +52,9 @@ static void take(struct actor *a, struct block *b, int stream) {
         break;
     case TENSOR:
         tensor_make(a, b);
+        break;
+    case HANDLE:
+        handle_make(a, b);
         break;
     case PINNED: {
         void *p;
@@ -108,6 +112,8 @@ void block_free(struct actor *a, struct block *b, int stream, uint32_t form) {
             free((void *)(uintptr_t)b->start);
     } else if (b->kind == TENSOR) {
         tensor_free(a, b);
+    } else if (b->kind == HANDLE) {
+        handle_free(a, b, form);
     } else if ((b->kind == ASYNC || b->kind == POOL) && form % 4 != 0) {
         order_before(a, stream, &all, 1);
         if (stream == PER_THREAD && form % 2)
@@ -149,7 +155,8 @@ static uint64_t some_size(struct actor *a, uint64_t left) {
 }
 
 static enum block_kind some_kind(struct actor *a) {
-    static const enum block_kind drawn[] = {PLAIN, PLAIN, PLAIN, PITCH, ASYNC, ASYNC, POOL, MANAGED, TENSOR, TENSOR};
+    static const enum block_kind drawn[] = {PLAIN, PLAIN,   PLAIN,  PITCH,  ASYNC,  ASYNC,
+                                            POOL,  MANAGED, TENSOR, TENSOR, HANDLE, HANDLE};
     return drawn[random_below(a, sizeof drawn / sizeof *drawn)];
 }
 

@@ -25,7 +25,7 @@ enum { ACTORS = 3, STREAMS = 5, EVENTS = 8, BLOCKS = 12, HOSTS = 3, GRAPHS = 2, 
 enum { LEGACY, PER_THREAD, BLOCKING, FREE, SECOND_FREE };
 
 /* A tensor lies in the actor's arena, as a framework's allocator hands them out and tells of it. */
-enum block_kind { PLAIN, PITCH, ASYNC, POOL, MANAGED, TENSOR, KINDS, PINNED = KINDS, PAGEABLE };
+enum block_kind { PLAIN, PITCH, ASYNC, POOL, MANAGED, TENSOR, HANDLE, KINDS, PINNED = KINDS, PAGEABLE };
 
 struct clocks {
     uint32_t of[STREAMS];
@@ -35,7 +35,8 @@ struct block {
     enum block_kind kind;
     CUdeviceptr start; /* 0: none */
     uint64_t bytes;
-    uint64_t version;          /* changes when the address does */
+    uint64_t version; /* changes when the address does */
+    CUmemGenericAllocationHandle handle;
     struct clocks wrote, used; /* the last work of each stream that wrote it, that used it at all */
 };
 
@@ -199,6 +200,12 @@ uint64_t hash_bytes(const void *p, uint64_t bytes, uint64_t hash);
 /* random_arena.c */
 void tensor_make(struct actor *a, struct block *b);
 void tensor_free(struct actor *a, struct block *b);
+
+/* --- handles (random_handle.c) --- */
+
+/* Its bytes become whole granules. */
+void handle_make(struct actor *a, struct block *b);
+void handle_free(struct actor *a, struct block *b, uint32_t form);
 
 /* random_array.c */
 void array_make(struct actor *a);

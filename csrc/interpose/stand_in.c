@@ -1,0 +1,283 @@
+#include "interpose/stand_in.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/page.h"
+#include "interpose/provide.h"
+#include "interpose/session.h"
+
+struct space {
+    addr_t start;
+    uint64_t bytes;
+    int device;
+    uint64_t context;    /* of the memory; 0: it went with it */
+    struct stand_in *of; /* whose memory it holds, mapped or not; NULL: nobody's */
+    struct space *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of spaces, and of what stand-ins have of them */
+static struct space *spaces;
+static struct hash by_start = HASH_EMPTY;
+
+/* Addresses that the driver reserved for more than one handle. As long as there are any, new handles are for these. */
+static struct hash wide = HASH_EMPTY;
+static int wide_count;
+
+/* The thread's latest handle, until it reserves addresses. */
+static __thread struct {
+    uint64_t bytes;
+    bool ours;
+} latest;
+
+/* --- handles --- */
+
+bool stand_in_may_be(void) {
+    return !__atomic_load_n(&wide_count, __ATOMIC_RELAXED);
+}
+
+static bool is_simple(const CUmemAllocationProp *prop) {
+    return prop->type == CU_MEM_ALLOCATION_TYPE_PINNED && prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE &&
+           prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE && !prop->allocFlags.compressionType &&
+           !prop->allocFlags.usage;
+}
+
+static bool fits(size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
+    int device = session_on ? session_device() : DEVICE_NONE;
+    return device >= 0 && prop && !flags && is_simple(prop) && prop->location.id == device && size > 0 &&
+           size % PAGE_LEAST == 0 && stand_in_may_be() && provide_context(device, size);
+}
+
+bool stand_in_open(struct claim *c, struct stand_in **s, size_t size, const CUmemAllocationProp *prop,
+                   unsigned long long flags) {
+    latest.bytes = size;
+    latest.ours = false;
+    if (!fits(size, prop, flags) || !(*s = calloc(1, sizeof **s)))
+        return false;
+    if (!claim_open_managed(c, prop->location.id, MEMORY_VMM, size)) {
+        free(*s);
+        return ulms_options.managed_limit > 0;
+    }
+    (*s)->prop = *prop;
+    (*s)->bytes = size;
+    latest.ours = true;
+    claim_hold(c, CUDA_SUCCESS);
+    return true;
+}
+
+static void refuse(void) {
+    static bool told;
+    if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+        log_error("memory that moves cannot be mapped at other addresses than those that were reserved for it: name "
+                  "the library that allocates it in ULMS_PLAIN, or set ULMS_BACKEND=observe");
+}
+
+/* Under the lock. */
+static CUresult make(struct stand_in *s, struct claim *c) {
+    struct claim plain;
+    if (s->real)
+        return CUDA_SUCCESS;
+    if (s->space || s->lost) {
+        refuse();
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    claim_charge(&plain, s->prop.location.id, MEMORY_VMM, s->bytes);
+    claim_hold(&plain, CLAIMED(&plain, REAL(cuMemCreate, 0)(&s->real, s->bytes, &s->prop, 0)));
+    if (plain.status == CUDA_SUCCESS) {
+        claim_end(c);
+        *c = plain;
+    }
+    return plain.status;
+}
+
+CUresult stand_in_make(struct stand_in *s, struct claim *c) {
+    pthread_mutex_lock(&lock);
+    CUresult status = make(s, c);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+/* What the space holds is nobody's any more. Under the lock. */
+static void empty(struct space *at) {
+    struct parting p;
+    if (!at->of)
+        return;
+    at->of->space = NULL;
+    at->of = NULL;
+    parting_open(&p, at->start);
+    parting_close(&p, CUDA_SUCCESS);
+}
+
+void stand_in_close(struct stand_in *s) {
+    pthread_mutex_lock(&lock);
+    if (s->space)
+        empty(s->space);
+    pthread_mutex_unlock(&lock);
+    if (s->real)
+        REAL(cuMemRelease, 0)(s->real);
+    free(s);
+}
+
+/* --- mappings --- */
+
+/* Under the lock. */
+static void arrive(struct stand_in *s, struct space *at) {
+    CUdeviceptr start = at->start;
+    struct claim c = {
+        .recorded = session_on, .managed = true, .device = at->device, .kind = MEMORY_VMM, .context = at->context};
+    s->space = at;
+    at->of = s;
+    claim_close(&c, CUDA_SUCCESS, &start, at->bytes);
+}
+
+bool stand_in_map(struct stand_in *s, struct claim *c, CUdeviceptr ptr, size_t size, size_t offset,
+                  unsigned long long flags, CUresult *status) {
+    pthread_mutex_lock(&lock);
+    struct space *at = hash_get(&by_start, ptr);
+    bool whole = at && at->context && at->bytes == size && s->bytes == size && offset == 0 && flags == 0;
+    bool here = whole && s->space == at && !s->mapped;
+    bool new = whole && !s->space && !s->real && !s->lost && !at->of && at->device == s->prop.location.id;
+    if (new)
+        arrive(s, at);
+    s->mapped = s->mapped || here || new;
+    if (here || new)
+        *status = CUDA_SUCCESS;
+    else if (at)
+        *status = CUDA_ERROR_INVALID_VALUE;
+    else
+        *status = make(s, c);
+    pthread_mutex_unlock(&lock);
+    return at || *status != CUDA_SUCCESS;
+}
+
+bool stand_in_unmap(CUdeviceptr ptr, size_t size, CUresult *status) {
+    pthread_mutex_lock(&lock);
+    struct space *at = hash_get(&by_start, ptr);
+    bool mapped = at && at->of && at->of->mapped && at->bytes == size;
+    if (mapped)
+        at->of->mapped = false;
+    *status = mapped ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_unlock(&lock);
+    return at != NULL;
+}
+
+/* --- addresses --- */
+
+static struct space *space_new(uint64_t bytes, size_t alignment) {
+    struct space *s = calloc(1, sizeof *s);
+    bool stored = false, there;
+    if (!s)
+        return NULL;
+    *s = (struct space){.bytes = bytes, .device = session_device(), .context = session_context()};
+    there = s->context && provide_addresses(&s->start, bytes, s->device);
+    if (there && (alignment == 0 || s->start % alignment == 0) && s->start % PAGE_LEAST == 0)
+        hash_put(&by_start, s->start, s, &stored);
+    if (stored) {
+        s->next = spaces;
+        spaces = s;
+        return s;
+    }
+    if (there)
+        memory_free_in(s->start, s->context);
+    free(s);
+    return NULL;
+}
+
+/* Under the lock. */
+static void space_delete(struct space *s) {
+    struct space **at = &spaces;
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    hash_take(&by_start, s->start);
+    free(s);
+}
+
+void stand_in_forget(uint64_t context) {
+    pthread_mutex_lock(&lock);
+    for (struct space *s = spaces; s; s = s->next)
+        s->context = s->context == context ? 0 : s->context;
+    pthread_mutex_unlock(&lock);
+}
+
+CUresult custom_cuMemAddressReserve(int variant, CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
+                                    unsigned long long flags) {
+    bool one = latest.bytes == size, ours = one && latest.ours && session_on && ptr && !addr && !flags;
+    latest.bytes = 0;
+    pthread_mutex_lock(&lock);
+    struct space *s = ours ? space_new(size, alignment) : NULL;
+    if (s)
+        *ptr = s->start;
+    pthread_mutex_unlock(&lock);
+    if (s)
+        return CUDA_SUCCESS;
+    CUresult status = REAL(cuMemAddressReserve, variant)(ptr, size, alignment, addr, flags);
+    if (status == CUDA_SUCCESS && session_on && !one) {
+        bool stored;
+        hash_put(&wide, *ptr, &wide, &stored);
+        __atomic_fetch_add(&wide_count, stored ? 1 : 0, __ATOMIC_RELAXED);
+    }
+    return status;
+}
+
+/* Its memory goes, too. True: it was a space of ours. */
+static bool give_back(CUdeviceptr ptr, size_t size, CUresult *status) {
+    addr_t start = 0;
+    uint64_t context = 0;
+    pthread_mutex_lock(&lock);
+    struct space *s = hash_get(&by_start, ptr);
+    bool mine = s != NULL, goes = mine && s->bytes == size && !(s->of && s->of->mapped);
+    if (goes) {
+        if (s->of)
+            s->of->lost = true;
+        empty(s);
+        start = s->start;
+        context = s->context;
+        space_delete(s);
+    }
+    pthread_mutex_unlock(&lock);
+    if (context)
+        memory_free_in(start, context);
+    *status = goes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return mine;
+}
+
+CUresult custom_cuMemAddressFree(int variant, CUdeviceptr ptr, size_t size) {
+    CUresult status;
+    if (give_back(ptr, size, &status))
+        return status;
+    bool was_wide = hash_take(&wide, ptr) != NULL; /* before: another thread may get the address */
+    status = REAL(cuMemAddressFree, variant)(ptr, size);
+    if (was_wide && status != CUDA_SUCCESS)
+        hash_put(&wide, ptr, &wide, NULL);
+    else if (was_wide)
+        __atomic_fetch_sub(&wide_count, 1, __ATOMIC_RELAXED);
+    return status;
+}
+
+/* The allocation, if it is a whole space of ours that the range lies in. */
+static bool in_space(CUdeviceptr ptr, size_t size) {
+    struct allocation a;
+    return provided_at(ptr, &a) && a.kind == MEMORY_VMM && size <= a.start + a.bytes - ptr;
+}
+
+/* Devices reach memory of the backend's from the start, as far as they can at all. */
+CUresult custom_cuMemSetAccess(int variant, CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count) {
+    if (!in_space(ptr, size))
+        return REAL(cuMemSetAccess, variant)(ptr, size, desc, count);
+    bool good = desc && count > 0 && size > 0;
+    for (size_t i = 0; good && i < count; i++)
+        good = desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult custom_cuMemGetAccess(int variant, unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr) {
+    if (!flags || !location || !in_space(ptr, 1))
+        return REAL(cuMemGetAccess, variant)(flags, location, ptr);
+    *flags = location->type == CU_MEM_LOCATION_TYPE_DEVICE ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                                           : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    return CUDA_SUCCESS;
+}
