@@ -12,10 +12,14 @@
 /* Between such a library and us lies at most the CUDA runtime and an allocator of its own. */
 enum { FRAMES = 16, RANGES = 64 };
 
-static const char *const names[] = {"libnccl", "libnvshmem", "libucs", "libuct", "libucp"};
+static const char *const plain[] = {"libnccl", "libnvshmem", "libucs", "libuct", "libucp", NULL};
+static const char *const sharers[] = {"xla_cuda_plugin", "libtensorflow", "_pywrap_tensorflow", NULL};
+
+enum { IS_PLAIN = 1, IS_SHARER = 2 };
 
 struct range {
     uintptr_t start, end;
+    unsigned is;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -27,11 +31,13 @@ static bool begins(const char *text, const char *with, size_t length) {
     return length > 0 && strncmp(text, with, length) == 0;
 }
 
-static bool listed(const char *path) {
-    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (begins(file, names[i], strlen(names[i])))
-            return true;
+static bool among(const char *const *names, const char *file) {
+    while (*names && !begins(file, *names, strlen(*names)))
+        names++;
+    return *names != NULL;
+}
+
+static bool exempt(const char *file) {
     for (const char *word = ulms_options.plain; *word; word += *word == ',') {
         size_t length = strcspn(word, ",");
         if (begins(file, word, length))
@@ -39,6 +45,11 @@ static bool listed(const char *path) {
         word += length;
     }
     return false;
+}
+
+static unsigned what(const char *path) {
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    return (among(plain, file) || exempt(file) ? IS_PLAIN : 0) | (among(sharers, file) ? IS_SHARER : 0);
 }
 
 static int changed(struct dl_phdr_info *info, size_t size, void *unused) {
@@ -53,34 +64,44 @@ static int changed(struct dl_phdr_info *info, size_t size, void *unused) {
 static int read_one(struct dl_phdr_info *info, size_t size, void *unused) {
     (void)size;
     (void)unused;
-    if (!info->dlpi_name || !listed(info->dlpi_name))
+    unsigned is = info->dlpi_name ? what(info->dlpi_name) : 0;
+    if (!is)
         return 0;
     for (int i = 0; i < info->dlpi_phnum && count < RANGES; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         if (p->p_type == PT_LOAD && p->p_flags & PF_X)
-            ranges[count++] = (struct range){info->dlpi_addr + p->p_vaddr, info->dlpi_addr + p->p_vaddr + p->p_memsz};
+            ranges[count++] =
+                (struct range){info->dlpi_addr + p->p_vaddr, info->dlpi_addr + p->p_vaddr + p->p_memsz, is};
     }
     return 0;
 }
 
-static bool inside(uintptr_t at) {
+static unsigned inside(uintptr_t at) {
     for (int i = 0; i < count; i++)
         if (at >= ranges[i].start && at < ranges[i].end)
-            return true;
-    return false;
+            return ranges[i].is;
+    return 0;
 }
 
-bool caller_stays_plain(void) {
+static unsigned callers(void) {
     void *frames[FRAMES];
-    bool plain = false;
+    unsigned found = 0;
     pthread_mutex_lock(&lock);
     if (dl_iterate_phdr(changed, NULL) == 1) {
         count = 0;
         dl_iterate_phdr(read_one, NULL);
     }
     int depth = count ? backtrace(frames, FRAMES) : 0; /* takes the loader's lock: only where it can matter */
-    for (int i = 0; i < depth && !plain; i++)
-        plain = inside((uintptr_t)frames[i]);
+    for (int i = 0; i < depth; i++)
+        found |= inside((uintptr_t)frames[i]);
     pthread_mutex_unlock(&lock);
-    return plain;
+    return found;
+}
+
+bool caller_stays_plain(void) {
+    return callers() & IS_PLAIN;
+}
+
+bool caller_overshares(void) {
+    return callers() & IS_SHARER;
 }

@@ -1,10 +1,13 @@
-/* Libraries that hand memory to other processes or devices in ways that managed memory does not have. */
+/* Libraries by how they ask for memory. */
 #ifndef ULMS_CALLER_H
 #define ULMS_CALLER_H
 
 #include <stdbool.h>
 
-/* True when a library whose memory stays plain has made, or stands behind, the call that the thread is in. */
+/* True when a library whose memory stays plain has made, or stands behind, the call that the thread is in: one that
+ * hands it to other processes or devices in ways that managed memory does not have. */
 bool caller_stays_plain(void);
+/* The same of a library that asks for handles that may be exported for all its memory, and exports next to none. */
+bool caller_overshares(void);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/page.h"
+#include "interpose/caller.h"
 #include "interpose/provide.h"
 #include "interpose/session.h"
 
@@ -40,9 +41,9 @@ bool stand_in_may_be(void) {
 }
 
 static bool is_simple(const CUmemAllocationProp *prop) {
-    return prop->type == CU_MEM_ALLOCATION_TYPE_PINNED && prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE &&
-           prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE && !prop->allocFlags.compressionType &&
-           !prop->allocFlags.usage;
+    return prop->type == CU_MEM_ALLOCATION_TYPE_PINNED && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+           !prop->allocFlags.compressionType && !prop->allocFlags.usage &&
+           (prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE || caller_overshares());
 }
 
 static bool fits(size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {

@@ -198,13 +198,23 @@ CUresult custom_cuMemUnmap(int variant, CUdeviceptr ptr, size_t size) {
 
 /* --- what else is done with handles --- */
 
-/* No handle type was asked for, so that there is none to export. */
+/* The driver's handle of that memory, which stays where it is from now on. */
+static CUresult to_real(CUmemGenericAllocationHandle *handle) {
+    struct physical *p = hash_get(&handles, *handle);
+    if (!p || !p->stand_in)
+        return CUDA_SUCCESS;
+    CUresult status = stand_in_make(p->stand_in, &p->claim);
+    *handle = p->stand_in->real;
+    return status;
+}
+
 CUresult custom_cuMemExportToShareableHandle(int variant, void *shareableHandle, CUmemGenericAllocationHandle handle,
                                              CUmemAllocationHandleType handleType, unsigned long long flags) {
     const struct physical *p = hash_get(&handles, handle);
-    if (p && p->stand_in)
+    if (p && p->stand_in && !p->stand_in->prop.requestedHandleTypes)
         return CUDA_ERROR_INVALID_VALUE;
-    return REAL(cuMemExportToShareableHandle, variant)(shareableHandle, handle, handleType, flags);
+    CUresult status = to_real(&handle);
+    return status ? status : REAL(cuMemExportToShareableHandle, variant)(shareableHandle, handle, handleType, flags);
 }
 
 CUresult custom_cuMemGetAllocationPropertiesFromHandle(int variant, CUmemAllocationProp *prop,
@@ -214,16 +224,6 @@ CUresult custom_cuMemGetAllocationPropertiesFromHandle(int variant, CUmemAllocat
         return REAL(cuMemGetAllocationPropertiesFromHandle, variant)(prop, handle);
     *prop = p->stand_in->prop;
     return CUDA_SUCCESS;
-}
-
-/* The driver's handle of that memory, which stays where it is from now on. */
-static CUresult to_real(CUmemGenericAllocationHandle *handle) {
-    struct physical *p = hash_get(&handles, *handle);
-    if (!p || !p->stand_in)
-        return CUDA_SUCCESS;
-    CUresult status = stand_in_make(p->stand_in, &p->claim);
-    *handle = p->stand_in->real;
-    return status;
 }
 
 CUresult custom_cuMulticastBindMem(int variant, CUmemGenericAllocationHandle mcHandle, size_t mcOffset,

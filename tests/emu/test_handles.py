@@ -99,3 +99,46 @@ def test_what_stays_plain_for_its_addresses_is_told_where_there_is_no_more(
     [warning] = done.stderr.splitlines()
     assert warning.startswith("[ulms] WARN: device 0: out of memory: ")
     assert "expandable_segments" in warning
+
+
+NONE, DESCRIPTOR = 0, 1
+"""Handle types."""
+MOST = 10
+"""Blocks that the device has room for."""
+
+
+@pytest.mark.parametrize(
+    ("file", "types", "moves"),
+    [
+        ("libother.so", NONE, True),
+        ("libother.so", DESCRIPTOR, False),
+        ("xla_cuda_plugin.so", NONE, True),
+        ("xla_cuda_plugin.so", DESCRIPTOR, True),
+        ("libnccl.so.2", NONE, False),
+        ("libnccl.so.2", DESCRIPTOR, False),
+    ],
+)
+def test_what_may_be_exported_stays_plain_but_for_who_always_asks_for_it(
+    file: str,
+    types: int,
+    moves: bool,
+    compiled: Compile,
+    run_emulated: RunEmulated,
+    emulator_dir: Path,
+    backend: str,
+    tmp_path: Path,
+) -> None:
+    """XLA asks for handle types of all its memory."""
+    library = tmp_path / file
+    library.write_bytes(compiled("allocating_library", shared=True).read_bytes())
+    library.chmod(0o755)
+    binary = compiled("handles", str(emulator_dir / "libcuda.so.1"))
+    words = [binary, "library", str(library), str(types), "30"]
+    done = run_emulated(words, {"ULMS_BACKEND": backend, **SMALL_DEVICE})
+    made, exported = done.stdout.splitlines()
+    assert made == ("made 30, then 0" if moves else f"made {MOST}, then 2")
+    invalid, unsupported = 1, 801
+    refused = invalid if types == NONE else unsupported if moves else 0
+    assert exported == f"export {refused}"
+    assert done.returncode == 0
+    assert ("ULMS_PLAIN" in done.stderr) == (refused == unsupported)

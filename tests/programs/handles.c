@@ -1,5 +1,6 @@
 /* Memory behind handles (cuMemCreate), in the ways in which programs use it; the first argument says which. What it
  * prints must be the same whatever provides the memory. */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,6 +201,26 @@ static void segments(int n) {
     MUST(cuMemAddressFree(p, (size_t)n * SIZE));
 }
 
+/* A library's, of handle types, until one is refused; then the last is exported. */
+static void library(const char *path, int types, int n) {
+    CUresult (*make)(size_t, int, CUmemGenericAllocationHandle *, CUdeviceptr *) = NULL;
+    CUmemGenericAllocationHandle handle[BLOCKS_MAX];
+    CUdeviceptr p;
+    CUresult status = CUDA_SUCCESS;
+    int made = 0, file = -1;
+    void *loaded = dlopen(path, RTLD_NOW);
+    if (loaded)
+        make = (CUresult (*)(size_t, int, CUmemGenericAllocationHandle *, CUdeviceptr *))dlsym(loaded, "library_map");
+    if (!make)
+        exit(1);
+    while (made < n && !(status = make(SIZE, types, &handle[made], &p)))
+        made++;
+    printf("made %d, then %d\n", made, (int)status);
+    printf("export %d\n",
+           (int)cuMemExportToShareableHandle(&file, handle[made - 1], CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    exit(0);
+}
+
 /* Addresses whose context goes before them. */
 static void contexts(void) {
     CUcontext first, own;
@@ -236,6 +257,8 @@ int main(int argc, char **argv) {
         ways();
     else if (strcmp(what, "segments") == 0 && argc > 2)
         segments(atoi(argv[2]));
+    else if (strcmp(what, "library") == 0 && argc > 4)
+        library(argv[2], atoi(argv[3]), atoi(argv[4]));
     else if (strcmp(what, "contexts") == 0)
         contexts();
     else
