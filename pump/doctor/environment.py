@@ -29,6 +29,7 @@ RIVALS = {
     "libshim": "XSched",
 }
 SANITIZERS = ("libasan", "libtsan", "libubsan")
+PYTORCH_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 
 
 def findings(variables: Mapping[str, str]) -> Iterator[Finding]:
@@ -36,6 +37,7 @@ def findings(variables: Mapping[str, str]) -> Iterator[Finding]:
     yield from preload_findings(variables)
     yield from neighbour_findings(preloaded(variables))
     yield from option_findings(variables)
+    yield from framework_findings(variables)
     trace = variables.get("ULMS_TRACE")
     if trace:
         yield trace_finding(trace)
@@ -99,6 +101,17 @@ def option_findings(variables: Mapping[str, str]) -> Iterator[Finding]:
         yield ok("options", ", ".join(f"{name}={variables[name]}" for name in sorted(good)))
     elif not given:
         yield ok("options", "none set: the defaults hold")
+
+
+def framework_findings(variables: Mapping[str, str]) -> Iterator[Finding]:
+    """Do settings of frameworks keep memory from moving?"""
+    for name in PYTORCH_ALLOCATOR:
+        if re.search(r"expandable_segments\s*:\s*true", variables.get(name, ""), re.IGNORECASE):
+            yield note(
+                "PyTorch",
+                f"{name} has expandable_segments: such memory stays on the device",
+                "leave it out, so that memory can move",
+            )
 
 
 def ulms_complaints(variables: Mapping[str, str]) -> list[str]:

@@ -127,6 +127,23 @@ def test_other_preloaded_libraries_are_judged(library: str, level: Level) -> Non
     assert levels(list(environment.neighbour_findings(paths))) == [level]
 
 
+@pytest.mark.parametrize(
+    ("settings", "count"),
+    [
+        ({}, 0),
+        ({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False,max_split_size_mb:64"}, 0),
+        ({"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64,expandable_segments:True"}, 1),
+        ({"PYTORCH_ALLOC_CONF": "expandable_segments: true"}, 1),
+    ],
+)
+def test_settings_that_keep_memory_from_moving_are_noted(
+    settings: dict[str, str], count: int
+) -> None:
+    found = list(environment.framework_findings(settings))
+    assert levels(found) == [Level.NOTE] * count
+    assert all("expandable_segments" in finding.text for finding in found)
+
+
 def test_trace_paths_are_looked_at(tmp_path: Path) -> None:
     assert environment.trace_finding(str(tmp_path / "t.%p")).level is Level.OK
     assert environment.trace_finding(str(tmp_path)).level is Level.PROBLEM
