@@ -167,24 +167,33 @@ bool stand_in_unmap(CUdeviceptr ptr, size_t size, CUresult *status) {
 
 /* --- addresses --- */
 
-static struct space *space_new(uint64_t bytes, size_t alignment) {
-    struct space *s = calloc(1, sizeof *s);
-    bool stored = false, there;
-    if (!s)
-        return NULL;
-    *s = (struct space){.bytes = bytes, .device = session_device(), .context = session_context()};
-    there = s->context && provide_addresses(&s->start, bytes, s->device);
-    if (there && (alignment == 0 || s->start % alignment == 0) && s->start % PAGE_LEAST == 0)
-        hash_put(&by_start, s->start, s, &stored);
+static bool enter(struct space *s) {
+    bool stored;
+    pthread_mutex_lock(&lock);
+    hash_put(&by_start, s->start, s, &stored);
     if (stored) {
         s->next = spaces;
         spaces = s;
-        return s;
     }
-    if (there)
-        memory_free_in(s->start, s->context);
-    free(s);
-    return NULL;
+    pthread_mutex_unlock(&lock);
+    return stored;
+}
+
+/* Without the lock: where memory is provided, the device may be waited for. */
+static bool space_new(CUdeviceptr *start, uint64_t bytes, size_t alignment) {
+    struct space s = {.bytes = bytes, .device = session_device(), .context = session_context()}, *made;
+    if (!s.context || !provide_addresses(&s.start, bytes, s.device))
+        return false;
+    bool fit = s.start % (alignment > PAGE_LEAST ? alignment : PAGE_LEAST) == 0;
+    if (fit && (made = malloc(sizeof *made))) {
+        *made = s;
+        *start = s.start;
+        if (enter(made))
+            return true;
+        free(made);
+    }
+    memory_free_in(s.start, s.context);
+    return false;
 }
 
 /* Under the lock. */
@@ -208,12 +217,7 @@ CUresult custom_cuMemAddressReserve(int variant, CUdeviceptr *ptr, size_t size, 
                                     unsigned long long flags) {
     bool one = latest.bytes == size, ours = one && latest.ours && session_on && ptr && !addr && !flags;
     latest.bytes = 0;
-    pthread_mutex_lock(&lock);
-    struct space *s = ours ? space_new(size, alignment) : NULL;
-    if (s)
-        *ptr = s->start;
-    pthread_mutex_unlock(&lock);
-    if (s)
+    if (ours && space_new(ptr, size, alignment))
         return CUDA_SUCCESS;
     CUresult status = REAL(cuMemAddressReserve, variant)(ptr, size, alignment, addr, flags);
     if (status == CUDA_SUCCESS && session_on && !one) {
