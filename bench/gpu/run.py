@@ -37,7 +37,8 @@ VMM_ROOM = 2
 """Times its footprint: what `vmm` may provide to a program, and pin on the host."""
 COUNTERS_IN = ("filled_bytes", "faulted_bytes", "in_place_bytes")
 COUNTERS_OUT = ("evicted_bytes", "in_place_written_bytes")
-COUNTERS = (*COUNTERS_IN, *COUNTERS_OUT, "held_ns")
+COUNTERS_OWN = ("admit_ns", "settle_ns")
+COUNTERS = (*COUNTERS_IN, *COUNTERS_OUT, *COUNTERS_OWN, "held_ns")
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,7 @@ class Programs:
             bytes_out=sum_of(moved, COUNTERS_OUT),
             faults=sum_of(moved, ("faulted_bytes",), PAGE),
             gate_ms=sum_of(moved, ("held_ns",), 1e6),
+            own_ms=sum_of(moved, COUNTERS_OWN, 1e6),
             numbers_equal=told.numbers == native.numbers,
         )
 

@@ -16,6 +16,7 @@
 enum { WAITED_NS = 1000 };                    /* what took less did not wait */
 #define PASSING UINT64_MAX                    /* in place of a ticket: not told, as nothing moved yet */
 static __thread uint64_t tickets[DEVICE_MAX]; /* of the thread's operation, from admit to settle */
+static __thread uint64_t waited_ns;           /* of it, up to now: it was held */
 
 /* --- memory --- */
 
@@ -150,6 +151,7 @@ static void use(struct pager *d, const struct op *op) {
 static void tell_held(const struct pager *d, const struct op *op, uint64_t began, uint64_t missing) {
     const struct function *f = op->function ? function_at(op->function - 1) : NULL;
     uint64_t ns = clock_ns() - began;
+    waited_ns += ns;
     stats_add(COUNT_held_ns, ns);
     held_add(key_of(op), f ? f->name : api_rows[op->api].symbol, ns, missing);
     if (trace_on)
@@ -260,8 +262,11 @@ static bool matters(const struct op *op) {
 void pager_admit(struct op *op) {
     if (!matters(op) || pager_pass())
         return;
+    uint64_t began = clock_ns();
+    waited_ns = 0;
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
         tickets[d->ordinal] = admit_to(d, op);
+    stats_add(COUNT_admit_ns, clock_ns() - began - waited_ns);
 }
 
 static void settle_to(struct pager *d, const struct op *op, uint64_t ticket) {
@@ -282,12 +287,14 @@ static void settle_to(struct pager *d, const struct op *op, uint64_t ticket) {
 void pager_settle(const struct op *op) {
     if (!matters(op) || pager_passed() || !pager_any_moving())
         return;
+    uint64_t began = clock_ns();
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         uint64_t ticket = tickets[d->ordinal];
         tickets[d->ordinal] = 0;
         if (ticket)
             settle_to(d, op, ticket);
     }
+    stats_add(COUNT_settle_ns, clock_ns() - began);
 }
 
 /* --- the end --- */

@@ -66,6 +66,10 @@ static void print_pages(void) {
         gib(filled), percent(stats_sum(COUNT_early_bytes), filled), percent(stats_sum(COUNT_useless_bytes), filled),
         gib(stats_sum(COUNT_faulted_bytes)), gib(stats_sum(COUNT_in_place_bytes)), gib(stats_sum(COUNT_evicted_bytes)),
         gib(stats_sum(COUNT_dropped_bytes)), gib(stats_sum(COUNT_dead_bytes)), sum(COUNT_move_failures));
+    log_info(
+        "the program's threads were in here for %.3f s before operations, beside being held, and for %.3f s behind "
+        "them",
+        (double)stats_sum(COUNT_admit_ns) / 1e9, (double)stats_sum(COUNT_settle_ns) / 1e9);
     if (stats_sum(COUNT_opaque))
         log_info("%llu operations might have touched any page: nothing moved while they ran", sum(COUNT_opaque));
     print_held();

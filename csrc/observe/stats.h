@@ -52,6 +52,8 @@
     X(out_ns, "", "nanoseconds of moves to the host")                                                                  \
     X(late, "", "operations that waited for their pages")                                                              \
     X(held_ns, "", "nanoseconds that operations were held")                                                            \
+    X(admit_ns, "", "nanoseconds in our code before operations, beside that, while pages move")                        \
+    X(settle_ns, "", "nanoseconds in our code behind operations, while pages move")                                    \
     X(short_operations, "", "operations run though pages were missing")                                                \
     X(predicted, "", "operations that came as predicted")                                                              \
     X(surprises, "", "operations that came otherwise")                                                                 \

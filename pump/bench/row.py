@@ -41,6 +41,7 @@ class Row:
     bytes_out: float | None = None
     faults: float | None = None  # pages a step that kernels had to bring
     gate_ms: float | None = None  # a step's time in which the next operation was held
+    own_ms: float | None = None  # the program's time in our code, beside that, while pages move
     numbers_equal: bool | None = None  # results equal the native run's to the last bit
     failed: str = ""  # why there is no time: step_ms is empty
 

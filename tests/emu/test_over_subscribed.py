@@ -113,6 +113,7 @@ def test_over_subscribed(programs: Programs, setup: str, shape: str) -> None:
     assert counters["evicted_bytes"] + counters["dropped_bytes"] + counters["dead_bytes"] > 0
     assert (counters["filled_bytes"] > 0) == (setup != "none" and (setup, shape) not in STILL)
     assert (counters["held_ns"] > 0) <= (setup in BEST)
+    assert min(counters["admit_ns"], counters["settle_ns"]) > 0
 
 
 @pytest.mark.parametrize("setup", ["ahead", "lru", "vmm"])
@@ -127,7 +128,8 @@ def test_nothing_moves_while_everything_fits(programs: Programs, setup: str) -> 
     for shape in ("train", "threads", "graph"):
         counters = programs.same(setup, shape, 1024).counters
         assert counters["placed_bytes"] >= LAYERS * BUFFER_MIB * MIB
-        for name in ("moves", "paged_bytes", "late", "held_ns", "filled_bytes", "evicted_bytes"):
+        still = ("moves", "paged_bytes", "late", "filled_bytes", "evicted_bytes")
+        for name in (*still, "held_ns", "admit_ns", "settle_ns"):
             assert counters[name] == 0, name
 
 

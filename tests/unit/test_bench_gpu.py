@@ -103,6 +103,8 @@ def test_every_system_gets_its_budget_and_its_row(
     assert factors == {("um", "100"), ("vmm", "100"), ("vmm", "0"), ("observe", None)}
     assert rows["zero-copy"].bytes_in is None
     assert rows["zero-copy"].gate_ms == 4 * MIB / 1e6
+    assert rows["zero-copy"].own_ms is None
+    assert rows["vmm"].own_ms == 2 * 4 * MIB / 1e6
 
 
 def test_too_much_for_managed_memory_is_left_out(
