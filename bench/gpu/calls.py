@@ -2,7 +2,7 @@
 
 And how fast kernels use what was advised to stay on the host, however that was advised, and what a
 program's own calls take on memory of each kind.
-The figures behind the choices of backend `um` (`csrc/backend/README.md`, ARCHITECTURE.md).
+The figures behind the choices of backend `um` (`docs/um.md`, ARCHITECTURE.md).
 """
 
 import json

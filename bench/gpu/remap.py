@@ -1,6 +1,6 @@
 """What mapping memory anew takes on a real GPU, and how many bytes a second can be moved so.
 
-The figures behind the choices of backend `vmm` (`csrc/backend/README.md`): whether a call over many
+The figures behind the choices of backend `vmm` (`docs/vmm.md`): whether a call over many
 handles is cheaper than many calls, whether threads wait for each other in the driver, and what
 handles of 2 to 32 MiB reach in sum of both directions; and what a handle takes beside what a step
 does, kernels and copies both ways. No managed memory.

@@ -1,4 +1,4 @@
-/* What may move, and when: the operations and moves of remapped memory. README.md has what is guaranteed.
+/* What may move, and when: the operations and moves of remapped memory. docs/vmm.md has what is guaranteed.
  *
  * An operation's pages are pinned from its admission to its end: they are not mapped anew meanwhile. So all that may be
  * touched has to be known, or must not move. */
