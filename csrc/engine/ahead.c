@@ -252,15 +252,35 @@ static struct leaver leaves(struct ulms_engine *e, bool *early) {
     return leaves_early(e, spare, wanted);
 }
 
+/* Who may leave and has the frame on which that page has a claim. NULL: nobody. */
+static struct page *holder_for(struct ulms_engine *e, const struct page *comes) {
+    uint64_t start = e->holder(e->holder_data, bytes_of(e, comes->number));
+    struct page *p = start ? page_find(&e->table, start >> e->shift) : NULL;
+    return p && p->held && frames_may_leave(p) ? p : NULL;
+}
+
+/* The same, dead, of the first dead page with such a claim, of those for which frames may be free by now. */
+static struct page *dead_holder(struct ulms_engine *e, bool *early) {
+    uint64_t most = e->holder && e->used - e->evicting <= e->budget ? least(e->near_pages + e->run_pages, HEIRS) : 0;
+    struct wish w;
+    for (uint64_t k = 0; k < most && heir(e, k, &w); k++) {
+        struct page *p = w.page->live ? NULL : holder_for(e, w.page);
+        if (p && !p->live && page_leave_time(e, p) > later(w.time, soon(e))) {
+            *early = !w.op;
+            return p;
+        }
+    }
+    return NULL;
+}
+
 /* Who may leave in its place, because the next page to come has a claim on that frame. NULL: nobody. */
 static struct page *holder(struct ulms_engine *e, const struct leaver *l) {
     uint64_t kept = e->used - e->evicting;
     struct wish w;
     if (!e->holder || kept > e->budget || e->budget - kept >= HEIRS || !heir(e, e->budget - kept, &w))
         return NULL;
-    uint64_t start = e->holder(e->holder_data, bytes_of(e, w.page->number));
-    struct page *p = start ? page_find(&e->table, start >> e->shift) : NULL;
-    if (!p || !p->held || !frames_may_leave(p) || page_leave_time(e, p) <= later(l->after, w.time))
+    struct page *p = holder_for(e, w.page);
+    if (!p || page_leave_time(e, p) <= later(l->after, w.time))
         return NULL;
     if (!p->live)
         return l->page->live ? NULL : p;
@@ -271,9 +291,12 @@ static struct page *holder(struct ulms_engine *e, const struct leaver *l) {
 struct move *ahead_evict(struct ulms_engine *e) {
     bool early;
     struct leaver l = leaves(e, &early);
-    if (!l.page)
+    struct page *instead = l.page && !l.page->live ? NULL : dead_holder(e, &early);
+    if (!instead && l.page)
+        instead = holder(e, &l);
+    struct page *p = instead ? instead : l.page;
+    if (!p)
         return NULL;
-    struct page *instead = holder(e, &l), *p = instead ? instead : l.page;
     uint64_t time = page_leave_time(e, p), most = instead ? 1 : e->run_pages, pages = 0;
     bool live = p->live, dirty = p->dirty;
     uint32_t flags = evict_flags(e, p);

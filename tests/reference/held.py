@@ -1,5 +1,6 @@
 """The held policy `ahead` in plain Python."""
 
+from collections.abc import Iterator
 from heapq import merge
 from itertools import chain, islice, takewhile
 from typing import Any
@@ -337,24 +338,43 @@ class Held(Reference):
     def spare(self) -> int:
         return self.frames - (self.used - self.count[EVICTING])
 
-    def heir(self) -> Page | None:
-        """The page that comes into the frame that is the next to be free."""
+    def heirs(self) -> Iterator[Page]:
+        """The pages that come, in the order in which frames are for them."""
         sure, soon = self.demand[SURE], self.soon
-        if not 0 <= self.spare < HEIRS:
-            return None
         places = takewhile(lambda key: key[1:3] <= soon, self.demand[PLACE])
         coming = merge(self.demand[BYTES], places, key=lambda key: (key[1:3], -key[0], key[-1]))
-        key = next(islice(chain(sure, coming), self.spare, None), None)
-        return self.pages[key[-1]] if key else None
+        return (self.pages[key[-1]] for key in chain(sure, coming))
+
+    def heir(self) -> Page | None:
+        """The page that comes into the frame that is the next to be free."""
+        return (
+            next(islice(self.heirs(), self.spare, None), None) if 0 <= self.spare < HEIRS else None
+        )
+
+    def holder_for(self, comes: Page) -> Page | None:
+        """Who may leave and has the frame on which that page has a claim."""
+        start = self.holder_of(comes.number * self.size) if self.holder_of else 0
+        page = self.pages.get(start // self.size)
+        return page if page and page.may_leave() else None
+
+    def dead_holder(self) -> tuple[Page, Time] | None:
+        """The same, dead, of the first dead page to come that has such a claim, and its time."""
+        if not self.holder_of or self.spare < 0:
+            return None
+        for heir in islice(self.heirs(), min(self.near + self.run, HEIRS)):
+            page = None if heir.live else self.holder_for(heir)
+            if page and not page.live and self.leave_time(page) > max(self.time(heir), self.soon):
+                return page, self.time(heir)
+        return None
 
     def holder_instead(self, leaver: Leaver) -> Page | None:
         """Who may leave in its place, because the heir has a claim on that frame."""
         first, after = leaver
         heir = self.heir() if self.holder_of else None
-        if not first or not heir or not self.holder_of:
+        if not first or not heir:
             return None
-        page = self.pages.get(self.holder_of(heir.number * self.size) // self.size)
-        if not page or not page.may_leave() or self.leave_time(page) <= max(after, self.time(heir)):
+        page = self.holder_for(heir)
+        if not page or self.leave_time(page) <= max(after, self.time(heir)):
             return None
         if not page.live:
             return None if first.live else page
@@ -363,7 +383,8 @@ class Held(Reference):
 
     def evict(self) -> Move | None:
         leaver, wanted = self.leaves()
-        instead = self.holder_instead(leaver)
+        own = None if leaver[0] and not leaver[0].live else self.dead_holder()
+        instead, wanted = own or (self.holder_instead(leaver), wanted)
         page = instead or leaver[0]
         if not page:
             return None
