@@ -94,11 +94,11 @@ void pager_forget(uint64_t context) {
         pager_pages_died(&d->ranges, 0, UINT64_MAX, 0);
         pager_moves_wait(d, 0, UINT64_MAX, true);
         if (d->context == going) {
-            d->halts++; /* what was handed out begins in it still, nothing else does */
+            d->pause_count++; /* what was handed out begins in it still, nothing else does */
             pager_moves_wait(d, 0, UINT64_MAX, false);
             d->context = NULL;
             d->epoch++;
-            d->halts--;
+            d->pause_count--;
         }
         if (d->place_context == going)
             d->place_context = NULL;
@@ -199,7 +199,7 @@ static void pass(struct pager *d, struct op *op, uint64_t serial, enum pager_use
 /* The operation's ticket, or PASSING; 0: none, as nothing will move, or as it is sure to touch nothing here. */
 static uint64_t admit_to(struct pager *d, struct op *op) {
     pager_lock(d);
-    enum pager_opacity opaque = d->kind->opaque ? d->kind->opaque(d, op) : PAGER_CLEAR;
+    enum pager_opacity opaque = d->kind->opaque ? d->kind->opaque(d, op) : PAGER_TRANSPARENT;
     enum pager_use uses = opaque ? PAGER_USES_ANY : PAGER_USES_ABSENT;
     if (!d->moving) {
         if (opaque)

@@ -154,8 +154,12 @@ struct pager_waiter {
 /* Around its being held. Under the lock. */
 void pager_waits(struct pager *d, struct pager_waiter *w, uint64_t ticket);
 void pager_waits_no_more(struct pager *d, struct pager_waiter *w);
-/* No move is under way: when it is admitted, until it has retired. */
-enum pager_opacity { PAGER_CLEAR, PAGER_HALTS, PAGER_OPAQUE };
+/* What an operation may touch beside what it shows. */
+enum pager_opacity {
+    PAGER_TRANSPARENT,  /* nothing: pages move beside it */
+    PAGER_PAUSES_MOVES, /* pages that are away: no move is under way when it is admitted */
+    PAGER_OPAQUE,       /* any page: nor is one until it has retired */
+};
 
 /* The operation runs next: waits until what was held before has its pages, and no move is under way; none begins before
  * pager_opaque_passed. Ticket 0: it has none, as nothing new moves. Under the lock. */
@@ -316,9 +320,9 @@ struct pager {
     CUstream lane_stream[LANES]; /* ordered policies; of lane_context */
     CUstream discard_stream;     /* likewise; nothing in it waits for anything */
     CUcontext lane_context;
-    uint32_t passing; /* operations that were not told as nothing moved here yet; atomic */
-    uint32_t halts;   /* who lets no move begin: operations until they are admitted, a context that goes */
-    uint64_t opaque;  /* ticket of the last opaque operation; 0: there was none */
+    uint32_t passing;     /* operations that were not told as nothing moved here yet; atomic */
+    uint32_t pause_count; /* pauses: no move begins. Of operations until they are admitted, of a context that goes */
+    uint64_t opaque;      /* ticket of the last opaque operation; 0: there was none */
     struct pager_waiter *waiters;
     uint64_t past;                           /* ticket of the operation that stands for all before `moving` */
     bool unsure;                             /* nobody told when that was done: no content is ever lost */

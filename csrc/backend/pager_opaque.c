@@ -29,7 +29,7 @@ void pager_opaque_begin(struct pager *d, uint64_t ticket, enum pager_opacity how
     struct pager_patience patience = {0};
     while (d->moving && older_waits(d, ticket) && pager_wait(d, &patience))
         ;
-    d->halts++;
+    d->pause_count++;
     if (how == PAGER_OPAQUE)
         d->opaque = ticket > d->opaque ? ticket : d->opaque;
     stats_add(COUNT_opaque, ticket > 0);
@@ -37,10 +37,10 @@ void pager_opaque_begin(struct pager *d, uint64_t ticket, enum pager_opacity how
 }
 
 void pager_opaque_passed(struct pager *d) {
-    d->halts--;
+    d->pause_count--;
     pager_wake(d);
 }
 
 bool pager_opaque_runs(const struct pager *d) {
-    return d->halts > 0 || (d->opaque && d->opaque >= d->window.oldest);
+    return d->pause_count > 0 || (d->opaque && d->opaque >= d->window.oldest);
 }

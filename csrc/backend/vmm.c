@@ -110,7 +110,7 @@ static bool is_exposing(struct pager *d, const struct op *op) {
 static enum pager_opacity opacity(struct pager *d, const struct op *op) {
     if (hides(op))
         return PAGER_OPAQUE;
-    return is_exposing(d, op) ? PAGER_HALTS : PAGER_CLEAR;
+    return is_exposing(d, op) ? PAGER_PAUSES_MOVES : PAGER_TRANSPARENT;
 }
 
 /* Its pages that left are used where they lie now: not before they are mapped there. */
