@@ -25,7 +25,7 @@ void pager_make_room(struct pager *d, uint64_t bytes) {
         pager_budget_look(d);
     else
         pager_budget_update(d);
-    if (!d->moving && !d->over && !pager_fits(d, bytes))
+    if (!d->moving && !d->ended && !pager_fits(d, bytes))
         pager_start_moving(d, bytes);
 }
 
@@ -53,7 +53,7 @@ void pager_arrived(addr_t start, uint64_t bytes, int32_t device) {
         known = false;
     }
     d->bytes += known ? bytes : 0;
-    bool fits = known && !d->moving && !d->over;
+    bool fits = known && !d->moving && !d->ended;
     if (known && d->kind->arrives)
         d->kind->arrives(d, start, bytes, fits);
     pager_unlock(d);
@@ -208,11 +208,11 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
         if (opaque)
             pager_opaque_passed(d);
         outwait_discards(d, op);
-        bool over = d->over;
-        if (!over)
+        bool ended = d->ended;
+        if (!ended)
             __atomic_fetch_add(&d->passing, 1, __ATOMIC_SEQ_CST);
         pager_unlock(d);
-        return over ? 0 : PASSING;
+        return ended ? 0 : PASSING;
     }
     if (!d->context && session_device() == d->ordinal)
         d->context = pager_current();
@@ -302,7 +302,7 @@ void pager_settle(const struct op *op) {
 static void begin_stop(struct pager *d) {
     pager_lock(d);
     d->moving = false;
-    d->over = true;
+    d->ended = true;
     __atomic_store_n(&d->stopping, true, __ATOMIC_RELAXED);
     pthread_cond_broadcast(&d->marked);
     for (int lane = 0; lane < LANES; lane++)

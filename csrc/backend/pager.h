@@ -95,8 +95,8 @@ struct pager_move {
     bool keep, unkeep;     /* mostly read: advise before */
     bool in_place, recall; /* used on the host: advise after; take the advice back before */
     bool failed;
-    bool left;                       /* the engine knows that it is done, but its pages are not mapped yet */
-    CUevent event;                   /* ordered: recorded behind it, once it was issued */
+    bool vacated;  /* its frames of the device are given up, as the engine knows; its pages are not mapped yet */
+    CUevent event; /* ordered: recorded behind it, once it was issued */
     struct pager_move *next, *after; /* under way; ready in its lane */
 };
 
@@ -104,7 +104,7 @@ struct pager_move {
 struct pager_move *pager_move_take(struct pager *d, int lane);
 /* What it takes from the device is gone: the engine knows that it is done, and nobody uses its pages before
  * pager_move_done. Under the lock. */
-void pager_move_left(struct pager *d, uint64_t id);
+void pager_move_vacated(struct pager *d, uint64_t id);
 /* It is done, or failed: the engine knows. Under the lock. */
 void pager_move_done(struct pager *d, uint64_t id, bool ok);
 struct pager_move *pager_move_find(struct pager *d, uint64_t id);
@@ -112,9 +112,9 @@ bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes);
 /* Waits until no move of the range is under way; of those that discard, if so asked. Other moves of ordered policies
  * may be behind the program's own gate: for these it waits as long as patience lasts. Under the lock. */
 void pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discards_only);
-/* Waits until no move that has left is under way in the range: whoever uses its pages, or moves them again. True: it
- * waited. Under the lock. */
-bool pager_moves_land(struct pager *d, addr_t start, uint64_t bytes);
+/* Waits until no move in the range has vacated and not mapped its pages: whoever uses its pages, or moves them again.
+ * True: it waited. Under the lock. */
+bool pager_moves_wait_mapped(struct pager *d, addr_t start, uint64_t bytes);
 
 /* --- blocks of the framework's allocator (pager_block.c) --- */
 
@@ -177,7 +177,7 @@ enum pager_use { PAGER_USES_PRESENT, PAGER_USES_ABSENT, PAGER_USES_ANY };
 struct pager_kind {
     /* Kernels may touch absent pages, which brings them, and pages can be advised to be mostly read. */
     bool managed;
-    const char *over; /* what becomes of its memory when nothing moves any more */
+    const char *fallback; /* for the log: what becomes of its memory when nothing moves any more */
     struct {
         int count, lane[MOVER_MAX];
     } movers;       /* of held policies */
@@ -290,7 +290,7 @@ struct pager {
     pthread_cond_t marked;  /* the watcher has something to watch */
     int32_t ordinal;        /* CUDA ordinal */
     bool moving;            /* not everything fits: operations are told to the engine, pages move */
-    bool over;              /* nothing ever moves again */
+    bool ended;             /* nothing ever moves again */
     bool stopping;          /* and its threads end */
     bool stuck;             /* but a mover that the driver keeps */
     bool held;              /* the policy's kind; else ordered */
@@ -302,8 +302,9 @@ struct pager {
     struct pager_ranges ranges;
     struct pager_ranges parted; /* left, advised */
     uint64_t bytes;             /* of ours, in whole pages */
-    /* Bytes of the device that the engine does not rule: of memory that never moves, that left and is not freed. */
-    uint64_t fixed, left;
+    /* Bytes of the device that the engine does not rule: of memory that never moves; of pages that left the engine and
+     * are not released yet. */
+    uint64_t fixed, aside;
     struct vmm *vmm; /* NULL: managed memory, or none yet */
     struct pager_budget budget;
     struct pager_window window;

@@ -98,9 +98,9 @@ void pager_retired(struct pager *d, uint64_t ticket) {
 void pager_give_up(struct pager *d, const char *why) {
     if (!d->moving)
         return;
-    log_warn("device %d: %s: its memory %s", d->ordinal, why, d->kind->over);
+    log_warn("device %d: %s: its memory %s", d->ordinal, why, d->kind->fallback);
     d->moving = false;
-    d->over = true;
+    d->ended = true;
     pager_wake(d);
 }
 

@@ -113,11 +113,11 @@ static enum pager_opacity opacity(struct pager *d, const struct op *op) {
     return is_exposing(d, op) ? PAGER_PAUSES_MOVES : PAGER_TRANSPARENT;
 }
 
-/* Its pages that left are used where they lie now: not before they are mapped there. */
-static void land(struct pager *d, const struct op *op) {
+/* Its vacated pages are used where they lie now: not before they are mapped there. */
+static void wait_mapped(struct pager *d, const struct op *op) {
     size_t n = d->under_way ? touches(d, op) : 0;
     for (size_t i = 0; i < n; i++)
-        if (pager_moves_land(d, d->touches[i].start, d->touches[i].bytes))
+        if (pager_moves_wait_mapped(d, d->touches[i].start, d->touches[i].bytes))
             touches(d, op); /* another operation's, after waiting */
 }
 
@@ -131,7 +131,7 @@ static void expose(struct pager *d) {
 
 /* Once nothing moves any more, all of it is what the program takes it for. */
 static void end_moves(struct pager *d) {
-    if (d->over && d->vmm && !d->vmm->surfaced) {
+    if (d->ended && d->vmm && !d->vmm->surfaced) {
         pager_moves_wait(d, 0, UINT64_MAX, false);
         vmm_surface(d, 0, UINT64_MAX);
         d->vmm->surfaced = true;
@@ -145,7 +145,7 @@ static void make_usable(struct pager *d, const struct op *op, uint64_t serial, e
     if (uses == PAGER_USES_ANY)
         expose(d);
     if (d->moving && serial) {
-        land(d, op);
+        wait_mapped(d, op);
         size_t n = uses == PAGER_USES_ABSENT ? touches(d, op) : 0;
         for (size_t i = 0; i < n; i++)
             vmm_surface(d, d->touches[i].start, d->touches[i].start + d->touches[i].bytes);
@@ -235,15 +235,15 @@ static void pointed(const addr_t *pointers, size_t n) {
 
 /* --- moves --- */
 
-struct leaving {
+struct vacating {
     struct pager *device;
     uint64_t id;
 };
 
-static void left(void *data) {
-    const struct leaving *l = data;
+static void on_vacated(void *data) {
+    const struct vacating *l = data;
     pager_lock(l->device);
-    pager_move_left(l->device, l->id);
+    pager_move_vacated(l->device, l->id);
     pager_wake(l->device);
     pager_unlock(l->device);
 }
@@ -284,9 +284,9 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
                                     .look = vmm_verifies() ? vmm_verify_look : NULL};
     pager_lock(d);
     d->vmm->unmapped = d->vmm->unmapped || (part[0].stale && part[0].copy);
-    pager_moves_land(d, m->m.start, m->m.bytes);
+    pager_moves_wait_mapped(d, m->m.start, m->m.bytes);
     pager_unlock(d);
-    enum vmm_moved moved = vmm_move(d->vmm, part, n, stream, left, &(struct leaving){d, m->m.id});
+    enum vmm_moved moved = vmm_move(d->vmm, part, n, stream, on_vacated, &(struct vacating){d, m->m.id});
     for (size_t i = 0; i < n && vmm_verifies(); i++)
         vmm_verify_moved(d->vmm, &part[i], stream);
     if (moved == VMM_STUCK) {
@@ -332,7 +332,7 @@ static void stop(void) {
 
 /* While some of a lane map pages, the copies of another fill the link. */
 const struct pager_kind vmm_kind = {
-    .over = "stays where it is, on the device or on the host",
+    .fallback = "stays where it is, on the device or on the host",
     .movers = {6, {ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_IN, ULMS_LANE_OUT}},
     .ahead = 32 << 20,
     .runs = 2,

@@ -221,8 +221,8 @@ enum vmm_moved { VMM_MOVED, VMM_STAYED, VMM_STUCK };
 void vmm_range_written(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
 /* n moves to one place, VMM_MOVES at most: copies in the stream, waits for it, and maps the pages anew, unless they
  * become stale, all or none. What leaves the device gives back its frames as soon as they are not mapped any more: if
- * all of it did, `left` is called then (unless it is NULL), and only after that the pages are mapped on the host. */
-enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*left)(void *),
+ * all of it did, `vacated` is called then (unless it is NULL), and only after that the pages are mapped on the host. */
+enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*vacated)(void *),
                         void *data);
 
 /* --- the driver's calls (vmm_driver.c). False: refused --- */

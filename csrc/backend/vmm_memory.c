@@ -119,7 +119,7 @@ static void leave_page(struct pager *d, struct vmm_range *r, size_t i) {
     pager_lock(d);
     bool there = page->at == VMM_DEVICE;
     d->fixed -= there && page->fixed ? page_bytes : 0;
-    d->left += there ? page_bytes : 0;
+    d->aside += there ? page_bytes : 0;
     page->aside = there;
     page->fixed = false;
     pager_budget_update(d);
@@ -142,7 +142,7 @@ static bool may_go(struct pager *d, struct vmm_range *r, size_t i) {
         return true;
     if (pager_moves_any(d, r->start + i * page_bytes, page_bytes))
         return false;
-    d->left -= r->page[i].aside ? page_bytes : 0;
+    d->aside -= r->page[i].aside ? page_bytes : 0;
     r->page[i].aside = false;
     return true;
 }
@@ -156,7 +156,7 @@ static void end_part(struct pager *d, struct vmm_part *p) {
     for (size_t i = s.first; i < s.end; i++)
         goes = may_go(d, p->range, i) && goes;
     pager_budget_update(d);
-    uint64_t most = d->budget.bytes + d->left + d->fixed;
+    uint64_t most = d->budget.bytes + d->aside + d->fixed;
     pager_unlock(d);
     if (goes)
         vmm_part_delete(d->vmm, p);
@@ -330,7 +330,7 @@ void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
     if (!r)
         return;
     size_t i = (start - r->start) / page_bytes;
-    d->left -= r->page[i].aside ? page_bytes : 0;
+    d->aside -= r->page[i].aside ? page_bytes : 0;
     r->page[i].aside = false;
     /* freed in stream order while it was away, it was in no list when all that is away was mapped */
     vmm_range_surface(d->vmm, r, i, 1);
@@ -338,7 +338,7 @@ void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
     if (there)
         ulms_engine_placed(d->engine, start, bytes);
     pager_budget_update(d);
-    if (fits && !there && !d->moving && !d->over)
+    if (fits && !there && !d->moving && !d->ended)
         pager_start_moving(d, 0);
     stats_add(COUNT_placed_bytes, there ? bytes : 0);
 }

@@ -195,7 +195,7 @@ static void arrive(struct vmm *v, const struct span *s) {
 
 /* Those that are ok. False: not all of them. */
 static bool remap(struct vmm *v, const struct vmm_move *m, const struct span *s, const bool *ok, size_t n,
-                  CUstream stream, void (*left)(void *), void *data) {
+                  CUstream stream, void (*vacated)(void *), void *data) {
     bool whole = true;
     for (size_t i = 0; i < n; i++) {
         if (ok[i] && m[i].to == VMM_DEVICE)
@@ -204,10 +204,10 @@ static bool remap(struct vmm *v, const struct vmm_move *m, const struct span *s,
         if (ok[i])
             look(v, &m[i], &s[i], stream);
     }
-    if (whole && left && m->to == VMM_HOST) {
+    if (whole && vacated && m->to == VMM_HOST) {
         for (size_t i = 0; i < n; i++)
             give_up_device(v, &s[i]);
-        left(data);
+        vacated(data);
     }
     for (size_t i = 0; i < n; i++) {
         whole = ok[i] && vmm_range_map(v, s[i].range, s[i].first, s[i].end - s[i].first, m[i].to) && whole;
@@ -223,7 +223,7 @@ void vmm_range_written(struct vmm *v, struct vmm_range *r, size_t first, size_t 
             drop(v, &r->page[i], VMM_HOST);
 }
 
-enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*left)(void *),
+enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*vacated)(void *),
                         void *data) {
     struct span s[VMM_MOVES];
     bool ok[VMM_MOVES], whole = true;
@@ -242,6 +242,6 @@ enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstr
     for (size_t i = 0; i < n && m->stale; i++)
         forsake(v, &m[i], &s[i], whole);
     if (n > 0 && !m->stale)
-        whole = remap(v, m, s, ok, n, stream, left, data);
+        whole = remap(v, m, s, ok, n, stream, vacated, data);
     return whole ? VMM_MOVED : done ? VMM_STAYED : VMM_STUCK;
 }

@@ -263,7 +263,7 @@ TEST(none_becomes_stale_if_not_all_can) {
     CHECK_EQ(idle(VMM_HOST), PAGES / 2);
 }
 
-static void when_left(void *data) {
+static void when_vacated(void *data) {
     const struct vmm_range *r = data;
     CHECK_EQ(idle(VMM_DEVICE), PAGES);
     for (size_t i = 0; i < PAGES; i++)
@@ -280,7 +280,7 @@ TEST(frames_are_free_before_the_host_is_mapped) {
     out[0].bytes -= 3 * PAGE_LEAST;
     out[1].start += out[0].bytes;
     out[1].bytes -= out[0].bytes;
-    CHECK_EQ(vmm_move(&v, out, 2, NULL, when_left, r), VMM_MOVED); /* though mapping failed at first */
+    CHECK_EQ(vmm_move(&v, out, 2, NULL, when_vacated, r), VMM_MOVED); /* though mapping failed at first */
     struct vmm_move in = whole(other, VMM_DEVICE);
     CHECK(move(&in));
     CHECK_EQ(v.pool[VMM_DEVICE].made, PAGES);
