@@ -125,22 +125,22 @@ bool pager_hears(void);
 void pager_hear(struct pager *d);
 void pager_hear_before(struct pager *d);
 
-/* --- what passes by while nothing moves (pager_pass.c) --- */
+/* --- what bypasses the engine while nothing moves (pager_bypass.c) --- */
 
-/* True: the engine hears of no blocks, and the thread's is counted until pager_block_passed: the ledger knows of it.
+/* True: the engine hears of no blocks, and the thread's is counted until pager_block_bypass_end: the ledger has it.
  */
-bool pager_block_pass(void);
-/* False: it did not pass. */
-bool pager_block_passed(void);
-bool pager_blocks_passed_all(void);
+bool pager_block_bypass_begin(void);
+/* False: it was not counted. */
+bool pager_block_bypass_end(void);
+bool pager_block_bypasses_over(void);
 
-/* True: nothing moves anywhere, and the thread's operation, which was looked at, is counted until pager_passed: the
+/* True: nothing moves anywhere, and the thread's operation, which was looked at, is counted until pager_bypass_end: the
  * driver has it. */
-bool pager_pass(void);
-/* False: it did not pass. */
-bool pager_passed(void);
-/* The driver has all that passed by on the device. Once pages move there nothing more does, and this stays true. */
-bool pager_passed_all(const struct pager *d);
+bool pager_bypass_begin(void);
+/* False: it was not counted. */
+bool pager_bypass_end(void);
+/* The driver has all that was not told to the device's engine. Once pages move there this stays true. */
+bool pager_bypasses_over(const struct pager *d);
 
 /* --- opaque operations: they may touch pages that they do not show (pager_opaque.c). Nothing moves while one runs ---
  */
@@ -162,9 +162,9 @@ enum pager_opacity {
 };
 
 /* The operation runs next: waits until what was held before has its pages, and no move is under way; none begins before
- * pager_opaque_passed. Ticket 0: it has none, as nothing new moves. Under the lock. */
+ * pager_opaque_admitted. Ticket 0: it has none, as nothing new moves. Under the lock. */
 void pager_opaque_begin(struct pager *d, uint64_t ticket, enum pager_opacity how);
-void pager_opaque_passed(struct pager *d);
+void pager_opaque_admitted(struct pager *d);
 /* No move may begin. Under the lock. */
 bool pager_opaque_runs(const struct pager *d);
 
@@ -205,9 +205,9 @@ struct pager_kind {
     void (*prepare)(struct pager *d, const struct op *op);
     /* What the operation touches, into d->touches; how many. Under the lock. */
     size_t (*touches)(struct pager *d, const struct op *op);
-    /* The operation runs next; serial 0: the engine does not know it. Under the lock, may wait. False: it must not, as
-     * it may use memory that is lost. NULL: nothing to do. */
-    bool (*passes)(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses);
+    /* The operation runs next: makes usable what it may use. serial 0: the engine does not know it. Under the lock, may
+     * wait. False: it must not run, as it may use memory that is lost. NULL: nothing to do. */
+    bool (*ensure_usable)(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses);
 };
 
 /* --- threads (pager_worker.c) --- */
@@ -321,17 +321,18 @@ struct pager {
     CUstream lane_stream[LANES]; /* ordered policies; of lane_context */
     CUstream discard_stream;     /* likewise; nothing in it waits for anything */
     CUcontext lane_context;
-    uint32_t passing;     /* operations that were not told as nothing moved here yet; atomic */
+    uint32_t untracked;   /* operations under way that were not told, as nothing moved here yet; atomic */
     uint32_t pause_count; /* pauses: no move begins. Of operations until they are admitted, of a context that goes */
     uint64_t opaque;      /* ticket of the last opaque operation; 0: there was none */
     struct pager_waiter *waiters;
-    uint64_t past;                           /* ticket of the operation that stands for all before `moving` */
-    bool unsure;                             /* nobody told when that was done: no content is ever lost */
-    CUcontext past_contexts[PAGER_CONTEXTS]; /* where it may still run */
-    int past_count;
+    /* Prior work: issued before `moving`. It counts as one operation, until the drainer has seen it done. */
+    uint64_t prior_ticket;
+    bool drain_incomplete;                    /* nobody tells when all of it is done: no content is ever discarded */
+    CUcontext prior_contexts[PAGER_CONTEXTS]; /* where it may still run */
+    int prior_count;
     struct pager_mover movers[MOVER_MAX];
     struct pager_lane lanes[LANES];
-    struct pager_worker watcher, outlaster;
+    struct pager_worker watcher, drainer;
     struct ulms_engine_touch *touches; /* the operation's, while it is told; a graph may have any number */
     size_t touch_room;
 };

@@ -38,8 +38,8 @@ static void judge(struct pager *d, struct pager_move *m) {
     struct look l = {.oldest = d->window.oldest, .all_dead = true, .all_kept = true};
     bool fill = m->m.kind == ULMS_FILL, keep = m->m.flags & ULMS_MOVE_KEEP;
     pager_pages_visit(&d->ranges, start, end, look_at, &l);
-    m->discard =
-        !fill && m->m.flags & ULMS_MOVE_DEAD && l.all_dead && !d->unsure && d->kind->discards && d->kind->discards();
+    m->discard = !fill && m->m.flags & ULMS_MOVE_DEAD && l.all_dead && !d->drain_incomplete && d->kind->discards &&
+                 d->kind->discards();
     /* Advice back and forth on what is written now and then would cost more than it saves. A page that leaves loses its
      * advice: prefetched to the host with it, it would keep its place on the device beside the host's copy. */
     m->keep = d->kind->managed && fill && keep && !l.all_kept && !l.any_written;

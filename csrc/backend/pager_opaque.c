@@ -36,7 +36,7 @@ void pager_opaque_begin(struct pager *d, uint64_t ticket, enum pager_opacity how
     pager_moves_wait(d, 0, UINT64_MAX, false);
 }
 
-void pager_opaque_passed(struct pager *d) {
+void pager_opaque_admitted(struct pager *d) {
     d->pause_count--;
     pager_wake(d);
 }

@@ -176,7 +176,7 @@ static bool touches_lost(struct pager *d, const struct op *op) {
     return lost;
 }
 
-static bool passes(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
+static bool ensure_usable(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
     make_usable(d, op, serial, uses);
     return !d->vmm || !__atomic_load_n(&d->vmm->loses, __ATOMIC_RELAXED) ||
            !(uses == PAGER_USES_ANY ? any_lost(d) : touches_lost(d, op));
@@ -344,7 +344,7 @@ const struct pager_kind vmm_kind = {
     .discards = discards,
     .opaque = opacity,
     .touches = touches,
-    .passes = passes};
+    .ensure_usable = ensure_usable};
 
 const struct backend backend_vmm = {.name = "vmm",
                                     .admit = admit,
