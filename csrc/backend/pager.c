@@ -47,7 +47,7 @@ void pager_arrived(addr_t start, uint64_t bytes, int32_t device) {
     struct pager_range *range = pager_range_add(&d->ranges, start, bytes);
     bool known = range != NULL;
     if (known)
-        pager_range_inherit(&d->parted, range);
+        pager_range_inherit_advice(&d->still_advised, range);
     if (known && !ulms_engine_allocated(d->engine, start, bytes)) {
         free(pager_range_take(&d->ranges, start));
         known = false;
@@ -71,7 +71,7 @@ void pager_leaving(addr_t start, uint64_t bytes) {
             d->progress++;
             pager_wake(d);
             pager_moves_wait(d, start, bytes, false);
-            pager_range_part(&d->parted, range);
+            pager_range_remember_advice(&d->still_advised, range);
         }
         pager_unlock(d);
     }

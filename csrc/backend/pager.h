@@ -300,8 +300,8 @@ struct pager {
     uint64_t told_ns;              /* when */
     uint32_t run_pages;            /* the most of one move */
     struct pager_ranges ranges;
-    struct pager_ranges parted; /* left, advised */
-    uint64_t bytes;             /* of ours, in whole pages */
+    struct pager_ranges still_advised; /* memory that left while the driver's advice is still set */
+    uint64_t bytes;                    /* of ours, in whole pages */
     /* Bytes of the device that the engine does not rule: of memory that never moves; of pages that left the engine and
      * are not released yet. */
     uint64_t fixed, aside;
