@@ -258,7 +258,7 @@ static uint64_t *find(struct vmm_pool *p, uint32_t frame, uint64_t came) {
     return NULL;
 }
 
-void vmm_frame_forsake(struct vmm_pool *p, uint32_t frame, struct vmm_claim *c) {
+void vmm_frame_give_stale(struct vmm_pool *p, uint32_t frame, struct vmm_claim *c) {
     pthread_mutex_lock(&p->lock);
     uint64_t *none = find(p, frame, 0);
     if (none) {

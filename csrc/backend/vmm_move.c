@@ -168,13 +168,13 @@ static void give_up_device(struct vmm *v, const struct span *s) {
 }
 
 /* Nobody uses them while they are away, so they stay mapped where they were; all or none. */
-static void forsake(struct vmm *v, const struct vmm_move *m, const struct span *s, bool all) {
+static void make_stale(struct vmm *v, const struct vmm_move *m, const struct span *s, bool all) {
     for (size_t i = s->first; s->range && i < s->end; i++) {
         struct vmm_page *p = &s->range->page[i];
         if (all && p->at == VMM_DEVICE) {
             p->at = VMM_STALE;
             p->filled = m->copy;
-            vmm_frame_forsake(&v->pool[VMM_DEVICE], p->frame[VMM_DEVICE], &p->claim);
+            vmm_frame_give_stale(&v->pool[VMM_DEVICE], p->frame[VMM_DEVICE], &p->claim);
             p->frame[VMM_DEVICE] = VMM_NO_FRAME;
         }
         settle(v, m, p);
@@ -240,7 +240,7 @@ enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstr
         whole = whole && ok[i];
     }
     for (size_t i = 0; i < n && m->stale; i++)
-        forsake(v, &m[i], &s[i], whole);
+        make_stale(v, &m[i], &s[i], whole);
     if (n > 0 && !m->stale)
         whole = remap(v, m, s, ok, n, stream, vacated, data);
     return whole ? VMM_MOVED : done ? VMM_STAYED : VMM_STUCK;

@@ -47,7 +47,7 @@ static bool is_alone(const struct vmm *v, uint64_t bytes, bool moving) {
     return unused == 0 || (moving && v->unused + unused <= v->whole / WHOLE_TO_UNUSED);
 }
 
-/* Ranges come and go under `lodging` alone. */
+/* Ranges come and go under `parts_lock` alone. */
 static struct vmm_range *range_for(struct vmm *v, uint64_t bytes, bool moving, size_t *grain) {
     uint64_t most = RANGE_PAGES * page_bytes;
     bool alone = is_alone(v, bytes, moving);
@@ -77,7 +77,7 @@ static struct vmm_pages own_pages(const struct vmm_part *p) {
     return s;
 }
 
-static void lodge(struct vmm_part *p, struct vmm_part *as) {
+static void set_grains(struct vmm_part *p, struct vmm_part *as) {
     size_t first = grain_of(p->range, p->start);
     for (size_t i = 0; i < p->bytes / PAGE_LEAST; i++)
         p->range->part[first + i] = as;
@@ -99,7 +99,7 @@ struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, bool moving, uint64
     }
     p->start = p->range->start + grain * PAGE_LEAST;
     p->bytes = bytes;
-    lodge(p, p);
+    set_grains(p, p);
     count(v, p, true);
     p->range->parts++;
     struct vmm_pages all = vmm_part_pages(p);
@@ -124,7 +124,7 @@ void vmm_part_delete(struct vmm *v, struct vmm_part *p) {
         return;
     for (size_t i = all.first; i < all.end; i++)
         r->page[i].parts -= i < own.first || i >= own.end;
-    lodge(p, NULL);
+    set_grains(p, NULL);
     count(v, p, false);
     if (--r->parts == 0)
         vmm_range_delete(v, r);

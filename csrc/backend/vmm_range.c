@@ -36,7 +36,7 @@ bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct vmm_limi
     size_t total = 0;
     *v = (struct vmm){.device = device, .limit = VMM_LIMIT_NONE};
     pthread_mutex_init(&v->out, NULL);
-    pthread_mutex_init(&v->lodging, NULL);
+    pthread_mutex_init(&v->parts_lock, NULL);
     pthread_mutex_init(&v->lock, NULL);
     if (REAL(cuDeviceTotalMem_v2, 0)(&total, device) != CUDA_SUCCESS ||
         !vmm_pool_open(&v->pool[VMM_DEVICE], here, device, total, &v->limit) ||
@@ -223,7 +223,7 @@ static bool unmap_somehow(struct vmm *v, struct vmm_range *r, size_t first, size
     return false;
 }
 
-void vmm_range_surface(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
+void vmm_range_map_stale(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
     size_t end = first + n;
     for (size_t run; (run = next_at(r, &first, end, VMM_STALE)) > 0; first += run)
         if (unmap_somehow(v, r, first, run))
