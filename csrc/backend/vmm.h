@@ -23,7 +23,10 @@
 /* Claims on a frame that are remembered; pages beyond them are mapped anew. */
 enum { VMM_CLAIMS = 4 };
 
-enum vmm_place { VMM_DEVICE, VMM_HOST, VMM_PLACES, VMM_NOWHERE = VMM_PLACES, VMM_STALE };
+/* Where a frame lies: what arrays are indexed by. */
+enum vmm_place { VMM_DEVICE, VMM_HOST, VMM_PLACES };
+/* What is mapped at a page: its frame of a place (enum vmm_place), or one of these. */
+enum { VMM_UNMAPPED = VMM_PLACES, VMM_STALE };
 
 #define VMM_NO_FRAME UINT32_MAX
 
@@ -105,7 +108,7 @@ static inline addr_t vmm_alias(const struct vmm_pool *p, uint32_t frame) {
 struct vmm_page {
     uint32_t frame[VMM_PLACES]; /* or VMM_NO_FRAME; the one that is not mapped is a copy, or about to be mapped */
     struct vmm_claim claim;     /* VMM_STALE: on the frame that it is mapped at */
-    uint8_t at;                 /* enum vmm_place: what is mapped */
+    uint8_t at;                 /* what is mapped: enum vmm_place, VMM_UNMAPPED or VMM_STALE */
     bool filled;                /* frame[VMM_HOST] holds what the page holds, or held when it came to the device */
     bool fixed;                 /* it is where it is for good */
     bool aside;                 /* on the device, and the engine does not know of it any more */
@@ -144,7 +147,8 @@ struct vmm {
     struct vmm_maker *maker;    /* NULL: frames are made as they are needed */
     pthread_mutex_t out;        /* a copy to the host is under way: mapping waits for all that are queued */
     pthread_mutex_t parts_lock; /* of parts: who comes and goes. Taken before the device's lock. Of the next two */
-    uint64_t whole, unused;     /* bytes of parts of whole pages; beside those of others that share no page */
+    uint64_t whole_bytes;       /* of the parts that are of whole pages */
+    uint64_t padding_bytes;     /* unused behind others that share no page; kept little beside it (vmm_part.c) */
     pthread_mutex_t lock;       /* of what follows */
     struct vmm_range **at;      /* by address */
     size_t count, capacity;     /* of the list */
@@ -172,10 +176,10 @@ bool vmm_range_fill(struct vmm *v, struct vmm_range *r, size_t first, size_t n, 
 bool vmm_range_empty(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
 /* The range that holds p; NULL: none does. It stays until it is deleted. */
 struct vmm_range *vmm_range_find(struct vmm *v, addr_t p);
-/* Unmaps those of the pages [first, first + n) that are not at `to`; stale ones have no claim any more. False: not all
- * of them. */
-bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
-/* Maps those of the pages that are nowhere to their frames of `to`, which they must have; where that is refused, back
+/* Unmaps those of the pages [first, first + n) whose `at` is not `but`; stale ones have no claim any more. False: not
+ * all of them. */
+bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n, unsigned but);
+/* Maps those of the pages that are unmapped to their frames of `to`, which they must have; where that is refused, back
  * to those of the other place, if they have them. False: not all of them are at `to`; each is where its `at` says. */
 bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
 /* Those of the pages that are stale are mapped to their frames of the host, before somebody may use them. Nothing of

@@ -148,10 +148,10 @@ static void lose(const struct vmm_move *m, const struct span *s) {
             s->range->page[i].frame[m->to] = VMM_NO_FRAME;
 }
 
-/* Nobody can use what is nowhere. */
+/* Nobody can use what is unmapped. */
 static void look(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream) {
     for (size_t i = s->first, n; m->look && i < s->end; i += n) {
-        for (n = 0; i + n < s->end && s->range->page[i + n].at == VMM_NOWHERE;)
+        for (n = 0; i + n < s->end && s->range->page[i + n].at == VMM_UNMAPPED;)
             n++;
         if (n > 0)
             m->look(v, s->range, i, n, m, stream);
@@ -163,7 +163,7 @@ static void look(struct vmm *v, const struct vmm_move *m, const struct span *s, 
 /* They are not mapped, and their content is on the host. */
 static void give_up_device(struct vmm *v, const struct span *s) {
     for (size_t i = s->first; i < s->end; i++)
-        if (s->range->page[i].at == VMM_NOWHERE)
+        if (s->range->page[i].at == VMM_UNMAPPED)
             drop(v, &s->range->page[i], VMM_DEVICE);
 }
 

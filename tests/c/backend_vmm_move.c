@@ -267,7 +267,7 @@ static void when_vacated(void *data) {
     const struct vmm_range *r = data;
     CHECK_EQ(idle(VMM_DEVICE), PAGES);
     for (size_t i = 0; i < PAGES; i++)
-        CHECK_EQ(r->page[i].at, VMM_NOWHERE);
+        CHECK_EQ(r->page[i].at, VMM_UNMAPPED);
     CHECK(emu_fail("cuMemSetAccess,cuMemMap:after=2") == 0);
 }
 
