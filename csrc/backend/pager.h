@@ -322,7 +322,7 @@ struct pager {
     CUstream discard_stream;     /* likewise; nothing in it waits for anything */
     CUcontext lane_context;
     uint32_t untracked;   /* operations under way that were not told, as nothing moved here yet; atomic */
-    uint32_t pause_count; /* pauses: no move begins. Of operations until they are admitted, of a context that goes */
+    uint32_t pause_count; /* of who lets no move begin: operations until they are admitted, a context that goes */
     uint64_t opaque;      /* ticket of the last opaque operation; 0: there was none */
     struct pager_waiter *waiters;
     /* Prior work: issued before `moving`. It counts as one operation, until the drainer has seen it done. */
