@@ -14,7 +14,7 @@
 #include "observe/trace.h"
 
 enum { WAITED_NS = 1000 };                    /* what took less did not wait */
-#define PASSING UINT64_MAX                    /* in place of a ticket: not told, as nothing moved yet */
+#define UNTRACKED UINT64_MAX                  /* in place of a ticket: not told, as nothing moved yet */
 static __thread uint64_t tickets[DEVICE_MAX]; /* of the thread's operation, from admit to settle */
 static __thread uint64_t waited_ns;           /* of it, up to now: it was held */
 
@@ -25,7 +25,7 @@ void pager_make_room(struct pager *d, uint64_t bytes) {
         pager_budget_look(d);
     else
         pager_budget_update(d);
-    if (!d->moving && !d->over && !pager_fits(d, bytes))
+    if (!d->moving && !d->ended && !pager_fits(d, bytes))
         pager_start_moving(d, bytes);
 }
 
@@ -47,13 +47,13 @@ void pager_arrived(addr_t start, uint64_t bytes, int32_t device) {
     struct pager_range *range = pager_range_add(&d->ranges, start, bytes);
     bool known = range != NULL;
     if (known)
-        pager_range_inherit(&d->parted, range);
+        pager_range_inherit_advice(&d->still_advised, range);
     if (known && !ulms_engine_allocated(d->engine, start, bytes)) {
         free(pager_range_take(&d->ranges, start));
         known = false;
     }
     d->bytes += known ? bytes : 0;
-    bool fits = known && !d->moving && !d->over;
+    bool fits = known && !d->moving && !d->ended;
     if (known && d->kind->arrives)
         d->kind->arrives(d, start, bytes, fits);
     pager_unlock(d);
@@ -71,14 +71,14 @@ void pager_leaving(addr_t start, uint64_t bytes) {
             d->progress++;
             pager_wake(d);
             pager_moves_wait(d, start, bytes, false);
-            pager_range_part(&d->parted, range);
+            pager_range_remember_advice(&d->still_advised, range);
         }
         pager_unlock(d);
     }
 }
 
 /* What was issued up to now is done, or nothing gets done any more: a context cannot go before. Under the lock. */
-static void outlive(struct pager *d) {
+static void wait_for_issued(struct pager *d) {
     struct pager_patience patience = {0};
     uint64_t issued = d->window.next;
     while (d->moving && d->window.oldest < issued && pager_wait(d, &patience))
@@ -89,16 +89,16 @@ void pager_forget(uint64_t context) {
     CUcontext going = (CUcontext)(uintptr_t)context;
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
-        outlive(d);
+        wait_for_issued(d);
         /* the addresses of its memory may be somebody else's before we are told that it left */
         pager_pages_died(&d->ranges, 0, UINT64_MAX, 0);
         pager_moves_wait(d, 0, UINT64_MAX, true);
         if (d->context == going) {
-            d->halts++; /* what was handed out begins in it still, nothing else does */
+            d->pause_count++; /* what was handed out begins in it still, nothing else does */
             pager_moves_wait(d, 0, UINT64_MAX, false);
             d->context = NULL;
             d->epoch++;
-            d->halts--;
+            d->pause_count--;
         }
         if (d->place_context == going)
             d->place_context = NULL;
@@ -186,33 +186,33 @@ static bool hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t
 }
 
 /* What is being lost is not written before it is: also when nothing moves any more. */
-static void outwait_discards(struct pager *d, const struct op *op) {
+static void wait_for_discards(struct pager *d, const struct op *op) {
     for (uint32_t i = 0; i < op->count; i++)
         pager_moves_wait(d, op->touches[i].start, op->touches[i].bytes, true);
 }
 
-static void pass(struct pager *d, struct op *op, uint64_t serial, enum pager_use uses) {
-    if (d->kind->passes && !d->kind->passes(d, op, serial, uses))
+static void ensure_usable(struct pager *d, struct op *op, uint64_t serial, enum pager_use uses) {
+    if (d->kind->ensure_usable && !d->kind->ensure_usable(d, op, serial, uses))
         op->flags |= OP_REFUSED;
 }
 
-/* The operation's ticket, or PASSING; 0: none, as nothing will move, or as it is sure to touch nothing here. */
+/* The operation's ticket, or UNTRACKED; 0: none, as nothing will move, or as it is sure to touch nothing here. */
 static uint64_t admit_to(struct pager *d, struct op *op) {
     pager_lock(d);
-    enum pager_opacity opaque = d->kind->opaque ? d->kind->opaque(d, op) : PAGER_CLEAR;
+    enum pager_opacity opaque = d->kind->opaque ? d->kind->opaque(d, op) : PAGER_TRANSPARENT;
     enum pager_use uses = opaque ? PAGER_USES_ANY : PAGER_USES_ABSENT;
     if (!d->moving) {
         if (opaque)
             pager_opaque_begin(d, 0, opaque);
-        pass(d, op, 0, uses);
+        ensure_usable(d, op, 0, uses);
         if (opaque)
-            pager_opaque_passed(d);
-        outwait_discards(d, op);
-        bool over = d->over;
-        if (!over)
-            __atomic_fetch_add(&d->passing, 1, __ATOMIC_SEQ_CST);
+            pager_opaque_admitted(d);
+        wait_for_discards(d, op);
+        bool ended = d->ended;
+        if (!ended)
+            __atomic_fetch_add(&d->untracked, 1, __ATOMIC_SEQ_CST);
         pager_unlock(d);
-        return over ? 0 : PASSING;
+        return ended ? 0 : UNTRACKED;
     }
     if (!d->context && session_device() == d->ordinal)
         d->context = pager_current();
@@ -239,15 +239,15 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
     uint64_t began = opaque ? clock_ns() : 0;
     if (opaque)
         pager_opaque_begin(d, ticket, opaque);
-    pass(d, op, serial, uses);
+    ensure_usable(d, op, serial, uses);
     if (opaque)
-        pager_opaque_passed(d);
+        pager_opaque_admitted(d);
     if (opaque && ticket && clock_ns() - began >= WAITED_NS)
         tell_held(d, op, began, 0);
     if (!d->held)
         pager_order_end(d);
     if (!d->moving)
-        outwait_discards(d, op);
+        wait_for_discards(d, op);
     pager_unlock(d);
     if (serial && d->kind->prepare)
         d->kind->prepare(d, op);
@@ -260,7 +260,7 @@ static bool matters(const struct op *op) {
 }
 
 void pager_admit(struct op *op) {
-    if (!matters(op) || pager_pass())
+    if (!matters(op) || pager_bypass_begin())
         return;
     uint64_t began = clock_ns();
     waited_ns = 0;
@@ -270,8 +270,8 @@ void pager_admit(struct op *op) {
 }
 
 static void settle_to(struct pager *d, const struct op *op, uint64_t ticket) {
-    if (ticket == PASSING) {
-        __atomic_fetch_sub(&d->passing, 1, __ATOMIC_SEQ_CST);
+    if (ticket == UNTRACKED) {
+        __atomic_fetch_sub(&d->untracked, 1, __ATOMIC_SEQ_CST);
         return;
     }
     if (op->status == CUDA_SUCCESS) {
@@ -285,7 +285,7 @@ static void settle_to(struct pager *d, const struct op *op, uint64_t ticket) {
 }
 
 void pager_settle(const struct op *op) {
-    if (!matters(op) || pager_passed() || !pager_any_moving())
+    if (!matters(op) || pager_bypass_end() || !pager_any_moving())
         return;
     uint64_t began = clock_ns();
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
@@ -302,7 +302,7 @@ void pager_settle(const struct op *op) {
 static void begin_stop(struct pager *d) {
     pager_lock(d);
     d->moving = false;
-    d->over = true;
+    d->ended = true;
     __atomic_store_n(&d->stopping, true, __ATOMIC_RELAXED);
     pthread_cond_broadcast(&d->marked);
     for (int lane = 0; lane < LANES; lane++)

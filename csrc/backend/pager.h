@@ -95,8 +95,8 @@ struct pager_move {
     bool keep, unkeep;     /* mostly read: advise before */
     bool in_place, recall; /* used on the host: advise after; take the advice back before */
     bool failed;
-    bool left;                       /* the engine knows that it is done, but its pages are not mapped yet */
-    CUevent event;                   /* ordered: recorded behind it, once it was issued */
+    bool vacated;  /* its frames of the device are given up, as the engine knows; its pages are not mapped yet */
+    CUevent event; /* ordered: recorded behind it, once it was issued */
     struct pager_move *next, *after; /* under way; ready in its lane */
 };
 
@@ -104,7 +104,7 @@ struct pager_move {
 struct pager_move *pager_move_take(struct pager *d, int lane);
 /* What it takes from the device is gone: the engine knows that it is done, and nobody uses its pages before
  * pager_move_done. Under the lock. */
-void pager_move_left(struct pager *d, uint64_t id);
+void pager_move_vacated(struct pager *d, uint64_t id);
 /* It is done, or failed: the engine knows. Under the lock. */
 void pager_move_done(struct pager *d, uint64_t id, bool ok);
 struct pager_move *pager_move_find(struct pager *d, uint64_t id);
@@ -112,9 +112,9 @@ bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes);
 /* Waits until no move of the range is under way; of those that discard, if so asked. Other moves of ordered policies
  * may be behind the program's own gate: for these it waits as long as patience lasts. Under the lock. */
 void pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discards_only);
-/* Waits until no move that has left is under way in the range: whoever uses its pages, or moves them again. True: it
- * waited. Under the lock. */
-bool pager_moves_land(struct pager *d, addr_t start, uint64_t bytes);
+/* Waits until no move in the range has vacated and not mapped its pages: whoever uses its pages, or moves them again.
+ * True: it waited. Under the lock. */
+bool pager_moves_wait_mapped(struct pager *d, addr_t start, uint64_t bytes);
 
 /* --- blocks of the framework's allocator (pager_block.c) --- */
 
@@ -125,22 +125,22 @@ bool pager_hears(void);
 void pager_hear(struct pager *d);
 void pager_hear_before(struct pager *d);
 
-/* --- what passes by while nothing moves (pager_pass.c) --- */
+/* --- what bypasses the engine while nothing moves (pager_bypass.c) --- */
 
-/* True: the engine hears of no blocks, and the thread's is counted until pager_block_passed: the ledger knows of it.
+/* True: the engine hears of no blocks, and the thread's is counted until pager_block_bypass_end: the ledger has it.
  */
-bool pager_block_pass(void);
-/* False: it did not pass. */
-bool pager_block_passed(void);
-bool pager_blocks_passed_all(void);
+bool pager_block_bypass_begin(void);
+/* False: it was not counted. */
+bool pager_block_bypass_end(void);
+bool pager_block_bypasses_over(void);
 
-/* True: nothing moves anywhere, and the thread's operation, which was looked at, is counted until pager_passed: the
+/* True: nothing moves anywhere, and the thread's operation, which was looked at, is counted until pager_bypass_end: the
  * driver has it. */
-bool pager_pass(void);
-/* False: it did not pass. */
-bool pager_passed(void);
-/* The driver has all that passed by on the device. Once pages move there nothing more does, and this stays true. */
-bool pager_passed_all(const struct pager *d);
+bool pager_bypass_begin(void);
+/* False: it was not counted. */
+bool pager_bypass_end(void);
+/* The driver has all that was not told to the device's engine. Once pages move there this stays true. */
+bool pager_bypasses_over(const struct pager *d);
 
 /* --- opaque operations: they may touch pages that they do not show (pager_opaque.c). Nothing moves while one runs ---
  */
@@ -154,13 +154,17 @@ struct pager_waiter {
 /* Around its being held. Under the lock. */
 void pager_waits(struct pager *d, struct pager_waiter *w, uint64_t ticket);
 void pager_waits_no_more(struct pager *d, struct pager_waiter *w);
-/* No move is under way: when it is admitted, until it has retired. */
-enum pager_opacity { PAGER_CLEAR, PAGER_HALTS, PAGER_OPAQUE };
+/* What an operation may touch beside what it shows. */
+enum pager_opacity {
+    PAGER_TRANSPARENT,  /* nothing: pages move beside it */
+    PAGER_PAUSES_MOVES, /* pages that are away: no move is under way when it is admitted */
+    PAGER_OPAQUE,       /* any page: nor is one until it has retired */
+};
 
 /* The operation runs next: waits until what was held before has its pages, and no move is under way; none begins before
- * pager_opaque_passed. Ticket 0: it has none, as nothing new moves. Under the lock. */
+ * pager_opaque_admitted. Ticket 0: it has none, as nothing new moves. Under the lock. */
 void pager_opaque_begin(struct pager *d, uint64_t ticket, enum pager_opacity how);
-void pager_opaque_passed(struct pager *d);
+void pager_opaque_admitted(struct pager *d);
 /* No move may begin. Under the lock. */
 bool pager_opaque_runs(const struct pager *d);
 
@@ -173,7 +177,7 @@ enum pager_use { PAGER_USES_PRESENT, PAGER_USES_ABSENT, PAGER_USES_ANY };
 struct pager_kind {
     /* Kernels may touch absent pages, which brings them, and pages can be advised to be mostly read. */
     bool managed;
-    const char *over; /* what becomes of its memory when nothing moves any more */
+    const char *fallback; /* for the log: what becomes of its memory when nothing moves any more */
     struct {
         int count, lane[MOVER_MAX];
     } movers;       /* of held policies */
@@ -201,9 +205,9 @@ struct pager_kind {
     void (*prepare)(struct pager *d, const struct op *op);
     /* What the operation touches, into d->touches; how many. Under the lock. */
     size_t (*touches)(struct pager *d, const struct op *op);
-    /* The operation runs next; serial 0: the engine does not know it. Under the lock, may wait. False: it must not, as
-     * it may use memory that is lost. NULL: nothing to do. */
-    bool (*passes)(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses);
+    /* The operation runs next: makes usable what it may use. serial 0: the engine does not know it. Under the lock, may
+     * wait. False: it must not run, as it may use memory that is lost. NULL: nothing to do. */
+    bool (*ensure_usable)(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses);
 };
 
 /* --- threads (pager_worker.c) --- */
@@ -286,7 +290,7 @@ struct pager {
     pthread_cond_t marked;  /* the watcher has something to watch */
     int32_t ordinal;        /* CUDA ordinal */
     bool moving;            /* not everything fits: operations are told to the engine, pages move */
-    bool over;              /* nothing ever moves again */
+    bool ended;             /* nothing ever moves again */
     bool stopping;          /* and its threads end */
     bool stuck;             /* but a mover that the driver keeps */
     bool held;              /* the policy's kind; else ordered */
@@ -296,10 +300,11 @@ struct pager {
     uint64_t told_ns;              /* when */
     uint32_t run_pages;            /* the most of one move */
     struct pager_ranges ranges;
-    struct pager_ranges parted; /* left, advised */
-    uint64_t bytes;             /* of ours, in whole pages */
-    /* Bytes of the device that the engine does not rule: of memory that never moves, that left and is not freed. */
-    uint64_t fixed, left;
+    struct pager_ranges still_advised; /* memory that left while the driver's advice is still set */
+    uint64_t bytes;                    /* of ours, in whole pages */
+    /* Bytes of the device that the engine does not rule: of memory that never moves; of pages that left the engine and
+     * are not released yet. */
+    uint64_t fixed, aside;
     struct vmm *vmm; /* NULL: managed memory, or none yet */
     struct pager_budget budget;
     struct pager_window window;
@@ -316,17 +321,18 @@ struct pager {
     CUstream lane_stream[LANES]; /* ordered policies; of lane_context */
     CUstream discard_stream;     /* likewise; nothing in it waits for anything */
     CUcontext lane_context;
-    uint32_t passing; /* operations that were not told as nothing moved here yet; atomic */
-    uint32_t halts;   /* who lets no move begin: operations until they are admitted, a context that goes */
-    uint64_t opaque;  /* ticket of the last opaque operation; 0: there was none */
+    uint32_t untracked;   /* operations under way that were not told, as nothing moved here yet; atomic */
+    uint32_t pause_count; /* of who lets no move begin: operations until they are admitted, a context that goes */
+    uint64_t opaque;      /* ticket of the last opaque operation; 0: there was none */
     struct pager_waiter *waiters;
-    uint64_t past;                           /* ticket of the operation that stands for all before `moving` */
-    bool unsure;                             /* nobody told when that was done: no content is ever lost */
-    CUcontext past_contexts[PAGER_CONTEXTS]; /* where it may still run */
-    int past_count;
+    /* Prior work: issued before `moving`. It counts as one operation, until the drainer has seen it done. */
+    uint64_t prior_ticket;
+    bool drain_incomplete;                    /* nobody tells when all of it is done: no content is ever discarded */
+    CUcontext prior_contexts[PAGER_CONTEXTS]; /* where it may still run */
+    int prior_count;
     struct pager_mover movers[MOVER_MAX];
     struct pager_lane lanes[LANES];
-    struct pager_worker watcher, outlaster;
+    struct pager_worker watcher, drainer;
     struct ulms_engine_touch *touches; /* the operation's, while it is told; a graph may have any number */
     size_t touch_room;
 };

@@ -51,7 +51,7 @@ void pager_hear(struct pager *d) {
         return;
     __atomic_store_n(&state, CATCHING_UP, __ATOMIC_SEQ_CST);
     ledger_blocks_at_once(session.ledger);
-    while (!pager_blocks_passed_all())
+    while (!pager_block_bypasses_over())
         sched_yield();
     hear_all(d);
     __atomic_store_n(&state, HEARING, __ATOMIC_SEQ_CST);
@@ -66,7 +66,7 @@ void pager_hear_before(struct pager *d) {
 }
 
 void pager_block_before(void) {
-    if (!capture_any() && pager_block_pass()) /* what a capture gets must be remembered */
+    if (!capture_any() && pager_block_bypass_begin()) /* what a capture gets must be remembered */
         return;
     pager_hear_before(pager_next(NULL));
     while (is(CATCHING_UP))
@@ -75,7 +75,7 @@ void pager_block_before(void) {
 
 /* A page keeps its date of death only if every block on it is gone: the engine knows. What is born undoes it. */
 void pager_block(addr_t start, uint64_t bytes, bool live) {
-    if (pager_block_passed() || of_capture(start, live))
+    if (pager_block_bypass_end() || of_capture(start, live))
         return;
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);

@@ -44,7 +44,7 @@ void pager_budget_update(struct pager *d) {
     struct pager_budget *b = &d->budget;
     b->plain = ledger_plain(session.ledger, d->ordinal);
     uint64_t share = b->capacity * (uint64_t)ulms_options.factor / 100;
-    uint64_t others = b->plain + d->fixed + d->left;
+    uint64_t others = b->plain + d->fixed + d->aside;
     b->room = share > others ? share - others : 0;
     uint64_t bytes = b->room / page_bytes * page_bytes;
     if (bytes == b->bytes)

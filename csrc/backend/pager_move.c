@@ -38,8 +38,8 @@ static void judge(struct pager *d, struct pager_move *m) {
     struct look l = {.oldest = d->window.oldest, .all_dead = true, .all_kept = true};
     bool fill = m->m.kind == ULMS_FILL, keep = m->m.flags & ULMS_MOVE_KEEP;
     pager_pages_visit(&d->ranges, start, end, look_at, &l);
-    m->discard =
-        !fill && m->m.flags & ULMS_MOVE_DEAD && l.all_dead && !d->unsure && d->kind->discards && d->kind->discards();
+    m->discard = !fill && m->m.flags & ULMS_MOVE_DEAD && l.all_dead && !d->drain_incomplete && d->kind->discards &&
+                 d->kind->discards();
     /* Advice back and forth on what is written now and then would cost more than it saves. A page that leaves loses its
      * advice: prefetched to the host with it, it would keep its place on the device beside the host's copy. */
     m->keep = d->kind->managed && fill && keep && !l.all_kept && !l.any_written;
@@ -74,11 +74,11 @@ struct pager_move *pager_move_find(struct pager *d, uint64_t id) {
     return m;
 }
 
-void pager_move_left(struct pager *d, uint64_t id) {
+void pager_move_vacated(struct pager *d, uint64_t id) {
     struct pager_move *m = pager_move_find(d, id);
     if (!m)
         return;
-    m->left = true;
+    m->vacated = true;
     ulms_engine_moved(d->engine, id, 1);
     d->progress++;
 }
@@ -107,7 +107,7 @@ void pager_move_done(struct pager *d, uint64_t id, bool ok) {
     *at = m->next;
     if (ok && m->discard && d->kind->managed && d->kind->discards())
         pager_pages_visit(&d->ranges, m->m.start, m->m.start + m->m.bytes, linger, NULL);
-    if (!m->left)
+    if (!m->vacated)
         ulms_engine_moved(d->engine, id, ok);
     if (trace_on && m->begun_ns)
         trace(d, m, ok);
@@ -142,18 +142,18 @@ void pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discar
         patient = (pager_wait(d, &patience) || d->held) && patient;
 }
 
-static bool any_left(const struct pager *d, addr_t start, uint64_t bytes) {
+static bool any_vacated(const struct pager *d, addr_t start, uint64_t bytes) {
     for (const struct pager_move *m = d->under_way; m; m = m->next)
-        if (m->left && overlap(m, start, bytes))
+        if (m->vacated && overlap(m, start, bytes))
             return true;
     return false;
 }
 
 /* It ends soon, whatever the program does: its mover waits for the driver alone. */
-bool pager_moves_land(struct pager *d, addr_t start, uint64_t bytes) {
+bool pager_moves_wait_mapped(struct pager *d, addr_t start, uint64_t bytes) {
     struct pager_patience patience = {0};
     bool waited = false;
-    for (; any_left(d, start, bytes); waited = true)
+    for (; any_vacated(d, start, bytes); waited = true)
         pager_wait(d, &patience);
     return waited;
 }

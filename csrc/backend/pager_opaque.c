@@ -29,18 +29,18 @@ void pager_opaque_begin(struct pager *d, uint64_t ticket, enum pager_opacity how
     struct pager_patience patience = {0};
     while (d->moving && older_waits(d, ticket) && pager_wait(d, &patience))
         ;
-    d->halts++;
+    d->pause_count++;
     if (how == PAGER_OPAQUE)
         d->opaque = ticket > d->opaque ? ticket : d->opaque;
     stats_add(COUNT_opaque, ticket > 0);
     pager_moves_wait(d, 0, UINT64_MAX, false);
 }
 
-void pager_opaque_passed(struct pager *d) {
-    d->halts--;
+void pager_opaque_admitted(struct pager *d) {
+    d->pause_count--;
     pager_wake(d);
 }
 
 bool pager_opaque_runs(const struct pager *d) {
-    return d->halts > 0 || (d->opaque && d->opaque >= d->window.oldest);
+    return d->pause_count > 0 || (d->opaque && d->opaque >= d->window.oldest);
 }

@@ -61,18 +61,19 @@ struct pager_range *pager_range_take(struct pager_ranges *r, addr_t start) {
     return i < r->count && r->at[i]->start == start ? take(r, i) : NULL;
 }
 
-void pager_range_part(struct pager_ranges *parted, struct pager_range *range) {
+void pager_range_remember_advice(struct pager_ranges *still_advised, struct pager_range *range) {
     bool advised = false;
     for (size_t i = 0; i < range->bytes / page_bytes; i++)
         advised = advised || range->page[i].kept || range->page[i].in_place;
-    if (!advised || !insert(parted, range))
+    if (!advised || !insert(still_advised, range))
         free(range);
 }
 
-void pager_range_inherit(struct pager_ranges *parted, struct pager_range *range) {
+void pager_range_inherit_advice(struct pager_ranges *still_advised, struct pager_range *range) {
     addr_t end = range->start + range->bytes;
-    for (size_t i; (i = first_behind(parted, range->start)) < parted->count && parted->at[i]->start < end;) {
-        struct pager_range *before = take(parted, i);
+    for (size_t i;
+         (i = first_behind(still_advised, range->start)) < still_advised->count && still_advised->at[i]->start < end;) {
+        struct pager_range *before = take(still_advised, i);
         bool same = before->start == range->start && before->bytes == range->bytes;
         for (size_t n = 0; same && n < range->bytes / page_bytes; n++) {
             range->page[n].kept = before->page[n].kept;

@@ -34,11 +34,11 @@ struct pager_ranges {
 struct pager_range *pager_range_add(struct pager_ranges *r, addr_t start, uint64_t bytes);
 /* NULL: none starts there. The caller frees it. */
 struct pager_range *pager_range_take(struct pager_ranges *r, addr_t start);
-/* The memory of a range that was taken may be given out again as it is: its advice is remembered. Frees the range, now
- * or later. */
-void pager_range_part(struct pager_ranges *parted, struct pager_range *range);
+/* The memory of a range that was taken may be given out again as it is: what advice is still set is remembered. Frees
+ * the range, now or later. */
+void pager_range_remember_advice(struct pager_ranges *still_advised, struct pager_range *range);
 /* New memory has the advice that it was left with. */
-void pager_range_inherit(struct pager_ranges *parted, struct pager_range *range);
+void pager_range_inherit_advice(struct pager_ranges *still_advised, struct pager_range *range);
 /* Calls for each page of [start, end) that there is. */
 void pager_pages_visit(struct pager_ranges *r, addr_t start, addr_t end,
                        void (*visit)(struct pager_page *, addr_t, void *), void *data);

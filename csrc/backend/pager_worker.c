@@ -116,18 +116,18 @@ static void *move(void *data) {
     return NULL;
 }
 
-/* --- the past: what was issued before operations were told to the engine --- */
+/* --- prior work: what was issued before operations were told to the engine --- */
 
 /* Until the driver has what other threads were just issuing. False: the end came first. */
-static bool outlast_passing(const struct pager *d) {
+static bool drain_untracked(const struct pager *d) {
     bool stopping = false;
-    while (!pager_passed_all(d) && !(stopping = __atomic_load_n(&d->stopping, __ATOMIC_RELAXED)))
+    while (!pager_bypasses_over(d) && !(stopping = __atomic_load_n(&d->stopping, __ATOMIC_RELAXED)))
         pause_us(POLL_US);
     return !stopping;
 }
 
 /* Until all work of a context is done; one that is gone has none left. False: the driver does not tell. */
-static bool outlast_context(const struct pager *d, CUcontext context) {
+static bool drain_context(const struct pager *d, CUcontext context) {
     for (int tries = 0; context && tries < TRIES && !__atomic_load_n(&d->stopping, __ATOMIC_RELAXED);) {
         CUresult status = REAL(cuCtxSetCurrent, 0)(context);
         if (status == CUDA_SUCCESS && !capture_keep_off()) {
@@ -144,16 +144,16 @@ static bool outlast_context(const struct pager *d, CUcontext context) {
 }
 
 /* What is not done by then may still use any page: none leaves before. */
-static void *outlast(void *data) {
+static void *drain(void *data) {
     struct pager *d = data;
-    bool sure = outlast_passing(d);
-    for (int i = 0; i < d->past_count; i++)
-        sure = outlast_context(d, d->past_contexts[i]) && sure;
+    bool sure = drain_untracked(d);
+    for (int i = 0; i < d->prior_count; i++)
+        sure = drain_context(d, d->prior_contexts[i]) && sure;
     pager_lock(d);
-    d->unsure = d->unsure || !sure;
-    if (d->unsure && !d->kind->managed)
+    d->drain_incomplete = d->drain_incomplete || !sure;
+    if (d->drain_incomplete && !d->kind->managed)
         pager_give_up(d, "the driver does not tell when what was issued before is done");
-    pager_retired(d, d->past);
+    pager_retired(d, d->prior_ticket);
     pager_wake(d);
     pager_unlock(d);
     return NULL;
@@ -252,7 +252,7 @@ const char *pager_worker_start(struct pager_worker *w, const char *name, void *(
 const char *pager_workers_start(struct pager *d) {
     const char *why = pager_worker_start(&d->watcher, "ulms-watch", watch, d);
     if (!why)
-        why = pager_worker_start(&d->outlaster, "ulms-past", outlast, d);
+        why = pager_worker_start(&d->drainer, "ulms-past", drain, d);
     for (int i = 0; !why && d->held && i < d->kind->movers.count; i++) {
         d->movers[i].device = d;
         d->movers[i].lane = d->kind->movers.lane[i];
@@ -279,7 +279,7 @@ bool pager_worker_join(struct pager_worker *w, const struct timespec *until) {
 
 void pager_workers_stop(struct pager *d, const struct timespec *soon, const struct timespec *moved) {
     pager_worker_join(&d->watcher, soon);
-    pager_worker_join(&d->outlaster, soon);
+    pager_worker_join(&d->drainer, soon);
     for (int i = 0; i < MOVER_MAX; i++)
         if (!pager_worker_join(&d->movers[i].worker, moved)) {
             pager_lock(d);

@@ -98,9 +98,9 @@ void pager_retired(struct pager *d, uint64_t ticket) {
 void pager_give_up(struct pager *d, const char *why) {
     if (!d->moving)
         return;
-    log_warn("device %d: %s: its memory %s", d->ordinal, why, d->kind->over);
+    log_warn("device %d: %s: its memory %s", d->ordinal, why, d->kind->fallback);
     d->moving = false;
-    d->over = true;
+    d->ended = true;
     pager_wake(d);
 }
 
@@ -180,24 +180,24 @@ struct pager *pager_of(int32_t ordinal) {
 static void note_contexts(struct pager *d) {
     struct allocation list[64];
     addr_t from = 0;
-    d->past_contexts[d->past_count++] = d->context;
+    d->prior_contexts[d->prior_count++] = d->context;
     for (size_t n; (n = ledger_list(session.ledger, from, list, 64)) > 0; from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++) {
             CUcontext context = (CUcontext)(uintptr_t)list[i].context;
             int k = 0;
-            while (k < d->past_count && d->past_contexts[k] != context)
+            while (k < d->prior_count && d->prior_contexts[k] != context)
                 k++;
-            if (!context || !list[i].managed || k < d->past_count)
+            if (!context || !list[i].managed || k < d->prior_count)
                 continue;
             if (k < PAGER_CONTEXTS)
-                d->past_contexts[d->past_count++] = context;
+                d->prior_contexts[d->prior_count++] = context;
             else
-                d->unsure = true;
+                d->drain_incomplete = true;
         }
 }
 
 /* One operation stands for all that was issued before: it may have touched everything. False: no memory. */
-static bool tell_past(struct pager *d) {
+static bool tell_prior(struct pager *d) {
     uint64_t wait;
     struct ulms_engine_touch *touches = calloc(d->ranges.count + 1, sizeof *touches);
     if (!touches)
@@ -209,10 +209,10 @@ static bool tell_past(struct pager *d) {
     pager_pages_died(&d->ranges, 0, UINT64_MAX, 0);
     uint64_t serial = ulms_engine_issued(d->engine, 0, touches, d->ranges.count);
     free(touches);
-    d->past = pager_window_issue(&d->window, serial);
+    d->prior_ticket = pager_window_issue(&d->window, serial);
     if (serial)
         ulms_engine_admit(d->engine, serial, 1, &wait);
-    return d->past && (serial || d->ranges.count == 0);
+    return d->prior_ticket && (serial || d->ranges.count == 0);
 }
 
 void pager_start_moving(struct pager *d, uint64_t bytes) {
@@ -221,11 +221,11 @@ void pager_start_moving(struct pager *d, uint64_t bytes) {
     d->moving = true;
     log_info("device %d: %.2f GiB are wanted, %.2f may be there at a time: pages move from here on", d->ordinal,
              (double)(d->bytes + bytes) / (1u << 30), (double)d->budget.bytes / (1u << 30));
-    __atomic_store_n(&backend_moves, true, __ATOMIC_SEQ_CST); /* before anybody looks for what has passed */
+    __atomic_store_n(&backend_moves, true, __ATOMIC_SEQ_CST); /* before anybody waits for what bypasses */
     rest_break(UNREST_MOVES);
     pager_hear(d);
     session_stops_first();
-    const char *why = tell_past(d) ? pager_workers_start(d) : "no memory";
+    const char *why = tell_prior(d) ? pager_workers_start(d) : "no memory";
     if (why)
         pager_give_up(d, why);
 }

@@ -147,7 +147,7 @@ static void prepare(struct pager *d, const struct op *op) {
 /* One thread prefetches to an H200 at 28 GB/s, two at 39, four at 49, but two each way beat one and four; to the host
  * one is as fast as eight (24 GB/s). */
 const struct pager_kind um_kind = {.managed = true,
-                                   .over = "is left to the driver's own paging",
+                                   .fallback = "is left to the driver's own paging",
                                    .movers = {3, {ULMS_LANE_IN, ULMS_LANE_IN, ULMS_LANE_OUT}},
                                    .ahead = 64 << 20,
                                    .runs = 1,

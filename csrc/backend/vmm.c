@@ -83,58 +83,58 @@ static bool hides(const struct op *op) {
 
 /* What is away may stay mapped where others lie: no kernel uses it unseen. */
 static bool goes_stale(const struct pager *d) {
-    bool roamed = __atomic_load_n(&d->vmm->roamed, __ATOMIC_RELAXED);
-    return ulms_options.hidden == HIDDEN_KNOWN || (ulms_options.hidden == HIDDEN_FOLLOWED && !roamed);
+    bool unvouched = __atomic_load_n(&d->vmm->unvouched, __ATOMIC_RELAXED);
+    return ulms_options.hidden == HIDDEN_KNOWN || (ulms_options.hidden == HIDDEN_FOLLOWED && !unvouched);
 }
 
-static void tell_roaming(const struct pager *d, const struct op *op) {
+static void tell_unvouched(const struct pager *d, const struct op *op) {
     const struct function *f = op->function ? function_at(op->function - 1) : NULL;
     log_info("device %d: %s may follow addresses that lie in memory: what is away is mapped from now on, which takes "
              "longer; not with ULMS_HIDDEN=known, for who knows that no kernel does",
              d->ordinal, f ? f->name : "a kernel of a graph");
 }
 
-/* The first operations with kernels that may follow addresses in memory: until all that is away is mapped. While
- * nothing moves nothing is away. Under the lock. */
-static bool is_exposing(struct pager *d, const struct op *op) {
-    if (!(op->flags & OP_ROAMS) || !d->moving || !d->vmm || d->vmm->exposed)
+/* The first operations with kernels that nobody vouches for: until all that is away is mapped. While nothing moves
+ * nothing is away. Under the lock. */
+static bool needs_all_mapped(struct pager *d, const struct op *op) {
+    if (!(op->flags & OP_ROAMS) || !d->moving || !d->vmm || d->vmm->all_mapped)
         return false;
     if (ulms_options.hidden != HIDDEN_FOLLOWED || vmm_verifies())
         return false;
-    if (!__atomic_exchange_n(&d->vmm->roamed, true, __ATOMIC_RELAXED))
-        tell_roaming(d, op);
-    d->vmm->exposed = !d->vmm->unmapped && !d->under_way;
-    return !d->vmm->exposed;
+    if (!__atomic_exchange_n(&d->vmm->unvouched, true, __ATOMIC_RELAXED))
+        tell_unvouched(d, op);
+    d->vmm->all_mapped = !d->vmm->stale_content && !d->under_way;
+    return !d->vmm->all_mapped;
 }
 
 static enum pager_opacity opacity(struct pager *d, const struct op *op) {
     if (hides(op))
         return PAGER_OPAQUE;
-    return is_exposing(d, op) ? PAGER_HALTS : PAGER_CLEAR;
+    return needs_all_mapped(d, op) ? PAGER_PAUSES_MOVES : PAGER_TRANSPARENT;
 }
 
-/* Its pages that left are used where they lie now: not before they are mapped there. */
-static void land(struct pager *d, const struct op *op) {
+/* Its vacated pages are used where they lie now: not before they are mapped there. */
+static void wait_mapped(struct pager *d, const struct op *op) {
     size_t n = d->under_way ? touches(d, op) : 0;
     for (size_t i = 0; i < n; i++)
-        if (pager_moves_land(d, d->touches[i].start, d->touches[i].bytes))
+        if (pager_moves_wait_mapped(d, d->touches[i].start, d->touches[i].bytes))
             touches(d, op); /* another operation's, after waiting */
 }
 
 /* All memory is what the program takes it for, whatever an operation does with it that it did not show. */
-static void expose(struct pager *d) {
-    vmm_surface(d, 0, UINT64_MAX);
+static void make_all_usable(struct pager *d) {
+    vmm_map_stale(d, 0, UINT64_MAX);
     vmm_written(d);
     if (d->vmm)
-        d->vmm->exposed = __atomic_load_n(&d->vmm->roamed, __ATOMIC_RELAXED);
+        d->vmm->all_mapped = __atomic_load_n(&d->vmm->unvouched, __ATOMIC_RELAXED);
 }
 
 /* Once nothing moves any more, all of it is what the program takes it for. */
 static void end_moves(struct pager *d) {
-    if (d->over && d->vmm && !d->vmm->surfaced) {
+    if (d->ended && d->vmm && !d->vmm->never_stale) {
         pager_moves_wait(d, 0, UINT64_MAX, false);
-        vmm_surface(d, 0, UINT64_MAX);
-        d->vmm->surfaced = true;
+        vmm_map_stale(d, 0, UINT64_MAX);
+        d->vmm->never_stale = true;
     }
 }
 
@@ -143,12 +143,12 @@ static void make_usable(struct pager *d, const struct op *op, uint64_t serial, e
     if (vmm_verifies())
         vmm_verify_admitted(d, touches(d, op), uses == PAGER_USES_ANY);
     if (uses == PAGER_USES_ANY)
-        expose(d);
+        make_all_usable(d);
     if (d->moving && serial) {
-        land(d, op);
+        wait_mapped(d, op);
         size_t n = uses == PAGER_USES_ABSENT ? touches(d, op) : 0;
         for (size_t i = 0; i < n; i++)
-            vmm_surface(d, d->touches[i].start, d->touches[i].start + d->touches[i].bytes);
+            vmm_map_stale(d, d->touches[i].start, d->touches[i].start + d->touches[i].bytes);
         return;
     }
     size_t n = touches(d, op);
@@ -176,7 +176,7 @@ static bool touches_lost(struct pager *d, const struct op *op) {
     return lost;
 }
 
-static bool passes(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
+static bool ensure_usable(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
     make_usable(d, op, serial, uses);
     return !d->vmm || !__atomic_load_n(&d->vmm->loses, __ATOMIC_RELAXED) ||
            !(uses == PAGER_USES_ANY ? any_lost(d) : touches_lost(d, op));
@@ -211,7 +211,7 @@ static void fix(struct pager *d, addr_t start, addr_t end) {
         r = range_of(d, start, end);
     }
     if (r) {
-        vmm_surface(d, from, end);
+        vmm_map_stale(d, from, end);
         ulms_engine_freed(d->engine, from, whole_pages(end) - from);
         for (addr_t p = from; p < end; p += page_bytes)
             fix_page(d, r, (p - r->start) / page_bytes);
@@ -235,15 +235,15 @@ static void pointed(const addr_t *pointers, size_t n) {
 
 /* --- moves --- */
 
-struct leaving {
+struct vacating {
     struct pager *device;
     uint64_t id;
 };
 
-static void left(void *data) {
-    const struct leaving *l = data;
+static void on_vacated(void *data) {
+    const struct vacating *l = data;
     pager_lock(l->device);
-    pager_move_left(l->device, l->id);
+    pager_move_vacated(l->device, l->id);
     pager_wake(l->device);
     pager_unlock(l->device);
 }
@@ -283,10 +283,10 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
                                     .stale = !fill && unused && !vmm_verifies(),
                                     .look = vmm_verifies() ? vmm_verify_look : NULL};
     pager_lock(d);
-    d->vmm->unmapped = d->vmm->unmapped || (part[0].stale && part[0].copy);
-    pager_moves_land(d, m->m.start, m->m.bytes);
+    d->vmm->stale_content = d->vmm->stale_content || (part[0].stale && part[0].copy);
+    pager_moves_wait_mapped(d, m->m.start, m->m.bytes);
     pager_unlock(d);
-    enum vmm_moved moved = vmm_move(d->vmm, part, n, stream, left, &(struct leaving){d, m->m.id});
+    enum vmm_moved moved = vmm_move(d->vmm, part, n, stream, on_vacated, &(struct vacating){d, m->m.id});
     for (size_t i = 0; i < n && vmm_verifies(); i++)
         vmm_verify_moved(d->vmm, &part[i], stream);
     if (moved == VMM_STUCK) {
@@ -324,7 +324,7 @@ static void stop(void) {
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
         if (d->vmm && !pager_moves_any(d, 0, UINT64_MAX))
-            vmm_surface(d, 0, UINT64_MAX);
+            vmm_map_stale(d, 0, UINT64_MAX);
         pager_unlock(d);
     }
     vmm_makers_stop();
@@ -332,7 +332,7 @@ static void stop(void) {
 
 /* While some of a lane map pages, the copies of another fill the link. */
 const struct pager_kind vmm_kind = {
-    .over = "stays where it is, on the device or on the host",
+    .fallback = "stays where it is, on the device or on the host",
     .movers = {6, {ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_IN, ULMS_LANE_OUT}},
     .ahead = 32 << 20,
     .runs = 2,
@@ -344,7 +344,7 @@ const struct pager_kind vmm_kind = {
     .discards = discards,
     .opaque = opacity,
     .touches = touches,
-    .passes = passes};
+    .ensure_usable = ensure_usable};
 
 const struct backend backend_vmm = {.name = "vmm",
                                     .admit = admit,

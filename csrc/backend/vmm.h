@@ -23,7 +23,10 @@
 /* Claims on a frame that are remembered; pages beyond them are mapped anew. */
 enum { VMM_CLAIMS = 4 };
 
-enum vmm_place { VMM_DEVICE, VMM_HOST, VMM_PLACES, VMM_NOWHERE = VMM_PLACES, VMM_STALE };
+/* Where a frame lies: what arrays are indexed by. */
+enum vmm_place { VMM_DEVICE, VMM_HOST, VMM_PLACES };
+/* What is mapped at a page: its frame of a place (enum vmm_place), or one of these. */
+enum { VMM_UNMAPPED = VMM_PLACES, VMM_STALE };
 
 #define VMM_NO_FRAME UINT32_MAX
 
@@ -86,7 +89,7 @@ void vmm_frames_give(struct vmm_pool *p, const uint32_t *frames, size_t n);
 /* The page comes to that frame. */
 void vmm_frame_hold(struct vmm_pool *p, uint32_t frame, addr_t page, struct vmm_claim *c);
 /* Gives the frame of a page that is stale there from now on. */
-void vmm_frame_forsake(struct vmm_pool *p, uint32_t frame, struct vmm_claim *c);
+void vmm_frame_give_stale(struct vmm_pool *p, uint32_t frame, struct vmm_claim *c);
 /* The page is stale there no more. True, if so asked: the frame was idle and not given back to the driver meanwhile,
  * and is taken. */
 bool vmm_frame_reclaim(struct vmm_pool *p, struct vmm_claim *c, bool take);
@@ -105,15 +108,15 @@ static inline addr_t vmm_alias(const struct vmm_pool *p, uint32_t frame) {
 struct vmm_page {
     uint32_t frame[VMM_PLACES]; /* or VMM_NO_FRAME; the one that is not mapped is a copy, or about to be mapped */
     struct vmm_claim claim;     /* VMM_STALE: on the frame that it is mapped at */
-    uint8_t at;                 /* enum vmm_place: what is mapped */
+    uint8_t at;                 /* what is mapped: enum vmm_place, VMM_UNMAPPED or VMM_STALE */
     bool filled;                /* frame[VMM_HOST] holds what the page holds, or held when it came to the device */
     bool fixed;                 /* it is where it is for good */
     bool aside;                 /* on the device, and the engine does not know of it any more */
-    bool known;                 /* the engine was told of it; under `lodging` */
-    uint16_t parts;             /* that lie on it; 0: it has no frames. Under `lodging` */
+    bool known;                 /* the engine was told of it; under `parts_lock` */
+    uint16_t parts;             /* that lie on it; 0: it has no frames. Under `parts_lock` */
 };
 
-/* Its start to its deletion is under `lodging`; told and divided under the device's lock. */
+/* Its start to its deletion is under `parts_lock`; told and divided under the device's lock. */
 struct vmm_part {
     addr_t start;
     uint64_t bytes; /* whole grains */
@@ -129,7 +132,7 @@ struct vmm_range {
     addr_t start;
     uint64_t bytes;         /* whole pages */
     struct vmm_seal *seals; /* by page (vmm_verify.h); NULL: none */
-    struct vmm_part **part; /* by grain; NULL: free. Under `lodging` */
+    struct vmm_part **part; /* by grain; NULL: free. Under `parts_lock` */
     size_t parts;           /* how many. Likewise */
     bool alone;             /* they share no page */
     struct vmm_page page[];
@@ -140,19 +143,22 @@ struct vmm {
     int32_t device;         /* CUDA ordinal */
     struct vmm_users users; /* of the program's addresses: the device and its peers */
     struct vmm_pool pool[VMM_PLACES];
-    struct vmm_limit limit;  /* of the device's frames */
-    struct vmm_maker *maker; /* NULL: frames are made as they are needed */
-    pthread_mutex_t out;     /* a copy to the host is under way: mapping waits for all that are queued */
-    pthread_mutex_t lodging; /* of parts: who comes and goes. Taken before the device's lock. Of the next two */
-    uint64_t whole, unused;  /* bytes of parts of whole pages; beside those of others that share no page */
-    pthread_mutex_t lock;    /* of what follows */
-    struct vmm_range **at;   /* by address */
-    size_t count, capacity;  /* of the list */
-    bool loses;              /* atomic: a page could not be mapped, or is stale for good */
-    bool surfaced;           /* nothing moves any more, and no page is stale */
-    bool roamed;             /* atomic: a kernel came that nobody vouches for, and what leaves is mapped from now on */
-    bool exposed;            /* so is all that was away before. This and the next under the device's lock */
-    bool unmapped;           /* content went away, or is about to, without being mapped on the host */
+    struct vmm_limit limit;     /* of the device's frames */
+    struct vmm_maker *maker;    /* NULL: frames are made as they are needed */
+    pthread_mutex_t out;        /* a copy to the host is under way: mapping waits for all that are queued */
+    pthread_mutex_t parts_lock; /* of parts: who comes and goes. Taken before the device's lock. Of the next two */
+    uint64_t whole_bytes;       /* of the parts that are of whole pages */
+    uint64_t padding_bytes;     /* unused behind others that share no page; kept little beside it (vmm_part.c) */
+    pthread_mutex_t lock;       /* of what follows */
+    struct vmm_range **at;      /* by address */
+    size_t count, capacity;     /* of the list */
+    bool loses;                 /* atomic: a page could not be mapped, or is stale for good */
+    bool never_stale;           /* nothing moves any more, and no page is stale */
+    /* Content that is wanted may leave stale pages, until a kernel comes that nobody vouches for (docs/vmm.md, "The
+     * rule"). The last two under the device's lock. */
+    bool unvouched;     /* atomic: it came, and what leaves from now on is mapped on the host */
+    bool all_mapped;    /* so is what left before */
+    bool stale_content; /* some content left stale pages, or is about to */
 };
 
 /* host_limit: of what may lie on the host; shared with other devices. False: no addresses, or no memory. */
@@ -170,17 +176,17 @@ bool vmm_range_fill(struct vmm *v, struct vmm_range *r, size_t first, size_t n, 
 bool vmm_range_empty(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
 /* The range that holds p; NULL: none does. It stays until it is deleted. */
 struct vmm_range *vmm_range_find(struct vmm *v, addr_t p);
-/* Unmaps those of the pages [first, first + n) that are not at `to`; stale ones have no claim any more. False: not all
- * of them. */
-bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
-/* Maps those of the pages that are nowhere to their frames of `to`, which they must have; where that is refused, back
+/* Unmaps those of the pages [first, first + n) whose `at` is not `but`; stale ones have no claim any more. False: not
+ * all of them. */
+bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n, unsigned but);
+/* Maps those of the pages that are unmapped to their frames of `to`, which they must have; where that is refused, back
  * to those of the other place, if they have them. False: not all of them are at `to`; each is where its `at` says. */
 bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
 /* Those of the pages that are stale are mapped to their frames of the host, before somebody may use them. Nothing of
  * them moves meanwhile. */
-void vmm_range_surface(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
+void vmm_range_map_stale(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
 
-/* --- parts: allocations (vmm_part.c). Under `lodging` --- */
+/* --- parts: allocations (vmm_part.c). Under `parts_lock` --- */
 
 /* Addresses for `bytes` in whole grains: in a range that has room, or else in a new one. moving: not all pages are on
  * the device. *fresh: bytes of the pages that nobody else is on. NULL: there are none. */
@@ -189,7 +195,7 @@ struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, bool moving, uint64
 bool vmm_part_fill(struct vmm *v, struct vmm_part *p, bool device, size_t spare);
 /* Its memory is nobody's any more, and the engine knows no page that only it is on. */
 void vmm_part_delete(struct vmm *v, struct vmm_part *p);
-/* The part that holds p, of a range; NULL: none does. The caller's own, or under `lodging`. */
+/* The part that holds p, of a range; NULL: none does. The caller's own, or under `parts_lock`. */
 struct vmm_part *vmm_part_at(const struct vmm_range *r, addr_t p);
 /* Its pages: [first, end) of its range. */
 struct vmm_pages {
@@ -221,8 +227,8 @@ enum vmm_moved { VMM_MOVED, VMM_STAYED, VMM_STUCK };
 void vmm_range_written(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
 /* n moves to one place, VMM_MOVES at most: copies in the stream, waits for it, and maps the pages anew, unless they
  * become stale, all or none. What leaves the device gives back its frames as soon as they are not mapped any more: if
- * all of it did, `left` is called then (unless it is NULL), and only after that the pages are mapped on the host. */
-enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*left)(void *),
+ * all of it did, `vacated` is called then (unless it is NULL), and only after that the pages are mapped on the host. */
+enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*vacated)(void *),
                         void *data);
 
 /* --- the driver's calls (vmm_driver.c). False: refused --- */
@@ -241,11 +247,10 @@ bool vmm_copy(addr_t to, addr_t from, uint64_t bytes, CUstream stream);
 
 struct pager;
 
-/* --- pages that are used without being shown (vmm_surface.c). Nothing of them moves meanwhile; under the device's lock
- * --- */
+/* --- pages that are used unseen (vmm_unseen.c). Nothing of them moves meanwhile; under the device's lock --- */
 
 /* Those of [start, end) that are stale are mapped on the host. */
-void vmm_surface(struct pager *d, addr_t start, addr_t end);
+void vmm_map_stale(struct pager *d, addr_t start, addr_t end);
 /* Any page may be written. */
 void vmm_written(struct pager *d);
 

@@ -47,7 +47,7 @@ static bool wait(struct vmm_maker *m) {
 
 /* The first stale page from *at on that does not move; moves *at behind it. One at a time, so that nobody waits for
  * long. False: there is none. */
-static bool surface_next(struct pager *d, addr_t *at) {
+static bool map_next_stale(struct pager *d, addr_t *at) {
     bool there = false;
     pager_lock(d);
     for (size_t i = 0; i < d->ranges.count && !there; i++) {
@@ -56,7 +56,7 @@ static bool surface_next(struct pager *d, addr_t *at) {
         size_t page = r ? (start - r->start) / page_bytes : 0;
         there = r && !pager_moves_any(d, start, page_bytes) && r->page[page].at == VMM_STALE;
         if (there)
-            vmm_range_surface(d->vmm, r, page, 1);
+            vmm_range_map_stale(d->vmm, r, page, 1);
         *at = start >= *at ? start + page_bytes : *at;
     }
     pager_unlock(d);
@@ -68,7 +68,7 @@ void vmm_give_back(struct pager *d, uint64_t most) {
     struct vmm_pool *pool = &d->vmm->pool[VMM_DEVICE];
     bool beyond = vmm_pool_bytes(pool) > most;
     vmm_pool_trim(pool, most);
-    for (addr_t at = 0; beyond && surface_next(d, &at);)
+    for (addr_t at = 0; beyond && map_next_stale(d, &at);)
         ;
 }
 
@@ -76,7 +76,7 @@ void vmm_give_back(struct pager *d, uint64_t most) {
 static void follow_budget(struct pager *d) {
     struct vmm *v = d->vmm;
     pager_lock(d);
-    uint64_t most = d->moving ? d->budget.bytes + d->left + d->fixed : 0;
+    uint64_t most = d->moving ? d->budget.bytes + d->aside + d->fixed : 0;
     uint64_t most_leave = d->budget.bytes; /* at a time */
     pager_unlock(d);
     uint32_t stock = (uint32_t)((most_leave < STOCK_BYTES ? most_leave : STOCK_BYTES) / page_bytes);

@@ -119,7 +119,7 @@ static void leave_page(struct pager *d, struct vmm_range *r, size_t i) {
     pager_lock(d);
     bool there = page->at == VMM_DEVICE;
     d->fixed -= there && page->fixed ? page_bytes : 0;
-    d->left += there ? page_bytes : 0;
+    d->aside += there ? page_bytes : 0;
     page->aside = there;
     page->fixed = false;
     pager_budget_update(d);
@@ -142,25 +142,25 @@ static bool may_go(struct pager *d, struct vmm_range *r, size_t i) {
         return true;
     if (pager_moves_any(d, r->start + i * page_bytes, page_bytes))
         return false;
-    d->left -= r->page[i].aside ? page_bytes : 0;
+    d->aside -= r->page[i].aside ? page_bytes : 0;
     r->page[i].aside = false;
     return true;
 }
 
 static void end_part(struct pager *d, struct vmm_part *p) {
     bool goes = true;
-    pthread_mutex_lock(&d->vmm->lodging);
+    pthread_mutex_lock(&d->vmm->parts_lock);
     leave_pages(d, p);
     pager_lock(d);
     struct vmm_pages s = vmm_part_pages(p);
     for (size_t i = s.first; i < s.end; i++)
         goes = may_go(d, p->range, i) && goes;
     pager_budget_update(d);
-    uint64_t most = d->budget.bytes + d->left + d->fixed;
+    uint64_t most = d->budget.bytes + d->aside + d->fixed;
     pager_unlock(d);
     if (goes)
         vmm_part_delete(d->vmm, p);
-    pthread_mutex_unlock(&d->vmm->lodging);
+    pthread_mutex_unlock(&d->vmm->parts_lock);
     if (goes)
         vmm_pool_trim(&d->vmm->pool[VMM_DEVICE], most);
 }
@@ -214,9 +214,9 @@ static struct vmm_part *part_at(addr_t start, struct pager **d) {
     struct vmm_range *r = vmm_find(start, d);
     if (!r)
         return NULL;
-    pthread_mutex_lock(&(*d)->vmm->lodging);
+    pthread_mutex_lock(&(*d)->vmm->parts_lock);
     struct vmm_part *p = vmm_part_at(r, start);
-    pthread_mutex_unlock(&(*d)->vmm->lodging);
+    pthread_mutex_unlock(&(*d)->vmm->parts_lock);
     return p && p->start == start && !p->parked ? p : NULL;
 }
 
@@ -264,14 +264,14 @@ bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
     if (!d || !memory_make(d))
         return false;
     end_parked();
-    pthread_mutex_lock(&d->vmm->lodging);
+    pthread_mutex_lock(&d->vmm->parts_lock);
     struct vmm_part *p = vmm_part_new(d->vmm, bytes, is_moving(d), &fresh);
     bool good = p && fill(d, p, fresh);
     if (good)
         *start = p->start;
     else if (p)
         vmm_part_delete(d->vmm, p);
-    pthread_mutex_unlock(&d->vmm->lodging);
+    pthread_mutex_unlock(&d->vmm->parts_lock);
     return good;
 }
 
@@ -301,7 +301,7 @@ void vmm_arrived(addr_t start, uint64_t bytes, int32_t device) {
     (void)device;
     if (!p)
         return;
-    pthread_mutex_lock(&d->vmm->lodging);
+    pthread_mutex_lock(&d->vmm->parts_lock);
     struct vmm_pages s = vmm_part_pages(p);
     uint64_t fresh = 0;
     for (size_t i = s.first; i < s.end; i++)
@@ -313,15 +313,15 @@ void vmm_arrived(addr_t start, uint64_t bytes, int32_t device) {
         if (!p->range->page[i].known)
             arrive_page(d, p->range, i);
     pager_lock(d);
-    if (__atomic_load_n(&d->vmm->roamed, __ATOMIC_RELAXED)) { /* dead pages that it shares may be stale */
+    if (__atomic_load_n(&d->vmm->unvouched, __ATOMIC_RELAXED)) { /* dead pages that it shares may be stale */
         pager_moves_wait(d, start, bytes, false);
-        vmm_surface(d, start, start + bytes);
+        vmm_map_stale(d, start, start + bytes);
     }
     p->told = true;
     p->divided = false;
     ulms_engine_block(d->engine, start, bytes, true);
     pager_unlock(d);
-    pthread_mutex_unlock(&d->vmm->lodging);
+    pthread_mutex_unlock(&d->vmm->parts_lock);
 }
 
 /* A page that could not be had on the device makes the engine rule before the budget is used up. */
@@ -330,15 +330,15 @@ void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
     if (!r)
         return;
     size_t i = (start - r->start) / page_bytes;
-    d->left -= r->page[i].aside ? page_bytes : 0;
+    d->aside -= r->page[i].aside ? page_bytes : 0;
     r->page[i].aside = false;
     /* freed in stream order while it was away, it was in no list when all that is away was mapped */
-    vmm_range_surface(d->vmm, r, i, 1);
+    vmm_range_map_stale(d->vmm, r, i, 1);
     bool there = r->page[i].at == VMM_DEVICE;
     if (there)
         ulms_engine_placed(d->engine, start, bytes);
     pager_budget_update(d);
-    if (fits && !there && !d->moving && !d->over)
+    if (fits && !there && !d->moving && !d->ended)
         pager_start_moving(d, 0);
     stats_add(COUNT_placed_bytes, there ? bytes : 0);
 }
@@ -364,11 +364,11 @@ void vmm_leaving(addr_t start, uint64_t bytes) {
         pager_leaving(start, bytes);
         return;
     }
-    pthread_mutex_lock(&d->vmm->lodging);
+    pthread_mutex_lock(&d->vmm->parts_lock);
     leave_pages(d, p);
     pager_lock(d);
     end_block(d, p);
     p->told = false;
     pager_unlock(d);
-    pthread_mutex_unlock(&d->vmm->lodging);
+    pthread_mutex_unlock(&d->vmm->parts_lock);
 }

@@ -148,10 +148,10 @@ static void lose(const struct vmm_move *m, const struct span *s) {
             s->range->page[i].frame[m->to] = VMM_NO_FRAME;
 }
 
-/* Nobody can use what is nowhere. */
+/* Nobody can use what is unmapped. */
 static void look(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream) {
     for (size_t i = s->first, n; m->look && i < s->end; i += n) {
-        for (n = 0; i + n < s->end && s->range->page[i + n].at == VMM_NOWHERE;)
+        for (n = 0; i + n < s->end && s->range->page[i + n].at == VMM_UNMAPPED;)
             n++;
         if (n > 0)
             m->look(v, s->range, i, n, m, stream);
@@ -163,18 +163,18 @@ static void look(struct vmm *v, const struct vmm_move *m, const struct span *s, 
 /* They are not mapped, and their content is on the host. */
 static void give_up_device(struct vmm *v, const struct span *s) {
     for (size_t i = s->first; i < s->end; i++)
-        if (s->range->page[i].at == VMM_NOWHERE)
+        if (s->range->page[i].at == VMM_UNMAPPED)
             drop(v, &s->range->page[i], VMM_DEVICE);
 }
 
 /* Nobody uses them while they are away, so they stay mapped where they were; all or none. */
-static void forsake(struct vmm *v, const struct vmm_move *m, const struct span *s, bool all) {
+static void make_stale(struct vmm *v, const struct vmm_move *m, const struct span *s, bool all) {
     for (size_t i = s->first; s->range && i < s->end; i++) {
         struct vmm_page *p = &s->range->page[i];
         if (all && p->at == VMM_DEVICE) {
             p->at = VMM_STALE;
             p->filled = m->copy;
-            vmm_frame_forsake(&v->pool[VMM_DEVICE], p->frame[VMM_DEVICE], &p->claim);
+            vmm_frame_give_stale(&v->pool[VMM_DEVICE], p->frame[VMM_DEVICE], &p->claim);
             p->frame[VMM_DEVICE] = VMM_NO_FRAME;
         }
         settle(v, m, p);
@@ -195,7 +195,7 @@ static void arrive(struct vmm *v, const struct span *s) {
 
 /* Those that are ok. False: not all of them. */
 static bool remap(struct vmm *v, const struct vmm_move *m, const struct span *s, const bool *ok, size_t n,
-                  CUstream stream, void (*left)(void *), void *data) {
+                  CUstream stream, void (*vacated)(void *), void *data) {
     bool whole = true;
     for (size_t i = 0; i < n; i++) {
         if (ok[i] && m[i].to == VMM_DEVICE)
@@ -204,10 +204,10 @@ static bool remap(struct vmm *v, const struct vmm_move *m, const struct span *s,
         if (ok[i])
             look(v, &m[i], &s[i], stream);
     }
-    if (whole && left && m->to == VMM_HOST) {
+    if (whole && vacated && m->to == VMM_HOST) {
         for (size_t i = 0; i < n; i++)
             give_up_device(v, &s[i]);
-        left(data);
+        vacated(data);
     }
     for (size_t i = 0; i < n; i++) {
         whole = ok[i] && vmm_range_map(v, s[i].range, s[i].first, s[i].end - s[i].first, m[i].to) && whole;
@@ -223,7 +223,7 @@ void vmm_range_written(struct vmm *v, struct vmm_range *r, size_t first, size_t 
             drop(v, &r->page[i], VMM_HOST);
 }
 
-enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*left)(void *),
+enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*vacated)(void *),
                         void *data) {
     struct span s[VMM_MOVES];
     bool ok[VMM_MOVES], whole = true;
@@ -240,8 +240,8 @@ enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstr
         whole = whole && ok[i];
     }
     for (size_t i = 0; i < n && m->stale; i++)
-        forsake(v, &m[i], &s[i], whole);
+        make_stale(v, &m[i], &s[i], whole);
     if (n > 0 && !m->stale)
-        whole = remap(v, m, s, ok, n, stream, left, data);
+        whole = remap(v, m, s, ok, n, stream, vacated, data);
     return whole ? VMM_MOVED : done ? VMM_STAYED : VMM_STUCK;
 }

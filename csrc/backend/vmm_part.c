@@ -1,7 +1,7 @@
 /* Parts: several allocations share a range, and the pages at which they meet. A framework's segments are of any number
  * of grains: if each began at a page of its own, half of the last one would be lost. What is of whole pages shares
- * none: weights would move with what is written beside them. Nor does what comes once pages move, as long as what that
- * leaves unused is little beside whole pages; before, it could be what makes them move. */
+ * none: weights would move with what is written beside them. Nor does what comes once pages move, as long as the
+ * padding that this takes is little beside whole pages; before, it could be what makes them move. */
 #include <stdlib.h>
 
 #include "backend/vmm.h"
@@ -9,8 +9,8 @@
 /* Addresses cost nothing; at each end of a range a page may be left that is used in part only. */
 enum { RANGE_PAGES = 8192 };
 
-/* Of the bytes of whole pages one in so many may be left unused beside others that share none. */
-enum { WHOLE_TO_UNUSED = 64 };
+/* Of the bytes of whole pages one in so many may be padding of others that share none. */
+enum { WHOLE_TO_PADDING = 64 };
 
 static size_t grain_of(const struct vmm_range *r, addr_t p) {
     return (p - r->start) / PAGE_LEAST;
@@ -37,17 +37,18 @@ static bool find_room(const struct vmm_range *r, size_t n, size_t *grain) {
     return false;
 }
 
-static uint64_t unused_beside(uint64_t bytes) {
+/* What of its pages is unused if it shares none. */
+static uint64_t padding_of(uint64_t bytes) {
     return whole_pages(bytes) - bytes;
 }
 
 /* Whether it shares no page. */
 static bool is_alone(const struct vmm *v, uint64_t bytes, bool moving) {
-    uint64_t unused = unused_beside(bytes);
-    return unused == 0 || (moving && v->unused + unused <= v->whole / WHOLE_TO_UNUSED);
+    uint64_t padding = padding_of(bytes);
+    return padding == 0 || (moving && v->padding_bytes + padding <= v->whole_bytes / WHOLE_TO_PADDING);
 }
 
-/* Ranges come and go under `lodging` alone. */
+/* Ranges come and go under `parts_lock` alone. */
 static struct vmm_range *range_for(struct vmm *v, uint64_t bytes, bool moving, size_t *grain) {
     uint64_t most = RANGE_PAGES * page_bytes;
     bool alone = is_alone(v, bytes, moving);
@@ -77,16 +78,16 @@ static struct vmm_pages own_pages(const struct vmm_part *p) {
     return s;
 }
 
-static void lodge(struct vmm_part *p, struct vmm_part *as) {
+static void set_grains(struct vmm_part *p, struct vmm_part *as) {
     size_t first = grain_of(p->range, p->start);
     for (size_t i = 0; i < p->bytes / PAGE_LEAST; i++)
         p->range->part[first + i] = as;
 }
 
 static void count(struct vmm *v, const struct vmm_part *p, bool comes) {
-    uint64_t unused = unused_beside(p->bytes), bytes = unused > 0 ? unused : p->bytes;
-    uint64_t *sum = unused > 0 ? &v->unused : &v->whole;
-    if (unused == 0 || p->range->alone)
+    uint64_t padding = padding_of(p->bytes), bytes = padding > 0 ? padding : p->bytes;
+    uint64_t *sum = padding > 0 ? &v->padding_bytes : &v->whole_bytes;
+    if (padding == 0 || p->range->alone)
         *sum = comes ? *sum + bytes : *sum - bytes;
 }
 
@@ -99,7 +100,7 @@ struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, bool moving, uint64
     }
     p->start = p->range->start + grain * PAGE_LEAST;
     p->bytes = bytes;
-    lodge(p, p);
+    set_grains(p, p);
     count(v, p, true);
     p->range->parts++;
     struct vmm_pages all = vmm_part_pages(p);
@@ -124,7 +125,7 @@ void vmm_part_delete(struct vmm *v, struct vmm_part *p) {
         return;
     for (size_t i = all.first; i < all.end; i++)
         r->page[i].parts -= i < own.first || i >= own.end;
-    lodge(p, NULL);
+    set_grains(p, NULL);
     count(v, p, false);
     if (--r->parts == 0)
         vmm_range_delete(v, r);

@@ -10,7 +10,7 @@
 enum { TRIES = 50, TRY_US = 1000, BATCH = 64 };
 
 static const struct vmm_page EMPTY = {
-    .frame = {VMM_NO_FRAME, VMM_NO_FRAME}, .claim = {.frame = VMM_NO_FRAME}, .at = VMM_NOWHERE};
+    .frame = {VMM_NO_FRAME, VMM_NO_FRAME}, .claim = {.frame = VMM_NO_FRAME}, .at = VMM_UNMAPPED};
 
 /* Plain memory is open to a peer when the program says so; here it is from the start, to those that the driver accepts
  * on a frame's alias. */
@@ -36,7 +36,7 @@ bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct vmm_limi
     size_t total = 0;
     *v = (struct vmm){.device = device, .limit = VMM_LIMIT_NONE};
     pthread_mutex_init(&v->out, NULL);
-    pthread_mutex_init(&v->lodging, NULL);
+    pthread_mutex_init(&v->parts_lock, NULL);
     pthread_mutex_init(&v->lock, NULL);
     if (REAL(cuDeviceTotalMem_v2, 0)(&total, device) != CUDA_SUCCESS ||
         !vmm_pool_open(&v->pool[VMM_DEVICE], here, device, total, &v->limit) ||
@@ -121,9 +121,9 @@ static bool map_run(const struct vmm *v, struct vmm_range *r, size_t first, size
     return false;
 }
 
-/* The pages of [*first, end) that follow one another at one place other than `but`: moves *first to them, returns how
- * many. */
-static size_t next_run(const struct vmm_range *r, size_t *first, size_t end, enum vmm_place but) {
+/* The pages of [*first, end) that follow one another with the same `at`, other than `but`: moves *first to them,
+ * returns how many. */
+static size_t next_run(const struct vmm_range *r, size_t *first, size_t end, unsigned but) {
     size_t n = 0;
     while (*first < end && r->page[*first].at == but)
         ++*first;
@@ -132,23 +132,23 @@ static size_t next_run(const struct vmm_range *r, size_t *first, size_t end, enu
     return n;
 }
 
-/* The same of pages that are nowhere, and all have a frame of the place or none. */
+/* The same of pages that are unmapped, and all have a frame of the place or none. */
 static size_t next_bare(const struct vmm_range *r, size_t *first, size_t end, enum vmm_place place) {
     const struct vmm_page *p = r->page;
     size_t n = 0;
-    while (*first < end && p[*first].at != VMM_NOWHERE)
+    while (*first < end && p[*first].at != VMM_UNMAPPED)
         ++*first;
-    while (*first + n < end && p[*first + n].at == VMM_NOWHERE &&
+    while (*first + n < end && p[*first + n].at == VMM_UNMAPPED &&
            (p[*first + n].frame[place] == VMM_NO_FRAME) == (p[*first].frame[place] == VMM_NO_FRAME))
         n++;
     return n;
 }
 
-bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to) {
+bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n, unsigned but) {
     size_t end = first + n;
     bool whole = true;
-    for (size_t run; (run = next_run(r, &first, end, to)) > 0; first += run) {
-        if (r->page[first].at == VMM_NOWHERE)
+    for (size_t run; (run = next_run(r, &first, end, but)) > 0; first += run) {
+        if (r->page[first].at == VMM_UNMAPPED)
             continue;
         for (size_t i = first; i < first + run && r->page[first].at == VMM_STALE; i++)
             vmm_frame_reclaim(&v->pool[VMM_DEVICE], &r->page[i].claim, false);
@@ -157,17 +157,17 @@ bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n,
             continue;
         }
         for (size_t i = first; i < first + run; i++)
-            r->page[i].at = VMM_NOWHERE;
+            r->page[i].at = VMM_UNMAPPED;
     }
     return whole;
 }
 
-/* Pages of [*first, end) that follow one another at `place`: moves *first to them, returns how many. */
-static size_t next_at(const struct vmm_range *r, size_t *first, size_t end, enum vmm_place place) {
+/* Pages of [*first, end) that follow one another with that `at`: moves *first to them, returns how many. */
+static size_t next_at(const struct vmm_range *r, size_t *first, size_t end, unsigned at) {
     size_t n = 0;
-    while (*first < end && r->page[*first].at != place)
+    while (*first < end && r->page[*first].at != at)
         ++*first;
-    while (*first + n < end && r->page[*first + n].at == place)
+    while (*first + n < end && r->page[*first + n].at == at)
         n++;
     return n;
 }
@@ -184,7 +184,7 @@ static bool map_by_halves(struct vmm *v, struct vmm_range *r, size_t first, size
 static void map_somehow(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
     for (int i = 0; i < TRIES; i++) {
         bool whole = true;
-        for (size_t at = first, run; (run = next_at(r, &at, first + n, VMM_NOWHERE)) > 0; at += run)
+        for (size_t at = first, run; (run = next_at(r, &at, first + n, VMM_UNMAPPED)) > 0; at += run)
             whole = map_by_halves(v, r, at, run, place) && whole;
         if (whole)
             return;
@@ -223,7 +223,7 @@ static bool unmap_somehow(struct vmm *v, struct vmm_range *r, size_t first, size
     return false;
 }
 
-void vmm_range_surface(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
+void vmm_range_map_stale(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
     size_t end = first + n;
     for (size_t run; (run = next_at(r, &first, end, VMM_STALE)) > 0; first += run)
         if (unmap_somehow(v, r, first, run))
@@ -247,7 +247,7 @@ static void give_frames(struct vmm *v, struct vmm_range *r, size_t first, size_t
 }
 
 bool vmm_range_empty(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
-    if (!vmm_range_unmap(v, r, first, n, VMM_NOWHERE))
+    if (!vmm_range_unmap(v, r, first, n, VMM_UNMAPPED))
         return false;
     give_frames(v, r, first, n, VMM_DEVICE);
     give_frames(v, r, first, n, VMM_HOST);

@@ -8,7 +8,7 @@
 #include "interpose/session.h"
 #include "observe/stats.h"
 
-static struct hash arrays = HASH_EMPTY; /* CUarray or CUmipmappedArray -> struct claim */
+static struct hash arrays = HASH_EMPTY; /* CUarray or CUmipmappedArray -> struct charge */
 
 /* Bits of an element that is stored by itself; 0 in formats that compress, or keep channels in planes. */
 static uint64_t stored_bits(CUarray_format format, unsigned channels) {
@@ -92,18 +92,18 @@ static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned level) {
     return width * height * depth * element_bits(d->Format, d->NumChannels) / 8;
 }
 
-static bool open(struct claim *c, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels) {
+static bool open(struct charge *c, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels) {
     uint64_t bytes = 0;
     for (unsigned level = 0; d && level < levels && level < 64; level++)
         bytes += level_bytes(d, level);
-    return claim_open(c, session_device(), MEMORY_ARRAY, bytes);
+    return charge_open(c, session_device(), MEMORY_ARRAY, bytes);
 }
 
-static CUresult close(struct claim *c, CUresult status, void *const *array) {
-    claim_hold(c, status);
+static CUresult close(struct charge *c, CUresult status, void *const *array) {
+    charge_hold(c, status);
     if (!c->recorded || status != CUDA_SUCCESS)
         return status;
-    struct claim *kept = malloc(sizeof *kept);
+    struct charge *kept = malloc(sizeof *kept);
     bool stored = false;
     if (kept) {
         *kept = *c;
@@ -116,7 +116,7 @@ static CUresult close(struct claim *c, CUresult status, void *const *array) {
     return status;
 }
 
-static CUresult destroyed(struct claim *kept, CUresult status, void *array) {
+static CUresult destroyed(struct charge *kept, CUresult status, void *array) {
     if (kept && status != CUDA_SUCCESS) {
         hash_put(&arrays, (uint64_t)(uintptr_t)array, kept, NULL);
     } else if (kept) {
@@ -130,14 +130,14 @@ static CUresult destroyed(struct claim *kept, CUresult status, void *array) {
 
 CUresult custom_cuArrayCreate_v2(int variant, CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray) {
     CUDA_ARRAY3D_DESCRIPTOR d = {0};
-    struct claim c;
+    struct charge c;
     if (pAllocateArray)
         d = (CUDA_ARRAY3D_DESCRIPTOR){.Width = pAllocateArray->Width,
                                       .Height = pAllocateArray->Height,
                                       .Format = pAllocateArray->Format,
                                       .NumChannels = pAllocateArray->NumChannels};
     if (open(&c, &d, pAllocateArray ? 1 : 0))
-        close(&c, CLAIMED(&c, REAL(cuArrayCreate_v2, variant)(pHandle, pAllocateArray)), (void **)pHandle);
+        close(&c, RELIEVED(&c, REAL(cuArrayCreate_v2, variant)(pHandle, pAllocateArray)), (void **)pHandle);
     return c.status;
 }
 
@@ -147,28 +147,28 @@ static unsigned own_levels(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels) {
 }
 
 CUresult custom_cuArray3DCreate_v2(int variant, CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray) {
-    struct claim c;
+    struct charge c;
     if (open(&c, pAllocateArray, own_levels(pAllocateArray, 1)))
-        close(&c, CLAIMED(&c, REAL(cuArray3DCreate_v2, variant)(pHandle, pAllocateArray)), (void **)pHandle);
+        close(&c, RELIEVED(&c, REAL(cuArray3DCreate_v2, variant)(pHandle, pAllocateArray)), (void **)pHandle);
     return c.status;
 }
 
 CUresult custom_cuMipmappedArrayCreate(int variant, CUmipmappedArray *pHandle,
                                        const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc,
                                        unsigned int numMipmapLevels) {
-    struct claim c;
+    struct charge c;
     if (open(&c, pMipmappedArrayDesc, own_levels(pMipmappedArrayDesc, numMipmapLevels)))
-        close(&c, CLAIMED(&c, REAL(cuMipmappedArrayCreate, variant)(pHandle, pMipmappedArrayDesc, numMipmapLevels)),
+        close(&c, RELIEVED(&c, REAL(cuMipmappedArrayCreate, variant)(pHandle, pMipmappedArrayDesc, numMipmapLevels)),
               (void **)pHandle);
     return c.status;
 }
 
 CUresult custom_cuArrayDestroy(int variant, CUarray hArray) {
-    struct claim *kept = session_on ? hash_take(&arrays, (uint64_t)(uintptr_t)hArray) : NULL;
+    struct charge *kept = session_on ? hash_take(&arrays, (uint64_t)(uintptr_t)hArray) : NULL;
     return destroyed(kept, REAL(cuArrayDestroy, variant)(hArray), hArray);
 }
 
 CUresult custom_cuMipmappedArrayDestroy(int variant, CUmipmappedArray hMipmappedArray) {
-    struct claim *kept = session_on ? hash_take(&arrays, (uint64_t)(uintptr_t)hMipmappedArray) : NULL;
+    struct charge *kept = session_on ? hash_take(&arrays, (uint64_t)(uintptr_t)hMipmappedArray) : NULL;
     return destroyed(kept, REAL(cuMipmappedArrayDestroy, variant)(hMipmappedArray), hMipmappedArray);
 }

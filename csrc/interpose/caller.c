@@ -13,9 +13,9 @@
 enum { FRAMES = 16, RANGES = 64 };
 
 static const char *const plain[] = {"libnccl", "libnvshmem", "libucs", "libuct", "libucp", NULL};
-static const char *const sharers[] = {"xla_cuda_plugin", "libtensorflow", "_pywrap_tensorflow", NULL};
+static const char *const exportable[] = {"xla_cuda_plugin", "libtensorflow", "_pywrap_tensorflow", NULL};
 
-enum { IS_PLAIN = 1, IS_SHARER = 2 };
+enum { IS_PLAIN = 1, IS_EXPORTABLE = 2 };
 
 struct range {
     uintptr_t start, end;
@@ -49,7 +49,7 @@ static bool exempt(const char *file) {
 
 static unsigned what(const char *path) {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
-    return (among(plain, file) || exempt(file) ? IS_PLAIN : 0) | (among(sharers, file) ? IS_SHARER : 0);
+    return (among(plain, file) || exempt(file) ? IS_PLAIN : 0) | (among(exportable, file) ? IS_EXPORTABLE : 0);
 }
 
 static int changed(struct dl_phdr_info *info, size_t size, void *unused) {
@@ -102,6 +102,6 @@ bool caller_stays_plain(void) {
     return callers() & IS_PLAIN;
 }
 
-bool caller_overshares(void) {
-    return callers() & IS_SHARER;
+bool caller_always_exportable(void) {
+    return callers() & IS_EXPORTABLE;
 }

@@ -7,7 +7,8 @@
 /* True when a library whose memory stays plain has made, or stands behind, the call that the thread is in: one that
  * hands it to other processes or devices in ways that managed memory does not have. */
 bool caller_stays_plain(void);
-/* The same of a library that asks for handles that may be exported for all its memory, and exports next to none. */
-bool caller_overshares(void);
+/* The same of a library that asks for handles that may be exported for all its memory, and exports next to none: what
+ * is behind them need not stay plain. */
+bool caller_always_exportable(void);
 
 #endif

@@ -25,9 +25,9 @@ struct exec {
     struct touch *touches; /* of all enabled parts; what a launch of the graph touches */
     size_t parts;
     struct part *part;
-    bool brings;        /* some part brings host memory to the device */
-    bool unread;        /* not all of its parts could be had */
-    struct claim claim; /* memory that its allocation nodes take */
+    bool brings;          /* some part brings host memory to the device */
+    bool unread;          /* not all of its parts could be had */
+    struct charge charge; /* memory that its allocation nodes take */
 };
 
 static struct hash execs = HASH_EMPTY; /* CUgraphExec -> struct exec */
@@ -156,18 +156,18 @@ static uint64_t allocation_bytes(CUgraph graph) {
     return bytes;
 }
 
-bool exec_open(struct claim *c, CUgraph graph) {
-    return claim_open(c, session_device(), MEMORY_GRAPH, session_on && graph ? allocation_bytes(graph) : 0);
+bool exec_open(struct charge *c, CUgraph graph) {
+    return charge_open(c, session_device(), MEMORY_GRAPH, session_on && graph ? allocation_bytes(graph) : 0);
 }
 
-void exec_close(struct claim *c, CUresult status, const CUgraphExec *handle, CUgraph graph) {
+void exec_close(struct charge *c, CUresult status, const CUgraphExec *handle, CUgraph graph) {
     c->status = status;
     if (!c->recorded)
         return;
     struct exec *e = status == CUDA_SUCCESS ? read_graph(graph) : NULL;
     bool stored = false;
     if (e) {
-        e->claim = *c;
+        e->charge = *c;
         exec_free(hash_put(&execs, (uint64_t)(uintptr_t)*handle, e, &stored));
     }
     if (stored) {
@@ -224,7 +224,7 @@ void exec_update(CUgraphExec handle, CUgraph graph) {
     }
     if (!e)
         return;
-    e->claim = old->claim;
+    e->charge = old->charge;
     for (size_t i = 0; e->parts == old->parts && i < e->parts; i++) {
         e->part[i].handle = old->part[i].handle;
         e->part[i].disabled = old->part[i].disabled;
@@ -238,8 +238,8 @@ void exec_gone(CUgraphExec handle) {
     struct exec *e = hash_take(&execs, (uint64_t)(uintptr_t)handle);
     if (!e)
         return;
-    ledger_cancel(session.ledger, e->claim.device, e->claim.bytes);
-    memory_publish(e->claim.device);
+    ledger_cancel(session.ledger, e->charge.device, e->charge.bytes);
+    memory_publish(e->charge.device);
     exec_free(e);
 }
 

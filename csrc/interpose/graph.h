@@ -5,9 +5,10 @@
 #include "interpose/memory.h"
 #include "launch/op.h"
 
-/* Around an instantiation: charges what the graph's allocation nodes take. False: the quota refuses, see claim_open. */
-bool exec_open(struct claim *c, CUgraph graph);
-void exec_close(struct claim *c, CUresult status, const CUgraphExec *handle, CUgraph graph);
+/* Around an instantiation: charges what the graph's allocation nodes take. False: the quota refuses, see charge_open.
+ */
+bool exec_open(struct charge *c, CUgraph graph);
+void exec_close(struct charge *c, CUresult status, const CUgraphExec *handle, CUgraph graph);
 /* The parameters of one node were set. */
 void exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeParams parameters);
 void exec_enable(CUgraphExec handle, CUgraphNode node, bool enabled);

@@ -122,7 +122,7 @@ void loaded_describe(uint64_t handle, struct layout *out) {
     pthread_mutex_unlock(&lock);
 }
 
-struct loaded *loaded_part(const void *handle) {
+struct loaded *loaded_unload_begin(const void *handle) {
     pthread_mutex_lock(&lock);
     struct named *n = hash_get(&handles, key_of(handle));
     struct loaded *l = n && n == &n->from->self ? n->from : NULL;
@@ -132,15 +132,15 @@ struct loaded *loaded_part(const void *handle) {
     return l;
 }
 
-void loaded_parted(struct loaded *parted, CUresult status) {
+void loaded_unload_end(struct loaded *going, CUresult status) {
     bool kept = false;
-    if (!parted)
+    if (!going)
         return;
     pthread_mutex_lock(&lock);
     if (status != CUDA_SUCCESS)
-        hash_put(&handles, parted->self.handle, &parted->self, &kept);
+        hash_put(&handles, going->self.handle, &going->self, &kept);
     if (!kept)
-        drop(parted);
+        drop(going);
     pthread_mutex_unlock(&lock);
 }
 

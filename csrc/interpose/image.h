@@ -12,8 +12,8 @@ void loaded_describe(uint64_t handle, struct layout *out);
 
 /* An unload of a module or library: before the real call, which may give its handles to another thread at once; NULL
  * when nothing is known of it. */
-struct loaded *loaded_part(const void *handle);
+struct loaded *loaded_unload_begin(const void *handle);
 /* The real call returned: forgets the image, or keeps it after all. */
-void loaded_parted(struct loaded *parted, CUresult status);
+void loaded_unload_end(struct loaded *going, CUresult status);
 
 #endif

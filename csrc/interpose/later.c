@@ -77,7 +77,7 @@ static void forget_event(const struct later *e) {
         REAL(cuEventDestroy_v2, 0)(e->used);
 }
 
-bool later_reuse(struct claim *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr) {
+bool later_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr) {
     struct later *found = NULL;
     uint64_t context = __atomic_load_n(&waiting, __ATOMIC_RELAXED) ? session_context() : 0;
     if (!context || pthread_mutex_trylock(&freeing) != 0)
@@ -96,10 +96,10 @@ bool later_reuse(struct claim *c, int device, enum memory_kind kind, uint64_t by
         return false;
     forget_event(found);
     *dptr = found->gone.start;
-    *c = (struct claim){
+    *c = (struct charge){
         .recorded = true, .managed = true, .device = device, .kind = kind, .bytes = bytes, .context = context};
     ledger_reuse_managed(session.ledger, device, bytes);
-    claim_close(c, CUDA_SUCCESS, dptr, bytes);
+    charge_close(c, CUDA_SUCCESS, dptr, bytes);
     free(found);
     return true;
 }

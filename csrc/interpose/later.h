@@ -8,8 +8,8 @@
 
 /* Provided memory, out of the ledger, is freed behind what the stream holds now. False: the caller frees it at once. */
 bool later_free(const struct allocation *gone, int variant, CUstream stream);
-/* Memory that waits, is as large in pages and is not used any more, becomes the claim's: as provide. */
-bool later_reuse(struct claim *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr);
+/* Memory that waits, is as large in pages and is not used any more, becomes what *c charges: as provide. */
+bool later_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr);
 /* The program waited for the whole context, or (0) for a stream or an event: frees what is not used any more; in the
  * second case only when it is worth disturbing the rest of the device. */
 void later_waited(uint64_t whole_context);

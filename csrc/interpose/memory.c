@@ -40,8 +40,8 @@ static bool reserve(int device, enum memory_kind kind, uint64_t bytes) {
     return true;
 }
 
-bool claim_open(struct claim *c, int device, enum memory_kind kind, uint64_t bytes) {
-    *c = (struct claim){.recorded = session_on, .device = device, .kind = kind, .bytes = bytes};
+bool charge_open(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {
+    *c = (struct charge){.recorded = session_on, .device = device, .kind = kind, .bytes = bytes};
     if (!c->recorded || reserve(device, kind, bytes))
         return true;
     stats_add(COUNT_refused, 1);
@@ -51,16 +51,16 @@ bool claim_open(struct claim *c, int device, enum memory_kind kind, uint64_t byt
     return false;
 }
 
-void claim_charge(struct claim *c, int device, enum memory_kind kind, uint64_t bytes) {
-    *c = (struct claim){.recorded = session_on, .device = device, .kind = kind, .bytes = bytes};
+void charge_open_unlimited(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {
+    *c = (struct charge){.recorded = session_on, .device = device, .kind = kind, .bytes = bytes};
     if (c->recorded)
         ledger_charge(session.ledger, device, bytes);
 }
 
-bool claim_open_managed(struct claim *c, int device, enum memory_kind kind, uint64_t bytes) {
+bool charge_open_managed(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {
     if (!session_on || !session.backend->serves(device))
-        return claim_open(c, device, kind, bytes);
-    *c = (struct claim){.recorded = true, .managed = true, .device = device, .kind = kind, .bytes = bytes};
+        return charge_open(c, device, kind, bytes);
+    *c = (struct charge){.recorded = true, .managed = true, .device = device, .kind = kind, .bytes = bytes};
     if (ledger_reserve_managed(session.ledger, device, bytes))
         return true;
     later_free_all(); /* what they hold is free as soon as the device gets there */
@@ -72,7 +72,7 @@ bool claim_open_managed(struct claim *c, int device, enum memory_kind kind, uint
     return false;
 }
 
-static void cancel(const struct claim *c) {
+static void cancel(const struct charge *c) {
     (c->managed ? ledger_cancel_managed : ledger_cancel)(session.ledger, c->device, c->bytes);
     memory_publish(c->device); /* another thread may have told of what was only reserved */
 }
@@ -141,17 +141,17 @@ static bool enter(struct allocation *a) {
     return true;
 }
 
-static void grown(const struct claim *c) {
+static void grown(const struct charge *c) {
     if (!c->managed && session.backend->plain && session.backend->serves(c->device))
         session.backend->plain(c->device);
 }
 
-bool claim_relieved(const struct claim *c, CUresult status) {
+bool charge_relieved(const struct charge *c, CUresult status) {
     return status == CUDA_ERROR_OUT_OF_MEMORY && c->recorded && session.backend->relieve &&
            session.backend->relieve(c->device);
 }
 
-void claim_close(struct claim *c, CUresult status, const CUdeviceptr *start, uint64_t bytes) {
+void charge_close(struct charge *c, CUresult status, const CUdeviceptr *start, uint64_t bytes) {
     c->status = status;
     if (!c->recorded)
         return;
@@ -167,7 +167,7 @@ void claim_close(struct claim *c, CUresult status, const CUdeviceptr *start, uin
         grown(c);
 }
 
-void claim_hold(struct claim *c, CUresult status) {
+void charge_hold(struct charge *c, CUresult status) {
     c->status = status;
     if (!c->recorded)
         return;
@@ -180,7 +180,7 @@ void claim_hold(struct claim *c, CUresult status) {
     }
 }
 
-void claim_end(const struct claim *c) {
+void charge_end(const struct charge *c) {
     if (!c->recorded)
         return;
     cancel(c);
@@ -188,11 +188,11 @@ void claim_end(const struct claim *c) {
         stats_add(COUNT_frees, 1);
 }
 
-void parting_open(struct parting *p, addr_t start) {
+void dealloc_open(struct dealloc *p, addr_t start) {
     p->recorded = session_on && start && take(start, &p->gone);
 }
 
-CUresult parting_close(const struct parting *p, CUresult status) {
+CUresult dealloc_close(const struct dealloc *p, CUresult status) {
     if (p->recorded && status != CUDA_SUCCESS) {
         ledger_restore(session.ledger, &p->gone);
         memory_publish(p->gone.device);
@@ -254,26 +254,26 @@ void memory_forget(uint64_t owner) {
 }
 
 /* The driver may have no memory left for what pages could still make room for. */
-static bool spared(struct claim *c, int variant, CUdeviceptr *dptr, size_t bytes) {
-    if (!provide_spares(bytes) || !claim_open(c, session_device(), MEMORY_PLAIN, bytes))
+static bool allocate_small(struct charge *c, int variant, CUdeviceptr *dptr, size_t bytes) {
+    if (!provide_stays_plain(bytes) || !charge_open(c, session_device(), MEMORY_PLAIN, bytes))
         return false;
-    claim_close(c, REAL(cuMemAlloc_v2, variant)(dptr, bytes), dptr, bytes);
+    charge_close(c, REAL(cuMemAlloc_v2, variant)(dptr, bytes), dptr, bytes);
     return c->status == CUDA_SUCCESS;
 }
 
 CUresult custom_cuMemAlloc_v2(int variant, CUdeviceptr *dptr, size_t bytesize) {
-    struct claim c;
-    if (spared(&c, variant, dptr, bytesize))
+    struct charge c;
+    if (allocate_small(&c, variant, dptr, bytesize))
         return c.status;
-    if (!provide(&c, MEMORY_PLAIN, bytesize, dptr) && claim_open(&c, session_device(), MEMORY_PLAIN, bytesize))
-        claim_close(&c, CLAIMED(&c, REAL(cuMemAlloc_v2, variant)(dptr, bytesize)), dptr, bytesize);
+    if (!provide(&c, MEMORY_PLAIN, bytesize, dptr) && charge_open(&c, session_device(), MEMORY_PLAIN, bytesize))
+        charge_close(&c, RELIEVED(&c, REAL(cuMemAlloc_v2, variant)(dptr, bytesize)), dptr, bytesize);
     return c.status;
 }
 
 CUresult custom_cuMemAllocManaged(int variant, CUdeviceptr *dptr, size_t bytesize, unsigned int flags) {
-    struct claim c;
-    if (claim_open_managed(&c, session_device(), MEMORY_MANAGED, bytesize))
-        claim_close(&c, REAL(cuMemAllocManaged, variant)(dptr, bytesize, flags), dptr, bytesize);
+    struct charge c;
+    if (charge_open_managed(&c, session_device(), MEMORY_MANAGED, bytesize))
+        charge_close(&c, REAL(cuMemAllocManaged, variant)(dptr, bytesize, flags), dptr, bytesize);
     return c.status;
 }
 
@@ -282,11 +282,11 @@ CUresult custom_cuMemAllocManaged(int variant, CUdeviceptr *dptr, size_t bytesiz
 CUresult custom_cuMemAllocPitch_v2(int variant, CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
                                    unsigned int ElementSizeBytes) {
     pfn_cuMemAllocPitch_v2 real = REAL(cuMemAllocPitch_v2, variant);
-    struct claim c;
+    struct charge c;
     if (provide_pitch(&c, dptr, pPitch, WidthInBytes, Height, ElementSizeBytes) ||
-        !claim_open(&c, session_device(), MEMORY_PITCH, (uint64_t)WidthInBytes * Height))
+        !charge_open(&c, session_device(), MEMORY_PITCH, (uint64_t)WidthInBytes * Height))
         return c.status;
-    CUresult status = CLAIMED(&c, real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes));
+    CUresult status = RELIEVED(&c, real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes));
     uint64_t bytes = status == CUDA_SUCCESS ? (uint64_t)*pPitch * Height : 0;
     if (c.recorded && bytes > c.bytes) {
         if (reserve(c.device, c.kind, bytes - c.bytes)) {
@@ -298,14 +298,14 @@ CUresult custom_cuMemAllocPitch_v2(int variant, CUdeviceptr *dptr, size_t *pPitc
             status = CUDA_ERROR_OUT_OF_MEMORY;
         }
     }
-    claim_close(&c, status, dptr, bytes);
+    charge_close(&c, status, dptr, bytes);
     return c.status;
 }
 
 CUresult custom_cuMemFree_v2(int variant, CUdeviceptr dptr) {
-    struct parting p;
-    parting_open(&p, dptr);
-    CUresult status = parting_close(&p, memory_free(variant, dptr, p.recorded ? p.gone.context : session_context()));
+    struct dealloc p;
+    dealloc_open(&p, dptr);
+    CUresult status = dealloc_close(&p, memory_free(variant, dptr, p.recorded ? p.gone.context : session_context()));
     later_waited(session_on ? session_context() : 0);
     return status;
 }
@@ -326,9 +326,9 @@ CUresult custom_cuIpcOpenMemHandle_v2(int variant, CUdeviceptr *pdptr, CUipcMemH
 }
 
 CUresult custom_cuIpcCloseMemHandle(int variant, CUdeviceptr dptr) {
-    struct parting p;
-    parting_open(&p, dptr);
-    return parting_close(&p, REAL(cuIpcCloseMemHandle, variant)(dptr));
+    struct dealloc p;
+    dealloc_open(&p, dptr);
+    return dealloc_close(&p, REAL(cuIpcCloseMemHandle, variant)(dptr));
 }
 
 CUresult custom_cuMemPoolImportPointer(int variant, CUdeviceptr *ptr_out, CUmemoryPool pool,

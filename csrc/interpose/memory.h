@@ -5,8 +5,8 @@
 #include "driver.h"
 #include "ledger/ledger.h"
 
-/* An allocation under way. */
-struct claim {
+/* What an allocation is charged, from before the real call. */
+struct charge {
     bool recorded;
     bool managed;
     int device;
@@ -18,40 +18,39 @@ struct claim {
 
 /* Charges bytes of plain memory to the device. False when the quota refuses: status is then the driver's out-of-memory
  * error and the real function is not called. True also when nothing is recorded at all. */
-bool claim_open(struct claim *c, int device, enum memory_kind kind, uint64_t bytes);
-/* The same whatever the quota. */
-void claim_charge(struct claim *c, int device, enum memory_kind kind, uint64_t bytes);
-/* As claim_open, for managed memory on a device that the backend serves; for plain memory on another. */
-bool claim_open_managed(struct claim *c, int device, enum memory_kind kind, uint64_t bytes);
-/* The real call returned `status`: the driver had no memory, but the backend gave some back. The call is made once
- * more.
- */
-bool claim_relieved(const struct claim *c, CUresult status);
-#define CLAIMED(c, call)                                                                                               \
+bool charge_open(struct charge *c, int device, enum memory_kind kind, uint64_t bytes);
+/* The same whatever the quota: nothing is refused. */
+void charge_open_unlimited(struct charge *c, int device, enum memory_kind kind, uint64_t bytes);
+/* As charge_open, for managed memory on a device that the backend serves; for plain memory on another. */
+bool charge_open_managed(struct charge *c, int device, enum memory_kind kind, uint64_t bytes);
+/* The real call returned `status`: the driver had no memory, but the backend gave some back. RELIEVED makes the call
+ * once more then. */
+bool charge_relieved(const struct charge *c, CUresult status);
+#define RELIEVED(c, call)                                                                                              \
     ({                                                                                                                 \
         CUresult first_ = (call);                                                                                      \
-        claim_relieved((c), first_) ? (call) : first_;                                                                 \
+        charge_relieved((c), first_) ? (call) : first_;                                                                \
     })
 /* The real call returned `status`, on success with `bytes` bytes at *start: commits, or rolls back. */
-void claim_close(struct claim *c, CUresult status, const CUdeviceptr *start, uint64_t bytes);
-/* The same for memory without an address: what was charged stays charged on success, until claim_end. */
-void claim_hold(struct claim *c, CUresult status);
-void claim_end(const struct claim *c);
+void charge_close(struct charge *c, CUresult status, const CUdeviceptr *start, uint64_t bytes);
+/* The same for memory without an address: what was charged stays charged on success, until charge_end. */
+void charge_hold(struct charge *c, CUresult status);
+void charge_end(const struct charge *c);
 
 /* A free under way. */
-struct parting {
+struct dealloc {
     bool recorded;
     struct allocation gone;
 };
 
 /* Takes the allocation at start out of the ledger. Before the real free, unlike all else: afterwards the driver may
  * give another thread the same address. */
-void parting_open(struct parting *p, addr_t start);
+void dealloc_open(struct dealloc *p, addr_t start);
 /* The real free returned: on failure the allocation is put back, but the backend does not get it again. Returns status.
  */
-CUresult parting_close(const struct parting *p, CUresult status);
+CUresult dealloc_close(const struct dealloc *p, CUresult status);
 
-/* The free of an allocation that has parted: the backend's where that provided it. context: what it waits for. */
+/* The free of an allocation whose dealloc is open: the backend's where that provided it. context: what it waits for. */
 CUresult memory_free(int variant, addr_t start, uint64_t context);
 /* The same with that context current meanwhile: the calling thread may be in another one, or in none. False: it is
  * gone, and nothing was freed. */

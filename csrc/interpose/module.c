@@ -50,22 +50,22 @@ static struct loaded *unloading(const void *owner) {
     if (!session_on)
         return NULL;
     functions_forget();
-    return loaded_part(owner);
+    return loaded_unload_begin(owner);
 }
 
-static CUresult unloaded(struct loaded *parted, CUresult status, const void *owner) {
-    loaded_parted(parted, status);
+static CUresult unloaded(struct loaded *going, CUresult status, const void *owner) {
+    loaded_unload_end(going, status);
     if (status == CUDA_SUCCESS && session_on)
         memory_forget((uint64_t)(uintptr_t)owner);
     return status;
 }
 
 CUresult custom_cuModuleUnload(int variant, CUmodule hmod) {
-    struct loaded *parted = unloading(hmod);
-    return unloaded(parted, REAL(cuModuleUnload, variant)(hmod), hmod);
+    struct loaded *going = unloading(hmod);
+    return unloaded(going, REAL(cuModuleUnload, variant)(hmod), hmod);
 }
 
 CUresult custom_cuLibraryUnload(int variant, CUlibrary library) {
-    struct loaded *parted = unloading(library);
-    return unloaded(parted, REAL(cuLibraryUnload, variant)(library), library);
+    struct loaded *going = unloading(library);
+    return unloaded(going, REAL(cuLibraryUnload, variant)(library), library);
 }

@@ -28,23 +28,23 @@ CUresult custom_cuMemHostRegister_v2(int variant, void *p, size_t bytesize, unsi
 }
 
 /* Only what was entered leaves: the address may be any. */
-static void part(struct parting *p, const void *start) {
+static void open(struct dealloc *p, const void *start) {
     struct allocation a;
     addr_t at = (addr_t)(uintptr_t)start;
     bool entered = session_on && ledger_find(session.ledger, at, &a) && a.kind == MEMORY_HOST;
-    *p = (struct parting){0};
+    *p = (struct dealloc){0};
     if (entered)
-        parting_open(p, at);
+        dealloc_open(p, at);
 }
 
 CUresult custom_cuMemFreeHost(int variant, void *p) {
-    struct parting parting;
-    part(&parting, p);
-    return parting_close(&parting, REAL(cuMemFreeHost, variant)(p));
+    struct dealloc dealloc;
+    open(&dealloc, p);
+    return dealloc_close(&dealloc, REAL(cuMemFreeHost, variant)(p));
 }
 
 CUresult custom_cuMemHostUnregister(int variant, void *p) {
-    struct parting parting;
-    part(&parting, p);
-    return parting_close(&parting, REAL(cuMemHostUnregister, variant)(p));
+    struct dealloc dealloc;
+    open(&dealloc, p);
+    return dealloc_close(&dealloc, REAL(cuMemHostUnregister, variant)(p));
 }

@@ -101,7 +101,7 @@ static void hold(struct pool *p, addr_t start, uint64_t bytes) {
 }
 
 /* As provide. handle NULL: the pool that is the device's at present. */
-static bool provide_from(struct claim *c, CUmemoryPool handle, uint64_t bytes, CUdeviceptr *dptr) {
+static bool provide_from(struct charge *c, CUmemoryPool handle, uint64_t bytes, CUdeviceptr *dptr) {
     int device = session_device();
     if (!session_on || !session.backend->serves(device) ||
         (!handle && REAL(cuDeviceGetMemPool, 0)(&handle, device) != CUDA_SUCCESS))
@@ -150,36 +150,36 @@ static bool captured(int variant, CUstream stream) {
     return capture_any() && capture_holds(stream_key(variant, stream));
 }
 
-static bool open(struct claim *c, int device, int variant, CUstream stream, size_t bytes) {
+static bool open(struct charge *c, int device, int variant, CUstream stream, size_t bytes) {
     bool node = session_on && captured(variant, stream);
-    return claim_open(c, device, node ? MEMORY_GRAPH : MEMORY_ASYNC, node ? 0 : bytes);
+    return charge_open(c, device, node ? MEMORY_GRAPH : MEMORY_ASYNC, node ? 0 : bytes);
 }
 
 CUresult custom_cuMemAllocAsync(int variant, CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
-    struct claim c;
+    struct charge c;
     if (!provide_from(&c, NULL, bytesize, dptr) && open(&c, session_device(), variant, hStream, bytesize))
-        claim_close(&c, CLAIMED(&c, REAL(cuMemAllocAsync, variant)(dptr, bytesize, hStream)), dptr, bytesize);
+        charge_close(&c, RELIEVED(&c, REAL(cuMemAllocAsync, variant)(dptr, bytesize, hStream)), dptr, bytesize);
     return c.status;
 }
 
 CUresult custom_cuMemAllocFromPoolAsync(int variant, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
                                         CUstream hStream) {
-    struct claim c;
+    struct charge c;
     if (!(pool && provide_from(&c, pool, bytesize, dptr)) && open(&c, pool_device(pool), variant, hStream, bytesize))
-        claim_close(&c, CLAIMED(&c, REAL(cuMemAllocFromPoolAsync, variant)(dptr, bytesize, pool, hStream)), dptr,
-                    bytesize);
+        charge_close(&c, RELIEVED(&c, REAL(cuMemAllocFromPoolAsync, variant)(dptr, bytesize, pool, hStream)), dptr,
+                     bytesize);
     return c.status;
 }
 
 /* A captured free is a node: the memory stays until the graph runs. */
 CUresult custom_cuMemFreeAsync(int variant, CUdeviceptr dptr, CUstream hStream) {
-    struct parting p = {0};
+    struct dealloc p = {0};
     if (session_on && !captured(variant, hStream))
-        parting_open(&p, dptr);
+        dealloc_open(&p, dptr);
     if (!p.recorded || !provided(&p.gone))
-        return parting_close(&p, REAL(cuMemFreeAsync, variant)(dptr, hStream));
+        return dealloc_close(&p, REAL(cuMemFreeAsync, variant)(dptr, hStream));
     return later_free(&p.gone, variant, hStream) ? CUDA_SUCCESS
-                                                 : parting_close(&p, memory_free(0, dptr, p.gone.context));
+                                                 : dealloc_close(&p, memory_free(0, dptr, p.gone.context));
 }
 
 CUresult custom_cuMemPoolCreate(int variant, CUmemoryPool *pool, const CUmemPoolProps *poolProps) {

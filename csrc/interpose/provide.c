@@ -47,7 +47,7 @@ static bool wanted(int device, uint64_t bytes) {
            !caller_stays_plain();
 }
 
-bool provide_spares(uint64_t bytes) {
+bool provide_stays_plain(uint64_t bytes) {
     int device = session_device();
     if (!session_on || bytes > SMALL_BYTES || bytes < page_bytes / 2 || !session.backend->serves(device))
         return false;
@@ -70,7 +70,7 @@ bool provide_addresses(addr_t *start, uint64_t bytes, int device) {
     return session.backend->provide(start, whole_grains(bytes), device);
 }
 
-static bool take(struct claim *c, uint64_t bytes, CUdeviceptr *dptr) {
+static bool take(struct charge *c, uint64_t bytes, CUdeviceptr *dptr) {
     addr_t start;
     if (!provide_addresses(&start, bytes, c->device))
         return false;
@@ -78,22 +78,22 @@ static bool take(struct claim *c, uint64_t bytes, CUdeviceptr *dptr) {
     return true;
 }
 
-bool provide(struct claim *c, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr) {
+bool provide(struct charge *c, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr) {
     int device = session_device();
     uint64_t context = session_on && dptr ? provide_context(device, bytes) : 0;
     if (!context)
         return false;
     if (later_reuse(c, device, kind, bytes, dptr))
         return true;
-    if (!claim_open_managed(c, device, kind, bytes))
+    if (!charge_open_managed(c, device, kind, bytes))
         return ulms_options.managed_limit > 0;
     c->context = context;
     bool taken = take(c, bytes, dptr);
-    claim_close(c, taken ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY, dptr, bytes);
+    charge_close(c, taken ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY, dptr, bytes);
     return taken;
 }
 
-bool provide_pitch(struct claim *c, CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height, unsigned element) {
+bool provide_pitch(struct charge *c, CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height, unsigned element) {
     size_t row = (width + PITCH_ALIGN - 1) / PITCH_ALIGN * PITCH_ALIGN, bytes;
     bool valid = pitch && width && row >= width && (element == 4 || element == 8 || element == 16);
     if (!valid || __builtin_mul_overflow(row, height, &bytes) || !provide(c, MEMORY_PITCH, bytes, dptr))

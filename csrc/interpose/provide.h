@@ -6,18 +6,18 @@
 
 /* True when the call is answered, by c->status: *dptr is the backend's memory, or the limit of managed memory that the
  * user set refuses. False: plain memory is what the program gets, from the real call. */
-bool provide(struct claim *c, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr);
-/* The current context, if memory of so many bytes may be the backend's there; else 0. For who makes the claim himself:
- * before it. */
+bool provide(struct charge *c, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr);
+/* The current context, if memory of so many bytes may be the backend's there; else 0. For who charges it himself:
+ * before that. */
 uint64_t provide_context(int device, uint64_t bytes);
-/* Memory of the backend's without a claim, on the current context's device: the caller's to enter, and to free. False:
- * there is none. */
+/* Memory of the backend's that is not charged, on the current context's device: the caller's to enter, and to free.
+ * False: there is none. */
 bool provide_addresses(addr_t *start, uint64_t bytes, int device);
-/* Memory so small, and so little of the device as yet, that it had better be plain: many operations use what is small,
- * little is won by moving it, and the driver takes microseconds longer to issue a memset, or a copy of the host's,
- * where it is managed. */
-bool provide_spares(uint64_t bytes);
-bool provide_pitch(struct claim *c, CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height, unsigned element);
+/* True: the memory is so small, and so little of the device is plain as yet, that it had better stay plain: many
+ * operations use what is small, little is won by moving it, and the driver takes microseconds longer to issue a memset,
+ * or a copy of the host's, where it is managed. */
+bool provide_stays_plain(uint64_t bytes);
+bool provide_pitch(struct charge *c, CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height, unsigned element);
 
 /* True for memory that was provided; false for plain memory and for what the program asked to be managed. */
 bool provided(const struct allocation *a);

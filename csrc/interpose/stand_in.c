@@ -43,7 +43,7 @@ bool stand_in_may_be(void) {
 static bool is_simple(const CUmemAllocationProp *prop) {
     return prop->type == CU_MEM_ALLOCATION_TYPE_PINNED && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
            !prop->allocFlags.compressionType && !prop->allocFlags.usage &&
-           (prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE || caller_overshares());
+           (prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE || caller_always_exportable());
 }
 
 static bool fits(size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
@@ -52,20 +52,20 @@ static bool fits(size_t size, const CUmemAllocationProp *prop, unsigned long lon
            size % PAGE_LEAST == 0 && stand_in_may_be() && provide_context(device, size);
 }
 
-bool stand_in_open(struct claim *c, struct stand_in **s, size_t size, const CUmemAllocationProp *prop,
+bool stand_in_open(struct charge *c, struct stand_in **s, size_t size, const CUmemAllocationProp *prop,
                    unsigned long long flags) {
     latest.bytes = size;
     latest.ours = false;
     if (!fits(size, prop, flags) || !(*s = calloc(1, sizeof **s)))
         return false;
-    if (!claim_open_managed(c, prop->location.id, MEMORY_VMM, size)) {
+    if (!charge_open_managed(c, prop->location.id, MEMORY_VMM, size)) {
         free(*s);
         return ulms_options.managed_limit > 0;
     }
     (*s)->prop = *prop;
     (*s)->bytes = size;
     latest.ours = true;
-    claim_hold(c, CUDA_SUCCESS);
+    charge_hold(c, CUDA_SUCCESS);
     return true;
 }
 
@@ -77,24 +77,24 @@ static void refuse(void) {
 }
 
 /* Under the lock. */
-static CUresult make(struct stand_in *s, struct claim *c) {
-    struct claim plain;
+static CUresult make(struct stand_in *s, struct charge *c) {
+    struct charge plain;
     if (s->real)
         return CUDA_SUCCESS;
     if (s->space || s->lost) {
         refuse();
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    claim_charge(&plain, s->prop.location.id, MEMORY_VMM, s->bytes);
-    claim_hold(&plain, CLAIMED(&plain, REAL(cuMemCreate, 0)(&s->real, s->bytes, &s->prop, 0)));
+    charge_open_unlimited(&plain, s->prop.location.id, MEMORY_VMM, s->bytes);
+    charge_hold(&plain, RELIEVED(&plain, REAL(cuMemCreate, 0)(&s->real, s->bytes, &s->prop, 0)));
     if (plain.status == CUDA_SUCCESS) {
-        claim_end(c);
+        charge_end(c);
         *c = plain;
     }
     return plain.status;
 }
 
-CUresult stand_in_make(struct stand_in *s, struct claim *c) {
+CUresult stand_in_make(struct stand_in *s, struct charge *c) {
     pthread_mutex_lock(&lock);
     CUresult status = make(s, c);
     pthread_mutex_unlock(&lock);
@@ -103,13 +103,13 @@ CUresult stand_in_make(struct stand_in *s, struct claim *c) {
 
 /* What the space holds is nobody's any more. Under the lock. */
 static void empty(struct space *at) {
-    struct parting p;
+    struct dealloc p;
     if (!at->of)
         return;
     at->of->space = NULL;
     at->of = NULL;
-    parting_open(&p, at->start);
-    parting_close(&p, CUDA_SUCCESS);
+    dealloc_open(&p, at->start);
+    dealloc_close(&p, CUDA_SUCCESS);
 }
 
 void stand_in_close(struct stand_in *s) {
@@ -127,14 +127,14 @@ void stand_in_close(struct stand_in *s) {
 /* Under the lock. */
 static void arrive(struct stand_in *s, struct space *at) {
     CUdeviceptr start = at->start;
-    struct claim c = {
+    struct charge c = {
         .recorded = session_on, .managed = true, .device = at->device, .kind = MEMORY_VMM, .context = at->context};
     s->space = at;
     at->of = s;
-    claim_close(&c, CUDA_SUCCESS, &start, at->bytes);
+    charge_close(&c, CUDA_SUCCESS, &start, at->bytes);
 }
 
-bool stand_in_map(struct stand_in *s, struct claim *c, CUdeviceptr ptr, size_t size, size_t offset,
+bool stand_in_map(struct stand_in *s, struct charge *c, CUdeviceptr ptr, size_t size, size_t offset,
                   unsigned long long flags, CUresult *status) {
     pthread_mutex_lock(&lock);
     struct space *at = hash_get(&by_start, ptr);

@@ -24,15 +24,15 @@ struct stand_in {
 bool stand_in_may_be(void);
 /* True: the call that makes a handle is answered by c->status, which is charged as managed memory on success; *s is
  * then what the handle stands for. False: the driver is to make it. */
-bool stand_in_open(struct claim *c, struct stand_in **s, size_t size, const CUmemAllocationProp *prop,
+bool stand_in_open(struct charge *c, struct stand_in **s, size_t size, const CUmemAllocationProp *prop,
                    unsigned long long flags);
 /* Neither a handle nor a mapping is left. The space stays the program's. */
 void stand_in_close(struct stand_in *s);
-/* The driver makes the memory now, if it has not: *c, the claim on it, is then one on plain memory. NOT_SUPPORTED: it
- * has been used where it cannot be taken from. */
-CUresult stand_in_make(struct stand_in *s, struct claim *c);
+/* The driver makes the memory now, if it has not: *c, what was charged for it, is then plain memory's. NOT_SUPPORTED:
+ * it has been used where it cannot be taken from. */
+CUresult stand_in_make(struct stand_in *s, struct charge *c);
 /* True: the mapping is answered by *status. False: the driver is to map s->real. */
-bool stand_in_map(struct stand_in *s, struct claim *c, CUdeviceptr ptr, size_t size, size_t offset,
+bool stand_in_map(struct stand_in *s, struct charge *c, CUdeviceptr ptr, size_t size, size_t offset,
                   unsigned long long flags, CUresult *status);
 /* True: the addresses are a space, and *status answers. */
 bool stand_in_unmap(CUdeviceptr ptr, size_t size, CUresult *status);

@@ -5,7 +5,7 @@
 
 CUresult custom_cuGraphInstantiate(int variant, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
                                    char *logBuffer, size_t bufferSize) {
-    struct claim c;
+    struct charge c;
     if (exec_open(&c, hGraph))
         exec_close(&c, REAL(cuGraphInstantiate, variant)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize),
                    phGraphExec, hGraph);
@@ -14,7 +14,7 @@ CUresult custom_cuGraphInstantiate(int variant, CUgraphExec *phGraphExec, CUgrap
 
 CUresult custom_cuGraphInstantiate_v2(int variant, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
                                       char *logBuffer, size_t bufferSize) {
-    struct claim c;
+    struct charge c;
     if (exec_open(&c, hGraph))
         exec_close(&c, REAL(cuGraphInstantiate_v2, variant)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize),
                    phGraphExec, hGraph);
@@ -23,7 +23,7 @@ CUresult custom_cuGraphInstantiate_v2(int variant, CUgraphExec *phGraphExec, CUg
 
 CUresult custom_cuGraphInstantiateWithFlags(int variant, CUgraphExec *phGraphExec, CUgraph hGraph,
                                             unsigned long long flags) {
-    struct claim c;
+    struct charge c;
     if (exec_open(&c, hGraph))
         exec_close(&c, REAL(cuGraphInstantiateWithFlags, variant)(phGraphExec, hGraph, flags), phGraphExec, hGraph);
     return c.status;
@@ -31,7 +31,7 @@ CUresult custom_cuGraphInstantiateWithFlags(int variant, CUgraphExec *phGraphExe
 
 CUresult custom_cuGraphInstantiateWithParams(int variant, CUgraphExec *phGraphExec, CUgraph hGraph,
                                              CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
-    struct claim c;
+    struct charge c;
     if (exec_open(&c, hGraph))
         exec_close(&c, REAL(cuGraphInstantiateWithParams, variant)(phGraphExec, hGraph, instantiateParams), phGraphExec,
                    hGraph);

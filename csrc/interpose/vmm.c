@@ -12,7 +12,7 @@
 struct physical {
     int references; /* handles out and mappings */
     int out;        /* of these, handles: retained, the driver gives the same one again */
-    struct claim claim;
+    struct charge charge;
     struct stand_in *stand_in; /* what the handle is in the driver's place; NULL: it is the driver's */
 };
 
@@ -24,28 +24,28 @@ static void drop(struct physical *p) {
         return;
     if (p->stand_in)
         stand_in_close(p->stand_in);
-    claim_end(&p->claim);
+    charge_end(&p->charge);
     free(p);
 }
 
 /* A handle of ours is the address of what it stands for: the driver's are none of these. */
-static bool keep(CUmemGenericAllocationHandle *handle, const struct claim *c, struct stand_in *s) {
+static bool keep(CUmemGenericAllocationHandle *handle, const struct charge *c, struct stand_in *s) {
     struct physical *p = malloc(sizeof *p);
     bool stored = false;
     if (p) {
         *handle = s ? (CUmemGenericAllocationHandle)(uintptr_t)s : *handle;
-        *p = (struct physical){.references = 1, .out = 1, .claim = *c, .stand_in = s};
+        *p = (struct physical){.references = 1, .out = 1, .charge = *c, .stand_in = s};
         drop(hash_put(&handles, *handle, p, &stored));
     }
     if (!stored) {
-        claim_end(c);
+        charge_end(c);
         free(p);
     }
     return stored;
 }
 
 /* Without memory of our own for it the driver's handle does. */
-static bool stand_in(struct claim *c, CUmemGenericAllocationHandle *handle, size_t size,
+static bool stand_in(struct charge *c, CUmemGenericAllocationHandle *handle, size_t size,
                      const CUmemAllocationProp *prop, unsigned long long flags) {
     struct stand_in *s = NULL;
     if (!handle || !stand_in_open(c, &s, size, prop, flags))
@@ -57,7 +57,7 @@ static bool stand_in(struct claim *c, CUmemGenericAllocationHandle *handle, size
 }
 
 /* Where memory moves nothing else is refused as long as the host has some. */
-static void tell_refused(const struct claim *c) {
+static void tell_refused(const struct charge *c) {
     static bool told;
     bool moves = c->status == CUDA_ERROR_OUT_OF_MEMORY && c->recorded && session.backend->serves(c->device);
     if (moves && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
@@ -68,12 +68,12 @@ static void tell_refused(const struct claim *c) {
 
 CUresult custom_cuMemCreate(int variant, CUmemGenericAllocationHandle *handle, size_t size,
                             const CUmemAllocationProp *prop, unsigned long long flags) {
-    struct claim c;
+    struct charge c;
     bool on_device = prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
     if (stand_in(&c, handle, size, prop, flags))
         return c.status;
-    if (claim_open(&c, on_device ? prop->location.id : DEVICE_NONE, MEMORY_VMM, on_device ? size : 0)) {
-        claim_hold(&c, CLAIMED(&c, REAL(cuMemCreate, variant)(handle, size, prop, flags)));
+    if (charge_open(&c, on_device ? prop->location.id : DEVICE_NONE, MEMORY_VMM, on_device ? size : 0)) {
+        charge_hold(&c, RELIEVED(&c, REAL(cuMemCreate, variant)(handle, size, prop, flags)));
         if (c.recorded && c.status == CUDA_SUCCESS)
             keep(handle, &c, NULL);
     }
@@ -86,7 +86,7 @@ CUresult custom_cuMemImportFromShareableHandle(int variant, CUmemGenericAllocati
                                                CUmemAllocationHandleType shHandleType) {
     CUresult status = REAL(cuMemImportFromShareableHandle, variant)(handle, osHandle, shHandleType);
     if (status == CUDA_SUCCESS && session_on && !hash_get(&handles, *handle)) {
-        struct claim free_of_charge = {.recorded = true, .device = DEVICE_NONE, .kind = MEMORY_IPC};
+        struct charge free_of_charge = {.recorded = true, .device = DEVICE_NONE, .kind = MEMORY_IPC};
         keep(handle, &free_of_charge, NULL);
     }
     return status;
@@ -148,15 +148,15 @@ CUresult custom_cuMemMap(int variant, CUdeviceptr ptr, size_t size, size_t offse
     CUresult status;
     struct physical *p = hash_get(&handles, handle);
     struct stand_in *s = p ? p->stand_in : NULL;
-    if (s && stand_in_map(s, &p->claim, ptr, size, offset, flags, &status)) {
+    if (s && stand_in_map(s, &p->charge, ptr, size, offset, flags, &status)) {
         if (status == CUDA_SUCCESS)
             mapped(p, ptr);
         return status;
     }
-    struct claim c = {.recorded = p && session_on,
-                      .device = p ? p->claim.device : DEVICE_NONE,
-                      .kind = p ? p->claim.kind : MEMORY_VMM};
-    claim_close(&c, REAL(cuMemMap, variant)(ptr, size, offset, s ? s->real : handle, flags), &ptr, size);
+    struct charge c = {.recorded = p && session_on,
+                       .device = p ? p->charge.device : DEVICE_NONE,
+                       .kind = p ? p->charge.kind : MEMORY_VMM};
+    charge_close(&c, REAL(cuMemMap, variant)(ptr, size, offset, s ? s->real : handle, flags), &ptr, size);
     if (p && c.status == CUDA_SUCCESS)
         mapped(p, ptr);
     return c.status;
@@ -165,7 +165,7 @@ CUresult custom_cuMemMap(int variant, CUdeviceptr ptr, size_t size, size_t offse
 /* One unmap may cover several mappings, each whole. Taken out of the ledger before, as for every free. */
 CUresult custom_cuMemUnmap(int variant, CUdeviceptr ptr, size_t size) {
     struct allocation list[64];
-    struct parting *partings = NULL;
+    struct dealloc *deallocs = NULL;
     CUresult status;
     size_t n = 0;
     addr_t from = ptr;
@@ -175,24 +175,24 @@ CUresult custom_cuMemUnmap(int variant, CUdeviceptr ptr, size_t size) {
         return status;
     }
     for (size_t got; session_on && (got = ledger_list(session.ledger, from, list, 64)) > 0;) {
-        struct parting *more = realloc(partings, (n + got) * sizeof *partings);
+        struct dealloc *more = realloc(deallocs, (n + got) * sizeof *deallocs);
         size_t inside = 0;
         if (!more)
             break;
-        partings = more;
+        deallocs = more;
         while (inside < got && list[inside].start < ptr + size)
-            parting_open(&partings[n++], list[inside++].start);
+            dealloc_open(&deallocs[n++], list[inside++].start);
         if (inside < 64)
             break;
         from = list[63].start + 1;
     }
     status = REAL(cuMemUnmap, variant)(ptr, size);
     for (size_t i = 0; i < n; i++) {
-        parting_close(&partings[i], status);
+        dealloc_close(&deallocs[i], status);
         if (status == CUDA_SUCCESS)
-            drop(hash_take(&mappings, partings[i].gone.start));
+            drop(hash_take(&mappings, deallocs[i].gone.start));
     }
-    free(partings);
+    free(deallocs);
     return status;
 }
 
@@ -203,7 +203,7 @@ static CUresult to_real(CUmemGenericAllocationHandle *handle) {
     struct physical *p = hash_get(&handles, *handle);
     if (!p || !p->stand_in)
         return CUDA_SUCCESS;
-    CUresult status = stand_in_make(p->stand_in, &p->claim);
+    CUresult status = stand_in_make(p->stand_in, &p->charge);
     *handle = p->stand_in->real;
     return status;
 }

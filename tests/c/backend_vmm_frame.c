@@ -109,7 +109,7 @@ static struct vmm_claim come_and_go(uint32_t *frame) {
     struct vmm_claim c = {.frame = VMM_NO_FRAME};
     CHECK(vmm_frames_take(&v.pool[VMM_DEVICE], frame, 1, false));
     vmm_frame_hold(&v.pool[VMM_DEVICE], *frame, PAGE_LEAST, &c);
-    vmm_frame_forsake(&v.pool[VMM_DEVICE], *frame, &c);
+    vmm_frame_give_stale(&v.pool[VMM_DEVICE], *frame, &c);
     return c;
 }
 
@@ -122,10 +122,10 @@ TEST(frames_are_taken_in_the_order_of_their_claims) {
     CHECK(vmm_frames_take(p, a, 4, false));
     for (int i = 0; i < 4; i++)
         vmm_frame_hold(p, a[i], (addr_t)i * PAGE_LEAST, &c[i]);
-    vmm_frame_forsake(p, a[0], &c[0]);
+    vmm_frame_give_stale(p, a[0], &c[0]);
     vmm_frames_give(p, &a[1], 1);
-    vmm_frame_forsake(p, a[3], &c[3]);
-    vmm_frame_forsake(p, a[2], &c[2]);
+    vmm_frame_give_stale(p, a[3], &c[3]);
+    vmm_frame_give_stale(p, a[2], &c[2]);
     CHECK(vmm_frames_take(p, b, 4, false));
     CHECK_EQ(b[0], a[1]);
     CHECK_EQ(b[1], a[3]);
@@ -143,7 +143,7 @@ TEST(neighbours_go_together) {
     for (int i = 1; i < 8; i++)
         CHECK_EQ(a[i], a[0] + i);
     vmm_frame_hold(p, a[1], PAGE_LEAST, &c);
-    vmm_frame_forsake(p, a[1], &c);
+    vmm_frame_give_stale(p, a[1], &c);
     vmm_frames_give(p, &a[2], 2); /* 1 to 3 */
     vmm_frames_give(p, &a[5], 1);
     vmm_frames_give(p, &a[7], 1);
@@ -169,14 +169,14 @@ TEST(a_claim_holds_while_the_frame_is_idle) {
     CHECK_EQ(p->free, 0);
     CHECK(!vmm_frame_reclaim(p, &c, true)); /* it has none any more */
     vmm_frame_hold(p, a, PAGE_LEAST, &c);
-    vmm_frame_forsake(p, a, &c);
+    vmm_frame_give_stale(p, a, &c);
     CHECK(vmm_frames_take(p, &b, 1, false) && b == a);
     vmm_frame_hold(p, b, 7 * PAGE_LEAST, &other);
     CHECK_EQ(vmm_frame_holder(p, &c), 7 * PAGE_LEAST);
     CHECK_EQ(vmm_frame_holder(p, &other), 0); /* who has a frame has no claim */
     CHECK(!vmm_frame_reclaim(p, &c, true));
     CHECK_EQ(c.frame, VMM_NO_FRAME);
-    vmm_frame_forsake(p, b, &other);
+    vmm_frame_give_stale(p, b, &other);
     CHECK(!vmm_frame_reclaim(p, &other, false));
     CHECK_EQ(p->free, 1);
     CHECK(!vmm_frame_reclaim(p, &other, true));

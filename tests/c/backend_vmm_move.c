@@ -115,7 +115,7 @@ TEST(what_nobody_wants_leaves_without_a_call) {
     for (size_t i = 0; i < PAGES; i++)
         write_page(other, i, 5);
     CHECK_EQ(first_word(r, 0), 5);
-    vmm_range_surface(&v, r, 2, 3);
+    vmm_range_map_stale(&v, r, 2, 3);
     for (size_t i = 2; i < 5; i++)
         write_page(r, i, 10 + (unsigned)i);
     for (size_t i = 0; i < PAGES; i++)
@@ -151,7 +151,7 @@ TEST(what_nobody_uses_while_it_is_away_leaves_without_a_call) {
         for (size_t i = 0; i < PAGES; i++)
             write_page(other, i, 1);
         range_delete(other);
-        vmm_range_surface(&v, r, 1, 2);
+        vmm_range_map_stale(&v, r, 1, 2);
         CHECK_EQ(first_word(r, 2), 22 + round);
         write_page(r, 2, 99);
         CHECK(move(&in));
@@ -242,10 +242,10 @@ TEST(what_is_stale_comes_back_once_it_can_be_unmapped) {
     write_page(r, 1, 5);
     CHECK(move(&out));
     CHECK(emu_fail("cuMemUnmap:sticky") == 0);
-    vmm_range_surface(&v, r, 0, 2); /* with an error */
+    vmm_range_map_stale(&v, r, 0, 2); /* with an error */
     CHECK_EQ(r->page[1].at, VMM_STALE);
     emu_fail(NULL);
-    vmm_range_surface(&v, r, 0, 2);
+    vmm_range_map_stale(&v, r, 0, 2);
     CHECK_EQ(r->page[1].at, VMM_HOST);
     CHECK_EQ(first_word(r, 1), 5);
 }
@@ -263,11 +263,11 @@ TEST(none_becomes_stale_if_not_all_can) {
     CHECK_EQ(idle(VMM_HOST), PAGES / 2);
 }
 
-static void when_left(void *data) {
+static void when_vacated(void *data) {
     const struct vmm_range *r = data;
     CHECK_EQ(idle(VMM_DEVICE), PAGES);
     for (size_t i = 0; i < PAGES; i++)
-        CHECK_EQ(r->page[i].at, VMM_NOWHERE);
+        CHECK_EQ(r->page[i].at, VMM_UNMAPPED);
     CHECK(emu_fail("cuMemSetAccess,cuMemMap:after=2") == 0);
 }
 
@@ -280,7 +280,7 @@ TEST(frames_are_free_before_the_host_is_mapped) {
     out[0].bytes -= 3 * PAGE_LEAST;
     out[1].start += out[0].bytes;
     out[1].bytes -= out[0].bytes;
-    CHECK_EQ(vmm_move(&v, out, 2, NULL, when_left, r), VMM_MOVED); /* though mapping failed at first */
+    CHECK_EQ(vmm_move(&v, out, 2, NULL, when_vacated, r), VMM_MOVED); /* though mapping failed at first */
     struct vmm_move in = whole(other, VMM_DEVICE);
     CHECK(move(&in));
     CHECK_EQ(v.pool[VMM_DEVICE].made, PAGES);
@@ -308,7 +308,7 @@ static void fail_in_moves(const char *what, bool stale) {
             move(&m);
         }
         emu_fail(NULL);
-        vmm_range_surface(&v, r, 0, PAGES);
+        vmm_range_map_stale(&v, r, 0, PAGES);
         for (size_t i = 0; i < PAGES; i++)
             CHECK_EQ(first_word(r, i), 40 + i);
         struct vmm_move back = whole(r, VMM_DEVICE);

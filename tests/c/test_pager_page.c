@@ -12,7 +12,7 @@ static struct {
 } freed[PAGES];
 
 static size_t held[PAGES]; /* pages of the memory that begins there; 0: none */
-static struct pager_ranges ranges, parted;
+static struct pager_ranges ranges, still_advised;
 static uint64_t seed = 1;
 
 static uint64_t below(uint64_t n) {
@@ -36,7 +36,7 @@ static void allocate(size_t first, size_t pages) {
     CHECK((r != NULL) == is_free(first, pages));
     if (!r)
         return;
-    pager_range_inherit(&parted, r);
+    pager_range_inherit_advice(&still_advised, r);
     for (size_t i = 0; i < pages; i++) {
         bool same = freed[first].pages == pages;
         CHECK_EQ(r->page[i].kept, same && freed[first].kept[i]);
@@ -61,7 +61,7 @@ static void give_back(size_t first) {
         freed[first].in_place[i] = r->page[i].in_place = any && below(3) == 0;
         r->page[i].died = r->page[i].written = true;
     }
-    pager_range_part(&parted, r);
+    pager_range_remember_advice(&still_advised, r);
     held[first] = 0;
 }
 
@@ -75,10 +75,10 @@ TEST(memory_given_out_as_it_was_has_the_advice_it_had) {
     for (size_t i = 0; i < PAGES; i++)
         give_back(i);
     CHECK_EQ(ranges.count, 0);
-    while (parted.count)
-        free(pager_range_take(&parted, parted.at[0]->start));
+    while (still_advised.count)
+        free(pager_range_take(&still_advised, still_advised.at[0]->start));
     free(ranges.at);
-    free(parted.at);
+    free(still_advised.at);
 }
 
 TEST(a_page_lingers_until_it_is_used) {

@@ -40,8 +40,8 @@ static void visit_runs(struct pager *d, addr_t start, addr_t end,
     end_run(&run);
 }
 
-void vmm_surface(struct pager *d, addr_t start, addr_t end) {
-    visit_runs(d, start, end, vmm_range_surface);
+void vmm_map_stale(struct pager *d, addr_t start, addr_t end) {
+    visit_runs(d, start, end, vmm_range_map_stale);
 }
 
 void vmm_written(struct pager *d) {
