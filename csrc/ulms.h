@@ -115,7 +115,7 @@ struct ulms_allocation {
  * thread. */
 size_t ulms_allocations(struct ulms_allocation *out, size_t n);
 
-/* --- the engine: which page moves when, and which operation may run (csrc/engine/README.md has the algorithm) ---
+/* --- the engine: which page moves when, and which operation may run (docs/engine-rules.md has the rules) ---
  *
  * It is told what happens and asked what to do next. It calls nothing, reads no clock and takes no lock: one caller at
  * a time, and the same events give the same answers. One engine a device. */

@@ -1,4 +1,4 @@
-/* What the files of the engine share. README.md has the rules that they follow. */
+/* What the files of the engine share. docs/engine-rules.md has the rules that they follow. */
 #ifndef ULMS_ENGINE_ENGINE_H
 #define ULMS_ENGINE_ENGINE_H
 

@@ -1,6 +1,6 @@
 """The engine in plain Python: pages, operations and the events common to all policies.
 
-`csrc/engine/README.md` has the rules; `held.py` and `ordered.py` follow those of their policies. It
+`docs/engine-rules.md` has the rules; `held.py` and `ordered.py` follow those of their policies. It
 gives the same answers to the same events as the compiled engine (tests/unit/test_engine.py).
 """
 

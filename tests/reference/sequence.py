@@ -1,4 +1,4 @@
-"""The sequence learnt: what the program will touch next (csrc/engine/README.md, "The sequence")."""
+"""The sequence learnt: what the program will touch next (docs/engine-rules.md, "The sequence")."""
 
 from bisect import bisect_right
 from collections.abc import Collection

@@ -1,6 +1,6 @@
 """Whether streamed pages are used where they lie: laps of each way are timed.
 
-csrc/engine/README.md, "In place", has the rules.
+docs/engine-rules.md, "In place", has the rules.
 """
 
 FILLS, RESTS, DECIDED = range(3)
