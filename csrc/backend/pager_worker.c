@@ -75,6 +75,7 @@ void pager_take_back(struct pager *d) {
     for (int lane = 0; lane < LANES; lane++)
         for (struct pager_move *m; (m = d->lanes[lane].first);) {
             d->lanes[lane].first = m->after;
+            m->begun_ns = 0; /* it did not begin: neither counters nor trace have it */
             pager_move_done(d, m->m.id, false);
         }
 }
