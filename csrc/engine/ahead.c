@@ -16,8 +16,8 @@ static uint64_t later(uint64_t a, uint64_t b) {
 
 /* --- how many pages there will be --- */
 
-/* Live pages that are here or come, more than were live at the position of the history that is gone through again. */
-static int64_t held_more(const struct ulms_engine *e) {
+/* What is held at x, less L(x): the same for every x. */
+static int64_t held_less_live(const struct ulms_engine *e) {
     const struct history *h = &e->history;
     int64_t now = history_at(h, h->end - 1)->live, then = history_at(h, e->track.position)->live;
     return now - then - (int64_t)e->counted[COUNT_AWAY];
@@ -25,7 +25,7 @@ static int64_t held_more(const struct ulms_engine *e) {
 
 /* Live pages that may still come before that predicted time, so that those which become live until then have room. */
 static uint64_t room(const struct ulms_engine *e, uint64_t time) {
-    int64_t held = peaks_most(&e->peaks, e->track.position, time - TIME_PREDICTED) + held_more(e);
+    int64_t held = peaks_most(&e->peaks, e->track.position, time - TIME_PREDICTED) + held_less_live(e);
     return held < (int64_t)e->budget ? e->budget - (uint64_t)held : 0;
 }
 
@@ -33,7 +33,7 @@ static uint64_t room(const struct ulms_engine *e, uint64_t time) {
 static uint64_t crowded(const struct ulms_engine *e) {
     if (!e->track.on)
         return TIME_UNKNOWN;
-    int64_t most = (int64_t)e->budget - held_more(e);
+    int64_t most = (int64_t)e->budget - held_less_live(e);
     uint64_t end = e->history.end;
     uint64_t at = peaks_above(&e->peaks, e->track.position + 1, end, most < 0 ? 0 : (uint32_t)most);
     return at < end ? TIME_PREDICTED + at : TIME_UNKNOWN;
@@ -256,7 +256,7 @@ static struct leaver leaves(struct ulms_engine *e, bool *early) {
 static struct page *holder_for(struct ulms_engine *e, const struct page *comes) {
     uint64_t start = e->holder(e->holder_data, bytes_of(e, comes->number));
     struct page *p = start ? page_find(&e->table, start >> e->shift) : NULL;
-    return p && p->held && frames_may_leave(p) ? p : NULL;
+    return p && p->allocated && frames_may_leave(p) ? p : NULL;
 }
 
 /* The same, dead, of the first dead page with such a claim, of those for which frames may be free by now. */
@@ -307,7 +307,7 @@ struct move *ahead_evict(struct ulms_engine *e) {
         uint64_t number = p->number;
         set_moving(e, p, PAGE_EVICTING, m);
         p = page_find(&e->table, number + 1);
-    } while (++pages < most && p && p->held && frames_may_leave(p) && page_leave_time(e, p) == time &&
+    } while (++pages < most && p && p->allocated && frames_may_leave(p) && page_leave_time(e, p) == time &&
              p->live == live && p->dirty == dirty && evict_flags(e, p) == flags);
     m->out.bytes = bytes_of(e, pages);
     e->evicting += pages;

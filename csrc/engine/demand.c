@@ -36,7 +36,7 @@ void demand_settle(struct ulms_engine *e, struct page *p) {
     p->rests = p->in_place && page_streamed(e, p);
     count_page(e, p);
     frames_mark(e, p);
-    if (!p->held || p->pins > 0)
+    if (!p->allocated || p->pins > 0)
         return;
     if (p->rests) {
         if (!p->waiter && p->failures == 0) {

@@ -11,7 +11,7 @@
 
 struct policy {
     struct ulms_policy about;
-    bool held;  /* else ordered */
+    bool held;  /* the held policy: an operation is, until its pages are here; else ordered */
     bool fills; /* else the kernel faults the pages in */
     bool lean;  /* dead and clean pages move without bytes */
     bool lanes; /* evict moves have a lane of their own */
@@ -47,7 +47,7 @@ struct operation {
     uint64_t wanted; /* demanded pages whose waiter this is */
     size_t cursor;   /* none of them before this entry */
     uint64_t wait;   /* ordered: the last move made for it */
-    bool waiting;    /* held: not admitted */
+    bool queued;     /* held: it waits; ordered: it is in the fill window */
     bool late;
     bool is_short;
 };
@@ -95,9 +95,9 @@ struct record {
 
 struct past {
     uint64_t key;
-    uint64_t mark;    /* of the key and the run of pages that tells most */
-    uint64_t records; /* number of the first */
-    uint64_t same;    /* the position before with the same mark, or another of that bucket; 0: none */
+    uint64_t mark;     /* of the key and the run of pages that tells most */
+    uint64_t records;  /* number of the first */
+    uint64_t previous; /* the position before in its bucket, of whatever mark; 0: none */
     uint32_t count;
     uint32_t weight; /* in a likeness */
     uint32_t live;   /* pages that are once it runs, and those that it leaves dead */
@@ -174,7 +174,7 @@ struct ulms_engine {
 
     uint64_t budget_bytes;
     uint64_t budget; /* the rest in pages */
-    uint64_t pages;  /* that hold memory */
+    uint64_t pages;  /* allocated */
     uint64_t used;   /* frames */
     uint64_t filling;
     uint64_t evicting;
@@ -184,13 +184,13 @@ struct ulms_engine {
     uint64_t serial;            /* the last given out */
     struct registry operations; /* issued and not retired */
     struct operation *unused;
-    struct queue waiting;  /* held */
+    struct queue waiting;  /* held: neither admitted nor retired */
     struct queue window;   /* ordered: the fill window */
     uint64_t window_pages; /* that operations of the window touch */
     uint64_t running;      /* held: admitted and not retired */
     bool overtaken;        /* held: an operation was admitted before the first waiting one */
 
-    uint64_t move;         /* the last id */
+    uint64_t last_move;    /* the last id given out */
     struct registry moves; /* given out and not done */
     struct move *spare;
     size_t spares;
@@ -324,7 +324,7 @@ enum { BACK_MOST = 64, MARGIN = 8 };
 
 /* Enters an operation; drops what no longer fits. False: it does not fit at all, and the history is empty. */
 bool history_append(struct ulms_engine *e, const struct operation *op);
-/* The likeness of two positions that are kept, a before b; in pages. */
+/* The likeness of two positions that are kept, a before b: a weight, BACK_MOST for a rare page. */
 uint64_t history_likeness(const struct history *h, uint64_t a, uint64_t b);
 /* The latest position before m with as good as the greatest likeness with m, if that is more. 0: none. */
 uint64_t history_search(const struct history *h, uint64_t m, uint64_t more);

@@ -107,7 +107,7 @@ static void wait_for(struct ulms_engine *e, struct page *p, struct operation *op
 
 static void held_issued(struct ulms_engine *e, struct operation *op) {
     sequence_issued(e, op);
-    op->waiting = true;
+    op->queued = true;
     queue_append(&e->waiting, op);
     for (size_t i = 0; i < op->count; i++) {
         struct page *p = op->entries[i].page;
@@ -174,7 +174,7 @@ static void run_on(struct ulms_engine *e, const struct entry *x) {
 /* It waits no more, and may run: its pages belong to the next waiting operation that touches them. */
 static void stop_waiting(struct ulms_engine *e, struct operation *op, bool runs) {
     e->overtaken = op != e->waiting.first;
-    op->waiting = false;
+    op->queued = false;
     queue_remove(&e->waiting, op);
     for (size_t i = 0; i < op->count; i++) {
         struct page *p = op->entries[i].page;
@@ -225,7 +225,7 @@ int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint6
         *wait = op->wait;
         return op->is_short ? ULMS_RUN_SHORT : ULMS_RUN;
     }
-    if (!op || !op->waiting)
+    if (!op || !op->queued)
         return ULMS_RUN;
     if (op->wanted > 0 && !at_once && !is_stuck(e, op)) /* what follows would say so too */
         return hold(e, op);
@@ -251,9 +251,9 @@ void ulms_engine_retired(struct ulms_engine *e, uint64_t serial, uint64_t now) {
     if (!op)
         return;
     if (!e->policy->held) {
-        if (op->waiting)
+        if (op->queued)
             ordered_leaves(e, op);
-    } else if (op->waiting)
+    } else if (op->queued)
         stop_waiting(e, op, false);
     else {
         e->running--;

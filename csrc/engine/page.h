@@ -44,7 +44,7 @@ struct page {
     uint8_t count;    /* of enum page_count, as it was when it was last settled */
     uint8_t failures; /* moves that failed, in a row */
     uint8_t heap;     /* of frames.c, from 1; 0: in none */
-    bool held;        /* there is memory of the program */
+    bool allocated;   /* there is memory of the program */
     bool live;
     bool dirty;
     bool untouched; /* filled, and not touched since */
@@ -90,12 +90,12 @@ static inline struct page *page_find(struct page_table *t, uint64_t number) {
     return leaf ? &leaf->page[number & (LEAF_PAGES - 1)] : NULL;
 }
 
-/* The first page that holds memory in [*number, last]; NULL: none. *number is set to the one after it. */
+/* The first allocated page in [*number, last]; NULL: none. *number is set to the one after it. */
 static inline struct page *page_walk(struct page_table *t, uint64_t *number, uint64_t last) {
     if (*number > last)
         return NULL;
     struct page *p = page_find(t, *number);
-    if (!p || !p->held)
+    if (!p || !p->allocated)
         return page_walk_far(t, number, last);
     ++*number;
     return p;
