@@ -202,11 +202,11 @@ struct leaver {
 };
 
 static struct leaver first_dead(struct ulms_engine *e, uint64_t after) {
-    return (struct leaver){after == TIME_UNKNOWN ? NULL : frames_first_dead(e, after), after};
+    return (struct leaver){after == TIME_UNKNOWN ? NULL : leavers_first_dead(e, after), after};
 }
 
 static struct leaver first_live(struct ulms_engine *e, uint64_t after) {
-    return (struct leaver){after == TIME_UNKNOWN ? NULL : frames_first_live(e, after), after};
+    return (struct leaver){after == TIME_UNKNOWN ? NULL : leavers_first_live(e, after), after};
 }
 
 /* For operations that wait: live pages leave only if dead ones that may leave later would not do. */
@@ -241,7 +241,7 @@ static struct leaver leaves(struct ulms_engine *e, bool *early) {
     uint64_t kept = e->used - e->evicting, wanted = 0;
     *early = false;
     if (kept > e->budget)
-        return (struct leaver){frames_first(e, e->waiting.first ? e->waiting.first->id.id : 0), TIME_UNKNOWN};
+        return (struct leaver){leavers_first(e, e->waiting.first ? e->waiting.first->id.id : 0), TIME_UNKNOWN};
     uint64_t spare = e->budget - kept;
     struct leaver l = leaves_for_waiting(e, spare, demand_waiting(e, spare + 1));
     if (l.page)
@@ -256,7 +256,7 @@ static struct leaver leaves(struct ulms_engine *e, bool *early) {
 static struct page *holder_for(struct ulms_engine *e, const struct page *comes) {
     uint64_t start = e->holder(e->holder_data, bytes_of(e, comes->number));
     struct page *p = start ? page_find(&e->table, start >> e->shift) : NULL;
-    return p && p->allocated && frames_may_leave(p) ? p : NULL;
+    return p && p->allocated && page_may_leave(p) ? p : NULL;
 }
 
 /* The same, dead, of the first dead page with such a claim, of those for which frames may be free by now. */
@@ -307,7 +307,7 @@ struct move *ahead_evict(struct ulms_engine *e) {
         uint64_t number = p->number;
         set_moving(e, p, PAGE_EVICTING, m);
         p = page_find(&e->table, number + 1);
-    } while (++pages < most && p && p->allocated && frames_may_leave(p) && page_leave_time(e, p) == time &&
+    } while (++pages < most && p && p->allocated && page_may_leave(p) && page_leave_time(e, p) == time &&
              p->live == live && p->dirty == dirty && evict_flags(e, p) == flags);
     m->out.bytes = bytes_of(e, pages);
     e->evicting += pages;

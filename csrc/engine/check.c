@@ -64,7 +64,7 @@ static void check_pages(struct ulms_engine *e) {
     INVARIANT(!e->policy->held ||
                   (here == e->counted[COUNT_HERE] && away == e->counted[COUNT_AWAY] && idle == e->counted[COUNT_IDLE]),
               "%llu pages here, %llu away, %llu idle", number(here), number(away), number(idle));
-    frames_check(e);
+    leavers_check(e);
 }
 
 static void check_operations(struct ulms_engine *e) {

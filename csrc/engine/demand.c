@@ -35,7 +35,7 @@ void demand_unset(struct ulms_engine *e, struct page *p) {
 void demand_settle(struct ulms_engine *e, struct page *p) {
     p->rests = p->in_place && page_streamed(e, p);
     count_page(e, p);
-    frames_mark(e, p);
+    leavers_mark(e, p);
     if (!p->allocated || p->pins > 0)
         return;
     if (p->rests) {

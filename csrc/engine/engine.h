@@ -78,8 +78,9 @@ struct lane {
 
 /* --- who leaves --- */
 
-struct frames {
-    struct page *first[2]; /* of the dead pages, of the live ones */
+/* The pages that may leave: two heaps. */
+struct leavers {
+    struct page *first[2]; /* on top of the heap of dead pages; of live ones, or of all (ordered) */
     struct page *marked;   /* to be settled before the next look, oldest mark first */
     struct page *marked_last;
     bool stale; /* every key may have changed */
@@ -196,7 +197,7 @@ struct ulms_engine {
     size_t spares;
     struct lane lanes[2]; /* ordered: made and not given out */
 
-    struct frames frames;
+    struct leavers leavers;
     struct demand places, bytes, resting; /* predicted, of dead pages, of live ones, of those that rest */
     struct peaks peaks;
     struct history history;
@@ -216,28 +217,28 @@ static inline void span(const struct ulms_engine *e, uint64_t start, uint64_t by
     *last = (end < start ? UINT64_MAX : end) >> e->shift;
 }
 
-/* frames.c: the resident pages that may leave, in order. */
+/* leavers.c: the resident pages that may leave, in order. */
 
 /* The first to leave of the pages, of the dead and of the live ones, whose next touch is after that time. NULL: none.
  */
-struct page *frames_first(struct ulms_engine *e, uint64_t after);
-struct page *frames_first_dead(struct ulms_engine *e, uint64_t after);
-struct page *frames_first_live(struct ulms_engine *e, uint64_t after);
-void frames_check(struct ulms_engine *e);
+struct page *leavers_first(struct ulms_engine *e, uint64_t after);
+struct page *leavers_first_dead(struct ulms_engine *e, uint64_t after);
+struct page *leavers_first_live(struct ulms_engine *e, uint64_t after);
+void leavers_check(struct ulms_engine *e);
 
 /* Resident, and neither pinned nor given up. */
-static inline bool frames_may_leave(const struct page *p) {
+static inline bool page_may_leave(const struct page *p) {
     return p->state == PAGE_RESIDENT && p->pins == 0 && p->failures < FAILURES_MAX;
 }
 
 /* Whether the page may leave, or its place in the order, may have changed. */
-static inline void frames_mark(struct ulms_engine *e, struct page *p) {
-    if (p->marked || !(p->heap || frames_may_leave(p)))
+static inline void leavers_mark(struct ulms_engine *e, struct page *p) {
+    if (p->marked || !(p->heap || page_may_leave(p)))
         return;
     p->marked = true;
     p->marked_next = NULL;
-    *(e->frames.marked ? &e->frames.marked_last->marked_next : &e->frames.marked) = p;
-    e->frames.marked_last = p;
+    *(e->leavers.marked ? &e->leavers.marked_last->marked_next : &e->leavers.marked) = p;
+    e->leavers.marked_last = p;
 }
 
 /* The times of touches: serials of waiting operations, then predicted ones, then this. */
@@ -297,7 +298,7 @@ static inline void settle_order(struct ulms_engine *e, struct page *p) {
     if (p->state == PAGE_ABSENT)
         demand_settle(e, p);
     else
-        frames_mark(e, p);
+        leavers_mark(e, p);
 }
 
 static inline void settle(struct ulms_engine *e, struct page *p) {

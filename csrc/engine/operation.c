@@ -197,7 +197,7 @@ static void stop_waiting(struct ulms_engine *e, struct operation *op, bool runs)
 static bool is_stuck(struct ulms_engine *e, const struct operation *op) {
     bool ends = e->running > 0 && e->used > 0; /* and may let a page go */
     return op == e->waiting.first && e->used >= e->budget && e->moves.count == 0 && !ends &&
-           !frames_first(e, op->id.id);
+           !leavers_first(e, op->id.id);
 }
 
 static int hold(struct ulms_engine *e, struct operation *op) {

@@ -62,7 +62,7 @@ static struct move *extend(struct ulms_engine *e, struct move *m, const struct p
 
 /* One page leaves, with the move m or a new one. NULL: none may. */
 static struct move *leave(struct ulms_engine *e, const struct operation *op, struct move *m, uint64_t after) {
-    struct page *p = frames_first(e, 0);
+    struct page *p = leavers_first(e, 0);
     if (!p || p->touched == op->id.id)
         return NULL;
     if (registry_find(&e->operations, p->touched))
@@ -71,7 +71,7 @@ static struct move *leave(struct ulms_engine *e, const struct operation *op, str
     p->state = PAGE_ABSENT;
     p->dirty = false;
     e->used--;
-    frames_mark(e, p);
+    leavers_mark(e, p);
     return m;
 }
 
@@ -118,7 +118,7 @@ static void make_moves(struct ulms_engine *e, struct operation *op, uint64_t mis
             e->stats.faulted_bytes += bytes_of(e, 1);
         p->state = PAGE_RESIDENT;
         e->used++;
-        frames_mark(e, p);
+        leavers_mark(e, p);
     }
     op->wait = e->last_move > before ? e->last_move : 0;
 }
@@ -132,7 +132,7 @@ bool ordered_issued(struct ulms_engine *e, struct operation *op) {
         return false;
     for (size_t i = 0; i < op->count; i++) { /* so that they are the last to leave */
         op->entries[i].page->touched = op->id.id;
-        frames_mark(e, op->entries[i].page);
+        leavers_mark(e, op->entries[i].page);
     }
     uint64_t after = e->policy->fills ? enter_window(e, op) : 0;
     make_moves(e, op, missing, want, after);

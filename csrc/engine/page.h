@@ -19,8 +19,8 @@ enum page_count { COUNT_DEAD, COUNT_IDLE, COUNT_HERE, COUNT_AWAY, COUNTS };
 
 struct page;
 
-/* A place in a heap of frames.c. */
-struct frame {
+/* Of a page in a heap of leavers.c. */
+struct heap_node {
     uint64_t next, touched; /* what its order goes by, as it was when it was last settled */
     struct page *child, *sibling;
     struct page *before; /* that has it as child or sibling */
@@ -43,7 +43,7 @@ struct page {
     uint8_t demand;
     uint8_t count;    /* of enum page_count, as it was when it was last settled */
     uint8_t failures; /* moves that failed, in a row */
-    uint8_t heap;     /* of frames.c, from 1; 0: in none */
+    uint8_t heap;     /* of leavers.c, from 1; 0: in none */
     bool allocated;   /* there is memory of the program */
     bool live;
     bool dirty;
@@ -52,10 +52,10 @@ struct page {
     bool rests;     /* and they do: as it was when it was last settled */
     bool marked;
 
-    struct page *marked_next; /* list of frames.c */
+    struct page *marked_next; /* list of leavers.c */
     uint64_t seen;            /* position in the history of the last touch; 0: none */
     uint64_t record;          /* number of its record + 1 */
-    struct frame frame;
+    struct heap_node node;
     uint64_t move;   /* id of the move under way */
     uint32_t blocks; /* of the framework's that overlap it */
     uint32_t window; /* operations of the fill window that touch it */

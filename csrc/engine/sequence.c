@@ -10,7 +10,7 @@ static bool alike(const struct history *h, uint64_t a, uint64_t b) {
 /* From now on every next touch is unknown. */
 static void forget(struct ulms_engine *e) {
     e->track.epoch++;
-    e->frames.stale = true;
+    e->leavers.stale = true;
     demand_clear(&e->places);
     demand_clear(&e->bytes);
     demand_clear(&e->resting);
