@@ -23,14 +23,14 @@ static void check_page(struct ulms_engine *e, struct page *p) {
               number(p->number));
     INVARIANT(!p->in_place || p->state == PAGE_ABSENT || p->state == PAGE_FILLING, "page 0x%llx lies",
               number(p->number));
-    int wanted = p->state != PAGE_ABSENT || p->pins > 0 ? DEMAND_NONE
-                 : p->rests                             ? (p->waiter || p->failures > 0 ? DEMAND_NONE : DEMAND_RESTING)
-                 : p->waiter                            ? (p->failures < FAILURES_MAX ? DEMAND_WAITING : DEMAND_NONE)
-                 : page_time(e, p) == TIME_UNKNOWN || p->failures > 0 ? DEMAND_NONE
-                 : p->live                                            ? DEMAND_BYTES
-                                                                      : DEMAND_PLACE;
-    int told = p->demand > DEMAND_WAITING && p->epoch != e->track.epoch ? DEMAND_NONE : p->demand;
-    INVARIANT(told == wanted, "page 0x%llx: demand %d", number(p->number), told);
+    int expected = p->state != PAGE_ABSENT || p->pins > 0 ? DEMAND_NONE
+                   : p->rests  ? (p->waiter || p->failures > 0 ? DEMAND_NONE : DEMAND_RESTING)
+                   : p->waiter ? (p->failures < FAILURES_MAX ? DEMAND_SURE : DEMAND_NONE)
+                   : page_time(e, p) == TIME_UNKNOWN || p->failures > 0 ? DEMAND_NONE
+                   : p->live                                            ? DEMAND_BYTES
+                                                                        : DEMAND_PLACE;
+    int told = p->demand > DEMAND_SURE && p->epoch != e->track.epoch ? DEMAND_NONE : p->demand;
+    INVARIANT(told == expected, "page 0x%llx: demand %d", number(p->number), told);
 }
 
 static void check_pages(struct ulms_engine *e) {
@@ -72,7 +72,7 @@ static void check_operations(struct ulms_engine *e) {
     for (size_t i = 0; i < e->operations.capacity; i++)
         for (struct registered *one = e->operations.slots[i]; one; one = one->next) {
             const struct operation *op = (const struct operation *)one;
-            uint64_t wanted = 0;
+            uint64_t sure = 0;
             running += e->policy->held && !op->queued;
             queued += op->queued;
             for (size_t j = 0; j < op->count; j++) {
@@ -83,11 +83,11 @@ static void check_operations(struct ulms_engine *e) {
                 bool waited = x->page->waiter && x->page->waiter->id.id <= one->id;
                 INVARIANT(!op->queued || !e->policy->held || waited, "operation %llu", number(one->id));
                 INVARIANT(op->queued || !e->policy->held || x->page->pins > 0, "operation %llu", number(one->id));
-                wanted += x->page->demand == DEMAND_WAITING && x->page->waiter == op;
-                INVARIANT(j >= op->cursor || x->page->demand != DEMAND_WAITING || x->page->waiter != op,
+                sure += x->page->demand == DEMAND_SURE && x->page->waiter == op;
+                INVARIANT(j >= op->cursor || x->page->demand != DEMAND_SURE || x->page->waiter != op,
                           "operation %llu wants entry %zu", number(one->id), j);
             }
-            INVARIANT(wanted == op->wanted, "operation %llu wants %llu", number(one->id), number(wanted));
+            INVARIANT(sure == op->sure, "operation %llu wants %llu", number(one->id), number(sure));
         }
     INVARIANT(running == e->running, "%llu run", number(running));
     for (struct operation *op = (e->policy->held ? e->waiting : e->window).first; op; op = op->after, queued--) {

@@ -44,10 +44,10 @@ struct operation {
     size_t count;
     size_t capacity;
     uint64_t key;
-    uint64_t wanted; /* demanded pages whose waiter this is */
-    size_t cursor;   /* none of them before this entry */
-    uint64_t wait;   /* ordered: the last move made for it */
-    bool queued;     /* held: it waits; ordered: it is in the fill window */
+    uint64_t sure; /* sure pages whose waiter this is */
+    size_t cursor; /* none of them before this entry */
+    uint64_t wait; /* ordered: the last move made for it */
+    bool queued;   /* held: it waits; ordered: it is in the fill window */
     bool late;
     bool is_short;
 };
@@ -263,13 +263,13 @@ static inline uint64_t page_leave_time(const struct ulms_engine *e, const struct
     return !p->waiter && page_streamed(e, p) ? TIME_UNKNOWN : page_time(e, p);
 }
 
-/* demand.c: the absent pages that are wanted. */
+/* demand.c: the demanded pages. */
 
-/* When the k-th page is wanted, k from 1, of those that waiting operations want and of the predicted ones.
+/* When the k-th page is wanted, k from 1, of the sure pages and of the predicted ones of one kind.
  * TIME_UNKNOWN: there are not so many. */
-uint64_t demand_waiting(const struct ulms_engine *e, uint64_t k);
+uint64_t demand_sure(const struct ulms_engine *e, uint64_t k);
 uint64_t demand_predicted(const struct ulms_engine *e, struct demand *d, uint64_t k);
-/* Takes a page that is wanted off what is counted, settles an absent one, and enters a predicted one again. */
+/* Takes a demanded page off what is counted, settles an absent one, and enters a predicted one again. */
 void demand_unset(struct ulms_engine *e, struct page *p);
 void demand_settle(struct ulms_engine *e, struct page *p);
 void demand_enter(struct ulms_engine *e, const struct page *p);

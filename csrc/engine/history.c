@@ -67,7 +67,7 @@ static bool grow_ops(struct ulms_engine *e) {
     for (uint64_t i = e->track.position + 1; e->track.on && i < h->end; i++)
         for (uint32_t j = 0; j < history_at(h, i)->count; j++) {
             struct page *p = history_record(h, history_at(h, i)->records + j)->page;
-            if (p->demand > DEMAND_WAITING && p->epoch == e->track.epoch && p->next == i)
+            if (p->demand > DEMAND_SURE && p->epoch == e->track.epoch && p->next == i)
                 demand_enter(e, p);
         }
     return true;

@@ -227,7 +227,7 @@ int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint6
     }
     if (!op || !op->queued)
         return ULMS_RUN;
-    if (op->wanted > 0 && !at_once && !is_stuck(e, op)) /* what follows would say so too */
+    if (op->sure > 0 && !at_once && !is_stuck(e, op)) /* what follows would say so too */
         return hold(e, op);
     size_t missing = 0, moving = 0, given_up = 0;
     for (size_t i = 0; i < op->count; i++) {

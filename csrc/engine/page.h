@@ -9,9 +9,9 @@ struct operation;
 
 enum page_state { PAGE_ABSENT, PAGE_FILLING, PAGE_RESIDENT, PAGE_EVICTING };
 
-/* Who wants an absent page (demand.c): an operation that waits, or the prediction: of a dead page, of a live one, of
- * one that rests. */
-enum page_demand { DEMAND_NONE, DEMAND_WAITING, DEMAND_PLACE, DEMAND_BYTES, DEMAND_RESTING };
+/* Why an absent page is demanded (demand.c): an operation waits for it; or it is predicted, and dead, or live, or
+ * rests. */
+enum page_demand { DEMAND_NONE, DEMAND_SURE, DEMAND_PLACE, DEMAND_BYTES, DEMAND_RESTING };
 
 /* Live pages that have a frame to stay in, or that a waiting operation needs here; the other live ones; dead resident
  * pages that no waiting operation touches; the other dead ones, and what is no memory. */
