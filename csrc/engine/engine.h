@@ -144,8 +144,8 @@ struct demand {
 /* Whether streamed pages are used where they lie: trial.c. */
 struct trial {
     int step;
-    int laps; /* of this step */
-    bool resting;
+    int laps;             /* of this step */
+    bool leave_streamed;  /* the way taken: streamed pages are left, not filled */
     uint64_t period;      /* of the laps compared; operations */
     uint64_t seen;        /* serial that ended the latest like them */
     uint64_t shortest;    /* ns of the laps of this step that count */
@@ -252,7 +252,7 @@ static inline uint64_t page_time(const struct ulms_engine *e, const struct page 
 
 /* Touched once in the period, in a way that may be done where it lies. */
 static inline bool page_streamed(const struct ulms_engine *e, const struct page *p) {
-    if (!e->trial.resting || !p->live || p->epoch != e->track.epoch || !p->next || p->next != p->seen)
+    if (!e->trial.leave_streamed || !p->live || p->epoch != e->track.epoch || !p->next || p->next != p->seen)
         return false;
     uint8_t does = history_record(&e->history, p->record - 1)->does;
     return does == DOES_READ || (e->in_place == ULMS_IN_PLACE_ALL && !(does & ULMS_TOUCH_SCRATCH));
