@@ -17,28 +17,28 @@ static void check_page(struct ulms_engine *e, struct page *p) {
               "page 0x%llx, move %llu", number(p->number), number(p->move));
     INVARIANT(!moving || p->pins == 0, "page 0x%llx moves while operations run on it", number(p->number));
     INVARIANT(p->live || !p->dirty, "page 0x%llx is dead and dirty", number(p->number));
-    INVARIANT(!p->waiter || p->waiter->waiting, "page 0x%llx", number(p->number));
+    INVARIANT(!p->waiter || p->waiter->queued, "page 0x%llx", number(p->number));
     INVARIANT(p->failures <= FAILURES_MAX, "page 0x%llx", number(p->number));
     INVARIANT(p->rests == (p->state == PAGE_ABSENT && p->in_place && page_streamed(e, p)), "page 0x%llx",
               number(p->number));
     INVARIANT(!p->in_place || p->state == PAGE_ABSENT || p->state == PAGE_FILLING, "page 0x%llx lies",
               number(p->number));
-    int wanted = p->state != PAGE_ABSENT || p->pins > 0 ? DEMAND_NONE
-                 : p->rests                             ? (p->waiter || p->failures > 0 ? DEMAND_NONE : DEMAND_RESTING)
-                 : p->waiter                            ? (p->failures < FAILURES_MAX ? DEMAND_WAITING : DEMAND_NONE)
-                 : page_time(e, p) == TIME_UNKNOWN || p->failures > 0 ? DEMAND_NONE
-                 : p->live                                            ? DEMAND_BYTES
-                                                                      : DEMAND_PLACE;
-    int told = p->demand > DEMAND_WAITING && p->epoch != e->track.epoch ? DEMAND_NONE : p->demand;
-    INVARIANT(told == wanted, "page 0x%llx: demand %d", number(p->number), told);
+    int expected = p->state != PAGE_ABSENT || p->pins > 0 ? DEMAND_NONE
+                   : p->rests  ? (p->waiter || p->failures > 0 ? DEMAND_NONE : DEMAND_RESTING)
+                   : p->waiter ? (p->failures < FAILURES_MAX ? DEMAND_SURE : DEMAND_NONE)
+                   : page_time(e, p) == TIME_UNKNOWN || p->failures > 0 ? DEMAND_NONE
+                   : p->live                                            ? DEMAND_BYTES
+                                                                        : DEMAND_PLACE;
+    int told = p->demand > DEMAND_SURE && p->epoch != e->track.epoch ? DEMAND_NONE : p->demand;
+    INVARIANT(told == expected, "page 0x%llx: demand %d", number(p->number), told);
 }
 
 static void check_pages(struct ulms_engine *e) {
-    uint64_t at = 0, held = 0, used = 0, filling = 0, evicting = 0, window = 0;
+    uint64_t at = 0, allocated = 0, used = 0, filling = 0, evicting = 0, window = 0;
     uint64_t here = 0, away = 0, idle = 0, places = 0, bytes = 0, resting = 0, lying = 0;
     for (struct page *p; (p = page_walk(&e->table, &at, UINT64_MAX));) {
         check_page(e, p);
-        held++;
+        allocated++;
         used += p->state != PAGE_ABSENT;
         filling += p->state == PAGE_FILLING;
         evicting += p->state == PAGE_EVICTING;
@@ -52,7 +52,7 @@ static void check_pages(struct ulms_engine *e) {
         resting += p->demand == DEMAND_RESTING && p->epoch == e->track.epoch;
         lying += p->in_place;
     }
-    INVARIANT(held == e->pages, "%llu pages, counted %llu", number(held), number(e->pages));
+    INVARIANT(allocated == e->pages, "%llu pages, counted %llu", number(allocated), number(e->pages));
     INVARIANT(used == e->used, "%llu frames, counted %llu", number(used), number(e->used));
     INVARIANT(filling == e->filling && evicting == e->evicting, "%llu filling, %llu evicting", number(filling),
               number(evicting));
@@ -64,37 +64,37 @@ static void check_pages(struct ulms_engine *e) {
     INVARIANT(!e->policy->held ||
                   (here == e->counted[COUNT_HERE] && away == e->counted[COUNT_AWAY] && idle == e->counted[COUNT_IDLE]),
               "%llu pages here, %llu away, %llu idle", number(here), number(away), number(idle));
-    frames_check(e);
+    leavers_check(e);
 }
 
 static void check_operations(struct ulms_engine *e) {
-    uint64_t running = 0, waiting = 0, serial = 0;
+    uint64_t running = 0, queued = 0, serial = 0;
     for (size_t i = 0; i < e->operations.capacity; i++)
         for (struct registered *one = e->operations.slots[i]; one; one = one->next) {
             const struct operation *op = (const struct operation *)one;
-            uint64_t wanted = 0;
-            running += e->policy->held && !op->waiting;
-            waiting += op->waiting;
+            uint64_t sure = 0;
+            running += e->policy->held && !op->queued;
+            queued += op->queued;
             for (size_t j = 0; j < op->count; j++) {
                 const struct entry *x = &op->entries[j];
                 INVARIANT(j == 0 || x->page->number > x[-1].page->number, "operation %llu", number(one->id));
                 if (!entry_holds(x))
                     continue;
                 bool waited = x->page->waiter && x->page->waiter->id.id <= one->id;
-                INVARIANT(!op->waiting || !e->policy->held || waited, "operation %llu", number(one->id));
-                INVARIANT(op->waiting || !e->policy->held || x->page->pins > 0, "operation %llu", number(one->id));
-                wanted += x->page->demand == DEMAND_WAITING && x->page->waiter == op;
-                INVARIANT(j >= op->cursor || x->page->demand != DEMAND_WAITING || x->page->waiter != op,
+                INVARIANT(!op->queued || !e->policy->held || waited, "operation %llu", number(one->id));
+                INVARIANT(op->queued || !e->policy->held || x->page->pins > 0, "operation %llu", number(one->id));
+                sure += x->page->demand == DEMAND_SURE && x->page->waiter == op;
+                INVARIANT(j >= op->cursor || x->page->demand != DEMAND_SURE || x->page->waiter != op,
                           "operation %llu wants entry %zu", number(one->id), j);
             }
-            INVARIANT(wanted == op->wanted, "operation %llu wants %llu", number(one->id), number(wanted));
+            INVARIANT(sure == op->sure, "operation %llu wants %llu", number(one->id), number(sure));
         }
     INVARIANT(running == e->running, "%llu run", number(running));
-    for (struct operation *op = (e->policy->held ? e->waiting : e->window).first; op; op = op->after, waiting--) {
+    for (struct operation *op = (e->policy->held ? e->waiting : e->window).first; op; op = op->after, queued--) {
         INVARIANT(op->id.id > serial, "operation %llu after %llu", number(op->id.id), number(serial));
         serial = op->id.id;
     }
-    INVARIANT(waiting == 0, "%llu wait in no queue", number(waiting));
+    INVARIANT(queued == 0, "%llu wait in no queue", number(queued));
 }
 
 static bool touches(const struct ulms_engine *e, uint64_t position, const struct page *p) {

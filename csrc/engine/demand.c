@@ -25,8 +25,8 @@ void demand_enter(struct ulms_engine *e, const struct page *p) {
 }
 
 void demand_unset(struct ulms_engine *e, struct page *p) {
-    if (p->demand == DEMAND_WAITING)
-        p->waiter->wanted--;
+    if (p->demand == DEMAND_SURE)
+        p->waiter->sure--;
     else if (p->epoch == e->track.epoch)
         add(predicted(e, p), p->next, -1);
     p->demand = DEMAND_NONE;
@@ -35,8 +35,8 @@ void demand_unset(struct ulms_engine *e, struct page *p) {
 void demand_settle(struct ulms_engine *e, struct page *p) {
     p->rests = p->in_place && page_streamed(e, p);
     count_page(e, p);
-    frames_mark(e, p);
-    if (!p->held || p->pins > 0)
+    leavers_mark(e, p);
+    if (!p->allocated || p->pins > 0)
         return;
     if (p->rests) {
         if (!p->waiter && p->failures == 0) {
@@ -45,8 +45,8 @@ void demand_settle(struct ulms_engine *e, struct page *p) {
         }
     } else if (p->waiter) {
         if (p->failures < FAILURES_MAX) {
-            p->demand = DEMAND_WAITING;
-            p->waiter->wanted++;
+            p->demand = DEMAND_SURE;
+            p->waiter->sure++;
             p->waiter->cursor = 0;
         }
     } else if (p->failures == 0 && page_time(e, p) != TIME_UNKNOWN) {
@@ -71,11 +71,11 @@ static size_t find(const struct demand *d, size_t place, uint64_t k) {
     return i - d->capacity;
 }
 
-uint64_t demand_waiting(const struct ulms_engine *e, uint64_t k) {
+uint64_t demand_sure(const struct ulms_engine *e, uint64_t k) {
     for (const struct operation *op = e->waiting.first; op; op = op->after) {
-        if (k <= op->wanted)
+        if (k <= op->sure)
             return op->id.id;
-        k -= op->wanted;
+        k -= op->sure;
     }
     return TIME_UNKNOWN;
 }

@@ -90,9 +90,9 @@ int ulms_engine_allocated(struct ulms_engine *e, uint64_t start, uint64_t bytes)
         return 0;
     for (uint64_t i = 0; i < count; i++) {
         struct page *p = page_find(&e->table, first + i);
-        if (p->held)
+        if (p->allocated)
             continue;
-        p->held = true;
+        p->allocated = true;
         e->pages++;
         settle(e, p);
     }
@@ -114,7 +114,7 @@ static void page_freed(struct ulms_engine *e, struct page *p) {
     p->pins = p->blocks = p->window = 0;
     p->state = PAGE_ABSENT;
     p->failures = 0;
-    p->held = p->live = p->dirty = p->untouched = false;
+    p->allocated = p->live = p->dirty = p->untouched = false;
     set_lying(e, p, false);
     settle(e, p);
 }

@@ -11,7 +11,7 @@
 
 struct policy {
     struct ulms_policy about;
-    bool held;  /* else ordered */
+    bool held;  /* the held policy: an operation is, until its pages are here; else ordered */
     bool fills; /* else the kernel faults the pages in */
     bool lean;  /* dead and clean pages move without bytes */
     bool lanes; /* evict moves have a lane of their own */
@@ -44,10 +44,10 @@ struct operation {
     size_t count;
     size_t capacity;
     uint64_t key;
-    uint64_t wanted; /* demanded pages whose waiter this is */
-    size_t cursor;   /* none of them before this entry */
-    uint64_t wait;   /* ordered: the last move made for it */
-    bool waiting;    /* held: not admitted */
+    uint64_t sure; /* sure pages whose waiter this is */
+    size_t cursor; /* none of them before this entry */
+    uint64_t wait; /* ordered: the last move made for it */
+    bool queued;   /* held: it waits; ordered: it is in the fill window */
     bool late;
     bool is_short;
 };
@@ -78,8 +78,9 @@ struct lane {
 
 /* --- who leaves --- */
 
-struct frames {
-    struct page *first[2]; /* of the dead pages, of the live ones */
+/* The pages that may leave: two heaps. */
+struct leavers {
+    struct page *first[2]; /* on top of the heap of dead pages; of live ones, or of all (ordered) */
     struct page *marked;   /* to be settled before the next look, oldest mark first */
     struct page *marked_last;
     bool stale; /* every key may have changed */
@@ -95,9 +96,9 @@ struct record {
 
 struct past {
     uint64_t key;
-    uint64_t mark;    /* of the key and the run of pages that tells most */
-    uint64_t records; /* number of the first */
-    uint64_t same;    /* the position before with the same mark, or another of that bucket; 0: none */
+    uint64_t mark;     /* of the key and the run of pages that tells most */
+    uint64_t records;  /* number of the first */
+    uint64_t previous; /* the position before in its bucket, of whatever mark; 0: none */
     uint32_t count;
     uint32_t weight; /* in a likeness */
     uint32_t live;   /* pages that are once it runs, and those that it leaves dead */
@@ -143,8 +144,8 @@ struct demand {
 /* Whether streamed pages are used where they lie: trial.c. */
 struct trial {
     int step;
-    int laps; /* of this step */
-    bool resting;
+    int laps;             /* of this step */
+    bool leave_streamed;  /* the way taken: streamed pages are left, not filled */
     uint64_t period;      /* of the laps compared; operations */
     uint64_t seen;        /* serial that ended the latest like them */
     uint64_t shortest;    /* ns of the laps of this step that count */
@@ -174,7 +175,7 @@ struct ulms_engine {
 
     uint64_t budget_bytes;
     uint64_t budget; /* the rest in pages */
-    uint64_t pages;  /* that hold memory */
+    uint64_t pages;  /* allocated */
     uint64_t used;   /* frames */
     uint64_t filling;
     uint64_t evicting;
@@ -184,19 +185,19 @@ struct ulms_engine {
     uint64_t serial;            /* the last given out */
     struct registry operations; /* issued and not retired */
     struct operation *unused;
-    struct queue waiting;  /* held */
+    struct queue waiting;  /* held: neither admitted nor retired */
     struct queue window;   /* ordered: the fill window */
     uint64_t window_pages; /* that operations of the window touch */
     uint64_t running;      /* held: admitted and not retired */
     bool overtaken;        /* held: an operation was admitted before the first waiting one */
 
-    uint64_t move;         /* the last id */
+    uint64_t last_move;    /* the last id given out */
     struct registry moves; /* given out and not done */
     struct move *spare;
     size_t spares;
     struct lane lanes[2]; /* ordered: made and not given out */
 
-    struct frames frames;
+    struct leavers leavers;
     struct demand places, bytes, resting; /* predicted, of dead pages, of live ones, of those that rest */
     struct peaks peaks;
     struct history history;
@@ -216,28 +217,28 @@ static inline void span(const struct ulms_engine *e, uint64_t start, uint64_t by
     *last = (end < start ? UINT64_MAX : end) >> e->shift;
 }
 
-/* frames.c: the resident pages that may leave, in order. */
+/* leavers.c: the resident pages that may leave, in order. */
 
 /* The first to leave of the pages, of the dead and of the live ones, whose next touch is after that time. NULL: none.
  */
-struct page *frames_first(struct ulms_engine *e, uint64_t after);
-struct page *frames_first_dead(struct ulms_engine *e, uint64_t after);
-struct page *frames_first_live(struct ulms_engine *e, uint64_t after);
-void frames_check(struct ulms_engine *e);
+struct page *leavers_first(struct ulms_engine *e, uint64_t after);
+struct page *leavers_first_dead(struct ulms_engine *e, uint64_t after);
+struct page *leavers_first_live(struct ulms_engine *e, uint64_t after);
+void leavers_check(struct ulms_engine *e);
 
 /* Resident, and neither pinned nor given up. */
-static inline bool frames_may_leave(const struct page *p) {
+static inline bool page_may_leave(const struct page *p) {
     return p->state == PAGE_RESIDENT && p->pins == 0 && p->failures < FAILURES_MAX;
 }
 
 /* Whether the page may leave, or its place in the order, may have changed. */
-static inline void frames_mark(struct ulms_engine *e, struct page *p) {
-    if (p->marked || !(p->heap || frames_may_leave(p)))
+static inline void leavers_mark(struct ulms_engine *e, struct page *p) {
+    if (p->marked || !(p->heap || page_may_leave(p)))
         return;
     p->marked = true;
     p->marked_next = NULL;
-    *(e->frames.marked ? &e->frames.marked_last->marked_next : &e->frames.marked) = p;
-    e->frames.marked_last = p;
+    *(e->leavers.marked ? &e->leavers.marked_last->marked_next : &e->leavers.marked) = p;
+    e->leavers.marked_last = p;
 }
 
 /* The times of touches: serials of waiting operations, then predicted ones, then this. */
@@ -251,7 +252,7 @@ static inline uint64_t page_time(const struct ulms_engine *e, const struct page 
 
 /* Touched once in the period, in a way that may be done where it lies. */
 static inline bool page_streamed(const struct ulms_engine *e, const struct page *p) {
-    if (!e->trial.resting || !p->live || p->epoch != e->track.epoch || !p->next || p->next != p->seen)
+    if (!e->trial.leave_streamed || !p->live || p->epoch != e->track.epoch || !p->next || p->next != p->seen)
         return false;
     uint8_t does = history_record(&e->history, p->record - 1)->does;
     return does == DOES_READ || (e->in_place == ULMS_IN_PLACE_ALL && !(does & ULMS_TOUCH_SCRATCH));
@@ -262,13 +263,13 @@ static inline uint64_t page_leave_time(const struct ulms_engine *e, const struct
     return !p->waiter && page_streamed(e, p) ? TIME_UNKNOWN : page_time(e, p);
 }
 
-/* demand.c: the absent pages that are wanted. */
+/* demand.c: the demanded pages. */
 
-/* When the k-th page is wanted, k from 1, of those that waiting operations want and of the predicted ones.
+/* When the k-th page is wanted, k from 1, of the sure pages and of the predicted ones of one kind.
  * TIME_UNKNOWN: there are not so many. */
-uint64_t demand_waiting(const struct ulms_engine *e, uint64_t k);
+uint64_t demand_sure(const struct ulms_engine *e, uint64_t k);
 uint64_t demand_predicted(const struct ulms_engine *e, struct demand *d, uint64_t k);
-/* Takes a page that is wanted off what is counted, settles an absent one, and enters a predicted one again. */
+/* Takes a demanded page off what is counted, settles an absent one, and enters a predicted one again. */
 void demand_unset(struct ulms_engine *e, struct page *p);
 void demand_settle(struct ulms_engine *e, struct page *p);
 void demand_enter(struct ulms_engine *e, const struct page *p);
@@ -297,7 +298,7 @@ static inline void settle_order(struct ulms_engine *e, struct page *p) {
     if (p->state == PAGE_ABSENT)
         demand_settle(e, p);
     else
-        frames_mark(e, p);
+        leavers_mark(e, p);
 }
 
 static inline void settle(struct ulms_engine *e, struct page *p) {
@@ -324,7 +325,7 @@ enum { BACK_MOST = 64, MARGIN = 8 };
 
 /* Enters an operation; drops what no longer fits. False: it does not fit at all, and the history is empty. */
 bool history_append(struct ulms_engine *e, const struct operation *op);
-/* The likeness of two positions that are kept, a before b; in pages. */
+/* The likeness of two positions that are kept, a before b: a weight, BACK_MOST for a rare page. */
 uint64_t history_likeness(const struct history *h, uint64_t a, uint64_t b);
 /* The latest position before m with as good as the greatest likeness with m, if that is more. 0: none. */
 uint64_t history_search(const struct history *h, uint64_t m, uint64_t more);

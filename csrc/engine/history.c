@@ -17,7 +17,7 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
 static void link_bucket(struct history *h, uint64_t position) {
     struct past *op = history_at(h, position);
     uint64_t *bucket = bucket_of(h, op->mark);
-    op->same = *bucket;
+    op->previous = *bucket;
     *bucket = position;
 }
 
@@ -67,7 +67,7 @@ static bool grow_ops(struct ulms_engine *e) {
     for (uint64_t i = e->track.position + 1; e->track.on && i < h->end; i++)
         for (uint32_t j = 0; j < history_at(h, i)->count; j++) {
             struct page *p = history_record(h, history_at(h, i)->records + j)->page;
-            if (p->demand > DEMAND_WAITING && p->epoch == e->track.epoch && p->next == i)
+            if (p->demand > DEMAND_SURE && p->epoch == e->track.epoch && p->next == i)
                 demand_enter(e, p);
         }
     return true;
@@ -180,7 +180,8 @@ uint64_t history_likeness(const struct history *h, uint64_t a, uint64_t b) {
 uint64_t history_search(const struct history *h, uint64_t m, uint64_t more) {
     uint64_t mark = history_at(h, m)->mark, position[SEARCH_MOST], likeness[SEARCH_MOST], most = 0;
     unsigned n = 0;
-    for (uint64_t i = history_at(h, m)->same; i >= h->first && i > 0 && n < SEARCH_MOST; i = history_at(h, i)->same) {
+    for (uint64_t i = history_at(h, m)->previous; i >= h->first && i > 0 && n < SEARCH_MOST;
+         i = history_at(h, i)->previous) {
         if (history_at(h, i)->mark != mark)
             continue;
         position[n] = i;

@@ -34,7 +34,7 @@ struct move *move_give_out(struct ulms_engine *e, const struct page *p, uint32_t
     struct move *m = move_new(e);
     if (!m)
         return NULL;
-    m->id.id = ++e->move;
+    m->id.id = ++e->last_move;
     m->out = (struct ulms_move){.id = m->id.id, .start = bytes_of(e, p->number), .kind = kind, .flags = flags};
     registry_enter(&e->moves, &m->id);
     return m;

@@ -107,7 +107,7 @@ static void wait_for(struct ulms_engine *e, struct page *p, struct operation *op
 
 static void held_issued(struct ulms_engine *e, struct operation *op) {
     sequence_issued(e, op);
-    op->waiting = true;
+    op->queued = true;
     queue_append(&e->waiting, op);
     for (size_t i = 0; i < op->count; i++) {
         struct page *p = op->entries[i].page;
@@ -174,7 +174,7 @@ static void run_on(struct ulms_engine *e, const struct entry *x) {
 /* It waits no more, and may run: its pages belong to the next waiting operation that touches them. */
 static void stop_waiting(struct ulms_engine *e, struct operation *op, bool runs) {
     e->overtaken = op != e->waiting.first;
-    op->waiting = false;
+    op->queued = false;
     queue_remove(&e->waiting, op);
     for (size_t i = 0; i < op->count; i++) {
         struct page *p = op->entries[i].page;
@@ -197,7 +197,7 @@ static void stop_waiting(struct ulms_engine *e, struct operation *op, bool runs)
 static bool is_stuck(struct ulms_engine *e, const struct operation *op) {
     bool ends = e->running > 0 && e->used > 0; /* and may let a page go */
     return op == e->waiting.first && e->used >= e->budget && e->moves.count == 0 && !ends &&
-           !frames_first(e, op->id.id);
+           !leavers_first(e, op->id.id);
 }
 
 static int hold(struct ulms_engine *e, struct operation *op) {
@@ -225,9 +225,9 @@ int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint6
         *wait = op->wait;
         return op->is_short ? ULMS_RUN_SHORT : ULMS_RUN;
     }
-    if (!op || !op->waiting)
+    if (!op || !op->queued)
         return ULMS_RUN;
-    if (op->wanted > 0 && !at_once && !is_stuck(e, op)) /* what follows would say so too */
+    if (op->sure > 0 && !at_once && !is_stuck(e, op)) /* what follows would say so too */
         return hold(e, op);
     size_t missing = 0, moving = 0, given_up = 0;
     for (size_t i = 0; i < op->count; i++) {
@@ -251,9 +251,9 @@ void ulms_engine_retired(struct ulms_engine *e, uint64_t serial, uint64_t now) {
     if (!op)
         return;
     if (!e->policy->held) {
-        if (op->waiting)
+        if (op->queued)
             ordered_leaves(e, op);
-    } else if (op->waiting)
+    } else if (op->queued)
         stop_waiting(e, op, false);
     else {
         e->running--;

@@ -7,7 +7,7 @@ static uint64_t later(uint64_t a, uint64_t b) {
 
 void ordered_leaves(struct ulms_engine *e, struct operation *op) {
     queue_remove(&e->window, op);
-    op->waiting = false;
+    op->queued = false;
     for (size_t i = 0; i < op->count; i++)
         if (entry_holds(&op->entries[i]) && --op->entries[i].page->window == 0)
             e->window_pages--;
@@ -24,14 +24,14 @@ static uint64_t enter_window(struct ulms_engine *e, struct operation *op) {
         ordered_leaves(e, e->window.first);
     }
     queue_append(&e->window, op);
-    op->waiting = true;
+    op->queued = true;
     return after;
 }
 
 static struct move *queue_move(struct ulms_engine *e, const struct page *p, uint32_t kind, uint32_t flags,
                                uint64_t after, uint64_t needs) {
     struct move *m = move_new(e);
-    m->id.id = ++e->move;
+    m->id.id = ++e->last_move;
     m->out = (struct ulms_move){.id = m->id.id,
                                 .start = bytes_of(e, p->number),
                                 .bytes = bytes_of(e, 1),
@@ -62,7 +62,7 @@ static struct move *extend(struct ulms_engine *e, struct move *m, const struct p
 
 /* One page leaves, with the move m or a new one. NULL: none may. */
 static struct move *leave(struct ulms_engine *e, const struct operation *op, struct move *m, uint64_t after) {
-    struct page *p = frames_first(e, 0);
+    struct page *p = leavers_first(e, 0);
     if (!p || p->touched == op->id.id)
         return NULL;
     if (registry_find(&e->operations, p->touched))
@@ -71,7 +71,7 @@ static struct move *leave(struct ulms_engine *e, const struct operation *op, str
     p->state = PAGE_ABSENT;
     p->dirty = false;
     e->used--;
-    frames_mark(e, p);
+    leavers_mark(e, p);
     return m;
 }
 
@@ -91,7 +91,7 @@ static void skip(const struct ulms_engine *e, struct freed *f, uint64_t frames) 
 /* Steps 2 and 3. */
 static void make_moves(struct ulms_engine *e, struct operation *op, uint64_t missing, uint64_t want, uint64_t after) {
     struct freed freed = {0};
-    uint64_t before = e->move;
+    uint64_t before = e->last_move;
     for (struct move *m = NULL; freed.left < want && (m = leave(e, op, m, after)); freed.left++)
         if (!freed.move)
             freed.move = m;
@@ -118,9 +118,9 @@ static void make_moves(struct ulms_engine *e, struct operation *op, uint64_t mis
             e->stats.faulted_bytes += bytes_of(e, 1);
         p->state = PAGE_RESIDENT;
         e->used++;
-        frames_mark(e, p);
+        leavers_mark(e, p);
     }
-    op->wait = e->move > before ? e->move : 0;
+    op->wait = e->last_move > before ? e->last_move : 0;
 }
 
 bool ordered_issued(struct ulms_engine *e, struct operation *op) {
@@ -132,7 +132,7 @@ bool ordered_issued(struct ulms_engine *e, struct operation *op) {
         return false;
     for (size_t i = 0; i < op->count; i++) { /* so that they are the last to leave */
         op->entries[i].page->touched = op->id.id;
-        frames_mark(e, op->entries[i].page);
+        leavers_mark(e, op->entries[i].page);
     }
     uint64_t after = e->policy->fills ? enter_window(e, op) : 0;
     make_moves(e, op, missing, want, after);

@@ -75,7 +75,7 @@ struct page *page_walk_far(struct page_table *t, uint64_t *number, uint64_t last
         last = t->high - 1;
     while (n <= last) {
         struct page *p = page_find(t, n);
-        if (p && p->held) {
+        if (p && p->allocated) {
             *number = n + 1;
             return p;
         }

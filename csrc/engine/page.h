@@ -9,9 +9,9 @@ struct operation;
 
 enum page_state { PAGE_ABSENT, PAGE_FILLING, PAGE_RESIDENT, PAGE_EVICTING };
 
-/* Who wants an absent page (demand.c): an operation that waits, or the prediction: of a dead page, of a live one, of
- * one that rests. */
-enum page_demand { DEMAND_NONE, DEMAND_WAITING, DEMAND_PLACE, DEMAND_BYTES, DEMAND_RESTING };
+/* Why an absent page is demanded (demand.c): an operation waits for it; or it is predicted, and dead, or live, or
+ * rests. */
+enum page_demand { DEMAND_NONE, DEMAND_SURE, DEMAND_PLACE, DEMAND_BYTES, DEMAND_RESTING };
 
 /* Live pages that have a frame to stay in, or that a waiting operation needs here; the other live ones; dead resident
  * pages that no waiting operation touches; the other dead ones, and what is no memory. */
@@ -19,8 +19,8 @@ enum page_count { COUNT_DEAD, COUNT_IDLE, COUNT_HERE, COUNT_AWAY, COUNTS };
 
 struct page;
 
-/* A place in a heap of frames.c. */
-struct frame {
+/* Of a page in a heap of leavers.c. */
+struct heap_node {
     uint64_t next, touched; /* what its order goes by, as it was when it was last settled */
     struct page *child, *sibling;
     struct page *before; /* that has it as child or sibling */
@@ -43,8 +43,8 @@ struct page {
     uint8_t demand;
     uint8_t count;    /* of enum page_count, as it was when it was last settled */
     uint8_t failures; /* moves that failed, in a row */
-    uint8_t heap;     /* of frames.c, from 1; 0: in none */
-    bool held;        /* there is memory of the program */
+    uint8_t heap;     /* of leavers.c, from 1; 0: in none */
+    bool allocated;   /* there is memory of the program */
     bool live;
     bool dirty;
     bool untouched; /* filled, and not touched since */
@@ -52,10 +52,10 @@ struct page {
     bool rests;     /* and they do: as it was when it was last settled */
     bool marked;
 
-    struct page *marked_next; /* list of frames.c */
+    struct page *marked_next; /* list of leavers.c */
     uint64_t seen;            /* position in the history of the last touch; 0: none */
     uint64_t record;          /* number of its record + 1 */
-    struct frame frame;
+    struct heap_node node;
     uint64_t move;   /* id of the move under way */
     uint32_t blocks; /* of the framework's that overlap it */
     uint32_t window; /* operations of the fill window that touch it */
@@ -90,12 +90,12 @@ static inline struct page *page_find(struct page_table *t, uint64_t number) {
     return leaf ? &leaf->page[number & (LEAF_PAGES - 1)] : NULL;
 }
 
-/* The first page that holds memory in [*number, last]; NULL: none. *number is set to the one after it. */
+/* The first allocated page in [*number, last]; NULL: none. *number is set to the one after it. */
 static inline struct page *page_walk(struct page_table *t, uint64_t *number, uint64_t last) {
     if (*number > last)
         return NULL;
     struct page *p = page_find(t, *number);
-    if (!p || !p->held)
+    if (!p || !p->allocated)
         return page_walk_far(t, number, last);
     ++*number;
     return p;

@@ -10,7 +10,7 @@ static bool alike(const struct history *h, uint64_t a, uint64_t b) {
 /* From now on every next touch is unknown. */
 static void forget(struct ulms_engine *e) {
     e->track.epoch++;
-    e->frames.stale = true;
+    e->leavers.stale = true;
     demand_clear(&e->places);
     demand_clear(&e->bytes);
     demand_clear(&e->resting);
@@ -57,7 +57,7 @@ static void expect(struct ulms_engine *e, uint64_t from, uint64_t to) {
 }
 
 /* p of the track goes on to `to`: what was expected until there now has its next touch later. */
-static void pass(struct ulms_engine *e, uint64_t to) {
+static void advance(struct ulms_engine *e, uint64_t to) {
     struct history *h = &e->history;
     for (uint64_t i = e->track.position + 1; i <= to; i++) {
         const struct past *op = history_at(h, i);
@@ -107,8 +107,8 @@ static void follow(struct ulms_engine *e, uint64_t now) {
         e->stats.surprises++;
         found = look_further(e, now);
     }
-    bool same = expected && alike(h, next, now);
-    if (!found && !same && now >= t->search_at) {
+    bool alike_next = expected && alike(h, next, now);
+    if (!found && !alike_next && now >= t->search_at) {
         uint64_t track = !was_on    ? 0
                          : expected ? history_likeness(h, next, now)
                                     : history_likeness(h, next - 1, now - 1);
@@ -120,7 +120,7 @@ static void follow(struct ulms_engine *e, uint64_t now) {
             start_anew(e, better, now);
             return;
         }
-    } else if (same && t->steady >= BACK_MOST && (t->steady & (t->steady - 1)) == 0) {
+    } else if (alike_next && t->steady >= BACK_MOST && (t->steady & (t->steady - 1)) == 0) {
         uint64_t track = history_likeness(h, next, now);
         uint64_t nearest = history_search(h, now, track - track / MARGIN - 1);
         if (nearest && nearest != next) {
@@ -137,7 +137,7 @@ static void follow(struct ulms_engine *e, uint64_t now) {
     } else
         t->steady = 0;
     if (found) {
-        pass(e, found);
+        advance(e, found);
         t->inserted = 0;
     } else if (++t->inserted == INSERTED_MOST) {
         t->inserted = 0;

@@ -2,7 +2,7 @@
  * a surprise, by the ends of its operations on the device. */
 #include "engine/engine.h"
 
-enum { FILLS, RESTS, DECIDED };
+enum { FILLS, LEAVES, DECIDED };
 enum {
     SETTLE_LAPS = 2, /* of each way, before those that count */
     TIMED_LAPS = 2,  /* of these the shortest: others are longer for reasons of their own */
@@ -44,7 +44,7 @@ static void judge(struct trial *t, uint64_t elapsed, bool late) {
     if (other) {
         t->step = FILLS;
         t->laps = 0;
-        t->resting = false;
+        t->leave_streamed = false;
         t->period = t->length;
     }
     if (t->step == DECIDED || (t->step == FILLS && !late) || t->laps++ < SETTLE_LAPS)
@@ -56,17 +56,17 @@ static void judge(struct trial *t, uint64_t elapsed, bool late) {
     t->laps = 0;
     if (t->step == FILLS) {
         t->filled = t->shortest;
-        t->resting = true;
-        t->step = RESTS;
+        t->leave_streamed = true;
+        t->step = LEAVES;
     } else {
-        t->resting = t->shortest < t->filled - t->filled / GAIN;
+        t->leave_streamed = t->shortest < t->filled - t->filled / GAIN;
         t->step = DECIDED;
     }
 }
 
 void trial_retired(struct ulms_engine *e, uint64_t serial, uint64_t now) {
     struct trial *t = &e->trial;
-    bool was = t->resting;
+    bool was = t->leave_streamed;
     if (!t->first || serial < t->first || now == 0)
         return;
     if (!t->begun)
@@ -75,6 +75,6 @@ void trial_retired(struct ulms_engine *e, uint64_t serial, uint64_t now) {
         return;
     judge(t, now - t->begun, e->stats.late_operations > t->late);
     lap_void(t);
-    if (t->resting != was)
+    if (t->leave_streamed != was)
         sequence_renew(e);
 }
