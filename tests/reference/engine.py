@@ -37,7 +37,7 @@ class Page:
     state: int = ABSENT
     live: bool = False
     dirty: bool = False
-    held: bool = True  # there is memory
+    allocated: bool = True  # there is memory
     pins: int = 0
     touched: int = 0  # serial of the last operation that touches it
     failures: int = 0
@@ -67,7 +67,7 @@ class Operation:
 
     def pages(self) -> list[Page]:
         """Those whose memory is still there."""
-        return [page for page in self.does if page.held]
+        return [page for page in self.does if page.allocated]
 
 
 class Reference:
@@ -111,7 +111,7 @@ class Reference:
 
     def settle(self, page: Page) -> None:
         """Every change of a page ends here: its place among those that may leave."""
-        key = self.leave_key(page) if page.held and page.may_leave() else None
+        key = self.leave_key(page) if page.allocated and page.may_leave() else None
         if key != page.leaves:
             if page.leaves:
                 self.leaving.remove(page.leaves)
@@ -191,7 +191,7 @@ class Reference:
         for page in list(self.span(start, size)) if size else ():
             self.sums.useless_bytes += self.size * page.untouched
             self.count[page.state] -= 1
-            page.held = False
+            page.allocated = False
             self.settle(page)
             del self.pages[page.number]
 

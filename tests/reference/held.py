@@ -73,7 +73,7 @@ class Held(Reference):
     def is_streamed(self, page: Page) -> bool:
         """Touched once in the period, in a way that may be done where it lies."""
         past = self.sequence.once(page.number)
-        if not (self.trial.resting and page.live and past):
+        if not (self.trial.leave_streamed and page.live and past):
             return False
         modes = past.does[page.number] & MODES
         return modes == READ or (self.settings.in_place > 1 and not modes & SCRATCH)
@@ -92,7 +92,7 @@ class Held(Reference):
     def come_key(self, page: Page) -> tuple[Any, ...] | None:
         time = self.time(page)
         most = {WAITING: FAILURES_MOST, PREDICTED: 1, UNKNOWN: 0}[time[0]]  # failures
-        wanted = page.held and page.state == ABSENT and not page.pins and page.failures < most
+        wanted = page.allocated and page.state == ABSENT and not page.pins and page.failures < most
         kind = SURE if time[0] == WAITING else BYTES if page.live else PLACE
         if self.rests(page):
             wanted, kind = wanted and kind == BYTES, RESTING
@@ -102,9 +102,9 @@ class Held(Reference):
         """Live; live, and neither here nor coming; dead and here for nobody who waits."""
         here = page.state in (RESIDENT, FILLING)
         return (
-            page.held and page.live,
-            page.held and page.live and not here and (not page.waiting or self.rests(page)),
-            page.held and not page.live and page.state == RESIDENT and not page.waiting,
+            page.allocated and page.live,
+            page.allocated and page.live and not here and (not page.waiting or self.rests(page)),
+            page.allocated and not page.live and page.state == RESIDENT and not page.waiting,
         )
 
     def settle(self, page: Page) -> None:

@@ -3,7 +3,7 @@
 docs/engine-rules.md, "In place", has the rules.
 """
 
-FILLS, RESTS, DECIDED = range(3)
+FILLS, LEAVES, DECIDED = range(3)
 SETTLE_LAPS = 2  # of each way, before those that count
 TIMED_LAPS = 2  # of these the shortest
 PART = 8  # of a period: less is the same
@@ -12,12 +12,15 @@ PATIENCE = 2  # periods without a lap like it
 
 
 class Trial:
-    """Told of operations as they are issued and as they end; `resting` is the way that is taken."""
+    """Told of operations as they are issued and as they end.
+
+    `leave_streamed` is the way that is taken.
+    """
 
     def __init__(self) -> None:
         self.step = FILLS
         self.laps = 0  # of this step
-        self.resting = False
+        self.leave_streamed = False
         self.period = 0  # of the laps compared
         self.seen = 0  # serial that ended the latest lap like them
         self.times: list[int] = []  # ns of the laps of this step that count
@@ -39,7 +42,7 @@ class Trial:
 
     def retired(self, serial: int, now: int, late: int) -> bool:
         """True: the way is another."""
-        was = self.resting
+        was = self.leave_streamed
         if not self.first or serial < self.first or not now:
             return False
         self.begun = self.begun or now
@@ -47,7 +50,7 @@ class Trial:
             return False
         self.judge(now - self.begun, late > self.late)
         self.void()
-        return self.resting != was
+        return self.leave_streamed != was
 
     def judge(self, elapsed: int, late: bool) -> None:
         """Nothing is tried while no operation waits: then moves cost nothing."""
@@ -56,7 +59,7 @@ class Trial:
             return
         self.seen = self.last
         if other:
-            self.step, self.laps, self.resting, self.period = FILLS, 0, False, self.length
+            self.step, self.laps, self.leave_streamed, self.period = FILLS, 0, False, self.length
             self.times = []
         if self.step == DECIDED or (self.step == FILLS and not late):
             return
@@ -68,6 +71,6 @@ class Trial:
             return
         shortest, self.laps, self.times = min(self.times), 0, []
         if self.step == FILLS:
-            self.filled, self.resting, self.step = shortest, True, RESTS
+            self.filled, self.leave_streamed, self.step = shortest, True, LEAVES
         else:
-            self.resting, self.step = shortest < self.filled - self.filled // GAIN, DECIDED
+            self.leave_streamed, self.step = shortest < self.filled - self.filled // GAIN, DECIDED
