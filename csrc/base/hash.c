@@ -78,3 +78,10 @@ void *hash_take(struct hash *h, uint64_t key) {
     pthread_mutex_unlock(&h->lock);
     return value;
 }
+
+size_t hash_count(struct hash *h) {
+    pthread_mutex_lock(&h->lock);
+    size_t count = h->count;
+    pthread_mutex_unlock(&h->lock);
+    return count;
+}

@@ -26,5 +26,7 @@ void *hash_put(struct hash *h, uint64_t key, void *value, bool *stored);
 void *hash_get(struct hash *h, uint64_t key);
 /* Takes the key out; returns its value, or NULL. */
 void *hash_take(struct hash *h, uint64_t key);
+/* How many keys there are. */
+size_t hash_count(struct hash *h);
 
 #endif

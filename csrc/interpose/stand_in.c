@@ -26,7 +26,6 @@ static struct hash by_start = HASH_EMPTY;
 
 /* Addresses that the driver reserved for more than one handle. As long as there are any, new handles are for these. */
 static struct hash wide = HASH_EMPTY;
-static int wide_count;
 
 /* The thread's latest handle, until it reserves addresses. */
 static __thread struct {
@@ -37,7 +36,7 @@ static __thread struct {
 /* --- handles --- */
 
 bool stand_in_may_be(void) {
-    return !__atomic_load_n(&wide_count, __ATOMIC_RELAXED);
+    return hash_count(&wide) == 0;
 }
 
 static bool is_simple(const CUmemAllocationProp *prop) {
@@ -220,11 +219,8 @@ CUresult custom_cuMemAddressReserve(int variant, CUdeviceptr *ptr, size_t size, 
     if (ours && space_new(ptr, size, alignment))
         return CUDA_SUCCESS;
     CUresult status = REAL(cuMemAddressReserve, variant)(ptr, size, alignment, addr, flags);
-    if (status == CUDA_SUCCESS && session_on && !one) {
-        bool stored;
-        hash_put(&wide, *ptr, &wide, &stored);
-        __atomic_fetch_add(&wide_count, stored ? 1 : 0, __ATOMIC_RELAXED);
-    }
+    if (status == CUDA_SUCCESS && session_on && !one)
+        hash_put(&wide, *ptr, &wide, NULL);
     return status;
 }
 
@@ -258,12 +254,10 @@ CUresult custom_cuMemAddressFree(int variant, CUdeviceptr ptr, size_t size) {
     status = REAL(cuMemAddressFree, variant)(ptr, size);
     if (was_wide && status != CUDA_SUCCESS)
         hash_put(&wide, ptr, &wide, NULL);
-    else if (was_wide)
-        __atomic_fetch_sub(&wide_count, 1, __ATOMIC_RELAXED);
     return status;
 }
 
-/* The allocation, if it is a whole space of ours that the range lies in. */
+/* The range is of memory that is mapped in a space. */
 static bool in_space(CUdeviceptr ptr, size_t size) {
     struct allocation a;
     return provided_at(ptr, &a) && a.kind == MEMORY_VMM && size <= a.start + a.bytes - ptr;
