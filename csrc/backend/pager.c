@@ -163,12 +163,14 @@ static void tell_held(const struct pager *d, const struct op *op, uint64_t began
 static bool hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket) {
     struct pager_patience patience = {0};
     struct pager_waiter self;
-    uint64_t began = clock_ns(), missing = 0, wait;
+    uint64_t began = 0, missing = 0, wait;
     int at_once = !(d->own_context || d->context) || pager_stalled(d); /* nothing moves without a context */
     bool held = false;
     int answer = ULMS_RUN_SHORT;
     while (d->moving && (answer = ulms_engine_admit(d->engine, serial, at_once, &wait)) == ULMS_HOLD) {
         if (!held) {
+            began = clock_ns();
+            pager_wake(d);
             missing = ulms_engine_missing(d->engine, serial);
             pager_waits(d, &self, ticket);
         }
@@ -229,7 +231,7 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
     if (serial) {
         use(d, op);
         if (d->held) {
-            pager_wake(d);
+            pager_stir(d);
             bool whole = hold(d, op, serial, ticket);
             uses = whole && !opaque ? PAGER_USES_PRESENT : uses;
         } else {

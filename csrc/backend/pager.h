@@ -35,9 +35,12 @@ struct pager_marker {
     struct pager_marker *next;
 };
 
+/* A lock of its own, below the device's: threads of the program would wait for who plans moves. */
 struct pager_marks {
+    pthread_mutex_t lock;
     struct pager_marker *first, **last; /* recorded and not seen by the watcher */
     struct pager_marker *spare;
+    bool watched; /* the watcher will look soon; else it sleeps. Atomic */
     struct pager_queue *queues; /* the watcher's alone */
 };
 
@@ -52,11 +55,11 @@ bool pager_mark_move(struct pager *d, CUstream stream, uint64_t id, CUevent *eve
 bool pager_marks_take(struct pager *d);
 /* The watcher's: asks the driver; a list of those that are done. Without the lock. */
 struct pager_marker *pager_marks_poll(struct pager *d);
-/* Back among the spare ones. Under the lock. */
+/* Back among the spare ones. */
 void pager_mark_spare(struct pager *d, struct pager_marker *m);
 /* The driver's answer that a context is gone, and all its work with it. */
 bool pager_gone(CUresult status);
-/* The spare ones of a context that goes. Under the lock. */
+/* The spare ones of a context that goes. */
 void pager_marks_forget(struct pager *d, CUcontext context);
 
 /* --- the driver's calls (pager_driver.c). Refused ones are counted; the program never sees it --- */
@@ -337,6 +340,8 @@ struct pager {
     size_t touch_room;
 };
 
+/* One that is held for a moment, as a thread that sleeps is woken for more than that. */
+void pager_lock_open(pthread_mutex_t *lock);
 static inline void pager_lock(struct pager *d) {
     pthread_mutex_lock(&d->lock);
 }
@@ -345,6 +350,9 @@ static inline void pager_unlock(struct pager *d) {
 }
 /* Something happened: whoever waits looks again, and idle movers get the moves that can be made now. Under the lock. */
 void pager_wake(struct pager *d);
+/* Moves may have become possible, and no thread waits for that: the watcher hands them out when it looks next, or this
+ * thread does while it sleeps. To wake a mover takes longer than most operations. Under the lock. */
+void pager_stir(struct pager *d);
 /* Of CLOCK_MONOTONIC. */
 void pager_condition_open(pthread_cond_t *condition);
 /* Waits, until CLOCK_MONOTONIC `until_ns` at most. Under the lock. */

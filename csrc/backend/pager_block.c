@@ -89,7 +89,7 @@ void pager_block(addr_t start, uint64_t bytes, bool live) {
                 ulms_engine_block(d->engine, start, bytes, false);
             }
             if (!live && d->moving)
-                pager_wake(d);
+                pager_stir(d);
         }
         pager_unlock(d);
     }

@@ -16,20 +16,25 @@ struct pager_queue {
     struct pager_queue *next;
 };
 
-/* Under the lock. */
 static struct pager_marker *take_spare(struct pager *d, CUcontext context) {
-    for (struct pager_marker **at = &d->marks.spare; *at; at = &(*at)->next)
+    struct pager_marker *m = NULL;
+    pthread_mutex_lock(&d->marks.lock);
+    for (struct pager_marker **at = &d->marks.spare; !m && *at;)
         if ((*at)->context == context) {
-            struct pager_marker *m = *at;
+            m = *at;
             *at = m->next;
-            return m;
+        } else {
+            at = &(*at)->next;
         }
-    return NULL;
+    pthread_mutex_unlock(&d->marks.lock);
+    return m;
 }
 
 void pager_mark_spare(struct pager *d, struct pager_marker *m) {
+    pthread_mutex_lock(&d->marks.lock);
     m->next = d->marks.spare;
     d->marks.spare = m;
+    pthread_mutex_unlock(&d->marks.lock);
 }
 
 void pager_marks_forget(struct pager *d, CUcontext context) {
@@ -70,15 +75,18 @@ static struct pager_marker *marker_of(struct pager *d, CUcontext context) {
     return m;
 }
 
-/* Under the lock. */
-static void append(struct pager *d, struct pager_marker *m) {
+/* True: the watcher sleeps, and the caller is to wake it. */
+static bool append(struct pager *d, struct pager_marker *m) {
     struct pager_marks *marks = &d->marks;
     m->next = NULL;
+    pthread_mutex_lock(&marks->lock);
     if (!marks->first)
         marks->last = &marks->first;
     *marks->last = m;
     marks->last = &m->next;
-    pthread_cond_signal(&d->marked);
+    bool asleep = !__atomic_exchange_n(&marks->watched, true, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&marks->lock);
+    return asleep;
 }
 
 /* Without one the watcher's question would be answered as if the context were gone. NULL: the driver does not tell. */
@@ -89,27 +97,36 @@ static CUcontext context_of(const struct op *op) {
     return context;
 }
 
-void pager_mark(struct pager *d, const struct op *op, uint64_t ticket) {
-    CUcontext context = context_of(op);
+/* Moves of ordered policies follow the event; nobody waits for one that does not come. */
+static void mark_ordered(struct pager *d, uint64_t ticket, CUevent event) {
     pager_lock(d);
-    struct pager_marker *m = context ? marker_of(d, context) : NULL;
-    pager_unlock(d);
-    bool good = m && record(m, (CUstream)(uintptr_t)op->stream);
-    pager_lock(d);
-    pager_window_mark(&d->window, ticket, good ? m->event : NULL); /* nobody waits for a mark that does not come */
-    if (good) {
-        *m = (struct pager_marker){.event = m->event,
-                                   .context = m->context,
-                                   .stream = op->stream,
-                                   .thread = op->stream == (uintptr_t)CU_STREAM_PER_THREAD ? thread_self()->id : 0,
-                                   .id = ticket};
-        append(d, m);
-    } else {
-        free(m);
+    pager_window_mark(&d->window, ticket, event);
+    if (!event)
         pager_give_up(d, "no events can be recorded");
-    }
     pthread_cond_broadcast(&d->changed);
     pager_unlock(d);
+}
+
+void pager_mark(struct pager *d, const struct op *op, uint64_t ticket) {
+    CUcontext context = context_of(op);
+    struct pager_marker *m = context ? marker_of(d, context) : NULL;
+    bool good = m && record(m, (CUstream)(uintptr_t)op->stream);
+    if (!good || !d->held)
+        mark_ordered(d, ticket, good ? m->event : NULL);
+    if (!good) {
+        free(m);
+        return;
+    }
+    *m = (struct pager_marker){.event = m->event,
+                               .context = m->context,
+                               .stream = op->stream,
+                               .thread = op->stream == (uintptr_t)CU_STREAM_PER_THREAD ? thread_self()->id : 0,
+                               .id = ticket};
+    if (append(d, m)) {
+        pager_lock(d); /* it has it until it sleeps */
+        pthread_cond_signal(&d->marked);
+        pager_unlock(d);
+    }
 }
 
 bool pager_mark_move(struct pager *d, CUstream stream, uint64_t id, CUevent *event) {
@@ -121,7 +138,8 @@ bool pager_mark_move(struct pager *d, CUstream stream, uint64_t id, CUevent *eve
     *m = (struct pager_marker){
         .event = m->event, .context = m->context, .stream = (uint64_t)(uintptr_t)stream, .is_move = true, .id = id};
     *event = m->event;
-    append(d, m);
+    if (append(d, m))
+        pthread_cond_signal(&d->marked);
     return true;
 }
 
@@ -141,6 +159,7 @@ static struct pager_queue *queue_of(struct pager *d, const struct pager_marker *
 
 bool pager_marks_take(struct pager *d) {
     struct pager_marks *marks = &d->marks;
+    pthread_mutex_lock(&marks->lock);
     for (struct pager_marker *m; (m = marks->first);) {
         struct pager_queue *q = queue_of(d, m);
         if (!q)
@@ -153,7 +172,10 @@ bool pager_marks_take(struct pager *d) {
     struct pager_queue *q = marks->queues;
     while (q && !q->first)
         q = q->next;
-    return q || marks->first;
+    bool pending = q || marks->first;
+    __atomic_store_n(&marks->watched, pending, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&marks->lock);
+    return pending;
 }
 
 bool pager_gone(CUresult status) {

@@ -65,10 +65,19 @@ static void hand_out(struct pager *d, int lane) {
     }
 }
 
-void pager_wake(struct pager *d) {
-    pthread_cond_broadcast(&d->changed);
+static void hand_out_all(struct pager *d) {
     for (int lane = 0; lane < LANES; lane++)
         hand_out(d, lane);
+}
+
+void pager_wake(struct pager *d) {
+    pthread_cond_broadcast(&d->changed);
+    hand_out_all(d);
+}
+
+void pager_stir(struct pager *d) {
+    if (!__atomic_load_n(&d->marks.watched, __ATOMIC_RELAXED))
+        hand_out_all(d);
 }
 
 void pager_take_back(struct pager *d) {
@@ -194,6 +203,7 @@ static void *watch(void *data) {
     pager_lock(d);
     while (!d->stopping) {
         bool pending = pager_marks_take(d);
+        hand_out_all(d);
         uint64_t next = d->budget.looked_ns + PAGER_LOOK_NS;
         if (clock_ns() >= next)
             look(d);

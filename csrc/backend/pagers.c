@@ -104,8 +104,7 @@ void pager_give_up(struct pager *d, const char *why) {
     pager_wake(d);
 }
 
-/* It is held for a moment, and a thread that sleeps is woken for more than that. */
-static void lock_open(pthread_mutex_t *lock) {
+void pager_lock_open(pthread_mutex_t *lock) {
     pthread_mutexattr_t adaptive;
     pthread_mutexattr_init(&adaptive);
     pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP);
@@ -141,7 +140,8 @@ static struct pager *device_new(int32_t ordinal) {
     d->kind = ulms_options.mode == MODE_VMM ? &vmm_kind : &um_kind;
     d->ordinal = ordinal;
     d->held = ulms_policy_holds(ulms_options.policy);
-    lock_open(&d->lock);
+    pager_lock_open(&d->lock);
+    pager_lock_open(&d->marks.lock);
     pager_condition_open(&d->changed);
     pager_condition_open(&d->marked);
     for (int lane = 0; lane < LANES; lane++)
