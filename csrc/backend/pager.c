@@ -111,11 +111,6 @@ void pager_forget(uint64_t context) {
 
 /* --- operations --- */
 
-/* Kernels by their function, all else by the call. */
-static uint64_t key_of(const struct op *op) {
-    return op->function ? op->function : (uint64_t)1 << 32 | op->api;
-}
-
 static void touch_room(struct pager *d, size_t wanted) {
     size_t room = d->touch_room ? d->touch_room : 64;
     while (room < wanted)
@@ -148,45 +143,6 @@ static void use(struct pager *d, const struct op *op) {
         pager_pages_used(&d->ranges, op->touches[i].start, op->touches[i].start + op->touches[i].bytes);
 }
 
-static void tell_held(const struct pager *d, const struct op *op, uint64_t began, uint64_t missing) {
-    const struct function *f = op->function ? function_at(op->function - 1) : NULL;
-    uint64_t ns = clock_ns() - began;
-    waited_ns += ns;
-    stats_add(COUNT_held_ns, ns);
-    held_add(key_of(op), f ? f->name : api_rows[op->api].symbol, ns, missing);
-    if (trace_on)
-        trace_hold(d->ordinal, op->serial, began, ns, missing);
-}
-
-/* Until the engine lets it run, or nothing has happened for so long that waiting is no use. True: its pages are here.
- */
-static bool hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket) {
-    struct pager_patience patience = {0};
-    struct pager_waiter self;
-    uint64_t began = 0, missing = 0, wait;
-    int at_once = !(d->own_context || d->context) || pager_stalled(d); /* nothing moves without a context */
-    bool held = false;
-    int answer = ULMS_RUN_SHORT;
-    while (d->moving && (answer = ulms_engine_admit(d->engine, serial, at_once, &wait)) == ULMS_HOLD) {
-        if (!held) {
-            began = clock_ns();
-            pager_wake(d);
-            missing = ulms_engine_missing(d->engine, serial);
-            pager_waits(d, &self, ticket);
-        }
-        held = true;
-        if (!pager_wait(d, &patience)) {
-            log_debug("device %d: nothing moves: an operation runs without its pages", d->ordinal);
-            at_once = 1;
-        }
-    }
-    if (held) {
-        pager_waits_no_more(d, &self);
-        tell_held(d, op, began, missing);
-    }
-    return answer == ULMS_RUN;
-}
-
 /* What is being lost is not written before it is: also when nothing moves any more. */
 static void wait_for_discards(struct pager *d, const struct op *op) {
     for (uint32_t i = 0; i < op->count; i++)
@@ -201,6 +157,7 @@ static void ensure_usable(struct pager *d, struct op *op, uint64_t serial, enum 
 /* The operation's ticket, or UNTRACKED; 0: none, as nothing will move, or as it is sure to touch nothing here. */
 static uint64_t admit_to(struct pager *d, struct op *op) {
     pager_lock(d);
+    pager_blocks_settle(d);
     enum pager_opacity opaque = d->kind->opaque ? d->kind->opaque(d, op) : PAGER_TRANSPARENT;
     enum pager_use uses = opaque ? PAGER_USES_ANY : PAGER_USES_ABSENT;
     if (!d->moving) {
@@ -223,7 +180,7 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
     if (!d->held)
         pager_order_begin(d);
     size_t touches = d->kind->touches(d, op);
-    uint64_t serial = ulms_engine_issued(d->engine, key_of(op), d->touches, touches);
+    uint64_t serial = ulms_engine_issued(d->engine, pager_key(op), d->touches, touches);
     bool runs = serial || op->kernels || opaque;
     uint64_t ticket = runs ? pager_window_issue(&d->window, serial) : 0;
     if (!ticket && runs)
@@ -232,7 +189,7 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
         use(d, op);
         if (d->held) {
             pager_stir(d);
-            bool whole = hold(d, op, serial, ticket);
+            bool whole = d->moving && pager_hold(d, op, serial, ticket, &waited_ns);
             uses = whole && !opaque ? PAGER_USES_PRESENT : uses;
         } else {
             pager_order(d, op, serial);
@@ -245,7 +202,7 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
     if (opaque)
         pager_opaque_admitted(d);
     if (opaque && ticket && clock_ns() - began >= WAITED_NS)
-        tell_held(d, op, began, 0);
+        waited_ns += pager_tell_held(d, op, began, 0);
     if (!d->held)
         pager_order_end(d);
     if (!d->moving)
@@ -306,7 +263,7 @@ static void begin_stop(struct pager *d) {
     d->moving = false;
     d->ended = true;
     __atomic_store_n(&d->stopping, true, __ATOMIC_RELAXED);
-    pthread_cond_broadcast(&d->marked);
+    pager_marks_wake(d);
     for (int lane = 0; lane < LANES; lane++)
         pthread_cond_broadcast(&d->lanes[lane].work);
     pager_take_back(d);

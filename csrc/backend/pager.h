@@ -38,9 +38,10 @@ struct pager_marker {
 /* A lock of its own, below the device's: threads of the program would wait for who plans moves. */
 struct pager_marks {
     pthread_mutex_t lock;
+    pthread_cond_t recorded;            /* the first, while the watcher sleeps */
     struct pager_marker *first, **last; /* recorded and not seen by the watcher */
     struct pager_marker *spare;
-    bool watched; /* the watcher will look soon; else it sleeps. Atomic */
+    bool watched;               /* the watcher will look soon; else it sleeps. Atomic */
     struct pager_queue *queues; /* the watcher's alone */
 };
 
@@ -53,6 +54,10 @@ void pager_mark(struct pager *d, const struct op *op, uint64_t ticket);
 bool pager_mark_move(struct pager *d, CUstream stream, uint64_t id, CUevent *event);
 /* The watcher's: takes over what was recorded; true when something is pending. Under the lock. */
 bool pager_marks_take(struct pager *d);
+/* The watcher's: sleeps until something is recorded, CLOCK_MONOTONIC `until_ns` at most. Without the lock. */
+void pager_marks_wait(struct pager *d, uint64_t until_ns);
+/* It is to look, though nothing is recorded. */
+void pager_marks_wake(struct pager *d);
 /* The watcher's: asks the driver; a list of those that are done. Without the lock. */
 struct pager_marker *pager_marks_poll(struct pager *d);
 /* Back among the spare ones. */
@@ -111,7 +116,9 @@ void pager_move_vacated(struct pager *d, uint64_t id);
 /* It is done, or failed: the engine knows. Under the lock. */
 void pager_move_done(struct pager *d, uint64_t id, bool ok);
 struct pager_move *pager_move_find(struct pager *d, uint64_t id);
+/* One is under way, and one that discards content. Under the lock. */
 bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes);
+bool pager_moves_discard(const struct pager *d, addr_t start, uint64_t bytes);
 /* Waits until no move of the range is under way; of those that discard, if so asked. Other moves of ordered policies
  * may be behind the program's own gate: for these it waits as long as patience lasts. Under the lock. */
 void pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discards_only);
@@ -127,6 +134,48 @@ bool pager_hears(void);
 /* From now on. The device is the only one. Under the lock; pager_hear_before takes it, and takes NULL. */
 void pager_hear(struct pager *d);
 void pager_hear_before(struct pager *d);
+
+struct pager_block {
+    addr_t start;
+    uint64_t bytes;
+    bool live;
+};
+
+/* Told, and the engine has not heard of them: the threads that tell would wait for who plans moves. */
+enum { PAGER_TOLD_MAX = 64 };
+struct pager_told {
+    pthread_mutex_t lock; /* below the device's */
+    struct pager_block block[PAGER_TOLD_MAX];
+    uint32_t count; /* atomic */
+    bool reborn;    /* a block was born where content is being discarded. Under the device's lock */
+};
+/* The engine hears of all of them. Under the lock. */
+void pager_blocks_hear(struct pager *d);
+/* An operation comes: what it uses unseen may lie in a new block. Under the lock, which may be released meanwhile. */
+void pager_blocks_settle(struct pager *d);
+
+/* --- operations that are held for their pages (pager_held.c) --- */
+
+/* On the stack of its thread. */
+struct pager_waiter {
+    uint64_t ticket, serial;
+    int at_once;   /* it is to run without its pages where these do not come */
+    int answer;    /* the engine's; ULMS_HOLD where nothing moves any more */
+    bool answered; /* atomic, set under the lock */
+    struct pager_waiter *next;
+};
+
+/* Holds the operation until the engine lets it run, or nothing has happened for so long that waiting is no use; adds
+ * how long. True: its pages are here. Under the lock, which is released meanwhile. */
+bool pager_hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket, uint64_t *waited_ns);
+/* Something happened: the engine is asked for each. Under the lock. */
+void pager_held_ask(struct pager *d);
+/* One that was issued before waits still. Under the lock. */
+bool pager_older_waits(const struct pager *d, uint64_t ticket);
+/* Of kernels by their function, of all else by the call. */
+uint64_t pager_key(const struct op *op);
+/* The operation was held since then for pages of so many bytes: tells counters and trace. Returns nanoseconds. */
+uint64_t pager_tell_held(const struct pager *d, const struct op *op, uint64_t began_ns, uint64_t missing);
 
 /* --- what bypasses the engine while nothing moves (pager_bypass.c) --- */
 
@@ -148,15 +197,6 @@ bool pager_bypasses_over(const struct pager *d);
 /* --- opaque operations: they may touch pages that they do not show (pager_opaque.c). Nothing moves while one runs ---
  */
 
-/* An operation that is held for its pages; on the stack of its thread. */
-struct pager_waiter {
-    uint64_t ticket;
-    struct pager_waiter *next;
-};
-
-/* Around its being held. Under the lock. */
-void pager_waits(struct pager *d, struct pager_waiter *w, uint64_t ticket);
-void pager_waits_no_more(struct pager *d, struct pager_waiter *w);
 /* What an operation may touch beside what it shows. */
 enum pager_opacity {
     PAGER_TRANSPARENT,  /* nothing: pages move beside it */
@@ -229,7 +269,8 @@ struct pager_mover {
 /* Moves of held policies that wait for the mover that was woken for them. */
 struct pager_lane {
     pthread_cond_t work;
-    int idle; /* movers that wait, and that no move is ready for */
+    int idle;        /* movers that wait, and that no move is ready for */
+    unsigned chosen; /* movers that wait though one is ready: woken once the lock is free, as they want it */
     struct pager_move *first, **last;
 };
 
@@ -290,7 +331,6 @@ struct pager {
     const struct pager_kind *kind;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a move or an operation is done, memory went, or moving ended */
-    pthread_cond_t marked;  /* the watcher has something to watch */
     int32_t ordinal;        /* CUDA ordinal */
     bool moving;            /* not everything fits: operations are told to the engine, pages move */
     bool ended;             /* nothing ever moves again */
@@ -312,6 +352,7 @@ struct pager {
     struct pager_budget budget;
     struct pager_window window;
     struct pager_marks marks;
+    struct pager_told blocks;
     struct pager_move *under_way;
     uint64_t progress;     /* operations and moves that are done */
     uint64_t stalled;      /* the oldest operation when patience ran out last; until it has retired nobody has any */
@@ -327,7 +368,8 @@ struct pager {
     uint32_t untracked;   /* operations under way that were not told, as nothing moved here yet; atomic */
     uint32_t pause_count; /* of who lets no move begin: operations until they are admitted, a context that goes */
     uint64_t opaque;      /* ticket of the last opaque operation; 0: there was none */
-    struct pager_waiter *waiters;
+    struct pager_waiter *waiters; /* oldest first */
+    pthread_cond_t answered;      /* one of them was */
     /* Prior work: issued before `moving`. It counts as one operation, until the drainer has seen it done. */
     uint64_t prior_ticket;
     bool drain_incomplete;                    /* nobody tells when all of it is done: no content is ever discarded */
@@ -342,12 +384,11 @@ struct pager {
 
 /* One that is held for a moment, as a thread that sleeps is woken for more than that. */
 void pager_lock_open(pthread_mutex_t *lock);
-static inline void pager_lock(struct pager *d) {
-    pthread_mutex_lock(&d->lock);
-}
-static inline void pager_unlock(struct pager *d) {
-    pthread_mutex_unlock(&d->lock);
-}
+/* Who has it has heard of every block that was told. */
+void pager_lock(struct pager *d);
+void pager_unlock(struct pager *d);
+/* Those that are chosen, before the lock is released otherwise. Under the lock. */
+void pager_movers_wake(struct pager *d);
 /* Something happened: whoever waits looks again, and idle movers get the moves that can be made now. Under the lock. */
 void pager_wake(struct pager *d);
 /* Moves may have become possible, and no thread waits for that: the watcher hands them out when it looks next, or this
@@ -364,6 +405,8 @@ struct pager_patience {
 /* Waits until something changed. False: there was no progress for PAGER_PATIENCE_NS; the next call begins anew. Under
  * the lock. */
 bool pager_wait(struct pager *d, struct pager_patience *p);
+/* The same until an operation that is held was answered. */
+bool pager_wait_for_answer(struct pager *d, struct pager_patience *p);
 /* Patience ran out, and what kept the device then still does. Under the lock. */
 bool pager_stalled(const struct pager *d);
 /* The operation is done on the device, or never came to it. Under the lock. */

@@ -1,6 +1,7 @@
 /* Blocks of the framework's allocator. While all memory fits nobody asks for them, and the ledger has them: the engine
  * hears of those that live when the first pages begin to move, and then of each that comes and goes. */
 #include <sched.h>
+#include <string.h>
 
 #include "backend/pager.h"
 #include "base/hash.h"
@@ -74,23 +75,61 @@ void pager_block_before(void) {
 }
 
 /* A page keeps its date of death only if every block on it is gone: the engine knows. What is born undoes it. */
+static void hear(struct pager *d, const struct pager_block *b) {
+    if (!pager_page_at(&d->ranges, b->start))
+        return;
+    uint64_t died = b->live ? 0 : d->window.next ? d->window.next : 1;
+    pager_pages_died(&d->ranges, b->start, b->start + b->bytes, died);
+    if (b->live) {
+        d->blocks.reborn = d->blocks.reborn || pager_moves_discard(d, b->start, b->bytes);
+        tell(d, b->start, b->bytes);
+    } else {
+        ulms_engine_block(d->engine, b->start, b->bytes, false);
+    }
+}
+
+void pager_blocks_hear(struct pager *d) {
+    struct pager_block block[PAGER_TOLD_MAX];
+    pthread_mutex_lock(&d->blocks.lock);
+    uint32_t n = d->blocks.count;
+    memcpy(block, d->blocks.block, n * sizeof *block);
+    __atomic_store_n(&d->blocks.count, 0, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&d->blocks.lock);
+    for (uint32_t i = 0; i < n; i++)
+        hear(d, &block[i]);
+}
+
+void pager_blocks_settle(struct pager *d) {
+    if (d->blocks.reborn)
+        pager_moves_wait(d, 0, UINT64_MAX, true);
+    d->blocks.reborn = false;
+}
+
+/* False: there are too many. */
+static bool put(struct pager_told *told, const struct pager_block *b) {
+    pthread_mutex_lock(&told->lock);
+    bool room = told->count < PAGER_TOLD_MAX;
+    if (room) {
+        told->block[told->count] = *b;
+        __atomic_store_n(&told->count, told->count + 1, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&told->lock);
+    return room;
+}
+
 void pager_block(addr_t start, uint64_t bytes, bool live) {
+    struct pager_block b = {start, bytes, live};
     if (pager_block_bypass_end() || of_capture(start, live))
         return;
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
-        pager_lock(d);
-        if (pager_page_at(&d->ranges, start)) {
-            uint64_t died = live ? 0 : d->window.next ? d->window.next : 1;
-            pager_pages_died(&d->ranges, start, start + bytes, died);
-            if (live) {
-                pager_moves_wait(d, start, bytes, true);
-                tell(d, start, bytes);
-            } else {
-                ulms_engine_block(d->engine, start, bytes, false);
-            }
-            if (!live && d->moving)
-                pager_stir(d);
-        }
+        bool later = put(&d->blocks, &b);
+        if (later && (live || __atomic_load_n(&d->marks.watched, __ATOMIC_RELAXED)))
+            continue;
+        pager_lock(d); /* who waits for a block to die may be the only one left */
+        if (!later)
+            hear(d, &b);
+        if (d->moving)
+            pager_wake(d);
         pager_unlock(d);
     }
 }

@@ -75,8 +75,7 @@ static struct pager_marker *marker_of(struct pager *d, CUcontext context) {
     return m;
 }
 
-/* True: the watcher sleeps, and the caller is to wake it. */
-static bool append(struct pager *d, struct pager_marker *m) {
+static void append(struct pager *d, struct pager_marker *m) {
     struct pager_marks *marks = &d->marks;
     m->next = NULL;
     pthread_mutex_lock(&marks->lock);
@@ -84,9 +83,23 @@ static bool append(struct pager *d, struct pager_marker *m) {
         marks->last = &marks->first;
     *marks->last = m;
     marks->last = &m->next;
-    bool asleep = !__atomic_exchange_n(&marks->watched, true, __ATOMIC_RELAXED);
+    if (!__atomic_exchange_n(&marks->watched, true, __ATOMIC_RELAXED))
+        pthread_cond_signal(&marks->recorded);
     pthread_mutex_unlock(&marks->lock);
-    return asleep;
+}
+
+void pager_marks_wait(struct pager *d, uint64_t until_ns) {
+    struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
+    pthread_mutex_lock(&d->marks.lock);
+    if (!d->marks.first && !__atomic_load_n(&d->stopping, __ATOMIC_RELAXED))
+        pthread_cond_timedwait(&d->marks.recorded, &d->marks.lock, &until);
+    pthread_mutex_unlock(&d->marks.lock);
+}
+
+void pager_marks_wake(struct pager *d) {
+    pthread_mutex_lock(&d->marks.lock);
+    pthread_cond_broadcast(&d->marks.recorded);
+    pthread_mutex_unlock(&d->marks.lock);
 }
 
 /* Without one the watcher's question would be answered as if the context were gone. NULL: the driver does not tell. */
@@ -122,11 +135,7 @@ void pager_mark(struct pager *d, const struct op *op, uint64_t ticket) {
                                .stream = op->stream,
                                .thread = op->stream == (uintptr_t)CU_STREAM_PER_THREAD ? thread_self()->id : 0,
                                .id = ticket};
-    if (append(d, m)) {
-        pager_lock(d); /* it has it until it sleeps */
-        pthread_cond_signal(&d->marked);
-        pager_unlock(d);
-    }
+    append(d, m);
 }
 
 bool pager_mark_move(struct pager *d, CUstream stream, uint64_t id, CUevent *event) {
@@ -138,8 +147,7 @@ bool pager_mark_move(struct pager *d, CUstream stream, uint64_t id, CUevent *eve
     *m = (struct pager_marker){
         .event = m->event, .context = m->context, .stream = (uint64_t)(uintptr_t)stream, .is_move = true, .id = id};
     *event = m->event;
-    if (append(d, m))
-        pthread_cond_signal(&d->marked);
+    append(d, m);
     return true;
 }
 

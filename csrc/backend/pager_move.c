@@ -126,6 +126,10 @@ static bool overlaps(const struct pager *d, addr_t start, uint64_t bytes, bool d
     return false;
 }
 
+bool pager_moves_discard(const struct pager *d, addr_t start, uint64_t bytes) {
+    return overlaps(d, start, bytes, true);
+}
+
 bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes) {
     return overlaps(d, start, bytes, false);
 }

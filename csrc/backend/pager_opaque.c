@@ -5,29 +5,9 @@
 #include "backend/pager.h"
 #include "observe/stats.h"
 
-void pager_waits(struct pager *d, struct pager_waiter *w, uint64_t ticket) {
-    *w = (struct pager_waiter){ticket, d->waiters};
-    d->waiters = w;
-}
-
-void pager_waits_no_more(struct pager *d, struct pager_waiter *w) {
-    struct pager_waiter **at = &d->waiters;
-    while (*at != w)
-        at = &(*at)->next;
-    *at = w->next;
-    pthread_cond_broadcast(&d->changed);
-}
-
-static bool older_waits(const struct pager *d, uint64_t ticket) {
-    for (const struct pager_waiter *w = d->waiters; w; w = w->next)
-        if (w->ticket < ticket)
-            return true;
-    return false;
-}
-
 void pager_opaque_begin(struct pager *d, uint64_t ticket, enum pager_opacity how) {
     struct pager_patience patience = {0};
-    while (d->moving && older_waits(d, ticket) && pager_wait(d, &patience))
+    while (d->moving && pager_older_waits(d, ticket) && pager_wait(d, &patience))
         ;
     d->pause_count++;
     if (how == PAGER_OPAQUE)

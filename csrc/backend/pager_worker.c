@@ -61,8 +61,14 @@ static void hand_out(struct pager *d, int lane) {
             l->last = &l->first;
         *l->last = m;
         l->last = &m->after;
-        pthread_cond_signal(&l->work);
+        l->chosen++;
     }
+}
+
+void pager_movers_wake(struct pager *d) {
+    for (int lane = 0; lane < LANES; lane++)
+        for (; d->lanes[lane].chosen > 0; d->lanes[lane].chosen--)
+            pthread_cond_signal(&d->lanes[lane].work);
 }
 
 static void hand_out_all(struct pager *d) {
@@ -71,6 +77,7 @@ static void hand_out_all(struct pager *d) {
 }
 
 void pager_wake(struct pager *d) {
+    pager_held_ask(d);
     pthread_cond_broadcast(&d->changed);
     hand_out_all(d);
 }
@@ -99,6 +106,7 @@ static struct pager_move *next_move(struct pager *d, int lane) {
     if (m)
         return m;
     l->idle++;
+    pager_movers_wake(d);
     while (!d->stopping && !l->first)
         pthread_cond_wait(&l->work, &d->lock);
     if ((m = l->first))
@@ -210,7 +218,9 @@ static void *watch(void *data) {
         if (!pending || clock_ns() >= d->told_ns + TELL_MS * 1000000ull)
             pager_publish(d);
         if (!pending) {
-            pager_wait_for(d, &d->marked, next);
+            pager_unlock(d);
+            pager_marks_wait(d, next);
+            pager_lock(d);
             continue;
         }
         pager_unlock(d);

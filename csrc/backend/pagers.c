@@ -62,26 +62,53 @@ void pager_condition_open(pthread_cond_t *condition) {
     pthread_cond_init(condition, &monotonic);
 }
 
+void pager_lock(struct pager *d) {
+    pthread_mutex_lock(&d->lock);
+    if (__atomic_load_n(&d->blocks.count, __ATOMIC_RELAXED) > 0)
+        pager_blocks_hear(d);
+}
+
+void pager_unlock(struct pager *d) {
+    unsigned chosen[LANES];
+    for (int lane = 0; lane < LANES; lane++) {
+        chosen[lane] = d->lanes[lane].chosen;
+        d->lanes[lane].chosen = 0;
+    }
+    pthread_mutex_unlock(&d->lock);
+    for (int lane = 0; lane < LANES; lane++)
+        for (; chosen[lane] > 0; chosen[lane]--)
+            pthread_cond_signal(&d->lanes[lane].work);
+}
+
 /* A thread of the program that is cancelled here would keep the lock. */
 void pager_wait_for(struct pager *d, pthread_cond_t *what, uint64_t until_ns) {
     struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
     int before;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    pager_movers_wake(d);
     pthread_cond_timedwait(what, &d->lock, &until);
     pthread_setcancelstate(before, &before);
 }
 
-bool pager_wait(struct pager *d, struct pager_patience *p) {
+static bool wait_at(struct pager *d, pthread_cond_t *what, struct pager_patience *p) {
     uint64_t now = clock_ns();
     if (!p->until_ns || p->seen != d->progress)
         *p = (struct pager_patience){d->progress, now + PAGER_PATIENCE_NS};
     if (now < p->until_ns) {
-        pager_wait_for(d, &d->changed, p->until_ns);
+        pager_wait_for(d, what, p->until_ns);
         return true;
     }
     p->until_ns = 0;
     d->stalled = d->window.oldest;
     return false;
+}
+
+bool pager_wait(struct pager *d, struct pager_patience *p) {
+    return wait_at(d, &d->changed, p);
+}
+
+bool pager_wait_for_answer(struct pager *d, struct pager_patience *p) {
+    return wait_at(d, &d->answered, p);
 }
 
 bool pager_stalled(const struct pager *d) {
@@ -142,8 +169,10 @@ static struct pager *device_new(int32_t ordinal) {
     d->held = ulms_policy_holds(ulms_options.policy);
     pager_lock_open(&d->lock);
     pager_lock_open(&d->marks.lock);
+    pager_lock_open(&d->blocks.lock);
     pager_condition_open(&d->changed);
-    pager_condition_open(&d->marked);
+    pager_condition_open(&d->answered);
+    pager_condition_open(&d->marks.recorded);
     for (int lane = 0; lane < LANES; lane++)
         pager_condition_open(&d->lanes[lane].work);
     pager_lock(d);
