@@ -168,7 +168,7 @@ struct pager_waiter {
 /* Holds the operation until the engine lets it run, or nothing has happened for so long that waiting is no use; adds
  * how long. True: its pages are here. Under the lock, which is released meanwhile. */
 bool pager_hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket, uint64_t *waited_ns);
-/* Something happened: the engine is asked for each. Under the lock. */
+/* Something happened: the engine is asked for each. pager_wake does. Under the lock. */
 void pager_held_ask(struct pager *d);
 /* One that was issued before waits still. Under the lock. */
 bool pager_older_waits(const struct pager *d, uint64_t ticket);

@@ -89,7 +89,7 @@ bool pager_hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t 
         if (!pager_wait_for_answer(d, &patience)) {
             log_debug("device %d: nothing moves: an operation runs without its pages", d->ordinal);
             self.at_once = 1;
-            pager_held_ask(d);
+            pager_wake(d);
         }
     *waited_ns += pager_tell_held(d, op, began, missing);
     return self.answer == ULMS_RUN;
