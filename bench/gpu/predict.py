@@ -283,7 +283,7 @@ def main() -> None:
     except (FormatError, SequenceError, UsageError) as error:
         sys.exit(str(error))
     print(f"{options.result.name}: {machine['gpu']}, commit {machine['commit'][:7]}", end="")
-    changed = changed_since(machine["commit"])
+    changed = changed_since(machine["commit"].rstrip("+"))
     told = {True: "engine or backends have changed since", False: "as here"}
     print(f" ({told[changed]})\n" if changed is not None else "\n")
     if rows:

@@ -47,7 +47,7 @@ def has_gpu() -> bool:
 def describe() -> dict[str, str]:
     """GPU, driver, processor, Python, version, commit and time.
 
-    Where there is no repository the commit is taken from PUMP_COMMIT.
+    The commit is PUMP_COMMIT where that is set, else the checkout's, with "+" where files differ.
     """
     return {
         "gpu": query_gpu("name"),
@@ -70,13 +70,19 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    told = os.environ.get("PUMP_COMMIT", "unknown")
-    root = checkout()
-    if not root:
+    if told := os.environ.get("PUMP_COMMIT"):
         return told
-    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    root = checkout()
+    found = _git(root, "rev-parse", "HEAD") if root else ""
+    changed = found and _git(root, "status", "--porcelain", "--untracked-files=no")
+    return found + ("+" if changed else "") or "unknown"
+
+
+def _git(root: Path | None, *words: str) -> str:
+    """What it says of the repository; nothing where there is none."""
+    command = ["git", "-C", str(root), *words]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        return told
-    return done.stdout.strip() or told
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
