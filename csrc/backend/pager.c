@@ -85,26 +85,43 @@ static void wait_for_issued(struct pager *d) {
         ;
 }
 
+static uint32_t going_count; /* contexts; atomic */
+
+bool pager_forgets(void) {
+    return __atomic_load_n(&going_count, __ATOMIC_SEQ_CST) > 0;
+}
+
 void pager_forget(uint64_t context) {
     CUcontext going = (CUcontext)(uintptr_t)context;
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
         wait_for_issued(d);
+        pager_unlock(d);
+    }
+    __atomic_fetch_add(&going_count, 1, __ATOMIC_SEQ_CST);
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        pager_lock(d);
         /* the addresses of its memory may be somebody else's before we are told that it left */
         pager_pages_died(&d->ranges, 0, UINT64_MAX, 0);
-        pager_moves_wait(d, 0, UINT64_MAX, true);
+        pager_moves_wait(d, 0, UINT64_MAX, false); /* what was handed out begins in it still */
         if (d->context == going) {
-            d->pause_count++; /* what was handed out begins in it still, nothing else does */
-            pager_moves_wait(d, 0, UINT64_MAX, false);
             d->context = NULL;
             d->epoch++;
-            d->pause_count--;
         }
         if (d->place_context == going)
             d->place_context = NULL;
         if (d->lane_context == going)
             d->lane_context = NULL;
         pager_marks_forget(d, going);
+        pager_unlock(d);
+    }
+}
+
+void pager_forgotten(void) {
+    __atomic_fetch_sub(&going_count, 1, __ATOMIC_SEQ_CST);
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        pager_lock(d);
+        pager_wake(d);
         pager_unlock(d);
     }
 }

@@ -365,9 +365,9 @@ struct pager {
     CUstream lane_stream[LANES]; /* ordered policies; of lane_context */
     CUstream discard_stream;     /* likewise; nothing in it waits for anything */
     CUcontext lane_context;
-    uint32_t untracked;   /* operations under way that were not told, as nothing moved here yet; atomic */
-    uint32_t pause_count; /* of who lets no move begin: operations until they are admitted, a context that goes */
-    uint64_t opaque;      /* ticket of the last opaque operation; 0: there was none */
+    uint32_t untracked;           /* operations under way that were not told, as nothing moved here yet; atomic */
+    uint32_t pause_count;         /* of who lets no move begin: operations until they are admitted */
+    uint64_t opaque;              /* ticket of the last opaque operation; 0: there was none */
     struct pager_waiter *waiters; /* oldest first */
     pthread_cond_t answered;      /* one of them was */
     /* Prior work: issued before `moving`. It counts as one operation, until the drainer has seen it done. */
@@ -442,6 +442,9 @@ void pager_leaving(addr_t start, uint64_t bytes);
 void pager_block_before(void);
 void pager_block(addr_t start, uint64_t bytes, bool live);
 void pager_forget(uint64_t context);
+void pager_forgotten(void);
+/* No move may begin, as the memory of a context goes with it. */
+bool pager_forgets(void);
 void pager_stop(void);
 /* The operation's own touches. Nothing moves any more where there is no memory for them. */
 size_t pager_touches(struct pager *d, const struct op *op);

@@ -22,5 +22,5 @@ void pager_opaque_admitted(struct pager *d) {
 }
 
 bool pager_opaque_runs(const struct pager *d) {
-    return d->pause_count > 0 || (d->opaque && d->opaque >= d->window.oldest);
+    return pager_forgets() || d->pause_count > 0 || (d->opaque && d->opaque >= d->window.oldest);
 }

@@ -170,4 +170,5 @@ const struct backend backend_um = {.name = "um",
                                    .block_before = pager_block_before,
                                    .block = pager_block,
                                    .forget = pager_forget,
+                                   .forgotten = pager_forgotten,
                                    .stop = pager_stop};

@@ -363,4 +363,5 @@ const struct backend backend_vmm = {.name = "vmm",
                                     .block_before = pager_block_before,
                                     .block = pager_block,
                                     .forget = vmm_forget,
+                                    .forgotten = pager_forgotten,
                                     .stop = stop};

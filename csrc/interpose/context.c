@@ -23,20 +23,29 @@ static void gone(CUcontext context) {
     memory_forget((uint64_t)(uintptr_t)context);
 }
 
-/* Handles of functions are forgotten before the real call: after it, another thread's image may have them. */
-static void going(CUcontext context) {
+/* Handles of functions are forgotten before the real call: after it, another thread's image may have them. True: the
+ * backend was told. */
+static bool going(CUcontext context) {
     if (!session_on)
-        return;
+        return false;
     functions_forget();
-    if (context && session.backend->forget)
+    bool told = context && session.backend->forget;
+    if (told)
         session.backend->forget((uint64_t)(uintptr_t)context);
+    return told;
+}
+
+static void went(bool told) {
+    if (told)
+        session.backend->forgotten();
 }
 
 CUresult custom_cuCtxDestroy_v2(int variant, CUcontext ctx) {
-    going(ctx);
+    bool told = going(ctx);
     CUresult status = REAL(cuCtxDestroy_v2, variant)(ctx);
     if (status == CUDA_SUCCESS && session_on)
         gone(ctx);
+    went(told);
     return status;
 }
 
@@ -55,23 +64,28 @@ static CUcontext primary(CUdevice device) {
 }
 
 /* What may be gone counts as gone: its streams and memory must not be used again. */
-static CUresult maybe_gone(CUresult status, CUcontext before, CUdevice device) {
+static void look(CUresult status, CUcontext before, CUdevice device) {
     unsigned int flags;
     int active = 0;
     if (status == CUDA_SUCCESS && before &&
         (REAL(cuDevicePrimaryCtxGetState, 0)(device, &flags, &active) != CUDA_SUCCESS || !active))
         gone(before);
-    return status;
 }
 
 CUresult custom_cuDevicePrimaryCtxRelease_v2(int variant, CUdevice dev) {
     CUcontext before = primary(dev);
-    going(before);
-    return maybe_gone(REAL(cuDevicePrimaryCtxRelease_v2, variant)(dev), before, dev);
+    bool told = going(before);
+    CUresult status = REAL(cuDevicePrimaryCtxRelease_v2, variant)(dev);
+    look(status, before, dev);
+    went(told);
+    return status;
 }
 
 CUresult custom_cuDevicePrimaryCtxReset_v2(int variant, CUdevice dev) {
     CUcontext before = primary(dev);
-    going(before);
-    return maybe_gone(REAL(cuDevicePrimaryCtxReset_v2, variant)(dev), before, dev);
+    bool told = going(before);
+    CUresult status = REAL(cuDevicePrimaryCtxReset_v2, variant)(dev);
+    look(status, before, dev);
+    went(told);
+    return status;
 }
