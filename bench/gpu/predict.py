@@ -235,6 +235,11 @@ def natives(rows: list[Predicted]) -> list[str]:
     ]
 
 
+def short(commit: str) -> str:
+    """As people write it, and whether the tree differed."""
+    return commit[:7] + "+" * commit.endswith("+")
+
+
 def changed_since(commit: str) -> bool | None:
     """The engine or the backends have changed since a commit. None: git does not tell."""
     command = ["git", "-C", str(ROOT), "diff", "--quiet", commit, "--", *DECIDES]
@@ -282,8 +287,8 @@ def main() -> None:
         rows = list(predictions(measured, dict(options.step), links, left_out))
     except (FormatError, SequenceError, UsageError) as error:
         sys.exit(str(error))
-    print(f"{options.result.name}: {machine['gpu']}, commit {machine['commit'][:7]}", end="")
-    changed = changed_since(machine["commit"].rstrip("+"))
+    print(f"{options.result.name}: {machine['gpu']}, commit {short(machine['commit'])}", end="")
+    changed = machine["commit"].endswith("+") or changed_since(machine["commit"])
     told = {True: "engine or backends have changed since", False: "as here"}
     print(f" ({told[changed]})\n" if changed is not None else "\n")
     if rows:

@@ -51,8 +51,8 @@ struct backend {
     void (*block_before)(void);
     /* The framework's allocator gave out (live) or took back a block of it. */
     void (*block)(addr_t start, uint64_t bytes, bool live);
-    /* The context is about to be destroyed, or may be: nothing of ours uses it, or the memory that goes with it, until
-     * forgotten. */
+    /* The context is about to be destroyed, or may be: nothing of ours uses it on return, and no memory moves
+     * until forgotten. */
     void (*forget)(uint64_t context);
     /* It is gone, and its memory has left; or it stays. As often as forget. NULL with it. */
     void (*forgotten)(void);

@@ -85,6 +85,13 @@ static void wait_for_issued(struct pager *d) {
         ;
 }
 
+/* As long as patience lasts: a move of another context's may be behind a gate of the program's own. Under the lock. */
+static void wait_for_moves(struct pager *d) {
+    struct pager_patience patience = {0};
+    while (d->under_way && !d->stopping && pager_wait(d, &patience))
+        ;
+}
+
 static uint32_t going_count; /* contexts; atomic */
 
 bool pager_forgets(void) {
@@ -103,7 +110,8 @@ void pager_forget(uint64_t context) {
         pager_lock(d);
         /* the addresses of its memory may be somebody else's before we are told that it left */
         pager_pages_died(&d->ranges, 0, UINT64_MAX, 0);
-        pager_moves_wait(d, 0, UINT64_MAX, false); /* what was handed out begins in it still */
+        wait_for_moves(d); /* what was handed out begins still */
+        pager_moves_wait(d, 0, UINT64_MAX, d->context != going);
         if (d->context == going) {
             d->context = NULL;
             d->epoch++;
@@ -174,7 +182,7 @@ static void ensure_usable(struct pager *d, struct op *op, uint64_t serial, enum 
 /* The operation's ticket, or UNTRACKED; 0: none, as nothing will move, or as it is sure to touch nothing here. */
 static uint64_t admit_to(struct pager *d, struct op *op) {
     pager_lock(d);
-    pager_blocks_settle(d);
+    pager_moves_wait_reborn(d);
     enum pager_opacity opaque = d->kind->opaque ? d->kind->opaque(d, op) : PAGER_TRANSPARENT;
     enum pager_use uses = opaque ? PAGER_USES_ANY : PAGER_USES_ABSENT;
     if (!d->moving) {

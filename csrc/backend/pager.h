@@ -20,7 +20,8 @@ enum { LANES = 2, MOVER_MAX = 6, PAGER_CONTEXTS = 16 };
 
 /* How often a device is asked what is free. */
 #define PAGER_LOOK_NS 1000000000ull
-/* Without any progress for so long, waiting is no use: the program itself may hold the device back. */
+/* Without any progress for so long, waiting is no use: the program itself may hold the device back. Who is not woken by
+ * progress looks for it as often: up to twice as long. */
 #define PAGER_PATIENCE_NS 2000000000ull
 
 /* --- markers: events behind operations and moves, which tell that these are done (pager_marker.c) --- */
@@ -100,6 +101,7 @@ struct pager_move {
     struct pager_piece piece[PAGER_RUN_PAGES];
     int pieces;
     bool discard;          /* the content may be lost */
+    bool reborn;           /* but a block was born there since */
     bool keep, unkeep;     /* mostly read: advise before */
     bool in_place, recall; /* used on the host: advise after; take the advice back before */
     bool failed;
@@ -116,12 +118,15 @@ void pager_move_vacated(struct pager *d, uint64_t id);
 /* It is done, or failed: the engine knows. Under the lock. */
 void pager_move_done(struct pager *d, uint64_t id, bool ok);
 struct pager_move *pager_move_find(struct pager *d, uint64_t id);
-/* One is under way, and one that discards content. Under the lock. */
+/* One is under way. Under the lock. */
 bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes);
-bool pager_moves_discard(const struct pager *d, addr_t start, uint64_t bytes);
 /* Waits until no move of the range is under way; of those that discard, if so asked. Other moves of ordered policies
  * may be behind the program's own gate: for these it waits as long as patience lasts. Under the lock. */
 void pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discards_only);
+/* A block was born there: an operation that uses it unseen is not to lose what it writes, and waits for those that
+ * discard there now, whatever it shows. Under the lock, which waiting releases. */
+void pager_moves_reborn(struct pager *d, addr_t start, uint64_t bytes);
+void pager_moves_wait_reborn(struct pager *d);
 /* Waits until no move in the range has vacated and not mapped its pages: whoever uses its pages, or moves them again.
  * True: it waited. Under the lock. */
 bool pager_moves_wait_mapped(struct pager *d, addr_t start, uint64_t bytes);
@@ -147,12 +152,9 @@ struct pager_told {
     pthread_mutex_t lock; /* below the device's */
     struct pager_block block[PAGER_TOLD_MAX];
     uint32_t count; /* atomic */
-    bool reborn;    /* a block was born where content is being discarded. Under the device's lock */
 };
 /* The engine hears of all of them. Under the lock. */
 void pager_blocks_hear(struct pager *d);
-/* An operation comes: what it uses unseen may lie in a new block. Under the lock, which may be released meanwhile. */
-void pager_blocks_settle(struct pager *d);
 
 /* --- operations that are held for their pages (pager_held.c) --- */
 
@@ -384,7 +386,7 @@ struct pager {
 
 /* One that is held for a moment, as a thread that sleeps is woken for more than that. */
 void pager_lock_open(pthread_mutex_t *lock);
-/* Who has it has heard of every block that was told. */
+/* Who takes it hears of every block that was told before. */
 void pager_lock(struct pager *d);
 void pager_unlock(struct pager *d);
 /* Those that are chosen, before the lock is released otherwise. Under the lock. */

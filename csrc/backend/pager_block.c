@@ -81,7 +81,7 @@ static void hear(struct pager *d, const struct pager_block *b) {
     uint64_t died = b->live ? 0 : d->window.next ? d->window.next : 1;
     pager_pages_died(&d->ranges, b->start, b->start + b->bytes, died);
     if (b->live) {
-        d->blocks.reborn = d->blocks.reborn || pager_moves_discard(d, b->start, b->bytes);
+        pager_moves_reborn(d, b->start, b->bytes);
         tell(d, b->start, b->bytes);
     } else {
         ulms_engine_block(d->engine, b->start, b->bytes, false);
@@ -93,16 +93,10 @@ void pager_blocks_hear(struct pager *d) {
     pthread_mutex_lock(&d->blocks.lock);
     uint32_t n = d->blocks.count;
     memcpy(block, d->blocks.block, n * sizeof *block);
-    __atomic_store_n(&d->blocks.count, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&d->blocks.count, 0, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&d->blocks.lock);
     for (uint32_t i = 0; i < n; i++)
         hear(d, &block[i]);
-}
-
-void pager_blocks_settle(struct pager *d) {
-    if (d->blocks.reborn)
-        pager_moves_wait(d, 0, UINT64_MAX, true);
-    d->blocks.reborn = false;
 }
 
 /* False: there are too many. */
@@ -111,7 +105,7 @@ static bool put(struct pager_told *told, const struct pager_block *b) {
     bool room = told->count < PAGER_TOLD_MAX;
     if (room) {
         told->block[told->count] = *b;
-        __atomic_store_n(&told->count, told->count + 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&told->count, told->count + 1, __ATOMIC_SEQ_CST);
     }
     pthread_mutex_unlock(&told->lock);
     return room;
@@ -123,8 +117,8 @@ void pager_block(addr_t start, uint64_t bytes, bool live) {
         return;
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         bool later = put(&d->blocks, &b);
-        if (later && (live || __atomic_load_n(&d->marks.watched, __ATOMIC_RELAXED)))
-            continue;
+        if (later && (live || __atomic_load_n(&d->marks.watched, __ATOMIC_SEQ_CST)))
+            continue;  /* the watcher hears of it before it sleeps */
         pager_lock(d); /* who waits for a block to die may be the only one left */
         if (!later)
             hear(d, &b);

@@ -181,7 +181,7 @@ bool pager_marks_take(struct pager *d) {
     while (q && !q->first)
         q = q->next;
     bool pending = q || marks->first;
-    __atomic_store_n(&marks->watched, pending, __ATOMIC_RELAXED);
+    __atomic_store_n(&marks->watched, pending, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&marks->lock);
     return pending;
 }

@@ -126,8 +126,9 @@ static bool overlaps(const struct pager *d, addr_t start, uint64_t bytes, bool d
     return false;
 }
 
-bool pager_moves_discard(const struct pager *d, addr_t start, uint64_t bytes) {
-    return overlaps(d, start, bytes, true);
+void pager_moves_reborn(struct pager *d, addr_t start, uint64_t bytes) {
+    for (struct pager_move *m = d->under_way; m; m = m->next)
+        m->reborn = m->reborn || (m->discard && overlap(m, start, bytes));
 }
 
 bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes) {
@@ -144,6 +145,19 @@ void pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discar
     bool patient = !discards_only;
     while (ends(d) && (overlaps(d, start, bytes, true) || (patient && overlaps(d, start, bytes, false))))
         patient = (pager_wait(d, &patience) || d->held) && patient;
+}
+
+static bool any_reborn(const struct pager *d) {
+    const struct pager_move *m = d->under_way;
+    while (m && !m->reborn)
+        m = m->next;
+    return m != NULL;
+}
+
+void pager_moves_wait_reborn(struct pager *d) {
+    struct pager_patience patience = {0};
+    while (ends(d) && any_reborn(d))
+        pager_wait(d, &patience);
 }
 
 static bool any_vacated(const struct pager *d, addr_t start, uint64_t bytes) {

@@ -83,7 +83,7 @@ void pager_wake(struct pager *d) {
 }
 
 void pager_stir(struct pager *d) {
-    if (!__atomic_load_n(&d->marks.watched, __ATOMIC_RELAXED))
+    if (!__atomic_load_n(&d->marks.watched, __ATOMIC_RELAXED) || pager_stalled(d))
         hand_out_all(d);
 }
 
@@ -96,16 +96,26 @@ void pager_take_back(struct pager *d) {
         }
 }
 
+/* One that was handed out, though another mover was chosen for it that is not awake yet: that one stays idle. */
+static struct pager_move *take_ready(struct pager_lane *l) {
+    struct pager_move *m = l->first;
+    if (m) {
+        l->first = m->after;
+        l->idle++;
+    }
+    return m;
+}
+
 /* Waits for one, and tells that the one before is done. Under the lock. NULL: the end. */
 static struct pager_move *next_move(struct pager *d, int lane) {
     struct pager_lane *l = &d->lanes[lane];
-    struct pager_move *m = NULL;
-    if (!d->stopping && context_of(d) && d->moving)
+    struct pager_move *m = d->stopping ? NULL : take_ready(l);
+    if (!m && !d->stopping && context_of(d) && d->moving)
         m = pager_move_take(d, lane);
+    l->idle += !m;
     pager_wake(d);
     if (m)
         return m;
-    l->idle++;
     pager_movers_wake(d);
     while (!d->stopping && !l->first)
         pthread_cond_wait(&l->work, &d->lock);
@@ -211,6 +221,8 @@ static void *watch(void *data) {
     pager_lock(d);
     while (!d->stopping) {
         bool pending = pager_marks_take(d);
+        if (__atomic_load_n(&d->blocks.count, __ATOMIC_SEQ_CST) > 0)
+            pager_blocks_hear(d);
         hand_out_all(d);
         uint64_t next = d->budget.looked_ns + PAGER_LOOK_NS;
         if (clock_ns() >= next)
