@@ -5,13 +5,9 @@
 #include <stdlib.h>
 
 #include "backend/backend.h"
-#include "base/log.h"
 #include "base/thread.h"
 #include "interpose/session.h"
-#include "launch/function.h"
-#include "observe/held.h"
 #include "observe/stats.h"
-#include "observe/trace.h"
 
 enum { WAITED_NS = 1000 };                    /* what took less did not wait */
 #define UNTRACKED UINT64_MAX                  /* in place of a ticket: not told, as nothing moved yet */

@@ -398,6 +398,8 @@ void pager_wake(struct pager *d);
 void pager_stir(struct pager *d);
 /* Of CLOCK_MONOTONIC. */
 void pager_condition_open(pthread_cond_t *condition);
+/* Of nanoseconds. */
+struct timespec pager_timespec(uint64_t ns);
 /* Waits, until CLOCK_MONOTONIC `until_ns` at most. Under the lock. */
 void pager_wait_for(struct pager *d, pthread_cond_t *what, uint64_t until_ns);
 /* Of one wait; all 0 at its beginning. */

@@ -90,6 +90,8 @@ static void hear(struct pager *d, const struct pager_block *b) {
 
 void pager_blocks_hear(struct pager *d) {
     struct pager_block block[PAGER_TOLD_MAX];
+    if (__atomic_load_n(&d->blocks.count, __ATOMIC_SEQ_CST) == 0)
+        return;
     pthread_mutex_lock(&d->blocks.lock);
     uint32_t n = d->blocks.count;
     memcpy(block, d->blocks.block, n * sizeof *block);

@@ -89,7 +89,7 @@ static void append(struct pager *d, struct pager_marker *m) {
 }
 
 void pager_marks_wait(struct pager *d, uint64_t until_ns) {
-    struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
+    struct timespec until = pager_timespec(until_ns);
     pthread_mutex_lock(&d->marks.lock);
     if (!d->marks.first && !__atomic_load_n(&d->stopping, __ATOMIC_RELAXED))
         pthread_cond_timedwait(&d->marks.recorded, &d->marks.lock, &until);

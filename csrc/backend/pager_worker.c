@@ -221,8 +221,7 @@ static void *watch(void *data) {
     pager_lock(d);
     while (!d->stopping) {
         bool pending = pager_marks_take(d);
-        if (__atomic_load_n(&d->blocks.count, __ATOMIC_SEQ_CST) > 0)
-            pager_blocks_hear(d);
+        pager_blocks_hear(d);
         hand_out_all(d);
         uint64_t next = d->budget.looked_ns + PAGER_LOOK_NS;
         if (clock_ns() >= next)

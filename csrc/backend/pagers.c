@@ -62,10 +62,13 @@ void pager_condition_open(pthread_cond_t *condition) {
     pthread_cond_init(condition, &monotonic);
 }
 
+struct timespec pager_timespec(uint64_t ns) {
+    return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+}
+
 void pager_lock(struct pager *d) {
     pthread_mutex_lock(&d->lock);
-    if (__atomic_load_n(&d->blocks.count, __ATOMIC_RELAXED) > 0)
-        pager_blocks_hear(d);
+    pager_blocks_hear(d);
 }
 
 void pager_unlock(struct pager *d) {
@@ -82,7 +85,7 @@ void pager_unlock(struct pager *d) {
 
 /* A thread of the program that is cancelled here would keep the lock. */
 void pager_wait_for(struct pager *d, pthread_cond_t *what, uint64_t until_ns) {
-    struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
+    struct timespec until = pager_timespec(until_ns);
     int before;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     pager_movers_wake(d);
