@@ -64,7 +64,7 @@ void pager_leaving(addr_t start, uint64_t bytes) {
         if (range) {
             d->bytes -= range->bytes;
             ulms_engine_freed(d->engine, start, range->bytes);
-            d->progress++;
+            pager_progressed(d);
             pager_wake(d);
             pager_moves_wait(d, start, bytes, false);
             pager_range_remember_advice(&d->still_advised, range);

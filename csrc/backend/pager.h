@@ -20,8 +20,7 @@ enum { LANES = 2, MOVER_MAX = 6, PAGER_CONTEXTS = 16 };
 
 /* How often a device is asked what is free. */
 #define PAGER_LOOK_NS 1000000000ull
-/* Without any progress for so long, waiting is no use: the program itself may hold the device back. Who is not woken by
- * progress looks for it as often: up to twice as long. */
+/* Without any progress for so long, waiting is no use: the program itself may hold the device back. */
 #define PAGER_PATIENCE_NS 2000000000ull
 
 /* --- markers: events behind operations and moves, which tell that these are done (pager_marker.c) --- */
@@ -356,7 +355,7 @@ struct pager {
     struct pager_marks marks;
     struct pager_told blocks;
     struct pager_move *under_way;
-    uint64_t progress;     /* operations and moves that are done */
+    uint64_t progress_ns;  /* when an operation or a move was done last */
     uint64_t stalled;      /* the oldest operation when patience ran out last; until it has retired nobody has any */
     CUcontext own_context; /* the movers'; NULL: they use the next one */
     bool own_asked;
@@ -404,13 +403,15 @@ struct timespec pager_timespec(uint64_t ns);
 void pager_wait_for(struct pager *d, pthread_cond_t *what, uint64_t until_ns);
 /* Of one wait; all 0 at its beginning. */
 struct pager_patience {
-    uint64_t seen, until_ns;
+    uint64_t began_ns;
 };
 /* Waits until something changed. False: there was no progress for PAGER_PATIENCE_NS; the next call begins anew. Under
  * the lock. */
 bool pager_wait(struct pager *d, struct pager_patience *p);
 /* The same until an operation that is held was answered. */
 bool pager_wait_for_answer(struct pager *d, struct pager_patience *p);
+/* An operation or a move is done. Under the lock. */
+void pager_progressed(struct pager *d);
 /* Patience ran out, and what kept the device then still does. Under the lock. */
 bool pager_stalled(const struct pager *d);
 /* The operation is done on the device, or never came to it. Under the lock. */

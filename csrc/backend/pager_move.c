@@ -80,7 +80,7 @@ void pager_move_vacated(struct pager *d, uint64_t id) {
         return;
     m->vacated = true;
     ulms_engine_moved(d->engine, id, 1);
-    d->progress++;
+    pager_progressed(d);
 }
 
 /* The engine knows already that it is done. */
@@ -112,7 +112,7 @@ void pager_move_done(struct pager *d, uint64_t id, bool ok) {
     if (trace_on && m->begun_ns)
         trace(d, m, ok);
     free(m);
-    d->progress++;
+    pager_progressed(d);
 }
 
 static bool overlap(const struct pager_move *m, addr_t start, uint64_t bytes) {

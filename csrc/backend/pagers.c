@@ -95,13 +95,14 @@ void pager_wait_for(struct pager *d, pthread_cond_t *what, uint64_t until_ns) {
 
 static bool wait_at(struct pager *d, pthread_cond_t *what, struct pager_patience *p) {
     uint64_t now = clock_ns();
-    if (!p->until_ns || p->seen != d->progress)
-        *p = (struct pager_patience){d->progress, now + PAGER_PATIENCE_NS};
-    if (now < p->until_ns) {
-        pager_wait_for(d, what, p->until_ns);
+    if (!p->began_ns)
+        p->began_ns = now;
+    uint64_t since_ns = p->began_ns > d->progress_ns ? p->began_ns : d->progress_ns;
+    if (now < since_ns + PAGER_PATIENCE_NS) {
+        pager_wait_for(d, what, since_ns + PAGER_PATIENCE_NS);
         return true;
     }
-    p->until_ns = 0;
+    p->began_ns = 0;
     d->stalled = d->window.oldest;
     return false;
 }
@@ -114,15 +115,19 @@ bool pager_wait_for_answer(struct pager *d, struct pager_patience *p) {
     return wait_at(d, &d->answered, p);
 }
 
+void pager_progressed(struct pager *d) {
+    d->progress_ns = clock_ns();
+}
+
 bool pager_stalled(const struct pager *d) {
     return d->stalled && d->stalled == d->window.oldest;
 }
 
 void pager_retired(struct pager *d, uint64_t ticket) {
     uint64_t serial = pager_window_retire(&d->window, ticket);
+    pager_progressed(d);
     if (serial)
-        ulms_engine_retired(d->engine, serial, clock_ns());
-    d->progress++;
+        ulms_engine_retired(d->engine, serial, d->progress_ns);
 }
 
 void pager_give_up(struct pager *d, const char *why) {

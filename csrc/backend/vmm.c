@@ -216,7 +216,7 @@ static void fix(struct pager *d, addr_t start, addr_t end) {
         for (addr_t p = from; p < end; p += page_bytes)
             fix_page(d, r, (p - r->start) / page_bytes);
         pager_budget_update(d);
-        d->progress++;
+        pager_progressed(d);
         pager_wake(d);
     }
     pager_unlock(d);
