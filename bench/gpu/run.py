@@ -38,7 +38,23 @@ VMM_ROOM = 2
 COUNTERS_IN = ("filled_bytes", "faulted_bytes", "in_place_bytes")
 COUNTERS_OUT = ("evicted_bytes", "in_place_written_bytes")
 COUNTERS_OWN = ("admit_ns", "settle_ns")
-COUNTERS = (*COUNTERS_IN, *COUNTERS_OUT, *COUNTERS_OWN, "held_ns")
+EXPLAIN = (
+    "moves",
+    "dead_bytes",
+    "dropped_bytes",
+    "useless_bytes",
+    "in_ns",
+    "out_ns",
+    "sent_ns",
+    "mapped_bytes",
+    "map_ns",
+    "late",
+    "opaque",
+    "predicted",
+    "surprises",
+)
+"""What tells where a step's time went."""
+COUNTERS = (*COUNTERS_IN, *COUNTERS_OUT, *COUNTERS_OWN, "held_ns", *EXPLAIN)
 
 
 @dataclass(frozen=True)
@@ -187,6 +203,7 @@ class Programs:
             faults=sum_of(moved, ("faulted_bytes",), PAGE),
             gate_ms=sum_of(moved, ("held_ns",), 1e6),
             own_ms=sum_of(moved, COUNTERS_OWN, 1e6),
+            counters={key: round(moved[key], 1) for key in EXPLAIN if key in moved},
             numbers_equal=told.numbers == native.numbers,
         )
 

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 
 #include "backend/vmm.h"
+#include "base/thread.h"
+#include "observe/stats.h"
 
 enum { BATCH = 64, TRIES = 3, OUT_BYTES = 8 << 20 };
 
@@ -116,8 +118,10 @@ static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span 
         for (uint64_t at = 0, bytes = n * page_bytes; good && at < bytes; at += OUT_BYTES) {
             uint64_t left = bytes - at;
             pthread_mutex_lock(&v->out);
+            uint64_t began = clock_ns();
             good = copy(v, m, &s->range->page[i], at, left < OUT_BYTES ? left : OUT_BYTES, stream);
             vmm_wait(stream);
+            stats_add(COUNT_sent_ns, clock_ns() - began);
             pthread_mutex_unlock(&v->out);
         }
     return good;

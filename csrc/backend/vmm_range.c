@@ -6,6 +6,8 @@
 
 #include "backend/vmm.h"
 #include "base/log.h"
+#include "base/thread.h"
+#include "observe/stats.h"
 
 enum { TRIES = 50, TRY_US = 1000, BATCH = 64 };
 
@@ -109,9 +111,13 @@ static addr_t address(const struct vmm_range *r, size_t page) {
 static bool map_run(const struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
     const CUmemGenericAllocationHandle *handles = v->pool[place].handles;
     size_t done = 0;
+    uint64_t began = clock_ns();
     while (done < n && vmm_map(address(r, first + done), handles[r->page[first + done].frame[place]]))
         done++;
-    if (done == n && vmm_allow(address(r, first), n * page_bytes, &v->users)) {
+    bool allowed = done == n && vmm_allow(address(r, first), n * page_bytes, &v->users);
+    stats_add(COUNT_map_ns, clock_ns() - began);
+    if (allowed) {
+        stats_add(COUNT_mapped_bytes, n * page_bytes);
         for (size_t i = first; i < first + n; i++)
             r->page[i].at = (uint8_t)place;
         return true;
@@ -152,12 +158,12 @@ bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n,
             continue;
         for (size_t i = first; i < first + run && r->page[first].at == VMM_STALE; i++)
             vmm_frame_reclaim(&v->pool[VMM_DEVICE], &r->page[i].claim, false);
-        if (!vmm_unmap(address(r, first), run * page_bytes)) {
-            whole = false;
-            continue;
-        }
-        for (size_t i = first; i < first + run; i++)
+        uint64_t began = clock_ns();
+        bool unmapped = vmm_unmap(address(r, first), run * page_bytes);
+        stats_add(COUNT_map_ns, clock_ns() - began);
+        for (size_t i = first; i < first + run && unmapped; i++)
             r->page[i].at = VMM_UNMAPPED;
+        whole = whole && unmapped;
     }
     return whole;
 }

@@ -50,6 +50,9 @@
     X(violations, "", "pages that an operation wrote without showing it, as ULMS_VERIFY found")                        \
     X(in_ns, "", "nanoseconds of moves to the device, summed over the threads that move")                              \
     X(out_ns, "", "nanoseconds of moves to the host")                                                                  \
+    X(sent_ns, "", "of these, nanoseconds in which bytes went: one copy at a time")                                    \
+    X(mapped_bytes, "B", "pages mapped by backend vmm")                                                                \
+    X(map_ns, "", "nanoseconds of the driver's calls that map and unmap them, summed over threads")                    \
     X(late, "", "operations that waited for their pages")                                                              \
     X(held_ns, "", "nanoseconds that operations were held")                                                            \
     X(admit_ns, "", "nanoseconds in our code before operations, beside that, while pages move")                        \

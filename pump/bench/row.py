@@ -42,6 +42,7 @@ class Row:
     faults: float | None = None  # pages a step that kernels had to bring
     gate_ms: float | None = None  # a step's time in which the next operation was held
     own_ms: float | None = None  # the program's time in our code, beside that, while pages move
+    counters: dict[str, float] = field(default_factory=dict)  # of ulms.so, a step, beside these
     numbers_equal: bool | None = None  # results equal the native run's to the last bit
     failed: str = ""  # why there is no time: step_ms is empty
 

@@ -114,6 +114,10 @@ def test_over_subscribed(programs: Programs, setup: str, shape: str) -> None:
     assert (counters["filled_bytes"] > 0) == (setup != "none" and (setup, shape) not in STILL)
     assert (counters["held_ns"] > 0) <= (setup in BEST)
     assert min(counters["admit_ns"], counters["settle_ns"]) > 0
+    maps = setup == "vmm"
+    assert (counters["mapped_bytes"] > 0) == (counters["map_ns"] > 0) == maps
+    assert (counters["sent_ns"] > 0) == (maps and counters["evicted_bytes"] > 0)
+    assert counters["sent_ns"] <= counters["out_ns"]
 
 
 @pytest.mark.parametrize("setup", ["ahead", "lru", "vmm"])

@@ -104,6 +104,8 @@ def test_every_system_gets_its_budget_and_its_row(
     assert rows["zero-copy"].bytes_in is None
     assert rows["zero-copy"].gate_ms == 4 * MIB / 1e6
     assert rows["zero-copy"].own_ms is None
+    assert rows["vmm"].counters == dict.fromkeys(run.EXPLAIN, 2 * 2 * MIB)
+    assert rows["native"].counters == rows["save-on-cpu"].counters == {}
     assert rows["vmm"].own_ms == 2 * 4 * MIB / 1e6
 
 
