@@ -4,8 +4,9 @@ Of `python -m bench.gpu.oversubscribe --json`, or `pump-bench run --device gpu -
 that move pages. Prints a table in Markdown. A recorded step is played for each program: of
 bench/traces, or what `pump trace` wrote and --step names. Programs without one are told and left
 out. Where a program takes longer than its recorded step, all resident, its own thread bounds it:
-that takes so long between operations. What the driver's calls on managed memory take differs
-between machines: --calls has what `python -m bench.gpu.calls` saw on the same.
+that takes so long between operations. Where the file has how fast the machine's link copies, `vmm`
+is played over such a link. What the driver's calls on managed memory take differs between machines:
+--calls has what `python -m bench.gpu.calls` saw on the same.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
-from pump.bench.measured import step_of
+from pump.bench.measured import copying_as, step_of
 from pump.bench.row import FORMAT, FormatError, Row, read_results
 from pump.bench.systems import BY_NAME, GPU
 from pump.cli.command import UsageError
@@ -26,7 +27,7 @@ from pump.sim.engine import CompiledEngine
 from pump.sim.link import LINKS, UM, Cost, Link, link_for
 from pump.sim.recorded import open_sequence
 from pump.sim.sequence import Operation, Sequence, SequenceError
-from pump.sim.simulator import Simulator, settings_for
+from pump.sim.simulator import Result, Simulator, settings_for
 
 ROOT = Path(__file__).resolve().parents[2]
 FAULTS = "a kernel reads what lies on the host"
@@ -50,16 +51,18 @@ class Measured:
     policy: str
     ms: float
     bytes_in: float | None  # a step, None: not counted
+    mapped: float | None = None  # the same, of pages that were mapped anew
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """A measured run and its prediction: milliseconds and bytes in of a step."""
+    """A measured run and its prediction: milliseconds a step, bytes in and mapped anew."""
 
     run: Measured
     native_ms: float  # the recorded step, everything resident
     ms: float
     bytes_in: float
+    mapped: float
 
     @property
     def ratio(self) -> float:
@@ -118,6 +121,7 @@ def of_bench(rows: Iterable[Row]) -> Iterator[Measured]:
             system.policy,
             row.ms,
             row.bytes_in,
+            row.counters.get("mapped_bytes"),
         )
 
 
@@ -141,7 +145,8 @@ def predictions(
         native_ms = sequence.native_ns() / 1e6
         between_ns = thread_ns(sequence, run.native_ms)
         played = play(sequence, run.budget_bytes, run.policy, link, between_ns)
-        yield Predicted(run, native_ms, *played)
+        mapped = (played.came - played.back) * link.page_bytes / played.steps
+        yield Predicted(run, native_ms, played.step_ms, played.bytes_in, mapped)
 
 
 def thread_ns(sequence: Sequence, native_ms: float) -> float:
@@ -156,12 +161,11 @@ def thread_ns(sequence: Sequence, native_ms: float) -> float:
 
 def play(
     sequence: Sequence, budget: int, policy: str, link: Link, between_ns: float = 0.0
-) -> tuple[float, float]:
-    """Milliseconds and bytes in of a step in virtual time."""
+) -> Result:
+    """The steady state in virtual time."""
     pages = min(budget, sequence.footprint(link.page_bytes)) // link.page_bytes
     engine = CompiledEngine(settings_for(link, policy, pages * link.page_bytes))
-    result = Simulator(engine, link, policy, between_ns).run(sequence)
-    return result.step_ms, result.bytes_in
+    return Simulator(engine, link, policy, between_ns).run(sequence)
 
 
 def link_of(calls: Mapping[str, Any]) -> Link:
@@ -204,18 +208,23 @@ def markdown(rows: list[Predicted]) -> str:
     """A line a run."""
     lines = [
         "| program | needs | budget | link | policy | measured ms | predicted ms | ratio"
-        " | within 15 % | GB in, measured | predicted |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        " | within 15 % | GB in, measured | predicted | GB mapped, measured | predicted |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         run = row.run
-        counted = "" if run.bytes_in is None else f"{run.bytes_in / 1e9:.2f}"
         lines.append(
             f"| {run.program} | {run.footprint / 2**30:.1f} GiB | {run.budget} | {run.link}"
             f" | {run.policy} | {run.ms:.1f} | {row.ms:.1f} | {row.ratio:.2f}"
-            f" | {'yes' if row.near else '**no**'} | {counted} | {row.bytes_in / 1e9:.2f} |"
+            f" | {'yes' if row.near else '**no**'} | {gb(run.bytes_in)} | {gb(row.bytes_in)}"
+            f" | {gb(run.mapped)} | {gb(row.mapped or None)} |"
         )
     return "\n".join(lines)
+
+
+def gb(count: float | None) -> str:
+    """Of bytes; nothing if they were not counted."""
+    return "" if count is None else f"{count / 1e9:.2f}"
 
 
 def summary(rows: list[Predicted]) -> str:
@@ -284,6 +293,7 @@ def main() -> None:
     left_out: list[str] = []
     try:
         machine, measured = read_measured(options.result)
+        links |= {name: copying_as(machine, link) for name, link in LINKS.items() if link.handles}
         rows = list(predictions(measured, dict(options.step), links, left_out))
     except (FormatError, SequenceError, UsageError) as error:
         sys.exit(str(error))

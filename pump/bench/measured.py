@@ -30,17 +30,23 @@ def step_of(workload: str) -> Path | None:
 
 def wires_of(gpu: Gpu, machine: Mapping[str, str]) -> Link:
     """Of a machine's description. Raises ValueError where its rates are none."""
-    wires = link_over(INTERCONNECTS[gpu.interconnect], WIRES)
+    return copying_as(machine, link_over(INTERCONNECTS[gpu.interconnect], WIRES))
+
+
+def copying_as(machine: Mapping[str, str], link: Link) -> Link:
+    """The link at the rates of copies that a machine's description has; a rate that it does not
+    have stays. Raises ValueError where it is none.
+    """
 
     def rate(way: str, otherwise: float) -> float:
         told = machine.get(f"link_{way}")
         return float(told.removesuffix(" GB/s")) if told else otherwise
 
     return replace(
-        wires,
-        rate_in=rate("in", wires.rate_in),
-        rate_out=rate("out", wires.rate_out),
-        rate_both=rate("both", wires.rate_both),
+        link,
+        rate_in=rate("in", link.rate_in),
+        rate_out=rate("out", link.rate_out),
+        rate_both=rate("both", link.rate_both),
     )
 
 

@@ -51,6 +51,15 @@ class Lane:
                 return one
         return None
 
+    def turn(self) -> UnderWay | None:
+        """The move whose bytes go, or go next."""
+        return next((one for one in self.moves if one.kind in (Kind.TURN, Kind.COPY)), None)
+
+    def copied(self) -> UnderWay | None:
+        """The move whose bytes go."""
+        turn = self.turn()
+        return turn if turn and turn.kind is Kind.COPY else None
+
     def may_take(self) -> bool:
         return not self.next and len(self.moves) < self.movers and not self.at(Kind.CALL)
 

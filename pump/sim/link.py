@@ -15,6 +15,7 @@ CALLS = "seen with `python -m bench.gpu.calls`, not kept yet"
 FIRST = "first measurements, not kept"
 REMAP = "bench/results/h200-remap.json"
 BUSY = "bench/results/h200-remap-busy.json"
+SWAPS = "bench/results/h200-remap-swaps.json"
 
 
 class Figure(NamedTuple):
@@ -40,6 +41,9 @@ FIGURES = {
     "um.unadvise": Figure(2, "us", "advice taken back, which frees the page", CALLS),
     "vmm.copy": Figure(55, "GB/s", "copy of pinned memory, either way", FIRST),
     "vmm.both": Figure(101, "GB/s", "copies both ways, in sum", FIRST),
+    "vmm.turn": Figure(
+        11, "us", "from a copy to the host, which is waited for, to the next", SWAPS
+    ),
     "vmm.map": Figure(20, "us", "a handle of the device mapped, and access given", REMAP),
     "vmm.unmap": Figure(25, "us", "it is unmapped, beside copies; 14 alone", REMAP),
     "vmm.map-host": Figure(40, "us", "a handle of the host mapped, and for each MiB", REMAP),
@@ -63,6 +67,7 @@ class Kind(Enum):
     """What a move does in a part of its time; its bytes apart, nanoseconds of its thread."""
 
     CALL = "a call of its lane's thread"
+    TURN = "it is its lane's turn, and its bytes do not go yet"
     COPY = "its bytes go"
     UNMAP = "a call behind all others that map"
     ACCESS = "a handle is mapped: the same, and behind the copy to the host that is under way"
@@ -97,7 +102,9 @@ class Handles:
     unmap_host_ns: float = figure("vmm.unmap-host")
     unmap_host_mib_ns: float = figure("vmm.unmap-host-mib")
     copy_bytes: int = 8 * MIB
-    """To the host a run goes in copies of so much at most."""
+    """To the host a run goes in copies of so much at most, each of which is waited for."""
+    turn_ns: float = figure("vmm.turn")
+    """Between two of them."""
     busy: float = figure("vmm.kernels")
     """So much longer do all calls take, as kernels run beside them."""
     maps_away: bool = True
@@ -121,7 +128,9 @@ class Handles:
         if dead:
             return [Part(Kind.TOLD)]
         starts = [] if clean else range(0, move.bytes, self.copy_bytes)
-        copies = [Part(Kind.COPY, min(self.copy_bytes, move.bytes - start)) for start in starts]
+        sizes = [min(self.copy_bytes, move.bytes - start) for start in starts]
+        turn = Part(Kind.TURN, self.turn_ns)
+        copies = [part for size in sizes for part in (turn, Part(Kind.COPY, size))]
         if not self.maps_away and not move.flags & IN_PLACE:
             return [*copies, Part(Kind.TOLD)]
         unmap = Part(Kind.UNMAP, pages * unmap_ns)

@@ -320,7 +320,7 @@ class Simulator:
 
     def map_next(self) -> None:
         """The driver's first comes to its next part."""
-        self.driver.begins(self.lanes[1].at(Kind.COPY))
+        self.driver.begins(self.lanes[1].copied())
 
     def pass_on(self, number: int, one: UnderWay) -> None:
         """A part of a move is done. The handles of a run are mapped in one call."""
@@ -352,12 +352,14 @@ class Simulator:
         """The moves that get on: their lanes, and how much of their parts each nanosecond."""
         found = []
         mapped = self.driver.works()
-        copied = [lane.at(Kind.COPY) for lane in self.lanes]
-        for number, rate in enumerate(self.rates(copied)):
-            lane, one = self.lanes[number], copied[number]
+        for number, rate in enumerate(self.rates([lane.copied() for lane in self.lanes])):
+            lane = self.lanes[number]
+            one = lane.turn()
             if called := lane.at(Kind.CALL):
                 found.append((number, called, 1.0))
-            if one and rate > 0:
+            if one and one.kind is Kind.TURN:
+                found.append((number, one, 1.0))
+            elif one and rate > 0:
                 found.append((number, one, rate))
             if mapped and mapped in lane.moves:
                 found.append((number, mapped, 1.0))

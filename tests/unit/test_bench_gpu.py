@@ -393,7 +393,12 @@ def benched(system: str, **more: Any) -> Row:
 
 def test_what_pump_bench_measured_is_predicted_over_its_systems_links(tmp_path: Path) -> None:
     path = tmp_path / "gpu.json"
-    rows = [benched("native"), benched("vmm"), benched("vmm-known"), benched("zero-copy")]
+    rows = [
+        benched("native"),
+        benched("vmm", counters={"mapped_bytes": 2e9}),
+        benched("vmm-known"),
+        benched("zero-copy"),
+    ]
     rows += [benched("um", device="sim"), benched("vmm", workload="mine")]
     write_results(path, {"gpu": "a GPU", "commit": "0"}, rows)
     machine, kept = predict.read_measured(path)
@@ -409,14 +414,17 @@ def test_what_pump_bench_measured_is_predicted_over_its_systems_links(tmp_path: 
     native_ms = step.native_ns() / 1e6
     assert predict.thread_ns(step, native_ms) == 0
     slow = predict.play(step, 7029653504, "ahead", LINKS["vmm"], predict.thread_ns(step, 80.0))
-    assert slow[0] == pytest.approx(80.0, rel=0.01)
-    assert known.ms == predict.play(step, 3514826752, "ahead", LINKS["vmm-known"])[0]
+    assert slow.step_ms == pytest.approx(80.0, rel=0.01)
+    alone = predict.play(step, 3514826752, "ahead", LINKS["vmm-known"])
+    assert (known.ms, known.bytes_in) == (alone.step_ms, alone.bytes_in)
+    assert known.mapped == (alone.came - alone.back) * LINKS["vmm"].page_bytes / alone.steps > 0
+    assert (vmm.run.mapped, known.run.mapped) == (2e9, None)
     others = tmp_path / "others.txt"
     text = paths.traces()["resnet"].read_text(encoding="utf-8")
     others.write_text(text.replace("vouched\n", ""), encoding="utf-8")
     mapped, _ = predict.predictions(kept, {"resnet50": others}, LINKS, left_out)
     other = open_sequence(others)
-    assert mapped.ms == predict.play(other, 3514826752, "ahead", LINKS["vmm"])[0]
+    assert mapped.ms == predict.play(other, 3514826752, "ahead", LINKS["vmm"]).step_ms
     assert known.ms < 0.8 * mapped.ms
 
 
