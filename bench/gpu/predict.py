@@ -205,19 +205,23 @@ def bytes_brought(row: Mapping[str, Any]) -> float | None:
 
 
 def markdown(rows: list[Predicted]) -> str:
-    """A line a run."""
+    """A line a run. What was mapped is shown where any run counted it."""
+    maps = any(row.run.mapped is not None for row in rows)
     lines = [
         "| program | needs | budget | link | policy | measured ms | predicted ms | ratio"
-        " | within 15 % | GB in, measured | predicted | GB mapped, measured | predicted |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        " | within 15 % | GB in, measured | predicted |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
+    if maps:
+        lines = [lines[0] + " GB mapped, measured | predicted |", lines[1] + "---|---|"]
     for row in rows:
         run = row.run
         lines.append(
             f"| {run.program} | {run.footprint / 2**30:.1f} GiB | {run.budget} | {run.link}"
             f" | {run.policy} | {run.ms:.1f} | {row.ms:.1f} | {row.ratio:.2f}"
-            f" | {'yes' if row.near else '**no**'} | {gb(run.bytes_in)} | {gb(row.bytes_in)}"
-            f" | {gb(run.mapped)} | {gb(row.mapped or None)} |"
+            f" | {'yes' if row.near else '**no**'} | {gb(run.bytes_in)} | {gb(row.bytes_in)} |"
+            + f" {gb(run.mapped)} | {gb(row.mapped)} |"
+            * maps
         )
     return "\n".join(lines)
 

@@ -419,6 +419,8 @@ def test_what_pump_bench_measured_is_predicted_over_its_systems_links(tmp_path: 
     assert (known.ms, known.bytes_in) == (alone.step_ms, alone.bytes_in)
     assert known.mapped == (alone.came - alone.back) * LINKS["vmm"].page_bytes / alone.steps > 0
     assert (vmm.run.mapped, known.run.mapped) == (2e9, None)
+    assert f"| 2.80 | {vmm.bytes_in / 1e9:.2f} | 2.00 | " in predict.markdown([vmm, known])
+    assert "mapped" not in predict.markdown([known])
     others = tmp_path / "others.txt"
     text = paths.traces()["resnet"].read_text(encoding="utf-8")
     others.write_text(text.replace("vouched\n", ""), encoding="utf-8")
