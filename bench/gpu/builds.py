@@ -1,0 +1,137 @@
+"""Builds of ulms.so beside each other, under programs that need more memory than their budget.
+
+`python -m bench.gpu.builds before=A/ulms.so after=B/ulms.so --needs bench/results/h200-vmm-asked.json`
+runs every workload at every ratio with each build, in turns, a process each, in the other order in
+the next round: what changes a machine more slowly does so for both. A build of another commit is
+made in a worktree of it. --needs names results of `pump-bench run --device gpu`, which have what
+each workload needs. No managed memory.
+"""
+
+import argparse
+import hashlib
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench import cli
+from bench.gpu.machine import refuse_unless_safe
+from bench.gpu.run import EXPLAIN, Budget, FailedError, OverError, Programs, capacity_at, environment
+from pump.bench.row import FormatError, read_results
+
+WORKLOADS, RATIOS, ROUNDS, SECONDS = "resnet50,gpt2-medium", "1.5,2", 3, 540
+SYSTEM = "vmm"
+SHOWN = ("in_ns", "out_ns", "sent_ns", "map_ns", "mapped_bytes")
+"""Counters in the table, in millions a step: ms, MB."""
+
+Row = dict[str, Any]
+
+
+def named(text: str) -> tuple[str, Path]:
+    """`NAME=FILE`. Raises ValueError."""
+    name, found, path = text.partition("=")
+    if not found or not Path(path).is_file():
+        raise ValueError(text)
+    return name, Path(path).resolve()
+
+
+def needs_of(path: Path) -> dict[str, int]:
+    """Bytes that each workload of the results needs. Raises FormatError, OSError."""
+    return {row.workload: row.footprint_bytes for row in read_results(path).rows}
+
+
+def runs(
+    builds: dict[str, Path], needs: dict[str, int], ratios: list[float], rounds: int, end: float
+) -> Iterator[Row]:
+    """A row a process. The first process of a workload says what its numbers are. Raises
+    FailedError; OverError when the time is up.
+    """
+    programs = Programs()
+    numbers: dict[str, list[str]] = {}
+    for at in range(rounds):
+        for name, footprint in needs.items():
+            for ratio in ratios:
+                budget = Budget(capacity_at(footprint, ratio), footprint)
+                order = list(builds.items())
+                for build, path in order if at % 2 == 0 else reversed(order):
+                    env = environment(SYSTEM, budget) | {"LD_PRELOAD": str(path)}
+                    told = programs.run(name, SYSTEM, env, end)
+                    steps = len(told.step_ms)
+                    yield {
+                        "workload": name,
+                        "oversubscription": ratio,
+                        "build": build,
+                        "round": at,
+                        "step_ms": told.step_ms,
+                        "counters": {key: told.counters[key] / steps for key in EXPLAIN},
+                        "numbers_equal": numbers.setdefault(name, told.numbers) == told.numbers,
+                    }
+
+
+def table(rows: list[Row], builds: list[str]) -> str:
+    """A line a workload, ratio and build: the median of its processes' medians, in milliseconds,
+    and how many times what the first build took.
+    """
+    lines = ["| step | over | build | ms | ratio | " + " | ".join(SHOWN) + " |"]
+    lines.append("|---|---|---|---|---|" + "---|" * len(SHOWN))
+    for name, ratio in dict.fromkeys((row["workload"], row["oversubscription"]) for row in rows):
+        first = None
+        for build in builds:
+            mine = [
+                row
+                for row in rows
+                if (row["workload"], row["oversubscription"], row["build"]) == (name, ratio, build)
+            ]
+            if not mine:
+                continue
+            ms = statistics.median(statistics.median(row["step_ms"]) for row in mine)
+            first = first or ms
+            told = [statistics.median(row["counters"][key] for row in mine) / 1e6 for key in SHOWN]
+            cells = " | ".join(f"{value:.1f}" for value in told)
+            lines.append(f"| {name} | {ratio:g} | {build} | {ms:.1f} | {ms / first:.3f} | {cells} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = cli.parser(__doc__)
+    parser.add_argument("builds", nargs="+", type=named, metavar="NAME=ULMS.SO")
+    parser.add_argument("--needs", type=Path, required=True, metavar="RESULTS.json")
+    parser.add_argument("--workloads", default=WORKLOADS, help=f"default {WORKLOADS}")
+    parser.add_argument("--ratios", default=RATIOS, help=f"default {RATIOS}")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default {ROUNDS}")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help=f"default {SECONDS}")
+    options: argparse.Namespace = parser.parse_args()
+    refuse_unless_safe()
+    builds: dict[str, Path] = dict(options.builds)
+    try:
+        known = needs_of(options.needs)
+    except (FormatError, OSError) as error:
+        parser.error(str(error))
+    wanted = options.workloads.split(",")
+    if missing := [name for name in wanted if name not in known]:
+        parser.error(f"{options.needs} does not have {', '.join(missing)}")
+    rows: list[Row] = []
+    sums = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in builds.items()}
+    result = {"machine": Programs().machine(), "builds": sums, "rows": rows}
+    ratios = [float(text) for text in options.ratios.split(",")]
+    end = time.monotonic() + options.seconds
+    failed = ""
+    try:
+        for row in runs(builds, {n: known[n] for n in wanted}, ratios, options.rounds, end):
+            rows.append(row)
+            cli.write(options.json, result)
+            print(json.dumps({key: row[key] for key in row if key != "counters"}), flush=True)
+    except OverError:
+        print(f"stopped after {options.seconds:.0f} s", flush=True)
+    except FailedError as error:
+        failed = str(error)
+    print(table(rows, list(builds)))
+    if failed or not all(row["numbers_equal"] for row in rows):
+        sys.exit(failed or "numbers differ")
+
+
+if __name__ == "__main__":
+    main()
