@@ -8,13 +8,26 @@ The figures behind the choices of backend `um` (`docs/um.md`, ARCHITECTURE.md).
 import json
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from bench import cli
 from bench.gpu import machine
 from bench.gpu.compiled import compiled
 
 SOURCES = ("managed_calls", "program_calls")
+FAULTS = "a kernel reads what lies on the host"
+TOLD = {
+    "managed_in": ("in", "gb_s"),
+    "managed_out": ("out", "gb_s"),
+    "managed_both": ("in and out", "gb_s"),
+    "managed_place": ("in, of what was discarded", "us_a_page"),
+    "managed_discard": ("discard", "us_a_page"),
+    "managed_unadvise": ("take advice back", "us_a_page"),
+    "managed_advise": ("advise, on the host", "us_a_page"),
+}
+"""What a machine's description has of calls beside kernels: GB/s in sum, us for 2 MiB."""
 
 
 def line(row: dict[str, object]) -> str:
@@ -27,11 +40,41 @@ def line(row: dict[str, object]) -> str:
     return f"{row['what']}: {', '.join(figures)}"
 
 
-def run(name: str, built: Path) -> list[dict[str, object]]:
-    """What one of the programs measured, printed. Exits if it fails."""
+def process(name: str, built: Path) -> subprocess.CompletedProcess[str]:
+    """One of the programs, to its end: a line of JSON a measurement. Raises CalledProcessError,
+    OSError where there is no compiler.
+    """
     source = Path(__file__).resolve().parent / f"{name}.cu"
     program = compiled(source, built, "-arch=native", "-lcuda")
-    done = subprocess.run([program], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run([program], capture_output=True, text=True, timeout=120, check=False)
+
+
+def figures(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """For a machine's description. Raises KeyError where one was not measured."""
+    told = list(rows)
+    seen = {
+        row["what"]: row["calls"] for row in told if row["kind"] == "calls" and row["device_busy"]
+    }
+    found = {}
+    for key, (what, unit) in TOLD.items():
+        value = sum(call[unit] for call in seen[what])
+        found[key] = f"{value:.4g} {'GB/s' if unit == 'gb_s' else 'us'}"
+    faults = [row["gb_s"] for row in told if row["what"] == FAULTS]
+    return found | ({"managed_fault": f"{faults[0]:.4g} GB/s"} if faults else {})
+
+
+def described(built: Path) -> dict[str, str]:
+    """The same, measured now; nothing where it cannot be. Takes 4 GiB of managed memory."""
+    try:
+        done = process(SOURCES[0], built)
+        return {} if done.returncode else figures(map(json.loads, done.stdout.splitlines()))
+    except (subprocess.SubprocessError, OSError, KeyError):
+        return {}
+
+
+def run(name: str, built: Path) -> list[dict[str, object]]:
+    """What one of the programs measured, printed. Exits if it fails."""
+    done = process(name, built)
     rows = [json.loads(text) for text in done.stdout.splitlines()]
     for row in rows:
         print(line(row))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from bench import cli
-from bench.gpu import machine, programs
+from bench.gpu import calls, machine, programs
 from pump.paths import library
 
 FRACTIONS = "1,2/3,1/2,1/3"
@@ -175,7 +175,8 @@ def main() -> None:
     options = parser.parse_args()
     machine.refuse_unless_safe()
     options.built.mkdir(parents=True, exist_ok=True)
-    result: dict[str, object] = {"machine": machine.describe()}
+    described = machine.describe() | calls.described(options.built)
+    result: dict[str, object] = {"machine": described}
     done: dict[str, dict[str, object]] = {}
 
     def keep(row: dict[str, object]) -> None:

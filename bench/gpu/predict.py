@@ -4,9 +4,9 @@ Of `python -m bench.gpu.oversubscribe --json`, or `pump-bench run --device gpu -
 that move pages. Prints a table in Markdown. A recorded step is played for each program: of
 bench/traces, or what `pump trace` wrote and --step names. Programs without one are told and left
 out. Where a program takes longer than its recorded step, all resident, its own thread bounds it:
-that takes so long between operations. Where the file has how fast the machine's link copies, `vmm`
-is played over such a link. What the driver's calls on managed memory take differs between machines:
---calls has what `python -m bench.gpu.calls` saw on the same.
+that takes so long between operations. Where the file has how fast the machine's link copies, and
+what the driver's calls on managed memory took, that is what moves are played with; --calls has the
+latter for files that do not: what `python -m bench.gpu.calls` saw on the same machine.
 """
 
 import argparse
@@ -19,18 +19,18 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
+from bench.gpu.calls import figures
 from pump.bench.measured import copying_as, step_of
 from pump.bench.row import FORMAT, FormatError, Row, read_results
 from pump.bench.systems import BY_NAME, GPU
 from pump.cli.command import UsageError
 from pump.sim.engine import CompiledEngine
-from pump.sim.link import LINKS, UM, Cost, Link, link_for
+from pump.sim.link import LINKS, UM, Link, link_for
 from pump.sim.recorded import open_sequence
 from pump.sim.sequence import Operation, Sequence, SequenceError
 from pump.sim.simulator import Result, Simulator, settings_for
 
 ROOT = Path(__file__).resolve().parents[2]
-FAULTS = "a kernel reads what lies on the host"
 RESULT = ROOT / "bench" / "results" / "h200-um.json"
 NEAR = 0.15
 """A prediction is near that differs by no more than this share."""
@@ -168,29 +168,29 @@ def play(
     return Simulator(engine, link, policy, between_ns).run(sequence)
 
 
-def link_of(calls: Mapping[str, Any]) -> Link:
-    """Managed memory as `python -m bench.gpu.calls` saw it beside kernels. Raises KeyError."""
-    seen = {
-        row["what"]: row["calls"]
-        for row in calls["measurements"]
-        if row["kind"] == "calls" and row["device_busy"]
-    }
+def managed_as(machine: Mapping[str, str]) -> Link:
+    """Managed memory with the figures of `bench.gpu.calls` that a machine's description has; what
+    it does not have is as in pump.sim.link. Raises ValueError where one is none.
+    """
 
-    def page_ns(what: str) -> float:
-        cost: float = seen[what][0]["us_a_page"] * 1e3
-        return cost
+    def rate(key: str, otherwise: float) -> float:
+        told = machine.get(f"managed_{key}")
+        return float(told.removesuffix(" GB/s")) if told else otherwise
 
-    faults = [row["gb_s"] for row in calls["measurements"] if row["what"] == FAULTS]
+    def ns(key: str, otherwise: float) -> float:
+        told = machine.get(f"managed_{key}")
+        return float(told.removesuffix(" us")) * 1e3 if told else otherwise
+
     return replace(
         UM,
-        rate_fault=faults[0] if faults else UM.rate_fault,
-        rate_in=seen["in"][0]["gb_s"],
-        rate_out=seen["out"][0]["gb_s"],
-        rate_both=sum(call["gb_s"] for call in seen["in and out"]),
-        place=Cost(page_ns("in, of what was discarded"), UM.place.beside),
-        discard=Cost(page_ns("discard"), UM.discard.beside),
-        drop_ns=page_ns("take advice back"),
-        keep_ns=page_ns("advise, on the host"),
+        rate_fault=rate("fault", UM.rate_fault),
+        rate_in=rate("in", UM.rate_in),
+        rate_out=rate("out", UM.rate_out),
+        rate_both=rate("both", UM.rate_both),
+        place=UM.place._replace(alone=ns("place", UM.place.alone)),
+        discard=UM.discard._replace(alone=ns("discard", UM.discard.alone)),
+        drop_ns=ns("unadvise", UM.drop_ns),
+        keep_ns=ns("advise", UM.keep_ns),
     )
 
 
@@ -292,12 +292,14 @@ def main() -> None:
     )
     options = parser.parse_args()
     links = dict(LINKS)
+    managed: dict[str, str] = {}
     if options.calls:
-        links["um"] = link_of(json.loads(options.calls.read_text(encoding="utf-8")))
+        managed = figures(json.loads(options.calls.read_text(encoding="utf-8"))["measurements"])
     left_out: list[str] = []
     try:
         machine, measured = read_measured(options.result)
         links |= {name: copying_as(machine, link) for name, link in LINKS.items() if link.handles}
+        links[UM.name] = managed_as(machine | managed)
         rows = list(predictions(measured, dict(options.step), links, left_out))
     except (FormatError, SequenceError, UsageError) as error:
         sys.exit(str(error))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.gpu import link, workloads
+from bench.gpu import calls, link, workloads
 from pump.bench import machine
 from pump.bench.machine import LIMIT, refuse_unless_safe
 from pump.bench.row import Row
@@ -27,6 +27,7 @@ from pump.cli.render import progress_bar
 from pump.paths import library
 
 ROOT = Path(__file__).resolve().parents[2]
+BUILT = ROOT / "build" / "gpu"
 # in virtual time steps are settled (3 %) after 2 of training, 11 of decoding; on an H200 16
 WARM, WARM_ONCE, TIMED = 4, 20, 5
 SECONDS = 900
@@ -93,6 +94,7 @@ class Programs:
     def __init__(self, tiny: bool = False) -> None:
         self.tiny = tiny
         self.link: dict[str, str] | None = None
+        self.managed: dict[str, str] | None = {}
 
     def names(self) -> list[str]:
         """The programs."""
@@ -103,15 +105,20 @@ class Programs:
         return workloads.names()
 
     def machine(self) -> dict[str, str]:
-        """This one, and how fast its link is: measured once."""
+        """This one, and how fast its link is; what calls on managed memory take, if some was asked
+        for. Measured once.
+        """
         if self.link is None:
             self.link = {} if self.tiny else link.described()
-        return machine.describe() | self.link
+        if self.managed is None:
+            self.managed = {} if self.tiny else calls.described(BUILT)
+        return machine.describe() | self.link | self.managed
 
     def rows(self, asked: Asked) -> list[Row]:
         """What was known, and every run that was tried; the others are told on standard error."""
         refuse_unless_safe()
         end = time.monotonic() + asked.seconds if asked.seconds else math.inf
+        self.managed = None if any(BY_NAME[one].link == "um" for one in asked.systems) else {}
         rows = list(asked.known)
         wanted = {name: wanted_of(name, asked) for name in asked.names}
         needs = {row.workload: row.footprint_bytes for row in [*asked.elsewhere, *rows]}

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench.gpu import oversubscribe, predict, programs, run, sweep, workloads  # noqa: E402
+from bench.gpu import calls, oversubscribe, predict, programs, run, sweep, workloads  # noqa: E402
 from pump import paths  # noqa: E402
 from pump.bench import cli  # noqa: E402
 from pump.bench.machine import describe  # noqa: E402
@@ -191,6 +191,32 @@ def test_what_is_known_is_not_run_again(machine: Machine) -> None:
     assert [env.get("ULMS_BACKEND") for _, env in machine.asked] == [None, "vmm"]
 
 
+def test_calls_on_managed_memory_are_timed_where_it_is_asked_for(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[Path] = []
+
+    def described(built: Path) -> dict[str, str]:
+        measured.append(built)
+        return {"managed_in": "40 GB/s"}
+
+    monkeypatch.setattr(calls, "described", described)
+    monkeypatch.setattr("bench.gpu.link.described", dict)
+    monkeypatch.setattr("pump.bench.machine.describe", lambda: {"gpu": "none"})
+    for systems, told in ((["native", "vmm"], {}), (["um", "vmm"], {"managed_in": "40 GB/s"})):
+        programs_here = run.Programs()
+        programs_here.rows(asked("lstm", systems))
+        assert programs_here.machine() == {"gpu": "none"} | told == programs_here.machine()
+    assert measured == [run.BUILT]
+
+
+def test_where_calls_cannot_be_timed_a_machine_has_no_figures_of_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("bench.gpu.compiled.nvcc", lambda: str(tmp_path / "nvcc"))
+    assert calls.described(tmp_path) == {}
+
+
 def test_what_no_budget_changes_is_run_once(machine: Machine) -> None:
     wanted = Asked(["vit-l"], ["vmm", "zero-copy"], [2.0, 3.0], quiet=True)
     rows = run.Programs().rows(wanted)
@@ -336,11 +362,13 @@ def test_what_was_measured_is_predicted() -> None:
     left_out: list[str] = []
     machine, kept = predict.read_measured(predict.RESULT)
     assert machine["gpu"] == "NVIDIA H200"
-    calls = json.loads(predict.RESULT.with_name("h200-calls.json").read_text(encoding="utf-8"))
-    link = predict.link_of(calls)
+    path = predict.RESULT.with_name("h200-calls.json")
+    seen = json.loads(path.read_text(encoding="utf-8"))["measurements"]
+    link = predict.managed_as(calls.figures(seen))
     assert link.rate_out < UM.rate_out < link.rate_in
-    faults: dict[str, Any] = {"kind": "faults", "what": predict.FAULTS, "gb_s": 11.0}
-    assert predict.link_of({"measurements": [*calls["measurements"], faults]}).rate_fault == 11
+    assert (link.rate_fault, predict.managed_as({})) == (UM.rate_fault, UM)
+    faults: dict[str, Any] = {"kind": "faults", "what": calls.FAULTS, "gb_s": 11.0}
+    assert predict.managed_as(calls.figures([*seen, faults])).rate_fault == 11
     rows = list(predict.predictions(kept, {}, LINKS | {"um": link}, left_out))
     known = {(row.run.budget, row.run.policy): row for row in rows}
     assert all(
