@@ -29,6 +29,14 @@ def backends(made: argparse.ArgumentParser, asked: str, known: Collection[str]) 
     return words
 
 
+def named(text: str) -> tuple[str, Path]:
+    """`NAME=FILE`. Raises ValueError."""
+    name, found, path = text.partition("=")
+    if not found:
+        raise ValueError(text)
+    return name, Path(path)
+
+
 def write(path: Path | None, result: Mapping[str, object]) -> None:
     """The file that was asked for, if one was."""
     if path:

@@ -14,6 +14,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,11 @@ Row = dict[str, Any]
 
 
 def named(text: str) -> tuple[str, Path]:
-    """`NAME=FILE`. Raises ValueError."""
-    name, found, path = text.partition("=")
-    if not found or not Path(path).is_file():
+    """`NAME=FILE`, which exists. Raises ValueError."""
+    name, path = cli.named(text)
+    if not path.is_file():
         raise ValueError(text)
-    return name, Path(path).resolve()
+    return name, path.resolve()
 
 
 def needs_of(path: Path) -> dict[str, int]:
@@ -51,24 +52,21 @@ def runs(
     """
     programs = Programs()
     numbers: dict[str, list[str]] = {}
-    for at in range(rounds):
-        for name, footprint in needs.items():
-            for ratio in ratios:
-                budget = Budget(capacity_at(footprint, ratio), footprint)
-                order = list(builds.items())
-                for build, path in order if at % 2 == 0 else reversed(order):
-                    env = environment(SYSTEM, budget) | {"LD_PRELOAD": str(path)}
-                    told = programs.run(name, SYSTEM, env, end)
-                    steps = len(told.step_ms)
-                    yield {
-                        "workload": name,
-                        "oversubscription": ratio,
-                        "build": build,
-                        "round": at,
-                        "step_ms": told.step_ms,
-                        "counters": {key: told.counters[key] / steps for key in EXPLAIN},
-                        "numbers_equal": numbers.setdefault(name, told.numbers) == told.numbers,
-                    }
+    for at, name, ratio in product(range(rounds), needs, ratios):
+        budget = Budget(capacity_at(needs[name], ratio), needs[name])
+        order = list(builds.items())
+        for build, path in order if at % 2 == 0 else reversed(order):
+            env = environment(SYSTEM, budget) | {"LD_PRELOAD": str(path)}
+            told = programs.run(name, SYSTEM, env, end)
+            yield {
+                "workload": name,
+                "oversubscription": ratio,
+                "build": build,
+                "round": at,
+                "step_ms": told.step_ms,
+                "counters": {key: told.a_step[key] for key in EXPLAIN},
+                "numbers_equal": numbers.setdefault(name, told.numbers) == told.numbers,
+            }
 
 
 def table(rows: list[Row], builds: list[str]) -> str:

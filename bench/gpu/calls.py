@@ -9,25 +9,31 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench import cli
 from bench.gpu import machine
 from bench.gpu.compiled import compiled
+from pump.bench.machine import figure_in
+from pump.sim.link import UM, Cost, Link
 
 SOURCES = ("managed_calls", "program_calls")
 FAULTS = "a kernel reads what lies on the host"
 TOLD = {
-    "managed_in": ("in", "gb_s"),
-    "managed_out": ("out", "gb_s"),
-    "managed_both": ("in and out", "gb_s"),
-    "managed_place": ("in, of what was discarded", "us_a_page"),
-    "managed_discard": ("discard", "us_a_page"),
-    "managed_unadvise": ("take advice back", "us_a_page"),
-    "managed_advise": ("advise, on the host", "us_a_page"),
+    "managed_in": ("in", "gb_s", "rate_in"),
+    "managed_out": ("out", "gb_s", "rate_out"),
+    "managed_both": ("in and out", "gb_s", "rate_both"),
+    "managed_fault": (FAULTS, "gb_s", "rate_fault"),
+    "managed_place": ("in, of what was discarded", "us_a_page", "place"),
+    "managed_discard": ("discard", "us_a_page", "discard"),
+    "managed_unadvise": ("take advice back", "us_a_page", "drop_ns"),
+    "managed_advise": ("advise, on the host", "us_a_page", "keep_ns"),
 }
-"""What a machine's description has of calls beside kernels: GB/s in sum, us for 2 MiB."""
+"""What a machine's description has: of which calls beside kernels, GB/s in sum or us for 2 MiB, and
+what of the model of managed memory that is.
+"""
 
 
 def line(row: dict[str, object]) -> str:
@@ -50,17 +56,31 @@ def process(name: str, built: Path) -> subprocess.CompletedProcess[str]:
 
 
 def figures(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """For a machine's description. Raises KeyError where one was not measured."""
-    told = list(rows)
+    """For a machine's description. Raises KeyError where one was not measured, but for faults,
+    which results of before do not have.
+    """
     seen = {
-        row["what"]: row["calls"] for row in told if row["kind"] == "calls" and row["device_busy"]
+        row["what"]: row.get("calls", [row])
+        for row in rows
+        if row["what"] == FAULTS or (row["kind"] == "calls" and row["device_busy"])
     }
-    found = {}
-    for key, (what, unit) in TOLD.items():
-        value = sum(call[unit] for call in seen[what])
-        found[key] = f"{value:.4g} {'GB/s' if unit == 'gb_s' else 'us'}"
-    faults = [row["gb_s"] for row in told if row["what"] == FAULTS]
-    return found | ({"managed_fault": f"{faults[0]:.4g} GB/s"} if faults else {})
+    return {
+        key: f"{sum(call[unit] for call in seen[what]):.4g} {'GB/s' if unit == 'gb_s' else 'us'}"
+        for key, (what, unit, _) in TOLD.items()
+        if what != FAULTS or what in seen
+    }
+
+
+def managed_as(machine: Mapping[str, str]) -> Link:
+    """Managed memory as a machine's description has it; what that lacks is as in pump.sim.link.
+    Raises ValueError where a figure is none.
+    """
+    found: dict[str, Any] = {}
+    for key, (_, _, of) in TOLD.items():
+        if text := machine.get(key):
+            figure, known = figure_in(text), getattr(UM, of)
+            found[of] = known._replace(alone=figure) if isinstance(known, Cost) else figure
+    return replace(UM, **found)
 
 
 def described(built: Path) -> dict[str, str]:

@@ -14,12 +14,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
-from bench.gpu.calls import figures
+from bench import cli
+from bench.gpu.calls import figures, managed_as
 from pump.bench.measured import copying_as, step_of
 from pump.bench.row import FORMAT, FormatError, Row, read_results
 from pump.bench.systems import BY_NAME, GPU
@@ -168,32 +169,6 @@ def play(
     return Simulator(engine, link, policy, between_ns).run(sequence)
 
 
-def managed_as(machine: Mapping[str, str]) -> Link:
-    """Managed memory with the figures of `bench.gpu.calls` that a machine's description has; what
-    it does not have is as in pump.sim.link. Raises ValueError where one is none.
-    """
-
-    def rate(key: str, otherwise: float) -> float:
-        told = machine.get(f"managed_{key}")
-        return float(told.removesuffix(" GB/s")) if told else otherwise
-
-    def ns(key: str, otherwise: float) -> float:
-        told = machine.get(f"managed_{key}")
-        return float(told.removesuffix(" us")) * 1e3 if told else otherwise
-
-    return replace(
-        UM,
-        rate_fault=rate("fault", UM.rate_fault),
-        rate_in=rate("in", UM.rate_in),
-        rate_out=rate("out", UM.rate_out),
-        rate_both=rate("both", UM.rate_both),
-        place=UM.place._replace(alone=ns("place", UM.place.alone)),
-        discard=UM.discard._replace(alone=ns("discard", UM.discard.alone)),
-        drop_ns=ns("unadvise", UM.drop_ns),
-        keep_ns=ns("advise", UM.keep_ns),
-    )
-
-
 def bytes_brought(row: Mapping[str, Any]) -> float | None:
     """A step, over the link, as counted; None: the run counted nothing."""
     counters = row.get("counters") or {}
@@ -263,14 +238,6 @@ def changed_since(commit: str) -> bool | None:
     return {0: False, 1: True}.get(status)
 
 
-def named(text: str) -> tuple[str, Path]:
-    """`NAME=FILE`. Raises ValueError."""
-    name, found, path = text.partition("=")
-    if not found:
-        raise ValueError(text)
-    return name, Path(path)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -279,7 +246,7 @@ def main() -> None:
     parser.add_argument(
         "--step",
         action="append",
-        type=named,
+        type=cli.named,
         default=[],
         metavar="NAME=FILE",
         help="the recorded step of a program",

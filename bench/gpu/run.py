@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,6 +69,11 @@ class Told:
     held: int  # bytes of the device that the program held in the end; 0: nobody counted
     counters: dict[str, int]
 
+    @property
+    def a_step(self) -> dict[str, float]:
+        """The counters of one."""
+        return {key: value / len(self.step_ms) for key, value in self.counters.items()}
+
 
 class Budget(NamedTuple):
     """Bytes that may be on the device at a time, and bytes that the program needs in all."""
@@ -93,8 +99,7 @@ class Programs:
 
     def __init__(self, tiny: bool = False) -> None:
         self.tiny = tiny
-        self.link: dict[str, str] | None = None
-        self.managed: dict[str, str] | None = {}
+        self.asks_managed = False  # a system with managed memory is asked for
 
     def names(self) -> list[str]:
         """The programs."""
@@ -106,19 +111,25 @@ class Programs:
 
     def machine(self) -> dict[str, str]:
         """This one, and how fast its link is; what calls on managed memory take, if some was asked
-        for. Measured once.
+        for.
         """
-        if self.link is None:
-            self.link = {} if self.tiny else link.described()
-        if self.managed is None:
-            self.managed = {} if self.tiny else calls.described(BUILT)
-        return machine.describe() | self.link | self.managed
+        return machine.describe() | self.link | (self.managed if self.asks_managed else {})
+
+    @cached_property
+    def link(self) -> dict[str, str]:
+        """How fast it is: measured once."""
+        return {} if self.tiny else link.described()
+
+    @cached_property
+    def managed(self) -> dict[str, str]:
+        """What calls on managed memory take: measured once."""
+        return {} if self.tiny else calls.described(BUILT)
 
     def rows(self, asked: Asked) -> list[Row]:
         """What was known, and every run that was tried; the others are told on standard error."""
         refuse_unless_safe()
         end = time.monotonic() + asked.seconds if asked.seconds else math.inf
-        self.managed = None if any(BY_NAME[one].link == "um" for one in asked.systems) else {}
+        self.asks_managed = any(BY_NAME[one].link == "um" for one in asked.systems)
         rows = list(asked.known)
         wanted = {name: wanted_of(name, asked) for name in asked.names}
         needs = {row.workload: row.footprint_bytes for row in [*asked.elsewhere, *rows]}
@@ -200,8 +211,7 @@ class Programs:
                 told = self.run(name, system, environment(system, budget), end)
             except FailedError as error:
                 return replace(row, failed=str(error))
-        steps = len(told.step_ms)
-        moved = {key: value / steps for key, value in told.counters.items()}
+        moved = told.a_step
         return replace(
             row,
             step_ms=told.step_ms,

@@ -161,9 +161,12 @@ bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n,
         uint64_t began = clock_ns();
         bool unmapped = vmm_unmap(address(r, first), run * page_bytes);
         stats_add(COUNT_map_ns, clock_ns() - began);
-        for (size_t i = first; i < first + run && unmapped; i++)
+        if (!unmapped) {
+            whole = false;
+            continue;
+        }
+        for (size_t i = first; i < first + run; i++)
             r->page[i].at = VMM_UNMAPPED;
-        whole = whole && unmapped;
     }
     return whole;
 }

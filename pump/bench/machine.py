@@ -12,6 +12,7 @@ from pump.paths import checkout
 from pump.sizes import parse_size
 
 LIMIT = 8 << 30
+UNITS = {"GB/s": 1.0, "us": 1e3}
 
 
 def refuse_unless_safe() -> None:
@@ -61,6 +62,16 @@ def describe() -> dict[str, str]:
         "commit": _commit(),
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def figure_in(text: str) -> float:
+    """Of a description: `50 GB/s` in bytes a nanosecond, `7 us` in nanoseconds. Raises ValueError
+    where it is neither.
+    """
+    value, _, unit = text.partition(" ")
+    if unit not in UNITS:
+        raise ValueError(f"no figure: {text}")
+    return float(value) * UNITS[unit]
 
 
 def _processor() -> str:

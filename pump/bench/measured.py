@@ -8,7 +8,9 @@ they were measured to be where that was done (bench/gpu/link.py).
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from pump.bench.machine import figure_in
 from pump.bench.processes import results
 from pump.bench.row import Row
 from pump.bench.systems import BY_NAME, GPU
@@ -37,17 +39,11 @@ def copying_as(machine: Mapping[str, str], link: Link) -> Link:
     """The link at the rates of copies that a machine's description has; a rate that it does not
     have stays. Raises ValueError where it is none.
     """
-
-    def rate(way: str, otherwise: float) -> float:
-        told = machine.get(f"link_{way}")
-        return float(told.removesuffix(" GB/s")) if told else otherwise
-
-    return replace(
-        link,
-        rate_in=rate("in", link.rate_in),
-        rate_out=rate("out", link.rate_out),
-        rate_both=rate("both", link.rate_both),
-    )
+    rates: dict[str, Any] = {}
+    for way in ("in", "out", "both"):
+        if text := machine.get(f"link_{way}"):
+            rates[f"rate_{way}"] = figure_in(text)
+    return replace(link, **rates)
 
 
 def case_of(row: Row, wires: Link, intervals: int = INTERVALS) -> Case | None:

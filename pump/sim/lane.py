@@ -44,16 +44,13 @@ class Lane:
     next: Move | None = None  # taken, and may not begin yet
     moves: list[UnderWay] = field(default_factory=list)
 
-    def at(self, kind: Kind) -> UnderWay | None:
+    def at(self, *kinds: Kind) -> UnderWay | None:
         """The first move that is at such a part."""
-        for one in self.moves:
-            if one.parts[0].kind is kind:
-                return one
-        return None
+        return next((one for one in self.moves if one.kind in kinds), None)
 
     def turn(self) -> UnderWay | None:
         """The move whose bytes go, or go next."""
-        return next((one for one in self.moves if one.kind in (Kind.TURN, Kind.COPY)), None)
+        return self.at(Kind.TURN, Kind.COPY)
 
     def copied(self) -> UnderWay | None:
         """The move whose bytes go."""

@@ -13,16 +13,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench.gpu import calls, oversubscribe, predict, programs, run, sweep, workloads  # noqa: E402
-from pump import paths  # noqa: E402
+from bench.gpu import calls, oversubscribe, programs, run, sweep, workloads  # noqa: E402
 from pump.bench import cli  # noqa: E402
 from pump.bench.machine import describe  # noqa: E402
 from pump.bench.report import cell_of  # noqa: E402
-from pump.bench.row import FormatError, Row, read_results, write_results  # noqa: E402
+from pump.bench.row import read_results, write_results  # noqa: E402
 from pump.bench.runner import Asked  # noqa: E402
 from pump.bench.systems import GPU, systems_on  # noqa: E402
-from pump.sim.link import LINKS, UM  # noqa: E402
-from pump.sim.recorded import open_sequence  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
@@ -338,132 +335,6 @@ def test_workloads_are_listed_without_their_frameworks(capsys: pytest.CaptureFix
     assert len(listed) == 10
     assert all(name in told and line in told for name, line in listed.items())
     assert not {"torch", "cupy"} & set(sys.modules)
-
-
-# --- measured steps beside predicted ones ---
-
-
-def measured(**more: Any) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "budget": "1/2",
-        "budget_bytes": 3514826752,
-        "policy": "none",
-        "status": 0,
-    }
-    row |= {"step_ms": [600.0, 610.0, 620.0], **more}
-    program = {"program": "resnet", "footprint": 7029653504, "native_ms": [32.0], "rows": [row]}
-    return {"programs": [program, program | {"program": "other"}]}
-
-
-def test_what_was_measured_is_predicted() -> None:
-    """On the H200, with what calls took on that machine: but faults, whose rate it did not measure
-    yet and which were slower there, by as much in each run.
-    """
-    left_out: list[str] = []
-    machine, kept = predict.read_measured(predict.RESULT)
-    assert machine["gpu"] == "NVIDIA H200"
-    path = predict.RESULT.with_name("h200-calls.json")
-    seen = json.loads(path.read_text(encoding="utf-8"))["measurements"]
-    link = predict.managed_as(calls.figures(seen))
-    assert link.rate_out < UM.rate_out < link.rate_in
-    assert (link.rate_fault, predict.managed_as({})) == (UM.rate_fault, UM)
-    faults: dict[str, Any] = {"kind": "faults", "what": calls.FAULTS, "gb_s": 11.0}
-    assert predict.managed_as(calls.figures([*seen, faults])).rate_fault == 11
-    rows = list(predict.predictions(kept, {}, LINKS | {"um": link}, left_out))
-    known = {(row.run.budget, row.run.policy): row for row in rows}
-    assert all(
-        row.near for (budget, policy), row in known.items() if policy == "pump" or budget == "1"
-    )
-    assert known["2/3", "ahead"].near
-    assert known["1/2", "ahead"].near
-    for budget in ("2/3", "1/2", "1/3"):
-        assert known[budget, "none"].ratio == pytest.approx(0.78, abs=0.02)
-        ours = known[budget, "ahead"]
-        assert ours.bytes_in == pytest.approx(ours.run.bytes_in, rel=0.05)
-    assert left_out == ["gpt2-half"]
-
-
-def test_a_prediction_has_its_line() -> None:
-    left_out: list[str] = []
-    counters = {"filled_bytes": 6_000_000_000, "faulted_bytes": 3_000_000_000}
-    told = predict.of_oversubscribe(measured(counters=counters))
-    (row,) = predict.predictions(told, {}, LINKS, left_out)
-    assert (row.run.ms, row.run.bytes_in) == (610, 3e9)
-    assert row.bytes_in > 8e9
-    line = f"| um | none | 610.0 | {row.ms:.1f} | {row.ratio:.2f} | yes | 3.00 |"
-    assert line in predict.markdown([row])
-    assert "1 of 1 within 15 %" in predict.summary([row])
-    assert predict.natives([row]) == [
-        "resnet: where everything fits, 32.0 ms measured and 31.1 in the recorded step"
-    ]
-    assert left_out == ["other"]
-
-
-def test_runs_that_failed_are_left_out() -> None:
-    failed: list[dict[str, Any]] = [{"status": 1}, {"step_ms": []}]
-    for more in failed:
-        assert list(predict.of_oversubscribe(measured(**more))) == []
-
-
-def benched(system: str, **more: Any) -> Row:
-    given: dict[str, Any] = {
-        "workload": "resnet50",
-        "device": "gpu",
-        "oversubscription": 2.0,
-        "capacity_bytes": 3514826752,
-        "footprint_bytes": 7029653504,
-        "step_ms": [150.0, 170.0, 160.0],
-        "native_ms": 32.0,
-        "bytes_in": 2.8e9,
-    }
-    return Row(**(given | {"system": system} | more))
-
-
-def test_what_pump_bench_measured_is_predicted_over_its_systems_links(tmp_path: Path) -> None:
-    path = tmp_path / "gpu.json"
-    rows = [
-        benched("native"),
-        benched("vmm", counters={"mapped_bytes": 2e9}),
-        benched("vmm-known"),
-        benched("zero-copy"),
-    ]
-    rows += [benched("um", device="sim"), benched("vmm", workload="mine")]
-    write_results(path, {"gpu": "a GPU", "commit": "0"}, rows)
-    machine, kept = predict.read_measured(path)
-    left_out: list[str] = []
-    vmm, known = predict.predictions(kept, {}, LINKS, left_out)
-    assert machine["gpu"] == "a GPU"
-    assert left_out == ["mine"]
-    assert (vmm.run.link, known.run.link) == ("vmm", "vmm-known")
-    assert (vmm.run.ms, vmm.run.budget) == (160, "1/2")
-    assert known.ms == vmm.ms
-    step = open_sequence(paths.traces()["resnet50"])
-    assert step.vouched
-    native_ms = step.native_ns() / 1e6
-    assert predict.thread_ns(step, native_ms) == 0
-    slow = predict.play(step, 7029653504, "ahead", LINKS["vmm"], predict.thread_ns(step, 80.0))
-    assert slow.step_ms == pytest.approx(80.0, rel=0.01)
-    alone = predict.play(step, 3514826752, "ahead", LINKS["vmm-known"])
-    assert (known.ms, known.bytes_in) == (alone.step_ms, alone.bytes_in)
-    assert known.mapped == (alone.came - alone.back) * LINKS["vmm"].page_bytes / alone.steps > 0
-    assert (vmm.run.mapped, known.run.mapped) == (2e9, None)
-    assert f"| 2.80 | {vmm.bytes_in / 1e9:.2f} | 2.00 | " in predict.markdown([vmm, known])
-    assert "mapped" not in predict.markdown([known])
-    others = tmp_path / "others.txt"
-    text = paths.traces()["resnet"].read_text(encoding="utf-8")
-    others.write_text(text.replace("vouched\n", ""), encoding="utf-8")
-    mapped, _ = predict.predictions(kept, {"resnet50": others}, LINKS, left_out)
-    other = open_sequence(others)
-    assert mapped.ms == predict.play(other, 3514826752, "ahead", LINKS["vmm"]).step_ms
-    assert known.ms < 0.8 * mapped.ms
-
-
-def test_what_holds_no_step_times_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    for text in ("no JSON", "[]", "{}"):
-        path.write_text(text, encoding="utf-8")
-        with pytest.raises(FormatError, match=r"a.json"):
-            predict.read_measured(path)
 
 
 def test_what_was_measured_is_kept_when_the_time_is_up(
