@@ -20,13 +20,16 @@ def refuse_unless_safe() -> None:
 
     Oversubscribed managed memory can hang a GPU that others share.
     """
-    text = os.environ.get("ULMS_MANAGED_LIMIT", "")
-    try:
-        limit = parse_size(text)
-    except ValueError:
-        limit = 0
-    if not 0 < limit <= LIMIT:
+    if not 0 < managed_limit() <= LIMIT:
         sys.exit("set ULMS_MANAGED_LIMIT to 8GiB or less: this runs on a GPU that others may share")
+
+
+def managed_limit() -> int:
+    """Bytes of managed memory that all processes together may have; 0: that is not said."""
+    try:
+        return parse_size(os.environ.get("ULMS_MANAGED_LIMIT", ""))
+    except ValueError:
+        return 0
 
 
 def query_gpu(field: str) -> str:

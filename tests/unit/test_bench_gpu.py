@@ -210,8 +210,25 @@ def test_calls_on_managed_memory_are_timed_where_it_is_asked_for(
 def test_where_calls_cannot_be_timed_a_machine_has_no_figures_of_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("ULMS_MANAGED_LIMIT", "8GiB")
     monkeypatch.setattr("bench.gpu.compiled.nvcc", lambda: str(tmp_path / "nvcc"))
     assert calls.described(tmp_path) == {}
+
+
+def test_calls_are_not_timed_where_they_would_take_more_than_the_limit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def process(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(calls, "process", process)
+    monkeypatch.setattr(sys, "argv", ["calls"])
+    for limit in ("", "much", "3GiB"):
+        monkeypatch.setenv("ULMS_MANAGED_LIMIT", limit)
+        assert calls.described(tmp_path) == {}
+    with pytest.raises(SystemExit):
+        calls.main()
+    assert "ULMS_MANAGED_LIMIT is less" in capsys.readouterr().err
 
 
 def test_what_no_budget_changes_is_run_once(machine: Machine) -> None:
