@@ -138,6 +138,19 @@ struct vmm_range {
     struct vmm_page page[];
 };
 
+/* --- copies to the host (vmm_turn.c) --- */
+
+struct vmm_turn {
+    pthread_mutex_t lock; /* who has it queues the next copy */
+    uint64_t queued;      /* copies so far */
+    uint64_t ends_ns;     /* when the last is expected to have gone; 0: not known */
+    uint64_t gone;        /* of those queued. Atomic */
+    uint64_t mib_ns;      /* what a MiB takes; 0: not known. Atomic */
+};
+void vmm_turn_open(struct vmm_turn *t);
+/* Copies when all others have gone, or nearly so, and waits, as far as the driver lets it. False: refused. */
+bool vmm_turn_copy(struct vmm_turn *t, addr_t to, addr_t from, uint64_t bytes, CUstream stream);
+
 /* The backend's memory of one device. */
 struct vmm {
     int32_t device;         /* CUDA ordinal */
@@ -145,7 +158,7 @@ struct vmm {
     struct vmm_pool pool[VMM_PLACES];
     struct vmm_limit limit;     /* of the device's frames */
     struct vmm_maker *maker;    /* NULL: frames are made as they are needed */
-    pthread_mutex_t out;        /* a copy to the host is under way: mapping waits for all that are queued */
+    struct vmm_turn turn;       /* of copies to the host */
     pthread_mutex_t parts_lock; /* of parts: who comes and goes. Taken before the device's lock. Of the next two */
     uint64_t whole_bytes;       /* of the parts that are of whole pages */
     uint64_t padding_bytes;     /* unused behind others that share no page; kept little beside it (vmm_part.c) */

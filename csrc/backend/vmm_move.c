@@ -2,10 +2,8 @@
 #include <stdlib.h>
 
 #include "backend/vmm.h"
-#include "base/thread.h"
-#include "observe/stats.h"
 
-enum { BATCH = 64, TRIES = 3, OUT_BYTES = 8 << 20 };
+enum { BATCH = 64, TRIES = 3, OUT_BYTES = 4 << 20 };
 
 struct span {
     struct vmm_range *range;
@@ -95,35 +93,29 @@ static size_t next_copy(const struct vmm_move *m, const struct span *s, size_t *
     return n;
 }
 
-/* `bytes` of the page's frame and those that follow it, from `at` on. */
-static bool copy(struct vmm *v, const struct vmm_move *m, const struct vmm_page *p, uint64_t at, uint64_t bytes,
-                 CUstream stream) {
-    enum vmm_place from = m->to == VMM_HOST ? VMM_DEVICE : VMM_HOST;
-    return vmm_copy(vmm_alias(&v->pool[m->to], p->frame[m->to]) + at, vmm_alias(&v->pool[from], p->frame[from]) + at,
-                    bytes, stream);
+static addr_t alias(const struct vmm *v, enum vmm_place place, const struct vmm_page *p) {
+    return vmm_alias(&v->pool[place], p->frame[place]);
 }
 
 static bool copy_in(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream) {
-    for (size_t i = s->first, n; (n = next_copy(m, s, &i)) > 0; i += n)
-        if (!copy(v, m, &s->range->page[i], 0, n * page_bytes, stream))
+    for (size_t i = s->first, n; (n = next_copy(m, s, &i)) > 0; i += n) {
+        const struct vmm_page *p = &s->range->page[i];
+        if (!vmm_copy(alias(v, VMM_DEVICE, p), alias(v, VMM_HOST, p), n * page_bytes, stream))
             return false;
+    }
     return true;
 }
 
-/* The driver gives access to what is mapped only behind all copies to the host that are queued by then: so one is, and
- * it is short. */
+/* In short pieces, as mapping waits for each. */
 static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream) {
     bool good = true;
-    for (size_t i = s->first, n; good && (n = next_copy(m, s, &i)) > 0; i += n)
+    for (size_t i = s->first, n; good && (n = next_copy(m, s, &i)) > 0; i += n) {
+        addr_t to = alias(v, VMM_HOST, &s->range->page[i]), from = alias(v, VMM_DEVICE, &s->range->page[i]);
         for (uint64_t at = 0, bytes = n * page_bytes; good && at < bytes; at += OUT_BYTES) {
-            uint64_t left = bytes - at;
-            pthread_mutex_lock(&v->out);
-            uint64_t began = clock_ns();
-            good = copy(v, m, &s->range->page[i], at, left < OUT_BYTES ? left : OUT_BYTES, stream);
-            vmm_wait(stream);
-            stats_add(COUNT_sent_ns, clock_ns() - began);
-            pthread_mutex_unlock(&v->out);
+            uint64_t left = bytes - at, piece = left < OUT_BYTES ? left : OUT_BYTES;
+            good = vmm_turn_copy(&v->turn, to + at, from + at, piece, stream);
         }
+    }
     return good;
 }
 

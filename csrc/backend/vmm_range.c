@@ -37,7 +37,7 @@ bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct vmm_limi
     uint64_t host_bytes = (uint64_t)host_limit->most * page_bytes;
     size_t total = 0;
     *v = (struct vmm){.device = device, .limit = VMM_LIMIT_NONE};
-    pthread_mutex_init(&v->out, NULL);
+    vmm_turn_open(&v->turn);
     pthread_mutex_init(&v->parts_lock, NULL);
     pthread_mutex_init(&v->lock, NULL);
     if (REAL(cuDeviceTotalMem_v2, 0)(&total, device) != CUDA_SUCCESS ||
