@@ -113,7 +113,7 @@ def main() -> None:
         parser.error(f"{options.needs} does not have {', '.join(missing)}")
     rows: list[Row] = []
     sums = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in builds.items()}
-    result = {"machine": Programs().machine(), "builds": sums, "rows": rows}
+    result = {"machine": Programs().machine([SYSTEM]), "builds": sums, "rows": rows}
     ratios = [float(text) for text in options.ratios.split(",")]
     end = time.monotonic() + options.seconds
     failed = ""

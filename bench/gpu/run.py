@@ -26,6 +26,7 @@ from pump.bench.runner import Asked
 from pump.bench.systems import BY_NAME, GPU
 from pump.cli.render import progress_bar
 from pump.paths import library
+from pump.sim.link import UM
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "build" / "gpu"
@@ -99,7 +100,6 @@ class Programs:
 
     def __init__(self, tiny: bool = False) -> None:
         self.tiny = tiny
-        self.asks_managed = False  # a system with managed memory is asked for
 
     def names(self) -> list[str]:
         """The programs."""
@@ -109,11 +109,12 @@ class Programs:
         """Their names, and what each is."""
         return workloads.names()
 
-    def machine(self) -> dict[str, str]:
-        """This one, and how fast its link is; what calls on managed memory take, if some was asked
-        for.
+    def machine(self, systems: Sequence[str]) -> dict[str, str]:
+        """This one, and how fast its link is; what calls on managed memory take, if a system has
+        some.
         """
-        return machine.describe() | self.link | (self.managed if self.asks_managed else {})
+        managed = any(BY_NAME[one].link == UM.name for one in systems)
+        return machine.describe() | self.link | (self.managed if managed else {})
 
     @cached_property
     def link(self) -> dict[str, str]:
@@ -129,7 +130,6 @@ class Programs:
         """What was known, and every run that was tried; the others are told on standard error."""
         refuse_unless_safe()
         end = time.monotonic() + asked.seconds if asked.seconds else math.inf
-        self.asks_managed = any(BY_NAME[one].link == "um" for one in asked.systems)
         rows = list(asked.known)
         wanted = {name: wanted_of(name, asked) for name in asked.names}
         needs = {row.workload: row.footprint_bytes for row in [*asked.elsewhere, *rows]}
@@ -320,7 +320,7 @@ def obstacle_of(name: str, system: str, footprint: int) -> str | None:
     """Why a system cannot run a workload; None: it can."""
     if system in workloads.VARIANTS and system not in workloads.variants(name):
         return "that cannot be done to this program"
-    if BY_NAME[system].link == "um" and footprint > LIMIT * MANAGED_SHARE:
+    if BY_NAME[system].link == UM.name and footprint > LIMIT * MANAGED_SHARE:
         return f"it needs {footprint >> 20} MiB, too near to the limit of managed memory"
     return None
 

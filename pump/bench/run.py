@@ -82,19 +82,21 @@ class Run:
             raise UsageError(f"{given[0]} is for --device gpu")
         where = runner(device, args.intervals, args.tiny)
         names = names_of(args, where, device)
+        systems = systems_of(args, device)
         asked = Asked(
             names,
-            systems_of(args, device),
+            systems,
             args.oversubscription,
             args.quiet,
             known=known_rows(args),
             elsewhere=[row for path in args.elsewhere for row in read_results(path).every],
             keep=lambda rows: (
-                write_results(args.json, where.machine(), rows) if args.json else None
+                write_results(args.json, where.machine(systems), rows) if args.json else None
             ),
             seconds=args.limit,
         )
-        found = Results.of(where.machine(), where.rows(asked))
+        rows = where.rows(asked)
+        found = Results.of(where.machine(systems), rows)
         if device != GPU or args.limit:
             return found
         with progress_bar(sys.stderr, args.quiet) as bar:
@@ -135,7 +137,7 @@ class Simulated:
             told[name] = f"a recorded step: needs {needs}, {sequence.native_ns() / 1e6:.1f} ms"
         return told
 
-    def machine(self) -> dict[str, str]:
+    def machine(self, systems: Sequence[str]) -> dict[str, str]:
         """This one: the rows are the same on all."""
         return machine.describe()
 

@@ -30,8 +30,8 @@ class Runner(Protocol):
     def workloads(self) -> dict[str, str]:
         """Names, and what each is: may take a while."""
 
-    def machine(self) -> dict[str, str]:
-        """What it runs on: pump.bench.machine's, and what else it knows of it."""
+    def machine(self, systems: Sequence[str]) -> dict[str, str]:
+        """What it runs on: pump.bench.machine's, and what else is to be known for these systems."""
 
     def rows(self, asked: Asked) -> list[Row]:
         """Runs. Raises UsageError where that cannot be done."""

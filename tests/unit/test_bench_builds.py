@@ -36,7 +36,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
         (tmp_path / build / "ulms.so").write_text(build, encoding="utf-8")
     monkeypatch.setenv("ULMS_MANAGED_LIMIT", "8GiB")
     monkeypatch.setattr("bench.gpu.run.library", lambda: Path("ulms.so"))
-    monkeypatch.setattr(run.Programs, "machine", lambda _: {"gpu": "none"})
+    monkeypatch.setattr(run.Programs, "machine", lambda *_: {"gpu": "none"})
     monkeypatch.setattr(run.Programs, "run", process)
     words = [f"{build}={tmp_path / build / 'ulms.so'}" for build in "ab"]
     words += ["--needs", str(NEEDS), "--workloads", "resnet50", "--ratios", "1.5,2"]

@@ -200,8 +200,8 @@ def test_a_run_fills_its_rows(
         def workloads(self) -> dict[str, str]:
             return {"resnet50": ""}
 
-        def machine(self) -> dict[str, str]:
-            return H200
+        def machine(self, systems: list[str]) -> dict[str, str]:
+            return H200 | {"for": " ".join(systems)}
 
         def rows(self, asked: object) -> list[Row]:
             return [replace(MEASURED, capacity_bytes=6 * GIB)]
@@ -209,8 +209,11 @@ def test_a_run_fills_its_rows(
     monkeypatch.setattr("pump.bench.run.runner", lambda *_: Programs())
     monkeypatch.setattr("pump.bench.machine.query_gpu", lambda field: H200["gpu"])
     words = ["run", "--device", "gpu", "--intervals", str(INTERVALS)]
+    words += ["--system", "native", "--system", "um"]
     for more, has in ([], True), (["--limit", "60"], False):
         out = tmp_path / "a.json"
         assert cli.main([*words, *more, "--json", str(out)]) == 0
-        assert bool(read_results(out).rows[0].oracle_ms) == has
+        written = read_results(out)
+        assert written.machine == H200 | {"for": "native um"}
+        assert bool(written.rows[0].oracle_ms) == has
         assert ("not worked out: `pump-bench bound FILE` does" in capsys.readouterr().out) != has
