@@ -22,7 +22,7 @@ from pump.sim.link import UM, Cost, Link
 SOURCES = ("managed_calls", "program_calls")
 TAKES = 4 << 30
 """Bytes of managed memory (`PARTS` of `PART` in managed_calls.cu)."""
-FAULTS = "a kernel reads what lies on the host"
+FAULTS = "a kernel reads what lies on the host, as others leave"
 TOLD = {
     "managed_in": ("in", "gb_s", "rate_in"),
     "managed_out": ("out", "gb_s", "rate_out"),

@@ -19,7 +19,7 @@ from pump.paths import library
 
 FRACTIONS = "1,2/3,1/2,1/3"
 POLICIES = "none,pump,ahead"
-WARM, WARM_ONCE, TIMED = 4, 14, 5
+WARM, WARM_ONCE, TIMED = 10, 20, 5
 ONCE = {"decode"}
 """Programs that touch memory once a step: the engine then tries for ten steps what is faster."""
 PAGE = 2 << 20

@@ -11,11 +11,12 @@ from pump.sizes import MIB
 
 PAGE_BYTES = 2 * MIB
 """What memory is counted in, and `um` moves: the driver's own page."""
-CALLS = "seen with `python -m bench.gpu.calls`, not kept yet"
+CALLS = "bench/results/h200-calls.json, beside kernels"
+STEPS = "what fits steps of eight runs: docs/bench.md, Predicted and measured"
 FIRST = "first measurements, not kept"
 REMAP = "bench/results/h200-remap.json"
 BUSY = "bench/results/h200-remap-busy.json"
-SWAPS = "bench/results/h200-remap-swaps.json"
+SYSTEMS = "bench/results/h200-systems.json"
 
 
 class Figure(NamedTuple):
@@ -28,22 +29,20 @@ class Figure(NamedTuple):
 
 
 FIGURES = {
-    "um.in": Figure(47, "GB/s", "prefetch to the device: 44 us a page, the call included", CALLS),
-    "um.out": Figure(23, "GB/s", "prefetch to the host: 90 us a page, the call included", CALLS),
-    "um.both": Figure(40, "GB/s", "prefetches both ways, in sum", FIRST),
-    "um.fault": Figure(14, "GB/s", "kernels fault pages in", FIRST),
+    "um.in": Figure(40, "GB/s", "prefetch to the device: 52 us a page, the call included", CALLS),
+    "um.out": Figure(13, "GB/s", "prefetch to the host: 160 us a page; 17 in single calls", STEPS),
+    "um.both": Figure(24.5, "GB/s", "prefetches both ways, in sum", CALLS),
+    "um.fault": Figure(9, "GB/s", "kernels fault pages in, as others leave", STEPS),
     "um.call": Figure(2.8, "us", "the least that a call takes", FIRST),
-    "um.place": Figure(4, "us", "prefetch of a discarded page", CALLS),
-    "um.place-beside": Figure(12, "us", "the same, beside other moves", CALLS),
-    "um.discard": Figure(7, "us", "discard of a page in place", CALLS),
-    "um.discard-beside": Figure(27, "us", "the same, beside other moves: 21 to 34", CALLS),
-    "um.advise": Figure(89, "us", "advice on a page that lies on the host: 84 to 94", CALLS),
+    "um.place": Figure(11, "us", "prefetch of a discarded page", CALLS),
+    "um.place-beside": Figure(12, "us", "the same, beside other moves", FIRST),
+    "um.discard": Figure(20, "us", "discard of a page in place", CALLS),
+    "um.discard-beside": Figure(21, "us", "the same, beside other moves", CALLS),
+    "um.advise": Figure(100, "us", "advice on a page that lies on the host", CALLS),
     "um.unadvise": Figure(2, "us", "advice taken back, which frees the page", CALLS),
     "vmm.copy": Figure(55, "GB/s", "copy of pinned memory, either way", FIRST),
     "vmm.both": Figure(101, "GB/s", "copies both ways, in sum", FIRST),
-    "vmm.turn": Figure(
-        11, "us", "from a copy to the host, which is waited for, to the next", SWAPS
-    ),
+    "vmm.turn": Figure(5, "us", "between copies to the host of 4 MiB: 2 to 8", SYSTEMS),
     "vmm.map": Figure(20, "us", "a handle of the device mapped, and access given", REMAP),
     "vmm.unmap": Figure(25, "us", "it is unmapped, beside copies; 14 alone", REMAP),
     "vmm.map-host": Figure(40, "us", "a handle of the host mapped, and for each MiB", REMAP),
@@ -101,8 +100,8 @@ class Handles:
     map_host_mib_ns: float = figure("vmm.map-host-mib") * figure("vmm.threads")
     unmap_host_ns: float = figure("vmm.unmap-host")
     unmap_host_mib_ns: float = figure("vmm.unmap-host-mib")
-    copy_bytes: int = 8 * MIB
-    """To the host a run goes in copies of so much at most, each of which is waited for."""
+    copy_bytes: int = 4 * MIB
+    """To the host a run goes in copies of so much at most, one after the other."""
     turn_ns: float = figure("vmm.turn")
     """Between two of them."""
     busy: float = figure("vmm.kernels")
@@ -206,7 +205,7 @@ UM = Link(
     discard=Cost(figure("um.discard"), figure("um.discard-beside")),
     drop_ns=figure("um.unadvise"),
     keep_ns=figure("um.advise"),
-    note="the figures are of single calls; steps were measured with an earlier engine",
+    note="steps took 0.8 to 1.4 times as long, from one H200 machine to the next (docs/bench.md)",
 )
 # Handles mapped anew, while the bytes of others go: a lane has three threads.
 VMM = Link(

@@ -239,23 +239,23 @@ def test_fills_hide_behind_long_operations() -> None:
 
 
 def test_both_ways_share_the_link() -> None:
-    assert UM.rates(both=False) == (47, 23)
-    assert UM.rates(both=True) == (20, 20)
+    assert UM.rates(both=False) == (40, 13)
+    assert UM.rates(both=True) == (12.25, 12.25)
     assert VMM.rates(both=True) == (50.5, 50.5)
-    assert replace(UM, rate_out=10).rates(both=True) == (30, 10)
+    assert replace(UM, rate_out=10).rates(both=True) == (14.5, 10)
 
 
 @pytest.mark.parametrize(
     ("kind", "flags", "beside", "us_a_page", "carries"),
     [
         (FILL, 0, True, 0, True),
-        (FILL, KEEP, False, 89, True),
-        (FILL, DEAD, False, 4, False),
+        (FILL, KEEP, False, 100, True),
+        (FILL, DEAD, False, 11, False),
         (FILL, DEAD, True, 12, False),
         (EVICT, 0, True, 0, True),
         (EVICT, CLEAN, True, 2, False),
-        (EVICT, DEAD, False, 7, False),
-        (EVICT, DEAD, True, 27, False),
+        (EVICT, DEAD, False, 20, False),
+        (EVICT, DEAD, True, 21, False),
     ],
 )
 def test_pages_cost_what_was_measured(
@@ -413,13 +413,15 @@ def test_swaps_take_what_was_measured(mib: int, threads: int) -> None:
 
 @pytest.mark.parametrize(("mib", "near"), [(2, 0.15), (4, 0.1), (8, 0.15), (16, 0.03), (64, 0.03)])
 def test_swaps_without_the_host_mapped_take_what_was_measured(mib: int, near: float) -> None:
-    """Copies to the host of 8 MiB, each waited for; two threads each way, no kernel beside them."""
+    """Copies to the host of 8 MiB, each waited for: 11 us from one to the next. Two threads each
+    way, no kernel beside them.
+    """
     told = measurements("h200-remap-swaps.json")
     swaps = [row for row in told if row["mib_each"] == mib and not row["host_mapped"]]
     row = max(swaps, key=lambda row: row["mib_run"])
     (copies,) = (row for row in measurements("h200-remap.json") if row["kind"] == "copies")
     run = row["mib_run"] * MIB
-    handles = replace(Handles(maps_away=False), busy=1)
+    handles = Handles(maps_away=False, copy_bytes=8 * MIB, turn_ns=11_000, busy=1)
     link = replace(VMM, page_bytes=mib * MIB, movers=2, rate_both=copies["gb_s"], handles=handles)
     moves = [Move(i, i * run, run, 0, 0, (FILL, EVICT)[i % 2], 0) for i in range(100)]
     rate = 100 * run / Moves(moves, frames=True).play(link)
