@@ -205,7 +205,8 @@ UM = Link(
     discard=Cost(figure("um.discard"), figure("um.discard-beside")),
     drop_ns=figure("um.unadvise"),
     keep_ns=figure("um.advise"),
-    note="steps took 0.8 to 1.4 times as long, from one H200 machine to the next (docs/bench.md)",
+    note="steps took 0.8 to 1.4 times as long, from one H200 machine to the next (a hash join up to"
+    " 3.2; docs/bench.md)",
 )
 # Handles mapped anew, while the bytes of others go: a lane has three threads.
 VMM = Link(
