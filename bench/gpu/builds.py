@@ -4,7 +4,7 @@
 runs every workload at every ratio with each build, in turns, a process each, in the other order in
 the next round: what changes a machine more slowly does so for both. A build of another commit is
 made in a worktree of it. --needs names results of `pump-bench run --device gpu`, which have what
-each workload needs. No managed memory.
+each workload needs. --system um takes managed memory, for workloads that are within its limit.
 """
 
 import argparse
@@ -20,11 +20,20 @@ from typing import Any
 
 from bench import cli
 from bench.gpu.machine import refuse_unless_safe
-from bench.gpu.run import EXPLAIN, Budget, FailedError, OverError, Programs, capacity_at, environment
+from bench.gpu.run import (
+    EXPLAIN,
+    Budget,
+    FailedError,
+    OverError,
+    Programs,
+    capacity_at,
+    environment,
+    obstacle_of,
+)
 from pump.bench.row import FormatError, read_results
 
 WORKLOADS, RATIOS, ROUNDS, SECONDS = "resnet50,gpt2-medium", "1.5,2", 3, 540
-SYSTEM = "vmm"
+SYSTEMS = ("vmm", "um")
 SHOWN = ("in_ns", "out_ns", "sent_ns", "map_ns", "mapped_bytes")
 """Counters in the table, in millions a step: ms, MB."""
 
@@ -45,7 +54,12 @@ def needs_of(path: Path) -> dict[str, int]:
 
 
 def runs(
-    builds: dict[str, Path], needs: dict[str, int], ratios: list[float], rounds: int, end: float
+    builds: dict[str, Path],
+    system: str,
+    needs: dict[str, int],
+    ratios: list[float],
+    rounds: int,
+    end: float,
 ) -> Iterator[Row]:
     """A row a process. The first process of a workload says what its numbers are. Raises
     FailedError; OverError when the time is up.
@@ -56,10 +70,11 @@ def runs(
         budget = Budget(capacity_at(needs[name], ratio), needs[name])
         order = list(builds.items())
         for build, path in order if at % 2 == 0 else reversed(order):
-            env = environment(SYSTEM, budget) | {"LD_PRELOAD": str(path)}
-            told = programs.run(name, SYSTEM, env, end)
+            env = environment(system, budget) | {"LD_PRELOAD": str(path)}
+            told = programs.run(name, system, env, end)
             yield {
                 "workload": name,
+                "system": system,
                 "oversubscription": ratio,
                 "build": build,
                 "round": at,
@@ -97,6 +112,7 @@ def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("builds", nargs="+", type=named, metavar="NAME=ULMS.SO")
     parser.add_argument("--needs", type=Path, required=True, metavar="RESULTS.json")
+    parser.add_argument("--system", choices=SYSTEMS, default=SYSTEMS[0])
     parser.add_argument("--workloads", default=WORKLOADS, help=f"default {WORKLOADS}")
     parser.add_argument("--ratios", default=RATIOS, help=f"default {RATIOS}")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default {ROUNDS}")
@@ -111,14 +127,17 @@ def main() -> None:
     wanted = options.workloads.split(",")
     if missing := [name for name in wanted if name not in known]:
         parser.error(f"{options.needs} does not have {', '.join(missing)}")
+    if obstacles := [f"{n}: {why}" for n in wanted if (why := obstacle_of(n, options.system, known[n]))]:
+        parser.error("; ".join(obstacles))
     rows: list[Row] = []
     sums = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in builds.items()}
-    result = {"machine": Programs().machine([SYSTEM]), "builds": sums, "rows": rows}
+    result = {"machine": Programs().machine([options.system]), "builds": sums, "rows": rows}
     ratios = [float(text) for text in options.ratios.split(",")]
     end = time.monotonic() + options.seconds
     failed = ""
     try:
-        for row in runs(builds, {n: known[n] for n in wanted}, ratios, options.rounds, end):
+        needs = {name: known[name] for name in wanted}
+        for row in runs(builds, options.system, needs, ratios, options.rounds, end):
             rows.append(row)
             cli.write(options.json, result)
             print(json.dumps({key: row[key] for key in row if key != "counters"}), flush=True)

@@ -23,7 +23,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
 
     def process(_: object, name: str, system: str, env: dict[str, str], end: float) -> run.Told:
         build = Path(env["LD_PRELOAD"]).parent.name
-        assert (system, env["ULMS_BACKEND"]) == ("vmm", "vmm")
+        assert system == env["ULMS_BACKEND"]
         found.append((name, build, env["ULMS_GPU_MEMORY"]))
         if len(found) == 7:
             raise run.OverError
@@ -54,7 +54,7 @@ def test_builds_take_turns(
     assert [budget for *_, budget in asked] == [budgets[at] for at in (0, 0, 1, 1, 0, 0, 1)]
     told = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert set(told["builds"]) == {"a", "b"}
-    assert len(told["rows"]) == 6
+    assert [row["system"] for row in told["rows"]] == ["vmm"] * 6
     assert told["rows"][0]["counters"] == dict.fromkeys(run.EXPLAIN, 2_000_000)
     shown = capsys.readouterr().out
     assert "stopped after 540 s" in shown
@@ -76,6 +76,21 @@ def test_other_numbers_are_a_failure(
     monkeypatch.setattr(run.Programs, "run", other)
     with pytest.raises(SystemExit, match="numbers differ"):
         builds.main()
+
+
+def test_managed_memory_is_for_what_is_within_its_limit(
+    asked: list[tuple[str, str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--system", "um"])
+    builds.main()
+    assert len(asked) == 7
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--workloads", "resnet50,gpt2-medium"])
+    with pytest.raises(SystemExit):
+        builds.main()
+    assert "gpt2-medium: it needs 10454 MiB, too near" in capsys.readouterr().err
+    assert len(asked) == 7
 
 
 def test_what_is_not_known_is_told(
