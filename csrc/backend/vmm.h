@@ -148,7 +148,7 @@ struct vmm_turn {
     uint64_t mib_ns;      /* what a MiB takes; 0: not known. Atomic */
 };
 void vmm_turn_open(struct vmm_turn *t);
-/* Copies when all others have gone, or nearly so, and waits, as far as the driver lets it. False: refused. */
+/* Copies when all others have gone, or nearly so, and waits. False: refused, or nobody knows whether it has gone. */
 bool vmm_turn_copy(struct vmm_turn *t, addr_t to, addr_t from, uint64_t bytes, CUstream stream);
 
 /* The backend's memory of one device. */

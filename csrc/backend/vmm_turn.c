@@ -9,7 +9,7 @@
 
 enum {
     LAUNCH_NS = 8000, /* from the call to its bytes */
-    WAKE_NS = 70000,  /* a sleep may take so much longer */
+    WAKE_NS = 70000,  /* the shortest sleep may take so long */
     MIB_BITS = 20,
     SLOWER = 8, /* what took longer than expected counts as one in so many */
 };
@@ -24,23 +24,27 @@ static uint64_t going(const struct vmm_turn *t) {
     return t->queued - __atomic_load_n(&t->gone, __ATOMIC_ACQUIRE);
 }
 
-static void sleep_until(uint64_t ns) {
-    struct timespec until = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-}
-
-/* Who is next has the lock: nobody has to be woken when the copy before ends. */
+/* Who is next has the lock: nobody has to be woken when the copy before ends. Far from the expected end it sleeps, a
+ * little at a time, as the end may be another. */
 static void wait_for_turn(const struct vmm_turn *t) {
-    uint64_t from_ns = t->ends_ns ? t->ends_ns - LAUNCH_NS : UINT64_MAX;
-    if (t->ends_ns && going(t) > 0 && clock_ns() + WAKE_NS < from_ns)
-        sleep_until(from_ns - WAKE_NS);
-    for (uint64_t others; (others = going(t)) > 0 && (others > 1 || clock_ns() < from_ns);)
-        sched_yield();
+    uint64_t from_ns = t->ends_ns ? t->ends_ns - LAUNCH_NS : UINT64_MAX, now = clock_ns();
+    for (uint64_t others; (others = going(t)) > 0 && (others > 1 || now < from_ns); now = clock_ns())
+        if (t->ends_ns && now + WAKE_NS >= from_ns && now < t->ends_ns + WAKE_NS)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){0, 1}, NULL);
 }
 
-/* Who waits for too long lets the link idle: what took less than expected counts at once. */
+static uint64_t clamp(uint64_t x, uint64_t least, uint64_t most) {
+    return x < least ? least : x < most ? x : most;
+}
+
+/* Who waits for too long lets the link idle: what took less than expected counts at once. A thread that was kept from
+ * running saw another time than the copy took: no change is of more than twice. */
 static void learn(struct vmm_turn *t, uint64_t bytes, uint64_t ns) {
-    uint64_t took = (ns << MIB_BITS) / bytes, before = __atomic_load_n(&t->mib_ns, __ATOMIC_RELAXED);
+    uint64_t took = (ns << MIB_BITS) / bytes + 1, before = __atomic_load_n(&t->mib_ns, __ATOMIC_RELAXED);
+    if (before)
+        took = clamp(took, before / 2, 2 * before);
     uint64_t now = !before || took < before ? took : before + (took - before) / SLOWER;
     __atomic_store_n(&t->mib_ns, now, __ATOMIC_RELAXED);
 }
@@ -48,7 +52,11 @@ static void learn(struct vmm_turn *t, uint64_t bytes, uint64_t ns) {
 bool vmm_turn_copy(struct vmm_turn *t, addr_t to, addr_t from, uint64_t bytes, CUstream stream) {
     pthread_mutex_lock(&t->lock);
     wait_for_turn(t);
-    bool follows = going(t) > 0, good = vmm_copy(to, from, bytes, stream);
+    bool follows = going(t) > 0;
+    if (!vmm_copy(to, from, bytes, stream)) {
+        pthread_mutex_unlock(&t->lock);
+        return false;
+    }
     uint64_t mib_ns = __atomic_load_n(&t->mib_ns, __ATOMIC_RELAXED), now = clock_ns();
     uint64_t begins = follows && now < t->ends_ns ? t->ends_ns : now;
     t->ends_ns = mib_ns ? begins + (bytes * mib_ns >> MIB_BITS) : 0;
@@ -57,9 +65,9 @@ bool vmm_turn_copy(struct vmm_turn *t, addr_t to, addr_t from, uint64_t bytes, C
     bool done = vmm_wait(stream);
     __atomic_fetch_add(&t->gone, 1, __ATOMIC_RELEASE);
     uint64_t ended = clock_ns();
-    if (good && done && ended > begins) {
+    if (done && ended > begins) {
         learn(t, bytes, ended - begins);
         stats_add(COUNT_sent_ns, ended - begins);
     }
-    return good;
+    return done;
 }

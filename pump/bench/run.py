@@ -82,21 +82,22 @@ class Run:
             raise UsageError(f"{given[0]} is for --device gpu")
         where = runner(device, args.intervals, args.tiny)
         names = names_of(args, where, device)
-        systems = systems_of(args, device)
+        systems, known = systems_of(args, device), known_rows(args)
+        described = list(dict.fromkeys([*systems, *(row.system for row in known)]))
         asked = Asked(
             names,
             systems,
             args.oversubscription,
             args.quiet,
-            known=known_rows(args),
+            known=known,
             elsewhere=[row for path in args.elsewhere for row in read_results(path).every],
             keep=lambda rows: (
-                write_results(args.json, where.machine(systems), rows) if args.json else None
+                write_results(args.json, where.machine(described), rows) if args.json else None
             ),
             seconds=args.limit,
         )
         rows = where.rows(asked)
-        found = Results.of(where.machine(systems), rows)
+        found = Results.of(where.machine(described), rows)
         if device != GPU or args.limit:
             return found
         with progress_bar(sys.stderr, args.quiet) as bar:

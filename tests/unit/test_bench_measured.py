@@ -193,6 +193,9 @@ def test_results_of_several_machines_make_one_table(
 def test_a_run_fills_its_rows(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    here = H200 | {"driver": H200["gpu"], "commit": "here"}
+    monkeypatch.setattr("pump.bench.machine.describe", lambda: here)
+
     class Programs:
         def names(self) -> list[str]:
             return ["resnet50"]
@@ -201,7 +204,7 @@ def test_a_run_fills_its_rows(
             return {"resnet50": ""}
 
         def machine(self, systems: list[str]) -> dict[str, str]:
-            return H200 | {"for": " ".join(systems)}
+            return here | {"for": " ".join(systems)}
 
         def rows(self, asked: object) -> list[Row]:
             return [replace(MEASURED, capacity_bytes=6 * GIB)]
@@ -210,10 +213,10 @@ def test_a_run_fills_its_rows(
     monkeypatch.setattr("pump.bench.machine.query_gpu", lambda field: H200["gpu"])
     words = ["run", "--device", "gpu", "--intervals", str(INTERVALS)]
     words += ["--system", "native", "--system", "um"]
-    for more, has in ([], True), (["--limit", "60"], False):
+    for more, has in ([], True), (["--limit", "60"], False), (["--resume"], True):
         out = tmp_path / "a.json"
         assert cli.main([*words, *more, "--json", str(out)]) == 0
         written = read_results(out)
-        assert written.machine == H200 | {"for": "native um"}
+        assert written.machine == here | {"for": "native um" + " vmm" * ("--resume" in more)}
         assert bool(written.rows[0].oracle_ms) == has
         assert ("not worked out: `pump-bench bound FILE` does" in capsys.readouterr().out) != has
