@@ -50,7 +50,7 @@
     X(violations, "", "pages that an operation wrote without showing it, as ULMS_VERIFY found")                        \
     X(in_ns, "", "nanoseconds of moves to the device, summed over the threads that move")                              \
     X(out_ns, "", "nanoseconds of moves to the host")                                                                  \
-    X(sent_ns, "", "of these, nanoseconds of copies to the host, one after another")                                    \
+    X(sent_ns, "", "of these, nanoseconds of copies to the host, one after another")                                   \
     X(mapped_bytes, "B", "pages mapped by backend vmm")                                                                \
     X(map_ns, "", "nanoseconds of the driver's calls that map and unmap them, summed over threads")                    \
     X(late, "", "operations that waited for their pages")                                                              \

@@ -42,7 +42,7 @@ FIGURES = {
     "um.unadvise": Figure(2, "us", "advice taken back, which frees the page", CALLS),
     "vmm.copy": Figure(55, "GB/s", "copy of pinned memory, either way", FIRST),
     "vmm.both": Figure(101, "GB/s", "copies both ways, in sum", FIRST),
-    "vmm.turn": Figure(5, "us", "between copies to the host of 4 MiB: 2 to 8", SYSTEMS),
+    "vmm.turn": Figure(5, "us", "between copies to the host of 4 MiB", SYSTEMS),
     "vmm.map": Figure(20, "us", "a handle of the device mapped, and access given", REMAP),
     "vmm.unmap": Figure(25, "us", "it is unmapped, beside copies; 14 alone", REMAP),
     "vmm.map-host": Figure(40, "us", "a handle of the host mapped, and for each MiB", REMAP),
