@@ -33,7 +33,7 @@ def measured(**more: Any) -> dict[str, Any]:
 
 def test_what_was_measured_is_predicted() -> None:
     """On the H200, with what calls took on that machine: but faults, whose rate it did not measure
-    yet and which were slower there, by as much in each run.
+    yet and which were faster there than on others, by as much in each run.
     """
     left_out: list[str] = []
     machine, kept = predict.read_measured(predict.RESULT)
@@ -41,7 +41,7 @@ def test_what_was_measured_is_predicted() -> None:
     path = predict.RESULT.with_name("h200-calls.json")
     seen = json.loads(path.read_text(encoding="utf-8"))["measurements"]
     link = calls.managed_as(calls.figures(seen))
-    assert link.rate_out < UM.rate_out < link.rate_in
+    assert UM.rate_out < link.rate_out < link.rate_in
     assert (link.rate_fault, calls.managed_as({})) == (UM.rate_fault, UM)
     faults: dict[str, Any] = {"kind": "faults", "what": calls.FAULTS, "gb_s": 11.0}
     assert calls.managed_as(calls.figures([*seen, faults])).rate_fault == 11
@@ -53,7 +53,7 @@ def test_what_was_measured_is_predicted() -> None:
     assert known["2/3", "ahead"].near
     assert known["1/2", "ahead"].near
     for budget in ("2/3", "1/2", "1/3"):
-        assert known[budget, "none"].ratio == pytest.approx(0.78, abs=0.02)
+        assert known[budget, "none"].ratio == pytest.approx(1.19, abs=0.02)
         ours = known[budget, "ahead"]
         assert ours.bytes_in == pytest.approx(ours.run.bytes_in, rel=0.05)
     assert left_out == ["gpt2-half"]
@@ -62,11 +62,11 @@ def test_what_was_measured_is_predicted() -> None:
 def test_a_prediction_has_its_line() -> None:
     left_out: list[str] = []
     counters = {"filled_bytes": 6_000_000_000, "faulted_bytes": 3_000_000_000}
-    told = predict.of_oversubscribe(measured(counters=counters))
+    told = predict.of_oversubscribe(measured(counters=counters, step_ms=[890.0, 900.0, 910.0]))
     (row,) = predict.predictions(told, {}, LINKS, left_out)
-    assert (row.run.ms, row.run.bytes_in) == (610, 3e9)
+    assert (row.run.ms, row.run.bytes_in) == (900, 3e9)
     assert row.bytes_in > 8e9
-    line = f"| um | none | 610.0 | {row.ms:.1f} | {row.ratio:.2f} | yes | 3.00 |"
+    line = f"| um | none | 900.0 | {row.ms:.1f} | {row.ratio:.2f} | yes | 3.00 |"
     assert line in predict.markdown([row])
     assert "1 of 1 within 15 %" in predict.summary([row])
     assert predict.natives([row]) == [
