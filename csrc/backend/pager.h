@@ -235,8 +235,10 @@ struct pager_kind {
     /* What of the device its pages keep from the rest of the program, as the driver tells what is free: bytes. Under
      * the lock. */
     uint64_t (*occupied)(const struct pager *d);
-    /* Issues a move into the stream, behind which it is done. False: refused. A mover calls without the lock. */
+    /* Issues a move into the stream, behind which it is done; `waits`: it is done then. False: refused. A mover calls
+     * without the lock. */
     bool (*issue)(struct pager *d, const struct pager_move *m, CUstream stream);
+    bool waits;
     /* Of ulms_engine_holder, `data` is the device; NULL: frames are alike. */
     ulms_holder holder;
     /* The framework told of a block at p, of which the engine knows. Under the lock. NULL: nothing to do. */

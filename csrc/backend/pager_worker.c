@@ -135,7 +135,8 @@ static void *move(void *data) {
         stats_add(COUNT_moves, 1);
         pager_unlock(d);
         uint64_t began = clock_ns();
-        bool ok = sit(&seat, context, epoch) && d->kind->issue(d, m, seat.stream) && pager_stream_finish(seat.stream);
+        bool ok = sit(&seat, context, epoch) && d->kind->issue(d, m, seat.stream) &&
+                  (d->kind->waits || pager_stream_finish(seat.stream));
         stats_add(self->lane == ULMS_LANE_IN ? COUNT_in_ns : COUNT_out_ns, clock_ns() - began);
         pager_lock(d);
         pager_move_done(d, m->m.id, ok);

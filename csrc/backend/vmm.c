@@ -339,6 +339,7 @@ const struct pager_kind vmm_kind = {
     .arrives = vmm_arrives,
     .occupied = vmm_occupied,
     .issue = issue,
+    .waits = true,
     .holder = holder,
     .divided = vmm_divided,
     .discards = discards,

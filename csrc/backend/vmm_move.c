@@ -97,17 +97,19 @@ static addr_t alias(const struct vmm *v, enum vmm_place place, const struct vmm_
     return vmm_alias(&v->pool[place], p->frame[place]);
 }
 
-static bool copy_in(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream) {
+/* Sets `*under_way` if it leaves copies behind that nobody has waited for. */
+static bool copy_in(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream, bool *under_way) {
     for (size_t i = s->first, n; (n = next_copy(m, s, &i)) > 0; i += n) {
         const struct vmm_page *p = &s->range->page[i];
+        *under_way = true;
         if (!vmm_copy(alias(v, VMM_DEVICE, p), alias(v, VMM_HOST, p), n * page_bytes, stream))
             return false;
     }
     return true;
 }
 
-/* In short pieces, as mapping waits for each. */
-static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream) {
+/* Likewise. In short pieces, as mapping waits for each. */
+static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream, bool *under_way) {
     bool good = true;
     for (size_t i = s->first, n; good && (n = next_copy(m, s, &i)) > 0; i += n) {
         addr_t to = alias(v, VMM_HOST, &s->range->page[i]), from = alias(v, VMM_DEVICE, &s->range->page[i]);
@@ -116,6 +118,7 @@ static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span 
             good = vmm_turn_copy(&v->turn, to + at, from + at, piece, stream);
         }
     }
+    *under_way = *under_way || !good;
     return good;
 }
 
@@ -222,13 +225,13 @@ void vmm_range_written(struct vmm *v, struct vmm_range *r, size_t first, size_t 
 enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*vacated)(void *),
                         void *data) {
     struct span s[VMM_MOVES];
-    bool ok[VMM_MOVES], whole = true;
+    bool ok[VMM_MOVES], whole = true, under_way = false;
     for (size_t i = 0; i < n; i++) {
         s[i] = span_of(v, &m[i]);
         ok[i] = s[i].range && provide(v, &s[i], &m[i]) &&
-                (m[i].to == VMM_HOST ? copy_out : copy_in)(v, &m[i], &s[i], stream);
+                (m[i].to == VMM_HOST ? copy_out : copy_in)(v, &m[i], &s[i], stream, &under_way);
     }
-    bool done = wait(stream);
+    bool done = !under_way || wait(stream);
     for (size_t i = 0; i < n; i++) {
         if (!done && s[i].range)
             lose(&m[i], &s[i]);

@@ -390,3 +390,18 @@ TEST(the_driver_does_not_tell_that_copies_are_done) {
     range_delete(r);
     CHECK(!range_new(BYTES, false, 0));
 }
+
+TEST(a_move_without_copies_waits_for_none) {
+    open_device(BYTES);
+    struct vmm_range *r = range_new(BYTES, true, 0);
+    struct vmm_move out = whole(r, VMM_HOST), in = whole(r, VMM_DEVICE);
+    out.copy = in.copy = false;
+    CHECK(emu_fail("cuStreamSynchronize:sticky") == 0);
+    CHECK(move(&out));
+    CHECK(move(&in));
+    out.stale = true;
+    CHECK(move(&out));
+    CHECK(move(&in));
+    emu_fail(NULL);
+    CHECK_EQ(r->page[0].at, VMM_DEVICE);
+}
