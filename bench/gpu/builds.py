@@ -127,8 +127,10 @@ def main() -> None:
     wanted = options.workloads.split(",")
     if missing := [name for name in wanted if name not in known]:
         parser.error(f"{options.needs} does not have {', '.join(missing)}")
-    if obstacles := [f"{n}: {why}" for n in wanted if (why := obstacle_of(n, options.system, known[n]))]:
-        parser.error("; ".join(obstacles))
+    needs = {name: known[name] for name in wanted}
+    obstacles = {name: obstacle_of(name, options.system, needs[name]) for name in needs}
+    if told := [f"{name}: {why}" for name, why in obstacles.items() if why]:
+        parser.error("; ".join(told))
     rows: list[Row] = []
     sums = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in builds.items()}
     result = {"machine": Programs().machine([options.system]), "builds": sums, "rows": rows}
@@ -136,7 +138,6 @@ def main() -> None:
     end = time.monotonic() + options.seconds
     failed = ""
     try:
-        needs = {name: known[name] for name in wanted}
         for row in runs(builds, options.system, needs, ratios, options.rounds, end):
             rows.append(row)
             cli.write(options.json, result)

@@ -201,6 +201,11 @@ static double kernel_rate(bool writes) {
     return PART / (now_us() - start) / 1e3;
 }
 
+static void bring_others(void) {
+    for (int which = 1; which < PARTS; which++)
+        quietly(IN, which);
+}
+
 /* All parts but the first leave, one after the other. */
 static void *send_out(void *begun) {
     MUST(cuCtxSetCurrent(context));
@@ -217,16 +222,14 @@ static double fault_rate(void) {
     pthread_t thread;
     bool begun = false;
     quietly(OUT, 0);
-    for (int which = 1; which < PARTS; which++)
-        quietly(IN, which);
+    bring_others();
     pthread_create(&thread, NULL, send_out, &begun);
     while (!__atomic_load_n(&begun, __ATOMIC_ACQUIRE))
         usleep(100);
     usleep(2000);
     double rate = kernel_rate(false);
     pthread_join(thread, NULL);
-    for (int which = 1; which < PARTS; which++)
-        quietly(IN, which);
+    bring_others();
     return rate;
 }
 

@@ -15,11 +15,11 @@ from fractions import Fraction
 
 from bench import cli
 from bench.gpu import calls, machine, programs
+from bench.gpu.run import TIMED, WARM, WARM_ONCE
 from pump.paths import library
 
 FRACTIONS = "1,2/3,1/2,1/3"
 POLICIES = "none,pump,ahead"
-WARM, WARM_ONCE, TIMED = 10, 20, 5
 ONCE = {"decode"}
 """Programs that touch memory once a step: the engine then tries for ten steps what is faster."""
 PAGE = 2 << 20

@@ -114,8 +114,8 @@ class Programs:
         """This one, and how fast its link is; what calls on managed memory take, if a system has
         some.
         """
-        managed = any(BY_NAME[one].link == UM.name for one in systems)
-        return machine.describe() | self.link | (self.managed if managed else {})
+        managed = self.managed if any(map(is_managed, systems)) else {}
+        return machine.describe() | self.link | managed
 
     @cached_property
     def link(self) -> dict[str, str]:
@@ -317,11 +317,16 @@ def wanted_of(name: str, asked: Asked) -> list[tuple[str, float]]:
     return [run for run in runs if run in missing or (missing and run[0] == "native")]
 
 
+def is_managed(system: str) -> bool:
+    """It gives programs managed memory."""
+    return BY_NAME[system].link == UM.name
+
+
 def obstacle_of(name: str, system: str, footprint: int) -> str | None:
     """Why a system cannot run a workload; None: it can."""
     if system in workloads.VARIANTS and system not in workloads.variants(name):
         return "that cannot be done to this program"
-    if BY_NAME[system].link == UM.name and footprint > LIMIT * MANAGED_SHARE:
+    if is_managed(system) and footprint > LIMIT * MANAGED_SHARE:
         return f"it needs {footprint >> 20} MiB, too near to the limit of managed memory"
     return None
 

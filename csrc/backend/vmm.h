@@ -174,6 +174,11 @@ struct vmm {
     bool stale_content; /* some content left stale pages, or is about to */
 };
 
+/* Where the page's frame of that place is mapped for us; it has one. */
+static inline addr_t vmm_page_alias(const struct vmm *v, const struct vmm_page *p, enum vmm_place place) {
+    return vmm_alias(&v->pool[place], p->frame[place]);
+}
+
 /* host_limit: of what may lie on the host; shared with other devices. False: no addresses, or no memory. */
 bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct vmm_limit *host_limit);
 /* Addresses, whole pages, with nothing behind them. NULL: there are none. */

@@ -93,16 +93,12 @@ static size_t next_copy(const struct vmm_move *m, const struct span *s, size_t *
     return n;
 }
 
-static addr_t alias(const struct vmm *v, enum vmm_place place, const struct vmm_page *p) {
-    return vmm_alias(&v->pool[place], p->frame[place]);
-}
-
 /* Sets `*under_way` if it leaves copies behind that nobody has waited for. */
 static bool copy_in(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream, bool *under_way) {
     for (size_t i = s->first, n; (n = next_copy(m, s, &i)) > 0; i += n) {
         const struct vmm_page *p = &s->range->page[i];
         *under_way = true;
-        if (!vmm_copy(alias(v, VMM_DEVICE, p), alias(v, VMM_HOST, p), n * page_bytes, stream))
+        if (!vmm_copy(vmm_page_alias(v, p, VMM_DEVICE), vmm_page_alias(v, p, VMM_HOST), n * page_bytes, stream))
             return false;
     }
     return true;
@@ -112,7 +108,8 @@ static bool copy_in(struct vmm *v, const struct vmm_move *m, const struct span *
 static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream, bool *under_way) {
     bool good = true;
     for (size_t i = s->first, n; good && (n = next_copy(m, s, &i)) > 0; i += n) {
-        addr_t to = alias(v, VMM_HOST, &s->range->page[i]), from = alias(v, VMM_DEVICE, &s->range->page[i]);
+        const struct vmm_page *p = &s->range->page[i];
+        addr_t to = vmm_page_alias(v, p, VMM_HOST), from = vmm_page_alias(v, p, VMM_DEVICE);
         for (uint64_t at = 0, bytes = n * page_bytes; good && at < bytes; at += OUT_BYTES) {
             uint64_t left = bytes - at, piece = left < OUT_BYTES ? left : OUT_BYTES;
             good = vmm_turn_copy(&v->turn, to + at, from + at, piece, stream);

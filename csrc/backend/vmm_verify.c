@@ -117,10 +117,6 @@ static bool read_page(char **content, size_t at, addr_t from, CUstream stream) {
     return *content != NULL;
 }
 
-static addr_t frame_of(const struct vmm *v, const struct vmm_page *p, enum vmm_place place) {
-    return vmm_alias(&v->pool[place], p->frame[place]);
-}
-
 /* --- seals --- */
 
 static struct vmm_seal *seals_of(struct vmm_range *r) {
@@ -161,7 +157,7 @@ void vmm_verify_new(struct vmm *v, struct vmm_range *r, size_t page) {
         seals[page].whole = false;
     char *content = seals && p->at == VMM_HOST ? malloc(page_bytes) : NULL;
     CUstream stream = content ? pager_stream_new() : NULL;
-    if (stream && read_page(&content, 0, frame_of(v, p, VMM_HOST), stream))
+    if (stream && read_page(&content, 0, vmm_page_alias(v, p, VMM_HOST), stream))
         set_seal(&seals[page], content);
     if (stream)
         REAL(cuStreamDestroy_v2, 0)(stream);
@@ -185,17 +181,18 @@ static void look_at(struct vmm *v, struct vmm_range *r, size_t i, const struct v
     enum vmm_place from = m->to == VMM_HOST ? VMM_DEVICE : VMM_HOST;
     addr_t page = r->start + i * page_bytes;
     seal->whole = false;
-    if (p->frame[from] == VMM_NO_FRAME || !read_page(content, 0, frame_of(v, p, from), stream))
+    if (p->frame[from] == VMM_NO_FRAME || !read_page(content, 0, vmm_page_alias(v, p, from), stream))
         return;
     bool differs = !is_broken(&was) && sum_of(before) != was.sum, along = comes_along(m, p);
     if (differs)
         tell(v, page, from == VMM_HOST ? "while it lay on the host" : "while it lay on the device", was.kernels);
-    if ((!along && !differs) || !read_page(content, page_bytes, frame_of(v, p, m->to), stream))
+    if ((!along && !differs) || !read_page(content, page_bytes, vmm_page_alias(v, p, m->to), stream))
         return;
     bool same = memcmp(before, after, page_bytes) == 0;
     if (!same && !differs)
         tell(v, page, "while it was moved", UINT64_MAX);
-    if (same || (vmm_copy(frame_of(v, p, m->to), frame_of(v, p, from), page_bytes, stream) && vmm_wait(stream)))
+    if (same ||
+        (vmm_copy(vmm_page_alias(v, p, m->to), vmm_page_alias(v, p, from), page_bytes, stream) && vmm_wait(stream)))
         set_seal(seal, before);
 }
 

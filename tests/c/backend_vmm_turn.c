@@ -66,34 +66,34 @@ TEST(what_is_refused_does_not_keep_others) {
     CHECK_EQ(turn.mib_ns, 0);
 }
 
-TEST(what_nobody_knows_to_have_gone_does_not_keep_others) {
+static struct copier open_one(void) {
     CUdeviceptr from;
-    unsigned *to;
+    void *to;
     begin();
     vmm_turn_open(&turn);
     OK(cuMemAlloc_v2(&from, BYTES));
-    OK(cuMemHostAlloc((void **)&to, BYTES, 0));
+    OK(cuMemHostAlloc(&to, BYTES, 0));
+    return (struct copier){.to = (addr_t)(uintptr_t)to, .from = from};
+}
+
+TEST(what_nobody_knows_to_have_gone_does_not_keep_others) {
+    struct copier c = open_one();
     CHECK(emu_fail("cuStreamSynchronize:sticky") == 0);
-    CHECK(!vmm_turn_copy(&turn, (addr_t)(uintptr_t)to, from, BYTES, NULL));
+    CHECK(!vmm_turn_copy(&turn, c.to, c.from, BYTES, NULL));
     emu_fail(NULL);
     CHECK_EQ(turn.queued, 1);
     CHECK_EQ(turn.gone, 1);
     CHECK_EQ(turn.mib_ns, 0);
-    CHECK(vmm_turn_copy(&turn, (addr_t)(uintptr_t)to, from, BYTES, NULL));
+    CHECK(vmm_turn_copy(&turn, c.to, c.from, BYTES, NULL));
     CHECK(turn.mib_ns > 0);
 }
 
 /* As after a thread that was kept from running for a second. */
 TEST(a_wrong_expectation_is_forgotten) {
     enum { WRONG = 1000000000 };
-    CUdeviceptr from;
-    unsigned *to;
-    begin();
-    vmm_turn_open(&turn);
-    OK(cuMemAlloc_v2(&from, BYTES));
-    OK(cuMemHostAlloc((void **)&to, BYTES, 0));
+    struct copier c = open_one();
     turn.mib_ns = WRONG;
     for (int i = 0; i < 20; i++)
-        CHECK(vmm_turn_copy(&turn, (addr_t)(uintptr_t)to, from, BYTES, NULL));
+        CHECK(vmm_turn_copy(&turn, c.to, c.from, BYTES, NULL));
     CHECK(turn.mib_ns < WRONG / 1000);
 }
