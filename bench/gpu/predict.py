@@ -1,9 +1,9 @@
 """Step times that were measured, beside what virtual time predicts.
 
-Of `python -m bench.gpu.oversubscribe --json`, or `pump-bench run --device gpu --json`: its systems
-that move pages. Prints a table in Markdown. A recorded step is played for each program: of
-bench/traces, or what `pump trace` wrote and --step names. Programs without one are told and left
-out. Where a program takes longer than its recorded step, all resident, its own thread bounds it:
+Of `pump-bench run --device gpu --json`, its systems that move pages; or of results of before
+5fa3faa, which are by policy. Prints a table in Markdown. A recorded step is played for each
+program: of bench/traces, or what `pump trace` wrote and --step names. Programs without one are
+told and left out. Where a program takes longer than its recorded step, all resident, its own thread bounds it:
 that takes so long between operations. Where the file has how fast the machine's link copies, and
 what the driver's calls on managed memory took, that is what moves are played with; --calls has the
 latter for files that do not: what `python -m bench.gpu.calls` saw on the same machine.
@@ -80,15 +80,15 @@ def read_measured(path: Path) -> tuple[dict[str, str], list[Measured]]:
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
         if told.get("format") != FORMAT:
-            return told["machine"], list(of_oversubscribe(told))
+            return told["machine"], list(of_policies(told))
     except (json.JSONDecodeError, KeyError, AttributeError) as error:
         raise FormatError(f"{path} holds no step times: {error}") from error
     results = read_results(path)
     return results.machine, list(of_bench(results.rows))
 
 
-def of_oversubscribe(told: Mapping[str, Any]) -> Iterator[Measured]:
-    """What `python -m bench.gpu.oversubscribe` wrote. Raises KeyError."""
+def of_policies(told: Mapping[str, Any]) -> Iterator[Measured]:
+    """Managed memory by policy, as h200-um.json and -um-all have it. Raises KeyError."""
     for program in told["programs"]:
         for row in program["rows"]:
             if row["status"] or not row["step_ms"]:

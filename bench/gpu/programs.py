@@ -59,7 +59,7 @@ PROGRAMS: dict[str, list[str]] = {
     "cupy": [sys.executable, str(TESTS / "programs" / "cupy_mix.py")],
     "static": ["static_cudart"],
 }
-# As much memory as a limit of 8 GiB on managed memory allows; bench.gpu.oversubscribe runs them.
+# As much memory as a limit of 8 GiB on managed memory allows; bench.gpu.fits runs them.
 SMALL: dict[str, list[str]] = {
     "gpt2-half": torch("gpt2-half"),
     "decode": [sys.executable, str(TESTS / "programs" / "torch_decode.py")],

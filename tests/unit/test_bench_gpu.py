@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench.gpu import calls, oversubscribe, programs, run, sweep, workloads  # noqa: E402
+from bench.gpu import calls, programs, run, sweep, workloads  # noqa: E402
 from pump.bench import cli  # noqa: E402
 from pump.bench.machine import describe  # noqa: E402
 from pump.bench.report import cell_of  # noqa: E402
@@ -349,40 +349,21 @@ def test_workloads_are_listed_without_their_frameworks(capsys: pytest.CaptureFix
     assert cli.main(["list", "--device", "gpu"]) == 0
     told = capsys.readouterr().out
     listed = workloads.names()
-    assert len(listed) == 10
+    assert len(listed) == 16
     assert all(name in told and line in told for name, line in listed.items())
     assert not {"torch", "cupy"} & set(sys.modules)
 
 
-def test_what_was_measured_is_kept_when_the_time_is_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = 0
-
-    def process(*_: object, **__: object) -> programs.Result:
-        nonlocal runs
-        runs += 1
-        if runs == 5:  # native, all there is, two policies with the budget
-            raise SystemExit(143)
-        held = "[ulms] INFO: device 0: 0.10 GiB held, 0.10 at most"
-        facts: dict[str, object] = {"max_reserved": 100 << 20, "counters": {"moves": 1}}
-        return programs.Result(0, ["1.5"], [2.0 * runs], facts, stderr=held)
-
-    file = tmp_path / "um.json"
-    arguments = ["oversubscribe", "--json", str(file), "--programs", "resnet", "--budgets", "1/2"]
-    monkeypatch.setattr(sys, "argv", arguments)
-    monkeypatch.setenv("ULMS_MANAGED_LIMIT", "8GiB")
-    monkeypatch.setattr(oversubscribe, "library", lambda: Path("ulms.so"))
-    monkeypatch.setattr(programs, "run", process)
-    with pytest.raises(SystemExit):
-        oversubscribe.main()
-    (kept,) = json.loads(file.read_text(encoding="utf-8"))["programs"]
-    assert kept["native_ms"] == [2.0]
-    assert [(row["policy"], row["median_ms"]) for row in kept["rows"]] == [
-        ("ahead", 4.0),
-        ("none", 6.0),
-        ("pump", 8.0),
-    ]
+def test_only_what_learns_is_warmed_up_for_long() -> None:
+    warm = {system: run.warm_steps("resnet50", system) for system in SYSTEMS}
+    long = {system for system, steps in warm.items() if steps == run.WARM}
+    assert long == {"native", "um", "vmm", "vmm-known"}
+    assert {*warm.values()} == {run.WARM, run.WARM_UNLEARNT}
+    assert run.warm_steps("decode-3b", "native") == run.warm_steps("decode-3b", "um")
+    assert run.warm_steps("decode-3b", "um") > run.WARM
+    assert run.is_start_of(["0x1", "0x2"], ["0x1", "0x2", "0x3"])
+    assert not run.is_start_of(["0x1", "0x3"], ["0x1", "0x2", "0x3"])
+    assert not run.is_start_of([], ["0x1"])
 
 
 def test_a_sweep_counts_what_moved_and_what_was_used_in_place() -> None:

@@ -62,7 +62,7 @@ def test_what_was_measured_is_predicted() -> None:
 def test_a_prediction_has_its_line() -> None:
     left_out: list[str] = []
     counters = {"filled_bytes": 6_000_000_000, "faulted_bytes": 3_000_000_000}
-    told = predict.of_oversubscribe(measured(counters=counters, step_ms=[890.0, 900.0, 910.0]))
+    told = predict.of_policies(measured(counters=counters, step_ms=[890.0, 900.0, 910.0]))
     (row,) = predict.predictions(told, {}, LINKS, left_out)
     assert (row.run.ms, row.run.bytes_in) == (900, 3e9)
     assert row.bytes_in > 8e9
@@ -78,7 +78,7 @@ def test_a_prediction_has_its_line() -> None:
 def test_runs_that_failed_are_left_out() -> None:
     failed: list[dict[str, Any]] = [{"status": 1}, {"step_ms": []}]
     for more in failed:
-        assert list(predict.of_oversubscribe(measured(**more))) == []
+        assert list(predict.of_policies(measured(**more))) == []
 
 
 def benched(system: str, **more: Any) -> Row:

@@ -14,16 +14,15 @@ OWN_MAIN = {"hash_join": "CuPy"}
 """Those that are no work of PyTorch's and cannot be changed by it."""
 
 VARIANTS = ("plain", "save-on-cpu", "checkpointing", "offload")
-SOME = {
-    "decode-8b": ("plain", "offload"),
-    "prefill-8b": ("plain", "offload"),
+DECODERS = {"decode-3b", "decode-8b", "prefill-3b", "prefill-8b"}
+SOME = dict.fromkeys(DECODERS, ("plain", "offload")) | {
     "hash-join": VARIANTS[:1],
     "lstm": VARIANTS[:2],
     "resnet50": VARIANTS[:2],
 }
 """Workloads that not everything can be done to: without gradients, blocks or AdamW of ours."""
 
-ONCE = {"decode-8b", "hash-join", "prefill-8b"}
+ONCE = {*DECODERS, "hash-join"}
 """Workloads that touch memory once a step: the engine tries for ten steps what is faster then."""
 
 

@@ -4,13 +4,18 @@ from typing import Any
 
 import torch
 
-from bench.gpu.workloads.llama import Decoder
+from bench.gpu.workloads.llama import EIGHT, TINY, Decoder
 from bench.gpu.workloads.work import Work
 
 
 def make(device: str, tiny: bool) -> Work:
     """Greedy; the cache grows by a token a step."""
-    decoder = Decoder(device, tiny, (4, 8 if tiny else 64))
+    return decode(device, TINY if tiny else EIGHT, (4, 8 if tiny else 64))
+
+
+def decode(device: str, size: dict[str, int], shape: tuple[int, int]) -> Work:
+    """Any size; sequences, and how long the prompt is."""
+    decoder = Decoder(device, size, shape)
     numbers: list[torch.Tensor] = []
     state: dict[str, Any] = {"last": decoder.prompt, "cache": None}
 

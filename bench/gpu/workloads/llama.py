@@ -1,4 +1,4 @@
-"""A decoder of Llama's shape: 8 billion parameters, or few."""
+"""A decoder of Llama's shape: 8 billion parameters, 3, or few."""
 
 from typing import Any
 
@@ -15,6 +15,7 @@ EIGHT = {
     "num_key_value_heads": 8,
     "vocab_size": 128256,
 }
+THREE = EIGHT | {"num_hidden_layers": 9}
 TINY = {
     "hidden_size": 64,
     "intermediate_size": 128,
@@ -28,9 +29,9 @@ TINY = {
 class Decoder:
     """The model, bf16, without weights until `begin`, and what it is asked."""
 
-    def __init__(self, device: str, tiny: bool, shape: tuple[int, int]) -> None:
+    def __init__(self, device: str, size: dict[str, int], shape: tuple[int, int]) -> None:
         torch.set_default_dtype(torch.bfloat16)
-        config = LlamaConfig(**(TINY if tiny else EIGHT))
+        config = LlamaConfig(**size)
         with torch.device("meta"):
             self.model = LlamaForCausalLM(config).eval()
         inner = self.model.model

@@ -84,9 +84,14 @@ class UNet(nn.Module):  # type: ignore[misc]
 
 def make(device: str, tiny: bool) -> Work:
     """Noise is added to random images, and told again."""
+    return denoise(device, tiny, (2, 16) if tiny else (32, 64))
+
+
+def denoise(device: str, tiny: bool, shape: tuple[int, int]) -> Work:
+    """So many images, and how long their sides are."""
     model = UNet(16, (1, 2), 1) if tiny else UNet(192, (1, 2, 3, 4), 2)
     model = model.to(device)
-    batch, size = (2, 16) if tiny else (32, 64)
+    batch, size = shape
     images = torch.randn(batch, 3, size, size, device=device)
     noise = torch.randn_like(images)
     moment = torch.rand(batch, device=device)
