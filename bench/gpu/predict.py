@@ -2,11 +2,12 @@
 
 Of `pump-bench run --device gpu --json`, its systems that move pages; or of results of before
 5fa3faa, which are by policy. Prints a table in Markdown. A recorded step is played for each
-program: of bench/traces, or what `pump trace` wrote and --step names. Programs without one are
-told and left out. Where a program takes longer than its recorded step, all resident, its own thread bounds it:
-that takes so long between operations. Where the file has how fast the machine's link copies, and
-what the driver's calls on managed memory took, that is what moves are played with; --calls has the
-latter for files that do not: what `python -m bench.gpu.calls` saw on the same machine.
+program: of bench/traces, or what `pump trace` wrote and --step names. Programs without one are told
+and left out. Where a program takes longer than its recorded step, all resident, its own thread
+bounds it: that takes so long between operations. Where the file has how fast the machine's link
+copies, and what the driver's calls on managed memory took, that is what moves are played with;
+--calls has the latter for files that do not: what `python -m bench.gpu.calls` saw on the same
+machine.
 """
 
 import argparse
