@@ -15,11 +15,12 @@ from typing import Any
 from bench import cli
 from bench.gpu import machine, programs, turns
 from bench.gpu.paced import Paced, PacedError
-from bench.gpu.run import VMM_ROOM
 
 PROGRAMS = "resnet,gpt2-half,decode"
 BACKENDS = ("um", "vmm")
 BOUND = 1.01
+VMM_ROOM = 4
+"""Times the limit on managed memory: what `vmm` may provide to a program, and pin if it must."""
 STILL = ("moves", "filled_bytes", "evicted_bytes", "held_ns", "late", "paged_bytes")
 """Counters that stay what they are; the last one also where pages are used on the host for good."""
 COUNTERS = (*STILL, "placed_bytes", "allocations")

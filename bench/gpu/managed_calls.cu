@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <pthread.h>
-#include <unistd.h>
 #include <vector>
 
 #include "must.h"
@@ -197,43 +196,11 @@ static double kernel_rate(bool writes) {
         update<<<1056, 256>>>((int4 *)part[0], PART / sizeof(int4));
     else
         read<<<1056, 256>>>((int4 *)part[0], PART / sizeof(int4), (int *)part[1]);
-    MUST(cuStreamSynchronize(NULL)); /* not for what other threads move */
+    MUST(cuCtxSynchronize());
     return PART / (now_us() - start) / 1e3;
 }
 
-static void bring_others(void) {
-    for (int which = 1; which < PARTS; which++)
-        quietly(IN, which);
-}
-
-/* All parts but the first leave, one after the other. */
-static void *send_out(void *begun) {
-    MUST(cuCtxSetCurrent(context));
-    __atomic_store_n((bool *)begun, true, __ATOMIC_RELEASE);
-    for (int which = 1; which < PARTS; which++) {
-        job one = whole(OUT, which);
-        work(&one);
-    }
-    return NULL;
-}
-
-/* GB/s of a kernel that brings the first part from the host by faults, while others leave for longer than it takes. */
-static double fault_rate(void) {
-    pthread_t thread;
-    bool begun = false;
-    quietly(OUT, 0);
-    bring_others();
-    pthread_create(&thread, NULL, send_out, &begun);
-    while (!__atomic_load_n(&begun, __ATOMIC_ACQUIRE))
-        usleep(100);
-    usleep(2000);
-    double rate = kernel_rate(false);
-    pthread_join(thread, NULL);
-    bring_others();
-    return rate;
-}
-
-/* What a kernel takes over memory that was discarded and not brought back, or that lies on the host: it faults. */
+/* What a kernel takes over memory that was discarded and not brought back: it faults. */
 static void measure_faults(void) {
     quietly(IN, 0);
     std::vector<job> little{whole(DISCARD, 0, 64 * MIB)};
@@ -243,9 +210,6 @@ static void measure_faults(void) {
     MUST(cuCtxSynchronize());
     printf("{\"kind\": \"faults\", \"what\": \"a kernel writes what was discarded\", \"us_a_page\": %.0f}\n",
            (now_us() - start) / 32);
-    printf(
-        "{\"kind\": \"faults\", \"what\": \"a kernel reads what lies on the host, as others leave\", \"gb_s\": %.1f}\n",
-        fault_rate());
     fflush(stdout);
 }
 

@@ -66,7 +66,7 @@ bool charge_open_managed(struct charge *c, int device, enum memory_kind kind, ui
     later_free_all(); /* what they hold is free as soon as the device gets there */
     if (ledger_reserve_managed(session.ledger, device, bytes))
         return true;
-    log_info("%llu bytes of managed memory refused: %llu of %llu are held", (unsigned long long)bytes,
+    log_info("%llu bytes refused: %llu of %llu that may move are held (ULMS_MANAGED_LIMIT)", (unsigned long long)bytes,
              (unsigned long long)ledger_managed(session.ledger), (unsigned long long)session.managed_limit);
     c->status = CUDA_ERROR_OUT_OF_MEMORY;
     return false;
