@@ -41,6 +41,7 @@ void wrap_touch(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mod
         return;
     op->touches[op->count++] = (struct touch){
         .start = start, .bytes = bytes, .allocation = a.id, .mode = (uint8_t)mode, .source = SOURCE_CALL};
+    ledger_unsplit(session.ledger, start, bytes);
 }
 
 /* Addresses that were copied to where it writes, or may write, lie there no more. */

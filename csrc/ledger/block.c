@@ -1,19 +1,7 @@
-/* Blocks: what the framework told, what was observed, and the best extent around an address. */
+/* Blocks that the framework or a library told. */
 #include "base/hot.h"
 #include "ledger/hint.h"
 #include "ledger/state.h"
-
-/* A pointer is noted as observed when it is aligned like data, and while its allocation has few of them: a kernel that
- * is handed a new address at every launch must not fill the ledger. */
-enum { OBSERVED_ALIGN = 16, OBSERVED_MAX = 4096 };
-
-/* What is known around an address. */
-struct look {
-    bool found, notable; /* notable: the address would become an observed block */
-    enum touch_source source;
-    uint64_t allocation;
-    struct range block;
-};
 
 void blocks_forget(struct ledger *l, addr_t start, addr_t end) {
     struct range r;
@@ -60,11 +48,8 @@ size_t ledger_list_blocks(const struct ledger *shared, addr_t from, struct touch
 static SELDOM void replace(struct ledger *l, addr_t start, addr_t end) {
     struct range r, allocation;
     for (addr_t at = start; addrmap_after(&l->blocks, at, &r) && r.start < end; at = r.end)
-        if (is_observed(r.value) && addrmap_find(&l->allocations, r.start, &allocation)) {
-            word *observed = &record_of(&allocation)->observed;
-            put(observed, get(observed) - 1);
-            put(&l->observed, get(&l->observed) - 1);
-        }
+        if (is_observed(r.value) && addrmap_find(&l->allocations, r.start, &allocation))
+            count_observed(l, &allocation, -(uint64_t)1);
     blocks_forget(l, start, end);
 }
 
@@ -153,135 +138,6 @@ HOT bool ledger_block_remove(struct ledger *l, addr_t start) {
     return found;
 }
 
-/* p lies in an allocation, but in no block: what is around it ends at the next blocks, or with the allocation. */
-static void look_in_gap(struct ledger *l, addr_t p, const struct range *allocation, struct look *out) {
-    struct range before, after;
-    out->block = *allocation;
-    if (addrmap_before(&l->blocks, p, &before) && before.end > allocation->start)
-        out->block.start = before.end;
-    if (addrmap_after(&l->blocks, p, &after) && after.start < allocation->end)
-        out->block.end = after.start;
-    bool whole = out->block.start == allocation->start && out->block.end == allocation->end;
-    out->source = whole ? SOURCE_ALLOCATION : SOURCE_OBSERVED;
-    out->notable = !whole || p != allocation->start;
-}
-
-static enum touch_source source_of(const struct range *block) {
-    if (block->value & BLOCK_FRAMEWORK)
-        return SOURCE_FRAMEWORK;
-    return block->value & BLOCK_LIBRARY ? SOURCE_LIBRARY : SOURCE_OBSERVED;
-}
-
-static void look(struct ledger *l, addr_t p, struct look *out) {
-    struct range allocation;
-    bool in_block = addrmap_find(&l->blocks, p, &out->block);
-    bool told = in_block && out->block.value & BLOCK_TOLD;
-    out->found = !in_block || !(out->block.value & BLOCK_FREE);
-    out->notable = false;
-    if (!out->found)
-        return;
-    out->source = in_block ? source_of(&out->block) : SOURCE_OBSERVED;
-    out->allocation = in_block ? out->block.value >> BLOCK_ID_SHIFT : 0;
-    if (out->allocation && told)
-        return;
-    out->found = addrmap_find(&l->allocations, p, &allocation);
-    if (!out->found)
-        return;
-    const struct record *c = record_of(&allocation);
-    out->allocation = get(&c->id);
-    if (told)
-        return;
-    out->found = !get(&c->divided);
-    if (in_block)
-        out->notable = out->block.start != p;
-    else
-        look_in_gap(l, p, &allocation, out);
-    out->notable = out->notable && p % OBSERVED_ALIGN == 0 && get(&c->observed) < OBSERVED_MAX;
-}
-
-/* p becomes an observed block: it takes the end of what was around it. The caller holds the writer's lock. */
-static void note(struct ledger *l, addr_t p, struct look *known) {
-    struct range allocation, around = known->block, told;
-    bool split = addrmap_find(&l->blocks, p, &told);
-    if (!addrmap_find(&l->allocations, p, &allocation) ||
-        !addrmap_insert(&l->blocks, &(struct range){p, around.end, known->allocation << BLOCK_ID_SHIFT}))
-        return;
-    if (split)
-        addrmap_set(&l->blocks, &(struct range){around.start, p, told.value});
-    word *observed = &record_of(&allocation)->observed;
-    put(observed, get(observed) + 1);
-    put(&l->observed, get(&l->observed) + 1);
-    known->block.start = p;
-    known->source = SOURCE_OBSERVED;
-}
-
-HOT void ledger_foresee(const struct ledger *l) {
-    fetch((uintptr_t)&l->lock.sequence, offsetof(struct ledger, seen) - offsetof(struct ledger, lock.sequence));
-}
-
-/* The usual case, in few steps that do not wait for each other: where p was looked up last lies a block that was told.
- */
-static inline bool extent_told(const struct ledger *l, addr_t p, enum touch_mode mode, struct touch *out) {
-    const struct entry *e = hint_entry(&l->blocks, hint_hash(p), p);
-    uint64_t value = e ? get(&e->value) : 0;
-    if (!(value & BLOCK_TOLD) || !(value >> BLOCK_ID_SHIFT))
-        return false;
-    addr_t start = get(&e->start);
-    *out = (struct touch){.start = start,
-                          .bytes = get(&e->end) - start,
-                          .allocation = value >> BLOCK_ID_SHIFT,
-                          .mode = (uint8_t)mode,
-                          .source = value & BLOCK_FRAMEWORK ? SOURCE_FRAMEWORK : SOURCE_LIBRARY};
-    return true;
-}
-
-HOT uint32_t ledger_extents_told(struct ledger *l, const addr_t *p, size_t n, enum touch_mode mode, struct touch *out) {
-    uint32_t told = 0;
-    blocks_needed(l);
-    if (n > 1)
-        addrmap_foresee(&l->blocks, p, n);
-    for (READING(&l->lock)) {
-        told = 0;
-        for (size_t i = 0; i < n; i++)
-            told |= (uint32_t)extent_told(l, p[i], mode, &out[i]) << i;
-    }
-    return told;
-}
-
-/* The same, of one. */
-static HOT bool find_told(struct ledger *l, addr_t p, struct touch *out) {
-    struct touch t;
-    if (!ledger_extents_told(l, &p, 1, 0, &t))
-        return false;
-    t.mode = out->mode;
-    *out = t;
-    return true;
-}
-
-static SELDOM bool extent_best(struct ledger *l, addr_t p, struct touch *out) {
-    struct look known;
-    for (READING(&l->lock))
-        look(l, p, &known);
-    if (known.found && known.notable) {
-        write_begin(&l->lock);
-        look(l, p, &known);
-        if (known.found && known.notable)
-            note(l, p, &known);
-        write_end(&l->lock);
-    }
-    if (!known.found)
-        return false;
-    out->start = known.block.start;
-    out->bytes = known.block.end - known.block.start;
-    out->allocation = known.allocation;
-    out->source = (uint8_t)known.source;
-    return true;
-}
-
-HOT bool ledger_extent(struct ledger *l, addr_t p, struct touch *out) {
-    return find_told(l, p, out) || extent_best(l, p, out);
-}
-
 /* As what a library tells of an extent that starts in the block and goes on to end. value, block_end: the block's. */
 static inline bool is_as_good(uint64_t value, addr_t block_end, addr_t end) {
     return value & BLOCK_FRAMEWORK || (value & BLOCK_LIBRARY && end <= block_end);
@@ -312,9 +168,7 @@ static void tell(struct ledger *l, addr_t start, addr_t end, uint64_t id) {
     if (!addrmap_insert(&l->blocks, &(struct range){start, end, id << BLOCK_ID_SHIFT | BLOCK_LIBRARY}) ||
         !addrmap_find(&l->allocations, start, &allocation))
         return;
-    word *observed = &record_of(&allocation)->observed;
-    put(observed, get(observed) + 1);
-    put(&l->observed, get(&l->observed) + 1);
+    count_observed(l, &allocation, 1);
 }
 
 /* The usual case, in few steps that do not wait for each other: the allocation of a block, where start was looked up

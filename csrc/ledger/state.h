@@ -24,6 +24,9 @@ enum {
     BLOCK_ID_SHIFT = 3
 };
 
+/* So many in an allocation: a kernel that is handed a new address at every launch must not fill the ledger. */
+enum { OBSERVED_MAX = 4096 };
+
 /* As `observed` counts them. */
 static inline bool is_observed(uint64_t block) {
     return !(block & (BLOCK_FRAMEWORK | BLOCK_FREE));
@@ -126,6 +129,13 @@ void pending_enter(struct ledger *l);
 static inline void blocks_needed(const struct ledger *l) {
     if (__builtin_expect(get(&l->pending_count) != 0, 0))
         pending_enter(open_for_look(l));
+}
+
+/* So many more observed blocks are in it. The caller holds the writer's lock. */
+static inline void count_observed(struct ledger *l, const struct range *allocation, uint64_t more) {
+    word *observed = &record_of(allocation)->observed;
+    put(observed, get(observed) + more);
+    put(&l->observed, get(&l->observed) + more);
 }
 
 /* Forgets the blocks that reach into [start, end), but not in what allocation they were; an observed one keeps what

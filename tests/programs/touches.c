@@ -209,6 +209,17 @@ static void structure(CUdeviceptr arena) {
     OK(cuLaunchKernel(kernel("adam"), 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL)), end_of("launch-structure", 1);
 }
 
+/* Two arrays in a place, then one, as an allocator has it that nobody hears of. */
+static void reused(CUdeviceptr place, CUdeviceptr y) {
+    struct axpy p = {2, place + sizeof(float) * N, y, N};
+    void *parameters[] = {&p.a, &p.x, &p.y, &p.n};
+    CUfunction axpy = kernel("axpy");
+    OK(cuLaunchKernel(axpy, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL)), end_of("launch-second", 1);
+    p.x = place, p.n = 2 * N;
+    OK(cuMemsetD32Async(place, 0, 2 * N, stream)), end_of("set-both", 0);
+    OK(cuLaunchKernel(axpy, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL)), end_of("launch-both", 1);
+}
+
 static void nothing(void *unused) {
     (void)unused;
 }
@@ -245,6 +256,7 @@ int main(void) {
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     OK(cuModuleLoadData(&module, EMU_BUILTIN));
     CUdeviceptr a = block("a", 1 << 20), b = block("b", 1 << 20), x = block("x", 16384), y = block("y", 16384);
+    CUdeviceptr place = block("place", 2 * sizeof(float) * N);
     CUdeviceptr arena = block("arena", 32 * 4096), table = block("table", 32), behind = block("behind", 4 * 4096);
     OK(cuMemAllocPitch_v2(&pitched, &pitch, WIDTH, ROWS, 4));
     printf("block pitched %llu %zu\n", (unsigned long long)pitched, pitch * ROWS);
@@ -256,6 +268,7 @@ int main(void) {
     launches(x, y);
     launch_everywhere(x, y, far);
     structure(arena);
+    reused(place, y);
     graphs(x, y);
     any_nodes(x, y);
     changed(x, y, a, b);

@@ -203,6 +203,21 @@ class Reference:
         source = sources.SOURCE_ALLOCATION if whole else sources.SOURCE_OBSERVED
         return low, high - low, allocation.id, source
 
+    def unsplit(self, r: Range) -> None:
+        """Starts that were observed inside of r split it no more."""
+        inside = [start for start in self.blocks if r.start < start < r.end]
+        for start in inside:
+            one = self.blocks[start]
+            if one.framework or one.library:
+                continue
+            del self.blocks[start]
+            before = self.around(self.blocks, start - 1)
+            same = self.around(self.allocations, start - 1) == self.around(self.allocations, start)
+            if before is None or not same or self.blocks[before].end != start:
+                continue
+            if not (self.blocks[before].framework or self.blocks[before].library):
+                self.blocks[before].end = one.end
+
     def forget_tables(self, r: Range) -> None:
         for start in self.within(self.tables, r):
             table = self.tables.pop(start)
