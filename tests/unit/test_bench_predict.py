@@ -10,9 +10,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench.gpu import calls, predict  # noqa: E402
+from bench.gpu import calls, predict, summed  # noqa: E402
 from pump import paths  # noqa: E402
-from pump.bench.row import FormatError, Row, write_results  # noqa: E402
+from pump.bench.row import FormatError, Row, read_results, write_results  # noqa: E402
 from pump.sim.link import LINKS, UM  # noqa: E402
 from pump.sim.recorded import open_sequence  # noqa: E402
 
@@ -29,6 +29,19 @@ def measured(**more: Any) -> dict[str, Any]:
     row |= {"step_ms": [600.0, 610.0, 620.0], **more}
     program = {"program": "resnet", "footprint": 7029653504, "native_ms": [32.0], "rows": [row]}
     return {"programs": [program, program | {"program": "other"}]}
+
+
+def test_calls_are_added_up() -> None:
+    """The driver does one thing at a time, so that they are the step."""
+    results = read_results(predict.RESULT.with_name("h200-ours.json"))
+    found = summed.summed(results.rows, results.machine)
+    assert {each.row.workload for each in found} == {"resnet50", "gpt2-small"}
+    for each in found:
+        assert 0.7 < each.row.ms / (each.live + each.dead) < 1.0
+        assert each.demand is not None
+        assert float(each.cells()[-1]) == pytest.approx(each.demand / each.live, abs=0.01)
+    with pytest.raises(FormatError, match="managed_out"):
+        summed.summed(results.rows, {"managed_in": "40 GB/s"})
 
 
 def test_what_was_measured_is_predicted() -> None:
