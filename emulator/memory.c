@@ -117,9 +117,15 @@ static uint64_t small_take(struct device *d, uint64_t bytes) {
         return 0;
     }
     pthread_mutex_lock(&lock);
-    if (space_add(s, granule, GRANULE))
+    start = space_take(s, need, SMALL_ALIGN); /* another thread may just have made room: a granule too many would stay */
+    bool spare = start || !space_add(s, granule, GRANULE);
+    if (!spare)
         start = space_take(s, need, SMALL_ALIGN);
+    else
+        space_add(&addresses, granule, GRANULE);
     pthread_mutex_unlock(&lock);
+    if (spare)
+        device_give(d, GRANULE);
     return start;
 }
 
