@@ -39,6 +39,7 @@ struct touch {
     uint64_t allocation; /* its id in the ledger; 0: not in the ledger */
     uint8_t mode;        /* enum touch_mode */
     uint8_t source;      /* enum touch_source */
+    bool sparse;         /* little of it is read, nothing is written: rows are gathered from it */
     uint32_t before;     /* bytes from the address that a library's call was given to start, which lies behind it */
 };
 

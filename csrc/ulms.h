@@ -124,7 +124,8 @@ enum {
     ULMS_TOUCH_READ = 1,
     ULMS_TOUCH_WRITE = 2, /* every byte of it */
     ULMS_TOUCH_UPDATE = 3,
-    ULMS_TOUCH_SCRATCH = 4 /* content means nothing before and after */
+    ULMS_TOUCH_SCRATCH = 4, /* content means nothing before and after */
+    ULMS_TOUCH_SPARSE = 16  /* with READ alone: little of it */
 };
 
 enum { ULMS_LANE_IN = 0, ULMS_LANE_OUT = 1 };

@@ -117,7 +117,7 @@ static uint64_t small_take(struct device *d, uint64_t bytes) {
         return 0;
     }
     pthread_mutex_lock(&lock);
-    start = space_take(s, need, SMALL_ALIGN); /* another thread may just have made room: a granule too many would stay */
+    start = space_take(s, need, SMALL_ALIGN); /* another thread may have made room: one granule too many would stay */
     bool spare = start || !space_add(s, granule, GRANULE);
     if (!spare)
         start = space_take(s, need, SMALL_ALIGN);

@@ -154,7 +154,7 @@ size_t pager_touches(struct pager *d, const struct op *op) {
     }
     for (size_t i = 0; i < n; i++) {
         const struct touch *t = &op->touches[i];
-        d->touches[i] = (struct ulms_engine_touch){t->start, t->bytes, t->mode};
+        d->touches[i] = (struct ulms_engine_touch){t->start, t->bytes, t->mode | (t->sparse ? ULMS_TOUCH_SPARSE : 0)};
     }
     return n;
 }

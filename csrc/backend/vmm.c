@@ -41,7 +41,7 @@ static size_t touches(struct pager *d, const struct op *op) {
         struct ulms_engine_touch *t = &d->touches[i];
         if (!is_guess(&op->touches[i], op) || !reach(op->touches[i].start, &t->start, &t->bytes))
             continue;
-        if (t->mode != ULMS_TOUCH_READ) /* what it writes of the rest is not known */
+        if (op->touches[i].mode != TOUCH_READ) /* what it writes of the rest is not known */
             t->mode = ULMS_TOUCH_UPDATE;
     }
     return n;

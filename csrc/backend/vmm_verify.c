@@ -146,7 +146,7 @@ void vmm_verify_admitted(struct pager *d, size_t n, bool opaque) {
     if (opaque)
         __atomic_fetch_add(&opaque_operations, 1, __ATOMIC_ACQ_REL);
     for (size_t i = 0; i < n; i++)
-        if (d->touches[i].mode != ULMS_TOUCH_READ)
+        if ((d->touches[i].mode & ~(uint64_t)ULMS_TOUCH_SPARSE) != ULMS_TOUCH_READ)
             break_seals(d, d->touches[i].start, d->touches[i].start + d->touches[i].bytes);
 }
 

@@ -64,6 +64,7 @@ static bool gather_touch(struct ulms_engine *e, struct operation *op, const stru
             p->entry = (uint32_t)op->count - 1;
         }
         x->does |= t->mode & DOES_MODES;
+        x->does |= t->mode == (ULMS_TOUCH_READ | ULMS_TOUCH_SPARSE) ? 0 : DOES_MUCH;
         uint64_t page = bytes_of(e, p->number);
         bool covers = t->start <= page && end >= page + (bytes_of(e, 1) - 1);
         x->does |= covers && t->mode == ULMS_TOUCH_SCRATCH ? DOES_FADE : 0;
@@ -162,7 +163,7 @@ static void run_on(struct ulms_engine *e, const struct entry *x) {
         p->state = PAGE_RESIDENT;
         e->used++;
         e->stats.faulted_bytes += bytes_of(e, 1);
-    } else if (p->state == PAGE_ABSENT) {
+    } else if (p->state == PAGE_ABSENT && x->does & DOES_MUCH) {
         e->stats.in_place_bytes += bytes_of(e, 1);
         e->stats.in_place_written_bytes += (x->does & DOES_MODES) != DOES_READ ? bytes_of(e, 1) : 0;
     }

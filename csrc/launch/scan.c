@@ -26,6 +26,8 @@ struct scan {
     struct ledger *ledger;
     struct call *call;
     uint8_t mode;       /* of what nobody told */
+    uint32_t before;    /* touches of the operation before this scan */
+    uint32_t read;      /* from this one on they are only read */
     uint32_t told;      /* a bit for each of the call's first extents that is among the touches */
     struct near starts; /* of what this operation touches */
     unsigned found;
@@ -51,6 +53,7 @@ static inline void scan_start(struct scan *s, struct op *op, struct ledger *l) {
     s->ledger = l;
     s->call = told_call();
     s->mode = TOUCH_UPDATE;
+    s->before = op->count;
     s->told = 0;
     near_clear(&s->starts, op->count != 0);
     s->found = 0;
@@ -120,6 +123,17 @@ static HOT __attribute__((noinline)) void look_up_batch(struct scan *s) {
 static SELDOM void begin_reading(struct scan *s) {
     look_up_batch(s);
     s->mode = TOUCH_READ;
+    s->read = s->op->count;
+}
+
+/* Who writes so little of what it reads leaves most of it alone. */
+static SELDOM void end_reading(struct scan *s) {
+    struct op *op = s->op;
+    uint64_t written = 0;
+    for (uint32_t i = s->before; i < s->read; i++)
+        written += op->touches[i].bytes;
+    for (uint32_t i = s->read; i < op->count; i++)
+        op->touches[i].sparse = written > 0 && op->touches[i].bytes / SPARSE_PART >= written;
 }
 
 static inline void enter(struct scan *s, const struct function *f, const struct word_run *r) {
@@ -174,12 +188,14 @@ static __attribute__((noinline)) void look_at_slots(struct scan *s, const struct
         look_at_words(s, b, at + slots->array[i], used);
 }
 
-static inline __attribute__((always_inline)) void scan_end(struct scan *s, const struct function *f, uint32_t before) {
+static inline __attribute__((always_inline)) void scan_end(struct scan *s, const struct function *f) {
     struct op *op = s->op;
     look_up_batch(s);
+    if (__builtin_expect(s->mode == TOUCH_READ, 0))
+        end_reading(s);
     if (!f->known)
         op->flags |= OP_BLIND;
-    if (op->count == before && (f->runs || f->slots || !f->known))
+    if (op->count == s->before && (f->runs || f->slots || !f->known))
         op->flags |= OP_UNMATCHED;
 }
 
@@ -188,7 +204,6 @@ HOT void scan_parameters(struct op *op, struct ledger *l, const struct function 
     struct scan s;
     const struct bounds b = bounds_of(l);
     scan_start(&s, op, l);
-    uint32_t before = op->count;
     if (__builtin_expect(f->slots, 0))
         look_at_slots(&s, &b, slots_at(f->slots), parameters[slots_at(f->slots)->parameter], grid);
     for (const struct word_run *r = f->run, *end = r + f->runs; r < end; r++) {
@@ -199,7 +214,7 @@ HOT void scan_parameters(struct op *op, struct ledger *l, const struct function 
         else
             look_at_words(&s, &b, at, r->words);
     }
-    scan_end(&s, f, before);
+    scan_end(&s, f);
 }
 
 /* Of `words` from `offset` on, those that a buffer of `bytes` has. Trap: it may be shorter than the parameters, as
@@ -214,7 +229,6 @@ void scan_buffer(struct op *op, struct ledger *l, const struct function *f, stru
     struct scan s;
     const struct bounds b = bounds_of(l);
     scan_start(&s, op, l);
-    uint32_t before = op->count;
     op->flags |= OP_EXTRA;
     if (!f->known)
         look_at_words(&s, &b, buffer, words_there(bytes, 0, UINT32_MAX));
@@ -228,7 +242,7 @@ void scan_buffer(struct op *op, struct ledger *l, const struct function *f, stru
         enter(&s, f, r);
         look_at_words(&s, &b, (const char *)buffer + r->offset, words_there(bytes, r->offset, r->words));
     }
-    scan_end(&s, f, before);
+    scan_end(&s, f);
 }
 
 /* Copies what can be read of n remote pieces of `bytes` each; returns how many pieces came whole. */
@@ -246,12 +260,11 @@ void scan_blindly(struct op *op, struct ledger *l, void *const *parameters) {
     struct scan s;
     const struct bounds b = bounds_of(l);
     scan_start(&s, op, l);
-    uint32_t before = op->count;
     for (size_t i = 0; i < SCAN_BLIND_MAX; i++)
         where[i] = (void *)(uintptr_t)&parameters[i];
     size_t n = read_pieces(pointers, sizeof *pointers, where, SCAN_BLIND_MAX);
     n = read_pieces(words, sizeof *words, pointers, n);
     look_at_words(&s, &b, (const char *)words, (unsigned)n);
     look_up_batch(&s);
-    op->flags |= OP_BLIND | (op->count == before ? OP_UNMATCHED : 0);
+    op->flags |= OP_BLIND | (op->count == s.before ? OP_UNMATCHED : 0);
 }

@@ -56,7 +56,7 @@ struct record {
 struct touch_record {
     uint64_t start;
     uint64_t bytes;
-    uint64_t tail; /* bits 0-47 allocation, 48-55 mode, 56-63 source */
+    uint64_t tail; /* bits 0-47 allocation, 48-54 mode, 55 sparse, 56-63 source */
 };
 
 struct op_record {

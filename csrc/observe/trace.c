@@ -62,7 +62,8 @@ static void pack(struct touch_record *out, const struct touch *touches, uint32_t
         const struct touch *t = &touches[i];
         out[i].start = t->start;
         out[i].bytes = t->bytes;
-        out[i].tail = (t->allocation & 0xffffffffffff) | (uint64_t)t->mode << 48 | (uint64_t)t->source << 56;
+        out[i].tail = (t->allocation & 0xffffffffffff) | (uint64_t)t->mode << 48 | (uint64_t)t->sparse << 55 |
+                      (uint64_t)t->source << 56;
     }
 }
 

@@ -81,8 +81,8 @@ def simulate(path: Path, name: str, system: str, link: Link, over: float) -> Row
 def in_place(sequence: Recorded) -> tuple[float, int, int]:
     """Nanoseconds, bytes read and written of a step whose every byte is touched over the link.
 
-    Each range counts once an operation, so this is the least: a kernel that reads a range again
-    takes longer.
+    Each range counts once an operation, and a sparse one not at all, so this is the least: a kernel
+    that reads a range again takes longer.
     """
     ns, all_in, all_out = 0.0, 0, 0
     for event in sequence.steps[-1]:

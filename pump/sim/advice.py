@@ -38,7 +38,7 @@ class Advice:
     def issued(self, touches: Iterable[Touch]) -> None:
         """An operation: what it writes loses the advice."""
         if self.kept:
-            writes = [touch for touch in touches if touch.mode != READ]
+            writes = [touch for touch in touches if touch.writes]
             lost = self.kept & pages_of(writes, self.page_bytes)
             self.kept -= lost
             self.written |= lost

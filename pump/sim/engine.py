@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 from pump import binding
 
 READ, WRITE, UPDATE, SCRATCH = 1, 2, 3, 4  # what a touch does
+SPARSE = 16  # with READ: little of it is read
 LANE_IN, LANE_OUT = 0, 1
 FILL, EVICT = 1, 2
 DEAD, CLEAN, KEEP, EARLY, IN_PLACE = 1, 2, 4, 8, 16  # flags of a move
@@ -34,6 +35,16 @@ class Touch(NamedTuple):
     start: int
     bytes: int
     mode: int
+
+    @property
+    def writes(self) -> bool:
+        """It may change what lies there."""
+        return self.mode & ~SPARSE != READ
+
+    @property
+    def sparse(self) -> bool:
+        """Little of it is read: nobody needs it on the device."""
+        return self.mode == READ | SPARSE
 
 
 class Move(NamedTuple):

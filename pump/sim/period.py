@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pump.sim.engine import READ
 from pump.sim.link import Link
 from pump.sim.sequence import Given, pages_of
 from pump.sim.sequence import Sequence as Recorded
@@ -79,8 +78,8 @@ def period_of(sequence: Recorded, page_bytes: int) -> Period:
                         touches[at] = touches[at]._replace(dies=True)
                 continue
             if step >= known:
-                written = pages_of([t for t in event.touches if t.mode != READ], page_bytes)
-                for page in pages_of(event.touches, page_bytes):
+                written = pages_of([t for t in event.touches if t.writes], page_bytes)
+                for page in pages_of([t for t in event.touches if not t.sparse], page_bytes):
                     touches.setdefault((len(durations), page), PageTouch(page, page in written))
                     latest[page] = len(durations)
             durations.append(event.duration_ns)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pump import binding
-from pump.sim.engine import Touch
+from pump.sim.engine import SPARSE, Touch
 from pump.sim.sequence import (
     FIRST_LINE,
     Block,
@@ -76,8 +76,8 @@ def sequence_of(trace: Trace, every: bool = False) -> Sequence:
     names = {}
     for key, serial, row in zip(keys[starts[0] : loop.end].tolist(), serials, played, strict=True):
         found = trace.touches_of(row)
-        ranges = found[found["allocation"] != 0][["start", "bytes", "mode"]].tolist()
-        touches = tuple(Touch(*each) for each in ranges)
+        ranges = found[found["allocation"] != 0][["start", "bytes", "mode", "sparse"]].tolist()
+        touches = tuple(Touch(a, n, mode | SPARSE * sparse) for a, n, mode, sparse in ranges)
         events.append((serial, Operation(key, ns.get(serial, 0), touches)))
         names[key] = trace.label(row)
     events.sort(key=lambda event: event[0])

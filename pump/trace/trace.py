@@ -32,7 +32,14 @@ def _rows(kind: RecordType, *, first: _Fields | None = None, last: _Fields | Non
 
 OPERATION = _rows(RecordType.OP, last=[("first_touch", "<u8"), ("touches", "<u4")])
 TOUCH = np.dtype(
-    [("start", "<u8"), ("bytes", "<u8"), ("allocation", "<u8"), ("mode", "u1"), ("source", "u1")]
+    [
+        ("start", "<u8"),
+        ("bytes", "<u8"),
+        ("allocation", "<u8"),
+        ("mode", "u1"),
+        ("sparse", "?"),
+        ("source", "u1"),
+    ]
 )
 RETIREMENT = _rows(RecordType.RETIRED)
 ALLOCATION = _rows(RecordType.BIRTH, first=[("born", "?")])

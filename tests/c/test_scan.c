@@ -83,6 +83,7 @@ TEST(what_is_known_to_be_only_read_is) {
         CHECK(op.touches[0].start == 0x101000 && op.touches[0].mode == TOUCH_UPDATE);
         CHECK(op.touches[1].start == 0x102000 && op.touches[1].mode == TOUCH_READ);
     }
+    CHECK(!op.touches[1].sparse); /* as much is written */
     CHECK_EQ(function_of_name("_ZN2at6native24vectorized_gather_kernelILi16ElEEvPcS2_PT0_illllb")->read_from, 1);
     CHECK_EQ(
         function_of_name("_ZN2at6native44_GLOBAL__N__50c743a2_11_Indexing_cu_89862edb21indexSelectSmallIndexIN3c108"
@@ -91,6 +92,29 @@ TEST(what_is_known_to_be_only_read_is) {
         1);
     CHECK_EQ(function_of_name("_ZN4mine24vectorized_gather_kernelILi16ElEEv")->read_from, 0);
     CHECK_EQ(function_of_name("_ZN2at6native18elementwise_kernelILi128ELi4E")->read_from, 0);
+}
+
+TEST(a_few_rows_of_a_table_are_sparse) {
+    addr_t words[] = {0x101000, 0x102000};
+    void *parameters[] = {&words[0], &words[1]};
+    static const struct function f = {.known = true,
+                                      .parameters = 2,
+                                      .read_from = 1,
+                                      .runs = 2,
+                                      .run = {{.parameter = 0, .words = 1}, {.parameter = 1, .words = 1, .offset = 8}}};
+    begin();
+    ledger_block_add(l, 0x101000, 0x200);
+    for (uint64_t bytes = 0x200; bytes <= 0x2000; bytes *= 2) {
+        ledger_block_add(l, 0x102000, bytes);
+        op = (struct op){.touches = touches};
+        scan_parameters(&op, l, &f, (struct grid){1, 1}, parameters);
+        CHECK(op.count == 2 && !op.touches[0].sparse);
+        CHECK_EQ(op.touches[1].sparse, bytes >= SPARSE_PART * 0x200);
+    }
+    ledger_block_remove(l, 0x101000); /* nobody knows what is written */
+    op = (struct op){.touches = touches};
+    scan_parameters(&op, l, &f, (struct grid){1, 1}, parameters);
+    CHECK(op.count == 1 && !op.touches[0].sparse);
 }
 
 TEST(what_was_read_and_is_changed_counts_as_changed) {

@@ -17,6 +17,7 @@ static struct touch touch(uint64_t i) {
                           .bytes = 512,
                           .allocation = (1ull << 40) + i,
                           .mode = (uint8_t)(1 + i % 4),
+                          .sparse = i % 4 == 0,
                           .source = (uint8_t)(i % SOURCE_COUNT)};
 }
 

@@ -18,6 +18,7 @@ from pump.sim.engine import (
     KEEP,
     READ,
     SCRATCH,
+    SPARSE,
     Move,
     Settings,
     Stats,
@@ -25,7 +26,7 @@ from pump.sim.engine import (
 )
 
 ABSENT, FILLING, RESIDENT, EVICTING = range(4)
-MODES, FADE = 7, 8  # what an operation does to a page: modes; it dies
+MODES, FADE, MUCH = 7, 8, 16  # what an operation does to a page: modes; it dies; not only sparse
 FAILURES_MOST = 3
 
 
@@ -120,14 +121,15 @@ class Reference:
             page.leaves = key
 
     def gather(self, touches: Sequence[Touch]) -> dict[Page, int]:
-        """What an operation does to each page: the union of modes, and FADE."""
+        """What an operation does to each page: the union of modes, FADE, MUCH."""
         does: dict[Page, int] = {}
         for start, size, mode in touches:
             for page in self.span(start, size) if size else ():
                 first = page.number * self.size
                 covers = start <= first and first + self.size <= start + size
                 fade = FADE if covers and mode == SCRATCH else 0
-                does[page] = does.get(page, 0) | mode | fade
+                much = 0 if mode == READ | SPARSE else MUCH
+                does[page] = does.get(page, 0) | mode & MODES | fade | much
         for page, done in does.items():
             if done & MODES != SCRATCH:
                 does[page] &= ~FADE

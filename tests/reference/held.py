@@ -29,6 +29,7 @@ from tests.reference.engine import (
     FAILURES_MOST,
     FILLING,
     MODES,
+    MUCH,
     RESIDENT,
     Operation,
     Page,
@@ -73,10 +74,13 @@ class Held(Reference):
     def is_streamed(self, page: Page) -> bool:
         """Touched once in the period, in a way that may be done where it lies."""
         past = self.sequence.once(page.number)
-        if not (self.trial.leave_streamed and page.live and past):
+        if not (self.settings.in_place and page.live and past):
             return False
-        modes = past.does[page.number] & MODES
-        return modes == READ or (self.settings.in_place > 1 and not modes & SCRATCH)
+        done = past.does[page.number]
+        if not done & MUCH:
+            return True
+        allowed = done & MODES == READ or (self.settings.in_place > 1 and not done & SCRATCH)
+        return self.trial.leave_streamed and allowed
 
     def rests(self, page: Page) -> bool:
         """Absent, and used where it lies."""
@@ -217,7 +221,7 @@ class Held(Reference):
             if page.state == ABSENT and self.settings.faults and not page.in_place:
                 self.put(page, RESIDENT)
                 self.sums.faulted_bytes += self.size
-            elif page.state == ABSENT:
+            elif page.state == ABSENT and operation.does[page] & MUCH:
                 self.sums.in_place_bytes += self.size
                 written = operation.does[page] & MODES != READ
                 self.sums.in_place_written_bytes += self.size * written

@@ -19,6 +19,11 @@ from pump.sim.engine import (  # noqa: E402
     HOLD,
     LANE_IN,
     LANE_OUT,
+    READ,
+    SCRATCH,
+    SPARSE,
+    UPDATE,
+    WRITE,
     CompiledEngine,
     Settings,
     Stats,
@@ -30,6 +35,8 @@ from tests.reference.policies import POLICIES, reference  # noqa: E402
 pytestmark = pytest.mark.unit
 
 PAGE = 64
+FEW = READ | SPARSE
+MODES = (READ, WRITE, UPDATE, SCRATCH, FEW)
 PAGES = 24  # addresses used: pages 1 to 24
 STRIDES = (0, 1, 3, 7)  # of Pair
 Action = tuple[Any, ...]
@@ -154,7 +161,7 @@ touches = st.builds(
     Touch,
     starts,
     st.sampled_from([0, 8, PAGE, PAGE, 2 * PAGE, 3 * PAGE]),
-    st.integers(1, 4),
+    st.sampled_from(MODES),
 )
 loops = st.lists(
     st.tuples(st.integers(0, 3), st.lists(touches, min_size=1, max_size=3).map(tuple)),
@@ -229,7 +236,7 @@ def random_program(seed: int) -> tuple[Settings, list[Step], list[Action]]:
 
     def touch() -> Touch:
         start = PAGE * chance.randint(1, PAGES) + chance.choice([0, 0, 0, 8])
-        return Touch(start, chance.choice([8, PAGE, 2 * PAGE, 3 * PAGE]), chance.randint(1, 4))
+        return Touch(start, chance.choice([8, PAGE, 2 * PAGE, 3 * PAGE]), chance.choice(MODES))
 
     engine = Settings(
         policy=policies()[seed % len(policies())],
@@ -278,7 +285,7 @@ def random_turns(seed: int) -> tuple[Settings, list[Step], list[Action]]:
     few = [
         (
             chance.randint(0, 1),
-            (Touch(PAGE * chance.randint(1, PAGES), PAGE, chance.randint(1, 3)),),
+            (Touch(PAGE * chance.randint(1, PAGES), PAGE, chance.choice([1, 2, 3, FEW])),),
         )
         for _ in range(chance.choice([3, 10, 40]))
     ]
@@ -339,11 +346,11 @@ def random_sweeps(seed: int) -> tuple[Settings, list[Step], list[Action]]:
         chance.random() < 0.5,
         chance.randint(1, 2),
     )
-    several = (Touch(PAGE, PAGE, chance.randint(1, 4)),)
+    several = (Touch(PAGE, PAGE, chance.choice(MODES)),)
     loop: list[Step] = [
         (
             page % 4,
-            (Touch(PAGE * page, PAGE, chance.choice([1, 1, 1, 2, 3, 4])),)
+            (Touch(PAGE * page, PAGE, chance.choice([1, 1, 1, *MODES])),)
             + several * (chance.random() < 0.2),
         )
         for page in range(2, PAGES + 1)

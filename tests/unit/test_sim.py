@@ -28,6 +28,7 @@ from pump.sim.engine import (  # noqa: E402
     KEEP,
     LANE_IN,
     READ,
+    SPARSE,
     UPDATE,
     WRITE,
     CompiledEngine,
@@ -38,6 +39,7 @@ from pump.sim.engine import (  # noqa: E402
 from pump.sim.frames import Frames  # noqa: E402
 from pump.sim.lane import UnderWay  # noqa: E402
 from pump.sim.link import UM, VMM, Handles, Kind, Link, Part  # noqa: E402
+from pump.sim.period import period_of  # noqa: E402
 from pump.sim.sequence import (  # noqa: E402
     Block,
     Given,
@@ -163,6 +165,23 @@ def test_what_is_slower_in_place_is_brought() -> None:
     result = simulate(pages, replace(PLAIN, in_place=IN_PLACE_ALL, rate_update=4), "ahead", 600)
     assert result.step_ms == pytest.approx(simulate(pages, PLAIN, "ahead", 600).step_ms, rel=0.02)
     assert result.sums.in_place_bytes == 0
+
+
+@pytest.mark.parametrize("slower", [1, 1000])
+def test_what_few_rows_are_read_of_stays_away(slower: float) -> None:
+    """However slow the link is in place; and it is not tried. More operations a step than the
+    program runs ahead, so that the sums are those of steps.
+    """
+    link = replace(PLAIN, in_place=IN_PLACE_ALL, rate_read=PLAIN.rate_read / slower)
+    table, others = [READ | SPARSE] * 600, [UPDATE] * 600
+    result = simulate(turns(*table, *others), link, "ahead", 600)
+    assert result.step_ms == pytest.approx(1200 * 1000 / 1e6)
+    assert result.sums.hit_bytes == 600 * PAGE * result.steps
+    assert result.bytes_in == result.bytes_out == 0
+    assert simulate(turns(*[READ] * 600, *others), link, "ahead", 600).bytes_in >= 599 * PAGE
+    nothing = simulate(turns(*table, *others), PLAIN, "ahead", 600)
+    assert nothing.bytes_in >= 599 * PAGE  # where kernels may use nothing in place
+    assert period_of(turns(*table, *others), PAGE).pages == 600
 
 
 def layers(others: int, places: Callable[[], int] = lambda: 0) -> tuple[Operation, ...]:

@@ -71,6 +71,7 @@ def test_touches_come_back(story: Trace) -> None:
     assert touches["bytes"].tolist() == [512] * 3
     assert touches["allocation"].tolist() == [(1 << 40) + i for i in range(3)]
     assert touches["mode"].tolist() == [TouchMode.READ, TouchMode.WRITE, TouchMode.UPDATE]
+    assert touches["sparse"].tolist() == [True, False, False]
     sources = [TouchSource.CALL, TouchSource.LIBRARY, TouchSource.FRAMEWORK]
     assert touches["source"].tolist() == sources
     assert len(story.touches_of(story.operations[1])) == 1
