@@ -97,11 +97,11 @@ class World:
 
     def trace(self) -> Trace:
         operations = np.zeros(len(self.launches), OPERATION)
-        touches: list[tuple[int, int, int, TouchMode, TouchSource]] = []
+        touches: list[tuple[int, int, int, TouchMode, bool, TouchSource]] = []
         for i, (at, thread, mine, flags, status) in enumerate(self.launches):
             row = (i + 1, at, thread, 1, 0, 7, 1, 0, status, OpKind.LAUNCH, flags, 0, len(touches))
             operations[i] = (*row, len(mine))
-            touches += [(start, size, 5, mode, self.source) for start, size, mode in mine]
+            touches += [(start, size, 5, mode, False, self.source) for start, size, mode in mine]
         return Trace(
             path=Path("none"),
             machine={},
