@@ -135,11 +135,15 @@ class Bound:
         return 0
 
 
+ON_GPU = ("decode-3b", "gpt2-small", "resnet50")
+"""Programs of the main comparison on a GPU: every system can have their memory."""
+
 PROGRAM = Program(
     "pump-bench",
     "Compare ways to run programs that need more GPU memory than there is. Without a command: the"
-    f" main comparison, with pictures in ./{FOLDER}: every program where there is a GPU, else the"
-    f" recorded steps {', '.join(MAIN)}, in less than a minute; `run` plays every one.",
+    f" main comparison, with pictures in ./{FOLDER}: where there is a GPU, {', '.join(ON_GPU)} with"
+    f" half of their memory, in some minutes; else the recorded steps {', '.join(MAIN)}, in less"
+    " than a minute. `run` runs every one.",
     (Run(), List(), Compare(), Bound()),
     (UsageError, FormatError, SequenceError),
 )
@@ -154,4 +158,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 def main_comparison() -> list[str]:
     """The words of the command line that has none."""
     device = best_device()
-    return ["run", *(MAIN if device == SIM else ()), "--device", device, "--plots", str(FOLDER)]
+    what = MAIN if device == SIM else (*ON_GPU, "--oversubscription", "2")
+    return ["run", *what, "--device", device, "--plots", str(FOLDER)]

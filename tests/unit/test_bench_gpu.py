@@ -354,6 +354,16 @@ def test_workloads_are_listed_without_their_frameworks(capsys: pytest.CaptureFix
     assert not {"torch", "cupy"} & set(sys.modules)
 
 
+def test_without_a_command_it_runs_some_programs_where_there_is_a_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cli, "best_device", lambda: GPU)
+    args = cli.PROGRAM.parser().parse_args(cli.main_comparison())
+    assert set(args.workloads) == set(cli.ON_GPU) < set(workloads.names())
+    assert (args.device, args.oversubscription, args.plots) == (GPU, [2.0], cli.FOLDER)
+    assert all(name in cli.PROGRAM.description for name in cli.ON_GPU)
+
+
 def test_only_what_learns_is_warmed_up_for_long() -> None:
     warm = {system: run.warm_steps("resnet50", system) for system in SYSTEMS}
     long = {system for system, steps in warm.items() if steps == run.WARM}
