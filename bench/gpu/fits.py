@@ -19,8 +19,8 @@ from bench.gpu.paced import Paced, PacedError
 PROGRAMS = "resnet,gpt2-half,decode"
 BACKENDS = ("um", "vmm")
 BOUND = 1.01
-VMM_ROOM = 4
-"""Times the limit on managed memory: what `vmm` may provide to a program, and pin if it must."""
+VMM_LIMITS = 4
+"""So many limits on managed memory `vmm` may provide to a program, and pin if it must."""
 STILL = ("moves", "filled_bytes", "evicted_bytes", "held_ns", "late", "paged_bytes")
 """Counters that stay what they are; the last one also where pages are used on the host for good."""
 COUNTERS = (*STILL, "placed_bytes", "allocations")
@@ -119,7 +119,7 @@ def environment(mode: str) -> dict[str, str]:
     if not native:
         env |= {"ULMS_BACKEND": mode, "REPORT_COUNTERS": ",".join(COUNTERS)}
     if mode == "vmm":  # pinned, not managed: that guard would refuse memory
-        env["ULMS_MANAGED_LIMIT"] = str(machine.LIMIT * VMM_ROOM)
+        env["ULMS_MANAGED_LIMIT"] = str(machine.LIMIT * VMM_LIMITS)
     return env
 
 

@@ -223,7 +223,7 @@ class Programs:
             gate_ms=sum_of(moved, ("held_ns",), 1e6),
             own_ms=sum_of(moved, COUNTERS_OWN, 1e6),
             counters={key: round(moved[key], 1) for key in EXPLAIN if key in moved},
-            numbers_equal=is_start_of(told.numbers, native.numbers),
+            numbers_equal=is_start_of(told.numbers, native.numbers, len(told.step_ms)),
         )
 
     def run(self, name: str, system: str, env: dict[str, str], end: float) -> Told:
@@ -268,9 +268,9 @@ def warm_steps(name: str, system: str) -> int:
     return WARM_ONCE if name in workloads.ONCE else WARM
 
 
-def is_start_of(numbers: Sequence[str], longer: Sequence[str]) -> bool:
-    """To the last bit; there are some."""
-    return bool(numbers) and list(numbers) == list(longer[: len(numbers)])
+def is_start_of(numbers: Sequence[str], longer: Sequence[str], least: int) -> bool:
+    """To the last bit; there are so many at least."""
+    return len(numbers) >= least and list(numbers) == list(longer[: len(numbers)])
 
 
 def tell(line: str) -> None:

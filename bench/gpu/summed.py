@@ -1,9 +1,9 @@
 """What the driver's calls of a step of `um` take by themselves, added up, beside the step.
 
 Of a file of `pump-bench run --device gpu --json` that has what calls on managed memory took on its
-machine, beside kernels: each page that a step moved counts with that. Where the sum is about the
-step, the driver does one thing at a time, and a better order has nothing to give. The last column
-says how many times as fast as um-demand `um` could be if dead pages cost nothing, too.
+machine, beside kernels: each page that a step moved counts with that. Where the driver does one
+thing at a time no step is shorter than the sum. The last column says how many times as fast as
+um-demand `um` would be then if dead pages cost nothing, too.
 """
 
 import argparse
@@ -38,21 +38,22 @@ class Summed:
 
 
 def summed(rows: Sequence[Row], machine: Mapping[str, str]) -> list[Summed]:
-    """The rows of `um` that brought bytes to the host. Raises FormatError where the machine's
-    figures lack.
+    """The rows of `um` that had dead pages: others use memory where it lies. Raises FormatError
+    where the machine's figures lack.
     """
     if missing := [name for name in NEEDED if name not in machine]:
         raise FormatError(f"without {', '.join(missing)}: calls on managed memory were not timed")
     link = managed_as(machine)
     demand = {row.run._replace(system=""): row.ms for row in rows if row.system == "um-demand"}
-    moved = [row for row in rows if row.system == "um" and row.bytes_out]
+    moved = [row for row in rows if row.system == "um" and row.counters.get("dead_bytes", 0) > PAGE]
     return [one(row, link, demand.get(row.run._replace(system=""))) for row in moved]
 
 
 def one(row: Row, link: Link, demand: float | None) -> Summed:
     """Of a row that has bytes and counters."""
     live = (row.bytes_in or 0) / link.rate_in + (row.bytes_out or 0) / link.rate_out
-    dead = row.counters.get("dead_bytes", 0) / PAGE * (link.place.alone + link.discard.alone)
+    dead = row.counters["dead_bytes"] / PAGE / 2  # each comes and leaves, and counts twice
+    dead *= link.place.alone + link.discard.alone
     return Summed(row, live / 1e6, dead / 1e6, demand)
 
 

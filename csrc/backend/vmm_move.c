@@ -3,7 +3,7 @@
 
 #include "backend/vmm.h"
 
-enum { BATCH = 64, TRIES = 3, OUT_LEAST = 4 << 20 };
+enum { BATCH = 64, TRIES = 3, OUT_BYTES = 4 << 20 };
 
 struct span {
     struct vmm_range *range;
@@ -104,15 +104,14 @@ static bool copy_in(struct vmm *v, const struct vmm_move *m, const struct span *
     return true;
 }
 
-/* Likewise. In short pieces, as mapping waits for each; but there is less to map where pages are large. */
+/* Likewise. In short pieces, as mapping waits for each. */
 static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream, bool *under_way) {
-    uint64_t most = page_bytes / 2 > OUT_LEAST ? page_bytes / 2 : OUT_LEAST;
     bool good = true;
     for (size_t i = s->first, n; good && (n = next_copy(m, s, &i)) > 0; i += n) {
         const struct vmm_page *p = &s->range->page[i];
         addr_t to = vmm_page_alias(v, p, VMM_HOST), from = vmm_page_alias(v, p, VMM_DEVICE);
-        for (uint64_t at = 0, bytes = n * page_bytes; good && at < bytes; at += most) {
-            uint64_t left = bytes - at, piece = left < most ? left : most;
+        for (uint64_t at = 0, bytes = n * page_bytes; good && at < bytes; at += OUT_BYTES) {
+            uint64_t left = bytes - at, piece = left < OUT_BYTES ? left : OUT_BYTES;
             good = vmm_turn_copy(&v->turn, to + at, from + at, piece, stream);
         }
     }

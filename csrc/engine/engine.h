@@ -27,7 +27,7 @@ enum {
     DOES_READ = ULMS_TOUCH_READ,
     DOES_MODES = 7,
     DOES_FADE = 8, /* leaves it dead */
-    DOES_MUCH = 16 /* not only sparse reads */
+    DOES_MUCH = 32 /* not only sparse reads */
 };
 
 enum { FAILURES_MAX = 3 };
@@ -254,13 +254,12 @@ static inline uint64_t page_time(const struct ulms_engine *e, const struct page 
 /* Touched once in the period, in a way that may be done where it lies: what is sparse there costs nothing, of others it
  * is tried. */
 static inline bool page_streamed(const struct ulms_engine *e, const struct page *p) {
-    if (!e->in_place || !p->live || p->epoch != e->track.epoch || !p->next || p->next != p->seen)
+    if (!(e->trial.leave_streamed || p->sparse) || !e->in_place || !p->live || p->epoch != e->track.epoch || !p->next ||
+        p->next != p->seen)
         return false;
     uint8_t does = history_record(&e->history, p->record - 1)->does;
-    if (!(does & DOES_MUCH))
-        return true;
-    bool allowed = does == (DOES_READ | DOES_MUCH) || e->in_place == ULMS_IN_PLACE_ALL;
-    return e->trial.leave_streamed && allowed && !(does & ULMS_TOUCH_SCRATCH);
+    return p->sparse || does == (DOES_READ | DOES_MUCH) ||
+           (e->in_place == ULMS_IN_PLACE_ALL && !(does & ULMS_TOUCH_SCRATCH));
 }
 
 /* What counts when pages leave: a streamed page serves where it lies. */

@@ -158,6 +158,7 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
             history_record(h, p->record - 1)->ahead = (uint32_t)(position - p->seen);
         *history_record(h, h->records_end) = (struct record){.page = p, .does = does};
         p->record = ++h->records_end;
+        p->sparse = !(does & DOES_MUCH);
         p->seen = position;
         now->live += !p->live;
     }

@@ -50,6 +50,7 @@ struct page {
     bool untouched; /* filled, and not touched since */
     bool in_place;  /* it left so that kernels may use it where it lies */
     bool rests;     /* and they do: as it was when it was last settled */
+    bool sparse;    /* for the operation of its record */
     bool marked;
 
     struct page *marked_next; /* list of leavers.c */

@@ -45,7 +45,7 @@ static void touch_box(struct op *op, const struct box *b, const struct transfer 
     bool holes = (t->rows > 1 && t->width < l.pitch) || (t->layers > 1 && t->rows * l.pitch < l.layer);
     if (mode == TOUCH_WRITE && holes) /* what lies between the rows stays */
         mode = TOUCH_UPDATE;
-    wrap_touch(op, b->device + l.offset, l.bytes, mode);
+    (holes ? wrap_touch_around : wrap_touch)(op, b->device + l.offset, l.bytes, mode);
 }
 
 static void touch_boxes(struct op *op, const struct transfer *t) {
@@ -105,8 +105,11 @@ static void touch_3d_peer(struct op *op, const CUDA_MEMCPY3D_PEER *c) {
 }
 
 void copy_touch_memset(struct op *op, addr_t dst, size_t pitch, size_t row_bytes, size_t rows) {
-    if (row_bytes && rows)
-        wrap_touch(op, dst, (rows - 1) * pitch + row_bytes, rows > 1 && row_bytes < pitch ? TOUCH_UPDATE : TOUCH_WRITE);
+    uint64_t bytes = row_bytes && rows ? (rows - 1) * pitch + row_bytes : 0;
+    if (rows > 1 && row_bytes < pitch)
+        wrap_touch_around(op, dst, bytes, TOUCH_UPDATE);
+    else
+        wrap_touch(op, dst, bytes, TOUCH_WRITE);
 }
 
 /* Every copy of a structure: open, touch, admit, real call, close. */
@@ -205,7 +208,7 @@ static struct transfer transfer_of(const CUDA_MEMCPY3D_BATCH_OP *c, size_t eleme
 static void touch_all_around(struct op *op, const CUmemcpy3DOperand *o, enum touch_mode mode) {
     struct allocation a;
     if (o->type == CU_MEMCPY_OPERAND_TYPE_POINTER && ledger_find(session.ledger, o->op.ptr.ptr, &a))
-        wrap_touch(op, a.start, a.bytes, mode);
+        wrap_touch_around(op, a.start, a.bytes, mode);
 }
 
 static void touch_3d_list(struct op *op, const CUDA_MEMCPY3D_BATCH_OP *list, size_t count) {

@@ -68,6 +68,7 @@ static SELDOM bool just_touched(struct op *op, const struct touch *t) {
             continue;
         if (before->mode == TOUCH_READ && t->mode != TOUCH_READ)
             before->mode = TOUCH_UPDATE;
+        before->sparse = false;
         return true;
     }
     return false;
@@ -126,14 +127,14 @@ static SELDOM void begin_reading(struct scan *s) {
     s->read = s->op->count;
 }
 
-/* Who writes so little of what it reads leaves most of it alone. */
+/* Who writes so little of the first that it reads leaves most of that alone. */
 static SELDOM void end_reading(struct scan *s) {
-    struct op *op = s->op;
+    struct touch *t = &s->op->touches[s->read];
     uint64_t written = 0;
     for (uint32_t i = s->before; i < s->read; i++)
-        written += op->touches[i].bytes;
-    for (uint32_t i = s->read; i < op->count; i++)
-        op->touches[i].sparse = written > 0 && op->touches[i].bytes / SPARSE_PART >= written;
+        written += s->op->touches[i].bytes;
+    if (s->read < s->op->count && t->mode == TOUCH_READ)
+        t->sparse = written > 0 && t->bytes / SPARSE_PART >= written;
 }
 
 static inline void enter(struct scan *s, const struct function *f, const struct word_run *r) {

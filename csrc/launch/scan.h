@@ -7,8 +7,8 @@
 #include "ledger/ledger.h"
 
 /* Each adds to op->touches one touch for every block that an argument points into (mode update: the driver does not
- * know better; read, from f->read_from on, and sparse where no more than one part in SPARSE_PART of it is written to
- * others), none twice in a row of SCAN_NEAR, and sets op->flags. */
+ * know better; read, from f->read_from on, and the first of those sparse where no more than one part in SPARSE_PART of
+ * it is written to others), none twice in a row of SCAN_NEAR, and sets op->flags. */
 enum { SCAN_NEAR = 8, SCAN_BLIND_MAX = 64, SPARSE_PART = 8 };
 
 /* grid: of the launch. parameters: one pointer to each argument, as the layout of f says. */

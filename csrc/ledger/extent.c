@@ -5,6 +5,9 @@
 
 /* Addresses that are not aligned like data are not noted. */
 enum { OBSERVED_ALIGN = 16 };
+/* So many in an allocation: parts of a buffer that is cleared as a whole at every step are not observed anew each time.
+ */
+enum { JOINED_MAX = 256 };
 
 /* What is known around an address. */
 struct look {
@@ -141,36 +144,49 @@ HOT bool ledger_extent(struct ledger *l, addr_t p, struct touch *out) {
     return find_told(l, p, out) || extent_best(l, p, out);
 }
 
+/* What an allocation has of them may be joined. */
+static bool may_join(struct ledger *l, addr_t p, struct range *allocation) {
+    return addrmap_find(&l->allocations, p, allocation) && get(&record_of(allocation)->observed) > 0 &&
+           get(&record_of(allocation)->joined) < JOINED_MAX;
+}
+
 /* The first block from p on, but before end, that nobody told: its start was observed. */
 static bool find_observed(struct ledger *l, addr_t p, addr_t end, struct range *out) {
-    for (addr_t at = p; addrmap_after(&l->blocks, at, out) && out->start < end; at = out->end)
+    for (addr_t at = p; addrmap_after(&l->blocks, at, out) && out->start < end; at = out->start + 1)
         if (!(out->value & (BLOCK_TOLD | BLOCK_FREE)))
             return true;
     return false;
 }
 
 /* The block's memory falls to what lies before it. The caller holds the writer's lock. */
-static void join(struct ledger *l, const struct range *r) {
-    struct range before, allocation;
+static void join(struct ledger *l, const struct range *r, const struct range *allocation) {
+    struct range before;
     bool follows = addrmap_before(&l->blocks, r->start - 1, &before) && before.end == r->start;
     addrmap_erase(&l->blocks, r->start, r->start + 1);
     if (follows && before.value == r->value)
         addrmap_set(&l->blocks, &(struct range){before.start, r->end, before.value});
-    if (addrmap_find(&l->allocations, r->start, &allocation))
-        count_observed(l, &allocation, -(uint64_t)1);
+    count_observed(l, allocation, -(uint64_t)1);
+    word *joined = &record_of(allocation)->joined;
+    put(joined, get(joined) + 1);
 }
 
-void ledger_unsplit(struct ledger *l, addr_t start, uint64_t bytes) {
-    struct range r;
+static SELDOM void join_inside(struct ledger *l, addr_t start, addr_t end) {
+    struct range r = {.start = start}, allocation;
+    write_begin(&l->lock);
+    if (may_join(l, start, &allocation) && end > allocation.end)
+        end = allocation.end;
+    while (may_join(l, start, &allocation) && find_observed(l, r.start + 1, end, &r))
+        join(l, &r, &allocation);
+    write_end(&l->lock);
+}
+
+HOT void ledger_unsplit(struct ledger *l, addr_t start, uint64_t bytes) {
+    struct range r, allocation;
     bool any = false;
-    if (!get(&l->observed) || !valid(start, bytes))
+    if (!valid(start, bytes))
         return;
     for (READING(&l->lock))
-        any = find_observed(l, start + 1, start + bytes, &r);
-    if (!any)
-        return;
-    write_begin(&l->lock);
-    while (find_observed(l, start + 1, start + bytes, &r))
-        join(l, &r);
-    write_end(&l->lock);
+        any = may_join(l, start, &allocation) && find_observed(l, start + 1, start + bytes, &r);
+    if (any)
+        join_inside(l, start, start + bytes);
 }

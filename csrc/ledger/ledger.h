@@ -121,8 +121,9 @@ bool ledger_extent(struct ledger *l, addr_t p, struct touch *out);
 /* The same for n addresses, 32 at most, of which those are found that were found before in blocks that were told: bit i
  * of what is returned says whether out[i] was set, with this mode. For the others there is ledger_extent. */
 uint32_t ledger_extents_told(struct ledger *l, const addr_t *p, size_t n, enum touch_mode mode, struct touch *out);
-/* A call used [start, start + bytes) as one thing: pointers that were observed inside of it split nothing any more,
- * until they are observed again. What follows the last of them belongs to it, too. */
+/* A call used [start, start + bytes) as one thing: pointers that were observed inside of it, in the allocation of
+ * start, split nothing any more, until they are observed again. What follows the last of them belongs to it, too. So
+ * often in an allocation and no more. */
 void ledger_unsplit(struct ledger *l, addr_t start, uint64_t bytes);
 
 /* --- pointer tables: device memory that holds ledger addresses (hidden-pointer sources) --- */

@@ -38,6 +38,7 @@ struct record {
     word where;    /* device, of 32 bits; kind; managed, of one */
     word observed; /* observed blocks in it */
     word divided;  /* 1: the framework told of a block in it: what lies in none is unused */
+    word joined;   /* observed blocks in it that calls used as one with others */
 };
 
 /* A block, pending.c; bytes 0: none. Those that share a line of memory, the newest first. */

@@ -111,6 +111,8 @@ TEST(a_few_rows_of_a_table_are_sparse) {
         CHECK(op.count == 2 && !op.touches[0].sparse);
         CHECK_EQ(op.touches[1].sparse, bytes >= SPARSE_PART * 0x200);
     }
+    scan_parameters(&op, l, &f, (struct grid){1, 1}, parameters); /* as a graph's nodes are gathered */
+    CHECK(op.count == 2 && !op.touches[1].sparse);
     ledger_block_remove(l, 0x101000); /* nobody knows what is written */
     op = (struct op){.touches = touches};
     scan_parameters(&op, l, &f, (struct grid){1, 1}, parameters);

@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from pump.sim.recorded import open_sequence
+from pump.sim.sequence import Operation
+from pump.trace import read
 from tests.conftest import Compile, RunEmulated
 
 pytestmark = pytest.mark.emu
@@ -44,6 +47,23 @@ def test_a_table_stays_for_a_few_rows(
     assert counters["in_place_bytes"] < 64 * MIB  # less than the table once, in all steps
     assert counters["evicted_bytes"] >= 60 * MIB
     assert counters["violations"] == counters["move_failures"] == 0
+
+
+@pytest.mark.parametrize(("gather", "few"), [("known", STEPS), ("unknown", 0)])
+def test_traces_tell_of_it(
+    gather: str, few: int, binary: Path, run_emulated: RunEmulated, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace"
+    done = run_emulated([binary, gather, str(STEPS)], {"ULMS_TRACE": str(trace)})
+    assert done.returncode == 0, done.stderr
+    sparse = read(trace).touches
+    sparse = sparse[sparse["sparse"]]
+    assert len(sparse) == few
+    assert set(sparse["bytes"].tolist()) <= {64 * MIB}
+    (step,) = open_sequence(trace).steps
+    touches = [t for event in step if isinstance(event, Operation) for t in event.touches]
+    table = [t for t in touches if t.bytes == 64 * MIB]
+    assert [t.sparse for t in table] == [bool(few)]
 
 
 @pytest.mark.parametrize("backend", ["um", "vmm"])

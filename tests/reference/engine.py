@@ -26,7 +26,7 @@ from pump.sim.engine import (
 )
 
 ABSENT, FILLING, RESIDENT, EVICTING = range(4)
-MODES, FADE, MUCH = 7, 8, 16  # what an operation does to a page: modes; it dies; not only sparse
+MODES, FADE, MUCH = 7, 8, 32  # what an operation does to a page: modes; it dies; not only sparse
 FAILURES_MOST = 3
 
 

@@ -15,6 +15,8 @@ class Range(NamedTuple):
 
 
 PENDING_WAYS = 4
+JOINED_MOST = 256
+"""In an allocation."""
 
 
 def pending_place(start: int) -> int:
@@ -38,6 +40,7 @@ class Allocation:
     charged: int
     device: int
     divided: bool = False  # by the framework, into blocks
+    joined: int = 0  # observed blocks that calls used as one with others
 
 
 @dataclass
@@ -204,16 +207,19 @@ class Reference:
         return low, high - low, allocation.id, source
 
     def unsplit(self, r: Range) -> None:
-        """Starts that were observed inside of r split it no more."""
-        inside = [start for start in self.blocks if r.start < start < r.end]
-        for start in inside:
-            one = self.blocks[start]
-            if one.framework or one.library:
+        """Starts observed inside of r, in one allocation with its start, split it no more."""
+        start = self.around(self.allocations, r.start)
+        if start is None:
+            return
+        allocation = self.allocations[start]
+        for p in [p for p in self.blocks if r.start < p < min(r.end, allocation.end)]:
+            one = self.blocks[p]
+            if one.framework or one.library or allocation.joined == JOINED_MOST:
                 continue
-            del self.blocks[start]
-            before = self.around(self.blocks, start - 1)
-            same = self.around(self.allocations, start - 1) == self.around(self.allocations, start)
-            if before is None or not same or self.blocks[before].end != start:
+            del self.blocks[p]
+            allocation.joined += 1
+            before = self.around(self.blocks, p - 1)
+            if before is None or before < start or self.blocks[before].end != p:
                 continue
             if not (self.blocks[before].framework or self.blocks[before].library):
                 self.blocks[before].end = one.end

@@ -28,7 +28,7 @@ SYSTEMS = [system.name for system in systems_on(GPU)]
 
 
 def report(numbers: list[str], counters: dict[str, int], reserved: int, held: int) -> str:
-    told = {"numbers": numbers, "step_ms": [2.0, 4.0], "counters": counters}
+    told = {"numbers": numbers * 2, "step_ms": [2.0, 4.0], "counters": counters}
     told |= {"max_reserved": reserved, "held": held}
     return "noise\nREPORT " + json.dumps(told) + "\n"
 
@@ -371,9 +371,9 @@ def test_only_what_learns_is_warmed_up_for_long() -> None:
     assert {*warm.values()} == {run.WARM, run.WARM_UNLEARNT}
     assert run.warm_steps("decode-3b", "native") == run.warm_steps("decode-3b", "um")
     assert run.warm_steps("decode-3b", "um") > run.WARM
-    assert run.is_start_of(["0x1", "0x2"], ["0x1", "0x2", "0x3"])
-    assert not run.is_start_of(["0x1", "0x3"], ["0x1", "0x2", "0x3"])
-    assert not run.is_start_of([], ["0x1"])
+    assert run.is_start_of(["0x1", "0x2"], ["0x1", "0x2", "0x3"], 2)
+    assert not run.is_start_of(["0x1", "0x3"], ["0x1", "0x2", "0x3"], 2)
+    assert not run.is_start_of(["0x1"], ["0x1", "0x2"], 2)
 
 
 def test_a_sweep_counts_what_moved_and_what_was_used_in_place() -> None:

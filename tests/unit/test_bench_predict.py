@@ -12,7 +12,7 @@ sys.path.insert(0, str(ROOT))
 
 from bench.gpu import calls, predict, summed  # noqa: E402
 from pump import paths  # noqa: E402
-from pump.bench.row import FormatError, Row, read_results, write_results  # noqa: E402
+from pump.bench.row import FormatError, Row, write_results  # noqa: E402
 from pump.sim.link import LINKS, UM  # noqa: E402
 from pump.sim.recorded import open_sequence  # noqa: E402
 
@@ -32,16 +32,23 @@ def measured(**more: Any) -> dict[str, Any]:
 
 
 def test_calls_are_added_up() -> None:
-    """The driver does one thing at a time, so that they are the step."""
-    results = read_results(predict.RESULT.with_name("h200-ours.json"))
-    found = summed.summed(results.rows, results.machine)
-    assert {each.row.workload for each in found} == {"resnet50", "gpt2-small"}
-    for each in found:
-        assert 0.7 < each.row.ms / (each.live + each.dead) < 1.0
-        assert each.demand is not None
-        assert float(each.cells()[-1]) == pytest.approx(each.demand / each.live, abs=0.01)
+    """A GB each way at 40 and 10 GB/s; 100 dead pages that leave and come, 20 and 10 us each."""
+    sizes = {"capacity_bytes": 1 << 30, "footprint_bytes": 2 << 30, "oversubscription": 2.0}
+    common: dict[str, Any] = {"workload": "w", "device": "gpu", "native_ms": 1.0, **sizes}
+    moved = {"bytes_in": 1e9, "bytes_out": 1e9, "counters": {"dead_bytes": 200 * 2.0**21}}
+    told: list[dict[str, Any]] = [
+        {"system": "um", "step_ms": [150.0], **moved},
+        {"system": "um-demand", "step_ms": [500.0]},
+        {"system": "vmm", "step_ms": [50.0], **moved},
+    ]
+    rows = [Row(**common, **each) for each in told]
+    machine = {"managed_in": "40 GB/s", "managed_out": "10 GB/s"}
+    machine |= {"managed_place": "10 us", "managed_discard": "20 us"}
+    (found,) = summed.summed(rows, machine)
+    assert (found.live, found.dead, found.demand) == pytest.approx((125, 3, 500))
+    assert found.cells() == ("w", "2", "150.0", "128.0", "125.0", "4.00")
     with pytest.raises(FormatError, match="managed_out"):
-        summed.summed(results.rows, {"managed_in": "40 GB/s"})
+        summed.summed(rows, {"managed_in": "40 GB/s"})
 
 
 def test_what_was_measured_is_predicted() -> None:

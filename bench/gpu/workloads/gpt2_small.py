@@ -5,5 +5,5 @@ from bench.gpu.workloads.work import Work
 
 
 def make(device: str, tiny: bool) -> Work:
-    """As its size is known."""
+    """AdamW trains all weights."""
     return gpt2(device, TINY if tiny else {}, (2, 16) if tiny else (4, 512))
