@@ -23,7 +23,7 @@ from pump.bench import machine
 from pump.bench.machine import LIMIT, refuse_unless_safe
 from pump.bench.row import Row
 from pump.bench.runner import Asked
-from pump.bench.systems import BY_NAME, GPU
+from pump.bench.systems import BY_NAME, GPU, LEARNS
 from pump.cli.render import progress_bar
 from pump.paths import library
 from pump.sim.link import UM
@@ -33,7 +33,6 @@ BUILT = ROOT / "build" / "gpu"
 # On an H200 decoding is settled after 16 steps; when training, the engine has tried both ways, to
 # bring pages and to use them in place, by the 9th. Other systems learn nothing.
 WARM, WARM_ONCE, WARM_UNLEARNT, TIMED = 10, 20, 4, 5
-LEARNS = "ahead"
 SECONDS = 900
 OURS, RAISED = re.compile(r"\[ulms\] (WARN|ERROR):"), re.compile(r"[\w.]*(Error|Exception)\b")
 PAGE = 2 << 20

@@ -38,14 +38,19 @@ static bool is_on_device(const struct box *b) {
     return b->type == CU_MEMORYTYPE_DEVICE || b->type == CU_MEMORYTYPE_UNIFIED;
 }
 
+static void touch_rows(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mode, bool holes) {
+    if (!holes)
+        wrap_touch(op, start, bytes, mode);
+    else /* what lies between the rows stays */
+        wrap_touch_around(op, start, bytes, mode == TOUCH_WRITE ? TOUCH_UPDATE : mode);
+}
+
 static void touch_box(struct op *op, const struct box *b, const struct transfer *t, enum touch_mode mode) {
     if (is_empty(t) || !is_on_device(b))
         return;
     struct layout l = layout(b, t);
     bool holes = (t->rows > 1 && t->width < l.pitch) || (t->layers > 1 && t->rows * l.pitch < l.layer);
-    if (mode == TOUCH_WRITE && holes) /* what lies between the rows stays */
-        mode = TOUCH_UPDATE;
-    (holes ? wrap_touch_around : wrap_touch)(op, b->device + l.offset, l.bytes, mode);
+    touch_rows(op, b->device + l.offset, l.bytes, mode, holes);
 }
 
 static void touch_boxes(struct op *op, const struct transfer *t) {
@@ -105,11 +110,8 @@ static void touch_3d_peer(struct op *op, const CUDA_MEMCPY3D_PEER *c) {
 }
 
 void copy_touch_memset(struct op *op, addr_t dst, size_t pitch, size_t row_bytes, size_t rows) {
-    uint64_t bytes = row_bytes && rows ? (rows - 1) * pitch + row_bytes : 0;
-    if (rows > 1 && row_bytes < pitch)
-        wrap_touch_around(op, dst, bytes, TOUCH_UPDATE);
-    else
-        wrap_touch(op, dst, bytes, TOUCH_WRITE);
+    if (row_bytes && rows)
+        touch_rows(op, dst, (rows - 1) * pitch + row_bytes, TOUCH_WRITE, rows > 1 && row_bytes < pitch);
 }
 
 /* Every copy of a structure: open, touch, admit, real call, close. */

@@ -33,20 +33,19 @@ HOT bool wrap_open(struct op *op, enum api api, enum op_kind kind, uint64_t stre
     return true;
 }
 
-void wrap_touch_around(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mode) {
+bool wrap_touch_around(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mode) {
     struct allocation a;
     /* an address of host memory, given where either is allowed, is in no allocation */
     if (bytes == 0 || op->count == TOUCH_MAX || !ledger_may_hold(session.ledger, start) ||
         !ledger_find(session.ledger, start, &a))
-        return;
+        return false;
     op->touches[op->count++] = (struct touch){
         .start = start, .bytes = bytes, .allocation = a.id, .mode = (uint8_t)mode, .source = SOURCE_CALL};
+    return true;
 }
 
 void wrap_touch(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mode) {
-    uint32_t before = op->count;
-    wrap_touch_around(op, start, bytes, mode);
-    if (op->count > before)
+    if (wrap_touch_around(op, start, bytes, mode))
         ledger_unsplit(session.ledger, start, bytes);
 }
 

@@ -23,8 +23,8 @@ static inline uint64_t stream_key(int variant, const void *stream) {
  * inside another wrapper). Nothing may be recorded of the call before this says true. */
 bool wrap_open(struct op *op, enum api api, enum op_kind kind, uint64_t stream);
 /* Adds a touch of [start, start + bytes), known exactly from the call's arguments. bytes 0 adds none. Around what is
- * used it has holes, or is a guess. */
-void wrap_touch_around(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mode);
+ * used it has holes, or is a guess. False: it added none. */
+bool wrap_touch_around(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mode);
 void wrap_touch(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mode);
 /* All touches are known: the backend may hold the operation here. */
 void wrap_admit(struct op *op);

@@ -144,15 +144,14 @@ HOT bool ledger_extent(struct ledger *l, addr_t p, struct touch *out) {
     return find_told(l, p, out) || extent_best(l, p, out);
 }
 
-/* What an allocation has of them may be joined. */
-static bool may_join(struct ledger *l, addr_t p, struct range *allocation) {
-    return addrmap_find(&l->allocations, p, allocation) && get(&record_of(allocation)->observed) > 0 &&
-           get(&record_of(allocation)->joined) < JOINED_MAX;
-}
-
-/* The first block from p on, but before end, that nobody told: its start was observed. */
-static bool find_observed(struct ledger *l, addr_t p, addr_t end, struct range *out) {
-    for (addr_t at = p; addrmap_after(&l->blocks, at, out) && out->start < end; at = out->start + 1)
+/* The first block that nobody told, its start was observed, behind p and before end in an allocation that has not
+ * joined too many. */
+static bool find_observed(struct ledger *l, addr_t p, addr_t end, const struct range *allocation, struct range *out) {
+    const struct record *c = record_of(allocation);
+    if (get(&c->observed) == 0 || get(&c->joined) >= JOINED_MAX)
+        return false;
+    for (addr_t at = p + 1; addrmap_after(&l->blocks, at, out) && out->start < end && out->start < allocation->end;
+         at = out->start + 1)
         if (!(out->value & (BLOCK_TOLD | BLOCK_FREE)))
             return true;
     return false;
@@ -173,10 +172,9 @@ static void join(struct ledger *l, const struct range *r, const struct range *al
 static SELDOM void join_inside(struct ledger *l, addr_t start, addr_t end) {
     struct range r = {.start = start}, allocation;
     write_begin(&l->lock);
-    if (may_join(l, start, &allocation) && end > allocation.end)
-        end = allocation.end;
-    while (may_join(l, start, &allocation) && find_observed(l, r.start + 1, end, &r))
-        join(l, &r, &allocation);
+    if (addrmap_find(&l->allocations, start, &allocation))
+        while (find_observed(l, r.start, end, &allocation, &r))
+            join(l, &r, &allocation);
     write_end(&l->lock);
 }
 
@@ -186,7 +184,8 @@ HOT void ledger_unsplit(struct ledger *l, addr_t start, uint64_t bytes) {
     if (!valid(start, bytes))
         return;
     for (READING(&l->lock))
-        any = may_join(l, start, &allocation) && find_observed(l, start + 1, start + bytes, &r);
+        any = addrmap_find(&l->allocations, start, &allocation) &&
+              find_observed(l, start, start + bytes, &allocation, &r);
     if (any)
         join_inside(l, start, start + bytes);
 }

@@ -30,20 +30,22 @@ class System:
 
 
 ALL = (SIM, EMULATOR, GPU)
+LEARNS = "ahead"
+"""Our policy: it learns what a program repeats."""
 UM = {"ULMS_BACKEND": "um"}
 VMM = {"ULMS_BACKEND": "vmm"}
 SYSTEMS = (
     System("native", "everything resident, no limit", ALL),
     System("um-demand", "managed memory, faults alone", ALL, "um", "none", UM),
     System("um-pump", "managed memory, the published window prefetch", ALL, "um", "pump", UM),
-    System("um", "backend um with our policy", ALL, "um", "ahead", UM),
-    System("vmm", "backend vmm with our policy", ALL, "vmm", "ahead", VMM),
+    System("um", "backend um with our policy", ALL, "um", LEARNS, UM),
+    System("vmm", "backend vmm with our policy", ALL, "vmm", LEARNS, VMM),
     System(
         "vmm-known",
         "the same with ULMS_HIDDEN=known: for programs whose every use of memory is known",
         (SIM, GPU),
         "vmm-known",
-        "ahead",
+        LEARNS,
         VMM | {"ULMS_HIDDEN": "known"},
         promise="no kernel uses memory that nothing shows (docs/vmm.md)",
     ),

@@ -144,7 +144,8 @@ RECORDS: dict[RecordType, np.dtype[np.void]] = {
 
 TOUCH = np.dtype([("start", "<u8"), ("bytes", "<u8"), ("tail", "<u8")])
 TOUCH_ALLOCATION_BITS = 48
-TOUCH_SPARSE_BIT = 55
+TOUCH_MODE_BITS = 7
+TOUCH_SPARSE_BIT = TOUCH_ALLOCATION_BITS + TOUCH_MODE_BITS
 TOUCH_SOURCE_SHIFT = 56
 HEAD_WORDS = 3
 """Length of what all records have in common, in units of 8 bytes."""

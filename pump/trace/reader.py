@@ -95,7 +95,7 @@ def _touches(words: Words, position: Ints) -> Rows:
     touches = pick(packed, rows_of.TOUCH)
     bits = np.uint64(layout.TOUCH_ALLOCATION_BITS)
     touches["allocation"] = packed["tail"] & ((np.uint64(1) << bits) - np.uint64(1))
-    touches["mode"] = packed["tail"] >> bits & np.uint64(0x7F)
+    touches["mode"] = packed["tail"] >> bits & np.uint64((1 << layout.TOUCH_MODE_BITS) - 1)
     touches["sparse"] = packed["tail"] >> np.uint64(layout.TOUCH_SPARSE_BIT) & np.uint64(1)
     touches["source"] = packed["tail"] >> np.uint64(layout.TOUCH_SOURCE_SHIFT)
     return touches

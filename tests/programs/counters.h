@@ -9,10 +9,17 @@
 
 #include "ulms.h"
 
+typedef uint64_t (*counter_reader)(const char *name);
+
+/* ulms_counter; NULL: the program runs without ulms.so. */
+static inline counter_reader find_counter(void) {
+    return (counter_reader)dlsym(RTLD_DEFAULT, "ulms_counter");
+}
+
 /* Prints "counter NAME VALUE" for each. False: nothing, as the program runs without ulms.so. */
 static inline bool print_counters(void) {
     const struct ulms_stats *(*stats)(void) = (const struct ulms_stats *(*)(void))dlsym(RTLD_DEFAULT, "ulms_stats");
-    uint64_t (*counter)(const char *) = (uint64_t (*)(const char *))dlsym(RTLD_DEFAULT, "ulms_counter");
+    counter_reader counter = find_counter();
     for (uint32_t i = 0; stats && i < stats()->counters; i++)
         printf("counter %s %llu\n", stats()->row[i].name, (unsigned long long)counter(stats()->row[i].name));
     return stats != NULL;

@@ -79,7 +79,7 @@ static void number_rows(void) {
 }
 
 static uint64_t filled(void) {
-    uint64_t (*counter)(const char *) = (uint64_t (*)(const char *))dlsym(RTLD_DEFAULT, "ulms_counter");
+    counter_reader counter = find_counter();
     return counter ? counter("filled_bytes") : 0;
 }
 

@@ -304,7 +304,7 @@ static void start(const struct hidden_case *c) {
  * of what is done follow once a second. */
 static void settle(void) {
     static const char *const done[] = {"filled_bytes", "evicted_bytes", "dropped_bytes", "dead_bytes"};
-    uint64_t (*counter)(const char *) = (uint64_t (*)(const char *))dlsym(RTLD_DEFAULT, "ulms_counter");
+    counter_reader counter = find_counter();
     CALL(cuCtxSynchronize, );
     for (int calm = 0; counter && calm < 3;) {
         uint64_t begun = counter("moves"), pages = 0;

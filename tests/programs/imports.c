@@ -3,13 +3,12 @@
  * Prints after each step "STEP USED COPIED", of the device's ledger and of copies whose bytes were seen, then
  * "BYTES/CHARGED/KIND" for each allocation that ulms.so has. Without it there are none, and the numbers are 0. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 
+#include "counters.h"
 #include "must.h"
-#include "ulms.h"
 
 USE(cuInit)
 USE(cuDevicePrimaryCtxRetain)
@@ -49,7 +48,7 @@ static void tell(const char *step) {
     size_t (*list)(struct ulms_allocation *, size_t) =
         (size_t (*)(struct ulms_allocation *, size_t))dlsym(RTLD_DEFAULT, "ulms_allocations");
     const struct ulms_stats *(*stats)(void) = (const struct ulms_stats *(*)(void))dlsym(RTLD_DEFAULT, "ulms_stats");
-    uint64_t (*counter)(const char *) = (uint64_t (*)(const char *))dlsym(RTLD_DEFAULT, "ulms_counter");
+    counter_reader counter = find_counter();
     struct ulms_allocation live[8];
     size_t n = list ? list(live, 8) : 0;
     printf("%s %llu %llu", step, stats ? (unsigned long long)stats()->memory[0].used : 0,
