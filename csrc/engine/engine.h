@@ -145,8 +145,10 @@ struct demand {
 /* Whether streamed pages are used where they lie: trial.c. */
 struct trial {
     int step;
-    int laps;             /* of this step */
     bool leave_streamed;  /* the way taken: streamed pages are left, not filled */
+    bool close;           /* what was decided: neither way takes much longer */
+    uint64_t laps;        /* of this step */
+    uint64_t again;       /* so many after what was decided both ways are tried anew */
     uint64_t period;      /* of the laps compared; operations */
     uint64_t seen;        /* serial that ended the latest like them */
     uint64_t shortest;    /* ns of the laps of this step that count */

@@ -8,7 +8,9 @@ enum {
     TIMED_LAPS = 2,  /* of these the shortest: others are longer for reasons of their own */
     PART = 8,        /* of a period: less is the same */
     GAIN = 16,       /* one in so many ns at least, or pages are filled */
-    PATIENCE = 2     /* periods without a lap like it */
+    PATIENCE = 2,    /* periods without a lap like it */
+    AGAIN = 64,      /* laps, until both ways are tried once more */
+    RARER = 4        /* so many times as many until the next time */
 };
 
 static void lap_void(struct trial *t) {
@@ -34,6 +36,28 @@ static bool is_other(uint64_t length, uint64_t period) {
     return (length > period ? length - period : period - length) > period / PART;
 }
 
+static void try_both(struct trial *t) {
+    t->step = FILLS;
+    t->laps = 0;
+    t->leave_streamed = false;
+}
+
+static void decide(struct trial *t) {
+    uint64_t less = t->shortest < t->filled ? t->shortest : t->filled;
+    t->leave_streamed = t->shortest < t->filled - t->filled / GAIN;
+    t->close = t->shortest + t->filled - less <= less + less / 2;
+    t->step = DECIDED;
+}
+
+/* Other programs of the machine may have made one way longer just then. Where one takes much longer that is not why,
+ * and trying it would show. */
+static void doubt(struct trial *t) {
+    if (!t->close || ++t->laps < t->again)
+        return;
+    try_both(t);
+    t->again *= RARER;
+}
+
 /* A step that is a little longer, and the layers that repeat within a step, make no other program.
  * Nothing is tried while no operation waits: then moves cost nothing. */
 static void judge(struct trial *t, uint64_t elapsed, bool late) {
@@ -42,26 +66,28 @@ static void judge(struct trial *t, uint64_t elapsed, bool late) {
         return;
     t->seen = t->last;
     if (other) {
-        t->step = FILLS;
-        t->laps = 0;
-        t->leave_streamed = false;
+        try_both(t);
         t->period = t->length;
+        t->again = AGAIN;
     }
-    if (t->step == DECIDED || (t->step == FILLS && !late) || t->laps++ < SETTLE_LAPS)
+    if (t->step == DECIDED) {
+        doubt(t);
+        return;
+    }
+    if ((t->step == FILLS && !late) || t->laps++ < SETTLE_LAPS)
         return;
     bool first = t->laps == SETTLE_LAPS + 1;
     t->shortest = first || elapsed < t->shortest ? elapsed : t->shortest;
     if (t->laps < SETTLE_LAPS + TIMED_LAPS)
         return;
     t->laps = 0;
-    if (t->step == FILLS) {
-        t->filled = t->shortest;
-        t->leave_streamed = true;
-        t->step = LEAVES;
-    } else {
-        t->leave_streamed = t->shortest < t->filled - t->filled / GAIN;
-        t->step = DECIDED;
+    if (t->step == LEAVES) {
+        decide(t);
+        return;
     }
+    t->filled = t->shortest;
+    t->leave_streamed = true;
+    t->step = LEAVES;
 }
 
 void trial_retired(struct ulms_engine *e, uint64_t serial, uint64_t now) {

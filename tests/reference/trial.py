@@ -9,6 +9,8 @@ TIMED_LAPS = 2  # of these the shortest
 PART = 8  # of a period: less is the same
 GAIN = 16  # one in so many ns at least
 PATIENCE = 2  # periods without a lap like it
+AGAIN = 64  # laps, until both ways are tried once more
+RARER = 4  # so many times as many until the next time
 
 
 class Trial:
@@ -20,6 +22,8 @@ class Trial:
     def __init__(self) -> None:
         self.step = FILLS
         self.laps = 0  # of this step
+        self.again = AGAIN  # so many after what was decided both ways are tried anew
+        self.close = False  # what was decided: neither way takes much longer
         self.leave_streamed = False
         self.period = 0  # of the laps compared
         self.seen = 0  # serial that ended the latest lap like them
@@ -59,11 +63,16 @@ class Trial:
             return
         self.seen = self.last
         if other:
-            self.step, self.laps, self.leave_streamed, self.period = FILLS, 0, False, self.length
-            self.times = []
-        if self.step == DECIDED or (self.step == FILLS and not late):
+            self.try_both()
+            self.period, self.again = self.length, AGAIN
+        if self.step == FILLS and not late:
             return
         self.laps += 1
+        if self.step == DECIDED:
+            if self.close and self.laps >= self.again:
+                self.try_both()
+                self.again *= RARER
+            return
         if self.laps <= SETTLE_LAPS:
             return
         self.times.append(elapsed)
@@ -74,3 +83,8 @@ class Trial:
             self.filled, self.leave_streamed, self.step = shortest, True, LEAVES
         else:
             self.leave_streamed, self.step = shortest < self.filled - self.filled // GAIN, DECIDED
+            less, more = sorted((shortest, self.filled))
+            self.close = more <= less + less // 2
+
+    def try_both(self) -> None:
+        self.step, self.laps, self.leave_streamed, self.times = FILLS, 0, False, []

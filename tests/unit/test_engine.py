@@ -377,6 +377,20 @@ def random_sweeps(seed: int) -> tuple[Settings, list[Step], list[Action]]:
     return engine, loop, script
 
 
+def random_laps(seed: int) -> tuple[Settings, list[Step], list[Action]]:
+    """A few pages, so often that both ways are tried three times; or then one page more."""
+    chance = random.Random(seed)
+    engine = Settings("ahead", PAGE, 2 * PAGE, PAGE, PAGE, True, True, 2)
+    mode = chance.choice([1, 1, 3])
+    steps: list[Step] = [(0, (Touch(PAGE * page, PAGE, mode),)) for page in (1, 2, 3, 4)]
+    loop = chance.choice([steps[:3], steps[:3] * 300 + steps * 400])
+    other: Action = ("issue", 0, None, steps[0][1])
+    script: list[Action] = []
+    for _ in range(16):
+        script += [("work", 150, chance.choice([1, 2])), *[other] * (chance.random() < 0.3)]
+    return engine, loop, script
+
+
 def shortest(
     engine: Settings, loop: list[Step], script: list[Action], stride: int
 ) -> MismatchError | None:
@@ -399,7 +413,8 @@ def shortest(
 
 
 @pytest.mark.parametrize(
-    "program", [random_program, random_turns, random_in_place, random_steps, random_sweeps]
+    "program",
+    [random_program, random_turns, random_in_place, random_steps, random_sweeps, random_laps],
 )
 def test_long_programs_are_answered_alike(program: Program) -> None:
     for seed in range(24):

@@ -224,6 +224,29 @@ def test_small_buffers_that_lie_elsewhere_are_no_other_step() -> None:
     assert max(steps_ns[12:]) < 1.05 * steps_ns[12]
 
 
+def test_what_others_made_slow_at_first_is_tried_again() -> None:
+    """The link carries a third less than kernels read over it, and later twice as much. A program
+    that is not held runs steps ahead, and only laps that begin behind those count.
+    """
+    link = replace(PLAIN, in_place=IN_PLACE_ALL, rate_in=15, rate_out=40, rate_both=80)
+
+    class Freed(Simulator):
+        def retire(self, done: Issued) -> None:
+            super().retire(done)
+            if len(self.marks) > 16:
+                self.alone = self.beside = (40, 40)
+
+    simulator = Freed(CompiledEngine(settings_for(link, "ahead", 32 * PAGE)), link, "ahead")
+    steps = (layers(1),) * 360
+    simulator.warm = len(steps)
+    simulator.run(Sequence(LAYERS, steps))
+    steps_ns = [end.ns - begin.ns for begin, end in pairwise(simulator.marks)]
+    in_place_ns = steps_ns[14]
+    assert min(steps_ns[:4]) > 1.2 * in_place_ns
+    assert max(steps_ns[16:256]) < 1.05 * in_place_ns
+    assert max(steps_ns[-8:]) < 0.6 * in_place_ns
+
+
 def test_nothing_moves_while_a_kernel_has_the_link() -> None:
     """It takes as long as its own work or its bytes, and the link for the latter."""
     read_ns = PAGE / 20
