@@ -71,6 +71,25 @@ TEST(one_slow_lap_decides_nothing) {
     }
 }
 
+/* What others made slow at first, and is not any more. */
+TEST(what_was_close_is_tried_again) {
+    fill = 6, use = 8;
+    open_engine_with(ULMS_IN_PLACE_READ, NULL, 5, 1, 1);
+    rounds(14, ULMS_TOUCH_READ);
+    fill = 4;
+    CHECK_EQ(rounds(50, ULMS_TOUCH_READ).filled_bytes, 0);
+    CHECK(rounds(40, ULMS_TOUCH_READ).filled_bytes > 0);
+    CHECK_EQ(rounds(200, ULMS_TOUCH_READ).in_place_bytes, 0);
+    CHECK(rounds(140, ULMS_TOUCH_READ).in_place_bytes > 0); /* after four times as many */
+}
+
+TEST(what_was_not_close_is_not) {
+    fill = 100, use = 8;
+    open_engine_with(ULMS_IN_PLACE_READ, NULL, 5, 1, 1);
+    rounds(14, ULMS_TOUCH_READ);
+    CHECK_EQ(rounds(200, ULMS_TOUCH_READ).filled_bytes, 0);
+}
+
 TEST(what_is_written_rests_only_where_the_backend_can) {
     fill = 10, use = 5;
     open_engine_with(ULMS_IN_PLACE_READ, NULL, 5, 1, 1);
@@ -148,7 +167,7 @@ TEST(what_was_done_before_is_soon_used_in_place_again) {
 
 /* A small buffer is now here, now there: two rounds repeat more exactly than one, but hardly. */
 TEST(a_small_buffer_that_alternates_does_not_make_two_rounds_a_period) {
-    fill = 10, use = 5;
+    fill = 40, use = 5; /* nothing is tried again */
     open_engine_with(ULMS_IN_PLACE_READ, NULL, 12, 2, 2);
     uint64_t filled = 0;
     for (int n = 0; n < 200; n++) {
