@@ -88,6 +88,12 @@ static void wait_for_moves(struct pager *d) {
         ;
 }
 
+static void wait_for_look(struct pager *d) {
+    struct pager_patience patience = {0};
+    while (d->looking && !d->stopping && pager_wait(d, &patience))
+        ;
+}
+
 static uint32_t going_count; /* contexts; atomic */
 
 bool pager_forgets(void) {
@@ -107,6 +113,7 @@ void pager_forget(uint64_t context) {
         /* the addresses of its memory may be somebody else's before we are told that it left */
         pager_pages_died(&d->ranges, 0, UINT64_MAX, 0);
         wait_for_moves(d); /* what was handed out begins still */
+        wait_for_look(d);
         pager_moves_wait(d, 0, UINT64_MAX, d->context != going);
         if (d->context == going) {
             d->context = NULL;

@@ -361,6 +361,7 @@ struct pager {
     uint64_t stalled;      /* the oldest operation when patience ran out last; until it has retired nobody has any */
     CUcontext own_context; /* the movers'; NULL: they use the next one */
     bool own_asked;
+    bool looking;            /* the watcher asks the driver, in `context` */
     CUcontext context;       /* of the program; NULL: it is gone, no other one seen yet */
     uint64_t epoch;          /* of context: streams of an earlier one may be gone */
     CUcontext place_context; /* place_stream's */

@@ -1,10 +1,10 @@
 /* Blocks of the framework's allocator. While all memory fits nobody asks for them, and the ledger has them: the engine
  * hears of those that live when the first pages begin to move, and then of each that comes and goes. */
-#include <sched.h>
 #include <string.h>
 
 #include "backend/pager.h"
 #include "base/hash.h"
+#include "base/thread.h"
 #include "interpose/capture.h"
 #include "interpose/session.h"
 
@@ -52,8 +52,8 @@ void pager_hear(struct pager *d) {
         return;
     __atomic_store_n(&state, CATCHING_UP, __ATOMIC_SEQ_CST);
     ledger_blocks_at_once(session.ledger);
-    while (!pager_block_bypasses_over())
-        sched_yield();
+    for (int tries = 0; !pager_block_bypasses_over(); tries++)
+        thread_give_way(tries);
     hear_all(d);
     __atomic_store_n(&state, HEARING, __ATOMIC_SEQ_CST);
 }
@@ -70,8 +70,8 @@ void pager_block_before(void) {
     if (!capture_any() && pager_block_bypass_begin()) /* what a capture gets must be remembered */
         return;
     pager_hear_before(pager_next(NULL));
-    while (is(CATCHING_UP))
-        sched_yield();
+    for (int tries = 0; is(CATCHING_UP); tries++)
+        thread_give_way(tries);
 }
 
 /* A page keeps its date of death only if every block on it is gone: the engine knows. What is born undoes it. */

@@ -131,7 +131,7 @@ static void *move(void *data) {
     pager_lock(d);
     for (struct pager_move *m; (m = next_move(d, self->lane));) {
         CUcontext context = context_of(d);
-        uint64_t epoch = d->epoch;
+        uint64_t epoch = context == d->own_context ? 0 : d->epoch; /* ours does not go with a program's */
         stats_add(COUNT_moves, 1);
         pager_unlock(d);
         uint64_t began = clock_ns();
@@ -207,6 +207,7 @@ static void tell(struct pager *d, struct pager_marker *done) {
 static void look(struct pager *d) {
     CUcontext context = ulms_options.capacity ? NULL : d->context;
     d->budget.looked_ns = clock_ns();
+    d->looking = true;
     pager_unlock(d);
     bool can = context && REAL(cuCtxSetCurrent, 0)(context) == CUDA_SUCCESS;
     pager_lock(d);
@@ -214,6 +215,7 @@ static void look(struct pager *d) {
         pager_budget_look(d);
     else
         pager_budget_update(d);
+    d->looking = false;
     pager_wake(d);
 }
 

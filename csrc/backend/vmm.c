@@ -155,10 +155,11 @@ static void make_usable(struct pager *d, const struct op *op, uint64_t serial, e
     for (size_t i = 0; i < n && d->moving; i++)
         if (any_page(d, d->touches[i].start, d->touches[i].bytes, may_move))
             pager_give_up(d, "no memory for an operation");
-    for (size_t i = 0; i < n && !d->moving; i++) {
-        touches(d, op); /* another operation's, after waiting */
-        pager_moves_wait(d, d->touches[i].start, d->touches[i].bytes, false);
-    }
+    for (size_t i = 0; i < n && !d->moving; i++)
+        if (pager_moves_any(d, d->touches[i].start, d->touches[i].bytes)) {
+            pager_moves_wait(d, d->touches[i].start, d->touches[i].bytes, false);
+            touches(d, op); /* another operation's, after waiting */
+        }
     end_moves(d);
 }
 

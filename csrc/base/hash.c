@@ -30,10 +30,15 @@ static bool grow(struct hash *h) {
     return true;
 }
 
+/* What replaces another needs no room. */
+static bool has_room(struct hash *h, uint64_t key) {
+    return 4 * (h->count + 1) <= 3 * h->capacity || (h->capacity && find(h, key)->key) || grow(h);
+}
+
 void *hash_put(struct hash *h, uint64_t key, void *value, bool *stored) {
     void *old = NULL;
     pthread_mutex_lock(&h->lock);
-    bool room = 4 * (h->count + 1) <= 3 * h->capacity || grow(h);
+    bool room = has_room(h, key);
     if (room) {
         struct hash_slot *slot = find(h, key);
         old = slot->value;
@@ -66,15 +71,28 @@ static void close_gap(struct hash *h, size_t hole) {
     h->slots[hole] = (struct hash_slot){0};
 }
 
+/* The value of a slot, which is empty then. */
+static void *empty(struct hash *h, struct hash_slot *slot) {
+    void *value = slot->value;
+    close_gap(h, (size_t)(slot - h->slots));
+    h->count--;
+    return value;
+}
+
 void *hash_take(struct hash *h, uint64_t key) {
-    void *value = NULL;
     pthread_mutex_lock(&h->lock);
     struct hash_slot *slot = h->capacity ? find(h, key) : NULL;
-    if (slot && slot->key) {
-        value = slot->value;
-        close_gap(h, (size_t)(slot - h->slots));
-        h->count--;
-    }
+    void *value = slot && slot->key ? empty(h, slot) : NULL;
+    pthread_mutex_unlock(&h->lock);
+    return value;
+}
+
+void *hash_take_any(struct hash *h, bool (*wanted)(const void *value, const void *data), const void *data) {
+    void *value = NULL;
+    pthread_mutex_lock(&h->lock);
+    for (size_t i = 0; i < h->capacity && !value; i++)
+        if (h->slots[i].key && wanted(h->slots[i].value, data))
+            value = empty(h, &h->slots[i]);
     pthread_mutex_unlock(&h->lock);
     return value;
 }

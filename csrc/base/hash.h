@@ -26,6 +26,8 @@ void *hash_put(struct hash *h, uint64_t key, void *value, bool *stored);
 void *hash_get(struct hash *h, uint64_t key);
 /* Takes the key out; returns its value, or NULL. */
 void *hash_take(struct hash *h, uint64_t key);
+/* Takes out a key whose value is wanted; returns the value, or NULL: none is. */
+void *hash_take_any(struct hash *h, bool (*wanted)(const void *value, const void *data), const void *data);
 /* How many keys there are. */
 size_t hash_count(struct hash *h);
 

@@ -2,6 +2,7 @@
 #include "base/thread.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -62,4 +63,17 @@ uint64_t clock_ns(void) {
 /* The touches of the other threads stay mapped: their pages are shared with the parent until written. */
 void thread_fork_child(void) {
     thread_here.ring = NULL;
+}
+
+/* Trap: to yield alone gives the processor to nobody of a lower priority, who may be the one that is waited for. */
+void thread_give_way(int tries) {
+    enum { YIELDS = 16, SLEEP_NS = 20000 };
+    int before;
+    if (tries < YIELDS) {
+        sched_yield();
+        return;
+    }
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    nanosleep(&(struct timespec){0, SLEEP_NS}, NULL);
+    pthread_setcancelstate(before, &before);
 }

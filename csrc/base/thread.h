@@ -58,6 +58,8 @@ void thread_at_end(struct thread_end *e);
 uint64_t serial_next(void);
 /* CLOCK_MONOTONIC, ns. */
 uint64_t clock_ns(void);
+/* Lets other threads run before one looks again, for the so manieth time from 0, for what they do. */
+void thread_give_way(int tries);
 
 /* In the child of a fork: the other threads are gone. */
 void thread_fork_child(void);

@@ -99,16 +99,27 @@ static bool open(struct charge *c, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned le
     return charge_open(c, session_device(), MEMORY_ARRAY, bytes);
 }
 
+/* What it was charged is free again. */
+static void end(struct charge *kept) {
+    ledger_cancel(session.ledger, kept->device, kept->bytes);
+    stats_add(COUNT_frees, 1);
+    memory_publish(kept->device);
+    free(kept);
+}
+
 static CUresult close(struct charge *c, CUresult status, void *const *array) {
     charge_hold(c, status);
     if (!c->recorded || status != CUDA_SUCCESS)
         return status;
-    struct charge *kept = malloc(sizeof *kept);
+    struct charge *kept = malloc(sizeof *kept), *gone = NULL;
     bool stored = false;
     if (kept) {
         *kept = *c;
-        free(hash_put(&arrays, (uint64_t)(uintptr_t)*array, kept, &stored));
+        kept->context = session_context();
+        gone = hash_put(&arrays, (uint64_t)(uintptr_t)*array, kept, &stored);
     }
+    if (gone)
+        end(gone); /* its end was not seen */
     if (!stored) {
         ledger_cancel(session.ledger, c->device, c->bytes);
         free(kept);
@@ -117,15 +128,20 @@ static CUresult close(struct charge *c, CUresult status, void *const *array) {
 }
 
 static CUresult destroyed(struct charge *kept, CUresult status, void *array) {
-    if (kept && status != CUDA_SUCCESS) {
+    if (kept && status != CUDA_SUCCESS)
         hash_put(&arrays, (uint64_t)(uintptr_t)array, kept, NULL);
-    } else if (kept) {
-        ledger_cancel(session.ledger, kept->device, kept->bytes);
-        stats_add(COUNT_frees, 1);
-        memory_publish(kept->device);
-        free(kept);
-    }
+    else if (kept)
+        end(kept);
     return status;
+}
+
+static bool is_of(const void *kept, const void *context) {
+    return ((const struct charge *)kept)->context == *(const uint64_t *)context;
+}
+
+void array_forget(uint64_t context) {
+    for (struct charge *kept; (kept = hash_take_any(&arrays, is_of, &context));)
+        end(kept);
 }
 
 CUresult custom_cuArrayCreate_v2(int variant, CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray) {

@@ -234,13 +234,18 @@ void exec_update(CUgraphExec handle, CUgraph graph) {
     exec_free(old);
 }
 
-void exec_gone(CUgraphExec handle) {
-    struct exec *e = hash_take(&execs, (uint64_t)(uintptr_t)handle);
-    if (!e)
-        return;
-    ledger_cancel(session.ledger, e->charge.device, e->charge.bytes);
-    memory_publish(e->charge.device);
-    exec_free(e);
+struct exec *exec_take(CUgraphExec handle) {
+    return session_on ? hash_take(&execs, (uint64_t)(uintptr_t)handle) : NULL;
+}
+
+void exec_destroyed(struct exec *e, CUresult status, CUgraphExec handle) {
+    if (e && status != CUDA_SUCCESS) {
+        hash_put(&execs, (uint64_t)(uintptr_t)handle, e, NULL);
+    } else if (e) {
+        ledger_cancel(session.ledger, e->charge.device, e->charge.bytes);
+        memory_publish(e->charge.device);
+        exec_free(e);
+    }
 }
 
 /* What the host memory holds now is what its copies will bring. */

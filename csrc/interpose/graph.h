@@ -13,7 +13,9 @@ void exec_close(struct charge *c, CUresult status, const CUgraphExec *handle, CU
 void exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeParams parameters);
 void exec_enable(CUgraphExec handle, CUgraphNode node, bool enabled);
 void exec_update(CUgraphExec handle, CUgraph graph);
-void exec_gone(CUgraphExec handle);
+/* Around a destroy. What was taken may be NULL. */
+struct exec *exec_take(CUgraphExec handle);
+void exec_destroyed(struct exec *e, CUresult status, CUgraphExec handle);
 /* Adds what a graph touches as a whole. */
 void touch_graph(struct op *op, CUgraph graph);
 

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/page.h"
+#include "interpose/array.h"
 #include "interpose/context.h"
 #include "interpose/later.h"
 #include "interpose/pool.h"
@@ -247,6 +248,7 @@ void memory_forget(uint64_t owner) {
         return;
     later_forget(owner);
     stand_in_forget(owner);
+    array_forget(owner);
     for (size_t n; (n = ledger_list(session.ledger, from, list, 64)) > 0; from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++)
             if (list[i].context == owner && take(list[i].start, &gone) && gone.managed)
@@ -305,8 +307,9 @@ CUresult custom_cuMemAllocPitch_v2(int variant, CUdeviceptr *dptr, size_t *pPitc
 CUresult custom_cuMemFree_v2(int variant, CUdeviceptr dptr) {
     struct dealloc p;
     dealloc_open(&p, dptr);
-    CUresult status = dealloc_close(&p, memory_free(variant, dptr, p.recorded ? p.gone.context : session_context()));
-    later_waited(session_on ? session_context() : 0);
+    uint64_t context = p.recorded ? p.gone.context : session_context();
+    CUresult status = dealloc_close(&p, memory_free(variant, dptr, context));
+    later_waited(session_on ? context : 0);
     return status;
 }
 

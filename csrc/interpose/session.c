@@ -40,7 +40,8 @@ uint64_t session_context(void) {
 static void fork_child(void) {
     if (!session_on)
         return;
-    session_on = false; /* CUDA does not work in the child either */
+    session_on = false;                 /* CUDA does not work in the child either */
+    session.backend = &backend_observe; /* a lock of another's may be held, and movers are not here */
     rest_break(UNREST_SESSION);
     trace_fork_child();
     stats_fork_child();

@@ -68,9 +68,11 @@ static struct stamp *stamp_take(CUcontext context) {
     if (s || !l || !(s = calloc(1, sizeof *s)))
         return s;
     s->lane = l;
-    if (REAL(cuEventCreate, 0)(&s->before, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
-        REAL(cuEventCreate, 0)(&s->after, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
-        return s;
+    if (REAL(cuEventCreate, 0)(&s->before, CU_EVENT_DEFAULT) == CUDA_SUCCESS) {
+        if (REAL(cuEventCreate, 0)(&s->after, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
+            return s;
+        REAL(cuEventDestroy_v2, 0)(s->before);
+    }
     free(s);
     return NULL;
 }

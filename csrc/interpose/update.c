@@ -39,9 +39,9 @@ CUresult custom_cuGraphInstantiateWithParams(int variant, CUgraphExec *phGraphEx
 }
 
 CUresult custom_cuGraphExecDestroy(int variant, CUgraphExec hGraphExec) {
+    struct exec *e = exec_take(hGraphExec); /* before another thread's may have its handle */
     CUresult status = REAL(cuGraphExecDestroy, variant)(hGraphExec);
-    if (status == CUDA_SUCCESS && session_on)
-        exec_gone(hGraphExec);
+    exec_destroyed(e, status, hGraphExec);
     return status;
 }
 

@@ -328,21 +328,3 @@ bool ledger_table_sure(const struct ledger *shared, addr_t start, uint64_t bytes
         sure = tables_cover(&l->tables, start, start + bytes);
     return sure;
 }
-
-/* --- fork --- */
-
-void ledger_fork_prepare(struct ledger *l) {
-    pending_begin(l);
-    pthread_mutex_lock(&l->lock.mutex);
-}
-
-void ledger_fork_parent(struct ledger *l) {
-    pthread_mutex_unlock(&l->lock.mutex);
-    pending_end(l);
-}
-
-void ledger_fork_child(struct ledger *l) {
-    pthread_mutex_init(&l->lock.mutex, NULL); /* it is held by a thread that this process does not have */
-    clear(l);
-    pending_end(l);
-}

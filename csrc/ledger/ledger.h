@@ -150,9 +150,4 @@ void ledger_tables_doubt(struct ledger *l);
 /* Proves order, absence of overlap, sums and bounds; aborts with a line on the first violation. For tests. */
 void ledger_check(struct ledger *l);
 
-/* Around fork: before, after in the parent, after in the child (which starts with an empty ledger). */
-void ledger_fork_prepare(struct ledger *l);
-void ledger_fork_parent(struct ledger *l);
-void ledger_fork_child(struct ledger *l);
-
 #endif

@@ -1,10 +1,8 @@
 /* Blocks that the framework told of while nobody looked. Most are taken back before anybody does, and the rest of the
  * ledger, many lines of memory for each, never hears of them. */
-#include <sched.h>
-#include <time.h>
-
 #include "base/hot.h"
 #include "base/spread.h"
+#include "base/thread.h"
 #include "ledger/state.h"
 
 static inline struct pending *ways_of(const struct ledger *l, addr_t start) {
@@ -22,17 +20,9 @@ HOT void ledger_block_foresee(const struct ledger *l, addr_t start) {
     addrmap_foresee(&l->blocks, &start, 1);
 }
 
-/* Trap: to yield alone gives the processor to nobody of a lower priority, who may be the one that is waited for. */
 SELDOM void pending_wait(struct ledger *l) {
-    enum { YIELDS = 16, SLEEP_NS = 20000 };
-    int before;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     for (int tries = 0; atomic_exchange_explicit(&l->pending_busy, true, memory_order_acquire); tries++)
-        if (tries < YIELDS)
-            sched_yield();
-        else
-            nanosleep(&(struct timespec){0, SLEEP_NS}, NULL);
-    pthread_setcancelstate(before, &before);
+        thread_give_way(tries);
 }
 
 static SELDOM void enter(struct ledger *l, struct pending p) {

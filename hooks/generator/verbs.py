@@ -47,7 +47,7 @@ class Verbs:
         elif verb == "stream":
             self._set_once(verb, self._typed(rest, ("CUstream",)))
         elif verb == "object":
-            self._set_once(verb, self._typed(rest, ("CUevent", "CUstream")))
+            self._set_once(verb, self._typed(rest, ("CUcontext", "CUevent", "CUstream")))
         elif verb in MODES:
             argument, _, extent = rest.partition(" ")
             self._touches.append(Touch(verb, self._address(argument), self._extent(extent), text))

@@ -261,39 +261,6 @@ TEST(a_million_allocations_come_and_go) {
     free(order);
 }
 
-TEST(a_child_starts_empty_and_the_parent_goes_on) {
-    struct ledger *l = ledger_new();
-    addr_t pointer = 0x1000;
-    int status = -1;
-    ledger_limit(l, 0x3000);
-    CHECK(ledger_reserve(l, 0, 0x2000));
-    add(l, 0x1000, 0x2000);
-    ledger_block_add(l, 0x1000, 0x100);
-    ledger_table_set(l, 0x1800, 8, &pointer, 1);
-    ledger_fork_prepare(l);
-    pid_t child = fork();
-    if (child == 0) {
-        ledger_fork_child(l);
-        ledger_check(l);
-        CHECK_EQ(ledger_allocations(l) + ledger_blocks(l) + find(l, 0x1000), 0);
-        CHECK_EQ(ledger_table_find(l, 0x1000, 0x2000, &pointer, 1), 0);
-        CHECK_EQ(ledger_used(l, 0) + ledger_peak(l, 0), 0);
-        CHECK(!ledger_may_hold(l, 0x1000));
-        CHECK(!ledger_reserve(l, 0, 0x3001));
-        CHECK_EQ(add(l, 0x1800, 0x1000), 1);
-        CHECK_EQ(find(l, 0x1800), 1);
-        ledger_check(l);
-        _exit(0);
-    }
-    ledger_fork_parent(l);
-    waitpid(child, &status, 0);
-    CHECK_EQ(status, 0);
-    CHECK_EQ(find(l, 0x1000), 1);
-    CHECK_EQ(ledger_blocks(l), 1);
-    CHECK_EQ(add(l, 0x4000, 0x1000), 2);
-    ledger_check(l);
-}
-
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they need address space themselves */
 
 static size_t mapped_bytes(void) {

@@ -12,7 +12,6 @@ enum { READERS = 3, WRITERS = 2, SLOTS = 300, SLOT = 0x10000, ROUNDS = 20000, FO
 
 static struct ledger *l;
 static atomic_int writing;
-static atomic_bool forking;
 static atomic_ulong found; /* look-ups that found something */
 
 static const addr_t base = 0x7f0000000000;
@@ -34,12 +33,6 @@ static struct allocation expected(addr_t start) {
 /* In slot k the framework has blocks of (k % 7 + 1) * 256 bytes, one after the other. */
 static uint64_t block_bytes(addr_t start) {
     return ((start - base) / SLOT % 7 + 1) * 256;
-}
-
-/* ThreadSanitizer tells a child of a thread that had ended, and that nobody there can join. */
-static void stay_while_forking(void) {
-    while (atomic_load(&forking))
-        usleep(1000);
 }
 
 static void *change(void *number) {
@@ -88,7 +81,6 @@ static void *change(void *number) {
         if (live[k])
             CHECK(ledger_remove(l, mine + k * SLOT, NULL));
     atomic_fetch_sub(&writing, 1);
-    stay_while_forking();
     return NULL;
 }
 
@@ -135,7 +127,6 @@ static void *look(void *number) {
         CHECK(ledger_allocations(l) <= WRITERS * SLOTS);
         CHECK(ledger_blocks(l) <= WRITERS * SLOTS * 30);
     }
-    stay_while_forking();
     return NULL;
 }
 
@@ -157,34 +148,4 @@ TEST(readers_see_only_what_was_true) {
     for (int device = 0; device < 4; device++)
         CHECK_EQ(ledger_used(l, device), 0);
     ledger_delete(l);
-}
-
-TEST(a_fork_among_running_threads) {
-    pthread_t threads[WRITERS + READERS];
-    atomic_store(&forking, true);
-    start(threads);
-    int forks = 0;
-    for (; atomic_load(&writing) > 0; forks++) {
-        int status = -1;
-        ledger_fork_prepare(l);
-        pid_t child = fork();
-        if (child == 0) {
-            ledger_fork_child(l);
-            struct allocation a = expected(base);
-            CHECK_EQ(ledger_allocations(l), 0);
-            CHECK(ledger_reserve(l, a.device, a.charged));
-            CHECK_EQ(ledger_add(l, &a), 1);
-            judge(base + 0x100);
-            ledger_check(l);
-            _exit(0);
-        }
-        ledger_fork_parent(l);
-        waitpid(child, &status, 0);
-        CHECK_EQ(status, 0);
-    }
-    CHECK(forks > 0);
-    atomic_store(&forking, false);
-    for (size_t i = 0; i < WRITERS + READERS; i++)
-        pthread_join(threads[i], NULL);
-    ledger_check(l);
 }
