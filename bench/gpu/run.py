@@ -129,7 +129,8 @@ class Programs:
 
     def rows(self, asked: Asked) -> list[Row]:
         """What was known, and every run that was tried; the others are told on standard error."""
-        refuse_unless_safe()
+        if not self.tiny:  # that runs on the CPU
+            refuse_unless_safe()
         end = time.monotonic() + asked.seconds if asked.seconds else math.inf
         rows = list(asked.known)
         wanted = {name: wanted_of(name, asked) for name in asked.names}

@@ -1,4 +1,4 @@
-"""The command line: `pump-bench [list | run | compare]`."""
+"""The command line: `pump-bench [list | run | compare | bound]`."""
 
 import argparse
 import sys

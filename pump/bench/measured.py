@@ -75,7 +75,7 @@ def with_yardsticks(
     intervals: int = INTERVALS,
     progress: Callable[[str], None] = lambda done: None,
 ) -> list[Row]:
-    """The rows, those that had none and can have them with bound and oracle.
+    """The rows, those that can have them with bound and oracle: of the step as it is recorded now.
 
     machine: its description; of a GPU that pump.sim.hardware has not nothing is known. progress:
     told each program and what it had, GiB. Raises SequenceError, OSError.
@@ -84,7 +84,7 @@ def with_yardsticks(
     if not gpu:
         return list(rows)
     wires = wires_of(gpu, machine)
-    cases = [None if row.oracle_ms else case_of(row, wires, intervals) for row in rows]
+    cases = [case_of(row, wires, intervals) for row in rows]
     sticks = {}
     for case, stick in results(yardstick, list(dict.fromkeys(filter(None, cases)))):
         sticks[case] = stick

@@ -1,6 +1,7 @@
 """`pump-bench run`, and where things run."""
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -188,7 +189,7 @@ def show(found: Results, args: argparse.Namespace) -> None:
 def add_intervals(to: argparse.ArgumentParser) -> None:
     """The option that says how fine the bound is."""
     to.add_argument(
-        "--intervals", type=int, default=yardstick.INTERVALS, help="of the bound; 0: none"
+        "--intervals", type=intervals_of, default=yardstick.INTERVALS, help="of the bound; 0: none"
     )
 
 
@@ -266,11 +267,21 @@ def known_rows(args: argparse.Namespace) -> list[Row]:
 
 
 def ratios_of(text: str) -> list[float]:
-    """`1.5,2,3`. Raises ValueError."""
-    ratios = [float(word) for word in text.split(",")]
-    if min(ratios) < 1:
-        raise ValueError(text)
+    """`1.5,2,3`. Raises ArgumentTypeError."""
+    try:
+        ratios = [float(word) for word in text.split(",")]
+    except ValueError:
+        ratios = []
+    if not ratios or not all(1 <= ratio < math.inf for ratio in ratios):
+        raise argparse.ArgumentTypeError(f"`{text}`: write ratios of 1 and more, like 1.5,2,3")
     return ratios
+
+
+def intervals_of(text: str) -> int:
+    """`30`. Raises ArgumentTypeError."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"`{text}`: write how many, like 30, or 0")
+    return int(text)
 
 
 def draw(rows: list[Row], names: Sequence[str], folder: Path, kind: str) -> str:

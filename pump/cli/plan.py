@@ -33,7 +33,7 @@ class Plan:
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         """What to predict."""
         parser.add_argument("trace", nargs="?", type=Path, metavar="TRACE")
-        parser.add_argument("--memory", type=parse_size, metavar="SIZE", help="such as 24GiB")
+        parser.add_argument("--memory", type=size_of, metavar="SIZE", help="such as 24GiB")
         parser.add_argument("--gpu", choices=GPUS, help="memory, link and speed of this one")
         parser.add_argument(
             "--link", choices=INTERCONNECTS, help="to the host (default: the GPU's)"
@@ -94,6 +94,14 @@ class Plan:
             plots.plot_plan(found, trace_name(args.trace), args.plot)
             print(f"wrote {args.plot}", file=sys.stderr)
         return 0
+
+
+def size_of(text: str) -> int:
+    """Bytes. Raises ArgumentTypeError."""
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def assumptions(args: argparse.Namespace, found: plan.Plan) -> list[str]:

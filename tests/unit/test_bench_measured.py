@@ -130,9 +130,10 @@ def test_rows_that_move_pages_of_known_steps_get_both(filled: list[Row]) -> None
     assert others == [*WITHOUT]
 
 
-def test_what_is_known_is_kept(filled: list[Row]) -> None:
-    known = replace(MEASURED, oracle_ms=1.0)
-    assert with_yardsticks([known], H200, INTERVALS) == [known]
+def test_what_a_file_has_is_worked_out_anew(filled: list[Row]) -> None:
+    """Of the step as it is recorded now."""
+    old = replace(MEASURED, oracle_ms=1.0, bound_ms=1.0)
+    assert with_yardsticks([old], H200, INTERVALS) == filled[:1]
 
 
 def test_of_other_gpus_nothing_is_known(filled: list[Row]) -> None:
