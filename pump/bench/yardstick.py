@@ -15,7 +15,7 @@ from pump.sim.recorded import open_sequence
 from pump.sim.sequence import Sequence
 
 WIRES = replace(LINKS["vmm"], page_bytes=PAGE_BYTES)  # plain copies: nothing is faster, or finer
-INTERVALS = 30  # of the bound; twice as many raise it by a hundredth and take six times as long
+INTERVALS = 30  # of the bound; twice as many raise it by a hundredth to a fifth and take longer
 
 
 @dataclass(frozen=True)

@@ -205,8 +205,7 @@ UM = Link(
     discard=Cost(figure("um.discard"), figure("um.discard-beside")),
     drop_ns=figure("um.unadvise"),
     keep_ns=figure("um.advise"),
-    note="steps took 0.8 to 1.4 times as long, from one H200 machine to the next (a hash join up to"
-    " 3.2; docs/bench.md)",
+    note="steps took 0.8 to 1.9 times as long, from one H200 machine to the next (docs/bench.md)",
 )
 # Handles mapped anew, while the bytes of others go: a lane has three threads.
 VMM = Link(
@@ -221,7 +220,7 @@ VMM = Link(
     movers=3,
     ahead_bytes=32 * MIB,
     note="steps took 1.0 to 1.2 times as long on an H200 where what is away is mapped (a hash join"
-    " up to 2.4), else 0.8 to 1.4 times (docs/bench.md)",
+    " up to 1.5), else 0.8 to 1.9 times (docs/bench.md)",
 )
 VMM_KNOWN = replace(
     VMM,
