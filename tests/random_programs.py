@@ -27,6 +27,8 @@ PAGE = 2 << 20
 VMM_PAGES = (PAGE, 2 * PAGE, 4 * PAGE)
 TRACED, VERIFIED = 3, 5
 """One program in so many is traced under `observe`, and watched for hidden writes under `vmm`."""
+LOOKED_AT = range(1, 17)
+"""Seeds of the programs that tell which calls ulms.so makes."""
 SMALL_FACTOR = 2  # per cent
 TIMEOUT_S = 180.0
 """A program takes a tenth of a second, ten under a sanitizer beside others; this is for hangs."""
@@ -220,7 +222,7 @@ class Judge:
         return Verdict(text, found.failed())
 
     def own_calls(
-        self, setup: str, seeds: Iterable[int] = range(1, 17), over: float = 2
+        self, setup: str, seeds: Iterable[int] = LOOKED_AT, over: float = 2
     ) -> dict[str, dict[int, int]]:
         """The driver functions that ulms.so calls by itself: how often, by seed."""
         names = driver_functions()

@@ -27,12 +27,17 @@ def trouble(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) ->
     """Runs a part of trouble.c both ways, so many times under ulms.so; the counters of the last.
 
     `native` is the emulated device's memory where it runs alone, `says` what ulms.so must tell;
-    None: whatever it tells.
+    None: whatever it tells, if `among` is part of it.
     """
     binary = compiled("trouble", str(emulator_dir / "libcuda.so.1"))
 
     def run(
-        part: str, times: int = 1, native: str = "8GiB", says: str | None = "", **env: str
+        part: str,
+        times: int = 1,
+        native: str = "8GiB",
+        says: str | None = "",
+        among: str = "",
+        **env: str,
     ) -> dict[str, int]:
         settings = {"ULMS_GPU_MEMORY_FACTOR": "100", **env}
         outside = run_emulated([binary, part], {"EMU_MEMORY": native}, preloaded=False)
@@ -41,6 +46,7 @@ def trouble(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) ->
             under = run_emulated([binary, part], settings)
             assert under.returncode == 0, under.stdout
             assert says is None or under.stderr == says
+            assert among in under.stderr
         lines = under.stdout.splitlines()
         told = [line.split() for line in lines if line.startswith("counter ")]
         assert [line for line in lines if not line.startswith("counter ")] == (
@@ -51,6 +57,7 @@ def trouble(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) ->
     return run
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("backend", "policy"), ALL)
 def test_a_closed_gate_is_waited_for_once(trouble: Trouble, backend: str, policy: str) -> None:
     """All operations are behind a word that the same thread writes after the last of them."""
@@ -71,7 +78,8 @@ def test_a_kernel_that_shows_no_address_is_waited_for(
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_captures_survive_the_beginning_of_moves(trouble: Trouble, backend: str) -> None:
     """A wait of ours for the whole context would spoil one that begins at that moment."""
-    trouble("captures", times=60, ULMS_BACKEND=backend, ULMS_GPU_MEMORY="24MiB")
+    env = {"ULMS_BACKEND": backend, "ULMS_GPU_MEMORY": "24MiB", "ULMS_LOG_LEVEL": "INFO"}
+    trouble("captures", times=60, says=None, among="pages move from here on", **env)
 
 
 @pytest.mark.parametrize("fail", ["", "sticky"])

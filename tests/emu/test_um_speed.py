@@ -35,6 +35,7 @@ WARM = {"none": 1, "pump": 1, "ahead": 2}
 STEPS = {"none": 3, "pump": 3, "ahead": 8}
 """Steps until the time of a step repeats itself (`ahead` learns), and in all but a decoder's."""
 FASTER = {"train": (3, 2), "infer": (6, 6)}
+USELESS = 0.05
 ATTEMPTS = 3
 STRETCH_IN_PLACE = 20
 IN_PLACE_GBS = 51
@@ -102,12 +103,17 @@ class Programs:
         return replace(run, steps=[step._replace(ms=step.ms / stretch) for step in run.steps])
 
     def step_ms(self, shape: str, over: float, policy: str) -> float:
-        """The shortest steady step, in modelled ms, with 1 / `over` of the memory it needs."""
+        """The shortest steady step, in modelled ms, with 1 / `over` of the memory it needs.
+
+        Of all bytes that `ahead` fills in the run, few leave again unused.
+        """
         stretch = STRETCH[policy]
         steps = DECODED if (shape, policy) == ("infer", "ahead") else STEPS[policy]
         run = self.over(shape, steps, over, stretch, ULMS_POLICY=policy)
         assert (run.counters["faulted_bytes"] > 0) == (policy == "none")
-        assert (run.counters["filled_bytes"] > 0) == (policy != "none")
+        filled = run.counters["filled_bytes"]
+        assert (filled > 0) == (policy != "none")
+        assert policy != "ahead" or run.counters["useless_bytes"] <= USELESS * filled
         return min(run.steps[WARM[policy] :]).ms
 
 

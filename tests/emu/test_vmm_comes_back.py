@@ -33,7 +33,10 @@ parts = [allocated(2 * MIB) for _ in range(PARTS)]
 for _ in range(6):
     for i, part in enumerate(parts):
         fill(part, i, 2 * MIB)
-time.sleep(0.3)
+moved = -1
+while moved != (moved := counter("evicted_bytes")):
+    time.sleep(0.3)
+assert moved >= 4 * MIB, moved
 call("cuMemFreeAsync", first, stream)
 driver.emu_fail(b"cuEventRecord:sticky")  # so that nothing moves any more
 fill(parts[0], 0, 2 * MIB)

@@ -1,5 +1,6 @@
 /* Allocations as programs make them; the first argument says which. Lines that begin with "is" tell how the driver
- * holds the memory; all others are what a program can see, and must be the same whatever holds it. */
+ * holds the memory, and, after a last argument "failures", how many calls were made to fail; all others are what a
+ * program can see, and must be the same whatever holds it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -377,5 +378,7 @@ int main(int argc, char **argv) {
         devices();
     else
         return 2;
+    if (strcmp(argv[argc - 1], "failures") == 0)
+        printf("is failed: %llu\n", (unsigned long long)emu_failed());
     return 0;
 }

@@ -7,8 +7,8 @@
  *   vmm_trouble idle              small pieces need what large blocks held before
  *   vmm_trouble storm STEPS       so many allocations of mixed sizes come and go while pages move
  *
- * Prints "kept N" or "refused N" allocations, and "pinned BYTES": the most of the host that handles held. Under ulms.so
- * "counter NAME VALUE" follows for each of its counters. */
+ * Prints "kept N" or "refused N" allocations, "pinned BYTES": the most of the host that handles held, and "failed N":
+ * calls that were made to fail. Under ulms.so "counter NAME VALUE" follows for each of its counters. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -204,6 +204,7 @@ static void print_counts(void) {
     uint64_t used, most;
     emu_host_memory(&used, &most);
     printf("kept %d\nrefused %d\npinned %llu\n", kept, refused, (unsigned long long)most);
+    printf("failed %llu\n", (unsigned long long)emu_failed());
 }
 
 int main(int argc, char **argv) {

@@ -48,7 +48,9 @@ def in_ns(period: Period) -> Period:
 
 
 def test_bound_and_oracle_enclose_what_is_possible() -> None:
-    lp = pytest.importorskip("pump.bench.bound", exc_type=ImportError)
+    pytest.importorskip("scipy")
+    from pump.bench import bound as lp
+
     over, under = [], []
     for seed in range(24):
         period, budget = small(seed)
@@ -114,7 +116,9 @@ def test_an_operation_that_is_too_large_is_refused() -> None:
 @pytest.mark.parametrize("link", LINKS)
 def test_the_oracle_is_near_the_bound(link: str) -> None:
     """On a recorded training step at twice its memory."""
-    lp = pytest.importorskip("pump.bench.bound", exc_type=ImportError)
+    pytest.importorskip("scipy")
+    from pump.bench import bound as lp
+
     rates = LINKS[link]
     period = period_of(read_sequence(ROOT / "bench" / "traces" / "resnet.txt"), rates.page_bytes)
     times = page_times(rates)
