@@ -25,8 +25,8 @@ OFTEN = [
     "cuStreamSynchronize",
 ]
 OURS = {2: [*OFTEN, "cuMemAddressReserve"], 7: OFTEN}
-"""Calls of ours on such memory, by how many `large` makes at least; the program's own are spared, or
-are others."""
+"""Calls of ours on such memory, by how many `large` makes at least; the program's own are spared,
+or are others."""
 
 Trouble = Callable[..., dict[str, int]]
 
