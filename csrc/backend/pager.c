@@ -82,15 +82,9 @@ static void wait_for_issued(struct pager *d) {
 }
 
 /* As long as patience lasts: a move of another context's may be behind a gate of the program's own. Under the lock. */
-static void wait_for_moves(struct pager *d) {
+static void wait_for_workers(struct pager *d) {
     struct pager_patience patience = {0};
-    while (d->under_way && !d->stopping && pager_wait(d, &patience))
-        ;
-}
-
-static void wait_for_look(struct pager *d) {
-    struct pager_patience patience = {0};
-    while (d->looking && !d->stopping && pager_wait(d, &patience))
+    while ((d->under_way || d->looking) && !d->stopping && pager_wait(d, &patience))
         ;
 }
 
@@ -112,8 +106,7 @@ void pager_forget(uint64_t context) {
         pager_lock(d);
         /* the addresses of its memory may be somebody else's before we are told that it left */
         pager_pages_died(&d->ranges, 0, UINT64_MAX, 0);
-        wait_for_moves(d); /* what was handed out begins still */
-        wait_for_look(d);
+        wait_for_workers(d); /* what was handed out begins still */
         pager_moves_wait(d, 0, UINT64_MAX, d->context != going);
         if (d->context == going) {
             d->context = NULL;

@@ -101,9 +101,8 @@ static bool open(struct charge *c, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned le
 
 /* What it was charged is free again. */
 static void end(struct charge *kept) {
-    ledger_cancel(session.ledger, kept->device, kept->bytes);
+    charge_cancel(kept);
     stats_add(COUNT_frees, 1);
-    memory_publish(kept->device);
     free(kept);
 }
 
@@ -121,7 +120,7 @@ static CUresult close(struct charge *c, CUresult status, void *const *array) {
     if (gone)
         end(gone); /* its end was not seen */
     if (!stored) {
-        ledger_cancel(session.ledger, c->device, c->bytes);
+        charge_cancel(c);
         free(kept);
     }
     return status;

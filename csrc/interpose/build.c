@@ -27,12 +27,6 @@ static void given(CUgraphNode node, CUgraphNodeParams p) {
     }
 }
 
-/* A node that the driver took away itself, with a graph whose capture failed, leaves what was kept of it. */
-static void renewed(CUresult status, const CUgraphNode *node) {
-    if (status == CUDA_SUCCESS && session_on)
-        node_forget(*node);
-}
-
 /* --- new nodes --- */
 
 CUresult custom_cuGraphAddKernelNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -89,79 +83,6 @@ CUresult custom_cuGraphAddNode_v3(int variant, CUgraphNode *phGraphNode, CUgraph
                                                        numDependencies, nodeParams);
     if (status == CUDA_SUCCESS)
         given(*phGraphNode, *nodeParams);
-    return status;
-}
-
-CUresult custom_cuGraphAddMemcpyNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
-                                     const CUgraphNode *dependencies, size_t numDependencies,
-                                     const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
-    CUresult status =
-        REAL(cuGraphAddMemcpyNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
-    renewed(status, phGraphNode);
-    return status;
-}
-
-CUresult custom_cuGraphAddMemsetNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
-                                     const CUgraphNode *dependencies, size_t numDependencies,
-                                     const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
-    CUresult status =
-        REAL(cuGraphAddMemsetNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
-    renewed(status, phGraphNode);
-    return status;
-}
-
-CUresult custom_cuGraphAddHostNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
-                                   const CUgraphNode *dependencies, size_t numDependencies,
-                                   const CUDA_HOST_NODE_PARAMS *nodeParams) {
-    CUresult status = REAL(cuGraphAddHostNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
-    renewed(status, phGraphNode);
-    return status;
-}
-
-CUresult custom_cuGraphAddEmptyNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
-                                    const CUgraphNode *dependencies, size_t numDependencies) {
-    CUresult status = REAL(cuGraphAddEmptyNode, variant)(phGraphNode, hGraph, dependencies, numDependencies);
-    renewed(status, phGraphNode);
-    return status;
-}
-
-CUresult custom_cuGraphAddEventRecordNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
-                                          const CUgraphNode *dependencies, size_t numDependencies, CUevent event) {
-    CUresult status =
-        REAL(cuGraphAddEventRecordNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, event);
-    renewed(status, phGraphNode);
-    return status;
-}
-
-CUresult custom_cuGraphAddEventWaitNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
-                                        const CUgraphNode *dependencies, size_t numDependencies, CUevent event) {
-    CUresult status = REAL(cuGraphAddEventWaitNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, event);
-    renewed(status, phGraphNode);
-    return status;
-}
-
-CUresult custom_cuGraphAddMemAllocNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
-                                       const CUgraphNode *dependencies, size_t numDependencies,
-                                       CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
-    CUresult status =
-        REAL(cuGraphAddMemAllocNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
-    renewed(status, phGraphNode);
-    return status;
-}
-
-CUresult custom_cuGraphAddMemFreeNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
-                                      const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr) {
-    CUresult status = REAL(cuGraphAddMemFreeNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, dptr);
-    renewed(status, phGraphNode);
-    return status;
-}
-
-CUresult custom_cuGraphAddBatchMemOpNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
-                                         const CUgraphNode *dependencies, size_t numDependencies,
-                                         const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
-    CUresult status =
-        REAL(cuGraphAddBatchMemOpNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
-    renewed(status, phGraphNode);
     return status;
 }
 

@@ -172,11 +172,11 @@ void exec_close(struct charge *c, CUresult status, const CUgraphExec *handle, CU
     }
     if (stored) {
         exec_sum(*handle, e);
+        memory_publish(c->device);
     } else {
-        ledger_cancel(session.ledger, c->device, c->bytes);
+        charge_cancel(c);
         exec_free(e);
     }
-    memory_publish(c->device);
 }
 
 static struct part *part_of(struct exec *e, CUgraphNode handle) {
@@ -242,8 +242,7 @@ void exec_destroyed(struct exec *e, CUresult status, CUgraphExec handle) {
     if (e && status != CUDA_SUCCESS) {
         hash_put(&execs, (uint64_t)(uintptr_t)handle, e, NULL);
     } else if (e) {
-        ledger_cancel(session.ledger, e->charge.device, e->charge.bytes);
-        memory_publish(e->charge.device);
+        charge_cancel(&e->charge);
         exec_free(e);
     }
 }

@@ -73,7 +73,7 @@ bool charge_open_managed(struct charge *c, int device, enum memory_kind kind, ui
     return false;
 }
 
-static void cancel(const struct charge *c) {
+void charge_cancel(const struct charge *c) {
     (c->managed ? ledger_cancel_managed : ledger_cancel)(session.ledger, c->device, c->bytes);
     memory_publish(c->device); /* another thread may have told of what was only reserved */
 }
@@ -163,7 +163,7 @@ void charge_close(struct charge *c, CUresult status, const CUdeviceptr *start, u
         a.context = c->context ? c->context : session_context();
     }
     if (status != CUDA_SUCCESS || !enter(&a))
-        cancel(c);
+        charge_cancel(c);
     else
         grown(c);
 }
@@ -177,14 +177,14 @@ void charge_hold(struct charge *c, CUresult status) {
         grown(c);
         memory_publish(c->device);
     } else {
-        cancel(c);
+        charge_cancel(c);
     }
 }
 
 void charge_end(const struct charge *c) {
     if (!c->recorded)
         return;
-    cancel(c);
+    charge_cancel(c);
     if (c->bytes)
         stats_add(COUNT_frees, 1);
 }

@@ -21,6 +21,8 @@ struct charge {
 bool charge_open(struct charge *c, int device, enum memory_kind kind, uint64_t bytes);
 /* The same whatever the quota: nothing is refused. */
 void charge_open_unlimited(struct charge *c, int device, enum memory_kind kind, uint64_t bytes);
+/* What was charged is free again. */
+void charge_cancel(const struct charge *c);
 /* As charge_open, for managed memory on a device that the backend serves; for plain memory on another. */
 bool charge_open_managed(struct charge *c, int device, enum memory_kind kind, uint64_t bytes);
 /* The real call returned `status`: the driver had no memory, but the backend gave some back. RELIEVED makes the call

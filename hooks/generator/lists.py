@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from hooks.generator.row import Custom, Library, Passed, Recorded, Row, Told
+from hooks.generator.row import Custom, Library, Node, Passed, Recorded, Row, Told
 
 # c10::reportMemoryUsageToProfiler(void*, int64_t, size_t, size_t, Device), of PyTorch's allocator
 _FRAMEWORK = ["_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"]
@@ -74,6 +74,9 @@ def _entry(row: Row) -> dict[str, object]:
             touches += [row.treatment.note] if row.treatment.note else []
         case Custom():
             status = row.treatment.status
+            touches = [row.treatment.note]
+        case Node():
+            status = "recorded"
             touches = [row.treatment.note]
         case Passed():
             why = row.treatment.why

@@ -124,6 +124,14 @@ class Custom:
 
 
 @dataclass(frozen=True)
+class Node:
+    """Makes a node of a graph, behind a pointer: what was kept of one with its handle is gone."""
+
+    argument: str
+    note: str
+
+
+@dataclass(frozen=True)
 class Passed:
     """Left alone; `why` says what that leaves unseen, if anything."""
 
@@ -140,7 +148,7 @@ class Row:
     since: int
     suffix: str | None
     prototype: Prototype | None
-    treatment: Recorded | Told | Custom | Passed
+    treatment: Recorded | Told | Custom | Node | Passed
 
     @property
     def base(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hooks.generator.expression import Extent, GrammarError, names, parse_extent, to_c
 from hooks.generator.prototype import Prototype
-from hooks.generator.row import Custom, HostSource, Passed, Recorded, Touch
+from hooks.generator.row import Custom, HostSource, Node, Passed, Recorded, Touch
 
 KINDS = ("launch", "copy", "memset", "graph", "host", "record", "after", "wait")
 MODES = ("read", "write", "update", "scratch")
@@ -22,7 +22,7 @@ class Verbs:
 
     def __init__(self, prototype: Prototype) -> None:
         self._prototype = prototype
-        self._whole: Custom | Passed | None = None
+        self._whole: Custom | Node | Passed | None = None
         self._once: dict[str, str] = {}
         self._touches: list[Touch] = []
         self._sources: list[HostSource] = []
@@ -38,6 +38,9 @@ class Verbs:
             if status not in STATUSES:
                 raise GrammarError(f"unknown status '{status}'; known: {', '.join(STATUSES)}")
             self._set_whole(Custom(status, quoted(note.strip())))
+        elif verb == "node":
+            argument, _, note = rest.partition(" ")
+            self._set_whole(Node(self._typed(argument, ("CUgraphNode *",)), quoted(note.strip())))
         elif verb == "rests":
             self._set_once(verb, rest)
         elif verb == "kind":
@@ -56,7 +59,7 @@ class Verbs:
         else:
             raise GrammarError(f"unknown verb '{verb}'")
 
-    def treatment(self) -> Recorded | Custom | Passed:
+    def treatment(self) -> Recorded | Custom | Node | Passed:
         """What the lines say together. Raises GrammarError."""
         whole = self._whole
         rests = self._once.pop("rests", None)
@@ -75,7 +78,7 @@ class Verbs:
         touches, sources = tuple(self._touches), tuple(self._sources)
         return Recorded(once["kind"], once.get("stream"), once.get("object"), touches, sources)
 
-    def _set_whole(self, treatment: Custom | Passed) -> None:
+    def _set_whole(self, treatment: Custom | Node | Passed) -> None:
         if self._whole:
             raise GrammarError("'custom' or 'pass' twice")
         self._whole = treatment

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from hooks.generator.expression import Extent, to_c
 from hooks.generator.hot import LAUNCHES, MEMSETS, QUESTIONS
 from hooks.generator.prototype import Argument, Prototype
-from hooks.generator.row import Custom, Recorded, Row
+from hooks.generator.row import Custom, Node, Recorded, Row
 from hooks.generator.text import listed
 
 _HEAD = """
 #include "base/hot.h"
 #include "cuda/extent.h"
+#include "interpose/node.h"
 #include "interpose/rest.h"
 #include "interpose/wrap.h"
 
@@ -40,6 +41,8 @@ def wrappers(rows: Sequence[Row]) -> str:
             continue
         if isinstance(row.treatment, Recorded):
             pieces.append(_body(row.prototype, row.treatment))
+        if isinstance(row.treatment, Node):
+            pieces.append(_node(row.prototype, row.treatment))
         if row.wrapped:
             pieces.append(_exports(row, row.prototype))
     return "\n".join(pieces)
@@ -87,8 +90,25 @@ def _body(prototype: Prototype, recorded: Recorded) -> str:
     return "\n".join(lines)
 
 
+def _node(prototype: Prototype, node: Node) -> str:
+    symbol = prototype.symbol
+    variant = ["int variant", *(str(argument) for argument in prototype.arguments)]
+    actual = [argument.name for argument in prototype.arguments]
+    real = f"    {prototype.result} status = REAL({symbol}, variant)("
+    lines = [
+        listed(f"static {prototype.result} wrap_{symbol}(", variant, ""),
+        "{",
+        listed(real, actual, ";"),
+        f"    node_made(status, {node.argument});",
+        "    return status;",
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
 def _exports(row: Row, prototype: Prototype) -> str:
-    made = "wrap" if isinstance(row.treatment, Recorded) else "custom"
+    made = "custom" if isinstance(row.treatment, Custom) else "wrap"
     hot = "HOT " if row.symbol in {*LAUNCHES, *MEMSETS, *QUESTIONS} else ""
     lines = []
     for variant in (0, 1) if row.suffix else (0,):

@@ -76,6 +76,8 @@ def read(tmp_path: Path, table: str) -> list[object]:
         (COPY + '    rests\n    pass "no"\n', "1: 'rests' stands alone, below 'custom'"),
         (COPY + "    kind copy\n    rests\n", "1: 'rests' stands alone, below 'custom'"),
         (COPY + '    custom recorded "it"\n    rests now\n', "1: 'rests' stands alone, below"),
+        (COPY + '    node s "it"\n', "2: argument 's' is a CUstream, not a CUgraphNode *"),
+        (COPY + '    node dst "it"\n    pass "no"\n', "2: argument 'dst' is a CUdeviceptr, not a"),
         (COPY + "    pass no\n", "2: expected words in quotes, found 'no'"),
         (COPY + '    custom done "it"\n', "2: unknown status 'done'; known: recorded,"),
         (COPY, "1: cuCopy_v2 does not say what it touches"),
