@@ -50,7 +50,7 @@ void vmm_limit_set(struct vmm_limit *l, uint64_t bytes);
 
 /* Of a page. It changes under the pool's lock only, and by who moves the page. */
 struct vmm_claim {
-    uint32_t frame; /* VMM_NO_FRAME: there is none */
+    uint32_t frame; /* where the page is stale, remembered or not; VMM_NO_FRAME: nowhere, or a move failed half-way */
     uint64_t came;  /* how many pages had come when this one did; 0: never */
 };
 
@@ -64,7 +64,9 @@ struct vmm_pool {
     uint64_t *idle, *bare;                 /* bits by frame: made and unused; not made */
     uint64_t (*claims)[VMM_CLAIMS];        /* by frame: when the pages came that are stale there; 0: none */
     addr_t *holders;                       /* by frame: the page that came there last */
+    uint64_t *made_at;                     /* by frame: `arrivals` when it was made, or given back to the driver */
     uint64_t arrivals;                     /* pages that came */
+    bool gave_back;                        /* frames to the driver, since somebody asked */
     uint32_t next;                         /* where the search for idle ones begins */
     struct vmm_limit *limit;
     struct vmm_pool *next_pool; /* under the limit */
@@ -95,6 +97,11 @@ void vmm_frame_give_stale(struct vmm_pool *p, uint32_t frame, struct vmm_claim *
 bool vmm_frame_reclaim(struct vmm_pool *p, struct vmm_claim *c, bool take);
 /* The page that has the frame of the claim; 0: none has, or there is no claim. Any thread. */
 addr_t vmm_frame_holder(struct vmm_pool *p, const struct vmm_claim *c);
+/* The stale page is, or may be, mapped at a frame that was given back to the driver: its memory is free only once
+ * nobody is. */
+bool vmm_claim_is_void(struct vmm_pool *p, const struct vmm_claim *c);
+/* Frames were given back to the driver since this was asked last. */
+bool vmm_pool_gave_back(struct vmm_pool *p);
 /* Gives idle frames back to the driver, until only so many bytes of frames are made, used ones included. */
 void vmm_pool_trim(struct vmm_pool *p, uint64_t bytes);
 /* Bytes of the frames that are made. */

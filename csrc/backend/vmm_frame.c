@@ -74,7 +74,8 @@ bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, u
     p->bare = calloc(words, sizeof *p->bare);
     p->claims = calloc(frames, sizeof *p->claims);
     p->holders = calloc(frames, sizeof *p->holders);
-    bool good = p->handles && p->idle && p->bare && p->claims && p->holders;
+    p->made_at = calloc(frames, sizeof *p->made_at);
+    bool good = p->handles && p->idle && p->bare && p->claims && p->holders && p->made_at;
     p->aliases = good ? vmm_reserve(frames * page_bytes) : 0;
     if (!p->aliases) {
         free(p->handles);
@@ -82,6 +83,7 @@ bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, u
         free(p->bare);
         free(p->claims);
         free(p->holders);
+        free(p->made_at);
         return false;
     }
     p->users.access[p->users.count++] =
@@ -228,6 +230,8 @@ static size_t make_more(struct vmm_pool *p, uint32_t *out, size_t n) {
     size_t made = make(p, out, bare);
     pthread_mutex_lock(&p->lock);
     count_made(p, (uint32_t)made);
+    for (size_t i = 0; i < made; i++)
+        p->made_at[out[i]] = p->arrivals;
     for (size_t i = made; i < bare; i++)
         set(p->bare, out[i], true);
     pthread_mutex_unlock(&p->lock);
@@ -261,10 +265,9 @@ static uint64_t *find(struct vmm_pool *p, uint32_t frame, uint64_t came) {
 void vmm_frame_give_stale(struct vmm_pool *p, uint32_t frame, struct vmm_claim *c) {
     pthread_mutex_lock(&p->lock);
     uint64_t *none = find(p, frame, 0);
-    if (none) {
+    if (none)
         *none = c->came;
-        c->frame = frame;
-    }
+    c->frame = frame;
     set(p->idle, frame, true);
     p->free++;
     pthread_mutex_unlock(&p->lock);
@@ -292,6 +295,21 @@ addr_t vmm_frame_holder(struct vmm_pool *p, const struct vmm_claim *c) {
     return page;
 }
 
+bool vmm_claim_is_void(struct vmm_pool *p, const struct vmm_claim *c) {
+    pthread_mutex_lock(&p->lock);
+    bool is_void = c->frame == VMM_NO_FRAME || c->came <= p->made_at[c->frame];
+    pthread_mutex_unlock(&p->lock);
+    return is_void;
+}
+
+bool vmm_pool_gave_back(struct vmm_pool *p) {
+    pthread_mutex_lock(&p->lock);
+    bool gave = p->gave_back;
+    p->gave_back = false;
+    pthread_mutex_unlock(&p->lock);
+    return gave;
+}
+
 /* From the end: frames with low numbers stay together. At most BATCH of them, while more than `most` are made. */
 static size_t take_surplus(struct vmm_pool *p, uint64_t most, uint32_t out[BATCH]) {
     size_t n = 0;
@@ -301,6 +319,8 @@ static size_t take_surplus(struct vmm_pool *p, uint64_t most, uint32_t out[BATCH
             continue;
         set(p->idle, i, false);
         memset(p->claims[i], 0, sizeof p->claims[i]);
+        p->made_at[i] = p->arrivals; /* the pages that are stale there came before */
+        p->gave_back = true;
         p->free--;
         count_made(p, (uint32_t)-1);
         out[n++] = i;

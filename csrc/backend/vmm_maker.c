@@ -45,16 +45,17 @@ static bool wait(struct vmm_maker *m) {
     return goes_on;
 }
 
-/* The first stale page from *at on that does not move; moves *at behind it. One at a time, so that nobody waits for
- * long. False: there is none. */
-static bool map_next_stale(struct pager *d, addr_t *at) {
+/* The first page from *at on that is stale at a frame which was given back, and does not move; moves *at behind it. One
+ * at a time, so that nobody waits for long. False: there is none. */
+static bool map_next_void(struct pager *d, addr_t *at) {
     bool there = false;
     pager_lock(d);
     for (size_t i = 0; i < d->ranges.count && !there; i++) {
         addr_t start = d->ranges.at[i]->start;
         struct vmm_range *r = start >= *at ? vmm_range_find(d->vmm, start) : NULL;
         size_t page = r ? (start - r->start) / page_bytes : 0;
-        there = r && !pager_moves_any(d, start, page_bytes) && r->page[page].at == VMM_STALE;
+        there = r && !pager_moves_any(d, start, page_bytes) && r->page[page].at == VMM_STALE &&
+                vmm_claim_is_void(&d->vmm->pool[VMM_DEVICE], &r->page[page].claim);
         if (there)
             vmm_range_map_stale(d->vmm, r, page, 1);
         *at = start >= *at ? start + page_bytes : *at;
@@ -66,9 +67,9 @@ static bool map_next_stale(struct pager *d, addr_t *at) {
 /* What is beyond the budget is the driver's again only once nothing is mapped there. */
 void vmm_give_back(struct pager *d, uint64_t most) {
     struct vmm_pool *pool = &d->vmm->pool[VMM_DEVICE];
-    bool beyond = vmm_pool_bytes(pool) > most;
     vmm_pool_trim(pool, most);
-    for (addr_t at = 0; beyond && map_next_stale(d, &at);)
+    bool gave = vmm_pool_gave_back(pool);
+    for (addr_t at = 0; gave && map_next_void(d, &at);)
         ;
 }
 

@@ -199,6 +199,40 @@ TEST(so_many_claims_are_remembered) {
     CHECK(!vmm_frame_reclaim(p, &c[1], true));
 }
 
+TEST(what_was_given_back_is_void_for_who_was_stale_there) {
+    uint32_t a[3];
+    struct vmm_claim c[3], more[VMM_CLAIMS];
+    struct vmm_pool *p = &v.pool[VMM_DEVICE];
+    open_device(BYTES);
+    CHECK(vmm_frames_take(p, a, 3, true));
+    for (int i = 0; i < 3; i++)
+        vmm_frame_hold(p, a[i], (addr_t)i * PAGE_LEAST, &c[i]);
+    vmm_frame_give_stale(p, a[0], &c[0]);
+    vmm_frame_give_stale(p, a[2], &c[2]);
+    for (int i = 0; i < VMM_CLAIMS; i++) { /* one more than are remembered */
+        CHECK(vmm_frames_take(p, &a[2], 1, false));
+        vmm_frame_hold(p, a[2], PAGE_LEAST, &more[i]);
+        vmm_frame_give_stale(p, a[2], &more[i]);
+    }
+    CHECK(!vmm_pool_gave_back(p));
+    vmm_pool_trim(p, 2 * PAGE_LEAST); /* one of two that are idle */
+    CHECK(vmm_pool_gave_back(p));
+    CHECK(!vmm_pool_gave_back(p));
+    uint32_t gone = c[2].frame;
+    CHECK(gone != c[0].frame);
+    CHECK(vmm_claim_is_void(p, &c[2]));
+    CHECK(!vmm_claim_is_void(p, &c[0]));
+    for (int i = 0; i < VMM_CLAIMS; i++)
+        CHECK_EQ(vmm_claim_is_void(p, &more[i]), more[i].frame == gone);
+    CHECK(vmm_frames_take(p, a, 2, false)); /* the idle one, and other memory by the same number */
+    struct vmm_claim again;
+    vmm_frame_hold(p, gone, PAGE_LEAST, &again);
+    vmm_frame_give_stale(p, gone, &again);
+    CHECK(!vmm_claim_is_void(p, &again));
+    CHECK(vmm_claim_is_void(p, &c[2]));
+    CHECK(!vmm_claim_is_void(p, &c[0]));
+}
+
 TEST(making_memory_fails_at_every_step) {
     static const char *const calls[] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemAddressReserve"};
     char text[64];
