@@ -110,7 +110,7 @@ def paging_tables(paging: Paging, held: int | None) -> list[RenderableType]:
     if paging.counters.get("paged_bytes"):
         parts.append(table(("pages", ">"), page_rows(paging.counters)))
     if paging.moves:
-        names = ("moves of pages", ">number", ">bytes", ">time", ">a second")
+        names = ("moves of pages", ">number", ">bytes", ">a second", ">time", ">median", ">longest")
         parts.append(table(names, map(move_row, paging.moves)))
     if paging.held:
         total = f"held for their pages: {time_text(paging.held_ns)} in all"
@@ -143,7 +143,8 @@ def page_rows(counters: dict[str, int]) -> list[tuple[str, str]]:
 def move_row(use: MoveUse) -> tuple[str, ...]:
     """The moves of one kind."""
     speed = f"{format_size(use.bytes / use.ns * 1e9)}" if use.ns else ""
-    return use.what, f"{use.moves:,}", format_size(use.bytes), time_text(use.ns), speed
+    times = map(time_text, (use.ns, use.median_ns, use.longest_ns))
+    return use.what, f"{use.moves:,}", format_size(use.bytes), speed, *times
 
 
 def held_row(use: HeldUse) -> tuple[str, ...]:

@@ -18,6 +18,9 @@ class MoveUse:
     bytes: int
     ns: int
     """Their time, overlap counted twice."""
+    median_ns: int
+    longest_ns: int
+    """Of one: far above the median where moves wait for others' calls."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +82,16 @@ def move_ns(moves: Rows) -> npt.NDArray[np.int64]:
 
 
 def _moves(trace: Trace) -> list[MoveUse]:
-    sums: dict[str, list[int]] = {}
-    for row, ns in zip(trace.moves, move_ns(trace.moves).tolist(), strict=True):
-        use = sums.setdefault(kind_of(row), [0, 0, 0])
-        for i, value in enumerate((1, int(row["bytes"]), ns)):
-            use[i] += value
-    return [MoveUse(what, *values) for what, values in sorted(sums.items())]
+    kinds = np.array([kind_of(row) for row in trace.moves], dtype=np.str_)
+    ns = move_ns(trace.moves)
+    uses = []
+    for what in np.unique(kinds):
+        mine = kinds == what
+        took = ns[mine]
+        bytes_moved = int(trace.moves["bytes"][mine].sum())
+        median, longest = int(np.median(took)), int(took.max())
+        uses.append(MoveUse(str(what), len(took), bytes_moved, int(took.sum()), median, longest))
+    return uses
 
 
 def _held(trace: Trace) -> list[HeldUse]:

@@ -4,6 +4,7 @@ import gzip
 import json
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -151,13 +152,22 @@ def test_paging(story: Trace) -> None:
         ("out, discarded", 1, size),
         ("out, refused", 1, size),
     ]
-    assert all(use.ns >= 1000 for use in paging.moves)
+    assert all(use.ns == use.median_ns == use.longest_ns >= 1000 for use in paging.moves)
     assert (paging.holds, paging.held_ns) == (2, 4100)
     worst, unknown = paging.held
     assert (worst.name, worst.times, worst.ns) == ("axpy(float*, int)", 1, 4000)
     assert worst.missing_bytes == size
     assert unknown.name == "not known"
     assert paging.counters["predicted"] == 3
+
+
+@pytest.mark.unit
+def test_the_longest_move_stands_beside_the_median(story: Trace) -> None:
+    moves = np.repeat(story.moves[:1], 3)
+    moves["time_ns"] = moves["begun_ns"] + np.array([10, 70, 20], dtype=np.uint64)
+    (use,) = summarize(replace(story, moves=moves)).paging.moves
+    assert (use.moves, use.ns, use.median_ns, use.longest_ns) == (3, 100, 20, 70)
+    assert not summarize(replace(story, moves=moves[:0])).paging.moves
 
 
 @pytest.mark.unit
