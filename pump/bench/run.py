@@ -117,7 +117,9 @@ class Run:
         device = device_of(args)
         console().print(f"{'tiny programs on the CPU' if args.tiny else DEVICES[device]}\n")
         show(found, args)
-        return 0
+        if not found.rows:
+            print("pump-bench: none of these runs could be made", file=sys.stderr)
+        return 0 if found.rows else 1
 
 
 class Simulated:

@@ -303,6 +303,20 @@ def test_a_program_that_fails_by_itself_is_run_once(
     assert "lstm vmm 2: left out: native failed" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_the_status_says_whether_anything_ran(
+    fails: bool,
+    machine: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    machine.fails = fails
+    monkeypatch.setattr(run.Programs, "machine", lambda *_: {"gpu": "none"})
+    command = ["run", "lstm", "--device", "gpu", "--tiny", "--system", "native", "--limit", "60"]
+    assert cli.main([*command, "--quiet"]) == fails
+    assert ("none of these runs could be made" in capsys.readouterr().err) == fails
+
+
 def test_tiny_programs_run_on_the_cpu(machine: Machine) -> None:
     (row,) = run.Programs(tiny=True).rows(asked("lstm", ["um"]))
     assert row.device == "tiny"
