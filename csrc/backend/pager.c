@@ -112,8 +112,9 @@ void pager_forget(uint64_t context) {
             d->context = NULL;
             d->epoch++;
         }
-        if (d->place_context == going)
-            d->place_context = NULL;
+        for (int i = 0; i < PAGER_CONTEXTS; i++)
+            if (d->places[i].context == going)
+                d->places[i].context = NULL;
         if (d->lane_context == going)
             d->lane_context = NULL;
         pager_marks_forget(d, going);

@@ -8,8 +8,10 @@
 
 #include <pthread.h>
 
+#include "backend/pager_marker.h"
 #include "backend/pager_page.h"
 #include "backend/pager_window.h"
+#include "backend/pager_worker.h"
 #include "base/page.h"
 #include "interpose/capture.h"
 #include "interpose/wrap.h"
@@ -22,50 +24,6 @@ enum { LANES = 2, MOVER_MAX = 6, PAGER_CONTEXTS = 16 };
 #define PAGER_LOOK_NS 1000000000ull
 /* Without any progress for so long, waiting is no use: the program itself may hold the device back. */
 #define PAGER_PATIENCE_NS 2000000000ull
-
-/* --- markers: events behind operations and moves, which tell that these are done (pager_marker.c) --- */
-
-struct pager_marker {
-    CUevent event;
-    CUcontext context;
-    uint64_t stream;
-    uint32_t thread; /* for the stream of each thread; else 0 */
-    bool is_move;
-    uint64_t id; /* the operation's ticket, the move's id */
-    struct pager_marker *next;
-};
-
-/* A lock of its own, below the device's: threads of the program would wait for who plans moves. */
-struct pager_marks {
-    pthread_mutex_t lock;
-    pthread_cond_t recorded;            /* the first, while the watcher sleeps */
-    struct pager_marker *first, **last; /* recorded and not seen by the watcher */
-    struct pager_marker *spare;
-    bool watched;               /* the watcher will look soon; else it sleeps. Atomic */
-    struct pager_queue *queues; /* the watcher's alone */
-};
-
-struct pager;
-
-/* Records behind what the stream holds now; moving ends where that cannot be done. Takes the lock; the caller does not
- * have it. */
-void pager_mark(struct pager *d, const struct op *op, uint64_t ticket);
-/* The same for a move, on a stream of ours. The caller has the lock. False: not recorded. */
-bool pager_mark_move(struct pager *d, CUstream stream, uint64_t id, CUevent *event);
-/* The watcher's: takes over what was recorded; true when something is pending. Under the lock. */
-bool pager_marks_take(struct pager *d);
-/* The watcher's: sleeps until something is recorded, CLOCK_MONOTONIC `until_ns` at most. Without the lock. */
-void pager_marks_wait(struct pager *d, uint64_t until_ns);
-/* It is to look, though nothing is recorded. */
-void pager_marks_wake(struct pager *d);
-/* The watcher's: asks the driver; a list of those that are done. Without the lock. */
-struct pager_marker *pager_marks_poll(struct pager *d);
-/* Back among the spare ones. */
-void pager_mark_spare(struct pager *d, struct pager_marker *m);
-/* The driver's answer that a context is gone, and all its work with it. */
-bool pager_gone(CUresult status);
-/* The spare ones of a context that goes. */
-void pager_marks_forget(struct pager *d, CUcontext context);
 
 /* --- the driver's calls (pager_driver.c). Refused ones are counted; the program never sees it --- */
 
@@ -256,45 +214,6 @@ struct pager_kind {
     bool (*ensure_usable)(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses);
 };
 
-/* --- threads (pager_worker.c) --- */
-
-struct pager_worker {
-    pthread_t thread;
-    bool running;
-};
-
-struct pager_mover {
-    struct pager_worker worker;
-    struct pager *device;
-    int lane;
-};
-
-/* Moves of held policies that wait for the mover that was woken for them. */
-struct pager_lane {
-    pthread_cond_t work;
-    int idle;        /* movers that wait, and that no move is ready for */
-    unsigned chosen; /* movers that wait though one is ready: woken once the lock is free, as they want it */
-    struct pager_move *first, **last;
-};
-
-/* What pager_give_up says where our calls could spoil a capture. */
-#define PAGER_UNRELAXED "the driver refuses cuThreadExchangeStreamCaptureMode"
-
-/* Whatever it calls spoils no capture. NULL: it runs; else why it does not. */
-const char *pager_worker_start(struct pager_worker *w, const char *name, void *(*run)(void *), void *data);
-enum { PAGER_JOIN_S = 2, PAGER_MOVED_S = 10 };
-/* In so many seconds, for the next. */
-struct timespec pager_soon(int seconds);
-/* Waits until it ends. False: a thread that the driver keeps until then is left to the end of the process, which is
- * told. */
-bool pager_worker_join(struct pager_worker *w, const struct timespec *until);
-/* Under the lock. NULL: all run; else why one does not. */
-const char *pager_workers_start(struct pager *d);
-/* Moves that no mover has begun are none. Under the lock. */
-void pager_take_back(struct pager *d);
-/* Joins them, after d->stopping, who moves until `moved` and the others until `soon`. Without the lock. */
-void pager_workers_stop(struct pager *d, const struct timespec *soon, const struct timespec *moved);
-
 /* --- ordered policies (pager_ordered.c) --- */
 
 /* One thread at a time tells of an operation and issues its moves: what these come after was issued before, so that its
@@ -361,11 +280,13 @@ struct pager {
     uint64_t stalled;      /* the oldest operation when patience ran out last; until it has retired nobody has any */
     CUcontext own_context; /* the movers'; NULL: they use the next one */
     bool own_asked;
-    bool looking;            /* the watcher asks the driver, in `context` */
-    CUcontext context;       /* of the program; NULL: it is gone, no other one seen yet */
-    uint64_t epoch;          /* of context: streams of an earlier one may be gone */
-    CUcontext place_context; /* place_stream's */
-    CUstream place_stream;
+    bool looking;      /* the watcher asks the driver, in `context` */
+    CUcontext context; /* of the program; NULL: it is gone, no other one seen yet */
+    uint64_t epoch;    /* of context: streams of an earlier one may be gone */
+    struct {
+        CUcontext context; /* NULL: none */
+        CUstream stream;
+    } places[PAGER_CONTEXTS];    /* for what is brought on the program's threads */
     CUstream lane_stream[LANES]; /* ordered policies; of lane_context */
     CUstream discard_stream;     /* likewise; nothing in it waits for anything */
     CUcontext lane_context;

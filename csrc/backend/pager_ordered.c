@@ -3,10 +3,19 @@
 #include "backend/pager.h"
 #include "observe/stats.h"
 
+/* What is still under way there ends all the same. Those of a context that is gone went with it. */
+static void close_lanes(struct pager *d) {
+    CUstream streams[] = {d->lane_stream[ULMS_LANE_IN], d->lane_stream[ULMS_LANE_OUT], d->discard_stream};
+    for (size_t i = 0; d->lane_context && i < sizeof streams / sizeof *streams; i++)
+        if (streams[i])
+            REAL(cuStreamDestroy_v2, 0)(streams[i]);
+}
+
 /* Streams of the lanes, in the context of the operation that needs them first. */
 static bool open_lanes(struct pager *d) {
     if (d->context && d->lane_context == d->context && d->lane_stream[ULMS_LANE_IN] && d->lane_stream[ULMS_LANE_OUT])
         return true;
+    close_lanes(d);
     d->lane_context = d->context;
     for (int lane = 0; lane < LANES; lane++)
         d->lane_stream[lane] = d->context ? pager_stream_new() : NULL;

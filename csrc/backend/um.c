@@ -33,21 +33,42 @@ static bool provide(addr_t *start, uint64_t bytes, int32_t device) {
     return done;
 }
 
+/* Ours in the context; NULL: there is none yet. Under the lock. */
+static CUstream place_stream(const struct pager *d, CUcontext context) {
+    for (int i = 0; i < PAGER_CONTEXTS; i++)
+        if (d->places[i].context == context)
+            return d->places[i].stream;
+    return NULL;
+}
+
+/* False: there is no room. Under the lock. */
+static bool keep_stream(struct pager *d, CUcontext context, CUstream stream) {
+    for (int i = 0; i < PAGER_CONTEXTS; i++)
+        if (!d->places[i].context) {
+            d->places[i].context = context;
+            d->places[i].stream = stream;
+            return true;
+        }
+    return false;
+}
+
 /* Brings memory that is about to be used, and waits for it; on the calling thread. Not where the driver does not tell
  * its context: a stream could be of one that is gone. */
 static bool bring(struct pager *d, addr_t start, uint64_t bytes) {
     struct pager_visit v = pager_enter(NULL);
     CUcontext context = capture_allows(v.relaxed) ? pager_current() : NULL;
     pager_lock(d);
-    CUstream stream = d->place_context == context ? d->place_stream : NULL;
+    CUstream stream = context ? place_stream(d, context) : NULL;
     pager_unlock(d);
-    if (!stream && context && (stream = pager_stream_new())) {
+    bool kept = stream != NULL;
+    if (!kept && context && (stream = pager_stream_new())) {
         pager_lock(d);
-        d->place_context = context;
-        d->place_stream = stream;
+        kept = keep_stream(d, context, stream);
         pager_unlock(d);
     }
-    bool there = context && stream && um_prefetch(start, bytes, d->ordinal, stream) && pager_stream_finish(stream);
+    bool there = stream && um_prefetch(start, bytes, d->ordinal, stream) && pager_stream_finish(stream);
+    if (stream && !kept)
+        REAL(cuStreamDestroy_v2, 0)(stream);
     pager_leave(v);
     return there;
 }

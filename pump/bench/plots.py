@@ -42,6 +42,13 @@ def can_plot() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
+def formats() -> list[str]:
+    """What a picture's name may end in, without the dot."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    return sorted(FigureCanvasBase.get_supported_filetypes())
+
+
 def _figure(rows: int, columns: int, width: float, height: float) -> Any:
     """A figure and its axes, for a file: no display is looked for."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg

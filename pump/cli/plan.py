@@ -75,6 +75,8 @@ class Plan:
             for listing in hardware_tables():
                 out.print(listing)
             return 0
+        if args.plot:
+            refuse_unless_drawable(args.plot)
         found = self.run(args)
         if args.json:
             print(json.dumps(asdict(found), indent=1))
@@ -89,11 +91,21 @@ class Plan:
             for line in plan.advice(found):
                 out.print(line)
         if args.plot:
-            if not plots.can_plot():
-                raise UsageError("--plot needs matplotlib: pip install 'pump[bench]'")
             plots.plot_plan(found, trace_name(args.trace), args.plot)
             print(f"wrote {args.plot}", file=sys.stderr)
         return 0
+
+
+def refuse_unless_drawable(picture: Path) -> None:
+    """Before anything takes time. Raises UsageError."""
+    if not plots.can_plot():
+        raise UsageError("--plot needs matplotlib: pip install 'pump[bench]'")
+    if picture.suffix[1:] not in plots.formats():
+        raise UsageError(
+            f"--plot {picture}: its name must end in one of {', '.join(plots.formats())}"
+        )
+    if not picture.absolute().parent.is_dir():
+        raise UsageError(f"--plot {picture}: there is no such folder")
 
 
 def size_of(text: str) -> int:

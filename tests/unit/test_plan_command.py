@@ -245,6 +245,19 @@ def test_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> No
     assert "pump: plan needs a TRACE" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(not plots.can_plot(), reason="without matplotlib")
+@pytest.mark.parametrize(
+    ("picture", "why"), [("p.foo", "its name must end in one of"), ("no/p.png", "no such folder")]
+)
+def test_a_picture_that_cannot_be_drawn_is_refused_first(
+    picture: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is read before: there is no such trace."""
+    words = ["plan", str(tmp_path / "none.txt"), "--memory", "1GiB"]
+    assert main([*words, "--plot", str(tmp_path / picture)]) == 2
+    assert why in capsys.readouterr().err
+
+
 def test_hardware_is_listed_with_its_source(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--hardware"]) == 0
     told = capsys.readouterr().out

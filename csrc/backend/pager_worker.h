@@ -1,0 +1,48 @@
+/* The threads of a device: who moves pages, and who watches. */
+#ifndef ULMS_PAGER_WORKER_H
+#define ULMS_PAGER_WORKER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <time.h>
+
+struct pager;
+
+struct pager_worker {
+    pthread_t thread;
+    bool running;
+};
+
+struct pager_mover {
+    struct pager_worker worker;
+    struct pager *device;
+    int lane;
+};
+
+/* Moves of held policies that wait for the mover that was woken for them. */
+struct pager_lane {
+    pthread_cond_t work;
+    int idle;        /* movers that wait, and that no move is ready for */
+    unsigned chosen; /* movers that wait though one is ready: woken once the lock is free, as they want it */
+    struct pager_move *first, **last;
+};
+
+/* What pager_give_up says where our calls could spoil a capture. */
+#define PAGER_UNRELAXED "the driver refuses cuThreadExchangeStreamCaptureMode"
+
+/* Whatever it calls spoils no capture. NULL: it runs; else why it does not. */
+const char *pager_worker_start(struct pager_worker *w, const char *name, void *(*run)(void *), void *data);
+enum { PAGER_JOIN_S = 2, PAGER_MOVED_S = 10 };
+/* In so many seconds, for the next. */
+struct timespec pager_soon(int seconds);
+/* Waits until it ends. False: a thread that the driver keeps until then is left to the end of the process, which is
+ * told. */
+bool pager_worker_join(struct pager_worker *w, const struct timespec *until);
+/* Under the lock. NULL: all run; else why one does not. */
+const char *pager_workers_start(struct pager *d);
+/* Moves that no mover has begun are none. Under the lock. */
+void pager_take_back(struct pager *d);
+/* Joins them, after d->stopping, who moves until `moved` and the others until `soon`. Without the lock. */
+void pager_workers_stop(struct pager *d, const struct timespec *soon, const struct timespec *moved);
+
+#endif

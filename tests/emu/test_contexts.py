@@ -1,0 +1,48 @@
+"""Programs with two contexts that take turns: streams of ours are made once a context."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import RunEmulated
+from tests.emu.small_program import DRIVER
+
+pytestmark = pytest.mark.emu
+TURNS, SIZE_MIB, MEMORY_MIB = 40, 4, 64
+PROGRAM = f"""
+other = ctypes.c_void_p()
+call("cuCtxCreate_v2", ctypes.byref(other), 0, 0)
+driver.emu_calls.restype = ctypes.c_uint64
+parts = []
+for turn in range({TURNS}):
+    call("cuCtxSetCurrent", (context, other)[turn % 2])
+    parts.append(allocated({SIZE_MIB} * MIB))
+    for i, part in enumerate(parts):
+        if i % 2 == turn % 2:
+            fill(part, i, {SIZE_MIB} * MIB)
+assert all(words_of(part, {SIZE_MIB} * MIB) == {{i}} for i, part in enumerate(parts))
+made, gone = (driver.emu_calls(name) for name in (b"cuStreamCreate", b"cuStreamDestroy_v2"))
+print(made - gone, counter("evicted_bytes") + counter("faulted_bytes"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("backend", "policy"), [("um", "ahead"), ("um", "pump"), ("um", "lru"), ("vmm", "ahead")]
+)
+def test_streams_do_not_pile_up(
+    backend: str, policy: str, tmp_path: Path, run_emulated: RunEmulated
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(DRIVER + PROGRAM, encoding="utf-8")
+    env = {
+        "ULMS_BACKEND": backend,
+        "ULMS_POLICY": policy,
+        "ULMS_GPU_MEMORY": f"{MEMORY_MIB}MiB",
+        "ULMS_GPU_MEMORY_FACTOR": "100",
+    }
+    done = run_emulated([sys.executable, program], env)
+    assert done.returncode == 0, done.stderr
+    streams, moved = map(int, done.stdout.split())
+    assert streams <= 8
+    assert moved > 0
