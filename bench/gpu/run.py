@@ -30,9 +30,10 @@ from pump.sim.link import UM
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "build" / "gpu"
-# On an H200 decoding is settled after 16 steps; when training, the engine has tried both ways, to
-# bring pages and to use them in place, by the 9th. Other systems learn nothing.
-WARM, WARM_ONCE, WARM_UNLEARNT, TIMED = 10, 20, 4, 5
+# When training, the engine has tried both ways, to bring pages and to use them in place, by the 9th
+# step on an H200; 8B decoding by the 16th, 3B decoding in virtual time by the 21st. Other systems
+# learn nothing.
+WARM, WARM_ONCE, WARM_UNLEARNT, TIMED = 10, 30, 4, 5
 SECONDS = 900
 OURS, RAISED = re.compile(r"\[ulms\] (WARN|ERROR):"), re.compile(r"[\w.]*(Error|Exception)\b")
 PAGE = 2 << 20

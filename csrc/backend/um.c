@@ -41,8 +41,10 @@ static CUstream place_stream(const struct pager *d, CUcontext context) {
     return NULL;
 }
 
-/* False: there is no room. Under the lock. */
+/* False: there is no room, or another thread was first. Under the lock. */
 static bool keep_stream(struct pager *d, CUcontext context, CUstream stream) {
+    if (place_stream(d, context))
+        return false;
     for (int i = 0; i < PAGER_CONTEXTS; i++)
         if (!d->places[i].context) {
             d->places[i].context = context;

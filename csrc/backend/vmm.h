@@ -100,8 +100,9 @@ addr_t vmm_frame_holder(struct vmm_pool *p, const struct vmm_claim *c);
 /* The stale page is, or may be, mapped at a frame that was given back to the driver: its memory is free only once
  * nobody is. */
 bool vmm_claim_is_void(struct vmm_pool *p, const struct vmm_claim *c);
-/* Frames were given back to the driver since this was asked last. */
+/* Frames were given back to the driver since this was asked last, or somebody is to look again. */
 bool vmm_pool_gave_back(struct vmm_pool *p);
+void vmm_pool_look_again(struct vmm_pool *p);
 /* Gives idle frames back to the driver, until only so many bytes of frames are made, used ones included. */
 void vmm_pool_trim(struct vmm_pool *p, uint64_t bytes);
 /* Bytes of the frames that are made. */
@@ -285,8 +286,9 @@ void vmm_written(struct pager *d);
 void vmm_maker_start(struct pager *d);
 /* Ends all of them. */
 void vmm_makers_stop(void);
-/* Gives idle frames of the device back to the driver, until only so many bytes of frames are made. */
-void vmm_give_back(struct pager *d, uint64_t most);
+/* Gives idle frames of the device back to the driver, until only so many bytes of frames are made. True: memory of the
+ * device became free. */
+bool vmm_give_back(struct pager *d, uint64_t most);
 
 /* --- how it comes and goes (vmm_memory.c): see backend.h, and struct pager_kind in pager.h --- */
 

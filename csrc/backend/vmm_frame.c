@@ -310,6 +310,12 @@ bool vmm_pool_gave_back(struct vmm_pool *p) {
     return gave;
 }
 
+void vmm_pool_look_again(struct vmm_pool *p) {
+    pthread_mutex_lock(&p->lock);
+    p->gave_back = true;
+    pthread_mutex_unlock(&p->lock);
+}
+
 /* From the end: frames with low numbers stay together. At most BATCH of them, while more than `most` are made. */
 static size_t take_surplus(struct vmm_pool *p, uint64_t most, uint32_t out[BATCH]) {
     size_t n = 0;

@@ -45,32 +45,46 @@ static bool wait(struct vmm_maker *m) {
     return goes_on;
 }
 
-/* The first page from *at on that is stale at a frame which was given back, and does not move; moves *at behind it. One
- * at a time, so that nobody waits for long. False: there is none. */
-static bool map_next_void(struct pager *d, addr_t *at) {
-    bool there = false;
+/* A walk over the pages that are stale at frames which were given back. */
+struct walk {
+    addr_t at;    /* the next page */
+    bool skipped; /* some move */
+};
+
+/* Maps the next on the host. One at a time, so that nobody waits for long. False: there is none. */
+static bool map_next_void(struct pager *d, struct walk *w) {
+    bool mapped = false;
     pager_lock(d);
-    for (size_t i = 0; i < d->ranges.count && !there; i++) {
+    for (size_t i = 0; i < d->ranges.count && !mapped; i++) {
         addr_t start = d->ranges.at[i]->start;
-        struct vmm_range *r = start >= *at ? vmm_range_find(d->vmm, start) : NULL;
+        struct vmm_range *r = start >= w->at ? vmm_range_find(d->vmm, start) : NULL;
         size_t page = r ? (start - r->start) / page_bytes : 0;
-        there = r && !pager_moves_any(d, start, page_bytes) && r->page[page].at == VMM_STALE &&
-                vmm_claim_is_void(&d->vmm->pool[VMM_DEVICE], &r->page[page].claim);
-        if (there)
+        bool is_void =
+            r && r->page[page].at == VMM_STALE && vmm_claim_is_void(&d->vmm->pool[VMM_DEVICE], &r->page[page].claim);
+        bool moves = is_void && pager_moves_any(d, start, page_bytes);
+        w->skipped = w->skipped || moves;
+        mapped = is_void && !moves;
+        if (mapped)
             vmm_range_map_stale(d->vmm, r, page, 1);
-        *at = start >= *at ? start + page_bytes : *at;
+        w->at = start >= w->at ? start + page_bytes : w->at;
     }
     pager_unlock(d);
-    return there;
+    return mapped;
 }
 
-/* What is beyond the budget is the driver's again only once nothing is mapped there. */
-void vmm_give_back(struct pager *d, uint64_t most) {
+/* What is beyond the budget is the driver's again only once nothing is mapped there. Who asks for all does not rely on
+ * another thread's walk. */
+bool vmm_give_back(struct pager *d, uint64_t most) {
     struct vmm_pool *pool = &d->vmm->pool[VMM_DEVICE];
+    uint64_t before = vmm_pool_bytes(pool);
     vmm_pool_trim(pool, most);
-    bool gave = vmm_pool_gave_back(pool);
-    for (addr_t at = 0; gave && map_next_void(d, &at);)
-        ;
+    bool freed = vmm_pool_bytes(pool) < before, walks = vmm_pool_gave_back(pool) || most == 0;
+    struct walk w = {0};
+    while (walks && map_next_void(d, &w))
+        freed = true;
+    if (w.skipped)
+        vmm_pool_look_again(pool);
+    return freed;
 }
 
 /* While nothing moves the device's frames are made as they are needed: the program may want the room for itself. */

@@ -85,12 +85,11 @@ uint64_t vmm_held(int32_t device) {
 
 bool vmm_relieve(int32_t device) {
     struct pager *d = pager_of(device);
-    uint64_t before = vmm_occupied(d);
+    bool any = vmm_occupied(d) > 0;
     struct pager_visit v = pager_enter(NULL);
-    if (before > 0 && capture_allows(v.relaxed))
-        vmm_give_back(d, 0);
+    bool freed = any && capture_allows(v.relaxed) && vmm_give_back(d, 0);
     pager_leave(v);
-    return vmm_occupied(d) < before;
+    return freed;
 }
 
 /* --- memory that goes --- */

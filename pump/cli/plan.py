@@ -100,7 +100,7 @@ def refuse_unless_drawable(picture: Path) -> None:
     """Before anything takes time. Raises UsageError."""
     if not plots.can_plot():
         raise UsageError("--plot needs matplotlib: pip install 'pump[bench]'")
-    if picture.suffix[1:] not in plots.formats():
+    if picture.suffix[1:].lower() not in plots.formats():
         raise UsageError(
             f"--plot {picture}: its name must end in one of {', '.join(plots.formats())}"
         )

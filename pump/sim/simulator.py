@@ -24,6 +24,9 @@ LAUNCH_NS = 5_000.0  # from the moment when a held operation may run to its star
 WARM, LEARNING, STEADY, MORE = 2, 12, 4, 2
 """Steps: before those that count; as many where the policy learns and tries both ways; that count;
 and more, because the program issues ahead."""
+LAPS, LAPS_MOST = 8, 24
+"""Laps by which both ways are compared; steps that they may take longer. A lap begins with what is
+issued when the one before has ended: a program of short steps is some ahead then."""
 
 
 class StuckError(RuntimeError):
@@ -113,6 +116,12 @@ def settings_for(link: Link, policy: str, budget: int) -> Settings:
     )
 
 
+def learning_steps(sequence: Sequence) -> int:
+    """So many steps until a policy that learns has done so."""
+    operations = sum(isinstance(event, Operation) for event in sequence.steps[-1])
+    return LEARNING + min(LAPS * (LAUNCHES_MOST // max(1, operations)), LAPS_MOST)
+
+
 class Simulator:
     """One run. `engine` is fresh and has `settings_for` the link; `none` needs one that faults.
     `between_ns`: what the program's thread computes after each operation.
@@ -125,7 +134,8 @@ class Simulator:
         self.over = False  # the program's thread is at its end
         self.link = link
         held = holds(policy)
-        self.warm = LEARNING if held else WARM  # steps
+        self.learns = held
+        self.warm = WARM  # steps
         # Kernels may take longer: they bring what they miss, or use it where it lies.
         self.lengthens = policy == "none" or (held and bool(link.in_place))
         self.advice = Advice(link.page_bytes) if link.keep_ns else None
@@ -153,12 +163,9 @@ class Simulator:
 
     def run(self, sequence: Sequence) -> Result:
         """Plays steps; the steady ones are the result. Raises StuckError."""
-        size = self.link.page_bytes
-        for first, count in page_runs(sequence.blocks(), size):
-            self.engine.allocated(first * size, count * size)
-        program = self.program(sequence)
-        while self.act(program):
-            self.advance()
+        if self.learns:
+            self.warm = learning_steps(sequence)
+        self.play(sequence)
         steady = self.marks[self.warm - 1 : self.warm + STEADY]
         before, after = steady[0], steady[-1]
         names = [field.name for field in fields(Stats)]
@@ -170,9 +177,18 @@ class Simulator:
     def each(self, sequence: Sequence) -> tuple[float, ...]:
         """Plays every recorded step: nanoseconds of each. Raises StuckError."""
         self.warm = len(sequence.steps)
-        self.run(sequence)
+        self.play(sequence)
         ends = [mark.ns for mark in self.marks[: self.warm]]
         return tuple(end - begin for begin, end in pairwise([0.0, *ends]))
+
+    def play(self, sequence: Sequence) -> None:
+        """All that the program does. Raises StuckError."""
+        size = self.link.page_bytes
+        for first, count in page_runs(sequence.blocks(), size):
+            self.engine.allocated(first * size, count * size)
+        program = self.program(sequence)
+        while self.act(program):
+            self.advance()
 
     def program(self, sequence: Sequence) -> Iterator[tuple[Event, bool]]:
         """Everything the program does, and whether it ends a step."""

@@ -97,7 +97,7 @@ def decoded_ns(steps: list[tuple[Operation, ...]]) -> list[float]:
     link = replace(PLAIN, in_place=IN_PLACE_ALL, rate_in=10)
     simulator = Simulator(CompiledEngine(settings_for(link, "ahead", 32 * PAGE)), link, "ahead")
     simulator.warm = len(steps)
-    simulator.run(Sequence(LAYERS, tuple(steps)))
+    simulator.play(Sequence(LAYERS, tuple(steps)))
     return [end.ns - begin.ns for begin, end in pairwise(simulator.marks)]
 
 
@@ -130,12 +130,21 @@ def test_what_others_made_slow_at_first_is_tried_again() -> None:
     simulator = Freed(CompiledEngine(settings_for(link, "ahead", 32 * PAGE)), link, "ahead")
     steps = (layers(1),) * 360
     simulator.warm = len(steps)
-    simulator.run(Sequence(LAYERS, steps))
+    simulator.play(Sequence(LAYERS, steps))
     steps_ns = [end.ns - begin.ns for begin, end in pairwise(simulator.marks)]
     in_place_ns = steps_ns[14]
     assert min(steps_ns[:4]) > 1.2 * in_place_ns
     assert max(steps_ns[16:256]) < 1.05 * in_place_ns
     assert max(steps_ns[-8:]) < 0.6 * in_place_ns
+
+
+def test_steps_that_count_are_of_the_way_that_was_chosen() -> None:
+    """A program of short steps is some ahead, and compares both ways for longer."""
+    steady = simulate(
+        Sequence(LAYERS, (layers(1),)), replace(PLAIN, in_place=IN_PLACE_ALL), "ahead", 32
+    )
+    assert steady.sums.in_place_bytes in (0, steady.bytes_in * steady.steps)
+    assert max(steady.steps_ns) < 1.05 * min(steady.steps_ns)
 
 
 def test_nothing_moves_while_a_kernel_has_the_link() -> None:
