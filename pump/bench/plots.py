@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from pump.bench.plan import Plan
-from pump.bench.report import OURS
 from pump.bench.row import Row
-from pump.bench.systems import BY_NAME
+from pump.bench.systems import BY_NAME, OURS
 from pump.bench.timeline import DEVICE, LANES, Timeline
 
 COLOURS = {

@@ -7,12 +7,10 @@ from typing import NamedTuple
 from rich.table import Table
 
 from pump.bench.row import Row
-from pump.bench.systems import BY_NAME
+from pump.bench.systems import BY_NAME, OURS, RIVALS
 from pump.cli.render import table
 from pump.sizes import format_size
 
-RIVALS = ("um-demand", "um-pump")
-OURS = ("um", "vmm", "vmm-known")
 DIFFERS = " differs"
 """Behind the time of a run whose results were not the native run's."""
 

@@ -73,6 +73,8 @@ SYSTEMS = (
     ),
 )
 BY_NAME = {system.name: system for system in SYSTEMS}
+OURS, RIVALS = ("um", "vmm", "vmm-known"), ("um-demand", "um-pump")
+"""By name: those that are compared with the rivals."""
 
 
 def systems_on(device: str) -> list[System]:
