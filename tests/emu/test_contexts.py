@@ -9,7 +9,7 @@ from tests.conftest import RunEmulated
 from tests.emu.small_program import DRIVER
 
 pytestmark = pytest.mark.emu
-TURNS, SIZE_MIB, MEMORY_MIB = 40, 4, 64
+TURNS, SIZE_MIB, MEMORY_MIB = 24, 4, 40
 PROGRAM = f"""
 other = ctypes.c_void_p()
 call("cuCtxCreate_v2", ctypes.byref(other), 0, 0)
