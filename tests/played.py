@@ -34,6 +34,3 @@ def turns(*modes: int, duration_ns: int = 1000) -> Sequence:
 def simulate(sequence: Sequence, link: Link, policy: str, pages: int) -> Result:
     engine = CompiledEngine(settings_for(link, policy, pages * PAGE))
     return Simulator(engine, link, policy).run(sequence)
-
-
-# --- times that can be worked out by hand ---
