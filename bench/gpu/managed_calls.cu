@@ -16,7 +16,7 @@
 static const size_t MIB = 1 << 20, PART = 1024 * MIB, PIECE = 16 * MIB;
 enum { PARTS = 4 };
 
-static CUcontext context, other;
+static CUcontext context, others[6]; /* others: made for the last measurements */
 static CUdeviceptr part[PARTS];
 
 __global__ void fill(int4 *p, size_t n) {
@@ -261,6 +261,47 @@ static void measure_in_place(size_t piece) {
     quietly(NO_ACCESS, 0), quietly(PREFER_NOTHING, 0), quietly(IN, 0);
 }
 
+/* --- contexts of the calls --- */
+
+/* So many threads' calls each over a share of one part. own: each in a context of its own, else all in the first. */
+static void add(std::vector<job> &jobs, enum call call, int which, int threads, bool own) {
+    for (int i = 0; i < threads; i++) {
+        size_t share = PART / threads / PIECE * PIECE;
+        jobs.push_back(job{call, part[which] + i * share, share, PIECE, others[own ? jobs.size() : 0], NULL, 0, 0, 0});
+    }
+}
+
+static void measure_threads(int in, int out, bool own) {
+    quietly(OUT, 0), quietly(IN, 1);
+    std::vector<job> jobs;
+    add(jobs, IN, 0, in, own);
+    add(jobs, OUT, 1, out, own);
+    char what[128];
+    snprintf(what, sizeof what, "%d in and %d out, %s", in, out, own ? "a context each" : "in one context");
+    measure(what, true, jobs);
+}
+
+/* How long the shortest calls take beside threads that take pages away. */
+static void measure_places(int out, bool own) {
+    quietly(IN, 0), quietly(DISCARD, 0), quietly(IN, 1);
+    std::vector<job> jobs;
+    add(jobs, IN, 0, 1, own);
+    add(jobs, OUT, 1, out, own);
+    char what[128];
+    snprintf(what, sizeof what, "in of what was discarded and %d out, %s", out, own ? "a context each" : "in one context");
+    measure(what, true, jobs);
+}
+
+static void measure_contexts(void) {
+    static const int counts[][2] = {{1, 0}, {2, 0}, {4, 0}, {0, 1}, {0, 2}, {0, 4}, {1, 1}, {2, 1}, {2, 2}, {4, 2}, {3, 3}, {2, 4}};
+    for (const int(&n)[2] : counts)
+        for (int own = 0; own < 2; own++)
+            if (own || n[0] + n[1] > 1)
+                measure_threads(n[0], n[1], own);
+    for (int own = 0; own < 2; own++)
+        measure_places(1, own), measure_places(2, own);
+}
+
 /* --- launches beside calls --- */
 
 static double at(std::vector<double> &sorted, double share) {
@@ -334,14 +375,19 @@ int main() {
     measure_calls(true);
     MUST(cuCtxSynchronize());
     MUST(cuMemGetInfo(&before, &total));
-    MUST(cuCtxCreate(&other, NULL, CU_CTX_SCHED_BLOCKING_SYNC, device));
+    for (CUcontext &other : others)
+        MUST(cuCtxCreate(&other, NULL, CU_CTX_SCHED_BLOCKING_SYNC, device));
     MUST(cuMemGetInfo(&after, &total));
     MUST(cuCtxSetCurrent(context));
-    printf("{\"kind\": \"context\", \"what\": \"a second context takes\", \"mib\": %zu}\n", (before - after) / MIB);
+    printf("{\"kind\": \"context\", \"what\": \"another context takes\", \"mib\": %zu}\n",
+           (before - after) / MIB / (sizeof others / sizeof *others));
+    use<<<264, 1024>>>((int4 *)part[PARTS - 1], PART / sizeof(int4), 10LL * 1000 * 1000 * 1000);
+    measure_contexts();
+    MUST(cuCtxSynchronize());
     quietly(OUT, 0), quietly(IN, 1);
     measure_launches("nothing beside them", {});
     measure_launches("three movers in the same context", both_ways(context));
     quietly(OUT, 0), quietly(IN, 1);
-    measure_launches("three movers in another context", both_ways(other));
+    measure_launches("three movers in another context", both_ways(others[0]));
     return 0;
 }

@@ -36,6 +36,8 @@ CUstream pager_stream_new(void);
 bool pager_stream_finish(CUstream stream);
 /* A context of ours, current afterwards. NULL: refused. */
 CUcontext pager_context_new(int32_t device);
+/* Of all its memory; 0: the driver does not tell. */
+uint64_t pager_device_bytes(int32_t device);
 /* On a thread of the program: our calls see the context, and spoil no capture if capture_allows them. pager_leave
  * undoes it. */
 struct pager_visit {
@@ -276,10 +278,9 @@ struct pager {
     struct pager_marks marks;
     struct pager_told blocks;
     struct pager_move *under_way;
-    uint64_t progress_ns;  /* when an operation or a move was done last */
-    uint64_t stalled;      /* the oldest operation when patience ran out last; until it has retired nobody has any */
-    CUcontext own_context; /* the movers'; NULL: they use the next one */
-    bool own_asked;
+    uint64_t progress_ns; /* when an operation or a move was done last */
+    uint64_t stalled;     /* the oldest operation when patience ran out last; until it has retired nobody has any */
+    struct pager_own own[MOVER_MAX];
     bool looking;      /* the watcher asks the driver, in `context` */
     CUcontext context; /* of the program; NULL: it is gone, no other one seen yet */
     uint64_t epoch;    /* of context: streams of an earlier one may be gone */

@@ -43,6 +43,14 @@ CUcontext pager_context_new(int32_t device) {
     return made ? context : NULL;
 }
 
+uint64_t pager_device_bytes(int32_t device) {
+    size_t bytes = 0;
+    CUdevice handle;
+    bool told = REAL(cuDeviceGet, 0)(&handle, device) == CUDA_SUCCESS &&
+                REAL(cuDeviceTotalMem_v2, 0)(&bytes, handle) == CUDA_SUCCESS;
+    return told ? bytes : 0;
+}
+
 struct pager_visit pager_enter(CUcontext context) {
     struct pager_visit v = {.relaxed = capture_relax()};
     if (context && REAL(cuCtxGetCurrent, 0)(&v.before) == CUDA_SUCCESS && v.before != context)

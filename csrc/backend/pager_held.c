@@ -76,7 +76,7 @@ static void spin(struct pager *d, const struct pager_waiter *w) {
 bool pager_hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket, uint64_t *waited_ns) {
     uint64_t wait;
     struct pager_waiter self = {.ticket = ticket, .serial = serial};
-    self.at_once = !(d->own_context || d->context) || pager_stalled(d); /* nothing moves without a context */
+    self.at_once = !pager_context(d) || pager_stalled(d); /* nothing moves without a context */
     int answer = ulms_engine_admit(d->engine, serial, self.at_once, &wait);
     if (answer != ULMS_HOLD)
         return answer == ULMS_RUN;

@@ -13,7 +13,9 @@
 #include "interpose/session.h"
 #include "observe/stats.h"
 
-enum { POLL_US = 50, TELL_MS = 10, TRIES = 3 };
+enum { POLL_US = 50, TELL_MS = 10, TRIES = 3, FEW_MOVERS = 3 };
+/* So many bytes of the device for each context of our own. */
+#define CONTEXT_FOR ((uint64_t)12 << 30)
 
 static void pause_us(long us) {
     nanosleep(&(struct timespec){0, us * 1000}, NULL);
@@ -21,18 +23,25 @@ static void pause_us(long us) {
 
 /* --- movers --- */
 
-/* Where moves are issued: the driver holds a context's lock while a prefetch does its page work, for milliseconds, and
- * launches of the program would wait for it. So movers of managed memory, which is every context's, have a context of
- * their own; where there can be none they share the program's. Under the lock, which is released meanwhile. */
-static CUcontext context_of(struct pager *d) {
-    if (d->kind->managed && !d->own_asked) {
-        d->own_asked = true;
+/* The driver holds a context's lock while a prefetch does its page work, for milliseconds: launches of the program
+ * would wait for it, and other movers do, one with little to do through a hundred calls of another. So movers of
+ * managed memory, which is every context's, have contexts of their own; where there can be none they share another's.
+ * Under the lock, which is released meanwhile. */
+static CUcontext context_of(struct pager_mover *self) {
+    struct pager *d = self->device;
+    struct pager_own *own = self->own;
+    if (own && !own->asked) {
+        own->asked = true;
         pager_unlock(d);
-        CUcontext own = pager_context_new(d->ordinal);
+        CUcontext made = pager_context_new(d->ordinal);
         pager_lock(d);
-        d->own_context = own;
+        own->context = made;
     }
-    return d->own_context ? d->own_context : d->context;
+    return own && own->context ? own->context : pager_context(d);
+}
+
+CUcontext pager_context(const struct pager *d) {
+    return d->own[0].context ? d->own[0].context : d->context;
 }
 
 /* What a mover issues into; of one context. */
@@ -55,7 +64,7 @@ static bool sit(struct seat *s, CUcontext context, uint64_t epoch) {
  * looks for them. */
 static void hand_out(struct pager *d, int lane) {
     struct pager_lane *l = &d->lanes[lane];
-    bool can = d->held && d->moving && (d->own_context || d->context);
+    bool can = d->held && d->moving && pager_context(d);
     for (struct pager_move *m; can && l->idle > 0 && (m = pager_move_take(d, lane)); l->idle--) {
         if (!l->first)
             l->last = &l->first;
@@ -107,11 +116,12 @@ static struct pager_move *take_ready(struct pager_lane *l) {
 }
 
 /* Waits for one, and tells that the one before is done. Under the lock. NULL: the end. */
-static struct pager_move *next_move(struct pager *d, int lane) {
-    struct pager_lane *l = &d->lanes[lane];
+static struct pager_move *next_move(struct pager_mover *self) {
+    struct pager *d = self->device;
+    struct pager_lane *l = &d->lanes[self->lane];
     struct pager_move *m = d->stopping ? NULL : take_ready(l);
-    if (!m && !d->stopping && context_of(d) && d->moving)
-        m = pager_move_take(d, lane);
+    if (!m && !d->stopping && context_of(self) && d->moving)
+        m = pager_move_take(d, self->lane);
     l->idle += !m;
     pager_wake(d);
     if (m)
@@ -129,9 +139,9 @@ static void *move(void *data) {
     struct pager *d = self->device;
     struct seat seat = {0};
     pager_lock(d);
-    for (struct pager_move *m; (m = next_move(d, self->lane));) {
-        CUcontext context = context_of(d);
-        uint64_t epoch = context == d->own_context ? 0 : d->epoch; /* ours does not go with a program's */
+    for (struct pager_move *m; (m = next_move(self));) {
+        CUcontext context = context_of(self);
+        uint64_t epoch = context == d->context ? d->epoch : 0; /* ours does not go with a program's */
         stats_add(COUNT_moves, 1);
         pager_unlock(d);
         uint64_t began = clock_ns();
@@ -284,13 +294,30 @@ const char *pager_worker_start(struct pager_worker *w, const char *name, void *(
     return !w->running ? "no thread" : !s.relaxed ? PAGER_UNRELAXED : NULL;
 }
 
+/* How many contexts of our own are for the movers: each takes half a GiB of a large device, from the moment when memory
+ * is short. */
+static int own_contexts(const struct pager *d) {
+    if (!d->kind->managed)
+        return 0;
+    uint64_t contexts = pager_device_bytes(d->ordinal) / CONTEXT_FOR;
+    return contexts < 1 ? 1 : contexts < MOVER_MAX ? (int)contexts : MOVER_MAX;
+}
+
+/* More than these help only where each has a context of its own. */
+static int movers_of(const struct pager *d, int contexts) {
+    int all = d->kind->movers.count, few = contexts < FEW_MOVERS ? FEW_MOVERS : contexts;
+    return contexts && few < all ? few : all;
+}
+
 const char *pager_workers_start(struct pager *d) {
     const char *why = pager_worker_start(&d->watcher, "ulms-watch", watch, d);
     if (!why)
         why = pager_worker_start(&d->drainer, "ulms-past", drain, d);
-    for (int i = 0; !why && d->held && i < d->kind->movers.count; i++) {
+    int contexts = own_contexts(d), movers = movers_of(d, contexts);
+    for (int i = 0; !why && d->held && i < movers; i++) {
         d->movers[i].device = d;
         d->movers[i].lane = d->kind->movers.lane[i];
+        d->movers[i].own = contexts ? &d->own[i % contexts] : NULL;
         why = pager_worker_start(&d->movers[i].worker, d->movers[i].lane == ULMS_LANE_IN ? "ulms-in" : "ulms-out", move,
                                  &d->movers[i]);
     }

@@ -13,9 +13,16 @@ struct pager_worker {
     bool running;
 };
 
+/* A context of ours, for movers. */
+struct pager_own {
+    CUcontext context; /* NULL: none */
+    bool asked;
+};
+
 struct pager_mover {
     struct pager_worker worker;
     struct pager *device;
+    struct pager_own *own; /* NULL: it issues into the program's */
     int lane;
 };
 
@@ -33,6 +40,8 @@ struct pager_lane {
 /* Whatever it calls spoils no capture. NULL: it runs; else why it does not. */
 const char *pager_worker_start(struct pager_worker *w, const char *name, void *(*run)(void *), void *data);
 enum { PAGER_JOIN_S = 2, PAGER_MOVED_S = 10 };
+/* Where moves can be issued, at worst; NULL: nowhere. Under the lock. */
+CUcontext pager_context(const struct pager *d);
 /* In so many seconds, for the next. */
 struct timespec pager_soon(int seconds);
 /* Waits until it ends. False: a thread that the driver keeps until then is left to the end of the process, which is

@@ -1,0 +1,65 @@
+"""Movers of managed memory: how many contexts of ours they issue into, and what is left without."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import RunEmulated
+from tests.emu.small_program import DRIVER
+
+pytestmark = pytest.mark.emu
+ROUNDS, SIZE_MIB, PARTS, MEMORY_MIB = 4, 4, 16, 32
+PROGRAM = f"""
+driver.emu_calls.restype = ctypes.c_uint64
+before = driver.emu_calls(b"cuCtxCreate_v2")
+parts = [allocated({SIZE_MIB} * MIB) for _ in range({PARTS})]
+for round in range({ROUNDS}):
+    for i, part in enumerate(parts):
+        fill(part, round + i, {SIZE_MIB} * MIB)
+    for i, part in enumerate(parts):
+        assert words_of(part, 4096) == {{round + i}}
+print(driver.emu_calls(b"cuCtxCreate_v2") - before, counter("evicted_bytes"))
+"""
+
+
+def moved(
+    tmp_path: Path, run_emulated: RunEmulated, memory: str, backend: str = "um", fail: str = ""
+) -> tuple[int, int]:
+    """Contexts that were asked for as memory was short, and bytes that left the device."""
+    program = tmp_path / "program.py"
+    program.write_text(DRIVER + PROGRAM, encoding="utf-8")
+    env = {
+        "EMU_MEMORY": memory,
+        "EMU_FAIL": fail,
+        "ULMS_BACKEND": backend,
+        "ULMS_GPU_MEMORY": f"{MEMORY_MIB}MiB",
+        "ULMS_GPU_MEMORY_FACTOR": "100",
+    }
+    done = run_emulated([sys.executable, program], env)
+    assert done.returncode == 0, done.stderr
+    contexts, left = map(int, done.stdout.split())
+    return contexts, left
+
+
+@pytest.mark.parametrize(("memory", "contexts"), [("8GiB", 1), ("24GiB", 2), ("96GiB", 6)])
+def test_a_large_device_has_room_for_more_contexts(
+    memory: str, contexts: int, tmp_path: Path, run_emulated: RunEmulated
+) -> None:
+    made, left = moved(tmp_path, run_emulated, memory)
+    assert made == contexts
+    assert left > 0
+
+
+def test_vmm_has_none(tmp_path: Path, run_emulated: RunEmulated) -> None:
+    made, left = moved(tmp_path, run_emulated, "96GiB", "vmm")
+    assert made == 0
+    assert left > 0
+
+
+@pytest.mark.parametrize("fail", ["sticky", "after=1:sticky", "after=3"])
+def test_without_a_context_another_is_shared(
+    fail: str, tmp_path: Path, run_emulated: RunEmulated
+) -> None:
+    _, left = moved(tmp_path, run_emulated, "96GiB", fail=f"cuCtxCreate_v2:{fail}")
+    assert left > 0
