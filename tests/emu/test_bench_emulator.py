@@ -16,6 +16,12 @@ from bench.emulator import factors  # noqa: E402
 pytestmark = [pytest.mark.emu, pytest.mark.alone]
 
 
+@pytest.fixture(autouse=True)
+def soon_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is compared differs by a quarter at least: no need to stretch times as for figures."""
+    monkeypatch.setattr("bench.emulator.run.STRETCH", 5)
+
+
 def test_rows_of_the_emulated_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "rows.json"
     systems = ["--system", "native", "--system", "um-demand", "--system", "um", "--system", "vmm"]
