@@ -145,19 +145,20 @@ class Held(Reference):
 
     def crowded(self) -> Time:
         """The first predicted operation at which too many pages would be live."""
-        p, past = self.sequence.p, self.sequence.past
+        p = self.sequence.p
         if p is not None:
-            for position, live in enumerate(self.sequence.live(p + 1, max(past) + 1), p + 1):
+            lives = self.sequence.live(p + 1, self.sequence.newest + 1)
+            for position, live in enumerate(lives, p + 1):
                 if live - self.away > self.frames:
                     return PREDICTED, position
         return NEVER
 
     def peak(self) -> Time:
         """The last predicted operation at which most pages will be live."""
-        p, past = self.sequence.p, self.sequence.past
-        if p is None or p == max(past):
+        p = self.sequence.p
+        if p is None or p == self.sequence.newest:
             return NEVER
-        lives = enumerate(self.sequence.live(p + 1, max(past) + 1), p + 1)
+        lives = enumerate(self.sequence.live(p + 1, self.sequence.newest + 1), p + 1)
         return PREDICTED, max((live, position) for position, live in lives)[1]
 
     @property
@@ -271,7 +272,7 @@ class Held(Reference):
         if come:
             return self.grant(BYTES, come)
         resting = self.demand[RESTING]
-        come = min(most, self.room(max(self.sequence.past) + 1)) if resting else 0
+        come = min(most, self.room(self.sequence.newest + 1)) if resting else 0
         return self.grant(RESTING, come) if come else None
 
     def grant(self, kind: int, most: int) -> Move:

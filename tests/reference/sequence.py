@@ -41,6 +41,11 @@ class Sequence:
         self.predicted = 0
         self.surprises = 0
 
+    @property
+    def newest(self) -> int:
+        """The last position; there is one."""
+        return next(reversed(self.past))
+
     def next(self, page: int) -> int | None:
         """The position that the next touch of a page repeats; None: unknown."""
         if self.p is None:
@@ -69,7 +74,7 @@ class Sequence:
         """Live pages at positions [first, end), if what followed p comes again: as many more as
         there are now, more than at p."""
         assert self.p is not None
-        more = self.past[max(self.past)].live - self.past[self.p].live
+        more = self.past[self.newest].live - self.past[self.p].live
         return [self.past[position].live + more for position in range(first, end)]
 
     def append(self, now: int, past: Past) -> bool:
