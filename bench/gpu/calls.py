@@ -17,11 +17,12 @@ from bench import cli
 from bench.gpu import machine
 from bench.gpu.compiled import compiled
 from pump.bench.machine import figure_in
-from pump.sim.link import UM, Cost, Link
+from pump.sim.link import UM, UM_ONE, Cost, Link
 
 SOURCES = ("managed_calls", "program_calls")
 TAKES = 4 << 30
 """Bytes of managed memory (`PARTS` of `PART` in managed_calls.cu)."""
+MOVERS = "managed_movers"
 TOLD = {
     "managed_in": ("in", "gb_s", "rate_in"),
     "managed_out": ("out", "gb_s", "rate_out"),
@@ -30,6 +31,7 @@ TOLD = {
     "managed_discard": ("discard", "us_a_page", "discard"),
     "managed_unadvise": ("take advice back", "us_a_page", "drop_ns"),
     "managed_advise": ("advise, on the host", "us_a_page", "keep_ns"),
+    MOVERS: ("3 in and 3 out, a context each", "gb_s", "rate_both"),
 }
 """What a machine's description has: of which calls beside kernels, GB/s in sum or us for 2 MiB, and
 what of the model of managed memory that is. Not faults: one kernel's alone come in at 1 to 4 GB/s,
@@ -64,19 +66,23 @@ def figures(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {
         key: f"{sum(call[unit] for call in seen[what]):.4g} {'GB/s' if unit == 'gb_s' else 'us'}"
         for key, (what, unit, _) in TOLD.items()
+        if key != MOVERS or what in seen
     }
 
 
 def managed_as(machine: Mapping[str, str]) -> Link:
-    """Managed memory as a machine's description has it; what that lacks is as in pump.sim.link.
-    Raises ValueError where a figure is none.
+    """Managed memory as a machine's description has it; what that lacks is as in pump.sim.link. One
+    that does not say what calls from several contexts take is of when movers shared one. Raises
+    ValueError where a figure is none.
     """
     found: dict[str, Any] = {}
     for key, (_, _, of) in TOLD.items():
-        if text := machine.get(key):
-            figure, known = figure_in(text), getattr(UM, of)
+        if key != MOVERS and (text := machine.get(key)):
+            figure, known = figure_in(text), getattr(UM_ONE, of)
             found[of] = known._replace(alone=figure) if isinstance(known, Cost) else figure
-    return replace(UM, **found)
+    one = replace(UM_ONE, **found)
+    movers = machine.get(MOVERS)
+    return replace(UM, rate_both=figure_in(movers), ordered=one) if movers else one
 
 
 def described(built: Path) -> dict[str, str]:

@@ -43,7 +43,7 @@ def summed(rows: Sequence[Row], machine: Mapping[str, str]) -> list[Summed]:
     """
     if missing := [name for name in NEEDED if name not in machine]:
         raise FormatError(f"without {', '.join(missing)}: calls on managed memory were not timed")
-    link = managed_as(machine)
+    link = managed_as(machine).under(held=False)
     demand = {row.run._replace(system=""): row.ms for row in rows if row.system == "um-demand"}
     moved = [row for row in rows if row.system == "um" and row.counters.get("dead_bytes", 0) > PAGE]
     return [one(row, link, demand.get(row.run._replace(system=""))) for row in moved]

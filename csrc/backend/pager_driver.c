@@ -6,7 +6,7 @@
 #include "interpose/context.h"
 #include "observe/stats.h"
 
-enum { POLL_NS = 50000 };
+enum { POLL_NS = 50000, LEAST_STACK = 16 };
 
 bool pager_done(CUresult status, const char *what, uint64_t bytes) {
     if (status == CUDA_SUCCESS)
@@ -35,11 +35,14 @@ bool pager_stream_finish(CUstream stream) {
     return status == CUDA_SUCCESS;
 }
 
+/* No kernel runs in it: stacks, for as many threads as the device can have, would be half of what it takes. */
 CUcontext pager_context_new(int32_t device) {
     CUcontext context = NULL;
     CUdevice handle;
     bool made = REAL(cuDeviceGet, 0)(&handle, device) == CUDA_SUCCESS &&
                 pager_done(REAL(cuCtxCreate_v2, 0)(&context, CU_CTX_SCHED_BLOCKING_SYNC, handle), "a context", 0);
+    if (made)
+        REAL(cuCtxSetLimit, 0)(CU_LIMIT_STACK_SIZE, LEAST_STACK);
     return made ? context : NULL;
 }
 

@@ -15,7 +15,7 @@
 
 enum { POLL_US = 50, TELL_MS = 10, TRIES = 3, FEW_MOVERS = 3 };
 /* So many bytes of the device for each context of our own. */
-#define CONTEXT_FOR ((uint64_t)12 << 30)
+#define CONTEXT_FOR ((uint64_t)8 << 30)
 
 static void pause_us(long us) {
     nanosleep(&(struct timespec){0, us * 1000}, NULL);
@@ -294,8 +294,8 @@ const char *pager_worker_start(struct pager_worker *w, const char *name, void *(
     return !w->running ? "no thread" : !s.relaxed ? PAGER_UNRELAXED : NULL;
 }
 
-/* How many contexts of our own are for the movers: each takes half a GiB of a large device, from the moment when memory
- * is short. */
+/* How many contexts of our own are for the movers: each takes a quarter of a GiB of a large device, from the moment
+ * when memory is short. */
 static int own_contexts(const struct pager *d) {
     if (!d->kind->managed)
         return 0;

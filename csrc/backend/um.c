@@ -172,7 +172,7 @@ static void prepare(struct pager *d, const struct op *op) {
 const struct pager_kind um_kind = {
     .managed = true,
     .fallback = "is left to the driver's own paging",
-    .movers = {6, {ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_IN, ULMS_LANE_IN}},
+    .movers = {6, {ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_IN, ULMS_LANE_OUT}},
     .ahead = 64 << 20,
     .runs = 1,
     .place = place,

@@ -70,6 +70,7 @@ def link_over(interconnect: Interconnect, link: Link) -> Link:
         rate_fault=link.rate_fault * min(1.0, share),
         rate_read=link.rate_read * share,
         rate_update=link.rate_update * share,
+        ordered=link_over(interconnect, link.ordered) if link.ordered else None,
     )
 
 

@@ -12,6 +12,8 @@ from pump.sizes import MIB
 PAGE_BYTES = 2 * MIB
 """What memory is counted in, and `um` moves: the driver's own page."""
 CALLS = "bench/results/h200-calls.json, beside kernels"
+CONTEXTS = "bench/results/h200-calls-contexts.json"
+MOVERS = "what fits steps of bench/results/h200-um-contexts.json"
 STEPS = "what fits steps of eight runs: docs/bench.md, Predicted and measured"
 FIRST = "first measurements, not kept"
 REMAP = "bench/results/h200-remap.json"
@@ -30,8 +32,10 @@ class Figure(NamedTuple):
 
 FIGURES = {
     "um.in": Figure(40, "GB/s", "prefetch to the device: 52 us a page, the call included", CALLS),
-    "um.out": Figure(13, "GB/s", "prefetch to the host: 160 us a page; 17 in single calls", STEPS),
-    "um.both": Figure(24.5, "GB/s", "prefetches both ways, in sum", CALLS),
+    "um.out": Figure(22, "GB/s", "prefetch to the host, by threads with a context each", MOVERS),
+    "um.both": Figure(37, "GB/s", "prefetches both ways, likewise, in sum", CONTEXTS),
+    "um.out-one": Figure(13, "GB/s", "prefetch to the host: 160 us a page, 17 in one call", STEPS),
+    "um.both-one": Figure(24.5, "GB/s", "prefetches both ways in one context, in sum", CALLS),
     "um.fault": Figure(9, "GB/s", "kernels fault pages in, as others leave", STEPS),
     "um.call": Figure(2.8, "us", "the least that a call takes", FIRST),
     "um.place": Figure(11, "us", "prefetch of a discarded page", CALLS),
@@ -158,9 +162,17 @@ class Link:
     page_bytes: int = PAGE_BYTES
     run_bytes: int = 32 * MIB
     movers: int = 1  # moves under way in a lane: one is called for while another's bytes go
+    callers: int = 1  # threads of a lane whose calls do not wait for each other
     ahead_bytes: int = 64 * MIB
     keeps: bool = True
     note: str = ""  # what to keep in mind about it
+    ordered: "Link | None" = (
+        None  # for policies whose moves the program's thread issues; None: alike
+    )
+
+    def under(self, held: bool) -> "Link":
+        """For a policy that holds operations until their pages are here, or one that does not."""
+        return self if held or not self.ordered else self.ordered
 
     def rates(self, both: bool) -> tuple[float, float]:
         """In and out. Both ways at once each gets half, or what the other leaves of it."""
@@ -190,15 +202,15 @@ class Link:
         elif move.flags & KEEP:
             call_ns += pages * self.keep_ns
         copy = Part(Kind.COPY, self.carried(move))
-        return [Part(Kind.CALL, call_ns), copy, Part(Kind.TOLD)]
+        return [Part(Kind.CALL, call_ns / self.callers), copy, Part(Kind.TOLD)]
 
 
-# Managed memory: cuMemPrefetchAsync, and the driver's faults.
-UM = Link(
+# Managed memory: cuMemPrefetchAsync in one context, and the driver's faults.
+UM_ONE = Link(
     "um",
     rate_in=figure("um.in"),
-    rate_out=figure("um.out"),
-    rate_both=figure("um.both"),
+    rate_out=figure("um.out-one"),
+    rate_both=figure("um.both-one"),
     rate_fault=figure("um.fault"),
     call_ns=figure("um.call"),
     place=Cost(figure("um.place"), figure("um.place-beside")),
@@ -206,6 +218,16 @@ UM = Link(
     drop_ns=figure("um.unadvise"),
     keep_ns=figure("um.advise"),
     note="steps took 0.8 to 1.9 times as long, from one H200 machine to the next (docs/bench.md)",
+)
+# A lane has three threads, and each of them a context of its own.
+UM = replace(
+    UM_ONE,
+    rate_out=figure("um.out"),
+    rate_both=figure("um.both"),
+    movers=3,
+    callers=3,
+    ordered=UM_ONE,
+    note="made from steps of two programs at half their memory, on an H200 (docs/bench.md)",
 )
 # Handles mapped anew, while the bytes of others go: a lane has three threads.
 VMM = Link(

@@ -133,8 +133,8 @@ class Simulator:
         self.between_ns = between_ns
         self.computes_ns = 0.0  # until then
         self.over = False  # the program's thread is at its end
-        self.link = link
         held = holds(policy)
+        self.link = link = link.under(held)
         self.learns = held
         self.warm = WARM  # steps
         # Kernels may take longer: they bring what they miss, or use it where it lies.

@@ -42,7 +42,9 @@ def moved(
     return contexts, left
 
 
-@pytest.mark.parametrize(("memory", "contexts"), [("8GiB", 1), ("24GiB", 2), ("96GiB", 6)])
+@pytest.mark.parametrize(
+    ("memory", "contexts"), [("8GiB", 1), ("16GiB", 2), ("24GiB", 3), ("96GiB", 6)]
+)
 def test_a_large_device_has_room_for_more_contexts(
     memory: str, contexts: int, tmp_path: Path, run_emulated: RunEmulated
 ) -> None:

@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT))
 from bench.gpu import calls, predict, summed  # noqa: E402
 from pump import paths  # noqa: E402
 from pump.bench.row import FormatError, Row, write_results  # noqa: E402
-from pump.sim.link import LINKS, UM  # noqa: E402
+from pump.sim.link import LINKS, UM, UM_ONE  # noqa: E402
 from pump.sim.recorded import open_sequence  # noqa: E402
 
 pytestmark = pytest.mark.unit
@@ -61,8 +61,8 @@ def test_what_was_measured_is_predicted() -> None:
     path = predict.RESULT.with_name("h200-calls.json")
     seen = json.loads(path.read_text(encoding="utf-8"))["measurements"]
     link = calls.managed_as(calls.figures(seen))
-    assert UM.rate_out < link.rate_out < link.rate_in
-    assert (link.rate_fault, calls.managed_as({})) == (UM.rate_fault, UM)
+    assert UM_ONE.rate_out < link.rate_out < link.rate_in
+    assert (link.rate_fault, calls.managed_as({})) == (UM.rate_fault, UM_ONE)
     rows = list(predict.predictions(kept, {}, LINKS | {"um": link}, left_out))
     known = {(row.run.budget, row.run.policy): row for row in rows}
     assert all(

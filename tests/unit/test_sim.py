@@ -32,7 +32,7 @@ from pump.sim.engine import (  # noqa: E402
     Touch,
 )
 from pump.sim.frames import Frames  # noqa: E402
-from pump.sim.link import UM, VMM, Handles, Kind, Link, Part  # noqa: E402
+from pump.sim.link import UM, UM_ONE, VMM, Handles, Kind, Link, Part  # noqa: E402
 from pump.sim.sequence import (  # noqa: E402
     Block,
     Given,
@@ -128,10 +128,11 @@ def test_fills_hide_behind_long_operations() -> None:
 
 
 def test_both_ways_share_the_link() -> None:
-    assert UM.rates(both=False) == (40, 13)
-    assert UM.rates(both=True) == (12.25, 12.25)
+    assert UM.rates(both=False) == (40, 22)
+    assert UM.rates(both=True) == (18.5, 18.5)
+    assert UM_ONE.rates(both=True) == (12.25, 12.25)
     assert VMM.rates(both=True) == (50.5, 50.5)
-    assert replace(UM, rate_out=10).rates(both=True) == (14.5, 10)
+    assert replace(UM, rate_out=10).rates(both=True) == (27, 10)
 
 
 @pytest.mark.parametrize(
@@ -151,11 +152,18 @@ def test_pages_cost_what_was_measured(
     kind: int, flags: int, beside: bool, us_a_page: float, carries: bool
 ) -> None:
     move = Move(1, 0, 8 * PAGE, 0, 0, kind, flags)
-    call, copy, told = UM.parts(move, beside)
+    call, copy, told = UM_ONE.parts(move, beside)
     assert call.kind is Kind.CALL
     assert call.amount == pytest.approx(2_800 + 8 * us_a_page * 1000)
     assert copy == (Kind.COPY, 8 * PAGE if carries else 0)
     assert told.kind is Kind.TOLD
+    assert UM.parts(move, beside)[0].amount == pytest.approx(call.amount / 3)
+
+
+def test_policies_that_hold_nothing_move_pages_on_the_programs_thread() -> None:
+    engine = CompiledEngine(settings_for(UM, "pump", 4 * PAGE))
+    assert Simulator(engine, UM, "pump").link == UM_ONE
+    assert Simulator(CompiledEngine(settings_for(UM, "ahead", 4 * PAGE)), UM, "ahead").link == UM
 
 
 # --- pages that are mapped anew ---

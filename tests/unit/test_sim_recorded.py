@@ -16,7 +16,7 @@ from pump.bench.oracle import oracle  # noqa: E402
 from pump.cli import main  # noqa: E402
 from pump.cli.sim import Row, play, speedup  # noqa: E402
 from pump.sim.engine import FILL, LANE_IN, CompiledEngine, Move, Settings, Touch, policies  # noqa: E402
-from pump.sim.link import FREE, LINKS, UM, VMM, Link, link_for  # noqa: E402
+from pump.sim.link import FREE, LINKS, UM, UM_ONE, VMM, Link, link_for  # noqa: E402
 from pump.sim.period import page_times, period_of  # noqa: E402
 from pump.sim.recorded import open_sequence  # noqa: E402
 from pump.sim.sequence import Block, Given, Sequence, read_sequence  # noqa: E402
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.unit
 
 TRACES = ROOT / "bench" / "traces"
 PAGE = UM.page_bytes
-BYTES = replace(UM, place=FREE, discard=FREE, drop_ns=0, keep_ns=0)
+BYTES = replace(UM_ONE, place=FREE, discard=FREE, drop_ns=0, keep_ns=0)
 """Only bytes cost: what policies decide, apart from what the driver's calls take."""
 
 
@@ -181,7 +181,7 @@ def test_what_calls_cost_slows_a_step_down(rows: list[Row], sequences: dict[str,
     """By no more than it did when the figures were taken; what is used in place calls nothing."""
     bytes_only = {(r.sequence, r.over): r.step_ms for r in rows if r.policy == "ahead"}
     for name, least, most in (("resnet", 1.02, 1.4), ("gpt2m", 1.02, 1.12), ("llama", 0.99, 1.01)):
-        step_ms = play(name, sequences[name], UM, 2, "ahead").step_ms
+        step_ms = play(name, sequences[name], UM_ONE, 2, "ahead").step_ms
         assert least < step_ms / bytes_only[name, 2] <= most
 
 
