@@ -8,6 +8,13 @@ static uint64_t extent(const struct memset_work *m) {
     return (m->height - 1) * m->pitch + m->width * m->element;
 }
 
+/* `bytes` of one element again and again: each copy doubles what there is. */
+static void fill(unsigned char *at, const void *element, uint64_t size, uint64_t bytes) {
+    memcpy(at, element, size < bytes ? size : bytes);
+    for (uint64_t done = size; done < bytes; done *= 2)
+        memcpy(at + done, at, done < bytes - done ? done : bytes - done);
+}
+
 void memset_run(const struct memset_work *m, struct emu_launch *r) {
     unsigned char *at = emu_use(r, m->address, extent(m), EMU_WRITE);
     for (uint64_t row = 0; row < m->height; row++, at += m->pitch) {
@@ -15,8 +22,7 @@ void memset_run(const struct memset_work *m, struct emu_launch *r) {
             memset(at, (int)(m->value & 0xff), m->width);
             continue;
         }
-        for (uint64_t i = 0; i < m->width; i++)
-            memcpy(at + i * m->element, &m->value, m->element); /* little-endian: its low bytes */
+        fill(at, &m->value, m->element, m->width * m->element); /* little-endian: its low bytes */
     }
 }
 

@@ -123,6 +123,10 @@ struct vmm_page {
     bool known;                 /* the engine was told of it; under `parts_lock` */
     uint16_t parts;             /* that lie on it; 0: it has no frames. Under `parts_lock` */
 };
+/* A mover changes it without the device's lock: who looks at a page that moves learns nothing from it. */
+static inline void vmm_page_lies(struct vmm_page *p, uint8_t at) {
+    __atomic_store_n(&p->at, at, __ATOMIC_RELAXED);
+}
 
 /* Its start to its deletion is under `parts_lock`; told and divided under the device's lock. */
 struct vmm_part {

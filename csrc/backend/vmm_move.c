@@ -168,7 +168,7 @@ static void make_stale(struct vmm *v, const struct vmm_move *m, const struct spa
     for (size_t i = s->first; s->range && i < s->end; i++) {
         struct vmm_page *p = &s->range->page[i];
         if (all && p->at == VMM_DEVICE) {
-            p->at = VMM_STALE;
+            vmm_page_lies(p, VMM_STALE);
             p->filled = m->copy;
             vmm_frame_give_stale(&v->pool[VMM_DEVICE], p->frame[VMM_DEVICE], &p->claim);
             p->frame[VMM_DEVICE] = VMM_NO_FRAME;
@@ -184,7 +184,7 @@ static void arrive(struct vmm *v, const struct span *s) {
         if (p->at == VMM_DEVICE)
             continue;
         if (p->at == VMM_STALE && p->claim.frame == p->frame[VMM_DEVICE])
-            p->at = VMM_DEVICE;
+            vmm_page_lies(p, VMM_DEVICE);
         vmm_frame_hold(&v->pool[VMM_DEVICE], p->frame[VMM_DEVICE], s->range->start + i * page_bytes, &p->claim);
     }
 }

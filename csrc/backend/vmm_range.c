@@ -119,7 +119,7 @@ static bool map_run(const struct vmm *v, struct vmm_range *r, size_t first, size
     if (allowed) {
         stats_add(COUNT_mapped_bytes, n * page_bytes);
         for (size_t i = first; i < first + n; i++)
-            r->page[i].at = (uint8_t)place;
+            vmm_page_lies(&r->page[i], (uint8_t)place);
         return true;
     }
     if (done > 0)
@@ -166,7 +166,7 @@ bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n,
             continue;
         }
         for (size_t i = first; i < first + run; i++)
-            r->page[i].at = VMM_UNMAPPED;
+            vmm_page_lies(&r->page[i], VMM_UNMAPPED);
     }
     return whole;
 }
