@@ -4,7 +4,8 @@
 runs every workload at every ratio with each build, in turns, a process each, in the other order in
 the next round: what changes a machine more slowly does so for both. A build of another commit is
 made in a worktree of it. --needs names results of `pump-bench run --device gpu`, which have what
-each workload needs. --system um takes managed memory, for workloads that are within its limit.
+each workload needs. --show prints the table of a file that was written. --system um takes managed
+memory, for workloads that are within its limit.
 """
 
 import argparse
@@ -110,14 +111,20 @@ def table(rows: list[Row], builds: list[str]) -> str:
 
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument("builds", nargs="+", type=named, metavar="NAME=ULMS.SO")
-    parser.add_argument("--needs", type=Path, required=True, metavar="RESULTS.json")
+    parser.add_argument("builds", nargs="*", type=named, metavar="NAME=ULMS.SO")
+    parser.add_argument("--show", type=Path, metavar="FILE", help="only the table of what it has")
+    parser.add_argument("--needs", type=Path, metavar="RESULTS.json", help="must be there to run")
     parser.add_argument("--system", choices=SYSTEMS, default=SYSTEMS[0])
     parser.add_argument("--workloads", default=WORKLOADS, help=f"default {WORKLOADS}")
     parser.add_argument("--ratios", default=RATIOS, help=f"default {RATIOS}")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default {ROUNDS}")
     parser.add_argument("--seconds", type=float, default=SECONDS, help=f"default {SECONDS}")
     options: argparse.Namespace = parser.parse_args()
+    if options.show:
+        seen = json.loads(options.show.read_text(encoding="utf-8"))
+        return print(table(seen["rows"], list(seen["builds"])))
+    if not options.builds or not options.needs:
+        parser.error("builds and --needs: what is to be run")
     refuse_unless_safe()
     builds: dict[str, Path] = dict(options.builds)
     try:

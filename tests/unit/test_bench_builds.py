@@ -107,3 +107,25 @@ def test_what_is_not_known_is_told(
         builds.main()
     assert "invalid named value: 'a=missing.so'" in capsys.readouterr().err
     assert asked == []
+
+
+def test_what_was_written_is_shown_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def row(build: str, ms: float) -> builds.Row:
+        counters = dict.fromkeys(builds.SHOWN, 2_000_000)
+        kept = {"workload": "w", "oversubscription": 2.0, "build": build, "step_ms": [ms]}
+        return kept | {"counters": counters}
+
+    rows = [row("a", 10.0), row("b", 30.0), row("b", 20.0), row("b", 5.0)]
+    path = tmp_path / "seen.json"
+    path.write_text(json.dumps({"builds": {"a": "", "b": ""}, "rows": rows}), encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["builds", "--show", str(path)])
+    builds.main()
+    assert "| w | 2 | b | 20.0 | 2.000 | 2.0 |" in capsys.readouterr().out
+
+
+def test_without_builds_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["builds", "--needs", str(NEEDS)])
+    with pytest.raises(SystemExit):
+        builds.main()
