@@ -71,9 +71,9 @@ def figures(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def managed_as(machine: Mapping[str, str]) -> Link:
-    """Managed memory as a machine's description has it; what that lacks is as in pump.sim.link. One
-    that does not say what calls from several contexts take is of when movers shared one. Raises
-    ValueError where a figure is none.
+    """Managed memory as a machine's description has it; what that lacks is as in pump.sim.link.
+    Where it does not say what calls from several contexts take, movers share one. Raises ValueError
+    where a figure is none.
     """
     found: dict[str, Any] = {}
     for key, (_, _, of) in TOLD.items():
@@ -81,8 +81,10 @@ def managed_as(machine: Mapping[str, str]) -> Link:
             figure, known = figure_in(text), getattr(UM_ONE, of)
             found[of] = known._replace(alone=figure) if isinstance(known, Cost) else figure
     one = replace(UM_ONE, **found)
-    movers = machine.get(MOVERS)
-    return replace(UM, rate_both=figure_in(movers), ordered=one) if movers else one
+    if not (movers := machine.get(MOVERS)):
+        return one
+    apart = {name: getattr(UM, name) for name in ("rate_out", "movers", "callers", "note")}
+    return replace(one, rate_both=figure_in(movers), ordered=one, **apart)
 
 
 def described(built: Path) -> dict[str, str]:

@@ -14,7 +14,7 @@
 #include "must.h"
 
 static const size_t MIB = 1 << 20, PART = 1024 * MIB, PIECE = 16 * MIB;
-enum { PARTS = 4 };
+enum { PARTS = 4, LEAST_STACK = 16 };
 
 static CUcontext context, others[6]; /* others: made for the last measurements */
 static CUdeviceptr part[PARTS];
@@ -381,6 +381,15 @@ int main() {
     MUST(cuCtxSetCurrent(context));
     printf("{\"kind\": \"context\", \"what\": \"another context takes\", \"mib\": %zu}\n",
            (before - after) / MIB / (sizeof others / sizeof *others));
+    size_t limited;
+    for (CUcontext other : others) {
+        MUST(cuCtxSetCurrent(other));
+        MUST(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, LEAST_STACK));
+    }
+    MUST(cuMemGetInfo(&limited, &total));
+    MUST(cuCtxSetCurrent(context));
+    printf("{\"kind\": \"context\", \"what\": \"the same, with the least stack\", \"mib\": %zu}\n",
+           (before - limited) / MIB / (sizeof others / sizeof *others));
     use<<<264, 1024>>>((int4 *)part[PARTS - 1], PART / sizeof(int4), 10LL * 1000 * 1000 * 1000);
     measure_contexts();
     MUST(cuCtxSynchronize());

@@ -174,6 +174,7 @@ static struct pager *device_new(int32_t ordinal) {
         return NULL;
     d->kind = ulms_options.mode == MODE_VMM ? &vmm_kind : &um_kind;
     d->ordinal = ordinal;
+    d->epoch = 1; /* 0 is of our own contexts */
     d->held = ulms_policy_holds(ulms_options.policy);
     pager_lock_open(&d->lock);
     pager_lock_open(&d->marks.lock);

@@ -62,7 +62,8 @@ static bool may_move(const struct vmm_page *p) {
 
 /* The driver would not map it, or not unmap it where it is another's. */
 static bool is_lost(const struct vmm_page *p) {
-    return p->at != VMM_DEVICE && p->at != VMM_HOST;
+    uint8_t at = vmm_page_at(p);
+    return at != VMM_DEVICE && at != VMM_HOST;
 }
 
 /* The host stores there without telling: addresses, perhaps. */

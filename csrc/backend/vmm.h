@@ -127,6 +127,9 @@ struct vmm_page {
 static inline void vmm_page_lies(struct vmm_page *p, uint8_t at) {
     __atomic_store_n(&p->at, at, __ATOMIC_RELAXED);
 }
+static inline uint8_t vmm_page_at(const struct vmm_page *p) {
+    return __atomic_load_n(&p->at, __ATOMIC_RELAXED);
+}
 
 /* Its start to its deletion is under `parts_lock`; told and divided under the device's lock. */
 struct vmm_part {

@@ -59,7 +59,7 @@ static bool map_next_void(struct pager *d, struct walk *w) {
         addr_t start = d->ranges.at[i]->start;
         struct vmm_range *r = start >= w->at ? vmm_range_find(d->vmm, start) : NULL;
         size_t page = r ? (start - r->start) / page_bytes : 0;
-        bool is_void = r && __atomic_load_n(&r->page[page].at, __ATOMIC_RELAXED) == VMM_STALE &&
+        bool is_void = r && vmm_page_at(&r->page[page]) == VMM_STALE &&
                        vmm_claim_is_void(&d->vmm->pool[VMM_DEVICE], &r->page[page].claim);
         bool moves = is_void && pager_moves_any(d, start, page_bytes);
         w->skipped = w->skipped || moves;

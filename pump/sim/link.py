@@ -166,9 +166,7 @@ class Link:
     ahead_bytes: int = 64 * MIB
     keeps: bool = True
     note: str = ""  # what to keep in mind about it
-    ordered: "Link | None" = (
-        None  # for policies whose moves the program's thread issues; None: alike
-    )
+    ordered: "Link | None" = None  # where the program's thread issues moves; None: likewise
 
     def under(self, held: bool) -> "Link":
         """For a policy that holds operations until their pages are here, or one that does not."""

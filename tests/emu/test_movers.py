@@ -63,5 +63,6 @@ def test_vmm_has_none(tmp_path: Path, run_emulated: RunEmulated) -> None:
 def test_without_a_context_another_is_shared(
     fail: str, tmp_path: Path, run_emulated: RunEmulated
 ) -> None:
-    _, left = moved(tmp_path, run_emulated, "96GiB", fail=f"cuCtxCreate_v2:{fail}")
+    asked, left = moved(tmp_path, run_emulated, "96GiB", fail=f"cuCtxCreate_v2:{fail}")
+    assert asked == 6
     assert left > 0
