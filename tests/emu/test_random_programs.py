@@ -63,7 +63,7 @@ OURS = {
     "none": UM | {"cuStreamWaitEvent"},
     "pump": UM | {"cuStreamWaitEvent"},
     "lru": UM | LOSING | {"cuStreamWaitEvent"},
-    "ahead": UM | LOSING | {"cuCtxCreate", "cuDeviceGet"},
+    "ahead": UM | LOSING | {"cuCtxCreate", "cuCtxSetLimit", "cuDeviceGet"},
     "vmm": MOVING
     | words("""cuMemAddressFree cuMemAddressReserve cuMemCreate cuMemMap cuMemRelease cuMemSetAccess
         cuMemUnmap cuMemcpyAsync cuMemcpyDtoHAsync cuStreamDestroy cuStreamQuery"""),
