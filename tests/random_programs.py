@@ -29,6 +29,8 @@ TRACED, VERIFIED = 3, 5
 """One program in so many is traced under `observe`, and watched for hidden writes under `vmm`."""
 LOOKED_AT = range(1, 17)
 """Seeds of the programs that tell which calls ulms.so makes."""
+LARGE = "96GiB"
+"""A device that has room for a context of ours for each mover of `um`: every other program's."""
 SMALL_FACTOR = 2  # per cent
 TIMEOUT_S = 180.0
 """A program takes a tenth of a second, ten under a sanitizer beside others; this is for hangs."""
@@ -169,6 +171,8 @@ class Judge:
                     options |= {"ULMS_GPU_MEMORY": base["EMU_MEMORY"]}
             else:
                 options |= {"ULMS_GPU_MEMORY": str(budget), "ULMS_GPU_MEMORY_FACTOR": "100"}
+                if case.seed % 2:
+                    base["EMU_MEMORY"] = LARGE
         return preload([], options, base=base).environment(base)
 
     def run(self, case: Case, environment: Mapping[str, str], names: Iterable[str] = ()) -> Outcome:
