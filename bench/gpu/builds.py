@@ -122,7 +122,8 @@ def main() -> None:
     options: argparse.Namespace = parser.parse_args()
     if options.show:
         seen = json.loads(options.show.read_text(encoding="utf-8"))
-        return print(table(seen["rows"], list(seen["builds"])))
+        print(table(seen["rows"], list(seen["builds"])))
+        return
     if not options.builds or not options.needs:
         parser.error("builds and --needs: what is to be run")
     refuse_unless_safe()

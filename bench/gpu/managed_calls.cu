@@ -271,35 +271,29 @@ static void add(std::vector<job> &jobs, enum call call, int which, int threads, 
     }
 }
 
-static void measure_threads(int in, int out, bool own) {
-    quietly(OUT, 0), quietly(IN, 1);
+static void measure_threads(const char *of, int in, int out, bool own) {
     std::vector<job> jobs;
     add(jobs, IN, 0, in, own);
     add(jobs, OUT, 1, out, own);
     char what[128];
-    snprintf(what, sizeof what, "%d in and %d out, %s", in, out, own ? "a context each" : "in one context");
-    measure(what, true, jobs);
-}
-
-/* How long the shortest calls take beside threads that take pages away. */
-static void measure_places(int out, bool own) {
-    quietly(IN, 0), quietly(DISCARD, 0), quietly(IN, 1);
-    std::vector<job> jobs;
-    add(jobs, IN, 0, 1, own);
-    add(jobs, OUT, 1, out, own);
-    char what[128];
-    snprintf(what, sizeof what, "in of what was discarded and %d out, %s", out, own ? "a context each" : "in one context");
+    snprintf(what, sizeof what, "%d in%s and %d out, %s", in, of, out, own ? "a context each" : "in one context");
     measure(what, true, jobs);
 }
 
 static void measure_contexts(void) {
-    static const int counts[][2] = {{1, 0}, {2, 0}, {4, 0}, {0, 1}, {0, 2}, {0, 4}, {1, 1}, {2, 1}, {2, 2}, {4, 2}, {3, 3}, {2, 4}};
+    static const int counts[][2] = {{1, 0}, {2, 0}, {4, 0}, {0, 1}, {0, 2}, {0, 4},
+                                    {1, 1}, {2, 1}, {2, 2}, {4, 2}, {3, 3}, {2, 4}};
     for (const int(&n)[2] : counts)
         for (int own = 0; own < 2; own++)
-            if (own || n[0] + n[1] > 1)
-                measure_threads(n[0], n[1], own);
+            if (own || n[0] + n[1] > 1) {
+                quietly(OUT, 0), quietly(IN, 1);
+                measure_threads("", n[0], n[1], own);
+            }
     for (int own = 0; own < 2; own++)
-        measure_places(1, own), measure_places(2, own);
+        for (int out = 1; out <= 2; out++) { /* how long the shortest calls take beside others */
+            quietly(IN, 0), quietly(DISCARD, 0), quietly(IN, 1);
+            measure_threads(" of what was discarded", 1, out, own);
+        }
 }
 
 /* --- launches beside calls --- */

@@ -48,10 +48,7 @@ CUcontext pager_context_new(int32_t device) {
 
 uint64_t pager_device_bytes(int32_t device) {
     size_t bytes = 0;
-    CUdevice handle;
-    bool told = REAL(cuDeviceGet, 0)(&handle, device) == CUDA_SUCCESS &&
-                REAL(cuDeviceTotalMem_v2, 0)(&bytes, handle) == CUDA_SUCCESS;
-    return told ? bytes : 0;
+    return REAL(cuDeviceTotalMem_v2, 0)(&bytes, device) == CUDA_SUCCESS ? bytes : 0;
 }
 
 struct pager_visit pager_enter(CUcontext context) {

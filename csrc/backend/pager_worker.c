@@ -294,8 +294,7 @@ const char *pager_worker_start(struct pager_worker *w, const char *name, void *(
     return !w->running ? "no thread" : !s.relaxed ? PAGER_UNRELAXED : NULL;
 }
 
-/* How many contexts of our own are for the movers: each takes memory of the device, from the moment when that is short.
- */
+/* How many contexts of our own are for the movers: each takes memory of the device, when that is short. */
 static int own_contexts(const struct pager *d) {
     if (!d->kind->managed)
         return 0;

@@ -29,12 +29,10 @@ static struct vmm *memory_new(int32_t device) {
     static struct vmm_limit host_limit = VMM_LIMIT_NONE;
     struct vmm *v = malloc(sizeof *v);
     CUmemLocation host = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
-    size_t bytes = session.managed_limit;
+    uint64_t bytes = session.managed_limit ? session.managed_limit : pager_device_bytes(device);
     int node;
     if (REAL(cuDeviceGetAttribute, 0)(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) == CUDA_SUCCESS && node > 0)
         host.id = node;
-    if (!bytes)
-        REAL(cuDeviceTotalMem_v2, 0)(&bytes, device);
     vmm_limit_set(&host_limit, bytes);
     if (v && vmm_open(v, device, host, &host_limit))
         return v;

@@ -217,16 +217,22 @@ UM_ONE = Link(
     keep_ns=figure("um.advise"),
     note="steps took 0.8 to 1.9 times as long, from one H200 machine to the next (docs/bench.md)",
 )
-# A lane has three threads, and each of them a context of its own.
-UM = replace(
-    UM_ONE,
-    rate_out=figure("um.out"),
-    rate_both=figure("um.both"),
-    movers=3,
-    callers=3,
-    ordered=UM_ONE,
-    note="made from steps of two programs at half their memory, on an H200 (docs/bench.md)",
-)
+
+
+def with_contexts(one: Link, rate_both: float = figure("um.both")) -> Link:
+    """A lane has three threads, and each of them a context of its own; `one`: all share one."""
+    return replace(
+        one,
+        rate_out=figure("um.out"),
+        rate_both=rate_both,
+        movers=3,
+        callers=3,
+        ordered=one,
+        note="made from steps of two programs at half their memory, on an H200 (docs/bench.md)",
+    )
+
+
+UM = with_contexts(UM_ONE)
 # Handles mapped anew, while the bytes of others go: a lane has three threads.
 VMM = Link(
     "vmm",

@@ -1,4 +1,4 @@
-"""Programs of a few lines over the emulated driver, under `vmm`."""
+"""Programs of a few lines over the emulated driver."""
 
 import sys
 from pathlib import Path
@@ -47,18 +47,17 @@ call("cuCtxSetCurrent", context)
 """What such a program begins with."""
 
 
-def run_small(
-    run: RunEmulated, folder: Path, text: str, *, page: str, memory: str, hidden: str = "followed"
-) -> str:
-    """Runs DRIVER and the text, with so large pages and so much memory; what it printed."""
+def run_small(run: RunEmulated, folder: Path, text: str, *, memory: str, **more: str) -> str:
+    """Runs DRIVER and the text with so much memory, under `vmm` unless `more` variables say
+    otherwise; what it printed.
+    """
     program = folder / "program.py"
     program.write_text(DRIVER + text, encoding="utf-8")
     env = {
         "ULMS_BACKEND": "vmm",
-        "ULMS_HIDDEN": hidden,
-        "ULMS_PAGE": page,
         "ULMS_GPU_MEMORY": memory,
         "ULMS_GPU_MEMORY_FACTOR": "100",
+        **more,
     }
     done = run([sys.executable, program], env)
     assert done.returncode == 0, done.stderr

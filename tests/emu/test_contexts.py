@@ -1,12 +1,11 @@
 """Programs with two contexts that take turns: streams of ours are made once a context."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import RunEmulated
-from tests.emu.small_program import DRIVER
+from tests.emu.small_program import run_small
 
 pytestmark = pytest.mark.emu
 TURNS, SIZE_MIB, MEMORY_MIB = 24, 4, 40
@@ -33,16 +32,9 @@ print(made - gone, counter("evicted_bytes") + counter("faulted_bytes"))
 def test_streams_do_not_pile_up(
     backend: str, policy: str, tmp_path: Path, run_emulated: RunEmulated
 ) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(DRIVER + PROGRAM, encoding="utf-8")
-    env = {
-        "ULMS_BACKEND": backend,
-        "ULMS_POLICY": policy,
-        "ULMS_GPU_MEMORY": f"{MEMORY_MIB}MiB",
-        "ULMS_GPU_MEMORY_FACTOR": "100",
-    }
-    done = run_emulated([sys.executable, program], env)
-    assert done.returncode == 0, done.stderr
-    streams, moved = map(int, done.stdout.split())
+    memory = f"{MEMORY_MIB}MiB"
+    env = {"ULMS_BACKEND": backend, "ULMS_POLICY": policy}
+    told = run_small(run_emulated, tmp_path, PROGRAM, memory=memory, **env)
+    streams, moved = map(int, told.split())
     assert streams <= 8
     assert moved > 0

@@ -1,12 +1,11 @@
 """Movers of managed memory: how many contexts of ours they issue into, and what is left without."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import RunEmulated
-from tests.emu.small_program import DRIVER
+from tests.emu.small_program import run_small
 
 pytestmark = pytest.mark.emu
 ROUNDS, SIZE_MIB, PARTS, MEMORY_MIB = 4, 4, 16, 32
@@ -27,18 +26,9 @@ def moved(
     tmp_path: Path, run_emulated: RunEmulated, memory: str, backend: str = "um", fail: str = ""
 ) -> tuple[int, int]:
     """Contexts that were asked for as memory was short, and bytes that left the device."""
-    program = tmp_path / "program.py"
-    program.write_text(DRIVER + PROGRAM, encoding="utf-8")
-    env = {
-        "EMU_MEMORY": memory,
-        "EMU_FAIL": fail,
-        "ULMS_BACKEND": backend,
-        "ULMS_GPU_MEMORY": f"{MEMORY_MIB}MiB",
-        "ULMS_GPU_MEMORY_FACTOR": "100",
-    }
-    done = run_emulated([sys.executable, program], env)
-    assert done.returncode == 0, done.stderr
-    contexts, left = map(int, done.stdout.split())
+    env = {"EMU_MEMORY": memory, "EMU_FAIL": fail, "ULMS_BACKEND": backend}
+    told = run_small(run_emulated, tmp_path, PROGRAM, memory=f"{MEMORY_MIB}MiB", **env)
+    contexts, left = map(int, told.split())
     return contexts, left
 
 

@@ -54,4 +54,4 @@ assert not wrong, wrong
 @pytest.mark.parametrize("hidden", ["followed", "known", "any"])
 def test_it_is_nobody_elses(hidden: str, tmp_path: Path, run_emulated: RunEmulated) -> None:
     """What is away may be mapped where others lie: not what is given out."""
-    run_small(run_emulated, tmp_path, PROGRAM, page="2MiB", memory="12MiB", hidden=hidden)
+    run_small(run_emulated, tmp_path, PROGRAM, memory="12MiB", ULMS_PAGE="2MiB", ULMS_HIDDEN=hidden)

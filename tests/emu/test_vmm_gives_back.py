@@ -43,7 +43,7 @@ def test_only_who_was_mapped_there_is_mapped_anew(
 ) -> None:
     """Half of the parts are away, most of them mapped at frames that stay."""
     text = f"PAGE, PARTS, PLAIN = {PAGE}, {PARTS}, {PLAIN}\n" + PROGRAM
-    told = run_small(run_emulated, tmp_path, text, page="4MiB", memory="64MiB")
+    told = run_small(run_emulated, tmp_path, text, memory="64MiB", ULMS_PAGE="4MiB")
     mapped, used = map(int, told.split())
     assert 0 < mapped <= (PARTS * PAGE - MEMORY) / 2
     assert used <= MEMORY

@@ -54,7 +54,9 @@ print(counter("evicted_bytes"))
 def test_what_a_framework_takes_back_is_not_its_neighbour_s(
     hidden: str, tmp_path: Path, run_emulated: RunEmulated
 ) -> None:
-    told = run_small(run_emulated, tmp_path, PROGRAM, page="4MiB", memory="16MiB", hidden=hidden)
+    told = run_small(
+        run_emulated, tmp_path, PROGRAM, memory="16MiB", ULMS_PAGE="4MiB", ULMS_HIDDEN=hidden
+    )
     assert int(told) > 0
 
 
@@ -74,7 +76,7 @@ def test_what_fits_by_its_bytes_fits(
 ) -> None:
     """22 MiB are five and a half pages: a sixth may be used in part."""
     text = FITS.replace("SIZES", str(list(sizes)))
-    told = run_small(run_emulated, tmp_path, text, page="4MiB", memory="22MiB")
+    told = run_small(run_emulated, tmp_path, text, memory="22MiB", ULMS_PAGE="4MiB")
     placed, paged = map(int, told.split())
     assert (paged > 0) == moves
     assert placed == 24 << 20 or moves

@@ -441,9 +441,7 @@ def test_long_programs_reach_every_count() -> None:
     for seed in range(20):
         reached.update(asdict(play(*random_program(seed))))
         reached.update(asdict(play(*random_sweeps(seed))))
-        if all(reached.values()):
-            return
-    pytest.fail(f"{reached}")
+    assert all(reached.values()), reached
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
