@@ -178,13 +178,17 @@ static uint64_t use_in_place(uint64_t read, uint64_t written, uint64_t ready) {
     return ready;
 }
 
+uint64_t cost_crossed(const struct emu_launch *r) {
+    return r->clock + (uint64_t)((double)r->prefetch_bytes / rate(RATE_PREFETCH) * scale);
+}
+
 void cost_operation(struct emu_launch *r) {
     if (!cost_counts()) {
         r->clock = cost_now();
         return;
     }
     double ns = (double)r->fault_bytes / rate(RATE_FAULT) + (double)r->evict_bytes / rate(RATE_EVICT);
-    uint64_t end = r->clock;
+    uint64_t end = r->waits_until > r->clock ? r->waits_until : r->clock;
     if (r->kernel) {
         double alone = larger((double)r->spent, (double)r->device_bytes / rate(RATE_DEVICE));
         double beside = (double)(use_in_place(r->host_read, r->host_written, end) - end) / scale;

@@ -52,6 +52,8 @@ bool cost_counts(void);
 uint64_t cost_now(void);
 /* The calling thread's call takes so long. */
 void cost_call(double ns);
+/* The prefetch that began at r->clock: when its bytes until now are there, if nothing else crosses the link. */
+uint64_t cost_crossed(const struct emu_launch *r);
 /* The operation began at r->clock; waits until all that it did would be done on the device, and sets r->clock to that.
  */
 void cost_operation(struct emu_launch *r);

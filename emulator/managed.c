@@ -187,6 +187,7 @@ static void touch_page(struct page *p, struct emu_launch *r, uint64_t bytes, int
         r->fault_bytes += moved;
     }
     struct frame *f = frame_on(p, d);
+    r->waits_until = f && p->comes_at > r->waits_until ? p->comes_at : r->waits_until;
     if (f) {
         unlink_by_use(f);
         link_as_newest(f);
@@ -245,6 +246,7 @@ void managed_move(const struct area *a, uint64_t start, uint64_t end, struct dev
         traffic.evicted += evicted;
         r->evict_bytes += evicted;
         r->prefetch_bytes += moved;
+        p->comes_at = to && moved ? cost_crossed(r) : 0;
     }
     pthread_mutex_unlock(&pages_lock);
 }

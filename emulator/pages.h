@@ -20,6 +20,7 @@ struct page {
     bool read_mostly;
     int preferred, last_prefetch;
     unsigned accessed_by;
+    uint64_t comes_at; /* modelled time, ns: who uses it earlier waits for its bytes */
 };
 
 struct pages {

@@ -1,4 +1,5 @@
 /* The calls that move managed memory, or say that it is dead. */
+#include "capture.h"
 #include "cost.h"
 #include "managed.h"
 #include "stream.h"
@@ -55,7 +56,18 @@ static bool move_area(struct area *a, void *data) {
     return true;
 }
 
+/* Its bytes have still to cross the link. */
+static void pay(const struct move *m, struct emu_launch *r) {
+    r->to_host = m->to_host;
+    r->prefetch_bytes = m->prefetch_bytes;
+    r->evict_bytes = m->evict_bytes;
+}
+
 void move_run(const struct move *m, struct emu_launch *r) {
+    if (m->ran) {
+        pay(m, r);
+        return;
+    }
     for (size_t i = 0; i < m->count; i++) {
         int place = m->places ? m->places[i] : EMU_HOST;
         struct step s = {.range = &m->ranges[i], .place = place, .discard = m->discard, .moves = m->places, .r = r};
@@ -88,6 +100,16 @@ static double call_ns(const struct step *s) {
            (s->absent ? rate(RATE_PREFETCH_CALL) + (double)s->absent * in : 0);
 }
 
+/* A stream that is not idle gets to it when its time has come. */
+static void run_now(CUstream s, struct move *m) {
+    struct emu_launch r = {.context = s->context, .stream = s, .device = s->context->device, .clock = cost_now()};
+    move_run(m, &r);
+    m->ran = true;
+    m->to_host = r.to_host;
+    m->prefetch_bytes = r.prefetch_bytes;
+    m->evict_bytes = r.evict_bytes;
+}
+
 /* Takes over ranges and places. */
 static CUresult issue(CUstream s, struct move m) {
     double cost = 0;
@@ -107,6 +129,8 @@ static CUresult issue(CUstream s, struct move m) {
     }
     /* Its page work is the calling thread's; the bytes move meanwhile. */
     pthread_mutex_lock(&managed_gate);
+    if (stream_idle(s) && !capture_is_on(s))
+        run_now(s, &w.move);
     CUresult result = stream_issue(s, &w);
     pthread_mutex_unlock(&managed_gate);
     cost_call(cost);

@@ -33,8 +33,9 @@ struct emu_launch {
     uint64_t host_read, host_written; /* over the link */
     uint64_t fault_bytes, evict_bytes;
     uint64_t prefetch_bytes;
-    bool to_host;   /* the way they go */
-    uint64_t clock; /* modelled time at which it began, then ended, ns */
+    bool to_host;         /* the way they go */
+    uint64_t waits_until; /* modelled time, ns: 0, or bytes that it uses are there */
+    uint64_t clock;       /* modelled time at which it began, then ended, ns */
 };
 
 /* Ends the operation and poisons its context. Does not return. */

@@ -128,6 +128,13 @@ bool mark_passed(const struct mark *m) {
     return passed;
 }
 
+bool stream_idle(CUstream s) {
+    pthread_mutex_lock(&s->lock);
+    bool idle = s->done == s->submitted && !stream_blocks(s);
+    pthread_mutex_unlock(&s->lock);
+    return idle;
+}
+
 uint64_t stream_wait(const struct mark *m) {
     CUstream s = m->stream;
     pthread_mutex_lock(&s->lock);

@@ -69,6 +69,8 @@ CUresult stream_enter(CUstream s, struct work *w, const struct mark *after, stru
 
 /* Waits until the point is passed. Returns the modelled time of the stream then, ns. */
 uint64_t stream_wait(const struct mark *m);
+/* Nothing waits in it, nor does it wait for other streams. */
+bool stream_idle(CUstream s);
 bool mark_passed(const struct mark *m);
 void mark_release(struct mark *m);
 

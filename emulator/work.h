@@ -62,6 +62,9 @@ struct move {
     struct range *ranges; /* owned */
     int *places;          /* owned: a device's number or EMU_HOST; NULL: discard only */
     bool discard;
+    /* Its pages have moved, if it ran; how many bytes that was. */
+    bool ran, to_host;
+    uint64_t prefetch_bytes, evict_bytes;
 };
 
 struct allocation {

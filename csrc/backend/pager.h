@@ -199,6 +199,8 @@ struct pager_kind {
      * without the lock. */
     bool (*issue)(struct pager *d, const struct pager_move *m, CUstream stream);
     bool waits;
+    /* A fill is done once it was issued: who uses its pages before their bytes are there waits in the driver. */
+    bool fills_at_once;
     /* Of ulms_engine_holder, `data` is the device; NULL: frames are alike. */
     ulms_holder holder;
     /* The framework told of a block at p, of which the engine knows. Under the lock. NULL: nothing to do. */

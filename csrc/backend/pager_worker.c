@@ -44,20 +44,42 @@ CUcontext pager_context(const struct pager *d) {
     return d->own[0].context ? d->own[0].context : d->context;
 }
 
-/* What a mover issues into; of one context. */
+/* What a mover issues into; of one context. Streams that a call left something queued in rest until others were used:
+ * into a stream that is not idle the driver would put off even a prefetch's page work. */
+enum { SEAT_STREAMS = 4 };
 struct seat {
     CUcontext context;
     uint64_t epoch;
-    CUstream stream;
+    struct seat_stream {
+        CUstream stream; /* NULL: not made yet */
+        bool queued;
+    } at[SEAT_STREAMS];
+    int next;
 };
 
-static bool sit(struct seat *s, CUcontext context, uint64_t epoch) {
-    if (s->stream && s->context == context && s->epoch == epoch)
+/* An idle stream. NULL: refused. */
+static CUstream sit(struct seat *s, CUcontext context, uint64_t epoch) {
+    if (s->context != context || s->epoch != epoch)
+        *s = (struct seat){.context = context, .epoch = epoch};
+    struct seat_stream *at = &s->at[s->next];
+    if (at->queued && !pager_stream_finish(at->stream))
+        at->stream = NULL;
+    at->queued = false;
+    if (!at->stream && REAL(cuCtxSetCurrent, 0)(context) == CUDA_SUCCESS)
+        at->stream = pager_stream_new();
+    return at->stream;
+}
+
+/* Once it was issued there. False: the device has not done it. */
+static bool rise(struct seat *s, const struct pager_kind *kind, const struct pager_move *m) {
+    struct seat_stream *at = &s->at[s->next];
+    if (kind->waits)
         return true;
-    *s = (struct seat){.context = context, .epoch = epoch};
-    if (REAL(cuCtxSetCurrent, 0)(context) == CUDA_SUCCESS)
-        s->stream = pager_stream_new();
-    return s->stream != NULL;
+    if (!kind->fills_at_once || m->m.kind != ULMS_FILL)
+        return pager_stream_finish(at->stream);
+    at->queued = true;
+    s->next = (s->next + 1) % SEAT_STREAMS;
+    return true;
 }
 
 /* A woken thread costs more than most operations do, so movers are woken for moves alone: whoever changed something
@@ -145,8 +167,8 @@ static void *move(void *data) {
         stats_add(COUNT_moves, 1);
         pager_unlock(d);
         uint64_t began = clock_ns();
-        bool ok = sit(&seat, context, epoch) && d->kind->issue(d, m, seat.stream) &&
-                  (d->kind->waits || pager_stream_finish(seat.stream));
+        CUstream stream = sit(&seat, context, epoch);
+        bool ok = stream && d->kind->issue(d, m, stream) && rise(&seat, d->kind, m);
         stats_add(self->lane == ULMS_LANE_IN ? COUNT_in_ns : COUNT_out_ns, clock_ns() - began);
         pager_lock(d);
         pager_move_done(d, m->m.id, ok);

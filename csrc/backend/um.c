@@ -178,6 +178,7 @@ const struct pager_kind um_kind = {
     .place = place,
     .occupied = occupied,
     .issue = issue,
+    .fills_at_once = true,
     .discards = um_can_discard,
     .prepare = prepare,
     .touches = pager_touches};

@@ -335,6 +335,23 @@ static void prefetch_out_and_wait(void) {
     OK(cuStreamSynchronize(a));
 }
 
+static void use_what_is_on_its_way(void) {
+    prefetch_in();
+    OK(scale(b, managed + MANAGED - 4, 1, 1));
+    OK(cuStreamSynchronize(b));
+}
+
+TEST(a_kernel_waits_for_the_bytes_of_a_prefetch_that_nobody_waited_for) {
+    setenv("EMU_PREFETCH_CALL_NS", "0", 1);
+    setenv("EMU_PREFETCH_IN_NS", "0", 1);
+    begin_with_time("16");
+    managed = managed_memory(MANAGED);
+    memset_managed();
+    prefetch_out();
+    OK(cuStreamSynchronize(a));
+    check_call_time("the kernel", MANAGED / 44e9 * 16, prefetch_out_and_wait, use_what_is_on_its_way);
+}
+
 /* Without the page work of the calls, which one thread does one after the other. */
 TEST(prefetches_share_their_rates) {
     setenv("EMU_PREFETCH_CALL_NS", "0", 1);

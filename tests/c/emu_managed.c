@@ -84,6 +84,20 @@ TEST(a_prefetch_goes_in_the_order_of_its_stream) {
     CHECK_EQ(emu_page(p), 0);
 }
 
+TEST(a_prefetch_in_an_idle_stream_has_done_its_page_work_when_it_returns) {
+    begin();
+    CUstream s = new_stream(CU_STREAM_NON_BLOCKING), other = new_stream(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr p = managed_memory(64 * MiB);
+    memset(host(p), 0, 64 * MiB);
+    for (int i = 0; i < 32; i++) {
+        OK(cuMemPrefetchAsync(p + (CUdeviceptr)i * 2 * MiB, 2 * MiB, 0, s));
+        CHECK_EQ(emu_page(p + (CUdeviceptr)i * 2 * MiB), 0);
+        OK(fill(other, p + (CUdeviceptr)i * 2 * MiB, 1, 1));
+        OK(cuStreamSynchronize(s));
+    }
+    CHECK_EQ(traffic().faults, 0);
+}
+
 TEST(the_least_recently_used_page_leaves_a_full_device) {
     setenv("EMU_MEMORY", "8MiB", 1);
     begin();

@@ -56,3 +56,32 @@ def test_without_a_context_another_is_shared(
     asked, left = moved(tmp_path, run_emulated, "96GiB", fail=f"cuCtxCreate_v2:{fail}")
     assert asked == 6
     assert left > 0
+
+
+SLOW_IN = {
+    "EMU_TIME": "1",
+    "EMU_PREFETCH_GBS": "0.1",
+    "EMU_PREFETCH_BOTH_GBS": "10",
+    "EMU_PREFETCH_CALL_NS": "0",
+    "EMU_PREFETCH_IN_NS": "0",
+}
+"""So many GB/s that 8 MiB take 84 ms, which none of a call's time is."""
+FEW = f"""
+parts = [allocated({SIZE_MIB} * MIB) for _ in range({PARTS})]
+for i, part in enumerate(parts):
+    fill(part, i, {SIZE_MIB} * MIB)
+came, waited, held = counter("filled_bytes"), counter("in_ns"), counter("held_ns")
+assert words_of(parts[0], {SIZE_MIB} * MIB) == {{0}}
+print(counter("filled_bytes") - came, counter("in_ns") - waited, counter("held_ns") - held)
+"""
+
+
+def test_a_mover_of_managed_memory_waits_for_no_bytes_that_come(
+    tmp_path: Path, run_emulated: RunEmulated
+) -> None:
+    env = {"EMU_MEMORY": "96GiB", "ULMS_BACKEND": "um", **SLOW_IN}
+    told = run_small(run_emulated, tmp_path, FEW, memory=f"{MEMORY_MIB}MiB", **env)
+    came, waited_ns, held_ns = map(int, told.split())
+    print(came, waited_ns, held_ns)
+    assert came > 0
+    assert waited_ns + held_ns < came / 0.1 / 2
