@@ -18,7 +18,7 @@
 #include "types.h"
 #include "ulms.h"
 
-enum { LANES = 2, MOVER_MAX = 6, PAGER_CONTEXTS = 16 };
+enum { LANES = 2, MOVER_MAX = 8, PAGER_CONTEXTS = 16 };
 
 /* How often a device is asked what is free. */
 #define PAGER_LOOK_NS 1000000000ull

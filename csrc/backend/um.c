@@ -167,12 +167,13 @@ static void prepare(struct pager *d, const struct op *op) {
     }
 }
 
-/* In an order such that the first three, which share what contexts there are, are two to the device and one to the
- * host. */
+/* A fill takes its mover no longer than its call; what leaves does. */
 const struct pager_kind um_kind = {
     .managed = true,
     .fallback = "is left to the driver's own paging",
-    .movers = {6, {ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_IN, ULMS_LANE_OUT}},
+    .movers = {8,
+               {ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_OUT, ULMS_LANE_OUT, ULMS_LANE_OUT, ULMS_LANE_OUT, ULMS_LANE_OUT,
+                ULMS_LANE_OUT}},
     .ahead = 64 << 20,
     .runs = 1,
     .place = place,
