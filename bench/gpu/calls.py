@@ -35,7 +35,7 @@ TOLD = {
 what of the model of managed memory that is. Not faults: one kernel's alone come in at 1 to 4 GB/s,
 those of steps at 8 to 9.
 """
-MOVERS, MOVERS_WHAT = "managed_movers", "3 in and 3 out, a context each"
+MOVERS, MOVERS_WHAT = "managed_movers", "1 in, in four streams, and 7 out, a context each"
 """The same of both ways by threads with a context each, in sum: not in files of before e04534c."""
 
 

@@ -14,9 +14,9 @@
 #include "must.h"
 
 static const size_t MIB = 1 << 20, PART = 1024 * MIB, PIECE = 16 * MIB;
-enum { PARTS = 4, LEAST_STACK = 16 };
+enum { PARTS = 4, LEAST_STACK = 16, STREAMS = 4 };
 
-static CUcontext context, others[6]; /* others: made for the last measurements */
+static CUcontext context, others[8]; /* others: made for the last measurements */
 static CUdeviceptr part[PARTS];
 
 __global__ void fill(int4 *p, size_t n) {
@@ -87,7 +87,34 @@ static void issue(enum call call, CUdeviceptr at, size_t bytes, CUstream stream)
     }
 }
 
-/* One thread's calls: over a range, piece by piece, each waited for. */
+/* Streams in turns, each waited for before it is used again. */
+struct turns {
+    CUstream stream[STREAMS];
+    int count, next;
+};
+
+static turns turns_new(int count) {
+    turns t = {{}, count, 0};
+    for (int i = 0; i < count; i++)
+        MUST(cuStreamCreate(&t.stream[i], CU_STREAM_NON_BLOCKING));
+    return t;
+}
+
+static CUstream turn(turns &t) {
+    CUstream stream = t.stream[t.next];
+    t.next = (t.next + 1) % t.count;
+    MUST(cuStreamSynchronize(stream));
+    return stream;
+}
+
+static void turns_end(turns &t) {
+    for (int i = 0; i < t.count; i++) {
+        MUST(cuStreamSynchronize(t.stream[i]));
+        MUST(cuStreamDestroy(t.stream[i]));
+    }
+}
+
+/* One thread's calls: over a range, piece by piece. In one stream each is waited for. */
 struct job {
     enum call call;
     CUdeviceptr start;
@@ -96,25 +123,24 @@ struct job {
     bool *stop;       /* NULL: once over the range; else there and back until it is set */
     double us, moved; /* filled in */
     pthread_t thread;
+    int streams = 1;
 };
 
 static void *work(void *data) {
     struct job *j = (struct job *)data;
-    CUstream stream;
     MUST(cuCtxSetCurrent(j->context));
-    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    turns streams = turns_new(j->streams);
     double start = now_us();
     enum call call = j->call;
     do {
         for (size_t at = 0; at < j->bytes && !(j->stop && __atomic_load_n(j->stop, __ATOMIC_RELAXED)); at += j->piece) {
-            issue(call, j->start + at, j->piece, stream);
-            MUST(cuStreamSynchronize(stream));
+            issue(call, j->start + at, j->piece, turn(streams));
             j->moved += j->piece;
         }
         call = call == IN ? OUT : call == OUT ? IN : call;
     } while (j->stop && !__atomic_load_n(j->stop, __ATOMIC_RELAXED));
+    turns_end(streams);
     j->us = now_us() - start;
-    MUST(cuStreamDestroy(stream));
     return NULL;
 }
 
@@ -213,6 +239,22 @@ static void measure_faults(void) {
     fflush(stdout);
 }
 
+/* A kernel that follows the calls at once: where their page work is done when they return, it only waits for bytes. */
+static void measure_early(const char *what, int count) {
+    quietly(OUT, 0);
+    turns streams = turns_new(count);
+    double start = now_us();
+    for (size_t at = 0; at < PART; at += PIECE)
+        issue(IN, part[0] + at, PIECE, turn(streams));
+    double called = now_us() - start;
+    read<<<1056, 256>>>((int4 *)part[0], PART / sizeof(int4), (int *)part[1]);
+    MUST(cuCtxSynchronize());
+    printf("{\"kind\": \"early\", \"what\": \"a kernel reads what comes, %s\", \"calls_us\": %.0f, \"us\": %.0f}\n", what, called,
+           now_us() - start);
+    fflush(stdout);
+    turns_end(streams);
+}
+
 /* Where the second reading is far faster than the first, the first has brought the pages. */
 static void measure_kernels(const char *what) {
     double first = kernel_rate(false), again = kernel_rate(false), updated = kernel_rate(true);
@@ -280,6 +322,18 @@ static void measure_threads(const char *of, int in, int out, bool own) {
     measure(what, true, jobs);
 }
 
+/* As the movers of backend `um` do. */
+static void measure_movers(int out) {
+    std::vector<job> jobs;
+    quietly(OUT, 0), quietly(IN, 1);
+    add(jobs, IN, 0, 1, true);
+    jobs[0].streams = STREAMS;
+    add(jobs, OUT, 1, out, true);
+    char what[128];
+    snprintf(what, sizeof what, "1 in, in four streams, and %d out, a context each", out);
+    measure(what, true, jobs);
+}
+
 static void measure_contexts(void) {
     static const int counts[][2] = {{1, 0}, {2, 0}, {4, 0}, {0, 1}, {0, 2}, {0, 4},
                                     {1, 1}, {2, 1}, {2, 2}, {4, 2}, {3, 3}, {2, 4}};
@@ -289,6 +343,8 @@ static void measure_contexts(void) {
                 quietly(OUT, 0), quietly(IN, 1);
                 measure_threads("", n[0], n[1], own);
             }
+    for (int out : {1, 3, 5, 7})
+        measure_movers(out);
     for (int own = 0; own < 2; own++)
         for (int out = 1; out <= 2; out++) { /* how long the shortest calls take beside others */
             quietly(IN, 0), quietly(DISCARD, 0), quietly(IN, 1);
@@ -363,6 +419,8 @@ int main() {
     MUST(cuCtxSynchronize());
     measure_calls(false);
     measure_faults();
+    measure_early("each call waited for", 1);
+    measure_early("in four streams", STREAMS);
     measure_in_place(2 * MIB);
     measure_in_place(64 * MIB);
     use<<<264, 1024>>>((int4 *)part[PARTS - 1], PART / sizeof(int4), 10LL * 1000 * 1000 * 1000);

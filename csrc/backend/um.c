@@ -168,21 +168,20 @@ static void prepare(struct pager *d, const struct op *op) {
 }
 
 /* A fill takes its mover no longer than its call; what leaves does. */
-const struct pager_kind um_kind = {
-    .managed = true,
-    .fallback = "is left to the driver's own paging",
-    .movers = {8,
-               {ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_OUT, ULMS_LANE_OUT, ULMS_LANE_OUT, ULMS_LANE_OUT, ULMS_LANE_OUT,
-                ULMS_LANE_OUT}},
-    .ahead = 64 << 20,
-    .runs = 1,
-    .place = place,
-    .occupied = occupied,
-    .issue = issue,
-    .fills_at_once = true,
-    .discards = um_can_discard,
-    .prepare = prepare,
-    .touches = pager_touches};
+const struct pager_kind um_kind = {.managed = true,
+                                   .fallback = "is left to the driver's own paging",
+                                   .movers = {8,
+                                              {ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_OUT, ULMS_LANE_OUT, ULMS_LANE_OUT,
+                                               ULMS_LANE_OUT, ULMS_LANE_OUT, ULMS_LANE_OUT}},
+                                   .ahead = 64 << 20,
+                                   .runs = 1,
+                                   .place = place,
+                                   .occupied = occupied,
+                                   .issue = issue,
+                                   .fills_at_once = true,
+                                   .discards = um_can_discard,
+                                   .prepare = prepare,
+                                   .touches = pager_touches};
 
 const struct backend backend_um = {.name = "um",
                                    .admit = pager_admit,

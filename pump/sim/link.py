@@ -161,8 +161,8 @@ class Link:
     handles: Handles | None = None  # pages are mapped anew; else only what is above costs
     page_bytes: int = PAGE_BYTES
     run_bytes: int = 32 * MIB
-    movers: int = 1  # moves under way in a lane: one is called for while another's bytes go
-    callers: int = 1  # threads of a lane whose calls do not wait for each other
+    movers: tuple[int, int] = (1, 1)  # moves under way, in and out: calls, while others' bytes go
+    callers: tuple[int, int] = (1, 1)  # threads whose calls do not wait for each other, likewise
     ahead_bytes: int = 64 * MIB
     keeps: bool = True
     note: str = ""  # what to keep in mind about it
@@ -200,7 +200,8 @@ class Link:
         elif move.flags & KEEP:
             call_ns += pages * self.keep_ns
         copy = Part(Kind.COPY, self.carried(move))
-        return [Part(Kind.CALL, call_ns / self.callers), copy, Part(Kind.TOLD)]
+        callers = self.callers[move.kind != FILL]
+        return [Part(Kind.CALL, call_ns / callers), copy, Part(Kind.TOLD)]
 
 
 # Managed memory: cuMemPrefetchAsync in one context, and the driver's faults.
@@ -220,13 +221,15 @@ UM_ONE = Link(
 
 
 def with_contexts(one: Link, rate_both: float = figure("um.both")) -> Link:
-    """A lane has three threads, and each of them a context of its own; `one`: all share one."""
+    """One thread brings pages and waits for none, seven take them away, each with a context of its
+    own; `one`: all share one.
+    """
     return replace(
         one,
         rate_out=figure("um.out"),
         rate_both=rate_both,
-        movers=3,
-        callers=3,
+        movers=(4, 7),
+        callers=(1, 7),
         ordered=one,
         note="made from steps of two programs at half their memory, on an H200 (docs/bench.md)",
     )
@@ -243,7 +246,7 @@ VMM = Link(
     handles=Handles(),
     page_bytes=8 * MIB,
     run_bytes=16 * MIB,
-    movers=3,
+    movers=(3, 3),
     ahead_bytes=32 * MIB,
     note="steps took 1.0 to 1.2 times as long on an H200 where what is away is mapped (a hash join"
     " up to 1.5), else 0.8 to 1.9 times (docs/bench.md)",

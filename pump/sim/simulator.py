@@ -146,7 +146,7 @@ class Simulator:
         self.running: Issued | None = None
         self.end_ns = 0.0
         self.retired = 0  # serial of the last
-        self.lanes = (Lane(link.movers), Lane(link.movers))
+        self.lanes = (Lane(link.movers[0]), Lane(link.movers[1]))
         self.alone, self.beside = link.rates(both=False), link.rates(both=True)
         self.driver = Driver()
         self.frames = Frames(link.page_bytes, link.handles.maps_away) if link.handles else None

@@ -80,7 +80,7 @@ def test_what_was_measured_is_predicted() -> None:
 def test_movers_have_what_a_machine_says_of_several_contexts() -> None:
     told = {"managed_in": "20 GB/s", "managed_out": "10 GB/s", "managed_place": "99 us"}
     one, apart = calls.managed_as(told), calls.managed_as(told | {calls.MOVERS: "30 GB/s"})
-    assert (one.rate_in, one.rate_out, one.place.alone, one.callers) == (20, 10, 99_000, 1)
+    assert (one.rate_in, one.rate_out, one.place.alone, one.callers) == (20, 10, 99_000, (1, 1))
     assert apart.under(held=False) == one
     assert (apart.rate_in, apart.rate_both, apart.place.alone) == (20, 30, 99_000)
     assert (apart.rate_out, apart.movers, apart.callers) == (UM.rate_out, UM.movers, UM.callers)
