@@ -246,7 +246,8 @@ void managed_move(const struct area *a, uint64_t start, uint64_t end, struct dev
         traffic.evicted += evicted;
         r->evict_bytes += evicted;
         r->prefetch_bytes += moved;
-        p->comes_at = to && moved ? cost_crossed(r) : 0;
+        if (moved || !to)
+            p->comes_at = to ? cost_crossed(r) : 0;
     }
     pthread_mutex_unlock(&pages_lock);
 }

@@ -34,7 +34,7 @@ static bool of_capture(addr_t start, bool live) {
 static void tell(struct pager *d, addr_t start, uint64_t bytes) {
     ulms_engine_block(d->engine, start, bytes, true);
     if (d->kind->divided)
-        d->kind->divided(d, start, bytes);
+        d->kind->divided(d, start);
 }
 
 /* Those that live, of a device that has heard of none. Under the lock. */

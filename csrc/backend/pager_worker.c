@@ -1,5 +1,5 @@
-/* The threads of a device, from the moment when not everything fits: movers take moves and wait for each; the watcher
- * sees what is done. None of them ever waits for something that only the program, held by us, could bring about. */
+/* The threads of a device, from the moment when not everything fits: movers take moves and wait until each is done, as
+ * its kind has it; the watcher sees what is done. None of them ever waits for something that only the program, held by us, could bring about. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/prctl.h>
@@ -57,29 +57,40 @@ struct seat {
     int next;
 };
 
-/* An idle stream. NULL: refused. */
-static CUstream sit(struct seat *s, CUcontext context, uint64_t epoch) {
+static void seat_in(struct seat *s, CUcontext context, uint64_t epoch) {
     if (s->context != context || s->epoch != epoch)
         *s = (struct seat){.context = context, .epoch = epoch};
+}
+
+/* An idle stream. NULL: refused. */
+static CUstream sit(struct seat *s) {
     struct seat_stream *at = &s->at[s->next];
     if (at->queued && !pager_stream_finish(at->stream))
         at->stream = NULL;
     at->queued = false;
-    if (!at->stream && REAL(cuCtxSetCurrent, 0)(context) == CUDA_SUCCESS)
+    if (!at->stream && REAL(cuCtxSetCurrent, 0)(s->context) == CUDA_SUCCESS)
         at->stream = pager_stream_new();
     return at->stream;
 }
 
-/* Once it was issued there. False: the device has not done it. */
-static bool rise(struct seat *s, const struct pager_kind *kind, const struct pager_move *m) {
-    struct seat_stream *at = &s->at[s->next];
-    if (kind->waits)
-        return true;
-    if (!kind->fills_at_once || m->m.kind != ULMS_FILL)
-        return pager_stream_finish(at->stream);
-    at->queued = true;
-    s->next = (s->next + 1) % SEAT_STREAMS;
-    return true;
+static bool issue_and_wait(struct pager *d, const struct pager_move *m, struct seat *s) {
+    CUstream stream = sit(s);
+    return stream && d->kind->issue(d, m, stream) && (d->kind->waits || pager_stream_finish(stream));
+}
+
+/* Each piece is a call of its own. */
+static bool issue_at_once(struct pager *d, const struct pager_move *m, struct seat *s) {
+    struct pager_move one = *m;
+    bool good = true;
+    one.pieces = 1;
+    for (int i = 0; i < m->pieces; i++) {
+        CUstream stream = sit(s);
+        one.piece[0] = m->piece[i];
+        good = stream && d->kind->issue(d, &one, stream) && good;
+        s->at[s->next].queued = stream != NULL;
+        s->next = (s->next + 1) % SEAT_STREAMS;
+    }
+    return good;
 }
 
 /* A woken thread costs more than most operations do, so movers are woken for moves alone: whoever changed something
@@ -167,8 +178,9 @@ static void *move(void *data) {
         stats_add(COUNT_moves, 1);
         pager_unlock(d);
         uint64_t began = clock_ns();
-        CUstream stream = sit(&seat, context, epoch);
-        bool ok = stream && d->kind->issue(d, m, stream) && rise(&seat, d->kind, m);
+        bool at_once = d->kind->fills_at_once && m->m.kind == ULMS_FILL;
+        seat_in(&seat, context, epoch);
+        bool ok = (at_once ? issue_at_once : issue_and_wait)(d, m, &seat);
         stats_add(self->lane == ULMS_LANE_IN ? COUNT_in_ns : COUNT_out_ns, clock_ns() - began);
         pager_lock(d);
         pager_move_done(d, m->m.id, ok);

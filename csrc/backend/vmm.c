@@ -35,22 +35,14 @@ static bool reach(addr_t p, addr_t *start, uint64_t *bytes) {
     return true;
 }
 
-/* A framework's blocks are told when they are born. */
-static void use(struct pager *d, const struct ulms_engine_touch *t, enum touch_source source) {
-    struct vmm_range *r = source == SOURCE_FRAMEWORK ? NULL : vmm_range_at(d, t->start);
-    uint64_t room = r ? r->start + r->bytes - t->start : 0;
-    if (r)
-        vmm_grains_used(r, t->start, t->bytes < room ? t->bytes : room);
-}
-
 static size_t touches(struct pager *d, const struct op *op) {
     size_t n = pager_touches(d, op);
     for (size_t i = 0; i < n; i++) {
         struct ulms_engine_touch *t = &d->touches[i];
-        bool guessed = is_guess(&op->touches[i], op) && reach(op->touches[i].start, &t->start, &t->bytes);
-        if (guessed && op->touches[i].mode != TOUCH_READ) /* what it writes of the rest is not known */
+        if (!is_guess(&op->touches[i], op) || !reach(op->touches[i].start, &t->start, &t->bytes))
+            continue;
+        if (op->touches[i].mode != TOUCH_READ) /* what it writes of the rest is not known */
             t->mode = ULMS_TOUCH_UPDATE;
-        use(d, t, op->touches[i].source);
     }
     return n;
 }
@@ -290,7 +282,6 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
                                     .copy = !m->discard,
                                     .clean = !any && m->m.flags & ULMS_MOVE_CLEAN,
                                     .keep = !any && m->m.flags & ULMS_MOVE_KEEP,
-                                    .whole = any || vmm_verifies(),
                                     .stale = !fill && unused && !vmm_verifies(),
                                     .look = vmm_verifies() ? vmm_verify_look : NULL};
     pager_lock(d);

@@ -122,7 +122,6 @@ struct vmm_page {
     bool aside;                 /* on the device, and the engine does not know of it any more */
     bool known;                 /* the engine was told of it; under `parts_lock` */
     uint16_t parts;             /* that lie on it; 0: it has no frames. Under `parts_lock` */
-    uint32_t blank;             /* bits by grain: nobody ever had what is there, and it need not be copied. Atomic */
 };
 /* A mover changes it without the device's lock: who looks at a page that moves learns nothing from it. */
 static inline void vmm_page_lies(struct vmm_page *p, uint8_t at) {
@@ -231,10 +230,6 @@ bool vmm_part_fill(struct vmm *v, struct vmm_part *p, bool device, size_t spare)
 void vmm_part_delete(struct vmm *v, struct vmm_part *p);
 /* The part that holds p, of a range; NULL: none does. The caller's own, or under `parts_lock`. */
 struct vmm_part *vmm_part_at(const struct vmm_range *r, addr_t p);
-/* The framework gives out blocks of it: what of it is no block was never anybody's. */
-void vmm_part_divide(struct vmm_part *p);
-/* Somebody has [start, start + bytes) of the range, or may have. Any thread. */
-void vmm_grains_used(struct vmm_range *r, addr_t start, uint64_t bytes);
 /* Its pages: [first, end) of its range. */
 struct vmm_pages {
     size_t first, end;
@@ -250,7 +245,6 @@ struct vmm_move {
     bool clean; /* to the host: what its frames hold from before is still right */
     bool stale; /* to the host: nobody uses it while it is away. All of the moves alike */
     bool keep;  /* to the device: keep what the host's frames hold */
-    bool whole; /* also what is blank is copied */
     /* Called for each run while nothing is mapped there, so that nobody can use it. NULL: nobody looks. */
     void (*look)(struct vmm *v, struct vmm_range *r, size_t first, size_t n, const struct vmm_move *m, CUstream stream);
 };
@@ -320,7 +314,8 @@ struct vmm_range *vmm_find(addr_t p, struct pager **device);
 /* The range of a page that the engine knows. Under the device's lock, and until it is given up: another thread may free
  * what nobody uses. NULL: it has, or does. */
 struct vmm_range *vmm_range_at(const struct pager *d, addr_t p);
-/* The framework told of a block, and the engine knows: the rest of the part is nobody's. Under the device's lock. */
-void vmm_divided(struct pager *d, addr_t start, uint64_t bytes);
+/* The framework told of a block at p, and the engine knows: the rest of the part is nobody's. Under the device's lock.
+ */
+void vmm_divided(struct pager *d, addr_t p);
 
 #endif

@@ -345,16 +345,13 @@ static void end_block(struct pager *d, const struct vmm_part *p) {
         ulms_engine_block(d->engine, p->start, p->bytes, false);
 }
 
-void vmm_divided(struct pager *d, addr_t start, uint64_t bytes) {
-    struct vmm_range *r = vmm_range_at(d, start);
-    struct vmm_part *part = r ? vmm_part_at(r, start) : NULL;
-    if (!part)
+void vmm_divided(struct pager *d, addr_t p) {
+    struct vmm_range *r = vmm_range_at(d, p);
+    struct vmm_part *part = r ? vmm_part_at(r, p) : NULL;
+    if (!part || part->divided)
         return;
-    if (!part->divided) {
-        end_block(d, part);
-        vmm_part_divide(part);
-    }
-    vmm_grains_used(r, start, bytes);
+    end_block(d, part);
+    part->divided = true;
 }
 
 void vmm_leaving(addr_t start, uint64_t bytes) {

@@ -79,44 +79,26 @@ static bool follows(const struct vmm_page *before, const struct vmm_page *p) {
     return p->frame[VMM_DEVICE] == before->frame[VMM_DEVICE] + 1 && p->frame[VMM_HOST] == before->frame[VMM_HOST] + 1;
 }
 
-static bool grain_needs_copy(const struct vmm_move *m, const struct span *s, size_t grain) {
-    size_t in_page = page_bytes / PAGE_LEAST;
-    const struct vmm_page *p = &s->range->page[grain / in_page];
-    bool blank = __atomic_load_n(&p->blank, __ATOMIC_RELAXED) >> grain % in_page & 1;
-    return needs_copy(m, p) && (m->whole || !blank);
-}
-
-/* One copy: of grains that are neighbours here and there. */
-struct copy {
-    addr_t at[VMM_PLACES];
-    uint64_t bytes;
-};
-
-/* The first from *grain on, which moves behind it. False: there is none. */
-static bool next_copy(struct vmm *v, const struct vmm_move *m, const struct span *s, size_t *grain, struct copy *c) {
-    size_t in_page = page_bytes / PAGE_LEAST, end = s->end * in_page, first = *grain;
-    while (first < end && !grain_needs_copy(m, s, first))
-        first++;
-    const struct vmm_page *page = s->range->page, *p = &page[first / in_page];
-    size_t last = first + 1;
-    while (first < end && last < end && grain_needs_copy(m, s, last) &&
-           (last % in_page || follows(&page[last / in_page - 1], &page[last / in_page])))
-        last++;
-    *grain = last;
-    if (first >= end)
-        return false;
-    for (int place = 0; place < VMM_PLACES; place++)
-        c->at[place] = vmm_page_alias(v, p, place) + first % in_page * PAGE_LEAST;
-    c->bytes = (last - first) * PAGE_LEAST;
-    return true;
+/* Neighbours here and there, that can go in one copy, from the first of [*first, end) on that has to: moves *first to
+ * it, returns how many. */
+static size_t next_copy(const struct vmm_move *m, const struct span *s, size_t *first) {
+    const struct vmm_page *page = s->range->page;
+    size_t n = 1;
+    while (*first < s->end && !needs_copy(m, &page[*first]))
+        ++*first;
+    if (*first == s->end)
+        return 0;
+    while (*first + n < s->end && needs_copy(m, &page[*first + n]) && follows(&page[*first + n - 1], &page[*first + n]))
+        n++;
+    return n;
 }
 
 /* Sets `*under_way` if it leaves copies behind that nobody has waited for. */
 static bool copy_in(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream, bool *under_way) {
-    size_t grain = s->first * (page_bytes / PAGE_LEAST);
-    for (struct copy c; next_copy(v, m, s, &grain, &c);) {
+    for (size_t i = s->first, n; (n = next_copy(m, s, &i)) > 0; i += n) {
+        const struct vmm_page *p = &s->range->page[i];
         *under_way = true;
-        if (!vmm_copy(c.at[VMM_DEVICE], c.at[VMM_HOST], c.bytes, stream))
+        if (!vmm_copy(vmm_page_alias(v, p, VMM_DEVICE), vmm_page_alias(v, p, VMM_HOST), n * page_bytes, stream))
             return false;
     }
     return true;
@@ -124,13 +106,15 @@ static bool copy_in(struct vmm *v, const struct vmm_move *m, const struct span *
 
 /* Likewise. In short pieces, as mapping waits for each. */
 static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream, bool *under_way) {
-    size_t grain = s->first * (page_bytes / PAGE_LEAST);
     bool good = true;
-    for (struct copy c; good && next_copy(v, m, s, &grain, &c);)
-        for (uint64_t at = 0; good && at < c.bytes; at += OUT_BYTES) {
-            uint64_t left = c.bytes - at, piece = left < OUT_BYTES ? left : OUT_BYTES;
-            good = vmm_turn_copy(&v->turn, c.at[VMM_HOST] + at, c.at[VMM_DEVICE] + at, piece, stream);
+    for (size_t i = s->first, n; good && (n = next_copy(m, s, &i)) > 0; i += n) {
+        const struct vmm_page *p = &s->range->page[i];
+        addr_t to = vmm_page_alias(v, p, VMM_HOST), from = vmm_page_alias(v, p, VMM_DEVICE);
+        for (uint64_t at = 0, bytes = n * page_bytes; good && at < bytes; at += OUT_BYTES) {
+            uint64_t left = bytes - at, piece = left < OUT_BYTES ? left : OUT_BYTES;
+            good = vmm_turn_copy(&v->turn, to + at, from + at, piece, stream);
         }
+    }
     *under_way = *under_way || !good;
     return good;
 }
@@ -230,7 +214,6 @@ static bool remap(struct vmm *v, const struct vmm_move *m, const struct span *s,
 }
 
 void vmm_range_written(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
-    vmm_grains_used(r, r->start + first * page_bytes, n * page_bytes);
     for (size_t i = first; i < first + n; i++)
         if (r->page[i].at == VMM_DEVICE)
             drop(v, &r->page[i], VMM_HOST);

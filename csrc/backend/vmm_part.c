@@ -48,15 +48,6 @@ static bool is_alone(const struct vmm *v, uint64_t bytes, bool moving) {
     return padding == 0 || (moving && v->padding_bytes + padding <= v->whole_bytes / WHOLE_TO_PADDING);
 }
 
-static struct vmm_range *new_range(struct vmm *v, uint64_t bytes, bool alone) {
-    struct vmm_range *r = vmm_range_new(v, bytes);
-    for (size_t i = 0; r && i < bytes / page_bytes; i++)
-        r->page[i].blank = UINT32_MAX;
-    if (r)
-        r->alone = alone;
-    return r;
-}
-
 /* Ranges come and go under `parts_lock` alone. */
 static struct vmm_range *range_for(struct vmm *v, uint64_t bytes, bool moving, size_t *grain) {
     uint64_t most = RANGE_PAGES * page_bytes;
@@ -66,8 +57,12 @@ static struct vmm_range *range_for(struct vmm *v, uint64_t bytes, bool moving, s
         if (v->at[i]->alone == alone && find_room(v->at[i], grains, grain))
             return v->at[i];
     *grain = 0;
-    struct vmm_range *r = bytes < most ? new_range(v, most, alone) : NULL;
-    return r ? r : new_range(v, whole_pages(bytes), alone);
+    struct vmm_range *r = bytes < most ? vmm_range_new(v, most) : NULL;
+    if (!r)
+        r = vmm_range_new(v, whole_pages(bytes));
+    if (r)
+        r->alone = alone;
+    return r;
 }
 
 struct vmm_pages vmm_part_pages(const struct vmm_part *p) {
@@ -83,32 +78,10 @@ static struct vmm_pages own_pages(const struct vmm_part *p) {
     return s;
 }
 
-static void set_blank(struct vmm_range *r, addr_t start, uint64_t bytes, bool blank) {
-    size_t in_page = page_bytes / PAGE_LEAST, end = grain_of(r, start + bytes - 1) + 1;
-    for (size_t i = grain_of(r, start); i < end; i++) {
-        uint32_t *bits = &r->page[i / in_page].blank, bit = (uint32_t)1 << i % in_page;
-        if (blank)
-            __atomic_fetch_or(bits, bit, __ATOMIC_RELAXED);
-        else if (__atomic_load_n(bits, __ATOMIC_RELAXED) & bit)
-            __atomic_fetch_and(bits, ~bit, __ATOMIC_RELAXED);
-    }
-}
-
-void vmm_grains_used(struct vmm_range *r, addr_t start, uint64_t bytes) {
-    if (bytes > 0)
-        set_blank(r, start, bytes, false);
-}
-
-void vmm_part_divide(struct vmm_part *p) {
-    p->divided = true;
-    set_blank(p->range, p->start, p->bytes, true);
-}
-
 static void set_grains(struct vmm_part *p, struct vmm_part *as) {
     size_t first = grain_of(p->range, p->start);
     for (size_t i = 0; i < p->bytes / PAGE_LEAST; i++)
         p->range->part[first + i] = as;
-    set_blank(p->range, p->start, p->bytes, as == NULL);
 }
 
 static void count(struct vmm *v, const struct vmm_part *p, bool comes) {

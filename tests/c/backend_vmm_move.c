@@ -72,44 +72,6 @@ TEST(only_what_matters_is_copied) {
     CHECK_EQ(copied() - before, 0);
 }
 
-enum { LARGE = 4 * PAGE_LEAST }; /* a page of four grains */
-
-static void write_grain(const struct vmm_range *r, size_t grain, unsigned value) {
-    write_page(r, grain, value); /* a grain is as large as the least page */
-}
-
-TEST(blank_grains_are_not_copied) {
-    static const bool used[] = {true, true, false, false, false, true, true, true};
-    page_bytes = LARGE;
-    open_device(2 * BYTES);
-    struct vmm_range *r = vmm_range_new(&v, BYTES);
-    CHECK(vmm_range_fill(&v, r, 0, BYTES / LARGE, true, 0));
-    for (size_t i = 0; i < PAGES; i++)
-        write_grain(r, i, 100 + (unsigned)i);
-    for (size_t i = 0; i < BYTES / LARGE; i++)
-        r->page[i].blank = UINT32_MAX;
-    for (size_t i = 0; i < PAGES; i++)
-        if (used[i])
-            vmm_grains_used(r, r->start + i * PAGE_LEAST + 8, 4);
-    struct vmm_move out = whole(r, VMM_HOST), in = whole(r, VMM_DEVICE);
-    uint64_t before = copied();
-    CHECK(move(&out));
-    CHECK_EQ(copied() - before, 5 * PAGE_LEAST);
-    CHECK(move(&in));
-    CHECK_EQ(copied() - before, 10 * PAGE_LEAST);
-    for (size_t i = 0; i < PAGES; i++)
-        if (used[i])
-            CHECK_EQ(first_word(r, i), 100 + i);
-    vmm_range_written(&v, r, 1, 1); /* anything of it */
-    before = copied();
-    CHECK(move(&out));
-    CHECK_EQ(copied() - before, 6 * PAGE_LEAST);
-    in.whole = true;
-    before = copied();
-    CHECK(move(&in));
-    CHECK_EQ(copied() - before, BYTES);
-}
-
 TEST(what_may_have_been_written_is_copied) {
     open_device(2 * BYTES);
     struct vmm_range *r = range_new(BYTES, false, 0);

@@ -66,36 +66,6 @@ TEST(neighbours_share_a_page) {
     CHECK_EQ(v.count, 0); /* with its addresses */
 }
 
-/* By bits. */
-static unsigned blank(const struct vmm_range *r, size_t page) {
-    return r->page[page].blank & 0xf;
-}
-
-TEST(what_was_never_anybodys_is_blank) {
-    open_large();
-    uint64_t fresh;
-    struct vmm_part *a = part_new(5 * GRAIN, &fresh), *b = part_new(2 * GRAIN, &fresh);
-    const struct vmm_range *r = a->range;
-    CHECK_EQ(blank(r, 0), 0);
-    CHECK_EQ(blank(r, 1), 8); /* the last grain is no part's */
-    vmm_part_divide(a);
-    CHECK_EQ(blank(r, 0), 15);
-    CHECK_EQ(blank(r, 1), 9);
-    vmm_grains_used(a->range, a->start + GRAIN - 1, 2); /* the end of one grain, the beginning of the next */
-    vmm_grains_used(a->range, a->start + 3 * GRAIN, GRAIN);
-    vmm_grains_used(a->range, a->start + 2 * GRAIN, 0);
-    CHECK_EQ(blank(r, 0), 4);
-    CHECK_EQ(blank(r, 1), 9);
-    vmm_part_delete(&v, b);
-    CHECK_EQ(blank(r, 1), 15);
-    b = part_new(GRAIN, &fresh);
-    CHECK_EQ(blank(r, 1), 13);
-    vmm_part_delete(&v, a);
-    CHECK_EQ(blank(r, 0), 15);
-    a = part_new(5 * GRAIN, &fresh); /* somebody has it whole */
-    CHECK_EQ(blank(r, 0) | blank(r, 1) << 4, 0xc0);
-}
-
 TEST(where_addresses_are_short_a_range_is_as_small_as_can_be) {
     open_large();
     uint64_t fresh;
