@@ -2,16 +2,21 @@
 
 Every buffer is read and written by one kernel of PyTorch's, so that all that does not fit comes and
 goes once a step, both ways at a time. The link's own rates are measured beside it
-(bench/gpu/link.py). No managed memory.
+(bench/gpu/link.py). No managed memory. --show prints a file that was written.
 """
 
+import json
 import statistics
 import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from bench import cli
 from bench.gpu import link, machine, programs, run
 
 WARM, TIMED = 24, 20
+"""Steps. While the engine tries memory in place a step is not what it is later."""
 SHARE = 2
 """The device may hold one in so many bytes."""
 PAGES = "8MiB,16MiB"
@@ -40,10 +45,26 @@ def row(page: str, native: programs.Result, done: programs.Result) -> dict[str, 
     }
 
 
+def line(row: Mapping[str, Any]) -> str:
+    """A row in words. What the machine does about once a second is in the rate of all steps, and
+    not in that of the median one, which is taken to move as many bytes as any.
+    """
+    usual = statistics.mean(row["step_ms"]) / statistics.median(row["step_ms"])
+    return (
+        f"pages of {row['page']:6} {row['gb_s_both'] * usual:6.1f} GB/s in sum by the median step;"
+        f" over all {row['gb_s_both']:.1f}, {row['gb_s_in']:.1f} in, {row['gb_s_out']:.1f} out;"
+        f" numbers equal: {row['numbers_equal']}"
+    )
+
+
 def main() -> None:
     parser = cli.parser(__doc__, builds=True)
     parser.add_argument("--pages", default=PAGES, help=f"ULMS_PAGE of each (default {PAGES})")
+    parser.add_argument("--show", type=Path, help="measure nothing, print this file")
     options = parser.parse_args()
+    if options.show:
+        print(*map(line, json.loads(options.show.read_text(encoding="utf-8"))["rows"]), sep="\n")
+        return
     machine.refuse_unless_safe()
     options.built.mkdir(parents=True, exist_ok=True)
 
@@ -61,11 +82,7 @@ def main() -> None:
     rows: list[dict[str, object]] = []
     for page in options.pages.split(","):
         rows.append(row(page, native, swept(**environment(page, needs))))
-        print(
-            f"pages of {page:6} {rows[-1]['gb_s_both']:6} GB/s in sum, {rows[-1]['gb_s_in']} in,"
-            f" {rows[-1]['gb_s_out']} out; numbers equal: {rows[-1]['numbers_equal']}",
-            flush=True,
-        )
+        print(line(rows[-1]), flush=True)
         cli.write(options.json, described | {"rows": rows})
     if not all(row["numbers_equal"] for row in rows):
         sys.exit("numbers differ")

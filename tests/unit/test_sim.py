@@ -128,11 +128,11 @@ def test_fills_hide_behind_long_operations() -> None:
 
 
 def test_both_ways_share_the_link() -> None:
-    assert UM.rates(both=False) == (40, 22)
-    assert UM.rates(both=True) == (18.5, 18.5)
+    assert UM.rates(both=False) == (40, 40)
+    assert UM.rates(both=True) == (25, 25)
     assert UM_ONE.rates(both=True) == (12.25, 12.25)
     assert VMM.rates(both=True) == (50.5, 50.5)
-    assert replace(UM, rate_out=10).rates(both=True) == (27, 10)
+    assert replace(UM, rate_out=10).rates(both=True) == (40, 10)
 
 
 @pytest.mark.parametrize(
