@@ -1,5 +1,6 @@
 /* The threads of a device, from the moment when not everything fits: movers take moves and wait until each is done, as
- * its kind has it; the watcher sees what is done. None of them ever waits for something that only the program, held by us, could bring about. */
+ * its kind has it; the watcher sees what is done. None of them ever waits for something that only the program, held by
+ * us, could bring about. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/prctl.h>
