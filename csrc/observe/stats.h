@@ -48,7 +48,7 @@
     X(move_failures, "", "calls of ours that the driver refused")                                                      \
     X(opaque, "", "operations that may touch any page: nothing moved while they ran")                                  \
     X(violations, "", "pages that an operation wrote without showing it, as ULMS_VERIFY found")                        \
-    X(in_ns, "", "nanoseconds of moves to the device, in um of their calls; summed over the threads that move")        \
+    X(in_ns, "", "nanoseconds of moves to the device (um: of calls), summed over threads")                             \
     X(out_ns, "", "nanoseconds of moves to the host")                                                                  \
     X(sent_ns, "", "of these, nanoseconds of copies to the host, one after another")                                   \
     X(mapped_bytes, "B", "pages mapped by backend vmm")                                                                \

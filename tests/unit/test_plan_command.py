@@ -26,7 +26,7 @@ FREE = {"um", "vmm"}
 PCIE = INTERCONNECTS["pcie5-x16"]
 FEW_FACTORS = (100, 90, 70, 40, 5)
 """The last leaves less than one operation needs."""
-FEW_SHARES = (0.8, 1.0, 1.1)
+FEW_SHARES = (0.6, 1.0, 1.1)
 
 
 def turns(pages: int, duration_ns: int = 100_000) -> Sequence:
@@ -47,7 +47,7 @@ def found() -> plan.Plan:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "FACTORS", FEW_FACTORS)
         patch.setattr(plan, "SHARES", FEW_SHARES)
-        return plan.plan(sequence, sequence.footprint(PAGE) * 4 // 5, PCIE, list(LINKS))
+        return plan.plan(sequence, sequence.footprint(PAGE) * 3 // 5, PCIE, list(LINKS))
 
 
 # --- hardware ---
