@@ -79,11 +79,10 @@ static bool issue_and_wait(struct pager *d, const struct pager_move *m, struct s
     return stream && d->kind->issue(d, m, stream) && (d->kind->waits || pager_stream_finish(stream));
 }
 
-/* Each piece is a call of its own. */
+/* Each piece is a call of its own. Of the move others change what is not copied here. */
 static bool issue_at_once(struct pager *d, const struct pager_move *m, struct seat *s) {
-    struct pager_move one = *m;
+    struct pager_move one = {.m = m->m, .keep = m->keep, .unkeep = m->unkeep, .recall = m->recall, .pieces = 1};
     bool good = true;
-    one.pieces = 1;
     for (int i = 0; i < m->pieces; i++) {
         CUstream stream = sit(s);
         one.piece[0] = m->piece[i];
