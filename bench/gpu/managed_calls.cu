@@ -249,8 +249,8 @@ static void measure_early(const char *what, int count) {
     double called = now_us() - start;
     read<<<1056, 256>>>((int4 *)part[0], PART / sizeof(int4), (int *)part[1]);
     MUST(cuCtxSynchronize());
-    printf("{\"kind\": \"early\", \"what\": \"a kernel reads what comes, %s\", \"calls_us\": %.0f, \"us\": %.0f}\n", what, called,
-           now_us() - start);
+    printf("{\"kind\": \"early\", \"what\": \"a kernel reads what comes, %s\", \"calls_us\": %.0f, \"us\": %.0f}\n", what,
+           called, now_us() - start);
     fflush(stdout);
     turns_end(streams);
 }
@@ -313,24 +313,14 @@ static void add(std::vector<job> &jobs, enum call call, int which, int threads, 
     }
 }
 
-static void measure_threads(const char *of, int in, int out, bool own) {
+static void measure_threads(const char *of, int in, int out, bool own, int streams = 1) {
     std::vector<job> jobs;
     add(jobs, IN, 0, in, own);
+    for (job &j : jobs)
+        j.streams = streams;
     add(jobs, OUT, 1, out, own);
     char what[128];
     snprintf(what, sizeof what, "%d in%s and %d out, %s", in, of, out, own ? "a context each" : "in one context");
-    measure(what, true, jobs);
-}
-
-/* As the movers of backend `um` do. */
-static void measure_movers(int out) {
-    std::vector<job> jobs;
-    quietly(OUT, 0), quietly(IN, 1);
-    add(jobs, IN, 0, 1, true);
-    jobs[0].streams = STREAMS;
-    add(jobs, OUT, 1, out, true);
-    char what[128];
-    snprintf(what, sizeof what, "1 in, in four streams, and %d out, a context each", out);
     measure(what, true, jobs);
 }
 
@@ -343,8 +333,10 @@ static void measure_contexts(void) {
                 quietly(OUT, 0), quietly(IN, 1);
                 measure_threads("", n[0], n[1], own);
             }
-    for (int out : {1, 3, 5, 7})
-        measure_movers(out);
+    for (int out : {1, 3, 5, 7}) { /* as the movers of backend `um` do */
+        quietly(OUT, 0), quietly(IN, 1);
+        measure_threads(", in four streams,", 1, out, true, STREAMS);
+    }
     for (int own = 0; own < 2; own++)
         for (int out = 1; out <= 2; out++) { /* how long the shortest calls take beside others */
             quietly(IN, 0), quietly(DISCARD, 0), quietly(IN, 1);

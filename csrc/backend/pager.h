@@ -183,8 +183,8 @@ struct pager_kind {
     bool managed;
     const char *fallback; /* for the log: what becomes of its memory when nothing moves any more */
     struct {
-        int count, lane[MOVER_MAX];
-    } movers;       /* of held policies */
+        int in, out;
+    } movers;       /* of held policies, MOVER_MAX at most: so many a lane */
     uint64_t ahead; /* bytes that are kept free at most, for what comes ahead of need: */
     unsigned runs;  /* so many moves */
     /* The engine knows the memory now: tells it what of that is on the device already, before anything can move. Under

@@ -79,10 +79,11 @@ static bool issue_and_wait(struct pager *d, const struct pager_move *m, struct s
     return stream && d->kind->issue(d, m, stream) && (d->kind->waits || pager_stream_finish(stream));
 }
 
-/* Each piece is a call of its own. Of the move others change what is not copied here. */
+/* Each piece is a call of its own. */
 static bool issue_at_once(struct pager *d, const struct pager_move *m, struct seat *s) {
-    struct pager_move one = {.m = m->m, .keep = m->keep, .unkeep = m->unkeep, .recall = m->recall, .pieces = 1};
+    struct pager_move one = *m;
     bool good = true;
+    one.pieces = 1;
     for (int i = 0; i < m->pieces; i++) {
         CUstream stream = sit(s);
         one.piece[0] = m->piece[i];
@@ -175,15 +176,16 @@ static void *move(void *data) {
     for (struct pager_move *m; (m = next_move(self));) {
         CUcontext context = context_of(self);
         uint64_t epoch = context == d->context ? d->epoch : 0; /* ours does not go with a program's */
+        struct pager_move given = *m;                          /* others change m, under the lock */
         stats_add(COUNT_moves, 1);
         pager_unlock(d);
         uint64_t began = clock_ns();
-        bool at_once = d->kind->fills_at_once && m->m.kind == ULMS_FILL;
+        bool at_once = d->kind->fills_at_once && given.m.kind == ULMS_FILL;
         seat_in(&seat, context, epoch);
-        bool ok = (at_once ? issue_at_once : issue_and_wait)(d, m, &seat);
+        bool ok = (at_once ? issue_at_once : issue_and_wait)(d, &given, &seat);
         stats_add(self->lane == ULMS_LANE_IN ? COUNT_in_ns : COUNT_out_ns, clock_ns() - began);
         pager_lock(d);
-        pager_move_done(d, m->m.id, ok);
+        pager_move_done(d, given.m.id, ok);
     }
     pager_unlock(d);
     return NULL;
@@ -338,8 +340,14 @@ static int own_contexts(const struct pager *d) {
 
 /* More than these help only where each has a context of its own. */
 static int movers_of(const struct pager *d, int contexts) {
-    int all = d->kind->movers.count, few = contexts < FEW_MOVERS ? FEW_MOVERS : contexts;
+    int all = d->kind->movers.in + d->kind->movers.out, few = contexts < FEW_MOVERS ? FEW_MOVERS : contexts;
     return contexts && few < all ? few : all;
+}
+
+/* In and out in turns, as long as there are both. */
+static int lane_of(const struct pager_kind *kind, int mover) {
+    int in = kind->movers.in, out = kind->movers.out, both = 2 * (in < out ? in : out);
+    return mover < both ? mover % 2 : in > out ? ULMS_LANE_IN : ULMS_LANE_OUT;
 }
 
 const char *pager_workers_start(struct pager *d) {
@@ -349,7 +357,7 @@ const char *pager_workers_start(struct pager *d) {
     int contexts = own_contexts(d), movers = movers_of(d, contexts);
     for (int i = 0; !why && d->held && i < movers; i++) {
         d->movers[i].device = d;
-        d->movers[i].lane = d->kind->movers.lane[i];
+        d->movers[i].lane = lane_of(d->kind, i);
         d->movers[i].own = contexts ? &d->own[i % contexts] : NULL;
         why = pager_worker_start(&d->movers[i].worker, d->movers[i].lane == ULMS_LANE_IN ? "ulms-in" : "ulms-out", move,
                                  &d->movers[i]);

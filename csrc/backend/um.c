@@ -170,9 +170,7 @@ static void prepare(struct pager *d, const struct op *op) {
 /* A fill takes its mover no longer than its call; what leaves does. */
 const struct pager_kind um_kind = {.managed = true,
                                    .fallback = "is left to the driver's own paging",
-                                   .movers = {8,
-                                              {ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_OUT, ULMS_LANE_OUT, ULMS_LANE_OUT,
-                                               ULMS_LANE_OUT, ULMS_LANE_OUT, ULMS_LANE_OUT}},
+                                   .movers = {.in = 1, .out = 7},
                                    .ahead = 64 << 20,
                                    .runs = 1,
                                    .place = place,

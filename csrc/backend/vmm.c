@@ -333,21 +333,20 @@ static void stop(void) {
 }
 
 /* While some of a lane map pages, the copies of another fill the link. */
-const struct pager_kind vmm_kind = {
-    .fallback = "stays where it is, on the device or on the host",
-    .movers = {6, {ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_IN, ULMS_LANE_OUT, ULMS_LANE_IN, ULMS_LANE_OUT}},
-    .ahead = 32 << 20,
-    .runs = 2,
-    .arrives = vmm_arrives,
-    .occupied = vmm_occupied,
-    .issue = issue,
-    .waits = true,
-    .holder = holder,
-    .divided = vmm_divided,
-    .discards = discards,
-    .opaque = opacity,
-    .touches = touches,
-    .ensure_usable = ensure_usable};
+const struct pager_kind vmm_kind = {.fallback = "stays where it is, on the device or on the host",
+                                    .movers = {.in = 3, .out = 3},
+                                    .ahead = 32 << 20,
+                                    .runs = 2,
+                                    .arrives = vmm_arrives,
+                                    .occupied = vmm_occupied,
+                                    .issue = issue,
+                                    .waits = true,
+                                    .holder = holder,
+                                    .divided = vmm_divided,
+                                    .discards = discards,
+                                    .opaque = opacity,
+                                    .touches = touches,
+                                    .ensure_usable = ensure_usable};
 
 const struct backend backend_vmm = {.name = "vmm",
                                     .admit = admit,

@@ -82,6 +82,5 @@ def test_a_mover_of_managed_memory_waits_for_no_bytes_that_come(
     env = {"EMU_MEMORY": "96GiB", "ULMS_BACKEND": "um", **SLOW_IN}
     told = run_small(run_emulated, tmp_path, FEW, memory=f"{MEMORY_MIB}MiB", **env)
     came, waited_ns, held_ns = map(int, told.split())
-    print(came, waited_ns, held_ns)
     assert came > 0
     assert waited_ns + held_ns < came / 0.1 / 2
