@@ -195,6 +195,9 @@ struct pager_kind {
     /* What of the device its pages keep from the rest of the program, as the driver tells what is free: bytes. Under
      * the lock. */
     uint64_t (*occupied)(const struct pager *d);
+    /* What of its pages nothing lies on: while nothing moves it may be on the device beyond the budget, as without us
+     * it would not be there at all. Under the lock. NULL: nothing is. */
+    uint64_t (*padding)(const struct pager *d);
     /* Issues a move into the stream, behind which it is done; `waits`: it is done then. False: refused. A mover calls
      * without the lock. */
     bool (*issue)(struct pager *d, const struct pager_move *m, CUstream stream);

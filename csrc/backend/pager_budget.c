@@ -56,5 +56,6 @@ void pager_budget_update(struct pager *d) {
 }
 
 bool pager_fits(const struct pager *d, uint64_t bytes) {
-    return d->bytes + bytes <= whole_pages(d->budget.room / PAGE_LEAST * PAGE_LEAST) + d->fixed;
+    uint64_t padding = d->kind->padding ? d->kind->padding(d) : 0;
+    return d->bytes + bytes <= whole_pages(d->budget.room / PAGE_LEAST * PAGE_LEAST) + d->fixed + padding;
 }

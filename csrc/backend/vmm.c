@@ -339,6 +339,7 @@ const struct pager_kind vmm_kind = {.fallback = "stays where it is, on the devic
                                     .runs = 2,
                                     .arrives = vmm_arrives,
                                     .occupied = vmm_occupied,
+                                    .padding = vmm_padding,
                                     .issue = issue,
                                     .waits = true,
                                     .holder = holder,

@@ -176,7 +176,7 @@ struct vmm {
     struct vmm_turn turn;       /* of copies to the host */
     pthread_mutex_t parts_lock; /* of parts: who comes and goes. Taken before the device's lock. Of the next two */
     uint64_t whole_bytes;       /* of the parts that are of whole pages */
-    uint64_t padding_bytes;     /* unused behind others that share no page; kept little beside it (vmm_part.c) */
+    uint64_t padding_bytes;     /* unused behind others that share no page; kept little beside it. Read by anybody */
     pthread_mutex_t lock;       /* of what follows */
     struct vmm_range **at;      /* by address */
     size_t count, capacity;     /* of the list */
@@ -221,13 +221,15 @@ void vmm_range_map_stale(struct vmm *v, struct vmm_range *r, size_t first, size_
 
 /* --- parts: allocations (vmm_part.c). Under `parts_lock` --- */
 
-/* Addresses for `bytes` in whole grains: in a range that has room, or else in a new one. moving: not all pages are on
- * the device. *fresh: bytes of the pages that nobody else is on. NULL: there are none. */
-struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, bool moving, uint64_t *fresh);
+/* Addresses for `bytes` in whole grains: in a range that has room, or else in a new one. apart: it is to share no page,
+ * if little is lost by that. *fresh: bytes of the pages that nobody else is on. NULL: there are none. */
+struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, bool apart, uint64_t *fresh);
 /* Frames behind its fresh pages, as vmm_range_fill. */
 bool vmm_part_fill(struct vmm *v, struct vmm_part *p, bool device, size_t spare);
 /* Its memory is nobody's any more, and the engine knows no page that only it is on. */
 void vmm_part_delete(struct vmm *v, struct vmm_part *p);
+/* The last part of that size. NULL: there is none. */
+const struct vmm_part *vmm_part_alike(const struct vmm *v, uint64_t bytes);
 /* The part that holds p, of a range; NULL: none does. The caller's own, or under `parts_lock`. */
 struct vmm_part *vmm_part_at(const struct vmm_range *r, addr_t p);
 /* Its pages: [first, end) of its range. */
@@ -309,6 +311,7 @@ void vmm_forget(uint64_t context);
 uint64_t vmm_held(int32_t device);
 bool vmm_relieve(int32_t device);
 uint64_t vmm_occupied(const struct pager *d);
+uint64_t vmm_padding(const struct pager *d);
 /* The range that holds p, and its device; NULL: none does. */
 struct vmm_range *vmm_find(addr_t p, struct pager **device);
 /* The range of a page that the engine knows. Under the device's lock, and until it is given up: another thread may free

@@ -74,6 +74,11 @@ uint64_t vmm_occupied(const struct pager *d) {
     return v ? vmm_pool_bytes(&v->pool[VMM_DEVICE]) : 0;
 }
 
+uint64_t vmm_padding(const struct pager *d) {
+    const struct vmm *v = memory_of(d);
+    return v ? __atomic_load_n(&v->padding_bytes, __ATOMIC_RELAXED) : 0;
+}
+
 uint64_t vmm_held(int32_t device) {
     uint64_t bytes = 0;
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
@@ -248,11 +253,24 @@ static bool fill(struct pager *d, struct vmm_part *p, uint64_t fresh) {
     return good;
 }
 
-static bool is_moving(struct pager *d) {
-    pager_lock(d);
-    bool moving = d->moving;
-    pager_unlock(d);
-    return moving;
+/* The end of the last of the framework's blocks in the part; 0: there is none. */
+static addr_t used_to(const struct vmm_part *p) {
+    addr_t end = 0;
+    struct touch block = {.start = p->start};
+    while (ledger_list_blocks(session.ledger, block.start, &block, 1) && block.start < p->start + p->bytes) {
+        end = block.start + block.bytes;
+        block.start++;
+    }
+    return end;
+}
+
+/* Of memory of that size the framework uses whole pages only, as it does of the last that it got. (Of PyTorch's
+ * segments, of 20 MiB, two blocks of 8 use 16.) */
+static bool leaves_end(const struct vmm *v, uint64_t bytes) {
+    bool asks = bytes % page_bytes > 0 && ledger_blocks(session.ledger) > 0;
+    const struct vmm_part *p = asks ? vmm_part_alike(v, bytes) : NULL;
+    addr_t end = p ? used_to(p) : 0;
+    return end > 0 && end <= p->start + bytes / page_bytes * page_bytes;
 }
 
 bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
@@ -262,7 +280,7 @@ bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
         return false;
     end_parked();
     pthread_mutex_lock(&d->vmm->parts_lock);
-    struct vmm_part *p = vmm_part_new(d->vmm, bytes, is_moving(d), &fresh);
+    struct vmm_part *p = vmm_part_new(d->vmm, bytes, leaves_end(d->vmm, bytes), &fresh);
     bool good = p && fill(d, p, fresh);
     if (good)
         *start = p->start;

@@ -1,7 +1,7 @@
 /* Parts: several allocations share a range, and the pages at which they meet. A framework's segments are of any number
  * of grains: if each began at a page of its own, half of the last one would be lost. What is of whole pages shares
- * none: weights would move with what is written beside them. Nor does what comes once pages move, as long as the
- * padding that this takes is little beside whole pages; before, it could be what makes them move. */
+ * none: weights would move with what is written beside them. Nor does what has an end that nobody uses, which would
+ * come along with its neighbour's beginning, as long as the padding that this takes is little beside whole pages. */
 #include <stdlib.h>
 
 #include "backend/vmm.h"
@@ -43,15 +43,15 @@ static uint64_t padding_of(uint64_t bytes) {
 }
 
 /* Whether it shares no page. */
-static bool is_alone(const struct vmm *v, uint64_t bytes, bool moving) {
+static bool is_alone(const struct vmm *v, uint64_t bytes, bool apart) {
     uint64_t padding = padding_of(bytes);
-    return padding == 0 || (moving && v->padding_bytes + padding <= v->whole_bytes / WHOLE_TO_PADDING);
+    return padding == 0 || (apart && v->padding_bytes + padding <= v->whole_bytes / WHOLE_TO_PADDING);
 }
 
 /* Ranges come and go under `parts_lock` alone. */
-static struct vmm_range *range_for(struct vmm *v, uint64_t bytes, bool moving, size_t *grain) {
+static struct vmm_range *range_for(struct vmm *v, uint64_t bytes, bool apart, size_t *grain) {
     uint64_t most = RANGE_PAGES * page_bytes;
-    bool alone = is_alone(v, bytes, moving);
+    bool alone = is_alone(v, bytes, apart);
     size_t grains = (alone ? whole_pages(bytes) : bytes) / PAGE_LEAST;
     for (size_t i = 0; i < v->count; i++)
         if (v->at[i]->alone == alone && find_room(v->at[i], grains, grain))
@@ -88,13 +88,13 @@ static void count(struct vmm *v, const struct vmm_part *p, bool comes) {
     uint64_t padding = padding_of(p->bytes), bytes = padding > 0 ? padding : p->bytes;
     uint64_t *sum = padding > 0 ? &v->padding_bytes : &v->whole_bytes;
     if (padding == 0 || p->range->alone)
-        *sum = comes ? *sum + bytes : *sum - bytes;
+        __atomic_store_n(sum, comes ? *sum + bytes : *sum - bytes, __ATOMIC_RELAXED);
 }
 
-struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, bool moving, uint64_t *fresh) {
+struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, bool apart, uint64_t *fresh) {
     size_t grain;
     struct vmm_part *p = calloc(1, sizeof *p);
-    if (!p || !(p->range = range_for(v, bytes, moving, &grain))) {
+    if (!p || !(p->range = range_for(v, bytes, apart, &grain))) {
         free(p);
         return NULL;
     }
@@ -130,6 +130,16 @@ void vmm_part_delete(struct vmm *v, struct vmm_part *p) {
     if (--r->parts == 0)
         vmm_range_delete(v, r);
     free(p);
+}
+
+const struct vmm_part *vmm_part_alike(const struct vmm *v, uint64_t bytes) {
+    for (size_t i = v->count; i-- > 0;)
+        for (size_t grain = v->at[i]->bytes / PAGE_LEAST; grain-- > 0;) {
+            const struct vmm_part *p = v->at[i]->part[grain];
+            if (p && p->bytes == bytes)
+                return p;
+        }
+    return NULL;
 }
 
 struct vmm_part *vmm_part_at(const struct vmm_range *r, addr_t p) {

@@ -8,8 +8,8 @@ static void open_large(void) {
     open_device(4 * LARGE);
 }
 
-static struct vmm_part *moving_part_new(uint64_t bytes, bool moving, uint64_t *fresh) {
-    struct vmm_part *p = vmm_part_new(&v, bytes, moving, fresh);
+static struct vmm_part *part_apart(uint64_t bytes, bool apart, uint64_t *fresh) {
+    struct vmm_part *p = vmm_part_new(&v, bytes, apart, fresh);
     CHECK(p && vmm_part_fill(&v, p, true, 0));
     struct vmm_pages s = vmm_part_pages(p);
     for (size_t i = s.first; i < s.end; i++) /* as the backend does once it is in the ledger */
@@ -18,7 +18,7 @@ static struct vmm_part *moving_part_new(uint64_t bytes, bool moving, uint64_t *f
 }
 
 static struct vmm_part *part_new(uint64_t bytes, uint64_t *fresh) {
-    return moving_part_new(bytes, false, fresh);
+    return part_apart(bytes, false, fresh);
 }
 
 static void write_part(const struct vmm_part *p, unsigned value) {
@@ -98,7 +98,7 @@ TEST(whole_pages_are_not_shared) {
 }
 
 /* 64 pages leave a page unused. */
-TEST(once_pages_move_others_share_none_either_while_little_is_lost) {
+TEST(what_is_to_lie_apart_does_while_little_is_lost) {
     open_large();
     uint64_t fresh;
     struct vmm_part *whole[64], *a, *b, *c;
@@ -110,7 +110,7 @@ TEST(once_pages_move_others_share_none_either_while_little_is_lost) {
     CHECK_EQ(a->start % LARGE + b->start % LARGE, 0);
     CHECK_EQ(fresh, LARGE);
     CHECK_EQ(b->start, a->start + 2 * LARGE);
-    c = moving_part_new(3 * GRAIN, true, &fresh);
+    c = part_apart(3 * GRAIN, true, &fresh);
     CHECK(!c->range->alone);
     vmm_part_delete(&v, b);
     b = part_new(3 * GRAIN, &fresh);

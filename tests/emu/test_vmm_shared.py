@@ -8,10 +8,7 @@ from tests.conftest import RunEmulated
 from tests.emu.small_program import run_small
 
 pytestmark = pytest.mark.emu
-PROGRAM = """
-PARTS, MINE = 6, 0xC0FFEE
-
-
+BLOCK = """
 class Device(ctypes.Structure):
     _fields_ = [("type", ctypes.c_int8), ("index", ctypes.c_int8)]
 
@@ -20,7 +17,9 @@ def block(start, size, live):
     tell = every._ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE
     tell.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_size_t, ctypes.c_size_t, Device]
     tell(start.value, size if live else -size, 0, 0, Device(1, 0))
-
+"""
+PROGRAM = """
+PARTS, MINE = 6, 0xC0FFEE
 
 segment, mine = allocated(4 * MIB + 2 * MIB), allocated(2 * MIB + 4 * MIB)
 assert mine.value == segment.value + 6 * MIB  # both are on the second page
@@ -55,7 +54,12 @@ def test_what_a_framework_takes_back_is_not_its_neighbour_s(
     hidden: str, tmp_path: Path, run_emulated: RunEmulated
 ) -> None:
     told = run_small(
-        run_emulated, tmp_path, PROGRAM, memory="16MiB", ULMS_PAGE="4MiB", ULMS_HIDDEN=hidden
+        run_emulated,
+        tmp_path,
+        BLOCK + PROGRAM,
+        memory="16MiB",
+        ULMS_PAGE="4MiB",
+        ULMS_HIDDEN=hidden,
     )
     assert int(told) > 0
 
@@ -80,3 +84,33 @@ def test_what_fits_by_its_bytes_fits(
     placed, paged = map(int, told.split())
     assert (paged > 0) == moves
     assert placed == 24 << 20 or moves
+
+
+SEGMENTS = """
+whole, first = allocated(256 * MIB), allocated(6 * MIB)
+block(first, USED * MIB, True)
+second, third = allocated(6 * MIB), allocated(6 * MIB)
+fill(third, 3, 6 * MIB)
+print(second.value - first.value == 6 * MIB, third.value - second.value == 6 * MIB)
+print(second.value % (4 * MIB), counter("placed_bytes"), counter("paged_bytes"))
+"""
+
+
+@pytest.mark.parametrize(("used", "apart"), [(4, True), (5, False), (6, False)])
+def test_segments_whose_end_is_not_used_share_no_page(
+    used: int, apart: bool, tmp_path: Path, run_emulated: RunEmulated
+) -> None:
+    """Where the framework uses one page of the first, the next have their pages for themselves."""
+    text = BLOCK + SEGMENTS.replace("USED", str(used))
+    told = run_small(run_emulated, tmp_path, text, memory="512MiB", ULMS_PAGE="4MiB").split()
+    assert told[:2] == (["False", "False"] if apart else ["True", "True"])
+    assert (told[2] == "0") == apart
+
+
+@pytest.mark.parametrize("memory", [274, 270])
+def test_padding_makes_nothing_move(memory: int, tmp_path: Path, run_emulated: RunEmulated) -> None:
+    """274 MiB are used. The second and the third segment pad a page's worth, beside half a page."""
+    text = BLOCK + SEGMENTS.replace("USED", "4")
+    told = run_small(run_emulated, tmp_path, text, memory=f"{memory}MiB", ULMS_PAGE="4MiB").split()
+    placed, paged = map(int, told[3:])
+    assert (placed, paged) == (280 << 20, 0) if memory == 274 else paged > 0
