@@ -12,7 +12,7 @@ from pump.sizes import MIB
 PAGE_BYTES = 2 * MIB
 """What memory is counted in, and `um` moves: the driver's own page."""
 CALLS = "bench/results/h200-calls.json, beside kernels"
-MOVERS = "what fits steps of bench/results/h200-um-one-in-more.json"
+MOVERS = "what fits steps of bench/results/h200-um-one-in-more.json and -um-bar.json"
 STEPS = "what fits steps of eight runs: docs/bench.md, Predicted and measured"
 FIRST = "first measurements, not kept"
 REMAP = "bench/results/h200-remap.json"
@@ -31,15 +31,15 @@ class Figure(NamedTuple):
 
 FIGURES = {
     "um.in": Figure(40, "GB/s", "prefetch to the device: 52 us a page, the call included", CALLS),
-    "um.out": Figure(40, "GB/s", "prefetch to the host, by seven threads", MOVERS),
-    "um.both": Figure(50, "GB/s", "beside it one to the device, in sum", MOVERS),
+    "um.out": Figure(42, "GB/s", "prefetch to the host, by seven threads", MOVERS),
+    "um.both": Figure(52, "GB/s", "beside it one to the device, in sum", MOVERS),
     "um.out-one": Figure(13, "GB/s", "prefetch to the host: 160 us a page, 17 in one call", STEPS),
     "um.both-one": Figure(24.5, "GB/s", "prefetches both ways in one context, in sum", CALLS),
     "um.fault": Figure(9, "GB/s", "kernels fault pages in, as others leave", STEPS),
     "um.call": Figure(2.8, "us", "the least that a call takes", FIRST),
     "um.place": Figure(11, "us", "prefetch of a discarded page", CALLS),
     "um.place-beside": Figure(12, "us", "the same, beside other moves", FIRST),
-    "um.discard": Figure(20, "us", "discard of a page in place", CALLS),
+    "um.discard": Figure(20, "us", "discard of a page in place; one at a time", CALLS),
     "um.discard-beside": Figure(21, "us", "the same, beside other moves", CALLS),
     "um.advise": Figure(100, "us", "advice on a page that lies on the host", CALLS),
     "um.unadvise": Figure(2, "us", "advice taken back, which frees the page", CALLS),
@@ -161,7 +161,6 @@ class Link:
     page_bytes: int = PAGE_BYTES
     run_bytes: int = 32 * MIB
     movers: tuple[int, int] = (1, 1)  # moves under way, in and out: calls, while others' bytes go
-    callers: tuple[int, int] = (1, 1)  # threads whose calls do not wait for each other, likewise
     ahead_bytes: int = 64 * MIB
     keeps: bool = True
     note: str = ""  # what to keep in mind about it
@@ -199,8 +198,7 @@ class Link:
         elif move.flags & KEEP:
             call_ns += pages * self.keep_ns
         copy = Part(Kind.COPY, self.carried(move))
-        callers = self.callers[move.kind != FILL]
-        return [Part(Kind.CALL, call_ns / callers), copy, Part(Kind.TOLD)]
+        return [Part(Kind.CALL, call_ns), copy, Part(Kind.TOLD)]
 
 
 # Managed memory: cuMemPrefetchAsync in one context, and the driver's faults.
@@ -220,17 +218,16 @@ UM_ONE = Link(
 
 
 def with_contexts(one: Link) -> Link:
-    """One thread brings pages and waits for none, seven take them away, each with a context of its
-    own; `one`: all share one.
+    """One thread brings pages, seven take them away, each with a context of its own. The driver
+    discards for one of them at a time. `one`: all share a context.
     """
     return replace(
         one,
         rate_out=figure("um.out"),
         rate_both=figure("um.both"),
-        movers=(4, 7),
-        callers=(1, 7),
+        movers=(1, 7),
         ordered=one,
-        note="made from steps of four programs on an H200, which took 0.9 to 1.4 times as long"
+        note="made from steps of four programs on an H200, which took 0.9 to 1.3 times as long"
         " (docs/bench.md)",
     )
 

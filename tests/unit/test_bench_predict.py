@@ -80,11 +80,11 @@ def test_what_was_measured_is_predicted() -> None:
 def test_movers_have_contexts_where_a_machine_says_so() -> None:
     told = {"managed_in": "20 GB/s", "managed_out": "10 GB/s", "managed_place": "99 us"}
     one, apart = calls.managed_as(told), calls.managed_as(told | {calls.MOVERS: "30 GB/s"})
-    assert (one.rate_in, one.rate_out, one.place.alone, one.callers) == (20, 10, 99_000, (1, 1))
+    assert (one.rate_in, one.rate_out, one.place.alone, one.movers) == (20, 10, 99_000, (1, 1))
     assert apart.under(held=False) == one
     assert (apart.rate_in, apart.place.alone) == (20, 99_000)
     assert (apart.rate_out, apart.rate_both) == (UM.rate_out, UM.rate_both)
-    assert (apart.movers, apart.callers) == (UM.movers, UM.callers)
+    assert apart.movers == UM.movers
 
 
 def test_a_prediction_has_its_line() -> None:

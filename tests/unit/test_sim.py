@@ -128,8 +128,8 @@ def test_fills_hide_behind_long_operations() -> None:
 
 
 def test_both_ways_share_the_link() -> None:
-    assert UM.rates(both=False) == (40, 40)
-    assert UM.rates(both=True) == (25, 25)
+    assert UM.rates(both=False) == (40, 42)
+    assert UM.rates(both=True) == (26, 26)
     assert UM_ONE.rates(both=True) == (12.25, 12.25)
     assert VMM.rates(both=True) == (50.5, 50.5)
     assert replace(UM, rate_out=10).rates(both=True) == (40, 10)
@@ -157,7 +157,7 @@ def test_pages_cost_what_was_measured(
     assert call.amount == pytest.approx(2_800 + 8 * us_a_page * 1000)
     assert copy == (Kind.COPY, 8 * PAGE if carries else 0)
     assert told.kind is Kind.TOLD
-    assert UM.parts(move, beside)[0].amount == pytest.approx(call.amount / UM.callers[kind != FILL])
+    assert UM.parts(move, beside)[0].amount == pytest.approx(call.amount)
 
 
 def test_policies_that_hold_nothing_move_pages_on_the_programs_thread() -> None:
