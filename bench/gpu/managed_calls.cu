@@ -337,6 +337,14 @@ static void measure_contexts(void) {
         quietly(OUT, 0), quietly(IN, 1);
         measure_threads(", in four streams,", 1, out, true, STREAMS);
     }
+    for (int threads : {1, 3, 7}) { /* whether the driver lets them wait for each other */
+        quietly(IN, 0);
+        std::vector<job> jobs;
+        add(jobs, DISCARD, 0, threads, true);
+        char what[128];
+        snprintf(what, sizeof what, "%d discard, a context each", threads);
+        measure(what, true, jobs);
+    }
     for (int own = 0; own < 2; own++)
         for (int out = 1; out <= 2; out++) { /* how long the shortest calls take beside others */
             quietly(IN, 0), quietly(DISCARD, 0), quietly(IN, 1);
