@@ -195,8 +195,8 @@ struct pager_kind {
     /* What of the device its pages keep from the rest of the program, as the driver tells what is free: bytes. Under
      * the lock. */
     uint64_t (*occupied)(const struct pager *d);
-    /* What of its pages nothing lies on: while nothing moves it may be on the device beyond the budget, as without us
-     * it would not be there at all. Under the lock. NULL: nothing is. */
+    /* What of its pages nothing lies on: while nothing moves it may take what the factor leaves out, as without us it
+     * would not be there at all. Under the lock. NULL: nothing is. */
     uint64_t (*padding)(const struct pager *d);
     /* Issues a move into the stream, behind which it is done; `waits`: it is done then. False: refused. A mover calls
      * without the lock. */
@@ -234,6 +234,7 @@ void pager_order(struct pager *d, const struct op *op, uint64_t serial);
 
 struct pager_budget {
     uint64_t capacity; /* bytes the program's memory may occupy, all kinds */
+    uint64_t beyond;   /* of these, what the factor leaves out */
     uint64_t room;     /* of these, what is left for pages */
     uint64_t bytes;    /* the same in whole pages */
     uint64_t plain;    /* plain memory when it was worked out */

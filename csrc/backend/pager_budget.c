@@ -44,6 +44,7 @@ void pager_budget_update(struct pager *d) {
     struct pager_budget *b = &d->budget;
     b->plain = ledger_plain(session.ledger, d->ordinal);
     uint64_t share = b->capacity * (uint64_t)ulms_options.factor / 100;
+    b->beyond = b->capacity - share;
     uint64_t others = b->plain + d->fixed + d->aside;
     b->room = share > others ? share - others : 0;
     uint64_t bytes = b->room / page_bytes * page_bytes;
@@ -57,5 +58,6 @@ void pager_budget_update(struct pager *d) {
 
 bool pager_fits(const struct pager *d, uint64_t bytes) {
     uint64_t padding = d->kind->padding ? d->kind->padding(d) : 0;
+    padding = padding < d->budget.beyond ? padding : d->budget.beyond;
     return d->bytes + bytes <= whole_pages(d->budget.room / PAGE_LEAST * PAGE_LEAST) + d->fixed + padding;
 }

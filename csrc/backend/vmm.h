@@ -136,6 +136,7 @@ struct vmm_part {
     addr_t start;
     uint64_t bytes; /* whole grains */
     struct vmm_range *range;
+    uint64_t number;       /* in the order in which they came */
     bool told;             /* it is in the ledger, and the engine takes it for one block, unless it is divided: */
     bool divided;          /* the framework told of a block there */
     bool parked;           /* the program freed it, and it is to be deleted later */
@@ -174,14 +175,15 @@ struct vmm {
     struct vmm_limit limit;     /* of the device's frames */
     struct vmm_maker *maker;    /* NULL: frames are made as they are needed */
     struct vmm_turn turn;       /* of copies to the host */
-    pthread_mutex_t parts_lock; /* of parts: who comes and goes. Taken before the device's lock. Of the next two */
-    uint64_t whole_bytes;       /* of the parts that are of whole pages */
-    uint64_t padding_bytes;     /* unused behind others that share no page; kept little beside it. Read by anybody */
-    pthread_mutex_t lock;       /* of what follows */
-    struct vmm_range **at;      /* by address */
-    size_t count, capacity;     /* of the list */
-    bool loses;                 /* atomic: a page could not be mapped, or is stale for good */
-    bool never_stale;           /* nothing moves any more, and no page is stale */
+    pthread_mutex_t parts_lock; /* of parts: who comes and goes. Taken before the device's lock. Of the next three */
+    uint64_t parts_made;
+    uint64_t whole_bytes;   /* of the parts that are of whole pages */
+    uint64_t padding_bytes; /* unused behind others that share no page; kept little beside it. Read by anybody */
+    pthread_mutex_t lock;   /* of what follows */
+    struct vmm_range **at;  /* by address */
+    size_t count, capacity; /* of the list */
+    bool loses;             /* atomic: a page could not be mapped, or is stale for good */
+    bool never_stale;       /* nothing moves any more, and no page is stale */
     /* Content that is wanted may leave stale pages, until a kernel comes that nobody vouches for (docs/vmm.md, "The
      * rule"). The last two under the device's lock. */
     bool unvouched;     /* atomic: it came, and what leaves from now on is mapped on the host */
@@ -228,7 +230,7 @@ struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, bool apart, uint64_
 bool vmm_part_fill(struct vmm *v, struct vmm_part *p, bool device, size_t spare);
 /* Its memory is nobody's any more, and the engine knows no page that only it is on. */
 void vmm_part_delete(struct vmm *v, struct vmm_part *p);
-/* The last part of that size. NULL: there is none. */
+/* The newest part of that size that was not freed. NULL: there is none. */
 const struct vmm_part *vmm_part_alike(const struct vmm *v, uint64_t bytes);
 /* The part that holds p, of a range; NULL: none does. The caller's own, or under `parts_lock`. */
 struct vmm_part *vmm_part_at(const struct vmm_range *r, addr_t p);

@@ -253,24 +253,14 @@ static bool fill(struct pager *d, struct vmm_part *p, uint64_t fresh) {
     return good;
 }
 
-/* The end of the last of the framework's blocks in the part; 0: there is none. */
-static addr_t used_to(const struct vmm_part *p) {
-    addr_t end = 0;
-    struct touch block = {.start = p->start};
-    while (ledger_list_blocks(session.ledger, block.start, &block, 1) && block.start < p->start + p->bytes) {
-        end = block.start + block.bytes;
-        block.start++;
-    }
-    return end;
-}
-
-/* Of memory of that size the framework uses whole pages only, as it does of the last that it got. (Of PyTorch's
- * segments, of 20 MiB, two blocks of 8 use 16.) */
+/* The framework will probably use no more of memory of that size than whole pages: of the newest there is, its blocks
+ * leave the end unused. (Two blocks of 8 MiB take 16 of PyTorch's segments of 20.) */
 static bool leaves_end(const struct vmm *v, uint64_t bytes) {
-    bool asks = bytes % page_bytes > 0 && ledger_blocks(session.ledger) > 0;
+    bool asks = bytes > page_bytes && bytes % page_bytes > 0 && ledger_blocks(session.ledger) > 0;
     const struct vmm_part *p = asks ? vmm_part_alike(v, bytes) : NULL;
-    addr_t end = p ? used_to(p) : 0;
-    return end > 0 && end <= p->start + bytes / page_bytes * page_bytes;
+    struct touch last;
+    return p && ledger_last_block(session.ledger, p->start, p->start + bytes, &last) &&
+           last.start + last.bytes <= p->start + bytes / page_bytes * page_bytes;
 }
 
 bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {

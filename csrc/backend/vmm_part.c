@@ -100,6 +100,7 @@ struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, bool apart, uint64_
     }
     p->start = p->range->start + grain * PAGE_LEAST;
     p->bytes = bytes;
+    p->number = ++v->parts_made;
     set_grains(p, p);
     count(v, p, true);
     p->range->parts++;
@@ -133,13 +134,18 @@ void vmm_part_delete(struct vmm *v, struct vmm_part *p) {
 }
 
 const struct vmm_part *vmm_part_alike(const struct vmm *v, uint64_t bytes) {
-    for (size_t i = v->count; i-- > 0;)
-        for (size_t grain = v->at[i]->bytes / PAGE_LEAST; grain-- > 0;) {
-            const struct vmm_part *p = v->at[i]->part[grain];
-            if (p && p->bytes == bytes)
-                return p;
+    const struct vmm_part *newest = NULL;
+    for (size_t i = 0; i < v->count; i++) {
+        const struct vmm_range *r = v->at[i];
+        for (size_t grain = 0, seen = 0; seen < r->parts;) {
+            const struct vmm_part *p = r->part[grain];
+            if (p && p->bytes == bytes && !p->parked && (!newest || p->number > newest->number))
+                newest = p;
+            seen += p != NULL;
+            grain += p ? p->bytes / PAGE_LEAST : 1;
         }
-    return NULL;
+    }
+    return newest;
 }
 
 struct vmm_part *vmm_part_at(const struct vmm_range *r, addr_t p) {

@@ -27,6 +27,13 @@ uint64_t ledger_blocks(const struct ledger *shared) {
     return blocks;
 }
 
+static struct touch touch_of(const struct range *r) {
+    return (struct touch){.start = r->start,
+                          .bytes = r->end - r->start,
+                          .allocation = r->value >> BLOCK_ID_SHIFT,
+                          .source = SOURCE_FRAMEWORK};
+}
+
 size_t ledger_list_blocks(const struct ledger *shared, addr_t from, struct touch *out, size_t n) {
     struct ledger *l = open_for_look(shared);
     struct range r;
@@ -36,12 +43,25 @@ size_t ledger_list_blocks(const struct ledger *shared, addr_t from, struct touch
         addr_t at = from;
         for (count = 0; count < n && addrmap_after(&l->blocks, at, &r); at = r.start + 1)
             if (r.value & BLOCK_FRAMEWORK)
-                out[count++] = (struct touch){.start = r.start,
-                                              .bytes = r.end - r.start,
-                                              .allocation = r.value >> BLOCK_ID_SHIFT,
-                                              .source = SOURCE_FRAMEWORK};
+                out[count++] = touch_of(&r);
     }
     return count;
+}
+
+bool ledger_last_block(const struct ledger *shared, addr_t from, addr_t end, struct touch *out) {
+    struct ledger *l = open_for_look(shared);
+    struct range r;
+    bool found = false;
+    blocks_needed(l);
+    for (READING(&l->lock)) {
+        found = false;
+        for (addr_t at = end; !found && at > from && addrmap_before(&l->blocks, at - 1, &r) && r.start >= from;
+             at = r.start)
+            found = r.value & BLOCK_FRAMEWORK;
+    }
+    if (found)
+        *out = touch_of(&r);
+    return found;
 }
 
 /* Makes room for a new block. The caller holds the writer's lock. */

@@ -91,6 +91,9 @@ size_t ledger_list(const struct ledger *l, addr_t from, struct allocation *out, 
  * `from`: start, bytes, allocation (0: of several), and source. Returns how many. */
 size_t ledger_list_blocks(const struct ledger *l, addr_t from, struct touch *out, size_t n);
 
+/* The last of these that starts in [from, end). False: none does. */
+bool ledger_last_block(const struct ledger *l, addr_t from, addr_t end, struct touch *out);
+
 /* The framework will tell of a block that starts there, or take it back: brings what that reads nearer. */
 void ledger_block_foresee(const struct ledger *l, addr_t start);
 /* A block told by the framework's allocator: [start, start + bytes). A live block it overlaps is replaced. */

@@ -219,7 +219,8 @@ UM_ONE = Link(
 
 def with_contexts(one: Link) -> Link:
     """One thread brings pages, seven take them away, each with a context of its own. The driver
-    discards for one of them at a time. `one`: all share a context.
+    discards for one of them at a time. That a fill is under way until its bytes are there, whose
+    calls take as long, is what fits, not how it is done. `one`: all share a context.
     """
     return replace(
         one,

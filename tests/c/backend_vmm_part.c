@@ -130,6 +130,26 @@ TEST(what_is_to_lie_apart_does_while_little_is_lost) {
     CHECK_EQ(v.count, 0);
 }
 
+TEST(the_newest_of_a_size_is_found) {
+    open_large();
+    uint64_t fresh;
+    struct vmm_part *a = part_new(5 * GRAIN, &fresh), *b = part_new(3 * GRAIN, &fresh),
+                    *c = part_new(5 * GRAIN, &fresh);
+    CHECK(vmm_part_alike(&v, 5 * GRAIN) == c);
+    CHECK(vmm_part_alike(&v, 3 * GRAIN) == b);
+    CHECK(vmm_part_alike(&v, 4 * GRAIN) == NULL);
+    vmm_part_delete(&v, a);
+    a = part_new(5 * GRAIN, &fresh); /* in the same place, below c */
+    CHECK(a->start < c->start);
+    CHECK(vmm_part_alike(&v, 5 * GRAIN) == a);
+    a->parked = true;
+    CHECK(vmm_part_alike(&v, 5 * GRAIN) == c);
+    vmm_part_delete(&v, a);
+    vmm_part_delete(&v, b);
+    vmm_part_delete(&v, c);
+    CHECK(vmm_part_alike(&v, 5 * GRAIN) == NULL);
+}
+
 /* Nobody knows who still uses what left, or does not use yet what is to come. */
 TEST(what_the_engine_does_not_know_is_not_shared) {
     open_large();

@@ -50,6 +50,29 @@ TEST(nothing_around_an_address_in_no_allocation) {
     CHECK(!ledger_extent(l, UINT64_MAX, &t));
 }
 
+static addr_t last_block(addr_t from, addr_t end) {
+    struct touch t;
+    return ledger_last_block(l, from, end, &t) ? t.start + t.bytes : 0;
+}
+
+TEST(the_last_block_of_a_range) {
+    begin();
+    CHECK_EQ(last_block(0x10000, 0x20000), 0);
+    ledger_block_add(l, 0x10000, 0x1000);
+    ledger_block_add(l, 0x14000, 0x2000);
+    ledger_block_add(l, 0x18000, 0x1000);
+    CHECK_EXTENT(0x10800, 0x10000, 0x11000, SOURCE_FRAMEWORK);
+    CHECK_EQ(last_block(0x10000, 0x20000), 0x19000);
+    CHECK_EQ(last_block(0x10000, 0x18000), 0x16000);
+    CHECK_EQ(last_block(0x14001, 0x18000), 0);
+    CHECK_EQ(last_block(0x10000, 0x10000), 0);
+    CHECK(ledger_block_remove(l, 0x18000));
+    CHECK_EQ(last_block(0x10000, 0x20000), 0x16000);
+    CHECK(ledger_block_remove(l, 0x14000));
+    CHECK(ledger_block_remove(l, 0x10000));
+    CHECK_EQ(last_block(0, 0x20000), 0);
+}
+
 TEST(the_whole_allocation_when_only_its_start_is_seen) {
     begin();
     CHECK_EXTENT(0x10000, 0x10000, 0x20000, SOURCE_ALLOCATION);

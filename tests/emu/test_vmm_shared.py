@@ -89,7 +89,9 @@ def test_what_fits_by_its_bytes_fits(
 SEGMENTS = """
 whole, first = allocated(256 * MIB), allocated(6 * MIB)
 block(first, USED * MIB, True)
-second, third = allocated(6 * MIB), allocated(6 * MIB)
+second = allocated(6 * MIB)
+block(second, USED * MIB, True)
+third = allocated(6 * MIB)
 fill(third, 3, 6 * MIB)
 print(second.value - first.value == 6 * MIB, third.value - second.value == 6 * MIB)
 print(second.value % (4 * MIB), counter("placed_bytes"), counter("paged_bytes"))
@@ -107,10 +109,40 @@ def test_segments_whose_end_is_not_used_share_no_page(
     assert (told[2] == "0") == apart
 
 
-@pytest.mark.parametrize("memory", [274, 270])
-def test_padding_makes_nothing_move(memory: int, tmp_path: Path, run_emulated: RunEmulated) -> None:
+def test_the_newest_segment_tells_for_the_next(tmp_path: Path, run_emulated: RunEmulated) -> None:
+    """The first is given up, and its place, the lowest of all, is given out again."""
+    text = """
+whole, full = allocated(256 * MIB), [allocated(6 * MIB) for _ in range(2)]
+for segment in full:
+    block(segment, 6 * MIB, True)
+block(full[0], 6 * MIB, False)
+call("cuMemFree_v2", full[0])
+again = allocated(6 * MIB)
+block(again, 4 * MIB, True)
+apart = allocated(6 * MIB)
+block(apart, 6 * MIB, True)
+shares = allocated(6 * MIB)
+print(again.value == full[0].value, apart.value % (4 * MIB), shares.value - full[1].value)
+"""
+    told = run_small(run_emulated, tmp_path, BLOCK + text, memory="512MiB", ULMS_PAGE="4MiB")
+    assert told.split() == ["True", "0", str(6 << 20)]
+
+
+@pytest.mark.parametrize(
+    ("memory", "factor", "fits"),
+    [(305, 90, True), (300, 90, False), (280, 100, True), (274, 100, False)],
+)
+def test_padding_takes_what_the_factor_leaves_out(
+    memory: int, factor: int, fits: bool, tmp_path: Path, run_emulated: RunEmulated
+) -> None:
     """274 MiB are used. The second and the third segment pad a page's worth, beside half a page."""
-    text = BLOCK + SEGMENTS.replace("USED", "4")
-    told = run_small(run_emulated, tmp_path, text, memory=f"{memory}MiB", ULMS_PAGE="4MiB").split()
-    placed, paged = map(int, told[3:])
-    assert (placed, paged) == (280 << 20, 0) if memory == 274 else paged > 0
+    told = run_small(
+        run_emulated,
+        tmp_path,
+        BLOCK + SEGMENTS.replace("USED", "4"),
+        memory=f"{memory}MiB",
+        ULMS_GPU_MEMORY_FACTOR=str(factor),
+        ULMS_PAGE="4MiB",
+    )
+    placed, paged = map(int, told.split()[3:])
+    assert (placed, paged) == (280 << 20, 0) if fits else paged > 0
