@@ -234,7 +234,6 @@ void pager_order(struct pager *d, const struct op *op, uint64_t serial);
 
 struct pager_budget {
     uint64_t capacity; /* bytes the program's memory may occupy, all kinds */
-    uint64_t beyond;   /* of these, what the factor leaves out */
     uint64_t room;     /* of these, what is left for pages */
     uint64_t bytes;    /* the same in whole pages */
     uint64_t plain;    /* plain memory when it was worked out */

@@ -40,13 +40,16 @@ void pager_budget_look(struct pager *d) {
     pager_budget_update(d);
 }
 
+/* What the factor leaves of the capacity. */
+static uint64_t share(const struct pager_budget *b) {
+    return b->capacity * (uint64_t)ulms_options.factor / 100;
+}
+
 void pager_budget_update(struct pager *d) {
     struct pager_budget *b = &d->budget;
     b->plain = ledger_plain(session.ledger, d->ordinal);
-    uint64_t share = b->capacity * (uint64_t)ulms_options.factor / 100;
-    b->beyond = b->capacity - share;
-    uint64_t others = b->plain + d->fixed + d->aside;
-    b->room = share > others ? share - others : 0;
+    uint64_t all = share(b), others = b->plain + d->fixed + d->aside;
+    b->room = all > others ? all - others : 0;
     uint64_t bytes = b->room / page_bytes * page_bytes;
     if (bytes == b->bytes)
         return;
@@ -57,7 +60,8 @@ void pager_budget_update(struct pager *d) {
 }
 
 bool pager_fits(const struct pager *d, uint64_t bytes) {
-    uint64_t padding = d->kind->padding ? d->kind->padding(d) : 0;
-    padding = padding < d->budget.beyond ? padding : d->budget.beyond;
-    return d->bytes + bytes <= whole_pages(d->budget.room / PAGE_LEAST * PAGE_LEAST) + d->fixed + padding;
+    const struct pager_budget *b = &d->budget;
+    uint64_t padding = d->kind->padding ? d->kind->padding(d) : 0, beyond = b->capacity - share(b);
+    padding = padding < beyond ? padding : beyond;
+    return d->bytes + bytes <= whole_pages(b->room / PAGE_LEAST * PAGE_LEAST) + d->fixed + padding;
 }

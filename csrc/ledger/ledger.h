@@ -90,8 +90,7 @@ size_t ledger_list(const struct ledger *l, addr_t from, struct allocation *out, 
 /* Copies at most n of those that the framework has given out, in address order, from the first that starts at or after
  * `from`: start, bytes, allocation (0: of several), and source. Returns how many. */
 size_t ledger_list_blocks(const struct ledger *l, addr_t from, struct touch *out, size_t n);
-
-/* The last of these that starts in [from, end). False: none does. */
+/* The last of them that starts in [from, end). False: none does. */
 bool ledger_last_block(const struct ledger *l, addr_t from, addr_t end, struct touch *out);
 
 /* The framework will tell of a block that starts there, or take it back: brings what that reads nearer. */

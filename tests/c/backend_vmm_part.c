@@ -8,7 +8,7 @@ static void open_large(void) {
     open_device(4 * LARGE);
 }
 
-static struct vmm_part *part_apart(uint64_t bytes, bool apart, uint64_t *fresh) {
+static struct vmm_part *filled_part_new(uint64_t bytes, bool apart, uint64_t *fresh) {
     struct vmm_part *p = vmm_part_new(&v, bytes, apart, fresh);
     CHECK(p && vmm_part_fill(&v, p, true, 0));
     struct vmm_pages s = vmm_part_pages(p);
@@ -18,7 +18,7 @@ static struct vmm_part *part_apart(uint64_t bytes, bool apart, uint64_t *fresh) 
 }
 
 static struct vmm_part *part_new(uint64_t bytes, uint64_t *fresh) {
-    return part_apart(bytes, false, fresh);
+    return filled_part_new(bytes, false, fresh);
 }
 
 static void write_part(const struct vmm_part *p, unsigned value) {
@@ -110,7 +110,7 @@ TEST(what_is_to_lie_apart_does_while_little_is_lost) {
     CHECK_EQ(a->start % LARGE + b->start % LARGE, 0);
     CHECK_EQ(fresh, LARGE);
     CHECK_EQ(b->start, a->start + 2 * LARGE);
-    c = part_apart(3 * GRAIN, true, &fresh);
+    c = filled_part_new(3 * GRAIN, true, &fresh);
     CHECK(!c->range->alone);
     vmm_part_delete(&v, b);
     b = part_new(3 * GRAIN, &fresh);
