@@ -88,6 +88,19 @@ void vmm_pool_keep(struct vmm_pool *p, uint32_t stock, uint64_t bytes, void (*lo
 /* Makes some of those that are missing. False: there is nothing to do, or it cannot be done. */
 bool vmm_pool_stock(struct vmm_pool *p);
 void vmm_frames_give(struct vmm_pool *p, const uint32_t *frames, size_t n);
+/* Frames were given back to the driver since this was asked last, or somebody is to look again. */
+bool vmm_pool_gave_back(struct vmm_pool *p);
+void vmm_pool_look_again(struct vmm_pool *p);
+/* Gives idle frames back to the driver, until only so many bytes of frames are made, used ones included. */
+void vmm_pool_trim(struct vmm_pool *p, uint64_t bytes);
+/* Bytes of the frames that are made. */
+uint64_t vmm_pool_bytes(const struct vmm_pool *p);
+static inline addr_t vmm_alias(const struct vmm_pool *p, uint32_t frame) {
+    return p->aliases + (uint64_t)frame * page_bytes;
+}
+
+/* --- claims: pages that left, and the frames that they had (vmm_claim.c). By who moves the page --- */
+
 /* The page comes to that frame. */
 void vmm_frame_hold(struct vmm_pool *p, uint32_t frame, addr_t page, struct vmm_claim *c);
 /* Gives the frame of a page that is stale there from now on. */
@@ -100,16 +113,6 @@ addr_t vmm_frame_holder(struct vmm_pool *p, const struct vmm_claim *c);
 /* The stale page is, or may be, mapped at a frame that was given back to the driver: its memory is free only once
  * nobody is. */
 bool vmm_claim_is_void(struct vmm_pool *p, const struct vmm_claim *c);
-/* Frames were given back to the driver since this was asked last, or somebody is to look again. */
-bool vmm_pool_gave_back(struct vmm_pool *p);
-void vmm_pool_look_again(struct vmm_pool *p);
-/* Gives idle frames back to the driver, until only so many bytes of frames are made, used ones included. */
-void vmm_pool_trim(struct vmm_pool *p, uint64_t bytes);
-/* Bytes of the frames that are made. */
-uint64_t vmm_pool_bytes(const struct vmm_pool *p);
-static inline addr_t vmm_alias(const struct vmm_pool *p, uint32_t frame) {
-    return p->aliases + (uint64_t)frame * page_bytes;
-}
 
 /* --- ranges: the program's addresses (vmm_range.c) --- */
 

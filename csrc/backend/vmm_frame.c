@@ -6,32 +6,9 @@
 #include <string.h>
 
 #include "backend/vmm.h"
+#include "base/bits.h"
 
-enum { WORD = 64, BATCH = 32, MAKE = 4 };
-
-/* --- bits by frame --- */
-
-static bool has(const uint64_t *bits, uint32_t i) {
-    return bits[i / WORD] >> i % WORD & 1;
-}
-
-static void set(uint64_t *bits, uint32_t i, bool on) {
-    uint64_t bit = (uint64_t)1 << i % WORD;
-    bits[i / WORD] = on ? bits[i / WORD] | bit : bits[i / WORD] & ~bit;
-}
-
-/* The first that is set from `from` on; `end`: none below it. */
-static uint32_t first_set(const uint64_t *bits, uint32_t from, uint32_t end) {
-    while (from < end) {
-        uint64_t word = bits[from / WORD] >> from % WORD;
-        if (word) {
-            uint32_t i = from + (uint32_t)__builtin_ctzll(word);
-            return i < end ? i : end;
-        }
-        from = (from / WORD + 1) * WORD;
-    }
-    return end;
-}
+enum { BATCH = 32, MAKE = 4 };
 
 /* --- limits --- */
 
@@ -65,7 +42,7 @@ void vmm_limit_set(struct vmm_limit *l, uint64_t bytes) {
 
 bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, uint64_t bytes,
                    struct vmm_limit *limit) {
-    uint64_t frames = bytes / page_bytes, words = frames / WORD + 1;
+    uint64_t frames = bytes / page_bytes, words = bits_words(frames);
     *p = (struct vmm_pool){.location = location, .capacity = (uint32_t)frames, .limit = limit};
     if (frames == 0 || frames >= VMM_NO_FRAME)
         return false;
@@ -89,7 +66,7 @@ bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, u
     p->users.access[p->users.count++] =
         (CUmemAccessDesc){{CU_MEM_LOCATION_TYPE_DEVICE, device}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     for (uint32_t i = 0; i < p->capacity; i++)
-        set(p->bare, i, true);
+        bits_set(p->bare, i, true);
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_lock(&limit->lock);
     p->next_pool = limit->pools;
@@ -118,7 +95,7 @@ static uint64_t claimed(const struct vmm_pool *p, uint32_t frame) {
 
 /* Looks among the idle frames [from, end) for one that is claimed later than *best, until there is no later. */
 static void look_for_later(const struct vmm_pool *p, uint32_t from, uint32_t end, uint32_t *best, uint64_t *when) {
-    for (uint32_t i; *when < UINT64_MAX && (i = first_set(p->idle, from, end)) < end; from = i + 1) {
+    for (uint32_t i; *when < UINT64_MAX && (i = bits_first(p->idle, from, end)) < end; from = i + 1) {
         uint64_t c = claimed(p, i);
         if (c > *when) {
             *best = i;
@@ -135,7 +112,7 @@ static size_t take_idle(struct vmm_pool *p, uint32_t *out, size_t n) {
         uint64_t when = 0;
         look_for_later(p, p->next, p->capacity, &i, &when);
         look_for_later(p, 0, p->next, &i, &when);
-        set(p->idle, i, false);
+        bits_set(p->idle, i, false);
         p->next = i + 1 < p->capacity ? i + 1 : 0;
         p->free--;
         out[taken++] = i;
@@ -146,8 +123,8 @@ static size_t take_idle(struct vmm_pool *p, uint32_t *out, size_t n) {
 /* The first of the fewest idle neighbours that are at least n; capacity: there are not so many. Under the lock. */
 static uint32_t find_neighbours(const struct vmm_pool *p, size_t n) {
     uint32_t best = p->capacity, fewest = VMM_NO_FRAME;
-    for (uint32_t i = 0, end; (i = first_set(p->idle, i, p->capacity)) < p->capacity; i = end) {
-        for (end = i + 1; end < p->capacity && has(p->idle, end);)
+    for (uint32_t i = 0, end; (i = bits_first(p->idle, i, p->capacity)) < p->capacity; i = end) {
+        for (end = i + 1; end < p->capacity && bits_has(p->idle, end);)
             end++;
         if (end - i >= n && end - i < fewest) {
             best = i;
@@ -164,7 +141,7 @@ static size_t take_neighbours(struct vmm_pool *p, uint32_t *out, size_t n) {
         return 0;
     for (size_t i = 0; i < n; i++) {
         out[i] = first + (uint32_t)i;
-        set(p->idle, out[i], false);
+        bits_set(p->idle, out[i], false);
     }
     p->free -= (uint32_t)n;
     return n;
@@ -173,8 +150,8 @@ static size_t take_neighbours(struct vmm_pool *p, uint32_t *out, size_t n) {
 /* Under the lock. */
 static size_t take_bare(struct vmm_pool *p, uint32_t *out, size_t n) {
     size_t taken = 0;
-    for (uint32_t i = 0; taken < n && (i = first_set(p->bare, i, p->capacity)) < p->capacity;) {
-        set(p->bare, i, false);
+    for (uint32_t i = 0; taken < n && (i = bits_first(p->bare, i, p->capacity)) < p->capacity;) {
+        bits_set(p->bare, i, false);
         out[taken++] = i;
     }
     return taken;
@@ -233,7 +210,7 @@ static size_t make_more(struct vmm_pool *p, uint32_t *out, size_t n) {
     for (size_t i = 0; i < made; i++)
         p->made_at[out[i]] = p->arrivals;
     for (size_t i = made; i < bare; i++)
-        set(p->bare, out[i], true);
+        bits_set(p->bare, out[i], true);
     pthread_mutex_unlock(&p->lock);
     limit_give(p->limit, allowed - made);
     return made;
@@ -242,64 +219,9 @@ static size_t make_more(struct vmm_pool *p, uint32_t *out, size_t n) {
 void vmm_frames_give(struct vmm_pool *p, const uint32_t *frames, size_t n) {
     pthread_mutex_lock(&p->lock);
     for (size_t i = 0; i < n; i++)
-        set(p->idle, frames[i], true);
+        bits_set(p->idle, frames[i], true);
     p->free += (uint32_t)n;
     pthread_mutex_unlock(&p->lock);
-}
-
-void vmm_frame_hold(struct vmm_pool *p, uint32_t frame, addr_t page, struct vmm_claim *c) {
-    pthread_mutex_lock(&p->lock);
-    p->holders[frame] = page;
-    *c = (struct vmm_claim){VMM_NO_FRAME, ++p->arrivals};
-    pthread_mutex_unlock(&p->lock);
-}
-
-/* Under the lock. NULL: there is none, or it is not remembered. */
-static uint64_t *find(struct vmm_pool *p, uint32_t frame, uint64_t came) {
-    for (int i = 0; frame != VMM_NO_FRAME && i < VMM_CLAIMS; i++)
-        if (p->claims[frame][i] == came)
-            return &p->claims[frame][i];
-    return NULL;
-}
-
-void vmm_frame_give_stale(struct vmm_pool *p, uint32_t frame, struct vmm_claim *c) {
-    pthread_mutex_lock(&p->lock);
-    uint64_t *none = find(p, frame, 0);
-    if (none)
-        *none = c->came;
-    c->frame = frame;
-    set(p->idle, frame, true);
-    p->free++;
-    pthread_mutex_unlock(&p->lock);
-}
-
-bool vmm_frame_reclaim(struct vmm_pool *p, struct vmm_claim *c, bool take) {
-    pthread_mutex_lock(&p->lock);
-    uint64_t *own = find(p, c->frame, c->came);
-    bool taken = take && own && has(p->idle, c->frame);
-    if (own)
-        *own = 0;
-    if (taken) {
-        set(p->idle, c->frame, false);
-        p->free--;
-    } else
-        c->frame = VMM_NO_FRAME;
-    pthread_mutex_unlock(&p->lock);
-    return taken;
-}
-
-addr_t vmm_frame_holder(struct vmm_pool *p, const struct vmm_claim *c) {
-    pthread_mutex_lock(&p->lock);
-    addr_t page = find(p, c->frame, c->came) && !has(p->idle, c->frame) ? p->holders[c->frame] : 0;
-    pthread_mutex_unlock(&p->lock);
-    return page;
-}
-
-bool vmm_claim_is_void(struct vmm_pool *p, const struct vmm_claim *c) {
-    pthread_mutex_lock(&p->lock);
-    bool is_void = c->frame == VMM_NO_FRAME || c->came <= p->made_at[c->frame];
-    pthread_mutex_unlock(&p->lock);
-    return is_void;
 }
 
 bool vmm_pool_gave_back(struct vmm_pool *p) {
@@ -321,9 +243,9 @@ static size_t take_surplus(struct vmm_pool *p, uint64_t most, uint32_t out[BATCH
     size_t n = 0;
     pthread_mutex_lock(&p->lock);
     for (uint32_t i = p->capacity; i-- > 0 && n < BATCH && p->free > 0 && p->made > most;) {
-        if (!has(p->idle, i))
+        if (!bits_has(p->idle, i))
             continue;
-        set(p->idle, i, false);
+        bits_set(p->idle, i, false);
         memset(p->claims[i], 0, sizeof p->claims[i]);
         p->made_at[i] = p->arrivals; /* the pages that are stale there came before */
         p->gave_back = true;
@@ -353,7 +275,7 @@ void vmm_pool_trim(struct vmm_pool *p, uint64_t bytes) {
         gone = unmake_all(p, frames, n);
         pthread_mutex_lock(&p->lock);
         for (size_t i = 0; i < gone; i++)
-            set(p->bare, frames[i], true);
+            bits_set(p->bare, frames[i], true);
         count_made(p, (uint32_t)(n - gone));
         pthread_mutex_unlock(&p->lock);
         limit_give(p->limit, gone);
