@@ -60,6 +60,24 @@ static uint64_t soon(const struct ulms_engine *e) {
     return TIME_PREDICTED + e->track.position + NEAR_OPERATIONS;
 }
 
+/* No page left with its bytes in a period: what comes waits for no copy, and takes what left at once. */
+static bool is_quiet(const struct ulms_engine *e) {
+    return e->track.on && e->sent_at < e->track.position;
+}
+
+/* So many pages, half of them while it is quiet. */
+static uint64_t quietly(const struct ulms_engine *e, uint64_t pages) {
+    return is_quiet(e) && pages > 1 ? pages / 2 : pages;
+}
+
+static uint64_t run_pages(const struct ulms_engine *e) {
+    return quietly(e, e->run_pages);
+}
+
+static uint64_t near_pages(const struct ulms_engine *e) {
+    return quietly(e, e->near_pages);
+}
+
 static void set_moving(struct ulms_engine *e, struct page *p, enum page_state state, const struct move *m) {
     unsettle(e, p);
     p->state = state;
@@ -141,7 +159,7 @@ static struct move *fill_from(struct ulms_engine *e, struct comer c, uint64_t mo
 struct move *ahead_fill(struct ulms_engine *e) {
     if (e->used >= e->budget)
         return NULL;
-    uint64_t most = least(e->budget - e->used, e->run_pages);
+    uint64_t most = least(e->budget - e->used, run_pages(e));
     uint64_t sure_at = demand_sure(e, 1), place_at = demand_predicted(e, &e->places, 1);
     uint64_t bytes_at = demand_predicted(e, &e->bytes, 1);
     uint64_t come = bytes_at == TIME_UNKNOWN ? 0 : least(most, room_before(e, bytes_at));
@@ -226,12 +244,12 @@ static struct leaver leaves_early(struct ulms_engine *e, uint64_t spare, uint64_
     uint64_t bytes_at = demand_predicted(e, &e->bytes, 1);
     uint64_t room = bytes_at == TIME_UNKNOWN ? 0 : room_before(e, bytes_at);
     struct leaver l = {0};
-    uint64_t wanted_at = free < e->near_pages && room > free ? demand_predicted(e, &e->bytes, free + 1) : TIME_UNKNOWN;
+    uint64_t wanted_at = free < near_pages(e) && room > free ? demand_predicted(e, &e->bytes, free + 1) : TIME_UNKNOWN;
     if (wanted_at != TIME_UNKNOWN)
         l = first_dead(e, least(wanted_at, soon(e)));
-    if (!l.page && free < e->near_pages && demand_predicted(e, &e->places, free + 1) <= soon(e))
+    if (!l.page && free < near_pages(e) && demand_predicted(e, &e->places, free + 1) <= soon(e))
         l = first_dead(e, soon(e));
-    if (!l.page && bytes_at != TIME_UNKNOWN && sure + room < e->near_pages)
+    if (!l.page && bytes_at != TIME_UNKNOWN && sure + room < near_pages(e))
         l = first_live(e, demand_predicted(e, &e->bytes, room + 1));
     if (l.page)
         return l;
@@ -263,7 +281,7 @@ static struct page *holder_for(struct ulms_engine *e, const struct page *comes) 
 
 /* The same, dead, of the first dead page with such a claim, of those for which frames may be free by now. */
 static struct page *dead_holder(struct ulms_engine *e, bool *early) {
-    uint64_t most = e->holder && e->used - e->evicting <= e->budget ? least(e->near_pages + e->run_pages, HEIRS) : 0;
+    uint64_t most = e->holder && e->used - e->evicting <= e->budget ? least(near_pages(e) + run_pages(e), HEIRS) : 0;
     struct comer c;
     for (uint64_t k = 0; k < most && heir(e, k, &c); k++) {
         struct page *p = c.page->live ? NULL : holder_for(e, c.page);
@@ -299,12 +317,14 @@ struct move *ahead_evict(struct ulms_engine *e) {
     struct page *p = instead ? instead : l.page;
     if (!p)
         return NULL;
-    uint64_t time = page_leave_time(e, p), most = instead ? 1 : e->run_pages, pages = 0;
+    uint64_t time = page_leave_time(e, p), most = instead ? 1 : run_pages(e), pages = 0;
     bool live = p->live, dirty = p->dirty;
     uint32_t flags = evict_flags(e, p);
     struct move *m = move_give_out(e, p, ULMS_EVICT, flags | (early ? ULMS_MOVE_EARLY : 0));
     if (!m)
         return NULL;
+    if (!(flags & (ULMS_MOVE_DEAD | ULMS_MOVE_CLEAN)))
+        e->sent_at = e->serial;
     do {
         uint64_t number = p->number;
         set_moving(e, p, PAGE_EVICTING, m);

@@ -186,6 +186,7 @@ struct ulms_engine {
     uint64_t lying;           /* pages that left to be used in place */
 
     uint64_t serial;            /* the last given out */
+    uint64_t sent_at;           /* held: what it was when a page left last with its bytes; 0: none did */
     struct registry operations; /* issued and not retired */
     struct operation *unused;
     struct queue waiting;  /* held: neither admitted nor retired */

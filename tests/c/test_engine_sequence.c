@@ -29,6 +29,36 @@ TEST(a_learnt_loop_is_never_late) {
     CHECK_EQ(stats().useless_bytes, 0);
 }
 
+/* The most pages that came at once in the last of many rounds over six pairs of pages, of which eight pages fit. */
+static uint64_t longest_fill(uint64_t mode) {
+    const char *pages[] = {"ab", "cd", "ef", "gh", "ij", "kl"};
+    uint64_t longest = 0;
+    open_engine(NULL, 8, 2, 4);
+    for (int i = 0; i < 120; i++) {
+        uint64_t serial = issue(1 + i % 6, pages[i % 6], mode);
+        struct ulms_move m;
+        for (bool any = true; any;) {
+            any = false;
+            for (int lane = 0; lane < 2; lane++)
+                if (ulms_engine_next(e, lane, &m)) {
+                    longest = i >= 114 && m.kind == ULMS_FILL && m.bytes > longest ? m.bytes : longest;
+                    ulms_engine_moved(e, m.id, 1);
+                    any = true;
+                }
+        }
+        CHECK_EQ(admit(serial), ULMS_RUN);
+        ulms_engine_retired(e, serial, ++now);
+    }
+    CHECK_EQ(stats().surprises, 0);
+    return longest / PAGE;
+}
+
+/* Where nothing leaves with its bytes, half as much is under way. */
+TEST(runs_are_shorter_while_it_is_quiet) {
+    CHECK_EQ(longest_fill(ULMS_TOUCH_UPDATE), 2);
+    CHECK_EQ(longest_fill(ULMS_TOUCH_READ), 1);
+}
+
 /* Layers of one shape on one activation, each with weights of its own: the period is the model, not the layer. */
 TEST(equal_layers_are_told_apart) {
     open_engine(NULL, 4, 1, 1);

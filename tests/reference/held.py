@@ -8,6 +8,7 @@ from typing import Any
 from sortedcontainers import SortedList
 
 from pump.sim.engine import (
+    CLEAN,
     DEAD,
     EARLY,
     EVICT,
@@ -61,7 +62,8 @@ class Held(Reference):
         self.demand: tuple[SortedList[tuple[Any, ...]], ...] = tuple(
             SortedList() for _ in (SURE, PLACE, BYTES, RESTING)
         )
-        self.near = max(1, settings.ahead_bytes // self.size)
+        self.serial = 0  # of the operation issued last
+        self.sent_at = 0  # what that was when a page left last with its bytes
         self.live = self.away = self.idle = 0
 
     def time(self, page: Page) -> Time:
@@ -161,6 +163,19 @@ class Held(Reference):
         lives = enumerate(self.sequence.live(p + 1, self.sequence.newest + 1), p + 1)
         return PREDICTED, max((live, position) for position, live in lives)[1]
 
+    def quietly(self, pages: int) -> int:
+        """So many; half of them while it is quiet."""
+        quiet = self.sequence.p is not None and self.sent_at < self.sequence.p
+        return max(1, pages // 2 if quiet else pages)
+
+    @property
+    def run_pages(self) -> int:
+        return self.quietly(self.run)
+
+    @property
+    def near_pages(self) -> int:
+        return self.quietly(max(1, self.settings.ahead_bytes // self.size))
+
     @property
     def soon(self) -> Time:
         return PREDICTED, (self.sequence.p or 0) + NEAR_OPERATIONS
@@ -181,6 +196,7 @@ class Held(Reference):
             surprise = changed is None or self.sequence.surprises > surprises
             late = self.sums.late_operations
             self.trial.issued(operation.serial, self.sequence.p, surprise, late)
+        self.serial = operation.serial
         self.waiting[operation.serial] = operation
         for page in operation.does:
             page.waiting.append(operation.serial)
@@ -254,7 +270,7 @@ class Held(Reference):
         return self.fill() if lane == LANE_IN else self.evict()
 
     def fill(self) -> Move | None:
-        most = min(self.run, self.frames - self.used)
+        most = min(self.run_pages, self.frames - self.used)
         if most <= 0:
             return None
         coming = self.demand[BYTES]
@@ -329,11 +345,11 @@ class Held(Reference):
         free = max(0, spare - sure)
         room = self.room(coming[0][2]) if coming else 0
         leaver: Leaver = None, NEVER
-        if free < self.near and room > free and free < len(coming):
+        if free < self.near_pages and room > free and free < len(coming):
             leaver = self.first_of(min(self.wanted_at(BYTES, free), self.soon), live=False)
-        if not leaver[0] and free < self.near and self.wanted_at(PLACE, free) <= self.soon:
+        if not leaver[0] and free < self.near_pages and self.wanted_at(PLACE, free) <= self.soon:
             leaver = self.first_of(self.soon, live=False)
-        if not leaver[0] and sure + room < self.near and room < len(coming):
+        if not leaver[0] and sure + room < self.near_pages and room < len(coming):
             leaver = self.first_of(self.wanted_at(BYTES, room), live=True)
         if not leaver[0] and NEVER != (crowded := self.crowded()) <= self.wanted_at(BYTES, 0):
             leaver = self.first_of(crowded, live=True)
@@ -366,7 +382,7 @@ class Held(Reference):
         """The same, dead, of the first dead page to come that has such a claim, and its time."""
         if not self.holder_of or self.spare < 0:
             return None
-        for heir in islice(self.heirs(), min(self.near + self.run, HEIRS)):
+        for heir in islice(self.heirs(), min(self.near_pages + self.run_pages, HEIRS)):
             page = None if heir.live else self.holder_for(heir)
             if page and not page.live and self.leave_time(page) > max(self.time(heir), self.soon):
                 return page, self.time(heir)
@@ -398,12 +414,16 @@ class Held(Reference):
             flags = self.evict_flags(other)
             return other.may_leave(), self.leave_time(other), other.live, other.dirty, flags
 
+        most = 1 if instead else self.run_pages
         pages: list[Page] = []
         for other in self.following(page):
-            if len(pages) == (1 if instead else self.run) or kind(other) != kind(page):
+            if len(pages) == most or kind(other) != kind(page):
                 break
             pages.append(other)
-        return self.give_out(pages, EVICT, self.evict_flags(page), wanted)
+        flags = self.evict_flags(page)
+        if not flags & (DEAD | CLEAN):
+            self.sent_at = self.serial
+        return self.give_out(pages, EVICT, flags, wanted)
 
     def give_out(self, pages: list[Page], kind: int, flags: int, wanted: Time) -> Move:
         flags |= EARLY if wanted[0] == PREDICTED else 0
