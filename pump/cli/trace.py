@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pump.cli import run
 from pump.cli.command import UsageError
+from pump.cli.recording import open_trace
 from pump.cli.render import console
 from pump.cli.summary import FUNCTIONS_SHOWN, summary_page
 from pump.preload import Preloaded
@@ -88,11 +89,12 @@ class Trace:
 
     def export(self, args: argparse.Namespace) -> int:
         """Write a trace as a timeline for Perfetto or Chrome."""
-        print(f"{export_chrome(read(args.file), args.output):,} events in {args.output}")
+        print(f"{export_chrome(open_trace(args.file), args.output):,} events in {args.output}")
         return 0
 
     def compress(self, args: argparse.Namespace) -> int:
         """Write a trace smaller."""
+        open_trace(args.file)
         before, after = compress(args.file, args.output)
         print(f"{args.output}: {format_size(after)}, was {format_size(before)}")
         return 0
