@@ -138,8 +138,8 @@ def test_what_stands_for_a_verb_and_is_none_is_told(
     trace.touch()
     assert main(["trace", str(trace)]) == 2
     assert f"`pump trace show {trace}` reads it" in capsys.readouterr().err
-    assert main(["trace", "shwo"]) == 2
-    assert "no verb `shwo`, and no program of that name" in capsys.readouterr().err
+    assert main(["trace", "no-such-verb"]) == 2
+    assert "no verb `no-such-verb`, and no program of that name" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="without /dev/full")

@@ -232,7 +232,9 @@ def test_a_step_that_leaves_most_memory_alone_is_doubted(
     assert "the step touches 30.0 MiB of 80.0 MiB held at a time" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [["plan", "--memory", "6GiB", "--backend", "um"], ["sim", "--policy", "lru"]])
+@pytest.mark.parametrize(
+    "command", [["plan", "--memory", "6GiB", "--backend", "um"], ["sim", "--policy", "lru"]]
+)
 def test_what_is_lost_of_a_trace_is_told(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
