@@ -1,6 +1,8 @@
 """Live counters of running programs: the files that ULMS_STATS makes (layout: `csrc/ulms.h`)."""
 
+import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -142,7 +144,8 @@ def change(earlier: Snapshot, later: Snapshot) -> Change:
 
 
 def find(folder: Path = FOLDER) -> list[Path]:
-    """Files of programs that run now, oldest first. Files of dead programs are left out."""
+    """Files of programs that run now, oldest first; those that killed ones of the user's left are
+    removed."""
     return [snapshot.path for snapshot in _live(folder)]
 
 
@@ -163,7 +166,16 @@ def _live(folder: Path) -> list[Snapshot]:
             continue  # another user's, gone since, or something else of that name
         if snapshot.alive:
             live.append(snapshot)
+        else:
+            _remove(path)
     return sorted(live, key=lambda snapshot: snapshot.opened)
+
+
+def _remove(path: Path) -> None:
+    """What a killed program of the user's left behind."""
+    with suppress(OSError):
+        if path.stat().st_uid == os.getuid():
+            path.unlink()
 
 
 def read(path: Path) -> Snapshot:

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "base/options.h"
 
 #include <stdio.h>
@@ -7,9 +8,12 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/nearest.h"
 #include "base/page.h"
 #include "base/process.h"
 #include "ulms.h"
+
+enum { CAPACITY_SMALL = 16 << 20, ALIKE_PERCENT = 60 };
 
 struct options ulms_options = {.mode = MODE_OFF, .level = LOG_WARN};
 static bool was_read;
@@ -247,6 +251,54 @@ static void say_bad(const struct ulms_option *say, const char *name, const char 
              *say->fallback ? say->fallback : "taken as not set", *say->fallback ? " is used" : "");
 }
 
+static bool known(const char *name, size_t length) {
+    for (int i = 0; i < ROWS; i++) {
+        const struct ulms_option *say = &rows[i].say;
+        const char *both[] = {say->name, say->alias};
+        for (int k = 0; k < 2; k++)
+            if (both[k] && strlen(both[k]) == length && memcmp(both[k], name, length) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* NULL: none is like it. */
+static const char *nearest(const char *name, size_t length) {
+    const char *best = NULL;
+    int most = ALIKE_PERCENT - 1;
+    for (int i = 0; i < ROWS; i++) {
+        int likeness = nearest_likeness(name, length, rows[i].say.name);
+        if (likeness > most) {
+            best = rows[i].say.name;
+            most = likeness;
+        }
+    }
+    return best;
+}
+
+/* What looks like an option of ours and is none would be without effect, and nobody knew. */
+static void tell_unknown(void) {
+    static const char prefix[] = "ULMS_";
+    for (char **each = environ; each && *each; each++) {
+        size_t length = strcspn(*each, "=");
+        bool given = (*each)[length] && (*each)[length + 1];
+        if (!given || strncmp(*each, prefix, strlen(prefix)) != 0 || known(*each, length))
+            continue;
+        const char *close = nearest(*each, length);
+        int shown = length < 200 ? (int)length : 200;
+        if (close)
+            log_warn("%.*s is not an option: did you mean %s?", shown, *each, close);
+        else
+            log_warn("%.*s is not an option: `pump options` lists them all", shown, *each);
+    }
+}
+
+static void tell_small(uint64_t capacity) {
+    if (capacity && capacity < CAPACITY_SMALL)
+        log_warn("the program may use %llu bytes of device memory: without a unit, as in 8GiB, a size is in bytes",
+                 (unsigned long long)capacity);
+}
+
 static void read_all(struct options *o, bool tell) {
     *o = (struct options){.level = LOG_WARN};
     for (int i = 0; i < ROWS; i++) {
@@ -260,6 +312,10 @@ static void read_all(struct options *o, bool tell) {
         if (own && other && tell)
             log_warn("%s is ignored: %s is set", say->alias, say->name);
     }
+    if (!tell)
+        return;
+    tell_small(o->capacity);
+    tell_unknown();
 }
 
 void options_read(void) {

@@ -41,13 +41,25 @@ static bool reserve(int device, enum memory_kind kind, uint64_t bytes) {
     return true;
 }
 
+/* Said once: the program may well end of it. */
+static void refuse(int device, uint64_t bytes) {
+    static bool told;
+    uint64_t held = ledger_used(session.ledger, device), limit = ulms_options.capacity;
+    stats_add(COUNT_refused, 1);
+    if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+        log_warn("out of memory: %llu bytes refused, ULMS_GPU_MEMORY=%llu, of which %llu are held; %s",
+                 (unsigned long long)bytes, (unsigned long long)limit, (unsigned long long)held,
+                 session.backend->provide ? "memory of this kind does not move: allow more"
+                                          : "observe moves nothing: ULMS_BACKEND=um would make room");
+    log_info("%llu bytes refused: device %d holds %llu of %llu", (unsigned long long)bytes, device,
+             (unsigned long long)held, (unsigned long long)limit);
+}
+
 bool charge_open(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {
     *c = (struct charge){.recorded = session_on, .device = device, .kind = kind, .bytes = bytes};
     if (!c->recorded || reserve(device, kind, bytes))
         return true;
-    stats_add(COUNT_refused, 1);
-    log_info("%llu bytes refused: device %d holds %llu of %llu", (unsigned long long)bytes, device,
-             (unsigned long long)ledger_used(session.ledger, device), (unsigned long long)ulms_options.capacity);
+    refuse(device, bytes);
     c->status = CUDA_ERROR_OUT_OF_MEMORY;
     return false;
 }
@@ -296,7 +308,7 @@ CUresult custom_cuMemAllocPitch_v2(int variant, CUdeviceptr *dptr, size_t *pPitc
         } else {
             REAL(cuMemFree_v2, 0)(*dptr);
             *dptr = 0;
-            stats_add(COUNT_refused, 1);
+            refuse(c.device, bytes - c.bytes);
             status = CUDA_ERROR_OUT_OF_MEMORY;
         }
     }

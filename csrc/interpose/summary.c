@@ -19,7 +19,7 @@ static unsigned long long sum(enum counter c) {
 
 void summary_start(const char *device, uint64_t total) {
     uint64_t capacity = ulms_options.capacity && ulms_options.capacity < total ? ulms_options.capacity : total;
-    log_info("ulms %s on: mode %s, device %s (%d in all), capacity %.2f GiB%s, budget %d %%", ulms_version(),
+    log_info("ulms %s on: backend %s, device %s (%d in all), capacity %.2f GiB%s, budget %d %%", ulms_version(),
              session.backend->name, device, session.devices, gib(capacity), ulms_options.capacity ? " (limit)" : "",
              session.backend->provide ? ulms_options.factor : 100);
 }

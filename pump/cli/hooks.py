@@ -11,9 +11,9 @@ from rich.table import Table
 
 from pump import coverage, installed
 from pump.cli.command import UsageError
+from pump.cli.recording import open_trace
 from pump.cli.render import console, table
 from pump.coverage import STATUSES, Function
-from pump.trace import TraceError, read
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,7 @@ class Hooks:
 
 def called_symbols(path: Path) -> set[str]:
     """Every function whose calls a trace holds. Raises UsageError for what is no trace."""
-    try:
-        trace = read(path)
-    except TraceError as error:
-        raise UsageError(str(error)) from error
+    trace = open_trace(path)
     return {trace.api_name(api) for api in set(trace.operations["api"].tolist())}
 
 

@@ -10,12 +10,12 @@ from rich.table import Table
 
 from pump.bench import plan, plots
 from pump.cli.command import UsageError
+from pump.cli.recording import open_step, step_line
 from pump.cli.render import console, progress_bar, table
 from pump.paths import trace_name
 from pump.sim.hardware import GPUS, INTERCONNECTS, MEASURED, REFERENCE, slower
 from pump.sim.link import FIGURES, LINKS
-from pump.sim.recorded import open_sequence
-from pump.sim.sequence import SequenceError
+from pump.sim.sequence import Sequence
 from pump.sizes import format_size, parse_size
 
 
@@ -50,17 +50,17 @@ class Plan:
             "--hardware", action="store_true", help="list GPUs, links and costs, and stop"
         )
 
-    def run(self, args: argparse.Namespace) -> plan.Plan:
-        """The prediction. Raises UsageError."""
-        gpu = GPUS.get(args.gpu)
-        memory = args.memory or (gpu.memory if gpu else 0)
-        if not args.trace or not memory:
+    def step(self, args: argparse.Namespace) -> Sequence:
+        """The step whose time is predicted. Raises UsageError."""
+        if not args.trace or not (args.memory or args.gpu):
             raise UsageError("plan needs a TRACE, and --memory or --gpu: how much there will be")
+        return open_step(args.trace)
+
+    def run(self, args: argparse.Namespace, sequence: Sequence) -> plan.Plan:
+        """The prediction."""
+        gpu = GPUS.get(args.gpu)
+        memory = args.memory or GPUS[args.gpu].memory
         link = INTERCONNECTS[args.link or (gpu or REFERENCE).interconnect]
-        try:
-            sequence = open_sequence(args.trace)
-        except SequenceError as error:
-            raise UsageError(str(error)) from error
         sequence = plan.stretched(sequence, slower(gpu)) if gpu else sequence
         backends = plan.backends_for(sequence, args.backend or LINKS)
         runs = len(backends) * (len(plan.FACTORS) + len(plan.SHARES))
@@ -77,12 +77,14 @@ class Plan:
             return 0
         if args.plot:
             refuse_unless_drawable(args.plot)
-        found = self.run(args)
+        sequence = self.step(args)
+        found = self.run(args, sequence)
         if args.json:
             print(json.dumps(asdict(found), indent=1))
         else:
             for line in assumptions(args, found):
                 out.print(line)
+            out.print(step_line(sequence))
             out.print(
                 f"\nneeds {format_size(found.footprint)}, has {format_size(found.memory)};"
                 f" {found.native_ms:.1f} ms a step where everything fits\n"

@@ -1,6 +1,7 @@
 """A program of several commands: what `pump` and `pump-bench` share."""
 
 import argparse
+import difflib
 import os
 import sys
 from collections.abc import Sequence
@@ -32,13 +33,24 @@ class Program:
         for command in self.commands:
             doc = type(command).__doc__ or ""
             sub = commands.add_parser(command.name, help=doc.splitlines()[0], description=doc)
-            sub.set_defaults(command=command)
+            sub.set_defaults(command=command, parser=sub)
             command.arguments(sub)
         return parser
 
+    def parse(self, words: Sequence[str]) -> argparse.Namespace:
+        """The arguments. What is not known is the command's to refuse: its usage helps."""
+        args, unknown = self.parser().parse_known_args(words)
+        if unknown:
+            parser: argparse.ArgumentParser = args.parser
+            named = [name for action in parser._actions for name in action.option_strings]
+            close = difflib.get_close_matches(unknown[0].partition("=")[0], named, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        return args
+
     def main(self, words: Sequence[str]) -> int:
         """Runs the command named in words and returns its exit status: 2 for wrong usage."""
-        args = self.parser().parse_args(words)
+        args = self.parse(words)
         command: Command = args.command
         try:
             status = command.main(args)
@@ -46,12 +58,13 @@ class Program:
         except self.refuses as error:
             return self.complain(str(error), 2)
         except BrokenPipeError:
-            # The reader has left. What is still buffered must not fail again at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop_output()  # the reader has left
             return BROKEN_PIPE
         except OSError as error:
-            told = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-            return self.complain(told, 1)
+            told = error.strerror or str(error)
+            status = self.complain(f"{error.filename}: {told}" if error.filename else told, 1)
+            drop_output()
+            return status
         except NotBuiltError as error:
             return self.complain(str(error), 1)
         except KeyboardInterrupt:
@@ -62,3 +75,11 @@ class Program:
         """Says what went wrong and returns the exit status."""
         print(f"{self.name}: {line}", file=sys.stderr)
         return status
+
+
+def drop_output() -> None:
+    """What is still buffered, if it cannot be written: it would fail again at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,19 +1,39 @@
 """Plain data to text for people: tables, on a terminal and in a pipe."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
 from rich import box
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 PIPE_WIDTH = 10_000  # columns where there is no terminal: nothing is cut off
 
 
+class Page(Console):
+    """Does not cut off what is wider than the terminal."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Prints, as its base does."""
+        super().print(*objects, **{"crop": False, **options})
+
+
+class WholeTable(Table):
+    """As wide as its first column and its numbers ask for, however narrow the terminal is."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        least = Measurement.get(console, options.update(max_width=PIPE_WIDTH), self).minimum
+        return super().__rich_console__(
+            console, options.update(max_width=max(options.max_width, least))
+        )
+
+
 def console(file: TextIO | None = None) -> Console:
     """Where output goes: standard output when file is None."""
-    out = Console(file=file, highlight=False, markup=False, emoji=False)
+    out = Page(file=file, highlight=False, markup=False, emoji=False)
     if not out.is_terminal:
         out.width = PIPE_WIDTH
     return out
@@ -22,14 +42,25 @@ def console(file: TextIO | None = None) -> Console:
 def table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None
 ) -> Table:
-    """A table; columns whose name starts with `>` are set right and keep to one line."""
-    made = Table(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
-    for name in columns:
-        right = name.startswith(">")
+    """A table; columns whose name starts with `>` are set right. These and the first keep to one
+    line, the others may be folded.
+    """
+    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    made = WholeTable(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
+    for at, name in enumerate(columns):
+        right, heading = name.startswith(">"), name.removeprefix(">")
         justify: Literal["left", "right"] = "right" if right else "left"
-        made.add_column(name.removeprefix(">"), justify=justify, no_wrap=right)
-    for row in rows:
-        made.add_row(*("" if cell is None else str(cell) for cell in row))
+        whole = right or at == 0
+        most = max(map(cell_len, [heading, *(row[at] for row in cells if at < len(row))]))
+        made.add_column(
+            heading,
+            justify=justify,
+            no_wrap=whole,
+            min_width=most if whole else None,
+            overflow="fold",
+        )
+    for row in cells:
+        made.add_row(*row)
     return made
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -41,17 +42,21 @@ class Run:
         return become(self.run(args), args.print)
 
 
-def option_arguments(parser: argparse.ArgumentParser) -> None:
+def option_arguments(parser: argparse.ArgumentParser, backend_note: str = "") -> None:
     """The arguments that stand for options of ulms.so."""
     parser.add_argument(
-        "--factor", metavar="N", type=int, help="per cent of the memory that may be occupied, 0-100"
+        "--factor", metavar="N", help="per cent of the memory that may be occupied, 0-100"
     )
     parser.add_argument(
         "--memory", metavar="SIZE", help="device memory the program may see and use, like 8GiB"
     )
-    parser.add_argument("--backend", choices=BACKENDS, help="how memory is provided")
+    parser.add_argument(
+        "--backend", type=str.lower, choices=BACKENDS, help=f"how memory is provided{backend_note}"
+    )
     parser.add_argument("--stats", action="store_true", help="show live counters to `pump top`")
-    parser.add_argument("--log", metavar="LEVEL", choices=LOG_LEVELS, help=", ".join(LOG_LEVELS))
+    parser.add_argument(
+        "--log", metavar="LEVEL", type=str.upper, choices=LOG_LEVELS, help=", ".join(LOG_LEVELS)
+    )
 
 
 def command_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,9 +70,9 @@ def options_of(args: argparse.Namespace) -> dict[str, str]:
     """The variables that the option arguments stand for. Raises UsageError for a bad value."""
     options: dict[str, str] = {}
     if args.factor is not None:
-        if not 0 <= args.factor <= 100:
+        if not re.fullmatch("[0-9]{1,3}", args.factor) or int(args.factor) > 100:
             raise UsageError(f"--factor {args.factor}: a number from 0 to 100 is accepted")
-        options["ULMS_GPU_MEMORY_FACTOR"] = str(args.factor)
+        options["ULMS_GPU_MEMORY_FACTOR"] = args.factor
     if args.memory is not None:
         try:
             parse_size(args.memory)

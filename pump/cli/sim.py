@@ -10,12 +10,12 @@ from typing import NamedTuple
 from rich.table import Table
 
 from pump.cli.command import UsageError
+from pump.cli.recording import open_step
 from pump.cli.render import console, table
 from pump.paths import trace_name
 from pump.sim.engine import CompiledEngine, policies
 from pump.sim.link import LINKS, PAGE_BYTES, Link, link_for
-from pump.sim.recorded import open_sequence
-from pump.sim.sequence import Sequence, SequenceError
+from pump.sim.sequence import Sequence
 from pump.sim.simulator import Simulator, settings_for
 from pump.sizes import format_size, parse_size
 
@@ -113,12 +113,7 @@ class Sim:
         ratios = args.over or [1.5, 2, 3]
         if min(ratios) <= 0:
             raise UsageError("a ratio is more than 0")
-        try:
-            sequences = {
-                trace_name(path): open_sequence(path, args.each_step) for path in args.files
-            }
-        except SequenceError as error:
-            raise UsageError(str(error)) from error
+        sequences = {trace_name(path): open_step(path, args.each_step) for path in args.files}
         page = page_size(args.page) if args.page else 0
         return [
             Run(name, sequence, replace(link, page_bytes=page or link.page_bytes), ratio, policy)

@@ -41,7 +41,7 @@ def summary_page(summary: Summary, functions: int | None = None) -> RenderableTy
         table(("the extent of a touch was told by", ">touches"), source_rows(summary)),
         table(("memory", ">"), memory_rows(summary)),
     ]
-    return Group(*parts, *summary.notes)
+    return Group(*summary.notes, *parts)
 
 
 def head(summary: Summary) -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,12 +12,19 @@ from rich.live import Live
 from pump import stats
 from pump.cli.command import UsageError
 from pump.cli.render import console, table
+from pump.cli.summary import time_text
 from pump.sizes import format_size
 from pump.stats import Change, Counter, Held, Snapshot, StatsError
 from pump.symbol import readable
 
 SHORTEST_INTERVAL = 0.1  # seconds
 HELD_SHOWN = 5
+WIDE = 100  # columns: in fewer the counters' help is left out
+PAGING = (
+    *("filled_bytes", "evicted_bytes", "paged_bytes", "hit_bytes", "late", "held_ns"),
+    *("in_place_bytes", "useless_bytes"),
+)
+"""Counters that come first."""
 NOBODY = "no program shows counters: start one with `pump run --stats` or ULMS_STATS=on"
 
 
@@ -70,27 +78,31 @@ class Top:
         except StatsError as error:
             raise UsageError(str(error)) from error
         if args.once or not out.is_terminal:
-            out.print(page(views))
+            out.print(page(views, wide=out.width >= WIDE))
             return 0
-        with Live(page(views, brief=True), console=out, screen=True, auto_refresh=False) as live:
+
+        def brief() -> RenderableType:
+            return page(views, brief=True, wide=out.width >= WIDE)
+
+        with Live(brief(), console=out, screen=True, auto_refresh=False) as live:
             while True:
                 time.sleep(args.interval)
                 try:
                     views = self.run(args.pid, views)
                 except StatsError:
                     break  # the one program has ended
-                live.update(page(views, brief=True), refresh=True)
-        out.print(page(views))
+                live.update(brief(), refresh=True)
+        out.print(page(views, wide=out.width >= WIDE))
         return 0
 
 
-def page(views: list[View], *, brief: bool = False) -> RenderableType:
+def page(views: list[View], *, brief: bool = False, wide: bool = True) -> RenderableType:
     """All programs, one under the other; in brief without what never happened."""
-    return Group(*(program(view, brief=brief) for view in views)) if views else NOBODY
+    return Group(*(program(view, brief=brief, wide=wide) for view in views)) if views else NOBODY
 
 
-def program(view: View, *, brief: bool) -> RenderableType:
-    """One program: who it is, its memory, its counters."""
+def program(view: View, *, brief: bool, wide: bool) -> RenderableType:
+    """One program: who it is, its memory, its counters: those of pages first."""
     now = view.now
     started = datetime.fromtimestamp(now.opened).astimezone()
     title = f"{now.program} ({now.pid}), since {started:%H:%M:%S}, idle {now.idle_s:.1f} s"
@@ -102,20 +114,28 @@ def program(view: View, *, brief: bool) -> RenderableType:
         )
         for m in now.memory
     ]
-    counters = [
-        (c.name, amount(c, c.value), rate(c, view.change), c.help)
-        for c in now.counters.values()
-        if c.value or not brief
-    ]
+    shown = {name: c for name, c in now.counters.items() if c.value or not brief}
+    paging = [shown.pop(name) for name in PAGING if name in shown]
     parts: list[RenderableType] = [
         title,
         table((">device", ">used", ">peak", ">limit"), memory),
-        table(("counter", ">value", ">a second", "what"), counters),
     ]
+    if paging:
+        parts.append(counter_table("pages", paging, view.change, wide=wide))
     if now.held:
         names = (">held", ">times", ">waited for", "kernel or call")
-        parts.insert(2, table(names, map(held_row, now.held[:HELD_SHOWN])))
+        parts.append(table(names, map(held_row, now.held[:HELD_SHOWN])))
+    parts.append(counter_table("counter", shown.values(), view.change, wide=wide))
     return Group(*parts)
+
+
+def counter_table(
+    title: str, counters: Iterable[Counter], change: Change | None, *, wide: bool
+) -> RenderableType:
+    """A line a counter; wide: with its help."""
+    rows = [(c.name, amount(c, c.value), rate(c, change), c.help) for c in counters]
+    columns = (title, ">value", ">a second", "what")
+    return table(columns, rows) if wide else table(columns[:-1], [row[:-1] for row in rows])
 
 
 def held_row(held: Held) -> tuple[str, ...]:
@@ -126,6 +146,8 @@ def held_row(held: Held) -> tuple[str, ...]:
 
 def amount(counter: Counter, value: float) -> str:
     """A value in the counter's unit."""
+    if counter.name.endswith("_ns"):
+        return time_text(value)
     return format_size(value) if counter.unit == "B" else f"{value:,.0f}"
 
 

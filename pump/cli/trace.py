@@ -3,12 +3,14 @@
 import argparse
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 from pump.cli import run
 from pump.cli.command import UsageError
+from pump.cli.recording import open_trace
 from pump.cli.render import console
 from pump.cli.summary import FUNCTIONS_SHOWN, summary_page
 from pump.preload import Preloaded
@@ -33,7 +35,7 @@ class Trace:
 
         def verb(name: str, action: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
             made = verbs.add_parser(name, help=action.__doc__, description=action.__doc__)
-            made.set_defaults(action=action)
+            made.set_defaults(action=action, parser=made)
             return made
 
         record = verb("run", self.record)
@@ -44,7 +46,9 @@ class Trace:
             metavar="FILE",
             help=f"trace into FILE (`%%p`: process id; default {DEFAULT_FILE.replace('%', '%%')})",
         )
-        run.option_arguments(record)
+        run.option_arguments(
+            record, " (default here: observe, which moves nothing and refuses what does not fit)"
+        )
         run.command_arguments(record)
         show = verb("show", self.show)
         show.add_argument("file", type=Path)
@@ -74,7 +78,10 @@ class Trace:
 
     def record(self, args: argparse.Namespace) -> int:
         """Run a program and record it."""
-        return run.become(self.run(args), args.print)
+        program = self.run(args)
+        if args.command_line[0] != "--":
+            refuse_unless_program(program.command[0])
+        return run.become(program, args.print)
 
     def show(self, args: argparse.Namespace) -> int:
         """Say what a trace holds: kernels by function, bytes, what could not be matched."""
@@ -88,14 +95,26 @@ class Trace:
 
     def export(self, args: argparse.Namespace) -> int:
         """Write a trace as a timeline for Perfetto or Chrome."""
-        print(f"{export_chrome(read(args.file), args.output):,} events in {args.output}")
+        print(f"{export_chrome(open_trace(args.file), args.output):,} events in {args.output}")
         return 0
 
     def compress(self, args: argparse.Namespace) -> int:
         """Write a trace smaller."""
+        open_trace(args.file)
         before, after = compress(args.file, args.output)
         print(f"{args.output}: {format_size(after)}, was {format_size(before)}")
         return 0
+
+
+def refuse_unless_program(name: str) -> None:
+    """A word that stands where a verb may. Raises UsageError."""
+    if shutil.which(name):
+        return
+    if Path(name).is_file():
+        raise UsageError(
+            f"{name} is no program; `pump trace show {name}` reads it, if it is a trace"
+        )
+    raise UsageError(f"no verb `{name}`, and no program of that name")
 
 
 def as_json(summary: Summary) -> dict[str, object]:

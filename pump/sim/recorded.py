@@ -4,13 +4,12 @@ from bisect import bisect_left
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from pump import binding
 from pump.sim.engine import SPARSE, Touch
+from pump.sim.loop import Lives, Told, find_loop, starts_of
 from pump.sim.sequence import (
     FIRST_LINE,
     Block,
@@ -28,19 +27,8 @@ from pump.trace.words import MemoryKind
 LIBRARIES = ("cublas", "cudnn")
 """How the symbols begin of calls that tell what they touch, and so all kernels inside them."""
 WORK = (OpKind.LAUNCH, OpKind.COPY, OpKind.MEMSET, OpKind.GRAPH)
-LEAST_RUN = 8
-"""Operations: what repeats for less is no step."""
-CANDIDATES = 64
-"""Latest operations of a kind whose distances to the last may be a step's length."""
 TIMED_LEAST = 0.9
 """Share of a step's operations whose time the trace has to know."""
-
-
-class Loop(NamedTuple):
-    """Operations [end - length, end) are the same as those before them."""
-
-    end: int
-    length: int
 
 
 def open_sequence(path: Path, every: bool = False) -> Sequence:
@@ -61,17 +49,19 @@ def sequence_of(trace: Trace, every: bool = False) -> Sequence:
     """The last whole step, or every one, of the device that does most. Raises SequenceError."""
     rows = work_of(trace)
     _, keys = np.unique(rows[["kind", "function", "api"]], return_inverse=True)
-    loop = find_loop(keys)
+    device = int(rows["device"][0])
+    loop = find_loop(keys, told_of(trace, rows, device))
     if loop is None:
-        raise SequenceError(f"{trace.path}: no step repeats; trace more steps")
-    starts = starts_of(keys, loop) if every else [loop.end - loop.length]
+        raise refusal(trace, "no step repeats; trace more steps")
+    seen = starts_of(keys, loop)
+    starts = seen if every else seen[-1:]
     played = rows[starts[0] : loop.end]
     serials = played["serial"].tolist()
     ns = dict(zip(*(trace.retirements[name].tolist() for name in ("operation", "ns")), strict=True))
     known = [ns[serial] for serial in serials if serial in ns]
     if len(known) < TIMED_LEAST * len(played):
-        raise SequenceError(f"{trace.path}: the trace knows when {len(known)} of {len(played)} ran")
-    live, given = blocks_of(trace, int(played["device"][0]), serials[0], serials[-1])
+        raise refusal(trace, f"the trace knows when {len(known)} of {len(played)} ran")
+    live, given = blocks_of(trace, device, serials[0], serials[-1])
     events: list[tuple[int, Event]] = list(given)
     names = {}
     for key, serial, row in zip(keys[starts[0] : loop.end].tolist(), serials, played, strict=True):
@@ -85,7 +75,12 @@ def sequence_of(trace: Trace, every: bool = False) -> Sequence:
     ends = [bisect_left(events, first, key=lambda event: event[0]) for first in firsts[1:]]
     bounds = pairwise([0, *ends, len(events)])
     steps = tuple(tuple(event for _, event in events[a:b]) for a, b in bounds)
-    return Sequence(live, steps, names, vouched(trace, int(played["device"][0])))
+    return Sequence(live, steps, names, vouched(trace, device), len(seen), tuple(trace.notes))
+
+
+def refusal(trace: Trace, why: str) -> SequenceError:
+    """No step can be had of a trace: why not, and what is lost of it."""
+    return SequenceError("; ".join([f"{trace.path}: {why}", *trace.notes]))
 
 
 def work_of(trace: Trace) -> Rows:
@@ -95,7 +90,7 @@ def work_of(trace: Trace) -> Rows:
     ran |= (every["kind"] == OpKind.GRAPH) & (every["status"] == 0)
     rows = every[ran & (every["flags"] & OpFlag.CAPTURED == 0)]
     if not len(rows):
-        raise SequenceError(f"{trace.path} holds no operation")
+        raise refusal(trace, "it holds no operation")
     device = Counter(rows["device"].tolist()).most_common(1)[0][0]
     mine: Rows = rows[rows["device"] == device]
     return mine
@@ -115,38 +110,24 @@ def vouched(trace: Trace, device: int) -> bool:
     )
 
 
-def find_loop(keys: npt.NDArray[np.int64]) -> Loop | None:
-    """The shortest of the repetitions that last longest; None: nothing repeats."""
-    best, run = None, LEAST_RUN - 1
-    lengths: set[int] = set()
-    for key in np.unique(keys).tolist():
-        at = np.flatnonzero(keys == key)[-CANDIDATES:]
-        lengths.update((at[-1] - at[:-1]).tolist())
-    for length in sorted(lengths):
-        differs = np.flatnonzero(keys[length:] != keys[:-length])
-        edges = np.concatenate([[-1], differs, [len(keys) - length]])
-        runs = np.diff(edges) - 1
-        longest = int(runs.max())
-        if longest > run and longest >= length:
-            last = len(runs) - 1 - int(np.argmax(runs[::-1]))
-            best, run = Loop(int(edges[last + 1]) + length, length), longest
-    return best
+def told_of(trace: Trace, rows: Rows, device: int) -> Told:
+    """What operations of one device did, and how long its blocks lived."""
+    born: dict[Block, int] = {}
+    lived: list[tuple[int, int, int, int]] = []
+    for serial, birth, start, size in given_of(trace, device):
+        if birth:
+            born[Block(start, size)] = serial
+        else:
+            lived.append((start, start + size, born.pop(Block(start, size), -1), serial))
+    never = np.iinfo(np.int64).max
+    lived += [(each.start, each.start + each.bytes, at, never) for each, at in born.items()]
+    columns = np.array(sorted(lived), dtype=np.int64).reshape(-1, 4).T
+    touches = [trace.touches_of(row) for row in rows]
+    return Told(rows["serial"].astype(np.int64), touches, Lives(*columns))
 
 
-def starts_of(keys: npt.NDArray[np.int64], loop: Loop) -> list[int]:
-    """Where the steps begin that end with the loop, one behind the other."""
-    starts = [loop.end - loop.length]
-    while (before := starts[0] - loop.length) >= 0 and np.array_equal(
-        keys[before : starts[0]], keys[loop.end - loop.length : loop.end]
-    ):
-        starts.insert(0, before)
-    return starts
-
-
-def blocks_of(
-    trace: Trace, device: int, begin: int, end: int
-) -> tuple[tuple[Block, ...], list[tuple[int, Event]]]:
-    """Blocks that live at serial `begin`, and what is given and taken from there to `end`.
+def given_of(trace: Trace, device: int) -> list[tuple[int, int, int, int]]:
+    """Serial, whether it was given or taken, start and bytes of blocks, in order of serials.
 
     An allocation that holds no block of the framework's is one itself.
     """
@@ -158,10 +139,16 @@ def blocks_of(
         for row in given[["serial", "born", "start", "bytes"]].tolist()
         if not _between(told, row[2], row[2] + row[3])
     ]
-    rows = sorted([*plain, *trace.blocks[["serial", "born", "start", "bytes"]].tolist()])
+    return sorted([*plain, *trace.blocks[["serial", "born", "start", "bytes"]].tolist()])
+
+
+def blocks_of(
+    trace: Trace, device: int, begin: int, end: int
+) -> tuple[tuple[Block, ...], list[tuple[int, Event]]]:
+    """Blocks that live at serial `begin`, and what is given and taken from there to `end`."""
     live: dict[Block, None] = {}
     events: list[tuple[int, Event]] = []
-    for serial, born, start, size in rows:
+    for serial, born, start, size in given_of(trace, device):
         block = Block(start, size)
         if serial >= end:
             break

@@ -50,6 +50,8 @@ class Sequence:
     steps: tuple[tuple[Event, ...], ...]
     names: Mapping[int, str] = field(default_factory=dict)  # of operations, by key
     vouched: bool = False  # no kernel uses memory unseen: `vmm` leaves unmapped what is away
+    seen: int = 1  # how often the last step was seen
+    notes: tuple[str, ...] = ()  # what is lost of the trace
 
     def blocks(self) -> set[Block]:
         """Every block there ever is."""
@@ -86,6 +88,16 @@ class Sequence:
             t for event in self.steps[-1] if isinstance(event, Operation) for t in event.touches
         ]
         return page_bytes * len(pages_of(touches, page_bytes))
+
+    def held(self) -> int:
+        """Most bytes of blocks that live at a time."""
+        most = now = sum(block.bytes for block in self.live)
+        for step in self.steps:
+            for event in step:
+                if isinstance(event, Given):
+                    now += event.block.bytes if event.live else -event.block.bytes
+                    most = max(most, now)
+        return most
 
     def native_ns(self) -> int:
         """Time of the last step's operations without any waiting."""
@@ -148,4 +160,4 @@ def read_sequence(path: Path) -> Sequence:
                 raise SequenceError(f"{path}:{number}: {line.strip()[:60]}") from error
     if not any(isinstance(event, Operation) for step in steps[-1:] for event in step):
         raise SequenceError(f"{path} holds no operation")
-    return Sequence(tuple(live), tuple(map(tuple, steps)), names, vouched)
+    return Sequence(tuple(live), tuple(map(tuple, steps)), names, vouched, len(steps))

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
+from statistics import median
 from typing import NamedTuple
 
 from pump.sim.advice import Advice
@@ -53,7 +54,8 @@ class Result:
 
     @property
     def step_ms(self) -> float:
-        return self.total_ns / self.steps / 1e6
+        """The median step, as `pump-bench` counts."""
+        return median(self.steps_ns) / 1e6
 
     @property
     def bytes_in(self) -> float:

@@ -33,6 +33,7 @@ def export_chrome(trace: Trace, target: str | Path) -> int:
     held on it, its pages there, and how well these were foreseen. Times are microseconds from the
     first record.
     """
+    refuse_onto(trace.path, Path(target), "exported")
     written = 0
     with Path(target).open("w", encoding="utf-8") as file:
         file.write('{"displayTimeUnit":"ns","traceEvents":[\n')
@@ -44,6 +45,12 @@ def export_chrome(trace: Trace, target: str | Path) -> int:
     return written
 
 
+def refuse_onto(source: Path, target: Path, done: str) -> None:
+    """Raises FileExistsError where a trace would be lost to what is made of it."""
+    if target.exists() and source.samefile(target):
+        raise FileExistsError(f"{target} would be {done} onto itself")
+
+
 def compress(source: str | Path, target: str | Path) -> tuple[int, int]:
     """Writes a trace with gzip; `read` takes it like any other. Returns the sizes before and after.
 
@@ -51,8 +58,7 @@ def compress(source: str | Path, target: str | Path) -> tuple[int, int]:
     """
     source, target = Path(source), Path(target)
     open_container(source)
-    if target.exists() and source.samefile(target):
-        raise FileExistsError(f"{target} would be compressed onto itself")
+    refuse_onto(source, target, "compressed")
     data = load_bytes(source)
     with gzip.open(target, "wb", compresslevel=6) as file:
         for at in range(0, len(data), 1 << 20):

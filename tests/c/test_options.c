@@ -56,6 +56,33 @@ TEST(nothing_set) {
     check_defaults();
 }
 
+TEST(what_is_no_option_is_told_once) {
+    static const struct {
+        const char *name, *said;
+    } cases[] = {
+        {"ULMS_LOGLEVEL", "[ulms] WARN: ULMS_LOGLEVEL is not an option: did you mean ULMS_LOG_LEVEL?\n"},
+        {"ULMS_FACTOR", "[ulms] WARN: ULMS_FACTOR is not an option: did you mean ULMS_GPU_MEMORY_FACTOR?\n"},
+        {"ULMS_GPU_MEMORY_FRACTION_OF_ALL_THAT_THERE_IS_AND_MORE_THAN_ANY_NAME",
+         "[ulms] WARN: ULMS_GPU_MEMORY_FRACTION_OF_ALL_THAT_THERE_IS_AND_MORE_THAN_ANY_NAME is not an option: `pump "
+         "options` lists them all\n"},
+        {"ULMS_QQQQQQQQQQQQQQ", "[ulms] WARN: ULMS_QQQQQQQQQQQQQQ is not an option: `pump options` lists them all\n"},
+        {"NOT_ULMS_PAGE", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        CHECK_STR(read_with(cases[i].name, "1"), cases[i].said);
+        check_defaults();
+        CHECK_STR(read_with(cases[i].name, ""), ""); /* cleared */
+        unsetenv(cases[i].name);
+    }
+}
+
+TEST(a_size_that_lacks_its_unit_is_told) {
+    CHECK(strstr(read_with("ULMS_GPU_MEMORY", "8"), "WARN: the program may use 8 bytes of device memory"));
+    CHECK_EQ(ulms_options.capacity, 8);
+    CHECK_STR(read_with("ULMS_GPU_MEMORY", "16MiB"), "");
+    clear();
+}
+
 TEST(good_sizes) {
     static const struct {
         const char *text;
@@ -76,9 +103,9 @@ TEST(good_sizes) {
                  {"000000000000000000000007", 7},
                  {"100b", 100}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        CHECK_STR(read_with("ULMS_GPU_MEMORY", sizes[i].text), "");
+        CHECK_EQ(lines(read_with("ULMS_GPU_MEMORY", sizes[i].text)), sizes[i].bytes < 16 << 20);
         CHECK_EQ(ulms_options.capacity, sizes[i].bytes);
-        CHECK_STR(read_with("WRAPPER_MAX_MEMORY", sizes[i].text), "");
+        CHECK_EQ(lines(read_with("WRAPPER_MAX_MEMORY", sizes[i].text)), sizes[i].bytes < 16 << 20);
         CHECK_EQ(ulms_options.capacity, sizes[i].bytes);
         CHECK_STR(read_with("ULMS_MANAGED_LIMIT", sizes[i].text), "");
         CHECK_EQ(ulms_options.managed_limit, sizes[i].bytes);

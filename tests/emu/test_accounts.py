@@ -6,6 +6,7 @@ reference knows from the results what must be live, and whether each refusal cou
 in some order of the threads' operations.
 """
 
+import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,6 +161,12 @@ def allocate(compiled: Compile, emulator_dir: Path) -> Path:
     return compiled("allocate", *(str(emulator_dir / name) for name in libraries))
 
 
+REFUSED = re.compile(
+    rf"\[ulms\] WARN: out of memory: \d+ bytes refused, ULMS_GPU_MEMORY={CAPACITY}, of which \d+"
+    r" are held; .+: (allow more|ULMS_BACKEND=um would make room)"
+)
+
+
 @pytest.mark.parametrize("capacity", [CAPACITY, None])
 def test_accounts(
     capacity: int | None, compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
@@ -172,7 +179,9 @@ def test_accounts(
         env = {"EMU_DEVICES": f"{DEVICES}"}
         env |= {"ULMS_GPU_MEMORY": f"{capacity}"} if capacity else {}
         done: subprocess.CompletedProcess[str] = run_emulated([binary], env, stdin=program.text())
-        assert (done.returncode, done.stderr) == (0, "")
+        assert done.returncode == 0
+        assert all(map(REFUSED.fullmatch, done.stderr.splitlines()[:1]))
+        assert len(done.stderr.splitlines()) <= (capacity is not None)
         check(program, done.stdout, capacity, DEVICES)
 
     run()
@@ -192,7 +201,10 @@ def test_the_limit_by_its_other_name(
     )
     env = {"WRAPPER_MAX_MEMORY": f"{CAPACITY}", "ULMS_BACKEND": "observe"}
     done = run_emulated([allocate(compiled, emulator_dir)], env, stdin=program.text())
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    [told] = done.stderr.splitlines()  # of two that were refused
+    assert REFUSED.fullmatch(told)
+    assert f" {half + 1} bytes refused" in told
     check(program, done.stdout, CAPACITY, 1)
     results, _ = parse(done.stdout)
     statuses = [results[i][0] for i in sorted(results)]

@@ -14,6 +14,11 @@ import pytest
 from pump import stats
 from pump.cli import main
 from pump.preload import preload
+from tests.conftest import ROOT
+
+sys.path.insert(0, str(ROOT))
+
+from bench.emulator import run as emulated
 
 pytestmark = pytest.mark.emu
 
@@ -69,6 +74,55 @@ def test_a_compressed_trace_reads_the_same(
         assert main(["trace", "show", str(path)]) == 0
         pages.append(capsys.readouterr().out)
     assert pages[0] == pages[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "found", "needs"),
+    [
+        ("infer 32 16 0 5", "step: 32 operations, seen 5 times", "needs 514.0 MiB"),
+        ("infer 32 16 0 1", "no step repeats", ""),
+        ("train 8 16 16 5", "step: 52 operations, seen 5 times", "needs 594.0 MiB"),
+        ("train 8 16 16 1", "no step repeats", ""),
+    ],
+)
+def test_a_step_is_more_than_a_layer(
+    words: str, found: str, needs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A decoder calls one function all the time, a layer of a training looks like the next."""
+    out = str(tmp_path / "steps.ulms")
+    command = [str(emulated.build(tmp_path)), *words.split()]
+    made = preload(command, {"ULMS_BACKEND": "observe", "ULMS_TRACE": out}, emulator=True)
+    env = made.environment(os.environ)
+    subprocess.run(command, env=env, capture_output=True, timeout=DEADLINE_S, check=True)
+    assert main(["plan", out, "--memory", "300MiB"]) == (0 if needs else 2)
+    told = capsys.readouterr()
+    assert found in told.out + told.err
+    assert needs in told.out
+    assert "It fits" not in told.out
+
+
+@pytest.mark.parametrize("verb", ["export", "compress"])
+def test_a_trace_is_not_written_onto_itself(
+    verb: str, trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = trace.read_bytes()
+    assert main(["trace", verb, str(trace), str(trace)]) == 1
+    assert "onto itself" in capsys.readouterr().err
+    assert trace.read_bytes() == before
+
+
+def test_what_is_lost_of_a_trace_is_told(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut, out = tmp_path / "cut.ulms", str(tmp_path / "out")
+    cut.write_bytes(trace.read_bytes()[:-100])
+    for words in (["trace", "export", str(cut), out], ["trace", "compress", str(cut), out]):
+        assert main(words) == 0
+        assert "was not closed" in capsys.readouterr().err
+    assert main(["trace", "show", str(cut)]) == 0
+    first, second = capsys.readouterr().out.splitlines()[:2]
+    assert "cut off" in first
+    assert "not closed" in second
 
 
 @pytest.mark.parametrize(

@@ -48,10 +48,10 @@ def test_the_first_line_says_that_it_is_on(
         memory = f"capacity 1.50 GiB (limit), budget {budget}"
     lines = said({"ULMS_BACKEND": mode, **(LIMITS if limited else {})})
     assert lines[0] == (
-        f"[ulms] INFO: ulms {binding.version()} on: mode {mode}, "
+        f"[ulms] INFO: ulms {binding.version()} on: backend {mode}, "
         f"device Emulated GPU (2 in all), {memory}"
     )
-    assert sum("on: mode" in line for line in lines) == 1
+    assert sum("on: backend" in line for line in lines) == 1
 
 
 def test_what_is_off_says_nothing(said: Said) -> None:

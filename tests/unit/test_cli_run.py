@@ -86,6 +86,7 @@ def test_the_emulator_is_found_first() -> None:
     [
         (["--factor", "101", "--", "true"], "--factor 101: a number from 0 to 100 is accepted"),
         (["--factor", "-1", "--", "true"], "--factor -1: a number from 0 to 100 is accepted"),
+        (["--factor", "abc", "--", "true"], "--factor abc: a number from 0 to 100 is accepted"),
         (["--memory", "lots", "--", "true"], "--memory: `lots` is not a size"),
         (["--memory", "0", "--", "true"], "--memory: `0` is not a size"),
         (["--"], "no command"),
@@ -106,6 +107,49 @@ def test_argparse_errors_have_status_2(words: list[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(words)
     assert stop.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [(["run"], "usage: pump run "), (["trace", "run"], "usage: pump trace run ")],
+)
+def test_a_misspelt_option_is_refused_by_its_command(
+    words: list[str], usage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([*words, "--fator", "3", "--", "true"])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith(usage)
+    assert "--fator; did you mean --factor?" in error
+
+
+def test_words_are_taken_in_any_case_as_the_variables_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = printed(capsys, "--log", "info", "--backend", "UM", "--", "true")
+    assert "ULMS_BACKEND=um ULMS_LOG_LEVEL=INFO " in line
+
+
+def test_what_stands_for_a_verb_and_is_none_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "t.ulms"
+    trace.touch()
+    assert main(["trace", str(trace)]) == 2
+    assert f"`pump trace show {trace}` reads it" in capsys.readouterr().err
+    assert main(["trace", "no-such-verb"]) == 2
+    assert "no verb `no-such-verb`, and no program of that name" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="without /dev/full")
+def test_output_that_cannot_be_written_is_told_in_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-P", "-m", "pump", "lib"]
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, "pump: No space left on device\n")
 
 
 def pump(*words: str) -> subprocess.CompletedProcess[str]:

@@ -61,6 +61,25 @@ def test_a_second_look_shows_how_fast_they_grow() -> None:
     assert ["copied_bytes", "5.0", "MiB", "2.0", "MiB", "bytes", "copied"] in lines
 
 
+def test_pages_come_first_and_times_have_units() -> None:
+    counters = {
+        name: Counter(name, unit, "some help", value)
+        for name, unit, value in (
+            ("kernels", "", 5),
+            ("useless_bytes", "B", 1 << 20),
+            ("held_ns", "", 2_500_000_000),
+            ("filled_bytes", "B", 3 << 30),
+        )
+    }
+    view = View(replace(EARLIER, counters=counters))
+    names = [words[0] for words in text([view]) if words[0] in counters]
+    assert names == ["filled_bytes", "held_ns", "useless_bytes", "kernels"]
+    assert ["held_ns", "2.50", "s", "some", "help"] in text([view])
+    out = io.StringIO()
+    console(out).print(page([view], wide=False))
+    assert "some help" not in out.getvalue()
+
+
 def test_those_held_longest_are_shown() -> None:
     held = [Held(f"_Z7kernel{i}v", 10**9 * (9 - i), 1000 + i, 3 << 29) for i in range(9)]
     lines = text([View(replace(EARLIER, held=held))])

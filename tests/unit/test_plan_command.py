@@ -5,7 +5,6 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from pump import paths
@@ -14,7 +13,7 @@ from pump.cli import main
 from pump.sim.engine import UPDATE, Touch
 from pump.sim.hardware import GPUS, INTERCONNECTS, REFERENCE, link_over, slower
 from pump.sim.link import FIGURES, LINKS, UM
-from pump.sim.recorded import Loop, find_loop, open_sequence
+from pump.sim.recorded import open_sequence
 from pump.sim.sequence import Block, Given, Operation, Sequence, SequenceError
 from pump.sizes import GIB
 
@@ -167,35 +166,13 @@ def test_stretched_operations_take_longer() -> None:
     assert longer.native_ns() == 300_000
 
 
-# --- steps in what a program did ---
-
-
-@pytest.mark.parametrize(
-    ("before", "step", "times", "after", "expected"),
-    [
-        ([], [1, 2, 3, 4], 5, [], Loop(20, 4)),
-        ([9, 9, 9], [1, 2, 2, 2, 3], 4, [], Loop(23, 5)),  # runs of one kind inside
-        ([7, 8] * 10, [1, 2, 3, 4, 5, 6], 9, [8, 8], Loop(74, 6)),  # another loop before; the end
-        ([1, 2, 3], [1, 2, 3, 4] * 3 + [5], 6, [], Loop(81, 13)),  # layers inside
-    ],
-)
-def test_the_step_is_what_repeats_longest(
-    before: list[int], step: list[int], times: int, after: list[int], expected: Loop
-) -> None:
-    assert find_loop(np.array([*before, *step * times, *after])) == expected
-
-
-def test_what_does_not_repeat_has_no_step() -> None:
-    assert find_loop(np.arange(100)) is None
+# --- the command ---
 
 
 def test_what_is_neither_sequence_nor_trace_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"\0" * 100)
     with pytest.raises(SequenceError, match="neither"):
         open_sequence(tmp_path / "x")
-
-
-# --- the command ---
 
 
 @pytest.fixture
@@ -237,6 +214,37 @@ def test_the_command_asks_for_no_promise_where_all_kernels_are_vouched_for(
     assert "vmm-known ms" not in told
     assert "ULMS_HIDDEN" not in told
     assert "promise" not in told
+
+
+def test_the_step_that_was_found_is_told(step: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(step), "--memory", "40MiB"]) == 0
+    told = capsys.readouterr()
+    assert "step: 40 operations, seen once" in told.out
+    assert told.err == ""
+
+
+def test_a_step_that_leaves_most_memory_alone_is_doubted(
+    step: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = step.read_text(encoding="utf-8").splitlines()
+    step.write_text("\n".join(lines[:-25]) + "\n", encoding="utf-8")
+    assert main(["plan", str(step), "--memory", "40MiB"]) == 0
+    assert "the step touches 30.0 MiB of 80.0 MiB held at a time" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command", [["plan", "--memory", "6GiB", "--backend", "um"], ["sim", "--policy", "lru"]]
+)
+def test_what_is_lost_of_a_trace_is_told(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where no step can be had of what is left."""
+    data = paths.traces()["decode-3b"].read_bytes()
+    cut = tmp_path / "cut.ulms.gz"
+    for share, status in ((0.8, 0), (0.2, 2)):
+        cut.write_bytes(data[: int(share * len(data))])
+        assert main([command[0], str(cut), *command[1:]]) == status
+        assert "the compressed file is cut off" in capsys.readouterr().err
 
 
 def test_the_prediction_as_json(step: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,6 +51,11 @@ from tests.played import PAGE, PLAIN, simulate, turns  # noqa: E402
 pytestmark = pytest.mark.unit
 
 
+def test_a_step_that_is_odd_does_not_count() -> None:
+    fitting = simulate(turns(UPDATE, READ), PLAIN, "ahead", 2)
+    assert replace(fitting, steps_ns=(1e6, 2e6, 9e6)).step_ms == 2
+
+
 @pytest.mark.parametrize("policy", ["none", "pump", "lru", "ahead"])
 def test_what_fits_takes_its_own_time(policy: str) -> None:
     result = simulate(turns(UPDATE, READ), PLAIN, policy, 2)
