@@ -29,6 +29,8 @@ LEVELS = {
     "away": ("#f3d9b1", "in host memory"),
 }
 GIB = 1 << 30
+INSTALL = "pip install matplotlib scipy"
+"""What a person is told to do without pictures or bound: no registry has this package's extra."""
 TIMES = "\N{MULTIPLICATION SIGN}"
 DPI = 130
 ALONE = {"native", "oracle"}  # beside which systems are shown

@@ -180,7 +180,7 @@ def show(found: Results, args: argparse.Namespace) -> None:
         for line in left_out(rows, found.machine["gpu"]):
             out.print(line)
     if any(row.oracle_ms and not row.bound_ms for row in rows) and not yardstick.bounded():
-        out.print("no bound: it needs scipy (pip install 'pump[bench]')")
+        out.print(f"no bound: it needs scipy ({plots.INSTALL})")
     if args.json:
         write_results(args.json, found.machine, found.every)
         out.print(f"wrote {args.json}")
@@ -305,7 +305,7 @@ def draw(rows: list[Row], names: Sequence[str], folder: Path, kind: str) -> str:
         written.append(folder / f"timeline-{name}.json")
         write_timeline(written[-1], timelines[-1][1], title)
     if not plots.can_plot():
-        return "no pictures: they need matplotlib (pip install 'pump[bench]')"
+        return f"no pictures: they need matplotlib ({plots.INSTALL})"
     pictures = []
     if timed := plots.with_times(rows):
         pictures.append(folder / f"step-time.{kind}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pump import paths
-from pump.bench import cli, compare, report, simulate
+from pump.bench import cli, compare, plots, report, simulate
 from pump.bench import run as run_command
 from pump.bench.row import FormatError, Row, read_results, write_results
 from pump.bench.systems import BY_NAME, DEVICES, SIM, SYSTEMS, systems_on
@@ -21,6 +21,7 @@ from pump.sim.simulator import Result, settings_for
 
 pytestmark = pytest.mark.unit
 
+ROOT = Path(__file__).parents[2]
 SIMULATED = [system.name for system in systems_on(SIM)]
 
 
@@ -259,6 +260,18 @@ def test_what_cannot_be_shown_is_left_out(
     assert {path.name for path in tmp_path.iterdir()} == pictures
     assert all(name in told for name in pictures)
     assert pictures or told == "no pictures: there is nothing to show"
+
+
+def test_what_is_missing_is_installed_from_where_it_is(
+    rows: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The registry's package of our name is somebody else's."""
+    monkeypatch.setattr(plots, "can_plot", lambda: False)
+    told = run_command.draw(rows, [], tmp_path, "png")
+    assert told == "no pictures: they need matplotlib (pip install matplotlib scipy)"
+    texts = [path.read_text(encoding="utf-8") for path in ROOT.glob("docs/*.md")]
+    texts += [path.read_text(encoding="utf-8") for path in (ROOT / "pump").rglob("*.py")]
+    assert not any("pump[bench]" in text for text in texts)
 
 
 # --- the command line ---
