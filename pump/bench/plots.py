@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pump.bench.plan import Plan
-from pump.bench.row import Row
+from pump.bench.row import Row, within_budget
 from pump.bench.systems import BY_NAME, OURS
 from pump.bench.timeline import DEVICE, LANES, Timeline
 
@@ -82,14 +82,17 @@ def _grid(count: int, height: float, told: str) -> tuple[Any, list[Any]]:
 
 def with_times(rows: Sequence[Row]) -> list[Row]:
     """What plot_times can show: the rows of workloads that ran under some system."""
-    workloads = {row.workload for row in rows if row.system not in ALONE}
-    return [row for row in rows if row.workload in workloads]
+    kept = within_budget(rows)
+    workloads = {row.workload for row in kept if row.system not in ALONE}
+    return [row for row in kept if row.workload in workloads]
 
 
 def with_bytes(rows: Sequence[Row]) -> list[Row]:
     """What plot_bytes can show: rows whose bytes were counted, of systems that move some."""
     return [
-        row for row in rows if row.bytes_in is not None and row.system not in {*ALONE, "zero-copy"}
+        row
+        for row in within_budget(rows)
+        if row.bytes_in is not None and row.system not in {*ALONE, "zero-copy"}
     ]
 
 

@@ -44,6 +44,7 @@ class Row:
     own_ms: float | None = None  # the program's time in our code, beside that, while pages move
     counters: dict[str, float] = field(default_factory=dict)  # of ulms.so, a step, beside these
     numbers_equal: bool | None = None  # results equal the native run's to the last bit
+    over_budget: bool | None = None  # more than its capacity was resident: its time is none
     failed: str = ""  # why there is no time: step_ms is empty
 
     @property
@@ -55,6 +56,11 @@ class Row:
     def ms(self) -> float:
         """The median of the repetitions."""
         return median(self.step_ms)
+
+
+def within_budget(rows: Iterable[Row]) -> list[Row]:
+    """Those whose times count: nothing is known to have been resident beyond their capacity."""
+    return [row for row in rows if not row.over_budget]
 
 
 @dataclass(frozen=True)

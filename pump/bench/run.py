@@ -168,7 +168,7 @@ def show(found: Results, args: argparse.Namespace) -> None:
     """Prints the table, and what there is to say about it; writes rows and pictures."""
     out, rows = console(), found.rows
     out.print(report.run_table(found.every))
-    for line in report.verdicts(rows):
+    for line in [*report.verdicts(rows), *report.over_budget(rows)]:
         out.print(line)
     played = [row for row in rows if row.device == SIM]
     links = dict.fromkeys(BY_NAME[row.system].link for row in played)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pump.bench.budgeted import Budgeted
 from pump.bench.oracle import Schedule
 from pump.bench.processes import results
 from pump.bench.row import Row
@@ -17,7 +18,7 @@ from pump.sim.engine import READ, UPDATE, WRITE, CompiledEngine
 from pump.sim.link import PAGE_BYTES, Link, figure, link_for
 from pump.sim.sequence import Operation
 from pump.sim.sequence import Sequence as Recorded
-from pump.sim.simulator import Simulator, settings_for
+from pump.sim.simulator import settings_for
 
 MAIN = ("gpt2m", "llama", "resnet")
 """Recorded steps of the main comparison, which is to be done in a minute; all take several."""
@@ -58,6 +59,7 @@ def simulate(path: Path, name: str, system: str, link: Link, over: float) -> Row
         bytes_out=0.0,
         faults=0.0,
         gate_ms=0.0,
+        over_budget=False,
     )
     if system == "native":
         return replace(row, oversubscription=1.0, capacity_bytes=footprint)
@@ -67,9 +69,11 @@ def simulate(path: Path, name: str, system: str, link: Link, over: float) -> Row
     if not one.policy:
         raise ValueError(f"{system} is not simulated")
     engine = CompiledEngine(settings_for(link, one.policy, pages * link.page_bytes))
-    result = Simulator(engine, link, one.policy).run(sequence)
+    played = Budgeted(engine, link, one.policy)
+    result = played.run(sequence)
     return replace(
         row,
+        over_budget=played.over_budget,
         step_ms=[ns / 1e6 for ns in result.steps_ns],
         bytes_in=result.bytes_in,
         bytes_out=result.bytes_out,

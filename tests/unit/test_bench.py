@@ -181,6 +181,51 @@ def test_geometric_means_are_over_what_both_ran() -> None:
     )
 
 
+def test_a_run_beyond_its_budget_counts_nowhere() -> None:
+    rows = [row("um-demand", 8), row("um", 2, bound_ms=1.0), row("vmm", 4)]
+    over = replace(rows[1], workload="v", step_ms=[0.1], over_budget=True)
+    slow = replace(rows[0], workload="v")
+    alone = replace(over, workload="u")
+    every = [*rows, slow, over, alone]
+    assert report.verdicts(every) == report.verdicts(rows)
+    assert report.cell_of(over) == "(over)"
+    assert "v 2, u 2" in report.over_budget(every)[0]
+    assert report.over_budget(rows) == []
+    assert plots.with_times(every) == [*rows, slow]
+    counted = [replace(one, bytes_in=1.0) for one in every]
+    assert [one.workload for one in plots.with_bytes(counted)] == ["w", "w", "w", "v"]
+
+
+def test_a_comparison_leaves_out_what_went_beyond_its_budget() -> None:
+    before = [row("um", 10, bound_ms=5.0), row("um", 10, workload="v", bound_ms=5.0)]
+    after = [before[0], replace(before[1], step_ms=[30.0], over_budget=True)]
+    found = compare.compare(before, after)
+    assert len(found.changes) == 2
+    assert found.means() == pytest.approx({"um": 1})
+    assert found.over_bound() == pytest.approx({"um": 2})
+    assert found.slower() == []
+    assert list(compare.comparison_table(found).columns[-1].cells) == ["", "(over)"]
+
+
+def test_what_a_kernel_needs_beyond_the_budget_is_told() -> None:
+    """The hash join's largest operation touches more than half of what it needs."""
+    path = paths.traces()["hash-join"]
+    over = {
+        (system, ratio): simulate.simulate(path, "hash-join", system, LINKS[system], ratio)
+        for system, ratio in (("um", 1.5), ("um", 2.0), ("vmm", 2.0))
+    }
+    assert [one.over_budget for one in over.values()] == [False, True, False]
+
+
+def test_rows_of_old_files_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_results(path, {}, [row("um", 1)])
+    told = json.loads(path.read_text(encoding="utf-8"))
+    del told["rows"][0]["over_budget"]
+    path.write_text(json.dumps(told), encoding="utf-8")
+    assert read_results(path).rows == [row("um", 1)]
+
+
 def test_different_numbers_are_told() -> None:
     told = report.run_table([row("um", 10, numbers_equal=False), row("vmm", 5, numbers_equal=True)])
     cells = {str(column.header): list(column.cells) for column in told.columns}
