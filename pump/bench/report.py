@@ -111,7 +111,7 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
 
 
 def over_budget(rows: Sequence[Row]) -> list[str]:
-    """A line for each system that went over its budget: where it did, and that this does not count."""
+    """A line for each system that went over its budget, and where: that does not count."""
     found: dict[str, list[str]] = {}
     for row in rows:
         if row.over_budget:

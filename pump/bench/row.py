@@ -85,9 +85,14 @@ class Results:
 
 
 def write_results(path: Path, machine: dict[str, str], rows: Sequence[Row]) -> None:
-    """Writes JSON. Raises OSError."""
+    """Writes JSON; a file that there is stays whole until the new one is. Raises OSError."""
     told = {"format": FORMAT, "machine": machine, "rows": [asdict(row) for row in rows]}
-    path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    path = path.resolve()
+    plain = path.is_file() or not path.exists()
+    into = path.with_name(f"{path.name}.new") if plain else path
+    into.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    if plain:
+        into.replace(path)
 
 
 def read_results(path: Path) -> Results:
