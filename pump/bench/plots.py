@@ -9,6 +9,7 @@ from pump.bench.plan import Plan
 from pump.bench.row import Row, within_budget
 from pump.bench.systems import BY_NAME, OURS
 from pump.bench.timeline import DEVICE, LANES, Timeline
+from pump.sizes import GIB, MIB
 
 COLOURS = {
     "um-demand": "#b9b9b9",
@@ -28,7 +29,6 @@ LEVELS = {
     "dead": ("#d9d9d9", "resident, dead"),
     "away": ("#f3d9b1", "in host memory"),
 }
-GIB = 1 << 30
 INSTALL = "pip install matplotlib scipy"
 """What a person is told to do without pictures or bound: no registry has this package's extra."""
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -233,7 +233,7 @@ def plot_residency(timelines: Sequence[tuple[str, Timeline]], path: Path) -> Non
         axis.set_yticks(marks, [f"{mark:.1f}" for mark in marks])
         axis.set_ylim(-0.38 * high, 1.06 * high)
         axis.set_xlim(0, max(times))
-        axis.set_ylabel("GiB")
+        axis.set_ylabel(f"GiB, in pages of {timeline.page_bytes // MIB} MiB")
         axis.set_title(title, fontsize=11, loc="left")
     axes[-1, 0].set_xlabel("milliseconds from the end of a step to the end of the next")
     _legend(figure, axes[0, 0].get_legend_handles_labels()[0])

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from pump import paths
-from pump.bench import cli, compare, plots, report, simulate
-from pump.bench import run as run_command
+from pump.bench import cli, compare, pictures, plots, report, simulate
 from pump.bench.row import FormatError, Row, read_results, write_results
 from pump.bench.systems import BY_NAME, DEVICES, SIM, SYSTEMS, systems_on
 from pump.bench.timeline import DEVICE, LANES, Timeline, record, write_timeline
@@ -111,7 +110,7 @@ def test_pictures_of_many_workloads_have_rows(tmp_path: Path) -> None:
     many = [row("vmm", 5, workload=f"w{i}", bytes_in=1, bytes_out=1) for i in range(5)]
     sizes = []
     for shown in (many[:4], many):
-        run_command.draw(shown, [], tmp_path, "png")
+        pictures.draw(shown, [], tmp_path, "png")
         data = (tmp_path / "step-time.png").read_bytes()
         sizes.append((int.from_bytes(data[16:20]), int.from_bytes(data[20:24])))
     assert sizes[0][0] == sizes[1][0]
@@ -241,7 +240,7 @@ def test_a_timeline_is_a_step(played: tuple[Result, Timeline]) -> None:
     for thread in (DEVICE, *LANES):
         spans = sorted((s.begin_ns, s.end_ns) for s in timeline.spans if s.thread == thread)
         assert all(a[1] <= b[0] + 1 for a, b in pairwise(spans))
-        assert spans[-1][1] <= result.steps_ns[0] + 1
+        assert spans[-1][1] <= result.steps_ns[-1] + 1
     for lane, moved in zip(LANES, (result.bytes_in, result.bytes_out), strict=True):
         assert sum(s.bytes for s in timeline.spans if s.thread == lane) == pytest.approx(
             moved, rel=0.05
@@ -264,7 +263,7 @@ def test_a_timeline_opens_in_a_viewer(played: tuple[Result, Timeline], tmp_path:
 
 def test_pictures_are_written(rows: list[Row], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    told = run_command.draw(rows, ["resnet"], tmp_path / "new", "png")
+    told = pictures.draw(rows, ["resnet"], tmp_path / "new", "png")
     names = {"step-time.png", "bytes.png", "residency.png", "timeline-resnet.json"}
     assert {path.name for path in (tmp_path / "new").iterdir()} == names
     assert all(name in told for name in names)
@@ -278,7 +277,7 @@ def test_a_picture_as_text_is_the_same_each_time(rows: list[Row], tmp_path: Path
     pytest.importorskip("matplotlib")
     first, again = tmp_path / "first", tmp_path / "again"
     for folder in (first, again):
-        assert str(folder / "bytes.svg") in run_command.draw(rows, [], folder, "svg")
+        assert str(folder / "bytes.svg") in pictures.draw(rows, [], folder, "svg")
     names = {"step-time.svg", "bytes.svg"}
     assert {path.name for path in first.iterdir()} == names
     for name in names:
@@ -301,7 +300,7 @@ def test_what_cannot_be_shown_is_left_out(
     shown: list[Row], pictures: set[str], tmp_path: Path
 ) -> None:
     pytest.importorskip("matplotlib")
-    told = run_command.draw(shown, [], tmp_path, "png")
+    told = pictures.draw(shown, [], tmp_path, "png")
     assert {path.name for path in tmp_path.iterdir()} == pictures
     assert all(name in told for name in pictures)
     assert pictures or told == "no pictures: there is nothing to show"
@@ -312,7 +311,7 @@ def test_what_is_missing_is_installed_from_where_it_is(
 ) -> None:
     """The registry's package of our name is somebody else's."""
     monkeypatch.setattr(plots, "can_plot", lambda: False)
-    told = run_command.draw(rows, [], tmp_path, "png")
+    told = pictures.draw(rows, [], tmp_path, "png")
     assert told == "no pictures: they need matplotlib (pip install matplotlib scipy)"
     texts = [path.read_text(encoding="utf-8") for path in ROOT.glob("docs/*.md")]
     texts += [path.read_text(encoding="utf-8") for path in (ROOT / "pump").rglob("*.py")]
