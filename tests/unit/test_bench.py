@@ -117,6 +117,36 @@ def test_pictures_of_many_workloads_have_rows(tmp_path: Path) -> None:
     assert 2 * sizes[0][1] == sizes[1][1]
 
 
+def test_workloads_beside_each_other_share_an_axis_and_say_their_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    kept = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: kept.append(figure))
+    rows = [row("um", 5 * 10**i, workload=f"w{i}", native_ms=10.0**i) for i in range(5)]
+    plots.plot_times(rows, tmp_path / "x.png")
+    axes = [axis for axis in kept[0].axes if axis.get_visible()]
+    limits = [axis.get_ylim() for axis in axes]
+    assert limits[:4] == [limits[0]] * 4
+    assert limits[4] != limits[0]
+    assert limits[0][0] < 1
+    assert limits[0][1] > 5000
+    assert [axis.texts[0].get_text() for axis in axes] == ["5.0", "50", "500", "5000", "50000"]
+
+
+def test_a_legend_lies_within_its_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    kept = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: kept.append(figure))
+    rows = [row(name, 5, bound_ms=2.0) for name in plots.COLOURS]
+    for workloads in (1, 2, 4):
+        every = [replace(one, workload=f"w{i}") for i in range(workloads) for one in rows]
+        plots.plot_times(every, tmp_path / "x.png")
+        kept[-1].canvas.draw()
+        legend = kept[-1].legends[0].get_window_extent()
+        assert 0 <= legend.x0 < legend.x1 <= kept[-1].bbox.width
+
+
 def test_systems_name_links_and_devices_that_there_are() -> None:
     assert len(BY_NAME) == len(SYSTEMS)
     for system in SYSTEMS:
@@ -246,6 +276,8 @@ def test_a_timeline_is_a_step(played: tuple[Result, Timeline]) -> None:
             moved, rel=0.05
         )
     levels = timeline.levels
+    assert result.steps_ns[-1] != pytest.approx(result.steps_ns[0])
+    assert levels[-1].ns == pytest.approx(result.steps_ns[-1])
     assert max(one.live + one.dead for one in levels) <= timeline.budget
     assert max(one.live + one.dead for one in levels) > 0.95 * timeline.budget
     assert max(one.live + one.away for one in levels) > 1.5 * timeline.budget
@@ -287,7 +319,7 @@ def test_a_picture_as_text_is_the_same_each_time(rows: list[Row], tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("shown", "pictures"),
+    ("shown", "drawn"),
     [
         ([row("um", 5), row("native", 1)], {"step-time.png"}),  # nobody counted bytes
         ([row("um", 5, bytes_in=1, bytes_out=0), row("vmm", 4)], {"step-time.png", "bytes.png"}),
@@ -297,13 +329,13 @@ def test_a_picture_as_text_is_the_same_each_time(rows: list[Row], tmp_path: Path
     ],
 )
 def test_what_cannot_be_shown_is_left_out(
-    shown: list[Row], pictures: set[str], tmp_path: Path
+    shown: list[Row], drawn: set[str], tmp_path: Path
 ) -> None:
     pytest.importorskip("matplotlib")
     told = pictures.draw(shown, [], tmp_path, "png")
-    assert {path.name for path in tmp_path.iterdir()} == pictures
-    assert all(name in told for name in pictures)
-    assert pictures or told == "no pictures: there is nothing to show"
+    assert {path.name for path in tmp_path.iterdir()} == drawn
+    assert all(name in told for name in drawn)
+    assert drawn or told == "no pictures: there is nothing to show"
 
 
 def test_what_is_missing_is_installed_from_where_it_is(
