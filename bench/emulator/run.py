@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pump.bench import machine
+from pump.bench.progress import Workloads
 from pump.bench.row import Row
 from pump.bench.runner import Asked
 from pump.bench.systems import BY_NAME, EMULATOR
@@ -91,12 +92,14 @@ class Programs:
             binary = build(Path(folder))
             natives: dict[str, Told] = {}
             task = bar.add_task("emulating", total=len(runs))
+            lines = Workloads((run[0] for run in runs), bar.disable and not asked.quiet)
             for name, system, over in runs:
                 if name not in natives:
                     natives[name] = run(binary, WORKLOADS[name], "native")
                 rows.append(row_of(binary, name, system, over, natives[name]))
                 asked.keep(rows)
                 bar.update(task, advance=1, description=f"{name} {over:g}: {system}")
+                lines.done(name)
         return rows
 
 

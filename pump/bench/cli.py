@@ -127,6 +127,7 @@ class Bound:
             for row in with_yardsticks(told.rows, told.machine, args.intervals)
         ]
         failures = [row for told in every for row in told.failures]
+        rows.sort(key=lambda row: compare.place(row.run))
         return replace(every[-1], rows=rows, failures=failures)
 
     def main(self, args: argparse.Namespace) -> int:

@@ -67,8 +67,13 @@ def compare(before: Sequence[Row], after: Sequence[Row]) -> Comparison:
     """Medians of what has the same key."""
     old = {row.run: row for row in before}
     new = {row.run: row for row in after}
-    changes = [change_of(old[run], new[run]) for run in old if run in new]
+    changes = [change_of(old[run], new[run]) for run in sorted(old, key=place) if run in new]
     return Comparison(changes, [r for r in old if r not in new], [r for r in new if r not in old])
+
+
+def place(run: Run) -> tuple[str, float]:
+    """In a table; systems as they come."""
+    return run.workload, run.oversubscription
 
 
 def change_of(before: Row, after: Row) -> Change:

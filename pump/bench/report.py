@@ -53,7 +53,9 @@ def run_table(rows: Sequence[Row]) -> Table:
     """
     columns = time_columns(rows)
     lines = []
-    for key in dict.fromkeys((row.workload, row.oversubscription) for row in rows):
+    names = list(dict.fromkeys(row.workload for row in rows))
+    keys = {(row.workload, row.oversubscription) for row in rows}
+    for key in sorted(keys, key=lambda key: (names.index(key[0]), key[1])):
         here = {r.system: r for r in rows if (r.workload, r.oversubscription) == key}
         if here.keys() <= {"native"} and columns:
             continue
@@ -71,7 +73,7 @@ def time_columns(rows: Sequence[Row]) -> list[Column]:
     present = {row.system for row in rows} - {"native"}
     systems = [name for name in BY_NAME if name in present]
     movers = [name for name in systems if BY_NAME[name].link]
-    columns = [Column(name) for name in systems if name != "oracle" or len(movers) == 1]
+    columns = [Column(name) for name in systems if name != "oracle"]
     for word in ("oracle", "bound") if movers else ():
         if any(getattr(row, f"{word}_ms") is not None for row in rows):
             columns.append(Column(word, f"{word}_ms"))

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 FORMAT = "pump-bench 1"
+WANTED = f"what `pump-bench run --json` writes is wanted, of format `{FORMAT}`"
 
 
 class Run(NamedTuple):
@@ -99,11 +100,16 @@ def read_results(path: Path) -> Results:
     """Results as they were written. Raises FormatError, OSError."""
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
-        if told["format"] != FORMAT:
-            raise FormatError(f"{path} is `{told['format']}`, not `{FORMAT}`")
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise FormatError(f"{path} is no JSON ({error}): {WANTED}") from error
+    kind = told.get("format") if isinstance(told, dict) else None
+    if kind != FORMAT:
+        said = f"says that it is `{kind}`" if kind else "does not say what it is"
+        raise FormatError(f"{path} {said}: {WANTED}")
+    try:
         return Results.of(told["machine"], [_row(each) for each in told["rows"]])
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise FormatError(f"{path} holds no results of pump-bench: {error}") from error
+    except (KeyError, TypeError) as error:
+        raise FormatError(f"{path} holds rows that cannot be read ({error}): {WANTED}") from error
 
 
 def _row(told: dict[str, Any]) -> Row:

@@ -167,12 +167,22 @@ def test_results_are_read_as_they_were_written(rows: list[Row], tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"format": "x"}', '{"format": "pump-bench 1", "machine": {}, "rows": [{}]}']
+    ("text", "why"),
+    [
+        ("", "is no JSON"),
+        ("[]", "does not say what it is"),
+        ('{"rows": []}', "does not say what it is"),
+        ('{"format": "x"}', "says that it is `x`"),
+        ('{"format": "pump-bench 1", "machine": {}, "rows": [{}]}', "rows that cannot be read"),
+    ],
 )
-def test_other_files_are_refused(text: str, tmp_path: Path) -> None:
+def test_other_files_are_refused(text: str, why: str, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text(text, encoding="utf-8")
-    with pytest.raises(FormatError, match=r"bad\.json"):
+    with pytest.raises(FormatError) as told:
         read_results(tmp_path / "bad.json")
+    assert str(told.value).startswith(str(tmp_path / "bad.json"))
+    assert why in str(told.value)
+    assert "what `pump-bench run --json` writes is wanted" in str(told.value)
 
 
 # --- comparing ---
@@ -189,6 +199,23 @@ def test_what_takes_longer_is_marked() -> None:
         ["zero-copy"],
     )
     assert [compare.verdict(c.ratio, 0.03) for c in found.changes] == ["SLOWER", "faster", ""]
+
+
+def test_tables_are_by_workload_and_ratio(tmp_path: Path) -> None:
+    places = [("b", 3.0), ("a", 2.0), ("b", 1.5), ("a", 1.5)]
+    rows = [row("um", 5, workload=name, oversubscription=over) for name, over in places]
+    found = compare.compare(rows, rows)
+    assert [change.run[::3] for change in found.changes] == sorted(places)
+    cells = {str(c.header): list(c.cells) for c in report.run_table(rows).columns}
+    assert cells["workload"] == ["b", "b", "a", "a"]
+    assert cells["over"] == ["1.5", "3", "1.5", "2"]
+
+
+def test_the_oracle_has_one_column() -> None:
+    alone = [row("oracle", 5, oracle_ms=5.0, bound_ms=4.0)]
+    for rows in (alone, [*alone, row("vmm", 6, oracle_ms=5.0, bound_ms=4.0)]):
+        headings = [str(column.header) for column in report.run_table(rows).columns]
+        assert headings.count("oracle") == 1
 
 
 def test_geometric_means_are_over_what_both_ran() -> None:
@@ -233,7 +260,7 @@ def test_a_comparison_leaves_out_what_went_beyond_its_budget() -> None:
     assert found.means() == pytest.approx({"um": 1})
     assert found.over_bound() == pytest.approx({"um": 2})
     assert found.slower() == []
-    assert list(compare.comparison_table(found).columns[-1].cells) == ["", "(over)"]
+    assert list(compare.comparison_table(found).columns[-1].cells) == ["(over)", ""]
 
 
 def test_what_a_kernel_needs_beyond_the_budget_is_told() -> None:
