@@ -57,6 +57,7 @@ class Told:
     step_ms: list[float]
     footprint: int
     result: str
+    moved: float  # bytes a step, both ways
 
 
 class Programs:
@@ -191,7 +192,9 @@ def told(
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
         raise UsageError(f"{what} failed: {last}")
     words = [line.split() for line in done.stdout.splitlines()]
-    steps = [float(line[1]) / STRETCH for line in words if line[0] == "step"]
+    steps = [line for line in words if line[0] == "step"][workload.warm :]
+    ms = [float(line[1]) / STRETCH for line in steps]
+    moved = statistics.mean(int(line[2]) for line in steps)
     (footprint,) = (int(line[1]) for line in words if line[0] == "footprint")
     (result,) = (line[1] for line in words if line[0] == "result")
-    return Told(steps[workload.warm :], footprint, result)
+    return Told(ms, footprint, result, moved)
