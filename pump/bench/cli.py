@@ -144,8 +144,8 @@ PROGRAM = Program(
     "pump-bench",
     "Compare ways to run programs that need more GPU memory than there is. Without a command: the"
     f" main comparison, with pictures in ./{FOLDER}: where there is a GPU, {', '.join(ON_GPU)} with"
-    f" half of their memory, in some minutes; else the recorded steps {', '.join(MAIN)}, in less"
-    " than a minute. `run` runs every one.",
+    f" half of their memory, in some minutes; else the recorded steps {', '.join(MAIN)}, in about"
+    " a minute. `run` runs every one.",
     (Run(), List(), Compare(), Bound()),
     (UsageError, FormatError, SequenceError),
 )
