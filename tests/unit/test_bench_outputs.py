@@ -14,6 +14,7 @@ from pump.bench.progress import Workloads
 from pump.bench.row import Row, read_results
 from pump.bench.simulated import Simulated
 from pump.bench.steps import STEPS, meant
+from pump.bench.yardstick import sequence_at
 from pump.cli.program import BROKEN_PIPE, INTERRUPTED
 from pump.sim.link import LINKS, link_for
 from pump.sizes import GIB
@@ -103,7 +104,7 @@ def test_where_all_kernels_are_vouched_for_two_systems_are_one() -> None:
     path = paths.traces()["resnet"]
 
     def played(system: str) -> Row:
-        link = link_for(system, simulate.sequence_at(path))
+        link = link_for(system, sequence_at(path))
         return simulate.simulate(path, "resnet", system, link, 3.0)
 
     first, second = (played(system) for system in simulate.ALIKE)
