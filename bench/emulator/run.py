@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pump.bench import machine
+from pump.bench.progress import Workloads
 from pump.bench.row import Row
 from pump.bench.runner import Asked
 from pump.bench.systems import BY_NAME, EMULATOR
@@ -56,6 +57,7 @@ class Told:
     step_ms: list[float]
     footprint: int
     result: str
+    moved: float  # bytes a step, both ways
 
 
 class Programs:
@@ -91,12 +93,14 @@ class Programs:
             binary = build(Path(folder))
             natives: dict[str, Told] = {}
             task = bar.add_task("emulating", total=len(runs))
+            lines = Workloads((run[0] for run in runs), bar.disable and not asked.quiet)
             for name, system, over in runs:
                 if name not in natives:
                     natives[name] = run(binary, WORKLOADS[name], "native")
                 rows.append(row_of(binary, name, system, over, natives[name]))
                 asked.keep(rows)
                 bar.update(task, advance=1, description=f"{name} {over:g}: {system}")
+                lines.done(name)
         return rows
 
 
@@ -188,7 +192,9 @@ def told(
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
         raise UsageError(f"{what} failed: {last}")
     words = [line.split() for line in done.stdout.splitlines()]
-    steps = [float(line[1]) / STRETCH for line in words if line[0] == "step"]
+    steps = [line for line in words if line[0] == "step"][workload.warm :]
+    ms = [float(line[1]) / STRETCH for line in steps]
+    moved = statistics.mean(int(line[2]) for line in steps)
     (footprint,) = (int(line[1]) for line in words if line[0] == "footprint")
     (result,) = (line[1] for line in words if line[0] == "result")
-    return Told(steps[workload.warm :], footprint, result)
+    return Told(ms, footprint, result, moved)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from pump.bench.machine import LIMIT, refuse_unless_safe
 from pump.bench.row import Row
 from pump.bench.runner import Asked
 from pump.bench.systems import BY_NAME, GPU, LEARNS
+from pump.cli.command import UsageError
 from pump.cli.render import progress_bar
 from pump.paths import library
 from pump.sim.link import UM
@@ -129,9 +131,12 @@ class Programs:
         return {} if self.tiny else calls.described(BUILT)
 
     def rows(self, asked: Asked) -> list[Row]:
-        """What was known, and every run that was tried; the others are told on standard error."""
+        """What was known, and every run that was tried; the others are told on standard error.
+        Raises UsageError.
+        """
         if not self.tiny:  # that runs on the CPU
             refuse_unless_safe()
+        refuse_without_torch(asked.names)
         end = time.monotonic() + asked.seconds if asked.seconds else math.inf
         rows = list(asked.known)
         wanted = {name: wanted_of(name, asked) for name in asked.names}
@@ -258,6 +263,13 @@ class Programs:
             said = reason_in(done.stderr)
             raise FailedError(f"failed with status {done.returncode}: {said}")
         return told
+
+
+def refuse_without_torch(names: Iterable[str]) -> None:
+    """Raises UsageError where programs need it and it is not there, as each of them would say."""
+    in_need = [name for name in names if name.replace("-", "_") not in workloads.OWN_MAIN]
+    if in_need and find_spec("torch") is None:
+        raise UsageError(f"{in_need[0]} needs PyTorch: pip install torch")
 
 
 def warm_steps(name: str, system: str) -> int:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from pump.bench import compare
 from pump.bench.measured import with_yardsticks
+from pump.bench.outputs import add_outputs, try_outputs
 from pump.bench.row import FormatError, Results, read_results
 from pump.bench.run import (
     Run,
     add_device,
     add_intervals,
-    add_outputs,
     best_device,
     device_of,
     runner,
@@ -22,7 +22,7 @@ from pump.bench.run import (
 from pump.bench.simulate import MAIN
 from pump.bench.systems import DEVICES, SIM, systems_on
 from pump.cli.command import UsageError
-from pump.cli.program import Program
+from pump.cli.program import BROKEN_PIPE, Program
 from pump.cli.render import console, table
 from pump.sim.sequence import SequenceError
 
@@ -120,12 +120,14 @@ class Bound:
         if args.json and len(args.files) > 1:
             raise UsageError("--json is for the rows of one machine")
         every = [read_results(path) for path in args.files]
+        try_outputs(args)
         rows = [
             row
             for told in every
             for row in with_yardsticks(told.rows, told.machine, args.intervals)
         ]
         failures = [row for told in every for row in told.failures]
+        rows.sort(key=lambda row: compare.place(row.run))
         return replace(every[-1], rows=rows, failures=failures)
 
     def main(self, args: argparse.Namespace) -> int:
@@ -142,8 +144,8 @@ PROGRAM = Program(
     "pump-bench",
     "Compare ways to run programs that need more GPU memory than there is. Without a command: the"
     f" main comparison, with pictures in ./{FOLDER}: where there is a GPU, {', '.join(ON_GPU)} with"
-    f" half of their memory, in some minutes; else the recorded steps {', '.join(MAIN)}, in less"
-    " than a minute. `run` runs every one.",
+    f" half of their memory, in some minutes; else the recorded steps {', '.join(MAIN)}, in about"
+    " a minute. `run` runs every one.",
     (Run(), List(), Compare(), Bound()),
     (UsageError, FormatError, SequenceError),
 )
@@ -152,7 +154,12 @@ PROGRAM = Program(
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs what argv says and returns the exit status: 2 for wrong usage."""
     words = list(sys.argv[1:] if argv is None else argv)
-    return PROGRAM.main(words or main_comparison())
+    try:
+        return PROGRAM.main(words or main_comparison())
+    except SystemExit as left:
+        if isinstance(left.__context__, BrokenPipeError):  # rich has seen it first
+            return BROKEN_PIPE
+        raise
 
 
 def main_comparison() -> list[str]:

@@ -6,6 +6,7 @@ from statistics import geometric_mean
 
 from rich.table import Table
 
+from pump.bench.report import OVER
 from pump.bench.row import Row, Run
 from pump.cli.render import table
 
@@ -21,6 +22,7 @@ class Change:
     before_ms: float
     after_ms: float
     bound_ms: float | None = None  # of the second
+    over_budget: bool = False  # one of both was: the ratio says nothing
 
     @property
     def ratio(self) -> float:
@@ -35,33 +37,49 @@ class Comparison:
     missing: list[Run]  # of the second
     new: list[Run]
 
+    @property
+    def counted(self) -> list[Change]:
+        """Those whose ratio is one of a system that kept to its budget."""
+        return [change for change in self.changes if not change.over_budget]
+
     def means(self) -> dict[str, float]:
         """The geometric mean of the ratios, system by system."""
-        names = dict.fromkeys(change.run.system for change in self.changes)
+        names = dict.fromkeys(change.run.system for change in self.counted)
         return {
-            name: geometric_mean(c.ratio for c in self.changes if c.run.system == name)
+            name: geometric_mean(c.ratio for c in self.counted if c.run.system == name)
             for name in names
         }
 
     def over_bound(self) -> dict[str, float]:
         """The second's times over their bounds, system by system: geometric means."""
         known: dict[str, list[float]] = {}
-        for change in self.changes:
+        for change in self.counted:
             if change.bound_ms:
                 known.setdefault(change.run.system, []).append(change.after_ms / change.bound_ms)
         return {system: geometric_mean(ratios) for system, ratios in known.items()}
 
     def slower(self, noise: float = NOISE) -> list[Change]:
         """What takes longer by more than noise."""
-        return [change for change in self.changes if change.ratio > 1 + noise]
+        return [change for change in self.counted if change.ratio > 1 + noise]
 
 
 def compare(before: Sequence[Row], after: Sequence[Row]) -> Comparison:
     """Medians of what has the same key."""
-    old = {row.run: row.ms for row in before}
+    old = {row.run: row for row in before}
     new = {row.run: row for row in after}
-    changes = [Change(run, old[run], new[run].ms, new[run].bound_ms) for run in old if run in new]
+    changes = [change_of(old[run], new[run]) for run in sorted(old, key=place) if run in new]
     return Comparison(changes, [r for r in old if r not in new], [r for r in new if r not in old])
+
+
+def place(run: Run) -> tuple[str, float]:
+    """In a table; systems as they come."""
+    return run.workload, run.oversubscription
+
+
+def change_of(before: Row, after: Row) -> Change:
+    """Of one run."""
+    over = bool(before.over_budget or after.over_budget)
+    return Change(after.run, before.ms, after.ms, after.bound_ms, over)
 
 
 def comparison_table(found: Comparison, noise: float = NOISE) -> Table:
@@ -75,7 +93,7 @@ def comparison_table(found: Comparison, noise: float = NOISE) -> Table:
             f"{change.after_ms:.2f}",
             f"{change.bound_ms:.2f}" if change.bound_ms else "",
             f"{change.ratio:.3f}",
-            verdict(change.ratio, noise),
+            OVER if change.over_budget else verdict(change.ratio, noise),
         )
         for change in found.changes
     ]

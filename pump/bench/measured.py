@@ -13,21 +13,20 @@ from typing import Any
 from pump.bench.machine import figure_in
 from pump.bench.processes import results
 from pump.bench.row import Row
+from pump.bench.steps import ELSEWHERE
 from pump.bench.systems import BY_NAME, GPU
 from pump.bench.yardstick import INTERVALS, WIRES, Case, sequence_at, yardstick
 from pump.paths import traces
 from pump.sim.hardware import INTERCONNECTS, Gpu, gpu_named, link_over
 from pump.sim.link import PAGE_BYTES, Link
 
-STEPS = {"gpt2-xl": "gpt2xl"}
-"""Recorded steps of programs with other names."""
 ALIKE = 0.2
 """A recorded step is the program's if it needs as much memory, give or take this share."""
 
 
 def step_of(workload: str) -> Path | None:
     """The recorded step of a program of bench/gpu/workloads; None: there is none."""
-    return traces().get(STEPS.get(workload, workload))
+    return traces().get(ELSEWHERE.get(workload, workload))
 
 
 def wires_of(gpu: Gpu, machine: Mapping[str, str]) -> Link:

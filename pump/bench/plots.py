@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from pump.bench.plan import Plan
-from pump.bench.row import Row
+from pump.bench.row import Row, within_budget
 from pump.bench.systems import BY_NAME, OURS
 from pump.bench.timeline import DEVICE, LANES, Timeline
+from pump.sizes import GIB, MIB, format_size
 
 COLOURS = {
     "um-demand": "#b9b9b9",
@@ -28,12 +29,15 @@ LEVELS = {
     "dead": ("#d9d9d9", "resident, dead"),
     "away": ("#f3d9b1", "in host memory"),
 }
-GIB = 1 << 30
+INSTALL = "pip install matplotlib scipy"
+"""What a person is told to do without pictures or bound: no registry has this package's extra."""
 TIMES = "\N{MULTIPLICATION SIGN}"
 DPI = 130
 ALONE = {"native", "oracle"}  # beside which systems are shown
 ACROSS = 4  # workloads beside each other
 WIDTH = 0.8  # of a group of bars, of the room it has
+BAR = 0.14  # inches at least, so that the values at bars stand apart
+LABEL = 1.3  # inches of a legend
 
 
 def can_plot() -> bool:
@@ -66,11 +70,12 @@ def _save(figure: Any, path: Path) -> None:
         figure.savefig(path, dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
-def _grid(count: int, height: float, told: str) -> tuple[Any, list[Any]]:
-    """A figure and so many axes, ACROSS a row; `told` at the left ones."""
+def _grid(count: int, height: float, told: str, room: float = 0) -> tuple[Any, list[Any]]:
+    """A figure and so many axes, ACROSS a row, of `room` inches at least; `told` at the left
+    ones."""
     across = min(count, ACROSS)
     down = -(-count // across)
-    figure, axes = _figure(down, across, 4.4 * across + 0.6, height * down)
+    figure, axes = _figure(down, across, max(4.4, room) * across + 0.6, height * down)
     for axis in axes.flat[count:]:
         axis.set_visible(False)
     for axis in axes[:, 0]:
@@ -80,14 +85,17 @@ def _grid(count: int, height: float, told: str) -> tuple[Any, list[Any]]:
 
 def with_times(rows: Sequence[Row]) -> list[Row]:
     """What plot_times can show: the rows of workloads that ran under some system."""
-    workloads = {row.workload for row in rows if row.system not in ALONE}
-    return [row for row in rows if row.workload in workloads]
+    kept = within_budget(rows)
+    workloads = {row.workload for row in kept if row.system not in ALONE}
+    return [row for row in kept if row.workload in workloads]
 
 
 def with_bytes(rows: Sequence[Row]) -> list[Row]:
     """What plot_bytes can show: rows whose bytes were counted, of systems that move some."""
     return [
-        row for row in rows if row.bytes_in is not None and row.system not in {*ALONE, "zero-copy"}
+        row
+        for row in within_budget(rows)
+        if row.bytes_in is not None and row.system not in {*ALONE, "zero-copy"}
     ]
 
 
@@ -97,7 +105,9 @@ def plot_times(rows: Sequence[Row], path: Path) -> None:
     rows: of with_times, some.
     """
     workloads, systems = _names(rows)
-    figure, axes = _grid(len(workloads), 4.6, "milliseconds a step (log scale)")
+    groups = len({row.oversubscription for row in rows if row.system in systems})
+    room = BAR * groups * len(systems) / WIDTH
+    figure, axes = _grid(len(workloads), 4.6, "milliseconds a step (log scale)", room)
     for axis, workload in zip(axes, workloads, strict=True):
         here = [row for row in rows if row.workload == workload and row.system in systems]
         ratios = sorted({row.oversubscription for row in here})
@@ -117,20 +127,48 @@ def plot_times(rows: Sequence[Row], path: Path) -> None:
             )
             for x, row in bars:
                 _bound(axis, x, width, row)
-        native = here[0].native_ms
-        axis.axhline(native, color=LINE, linewidth=1, linestyle=":")
+                _value(axis, x, row)
+        axis.axhline(here[0].native_ms, color=LINE, linewidth=1, linestyle=":")
         axis.set_yscale("log")
-        axis.set_ylim(native * 0.6)
         axis.set_xticks(range(len(ratios)), [f"{ratio:g}{TIMES}" for ratio in ratios])
         axis.set_xlabel("memory needed : memory there is")
-        axis.set_title(f"{workload} ({here[0].footprint_bytes / GIB:.1f} GiB)", fontsize=11)
+        axis.set_title(f"{workload} ({format_size(here[0].footprint_bytes)})", fontsize=11)
         _plain_numbers(axis)
+    shown = [row for row in rows if row.system in systems]
+    for start in range(0, len(workloads), ACROSS):
+        beside = workloads[start : start + ACROSS]
+        low, high = _range([row for row in shown if row.workload in beside])
+        for axis in axes[start : start + ACROSS]:
+            axis.set_ylim(low, high)
     told = _swatches(systems)
     told += axes[0].plot([], [], color=LINE, linewidth=1, linestyle=":", label="all resident")
     if any(row.bound_ms for row in rows):
         told += axes[0].plot([], [], color="black", linewidth=2, label="lower bound")
     _legend(figure, told)
     _save(figure, path)
+
+
+def _range(rows: Sequence[Row]) -> tuple[float, float]:
+    """From below all that fits to above the values at the longest bars."""
+    low = 0.6 * min(row.native_ms for row in rows)
+    high = max(max(row.ms, row.native_ms) for row in rows)
+    return low, high * (high / low) ** 0.16
+
+
+def _value(axis: Any, x: float, row: Row) -> None:
+    """Upright, above its bar and what is drawn over that."""
+    top = max(row.ms, (row.bound_ms or 0) if row.system in OURS else 0)
+    text = f"{row.ms:.1f}" if row.ms < 10 else f"{row.ms:.0f}"
+    axis.annotate(
+        text,
+        (x, top),
+        xytext=(0, 3),
+        textcoords="offset points",
+        rotation=90,
+        ha="center",
+        va="bottom",
+        fontsize=7,
+    )
 
 
 def _swatches(systems: Sequence[str]) -> list[Any]:
@@ -141,10 +179,11 @@ def _swatches(systems: Sequence[str]) -> list[Any]:
 
 
 def _legend(figure: Any, handles: Sequence[Any]) -> None:
-    """Above all axes, in one line."""
+    """Above all axes, in one line if it has the room."""
     labels = [each.get_label() for each in handles]
+    columns = min(len(labels), int(figure.get_figwidth() / LABEL))
     figure.legend(
-        handles, labels, loc="outside upper center", ncols=len(labels), fontsize=9, frameon=False
+        handles, labels, loc="outside upper center", ncols=columns, fontsize=9, frameon=False
     )
 
 
@@ -228,7 +267,7 @@ def plot_residency(timelines: Sequence[tuple[str, Timeline]], path: Path) -> Non
         axis.set_yticks(marks, [f"{mark:.1f}" for mark in marks])
         axis.set_ylim(-0.38 * high, 1.06 * high)
         axis.set_xlim(0, max(times))
-        axis.set_ylabel("GiB")
+        axis.set_ylabel(f"GiB, in pages of {timeline.page_bytes // MIB} MiB")
         axis.set_title(title, fontsize=11, loc="left")
     axes[-1, 0].set_xlabel("milliseconds from the end of a step to the end of the next")
     _legend(figure, axes[0, 0].get_legend_handles_labels()[0])

@@ -2,10 +2,12 @@
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import TypeVar
 
+ENDS = (signal.SIGINT, signal.SIG_DFL)
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -22,7 +24,7 @@ def results(
         for task in tasks:
             yield task, work(task)
         return
-    # Not forked: a progress display may run a thread.
+    # Not forked: a progress display may run a thread. An interrupt ends them without a word.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with ProcessPoolExecutor(workers, context, signal.signal, ENDS) as pool:
         yield from zip(tasks, pool.map(work, tasks), strict=True)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rich.table import Table
 
-from pump.bench.row import Row
+from pump.bench.row import Row, within_budget
 from pump.bench.systems import BY_NAME, OURS, RIVALS
 from pump.cli.render import table
 from pump.sizes import format_size
@@ -16,6 +16,8 @@ DIFFERS = " differs"
 
 
 FAILED = "failed"
+OVER = "(over)"
+"""In place of the time of a run that had more than its budget resident."""
 MEMORY, NO_MEMORY = "OutOfMemory", "no memory"
 """In why a run failed, and in place of its time."""
 
@@ -39,6 +41,8 @@ def cell_of(row: Row) -> str:
     """Milliseconds, or why there are none."""
     if row.failed:
         return NO_MEMORY if MEMORY in row.failed else FAILED
+    if row.over_budget:
+        return OVER
     return f"{row.ms:.1f}{DIFFERS if row.numbers_equal is False else ''}"
 
 
@@ -49,7 +53,9 @@ def run_table(rows: Sequence[Row]) -> Table:
     """
     columns = time_columns(rows)
     lines = []
-    for key in dict.fromkeys((row.workload, row.oversubscription) for row in rows):
+    names = list(dict.fromkeys(row.workload for row in rows))
+    keys = {(row.workload, row.oversubscription) for row in rows}
+    for key in sorted(keys, key=lambda key: (names.index(key[0]), key[1])):
         here = {r.system: r for r in rows if (r.workload, r.oversubscription) == key}
         if here.keys() <= {"native"} and columns:
             continue
@@ -67,7 +73,7 @@ def time_columns(rows: Sequence[Row]) -> list[Column]:
     present = {row.system for row in rows} - {"native"}
     systems = [name for name in BY_NAME if name in present]
     movers = [name for name in systems if BY_NAME[name].link]
-    columns = [Column(name) for name in systems if name != "oracle" or len(movers) == 1]
+    columns = [Column(name) for name in systems if name != "oracle"]
     for word in ("oracle", "bound") if movers else ():
         if any(getattr(row, f"{word}_ms") is not None for row in rows):
             columns.append(Column(word, f"{word}_ms"))
@@ -92,7 +98,7 @@ def over_bound(rows: Sequence[Row], system: str) -> float | None:
 
 def verdicts(rows: Sequence[Row]) -> list[str]:
     """A line for each of our backends, where memory is short: against its rivals and the bound."""
-    rows = [row for row in rows if row.oversubscription > 1]
+    rows = within_budget(row for row in rows if row.oversubscription > 1)
     lines = []
     for fast in OURS:
         factors = {slow: speedup(rows, slow, fast) for slow in RIVALS}
@@ -104,3 +110,17 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
         if told:
             lines.append(f"{fast}: {', '.join(told)} (geometric means)")
     return lines
+
+
+def over_budget(rows: Sequence[Row]) -> list[str]:
+    """A line for each system that went over its budget, and where: that does not count."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if row.over_budget:
+            place = f"{row.workload} {row.oversubscription:g}"
+            found.setdefault(row.system, []).append(place)
+    return [
+        f"{system} had more resident than its budget, so these times count nowhere: "
+        + ", ".join(places)
+        for system, places in found.items()
+    ]

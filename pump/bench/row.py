@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 FORMAT = "pump-bench 1"
+WANTED = f"what `pump-bench run --json` writes is wanted, of format `{FORMAT}`"
 
 
 class Run(NamedTuple):
@@ -44,6 +45,7 @@ class Row:
     own_ms: float | None = None  # the program's time in our code, beside that, while pages move
     counters: dict[str, float] = field(default_factory=dict)  # of ulms.so, a step, beside these
     numbers_equal: bool | None = None  # results equal the native run's to the last bit
+    over_budget: bool | None = None  # more than its capacity was resident: its time is none
     failed: str = ""  # why there is no time: step_ms is empty
 
     @property
@@ -55,6 +57,11 @@ class Row:
     def ms(self) -> float:
         """The median of the repetitions."""
         return median(self.step_ms)
+
+
+def within_budget(rows: Iterable[Row]) -> list[Row]:
+    """Those whose times count: nothing is known to have been resident beyond their capacity."""
+    return [row for row in rows if not row.over_budget]
 
 
 @dataclass(frozen=True)
@@ -79,20 +86,30 @@ class Results:
 
 
 def write_results(path: Path, machine: dict[str, str], rows: Sequence[Row]) -> None:
-    """Writes JSON. Raises OSError."""
+    """Writes JSON; a file that there is stays whole until the new one is. Raises OSError."""
     told = {"format": FORMAT, "machine": machine, "rows": [asdict(row) for row in rows]}
-    path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    path = path.resolve()
+    plain = path.is_file() or not path.exists()
+    into = path.with_name(f"{path.name}.new") if plain else path
+    into.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    if plain:
+        into.replace(path)
 
 
 def read_results(path: Path) -> Results:
     """Results as they were written. Raises FormatError, OSError."""
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
-        if told["format"] != FORMAT:
-            raise FormatError(f"{path} is `{told['format']}`, not `{FORMAT}`")
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise FormatError(f"{path} is no JSON ({error}): {WANTED}") from error
+    kind = told.get("format") if isinstance(told, dict) else None
+    if kind != FORMAT:
+        said = f"says that it is `{kind}`" if kind else "does not say what it is"
+        raise FormatError(f"{path} {said}: {WANTED}")
+    try:
         return Results.of(told["machine"], [_row(each) for each in told["rows"]])
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise FormatError(f"{path} holds no results of pump-bench: {error}") from error
+    except (KeyError, TypeError) as error:
+        raise FormatError(f"{path} holds rows that cannot be read ({error}): {WANTED}") from error
 
 
 def _row(told: dict[str, Any]) -> Row:

@@ -3,26 +3,24 @@
 import argparse
 import math
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 from pump import paths
-from pump.bench import machine, plots, report, simulate, yardstick
+from pump.bench import machine, pictures, plots, report, yardstick
 from pump.bench.measured import left_out, with_yardsticks
+from pump.bench.outputs import Kept, add_outputs, try_outputs
 from pump.bench.row import Results, Row, read_results, write_results
 from pump.bench.runner import Asked, Runner
+from pump.bench.simulated import Simulated
+from pump.bench.steps import meant
 from pump.bench.systems import BY_NAME, DEVICES, GPU, SIM, systems_on
-from pump.bench.timeline import record, write_timeline
 from pump.cli.command import UsageError
 from pump.cli.render import console, progress_bar
-from pump.sim.link import LINKS, PAGE_BYTES, link_for
-from pump.sim.simulator import settings_for
-from pump.sizes import format_size
+from pump.sim.link import LINKS
 
 RATIOS = [1.5, 2.0, 3.0]
-RESIDENCY_OVER = 2.0
 ON_GPU = ("limit", "resume", "elsewhere", "tiny")
 """Options that only programs have."""
 
@@ -85,6 +83,8 @@ class Run:
         names = names_of(args, where, device)
         systems, known = systems_of(args, device), known_rows(args)
         described = list(dict.fromkeys([*systems, *(row.system for row in known)]))
+        kept = Kept(args.json, lambda: where.machine(described))
+        try_outputs(args)
         asked = Asked(
             names,
             systems,
@@ -92,12 +92,14 @@ class Run:
             args.quiet,
             known=known,
             elsewhere=[row for path in args.elsewhere for row in read_results(path).every],
-            keep=lambda rows: (
-                write_results(args.json, where.machine(described), rows) if args.json else None
-            ),
+            keep=kept.keep,
             seconds=args.limit,
         )
-        rows = where.rows(asked)
+        try:
+            rows = where.rows(asked)
+        except KeyboardInterrupt:
+            print(f"pump-bench: {kept.interrupted(asked.runs)}", file=sys.stderr)
+            raise
         found = Results.of(where.machine(described), rows)
         if device != GPU or args.limit:
             return found
@@ -123,52 +125,11 @@ class Run:
         return 1
 
 
-class Simulated:
-    """Recorded steps in virtual time."""
-
-    def __init__(self, intervals: int) -> None:
-        self.intervals = intervals
-
-    def names(self) -> list[str]:
-        """The recorded steps."""
-        return list(paths.traces())
-
-    def workloads(self) -> dict[str, str]:
-        """The recorded steps. Raises SequenceError, OSError."""
-        told = {}
-        for name, path in paths.traces().items():
-            sequence = yardstick.sequence_at(path)
-            needs = format_size(sequence.footprint(PAGE_BYTES))
-            told[name] = f"a recorded step: needs {needs}, {sequence.native_ns() / 1e6:.1f} ms"
-        return told
-
-    def machine(self, systems: Sequence[str]) -> dict[str, str]:
-        """This one: the rows are the same on all."""
-        return machine.describe()
-
-    def rows(self, asked: Asked) -> list[Row]:
-        """Every row; progress goes to standard error."""
-        chosen = [paths.traces()[name] for name in asked.names]
-        tasks = len(simulate.tasks_for(chosen, asked.systems, asked.ratios, self.intervals))
-        try:
-            with progress_bar(sys.stderr, asked.quiet) as bar:
-                task = bar.add_task("simulating", total=tasks)
-                return simulate.rows_of(
-                    chosen,
-                    asked.systems,
-                    asked.ratios,
-                    self.intervals,
-                    lambda done: bar.update(task, advance=1, description=done),
-                )
-        except ValueError as error:
-            raise UsageError(str(error)) from error
-
-
 def show(found: Results, args: argparse.Namespace) -> None:
     """Prints the table, and what there is to say about it; writes rows and pictures."""
     out, rows = console(), found.rows
     out.print(report.run_table(found.every))
-    for line in report.verdicts(rows):
+    for line in [*report.verdicts(rows), *report.over_budget(rows)]:
         out.print(line)
     played = [row for row in rows if row.device == SIM]
     links = dict.fromkeys(BY_NAME[row.system].link for row in played)
@@ -180,13 +141,13 @@ def show(found: Results, args: argparse.Namespace) -> None:
         for line in left_out(rows, found.machine["gpu"]):
             out.print(line)
     if any(row.oracle_ms and not row.bound_ms for row in rows) and not yardstick.bounded():
-        out.print("no bound: it needs scipy (pip install 'pump[bench]')")
+        out.print(f"no bound: it needs scipy ({plots.INSTALL})")
     if args.json:
         write_results(args.json, found.machine, found.every)
         out.print(f"wrote {args.json}")
     if args.plots:
         names = list(dict.fromkeys(row.workload for row in played))
-        out.print(draw(rows, names, args.plots, "svg" if args.svg else "png"))
+        out.print(pictures.draw(rows, names, args.plots, "svg" if args.svg else "png"))
 
 
 def add_intervals(to: argparse.ArgumentParser) -> None:
@@ -194,13 +155,6 @@ def add_intervals(to: argparse.ArgumentParser) -> None:
     to.add_argument(
         "--intervals", type=intervals_of, default=yardstick.INTERVALS, help="of the bound; 0: none"
     )
-
-
-def add_outputs(to: argparse.ArgumentParser) -> None:
-    """The options that say what to write."""
-    to.add_argument("--json", type=Path, metavar="FILE", help="write the rows there")
-    to.add_argument("--plots", type=Path, metavar="FOLDER", help="write pictures there")
-    to.add_argument("--svg", action="store_true", help="as SVG, not PNG")
 
 
 def add_device(to: argparse.ArgumentParser) -> None:
@@ -242,7 +196,9 @@ def names_of(args: argparse.Namespace, where: Runner, device: str) -> list[str]:
     known = where.names()
     names = args.workloads or known
     if unknown := set(names) - set(known):
-        raise UsageError(f"no workload {min(unknown)} on {device}: {', '.join(known)}")
+        one = min(unknown)
+        other = f"did you mean {found}? " if (found := meant(one, known)) else ""
+        raise UsageError(f"no workload {one} on {device}: {other}{', '.join(known)}")
     return names
 
 
@@ -285,38 +241,3 @@ def intervals_of(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"`{text}`: write how many, like 30, or 0")
     return int(text)
-
-
-def draw(rows: list[Row], names: Sequence[str], folder: Path, kind: str) -> str:
-    """Writes pictures of rows, and of recorded steps by name; says which. Raises OSError.
-
-    kind: png or svg.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    timelines = []
-    for name in names:
-        sequence = yardstick.sequence_at(paths.traces()[name])
-        link = link_for("vmm", sequence)
-        pages = simulate.budget_pages(sequence, link, RESIDENCY_OVER)
-        settings = settings_for(link, BY_NAME["vmm"].policy, pages * link.page_bytes)
-        title = f"{name}, {RESIDENCY_OVER:g} times its memory, vmm"
-        timelines.append((title, record(sequence, link, settings)[1]))
-        written.append(folder / f"timeline-{name}.json")
-        write_timeline(written[-1], timelines[-1][1], title)
-    if not plots.can_plot():
-        return "no pictures: they need matplotlib (pip install 'pump[bench]')"
-    pictures = []
-    if timed := plots.with_times(rows):
-        pictures.append(folder / f"step-time.{kind}")
-        plots.plot_times(timed, pictures[-1])
-    if moved := plots.with_bytes(rows):
-        pictures.append(folder / f"bytes.{kind}")
-        plots.plot_bytes(moved, pictures[-1])
-    if timelines:
-        pictures.append(folder / f"residency.{kind}")
-        plots.plot_residency(timelines, pictures[-1])
-    drawn = pictures + written
-    return (
-        f"wrote {', '.join(map(str, drawn))}" if drawn else "no pictures: there is nothing to show"
-    )

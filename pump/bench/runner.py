@@ -20,6 +20,12 @@ class Asked:
     keep: Callable[[list[Row]], None] = field(default=lambda rows: None)  # all rows, after each
     seconds: float | None = None  # nothing begins or goes on after them
 
+    @property
+    def runs(self) -> int:
+        """How many there are: the native one of a workload is one for all ratios."""
+        others = sum(system != "native" for system in self.systems)
+        return len(self.names) * (("native" in self.systems) + len(self.ratios) * others)
+
 
 class Runner(Protocol):
     """A device that workloads run on."""

@@ -3,10 +3,12 @@
 Deterministic: the same rows on every machine. Where scipy is not installed there is no bound.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
+from pump.bench.budgeted import Budgeted
 from pump.bench.oracle import Schedule
 from pump.bench.processes import results
 from pump.bench.row import Row
@@ -17,22 +19,25 @@ from pump.sim.engine import READ, UPDATE, WRITE, CompiledEngine
 from pump.sim.link import PAGE_BYTES, Link, figure, link_for
 from pump.sim.sequence import Operation
 from pump.sim.sequence import Sequence as Recorded
-from pump.sim.simulator import Simulator, settings_for
+from pump.sim.simulator import settings_for
 
 MAIN = ("gpt2m", "llama", "resnet")
 """Recorded steps of the main comparison, which is to be done in a minute; all take several."""
-
-Progress = Callable[[str], None]
+ALIKE = ("vmm", "vmm-known")
+"""One does what the other does in a step whose every kernel is vouched for."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One run, or a yardstick where `system` is empty. Whole pages."""
+    """Runs of systems that may be alike, or a yardstick where there is none. Whole pages."""
 
     path: Path
     over: float
-    system: str = ""
+    systems: tuple[str, ...] = ()
     intervals: int = 0
+
+
+Progress = Callable[[Task], None]
 
 
 def budget_pages(sequence: Recorded, link: Link, over: float) -> int:
@@ -58,6 +63,7 @@ def simulate(path: Path, name: str, system: str, link: Link, over: float) -> Row
         bytes_out=0.0,
         faults=0.0,
         gate_ms=0.0,
+        over_budget=False,
     )
     if system == "native":
         return replace(row, oversubscription=1.0, capacity_bytes=footprint)
@@ -67,9 +73,11 @@ def simulate(path: Path, name: str, system: str, link: Link, over: float) -> Row
     if not one.policy:
         raise ValueError(f"{system} is not simulated")
     engine = CompiledEngine(settings_for(link, one.policy, pages * link.page_bytes))
-    result = Simulator(engine, link, one.policy).run(sequence)
+    played = Budgeted(engine, link, one.policy)
+    result = played.run(sequence)
     return replace(
         row,
+        over_budget=played.over_budget,
         step_ms=[ns / 1e6 for ns in result.steps_ns],
         bytes_in=result.bytes_in,
         bytes_out=result.bytes_out,
@@ -98,34 +106,43 @@ def in_place(sequence: Recorded) -> tuple[float, int, int]:
     return ns, all_in, all_out
 
 
-def work(task: Task) -> Row | Yardstick:
+def work(task: Task) -> list[Row] | Yardstick:
     """Does a task; for another process."""
-    if task.system:
-        name = BY_NAME[task.system].link
-        link = link_for(name, sequence_at(task.path)) if name else WIRES
-        return simulate(task.path, trace_name(task.path), task.system, link, task.over)
-    pages = budget_pages(sequence_at(task.path), WIRES, task.over)
-    return yardstick(Case(task.path, pages, task.intervals))
+    if not task.systems:
+        pages = budget_pages(sequence_at(task.path), WIRES, task.over)
+        return yardstick(Case(task.path, pages, task.intervals))
+    rows: list[Row] = []
+    for system in task.systems:
+        if rows and sequence_at(task.path).vouched:  # then ALIKE are one
+            rows.append(replace(rows[0], system=system))
+        else:
+            name = BY_NAME[system].link
+            link = link_for(name, sequence_at(task.path)) if name else WIRES
+            rows.append(simulate(task.path, trace_name(task.path), system, link, task.over))
+    return rows
 
 
 def label(task: Task) -> str:
     """What a person is told that is being done."""
-    return f"{trace_name(task.path)} {task.over:g}: {task.system or 'bound and oracle'}"
+    what = " and ".join(task.systems) or "bound and oracle"
+    return f"{trace_name(task.path)} {task.over:g}: {what}"
 
 
 def tasks_for(
     paths: Iterable[Path], systems: Sequence[str], ratios: Sequence[float], intervals: int
 ) -> list[Task]:
-    """Every run, and a yardstick for those of a ratio that move pages."""
+    """Every run, and behind those of a ratio, if some move pages, a yardstick."""
     tasks = []
+    alike = tuple(name for name in ALIKE if name in systems)
+    others = [name for name in systems if name not in ("native", "oracle", *ALIKE)]
     for path in paths:
         if "native" in systems:
-            tasks.append(Task(path, 1.0, "native"))
+            tasks.append(Task(path, 1.0, ("native",)))
         for over in ratios:
-            runs = [name for name in systems if name not in ("native", "oracle")]
-            tasks += [Task(path, over, name) for name in runs]
+            tasks += [Task(path, over, (name,)) for name in others]
+            tasks += [Task(path, over, alike)] if alike else []
             if any(BY_NAME[name].link for name in systems):
-                tasks.append(Task(path, over, "", intervals))
+                tasks.append(Task(path, over, (), intervals))
     return tasks
 
 
@@ -136,43 +153,44 @@ def rows_of(
     intervals: int = INTERVALS,
     progress: Progress = lambda done: None,
     workers: int | None = None,
+    keep: Callable[[list[Row]], None] = lambda rows: None,
 ) -> list[Row]:
     """Every row asked for, in order of workload, over-subscription and system.
 
-    Raises ValueError where a budget is less than a page.
+    progress: told each task that is done. keep: given all rows there are, after each. Raises
+    ValueError where a budget is less than a page.
     """
-    tasks = tasks_for(paths, systems, ratios, intervals)
-    done: dict[Task, Row | Yardstick] = {}
-    for task, result in results(work, tasks, workers):
-        done[task] = result
-        progress(label(task))
-    order = list(BY_NAME)
-    workloads = [trace_name(path) for path in paths]
-    return sorted(
-        joined(done, systems),
-        key=lambda row: (
-            workloads.index(row.workload),
-            row.oversubscription,
-            order.index(row.system),
-        ),
-    )
+    rows: dict[tuple[Path, float], list[Row]] = {}
+    order, workloads = list(BY_NAME), [trace_name(path) for path in paths]
+
+    def place(row: Row) -> tuple[int, float, int]:
+        return workloads.index(row.workload), row.oversubscription, order.index(row.system)
+
+    def ordered() -> list[Row]:
+        return sorted(chain.from_iterable(rows.values()), key=place)
+
+    for task, result in results(work, tasks_for(paths, systems, ratios, intervals), workers):
+        here = rows.setdefault((task.path, task.over), [])
+        if isinstance(result, Yardstick):
+            rows[task.path, task.over] = measured(here, task, result, "oracle" in systems)
+        else:
+            here += result
+        keep(ordered())
+        progress(task)
+    return ordered()
 
 
-def joined(done: dict[Task, Row | Yardstick], systems: Sequence[str]) -> Iterator[Row]:
-    """Rows with their yardsticks, and those of the oracle."""
-    sticks = {
-        (task.path, task.over): result
-        for task, result in done.items()
-        if isinstance(result, Yardstick)
-    }
-    for task, result in done.items():
-        stick = sticks.get((task.path, task.over))
-        if isinstance(result, Row):
-            measured = stick and BY_NAME[task.system].link
-            told = (stick.bound_ms, stick.oracle_ms) if stick and measured else (None, None)
-            yield replace(result, bound_ms=told[0], oracle_ms=told[1])
-        elif "oracle" in systems and result.oracle:
-            yield oracle_row(task, result.oracle, result.bound_ms)
+def measured(rows: Sequence[Row], task: Task, stick: Yardstick, oracle: bool) -> list[Row]:
+    """Rows of a ratio with their yardstick; with the oracle's own, if that is asked for."""
+    told = [
+        replace(row, bound_ms=stick.bound_ms, oracle_ms=stick.oracle_ms)
+        if BY_NAME[row.system].link
+        else row
+        for row in rows
+    ]
+    if oracle and stick.oracle:
+        told.append(oracle_row(task, stick.oracle, stick.bound_ms))
+    return told
 
 
 def oracle_row(task: Task, reached: Schedule, bound_ms: float | None) -> Row:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pump.sim.engine import CLEAN, DEAD, FILL, CompiledEngine, Move, Settings
 from pump.sim.link import Link
 from pump.sim.sequence import Block, Sequence, pages_of
-from pump.sim.simulator import Issued, Result, Simulator
+from pump.sim.simulator import STEADY, Issued, Result, Simulator
 from pump.sizes import MIB
 
 PROCESS = 1
@@ -38,11 +38,12 @@ class Level(NamedTuple):
 
 @dataclass
 class Timeline:
-    """One steady step, from the end of the last one to learn from to its own."""
+    """The last steady step, from the end of the one before to its own."""
 
     spans: list[Span] = field(default_factory=list)
     levels: list[Level] = field(default_factory=list)
     budget: int = 0
+    page_bytes: int = 0
 
 
 class Pages:
@@ -131,17 +132,20 @@ def describe(move: Move) -> str:
 
 
 def record(sequence: Sequence, link: Link, settings: Settings) -> tuple[Result, Timeline]:
-    """Plays, and keeps the first steady step; its times count from its begin."""
+    """Plays, and keeps the last steady step; its times count from its begin. The first is not
+    typical: a system that has just tried both ways goes on from the second.
+    """
     played = Recorder(link, settings, sequence)
     result = played.run(sequence)
-    begin, end = (mark.ns for mark in played.marks[played.warm - 1 : played.warm + 1])
+    last = played.warm + STEADY - 1
+    begin, end = (mark.ns for mark in played.marks[last - 1 : last + 1])
     spans = [
         span._replace(begin_ns=max(span.begin_ns, begin) - begin, end_ns=span.end_ns - begin)
         for span in played.spans
         if begin < span.end_ns <= end
     ]
     levels = [one._replace(ns=one.ns - begin) for one in played.levels if begin <= one.ns <= end]
-    return result, Timeline(spans, levels, settings.budget)
+    return result, Timeline(spans, levels, settings.budget, settings.page_bytes)
 
 
 def write_timeline(path: Path, timeline: Timeline, title: str) -> None:

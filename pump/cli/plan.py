@@ -101,7 +101,7 @@ class Plan:
 def refuse_unless_drawable(picture: Path) -> None:
     """Before anything takes time. Raises UsageError."""
     if not plots.can_plot():
-        raise UsageError("--plot needs matplotlib: pip install 'pump[bench]'")
+        raise UsageError(f"--plot needs matplotlib: {plots.INSTALL}")
     if picture.suffix[1:].lower() not in plots.formats():
         raise UsageError(
             f"--plot {picture}: its name must end in one of {', '.join(plots.formats())}"

@@ -3,7 +3,7 @@
 import importlib.util
 import itertools
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,3 +71,24 @@ def test_memory_is_accounted_to_the_byte(demo: Any) -> None:
 
 def test_the_trace_is_complete(demo: Any) -> None:
     assert demo.summary.complete, demo.summary.notes
+
+
+def test_half_the_memory_gives_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes move only where memory is short."""
+    monkeypatch.setattr("bench.emulator.run.STRETCH", 1)  # no times are compared
+    script = load("demo")
+    runs = script.run_in_half()
+    assert len({told.result for told in runs.values()}) == 1
+    native = runs.pop("native")
+    assert native.moved == 0
+    assert all(told.moved > native.footprint / 4 for told in runs.values())
+
+
+def test_another_result_is_told() -> None:
+    script = load("demo")
+    told = SimpleNamespace(result="1", moved=3 << 20, step_ms=[1.0, 2.0, 9.0], footprint=1 << 30)
+    other = SimpleNamespace(**(vars(told) | {"result": "2"}))
+    first, um, vmm = script.half_lines({"native": told, "um": told, "vmm": other})
+    assert "needs 1.0 GiB" in first
+    assert um == "  um: same result, 3 MiB moved a step, 2.0 ms a step"
+    assert vmm == "  vmm: ANOTHER RESULT, 3 MiB moved a step, 2.0 ms a step"

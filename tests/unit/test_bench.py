@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from pump import paths
-from pump.bench import cli, compare, report, simulate
-from pump.bench import run as run_command
+from pump.bench import cli, compare, pictures, plots, report, simulate
 from pump.bench.row import FormatError, Row, read_results, write_results
 from pump.bench.systems import BY_NAME, DEVICES, SIM, SYSTEMS, systems_on
 from pump.bench.timeline import DEVICE, LANES, Timeline, record, write_timeline
@@ -21,6 +20,7 @@ from pump.sim.simulator import Result, settings_for
 
 pytestmark = pytest.mark.unit
 
+ROOT = Path(__file__).parents[2]
 SIMULATED = [system.name for system in systems_on(SIM)]
 
 
@@ -110,11 +110,41 @@ def test_pictures_of_many_workloads_have_rows(tmp_path: Path) -> None:
     many = [row("vmm", 5, workload=f"w{i}", bytes_in=1, bytes_out=1) for i in range(5)]
     sizes = []
     for shown in (many[:4], many):
-        run_command.draw(shown, [], tmp_path, "png")
+        pictures.draw(shown, [], tmp_path, "png")
         data = (tmp_path / "step-time.png").read_bytes()
         sizes.append((int.from_bytes(data[16:20]), int.from_bytes(data[20:24])))
     assert sizes[0][0] == sizes[1][0]
     assert 2 * sizes[0][1] == sizes[1][1]
+
+
+def test_workloads_beside_each_other_share_an_axis_and_say_their_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    kept = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: kept.append(figure))
+    rows = [row("um", 5 * 10**i, workload=f"w{i}", native_ms=10.0**i) for i in range(5)]
+    plots.plot_times(rows, tmp_path / "x.png")
+    axes = [axis for axis in kept[0].axes if axis.get_visible()]
+    limits = [axis.get_ylim() for axis in axes]
+    assert limits[:4] == [limits[0]] * 4
+    assert limits[4] != limits[0]
+    assert limits[0][0] < 1
+    assert limits[0][1] > 5000
+    assert [axis.texts[0].get_text() for axis in axes] == ["5.0", "50", "500", "5000", "50000"]
+
+
+def test_a_legend_lies_within_its_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    kept = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: kept.append(figure))
+    rows = [row(name, 5, bound_ms=2.0) for name in plots.COLOURS]
+    for workloads in (1, 2, 4):
+        every = [replace(one, workload=f"w{i}") for i in range(workloads) for one in rows]
+        plots.plot_times(every, tmp_path / "x.png")
+        kept[-1].canvas.draw()
+        legend = kept[-1].legends[0].get_window_extent()
+        assert 0 <= legend.x0 < legend.x1 <= kept[-1].bbox.width
 
 
 def test_systems_name_links_and_devices_that_there_are() -> None:
@@ -137,12 +167,22 @@ def test_results_are_read_as_they_were_written(rows: list[Row], tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"format": "x"}', '{"format": "pump-bench 1", "machine": {}, "rows": [{}]}']
+    ("text", "why"),
+    [
+        ("", "is no JSON"),
+        ("[]", "does not say what it is"),
+        ('{"rows": []}', "does not say what it is"),
+        ('{"format": "x"}', "says that it is `x`"),
+        ('{"format": "pump-bench 1", "machine": {}, "rows": [{}]}', "rows that cannot be read"),
+    ],
 )
-def test_other_files_are_refused(text: str, tmp_path: Path) -> None:
+def test_other_files_are_refused(text: str, why: str, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text(text, encoding="utf-8")
-    with pytest.raises(FormatError, match=r"bad\.json"):
+    with pytest.raises(FormatError) as told:
         read_results(tmp_path / "bad.json")
+    assert str(told.value).startswith(str(tmp_path / "bad.json"))
+    assert why in str(told.value)
+    assert "what `pump-bench run --json` writes is wanted" in str(told.value)
 
 
 # --- comparing ---
@@ -159,6 +199,23 @@ def test_what_takes_longer_is_marked() -> None:
         ["zero-copy"],
     )
     assert [compare.verdict(c.ratio, 0.03) for c in found.changes] == ["SLOWER", "faster", ""]
+
+
+def test_tables_are_by_workload_and_ratio(tmp_path: Path) -> None:
+    places = [("b", 3.0), ("a", 2.0), ("b", 1.5), ("a", 1.5)]
+    rows = [row("um", 5, workload=name, oversubscription=over) for name, over in places]
+    found = compare.compare(rows, rows)
+    assert [change.run[::3] for change in found.changes] == sorted(places)
+    cells = {str(c.header): list(c.cells) for c in report.run_table(rows).columns}
+    assert cells["workload"] == ["b", "b", "a", "a"]
+    assert cells["over"] == ["1.5", "3", "1.5", "2"]
+
+
+def test_the_oracle_has_one_column() -> None:
+    alone = [row("oracle", 5, oracle_ms=5.0, bound_ms=4.0)]
+    for rows in (alone, [*alone, row("vmm", 6, oracle_ms=5.0, bound_ms=4.0)]):
+        headings = [str(column.header) for column in report.run_table(rows).columns]
+        assert headings.count("oracle") == 1
 
 
 def test_geometric_means_are_over_what_both_ran() -> None:
@@ -180,6 +237,51 @@ def test_geometric_means_are_over_what_both_ran() -> None:
     )
 
 
+def test_a_run_beyond_its_budget_counts_nowhere() -> None:
+    rows = [row("um-demand", 8), row("um", 2, bound_ms=1.0), row("vmm", 4)]
+    over = replace(rows[1], workload="v", step_ms=[0.1], over_budget=True)
+    slow = replace(rows[0], workload="v")
+    alone = replace(over, workload="u")
+    every = [*rows, slow, over, alone]
+    assert report.verdicts(every) == report.verdicts(rows)
+    assert report.cell_of(over) == "(over)"
+    assert "v 2, u 2" in report.over_budget(every)[0]
+    assert report.over_budget(rows) == []
+    assert plots.with_times(every) == [*rows, slow]
+    counted = [replace(one, bytes_in=1.0) for one in every]
+    assert [one.workload for one in plots.with_bytes(counted)] == ["w", "w", "w", "v"]
+
+
+def test_a_comparison_leaves_out_what_went_beyond_its_budget() -> None:
+    before = [row("um", 10, bound_ms=5.0), row("um", 10, workload="v", bound_ms=5.0)]
+    after = [before[0], replace(before[1], step_ms=[30.0], over_budget=True)]
+    found = compare.compare(before, after)
+    assert len(found.changes) == 2
+    assert found.means() == pytest.approx({"um": 1})
+    assert found.over_bound() == pytest.approx({"um": 2})
+    assert found.slower() == []
+    assert list(compare.comparison_table(found).columns[-1].cells) == ["(over)", ""]
+
+
+def test_what_a_kernel_needs_beyond_the_budget_is_told() -> None:
+    """The hash join's largest operation touches more than half of what it needs."""
+    path = paths.traces()["hash-join"]
+    over = {
+        (system, ratio): simulate.simulate(path, "hash-join", system, LINKS[system], ratio)
+        for system, ratio in (("um", 1.5), ("um", 2.0), ("vmm", 2.0))
+    }
+    assert [one.over_budget for one in over.values()] == [False, True, False]
+
+
+def test_rows_of_old_files_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_results(path, {}, [row("um", 1)])
+    told = json.loads(path.read_text(encoding="utf-8"))
+    del told["rows"][0]["over_budget"]
+    path.write_text(json.dumps(told), encoding="utf-8")
+    assert read_results(path).rows == [row("um", 1)]
+
+
 def test_different_numbers_are_told() -> None:
     told = report.run_table([row("um", 10, numbers_equal=False), row("vmm", 5, numbers_equal=True)])
     cells = {str(column.header): list(column.cells) for column in told.columns}
@@ -195,12 +297,14 @@ def test_a_timeline_is_a_step(played: tuple[Result, Timeline]) -> None:
     for thread in (DEVICE, *LANES):
         spans = sorted((s.begin_ns, s.end_ns) for s in timeline.spans if s.thread == thread)
         assert all(a[1] <= b[0] + 1 for a, b in pairwise(spans))
-        assert spans[-1][1] <= result.steps_ns[0] + 1
+        assert spans[-1][1] <= result.steps_ns[-1] + 1
     for lane, moved in zip(LANES, (result.bytes_in, result.bytes_out), strict=True):
         assert sum(s.bytes for s in timeline.spans if s.thread == lane) == pytest.approx(
             moved, rel=0.05
         )
     levels = timeline.levels
+    assert result.steps_ns[-1] != pytest.approx(result.steps_ns[0])
+    assert levels[-1].ns == pytest.approx(result.steps_ns[-1])
     assert max(one.live + one.dead for one in levels) <= timeline.budget
     assert max(one.live + one.dead for one in levels) > 0.95 * timeline.budget
     assert max(one.live + one.away for one in levels) > 1.5 * timeline.budget
@@ -218,7 +322,7 @@ def test_a_timeline_opens_in_a_viewer(played: tuple[Result, Timeline], tmp_path:
 
 def test_pictures_are_written(rows: list[Row], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    told = run_command.draw(rows, ["resnet"], tmp_path / "new", "png")
+    told = pictures.draw(rows, ["resnet"], tmp_path / "new", "png")
     names = {"step-time.png", "bytes.png", "residency.png", "timeline-resnet.json"}
     assert {path.name for path in (tmp_path / "new").iterdir()} == names
     assert all(name in told for name in names)
@@ -232,7 +336,7 @@ def test_a_picture_as_text_is_the_same_each_time(rows: list[Row], tmp_path: Path
     pytest.importorskip("matplotlib")
     first, again = tmp_path / "first", tmp_path / "again"
     for folder in (first, again):
-        assert str(folder / "bytes.svg") in run_command.draw(rows, [], folder, "svg")
+        assert str(folder / "bytes.svg") in pictures.draw(rows, [], folder, "svg")
     names = {"step-time.svg", "bytes.svg"}
     assert {path.name for path in first.iterdir()} == names
     for name in names:
@@ -242,7 +346,7 @@ def test_a_picture_as_text_is_the_same_each_time(rows: list[Row], tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("shown", "pictures"),
+    ("shown", "drawn"),
     [
         ([row("um", 5), row("native", 1)], {"step-time.png"}),  # nobody counted bytes
         ([row("um", 5, bytes_in=1, bytes_out=0), row("vmm", 4)], {"step-time.png", "bytes.png"}),
@@ -252,13 +356,25 @@ def test_a_picture_as_text_is_the_same_each_time(rows: list[Row], tmp_path: Path
     ],
 )
 def test_what_cannot_be_shown_is_left_out(
-    shown: list[Row], pictures: set[str], tmp_path: Path
+    shown: list[Row], drawn: set[str], tmp_path: Path
 ) -> None:
     pytest.importorskip("matplotlib")
-    told = run_command.draw(shown, [], tmp_path, "png")
-    assert {path.name for path in tmp_path.iterdir()} == pictures
-    assert all(name in told for name in pictures)
-    assert pictures or told == "no pictures: there is nothing to show"
+    told = pictures.draw(shown, [], tmp_path, "png")
+    assert {path.name for path in tmp_path.iterdir()} == drawn
+    assert all(name in told for name in drawn)
+    assert drawn or told == "no pictures: there is nothing to show"
+
+
+def test_what_is_missing_is_installed_from_where_it_is(
+    rows: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The registry's package of our name is somebody else's."""
+    monkeypatch.setattr(plots, "can_plot", lambda: False)
+    told = pictures.draw(rows, [], tmp_path, "png")
+    assert told == "no pictures: they need matplotlib (pip install matplotlib scipy)"
+    texts = [path.read_text(encoding="utf-8") for path in ROOT.glob("docs/*.md")]
+    texts += [path.read_text(encoding="utf-8") for path in (ROOT / "pump").rglob("*.py")]
+    assert not any("pump[bench]" in text for text in texts)
 
 
 # --- the command line ---

@@ -62,6 +62,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine(6 * GIB)
     monkeypatch.setenv("ULMS_MANAGED_LIMIT", "8GiB")
     monkeypatch.setattr("bench.gpu.run.subprocess.run", made.run)
+    monkeypatch.setattr("bench.gpu.run.find_spec", lambda name: name)
     return made
 
 
@@ -124,6 +125,15 @@ def test_nothing_starts_without_a_limit(
     with pytest.raises(SystemExit, match="ULMS_MANAGED_LIMIT"):
         run.Programs().rows(asked("lstm", ["native"]))
     assert machine.asked == []
+
+
+def test_without_its_framework_no_program_is_tried(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("bench.gpu.run.find_spec", lambda _: None)
+    assert cli.main(["run", "hash-join", "lstm", "--device", "gpu", "--tiny"]) == 2
+    assert capsys.readouterr().err == "pump-bench: lstm needs PyTorch: pip install torch\n"
+    assert run.Programs(tiny=True).rows(asked("hash-join", ["native"]))
 
 
 def test_what_cannot_be_done_to_a_program_is_not_tried(

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from pump import binding, paths
-from pump.bench.row import Row
 from pump.bench.simulate import Task, work
 from pump.cli import main
 from pump.sim.link import LINKS, UM, VMM, VMM_KNOWN, link_for
@@ -101,8 +100,8 @@ def test_vmm_is_played_unmapped_only_where_all_are_vouched_for() -> None:
 
 def test_systems_are_played_over_the_link_of_the_program() -> None:
     for name, same in (("resnet", True), ("hash-join", False)):
-        tasks = [Task(paths.traces()[name], 2, system) for system in ("vmm", "vmm-known")]
-        vmm, known = (row for row in map(work, tasks) if isinstance(row, Row))
+        tasks = [Task(paths.traces()[name], 2, (system,)) for system in ("vmm", "vmm-known")]
+        vmm, known = (rows[0] for rows in map(work, tasks) if isinstance(rows, list))
         assert (vmm == replace(known, system="vmm")) == same
 
 

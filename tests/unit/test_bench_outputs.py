@@ -1,0 +1,141 @@
+"""pump-bench: what it writes, before, during and after a long run, and how it is told."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pump import paths
+from pump.bench import cli, pictures, simulate
+from pump.bench.progress import Workloads
+from pump.bench.row import Row, read_results
+from pump.bench.simulated import Simulated
+from pump.bench.steps import STEPS, meant
+from pump.bench.yardstick import sequence_at
+from pump.cli.program import BROKEN_PIPE, INTERRUPTED
+from pump.sim.link import LINKS, link_for
+from pump.sizes import GIB
+
+pytestmark = pytest.mark.unit
+
+QUICK = ["run", "resnet", "--device", "sim", "--intervals", "0", "--oversubscription", "2"]
+
+
+def interrupted_after(tasks: int) -> Callable[..., object]:
+    """Tasks one after the other, and then Ctrl-C."""
+
+    def results(work: Callable[[object], object], all_tasks: list[object], _: object) -> object:
+        for task in all_tasks[:tasks]:
+            yield task, work(task)
+        raise KeyboardInterrupt
+
+    return results
+
+
+def test_rows_outlive_an_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(simulate, "results", interrupted_after(2))
+    out = tmp_path / "a.json"
+    assert cli.main([*QUICK, "--json", str(out)]) == INTERRUPTED
+    told = capsys.readouterr().err
+    rows = read_results(out).rows
+    assert [row.system for row in rows] == ["native", "um-demand"]
+    assert f"interrupted: 2 of 8 runs are in {out}" in told
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    assert cli.main(QUICK) == INTERRUPTED
+    assert "2 of 8 runs were done, and none was to be kept (--json FILE)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--json", "--plots"])
+def test_what_cannot_be_written_is_told_before_anything_runs(
+    option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Simulated, "rows", lambda *_: pytest.fail("it ran"))
+    assert cli.main([*QUICK, option, "/proc/nothing/here"]) == 1
+    assert "/proc/nothing" in capsys.readouterr().err
+
+
+def test_a_try_leaves_a_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(simulate, "results", interrupted_after(0))
+    old = tmp_path / "old.json"
+    old.write_text("rows of long ago", encoding="utf-8")
+    for path in (old, tmp_path / "new.json"):
+        assert cli.main([*QUICK, "--json", str(path)]) == INTERRUPTED
+    assert [path.name for path in tmp_path.iterdir()] == ["old.json"]
+    assert old.read_text(encoding="utf-8") == "rows of long ago"
+    assert "0 of 8 runs were done" in capsys.readouterr().err
+
+
+def test_off_a_terminal_a_workload_that_is_done_is_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = [*QUICK, "--system", "um-demand", "--system", "zero-copy"]
+    assert cli.main(words) == 0
+    assert capsys.readouterr().err.startswith("resnet: done after ")
+    assert cli.main([*words, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    lines = Workloads(["a", "b", "a"], told=True)
+    for name in ("a", "b", "a"):
+        lines.done(name)
+    assert [line.split(":")[0] for line in capsys.readouterr().err.splitlines()] == ["b", "a"]
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "pump.bench", "list", "--device", "sim"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (BROKEN_PIPE, b"")
+
+
+def test_where_all_kernels_are_vouched_for_two_systems_are_one() -> None:
+    """They are played once: this plays both."""
+    path = paths.traces()["resnet"]
+
+    def played(system: str) -> Row:
+        link = link_for(system, sequence_at(path))
+        return simulate.simulate(path, "resnet", system, link, 3.0)
+
+    first, second = (played(system) for system in simulate.ALIKE)
+    assert simulate.work(simulate.Task(path, 3.0, simulate.ALIKE)) == [first, second]
+    path = paths.traces()["hash-join"]
+    rows = simulate.work(simulate.Task(path, 3.0, simulate.ALIKE))
+    assert isinstance(rows, list)
+    assert rows[1] == simulate.simulate(path, "hash-join", "vmm-known", LINKS["vmm-known"], 3.0)
+    assert rows[1].ms < rows[0].ms
+
+
+def test_a_picture_says_how_little_memory_there_is() -> None:
+    told = pictures.title("gpt2m", round(10.3 * GIB), round(5.1 * GIB), 2)
+    assert told == "gpt2m with half the memory it needs (5.1 GiB of 10.3 GiB), vmm"
+    assert "with 67% of the memory it needs" in pictures.title("x", 3 * GIB, 2 * GIB, 1.5)
+
+
+def test_every_recorded_step_is_described() -> None:
+    assert STEPS.keys() == paths.traces().keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "other"),
+    [
+        ("gpt2-xl", list(STEPS), "gpt2xl"),
+        ("gpt2xl", ["bert-base", "gpt2-xl"], "gpt2-xl"),
+        ("llama", ["decode-3b", "decode-8b"], "decode-8b"),
+        ("gpt2m", ["gpt2-small", "gpt2-medium"], "gpt2-medium"),
+        ("resnet-50", list(STEPS), "resnet50"),
+        ("llama", ["train", "infer"], ""),
+    ],
+)
+def test_another_spelling_is_told(name: str, known: list[str], other: str) -> None:
+    assert meant(name, known) == other
