@@ -1,8 +1,6 @@
 """Live counters of running programs: the files that ULMS_STATS makes (layout: `csrc/ulms.h`)."""
 
-import os
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -144,8 +142,8 @@ def change(earlier: Snapshot, later: Snapshot) -> Change:
 
 
 def find(folder: Path = FOLDER) -> list[Path]:
-    """Files of programs that run now, oldest first; those that killed ones of the user's left are
-    removed."""
+    """Files of programs that run now, oldest first. Files of dead programs are left out, and left:
+    one of another container's may look dead."""
     return [snapshot.path for snapshot in _live(folder)]
 
 
@@ -166,16 +164,7 @@ def _live(folder: Path) -> list[Snapshot]:
             continue  # another user's, gone since, or something else of that name
         if snapshot.alive:
             live.append(snapshot)
-        else:
-            _remove(path)
     return sorted(live, key=lambda snapshot: snapshot.opened)
-
-
-def _remove(path: Path) -> None:
-    """What a killed program of the user's left behind."""
-    with suppress(OSError):
-        if path.stat().st_uid == os.getuid():
-            path.unlink()
 
 
 def read(path: Path) -> Snapshot:

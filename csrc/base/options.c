@@ -7,13 +7,14 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/likeness.h"
 #include "base/log.h"
-#include "base/nearest.h"
 #include "base/page.h"
 #include "base/process.h"
 #include "ulms.h"
 
-enum { CAPACITY_SMALL = 16 << 20, ALIKE_PERCENT = 60 };
+#define PREFIX "ULMS_"
+enum { CAPACITY_SMALL = 16 << 20, ALIKE_PERCENT = 50, PREFIX_LENGTH = sizeof PREFIX - 1 };
 
 struct options ulms_options = {.mode = MODE_OFF, .level = LOG_WARN};
 static bool was_read;
@@ -262,15 +263,15 @@ static bool known(const char *name, size_t length) {
     return false;
 }
 
-/* NULL: none is like it. */
+/* By what is behind the prefix, which all have. NULL: none is like it. */
 static const char *nearest(const char *name, size_t length) {
     const char *best = NULL;
     int most = ALIKE_PERCENT - 1;
     for (int i = 0; i < ROWS; i++) {
-        int likeness = nearest_likeness(name, length, rows[i].say.name);
-        if (likeness > most) {
+        int alike = likeness(name + PREFIX_LENGTH, length - PREFIX_LENGTH, rows[i].say.name + PREFIX_LENGTH);
+        if (alike > most) {
             best = rows[i].say.name;
-            most = likeness;
+            most = alike;
         }
     }
     return best;
@@ -278,11 +279,10 @@ static const char *nearest(const char *name, size_t length) {
 
 /* What looks like an option of ours and is none would be without effect, and nobody knew. */
 static void tell_unknown(void) {
-    static const char prefix[] = "ULMS_";
     for (char **each = environ; each && *each; each++) {
         size_t length = strcspn(*each, "=");
         bool given = (*each)[length] && (*each)[length + 1];
-        if (!given || strncmp(*each, prefix, strlen(prefix)) != 0 || known(*each, length))
+        if (!given || strncmp(*each, PREFIX, PREFIX_LENGTH) != 0 || known(*each, length))
             continue;
         const char *close = nearest(*each, length);
         int shown = length < 200 ? (int)length : 200;
@@ -293,14 +293,16 @@ static void tell_unknown(void) {
     }
 }
 
-static void tell_small(uint64_t capacity) {
-    if (capacity && capacity < CAPACITY_SMALL)
+static void tell_small(const char *text, uint64_t capacity) {
+    bool has_unit = !text || text[strspn(text, "0123456789")];
+    if (!has_unit && capacity && capacity < CAPACITY_SMALL)
         log_warn("the program may use %llu bytes of device memory: without a unit, as in 8GiB, a size is in bytes",
                  (unsigned long long)capacity);
 }
 
 static void read_all(struct options *o, bool tell) {
     *o = (struct options){.level = LOG_WARN};
+    const char *capacity = NULL;
     for (int i = 0; i < ROWS; i++) {
         const struct ulms_option *say = &rows[i].say;
         const char *own = value_of(say->name), *other = value_of(say->alias);
@@ -309,12 +311,14 @@ static void read_all(struct options *o, bool tell) {
             rows[i].parse(say->fallback, o);
         if (text && !rows[i].parse(text, o) && tell)
             say_bad(say, own ? say->name : say->alias, text);
+        if (rows[i].parse == parse_capacity)
+            capacity = text;
         if (own && other && tell)
             log_warn("%s is ignored: %s is set", say->alias, say->name);
     }
-    if (!tell)
+    if (!tell || o->mode == MODE_OFF)
         return;
-    tell_small(o->capacity);
+    tell_small(capacity, o->capacity);
     tell_unknown();
 }
 

@@ -41,16 +41,18 @@ static bool reserve(int device, enum memory_kind kind, uint64_t bytes) {
     return true;
 }
 
-/* Said once: the program may well end of it. */
+/* Said once: a program may end of it, or go on. */
 static void refuse(int device, uint64_t bytes) {
     static bool told;
     uint64_t held = ledger_used(session.ledger, device), limit = ulms_options.capacity;
     stats_add(COUNT_refused, 1);
     if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
-        log_warn("out of memory: %llu bytes refused, ULMS_GPU_MEMORY=%llu, of which %llu are held; %s",
+        log_warn("%llu bytes refused as out of memory, ULMS_GPU_MEMORY=%llu, of which %llu are held; if the program "
+                 "cannot do "
+                 "with less: %s",
                  (unsigned long long)bytes, (unsigned long long)limit, (unsigned long long)held,
-                 session.backend->provide ? "memory of this kind does not move: allow more"
-                                          : "observe moves nothing: ULMS_BACKEND=um would make room");
+                 session.backend->provide ? "memory of this kind does not move, allow more"
+                                          : "ULMS_BACKEND=um would make room, observe moves nothing");
     log_info("%llu bytes refused: device %d holds %llu of %llu", (unsigned long long)bytes, device,
              (unsigned long long)held, (unsigned long long)limit);
 }

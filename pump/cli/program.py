@@ -40,6 +40,8 @@ class Program:
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """The arguments. What is not known is the command's to refuse: its usage helps."""
         args, unknown = self.parser().parse_known_args(words)
+        if unknown and words[0] == unknown[0]:
+            self.parser().parse_args(words)  # ends here: it stands before the command
         if unknown:
             parser: argparse.ArgumentParser = args.parser
             named = [name for action in parser._actions for name in action.option_strings]

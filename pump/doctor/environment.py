@@ -16,6 +16,7 @@ from pump.preload import preload
 from pump.probe import COMMAND
 
 TIMEOUT_S = 60
+PREFIX = "ULMS_"
 SYSTEM_PRELOAD = Path("/etc/ld.so.preload")
 
 # Preloaded libraries that stand between a program and the driver as well.
@@ -87,11 +88,14 @@ def neighbour_findings(libraries: list[str]) -> Iterator[Finding]:
 def option_findings(variables: Mapping[str, str]) -> Iterator[Finding]:
     """Are the options known, and does ulms.so accept their values?"""
     names = {name for row in option_rows() for name in (row.name, row.alias) if name}
-    given = [name for name in variables if name.startswith("ULMS_") or name in names]
+    given = [name for name in variables if name.startswith(PREFIX) or name in names]
     for name in given:
         if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            advice = f"did you mean {close[0]}?" if close else "`pump options` lists them all"
+            ends = [each.removeprefix(PREFIX) for each in names]
+            close = difflib.get_close_matches(name.removeprefix(PREFIX), ends, 1, 0.5)
+            advice = (
+                f"did you mean {PREFIX}{close[0]}?" if close else "`pump options` lists them all"
+            )
             yield note("options", f"{name} is not an option", advice)
     complaints = ulms_complaints(variables)
     for line in complaints:

@@ -162,8 +162,8 @@ def allocate(compiled: Compile, emulator_dir: Path) -> Path:
 
 
 REFUSED = re.compile(
-    rf"\[ulms\] WARN: out of memory: \d+ bytes refused, ULMS_GPU_MEMORY={CAPACITY}, of which \d+"
-    r" are held; .+: (allow more|ULMS_BACKEND=um would make room)"
+    rf"\[ulms\] WARN: \d+ bytes refused as out of memory, ULMS_GPU_MEMORY={CAPACITY}, of which \d+"
+    r" are held; if the program cannot do with less: .+"
 )
 
 

@@ -95,20 +95,9 @@ def test_what_a_killed_program_leaves_is_known_as_dead(writer: Path, tmp_path: P
         program.process.wait(30)
     assert path.exists()
     assert not read(path).alive
+    assert find(tmp_path) == []
     with pytest.raises(StatsError, match="shows no counters"):
         find_pid(program.pid, tmp_path)
-
-
-@pytest.mark.unit
-def test_who_looks_removes_what_killed_programs_left(writer: Path, tmp_path: Path) -> None:
-    """And nothing else."""
-    (tmp_path / "ulms-3-3").write_text("no counters")
-    with counting(writer, tmp_path / "ulms-1-1") as lives:
-        with counting(writer, tmp_path / "ulms-2-2") as killed:
-            killed.process.send_signal(signal.SIGKILL)
-            killed.process.wait(30)
-        assert find(tmp_path) == [find_pid(lives.pid, tmp_path)]
-        assert {path.name for path in tmp_path.iterdir()} == {"ulms-1-1", "ulms-3-3"}
 
 
 @pytest.mark.unit

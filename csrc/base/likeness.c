@@ -1,11 +1,11 @@
-#include "base/nearest.h"
+#include "base/likeness.h"
 
 #include <string.h>
 
-int nearest_likeness(const char *a, size_t length, const char *b) {
-    unsigned char common[NEAREST_LENGTH_MAX + 1] = {0}; /* of a so far and each beginning of b */
+int likeness(const char *a, size_t length, const char *b) {
+    unsigned char common[LIKENESS_LENGTH_MAX + 1] = {0}; /* of a so far and each beginning of b */
     size_t other = strlen(b);
-    if (length > NEAREST_LENGTH_MAX || other > NEAREST_LENGTH_MAX || length + other == 0)
+    if (length > LIKENESS_LENGTH_MAX || other > LIKENESS_LENGTH_MAX || length + other == 0)
         return 0;
     for (size_t i = 0; i < length; i++) {
         unsigned char before = 0; /* of a without its last, and of b without its last */
