@@ -50,6 +50,7 @@ static uint64_t longest_fill(uint64_t mode) {
         ulms_engine_retired(e, serial, ++now);
     }
     CHECK_EQ(stats().surprises, 0);
+    ulms_engine_free(e);
     return longest / PAGE;
 }
 
