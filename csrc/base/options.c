@@ -14,7 +14,7 @@
 #include "ulms.h"
 
 #define PREFIX "ULMS_"
-enum { CAPACITY_SMALL = 16 << 20, ALIKE_PERCENT = 50, PREFIX_LENGTH = sizeof PREFIX - 1 };
+enum { CAPACITY_SMALL = 1 << 20, ALIKE_PERCENT = 50, PREFIX_LENGTH = sizeof PREFIX - 1 };
 
 struct options ulms_options = {.mode = MODE_OFF, .level = LOG_WARN};
 static bool was_read;

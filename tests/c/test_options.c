@@ -80,7 +80,7 @@ TEST(what_is_no_option_is_told_once) {
 TEST(a_size_that_lacks_its_unit_is_told) {
     CHECK(strstr(read_with("ULMS_GPU_MEMORY", "8"), "WARN: the program may use 8 bytes of device memory"));
     CHECK_EQ(ulms_options.capacity, 8);
-    CHECK_STR(read_with("ULMS_GPU_MEMORY", "8MiB"), "");
+    CHECK_STR(read_with("ULMS_GPU_MEMORY", "8KiB"), "");
     clear();
 }
 
@@ -104,7 +104,7 @@ TEST(good_sizes) {
                  {"000000000000000000000007", 7},
                  {"100b", 100}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        bool bare = !sizes[i].text[strspn(sizes[i].text, "0123456789")], told = bare && sizes[i].bytes < 16 << 20;
+        bool bare = !sizes[i].text[strspn(sizes[i].text, "0123456789")], told = bare && sizes[i].bytes < 1 << 20;
         CHECK_EQ(lines(read_with("ULMS_GPU_MEMORY", sizes[i].text)), told);
         CHECK_EQ(ulms_options.capacity, sizes[i].bytes);
         CHECK_EQ(lines(read_with("WRAPPER_MAX_MEMORY", sizes[i].text)), told);

@@ -212,7 +212,9 @@ def test_places_of_discarded_pages_are_room(programs: Programs) -> None:
 @pytest.mark.parametrize("over", OVER)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_does_not_fit_is_read_in_place(programs: Programs, backend: str, over: float) -> None:
-    """Nothing moves any more, and a step takes what reading the rest over the link takes."""
+    """A step takes what reading the rest over the link takes. With `um` nothing moves any more; `vmm`
+    may bring the rest as fast, and does so then.
+    """
     layers, weight_mib, _ = SHAPES["infer"]
     for _ in range(ATTEMPTS):  # a machine that is busy disturbs what is compared
         run = programs.over(decoder(backend, over))
@@ -224,7 +226,8 @@ def test_what_does_not_fit_is_read_in_place(programs: Programs, backend: str, ov
         ms = min(step.ms for step in last)
         print(f"{backend}, {over}: {ms:.2f} ms, {without_room / ms / 1e6:.1f} GB/s")
         in_place = {(step.moved, step.in_place) for step in last} == {(0, without_room)}
-        if in_place and ms < 1.1 * without_room / IN_PLACE_GBS / 1e6:
+        brought = backend == "vmm" and all(step.in_place == 0 for step in last)
+        if (in_place or brought) and ms < 1.1 * without_room / IN_PLACE_GBS / 1e6:
             return
     pytest.fail(f"{last}")
 
