@@ -212,8 +212,9 @@ def test_places_of_discarded_pages_are_room(programs: Programs) -> None:
 @pytest.mark.parametrize("over", OVER)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_does_not_fit_is_read_in_place(programs: Programs, backend: str, over: float) -> None:
-    """A step takes what reading the rest over the link takes. With `um` nothing moves any more; `vmm`
-    may bring the rest as fast, and does so then.
+    """A step takes what reading the rest over the link takes.
+
+    With `um` nothing moves any more; `vmm` may bring the rest as fast, and does so then.
     """
     layers, weight_mib, _ = SHAPES["infer"]
     for _ in range(ATTEMPTS):  # a machine that is busy disturbs what is compared
