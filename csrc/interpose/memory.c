@@ -48,8 +48,7 @@ static void refuse(int device, uint64_t bytes) {
     stats_add(COUNT_refused, 1);
     if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
         log_warn("%llu bytes refused as out of memory, ULMS_GPU_MEMORY=%llu, of which %llu are held; if the program "
-                 "cannot do "
-                 "with less: %s",
+                 "cannot do with less: %s",
                  (unsigned long long)bytes, (unsigned long long)limit, (unsigned long long)held,
                  session.backend->provide ? "memory of this kind does not move, allow more"
                                           : "ULMS_BACKEND=um would make room, observe moves nothing");

@@ -29,6 +29,8 @@ LIBRARIES = ("cublas", "cudnn")
 WORK = (OpKind.LAUNCH, OpKind.COPY, OpKind.MEMSET, OpKind.GRAPH)
 TIMED_LEAST = 0.9
 """Share of a step's operations whose time the trace has to know."""
+Gift = tuple[int, int, int, int]
+"""Of a block: serial, whether it was given or taken, start and bytes."""
 
 
 def open_sequence(path: Path, every: bool = False) -> Sequence:
@@ -50,7 +52,8 @@ def sequence_of(trace: Trace, every: bool = False) -> Sequence:
     rows = work_of(trace)
     _, keys = np.unique(rows[["kind", "function", "api"]], return_inverse=True)
     device = int(rows["device"][0])
-    loop = find_loop(keys, told_of(trace, rows, device))
+    blocks = given_of(trace, device)
+    loop = find_loop(keys, told_of(trace, rows, blocks))
     if loop is None:
         raise refusal(trace, "no step repeats; trace more steps")
     seen = starts_of(keys, loop)
@@ -61,7 +64,7 @@ def sequence_of(trace: Trace, every: bool = False) -> Sequence:
     known = [ns[serial] for serial in serials if serial in ns]
     if len(known) < TIMED_LEAST * len(played):
         raise refusal(trace, f"the trace knows when {len(known)} of {len(played)} ran")
-    live, given = blocks_of(trace, device, serials[0], serials[-1])
+    live, given = blocks_of(blocks, serials[0], serials[-1])
     events: list[tuple[int, Event]] = list(given)
     names = {}
     for key, serial, row in zip(keys[starts[0] : loop.end].tolist(), serials, played, strict=True):
@@ -110,11 +113,11 @@ def vouched(trace: Trace, device: int) -> bool:
     )
 
 
-def told_of(trace: Trace, rows: Rows, device: int) -> Told:
+def told_of(trace: Trace, rows: Rows, given: list[Gift]) -> Told:
     """What operations of one device did, and how long its blocks lived."""
     born: dict[Block, int] = {}
     lived: list[tuple[int, int, int, int]] = []
-    for serial, birth, start, size in given_of(trace, device):
+    for serial, birth, start, size in given:
         if birth:
             born[Block(start, size)] = serial
         else:
@@ -126,8 +129,8 @@ def told_of(trace: Trace, rows: Rows, device: int) -> Told:
     return Told(rows["serial"].astype(np.int64), touches, Lives(*columns))
 
 
-def given_of(trace: Trace, device: int) -> list[tuple[int, int, int, int]]:
-    """Serial, whether it was given or taken, start and bytes of blocks, in order of serials.
+def given_of(trace: Trace, device: int) -> list[Gift]:
+    """What blocks are given and taken, in order of serials.
 
     An allocation that holds no block of the framework's is one itself.
     """
@@ -143,12 +146,12 @@ def given_of(trace: Trace, device: int) -> list[tuple[int, int, int, int]]:
 
 
 def blocks_of(
-    trace: Trace, device: int, begin: int, end: int
+    given: list[Gift], begin: int, end: int
 ) -> tuple[tuple[Block, ...], list[tuple[int, Event]]]:
     """Blocks that live at serial `begin`, and what is given and taken from there to `end`."""
     live: dict[Block, None] = {}
     events: list[tuple[int, Event]] = []
-    for serial, born, start, size in given_of(trace, device):
+    for serial, born, start, size in given:
         block = Block(start, size)
         if serial >= end:
             break
