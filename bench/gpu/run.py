@@ -35,7 +35,7 @@ BUILT = ROOT / "build" / "gpu"
 # When training, the engine has tried both ways, to bring pages and to use them in place, by the 9th
 # step on an H200; 8B decoding by the 16th, 3B decoding in virtual time by the 21st. Other systems
 # learn nothing.
-WARM, WARM_ONCE, WARM_UNLEARNT, TIMED = 10, 30, 4, 5
+WARM, WARM_ONCE, WARM_UNLEARNT, TIMED = 10, 30, 4, 11
 SECONDS = 900
 OURS, RAISED = re.compile(r"\[ulms\] (WARN|ERROR):"), re.compile(r"[\w.]*(Error|Exception)\b")
 PAGE = 2 << 20
