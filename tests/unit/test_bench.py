@@ -15,8 +15,9 @@ from pump.bench.timeline import DEVICE, LANES, Timeline, record, write_timeline
 from pump.bench.yardstick import Case, bounded, yardstick
 from pump.sim.engine import READ, UPDATE, WRITE, Touch
 from pump.sim.link import LINKS, VMM
+from pump.sim.result import Result
 from pump.sim.sequence import Block, Operation, Sequence, read_sequence
-from pump.sim.simulator import Result, settings_for
+from pump.sim.simulator import settings_for
 
 pytestmark = pytest.mark.unit
 
