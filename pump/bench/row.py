@@ -85,14 +85,19 @@ class Results:
         return [*self.rows, *self.failures]
 
 
+def written_at(path: Path) -> Path:
+    """Where results for a file are written first: beside it, but for what is no plain file."""
+    plain = path.is_file() or not path.exists()
+    return path.with_name(f"{path.name}.new") if plain else path
+
+
 def write_results(path: Path, machine: dict[str, str], rows: Sequence[Row]) -> None:
     """Writes JSON; a file that there is stays whole until the new one is. Raises OSError."""
     told = {"format": FORMAT, "machine": machine, "rows": [asdict(row) for row in rows]}
     path = path.resolve()
-    plain = path.is_file() or not path.exists()
-    into = path.with_name(f"{path.name}.new") if plain else path
+    into = written_at(path)
     into.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    if plain:
+    if into != path:
         into.replace(path)
 
 

@@ -59,15 +59,44 @@ def test_what_cannot_be_written_is_told_before_anything_runs(
     assert "/proc/nothing" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("none/a.json", "there is no folder {0}/none"),
+        ("file/a.json", "there is no folder {0}/file"),
+        ("old.json", "old.json.new cannot be written beside it: Is a directory"),
+        ("old.json.new", "Is a directory"),
+    ],
+)
+def test_why_rows_cannot_be_written_is_told(
+    name: str,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also where only the new file cannot be made that takes the place of an old one."""
+    monkeypatch.setattr(Simulated, "rows", lambda *_: pytest.fail("it ran"))
+    for file in ("file", "old.json"):
+        (tmp_path / file).write_text("of long ago", encoding="utf-8")
+    (tmp_path / "old.json.new").mkdir()
+    path = tmp_path / name
+    assert cli.main([*QUICK, "--json", str(path)]) == 1
+    assert capsys.readouterr().err == f"pump-bench: {path}: {told.format(tmp_path)}\n"
+    assert (tmp_path / "old.json").read_text(encoding="utf-8") == "of long ago"
+
+
 def test_a_try_leaves_a_file_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(simulate, "results", interrupted_after(0))
     old = tmp_path / "old.json"
     old.write_text("rows of long ago", encoding="utf-8")
-    for path in (old, tmp_path / "new.json"):
+    link = tmp_path / "link.json"
+    link.symlink_to("new.json")
+    for path in (old, tmp_path / "new.json", link):
         assert cli.main([*QUICK, "--json", str(path)]) == INTERRUPTED
-    assert [path.name for path in tmp_path.iterdir()] == ["old.json"]
+    assert {path.name for path in tmp_path.iterdir()} == {"old.json", "link.json"}
     assert old.read_text(encoding="utf-8") == "rows of long ago"
     assert "0 of 8 runs were done" in capsys.readouterr().err
 
