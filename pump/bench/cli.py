@@ -22,7 +22,7 @@ from pump.bench.run import (
 from pump.bench.simulate import MAIN
 from pump.bench.systems import DEVICES, SIM, systems_on
 from pump.cli.command import UsageError
-from pump.cli.program import BROKEN_PIPE, Program
+from pump.cli.program import Program
 from pump.cli.render import console, table
 from pump.sim.sequence import SequenceError
 
@@ -154,12 +154,7 @@ PROGRAM = Program(
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs what argv says and returns the exit status: 2 for wrong usage."""
     words = list(sys.argv[1:] if argv is None else argv)
-    try:
-        return PROGRAM.main(words or main_comparison())
-    except SystemExit as left:
-        if isinstance(left.__context__, BrokenPipeError):  # rich has seen it first
-            return BROKEN_PIPE
-        raise
+    return PROGRAM.main(words or main_comparison())
 
 
 def main_comparison() -> list[str]:

@@ -1,8 +1,5 @@
 """pump-bench: what it writes, before, during and after a long run, and how it is told."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +12,7 @@ from pump.bench.row import Row, read_results
 from pump.bench.simulated import Simulated
 from pump.bench.steps import STEPS, meant
 from pump.bench.yardstick import sequence_at
-from pump.cli.program import BROKEN_PIPE, INTERRUPTED
+from pump.cli.program import INTERRUPTED
 from pump.sim.link import LINKS, link_for
 from pump.sizes import GIB
 
@@ -113,19 +110,6 @@ def test_off_a_terminal_a_workload_that_is_done_is_told(
     for name in ("a", "b", "a"):
         lines.done(name)
     assert [line.split(":")[0] for line in capsys.readouterr().err.splitlines()] == ["b", "a"]
-
-
-def test_a_reader_that_leaves_is_no_error() -> None:
-    read, write = os.pipe()
-    os.close(read)
-    done = subprocess.run(
-        [sys.executable, "-m", "pump.bench", "list", "--device", "sim"],
-        stdout=write,
-        stderr=subprocess.PIPE,
-        check=False,
-    )
-    os.close(write)
-    assert (done.returncode, done.stderr) == (BROKEN_PIPE, b"")
 
 
 def test_where_all_kernels_are_vouched_for_two_systems_are_one() -> None:
