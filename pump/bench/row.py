@@ -1,6 +1,7 @@
 """Results: a row a run, kept as JSON beside the machine they were made on."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -83,6 +84,19 @@ class Results:
     def every(self) -> list[Row]:
         """Both kinds."""
         return [*self.rows, *self.failures]
+
+
+def common_runs(every: Iterable[Results]) -> list[Run]:
+    """Those that are in more than one. A native run is none: others are put beside it."""
+    files = Counter(run for told in every for run in dict.fromkeys(r.run for r in told.every))
+    return [run for run, count in files.items() if count > 1 and run.system != "native"]
+
+
+def together(every: Sequence[Results]) -> Results:
+    """As one, of the last one's machine."""
+    rows = [row for told in every for row in told.rows]
+    failures = [row for told in every for row in told.failures]
+    return Results(every[-1].machine, rows, failures)
 
 
 def written_at(path: Path) -> Path:
