@@ -2,8 +2,9 @@
 
 from pump.sim.engine import IN_PLACE_NOTHING, CompiledEngine, Touch
 from pump.sim.link import UM, Link
+from pump.sim.result import Result
 from pump.sim.sequence import Block, Operation, Sequence
-from pump.sim.simulator import Result, Simulator, settings_for
+from pump.sim.simulator import Simulator, settings_for
 
 PAGE = UM.page_bytes
 PLAIN = Link(

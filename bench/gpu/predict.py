@@ -29,8 +29,9 @@ from pump.cli.command import UsageError
 from pump.sim.engine import CompiledEngine
 from pump.sim.link import LINKS, UM, Link, link_for
 from pump.sim.recorded import open_sequence
+from pump.sim.result import Result
 from pump.sim.sequence import Operation, Sequence, SequenceError
-from pump.sim.simulator import Result, Simulator, settings_for
+from pump.sim.simulator import Simulator, settings_for
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "bench" / "results" / "h200-um.json"

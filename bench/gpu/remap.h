@@ -14,7 +14,18 @@ enum { DEVICE, HOST, PLACES };
 
 #define MIB ((size_t)1 << 20)
 
-static CUmemGenericAllocationHandle create(int place, size_t bytes) {
+/* Every thread makes it its own current one. */
+static CUcontext context;
+
+static inline void open_device(void) {
+    CUdevice device;
+    MUST(cuInit(0));
+    MUST(cuDeviceGet(&device, 0));
+    MUST(cuDevicePrimaryCtxRetain(&context, device));
+    MUST(cuCtxSetCurrent(context));
+}
+
+static inline CUmemGenericAllocationHandle create(int place, size_t bytes) {
     CUmemGenericAllocationHandle handle;
     CUmemAllocationProp prop;
     memset(&prop, 0, sizeof prop);
@@ -24,7 +35,7 @@ static CUmemGenericAllocationHandle create(int place, size_t bytes) {
     return handle;
 }
 
-static CUdeviceptr reserve(size_t bytes) {
+static inline CUdeviceptr reserve(size_t bytes) {
     CUdeviceptr start;
     MUST(cuMemAddressReserve(&start, bytes, 0, 0, 0));
     return start;
@@ -33,12 +44,12 @@ static CUdeviceptr reserve(size_t bytes) {
 /* Device 0 may use what is mapped there. */
 static const CUmemAccessDesc access_of = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 
-static void allow(CUdeviceptr at, size_t bytes) {
+static inline void allow(CUdeviceptr at, size_t bytes) {
     MUST(cuMemSetAccess(at, bytes, &access_of, 1));
 }
 
 /* Memory that stays. */
-static CUdeviceptr plain(int place, size_t bytes) {
+static inline CUdeviceptr plain(int place, size_t bytes) {
     CUmemGenericAllocationHandle handle = create(place, bytes);
     CUdeviceptr at = reserve(bytes);
     MUST(cuMemMap(at, bytes, 0, handle, 0));
@@ -47,7 +58,7 @@ static CUdeviceptr plain(int place, size_t bytes) {
     return at;
 }
 
-static CUstream stream_new(void) {
+static inline CUstream stream_new(void) {
     CUstream stream;
     MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     return stream;

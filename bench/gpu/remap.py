@@ -17,7 +17,7 @@ from bench.gpu import machine
 from bench.gpu.compiled import compiled
 
 HERE = Path(__file__).resolve().parent
-PROGRAMS = {"busy": "remap_busy.cu", "calls": "remap.c", "swaps": "remap.c"}
+PROGRAMS = {"busy": "remap_busy.cu", "calls": "remap.c", "swaps": "remap_swaps.c"}
 """By what they are told to measure."""
 TIMEOUT_S = 400
 
@@ -27,10 +27,10 @@ def line(row: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in row.items())
 
 
-def measured(program: Path, what: str) -> Iterator[dict[str, object]]:
+def measured(program: Path) -> Iterator[dict[str, object]]:
     """What it prints, as it comes. Exits where it fails: what it had measured is kept."""
     with subprocess.Popen(
-        ["timeout", str(TIMEOUT_S), program, what], stdout=subprocess.PIPE, text=True
+        ["timeout", str(TIMEOUT_S), program], stdout=subprocess.PIPE, text=True
     ) as run:
         assert run.stdout
         for text in run.stdout:
@@ -54,7 +54,7 @@ def main() -> None:
         if options.only not in (None, name):
             continue
         program = compiled(HERE / source, options.built, "-arch=native", "-lcuda", "-lpthread")
-        for row in measured(program, name):
+        for row in measured(program):
             rows.append(row)
             print(line(row), flush=True)
             cli.write(options.json, result)

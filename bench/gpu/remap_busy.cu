@@ -15,7 +15,6 @@ enum { KERNELS = 1, IN = 2, OUT = 4, ALL = KERNELS | IN | OUT };
 
 static const size_t USED = 512 * MIB, COPIED = 64 * MIB, PIECE = 8 * MIB;
 static const int MEASURE_MS = 250, WARM_MS = 20, QUEUED = 8;
-static CUcontext context;
 static std::atomic<bool> stop;
 
 /* --- what a step does --- */
@@ -128,11 +127,7 @@ static void measure(int beside, int other, size_t mib, size_t handles, int threa
 }
 
 int main(void) {
-    CUdevice device;
-    MUST(cuInit(0));
-    MUST(cuDeviceGet(&device, 0));
-    MUST(cuDevicePrimaryCtxRetain(&context, device));
-    MUST(cuCtxSetCurrent(context));
+    open_device();
     used = plain(DEVICE, USED);
     for (int place = 0; place < PLACES; place++)
         for (int to = 0; to < 2; to++)

@@ -41,19 +41,20 @@ static bool reserve(int device, enum memory_kind kind, uint64_t bytes) {
     return true;
 }
 
-/* Said once: a program may end of it, or go on. */
+/* What would help is said once: a program may end of it, or go on. */
 static void refuse(int device, uint64_t bytes) {
     static bool told;
     uint64_t held = ledger_used(session.ledger, device), limit = ulms_options.capacity;
     stats_add(COUNT_refused, 1);
-    if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
-        log_warn("%llu bytes refused as out of memory, ULMS_GPU_MEMORY=%llu, of which %llu are held; if the program "
-                 "cannot do with less: %s",
-                 (unsigned long long)bytes, (unsigned long long)limit, (unsigned long long)held,
+    if (__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+        log_info("%llu bytes refused: device %d holds %llu of %llu", (unsigned long long)bytes, device,
+                 (unsigned long long)held, (unsigned long long)limit);
+    else
+        log_warn("%llu bytes refused as out of memory, ULMS_GPU_MEMORY=%llu, of which %llu are held on device %d; if "
+                 "the program cannot do with less: %s",
+                 (unsigned long long)bytes, (unsigned long long)limit, (unsigned long long)held, device,
                  session.backend->provide ? "memory of this kind does not move, allow more"
                                           : "ULMS_BACKEND=um would make room, observe moves nothing");
-    log_info("%llu bytes refused: device %d holds %llu of %llu", (unsigned long long)bytes, device,
-             (unsigned long long)held, (unsigned long long)limit);
 }
 
 bool charge_open(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {

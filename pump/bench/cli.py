@@ -9,7 +9,7 @@ from pathlib import Path
 from pump.bench import compare
 from pump.bench.measured import with_yardsticks
 from pump.bench.outputs import add_outputs, try_outputs
-from pump.bench.row import FormatError, Results, read_results
+from pump.bench.row import FormatError, Results, common_runs, read_results, together
 from pump.bench.run import (
     Run,
     add_device,
@@ -22,7 +22,7 @@ from pump.bench.run import (
 from pump.bench.simulate import MAIN
 from pump.bench.systems import DEVICES, SIM, systems_on
 from pump.cli.command import UsageError
-from pump.cli.program import BROKEN_PIPE, Program
+from pump.cli.program import Program
 from pump.cli.render import console, table
 from pump.sim.sequence import SequenceError
 
@@ -108,32 +108,41 @@ class Bound:
             type=Path,
             nargs="+",
             metavar="FILE.json",
-            help="of `run --device gpu`; several, of one machine each, make one table",
+            help="of `run --device gpu`; several, of one machine each, make one table, or one each"
+            " where they have runs in common",
         )
         add_intervals(parser)
         add_outputs(parser)
 
-    def run(self, args: argparse.Namespace) -> Results:
-        """The rows of all, those that can have them with both, and the last one's machine. Raises
-        FormatError, SequenceError, UsageError, OSError.
+    def run(self, args: argparse.Namespace) -> dict[str, Results]:
+        """What the files have, those rows with both that can have them; by what to call it: all
+        together, of the last one's machine, or each by itself where they have runs in common.
+        Raises FormatError, SequenceError, UsageError, OSError.
         """
         if args.json and len(args.files) > 1:
             raise UsageError("--json is for the rows of one machine")
-        every = [read_results(path) for path in args.files]
+        every = {str(path): read_results(path) for path in args.files}
+        common = common_runs(every.values())
+        if args.plots and common:
+            one = common[0]
+            named = f"{one.workload} {one.system} {one.oversubscription:g}"
+            raise UsageError(f"--plots shows a run once: {named} is in several files")
         try_outputs(args)
-        rows = [
-            row
-            for told in every
-            for row in with_yardsticks(told.rows, told.machine, args.intervals)
-        ]
-        failures = [row for told in every for row in told.failures]
-        rows.sort(key=lambda row: compare.place(row.run))
-        return replace(every[-1], rows=rows, failures=failures)
+        for name, told in every.items():
+            rows = with_yardsticks(told.rows, told.machine, args.intervals)
+            every[name] = replace(told, rows=rows)
+        found = every if common else {", ".join(every): together(list(every.values()))}
+        for told in found.values():
+            told.rows.sort(key=lambda row: compare.place(row.run))
+        return found
 
     def main(self, args: argparse.Namespace) -> int:
-        """Prints the table, writes rows and pictures."""
-        found = self.run(args)
-        show(found, args)
+        """Prints the tables, writes rows and pictures."""
+        every = self.run(args)
+        for name, found in every.items():
+            if len(every) > 1:
+                console().print(f"{name}:\n")
+            show(found, args)
         return 0
 
 
@@ -154,12 +163,7 @@ PROGRAM = Program(
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs what argv says and returns the exit status: 2 for wrong usage."""
     words = list(sys.argv[1:] if argv is None else argv)
-    try:
-        return PROGRAM.main(words or main_comparison())
-    except SystemExit as left:
-        if isinstance(left.__context__, BrokenPipeError):  # rich has seen it first
-            return BROKEN_PIPE
-        raise
+    return PROGRAM.main(words or main_comparison())
 
 
 def main_comparison() -> list[str]:

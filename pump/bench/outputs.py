@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from pump.bench.row import Row, write_results
+from pump.bench.row import Row, write_results, written_at
 
 
 def add_outputs(to: argparse.ArgumentParser) -> None:
@@ -17,10 +17,27 @@ def add_outputs(to: argparse.ArgumentParser) -> None:
 def try_outputs(args: argparse.Namespace) -> None:
     """Before anything takes time: what cannot be written raises OSError. Makes the folder."""
     if args.json:
-        try_file(args.json)
+        try_results(args.json)
     if args.plots:
         args.plots.mkdir(parents=True, exist_ok=True)
         try_file(args.plots / ".pump-bench")
+
+
+def try_results(path: Path) -> None:
+    """Leaves all as it was. Raises OSError: its text says what cannot be written."""
+    path = path.resolve()
+    beside = written_at(path)
+    try:
+        try_file(path)
+        if beside != path:
+            try_file(beside)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise OSError(error.errno, f"there is no folder {path.parent}", str(path)) from error
+    except OSError as error:
+        if path == beside or error.filename != str(beside):
+            raise
+        told = f"{beside.name} cannot be written beside it: {error.strerror}"
+        raise OSError(error.errno, told, str(path)) from error
 
 
 def try_file(path: Path) -> None:

@@ -1,6 +1,7 @@
 """Results: a row a run, kept as JSON beside the machine they were made on."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -85,14 +86,32 @@ class Results:
         return [*self.rows, *self.failures]
 
 
+def common_runs(every: Iterable[Results]) -> list[Run]:
+    """Those that are in more than one. A native run is none: others are put beside it."""
+    files = Counter(run for told in every for run in dict.fromkeys(r.run for r in told.every))
+    return [run for run, count in files.items() if count > 1 and run.system != "native"]
+
+
+def together(every: Sequence[Results]) -> Results:
+    """As one, of the last one's machine."""
+    rows = [row for told in every for row in told.rows]
+    failures = [row for told in every for row in told.failures]
+    return Results(every[-1].machine, rows, failures)
+
+
+def written_at(path: Path) -> Path:
+    """Where results for a file are written first: beside it, but for what is no plain file."""
+    plain = path.is_file() or not path.exists()
+    return path.with_name(f"{path.name}.new") if plain else path
+
+
 def write_results(path: Path, machine: dict[str, str], rows: Sequence[Row]) -> None:
     """Writes JSON; a file that there is stays whole until the new one is. Raises OSError."""
     told = {"format": FORMAT, "machine": machine, "rows": [asdict(row) for row in rows]}
     path = path.resolve()
-    plain = path.is_file() or not path.exists()
-    into = path.with_name(f"{path.name}.new") if plain else path
+    into = written_at(path)
     into.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    if plain:
+    if into != path:
         into.replace(path)
 
 

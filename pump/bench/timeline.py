@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from pump.sim.engine import CLEAN, DEAD, FILL, CompiledEngine, Move, Settings
 from pump.sim.link import Link
+from pump.sim.result import Result
 from pump.sim.sequence import Block, Sequence, pages_of
-from pump.sim.simulator import STEADY, Issued, Result, Simulator
+from pump.sim.simulator import STEADY, Issued, Simulator
 from pump.sizes import MIB
 
 PROCESS = 1

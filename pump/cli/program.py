@@ -50,12 +50,20 @@ class Program:
             parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return args
 
+    def run(self, words: Sequence[str]) -> int:
+        """As main, but errors are raised. SystemExit: help was printed, or words are wrong."""
+        try:
+            args = self.parse(words)
+        except SystemExit:
+            sys.stdout.flush()
+            raise
+        command: Command = args.command
+        return command.main(args)
+
     def main(self, words: Sequence[str]) -> int:
         """Runs the command named in words and returns its exit status: 2 for wrong usage."""
-        args = self.parse(words)
-        command: Command = args.command
         try:
-            status = command.main(args)
+            status = self.run(words)
             sys.stdout.flush()
         except self.refuses as error:
             return self.complain(str(error), 2)

@@ -14,11 +14,15 @@ PIPE_WIDTH = 10_000  # columns where there is no terminal: nothing is cut off
 
 
 class Page(Console):
-    """Does not cut off what is wider than the terminal."""
+    """Does not cut off what is wider than the terminal; the program sees that its reader left."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Prints, as its base does."""
         super().print(*objects, **{"crop": False, **options})
+
+    def on_broken_pipe(self) -> None:
+        """Its base, which calls this for a BrokenPipeError, ends the program."""
+        raise
 
 
 class WholeTable(Table):

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from statistics import median
 from typing import NamedTuple
 
 from pump.sim.advice import Advice
@@ -18,6 +17,7 @@ from pump.sim.engine import FILL, HOLD, RUN_SHORT, Engine, Move, Settings, Stats
 from pump.sim.frames import Frames
 from pump.sim.lane import LEAST_NS, Driver, Lane, UnderWay
 from pump.sim.link import Kind, Link
+from pump.sim.result import Result
 from pump.sim.sequence import Event, Given, Operation, Sequence, page_runs
 
 LAUNCHES_MOST = 1000
@@ -32,51 +32,6 @@ issued when the one before has ended: a program of short steps is two or more ah
 
 class StuckError(RuntimeError):
     """Nothing is under way and the program is not at its end: a fault of the engine."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """The steady state."""
-
-    steps_ns: tuple[float, ...]  # each
-    busy_ns: float  # while an operation ran, what it faulted in included
-    sums: Stats  # what the steps added
-    came: int = 0  # pages that came, where a page is a handle
-    back: int = 0  # of these, those that got the frame back that they had left
-
-    @property
-    def steps(self) -> int:
-        return len(self.steps_ns)
-
-    @property
-    def total_ns(self) -> float:
-        return sum(self.steps_ns)
-
-    @property
-    def step_ms(self) -> float:
-        """The median step, as `pump-bench` counts."""
-        return median(self.steps_ns) / 1e6
-
-    @property
-    def bytes_in(self) -> float:
-        """A step, over the link."""
-        sums = self.sums
-        return (sums.filled_bytes + sums.faulted_bytes + sums.in_place_bytes) / self.steps
-
-    @property
-    def bytes_out(self) -> float:
-        """A step, over the link."""
-        return (self.sums.evicted_bytes + self.sums.in_place_written_bytes) / self.steps
-
-    @property
-    def gate_ms(self) -> float:
-        """A step's time in which the device had nothing to run: what came next was held."""
-        return max(0.0, self.total_ns - self.busy_ns) / self.steps / 1e6
-
-    @property
-    def useless(self) -> float:
-        """The share of the bytes filled that left again, or were freed, untouched."""
-        return self.sums.useless_bytes / max(1, self.sums.filled_bytes)
 
 
 @dataclass

@@ -14,6 +14,7 @@ from hooks.generator.prototype import Argument  # noqa: E402
 from hooks.generator.row import Row  # noqa: E402
 from tests.emu import blas_model as model  # noqa: E402
 from tests.emu.blas_elements import NOTHING  # noqa: E402
+from tests.emu.blas_types import element_bits  # noqa: E402
 from tests.emu.library_run import Touch  # noqa: E402
 
 SLOT = 1 << 20  # device memory of one argument; its address lies in the middle
@@ -164,7 +165,7 @@ class Maker:
             if argument.type.count("*") == 2:
                 mine = [o for o in operands if o.name == name]
                 total = sum(o.array or 0 for o in mine)
-                bits = model.element_bits(argument.type, name, values)
+                bits = element_bits(argument.type, name, values)
                 apart = self._apart(mine, bits)
                 base = next(slots) * SLOT + 4096
                 places[name] = (at, [base + i * apart for i in range(total)])
@@ -207,7 +208,7 @@ class Maker:
     def _scalar(
         self, argument: Argument, value: float, count: int, values: dict[str, Any]
     ) -> bytes:
-        bits = model.element_bits(argument.type, argument.name, values)
+        bits = element_bits(argument.type, argument.name, values)
         # a sign bit alone, or some other bit in every part: what the number is does not matter
         if value:
             return b"\x01\x3c" * (bits // 16 * count)
@@ -250,7 +251,7 @@ class Maker:
         arrays: dict[str, int] = {}
         types = {argument.name: argument.type for argument in self.prototype.arguments}
         for operand in operands:
-            bits = model.element_bits(types[operand.name], operand.name, values)
+            bits = element_bits(types[operand.name], operand.name, values)
             place = places.get(operand.name)
             starts = [] if place is None else [place]
             if operand.array is not None:
@@ -271,7 +272,7 @@ class Maker:
         if call.device:
             for name, (mode, count) in model.scalars(call.symbol).items():
                 if name in types:
-                    bits = model.element_bits(types[name], name, values)
+                    bits = element_bits(types[name], name, values)
                     start = places[name]
                     call.touches.add((start, start + bits // 8 * count, mode))
 

@@ -137,12 +137,15 @@ class Device:
 
 def check(
     program: Program, output: str, capacity: int | None, devices: int, *, replaced: bool = False
-) -> None:
-    """replaced: memory is managed, and what of the device is free is another matter."""
+) -> set[int]:
+    """Returns the devices on which something was refused. replaced: memory is managed, and what of
+    the device is free is another matter.
+    """
     results, states = parse(output)
     assert len(states) == devices * len(program.phases)
     counts = [Device() for _ in range(devices)]
     index = 0
+    refused: set[int] = set()
     for phase in program.phases:
         before = [device.used() for device in counts]
         for device in counts:
@@ -151,8 +154,10 @@ def check(
             counts[int(line.split()[0]) % devices].enter(line, results[index])
             index += 1
         index += 1
-        for device, held in zip(counts, before, strict=True):
+        for number, (device, held) in enumerate(zip(counts, before, strict=True)):
             device.check(states.pop(0), held, capacity, replaced=replaced)
+            refused |= {number} if device.refused else set()
+    return refused
 
 
 def allocate(compiled: Compile, emulator_dir: Path) -> Path:
@@ -161,10 +166,20 @@ def allocate(compiled: Compile, emulator_dir: Path) -> Path:
     return compiled("allocate", *(str(emulator_dir / name) for name in libraries))
 
 
-REFUSED = re.compile(
-    rf"\[ulms\] WARN: \d+ bytes refused as out of memory, ULMS_GPU_MEMORY={CAPACITY}, of which \d+"
-    r" are held; if the program cannot do with less: .+"
+WARNED = re.compile(
+    rf"\[ulms\] WARN: \d+ bytes refused as out of memory, ULMS_GPU_MEMORY={CAPACITY}, of which"
+    r" \d+ are held on device (\d); if the program cannot do with less: .+"
 )
+
+
+def check_told(stderr: str, devices: set[int]) -> None:
+    """One line, of one refusal of all on these devices."""
+    lines = stderr.splitlines()
+    assert len(lines) == bool(devices)
+    for line in lines:
+        told = WARNED.fullmatch(line)
+        assert told
+        assert int(told[1]) in devices
 
 
 @pytest.mark.parametrize("capacity", [CAPACITY, None])
@@ -180,9 +195,7 @@ def test_accounts(
         env |= {"ULMS_GPU_MEMORY": f"{capacity}"} if capacity else {}
         done: subprocess.CompletedProcess[str] = run_emulated([binary], env, stdin=program.text())
         assert done.returncode == 0
-        assert all(map(REFUSED.fullmatch, done.stderr.splitlines()[:1]))
-        assert len(done.stderr.splitlines()) <= (capacity is not None)
-        check(program, done.stdout, capacity, DEVICES)
+        check_told(done.stderr, check(program, done.stdout, capacity, DEVICES))
 
     run()
 
@@ -200,12 +213,14 @@ def test_the_limit_by_its_other_name(
         ],
     )
     env = {"WRAPPER_MAX_MEMORY": f"{CAPACITY}", "ULMS_BACKEND": "observe"}
-    done = run_emulated([allocate(compiled, emulator_dir)], env, stdin=program.text())
+    command = [allocate(compiled, emulator_dir)]
+    done = run_emulated(command, env, stdin=program.text())
     assert done.returncode == 0
-    [told] = done.stderr.splitlines()  # of two that were refused
-    assert REFUSED.fullmatch(told)
-    assert f" {half + 1} bytes refused" in told
-    check(program, done.stdout, CAPACITY, 1)
+    check_told(done.stderr, check(program, done.stdout, CAPACITY, 1))
+    assert f" {half + 1} bytes refused" in done.stderr  # the first of two
+    done = run_emulated(command, env | {"ULMS_LOG_LEVEL": "INFO"}, stdin=program.text())
+    told = [line.split() for line in done.stderr.splitlines() if "bytes refused" in line]
+    assert [line[1:3] for line in told] == [["WARN:", f"{half + 1}"], ["INFO:", "4096"]]
     results, _ = parse(done.stdout)
     statuses = [results[i][0] for i in sorted(results)]
     assert statuses == [0, OUT_OF_MEMORY, 0, OUT_OF_MEMORY, 0, 0]

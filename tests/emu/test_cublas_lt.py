@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.emu.blas_elements import Offsets, strided  # noqa: E402
-from tests.emu.blas_model import BITS, COMPLEX  # noqa: E402
+from tests.emu.blas_types import BITS, COMPLEX  # noqa: E402
 from tests.emu.library_run import RunEmulated, Touch, joined, run_calls  # noqa: E402
 
 pytestmark = pytest.mark.emu

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench.gpu import calls, programs, run, sweep, workloads  # noqa: E402
+from bench.gpu import programs, run, sweep, workloads  # noqa: E402
 from pump.bench import cli  # noqa: E402
 from pump.bench.machine import describe  # noqa: E402
 from pump.bench.report import cell_of  # noqa: E402
@@ -198,49 +198,6 @@ def test_what_is_known_is_not_run_again(machine: Machine) -> None:
     assert again[:2] == first
     assert [row.system for row in again] == ["native", "um", "vmm"]
     assert [env.get("ULMS_BACKEND") for _, env in machine.asked] == [None, "vmm"]
-
-
-def test_calls_on_managed_memory_are_timed_where_it_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    measured: list[Path] = []
-
-    def described(built: Path) -> dict[str, str]:
-        measured.append(built)
-        return {"managed_in": "40 GB/s"}
-
-    monkeypatch.setattr(calls, "described", described)
-    monkeypatch.setattr("bench.gpu.link.described", dict)
-    monkeypatch.setattr("pump.bench.machine.describe", lambda: {"gpu": "none"})
-    for systems, told in ((["native", "vmm"], {}), (["um", "vmm"], {"managed_in": "40 GB/s"})):
-        programs_here = run.Programs()
-        expected = {"gpu": "none"} | told
-        assert programs_here.machine(systems) == expected == programs_here.machine(systems)
-    assert measured == [run.BUILT]
-
-
-def test_where_calls_cannot_be_timed_a_machine_has_no_figures_of_them(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("ULMS_MANAGED_LIMIT", "8GiB")
-    monkeypatch.setattr("bench.gpu.compiled.nvcc", lambda: str(tmp_path / "nvcc"))
-    assert calls.described(tmp_path) == {}
-
-
-def test_calls_are_not_timed_where_they_would_take_more_than_the_limit(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def process(*_: object) -> None:
-        raise AssertionError
-
-    monkeypatch.setattr(calls, "process", process)
-    monkeypatch.setattr(sys, "argv", ["calls"])
-    for limit in ("", "much", "3GiB"):
-        monkeypatch.setenv("ULMS_MANAGED_LIMIT", limit)
-        assert calls.described(tmp_path) == {}
-    with pytest.raises(SystemExit):
-        calls.main()
-    assert "ULMS_MANAGED_LIMIT is less" in capsys.readouterr().err
 
 
 def test_what_no_budget_changes_is_run_once(machine: Machine) -> None:

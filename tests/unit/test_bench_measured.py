@@ -181,7 +181,8 @@ def test_results_of_several_machines_make_one_table(
         write_results(path, machine, [row])
     words = ["bound", *map(str, files), "--intervals", str(INTERVALS)]
     asked = cli.PROGRAM.parser().parse_args(words)
-    first, second = cli.Bound().run(asked).rows
+    (found,) = cli.Bound().run(asked).values()
+    first, second = found.rows
     assert first.oracle_ms
     assert second.oracle_ms
     assert second.oracle_ms > 1.5 * first.oracle_ms
@@ -189,6 +190,37 @@ def test_results_of_several_machines_make_one_table(
     assert f"{second.oracle_ms:.1f}" in capsys.readouterr().out
     assert cli.main([*words, "--json", str(tmp_path / "c.json")]) == 2
     assert "--json is for the rows of one machine" in capsys.readouterr().err
+
+
+def test_a_run_that_several_files_have_is_shown_of_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a table a file. A native run in both is no reason for that."""
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    native = replace(MEASURED, system="native")
+    other = replace(MEASURED, system="offload", step_ms=[], failed="no memory left")
+    rows = [[native, MEASURED, other], [native, replace(MEASURED, step_ms=[217.0])]]
+    for path, some in zip(files, rows, strict=True):
+        write_results(path, H200, some)
+    words = ["bound", *map(str, files), "--intervals", "0"]
+    assert cli.main(words) == 0
+    first, second = capsys.readouterr().out.split(f"{files[1]}:\n")
+    assert first.startswith(f"{files[0]}:\n")
+    assert ("185.0" in first, "217.0" in first) == (True, False)
+    assert ("185.0" in second, "217.0" in second) == (False, True)
+    assert ("offload" in first, "offload" in second) == (True, False)
+    assert cli.main([*words, "--plots", str(tmp_path / "out")]) == 2
+    told = capsys.readouterr().err
+    assert told.endswith("--plots shows a run once: resnet50 vmm 2 is in several files\n")
+    write_results(files[1], H200, [native, replace(MEASURED, system="um", step_ms=[217.0])])
+    assert cli.main(words) == 0
+    told = capsys.readouterr().out
+    assert told.count("milliseconds a step") == 1
+    assert "185.0" in told
+    assert "217.0" in told
+    write_results(files[1], H200, [replace(other, step_ms=[217.0], failed="")])
+    assert cli.main(words) == 0
+    assert capsys.readouterr().out.count("milliseconds a step") == 2
 
 
 def test_a_run_fills_its_rows(
