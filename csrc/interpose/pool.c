@@ -100,10 +100,16 @@ static void hold(struct pool *p, addr_t start, uint64_t bytes) {
     h->most_reserved = larger(h->most_reserved, h->reserved);
 }
 
+/* Captured, an allocation becomes a node: memory is taken when the graph is instantiated, and charged there. */
+static bool captured(int variant, CUstream stream) {
+    return capture_any() && capture_holds(stream_key(variant, stream));
+}
+
 /* As provide. handle NULL: the pool that is the device's at present. */
-static bool provide_from(struct charge *c, CUmemoryPool handle, uint64_t bytes, CUdeviceptr *dptr) {
+static bool provide_from(struct charge *c, CUmemoryPool handle, int variant, CUstream stream, uint64_t bytes,
+                         CUdeviceptr *dptr) {
     int device = session_device();
-    if (!session_on || !session.backend->serves(device) ||
+    if (!session_on || !session.backend->serves(device) || captured(variant, stream) ||
         (!handle && REAL(cuDeviceGetMemPool, 0)(&handle, device) != CUDA_SUCCESS))
         return false;
     pthread_mutex_lock(&lock);
@@ -145,11 +151,6 @@ void pool_left(addr_t start) {
 
 /* --- calls --- */
 
-/* Captured, an allocation becomes a node: memory is taken when the graph is instantiated, and charged there. */
-static bool captured(int variant, CUstream stream) {
-    return capture_any() && capture_holds(stream_key(variant, stream));
-}
-
 static bool open(struct charge *c, int device, int variant, CUstream stream, size_t bytes) {
     bool node = session_on && captured(variant, stream);
     return charge_open(c, device, node ? MEMORY_GRAPH : MEMORY_ASYNC, node ? 0 : bytes);
@@ -157,7 +158,8 @@ static bool open(struct charge *c, int device, int variant, CUstream stream, siz
 
 CUresult custom_cuMemAllocAsync(int variant, CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
     struct charge c;
-    if (!provide_from(&c, NULL, bytesize, dptr) && open(&c, session_device(), variant, hStream, bytesize))
+    if (!provide_from(&c, NULL, variant, hStream, bytesize, dptr) &&
+        open(&c, session_device(), variant, hStream, bytesize))
         charge_close(&c, RELIEVED(&c, REAL(cuMemAllocAsync, variant)(dptr, bytesize, hStream)), dptr, bytesize);
     return c.status;
 }
@@ -165,7 +167,8 @@ CUresult custom_cuMemAllocAsync(int variant, CUdeviceptr *dptr, size_t bytesize,
 CUresult custom_cuMemAllocFromPoolAsync(int variant, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
                                         CUstream hStream) {
     struct charge c;
-    if (!(pool && provide_from(&c, pool, bytesize, dptr)) && open(&c, pool_device(pool), variant, hStream, bytesize))
+    if (!(pool && provide_from(&c, pool, variant, hStream, bytesize, dptr)) &&
+        open(&c, pool_device(pool), variant, hStream, bytesize))
         charge_close(&c, RELIEVED(&c, REAL(cuMemAllocFromPoolAsync, variant)(dptr, bytesize, pool, hStream)), dptr,
                      bytesize);
     return c.status;

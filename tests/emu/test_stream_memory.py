@@ -1,0 +1,43 @@
+"""Memory that comes and goes in stream order, where other memory takes its place.
+
+`stream_memory.c` prints what a program can see, which must be the same without ulms.so, and lines
+that begin with "is", which tell what the driver still holds.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Compile, RunEmulated
+
+pytestmark = pytest.mark.emu
+
+Told = Callable[..., list[str]]
+
+
+@pytest.fixture(params=["um", "vmm"])
+def told(
+    request: pytest.FixtureRequest,
+    compiled: Compile,
+    run_emulated: RunEmulated,
+    emulator_dir: Path,
+) -> Told:
+    """Runs a part of the program both ways; its "is" lines under ulms.so."""
+    binary = compiled("stream_memory", str(emulator_dir / "libcuda.so.1"))
+
+    def run(part: str, **env: str) -> list[str]:
+        native = run_emulated([binary, part], env, preloaded=False)
+        under = run_emulated([binary, part], {"ULMS_BACKEND": request.param, **env})
+        lines = under.stdout.splitlines()
+        assert (native.returncode, native.stderr) == (0, "")
+        assert (under.returncode, under.stderr) == (0, ""), under.stdout
+        seen = [line for line in native.stdout.splitlines() if not line.startswith("is ")]
+        assert [line for line in lines if not line.startswith("is ")] == seen
+        return [line.removeprefix("is ") for line in lines if line.startswith("is ")]
+
+    return run
+
+
+def test_another_thread_s_allocation_in_a_captured_stream_is_a_node(told: Told) -> None:
+    told("capture")

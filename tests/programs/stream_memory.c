@@ -1,0 +1,196 @@
+/* Memory that comes and goes in stream order; the first argument says how. Lines that begin with "is" tell how the
+ * driver holds the memory; all others must be the same without ulms.so. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu.h"
+#include "must.h"
+
+USE(cuInit)
+USE(cuDevicePrimaryCtxRetain)
+USE(cuCtxCreate_v2)
+USE(cuCtxSetCurrent)
+USE(cuCtxSynchronize)
+USE(cuStreamCreate)
+USE(cuStreamSynchronize)
+USE(cuStreamBeginCapture_v2)
+USE(cuStreamEndCapture)
+USE(cuStreamWaitValue32_v2)
+USE(cuEventCreate)
+USE(cuEventRecord)
+USE(cuEventSynchronize)
+USE(cuGraphGetNodes)
+USE(cuGraphNodeGetType)
+USE(cuGraphInstantiateWithFlags)
+USE(cuGraphLaunch)
+USE(cuMemAlloc_v2)
+USE(cuMemAllocAsync)
+USE(cuMemFree_v2)
+USE(cuMemFreeAsync)
+USE(cuMemHostAlloc)
+USE(cuMemsetD8Async)
+
+enum { MIB = 1 << 20, BLOCKS = 6, FEW = 2, BLOCK = 256 * MIB, PATIENCE_S = 20 };
+
+static CUcontext context;
+static CUstream stream;
+
+static void hangs(int signal) {
+    static const char said[] = "hangs\n";
+    (void)signal;
+    _exit(write(STDOUT_FILENO, said, sizeof said - 1) > 0 ? 3 : 4);
+}
+
+static CUstream new_stream(void) {
+    CUstream made;
+    MUST(cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
+    return made;
+}
+
+/* The stream goes on when the word is 1. */
+static volatile unsigned *close_gate(CUstream s) {
+    unsigned *word;
+    MUST(cuMemHostAlloc((void **)&word, 4096, 0));
+    *word = 0;
+    MUST(cuStreamWaitValue32_v2(s, (CUdeviceptr)(uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    return word;
+}
+
+static bool there(CUdeviceptr p) {
+    return emu_mapped(p) || emu_page(p) != EMU_UNKNOWN;
+}
+
+/* --- another thread's operations in a captured stream --- */
+
+static void *issue(void *unused) {
+    CUdeviceptr p;
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuMemAllocAsync(&p, 32 * MIB, stream));
+    MUST(cuMemsetD8Async(p, 1, 32 * MIB, stream));
+    MUST(cuMemFreeAsync(p, stream));
+    return unused;
+}
+
+static void capture(void) {
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode nodes[8];
+    size_t n = 8;
+    pthread_t other;
+    MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    if (pthread_create(&other, NULL, issue, NULL))
+        exit(1);
+    pthread_join(other, NULL);
+    MUST(cuStreamEndCapture(stream, &graph));
+    MUST(cuGraphGetNodes(graph, nodes, &n));
+    for (size_t i = 0; i < n; i++) {
+        CUgraphNodeType type;
+        MUST(cuGraphNodeGetType(nodes[i], &type));
+        printf("node %d\n", (int)type);
+    }
+    MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    for (int i = 0; i < 3; i++) {
+        MUST(cuGraphLaunch(exec, stream));
+        MUST(cuStreamSynchronize(stream));
+    }
+}
+
+/* --- much is freed while another stream, or context, is held up by what the program does last --- */
+
+static CUdeviceptr block[BLOCKS];
+
+static void allocate_blocks(void) {
+    for (int i = 0; i < BLOCKS; i++)
+        MUST(cuMemAllocAsync(&block[i], BLOCK, stream));
+    MUST(cuStreamSynchronize(stream));
+}
+
+static void free_blocks(int count) {
+    for (int i = 0; i < count; i++)
+        MUST(cuMemFreeAsync(block[i], stream));
+}
+
+static void tell_blocks(const char *when) {
+    int count = 0;
+    for (int i = 0; i < BLOCKS; i++)
+        count += there(block[i]);
+    printf("is %d of %d there %s\n", count, BLOCKS, when);
+}
+
+static void waits(void) {
+    CUevent event;
+    allocate_blocks();
+    volatile unsigned *word = close_gate(new_stream());
+    free_blocks(BLOCKS);
+    MUST(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    MUST(cuEventRecord(event, stream));
+    MUST(cuEventSynchronize(event));
+    MUST(cuStreamSynchronize(stream));
+    tell_blocks("beside the other stream");
+    *word = 1;
+    MUST(cuCtxSynchronize());
+    tell_blocks("after the context was waited for");
+}
+
+/* Nobody ever waits for more than a stream. */
+static void streams(void) {
+    for (int i = 0; i < 2; i++) {
+        allocate_blocks();
+        free_blocks(BLOCKS);
+        MUST(cuStreamSynchronize(stream));
+    }
+    tell_blocks("after the stream was waited for");
+}
+
+static void contexts(void) {
+    CUcontext other;
+    allocate_blocks();
+    volatile unsigned *word = close_gate(new_stream());
+    free_blocks(FEW);
+    MUST(cuStreamSynchronize(stream));
+    MUST(cuCtxCreate_v2(&other, 0, 0));
+    MUST(cuCtxSynchronize());
+    tell_blocks("after another context was waited for");
+    *word = 1;
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuCtxSynchronize());
+    tell_blocks("after their own was");
+}
+
+/* Memory of a context that is freed while another stream captures is freed when nothing is held up any more. */
+static void allocates(void) {
+    CUdeviceptr p, q;
+    CUgraph graph;
+    CUstream captured = new_stream();
+    MUST(cuMemAlloc_v2(&p, 8 * MIB));
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    MUST(cuMemFree_v2(p));
+    MUST(cuStreamEndCapture(captured, &graph));
+    volatile unsigned *word = close_gate(new_stream());
+    MUST(cuMemAlloc_v2(&q, 16 * MIB));
+    *word = 1;
+    MUST(cuCtxSynchronize());
+    MUST(cuMemFree_v2(q));
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } parts[] = {
+        {"capture", capture}, {"waits", waits}, {"streams", streams}, {"contexts", contexts}, {"allocates", allocates}};
+    signal(SIGALRM, hangs);
+    alarm(PATIENCE_S);
+    MUST(cuInit(0));
+    MUST(cuDevicePrimaryCtxRetain(&context, 0));
+    MUST(cuCtxSetCurrent(context));
+    stream = new_stream();
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (argc > 1 && strcmp(argv[1], parts[i].name) == 0)
+            parts[i].run();
+    printf("done\n");
+    return 0;
+}
