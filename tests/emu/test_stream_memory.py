@@ -41,3 +41,25 @@ def told(
 
 def test_another_thread_s_allocation_in_a_captured_stream_is_a_node(told: Told) -> None:
     told("capture")
+
+
+def test_a_wait_for_a_stream_waits_for_no_other(told: Told) -> None:
+    """1.5 GiB were freed; what would free them in earnest may wait for the whole context."""
+    beside, after = told("waits")
+    assert beside.endswith("there beside the other stream")
+    assert after == "0 of 6 there after the context was waited for"
+
+
+def test_what_is_freed_does_not_pile_up_where_only_streams_are_waited_for(told: Told) -> None:
+    assert told("streams") == ["0 of 6 there after the stream was waited for"]
+
+
+def test_a_wait_for_a_context_waits_for_no_other(told: Told) -> None:
+    assert told("contexts") == [
+        "6 of 6 there after another context was waited for",
+        "4 of 6 there after their own was",
+    ]
+
+
+def test_an_allocation_waits_for_nothing_that_was_freed_before(told: Told) -> None:
+    told("allocates")
