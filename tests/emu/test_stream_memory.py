@@ -63,3 +63,12 @@ def test_a_wait_for_a_context_waits_for_no_other(told: Told) -> None:
 
 def test_an_allocation_waits_for_nothing_that_was_freed_before(told: Told) -> None:
     told("allocates")
+
+
+@pytest.mark.parametrize("part", ["destroyed", "context destroyed"])
+def test_a_capture_goes_with_its_stream(told: Told, part: str) -> None:
+    """While it lasts, the thread's allocations stay plain, and nothing is freed late."""
+    assert told(part) == [
+        "6 of 6 there after the capture",
+        "0 of 6 there after the context was waited for",
+    ]

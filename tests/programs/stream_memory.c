@@ -12,9 +12,11 @@
 USE(cuInit)
 USE(cuDevicePrimaryCtxRetain)
 USE(cuCtxCreate_v2)
+USE(cuCtxDestroy_v2)
 USE(cuCtxSetCurrent)
 USE(cuCtxSynchronize)
 USE(cuStreamCreate)
+USE(cuStreamDestroy_v2)
 USE(cuStreamSynchronize)
 USE(cuStreamBeginCapture_v2)
 USE(cuStreamEndCapture)
@@ -176,12 +178,65 @@ static void allocates(void) {
     MUST(cuMemFree_v2(q));
 }
 
+/* --- captures that end otherwise than by being ended --- */
+
+static void destroyed(void) {
+    CUstream captured = new_stream();
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    MUST(cuStreamDestroy_v2(captured));
+    allocate_blocks();
+    tell_blocks("after the capture");
+    free_blocks(BLOCKS);
+    MUST(cuCtxSynchronize());
+    tell_blocks("after the context was waited for");
+}
+
+static void context_destroyed(void) {
+    CUcontext other;
+    MUST(cuCtxCreate_v2(&other, 0, 0));
+    MUST(cuStreamBeginCapture_v2(new_stream(), CU_STREAM_CAPTURE_MODE_RELAXED));
+    MUST(cuCtxDestroy_v2(other));
+    MUST(cuCtxSetCurrent(context));
+    allocate_blocks();
+    tell_blocks("after the capture");
+    free_blocks(BLOCKS);
+    MUST(cuCtxSynchronize());
+    tell_blocks("after the context was waited for");
+}
+
+/* The end is refused for a mistake in the call, and the capture goes on. Moves would spoil it. */
+static void mistaken(void) {
+    enum { SMALL = 24, SMALL_BYTES = 16 * MIB };
+    CUdeviceptr p[SMALL];
+    CUgraph graph;
+    CUstream captured = new_stream();
+    size_t n = 0;
+    for (int i = 0; i < SMALL; i++)
+        MUST(cuMemAlloc_v2(&p[i], SMALL_BYTES));
+    for (int i = 0; i < SMALL; i++)
+        MUST(cuMemsetD8Async(p[i], 1, SMALL_BYTES, stream));
+    MUST(cuStreamSynchronize(stream));
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    printf("without a graph: %d\n", (int)cuStreamEndCapture(captured, NULL));
+    for (int i = 0; i < SMALL; i++)
+        MUST(cuMemsetD8Async(p[i], 1, SMALL_BYTES, captured));
+    MUST(cuStreamEndCapture(captured, &graph));
+    MUST(cuGraphGetNodes(graph, NULL, &n));
+    printf("%zu nodes\n", n);
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {
-        {"capture", capture}, {"waits", waits}, {"streams", streams}, {"contexts", contexts}, {"allocates", allocates}};
+    } parts[] = {{"capture", capture},
+                 {"waits", waits},
+                 {"streams", streams},
+                 {"contexts", contexts},
+                 {"allocates", allocates},
+                 {"destroyed", destroyed},
+                 {"context destroyed", context_destroyed},
+                 {"mistaken", mistaken}};
     signal(SIGALRM, hangs);
     alarm(PATIENCE_S);
     MUST(cuInit(0));
