@@ -170,10 +170,13 @@ static CUresult begun(CUresult status, uint64_t stream) {
     return status;
 }
 
-/* A capture ends also when the driver says that it had become invalid. */
-static bool goes_on(CUresult status) {
-    return status == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD || status == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED ||
-           status == CUDA_ERROR_ILLEGAL_STATE;
+/* Also where the driver does not tell. */
+static bool goes_on(uint64_t stream) {
+    CUstreamCaptureStatus now;
+    for (int i = 0; i < TRIES; i++)
+        if (REAL(cuStreamIsCapturing, 0)((CUstream)(uintptr_t)stream, &now) == CUDA_SUCCESS)
+            return now != CU_STREAM_CAPTURE_STATUS_NONE;
+    return true;
 }
 
 CUresult custom_cuStreamBeginCapture_v2(int variant, CUstream hStream, CUstreamCaptureMode mode) {
@@ -202,10 +205,11 @@ CUresult custom_cuStreamBeginRecaptureToGraph(int variant, CUstream hStream, CUs
                  stream_key(variant, hStream));
 }
 
+/* A capture ends also when the driver says that it had become invalid, and goes on after a mistake in the call. */
 CUresult custom_cuStreamEndCapture(int variant, CUstream hStream, CUgraph *phGraph) {
     struct capture *c = take_out(stream_key(variant, hStream), 0);
     CUresult status = REAL(cuStreamEndCapture, variant)(hStream, phGraph);
-    if (c && goes_on(status))
+    if (c && status != CUDA_SUCCESS && goes_on(c->stream))
         put_in(c);
     else if (c)
         over(c);

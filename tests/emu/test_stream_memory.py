@@ -72,3 +72,7 @@ def test_a_capture_goes_with_its_stream(told: Told, part: str) -> None:
         "6 of 6 there after the capture",
         "0 of 6 there after the context was waited for",
     ]
+
+
+def test_a_capture_that_was_not_ended_goes_on(told: Told) -> None:
+    told("mistaken", ULMS_GPU_MEMORY="128MiB", ULMS_GPU_MEMORY_FACTOR="100")
