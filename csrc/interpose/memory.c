@@ -155,8 +155,9 @@ static bool enter(struct allocation *a) {
     return true;
 }
 
+/* The budget of a device that is not the current one is worked out when it is looked at next. */
 static void grown(const struct charge *c) {
-    if (!c->managed && session.backend->plain && session.backend->serves(c->device))
+    if (!c->managed && session.backend->plain && session.backend->serves(c->device) && session_device() == c->device)
         session.backend->plain(c->device);
 }
 

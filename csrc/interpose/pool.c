@@ -11,9 +11,12 @@
 #include "base/hash.h"
 #include "base/page.h"
 #include "interpose/capture.h"
+#include "interpose/context.h"
 #include "interpose/later.h"
 #include "interpose/provide.h"
 #include "interpose/session.h"
+
+enum { STREAM_PER_THREAD = 2 }; /* as stream_key has it; the default streams are the current context's */
 
 /* Bytes provided, and the same in whole grains; most: at one time. */
 struct holding {
@@ -66,10 +69,22 @@ static struct pool *find(CUmemoryPool handle) {
     return p;
 }
 
-static int pool_device(CUmemoryPool handle) {
+/* Of the stream, which may be another than the current context's. */
+static int stream_device(int variant, CUstream stream) {
+    CUcontext context, before = (CUcontext)(uintptr_t)session_context();
+    bool named = session_on && session.devices > 1 && stream_key(variant, stream) > STREAM_PER_THREAD;
+    if (!named || REAL(cuStreamGetCtx, 0)(stream, &context) != CUDA_SUCCESS || context == before ||
+        !context_enter(context))
+        return session_device();
+    int device = session_device();
+    context_leave(before);
+    return device;
+}
+
+static int pool_device(CUmemoryPool handle, int otherwise) {
     pthread_mutex_lock(&lock);
     struct pool *p = hash_get(&pools, (uint64_t)(uintptr_t)handle);
-    int device = p ? p->device : session_device();
+    int device = p ? p->device : otherwise;
     pthread_mutex_unlock(&lock);
     return device;
 }
@@ -110,6 +125,7 @@ static bool provide_from(struct charge *c, CUmemoryPool handle, int variant, CUs
                          CUdeviceptr *dptr) {
     int device = session_device();
     if (!session_on || !session.backend->serves(device) || captured(variant, stream) ||
+        stream_device(variant, stream) != device ||
         (!handle && REAL(cuDeviceGetMemPool, 0)(&handle, device) != CUDA_SUCCESS))
         return false;
     pthread_mutex_lock(&lock);
@@ -159,7 +175,7 @@ static bool open(struct charge *c, int device, int variant, CUstream stream, siz
 CUresult custom_cuMemAllocAsync(int variant, CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
     struct charge c;
     if (!provide_from(&c, NULL, variant, hStream, bytesize, dptr) &&
-        open(&c, session_device(), variant, hStream, bytesize))
+        open(&c, stream_device(variant, hStream), variant, hStream, bytesize))
         charge_close(&c, RELIEVED(&c, REAL(cuMemAllocAsync, variant)(dptr, bytesize, hStream)), dptr, bytesize);
     return c.status;
 }
@@ -168,7 +184,7 @@ CUresult custom_cuMemAllocFromPoolAsync(int variant, CUdeviceptr *dptr, size_t b
                                         CUstream hStream) {
     struct charge c;
     if (!(pool && provide_from(&c, pool, variant, hStream, bytesize, dptr)) &&
-        open(&c, pool_device(pool), variant, hStream, bytesize))
+        open(&c, pool_device(pool, stream_device(variant, hStream)), variant, hStream, bytesize))
         charge_close(&c, RELIEVED(&c, REAL(cuMemAllocFromPoolAsync, variant)(dptr, bytesize, pool, hStream)), dptr,
                      bytesize);
     return c.status;

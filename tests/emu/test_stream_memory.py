@@ -76,3 +76,8 @@ def test_a_capture_goes_with_its_stream(told: Told, part: str) -> None:
 
 def test_a_capture_that_was_not_ended_goes_on(told: Told) -> None:
     told("mistaken", ULMS_GPU_MEMORY="128MiB", ULMS_GPU_MEMORY_FACTOR="100")
+
+
+def test_a_stream_gives_memory_of_its_own_device(told: Told) -> None:
+    """Whatever context is current; it counts against that device's limit."""
+    told("devices", EMU_DEVICES="2")

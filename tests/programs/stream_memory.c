@@ -30,9 +30,13 @@ USE(cuGraphInstantiateWithFlags)
 USE(cuGraphLaunch)
 USE(cuMemAlloc_v2)
 USE(cuMemAllocAsync)
+USE(cuMemAllocFromPoolAsync)
 USE(cuMemFree_v2)
 USE(cuMemFreeAsync)
 USE(cuMemHostAlloc)
+USE(cuMemGetInfo_v2)
+USE(cuDeviceGetDefaultMemPool)
+USE(cuPointerGetAttribute)
 USE(cuMemsetD8Async)
 
 enum { MIB = 1 << 20, BLOCKS = 6, FEW = 2, BLOCK = 256 * MIB, PATIENCE_S = 20 };
@@ -225,6 +229,33 @@ static void mistaken(void) {
     printf("%zu nodes\n", n);
 }
 
+/* A stream of another device than the current context's gives memory of its own device. */
+static void devices(void) {
+    CUcontext other;
+    CUmemoryPool pool;
+    CUdeviceptr p[2];
+    size_t before, after, total;
+    MUST(cuDevicePrimaryCtxRetain(&other, 1));
+    MUST(cuCtxSetCurrent(other));
+    MUST(cuDeviceGetDefaultMemPool(&pool, 1));
+    CUstream there = new_stream();
+    MUST(cuMemGetInfo_v2(&before, &total));
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuMemAllocAsync(&p[0], 32 * MIB, there));
+    MUST(cuMemAllocFromPoolAsync(&p[1], 32 * MIB, pool, there));
+    for (int i = 0; i < 2; i++) {
+        int device = -1;
+        MUST(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p[i]));
+        MUST(cuMemsetD8Async(p[i], 1, 32 * MIB, there));
+        MUST(cuMemFreeAsync(p[i], there));
+        MUST(cuStreamSynchronize(there));
+        printf("of device %d\n", device);
+    }
+    MUST(cuCtxSetCurrent(other));
+    MUST(cuMemGetInfo_v2(&after, &total));
+    printf("taken %zu\n", before - after);
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
@@ -236,7 +267,8 @@ int main(int argc, char **argv) {
                  {"allocates", allocates},
                  {"destroyed", destroyed},
                  {"context destroyed", context_destroyed},
-                 {"mistaken", mistaken}};
+                 {"mistaken", mistaken},
+                 {"devices", devices}};
     signal(SIGALRM, hangs);
     alarm(PATIENCE_S);
     MUST(cuInit(0));
