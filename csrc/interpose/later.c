@@ -7,6 +7,7 @@
 #include "base/page.h"
 #include "base/thread.h"
 #include "interpose/capture.h"
+#include "interpose/context.h"
 #include "interpose/session.h"
 
 /* More than this is freed also where the program waits for streams alone. */
@@ -52,7 +53,7 @@ static struct later *take_out(uint64_t context, uint64_t grains) {
     return taken;
 }
 
-static CUevent record(int variant, CUstream stream) {
+static CUevent record_here(int variant, CUstream stream) {
     CUevent event;
     if (REAL(cuEventCreate, 0)(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
         return NULL;
@@ -62,13 +63,45 @@ static CUevent record(int variant, CUstream stream) {
     return NULL;
 }
 
-bool later_free(const struct allocation *gone, int variant, CUstream stream) {
+/* An event is recorded in streams of its own context only. */
+static CUevent record(int variant, CUstream stream) {
+    CUevent event = record_here(variant, stream);
+    CUcontext its, before = (CUcontext)(uintptr_t)session_context();
+    if (event || REAL(cuStreamGetCtx, variant)(stream, &its) != CUDA_SUCCESS || its == before || !context_enter(its))
+        return event;
+    event = record_here(variant, stream);
+    context_leave(before);
+    return event;
+}
+
+/* What the driver says of a stream that it takes no event for: if it takes nothing else either, no free. */
+static CUresult ask(int variant, CUstream stream) {
+    CUresult status = capture_any() ? CUDA_SUCCESS : REAL(cuStreamQuery, variant)(stream);
+    return status == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : status;
+}
+
+bool later_free(const struct allocation *gone, int variant, CUstream stream, CUresult *status) {
     struct later *e = malloc(sizeof *e);
     if (!e)
         return false;
     *e = (struct later){.gone = *gone, .used = record(variant, stream)};
-    put_in(e);
+    *status = e->used ? CUDA_SUCCESS : ask(variant, stream);
+    if (*status == CUDA_SUCCESS)
+        put_in(e);
+    else
+        free(e);
     return true;
+}
+
+bool later_holds(addr_t start) {
+    bool held = false;
+    if (!session_on || !__atomic_load_n(&waiting, __ATOMIC_RELAXED))
+        return false;
+    pthread_mutex_lock(&lock);
+    for (const struct later *e = list; e && !held; e = e->next)
+        held = e->gone.start == start;
+    pthread_mutex_unlock(&lock);
+    return held;
 }
 
 static bool done(const struct later *e) {

@@ -197,8 +197,10 @@ CUresult custom_cuMemFreeAsync(int variant, CUdeviceptr dptr, CUstream hStream) 
         dealloc_open(&p, dptr);
     if (!p.recorded || !provided(&p.gone))
         return dealloc_close(&p, REAL(cuMemFreeAsync, variant)(dptr, hStream));
-    return later_free(&p.gone, variant, hStream) ? CUDA_SUCCESS
-                                                 : dealloc_close(&p, memory_free(0, dptr, p.gone.context));
+    CUresult status;
+    if (!later_free(&p.gone, variant, hStream, &status))
+        return dealloc_close(&p, memory_free(0, dptr, p.gone.context));
+    return status == CUDA_SUCCESS ? status : dealloc_close(&p, status);
 }
 
 CUresult custom_cuMemPoolCreate(int variant, CUmemoryPool *pool, const CUmemPoolProps *poolProps) {

@@ -81,3 +81,13 @@ def test_a_capture_that_was_not_ended_goes_on(told: Told) -> None:
 def test_a_stream_gives_memory_of_its_own_device(told: Told) -> None:
     """Whatever context is current; it counts against that device's limit."""
     told("devices", EMU_DEVICES="2")
+
+
+@pytest.mark.parametrize("part", ["twice", "lost"])
+def test_frees_that_the_driver_refuses_are_refused(told: Told, part: str) -> None:
+    """Of what has been freed already, and in a context that is lost to an error."""
+    told(part)
+
+
+def test_a_stream_of_another_context_frees_behind_its_own_work(told: Told) -> None:
+    assert told("elsewhere") == ["there before its use", "not there after it"]

@@ -28,6 +28,9 @@ USE(cuGraphGetNodes)
 USE(cuGraphNodeGetType)
 USE(cuGraphInstantiateWithFlags)
 USE(cuGraphLaunch)
+USE(cuModuleLoadData)
+USE(cuModuleGetFunction)
+USE(cuLaunchKernel)
 USE(cuMemAlloc_v2)
 USE(cuMemAllocAsync)
 USE(cuMemAllocFromPoolAsync)
@@ -256,6 +259,53 @@ static void devices(void) {
     printf("taken %zu\n", before - after);
 }
 
+static void twice(void) {
+    CUdeviceptr p;
+    MUST(cuMemAllocAsync(&p, 32 * MIB, stream));
+    MUST(cuMemFreeAsync(p, stream));
+    printf("freed again: %d\n", (int)cuMemFree_v2(p));
+}
+
+static void stray(struct emu_launch *l) {
+    emu_use(l, 16, 4, EMU_WRITE);
+}
+
+static const struct emu_kernel kernels[] = {{"stray", NULL, 0, stray}};
+static const struct emu_image image = {
+    .magic = {'E', 'M', 'U', 'I', 'M', 'A', 'G', 'E'}, .kernels = kernels, .kernel_count = 1};
+
+static void lost(void) {
+    CUdeviceptr p;
+    CUmodule module;
+    CUfunction function;
+    MUST(cuModuleLoadData(&module, &image));
+    MUST(cuModuleGetFunction(&function, module, "stray"));
+    MUST(cuMemAllocAsync(&p, 32 * MIB, stream));
+    MUST(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+    printf("lost: %d\n", (int)cuStreamSynchronize(stream));
+    printf("freed: %d\n", (int)cuMemFreeAsync(p, stream));
+}
+
+/* A stream of another context may free; it is held up, and the memory's own context is waited for. */
+static void elsewhere(void) {
+    CUcontext other;
+    CUdeviceptr p;
+    MUST(cuMemAllocAsync(&p, 32 * MIB, stream));
+    MUST(cuStreamSynchronize(stream));
+    MUST(cuCtxCreate_v2(&other, 0, 0));
+    CUstream its = new_stream();
+    volatile unsigned *word = close_gate(its);
+    MUST(cuMemsetD8Async(p, 1, 32 * MIB, its));
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuMemFreeAsync(p, its));
+    MUST(cuCtxSynchronize());
+    printf("is %sthere before its use\n", there(p) ? "" : "not ");
+    *word = 1;
+    MUST(cuStreamSynchronize(its));
+    MUST(cuCtxSynchronize());
+    printf("is %sthere after it\n", there(p) ? "" : "not ");
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
@@ -268,7 +318,10 @@ int main(int argc, char **argv) {
                  {"destroyed", destroyed},
                  {"context destroyed", context_destroyed},
                  {"mistaken", mistaken},
-                 {"devices", devices}};
+                 {"devices", devices},
+                 {"twice", twice},
+                 {"lost", lost},
+                 {"elsewhere", elsewhere}};
     signal(SIGALRM, hangs);
     alarm(PATIENCE_S);
     MUST(cuInit(0));
