@@ -54,6 +54,12 @@ def test_what_is_freed_does_not_pile_up_where_only_streams_are_waited_for(told: 
     assert told("streams") == ["0 of 6 there after the stream was waited for"]
 
 
+@pytest.mark.parametrize("times", ["", ":sticky"])
+def test_it_stays_where_the_driver_does_not_tell_that_nothing_runs(told: Told, times: str) -> None:
+    """As drivers before CUDA 12.5; it is used again, and the limit bounds it."""
+    told("streams", EMU_FAIL=f"cuCtxRecordEvent{times}")
+
+
 def test_a_wait_for_a_context_waits_for_no_other(told: Told) -> None:
     assert told("contexts") == [
         "6 of 6 there after another context was waited for",
