@@ -114,6 +114,29 @@ STREAMED(cuEventRecord, _ptsz, (CUevent e, CUstream stream), (e, stream)) {
     return event_record(s, e, 0);
 }
 
+/* In a stream of its own, behind what each of the others has still to do. */
+EXPORT CUresult cuCtxRecordEvent(CUcontext asked, CUevent e) {
+    BEGIN(CALL_CONTEXT | CALL_UNSAFE);
+    CUcontext of = asked ? asked : c;
+    struct mark *marks;
+    if (capture_stops_wait(of))
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (!e || e->context != of)
+        return CUDA_ERROR_INVALID_HANDLE;
+    size_t n = streams_mark(of, &marks);
+    CUstream s = stream_new(of, CU_STREAM_NON_BLOCKING, 0);
+    CUresult result = s ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    struct work w = {.kind = WORK_EMPTY};
+    for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++)
+        result = stream_enter(s, &w, &marks[i], NULL);
+    if (result == CUDA_SUCCESS)
+        result = event_record(s, e, 0);
+    if (s)
+        stream_destroy(s);
+    marks_release(marks, n);
+    return result;
+}
+
 STREAMED(cuEventRecordWithFlags, _ptsz, (CUevent e, CUstream stream, unsigned flags), (e, stream, flags)) {
     BEGIN_AS(call, CALL_CONTEXT);
     FIND(stream);

@@ -37,6 +37,9 @@ struct backend {
      * context (0: it is gone, nothing is left to wait for). *status: what the free returns. False, or NULL: it is not
      * the backend's to free. */
     bool (*release)(addr_t start, uint64_t context, int32_t *status);
+    /* The program has just waited for the whole context: what could not be taken back before may be now. NULL: all was.
+     */
+    void (*waited)(uint64_t context);
     /* Bytes of the device that the backend holds, used or not, and the driver takes for used. NULL: none. */
     uint64_t (*held)(int32_t device);
     /* The driver has no memory left on a served device, whose context is current: gives back what is held without use.

@@ -103,10 +103,10 @@ void pager_marks_wake(struct pager *d) {
 }
 
 /* Without one the watcher's question would be answered as if the context were gone. NULL: the driver does not tell. */
-static CUcontext context_of(const struct op *op) {
+static CUcontext context_of(uint64_t stream) {
     CUcontext context = pager_current();
     if (!context)
-        REAL(cuStreamGetCtx, 0)((CUstream)(uintptr_t)op->stream, &context);
+        REAL(cuStreamGetCtx, 0)((CUstream)(uintptr_t)stream, &context);
     return context;
 }
 
@@ -120,10 +120,10 @@ static void mark_ordered(struct pager *d, uint64_t ticket, CUevent event) {
     pager_unlock(d);
 }
 
-void pager_mark(struct pager *d, const struct op *op, uint64_t ticket) {
-    CUcontext context = context_of(op);
+static void mark_in(struct pager *d, uint64_t stream, uint64_t ticket) {
+    CUcontext context = context_of(stream);
     struct pager_marker *m = context ? marker_of(d, context) : NULL;
-    bool good = m && record(m, (CUstream)(uintptr_t)op->stream);
+    bool good = m && record(m, (CUstream)(uintptr_t)stream);
     if (!good || !d->held)
         mark_ordered(d, ticket, good ? m->event : NULL);
     if (!good) {
@@ -132,10 +132,21 @@ void pager_mark(struct pager *d, const struct op *op, uint64_t ticket) {
     }
     *m = (struct pager_marker){.event = m->event,
                                .context = m->context,
-                               .stream = op->stream,
-                               .thread = op->stream == (uintptr_t)CU_STREAM_PER_THREAD ? thread_self()->id : 0,
+                               .stream = stream,
+                               .thread = stream == (uintptr_t)CU_STREAM_PER_THREAD ? thread_self()->id : 0,
                                .id = ticket};
     append(d, m);
+}
+
+void pager_mark(struct pager *d, const struct op *op, uint64_t ticket) {
+    if (op->other_count > 0) {
+        pager_lock(d);
+        pager_window_share(&d->window, ticket, op->other_count);
+        pager_unlock(d);
+    }
+    mark_in(d, op->stream, ticket);
+    for (uint32_t i = 0; i < op->other_count; i++)
+        mark_in(d, op->others[i], ticket);
 }
 
 bool pager_mark_move(struct pager *d, CUstream stream, uint64_t id, CUevent *event) {

@@ -42,10 +42,19 @@ void pager_window_mark(struct pager_window *w, uint64_t ticket, CUevent event) {
     slot(w, ticket)->event = event;
 }
 
+void pager_window_share(struct pager_window *w, uint64_t ticket, uint32_t others) {
+    if (holds(w, ticket))
+        slot(w, ticket)->others = others;
+}
+
 uint64_t pager_window_retire(struct pager_window *w, uint64_t ticket) {
     if (!holds(w, ticket) || slot(w, ticket)->stage == PAGER_RETIRED)
         return 0;
     struct pager_operation *o = slot(w, ticket);
+    if (o->others > 0) {
+        o->others--;
+        return 0;
+    }
     uint64_t serial = o->known ? o->serial : 0;
     o->stage = PAGER_RETIRED;
     o->event = NULL; /* it serves again */

@@ -14,6 +14,7 @@ struct pager_operation {
     bool known;      /* to the engine; a kernel that is not may reach any page through addresses that we do not see */
     uint64_t serial; /* the engine's; not known: of the last known one before */
     CUevent event;   /* recorded behind it; PAGER_MARKED only */
+    uint32_t others; /* streams that are to tell of it before it has retired, but for the last */
 };
 
 /* Operations have tickets, from 1, in the order in which they were issued. */
@@ -28,7 +29,9 @@ struct pager_window {
 uint64_t pager_window_issue(struct pager_window *w, uint64_t serial);
 /* event NULL: there is none. */
 void pager_window_mark(struct pager_window *w, uint64_t ticket, CUevent event);
-/* Returns the serial, if the engine knows of it; else 0. */
+/* It runs in so many streams more: each is to retire it. */
+void pager_window_share(struct pager_window *w, uint64_t ticket, uint32_t others);
+/* Returns the serial, if it has retired and the engine knows of it; else 0. */
 uint64_t pager_window_retire(struct pager_window *w, uint64_t ticket);
 /* By serial. */
 struct pager_operation pager_window_find(const struct pager_window *w, uint64_t serial);

@@ -312,6 +312,7 @@ void vmm_arrived(addr_t start, uint64_t bytes, int32_t device);
 void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits);
 void vmm_leaving(addr_t start, uint64_t bytes);
 bool vmm_free(addr_t start, uint64_t context, int32_t *status);
+void vmm_waited(uint64_t context);
 void vmm_forget(uint64_t context);
 uint64_t vmm_held(int32_t device);
 bool vmm_relieve(int32_t device);

@@ -184,14 +184,15 @@ static struct vmm_part *take_parked(void) {
     return list;
 }
 
-static void end_parked(void) {
+/* No other context is waited for than the program has. */
+void vmm_waited(uint64_t context) {
     struct pager *d;
     CUresult status;
     if (!__atomic_load_n(&parked, __ATOMIC_RELAXED) || capture_any())
         return;
     for (struct vmm_part *p = take_parked(), *next; p; p = next) {
         next = p->next;
-        if (p->context && !wait_for(p->context, &status))
+        if (p->context && (p->context != context || !wait_for(context, &status)))
             park(p, p->context);
         else if (vmm_find(p->start, &d) == p->range)
             end_part(d, p);
@@ -268,7 +269,6 @@ bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
     uint64_t fresh;
     if (!d || !memory_make(d))
         return false;
-    end_parked();
     pthread_mutex_lock(&d->vmm->parts_lock);
     struct vmm_part *p = vmm_part_new(d->vmm, bytes, leaves_end(d->vmm, bytes), &fresh);
     bool good = p && fill(d, p, fresh);

@@ -83,15 +83,24 @@ static unsigned inside(uintptr_t at) {
     return 0;
 }
 
-static unsigned callers(void) {
-    void *frames[FRAMES];
-    unsigned found = 0;
+static bool any_known(void) {
     pthread_mutex_lock(&lock);
     if (dl_iterate_phdr(changed, NULL) == 1) {
         count = 0;
         dl_iterate_phdr(read_one, NULL);
     }
-    int depth = count ? backtrace(frames, FRAMES) : 0; /* takes the loader's lock: only where it can matter */
+    bool any = count > 0;
+    pthread_mutex_unlock(&lock);
+    return any;
+}
+
+/* backtrace loads a library the first time: another thread that loads one, and allocates meanwhile, has the loader's
+ * lock and waits for ours. */
+static unsigned callers(void) {
+    void *frames[FRAMES];
+    unsigned found = 0;
+    int depth = any_known() ? backtrace(frames, FRAMES) : 0;
+    pthread_mutex_lock(&lock);
     for (int i = 0; i < depth; i++)
         found |= inside((uintptr_t)frames[i]);
     pthread_mutex_unlock(&lock);

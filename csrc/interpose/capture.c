@@ -1,6 +1,7 @@
 #include "interpose/capture.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "base/hot.h"
@@ -14,9 +15,17 @@
 
 enum { TRIES = 3 };
 
+/* One that began and did not end. */
+struct capture {
+    uint64_t stream, context;
+    const void *thread; /* that began it */
+    struct capture *next;
+};
+
 HOT_DATA int captures_open;
 static uint64_t kept_off_until;
-static __thread int begun_here; /* captures that this thread began and did not end */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list and of the count */
+static struct capture *list;
 
 bool capture_keep_off(void) {
     if (capture_any())
@@ -43,10 +52,20 @@ void capture_restore(struct relaxed r) {
         exchange(&r.before);
 }
 
+static const void *this_thread(void) {
+    static __thread char here;
+    return &here;
+}
+
 bool capture_mine(void) {
-    if (!capture_any())
-        begun_here = 0; /* another thread ended them */
-    return begun_here > 0;
+    bool mine = false;
+    if (!session_on || !capture_any()) /* not in a forked child either, where another thread may have locked it */
+        return false;
+    pthread_mutex_lock(&lock);
+    for (const struct capture *c = list; c && !mine; c = c->next)
+        mine = c->thread == this_thread();
+    pthread_mutex_unlock(&lock);
+    return mine;
 }
 
 bool capture_holds(uint64_t stream) {
@@ -88,10 +107,9 @@ void capture_note(const struct op *op) {
 
 /* How many are open, and whether that breaks the rest, change together. */
 static void count(int more) {
-    static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
-    if (!session_on) /* in a forked child, too, where another thread may have locked it */
+    if (!session_on)
         return;
-    pthread_mutex_lock(&counting);
+    pthread_mutex_lock(&lock);
     int n = __atomic_load_n(&captures_open, __ATOMIC_RELAXED) + more;
     if (n > 0)
         rest_break(UNREST_CAPTURE);
@@ -99,7 +117,38 @@ static void count(int more) {
         __atomic_store_n(&captures_open, n, __ATOMIC_SEQ_CST);
     if (n == 0)
         rest_mend(UNREST_CAPTURE);
-    pthread_mutex_unlock(&counting);
+    pthread_mutex_unlock(&lock);
+}
+
+static void put_in(struct capture *c) {
+    pthread_mutex_lock(&lock);
+    c->next = list;
+    list = c;
+    pthread_mutex_unlock(&lock);
+}
+
+/* One of the stream; 0: of the context. NULL: there is none. */
+static struct capture *take_out(uint64_t stream, uint64_t context) {
+    struct capture **at = &list, *found;
+    if (!session_on || !capture_any())
+        return NULL;
+    pthread_mutex_lock(&lock);
+    while (*at && (stream ? (*at)->stream != stream : (*at)->context != context))
+        at = &(*at)->next;
+    if ((found = *at))
+        *at = found->next;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static void over(struct capture *c) {
+    free(c);
+    count(-1);
+}
+
+void capture_forget(uint64_t context) {
+    for (struct capture *c; (c = take_out(0, context));)
+        over(c);
 }
 
 static void begins(void) {
@@ -109,32 +158,35 @@ static void begins(void) {
         nanosleep(&(struct timespec){0, (long)(until - now)}, NULL);
 }
 
-static CUresult begun(CUresult status) {
-    if (status == CUDA_SUCCESS)
-        begun_here++;
-    else
+/* One that there is no memory for stays open: nothing of ours is issued any more. */
+static CUresult begun(CUresult status, uint64_t stream) {
+    struct capture *c = status == CUDA_SUCCESS && session_on ? malloc(sizeof *c) : NULL;
+    if (c) {
+        *c = (struct capture){.stream = stream, .context = session_context(), .thread = this_thread()};
+        put_in(c);
+    }
+    if (status != CUDA_SUCCESS)
         count(-1);
     return status;
 }
 
-/* A capture ends also when the driver says that it had become invalid. */
-static CUresult ended(CUresult status) {
-    if (status == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD || status == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED ||
-        status == CUDA_ERROR_ILLEGAL_STATE)
-        return status;
-    begun_here -= begun_here > 0;
-    count(-1);
-    return status;
+/* Also where the driver does not tell. */
+static bool goes_on(uint64_t stream) {
+    CUstreamCaptureStatus now;
+    for (int i = 0; i < TRIES; i++)
+        if (REAL(cuStreamIsCapturing, 0)((CUstream)(uintptr_t)stream, &now) == CUDA_SUCCESS)
+            return now != CU_STREAM_CAPTURE_STATUS_NONE;
+    return true;
 }
 
 CUresult custom_cuStreamBeginCapture_v2(int variant, CUstream hStream, CUstreamCaptureMode mode) {
     begins();
-    return begun(REAL(cuStreamBeginCapture_v2, variant)(hStream, mode));
+    return begun(REAL(cuStreamBeginCapture_v2, variant)(hStream, mode), stream_key(variant, hStream));
 }
 
 CUresult custom_cuStreamBeginCapture(int variant, CUstream hStream) {
     begins();
-    return begun(REAL(cuStreamBeginCapture, variant)(hStream));
+    return begun(REAL(cuStreamBeginCapture, variant)(hStream), stream_key(variant, hStream));
 }
 
 CUresult custom_cuStreamBeginCaptureToGraph(int variant, CUstream hStream, CUgraph hGraph,
@@ -142,15 +194,34 @@ CUresult custom_cuStreamBeginCaptureToGraph(int variant, CUstream hStream, CUgra
                                             size_t numDependencies, CUstreamCaptureMode mode) {
     begins();
     return begun(REAL(cuStreamBeginCaptureToGraph, variant)(hStream, hGraph, dependencies, dependencyData,
-                                                            numDependencies, mode));
+                                                            numDependencies, mode),
+                 stream_key(variant, hStream));
 }
 
 CUresult custom_cuStreamBeginRecaptureToGraph(int variant, CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
                                               CUgraphRecaptureCallback callbackFunc, void *userData) {
     begins();
-    return begun(REAL(cuStreamBeginRecaptureToGraph, variant)(hStream, mode, hGraph, callbackFunc, userData));
+    return begun(REAL(cuStreamBeginRecaptureToGraph, variant)(hStream, mode, hGraph, callbackFunc, userData),
+                 stream_key(variant, hStream));
 }
 
+/* A capture ends also when the driver says that it had become invalid, and goes on after a mistake in the call. */
 CUresult custom_cuStreamEndCapture(int variant, CUstream hStream, CUgraph *phGraph) {
-    return ended(REAL(cuStreamEndCapture, variant)(hStream, phGraph));
+    struct capture *c = take_out(stream_key(variant, hStream), 0);
+    CUresult status = REAL(cuStreamEndCapture, variant)(hStream, phGraph);
+    if (c && status != CUDA_SUCCESS && goes_on(c->stream))
+        put_in(c);
+    else if (c)
+        over(c);
+    return status;
+}
+
+CUresult custom_cuStreamDestroy_v2(int variant, CUstream hStream) {
+    struct capture *c = hStream ? take_out(stream_key(variant, hStream), 0) : NULL;
+    CUresult status = REAL(cuStreamDestroy_v2, variant)(hStream);
+    if (c && status != CUDA_SUCCESS)
+        put_in(c);
+    else if (c)
+        over(c);
+    return status;
 }

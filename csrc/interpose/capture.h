@@ -29,6 +29,8 @@ static inline bool capture_allows(struct relaxed r) {
 bool capture_mine(void);
 /* True when operations issued into the stream are captured, or may be: then nothing of ours may land there. */
 bool capture_holds(uint64_t stream);
+/* The context is gone, with what captured in it. */
+void capture_forget(uint64_t context);
 /* The captured operation became the stream's newest node: keep its touches with the node. Extents are known best now:
  * a framework gives back the blocks of a capture before the graph is instantiated. */
 void capture_note(const struct op *op);

@@ -1,6 +1,7 @@
 /* A context takes all its memory with it. */
 #include "interpose/context.h"
 
+#include "interpose/capture.h"
 #include "interpose/describe.h"
 #include "interpose/memory.h"
 #include "interpose/session.h"
@@ -20,6 +21,7 @@ void context_leave(CUcontext before) {
 }
 
 static void gone(CUcontext context) {
+    capture_forget((uint64_t)(uintptr_t)context);
     memory_forget((uint64_t)(uintptr_t)context);
 }
 

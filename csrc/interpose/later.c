@@ -5,11 +5,15 @@
 
 #include "base/log.h"
 #include "base/page.h"
+#include "base/thread.h"
 #include "interpose/capture.h"
+#include "interpose/context.h"
 #include "interpose/session.h"
 
-/* More than this is freed also while other streams may run. */
+/* More than this is freed also where the program waits for streams alone. */
 static const uint64_t much = 1ull << 30;
+
+enum { LOOKS = 32 }; /* for what takes microseconds */
 
 struct later {
     struct allocation gone;
@@ -49,7 +53,7 @@ static struct later *take_out(uint64_t context, uint64_t grains) {
     return taken;
 }
 
-static CUevent record(int variant, CUstream stream) {
+static CUevent record_here(int variant, CUstream stream) {
     CUevent event;
     if (REAL(cuEventCreate, 0)(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
         return NULL;
@@ -59,17 +63,54 @@ static CUevent record(int variant, CUstream stream) {
     return NULL;
 }
 
-bool later_free(const struct allocation *gone, int variant, CUstream stream) {
+/* An event is recorded in streams of its own context only. */
+static CUevent record(int variant, CUstream stream) {
+    CUevent event = record_here(variant, stream);
+    CUcontext its, before = (CUcontext)(uintptr_t)session_context();
+    if (event || REAL(cuStreamGetCtx, variant)(stream, &its) != CUDA_SUCCESS || its == before || !context_enter(its))
+        return event;
+    event = record_here(variant, stream);
+    context_leave(before);
+    return event;
+}
+
+/* What the driver says of a stream that it takes no event for: if it takes nothing else either, no free. */
+static CUresult ask(int variant, CUstream stream) {
+    CUresult status = capture_any() ? CUDA_SUCCESS : REAL(cuStreamQuery, variant)(stream);
+    return status == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : status;
+}
+
+bool later_free(const struct allocation *gone, int variant, CUstream stream, CUresult *status) {
     struct later *e = malloc(sizeof *e);
     if (!e)
         return false;
     *e = (struct later){.gone = *gone, .used = record(variant, stream)};
-    put_in(e);
+    *status = e->used ? CUDA_SUCCESS : ask(variant, stream);
+    if (*status == CUDA_SUCCESS)
+        put_in(e);
+    else
+        free(e);
     return true;
+}
+
+bool later_holds(addr_t start) {
+    bool held = false;
+    if (!session_on || !__atomic_load_n(&waiting, __ATOMIC_RELAXED))
+        return false;
+    pthread_mutex_lock(&lock);
+    for (const struct later *e = list; e && !held; e = e->next)
+        held = e->gone.start == start;
+    pthread_mutex_unlock(&lock);
+    return held;
 }
 
 static bool done(const struct later *e) {
     return e->used && REAL(cuEventQuery, 0)(e->used) == CUDA_SUCCESS;
+}
+
+/* The backend frees without waiting for anybody. */
+static bool frees_at_once(void) {
+    return session.backend->release != NULL;
 }
 
 static void forget_event(const struct later *e) {
@@ -104,8 +145,12 @@ bool later_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t b
     return true;
 }
 
+/* Without a wait where the backend frees at once what is not used any more. The driver's free waits for the context. */
 static void free_now(struct later *e) {
-    if (memory_free_in(e->gone.start, e->gone.context)) {
+    if (frees_at_once() && done(e)) {
+        forget_event(e);
+        memory_gone(&e->gone);
+    } else if (memory_free_in(e->gone.start, e->gone.context)) {
         forget_event(e);
         ledger_freed_managed(session.ledger, e->gone.charged);
     } else {
@@ -114,16 +159,15 @@ static void free_now(struct later *e) {
     free(e);
 }
 
-/* What is not used any more, or is of the context that has just been waited for; or all, as the real free waits itself.
- * The caller holds `freeing`. */
-static void free_some(bool all, uint64_t waited_for) {
+/* Of the context, or of every one (0): what is not used any more, or cannot tell; or all, which waits. The caller holds
+ * `freeing`. */
+static void free_some(uint64_t context, bool all) {
     if (capture_any())
         return;
     struct relaxed relaxed = capture_relax();
-    for (struct later *e = take_out(0, 0), *next; e; e = next) {
-        bool waited = all || (waited_for && e->gone.context == waited_for);
+    for (struct later *e = take_out(context, 0), *next; e; e = next) {
         next = e->next;
-        if (capture_allows(relaxed) && (waited || done(e)))
+        if (capture_allows(relaxed) && (all || (context && !e->used) || done(e)))
             free_now(e);
         else
             put_in(e);
@@ -131,17 +175,58 @@ static void free_some(bool all, uint64_t waited_for) {
     capture_restore(relaxed);
 }
 
+/* Nothing runs in any stream of the context, which is current: so the driver's free would not wait. It tells within
+ * microseconds of having been asked. */
+static bool idle(uint64_t context) {
+    struct relaxed relaxed = capture_relax();
+    CUevent event;
+    CUresult status = REAL(cuEventCreate, 0)(&event, CU_EVENT_DISABLE_TIMING);
+    bool made = status == CUDA_SUCCESS;
+    if (made)
+        status = capture_keep_off() ? REAL(cuCtxRecordEvent, 0)((CUcontext)(uintptr_t)context, event)
+                                    : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    bool asked = status == CUDA_SUCCESS;
+    for (int i = 0; asked && i < LOOKS && (status = REAL(cuEventQuery, 0)(event)) == CUDA_ERROR_NOT_READY; i++)
+        thread_give_way(i);
+    if (made)
+        REAL(cuEventDestroy_v2, 0)(event);
+    capture_restore(relaxed);
+    return status == CUDA_SUCCESS;
+}
+
+/* A stream or an event was waited for. What runs in another stream may end only by what the program does next: so
+ * nothing is freed that waits for it. */
+static void free_without_wait(uint64_t bytes) {
+    static uint64_t in_vain; /* so much waited when the context was found busy; under `freeing` */
+    if (frees_at_once()) {
+        free_some(0, false);
+        return;
+    }
+    uint64_t context = session_context();
+    in_vain = bytes < in_vain ? bytes : in_vain;
+    if (!context || bytes <= in_vain + much)
+        return;
+    in_vain = idle(context) ? 0 : bytes;
+    if (!in_vain)
+        free_some(context, false);
+}
+
 void later_waited(uint64_t whole_context) {
     uint64_t bytes = __atomic_load_n(&waiting, __ATOMIC_RELAXED);
-    if (bytes > (whole_context ? 0 : much) && pthread_mutex_trylock(&freeing) == 0) {
-        free_some(false, whole_context);
-        pthread_mutex_unlock(&freeing);
-    }
+    if (whole_context && session.backend->waited)
+        session.backend->waited(whole_context);
+    if (bytes <= (whole_context ? 0 : much) || pthread_mutex_trylock(&freeing) != 0)
+        return;
+    if (whole_context)
+        free_some(whole_context, false);
+    else
+        free_without_wait(bytes);
+    pthread_mutex_unlock(&freeing);
 }
 
 void later_free_all(void) {
     pthread_mutex_lock(&freeing);
-    free_some(true, 0);
+    free_some(0, true);
     pthread_mutex_unlock(&freeing);
 }
 

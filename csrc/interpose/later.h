@@ -1,19 +1,23 @@
 /* Frees in stream order of memory that the driver can only free at once: the program goes on, the memory waits for its
- * last use. The real free would wait for all the device does, and every other call for it; so it is made where the
- * program has just waited, or where the limit of managed memory is short. */
+ * last use. The real free would wait for all that its context does, and every other call for it; so it is made where
+ * the program has just waited for that, where nothing runs there, or where the limit of managed memory is short. */
 #ifndef ULMS_LATER_H
 #define ULMS_LATER_H
 
 #include "interpose/memory.h"
 
-/* Provided memory, out of the ledger, is freed behind what the stream holds now. False: the caller frees it at once. */
-bool later_free(const struct allocation *gone, int variant, CUstream stream);
+/* Provided memory, out of the ledger, is freed behind what the stream holds now; *status: what the program gets, on
+ * failure it is not freed. False: the caller frees it at once. */
+bool later_free(const struct allocation *gone, int variant, CUstream stream, CUresult *status);
+/* Whether memory that starts there waits: the program has freed it. */
+bool later_holds(addr_t start);
 /* Memory that waits, is as large in pages and is not used any more, becomes what *c charges: as provide. */
 bool later_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr);
-/* The program waited for the whole context, or (0) for a stream or an event: frees what is not used any more; in the
- * second case only when it is worth disturbing the rest of the device. */
+/* The program waited for the whole context: frees what is of it and not used any more. Or (0) for a stream or an event:
+ * frees much, if that waits for nothing. */
 void later_waited(uint64_t whole_context);
-/* Waits for the last uses, and frees all. */
+/* Waits for the last uses, and frees all. Only where an allocation would be refused else: the driver's own waits, too,
+ * for what was freed in stream order. */
 void later_free_all(void);
 /* The context is gone, with all its memory. */
 void later_forget(uint64_t context);

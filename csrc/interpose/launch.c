@@ -104,6 +104,9 @@ CUresult custom_cuLaunchCooperativeKernel(int variant, CUfunction f, unsigned in
     return ours ? close(&op, status) : status;
 }
 
+/* Whether a stream goes on when its own kernel is done, and does not wait for the others'. */
+enum { NO_WAIT_AFTER = 2 };
+
 /* One call, one kernel a device: recorded as one operation that runs numDevices kernels. */
 CUresult custom_cuLaunchCooperativeKernelMultiDevice(int variant, CUDA_LAUNCH_PARAMS *launchParamsList,
                                                      unsigned int numDevices, unsigned int flags) {
@@ -113,9 +116,13 @@ CUresult custom_cuLaunchCooperativeKernelMultiDevice(int variant, CUDA_LAUNCH_PA
         !wrap_open(&op, API_cuLaunchCooperativeKernelMultiDevice, OP_LAUNCH,
                    stream_key(variant, launchParamsList[0].hStream)))
         return real(launchParamsList, numDevices, flags);
+    uint64_t others[DEVICE_MAX];
     op.kernels = numDevices;
+    op.others = others;
     for (unsigned int i = 0; i < numDevices; i++) {
         const CUDA_LAUNCH_PARAMS *p = &launchParamsList[i];
+        if (flags & NO_WAIT_AFTER && i > 0 && op.other_count < DEVICE_MAX)
+            others[op.other_count++] = stream_key(variant, p->hStream);
         struct function *function = function_of((uint64_t)(uintptr_t)p->function);
         launch_touch(&op, function, (struct grid){p->gridDimX, p->gridDimY}, p->kernelParams, NULL);
         if (function)

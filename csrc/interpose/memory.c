@@ -156,8 +156,9 @@ static bool enter(struct allocation *a) {
     return true;
 }
 
+/* The budget of a device that is not the current one is worked out when it is looked at next. */
 static void grown(const struct charge *c) {
-    if (!c->managed && session.backend->plain && session.backend->serves(c->device))
+    if (!c->managed && session.backend->plain && session.backend->serves(c->device) && session_device() == c->device)
         session.backend->plain(c->device);
 }
 
@@ -321,6 +322,8 @@ CUresult custom_cuMemAllocPitch_v2(int variant, CUdeviceptr *dptr, size_t *pPitc
 CUresult custom_cuMemFree_v2(int variant, CUdeviceptr dptr) {
     struct dealloc p;
     dealloc_open(&p, dptr);
+    if (!p.recorded && later_holds(dptr))
+        return CUDA_ERROR_INVALID_VALUE;
     uint64_t context = p.recorded ? p.gone.context : session_context();
     CUresult status = dealloc_close(&p, memory_free(variant, dptr, context));
     later_waited(session_on ? context : 0);

@@ -57,7 +57,8 @@ CUresult memory_free(int variant, addr_t start, uint64_t context);
 /* The same with that context current meanwhile: the calling thread may be in another one, or in none. False: it is
  * gone, and nothing was freed. */
 bool memory_free_in(addr_t start, uint64_t context);
-/* Managed memory that left the ledger has gone with its context. */
+/* Managed memory that left the ledger has gone with its context, or is the backend's to release and not used any more.
+ */
 void memory_gone(const struct allocation *gone);
 /* Everything that belonged to the context is gone (or the module, for globals). owner is the handle, as a number. */
 void memory_forget(uint64_t owner);

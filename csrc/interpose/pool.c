@@ -11,9 +11,12 @@
 #include "base/hash.h"
 #include "base/page.h"
 #include "interpose/capture.h"
+#include "interpose/context.h"
 #include "interpose/later.h"
 #include "interpose/provide.h"
 #include "interpose/session.h"
+
+enum { STREAM_PER_THREAD = 2 }; /* as stream_key has it; the default streams are the current context's */
 
 /* Bytes provided, and the same in whole grains; most: at one time. */
 struct holding {
@@ -66,10 +69,22 @@ static struct pool *find(CUmemoryPool handle) {
     return p;
 }
 
-static int pool_device(CUmemoryPool handle) {
+/* Of the stream, which may be another than the current context's. */
+static int stream_device(int variant, CUstream stream) {
+    CUcontext context, before = (CUcontext)(uintptr_t)session_context();
+    bool named = session_on && session.devices > 1 && stream_key(variant, stream) > STREAM_PER_THREAD;
+    if (!named || REAL(cuStreamGetCtx, 0)(stream, &context) != CUDA_SUCCESS || context == before ||
+        !context_enter(context))
+        return session_device();
+    int device = session_device();
+    context_leave(before);
+    return device;
+}
+
+static int pool_device(CUmemoryPool handle, int otherwise) {
     pthread_mutex_lock(&lock);
     struct pool *p = hash_get(&pools, (uint64_t)(uintptr_t)handle);
-    int device = p ? p->device : session_device();
+    int device = p ? p->device : otherwise;
     pthread_mutex_unlock(&lock);
     return device;
 }
@@ -100,10 +115,17 @@ static void hold(struct pool *p, addr_t start, uint64_t bytes) {
     h->most_reserved = larger(h->most_reserved, h->reserved);
 }
 
+/* Captured, an allocation becomes a node: memory is taken when the graph is instantiated, and charged there. */
+static bool captured(int variant, CUstream stream) {
+    return capture_any() && capture_holds(stream_key(variant, stream));
+}
+
 /* As provide. handle NULL: the pool that is the device's at present. */
-static bool provide_from(struct charge *c, CUmemoryPool handle, uint64_t bytes, CUdeviceptr *dptr) {
+static bool provide_from(struct charge *c, CUmemoryPool handle, int variant, CUstream stream, uint64_t bytes,
+                         CUdeviceptr *dptr) {
     int device = session_device();
-    if (!session_on || !session.backend->serves(device) ||
+    if (!session_on || !session.backend->serves(device) || captured(variant, stream) ||
+        stream_device(variant, stream) != device ||
         (!handle && REAL(cuDeviceGetMemPool, 0)(&handle, device) != CUDA_SUCCESS))
         return false;
     pthread_mutex_lock(&lock);
@@ -145,11 +167,6 @@ void pool_left(addr_t start) {
 
 /* --- calls --- */
 
-/* Captured, an allocation becomes a node: memory is taken when the graph is instantiated, and charged there. */
-static bool captured(int variant, CUstream stream) {
-    return capture_any() && capture_holds(stream_key(variant, stream));
-}
-
 static bool open(struct charge *c, int device, int variant, CUstream stream, size_t bytes) {
     bool node = session_on && captured(variant, stream);
     return charge_open(c, device, node ? MEMORY_GRAPH : MEMORY_ASYNC, node ? 0 : bytes);
@@ -157,7 +174,8 @@ static bool open(struct charge *c, int device, int variant, CUstream stream, siz
 
 CUresult custom_cuMemAllocAsync(int variant, CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
     struct charge c;
-    if (!provide_from(&c, NULL, bytesize, dptr) && open(&c, session_device(), variant, hStream, bytesize))
+    if (!provide_from(&c, NULL, variant, hStream, bytesize, dptr) &&
+        open(&c, stream_device(variant, hStream), variant, hStream, bytesize))
         charge_close(&c, RELIEVED(&c, REAL(cuMemAllocAsync, variant)(dptr, bytesize, hStream)), dptr, bytesize);
     return c.status;
 }
@@ -165,7 +183,8 @@ CUresult custom_cuMemAllocAsync(int variant, CUdeviceptr *dptr, size_t bytesize,
 CUresult custom_cuMemAllocFromPoolAsync(int variant, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
                                         CUstream hStream) {
     struct charge c;
-    if (!(pool && provide_from(&c, pool, bytesize, dptr)) && open(&c, pool_device(pool), variant, hStream, bytesize))
+    if (!(pool && provide_from(&c, pool, variant, hStream, bytesize, dptr)) &&
+        open(&c, pool_device(pool, stream_device(variant, hStream)), variant, hStream, bytesize))
         charge_close(&c, RELIEVED(&c, REAL(cuMemAllocFromPoolAsync, variant)(dptr, bytesize, pool, hStream)), dptr,
                      bytesize);
     return c.status;
@@ -178,8 +197,10 @@ CUresult custom_cuMemFreeAsync(int variant, CUdeviceptr dptr, CUstream hStream) 
         dealloc_open(&p, dptr);
     if (!p.recorded || !provided(&p.gone))
         return dealloc_close(&p, REAL(cuMemFreeAsync, variant)(dptr, hStream));
-    return later_free(&p.gone, variant, hStream) ? CUDA_SUCCESS
-                                                 : dealloc_close(&p, memory_free(0, dptr, p.gone.context));
+    CUresult status;
+    if (!later_free(&p.gone, variant, hStream, &status))
+        return dealloc_close(&p, memory_free(0, dptr, p.gone.context));
+    return status == CUDA_SUCCESS ? status : dealloc_close(&p, status);
 }
 
 CUresult custom_cuMemPoolCreate(int variant, CUmemoryPool *pool, const CUmemPoolProps *poolProps) {

@@ -67,16 +67,17 @@ HOT void wrap_admit(struct op *op) {
         timing_before(op);
 }
 
-/* Most touches of an operation come from one source: what is counted in one word does not wait for memory. */
-static inline void count_touches(struct counts here, const struct op *op) {
+/* Most touches of an operation come from one source: what is counted in one word does not wait for memory. So many at
+ * most as there is room for in each count. */
+static inline void count_touches(struct counts here, const struct touch *t, uint32_t count) {
     enum { BITS = 13, LAST = SOURCE_COUNT - 1 };
     _Static_assert(TOUCH_MAX < 1 << BITS && LAST * BITS <= 64, "each count has room");
     uint64_t bytes = 0, counts = 0;
-    for (const struct touch *t = op->touches, *end = t + op->count; t < end; t++) {
+    for (const struct touch *end = t + count; t < end; t++) {
         bytes += t->bytes;
         counts += t->source < LAST ? (uint64_t)1 << t->source * BITS : 0;
     }
-    uint64_t left = op->count, n;
+    uint64_t left = count, n;
     for (int s = 0; counts; s++, counts >>= BITS, left -= n)
         if ((n = counts % (1 << BITS)))
             counts_add(here, COUNT_touches_call + (enum counter)s, n);
@@ -84,6 +85,14 @@ static inline void count_touches(struct counts here, const struct op *op) {
         counts_add(here, COUNT_touches_call + (enum counter)LAST, left);
     if (bytes)
         counts_add(here, COUNT_touched_bytes, bytes);
+}
+
+/* A graph may have any number. */
+static SELDOM void count_many_touches(struct counts here, const struct op *op) {
+    for (uint32_t from = 0; from < op->count; from += TOUCH_MAX) {
+        uint32_t left = op->count - from;
+        count_touches(here, op->touches + from, left < TOUCH_MAX ? left : TOUCH_MAX);
+    }
 }
 
 static SELDOM void count_odd(struct counts here, const struct op *op) {
@@ -107,8 +116,10 @@ static HOT void count(const struct op *op) {
         counts_add(here, by_kind[op->kind], 1);
     if (op->kernels)
         counts_add(here, COUNT_kernels, op->kernels);
-    if (op->count)
-        count_touches(here, op);
+    if (__builtin_expect(op->count > TOUCH_MAX, 0))
+        count_many_touches(here, op);
+    else if (op->count)
+        count_touches(here, op->touches, op->count);
     if (op->kind == OP_COPY && op->count)
         counts_add(here, COUNT_copied_bytes, op->touches[0].bytes);
     if (__builtin_expect(op->flags & (OP_EXTRA | OP_UNMATCHED | OP_BLIND), 0))

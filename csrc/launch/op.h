@@ -43,6 +43,8 @@ struct op {
     const void *from; /* host memory that it brings to the device, from_bytes of it; NULL: not noted */
     uint64_t from_bytes;
     struct stamp *stamp; /* its device time being taken, or NULL */
+    const uint64_t *others;
+    uint32_t other_count; /* streams that it runs in, too, and is done at its own time */
 };
 
 #endif

@@ -69,6 +69,8 @@ OURS = {
         cuMemUnmap cuMemcpyAsync cuMemcpyDtoHAsync cuStreamDestroy cuStreamQuery"""),
 }
 """What ulms.so calls by itself under each set-up."""
+RARE = {"cuCtxRecordEvent"}
+"""Where more is freed in stream order than these programs have (`test_stream_memory.py`)."""
 WORKERS = 2
 
 
@@ -135,7 +137,7 @@ def calls_in_the_sources() -> set[str]:
 
 
 def test_every_call_of_ours_is_known() -> None:
-    assert calls_in_the_sources() <= set.union(*OURS.values())
+    assert calls_in_the_sources() <= set.union(RARE, *OURS.values())
 
 
 def failing(

@@ -138,6 +138,19 @@ def test_some_libraries_get_plain_memory(
     ]
 
 
+def test_a_library_may_allocate_as_it_is_loaded(
+    backend: str, compiled: Compile, run_emulated: RunEmulated, tmp_path: Path, emulator_dir: Path
+) -> None:
+    """While another thread's call stack is looked at for the first time."""
+    plain, driver = tmp_path / "libnccl.so.2", str(emulator_dir / "libcuda.so.1")
+    plain.write_bytes(compiled("allocating_library", shared=True).read_bytes())
+    plain.chmod(0o755)
+    loading = compiled("loading_library", shared=True)
+    command = [compiled("loads", driver, "-rdynamic", "-ldl"), plain, loading]
+    done = run_emulated(command, {"ULMS_BACKEND": backend})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_handle_for_other_processes_is_warned_of_once(told: Told) -> None:
     first, second, warning = told("ipc")
     assert (first, second) == ("1", "1")

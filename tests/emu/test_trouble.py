@@ -76,6 +76,14 @@ def test_a_kernel_that_shows_no_address_is_waited_for(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_a_launch_into_several_streams_is_waited_for_in_each(
+    trouble: Trouble, backend: str
+) -> None:
+    """The framework takes back what the later of its kernels still reads."""
+    trouble("several", ULMS_BACKEND=backend, ULMS_GPU_MEMORY="24MiB")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_captures_survive_the_beginning_of_moves(trouble: Trouble, backend: str) -> None:
     """A wait of ours for the whole context would spoil one that begins at that moment."""
     env = {"ULMS_BACKEND": backend, "ULMS_GPU_MEMORY": "24MiB", "ULMS_LOG_LEVEL": "INFO"}

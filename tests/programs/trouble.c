@@ -4,6 +4,7 @@
  *   trouble cache     an allocator that keeps what is freed, gives it back when memory is refused, and tries again
  *   trouble blind     a kernel whose arguments do not lead to what it reads still waits when a framework takes
  *                        that back
+ *   trouble several  the same of a launch into several streams, which are done each at its own time
  *   trouble captures  one capture after the other while memory gets short
  *   trouble beside    works and allocates beside a thread whose captures allow nobody to wait
  *   trouble late      one thread's operation comes to the driver late, while another's memory gets short
@@ -41,6 +42,7 @@ USE(cuModuleLoadData)
 USE(cuModuleGetFunction)
 USE(cuModuleGetGlobal_v2)
 USE(cuLaunchKernel)
+USE(cuLaunchCooperativeKernelMultiDevice)
 USE(cuStreamBeginCapture_v2)
 USE(cuStreamEndCapture)
 USE(cuGraphDestroy)
@@ -113,12 +115,20 @@ static void peek(struct emu_launch *l) {
     *to = from[BLOCK_MIB * WORDS / 2];
 }
 
+/* look(from, to) */
+static void look(struct emu_launch *l) {
+    const unsigned *from = emu_use(l, EMU_ARG(l, uint64_t, 0), BLOCK_MIB * MIB, EMU_READ);
+    unsigned *to = emu_use(l, EMU_ARG(l, uint64_t, 1), sizeof *to, EMU_WRITE);
+    *to = from[BLOCK_MIB * WORDS / 2];
+}
+
+static const struct emu_param look_parameters[] = {{0, sizeof(uint64_t)}, {sizeof(uint64_t), sizeof(uint64_t)}};
 static const struct emu_param peek_parameters[] = {{0, sizeof(uint64_t)}};
-static const struct emu_kernel kernels[] = {{"peek", peek_parameters, 1, peek}};
+static const struct emu_kernel kernels[] = {{"peek", peek_parameters, 1, peek}, {"look", look_parameters, 2, look}};
 static const struct emu_variable variables[] = {{"hidden", sizeof(uint64_t), NULL}};
 static const struct emu_image image = {.magic = {'E', 'M', 'U', 'I', 'M', 'A', 'G', 'E'},
                                        .kernels = kernels,
-                                       .kernel_count = 1,
+                                       .kernel_count = 2,
                                        .variables = variables,
                                        .variable_count = 1};
 
@@ -152,6 +162,50 @@ static void blind(void) {
     *word = 1;
     MUST(cuStreamSynchronize(other));
     MUST(cuMemcpyDtoH_v2(&found, out, sizeof found));
+    printf("found %u\n", found);
+}
+
+static void several(void) {
+    enum { NO_WAIT_AFTER = 2 };
+    CUdeviceptr tensor, out;
+    CUmodule module;
+    CUfunction function;
+    CUstream other;
+    unsigned found;
+    MUST(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    MUST(cuModuleLoadData(&module, &image));
+    MUST(cuModuleGetFunction(&function, module, "look"));
+    MUST(cuMemAlloc_v2(&out, 2 * sizeof found));
+    MUST(cuMemAlloc_v2(&tensor, BLOCK_MIB * MIB));
+    allocate_blocks();
+    set_blocks(0);
+    report(tensor, BLOCK_MIB * MIB);
+    set(tensor, 79, BLOCK_MIB);
+    MUST(cuStreamSynchronize(stream));
+    volatile unsigned *word = close_gate(other);
+    CUdeviceptr second = out + sizeof found;
+    void *arguments[2][2] = {{&tensor, &out}, {&tensor, &second}};
+    CUDA_LAUNCH_PARAMS launches[2];
+    for (int i = 0; i < 2; i++)
+        launches[i] = (CUDA_LAUNCH_PARAMS){.function = function,
+                                           .gridDimX = 1,
+                                           .gridDimY = 1,
+                                           .gridDimZ = 1,
+                                           .blockDimX = 1,
+                                           .blockDimY = 1,
+                                           .blockDimZ = 1,
+                                           .hStream = i ? other : stream,
+                                           .kernelParams = arguments[i]};
+    MUST(cuLaunchCooperativeKernelMultiDevice(launches, 2, NO_WAIT_AFTER));
+    report(tensor, -BLOCK_MIB * MIB);
+    for (unsigned i = 1; i < 3; i++) {
+        set_blocks(i);
+        MUST(cuStreamSynchronize(stream));
+        usleep(20000); /* what has been done is known soon after */
+    }
+    *word = 1;
+    MUST(cuStreamSynchronize(other));
+    MUST(cuMemcpyDtoH_v2(&found, second, sizeof found));
     printf("found %u\n", found);
 }
 
@@ -328,6 +382,8 @@ int main(int argc, char **argv) {
         cache();
     else if (strcmp(what, "blind") == 0)
         blind();
+    else if (strcmp(what, "several") == 0)
+        several();
     else if (strcmp(what, "captures") == 0)
         captures();
     else if (strcmp(what, "beside") == 0)

@@ -1,0 +1,34 @@
+"""Graphs of more nodes than a launch has arguments."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import RunEmulated
+from tests.emu.small_program import run_small
+
+pytestmark = pytest.mark.emu
+NODES, SIZE = 20_000, 1 << 10
+PROGRAM = """
+stream, graph, graph_exec = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+start = allocated(NODES * SIZE).value
+kinds = ["call", "library", "framework", "observed", "allocation"]
+call("cuStreamCreate", ctypes.byref(stream), 1)
+call("cuStreamBeginCapture_v2", stream, 2)
+for i in range(NODES):
+    at = ctypes.c_uint64(start + i * SIZE)
+    call("cuMemsetD8Async", at, ctypes.c_ubyte(1), ctypes.c_size_t(SIZE), stream)
+call("cuStreamEndCapture", stream, ctypes.byref(graph))
+call("cuGraphInstantiateWithFlags", ctypes.byref(graph_exec), graph, ctypes.c_ulonglong(0))
+before = [counter(f"touches_{kind}") for kind in kinds] + [counter("touched_bytes")]
+call("cuGraphLaunch", graph_exec, stream)
+call("cuStreamSynchronize", stream)
+after = [counter(f"touches_{kind}") for kind in kinds] + [counter("touched_bytes")]
+print(*(now - then for now, then in zip(after, before)))
+"""
+
+
+def test_every_touch_of_a_graph_is_counted(tmp_path: Path, run_emulated: RunEmulated) -> None:
+    text = f"NODES, SIZE = {NODES}, {SIZE}\n" + PROGRAM
+    told = run_small(run_emulated, tmp_path, text, memory="1GiB", ULMS_BACKEND="um")
+    assert told.split() == [str(NODES), "0", "0", "0", "0", str(NODES * SIZE)]

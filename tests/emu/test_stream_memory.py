@@ -1,0 +1,99 @@
+"""Memory that comes and goes in stream order, where other memory takes its place.
+
+`stream_memory.c` prints what a program can see, which must be the same without ulms.so, and lines
+that begin with "is", which tell what the driver still holds.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Compile, RunEmulated
+
+pytestmark = pytest.mark.emu
+
+Told = Callable[..., list[str]]
+
+
+@pytest.fixture(params=["um", "vmm"])
+def told(
+    request: pytest.FixtureRequest,
+    compiled: Compile,
+    run_emulated: RunEmulated,
+    emulator_dir: Path,
+) -> Told:
+    """Runs a part of the program both ways; its "is" lines under ulms.so."""
+    binary = compiled("stream_memory", str(emulator_dir / "libcuda.so.1"))
+
+    def run(part: str, **env: str) -> list[str]:
+        native = run_emulated([binary, part], env, preloaded=False)
+        under = run_emulated([binary, part], {"ULMS_BACKEND": request.param, **env})
+        lines = under.stdout.splitlines()
+        assert (native.returncode, native.stderr) == (0, "")
+        assert (under.returncode, under.stderr) == (0, ""), under.stdout
+        seen = [line for line in native.stdout.splitlines() if not line.startswith("is ")]
+        assert [line for line in lines if not line.startswith("is ")] == seen
+        return [line.removeprefix("is ") for line in lines if line.startswith("is ")]
+
+    return run
+
+
+def test_another_thread_s_allocation_in_a_captured_stream_is_a_node(told: Told) -> None:
+    told("capture")
+
+
+def test_a_wait_for_a_stream_waits_for_no_other(told: Told) -> None:
+    """1.5 GiB were freed; what would free them in earnest may wait for the whole context."""
+    beside, after = told("waits")
+    assert beside.endswith("there beside the other stream")
+    assert after == "0 of 6 there after the context was waited for"
+
+
+def test_what_is_freed_does_not_pile_up_where_only_streams_are_waited_for(told: Told) -> None:
+    assert told("streams") == ["0 of 6 there after the stream was waited for"]
+
+
+@pytest.mark.parametrize("times", ["", ":sticky"])
+def test_it_stays_where_the_driver_does_not_tell_that_nothing_runs(told: Told, times: str) -> None:
+    """As drivers before CUDA 12.5; it is used again, and the limit bounds it."""
+    told("streams", EMU_FAIL=f"cuCtxRecordEvent{times}")
+
+
+def test_a_wait_for_a_context_waits_for_no_other(told: Told) -> None:
+    assert told("contexts") == [
+        "6 of 6 there after another context was waited for",
+        "4 of 6 there after their own was",
+    ]
+
+
+def test_an_allocation_waits_for_nothing_that_was_freed_before(told: Told) -> None:
+    told("allocates")
+
+
+@pytest.mark.parametrize("part", ["destroyed", "context destroyed"])
+def test_a_capture_goes_with_its_stream(told: Told, part: str) -> None:
+    """While it lasts, the thread's allocations stay plain, and nothing is freed late."""
+    assert told(part) == [
+        "6 of 6 there after the capture",
+        "0 of 6 there after the context was waited for",
+    ]
+
+
+def test_a_capture_that_was_not_ended_goes_on(told: Told) -> None:
+    told("mistaken", ULMS_GPU_MEMORY="128MiB", ULMS_GPU_MEMORY_FACTOR="100")
+
+
+def test_a_stream_gives_memory_of_its_own_device(told: Told) -> None:
+    """Whatever context is current; it counts against that device's limit."""
+    told("devices", EMU_DEVICES="2")
+
+
+@pytest.mark.parametrize("part", ["twice", "lost"])
+def test_frees_that_the_driver_refuses_are_refused(told: Told, part: str) -> None:
+    """Of what has been freed already, and in a context that is lost to an error."""
+    told(part)
+
+
+def test_a_stream_of_another_context_frees_behind_its_own_work(told: Told) -> None:
+    assert told("elsewhere") == ["there before its use", "not there after it"]

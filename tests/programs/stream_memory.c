@@ -1,0 +1,336 @@
+/* Memory that comes and goes in stream order; the first argument says how. Lines that begin with "is" tell how the
+ * driver holds the memory; all others must be the same without ulms.so. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu.h"
+#include "must.h"
+
+USE(cuInit)
+USE(cuDevicePrimaryCtxRetain)
+USE(cuCtxCreate_v2)
+USE(cuCtxDestroy_v2)
+USE(cuCtxSetCurrent)
+USE(cuCtxSynchronize)
+USE(cuStreamCreate)
+USE(cuStreamDestroy_v2)
+USE(cuStreamSynchronize)
+USE(cuStreamBeginCapture_v2)
+USE(cuStreamEndCapture)
+USE(cuStreamWaitValue32_v2)
+USE(cuEventCreate)
+USE(cuEventRecord)
+USE(cuEventSynchronize)
+USE(cuGraphGetNodes)
+USE(cuGraphNodeGetType)
+USE(cuGraphInstantiateWithFlags)
+USE(cuGraphLaunch)
+USE(cuModuleLoadData)
+USE(cuModuleGetFunction)
+USE(cuLaunchKernel)
+USE(cuMemAlloc_v2)
+USE(cuMemAllocAsync)
+USE(cuMemAllocFromPoolAsync)
+USE(cuMemFree_v2)
+USE(cuMemFreeAsync)
+USE(cuMemHostAlloc)
+USE(cuMemGetInfo_v2)
+USE(cuDeviceGetDefaultMemPool)
+USE(cuPointerGetAttribute)
+USE(cuMemsetD8Async)
+
+enum { MIB = 1 << 20, BLOCKS = 6, FEW = 2, BLOCK = 256 * MIB, PATIENCE_S = 20 };
+
+static CUcontext context;
+static CUstream stream;
+
+static void hangs(int signal) {
+    static const char said[] = "hangs\n";
+    (void)signal;
+    _exit(write(STDOUT_FILENO, said, sizeof said - 1) > 0 ? 3 : 4);
+}
+
+static CUstream new_stream(void) {
+    CUstream made;
+    MUST(cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
+    return made;
+}
+
+/* The stream goes on when the word is 1. */
+static volatile unsigned *close_gate(CUstream s) {
+    unsigned *word;
+    MUST(cuMemHostAlloc((void **)&word, 4096, 0));
+    *word = 0;
+    MUST(cuStreamWaitValue32_v2(s, (CUdeviceptr)(uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    return word;
+}
+
+static bool there(CUdeviceptr p) {
+    return emu_mapped(p) || emu_page(p) != EMU_UNKNOWN;
+}
+
+/* --- another thread's operations in a captured stream --- */
+
+static void *issue(void *unused) {
+    CUdeviceptr p;
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuMemAllocAsync(&p, 32 * MIB, stream));
+    MUST(cuMemsetD8Async(p, 1, 32 * MIB, stream));
+    MUST(cuMemFreeAsync(p, stream));
+    return unused;
+}
+
+static void capture(void) {
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode nodes[8];
+    size_t n = 8;
+    pthread_t other;
+    MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    if (pthread_create(&other, NULL, issue, NULL))
+        exit(1);
+    pthread_join(other, NULL);
+    MUST(cuStreamEndCapture(stream, &graph));
+    MUST(cuGraphGetNodes(graph, nodes, &n));
+    for (size_t i = 0; i < n; i++) {
+        CUgraphNodeType type;
+        MUST(cuGraphNodeGetType(nodes[i], &type));
+        printf("node %d\n", (int)type);
+    }
+    MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    for (int i = 0; i < 3; i++) {
+        MUST(cuGraphLaunch(exec, stream));
+        MUST(cuStreamSynchronize(stream));
+    }
+}
+
+/* --- much is freed while another stream, or context, is held up by what the program does last --- */
+
+static CUdeviceptr block[BLOCKS];
+
+static void allocate_blocks(void) {
+    for (int i = 0; i < BLOCKS; i++)
+        MUST(cuMemAllocAsync(&block[i], BLOCK, stream));
+    MUST(cuStreamSynchronize(stream));
+}
+
+static void free_blocks(int count) {
+    for (int i = 0; i < count; i++)
+        MUST(cuMemFreeAsync(block[i], stream));
+}
+
+static void tell_blocks(const char *when) {
+    int count = 0;
+    for (int i = 0; i < BLOCKS; i++)
+        count += there(block[i]);
+    printf("is %d of %d there %s\n", count, BLOCKS, when);
+}
+
+static void waits(void) {
+    CUevent event;
+    allocate_blocks();
+    volatile unsigned *word = close_gate(new_stream());
+    free_blocks(BLOCKS);
+    MUST(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    MUST(cuEventRecord(event, stream));
+    MUST(cuEventSynchronize(event));
+    MUST(cuStreamSynchronize(stream));
+    tell_blocks("beside the other stream");
+    *word = 1;
+    MUST(cuCtxSynchronize());
+    tell_blocks("after the context was waited for");
+}
+
+/* Nobody ever waits for more than a stream. */
+static void streams(void) {
+    for (int i = 0; i < 2; i++) {
+        allocate_blocks();
+        free_blocks(BLOCKS);
+        MUST(cuStreamSynchronize(stream));
+    }
+    tell_blocks("after the stream was waited for");
+}
+
+static void contexts(void) {
+    CUcontext other;
+    allocate_blocks();
+    volatile unsigned *word = close_gate(new_stream());
+    free_blocks(FEW);
+    MUST(cuStreamSynchronize(stream));
+    MUST(cuCtxCreate_v2(&other, 0, 0));
+    MUST(cuCtxSynchronize());
+    tell_blocks("after another context was waited for");
+    *word = 1;
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuCtxSynchronize());
+    tell_blocks("after their own was");
+}
+
+/* Memory of a context that is freed while another stream captures is freed when nothing is held up any more. */
+static void allocates(void) {
+    CUdeviceptr p, q;
+    CUgraph graph;
+    CUstream captured = new_stream();
+    MUST(cuMemAlloc_v2(&p, 8 * MIB));
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    MUST(cuMemFree_v2(p));
+    MUST(cuStreamEndCapture(captured, &graph));
+    volatile unsigned *word = close_gate(new_stream());
+    MUST(cuMemAlloc_v2(&q, 16 * MIB));
+    *word = 1;
+    MUST(cuCtxSynchronize());
+    MUST(cuMemFree_v2(q));
+}
+
+/* --- captures that end otherwise than by being ended --- */
+
+static void destroyed(void) {
+    CUstream captured = new_stream();
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    MUST(cuStreamDestroy_v2(captured));
+    allocate_blocks();
+    tell_blocks("after the capture");
+    free_blocks(BLOCKS);
+    MUST(cuCtxSynchronize());
+    tell_blocks("after the context was waited for");
+}
+
+static void context_destroyed(void) {
+    CUcontext other;
+    MUST(cuCtxCreate_v2(&other, 0, 0));
+    MUST(cuStreamBeginCapture_v2(new_stream(), CU_STREAM_CAPTURE_MODE_RELAXED));
+    MUST(cuCtxDestroy_v2(other));
+    MUST(cuCtxSetCurrent(context));
+    allocate_blocks();
+    tell_blocks("after the capture");
+    free_blocks(BLOCKS);
+    MUST(cuCtxSynchronize());
+    tell_blocks("after the context was waited for");
+}
+
+/* The end is refused for a mistake in the call, and the capture goes on. Moves would spoil it. */
+static void mistaken(void) {
+    enum { SMALL = 24, SMALL_BYTES = 16 * MIB };
+    CUdeviceptr p[SMALL];
+    CUgraph graph;
+    CUstream captured = new_stream();
+    size_t n = 0;
+    for (int i = 0; i < SMALL; i++)
+        MUST(cuMemAlloc_v2(&p[i], SMALL_BYTES));
+    for (int i = 0; i < SMALL; i++)
+        MUST(cuMemsetD8Async(p[i], 1, SMALL_BYTES, stream));
+    MUST(cuStreamSynchronize(stream));
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    printf("without a graph: %d\n", (int)cuStreamEndCapture(captured, NULL));
+    for (int i = 0; i < SMALL; i++)
+        MUST(cuMemsetD8Async(p[i], 1, SMALL_BYTES, captured));
+    MUST(cuStreamEndCapture(captured, &graph));
+    MUST(cuGraphGetNodes(graph, NULL, &n));
+    printf("%zu nodes\n", n);
+}
+
+/* A stream of another device than the current context's gives memory of its own device. */
+static void devices(void) {
+    CUcontext other;
+    CUmemoryPool pool;
+    CUdeviceptr p[2];
+    size_t before, after, total;
+    MUST(cuDevicePrimaryCtxRetain(&other, 1));
+    MUST(cuCtxSetCurrent(other));
+    MUST(cuDeviceGetDefaultMemPool(&pool, 1));
+    CUstream there = new_stream();
+    MUST(cuMemGetInfo_v2(&before, &total));
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuMemAllocAsync(&p[0], 32 * MIB, there));
+    MUST(cuMemAllocFromPoolAsync(&p[1], 32 * MIB, pool, there));
+    for (int i = 0; i < 2; i++) {
+        int device = -1;
+        MUST(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p[i]));
+        MUST(cuMemsetD8Async(p[i], 1, 32 * MIB, there));
+        MUST(cuMemFreeAsync(p[i], there));
+        MUST(cuStreamSynchronize(there));
+        printf("of device %d\n", device);
+    }
+    MUST(cuCtxSetCurrent(other));
+    MUST(cuMemGetInfo_v2(&after, &total));
+    printf("taken %zu\n", before - after);
+}
+
+static void twice(void) {
+    CUdeviceptr p;
+    MUST(cuMemAllocAsync(&p, 32 * MIB, stream));
+    MUST(cuMemFreeAsync(p, stream));
+    printf("freed again: %d\n", (int)cuMemFree_v2(p));
+}
+
+static void stray(struct emu_launch *l) {
+    emu_use(l, 16, 4, EMU_WRITE);
+}
+
+static const struct emu_kernel kernels[] = {{"stray", NULL, 0, stray}};
+static const struct emu_image image = {
+    .magic = {'E', 'M', 'U', 'I', 'M', 'A', 'G', 'E'}, .kernels = kernels, .kernel_count = 1};
+
+static void lost(void) {
+    CUdeviceptr p;
+    CUmodule module;
+    CUfunction function;
+    MUST(cuModuleLoadData(&module, &image));
+    MUST(cuModuleGetFunction(&function, module, "stray"));
+    MUST(cuMemAllocAsync(&p, 32 * MIB, stream));
+    MUST(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+    printf("lost: %d\n", (int)cuStreamSynchronize(stream));
+    printf("freed: %d\n", (int)cuMemFreeAsync(p, stream));
+}
+
+/* A stream of another context may free; it is held up, and the memory's own context is waited for. */
+static void elsewhere(void) {
+    CUcontext other;
+    CUdeviceptr p;
+    MUST(cuMemAllocAsync(&p, 32 * MIB, stream));
+    MUST(cuStreamSynchronize(stream));
+    MUST(cuCtxCreate_v2(&other, 0, 0));
+    CUstream its = new_stream();
+    volatile unsigned *word = close_gate(its);
+    MUST(cuMemsetD8Async(p, 1, 32 * MIB, its));
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuMemFreeAsync(p, its));
+    MUST(cuCtxSynchronize());
+    printf("is %sthere before its use\n", there(p) ? "" : "not ");
+    *word = 1;
+    MUST(cuStreamSynchronize(its));
+    MUST(cuCtxSynchronize());
+    printf("is %sthere after it\n", there(p) ? "" : "not ");
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } parts[] = {{"capture", capture},
+                 {"waits", waits},
+                 {"streams", streams},
+                 {"contexts", contexts},
+                 {"allocates", allocates},
+                 {"destroyed", destroyed},
+                 {"context destroyed", context_destroyed},
+                 {"mistaken", mistaken},
+                 {"devices", devices},
+                 {"twice", twice},
+                 {"lost", lost},
+                 {"elsewhere", elsewhere}};
+    signal(SIGALRM, hangs);
+    alarm(PATIENCE_S);
+    MUST(cuInit(0));
+    MUST(cuDevicePrimaryCtxRetain(&context, 0));
+    MUST(cuCtxSetCurrent(context));
+    stream = new_stream();
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (argc > 1 && strcmp(argv[1], parts[i].name) == 0)
+            parts[i].run();
+    printf("done\n");
+    return 0;
+}
