@@ -63,3 +63,11 @@ def test_blocks_given_out_while_all_fitted(contents: Contents, backend: str) -> 
     """A page that two share is wanted until both are gone, and then no more."""
     assert contents("early", backend)["dead"] == 0
     assert contents("shared", backend)["evicted_bytes"] > 0
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_a_graph_of_which_nothing_is_known_keeps_what_it_uses(
+    contents: Contents, backend: str
+) -> None:
+    """It still runs when the framework takes back the block that it writes and reads."""
+    assert contents("unread", backend)["moves"] > 0

@@ -7,6 +7,7 @@
  *   contents dead       a framework takes back a block that the device has to give up next
  *   contents early      it gave out that block while all memory fitted
  *   contents shared     the same, of two blocks that share a page: one is wanted
+ *   contents unread     a graph that could not be read still uses a block that the framework took back
  *
  * Ends at the first word that is wrong. Prints "out BYTES": copied to the host by others than the program. Under
  * ulms.so "counter NAME VALUE" follows for each of its counters. */
@@ -36,6 +37,7 @@ USE(cuStreamBeginCapture_v2)
 USE(cuStreamEndCapture)
 USE(cuGraphInstantiateWithFlags)
 USE(cuGraphLaunch)
+USE(cuLaunchHostFunc)
 
 enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 8, BLOCK_MIB = 4, PIECES = 400, SEEN_US = 20000, TRIES = 8 };
 
@@ -244,6 +246,56 @@ static void shared(void) {
     expect(first + MIB, 78, BLOCK_MIB - 1, stream);
 }
 
+/* --- unread --- */
+
+static int reached, opened; /* atomic */
+
+static void wait_at_gate(void *data) {
+    (void)data;
+    __atomic_store_n(&reached, 1, __ATOMIC_SEQ_CST);
+    while (!__atomic_load_n(&opened, __ATOMIC_SEQ_CST))
+        usleep(1000);
+}
+
+/* Writes all of the block, waits, and copies it to `host`. */
+static CUgraphExec unread_graph(CUdeviceptr p) {
+    CUgraph captured;
+    CUgraphExec exec;
+    MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    set(p, 8, BLOCK_MIB, stream);
+    MUST(cuLaunchHostFunc(stream, wait_at_gate, NULL));
+    MUST(cuMemcpyDtoHAsync_v2(host, p, BLOCK_MIB * MIB, stream));
+    MUST(cuStreamEndCapture(stream, &captured));
+    emu_fail("cuGraphGetNodes:sticky");
+    MUST(cuGraphInstantiateWithFlags(&exec, captured, 0));
+    emu_fail(NULL);
+    return exec;
+}
+
+static void unread(void) {
+    CUdeviceptr temporary;
+    CUstream other;
+    MUST(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    fill_blocks();
+    MUST(cuMemAlloc_v2(&temporary, BLOCK_MIB * MIB));
+    report(temporary, BLOCK_MIB * MIB);
+    set(temporary, 7, BLOCK_MIB, stream);
+    MUST(cuGraphLaunch(unread_graph(temporary), stream));
+    while (!__atomic_load_n(&reached, __ATOMIC_SEQ_CST))
+        usleep(1000);
+    report(temporary, -BLOCK_MIB * MIB);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        set(block[i], i, BLOCK_MIB, other);
+    MUST(cuStreamSynchronize(other));
+    __atomic_store_n(&opened, 1, __ATOMIC_SEQ_CST);
+    MUST(cuStreamSynchronize(stream));
+    for (size_t i = 0; i < BLOCK_MIB * WORDS; i++)
+        if (host[i] != 8) {
+            fprintf(stderr, "word %zu is %x, not 8\n", i, host[i]);
+            _exit(1);
+        }
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     print_counters_at_exit();
@@ -263,6 +315,8 @@ int main(int argc, char **argv) {
         early();
     else if (strcmp(what, "shared") == 0)
         shared();
+    else if (strcmp(what, "unread") == 0)
+        unread();
     else
         return 2;
     return 0;
