@@ -71,3 +71,8 @@ def test_a_graph_of_which_nothing_is_known_keeps_what_it_uses(
 ) -> None:
     """It still runs when the framework takes back the block that it writes and reads."""
     assert contents("unread", backend)["moves"] > 0
+
+
+def test_a_word_stays_while_a_stream_waits_for_it(contents: Contents) -> None:
+    """In `vmm`: a driver takes no word of managed memory."""
+    assert contents("awaited", "vmm")["evicted_bytes"] > 0

@@ -15,6 +15,7 @@ from tests.conftest import ROOT, Compile, RunEmulated
 pytestmark = pytest.mark.emu
 
 DEVICE_WORK = {OpKind.LAUNCH, OpKind.COPY, OpKind.MEMSET, OpKind.GRAPH, OpKind.HOST}
+"""And waits for a word, which touch it."""
 HIDDEN = {"hidden-table", "hidden-variable"}  # what no argument shows
 READ, WRITE, UPDATE = 1, 2, 3
 DEVICES = {"EMU_DEVICES": "2"}
@@ -40,7 +41,9 @@ class Run:
     def pairs(self) -> Iterator[tuple[Step, list[tuple[int, int, int]]]]:
         """Each step with the touches of the operation that the trace has in its place."""
         work = [
-            op for op in self.trace.operations if op["kind"] in DEVICE_WORK and not op["flags"] & 1
+            op
+            for op in self.trace.operations
+            if (op["kind"] in DEVICE_WORK or op["touches"]) and not op["flags"] & 1
         ]
         assert len(work) == len(self.steps)
         for step, op in zip(self.steps, work, strict=True):

@@ -7,6 +7,7 @@
  *   contents dead       a framework takes back a block that the device has to give up next
  *   contents early      it gave out that block while all memory fitted
  *   contents shared     the same, of two blocks that share a page: one is wanted
+ *   contents awaited    streams wait for a word of memory that has nothing else to do there
  *   contents unread     a graph that could not be read still uses a block that the framework took back
  *
  * Ends at the first word that is wrong. Prints "out BYTES": copied to the host by others than the program. Under
@@ -32,11 +33,16 @@ USE(cuMemcpyHtoDAsync_v2)
 USE(cuMemcpyDtoDAsync_v2)
 USE(cuStreamCreate)
 USE(cuStreamSynchronize)
+USE(cuStreamQuery)
 USE(cuStreamWaitValue32_v2)
+USE(cuStreamWriteValue32_v2)
+USE(cuStreamBatchMemOp_v2)
 USE(cuStreamBeginCapture_v2)
 USE(cuStreamEndCapture)
 USE(cuGraphInstantiateWithFlags)
 USE(cuGraphLaunch)
+USE(cuGraphCreate)
+USE(cuGraphAddBatchMemOpNode)
 USE(cuLaunchHostFunc)
 
 enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 8, BLOCK_MIB = 4, PIECES = 400, SEEN_US = 20000, TRIES = 8 };
@@ -246,6 +252,57 @@ static void shared(void) {
     expect(first + MIB, 78, BLOCK_MIB - 1, stream);
 }
 
+/* --- awaited --- */
+
+static void wait_plainly(CUdeviceptr word, unsigned value, CUstream s) {
+    MUST(cuStreamWaitValue32_v2(s, word, value, CU_STREAM_WAIT_VALUE_GEQ));
+}
+
+static CUstreamBatchMemOpParams waiting_for(CUdeviceptr word, unsigned value) {
+    return (CUstreamBatchMemOpParams){
+        .waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32, .address = word, .value = value}};
+}
+
+static void wait_in_list(CUdeviceptr word, unsigned value, CUstream s) {
+    CUstreamBatchMemOpParams wait = waiting_for(word, value);
+    MUST(cuStreamBatchMemOp_v2(s, 1, &wait, 0));
+}
+
+static void wait_in_graph(CUdeviceptr word, unsigned value, CUstream s) {
+    CUstreamBatchMemOpParams wait = waiting_for(word, value);
+    CUDA_BATCH_MEM_OP_NODE_PARAMS p = {.ctx = context, .count = 1, .paramArray = &wait};
+    CUgraph made;
+    CUgraphNode node;
+    CUgraphExec exec;
+    MUST(cuGraphCreate(&made, 0));
+    MUST(cuGraphAddBatchMemOpNode(&node, made, NULL, 0, &p));
+    MUST(cuGraphInstantiateWithFlags(&exec, made, 0));
+    MUST(cuGraphLaunch(exec, s));
+}
+
+/* Its page would leave, were it not for who waits. */
+static void awaited(void) {
+    static void (*const ways[])(CUdeviceptr, unsigned, CUstream) = {wait_plainly, wait_in_list, wait_in_graph};
+    CUdeviceptr word;
+    CUstream other;
+    MUST(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    MUST(cuMemAlloc_v2(&word, BLOCK_MIB * MIB));
+    set(word, 0, BLOCK_MIB, stream);
+    fill_blocks();
+    for (unsigned way = 0; way < sizeof ways / sizeof *ways; way++) {
+        ways[way](word, way + 1, other);
+        for (unsigned i = 0; i < 2 * BLOCKS; i++)
+            set(block[i % BLOCKS], i, BLOCK_MIB, stream);
+        MUST(cuStreamSynchronize(stream));
+        if (cuStreamQuery(other) != CUDA_ERROR_NOT_READY) {
+            fprintf(stderr, "wait %u is over before the word was written\n", way);
+            _exit(1);
+        }
+        MUST(cuStreamWriteValue32_v2(stream, word, way + 1, 0));
+        MUST(cuStreamSynchronize(other));
+    }
+}
+
 /* --- unread --- */
 
 static int reached, opened; /* atomic */
@@ -315,6 +372,8 @@ int main(int argc, char **argv) {
         early();
     else if (strcmp(what, "shared") == 0)
         shared();
+    else if (strcmp(what, "awaited") == 0)
+        awaited();
     else if (strcmp(what, "unread") == 0)
         unread();
     else

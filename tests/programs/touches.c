@@ -149,6 +149,8 @@ static void memsets(CUdeviceptr a, CUdeviceptr pitched, size_t pitch) {
     OK(cuMemsetD2D8_v2(pitched + 3, pitch, 1, WIDTH, ROWS)), end_of("set2D8", 0);
     OK(cuMemsetD2D32Async(pitched, pitch, 1, WIDTH / 4, ROWS, stream)), end_of("set2D32", 0);
     OK(cuStreamWriteValue32_v2(stream, a, 7, 0)), end_of("write-value", 0);
+    OK(cuStreamWaitValue32_v2(stream, a, 7, 0)), end_of("wait-value", 0);
+    OK(cuStreamWaitValue64(stream, a, 7, 0)), end_of("wait-value-64", 0);
 }
 
 static void launches(CUdeviceptr x, CUdeviceptr y) {
