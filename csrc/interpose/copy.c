@@ -66,13 +66,12 @@ struct piece {
 
 /* What a copy brings to the device, with what lies between rows; 0 bytes: nothing. */
 static struct piece brought(const struct transfer *t) {
-    bool unified = t->src.type == CU_MEMORYTYPE_UNIFIED;
-    struct allocation a;
-    if (is_empty(t) || (t->src.type != CU_MEMORYTYPE_HOST && !unified) || !is_on_device(&t->dst) ||
-        (unified && ledger_find(session.ledger, t->src.device, &a) && a.kind != MEMORY_HOST))
+    bool addressed = is_on_device(&t->src);
+    if (is_empty(t) || (t->src.type != CU_MEMORYTYPE_HOST && !addressed) || !is_on_device(&t->dst) ||
+        (addressed && !wrap_host_writes(t->src.device)))
         return (struct piece){0};
     struct layout l = layout(&t->src, t);
-    const char *start = unified ? (const char *)(uintptr_t)t->src.device : t->host;
+    const char *start = addressed ? (const char *)(uintptr_t)t->src.device : t->host;
     return (struct piece){start + l.offset, l.bytes};
 }
 
