@@ -9,11 +9,12 @@
 #include "interpose/node.h"
 #include "interpose/parameters.h"
 #include "interpose/session.h"
+#include "interpose/shape.h"
 #include "observe/trace.h"
 
-/* One node of an executable graph; the handle is the node's in the graph it was made from. */
+/* One node of an executable graph. */
 struct part {
-    CUgraphNode handle;
+    CUgraphNode handle; /* in the graph that it was instantiated from; NULL: not known which one that is */
     struct node *node; /* NULL: touches nothing, runs no kernel */
     bool disabled;
 };
@@ -25,6 +26,7 @@ struct exec {
     struct touch *touches; /* of all enabled parts; what a launch of the graph touches */
     size_t parts;
     struct part *part;
+    uint64_t shape;       /* of the graph that the parts were read from; 0: not known */
     bool brings;          /* some part brings host memory to the device */
     bool unread;          /* not all of its parts could be had */
     struct charge charge; /* memory that its allocation nodes take */
@@ -131,6 +133,7 @@ static struct exec *read_graph(CUgraph graph) {
             e->part[i] = (struct part){.handle = nodes[i], .node = read_node(nodes[i])};
             e->unread = e->unread || !e->part[i].node;
         }
+        e->shape = shape_of(graph, nodes, e->parts);
     } else if (e) {
         e->parts = 0;
         e->unread = true;
@@ -181,7 +184,7 @@ void exec_close(struct charge *c, CUresult status, const CUgraphExec *handle, CU
 
 static struct part *part_of(struct exec *e, CUgraphNode handle) {
     for (size_t i = 0; e && i < e->parts; i++)
-        if (e->part[i].handle == handle)
+        if (handle && e->part[i].handle == handle)
             return &e->part[i];
     return NULL;
 }
@@ -213,8 +216,8 @@ void exec_enable(CUgraphExec handle, CUgraphNode node, bool enabled) {
     exec_sum(handle, e);
 }
 
-/* The update keeps the executable graph's own node handles and takes parameters node by node from the new graph, whose
- * nodes come in the same order when both were made the same way; else the new graph's handles are all that is known. */
+/* The executable graph keeps its own node handles. Which node of another graph is whose is known only where both were
+ * made the same way; else what is set of a node from now on may be any part's. */
 void exec_update(CUgraphExec handle, CUgraph graph) {
     struct exec *old = session_on ? hash_get(&execs, (uint64_t)(uintptr_t)handle) : NULL;
     struct exec *e = old ? read_graph(graph) : NULL;
@@ -225,9 +228,10 @@ void exec_update(CUgraphExec handle, CUgraph graph) {
     if (!e)
         return;
     e->charge = old->charge;
-    for (size_t i = 0; e->parts == old->parts && i < e->parts; i++) {
-        e->part[i].handle = old->part[i].handle;
-        e->part[i].disabled = old->part[i].disabled;
+    bool alike = e->shape && e->shape == old->shape && e->parts == old->parts;
+    for (size_t i = 0; i < e->parts; i++) {
+        e->part[i].handle = alike ? old->part[i].handle : NULL;
+        e->part[i].disabled = alike && old->part[i].disabled;
     }
     hash_put(&execs, (uint64_t)(uintptr_t)handle, e, NULL);
     exec_sum(handle, e);

@@ -76,3 +76,11 @@ def test_a_graph_of_which_nothing_is_known_keeps_what_it_uses(
 def test_a_word_stays_while_a_stream_waits_for_it(contents: Contents) -> None:
     """In `vmm`: a driver takes no word of managed memory."""
     assert contents("awaited", "vmm")["evicted_bytes"] > 0
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_what_a_node_of_another_order_is_set_to(contents: Contents, backend: str) -> None:
+    """Whose touches change is not known: the graph may touch anything from then on."""
+    counters = contents("reordered", backend)
+    assert counters["evicted_bytes"] > 0
+    assert counters.get("opaque", 0) == (4 if backend == "vmm" else 0)

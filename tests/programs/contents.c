@@ -8,6 +8,7 @@
  *   contents early      it gave out that block while all memory fitted
  *   contents shared     the same, of two blocks that share a page: one is wanted
  *   contents awaited    streams wait for a word of memory that has nothing else to do there
+ *   contents reordered  a graph is updated from one whose nodes were made in another order, and a node is set
  *   contents unread     a graph that could not be read still uses a block that the framework took back
  *
  * Ends at the first word that is wrong. Prints "out BYTES": copied to the host by others than the program. Under
@@ -43,6 +44,10 @@ USE(cuGraphInstantiateWithFlags)
 USE(cuGraphLaunch)
 USE(cuGraphCreate)
 USE(cuGraphAddBatchMemOpNode)
+USE(cuGraphAddMemsetNode)
+USE(cuGraphAddDependencies)
+USE(cuGraphExecUpdate_v2)
+USE(cuGraphExecMemsetNodeSetParams)
 USE(cuLaunchHostFunc)
 
 enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 8, BLOCK_MIB = 4, PIECES = 400, SEEN_US = 20000, TRIES = 8 };
@@ -303,6 +308,45 @@ static void awaited(void) {
     }
 }
 
+/* --- reordered --- */
+
+static CUDA_MEMSET_NODE_PARAMS setting(int i, unsigned value) {
+    return (CUDA_MEMSET_NODE_PARAMS){
+        .dst = block[i], .value = value, .elementSize = 4, .width = BLOCK_MIB * WORDS, .height = 1};
+}
+
+static CUgraphNode add_set(CUgraph g, int i, unsigned value) {
+    CUDA_MEMSET_NODE_PARAMS p = setting(i, value);
+    CUgraphNode node;
+    MUST(cuGraphAddMemsetNode(&node, g, NULL, 0, &p, context));
+    return node;
+}
+
+/* Block 0 is set before block 1 by both graphs; of the second the later node was made first. */
+static void reordered(void) {
+    CUgraph first, second;
+    CUgraphExec exec;
+    CUgraphExecUpdateResultInfo how;
+    fill_blocks();
+    CUDA_MEMSET_NODE_PARAMS other = setting(2, 300);
+    MUST(cuGraphCreate(&first, 0));
+    MUST(cuGraphCreate(&second, 0));
+    CUgraphNode node = add_set(first, 0, 100), behind = add_set(first, 1, 200);
+    MUST(cuGraphAddDependencies(first, &node, &behind, 1));
+    CUgraphNode last = add_set(second, 1, 200), before = add_set(second, 0, 100);
+    MUST(cuGraphAddDependencies(second, &before, &last, 1));
+    MUST(cuGraphInstantiateWithFlags(&exec, first, 0));
+    MUST(cuGraphExecUpdate_v2(exec, second, &how));
+    MUST(cuGraphExecMemsetNodeSetParams(exec, node, &other, context));
+    for (unsigned round = 0; round < 4; round++) {
+        for (unsigned i = 0; i < BLOCKS; i++)
+            set(block[i], i, BLOCK_MIB, stream);
+        MUST(cuGraphLaunch(exec, stream));
+        for (unsigned i = 0; i < BLOCKS; i++)
+            expect(block[i], i == 1 ? 200 : i == 2 ? 300 : i, BLOCK_MIB, stream);
+    }
+}
+
 /* --- unread --- */
 
 static int reached, opened; /* atomic */
@@ -374,6 +418,8 @@ int main(int argc, char **argv) {
         shared();
     else if (strcmp(what, "awaited") == 0)
         awaited();
+    else if (strcmp(what, "reordered") == 0)
+        reordered();
     else if (strcmp(what, "unread") == 0)
         unread();
     else
