@@ -29,6 +29,7 @@ struct exec {
     uint64_t shape;       /* of the graph that the parts were read from; 0: not known */
     bool brings;          /* some part brings host memory to the device */
     bool unread;          /* not all of its parts could be had */
+    bool by_device;       /* kernels may launch it, too */
     struct charge charge; /* memory that its allocation nodes take */
 };
 
@@ -42,6 +43,20 @@ static void exec_free(struct exec *e) {
     free(e->part);
     free(e->touches);
     free(e);
+}
+
+/* What the host memory holds now is what its copies will bring. */
+static void look_at_sources(const struct exec *e) {
+    for (size_t i = 0; e->brings && i < e->parts; i++)
+        if (e->part[i].node && e->part[i].node->from && !e->part[i].disabled)
+            wrap_look(e->part[i].node->from, e->part[i].node->from_bytes);
+}
+
+/* Whoever launches it shows nothing of what it touches. */
+static void hide(const struct exec *e) {
+    for (uint32_t i = 0; i < e->count; i++)
+        wrap_hide(e->touches[i].start);
+    look_at_sources(e);
 }
 
 /* Sums up the enabled parts and tells the trace. Called by the thread that changes the graph: CUDA lets no other use an
@@ -67,6 +82,8 @@ static void exec_sum(CUgraphExec handle, struct exec *e) {
     e->count = touches ? count : 0;
     e->kernels = kernels;
     e->flags = touches ? flags : OP_BLIND;
+    if (e->by_device)
+        hide(e);
     if (trace_on)
         trace_graph((uint64_t)(uintptr_t)handle, kernels, touches, e->count);
 }
@@ -163,7 +180,7 @@ bool exec_open(struct charge *c, CUgraph graph) {
     return charge_open(c, session_device(), MEMORY_GRAPH, session_on && graph ? allocation_bytes(graph) : 0);
 }
 
-void exec_close(struct charge *c, CUresult status, const CUgraphExec *handle, CUgraph graph) {
+void exec_close(struct charge *c, CUresult status, const CUgraphExec *handle, CUgraph graph, uint64_t flags) {
     c->status = status;
     if (!c->recorded)
         return;
@@ -171,6 +188,7 @@ void exec_close(struct charge *c, CUresult status, const CUgraphExec *handle, CU
     bool stored = false;
     if (e) {
         e->charge = *c;
+        e->by_device = flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
         exec_free(hash_put(&execs, (uint64_t)(uintptr_t)*handle, e, &stored));
     }
     if (stored) {
@@ -228,6 +246,7 @@ void exec_update(CUgraphExec handle, CUgraph graph) {
     if (!e)
         return;
     e->charge = old->charge;
+    e->by_device = old->by_device;
     bool alike = e->shape && e->shape == old->shape && e->parts == old->parts;
     for (size_t i = 0; i < e->parts; i++) {
         e->part[i].handle = alike ? old->part[i].handle : NULL;
@@ -249,13 +268,6 @@ void exec_destroyed(struct exec *e, CUresult status, CUgraphExec handle) {
         charge_cancel(&e->charge);
         exec_free(e);
     }
-}
-
-/* What the host memory holds now is what its copies will bring. */
-static void look_at_sources(const struct exec *e) {
-    for (size_t i = 0; e->brings && i < e->parts; i++)
-        if (e->part[i].node && e->part[i].node->from && !e->part[i].disabled)
-            wrap_look(e->part[i].node->from, e->part[i].node->from_bytes);
 }
 
 CUresult custom_cuGraphLaunch(int variant, CUgraphExec hGraphExec, CUstream hStream) {

@@ -47,6 +47,7 @@ SEEN = (
     "graph_copy",
     "graph_written",
     "captured_copy",
+    "device_graph",
     "library",
     "library_stored",
     "library_restored",

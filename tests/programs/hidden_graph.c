@@ -1,4 +1,5 @@
 /* Cases of hidden.c: graphs, whose nodes bring addresses or are told others. */
+#include "hidden.h"
 #include "hidden_case.h"
 
 static CUgraphExec exec;
@@ -103,8 +104,23 @@ static void graph_copy_step(uint32_t add) {
     launch_graph();
 }
 
+/* A kernel that finds the addresses where another stored them stands for one that launches the graph. */
+static void device_graph(void) {
+    static CUgraph graph;
+    CUgraphNode node;
+    CALL(cuGraphCreate, &graph, 0);
+    for (uint64_t i = 0; i < secrets; i++) {
+        CUDA_KERNEL_NODE_PARAMS p = kernel_parameters((void *[]){&secret[i], &words, &graph_add});
+        p.func = function(HIDDEN_OPEN);
+        CALL(cuGraphAddKernelNode_v2, &node, graph, NULL, 0, &p);
+    }
+    CALL(cuGraphInstantiateWithFlags, &exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH);
+    stored();
+}
+
 const struct hidden_case graph_cases[] = {{"graph_updated", graph_updated, graph_updated_step},
                                           {"graph_copy", graph_copy, graph_copy_step},
                                           {"graph_written", graph_written, graph_written_step},
                                           {"captured_copy", captured_copy, graph_copy_step},
+                                          {"device_graph", device_graph, all_through},
                                           {0}};
