@@ -245,3 +245,17 @@ BOXES(cuMemcpy3DBatchAsync_v2, opList, numOps,
 BOXES(cuMemcpy3DWithAttributesAsync, opDesc, 1,
       (int variant, CUDA_MEMCPY3D_BATCH_OP *opDesc, unsigned long long flags, CUstream hStream),
       (opDesc, flags, hStream))
+
+static void touch_decompressed(struct op *op, const CUmemDecompressParams *list, size_t count) {
+    for (const CUmemDecompressParams *p = list; p < list + count; p++) {
+        wrap_touch(op, (addr_t)(uintptr_t)p->src, p->srcNumBytes, TOUCH_READ);
+        wrap_touch(op, (addr_t)(uintptr_t)p->dst, p->dstNumBytes, TOUCH_UPDATE); /* less, perhaps */
+        wrap_touch(op, (addr_t)(uintptr_t)p->dstActBytes, sizeof *p->dstActBytes, TOUCH_WRITE);
+    }
+}
+
+/* Addresses among what is decompressed are not looked for. */
+LIST_COPY(cuMemBatchDecompressAsync, paramsArray, touch_decompressed(&op, paramsArray, count), (void)0,
+          (int variant, CUmemDecompressParams *paramsArray, size_t count, unsigned int flags, size_t *errorIndex,
+           CUstream hStream),
+          (paramsArray, count, flags, errorIndex, hStream))

@@ -15,7 +15,7 @@
 /* One node of an executable graph. */
 struct part {
     CUgraphNode handle; /* in the graph that it was instantiated from; NULL: not known which one that is */
-    struct node *node; /* NULL: touches nothing, runs no kernel */
+    struct node *node;  /* NULL: touches nothing, runs no kernel */
     bool disabled;
 };
 

@@ -1,5 +1,5 @@
-/* The shape of a graph: its nodes' types and its edges, in their order. Of two graphs with the same one the driver pairs
- * the nodes by their places. */
+/* The shape of a graph: its nodes' types and its edges, in their order. Of two graphs with the same one the driver
+ * pairs the nodes by their places. */
 #ifndef ULMS_SHAPE_H
 #define ULMS_SHAPE_H
 

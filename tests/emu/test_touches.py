@@ -21,7 +21,8 @@ READ, WRITE, UPDATE = 1, 2, 3
 DEVICES = {"EMU_DEVICES": "2"}
 HOLED = {"2D": "b", "3D": "b", "3D-batch": "b", "3D-batch-first": "b", "array-taken": "b"}
 HOLED |= {"3D-peer": "far", "3D-peer-async": "far", "set2D8": "pitched", "set2D32": "pitched"}
-"""Operations that write rows into this block, and leave what lies between them."""
+HOLED |= {"decompressed": "b"}
+"""Operations that write into this block, and may leave some of what lies there."""
 
 
 @dataclass

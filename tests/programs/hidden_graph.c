@@ -118,9 +118,7 @@ static void device_graph(void) {
     stored();
 }
 
-const struct hidden_case graph_cases[] = {{"graph_updated", graph_updated, graph_updated_step},
-                                          {"graph_copy", graph_copy, graph_copy_step},
-                                          {"graph_written", graph_written, graph_written_step},
-                                          {"captured_copy", captured_copy, graph_copy_step},
-                                          {"device_graph", device_graph, all_through},
-                                          {0}};
+const struct hidden_case graph_cases[] = {
+    {"graph_updated", graph_updated, graph_updated_step}, {"graph_copy", graph_copy, graph_copy_step},
+    {"graph_written", graph_written, graph_written_step}, {"captured_copy", captured_copy, graph_copy_step},
+    {"device_graph", device_graph, all_through},          {0}};

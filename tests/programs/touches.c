@@ -83,6 +83,13 @@ static void copies(CUdeviceptr a, CUdeviceptr b) {
     size_t bytes[2] = {100, 200}, index = 0;
     CUmemcpyAttributes how = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
     OK(cuMemcpyBatchAsync_v2(to, from, bytes, 2, &how, &index, 1, stream)), end_of("batch", 0);
+    CUmemDecompressParams p = {.src = (void *)(uintptr_t)(a + 64),
+                               .srcNumBytes = 200,
+                               .dst = (void *)(uintptr_t)(b + 32),
+                               .dstNumBytes = 200,
+                               .dstActBytes = (void *)(uintptr_t)a,
+                               .algo = CU_MEM_DECOMPRESS_ALGORITHM_LZ4};
+    OK(cuMemBatchDecompressAsync(&p, 1, 0, &index, stream)), end_of("decompressed", 0);
 }
 
 static CUmemcpy3DOperand operand(CUdeviceptr p, size_t row, size_t height) {
