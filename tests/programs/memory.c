@@ -44,6 +44,7 @@ USE(cuPointerGetAttribute)
 USE(cuPointerGetAttributes)
 USE(cuMemRetainAllocationHandle)
 USE(cuIpcGetMemHandle)
+USE(cuMemGetHandleForAddressRange)
 
 enum { MIB = 1 << 20 };
 
@@ -268,6 +269,16 @@ static void ipc(void) {
     MUST(cuIpcGetMemHandle(&handle, q));
 }
 
+static void dma(void) {
+    CUdeviceptr p, q;
+    int file;
+    MUST(cuMemAlloc_v2(&p, 4 * MIB));
+    MUST(cuMemAlloc_v2(&q, 4096));
+    for (int i = 0; i < 2; i++)
+        printf("is %d\n", (int)cuMemGetHandleForAddressRange(&file, p, MIB, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+    MUST(cuMemGetHandleForAddressRange(&file, q, 4096, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+}
+
 /* As much as there is, and more. */
 static void fill(int blocks) {
     CUdeviceptr p[64];
@@ -366,6 +377,8 @@ int main(int argc, char **argv) {
         capture();
     else if (strcmp(what, "library") == 0 && argc > 2)
         library(argv[2]);
+    else if (strcmp(what, "dma") == 0)
+        dma();
     else if (strcmp(what, "ipc") == 0)
         ipc();
     else if (strcmp(what, "fill") == 0 && argc > 2)
