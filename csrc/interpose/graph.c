@@ -159,19 +159,30 @@ static struct exec *read_graph(CUgraph graph) {
     return e;
 }
 
-/* What the allocation nodes of a graph take when it is instantiated. Bytes. */
+static uint64_t allocation_bytes(CUgraph graph);
+
+/* Of a child: of all its nodes. */
+static uint64_t allocated_by(CUgraphNode node) {
+    CUDA_MEM_ALLOC_NODE_PARAMS_v2 p;
+    CUgraphNodeType type;
+    CUgraph child = node_child(node);
+    if (child)
+        return allocation_bytes(child);
+    return REAL(cuGraphNodeGetType, 0)(node, &type) == CUDA_SUCCESS && type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
+                   REAL(cuGraphMemAllocNodeGetParams, 0)(node, (void *)&p) == CUDA_SUCCESS
+               ? p.bytesize
+               : 0;
+}
+
+/* What the allocation nodes of a graph take when it is instantiated. Bytes. No update changes that: the driver takes
+ * none from a graph that allocates other memory. */
 static uint64_t allocation_bytes(CUgraph graph) {
     CUgraphNode *nodes;
     size_t n;
     uint64_t bytes = 0;
     if (graph_nodes(graph, &nodes, &n))
-        for (size_t i = 0; i < n; i++) {
-            CUDA_MEM_ALLOC_NODE_PARAMS_v2 p;
-            CUgraphNodeType type;
-            if (REAL(cuGraphNodeGetType, 0)(nodes[i], &type) == CUDA_SUCCESS && type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
-                REAL(cuGraphMemAllocNodeGetParams, 0)(nodes[i], (void *)&p) == CUDA_SUCCESS)
-                bytes += p.bytesize;
-        }
+        for (size_t i = 0; i < n; i++)
+            bytes += allocated_by(nodes[i]);
     free(nodes);
     return bytes;
 }
