@@ -81,10 +81,15 @@ void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes) {
     struct allocation to;
     size_t n = 0;
     bool whole = bytes <= TABLE_MAX;
-    if (!ledger_find(session.ledger, dst, &to) || to.kind == MEMORY_HOST || !wrap_host_writes((addr_t)(uintptr_t)src))
+    bool known = ledger_find(session.ledger, dst, &to);
+    if ((known && to.kind == MEMORY_HOST) || !wrap_host_writes((addr_t)(uintptr_t)src))
         return;
     if (op->flags & OP_CAPTURED)
         wrap_from_host(op, src, bytes);
+    if (!known) { /* as that of a graph's own allocation */
+        wrap_look(src, bytes);
+        return;
+    }
     for (uint64_t at = 0; whole && at < bytes; at += PIECE)
         whole = find((const char *)src + at, piece_at(at, bytes), pointers, &n);
     ledger_table_set(session.ledger, dst, bytes, pointers, n);

@@ -48,6 +48,7 @@ SEEN = (
     "graph_written",
     "captured_copy",
     "device_graph",
+    "memory_of_graph",
     "library",
     "library_stored",
     "library_restored",

@@ -118,7 +118,25 @@ static void device_graph(void) {
     stored();
 }
 
-const struct hidden_case graph_cases[] = {
-    {"graph_updated", graph_updated, graph_updated_step}, {"graph_copy", graph_copy, graph_copy_step},
-    {"graph_written", graph_written, graph_written_step}, {"captured_copy", captured_copy, graph_copy_step},
-    {"device_graph", device_graph, all_through},          {0}};
+/* The table lies in memory that a graph allocated. */
+static void graph_memory(void) {
+    CUDA_MEM_ALLOC_NODE_PARAMS memory = {
+        .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}},
+        .bytesize = MOST * sizeof *secret};
+    CUgraph graph;
+    CUgraphNode node;
+    CALL(cuGraphCreate, &graph, 0);
+    CALL(cuGraphAddMemAllocNode, &node, graph, NULL, 0, &memory);
+    instantiate(graph);
+    launch_graph();
+    slots = memory.dptr;
+    table();
+}
+
+const struct hidden_case graph_cases[] = {{"graph_updated", graph_updated, graph_updated_step},
+                                          {"graph_copy", graph_copy, graph_copy_step},
+                                          {"graph_written", graph_written, graph_written_step},
+                                          {"captured_copy", captured_copy, graph_copy_step},
+                                          {"device_graph", device_graph, all_through},
+                                          {"memory_of_graph", graph_memory, all_through},
+                                          {0}};

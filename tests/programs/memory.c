@@ -292,9 +292,9 @@ static size_t available(void) {
 
 /* What a graph allocates, also one within another, is taken when it is instantiated. */
 static void graphs(void) {
-    CUDA_MEM_ALLOC_NODE_PARAMS memory = {.poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                                       .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}},
-                                         .bytesize = 4 * MIB};
+    CUDA_MEM_ALLOC_NODE_PARAMS memory = {
+        .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}},
+        .bytesize = 4 * MIB};
     CUgraph inner, outer;
     CUgraphNode node;
     CUgraphExec exec;
