@@ -163,6 +163,11 @@ void words(CUdeviceptr a, CUdeviceptr b) {
     OK(cuStreamBatchMemOp_v2(stream, 3, list, 0)), end_of("words", 0);
     OK(cuStreamBatchMemOp_v2(stream, 1, &wait, 0)), end_of("words-awaited", 0);
     OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuStreamWaitValue32_v2(stream, b + 4, 5, 0));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, stream)), end_of("words-awaited-captured", 0);
+    OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     OK(cuStreamBatchMemOp_v2(stream, 3, list, 0));
     OK(cuStreamEndCapture(stream, &graph));
     OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
