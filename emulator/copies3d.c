@@ -1,4 +1,4 @@
-/* The calls that copy what structures describe, and batches. */
+/* The calls that copy what structures describe, and batches, also of what was compressed. */
 #include "array.h"
 #include "capture.h"
 #include "copy.h"
@@ -175,4 +175,30 @@ STREAMED(cuMemcpy3DBatchAsync_v2, _ptsz,
     BEGIN_AS(call, CALL_CONTEXT);
     FIND(stream);
     return batch_3d(s, n, ops, NULL, flags);
+}
+
+/* The engine here knows no algorithm: what it is given comes out as it is. */
+static CUresult decompress(CUstream s, const CUmemDecompressParams *p) {
+    uint64_t bytes = p->srcNumBytes < p->dstNumBytes ? p->srcNumBytes : p->dstNumBytes;
+    struct copy c =
+        copy_line(CU_MEMORYTYPE_UNIFIED, (uintptr_t)p->dst, CU_MEMORYTYPE_UNIFIED, (uintptr_t)p->src, bytes);
+    struct work count = {.kind = WORK_MEMSET,
+                         .memset = {(uintptr_t)p->dstActBytes, 0, 1, 1, (uint32_t)bytes, sizeof *p->dstActBytes}};
+    CUresult result = memset_check(&count.memset);
+    result = result == CUDA_SUCCESS ? copy_issue(s, &c, false) : result;
+    return result == CUDA_SUCCESS ? stream_issue(s, &count) : result;
+}
+
+STREAMED(cuMemBatchDecompressAsync, _ptsz,
+         (CUmemDecompressParams * list, size_t n, unsigned flags, size_t *failed, CUstream stream),
+         (list, n, flags, failed, stream)) {
+    BEGIN_AS(call, CALL_CONTEXT);
+    FIND(stream);
+    CUresult result = list && n && !flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {
+        result = decompress(s, &list[i]);
+        if (result != CUDA_SUCCESS && failed)
+            *failed = i;
+    }
+    return result;
 }

@@ -33,6 +33,21 @@ EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address) {
     return CUDA_SUCCESS;
 }
 
+/* Of the file of all memory: nobody here reads it. */
+EXPORT CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr start, size_t bytes, CUmemRangeHandleType type,
+                                              unsigned long long flags) {
+    BEGIN(CALL_CONTEXT);
+    struct area a;
+    if (!handle || bytes == 0 || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags || !area_find(start, &a) ||
+        bytes > a.start + a.bytes - start)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (a.kind == AREA_MANAGED)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    int file = dup(memory_file());
+    memcpy(handle, &file, sizeof file);
+    return file < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
 static CUresult open_handle(CUcontext c, CUdeviceptr *out, CUipcMemHandle handle, unsigned flags) {
     struct handle h;
     memcpy(&h, &handle, sizeof h);

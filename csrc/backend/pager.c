@@ -176,6 +176,11 @@ static void ensure_usable(struct pager *d, struct op *op, uint64_t serial, enum 
         op->flags |= OP_REFUSED;
 }
 
+/* It may touch what it does not show: a kernel may, and so may a graph of which not all is known. */
+static bool may_touch_more(const struct op *op) {
+    return op->kernels > 0 || op->flags & (OP_BLIND | OP_HIDES);
+}
+
 /* The operation's ticket, or UNTRACKED; 0: none, as nothing will move, or as it is sure to touch nothing here. */
 static uint64_t admit_to(struct pager *d, struct op *op) {
     pager_lock(d);
@@ -203,7 +208,7 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
         pager_order_begin(d);
     size_t touches = d->kind->touches(d, op);
     uint64_t serial = ulms_engine_issued(d->engine, pager_key(op), d->touches, touches);
-    bool runs = serial || op->kernels || opaque;
+    bool runs = serial || may_touch_more(op) || opaque;
     uint64_t ticket = runs ? pager_window_issue(&d->window, serial) : 0;
     if (!ticket && runs)
         pager_give_up(d, "too many operations have not retired");
@@ -235,9 +240,8 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
     return ticket;
 }
 
-/* A kernel may touch what we do not see, and so may a graph of which nothing is known. */
 static bool matters(const struct op *op) {
-    return op->count > 0 || op->kernels > 0 || op->flags & OP_BLIND;
+    return op->count > 0 || may_touch_more(op);
 }
 
 void pager_admit(struct op *op) {

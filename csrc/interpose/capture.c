@@ -81,9 +81,10 @@ bool capture_holds(uint64_t stream) {
     return true;
 }
 
-/* What orders streams makes no node: the newest one is an earlier operation's. */
+/* What orders streams makes no node, but for a wait for a word: the newest one is an earlier operation's. */
 static bool makes_node(const struct op *op) {
-    return op->kind != OP_RECORD && op->kind != OP_AFTER && op->kind != OP_WAIT;
+    bool orders = op->kind == OP_RECORD || op->kind == OP_AFTER || op->kind == OP_WAIT;
+    return !orders || op->count > 0;
 }
 
 void capture_note(const struct op *op) {

@@ -66,13 +66,12 @@ struct piece {
 
 /* What a copy brings to the device, with what lies between rows; 0 bytes: nothing. */
 static struct piece brought(const struct transfer *t) {
-    bool unified = t->src.type == CU_MEMORYTYPE_UNIFIED;
-    struct allocation a;
-    if (is_empty(t) || (t->src.type != CU_MEMORYTYPE_HOST && !unified) || !is_on_device(&t->dst) ||
-        (unified && ledger_find(session.ledger, t->src.device, &a) && a.kind != MEMORY_HOST))
+    bool addressed = is_on_device(&t->src);
+    if (is_empty(t) || (t->src.type != CU_MEMORYTYPE_HOST && !addressed) || !is_on_device(&t->dst) ||
+        (addressed && !wrap_host_writes(t->src.device)))
         return (struct piece){0};
     struct layout l = layout(&t->src, t);
-    const char *start = unified ? (const char *)(uintptr_t)t->src.device : t->host;
+    const char *start = addressed ? (const char *)(uintptr_t)t->src.device : t->host;
     return (struct piece){start + l.offset, l.bytes};
 }
 
@@ -246,3 +245,17 @@ BOXES(cuMemcpy3DBatchAsync_v2, opList, numOps,
 BOXES(cuMemcpy3DWithAttributesAsync, opDesc, 1,
       (int variant, CUDA_MEMCPY3D_BATCH_OP *opDesc, unsigned long long flags, CUstream hStream),
       (opDesc, flags, hStream))
+
+static void touch_decompressed(struct op *op, const CUmemDecompressParams *list, size_t count) {
+    for (const CUmemDecompressParams *p = list; p < list + count; p++) {
+        wrap_touch(op, (addr_t)(uintptr_t)p->src, p->srcNumBytes, TOUCH_READ);
+        wrap_touch(op, (addr_t)(uintptr_t)p->dst, p->dstNumBytes, TOUCH_UPDATE); /* less, perhaps */
+        wrap_touch(op, (addr_t)(uintptr_t)p->dstActBytes, sizeof *p->dstActBytes, TOUCH_WRITE);
+    }
+}
+
+/* Addresses among what is decompressed are not looked for. */
+LIST_COPY(cuMemBatchDecompressAsync, paramsArray, touch_decompressed(&op, paramsArray, count), (void)0,
+          (int variant, CUmemDecompressParams *paramsArray, size_t count, unsigned int flags, size_t *errorIndex,
+           CUstream hStream),
+          (paramsArray, count, flags, errorIndex, hStream))

@@ -9,12 +9,13 @@
 #include "interpose/node.h"
 #include "interpose/parameters.h"
 #include "interpose/session.h"
+#include "interpose/shape.h"
 #include "observe/trace.h"
 
-/* One node of an executable graph; the handle is the node's in the graph it was made from. */
+/* One node of an executable graph. */
 struct part {
-    CUgraphNode handle;
-    struct node *node; /* NULL: touches nothing, runs no kernel */
+    CUgraphNode handle; /* in the graph that it was instantiated from; NULL: not known which one that is */
+    struct node *node;  /* NULL: touches nothing, runs no kernel */
     bool disabled;
 };
 
@@ -25,8 +26,10 @@ struct exec {
     struct touch *touches; /* of all enabled parts; what a launch of the graph touches */
     size_t parts;
     struct part *part;
+    uint64_t shape;       /* of the graph that the parts were read from; 0: not known */
     bool brings;          /* some part brings host memory to the device */
     bool unread;          /* not all of its parts could be had */
+    bool by_device;       /* kernels may launch it, too */
     struct charge charge; /* memory that its allocation nodes take */
 };
 
@@ -40,6 +43,20 @@ static void exec_free(struct exec *e) {
     free(e->part);
     free(e->touches);
     free(e);
+}
+
+/* What the host memory holds now is what its copies will bring. */
+static void look_at_sources(const struct exec *e) {
+    for (size_t i = 0; e->brings && i < e->parts; i++)
+        if (e->part[i].node && e->part[i].node->from && !e->part[i].disabled)
+            wrap_look(e->part[i].node->from, e->part[i].node->from_bytes);
+}
+
+/* Whoever launches it shows nothing of what it touches. */
+static void hide(const struct exec *e) {
+    for (uint32_t i = 0; i < e->count; i++)
+        wrap_hide(e->touches[i].start);
+    look_at_sources(e);
 }
 
 /* Sums up the enabled parts and tells the trace. Called by the thread that changes the graph: CUDA lets no other use an
@@ -65,6 +82,8 @@ static void exec_sum(CUgraphExec handle, struct exec *e) {
     e->count = touches ? count : 0;
     e->kernels = kernels;
     e->flags = touches ? flags : OP_BLIND;
+    if (e->by_device)
+        hide(e);
     if (trace_on)
         trace_graph((uint64_t)(uintptr_t)handle, kernels, touches, e->count);
 }
@@ -131,6 +150,7 @@ static struct exec *read_graph(CUgraph graph) {
             e->part[i] = (struct part){.handle = nodes[i], .node = read_node(nodes[i])};
             e->unread = e->unread || !e->part[i].node;
         }
+        e->shape = shape_of(graph, nodes, e->parts);
     } else if (e) {
         e->parts = 0;
         e->unread = true;
@@ -139,19 +159,30 @@ static struct exec *read_graph(CUgraph graph) {
     return e;
 }
 
-/* What the allocation nodes of a graph take when it is instantiated. Bytes. */
+static uint64_t allocation_bytes(CUgraph graph);
+
+/* Of a child: of all its nodes. */
+static uint64_t allocated_by(CUgraphNode node) {
+    CUDA_MEM_ALLOC_NODE_PARAMS_v2 p;
+    CUgraphNodeType type;
+    CUgraph child = node_child(node);
+    if (child)
+        return allocation_bytes(child);
+    return REAL(cuGraphNodeGetType, 0)(node, &type) == CUDA_SUCCESS && type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
+                   REAL(cuGraphMemAllocNodeGetParams, 0)(node, (void *)&p) == CUDA_SUCCESS
+               ? p.bytesize
+               : 0;
+}
+
+/* What the allocation nodes of a graph take when it is instantiated. Bytes. No update changes that: the driver takes
+ * none from a graph that allocates other memory. */
 static uint64_t allocation_bytes(CUgraph graph) {
     CUgraphNode *nodes;
     size_t n;
     uint64_t bytes = 0;
     if (graph_nodes(graph, &nodes, &n))
-        for (size_t i = 0; i < n; i++) {
-            CUDA_MEM_ALLOC_NODE_PARAMS_v2 p;
-            CUgraphNodeType type;
-            if (REAL(cuGraphNodeGetType, 0)(nodes[i], &type) == CUDA_SUCCESS && type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
-                REAL(cuGraphMemAllocNodeGetParams, 0)(nodes[i], (void *)&p) == CUDA_SUCCESS)
-                bytes += p.bytesize;
-        }
+        for (size_t i = 0; i < n; i++)
+            bytes += allocated_by(nodes[i]);
     free(nodes);
     return bytes;
 }
@@ -160,7 +191,7 @@ bool exec_open(struct charge *c, CUgraph graph) {
     return charge_open(c, session_device(), MEMORY_GRAPH, session_on && graph ? allocation_bytes(graph) : 0);
 }
 
-void exec_close(struct charge *c, CUresult status, const CUgraphExec *handle, CUgraph graph) {
+void exec_close(struct charge *c, CUresult status, const CUgraphExec *handle, CUgraph graph, uint64_t flags) {
     c->status = status;
     if (!c->recorded)
         return;
@@ -168,6 +199,7 @@ void exec_close(struct charge *c, CUresult status, const CUgraphExec *handle, CU
     bool stored = false;
     if (e) {
         e->charge = *c;
+        e->by_device = flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
         exec_free(hash_put(&execs, (uint64_t)(uintptr_t)*handle, e, &stored));
     }
     if (stored) {
@@ -181,7 +213,7 @@ void exec_close(struct charge *c, CUresult status, const CUgraphExec *handle, CU
 
 static struct part *part_of(struct exec *e, CUgraphNode handle) {
     for (size_t i = 0; e && i < e->parts; i++)
-        if (e->part[i].handle == handle)
+        if (handle && e->part[i].handle == handle)
             return &e->part[i];
     return NULL;
 }
@@ -213,8 +245,8 @@ void exec_enable(CUgraphExec handle, CUgraphNode node, bool enabled) {
     exec_sum(handle, e);
 }
 
-/* The update keeps the executable graph's own node handles and takes parameters node by node from the new graph, whose
- * nodes come in the same order when both were made the same way; else the new graph's handles are all that is known. */
+/* The executable graph keeps its own node handles. Which node of another graph is whose is known only where both were
+ * made the same way; else what is set of a node from now on may be any part's. */
 void exec_update(CUgraphExec handle, CUgraph graph) {
     struct exec *old = session_on ? hash_get(&execs, (uint64_t)(uintptr_t)handle) : NULL;
     struct exec *e = old ? read_graph(graph) : NULL;
@@ -225,9 +257,11 @@ void exec_update(CUgraphExec handle, CUgraph graph) {
     if (!e)
         return;
     e->charge = old->charge;
-    for (size_t i = 0; e->parts == old->parts && i < e->parts; i++) {
-        e->part[i].handle = old->part[i].handle;
-        e->part[i].disabled = old->part[i].disabled;
+    e->by_device = old->by_device;
+    bool alike = e->shape && e->shape == old->shape && e->parts == old->parts;
+    for (size_t i = 0; i < e->parts; i++) {
+        e->part[i].handle = alike ? old->part[i].handle : NULL;
+        e->part[i].disabled = alike && old->part[i].disabled;
     }
     hash_put(&execs, (uint64_t)(uintptr_t)handle, e, NULL);
     exec_sum(handle, e);
@@ -245,13 +279,6 @@ void exec_destroyed(struct exec *e, CUresult status, CUgraphExec handle) {
         charge_cancel(&e->charge);
         exec_free(e);
     }
-}
-
-/* What the host memory holds now is what its copies will bring. */
-static void look_at_sources(const struct exec *e) {
-    for (size_t i = 0; e->brings && i < e->parts; i++)
-        if (e->part[i].node && e->part[i].node->from && !e->part[i].disabled)
-            wrap_look(e->part[i].node->from, e->part[i].node->from_bytes);
 }
 
 CUresult custom_cuGraphLaunch(int variant, CUgraphExec hGraphExec, CUstream hStream) {

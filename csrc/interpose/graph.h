@@ -6,9 +6,9 @@
 #include "launch/op.h"
 
 /* Around an instantiation: charges what the graph's allocation nodes take. False: the quota refuses, see charge_open.
- */
+ * flags: of CUgraphInstantiate_flags. */
 bool exec_open(struct charge *c, CUgraph graph);
-void exec_close(struct charge *c, CUresult status, const CUgraphExec *handle, CUgraph graph);
+void exec_close(struct charge *c, CUresult status, const CUgraphExec *handle, CUgraph graph, uint64_t flags);
 /* The parameters of one node were set. */
 void exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeParams parameters);
 void exec_enable(CUgraphExec handle, CUgraphNode node, bool enabled);

@@ -123,13 +123,28 @@ CUresult custom_cuMemGetAddressRange_v2(int variant, CUdeviceptr *pbase, size_t 
     return CUDA_SUCCESS;
 }
 
-CUresult custom_cuIpcGetMemHandle(int variant, CUipcMemHandle *pHandle, CUdeviceptr dptr) {
+static void tell_others(void) {
     static bool told;
+    if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+        log_warn("another process or device cannot use memory that moves: name the library that allocates it in "
+                 "ULMS_PLAIN, or set "
+                 "ULMS_BACKEND=observe");
+}
+
+CUresult custom_cuIpcGetMemHandle(int variant, CUipcMemHandle *pHandle, CUdeviceptr dptr) {
     struct allocation a;
     CUresult status = REAL(cuIpcGetMemHandle, variant)(pHandle, dptr);
-    if (status != CUDA_SUCCESS && find(CUDA_SUCCESS, dptr, &a) && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
-        log_warn(
-            "another process cannot use memory that moves: name the library that allocates it in ULMS_PLAIN, or set "
-            "ULMS_BACKEND=observe");
+    if (status != CUDA_SUCCESS && find(CUDA_SUCCESS, dptr, &a))
+        tell_others();
     return status;
+}
+
+/* The driver may give one, for what lies there now. */
+CUresult custom_cuMemGetHandleForAddressRange(int variant, void *handle, CUdeviceptr dptr, size_t size,
+                                              CUmemRangeHandleType handleType, unsigned long long flags) {
+    struct allocation a;
+    if (!provided_at(dptr, &a))
+        return REAL(cuMemGetHandleForAddressRange, variant)(handle, dptr, size, handleType, flags);
+    tell_others();
+    return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -2,24 +2,37 @@
 
 #include "interpose/wrap.h"
 
-/* Bytes that it writes; 0: it waits, or keeps order. */
-static uint64_t written(const CUstreamBatchMemOpParams *p) {
-    return p->operation == CU_STREAM_MEM_OP_WRITE_VALUE_32   ? 4
-           : p->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64 ? 8
-                                                             : 0;
+/* What one operation of a list uses; 0 bytes: it keeps order. */
+static struct touch word_of(const CUstreamBatchMemOpParams *p) {
+    switch (p->operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+        return (struct touch){.start = p->waitValue.address, .bytes = 4, .mode = TOUCH_READ};
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        return (struct touch){.start = p->waitValue.address, .bytes = 8, .mode = TOUCH_READ};
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        return (struct touch){.start = p->writeValue.address, .bytes = 4, .mode = TOUCH_WRITE};
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        return (struct touch){.start = p->writeValue.address, .bytes = 8, .mode = TOUCH_WRITE};
+    case CU_STREAM_MEM_OP_ATOMIC_REDUCTION: /* of 4 or 8 bytes */
+        return (struct touch){.start = p->atomicReduction.address, .bytes = 8, .mode = TOUCH_UPDATE};
+    default:
+        return (struct touch){0};
+    }
 }
 
-static bool any_written(const CUstreamBatchMemOpParams *list, unsigned int count) {
-    bool any = false;
-    for (unsigned int i = 0; list && i < count && !any; i++)
-        any = written(&list[i]) > 0;
-    return any;
+/* Of enum touch_mode, of all words together; 0: there is none. */
+static unsigned modes(const CUstreamBatchMemOpParams *list, unsigned int count) {
+    unsigned all = 0;
+    for (unsigned int i = 0; list && i < count; i++)
+        all |= word_of(&list[i]).mode;
+    return all;
 }
 
 void stream_touch_words(struct op *op, const CUstreamBatchMemOpParams *list, unsigned int count) {
     for (unsigned int i = 0; i < count; i++) {
-        wrap_touch(op, list[i].writeValue.address, written(&list[i]), TOUCH_WRITE);
-        if (written(&list[i]) == sizeof(uint64_t))
+        struct touch t = word_of(&list[i]);
+        wrap_touch(op, t.start, t.bytes, t.mode);
+        if (list[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_64)
             wrap_hide(list[i].writeValue.value64);
     }
 }
@@ -45,7 +58,9 @@ WORD(cuStreamWriteValue64_v2)
     CUresult custom_##symbol(int variant, CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray,   \
                              unsigned int flags) {                                                                     \
         struct op op;                                                                                                  \
-        if (!any_written(paramArray, count) || !wrap_open(&op, API_##symbol, OP_MEMSET, stream_key(variant, stream)))  \
+        unsigned how = modes(paramArray, count);                                                                       \
+        enum op_kind kind = how == TOUCH_READ ? OP_AFTER : OP_MEMSET;                                                  \
+        if (!how || !wrap_open(&op, API_##symbol, kind, stream_key(variant, stream)))                                  \
             return REAL(symbol, variant)(stream, count, paramArray, flags);                                            \
         stream_touch_words(&op, paramArray, count);                                                                    \
         wrap_admit(&op);                                                                                               \

@@ -61,24 +61,39 @@ void wrap_from_host(struct op *op, const void *src, uint64_t bytes) {
     op->from_bytes = bytes;
 }
 
-static bool on_device(addr_t p, struct allocation *a) {
-    return ledger_find(session.ledger, p, a) && a->kind != MEMORY_HOST;
+/* Where pages move for addresses that are not known managed memory is looked at, too, though that brings it to the
+ * host: what cannot be read is left out. */
+bool wrap_host_writes(addr_t src) {
+    struct allocation a;
+    return !ledger_find(session.ledger, src, &a) || a.kind == MEMORY_HOST ||
+           (a.kind == MEMORY_MANAGED && session.backend->pointed);
+}
+
+/* The host, or a kernel, may store others there without telling. */
+static bool is_managed(addr_t p) {
+    struct allocation a;
+    return ledger_find(session.ledger, p, &a) && a.kind == MEMORY_MANAGED;
 }
 
 void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes) {
     addr_t pointers[TABLE_MAX / sizeof(addr_t)];
     struct touch unsure = {.start = dst, .bytes = bytes, .mode = TOUCH_UPDATE};
-    struct allocation from, to;
+    struct allocation to;
     size_t n = 0;
     bool whole = bytes <= TABLE_MAX;
-    if (!on_device(dst, &to) || on_device((addr_t)(uintptr_t)src, &from))
+    bool known = ledger_find(session.ledger, dst, &to);
+    if ((known && to.kind == MEMORY_HOST) || !wrap_host_writes((addr_t)(uintptr_t)src))
         return;
     if (op->flags & OP_CAPTURED)
         wrap_from_host(op, src, bytes);
+    if (!known) { /* as that of a graph's own allocation */
+        wrap_look(src, bytes);
+        return;
+    }
     for (uint64_t at = 0; whole && at < bytes; at += PIECE)
         whole = find((const char *)src + at, piece_at(at, bytes), pointers, &n);
     ledger_table_set(session.ledger, dst, bytes, pointers, n);
-    if (!whole || to.kind == MEMORY_MANAGED) /* the host may store others there without telling */
+    if (!whole || to.kind == MEMORY_MANAGED || is_managed((addr_t)(uintptr_t)src))
         ledger_tables_touched(session.ledger, &unsure, 1);
     if (bytes > TABLE_MAX)
         wrap_look(src, bytes);

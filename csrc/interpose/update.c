@@ -8,7 +8,7 @@ CUresult custom_cuGraphInstantiate(int variant, CUgraphExec *phGraphExec, CUgrap
     struct charge c;
     if (exec_open(&c, hGraph))
         exec_close(&c, REAL(cuGraphInstantiate, variant)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize),
-                   phGraphExec, hGraph);
+                   phGraphExec, hGraph, 0);
     return c.status;
 }
 
@@ -17,7 +17,7 @@ CUresult custom_cuGraphInstantiate_v2(int variant, CUgraphExec *phGraphExec, CUg
     struct charge c;
     if (exec_open(&c, hGraph))
         exec_close(&c, REAL(cuGraphInstantiate_v2, variant)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize),
-                   phGraphExec, hGraph);
+                   phGraphExec, hGraph, 0);
     return c.status;
 }
 
@@ -25,7 +25,8 @@ CUresult custom_cuGraphInstantiateWithFlags(int variant, CUgraphExec *phGraphExe
                                             unsigned long long flags) {
     struct charge c;
     if (exec_open(&c, hGraph))
-        exec_close(&c, REAL(cuGraphInstantiateWithFlags, variant)(phGraphExec, hGraph, flags), phGraphExec, hGraph);
+        exec_close(&c, REAL(cuGraphInstantiateWithFlags, variant)(phGraphExec, hGraph, flags), phGraphExec, hGraph,
+                   flags);
     return c.status;
 }
 
@@ -34,7 +35,7 @@ CUresult custom_cuGraphInstantiateWithParams(int variant, CUgraphExec *phGraphEx
     struct charge c;
     if (exec_open(&c, hGraph))
         exec_close(&c, REAL(cuGraphInstantiateWithParams, variant)(phGraphExec, hGraph, instantiateParams), phGraphExec,
-                   hGraph);
+                   hGraph, instantiateParams ? instantiateParams->flags : 0);
     return c.status;
 }
 

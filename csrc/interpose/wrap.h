@@ -36,6 +36,8 @@ static inline bool wrap_refused(const struct op *op) {
 #define RUN(op, call) (wrap_refused(op) ? CUDA_ERROR_OUT_OF_MEMORY : (call))
 /* The real call returned: record it. */
 void wrap_close(struct op *op, CUresult status);
+/* Whether the host may have written what a copy takes from there: then it is looked at for addresses. */
+bool wrap_host_writes(addr_t src);
 /* After a successful copy from host memory to dst: looks for ledger addresses among what was copied. */
 void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes);
 /* The operation, which may run later and more than once, brings these bytes of host memory to the device. */

@@ -11,7 +11,7 @@ enum op_kind {
     OP_GRAPH,  /* one launch of an instantiated graph: kernels > 1 */
     OP_HOST,   /* a host function in a stream: touches nothing */
     OP_RECORD, /* an event recorded; object: the event */
-    OP_AFTER,  /* a stream made to wait; object: the event */
+    OP_AFTER,  /* a stream made to wait; object: the event, or 0: for a word, which it touches */
     OP_WAIT,   /* the host waited; object: stream, event, a context, or 0 for the whole current one */
     OP_KINDS
 };

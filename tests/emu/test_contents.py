@@ -63,3 +63,24 @@ def test_blocks_given_out_while_all_fitted(contents: Contents, backend: str) -> 
     """A page that two share is wanted until both are gone, and then no more."""
     assert contents("early", backend)["dead"] == 0
     assert contents("shared", backend)["evicted_bytes"] > 0
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_a_graph_of_which_nothing_is_known_keeps_what_it_uses(
+    contents: Contents, backend: str
+) -> None:
+    """It still runs when the framework takes back the block that it writes and reads."""
+    assert contents("unread", backend)["moves"] > 0
+
+
+def test_a_word_stays_while_a_stream_waits_for_it(contents: Contents) -> None:
+    """In `vmm`: a driver takes no word of managed memory."""
+    assert contents("awaited", "vmm")["evicted_bytes"] > 0
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_what_a_node_of_another_order_is_set_to(contents: Contents, backend: str) -> None:
+    """Whose touches change is not known: the graph may touch anything from then on."""
+    counters = contents("reordered", backend)
+    assert counters["evicted_bytes"] > 0
+    assert counters.get("opaque", 0) == (4 if backend == "vmm" else 0)

@@ -158,6 +158,16 @@ def test_a_handle_for_other_processes_is_warned_of_once(told: Told) -> None:
     assert "ULMS_PLAIN" in warning
 
 
+def test_no_handle_is_given_of_what_lies_where_memory_that_moves_does_now(told: Told) -> None:
+    first, second, warning = told("dma")
+    assert (first, second) == ("801", "801")
+    assert "ULMS_PLAIN" in warning
+
+
+def test_graphs_within_graphs_are_charged(told: Told) -> None:
+    assert told("graphs", env={"ULMS_GPU_MEMORY": "64MiB"}) == ["8 MiB, then 0"]
+
+
 def test_more_memory_than_the_device_has(told: Told) -> None:
     env = {"EMU_MEMORY": "96MiB"}
     assert told("fill", "30", env=env) == ["30 blocks"]

@@ -15,12 +15,14 @@ from tests.conftest import ROOT, Compile, RunEmulated
 pytestmark = pytest.mark.emu
 
 DEVICE_WORK = {OpKind.LAUNCH, OpKind.COPY, OpKind.MEMSET, OpKind.GRAPH, OpKind.HOST}
+"""And waits for a word, which touch it."""
 HIDDEN = {"hidden-table", "hidden-variable"}  # what no argument shows
 READ, WRITE, UPDATE = 1, 2, 3
 DEVICES = {"EMU_DEVICES": "2"}
 HOLED = {"2D": "b", "3D": "b", "3D-batch": "b", "3D-batch-first": "b", "array-taken": "b"}
 HOLED |= {"3D-peer": "far", "3D-peer-async": "far", "set2D8": "pitched", "set2D32": "pitched"}
-"""Operations that write rows into this block, and leave what lies between them."""
+HOLED |= {"decompressed": "b"}
+"""Operations that write into this block, and may leave some of what lies there."""
 
 
 @dataclass
@@ -40,7 +42,9 @@ class Run:
     def pairs(self) -> Iterator[tuple[Step, list[tuple[int, int, int]]]]:
         """Each step with the touches of the operation that the trace has in its place."""
         work = [
-            op for op in self.trace.operations if op["kind"] in DEVICE_WORK and not op["flags"] & 1
+            op
+            for op in self.trace.operations
+            if (op["kind"] in DEVICE_WORK or op["touches"]) and not op["flags"] & 1
         ]
         assert len(work) == len(self.steps)
         for step, op in zip(self.steps, work, strict=True):

@@ -7,6 +7,9 @@
  *   contents dead       a framework takes back a block that the device has to give up next
  *   contents early      it gave out that block while all memory fitted
  *   contents shared     the same, of two blocks that share a page: one is wanted
+ *   contents awaited    streams wait for a word of memory that has nothing else to do there
+ *   contents reordered  a graph is updated from one whose nodes were made in another order, and a node is set
+ *   contents unread     a graph that could not be read still uses a block that the framework took back
  *
  * Ends at the first word that is wrong. Prints "out BYTES": copied to the host by others than the program. Under
  * ulms.so "counter NAME VALUE" follows for each of its counters. */
@@ -31,11 +34,21 @@ USE(cuMemcpyHtoDAsync_v2)
 USE(cuMemcpyDtoDAsync_v2)
 USE(cuStreamCreate)
 USE(cuStreamSynchronize)
+USE(cuStreamQuery)
 USE(cuStreamWaitValue32_v2)
+USE(cuStreamWriteValue32_v2)
+USE(cuStreamBatchMemOp_v2)
 USE(cuStreamBeginCapture_v2)
 USE(cuStreamEndCapture)
 USE(cuGraphInstantiateWithFlags)
 USE(cuGraphLaunch)
+USE(cuGraphCreate)
+USE(cuGraphAddBatchMemOpNode)
+USE(cuGraphAddMemsetNode)
+USE(cuGraphAddDependencies)
+USE(cuGraphExecUpdate_v2)
+USE(cuGraphExecMemsetNodeSetParams)
+USE(cuLaunchHostFunc)
 
 enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 8, BLOCK_MIB = 4, PIECES = 400, SEEN_US = 20000, TRIES = 8 };
 
@@ -244,6 +257,146 @@ static void shared(void) {
     expect(first + MIB, 78, BLOCK_MIB - 1, stream);
 }
 
+/* --- awaited --- */
+
+static void wait_plainly(CUdeviceptr word, unsigned value, CUstream s) {
+    MUST(cuStreamWaitValue32_v2(s, word, value, CU_STREAM_WAIT_VALUE_GEQ));
+}
+
+static CUstreamBatchMemOpParams waiting_for(CUdeviceptr word, unsigned value) {
+    return (CUstreamBatchMemOpParams){
+        .waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32, .address = word, .value = value}};
+}
+
+static void wait_in_list(CUdeviceptr word, unsigned value, CUstream s) {
+    CUstreamBatchMemOpParams wait = waiting_for(word, value);
+    MUST(cuStreamBatchMemOp_v2(s, 1, &wait, 0));
+}
+
+static void wait_in_graph(CUdeviceptr word, unsigned value, CUstream s) {
+    CUstreamBatchMemOpParams wait = waiting_for(word, value);
+    CUDA_BATCH_MEM_OP_NODE_PARAMS p = {.ctx = context, .count = 1, .paramArray = &wait};
+    CUgraph made;
+    CUgraphNode node;
+    CUgraphExec exec;
+    MUST(cuGraphCreate(&made, 0));
+    MUST(cuGraphAddBatchMemOpNode(&node, made, NULL, 0, &p));
+    MUST(cuGraphInstantiateWithFlags(&exec, made, 0));
+    MUST(cuGraphLaunch(exec, s));
+}
+
+/* Its page would leave, were it not for who waits. */
+static void awaited(void) {
+    static void (*const ways[])(CUdeviceptr, unsigned, CUstream) = {wait_plainly, wait_in_list, wait_in_graph};
+    CUdeviceptr word;
+    CUstream other;
+    MUST(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    MUST(cuMemAlloc_v2(&word, BLOCK_MIB * MIB));
+    set(word, 0, BLOCK_MIB, stream);
+    fill_blocks();
+    for (unsigned way = 0; way < sizeof ways / sizeof *ways; way++) {
+        ways[way](word, way + 1, other);
+        for (unsigned i = 0; i < 2 * BLOCKS; i++)
+            set(block[i % BLOCKS], i, BLOCK_MIB, stream);
+        MUST(cuStreamSynchronize(stream));
+        if (cuStreamQuery(other) != CUDA_ERROR_NOT_READY) {
+            fprintf(stderr, "wait %u is over before the word was written\n", way);
+            _exit(1);
+        }
+        MUST(cuStreamWriteValue32_v2(stream, word, way + 1, 0));
+        MUST(cuStreamSynchronize(other));
+    }
+}
+
+/* --- reordered --- */
+
+static CUDA_MEMSET_NODE_PARAMS setting(int i, unsigned value) {
+    return (CUDA_MEMSET_NODE_PARAMS){
+        .dst = block[i], .value = value, .elementSize = 4, .width = BLOCK_MIB * WORDS, .height = 1};
+}
+
+static CUgraphNode add_set(CUgraph g, int i, unsigned value) {
+    CUDA_MEMSET_NODE_PARAMS p = setting(i, value);
+    CUgraphNode node;
+    MUST(cuGraphAddMemsetNode(&node, g, NULL, 0, &p, context));
+    return node;
+}
+
+/* Block 0 is set before block 1 by both graphs; of the second the later node was made first. */
+static void reordered(void) {
+    CUgraph first, second;
+    CUgraphExec exec;
+    CUgraphExecUpdateResultInfo how;
+    fill_blocks();
+    CUDA_MEMSET_NODE_PARAMS other = setting(2, 300);
+    MUST(cuGraphCreate(&first, 0));
+    MUST(cuGraphCreate(&second, 0));
+    CUgraphNode node = add_set(first, 0, 100), behind = add_set(first, 1, 200);
+    MUST(cuGraphAddDependencies(first, &node, &behind, 1));
+    CUgraphNode last = add_set(second, 1, 200), before = add_set(second, 0, 100);
+    MUST(cuGraphAddDependencies(second, &before, &last, 1));
+    MUST(cuGraphInstantiateWithFlags(&exec, first, 0));
+    MUST(cuGraphExecUpdate_v2(exec, second, &how));
+    MUST(cuGraphExecMemsetNodeSetParams(exec, node, &other, context));
+    for (unsigned round = 0; round < 4; round++) {
+        for (unsigned i = 0; i < BLOCKS; i++)
+            set(block[i], i, BLOCK_MIB, stream);
+        MUST(cuGraphLaunch(exec, stream));
+        for (unsigned i = 0; i < BLOCKS; i++)
+            expect(block[i], i == 1 ? 200 : i == 2 ? 300 : i, BLOCK_MIB, stream);
+    }
+}
+
+/* --- unread --- */
+
+static int reached, opened; /* atomic */
+
+static void wait_at_gate(void *data) {
+    (void)data;
+    __atomic_store_n(&reached, 1, __ATOMIC_SEQ_CST);
+    while (!__atomic_load_n(&opened, __ATOMIC_SEQ_CST))
+        usleep(1000);
+}
+
+/* Writes all of the block, waits, and copies it to `host`. */
+static CUgraphExec unread_graph(CUdeviceptr p) {
+    CUgraph captured;
+    CUgraphExec exec;
+    MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    set(p, 8, BLOCK_MIB, stream);
+    MUST(cuLaunchHostFunc(stream, wait_at_gate, NULL));
+    MUST(cuMemcpyDtoHAsync_v2(host, p, BLOCK_MIB * MIB, stream));
+    MUST(cuStreamEndCapture(stream, &captured));
+    emu_fail("cuGraphGetNodes:sticky");
+    MUST(cuGraphInstantiateWithFlags(&exec, captured, 0));
+    emu_fail(NULL);
+    return exec;
+}
+
+static void unread(void) {
+    CUdeviceptr temporary;
+    CUstream other;
+    MUST(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    fill_blocks();
+    MUST(cuMemAlloc_v2(&temporary, BLOCK_MIB * MIB));
+    report(temporary, BLOCK_MIB * MIB);
+    set(temporary, 7, BLOCK_MIB, stream);
+    MUST(cuGraphLaunch(unread_graph(temporary), stream));
+    while (!__atomic_load_n(&reached, __ATOMIC_SEQ_CST))
+        usleep(1000);
+    report(temporary, -BLOCK_MIB * MIB);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        set(block[i], i, BLOCK_MIB, other);
+    MUST(cuStreamSynchronize(other));
+    __atomic_store_n(&opened, 1, __ATOMIC_SEQ_CST);
+    MUST(cuStreamSynchronize(stream));
+    for (size_t i = 0; i < BLOCK_MIB * WORDS; i++)
+        if (host[i] != 8) {
+            fprintf(stderr, "word %zu is %x, not 8\n", i, host[i]);
+            _exit(1);
+        }
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     print_counters_at_exit();
@@ -263,6 +416,12 @@ int main(int argc, char **argv) {
         early();
     else if (strcmp(what, "shared") == 0)
         shared();
+    else if (strcmp(what, "awaited") == 0)
+        awaited();
+    else if (strcmp(what, "reordered") == 0)
+        reordered();
+    else if (strcmp(what, "unread") == 0)
+        unread();
     else
         return 2;
     return 0;

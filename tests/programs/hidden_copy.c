@@ -1,4 +1,4 @@
-/* Cases of hidden.c: copies that are not of one row, and bring the addresses. */
+/* Cases of hidden.c: copies that are not of one row, or not by an address of the host's, and bring the addresses. */
 #include "hidden_case.h"
 
 #include <string.h>
@@ -61,5 +61,56 @@ static void rows_list(void) {
     CALL(cuStreamSynchronize, out_stream);
 }
 
-const struct hidden_case copy_cases[] = {
-    {"rows", rows, all_through}, {"rows_peer", rows_peer, all_through}, {"rows_list", rows_list, all_through}, {0}};
+/* The table in memory that the host writes, by the address that the device has for it. */
+static CUdeviceptr pinned_table(void) {
+    void *p;
+    CUdeviceptr shown_as;
+    CALL(cuMemHostAlloc, &p, secrets * sizeof *secret, CU_MEMHOSTALLOC_DEVICEMAP);
+    memcpy(p, secret, secrets * sizeof *secret);
+    CALL(cuMemHostGetDevicePointer_v2, &shown_as, p, 0);
+    return shown_as;
+}
+
+static CUdeviceptr managed_table(void) {
+    CUdeviceptr p;
+    CALL(cuMemAllocManaged, &p, secrets * sizeof *secret, CU_MEM_ATTACH_GLOBAL);
+    memcpy((void *)(uintptr_t)p, secret, secrets * sizeof *secret);
+    return p;
+}
+
+static void from_pinned(void) {
+    CALL(cuMemcpyDtoDAsync_v2, slots, pinned_table(), secrets * sizeof *secret, out_stream);
+    CALL(cuStreamSynchronize, out_stream);
+}
+
+static void from_managed(void) {
+    CALL(cuMemcpyDtoDAsync_v2, slots, managed_table(), secrets * sizeof *secret, out_stream);
+    CALL(cuStreamSynchronize, out_stream);
+}
+
+static void rows_from_managed(void) {
+    CUDA_MEMCPY2D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                       .srcDevice = managed_table(),
+                       .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                       .dstDevice = slots,
+                       .WidthInBytes = sizeof *secret,
+                       .Height = secrets};
+    CALL(cuMemcpy2D_v2, &c);
+    CALL(cuCtxSynchronize, );
+}
+
+static void peer_from_pinned(void) {
+    CUcontext context;
+    CALL(cuCtxGetCurrent, &context);
+    CALL(cuMemcpyPeerAsync, slots, context, pinned_table(), context, secrets * sizeof *secret, out_stream);
+    CALL(cuStreamSynchronize, out_stream);
+}
+
+const struct hidden_case copy_cases[] = {{"rows", rows, all_through},
+                                         {"rows_peer", rows_peer, all_through},
+                                         {"rows_list", rows_list, all_through},
+                                         {"from_pinned", from_pinned, all_through},
+                                         {"from_managed", from_managed, all_through},
+                                         {"rows_from_managed", rows_from_managed, all_through},
+                                         {"peer_from_pinned", peer_from_pinned, all_through},
+                                         {0}};

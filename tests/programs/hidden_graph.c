@@ -1,4 +1,5 @@
 /* Cases of hidden.c: graphs, whose nodes bring addresses or are told others. */
+#include "hidden.h"
 #include "hidden_case.h"
 
 static CUgraphExec exec;
@@ -103,8 +104,39 @@ static void graph_copy_step(uint32_t add) {
     launch_graph();
 }
 
+/* A kernel that finds the addresses where another stored them stands for one that launches the graph. */
+static void device_graph(void) {
+    static CUgraph graph;
+    CUgraphNode node;
+    CALL(cuGraphCreate, &graph, 0);
+    for (uint64_t i = 0; i < secrets; i++) {
+        CUDA_KERNEL_NODE_PARAMS p = kernel_parameters((void *[]){&secret[i], &words, &graph_add});
+        p.func = function(HIDDEN_OPEN);
+        CALL(cuGraphAddKernelNode_v2, &node, graph, NULL, 0, &p);
+    }
+    CALL(cuGraphInstantiateWithFlags, &exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH);
+    stored();
+}
+
+/* The table lies in memory that a graph allocated. */
+static void graph_memory(void) {
+    CUDA_MEM_ALLOC_NODE_PARAMS memory = {
+        .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}},
+        .bytesize = MOST * sizeof *secret};
+    CUgraph graph;
+    CUgraphNode node;
+    CALL(cuGraphCreate, &graph, 0);
+    CALL(cuGraphAddMemAllocNode, &node, graph, NULL, 0, &memory);
+    instantiate(graph);
+    launch_graph();
+    slots = memory.dptr;
+    table();
+}
+
 const struct hidden_case graph_cases[] = {{"graph_updated", graph_updated, graph_updated_step},
                                           {"graph_copy", graph_copy, graph_copy_step},
                                           {"graph_written", graph_written, graph_written_step},
                                           {"captured_copy", captured_copy, graph_copy_step},
+                                          {"device_graph", device_graph, all_through},
+                                          {"memory_of_graph", graph_memory, all_through},
                                           {0}};

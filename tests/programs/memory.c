@@ -44,6 +44,12 @@ USE(cuPointerGetAttribute)
 USE(cuPointerGetAttributes)
 USE(cuMemRetainAllocationHandle)
 USE(cuIpcGetMemHandle)
+USE(cuMemGetHandleForAddressRange)
+USE(cuGraphCreate)
+USE(cuGraphAddMemAllocNode)
+USE(cuGraphAddChildGraphNode)
+USE(cuGraphInstantiateWithFlags)
+USE(cuGraphExecDestroy)
 
 enum { MIB = 1 << 20 };
 
@@ -268,6 +274,42 @@ static void ipc(void) {
     MUST(cuIpcGetMemHandle(&handle, q));
 }
 
+static void dma(void) {
+    CUdeviceptr p, q;
+    int file;
+    MUST(cuMemAlloc_v2(&p, 4 * MIB));
+    MUST(cuMemAlloc_v2(&q, 4096));
+    for (int i = 0; i < 2; i++)
+        printf("is %d\n", (int)cuMemGetHandleForAddressRange(&file, p, MIB, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+    MUST(cuMemGetHandleForAddressRange(&file, q, 4096, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+}
+
+static size_t available(void) {
+    size_t here, total;
+    MUST(cuMemGetInfo_v2(&here, &total));
+    return here;
+}
+
+/* What a graph allocates, also one within another, is taken when it is instantiated. */
+static void graphs(void) {
+    CUDA_MEM_ALLOC_NODE_PARAMS memory = {
+        .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}},
+        .bytesize = 4 * MIB};
+    CUgraph inner, outer;
+    CUgraphNode node;
+    CUgraphExec exec;
+    MUST(cuGraphCreate(&inner, 0));
+    MUST(cuGraphAddMemAllocNode(&node, inner, NULL, 0, &memory));
+    MUST(cuGraphCreate(&outer, 0));
+    MUST(cuGraphAddMemAllocNode(&node, outer, NULL, 0, &memory));
+    MUST(cuGraphAddChildGraphNode(&node, outer, NULL, 0, inner));
+    size_t before = available();
+    MUST(cuGraphInstantiateWithFlags(&exec, outer, 0));
+    size_t made = available();
+    MUST(cuGraphExecDestroy(exec));
+    printf("is %zu MiB, then %zu\n", (before - made) / MIB, (before - available()) / MIB);
+}
+
 /* As much as there is, and more. */
 static void fill(int blocks) {
     CUdeviceptr p[64];
@@ -366,6 +408,10 @@ int main(int argc, char **argv) {
         capture();
     else if (strcmp(what, "library") == 0 && argc > 2)
         library(argv[2]);
+    else if (strcmp(what, "graphs") == 0)
+        graphs();
+    else if (strcmp(what, "dma") == 0)
+        dma();
     else if (strcmp(what, "ipc") == 0)
         ipc();
     else if (strcmp(what, "fill") == 0 && argc > 2)

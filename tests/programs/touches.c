@@ -83,6 +83,13 @@ static void copies(CUdeviceptr a, CUdeviceptr b) {
     size_t bytes[2] = {100, 200}, index = 0;
     CUmemcpyAttributes how = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
     OK(cuMemcpyBatchAsync_v2(to, from, bytes, 2, &how, &index, 1, stream)), end_of("batch", 0);
+    CUmemDecompressParams p = {.src = (void *)(uintptr_t)(a + 64),
+                               .srcNumBytes = 200,
+                               .dst = (void *)(uintptr_t)(b + 32),
+                               .dstNumBytes = 200,
+                               .dstActBytes = (void *)(uintptr_t)a,
+                               .algo = CU_MEM_DECOMPRESS_ALGORITHM_LZ4};
+    OK(cuMemBatchDecompressAsync(&p, 1, 0, &index, stream)), end_of("decompressed", 0);
 }
 
 static CUmemcpy3DOperand operand(CUdeviceptr p, size_t row, size_t height) {
@@ -149,6 +156,8 @@ static void memsets(CUdeviceptr a, CUdeviceptr pitched, size_t pitch) {
     OK(cuMemsetD2D8_v2(pitched + 3, pitch, 1, WIDTH, ROWS)), end_of("set2D8", 0);
     OK(cuMemsetD2D32Async(pitched, pitch, 1, WIDTH / 4, ROWS, stream)), end_of("set2D32", 0);
     OK(cuStreamWriteValue32_v2(stream, a, 7, 0)), end_of("write-value", 0);
+    OK(cuStreamWaitValue32_v2(stream, a, 7, 0)), end_of("wait-value", 0);
+    OK(cuStreamWaitValue64(stream, a, 7, 0)), end_of("wait-value-64", 0);
 }
 
 static void launches(CUdeviceptr x, CUdeviceptr y) {

@@ -23,7 +23,7 @@
     X(cuGraphAddMemsetNode) X(cuGraphAddMemcpyNode) X(cuGraphAddChildGraphNode) \
     X(cuGraphExecKernelNodeSetParams_v2) X(cuGraphExecUpdate_v2) X(cuGraphNodeSetEnabled) \
     X(cuGraphGetNodes) X(cuGraphNodeGetType) X(cuGraphDestroyNode) X(cuGraphKernelNodeSetParams_v2) \
-    X(cuGraphMemsetNodeSetParams) X(cuGraphMemcpyNodeSetParams) X(cuMemcpyBatchAsync_v2) X(cuStreamWriteValue32_v2) X(cuLaunchHostFunc) \
+    X(cuGraphMemsetNodeSetParams) X(cuGraphMemcpyNodeSetParams) X(cuMemcpyBatchAsync_v2) X(cuMemBatchDecompressAsync) X(cuStreamWriteValue32_v2) X(cuStreamWaitValue32_v2) X(cuStreamWaitValue64) X(cuLaunchHostFunc) \
     X(cuMemcpy3DPeer) X(cuMemcpy3DPeerAsync) X(cuMemcpy3DBatchAsync) X(cuMemcpy3DBatchAsync_v2) \
     X(cuMemcpyBatchAsync) X(cuLaunchCooperativeKernelMultiDevice) X(cuGraphAddNode) \
     X(cuGraphAddNode_v2) X(cuStreamSynchronize) X(cuStreamBatchMemOp_v2) X(cuGraphAddBatchMemOpNode) \

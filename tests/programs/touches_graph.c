@@ -151,6 +151,8 @@ static CUstreamBatchMemOpParams word(CUdeviceptr p, size_t bytes) {
 void words(CUdeviceptr a, CUdeviceptr b) {
     CUstreamBatchMemOpParams list[] = {word(a + 64, 8), {.operation = CU_STREAM_MEM_OP_BARRIER}, word(b + 4, 4)};
     CUstreamBatchMemOpParams other[] = {word(a, 4), word(b + 256, 8)};
+    CUstreamBatchMemOpParams wait = {
+        .waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32, .address = b + 4, .value = 5}};
     CUDA_BATCH_MEM_OP_NODE_PARAMS p = {.ctx = context, .count = 3, .paramArray = list}, q = p;
     CUgraph graph;
     CUgraphExec exec;
@@ -159,6 +161,12 @@ void words(CUdeviceptr a, CUdeviceptr b) {
     q.count = 2;
     q.paramArray = other;
     OK(cuStreamBatchMemOp_v2(stream, 3, list, 0)), end_of("words", 0);
+    OK(cuStreamBatchMemOp_v2(stream, 1, &wait, 0)), end_of("words-awaited", 0);
+    OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuStreamWaitValue32_v2(stream, b + 4, 5, 0));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, stream)), end_of("words-awaited-captured", 0);
     OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     OK(cuStreamBatchMemOp_v2(stream, 3, list, 0));
     OK(cuStreamEndCapture(stream, &graph));

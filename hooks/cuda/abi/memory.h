@@ -118,4 +118,21 @@ typedef struct {
     CUmemAccess_flags flags;
 } CUmemAccessDesc;
 
+typedef enum {
+    CU_MEM_DECOMPRESS_UNSUPPORTED = 0,
+    CU_MEM_DECOMPRESS_ALGORITHM_DEFLATE = 1 << 0,
+    CU_MEM_DECOMPRESS_ALGORITHM_SNAPPY = 1 << 1,
+    CU_MEM_DECOMPRESS_ALGORITHM_LZ4 = 1 << 2,
+} CUmemDecompressAlgorithm;
+
+typedef struct {
+    size_t srcNumBytes;
+    size_t dstNumBytes;
+    cuuint32_t *dstActBytes;
+    const void *src;
+    void *dst;
+    CUmemDecompressAlgorithm algo;
+    unsigned char padding[20];
+} CUmemDecompressParams;
+
 #endif

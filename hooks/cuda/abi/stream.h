@@ -107,6 +107,13 @@ typedef union {
         unsigned int flags;
         CUdeviceptr alias;
     } writeValue;
+    struct {
+        CUstreamBatchMemOpType operation;
+        unsigned int flags, reductionOp, dataType;
+        CUdeviceptr address;
+        cuuint64_t value;
+        CUdeviceptr alias;
+    } atomicReduction;
     cuuint64_t pad[6];
 } CUstreamBatchMemOpParams;
 
