@@ -17,7 +17,7 @@ HOT_CALL struct call *call_open(enum api api, enum call_use use) {
     self->call.carried = false;
     self->call.unread = self->call.hides = use == CALL_LAUNCHES && rest_but_for_tables();
     self->call.api = (uint16_t)api;
-    self->call.front = self->call.back = self->call.listed = 0;
+    self->call.front = self->call.back = self->call.listed = self->call.shown = 0;
     if (self->call.unread)
         return &self->call;
     addr_t high;

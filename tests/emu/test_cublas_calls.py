@@ -128,7 +128,7 @@ def copy(n: int, source: int, target: int) -> dict[str, Any]:
 
 
 def test_launches_of_one_call(steps: Caller) -> None:
-    """The first launch takes all that was told, later ones what they hold; nested calls nothing."""
+    """The first launch takes all that was told, later ones what they hold and what is written."""
     handle_memory = device(OTHER)
     launches = steps.launches([gemm(alpha=handle_memory)])
     whole = [
@@ -142,6 +142,21 @@ def test_launches_of_one_call(steps: Caller) -> None:
     assert launches[2][1][0] == OTHER
     assert launches[2][1][2:] == ("update", "observed")
     assert {steps.api(i) for i in range(3)} == {"cublasSgemm_v2"}
+
+
+@pytest.mark.parametrize("apart", [-32, 64], ids=["around", "at"])
+def test_spans_in_each_other(apart: int, steps: Caller) -> None:
+    """Two halves of wide rows: an address in the output may lie in the input, or begin it."""
+    wide = 2 * M
+    leading = [*integers(0, 0, M, N, K), ONE, device(C + apart), *integers(wide)]
+    words = [*leading, device(B), *integers(K), ZERO, device(C), *integers(wide)]
+    *_, last = steps.launches([call("cublasSgemm_v2", *words)])
+    assert last == sorted(
+        [
+            (C + apart, 4 * (wide * (K - 1) + M), "read", "library"),
+            (C, 4 * (wide * (N - 1) + M), "update", "library"),
+        ]
+    )
 
 
 def test_a_call_that_launches_nothing_leaves_nothing(steps: Caller) -> None:
