@@ -79,6 +79,8 @@ static inline void keep(struct scan *s, const struct touch *t) {
         return;
     if (__builtin_expect(t != &op->touches[op->count], 0))
         op->touches[op->count] = *t;
+    if (s->call)
+        told_elsewhere(&op->touches[op->count]);
     op->count++;
 }
 

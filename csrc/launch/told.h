@@ -9,6 +9,12 @@ static inline struct call *told_call(void) {
     struct thread *self = thread_self();
     return self && self->call.open ? &self->call : NULL;
 }
+/* A block of the ledger is used in a call that did not tell it. What another call told of the place may be too small: a
+ * guess. */
+static inline void told_elsewhere(struct touch *t) {
+    if (t->source == SOURCE_LIBRARY)
+        t->source = SOURCE_OBSERVED;
+}
 /* Whether p lies in an extent that was told, or before it where the call was given p. The launch that holds p shows it,
  * and every other one around p: spans with holes lie in each other. */
 bool told_shows(struct call *call, addr_t p);

@@ -3,6 +3,7 @@
 #include "base/hot.h"
 #include "interpose/rest.h"
 #include "interpose/session.h"
+#include "launch/told.h"
 
 /* Touches that are looked through for one that starts where a new one does; addresses read at a time. */
 enum { JOIN_MAX = 32, ARRAY_PIECE = 512 };
@@ -35,7 +36,7 @@ static bool full(const struct call *call) {
     return call->front + call->back == TOUCH_MAX;
 }
 
-/* One place told twice: the longer extent, and both modes. */
+/* One place told twice: the longer extent, and both modes. It is a guess if one of them is. */
 static bool join(struct touch *known, const struct touch *t) {
     if (known->start != t->start)
         return false;
@@ -45,6 +46,8 @@ static bool join(struct touch *known, const struct touch *t) {
         known->before = t->before;
     if (known->mode != t->mode)
         known->mode = TOUCH_UPDATE;
+    if (t->source == SOURCE_OBSERVED)
+        known->source = SOURCE_OBSERVED;
     return true;
 }
 
@@ -104,9 +107,17 @@ HOT_CALL void call_told(struct call *call) {
     call->front = (uint32_t)ledger_blocks_tell(session.ledger, call->touches, call->front);
 }
 
+/* The best known one. */
+static bool find_block(addr_t p, struct touch *t) {
+    if (!ledger_extent(session.ledger, p, t))
+        return false;
+    told_elsewhere(t);
+    return true;
+}
+
 void call_block(struct call *call, addr_t p, enum touch_mode mode) {
     struct touch *t = front(call, p);
-    if (!t || !ledger_extent(session.ledger, p, t))
+    if (!t || !find_block(p, t))
         return;
     t->mode = (uint8_t)mode;
     t->before = 0; /* not of what was told in its place before */
@@ -172,7 +183,7 @@ void call_pointed_blocks(struct call *call, addr_t array, int64_t count, enum to
         size_t n = count - at < ARRAY_PIECE ? (size_t)(count - at) : ARRAY_PIECE;
         n = read_array(call, array + (addr_t)at * sizeof(addr_t), n, pointers);
         for (size_t i = 0; i < n && !full(call); i++)
-            if (ledger_extent(session.ledger, pointers[i], &t))
+            if (find_block(pointers[i], &t))
                 call->touches[TOUCH_MAX - ++call->back] = t;
     }
 }

@@ -209,6 +209,18 @@ def test_what_was_told_serves_later_launches(steps: Caller) -> None:
     assert [touch[::3] for touch in launches[-1][2:]] == [(OTHER, "observed")]
 
 
+def test_what_another_call_told_is_a_guess(steps: Caller) -> None:
+    """A matrix once, and now what a kernel is handed beside the matrices: a larger workspace."""
+    product = gemm()
+    product["arguments"][-2] = device(OTHER)
+    launches = steps.launches([product, gemm(alpha=device(OTHER))])
+    assert (OTHER, C_BYTES, "write", "library") in launches[2]
+    assert launches[-1] == [
+        (C, C_BYTES, "write", "library"),
+        (OTHER, C_BYTES, "update", "observed"),
+    ]
+
+
 def test_arrays_whose_addresses_are_not_known(caller: Caller) -> None:
     """No copy brought them: the array alone is told, and nothing is read on the host."""
     words = [*integers(0, 0, M, N, K), ONE, device(A), *integers(M), device(B), *integers(K)]
