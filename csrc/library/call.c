@@ -124,14 +124,26 @@ void call_block(struct call *call, addr_t p, enum touch_mode mode) {
     keep_front(call);
 }
 
+/* Bytes from start to the end of the framework's block, or of the allocation: other ends are guesses. 0: in neither. */
+static uint64_t room(addr_t start, uint64_t *allocation) {
+    struct allocation a;
+    struct touch known;
+    if (!ledger_extent(session.ledger, start, &known))
+        return 0;
+    *allocation = known.allocation;
+    if (known.source == SOURCE_FRAMEWORK)
+        return known.start + known.bytes - start;
+    return ledger_find(session.ledger, start, &a) ? a.start + a.bytes - start : 0;
+}
+
 void call_within(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode) {
-    struct touch *t = front(call, start), known;
-    if (!t || !place(start, span, bits, mode, t) || !ledger_extent(session.ledger, t->start, &known))
+    struct touch *t = front(call, start);
+    if (!t || !place(start, span, bits, mode, t))
         return;
-    uint64_t left = known.start + known.bytes - t->start;
-    t->allocation = known.allocation;
+    uint64_t left = room(t->start, &t->allocation);
     t->bytes = t->bytes < left ? t->bytes : left;
-    keep_front(call);
+    if (left)
+        keep_front(call);
 }
 
 /* Matrices side by side become one touch, as most batches are. */

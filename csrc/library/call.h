@@ -30,7 +30,7 @@ void call_touch(struct call *call, addr_t start, struct span span, unsigned bits
 /* The same around each of the `count` addresses that device memory holds from `array` on, which is read itself. Their
  * values are known when a copy brought them there; where others may have overwritten them the call hides addresses. */
 void call_array(struct call *call, addr_t array, int64_t count, struct span span, unsigned bits, enum touch_mode mode);
-/* As call_touch, but no farther than the best known block around start: the span is a bound. */
+/* As call_touch, but no farther than the framework's block around start, or the allocation: the span is a bound. */
 void call_within(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode);
 /* Only around the addresses, not the array itself. */
 void call_pointed(struct call *call, addr_t array, int64_t count, struct span span, unsigned bits,

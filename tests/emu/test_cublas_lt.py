@@ -289,8 +289,11 @@ def test_transforms(run_emulated: RunEmulated, emulator_dir: Path, tmp_path: Pat
     check(run_emulated, emulator_dir, tmp_path, [transform(chance) for _ in range(60)])
 
 
-def narrow(scales: list[tuple[int, int, int, int, str]]) -> Call:
-    """A product of 8-bit numbers; scales: pointer, attribute of the mode, mode, bytes, how."""
+def narrow(scales: list[tuple[int, int, int, int, str]], behind: int = 0) -> Call:
+    """A product of 8-bit numbers; scales: pointer, attribute of the mode, mode, bytes, how.
+
+    They lie `behind` bytes behind where they lie otherwise.
+    """
     call = Call(random.Random(2))
     m, n, k = 256, 192, 384
     a, b, d = Layout(28, k, m, k), Layout(28, k, n, k), Layout(28, m, n, m)
@@ -299,7 +302,7 @@ def narrow(scales: list[tuple[int, int, int, int, str]]) -> Call:
         call.matrix(layout, place, how)
     attributes: list[list[Any]] = [[3, "int", 1]]
     for attribute, mode_attribute, mode, size, how in scales:
-        at = call.place()
+        at = call.place() + behind
         attributes.append([attribute, "size_t", {"device": at}])
         attributes += [[mode_attribute, "int", mode]] if mode_attribute else []
         call.add(at, np.arange(size), 8, how)
@@ -333,6 +336,14 @@ def test_narrow_numbers(run_emulated: RunEmulated, emulator_dir: Path, tmp_path:
         narrow([(17, 31, mode, a, "read"), (18, 32, mode, b, "read")])
         for mode, (a, b) in sizes.items()
     ]
+    check(run_emulated, emulator_dir, tmp_path, calls)
+
+
+def test_scales_reach_over_addresses_of_before(
+    run_emulated: RunEmulated, emulator_dir: Path, tmp_path: Path
+) -> None:
+    """Where one was once seen is no bound of what the mode tells."""
+    calls = [narrow([(17, 31, 0, 4, "read")], 1024), narrow([(17, 31, 2, 12 * 256, "read")])]
     check(run_emulated, emulator_dir, tmp_path, calls)
 
 
