@@ -82,10 +82,11 @@ static inline bool place(addr_t start, struct span span, unsigned bits, enum tou
     if (span.high <= span.low)
         return false;
     int64_t low = span.low * (int64_t)bits, high = span.high * (int64_t)bits;
+    bool keeps = span.holes && mode != TOUCH_READ; /* what lies between */
     *t = (struct touch){
         .start = start + (addr_t)(low >> 3),
         .bytes = (uint64_t)(((high + 7) >> 3) - (low >> 3)),
-        .mode = (uint8_t)(mode == TOUCH_WRITE && span.holes ? TOUCH_UPDATE : mode),
+        .mode = (uint8_t)(keeps ? TOUCH_UPDATE : mode),
         .source = SOURCE_LIBRARY,
         .before = low > 0 ? (uint32_t)(low >> 3) : 0,
     };

@@ -345,6 +345,6 @@ def expected(call: Call, addresses: Mapping[str, int]) -> dict[int, tuple[int, i
         if extent is None:
             continue
         how = mode(call, name)
-        how = UPDATE if how == WRITE and extent.holes else how
+        how = UPDATE if how in (WRITE, SCRATCH) and extent.holes else how
         found[addresses[name] + extent.low] = (extent.high - extent.low, how)
     return found
