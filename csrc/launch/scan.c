@@ -28,7 +28,6 @@ struct scan {
     uint8_t mode;       /* of what nobody told */
     uint32_t before;    /* touches of the operation before this scan */
     uint32_t read;      /* from this one on they are only read */
-    uint32_t told;      /* a bit for each of the call's first extents that is among the touches */
     struct near starts; /* of what this operation touches */
     unsigned found;
     addr_t batch[SCAN_BATCH];
@@ -54,7 +53,6 @@ static inline void scan_start(struct scan *s, struct op *op, struct ledger *l) {
     s->call = told_call();
     s->mode = TOUCH_UPDATE;
     s->before = op->count;
-    s->told = 0;
     near_clear(&s->starts, op->count != 0);
     s->found = 0;
 }
@@ -81,6 +79,8 @@ static inline void keep(struct scan *s, const struct touch *t) {
         return;
     if (__builtin_expect(t != &op->touches[op->count], 0))
         op->touches[op->count] = *t;
+    if (s->call)
+        told_elsewhere(&op->touches[op->count]);
     op->count++;
 }
 
@@ -94,14 +94,9 @@ static HOT __attribute__((noinline)) void look_closer(struct scan *s, addr_t p) 
 /* What the call told of is not looked up: it leaves the batch. A kernel may hold many addresses in one extent. */
 static HOT __attribute__((noinline)) void take_told(struct scan *s) {
     unsigned left = 0;
-    for (unsigned i = 0; i < s->found; i++) {
-        uint32_t at = told_find(s->call, s->batch[i]), bit = at < 32 ? (uint32_t)1 << at : 0;
-        if (at == TOLD_NONE)
+    for (unsigned i = 0; i < s->found; i++)
+        if (!told_shows(s->call, s->batch[i]))
             s->batch[left++] = s->batch[i];
-        else if (!(s->told & bit) && s->op->count < TOUCH_MAX)
-            keep(s, &s->call->touches[at]);
-        s->told |= bit;
-    }
     s->found = left;
 }
 

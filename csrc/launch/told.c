@@ -11,56 +11,43 @@ static HOT_CALL void list(struct call *call) {
     }
 }
 
-/* Spans with holes lie in each other: the one that was given as p is meant. */
-static SELDOM uint32_t find_behind_list(const struct call *call, addr_t p) {
-    uint32_t around = TOLD_NONE;
-    for (uint32_t i = 0; i < call->front; i++) {
+static bool lies_behind_list(const struct call *call, addr_t p) {
+    for (uint32_t i = LISTED_MAX; i < call->front; i++) {
         const struct touch *t = &call->touches[i];
-        addr_t given = t->start - t->before;
-        if (p - given < t->before + t->bytes && (around == TOLD_NONE || given == p))
-            around = i;
-    }
-    return around;
-}
-
-/* Of the list, no branch depends on p. */
-HOT uint32_t told_find(struct call *call, addr_t p) {
-    uint32_t in = 0, meant = 0;
-    if (__builtin_expect(call->front > LISTED_MAX, 0))
-        return find_behind_list(call, p);
-    if (__builtin_expect(call->listed != call->front, 0))
-        list(call);
-    for (uint32_t i = 0, n = call->listed; i < n; i++) {
-        in |= (uint32_t)(p - call->given[i] < call->reach[i]) << i;
-        meant |= (uint32_t)(p == call->given[i]) << i;
-    }
-    if (!in)
-        return TOLD_NONE;
-    return (uint32_t)(meant ? 31 - __builtin_clz(meant) : __builtin_ctz(in));
-}
-
-static bool has(const struct op *op, uint32_t count, const struct touch *t) {
-    for (uint32_t i = 0; i < count; i++)
-        if (op->touches[i].start == t->start && op->touches[i].bytes == t->bytes)
+        if (p - (t->start - t->before) < t->before + t->bytes)
             return true;
+    }
     return false;
 }
 
-static void carry(struct op *op, uint32_t found, const struct touch *t, uint32_t count) {
-    for (uint32_t i = 0; i < count && op->count < TOUCH_MAX; i++)
-        if (!has(op, found, &t[i]))
-            op->touches[op->count++] = t[i];
+/* Of the list, no branch depends on p. */
+HOT bool told_shows(struct call *call, addr_t p) {
+    uint32_t in = 0;
+    if (__builtin_expect(call->listed != call->front && call->listed != LISTED_MAX, 0))
+        list(call);
+    for (uint32_t i = 0, n = call->listed; i < n; i++)
+        in |= (uint32_t)(p - call->given[i] < call->reach[i]) << i;
+    call->shown |= in;
+    return in || (__builtin_expect(call->front > LISTED_MAX, 0) && lies_behind_list(call, p));
+}
+
+/* Of a launch that shows some of what was told. What is written may be meant by an address in what is read. */
+static inline bool is_meant(const struct call *call, uint32_t i) {
+    return i >= LISTED_MAX || call->shown >> i & 1 || call->touches[i].mode != TOUCH_READ;
 }
 
 HOT void told_carry(struct call *call, struct op *op) {
     uint32_t found = op->count;
+    bool all = !call->carried || !call->shown;
     if (call->hides || call->front + call->back == 0)
         op->flags |= OP_HIDES;
-    if (call->carried)
-        return;
+    for (uint32_t i = 0; i < call->front && op->count < TOUCH_MAX; i++)
+        if (all || is_meant(call, i))
+            op->touches[op->count++] = call->touches[i];
+    for (uint32_t i = TOUCH_MAX - call->back; i < TOUCH_MAX && op->count < TOUCH_MAX; i++)
+        op->touches[op->count++] = call->touches[i];
     call->carried = true;
-    carry(op, found, call->touches, call->front);
-    carry(op, found, &call->touches[TOUCH_MAX - call->back], call->back);
+    call->shown = 0;
     if (op->count > found)
         op->flags &= (uint8_t)~OP_UNMATCHED;
 }

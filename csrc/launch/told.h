@@ -9,12 +9,18 @@ static inline struct call *told_call(void) {
     struct thread *self = thread_self();
     return self && self->call.open ? &self->call : NULL;
 }
-/* The extent told around p, or behind it where the call was given p: its place among those at the front, TOLD_NONE when
- * there is none. */
-enum { TOLD_NONE = TOUCH_MAX };
-uint32_t told_find(struct call *call, addr_t p);
-/* The first launch of a call touches all that was told: it may hold addresses where no scan finds them. Those of a call
- * that told nothing hide what they use. */
+/* A block of the ledger is used in a call that did not tell it. What another call told of the place may be too small: a
+ * guess. */
+static inline void told_elsewhere(struct touch *t) {
+    if (t->source == SOURCE_LIBRARY)
+        t->source = SOURCE_OBSERVED;
+}
+/* Whether p lies in an extent that was told, or before it where the call was given p. The launch that holds p shows it,
+ * and every other one around p: spans with holes lie in each other. */
+bool told_shows(struct call *call, addr_t p);
+/* The launch touches what was told: the first one all of it, as it may hold addresses where no scan finds them, and so
+ * does one that shows none. Others leave out what is only read where they do not show it. Those of a call that told
+ * nothing hide what they use. */
 void told_carry(struct call *call, struct op *op);
 
 #endif

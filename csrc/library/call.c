@@ -3,6 +3,7 @@
 #include "base/hot.h"
 #include "interpose/rest.h"
 #include "interpose/session.h"
+#include "launch/told.h"
 
 /* Touches that are looked through for one that starts where a new one does; addresses read at a time. */
 enum { JOIN_MAX = 32, ARRAY_PIECE = 512 };
@@ -17,7 +18,7 @@ HOT_CALL struct call *call_open(enum api api, enum call_use use) {
     self->call.carried = false;
     self->call.unread = self->call.hides = use == CALL_LAUNCHES && rest_but_for_tables();
     self->call.api = (uint16_t)api;
-    self->call.front = self->call.back = self->call.listed = 0;
+    self->call.front = self->call.back = self->call.listed = self->call.shown = 0;
     if (self->call.unread)
         return &self->call;
     addr_t high;
@@ -35,7 +36,7 @@ static bool full(const struct call *call) {
     return call->front + call->back == TOUCH_MAX;
 }
 
-/* One place told twice: the longer extent, and both modes. */
+/* One place told twice: the longer extent, and both modes. It is a guess if one of them is. */
 static bool join(struct touch *known, const struct touch *t) {
     if (known->start != t->start)
         return false;
@@ -45,6 +46,8 @@ static bool join(struct touch *known, const struct touch *t) {
         known->before = t->before;
     if (known->mode != t->mode)
         known->mode = TOUCH_UPDATE;
+    if (t->source == SOURCE_OBSERVED)
+        known->source = SOURCE_OBSERVED;
     return true;
 }
 
@@ -79,10 +82,11 @@ static inline bool place(addr_t start, struct span span, unsigned bits, enum tou
     if (span.high <= span.low)
         return false;
     int64_t low = span.low * (int64_t)bits, high = span.high * (int64_t)bits;
+    bool keeps = span.holes && mode != TOUCH_READ; /* what lies between */
     *t = (struct touch){
         .start = start + (addr_t)(low >> 3),
         .bytes = (uint64_t)(((high + 7) >> 3) - (low >> 3)),
-        .mode = (uint8_t)(mode == TOUCH_WRITE && span.holes ? TOUCH_UPDATE : mode),
+        .mode = (uint8_t)(keeps ? TOUCH_UPDATE : mode),
         .source = SOURCE_LIBRARY,
         .before = low > 0 ? (uint32_t)(low >> 3) : 0,
     };
@@ -104,23 +108,43 @@ HOT_CALL void call_told(struct call *call) {
     call->front = (uint32_t)ledger_blocks_tell(session.ledger, call->touches, call->front);
 }
 
+/* The best known one. */
+static bool find_block(addr_t p, struct touch *t) {
+    if (!ledger_extent(session.ledger, p, t))
+        return false;
+    told_elsewhere(t);
+    return true;
+}
+
 void call_block(struct call *call, addr_t p, enum touch_mode mode) {
     struct touch *t = front(call, p);
-    if (!t || !ledger_extent(session.ledger, p, t))
+    if (!t || !find_block(p, t))
         return;
     t->mode = (uint8_t)mode;
     t->before = 0; /* not of what was told in its place before */
     keep_front(call);
 }
 
+/* Bytes from start to the end of the framework's block, or of the allocation: other ends are guesses. 0: in neither. */
+static uint64_t room(addr_t start, uint64_t *allocation) {
+    struct allocation a;
+    struct touch known;
+    if (!ledger_extent(session.ledger, start, &known))
+        return 0;
+    *allocation = known.allocation;
+    if (known.source == SOURCE_FRAMEWORK)
+        return known.start + known.bytes - start;
+    return ledger_find(session.ledger, start, &a) ? a.start + a.bytes - start : 0;
+}
+
 void call_within(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode) {
-    struct touch *t = front(call, start), known;
-    if (!t || !place(start, span, bits, mode, t) || !ledger_extent(session.ledger, t->start, &known))
+    struct touch *t = front(call, start);
+    if (!t || !place(start, span, bits, mode, t))
         return;
-    uint64_t left = known.start + known.bytes - t->start;
-    t->allocation = known.allocation;
+    uint64_t left = room(t->start, &t->allocation);
     t->bytes = t->bytes < left ? t->bytes : left;
-    keep_front(call);
+    if (left)
+        keep_front(call);
 }
 
 /* Matrices side by side become one touch, as most batches are. */
@@ -172,7 +196,7 @@ void call_pointed_blocks(struct call *call, addr_t array, int64_t count, enum to
         size_t n = count - at < ARRAY_PIECE ? (size_t)(count - at) : ARRAY_PIECE;
         n = read_array(call, array + (addr_t)at * sizeof(addr_t), n, pointers);
         for (size_t i = 0; i < n && !full(call); i++)
-            if (ledger_extent(session.ledger, pointers[i], &t))
+            if (find_block(pointers[i], &t))
                 call->touches[TOUCH_MAX - ++call->back] = t;
     }
 }

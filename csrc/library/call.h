@@ -24,13 +24,14 @@ static inline bool call_tells(const struct call *call) {
     return !call->unread;
 }
 /* The call touches `span` around start, in elements of `bits` bits. Nothing when the span is empty, or start no address
- * in the ledger. A write of a span with holes is an update, as what lies between is kept. A launch that holds start
+ * in the ledger. A write of a span with holes is an update, as what lies between is kept;
+ * so is scratch. A launch that holds start
  * finds the span also where it begins behind start. */
 void call_touch(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode);
 /* The same around each of the `count` addresses that device memory holds from `array` on, which is read itself. Their
  * values are known when a copy brought them there; where others may have overwritten them the call hides addresses. */
 void call_array(struct call *call, addr_t array, int64_t count, struct span span, unsigned bits, enum touch_mode mode);
-/* As call_touch, but no farther than the best known block around start: the span is a bound. */
+/* As call_touch, but no farther than the framework's block around start, or the allocation: the span is a bound. */
 void call_within(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode);
 /* Only around the addresses, not the array itself. */
 void call_pointed(struct call *call, addr_t array, int64_t count, struct span span, unsigned bits,

@@ -145,12 +145,17 @@ static bool in_memory(const struct tensor *t) {
     return !t->is_virtual && !t->is_value;
 }
 
+/* What the attribute names is used when the plan runs. Of a graph, the only descriptors named are its operations. */
+static bool names_used(const struct descriptor *d, int attribute) {
+    return d->kind == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR || (is_operation(d) && role_of(attribute) != ROLE_NONE);
+}
+
 static void set_tensors(struct descriptor *d, int attribute, int64_t n, const cudnnBackendDescriptor_t *children) {
     uses_drop(&d->uses, attribute);
     for (int64_t i = 0; i < n; i++) {
         const struct descriptor *child = find(children[i]);
         if (!child) {
-            d->uses.partial |= is_operation(d) && role_of(attribute) != ROLE_NONE;
+            d->uses.partial |= names_used(d, attribute);
         } else if (child->kind != CUDNN_BACKEND_TENSOR_DESCRIPTOR) {
             uses_add_part(&d->uses, &child->uses, child->manner, attribute);
         } else if (in_memory(&child->tensor)) {

@@ -32,10 +32,22 @@ static addr_t place(const struct matmul *m, cublasLtMatmulDescAttributes_t attri
     return (addr_t)wide(m, attribute);
 }
 
-/* A type that is not set is that of the output. */
-static unsigned type_bits(const struct matmul *m, cublasLtMatmulDescAttributes_t attribute) {
+/* A type that is not set: `usual`. */
+static unsigned type_bits(const struct matmul *m, cublasLtMatmulDescAttributes_t attribute, cudaDataType_t usual) {
     int32_t type = number(m, attribute, -1);
-    return library_bits(type < 0 ? m->d.type : (cudaDataType_t)type);
+    return library_bits(type < 0 ? usual : (cudaDataType_t)type);
+}
+
+static bool is_narrow(cudaDataType_t type) {
+    return type >= CUDA_R_8F_E4M3;
+}
+
+/* That of the output, but for 8-bit integers, and for products of narrow numbers where that has other than 16 bits. */
+static cudaDataType_t usual_bias(const struct matmul *m) {
+    if (m->d.type == CUDA_R_8I)
+        return m->scale;
+    bool wide = library_bits(m->d.type) > 16;
+    return is_narrow(m->d.type) || (is_narrow(m->a.type) && wide) ? CUDA_R_16BF : m->d.type;
 }
 
 static struct span batched(const struct matmul *m, struct span one, cublasLtMatmulDescAttributes_t stride) {
@@ -49,7 +61,7 @@ static HOT_CALL SELDOM void touch_bias(const struct matmul *m, uint32_t epilogue
     struct span one = library_count(epilogue & CUBLASLT_EPILOGUE_BGRADB ? m->d.cols : m->d.rows);
     call_touch(m->call, place(m, CUBLASLT_MATMUL_DESC_BIAS_POINTER),
                batched(m, one, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE),
-               type_bits(m, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE), gradient ? TOUCH_WRITE : TOUCH_READ);
+               type_bits(m, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, usual_bias(m)), gradient ? TOUCH_WRITE : TOUCH_READ);
 }
 
 /* What the forward pass keeps for the backward pass: one bit an element of ReLU, GELU's input. */
@@ -61,12 +73,8 @@ static SELDOM void touch_auxiliary(const struct matmul *m, uint32_t epilogue) {
     struct span one = cublas_matrix(wide(m, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD), m->d.rows, m->d.cols);
     call_touch(m->call, place(m, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER),
                batched(m, one, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE),
-               mask ? 1 : type_bits(m, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE),
+               mask ? 1 : type_bits(m, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, m->d.type),
                backward ? TOUCH_READ : TOUCH_WRITE);
-}
-
-static bool is_narrow(cudaDataType_t type) {
-    return type >= CUDA_R_8F_E4M3;
 }
 
 /* The size of what is told is a bound: how factors lie is the library's affair. */

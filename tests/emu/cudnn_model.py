@@ -285,8 +285,8 @@ UPDATED = {
     "cudnnRNNBackwardData": {"reserveSpace"},
     "cudnnRNNBackwardDataEx": {"reserveSpace"},
     "cudnnFindRNNBackwardDataAlgorithmEx": {"reserveSpace"},
-    "cudnnRNNBackwardWeights": {"dw"},
-    "cudnnFindRNNBackwardWeightsAlgorithmEx": {"dw"},
+    "cudnnRNNBackwardWeights": {"dw", "workSpace", "reserveSpace"},
+    "cudnnFindRNNBackwardWeightsAlgorithmEx": {"dw", "workspace", "reserveSpace"},
     "cudnnRNNBackwardWeightsEx": {"dw", "workSpace", "reserveSpace"},
     "cudnnRNNBackwardData_v8": {"reserveSpace"},
     "cudnnRNNBackwardWeights_v8": {"workSpace", "reserveSpace"},
@@ -302,10 +302,10 @@ KEPT_WORKSPACE = re.compile(r"RNNBackwardData")
 
 def mode(call: Call, name: str) -> int:
     """How the pointer is used, were its extent without holes."""
-    if "const" in call.types[name]:
-        return READ
     if name in UPDATED.get(call.symbol, ()) or name in STATISTICS:
         return UPDATE
+    if "const" in call.types[name]:
+        return READ
     if name.lower() == "workspace" or name in ("temp", "temp2"):
         return WRITE if KEPT_WORKSPACE.search(call.symbol) else SCRATCH
     if name == "reserveSpace" and "Backward" in call.symbol:
@@ -345,6 +345,6 @@ def expected(call: Call, addresses: Mapping[str, int]) -> dict[int, tuple[int, i
         if extent is None:
             continue
         how = mode(call, name)
-        how = UPDATE if how == WRITE and extent.holes else how
+        how = UPDATE if how in (WRITE, SCRATCH) and extent.holes else how
         found[addresses[name] + extent.low] = (extent.high - extent.low, how)
     return found

@@ -128,7 +128,7 @@ def copy(n: int, source: int, target: int) -> dict[str, Any]:
 
 
 def test_launches_of_one_call(steps: Caller) -> None:
-    """The first launch takes all that was told, later ones what they hold; nested calls nothing."""
+    """The first launch takes all that was told, later ones what they hold and what is written."""
     handle_memory = device(OTHER)
     launches = steps.launches([gemm(alpha=handle_memory)])
     whole = [
@@ -142,6 +142,21 @@ def test_launches_of_one_call(steps: Caller) -> None:
     assert launches[2][1][0] == OTHER
     assert launches[2][1][2:] == ("update", "observed")
     assert {steps.api(i) for i in range(3)} == {"cublasSgemm_v2"}
+
+
+@pytest.mark.parametrize("apart", [-32, 64], ids=["around", "at"])
+def test_spans_in_each_other(apart: int, steps: Caller) -> None:
+    """Two halves of wide rows: an address in the output may lie in the input, or begin it."""
+    wide = 2 * M
+    leading = [*integers(0, 0, M, N, K), ONE, device(C + apart), *integers(wide)]
+    words = [*leading, device(B), *integers(K), ZERO, device(C), *integers(wide)]
+    *_, last = steps.launches([call("cublasSgemm_v2", *words)])
+    assert last == sorted(
+        [
+            (C + apart, 4 * (wide * (K - 1) + M), "read", "library"),
+            (C, 4 * (wide * (N - 1) + M), "update", "library"),
+        ]
+    )
 
 
 def test_a_call_that_launches_nothing_leaves_nothing(steps: Caller) -> None:
@@ -192,6 +207,18 @@ def test_what_was_told_serves_later_launches(steps: Caller) -> None:
         (C, C_BYTES, "update", "library"),
     ]
     assert [touch[::3] for touch in launches[-1][2:]] == [(OTHER, "observed")]
+
+
+def test_what_another_call_told_is_a_guess(steps: Caller) -> None:
+    """A matrix once, and now what a kernel is handed beside the matrices: a larger workspace."""
+    product = gemm()
+    product["arguments"][-2] = device(OTHER)
+    launches = steps.launches([product, gemm(alpha=device(OTHER))])
+    assert (OTHER, C_BYTES, "write", "library") in launches[2]
+    assert launches[-1] == [
+        (C, C_BYTES, "write", "library"),
+        (OTHER, C_BYTES, "update", "observed"),
+    ]
 
 
 def test_arrays_whose_addresses_are_not_known(caller: Caller) -> None:

@@ -24,6 +24,7 @@ SLOT, SLOTS = 4 << 20, 16
 COLUMNS, ROWS, COL32, COL4_4R2_8C, COL32_2R_4R4 = range(5)
 HOST, DEVICE, VECTORS, VECTOR_ZERO, VECTOR_HOST = range(5)
 STRIDED, ARRAY, GROUPED = range(3)
+FLOAT, INTEGER, NARROW = 0, 3, 28  # of 32 bits, of 8 bits, of 8 bits
 RELU, BIAS, GELU, AUX, GRADIENT, GRADIENT_A, GRADIENT_B = 2, 4, 32, 128, 16, 256, 512
 DRELU, DGELU = 8 | AUX, 64 | AUX
 EPILOGUES = [1, RELU, RELU | AUX, BIAS, RELU | BIAS, RELU | AUX | BIAS, DRELU, DRELU | GRADIENT]
@@ -171,8 +172,8 @@ def add_scalars(call: Call, mode: int, kind: int, rows: int, beta: int) -> tuple
     return words, mode in (DEVICE, VECTORS) or (mode != VECTOR_ZERO and beta != 0)
 
 
-def add_epilogue(call: Call, epilogue: int, out: Layout) -> list[list[Any]]:
-    """Bias and auxiliary matrix, as attributes of the product."""
+def add_epilogue(call: Call, epilogue: int, out: Layout, scale: int) -> list[list[Any]]:
+    """Bias and auxiliary matrix, as attributes of the product; scale: the type of alpha."""
     attributes: list[list[Any]] = [[7, "int", epilogue]]
     gradient = epilogue & (GRADIENT | GRADIENT_A | GRADIENT_B)
     if epilogue & BIAS or gradient:
@@ -180,7 +181,8 @@ def add_epilogue(call: Call, epilogue: int, out: Layout) -> list[list[Any]]:
         stride = call.chance.choice([0, 100]) if out.count > 1 else 0
         length = np.arange(out.cols if epilogue & GRADIENT_B else out.rows)
         whole = strided(length, out.count, stride)
-        bits = BITS[out.type if kind is None else kind]
+        usual = scale if out.type == INTEGER else out.type
+        bits = BITS[usual if kind is None else kind]
         call.add(at, length, bits, "write" if gradient else "read", whole)
         attributes += [[8, "size_t", {"device": at}], [10, "int64_t", stride]]
         attributes += [] if kind is None else [[26, "int", kind]]
@@ -212,7 +214,7 @@ def product(chance: random.Random, epilogue: int) -> Call:
     if in_place:
         c, places[2] = d, places[3]
     scalars, reads_c = add_scalars(call, mode, scale, m, chance.choice([0, 1]))
-    attributes = [[2, "int", mode], *add_epilogue(call, epilogue, d)]
+    attributes = [[2, "int", mode], *add_epilogue(call, epilogue, d, scale)]
     call.matrix(a, places[0], "read")
     call.matrix(b, places[1], "read")
     call.matrix(d, places[3], "update" if reads_c and in_place else "write")
@@ -289,17 +291,23 @@ def test_transforms(run_emulated: RunEmulated, emulator_dir: Path, tmp_path: Pat
     check(run_emulated, emulator_dir, tmp_path, [transform(chance) for _ in range(60)])
 
 
-def narrow(scales: list[tuple[int, int, int, int, str]]) -> Call:
-    """A product of 8-bit numbers; scales: pointer, attribute of the mode, mode, bytes, how."""
+def narrow(
+    scales: list[tuple[int, int, int, int, str]], behind: int = 0, out: int = NARROW
+) -> Call:
+    """A product of 8-bit numbers; scales: pointer, attribute of the mode, mode, bytes, how.
+
+    A bias is given likewise, with the epilogue for a mode. They lie `behind` bytes behind where
+    they lie otherwise.
+    """
     call = Call(random.Random(2))
     m, n, k = 256, 192, 384
-    a, b, d = Layout(28, k, m, k), Layout(28, k, n, k), Layout(28, m, n, m)
+    a, b, d = Layout(NARROW, k, m, k), Layout(NARROW, k, n, k), Layout(out, m, n, m)
     places = [call.place() for _ in range(3)]
     for layout, place, how in zip((a, b, d), places, ("read", "read", "write"), strict=True):
         call.matrix(layout, place, how)
     attributes: list[list[Any]] = [[3, "int", 1]]
     for attribute, mode_attribute, mode, size, how in scales:
-        at = call.place()
+        at = call.place() + behind
         attributes.append([attribute, "size_t", {"device": at}])
         attributes += [[mode_attribute, "int", mode]] if mode_attribute else []
         call.add(at, np.arange(size), 8, how)
@@ -334,6 +342,23 @@ def test_narrow_numbers(run_emulated: RunEmulated, emulator_dir: Path, tmp_path:
         for mode, (a, b) in sizes.items()
     ]
     check(run_emulated, emulator_dir, tmp_path, calls)
+
+
+def test_scales_reach_over_addresses_of_before(
+    run_emulated: RunEmulated, emulator_dir: Path, tmp_path: Path
+) -> None:
+    """Where one was once seen is no bound of what the mode tells."""
+    calls = [narrow([(17, 31, 0, 4, "read")], 1024), narrow([(17, 31, 2, 12 * 256, "read")])]
+    check(run_emulated, emulator_dir, tmp_path, calls)
+
+
+@pytest.mark.parametrize("out", [NARROW, FLOAT])
+def test_the_bias_of_narrow_numbers(
+    out: int, run_emulated: RunEmulated, emulator_dir: Path, tmp_path: Path
+) -> None:
+    """Of 16 bits, unless its type is set."""
+    call = narrow([(8, 7, BIAS, 2 * 256, "read")], out=out)
+    check(run_emulated, emulator_dir, tmp_path, [call])
 
 
 @pytest.mark.parametrize("mode", [ARRAY, GROUPED])

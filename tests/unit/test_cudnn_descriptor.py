@@ -186,6 +186,16 @@ def test_tensors_never_seen(program: Program) -> None:
     assert (told[8192][0].reach, told[8192][0].mode) == (BLOCK, UPDATE)
 
 
+def test_operations_never_seen(program: Program) -> None:
+    """One of a graph's operations was made before recording began: so with its tensors."""
+    one = program.tensor(1, [64])
+    operation = program.operation("RESHAPE", "RESHAPE", XDESC=one, YDESC=program.tensor(2, [64]))
+    told = program.execute(program.plan([operation, 0xDEAD00]), {1: 4096, 2: 8192, 3: 12288})
+    assert told[4096][0] == Told(0, 128, False, EXACT, READ)
+    assert told[8192][0] == Told(0, 128, False, EXACT, WRITE)
+    assert (told[12288][0].reach, told[12288][0].mode) == (BLOCK, UPDATE)
+
+
 def test_plans_from_files(program: Program) -> None:
     """Such a plan has no graph: whole blocks, but its workspace is known."""
     plan = program.make("EXECUTION_PLAN")
