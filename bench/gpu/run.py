@@ -40,6 +40,7 @@ SECONDS = 900
 OURS, RAISED = re.compile(r"\[ulms\] (WARN|ERROR):"), re.compile(r"[\w.]*(Error|Exception)\b")
 PAGE = 2 << 20
 MANAGED_SHARE = 15 / 16  # of the limit on managed memory that a workload may need
+FACTOR = 90  # the default
 VMM_ROOM = 2
 """Times its footprint: what `vmm` may provide to a program, and pin on the host."""
 COUNTERS_IN = ("filled_bytes", "faulted_bytes", "in_place_bytes")
@@ -329,6 +330,12 @@ def capacity_at(footprint: int, over: float) -> int:
     return int(footprint / over) // PAGE * PAGE
 
 
+def memory_at(capacity: int) -> dict[str, str]:
+    """Pages may have the capacity, in bytes, and as much is left beside them as by default."""
+    memory = -(-capacity * 100 // FACTOR)
+    return {"ULMS_GPU_MEMORY": str(memory), "ULMS_GPU_MEMORY_FACTOR": str(FACTOR)}
+
+
 def wanted_of(name: str, asked: Asked) -> list[tuple[str, float]]:
     """The runs of a workload that are missing. What runs beside others' results needs a native run
     of its own.
@@ -372,13 +379,11 @@ def environment(system: str, budget: Budget | None) -> dict[str, str]:
     if budget is None:
         return {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT)])}
     one, env = BY_NAME[system], observed()
-    env |= {
-        "ULMS_GPU_MEMORY": str(budget.capacity),
-        "REPORT_COUNTERS": ",".join(COUNTERS) if one.link else "",
-    }
+    env["ULMS_GPU_MEMORY"] = str(budget.capacity)
+    env["REPORT_COUNTERS"] = ",".join(COUNTERS) if one.link else ""
     env |= one.env
     if one.policy:
-        env |= {"ULMS_POLICY": one.policy, "ULMS_GPU_MEMORY_FACTOR": "100"}
+        env |= {"ULMS_POLICY": one.policy} | memory_at(budget.capacity)
     if one.in_place:  # its counters are of whole pages: they say too much where most is small
         env["REPORT_COUNTERS"] = "held_ns"
     if env["ULMS_BACKEND"] == "vmm":  # pinned, not managed: that guard would refuse memory

@@ -50,7 +50,8 @@ def test_builds_take_turns(
     builds.main()
     assert [build for _, build, _ in asked] == ["a", "b", "a", "b", "b", "a", "b"]
     needs = builds.needs_of(NEEDS)["resnet50"]
-    budgets = [str(run.capacity_at(needs, ratio)) for ratio in (1.5, 2.0)]
+    capacities = [run.capacity_at(needs, ratio) for ratio in (1.5, 2.0)]
+    budgets = [run.memory_at(capacity)["ULMS_GPU_MEMORY"] for capacity in capacities]
     assert [budget for *_, budget in asked] == [budgets[at] for at in (0, 0, 1, 1, 0, 0, 1)]
     told = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert set(told["builds"]) == {"a", "b"}

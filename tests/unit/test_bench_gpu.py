@@ -82,7 +82,9 @@ def test_every_system_gets_its_budget_and_its_row(
     alone, counted, *others = [env for _, env in machine.asked]
     assert "LD_PRELOAD" not in alone
     assert (counted["ULMS_BACKEND"], counted.get("ULMS_GPU_MEMORY")) == ("observe", None)
-    assert {env["ULMS_GPU_MEMORY"] for env in others} == {str(3 * GIB)}
+    for env in others:
+        factor = int(env["ULMS_GPU_MEMORY_FACTOR"]) if "ULMS_POLICY" in env else 100
+        assert int(env["ULMS_GPU_MEMORY"]) * factor // 100 == 3 * GIB
     assert {(env["ULMS_BACKEND"], env["ULMS_MANAGED_LIMIT"]) for env in others} == {
         ("um", "8GiB"),
         ("vmm", str(12 * GIB)),
@@ -98,7 +100,7 @@ def test_every_system_gets_its_budget_and_its_row(
     }
     assert [env["ULMS_BACKEND"] for env in others if "ULMS_HIDDEN" in env] == ["vmm"]
     factors = {(env["ULMS_BACKEND"], env.get("ULMS_GPU_MEMORY_FACTOR")) for env in others}
-    assert factors == {("um", "100"), ("vmm", "100"), ("vmm", "0"), ("observe", None)}
+    assert factors == {("um", "90"), ("vmm", "90"), ("vmm", "0"), ("observe", None)}
     assert rows["zero-copy"].bytes_in is None
     assert rows["zero-copy"].gate_ms == 4 * MIB / 1e6
     assert rows["zero-copy"].own_ms is None
