@@ -25,3 +25,11 @@ def format_size(size: float) -> str:
         if size >= unit:
             return f"{size / unit:.1f} {name}"
     return f"{size:.0f} B"
+
+
+def write_size(size: int) -> str:
+    """The same without rounding, as `parse_size` reads it: `1536MiB`."""
+    for unit, name in ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if size and size % unit == 0:
+            return f"{size // unit}{name}"
+    return f"{size}"

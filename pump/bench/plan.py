@@ -4,12 +4,14 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from pump.bench.systems import BY_NAME
+from pump.binding import default_of
 from pump.sim.engine import CompiledEngine
 from pump.sim.hardware import Interconnect, link_over
 from pump.sim.link import LINKS, PAGE_BYTES, VMM, VMM_KNOWN, Link, link_for
 from pump.sim.sequence import Event, Given, Operation, pages_of
 from pump.sim.sequence import Sequence as Recorded
 from pump.sim.simulator import Simulator, settings_for
+from pump.sizes import write_size
 
 FACTORS = tuple(range(100, 0, -10))
 SHARES = tuple(n / 10 for n in range(2, 12))
@@ -53,10 +55,14 @@ class Plan:
 
     @property
     def best(self) -> tuple[int, Point] | None:
-        """The least factor that is about as fast as any, and its backend; None: none can run. One
-        that takes a promise is chosen only where no other was asked for.
+        """The least factor that is about as fast as any up to the default, and its backend; None:
+        none can run. What the default leaves of a device is for contexts, images and what others
+        allocate plain, none of which is played. A backend that takes a promise is chosen only where
+        no other was asked for.
         """
-        every = [(factor, p) for factor, row in self.factors.items() for p in row.values()]
+        most = default_factor()
+        rows = {factor: row for factor, row in self.factors.items() if factor <= most}
+        every = [(factor, p) for factor, row in rows.items() for p in row.values()]
         runs = [run for run in every if not BY_NAME[run[1].backend].promise] or every
         if not runs:
             return None
@@ -138,9 +144,18 @@ def stretched(sequence: Recorded, times: float) -> Recorded:
     return replace(sequence, steps=tuple(tuple(map(event, step)) for step in sequence.steps))
 
 
-def options(backend: str) -> str:
-    """The environment that chooses it."""
-    return " ".join(f"{name}={value}" for name, value in BY_NAME[backend].env.items())
+def default_factor() -> int:
+    """Per cent of the memory that data may occupy where nobody says."""
+    return int(default_of("ULMS_GPU_MEMORY_FACTOR"))
+
+
+def command(backend: str, factor: int, limit: int | None) -> str:
+    """What starts a program so. limit: bytes; None: all that the device has."""
+    env = dict(BY_NAME[backend].env)
+    words = ["pump run", f"--backend {env.pop('ULMS_BACKEND')}"]
+    words += [f"--memory {write_size(limit)}"] if limit else []
+    settings = [f"{name}={value}" for name, value in env.items()]
+    return " ".join([*settings, *words, f"--factor {factor}", "-- PROGRAM"])
 
 
 def unless(backend: str) -> str:
@@ -149,21 +164,28 @@ def unless(backend: str) -> str:
     return f". You promise by it that {promise}: else data are spoilt." if promise else "."
 
 
-def advice(found: Plan) -> list[str]:
-    """What follows, in sentences."""
+def advice(found: Plan, limit: int | None = None) -> list[str]:
+    """What follows, a line each. limit: bytes that the program is to be held to, of a larger
+    device.
+    """
     if found.fits:
         return ["It fits: run it as it is, nothing has to move."]
     if not found.best:
-        return ["It cannot run there: one operation alone touches more than the memory."]
+        return [
+            f"It cannot run there: one operation alone touches more than {default_factor()} % of"
+            " the memory. The rest is for contexts, images and what is allocated plain."
+        ]
     factor, point = found.best
     slowdown = point.step_ms / found.native_ms
     lines = [
-        f"Use {options(point.backend)} ULMS_GPU_MEMORY_FACTOR={factor}: {point.step_ms:.0f} ms"
-        f" a step, {slowdown:.1f} times what it takes where everything fits{unless(point.backend)}"
+        f"Use {point.backend}: {point.step_ms:.0f} ms a step, {slowdown:.1f} times what it takes"
+        f" where everything fits{unless(point.backend)}",
+        f"    {command(point.backend, factor, limit)}",
     ]
+    lines += [risk] if (risk := BY_NAME[point.backend].risk) else []
     row = found.factors[factor]
     lines += [
-        f"With {options(other)}: {p.step_ms:.0f} ms{unless(other)}"
+        f"With {other}: {p.step_ms:.0f} ms{unless(other)}"
         for other, p in row.items()
         if p is not point and (p.step_ms < point.step_ms or not BY_NAME[other].promise)
     ]

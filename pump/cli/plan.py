@@ -90,8 +90,8 @@ class Plan:
                 f" {found.native_ms:.1f} ms a step where everything fits\n"
             )
             out.print(factor_table(found))
-            for line in plan.advice(found):
-                out.print(line)
+            for line in plan.advice(found, args.memory):
+                out.print(line, soft_wrap=line.startswith(" "))  # a command is to be copied
         if args.plot:
             plots.plot_plan(found, trace_name(args.trace), args.plot)
             print(f"wrote {args.plot}", file=sys.stderr)

@@ -9,7 +9,9 @@ import pytest
 
 from pump import paths
 from pump.bench import plan, plots
-from pump.cli import main
+from pump.binding import default_of
+from pump.cli import PROGRAM, main
+from pump.cli.run import options_of
 from pump.sim.engine import UPDATE, Touch
 from pump.sim.hardware import GPUS, INTERCONNECTS, REFERENCE, link_over, slower
 from pump.sim.link import FIGURES, LINKS, UM
@@ -20,6 +22,7 @@ from pump.sizes import GIB
 pytestmark = pytest.mark.unit
 
 PAGE = UM.page_bytes
+DEFAULT = int(default_of("ULMS_GPU_MEMORY_FACTOR"))
 FREE = {"um", "vmm"}
 """Links that take no promise of the user's."""
 PCIE = INTERCONNECTS["pcie5-x16"]
@@ -93,12 +96,49 @@ def test_a_smaller_factor_is_recommended_only_if_it_costs_nothing(found: plan.Pl
     assert found.best
     factor, point = found.best
     free = [
-        (f, row[name].step_ms) for f, row in found.factors.items() for name in row.keys() & FREE
+        (f, row[name].step_ms)
+        for f, row in found.factors.items()
+        for name in row.keys() & FREE
+        if f <= DEFAULT
     ]
     least = min(ms for _, ms in free)
     assert point.step_ms <= plan.AS_GOOD * least
     assert all(ms > plan.AS_GOOD * least for f, ms in free if f < factor)
-    assert f"ULMS_GPU_MEMORY_FACTOR={factor}" in plan.advice(found)[0]
+
+
+def test_no_more_than_the_default_is_recommended(found: plan.Plan) -> None:
+    """What it leaves is for contexts, and virtual time has none."""
+    assert found.best
+    factor, point = found.best
+    assert factor == DEFAULT
+    assert found.factors[100][point.backend].step_ms < point.step_ms / plan.AS_GOOD
+    only = plan.advice(replace(found, factors={100: found.factors[100]}))
+    assert f"more than {DEFAULT} % of the memory" in only[0]
+
+
+def alone(found: plan.Plan, backend: str) -> plan.Plan:
+    """The same with one backend."""
+    rows = {f: {backend: row[backend]} for f, row in found.factors.items() if row}
+    return replace(found, factors=rows)
+
+
+def test_what_is_recommended_is_a_command_that_pump_run_takes(found: plan.Plan) -> None:
+    for backend in FREE:
+        said = plan.advice(alone(found, backend), 3 * GIB // 2)[1]
+        words = f"pump run --backend {backend} --memory 1536MiB --factor {DEFAULT} -- PROGRAM"
+        assert said.split() == words.split()
+        assert options_of(PROGRAM.parse(said.split()[1:])) == {
+            "ULMS_BACKEND": backend,
+            "ULMS_GPU_MEMORY": "1536MiB",
+            "ULMS_GPU_MEMORY_FACTOR": str(DEFAULT),
+        }
+    assert "--memory" not in plan.advice(found)[1]
+
+
+def test_what_vmm_does_not_guarantee_is_said_where_it_is_recommended(found: plan.Plan) -> None:
+    for backend, times in (("um", 0), ("vmm", 1)):
+        lines = plan.advice(alone(found, backend))
+        assert sum("docs/vmm.md; ULMS_VERIFY=1" in line for line in lines) == times
 
 
 def test_what_takes_a_promise_is_recommended_only_where_it_was_asked_for(found: plan.Plan) -> None:
@@ -109,11 +149,11 @@ def test_what_takes_a_promise_is_recommended_only_where_it_was_asked_for(found: 
     first, *others = plan.advice(found)
     assert "promise" not in first
     (line,) = (line for line in others if "promise" in line)
-    assert line.startswith(f"With ULMS_BACKEND=vmm ULMS_HIDDEN=known: {faster.step_ms:.0f} ms.")
-    only = {f: {"vmm-known": row["vmm-known"]} for f, row in found.factors.items() if row}
-    alone = plan.advice(replace(found, factors=only))
-    assert alone[0].startswith("Use ULMS_BACKEND=vmm ULMS_HIDDEN=known ULMS_GPU_MEMORY_FACTOR=")
-    assert "You promise by it that no kernel" in alone[0]
+    assert line.startswith(f"With vmm-known: {faster.step_ms:.0f} ms.")
+    only = plan.advice(alone(found, "vmm-known"))
+    assert only[0].startswith("Use vmm-known: ")
+    assert "You promise by it that no kernel" in only[0]
+    assert only[1].startswith("    ULMS_HIDDEN=known pump run --backend vmm --factor ")
 
 
 def test_a_promise_that_makes_nothing_faster_is_not_mentioned(found: plan.Plan) -> None:
