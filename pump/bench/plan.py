@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
+from pump.bench.processes import results
 from pump.bench.systems import BY_NAME
 from pump.binding import default_of
 from pump.sim.engine import CompiledEngine
@@ -18,6 +19,8 @@ SHARES = tuple(n / 10 for n in range(2, 12))
 """Of what the step needs: where the curve has its points."""
 AS_GOOD = 1.05
 """A smaller factor is recommended if its step takes no longer than this times the least."""
+FEW = 5000
+"""Operations that are played sooner than other processes start, in all runs of a step."""
 SLOW = 3.0
 """From so many times the time of a step that fits, other ways deserve a look."""
 
@@ -81,50 +84,81 @@ def backends_for(sequence: Recorded, asked: Collection[str]) -> list[str]:
     return [name for name in LINKS if name in chosen]
 
 
+@dataclass(frozen=True)
+class Task:
+    """A step to be played with a budget, in whole pages."""
+
+    sequence: Recorded
+    backend: str
+    link: Link
+    pages: int
+
+    @property
+    def budget(self) -> int:
+        """In bytes."""
+        return self.pages * self.link.page_bytes
+
+
+Progress = Callable[[int, int], None]
+"""Told how many runs are done, and of how many: first of none."""
+
+
 def plan(
     sequence: Recorded,
     memory: int,
     interconnect: Interconnect,
     backends: Sequence[str],
-    progress: Callable[[], None] = lambda: None,
+    progress: Progress = lambda done, runs: None,
+    *,
+    curve: bool = True,
+    workers: int | None = None,
 ) -> Plan:
-    """Plays every factor and the curve. Where an operation needs more than a budget there is no
-    point: it cannot run there.
+    """Plays every factor and, if it is asked for, the curve. Where an operation needs more than a
+    budget there is no point: it cannot run there.
+
+    workers: processes; None: as many as this one may use processors, if they are worth it.
     """
     links = {name: link_over(interconnect, link_for(name, sequence)) for name in backends}
     footprint = sequence.footprint(PAGE_BYTES)
     sizes = {link.page_bytes for link in links.values()}
     all_pages = {size: sequence.footprint(size) // size for size in sizes}
     largest = {size: largest_operation(sequence, size) for size in sizes}
-    known: dict[tuple[str, int], Point] = {}
+    factors = {factor: memory * factor // 100 for factor in FACTORS}
+    shares = [int(share * footprint) for share in SHARES] if curve else []
 
-    def point(backend: str, budget: int) -> Point | None:
+    def pages(backend: str, budget: int) -> int:
         size = links[backend].page_bytes
-        pages = min(budget // size, all_pages[size])
-        if pages < largest[size]:
-            return None
-        if (backend, pages) not in known:
-            known[backend, pages] = play(sequence, backend, links[backend], pages)
-        progress()
-        return replace(known[backend, pages], budget=budget)
+        found = min(budget // size, all_pages[size])
+        return found if found >= largest[size] else 0
+
+    asked = {(name, pages(name, budget)) for name in backends for budget in factors.values()}
+    asked |= {(name, pages(name, budget)) for name in backends for budget in shares}
+    tasks = [Task(sequence, name, links[name], found) for name, found in asked if found]
+    tasks.sort(key=lambda task: (task.budget, task.backend))  # those that take longest first
+    if len(tasks) * len(sequence.steps[-1]) < FEW:
+        workers = 1
+    progress(0, len(tasks))
+    played: dict[tuple[str, int], Point] = {}
+    for task, point in results(play, tasks, workers):
+        played[task.backend, task.pages] = point
+        progress(len(played), len(tasks))
 
     def points(budget: int) -> dict[str, Point]:
-        found = {backend: point(backend, budget) for backend in backends}
-        return {backend: one for backend, one in found.items() if one}
+        found = {name: played.get((name, pages(name, budget))) for name in backends}
+        return {name: replace(one, budget=budget) for name, one in found.items() if one}
 
-    factors = {factor: points(memory * factor // 100) for factor in FACTORS}
-    shares = [points(int(share * footprint)) for share in SHARES]
-    curve = [one for row in (*shares, *factors.values()) for one in row.values()]
+    rows = {factor: points(budget) for factor, budget in factors.items()}
+    every = [one for row in (*map(points, shares), *rows.values()) for one in row.values()]
     native_ms = sequence.native_ns() / 1e6
-    return Plan(memory, footprint, native_ms, factors, sorted(curve, key=lambda p: p.budget))
+    return Plan(memory, footprint, native_ms, rows, sorted(every, key=lambda p: p.budget))
 
 
-def play(sequence: Recorded, backend: str, link: Link, pages: int) -> Point:
-    """The steady state under a backend's default policy."""
-    policy, budget = BY_NAME[backend].policy, pages * link.page_bytes
-    engine = CompiledEngine(settings_for(link, policy, budget))
-    result = Simulator(engine, link, policy).run(sequence)
-    return Point(backend, budget, result.step_ms, result.bytes_in, result.bytes_out)
+def play(task: Task) -> Point:
+    """The steady state under a backend's default policy; for another process."""
+    policy = BY_NAME[task.backend].policy
+    engine = CompiledEngine(settings_for(task.link, policy, task.budget))
+    result = Simulator(engine, task.link, policy).run(task.sequence)
+    return Point(task.backend, task.budget, result.step_ms, result.bytes_in, result.bytes_out)
 
 
 def largest_operation(sequence: Recorded, page_bytes: int) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.table import Table
 
 from pump.bench import plan, plots
+from pump.bench.progress import Runs
 from pump.cli.command import UsageError
 from pump.cli.recording import open_step, step_line
 from pump.cli.render import console, progress_bar, table
@@ -63,10 +64,16 @@ class Plan:
         link = INTERCONNECTS[args.link or (gpu or REFERENCE).interconnect]
         sequence = plan.stretched(sequence, slower(gpu)) if gpu else sequence
         backends = plan.backends_for(sequence, args.backend or LINKS)
-        runs = len(backends) * (len(plan.FACTORS) + len(plan.SHARES))
         with progress_bar(sys.stderr) as bar:
-            task = bar.add_task("predicting", total=runs)
-            return plan.plan(sequence, memory, link, backends, lambda: bar.advance(task))
+            shown = bar.add_task("predicting", total=None)
+            lines = Runs(told=bar.disable)
+
+            def progress(done: int, runs: int) -> None:
+                bar.update(shown, completed=done, total=runs)
+                lines.done(done, runs)
+
+            curve = bool(args.plot or args.json)
+            return plan.plan(sequence, memory, link, backends, progress, curve=curve)
 
     def main(self, args: argparse.Namespace) -> int:
         """Prints it."""

@@ -1,6 +1,7 @@
 """`pump plan`: predictions, what is recommended, and steps found in what a program did."""
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.unit
 
 PAGE = UM.page_bytes
 DEFAULT = int(default_of("ULMS_GPU_MEMORY_FACTOR"))
-FREE = {"um", "vmm"}
+FREE = ("um", "vmm")
 """Links that take no promise of the user's."""
 PCIE = INTERCONNECTS["pcie5-x16"]
 FEW_FACTORS = (100, 90, 70, 40, 5)
@@ -49,7 +50,7 @@ def found() -> plan.Plan:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "FACTORS", FEW_FACTORS)
         patch.setattr(plan, "SHARES", FEW_SHARES)
-        return plan.plan(sequence, sequence.footprint(PAGE) * 3 // 5, PCIE, list(LINKS))
+        return plan.plan(sequence, sequence.footprint(PAGE) * 3 // 5, PCIE, list(LINKS), workers=1)
 
 
 # --- hardware ---
@@ -98,7 +99,7 @@ def test_a_smaller_factor_is_recommended_only_if_it_costs_nothing(found: plan.Pl
     free = [
         (f, row[name].step_ms)
         for f, row in found.factors.items()
-        for name in row.keys() & FREE
+        for name in row.keys() & set(FREE)
         if f <= DEFAULT
     ]
     least = min(ms for _, ms in free)
@@ -260,7 +261,37 @@ def test_the_step_that_was_found_is_told(step: Path, capsys: pytest.CaptureFixtu
     assert main(["plan", str(step), "--memory", "40MiB"]) == 0
     told = capsys.readouterr()
     assert "step: 40 operations, seen once" in told.out
-    assert told.err == ""
+
+
+def test_off_a_terminal_it_says_how_much_it_plays_and_for_how_long(
+    step: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "FACTORS", (60, 50, 40, 30))
+    assert main(["plan", str(step), "--memory", "40MiB", "--backend", "um"]) == 0
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "pump: playing the step with 4 budgets"
+    assert re.fullmatch(r"pump: 1 are played after \d+ s: about \d+ s more", second)
+
+
+def test_the_same_is_predicted_with_any_number_of_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And without the curve, if that is not asked for."""
+    monkeypatch.setattr(plan, "FEW", 0)
+    monkeypatch.setattr(plan, "FACTORS", (60, 40))
+    monkeypatch.setattr(plan, "SHARES", (0.5,))
+    one, two = (plan.plan(turns(40), 40 * PAGE, PCIE, FREE, workers=n) for n in (1, 2))
+    assert one == two
+    bare = plan.plan(turns(40), 40 * PAGE, PCIE, FREE, curve=False, workers=1)
+    assert bare.factors == one.factors
+    assert len(bare.curve) == len(one.curve) - len(FREE)
+
+
+def test_what_makes_no_difference_is_played_once() -> None:
+    told: list[tuple[int, int]] = []
+    played = plan.plan(turns(4), GIB, PCIE, ["um"], lambda *at: told.append(at), curve=False)
+    assert told == [(0, 1), (1, 1)]
+    assert len(played.factors) == len(plan.FACTORS)
 
 
 def test_a_step_that_leaves_most_memory_alone_is_doubted(
