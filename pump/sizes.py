@@ -19,6 +19,16 @@ def parse_size(text: str) -> int:
     return size
 
 
+def parse_memory(text: str) -> int:
+    """The same for memory of a device. Raises ValueError also for a size without a unit that is
+    less than 1 MiB, of which ulms.so warns: nobody means so few bytes.
+    """
+    size = parse_size(text)
+    if size < MIB and not text.strip()[-1].isalpha():
+        raise ValueError(f"`{text}` would be bytes: write the unit, as in 8GiB")
+    return size
+
+
 def format_size(size: float) -> str:
     """A size in bytes in the largest binary unit that keeps it at 1 or more: `1.5 GiB`."""
     for unit, name in ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):

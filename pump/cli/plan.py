@@ -17,7 +17,7 @@ from pump.paths import trace_name
 from pump.sim.hardware import GPUS, INTERCONNECTS, MEASURED, REFERENCE, slower
 from pump.sim.link import FIGURES, LINKS
 from pump.sim.sequence import Sequence
-from pump.sizes import format_size, parse_size
+from pump.sizes import format_size, parse_memory
 
 
 class Plan:
@@ -120,7 +120,7 @@ def refuse_unless_drawable(picture: Path) -> None:
 def size_of(text: str) -> int:
     """Bytes. Raises ArgumentTypeError."""
     try:
-        return parse_size(text)
+        return parse_memory(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pump.cli.command import UsageError
 from pump.preload import Preloaded, preload
-from pump.sizes import parse_size
+from pump.sizes import parse_memory
 
 LOG_LEVELS = ("ERROR", "WARN", "INFO", "DEBUG")
 BACKENDS = ("auto", "um", "vmm", "observe", "off")
@@ -75,7 +75,7 @@ def options_of(args: argparse.Namespace) -> dict[str, str]:
         options["ULMS_GPU_MEMORY_FACTOR"] = args.factor
     if args.memory is not None:
         try:
-            parse_size(args.memory)
+            parse_memory(args.memory)
         except ValueError as error:
             raise UsageError(f"--memory: {error}") from error
         options["ULMS_GPU_MEMORY"] = args.memory

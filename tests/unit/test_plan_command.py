@@ -332,6 +332,13 @@ def test_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> No
     assert "pump: plan needs a TRACE" in capsys.readouterr().err
 
 
+def test_memory_without_a_unit_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["plan", "no.txt", "--memory", "6"])
+    assert stop.value.code == 2
+    assert "--memory: `6` would be bytes: write the unit, as in 8GiB" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(not plots.can_plot(), reason="without matplotlib")
 @pytest.mark.parametrize(
     ("picture", "why"), [("p.foo", "its name must end in one of"), ("no/p.png", "no such folder")]
