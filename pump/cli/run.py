@@ -108,5 +108,10 @@ def become(program: Preloaded, print_only: bool) -> int:
     try:
         os.execvpe(name, program.command, program.environment(os.environ))
     except OSError as error:
-        print(f"pump: {name}: {error.strerror}", file=sys.stderr)
-        return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
+        return cannot_start(name, error)
+
+
+def cannot_start(name: str, error: OSError) -> int:
+    """Says so, and returns what a shell answers."""
+    print(f"pump: {name}: {error.strerror}", file=sys.stderr)
+    return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE

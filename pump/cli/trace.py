@@ -3,12 +3,16 @@
 import argparse
 import json
 import os
+import re
 import shutil
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
 from pump.cli import run
+from pump.cli.child import end_like, run_child
 from pump.cli.command import UsageError
 from pump.cli.recording import open_trace
 from pump.cli.render import console
@@ -81,7 +85,7 @@ class Trace:
         program = self.run(args)
         if args.command_line[0] != "--":
             refuse_unless_program(program.command[0])
-        return run.become(program, args.print)
+        return run.become(program, True) if args.print else recorded(program)
 
     def show(self, args: argparse.Namespace) -> int:
         """Say what a trace holds: kernels by function, bytes, what could not be matched."""
@@ -104,6 +108,35 @@ class Trace:
         before, after = compress(args.file, args.output)
         print(f"{args.output}: {format_size(after)}, was {format_size(before)}")
         return 0
+
+
+def recorded(program: Preloaded) -> int:
+    """Runs the program and ends as it does; says so if nothing was recorded."""
+    name, pattern = program.command[0], program.variables["ULMS_TRACE"]
+    before = written(pattern)
+    try:
+        status = run_child(program.command, program.environment(os.environ))
+    except OSError as error:
+        return run.cannot_start(name, error)
+    if written(pattern) <= before:
+        print(
+            f"pump: no trace was written to {pattern}: {name} used no CUDA, nor did what it started"
+            f" (or ulms.so did not reach them: `pump doctor {name}` looks)",
+            file=sys.stderr,
+        )
+    return end_like(status)
+
+
+def written(pattern: str) -> set[tuple[str, int]]:
+    """The files of a name, in which %p stands for any process id, and when they changed."""
+    folder, name = os.path.split(pattern)
+    like = re.compile(re.escape(name).replace("%p", "[0-9]+"))
+    found = set()
+    with suppress(FileNotFoundError):  # the folder; or a file goes meanwhile
+        for file in os.scandir(folder):
+            if like.fullmatch(file.name):
+                found.add((file.name, file.stat().st_mtime_ns))
+    return found
 
 
 def refuse_unless_program(name: str) -> None:
