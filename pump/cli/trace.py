@@ -14,12 +14,12 @@ from pathlib import Path
 from pump.cli import run
 from pump.cli.child import end_like, run_child
 from pump.cli.command import UsageError
-from pump.cli.recording import open_trace
+from pump.cli.recording import open_trace, read_trace
 from pump.cli.render import console
 from pump.cli.summary import FUNCTIONS_SHOWN, summary_page
 from pump.preload import Preloaded
 from pump.sizes import format_size
-from pump.trace import Summary, TraceError, compress, export_chrome, read, summarize
+from pump.trace import Summary, TraceError, compress, export_chrome, summarize
 
 VERBS = ("run", "show", "export", "compress")
 DEFAULT_FILE = "trace.%p.ulms"
@@ -89,7 +89,7 @@ class Trace:
 
     def show(self, args: argparse.Namespace) -> int:
         """Say what a trace holds: kernels by function, bytes, what could not be matched."""
-        summary = summarize(read(args.file))
+        summary = summarize(read_trace(args.file))
         if args.json:
             print(json.dumps(as_json(summary), indent=1))
         else:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pump import stats
+from pump import paths, stats
 from pump.cli import main
 from pump.preload import preload
 from tests.conftest import ROOT
@@ -140,6 +141,10 @@ def test_a_file_that_is_no_trace_is_told_in_one_line(
     assert main(words) == 2
     error = capsys.readouterr().err
     assert error == f"pump: {other}: byte 0: not a trace\n"
+    shutil.copy(paths.traces()["resnet"], other)
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"pump: {other}: a recorded sequence, no trace: `pump plan`")
 
 
 def test_a_missing_file_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
