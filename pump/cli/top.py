@@ -11,11 +11,10 @@ from rich.live import Live
 
 from pump import stats
 from pump.cli.command import UsageError
-from pump.cli.render import console, table
+from pump.cli.render import Name, console, table
 from pump.cli.summary import time_text
 from pump.sizes import format_size
 from pump.stats import Change, Counter, Held, Snapshot, StatsError
-from pump.symbol import readable
 
 SHORTEST_INTERVAL = 0.1  # seconds
 HELD_SHOWN = 5
@@ -151,9 +150,9 @@ def counter_table(
     return table(columns, rows) if wide else table(columns[:-1], [row[:-1] for row in rows])
 
 
-def held_row(held: Held) -> tuple[str, ...]:
+def held_row(held: Held) -> tuple[object, ...]:
     """One of those that were held longest."""
-    name = readable(held.name)
+    name = Name(held.name)
     return f"{held.ns / 1e9:.3f} s", f"{held.times:,}", format_size(held.missing_bytes), name
 
 
