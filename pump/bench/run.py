@@ -16,7 +16,7 @@ from pump.bench.runner import Asked, Runner
 from pump.bench.simulated import Simulated
 from pump.bench.steps import meant
 from pump.bench.systems import BY_NAME, DEVICES, GPU, SIM, systems_on
-from pump.cli.command import UsageError
+from pump.cli.command import UsageError, reading
 from pump.cli.render import console, progress_bar
 from pump.sim.link import LINKS
 
@@ -84,6 +84,8 @@ class Run:
         systems, known = systems_of(args, device), known_rows(args)
         described = list(dict.fromkeys([*systems, *(row.system for row in known)]))
         kept = Kept(args.json, lambda: where.machine(described))
+        with reading():
+            elsewhere = [row for path in args.elsewhere for row in read_results(path).every]
         try_outputs(args)
         asked = Asked(
             names,
@@ -91,7 +93,7 @@ class Run:
             args.oversubscription,
             args.quiet,
             known=known,
-            elsewhere=[row for path in args.elsewhere for row in read_results(path).every],
+            elsewhere=elsewhere,
             keep=kept.keep,
             seconds=args.limit,
         )

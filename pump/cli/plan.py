@@ -10,7 +10,7 @@ from rich.table import Table
 
 from pump.bench import plan, plots
 from pump.bench.progress import Runs
-from pump.cli.command import UsageError
+from pump.cli.command import UsageError, reading
 from pump.cli.recording import open_step, step_line
 from pump.cli.render import console, progress_bar, table
 from pump.paths import trace_name
@@ -53,6 +53,9 @@ class Plan:
 
     def step(self, args: argparse.Namespace) -> Sequence:
         """The step whose time is predicted. Raises UsageError."""
+        if args.trace:
+            with reading(), args.trace.open("rb"):  # before what else is missing
+                pass
         if not args.trace or not (args.memory or args.gpu):
             raise UsageError("plan needs a TRACE, and --memory or --gpu: how much there will be")
         return open_step(args.trace)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from pump.cli.command import UsageError
+from pump.cli.command import UsageError, reading
 from pump.sim.link import PAGE_BYTES
 from pump.sim.recorded import is_sequence, open_sequence
 from pump.sim.sequence import Operation, Sequence, SequenceError
@@ -16,9 +16,10 @@ SMALL = 0.5
 
 
 def read_trace(path: Path) -> Trace:
-    """A trace. Raises UsageError, OSError."""
+    """A trace. Raises UsageError."""
     try:
-        return read(path)
+        with reading():
+            return read(path)
     except TraceError as error:
         if is_sequence(path):
             told = f"{path}: a recorded sequence, no trace: `pump plan` and `pump sim` read it"
@@ -36,7 +37,8 @@ def open_trace(path: Path) -> Trace:
 def open_step(path: Path, every: bool = False) -> Sequence:
     """Steps of a sequence or a trace, likewise. every: all of a trace, else the last."""
     try:
-        sequence = open_sequence(path, every)
+        with reading():
+            sequence = open_sequence(path, every)
     except SequenceError as error:
         raise UsageError(str(error)) from error
     tell(path, [*sequence.notes, *doubts(sequence)])

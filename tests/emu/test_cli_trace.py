@@ -148,8 +148,10 @@ def test_a_file_that_is_no_trace_is_told_in_one_line(
 
 
 def test_a_missing_file_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["trace", "show", "/no/such/file"]) == 1
-    assert capsys.readouterr().err == "pump: /no/such/file: No such file or directory\n"
+    for words in (["trace", "show"], ["trace", "compress"], ["hooks", "--seen"], ["sim"], ["plan"]):
+        more = ["out"] if "compress" in words else []
+        assert main([*words, "/no/such/file", *more]) == 2
+        assert capsys.readouterr().err == "pump: /no/such/file: No such file or directory\n"
 
 
 def test_hooks_marks_what_was_called(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

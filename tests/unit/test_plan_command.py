@@ -326,10 +326,19 @@ def test_the_prediction_as_json(step: Path, capsys: pytest.CaptureFixture[str]) 
     assert predicted["factors"]["100"]["vmm"]["step_ms"] >= predicted["native_ms"] == 4
 
 
-@pytest.mark.parametrize("words", [[], ["--memory", "1GiB"], ["no.txt"]])
-def test_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ([], "plan needs a TRACE"),
+        (["--memory", "1GiB"], "plan needs a TRACE"),
+        ([__file__], "plan needs a TRACE, and --memory or --gpu"),
+        (["no.txt"], "no.txt: No such file or directory"),
+    ],
+)
+def test_wrong_usage(words: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A missing file comes before a missing option."""
     assert main(["plan", *words]) == 2
-    assert "pump: plan needs a TRACE" in capsys.readouterr().err
+    assert f"pump: {why}" in capsys.readouterr().err
 
 
 def test_memory_without_a_unit_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
