@@ -17,6 +17,7 @@ from pump.bench.simulated import Simulated
 from pump.bench.steps import meant
 from pump.bench.systems import BY_NAME, DEVICES, GPU, SIM, systems_on
 from pump.cli.command import UsageError, reading
+from pump.cli.hint import hint
 from pump.cli.render import console, progress_bar
 from pump.sim.link import LINKS
 
@@ -208,7 +209,8 @@ def systems_of(args: argparse.Namespace, device: str) -> list[str]:
     """The systems asked for, in order. Raises UsageError."""
     known = [system.name for system in systems_on(device)]
     if unknown := set(args.system or []) - set(known):
-        raise UsageError(f"no system {min(unknown)} on {device}: {', '.join(known)}")
+        one = min(unknown)
+        raise UsageError(f"no system {one} on {device}: {', '.join(known)}{hint(one, known)}")
     return [name for name in known if name in (args.system or known)]
 
 

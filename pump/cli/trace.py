@@ -14,6 +14,7 @@ from pathlib import Path
 from pump.cli import run
 from pump.cli.child import end_like, run_child
 from pump.cli.command import UsageError
+from pump.cli.hint import hint
 from pump.cli.recording import open_trace, read_trace
 from pump.cli.render import console
 from pump.cli.summary import FUNCTIONS_SHOWN, summary_page
@@ -147,7 +148,7 @@ def refuse_unless_program(name: str) -> None:
         raise UsageError(
             f"{name} is no program; `pump trace show {name}` reads it, if it is a trace"
         )
-    raise UsageError(f"no verb `{name}`, and no program of that name")
+    raise UsageError(f"no verb `{name}`, and no program of that name{hint(name, VERBS)}")
 
 
 def as_json(summary: Summary) -> dict[str, object]:

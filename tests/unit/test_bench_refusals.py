@@ -20,3 +20,11 @@ def test_a_missing_file_is_wrong_usage(
 ) -> None:
     assert cli.main(words) == 2
     assert capsys.readouterr().err == "pump-bench: no.json: No such file or directory\n"
+
+
+def test_nearly_a_system_or_a_command_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "--device", "sim", "--system", "vm"]) == 2
+    assert capsys.readouterr().err.endswith("; did you mean vmm?\n")
+    with pytest.raises(SystemExit):
+        cli.main(["runn"])
+    assert capsys.readouterr().err.endswith("; did you mean run?\n")

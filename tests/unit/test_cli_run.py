@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pump import paths
-from pump.cli import main
+from pump.cli import COMMANDS, main
 from pump.preload import joined, preload
 from pump.sizes import GIB, MIB, format_size, parse_memory, parse_size, write_size
 
@@ -110,6 +110,38 @@ def test_argparse_errors_have_status_2(words: list[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(words)
     assert stop.value.code == 2
+
+
+def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([])
+    assert stop.value.code == 2
+    told = capsys.readouterr().err
+    assert all(f"\n    {command.name} " in told for command in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["runn", "--", "true"], "run"),
+        (["run", "--backend", "umm", "--", "true"], "um"),
+        (["plan", "--gpu", "H20"], "H200"),
+        (["sim", "x", "--link", "vm"], "vmm"),
+    ],
+)
+def test_a_word_that_is_nearly_right_is_told(
+    words: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.endswith(f"; did you mean {meant}?\n")
+
+
+def test_nearly_a_policy_or_a_verb_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, meant in ((["sim", "x", "--policy", "ahed"], "ahead"), (["trace", "shwo"], "show")):
+        assert main(words) == 2
+        assert capsys.readouterr().err.endswith(f"; did you mean {meant}?\n")
 
 
 @pytest.mark.parametrize(
