@@ -77,6 +77,16 @@ def test_gpus_name_links_that_there_are() -> None:
     assert slower(GPUS["L4"]) == pytest.approx(16)
 
 
+def test_links_say_where_predictions_are_compared_and_no_figure_of_their_own() -> None:
+    page = Path(__file__).parents[2] / "docs" / "bench.md"
+    headings = page.read_text(encoding="utf-8").splitlines()
+    for link in LINKS.values():
+        named = re.search(r'docs/bench.md, "(.*?)"', link.note)
+        assert named
+        assert f"## {named[1]}" in headings
+        assert not re.search(r"\d\.\d", link.note)
+
+
 # --- predictions ---
 
 
