@@ -27,7 +27,11 @@ ON_GPU = ("limit", "resume", "elsewhere", "tiny")
 
 
 class Run:
-    """Compare systems on workloads."""
+    """Compare systems on workloads.
+
+    `pump-bench list` has workloads and systems. An example: `pump-bench run resnet --device sim
+    --system um --system vmm --oversubscription 1.5,2`.
+    """
 
     name = "run"
 
@@ -40,7 +44,7 @@ class Run:
             help="(default: every one, which takes minutes; see list)",
         )
         parser.add_argument(
-            "--system", action="append", metavar="NAME", help="one system (default: all)"
+            "--system", action="append", metavar="NAME", help="one system (default: all; see list)"
         )
         parser.add_argument(
             "--oversubscription",

@@ -123,7 +123,7 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        (["runn", "--", "true"], "run"),
+        (["rum", "--", "true"], "run"),
         (["run", "--backend", "umm", "--", "true"], "um"),
         (["plan", "--gpu", "H20"], "H200"),
         (["sim", "x", "--link", "vm"], "vmm"),
@@ -139,7 +139,7 @@ def test_a_word_that_is_nearly_right_is_told(
 
 
 def test_nearly_a_policy_or_a_verb_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, meant in ((["sim", "x", "--policy", "ahed"], "ahead"), (["trace", "shwo"], "show")):
+    for words, meant in ((["sim", "x", "--policy", "ahea"], "ahead"), (["trace", "shov"], "show")):
         assert main(words) == 2
         assert capsys.readouterr().err.endswith(f"; did you mean {meant}?\n")
 
