@@ -55,6 +55,11 @@ def option_rows() -> list[Option]:
     ]
 
 
+def default_of(name: str) -> str:
+    """What an option is where nobody sets it. Raises StopIteration for what is none."""
+    return next(option.default for option in option_rows() if option.name == name)
+
+
 def text(pointer: Any) -> str:
     """A C string as text; "" for NULL."""
     return ffi().string(pointer).decode() if pointer else ""

@@ -19,9 +19,27 @@ def parse_size(text: str) -> int:
     return size
 
 
+def parse_memory(text: str) -> int:
+    """The same for memory of a device. Raises ValueError also for a size without a unit that is
+    less than 1 MiB, of which ulms.so warns: nobody means so few bytes.
+    """
+    size = parse_size(text)
+    if size < MIB and not text.strip()[-1].isalpha():
+        raise ValueError(f"`{text}` would be bytes: write the unit, as in 8GiB")
+    return size
+
+
 def format_size(size: float) -> str:
     """A size in bytes in the largest binary unit that keeps it at 1 or more: `1.5 GiB`."""
     for unit, name in ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if size >= unit:
             return f"{size / unit:.1f} {name}"
     return f"{size:.0f} B"
+
+
+def write_size(size: int) -> str:
+    """The same without rounding, as `parse_size` reads it: `1536MiB`."""
+    for unit, name in ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if size and size % unit == 0:
+            return f"{size // unit}{name}"
+    return f"{size}"

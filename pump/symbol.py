@@ -30,6 +30,24 @@ def readable(name: str) -> str:
     return _short(_without_arguments(whole.replace(ANONYMOUS, "").removeprefix("void ")))
 
 
+CUT = "..."
+
+
+def shortened(name: str, most: int) -> str:
+    """Readable, with at most so many characters: without arguments of templates, deepest first,
+    and if that is not enough without its middle.
+    """
+    short = readable(name)
+    for depth in range(DEEPEST, -1, -1):
+        if len(short) <= most:
+            return short
+        short = _collapsed(short, depth)
+    if len(short) <= most:
+        return short
+    tail = (most - len(CUT)) // 3
+    return short[: most - len(CUT) - tail] + CUT + short[len(short) - tail :]
+
+
 @cache
 def _demangler() -> Callable[[bytes], bytes | None] | None:
     """Of the C++ library that numpy needs, too; None: it is not there."""

@@ -25,6 +25,8 @@ OURS = ("ULMS_", "EMU_", "WRAPPER_MAX_MEMORY", "LD_PRELOAD", "LD_LIBRARY_PATH")
 PATIENCE_S = 180
 """How long a program may take, on a busy machine, before it is said to hang."""
 
+os.environ.pop("COLUMNS", None)  # readline sets it, which pytest loads: tables are narrow then
+
 RunEmulated = Callable[..., subprocess.CompletedProcess[str]]
 Compile = Callable[..., Path]
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from bench.gpu import calls, link, workloads
 from pump.bench import machine
-from pump.bench.machine import LIMIT, refuse_unless_safe
+from pump.bench.machine import LIMIT
 from pump.bench.row import Row
 from pump.bench.runner import Asked
 from pump.bench.systems import BY_NAME, GPU, LEARNS
@@ -136,7 +136,7 @@ class Programs:
         Raises UsageError.
         """
         if not self.tiny:  # that runs on the CPU
-            refuse_unless_safe()
+            refuse_without_gpu()
         refuse_without_torch(asked.names)
         end = time.monotonic() + asked.seconds if asked.seconds else math.inf
         rows = list(asked.known)
@@ -264,6 +264,14 @@ class Programs:
             said = reason_in(done.stderr)
             raise FailedError(f"failed with status {done.returncode}: {said}")
         return told
+
+
+def refuse_without_gpu() -> None:
+    """Or where it is not safe. Raises UsageError."""
+    if not machine.has_gpu():
+        raise UsageError("there is no GPU here: nvidia-smi names none (--tiny needs none)")
+    if why := machine.unsafe():
+        raise UsageError(why)
 
 
 def refuse_without_torch(names: Iterable[str]) -> None:

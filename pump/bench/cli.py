@@ -21,7 +21,7 @@ from pump.bench.run import (
 )
 from pump.bench.simulate import MAIN
 from pump.bench.systems import DEVICES, SIM, systems_on
-from pump.cli.command import UsageError
+from pump.cli.command import UsageError, reading
 from pump.cli.program import Program
 from pump.cli.render import console, table
 from pump.sim.sequence import SequenceError
@@ -68,7 +68,8 @@ class Compare:
 
     def run(self, args: argparse.Namespace) -> compare.Comparison:
         """What both have. Raises UsageError, FormatError, OSError."""
-        before, after = read_results(args.before), read_results(args.after)
+        with reading():
+            before, after = read_results(args.before), read_results(args.after)
         found = compare.compare(before.rows, after.rows)
         if not found.changes:
             raise UsageError("the two results have no run in common")
@@ -121,7 +122,8 @@ class Bound:
         """
         if args.json and len(args.files) > 1:
             raise UsageError("--json is for the rows of one machine")
-        every = {str(path): read_results(path) for path in args.files}
+        with reading():
+            every = {str(path): read_results(path) for path in args.files}
         common = common_runs(every.values())
         if args.plots and common:
             one = common[0]

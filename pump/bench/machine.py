@@ -15,13 +15,20 @@ LIMIT = 8 << 30
 UNITS = {"GB/s": 1.0, "us": 1e3}
 
 
-def refuse_unless_safe() -> None:
-    """Exits when ULMS_MANAGED_LIMIT is not set to 8 GiB or less.
+def unsafe() -> str:
+    """Why nothing may run on a GPU: ULMS_MANAGED_LIMIT is not set to 8 GiB or less. "": it may.
 
     Oversubscribed managed memory can hang a GPU that others share.
     """
-    if not 0 < managed_limit() <= LIMIT:
-        sys.exit("set ULMS_MANAGED_LIMIT to 8GiB or less: this runs on a GPU that others may share")
+    if 0 < managed_limit() <= LIMIT:
+        return ""
+    return "set ULMS_MANAGED_LIMIT to 8GiB or less: this runs on a GPU that others may share"
+
+
+def refuse_unless_safe() -> None:
+    """Exits where nothing may run."""
+    if why := unsafe():
+        sys.exit(why)
 
 
 def managed_limit() -> int:

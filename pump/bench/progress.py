@@ -1,4 +1,4 @@
-"""A line a workload, where no terminal shows how far a comparison is."""
+"""How far something is, in lines, where no terminal shows it."""
 
 import sys
 import time
@@ -20,3 +20,33 @@ class Workloads:
         if self.told and not self.left[name]:
             seconds = time.monotonic() - self.begun
             print(f"{name}: done after {seconds:.0f} s", file=sys.stderr, flush=True)
+
+
+FIRST_QUARTER = 0.4
+"""Of all the time, what the first quarter of runs takes: budgets grow, and the more fits the less
+is to be played.
+"""
+
+
+class Runs:
+    """Says how many runs of a step there will be and, when a quarter of them is done, how long the
+    others will take. `told`: on standard error.
+    """
+
+    def __init__(self, told: bool) -> None:
+        self.told = told
+        self.begun = time.monotonic()
+
+    def done(self, number: int, runs: int) -> None:
+        """So many are; called for each, and for none."""
+        if number == 0:
+            self.tell(f"playing the step with {runs} budgets")
+        elif number == -(-runs // 4):
+            seconds = time.monotonic() - self.begun
+            left = seconds / FIRST_QUARTER - seconds
+            self.tell(f"{number} are played after {seconds:.0f} s: about {left:.0f} s more")
+
+    def tell(self, line: str) -> None:
+        """If there is somebody to tell."""
+        if self.told:
+            print(f"pump: {line}", file=sys.stderr, flush=True)

@@ -16,7 +16,8 @@ from pump.bench.runner import Asked, Runner
 from pump.bench.simulated import Simulated
 from pump.bench.steps import meant
 from pump.bench.systems import BY_NAME, DEVICES, GPU, SIM, systems_on
-from pump.cli.command import UsageError
+from pump.cli.command import UsageError, reading
+from pump.cli.hint import hint
 from pump.cli.render import console, progress_bar
 from pump.sim.link import LINKS
 
@@ -26,7 +27,11 @@ ON_GPU = ("limit", "resume", "elsewhere", "tiny")
 
 
 class Run:
-    """Compare systems on workloads."""
+    """Compare systems on workloads.
+
+    `pump-bench list` has workloads and systems. An example: `pump-bench run resnet --device sim
+    --system um --system vmm --oversubscription 1.5,2`.
+    """
 
     name = "run"
 
@@ -39,7 +44,7 @@ class Run:
             help="(default: every one, which takes minutes; see list)",
         )
         parser.add_argument(
-            "--system", action="append", metavar="NAME", help="one system (default: all)"
+            "--system", action="append", metavar="NAME", help="one system (default: all; see list)"
         )
         parser.add_argument(
             "--oversubscription",
@@ -84,6 +89,8 @@ class Run:
         systems, known = systems_of(args, device), known_rows(args)
         described = list(dict.fromkeys([*systems, *(row.system for row in known)]))
         kept = Kept(args.json, lambda: where.machine(described))
+        with reading():
+            elsewhere = [row for path in args.elsewhere for row in read_results(path).every]
         try_outputs(args)
         asked = Asked(
             names,
@@ -91,7 +98,7 @@ class Run:
             args.oversubscription,
             args.quiet,
             known=known,
-            elsewhere=[row for path in args.elsewhere for row in read_results(path).every],
+            elsewhere=elsewhere,
             keep=kept.keep,
             seconds=args.limit,
         )
@@ -206,7 +213,8 @@ def systems_of(args: argparse.Namespace, device: str) -> list[str]:
     """The systems asked for, in order. Raises UsageError."""
     known = [system.name for system in systems_on(device)]
     if unknown := set(args.system or []) - set(known):
-        raise UsageError(f"no system {min(unknown)} on {device}: {', '.join(known)}")
+        one = min(unknown)
+        raise UsageError(f"no system {one} on {device}: {', '.join(known)}{hint(one, known)}")
     return [name for name in known if name in (args.system or known)]
 
 

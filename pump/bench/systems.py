@@ -16,7 +16,8 @@ class System:
     """A way to run. `link` is the model of pump.sim.link it moves pages over, "" where none.
 
     `env` has the options that choose it, `promise` what its user knows of the program: what breaks
-    it spoils data. Both are empty where there is nothing of the kind.
+    it spoils data. `risk` is what it does not guarantee, a sentence. All are empty where there is
+    nothing of the kind.
     """
 
     name: str
@@ -27,6 +28,7 @@ class System:
     env: Mapping[str, str] = field(default_factory=dict)
     in_place: bool = False  # nothing ever comes to the device
     promise: str = ""
+    risk: str = ""
 
 
 ALL = (SIM, EMULATOR, GPU)
@@ -34,12 +36,16 @@ LEARNS = "ahead"
 """Our policy: it learns what a program repeats."""
 UM = {"ULMS_BACKEND": "um"}
 VMM = {"ULMS_BACKEND": "vmm"}
+UNSEEN = (
+    "vmm guarantees nothing to a kernel that uses memory in a way that it does not see: that may"
+    " end the program or spoil data (docs/vmm.md; ULMS_VERIFY=1 checks a program)."
+)
 SYSTEMS = (
     System("native", "everything resident, no limit", ALL),
     System("um-demand", "managed memory, faults alone", ALL, "um", "none", UM),
     System("um-pump", "managed memory, the published window prefetch", ALL, "um", "pump", UM),
     System("um", "backend um with our policy", ALL, "um", LEARNS, UM),
-    System("vmm", "backend vmm with our policy", ALL, "vmm", LEARNS, VMM),
+    System("vmm", "backend vmm with our policy", ALL, "vmm", LEARNS, VMM, risk=UNSEEN),
     System(
         "vmm-known",
         "the same with ULMS_HIDDEN=known: for programs whose every use of memory is known",

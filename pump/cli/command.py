@@ -1,11 +1,23 @@
 """What every command of the command line is."""
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 
 class UsageError(Exception):
     """The command was called wrongly; the text says how in one line. Exit status 2."""
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """A file that is asked for and cannot be read is wrong usage. Raises UsageError."""
+    try:
+        yield
+    except OSError as error:
+        told = error.strerror or str(error)
+        raise UsageError(f"{error.filename}: {told}" if error.filename else told) from error
 
 
 class Command(Protocol):

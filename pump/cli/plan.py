@@ -9,14 +9,15 @@ from pathlib import Path
 from rich.table import Table
 
 from pump.bench import plan, plots
-from pump.cli.command import UsageError
+from pump.bench.progress import Runs
+from pump.cli.command import UsageError, reading
 from pump.cli.recording import open_step, step_line
 from pump.cli.render import console, progress_bar, table
 from pump.paths import trace_name
 from pump.sim.hardware import GPUS, INTERCONNECTS, MEASURED, REFERENCE, slower
 from pump.sim.link import FIGURES, LINKS
 from pump.sim.sequence import Sequence
-from pump.sizes import format_size, parse_size
+from pump.sizes import format_size, parse_memory
 
 
 class Plan:
@@ -52,6 +53,9 @@ class Plan:
 
     def step(self, args: argparse.Namespace) -> Sequence:
         """The step whose time is predicted. Raises UsageError."""
+        if args.trace:
+            with reading(), args.trace.open("rb"):  # before what else is missing
+                pass
         if not args.trace or not (args.memory or args.gpu):
             raise UsageError("plan needs a TRACE, and --memory or --gpu: how much there will be")
         return open_step(args.trace)
@@ -63,10 +67,16 @@ class Plan:
         link = INTERCONNECTS[args.link or (gpu or REFERENCE).interconnect]
         sequence = plan.stretched(sequence, slower(gpu)) if gpu else sequence
         backends = plan.backends_for(sequence, args.backend or LINKS)
-        runs = len(backends) * (len(plan.FACTORS) + len(plan.SHARES))
         with progress_bar(sys.stderr) as bar:
-            task = bar.add_task("predicting", total=runs)
-            return plan.plan(sequence, memory, link, backends, lambda: bar.advance(task))
+            shown = bar.add_task("predicting", total=None)
+            lines = Runs(told=bar.disable)
+
+            def progress(done: int, runs: int) -> None:
+                bar.update(shown, completed=done, total=runs)
+                lines.done(done, runs)
+
+            curve = bool(args.plot or args.json)
+            return plan.plan(sequence, memory, link, backends, progress, curve=curve)
 
     def main(self, args: argparse.Namespace) -> int:
         """Prints it."""
@@ -90,8 +100,8 @@ class Plan:
                 f" {found.native_ms:.1f} ms a step where everything fits\n"
             )
             out.print(factor_table(found))
-            for line in plan.advice(found):
-                out.print(line)
+            for line in plan.advice(found, args.memory):
+                out.print(line, soft_wrap=line.startswith(" "))  # a command is to be copied
         if args.plot:
             plots.plot_plan(found, trace_name(args.trace), args.plot)
             print(f"wrote {args.plot}", file=sys.stderr)
@@ -113,7 +123,7 @@ def refuse_unless_drawable(picture: Path) -> None:
 def size_of(text: str) -> int:
     """Bytes. Raises ArgumentTypeError."""
     try:
-        return parse_size(text)
+        return parse_memory(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

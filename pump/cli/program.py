@@ -1,7 +1,6 @@
 """A program of several commands: what `pump` and `pump-bench` share."""
 
 import argparse
-import difflib
 import os
 import sys
 from collections.abc import Sequence
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 
 from pump import __version__
 from pump.cli.command import Command, UsageError
+from pump.cli.hint import Parser, hint
 from pump.paths import NotBuiltError
 
 INTERRUPTED, BROKEN_PIPE = 130, 141  # what a shell answers
@@ -27,7 +27,7 @@ class Program:
 
     def parser(self) -> argparse.ArgumentParser:
         """The parser of all commands."""
-        parser = argparse.ArgumentParser(prog=self.name, description=self.description)
+        parser = Parser(prog=self.name, description=self.description)
         parser.add_argument("--version", action="version", version=f"{self.name} {__version__}")
         commands = parser.add_subparsers(metavar="COMMAND", required=True)
         for command in self.commands:
@@ -38,16 +38,20 @@ class Program:
         return parser
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """The arguments. What is not known is the command's to refuse: its usage helps."""
+        """The arguments. What is not known is the command's to refuse: its usage helps. Without
+        any, all help is given.
+        """
+        if not words:
+            self.parser().print_help(sys.stderr)
+            sys.exit(2)
         args, unknown = self.parser().parse_known_args(words)
         if unknown and words[0] == unknown[0]:
             self.parser().parse_args(words)  # ends here: it stands before the command
         if unknown:
             parser: argparse.ArgumentParser = args.parser
             named = [name for action in parser._actions for name in action.option_strings]
-            close = difflib.get_close_matches(unknown[0].partition("=")[0], named, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+            meant = hint(unknown[0].partition("=")[0], named)
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
         return args
 
     def run(self, words: Sequence[str]) -> int:

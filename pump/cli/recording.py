@@ -4,9 +4,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from pump.cli.command import UsageError
+from pump.cli.command import UsageError, reading
 from pump.sim.link import PAGE_BYTES
-from pump.sim.recorded import open_sequence
+from pump.sim.recorded import is_sequence, open_sequence
 from pump.sim.sequence import Operation, Sequence, SequenceError
 from pump.sizes import format_size
 from pump.trace import Trace, TraceError, read
@@ -15,12 +15,21 @@ SMALL = 0.5
 """A step that touches less than this of what is held at a time may be none."""
 
 
-def open_trace(path: Path) -> Trace:
-    """A trace; what is lost of it is told on standard error. Raises UsageError, OSError."""
+def read_trace(path: Path) -> Trace:
+    """A trace. Raises UsageError."""
     try:
-        trace = read(path)
+        with reading():
+            return read(path)
     except TraceError as error:
+        if is_sequence(path):
+            told = f"{path}: a recorded sequence, no trace: `pump plan` and `pump sim` read it"
+            raise UsageError(told) from error
         raise UsageError(str(error)) from error
+
+
+def open_trace(path: Path) -> Trace:
+    """The same; what is lost of it is told on standard error."""
+    trace = read_trace(path)
     tell(path, trace.notes)
     return trace
 
@@ -28,7 +37,8 @@ def open_trace(path: Path) -> Trace:
 def open_step(path: Path, every: bool = False) -> Sequence:
     """Steps of a sequence or a trace, likewise. every: all of a trace, else the last."""
     try:
-        sequence = open_sequence(path, every)
+        with reading():
+            sequence = open_sequence(path, every)
     except SequenceError as error:
         raise UsageError(str(error)) from error
     tell(path, [*sequence.notes, *doubts(sequence)])

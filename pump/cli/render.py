@@ -1,5 +1,6 @@
 """Plain data to text for people: tables, on a terminal and in a pipe."""
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TextIO
 
@@ -9,8 +10,13 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
-PIPE_WIDTH = 10_000  # columns where there is no terminal: nothing is cut off
+from pump.symbol import readable, shortened
+
+PIPE_WIDTH = 10_000  # columns where there is no terminal, and no COLUMNS: nothing is cut off
+NAME_LEAST = 40
+"""Columns that are left to a name, however narrow the terminal is."""
 
 
 class Page(Console):
@@ -35,10 +41,24 @@ class WholeTable(Table):
         )
 
 
+class Name:
+    """A kernel's name, as long as there is room for."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        most = cell_len(readable(self.name))
+        return Measurement(min(most, NAME_LEAST), most).with_maximum(options.max_width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(shortened(self.name, options.max_width), no_wrap=True)
+
+
 def console(file: TextIO | None = None) -> Console:
     """Where output goes: standard output when file is None."""
     out = Page(file=file, highlight=False, markup=False, emoji=False)
-    if not out.is_terminal:
+    if not (out.is_terminal or os.environ.get("COLUMNS", "").strip("0").isdecimal()):
         out.width = PIPE_WIDTH
     return out
 
@@ -47,15 +67,17 @@ def table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None
 ) -> Table:
     """A table; columns whose name starts with `>` are set right. These and the first keep to one
-    line, the others may be folded.
+    line, the others may be folded. A Name is shortened instead.
     """
-    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    cells = [[cell if isinstance(cell, Name) else text_of(cell) for cell in row] for row in rows]
     made = WholeTable(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
     for at, name in enumerate(columns):
         right, heading = name.startswith(">"), name.removeprefix(">")
         justify: Literal["left", "right"] = "right" if right else "left"
-        whole = right or at == 0
-        most = max(map(cell_len, [heading, *(row[at] for row in cells if at < len(row))]))
+        below = [row[at] for row in cells if at < len(row)]
+        words = [heading, *(cell for cell in below if isinstance(cell, str))]
+        whole = right or (at == 0 and len(words) > len(below))
+        most = max(map(cell_len, words))
         made.add_column(
             heading,
             justify=justify,
@@ -66,6 +88,11 @@ def table(
     for row in cells:
         made.add_row(*row)
     return made
+
+
+def text_of(cell: object) -> str:
+    """Nothing for None."""
+    return "" if cell is None else str(cell)
 
 
 def progress_bar(file: TextIO, quiet: bool = False) -> Progress:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pump.cli.command import UsageError
 from pump.preload import Preloaded, preload
-from pump.sizes import parse_size
+from pump.sizes import parse_memory
 
 LOG_LEVELS = ("ERROR", "WARN", "INFO", "DEBUG")
 BACKENDS = ("auto", "um", "vmm", "observe", "off")
@@ -75,7 +75,7 @@ def options_of(args: argparse.Namespace) -> dict[str, str]:
         options["ULMS_GPU_MEMORY_FACTOR"] = args.factor
     if args.memory is not None:
         try:
-            parse_size(args.memory)
+            parse_memory(args.memory)
         except ValueError as error:
             raise UsageError(f"--memory: {error}") from error
         options["ULMS_GPU_MEMORY"] = args.memory
@@ -108,5 +108,10 @@ def become(program: Preloaded, print_only: bool) -> int:
     try:
         os.execvpe(name, program.command, program.environment(os.environ))
     except OSError as error:
-        print(f"pump: {name}: {error.strerror}", file=sys.stderr)
-        return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
+        return cannot_start(name, error)
+
+
+def cannot_start(name: str, error: OSError) -> int:
+    """Says so, and returns what a shell answers."""
+    print(f"pump: {name}: {error.strerror}", file=sys.stderr)
+    return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from rich.table import Table
 
 from pump.cli.command import UsageError
+from pump.cli.hint import hint
 from pump.cli.recording import open_step
 from pump.cli.render import console, table
 from pump.paths import trace_name
@@ -109,7 +110,8 @@ class Sim:
         """All that were asked for. Raises UsageError for what is no sequence, policy or ratio."""
         names = args.policy or policies()
         if wrong := set(names) - set(policies()):
-            raise UsageError(f"no policy is named {min(wrong)}: {', '.join(policies())}")
+            known, one = ", ".join(policies()), min(wrong)
+            raise UsageError(f"no policy is named {one}: {known}{hint(one, policies())}")
         ratios = args.over or [1.5, 2, 3]
         if min(ratios) <= 0:
             raise UsageError("a ratio is more than 0")

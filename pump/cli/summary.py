@@ -4,9 +4,8 @@ from pathlib import Path
 
 from rich.console import Group, RenderableType
 
-from pump.cli.render import table
+from pump.cli.render import Name, table
 from pump.sizes import format_size
-from pump.symbol import readable
 from pump.trace import FunctionUse, HeldUse, MoveUse, Paging, Summary, TouchSource
 
 FUNCTIONS_SHOWN = 20
@@ -71,14 +70,14 @@ def operation_rows(summary: Summary) -> list[tuple[str, str]]:
     return rows
 
 
-def function_row(use: FunctionUse) -> tuple[str, ...]:
+def function_row(use: FunctionUse) -> tuple[object, ...]:
     """A kernel and what its launches amount to."""
     time = time_text(use.device_ns) if use.timed else ""
     mean = time_text(use.device_ns / use.timed) if use.timed else ""
     missed = [f"{use.unmatched} of {use.launches}"] if use.unmatched else []
     missed += [f"{use.blind} of unknown layout"] if use.blind else []
     return (
-        readable(use.name),
+        Name(use.name),
         f"{use.launches:,}",
         time,
         mean,
@@ -147,9 +146,9 @@ def move_row(use: MoveUse) -> tuple[str, ...]:
     return use.what, f"{use.moves:,}", format_size(use.bytes), speed, *times
 
 
-def held_row(use: HeldUse) -> tuple[str, ...]:
+def held_row(use: HeldUse) -> tuple[object, ...]:
     """A kernel, or a call, that was held."""
-    return readable(use.name), f"{use.times:,}", time_text(use.ns), format_size(use.missing_bytes)
+    return Name(use.name), f"{use.times:,}", time_text(use.ns), format_size(use.missing_bytes)
 
 
 def time_text(ns: float) -> str:

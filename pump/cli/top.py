@@ -11,20 +11,18 @@ from rich.live import Live
 
 from pump import stats
 from pump.cli.command import UsageError
-from pump.cli.render import console, table
+from pump.cli.render import Name, console, table
 from pump.cli.summary import time_text
 from pump.sizes import format_size
 from pump.stats import Change, Counter, Held, Snapshot, StatsError
-from pump.symbol import readable
 
 SHORTEST_INTERVAL = 0.1  # seconds
 HELD_SHOWN = 5
 WIDE = 100  # columns: in fewer the counters' help is left out
-PAGING = (
-    *("filled_bytes", "evicted_bytes", "paged_bytes", "hit_bytes", "late", "held_ns"),
-    *("in_place_bytes", "useless_bytes"),
-)
-"""Counters that come first."""
+PAGING = ("filled_bytes", "evicted_bytes", "paged_bytes", "late", "held_ns", "in_place_bytes")
+"""Counters that come first, each with its parts."""
+PART = "of these, "
+"""How the help of a counter begins that counts a part of what one before it counts."""
 NOBODY = "no program shows counters: start one with `pump run --stats` or ULMS_STATS=on"
 
 
@@ -114,8 +112,9 @@ def program(view: View, *, brief: bool, wide: bool) -> RenderableType:
         )
         for m in now.memory
     ]
-    shown = {name: c for name, c in now.counters.items() if c.value or not brief}
-    paging = [shown.pop(name) for name in PAGING if name in shown]
+    groups = with_parts(c for c in now.counters.values() if c.value or not brief)
+    paging = [c for name in PAGING for c in groups.pop(name, [])]
+    others = [c for group in groups.values() for c in group]
     parts: list[RenderableType] = [
         title,
         table((">device", ">used", ">peak", ">limit"), memory),
@@ -125,8 +124,21 @@ def program(view: View, *, brief: bool, wide: bool) -> RenderableType:
     if now.held:
         names = (">held", ">times", ">waited for", "kernel or call")
         parts.append(table(names, map(held_row, now.held[:HELD_SHOWN])))
-    parts.append(counter_table("counter", shown.values(), view.change, wide=wide))
+    parts.append(counter_table("counter", others, view.change, wide=wide))
     return Group(*parts)
+
+
+def with_parts(counters: Iterable[Counter]) -> dict[str, list[Counter]]:
+    """Counters by name, each with those that count a part of it: their help makes sense only behind
+    it.
+    """
+    groups: dict[str, list[Counter]] = {}
+    group: list[Counter] = []
+    for counter in counters:
+        if not (groups and counter.help.startswith(PART)):
+            group = groups.setdefault(counter.name, [])
+        group.append(counter)
+    return groups
 
 
 def counter_table(
@@ -138,9 +150,9 @@ def counter_table(
     return table(columns, rows) if wide else table(columns[:-1], [row[:-1] for row in rows])
 
 
-def held_row(held: Held) -> tuple[str, ...]:
+def held_row(held: Held) -> tuple[object, ...]:
     """One of those that were held longest."""
-    name = readable(held.name)
+    name = Name(held.name)
     return f"{held.ns / 1e9:.3f} s", f"{held.times:,}", format_size(held.missing_bytes), name
 
 

@@ -3,19 +3,24 @@
 import argparse
 import json
 import os
+import re
 import shutil
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
 from pump.cli import run
+from pump.cli.child import end_like, run_child
 from pump.cli.command import UsageError
-from pump.cli.recording import open_trace
+from pump.cli.hint import hint
+from pump.cli.recording import open_trace, read_trace
 from pump.cli.render import console
 from pump.cli.summary import FUNCTIONS_SHOWN, summary_page
 from pump.preload import Preloaded
 from pump.sizes import format_size
-from pump.trace import Summary, TraceError, compress, export_chrome, read, summarize
+from pump.trace import Summary, TraceError, compress, export_chrome, summarize
 
 VERBS = ("run", "show", "export", "compress")
 DEFAULT_FILE = "trace.%p.ulms"
@@ -81,11 +86,11 @@ class Trace:
         program = self.run(args)
         if args.command_line[0] != "--":
             refuse_unless_program(program.command[0])
-        return run.become(program, args.print)
+        return run.become(program, True) if args.print else recorded(program)
 
     def show(self, args: argparse.Namespace) -> int:
         """Say what a trace holds: kernels by function, bytes, what could not be matched."""
-        summary = summarize(read(args.file))
+        summary = summarize(read_trace(args.file))
         if args.json:
             print(json.dumps(as_json(summary), indent=1))
         else:
@@ -106,6 +111,35 @@ class Trace:
         return 0
 
 
+def recorded(program: Preloaded) -> int:
+    """Runs the program and ends as it does; says so if nothing was recorded."""
+    name, pattern = program.command[0], program.variables["ULMS_TRACE"]
+    before = written(pattern)
+    try:
+        status = run_child(program.command, program.environment(os.environ))
+    except OSError as error:
+        return run.cannot_start(name, error)
+    if written(pattern) <= before:
+        print(
+            f"pump: no trace was written to {pattern}: {name} used no CUDA, nor did what it started"
+            f" (or ulms.so did not reach them: `pump doctor {name}` looks)",
+            file=sys.stderr,
+        )
+    return end_like(status)
+
+
+def written(pattern: str) -> set[tuple[str, int]]:
+    """The files of a name, in which %p stands for any process id, and when they changed."""
+    folder, name = os.path.split(pattern)
+    like = re.compile(re.escape(name).replace("%p", "[0-9]+"))
+    found = set()
+    with suppress(FileNotFoundError):  # the folder; or a file goes meanwhile
+        for file in os.scandir(folder):
+            if like.fullmatch(file.name):
+                found.add((file.name, file.stat().st_mtime_ns))
+    return found
+
+
 def refuse_unless_program(name: str) -> None:
     """A word that stands where a verb may. Raises UsageError."""
     if shutil.which(name):
@@ -114,7 +148,7 @@ def refuse_unless_program(name: str) -> None:
         raise UsageError(
             f"{name} is no program; `pump trace show {name}` reads it, if it is a trace"
         )
-    raise UsageError(f"no verb `{name}`, and no program of that name")
+    raise UsageError(f"no verb `{name}`, and no program of that name{hint(name, VERBS)}")
 
 
 def as_json(summary: Summary) -> dict[str, object]:

@@ -201,6 +201,8 @@ class Link:
         return [Part(Kind.CALL, call_ns), copy, Part(Kind.TOLD)]
 
 
+COMPARED = 'docs/bench.md, "Predicted and measured", says how near steps came'
+"""Without figures of its own, which would not be those of that page for long."""
 # Managed memory: cuMemPrefetchAsync in one context, and the driver's faults.
 UM_ONE = Link(
     "um",
@@ -213,7 +215,7 @@ UM_ONE = Link(
     discard=Cost(figure("um.discard"), figure("um.discard-beside")),
     drop_ns=figure("um.unadvise"),
     keep_ns=figure("um.advise"),
-    note="steps took 0.8 to 1.9 times as long, from one H200 machine to the next (docs/bench.md)",
+    note=f"as measured on an H200; {COMPARED}",
 )
 
 
@@ -228,8 +230,7 @@ def with_contexts(one: Link) -> Link:
         rate_both=figure("um.both"),
         movers=(1, 7),
         ordered=one,
-        note="made from steps of four programs on an H200, which took 0.9 to 1.3 times as long"
-        " (docs/bench.md)",
+        note=f"made from steps of four programs on an H200; {COMPARED}",
     )
 
 
@@ -246,14 +247,13 @@ VMM = Link(
     run_bytes=16 * MIB,
     movers=(3, 3),
     ahead_bytes=32 * MIB,
-    note="steps took 1.0 to 1.2 times as long on an H200 where what is away is mapped (a hash join"
-    " up to 1.5), else 0.8 to 1.9 times (docs/bench.md)",
+    note=f"maps what is away where kernels may use it; {COMPARED}",
 )
 VMM_KNOWN = replace(
     VMM,
     name="vmm-known",
     handles=Handles(maps_away=False),
-    note="maps nothing that is away; steps took 0.8 to 1.4 times as long on an H200",
+    note=f"maps nothing that is away; {COMPARED}",
 )
 LINKS = {link.name: link for link in (UM, VMM, VMM_KNOWN)}
 """Of the backends, by the names of the systems that compare them (pump.bench.systems): for programs

@@ -36,15 +36,20 @@ Gift = tuple[int, int, int, int]
 def open_sequence(path: Path, every: bool = False) -> Sequence:
     """A recorded sequence or a trace. every: all whole steps of a trace, else the last of them.
     Raises SequenceError, OSError."""
-    with path.open("rb") as file:
-        if file.read(len(FIRST_LINE)) == FIRST_LINE.encode():
-            return read_sequence(path)
+    if is_sequence(path):
+        return read_sequence(path)
     try:
         return sequence_of(read(path), every)
     except TraceError as error:
         raise SequenceError(
             f"{path} is neither a recorded sequence nor a trace: {error}"
         ) from error
+
+
+def is_sequence(path: Path) -> bool:
+    """A recorded sequence, by how it begins. Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(len(FIRST_LINE)) == FIRST_LINE.encode()
 
 
 def sequence_of(trace: Trace, every: bool = False) -> Sequence:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pump import stats
+from pump import paths, stats
 from pump.cli import main
 from pump.preload import preload
 from tests.conftest import ROOT
@@ -140,11 +141,17 @@ def test_a_file_that_is_no_trace_is_told_in_one_line(
     assert main(words) == 2
     error = capsys.readouterr().err
     assert error == f"pump: {other}: byte 0: not a trace\n"
+    shutil.copy(paths.traces()["resnet"], other)
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"pump: {other}: a recorded sequence, no trace: `pump plan`")
 
 
 def test_a_missing_file_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["trace", "show", "/no/such/file"]) == 1
-    assert capsys.readouterr().err == "pump: /no/such/file: No such file or directory\n"
+    for words in (["trace", "show"], ["trace", "compress"], ["hooks", "--seen"], ["sim"], ["plan"]):
+        more = ["out"] if "compress" in words else []
+        assert main([*words, "/no/such/file", *more]) == 2
+        assert capsys.readouterr().err == "pump: /no/such/file: No such file or directory\n"
 
 
 def test_hooks_marks_what_was_called(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ from pump.bench.report import cell_of  # noqa: E402
 from pump.bench.row import read_results, write_results  # noqa: E402
 from pump.bench.runner import Asked  # noqa: E402
 from pump.bench.systems import GPU, systems_on  # noqa: E402
+from pump.cli.command import UsageError  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
@@ -61,6 +62,7 @@ def asked(name: str, systems: list[str], **more: Any) -> Asked:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine(6 * GIB)
     monkeypatch.setenv("ULMS_MANAGED_LIMIT", "8GiB")
+    monkeypatch.setattr("pump.bench.machine.has_gpu", lambda: True)
     monkeypatch.setattr("bench.gpu.run.subprocess.run", made.run)
     monkeypatch.setattr("bench.gpu.run.find_spec", lambda name: name)
     return made
@@ -124,7 +126,7 @@ def test_nothing_starts_without_a_limit(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     monkeypatch.setenv("ULMS_MANAGED_LIMIT", limit)
-    with pytest.raises(SystemExit, match="ULMS_MANAGED_LIMIT"):
+    with pytest.raises(UsageError, match="ULMS_MANAGED_LIMIT"):
         run.Programs().rows(asked("lstm", ["native"]))
     assert machine.asked == []
 

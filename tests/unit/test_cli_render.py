@@ -4,7 +4,8 @@ import io
 
 import pytest
 
-from pump.cli.render import console, table
+from pump.cli.render import NAME_LEAST, Name, console, table
+from pump.symbol import readable
 
 pytestmark = pytest.mark.unit
 
@@ -24,3 +25,41 @@ def test_numbers_and_the_first_column_are_never_cut(width: int) -> None:
     assert "\N{HORIZONTAL ELLIPSIS}" not in told
     needed = len(first) + 2 * len(number) + 30
     assert max(len(line.rstrip()) for line in told.splitlines()) <= max(width, needed)
+
+
+KERNEL = (
+    "_ZN2at6native29vectorized_elementwise_kernelILi4EZZZNS0_23direct_copy_kernel_cudaE"
+    "RNS_18TensorIteratorBaseEENKUlvE1_clEvENKUlvE5_clEvEUlfE_St5arrayIPcLm2EEEEviT0_T1_"
+)
+
+
+@pytest.mark.parametrize("columns", [40, 80, 100, 200])
+def test_off_a_terminal_columns_are_those_told(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names of kernels are shortened to them, words are folded, numbers are not cut."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for told in (drawn(Name(KERNEL), "7"), drawn("7", "what it is for " * 30)):
+        assert max(len(line.rstrip()) for line in told.splitlines()) <= max(
+            columns, NAME_LEAST + 30
+        )
+    told = drawn(Name(KERNEL), "7")
+    assert "vectorized_el" in told
+    assert (readable(KERNEL) in told) == (len(readable(KERNEL)) + 20 <= columns)
+    assert "123,456,789.0" in told
+
+
+@pytest.mark.parametrize("columns", ["", "0", "wide"])
+def test_without_columns_nothing_is_shortened(
+    columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert readable(KERNEL) in drawn(Name(KERNEL), "7")
+    assert "what it is for " * 29 in drawn("7", "what it is for " * 30)
+
+
+def drawn(*row: object) -> str:
+    """A table of one row, and a number."""
+    out = io.StringIO()
+    console(out).print(table(("kernel", "what", ">much"), [(*row, "123,456,789.0")]))
+    return out.getvalue()

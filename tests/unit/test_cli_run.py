@@ -5,11 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pump import paths
-from pump.cli import main
+from pump.cli import COMMANDS, main
 from pump.preload import joined, preload
-from pump.sizes import GIB, MIB, format_size, parse_size
+from pump.sizes import GIB, MIB, format_size, parse_memory, parse_size, write_size
 
 pytestmark = pytest.mark.unit
 
@@ -89,6 +91,7 @@ def test_the_emulator_is_found_first() -> None:
         (["--factor", "abc", "--", "true"], "--factor abc: a number from 0 to 100 is accepted"),
         (["--memory", "lots", "--", "true"], "--memory: `lots` is not a size"),
         (["--memory", "0", "--", "true"], "--memory: `0` is not a size"),
+        (["--memory", "8", "--", "true"], "--memory: `8` would be bytes: write the unit, as in"),
         (["--"], "no command"),
         ([], "no command"),
     ],
@@ -107,6 +110,38 @@ def test_argparse_errors_have_status_2(words: list[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(words)
     assert stop.value.code == 2
+
+
+def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([])
+    assert stop.value.code == 2
+    told = capsys.readouterr().err
+    assert all(f"\n    {command.name} " in told for command in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["rum", "--", "true"], "run"),
+        (["run", "--backend", "umm", "--", "true"], "um"),
+        (["plan", "--gpu", "H20"], "H200"),
+        (["sim", "x", "--link", "vm"], "vmm"),
+    ],
+)
+def test_a_word_that_is_nearly_right_is_told(
+    words: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.endswith(f"; did you mean {meant}?\n")
+
+
+def test_nearly_a_policy_or_a_verb_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, meant in ((["sim", "x", "--policy", "ahea"], "ahead"), (["trace", "shov"], "show")):
+        assert main(words) == 2
+        assert capsys.readouterr().err.endswith(f"; did you mean {meant}?\n")
 
 
 @pytest.mark.parametrize(
@@ -201,6 +236,19 @@ def test_sizes_are_read(text: str, size: int) -> None:
 def test_other_sizes_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a size"):
         parse_size(text)
+
+
+def test_memory_without_a_unit_is_at_least_a_mebibyte() -> None:
+    """As ulms.so sees it, which warns (csrc/base/options.c)."""
+    for text in ("8", "1.5", "24576", str(MIB - 1)):
+        with pytest.raises(ValueError, match="would be bytes"):
+            parse_memory(text)
+    assert [parse_memory(text) for text in (str(MIB), "8B", "8 b", "1.5k")] == [MIB, 8, 8, 1536]
+
+
+@given(st.integers(1, 1 << 50))
+def test_sizes_are_written_to_be_read(size: int) -> None:
+    assert parse_size(write_size(size)) == parse_size(write_size(size << 20)) >> 20 == size
 
 
 def test_sizes_are_written() -> None:

@@ -1,6 +1,7 @@
 """`pump top`: what a look at counters is rendered to."""
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pump.stats import Counter, DeviceMemory, Held, Snapshot
 
 pytestmark = pytest.mark.unit
 
+STATS = Path(__file__).parents[2] / "csrc" / "observe" / "stats.h"
 EARLIER = Snapshot(
     path=Path("/dev/shm/ulms-7-1"),
     pid=7,
@@ -66,18 +68,47 @@ def test_pages_come_first_and_times_have_units() -> None:
         name: Counter(name, unit, "some help", value)
         for name, unit, value in (
             ("kernels", "", 5),
-            ("useless_bytes", "B", 1 << 20),
+            ("in_place_bytes", "B", 1 << 20),
             ("held_ns", "", 2_500_000_000),
             ("filled_bytes", "B", 3 << 30),
         )
     }
     view = View(replace(EARLIER, counters=counters))
     names = [words[0] for words in text([view]) if words[0] in counters]
-    assert names == ["filled_bytes", "held_ns", "useless_bytes", "kernels"]
+    assert names == ["filled_bytes", "held_ns", "in_place_bytes", "kernels"]
     assert ["held_ns", "2.50", "s", "some", "help"] in text([view])
     out = io.StringIO()
     console(out).print(page([view], wide=False))
     assert "some help" not in out.getvalue()
+
+
+@pytest.mark.parametrize("brief", [False, True])
+def test_what_counts_a_part_stands_behind_its_whole(brief: bool) -> None:
+    """As in the table of the counters, which says in their help what they are a part of."""
+    table = STATS.read_text(encoding="utf-8")
+    rows = re.findall(r'^ {4}X\((\w+), "(B?)", "(.*)"\)', table, flags=re.MULTILINE)
+    counters = {name: Counter(name, unit, what, 1) for name, unit, what in rows}
+    out = io.StringIO()
+    console(out).print(page([View(replace(EARLIER, counters=counters))], brief=brief))
+    words = [line.split() for line in out.getvalue().splitlines() if line.strip()]
+    shown = [line[0] for line in words if line[0] in counters]
+    assert sorted(shown) == sorted(counters)
+    parts = [name for name in counters if counters[name].help.startswith("of these, ")]
+    assert {"early_bytes", "useless_bytes", "in_place_written_bytes"} < set(parts)
+    wholes = before(list(counters), parts)
+    assert before(shown, parts) == wholes
+    assert wholes["useless_bytes"] == "filled_bytes"
+
+
+def before(names: list[str], parts: list[str]) -> dict[str, str]:
+    """Of each part, the last name before it that is none."""
+    found, whole = {}, ""
+    for name in names:
+        if name in parts:
+            found[name] = whole
+        else:
+            whole = name
+    return found
 
 
 def test_those_held_longest_are_shown() -> None:

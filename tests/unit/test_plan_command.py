@@ -1,6 +1,7 @@
 """`pump plan`: predictions, what is recommended, and steps found in what a program did."""
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -9,7 +10,9 @@ import pytest
 
 from pump import paths
 from pump.bench import plan, plots
-from pump.cli import main
+from pump.binding import default_of
+from pump.cli import PROGRAM, main
+from pump.cli.run import options_of
 from pump.sim.engine import UPDATE, Touch
 from pump.sim.hardware import GPUS, INTERCONNECTS, REFERENCE, link_over, slower
 from pump.sim.link import FIGURES, LINKS, UM
@@ -20,7 +23,8 @@ from pump.sizes import GIB
 pytestmark = pytest.mark.unit
 
 PAGE = UM.page_bytes
-FREE = {"um", "vmm"}
+DEFAULT = int(default_of("ULMS_GPU_MEMORY_FACTOR"))
+FREE = ("um", "vmm")
 """Links that take no promise of the user's."""
 PCIE = INTERCONNECTS["pcie5-x16"]
 FEW_FACTORS = (100, 90, 70, 40, 5)
@@ -46,7 +50,7 @@ def found() -> plan.Plan:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "FACTORS", FEW_FACTORS)
         patch.setattr(plan, "SHARES", FEW_SHARES)
-        return plan.plan(sequence, sequence.footprint(PAGE) * 3 // 5, PCIE, list(LINKS))
+        return plan.plan(sequence, sequence.footprint(PAGE) * 3 // 5, PCIE, list(LINKS), workers=1)
 
 
 # --- hardware ---
@@ -73,6 +77,16 @@ def test_gpus_name_links_that_there_are() -> None:
     assert slower(GPUS["L4"]) == pytest.approx(16)
 
 
+def test_links_say_where_predictions_are_compared_and_no_figure_of_their_own() -> None:
+    page = Path(__file__).parents[2] / "docs" / "bench.md"
+    headings = page.read_text(encoding="utf-8").splitlines()
+    for link in LINKS.values():
+        named = re.search(r'docs/bench.md, "(.*?)"', link.note)
+        assert named
+        assert f"## {named[1]}" in headings
+        assert not re.search(r"\d\.\d", link.note)
+
+
 # --- predictions ---
 
 
@@ -93,12 +107,49 @@ def test_a_smaller_factor_is_recommended_only_if_it_costs_nothing(found: plan.Pl
     assert found.best
     factor, point = found.best
     free = [
-        (f, row[name].step_ms) for f, row in found.factors.items() for name in row.keys() & FREE
+        (f, row[name].step_ms)
+        for f, row in found.factors.items()
+        for name in row.keys() & set(FREE)
+        if f <= DEFAULT
     ]
     least = min(ms for _, ms in free)
     assert point.step_ms <= plan.AS_GOOD * least
     assert all(ms > plan.AS_GOOD * least for f, ms in free if f < factor)
-    assert f"ULMS_GPU_MEMORY_FACTOR={factor}" in plan.advice(found)[0]
+
+
+def test_no_more_than_the_default_is_recommended(found: plan.Plan) -> None:
+    """What it leaves is for contexts, and virtual time has none."""
+    assert found.best
+    factor, point = found.best
+    assert factor == DEFAULT
+    assert found.factors[100][point.backend].step_ms < point.step_ms / plan.AS_GOOD
+    only = plan.advice(replace(found, factors={100: found.factors[100]}))
+    assert f"more than {DEFAULT} % of the memory" in only[0]
+
+
+def alone(found: plan.Plan, backend: str) -> plan.Plan:
+    """The same with one backend."""
+    rows = {f: {backend: row[backend]} for f, row in found.factors.items() if row}
+    return replace(found, factors=rows)
+
+
+def test_what_is_recommended_is_a_command_that_pump_run_takes(found: plan.Plan) -> None:
+    for backend in FREE:
+        said = plan.advice(alone(found, backend), 3 * GIB // 2)[1]
+        words = f"pump run --backend {backend} --memory 1536MiB --factor {DEFAULT} -- PROGRAM"
+        assert said.split() == words.split()
+        assert options_of(PROGRAM.parse(said.split()[1:])) == {
+            "ULMS_BACKEND": backend,
+            "ULMS_GPU_MEMORY": "1536MiB",
+            "ULMS_GPU_MEMORY_FACTOR": str(DEFAULT),
+        }
+    assert "--memory" not in plan.advice(found)[1]
+
+
+def test_what_vmm_does_not_guarantee_is_said_where_it_is_recommended(found: plan.Plan) -> None:
+    for backend, times in (("um", 0), ("vmm", 1)):
+        lines = plan.advice(alone(found, backend))
+        assert sum("docs/vmm.md; ULMS_VERIFY=1" in line for line in lines) == times
 
 
 def test_what_takes_a_promise_is_recommended_only_where_it_was_asked_for(found: plan.Plan) -> None:
@@ -109,11 +160,11 @@ def test_what_takes_a_promise_is_recommended_only_where_it_was_asked_for(found: 
     first, *others = plan.advice(found)
     assert "promise" not in first
     (line,) = (line for line in others if "promise" in line)
-    assert line.startswith(f"With ULMS_BACKEND=vmm ULMS_HIDDEN=known: {faster.step_ms:.0f} ms.")
-    only = {f: {"vmm-known": row["vmm-known"]} for f, row in found.factors.items() if row}
-    alone = plan.advice(replace(found, factors=only))
-    assert alone[0].startswith("Use ULMS_BACKEND=vmm ULMS_HIDDEN=known ULMS_GPU_MEMORY_FACTOR=")
-    assert "You promise by it that no kernel" in alone[0]
+    assert line.startswith(f"With vmm-known: {faster.step_ms:.0f} ms.")
+    only = plan.advice(alone(found, "vmm-known"))
+    assert only[0].startswith("Use vmm-known: ")
+    assert "You promise by it that no kernel" in only[0]
+    assert only[1].startswith("    ULMS_HIDDEN=known pump run --backend vmm --factor ")
 
 
 def test_a_promise_that_makes_nothing_faster_is_not_mentioned(found: plan.Plan) -> None:
@@ -220,7 +271,37 @@ def test_the_step_that_was_found_is_told(step: Path, capsys: pytest.CaptureFixtu
     assert main(["plan", str(step), "--memory", "40MiB"]) == 0
     told = capsys.readouterr()
     assert "step: 40 operations, seen once" in told.out
-    assert told.err == ""
+
+
+def test_off_a_terminal_it_says_how_much_it_plays_and_for_how_long(
+    step: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "FACTORS", (60, 50, 40, 30))
+    assert main(["plan", str(step), "--memory", "40MiB", "--backend", "um"]) == 0
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "pump: playing the step with 4 budgets"
+    assert re.fullmatch(r"pump: 1 are played after \d+ s: about \d+ s more", second)
+
+
+def test_the_same_is_predicted_with_any_number_of_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And without the curve, if that is not asked for."""
+    monkeypatch.setattr(plan, "FEW", 0)
+    monkeypatch.setattr(plan, "FACTORS", (60, 40))
+    monkeypatch.setattr(plan, "SHARES", (0.5,))
+    one, two = (plan.plan(turns(40), 40 * PAGE, PCIE, FREE, workers=n) for n in (1, 2))
+    assert one == two
+    bare = plan.plan(turns(40), 40 * PAGE, PCIE, FREE, curve=False, workers=1)
+    assert bare.factors == one.factors
+    assert len(bare.curve) == len(one.curve) - len(FREE)
+
+
+def test_what_makes_no_difference_is_played_once() -> None:
+    told: list[tuple[int, int]] = []
+    played = plan.plan(turns(4), GIB, PCIE, ["um"], lambda *at: told.append(at), curve=False)
+    assert told == [(0, 1), (1, 1)]
+    assert len(played.factors) == len(plan.FACTORS)
 
 
 def test_a_step_that_leaves_most_memory_alone_is_doubted(
@@ -255,10 +336,26 @@ def test_the_prediction_as_json(step: Path, capsys: pytest.CaptureFixture[str]) 
     assert predicted["factors"]["100"]["vmm"]["step_ms"] >= predicted["native_ms"] == 4
 
 
-@pytest.mark.parametrize("words", [[], ["--memory", "1GiB"], ["no.txt"]])
-def test_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ([], "plan needs a TRACE"),
+        (["--memory", "1GiB"], "plan needs a TRACE"),
+        ([__file__], "plan needs a TRACE, and --memory or --gpu"),
+        (["no.txt"], "no.txt: No such file or directory"),
+    ],
+)
+def test_wrong_usage(words: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A missing file comes before a missing option."""
     assert main(["plan", *words]) == 2
-    assert "pump: plan needs a TRACE" in capsys.readouterr().err
+    assert f"pump: {why}" in capsys.readouterr().err
+
+
+def test_memory_without_a_unit_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["plan", "no.txt", "--memory", "6"])
+    assert stop.value.code == 2
+    assert "--memory: `6` would be bytes: write the unit, as in 8GiB" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not plots.can_plot(), reason="without matplotlib")

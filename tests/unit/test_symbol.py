@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pump import paths, symbol
-from pump.symbol import MOST, readable
+from pump.symbol import MOST, readable, shortened
 from pump.trace import read
 
 pytestmark = pytest.mark.unit
@@ -41,6 +41,18 @@ EQUAL = (
 )
 def test_names_are_as_people_write_them(name: str, expected: str) -> None:
     assert readable(name) == expected
+
+
+def test_a_name_is_shortened_to_the_room_there_is() -> None:
+    """Arguments of templates go first, then its middle."""
+    name = "at::native::vectorized_elementwise_kernel"
+    assert shortened(ADD, 200) == readable(ADD)
+    assert shortened(ADD, 60) == f"{name}<...>"
+    assert shortened(ADD, 40) == "at::native::vectorized_el..._kernel<...>"
+    for most in range(10, 120):
+        for one in (ADD, EQUAL, EQUAL[:159], "nvjet_sm90_tst_320x64" * 9):
+            assert len(shortened(one, most)) <= most
+            assert shortened(one, most)[:3] == readable(one)[:3]
 
 
 def test_a_name_that_was_cut_off_is_its_identifiers() -> None:
