@@ -11,7 +11,7 @@ static HOT_CALL void list(struct call *call) {
     }
 }
 
-static bool lies_behind_list(const struct call *call, addr_t p) {
+static SELDOM bool lies_behind_list(const struct call *call, addr_t p) {
     for (uint32_t i = LISTED_MAX; i < call->front; i++) {
         const struct touch *t = &call->touches[i];
         if (p - (t->start - t->before) < t->before + t->bytes)
