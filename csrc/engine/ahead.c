@@ -323,10 +323,13 @@ struct move *ahead_evict(struct ulms_engine *e) {
     struct move *m = move_give_out(e, p, ULMS_EVICT, flags | (early ? ULMS_MOVE_EARLY : 0));
     if (!m)
         return NULL;
-    if (!(flags & (ULMS_MOVE_DEAD | ULMS_MOVE_CLEAN)))
+    bool carries = !(flags & (ULMS_MOVE_DEAD | ULMS_MOVE_CLEAN));
+    if (carries)
         e->sent_at = e->serial;
     do {
         uint64_t number = p->number;
+        if (live)
+            e->carried = e->carried << 1 | carries;
         set_moving(e, p, PAGE_EVICTING, m);
         p = page_find(&e->table, number + 1);
     } while (++pages < most && p && p->allocated && page_may_leave(p) && page_leave_time(e, p) == time &&

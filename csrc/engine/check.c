@@ -120,12 +120,12 @@ static void check_track(struct ulms_engine *e) {
         return;
     INVARIANT(e->track.position >= h->first && e->track.position + 1 < h->end, "p %llu", number(e->track.position));
     uint64_t places = 0, bytes = 0;
-    uint32_t most = history_at(h, e->track.position)->live;
+    uint32_t most = past_most(history_at(h, e->track.position));
     for (uint64_t i = e->track.position + 1; i < h->end; i++) {
         const struct past *op = history_at(h, i);
         INVARIANT(peaks_most(&e->peaks, e->track.position, i) == most, "%u pages live until %llu", most, number(i));
         INVARIANT(peaks_above(&e->peaks, e->track.position, i, most) == i, "more are live until %llu", number(i));
-        most = op->live > most ? op->live : most;
+        most = past_most(op) > most ? past_most(op) : most;
         INVARIANT(peaks_above(&e->peaks, e->track.position, i + 1, most - 1) <= i, "%u are live", most);
         for (uint32_t j = 0; j < op->count; j++) {
             const struct page *p = history_record(h, op->records + j)->page;

@@ -101,9 +101,15 @@ struct past {
     uint64_t records;  /* number of the first */
     uint64_t previous; /* the position before in its bucket, of whatever mark; 0: none */
     uint32_t count;
-    uint32_t weight; /* in a likeness */
-    uint32_t live;   /* pages that are once it runs, and those that it leaves dead */
+    uint32_t weight;  /* in a likeness */
+    uint32_t live;    /* pages that are once it runs, and those that it leaves dead */
+    uint32_t between; /* dead pages that were touched shortly before and are again shortly after */
 };
+
+/* What has frames while it runs. */
+static inline uint32_t past_most(const struct past *op) {
+    return op->live + op->between;
+}
 
 /* Two rings. Positions and record numbers only grow. */
 struct history {
@@ -159,7 +165,7 @@ struct trial {
     uint64_t begun;       /* when `first` had retired, ns; 0: not yet */
 };
 
-/* The most pages live in a range of the history: a binary tree over the positions of its ring. */
+/* The most pages that had to have frames in a range of the history: a binary tree over the positions of its ring. */
 struct peaks {
     uint32_t *most;  /* [1] is the root, the children of [i] are [2 i] and [2 i + 1] */
     size_t capacity; /* that of history.ops; 0: none */
@@ -187,6 +193,7 @@ struct ulms_engine {
 
     uint64_t serial;            /* the last given out */
     uint64_t sent_at;           /* held: what it was when a page left last with its bytes; 0: none did */
+    uint64_t carried;           /* held: of the 64 live pages that left last, a bit each: with its bytes */
     struct registry operations; /* issued and not retired */
     struct operation *unused;
     struct queue waiting;  /* held: neither admitted nor retired */
@@ -316,7 +323,7 @@ static inline void settle(struct ulms_engine *e, struct page *p) {
     settle_order(e, p);
 }
 
-/* peaks.c: how many pages are live when. */
+/* peaks.c: how many pages have to have frames when. */
 
 /* As demand_open. */
 bool peaks_open(struct peaks *k, size_t capacity);

@@ -4,6 +4,10 @@
 #include "engine/engine.h"
 
 enum { OPS_FIRST = 1 << 10, OPS_MOST = 1 << 18, RECORDS_FIRST = 1 << 12, RECORDS_MOST = 1 << 22, SEARCH_MOST = 16 };
+enum {
+    GAP_MOST = 64,  /* operations from one touch of a dead page to the next, for which it stays */
+    CARRIED_FEW = 8 /* of 64 live pages that leave: so many with their bytes are few */
+};
 
 static uint64_t *bucket_of(const struct history *h, uint64_t mark) {
     return &h->buckets[mark & (h->ops_capacity - 1)];
@@ -59,7 +63,7 @@ static bool grow_ops(struct ulms_engine *e) {
     for (uint64_t i = h->first; i < h->end; i++) {
         *history_at(&larger, i) = *history_at(h, i);
         link_bucket(&larger, i);
-        peaks_set(&e->peaks, i, history_at(&larger, i)->live);
+        peaks_set(&e->peaks, i, past_most(history_at(&larger, i)));
     }
     free(h->ops);
     free(h->buckets);
@@ -134,6 +138,34 @@ static struct run find_run(const struct operation *op, uint64_t position) {
     return best;
 }
 
+/* Dead pages that the newest operation touches, by how many operations before they were touched last. */
+struct gaps {
+    uint32_t pages[GAP_MOST + 1];
+    uint64_t most;
+};
+
+/* A frame costs them nothing but calls that map, and live pages that give it up may cost the bytes both ways. */
+static bool gaps_count(const struct ulms_engine *e) {
+    return __builtin_popcountll(e->carried) <= CARRIED_FEW;
+}
+
+static void gaps_add(struct gaps *g, const struct history *h, const struct page *p, uint64_t position) {
+    uint64_t back = position - p->seen;
+    if (p->live || p->seen < h->first || back > GAP_MOST)
+        return;
+    g->pages[back]++;
+    g->most = back > g->most ? back : g->most;
+}
+
+static void gaps_enter(struct ulms_engine *e, const struct gaps *g, uint64_t position) {
+    uint32_t pages = 0;
+    for (uint64_t back = g->most; back > 1; back--) {
+        struct past *op = history_at(&e->history, position + 1 - back);
+        op->between += pages += g->pages[back];
+        peaks_set(&e->peaks, position + 1 - back, past_most(op));
+    }
+}
+
 bool history_append(struct ulms_engine *e, const struct operation *op) {
     struct history *h = &e->history;
     uint64_t position = op->id.id;
@@ -151,9 +183,11 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
     now->mark = mix(mix(1, op->key), op->entries[run.first].page->number);
     now->live = (uint32_t)(e->counted[COUNT_HERE] + e->counted[COUNT_AWAY]);
     uint64_t oldest = oldest_record(h);
+    struct gaps gaps = {0};
     for (size_t i = 0; i < op->count; i++) {
         struct page *p = op->entries[i].page;
         uint8_t does = op->entries[i].does;
+        gaps_add(&gaps, h, p, position);
         if (p->record > oldest)
             history_record(h, p->record - 1)->ahead = (uint32_t)(position - p->seen);
         *history_record(h, h->records_end) = (struct record){.page = p, .does = does};
@@ -164,6 +198,8 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
     }
     link_bucket(h, position);
     peaks_set(&e->peaks, position, now->live);
+    if (gaps_count(e))
+        gaps_enter(e, &gaps, position);
     return true;
 }
 

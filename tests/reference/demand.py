@@ -37,6 +37,7 @@ class Demand(Reference):
             SortedList() for _ in (SURE, PLACE, BYTES, RESTING)
         )
         self.sent_at = 0  # the serial issued last when a page left last with its bytes
+        self.carried = [False] * 64  # of the live pages that left last: with their bytes
         self.live = self.away = self.idle = 0
 
     def time(self, page: Page) -> Time:

@@ -46,6 +46,7 @@ from tests.reference.engine import (
 from tests.reference.sequence import Past
 
 Leaver = tuple[Page | None, Time]  # the first to leave of those whose next touch is after that time
+CARRIED_FEW = 8  # of 64 live pages that leave: so many with their bytes are few
 HEIRS = 64  # with more frames to spare nobody asks whose the next one is
 
 
@@ -65,7 +66,10 @@ class Held(Demand):
         does = {page.number: done for page, done in operation.does.items()}
         live = self.live + sum(not page.live for page in operation.does)
         surprises = self.sequence.surprises
-        changed = self.sequence.issued(operation.serial, Past(operation.key, does, live))
+        clean = sum(self.carried) <= CARRIED_FEW
+        staying = [page.number for page in operation.does if clean and not page.live]
+        past = Past(operation.key, does, live)
+        changed = self.sequence.issued(operation.serial, past, staying)
         if self.settings.in_place:
             surprise = changed is None or self.sequence.surprises > surprises
             late = self.sums.late_operations
@@ -304,8 +308,11 @@ class Held(Demand):
                 break
             pages.append(other)
         flags = self.evict_flags(page)
-        if not flags & (DEAD | CLEAN):
+        carries = not flags & (DEAD | CLEAN)
+        if carries:
             self.sent_at = self.serial
+        if page.live:
+            self.carried = [*self.carried, *([carries] * len(pages))][-64:]
         return self.give_out(pages, EVICT, flags, wanted)
 
     def give_out(self, pages: list[Page], kind: int, flags: int, wanted: Time) -> Move:

@@ -12,6 +12,7 @@ CANDIDATES = 16
 FURTHER = 64
 INSERTED_MOST = 16
 SEARCH_EVERY = 16
+GAP_MOST = 64
 
 
 class Past(NamedTuple):
@@ -31,6 +32,7 @@ class Sequence:
         self.touched = 0  # pages of all of them
         self.touches: dict[int, list[int]] = {}  # page -> positions
         self.latest: dict[int, int] = {}  # page -> position, forgotten or not
+        self.between: dict[int, int] = {}  # position -> dead pages touched soon before and after
         self.weights: dict[int, int] = {}  # by position, in a likeness
         self.marks: dict[int, tuple[int, int]] = {}
         self.same: dict[tuple[int, int], list[int]] = {}
@@ -61,9 +63,12 @@ class Sequence:
             return None
         return self.past[position]
 
-    def issued(self, now: int, past: Past) -> Collection[int] | None:
-        """Enters an operation. The pages whose next touch may be another now; None: of all."""
-        kept = self.append(now, past)
+    def issued(self, now: int, past: Past, staying: Collection[int]) -> Collection[int] | None:
+        """Enters an operation. The pages whose next touch may be another now; None: of all.
+
+        `staying`: dead pages that keep their frames if they were touched shortly before.
+        """
+        kept = self.append(now, past, staying)
         lost = self.p is not None and (not kept or self.p not in self.past)
         if lost:
             self.p = None
@@ -71,13 +76,16 @@ class Sequence:
         return None if lost else changed
 
     def live(self, first: int, end: int) -> list[int]:
-        """Live pages at positions [first, end), if what followed p comes again: as many more as
-        there are now, more than at p."""
+        """Live pages, and dead ones between touches, at positions [first, end), if what followed p
+        comes again: as many more as live ones there are now, more than at p."""
         assert self.p is not None
         more = self.past[self.newest].live - self.past[self.p].live
-        return [self.past[position].live + more for position in range(first, end)]
+        return [
+            self.past[position].live + self.between.get(position, 0) + more
+            for position in range(first, end)
+        ]
 
-    def append(self, now: int, past: Past) -> bool:
+    def append(self, now: int, past: Past, staying: Collection[int]) -> bool:
         """False: it alone is more than the history holds, which is empty then."""
         while self.past and len(self.past) >= OPERATIONS_MOST:
             self.drop()
@@ -87,6 +95,10 @@ class Sequence:
             return False
         self.past[now] = past
         self.touched += len(past.does)
+        oldest = max(now - GAP_MOST, next(iter(self.past)))
+        for seen in (self.latest.get(page, 0) for page in staying):
+            for position in range(seen + 1, now) if seen >= oldest else ():
+                self.between[position] = self.between.get(position, 0) + 1
         first, rare = self.telling_run(now, past)
         mark = past.key, first
         self.weights[now] = BACK_MOST * rare or 1
@@ -112,6 +124,7 @@ class Sequence:
         """Forgets the oldest operation."""
         position = next(iter(self.past))
         past = self.past.pop(position)
+        self.between.pop(position, None)
         del self.weights[position]
         self.touched -= len(past.does)
         self.same[self.marks.pop(position)].remove(position)
