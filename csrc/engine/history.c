@@ -144,9 +144,9 @@ struct gaps {
     uint64_t most;
 };
 
-/* A frame costs them nothing but calls that map, and live pages that give it up may cost the bytes both ways. */
+/* Where frames differ what comes again costs calls that map; what leaves in its place may cost bytes both ways. */
 static bool gaps_count(const struct ulms_engine *e) {
-    return __builtin_popcountll(e->carried) <= CARRIED_FEW;
+    return e->holder && __builtin_popcountll(e->carried) <= CARRIED_FEW;
 }
 
 static void gaps_add(struct gaps *g, const struct history *h, const struct page *p, uint64_t position) {

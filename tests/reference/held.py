@@ -66,8 +66,8 @@ class Held(Demand):
         does = {page.number: done for page, done in operation.does.items()}
         live = self.live + sum(not page.live for page in operation.does)
         surprises = self.sequence.surprises
-        clean = sum(self.carried) <= CARRIED_FEW
-        staying = [page.number for page in operation.does if clean and not page.live]
+        stay = self.holder_of and sum(self.carried) <= CARRIED_FEW
+        staying = [page.number for page in operation.does if stay and not page.live]
         past = Past(operation.key, does, live)
         changed = self.sequence.issued(operation.serial, past, staying)
         if self.settings.in_place:
