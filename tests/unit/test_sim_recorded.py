@@ -206,6 +206,17 @@ def test_no_fill_is_for_nothing(link: str, name: str, sequences: dict[str, Seque
     assert engine.useless <= 0.05 * engine.fills
 
 
+def test_temporaries_of_layers_keep_their_frames() -> None:
+    """Else most of what comes in prefill is dead pages, each of which may have to be mapped."""
+    sequence = open_sequence(TRACES / "prefill-3b.ulms.gz")
+    link = link_for("vmm", sequence)
+    budget = sequence.footprint(link.page_bytes) // (2 * link.page_bytes) * link.page_bytes
+    engine = CompiledEngine(settings_for(link, "ahead", budget))
+    result = Simulator(engine, link, "ahead").run(sequence)
+    with_bytes = result.sums.filled_bytes / link.page_bytes
+    assert result.came < 1.6 * with_bytes
+
+
 def test_a_trace_is_played_too(capsys: pytest.CaptureFixture[str]) -> None:
     """GPT-2 XL as `pump trace` recorded it on an H200."""
     trace = str(TRACES / "gpt2xl.ulms.gz")
