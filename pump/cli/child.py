@@ -17,9 +17,8 @@ def run_child(command: tuple[str, ...], environment: Mapping[str, str]) -> int:
     """
     told, wakes = os.pipe()
     os.set_blocking(wakes, False)
-    signal.set_wakeup_fd(
-        wakes
-    )  # a handler might run before the child is known, or as a wait begins
+    # a handler might run before the child is known, or as a wait begins
+    signal.set_wakeup_fd(wakes)
     for number in (signal.SIGCHLD, *PASSED_ON):
         if number == signal.SIGCHLD or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: None)

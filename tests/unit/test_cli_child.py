@@ -51,11 +51,17 @@ def test_a_signal_that_ends_the_program_ends_the_launcher(number: int, tmp_path:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_signals_are_passed_on(number: signal.Signals, tmp_path: Path) -> None:
-    """In a session of its own, which has no terminal."""
+    """In a session of its own, which has no terminal. Who runs tests behind a shell's & ignores
+    SIGINT, and so would a shell.
+    """
     script = f"trap 'exit 5' {number.name[3:]}; echo ready; while :; do sleep 0.05; done"
     command = traced(script, tmp_path / "t.ulms")
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     ) as running:
         assert running.stdout
         assert running.stdout.readline() == b"ready\n"
