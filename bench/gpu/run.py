@@ -22,6 +22,7 @@ from typing import NamedTuple
 from bench.gpu import calls, link, workloads
 from pump.bench import machine
 from pump.bench.machine import LIMIT
+from pump.bench.plan import default_factor
 from pump.bench.row import Row
 from pump.bench.runner import Asked
 from pump.bench.systems import BY_NAME, GPU, LEARNS
@@ -40,7 +41,6 @@ SECONDS = 900
 OURS, RAISED = re.compile(r"\[ulms\] (WARN|ERROR):"), re.compile(r"[\w.]*(Error|Exception)\b")
 PAGE = 2 << 20
 MANAGED_SHARE = 15 / 16  # of the limit on managed memory that a workload may need
-FACTOR = 90  # the default
 VMM_ROOM = 2
 """Times its footprint: what `vmm` may provide to a program, and pin on the host."""
 COUNTERS_IN = ("filled_bytes", "faulted_bytes", "in_place_bytes")
@@ -340,8 +340,9 @@ def capacity_at(footprint: int, over: float) -> int:
 
 def memory_at(capacity: int) -> dict[str, str]:
     """Pages may have the capacity, in bytes, and as much is left beside them as by default."""
-    memory = -(-capacity * 100 // FACTOR)
-    return {"ULMS_GPU_MEMORY": str(memory), "ULMS_GPU_MEMORY_FACTOR": str(FACTOR)}
+    factor = default_factor()
+    memory = -(-capacity * 100 // factor)
+    return {"ULMS_GPU_MEMORY": str(memory), "ULMS_GPU_MEMORY_FACTOR": str(factor)}
 
 
 def wanted_of(name: str, asked: Asked) -> list[tuple[str, float]]:

@@ -184,10 +184,12 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
     now->live = (uint32_t)(e->counted[COUNT_HERE] + e->counted[COUNT_AWAY]);
     uint64_t oldest = oldest_record(h);
     struct gaps gaps = {0};
+    bool stay = gaps_count(e);
     for (size_t i = 0; i < op->count; i++) {
         struct page *p = op->entries[i].page;
         uint8_t does = op->entries[i].does;
-        gaps_add(&gaps, h, p, position);
+        if (stay)
+            gaps_add(&gaps, h, p, position);
         if (p->record > oldest)
             history_record(h, p->record - 1)->ahead = (uint32_t)(position - p->seen);
         *history_record(h, h->records_end) = (struct record){.page = p, .does = does};
@@ -198,8 +200,7 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
     }
     link_bucket(h, position);
     peaks_set(&e->peaks, position, now->live);
-    if (gaps_count(e))
-        gaps_enter(e, &gaps, position);
+    gaps_enter(e, &gaps, position);
     return true;
 }
 

@@ -127,8 +127,7 @@ static void tell_others(void) {
     static bool told;
     if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
         log_warn("another process or device cannot use memory that moves: name the library that allocates it in "
-                 "ULMS_PLAIN, or set "
-                 "ULMS_BACKEND=observe");
+                 "ULMS_PLAIN, or set ULMS_BACKEND=observe");
 }
 
 CUresult custom_cuIpcGetMemHandle(int variant, CUipcMemHandle *pHandle, CUdeviceptr dptr) {

@@ -16,8 +16,6 @@
 #include "interpose/provide.h"
 #include "interpose/session.h"
 
-enum { STREAM_PER_THREAD = 2 }; /* as stream_key has it; the default streams are the current context's */
-
 /* Bytes provided, and the same in whole grains; most: at one time. */
 struct holding {
     uint64_t used, reserved, most_used, most_reserved;
@@ -69,10 +67,10 @@ static struct pool *find(CUmemoryPool handle) {
     return p;
 }
 
-/* Of the stream, which may be another than the current context's. */
+/* Of the stream, which may be another than the current context's; default streams are that one's. */
 static int stream_device(int variant, CUstream stream) {
     CUcontext context, before = (CUcontext)(uintptr_t)session_context();
-    bool named = session_on && session.devices > 1 && stream_key(variant, stream) > STREAM_PER_THREAD;
+    bool named = session_on && session.devices > 1 && stream_key(variant, stream) > (uintptr_t)CU_STREAM_PER_THREAD;
     if (!named || REAL(cuStreamGetCtx, 0)(stream, &context) != CUDA_SUCCESS || context == before ||
         !context_enter(context))
         return session_device();

@@ -24,9 +24,8 @@ static inline bool call_tells(const struct call *call) {
     return !call->unread;
 }
 /* The call touches `span` around start, in elements of `bits` bits. Nothing when the span is empty, or start no address
- * in the ledger. A write of a span with holes is an update, as what lies between is kept;
- * so is scratch. A launch that holds start
- * finds the span also where it begins behind start. */
+ * in the ledger. A write of a span with holes is an update, as what lies between is kept; so is scratch. A launch that
+ * holds start finds the span also where it begins behind start. */
 void call_touch(struct call *call, addr_t start, struct span span, unsigned bits, enum touch_mode mode);
 /* The same around each of the `count` addresses that device memory holds from `array` on, which is read itself. Their
  * values are known when a copy brought them there; where others may have overwritten them the call hides addresses. */
