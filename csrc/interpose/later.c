@@ -13,7 +13,7 @@
 /* More than this is freed also where the program waits for streams alone. */
 static const uint64_t much = 1ull << 30;
 
-enum { LOOKS = 32 }; /* for what takes microseconds */
+enum { LOOKS = 20 }; /* for what takes microseconds */
 
 struct later {
     struct allocation gone;
@@ -25,6 +25,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* of the list; no c
 static pthread_mutex_t freeing = PTHREAD_MUTEX_INITIALIZER; /* of what is out of the list to be freed or reused */
 static struct later *list;
 static uint64_t waiting; /* bytes in the list */
+static uint64_t in_vain; /* so many waited when the context was found busy, or as few as waited since */
 
 static void put_in(struct later *e) {
     pthread_mutex_lock(&lock);
@@ -197,24 +198,25 @@ static bool idle(uint64_t context) {
 /* A stream or an event was waited for. What runs in another stream may end only by what the program does next: so
  * nothing is freed that waits for it. */
 static void free_without_wait(uint64_t bytes) {
-    static uint64_t in_vain; /* so much waited when the context was found busy; under `freeing` */
     if (frees_at_once()) {
         free_some(0, false);
         return;
     }
     uint64_t context = session_context();
-    in_vain = bytes < in_vain ? bytes : in_vain;
-    if (!context || bytes <= in_vain + much)
+    if (!context || bytes <= __atomic_load_n(&in_vain, __ATOMIC_RELAXED) + much)
         return;
-    in_vain = idle(context) ? 0 : bytes;
-    if (!in_vain)
+    if (idle(context))
         free_some(context, false);
+    else
+        __atomic_store_n(&in_vain, bytes, __ATOMIC_RELAXED);
 }
 
 void later_waited(uint64_t whole_context) {
     uint64_t bytes = __atomic_load_n(&waiting, __ATOMIC_RELAXED);
     if (whole_context && session.backend->waited)
         session.backend->waited(whole_context);
+    if (bytes < __atomic_load_n(&in_vain, __ATOMIC_RELAXED))
+        __atomic_store_n(&in_vain, bytes, __ATOMIC_RELAXED);
     if (bytes <= (whole_context ? 0 : much) || pthread_mutex_trylock(&freeing) != 0)
         return;
     if (whole_context)
