@@ -298,7 +298,6 @@ struct pager {
     CUcontext lane_context;
     uint32_t untracked;           /* operations under way that were not told, as nothing moved here yet; atomic */
     uint32_t pause_count;         /* of who lets no move begin: operations until they are admitted */
-    uint64_t opaque;              /* ticket of the last opaque operation; 0: there was none */
     struct pager_waiter *waiters; /* oldest first */
     pthread_cond_t answered;      /* one of them was */
     /* Prior work: issued before `moving`. It counts as one operation, until the drainer has seen it done. */

@@ -11,7 +11,7 @@ void pager_opaque_begin(struct pager *d, uint64_t ticket, enum pager_opacity how
         ;
     d->pause_count++;
     if (how == PAGER_OPAQUE)
-        d->opaque = ticket > d->opaque ? ticket : d->opaque;
+        pager_window_set_opaque(&d->window, ticket);
     stats_add(COUNT_opaque, ticket > 0);
     pager_moves_wait(d, 0, UINT64_MAX, false);
 }
@@ -22,5 +22,5 @@ void pager_opaque_admitted(struct pager *d) {
 }
 
 bool pager_opaque_runs(const struct pager *d) {
-    return pager_forgets() || d->pause_count > 0 || (d->opaque && d->opaque >= d->window.oldest);
+    return pager_forgets() || d->pause_count > 0 || d->window.opaque > 0;
 }

@@ -35,6 +35,13 @@ static bool holds(const struct pager_window *w, uint64_t ticket) {
     return ticket >= w->oldest && ticket < w->next;
 }
 
+void pager_window_set_opaque(struct pager_window *w, uint64_t ticket) {
+    if (!holds(w, ticket))
+        return;
+    w->opaque += !slot(w, ticket)->opaque;
+    slot(w, ticket)->opaque = true;
+}
+
 void pager_window_mark(struct pager_window *w, uint64_t ticket, CUevent event) {
     if (!holds(w, ticket))
         return;
@@ -57,6 +64,7 @@ uint64_t pager_window_retire(struct pager_window *w, uint64_t ticket) {
     }
     uint64_t serial = o->known ? o->serial : 0;
     o->stage = PAGER_RETIRED;
+    w->opaque -= o->opaque;
     o->event = NULL; /* it serves again */
     while (w->oldest < w->next && slot(w, w->oldest)->stage == PAGER_RETIRED)
         w->oldest++;

@@ -13,6 +13,7 @@ struct pager_operation {
     enum pager_stage stage;
     bool known;      /* to the engine; a kernel that is not may reach any page through addresses that we do not see */
     uint64_t serial; /* the engine's; not known: of the last known one before */
+    bool opaque;     /* it may touch pages that it does not show */
     CUevent event;   /* recorded behind it; PAGER_MARKED only */
     uint32_t others; /* streams that are to tell of it before it has retired, but for the last */
 };
@@ -23,10 +24,13 @@ struct pager_window {
     uint64_t capacity;            /* power of two, or 0 */
     uint64_t oldest, next;        /* every ticket below oldest has retired; next has not been issued */
     uint64_t last;                /* serial */
+    uint64_t opaque;              /* so many of them have not retired */
 };
 
 /* Serial 0: the engine does not know it. Returns its ticket; 0: no memory, or far too many have not retired. */
 uint64_t pager_window_issue(struct pager_window *w, uint64_t serial);
+/* It has not retired. */
+void pager_window_set_opaque(struct pager_window *w, uint64_t ticket);
 /* event NULL: there is none. */
 void pager_window_mark(struct pager_window *w, uint64_t ticket, CUevent event);
 /* It runs in so many streams more: each is to retire it. */

@@ -86,3 +86,19 @@ TEST(one_that_is_shared_retires_with_the_last_of_its_streams) {
     CHECK_EQ(w.oldest, ticket + 1);
     free(w.ring);
 }
+
+TEST(opaque_ones_count_until_they_have_retired) {
+    struct pager_window w = {0};
+    uint64_t before = pager_window_issue(&w, 1), opaque = pager_window_issue(&w, 2), lost = w.next;
+    pager_window_set_opaque(&w, opaque);
+    pager_window_set_opaque(&w, opaque);
+    pager_window_set_opaque(&w, lost);
+    CHECK_EQ(w.opaque, 1);
+    CHECK_EQ(pager_window_retire(&w, opaque), 2);
+    CHECK_EQ(w.opaque, 0);
+    CHECK_EQ(w.oldest, before);
+    CHECK_EQ(pager_window_issue(&w, 3), lost);
+    CHECK_EQ(pager_window_retire(&w, lost), 3);
+    CHECK_EQ(w.opaque, 0);
+    free(w.ring);
+}

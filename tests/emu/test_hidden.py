@@ -227,3 +227,23 @@ def test_random_programs(extra: Mapping[str, str], tmp_path: Path) -> None:
         found = judge.run(case, {**judge.environment(case), **extra})
         assert (found.status, found.stdout) == (0, judge.truth(case).stdout), found.stderr
         assert VIOLATION not in found.stderr
+
+
+def test_moves_go_on_once_who_may_touch_anything_has_run(
+    compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
+) -> None:
+    """Whatever was issued before it and has not run yet."""
+    binary = compiled("beside_gate", str(emulator_dir / "libcuda.so.1"))
+    env = {
+        "ULMS_BACKEND": "vmm",
+        "ULMS_HIDDEN": "any",
+        "ULMS_GPU_MEMORY": "12MiB",
+        "ULMS_GPU_MEMORY_FACTOR": "100",
+    }
+    done = run_emulated([binary], env)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = (line.removeprefix("counter ").split() for line in done.stdout.splitlines())
+    counters = {name: int(value) for name, value in lines}
+    assert counters["opaque"] == 1
+    assert counters["evicted_bytes"] > 0
+    assert counters["short_operations"] < 4  # of 8: nothing would come at all
