@@ -141,14 +141,19 @@ def common_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def compiled(common_folder: Path) -> Compile:
-    """Compiles tests/programs/NAME.c with more flags; with `shared` to a shared library."""
+    """Compiles tests/programs/NAME.c with more flags; with `shared` to a shared library.
 
-    def build(name: str, *flags: str, shared: bool = False) -> Path:
+    `parts`: each of NAME_PART.c belongs to the program, too.
+    """
+
+    def build(name: str, *flags: str, parts: Sequence[str] = (), shared: bool = False) -> Path:
+        sources = [name, *(f"{name}_{part}" for part in parts)]
         command = ["cc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
         command += [f"-I{ROOT / folder}" for folder in ("hooks", "csrc", "emulator")]
         command += [f"-I{BUILD / 'gen'}"]
         command += ["-shared", "-fPIC"] if shared else []
-        command += [str(ROOT / "tests" / "programs" / f"{name}.c"), *flags]
+        command += [str(ROOT / "tests" / "programs" / f"{source}.c") for source in sources]
+        command += flags
         return made_once(
             common_folder / (f"lib{name}.so" if shared else name),
             lambda target: subprocess.run([*command, "-o", str(target)], check=True),

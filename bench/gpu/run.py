@@ -4,22 +4,21 @@ The pressure is ULMS_GPU_MEMORY, a software budget; the card itself is never fil
 without ULMS_MANAGED_LIMIT, and no workload that needs more than it is run on managed memory.
 """
 
-import json
 import math
 import os
-import re
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.gpu import calls, link, workloads
+from bench.gpu.told import Told, reason_in, told_of
 from pump.bench import machine
 from pump.bench.machine import LIMIT
 from pump.bench.plan import default_factor
@@ -38,7 +37,6 @@ BUILT = ROOT / "build" / "gpu"
 # learn nothing.
 WARM, WARM_ONCE, WARM_UNLEARNT, TIMED = 10, 30, 4, 11
 SECONDS = 900
-OURS, RAISED = re.compile(r"\[ulms\] (WARN|ERROR):"), re.compile(r"[\w.]*(Error|Exception)\b")
 PAGE = 2 << 20
 MANAGED_SHARE = 15 / 16  # of the limit on managed memory that a workload may need
 VMM_ROOM = 2
@@ -63,22 +61,6 @@ EXPLAIN = (
 )
 """What tells where a step's time went."""
 COUNTERS = (*COUNTERS_IN, *COUNTERS_OUT, *COUNTERS_OWN, "held_ns", *EXPLAIN)
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a process reported. Times in milliseconds; counters grew over the timed steps."""
-
-    numbers: list[str]
-    step_ms: list[float]
-    reserved: int  # bytes the framework held at most
-    held: int  # bytes of the device that the program held in the end; 0: nobody counted
-    counters: dict[str, int]
-
-    @property
-    def a_step(self) -> dict[str, float]:
-        """The counters of one."""
-        return {key: value / len(self.step_ms) for key, value in self.counters.items()}
 
 
 class Budget(NamedTuple):
@@ -300,15 +282,6 @@ def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def reason_in(said: str) -> str:
-    """The last of our warnings and the exception, or the last line, of a failed process."""
-    lines = [line.rstrip() for line in said.splitlines() if line.strip()]
-    ours = [line for line in lines if OURS.match(line)]
-    others = [line for line in lines if not line.startswith("[ulms]")]
-    raised = [line for line in others if RAISED.match(line)] or others
-    return "; ".join([*ours[-3:], *raised[-1:]]) or "no output"
-
-
 def sum_of(moved: dict[str, float], names: Sequence[str], unit: float = 1) -> float | None:
     """Of counters; None: one was not asked for."""
     return sum(moved[name] for name in names) / unit if {*names} <= moved.keys() else None
@@ -398,14 +371,3 @@ def environment(system: str, budget: Budget | None) -> dict[str, str]:
     if env["ULMS_BACKEND"] == "vmm":  # pinned, not managed: that guard would refuse memory
         env["ULMS_MANAGED_LIMIT"] = str(budget.footprint * VMM_ROOM)
     return env
-
-
-def told_of(output: str) -> Told | None:
-    """The report in a program's output; None: there is none."""
-    for line in output.splitlines():
-        if line.startswith("REPORT "):
-            told = json.loads(line.removeprefix("REPORT "))
-            counters = {key: int(value) for key, value in told.get("counters", {}).items()}
-            reserved, held = int(told["max_reserved"]), int(told.get("held", 0))
-            return Told(told["numbers"], told["step_ms"], reserved, held, counters)
-    return None

@@ -12,6 +12,12 @@ bool context_enter(CUcontext context) {
     return REAL(cuCtxPushCurrent_v2, 0)(context) == CUDA_SUCCESS;
 }
 
+bool context_enter_stream(int variant, CUstream stream, CUcontext *before) {
+    CUcontext its;
+    *before = (CUcontext)(uintptr_t)session_context();
+    return REAL(cuStreamGetCtx, variant)(stream, &its) == CUDA_SUCCESS && its != *before && context_enter(its);
+}
+
 void context_leave(CUcontext before) {
     CUcontext popped;
     for (int i = 0; i < TRIES; i++)

@@ -8,7 +8,9 @@
 
 /* False: refused, and nothing has changed. */
 bool context_enter(CUcontext context);
-/* Undoes it: `before` was current, and is again whatever the driver refuses but for good. */
+/* The stream's; `before` is filled in. False: that is current, or was refused, and nothing has changed. */
+bool context_enter_stream(int variant, CUstream stream, CUcontext *before);
+/* Undoes either: `before` was current, and is again whatever the driver refuses but for good. */
 void context_leave(CUcontext before);
 
 #endif

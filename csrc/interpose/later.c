@@ -67,8 +67,8 @@ static CUevent record_here(int variant, CUstream stream) {
 /* An event is recorded in streams of its own context only. */
 static CUevent record(int variant, CUstream stream) {
     CUevent event = record_here(variant, stream);
-    CUcontext its, before = (CUcontext)(uintptr_t)session_context();
-    if (event || REAL(cuStreamGetCtx, variant)(stream, &its) != CUDA_SUCCESS || its == before || !context_enter(its))
+    CUcontext before;
+    if (event || !context_enter_stream(variant, stream, &before))
         return event;
     event = record_here(variant, stream);
     context_leave(before);

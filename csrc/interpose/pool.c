@@ -69,10 +69,9 @@ static struct pool *find(CUmemoryPool handle) {
 
 /* Of the stream, which may be another than the current context's; default streams are that one's. */
 static int stream_device(int variant, CUstream stream) {
-    CUcontext context, before = (CUcontext)(uintptr_t)session_context();
+    CUcontext before;
     bool named = session_on && session.devices > 1 && stream_key(variant, stream) > (uintptr_t)CU_STREAM_PER_THREAD;
-    if (!named || REAL(cuStreamGetCtx, 0)(stream, &context) != CUDA_SUCCESS || context == before ||
-        !context_enter(context))
+    if (!named || !context_enter_stream(variant, stream, &before))
         return session_device();
     int device = session_device();
     context_leave(before);

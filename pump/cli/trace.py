@@ -36,7 +36,8 @@ class Trace:
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         """One verb each."""
-        verbs = parser.add_subparsers(metavar="VERB", required=True)
+        verbs = parser.add_subparsers(metavar="VERB")
+        parser.set_defaults(action=self.help)
 
         def verb(name: str, action: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
             made = verbs.add_parser(name, help=action.__doc__, description=action.__doc__)
@@ -80,6 +81,11 @@ class Trace:
         except TraceError as error:
             raise UsageError(str(error)) from error
         return status
+
+    def help(self, args: argparse.Namespace) -> int:
+        """Without a verb, as `pump` without a command."""
+        args.parser.print_help(sys.stderr)
+        return 2
 
     def record(self, args: argparse.Namespace) -> int:
         """Run a program and record it."""

@@ -1,17 +1,16 @@
 """Runs library_caller.py under ulms.so, and reads what each launch touched."""
 
 import json
-import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pump.trace import OpKind, TouchMode, TouchSource, Trace, read
+from tests.conftest import RunEmulated
 
 CALLER = Path(__file__).with_name("library_caller.py")
 
-RunEmulated = Callable[..., subprocess.CompletedProcess[str]]
 Touch = tuple[int, int, str]
 """Bytes from the allocation's start: the first, the one behind the last; the mode."""
 

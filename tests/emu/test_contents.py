@@ -18,7 +18,7 @@ Contents = Callable[[str, str], dict[str, int]]
 @pytest.fixture
 def contents(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Contents:
     """Runs a part of contents.c under a backend; returns what it counted."""
-    binary = compiled("contents", str(emulator_dir / "libcuda.so.1"))
+    binary = compiled("contents", str(emulator_dir / "libcuda.so.1"), parts=["graph"])
 
     def run(part: str, backend: str) -> dict[str, int]:
         env = {

@@ -16,8 +16,9 @@ sys.path.insert(0, str(ROOT))
 
 from hooks.gen import read_all  # noqa: E402
 from hooks.generator.row import Told  # noqa: E402
+from tests.conftest import RunEmulated  # noqa: E402
 from tests.emu.blas_calls import SLOT, SLOTS, Call, Maker  # noqa: E402
-from tests.emu.library_run import RunEmulated, Touch, joined, run_calls  # noqa: E402
+from tests.emu.library_run import Touch, joined, run_calls  # noqa: E402
 
 pytestmark = pytest.mark.emu
 

@@ -13,9 +13,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from tests.conftest import RunEmulated  # noqa: E402
 from tests.emu.blas_elements import Offsets, strided  # noqa: E402
 from tests.emu.blas_types import BITS, COMPLEX  # noqa: E402
-from tests.emu.library_run import RunEmulated, Touch, joined, run_calls  # noqa: E402
+from tests.emu.library_run import Touch, joined, run_calls  # noqa: E402
 
 pytestmark = pytest.mark.emu
 

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from pump import paths
+from tests.conftest import ROOT, RunEmulated
 
 pytestmark = pytest.mark.emu
 
-ROOT = Path(__file__).resolve().parents[2]
-RunEmulated = Callable[..., subprocess.CompletedProcess[str]]
 Answers = Callable[..., str]
 
 PRELUDE = """

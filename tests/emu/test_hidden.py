@@ -13,15 +13,13 @@ from subprocess import CompletedProcess
 import pytest
 
 from pump import paths
-from tests.conftest import ROOT, Compile, RunEmulated
+from tests.conftest import Compile, RunEmulated
 from tests.random_programs import Case, Judge, compile_program
 
 pytestmark = pytest.mark.emu
 
-PARTS = tuple(
-    str(ROOT / "tests" / "programs" / f"hidden_{p}.c") for p in ("copy", "graph", "library")
-)
-"""Of `hidden.c`; its kernels come from another file."""
+PARTS = ("copy", "graph", "library")
+"""Of `hidden.c`; its kernels are another."""
 SEEN = (
     "table",
     "large",
@@ -120,10 +118,8 @@ class Hidden:
 
 @pytest.fixture(scope="module")
 def hidden(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Hidden:
-    kernels = ROOT / "tests" / "programs" / "hidden_emulated.c"
-    return Hidden(
-        compiled("hidden", *PARTS, str(kernels), str(emulator_dir / "libcuda.so.1")), run_emulated
-    )
+    binary = compiled("hidden", str(emulator_dir / "libcuda.so.1"), parts=[*PARTS, "emulated"])
+    return Hidden(binary, run_emulated)
 
 
 @pytest.mark.parametrize("case", SEEN)

@@ -52,7 +52,7 @@ def told(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path, backe
     "provided" stands for how the backend holds what it replaced. Other lines are compared with
     those of a run without ulms.so, except with `alone`.
     """
-    binary = compiled("memory", str(emulator_dir / "libcuda.so.1"))
+    binary = compiled("memory", str(emulator_dir / "libcuda.so.1"), parts=["told"])
 
     def run(*words: str, env: Mapping[str, str] | None = None, alone: bool = False) -> list[str]:
         under = run_emulated([binary, *words], {"ULMS_BACKEND": backend, **(env or {})})

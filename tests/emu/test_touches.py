@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pump.trace import OpKind, Trace, read
-from tests.conftest import ROOT, Compile, RunEmulated
+from tests.conftest import Compile, RunEmulated
 
 pytestmark = pytest.mark.emu
 
@@ -70,8 +70,7 @@ def parse(output: str) -> tuple[list[Step], dict[str, tuple[int, int]]]:
 
 @pytest.fixture(scope="module")
 def program(compiled: Compile, emulator_dir: Path) -> Path:
-    graphs = ROOT / "tests" / "programs" / "touches_graph.c"
-    return compiled("touches", str(graphs), str(emulator_dir / "libcuda.so.1"))
+    return compiled("touches", str(emulator_dir / "libcuda.so.1"), parts=["graph"])
 
 
 @pytest.fixture(scope="module")

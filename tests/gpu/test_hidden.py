@@ -16,7 +16,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from pump.preload import preload
-from tests.conftest import ROOT, Compile, clean_environment
+from tests.conftest import Compile, clean_environment
 from tests.emu.test_hidden import ANY, KNOWN, PARTS, SEEN, STILL, UNSEEN, VERIFY, VIOLATION
 
 pytestmark = pytest.mark.gpu
@@ -42,7 +42,7 @@ def library_path() -> str:
 
 @pytest.fixture(scope="module")
 def binary(compiled: Compile) -> Path:
-    return compiled("hidden", *PARTS, str(ROOT / "tests" / "programs" / "hidden_ptx.c"))
+    return compiled("hidden", parts=[*PARTS, "ptx"])
 
 
 def run(

@@ -15,19 +15,15 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "device.h"
 #include "emu.h"
-#include "must.h"
+#include "gate.h"
+#include "part.h"
 
-USE(cuInit)
-USE(cuDevicePrimaryCtxRetain)
-USE(cuCtxSetCurrent)
 USE(cuMemAlloc_v2)
-USE(cuMemHostAlloc)
 USE(cuMemsetD32Async)
 USE(cuMemcpyDtoHAsync_v2)
-USE(cuStreamCreate)
 USE(cuStreamSynchronize)
-USE(cuStreamWaitValue32_v2)
 
 enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 8, BLOCK_MIB = 4, CHILDREN = 60, CHILD_S = 10, SEEN_US = 20000 };
 
@@ -105,24 +101,19 @@ static void *overwrite_and_wait(void *data) {
 
 /* Two blocks fit. One is in use behind the gate, so that not all of `two` can come before the gate opens. */
 static void cancelled(void) {
-    struct waiting two;
-    CUstream behind;
+    struct waiting two = {.stream = new_stream()};
+    CUstream behind = new_stream();
     pthread_t thread;
-    unsigned *gate;
     void *end;
-    MUST(cuMemHostAlloc((void **)&gate, 4096, 0));
-    MUST(cuStreamCreate(&behind, CU_STREAM_NON_BLOCKING));
-    MUST(cuStreamCreate(&two.stream, CU_STREAM_NON_BLOCKING));
     MUST(cuMemAlloc_v2(&two.start, 2 * BLOCK_MIB * MIB));
-    *gate = 0;
-    MUST(cuStreamWaitValue32_v2(behind, (CUdeviceptr)(uintptr_t)gate, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    volatile unsigned *gate = close_gate(behind);
     set(block[0], 100, BLOCK_MIB, behind);
     if (pthread_create(&thread, NULL, overwrite_and_wait, &two))
         _exit(1);
     usleep(SEEN_US);
     pthread_cancel(thread);
     usleep(SEEN_US);
-    __atomic_store_n(gate, 1, __ATOMIC_SEQ_CST);
+    *gate = 1;
     pthread_join(thread, &end);
     printf("cancelled: %d\n", end == PTHREAD_CANCELED);
     print_first(two.start, two.stream);
@@ -184,25 +175,15 @@ static void watched(void) {
     printf("moves: %d\n", !under_ulms || our_threads() > 0);
 }
 
+static const struct part parts[] = {
+    {"children", children}, {"cancelled", cancelled}, {"meanwhile", meanwhile}, {"watched", watched}, {NULL, NULL}};
+
 int main(int argc, char **argv) {
-    const char *what = argc > 1 ? argv[1] : "";
-    MUST(cuInit(0));
-    MUST(cuDevicePrimaryCtxRetain(&context, 0));
-    MUST(cuCtxSetCurrent(context));
-    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    if (strcmp(what, "watched") == 0)
+    context = use_device();
+    stream = new_stream();
+    if (argc > 1 && strcmp(argv[1], "watched") == 0)
         atexit(count_threads);
     for (int i = 0; i < BLOCKS; i++)
         MUST(cuMemAlloc_v2(&block[i], BLOCK_MIB * MIB));
-    if (strcmp(what, "children") == 0)
-        children();
-    else if (strcmp(what, "cancelled") == 0)
-        cancelled();
-    else if (strcmp(what, "meanwhile") == 0)
-        meanwhile();
-    else if (strcmp(what, "watched") == 0)
-        watched();
-    else
-        return 2;
-    return 0;
+    return run_part(parts, argc, argv);
 }

@@ -10,12 +10,9 @@
 #include <string.h>
 
 #include "counters.h"
+#include "device.h"
 #include "emu.h"
-#include "must.h"
 
-USE(cuInit)
-USE(cuDevicePrimaryCtxRetain)
-USE(cuCtxSetCurrent)
 USE(cuMemAlloc_v2)
 USE(cuMemsetD32Async)
 USE(cuMemcpyDtoH_v2)
@@ -23,7 +20,6 @@ USE(cuMemcpyHtoD_v2)
 USE(cuModuleLoadData)
 USE(cuModuleGetFunction)
 USE(cuLaunchKernel)
-USE(cuStreamCreate)
 USE(cuStreamSynchronize)
 
 enum { MIB = 1 << 20, TABLE = 64 * MIB, WEIGHTS = 12, WEIGHT = 4 * MIB, ROW = 4096, ROWS = 2, SAMPLE = 1024 };
@@ -55,8 +51,7 @@ static void run_look(struct emu_launch *l) {
 static const struct emu_param parameters[] = {{0, 8}, {8, 8}, {16, 8}};
 static const struct emu_kernel kernels[] = {
     {KNOWN, parameters, 3, run_gather}, {"gather", parameters, 3, run_gather}, {"look", parameters, 3, run_look}};
-static const struct emu_image image = {
-    .magic = {'E', 'M', 'U', 'I', 'M', 'A', 'G', 'E'}, .kernels = kernels, .kernel_count = 3};
+static const struct emu_image image = {EMU_MAGIC, kernels, 3, NULL, 0};
 
 static void launch(CUfunction function, CUdeviceptr a, CUdeviceptr b, uint64_t n) {
     MUST(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&a, &b, &n}, NULL));
@@ -84,7 +79,6 @@ static uint64_t filled(void) {
 }
 
 int main(int argc, char **argv) {
-    CUcontext context;
     CUmodule module;
     CUfunction gather, look;
     unsigned seen;
@@ -92,10 +86,8 @@ int main(int argc, char **argv) {
     if (argc != 3)
         return 2;
     int steps = atoi(argv[2]);
-    MUST(cuInit(0));
-    MUST(cuDevicePrimaryCtxRetain(&context, 0));
-    MUST(cuCtxSetCurrent(context));
-    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    use_device();
+    stream = new_stream();
     MUST(cuModuleLoadData(&module, &image));
     MUST(cuModuleGetFunction(&gather, module, strcmp(argv[1], "known") ? "gather" : KNOWN));
     MUST(cuModuleGetFunction(&look, module, "look"));

@@ -5,11 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "must.h"
+#include "device.h"
 
-USE(cuInit)
-USE(cuDevicePrimaryCtxRetain)
-USE(cuCtxSetCurrent)
 USE(cuCtxCreate_v2)
 USE(cuCtxDestroy_v2)
 USE(cuMemCreate)
@@ -244,10 +241,7 @@ static void contexts(void) {
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     size_t before, after, total;
-    CUcontext context;
-    MUST(cuInit(0));
-    MUST(cuDevicePrimaryCtxRetain(&context, 0));
-    MUST(cuCtxSetCurrent(context));
+    use_device();
     MUST(cuMemGetInfo_v2(&before, &total));
     if (strcmp(what, "blocks") == 0 && argc > 2)
         blocks(atoi(argv[2]));

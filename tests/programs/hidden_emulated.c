@@ -86,11 +86,8 @@ static const struct emu_kernel kernels[] = {
     {HIDDEN_STORE, PARAMS(P(0, 8), P(8, 8), P(16, 8), P(24, 8)), store},
 };
 static const struct emu_variable variables[] = {{HIDDEN_VARIABLE, 8, NULL}, {HIDDEN_CONSTANT, 8, NULL}};
-static const struct emu_image image = {.magic = {'E', 'M', 'U', 'I', 'M', 'A', 'G', 'E'},
-                                       .kernels = kernels,
-                                       .kernel_count = sizeof kernels / sizeof *kernels,
-                                       .variables = variables,
-                                       .variable_count = sizeof variables / sizeof *variables};
+static const struct emu_image image = {EMU_MAGIC, kernels, sizeof kernels / sizeof *kernels, variables,
+                                       sizeof variables / sizeof *variables};
 
 const void *hidden_image(void) {
     return &image;

@@ -9,14 +9,7 @@ static uint64_t one = 1;
 static uint32_t graph_add = 7;
 
 static CUDA_KERNEL_NODE_PARAMS kernel_parameters(void **parameters) {
-    return (CUDA_KERNEL_NODE_PARAMS){.func = function("through"),
-                                     .gridDimX = BLOCKS,
-                                     .gridDimY = 1,
-                                     .gridDimZ = 1,
-                                     .blockDimX = THREADS,
-                                     .blockDimY = 1,
-                                     .blockDimZ = 1,
-                                     .kernelParams = parameters};
+    return (CUDA_KERNEL_NODE_PARAMS){function("through"), BLOCKS, 1, 1, THREADS, 1, 1, .kernelParams = parameters};
 }
 
 void instantiate(CUgraph graph) {

@@ -8,11 +8,8 @@
 #include <sys/wait.h>
 
 #include "counters.h"
-#include "must.h"
+#include "device.h"
 
-USE(cuInit)
-USE(cuDevicePrimaryCtxRetain)
-USE(cuCtxSetCurrent)
 USE(cuMemAlloc_v2)
 USE(cuMemcpyHtoD_v2)
 USE(cuMemcpyDtoH_v2)
@@ -37,13 +34,6 @@ struct offer {
     int mapped; /* a file of the child's */
 };
 
-static void begin(void) {
-    CUcontext context;
-    MUST(cuInit(0));
-    MUST(cuDevicePrimaryCtxRetain(&context, 0));
-    MUST(cuCtxSetCurrent(context));
-}
-
 static void tell(const char *step) {
     size_t (*list)(struct ulms_allocation *, size_t) =
         (size_t (*)(struct ulms_allocation *, size_t))dlsym(RTLD_DEFAULT, "ulms_allocations");
@@ -67,7 +57,7 @@ static int offer(int to, int until) {
                                 .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
     struct offer o;
     char end;
-    begin();
+    use_device();
     MUST(cuMemAlloc_v2(&plain, PLAIN));
     MUST(cuIpcGetMemHandle(&o.plain, plain));
     MUST(cuMemCreate(&handle, MAPPED, &prop, 0));
@@ -126,7 +116,7 @@ int main(void) {
     }
     if (read(offered[0], &o, sizeof o) != sizeof o)
         return 1;
-    begin();
+    use_device();
     import_plain(&o);
     import_mapped(&o, child);
     close(until[1]);

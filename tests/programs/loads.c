@@ -6,11 +6,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "must.h"
+#include "device.h"
 
-USE(cuInit)
-USE(cuDevicePrimaryCtxRetain)
-USE(cuCtxSetCurrent)
 USE(cuMemAlloc_v2)
 
 enum { MIB = 1 << 20, PATIENCE_S = 20 };
@@ -35,9 +32,7 @@ int main(int argc, char **argv) {
     if (argc < 3)
         return 2;
     alarm(PATIENCE_S);
-    MUST(cuInit(0));
-    MUST(cuDevicePrimaryCtxRetain(&program_context, 0));
-    MUST(cuCtxSetCurrent(program_context));
+    program_context = use_device();
     MUST(cuMemAlloc_v2(&p, 4 * MIB)); /* what is looked up for that waits for the loader, too */
     load(argv[1]);
     if (pthread_create(&other, NULL, load, argv[2]))

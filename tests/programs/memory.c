@@ -2,26 +2,21 @@
  * holds the memory, and, after a last argument "failures", how many calls were made to fail; all others are what a
  * program can see, and must be the same whatever holds it. */
 #define _GNU_SOURCE
+#include "memory.h"
+
 #include <dlfcn.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu.h"
-#include "must.h"
+#include "gate.h"
+#include "part.h"
 
-USE(cuInit)
-USE(cuDevicePrimaryCtxRetain)
 USE(cuCtxCreate_v2)
 USE(cuCtxDestroy_v2)
-USE(cuCtxSetCurrent)
 USE(cuCtxSynchronize)
-USE(cuStreamCreate)
 USE(cuStreamSynchronize)
 USE(cuStreamBeginCapture_v2)
 USE(cuStreamEndCapture)
-USE(cuStreamWaitValue32_v2)
 USE(cuMemGetInfo_v2)
 USE(cuMemAlloc_v2)
 USE(cuMemAllocPitch_v2)
@@ -31,31 +26,20 @@ USE(cuMemAllocFromPoolAsync)
 USE(cuMemFree_v2)
 USE(cuMemFreeAsync)
 USE(cuMemPoolCreate)
-USE(cuMemPoolDestroy)
-USE(cuMemPoolGetAttribute)
-USE(cuMemPoolSetAttribute)
 USE(cuDeviceGetDefaultMemPool)
-USE(cuMemHostAlloc)
 USE(cuMemsetD8Async)
 USE(cuMemcpyDtoH_v2)
 USE(cuMemcpyDtoHAsync_v2)
-USE(cuMemGetAddressRange_v2)
 USE(cuPointerGetAttribute)
-USE(cuPointerGetAttributes)
-USE(cuMemRetainAllocationHandle)
-USE(cuIpcGetMemHandle)
-USE(cuMemGetHandleForAddressRange)
 USE(cuGraphCreate)
 USE(cuGraphAddMemAllocNode)
 USE(cuGraphAddChildGraphNode)
 USE(cuGraphInstantiateWithFlags)
 USE(cuGraphExecDestroy)
 
-enum { MIB = 1 << 20 };
+CUcontext context;
 
-static CUcontext context;
-
-static const char *held(CUdeviceptr p) {
+const char *held(CUdeviceptr p) {
     return emu_mapped(p) ? "mapped" : emu_page(p) == EMU_UNKNOWN ? "plain" : "managed";
 }
 
@@ -65,12 +49,6 @@ static CUmemoryPool new_pool(size_t most) {
     CUmemoryPool pool;
     MUST(cuMemPoolCreate(&pool, &props));
     return pool;
-}
-
-static uint64_t pool_bytes(CUmemoryPool pool, CUmemPool_attribute attribute) {
-    uint64_t bytes = 0;
-    MUST(cuMemPoolGetAttribute(pool, attribute, &bytes));
-    return bytes;
 }
 
 static void kinds(void) {
@@ -124,93 +102,17 @@ static void small_last(void) {
     printf("is %s\n", held(p));
 }
 
-static void tell_pointer(CUdeviceptr p, size_t offset, CUmemoryPool own) {
-    unsigned managed = 9, type = 9;
-    int ordinal = -9;
-    CUdeviceptr start = 0, base = 0;
-    size_t bytes = 0, range = 0;
-    CUcontext its = (CUcontext)1;
-    CUmemoryPool pool = (CUmemoryPool)1;
-    void *host = (void *)1;
-    MUST(cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, p + offset));
-    MUST(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p + offset));
-    MUST(cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p + offset));
-    MUST(cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, p + offset));
-    MUST(cuPointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, p + offset));
-    MUST(cuPointerGetAttribute(&its, CU_POINTER_ATTRIBUTE_CONTEXT, p + offset));
-    MUST(cuPointerGetAttribute(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, p + offset));
-    MUST(cuMemGetAddressRange_v2(&base, &range, p + offset));
-    printf("managed %u type %u device %d start %d bytes %zu context %s pool %s host %d base %d range %zu\n", managed,
-           type, ordinal, start == p, bytes,
-           its == context ? "own"
-           : its          ? "other"
-                          : "none",
-           pool == own ? "own"
-           : pool      ? "other"
-                       : "none",
-           (int)cuPointerGetAttribute(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, p + offset), base == p, range);
-    CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                   CU_POINTER_ATTRIBUTE_HOST_POINTER, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-    void *answers[] = {&type, &managed, &host, &bytes};
-    MUST(cuPointerGetAttributes(4, asked, answers, p + offset));
-    CUmemGenericAllocationHandle handle;
-    int retained = (int)cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)(p + offset));
-    printf("at once: type %u managed %u host %p bytes %zu retained %d\n", type, managed, host, bytes, retained);
-}
-
-static void attributes(void) {
-    CUmemoryPool own;
-    CUdeviceptr p, q, r;
-    size_t pitch, before, after, total, again;
-    MUST(cuDeviceGetDefaultMemPool(&own, 0));
-    MUST(cuMemGetInfo_v2(&before, &total));
-    MUST(cuMemAlloc_v2(&p, 4 * MIB));
-    MUST(cuMemAllocAsync(&q, 6 * MIB, NULL));
-    MUST(cuMemAllocPitch_v2(&r, &pitch, 512, 4096, 16));
-    printf("is %s %s %s\n", held(p), held(q), held(r));
-    MUST(cuMemGetInfo_v2(&after, &again));
-    printf("total %zu again %d taken %zu\n", total, total == again, before - after);
-    tell_pointer(p, 0, own);
-    tell_pointer(q, 6 * MIB - 1, own);
-    tell_pointer(r, 777, own);
-    static const CUmemPool_attribute numbers[] = {CU_MEMPOOL_ATTR_USED_MEM_CURRENT, CU_MEMPOOL_ATTR_USED_MEM_HIGH,
-                                                  CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
-                                                  CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH};
-    for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < 4; i++)
-            printf("%llu ", (unsigned long long)pool_bytes(own, numbers[i]));
-        printf("in the pool\n");
-        uint64_t zero = 0;
-        if (round == 0) {
-            MUST(cuMemFreeAsync(q, NULL));
-            MUST(cuCtxSynchronize());
-        } else if (round == 1) {
-            MUST(cuMemPoolSetAttribute(own, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &zero));
-            MUST(cuMemPoolSetAttribute(own, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &zero));
-        }
-    }
-    MUST(cuMemFree_v2(p));
-    MUST(cuMemFree_v2(r));
-    MUST(cuMemGetInfo_v2(&after, &total));
-    printf("given back %d\n", before == after);
-    printf("freed twice: %d\n", (int)cuMemFree_v2(p));
-}
-
 /* What was issued before a free in stream order still has its memory; the program does not wait. */
 static void async(void) {
-    CUstream stream;
+    CUstream stream = new_stream();
     CUdeviceptr p, q;
-    unsigned *gate;
     unsigned char *out;
     size_t before, after, total;
-    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    MUST(cuMemHostAlloc((void **)&gate, 4096, 0));
     MUST(cuMemHostAlloc((void **)&out, MIB, 0));
-    *gate = 0;
     MUST(cuMemGetInfo_v2(&before, &total));
     MUST(cuMemAllocAsync(&p, 4 * MIB, stream));
     printf("is %s\n", held(p));
-    MUST(cuStreamWaitValue32_v2(stream, (CUdeviceptr)(uintptr_t)gate, 1, 0));
+    volatile unsigned *gate = close_gate(stream);
     MUST(cuMemsetD8Async(p, 0x5a, 4 * MIB, stream));
     MUST(cuMemcpyDtoHAsync_v2(out, p + 3 * MIB, MIB, stream));
     MUST(cuMemFreeAsync(p, stream));
@@ -218,7 +120,7 @@ static void async(void) {
     MUST(cuMemFreeAsync(q, stream));
     printf("is %s after the free\n", held(p));
     MUST(cuMemGetInfo_v2(&after, &total));
-    *(volatile unsigned *)gate = 1;
+    *gate = 1;
     MUST(cuStreamSynchronize(stream));
     for (int i = 0; i < MIB; i++)
         if (out[i] != 0x5a)
@@ -236,10 +138,9 @@ static void async(void) {
 }
 
 static void capture(void) {
-    CUstream stream;
+    CUstream stream = new_stream();
     CUgraph graph;
     CUdeviceptr before, inside, node, after;
-    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     MUST(cuMemAllocAsync(&before, 4 * MIB, stream));
     MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
     MUST(cuMemAlloc_v2(&inside, 4 * MIB));
@@ -262,26 +163,6 @@ static void library(const char *path) {
     CUdeviceptr p = allocate(4 * MIB), q;
     MUST(cuMemAlloc_v2(&q, 4 * MIB));
     printf("is %s in the library, %s in the program\n", held(p), held(q));
-}
-
-static void ipc(void) {
-    CUipcMemHandle handle;
-    CUdeviceptr p, q;
-    MUST(cuMemAlloc_v2(&p, 4 * MIB));
-    MUST(cuMemAlloc_v2(&q, 4096));
-    for (int i = 0; i < 2; i++)
-        printf("is %d\n", (int)cuIpcGetMemHandle(&handle, p));
-    MUST(cuIpcGetMemHandle(&handle, q));
-}
-
-static void dma(void) {
-    CUdeviceptr p, q;
-    int file;
-    MUST(cuMemAlloc_v2(&p, 4 * MIB));
-    MUST(cuMemAlloc_v2(&q, 4096));
-    for (int i = 0; i < 2; i++)
-        printf("is %d\n", (int)cuMemGetHandleForAddressRange(&file, p, MIB, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
-    MUST(cuMemGetHandleForAddressRange(&file, q, 4096, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
 }
 
 static size_t available(void) {
@@ -338,8 +219,7 @@ static void fill(int blocks) {
 /* With a limit of 16 MiB. */
 static void limit(void) {
     CUdeviceptr p, q, r;
-    CUstream stream;
-    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CUstream stream = new_stream();
     MUST(cuMemAlloc_v2(&p, 9 * MIB));
     printf("is %s, then %d, %d, %d\n", held(p), (int)cuMemAlloc_v2(&q, 6 * MIB + 1),
            (int)cuMemAllocAsync(&q, 7 * MIB, stream), (int)cuMemAllocManaged(&q, 7 * MIB, CU_MEM_ATTACH_GLOBAL));
@@ -360,10 +240,9 @@ static void limit(void) {
 static void contexts(void) {
     for (int i = 0; i < 4; i++) {
         CUcontext other;
-        CUstream stream;
         CUdeviceptr p, q;
         MUST(cuCtxCreate_v2(&other, 0, 0));
-        MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        CUstream stream = new_stream();
         MUST(cuMemAlloc_v2(&p, 8 * MIB));
         MUST(cuMemAllocAsync(&q, 6 * MIB, stream));
         printf("is %s %s\n", held(p), held(q));
@@ -389,42 +268,23 @@ static void devices(void) {
     }
 }
 
+static const struct part parts[] = {
+    {"kinds", kinds}, {"small", small},     {"small last", small_last}, {"attributes", attributes},
+    {"async", async}, {"capture", capture}, {"graphs", graphs},         {"dma", dma},
+    {"ipc", ipc},     {"limit", limit},     {"contexts", contexts},     {"devices", devices},
+    {NULL, NULL}};
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
-    MUST(cuInit(0));
-    MUST(cuDevicePrimaryCtxRetain(&context, 0));
-    MUST(cuCtxSetCurrent(context));
-    if (strcmp(what, "kinds") == 0)
-        kinds();
-    else if (strcmp(what, "small") == 0)
-        small();
-    else if (strcmp(what, "small last") == 0)
-        small_last();
-    else if (strcmp(what, "attributes") == 0)
-        attributes();
-    else if (strcmp(what, "async") == 0)
-        async();
-    else if (strcmp(what, "capture") == 0)
-        capture();
-    else if (strcmp(what, "library") == 0 && argc > 2)
+    context = use_device();
+    int status = 0;
+    if (strcmp(what, "library") == 0 && argc > 2)
         library(argv[2]);
-    else if (strcmp(what, "graphs") == 0)
-        graphs();
-    else if (strcmp(what, "dma") == 0)
-        dma();
-    else if (strcmp(what, "ipc") == 0)
-        ipc();
     else if (strcmp(what, "fill") == 0 && argc > 2)
         fill(atoi(argv[2]));
-    else if (strcmp(what, "limit") == 0)
-        limit();
-    else if (strcmp(what, "contexts") == 0)
-        contexts();
-    else if (strcmp(what, "devices") == 0)
-        devices();
     else
-        return 2;
+        status = run_part(parts, argc, argv);
     if (strcmp(argv[argc - 1], "failures") == 0)
         printf("is failed: %llu\n", (unsigned long long)emu_failed());
-    return 0;
+    return status;
 }

@@ -8,49 +8,31 @@
  *   capture  the first form, captured and launched as a graph
  *   node     the first form, as the node of a graph */
 #define _GNU_SOURCE
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "driver.h"
+#include "device.h"
 #include "emu.h"
 
 enum { POINTERS = 8, ARGUMENTS = POINTERS + 1, PAGE = 4096, BYTES = 1 << 20, COUNT = 1000 };
 
-#define DRIVER(X)                                                                                                      \
-    X(cuInit)                                                                                                          \
-    X(cuDevicePrimaryCtxRetain)                                                                                        \
-    X(cuCtxSetCurrent)                                                                                                 \
-    X(cuModuleLoadData)                                                                                                \
-    X(cuModuleGetFunction)                                                                                             \
-    X(cuModuleUnload)                                                                                                  \
-    X(cuLibraryLoadData)                                                                                               \
-    X(cuLibraryGetKernel)                                                                                              \
-    X(cuMemAlloc_v2)                                                                                                   \
-    X(cuMemFree_v2)                                                                                                    \
-    X(cuMemcpyDtoH_v2)                                                                                                 \
-    X(cuStreamCreate)                                                                                                  \
-    X(cuStreamSynchronize)                                                                                             \
-    X(cuStreamBeginCapture_v2)                                                                                         \
-    X(cuStreamEndCapture)                                                                                              \
-    X(cuGraphCreate)                                                                                                   \
-    X(cuGraphAddKernelNode_v2)                                                                                         \
-    X(cuGraphInstantiateWithFlags)                                                                                     \
-    X(cuGraphLaunch)                                                                                                   \
-    X(cuLaunchKernel)
-
-#define X(symbol) extern __typeof__(*(pfn_##symbol)0) symbol;
-DRIVER(X)
-#undef X
-
-static void check(CUresult status, const char *what) {
-    if (status == CUDA_SUCCESS)
-        return;
-    fprintf(stderr, "old_driver: %s: error %d\n", what, (int)status);
-    exit(1);
-}
-#define CU(call, ...) check(call(__VA_ARGS__), #call)
+USE(cuModuleLoadData)
+USE(cuModuleGetFunction)
+USE(cuModuleUnload)
+USE(cuLibraryLoadData)
+USE(cuLibraryGetKernel)
+USE(cuMemAlloc_v2)
+USE(cuMemFree_v2)
+USE(cuMemcpyDtoH_v2)
+USE(cuStreamSynchronize)
+USE(cuStreamBeginCapture_v2)
+USE(cuStreamEndCapture)
+USE(cuGraphCreate)
+USE(cuGraphAddKernelNode_v2)
+USE(cuGraphInstantiateWithFlags)
+USE(cuGraphLaunch)
+USE(cuLaunchKernel)
 
 /* scatter(p0, ..., p7, count): element count - 1 of each p becomes its number. */
 static void scatter(struct emu_launch *l) {
@@ -64,7 +46,7 @@ static void scatter(struct emu_launch *l) {
 static const struct emu_param parameters[ARGUMENTS] = {{0, 8},  {8, 8},  {16, 8}, {24, 8}, {32, 8},
                                                        {40, 8}, {48, 8}, {56, 8}, {64, 4}};
 static const struct emu_kernel kernel = {"scatter", parameters, ARGUMENTS, scatter};
-static const struct emu_image image = {.magic = "EMUIMAGE", .kernels = &kernel, .kernel_count = 1};
+static const struct emu_image image = {EMU_MAGIC, &kernel, 1, NULL, 0};
 
 /* The last `bytes` bytes before an unmapped page. */
 static void *before_nothing(size_t bytes) {
@@ -88,7 +70,7 @@ static void **arguments_before_nothing(void) {
 }
 
 static void launch(CUfunction f, CUstream stream, void **list, void **extra) {
-    CU(cuLaunchKernel, f, 1, 1, 1, 1, 1, 1, 0, stream, list, extra);
+    MUST(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, list, extra));
 }
 
 static void launch_from_stack(CUfunction f, CUstream stream) {
@@ -117,32 +99,25 @@ static void launch_graph(CUfunction f, CUstream stream, int captured) {
     CUgraph graph;
     CUgraphNode node;
     CUgraphExec executable;
-    CUDA_KERNEL_NODE_PARAMS given = {.func = f,
-                                     .gridDimX = 1,
-                                     .gridDimY = 1,
-                                     .gridDimZ = 1,
-                                     .blockDimX = 1,
-                                     .blockDimY = 1,
-                                     .blockDimZ = 1,
-                                     .kernelParams = arguments_before_nothing()};
+    CUDA_KERNEL_NODE_PARAMS given = {f, 1, 1, 1, 1, 1, 1, .kernelParams = arguments_before_nothing()};
     if (captured) {
-        CU(cuStreamBeginCapture_v2, stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+        MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
         launch(f, stream, given.kernelParams, NULL);
-        CU(cuStreamEndCapture, stream, &graph);
+        MUST(cuStreamEndCapture(stream, &graph));
     } else {
-        CU(cuGraphCreate, &graph, 0);
-        CU(cuGraphAddKernelNode_v2, &node, graph, NULL, 0, &given);
+        MUST(cuGraphCreate(&graph, 0));
+        MUST(cuGraphAddKernelNode_v2(&node, graph, NULL, 0, &given));
     }
-    CU(cuGraphInstantiateWithFlags, &executable, graph, 0);
-    CU(cuGraphLaunch, executable, stream);
+    MUST(cuGraphInstantiateWithFlags(&executable, graph, 0));
+    MUST(cuGraphLaunch(executable, stream));
 }
 
 /* CUlibrary and CUkernel: from CUDA 12.0 on. */
 static CUfunction kernel_of_library(void) {
     CUlibrary library;
     CUkernel k;
-    CU(cuLibraryLoadData, &library, &image, NULL, NULL, 0, NULL, NULL, 0);
-    CU(cuLibraryGetKernel, &k, library, "scatter");
+    MUST(cuLibraryLoadData(&library, &image, NULL, NULL, 0, NULL, NULL, 0));
+    MUST(cuLibraryGetKernel(&k, library, "scatter"));
     return (CUfunction)k;
 }
 
@@ -160,27 +135,23 @@ static void run(const char *form, CUfunction f, CUstream stream) {
 }
 
 int main(int argc, char **argv) {
-    CUcontext context;
     CUmodule module;
     CUfunction f;
-    CUstream stream;
-    CU(cuInit, 0);
-    CU(cuDevicePrimaryCtxRetain, &context, 0);
-    CU(cuCtxSetCurrent, context);
-    CU(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
-    CU(cuModuleLoadData, &module, &image);
-    CU(cuModuleGetFunction, &f, module, "scatter");
+    use_device();
+    CUstream stream = new_stream();
+    MUST(cuModuleLoadData(&module, &image));
+    MUST(cuModuleGetFunction(&f, module, "scatter"));
     for (int i = 0; i < POINTERS; i++)
-        CU(cuMemAlloc_v2, &pointer[i], BYTES);
+        MUST(cuMemAlloc_v2(&pointer[i], BYTES));
     run(argc > 1 ? argv[1] : "page", f, stream);
-    CU(cuStreamSynchronize, stream);
+    MUST(cuStreamSynchronize(stream));
     for (int i = 0; i < POINTERS; i++) {
         uint32_t wrote = 0;
-        CU(cuMemcpyDtoH_v2, &wrote, pointer[i] + (COUNT - 1) * sizeof wrote, sizeof wrote);
+        MUST(cuMemcpyDtoH_v2(&wrote, pointer[i] + (COUNT - 1) * sizeof wrote, sizeof wrote));
         printf("%d ", (int)wrote);
-        CU(cuMemFree_v2, pointer[i]);
+        MUST(cuMemFree_v2(pointer[i]));
     }
-    CU(cuModuleUnload, module);
+    MUST(cuModuleUnload(module));
     printf("done\n");
     return 0;
 }

@@ -97,14 +97,7 @@ static CUgraph capture_inside(struct actor *a, struct graph *g) {
 
 static CUDA_KERNEL_NODE_PARAMS kernel_node(struct actor *a, struct work *w, void **parameters) {
     kernel_parameters(w->arguments.kernel, w->arguments.bytes, parameters);
-    return (CUDA_KERNEL_NODE_PARAMS){.func = a->kernel[w->arguments.kernel],
-                                     .gridDimX = 2,
-                                     .gridDimY = 1,
-                                     .gridDimZ = 1,
-                                     .blockDimX = 32,
-                                     .blockDimY = 1,
-                                     .blockDimZ = 1,
-                                     .kernelParams = parameters};
+    return (CUDA_KERNEL_NODE_PARAMS){a->kernel[w->arguments.kernel], 2, 1, 1, 32, 1, 1, .kernelParams = parameters};
 }
 
 static bool conflict(const struct work *a, const struct work *b) {

@@ -11,8 +11,7 @@ static void launch(struct actor *a, const struct arguments *given, int stream, u
     size_t bytes = copy.size;
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, copy.bytes, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                      CU_LAUNCH_PARAM_END};
-    CUlaunchConfig config = {
-        .gridDimX = 3, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 64, .blockDimY = 1, .blockDimZ = 1, .hStream = s};
+    CUlaunchConfig config = {3, 1, 1, 64, 1, 1, .hStream = s};
     kernel_parameters(copy.kernel, copy.bytes, parameters);
     switch (form % 6) {
     case 0:

@@ -157,11 +157,7 @@ static const struct emu_kernel kernels[KERNELS] = {
 
 static const struct emu_variable variables[] = {{"hidden", sizeof(address), NULL}};
 
-const struct emu_image random_image = {.magic = {'E', 'M', 'U', 'I', 'M', 'A', 'G', 'E'},
-                                       .kernels = kernels,
-                                       .kernel_count = KERNELS,
-                                       .variables = variables,
-                                       .variable_count = COUNT(variables)};
+const struct emu_image random_image = {EMU_MAGIC, kernels, KERNELS, variables, COUNT(variables)};
 
 int kernel_parameters(int kernel, unsigned char *bytes, void **out) {
     for (uint64_t i = 0; i < kernels[kernel].param_count; i++)

@@ -1,27 +1,32 @@
 /* Kernels with arrays of pointers inside a parameter, named and laid out like PyTorch's, of which a launch uses the
  * first places; the others hold live addresses. Prints what touches.c prints. */
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
+#include "device.h"
 #include "emu.h"
+#include "touched.h"
+
+USE(cuMemAlloc_v2)
+USE(cuModuleLoadData)
+USE(cuModuleGetFunction)
+USE(cuLaunchKernel)
+USE(cuLaunchKernelEx)
+USE(cuLaunchCooperativeKernel)
+USE(cuStreamBeginCapture_v2)
+USE(cuStreamEndCapture)
+USE(cuGraphCreate)
+USE(cuGraphInstantiateWithFlags)
+USE(cuGraphLaunch)
+USE(cuGraphAddKernelNode_v2)
+USE(cuGraphExecKernelNodeSetParams_v2)
 
 /* clang-format off */
-#define USES(X) \
-    X(cuInit) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuCtxSynchronize) X(cuMemAlloc_v2) X(cuModuleLoadData) \
-    X(cuModuleGetFunction) X(cuLaunchKernel) X(cuLaunchKernelEx) X(cuLaunchCooperativeKernel) X(cuStreamCreate) \
-    X(cuStreamBeginCapture_v2) X(cuStreamEndCapture) X(cuGraphCreate) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) \
-    X(cuGraphAddKernelNode_v2) X(cuGraphExecKernelNodeSetParams_v2)
 #define LISTS "_ZN2at6native57_GLOBAL__N__e658eeb9_24_ForeachBinaryOpScalar_cu_86b9896c25multi_tensor_apply_kernelI" \
     "NS1_18TensorListMetadataILi2EEENS1_21BinaryOpScalarFunctorIfLi1ELi1ELi0EEEJSt5minusIfEfEEEvT_T0_DpT1_"
 #define CONCATENATION "_ZN2at6native40_GLOBAL__N__0f1a8107_8_Shape_cu_49f7391c30CatArrayBatchedCopy_vectorizedI" \
     "NS1_10OpaqueTypeILj4EEEjLi3ELi128ELi1ELi16ELi4EEEvPcNS1_25CatArrInputTensorMetadataIT_T0_XT2_EXT3_EEE"
 /* clang-format on */
-#define X(f) extern __typeof__(*(pfn_##f)NULL) f;
-USES(X)
-#undef X
 
 enum { TENSORS = 64, BYTES = 4096, USED = 3, BLOCKS = 5, INPUTS = 128 };
 
@@ -62,25 +67,6 @@ static const struct emu_image image = {EMU_MAGIC, kernels, 2, NULL, 0};
 static CUdeviceptr tensors[2 * TENSORS];
 static CUstream stream;
 
-static void check(CUresult status, int line) {
-    if (status == CUDA_SUCCESS)
-        return;
-    printf("line %d: error %d\n", line, (int)status);
-    exit(1);
-}
-#define OK(call) check((call), __LINE__)
-
-static void end_of(const char *name) {
-    static struct emu_touch log[256];
-    OK(cuCtxSynchronize());
-    size_t n = emu_log_read(0, log, 256);
-    printf("step %s 1\n", name);
-    for (size_t i = 0; i < n; i++)
-        printf("true %u %llu %llu\n", log[i].mode, (unsigned long long)log[i].address,
-               (unsigned long long)log[i].bytes);
-    emu_log(1);
-}
-
 /* BLOCKS blocks work on the first USED of the tensors; all places hold addresses. */
 static void fill(struct lists *p, int first) {
     memset(p, 0, sizeof *p);
@@ -99,12 +85,12 @@ static void launches(CUfunction f) {
     void *parameters[] = {&p.lists, &p.number};
     size_t bytes = sizeof p;
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &p, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
-    CUlaunchConfig config = {.gridDimX = BLOCKS, 1, 1, 1, 1, 1, .hStream = stream};
+    CUlaunchConfig config = {BLOCKS, 1, 1, 1, 1, 1, .hStream = stream};
     fill(&p.lists, 0);
-    OK(cuLaunchKernel(f, BLOCKS, 1, 1, 1, 1, 1, 0, stream, parameters, NULL)), end_of("launch");
-    OK(cuLaunchKernel(f, 2, 1, 1, 1, 1, 1, 0, stream, NULL, extra)), end_of("launch-extra");
-    OK(cuLaunchKernelEx(&config, f, parameters, NULL)), end_of("launch-ex");
-    OK(cuLaunchCooperativeKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, parameters)), end_of("launch-cooperative");
+    MUST(cuLaunchKernel(f, BLOCKS, 1, 1, 1, 1, 1, 0, stream, parameters, NULL)), end_of("launch", 1);
+    MUST(cuLaunchKernel(f, 2, 1, 1, 1, 1, 1, 0, stream, NULL, extra)), end_of("launch-extra", 1);
+    MUST(cuLaunchKernelEx(&config, f, parameters, NULL)), end_of("launch-ex", 1);
+    MUST(cuLaunchCooperativeKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, parameters)), end_of("launch-cooperative", 1);
 }
 
 static void graphs(CUfunction f) {
@@ -117,19 +103,19 @@ static void graphs(CUfunction f) {
     CUgraphNode node;
     fill(&first, 10);
     fill(&second, 20);
-    OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    OK(cuLaunchKernel(f, BLOCKS, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
-    OK(cuStreamEndCapture(stream, &graph));
-    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-captured");
-    OK(cuGraphCreate(&graph, 0));
-    OK(cuGraphAddKernelNode_v2(&node, graph, NULL, 0, &k));
-    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-by-hand");
+    MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    MUST(cuLaunchKernel(f, BLOCKS, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+    MUST(cuStreamEndCapture(stream, &graph));
+    MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    MUST(cuGraphLaunch(exec, stream)), end_of("graph-captured", 1);
+    MUST(cuGraphCreate(&graph, 0));
+    MUST(cuGraphAddKernelNode_v2(&node, graph, NULL, 0, &k));
+    MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    MUST(cuGraphLaunch(exec, stream)), end_of("graph-by-hand", 1);
     k.kernelParams = others;
     k.gridDimX = 2;
-    OK(cuGraphExecKernelNodeSetParams_v2(exec, node, &k));
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-node-set");
+    MUST(cuGraphExecKernelNodeSetParams_v2(exec, node, &k));
+    MUST(cuGraphLaunch(exec, stream)), end_of("graph-node-set", 1);
 }
 
 static void concatenations(CUfunction f) {
@@ -137,25 +123,22 @@ static void concatenations(CUfunction f) {
     void *parameters[] = {&tensors[100], &p};
     for (int i = 0; i < INPUTS; i++)
         p.input[i] = tensors[i];
-    OK(cuLaunchKernel(f, 7, 4, 1, 1, 1, 1, 0, stream, parameters, NULL)), end_of("concatenation");
+    MUST(cuLaunchKernel(f, 7, 4, 1, 1, 1, 1, 0, stream, parameters, NULL)), end_of("concatenation", 1);
 }
 
 int main(void) {
-    CUcontext context;
     CUmodule module;
     CUfunction f;
-    OK(cuInit(0));
-    OK(cuDevicePrimaryCtxRetain(&context, 0));
-    OK(cuCtxSetCurrent(context));
-    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    OK(cuModuleLoadData(&module, &image));
+    use_device();
+    stream = new_stream();
+    MUST(cuModuleLoadData(&module, &image));
     for (int i = 0; i < 2 * TENSORS; i++)
-        OK(cuMemAlloc_v2(&tensors[i], BYTES));
+        MUST(cuMemAlloc_v2(&tensors[i], BYTES));
     emu_log(1);
-    OK(cuModuleGetFunction(&f, module, LISTS));
+    MUST(cuModuleGetFunction(&f, module, LISTS));
     launches(f);
     graphs(f);
-    OK(cuModuleGetFunction(&f, module, CONCATENATION));
+    MUST(cuModuleGetFunction(&f, module, CONCATENATION));
     concatenations(f);
     return 0;
 }

@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "counters.h"
+#include "part.h"
 
 enum { THREADS = 3 };
 
@@ -19,9 +20,8 @@ enum { THREADS = 3 };
 /* Weights, their momentum, and activations that live from the forward to the backward pass. */
 static void train(void) {
     CUdeviceptr weight[LAYERS_MAX], momentum[LAYERS_MAX], active[LAYERS_MAX + 1];
-    CUstream s;
+    CUstream s = new_stream();
     float *input = malloc(floats * sizeof *input), rate = 0.01f, decay = 0.9f, half = 0.5f;
-    MUST(cuStreamCreate(&s, 1));
     MUST(cuMemAlloc_v2(&arena, (layers + 1) * floats * sizeof(float)));
     for (uint64_t l = 0; l < layers; l++) {
         weight[l] = allocate();
@@ -93,9 +93,8 @@ static void defaults(void) {
 static CUcontext context;
 
 static void *one_thread(void *name) {
-    CUstream s;
     MUST(cuCtxSetCurrent(context));
-    MUST(cuStreamCreate(&s, 1));
+    CUstream s = new_stream();
     infer_on(strcmp(name, "1") ? s : OWN, "thread");
     MUST(cuStreamDestroy_v2(s));
     return NULL;
@@ -151,12 +150,11 @@ static void *meanwhile(void *unused) {
 /* A captured step, launched again and again; at the same time another thread launches by itself. */
 static void graph(void) {
     CUdeviceptr weight[LAYERS_MAX], state = allocate();
-    CUstream s;
+    CUstream s = new_stream();
     CUgraph graph;
     CUgraphExec exec;
     pthread_t other;
     float part = 0.001f;
-    MUST(cuStreamCreate(&s, 1));
     set(state, 1, s);
     for (uint64_t l = 0; l < layers; l++) {
         weight[l] = allocate();
@@ -183,11 +181,10 @@ static void graph(void) {
 /* Blocks given out while a graph is captured and taken back right after: the graph goes on using them. */
 static void pool(void) {
     CUdeviceptr block[LAYERS_MAX], sum = allocate();
-    CUstream s;
+    CUstream s = new_stream();
     CUgraph graph;
     CUgraphExec exec;
     float one = 1;
-    MUST(cuStreamCreate(&s, 1));
     MUST(cuMemAlloc_v2(&arena, (layers + 1) * floats * sizeof(float)));
     MUST(cuMemsetD32Async(arena, 0, (layers + 1) * floats, s));
     set(sum, 0, s);
@@ -217,9 +214,8 @@ static void pool(void) {
 /* Memory that comes and goes, freed while work on it is under way. */
 static void churn(void) {
     CUdeviceptr value[LAYERS_MAX], sum = allocate(), brief;
-    CUstream s;
+    CUstream s = new_stream();
     float one = 1;
-    MUST(cuStreamCreate(&s, 1));
     set(sum, 0, s);
     for (uint64_t step = 0; step < steps; step++) {
         for (uint64_t l = 0; l < layers; l++) {
@@ -330,12 +326,10 @@ static void host(void) {
         set(value[l], 0, s);
 }
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} shapes[] = {{"train", train},         {"infer", infer}, {"defaults", defaults}, {"threads", several_threads},
-              {"streams", two_streams}, {"graph", graph}, {"pool", pool},         {"churn", churn},
-              {"contexts", contexts},   {"host", host},   {"hidden", hidden}};
+static const struct part shapes[] = {
+    {"train", train},         {"infer", infer}, {"defaults", defaults}, {"threads", several_threads},
+    {"streams", two_streams}, {"graph", graph}, {"pool", pool},         {"churn", churn},
+    {"contexts", contexts},   {"host", host},   {"hidden", hidden},     {NULL, NULL}};
 
 static void print_calls(char **names, int n) {
     for (int i = 0; i < n; i++)
@@ -351,9 +345,7 @@ int main(int argc, char **argv) {
     floats = (strtoull(argv[3], NULL, 0) << 20) / sizeof(float);
     steps = strtoull(argv[4], NULL, 0);
     print_counters_at_exit();
-    MUST(cuInit(0));
-    MUST(cuDevicePrimaryCtxRetain(&context, 0));
-    MUST(cuCtxSetCurrent(context));
+    context = use_device();
     MUST(cuModuleLoadData(&module, "emu:builtin"));
     struct {
         CUfunction *f;
@@ -361,11 +353,7 @@ int main(int argc, char **argv) {
     } kernels[] = {{&fill, "fill"}, {&copy, "copy"}, {&scale, "scale"}, {&axpy, "axpy"}, {&add, "add"}};
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
         MUST(cuModuleGetFunction(kernels[i].f, module, kernels[i].name));
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
-        if (strcmp(argv[1], shapes[i].name) == 0) {
-            shapes[i].run();
-            print_calls(argv + 5, argc - 5);
-            return 0;
-        }
-    return 2;
+    int status = run_part(shapes, argc, argv);
+    print_calls(argv + 5, argc - 5);
+    return status;
 }

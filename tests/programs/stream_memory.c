@@ -6,21 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device.h"
 #include "emu.h"
-#include "must.h"
+#include "gate.h"
+#include "part.h"
 
-USE(cuInit)
-USE(cuDevicePrimaryCtxRetain)
 USE(cuCtxCreate_v2)
 USE(cuCtxDestroy_v2)
-USE(cuCtxSetCurrent)
 USE(cuCtxSynchronize)
-USE(cuStreamCreate)
 USE(cuStreamDestroy_v2)
 USE(cuStreamSynchronize)
 USE(cuStreamBeginCapture_v2)
 USE(cuStreamEndCapture)
-USE(cuStreamWaitValue32_v2)
 USE(cuEventCreate)
 USE(cuEventRecord)
 USE(cuEventSynchronize)
@@ -36,7 +33,6 @@ USE(cuMemAllocAsync)
 USE(cuMemAllocFromPoolAsync)
 USE(cuMemFree_v2)
 USE(cuMemFreeAsync)
-USE(cuMemHostAlloc)
 USE(cuMemGetInfo_v2)
 USE(cuDeviceGetDefaultMemPool)
 USE(cuPointerGetAttribute)
@@ -51,21 +47,6 @@ static void hangs(int signal) {
     static const char said[] = "hangs\n";
     (void)signal;
     _exit(write(STDOUT_FILENO, said, sizeof said - 1) > 0 ? 3 : 4);
-}
-
-static CUstream new_stream(void) {
-    CUstream made;
-    MUST(cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
-    return made;
-}
-
-/* The stream goes on when the word is 1. */
-static volatile unsigned *close_gate(CUstream s) {
-    unsigned *word;
-    MUST(cuMemHostAlloc((void **)&word, 4096, 0));
-    *word = 0;
-    MUST(cuStreamWaitValue32_v2(s, (CUdeviceptr)(uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_GEQ));
-    return word;
 }
 
 static bool there(CUdeviceptr p) {
@@ -277,8 +258,7 @@ static void stray(struct emu_launch *l) {
 }
 
 static const struct emu_kernel kernels[] = {{"stray", NULL, 0, stray}};
-static const struct emu_image image = {
-    .magic = {'E', 'M', 'U', 'I', 'M', 'A', 'G', 'E'}, .kernels = kernels, .kernel_count = 1};
+static const struct emu_image image = {EMU_MAGIC, kernels, 1, NULL, 0};
 
 static void lost(void) {
     CUdeviceptr p;
@@ -312,31 +292,26 @@ static void elsewhere(void) {
     printf("is %sthere after it\n", there(p) ? "" : "not ");
 }
 
+static const struct part parts[] = {{"capture", capture},
+                                    {"waits", waits},
+                                    {"streams", streams},
+                                    {"contexts", contexts},
+                                    {"allocates", allocates},
+                                    {"destroyed", destroyed},
+                                    {"context destroyed", context_destroyed},
+                                    {"mistaken", mistaken},
+                                    {"devices", devices},
+                                    {"twice", twice},
+                                    {"lost", lost},
+                                    {"elsewhere", elsewhere},
+                                    {NULL, NULL}};
+
 int main(int argc, char **argv) {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } parts[] = {{"capture", capture},
-                 {"waits", waits},
-                 {"streams", streams},
-                 {"contexts", contexts},
-                 {"allocates", allocates},
-                 {"destroyed", destroyed},
-                 {"context destroyed", context_destroyed},
-                 {"mistaken", mistaken},
-                 {"devices", devices},
-                 {"twice", twice},
-                 {"lost", lost},
-                 {"elsewhere", elsewhere}};
     signal(SIGALRM, hangs);
     alarm(PATIENCE_S);
-    MUST(cuInit(0));
-    MUST(cuDevicePrimaryCtxRetain(&context, 0));
-    MUST(cuCtxSetCurrent(context));
+    context = use_device();
     stream = new_stream();
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (argc > 1 && strcmp(argv[1], parts[i].name) == 0)
-            parts[i].run();
+    int status = run_part(parts, argc, argv);
     printf("done\n");
-    return 0;
+    return status;
 }

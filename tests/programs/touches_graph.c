@@ -1,39 +1,61 @@
 /* Graphs: captured, built by hand, changed before and after they are instantiated. */
 #include "touches.h"
 
+USE(cuMemcpyAsync)
+USE(cuMemsetD32Async)
+USE(cuLaunchKernel)
+USE(cuStreamBeginCapture_v2)
+USE(cuStreamEndCapture)
+USE(cuGraphCreate)
+USE(cuGraphInstantiateWithFlags)
+USE(cuGraphLaunch)
+USE(cuGraphAddKernelNode_v2)
+USE(cuGraphAddMemsetNode)
+USE(cuGraphAddMemcpyNode)
+USE(cuGraphAddChildGraphNode)
+USE(cuGraphExecKernelNodeSetParams_v2)
+USE(cuGraphExecUpdate_v2)
+USE(cuGraphNodeSetEnabled)
+USE(cuGraphGetNodes)
+USE(cuGraphNodeGetType)
+USE(cuGraphDestroyNode)
+USE(cuGraphKernelNodeSetParams_v2)
+USE(cuGraphMemsetNodeSetParams)
+USE(cuGraphMemcpyNodeSetParams)
+USE(cuStreamWaitValue32_v2)
+USE(cuGraphAddNode)
+USE(cuGraphAddNode_v2)
+USE(cuStreamBatchMemOp_v2)
+USE(cuGraphAddBatchMemOpNode)
+USE(cuGraphExecBatchMemOpNodeSetParams)
+USE(cuGraphBatchMemOpNodeSetParams)
+
 static CUDA_KERNEL_NODE_PARAMS axpy_node(void **parameters) {
-    return (CUDA_KERNEL_NODE_PARAMS){.func = kernel("axpy"),
-                                     .gridDimX = 1,
-                                     .gridDimY = 1,
-                                     .gridDimZ = 1,
-                                     .blockDimX = 1,
-                                     .blockDimY = 1,
-                                     .blockDimZ = 1,
-                                     .kernelParams = parameters};
+    return (CUDA_KERNEL_NODE_PARAMS){kernel("axpy"), 1, 1, 1, 1, 1, 1, .kernelParams = parameters};
 }
 
 static CUgraph captured(CUdeviceptr x, CUdeviceptr y) {
     CUgraph graph;
     struct axpy p = {3, x, y, N / 2};
     void *parameters[] = {&p.a, &p.x, &p.y, &p.n};
-    OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    OK(cuMemsetD32Async(x, 0, 100, stream));
-    OK(cuLaunchKernel(kernel("axpy"), 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
-    OK(cuMemcpyAsync(x + 8000, y, 600, stream));
-    OK(cuStreamEndCapture(stream, &graph));
+    MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    MUST(cuMemsetD32Async(x, 0, 100, stream));
+    MUST(cuLaunchKernel(kernel("axpy"), 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+    MUST(cuMemcpyAsync(x + 8000, y, 600, stream));
+    MUST(cuStreamEndCapture(stream, &graph));
     return graph;
 }
 
 void graphs(CUdeviceptr x, CUdeviceptr y) {
     CUgraphExec exec;
     CUgraph first = captured(x, y), by_hand, second = captured(y, x);
-    OK(cuGraphInstantiateWithFlags(&exec, first, 0));
+    MUST(cuGraphInstantiateWithFlags(&exec, first, 0));
     emu_log(1);
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-captured", 1);
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-again", 1);
+    MUST(cuGraphLaunch(exec, stream)), end_of("graph-captured", 1);
+    MUST(cuGraphLaunch(exec, stream)), end_of("graph-again", 1);
     CUgraphExecUpdateResultInfo how;
-    OK(cuGraphExecUpdate_v2(exec, second, &how));
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-updated", 1);
+    MUST(cuGraphExecUpdate_v2(exec, second, &how));
+    MUST(cuGraphLaunch(exec, stream)), end_of("graph-updated", 1);
 
     CUgraphNode set, launch, copy, child;
     struct axpy p = {3, x, y, N}, other = {3, x + 4096, y + 4096, N / 4};
@@ -49,18 +71,18 @@ void graphs(CUdeviceptr x, CUdeviceptr y) {
                        .WidthInBytes = 64,
                        .Height = 4,
                        .Depth = 1};
-    OK(cuGraphCreate(&by_hand, 0));
-    OK(cuGraphAddMemsetNode(&set, by_hand, NULL, 0, &m, context));
-    OK(cuGraphAddKernelNode_v2(&launch, by_hand, &set, 1, &k));
-    OK(cuGraphAddMemcpyNode(&copy, by_hand, &launch, 1, &c, context));
-    OK(cuGraphAddChildGraphNode(&child, by_hand, &copy, 1, first));
-    OK(cuGraphInstantiateWithFlags(&exec, by_hand, 0));
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-by-hand", 2);
+    MUST(cuGraphCreate(&by_hand, 0));
+    MUST(cuGraphAddMemsetNode(&set, by_hand, NULL, 0, &m, context));
+    MUST(cuGraphAddKernelNode_v2(&launch, by_hand, &set, 1, &k));
+    MUST(cuGraphAddMemcpyNode(&copy, by_hand, &launch, 1, &c, context));
+    MUST(cuGraphAddChildGraphNode(&child, by_hand, &copy, 1, first));
+    MUST(cuGraphInstantiateWithFlags(&exec, by_hand, 0));
+    MUST(cuGraphLaunch(exec, stream)), end_of("graph-by-hand", 2);
     k.kernelParams = others;
-    OK(cuGraphExecKernelNodeSetParams_v2(exec, launch, &k));
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-node-set", 2);
-    OK(cuGraphNodeSetEnabled(exec, launch, 0));
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-node-off", 1);
+    MUST(cuGraphExecKernelNodeSetParams_v2(exec, launch, &k));
+    MUST(cuGraphLaunch(exec, stream)), end_of("graph-node-set", 2);
+    MUST(cuGraphNodeSetEnabled(exec, launch, 0));
+    MUST(cuGraphLaunch(exec, stream)), end_of("graph-node-off", 1);
 }
 
 /* Nodes by the call that makes every kind. */
@@ -71,15 +93,9 @@ void any_nodes(CUdeviceptr x, CUdeviceptr y) {
     CUgraphNode set, launch, copy;
     CUgraphNodeParams s = {.type = CU_GRAPH_NODE_TYPE_MEMSET,
                            .memset = {.dst = x, .elementSize = 4, .width = N, .height = 1, .ctx = context}};
-    CUgraphNodeParams k = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
-                           .kernel = {.func = kernel("axpy"),
-                                      .gridDimX = 1,
-                                      .gridDimY = 1,
-                                      .gridDimZ = 1,
-                                      .blockDimX = 1,
-                                      .blockDimY = 1,
-                                      .blockDimZ = 1,
-                                      .kernelParams = (void *[]){&p.a, &p.x, &p.y, &p.n}}};
+    CUgraphNodeParams k = {
+        .type = CU_GRAPH_NODE_TYPE_KERNEL,
+        .kernel = {kernel("axpy"), 1, 1, 1, 1, 1, 1, .kernelParams = (void *[]){&p.a, &p.x, &p.y, &p.n}}};
     CUgraphNodeParams c = {.type = CU_GRAPH_NODE_TYPE_MEMCPY,
                            .memcpy = {.copyCtx = context,
                                       .copyParams = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
@@ -89,12 +105,12 @@ void any_nodes(CUdeviceptr x, CUdeviceptr y) {
                                                      .WidthInBytes = 512,
                                                      .Height = 1,
                                                      .Depth = 1}}};
-    OK(cuGraphCreate(&graph, 0));
-    OK(cuGraphAddNode(&set, graph, NULL, 0, &s));
-    OK(cuGraphAddNode(&launch, graph, &set, 1, &k));
-    OK(cuGraphAddNode_v2(&copy, graph, &launch, NULL, 1, &c));
-    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-any-nodes", 1);
+    MUST(cuGraphCreate(&graph, 0));
+    MUST(cuGraphAddNode(&set, graph, NULL, 0, &s));
+    MUST(cuGraphAddNode(&launch, graph, &set, 1, &k));
+    MUST(cuGraphAddNode_v2(&copy, graph, &launch, NULL, 1, &c));
+    MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    MUST(cuGraphLaunch(exec, stream)), end_of("graph-any-nodes", 1);
 }
 
 /* What was captured is changed, and some of it replaced, before the graph is instantiated. */
@@ -114,32 +130,32 @@ void changed(CUdeviceptr x, CUdeviceptr y, CUdeviceptr a, CUdeviceptr b) {
                        .Height = 1,
                        .Depth = 1};
     graph = captured(x, y);
-    OK(cuGraphGetNodes(graph, node, &n));
+    MUST(cuGraphGetNodes(graph, node, &n));
     for (size_t i = 0; i < n; i++) {
         CUgraphNodeType type;
-        OK(cuGraphNodeGetType(node[i], &type));
+        MUST(cuGraphNodeGetType(node[i], &type));
         if (type == CU_GRAPH_NODE_TYPE_KERNEL)
-            OK(cuGraphKernelNodeSetParams_v2(node[i], &k));
+            MUST(cuGraphKernelNodeSetParams_v2(node[i], &k));
         else if (type == CU_GRAPH_NODE_TYPE_MEMSET)
-            OK(cuGraphMemsetNodeSetParams(node[i], &m));
+            MUST(cuGraphMemsetNodeSetParams(node[i], &m));
         else
-            OK(cuGraphMemcpyNodeSetParams(node[i], &c));
+            MUST(cuGraphMemcpyNodeSetParams(node[i], &c));
     }
-    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-captured-changed", 1);
+    MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    MUST(cuGraphLaunch(exec, stream)), end_of("graph-captured-changed", 1);
 
     n = 16;
-    OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     for (size_t i = 0; i < n; i++)
-        OK(cuMemsetD32Async(x, 0, 100, stream));
-    OK(cuStreamEndCapture(stream, &graph));
-    OK(cuGraphGetNodes(graph, node, &n));
+        MUST(cuMemsetD32Async(x, 0, 100, stream));
+    MUST(cuStreamEndCapture(stream, &graph));
+    MUST(cuGraphGetNodes(graph, node, &n));
     for (size_t i = 0; i < n; i++)
-        OK(cuGraphDestroyNode(node[i]));
+        MUST(cuGraphDestroyNode(node[i]));
     for (size_t i = 0; i < n; i++) /* where the others were, perhaps */
-        OK(cuGraphAddMemsetNode(&node[i], graph, NULL, 0, &m, context));
-    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    OK(cuGraphLaunch(exec, stream)), end_of("graph-captured-replaced", 0);
+        MUST(cuGraphAddMemsetNode(&node[i], graph, NULL, 0, &m, context));
+    MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    MUST(cuGraphLaunch(exec, stream)), end_of("graph-captured-replaced", 0);
 }
 
 static CUstreamBatchMemOpParams word(CUdeviceptr p, size_t bytes) {
@@ -160,26 +176,26 @@ void words(CUdeviceptr a, CUdeviceptr b) {
     size_t n = 1;
     q.count = 2;
     q.paramArray = other;
-    OK(cuStreamBatchMemOp_v2(stream, 3, list, 0)), end_of("words", 0);
-    OK(cuStreamBatchMemOp_v2(stream, 1, &wait, 0)), end_of("words-awaited", 0);
-    OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    OK(cuStreamWaitValue32_v2(stream, b + 4, 5, 0));
-    OK(cuStreamEndCapture(stream, &graph));
-    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    OK(cuGraphLaunch(exec, stream)), end_of("words-awaited-captured", 0);
-    OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    OK(cuStreamBatchMemOp_v2(stream, 3, list, 0));
-    OK(cuStreamEndCapture(stream, &graph));
-    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    OK(cuGraphLaunch(exec, stream)), end_of("words-captured", 0);
-    OK(cuGraphGetNodes(graph, &node, &n));
-    OK(cuGraphBatchMemOpNodeSetParams(node, &q));
-    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    OK(cuGraphLaunch(exec, stream)), end_of("words-captured-changed", 0);
-    OK(cuGraphCreate(&graph, 0));
-    OK(cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &p));
-    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    OK(cuGraphLaunch(exec, stream)), end_of("words-by-hand", 0);
-    OK(cuGraphExecBatchMemOpNodeSetParams(exec, node, &q));
-    OK(cuGraphLaunch(exec, stream)), end_of("words-node-set", 0);
+    MUST(cuStreamBatchMemOp_v2(stream, 3, list, 0)), end_of("words", 0);
+    MUST(cuStreamBatchMemOp_v2(stream, 1, &wait, 0)), end_of("words-awaited", 0);
+    MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    MUST(cuStreamWaitValue32_v2(stream, b + 4, 5, 0));
+    MUST(cuStreamEndCapture(stream, &graph));
+    MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    MUST(cuGraphLaunch(exec, stream)), end_of("words-awaited-captured", 0);
+    MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    MUST(cuStreamBatchMemOp_v2(stream, 3, list, 0));
+    MUST(cuStreamEndCapture(stream, &graph));
+    MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    MUST(cuGraphLaunch(exec, stream)), end_of("words-captured", 0);
+    MUST(cuGraphGetNodes(graph, &node, &n));
+    MUST(cuGraphBatchMemOpNodeSetParams(node, &q));
+    MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    MUST(cuGraphLaunch(exec, stream)), end_of("words-captured-changed", 0);
+    MUST(cuGraphCreate(&graph, 0));
+    MUST(cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &p));
+    MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    MUST(cuGraphLaunch(exec, stream)), end_of("words-by-hand", 0);
+    MUST(cuGraphExecBatchMemOpNodeSetParams(exec, node, &q));
+    MUST(cuGraphLaunch(exec, stream)), end_of("words-node-set", 0);
 }

@@ -22,19 +22,17 @@
 #include <unistd.h>
 
 #include "counters.h"
+#include "device.h"
 #include "emu.h"
 #include "framework.h"
-#include "must.h"
+#include "gate.h"
+#include "part.h"
 
-USE(cuInit)
-USE(cuDevicePrimaryCtxRetain)
-USE(cuCtxSetCurrent)
 USE(cuCtxSynchronize)
 USE(cuMemAlloc_v2)
 USE(cuMemAllocAsync)
 USE(cuMemFree_v2)
 USE(cuMemFreeAsync)
-USE(cuMemHostAlloc)
 USE(cuMemsetD32Async)
 USE(cuMemcpyDtoH_v2)
 USE(cuMemcpyHtoD_v2)
@@ -46,9 +44,7 @@ USE(cuLaunchCooperativeKernelMultiDevice)
 USE(cuStreamBeginCapture_v2)
 USE(cuStreamEndCapture)
 USE(cuGraphDestroy)
-USE(cuStreamCreate)
 USE(cuStreamSynchronize)
-USE(cuStreamWaitValue32_v2)
 
 enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 24, BLOCK_MIB = 4, STEPS = 60, KEPT = 12 };
 
@@ -87,15 +83,6 @@ static void set_blocks(unsigned value) {
         set(block[i], value + (unsigned)i, BLOCK_MIB);
 }
 
-/* The stream goes on when the word is 1. */
-static volatile unsigned *close_gate(CUstream s) {
-    unsigned *word;
-    MUST(cuMemHostAlloc((void **)&word, 4096, 0));
-    *word = 0;
-    MUST(cuStreamWaitValue32_v2(s, (CUdeviceptr)(uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_GEQ));
-    return word;
-}
-
 static void gate(void) {
     allocate_blocks();
     volatile unsigned *word = close_gate(stream);
@@ -126,87 +113,73 @@ static const struct emu_param look_parameters[] = {{0, sizeof(uint64_t)}, {sizeo
 static const struct emu_param peek_parameters[] = {{0, sizeof(uint64_t)}};
 static const struct emu_kernel kernels[] = {{"peek", peek_parameters, 1, peek}, {"look", look_parameters, 2, look}};
 static const struct emu_variable variables[] = {{"hidden", sizeof(uint64_t), NULL}};
-static const struct emu_image image = {.magic = {'E', 'M', 'U', 'I', 'M', 'A', 'G', 'E'},
-                                       .kernels = kernels,
-                                       .kernel_count = 2,
-                                       .variables = variables,
-                                       .variable_count = 1};
+static const struct emu_image image = {EMU_MAGIC, kernels, 2, variables, 1};
 
-static void blind(void) {
-    CUdeviceptr tensor, out, variable;
+/* A kernel in another stream that reads a block of the framework's, and says a word of it. */
+struct reading {
     CUmodule module;
     CUfunction function;
     CUstream other;
-    size_t bytes;
-    unsigned found;
-    MUST(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
-    MUST(cuModuleLoadData(&module, &image));
-    MUST(cuModuleGetFunction(&function, module, "peek"));
-    MUST(cuModuleGetGlobal_v2(&variable, &bytes, module, "hidden"));
-    MUST(cuMemAlloc_v2(&out, sizeof found));
-    MUST(cuMemAlloc_v2(&tensor, BLOCK_MIB * MIB));
-    MUST(cuMemcpyHtoD_v2(variable, &tensor, sizeof tensor));
-    allocate_blocks();
-    set_blocks(0);
-    report(tensor, BLOCK_MIB * MIB);
-    set(tensor, 78, BLOCK_MIB);
-    MUST(cuStreamSynchronize(stream));
-    volatile unsigned *word = close_gate(other);
-    MUST(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, other, (void *[]){&out}, NULL));
-    report(tensor, -BLOCK_MIB * MIB);
-    set_blocks(1);
-    MUST(cuStreamSynchronize(stream));
-    usleep(20000); /* what has been done is known soon after */
-    set_blocks(2);
-    MUST(cuStreamSynchronize(stream));
-    *word = 1;
-    MUST(cuStreamSynchronize(other));
-    MUST(cuMemcpyDtoH_v2(&found, out, sizeof found));
-    printf("found %u\n", found);
+    volatile unsigned *gate; /* of that stream */
+    CUdeviceptr tensor, out;
+};
+
+static struct reading reading_new(const char *kernel) {
+    struct reading r = {.other = new_stream()};
+    MUST(cuModuleLoadData(&r.module, &image));
+    MUST(cuModuleGetFunction(&r.function, r.module, kernel));
+    MUST(cuMemAlloc_v2(&r.out, sizeof(unsigned)));
+    MUST(cuMemAlloc_v2(&r.tensor, BLOCK_MIB * MIB));
+    return r;
 }
 
-static void several(void) {
-    enum { NO_WAIT_AFTER = 2 };
-    CUdeviceptr tensor, out;
-    CUmodule module;
-    CUfunction function;
-    CUstream other;
-    unsigned found;
-    MUST(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
-    MUST(cuModuleLoadData(&module, &image));
-    MUST(cuModuleGetFunction(&function, module, "look"));
-    MUST(cuMemAlloc_v2(&out, 2 * sizeof found));
-    MUST(cuMemAlloc_v2(&tensor, BLOCK_MIB * MIB));
+/* The block is given out among much else, and the gate closed: the kernel is to be launched. */
+static void reading_begin(struct reading *r, unsigned value) {
     allocate_blocks();
     set_blocks(0);
-    report(tensor, BLOCK_MIB * MIB);
-    set(tensor, 79, BLOCK_MIB);
+    report(r->tensor, BLOCK_MIB * MIB);
+    set(r->tensor, value, BLOCK_MIB);
     MUST(cuStreamSynchronize(stream));
-    volatile unsigned *word = close_gate(other);
-    CUdeviceptr second = out + sizeof found;
-    void *arguments[2][2] = {{&tensor, &out}, {&tensor, &second}};
-    CUDA_LAUNCH_PARAMS launches[2];
-    for (int i = 0; i < 2; i++)
-        launches[i] = (CUDA_LAUNCH_PARAMS){.function = function,
-                                           .gridDimX = 1,
-                                           .gridDimY = 1,
-                                           .gridDimZ = 1,
-                                           .blockDimX = 1,
-                                           .blockDimY = 1,
-                                           .blockDimZ = 1,
-                                           .hStream = i ? other : stream,
-                                           .kernelParams = arguments[i]};
-    MUST(cuLaunchCooperativeKernelMultiDevice(launches, 2, NO_WAIT_AFTER));
-    report(tensor, -BLOCK_MIB * MIB);
+    r->gate = close_gate(r->other);
+}
+
+/* The block is taken back, much else used, and the gate opened. */
+static void reading_end(const struct reading *r) {
+    unsigned found;
+    report(r->tensor, -BLOCK_MIB * MIB);
     for (unsigned i = 1; i < 3; i++) {
         set_blocks(i);
         MUST(cuStreamSynchronize(stream));
         usleep(20000); /* what has been done is known soon after */
     }
-    *word = 1;
-    MUST(cuStreamSynchronize(other));
-    MUST(cuMemcpyDtoH_v2(&found, second, sizeof found));
+    *r->gate = 1;
+    MUST(cuStreamSynchronize(r->other));
+    MUST(cuMemcpyDtoH_v2(&found, r->out, sizeof found));
     printf("found %u\n", found);
+}
+
+static void blind(void) {
+    struct reading r = reading_new("peek");
+    CUdeviceptr variable;
+    size_t bytes;
+    MUST(cuModuleGetGlobal_v2(&variable, &bytes, r.module, "hidden"));
+    MUST(cuMemcpyHtoD_v2(variable, &r.tensor, sizeof r.tensor));
+    reading_begin(&r, 78);
+    MUST(cuLaunchKernel(r.function, 1, 1, 1, 1, 1, 1, 0, r.other, (void *[]){&r.out}, NULL));
+    reading_end(&r);
+}
+
+static void several(void) {
+    enum { NO_WAIT_AFTER = 2 };
+    struct reading r = reading_new("look");
+    CUdeviceptr unused;
+    MUST(cuMemAlloc_v2(&unused, sizeof(unsigned)));
+    reading_begin(&r, 79);
+    void *here[] = {&r.tensor, &unused}, *there[] = {&r.tensor, &r.out};
+    CUDA_LAUNCH_PARAMS launches[] = {{r.function, 1, 1, 1, 1, 1, 1, .hStream = stream, .kernelParams = here},
+                                     {r.function, 1, 1, 1, 1, 1, 1, .hStream = r.other, .kernelParams = there}};
+    MUST(cuLaunchCooperativeKernelMultiDevice(launches, 2, NO_WAIT_AFTER));
+    reading_end(&r);
 }
 
 /* --- captures --- */
@@ -230,9 +203,8 @@ static CUcontext context;
 static atomic_bool captured_enough;
 
 static void *capture_always(void *unused) {
-    CUstream captured;
     MUST(cuCtxSetCurrent(context));
-    MUST(cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
+    CUstream captured = new_stream();
     while (!captured_enough) {
         CUgraph graph;
         MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -369,32 +341,16 @@ static void frees(void) {
     MUST(cuStreamSynchronize(stream));
 }
 
+static const struct part parts[] = {{"gate", gate},       {"cache", cache},       {"blind", blind},
+                                    {"several", several}, {"captures", captures}, {"beside", beside},
+                                    {"late", late},       {"frees", frees},       {NULL, NULL}};
+
 int main(int argc, char **argv) {
-    const char *what = argc > 1 ? argv[1] : "";
     bool counted = print_counters_at_exit();
-    MUST(cuInit(0));
-    MUST(cuDevicePrimaryCtxRetain(&context, 0));
-    MUST(cuCtxSetCurrent(context));
-    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    if (strcmp(what, "gate") == 0)
-        gate();
-    else if (strcmp(what, "cache") == 0)
-        cache();
-    else if (strcmp(what, "blind") == 0)
-        blind();
-    else if (strcmp(what, "several") == 0)
-        several();
-    else if (strcmp(what, "captures") == 0)
-        captures();
-    else if (strcmp(what, "beside") == 0)
-        beside();
-    else if (strcmp(what, "late") == 0)
-        late();
-    else if (strcmp(what, "frees") == 0)
-        frees();
-    else
-        return 2;
+    context = use_device();
+    stream = new_stream();
+    int status = run_part(parts, argc, argv);
     if (counted)
         printf("counter waited %d\n", waited);
-    return 0;
+    return status;
 }

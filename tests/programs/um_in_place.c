@@ -17,12 +17,9 @@
 #include <stdlib.h>
 
 #include "counters.h"
+#include "device.h"
 #include "emu.h"
-#include "must.h"
 
-USE(cuInit)
-USE(cuDevicePrimaryCtxRetain)
-USE(cuCtxSetCurrent)
 USE(cuMemAlloc_v2)
 USE(cuMemAllocAsync)
 USE(cuMemFree_v2)
@@ -33,7 +30,6 @@ USE(cuMemRangeGetAttribute)
 USE(cuModuleLoadData)
 USE(cuModuleGetFunction)
 USE(cuLaunchKernel)
-USE(cuStreamCreate)
 USE(cuStreamSynchronize)
 
 enum {
@@ -68,8 +64,7 @@ static void run_change(struct emu_launch *l) {
 
 static const struct emu_param parameters[] = {{0, 8}, {8, 8}};
 static const struct emu_kernel kernels[] = {{"look", parameters, 2, run_look}, {"change", parameters, 2, run_change}};
-static const struct emu_image image = {
-    .magic = {'E', 'M', 'U', 'I', 'M', 'A', 'G', 'E'}, .kernels = kernels, .kernel_count = 2};
+static const struct emu_image image = {EMU_MAGIC, kernels, 2, NULL, 0};
 
 static CUfunction load(const char *name) {
     CUmodule module;
@@ -159,13 +154,10 @@ static void give_small(const CUdeviceptr *small) {
 }
 
 int main(int argc, char **argv) {
-    CUcontext context;
     CUdeviceptr small[SMALLS];
     int sweeps = argc > 1 ? atoi(argv[1]) : SWEEPS;
-    MUST(cuInit(0));
-    MUST(cuDevicePrimaryCtxRetain(&context, 0));
-    MUST(cuCtxSetCurrent(context));
-    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    use_device();
+    stream = new_stream();
     MUST(cuMemAlloc_v2(&sum, sizeof(unsigned)));
     MUST(cuMemsetD32Async(sum, 0, 1, stream));
     for (int i = 0; i < BLOCKS; i++) {

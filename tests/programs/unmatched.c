@@ -2,12 +2,9 @@
  *
  * spin, twice: a number; fill, three times, once with nothing to fill; axpy, whose addresses are known; nop, which has
  * no arguments. */
+#include "device.h"
 #include "emu.h"
-#include "must.h"
 
-USE(cuInit)
-USE(cuDevicePrimaryCtxRetain)
-USE(cuCtxSetCurrent)
 USE(cuCtxSynchronize)
 USE(cuModuleLoadData)
 USE(cuModuleGetFunction)
@@ -23,13 +20,10 @@ static void launch(const char *name, void **parameters) {
 }
 
 int main(void) {
-    CUcontext context;
     CUdeviceptr p, none = 0;
     uint64_t ns = 5, some = 100, zero = 0;
     float one = 1;
-    MUST(cuInit(0));
-    MUST(cuDevicePrimaryCtxRetain(&context, 0));
-    MUST(cuCtxSetCurrent(context));
+    use_device();
     MUST(cuModuleLoadData(&module, EMU_BUILTIN));
     MUST(cuMemAlloc_v2(&p, 1 << 20));
     launch("spin", (void *[]){&ns});

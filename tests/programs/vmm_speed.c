@@ -16,18 +16,14 @@
 #include <time.h>
 
 #include "counters.h"
+#include "device.h"
 #include "emu.h"
-#include "must.h"
 
-USE(cuInit)
-USE(cuDevicePrimaryCtxRetain)
-USE(cuCtxSetCurrent)
 USE(cuMemAlloc_v2)
 USE(cuMemcpyDtoH_v2)
 USE(cuModuleLoadData)
 USE(cuModuleGetFunction)
 USE(cuLaunchKernel)
-USE(cuStreamCreate)
 USE(cuStreamSynchronize)
 
 enum { BLOCKS_MAX = 1024, SAMPLE_WORDS = 65536, LAUNCHES = 4000, PAUSE = 20, SMALL = 4096, CALM_NS = 100000000 };
@@ -54,8 +50,7 @@ static void update(struct emu_launch *l) {
 
 static const struct emu_param parameters[] = {{0, 8}, {8, 8}, {16, 8}};
 static const struct emu_kernel kernel = {"update", parameters, 3, update};
-static const struct emu_image image = {
-    .magic = {'E', 'M', 'U', 'I', 'M', 'A', 'G', 'E'}, .kernels = &kernel, .kernel_count = 1};
+static const struct emu_image image = {EMU_MAGIC, &kernel, 1, NULL, 0};
 
 static void launch(CUstream stream, CUdeviceptr p, uint64_t bytes, uint64_t is_new) {
     MUST(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&p, &bytes, &is_new}, NULL));
@@ -73,9 +68,8 @@ struct launcher {
 
 static void *launch_small(void *data) {
     struct launcher *l = data;
-    CUstream stream;
     MUST(cuCtxSetCurrent(context));
-    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CUstream stream = new_stream();
     while (l->count < LAUNCHES && !__atomic_load_n(&l->stop, __ATOMIC_RELAXED)) {
         double start = now_ns();
         launch(stream, l->small, SMALL, 1);
@@ -134,16 +128,13 @@ static void print_result(void) {
 int main(int argc, char **argv) {
     static struct launcher launcher;
     CUmodule module;
-    CUstream stream;
     if (argc != 4 || (blocks = atoi(argv[1])) < 1 || blocks > BLOCKS_MAX)
         return 2;
     block_bytes = strtoull(argv[2], NULL, 0) << 20;
-    MUST(cuInit(0));
-    MUST(cuDevicePrimaryCtxRetain(&context, 0));
-    MUST(cuCtxSetCurrent(context));
+    context = use_device();
     MUST(cuModuleLoadData(&module, &image));
     MUST(cuModuleGetFunction(&function, module, "update"));
-    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CUstream stream = new_stream();
     MUST(cuMemAlloc_v2(&launcher.small, SMALL));
     begin(&launcher);
     nanosleep(&(struct timespec){0, CALM_NS}, NULL);

@@ -83,8 +83,7 @@ static void increase(struct emu_launch *l) {
 
 static const struct emu_param parameter = {0, sizeof(struct blocks)};
 static const struct emu_kernel kernel = {"increase", &parameter, 1, increase};
-static const struct emu_image image = {
-    .magic = {'E', 'M', 'U', 'I', 'M', 'A', 'G', 'E'}, .kernels = &kernel, .kernel_count = 1};
+static const struct emu_image image = {EMU_MAGIC, &kernel, 1, NULL, 0};
 
 static void launch(int device, struct blocks *b) {
     MUST(cuLaunchKernel(function[device], 1, 1, 1, 1, 1, 1, 0, stream[device], (void *[]){b}, NULL));

@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bench.gpu import builds, run  # noqa: E402
+from bench.gpu.told import Told  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
@@ -21,7 +22,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
     """What was run: workload, build, budget. Build `b` takes twice as long."""
     found: list[tuple[str, str, str]] = []
 
-    def process(_: object, name: str, system: str, env: dict[str, str], end: float) -> run.Told:
+    def process(_: object, name: str, system: str, env: dict[str, str], end: float) -> Told:
         build = Path(env["LD_PRELOAD"]).parent.name
         assert system == env["ULMS_BACKEND"]
         found.append((name, build, env["ULMS_GPU_MEMORY"]))
@@ -29,7 +30,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
             raise run.OverError
         counters = dict.fromkeys(env["REPORT_COUNTERS"].split(","), 4_000_000)
         step_ms = [10.0, 12.0] if build == "a" else [20.0, 24.0]
-        return run.Told(["0x1"], step_ms, 0, 0, counters)
+        return Told(["0x1"], step_ms, 0, 0, counters)
 
     for build in "ab":
         (tmp_path / build).mkdir()
@@ -68,11 +69,9 @@ def test_other_numbers_are_a_failure(
 ) -> None:
     before = run.Programs.run
 
-    def other(
-        self: run.Programs, name: str, system: str, env: dict[str, str], end: float
-    ) -> run.Told:
+    def other(self: run.Programs, name: str, system: str, env: dict[str, str], end: float) -> Told:
         told = before(self, name, system, env, end)
-        return run.Told([str(len(asked))], told.step_ms, 0, 0, told.counters)
+        return Told([str(len(asked))], told.step_ms, 0, 0, told.counters)
 
     monkeypatch.setattr(run.Programs, "run", other)
     with pytest.raises(SystemExit, match="numbers differ"):

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bench.gpu import programs, run, sweep, workloads  # noqa: E402
+from bench.gpu.told import reason_in  # noqa: E402
 from pump.bench import cli  # noqa: E402
 from pump.bench.machine import describe  # noqa: E402
 from pump.bench.report import cell_of  # noqa: E402
@@ -171,7 +172,7 @@ def test_what_cannot_be_done_to_a_program_is_not_tried(
     ],
 )
 def test_a_failure_says_what_was_wrong(said: str, reason: str) -> None:
-    assert run.reason_in(said) == reason
+    assert reason_in(said) == reason
 
 
 def test_what_takes_too_long_says_why(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pump import paths
 from pump.cli import COMMANDS, main
+from pump.cli.trace import VERBS
 from pump.preload import joined, preload
 from pump.sizes import GIB, MIB, format_size, parse_memory, parse_size, write_size
 
@@ -118,6 +119,13 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
     assert stop.value.code == 2
     told = capsys.readouterr().err
     assert all(f"\n    {command.name} " in told for command in COMMANDS)
+
+
+def test_without_a_verb_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert all(f"\n    {verb} " in told.err for verb in VERBS)
 
 
 @pytest.mark.parametrize(
