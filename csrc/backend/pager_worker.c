@@ -213,6 +213,7 @@ static bool drain_context(struct pager *d, CUcontext context) {
         if (status == CUDA_SUCCESS)
             status = REAL(cuCtxSynchronize, 0)();
         __atomic_store_n(&d->draining, false, __ATOMIC_RELAXED);
+        capture_let_begin();
         if (status == CUDA_SUCCESS || pager_gone(status))
             return true;
         tries++;
