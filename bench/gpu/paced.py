@@ -108,7 +108,7 @@ class Paced:
                 raise self._failed(f"no answer within {seconds:g} s") from None
             if line is None:
                 with suppress(subprocess.TimeoutExpired):
-                    self._process.wait(5)
+                    self._process.wait(60)
                 raise self._failed(f"ended with status {self._process.returncode}")
             if line.startswith(word):
                 return line.removeprefix(word)

@@ -302,6 +302,7 @@ struct pager {
     pthread_cond_t answered;      /* one of them was */
     /* Prior work: issued before `moving`. It counts as one operation, until the drainer has seen it done. */
     uint64_t prior_ticket;
+    bool draining;                            /* the drainer waits for work of the program's. Atomic */
     bool drain_incomplete;                    /* nobody tells when all of it is done: no content is ever discarded */
     CUcontext prior_contexts[PAGER_CONTEXTS]; /* where it may still run */
     int prior_count;

@@ -202,15 +202,18 @@ static bool drain_untracked(const struct pager *d) {
 }
 
 /* Until all work of a context is done; one that is gone has none left. False: the driver does not tell. */
-static bool drain_context(const struct pager *d, CUcontext context) {
+static bool drain_context(struct pager *d, CUcontext context) {
     for (int tries = 0; context && tries < TRIES && !__atomic_load_n(&d->stopping, __ATOMIC_RELAXED);) {
         CUresult status = REAL(cuCtxSetCurrent, 0)(context);
         if (status == CUDA_SUCCESS && !capture_keep_off()) {
             pause_us(1000);
             continue;
         }
+        __atomic_store_n(&d->draining, true, __ATOMIC_RELAXED);
         if (status == CUDA_SUCCESS)
             status = REAL(cuCtxSynchronize, 0)();
+        __atomic_store_n(&d->draining, false, __ATOMIC_RELAXED);
+        capture_let_begin();
         if (status == CUDA_SUCCESS || pager_gone(status))
             return true;
         tries++;
@@ -381,8 +384,8 @@ bool pager_worker_join(struct pager_worker *w, const struct timespec *until) {
 }
 
 void pager_workers_stop(struct pager *d, const struct timespec *soon, const struct timespec *moved) {
-    pager_worker_join(&d->watcher, soon);
-    pager_worker_join(&d->drainer, soon);
+    pager_worker_join(&d->watcher, moved);
+    pager_worker_join(&d->drainer, __atomic_load_n(&d->draining, __ATOMIC_RELAXED) ? soon : moved);
     for (int i = 0; i < MOVER_MAX; i++)
         if (!pager_worker_join(&d->movers[i].worker, moved)) {
             pager_lock(d);

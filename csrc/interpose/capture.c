@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/hot.h"
 #include "base/thread.h"
@@ -10,8 +9,10 @@
 #include "interpose/rest.h"
 #include "interpose/session.h"
 
-/* How long a capture that begins waits for somebody who has just been told that there is none. */
-#define ENTRY_NS 10000000ull
+/* How long a capture that begins waits for somebody who has just been told that there is none: so long in any case, and
+ * longer while he has not said that his call is over, as he may be kept from running. What lasts longer waits for work
+ * of the program's: once that was seen, no capture waits for it again. */
+enum { ENTRY_NS = 10000000, CALL_NS = 500000000 };
 
 enum { TRIES = 3 };
 
@@ -23,15 +24,31 @@ struct capture {
 };
 
 HOT_DATA int captures_open;
-static uint64_t kept_off_until;
+static uint64_t kept_off_since;
+static uint32_t kept_off;                                /* by so many threads */
+static uint32_t kept_too_long;                           /* by so many of them */
+static __thread bool keeps_off;                          /* this one */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list and of the count */
 static struct capture *list;
 
 bool capture_keep_off(void) {
     if (capture_any())
         return false;
-    __atomic_store_n(&kept_off_until, clock_ns() + ENTRY_NS, __ATOMIC_SEQ_CST);
-    return __atomic_load_n(&captures_open, __ATOMIC_SEQ_CST) == 0;
+    if (!keeps_off)
+        __atomic_add_fetch(&kept_off, 1, __ATOMIC_SEQ_CST);
+    keeps_off = true;
+    __atomic_store_n(&kept_off_since, clock_ns(), __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&captures_open, __ATOMIC_SEQ_CST) == 0)
+        return true;
+    capture_let_begin();
+    return false;
+}
+
+void capture_let_begin(void) {
+    uint32_t left = keeps_off ? __atomic_sub_fetch(&kept_off, 1, __ATOMIC_SEQ_CST) : UINT32_MAX;
+    keeps_off = false;
+    if (left < __atomic_load_n(&kept_too_long, __ATOMIC_RELAXED))
+        __atomic_store_n(&kept_too_long, left, __ATOMIC_RELAXED);
 }
 
 static bool exchange(CUstreamCaptureMode *mode) {
@@ -48,6 +65,7 @@ struct relaxed capture_relax(void) {
 }
 
 void capture_restore(struct relaxed r) {
+    capture_let_begin();
     if (r.on)
         exchange(&r.before);
 }
@@ -152,11 +170,21 @@ void capture_forget(uint64_t context) {
         over(c);
 }
 
+static bool may_begin(void) {
+    uint32_t calls = __atomic_load_n(&kept_off, __ATOMIC_SEQ_CST);
+    uint64_t since = __atomic_load_n(&kept_off_since, __ATOMIC_SEQ_CST), now = since ? clock_ns() : 0;
+    if (!since || calls <= __atomic_load_n(&kept_too_long, __ATOMIC_RELAXED))
+        return !since || now >= since + ENTRY_NS;
+    if (now < since + CALL_NS)
+        return false;
+    __atomic_store_n(&kept_too_long, calls, __ATOMIC_RELAXED);
+    return true;
+}
+
 static void begins(void) {
     count(1);
-    uint64_t until = __atomic_load_n(&kept_off_until, __ATOMIC_SEQ_CST), now = until ? clock_ns() : 0;
-    if (now < until)
-        nanosleep(&(struct timespec){0, (long)(until - now)}, NULL);
+    for (int tries = 0; !may_begin(); tries++)
+        thread_give_way(tries);
 }
 
 /* One that there is no memory for stays open: nothing of ours is issued any more. */

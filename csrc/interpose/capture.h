@@ -11,8 +11,9 @@ static inline bool capture_any(void) {
     return __atomic_load_n(&captures_open, __ATOMIC_RELAXED) > 0;
 }
 /* True: none is under way, and none begins before a call that comes next has entered the driver; it would spoil the
- * capture. */
+ * capture. Once that call is over, capture_let_begin or capture_restore says so. */
 bool capture_keep_off(void);
+void capture_let_begin(void);
 /* On a thread that is about to allocate, free, query or wait for us: another one's capture is spoiled by whoever does
  * that and has not said that he knows. capture_restore undoes it. */
 struct relaxed {

@@ -183,12 +183,18 @@ static uint64_t deadline(void) {
     return at;
 }
 
+static bool read_between(struct relaxed relaxed, struct stamp *s) {
+    bool read = capture_allows(relaxed) && stamp_read(s);
+    capture_let_begin();
+    return read;
+}
+
 static void *read_stamps(void *unused) {
     struct relaxed relaxed = capture_relax();
     for (struct stamp *s; (s = take_first()) || !deadline();) {
         if (!s)
             pause_us(POLL_US);
-        while (s && !(capture_allows(relaxed) && stamp_read(s)) && !(deadline() && clock_ns() > deadline()))
+        while (s && !read_between(relaxed, s) && !(deadline() && clock_ns() > deadline()))
             pause_us(POLL_US);
     }
     return unused;

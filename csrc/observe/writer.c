@@ -22,7 +22,7 @@
 #include "observe/stats.h"
 #include "observe/trace.h"
 
-enum { ROUND_NS = 20000000, COUNT_NS = 100000000, CHUNK_BYTES = 64 << 10, CLOSE_SECONDS = 5 };
+enum { ROUND_NS = 20000000, COUNT_NS = 100000000, CHUNK_BYTES = 64 << 10, CLOSE_SECONDS = 10 };
 
 static struct {
     int fd;
@@ -275,16 +275,27 @@ bool writer_open(const char *path, const char *header) {
     return false;
 }
 
+/* Waits for the writer as long as the file takes what it writes, if slowly. */
+static bool ends(void) {
+    uint64_t before;
+    do {
+        struct timespec until;
+        before = stats_sum(COUNT_trace_records);
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += CLOSE_SECONDS;
+        if (pthread_timedjoin_np(thread, NULL, &until) == 0)
+            return true;
+    } while (stats_sum(COUNT_trace_records) != before);
+    return false;
+}
+
 void writer_close(void) {
-    struct timespec until;
     if (!__atomic_exchange_n(&running, false, __ATOMIC_ACQ_REL))
         return;
     __atomic_store_n(&closing, true, __ATOMIC_RELEASE);
     writer_wake();
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += CLOSE_SECONDS;
-    if (pthread_timedjoin_np(thread, NULL, &until) != 0) {
-        log_warn("the trace is not complete: its file took more than %d s", CLOSE_SECONDS);
+    if (!ends()) {
+        log_warn("the trace is not complete: its file took nothing for %d s", CLOSE_SECONDS);
         pthread_detach(thread);
     }
 }

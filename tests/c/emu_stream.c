@@ -10,8 +10,12 @@ static void note(void *place) {
     *(int *)place = atomic_fetch_add(&next_place, 1);
 }
 
-static void slow_note(void *place) {
-    sleep_ms(20);
+/* Waits until the test opens it. */
+static _Atomic int note_opened;
+
+static void late_note(void *place) {
+    while (!note_opened)
+        sleep_ms(1);
     note(place);
 }
 
@@ -46,11 +50,13 @@ TEST(the_legacy_stream_waits_for_blocking_streams_and_they_for_it) {
     begin();
     CUstream blocking = new_stream(CU_STREAM_DEFAULT), apart = new_stream(CU_STREAM_NON_BLOCKING);
     int first = -1, second = -1, third = -1, other = -1;
-    OK(cuLaunchHostFunc(blocking, slow_note, &first));
-    OK(cuLaunchHostFunc(NULL, slow_note, &second));
+    OK(cuLaunchHostFunc(blocking, late_note, &first));
+    OK(cuLaunchHostFunc(NULL, note, &second));
     OK(cuLaunchHostFunc(blocking, note, &third));
     OK(cuLaunchHostFunc(apart, note, &other));
     OK(cuStreamSynchronize(apart));
+    sleep_ms(20); /* in which others do not begin */
+    note_opened = 1;
     OK(cuCtxSynchronize());
     CHECK_EQ(other, 0);
     CHECK_EQ(first, 1);
@@ -62,8 +68,9 @@ TEST(waiting_for_the_legacy_stream_waits_for_blocking_streams) {
     begin();
     CUstream blocking = new_stream(CU_STREAM_DEFAULT);
     int first = -1;
-    OK(cuLaunchHostFunc(blocking, slow_note, &first));
+    OK(cuLaunchHostFunc(blocking, late_note, &first));
     CHECK_EQ(cuStreamQuery(CU_STREAM_LEGACY), CUDA_ERROR_NOT_READY);
+    note_opened = 1;
     OK(cuStreamSynchronize(NULL));
     CHECK_EQ(first, 0);
 }
@@ -106,11 +113,13 @@ TEST(events_order_streams) {
     int first = -1, second = -1;
     OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
     OK(cuEventQuery(e)); /* never recorded: done */
-    OK(cuLaunchHostFunc(a, slow_note, &first));
+    OK(cuLaunchHostFunc(a, late_note, &first));
     OK(cuEventRecord(e, a));
     CHECK_EQ(cuEventQuery(e), CUDA_ERROR_NOT_READY);
     OK(cuStreamWaitEvent(b, e, 0));
     OK(cuLaunchHostFunc(b, note, &second));
+    sleep_ms(20); /* in which it does not begin */
+    note_opened = 1;
     OK(cuStreamSynchronize(b));
     CHECK(first == 0 && second == 1);
     OK(cuEventSynchronize(e));
@@ -139,17 +148,21 @@ TEST(elapsed_time) {
     CUevent from, to, untimed;
     float ms;
     int place;
+    double began = test_seconds();
     OK(cuEventCreate(&from, 0));
     OK(cuEventCreate(&to, 0));
     OK(cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING));
     CHECK_EQ(cuEventElapsedTime(&ms, from, to), CUDA_ERROR_INVALID_HANDLE);
     OK(cuEventRecord(from, s));
-    OK(cuLaunchHostFunc(s, slow_note, &place));
+    OK(cuEventSynchronize(from));
+    OK(cuLaunchHostFunc(s, late_note, &place));
     OK(cuEventRecord(to, s));
     CHECK_EQ(cuEventElapsedTime(&ms, from, to), CUDA_ERROR_NOT_READY);
+    sleep_ms(20);
+    note_opened = 1;
     OK(cuEventSynchronize(to));
     OK(cuEventElapsedTime(&ms, from, to));
-    CHECK(ms > 19 && ms < 500);
+    CHECK(ms > 19 && ms < 1e3 * (test_seconds() - began) + 1);
     CHECK_EQ(cuEventElapsedTime(&ms, from, untimed), CUDA_ERROR_INVALID_HANDLE);
 }
 

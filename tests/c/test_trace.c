@@ -46,8 +46,8 @@ TEST(counters_are_told_when_they_change) {
     struct seen s = look();
     CHECK_EQ(s.of[RECORD_COUNTS], 1);
     CHECK_EQ(s.of[RECORD_COUNTER], COUNTERS - 2);
-    open_new();
     stats_add(COUNT_kernels, 1);
+    open_new(); /* any round may be the one that tells them */
     trace_close();
     s = look();
     CHECK_EQ(s.of[RECORD_COUNTS], 1);

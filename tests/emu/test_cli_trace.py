@@ -15,7 +15,7 @@ import pytest
 from pump import paths, stats
 from pump.cli import main
 from pump.preload import preload
-from tests.conftest import ROOT
+from tests.conftest import PATIENCE_S, ROOT
 
 sys.path.insert(0, str(ROOT))
 
@@ -38,7 +38,7 @@ def trace(train: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("trace") / "train.ulms"
     pump = [sys.executable, "-P", "-m", "pump"]
     command = [*pump, "trace", "-o", str(out), "--emulator", "--", str(train), "10"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert done.stdout.startswith("step   1  loss ")
     assert done.stderr == ""
     return out

@@ -9,6 +9,7 @@ import pytest
 
 from pump.doctor import Level, environment
 from pump.doctor.finding import Finding
+from tests.conftest import PATIENCE_S
 
 pytestmark = pytest.mark.emu
 
@@ -59,7 +60,7 @@ def doctor(emulator_dir: Path, *words: str, **variables: str) -> subprocess.Comp
         env={**os.environ, "LD_LIBRARY_PATH": str(emulator_dir), **variables},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -177,7 +177,9 @@ def test_a_running_program_shows_its_worst(
 
 
 def wait_until_held(pid: int, trace: Path) -> Path:
-    """The file of a program's counters, once something was held and the trace tells of moves."""
+    """The file of a program's counters, once something was held and the trace tells of that, and
+    of moves.
+    """
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
         try:
@@ -192,4 +194,5 @@ def wait_until_held(pid: int, trace: Path) -> Path:
 
 def tells_of_moves(path: Path) -> bool:
     trace = read(path)
-    return len(trace.counts) > 0 and trace.counted(trace.counts[-1])["moves"] > 0
+    counted = len(trace.counts) > 0 and trace.counted(trace.counts[-1])["moves"] > 0
+    return counted and min(len(trace.moves), len(trace.holds)) > 0

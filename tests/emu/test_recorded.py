@@ -15,6 +15,7 @@ from pump.cli import main
 from pump.sim.recorded import open_sequence
 from pump.sim.sequence import Operation
 from pump.trace import compress
+from tests.conftest import PATIENCE_S
 
 pytestmark = pytest.mark.emu
 
@@ -29,7 +30,9 @@ def trace(compiled: Callable[..., Path], tmp_path_factory: pytest.TempPathFactor
     out = tmp_path_factory.mktemp("trace") / "train.ulms"
     program = str(compiled("train", "-ldl"))
     command = [sys.executable, "-m", "pump", "trace", "-o", str(out), "--emulator", "--"]
-    subprocess.run([*command, program, str(STEPS)], capture_output=True, timeout=60, check=True)
+    subprocess.run(
+        [*command, program, str(STEPS)], capture_output=True, timeout=PATIENCE_S, check=True
+    )
     return out
 
 

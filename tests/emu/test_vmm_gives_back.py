@@ -32,7 +32,10 @@ for step in range(8):
         fill(part, 100 * step + i, PAGE)
 before, _ = settled()
 plain = [allocated(MIB) for _ in range(PLAIN)]
-mapped, most = settled()
+for _ in range(100):  # who looks may not run for seconds
+    mapped, most = settled()
+    if mapped > before and most <= MEMORY:
+        break
 assert all(words_of(part, PAGE) == {700 + i} for i, part in enumerate(parts))
 print(mapped - before, most)
 """
@@ -42,7 +45,7 @@ def test_only_who_was_mapped_there_is_mapped_anew(
     tmp_path: Path, run_emulated: RunEmulated
 ) -> None:
     """Half of the parts are away, most of them mapped at frames that stay."""
-    text = f"PAGE, PARTS, PLAIN = {PAGE}, {PARTS}, {PLAIN}\n" + PROGRAM
+    text = f"MEMORY, PAGE, PARTS, PLAIN = {MEMORY}, {PAGE}, {PARTS}, {PLAIN}\n" + PROGRAM
     told = run_small(run_emulated, tmp_path, text, memory="64MiB", ULMS_PAGE="4MiB")
     mapped, used = map(int, told.split())
     assert 0 < mapped <= (PARTS * PAGE - MEMORY) / 2

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Compile
+from tests.conftest import PATIENCE_S, Compile
 
 pytestmark = pytest.mark.emu
 
@@ -43,7 +43,7 @@ def environment(ulms_so: Path | None, **env: str) -> dict[str, str]:
 def run(command: Sequence[str], ulms_so: Path | None, **env: str) -> tuple[int, str, str]:
     settings = environment(ulms_so, **env)
     done = subprocess.run(
-        command, env=settings, capture_output=True, text=True, timeout=60, check=False
+        command, env=settings, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -61,7 +61,7 @@ def test_leaves_no_file_behind(ulms_so: Path, tmp_path: Path) -> None:
     before = set(counters.iterdir())
     pipe = subprocess.PIPE
     with subprocess.Popen(["/bin/true"], env=settings, stdout=pipe, stderr=pipe) as program:
-        assert program.communicate(timeout=60) == (b"", b"")
+        assert program.communicate(timeout=PATIENCE_S) == (b"", b"")
     assert program.returncode == 0
     assert not trace.exists()
     # Other programs on this machine come and go there, too.

@@ -25,7 +25,7 @@ USE(cuMemsetD32Async)
 USE(cuMemcpyDtoHAsync_v2)
 USE(cuStreamSynchronize)
 
-enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 8, BLOCK_MIB = 4, CHILDREN = 60, CHILD_S = 10, SEEN_US = 20000 };
+enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 8, BLOCK_MIB = 4, CHILDREN = 60, CHILD_S = 120, SEEN_US = 20000 };
 
 static CUcontext context;
 static CUstream stream;
@@ -159,9 +159,9 @@ static int our_threads(void) {
     return ours;
 }
 
-/* Who was joined may be listed for a moment. */
+/* Who was joined may be listed for a moment, on a busy machine for a long one. */
 static void count_threads(void) {
-    for (int i = 0; i < 100 && our_threads() > 0; i++)
+    for (int ms = 0; ms < 60000 && our_threads() > 0; ms++)
         usleep(1000);
     printf("threads: %d\n", our_threads());
 }

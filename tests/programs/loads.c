@@ -10,7 +10,7 @@
 
 USE(cuMemAlloc_v2)
 
-enum { MIB = 1 << 20, PATIENCE_S = 20 };
+enum { MIB = 1 << 20, PATIENCE_S = 150 };
 
 extern CUcontext program_context;
 extern bool program_loading;

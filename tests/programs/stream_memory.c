@@ -38,7 +38,7 @@ USE(cuDeviceGetDefaultMemPool)
 USE(cuPointerGetAttribute)
 USE(cuMemsetD8Async)
 
-enum { MIB = 1 << 20, BLOCKS = 6, FEW = 2, BLOCK = 256 * MIB, PATIENCE_S = 20 };
+enum { MIB = 1 << 20, BLOCKS = 6, FEW = 2, BLOCK = 256 * MIB, PATIENCE_S = 150 };
 
 static CUcontext context;
 static CUstream stream;

@@ -151,12 +151,13 @@ def test_a_program_runs_what_it_is_asked_to(bench: Bench) -> None:
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("dying", "ended with status 3"), ("hanging", "no answer within 2 s")],
+    [("dying", "ended with status 3"), ("hanging", "no answer within 10 s")],
 )
 def test_what_fails_is_told_and_leaves_nobody(
     bench: Bench, name: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "ANSWER_S", 2.0)
+    if name == "hanging":
+        monkeypatch.setattr(turns, "ANSWER_S", 10.0)  # others need far less on a busy machine, too
     row = bench.overhead(name)
     assert row["failed"] == f"{name} observe 0: {reason}"
     assert row["stderr"] == "all is lost\n"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.unit
+from tests.conftest import PATIENCE_S
 
-LONG_S = 60
+pytestmark = pytest.mark.unit
 
 
 def traced(script: str, trace: Path) -> list[str]:
@@ -26,7 +26,7 @@ def test_a_program_without_cuda_leaves_no_trace_and_that_is_said(name: str, tmp_
     for old in ("t.ulms", "t.7.ulms"):
         (tmp_path / old).touch()
     command = traced("echo out; echo err >&2; exit 7", tmp_path / name)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LONG_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (done.returncode, done.stdout) == (7, "out\n")
     err, told = done.stderr.splitlines()
     assert err == "err"
@@ -38,14 +38,16 @@ def test_what_is_written_as_a_trace_is_one(tmp_path: Path) -> None:
     """And nothing is said."""
     for name, written in (("t.ulms", "t.ulms"), ("u.%p.ulms", "u.$$.ulms")):
         command = traced(f"echo > {tmp_path}/{written}", tmp_path / name)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LONG_S, check=True)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE_S, check=True
+        )
         assert done.stderr == ""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
 def test_a_signal_that_ends_the_program_ends_the_launcher(number: int, tmp_path: Path) -> None:
     command = traced(f"kill -{int(number)} $$", tmp_path / "t.ulms")
-    done = subprocess.run(command, capture_output=True, timeout=LONG_S, check=False)
+    done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == -number
 
 
@@ -67,7 +69,7 @@ def test_signals_are_passed_on(number: signal.Signals, tmp_path: Path) -> None:
         assert running.stdout.readline() == b"ready\n"
         running.send_signal(number)
         try:
-            assert running.wait(LONG_S) == 5
+            assert running.wait(PATIENCE_S) == 5
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(running.pid, signal.SIGKILL)
@@ -82,7 +84,7 @@ def test_a_pipe_whose_reader_leaves_ends_the_program(tmp_path: Path) -> None:
         running.stdout.readline()
         running.stdout.close()
         assert b"Broken pipe" not in running.stderr.read()
-        assert running.wait(LONG_S) == 3
+        assert running.wait(PATIENCE_S) == 3
 
 
 def test_a_missing_program_is_told_as_a_shell_tells_it(tmp_path: Path) -> None:
@@ -91,6 +93,8 @@ def test_a_missing_program_is_told_as_a_shell_tells_it(tmp_path: Path) -> None:
     plain.chmod(0o644)
     for name, status in (("no-such-program-anywhere", 127), (str(plain), 126)):
         command = [*traced("", tmp_path / "t.ulms")[:7], "--", name]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LONG_S, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
         assert (done.returncode, done.stderr.count("\n")) == (status, 1)
         assert done.stderr.startswith(f"pump: {name}: ")

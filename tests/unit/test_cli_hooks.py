@@ -12,6 +12,7 @@ from pump import coverage, installed
 from pump.cli import main
 from pump.cli.hooks import Page, function_table
 from pump.coverage import STATUSES, Function
+from tests.conftest import PATIENCE_S
 
 pytestmark = pytest.mark.unit
 
@@ -78,7 +79,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
             ["bash", "-c", f"{pump} {form} | head -c 1"],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=True,
         )
         assert done.stderr == ""

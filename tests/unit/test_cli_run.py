@@ -13,6 +13,7 @@ from pump.cli import COMMANDS, main
 from pump.cli.trace import VERBS
 from pump.preload import joined, preload
 from pump.sizes import GIB, MIB, format_size, parse_memory, parse_size, write_size
+from tests.conftest import PATIENCE_S
 
 pytestmark = pytest.mark.unit
 
@@ -190,7 +191,7 @@ def test_output_that_cannot_be_written_is_told_in_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-P", "-m", "pump", "lib"]
         done = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False
         )
     assert (done.returncode, done.stderr) == (1, "pump: No space left on device\n")
 
@@ -201,7 +202,7 @@ def pump(*words: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-P", "-m", "pump", *words],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 

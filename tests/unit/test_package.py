@@ -11,7 +11,7 @@ import pytest
 
 import pump
 from pump import paths
-from tests.conftest import made_once
+from tests.conftest import PATIENCE_S, made_once
 
 pytestmark = pytest.mark.unit
 
@@ -72,7 +72,7 @@ def test_the_parts_are_found_in_a_wheel_install(wheel: Path, tmp_path: Path) -> 
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=True,
         )
         assert told.stdout.strip() == str(target.resolve() / "pump" / part)
@@ -82,7 +82,7 @@ def test_the_parts_are_found_in_a_wheel_install(wheel: Path, tmp_path: Path) -> 
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=True,
     )
     assert "resnet" in listed.stdout

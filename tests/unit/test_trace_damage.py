@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from pump.trace import Trace, TraceError, export_chrome, layout, read, summarize
+from tests.conftest import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE = [
@@ -32,7 +33,7 @@ def writer(compiled: Callable[..., Path]) -> Path:
 def whole(writer: Path, tmp_path_factory: pytest.TempPathFactory) -> Trace:
     """A trace of a few chunks from two threads."""
     path = tmp_path_factory.mktemp("traces") / "whole.trace"
-    subprocess.run([writer, path, "threads", "2", "600"], check=True, timeout=60)
+    subprocess.run([writer, path, "threads", "2", "600"], check=True, timeout=PATIENCE_S)
     trace = read(path)
     assert trace.complete
     assert len(chunk_starts(path.read_bytes())) > 3
@@ -42,7 +43,7 @@ def whole(writer: Path, tmp_path_factory: pytest.TempPathFactory) -> Trace:
 @pytest.fixture(scope="module")
 def story_bytes(writer: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("traces") / "story.trace"
-    subprocess.run([writer, path, "story"], check=True, timeout=60)
+    subprocess.run([writer, path, "story"], check=True, timeout=PATIENCE_S)
     return path.read_bytes()
 
 

@@ -24,6 +24,7 @@ from pump.trace import (
     summarize,
 )
 from pump.trace.words import TouchMode, TouchSource
+from tests.conftest import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE = [
@@ -38,7 +39,7 @@ def writer(compiled: Callable[..., Path]) -> Path:
 
 
 def write(writer: Path, path: Path, *words: str) -> Trace:
-    subprocess.run([writer, path, *words], check=True, timeout=60)
+    subprocess.run([writer, path, *words], check=True, timeout=PATIENCE_S)
     return read(path)
 
 
