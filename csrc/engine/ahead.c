@@ -162,7 +162,10 @@ struct move *ahead_fill(struct ulms_engine *e) {
     uint64_t most = least(e->budget - e->used, run_pages(e));
     uint64_t sure_at = demand_sure(e, 1), place_at = demand_predicted(e, &e->places, 1);
     uint64_t bytes_at = demand_predicted(e, &e->bytes, 1);
-    uint64_t come = bytes_at == TIME_UNKNOWN ? 0 : least(most, room_before(e, bytes_at));
+    uint64_t room = bytes_at == TIME_UNKNOWN ? 0 : room_before(e, bytes_at);
+    if (room > 0)
+        depth_asked(e);
+    uint64_t come = least(least(most, room), depth_left(e));
     if (sure_at != TIME_UNKNOWN) {
         struct comer c = comer_find(e, sure_at, DEMAND_SURE);
         bool may_wait = c.flags & ULMS_MOVE_DEAD && e->running >= NEAR_OPERATIONS && !e->overtaken;
@@ -172,7 +175,7 @@ struct move *ahead_fill(struct ulms_engine *e) {
         return fill_from(e, comer_find(e, place_at, DEMAND_PLACE), most);
     if (come > 0)
         return fill_from(e, comer_find(e, bytes_at, DEMAND_BYTES), come);
-    uint64_t resting_at = demand_predicted(e, &e->resting, 1);
+    uint64_t resting_at = room > 0 ? TIME_UNKNOWN : demand_predicted(e, &e->resting, 1);
     if (resting_at != TIME_UNKNOWN)
         come = least(most, room_before(e, TIME_PREDICTED + e->history.end));
     return come > 0 ? fill_from(e, comer_find(e, resting_at, DEMAND_RESTING), come) : NULL;
@@ -244,7 +247,9 @@ static struct leaver leaves_early(struct ulms_engine *e, uint64_t spare, uint64_
     uint64_t bytes_at = demand_predicted(e, &e->bytes, 1);
     uint64_t room = bytes_at == TIME_UNKNOWN ? 0 : room_before(e, bytes_at);
     struct leaver l = {0};
-    uint64_t wanted_at = free < near_pages(e) && room > free ? demand_predicted(e, &e->bytes, free + 1) : TIME_UNKNOWN;
+    uint64_t wanted_at = free < near_pages(e) && least(room, depth_left(e)) > free
+                             ? demand_predicted(e, &e->bytes, free + 1)
+                             : TIME_UNKNOWN;
     if (wanted_at != TIME_UNKNOWN)
         l = first_dead(e, least(wanted_at, soon(e)));
     if (!l.page && free < near_pages(e) && demand_predicted(e, &e->places, free + 1) <= soon(e))

@@ -35,7 +35,7 @@ static void check_page(struct ulms_engine *e, struct page *p) {
 
 static void check_pages(struct ulms_engine *e) {
     uint64_t at = 0, allocated = 0, used = 0, filling = 0, evicting = 0, window = 0;
-    uint64_t here = 0, away = 0, idle = 0, places = 0, bytes = 0, resting = 0, lying = 0;
+    uint64_t here = 0, away = 0, idle = 0, places = 0, bytes = 0, resting = 0, lying = 0, untouched = 0;
     for (struct page *p; (p = page_walk(&e->table, &at, UINT64_MAX));) {
         check_page(e, p);
         allocated++;
@@ -51,6 +51,7 @@ static void check_pages(struct ulms_engine *e) {
         bytes += p->demand == DEMAND_BYTES && p->epoch == e->track.epoch;
         resting += p->demand == DEMAND_RESTING && p->epoch == e->track.epoch;
         lying += p->in_place;
+        untouched += p->untouched;
     }
     INVARIANT(allocated == e->pages, "%llu pages, counted %llu", number(allocated), number(e->pages));
     INVARIANT(used == e->used, "%llu frames, counted %llu", number(used), number(e->used));
@@ -59,6 +60,7 @@ static void check_pages(struct ulms_engine *e) {
     INVARIANT(window == e->window_pages, "%llu pages in the window", number(window));
     INVARIANT(lying == e->lying && resting == e->resting.total, "%llu pages lie, %llu rest", number(lying),
               number(resting));
+    INVARIANT(untouched == e->depth.untouched, "%llu pages untouched", number(untouched));
     INVARIANT(places == e->places.total && bytes == e->bytes.total, "%llu dead and %llu live pages predicted",
               number(places), number(bytes));
     INVARIANT(!e->policy->held ||

@@ -27,6 +27,7 @@ struct ulms_engine *ulms_engine_new(const struct ulms_engine_settings *settings)
     e->faults = settings->faults;
     e->in_place = policy->held ? settings->in_place : ULMS_IN_PLACE_NOTHING;
     e->track.epoch = 1;
+    depth_open(e);
     ulms_engine_budget(e, settings->budget);
     return e;
 }
@@ -114,7 +115,8 @@ static void page_freed(struct ulms_engine *e, struct page *p) {
     p->pins = p->blocks = p->window = 0;
     p->state = PAGE_ABSENT;
     p->failures = 0;
-    p->allocated = p->live = p->dirty = p->untouched = false;
+    set_untouched(e, p, false);
+    p->allocated = p->live = p->dirty = false;
     set_lying(e, p, false);
     settle(e, p);
 }

@@ -165,6 +165,21 @@ struct trial {
     uint64_t begun;       /* when `first` had retired, ns; 0: not yet */
 };
 
+/* How many pages with bytes come ahead of need: depth.c. */
+struct depth {
+    uint64_t pages;     /* so many may be ready; UINT64_MAX: any number */
+    uint64_t untouched; /* pages that are ready, but for those that fill */
+    uint64_t most;      /* that were ready at once in the round under way, where one more might have come */
+    bool reached;       /* in this round `pages` kept one from coming */
+    bool settles;       /* it counts for nothing: too few were ready when it began */
+    uint64_t first;     /* serial that began it; 0: none is under way */
+    uint64_t late;      /* operations that were, when it began */
+    uint64_t calm;      /* rounds in a row in which none was */
+    uint64_t least;     /* fewer are not tried */
+    uint64_t rounds;    /* until they are; 0: `least` is the least of all */
+    uint64_t again;     /* so many rounds, the next time that they were too few */
+};
+
 /* The most pages that had to have frames in a range of the history: a binary tree over the positions of its ring. */
 struct peaks {
     uint32_t *most;  /* [1] is the root, the children of [i] are [2 i] and [2 i + 1] */
@@ -214,6 +229,7 @@ struct ulms_engine {
     struct history history;
     struct track track;
     struct trial trial;
+    struct depth depth;
     struct ulms_engine_stats stats;
 };
 
@@ -357,6 +373,15 @@ void sequence_renew(struct ulms_engine *e);
 void trial_issued(struct ulms_engine *e, uint64_t now, bool surprise);
 void trial_retired(struct ulms_engine *e, uint64_t serial, uint64_t now);
 
+/* depth.c */
+
+void depth_open(struct ulms_engine *e);
+/* So many pages more may come ahead of need. */
+uint64_t depth_left(const struct ulms_engine *e);
+/* Before one might: there is room for it. */
+void depth_asked(struct ulms_engine *e);
+void depth_issued(struct ulms_engine *e, uint64_t now, bool surprise);
+
 /* lanes.c: moves */
 
 struct move *move_new(struct ulms_engine *e);
@@ -379,6 +404,8 @@ static inline uint32_t evict_flags(const struct ulms_engine *e, const struct pag
 
 /* Whether it left so that kernels use it in place. */
 void set_lying(struct ulms_engine *e, struct page *p, bool lies);
+/* Whether it came with bytes, and was not touched since. */
+void set_untouched(struct ulms_engine *e, struct page *p, bool untouched);
 
 /* ahead.c: the held policy's next move of each lane. NULL: none now, or no memory. */
 struct move *ahead_fill(struct ulms_engine *e);
@@ -394,7 +421,7 @@ void ordered_leaves(struct ulms_engine *e, struct operation *op);
 
 void operation_free(struct operation *op);
 /* What the operation makes of the page, now that it is sure to run. */
-void entry_mark(const struct entry *x);
+void entry_mark(struct ulms_engine *e, const struct entry *x);
 
 /* check.c: proves the invariants; aborts with a line on the first violation. For tests. */
 void engine_check(struct ulms_engine *e);

@@ -78,6 +78,11 @@ void set_lying(struct ulms_engine *e, struct page *p, bool lies) {
     p->in_place = lies;
 }
 
+void set_untouched(struct ulms_engine *e, struct page *p, bool untouched) {
+    e->depth.untouched += (uint64_t)untouched - p->untouched;
+    p->untouched = untouched;
+}
+
 static void filled(struct ulms_engine *e, struct page *p, const struct ulms_move *m, bool ok) {
     p->state = ok ? PAGE_RESIDENT : PAGE_ABSENT;
     if (!ok)
@@ -87,7 +92,7 @@ static void filled(struct ulms_engine *e, struct page *p, const struct ulms_move
     if (m->flags & ULMS_MOVE_DEAD)
         p->live = false;
     else
-        p->untouched = true;
+        set_untouched(e, p, true);
 }
 
 static void evicted(struct ulms_engine *e, struct page *p, const struct ulms_move *m, bool ok) {
@@ -98,7 +103,7 @@ static void evicted(struct ulms_engine *e, struct page *p, const struct ulms_mov
     set_lying(e, p, m->flags & ULMS_MOVE_IN_PLACE);
     if (p->untouched)
         e->stats.useless_bytes += bytes_of(e, 1);
-    p->untouched = false;
+    set_untouched(e, p, false);
 }
 
 /* How many pages it still moved: the memory of some may be gone. */

@@ -149,11 +149,11 @@ uint64_t ulms_engine_issued(struct ulms_engine *e, uint64_t key, const struct ul
     return ++e->serial;
 }
 
-void entry_mark(const struct entry *x) {
+void entry_mark(struct ulms_engine *e, const struct entry *x) {
     struct page *p = x->page;
     p->live = !(x->does & DOES_FADE);
     p->dirty = p->live && p->state != PAGE_ABSENT && (p->dirty || (x->does & DOES_MODES) != DOES_READ);
-    p->untouched = false;
+    set_untouched(e, p, false);
 }
 
 /* Pins the page; one that is absent comes by itself where kernels may fault. */
@@ -169,7 +169,7 @@ static void run_on(struct ulms_engine *e, const struct entry *x) {
     }
     p->failures = 0;
     p->pins++;
-    entry_mark(x);
+    entry_mark(e, x);
 }
 
 /* It waits no more, and may run: its pages belong to the next waiting operation that touches them. */

@@ -137,6 +137,6 @@ bool ordered_issued(struct ulms_engine *e, struct operation *op) {
     uint64_t after = e->policy->fills ? enter_window(e, op) : 0;
     make_moves(e, op, missing, want, after);
     for (size_t i = 0; i < op->count; i++)
-        entry_mark(&op->entries[i]); /* its pages are marked above, and in no count */
+        entry_mark(e, &op->entries[i]); /* its pages are marked above, and in no count */
     return true;
 }

@@ -155,5 +155,7 @@ void sequence_issued(struct ulms_engine *e, const struct operation *op) {
     uint32_t epoch = e->track.epoch;
     if (kept)
         follow(e, op->id.id);
-    trial_issued(e, op->id.id, surprises != e->stats.surprises || epoch != e->track.epoch);
+    bool surprise = surprises != e->stats.surprises || epoch != e->track.epoch;
+    trial_issued(e, op->id.id, surprise);
+    depth_issued(e, op->id.id, surprise);
 }

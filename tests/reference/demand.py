@@ -5,6 +5,7 @@ from typing import Any
 from sortedcontainers import SortedList
 
 from pump.sim.engine import READ, SCRATCH, Settings
+from tests.reference.depth import Depth
 from tests.reference.engine import (
     ABSENT,
     FAILURES_MOST,
@@ -33,6 +34,8 @@ class Demand(Reference):
         super().__init__(settings)
         self.sequence = Sequence()
         self.trial = Trial()
+        self.near = max(1, settings.ahead_bytes // self.size)
+        self.depth = Depth(self.run + self.near)
         self.demand: tuple[SortedList[tuple[Any, ...]], ...] = tuple(
             SortedList() for _ in (SURE, PLACE, BYTES, RESTING)
         )
@@ -110,6 +113,11 @@ class Demand(Reference):
         live = max(self.sequence.live(self.sequence.p, position))
         return max(0, self.frames - (live - self.away))
 
+    @property
+    def ready(self) -> int:
+        """Pages that came, or come, and are not touched yet."""
+        return len(self.untouched) + self.count[FILLING]
+
     def crowded(self) -> Time:
         """The first predicted operation at which too many pages would be live."""
         p = self.sequence.p
@@ -139,7 +147,7 @@ class Demand(Reference):
 
     @property
     def near_pages(self) -> int:
-        return self.quietly(max(1, self.settings.ahead_bytes // self.size))
+        return self.quietly(self.near)
 
     @property
     def soon(self) -> Time:

@@ -80,6 +80,7 @@ class Reference:
         self.run = max(1, settings.run_bytes // self.size)
         self.pages: dict[int, Page] = {}
         self.count = [0] * 4  # pages by state
+        self.untouched: set[Page] = set()
         self.leaving: SortedList[tuple[Any, ...]] = SortedList()
         self.operations: dict[int, Operation] = {}
         self.serials = count(1)
@@ -111,7 +112,7 @@ class Reference:
         return page.touched, page.number
 
     def settle(self, page: Page) -> None:
-        """Every change of a page ends here: its place among those that may leave."""
+        """Every change of a page ends here: its place among those that may leave, or are ready."""
         key = self.leave_key(page) if page.allocated and page.may_leave() else None
         if key != page.leaves:
             if page.leaves:
@@ -119,6 +120,10 @@ class Reference:
             if key:
                 self.leaving.add(key)
             page.leaves = key
+        if page.allocated and page.untouched:
+            self.untouched.add(page)
+        else:
+            self.untouched.discard(page)
 
     def gather(self, touches: Sequence[Touch]) -> dict[Page, int]:
         """What an operation does to each page: the union of modes, FADE, MUCH."""

@@ -70,10 +70,11 @@ class Held(Demand):
         staying = [page.number for page in operation.does if stay and not page.live]
         past = Past(operation.key, does, live)
         changed = self.sequence.issued(operation.serial, past, staying)
+        surprise = changed is None or self.sequence.surprises > surprises
+        told = operation.serial, self.sequence.p, surprise, self.sums.late_operations
         if self.settings.in_place:
-            surprise = changed is None or self.sequence.surprises > surprises
-            late = self.sums.late_operations
-            self.trial.issued(operation.serial, self.sequence.p, surprise, late)
+            self.trial.issued(*told)
+        self.depth.issued(*told)
         self.serial = operation.serial
         self.waiting[operation.serial] = operation
         for page in operation.does:
@@ -152,7 +153,10 @@ class Held(Demand):
         if most <= 0:
             return None
         coming = self.demand[BYTES]
-        come = min(most, self.room(coming[0][2])) if coming else 0
+        room = self.room(coming[0][2]) if coming else 0
+        if room:
+            self.depth.asked(self.ready)
+        come = int(min(most, room, self.depth.left(self.ready)))
         if self.demand[SURE]:
             page = self.pages[self.demand[SURE][0][-1]]
             dead = self.coming_flags(page, self.time(page)) & DEAD
@@ -165,7 +169,7 @@ class Held(Demand):
             return self.grant(PLACE, most)
         if come:
             return self.grant(BYTES, come)
-        resting = self.demand[RESTING]
+        resting = None if room else self.demand[RESTING]
         come = min(most, self.room(self.sequence.newest + 1)) if resting else 0
         return self.grant(RESTING, come) if come else None
 
@@ -232,7 +236,8 @@ class Held(Demand):
         free = max(0, spare - sure)
         room = self.room(coming[0][2]) if coming else 0
         leaver: Leaver = None, NEVER
-        if free < self.near_pages and room > free and free < len(coming):
+        come = min(room, self.depth.left(self.ready))
+        if free < self.near_pages and come > free and free < len(coming):
             leaver = self.first_of(min(self.wanted_at(BYTES, free), self.soon), live=False)
         if not leaver[0] and free < self.near_pages and self.wanted_at(PLACE, free) <= self.soon:
             leaver = self.first_of(self.soon, live=False)

@@ -116,6 +116,18 @@ class Pair:
                     self.retire(0)
                 self.finish(0, True)
 
+    def settle(self, moves: int) -> None:
+        """So many moves are done, or all that there are."""
+        while moves > 0 and (self.take(LANE_OUT) | self.take(LANE_IN) or self.moves):
+            self.finish(0, True)
+            moves -= 1
+
+    def stroll(self, operations: int, moves: int) -> None:
+        """That many operations of the loop, each once so many moves are done for it."""
+        for _ in range(operations):
+            self.settle(moves)
+            self.work(1, 1)
+
     def insert(self, operations: int) -> None:
         """That many operations that are not in the loop, nor like one in it."""
         for _ in range(operations):

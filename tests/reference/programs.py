@@ -157,6 +157,24 @@ def random_sweeps(seed: int) -> tuple[Settings, list[Step], list[Action]]:
     return engine, loop, script
 
 
+def random_strolls(seed: int) -> tuple[Settings, list[Step], list[Action]]:
+    """A program that seldom waits for pages, and now and then does."""
+    chance = random.Random(seed)
+    budget, run = chance.randint(8, 20), chance.randint(1, 2)
+    ahead = chance.choice([0, 2 * PAGE])
+    engine = Settings("ahead", PAGE, budget * PAGE, run * PAGE, ahead, True, seed % 2 > 0)
+    loop: list[Step] = [
+        (page % 5, (Touch(PAGE * page, PAGE, chance.choice([1, 1, 1, 1, 3, SCRATCH])),))
+        for page in range(1, PAGES + 1)
+    ]
+    script: list[Action] = []
+    for _ in range(12):
+        script += [("stroll", PAGES * chance.randint(2, 7), chance.choice([0, 1, 4, 99, 99, 99]))]
+        other: list[Action] = [("insert", 1), ("work", PAGES * chance.randint(1, 3), 3)]
+        script += chance.choices(other, k=chance.randint(0, 2))
+    return engine, loop, script
+
+
 def random_laps(seed: int) -> tuple[Settings, list[Step], list[Action]]:
     """A few pages, so often that both ways are tried three times; or then one page more."""
     chance = random.Random(seed)

@@ -30,6 +30,7 @@ from tests.reference.programs import (  # noqa: E402
     random_laps,
     random_program,
     random_steps,
+    random_strolls,
     random_sweeps,
     random_turns,
 )
@@ -131,7 +132,15 @@ def shortest(
 
 @pytest.mark.parametrize(
     "program",
-    [random_program, random_turns, random_in_place, random_steps, random_sweeps, random_laps],
+    [
+        random_program,
+        random_turns,
+        random_in_place,
+        random_steps,
+        random_sweeps,
+        random_strolls,
+        random_laps,
+    ],
 )
 def test_long_programs_are_answered_alike(program: Program) -> None:
     for seed in range(24):
