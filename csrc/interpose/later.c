@@ -5,15 +5,12 @@
 
 #include "base/log.h"
 #include "base/page.h"
-#include "base/thread.h"
 #include "interpose/capture.h"
 #include "interpose/context.h"
 #include "interpose/session.h"
 
 /* More than this is freed also where the program waits for streams alone. */
 static const uint64_t much = 1ull << 30;
-
-enum { LOOKS = 20 }; /* for what takes microseconds */
 
 struct later {
     struct allocation gone;
@@ -176,23 +173,8 @@ static void free_some(uint64_t context, bool all) {
     capture_restore(relaxed);
 }
 
-/* Nothing runs in any stream of the context, which is current: so the driver's free would not wait. It tells within
- * microseconds of having been asked. */
 static bool idle(uint64_t context) {
-    struct relaxed relaxed = capture_relax();
-    CUevent event;
-    CUresult status = REAL(cuEventCreate, 0)(&event, CU_EVENT_DISABLE_TIMING);
-    bool made = status == CUDA_SUCCESS;
-    if (made)
-        status = capture_keep_off() ? REAL(cuCtxRecordEvent, 0)((CUcontext)(uintptr_t)context, event)
-                                    : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    bool asked = status == CUDA_SUCCESS;
-    for (int i = 0; asked && i < LOOKS && (status = REAL(cuEventQuery, 0)(event)) == CUDA_ERROR_NOT_READY; i++)
-        thread_give_way(i);
-    if (made)
-        REAL(cuEventDestroy_v2, 0)(event);
-    capture_restore(relaxed);
-    return status == CUDA_SUCCESS;
+    return context && context_idle((CUcontext)(uintptr_t)context, 0) == CUDA_SUCCESS;
 }
 
 /* A stream or an event was waited for. What runs in another stream may end only by what the program does next: so
@@ -202,9 +184,9 @@ static void free_without_wait(uint64_t bytes) {
         free_some(0, false);
         return;
     }
-    uint64_t context = session_context();
-    if (!context || bytes <= __atomic_load_n(&in_vain, __ATOMIC_RELAXED) + much)
+    if (bytes <= __atomic_load_n(&in_vain, __ATOMIC_RELAXED) + much)
         return;
+    uint64_t context = session_context();
     if (idle(context))
         free_some(context, false);
     else
