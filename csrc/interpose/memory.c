@@ -319,14 +319,19 @@ CUresult custom_cuMemAllocPitch_v2(int variant, CUdeviceptr *dptr, size_t *pPitc
     return c.status;
 }
 
+/* The driver's free of memory from a pool waits for nothing. */
+static bool waits(const struct allocation *freed) {
+    return freed->managed || (freed->kind != MEMORY_ASYNC && freed->kind != MEMORY_GRAPH);
+}
+
 CUresult custom_cuMemFree_v2(int variant, CUdeviceptr dptr) {
     struct dealloc p;
     dealloc_open(&p, dptr);
     if (!p.recorded && later_holds(dptr))
         return CUDA_ERROR_INVALID_VALUE;
-    uint64_t context = p.recorded ? p.gone.context : session_context();
-    CUresult status = dealloc_close(&p, memory_free(variant, dptr, context));
-    later_waited(session_on ? context : 0);
+    CUresult status = dealloc_close(&p, memory_free(variant, dptr, p.recorded ? p.gone.context : session_context()));
+    if (p.recorded && status == CUDA_SUCCESS && waits(&p.gone))
+        later_waited(p.gone.context);
     return status;
 }
 

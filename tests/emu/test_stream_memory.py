@@ -86,6 +86,10 @@ def test_a_wait_for_a_context_waits_for_no_other(told: Told) -> None:
     ]
 
 
+def test_a_free_of_nothing_waits_for_nothing(freed: Told) -> None:
+    freed("nothing")
+
+
 def test_what_was_freed_during_captures_makes_room(freed: Told) -> None:
     freed("again", EMU_MEMORY="1GiB", ULMS_MANAGED_LIMIT="1GiB")
 

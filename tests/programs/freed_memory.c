@@ -7,11 +7,14 @@
 #include "gate.h"
 #include "part.h"
 
+USE(cuCtxSynchronize)
 USE(cuStreamSynchronize)
 USE(cuStreamBeginCapture_v2)
 USE(cuStreamEndCapture)
 USE(cuMemAlloc_v2)
+USE(cuMemAllocAsync)
 USE(cuMemFree_v2)
+USE(cuMemFreeAsync)
 USE(cuMemsetD8Async)
 
 enum { MIB = 1 << 20, BLOCK = 256 * MIB, PATIENCE_S = 60 };
@@ -40,7 +43,26 @@ static void again(void) {
     }
 }
 
-static const struct part parts[] = {{"again", again}, {NULL, NULL}};
+/* A free of nothing waits for nothing, whatever was freed before. */
+static void nothing(void) {
+    CUdeviceptr p, q;
+    CUgraph graph;
+    CUstream captured = new_stream();
+    MUST(cuMemAlloc_v2(&p, 32 * MIB));
+    MUST(cuMemAllocAsync(&q, 32 * MIB, stream));
+    MUST(cuStreamSynchronize(stream));
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    MUST(cuMemFree_v2(p));
+    MUST(cuStreamEndCapture(captured, &graph));
+    volatile unsigned *word = close_gate(new_stream());
+    MUST(cuMemFreeAsync(q, stream));
+    MUST(cuStreamSynchronize(stream));
+    MUST(cuMemFree_v2(0));
+    *word = 1;
+    MUST(cuCtxSynchronize());
+}
+
+static const struct part parts[] = {{"again", again}, {"nothing", nothing}, {NULL, NULL}};
 
 int main(int argc, char **argv) {
     signal(SIGALRM, hangs);
