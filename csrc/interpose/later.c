@@ -15,11 +15,12 @@ static const uint64_t much = 1ull << 30;
 struct later {
     struct allocation gone;
     CUevent used; /* behind the last use; NULL: it could not be recorded */
+    bool told;    /* the backend knows that it is over */
     struct later *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* of the list; no call of the driver under it */
-static pthread_mutex_t freeing = PTHREAD_MUTEX_INITIALIZER; /* of what is out of the list to be freed or reused */
+static pthread_mutex_t freeing = PTHREAD_MUTEX_INITIALIZER; /* of who takes out of the list, and of what is out */
 static struct later *list;
 static uint64_t waiting; /* bytes in the list */
 static uint64_t in_vain; /* so many waited when the context was found busy, or as few as waited since */
@@ -84,10 +85,12 @@ bool later_free(const struct allocation *gone, int variant, CUstream stream, CUr
         return false;
     *e = (struct later){.gone = *gone, .used = record(variant, stream)};
     *status = e->used ? CUDA_SUCCESS : ask(variant, stream);
-    if (*status == CUDA_SUCCESS)
-        put_in(e);
-    else
+    if (*status != CUDA_SUCCESS) {
         free(e);
+        return true;
+    }
+    e->told = memory_dying(gone, false);
+    put_in(e);
     return true;
 }
 
@@ -134,6 +137,7 @@ bool later_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t b
     if (!found)
         return false;
     forget_event(found);
+    memory_leave(&found->gone);
     *dptr = found->gone.start;
     *c = (struct charge){
         .recorded = true, .managed = true, .device = device, .kind = kind, .bytes = bytes, .context = context};
@@ -145,6 +149,7 @@ bool later_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t b
 
 /* Without a wait where the backend frees at once what is not used any more. The driver's free waits for the context. */
 static void free_now(struct later *e) {
+    memory_leave(&e->gone);
     if (frees_at_once() && done(e)) {
         forget_event(e);
         memory_gone(&e->gone);
@@ -173,6 +178,22 @@ static void free_some(uint64_t context, bool all) {
     capture_restore(relaxed);
 }
 
+/* What is not used any more takes no place that others need, while it cannot be freed. The caller holds `freeing`. */
+static void tell_unused(void) {
+    pthread_mutex_lock(&lock);
+    struct later *e = list;
+    pthread_mutex_unlock(&lock);
+    while (e && e->told)
+        e = e->next;
+    if (!e)
+        return;
+    struct relaxed relaxed = capture_relax();
+    for (; e; e = e->next)
+        if (!e->told && capture_allows(relaxed) && done(e))
+            e->told = memory_dying(&e->gone, true);
+    capture_restore(relaxed);
+}
+
 static bool idle(uint64_t context) {
     return context && context_idle((CUcontext)(uintptr_t)context, 0) == CUDA_SUCCESS;
 }
@@ -195,16 +216,19 @@ static void free_without_wait(uint64_t bytes) {
 
 void later_waited(uint64_t whole_context) {
     uint64_t bytes = __atomic_load_n(&waiting, __ATOMIC_RELAXED);
+    bool tells = session.backend->dying && __atomic_load_n(&backend_moves, __ATOMIC_RELAXED);
     if (whole_context && session.backend->waited)
         session.backend->waited(whole_context);
     if (bytes < __atomic_load_n(&in_vain, __ATOMIC_RELAXED))
         __atomic_store_n(&in_vain, bytes, __ATOMIC_RELAXED);
-    if (bytes <= (whole_context ? 0 : much) || pthread_mutex_trylock(&freeing) != 0)
+    if (bytes <= (whole_context || tells ? 0 : much) || pthread_mutex_trylock(&freeing) != 0)
         return;
     if (whole_context)
         free_some(whole_context, false);
     else
         free_without_wait(bytes);
+    if (tells)
+        tell_unused();
     pthread_mutex_unlock(&freeing);
 }
 
@@ -216,13 +240,16 @@ void later_free_all(void) {
 
 /* What is of an unknown context may be of this one. */
 void later_forget(uint64_t context) {
+    pthread_mutex_lock(&freeing);
     for (struct later *e = take_out(0, 0), *next; e; e = next) {
         next = e->next;
         if (e->gone.context && e->gone.context != context) {
             put_in(e);
             continue;
         }
+        memory_leave(&e->gone);
         memory_gone(&e->gone);
         free(e);
     }
+    pthread_mutex_unlock(&freeing);
 }

@@ -1,6 +1,6 @@
 /* Frees in stream order of memory that the driver can only free at once: the program goes on, the memory waits for its
  * last use. The real free would wait for all that its context does, and every other call for it; so it is made where
- * the program has just waited for that, where nothing runs there, or where the limit of managed memory is short. */
+ * the program has just waited for that, or where nothing runs there. Until then the backend knows that it is dead. */
 #ifndef ULMS_LATER_H
 #define ULMS_LATER_H
 

@@ -106,24 +106,36 @@ static void arrive(const struct allocation *a) {
         session.backend->arrived(r.start, r.end - r.start, a->device);
 }
 
-static void leave(const struct allocation *a) {
-    struct range r = grains_of(a);
-    if (a->kind == MEMORY_ASYNC)
-        pool_left(a->start);
+void memory_leave(const struct allocation *gone) {
+    struct range r = grains_of(gone);
     if (r.start < r.end)
         session.backend->leaving(r.start, r.end - r.start);
 }
 
-static bool take(addr_t start, struct allocation *gone) {
+bool memory_dying(const struct allocation *gone, bool unused) {
+    struct range r = grains_of(gone);
+    if (session.backend->dying)
+        return session.backend->dying(r.start, r.end - r.start, unused);
+    memory_leave(gone);
+    return true;
+}
+
+static bool take_out(addr_t start, struct allocation *gone, bool later) {
     if (!ledger_remove(session.ledger, start, gone))
         return false;
-    if (gone->managed)
-        leave(gone);
+    if (gone->managed && gone->kind == MEMORY_ASYNC)
+        pool_left(start);
+    if (gone->managed && !(later && provided(gone)))
+        memory_leave(gone);
     stats_add(COUNT_frees, 1);
     memory_publish(gone->device);
     if (trace_on)
         trace_allocation(gone, false);
     return true;
+}
+
+static bool take(addr_t start, struct allocation *gone) {
+    return take_out(start, gone, false);
 }
 
 /* The driver has just given this range out, so what the ledger still has of it is gone: its free was never seen. */
@@ -206,6 +218,10 @@ void charge_end(const struct charge *c) {
 
 void dealloc_open(struct dealloc *p, addr_t start) {
     p->recorded = session_on && start && take(start, &p->gone);
+}
+
+void dealloc_open_later(struct dealloc *p, addr_t start) {
+    p->recorded = session_on && start && take_out(start, &p->gone, true);
 }
 
 CUresult dealloc_close(const struct dealloc *p, CUresult status) {

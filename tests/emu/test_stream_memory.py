@@ -4,6 +4,7 @@
 ulms.so, and lines that begin with "is", which tell what the driver still holds.
 """
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,6 +85,18 @@ def test_a_wait_for_a_context_waits_for_no_other(told: Told) -> None:
         "6 of 6 there after another context was waited for",
         "4 of 6 there after their own was",
     ]
+
+
+def test_what_waits_takes_no_place_from_what_moves(
+    compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
+) -> None:
+    """One stream is always busy, so that nothing is freed in earnest; its pages may leave."""
+    binary = compiled("freed_memory", str(emulator_dir / "libcuda.so.1"))
+    env = {"ULMS_BACKEND": "um", "ULMS_LOG_LEVEL": "DEBUG", "EMU_MEMORY": "2GiB"}
+    done = run_emulated([binary, "busy"], env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    budgets = [int(mib) for mib in re.findall(r"budget (\d+) MiB", done.stderr)]
+    assert min(budgets) > 0.9 * max(budgets)
 
 
 def test_a_free_of_nothing_waits_for_nothing(freed: Told) -> None:

@@ -1,6 +1,7 @@
 /* Memory that the program has freed, and that cannot be given back yet. Lines that begin with "is" tell how the driver
  * holds the memory; all others must be the same without ulms.so. */
 #include <signal.h>
+#include <time.h>
 
 #include "device.h"
 #include "emu.h"
@@ -62,7 +63,41 @@ static void nothing(void) {
     MUST(cuCtxSynchronize());
 }
 
-static const struct part parts[] = {{"again", again}, {"nothing", nothing}, {NULL, NULL}};
+/* --- sizes of which no two are alike --- */
+
+static void come_and_go(int i, uint64_t bytes, uint64_t used) {
+    CUdeviceptr p;
+    CUresult status = cuMemAllocAsync(&p, bytes + i * 2ull * MIB, stream);
+    if (status != CUDA_SUCCESS) {
+        printf("is refused: %d\n", (int)status);
+        return;
+    }
+    MUST(cuMemsetD8Async(p, 1, used, stream));
+    MUST(cuMemFreeAsync(p, stream));
+}
+
+/* While pages move, for longer than it takes until the device is asked again what is free. */
+static void busy(void) {
+    enum { ROUNDS = 24, MADE = 9, KEPT = 4 };
+    CUdeviceptr p[MADE];
+    for (int i = 0; i < MADE; i++) {
+        MUST(cuMemAlloc_v2(&p[i], BLOCK));
+        MUST(cuMemsetD8Async(p[i], 1, BLOCK, stream));
+    }
+    for (int i = KEPT; i < MADE; i++)
+        MUST(cuMemFree_v2(p[i]));
+    volatile unsigned *word = close_gate(new_stream());
+    for (int i = 0; i < ROUNDS; i++) {
+        come_and_go(i, 64 * MIB, 64 * MIB);
+        MUST(cuMemsetD8Async(p[i % KEPT], 1, BLOCK, stream));
+        MUST(cuStreamSynchronize(stream));
+        nanosleep(&(struct timespec){0, 100000000}, NULL);
+    }
+    *word = 1;
+    MUST(cuCtxSynchronize());
+}
+
+static const struct part parts[] = {{"again", again}, {"nothing", nothing}, {"busy", busy}, {NULL, NULL}};
 
 int main(int argc, char **argv) {
     signal(SIGALRM, hangs);
