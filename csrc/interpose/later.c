@@ -12,6 +12,9 @@
 /* More than this is freed also where the program waits for streams alone. */
 static const uint64_t much = 1ull << 30;
 
+/* For a context that is busy, where an allocation would be refused else. */
+static const uint64_t patience_ns = 2000000000;
+
 struct later {
     struct allocation gone;
     CUevent used; /* behind the last use; NULL: it could not be recorded */
@@ -162,20 +165,24 @@ static void free_now(struct later *e) {
     free(e);
 }
 
-/* Of the context, or of every one (0): what is not used any more, or cannot tell; or all, which waits. The caller holds
+/* Of the context, or of every one (0): what is not used any more, or cannot tell. False: nothing. The caller holds
  * `freeing`. */
-static void free_some(uint64_t context, bool all) {
+static bool free_some(uint64_t context) {
+    bool freed = false;
     if (capture_any())
-        return;
+        return false;
     struct relaxed relaxed = capture_relax();
     for (struct later *e = take_out(context, 0), *next; e; e = next) {
         next = e->next;
-        if (capture_allows(relaxed) && (all || (context && !e->used) || done(e)))
+        if (capture_allows(relaxed) && ((context && !e->used) || done(e))) {
             free_now(e);
-        else
+            freed = true;
+        } else {
             put_in(e);
+        }
     }
     capture_restore(relaxed);
+    return freed;
 }
 
 /* What is not used any more takes no place that others need, while it cannot be freed. The caller holds `freeing`. */
@@ -202,14 +209,14 @@ static bool idle(uint64_t context) {
  * nothing is freed that waits for it. */
 static void free_without_wait(uint64_t bytes) {
     if (frees_at_once()) {
-        free_some(0, false);
+        free_some(0);
         return;
     }
     if (bytes <= __atomic_load_n(&in_vain, __ATOMIC_RELAXED) + much)
         return;
     uint64_t context = session_context();
     if (idle(context))
-        free_some(context, false);
+        free_some(context);
     else
         __atomic_store_n(&in_vain, bytes, __ATOMIC_RELAXED);
 }
@@ -224,7 +231,7 @@ void later_waited(uint64_t whole_context) {
     if (bytes <= (whole_context || tells ? 0 : much) || pthread_mutex_trylock(&freeing) != 0)
         return;
     if (whole_context)
-        free_some(whole_context, false);
+        free_some(whole_context);
     else
         free_without_wait(bytes);
     if (tells)
@@ -232,10 +239,40 @@ void later_waited(uint64_t whole_context) {
     pthread_mutex_unlock(&freeing);
 }
 
-void later_free_all(void) {
-    pthread_mutex_lock(&freeing);
-    free_some(0, true);
+void later_free_unused(void) {
+    uint64_t context = frees_at_once() ? 0 : session_context();
+    if (pthread_mutex_trylock(&freeing) != 0)
+        return;
+    if (frees_at_once() || idle(context))
+        free_some(context);
     pthread_mutex_unlock(&freeing);
+}
+
+/* The one freed first, unless others of its size were reused since. The caller holds `freeing`. */
+static struct later *oldest(void) {
+    pthread_mutex_lock(&lock);
+    struct later *e = list;
+    while (e && e->next)
+        e = e->next;
+    pthread_mutex_unlock(&lock);
+    return e;
+}
+
+/* Waits for its last use. False: it cannot be freed, as something else runs in its context. */
+static bool wait_for(const struct later *e) {
+    struct relaxed relaxed = capture_relax();
+    if (e->used && capture_allows(relaxed))
+        REAL(cuEventSynchronize, 0)(e->used);
+    capture_restore(relaxed);
+    return frees_at_once() || context_idle((CUcontext)(uintptr_t)e->gone.context, patience_ns) != CUDA_ERROR_NOT_READY;
+}
+
+bool later_free_oldest(void) {
+    pthread_mutex_lock(&freeing);
+    const struct later *e = oldest();
+    bool freed = e && !capture_any() && wait_for(e) && free_some(e->gone.context);
+    pthread_mutex_unlock(&freeing);
+    return freed;
 }
 
 /* What is of an unknown context may be of this one. */

@@ -72,14 +72,22 @@ void charge_open_unlimited(struct charge *c, int device, enum memory_kind kind, 
         ledger_charge(session.ledger, device, bytes);
 }
 
+/* What may be plain does not wait for anything. */
+static bool reserve_managed(int device, uint64_t bytes, bool waits) {
+    if (ledger_reserve_managed(session.ledger, device, bytes))
+        return true;
+    later_free_unused();
+    bool reserved = ledger_reserve_managed(session.ledger, device, bytes);
+    while (!reserved && waits && later_free_oldest())
+        reserved = ledger_reserve_managed(session.ledger, device, bytes);
+    return reserved;
+}
+
 bool charge_open_managed(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {
     if (!session_on || !session.backend->serves(device))
         return charge_open(c, device, kind, bytes);
     *c = (struct charge){.recorded = true, .managed = true, .device = device, .kind = kind, .bytes = bytes};
-    if (ledger_reserve_managed(session.ledger, device, bytes))
-        return true;
-    later_free_all(); /* what they hold is free as soon as the device gets there */
-    if (ledger_reserve_managed(session.ledger, device, bytes))
+    if (reserve_managed(device, bytes, kind == MEMORY_MANAGED || ulms_options.managed_limit))
         return true;
     log_info("%llu bytes refused: %llu of %llu that may move are held (ULMS_MANAGED_LIMIT)", (unsigned long long)bytes,
              (unsigned long long)ledger_managed(session.ledger), (unsigned long long)session.managed_limit);

@@ -107,6 +107,27 @@ def test_what_was_freed_during_captures_makes_room(freed: Told) -> None:
     freed("again", EMU_MEMORY="1GiB", ULMS_MANAGED_LIMIT="1GiB")
 
 
+def test_the_default_limit_makes_nobody_wait(freed: Told) -> None:
+    """What is beyond it is plain."""
+    assert freed("beyond") == []
+
+
+@pytest.mark.parametrize("fail", ["", "cuCtxRecordEvent:sticky"])
+def test_a_limit_that_was_set_waits_for_what_was_freed(freed: Told, fail: str) -> None:
+    assert freed("ahead", ULMS_MANAGED_LIMIT="256MiB", EMU_FAIL=fail) == []
+
+
+def test_a_limit_that_was_set_waits_for_nothing_else(
+    compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
+) -> None:
+    """What else runs may end only by what the program does next: it is refused before."""
+    binary = compiled("freed_memory", str(emulator_dir / "libcuda.so.1"))
+    env = {"ULMS_BACKEND": "um", "ULMS_MANAGED_LIMIT": "256MiB"}
+    done = run_emulated([binary, "held up"], env)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "is refused: 2" in done.stdout
+
+
 def test_an_allocation_waits_for_nothing_that_was_freed_before(told: Told) -> None:
     told("allocates")
 

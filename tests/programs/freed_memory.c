@@ -76,6 +76,37 @@ static void come_and_go(int i, uint64_t bytes, uint64_t used) {
     MUST(cuMemFreeAsync(p, stream));
 }
 
+/* More than there is memory on the host, beside a stream that is held up by what the program does last. */
+static void beyond(void) {
+    uint64_t host = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), each = host / 16;
+    volatile unsigned *word = close_gate(new_stream());
+    for (int i = 0; i < 24; i++) {
+        come_and_go(i, each, MIB);
+        MUST(cuStreamSynchronize(stream));
+    }
+    *word = 1;
+    MUST(cuCtxSynchronize());
+}
+
+/* The same, until one is refused. */
+static void held_up(void) {
+    close_gate(new_stream());
+    for (int i = 0; i < 4; i++) {
+        come_and_go(i, 64 * MIB, MIB);
+        MUST(cuStreamSynchronize(stream));
+    }
+    printf("done\n");
+    fflush(stdout);
+    _exit(0);
+}
+
+/* Nobody waits. */
+static void ahead(void) {
+    for (int i = 0; i < 24; i++)
+        come_and_go(i, 64 * MIB, 64 * MIB);
+    MUST(cuStreamSynchronize(stream));
+}
+
 /* While pages move, for longer than it takes until the device is asked again what is free. */
 static void busy(void) {
     enum { ROUNDS = 24, MADE = 9, KEPT = 4 };
@@ -97,7 +128,8 @@ static void busy(void) {
     MUST(cuCtxSynchronize());
 }
 
-static const struct part parts[] = {{"again", again}, {"nothing", nothing}, {"busy", busy}, {NULL, NULL}};
+static const struct part parts[] = {{"again", again}, {"nothing", nothing}, {"beyond", beyond}, {"held up", held_up},
+                                    {"ahead", ahead}, {"busy", busy},       {NULL, NULL}};
 
 int main(int argc, char **argv) {
     signal(SIGALRM, hangs);
