@@ -217,8 +217,7 @@ static void free_without_wait(uint64_t bytes) {
     uint64_t context = session_context();
     if (idle(context))
         free_some(context);
-    else
-        __atomic_store_n(&in_vain, bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&in_vain, __atomic_load_n(&waiting, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
 void later_waited(uint64_t whole_context) {

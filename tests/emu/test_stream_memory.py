@@ -128,6 +128,11 @@ def test_a_limit_that_was_set_waits_for_nothing_else(
     assert "is refused: 2" in done.stdout
 
 
+def test_a_context_without_such_memory_is_seldom_asked_whether_it_is_idle(freed: Told) -> None:
+    (asked,) = freed("asked")
+    assert asked in ("asked 0 times", "asked 1 times")
+
+
 def test_an_allocation_waits_for_nothing_that_was_freed_before(told: Told) -> None:
     told("allocates")
 

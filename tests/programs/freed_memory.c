@@ -8,6 +8,7 @@
 #include "gate.h"
 #include "part.h"
 
+USE(cuCtxCreate_v2)
 USE(cuCtxSynchronize)
 USE(cuStreamSynchronize)
 USE(cuStreamBeginCapture_v2)
@@ -128,8 +129,26 @@ static void busy(void) {
     MUST(cuCtxSynchronize());
 }
 
+/* What waits is not of the context that is current. */
+static void asked(void) {
+    enum { MANY = 6 };
+    CUcontext other;
+    CUdeviceptr p[MANY];
+    for (int i = 0; i < MANY; i++)
+        MUST(cuMemAllocAsync(&p[i], BLOCK, stream));
+    MUST(cuStreamSynchronize(stream));
+    for (int i = 0; i < MANY; i++)
+        MUST(cuMemFreeAsync(p[i], stream));
+    MUST(cuCtxCreate_v2(&other, 0, 0));
+    CUstream its = new_stream();
+    uint64_t before = emu_calls("cuCtxRecordEvent");
+    for (int i = 0; i < 1000; i++)
+        MUST(cuStreamSynchronize(its));
+    printf("is asked %d times\n", (int)(emu_calls("cuCtxRecordEvent") - before));
+}
+
 static const struct part parts[] = {{"again", again}, {"nothing", nothing}, {"beyond", beyond}, {"held up", held_up},
-                                    {"ahead", ahead}, {"busy", busy},       {NULL, NULL}};
+                                    {"ahead", ahead}, {"busy", busy},       {"asked", asked},   {NULL, NULL}};
 
 int main(int argc, char **argv) {
     signal(SIGALRM, hangs);
