@@ -17,8 +17,10 @@ static const uint64_t patience_ns = 2000000000;
 
 struct later {
     struct allocation gone;
-    CUevent used; /* behind the last use; NULL: it could not be recorded */
-    bool told;    /* the backend knows that it is over */
+    CUevent used;     /* behind the last use; NULL: it could not be recorded, or its context is gone */
+    uint64_t used_in; /* the event's context */
+    bool unused;      /* the last use is over */
+    bool told;        /* the backend knows */
     struct later *next;
 };
 
@@ -55,25 +57,28 @@ static struct later *take_out(uint64_t context, uint64_t grains) {
     return taken;
 }
 
-static CUevent record_here(int variant, CUstream stream) {
+static bool record_here(struct later *e, int variant, CUstream stream) {
     CUevent event;
     if (REAL(cuEventCreate, 0)(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-        return NULL;
-    if (REAL(cuEventRecord, variant)(event, stream) == CUDA_SUCCESS)
-        return event;
+        return false;
+    if (REAL(cuEventRecord, variant)(event, stream) == CUDA_SUCCESS) {
+        e->used = event;
+        e->used_in = session_context();
+        return true;
+    }
     REAL(cuEventDestroy_v2, 0)(event);
-    return NULL;
+    return false;
 }
 
 /* An event is recorded in streams of its own context only. */
-static CUevent record(int variant, CUstream stream) {
-    CUevent event = record_here(variant, stream);
+static bool record(struct later *e, int variant, CUstream stream) {
     CUcontext before;
-    if (event || !context_enter_stream(variant, stream, &before))
-        return event;
-    event = record_here(variant, stream);
+    bool recorded = record_here(e, variant, stream);
+    if (recorded || !context_enter_stream(variant, stream, &before))
+        return recorded;
+    recorded = record_here(e, variant, stream);
     context_leave(before);
-    return event;
+    return recorded;
 }
 
 /* What the driver says of a stream that it takes no event for: if it takes nothing else either, no free. */
@@ -86,8 +91,8 @@ bool later_free(const struct allocation *gone, int variant, CUstream stream, CUr
     struct later *e = malloc(sizeof *e);
     if (!e)
         return false;
-    *e = (struct later){.gone = *gone, .used = record(variant, stream)};
-    *status = e->used ? CUDA_SUCCESS : ask(variant, stream);
+    *e = (struct later){.gone = *gone};
+    *status = record(e, variant, stream) ? CUDA_SUCCESS : ask(variant, stream);
     if (*status != CUDA_SUCCESS) {
         free(e);
         return true;
@@ -108,8 +113,9 @@ bool later_holds(addr_t start) {
     return held;
 }
 
-static bool done(const struct later *e) {
-    return e->used && REAL(cuEventQuery, 0)(e->used) == CUDA_SUCCESS;
+static bool done(struct later *e) {
+    e->unused = e->unused || (e->used && REAL(cuEventQuery, 0)(e->used) == CUDA_SUCCESS);
+    return e->unused;
 }
 
 /* The backend frees without waiting for anybody. */
@@ -279,10 +285,15 @@ void later_forget(uint64_t context) {
     pthread_mutex_lock(&freeing);
     for (struct later *e = take_out(0, 0), *next; e; e = next) {
         next = e->next;
+        if (e->used_in == context) {
+            e->used = NULL;
+            e->unused = true;
+        }
         if (e->gone.context && e->gone.context != context) {
             put_in(e);
             continue;
         }
+        forget_event(e);
         memory_leave(&e->gone);
         memory_gone(&e->gone);
         free(e);

@@ -133,6 +133,10 @@ def test_a_context_without_such_memory_is_seldom_asked_whether_it_is_idle(freed:
     assert asked in ("asked 0 times", "asked 1 times")
 
 
+def test_memory_outlives_the_context_of_the_stream_that_freed_it(freed: Told) -> None:
+    assert freed("orphaned") == ["not there"]
+
+
 def test_an_allocation_waits_for_nothing_that_was_freed_before(told: Told) -> None:
     told("allocates")
 

@@ -1,6 +1,7 @@
 /* Memory that the program has freed, and that cannot be given back yet. Lines that begin with "is" tell how the driver
  * holds the memory; all others must be the same without ulms.so. */
 #include <signal.h>
+#include <stdbool.h>
 #include <time.h>
 
 #include "device.h"
@@ -9,6 +10,7 @@
 #include "part.h"
 
 USE(cuCtxCreate_v2)
+USE(cuCtxDestroy_v2)
 USE(cuCtxSynchronize)
 USE(cuStreamSynchronize)
 USE(cuStreamBeginCapture_v2)
@@ -21,6 +23,7 @@ USE(cuMemsetD8Async)
 
 enum { MIB = 1 << 20, BLOCK = 256 * MIB, PATIENCE_S = 60 };
 
+static CUcontext context;
 static CUstream stream;
 
 static void hangs(int signal) {
@@ -147,13 +150,29 @@ static void asked(void) {
     printf("is asked %d times\n", (int)(emu_calls("cuCtxRecordEvent") - before));
 }
 
-static const struct part parts[] = {{"again", again}, {"nothing", nothing}, {"beyond", beyond}, {"held up", held_up},
-                                    {"ahead", ahead}, {"busy", busy},       {"asked", asked},   {NULL, NULL}};
+/* The context of the stream that freed goes first. */
+static void orphaned(void) {
+    CUcontext other;
+    CUdeviceptr p;
+    MUST(cuMemAllocAsync(&p, 32 * MIB, stream));
+    MUST(cuStreamSynchronize(stream));
+    MUST(cuCtxCreate_v2(&other, 0, 0));
+    MUST(cuMemFreeAsync(p, new_stream()));
+    MUST(cuCtxDestroy_v2(other));
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuCtxSynchronize());
+    bool there = emu_mapped(p) || emu_page(p) != EMU_UNKNOWN;
+    printf("is %sthere\n", there ? "" : "not ");
+}
+
+static const struct part parts[] = {{"again", again},     {"nothing", nothing},   {"beyond", beyond},
+                                    {"held up", held_up}, {"ahead", ahead},       {"busy", busy},
+                                    {"asked", asked},     {"orphaned", orphaned}, {NULL, NULL}};
 
 int main(int argc, char **argv) {
     signal(SIGALRM, hangs);
     alarm(PATIENCE_S);
-    use_device();
+    context = use_device();
     stream = new_stream();
     int status = run_part(parts, argc, argv);
     printf("done\n");
