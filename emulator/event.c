@@ -161,10 +161,18 @@ STREAMED(cuStreamWaitEvent, _ptsz, (CUstream stream, CUevent e, unsigned flags),
     return result;
 }
 
-EXPORT CUresult cuEventQuery(CUevent e) {
-    BEGIN(CALL_CONTEXT | CALL_UNSAFE);
+/* What the driver answers is not known; that it does not take the event for one that has passed matters. */
+static CUresult check(CUevent e) {
     if (!e)
         return CUDA_ERROR_INVALID_HANDLE;
+    return atomic_load(&e->context->alive) ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+EXPORT CUresult cuEventQuery(CUevent e) {
+    BEGIN(CALL_CONTEXT | CALL_UNSAFE);
+    CUresult result = check(e);
+    if (result != CUDA_SUCCESS)
+        return result;
     if (capture_holds_event(e))
         return CUDA_ERROR_CAPTURED_EVENT;
     struct stamp *t = event_last(e);
@@ -175,8 +183,9 @@ EXPORT CUresult cuEventQuery(CUevent e) {
 
 EXPORT CUresult cuEventSynchronize(CUevent e) {
     BEGIN(CALL_CONTEXT | CALL_UNSAFE);
-    if (!e)
-        return CUDA_ERROR_INVALID_HANDLE;
+    CUresult result = check(e);
+    if (result != CUDA_SUCCESS)
+        return result;
     if (capture_holds_event(e))
         return CUDA_ERROR_CAPTURED_EVENT;
     struct stamp *t = event_last(e);

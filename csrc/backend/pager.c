@@ -62,7 +62,7 @@ void pager_leaving(addr_t start, uint64_t bytes) {
         pager_lock(d);
         struct pager_range *range = pager_range_take(&d->ranges, start);
         if (range) {
-            d->bytes -= range->bytes;
+            d->bytes -= range->freed ? 0 : range->bytes;
             ulms_engine_freed(d->engine, start, range->bytes);
             pager_progressed(d);
             pager_wake(d);
@@ -71,6 +71,32 @@ void pager_leaving(addr_t start, uint64_t bytes) {
         }
         pager_unlock(d);
     }
+}
+
+/* Until it leaves it keeps its places, unless others need them: its pages are the first to leave. */
+static void die(struct pager *d, struct pager_range *r) {
+    pager_pages_died(&d->ranges, r->start, r->start + r->bytes, 1);
+    ulms_engine_block(d->engine, r->start, r->bytes, true); /* where there never was a block none can end */
+    ulms_engine_block(d->engine, r->start, r->bytes, false);
+    pager_wake(d);
+}
+
+bool pager_dying(addr_t start, uint64_t bytes, bool unused) {
+    bool heard = true;
+    (void)bytes;
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        pager_lock(d);
+        struct pager_range *r = pager_range_at(&d->ranges, start);
+        if (r) {
+            d->bytes -= r->freed ? 0 : r->bytes;
+            r->freed = true;
+            heard = unused && (d->moving || d->ended); /* what begins to move was all used just before */
+            if (heard)
+                die(d, r);
+        }
+        pager_unlock(d);
+    }
+    return heard;
 }
 
 /* What was issued up to now is done, or nothing gets done any more: a context cannot go before. Under the lock. */

@@ -273,7 +273,7 @@ struct pager {
     uint32_t run_pages;            /* the most of one move */
     struct pager_ranges ranges;
     struct pager_ranges still_advised; /* memory that left while the driver's advice is still set */
-    uint64_t bytes;                    /* of ours, in whole pages */
+    uint64_t bytes;                    /* of ours, in whole pages, but for what was freed */
     /* Bytes of the device that the engine does not rule: of memory that never moves; of pages that left the engine and
      * are not released yet. */
     uint64_t fixed, aside;
@@ -374,6 +374,7 @@ void pager_arrived(addr_t start, uint64_t bytes, int32_t device);
 void pager_make_room(struct pager *d, uint64_t bytes);
 void pager_plain(int32_t device);
 void pager_leaving(addr_t start, uint64_t bytes);
+bool pager_dying(addr_t start, uint64_t bytes, bool unused);
 void pager_block_before(void);
 void pager_block(addr_t start, uint64_t bytes, bool live);
 void pager_forget(uint64_t context);

@@ -56,9 +56,13 @@ struct pager_range *pager_range_add(struct pager_ranges *r, addr_t start, uint64
     return NULL;
 }
 
-struct pager_range *pager_range_take(struct pager_ranges *r, addr_t start) {
+struct pager_range *pager_range_at(const struct pager_ranges *r, addr_t start) {
     size_t i = first_behind(r, start);
-    return i < r->count && r->at[i]->start == start ? take(r, i) : NULL;
+    return i < r->count && r->at[i]->start == start ? r->at[i] : NULL;
+}
+
+struct pager_range *pager_range_take(struct pager_ranges *r, addr_t start) {
+    return pager_range_at(r, start) ? take(r, first_behind(r, start)) : NULL;
 }
 
 void pager_range_remember_advice(struct pager_ranges *still_advised, struct pager_range *range) {

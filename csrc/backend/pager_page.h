@@ -17,6 +17,7 @@ struct pager_page {
 struct pager_range {
     addr_t start;
     uint64_t bytes; /* whole pages */
+    bool freed;     /* in stream order: it leaves later */
     struct pager_page page[];
 };
 
@@ -32,7 +33,9 @@ struct pager_ranges {
 
 /* NULL: no memory, or there is a range already. */
 struct pager_range *pager_range_add(struct pager_ranges *r, addr_t start, uint64_t bytes);
-/* NULL: none starts there. The caller frees it. */
+/* NULL: none starts there. */
+struct pager_range *pager_range_at(const struct pager_ranges *r, addr_t start);
+/* The same. The caller frees it. */
 struct pager_range *pager_range_take(struct pager_ranges *r, addr_t start);
 /* The memory of a range that was taken may be given out again as it is: what advice is still set is remembered. Frees
  * the range, now or later. */

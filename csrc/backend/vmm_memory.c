@@ -7,6 +7,7 @@
 #include "backend/vmm_verify.h"
 #include "base/log.h"
 #include "interpose/capture.h"
+#include "interpose/context.h"
 #include "interpose/session.h"
 #include "observe/stats.h"
 
@@ -184,19 +185,33 @@ static struct vmm_part *take_parked(void) {
     return list;
 }
 
-/* No other context is waited for than the program has. */
-void vmm_waited(uint64_t context) {
+/* Of the context, or of every one (0): what is parked ends; `waits`, or else only where nothing runs. False: nothing.
+ */
+static bool end_parked(uint64_t context, bool waits) {
     struct pager *d;
     CUresult status;
+    bool ended = false;
     if (!__atomic_load_n(&parked, __ATOMIC_RELAXED) || capture_any())
-        return;
+        return false;
     for (struct vmm_part *p = take_parked(), *next; p; p = next) {
         next = p->next;
-        if (p->context && (p->context != context || !wait_for(context, &status)))
+        bool asked = !context || p->context == context;
+        bool over =
+            !p->context || (asked && (waits ? wait_for(p->context, &status)
+                                            : context_idle((CUcontext)(uintptr_t)p->context, 0) == CUDA_SUCCESS));
+        if (!over) {
             park(p, p->context);
-        else if (vmm_find(p->start, &d) == p->range)
+        } else if (vmm_find(p->start, &d) == p->range) {
             end_part(d, p);
+            ended = true;
+        }
     }
+    return ended;
+}
+
+/* No other context is waited for than the program has. */
+void vmm_waited(uint64_t context) {
+    end_parked(context, true);
 }
 
 void vmm_forget(uint64_t context) {
@@ -264,11 +279,8 @@ static bool leaves_end(const struct vmm *v, uint64_t bytes) {
            last.start + last.bytes <= p->start + bytes / page_bytes * page_bytes;
 }
 
-bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
-    struct pager *d = pager_of(device);
+static bool part_make(struct pager *d, addr_t *start, uint64_t bytes) {
     uint64_t fresh;
-    if (!d || !memory_make(d))
-        return false;
     pthread_mutex_lock(&d->vmm->parts_lock);
     struct vmm_part *p = vmm_part_new(d->vmm, bytes, leaves_end(d->vmm, bytes), &fresh);
     bool good = p && fill(d, p, fresh);
@@ -278,6 +290,15 @@ bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
         vmm_part_delete(d->vmm, p);
     pthread_mutex_unlock(&d->vmm->parts_lock);
     return good;
+}
+
+/* What was freed while something captured may be what there is no memory for. It is waited for only then, as the
+ * driver's free would have. */
+bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
+    struct pager *d = pager_of(device);
+    return d && memory_make(d) &&
+           (part_make(d, start, bytes) || (end_parked(0, false) && part_make(d, start, bytes)) ||
+            (end_parked(0, true) && part_make(d, start, bytes)));
 }
 
 /* Before it can move. */

@@ -1,12 +1,13 @@
 /* A context takes all its memory with it. */
 #include "interpose/context.h"
 
+#include "base/thread.h"
 #include "interpose/capture.h"
 #include "interpose/describe.h"
 #include "interpose/memory.h"
 #include "interpose/session.h"
 
-enum { TRIES = 3 };
+enum { TRIES = 3, LOOKS = 20 }; /* what is asked answers within microseconds */
 
 bool context_enter(CUcontext context) {
     return REAL(cuCtxPushCurrent_v2, 0)(context) == CUDA_SUCCESS;
@@ -24,6 +25,37 @@ void context_leave(CUcontext before) {
         if (REAL(cuCtxPopCurrent_v2, 0)(&popped) == CUDA_SUCCESS)
             return;
     REAL(cuCtxSetCurrent, 0)(before); /* the stack stays one deeper */
+}
+
+/* The context is current. */
+static CUresult look_for_idle(CUcontext context, uint64_t patience_ns) {
+    uint64_t until = clock_ns() + patience_ns;
+    CUevent event;
+    CUresult status = REAL(cuEventCreate, 0)(&event, CU_EVENT_DISABLE_TIMING);
+    if (status != CUDA_SUCCESS)
+        return status;
+    status = capture_keep_off() ? REAL(cuCtxRecordEvent, 0)(context, event) : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    bool asked = status == CUDA_SUCCESS;
+    for (int i = 0; asked && (status = REAL(cuEventQuery, 0)(event)) == CUDA_ERROR_NOT_READY &&
+                    (i < LOOKS || (patience_ns && clock_ns() < until));
+         i++)
+        thread_give_way(i);
+    REAL(cuEventDestroy_v2, 0)(event);
+    return status;
+}
+
+CUresult context_idle(CUcontext context, uint64_t patience_ns) {
+    CUcontext before = (CUcontext)(uintptr_t)session_context();
+    bool other = before != context;
+    CUresult status = CUDA_ERROR_INVALID_CONTEXT;
+    struct relaxed relaxed = capture_relax();
+    if (!other || context_enter(context)) {
+        status = look_for_idle(context, patience_ns);
+        if (other)
+            context_leave(before);
+    }
+    capture_restore(relaxed);
+    return status;
 }
 
 static void gone(CUcontext context) {

@@ -3,6 +3,7 @@
 #define ULMS_CONTEXT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "driver.h"
 
@@ -12,5 +13,9 @@ bool context_enter(CUcontext context);
 bool context_enter_stream(int variant, CUstream stream, CUcontext *before);
 /* Undoes either: `before` was current, and is again whatever the driver refuses but for good. */
 void context_leave(CUcontext before);
+/* Whether all is done that its streams held when it was called: what waits for the context goes on at once then. It
+ * looks for so long, or only as often as it takes to tell (0). CUDA_ERROR_NOT_READY: something runs; any other error:
+ * it cannot be told. Spoils no capture. */
+CUresult context_idle(CUcontext context, uint64_t patience_ns);
 
 #endif

@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "base/page.h"
-#include "base/thread.h"
 #include "interpose/capture.h"
 #include "interpose/context.h"
 #include "interpose/session.h"
@@ -13,16 +12,20 @@
 /* More than this is freed also where the program waits for streams alone. */
 static const uint64_t much = 1ull << 30;
 
-enum { LOOKS = 20 }; /* for what takes microseconds */
+/* For a context that is busy, where an allocation would be refused else. */
+static const uint64_t patience_ns = 2000000000;
 
 struct later {
     struct allocation gone;
-    CUevent used; /* behind the last use; NULL: it could not be recorded */
+    CUevent used;     /* behind the last use; NULL: it could not be recorded, or its context is gone */
+    uint64_t used_in; /* the event's context */
+    bool unused;      /* the last use is over */
+    bool told;        /* the backend knows */
     struct later *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* of the list; no call of the driver under it */
-static pthread_mutex_t freeing = PTHREAD_MUTEX_INITIALIZER; /* of what is out of the list to be freed or reused */
+static pthread_mutex_t freeing = PTHREAD_MUTEX_INITIALIZER; /* of who takes out of the list, and of what is out */
 static struct later *list;
 static uint64_t waiting; /* bytes in the list */
 static uint64_t in_vain; /* so many waited when the context was found busy, or as few as waited since */
@@ -54,25 +57,28 @@ static struct later *take_out(uint64_t context, uint64_t grains) {
     return taken;
 }
 
-static CUevent record_here(int variant, CUstream stream) {
+static bool record_here(struct later *e, int variant, CUstream stream) {
     CUevent event;
     if (REAL(cuEventCreate, 0)(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-        return NULL;
-    if (REAL(cuEventRecord, variant)(event, stream) == CUDA_SUCCESS)
-        return event;
+        return false;
+    if (REAL(cuEventRecord, variant)(event, stream) == CUDA_SUCCESS) {
+        e->used = event;
+        e->used_in = session_context();
+        return true;
+    }
     REAL(cuEventDestroy_v2, 0)(event);
-    return NULL;
+    return false;
 }
 
 /* An event is recorded in streams of its own context only. */
-static CUevent record(int variant, CUstream stream) {
-    CUevent event = record_here(variant, stream);
+static bool record(struct later *e, int variant, CUstream stream) {
     CUcontext before;
-    if (event || !context_enter_stream(variant, stream, &before))
-        return event;
-    event = record_here(variant, stream);
+    bool recorded = record_here(e, variant, stream);
+    if (recorded || !context_enter_stream(variant, stream, &before))
+        return recorded;
+    recorded = record_here(e, variant, stream);
     context_leave(before);
-    return event;
+    return recorded;
 }
 
 /* What the driver says of a stream that it takes no event for: if it takes nothing else either, no free. */
@@ -85,12 +91,14 @@ bool later_free(const struct allocation *gone, int variant, CUstream stream, CUr
     struct later *e = malloc(sizeof *e);
     if (!e)
         return false;
-    *e = (struct later){.gone = *gone, .used = record(variant, stream)};
-    *status = e->used ? CUDA_SUCCESS : ask(variant, stream);
-    if (*status == CUDA_SUCCESS)
-        put_in(e);
-    else
+    *e = (struct later){.gone = *gone};
+    *status = record(e, variant, stream) ? CUDA_SUCCESS : ask(variant, stream);
+    if (*status != CUDA_SUCCESS) {
         free(e);
+        return true;
+    }
+    e->told = memory_dying(gone, false);
+    put_in(e);
     return true;
 }
 
@@ -105,8 +113,9 @@ bool later_holds(addr_t start) {
     return held;
 }
 
-static bool done(const struct later *e) {
-    return e->used && REAL(cuEventQuery, 0)(e->used) == CUDA_SUCCESS;
+static bool done(struct later *e) {
+    e->unused = e->unused || (e->used && REAL(cuEventQuery, 0)(e->used) == CUDA_SUCCESS);
+    return e->unused;
 }
 
 /* The backend frees without waiting for anybody. */
@@ -137,6 +146,7 @@ bool later_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t b
     if (!found)
         return false;
     forget_event(found);
+    memory_leave(&found->gone);
     *dptr = found->gone.start;
     *c = (struct charge){
         .recorded = true, .managed = true, .device = device, .kind = kind, .bytes = bytes, .context = context};
@@ -148,6 +158,7 @@ bool later_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t b
 
 /* Without a wait where the backend frees at once what is not used any more. The driver's free waits for the context. */
 static void free_now(struct later *e) {
+    memory_leave(&e->gone);
     if (frees_at_once() && done(e)) {
         forget_event(e);
         memory_gone(&e->gone);
@@ -160,87 +171,132 @@ static void free_now(struct later *e) {
     free(e);
 }
 
-/* Of the context, or of every one (0): what is not used any more, or cannot tell; or all, which waits. The caller holds
+/* Of the context, or of every one (0): what is not used any more, or cannot tell. False: nothing. The caller holds
  * `freeing`. */
-static void free_some(uint64_t context, bool all) {
+static bool free_some(uint64_t context) {
+    bool freed = false;
     if (capture_any())
-        return;
+        return false;
     struct relaxed relaxed = capture_relax();
     for (struct later *e = take_out(context, 0), *next; e; e = next) {
         next = e->next;
-        if (capture_allows(relaxed) && (all || (context && !e->used) || done(e)))
+        if (capture_allows(relaxed) && ((context && !e->used) || done(e))) {
             free_now(e);
-        else
+            freed = true;
+        } else {
             put_in(e);
+        }
     }
+    capture_restore(relaxed);
+    return freed;
+}
+
+/* What is not used any more takes no place that others need, while it cannot be freed. The caller holds `freeing`. */
+static void tell_unused(void) {
+    pthread_mutex_lock(&lock);
+    struct later *e = list;
+    pthread_mutex_unlock(&lock);
+    while (e && e->told)
+        e = e->next;
+    if (!e)
+        return;
+    struct relaxed relaxed = capture_relax();
+    for (; e; e = e->next)
+        if (!e->told && capture_allows(relaxed) && done(e))
+            e->told = memory_dying(&e->gone, true);
     capture_restore(relaxed);
 }
 
-/* Nothing runs in any stream of the context, which is current: so the driver's free would not wait. It tells within
- * microseconds of having been asked. */
 static bool idle(uint64_t context) {
-    struct relaxed relaxed = capture_relax();
-    CUevent event;
-    CUresult status = REAL(cuEventCreate, 0)(&event, CU_EVENT_DISABLE_TIMING);
-    bool made = status == CUDA_SUCCESS;
-    if (made)
-        status = capture_keep_off() ? REAL(cuCtxRecordEvent, 0)((CUcontext)(uintptr_t)context, event)
-                                    : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    bool asked = status == CUDA_SUCCESS;
-    for (int i = 0; asked && i < LOOKS && (status = REAL(cuEventQuery, 0)(event)) == CUDA_ERROR_NOT_READY; i++)
-        thread_give_way(i);
-    if (made)
-        REAL(cuEventDestroy_v2, 0)(event);
-    capture_restore(relaxed);
-    return status == CUDA_SUCCESS;
+    return context && context_idle((CUcontext)(uintptr_t)context, 0) == CUDA_SUCCESS;
 }
 
 /* A stream or an event was waited for. What runs in another stream may end only by what the program does next: so
  * nothing is freed that waits for it. */
 static void free_without_wait(uint64_t bytes) {
     if (frees_at_once()) {
-        free_some(0, false);
+        free_some(0);
         return;
     }
-    uint64_t context = session_context();
-    if (!context || bytes <= __atomic_load_n(&in_vain, __ATOMIC_RELAXED) + much)
+    if (bytes <= __atomic_load_n(&in_vain, __ATOMIC_RELAXED) + much)
         return;
+    uint64_t context = session_context();
     if (idle(context))
-        free_some(context, false);
-    else
-        __atomic_store_n(&in_vain, bytes, __ATOMIC_RELAXED);
+        free_some(context);
+    __atomic_store_n(&in_vain, __atomic_load_n(&waiting, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
 void later_waited(uint64_t whole_context) {
     uint64_t bytes = __atomic_load_n(&waiting, __ATOMIC_RELAXED);
+    bool tells = session.backend->dying && __atomic_load_n(&backend_moves, __ATOMIC_RELAXED);
     if (whole_context && session.backend->waited)
         session.backend->waited(whole_context);
     if (bytes < __atomic_load_n(&in_vain, __ATOMIC_RELAXED))
         __atomic_store_n(&in_vain, bytes, __ATOMIC_RELAXED);
-    if (bytes <= (whole_context ? 0 : much) || pthread_mutex_trylock(&freeing) != 0)
+    if (bytes <= (whole_context || tells ? 0 : much) || pthread_mutex_trylock(&freeing) != 0)
         return;
     if (whole_context)
-        free_some(whole_context, false);
+        free_some(whole_context);
     else
         free_without_wait(bytes);
+    if (tells)
+        tell_unused();
     pthread_mutex_unlock(&freeing);
 }
 
-void later_free_all(void) {
-    pthread_mutex_lock(&freeing);
-    free_some(0, true);
+void later_free_unused(void) {
+    uint64_t context = frees_at_once() ? 0 : session_context();
+    if (pthread_mutex_trylock(&freeing) != 0)
+        return;
+    if (frees_at_once() || idle(context))
+        free_some(context);
     pthread_mutex_unlock(&freeing);
+}
+
+/* The one freed first, unless others of its size were reused since. The caller holds `freeing`. */
+static struct later *oldest(void) {
+    pthread_mutex_lock(&lock);
+    struct later *e = list;
+    while (e && e->next)
+        e = e->next;
+    pthread_mutex_unlock(&lock);
+    return e;
+}
+
+/* Waits for its last use. False: it cannot be freed, as something else runs in its context. */
+static bool wait_for(const struct later *e) {
+    struct relaxed relaxed = capture_relax();
+    if (e->used && capture_allows(relaxed))
+        REAL(cuEventSynchronize, 0)(e->used);
+    capture_restore(relaxed);
+    return frees_at_once() || context_idle((CUcontext)(uintptr_t)e->gone.context, patience_ns) != CUDA_ERROR_NOT_READY;
+}
+
+bool later_free_oldest(void) {
+    pthread_mutex_lock(&freeing);
+    const struct later *e = oldest();
+    bool freed = e && !capture_any() && wait_for(e) && free_some(e->gone.context);
+    pthread_mutex_unlock(&freeing);
+    return freed;
 }
 
 /* What is of an unknown context may be of this one. */
 void later_forget(uint64_t context) {
+    pthread_mutex_lock(&freeing);
     for (struct later *e = take_out(0, 0), *next; e; e = next) {
         next = e->next;
+        if (e->used_in == context) {
+            e->used = NULL;
+            e->unused = true;
+        }
         if (e->gone.context && e->gone.context != context) {
             put_in(e);
             continue;
         }
+        forget_event(e);
+        memory_leave(&e->gone);
         memory_gone(&e->gone);
         free(e);
     }
+    pthread_mutex_unlock(&freeing);
 }

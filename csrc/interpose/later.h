@@ -1,6 +1,6 @@
 /* Frees in stream order of memory that the driver can only free at once: the program goes on, the memory waits for its
  * last use. The real free would wait for all that its context does, and every other call for it; so it is made where
- * the program has just waited for that, where nothing runs there, or where the limit of managed memory is short. */
+ * the program has just waited for that, or where nothing runs there. Until then the backend knows that it is dead. */
 #ifndef ULMS_LATER_H
 #define ULMS_LATER_H
 
@@ -16,9 +16,12 @@ bool later_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t b
 /* The program waited for the whole context: frees what is of it and not used any more. Or (0) for a stream or an event:
  * frees much, if that waits for nothing. */
 void later_waited(uint64_t whole_context);
-/* Waits for the last uses, and frees all. Only where an allocation would be refused else: the driver's own waits, too,
- * for what was freed in stream order. */
-void later_free_all(void);
+/* Where the limit of managed memory is short: frees what waits for nothing. */
+void later_free_unused(void);
+/* Where an allocation would be refused else: waits for the last use of what was freed first, as the driver's own
+ * allocation does, and frees what is of its context and not used any more. False: nothing was freed. Nothing waits, or
+ * something else goes on running in the context. */
+bool later_free_oldest(void);
 /* The context is gone, with all its memory. */
 void later_forget(uint64_t context);
 

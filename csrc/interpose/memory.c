@@ -72,14 +72,22 @@ void charge_open_unlimited(struct charge *c, int device, enum memory_kind kind, 
         ledger_charge(session.ledger, device, bytes);
 }
 
+/* What may be plain does not wait for anything. */
+static bool reserve_managed(int device, uint64_t bytes, bool waits) {
+    if (ledger_reserve_managed(session.ledger, device, bytes))
+        return true;
+    later_free_unused();
+    bool reserved = ledger_reserve_managed(session.ledger, device, bytes);
+    while (!reserved && waits && later_free_oldest())
+        reserved = ledger_reserve_managed(session.ledger, device, bytes);
+    return reserved;
+}
+
 bool charge_open_managed(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {
     if (!session_on || !session.backend->serves(device))
         return charge_open(c, device, kind, bytes);
     *c = (struct charge){.recorded = true, .managed = true, .device = device, .kind = kind, .bytes = bytes};
-    if (ledger_reserve_managed(session.ledger, device, bytes))
-        return true;
-    later_free_all(); /* what they hold is free as soon as the device gets there */
-    if (ledger_reserve_managed(session.ledger, device, bytes))
+    if (reserve_managed(device, bytes, kind == MEMORY_MANAGED || ulms_options.managed_limit))
         return true;
     log_info("%llu bytes refused: %llu of %llu that may move are held (ULMS_MANAGED_LIMIT)", (unsigned long long)bytes,
              (unsigned long long)ledger_managed(session.ledger), (unsigned long long)session.managed_limit);
@@ -106,24 +114,36 @@ static void arrive(const struct allocation *a) {
         session.backend->arrived(r.start, r.end - r.start, a->device);
 }
 
-static void leave(const struct allocation *a) {
-    struct range r = grains_of(a);
-    if (a->kind == MEMORY_ASYNC)
-        pool_left(a->start);
+void memory_leave(const struct allocation *gone) {
+    struct range r = grains_of(gone);
     if (r.start < r.end)
         session.backend->leaving(r.start, r.end - r.start);
 }
 
-static bool take(addr_t start, struct allocation *gone) {
+bool memory_dying(const struct allocation *gone, bool unused) {
+    struct range r = grains_of(gone);
+    if (session.backend->dying)
+        return session.backend->dying(r.start, r.end - r.start, unused);
+    memory_leave(gone);
+    return true;
+}
+
+static bool take_out(addr_t start, struct allocation *gone, bool later) {
     if (!ledger_remove(session.ledger, start, gone))
         return false;
-    if (gone->managed)
-        leave(gone);
+    if (gone->managed && gone->kind == MEMORY_ASYNC)
+        pool_left(start);
+    if (gone->managed && !(later && provided(gone)))
+        memory_leave(gone);
     stats_add(COUNT_frees, 1);
     memory_publish(gone->device);
     if (trace_on)
         trace_allocation(gone, false);
     return true;
+}
+
+static bool take(addr_t start, struct allocation *gone) {
+    return take_out(start, gone, false);
 }
 
 /* The driver has just given this range out, so what the ledger still has of it is gone: its free was never seen. */
@@ -206,6 +226,10 @@ void charge_end(const struct charge *c) {
 
 void dealloc_open(struct dealloc *p, addr_t start) {
     p->recorded = session_on && start && take(start, &p->gone);
+}
+
+void dealloc_open_later(struct dealloc *p, addr_t start) {
+    p->recorded = session_on && start && take_out(start, &p->gone, true);
 }
 
 CUresult dealloc_close(const struct dealloc *p, CUresult status) {
@@ -319,14 +343,19 @@ CUresult custom_cuMemAllocPitch_v2(int variant, CUdeviceptr *dptr, size_t *pPitc
     return c.status;
 }
 
+/* The driver's free of memory from a pool waits for nothing. */
+static bool waits(const struct allocation *freed) {
+    return freed->managed || (freed->kind != MEMORY_ASYNC && freed->kind != MEMORY_GRAPH);
+}
+
 CUresult custom_cuMemFree_v2(int variant, CUdeviceptr dptr) {
     struct dealloc p;
     dealloc_open(&p, dptr);
     if (!p.recorded && later_holds(dptr))
         return CUDA_ERROR_INVALID_VALUE;
-    uint64_t context = p.recorded ? p.gone.context : session_context();
-    CUresult status = dealloc_close(&p, memory_free(variant, dptr, context));
-    later_waited(session_on ? context : 0);
+    CUresult status = dealloc_close(&p, memory_free(variant, dptr, p.recorded ? p.gone.context : session_context()));
+    if (p.recorded && status == CUDA_SUCCESS && waits(&p.gone))
+        later_waited(p.gone.context);
     return status;
 }
 

@@ -48,10 +48,17 @@ struct dealloc {
 /* Takes the allocation at start out of the ledger. Before the real free, unlike all else: afterwards the driver may
  * give another thread the same address. */
 void dealloc_open(struct dealloc *p, addr_t start);
+/* The same for a free in stream order: memory that was provided leaves the backend later. */
+void dealloc_open_later(struct dealloc *p, addr_t start);
 /* The real free returned: on failure the allocation is put back, but the backend does not get it again. Returns status.
  */
 CUresult dealloc_close(const struct dealloc *p, CUresult status);
 
+/* Managed memory that left the ledger was freed in stream order; `unused`: what was issued before has run. False: to be
+ * told so once more. */
+bool memory_dying(const struct allocation *gone, bool unused);
+/* It leaves the backend, if it has not. */
+void memory_leave(const struct allocation *gone);
 /* The free of an allocation whose dealloc is open: the backend's where that provided it. context: what it waits for. */
 CUresult memory_free(int variant, addr_t start, uint64_t context);
 /* The same with that context current meanwhile: the calling thread may be in another one, or in none. False: it is

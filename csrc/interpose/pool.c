@@ -191,12 +191,14 @@ CUresult custom_cuMemAllocFromPoolAsync(int variant, CUdeviceptr *dptr, size_t b
 CUresult custom_cuMemFreeAsync(int variant, CUdeviceptr dptr, CUstream hStream) {
     struct dealloc p = {0};
     if (session_on && !captured(variant, hStream))
-        dealloc_open(&p, dptr);
+        dealloc_open_later(&p, dptr);
     if (!p.recorded || !provided(&p.gone))
         return dealloc_close(&p, REAL(cuMemFreeAsync, variant)(dptr, hStream));
     CUresult status;
-    if (!later_free(&p.gone, variant, hStream, &status))
+    if (!later_free(&p.gone, variant, hStream, &status)) {
+        memory_leave(&p.gone);
         return dealloc_close(&p, memory_free(0, dptr, p.gone.context));
+    }
     return status == CUDA_SUCCESS ? status : dealloc_close(&p, status);
 }
 

@@ -1,9 +1,10 @@
 """Memory that comes and goes in stream order, where other memory takes its place.
 
-`stream_memory.c` prints what a program can see, which must be the same without ulms.so, and lines
-that begin with "is", which tell what the driver still holds.
+`stream_memory.c` and `freed_memory.c` print what a program can see, which must be the same without
+ulms.so, and lines that begin with "is", which tell what the driver still holds.
 """
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,26 +18,45 @@ Told = Callable[..., list[str]]
 
 
 @pytest.fixture(params=["um", "vmm"])
-def told(
-    request: pytest.FixtureRequest,
-    compiled: Compile,
-    run_emulated: RunEmulated,
-    emulator_dir: Path,
-) -> Told:
-    """Runs a part of the program both ways; its "is" lines under ulms.so."""
-    binary = compiled("stream_memory", str(emulator_dir / "libcuda.so.1"))
+def backend(request: pytest.FixtureRequest) -> str:
+    """What replaces the memory."""
+    return str(request.param)
 
-    def run(part: str, **env: str) -> list[str]:
-        native = run_emulated([binary, part], env, preloaded=False)
-        under = run_emulated([binary, part], {"ULMS_BACKEND": request.param, **env})
-        lines = under.stdout.splitlines()
-        assert (native.returncode, native.stderr) == (0, "")
-        assert (under.returncode, under.stderr) == (0, ""), under.stdout
-        seen = [line for line in native.stdout.splitlines() if not line.startswith("is ")]
-        assert [line for line in lines if not line.startswith("is ")] == seen
-        return [line.removeprefix("is ") for line in lines if line.startswith("is ")]
 
-    return run
+@pytest.fixture
+def teller(
+    backend: str, compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
+) -> Callable[[str], Told]:
+    """What runs a part of the named program both ways; its "is" lines under ulms.so."""
+
+    def of(program: str) -> Told:
+        binary = compiled(program, str(emulator_dir / "libcuda.so.1"))
+
+        def run(part: str, **env: str) -> list[str]:
+            native = run_emulated([binary, part], env, preloaded=False)
+            under = run_emulated([binary, part], {"ULMS_BACKEND": backend, **env})
+            lines = under.stdout.splitlines()
+            assert (native.returncode, native.stderr) == (0, "")
+            assert (under.returncode, under.stderr) == (0, ""), under.stdout
+            seen = [line for line in native.stdout.splitlines() if not line.startswith("is ")]
+            assert [line for line in lines if not line.startswith("is ")] == seen
+            return [line.removeprefix("is ") for line in lines if line.startswith("is ")]
+
+        return run
+
+    return of
+
+
+@pytest.fixture
+def told(teller: Callable[[str], Told]) -> Told:
+    """Of stream_memory.c."""
+    return teller("stream_memory")
+
+
+@pytest.fixture
+def freed(teller: Callable[[str], Told]) -> Told:
+    """Of freed_memory.c."""
+    return teller("freed_memory")
 
 
 def test_another_thread_s_allocation_in_a_captured_stream_is_a_node(told: Told) -> None:
@@ -65,6 +85,56 @@ def test_a_wait_for_a_context_waits_for_no_other(told: Told) -> None:
         "6 of 6 there after another context was waited for",
         "4 of 6 there after their own was",
     ]
+
+
+def test_what_waits_takes_no_place_from_what_moves(
+    compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
+) -> None:
+    """One stream is always busy, so that nothing is freed in earnest; its pages may leave."""
+    binary = compiled("freed_memory", str(emulator_dir / "libcuda.so.1"))
+    env = {"ULMS_BACKEND": "um", "ULMS_LOG_LEVEL": "DEBUG", "EMU_MEMORY": "2GiB"}
+    done = run_emulated([binary, "busy"], env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    budgets = [int(mib) for mib in re.findall(r"budget (\d+) MiB", done.stderr)]
+    assert min(budgets) > 0.9 * max(budgets)
+
+
+def test_a_free_of_nothing_waits_for_nothing(freed: Told) -> None:
+    freed("nothing")
+
+
+def test_what_was_freed_during_captures_makes_room(freed: Told) -> None:
+    freed("again", EMU_MEMORY="1GiB", ULMS_MANAGED_LIMIT="1GiB")
+
+
+def test_the_default_limit_makes_nobody_wait(freed: Told) -> None:
+    """What is beyond it is plain."""
+    assert freed("beyond") == []
+
+
+@pytest.mark.parametrize("fail", ["", "cuCtxRecordEvent:sticky"])
+def test_a_limit_that_was_set_waits_for_what_was_freed(freed: Told, fail: str) -> None:
+    assert freed("ahead", ULMS_MANAGED_LIMIT="256MiB", EMU_FAIL=fail) == []
+
+
+def test_a_limit_that_was_set_waits_for_nothing_else(
+    compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
+) -> None:
+    """What else runs may end only by what the program does next: it is refused before."""
+    binary = compiled("freed_memory", str(emulator_dir / "libcuda.so.1"))
+    env = {"ULMS_BACKEND": "um", "ULMS_MANAGED_LIMIT": "256MiB"}
+    done = run_emulated([binary, "held up"], env)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "is refused: 2" in done.stdout
+
+
+def test_a_context_without_such_memory_is_seldom_asked_whether_it_is_idle(freed: Told) -> None:
+    (asked,) = freed("asked")
+    assert asked in ("asked 0 times", "asked 1 times")
+
+
+def test_memory_outlives_the_context_of_the_stream_that_freed_it(freed: Told) -> None:
+    assert freed("orphaned") == ["not there"]
 
 
 def test_an_allocation_waits_for_nothing_that_was_freed_before(told: Told) -> None:

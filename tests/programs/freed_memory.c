@@ -1,0 +1,180 @@
+/* Memory that the program has freed, and that cannot be given back yet. Lines that begin with "is" tell how the driver
+ * holds the memory; all others must be the same without ulms.so. */
+#include <signal.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "device.h"
+#include "emu.h"
+#include "gate.h"
+#include "part.h"
+
+USE(cuCtxCreate_v2)
+USE(cuCtxDestroy_v2)
+USE(cuCtxSynchronize)
+USE(cuStreamSynchronize)
+USE(cuStreamBeginCapture_v2)
+USE(cuStreamEndCapture)
+USE(cuMemAlloc_v2)
+USE(cuMemAllocAsync)
+USE(cuMemFree_v2)
+USE(cuMemFreeAsync)
+USE(cuMemsetD8Async)
+
+enum { MIB = 1 << 20, BLOCK = 256 * MIB, PATIENCE_S = 60 };
+
+static CUcontext context;
+static CUstream stream;
+
+static void hangs(int signal) {
+    static const char said[] = "hangs\n";
+    (void)signal;
+    _exit(write(STDOUT_FILENO, said, sizeof said - 1) > 0 ? 3 : 4);
+}
+
+/* What fits is there again though it was freed during captures, and only streams are waited for since. */
+static void again(void) {
+    CUdeviceptr p;
+    CUgraph graph;
+    CUstream captured = new_stream();
+    for (int i = 0; i < 6; i++) {
+        MUST(cuMemAlloc_v2(&p, 600 * MIB));
+        MUST(cuMemsetD8Async(p, 1, 600 * MIB, stream));
+        MUST(cuStreamSynchronize(stream));
+        MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+        MUST(cuMemFree_v2(p));
+        MUST(cuStreamEndCapture(captured, &graph));
+        MUST(cuStreamSynchronize(stream));
+    }
+}
+
+/* A free of nothing waits for nothing, whatever was freed before. */
+static void nothing(void) {
+    CUdeviceptr p, q;
+    CUgraph graph;
+    CUstream captured = new_stream();
+    MUST(cuMemAlloc_v2(&p, 32 * MIB));
+    MUST(cuMemAllocAsync(&q, 32 * MIB, stream));
+    MUST(cuStreamSynchronize(stream));
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    MUST(cuMemFree_v2(p));
+    MUST(cuStreamEndCapture(captured, &graph));
+    volatile unsigned *word = close_gate(new_stream());
+    MUST(cuMemFreeAsync(q, stream));
+    MUST(cuStreamSynchronize(stream));
+    MUST(cuMemFree_v2(0));
+    *word = 1;
+    MUST(cuCtxSynchronize());
+}
+
+/* --- sizes of which no two are alike --- */
+
+static void come_and_go(int i, uint64_t bytes, uint64_t used) {
+    CUdeviceptr p;
+    CUresult status = cuMemAllocAsync(&p, bytes + i * 2ull * MIB, stream);
+    if (status != CUDA_SUCCESS) {
+        printf("is refused: %d\n", (int)status);
+        return;
+    }
+    MUST(cuMemsetD8Async(p, 1, used, stream));
+    MUST(cuMemFreeAsync(p, stream));
+}
+
+/* More than there is memory on the host, beside a stream that is held up by what the program does last. */
+static void beyond(void) {
+    uint64_t host = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), each = host / 16;
+    volatile unsigned *word = close_gate(new_stream());
+    for (int i = 0; i < 24; i++) {
+        come_and_go(i, each, MIB);
+        MUST(cuStreamSynchronize(stream));
+    }
+    *word = 1;
+    MUST(cuCtxSynchronize());
+}
+
+/* The same, until one is refused. */
+static void held_up(void) {
+    close_gate(new_stream());
+    for (int i = 0; i < 4; i++) {
+        come_and_go(i, 64 * MIB, MIB);
+        MUST(cuStreamSynchronize(stream));
+    }
+    printf("done\n");
+    fflush(stdout);
+    _exit(0);
+}
+
+/* Nobody waits. */
+static void ahead(void) {
+    for (int i = 0; i < 24; i++)
+        come_and_go(i, 64 * MIB, 64 * MIB);
+    MUST(cuStreamSynchronize(stream));
+}
+
+/* While pages move, for longer than it takes until the device is asked again what is free. */
+static void busy(void) {
+    enum { ROUNDS = 24, MADE = 9, KEPT = 4 };
+    CUdeviceptr p[MADE];
+    for (int i = 0; i < MADE; i++) {
+        MUST(cuMemAlloc_v2(&p[i], BLOCK));
+        MUST(cuMemsetD8Async(p[i], 1, BLOCK, stream));
+    }
+    for (int i = KEPT; i < MADE; i++)
+        MUST(cuMemFree_v2(p[i]));
+    volatile unsigned *word = close_gate(new_stream());
+    for (int i = 0; i < ROUNDS; i++) {
+        come_and_go(i, 64 * MIB, 64 * MIB);
+        MUST(cuMemsetD8Async(p[i % KEPT], 1, BLOCK, stream));
+        MUST(cuStreamSynchronize(stream));
+        nanosleep(&(struct timespec){0, 100000000}, NULL);
+    }
+    *word = 1;
+    MUST(cuCtxSynchronize());
+}
+
+/* What waits is not of the context that is current. */
+static void asked(void) {
+    enum { MANY = 6 };
+    CUcontext other;
+    CUdeviceptr p[MANY];
+    for (int i = 0; i < MANY; i++)
+        MUST(cuMemAllocAsync(&p[i], BLOCK, stream));
+    MUST(cuStreamSynchronize(stream));
+    for (int i = 0; i < MANY; i++)
+        MUST(cuMemFreeAsync(p[i], stream));
+    MUST(cuCtxCreate_v2(&other, 0, 0));
+    CUstream its = new_stream();
+    uint64_t before = emu_calls("cuCtxRecordEvent");
+    for (int i = 0; i < 1000; i++)
+        MUST(cuStreamSynchronize(its));
+    printf("is asked %d times\n", (int)(emu_calls("cuCtxRecordEvent") - before));
+}
+
+/* The context of the stream that freed goes first. */
+static void orphaned(void) {
+    CUcontext other;
+    CUdeviceptr p;
+    MUST(cuMemAllocAsync(&p, 32 * MIB, stream));
+    MUST(cuStreamSynchronize(stream));
+    MUST(cuCtxCreate_v2(&other, 0, 0));
+    MUST(cuMemFreeAsync(p, new_stream()));
+    MUST(cuCtxDestroy_v2(other));
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuCtxSynchronize());
+    bool there = emu_mapped(p) || emu_page(p) != EMU_UNKNOWN;
+    printf("is %sthere\n", there ? "" : "not ");
+}
+
+static const struct part parts[] = {{"again", again},     {"nothing", nothing},   {"beyond", beyond},
+                                    {"held up", held_up}, {"ahead", ahead},       {"busy", busy},
+                                    {"asked", asked},     {"orphaned", orphaned}, {NULL, NULL}};
+
+int main(int argc, char **argv) {
+    signal(SIGALRM, hangs);
+    alarm(PATIENCE_S);
+    context = use_device();
+    stream = new_stream();
+    int status = run_part(parts, argc, argv);
+    printf("done\n");
+    return status;
+}
