@@ -219,7 +219,7 @@ def test_temporaries_of_layers_keep_their_frames() -> None:
 
 @pytest.mark.parametrize("slower", [3, 5])
 def test_who_waits_for_the_thread_brings_no_more_than_who_waits_for_the_link(slower: int) -> None:
-    """With a thread that takes so many times as long as the link; and what gives it time."""
+    """With a thread that takes so many times as long as the link."""
     sequence = open_sequence(TRACES / "decode-3b.ulms.gz")
     pages = sequence.footprint(VMM.page_bytes) * 2 // 3 // VMM.page_bytes
     settings = settings_for(VMM, "ahead", pages * VMM.page_bytes)
