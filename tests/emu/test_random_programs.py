@@ -51,11 +51,11 @@ ALWAYS = words("""cuArray3DGetDescriptor cuCtxGetCurrent cuCtxGetDevice cuCtxSet
     cuGraphBatchMemOpNodeGetParams cuGraphChildGraphNodeGetGraph cuGraphGetEdges cuGraphGetNodes
     cuGraphKernelNodeGetParams cuGraphMemAllocNodeGetParams cuGraphMemcpyNodeGetParams
     cuGraphMemsetNodeGetParams cuGraphNodeGetType cuKernelGetName cuKernelGetParamInfo
-    cuStreamCreate cuStreamGetCaptureInfo cuStreamIsCapturing
+    cuStreamCreate cuStreamGetCaptureInfo cuStreamGetCtx cuStreamIsCapturing
     cuThreadExchangeStreamCaptureMode""")
 MOVING = ALWAYS | words("""cuCtxPopCurrent cuCtxPushCurrent cuCtxSynchronize cuDeviceGetAttribute
     cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceGetUuid cuEventDestroy cuMemGetInfo
-    cuStreamGetCtx cuStreamSynchronize""")
+    cuStreamSynchronize""")
 UM = MOVING | {"cuMemAllocManaged", "cuMemFree", "cuMemPrefetchAsync"}
 LOSING = {"cuMemAdvise", "cuMemDiscardBatchAsync"}
 OURS = {

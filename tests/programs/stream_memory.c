@@ -174,15 +174,19 @@ static void allocates(void) {
 
 /* --- captures that end otherwise than by being ended --- */
 
-static void destroyed(void) {
-    CUstream captured = new_stream();
-    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
-    MUST(cuStreamDestroy_v2(captured));
+static void tell_after_capture(void) {
     allocate_blocks();
     tell_blocks("after the capture");
     free_blocks(BLOCKS);
     MUST(cuCtxSynchronize());
     tell_blocks("after the context was waited for");
+}
+
+static void destroyed(void) {
+    CUstream captured = new_stream();
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    MUST(cuStreamDestroy_v2(captured));
+    tell_after_capture();
 }
 
 static void context_destroyed(void) {
@@ -191,32 +195,63 @@ static void context_destroyed(void) {
     MUST(cuStreamBeginCapture_v2(new_stream(), CU_STREAM_CAPTURE_MODE_RELAXED));
     MUST(cuCtxDestroy_v2(other));
     MUST(cuCtxSetCurrent(context));
-    allocate_blocks();
-    tell_blocks("after the capture");
-    free_blocks(BLOCKS);
-    MUST(cuCtxSynchronize());
-    tell_blocks("after the context was waited for");
+    tell_after_capture();
 }
 
-/* The end is refused for a mistake in the call, and the capture goes on. Moves would spoil it. */
-static void mistaken(void) {
-    enum { SMALL = 24, SMALL_BYTES = 16 * MIB };
-    CUdeviceptr p[SMALL];
-    CUgraph graph;
-    CUstream captured = new_stream();
-    size_t n = 0;
+enum { SMALL = 24, SMALL_BYTES = 16 * MIB };
+
+static void allocate_small(CUdeviceptr p[SMALL]) {
     for (int i = 0; i < SMALL; i++)
         MUST(cuMemAlloc_v2(&p[i], SMALL_BYTES));
     for (int i = 0; i < SMALL; i++)
         MUST(cuMemsetD8Async(p[i], 1, SMALL_BYTES, stream));
     MUST(cuStreamSynchronize(stream));
-    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
-    printf("without a graph: %d\n", (int)cuStreamEndCapture(captured, NULL));
+}
+
+/* Moves would spoil the capture. */
+static void end_with_small(CUstream captured, const CUdeviceptr p[SMALL]) {
+    CUgraph graph;
+    size_t n = 0;
     for (int i = 0; i < SMALL; i++)
         MUST(cuMemsetD8Async(p[i], 1, SMALL_BYTES, captured));
     MUST(cuStreamEndCapture(captured, &graph));
     MUST(cuGraphGetNodes(graph, NULL, &n));
     printf("%zu nodes\n", n);
+}
+
+/* The end is refused for a mistake in the call, and the capture goes on. */
+static void mistaken(void) {
+    CUdeviceptr p[SMALL];
+    CUstream captured = new_stream();
+    allocate_small(p);
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    printf("without a graph: %d\n", (int)cuStreamEndCapture(captured, NULL));
+    end_with_small(captured, p);
+}
+
+/* A stream of one context begins to capture while another one is current, which goes. */
+static void other_destroyed(void) {
+    CUdeviceptr p[SMALL];
+    CUcontext other;
+    CUstream captured = new_stream();
+    allocate_small(p);
+    MUST(cuCtxCreate_v2(&other, 0, 0));
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    MUST(cuCtxDestroy_v2(other));
+    MUST(cuCtxSetCurrent(context));
+    end_with_small(captured, p);
+}
+
+/* The other way round. */
+static void its_own_destroyed(void) {
+    CUcontext other;
+    MUST(cuCtxCreate_v2(&other, 0, 0));
+    CUstream captured = new_stream();
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    MUST(cuCtxDestroy_v2(other));
+    MUST(cuCtxSetCurrent(context));
+    tell_after_capture();
 }
 
 /* A stream of another device than the current context's gives memory of its own device. */
@@ -300,6 +335,8 @@ static const struct part parts[] = {{"capture", capture},
                                     {"destroyed", destroyed},
                                     {"context destroyed", context_destroyed},
                                     {"mistaken", mistaken},
+                                    {"other destroyed", other_destroyed},
+                                    {"its own destroyed", its_own_destroyed},
                                     {"devices", devices},
                                     {"twice", twice},
                                     {"lost", lost},
