@@ -128,13 +128,19 @@ static void put_in(struct capture *c) {
     pthread_mutex_unlock(&lock);
 }
 
+/* The per-thread streams have one name. */
+static bool is_of(const struct capture *c, uint64_t stream, uint64_t context) {
+    bool own = stream == (uintptr_t)CU_STREAM_PER_THREAD;
+    return stream ? c->stream == stream && (!own || c->thread == this_thread()) : c->context == context;
+}
+
 /* One of the stream; 0: of the context. NULL: there is none. */
 static struct capture *take_out(uint64_t stream, uint64_t context) {
     struct capture **at = &list, *found;
     if (!session_on || !capture_any())
         return NULL;
     pthread_mutex_lock(&lock);
-    while (*at && (stream ? (*at)->stream != stream : (*at)->context != context))
+    while (*at && !is_of(*at, stream, context))
         at = &(*at)->next;
     if ((found = *at))
         *at = found->next;

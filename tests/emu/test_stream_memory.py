@@ -88,6 +88,14 @@ def test_a_capture_does_not_go_with_a_context_that_is_not_its_stream_s(told: Tol
     told("other destroyed", ULMS_GPU_MEMORY="128MiB", ULMS_GPU_MEMORY_FACTOR="100")
 
 
+def test_a_thread_ends_its_own_capture(told: Told) -> None:
+    """All threads' own streams have one name."""
+    assert told("own") == [
+        "replaced of the thread that has ended its capture",
+        "not replaced while it captures",
+    ]
+
+
 def test_a_stream_gives_memory_of_its_own_device(told: Told) -> None:
     """Whatever context is current; it counts against that device's limit."""
     told("devices", EMU_DEVICES="2")

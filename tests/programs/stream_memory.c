@@ -38,6 +38,10 @@ USE(cuDeviceGetDefaultMemPool)
 USE(cuPointerGetAttribute)
 USE(cuMemsetD8Async)
 
+/* Of per-thread default streams. */
+extern __typeof__(cuStreamBeginCapture_v2) cuStreamBeginCapture_v2_ptsz;
+extern __typeof__(cuStreamEndCapture) cuStreamEndCapture_ptsz;
+
 enum { MIB = 1 << 20, BLOCKS = 6, FEW = 2, BLOCK = 256 * MIB, PATIENCE_S = 20 };
 
 static CUcontext context;
@@ -254,6 +258,40 @@ static void its_own_destroyed(void) {
     tell_after_capture();
 }
 
+static pthread_barrier_t turn;
+
+static void tell_new(const char *what) {
+    CUdeviceptr p;
+    MUST(cuMemAlloc_v2(&p, 32 * MIB));
+    printf("is %sreplaced %s\n", there(p) ? "" : "not ", what);
+}
+
+static void *capture_second(void *unused) {
+    CUgraph graph;
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuStreamBeginCapture_v2_ptsz(NULL, CU_STREAM_CAPTURE_MODE_RELAXED));
+    pthread_barrier_wait(&turn);
+    pthread_barrier_wait(&turn);
+    tell_new("while it captures");
+    MUST(cuStreamEndCapture_ptsz(NULL, &graph));
+    return unused;
+}
+
+/* Of two threads that capture the streams of their own. */
+static void own(void) {
+    CUgraph graph;
+    pthread_t other;
+    pthread_barrier_init(&turn, NULL, 2);
+    MUST(cuStreamBeginCapture_v2_ptsz(NULL, CU_STREAM_CAPTURE_MODE_RELAXED));
+    if (pthread_create(&other, NULL, capture_second, NULL))
+        exit(1);
+    pthread_barrier_wait(&turn);
+    MUST(cuStreamEndCapture_ptsz(NULL, &graph));
+    tell_new("of the thread that has ended its capture");
+    pthread_barrier_wait(&turn);
+    pthread_join(other, NULL);
+}
+
 /* A stream of another device than the current context's gives memory of its own device. */
 static void devices(void) {
     CUcontext other;
@@ -337,6 +375,7 @@ static const struct part parts[] = {{"capture", capture},
                                     {"mistaken", mistaken},
                                     {"other destroyed", other_destroyed},
                                     {"its own destroyed", its_own_destroyed},
+                                    {"own", own},
                                     {"devices", devices},
                                     {"twice", twice},
                                     {"lost", lost},
