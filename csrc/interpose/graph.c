@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/page.h"
 #include "interpose/graph.h"
 #include "interpose/memory.h"
 #include "interpose/node.h"
@@ -52,11 +53,32 @@ static void look_at_sources(const struct exec *e) {
             wrap_look(e->part[i].node->from, e->part[i].node->from_bytes);
 }
 
+/* Of enum op_flag: what graphs do that kernels may launch. Only kernels of graphs may, of any. */
+static uint8_t launched_unseen;
+
+/* The host stores there without telling: addresses, perhaps. */
+static bool is_host_written(const struct touch *t) {
+    struct allocation a;
+    return ledger_find(session.ledger, t->start, &a) && (a.kind == MEMORY_HOST || a.kind == MEMORY_MANAGED);
+}
+
+/* A block may have been divided since it was noted: what lies in its place now is used as far as it reached then. */
+static void hide_pages(const struct touch *t) {
+    for (addr_t p = t->start; p < t->start + t->bytes; p = (p / page_bytes + 1) * page_bytes)
+        wrap_hide(p);
+}
+
 /* Whoever launches it shows nothing of what it touches. */
 static void hide(const struct exec *e) {
-    for (uint32_t i = 0; i < e->count; i++)
-        wrap_hide(e->touches[i].start);
+    uint8_t flags = e->flags;
+    if (!session.backend->pointed)
+        return;
+    for (uint32_t i = 0; i < e->count; i++) {
+        hide_pages(&e->touches[i]);
+        flags |= e->kernels && is_host_written(&e->touches[i]) ? OP_HIDES : 0;
+    }
     look_at_sources(e);
+    __atomic_fetch_or(&launched_unseen, flags, __ATOMIC_RELAXED);
 }
 
 /* Sums up the enabled parts and tells the trace. Called by the thread that changes the graph: CUDA lets no other use an
@@ -293,7 +315,7 @@ CUresult custom_cuGraphLaunch(int variant, CUgraphExec hGraphExec, CUstream hStr
         op.touches = e->touches;
         look_at_sources(e);
     }
-    op.flags |= e ? e->flags : OP_BLIND;
+    op.flags |= (e ? e->flags : OP_BLIND) | __atomic_load_n(&launched_unseen, __ATOMIC_RELAXED);
     wrap_admit(&op);
     CUresult status = RUN(&op, REAL(cuGraphLaunch, variant)(hGraphExec, hStream));
     wrap_close(&op, status);

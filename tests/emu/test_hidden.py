@@ -46,6 +46,8 @@ SEEN = (
     "graph_written",
     "captured_copy",
     "device_graph",
+    "device_blocks",
+    "device_pinned",
     "memory_of_graph",
     "library",
     "library_stored",
@@ -66,12 +68,14 @@ OVERWRITTEN = (
     "library_captured",
 )
 """The table that a copy brought is another one by now."""
-OPAQUE = ("set", "pinned", "managed", "library_stored", *OVERWRITTEN)
+OPAQUE = ("set", "pinned", "managed", "device_pinned", "library_stored", *OVERWRITTEN)
 """What it is that such a kernel finds there is not known: nothing moves while it runs."""
 VOUCHED = ("texture",)
 """Its kernels follow no address that lies in memory."""
 UNSEEN = "stored"
 BUFFERS = ("6", "6", "2")
+"""Of a page each."""
+LARGE_BUFFERS = {"device_blocks": ("3", "3", "4")}
 BUDGET = {"ULMS_BACKEND": "vmm", "ULMS_GPU_MEMORY": "12MiB", "ULMS_GPU_MEMORY_FACTOR": "100"}
 VERIFY = {"ULMS_VERIFY": "1"}
 ANY = {"ULMS_HIDDEN": "any"}
@@ -100,7 +104,7 @@ class Hidden:
     def run(
         self, case: str, env: Mapping[str, str], *steps: str, preloaded: bool = True
     ) -> CompletedProcess[str]:
-        words = [self.binary, case, *BUFFERS, *(steps or STEPS)]
+        words = [self.binary, case, *LARGE_BUFFERS.get(case, BUFFERS), *(steps or STEPS)]
         env = {**env, "LD_LIBRARY_PATH": self.library}
         return self.run_emulated(words, env, preloaded=preloaded)
 
