@@ -48,7 +48,7 @@ def words(text: str) -> set[str]:
 ALWAYS = words("""cuArray3DGetDescriptor cuCtxGetCurrent cuCtxGetDevice cuCtxSetCurrent
     cuDeviceGetCount cuDeviceGetName cuDevicePrimaryCtxGetState cuDeviceTotalMem cuDriverGetVersion
     cuEventCreate cuEventQuery cuEventRecord cuFuncGetName cuFuncGetParamInfo
-    cuGraphBatchMemOpNodeGetParams cuGraphChildGraphNodeGetGraph cuGraphGetEdges cuGraphGetNodes
+    cuGraphBatchMemOpNodeGetParams cuGraphChildGraphNodeGetGraph cuGraphGetNodes
     cuGraphKernelNodeGetParams cuGraphMemAllocNodeGetParams cuGraphMemcpyNodeGetParams
     cuGraphMemsetNodeGetParams cuGraphNodeGetType cuKernelGetName cuKernelGetParamInfo
     cuStreamCreate cuStreamGetCaptureInfo cuStreamGetCtx cuStreamIsCapturing
