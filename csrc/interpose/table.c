@@ -107,3 +107,8 @@ void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes) {
     if (trace_on)
         trace_table(dst, bytes, pointers, (uint32_t)n);
 }
+
+void wrap_pinned(struct op *op, addr_t dst, const void *src, uint64_t bytes) {
+    if (session.backend->pointed)
+        wrap_pointers(op, dst, src, bytes);
+}

@@ -152,6 +152,17 @@ def test_what_is_away_need_not_be_mapped_for_kernels_that_are_vouched_for(
     assert counters["evicted_bytes"] > 0
 
 
+@pytest.mark.parametrize("backend", ["observe", "um", "vmm"])
+@pytest.mark.parametrize("case", ["from_pinned", "peer_from_pinned"])
+def test_copies_of_pinned_memory_are_read_where_every_address_counts(
+    case: str, backend: str, hidden: Hidden
+) -> None:
+    """Others do not pay for it; a copy that is told to come from the host is always read."""
+    env = {"ULMS_BACKEND": backend, "ULMS_GPU_MEMORY": "1GiB"}
+    assert hidden.check("table", env)[1]["tables"] > 0
+    assert (hidden.check(case, env)[1]["tables"] > 0) == (backend == "vmm")
+
+
 def test_a_kernel_that_nobody_vouches_for_finds_what_is_away(hidden: Hidden) -> None:
     """What it uses is seen nowhere; were it not mapped, what is away would be other memory."""
     said, counters = hidden.check(UNSEEN, {"ULMS_LOG_LEVEL": "INFO"}, *STILL)
