@@ -10,7 +10,7 @@
 #include "observe/trace.h"
 
 /* Bytes: of copies whose addresses are kept; of those that are looked at where the backend has to know. */
-enum { TABLE_MAX = 32 << 10, LOOK_MAX = 1 << 20, PIECE = 4096 };
+enum { TABLE_MAX = 32 << 10, LOOK_MAX = 1 << 20, PIECE = 16 << 10 };
 
 /* Reads the program's memory without a fault: the driver may know how to read what this process may not. */
 static size_t read_host(void *to, const void *from, size_t bytes) {
