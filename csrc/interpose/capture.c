@@ -18,8 +18,8 @@ enum { TRIES = 3 };
 
 /* One that began and did not end. */
 struct capture {
-    uint64_t stream, context;
-    const void *thread; /* that began it */
+    uint64_t stream, context; /* the stream's own, whatever context is current */
+    const void *thread;       /* that began it */
     struct capture *next;
 };
 
@@ -146,13 +146,19 @@ static void put_in(struct capture *c) {
     pthread_mutex_unlock(&lock);
 }
 
+/* The per-thread streams have one name. */
+static bool is_of(const struct capture *c, uint64_t stream, uint64_t context) {
+    bool own = stream == (uintptr_t)CU_STREAM_PER_THREAD;
+    return stream ? c->stream == stream && (!own || c->thread == this_thread()) : c->context == context;
+}
+
 /* One of the stream; 0: of the context. NULL: there is none. */
 static struct capture *take_out(uint64_t stream, uint64_t context) {
     struct capture **at = &list, *found;
     if (!session_on || !capture_any())
         return NULL;
     pthread_mutex_lock(&lock);
-    while (*at && (stream ? (*at)->stream != stream : (*at)->context != context))
+    while (*at && !is_of(*at, stream, context))
         at = &(*at)->next;
     if ((found = *at))
         *at = found->next;
@@ -181,17 +187,28 @@ static bool may_begin(void) {
     return true;
 }
 
-static void begins(void) {
+static uint64_t context_of(int variant, CUstream stream) {
+    CUcontext context;
+    if (!session_on)
+        return 0;
+    bool told = REAL(cuStreamGetCtx, variant)(stream, &context) == CUDA_SUCCESS;
+    return told ? (uint64_t)(uintptr_t)context : session_context();
+}
+
+/* Returns what it is to be listed as. */
+static struct capture begins(int variant, CUstream stream) {
     count(1);
     for (int tries = 0; !may_begin(); tries++)
         thread_give_way(tries);
+    return (struct capture){
+        .stream = stream_key(variant, stream), .context = context_of(variant, stream), .thread = this_thread()};
 }
 
 /* One that there is no memory for stays open: nothing of ours is issued any more. */
-static CUresult begun(CUresult status, uint64_t stream) {
+static CUresult begun(CUresult status, struct capture new) {
     struct capture *c = status == CUDA_SUCCESS && session_on ? malloc(sizeof *c) : NULL;
     if (c) {
-        *c = (struct capture){.stream = stream, .context = session_context(), .thread = this_thread()};
+        *c = new;
         put_in(c);
     }
     if (status != CUDA_SUCCESS)
@@ -209,29 +226,28 @@ static bool goes_on(uint64_t stream) {
 }
 
 CUresult custom_cuStreamBeginCapture_v2(int variant, CUstream hStream, CUstreamCaptureMode mode) {
-    begins();
-    return begun(REAL(cuStreamBeginCapture_v2, variant)(hStream, mode), stream_key(variant, hStream));
+    struct capture c = begins(variant, hStream);
+    return begun(REAL(cuStreamBeginCapture_v2, variant)(hStream, mode), c);
 }
 
 CUresult custom_cuStreamBeginCapture(int variant, CUstream hStream) {
-    begins();
-    return begun(REAL(cuStreamBeginCapture, variant)(hStream), stream_key(variant, hStream));
+    struct capture c = begins(variant, hStream);
+    return begun(REAL(cuStreamBeginCapture, variant)(hStream), c);
 }
 
 CUresult custom_cuStreamBeginCaptureToGraph(int variant, CUstream hStream, CUgraph hGraph,
                                             const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
                                             size_t numDependencies, CUstreamCaptureMode mode) {
-    begins();
+    struct capture c = begins(variant, hStream);
     return begun(REAL(cuStreamBeginCaptureToGraph, variant)(hStream, hGraph, dependencies, dependencyData,
                                                             numDependencies, mode),
-                 stream_key(variant, hStream));
+                 c);
 }
 
 CUresult custom_cuStreamBeginRecaptureToGraph(int variant, CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
                                               CUgraphRecaptureCallback callbackFunc, void *userData) {
-    begins();
-    return begun(REAL(cuStreamBeginRecaptureToGraph, variant)(hStream, mode, hGraph, callbackFunc, userData),
-                 stream_key(variant, hStream));
+    struct capture c = begins(variant, hStream);
+    return begun(REAL(cuStreamBeginRecaptureToGraph, variant)(hStream, mode, hGraph, callbackFunc, userData), c);
 }
 
 /* A capture ends also when the driver says that it had become invalid, and goes on after a mistake in the call. */

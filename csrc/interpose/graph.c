@@ -4,19 +4,20 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/page.h"
 #include "interpose/graph.h"
 #include "interpose/memory.h"
 #include "interpose/node.h"
 #include "interpose/parameters.h"
 #include "interpose/session.h"
-#include "interpose/shape.h"
 #include "observe/trace.h"
 
 /* One node of an executable graph. */
 struct part {
-    CUgraphNode handle; /* in the graph that it was instantiated from; NULL: not known which one that is */
+    CUgraphNode handle; /* in the graph that it was read from */
     struct node *node;  /* NULL: touches nothing, runs no kernel */
     bool disabled;
+    bool beside; /* it may be in the place of another part, whose kernel counts */
 };
 
 struct exec {
@@ -26,9 +27,9 @@ struct exec {
     struct touch *touches; /* of all enabled parts; what a launch of the graph touches */
     size_t parts;
     struct part *part;
-    uint64_t shape;       /* of the graph that the parts were read from; 0: not known */
     bool brings;          /* some part brings host memory to the device */
     bool unread;          /* not all of its parts could be had */
+    bool doubted;         /* some of its parts may do something else, or nothing, by now */
     bool by_device;       /* kernels may launch it, too */
     struct charge charge; /* memory that its allocation nodes take */
 };
@@ -52,11 +53,38 @@ static void look_at_sources(const struct exec *e) {
             wrap_look(e->part[i].node->from, e->part[i].node->from_bytes);
 }
 
+/* Of enum op_flag: what graphs do that kernels may launch. Only kernels of graphs may, of any. */
+static uint8_t launched_unseen;
+
+/* The host stores there without telling: addresses, perhaps. */
+static bool is_host_written(const struct touch *t) {
+    struct allocation a;
+    return ledger_find(session.ledger, t->start, &a) && (a.kind == MEMORY_HOST || a.kind == MEMORY_MANAGED);
+}
+
+/* A block may have been divided since it was noted: what lies in its place now is used as far as it reached then. */
+static void hide_pages(const struct touch *t) {
+    for (addr_t p = t->start; p < t->start + t->bytes; p = (p / page_bytes + 1) * page_bytes)
+        wrap_hide(p);
+}
+
 /* Whoever launches it shows nothing of what it touches. */
 static void hide(const struct exec *e) {
-    for (uint32_t i = 0; i < e->count; i++)
-        wrap_hide(e->touches[i].start);
+    uint8_t flags = e->flags;
+    if (!session.backend->pointed)
+        return;
+    for (uint32_t i = 0; i < e->count; i++) {
+        hide_pages(&e->touches[i]);
+        flags |= e->kernels && is_host_written(&e->touches[i]) ? OP_HIDES : 0;
+    }
     look_at_sources(e);
+    __atomic_fetch_or(&launched_unseen, flags, __ATOMIC_RELAXED);
+}
+
+/* What a call says that it leaves without meaning may be another's by now. */
+static void keep_scratch(struct touch *touches, uint32_t count) {
+    for (struct touch *t = touches; t < touches + count; t++)
+        t->mode = t->mode == TOUCH_SCRATCH ? TOUCH_UPDATE : t->mode;
 }
 
 /* Sums up the enabled parts and tells the trace. Called by the thread that changes the graph: CUDA lets no other use an
@@ -67,7 +95,7 @@ static void exec_sum(CUgraphExec handle, struct exec *e) {
     for (size_t i = 0; i < e->parts; i++)
         if (e->part[i].node && !e->part[i].disabled) {
             count += e->part[i].node->count;
-            kernels += e->part[i].node->kernels;
+            kernels += e->part[i].beside ? 0 : e->part[i].node->kernels;
             flags |= e->part[i].node->flags | (e->part[i].node->count == TOUCH_MAX ? OP_BLIND : 0);
             e->brings = e->brings || e->part[i].node->from;
         }
@@ -82,6 +110,8 @@ static void exec_sum(CUgraphExec handle, struct exec *e) {
     e->count = touches ? count : 0;
     e->kernels = kernels;
     e->flags = touches ? flags : OP_BLIND;
+    if (e->doubted)
+        keep_scratch(touches, e->count);
     if (e->by_device)
         hide(e);
     if (trace_on)
@@ -150,7 +180,6 @@ static struct exec *read_graph(CUgraph graph) {
             e->part[i] = (struct part){.handle = nodes[i], .node = read_node(nodes[i])};
             e->unread = e->unread || !e->part[i].node;
         }
-        e->shape = shape_of(graph, nodes, e->parts);
     } else if (e) {
         e->parts = 0;
         e->unread = true;
@@ -212,57 +241,71 @@ void exec_close(struct charge *c, CUresult status, const CUgraphExec *handle, CU
 }
 
 static struct part *part_of(struct exec *e, CUgraphNode handle) {
-    for (size_t i = 0; e && i < e->parts; i++)
-        if (handle && e->part[i].handle == handle)
+    for (size_t i = 0; i < e->parts; i++)
+        if (e->part[i].handle == handle)
             return &e->part[i];
     return NULL;
+}
+
+/* The executable graph keeps the handles that it was instantiated with: after an update from another graph it is not
+ * known which part a node is. Then what it was set to is counted beside all parts. NULL: there is no memory. */
+static struct part *part_beside(struct exec *e, CUgraphNode handle) {
+    struct part *part = realloc(e->part, (e->parts + 1) * sizeof *part);
+    e->doubted = true;
+    if (!part)
+        return NULL;
+    e->part = part;
+    part[e->parts] = (struct part){.handle = handle, .beside = true};
+    return &part[e->parts++];
 }
 
 void exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeParams parameters) {
     struct thread *self = thread_self();
     struct exec *e = session_on ? hash_get(&execs, (uint64_t)(uintptr_t)handle) : NULL;
-    struct part *p = part_of(e, node);
-    if (e && !(p && self)) {
-        e->unread = true;
-        exec_sum(handle, e);
-    }
-    if (!p || !self)
+    struct part *p = e ? part_of(e, node) : NULL;
+    struct node *set = NULL;
+    if (!e)
         return;
-    struct op op = {.touches = self->touches};
-    parameters_touch(&op, &parameters);
-    free(p->node);
-    p->node = node_new(&op);
-    e->unread = e->unread || !p->node;
+    if (self) {
+        struct op op = {.touches = self->touches};
+        parameters_touch(&op, &parameters);
+        set = node_new(&op);
+    }
+    p = p ? p : part_beside(e, node);
+    if (p && set) {
+        free(p->node);
+        p->node = set;
+    } else {
+        free(set);
+        e->unread = e->doubted = true;
+    }
     exec_sum(handle, e);
 }
 
 void exec_enable(CUgraphExec handle, CUgraphNode node, bool enabled) {
     struct exec *e = session_on ? hash_get(&execs, (uint64_t)(uintptr_t)handle) : NULL;
-    struct part *p = part_of(e, node);
-    if (!p)
+    struct part *p = e ? part_of(e, node) : NULL;
+    if (!e)
         return;
-    p->disabled = !enabled;
+    if (p)
+        p->disabled = !enabled;
+    e->doubted = e->doubted || !enabled;
     exec_sum(handle, e);
 }
 
-/* The executable graph keeps its own node handles. Which node of another graph is whose is known only where both were
- * made the same way; else what is set of a node from now on may be any part's. */
+/* Whether an update enables what was disabled the driver's documents do not say: it counts as enabled. */
 void exec_update(CUgraphExec handle, CUgraph graph) {
     struct exec *old = session_on ? hash_get(&execs, (uint64_t)(uintptr_t)handle) : NULL;
     struct exec *e = old ? read_graph(graph) : NULL;
     if (!e && old) {
-        old->unread = true;
+        old->unread = old->doubted = true;
         exec_sum(handle, old);
     }
     if (!e)
         return;
     e->charge = old->charge;
     e->by_device = old->by_device;
-    bool alike = e->shape && e->shape == old->shape && e->parts == old->parts;
-    for (size_t i = 0; i < e->parts; i++) {
-        e->part[i].handle = alike ? old->part[i].handle : NULL;
-        e->part[i].disabled = alike && old->part[i].disabled;
-    }
+    e->doubted = old->doubted;
     hash_put(&execs, (uint64_t)(uintptr_t)handle, e, NULL);
     exec_sum(handle, e);
     exec_free(old);
@@ -293,7 +336,7 @@ CUresult custom_cuGraphLaunch(int variant, CUgraphExec hGraphExec, CUstream hStr
         op.touches = e->touches;
         look_at_sources(e);
     }
-    op.flags |= e ? e->flags : OP_BLIND;
+    op.flags |= (e ? e->flags : OP_BLIND) | __atomic_load_n(&launched_unseen, __ATOMIC_RELAXED);
     wrap_admit(&op);
     CUresult status = RUN(&op, REAL(cuGraphLaunch, variant)(hGraphExec, hStream));
     wrap_close(&op, status);

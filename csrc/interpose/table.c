@@ -10,7 +10,7 @@
 #include "observe/trace.h"
 
 /* Bytes: of copies whose addresses are kept; of those that are looked at where the backend has to know. */
-enum { TABLE_MAX = 32 << 10, LOOK_MAX = 1 << 20, PIECE = 4096 };
+enum { TABLE_MAX = 32 << 10, LOOK_MAX = 1 << 20, PIECE = 16 << 10 };
 
 /* Reads the program's memory without a fault: the driver may know how to read what this process may not. */
 static size_t read_host(void *to, const void *from, size_t bytes) {
@@ -106,4 +106,9 @@ void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes) {
     stats_add(COUNT_table_pointers, n);
     if (trace_on)
         trace_table(dst, bytes, pointers, (uint32_t)n);
+}
+
+void wrap_pinned(struct op *op, addr_t dst, const void *src, uint64_t bytes) {
+    if (session.backend->pointed)
+        wrap_pointers(op, dst, src, bytes);
 }

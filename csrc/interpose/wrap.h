@@ -40,6 +40,9 @@ void wrap_close(struct op *op, CUresult status);
 bool wrap_host_writes(addr_t src);
 /* After a successful copy from host memory to dst: looks for ledger addresses among what was copied. */
 void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes);
+/* The same of a copy between device addresses, which are those of pinned or managed memory, too. Few bring addresses
+ * from there: who need not know of all of them does not pay for the look. */
+void wrap_pinned(struct op *op, addr_t dst, const void *src, uint64_t bytes);
 /* The operation, which may run later and more than once, brings these bytes of host memory to the device. */
 void wrap_from_host(struct op *op, const void *src, uint64_t bytes);
 /* Tells the backend of ledger addresses in host memory that is about to be brought, or was, to the device. */

@@ -39,8 +39,12 @@ class Touch:
 
 @dataclass(frozen=True)
 class HostSource:
-    """The call copies `extent` from the address in `source`, perhaps of the host, to `target`."""
+    """The call copies `extent` from the address in `source`, perhaps of the host, to `target`.
 
+    `pinned`: of device memory or of what is pinned or managed.
+    """
+
+    pinned: bool
     source: str
     target: str
     extent: Extent

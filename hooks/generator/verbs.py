@@ -54,8 +54,8 @@ class Verbs:
         elif verb in MODES:
             argument, _, extent = rest.partition(" ")
             self._touches.append(Touch(verb, self._address(argument), self._extent(extent), text))
-        elif verb == "host":
-            self._sources.append(self._host(rest, text))
+        elif verb in ("host", "pinned"):
+            self._sources.append(self._source(verb, rest, text))
         else:
             raise GrammarError(f"unknown verb '{verb}'")
 
@@ -115,13 +115,16 @@ class Verbs:
                     raise GrammarError(f"argument '{name}' is a {argument.type}, not a number")
         return extent
 
-    def _host(self, words: str, text: str) -> HostSource:
+    def _source(self, verb: str, words: str, text: str) -> HostSource:
         source, _, rest = words.partition(" into ")
         target, _, extent = rest.strip().partition(" ")
         if not extent:
-            raise GrammarError("expected 'host SOURCE into TARGET bytes(...)'")
+            raise GrammarError(f"expected '{verb} SOURCE into TARGET bytes(...)'")
         address = self._address
-        return HostSource(address(source.strip()), address(target), self._extent(extent), text)
+        extent_of = self._extent(extent)
+        return HostSource(
+            verb == "pinned", address(source.strip()), address(target), extent_of, text
+        )
 
 
 def quoted(text: str) -> str:

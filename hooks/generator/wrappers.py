@@ -85,7 +85,8 @@ def _body(prototype: Prototype, recorded: Recorded) -> str:
         target = _address(prototype.argument(source.target))
         items = ["&op", target, _host(prototype.argument(source.source)), _extent(source.extent)]
         lines.append("    if (status == CUDA_SUCCESS)")
-        lines.append(listed("        wrap_pointers(", items, ";"))
+        look = "wrap_pinned" if source.pinned else "wrap_pointers"
+        lines.append(listed(f"        {look}(", items, ";"))
     lines += ["    wrap_close(&op, status);", "    return status;", "}", ""]
     return "\n".join(lines)
 

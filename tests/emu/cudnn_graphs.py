@@ -298,6 +298,13 @@ def populated(p: Program) -> Iterator[tuple[str, Touches]]:
     p.launch(graph)
     yield "instantiated anew", [*touches(there), scratch]
 
+    # a node that is disabled may use no workspace, whose content is somebody's then
+    node, one = ctypes.c_void_p(), ctypes.c_size_t(1)
+    check(p.cuda.cuGraphGetNodes(graph, ctypes.byref(node), ctypes.byref(one)))
+    check(p.cuda.cuGraphNodeSetEnabled(executable, node, 0))
+    p.launch(graph, executable)
+    yield "updated with a node disabled", [*touches(there), [space, 1000, UPDATE]]
+
     # the workspace's node stays as it is: it alone tells of it now, if it shows its address
     p.run(plan, addresses(here), 0, ("Update", graph))
     p.launch(graph)

@@ -85,7 +85,14 @@ def test_a_word_stays_while_a_stream_waits_for_it(contents: Contents) -> None:
 
 @pytest.mark.parametrize("backend", ["um", "vmm"])
 def test_what_a_node_of_another_order_is_set_to(contents: Contents, backend: str) -> None:
-    """Whose touches change is not known: the graph may touch anything from then on."""
+    """Whose touches change is not known: it touches all of them, and no more."""
     counters = contents("reordered", backend)
     assert counters["evicted_bytes"] > 0
-    assert counters.get("opaque", 0) == (4 if backend == "vmm" else 0)
+    assert counters.get("opaque", 0) == 0
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_a_disabled_node_counts_from_the_next_update_on(contents: Contents, backend: str) -> None:
+    """A driver may enable it."""
+    counters = contents("disabled", backend)
+    assert (counters["disabled"], counters["updated"]) == (4, 8)

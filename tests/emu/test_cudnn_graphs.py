@@ -34,7 +34,7 @@ def test_what_graphs_touch(
     expected = [json.loads(line) for line in done.stdout.splitlines()]
     trace = read(tmp_path / "trace")
     launches = [op for op in trace.operations if op["kind"] in {OpKind.LAUNCH, OpKind.GRAPH}]
-    assert len(expected) == 17
+    assert len(expected) == 18
     for (name, touches), op in zip(expected, launches, strict=True):
         found = [(int(t["start"]), int(t["bytes"]), int(t["mode"])) for t in trace.touches_of(op)]
         if op["kind"] == OpKind.GRAPH:

@@ -46,6 +46,8 @@ SEEN = (
     "graph_written",
     "captured_copy",
     "device_graph",
+    "device_blocks",
+    "device_pinned",
     "memory_of_graph",
     "library",
     "library_stored",
@@ -66,12 +68,14 @@ OVERWRITTEN = (
     "library_captured",
 )
 """The table that a copy brought is another one by now."""
-OPAQUE = ("set", "pinned", "managed", "library_stored", *OVERWRITTEN)
+OPAQUE = ("set", "pinned", "managed", "device_pinned", "library_stored", *OVERWRITTEN)
 """What it is that such a kernel finds there is not known: nothing moves while it runs."""
 VOUCHED = ("texture",)
 """Its kernels follow no address that lies in memory."""
 UNSEEN = "stored"
 BUFFERS = ("6", "6", "2")
+"""Of a page each."""
+LARGE_BUFFERS = {"device_blocks": ("3", "3", "4")}
 BUDGET = {"ULMS_BACKEND": "vmm", "ULMS_GPU_MEMORY": "12MiB", "ULMS_GPU_MEMORY_FACTOR": "100"}
 VERIFY = {"ULMS_VERIFY": "1"}
 ANY = {"ULMS_HIDDEN": "any"}
@@ -100,7 +104,7 @@ class Hidden:
     def run(
         self, case: str, env: Mapping[str, str], *steps: str, preloaded: bool = True
     ) -> CompletedProcess[str]:
-        words = [self.binary, case, *BUFFERS, *(steps or STEPS)]
+        words = [self.binary, case, *LARGE_BUFFERS.get(case, BUFFERS), *(steps or STEPS)]
         env = {**env, "LD_LIBRARY_PATH": self.library}
         return self.run_emulated(words, env, preloaded=preloaded)
 
@@ -146,6 +150,17 @@ def test_what_is_away_need_not_be_mapped_for_kernels_that_are_vouched_for(
     told = case in OPAQUE or case in VOUCHED or case.startswith("library")
     assert said.count("may follow addresses that lie in memory") == (not told)
     assert counters["evicted_bytes"] > 0
+
+
+@pytest.mark.parametrize("backend", ["observe", "um", "vmm"])
+@pytest.mark.parametrize("case", ["from_pinned", "peer_from_pinned"])
+def test_copies_of_pinned_memory_are_read_where_every_address_counts(
+    case: str, backend: str, hidden: Hidden
+) -> None:
+    """Others do not pay for it; a copy that is told to come from the host is always read."""
+    env = {"ULMS_BACKEND": backend, "ULMS_GPU_MEMORY": "1GiB"}
+    assert hidden.check("table", env)[1]["tables"] > 0
+    assert (hidden.check(case, env)[1]["tables"] > 0) == (backend == "vmm")
 
 
 def test_a_kernel_that_nobody_vouches_for_finds_what_is_away(hidden: Hidden) -> None:

@@ -48,14 +48,14 @@ def words(text: str) -> set[str]:
 ALWAYS = words("""cuArray3DGetDescriptor cuCtxGetCurrent cuCtxGetDevice cuCtxSetCurrent
     cuDeviceGetCount cuDeviceGetName cuDevicePrimaryCtxGetState cuDeviceTotalMem cuDriverGetVersion
     cuEventCreate cuEventQuery cuEventRecord cuFuncGetName cuFuncGetParamInfo
-    cuGraphBatchMemOpNodeGetParams cuGraphChildGraphNodeGetGraph cuGraphGetEdges cuGraphGetNodes
+    cuGraphBatchMemOpNodeGetParams cuGraphChildGraphNodeGetGraph cuGraphGetNodes
     cuGraphKernelNodeGetParams cuGraphMemAllocNodeGetParams cuGraphMemcpyNodeGetParams
     cuGraphMemsetNodeGetParams cuGraphNodeGetType cuKernelGetName cuKernelGetParamInfo
-    cuStreamCreate cuStreamGetCaptureInfo cuStreamIsCapturing
+    cuStreamCreate cuStreamGetCaptureInfo cuStreamGetCtx cuStreamIsCapturing
     cuThreadExchangeStreamCaptureMode""")
 MOVING = ALWAYS | words("""cuCtxPopCurrent cuCtxPushCurrent cuCtxSynchronize cuDeviceGetAttribute
     cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceGetUuid cuEventDestroy cuMemGetInfo
-    cuStreamGetCtx cuStreamSynchronize""")
+    cuStreamSynchronize""")
 UM = MOVING | {"cuMemAllocManaged", "cuMemFree", "cuMemPrefetchAsync"}
 LOSING = {"cuMemAdvise", "cuMemDiscardBatchAsync"}
 OURS = {

@@ -141,7 +141,7 @@ def test_an_allocation_waits_for_nothing_that_was_freed_before(told: Told) -> No
     told("allocates")
 
 
-@pytest.mark.parametrize("part", ["destroyed", "context destroyed"])
+@pytest.mark.parametrize("part", ["destroyed", "context destroyed", "its own destroyed"])
 def test_a_capture_goes_with_its_stream(told: Told, part: str) -> None:
     """While it lasts, the thread's allocations stay plain, and nothing is freed late."""
     assert told(part) == [
@@ -152,6 +152,18 @@ def test_a_capture_goes_with_its_stream(told: Told, part: str) -> None:
 
 def test_a_capture_that_was_not_ended_goes_on(told: Told) -> None:
     told("mistaken", ULMS_GPU_MEMORY="128MiB", ULMS_GPU_MEMORY_FACTOR="100")
+
+
+def test_a_capture_does_not_go_with_a_context_that_is_not_its_stream_s(told: Told) -> None:
+    told("other destroyed", ULMS_GPU_MEMORY="128MiB", ULMS_GPU_MEMORY_FACTOR="100")
+
+
+def test_a_thread_ends_its_own_capture(told: Told) -> None:
+    """All threads' own streams have one name."""
+    assert told("own") == [
+        "replaced of the thread that has ended its capture",
+        "not replaced while it captures",
+    ]
 
 
 def test_a_stream_gives_memory_of_its_own_device(told: Told) -> None:

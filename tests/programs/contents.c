@@ -9,6 +9,7 @@
  *   contents shared     the same, of two blocks that share a page: one is wanted
  *   contents awaited    streams wait for a word of memory that has nothing else to do there
  *   contents reordered  a graph is updated from one whose nodes were made in another order, and a node is set
+ *   contents disabled   prints the MiB that a graph is thought to touch with a node disabled, and updated after that
  *   contents unread     a graph that could not be read still uses a block that the framework took back
  *
  * Ends at the first word that is wrong. Prints "out BYTES": copied to the host by others than the program. Under
@@ -274,8 +275,9 @@ static void awaited(void) {
 }
 
 static const struct part parts[] = {
-    {"refused", refused}, {"overtaken", overtaken}, {"graph", graph},         {"dead", dead},     {"early", early},
-    {"shared", shared},   {"awaited", awaited},     {"reordered", reordered}, {"unread", unread}, {NULL, NULL}};
+    {"refused", refused},   {"overtaken", overtaken}, {"graph", graph},     {"dead", dead},
+    {"early", early},       {"shared", shared},       {"awaited", awaited}, {"reordered", reordered},
+    {"disabled", disabled}, {"unread", unread},       {NULL, NULL}};
 
 int main(int argc, char **argv) {
     print_counters_at_exit();

@@ -27,6 +27,7 @@ void fill_blocks(void);
 /* contents_graph.c */
 void graph(void);
 void reordered(void);
+void disabled(void);
 void unread(void);
 
 #endif

@@ -1,5 +1,6 @@
 /* The parts with graphs. */
 #include "contents.h"
+#include "counters.h"
 
 USE(cuMemAlloc_v2)
 USE(cuMemcpyDtoHAsync_v2)
@@ -14,6 +15,7 @@ USE(cuGraphAddMemsetNode)
 USE(cuGraphAddDependencies)
 USE(cuGraphExecUpdate_v2)
 USE(cuGraphExecMemsetNodeSetParams)
+USE(cuGraphNodeSetEnabled)
 USE(cuLaunchHostFunc)
 
 enum { PIECES = 400 };
@@ -75,6 +77,27 @@ void reordered(void) {
         MUST(cuGraphLaunch(exec, stream));
         for (unsigned i = 0; i < BLOCKS; i++)
             expect(block[i], i == 1 ? 200 : i == 2 ? 300 : i, BLOCK_MIB, stream);
+    }
+}
+
+/* --- disabled --- */
+
+void disabled(void) {
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphExecUpdateResultInfo how;
+    counter_reader counter = find_counter();
+    fill_blocks();
+    MUST(cuGraphCreate(&graph, 0));
+    CUgraphNode node = add_set(graph, 0, 100);
+    add_set(graph, 1, 200);
+    MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    MUST(cuGraphNodeSetEnabled(exec, node, 0));
+    for (int i = 0; i < 2; i++) {
+        uint64_t before = counter("touched_bytes");
+        MUST(cuGraphLaunch(exec, stream));
+        printf("%s %llu\n", i ? "updated" : "disabled", (unsigned long long)(counter("touched_bytes") - before) / MIB);
+        MUST(cuGraphExecUpdate_v2(exec, graph, &how));
     }
 }
 

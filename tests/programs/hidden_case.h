@@ -2,6 +2,8 @@
 #ifndef HIDDEN_CASE_H
 #define HIDDEN_CASE_H
 
+#include <stdbool.h>
+
 #include "driver.h"
 
 enum { MOST = 64, BLOCKS = 64, THREADS = 256, LARGE = 8192 };
@@ -17,6 +19,7 @@ extern uint64_t secrets, words; /* words: of a buffer */
 extern CUdeviceptr secret[MOST], shown[MOST];
 extern CUstream out_stream; /* of the secrets */
 extern CUdeviceptr slots;   /* room for LARGE addresses */
+extern bool apart;          /* of a case that has begun: no secret is used openly */
 
 void *find(const char *name);
 void check(int status, const char *what);

@@ -1,4 +1,6 @@
 /* Cases of hidden.c: graphs, whose nodes bring addresses or are told others. */
+#define _GNU_SOURCE
+#include "framework.h"
 #include "hidden.h"
 #include "hidden_case.h"
 
@@ -111,6 +113,44 @@ static void device_graph(void) {
     stored();
 }
 
+/* The blocks that a capture uses were divided when its graph is instantiated. */
+static void device_blocks(void) {
+    static CUgraph graph;
+    int64_t bytes = (int64_t)(words * sizeof(uint32_t));
+    apart = true;
+    CALL(cuStreamBeginCapture_v2, out_stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    for (uint64_t i = 0; i < secrets; i++) {
+        report(secret[i], bytes);
+        CALL(cuLaunchKernel, function(HIDDEN_OPEN), BLOCKS, 1, 1, THREADS, 1, 1, 0, out_stream,
+             ((void *[]){&secret[i], &words, &graph_add}), NULL);
+        report(secret[i], -bytes);
+        report(secret[i], bytes / 2);
+    }
+    CALL(cuStreamEndCapture, out_stream, &graph);
+    CALL(cuGraphInstantiateWithFlags, &exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH);
+    stored();
+}
+
+static CUgraph graph_through(CUdeviceptr *addresses) {
+    CUgraph graph;
+    CUDA_KERNEL_NODE_PARAMS p = kernel_parameters((void *[]){addresses, &secrets, &words, &graph_add});
+    CALL(cuGraphCreate, &graph, 0);
+    CALL(cuGraphAddKernelNode_v2, &kernel_node, graph, NULL, 0, &p);
+    return graph;
+}
+
+/* The graph that kernels may launch finds the addresses in pinned memory. A kernel of the graph that is launched, which
+ * finds them where another stored them, stands for it. */
+static void device_pinned(void) {
+    CUdeviceptr addresses;
+    void *p;
+    CALL(cuMemHostAlloc, &p, secrets * sizeof *secret, CU_MEMHOSTALLOC_DEVICEMAP);
+    CALL(cuMemHostGetDevicePointer_v2, &addresses, p, 0);
+    CALL(cuGraphInstantiateWithFlags, &exec, graph_through(&addresses), CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH);
+    stored();
+    instantiate(graph_through(&slots));
+}
+
 /* The table lies in memory that a graph allocated. */
 static void graph_memory(void) {
     CUDA_MEM_ALLOC_NODE_PARAMS memory = {
@@ -131,5 +171,7 @@ const struct hidden_case graph_cases[] = {{"graph_updated", graph_updated, graph
                                           {"graph_written", graph_written, graph_written_step},
                                           {"captured_copy", captured_copy, graph_copy_step},
                                           {"device_graph", device_graph, all_through},
+                                          {"device_blocks", device_blocks, all_through},
+                                          {"device_pinned", device_pinned, graph_written_step},
                                           {"memory_of_graph", graph_memory, all_through},
                                           {0}};

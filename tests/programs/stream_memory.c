@@ -38,6 +38,10 @@ USE(cuDeviceGetDefaultMemPool)
 USE(cuPointerGetAttribute)
 USE(cuMemsetD8Async)
 
+/* Of per-thread default streams. */
+extern __typeof__(cuStreamBeginCapture_v2) cuStreamBeginCapture_v2_ptsz;
+extern __typeof__(cuStreamEndCapture) cuStreamEndCapture_ptsz;
+
 enum { MIB = 1 << 20, BLOCKS = 6, FEW = 2, BLOCK = 256 * MIB, PATIENCE_S = 150 };
 
 static CUcontext context;
@@ -174,15 +178,19 @@ static void allocates(void) {
 
 /* --- captures that end otherwise than by being ended --- */
 
-static void destroyed(void) {
-    CUstream captured = new_stream();
-    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
-    MUST(cuStreamDestroy_v2(captured));
+static void tell_after_capture(void) {
     allocate_blocks();
     tell_blocks("after the capture");
     free_blocks(BLOCKS);
     MUST(cuCtxSynchronize());
     tell_blocks("after the context was waited for");
+}
+
+static void destroyed(void) {
+    CUstream captured = new_stream();
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    MUST(cuStreamDestroy_v2(captured));
+    tell_after_capture();
 }
 
 static void context_destroyed(void) {
@@ -191,32 +199,97 @@ static void context_destroyed(void) {
     MUST(cuStreamBeginCapture_v2(new_stream(), CU_STREAM_CAPTURE_MODE_RELAXED));
     MUST(cuCtxDestroy_v2(other));
     MUST(cuCtxSetCurrent(context));
-    allocate_blocks();
-    tell_blocks("after the capture");
-    free_blocks(BLOCKS);
-    MUST(cuCtxSynchronize());
-    tell_blocks("after the context was waited for");
+    tell_after_capture();
 }
 
-/* The end is refused for a mistake in the call, and the capture goes on. Moves would spoil it. */
-static void mistaken(void) {
-    enum { SMALL = 24, SMALL_BYTES = 16 * MIB };
-    CUdeviceptr p[SMALL];
-    CUgraph graph;
-    CUstream captured = new_stream();
-    size_t n = 0;
+enum { SMALL = 24, SMALL_BYTES = 16 * MIB };
+
+static void allocate_small(CUdeviceptr p[SMALL]) {
     for (int i = 0; i < SMALL; i++)
         MUST(cuMemAlloc_v2(&p[i], SMALL_BYTES));
     for (int i = 0; i < SMALL; i++)
         MUST(cuMemsetD8Async(p[i], 1, SMALL_BYTES, stream));
     MUST(cuStreamSynchronize(stream));
-    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
-    printf("without a graph: %d\n", (int)cuStreamEndCapture(captured, NULL));
+}
+
+/* Moves would spoil the capture. */
+static void end_with_small(CUstream captured, const CUdeviceptr p[SMALL]) {
+    CUgraph graph;
+    size_t n = 0;
     for (int i = 0; i < SMALL; i++)
         MUST(cuMemsetD8Async(p[i], 1, SMALL_BYTES, captured));
     MUST(cuStreamEndCapture(captured, &graph));
     MUST(cuGraphGetNodes(graph, NULL, &n));
     printf("%zu nodes\n", n);
+}
+
+/* The end is refused for a mistake in the call, and the capture goes on. */
+static void mistaken(void) {
+    CUdeviceptr p[SMALL];
+    CUstream captured = new_stream();
+    allocate_small(p);
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    printf("without a graph: %d\n", (int)cuStreamEndCapture(captured, NULL));
+    end_with_small(captured, p);
+}
+
+/* A stream of one context begins to capture while another one is current, which goes. */
+static void other_destroyed(void) {
+    CUdeviceptr p[SMALL];
+    CUcontext other;
+    CUstream captured = new_stream();
+    allocate_small(p);
+    MUST(cuCtxCreate_v2(&other, 0, 0));
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    MUST(cuCtxDestroy_v2(other));
+    MUST(cuCtxSetCurrent(context));
+    end_with_small(captured, p);
+}
+
+/* The other way round. */
+static void its_own_destroyed(void) {
+    CUcontext other;
+    MUST(cuCtxCreate_v2(&other, 0, 0));
+    CUstream captured = new_stream();
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    MUST(cuCtxDestroy_v2(other));
+    MUST(cuCtxSetCurrent(context));
+    tell_after_capture();
+}
+
+static pthread_barrier_t turn;
+
+static void tell_new(const char *what) {
+    CUdeviceptr p;
+    MUST(cuMemAlloc_v2(&p, 32 * MIB));
+    printf("is %sreplaced %s\n", there(p) ? "" : "not ", what);
+}
+
+static void *capture_second(void *unused) {
+    CUgraph graph;
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuStreamBeginCapture_v2_ptsz(NULL, CU_STREAM_CAPTURE_MODE_RELAXED));
+    pthread_barrier_wait(&turn);
+    pthread_barrier_wait(&turn);
+    tell_new("while it captures");
+    MUST(cuStreamEndCapture_ptsz(NULL, &graph));
+    return unused;
+}
+
+/* Of two threads that capture the streams of their own. */
+static void own(void) {
+    CUgraph graph;
+    pthread_t other;
+    pthread_barrier_init(&turn, NULL, 2);
+    MUST(cuStreamBeginCapture_v2_ptsz(NULL, CU_STREAM_CAPTURE_MODE_RELAXED));
+    if (pthread_create(&other, NULL, capture_second, NULL))
+        exit(1);
+    pthread_barrier_wait(&turn);
+    MUST(cuStreamEndCapture_ptsz(NULL, &graph));
+    tell_new("of the thread that has ended its capture");
+    pthread_barrier_wait(&turn);
+    pthread_join(other, NULL);
 }
 
 /* A stream of another device than the current context's gives memory of its own device. */
@@ -300,6 +373,9 @@ static const struct part parts[] = {{"capture", capture},
                                     {"destroyed", destroyed},
                                     {"context destroyed", context_destroyed},
                                     {"mistaken", mistaken},
+                                    {"other destroyed", other_destroyed},
+                                    {"its own destroyed", its_own_destroyed},
+                                    {"own", own},
                                     {"devices", devices},
                                     {"twice", twice},
                                     {"lost", lost},

@@ -61,6 +61,12 @@ void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes)
     printf("pointers %#lx from %p %lu\n", (unsigned long)dst, src, (unsigned long)bytes);
 }
 
+void wrap_pinned(struct op *op, addr_t dst, const void *src, uint64_t bytes)
+{
+    (void)op;
+    printf("pinned %#lx from %p %lu\n", (unsigned long)dst, src, (unsigned long)bytes);
+}
+
 /* The driver's function, called with whatever arguments: none is looked at. */
 static CUresult real(void)
 {
@@ -129,6 +135,8 @@ static void call(const char *symbol)
     void *function = wrapper(symbol);
     if (!strncmp(symbol, "cuMemcpyHtoD_v2", 15))
         ((pfn_cuMemcpyHtoD_v2)function)(0x1000, (void *)0x20, 64);
+    else if (!strncmp(symbol, "cuMemcpyDtoD_v2", 15))
+        ((pfn_cuMemcpyDtoD_v2)function)(0x1000, 0x2000, 64);
     else if (!strncmp(symbol, "cuMemcpyAsync", 13))
         ((pfn_cuMemcpyAsync)function)(0x1000, 0x2000, 64, STREAM);
     else if (!strncmp(symbol, "cuMemsetD2D16Async", 18))
@@ -274,6 +282,19 @@ def test_version_chooses_the_row(harness: Path, name: str, version: int, symbol:
                 "find cuMemcpyAsync 1",
                 "real",
                 "pointers 0x1000 from 0x2000 64",
+                "close 2 touches, status 0",
+            ],
+        ),
+        (
+            "cuMemcpyDtoD_v2",
+            [
+                "open cuMemcpyDtoD_v2 kind 1 stream 0x1",
+                "touch 0x1000 64 mode 2",
+                "touch 0x2000 64 mode 1",
+                "admit 2 touches, object 0",
+                "find cuMemcpyDtoD_v2 0",
+                "real",
+                "pinned 0x1000 from 0x2000 64",
                 "close 2 touches, status 0",
             ],
         ),
