@@ -30,7 +30,7 @@ from pump.sim.engine import CompiledEngine
 from pump.sim.link import LINKS, UM, Link, link_for
 from pump.sim.recorded import open_sequence
 from pump.sim.result import Result
-from pump.sim.sequence import Operation, Sequence, SequenceError
+from pump.sim.sequence import Sequence, SequenceError
 from pump.sim.simulator import Simulator, settings_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -146,20 +146,10 @@ def predictions(
         sequence = sequences[run.program]
         link = link_for(run.link, sequence, links)
         native_ms = sequence.native_ns() / 1e6
-        between_ns = thread_ns(sequence, run.native_ms)
+        between_ns = sequence.thread_ns(run.native_ms * 1e6)
         played = play(sequence, run.budget_bytes, run.policy, link, between_ns)
         mapped = (played.came - played.back) * link.page_bytes / played.steps
         yield Predicted(run, native_ms, played.step_ms, played.bytes_in, mapped)
-
-
-def thread_ns(sequence: Sequence, native_ms: float) -> float:
-    """What the program's thread computes between two operations, if that bounds it; else 0: then
-    how much it is does not show.
-    """
-    if native_ms <= (1 + NEAR) * sequence.native_ns() / 1e6:
-        return 0.0
-    operations = sum(isinstance(event, Operation) for event in sequence.steps[-1])
-    return native_ms * 1e6 / operations
 
 
 def play(

@@ -92,6 +92,7 @@ class Task:
     backend: str
     link: Link
     pages: int
+    thread_ns: float  # what the program's thread computes for each operation
 
     @property
     def budget(self) -> int:
@@ -111,11 +112,13 @@ def plan(
     progress: Progress = lambda done, runs: None,
     *,
     curve: bool = True,
+    step_ns: float = 0.0,
     workers: int | None = None,
 ) -> Plan:
     """Plays every factor and, if it is asked for, the curve. Where an operation needs more than a
     budget there is no point: it cannot run there.
 
+    step_ns: what a step takes from end to end where everything fits; 0: what its operations take.
     workers: processes; None: as many as this one may use processors, if they are worth it.
     """
     links = {name: link_over(interconnect, link_for(name, sequence)) for name in backends}
@@ -133,7 +136,8 @@ def plan(
 
     asked = {(name, pages(name, budget)) for name in backends for budget in factors.values()}
     asked |= {(name, pages(name, budget)) for name in backends for budget in shares}
-    tasks = [Task(sequence, name, links[name], found) for name, found in asked if found]
+    thread_ns = sequence.thread_ns(step_ns)
+    tasks = [Task(sequence, name, links[name], found, thread_ns) for name, found in asked if found]
     tasks.sort(key=lambda task: (task.budget, task.backend))  # those that take longest first
     if len(tasks) * len(sequence.steps[-1]) < FEW:
         workers = 1
@@ -149,7 +153,7 @@ def plan(
 
     rows = {factor: points(budget) for factor, budget in factors.items()}
     every = [one for row in (*map(points, shares), *rows.values()) for one in row.values()]
-    native_ms = sequence.native_ns() / 1e6
+    native_ms = max(sequence.native_ns(), step_ns) / 1e6
     return Plan(memory, footprint, native_ms, rows, sorted(every, key=lambda p: p.budget))
 
 
@@ -157,7 +161,7 @@ def play(task: Task) -> Point:
     """The steady state under a backend's default policy; for another process."""
     policy = BY_NAME[task.backend].policy
     engine = CompiledEngine(settings_for(task.link, policy, task.budget))
-    result = Simulator(engine, task.link, policy).run(task.sequence)
+    result = Simulator(engine, task.link, policy, task.thread_ns).run(task.sequence)
     return Point(task.backend, task.budget, result.step_ms, result.bytes_in, result.bytes_out)
 
 

@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
+from math import inf
 from pathlib import Path
 
 from rich.table import Table
@@ -45,6 +46,14 @@ class Plan:
             choices=LINKS,
             help="one backend (default: all); vmm-known is vmm where all kernels are vouched for",
         )
+        parser.add_argument(
+            "--step-ms",
+            type=positive,
+            default=0.0,
+            metavar="MS",
+            help="what a step takes from end to end where everything fits, untraced (default: what"
+            " its operations take): where the program's own thread bounds it, it takes longer",
+        )
         parser.add_argument("--plot", type=Path, metavar="FILE", help="draw step time over memory")
         parser.add_argument("--json", action="store_true", help="print the prediction as JSON")
         parser.add_argument(
@@ -76,7 +85,10 @@ class Plan:
                 lines.done(done, runs)
 
             curve = bool(args.plot or args.json)
-            return plan.plan(sequence, memory, link, backends, progress, curve=curve)
+            step_ns = args.step_ms * 1e6
+            return plan.plan(
+                sequence, memory, link, backends, progress, curve=curve, step_ns=step_ns
+            )
 
     def main(self, args: argparse.Namespace) -> int:
         """Prints it."""
@@ -94,7 +106,8 @@ class Plan:
         else:
             for line in assumptions(args, found):
                 out.print(line)
-            out.print(step_line(sequence))
+            for line in [step_line(sequence), *([] if args.step_ms else slower_step(sequence))]:
+                out.print(line)
             out.print(
                 f"\nneeds {format_size(found.footprint)}, has {format_size(found.memory)};"
                 f" {found.native_ms:.1f} ms a step where everything fits\n"
@@ -126,6 +139,28 @@ def size_of(text: str) -> int:
         return parse_memory(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def positive(text: str) -> float:
+    """A number above 0. Raises ArgumentTypeError."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < inf:
+        raise argparse.ArgumentTypeError(f"'{text}': milliseconds, such as 16.5")
+    return number
+
+
+def slower_step(sequence: Sequence) -> list[str]:
+    """What was traced took longer than its operations: the program's thread may bound it."""
+    if not sequence.thread_ns(sequence.traced_ns):
+        return []
+    return [
+        f"its operations take {sequence.native_ns() / 1e6:.1f} ms, and the traced step took"
+        f" {sequence.traced_ns / 1e6:.1f}. If it takes longer than they do untraced, too, the"
+        " program's own thread bounds it: tell by --step-ms how long"
+    ]
 
 
 def assumptions(args: argparse.Namespace, found: plan.Plan) -> list[str]:

@@ -66,9 +66,9 @@ def sequence_of(trace: Trace, every: bool = False) -> Sequence:
     played = rows[starts[0] : loop.end]
     serials = played["serial"].tolist()
     ns = dict(zip(*(trace.retirements[name].tolist() for name in ("operation", "ns")), strict=True))
-    known = [ns[serial] for serial in serials if serial in ns]
-    if len(known) < TIMED_LEAST * len(played):
-        raise refusal(trace, f"the trace knows when {len(known)} of {len(played)} ran")
+    timed = sum(serial in ns for serial in serials)
+    if timed < TIMED_LEAST * len(played):
+        raise refusal(trace, f"the trace knows when {timed} of {len(played)} ran")
     live, given = blocks_of(blocks, serials[0], serials[-1])
     events: list[tuple[int, Event]] = list(given)
     names = {}
@@ -83,7 +83,10 @@ def sequence_of(trace: Trace, every: bool = False) -> Sequence:
     ends = [bisect_left(events, first, key=lambda event: event[0]) for first in firsts[1:]]
     bounds = pairwise([0, *ends, len(events)])
     steps = tuple(tuple(event for _, event in events[a:b]) for a, b in bounds)
-    return Sequence(live, steps, names, vouched(trace, device), len(seen), tuple(trace.notes))
+    apart = np.diff(rows["time_ns"][seen].astype(np.int64))
+    traced_ns = int(apart.min()) if len(apart) else 0
+    known = vouched(trace, device)
+    return Sequence(live, steps, names, known, len(seen), tuple(trace.notes), traced_ns)
 
 
 def refusal(trace: Trace, why: str) -> SequenceError:

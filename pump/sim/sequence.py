@@ -11,6 +11,8 @@ FIRST_LINE = "pump-sequence 1"
 MODES = {"r": READ, "w": WRITE, "u": UPDATE}
 UPLOAD = 1 << 32  # the key of operations that bring the first content of a block; no trace has it
 UPLOAD_NS_PER_BYTE = 1 / 55
+NEAR = 1.15
+"""A step that takes no more than so many times its operations is bound by them."""
 
 
 class Block(NamedTuple):
@@ -52,6 +54,7 @@ class Sequence:
     vouched: bool = False  # no kernel uses memory unseen: `vmm` leaves unmapped what is away
     seen: int = 1  # how often the last step was seen
     notes: tuple[str, ...] = ()  # what is lost of the trace
+    traced_ns: int = 0  # the shortest step from end to end, while it was traced; 0: not known
 
     def blocks(self) -> set[Block]:
         """Every block there ever is."""
@@ -102,6 +105,15 @@ class Sequence:
     def native_ns(self) -> int:
         """Time of the last step's operations without any waiting."""
         return sum(event.duration_ns for event in self.steps[-1] if isinstance(event, Operation))
+
+    def thread_ns(self, step_ns: float) -> float:
+        """What the program's thread computes for each operation, if a step takes so long from end
+        to end where everything fits. 0: its operations take about as long, and how much it is does
+        not show.
+        """
+        if step_ns <= NEAR * self.native_ns():
+            return 0.0
+        return step_ns / sum(isinstance(event, Operation) for event in self.steps[-1])
 
 
 def pages_of(ranges: Iterable[Block | Touch], page_bytes: int) -> set[int]:

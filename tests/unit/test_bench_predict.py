@@ -143,9 +143,8 @@ def test_what_pump_bench_measured_is_predicted_over_its_systems_links(tmp_path: 
     assert known.ms == vmm.ms
     step = open_sequence(paths.traces()["resnet50"])
     assert step.vouched
-    native_ms = step.native_ns() / 1e6
-    assert predict.thread_ns(step, native_ms) == 0
-    slow = predict.play(step, 7029653504, "ahead", LINKS["vmm"], predict.thread_ns(step, 80.0))
+    assert step.thread_ns(step.native_ns()) == 0
+    slow = predict.play(step, 7029653504, "ahead", LINKS["vmm"], step.thread_ns(80e6))
     assert slow.step_ms == pytest.approx(80.0, rel=0.01)
     alone = predict.play(step, 3514826752, "ahead", LINKS["vmm-known"])
     assert (known.ms, known.bytes_in) == (alone.step_ms, alone.bytes_in)

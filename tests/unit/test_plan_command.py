@@ -14,8 +14,8 @@ from pump.binding import default_of
 from pump.cli import PROGRAM, main
 from pump.cli.run import options_of
 from pump.sim.engine import UPDATE, Touch
-from pump.sim.hardware import GPUS, INTERCONNECTS, REFERENCE, link_over, slower
-from pump.sim.link import FIGURES, LINKS, UM
+from pump.sim.hardware import INTERCONNECTS
+from pump.sim.link import LINKS, UM
 from pump.sim.recorded import open_sequence
 from pump.sim.sequence import Block, Given, Operation, Sequence, SequenceError
 from pump.sizes import GIB
@@ -51,40 +51,6 @@ def found() -> plan.Plan:
         patch.setattr(plan, "FACTORS", FEW_FACTORS)
         patch.setattr(plan, "SHARES", FEW_SHARES)
         return plan.plan(sequence, sequence.footprint(PAGE) * 3 // 5, PCIE, list(LINKS), workers=1)
-
-
-# --- hardware ---
-
-
-def test_the_link_that_was_measured_is_as_it_was_measured() -> None:
-    for link in LINKS.values():
-        assert link_over(INTERCONNECTS[REFERENCE.interconnect], link) == link
-
-
-def test_half_the_raw_rate_is_half_of_everything() -> None:
-    half = link_over(INTERCONNECTS["pcie4-x16"], UM)
-    assert (half.rate_in, half.rate_out, half.rate_both, half.rate_fault) == (20, 21, 26, 4.5)
-    assert half.ordered
-    assert half.ordered.rate_out == 6.5
-    assert (half.rate_read, half.rate_update) == (25.5, 21)
-    assert half.call_ns == UM.call_ns
-    assert link_over(INTERCONNECTS["nvlink-c2c"], UM).rate_fault == UM.rate_fault
-
-
-def test_gpus_name_links_that_there_are() -> None:
-    assert {gpu.interconnect for gpu in GPUS.values()} <= set(INTERCONNECTS)
-    assert slower(REFERENCE) == 1
-    assert slower(GPUS["L4"]) == pytest.approx(16)
-
-
-def test_links_say_where_predictions_are_compared_and_no_figure_of_their_own() -> None:
-    page = Path(__file__).parents[2] / "docs" / "bench.md"
-    headings = page.read_text(encoding="utf-8").splitlines()
-    for link in LINKS.values():
-        named = re.search(r'docs/bench.md, "(.*?)"', link.note)
-        assert named
-        assert f"## {named[1]}" in headings
-        assert not re.search(r"\d\.\d", link.note)
 
 
 # --- predictions ---
@@ -210,6 +176,19 @@ def test_what_one_operation_needs_must_be_there() -> None:
     assert "cannot run" in plan.advice(none)[0]
 
 
+def test_a_step_that_the_program_s_thread_bounds_takes_no_longer_with_less() -> None:
+    """What moves takes half of it."""
+    sequence = turns(16)
+    memory, native_ms = 3 * 4 * PAGE, sequence.native_ns() / 1e6
+    free = plan.plan(sequence, memory, PCIE, ["vmm"])
+    step_ms = 2 * free.factors[100]["vmm"].step_ms
+    assert step_ms > 2.2 * native_ms
+    bound = plan.plan(sequence, memory, PCIE, ["vmm"], step_ns=step_ms * 1e6)
+    assert (free.native_ms, bound.native_ms) == (native_ms, step_ms)
+    assert bound.factors[100]["vmm"].step_ms == pytest.approx(step_ms, rel=0.02)
+    assert plan.plan(sequence, memory, PCIE, ["vmm"], step_ns=native_ms * 1e6) == free
+
+
 def test_stretched_operations_take_longer() -> None:
     given = Given(Block(0, PAGE), True)
     longer = plan.stretched(Sequence((), ((given, *turns(2).steps[0]),)), 1.5)
@@ -265,6 +244,23 @@ def test_the_command_asks_for_no_promise_where_all_kernels_are_vouched_for(
     assert "vmm-known ms" not in told
     assert "ULMS_HIDDEN" not in told
     assert "promise" not in told
+
+
+@pytest.mark.parametrize(
+    ("name", "took"), [("decode-3b", "5.4 ms, and the traced step took 18.2"), ("prefill-3b", None)]
+)
+def test_a_traced_step_that_took_longer_than_its_operations_is_told(
+    name: str, took: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["plan", str(paths.traces()[name]), "--memory", "400GiB", "--backend", "um"]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert ("--step-ms" in said) == bool(took)
+    assert not took or took in said
+    assert main([*words, "--step-ms", "50"]) == 0
+    said = capsys.readouterr().out
+    assert "--step-ms" not in said
+    assert "50.0 ms a step where everything fits" in said
 
 
 def test_the_step_that_was_found_is_told(step: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -351,6 +347,13 @@ def test_wrong_usage(words: list[str], why: str, capsys: pytest.CaptureFixture[s
     assert f"pump: {why}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("step", ["0", "-3", "nan", "inf", "fast"])
+def test_a_step_takes_some_time(step: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["plan", "no.txt", "--memory", "6GiB", "--step-ms", step])
+    assert "milliseconds, such as 16.5" in capsys.readouterr().err
+
+
 def test_memory_without_a_unit_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["plan", "no.txt", "--memory", "6"])
@@ -369,9 +372,3 @@ def test_a_picture_that_cannot_be_drawn_is_refused_first(
     words = ["plan", str(tmp_path / "none.txt"), "--memory", "1GiB"]
     assert main([*words, "--plot", str(tmp_path / picture)]) == 2
     assert why in capsys.readouterr().err
-
-
-def test_hardware_is_listed_with_its_source(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "--hardware"]) == 0
-    told = capsys.readouterr().out
-    assert all(name in told for name in (*GPUS, *INTERCONNECTS, *FIGURES, "data sheet", "measured"))
