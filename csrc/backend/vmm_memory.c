@@ -185,33 +185,48 @@ static struct vmm_part *take_parked(void) {
     return list;
 }
 
-/* Of the context, or of every one (0): what is parked ends; `waits`, or else only where nothing runs. False: nothing.
- */
-static bool end_parked(uint64_t context, bool waits) {
+/* A part that is out of the list goes, or into it again. True: it went. */
+static bool end_or_park(struct vmm_part *p, bool over) {
     struct pager *d;
-    CUresult status;
-    bool ended = false;
-    if (!__atomic_load_n(&parked, __ATOMIC_RELAXED) || capture_any())
-        return false;
-    for (struct vmm_part *p = take_parked(), *next; p; p = next) {
-        next = p->next;
-        bool asked = !context || p->context == context;
-        bool over =
-            !p->context || (asked && (waits ? wait_for(p->context, &status)
-                                            : context_idle((CUcontext)(uintptr_t)p->context, 0) == CUDA_SUCCESS));
-        if (!over) {
-            park(p, p->context);
-        } else if (vmm_find(p->start, &d) == p->range) {
-            end_part(d, p);
-            ended = true;
-        }
-    }
-    return ended;
+    if (!over)
+        park(p, p->context);
+    else if (vmm_find(p->start, &d) == p->range)
+        end_part(d, p);
+    return over;
 }
 
 /* No other context is waited for than the program has. */
 void vmm_waited(uint64_t context) {
-    end_parked(context, true);
+    CUresult status;
+    if (!__atomic_load_n(&parked, __ATOMIC_RELAXED) || capture_any())
+        return;
+    for (struct vmm_part *p = take_parked(), *next; p; p = next) {
+        next = p->next;
+        end_or_park(p, !p->context || (p->context == context && wait_for(context, &status)));
+    }
+}
+
+/* Nothing runs in the context, or comes to its end so soon. A driver that cannot tell is waited for. */
+static bool is_over(uint64_t context, uint64_t patience_ns) {
+    CUresult status = context_idle((CUcontext)(uintptr_t)context, patience_ns);
+    return status == CUDA_SUCCESS || (patience_ns && status != CUDA_ERROR_NOT_READY && wait_for(context, &status));
+}
+
+/* What is parked ends where nothing runs. What runs longer may end only by what the program does next. Who comes while
+ * another waits needs what that one has taken out. False: nothing ended. */
+static bool end_parked(uint64_t patience_ns) {
+    static pthread_mutex_t waiting = PTHREAD_MUTEX_INITIALIZER;
+    uint64_t busy = 0;
+    bool ended = false;
+    pthread_mutex_lock(&waiting);
+    for (struct vmm_part *p = capture_any() ? NULL : take_parked(), *next; p; p = next) {
+        next = p->next;
+        bool over = !p->context || (p->context != busy && is_over(p->context, patience_ns));
+        busy = over ? busy : p->context;
+        ended |= end_or_park(p, over);
+    }
+    pthread_mutex_unlock(&waiting);
+    return ended;
 }
 
 void vmm_forget(uint64_t context) {
@@ -292,13 +307,12 @@ static bool part_make(struct pager *d, addr_t *start, uint64_t bytes) {
     return good;
 }
 
-/* What was freed while something captured may be what there is no memory for. It is waited for only then, as the
- * driver's free would have. */
+/* What was freed while something captured may be what there is no memory for. */
 bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
     struct pager *d = pager_of(device);
     return d && memory_make(d) &&
-           (part_make(d, start, bytes) || (end_parked(0, false) && part_make(d, start, bytes)) ||
-            (end_parked(0, true) && part_make(d, start, bytes)));
+           (part_make(d, start, bytes) || (end_parked(0) && part_make(d, start, bytes)) ||
+            (end_parked(PAGER_PATIENCE_NS) && part_make(d, start, bytes)));
 }
 
 /* Before it can move. */

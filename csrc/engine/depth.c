@@ -58,9 +58,14 @@ void depth_issued(struct ulms_engine *e, uint64_t now, bool surprise) {
     if (goes_on && d->first && e->track.position < d->first)
         return;
     bool whole = goes_on && d->first && d->most > 0, settled = !d->settles;
+    bool late = d->first && e->stats.late_operations > d->late;
     d->settles = !whole;
     if (whole && settled)
-        judge(e, e->stats.late_operations > d->late);
+        judge(e, late);
+    else if (!whole && late && d->reached) { /* none may be whole from now on */
+        d->pages = UINT64_MAX;
+        d->calm = 0;
+    }
     d->first = goes_on ? now : 0;
     d->late = e->stats.late_operations;
     d->most = 0;

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/page.h"
+#include "base/thread.h"
 #include "interpose/capture.h"
 #include "interpose/context.h"
 #include "interpose/session.h"
@@ -13,7 +14,7 @@
 static const uint64_t much = 1ull << 30;
 
 /* For a context that is busy, where an allocation would be refused else. */
-static const uint64_t patience_ns = 2000000000;
+static const uint64_t patience_ns = 2000000000, slice_ns = 10000000;
 
 struct later {
     struct allocation gone;
@@ -263,21 +264,33 @@ static struct later *oldest(void) {
     return e;
 }
 
-/* Waits for its last use. False: it cannot be freed, as something else runs in its context. */
-static bool wait_for(const struct later *e) {
+/* Its last use is over, or nobody can tell. */
+static bool over(struct later *e) {
     struct relaxed relaxed = capture_relax();
-    if (e->used && capture_allows(relaxed))
-        REAL(cuEventSynchronize, 0)(e->used);
+    bool is = !e->used || !capture_allows(relaxed) || done(e);
     capture_restore(relaxed);
-    return frees_at_once() || context_idle((CUcontext)(uintptr_t)e->gone.context, patience_ns) != CUDA_ERROR_NOT_READY;
+    return is;
 }
 
+/* Something runs in its context, for which the driver's free would wait. */
+static bool held_up(const struct later *e) {
+    return !frees_at_once() && context_idle((CUcontext)(uintptr_t)e->gone.context, slice_ns) == CUDA_ERROR_NOT_READY;
+}
+
+/* Whoever else needs `freeing` gets it in between: what is waited for may end by what that thread does next. */
 bool later_free_oldest(void) {
-    pthread_mutex_lock(&freeing);
-    const struct later *e = oldest();
-    bool freed = e && !capture_any() && wait_for(e) && free_some(e->gone.context);
-    pthread_mutex_unlock(&freeing);
-    return freed;
+    uint64_t until = 0;
+    for (int tries = 0;; tries++) {
+        pthread_mutex_lock(&freeing);
+        struct later *e = capture_any() ? NULL : oldest();
+        bool unused = e && over(e), goes = unused && !held_up(e);
+        bool freed = goes && free_some(e->gone.context);
+        pthread_mutex_unlock(&freeing);
+        until = unused && !until ? clock_ns() + patience_ns : until;
+        if (!e || goes || (unused && clock_ns() >= until))
+            return freed;
+        thread_give_way(tries);
+    }
 }
 
 /* What is of an unknown context may be of this one. */

@@ -128,6 +128,19 @@ def test_a_limit_that_was_set_waits_for_nothing_else(
     assert "is refused: 2" in done.stdout
 
 
+def test_who_destroys_a_context_waits_for_no_allocation(freed: Told) -> None:
+    """That waits for a gate, which is opened behind."""
+    assert freed("beside", ULMS_MANAGED_LIMIT="256MiB") == []
+
+
+def test_an_allocation_waits_for_no_gate_behind_what_was_freed_during_captures(
+    freed: Told,
+) -> None:
+    """It is refused where the program would have to open one before."""
+    (answer,) = freed("gated", EMU_MEMORY="1GiB", ULMS_MANAGED_LIMIT="1GiB")
+    assert answer in ("answered 0", "answered 2")
+
+
 def test_a_context_without_such_memory_is_seldom_asked_whether_it_is_idle(freed: Told) -> None:
     (asked,) = freed("asked")
     assert asked in ("asked 0 times", "asked 1 times")

@@ -1,5 +1,6 @@
 /* Memory that the program has freed, and that cannot be given back yet. Lines that begin with "is" tell how the driver
  * holds the memory; all others must be the same without ulms.so. */
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <time.h>
@@ -165,9 +166,56 @@ static void orphaned(void) {
     printf("is %sthere\n", there ? "" : "not ");
 }
 
-static const struct part parts[] = {{"again", again},     {"nothing", nothing},   {"beyond", beyond},
-                                    {"held up", held_up}, {"ahead", ahead},       {"busy", busy},
-                                    {"asked", asked},     {"orphaned", orphaned}, {NULL, NULL}};
+static volatile unsigned *gate;
+
+static void *destroy_then_open(void *destroyed) {
+    sleep(1); /* until the other thread waits; it need not */
+    MUST(cuCtxDestroy_v2(destroyed));
+    *gate = 1;
+    return NULL;
+}
+
+/* An allocation waits for what was freed behind a gate, which opens once another context is gone. */
+static void beside(void) {
+    CUcontext other;
+    CUdeviceptr p;
+    pthread_t thread;
+    MUST(cuCtxCreate_v2(&other, 0, 0));
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuMemAllocAsync(&p, 200 * MIB, stream));
+    gate = close_gate(stream);
+    MUST(cuMemsetD8Async(p, 1, 200 * MIB, stream));
+    MUST(cuMemFreeAsync(p, stream));
+    if (pthread_create(&thread, NULL, destroy_then_open, other))
+        _exit(1);
+    MUST(cuMemAllocAsync(&p, 190 * MIB, stream));
+    pthread_join(thread, NULL);
+    MUST(cuStreamSynchronize(stream));
+}
+
+/* What was freed during a capture lies behind a gate that opens after the next allocation, for which it is needed. */
+static void gated(void) {
+    CUdeviceptr p;
+    CUgraph graph;
+    CUstream captured = new_stream();
+    for (int i = 0; i < 2; i++) {
+        MUST(cuMemAlloc_v2(&p, 600 * MIB));
+        MUST(cuMemsetD8Async(p, 1, 600 * MIB, stream));
+        MUST(cuStreamSynchronize(stream));
+        MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+        MUST(cuMemFree_v2(p));
+        MUST(cuStreamEndCapture(captured, &graph));
+    }
+    gate = close_gate(stream);
+    printf("is answered %d\n", (int)cuMemAlloc_v2(&p, 900 * MIB));
+    *gate = 1;
+    MUST(cuStreamSynchronize(stream));
+}
+
+static const struct part parts[] = {
+    {"again", again},   {"nothing", nothing}, {"beyond", beyond}, {"held up", held_up},
+    {"ahead", ahead},   {"busy", busy},       {"asked", asked},   {"orphaned", orphaned},
+    {"beside", beside}, {"gated", gated},     {NULL, NULL}};
 
 int main(int argc, char **argv) {
     signal(SIGALRM, hangs);

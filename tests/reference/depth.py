@@ -46,6 +46,8 @@ class Depth:
         self.settles = not whole
         if whole and settled:
             self.judge(late > self.late)
+        elif not whole and self.first and late > self.late and self.reached:
+            self.pages, self.calm = inf, 0
         self.begin(now if goes_on else 0, late)
 
     def judge(self, late: bool) -> None:

@@ -172,6 +172,8 @@ def random_strolls(seed: int) -> tuple[Settings, list[Step], list[Action]]:
         script += [("stroll", PAGES * chance.randint(2, 7), chance.choice([0, 1, 4, 99, 99, 99]))]
         other: list[Action] = [("insert", 1), ("work", PAGES * chance.randint(1, 3), 3)]
         script += chance.choices(other, k=chance.randint(0, 2))
+        if chance.random() < 0.3:
+            script += [("work", PAGES - 1, 3), ("insert", 1)] * 3
     return engine, loop, script
 
 
