@@ -7,6 +7,7 @@
 #include "backend/pager.h"
 #include "backend/vmm_verify.h"
 #include "base/log.h"
+#include "interpose/memory.h"
 #include "interpose/session.h"
 #include "launch/function.h"
 #include "launch/op.h"
@@ -66,19 +67,13 @@ static bool is_lost(const struct vmm_page *p) {
     return at != VMM_DEVICE && at != VMM_HOST;
 }
 
-/* The host stores there without telling: addresses, perhaps. */
-static bool is_host_written(const struct touch *t) {
-    struct allocation a;
-    return ledger_find(session.ledger, t->start, &a) && (a.kind == MEMORY_HOST || a.kind == MEMORY_MANAGED);
-}
-
 /* It may touch anything. What a library's call told is all that it touches, whatever its kernels are handed: those of
  * cuDNN have pinned memory of its own where they report errors. */
 static bool hides(const struct op *op) {
     bool opaque = op->flags & (OP_BLIND | OP_HIDES) || op->count == TOUCH_MAX;
     opaque = opaque || (op->kernels > 0 && ulms_options.hidden == HIDDEN_ANY);
     for (uint32_t i = 0; !opaque && op->kernels > 0 && !is_told(op) && i < op->count; i++)
-        opaque = is_host_written(&op->touches[i]);
+        opaque = memory_is_host_written(op->touches[i].start);
     return opaque;
 }
 

@@ -6,10 +6,6 @@ enum {
     HEIRS = 64            /* with more frames to spare nobody asks whose the next one is */
 };
 
-static uint64_t least(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
 static uint64_t later(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }

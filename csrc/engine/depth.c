@@ -9,10 +9,6 @@ enum {
     RARER = 4   /* so many times as many until the next time */
 };
 
-static uint64_t least(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
 static uint64_t ready(const struct ulms_engine *e) {
     return e->depth.untouched + e->filling;
 }

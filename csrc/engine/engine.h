@@ -2,6 +2,7 @@
 #ifndef ULMS_ENGINE_ENGINE_H
 #define ULMS_ENGINE_ENGINE_H
 
+#include "engine/depth.h"
 #include "engine/page.h"
 #include "engine/registry.h"
 #include "types.h"
@@ -165,21 +166,6 @@ struct trial {
     uint64_t begun;       /* when `first` had retired, ns; 0: not yet */
 };
 
-/* How many pages with bytes come ahead of need: depth.c. */
-struct depth {
-    uint64_t pages;     /* so many may be ready; UINT64_MAX: any number */
-    uint64_t untouched; /* pages that are ready, but for those that fill */
-    uint64_t most;      /* that were ready at once in the round under way, where one more might have come */
-    bool reached;       /* in this round `pages` kept one from coming */
-    bool settles;       /* it counts for nothing: too few were ready when it began */
-    uint64_t first;     /* serial that began it; 0: none is under way */
-    uint64_t late;      /* operations that were, when it began */
-    uint64_t calm;      /* rounds in a row in which none was */
-    uint64_t least;     /* fewer are not tried */
-    uint64_t rounds;    /* until they are; 0: `least` is the least of all */
-    uint64_t again;     /* so many rounds, the next time that they were too few */
-};
-
 /* The most pages that had to have frames in a range of the history: a binary tree over the positions of its ring. */
 struct peaks {
     uint32_t *most;  /* [1] is the root, the children of [i] are [2 i] and [2 i + 1] */
@@ -232,6 +218,10 @@ struct ulms_engine {
     struct depth depth;
     struct ulms_engine_stats stats;
 };
+
+static inline uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
 
 static inline uint64_t bytes_of(const struct ulms_engine *e, uint64_t pages) {
     return pages << e->shift;
@@ -372,15 +362,6 @@ void sequence_renew(struct ulms_engine *e);
 
 void trial_issued(struct ulms_engine *e, uint64_t now, bool surprise);
 void trial_retired(struct ulms_engine *e, uint64_t serial, uint64_t now);
-
-/* depth.c */
-
-void depth_open(struct ulms_engine *e);
-/* So many pages more may come ahead of need. */
-uint64_t depth_left(const struct ulms_engine *e);
-/* Before one might: there is room for it. */
-void depth_asked(struct ulms_engine *e);
-void depth_issued(struct ulms_engine *e, uint64_t now, bool surprise);
 
 /* lanes.c: moves */
 

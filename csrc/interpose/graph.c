@@ -56,12 +56,6 @@ static void look_at_sources(const struct exec *e) {
 /* Of enum op_flag: what graphs do that kernels may launch. Only kernels of graphs may, of any. */
 static uint8_t launched_unseen;
 
-/* The host stores there without telling: addresses, perhaps. */
-static bool is_host_written(const struct touch *t) {
-    struct allocation a;
-    return ledger_find(session.ledger, t->start, &a) && (a.kind == MEMORY_HOST || a.kind == MEMORY_MANAGED);
-}
-
 /* A block may have been divided since it was noted: what lies in its place now is used as far as it reached then. */
 static void hide_pages(const struct touch *t) {
     for (addr_t p = t->start; p < t->start + t->bytes; p = (p / page_bytes + 1) * page_bytes)
@@ -75,7 +69,7 @@ static void hide(const struct exec *e) {
         return;
     for (uint32_t i = 0; i < e->count; i++) {
         hide_pages(&e->touches[i]);
-        flags |= e->kernels && is_host_written(&e->touches[i]) ? OP_HIDES : 0;
+        flags |= e->kernels && memory_is_host_written(e->touches[i].start) ? OP_HIDES : 0;
     }
     look_at_sources(e);
     __atomic_fetch_or(&launched_unseen, flags, __ATOMIC_RELAXED);

@@ -15,6 +15,11 @@
 #include "observe/stats.h"
 #include "observe/trace.h"
 
+bool memory_is_host_written(addr_t address) {
+    struct allocation a;
+    return ledger_find(session.ledger, address, &a) && (a.kind == MEMORY_HOST || a.kind == MEMORY_MANAGED);
+}
+
 /* Threads may get here in another order than they changed the ledger: the last one to write must have seen it as it is.
  */
 void memory_publish(int device) {

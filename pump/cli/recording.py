@@ -7,7 +7,7 @@ from pathlib import Path
 from pump.cli.command import UsageError, reading
 from pump.sim.link import PAGE_BYTES
 from pump.sim.recorded import is_sequence, open_sequence
-from pump.sim.sequence import Operation, Sequence, SequenceError
+from pump.sim.sequence import Sequence, SequenceError
 from pump.sizes import format_size
 from pump.trace import Trace, TraceError, read
 
@@ -53,9 +53,8 @@ def tell(path: Path, notes: Iterable[str]) -> None:
 
 def step_line(sequence: Sequence) -> str:
     """Which step was found."""
-    operations = sum(isinstance(event, Operation) for event in sequence.steps[-1])
     times = "once" if sequence.seen == 1 else f"{sequence.seen} times"
-    return f"step: {operations} operations, seen {times}"
+    return f"step: {sequence.operations()} operations, seen {times}"
 
 
 def doubts(sequence: Sequence) -> list[str]:

@@ -102,6 +102,10 @@ class Sequence:
                     most = max(most, now)
         return most
 
+    def operations(self) -> int:
+        """Of the last step."""
+        return sum(isinstance(event, Operation) for event in self.steps[-1])
+
     def native_ns(self) -> int:
         """Time of the last step's operations without any waiting."""
         return sum(event.duration_ns for event in self.steps[-1] if isinstance(event, Operation))
@@ -113,7 +117,7 @@ class Sequence:
         """
         if step_ns <= NEAR * self.native_ns():
             return 0.0
-        return step_ns / sum(isinstance(event, Operation) for event in self.steps[-1])
+        return step_ns / self.operations()
 
 
 def pages_of(ranges: Iterable[Block | Touch], page_bytes: int) -> set[int]:

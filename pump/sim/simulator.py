@@ -75,8 +75,7 @@ def settings_for(link: Link, policy: str, budget: int) -> Settings:
 
 def learning_steps(sequence: Sequence) -> int:
     """So many steps until a policy that learns has done so."""
-    operations = sum(isinstance(event, Operation) for event in sequence.steps[-1])
-    ahead = LAUNCHES_MOST // max(1, operations)
+    ahead = LAUNCHES_MOST // max(1, sequence.operations())
     return LEARNING + (min(LAPS * ahead, LAPS_MOST) if ahead > 1 else 0)
 
 

@@ -1,7 +1,6 @@
 /* Memory that the program has freed, and that cannot be given back yet. Lines that begin with "is" tell how the driver
  * holds the memory; all others must be the same without ulms.so. */
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <time.h>
 
@@ -9,6 +8,7 @@
 #include "emu.h"
 #include "gate.h"
 #include "part.h"
+#include "patience.h"
 
 USE(cuCtxCreate_v2)
 USE(cuCtxDestroy_v2)
@@ -27,24 +27,27 @@ enum { MIB = 1 << 20, BLOCK = 256 * MIB, PATIENCE_S = 60 };
 static CUcontext context;
 static CUstream stream;
 
-static void hangs(int signal) {
-    static const char said[] = "hangs\n";
-    (void)signal;
-    _exit(write(STDOUT_FILENO, said, sizeof said - 1) > 0 ? 3 : 4);
+static void free_in_capture(CUdeviceptr p, CUstream captured) {
+    CUgraph graph;
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    MUST(cuMemFree_v2(p));
+    MUST(cuStreamEndCapture(captured, &graph));
+}
+
+/* 600 MiB, which are used and freed in a capture. */
+static void come_and_go_captured(CUstream captured) {
+    CUdeviceptr p;
+    MUST(cuMemAlloc_v2(&p, 600 * MIB));
+    MUST(cuMemsetD8Async(p, 1, 600 * MIB, stream));
+    MUST(cuStreamSynchronize(stream));
+    free_in_capture(p, captured);
 }
 
 /* What fits is there again though it was freed during captures, and only streams are waited for since. */
 static void again(void) {
-    CUdeviceptr p;
-    CUgraph graph;
     CUstream captured = new_stream();
     for (int i = 0; i < 6; i++) {
-        MUST(cuMemAlloc_v2(&p, 600 * MIB));
-        MUST(cuMemsetD8Async(p, 1, 600 * MIB, stream));
-        MUST(cuStreamSynchronize(stream));
-        MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
-        MUST(cuMemFree_v2(p));
-        MUST(cuStreamEndCapture(captured, &graph));
+        come_and_go_captured(captured);
         MUST(cuStreamSynchronize(stream));
     }
 }
@@ -52,14 +55,11 @@ static void again(void) {
 /* A free of nothing waits for nothing, whatever was freed before. */
 static void nothing(void) {
     CUdeviceptr p, q;
-    CUgraph graph;
     CUstream captured = new_stream();
     MUST(cuMemAlloc_v2(&p, 32 * MIB));
     MUST(cuMemAllocAsync(&q, 32 * MIB, stream));
     MUST(cuStreamSynchronize(stream));
-    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
-    MUST(cuMemFree_v2(p));
-    MUST(cuStreamEndCapture(captured, &graph));
+    free_in_capture(p, captured);
     volatile unsigned *word = close_gate(new_stream());
     MUST(cuMemFreeAsync(q, stream));
     MUST(cuStreamSynchronize(stream));
@@ -196,16 +196,9 @@ static void beside(void) {
 /* What was freed during a capture lies behind a gate that opens after the next allocation, for which it is needed. */
 static void gated(void) {
     CUdeviceptr p;
-    CUgraph graph;
     CUstream captured = new_stream();
-    for (int i = 0; i < 2; i++) {
-        MUST(cuMemAlloc_v2(&p, 600 * MIB));
-        MUST(cuMemsetD8Async(p, 1, 600 * MIB, stream));
-        MUST(cuStreamSynchronize(stream));
-        MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
-        MUST(cuMemFree_v2(p));
-        MUST(cuStreamEndCapture(captured, &graph));
-    }
+    for (int i = 0; i < 2; i++)
+        come_and_go_captured(captured);
     gate = close_gate(stream);
     printf("is answered %d\n", (int)cuMemAlloc_v2(&p, 900 * MIB));
     *gate = 1;
@@ -218,8 +211,7 @@ static const struct part parts[] = {
     {"beside", beside}, {"gated", gated},     {NULL, NULL}};
 
 int main(int argc, char **argv) {
-    signal(SIGALRM, hangs);
-    alarm(PATIENCE_S);
+    end_after(PATIENCE_S);
     context = use_device();
     stream = new_stream();
     int status = run_part(parts, argc, argv);

@@ -1,7 +1,6 @@
 /* Memory that comes and goes in stream order; the first argument says how. Lines that begin with "is" tell how the
  * driver holds the memory; all others must be the same without ulms.so. */
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "emu.h"
 #include "gate.h"
 #include "part.h"
+#include "patience.h"
 
 USE(cuCtxCreate_v2)
 USE(cuCtxDestroy_v2)
@@ -46,12 +46,6 @@ enum { MIB = 1 << 20, BLOCKS = 6, FEW = 2, BLOCK = 256 * MIB, PATIENCE_S = 150 }
 
 static CUcontext context;
 static CUstream stream;
-
-static void hangs(int signal) {
-    static const char said[] = "hangs\n";
-    (void)signal;
-    _exit(write(STDOUT_FILENO, said, sizeof said - 1) > 0 ? 3 : 4);
-}
 
 static bool there(CUdeviceptr p) {
     return emu_mapped(p) || emu_page(p) != EMU_UNKNOWN;
@@ -383,8 +377,7 @@ static const struct part parts[] = {{"capture", capture},
                                     {NULL, NULL}};
 
 int main(int argc, char **argv) {
-    signal(SIGALRM, hangs);
-    alarm(PATIENCE_S);
+    end_after(PATIENCE_S);
     context = use_device();
     stream = new_stream();
     int status = run_part(parts, argc, argv);
