@@ -15,25 +15,21 @@ class UnderWay:
 
     move: Move
     parts: deque[Part]
+    kind: Kind | None = field(init=False)  # of the part it is at; None: it is done
     left: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.left = self.parts[0].amount
-
-    @property
-    def kind(self) -> Kind | None:
-        """Of the part it is at; None: it is done."""
-        return self.parts[0].kind if self.parts else None
+        self.kind, self.left = self.parts[0]
 
     @property
     def maps(self) -> bool:
         """It needs the driver's lock."""
-        return self.kind in (Kind.UNMAP, Kind.ACCESS)
+        return self.kind is Kind.UNMAP or self.kind is Kind.ACCESS
 
     def pass_on(self) -> None:
         """To the next part."""
         self.parts.popleft()
-        self.left = self.parts[0].amount if self.parts else 0.0
+        self.kind, self.left = self.parts[0] if self.parts else (None, 0.0)
 
 
 @dataclass
@@ -43,22 +39,25 @@ class Lane:
     movers: int
     next: Move | None = None  # taken, and may not begin yet
     moves: list[UnderWay] = field(default_factory=list)
+    called: UnderWay | None = None  # the move whose call is made
+    turn: UnderWay | None = None  # whose bytes go, or go next
 
-    def at(self, *kinds: Kind) -> UnderWay | None:
-        """The first move that is at such a part."""
-        return next((one for one in self.moves if one.kind in kinds), None)
-
-    def turn(self) -> UnderWay | None:
-        """The move whose bytes go, or go next."""
-        return self.at(Kind.TURN, Kind.COPY)
+    def look(self) -> None:
+        """A move has come to another part, begun or ended: the first of each kind gets on."""
+        self.called = self.turn = None
+        for one in reversed(self.moves):
+            if one.kind is Kind.CALL:
+                self.called = one
+            elif one.kind is Kind.COPY or one.kind is Kind.TURN:
+                self.turn = one
 
     def copied(self) -> UnderWay | None:
         """The move whose bytes go."""
-        turn = self.turn()
+        turn = self.turn
         return turn if turn and turn.kind is Kind.COPY else None
 
     def may_take(self) -> bool:
-        return not self.next and len(self.moves) < self.movers and not self.at(Kind.CALL)
+        return not (self.next or self.called) and len(self.moves) < self.movers
 
 
 class Driver:

@@ -276,9 +276,11 @@ class Simulator:
             if one.kind is Kind.TOLD:
                 self.end(number, one.move)
             one.pass_on()
+        lane = self.lanes[number]
         if not one.kind:
-            self.lanes[number].moves.remove(one)
-        elif one.maps:
+            lane.moves.remove(one)
+        lane.look()
+        if one.maps:
             self.driver.queue.append(one)
             if len(self.driver.queue) == 1:
                 self.map_next()
@@ -325,15 +327,15 @@ class Simulator:
         """The moves that get on: their lanes, and how much of their parts each nanosecond."""
         found = []
         mapped = self.driver.works()
-        for number, rate in enumerate(self.rates([lane.copied() for lane in self.lanes])):
-            lane = self.lanes[number]
-            one = lane.turn()
-            if called := lane.at(Kind.CALL):
-                found.append((number, called, 1.0))
-            if one and one.kind is Kind.TURN:
-                found.append((number, one, 1.0))
-            elif one and rate > 0:
-                found.append((number, one, rate))
+        rates = self.rates([lane.copied() for lane in self.lanes])
+        for number, lane in enumerate(self.lanes):
+            turn = lane.turn
+            if lane.called:
+                found.append((number, lane.called, 1.0))
+            if turn and turn.kind is Kind.TURN:
+                found.append((number, turn, 1.0))
+            elif turn and rates[number] > 0:
+                found.append((number, turn, rates[number]))
             if mapped and mapped in lane.moves:
                 found.append((number, mapped, 1.0))
         return found
@@ -352,14 +354,14 @@ class Simulator:
         if not self.held and self.may_issue() and self.computes_ns > self.now:
             moments.append(self.computes_ns - self.now)
         works = self.works()
-        moments += [one.left / rate for _, one, rate in works]
+        for _, one, rate in works:
+            moments.append(one.left / rate)
         if not moments:
             raise StuckError(f"{self.held} waits, and nothing is under way")
         step = max(0.0, min(moments))
         self.now += step
-        for _, one, rate in works:
-            one.left = max(0.0, one.left - rate * step)
-        for number, one, _ in works:
+        for number, one, rate in works:
+            one.left -= rate * step
             if one.left < LEAST_NS:
                 self.pass_on(number, one)
         if self.running and self.end_ns <= self.now + LEAST_NS:

@@ -157,6 +157,7 @@ def test_nothing_moves_while_a_kernel_has_the_link() -> None:
         simulator.end_ns = simulator.running.duration_ns
         copy = UnderWay(Move(1, 0, PAGE, 0, 0, FILL, 0), deque([Part(Kind.COPY, PAGE)]))
         simulator.lanes[0].moves.append(copy)
+        simulator.lanes[0].look()
         while simulator.running:
             simulator.advance()
         assert copy.left == pytest.approx(max(0, PAGE - 40 * max(0, own_ns - read_ns)))
