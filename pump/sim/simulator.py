@@ -354,8 +354,7 @@ class Simulator:
         if not self.held and self.may_issue() and self.computes_ns > self.now:
             moments.append(self.computes_ns - self.now)
         works = self.works()
-        for _, one, rate in works:
-            moments.append(one.left / rate)
+        moments += [one.left / rate for _, one, rate in works]
         if not moments:
             raise StuckError(f"{self.held} waits, and nothing is under way")
         step = max(0.0, min(moments))
