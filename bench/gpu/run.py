@@ -22,7 +22,7 @@ from bench.gpu.told import Told, reason_in, told_of
 from pump.bench import machine
 from pump.bench.machine import LIMIT
 from pump.bench.plan import default_factor
-from pump.bench.row import Row
+from pump.bench.row import Row, pooled
 from pump.bench.runner import Asked
 from pump.bench.systems import BY_NAME, GPU, LEARNS
 from pump.cli.command import UsageError
@@ -121,26 +121,50 @@ class Programs:
             refuse_without_gpu()
         refuse_without_torch(asked.names)
         end = time.monotonic() + asked.seconds if asked.seconds else math.inf
-        rows = list(asked.known)
+        rows = {row.run: row for row in asked.known}
         wanted = {name: wanted_of(name, asked) for name in asked.names}
-        needs = {row.workload: row.footprint_bytes for row in [*asked.elsewhere, *rows]}
-        left = sum(map(len, wanted.values()))
+        needs = {row.workload: row.footprint_bytes for row in [*asked.elsewhere, *asked.known]}
+        again = asked.rounds - 1
+        left = sum(len(runs) + again * len(varying(runs)) for runs in wanted.values())
         with progress_bar(sys.stderr, asked.quiet) as bar:
             task = bar.add_task("", total=left)
             try:
                 for name, runs in wanted.items():
                     before = [row for row in asked.known if row.workload == name]
-                    for told, row in self.each(name, runs, before, needs.get(name, 0), end):
+                    took = self.rounds(asked.rounds, name, runs, before, needs.get(name, 0), end)
+                    for told, row in took:
                         left -= 1
                         bar.update(task, advance=1, description=told)
                         if row:
-                            rows.append(row)
-                            asked.keep(rows)
+                            rows[row.run] = row
+                            asked.keep([*rows.values()])
                         if not row or row.failed or (bar.disable and not asked.quiet):
                             tell(told)
             except OverError:
                 tell(f"stopped after {asked.seconds:.0f} s, {left} runs left: --resume goes on")
-        return rows
+        return [*rows.values()]
+
+    def rounds(
+        self,
+        rounds: int,
+        name: str,
+        runs: Sequence[tuple[str, float]],
+        before: Sequence[Row],
+        needs: int,
+        end: float,
+    ) -> Iterator[tuple[str, Row | None]]:
+        """What came of each run so many times, in turn: a row is of all its processes up to then.
+        Like `each` otherwise. Raises OverError.
+        """
+        found: dict[tuple[str, float], list[Row]] = {}
+        for _ in range(rounds):
+            for told, row in self.each(name, runs, before, needs, end):
+                if row:
+                    same = found.setdefault((row.system, row.oversubscription), [])
+                    same.append(row)
+                    row, needs = pooled(same), row.footprint_bytes
+                yield told, row
+            runs = [run for run in varying(found) if not pooled(found[run]).failed]
 
     def each(
         self,
@@ -292,6 +316,11 @@ def runs_of(asked: Asked) -> list[tuple[str, float]]:
     native = [("native", 1.0)] if "native" in asked.systems else []
     others = [system for system in asked.systems if system != "native"]
     return native + [(system, over) for over in asked.ratios for system in others]
+
+
+def varying(runs: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Those that are worth another process: where nothing moves one is like another."""
+    return [run for run in runs if not BY_NAME[run[0]].in_place]
 
 
 def known_from(rows: Iterable[Row], system: str, over: float) -> Row | None:

@@ -3,9 +3,9 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any, NamedTuple
 
 FORMAT = "pump-bench 1"
@@ -58,6 +58,31 @@ class Row:
     def ms(self) -> float:
         """The median of the repetitions."""
         return median(self.step_ms)
+
+
+def pooled(rows: Sequence[Row]) -> Row:
+    """One of several processes of a run, each with as many steps: every repetition, the mean of
+    what a step moves, the median of their native steps. What failed in one has failed.
+    """
+    if failed := next((row for row in rows if row.failed), None):
+        return failed
+
+    def mean(told: Sequence[float | None]) -> float | None:
+        known = [value for value in told if value is not None]
+        return fmean(known) if len(known) == len(rows) else None
+
+    return replace(
+        rows[0],
+        step_ms=[ms for row in rows for ms in row.step_ms],
+        native_ms=median(row.native_ms for row in rows),
+        counters={key: fmean(row.counters[key] for row in rows) for key in rows[0].counters},
+        numbers_equal=all(row.numbers_equal for row in rows),
+        bytes_in=mean([row.bytes_in for row in rows]),
+        bytes_out=mean([row.bytes_out for row in rows]),
+        faults=mean([row.faults for row in rows]),
+        gate_ms=mean([row.gate_ms for row in rows]),
+        own_ms=mean([row.own_ms for row in rows]),
+    )
 
 
 def within_budget(rows: Iterable[Row]) -> list[Row]:

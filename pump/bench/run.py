@@ -65,6 +65,14 @@ class Run:
             help="begin nothing, and stop, after them; no oracle, no bound (see `bound`)",
         )
         programs.add_argument(
+            "--rounds",
+            type=rounds_of,
+            default=1,
+            metavar="N",
+            help="run each so many times, all systems of a workload in turn, and keep every step:"
+            " processes of one program differ among themselves (default: %(default)s)",
+        )
+        programs.add_argument(
             "--resume", action="store_true", help="keep the rows that --json's file has"
         )
         programs.add_argument(
@@ -101,6 +109,7 @@ class Run:
             elsewhere=elsewhere,
             keep=kept.keep,
             seconds=args.limit,
+            rounds=args.rounds,
         )
         try:
             rows = where.rows(asked)
@@ -248,4 +257,11 @@ def intervals_of(text: str) -> int:
     """`30`. Raises ArgumentTypeError."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"`{text}`: write how many, like 30, or 0")
+    return int(text)
+
+
+def rounds_of(text: str) -> int:
+    """`3`. Raises ArgumentTypeError."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"`{text}`: write how many, like 3")
     return int(text)

@@ -203,6 +203,39 @@ def test_what_is_known_is_not_run_again(machine: Machine) -> None:
     assert [env.get("ULMS_BACKEND") for _, env in machine.asked] == [None, "vmm"]
 
 
+def test_rounds_run_all_systems_in_turn_and_keep_every_step(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slower = iter((1.0, 1.0, 5.0, 10.0, 100.0, 500.0))  # native, counted, um; native, um, vmm
+    backends: list[str | None] = []
+
+    def run_one(command: list[str], env: dict[str, str], **more: Any) -> Any:
+        backends.append(env.get("ULMS_BACKEND"))
+        done = machine.run(command, env, **more)
+        told = json.loads(done.stdout.split("REPORT ")[1])
+        scale = next(slower)
+        told["step_ms"] = [ms * scale for ms in told["step_ms"]]
+        done.stdout = "REPORT " + json.dumps(told) + "\n"
+        done.returncode = int(len(backends) == 4)
+        return done
+
+    monkeypatch.setattr("bench.gpu.run.subprocess.run", run_one)
+    kept: list[int] = []
+    systems = ["native", "um", "vmm"]
+    rows = run.Programs().rows(
+        asked("lstm", systems, rounds=2, keep=lambda rows: kept.append(len(rows)))
+    )
+    assert backends == [None, "observe", "um", "vmm", None, "um"]
+    assert kept == [1, 2, 3, 3, 3]
+    native, um, vmm = rows
+    assert native.step_ms == [2, 4, 200, 400]
+    assert um.step_ms == [10, 20, 1000, 2000]
+    assert (native.native_ms, um.native_ms) == (151.5, 151.5)
+    assert um.bytes_in == 3 * 4 * MIB
+    assert um.numbers_equal
+    assert vmm.failed
+
+
 def test_what_no_budget_changes_is_run_once(machine: Machine) -> None:
     wanted = Asked(["vit-l"], ["vmm", "zero-copy"], [2.0, 3.0], quiet=True)
     rows = run.Programs().rows(wanted)
