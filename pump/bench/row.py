@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from statistics import fmean, median
@@ -23,6 +24,10 @@ class Run(NamedTuple):
 
 class FormatError(ValueError):
     """The file holds no results; the text says why."""
+
+
+class ForeignError(FormatError):
+    """Something else wrote it."""
 
 
 @dataclass(frozen=True)
@@ -149,11 +154,22 @@ def read_results(path: Path) -> Results:
     kind = told.get("format") if isinstance(told, dict) else None
     if kind != FORMAT:
         said = f"says that it is `{kind}`" if kind else "does not say what it is"
-        raise FormatError(f"{path} {said}: {WANTED}")
+        raise ForeignError(f"{path} {said}: {WANTED}")
     try:
         return Results.of(told["machine"], [_row(each) for each in told["rows"]])
     except (KeyError, TypeError) as error:
         raise FormatError(f"{path} holds rows that cannot be read ({error}): {WANTED}") from error
+
+
+def results_at(path: Path) -> list[Results]:
+    """Of a file, or of every file of a folder that has some. Raises FormatError, OSError."""
+    if not path.is_dir():
+        return [read_results(path)]
+    found = []
+    for file in sorted(path.glob("*.json")):
+        with suppress(ForeignError):
+            found.append(read_results(file))
+    return found
 
 
 def _row(told: dict[str, Any]) -> Row:

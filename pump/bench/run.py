@@ -11,7 +11,7 @@ from pump import paths
 from pump.bench import machine, pictures, plots, report, yardstick
 from pump.bench.measured import left_out, with_yardsticks
 from pump.bench.outputs import Kept, add_outputs, try_outputs
-from pump.bench.row import Results, Row, read_results, write_results
+from pump.bench.row import Results, Row, read_results, results_at, write_results
 from pump.bench.runner import Asked, Runner
 from pump.bench.simulated import Simulated
 from pump.bench.steps import meant
@@ -80,8 +80,9 @@ class Run:
             action="append",
             type=Path,
             default=[],
-            metavar="FILE",
-            help="run nothing that these results have, of whatever machine; may be repeated",
+            metavar="PATH",
+            help="run nothing that these results have, of whatever machine: a file, or a folder of"
+            " them; may be repeated",
         )
         programs.add_argument(
             "--tiny", action="store_true", help="try the programs, small, on the CPU"
@@ -98,7 +99,7 @@ class Run:
         described = list(dict.fromkeys([*systems, *(row.system for row in known)]))
         kept = Kept(args.json, lambda: where.machine(described))
         with reading():
-            elsewhere = [row for path in args.elsewhere for row in read_results(path).every]
+            there = [told for path in args.elsewhere for told in results_at(path)]
         try_outputs(args)
         asked = Asked(
             names,
@@ -106,7 +107,7 @@ class Run:
             args.oversubscription,
             args.quiet,
             known=known,
-            elsewhere=elsewhere,
+            elsewhere=[row for told in there for row in told.every],
             keep=kept.keep,
             seconds=args.limit,
             rounds=args.rounds,

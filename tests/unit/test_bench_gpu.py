@@ -203,6 +203,24 @@ def test_what_is_known_is_not_run_again(machine: Machine) -> None:
     assert [env.get("ULMS_BACKEND") for _, env in machine.asked] == [None, "vmm"]
 
 
+def test_a_folder_of_results_is_known_but_for_what_others_wrote(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = {"gpu": "one"}
+    monkeypatch.setattr(run.Programs, "machine", lambda *_: here)
+    for system in ("um", "vmm"):
+        rows = run.Programs().rows(asked("lstm", ["native", system]))
+        write_results(tmp_path / f"{system}.json", here, rows)
+    (tmp_path / "other.json").write_text("[]")
+    command = ["run", "lstm", "--device", "gpu", "--oversubscription", "2", "--limit", "9"]
+    command += [word for name in ("um", "vmm") for word in ("--system", name)]
+    machine.asked.clear()
+    assert cli.main([*command, "--elsewhere", str(tmp_path)]) == 0
+    assert machine.asked == []
+    (tmp_path / "um.json").write_text("[")
+    assert cli.main([*command, "--elsewhere", str(tmp_path)]) == 2
+
+
 def test_rounds_run_all_systems_in_turn_and_keep_every_step(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
