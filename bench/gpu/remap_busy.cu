@@ -1,11 +1,13 @@
 /* What mapping memory anew takes beside what a step does: kernels that use the device's memory, and copies both ways.
  * As in backend vmm a run of handles is unmapped in one call, mapped handle by handle, and given access in one call;
- * from several threads, whose calls wait for each other in the driver.
+ * from several threads, whose calls wait for each other in the driver. And what a launch takes beside mapping and copies.
  *
- * Prints one line of JSON a measurement: microseconds a handle, the mean. Takes 1.5 GiB of the device and 0.6 GiB of
+ * Prints one line of JSON a measurement: microseconds a handle, the mean; of a launch the median, and what one in a
+ * hundred exceeds. Takes 1.5 GiB of the device and 0.6 GiB of
  * pinned host memory by cuMemCreate; no managed memory. */
 #include "remap.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -126,6 +128,46 @@ static void measure(int beside, int other, size_t mib, size_t handles, int threa
     fflush(stdout);
 }
 
+/* --- launches --- */
+
+__global__ void nothing(void) {
+}
+
+static const size_t LAUNCHES = 20000, UNWAITED = 256;
+
+static void measure_launches(int beside, bool maps, int other) {
+    remapper r = {};
+    r.each = 8 * MIB;
+    r.handles = 1;
+    r.other = other;
+    std::vector<std::thread> busy = begin(beside);
+    if (maps)
+        busy.emplace_back(remap, &r);
+    std::this_thread::sleep_for(std::chrono::milliseconds(WARM_MS));
+    CUstream stream = stream_new();
+    std::vector<double> us;
+    for (size_t i = 0; i < LAUNCHES; i++) {
+        double start = now_us();
+        nothing<<<1, 1, 0, stream>>>();
+        us.push_back(now_us() - start);
+        if (i % UNWAITED == 0)
+            MUST(cuStreamSynchronize(stream));
+    }
+    MUST((CUresult)cudaGetLastError());
+    MUST(cuStreamSynchronize(stream));
+    stop = true;
+    for (std::thread &t : busy)
+        t.join();
+    MUST(cuStreamDestroy(stream));
+    std::sort(us.begin(), us.end());
+    const char *mapped = !maps ? "nothing" : other == HOST ? "host" : "device";
+    printf("{\"kind\": \"launches\", \"in\": %s, \"out\": %s, \"mapped\": \"%s\", \"launch_us\": %.2f, "
+           "\"launch_99_us\": %.2f}\n",
+           beside & IN ? "true" : "false", beside & OUT ? "true" : "false", mapped, us[LAUNCHES / 2],
+           us[LAUNCHES * 99 / 100]);
+    fflush(stdout);
+}
+
 int main(void) {
     open_device();
     used = plain(DEVICE, USED);
@@ -143,6 +185,11 @@ int main(void) {
         for (int threads : {3, 6})
             measure(ALL, other, 8, 1, threads);
         measure(KERNELS, other, 8, 1, 3);
+    }
+    for (int beside : {0, IN | OUT}) {
+        measure_launches(beside, false, DEVICE);
+        for (int other = 0; other < PLACES; other++)
+            measure_launches(beside, true, other);
     }
     return 0;
 }

@@ -185,7 +185,7 @@ static const struct {
     /* first: it decides what is said of the others */
     {{"ULMS_LOG_LEVEL", NULL, "WARN", "ERROR, WARN, INFO or DEBUG", "how much is said on stderr"}, parse_level},
     {{"ULMS_BACKEND", NULL, "auto", "auto, um, vmm, observe or off",
-      "um makes device memory managed; vmm maps it anew where it moves (early); observe watches and replaces nothing; "
+      "um makes device memory managed; vmm maps it anew where it moves; observe watches and replaces nothing; "
       "off stays out of the way; auto chooses: um"},
      parse_backend},
     {{"ULMS_GPU_MEMORY", "WRAPPER_MAX_MEMORY", "", "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
@@ -217,7 +217,7 @@ static const struct {
      parse_managed_limit},
     {{"ULMS_PAGE", NULL, "8MiB", "2MiB, 4MiB, 8MiB and so on to 64MiB",
       "what memory moves in, in vmm: larger pages are mapped anew in less time, but more memory that is not needed "
-      "comes along, and allocations below half a page stay plain"},
+      "comes along, and allocations below half a page stay plain, as long as an eighth of the memory holds them"},
      parse_page},
     {{"ULMS_PLAIN", NULL, "", "how names of library files begin, separated by commas",
       "memory that these libraries allocate stays plain in um and vmm, as that of NCCL, NVSHMEM and UCX does: other "

@@ -7,7 +7,10 @@
 #include "interpose/later.h"
 #include "interpose/session.h"
 
-enum { PITCH_ALIGN = 512, SMALL_BYTES = 2 << 20, SMALL_SHARE = 64 };
+enum { PITCH_ALIGN = 512, SMALL_BYTES = 2 << 20 };
+
+/* Of what the device has, one part in so many may be plain memory: beyond it what is small is provided, too. */
+enum { SMALL_SHARE = 64, PACKED_SHARE = 8 };
 
 static uint64_t room[DEVICE_MAX];
 
@@ -40,23 +43,27 @@ static void measure_room(int device) {
         __atomic_store_n(&room[device], plain + free_bytes + provide_held(device), __ATOMIC_RELAXED);
 }
 
-/* A smaller allocation than half a page would waste most of the whole pages it gets; the driver puts many of those into
- * one page. The driver refuses managed memory to a thread whose own stream captures. */
-static bool wanted(int device, uint64_t bytes) {
-    return bytes >= page_bytes / 2 && whole_pages(bytes) && session.backend->serves(device) && !capture_mine() &&
-           !caller_stays_plain();
-}
-
-bool provide_stays_plain(uint64_t bytes) {
-    int device = session_device();
-    if (!session_on || bytes > SMALL_BYTES || bytes < page_bytes / 2 || !session.backend->serves(device))
-        return false;
+static bool is_little(int device, uint64_t bytes, uint64_t one_in) {
     if (!provide_room(device))
         measure_room(device);
     uint64_t most = provide_room(device);
     if (ulms_options.capacity && ulms_options.capacity < most)
         most = ulms_options.capacity;
-    return ledger_plain(session.ledger, device) + bytes <= most / SMALL_SHARE;
+    return ledger_plain(session.ledger, device) + bytes <= most / one_in;
+}
+
+/* What is smaller than half a grain would waste most of it, and the driver puts many of those into one. What is smaller
+ * than half a page would be moved for its neighbours' sake. The driver refuses managed memory to a thread whose own
+ * stream captures. */
+static bool wanted(int device, uint64_t bytes) {
+    return bytes >= PAGE_LEAST / 2 && whole_pages(bytes) && session.backend->serves(device) && !capture_mine() &&
+           !(bytes < page_bytes / 2 && is_little(device, bytes, PACKED_SHARE)) && !caller_stays_plain();
+}
+
+bool provide_stays_plain(uint64_t bytes) {
+    int device = session_device();
+    return session_on && bytes <= SMALL_BYTES && bytes >= page_bytes / 2 && session.backend->serves(device) &&
+           is_little(device, bytes, SMALL_SHARE);
 }
 
 uint64_t provide_context(int device, uint64_t bytes) {

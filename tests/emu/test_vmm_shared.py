@@ -146,3 +146,31 @@ def test_padding_takes_what_the_factor_leaves_out(
     )
     placed, paged = map(int, told.split()[3:])
     assert (placed, paged) == (280 << 20, 0) if fits else paged > 0
+
+
+MANY = """
+pieces = [allocated(SIZE) for _ in range(COUNT)]
+placed = counter("placed_bytes")
+for step in range(2):
+    for i, piece in enumerate(pieces):
+        fill(piece, 100 * step + i, SIZE)
+assert [words_of(piece, SIZE) for piece in pieces] == [{100 + i} for i in range(COUNT)]
+for piece in pieces:
+    call("cuMemFree_v2", piece)
+again = [allocated(SIZE) for _ in range(COUNT)]
+print(placed, counter("evicted_bytes"))
+"""
+
+
+@pytest.mark.parametrize("mib", [1, 3])
+@pytest.mark.parametrize(("memory", "moves"), [("32MiB", True), ("1GiB", False)])
+def test_many_that_are_small_share_pages(
+    mib: int, memory: str, moves: bool, tmp_path: Path, run_emulated: RunEmulated
+) -> None:
+    """What takes no more than an eighth of what there is stays plain; on a page there are 8 MiB."""
+    text = MANY.replace("SIZE", f"{mib} * MIB").replace("COUNT", "24")
+    more = {"ULMS_PAGE": "8MiB", "ULMS_MANAGED_LIMIT": "2GiB"}
+    told = run_small(run_emulated, tmp_path, text, memory=memory, **more)
+    placed, evicted = map(int, told.split())
+    assert (placed > 0) == (evicted > 0) == moves
+    assert placed <= 32 << 20
