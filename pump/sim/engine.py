@@ -149,9 +149,11 @@ class CompiledEngine:
         if not engine:
             raise ValueError(f"no engine for {settings}")
         self.engine = self.ffi.gc(engine, self.lib.ulms_engine_free)
+        self.rows: dict[tuple[Touch, ...], Any] = {}  # what is issued comes again and again
         self.wait = self.ffi.new("uint64_t *")
         self.move = self.ffi.new("struct ulms_move *")
         self.sums = self.ffi.new("struct ulms_engine_stats *")
+        self.words = self.ffi.cast("uint64_t *", self.sums)
 
     def allocated(self, start: int, size: int) -> bool:
         return bool(self.lib.ulms_engine_allocated(self.engine, start, size))
@@ -176,12 +178,15 @@ class CompiledEngine:
         self.lib.ulms_engine_holder(self.engine, self.given, self.ffi.NULL)
 
     def issued(self, key: int, touches: Sequence[Touch]) -> int:
-        rows = self.ffi.new("struct ulms_engine_touch[]", list(touches))
-        return int(self.lib.ulms_engine_issued(self.engine, key, rows, len(touches)))
+        alike = tuple(touches)
+        rows = self.rows.get(alike)
+        if rows is None:
+            rows = self.rows[alike] = self.ffi.new("struct ulms_engine_touch[]", alike)
+        return int(self.lib.ulms_engine_issued(self.engine, key, rows, len(alike)))
 
     def admit(self, serial: int, at_once: bool = False) -> tuple[int, int]:
-        verdict = int(self.lib.ulms_engine_admit(self.engine, serial, at_once, self.wait))
-        return verdict, int(self.wait[0])
+        verdict = self.lib.ulms_engine_admit(self.engine, serial, at_once, self.wait)
+        return verdict, self.wait[0]
 
     def retired(self, serial: int, now: int = 0) -> None:
         self.lib.ulms_engine_retired(self.engine, serial, now)
@@ -197,4 +202,4 @@ class CompiledEngine:
 
     def stats(self) -> Stats:
         self.lib.ulms_engine_stats(self.engine, self.sums)
-        return Stats(*[getattr(self.sums, name) for name in SUMS])
+        return Stats(*self.ffi.unpack(self.words, len(SUMS)))

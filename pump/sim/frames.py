@@ -4,8 +4,10 @@ A page that is stale has left the device and is mapped still at the frame that i
 is idle when the page comes again the page gets it back, and nothing has to be mapped.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
 
 from pump.sim.engine import DEAD, FILL, IN_PLACE, Move
 
@@ -33,23 +35,25 @@ class Frames:
     pages: list[int] = field(default_factory=list)  # by frame: that came last
     idle: set[int] = field(default_factory=set)
     after: int = 0  # the frame taken last, and one
-    places: dict[int, Place] = field(default_factory=dict)  # by page
+    places: dict[int, Place] = field(default_factory=lambda: defaultdict(Place))  # by page
 
     def begin(self, move: Move) -> int:
         """The pages of a fill get frames: how many of them have to be mapped."""
         if move.kind != FILL:
             return 0
         pages = self.pages_of(move)
-        others = [page for page in pages if not self.reclaim(self.places.setdefault(page, Place()))]
-        for page in pages:
+        places = [self.places[page] for page in pages]
+        others = [place for place in places if not self.reclaim(place)]
+        for place in places:
             self.came += 1
-            self.places[page].came = self.came
-        together = [] if move.flags & DEAD else self.take_neighbours(len(others))
-        taken = together or sorted(self.take() for _ in others)
-        for page, frame in zip(others, taken, strict=True):
-            self.places[page].frame = frame
-        for page in pages:
-            self.pages[self.places[page].frame] = page
+            place.came = self.came
+        if others:
+            together = [] if move.flags & DEAD else self.take_neighbours(len(others))
+            taken = together or sorted(self.take() for _ in others)
+            for place, frame in zip(others, taken, strict=True):
+                place.frame = frame
+        for page, place in zip(pages, places, strict=True):
+            self.pages[place.frame] = page
         self.back += len(pages) - len(others)
         return len(others)
 
@@ -69,8 +73,9 @@ class Frames:
     def holder(self, start: int) -> int:
         """The page that has the frame on which the one at `start` has a claim; 0: none."""
         place = self.places.get(start // self.page_bytes)
-        has = place and place.stale and place.frame not in self.idle
-        return self.pages[place.frame] * self.page_bytes if place and has else 0
+        if not place or not place.stale or place.frame in self.idle:
+            return 0
+        return self.pages[place.frame] * self.page_bytes
 
     def pages_of(self, move: Move) -> range:
         """Their numbers."""
@@ -95,9 +100,8 @@ class Frames:
             self.pages.append(0)
             return len(self.claims) - 1
 
-        def order(frame: int) -> tuple[bool, int, bool, int]:
-            claims = self.claims[frame]
-            return bool(claims), -min(claims, default=0), frame < self.after, frame
+        def order(frame: int) -> tuple[float, bool, int]:
+            return -min(self.claims[frame], default=inf), frame < self.after, frame
 
         frame = min(self.idle, key=order)
         self.idle.remove(frame)

@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from pump.sim.engine import Move
-from pump.sim.link import Kind, Part
+from pump.sim.link import ACCESS, CALL, COPY, TURN, UNMAP, Kind, Part
 
 LEAST_NS = 1e-3  # shorter than anything here takes
 
@@ -24,7 +24,12 @@ class UnderWay:
     @property
     def maps(self) -> bool:
         """It needs the driver's lock."""
-        return self.kind is Kind.UNMAP or self.kind is Kind.ACCESS
+        return self.kind is UNMAP or self.kind is ACCESS
+
+    @property
+    def sends(self) -> bool:
+        """Its bytes go in its lane's turn."""
+        return self.kind is COPY or self.kind is TURN
 
     def pass_on(self) -> None:
         """To the next part."""
@@ -36,28 +41,33 @@ class UnderWay:
 class Lane:
     """Up to `movers` moves at once. One call is made and one's bytes go at a time."""
 
+    number: int  # as the engine calls it
     movers: int
     next: Move | None = None  # taken, and may not begin yet
     moves: list[UnderWay] = field(default_factory=list)
     called: UnderWay | None = None  # the move whose call is made
     turn: UnderWay | None = None  # whose bytes go, or go next
+    copied: UnderWay | None = None  # whose bytes go
+    takes: bool = True  # another move
+    refused: int = -1  # how much the engine had been told when it gave none; -1: it may give one
 
     def look(self) -> None:
         """A move has come to another part, begun or ended: the first of each kind gets on."""
-        self.called = self.turn = None
+        called = turn = None
         for one in reversed(self.moves):
-            if one.kind is Kind.CALL:
-                self.called = one
-            elif one.kind is Kind.COPY or one.kind is Kind.TURN:
-                self.turn = one
+            kind = one.kind
+            if kind is COPY or kind is TURN:
+                turn = one
+            elif kind is CALL:
+                called = one
+        self.called, self.turn = called, turn
+        self.takes = not called and len(self.moves) < self.movers
+        self.send()
 
-    def copied(self) -> UnderWay | None:
-        """The move whose bytes go."""
+    def send(self) -> None:
+        """The move whose turn it is has come to another part."""
         turn = self.turn
-        return turn if turn and turn.kind is Kind.COPY else None
-
-    def may_take(self) -> bool:
-        return not (self.next or self.called) and len(self.moves) < self.movers
+        self.copied = turn if turn and turn.kind is COPY else None
 
 
 class Driver:
@@ -83,5 +93,5 @@ class Driver:
     def begins(self, out: UnderWay | None) -> None:
         """The first comes to its next part; `out`: whose bytes go to the host."""
         first = self.first()
-        self.copied = out if first and first.kind is Kind.ACCESS else None
+        self.copied = out if first and first.kind is ACCESS else None
         self.copies = len(out.parts) if out else 0

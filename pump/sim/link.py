@@ -76,6 +76,9 @@ class Kind(Enum):
     TOLD = "the engine is told that it is done"
 
 
+CALL, TURN, COPY, UNMAP, ACCESS, TOLD = Kind  # Kind.CALL takes Python 3.11 ten times as long
+
+
 class Part(NamedTuple):
     """A part of a move: nanoseconds, or the bytes of a copy."""
 
@@ -124,20 +127,20 @@ class Handles:
         unmap_host_ns = self.busy * (self.unmap_host_ns + mib * self.unmap_host_mib_ns)
         if move.kind == FILL:
             away_ns = unmap_host_ns if self.maps_away and not dead else unmap_ns
-            copy = [] if dead else [Part(Kind.COPY, move.bytes)]
-            access = [Part(Kind.ACCESS, map_ns)] * mapped
-            return [*copy, Part(Kind.UNMAP, mapped * away_ns), *access, Part(Kind.TOLD)]
+            copy = [] if dead else [Part(COPY, move.bytes)]
+            access = [Part(ACCESS, map_ns)] * mapped
+            return [*copy, Part(UNMAP, mapped * away_ns), *access, Part(TOLD)]
         if dead:
-            return [Part(Kind.TOLD)]
+            return [Part(TOLD)]
         starts = [] if clean else range(0, move.bytes, self.copy_bytes)
         sizes = [min(self.copy_bytes, move.bytes - start) for start in starts]
-        turn = Part(Kind.TURN, self.turn_ns)
-        copies = [part for size in sizes for part in (turn, Part(Kind.COPY, size))]
+        turn = Part(TURN, self.turn_ns)
+        copies = [part for size in sizes for part in (turn, Part(COPY, size))]
         if not self.maps_away and not move.flags & IN_PLACE:
-            return [*copies, Part(Kind.TOLD)]
-        unmap = Part(Kind.UNMAP, pages * unmap_ns)
-        access = [Part(Kind.ACCESS, map_host_ns)] * pages
-        return [*copies, unmap, Part(Kind.TOLD), *access]
+            return [*copies, Part(TOLD)]
+        unmap = Part(UNMAP, pages * unmap_ns)
+        access = [Part(ACCESS, map_host_ns)] * pages
+        return [*copies, unmap, Part(TOLD), *access]
 
 
 @dataclass(frozen=True)
@@ -197,8 +200,8 @@ class Link:
             call_ns += pages * self.drop_ns
         elif move.flags & KEEP:
             call_ns += pages * self.keep_ns
-        copy = Part(Kind.COPY, self.carried(move))
-        return [Part(Kind.CALL, call_ns), copy, Part(Kind.TOLD)]
+        copy = Part(COPY, self.carried(move))
+        return [Part(CALL, call_ns), copy, Part(TOLD)]
 
 
 COMPARED = 'docs/bench.md, "Predicted and measured", says how near steps came'

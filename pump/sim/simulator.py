@@ -10,16 +10,30 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 from pump.sim.advice import Advice
-from pump.sim.engine import FILL, HOLD, RUN_SHORT, Engine, Move, Settings, Stats, holds
+from pump.sim.engine import (
+    FILL,
+    HOLD,
+    IN_PLACE,
+    LANE_IN,
+    LANE_OUT,
+    RUN_SHORT,
+    Engine,
+    Move,
+    Settings,
+    Stats,
+    holds,
+)
 from pump.sim.frames import Frames
 from pump.sim.lane import LEAST_NS, Driver, Lane, UnderWay
-from pump.sim.link import Kind, Link
+from pump.sim.link import ACCESS, TOLD, Link, Part
 from pump.sim.result import Result
 from pump.sim.sequence import Event, Given, Operation, Sequence, page_runs
 
+NEAR_NS = 1.0  # more than any rounding of moments
 LAUNCHES_MOST = 1000
 LAUNCH_NS = 5_000.0  # from the moment when a held operation may run to its start
 WARM, LEARNING, STEADY, MORE = 2, 12, 4, 2
@@ -93,8 +107,8 @@ class Simulator:
         self.link = link = link.under(held)
         self.learns = held
         self.warm = WARM  # steps
-        # Kernels may take longer: they bring what they miss, or use it where it lies.
-        self.lengthens = policy == "none" or (held and bool(link.in_place))
+        # Kernels may take longer: they bring what they miss, or use what has left for it in place.
+        self.lengthens = policy == "none"
         self.advice = Advice(link.page_bytes) if link.keep_ns else None
         self.now = 0.0
         self.held: Issued | None = None
@@ -102,16 +116,16 @@ class Simulator:
         self.running: Issued | None = None
         self.end_ns = 0.0
         self.retired = 0  # serial of the last
-        self.lanes = (Lane(link.movers[0]), Lane(link.movers[1]))
+        self.lanes = (Lane(LANE_IN, link.movers[0]), Lane(LANE_OUT, link.movers[1]))
         self.alone, self.beside = link.rates(both=False), link.rates(both=True)
         self.driver = Driver()
         self.frames = Frames(link.page_bytes, link.handles.maps_away) if link.handles else None
         if self.frames:
             engine.holder(self.frames.holder)
         self.moved: set[int] = {0}
-        self.told = 0  # times that the engine was told something, or gave a move
-        self.refused = [-1, -1]  # by lane: `told` when it last gave none
-        self.holds = -1  # the same: when it held what is held
+        self.parts: dict[tuple[int, int, int, bool, int], tuple[Part, ...]] = {}
+        self.told = 0  # times that the engine was told something
+        self.holds = -1  # `told` when it held what is held; to give a move lets nothing run
         self.faulted = 0  # bytes, of what was issued
         self.used = self.written = 0  # bytes in place, of what was issued
         self.brought = 0  # bytes, of what has run
@@ -145,7 +159,8 @@ class Simulator:
             self.engine.allocated(first * size, count * size)
         program = self.program(sequence)
         while self.act(program):
-            self.advance()
+            while not self.advance():
+                pass
 
     def program(self, sequence: Sequence) -> Iterator[tuple[Event, bool]]:
         """Everything the program does, and whether it ends a step."""
@@ -172,20 +187,19 @@ class Simulator:
             return self.holds != self.told and self.admit(self.held, LAUNCH_NS)
         if not self.may_issue() or self.computes_ns > self.now + LEAST_NS:
             return False
-        event, ends_step = next(program, (None, False))
-        self.over = event is None
-        if isinstance(event, Given):
+        for event, ends_step in program:
+            self.told += 1
+            if isinstance(event, Operation):
+                serial = self.engine.issued(event.key, event.touches)
+                if self.advice:
+                    self.advice.issued(event.touches)
+                issued = Issued(serial, event.key, event.duration_ns, ends_step)
+                if not self.admit(issued, 0):
+                    self.held = issued
+                return True
             self.engine.block(*event.block, event.live)
-            self.told += 1
-        elif event:
-            self.told += 1
-            serial = self.engine.issued(event.key, event.touches)
-            if self.advice:
-                self.advice.issued(event.touches)
-            issued = Issued(serial, event.key, event.duration_ns, ends_step)
-            if not self.admit(issued, 0):
-                self.held = issued
-        return event is not None
+        self.over = True
+        return False
 
     def may_issue(self) -> bool:
         """The device takes one more."""
@@ -253,30 +267,38 @@ class Simulator:
         """True: a lane takes or begins a move."""
         acted = False
         for number, lane in enumerate(self.lanes):
-            if self.refused[number] != self.told and lane.may_take():
+            if lane.takes and not lane.next and lane.refused != self.told:
                 lane.next = self.engine.next(number)
-                self.told += lane.next is not None
-                self.refused[number] = -1 if lane.next else self.told
+                lane.refused = self.told
+                if lane.next:
+                    lane.refused = self.lanes[1 - number].refused = -1
             if lane.next and self.may_begin(lane.next):
                 self.begin(number, lane.next)
                 lane.next, acted = None, True
         return acted
 
     def begin(self, number: int, move: Move) -> None:
-        beside = bool(self.lanes[1 - number].moves)
+        lane, beside = self.lanes[number], bool(self.lanes[1 - number].moves)
         move = self.advice.begin(move) if self.advice else move
         mapped = self.frames.begin(move) if self.frames else 0
-        one = UnderWay(move, deque(self.link.parts(move, beside, mapped)))
-        self.lanes[number].moves.append(one)
-        self.settle(number, one)
+        self.lengthens = self.lengthens or bool(move.flags & IN_PLACE)
+        one = UnderWay(move, deque(self.parts_of(move, beside, mapped)))
+        lane.moves.append(one)
+        self.settle(lane, one)
 
-    def settle(self, number: int, one: UnderWay) -> None:
+    def parts_of(self, move: Move, beside: bool, mapped: int) -> tuple[Part, ...]:
+        """What `link.parts` says, which is the same for moves that are alike."""
+        alike = move.bytes, move.kind, move.flags, beside, mapped
+        if alike not in self.parts:
+            self.parts[alike] = tuple(self.link.parts(move, beside, mapped))
+        return self.parts[alike]
+
+    def settle(self, lane: Lane, one: UnderWay) -> None:
         """A move has come to another part: goes through those that take no time."""
         while one.kind and one.left < LEAST_NS:
-            if one.kind is Kind.TOLD:
-                self.end(number, one.move)
+            if one.kind is TOLD:
+                self.end(lane.number, one.move)
             one.pass_on()
-        lane = self.lanes[number]
         if not one.kind:
             lane.moves.remove(one)
         lane.look()
@@ -295,73 +317,84 @@ class Simulator:
 
     def map_next(self) -> None:
         """The driver's first comes to its next part."""
-        self.driver.begins(self.lanes[1].copied())
+        self.driver.begins(self.lanes[1].copied)
 
-    def pass_on(self, number: int, one: UnderWay) -> None:
-        """A part of a move is done. The handles of a run are mapped in one call."""
-        mapped, done = one.maps, one.kind
+    def pass_on(self, lane: Lane, one: UnderWay) -> bool:
+        """A part of a move is done. False: that lets nothing else begin."""
+        done, mapped, sent = one.kind, one.maps, one.sends
         one.pass_on()
-        if done is not Kind.ACCESS or one.kind is not done:
-            if mapped:
-                self.driver.queue.popleft()
-            self.settle(number, one)
+        if done is ACCESS and one.kind is done:  # handles of a run are mapped in one call
+            self.map_next()
+            return False
+        if sent and one.sends and one.left >= LEAST_NS:
+            lane.send()
+            return False
+        if mapped:
+            self.driver.queue.popleft()
+        self.settle(lane, one)
         if mapped:
             self.map_next()
+        return True
 
     def may_begin(self, move: Move) -> bool:
         return move.after <= self.retired and move.needs in self.moved
 
-    def rates(self, copied: list[UnderWay | None]) -> list[float]:
-        """Of what each lane copies; 0 while the operation that runs takes the link itself."""
+    def rates(self) -> tuple[float, float]:
+        """Of bytes in and out; 0 while the operation that runs takes the link itself."""
         running = self.running
         if running and running.in_place_ns and self.alone_ns(running) < LEAST_NS:
-            return [0.0 for _ in copied]
-        rates = self.beside if all(copied) else self.alone
-        return [rates[0 if one and one.move.kind == FILL else 1] for one in copied]
+            return 0.0, 0.0
+        return self.beside if self.lanes[0].copied and self.lanes[1].copied else self.alone
 
     def alone_ns(self, running: Issued) -> float:
         """Until the operation takes the link."""
         return self.end_ns - self.now - running.in_place_ns
 
-    def works(self) -> list[tuple[int, UnderWay, float]]:
+    def works(self) -> list[tuple[Lane, UnderWay, float]]:
         """The moves that get on: their lanes, and how much of their parts each nanosecond."""
         found = []
-        mapped = self.driver.works()
-        rates = self.rates([lane.copied() for lane in self.lanes])
-        for number, lane in enumerate(self.lanes):
+        mapped = self.driver.works() if self.driver.queue else None
+        rates = self.rates()
+        for lane in self.lanes:
             turn = lane.turn
             if lane.called:
-                found.append((number, lane.called, 1.0))
-            if turn and turn.kind is Kind.TURN:
-                found.append((number, turn, 1.0))
-            elif turn and rates[number] > 0:
-                found.append((number, turn, rates[number]))
+                found.append((lane, lane.called, 1.0))
+            if turn:
+                rate = rates[turn.move.kind != FILL] if lane.copied else 1.0
+                if rate > 0:
+                    found.append((lane, turn, rate))
             if mapped and mapped in lane.moves:
-                found.append((number, mapped, 1.0))
+                found.append((lane, mapped, 1.0))
         return found
 
     # --- time ---
 
-    def advance(self) -> None:
-        """To the next moment at which something ends. Raises StuckError when there is none."""
-        moments = []
-        if self.running:
-            moments.append(self.end_ns - self.now)
-            if self.running.in_place_ns and self.alone_ns(self.running) >= LEAST_NS:
-                moments.append(self.alone_ns(self.running))
-        elif self.queue and self.queue[0].ready_ns > self.now:
-            moments.append(self.queue[0].ready_ns - self.now)
-        if not self.held and self.may_issue() and self.computes_ns > self.now:
-            moments.append(self.computes_ns - self.now)
-        works = self.works()
-        moments += [one.left / rate for _, one, rate in works]
-        if not moments:
-            raise StuckError(f"{self.held} waits, and nothing is under way")
+    def advance(self) -> bool:
+        """To the next moment at which something ends. False: it lets nothing begin. Raises
+        StuckError when there is none.
+        """
+        now, running, works = self.now, self.running, self.works()
+        moments = [inf]  # of the device and the program
+        if running:
+            moments.append(self.end_ns - now)
+            if running.in_place_ns and self.alone_ns(running) >= LEAST_NS:
+                moments.append(self.alone_ns(running))
+        elif self.queue and self.queue[0].ready_ns > now:
+            moments.append(self.queue[0].ready_ns - now)
+        if not self.held and self.computes_ns > now and self.may_issue():
+            moments.append(self.computes_ns - now)
+        alone = min(moments)
+        for _, one, rate in works:
+            moments.append(one.left / rate)
         step = max(0.0, min(moments))
+        if step == inf:
+            raise StuckError(f"{self.held} waits, and nothing is under way")
         self.now += step
-        for number, one, rate in works:
+        lets_begin = alone < step + NEAR_NS
+        for lane, one, rate in works:
             one.left -= rate * step
-            if one.left < LEAST_NS:
-                self.pass_on(number, one)
-        if self.running and self.end_ns <= self.now + LEAST_NS:
-            self.retire(self.running)
+            if one.left < LEAST_NS and self.pass_on(lane, one):
+                lets_begin = True
+        if running and self.end_ns <= self.now + LEAST_NS:
+            self.retire(running)
+        return lets_begin
