@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bench.gpu import programs, run, sweep, workloads  # noqa: E402
+from bench.gpu.counters import COUNTERS, COUNTERS_IN, COUNTERS_OUT, EXPLAIN  # noqa: E402
 from bench.gpu.told import reason_in  # noqa: E402
 from pump.bench import cli  # noqa: E402
 from pump.bench.machine import describe  # noqa: E402
@@ -107,7 +108,9 @@ def test_every_system_gets_its_budget_and_its_row(
     assert rows["zero-copy"].bytes_in is None
     assert rows["zero-copy"].gate_ms == 4 * MIB / 1e6
     assert rows["zero-copy"].own_ms is None
-    assert rows["vmm"].counters == dict.fromkeys(run.EXPLAIN, 2 * 2 * MIB)
+    assert rows["vmm"].counters == dict.fromkeys(EXPLAIN, 2 * 2 * MIB)
+    assert {"in_place_bytes", "in_place_written_bytes"} <= rows["vmm"].counters.keys()
+    assert len({*COUNTERS}) == len(COUNTERS)
     assert rows["native"].counters == rows["save-on-cpu"].counters == {}
     assert rows["vmm"].own_ms == 2 * 4 * MIB / 1e6
 
@@ -414,7 +417,7 @@ def test_only_what_learns_is_warmed_up_for_long() -> None:
 
 
 def test_a_sweep_counts_what_moved_and_what_was_used_in_place() -> None:
-    counters = dict.fromkeys((*run.COUNTERS_IN, *run.COUNTERS_OUT), 10**9)
+    counters = dict.fromkeys((*COUNTERS_IN, *COUNTERS_OUT), 10**9)
     native = programs.Result(0, ["0x1p+0"], [1.0, 3.0])
     done = programs.Result(0, ["0x1p+0"], [100.0, 400.0], {"counters": counters})
     row = sweep.row("8MiB", native, done)
