@@ -18,7 +18,7 @@ DECODERS = {"decode-3b", "decode-8b", "prefill-3b", "prefill-8b"}
 SOME = dict.fromkeys(DECODERS, ("plain", "offload")) | {
     "hash-join": VARIANTS[:1],
     "lstm": VARIANTS[:2],
-    "resnet50": VARIANTS[:2],
+    "resnet50": VARIANTS[:3],
 }
 """Workloads that not everything can be done to: without gradients, blocks or AdamW of ours."""
 

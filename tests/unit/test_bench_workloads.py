@@ -1,0 +1,110 @@
+"""What is done to the programs of bench/gpu/workloads, on the CPU; skipped where PyTorch is not."""
+
+import math
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from bench.gpu import programs, run  # noqa: E402
+from pump.bench.runner import Asked  # noqa: E402
+
+pytestmark = pytest.mark.unit
+
+
+def imported(name: str) -> Any:
+    """The module; the test is skipped where it is not there, or does not go with its PyTorch."""
+    try:
+        return import_module(name)
+    except (ImportError, RuntimeError) as error:
+        pytest.skip(f"without {name}: {error}")
+
+
+@pytest.mark.parametrize(
+    ("name", "system", "needs"),
+    [
+        ("lstm", "save-on-cpu", "torch"),
+        ("resnet50", "checkpointing", "torchvision"),
+        ("decode-8b", "offload", "transformers"),
+    ],
+)
+def test_tiny_programs_really_run(
+    name: str, system: str, needs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported(needs)
+    monkeypatch.setenv("ULMS_MANAGED_LIMIT", "8GiB")
+    for steps in ("WARM", "WARM_ONCE", "WARM_UNLEARNT"):
+        monkeypatch.setattr(run, steps, 1)
+    monkeypatch.setattr(run, "TIMED", 3)
+    wanted = Asked([name], ["native", system], [2.0], quiet=True)
+    rows = run.Programs(tiny=True).rows(wanted)
+    assert [(row.system, len(row.step_ms)) for row in rows] == [
+        ("native", run.TIMED),
+        (system, run.TIMED),
+    ]
+    assert all(row.numbers_equal for row in rows)
+
+
+def test_batch_norms_that_run_twice_learn_once() -> None:
+    torch = imported("torch")
+    work = imported("bench.gpu.workloads.work")
+
+    def trained(variant: str) -> tuple[list[float], dict[str, Any]]:
+        torch.manual_seed(0)
+        blocks = [
+            torch.nn.Sequential(torch.nn.Conv2d(3, 3, 3), torch.nn.BatchNorm2d(3), torch.nn.ReLU())
+            for _ in range(3)
+        ]
+        model, images = torch.nn.Sequential(*blocks), torch.randn(2, 3, 16, 16)
+        made = work.training(lambda: model(images).square().mean(), model, blocks, 0.1)
+        work.change(made, variant)
+        for _ in range(3):
+            made.step()
+        assert [block[1].momentum for block in blocks] == [0.1] * 3
+        return [number.item() for number in made.numbers], model.state_dict()
+
+    (plain, state), (twice, again) = trained("plain"), trained("checkpointing")
+    assert plain == twice
+    assert state.keys() == again.keys()
+    assert all(torch.equal(state[name], again[name]) for name in state)
+
+
+def test_a_resnet_that_computes_twice_keeps_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = imported("torch")
+    imported("torchvision")
+    from torch.multiprocessing.reductions import StorageWeakRef
+
+    monkeypatch.syspath_prepend(str(programs.TESTS / "programs"))
+    resnet50 = import_module("bench.gpu.workloads.resnet50")
+    change: Callable[..., None] = import_module("bench.gpu.workloads.work").change
+
+    def kept(variant: str) -> tuple[int, float]:
+        """Bytes of modules' results that live when the forward pass has ended; the loss."""
+        torch.manual_seed(0)
+        work = resnet50.make("cpu", tiny=True)
+        change(work, variant)
+        made: dict[int, tuple[Any, int]] = {}
+        living = 0
+
+        def after(module: Any, _: object, result: Any) -> None:
+            nonlocal living
+            storage = result.untyped_storage()
+            made[storage.data_ptr()] = StorageWeakRef(storage), storage.nbytes()
+            if type(module).__name__ == "ResNet":
+                living = sum(size for each, size in made.values() if not each.expired())
+
+        hook = torch.nn.modules.module.register_module_forward_hook(after)
+        work.step()
+        hook.remove()
+        return living, work.numbers[0].item()
+
+    (all_of_them, loss), (some, again) = kept("plain"), kept("checkpointing")
+    assert math.isfinite(loss)
+    assert loss == again
+    assert 0 < some < all_of_them / 2
