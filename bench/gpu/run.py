@@ -20,6 +20,7 @@ from typing import NamedTuple
 from bench.gpu import calls, link, workloads
 from bench.gpu.counters import COUNTERS_IN, COUNTERS_OUT, COUNTERS_OWN, EXPLAIN, asked_for, sum_of
 from bench.gpu.told import Told, reason_in, told_of
+from bench.gpu.workloads import offload
 from pump.bench import machine
 from pump.bench.machine import LIMIT
 from pump.bench.plan import default_factor
@@ -78,11 +79,12 @@ class Programs:
         return workloads.names()
 
     def machine(self, systems: Sequence[str]) -> dict[str, str]:
-        """This one, and how fast its link is; what calls on managed memory take, if a system has
-        some.
+        """This one, and how fast its link is; if a system has some, what calls on managed memory
+        take, and who offloads weights.
         """
         managed = self.managed if any(map(is_managed, systems)) else {}
-        return machine.describe() | self.link | managed
+        offloaded = {"offload": offload.way()} if "offload" in systems else {}
+        return machine.describe() | self.link | managed | offloaded
 
     @cached_property
     def link(self) -> dict[str, str]:

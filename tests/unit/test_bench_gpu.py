@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT))
 from bench.gpu import programs, run, sweep, workloads  # noqa: E402
 from bench.gpu.counters import COUNTERS, COUNTERS_IN, COUNTERS_OUT, EXPLAIN  # noqa: E402
 from bench.gpu.told import reason_in  # noqa: E402
+from bench.gpu.workloads import offload  # noqa: E402
 from pump.bench import cli  # noqa: E402
 from pump.bench.machine import describe  # noqa: E402
 from pump.bench.report import cell_of  # noqa: E402
@@ -348,6 +349,16 @@ def test_tiny_programs_run_on_the_cpu(machine: Machine) -> None:
     assert all(command[-3:] == ["--tiny", "--device", "cpu"] for command, _ in machine.asked)
 
 
+def test_a_file_says_who_offloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = run.Programs(tiny=True)
+    assert "offload" not in tiny.machine(["vmm"])
+    monkeypatch.setattr(offload, "find_spec", lambda _: None)
+    assert tiny.machine(["offload"])["offload"] == "plain PyTorch"
+    monkeypatch.setattr(offload, "find_spec", lambda name: name)
+    monkeypatch.setattr(offload, "version", lambda name: f"of {name}")
+    assert tiny.machine(["offload"])["offload"] == "accelerate of accelerate"
+
+
 def test_another_machine_s_rows_are_not_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -367,7 +378,7 @@ def test_another_machine_s_rows_are_not_resumed(
 def test_workloads_are_listed_without_their_frameworks(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for framework in ("torch", "cupy"):
+    for framework in ("torch", "cupy", "accelerate"):
         monkeypatch.setitem(sys.modules, framework, None)  # nobody can import it
     assert cli.main(["list", "--device", "gpu"]) == 0
     told = capsys.readouterr().out

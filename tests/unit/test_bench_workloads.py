@@ -4,6 +4,7 @@ import math
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bench.gpu import programs, run  # noqa: E402
+from bench.gpu.workloads import offload  # noqa: E402
 from pump.bench.runner import Asked  # noqa: E402
 
 pytestmark = pytest.mark.unit
@@ -108,3 +110,25 @@ def test_a_resnet_that_computes_twice_keeps_less(monkeypatch: pytest.MonkeyPatch
     assert math.isfinite(loss)
     assert loss == again
     assert 0 < some < all_of_them / 2
+
+
+@pytest.mark.parametrize("way", [offload.Plain, offload.Accelerated])
+def test_weights_come_and_go_and_stay(way: Callable[..., offload.Offload]) -> None:
+    torch = imported("torch")
+    if way is offload.Accelerated and not find_spec("accelerate"):
+        pytest.skip("without accelerate")
+    torch.manual_seed(0)
+    block = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LayerNorm(4)).requires_grad_(False)
+    x = torch.randn(2, 4)
+    expected = block(x)
+    weights = {name: weight.clone() for name, weight in block.named_parameters()}
+    away = way(block, "cpu")
+    assert away.bytes == 4 * (16 + 4 + 4 + 4)
+    for _ in range(2):
+        assert torch.equal(block(x), expected)
+    if way is offload.Accelerated:
+        assert {weight.device.type for weight in block.parameters()} == {"meta"}
+    away.stay()
+    assert all(torch.equal(weight, weights[name]) for name, weight in block.named_parameters())
+    assert not any(module._forward_pre_hooks for module in block.modules())
+    assert torch.equal(block(x), expected)

@@ -9,7 +9,7 @@ import ast
 from pathlib import Path
 
 HERE = Path(__file__).parent
-HELPERS = {"__init__", "__main__", "work", "llama", "weights"}
+HELPERS = {"__init__", "__main__", "work", "llama", "weights", "offload"}
 OWN_MAIN = {"hash_join": "CuPy"}
 """Those that are no work of PyTorch's and cannot be changed by it."""
 
