@@ -44,6 +44,7 @@ def test_tiny_programs_really_run(
     for steps in ("WARM", "WARM_ONCE", "WARM_UNLEARNT"):
         monkeypatch.setattr(run, steps, 1)
     monkeypatch.setattr(run, "TIMED", 3)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # others wait for each other on a busy machine
     wanted = Asked([name], ["native", system], [2.0], quiet=True)
     rows = run.Programs(tiny=True).rows(wanted)
     assert [(row.system, len(row.step_ms)) for row in rows] == [
