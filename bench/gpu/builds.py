@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from bench import cli
+from bench.gpu.counters import EXPLAIN
 from bench.gpu.machine import refuse_unless_safe
 from bench.gpu.run import (
-    EXPLAIN,
     Budget,
     FailedError,
     OverError,

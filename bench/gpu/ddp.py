@@ -1,18 +1,22 @@
 """PyTorch DDP over NCCL, a rank a GPU, each with less memory than it needs: the losses are equal.
 
-Every backend runs beside the native program. Managed memory is at most ULMS_MANAGED_LIMIT for all
-ranks together.
+Every backend runs beside the native program, and counts what it moves. Managed memory is at most
+ULMS_MANAGED_LIMIT for all ranks together.
 """
 
 import argparse
+import math
 import os
 import statistics
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bench import cli
 from bench.gpu import machine, programs
+from bench.gpu.counters import COUNTERS_IN, COUNTERS_OUT, asked_for, sum_of
 from pump.paths import library
 
 PROGRAM = programs.TESTS / "programs" / "torch_ddp.py"
@@ -60,6 +64,56 @@ def launch(ranks: int, options: argparse.Namespace, more: dict[str, str]) -> lis
     ]
 
 
+def environment(backend: str, budget: int, ranks: int) -> dict[str, str]:
+    """What every rank of so many is told, which may have so many bytes. Raises NotBuiltError."""
+    more = {
+        "LD_PRELOAD": str(library()),
+        "ULMS_GPU_MEMORY": str(budget),
+        "ULMS_GPU_MEMORY_FACTOR": "100",
+        "ULMS_MANAGED_LIMIT": str(machine.LIMIT // ranks),
+    }
+    return more | BACKENDS[backend] | asked_for()
+
+
+def row(
+    backend: str, native: Sequence[programs.Result], results: Sequence[programs.Result]
+) -> dict[str, object]:
+    """What each rank said: step times, bytes moved over all timed steps, whether losses are those
+    of its native run.
+    """
+    equal = all(
+        result.status == 0 and programs.numbers_equal([alone, result])
+        for result, alone in zip(results, native, strict=True)
+    )
+    return {
+        "backend": backend,
+        "step_ms": [result.step_ms for result in results],
+        "counters": [result.facts.get("counters", {}) for result in results],
+        "numbers_equal": equal,
+        "status": [result.status for result in results],
+        "stderr": [r.stderr[-4000:] for r in results if r.status or backend != "native"],
+    }
+
+
+def line(row: Mapping[str, Any]) -> str:
+    """A row in words: the slowest rank's time, and what each moved in a step, in and out."""
+    times = [statistics.median(steps) if steps else math.nan for steps in row["step_ms"]]
+    moved = [
+        f"{gb_a_step(counters, COUNTERS_IN, steps)}+{gb_a_step(counters, COUNTERS_OUT, steps)}"
+        for counters, steps in zip(row["counters"], row["step_ms"], strict=True)
+    ]
+    return (
+        f"{row['backend']:10} {max(times):9.2f} ms  GB in+out a step {' '.join(moved)}"
+        f"  losses equal {row['numbers_equal']}  status {' '.join(map(str, row['status']))}"
+    )
+
+
+def gb_a_step(counters: Mapping[str, float], names: Sequence[str], step_ms: Sequence[float]) -> str:
+    """1e9 bytes; "-" where nobody counted."""
+    moved = sum_of(counters, names, 1e9)
+    return "-" if moved is None or not step_ms else f"{moved / len(step_ms):.2f}"
+
+
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--ranks", type=int, default=2)
@@ -79,45 +133,18 @@ def main() -> None:
     needs = max(int(str(result.facts["max_reserved"])) for result in native)
     budget = int(needs / options.over) // PAGE * PAGE
     rows: list[dict[str, object]] = []
-    lines = []
+    found = {"machine": machine.describe(), "needs": needs, "budget": budget, "rows": rows}
 
-    def row(backend: str, results: list[programs.Result]) -> None:
-        equal = all(
-            result.status == 0 and programs.numbers_equal([alone, result])
-            for result, alone in zip(results, native, strict=True)
-        )
-        times = [statistics.median(r.step_ms) if r.step_ms else float("nan") for r in results]
-        lines.append(
-            f"{backend:10} {max(times):9.2f} ms  losses equal {equal}  status "
-            + " ".join(str(result.status) for result in results)
-        )
-        print(lines[-1], flush=True)
-        rows.append(
-            {
-                "backend": backend,
-                "step_ms": [result.step_ms for result in results],
-                "numbers_equal": equal,
-                "status": [result.status for result in results],
-                "stderr": [r.stderr[-4000:] for r in results if r.status or backend != "native"],
-            }
-        )
-        cli.write(
-            options.json,
-            {"machine": machine.describe(), "needs": needs, "budget": budget, "rows": rows},
-        )
+    def keep(backend: str, results: list[programs.Result]) -> None:
+        rows.append(row(backend, native, results))
+        print(line(rows[-1]), flush=True)
+        cli.write(options.json, found)
 
-    row("native", native)
+    keep("native", native)
     for backend in backends:
-        more = {
-            "LD_PRELOAD": str(library()),
-            **BACKENDS[backend],
-            "ULMS_GPU_MEMORY": str(budget),
-            "ULMS_GPU_MEMORY_FACTOR": "100",
-            "ULMS_MANAGED_LIMIT": str(machine.LIMIT // options.ranks),
-        }
-        row(backend, launch(options.ranks, options, more))
+        keep(backend, launch(options.ranks, options, environment(backend, budget, options.ranks)))
     print(f"each rank needs {needs >> 20} MiB and has {budget >> 20}")
-    print("\n".join(lines))
+    print(*map(line, rows), sep="\n")
 
 
 if __name__ == "__main__":

@@ -64,6 +64,8 @@ SMALL: dict[str, list[str]] = {
     "gpt2-half": torch("gpt2-half"),
     "decode": [sys.executable, str(TESTS / "programs" / "torch_decode.py")],
 }
+# More than that, likewise; a workload of pump-bench.
+LARGE = {"gpt2-medium": [sys.executable, "-m", "bench.gpu.workloads", "gpt2-medium"]}
 # bench.gpu.sweep runs it.
 SWEEP = {"sweep": [sys.executable, str(TESTS / "programs" / "torch_sweep.py")]}
 # They ask for memory until they are refused.
@@ -102,7 +104,7 @@ def build(into: Path) -> None:
 
 def command(name: str, built: Path, warm: int, timed: int) -> list[str]:
     """How a program is started. Raises KeyError for an unknown name."""
-    words = list((PROGRAMS | SMALL | SWEEP | ASIDE)[name])
+    words = list((PROGRAMS | SMALL | LARGE | SWEEP | ASIDE)[name])
     if name == "static":
         return [str(built / words[0])]
     return words if name in ASIDE else [*words, str(warm), str(timed)]

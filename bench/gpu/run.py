@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.gpu import calls, link, workloads
+from bench.gpu.counters import COUNTERS_IN, COUNTERS_OUT, COUNTERS_OWN, EXPLAIN, asked_for, sum_of
 from bench.gpu.told import Told, reason_in, told_of
+from bench.gpu.workloads import offload
 from pump.bench import machine
 from pump.bench.machine import LIMIT
 from pump.bench.plan import default_factor
@@ -41,26 +43,6 @@ PAGE = 2 << 20
 MANAGED_SHARE = 15 / 16  # of the limit on managed memory that a workload may need
 VMM_ROOM = 2
 """Times its footprint: what `vmm` may provide to a program, and pin on the host."""
-COUNTERS_IN = ("filled_bytes", "faulted_bytes", "in_place_bytes")
-COUNTERS_OUT = ("evicted_bytes", "in_place_written_bytes")
-COUNTERS_OWN = ("admit_ns", "settle_ns")
-EXPLAIN = (
-    "moves",
-    "dead_bytes",
-    "dropped_bytes",
-    "useless_bytes",
-    "in_ns",
-    "out_ns",
-    "sent_ns",
-    "mapped_bytes",
-    "map_ns",
-    "late",
-    "opaque",
-    "predicted",
-    "surprises",
-)
-"""What tells where a step's time went."""
-COUNTERS = (*COUNTERS_IN, *COUNTERS_OUT, *COUNTERS_OWN, "held_ns", *EXPLAIN)
 
 
 class Budget(NamedTuple):
@@ -97,11 +79,12 @@ class Programs:
         return workloads.names()
 
     def machine(self, systems: Sequence[str]) -> dict[str, str]:
-        """This one, and how fast its link is; what calls on managed memory take, if a system has
-        some.
+        """This one, and how fast its link is; if a system has some, what calls on managed memory
+        take, and who offloads weights.
         """
         managed = self.managed if any(map(is_managed, systems)) else {}
-        return machine.describe() | self.link | managed
+        offloaded = {"offload": offload.way()} if "offload" in systems else {}
+        return machine.describe() | self.link | managed | offloaded
 
     @cached_property
     def link(self) -> dict[str, str]:
@@ -306,11 +289,6 @@ def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def sum_of(moved: dict[str, float], names: Sequence[str], unit: float = 1) -> float | None:
-    """Of counters; None: one was not asked for."""
-    return sum(moved[name] for name in names) / unit if {*names} <= moved.keys() else None
-
-
 def runs_of(asked: Asked) -> list[tuple[str, float]]:
     """Systems and ratios: native once, the others by ratio."""
     native = [("native", 1.0)] if "native" in asked.systems else []
@@ -391,12 +369,12 @@ def environment(system: str, budget: Budget | None) -> dict[str, str]:
         return {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT)])}
     one, env = BY_NAME[system], observed()
     env["ULMS_GPU_MEMORY"] = str(budget.capacity)
-    env["REPORT_COUNTERS"] = ",".join(COUNTERS) if one.link else ""
+    env |= asked_for() if one.link else asked_for(())
     env |= one.env
     if one.policy:
         env |= {"ULMS_POLICY": one.policy} | memory_at(budget.capacity)
     if one.in_place:  # its counters are of whole pages: they say too much where most is small
-        env["REPORT_COUNTERS"] = "held_ns"
+        env |= asked_for(("held_ns",))
     if env["ULMS_BACKEND"] == "vmm":  # pinned, not managed: that guard would refuse memory
         env["ULMS_MANAGED_LIMIT"] = str(budget.footprint * VMM_ROOM)
     return env

@@ -22,7 +22,6 @@ from bench.gpu.paced import Paced
 from pump.paths import library
 
 PROGRAMS = "gpt2-half,decode"
-BACKENDS = "um"
 SECONDS = 20.0
 BOUND = 0.01
 WRITTEN_S = 60.0
@@ -44,6 +43,11 @@ class Share:
     threads: int
     samples: dict[str, int]
     wrong: list[str]
+
+    @property
+    def title(self) -> str:
+        """Which process."""
+        return f"{self.program} {self.backend}"
 
     @property
     def hooks(self) -> float:
@@ -126,28 +130,29 @@ def line(share: Share) -> str:
 
 def main() -> None:
     parser = cli.parser(__doc__, builds=True)
+    parser.add_argument("--programs", default=PROGRAMS, help=fits.programs_help(PROGRAMS))
     parser.add_argument(
-        "--programs", default=PROGRAMS, help=f"which, separated by commas (default {PROGRAMS})"
+        "--backends", default=",".join(fits.BACKENDS), help="um or vmm, or both (the default)"
     )
-    parser.add_argument("--backends", default=BACKENDS, help=f"likewise (default {BACKENDS})")
     parser.add_argument(
         "--seconds", type=float, default=SECONDS, help=f"of each (default {SECONDS:g})"
     )
     options = parser.parse_args()
+    backends = cli.backends(parser, options.backends, fits.BACKENDS)
     machine.refuse_unless_safe()
     cli.end_with_children()
     preload = sampler(options.built)
     described: dict[str, object] = {"machine": machine.describe()}
     shares: list[Share] = []
     for name in options.programs.split(","):
-        for backend in options.backends.split(","):
+        for backend in fits.fitting(name, backends):
             command = programs.command(name, options.built, turns.WARM, 0)
             shares.append(measure(name, command, backend, preload, options.seconds))
             print(line(shares[-1]), flush=True)
             cli.write(options.json, described | {"shares": [share.row for share in shares]})
-    if bad := [f"{share.program}: {what}" for share in shares for what in share.wrong]:
+    if bad := [f"{share.title}: {what}" for share in shares for what in share.wrong]:
         sys.exit(f"not as it should be: {', '.join(bad)}")
-    if above := [share.program for share in shares if share.hooks > BOUND]:
+    if above := [share.title for share in shares if share.hooks > BOUND]:
         sys.exit(f"above its bound: {', '.join(above)}")
 
 

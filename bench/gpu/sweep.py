@@ -14,6 +14,7 @@ from typing import Any
 
 from bench import cli
 from bench.gpu import link, machine, programs, run
+from bench.gpu.counters import COUNTERS_IN, COUNTERS_OUT
 
 WARM, TIMED = 24, 20
 """Steps. While the engine tries memory in place a step is not what it is later."""
@@ -32,7 +33,7 @@ def row(page: str, native: programs.Result, done: programs.Result) -> dict[str, 
     counters = done.facts["counters"]
     assert isinstance(counters, dict)
     seconds = sum(done.step_ms) / 1e3
-    moved = [sum(counters[name] for name in way) for way in (run.COUNTERS_IN, run.COUNTERS_OUT)]
+    moved = [sum(counters[name] for name in way) for way in (COUNTERS_IN, COUNTERS_OUT)]
     rates = [way / seconds / 1e9 for way in moved]
     return {
         "page": page,

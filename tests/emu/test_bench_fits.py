@@ -187,3 +187,21 @@ def test_only_managed_memory_is_held_to_the_guard(bench: Bench) -> None:
     assert limits == {"um": "1GiB", "vmm": str(4 * machine.LIMIT)}
     for mode in (turns.NATIVE, turns.CONTROL):
         assert not {"LD_PRELOAD", "ULMS_BACKEND"} & fits.environment(mode).keys()
+
+
+def test_programs_are_named_and_what_managed_memory_may_not_be_is_left_out(
+    bench: Bench, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with pytest.raises(SystemExit):
+        bench.run("--help")
+    told = " ".join(capsys.readouterr().out.split())
+    within, beyond = told.partition("under vmm alone")[::2]
+    assert "resnet, gpt2-half, decode" not in beyond
+    assert all(f" {name}" in within for name in ("resnet", "gpt2-half", "decode", "fitting"))
+    assert all(f" {name}" in beyond for name in ("gpt2-medium", "gpt2", "bert"))
+    command = programs.command("gpt2-medium", tmp_path, 10, 0)
+    assert command[1:] == ["-m", "bench.gpu.workloads", "gpt2-medium", "10", "0"]
+    assert fits.fitting("gpt2-medium", ["um", "vmm"]) == ["vmm"]
+    assert "gpt2-medium: um is left out" in capsys.readouterr().err
+    assert fits.fitting("resnet", ["um", "vmm"]) == ["um", "vmm"]
+    assert capsys.readouterr().err == ""

@@ -48,18 +48,21 @@ def test_where_threads_are(
 ) -> None:
     monkeypatch.setattr(share, "BOUND", 1.0)
     share.main()
-    (row,) = json.loads(target.read_text(encoding="utf-8"))["shares"]
-    samples = row["samples"]
-    assert row["threads"] >= 1
-    assert 0 < sum(samples.values()) <= row["rounds"] * row["threads"]
-    assert {"ulms.so", "libcuda.so.1"} <= samples.keys()
-    assert row["hooks"] == samples["ulms.so"] / row["rounds"]
-    assert f"in hooks {row['hooks']:.2%}" in capsys.readouterr().out
+    rows = json.loads(target.read_text(encoding="utf-8"))["shares"]
+    assert [row["backend"] for row in rows] == ["um", "vmm"]
+    told = capsys.readouterr().out
+    for row in rows:
+        samples = row["samples"]
+        assert row["threads"] >= 1
+        assert 0 < sum(samples.values()) <= row["rounds"] * row["threads"]
+        assert {"ulms.so", "libcuda.so.1"} <= samples.keys()
+        assert row["hooks"] == samples["ulms.so"] / row["rounds"]
+        assert f"in hooks {row['hooks']:.2%}" in told
 
 
 def test_a_bound_that_is_passed_is_told(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share, "BOUND", 0.0)
-    with pytest.raises(SystemExit, match="above its bound: calling"):
+    with pytest.raises(SystemExit, match="above its bound: calling um, calling vmm"):
         share.main()
     assert target.exists()
 
@@ -74,9 +77,17 @@ def test_nothing_seen_is_no_result(target: Path, monkeypatch: pytest.MonkeyPatch
 def test_who_replaces_nothing_is_told(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share, "BOUND", 1.0)
     monkeypatch.setenv("ULMS_PLAIN", "libffi,_ctypes,python")
-    with pytest.raises(SystemExit, match="calling: no memory was replaced"):
+    with pytest.raises(SystemExit, match="calling um: no memory was replaced"):
         share.main()
     assert target.exists()
+
+
+def test_backends_are_known(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--backends", "um,observe"])
+    with pytest.raises(SystemExit) as ended:
+        share.main()
+    assert ended.value.code == 2
+    assert not target.exists()
 
 
 def test_what_was_seen_is_read() -> None:

@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bench.gpu import builds, run  # noqa: E402
+from bench.gpu.counters import EXPLAIN  # noqa: E402
 from bench.gpu.told import Told  # noqa: E402
 
 pytestmark = pytest.mark.unit
@@ -57,7 +58,7 @@ def test_builds_take_turns(
     told = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert set(told["builds"]) == {"a", "b"}
     assert [row["system"] for row in told["rows"]] == ["vmm"] * 6
-    assert told["rows"][0]["counters"] == dict.fromkeys(run.EXPLAIN, 2_000_000)
+    assert told["rows"][0]["counters"] == dict.fromkeys(EXPLAIN, 2_000_000)
     shown = capsys.readouterr().out
     assert "stopped after 540 s" in shown
     assert "| resnet50 | 1.5 | a | 11.0 | 1.000 | 2.0 |" in shown

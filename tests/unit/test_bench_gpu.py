@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bench.gpu import programs, run, sweep, workloads  # noqa: E402
+from bench.gpu.counters import COUNTERS, COUNTERS_IN, COUNTERS_OUT, EXPLAIN  # noqa: E402
 from bench.gpu.told import reason_in  # noqa: E402
+from bench.gpu.workloads import offload  # noqa: E402
 from pump.bench import cli  # noqa: E402
 from pump.bench.machine import describe  # noqa: E402
 from pump.bench.report import cell_of  # noqa: E402
@@ -107,7 +108,9 @@ def test_every_system_gets_its_budget_and_its_row(
     assert rows["zero-copy"].bytes_in is None
     assert rows["zero-copy"].gate_ms == 4 * MIB / 1e6
     assert rows["zero-copy"].own_ms is None
-    assert rows["vmm"].counters == dict.fromkeys(run.EXPLAIN, 2 * 2 * MIB)
+    assert rows["vmm"].counters == dict.fromkeys(EXPLAIN, 2 * 2 * MIB)
+    assert {"in_place_bytes", "in_place_written_bytes"} <= rows["vmm"].counters.keys()
+    assert len({*COUNTERS}) == len(COUNTERS)
     assert rows["native"].counters == rows["save-on-cpu"].counters == {}
     assert rows["vmm"].own_ms == 2 * 4 * MIB / 1e6
 
@@ -346,24 +349,14 @@ def test_tiny_programs_run_on_the_cpu(machine: Machine) -> None:
     assert all(command[-3:] == ["--tiny", "--device", "cpu"] for command, _ in machine.asked)
 
 
-@pytest.mark.parametrize(
-    ("name", "system", "needs"),
-    [("lstm", "save-on-cpu", "torch"), ("decode-8b", "offload", "transformers")],
-)
-def test_tiny_programs_really_run(
-    name: str, system: str, needs: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not find_spec(needs):
-        pytest.skip(f"without {needs}")
-    monkeypatch.setenv("ULMS_MANAGED_LIMIT", "8GiB")
-    monkeypatch.setattr(run, "WARM", 1)
-    monkeypatch.setattr(run, "WARM_ONCE", 1)
-    rows = run.Programs(tiny=True).rows(asked(name, ["native", system]))
-    assert [(row.system, len(row.step_ms)) for row in rows] == [
-        ("native", run.TIMED),
-        (system, run.TIMED),
-    ]
-    assert all(row.numbers_equal for row in rows)
+def test_a_file_says_who_offloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = run.Programs(tiny=True)
+    assert "offload" not in tiny.machine(["vmm"])
+    monkeypatch.setattr(offload, "find_spec", lambda _: None)
+    assert tiny.machine(["offload"])["offload"] == "plain PyTorch"
+    monkeypatch.setattr(offload, "find_spec", lambda name: name)
+    monkeypatch.setattr(offload, "version", lambda name: f"of {name}")
+    assert tiny.machine(["offload"])["offload"] == "accelerate of accelerate"
 
 
 def test_another_machine_s_rows_are_not_resumed(
@@ -382,13 +375,16 @@ def test_another_machine_s_rows_are_not_resumed(
     assert "--elsewhere is for --device gpu" in capsys.readouterr().err
 
 
-def test_workloads_are_listed_without_their_frameworks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_workloads_are_listed_without_their_frameworks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for framework in ("torch", "cupy", "accelerate"):
+        monkeypatch.setitem(sys.modules, framework, None)  # nobody can import it
     assert cli.main(["list", "--device", "gpu"]) == 0
     told = capsys.readouterr().out
     listed = workloads.names()
     assert len(listed) == 16
     assert all(name in told and line in told for name, line in listed.items())
-    assert not {"torch", "cupy"} & set(sys.modules)
 
 
 def test_without_a_command_it_runs_some_programs_where_there_is_a_gpu(
@@ -414,7 +410,7 @@ def test_only_what_learns_is_warmed_up_for_long() -> None:
 
 
 def test_a_sweep_counts_what_moved_and_what_was_used_in_place() -> None:
-    counters = dict.fromkeys((*run.COUNTERS_IN, *run.COUNTERS_OUT), 10**9)
+    counters = dict.fromkeys((*COUNTERS_IN, *COUNTERS_OUT), 10**9)
     native = programs.Result(0, ["0x1p+0"], [1.0, 3.0])
     done = programs.Result(0, ["0x1p+0"], [100.0, 400.0], {"counters": counters})
     row = sweep.row("8MiB", native, done)

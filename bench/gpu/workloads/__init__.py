@@ -9,7 +9,7 @@ import ast
 from pathlib import Path
 
 HERE = Path(__file__).parent
-HELPERS = {"__init__", "__main__", "work", "llama", "weights"}
+HELPERS = {"__init__", "__main__", "work", "llama", "weights", "offload"}
 OWN_MAIN = {"hash_join": "CuPy"}
 """Those that are no work of PyTorch's and cannot be changed by it."""
 
@@ -18,7 +18,7 @@ DECODERS = {"decode-3b", "decode-8b", "prefill-3b", "prefill-8b"}
 SOME = dict.fromkeys(DECODERS, ("plain", "offload")) | {
     "hash-join": VARIANTS[:1],
     "lstm": VARIANTS[:2],
-    "resnet50": VARIANTS[:2],
+    "resnet50": VARIANTS[:3],
 }
 """Workloads that not everything can be done to: without gradients, blocks or AdamW of ours."""
 

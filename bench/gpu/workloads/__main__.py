@@ -35,7 +35,7 @@ def main() -> None:
         default=VARIANTS[0],
         help="what the program does itself; offload: of training, optimizer states and their"
         " update go to the host; of decoders, the weights that do not fit are copied from pinned"
-        " memory before each module, blocking and not ahead, as accelerate's CPU offload does",
+        " memory before each module, blocking and not ahead, by accelerate where it is installed",
     )
     options = parser.parse_args()
     if options.variant not in variants(options.name):

@@ -1,14 +1,16 @@
 """Weights of a model that was built without any: on the device, or in host memory between uses.
 
-The latter is what accelerate's CPU offload does: the first blocks stay on the device, as many as
-fit; of the others every module copies its weights there before it runs, waits for them, and
-releases them behind it. Host memory is pinned here, which is faster than what accelerate uses.
+The latter is accelerate's CPU offload (offload.py): the first blocks stay on the device, as many as
+fit; of the others every module copies its weights there before it runs. Host memory is pinned here,
+which accelerate leaves to its user and which is faster.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
+from bench.gpu.workloads.offload import offload
 
 ROOM = 0.9  # of what is free beside a step: as accelerate leaves some
 
@@ -42,58 +44,17 @@ class Weights:
 
     def take_turns(self, step: Callable[[], object]) -> None:
         """All of them; then those that fit beside a step stay."""
-        turns = [
-            [Turn(module, self.device) for module in block.modules() if has_weights(module)]
-            for block in self.blocks
-        ]
-        torch.cuda.empty_cache()  # without a GPU nothing
+        blocks = [offload(block, self.device) for block in self.blocks]
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
         step()
-        sizes = [sum(turn.bytes for turn in block) for block in turns]
-        room = int(free_bytes(self.device, sum(sizes)) * ROOM)
-        for block, size in zip(turns, sizes, strict=True):
-            room -= size
+        room = int(free_bytes(self.device, sum(block.bytes for block in blocks)) * ROOM)
+        for block in blocks:
+            room -= block.bytes
             if room < 0:
                 break
-            for turn in block:
-                turn.stay()
-
-
-class Turn:
-    """A module's weights come before it runs and go behind it."""
-
-    def __init__(self, module: Any, device: str) -> None:
-        self.device = device
-        self.host = [(parameter, parameter.data) for parameter in own_weights(module)]
-        self.bytes = sum(host.nbytes for _, host in self.host)
-        self.hooks = [
-            module.register_forward_pre_hook(lambda *_: self.come()),
-            module.register_forward_hook(lambda *_: self.go()),
-        ]
-
-    def come(self) -> None:
-        """Blocks until they are there."""
-        for parameter, host in self.host:
-            parameter.data = host.to(self.device)
-
-    def go(self) -> None:
-        for parameter, host in self.host:
-            parameter.data = host
-
-    def stay(self) -> None:
-        """On the device, for good."""
-        for hook in self.hooks:
-            hook.remove()
-        self.come()
-        self.host.clear()
-
-
-def own_weights(module: Any) -> list[Any]:
-    """Without those of the modules in it."""
-    return list(module.parameters(recurse=False))
-
-
-def has_weights(module: Any) -> bool:
-    return bool(own_weights(module))
+            block.stay()
 
 
 def on_host(weights: Any) -> Any:
@@ -103,6 +64,11 @@ def on_host(weights: Any) -> Any:
 
 
 def free_bytes(device: str, needed: int) -> int:
-    """Of the device; without one half of what is needed, to try both ways."""
-    free: int = torch.cuda.mem_get_info()[0] if device == "cuda" else needed // 2
-    return free
+    """Of the device, beside the most that was reserved; without one half of what is needed, to try
+    both ways.
+    """
+    if device != "cuda":
+        return needed // 2
+    free: int = torch.cuda.mem_get_info()[0]
+    given_back: int = torch.cuda.max_memory_reserved() - torch.cuda.memory_reserved()
+    return free - given_back

@@ -1,11 +1,13 @@
 """A step of a PyTorch program, and what a program can do itself when memory is short."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 from torch.utils.checkpoint import checkpoint
 
 Loss = Callable[[], torch.Tensor]
@@ -75,8 +77,34 @@ def change(work: Work, variant: str) -> None:
         if not work.blocks:
             raise ValueError("it has no blocks to compute twice")
         for block in work.blocks:
-            block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+            block.forward = computed_twice(block)
     elif variant == "offload":
         if not work.offload:
             raise ValueError("it has nothing to keep in host memory")
         work.offload()
+
+
+def computed_twice(block: Any) -> Callable[..., Any]:
+    """Its `forward`, which keeps its input alone and runs again when gradients are needed."""
+    return partial(
+        checkpoint,
+        block.forward,
+        use_reentrant=False,
+        context_fn=lambda: (nullcontext(), statistics_kept(block)),
+    )
+
+
+@contextmanager
+def statistics_kept(block: Any) -> Iterator[None]:
+    """While it is computed again: its batch norms compute alike, and leave running statistics and
+    the count of batches as the first time left them.
+    """
+    norms = [module for module in block.modules() if isinstance(module, BatchNorm)]
+    states = [(norm.momentum, norm.num_batches_tracked) for norm in norms]
+    for norm in norms:
+        norm.momentum, norm.num_batches_tracked = 0.0, None
+    try:
+        yield
+    finally:
+        for norm, (momentum, count) in zip(norms, states, strict=True):
+            norm.momentum, norm.num_batches_tracked = momentum, count

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
@@ -17,11 +18,13 @@ from report import report, run_steps
 DEVICE = "cuda"
 
 
-def resnet(batch: int = 64, size: int = 224) -> tuple[Callable[[], None], list[torch.Tensor]]:
+def resnet(
+    batch: int = 64, size: int = 224, model: Any = None
+) -> tuple[Callable[[], None], list[torch.Tensor]]:
     """ResNet-50 training, fp32, batch 64."""
     import torchvision
 
-    model = torchvision.models.resnet50().to(DEVICE)
+    model = (model or torchvision.models.resnet50()).to(DEVICE)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     images = torch.randn(batch, 3, size, size, device=DEVICE)
     labels = torch.randint(0, 1000, (batch,), device=DEVICE)
