@@ -254,6 +254,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, C
     CHECK_DEVICE(d);
     if (attribute < 1)
         return CUDA_ERROR_INVALID_VALUE;
-    *value = attribute_value(attribute, d);
+    bool lacks = environment_number("EMU_LACKS", 0) == (uint64_t)attribute;
+    *value = lacks ? 0 : attribute_value(attribute, d);
     return CUDA_SUCCESS;
 }

@@ -20,7 +20,7 @@ Contents = Callable[[str, str], dict[str, int]]
 @pytest.fixture
 def contents(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Contents:
     """Runs a part of contents.c under a backend; returns what it counted."""
-    binary = compiled("contents", str(emulator_dir / "libcuda.so.1"), parts=["graph"])
+    binary = compiled("contents", str(emulator_dir / "libcuda.so.1"), parts=["graph", "copy"])
 
     def run(part: str, backend: str) -> dict[str, int]:
         env = {
@@ -96,3 +96,11 @@ def test_a_disabled_node_counts_from_the_next_update_on(contents: Contents, back
     """A driver may enable it."""
     counters = contents("disabled", backend)
     assert (counters["disabled"], counters["updated"]) == (4, 8)
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_copies_and_fills_of_every_shape_find_what_moved_away(
+    contents: Contents, backend: str
+) -> None:
+    counters = contents("copies", backend)
+    assert min(counters["evicted_bytes"], counters["filled_bytes"]) > 32 << 20  # all that there is

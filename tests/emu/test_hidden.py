@@ -6,7 +6,7 @@ finds it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -76,7 +76,10 @@ UNSEEN = "stored"
 BUFFERS = ("6", "6", "2")
 """Of a page each."""
 LARGE_BUFFERS = {"device_blocks": ("3", "3", "4")}
+SHARING_BUFFERS = ("3", "3", "5")
+"""Of a page and a half each under SHARING: where the secrets end is a page of the others', too."""
 BUDGET = {"ULMS_BACKEND": "vmm", "ULMS_GPU_MEMORY": "12MiB", "ULMS_GPU_MEMORY_FACTOR": "100"}
+SHARING = {"ULMS_PAGE": "4MiB", "ULMS_GPU_MEMORY": "20MiB"}
 VERIFY = {"ULMS_VERIFY": "1"}
 ANY = {"ULMS_HIDDEN": "any"}
 KNOWN = {"ULMS_HIDDEN": "known"}
@@ -102,16 +105,24 @@ class Hidden:
         self.library = f"{paths.emulator_dir()}:{paths.emulator_dir() / 'library' / '13'}"
 
     def run(
-        self, case: str, env: Mapping[str, str], *steps: str, preloaded: bool = True
+        self,
+        case: str,
+        env: Mapping[str, str],
+        *steps: str,
+        buffers: Sequence[str] = (),
+        preloaded: bool = True,
     ) -> CompletedProcess[str]:
-        words = [self.binary, case, *LARGE_BUFFERS.get(case, BUFFERS), *(steps or STEPS)]
+        buffers = buffers or LARGE_BUFFERS.get(case, BUFFERS)
+        words = [self.binary, case, *buffers, *(steps or STEPS)]
         env = {**env, "LD_LIBRARY_PATH": self.library}
         return self.run_emulated(words, env, preloaded=preloaded)
 
-    def check(self, case: str, env: Mapping[str, str], *steps: str) -> tuple[str, dict[str, int]]:
+    def check(
+        self, case: str, env: Mapping[str, str], *steps: str, buffers: Sequence[str] = ()
+    ) -> tuple[str, dict[str, int]]:
         """What was said, and the counters, of a run that computed what it should."""
-        native = self.run(case, {}, *steps, preloaded=False)
-        found = self.run(case, {**BUDGET, **env}, *steps)
+        native = self.run(case, {}, *steps, buffers=buffers, preloaded=False)
+        found = self.run(case, {**BUDGET, **env}, *steps, buffers=buffers)
         assert (native.returncode, native.stderr) == (0, "")
         assert found.returncode == 0, found.stderr
         assert sums_of(found) == sums_of(native), found.stderr
@@ -132,6 +143,13 @@ def test_addresses_are_followed(case: str, hidden: Hidden) -> None:
     assert (said, counters["violations"]) == ("", 0)
     assert counters["evicted_bytes"] > 0
     assert (counters["opaque"] > 0) == (case in OPAQUE)
+
+
+@pytest.mark.parametrize("case", SEEN)
+def test_addresses_are_followed_where_buffers_share_pages(case: str, hidden: Hidden) -> None:
+    said, counters = hidden.check(case, {**VERIFY, **SHARING}, "4", buffers=SHARING_BUFFERS)
+    assert (said, counters["violations"]) == ("", 0)
+    assert counters["evicted_bytes"] > 0
 
 
 @pytest.mark.parametrize("case", SEEN)

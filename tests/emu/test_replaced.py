@@ -35,6 +35,17 @@ HELD = {"um": "managed", "vmm": "mapped"}
 """How the driver holds what a backend replaced."""
 PROVIDES = {"um": "cuMemAllocManaged", "vmm": "cuMemAddressReserve"}
 """The call without which nothing is replaced."""
+CANNOT = {
+    "um": "has no concurrent access to managed memory",
+    "vmm": "cannot map host memory by handles",
+}
+"""What is said of a device on which nothing is replaced."""
+LACKS = [
+    pytest.param("um", 89, id="CONCURRENT_MANAGED_ACCESS"),
+    pytest.param("vmm", 102, id="VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED"),
+    pytest.param("vmm", 141, id="HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED"),
+]
+"""Attributes (`CU_DEVICE_ATTRIBUTE_...`) each of which a backend needs."""
 
 Told = Callable[..., list[str]]
 
@@ -204,13 +215,26 @@ def test_every_device_is_served(told: Told) -> None:
 
 
 def test_a_device_that_cannot_is_left_alone(told: Told, backend: str) -> None:
-    what = {"um": "has no concurrent access", "vmm": "cannot map host memory by handles"}
     env = {"EMU_FAIL": "cuDeviceGetAttribute:sticky"}
     state, warning = told("capture", env=env)
     assert state == "plain inside, plain after"
-    assert warning.startswith(f"[ulms] WARN: device 0 {what[backend]}")
+    assert warning.startswith(f"[ulms] WARN: device 0 {CANNOT[backend]}")
     capacity = {**env, "ULMS_GPU_MEMORY": "32MiB"}
     assert told("fill", "9", env=capacity, alone=True)[0] == f"refused after 4 with {OUT_OF_MEMORY}"
+
+
+@pytest.mark.parametrize(("backend", "attribute"), LACKS)
+def test_a_device_that_lacks_one_thing_is_left_alone(
+    attribute: int, told: Told, backend: str
+) -> None:
+    """Which is said once, however much the program asks for."""
+    *states, warning = told("fill", "9", env={"EMU_LACKS": str(attribute)})
+    assert states == ["9 blocks"]
+    assert warning == (
+        f"[ulms] WARN: device 0 {CANNOT[backend]}: nothing is replaced there, as with "
+        "ULMS_BACKEND=observe"
+    )
+    assert told("async", env={"EMU_LACKS": str(attribute)})[0] == "plain"
 
 
 @pytest.mark.parametrize("backend", ["vmm"])

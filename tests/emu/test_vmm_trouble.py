@@ -97,6 +97,18 @@ def test_an_allocation_storm(trouble: Trouble, steps: int, limit: int) -> None:
     assert seen["pinned"] <= limit * MIB
 
 
+@pytest.mark.parametrize("limit", [1024, 110])
+def test_allocation_storms_on_several_threads(trouble: Trouble, limit: int) -> None:
+    """Pages that they share take long to be mapped, so that others come meanwhile."""
+    slow = {"ULMS_PAGE": "4MiB", "EMU_FAIL": "cuMemSetAccess:sticky:delay=1"}
+    memory = {"ULMS_GPU_MEMORY": "64MiB", "ULMS_MANAGED_LIMIT": str(limit * MIB)}
+    seen = trouble("storms", "80", **slow, **memory)
+    assert seen["kept"] + seen["refused"] == 4 * 80
+    assert (seen["refused"] > 0) == (limit == 110)
+    assert seen["evicted_bytes"] > 0
+    assert seen["pinned"] <= limit * MIB
+
+
 def test_the_limit_is_out_of_memory(trouble: Trouble) -> None:
     seen = trouble("large", ULMS_MANAGED_LIMIT=str(48 * MIB))
     assert (seen["kept"], seen["refused"]) == (12, 8)

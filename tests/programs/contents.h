@@ -30,4 +30,7 @@ void reordered(void);
 void disabled(void);
 void unread(void);
 
+/* contents_copy.c */
+void copies(void);
+
 #endif

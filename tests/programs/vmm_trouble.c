@@ -6,10 +6,13 @@
  *   vmm_trouble small             two blocks fit until small pieces, which are never replaced, take room of theirs
  *   vmm_trouble idle              small pieces need what large blocks held before
  *   vmm_trouble storm STEPS       so many allocations of mixed sizes come and go while pages move
+ *   vmm_trouble storms STEPS      the same, of larger sizes, on each of several threads
  *
  * Prints "kept N" or "refused N" allocations, "pinned BYTES": the most of the host that handles held, and "failed N":
  * calls that were made to fail. Under ulms.so "counter NAME VALUE" follows for each of its counters. */
 #define _GNU_SOURCE
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,12 +37,12 @@ USE(cuLaunchKernel)
 USE(cuStreamCreate)
 USE(cuStreamSynchronize)
 
-enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 20, BLOCK_MIB = 4, DEVICES = 2, ROUNDS = 3, LIVE = 40 };
+enum { MIB = 1 << 20, WORDS = MIB / 4, BLOCKS = 20, BLOCK_MIB = 4, DEVICES = 2, ROUNDS = 3, LIVE = 40, THREADS = 4 };
 
 static CUcontext context[DEVICES];
-static CUstream stream[DEVICES];
+static _Thread_local CUstream stream[DEVICES];
 static CUfunction function[DEVICES];
-static int kept, refused;
+static atomic_int kept, refused;
 
 /* 0: there is no more memory. */
 static CUdeviceptr allocate(int device, size_t bytes, int async) {
@@ -56,7 +59,7 @@ static CUdeviceptr allocate(int device, size_t bytes, int async) {
 
 /* Every word of it. */
 static void expect(int device, CUdeviceptr p, unsigned value, size_t bytes) {
-    static unsigned host[16 * WORDS];
+    unsigned *host = malloc(bytes);
     MUST(cuMemcpyDtoHAsync_v2(host, p, bytes, stream[device]));
     MUST(cuStreamSynchronize(stream[device]));
     for (size_t i = 0; i < bytes / 4; i++)
@@ -64,6 +67,7 @@ static void expect(int device, CUdeviceptr p, unsigned value, size_t bytes) {
             printf("word %zu of %zu is %u, not %u\n", i, bytes / 4, host[i], value);
             exit(1);
         }
+    free(host);
 }
 
 /* --- a kernel that adds 1 to every word of what it is given --- */
@@ -163,7 +167,7 @@ struct tensor {
     int async;
 };
 
-static unsigned state = 12345;
+static _Thread_local unsigned state = 12345;
 
 static unsigned choose(unsigned n) {
     state = state * 1664525u + 1013904223u;
@@ -178,31 +182,50 @@ static void drop(struct tensor *t) {
     t->start = 0;
 }
 
-/* From 64 KiB to 12 MiB, most of them small. */
-static size_t size(void) {
-    unsigned a = choose(8), b = choose(8);
-    size_t most = (size_t)(64 << 10) << (a < b ? a : b);
+/* Up to 12 MiB: about 64 KiB, doubled so often at least, and seldom much oftener. */
+static size_t size(unsigned doublings) {
+    unsigned a = choose(8), b = choose(8), fewer = a < b ? a : b;
+    size_t most = (size_t)(64 << 10) << (fewer > doublings ? fewer : doublings);
     return 4 * (1 + choose((unsigned)(most / 4 + most / 8)));
 }
 
-static void storm(unsigned steps) {
-    static struct tensor live[LIVE];
+static void storm(unsigned steps, unsigned lives, unsigned doublings) {
+    struct tensor live[LIVE] = {{0}};
     for (unsigned step = 0; step < steps; step++) {
-        struct tensor *t = &live[choose(LIVE)];
+        struct tensor *t = &live[choose(lives)];
         drop(t);
-        *t = (struct tensor){.bytes = size(), .value = step, .async = choose(2)};
+        *t = (struct tensor){.bytes = size(doublings), .value = step, .async = choose(2)};
         t->start = allocate(0, t->bytes, t->async);
         if (t->start)
             MUST(cuMemsetD32Async(t->start, step, t->bytes / 4, stream[0]));
     }
-    for (int i = 0; i < LIVE; i++)
+    for (unsigned i = 0; i < lives; i++)
         drop(&live[i]);
+}
+
+/* Large ones, as these share pages. */
+static void *storm_of_thread(void *steps) {
+    static atomic_uint threads;
+    MUST(cuCtxSetCurrent(context[0]));
+    MUST(cuStreamCreate(&stream[0], CU_STREAM_NON_BLOCKING));
+    state += atomic_fetch_add(&threads, 1);
+    storm(*(unsigned *)steps, LIVE / THREADS, 6);
+    return NULL;
+}
+
+static void storms(unsigned steps) {
+    pthread_t thread[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&thread[i], NULL, storm_of_thread, &steps))
+            exit(1);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
 }
 
 static void print_counts(void) {
     uint64_t used, most;
     emu_host_memory(&used, &most);
-    printf("kept %d\nrefused %d\npinned %llu\n", kept, refused, (unsigned long long)most);
+    printf("kept %d\nrefused %d\npinned %llu\n", atomic_load(&kept), atomic_load(&refused), (unsigned long long)most);
     printf("failed %llu\n", (unsigned long long)emu_failed());
 }
 
@@ -229,7 +252,9 @@ int main(int argc, char **argv) {
     else if (strcmp(what, "idle") == 0)
         idle();
     else if (strcmp(what, "storm") == 0)
-        storm((unsigned)number);
+        storm((unsigned)number, LIVE, 0);
+    else if (strcmp(what, "storms") == 0)
+        storms((unsigned)number);
     else
         return 2;
     print_counts();
