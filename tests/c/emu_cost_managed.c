@@ -40,16 +40,16 @@ static void discard(void) {
 
 TEST(managed_memory) {
     double share = MANAGED / 1073741824.;
-    begin_with_time("16");
+    begin_with_time("64");
     managed = managed_memory(MANAGED);
     memset_managed();
-    check_call_time("the call of a prefetch out", (47e-3 * share + 62e-6) * 16, prefetch_in, prefetch_out);
-    check_call_time("the call of a prefetch in", (28e-3 * share + 62e-6) * 16, prefetch_out, prefetch_in);
-    check_call_time("the whole prefetch in", (28e-3 * share + 62e-6) * 16, prefetch_out, prefetch_in_and_wait);
-    check_call_time("20 of what is there", 20 * (460e-6 * share + 1.9e-6) * 16, prefetch_in, prefetch_often);
-    check_call_time("a memset that faults pages in", (MANAGED / 14e9 + MANAGED / 4150e9) * 16, prefetch_out,
+    check_call_time("the call of a prefetch out", (47e-3 * share + 62e-6) * 64, prefetch_in, prefetch_out);
+    check_call_time("the call of a prefetch in", (28e-3 * share + 62e-6) * 64, prefetch_out, prefetch_in);
+    check_call_time("the whole prefetch in", (28e-3 * share + 62e-6) * 64, prefetch_out, prefetch_in_and_wait);
+    check_call_time("20 of what is there", 20 * (460e-6 * share + 1.9e-6) * 64, prefetch_in, prefetch_often);
+    check_call_time("a memset that faults pages in", (MANAGED / 14e9 + MANAGED / 4150e9) * 64, prefetch_out,
                     memset_absent);
-    check_call_time("a discard", 3.2e-3 * share * 16, NULL, discard);
+    check_call_time("a discard", 3.2e-3 * share * 64, NULL, discard);
 }
 
 static void advise_in_place(void) {
