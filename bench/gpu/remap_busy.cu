@@ -1,10 +1,10 @@
 /* What mapping memory anew takes beside what a step does: kernels that use the device's memory, and copies both ways.
  * As in backend vmm a run of handles is unmapped in one call, mapped handle by handle, and given access in one call;
- * from several threads, whose calls wait for each other in the driver. And what a launch takes beside mapping and copies.
+ * from several threads, whose calls wait for each other in the driver. And what a launch takes beside mapping and
+ * copies.
  *
  * Prints one line of JSON a measurement: microseconds a handle, the mean; of a launch the median, and what one in a
- * hundred exceeds. Takes 1.5 GiB of the device and 0.6 GiB of
- * pinned host memory by cuMemCreate; no managed memory. */
+ * hundred exceeds. Takes 1.5 GiB of the device and 0.6 GiB of pinned host memory by cuMemCreate; no managed memory. */
 #include "remap.h"
 
 #include <algorithm>
@@ -61,6 +61,12 @@ static std::vector<std::thread> begin(int what) {
     return threads;
 }
 
+static void end(std::vector<std::thread> &threads) {
+    stop = true;
+    for (std::thread &t : threads)
+        t.join();
+}
+
 /* --- mapping --- */
 
 struct remapper {
@@ -108,11 +114,8 @@ static void measure(int beside, int other, size_t mib, size_t handles, int threa
         running.emplace_back(remap, &r);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(MEASURE_MS));
-    stop = true;
-    for (std::thread &t : running)
-        t.join();
-    for (std::thread &t : busy)
-        t.join();
+    end(running);
+    end(busy);
     double map[PLACES] = {}, unmap[PLACES] = {}, times = 1e-9;
     for (const remapper &r : all) {
         times += (double)(r.times * handles);
@@ -155,9 +158,7 @@ static void measure_launches(int beside, bool maps, int other) {
     }
     MUST((CUresult)cudaGetLastError());
     MUST(cuStreamSynchronize(stream));
-    stop = true;
-    for (std::thread &t : busy)
-        t.join();
+    end(busy);
     MUST(cuStreamDestroy(stream));
     std::sort(us.begin(), us.end());
     const char *mapped = !maps ? "nothing" : other == HOST ? "host" : "device";

@@ -52,6 +52,15 @@ class Budget(NamedTuple):
     footprint: int
 
 
+class Batch(NamedTuple):
+    """Runs of a workload: its systems and ratios. before: rows that it has; needs: bytes, or 0."""
+
+    name: str
+    runs: Sequence[tuple[str, float]]
+    before: Sequence[Row]
+    needs: int
+
+
 class LeftOutError(Exception):
     """A run has no row; the text says why."""
 
@@ -114,8 +123,8 @@ class Programs:
             try:
                 for name, runs in wanted.items():
                     before = [row for row in asked.known if row.workload == name]
-                    took = self.rounds(asked.rounds, name, runs, before, needs.get(name, 0), end)
-                    for told, row in took:
+                    batch = Batch(name, runs, before, needs.get(name, 0))
+                    for told, row in self.rounds(asked.rounds, batch, end):
                         left -= 1
                         bar.update(task, advance=1, description=told)
                         if row:
@@ -127,39 +136,25 @@ class Programs:
                 tell(f"stopped after {asked.seconds:.0f} s, {left} runs left: --resume goes on")
         return [*rows.values()]
 
-    def rounds(
-        self,
-        rounds: int,
-        name: str,
-        runs: Sequence[tuple[str, float]],
-        before: Sequence[Row],
-        needs: int,
-        end: float,
-    ) -> Iterator[tuple[str, Row | None]]:
+    def rounds(self, count: int, batch: Batch, end: float) -> Iterator[tuple[str, Row | None]]:
         """What came of each run so many times, in turn: a row is of all its processes up to then.
         Like `each` otherwise. Raises OverError.
         """
         found: dict[tuple[str, float], list[Row]] = {}
-        for _ in range(rounds):
-            for told, row in self.each(name, runs, before, needs, end):
+        for _ in range(count):
+            needs = batch.needs
+            for told, row in self.each(batch, end):
                 if row:
                     same = found.setdefault((row.system, row.oversubscription), [])
                     same.append(row)
                     row, needs = pooled(same), row.footprint_bytes
                 yield told, row
             runs = [run for run in varying(found) if not pooled(found[run]).failed]
+            batch = batch._replace(runs=runs, needs=needs)
 
-    def each(
-        self,
-        name: str,
-        runs: Sequence[tuple[str, float]],
-        before: Sequence[Row],
-        needs: int,
-        end: float,
-    ) -> Iterator[tuple[str, Row | None]]:
-        """What came of each run, in words and as a row. before: rows of this workload. needs:
-        bytes, or 0. Raises OverError.
-        """
+    def each(self, batch: Batch, end: float) -> Iterator[tuple[str, Row | None]]:
+        """What came of each run, in words and as a row. Raises OverError."""
+        name, runs, before, needs = batch
         native: Told | None = None
         done = list(before)
         for i, (system, over) in enumerate(runs):

@@ -43,13 +43,12 @@ TEST(managed_memory) {
     begin_with_time("64");
     managed = managed_memory(MANAGED);
     memset_managed();
-    check_call_time("the call of a prefetch out", (47e-3 * share + 62e-6) * 64, prefetch_in, prefetch_out);
-    check_call_time("the call of a prefetch in", (28e-3 * share + 62e-6) * 64, prefetch_out, prefetch_in);
-    check_call_time("the whole prefetch in", (28e-3 * share + 62e-6) * 64, prefetch_out, prefetch_in_and_wait);
-    check_call_time("20 of what is there", 20 * (460e-6 * share + 1.9e-6) * 64, prefetch_in, prefetch_often);
-    check_call_time("a memset that faults pages in", (MANAGED / 14e9 + MANAGED / 4150e9) * 64, prefetch_out,
-                    memset_absent);
-    check_call_time("a discard", 3.2e-3 * share * 64, NULL, discard);
+    check_call_time("the call of a prefetch out", 47e-3 * share + 62e-6, prefetch_in, prefetch_out);
+    check_call_time("the call of a prefetch in", 28e-3 * share + 62e-6, prefetch_out, prefetch_in);
+    check_call_time("the whole prefetch in", 28e-3 * share + 62e-6, prefetch_out, prefetch_in_and_wait);
+    check_call_time("20 of what is there", 20 * (460e-6 * share + 1.9e-6), prefetch_in, prefetch_often);
+    check_call_time("a memset that faults pages in", MANAGED / 14e9 + MANAGED / 4150e9, prefetch_out, memset_absent);
+    check_call_time("a discard", 3.2e-3 * share, NULL, discard);
 }
 
 static void advise_in_place(void) {
@@ -81,11 +80,11 @@ TEST(managed_memory_in_place) {
     OK(cuMemPrefetchAsync(managed, PART, CU_DEVICE_CPU, a));
     OK(cuStreamSynchronize(a));
     emu_traffic(&before);
-    check_call_time("the advice", 2 * 45e-3 * share * 400, take_back_in_place, advise_in_place);
-    check_call_time("taking it back", 2 * 45e-3 * share * 400, advise_in_place, take_back_in_place);
+    check_call_time("the advice", 2 * 45e-3 * share, take_back_in_place, advise_in_place);
+    check_call_time("taking it back", 2 * 45e-3 * share, advise_in_place, take_back_in_place);
     advise_in_place();
-    check_device_time("reading it in place", PART / 51e9 * 400, read_managed);
-    check_device_time("reading and writing it", PART / 42e9 * 400, update_managed);
+    check_device_time("reading it in place", PART / 51e9, read_managed);
+    check_device_time("reading and writing it", PART / 42e9, update_managed);
     emu_traffic(&after);
     CHECK_EQ(after.faults, before.faults);
     CHECK_EQ(after.prefetch_in, before.prefetch_in);
@@ -130,7 +129,7 @@ TEST(a_kernel_waits_for_the_bytes_of_a_prefetch_that_nobody_waited_for) {
     memset_managed();
     prefetch_out();
     OK(cuStreamSynchronize(a));
-    check_call_time("the kernel", MANAGED / 44e9 * 16, prefetch_out_and_wait, use_what_is_on_its_way);
+    check_call_time("the kernel", MANAGED / 44e9, prefetch_out_and_wait, use_what_is_on_its_way);
 }
 
 /* Without the page work of the calls, which one thread does one after the other. */
@@ -143,7 +142,7 @@ TEST(prefetches_share_their_rates) {
     other = managed_memory(MANAGED);
     memset_managed();
     OK(cuMemsetD8Async(other, 2, MANAGED, b));
-    check_call_time("in", MANAGED / 44e9 * 16, prefetch_out, prefetch_in_and_wait);
-    check_call_time("out", MANAGED / 24e9 * 16, prefetch_in, prefetch_out_and_wait);
-    check_call_time("both ways", 2 * MANAGED / 40e9 * 16, prefetch_other_in, prefetch_both_ways);
+    check_call_time("in", MANAGED / 44e9, prefetch_out, prefetch_in_and_wait);
+    check_call_time("out", MANAGED / 24e9, prefetch_in, prefetch_out_and_wait);
+    check_call_time("both ways", 2 * MANAGED / 40e9, prefetch_other_in, prefetch_both_ways);
 }

@@ -10,6 +10,7 @@ static const double PATIENCE = 40; /* s, for each measurement */
 
 static CUstream a, b;
 static CUevent from, to;
+static double time_scale;
 
 static inline double now(void) {
     struct timespec t;
@@ -18,6 +19,7 @@ static inline double now(void) {
 }
 
 static inline void begin_with_time(const char *scale) {
+    time_scale = strtod(scale, NULL);
     setenv("EMU_TIME", scale, 1);
     setenv("EMU_MEMORY", "2GiB", 1);
     begin();
@@ -32,10 +34,10 @@ static inline bool fits(double seconds, double expected) {
     return seconds >= 0.9 * expected && seconds <= 1.1 * expected;
 }
 
-/* What work puts into stream a takes so long, by events and by the wall. */
-static inline void check_device_time(const char *what, double expected, void (*work)(void)) {
+/* What work puts into stream a takes so many modelled seconds, by events and by the wall. */
+static inline void check_device_time(const char *what, double modelled, void (*work)(void)) {
     float ms = 0;
-    double wall = 0;
+    double wall = 0, expected = modelled * time_scale;
     for (double end = now() + PATIENCE; now() < end;) {
         OK(cuCtxSynchronize());
         double began = now();
@@ -52,9 +54,9 @@ static inline void check_device_time(const char *what, double expected, void (*w
     TEST_FAIL("%s: %g s by events, %g s by the wall, modelled %g s\n", what, ms * 1e-3, wall, expected);
 }
 
-/* The calls that work makes take so long. before, if not NULL, makes ready for them. */
-static inline void check_call_time(const char *what, double expected, void (*before)(void), void (*work)(void)) {
-    double seconds = 0;
+/* The calls that work makes take so many modelled seconds. before, if not NULL, makes ready for them. */
+static inline void check_call_time(const char *what, double modelled, void (*before)(void), void (*work)(void)) {
+    double seconds = 0, expected = modelled * time_scale;
     for (double end = now() + PATIENCE; now() < end;) {
         if (before)
             before();

@@ -14,6 +14,7 @@ import pytest
 
 from pump import paths
 from tests.conftest import Compile, RunEmulated
+from tests.emu.counters import counters_in
 from tests.random_programs import Case, Judge, compile_program
 
 pytestmark = pytest.mark.emu
@@ -126,9 +127,7 @@ class Hidden:
         assert (native.returncode, native.stderr) == (0, "")
         assert found.returncode == 0, found.stderr
         assert sums_of(found) == sums_of(native), found.stderr
-        lines = found.stdout.splitlines()
-        counters = {words[1]: int(words[2]) for line in lines if len(words := line.split()) == 3}
-        return found.stderr, counters
+        return found.stderr, counters_in(found.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -271,8 +270,7 @@ def test_moves_go_on_once_who_may_touch_anything_has_run(
     }
     done = run_emulated([binary], env)
     assert (done.returncode, done.stderr) == (0, "")
-    lines = (line.removeprefix("counter ").split() for line in done.stdout.splitlines())
-    counters = {name: int(value) for name, value in lines}
+    counters = counters_in(done.stdout)
     assert counters["opaque"] == 1
     assert counters["evicted_bytes"] > 0
     assert counters["short_operations"] < 4  # of 8: nothing would come at all

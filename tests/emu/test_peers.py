@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Compile, RunEmulated
+from tests.emu.counters import counters_in
 
 pytestmark = pytest.mark.emu
 
@@ -41,7 +42,6 @@ def test_results_are_right(
     done = run_emulated([binary, part], env, preloaded=setup is not None)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     if setup:
-        lines = (line.removeprefix("counter ").split() for line in done.stdout.splitlines())
-        counters = {name: int(value) for name, value in lines}
+        counters = counters_in(done.stdout)
         assert counters["evicted_bytes"] > 48 << 20  # more than one device has in all
         assert counters["violations"] == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Compile, RunEmulated
+from tests.emu.counters import counters_in
 
 pytestmark = pytest.mark.emu
 
@@ -49,11 +50,10 @@ def trouble(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) ->
             assert says is None or under.stderr == says
             assert among in under.stderr
         lines = under.stdout.splitlines()
-        told = [line.split() for line in lines if line.startswith("counter ")]
         assert [line for line in lines if not line.startswith("counter ")] == (
             outside.stdout.splitlines()
         )
-        return {name: int(value) for _, name, value in told}
+        return counters_in(under.stdout)
 
     return run
 

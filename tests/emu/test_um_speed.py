@@ -17,6 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.conftest import ROOT, RunEmulated
+from tests.emu.counters import counters_in
 
 sys.path.insert(0, str(ROOT))
 
@@ -205,8 +206,7 @@ def test_places_of_discarded_pages_are_room(programs: Programs) -> None:
     assert [line for line in lines if line.startswith("result")] == [
         f"result {programs.run('train', 12).result}"
     ]
-    counters = dict(line.split()[1:] for line in lines if line.startswith("counter "))
-    assert int(counters["dead_bytes"]) > 1 << 30
+    assert counters_in(done.stdout)["dead_bytes"] > 1 << 30
     budgets = [int(mib) for mib in re.findall(r"device 0: budget (\d+) MiB", done.stderr)]
     assert min(budgets) >= budgets[0] * STEADY, budgets
 
