@@ -10,7 +10,7 @@ static size_t first_behind(const struct pager_ranges *r, addr_t p) {
     size_t low = 0, high = r->count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (r->at[middle]->start + r->at[middle]->bytes > p)
+        if (r->at[middle].end > p)
             high = middle;
         else
             low = middle + 1;
@@ -22,25 +22,26 @@ static size_t first_behind(const struct pager_ranges *r, addr_t p) {
 static bool insert(struct pager_ranges *r, struct pager_range *range) {
     if (r->count == r->capacity) {
         size_t capacity = r->capacity ? 2 * r->capacity : 64;
-        struct pager_range **at = realloc(r->at, capacity * sizeof(struct pager_range *));
+        struct pager_span *at = realloc(r->at, capacity * sizeof *at);
         if (!at)
             return false;
         r->at = at;
         r->capacity = capacity;
     }
     size_t i = first_behind(r, range->start);
-    if (i < r->count && range->start + range->bytes > r->at[i]->start)
+    addr_t end = range->start + range->bytes;
+    if (i < r->count && end > r->at[i].start)
         return false;
-    memmove(&r->at[i + 1], &r->at[i], (r->count - i) * sizeof(struct pager_range *));
-    r->at[i] = range;
+    memmove(&r->at[i + 1], &r->at[i], (r->count - i) * sizeof r->at[0]);
+    r->at[i] = (struct pager_span){range->start, end, range};
     r->count++;
     return true;
 }
 
 static struct pager_range *take(struct pager_ranges *r, size_t i) {
-    struct pager_range *range = r->at[i];
+    struct pager_range *range = r->at[i].range;
     r->count--;
-    memmove(&r->at[i], &r->at[i + 1], (r->count - i) * sizeof(struct pager_range *));
+    memmove(&r->at[i], &r->at[i + 1], (r->count - i) * sizeof r->at[0]);
     return range;
 }
 
@@ -58,7 +59,7 @@ struct pager_range *pager_range_add(struct pager_ranges *r, addr_t start, uint64
 
 struct pager_range *pager_range_at(const struct pager_ranges *r, addr_t start) {
     size_t i = first_behind(r, start);
-    return i < r->count && r->at[i]->start == start ? r->at[i] : NULL;
+    return i < r->count && r->at[i].start == start ? r->at[i].range : NULL;
 }
 
 struct pager_range *pager_range_take(struct pager_ranges *r, addr_t start) {
@@ -76,7 +77,7 @@ void pager_range_remember_advice(struct pager_ranges *still_advised, struct page
 void pager_range_inherit_advice(struct pager_ranges *still_advised, struct pager_range *range) {
     addr_t end = range->start + range->bytes;
     for (size_t i;
-         (i = first_behind(still_advised, range->start)) < still_advised->count && still_advised->at[i]->start < end;) {
+         (i = first_behind(still_advised, range->start)) < still_advised->count && still_advised->at[i].start < end;) {
         struct pager_range *before = take(still_advised, i);
         bool same = before->start == range->start && before->bytes == range->bytes;
         for (size_t n = 0; same && n < range->bytes / page_bytes; n++) {
@@ -89,8 +90,8 @@ void pager_range_inherit_advice(struct pager_ranges *still_advised, struct pager
 
 void pager_pages_visit(struct pager_ranges *r, addr_t start, addr_t end,
                        void (*visit)(struct pager_page *, addr_t, void *), void *data) {
-    for (size_t i = first_behind(r, start); i < r->count && r->at[i]->start < end; i++) {
-        struct pager_range *range = r->at[i];
+    for (size_t i = first_behind(r, start); i < r->count && r->at[i].start < end; i++) {
+        struct pager_range *range = r->at[i].range;
         addr_t last = range->start + range->bytes < end ? range->start + range->bytes : end;
         addr_t from = start > range->start ? start : range->start;
         for (uint64_t n = (from - range->start) / page_bytes; range->start + n * page_bytes < last; n++)
@@ -100,8 +101,8 @@ void pager_pages_visit(struct pager_ranges *r, addr_t start, addr_t end,
 
 int pager_ranges_split(const struct pager_ranges *r, addr_t start, addr_t end, struct pager_piece *piece, int n) {
     int found = 0;
-    for (size_t i = first_behind(r, start); i < r->count && r->at[i]->start < end && found < n; i++) {
-        const struct pager_range *range = r->at[i];
+    for (size_t i = first_behind(r, start); i < r->count && r->at[i].start < end && found < n; i++) {
+        const struct pager_range *range = r->at[i].range;
         addr_t from = start > range->start ? start : range->start;
         addr_t to = end < range->start + range->bytes ? end : range->start + range->bytes;
         piece[found++] = (struct pager_piece){from, to - from};
@@ -111,9 +112,8 @@ int pager_ranges_split(const struct pager_ranges *r, addr_t start, addr_t end, s
 
 struct pager_page *pager_page_at(const struct pager_ranges *r, addr_t p) {
     size_t i = first_behind(r, p);
-    if (i == r->count || p < r->at[i]->start)
-        return NULL;
-    return &r->at[i]->page[(p - r->at[i]->start) / page_bytes];
+    struct pager_range *range = i < r->count ? r->at[i].range : NULL;
+    return range && p >= range->start ? &range->page[(p - range->start) / page_bytes] : NULL;
 }
 
 static void set_died(struct pager_page *p, addr_t at, void *data) {
@@ -139,7 +139,7 @@ void pager_pages_used(struct pager_ranges *r, addr_t start, addr_t end) {
 uint64_t pager_pages_lingering(const struct pager_ranges *r) {
     uint64_t pages = 0;
     for (size_t i = 0; i < r->count; i++)
-        for (uint64_t n = 0; n < r->at[i]->bytes / page_bytes; n++)
-            pages += r->at[i]->page[n].lingers;
+        for (uint64_t n = 0; n < r->at[i].range->bytes / page_bytes; n++)
+            pages += r->at[i].range->page[n].lingers;
     return pages * page_bytes;
 }

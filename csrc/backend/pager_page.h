@@ -26,8 +26,14 @@ struct pager_piece {
     uint64_t bytes;
 };
 
+/* Who looks for an address reads no range but that one: their pages change all the time. */
+struct pager_span {
+    addr_t start, end;
+    struct pager_range *range;
+};
+
 struct pager_ranges {
-    struct pager_range **at; /* by address */
+    struct pager_span *at; /* by address */
     size_t count, capacity;
 };
 

@@ -241,7 +241,7 @@ static bool tell_prior(struct pager *d) {
     if (!touches)
         return false;
     for (size_t i = 0; i < d->ranges.count; i++) {
-        struct pager_range *r = d->ranges.at[i];
+        struct pager_range *r = d->ranges.at[i].range;
         touches[i] = (struct ulms_engine_touch){r->start, r->bytes, ULMS_TOUCH_UPDATE};
     }
     pager_pages_died(&d->ranges, 0, UINT64_MAX, 0);

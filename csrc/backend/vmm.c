@@ -162,7 +162,7 @@ static void make_usable(struct pager *d, const struct op *op, uint64_t serial, e
 static bool any_lost(const struct pager *d) {
     bool lost = false;
     for (size_t i = 0; i < d->ranges.count && !lost; i++)
-        lost = any_page(d, d->ranges.at[i]->start, d->ranges.at[i]->bytes, is_lost);
+        lost = any_page(d, d->ranges.at[i].range->start, d->ranges.at[i].range->bytes, is_lost);
     return lost;
 }
 

@@ -297,14 +297,20 @@ void demand_clear(struct demand *d);
 /* For positions of a history of that capacity; empty. False: no memory. */
 bool demand_open(struct demand *d, size_t capacity);
 
-static inline void count_page(struct ulms_engine *e, struct page *p) {
+static inline uint8_t count_of(const struct page *p) {
     bool here = p->state == PAGE_RESIDENT || p->state == PAGE_FILLING;
-    e->counted[p->count]--;
     if (p->live)
-        p->count = here || (p->waiter && !p->rests) ? COUNT_HERE : COUNT_AWAY;
-    else
-        p->count = p->state == PAGE_RESIDENT && !p->waiter ? COUNT_IDLE : COUNT_DEAD;
-    e->counted[p->count]++;
+        return here || (p->waiter && !p->rests) ? COUNT_HERE : COUNT_AWAY;
+    return p->state == PAGE_RESIDENT && !p->waiter ? COUNT_IDLE : COUNT_DEAD;
+}
+
+static inline void count_page(struct ulms_engine *e, struct page *p) {
+    uint8_t count = count_of(p);
+    if (count == p->count)
+        return;
+    e->counted[p->count]--;
+    e->counted[count]++;
+    p->count = count;
 }
 
 /* Every change of a page's state, life, pins, failures, waiter or next touch lies between unsettle and settle. */
@@ -386,7 +392,11 @@ static inline uint32_t evict_flags(const struct ulms_engine *e, const struct pag
 /* Whether it left so that kernels use it in place. */
 void set_lying(struct ulms_engine *e, struct page *p, bool lies);
 /* Whether it came with bytes, and was not touched since. */
-void set_untouched(struct ulms_engine *e, struct page *p, bool untouched);
+static inline void set_untouched(struct ulms_engine *e, struct page *p, bool untouched) {
+    if (p->untouched != untouched)
+        e->depth.untouched += untouched ? 1 : UINT64_MAX;
+    p->untouched = untouched;
+}
 
 /* ahead.c: the held policy's next move of each lane. NULL: none now, or no memory. */
 struct move *ahead_fill(struct ulms_engine *e);
@@ -402,7 +412,12 @@ void ordered_leaves(struct ulms_engine *e, struct operation *op);
 
 void operation_free(struct operation *op);
 /* What the operation makes of the page, now that it is sure to run. */
-void entry_mark(struct ulms_engine *e, const struct entry *x);
+static inline void entry_mark(struct ulms_engine *e, const struct entry *x) {
+    struct page *p = x->page;
+    p->live = !(x->does & DOES_FADE);
+    p->dirty = p->live && p->state != PAGE_ABSENT && (p->dirty || (x->does & DOES_MODES) != DOES_READ);
+    set_untouched(e, p, false);
+}
 
 /* check.c: proves the invariants; aborts with a line on the first violation. For tests. */
 void engine_check(struct ulms_engine *e);

@@ -118,24 +118,24 @@ static bool is_rare(const struct page *p, uint64_t position) {
     return !p->seen || position - p->seen > BACK_MOST;
 }
 
-/* Of adjacent pages those that tell most: most rare ones, then most; the first of these. */
 struct run {
-    size_t first; /* index of its first page */
+    uint64_t first; /* page */
     uint32_t pages, rare;
 };
 
-static struct run find_run(const struct operation *op, uint64_t position) {
-    struct run best = {0}, run = {0};
-    for (size_t i = 0; i < op->count; i++) {
-        const struct page *p = op->entries[i].page;
-        if (p->number != op->entries[run.first].page->number + run.pages)
-            run = (struct run){.first = i};
-        run.pages++;
-        run.rare += is_rare(p, position);
-        if (run.rare > best.rare || (run.rare == best.rare && run.pages > best.pages))
-            best = run;
-    }
-    return best;
+/* The run of adjacent pages that grows, and the one that tells most: most rare pages, then most pages; the first of
+ * these. */
+struct runs {
+    struct run last, best;
+};
+
+static void runs_add(struct runs *r, const struct page *p, uint64_t position) {
+    if (p->number != r->last.first + r->last.pages)
+        r->last = (struct run){.first = p->number};
+    r->last.pages++;
+    r->last.rare += is_rare(p, position);
+    if (r->last.rare > r->best.rare || (r->last.rare == r->best.rare && r->last.pages > r->best.pages))
+        r->best = r->last;
 }
 
 /* Dead pages that the newest operation touches, by how many operations before they were touched last. */
@@ -177,17 +177,16 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
         h->first = position;
     h->end = position + 1;
     struct past *now = history_at(h, position);
-    *now = (struct past){.key = op->key, .records = h->records_end, .count = op->count};
-    struct run run = find_run(op, position);
-    now->weight = run.rare > 0 ? BACK_MOST * run.rare : 1;
-    now->mark = mix(mix(1, op->key), op->entries[run.first].page->number);
+    *now = (struct past){.key = op->key, .records = h->records_end, .count = (uint32_t)op->count};
     now->live = (uint32_t)(e->counted[COUNT_HERE] + e->counted[COUNT_AWAY]);
     uint64_t oldest = oldest_record(h);
+    struct runs runs = {0};
     struct gaps gaps = {0};
     bool stay = gaps_count(e);
     for (size_t i = 0; i < op->count; i++) {
         struct page *p = op->entries[i].page;
         uint8_t does = op->entries[i].does;
+        runs_add(&runs, p, position);
         if (stay)
             gaps_add(&gaps, h, p, position);
         if (p->record > oldest)
@@ -198,6 +197,8 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
         p->seen = position;
         now->live += !p->live;
     }
+    now->weight = runs.best.rare > 0 ? BACK_MOST * runs.best.rare : 1;
+    now->mark = mix(mix(1, op->key), runs.best.first);
     link_bucket(h, position);
     peaks_set(&e->peaks, position, now->live);
     gaps_enter(e, &gaps, position);

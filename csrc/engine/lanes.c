@@ -78,11 +78,6 @@ void set_lying(struct ulms_engine *e, struct page *p, bool lies) {
     p->in_place = lies;
 }
 
-void set_untouched(struct ulms_engine *e, struct page *p, bool untouched) {
-    e->depth.untouched += (uint64_t)untouched - p->untouched;
-    p->untouched = untouched;
-}
-
 static void filled(struct ulms_engine *e, struct page *p, const struct ulms_move *m, bool ok) {
     p->state = ok ? PAGE_RESIDENT : PAGE_ABSENT;
     if (!ok)

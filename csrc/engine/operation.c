@@ -36,7 +36,10 @@ static void operation_release(struct ulms_engine *e, struct operation *op) {
     e->unused = op;
 }
 
-static struct entry *entry_new(struct operation *op) {
+/* The page's entry: one that is new where no touch before had it. NULL: no memory. */
+static inline struct entry *entry_of(struct operation *op, struct page *p) {
+    if (p->entry < op->count && op->entries[p->entry].page == p)
+        return &op->entries[p->entry];
     if (op->count == op->capacity) {
         size_t capacity = op->capacity ? 2 * op->capacity : 16;
         struct entry *entries = realloc(op->entries, capacity * sizeof(*entries));
@@ -45,7 +48,10 @@ static struct entry *entry_new(struct operation *op) {
         op->entries = entries;
         op->capacity = capacity;
     }
-    return &op->entries[op->count++];
+    struct entry *x = &op->entries[op->count];
+    *x = (struct entry){.page = p, .generation = p->generation};
+    p->entry = (uint32_t)op->count++;
+    return x;
 }
 
 static bool gather_touch(struct ulms_engine *e, struct operation *op, const struct ulms_engine_touch *t) {
@@ -54,20 +60,15 @@ static bool gather_touch(struct ulms_engine *e, struct operation *op, const stru
     uint64_t at, last;
     span(e, t->start, t->bytes, &at, &last);
     uint64_t end = t->start + (t->bytes - 1);
+    bool much = t->mode != (ULMS_TOUCH_READ | ULMS_TOUCH_SPARSE), fades = t->mode == ULMS_TOUCH_SCRATCH;
+    uint8_t does = (uint8_t)(t->mode & DOES_MODES) | (much ? DOES_MUCH : 0);
     for (struct page *p; (p = page_walk(&e->table, &at, last));) {
-        bool gathered = p->entry < op->count && op->entries[p->entry].page == p;
-        struct entry *x = gathered ? &op->entries[p->entry] : entry_new(op);
+        struct entry *x = entry_of(op, p);
         if (!x)
             return false;
-        if (!gathered) {
-            *x = (struct entry){.page = p, .generation = p->generation};
-            p->entry = (uint32_t)op->count - 1;
-        }
-        x->does |= t->mode & DOES_MODES;
-        x->does |= t->mode == (ULMS_TOUCH_READ | ULMS_TOUCH_SPARSE) ? 0 : DOES_MUCH;
         uint64_t page = bytes_of(e, p->number);
-        bool covers = t->start <= page && end >= page + (bytes_of(e, 1) - 1);
-        x->does |= covers && t->mode == ULMS_TOUCH_SCRATCH ? DOES_FADE : 0;
+        bool covers = fades && t->start <= page && end >= page + (bytes_of(e, 1) - 1);
+        x->does |= does | (covers ? DOES_FADE : 0);
     }
     return true;
 }
@@ -84,16 +85,21 @@ static void sort(struct entry *x, size_t n) {
         }
 }
 
-static bool gather(struct ulms_engine *e, struct operation *op, const struct ulms_engine_touch *touches, size_t n) {
+/* False: it touches no page, or there is no memory. hits: how many are resident. */
+static bool gather(struct ulms_engine *e, struct operation *op, const struct ulms_engine_touch *touches, size_t n,
+                   uint64_t *hits) {
     for (size_t i = 0; i < n; i++)
         if (!gather_touch(e, op, &touches[i]))
             return false;
     bool in_order = true;
-    for (size_t i = 0; i < op->count; i++) {
-        uint8_t *does = &op->entries[i].does;
-        if ((*does & DOES_MODES) != ULMS_TOUCH_SCRATCH)
-            *does &= ~DOES_FADE;
-        in_order = in_order && (i == 0 || op->entries[i - 1].page->number < op->entries[i].page->number);
+    uint64_t before = 0;
+    *hits = 0;
+    for (struct entry *x = op->entries; x < op->entries + op->count; x++) {
+        if ((x->does & DOES_MODES) != ULMS_TOUCH_SCRATCH)
+            x->does &= ~DOES_FADE;
+        in_order = in_order && before <= x->page->number;
+        before = x->page->number;
+        *hits += x->page->state == PAGE_RESIDENT;
     }
     if (!in_order)
         sort(op->entries, op->count);
@@ -128,13 +134,11 @@ uint64_t ulms_engine_issued(struct ulms_engine *e, uint64_t key, const struct ul
         return 0;
     op->key = key;
     op->id.id = e->serial + 1;
-    if (!gather(e, op, touches, n)) {
+    uint64_t hits;
+    if (!gather(e, op, touches, n, &hits)) {
         operation_release(e, op);
         return 0;
     }
-    uint64_t hits = 0;
-    for (size_t i = 0; i < op->count; i++)
-        hits += op->entries[i].page->state == PAGE_RESIDENT;
     if (e->policy->held)
         held_issued(e, op);
     else if (!ordered_issued(e, op)) {
@@ -147,13 +151,6 @@ uint64_t ulms_engine_issued(struct ulms_engine *e, uint64_t key, const struct ul
     e->stats.hit_bytes += bytes_of(e, hits);
     e->stats.short_operations += op->is_short;
     return ++e->serial;
-}
-
-void entry_mark(struct ulms_engine *e, const struct entry *x) {
-    struct page *p = x->page;
-    p->live = !(x->does & DOES_FADE);
-    p->dirty = p->live && p->state != PAGE_ABSENT && (p->dirty || (x->does & DOES_MODES) != DOES_READ);
-    set_untouched(e, p, false);
 }
 
 /* Pins the page; one that is absent comes by itself where kernels may fault. */

@@ -76,7 +76,7 @@ TEST(memory_given_out_as_it_was_has_the_advice_it_had) {
         give_back(i);
     CHECK_EQ(ranges.count, 0);
     while (still_advised.count)
-        free(pager_range_take(&still_advised, still_advised.at[0]->start));
+        free(pager_range_take(&still_advised, still_advised.at[0].range->start));
     free(ranges.at);
     free(still_advised.at);
 }
