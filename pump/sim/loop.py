@@ -62,7 +62,7 @@ class Told:
     """What operations did: their serials, and the touches of all in order."""
 
     def __init__(self, serials: Ints, touches: list[Rows], lives: Lives) -> None:
-        every = np.concatenate(touches)
+        every = np.concatenate(touches, dtype=touches[0].dtype)  # else found pair by pair
         known = every["allocation"] != 0
         self.serials, self.lives = serials, lives
         self.operation = np.repeat(np.arange(len(touches)), [len(each) for each in touches])[known]

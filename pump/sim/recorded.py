@@ -77,7 +77,8 @@ def sequence_of(trace: Trace, every: bool = False) -> Sequence:
         ranges = found[found["allocation"] != 0][["start", "bytes", "mode", "sparse"]].tolist()
         touches = tuple(Touch(a, n, mode | SPARSE * sparse) for a, n, mode, sparse in ranges)
         events.append((serial, Operation(key, ns.get(serial, 0), touches)))
-        names[key] = trace.label(row)
+        if key not in names:
+            names[key] = trace.label(row)
     events.sort(key=lambda event: event[0])
     firsts = rows["serial"][starts].tolist()
     ends = [bisect_left(events, first, key=lambda event: event[0]) for first in firsts[1:]]

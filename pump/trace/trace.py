@@ -190,8 +190,10 @@ class Trace:
 
     def graph_of(self, operation: np.void) -> np.void | None:
         """The graph a graph launch runs, as it was then; None for all else, or when it is lost."""
+        if int(operation["kind"]) != OpKind.GRAPH:
+            return None
         index = self.graph_index(int(operation["serial"]), int(operation["object"]))
-        return None if operation["kind"] != OpKind.GRAPH or index is None else self.graphs[index]
+        return None if index is None else self.graphs[index]
 
     def graph_index(self, serial: int, executable: int) -> int | None:
         """Index in `graphs` of what an executable graph held at a serial; None: not known."""
