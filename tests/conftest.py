@@ -119,6 +119,22 @@ def run_emulated(emulator_dir: Path) -> RunEmulated:
     return run
 
 
+@pytest.fixture(scope="session")
+def run_native(run_emulated: RunEmulated) -> RunEmulated:
+    """Runs a command on the emulated device without `ulms.so`: once, as it says the same again."""
+    known: dict[object, subprocess.CompletedProcess[str]] = {}
+
+    def run(
+        command: Sequence[str | Path], env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        key = tuple(map(str, command)), frozenset((env or {}).items())
+        if key not in known:
+            known[key] = run_emulated(command, env, preloaded=False)
+        return known[key]
+
+    return run
+
+
 def made_once(target: Path, make: Callable[[Path], object]) -> Path:
     """`target`, made by the first of pytest's processes that asks for it; the others wait."""
     with target.with_name(f"{target.name}.lock").open("w") as lock:

@@ -29,13 +29,19 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def told(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path, backend: str) -> Told:
+def told(
+    compiled: Compile,
+    run_emulated: RunEmulated,
+    run_native: RunEmulated,
+    emulator_dir: Path,
+    backend: str,
+) -> Told:
     """Runs handles.c both ways; what it printed, which was the same, and its stderr."""
     binary = compiled("handles", str(emulator_dir / "libcuda.so.1"))
 
     def run(*words: str, env: Mapping[str, str] | None = None) -> tuple[list[str], str]:
         under = run_emulated([binary, *words], {"ULMS_BACKEND": backend, **(env or {})})
-        outside = run_emulated([binary, *words], preloaded=False)
+        outside = run_native([binary, *words])
         assert (outside.returncode, outside.stderr) == (0, "")
         assert (under.returncode, under.stdout) == (0, outside.stdout), under.stderr
         return under.stdout.splitlines(), under.stderr

@@ -100,9 +100,10 @@ def sums_of(run: CompletedProcess[str]) -> list[str]:
 class Hidden:
     """Runs hidden.c; what it computed natively is known."""
 
-    def __init__(self, binary: Path, run_emulated: RunEmulated) -> None:
+    def __init__(self, binary: Path, run_emulated: RunEmulated, run_native: RunEmulated) -> None:
         self.binary = binary
         self.run_emulated = run_emulated
+        self.run_native = run_native
         self.library = f"{paths.emulator_dir()}:{paths.emulator_dir() / 'library' / '13'}"
 
     def run(
@@ -111,18 +112,18 @@ class Hidden:
         env: Mapping[str, str],
         *steps: str,
         buffers: Sequence[str] = (),
-        preloaded: bool = True,
+        native: bool = False,
     ) -> CompletedProcess[str]:
         buffers = buffers or LARGE_BUFFERS.get(case, BUFFERS)
         words = [self.binary, case, *buffers, *(steps or STEPS)]
-        env = {**env, "LD_LIBRARY_PATH": self.library}
-        return self.run_emulated(words, env, preloaded=preloaded)
+        run = self.run_native if native else self.run_emulated
+        return run(words, {**env, "LD_LIBRARY_PATH": self.library})
 
     def check(
         self, case: str, env: Mapping[str, str], *steps: str, buffers: Sequence[str] = ()
     ) -> tuple[str, dict[str, int]]:
         """What was said, and the counters, of a run that computed what it should."""
-        native = self.run(case, {}, *steps, buffers=buffers, preloaded=False)
+        native = self.run(case, {}, *steps, buffers=buffers, native=True)
         found = self.run(case, {**BUDGET, **env}, *steps, buffers=buffers)
         assert (native.returncode, native.stderr) == (0, "")
         assert found.returncode == 0, found.stderr
@@ -131,9 +132,11 @@ class Hidden:
 
 
 @pytest.fixture(scope="module")
-def hidden(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Hidden:
+def hidden(
+    compiled: Compile, run_emulated: RunEmulated, run_native: RunEmulated, emulator_dir: Path
+) -> Hidden:
     binary = compiled("hidden", str(emulator_dir / "libcuda.so.1"), parts=[*PARTS, "emulated"])
-    return Hidden(binary, run_emulated)
+    return Hidden(binary, run_emulated, run_native)
 
 
 @pytest.mark.parametrize("case", SEEN)
@@ -185,7 +188,7 @@ def test_a_kernel_that_nobody_vouches_for_finds_what_is_away(hidden: Hidden) -> 
     said, counters = hidden.check(UNSEEN, {"ULMS_LOG_LEVEL": "INFO"}, *STILL)
     assert "through may follow addresses that lie in memory" in said
     assert counters["opaque"] == 1
-    native = hidden.run(UNSEEN, {}, *STILL, preloaded=False)
+    native = hidden.run(UNSEEN, {}, *STILL, native=True)
     broken = hidden.run(UNSEEN, {**BUDGET, **KNOWN}, *STILL)
     assert sums_of(broken) != sums_of(native)
 

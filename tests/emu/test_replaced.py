@@ -57,7 +57,13 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def told(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path, backend: str) -> Told:
+def told(
+    compiled: Compile,
+    run_emulated: RunEmulated,
+    run_native: RunEmulated,
+    emulator_dir: Path,
+    backend: str,
+) -> Told:
     """Runs a part of memory.c both ways; returns its "is" lines under ulms.so and what was logged.
 
     "provided" stands for how the backend holds what it replaced. Other lines are compared with
@@ -71,7 +77,7 @@ def told(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path, backe
         seen = [line for line in under.stdout.splitlines() if not line.startswith("is ")]
         if not alone:
             outside = {name: value for name, value in (env or {}).items() if name != "EMU_FAIL"}
-            native = run_emulated([binary, *words], outside, preloaded=False)
+            native = run_native([binary, *words], outside)
             assert (native.returncode, native.stderr) == (0, "")
             lines = native.stdout.splitlines()
             assert seen == [line for line in lines if not line.startswith("is ")]

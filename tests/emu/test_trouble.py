@@ -25,7 +25,9 @@ Trouble = Callable[..., dict[str, int]]
 
 
 @pytest.fixture
-def trouble(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Trouble:
+def trouble(
+    compiled: Compile, run_emulated: RunEmulated, run_native: RunEmulated, emulator_dir: Path
+) -> Trouble:
     """Runs a part of trouble.c both ways, so many times under ulms.so; the counters of the last.
 
     `native` is the emulated device's memory where it runs alone, `says` what ulms.so must tell;
@@ -42,7 +44,7 @@ def trouble(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) ->
         **env: str,
     ) -> dict[str, int]:
         settings = {"ULMS_GPU_MEMORY_FACTOR": "100", **env}
-        outside = run_emulated([binary, part], {"EMU_MEMORY": native}, preloaded=False)
+        outside = run_native([binary, part], {"EMU_MEMORY": native})
         assert outside.returncode == 0, outside.stdout
         for _ in range(times):
             under = run_emulated([binary, part], settings)

@@ -112,6 +112,7 @@ class Programs:
 
     binary: Path
     run_emulated: RunEmulated
+    run_native: RunEmulated
     first: dict[Asked, Future[Run]] = field(default_factory=dict)
 
     def run_all(self) -> None:
@@ -128,7 +129,10 @@ class Programs:
     def run(self, shape: str, steps: int, env: dict[str, str] | None = None) -> Run:
         """One run; native and without modelled time when there is no `env`."""
         command = [str(word) for word in (self.binary, shape, *SHAPES[shape], steps)]
-        done = self.run_emulated(command, env, preloaded=env is not None, timeout=WATCHDOG_S)
+        if env is None:
+            done = self.run_native(command)
+        else:
+            done = self.run_emulated(command, env, timeout=WATCHDOG_S)
         assert done.returncode == 0, done.stderr
         assert done.stderr == ""
         words = [line.split() for line in done.stdout.splitlines()]
@@ -169,10 +173,13 @@ class Programs:
 @pytest.fixture(scope="module")
 def programs(
     run_emulated: RunEmulated,
+    run_native: RunEmulated,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Programs:
     flags = ["-g", "-Wall", "-Wextra", "-Werror"]
-    programs = Programs(build(tmp_path_factory.mktemp("um_speed"), *flags), run_emulated)
+    programs = Programs(
+        build(tmp_path_factory.mktemp("um_speed"), *flags), run_emulated, run_native
+    )
     programs.run_all()
     return programs
 
