@@ -38,7 +38,7 @@ def target(emulator_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("LD_LIBRARY_PATH", str(emulator_dir))
     monkeypatch.setenv("ULMS_MANAGED_LIMIT", "1GiB")
     path = tmp_path / "share.json"
-    words = ["--programs", "calling", "--seconds", "2", "--built", str(tmp_path / "built")]
+    words = ["--programs", "calling", "--seconds", "1", "--built", str(tmp_path / "built")]
     monkeypatch.setattr(sys, "argv", ["share", "--json", str(path), *words])
     return path
 

@@ -25,7 +25,11 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def teller(
-    backend: str, compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
+    backend: str,
+    compiled: Compile,
+    run_emulated: RunEmulated,
+    run_native: RunEmulated,
+    emulator_dir: Path,
 ) -> Callable[[str], Told]:
     """What runs a part of the named program both ways; its "is" lines under ulms.so."""
 
@@ -33,7 +37,7 @@ def teller(
         binary = compiled(program, str(emulator_dir / "libcuda.so.1"))
 
         def run(part: str, **env: str) -> list[str]:
-            native = run_emulated([binary, part], env, preloaded=False)
+            native = run_native([binary, part], env)
             under = run_emulated([binary, part], {"ULMS_BACKEND": backend, **env})
             lines = under.stdout.splitlines()
             assert (native.returncode, native.stderr) == (0, "")
@@ -92,7 +96,7 @@ def test_what_waits_takes_no_place_from_what_moves(
 ) -> None:
     """One stream is always busy, so that nothing is freed in earnest; its pages may leave."""
     binary = compiled("freed_memory", str(emulator_dir / "libcuda.so.1"))
-    env = {"ULMS_BACKEND": "um", "ULMS_LOG_LEVEL": "DEBUG", "EMU_MEMORY": "2GiB"}
+    env = {"ULMS_BACKEND": "um", "ULMS_LOG_LEVEL": "DEBUG", "EMU_MEMORY": "512MiB"}
     done = run_emulated([binary, "busy"], env)
     assert done.returncode == 0, done.stdout + done.stderr
     budgets = [int(mib) for mib in re.findall(r"budget (\d+) MiB", done.stderr)]
@@ -104,7 +108,7 @@ def test_a_free_of_nothing_waits_for_nothing(freed: Told) -> None:
 
 
 def test_what_was_freed_during_captures_makes_room(freed: Told) -> None:
-    freed("again", EMU_MEMORY="1GiB", ULMS_MANAGED_LIMIT="1GiB")
+    freed("again", EMU_MEMORY="256MiB", ULMS_MANAGED_LIMIT="256MiB")
 
 
 def test_the_default_limit_makes_nobody_wait(freed: Told) -> None:
@@ -114,7 +118,7 @@ def test_the_default_limit_makes_nobody_wait(freed: Told) -> None:
 
 @pytest.mark.parametrize("fail", ["", "cuCtxRecordEvent:sticky"])
 def test_a_limit_that_was_set_waits_for_what_was_freed(freed: Told, fail: str) -> None:
-    assert freed("ahead", ULMS_MANAGED_LIMIT="256MiB", EMU_FAIL=fail) == []
+    assert freed("ahead", ULMS_MANAGED_LIMIT="64MiB", EMU_FAIL=fail) == []
 
 
 def test_a_limit_that_was_set_waits_for_nothing_else(
@@ -122,7 +126,7 @@ def test_a_limit_that_was_set_waits_for_nothing_else(
 ) -> None:
     """What else runs may end only by what the program does next: it is refused before."""
     binary = compiled("freed_memory", str(emulator_dir / "libcuda.so.1"))
-    env = {"ULMS_BACKEND": "um", "ULMS_MANAGED_LIMIT": "256MiB"}
+    env = {"ULMS_BACKEND": "um", "ULMS_MANAGED_LIMIT": "64MiB"}
     done = run_emulated([binary, "held up"], env)
     assert (done.returncode, done.stderr) == (0, "")
     assert "is refused: 2" in done.stdout
@@ -130,14 +134,14 @@ def test_a_limit_that_was_set_waits_for_nothing_else(
 
 def test_who_destroys_a_context_waits_for_no_allocation(freed: Told) -> None:
     """That waits for a gate, which is opened behind."""
-    assert freed("beside", ULMS_MANAGED_LIMIT="256MiB") == []
+    assert freed("beside", ULMS_MANAGED_LIMIT="64MiB") == []
 
 
 def test_an_allocation_waits_for_no_gate_behind_what_was_freed_during_captures(
     freed: Told,
 ) -> None:
     """It is refused where the program would have to open one before."""
-    (answer,) = freed("gated", EMU_MEMORY="1GiB", ULMS_MANAGED_LIMIT="1GiB")
+    (answer,) = freed("gated", EMU_MEMORY="256MiB", ULMS_MANAGED_LIMIT="256MiB")
     assert answer in ("answered 0", "answered 2")
 
 

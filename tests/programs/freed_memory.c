@@ -22,7 +22,7 @@ USE(cuMemFree_v2)
 USE(cuMemFreeAsync)
 USE(cuMemsetD8Async)
 
-enum { MIB = 1 << 20, BLOCK = 256 * MIB, PATIENCE_S = 60 };
+enum { MIB = 1 << 20, BLOCK = 64 * MIB, PATIENCE_S = 60 };
 
 static CUcontext context;
 static CUstream stream;
@@ -34,11 +34,11 @@ static void free_in_capture(CUdeviceptr p, CUstream captured) {
     MUST(cuStreamEndCapture(captured, &graph));
 }
 
-/* 600 MiB, which are used and freed in a capture. */
+/* 150 MiB, which are used and freed in a capture. */
 static void come_and_go_captured(CUstream captured) {
     CUdeviceptr p;
-    MUST(cuMemAlloc_v2(&p, 600 * MIB));
-    MUST(cuMemsetD8Async(p, 1, 600 * MIB, stream));
+    MUST(cuMemAlloc_v2(&p, 150 * MIB));
+    MUST(cuMemsetD8Async(p, 1, 150 * MIB, stream));
     MUST(cuStreamSynchronize(stream));
     free_in_capture(p, captured);
 }
@@ -97,7 +97,7 @@ static void beyond(void) {
 static void held_up(void) {
     close_gate(new_stream());
     for (int i = 0; i < 4; i++) {
-        come_and_go(i, 64 * MIB, MIB);
+        come_and_go(i, 16 * MIB, MIB);
         MUST(cuStreamSynchronize(stream));
     }
     printf("done\n");
@@ -108,7 +108,7 @@ static void held_up(void) {
 /* Nobody waits. */
 static void ahead(void) {
     for (int i = 0; i < 24; i++)
-        come_and_go(i, 64 * MIB, 64 * MIB);
+        come_and_go(i, 16 * MIB, 16 * MIB);
     MUST(cuStreamSynchronize(stream));
 }
 
@@ -124,7 +124,7 @@ static void busy(void) {
         MUST(cuMemFree_v2(p[i]));
     volatile unsigned *word = close_gate(new_stream());
     for (int i = 0; i < ROUNDS; i++) {
-        come_and_go(i, 64 * MIB, 64 * MIB);
+        come_and_go(i, 16 * MIB, 16 * MIB);
         MUST(cuMemsetD8Async(p[i % KEPT], 1, BLOCK, stream));
         MUST(cuStreamSynchronize(stream));
         nanosleep(&(struct timespec){0, 100000000}, NULL);
@@ -182,13 +182,13 @@ static void beside(void) {
     pthread_t thread;
     MUST(cuCtxCreate_v2(&other, 0, 0));
     MUST(cuCtxSetCurrent(context));
-    MUST(cuMemAllocAsync(&p, 200 * MIB, stream));
+    MUST(cuMemAllocAsync(&p, 50 * MIB, stream));
     gate = close_gate(stream);
-    MUST(cuMemsetD8Async(p, 1, 200 * MIB, stream));
+    MUST(cuMemsetD8Async(p, 1, 50 * MIB, stream));
     MUST(cuMemFreeAsync(p, stream));
     if (pthread_create(&thread, NULL, destroy_then_open, other))
         _exit(1);
-    MUST(cuMemAllocAsync(&p, 190 * MIB, stream));
+    MUST(cuMemAllocAsync(&p, 45 * MIB, stream));
     pthread_join(thread, NULL);
     MUST(cuStreamSynchronize(stream));
 }
@@ -200,7 +200,7 @@ static void gated(void) {
     for (int i = 0; i < 2; i++)
         come_and_go_captured(captured);
     gate = close_gate(stream);
-    printf("is answered %d\n", (int)cuMemAlloc_v2(&p, 900 * MIB));
+    printf("is answered %d\n", (int)cuMemAlloc_v2(&p, 225 * MIB));
     *gate = 1;
     MUST(cuStreamSynchronize(stream));
 }
