@@ -110,14 +110,9 @@ def test_both_engines_answer_alike(
 
 
 def shortest(
-    engine: Settings, loop: list[Step], script: list[Action], stride: int
-) -> MismatchError | None:
+    found: MismatchError, engine: Settings, loop: list[Step], script: list[Action], stride: int
+) -> MismatchError:
     """What goes wrong with a program, after actions were left out that do not matter for it."""
-    try:
-        play(engine, loop, script, stride)
-        return None
-    except MismatchError as error:
-        found = error
     size = len(script) // 2
     while size:
         for start in range(len(script) - size, -1, -size):
@@ -143,23 +138,21 @@ def shortest(
     ],
 )
 def test_long_programs_are_answered_alike(program: Program) -> None:
-    for seed in range(24):
-        mismatch = shortest(*program(seed), STRIDES[seed // 4 % len(STRIDES)])
-        assert not mismatch, f"seed {seed}: {mismatch}"
+    """Those that do everything reach every count."""
+    reached: Counter[str] = Counter()
+    for seed in range(16):
+        case = (*program(seed), STRIDES[seed // 4 % len(STRIDES)])
+        try:
+            reached.update(asdict(play(*case)))
+        except MismatchError as error:
+            pytest.fail(f"seed {seed}: {shortest(error, *case)}")
+    assert program is not random_program or all(reached.values()), reached
 
 
 def test_claims_change_who_leaves() -> None:
     """Else nothing above would compare how holders are chosen."""
     programs = [random_steps(seed) for seed in range(8)]
     assert any(play(*program) != play(*program, stride=7) for program in programs)
-
-
-def test_long_programs_reach_every_count() -> None:
-    reached: Counter[str] = Counter()
-    for seed in range(20):
-        reached.update(asdict(play(*random_program(seed))))
-        reached.update(asdict(play(*random_sweeps(seed))))
-    assert all(reached.values()), reached
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
