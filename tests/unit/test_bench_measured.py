@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,16 @@ WITHOUT = (
 )
 
 
-@pytest.fixture(scope="module")
+known_yardstick = cache(yardstick)
+
+
+@pytest.fixture(autouse=True)
+def each_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most tests ask for the same ones."""
+    monkeypatch.setattr("pump.bench.measured.yardstick", known_yardstick)
+
+
+@pytest.fixture
 def filled() -> list[Row]:
     """A row that can have a yardstick, and those that cannot."""
     return with_yardsticks([MEASURED, *WITHOUT], H200, INTERVALS)
@@ -113,7 +123,7 @@ def test_a_slower_link_and_slower_kernels_take_longer() -> None:
     def oracle_ms(row: Row, gpu: str) -> float:
         case = case_of(row, wires_of(GPUS[gpu], {}), intervals=0)
         assert case
-        return yardstick(case).oracle_ms or 0
+        return known_yardstick(case).oracle_ms or 0
 
     here = oracle_ms(MEASURED, "H200")
     assert here > MEASURED.native_ms

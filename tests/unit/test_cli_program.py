@@ -32,7 +32,7 @@ def test_a_reader_that_leaves_is_no_error(words: str) -> None:
 
 def test_a_reader_that_leaves_while_a_table_is_written_is_no_error() -> None:
     trace = paths.traces()["resnet"]
-    assert left_alone(f"pump sim {trace} --over 2") == (BROKEN_PIPE, b"")
+    assert left_alone(f"pump sim {trace} --over 2 --policy none --link um") == (BROKEN_PIPE, b"")
 
 
 def left_alone(words: str) -> tuple[int, bytes]:

@@ -206,6 +206,13 @@ def test_what_is_neither_sequence_nor_trace_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of budgets only some are played."""
+    monkeypatch.setattr(plan, "FACTORS", FEW_FACTORS)
+    monkeypatch.setattr(plan, "SHARES", FEW_SHARES)
+
+
+@pytest.fixture
 def step(tmp_path: Path) -> Path:
     """A file with 40 pages that take turns."""
     lines = ["pump-sequence 1"]
@@ -310,8 +317,10 @@ def test_a_step_that_leaves_most_memory_alone_is_doubted(
 
 
 @pytest.mark.parametrize(
-    "command", [["plan", "--memory", "6GiB", "--backend", "um"], ["sim", "--policy", "lru"]]
+    "command",
+    [["plan", "--memory", "6GiB", "--backend", "um"], ["sim", "--policy", "lru", "--over", "2"]],
 )
+@pytest.mark.usefixtures("few")
 def test_what_is_lost_of_a_trace_is_told(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -324,6 +333,7 @@ def test_what_is_lost_of_a_trace_is_told(
         assert "the compressed file is cut off" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("few")
 def test_the_prediction_as_json(step: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", str(step), "--memory", "40MiB", "--json"]) == 0
     predicted = json.loads(capsys.readouterr().out)

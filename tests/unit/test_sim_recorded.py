@@ -1,9 +1,12 @@
 """The recorded steps in virtual time: against the reference engine, and the bars of policies."""
 
 import json
+import os
+import pickle
 import sys
 from collections import abc
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from statistics import geometric_mean
 
@@ -22,6 +25,7 @@ from pump.sim.recorded import open_sequence  # noqa: E402
 from pump.sim.sequence import Block, Given, Sequence, read_sequence  # noqa: E402
 from pump.sim.simulator import Simulator, settings_for  # noqa: E402
 from pump.sizes import MIB  # noqa: E402
+from tests.conftest import made_once  # noqa: E402
 from tests.reference.policies import reference  # noqa: E402
 
 pytestmark = pytest.mark.unit
@@ -66,14 +70,21 @@ def test_the_reference_takes_the_same_time(policy: str, sequences: dict[str, Seq
 
 
 @pytest.fixture(scope="module")
-def rows(sequences: dict[str, Sequence]) -> list[Row]:
-    """Every sequence, where only bytes cost."""
-    return [
-        play(name, sequence, BYTES, over, policy)
-        for name, sequence in sequences.items()
-        for over in (1.5, 2, 3)
-        for policy in ("none", "pump", "ahead")
-    ]
+def rows(sequences: dict[str, Sequence], common_folder: Path) -> list[Row]:
+    """Every sequence, where only bytes cost. Two of pytest's processes that need them share them:
+    one begins at the end.
+    """
+
+    def path_of(name: str, over: float, policy: str) -> Path:
+        def keep(path: Path) -> None:
+            path.write_bytes(pickle.dumps(play(name, sequences[name], BYTES, over, policy)))
+
+        return made_once(common_folder / f"played-{name}-{over:g}-{policy}", keep)
+
+    asked = list(product(sequences, (1.5, 2, 3), ("none", "pump", "ahead")))
+    order = -1 if os.environ.get("PYTEST_XDIST_WORKER", "").endswith("1") else 1
+    paths = {each: path_of(*each) for each in asked[::order]}
+    return [pickle.loads(paths[each].read_bytes()) for each in asked]
 
 
 def test_ahead_is_as_much_faster_as_is_asked(rows: list[Row]) -> None:
