@@ -1,7 +1,9 @@
-"""Runs the checks of a change one after the other and ends with one table.
+"""Runs the checks of a change and ends with one table.
 
-`steps.py GROUP...` runs the named groups: lint, c, sanitizers, python. Each step's output goes to
-build/logs/; the end of it is shown when the step fails. A failed step does not stop the others.
+`steps.py GROUP...` runs the named groups: lint, c, sanitizers, python. Steps run one after the
+other; only linters, each of which fills one processor, run beside what is compiled. Each step's
+output goes to build/logs/; the end of it is shown when the step fails. A failed step does not stop
+the others.
 Exit status 1 when any failed. A tool that is missing fails its step, except offline (OFFLINE=1),
 where the step is skipped and says so.
 """
@@ -14,6 +16,8 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,8 +104,7 @@ def all_steps() -> list[Step]:
         sanitizer("asan", "C tests, ASan and UBSan"),
         sanitizer("tsan", "C tests, TSan"),
         *(pytest(mark, f"{mark} and not alone") for mark in ("unit", "emu")),
-        pytest("alone", "alone and not gpu", together=False),
-        pytest("gpu", "gpu", together=False),
+        pytest("alone-or-gpu", "alone or gpu", together=False),
     ]
 
 
@@ -120,9 +123,21 @@ def run(step: Step) -> Outcome:
     passed, skipped = count(step.junit)
     if not good:
         tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:]
-        print("failed", *tail, sep="\n    ")
+        print(f"{step.name}: failed", *tail, sep="\n    ", flush=True)
         return Outcome(step, "failed", seconds, passed, skipped, note=str(log))
     return Outcome(step, "ok", seconds, passed, skipped)
+
+
+def run_all(steps: Sequence[Step]) -> list[Outcome]:
+    """Runs steps one after the other, and tells of each."""
+    outcomes = []
+    for step in steps:
+        print(f"{step.name} ...", flush=True)
+        outcome = run(step)
+        if outcome.state != "failed":
+            print(f"{step.name}: {outcome.state}", flush=True)
+        outcomes.append(outcome)
+    return outcomes
 
 
 def call(command: tuple[str, ...], sink: int) -> bool:
@@ -171,14 +186,13 @@ def main() -> int:
     parser.add_argument("groups", nargs="+", choices=sorted({step.group for step in steps}))
     groups = parser.parse_args().groups
     LOGS.mkdir(parents=True, exist_ok=True)
-    outcomes = []
-    for step in steps:
-        if step.group in groups:
-            print(f"{step.name} ... ", end="", flush=True)
-            outcome = run(step)
-            if outcome.state != "failed":
-                print(outcome.state)
-            outcomes.append(outcome)
+    lint, compiled, python = (
+        [step for step in steps if step.group in groups and step.group in part]
+        for part in (("lint",), ("c", "sanitizers"), ("python",))
+    )
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = [outcome for part in pool.map(run_all, (lint, compiled)) for outcome in part]
+    outcomes += run_all(python)
     failed = sum(outcome.state == "failed" for outcome in outcomes)
     left_out = sum(outcome.state == "skipped" for outcome in outcomes)
     print(f"\n{table(outcomes)}\n")
