@@ -99,7 +99,7 @@ def test_what_does_not_fit_lies_on_the_host(run: Run, backend: str) -> None:
 
 
 @pytest.mark.parametrize("call", ["cuMemAdvise", "cuMemPrefetchAsync"])
-@pytest.mark.parametrize("when", ["", ":sticky", ":after=60", ":after=61:sticky"])
+@pytest.mark.parametrize("when", ["", ":sticky", ":after=30", ":after=31:sticky"])
 def test_what_the_driver_refuses(run: Run, call: str, when: str) -> None:
     found = run(ULMS_BACKEND="um", EMU_TIME="3", EMU_FAIL=call + when)
     assert found.counters["move_failures"] > 0

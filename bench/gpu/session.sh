@@ -1,0 +1,59 @@
+#!/bin/bash
+# Measures on a machine with a GPU, for so many seconds: session.sh FOLDER SECONDS PART...
+#
+# What comes out goes into FOLDER while it comes, and what lies there is not measured again: a machine may go at any
+# time. Results of another kind of GPU have names of their own. Packages are not downloaded: their wheels lie in
+# $WHEELS (README.md, "Without a package registry"). $PUMP_COMMIT names the commit where the checkout has no history.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+folder=$1 seconds=$2
+shift 2
+SECONDS=0
+left() { echo $((seconds - SECONDS)); }
+
+export ULMS_MANAGED_LIMIT=${ULMS_MANAGED_LIMIT:-8GiB} PYTHONUNBUFFERED=1
+make OFFLINE=1 PYTHON=python3 WHEELS="${WHEELS:-wheels}" build | tail -2
+export PYTHONPATH=$PWD/build/site:$PWD PATH=$PWD/build/site/bin:$PATH
+export PUMP_CORE_LIB=$PWD/build/dev/libulms_core.so PUMP_BUILD_DIR=$PWD/build/dev
+gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -1)
+echo "built in $SECONDS s on $gpu"
+kind=${gpu#NVIDIA } && kind=${kind%% *} && kind=${kind,,}
+
+module() { timeout "$(($(left) + 5))" python3 -P -m "$@"; } # -P: the package that was built, not ./pump
+
+# FILE, then what pump-bench is told: as far as the time goes.
+bench() {
+    local file=$folder/$kind-$1.json
+    local resume=()
+    [ -f "$file" ] && resume=(--resume)
+    shift
+    module pump.bench run "$@" --device gpu --json "$file" "${resume[@]}" --limit "$(left)"
+}
+
+THREE="decode-8b resnet50 gpt2-medium" OURS="--system native --system vmm" ALL="--oversubscription 1,1.5,2,3"
+OTHERS="--system zero-copy --system um --system save-on-cpu --system checkpointing --system offload"
+
+run() { # shellcheck disable=SC2086
+    case $1 in
+    bar) # docs/bench.md, "Targets on a GPU"
+        bench bar decode-8b $OURS $ALL --rounds 2
+        bench bar $THREE $OURS $ALL
+        ;;
+    beside) bench bar $THREE $OURS $OTHERS $ALL ;;
+    rest) bench rest prefill-8b vit-l unet gpt2-xl lstm --elsewhere bench/results ;;
+    xl) bench xl gpt2-xl $OURS ;;
+    hidden) module pytest tests/gpu/test_hidden.py -q -m gpu ;;
+    tests) module pytest tests -q -m gpu --deselect tests/gpu/test_hidden.py ;;
+    fits) module bench.gpu.fits --backends vmm --programs gpt2-medium,decode --json "$folder/$kind-fits.json" ;;
+    share) module bench.gpu.share --json "$folder/$kind-share.json" ;;
+    sweep) module bench.gpu.sweep --pages 8MiB,16MiB --json "$folder/$kind-sweep.json" ;;
+    busy) module bench.gpu.remap --only busy --json "$folder/$kind-busy.json" ;;
+    ddp) module bench.gpu.ddp --json "$folder/${kind}x2-ddp.json" ;;
+    *) echo "no part is called $1" ;;
+    esac
+}
+
+for part in "$@"; do
+    echo "$part, at $SECONDS s"
+    [ "$(left)" -gt 0 ] && run "$part"
+done
