@@ -43,7 +43,7 @@ help: ## list the targets
 
 demo: $(INSTALLED) ## a program on the emulated device, and recorded training steps in virtual time
 	@$(PY) tests/emu/demo.py
-	@echo; $(PY) -m pump.bench run gpt2m llama resnet --device sim --plots build/bench
+	@echo; $(PY) -m pump.bench run gpt2-medium decode-8b resnet50 --device sim --plots build/bench
 
 test: $(INSTALLED) ## everything CI runs: lint, C tests, sanitizers, Python tests
 	@$(PY) .ci/steps.py lint c sanitizers python

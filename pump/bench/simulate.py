@@ -21,7 +21,7 @@ from pump.sim.sequence import Operation
 from pump.sim.sequence import Sequence as Recorded
 from pump.sim.simulator import settings_for
 
-MAIN = ("gpt2m", "llama", "resnet")
+MAIN = ("gpt2-medium", "decode-8b", "resnet50")
 """Recorded steps of the main comparison, which is to be done in a minute; all take several."""
 ALIKE = ("vmm", "vmm-known")
 """One does what the other does in a step whose every kernel is vouched for."""

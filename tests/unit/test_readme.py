@@ -12,9 +12,9 @@ pytestmark = pytest.mark.unit
 
 ROOT = Path(__file__).parents[2]
 STEPS = {
-    "ResNet-50 training": "resnet",
-    "GPT-2 medium training": "gpt2m",
-    "8B decoding, a token": "llama",
+    "ResNet-50 training": "resnet50",
+    "GPT-2 medium training": "gpt2-medium",
+    "8B decoding, a token": "decode-8b",
 }
 COLUMNS = ("native", "um-demand", "um-pump", "um", "vmm", "bound")
 OVER = "2"
