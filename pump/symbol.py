@@ -14,6 +14,9 @@ HIDDEN = "_GLOBAL_"  # begins the identifier of a namespace without a name
 # What stands between identifiers and has digits: literals, what stood before, the ends of lambdas.
 _TOKEN = re.compile(r"L[a-z]n?\d+E|[ST][0-9A-Z]*_|E\d*_(?!GLOBAL)|(\d+)|.", re.DOTALL)
 
+# The namespace that CUB and Thrust put all into: their version, and what they were compiled for.
+_VERSION = re.compile(r"\b(?:CUB|THRUST)_\d+(?:_SM)?(?:_\d+)*(?:_NS)?(?:::|$)")
+
 _PARENTHESES = re.compile(r"\([^()]*\)")
 
 
@@ -27,7 +30,8 @@ def readable(name: str) -> str:
     whole = _demangled(name)
     if not whole:
         return _outline(name) or name
-    return _short(_without_arguments(whole.replace(ANONYMOUS, "").removeprefix("void ")))
+    whole = _VERSION.sub("", whole.replace(ANONYMOUS, "").removeprefix("void "))
+    return _short(_without_arguments(whole))
 
 
 CUT = "..."
@@ -125,7 +129,8 @@ def _outline(name: str) -> str:
         if token[1]:
             end = at + int(token[1])
             identifier, at = name[at:end], end
-            if identifier and not identifier.startswith(HIDDEN):
+            hidden = identifier.startswith(HIDDEN) or _VERSION.fullmatch(identifier)
+            if identifier and not hidden:
                 (path if inner is None else inner).append(identifier)
         elif token[0] == "I" and inner is None:
             inner = []

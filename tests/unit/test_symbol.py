@@ -31,6 +31,8 @@ EQUAL = (
             "at::native::vectorized_elementwise_kernel<2, at::native::CUDAFunctorOnSelf_add<...>,"
             " std::array<...> >",
         ),
+        ("_ZN3cub21CUB_300102_SM_750_8006detail4sortEPi", "cub::detail::sort"),
+        ("_ZN6thrust13THRUST_200_NS4sortEP", "thrust::sort"),
         ("nvjet_sm90_tst_320x64", "nvjet_sm90_tst_320x64"),
         ("axpy(float*, int)", "axpy(float*, int)"),
         ("_Z", "_Z"),
