@@ -36,8 +36,8 @@ OTHERS="--system zero-copy --system um --system save-on-cpu --system checkpointi
 run() { # shellcheck disable=SC2086
     case $1 in
     bar) # docs/bench.md, "Targets on a GPU"
-        bench bar decode-8b $OURS $ALL --rounds 2
-        bench bar $THREE $OURS $ALL
+        bench bar resnet50 gpt2-medium $OURS $ALL
+        bench bar decode-8b $OURS $ALL --rounds 2 # last: in a machine's first minutes its tokens take twice as long
         ;;
     beside) bench bar $THREE $OURS $OTHERS $ALL ;;
     rest) bench rest prefill-8b vit-l unet gpt2-xl lstm --elsewhere bench/results ;;
