@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from math import inf
 from pathlib import Path
@@ -15,8 +16,16 @@ from pump.cli.command import UsageError, reading
 from pump.cli.recording import open_step, step_line
 from pump.cli.render import console, progress_bar, table
 from pump.paths import trace_name
-from pump.sim.hardware import GPUS, INTERCONNECTS, MEASURED, REFERENCE, slower
-from pump.sim.link import FIGURES, LINKS
+from pump.sim.hardware import (
+    GPUS,
+    INTERCONNECTS,
+    REFERENCE,
+    Gpu,
+    Interconnect,
+    slower,
+    was_measured,
+)
+from pump.sim.link import FIGURES, LINKS, figure
 from pump.sim.sequence import Sequence
 from pump.sizes import format_size, parse_memory
 
@@ -165,17 +174,27 @@ def slower_step(sequence: Sequence) -> list[str]:
 
 def assumptions(args: argparse.Namespace, found: plan.Plan) -> list[str]:
     """Where the figures are from."""
-    gpu = GPUS.get(args.gpu)
-    link = INTERCONNECTS[args.link or (gpu or REFERENCE).interconnect]
-    lines = [f"link {link.name}: {link.raw:g} GB/s each way, {link.source} ({link.note})"]
-    if link.source != MEASURED:
-        lines.append("what of it is reachable: the share measured on an H200's link")
-    if gpu and gpu is not REFERENCE:
+    gpu = GPUS.get(args.gpu, REFERENCE)
+    lines = [*link_lines(gpu, INTERCONNECTS[args.link or gpu.interconnect])]
+    if gpu is not REFERENCE:
         lines.append(
             f"{gpu.name}: operations take {slower(gpu):.2g} times as long as on an"
             f" {REFERENCE.name}, the ratio of their memories' rates ({gpu.source})"
         )
     return lines + [f"{name}: {LINKS[name].note}" for name in found.backends]
+
+
+def link_lines(gpu: Gpu, link: Interconnect) -> Iterator[str]:
+    """How fast a link is taken to be."""
+    yield f"link {link.name}: {link.raw:g} GB/s each way ({link.source}: {link.note})"
+    share = f"{figure('vmm.copy'):g} of {INTERCONNECTS[REFERENCE.interconnect].raw:g} GB/s"
+    if was_measured(gpu, link):
+        yield f"what of it is reachable, measured: {share} by plain copies"
+    else:
+        yield (
+            f"what of it is reachable: the share measured on an {REFERENCE.name}'s link, {share} by"
+            " plain copies"
+        )
 
 
 def factor_table(found: plan.Plan) -> Table:
@@ -202,6 +221,6 @@ def hardware_tables() -> list[Table]:
     figures = [(name, f"{f.value:g}", f.unit, f.what, f.source) for name, f in FIGURES.items()]
     return [
         table(("GPU", ">memory", ">its rate, GB/s", "link", "source"), gpus),
-        table(("link", ">GB/s each way", "source", ""), links),
+        table(("link", ">raw GB/s each way", "source", ""), links),
         table(("on an H200", ">cost", "", "of", "source"), figures),
     ]

@@ -2,7 +2,8 @@
 
 A link that was not measured gets the share of its raw rate that was reached on an H200: the work of
 driver and protocol is taken to be alike. Faults are bound by their handling, not by the link, and
-get no faster on a faster one. Memory and its rate are as the vendor's data sheet has them.
+get no faster on a faster one. Raw rates, memory and its rate are as the vendor's documents have
+them; their GB of memory are taken as GiB.
 """
 
 from dataclasses import dataclass, replace
@@ -10,13 +11,20 @@ from dataclasses import dataclass, replace
 from pump.sim.link import Link
 from pump.sizes import GIB
 
-MEASURED = "measured"
-DATA_SHEET = "data sheet"
+H200 = "NVIDIA H200 Tensor Core GPU data sheet"
+GH200 = "NVIDIA GH200 Grace Hopper Superchip data sheet"
+H100 = "NVIDIA H100 Tensor Core GPU data sheet"
+A100 = "NVIDIA A100 Tensor Core GPU data sheet"
+L4 = "NVIDIA L4 Tensor Core GPU data sheet"
+BLACKWELL = "NVIDIA RTX Blackwell GPU Architecture, white paper"
+ADA = "NVIDIA Ada GPU Architecture, white paper"
 
 
 @dataclass(frozen=True)
 class Interconnect:
-    """A kind of link between GPU and host: its raw rate each way, GB/s."""
+    """A kind of link between GPU and host: its raw rate each way, GB/s, and the vendor's document
+    that has it, in the words of the note.
+    """
 
     name: str
     raw: float
@@ -26,37 +34,44 @@ class Interconnect:
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU: its memory, bytes; the rate of it, GB/s; the name of its interconnect."""
+    """A GPU: its memory, bytes; the rate of it, GB/s; the name of its interconnect; the vendor's
+    document that has both.
+    """
 
     name: str
     memory: int
     bandwidth: float
     interconnect: str
-    source: str = DATA_SHEET
+    source: str
 
 
 INTERCONNECTS = {
     row.name: row
     for row in (
-        Interconnect("pcie5-x16", 64, MEASURED, "what is reachable of it, on an H200"),
-        Interconnect("pcie4-x16", 32, DATA_SHEET, "64 GB/s both ways in sum, NVIDIA A100 and L4"),
-        Interconnect("nvlink-c2c", 450, DATA_SHEET, "900 GB/s both ways in sum, NVIDIA GH200"),
+        Interconnect("pcie5-x16", 64, H200, "128 GB/s both ways in sum"),
+        Interconnect("pcie4-x16", 32, A100, "64 GB/s both ways in sum"),
+        Interconnect("nvlink-c2c", 450, GH200, "900 GB/s both ways in sum"),
     )
 }
 GPUS = {
     row.name: row
     for row in (
-        Gpu("H200", 141 * GIB, 4800, "pcie5-x16"),
-        Gpu("GH200", 96 * GIB, 4000, "nvlink-c2c"),
-        Gpu("H100", 80 * GIB, 3350, "pcie5-x16"),
-        Gpu("A100", 80 * GIB, 2039, "pcie4-x16"),
-        Gpu("RTX-5090", 32 * GIB, 1792, "pcie5-x16"),
-        Gpu("RTX-4090", 24 * GIB, 1008, "pcie4-x16"),
-        Gpu("L4", 24 * GIB, 300, "pcie4-x16"),
+        Gpu("H200", 141 * GIB, 4800, "pcie5-x16", H200),
+        Gpu("GH200", 96 * GIB, 4000, "nvlink-c2c", GH200),
+        Gpu("H100", 80 * GIB, 3350, "pcie5-x16", H100),
+        Gpu("A100", 80 * GIB, 2039, "pcie4-x16", A100),
+        Gpu("RTX-5090", 32 * GIB, 1792, "pcie5-x16", BLACKWELL),
+        Gpu("RTX-4090", 24 * GIB, 1008, "pcie4-x16", ADA),
+        Gpu("L4", 24 * GIB, 300, "pcie4-x16", L4),
     )
 }
 REFERENCE = GPUS["H200"]
 """What pump.sim.link was measured on, and the recorded steps of bench/traces."""
+
+
+def was_measured(gpu: Gpu, interconnect: Interconnect) -> bool:
+    """What is reached of that GPU's link was measured, and is not a share taken from another's."""
+    return gpu is REFERENCE and interconnect.name == REFERENCE.interconnect
 
 
 def link_over(interconnect: Interconnect, link: Link) -> Link:

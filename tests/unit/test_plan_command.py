@@ -232,7 +232,7 @@ def test_the_command_tells_its_assumptions_and_draws(
     draws = ["--plot", str(picture)] if plots.can_plot() else []
     assert main([*words, *draws]) == 0
     told = capsys.readouterr().out
-    assert "pcie4-x16: 32 GB/s each way, data sheet" in told
+    assert "pcie4-x16: 32 GB/s each way (NVIDIA A100 Tensor Core GPU data sheet: " in told
     assert "16 times as long" in told
     assert "64.0 ms a step where everything fits" in told
     assert "vmm ms" in told
