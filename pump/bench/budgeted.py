@@ -11,8 +11,8 @@ class Budgeted(Simulator):
     What a kernel faults in is resident as long as kernels that use it are queued, whatever fits.
     """
 
-    def __init__(self, engine: Engine, link: Link, policy: str) -> None:
-        super().__init__(engine, link, policy)
+    def __init__(self, engine: Engine, link: Link, policy: str, between_ns: float = 0.0) -> None:
+        super().__init__(engine, link, policy, between_ns)
         self.over_budget = False
 
     def retire(self, done: Issued) -> None:

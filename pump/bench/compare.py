@@ -6,8 +6,7 @@ from statistics import geometric_mean
 
 from rich.table import Table
 
-from pump.bench.report import OVER
-from pump.bench.row import Row, Run
+from pump.bench.row import OVER, Row, Run
 from pump.cli.render import table
 
 NOISE = 0.03

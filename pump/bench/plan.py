@@ -1,8 +1,9 @@
 """What a recorded step would take with less memory: by backend, over memory and factors."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from pump.bench.budgeted import Budgeted
 from pump.bench.processes import results
 from pump.bench.systems import BY_NAME
 from pump.binding import default_of
@@ -11,8 +12,8 @@ from pump.sim.hardware import Interconnect, link_over
 from pump.sim.link import LINKS, PAGE_BYTES, VMM, VMM_KNOWN, Link, link_for
 from pump.sim.sequence import Event, Given, Operation, pages_of
 from pump.sim.sequence import Sequence as Recorded
-from pump.sim.simulator import Simulator, settings_for
-from pump.sizes import write_size
+from pump.sim.simulator import settings_for
+from pump.sizes import format_size, write_size
 
 FACTORS = tuple(range(100, 0, -10))
 SHARES = tuple(n / 10 for n in range(2, 12))
@@ -34,38 +35,56 @@ class Point:
     step_ms: float
     bytes_in: float  # a step
     bytes_out: float
+    over_budget: bool = False  # more than the budget was resident: its time is none
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is predicted. Bytes; milliseconds."""
+class Needs:
+    """What a step needs, and what there is. Bytes; milliseconds."""
 
     memory: int
     footprint: int
-    native_ms: float
+    largest: int  # of the footprint, what one operation touches at most
+    native_ms: float  # a step where everything fits
+
+    @property
+    def fits(self) -> bool:
+        """It needs nothing of us, if nothing else needs memory."""
+        return self.footprint <= self.memory
+
+    @property
+    def roomy(self) -> bool:
+        """The same, and what the default factor sets aside is left for what else needs memory."""
+        return self.footprint <= self.memory * default_factor() // 100
+
+    @property
+    def spare(self) -> int:
+        """What is left where it fits."""
+        return self.memory - self.footprint
+
+
+@dataclass(frozen=True)
+class Plan(Needs):
+    """What is predicted."""
+
     factors: dict[int, dict[str, Point]]  # by per cent of the memory, and backend
     curve: list[Point]
 
     @property
     def backends(self) -> list[str]:
-        """Those that can run with some memory."""
+        """Those that have a page with some memory."""
         return list(dict.fromkeys(point.backend for point in self.curve))
-
-    @property
-    def fits(self) -> bool:
-        """It needs nothing of us."""
-        return self.footprint <= self.memory
 
     @property
     def best(self) -> tuple[int, Point] | None:
         """The least factor that is about as fast as any up to the default, and its backend; None:
-        none can run. What the default leaves of a device is for contexts, images and what others
-        allocate plain, none of which is played. A backend that takes a promise is chosen only where
-        no other was asked for.
+        no time is known. What the default leaves of a device is for contexts, images and what
+        others allocate plain, none of which is played. A backend that takes a promise is chosen
+        only where no other was asked for.
         """
         most = default_factor()
         rows = {factor: row for factor, row in self.factors.items() if factor <= most}
-        every = [(factor, p) for factor, row in rows.items() for p in row.values()]
+        every = [(f, p) for f, row in rows.items() for p in row.values() if not p.over_budget]
         runs = [run for run in every if not BY_NAME[run[1].backend].promise] or every
         if not runs:
             return None
@@ -115,37 +134,40 @@ def plan(
     step_ns: float = 0.0,
     workers: int | None = None,
 ) -> Plan:
-    """Plays every factor and, if it is asked for, the curve. Where an operation needs more than a
-    budget there is no point: it cannot run there.
+    """Plays every factor and, if it is asked for, the curve; what it tells of fitting it knows
+    without. Where it is roomy and no curve is asked for there is nothing to be told. Where a budget
+    is less than a page there is no point.
 
     step_ns: what a step takes from end to end where everything fits; 0: what its operations take.
     workers: processes; None: as many as this one may use processors, if they are worth it.
     """
     links = {name: link_over(interconnect, link_for(name, sequence)) for name in backends}
-    footprint = sequence.footprint(PAGE_BYTES)
+    needs = needs_of(sequence, memory, step_ns)
     sizes = {link.page_bytes for link in links.values()}
     all_pages = {size: sequence.footprint(size) // size for size in sizes}
-    largest = {size: largest_operation(sequence, size) for size in sizes}
-    factors = {factor: memory * factor // 100 for factor in FACTORS}
-    shares = [int(share * footprint) for share in SHARES] if curve else []
+    told = FACTORS if curve or not needs.roomy else ()
+    factors = {factor: memory * factor // 100 for factor in told}
+    shares = [int(share * needs.footprint) for share in SHARES] if curve else []
 
     def pages(backend: str, budget: int) -> int:
         size = links[backend].page_bytes
-        found = min(budget // size, all_pages[size])
-        return found if found >= largest[size] else 0
+        return min(budget // size, all_pages[size])
 
-    asked = {(name, pages(name, budget)) for name in backends for budget in factors.values()}
-    asked |= {(name, pages(name, budget)) for name in backends for budget in shares}
+    budgets = {*factors.values(), *shares}
+    asked = {(name, pages(name, budget)) for name in backends for budget in budgets}
+    played = {
+        (name, found): Point(name, found, needs.native_ms, 0.0, 0.0)
+        for name, found in asked
+        if found == all_pages[links[name].page_bytes]
+    }
     thread_ns = sequence.thread_ns(step_ns)
-    tasks = [Task(sequence, name, links[name], found, thread_ns) for name, found in asked if found]
-    tasks.sort(key=lambda task: (task.budget, task.backend))  # those that take longest first
-    if len(tasks) * len(sequence.steps[-1]) < FEW:
-        workers = 1
-    progress(0, len(tasks))
-    played: dict[tuple[str, int], Point] = {}
-    for task, point in results(play, tasks, workers):
+    tasks = [
+        Task(sequence, name, links[name], found, thread_ns)
+        for name, found in asked - played.keys()
+        if found
+    ]
+    for task, point in in_turn(tasks, progress, workers):
         played[task.backend, task.pages] = point
-        progress(len(played), len(tasks))
 
     def points(budget: int) -> dict[str, Point]:
         found = {name: played.get((name, pages(name, budget))) for name in backends}
@@ -153,16 +175,46 @@ def plan(
 
     rows = {factor: points(budget) for factor, budget in factors.items()}
     every = [one for row in (*map(points, shares), *rows.values()) for one in row.values()]
+    ordered = sorted(every, key=lambda point: point.budget)
+    return Plan(**vars(needs), factors=rows, curve=ordered)
+
+
+def needs_of(sequence: Recorded, memory: int, step_ns: float = 0.0) -> Needs:
+    """What is known before anything is played. step_ns: as `plan` has it."""
+    largest = largest_operation(sequence, PAGE_BYTES) * PAGE_BYTES
     native_ms = max(sequence.native_ns(), step_ns) / 1e6
-    return Plan(memory, footprint, native_ms, rows, sorted(every, key=lambda p: p.budget))
+    return Needs(memory, sequence.footprint(PAGE_BYTES), largest, native_ms)
+
+
+def in_turn(
+    tasks: list[Task], progress: Progress, workers: int | None
+) -> Iterator[tuple[Task, Point]]:
+    """Plays tasks, those that take longest first."""
+    tasks = sorted(tasks, key=lambda task: (task.budget, task.backend))
+    if not tasks:
+        return
+    if len(tasks) * len(tasks[0].sequence.steps[-1]) < FEW:
+        workers = 1
+    progress(0, len(tasks))
+    for done, result in enumerate(results(play, tasks, workers), 1):
+        yield result
+        progress(done, len(tasks))
 
 
 def play(task: Task) -> Point:
     """The steady state under a backend's default policy; for another process."""
     policy = BY_NAME[task.backend].policy
     engine = CompiledEngine(settings_for(task.link, policy, task.budget))
-    result = Simulator(engine, task.link, policy, task.thread_ns).run(task.sequence)
-    return Point(task.backend, task.budget, result.step_ms, result.bytes_in, result.bytes_out)
+    played = Budgeted(engine, task.link, policy, task.thread_ns)
+    result = played.run(task.sequence)
+    return Point(
+        task.backend,
+        task.budget,
+        result.step_ms,
+        result.bytes_in,
+        result.bytes_out,
+        played.over_budget,
+    )
 
 
 def largest_operation(sequence: Recorded, page_bytes: int) -> int:
@@ -202,34 +254,59 @@ def unless(backend: str) -> str:
     return f". You promise by it that {promise}: else data are spoilt." if promise else "."
 
 
+def unpredicted(found: Plan) -> str:
+    """Why nothing is recommended."""
+    share = f"{default_factor()} % of the memory"
+    if not any(p.over_budget for row in found.factors.values() for p in row.values()):
+        return f"Not predicted: {share} is less than a page."
+    told = (
+        "It runs, but how long a step takes is not predicted: with at most"
+        f" {share} more is resident than that."
+    )
+    if VMM.name in found.backends or found.memory * default_factor() // 100 < VMM.page_bytes:
+        return told
+    return f"{told} vmm uses in place what does not fit: --backend vmm predicts it."
+
+
 def advice(found: Plan, limit: int | None = None) -> list[str]:
-    """What follows, a line each. limit: bytes that the program is to be held to, of a larger
-    device.
+    """What follows where it is not roomy, a line each. limit: bytes that the program is to be held
+    to, of a larger device.
     """
-    if found.fits:
-        return ["It fits: run it as it is, nothing has to move."]
+    lines = [tight(found)] if found.fits else []
     if not found.best:
-        return [
-            f"It cannot run there: one operation alone touches more than {default_factor()} % of"
-            " the memory. The rest is for contexts, images and what is allocated plain."
-        ]
+        return [*lines, unpredicted(found)]
     factor, point = found.best
     slowdown = point.step_ms / found.native_ms
-    lines = [
+    lines += [
         f"Use {point.backend}: {point.step_ms:.0f} ms a step, {slowdown:.1f} times what it takes"
         f" where everything fits{unless(point.backend)}",
         f"    {command(point.backend, factor, limit)}",
     ]
     lines += [risk] if (risk := BY_NAME[point.backend].risk) else []
     row = found.factors[factor]
-    lines += [
-        f"With {other}: {p.step_ms:.0f} ms{unless(other)}"
-        for other, p in row.items()
-        if p is not point and (p.step_ms < point.step_ms or not BY_NAME[other].promise)
-    ]
+    lines += [line for other, p in row.items() if (line := beside(other, p, point))]
     if slowdown > SLOW:
         lines.append(
             "That is slow. If the program can be changed, checkpointing, a smaller batch or fewer"
             " bytes (lower precision, offloaded states) may be faster; a trace cannot tell."
         )
     return lines
+
+
+def tight(found: Plan) -> str:
+    """What is doubtful where the step alone fits."""
+    return (
+        f"It fits, with {format_size(found.spare)} to spare for contexts, images and what is"
+        " allocated plain: if that is enough, run it as it is. Else:"
+    )
+
+
+def beside(name: str, other: Point, best: Point) -> str:
+    """What is said of another backend with the same factor; "": nothing."""
+    if other is best:
+        return ""
+    if other.over_budget:
+        return f"With {name}: not predicted."
+    if other.step_ms >= best.step_ms and BY_NAME[name].promise:
+        return ""
+    return f"With {name}: {other.step_ms:.0f} ms{unless(name)}"

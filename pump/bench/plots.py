@@ -38,6 +38,8 @@ ACROSS = 4  # workloads beside each other
 WIDTH = 0.8  # of a group of bars, of the room it has
 BAR = 0.14  # inches at least, so that the values at bars stand apart
 LABEL = 1.3  # inches of a legend
+WIDEST, EDGE = 3.0, 1.2
+"""Of what a step needs: memory beyond the one is not shown, but what lies below the other."""
 
 
 def can_plot() -> bool:
@@ -275,18 +277,25 @@ def plot_residency(timelines: Sequence[tuple[str, Timeline]], path: Path) -> Non
 
 
 def plot_plan(found: Plan, name: str, path: Path) -> None:
-    """Lines: predicted step time over memory, a backend each. Raises OSError."""
+    """Lines: predicted step time over memory, a backend each. What had more than its budget
+    resident is not in it. Raises OSError.
+    """
     figure, axes = _figure(1, 1, 7.5, 4.6)
     axis = axes[0][0]
-    for backend in dict.fromkeys(point.backend for point in found.curve):
-        points = {p.budget / GIB: p.step_ms for p in found.curve if p.backend == backend}
+    timed = [point for point in found.curve if not point.over_budget]
+    for backend in found.backends:
+        points = {p.budget / GIB: p.step_ms for p in timed if p.backend == backend}
+        if not points:
+            continue
         sizes, times = list(points), list(points.values())
         axis.plot(sizes, times, marker="o", markersize=3, color=COLOURS[backend], label=backend)
     axis.axhline(found.native_ms, color=LINE, linewidth=1, linestyle=":", label="all resident")
-    axis.axvline(
-        found.memory / GIB, color=LINE, linewidth=1, linestyle="--", label="memory there is"
-    )
-    axis.set_xlim(0)
+    if found.memory < WIDEST * found.footprint:
+        size = found.memory / GIB
+        axis.axvline(size, color=LINE, linewidth=1, linestyle="--", label="memory there is")
+        axis.set_xlim(0)
+    else:  # what there is would press the line into a corner
+        axis.set_xlim(0, EDGE * found.footprint / GIB)
     axis.set_ylim(0)
     axis.set_xlabel("memory its data may occupy, GiB")
     axis.set_ylabel("milliseconds a step")

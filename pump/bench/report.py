@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rich.table import Table
 
-from pump.bench.row import Row, within_budget
+from pump.bench.row import OVER, Row, within_budget
 from pump.bench.systems import BY_NAME, OURS, RIVALS
 from pump.cli.render import table
 from pump.sizes import format_size
@@ -16,8 +16,6 @@ DIFFERS = " differs"
 
 
 FAILED = "failed"
-OVER = "(over)"
-"""In place of the time of a run that had more than its budget resident."""
 MEMORY, NO_MEMORY = "OutOfMemory", "no memory"
 """In why a run failed, and in place of its time."""
 

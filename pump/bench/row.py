@@ -10,6 +10,8 @@ from statistics import fmean, median
 from typing import Any, NamedTuple
 
 FORMAT = "pump-bench 1"
+OVER = "(over)"
+"""In place of the time of a run that had more than its budget resident."""
 WANTED = f"what `pump-bench run --json` writes is wanted, of format `{FORMAT}`"
 
 

@@ -8,10 +8,12 @@ from dataclasses import asdict
 from math import inf
 from pathlib import Path
 
+from rich.console import Console
 from rich.table import Table
 
 from pump.bench import plan, plots
 from pump.bench.progress import Runs
+from pump.bench.row import OVER
 from pump.cli.command import UsageError, reading
 from pump.cli.recording import open_step, step_line
 from pump.cli.render import console, progress_bar, table
@@ -79,11 +81,7 @@ class Plan:
         return open_step(args.trace)
 
     def run(self, args: argparse.Namespace, sequence: Sequence) -> plan.Plan:
-        """The prediction."""
-        gpu = GPUS.get(args.gpu)
-        memory = args.memory or GPUS[args.gpu].memory
-        link = INTERCONNECTS[args.link or (gpu or REFERENCE).interconnect]
-        sequence = plan.stretched(sequence, slower(gpu)) if gpu else sequence
+        """The prediction. sequence: as long as it takes there."""
         backends = plan.backends_for(sequence, args.backend or LINKS)
         with progress_bar(sys.stderr) as bar:
             shown = bar.add_task("predicting", total=None)
@@ -93,14 +91,18 @@ class Plan:
                 bar.update(shown, completed=done, total=runs)
                 lines.done(done, runs)
 
-            curve = bool(args.plot or args.json)
-            step_ns = args.step_ms * 1e6
             return plan.plan(
-                sequence, memory, link, backends, progress, curve=curve, step_ns=step_ns
+                sequence,
+                memory_of(args),
+                link_of(args),
+                backends,
+                progress,
+                curve=bool(args.plot or args.json),
+                step_ns=args.step_ms * 1e6,
             )
 
     def main(self, args: argparse.Namespace) -> int:
-        """Prints it."""
+        """Prints it: what is known first, as the rest may take minutes."""
         out = console()
         if args.hardware:
             for listing in hardware_tables():
@@ -108,26 +110,35 @@ class Plan:
             return 0
         if args.plot:
             refuse_unless_drawable(args.plot)
-        sequence = self.step(args)
+        recorded = self.step(args)
+        gpu = GPUS.get(args.gpu)
+        sequence = plan.stretched(recorded, slower(gpu)) if gpu else recorded
+        needs = plan.needs_of(sequence, memory_of(args), args.step_ms * 1e6)
+        plays = bool(args.plot or args.json or not needs.roomy)
+        if not args.json:
+            for line in opening(args, recorded, needs, plays):
+                out.print(line)
+        if not plays:
+            return 0
         found = self.run(args, sequence)
         if args.json:
             print(json.dumps(asdict(found), indent=1))
-        else:
-            for line in assumptions(args, found):
-                out.print(line)
-            for line in [step_line(sequence), *([] if args.step_ms else slower_step(sequence))]:
-                out.print(line)
-            out.print(
-                f"\nneeds {format_size(found.footprint)}, has {format_size(found.memory)};"
-                f" {found.native_ms:.1f} ms a step where everything fits\n"
-            )
-            out.print(factor_table(found))
-            for line in plan.advice(found, args.memory):
-                out.print(line, soft_wrap=line.startswith(" "))  # a command is to be copied
+        elif not found.roomy:
+            show(out, found, args.memory)
         if args.plot:
             plots.plot_plan(found, trace_name(args.trace), args.plot)
             print(f"wrote {args.plot}", file=sys.stderr)
         return 0
+
+
+def memory_of(args: argparse.Namespace) -> int:
+    """How much there is, bytes."""
+    return int(args.memory or GPUS[args.gpu].memory)
+
+
+def link_of(args: argparse.Namespace) -> Interconnect:
+    """The one asked for, or the GPU's."""
+    return INTERCONNECTS[args.link or GPUS.get(args.gpu, REFERENCE).interconnect]
 
 
 def refuse_unless_drawable(picture: Path) -> None:
@@ -172,16 +183,34 @@ def slower_step(sequence: Sequence) -> list[str]:
     ]
 
 
-def assumptions(args: argparse.Namespace, found: plan.Plan) -> list[str]:
-    """Where the figures are from."""
+def opening(
+    args: argparse.Namespace, recorded: Sequence, needs: plan.Needs, plays: bool
+) -> Iterator[str]:
+    """What is known before anything is played, and where the figures of what is are from."""
     gpu = GPUS.get(args.gpu, REFERENCE)
-    lines = [*link_lines(gpu, INTERCONNECTS[args.link or gpu.interconnect])]
+    if plays:
+        yield from link_lines(gpu, link_of(args))
     if gpu is not REFERENCE:
-        lines.append(
+        yield (
             f"{gpu.name}: operations take {slower(gpu):.2g} times as long as on an"
             f" {REFERENCE.name}, the ratio of their memories' rates ({gpu.source})"
         )
-    return lines + [f"{name}: {LINKS[name].note}" for name in found.backends]
+    if plays:
+        backends = plan.backends_for(recorded, args.backend or LINKS)
+        yield from (f"{name}: {LINKS[name].note}" for name in backends)
+    yield step_line(recorded)
+    yield from [] if args.step_ms else slower_step(recorded)
+    yield (
+        f"\nneeds {format_size(needs.footprint)}, has {format_size(needs.memory)};"
+        f" {needs.native_ms:.1f} ms a step where everything fits\n"
+    )
+    if needs.roomy:
+        yield (
+            f"It fits, with {format_size(needs.spare)} to spare: run it as it is, nothing has to"
+            " move."
+        )
+        if not plays:
+            yield "What less would cost is told with --memory SIZE, and drawn with --plot FILE."
 
 
 def link_lines(gpu: Gpu, link: Interconnect) -> Iterator[str]:
@@ -197,6 +226,14 @@ def link_lines(gpu: Gpu, link: Interconnect) -> Iterator[str]:
         )
 
 
+def show(out: Console, found: plan.Plan, limit: int | None) -> None:
+    """Prints what was predicted. limit: bytes, as `plan.advice` has it."""
+    if found.backends:
+        out.print(factor_table(found))
+    for line in [*notes(found), *plan.advice(found, limit)]:
+        out.print(line, soft_wrap=line.startswith(" "))  # a command is to be copied
+
+
 def factor_table(found: plan.Plan) -> Table:
     """A line a factor, milliseconds and slowdown for each backend."""
     headings = [">factor", ">has"]
@@ -205,10 +242,34 @@ def factor_table(found: plan.Plan) -> Table:
     for factor, row in found.factors.items():
         cells = [f"{factor} %", format_size(found.memory * factor // 100)]
         for name in found.backends:
-            ms = row[name].step_ms if name in row else None
-            cells += [f"{ms:.1f}", f"{ms / found.native_ms:.1f}x"] if ms else ["cannot run", ""]
+            cells += times(row.get(name), found.native_ms)
         lines.append(cells)
     return table(headings, lines)
+
+
+def times(point: plan.Point | None, native_ms: float) -> tuple[str, str]:
+    """Milliseconds and slowdown, or why there are none. None: it has no page."""
+    if not point:
+        return "no page", ""
+    if point.over_budget:
+        return OVER, ""
+    return f"{point.step_ms:.1f}", f"{point.step_ms / native_ms:.1f}x"
+
+
+def notes(found: plan.Plan) -> Iterator[str]:
+    """What a table leaves open, a line each."""
+    points = [point for row in found.factors.values() for point in row.values()]
+    if over := dict.fromkeys(point.backend for point in points if point.over_budget):
+        yield (
+            f"{OVER}: {' and '.join(over)} had more resident than that, so there is no time: what"
+            " kernels fault in stays as long as they are queued."
+        )
+    less = dict.fromkeys(point.backend for point in points if point.budget < found.largest)
+    if used := [name for name in less if not LINKS[name].rate_fault]:
+        yield (
+            f"One operation alone touches {format_size(found.largest)}: with less it uses in place"
+            f" what does not fit ({', '.join(used)})."
+        )
 
 
 def hardware_tables() -> list[Table]:

@@ -5,17 +5,18 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pump import paths
-from pump.bench import plan, plots
+from pump.bench import plan, plots, simulate
 from pump.binding import default_of
 from pump.cli import PROGRAM, main
 from pump.cli.run import options_of
 from pump.sim.engine import UPDATE, Touch
 from pump.sim.hardware import INTERCONNECTS
-from pump.sim.link import LINKS, UM
+from pump.sim.link import LINKS, UM, link_for
 from pump.sim.recorded import open_sequence
 from pump.sim.sequence import Block, Given, Operation, Sequence, SequenceError
 from pump.sizes import GIB
@@ -27,8 +28,7 @@ DEFAULT = int(default_of("ULMS_GPU_MEMORY_FACTOR"))
 FREE = ("um", "vmm")
 """Links that take no promise of the user's."""
 PCIE = INTERCONNECTS["pcie5-x16"]
-FEW_FACTORS = (100, 90, 70, 40, 5)
-"""The last leaves less than one operation needs."""
+FEW_FACTORS = (100, 90, 70, 40)
 FEW_SHARES = (0.6, 1.0, 1.1)
 
 
@@ -59,7 +59,7 @@ def found() -> plan.Plan:
 def test_less_memory_takes_longer(found: plan.Plan) -> None:
     for backend in LINKS:
         times = [row[backend].step_ms for row in found.factors.values() if row]
-        assert len(times) == len(FEW_FACTORS) - 1
+        assert len(times) == len(FEW_FACTORS)
         assert all(b >= a for a, b in pairwise(times))
         assert min(times) >= found.native_ms
         assert times[-1] > 1.5 * times[0]
@@ -89,8 +89,7 @@ def test_no_more_than_the_default_is_recommended(found: plan.Plan) -> None:
     factor, point = found.best
     assert factor == DEFAULT
     assert found.factors[100][point.backend].step_ms < point.step_ms / plan.AS_GOOD
-    only = plan.advice(replace(found, factors={100: found.factors[100]}))
-    assert f"more than {DEFAULT} % of the memory" in only[0]
+    assert replace(found, factors={100: found.factors[100]}).best is None
 
 
 def alone(found: plan.Plan, backend: str) -> plan.Plan:
@@ -160,20 +159,74 @@ def test_nobody_need_promise_what_is_vouched_for() -> None:
     assert vmm == replace(known, backend="vmm")
 
 
-def test_what_fits_needs_nothing() -> None:
-    fitting = plan.plan(turns(4), GIB, PCIE, ["um"])
-    assert plan.advice(fitting) == ["It fits: run it as it is, nothing has to move."]
-    times = [p.step_ms for row in fitting.factors.values() for p in row.values()]
-    assert times == pytest.approx([fitting.native_ms] * len(plan.FACTORS))
+def test_of_what_fits_only_less_memory_is_played() -> None:
+    """If that is asked for."""
+    needs = plan.needs_of(turns(40), GIB)
+    assert (needs.fits, needs.roomy, needs.spare) == (True, True, GIB - 40 * PAGE)
+    told: list[tuple[int, int]] = []
+    found = plan.plan(turns(40), GIB, PCIE, ["um"], lambda *at: told.append(at), curve=False)
+    assert (found.factors, found.curve, told) == ({}, [], [])
+    found = plan.plan(turns(40), GIB, PCIE, ["um"], lambda *at: told.append(at), workers=1)
+    budgets = {point.budget for point in found.curve if point.budget < found.footprint}
+    assert told[-1] == (len(budgets), len(budgets))
+    fits = [point for point in found.curve if point.budget >= found.footprint]
+    assert {point.step_ms for point in fits} == {found.native_ms}
+    assert len(fits) > len(plan.FACTORS)
 
 
-def test_what_one_operation_needs_must_be_there() -> None:
-    whole = Block(0, 8 * PAGE)
-    step = (Operation(1, 1000, (Touch(*whole, UPDATE),)),)
-    none = plan.plan(Sequence((whole,), (step,)), 7 * PAGE, PCIE, ["vmm"])
-    assert none.best is None
-    assert not any(none.factors.values())
-    assert "cannot run" in plan.advice(none)[0]
+def test_what_is_known_of_a_step_that_fits_is_what_playing_it_tells() -> None:
+    sequence = turns(40)
+    for name, link in LINKS.items():
+        known = plan.plan(sequence, GIB, PCIE, [name]).factors[100][name]
+        pages = sequence.footprint(link.page_bytes) // link.page_bytes
+        played = plan.play(plan.Task(sequence, name, link, pages, 0.0))
+        assert known == replace(played, budget=GIB)
+
+
+def test_what_fits_narrowly_may_need_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "FACTORS", FEW_FACTORS)
+    found = plan.plan(turns(40), 41 * PAGE, PCIE, ["um"])
+    assert found.fits
+    assert not found.roomy
+    first, second, *_ = plan.advice(found)
+    assert first.startswith("It fits, with 2.0 MiB to spare for contexts")
+    assert second.startswith("Use um: ")
+
+
+@pytest.fixture(scope="module")
+def join() -> Sequence:
+    """One operation touches most of what it needs."""
+    return open_sequence(paths.traces()["hash-join"])
+
+
+def test_an_operation_larger_than_the_budget_is_played_as_pump_bench_plays_it(
+    join: Sequence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "FACTORS", (100,))
+    path, over = paths.traces()["hash-join"], 3.0
+    memory = int(join.footprint(PAGE) / over)
+    found = plan.plan(join, memory, PCIE, list(LINKS), curve=False)
+    assert found.largest > memory
+    for name, point in found.factors[100].items():
+        row = simulate.simulate(path, "hash-join", name, link_for(name, join), over)
+        assert point.step_ms == pytest.approx(row.ms)
+        assert point.over_budget == row.over_budget == (name == "um")
+
+
+def test_what_exceeds_its_budget_is_not_recommended(
+    join: Sequence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "FACTORS", (90, 80))
+    memory = join.footprint(PAGE) // 3
+    found = plan.plan(join, memory, PCIE, ["um", "vmm"], curve=False)
+    um = found.factors[90]["um"]
+    assert um.over_budget
+    assert found.best
+    assert found.best[1].backend == "vmm"
+    assert "With um: not predicted." in plan.advice(found)
+    (told,) = plan.advice(plan.plan(join, memory, PCIE, ["um"], curve=False))
+    assert told.startswith("It runs, but how long a step takes is not predicted")
+    assert told.endswith("--backend vmm predicts it.")
 
 
 def test_a_step_that_the_program_s_thread_bounds_takes_no_longer_with_less() -> None:
@@ -240,6 +293,37 @@ def test_the_command_tells_its_assumptions_and_draws(
     assert not draws or picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.skipif(not plots.can_plot(), reason="without matplotlib")
+@pytest.mark.usefixtures("few")
+def test_less_memory_is_drawn_of_what_fits(step: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = step.with_suffix(".png")
+    words = ["plan", str(step), "--gpu", "L4", "--backend", "um", "--plot", str(picture)]
+    assert main(words) == 0
+    told = capsys.readouterr()
+    assert told.out.endswith("run it as it is, nothing has to move.\n")
+    assert "playing the step with 1 budgets" in told.err  # of FEW_SHARES one is less than it needs
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.skipif(not plots.can_plot(), reason="without matplotlib")
+def test_only_times_are_drawn(found: plan.Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over what is needed, where there is much more memory."""
+    drawn: list[Any] = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.extend(figure.axes))
+    curve = [replace(p, over_budget=p.budget < found.memory) for p in found.curve]
+    for memory in (found.memory, 100 * found.footprint):
+        every = [*curve, replace(curve[-1], budget=memory)]
+        plots.plot_plan(replace(found, curve=every, memory=memory), "x", Path("x.png"))
+    near, far = drawn
+    lines = {line.get_label(): line.get_xdata() for line in near.get_lines()}
+    assert set(LINKS) < set(lines)
+    for name in LINKS:
+        assert min(lines[name]) == found.memory / GIB
+    assert "memory there is" in lines
+    assert "memory there is" not in [line.get_label() for line in far.get_lines()]
+    assert found.footprint / GIB < far.get_xlim()[1] < 2 * found.footprint / GIB
+
+
 def test_the_command_asks_for_no_promise_where_all_kernels_are_vouched_for(
     step: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -301,10 +385,47 @@ def test_the_same_is_predicted_with_any_number_of_processes(
 
 
 def test_what_makes_no_difference_is_played_once() -> None:
+    """4 pages fit; of 3 to 1 some factors leave as many, of none the least two."""
     told: list[tuple[int, int]] = []
-    played = plan.plan(turns(4), GIB, PCIE, ["um"], lambda *at: told.append(at), curve=False)
-    assert told == [(0, 1), (1, 1)]
+    played = plan.plan(turns(4), 4 * PAGE, PCIE, ["um"], lambda *at: told.append(at), curve=False)
+    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
     assert len(played.factors) == len(plan.FACTORS)
+    assert [factor for factor, row in played.factors.items() if not row] == [20, 10]
+
+
+@pytest.mark.usefixtures("few")
+def test_an_operation_larger_than_the_memory_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(paths.traces()["hash-join"]), "--memory", "768MiB"]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"100 % +768.0 MiB +\(over\) +110.6 ", told)
+    assert "(over): um had more resident than that" in told
+    assert "One operation alone touches 1.9 GiB" in told
+    assert "Use vmm: " in told
+
+
+def test_less_than_a_page_is_told_in_words(step: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(step), "--memory", "2MiB"]) == 0
+    told = capsys.readouterr()
+    assert "Not predicted: 90 % of the memory is less than a page." in told.out
+    assert "no page" in told.out
+    assert main(["plan", str(step), "--memory", "1MiB"]) == 0
+    told = capsys.readouterr()
+    assert "Not predicted" in told.out
+    assert "factor" not in told.out
+    assert "playing" not in told.err
+
+
+def test_what_fits_is_told_at_once(
+    step: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "results", None)  # nothing is played
+    assert main(["plan", str(step), "--gpu", "L4"]) == 0
+    told = capsys.readouterr()
+    *_, verdict, hint = told.out.splitlines()
+    assert verdict == ("It fits, with 23.9 GiB to spare: run it as it is, nothing has to move.")
+    assert "--memory" in hint
+    assert "factor" not in told.out
+    assert not told.err
 
 
 def test_a_step_that_leaves_most_memory_alone_is_doubted(
