@@ -1,8 +1,9 @@
 """A lower bound on an iteration, whatever moves when: a linear programme. Needs scipy.
 
-The period is cut into intervals; a cut lies inside the busiest operation of its stretch, where all
-pages of that operation are resident or used in place. Pages that are touched alike are one class,
-and any share of a class may move. What must hold at the cuts and between them:
+The period is cut into intervals; a cut lies at the very end of the busiest operation of its
+stretch, where all pages of that operation are still resident or were used in place. Pages that are
+touched alike are one class, and any share of a class may move. What must hold at the cuts and
+between them:
 
 - a page touched in an interval is resident at its start, or comes in it, or is fresh, or is used in
   place: then its bytes come, and go if they are written, and it need not be resident;
@@ -34,7 +35,7 @@ class Use(NamedTuple):
     fresh: bool  # its first touch needs no bytes
     written: bool
     dies: bool  # after its last touch
-    at_cut: bool  # touched by the operation that the interval ends in
+    at_cut: bool  # touched by the operation that the interval ends with
     written_at_cut: bool
 
 
@@ -42,13 +43,13 @@ class Use(NamedTuple):
 class Cuts:
     """Where the intervals end, and what happens in each."""
 
-    operations: list[int]  # in which interval b ends
+    operations: list[int]  # with which interval b ends
     durations: list[float]  # ns of operations in interval b
     classes: list[tuple[dict[int, Use], int]]  # interval: use, and how many pages are used so
 
 
 def cut(period: Period, intervals: int) -> Cuts:
-    """Stretches of equal shares of time and touches, each cut inside its busiest operation."""
+    """Stretches of equal shares of time and touches, each cut behind its busiest operation."""
     operations, n = period.operations, len(period.operations)
     time = sum(period.durations) or 1
     touches = sum(map(len, operations))
@@ -65,12 +66,7 @@ def cut(period: Period, intervals: int) -> Cuts:
     interval = [next((b for b, end in enumerate(ends) if k <= end), 0) for k in range(n)]
     durations = [0.0] * len(ends)
     for k, duration in enumerate(period.durations):
-        here = interval[k]
-        if k == ends[here]:
-            durations[here] += duration / 2
-            durations[(here + 1) % len(ends)] += duration / 2
-        else:
-            durations[here] += duration
+        durations[interval[k]] += duration
     return Cuts(ends, durations, _classes(period, ends, interval))
 
 

@@ -2,6 +2,8 @@
 
 Time is whole ticks. At each, any page may begin to come or leave, any valid copy may be dropped,
 and the operation may start or not; the least mean over all cycles of what then happens is found.
+Where pages may be used in place an operation may start with some that only the host has: while it
+runs their bytes go over the link, whose ways it then has for itself until they are there.
 """
 
 from collections import deque
@@ -28,11 +30,13 @@ class State(NamedTuple):
 
 
 class Search:
-    """A period, a budget in pages, and the ticks a page takes in and out."""
+    """A period, a budget in pages, and the ticks a page takes in and out, in place, too."""
 
-    def __init__(self, period: Period, budget: int, ticks: tuple[int, int]) -> None:
+    def __init__(
+        self, period: Period, budget: int, ticks: tuple[int, int], in_place: bool = False
+    ) -> None:
         self.uses, self.durations = uses_of(period), period.durations
-        self.budget, self.ticks = budget, ticks
+        self.budget, self.ticks, self.in_place = budget, ticks, in_place
         fresh: dict[int, bool] = {}
         for row in reversed(self.uses):
             fresh |= {use.page: use.fresh for use in row}
@@ -77,7 +81,7 @@ class Search:
         busy = {use.page for use in row} if state.left else set()
         frames = sum(page not in (HOST, DEAD) for page in state.pages)
         for p, page in enumerate(state.pages):
-            if page == HOST and not state.into and frames < self.budget:
+            if page == HOST and not state.into and frames < self.budget and p not in busy:
                 yield self.put(state, p, COMING)._replace(into=self.ticks[0]), 0
             if page == DIRTY and not state.out and p not in busy:
                 yield self.put(state, p, LEAVING)._replace(out=self.ticks[1]), 0
@@ -92,20 +96,30 @@ class Search:
     def put(state: State, page: int, what: int) -> State:
         return state._replace(pages=(*state.pages[:page], what, *state.pages[page + 1 :]))
 
-    @staticmethod
-    def ready(state: State, row: list[Use]) -> bool:
-        return all(use.fresh or state.pages[use.page] in (CLEAN, DIRTY) for use in row)
+    def ready(self, state: State, row: list[Use]) -> bool:
+        into, out = self.placed(state, row)
+        if (into and state.into) or (out and state.out):
+            return False
+        usable = (CLEAN, DIRTY, HOST) if self.in_place else (CLEAN, DIRTY)
+        return all(use.fresh or state.pages[use.page] in usable for use in row)
+
+    def placed(self, state: State, row: list[Use]) -> tuple[int, int]:
+        """Ticks that what it uses in place takes each way."""
+        there = [use for use in row if state.pages[use.page] == HOST]
+        return self.ticks[0] * len(there), self.ticks[1] * sum(use.writes for use in there)
 
     def started(self, state: State, row: list[Use]) -> State:
+        into, out = self.placed(state, row)
         for use in row:
-            if use.writes or use.fresh:
+            if (use.writes or use.fresh) and state.pages[use.page] != HOST:
                 state = self.put(state, use.page, DIRTY)
-        return state._replace(left=self.durations[state.operation])
+        left = max(self.durations[state.operation], into, out)
+        return state._replace(left=left, into=into or state.into, out=out or state.out)
 
     def tick(self, state: State, row: list[Use]) -> State:
         for lane, under_way, then in (("into", COMING, CLEAN), ("out", LEAVING, HOST)):
             left = getattr(state, lane)
-            if left == 1:
+            if left == 1 and under_way in state.pages:  # else they are bytes of pages in place
                 state = self.put(state, state.pages.index(under_way), then)
             state = state._replace(**{lane: max(0, left - 1)})
         if state.left == 1:

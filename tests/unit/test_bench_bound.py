@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from pump.bench.oracle import ITERATIONS, WARM, oracle  # noqa: E402
+from pump.bench.oracle import ITERATIONS, WARM, oracle, uses_of  # noqa: E402
 from pump.sim.link import LINKS  # noqa: E402
 from pump.sim.period import PageTimes, PageTouch, Period, page_times, period_of  # noqa: E402
 from pump.sim.sequence import read_sequence  # noqa: E402
@@ -47,10 +47,16 @@ def in_ns(period: Period) -> Period:
     return Period(period.operations, [round(TICK_NS * d) for d in period.durations])
 
 
-def test_bound_and_oracle_enclose_what_is_possible() -> None:
-    pytest.importorskip("scipy")
+def bounds(period: Period, budget: int, times: PageTimes) -> list[float]:
+    """With as many intervals as there are operations, and with fewer: several in one, then."""
     from pump.bench import bound as lp
 
+    every = range(len(period.operations), 0, -1)
+    return [lp.bound(in_ns(period), budget, times, intervals) for intervals in every]
+
+
+def test_bound_and_oracle_enclose_what_is_possible() -> None:
+    pytest.importorskip("scipy")
     over, under = [], []
     for seed in range(24):
         period, budget = small(seed)
@@ -58,16 +64,41 @@ def test_bound_and_oracle_enclose_what_is_possible() -> None:
         times = PageTimes(*(TICK_NS * t for t in (*ticks, *ticks)))
         matrix = Search(period, budget, ticks).iterations()
         best = TICK_NS * least_mean(matrix)
-        bound = lp.bound(in_ns(period), budget, times, len(period.operations))
+        finest, *coarser = bounds(period, budget, times)
         reached = oracle(in_ns(period), budget, times).ns
         counted = ITERATIONS - WARM
-        assert sum(period.durations) * TICK_NS <= bound * (1 + 1e-6)
-        assert bound <= best * (1 + 1e-6), seed
+        for bound in (finest, *coarser):
+            assert sum(period.durations) * TICK_NS <= bound * (1 + 1e-6)
+            assert bound <= best * (1 + 1e-6), seed
         assert reached * counted >= TICK_NS * least_of(matrix, counted) * (1 - 1e-6), seed
         over.append(reached / best)
-        under.append(best / bound)
+        under.append(best / finest)
     assert geometric_mean(over) < 1.02
     assert geometric_mean(under) < 1.6
+
+
+def test_the_bound_holds_where_pages_are_used_in_place() -> None:
+    """Also where an operation uses more than may be resident."""
+    pytest.importorskip("scipy")
+    for seed in range(24):
+        operations, chance = small(seed)[0].operations, random.Random(seed)
+        period = Period(operations, [chance.randint(1, 4) for _ in operations])
+        fresh = max(sum(use.fresh for use in row) for row in uses_of(period))
+        budget = max(1, fresh)
+        ticks = TICKS[seed % len(TICKS)]
+        times = PageTimes(*(TICK_NS * t for t in (*ticks, *ticks)))
+        best = TICK_NS * least_mean(Search(period, budget, ticks, in_place=True).iterations())
+        assert max(bounds(period, budget, times)) <= best * (1 + 1e-6), seed
+
+
+def test_what_is_used_in_place_comes_while_its_operation_runs() -> None:
+    """All of that operation is on one side of a cut: its bytes have all of its time."""
+    pytest.importorskip("scipy")
+    period = Period([[PageTouch(0, True)], [PageTouch(0, True), PageTouch(1)]], [1, 2])
+    times = PageTimes(*(TICK_NS * t for t in (2, 1, 2, 1)))
+    best = least_mean(Search(period, 1, (2, 1), in_place=True).iterations())
+    assert best == 3
+    assert bounds(period, 1, times) == pytest.approx([3 * TICK_NS] * 2)
 
 
 def test_pages_that_take_turns() -> None:
