@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pump.bench import compare
+from pump.bench.machines import machines_table, unlike
 from pump.bench.measured import with_yardsticks
 from pump.bench.outputs import add_outputs, try_outputs
 from pump.bench.row import FormatError, Results, common_runs, read_results, together
@@ -66,31 +67,27 @@ class Compare:
             help="(default: %(default)s)",
         )
 
-    def run(self, args: argparse.Namespace) -> compare.Comparison:
-        """What both have. Raises UsageError, FormatError, OSError."""
+    def run(self, args: argparse.Namespace) -> tuple[compare.Comparison, tuple[Results, Results]]:
+        """What both have, and both. Raises UsageError, FormatError, OSError."""
         with reading():
             before, after = read_results(args.before), read_results(args.after)
-        found = compare.compare(before.rows, after.rows)
+        found = compare.compare(before, after)
         if not found.changes:
             raise UsageError("the two results have no run in common")
-        return found
+        return found, (before, after)
 
     def main(self, args: argparse.Namespace) -> int:
         """Prints it."""
-        found = self.run(args)
+        found, (before, after) = self.run(args)
+        names, machines = (str(args.before), str(args.after)), (before.machine, after.machine)
         out = console()
+        out.print(machines_table(names, machines))
         out.print(compare.comparison_table(found, args.noise))
-        bounds = found.over_bound()
-        for system, ratio in found.means().items():
-            over = f", now {bounds[system]:.2f} of the bound" if system in bounds else ""
-            out.print(f"{system}: {ratio:.3f} times as long{over} (geometric means)")
-        if found.missing or found.new:
-            told = f"{len(found.missing)} runs; only in the second: {len(found.new)}"
-            out.print(f"only in the first: {told}")
-        slower = len(found.slower(args.noise))
-        out.print(
-            f"{slower} of {len(found.changes)} runs became slower by more than {args.noise:.0%}"
-        )
+        lines = found.told(names, args.noise)
+        if why := unlike(machines, [change.after for change in found.changes]):
+            lines.append(why)
+        for line in lines:
+            out.print(line)
         return 0
 
 

@@ -6,7 +6,8 @@ from statistics import geometric_mean
 
 from rich.table import Table
 
-from pump.bench.row import OVER, Row, Run
+from pump.bench.report import DIFFERS, cell_of
+from pump.bench.row import OVER, Results, Row, Run
 from pump.cli.render import table
 
 NOISE = 0.03
@@ -15,17 +16,33 @@ NOISE = 0.03
 
 @dataclass(frozen=True)
 class Change:
-    """A run that both have: milliseconds a step."""
+    """A run that both have."""
 
-    run: Run
-    before_ms: float
-    after_ms: float
-    bound_ms: float | None = None  # of the second
-    over_budget: bool = False  # one of both was: the ratio says nothing
+    before: Row
+    after: Row
 
     @property
-    def ratio(self) -> float:
-        return self.after_ms / self.before_ms
+    def run(self) -> Run:
+        return self.after.run
+
+    @property
+    def ratio(self) -> float | None:
+        """Of the times; None: one of both has none, as it failed."""
+        if self.before.failed or self.after.failed:
+            return None
+        return self.after.ms / self.before.ms
+
+    @property
+    def why_not(self) -> str:
+        """Why the ratio says nothing, in a word; "": it counts."""
+        pair = (self.before, self.after)
+        if self.after.failed:
+            return "failed" if self.before.failed else "FAILS"
+        if self.before.failed:
+            return "runs"
+        if any(row.over_budget for row in pair):
+            return OVER
+        return DIFFERS.strip() if any(row.numbers_equal is False for row in pair) else ""
 
 
 @dataclass(frozen=True)
@@ -33,41 +50,78 @@ class Comparison:
     """Every run that both have, and those that only one has."""
 
     changes: list[Change]
-    missing: list[Run]  # of the second
-    new: list[Run]
+    missing: list[Row]  # of the second
+    new: list[Row]
 
     @property
-    def counted(self) -> list[Change]:
-        """Those whose ratio is one of a system that kept to its budget."""
-        return [change for change in self.changes if not change.over_budget]
+    def counted(self) -> list[tuple[Change, float]]:
+        """Those whose ratio says something, with it."""
+        return [(c, c.ratio) for c in self.changes if c.ratio is not None and not c.why_not]
 
     def means(self) -> dict[str, float]:
         """The geometric mean of the ratios, system by system."""
-        names = dict.fromkeys(change.run.system for change in self.counted)
-        return {
-            name: geometric_mean(c.ratio for c in self.counted if c.run.system == name)
-            for name in names
-        }
+        found: dict[str, list[float]] = {}
+        for change, ratio in self.counted:
+            found.setdefault(change.run.system, []).append(ratio)
+        return {system: geometric_mean(ratios) for system, ratios in found.items()}
 
     def over_bound(self) -> dict[str, float]:
         """The second's times over their bounds, system by system: geometric means."""
         known: dict[str, list[float]] = {}
-        for change in self.counted:
-            if change.bound_ms:
-                known.setdefault(change.run.system, []).append(change.after_ms / change.bound_ms)
+        for change, _ in self.counted:
+            if bound := change.after.bound_ms:
+                known.setdefault(change.run.system, []).append(change.after.ms / bound)
         return {system: geometric_mean(ratios) for system, ratios in known.items()}
 
     def slower(self, noise: float = NOISE) -> list[Change]:
         """What takes longer by more than noise."""
-        return [change for change in self.counted if change.ratio > 1 + noise]
+        return [change for change, ratio in self.counted if ratio > 1 + noise]
+
+    def told(self, names: tuple[str, str], noise: float = NOISE) -> list[str]:
+        """What there is to say of it, a line each. names: of the two results."""
+        bounds = self.over_bound()
+        lines = []
+        for system, ratio in self.means().items():
+            over = f", now {bounds[system]:.2f} of the bound" if system in bounds else ""
+            lines.append(f"{system}: {ratio:.3f} times as long{over} (geometric means)")
+        pairs = [(c.before, c.after) for c in self.changes]
+        lines += _only_in(names[0], pairs, self.missing)
+        lines += _only_in(names[1], [(after, before) for before, after in pairs], self.new)
+        counted = len(self.counted)
+        lines.append(
+            f"{len(self.slower(noise))} of {counted} runs became slower by more than {noise:.0%}"
+        )
+        if left := len(self.changes) - counted:
+            lines.append(f"{left} more are in both and not counted: see their last column")
+        return lines
 
 
-def compare(before: Sequence[Row], after: Sequence[Row]) -> Comparison:
-    """Medians of what has the same key."""
-    old = {row.run: row for row in before}
-    new = {row.run: row for row in after}
-    changes = [change_of(old[run], new[run]) for run in sorted(old, key=place) if run in new]
-    return Comparison(changes, [r for r in old if r not in new], [r for r in new if r not in old])
+def _only_in(name: str, pairs: Sequence[tuple[Row, Row]], alone: Sequence[Row]) -> list[str]:
+    """What one file has and the other has not, a line each: failures, other numbers, runs. pairs:
+    its row of a run first; alone: its rows of runs that only it has.
+    """
+    failed = [row for row, other in pairs if row.failed and not other.failed]
+    failed += [row for row in alone if row.failed]
+    unequal = [row for row in [*(row for row, _ in pairs), *alone] if row.numbers_equal is False]
+    lines = []
+    if failed:
+        told = ", ".join(f"{place_of(row)} ({row.no_time})" for row in failed)
+        lines.append(f"failed only in {name}: {told}")
+    if unequal:
+        told = ", ".join(map(place_of, unequal))
+        lines.append(f"numbers other than the native run's in {name}: {told}")
+    if alone:
+        lines.append(f"only in {name}: {len(alone)} {'run' if len(alone) == 1 else 'runs'}")
+    return lines
+
+
+def compare(before: Results, after: Results) -> Comparison:
+    """Medians of what has the same key; what failed stands beside what did not."""
+    old = {row.run: row for row in before.every}
+    new = {row.run: row for row in after.every}
+    changes = [Change(old[run], new[run]) for run in sorted(old, key=place) if run in new]
+    missing = [row for run, row in old.items() if run not in new]
+    return Comparison(changes, missing, [row for run, row in new.items() if run not in old])
 
 
 def place(run: Run) -> tuple[str, float]:
@@ -75,10 +129,9 @@ def place(run: Run) -> tuple[str, float]:
     return run.workload, run.oversubscription
 
 
-def change_of(before: Row, after: Row) -> Change:
-    """Of one run."""
-    over = bool(before.over_budget or after.over_budget)
-    return Change(after.run, before.ms, after.ms, after.bound_ms, over)
+def place_of(row: Row) -> str:
+    """A run in a sentence."""
+    return f"{row.workload} {row.system} {row.oversubscription:g}"
 
 
 def comparison_table(found: Comparison, noise: float = NOISE) -> Table:
@@ -88,11 +141,11 @@ def comparison_table(found: Comparison, noise: float = NOISE) -> Table:
         (
             *change.run[:3],
             f"{change.run.oversubscription:g}",
-            f"{change.before_ms:.2f}",
-            f"{change.after_ms:.2f}",
-            f"{change.bound_ms:.2f}" if change.bound_ms else "",
-            f"{change.ratio:.3f}",
-            OVER if change.over_budget else verdict(change.ratio, noise),
+            cell_of(change.before, 2),
+            cell_of(change.after, 2),
+            f"{change.after.bound_ms:.2f}" if change.after.bound_ms else "",
+            "" if change.ratio is None else f"{change.ratio:.3f}",
+            change.why_not or verdict(change.ratio or 1, noise),
         )
         for change in found.changes
     ]

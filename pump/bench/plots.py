@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pump.bench.plan import Plan
-from pump.bench.row import Row, within_budget
+from pump.bench.row import Row, timed
 from pump.bench.systems import BY_NAME, OURS
 from pump.bench.timeline import DEVICE, LANES, Timeline
 from pump.sizes import GIB, MIB, format_size
@@ -31,6 +31,8 @@ LEVELS = {
 }
 INSTALL = "pip install matplotlib scipy"
 """What a person is told to do without pictures or bound: no registry has this package's extra."""
+DIFFERENT = "/////"
+"""Across the bar of a run whose numbers were not the native run's."""
 TIMES = "\N{MULTIPLICATION SIGN}"
 DPI = 130
 ALONE = {"native", "oracle"}  # beside which systems are shown
@@ -86,17 +88,18 @@ def _grid(count: int, height: float, told: str, room: float = 0) -> tuple[Any, l
 
 
 def with_times(rows: Sequence[Row]) -> list[Row]:
-    """What plot_times can show: the rows of workloads that ran under some system."""
-    kept = within_budget(rows)
-    workloads = {row.workload for row in kept if row.system not in ALONE}
-    return [row for row in kept if row.workload in workloads]
+    """What plot_times can show: the rows, failures too, of workloads that some system has a time
+    of.
+    """
+    workloads = {row.workload for row in timed(rows) if row.system not in ALONE}
+    return [row for row in rows if row.workload in workloads]
 
 
 def with_bytes(rows: Sequence[Row]) -> list[Row]:
     """What plot_bytes can show: rows whose bytes were counted, of systems that move some."""
     return [
         row
-        for row in within_budget(rows)
+        for row in timed(rows)
         if row.bytes_in is not None and row.system not in {*ALONE, "zero-copy"}
     ]
 
@@ -118,18 +121,7 @@ def plot_times(rows: Sequence[Row], path: Path) -> None:
             at = {row.oversubscription: row for row in here if row.system == system}
             places = [x + (i - (len(systems) - 1) / 2) * width for x in range(len(ratios))]
             bars = [(x, at[ratio]) for x, ratio in zip(places, ratios, strict=True) if ratio in at]
-            axis.bar(
-                [x for x, _ in bars],
-                [row.ms for _, row in bars],
-                width,
-                label=system,
-                color=COLOURS.get(system),
-                edgecolor="white",
-                linewidth=0.4,
-            )
-            for x, row in bars:
-                _bound(axis, x, width, row)
-                _value(axis, x, row)
+            _bars(axis, bars, width)
         axis.axhline(here[0].native_ms, color=LINE, linewidth=1, linestyle=":")
         axis.set_yscale("log")
         axis.set_xticks(range(len(ratios)), [f"{ratio:g}{TIMES}" for ratio in ratios])
@@ -146,14 +138,57 @@ def plot_times(rows: Sequence[Row], path: Path) -> None:
     told += axes[0].plot([], [], color=LINE, linewidth=1, linestyle=":", label="all resident")
     if any(row.bound_ms for row in rows):
         told += axes[0].plot([], [], color="black", linewidth=2, label="lower bound")
-    _legend(figure, told)
+    _legend(figure, told + _signs(axes[0], shown, systems))
     _save(figure, path)
+
+
+def _bars(axis: Any, rows: Sequence[tuple[float, Row]], width: float) -> None:
+    """Of a system, at these places; where there is no time its reason stands."""
+    for x, row in rows:
+        if row.no_time:
+            _no_bar(axis, x, row)
+            continue
+        axis.bar(
+            x,
+            row.ms,
+            width,
+            color=COLOURS.get(row.system),
+            edgecolor="white",
+            linewidth=0.4,
+            hatch=DIFFERENT if row.numbers_equal is False else None,
+        )
+        _bound(axis, x, width, row)
+        _value(axis, x, row)
+
+
+def _no_bar(axis: Any, x: float, row: Row) -> None:
+    """A cross in the system's colour, at the bottom, and the reason above it."""
+    at = axis.get_xaxis_transform()
+    axis.plot([x], [0.025], "x", color=COLOURS.get(row.system), markersize=5, transform=at)
+    told = "over budget" if row.over_budget else row.no_time
+    axis.text(x, 0.06, told, transform=at, rotation=90, ha="center", va="bottom", fontsize=7)
+
+
+def _signs(axis: Any, rows: Sequence[Row], systems: Sequence[str]) -> list[Any]:
+    """For a legend: of what these rows have beside plain bars."""
+    from matplotlib.patches import Patch
+
+    told = []
+    if any(row.numbers_equal is False for row in timed(rows)):
+        told.append(
+            Patch(facecolor=BUSY, edgecolor="white", hatch=DIFFERENT, label="numbers differ")
+        )
+    places = {(row.workload, row.oversubscription) for row in rows}
+    if len({row.run for row in rows}) < len(places) * len(systems):
+        told += axis.plot([], [], linestyle="", label="no bar: not measured")
+    return told
 
 
 def _range(rows: Sequence[Row]) -> tuple[float, float]:
     """From below all that fits to above the values at the longest bars."""
     low = 0.6 * min(row.native_ms for row in rows)
-    high = max(max(row.ms, row.native_ms) for row in rows)
+    high = max(row.native_ms for row in rows)
+    high = max([high, *(row.ms for row in timed(rows))])
     return low, high * (high / low) ** 0.16
 
 

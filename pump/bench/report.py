@@ -6,18 +6,13 @@ from typing import NamedTuple
 
 from rich.table import Table
 
-from pump.bench.row import OVER, Row, within_budget
+from pump.bench.row import Row, timed
 from pump.bench.systems import BY_NAME, OURS, RIVALS
 from pump.cli.render import table
 from pump.sizes import format_size
 
 DIFFERS = " differs"
 """Behind the time of a run whose results were not the native run's."""
-
-
-FAILED = "failed"
-MEMORY, NO_MEMORY = "OutOfMemory", "no memory"
-"""In why a run failed, and in place of its time."""
 
 
 class Column(NamedTuple):
@@ -35,13 +30,9 @@ class Column(NamedTuple):
         return next((f"{ms:.1f}" for ms in told if ms is not None), "")
 
 
-def cell_of(row: Row) -> str:
+def cell_of(row: Row, digits: int = 1) -> str:
     """Milliseconds, or why there are none."""
-    if row.failed:
-        return NO_MEMORY if MEMORY in row.failed else FAILED
-    if row.over_budget:
-        return OVER
-    return f"{row.ms:.1f}{DIFFERS if row.numbers_equal is False else ''}"
+    return row.no_time or f"{row.ms:.{digits}f}{DIFFERS if row.numbers_equal is False else ''}"
 
 
 def run_table(rows: Sequence[Row]) -> Table:
@@ -95,8 +86,11 @@ def over_bound(rows: Sequence[Row], system: str) -> float | None:
 
 
 def verdicts(rows: Sequence[Row]) -> list[str]:
-    """A line for each of our backends, where memory is short: against its rivals and the bound."""
-    rows = within_budget(row for row in rows if row.oversubscription > 1)
+    """A line for each of our backends, where memory is short: against its rivals and the bound.
+    Times of runs with other numbers than the native run's are in no mean.
+    """
+    short = timed(row for row in rows if row.oversubscription > 1)
+    rows = [row for row in short if row.numbers_equal is not False]
     lines = []
     for fast in OURS:
         factors = {slow: speedup(rows, slow, fast) for slow in RIVALS}
@@ -110,15 +104,21 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def over_budget(rows: Sequence[Row]) -> list[str]:
-    """A line for each system that went over its budget, and where: that does not count."""
+def not_counted(rows: Sequence[Row]) -> list[str]:
+    """A line for each system whose times do not count, and where: it went over its budget, or came
+    to other numbers.
+    """
+    over = [row for row in rows if row.over_budget]
+    differ = [row for row in rows if row.numbers_equal is False and not row.over_budget]
+    return [
+        *_told(over, "had more resident than its budget, so these times count nowhere"),
+        *_told(differ, "came to other numbers than the native run, so these times are in no mean"),
+    ]
+
+
+def _told(rows: Sequence[Row], why: str) -> list[str]:
+    """A line for each system."""
     found: dict[str, list[str]] = {}
     for row in rows:
-        if row.over_budget:
-            place = f"{row.workload} {row.oversubscription:g}"
-            found.setdefault(row.system, []).append(place)
-    return [
-        f"{system} had more resident than its budget, so these times count nowhere: "
-        + ", ".join(places)
-        for system, places in found.items()
-    ]
+        found.setdefault(row.system, []).append(f"{row.workload} {row.oversubscription:g}")
+    return [f"{system} {why}: {', '.join(places)}" for system, places in found.items()]

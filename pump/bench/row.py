@@ -13,6 +13,9 @@ FORMAT = "pump-bench 1"
 OVER = "(over)"
 """In place of the time of a run that had more than its budget resident."""
 WANTED = f"what `pump-bench run --json` writes is wanted, of format `{FORMAT}`"
+FAILED = "failed"
+MEMORY, NO_MEMORY = "OutOfMemory", "no memory"
+"""In why a run failed, and in place of its time."""
 
 
 class Run(NamedTuple):
@@ -66,6 +69,13 @@ class Row:
         """The median of the repetitions."""
         return median(self.step_ms)
 
+    @property
+    def no_time(self) -> str:
+        """Why it has no time that counts, in a word; "": it has."""
+        if self.failed:
+            return NO_MEMORY if MEMORY in self.failed else FAILED
+        return OVER if self.over_budget else ""
+
 
 def pooled(rows: Sequence[Row]) -> Row:
     """One of several processes of a run, each with as many steps: every repetition, the mean of
@@ -92,9 +102,9 @@ def pooled(rows: Sequence[Row]) -> Row:
     )
 
 
-def within_budget(rows: Iterable[Row]) -> list[Row]:
-    """Those whose times count: nothing is known to have been resident beyond their capacity."""
-    return [row for row in rows if not row.over_budget]
+def timed(rows: Iterable[Row]) -> list[Row]:
+    """Those that have a time which counts."""
+    return [row for row in rows if not row.no_time]
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ def show(found: Results, args: argparse.Namespace) -> None:
     """Prints the table, and what there is to say about it; writes rows and pictures."""
     out, rows = console(), found.rows
     out.print(report.run_table(found.every))
-    for line in [*report.verdicts(rows), *report.over_budget(rows)]:
+    for line in [*report.verdicts(rows), *report.not_counted(rows)]:
         out.print(line)
     played = [row for row in rows if row.device == SIM]
     links = dict.fromkeys(BY_NAME[row.system].link for row in played)
@@ -163,8 +163,8 @@ def show(found: Results, args: argparse.Namespace) -> None:
         write_results(args.json, found.machine, found.every)
         out.print(f"wrote {args.json}")
     if args.plots:
-        names = list(dict.fromkeys(row.workload for row in played))
-        out.print(pictures.draw(rows, names, args.plots, "svg" if args.svg else "png"))
+        watches = pictures.watched(played, getattr(args, "system", None))
+        out.print(pictures.draw(found.every, watches, args.plots, "svg" if args.svg else "png"))
 
 
 def add_intervals(to: argparse.ArgumentParser) -> None:

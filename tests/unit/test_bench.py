@@ -13,15 +13,17 @@ sys.path.insert(0, str(ROOT))
 
 from pump import paths  # noqa: E402
 from pump.bench import pictures, plots, simulate  # noqa: E402
+from pump.bench.pictures import Watch  # noqa: E402
 from pump.bench.row import FormatError, Row, read_results, write_results  # noqa: E402
 from pump.bench.systems import BY_NAME, DEVICES, SIM, SYSTEMS, systems_on  # noqa: E402
 from pump.bench.timeline import DEVICE, LANES, Timeline, record, write_timeline  # noqa: E402
 from pump.bench.yardstick import Case, bounded, yardstick  # noqa: E402
 from pump.sim.engine import READ, UPDATE, WRITE, Touch  # noqa: E402
-from pump.sim.link import LINKS, VMM  # noqa: E402
+from pump.sim.link import LINKS, UM, VMM  # noqa: E402
 from pump.sim.result import Result  # noqa: E402
 from pump.sim.sequence import Block, Operation, Sequence, read_sequence  # noqa: E402
 from pump.sim.simulator import settings_for  # noqa: E402
+from pump.sizes import GIB  # noqa: E402
 from tests.unit.bench_row import row  # noqa: E402
 
 pytestmark = pytest.mark.unit
@@ -194,7 +196,7 @@ def test_a_timeline_opens_in_a_viewer(played: tuple[Result, Timeline], tmp_path:
 
 def test_pictures_are_written(rows: list[Row], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    told = pictures.draw(rows, ["resnet"], tmp_path / "new", "png")
+    told = pictures.draw(rows, [Watch("resnet", "vmm", 2.0)], tmp_path / "new", "png")
     names = {"step-time.png", "bytes.png", "residency.png", "timeline-resnet.json"}
     assert {path.name for path in (tmp_path / "new").iterdir()} == names
     assert all(name in told for name in names)
@@ -257,6 +259,55 @@ def test_a_legend_lies_within_its_picture(tmp_path: Path, monkeypatch: pytest.Mo
         kept[-1].canvas.draw()
         legend = kept[-1].legends[0].get_window_extent()
         assert 0 <= legend.x0 < legend.x1 <= kept[-1].bbox.width
+
+
+def test_a_picture_says_why_there_is_no_bar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    kept = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: kept.append(figure))
+    rows = [row("um", 5), row("vmm", 4, numbers_equal=False)]
+    for over, failed in ((1.5, "OutOfMemory"), (3.0, "x"), (4.0, "")):
+        why = {"failed": failed, "step_ms": [5.0] * (not failed), "over_budget": not failed}
+        rows += [row(system, 5, oversubscription=over, **why) for system in ("um", "vmm")]
+    for shown in (rows[:1], rows[:2], rows, rows[1:]):
+        plots.plot_times(plots.with_times(shown), tmp_path / "x.png")
+    texts = [[text.get_text() for text in figure.axes[0].texts] for figure in kept]
+    told = ["no memory", "failed", "over budget"]
+    assert texts[2] == [told[0], "5.0", *told[1:], told[0], "4.0", *told[1:]]
+    assert [[p.get_hatch() for p in f.axes[0].patches] for f in kept[:2]] == [
+        [None],
+        [None, plots.DIFFERENT],
+    ]
+    signs = ("numbers differ", "no bar: not measured")
+    legends = [[t.get_text() for t in figure.legends[0].get_texts()] for figure in kept]
+    assert [[sign in legend for sign in signs] for legend in legends] == [
+        [False, False],
+        [True, False],
+        [True, False],
+        [True, True],
+    ]
+
+
+def test_residency_is_of_what_was_run() -> None:
+    ours = [row(name, 5, oversubscription=over) for name in ("um", "vmm") for over in (1.5, 3.0)]
+    rows = [row("native", 1, oversubscription=1.0), row("um-demand", 9), *ours]
+    found = pictures.watched(rows, ["um", "vmm", "um-demand"])
+    assert found == [Watch("w", "um", 1.5), Watch("w", "vmm", 1.5)]
+    assert pictures.watched(rows[:-1], ["vmm"]) == [Watch("w", "vmm", 1.5)]
+    assert pictures.watched([row("vmm", 5, oversubscription=3.0)], ["vmm"])[0].over == 3
+    assert pictures.watched([*rows, row("vmm", 5)], None) == [Watch("w", "vmm", 2.0)]
+    assert pictures.watched(rows, ["um-demand"]) == []
+
+
+def test_residency_says_system_and_memory() -> None:
+    for system, page in (("um", UM.page_bytes), ("vmm", VMM.page_bytes)):
+        told, timeline = pictures.watch(Watch("resnet", system, 4.0))
+        assert told.endswith(f"), {system}")
+        assert "25% of the memory" in told
+        assert timeline.page_bytes == page
+        assert timeline.budget <= 6.6 * GIB / 4
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 
 from pump import paths
 from pump.bench import cli, pictures, simulate
+from pump.bench.pictures import Watch
 from pump.bench.progress import Workloads
 from pump.bench.row import Row, read_results
 from pump.bench.simulated import Simulated
@@ -130,9 +131,10 @@ def test_where_all_kernels_are_vouched_for_two_systems_are_one() -> None:
 
 
 def test_a_picture_says_how_little_memory_there_is() -> None:
-    told = pictures.title("gpt2m", round(10.3 * GIB), round(5.1 * GIB), 2)
-    assert told == "gpt2m with half the memory it needs (5.1 GiB of 10.3 GiB), vmm"
-    assert "with 67% of the memory it needs" in pictures.title("x", 3 * GIB, 2 * GIB, 1.5)
+    told = pictures.title(Watch("gpt2m", "um", 2), round(10.3 * GIB), round(5.1 * GIB))
+    assert told == "gpt2m with half the memory it needs (5.1 GiB of 10.3 GiB), um"
+    told = pictures.title(Watch("x", "vmm", 1.5), 3 * GIB, 2 * GIB)
+    assert told == "x with 67% of the memory it needs (2.0 GiB of 3.0 GiB), vmm"
 
 
 def test_every_recorded_step_is_described() -> None:
