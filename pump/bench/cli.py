@@ -21,7 +21,7 @@ from pump.bench.run import (
     show,
 )
 from pump.bench.simulate import MAIN
-from pump.bench.systems import DEVICES, SIM, systems_on
+from pump.bench.systems import DEVICES, GPU, SIM, systems_on
 from pump.cli.command import UsageError, reading
 from pump.cli.program import Program
 from pump.cli.render import console, table
@@ -153,20 +153,39 @@ PROGRAM = Program(
     "Compare ways to run programs that need more GPU memory than there is. Without a command: the"
     f" main comparison, with pictures in ./{FOLDER}: where there is a GPU, {', '.join(ON_GPU)} with"
     f" half of their memory, in some minutes; else the recorded steps {', '.join(MAIN)}, in about"
-    " a minute. `run` runs every one.",
+    " a minute. It takes the options of `run`, which runs every one.",
     (Run(), List(), Compare(), Bound()),
     (UsageError, FormatError, SequenceError),
 )
+ALONE = ("-h", "--help", "--version")
+"""Options that are not those of `run`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs what argv says and returns the exit status: 2 for wrong usage."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    return PROGRAM.main(words or main_comparison())
+    return PROGRAM.main(with_command(list(sys.argv[1:] if argv is None else argv)))
 
 
-def main_comparison() -> list[str]:
-    """The words of the command line that has none."""
-    device = best_device()
-    what = MAIN if device == SIM else (*ON_GPU, "--oversubscription", "2")
-    return ["run", *what, "--device", device, "--plots", str(FOLDER)]
+def with_command(words: Sequence[str]) -> list[str]:
+    """The words with the command that they leave out. SystemExit: they are wrong."""
+    if words and (not words[0].startswith("-") or words[0] in ALONE):
+        return list(words)
+    return main_comparison(words)
+
+
+def main_comparison(options: Sequence[str] = ()) -> list[str]:
+    """The words of the main comparison with these options of `run`; of other workloads where they
+    name some. SystemExit: they are wrong.
+    """
+    asked = PROGRAM.parse(["run", *options])
+    names = {command.name for command in PROGRAM.commands}
+    if early := next((word for word in asked.workloads if word in names), None):
+        asked.parser.error(f"`{early}` comes before its options")
+    if asked.workloads:
+        return ["run", *options]
+    device = asked.device or best_device()
+    what = {SIM: MAIN, GPU: ON_GPU}.get(device, ())
+    words = ["run", *what, "--device", device, "--plots", str(FOLDER)]
+    if device == GPU and not asked.oversubscription:
+        words += ["--oversubscription", "2"]
+    return [*words, *options]

@@ -22,7 +22,7 @@ from pump.cli.render import console, progress_bar
 from pump.sim.link import LINKS
 
 RATIOS = [1.5, 2.0, 3.0]
-ON_GPU = ("limit", "resume", "elsewhere", "tiny")
+ON_GPU = ("limit", "rounds", "resume", "elsewhere", "tiny")
 """Options that only programs have."""
 
 
@@ -30,7 +30,7 @@ class Run:
     """Compare systems on workloads.
 
     `pump-bench list` has workloads and systems. An example: `pump-bench run resnet --device sim
-    --system um --system vmm --oversubscription 1.5,2`.
+    --system um,vmm --oversubscription 1.5,2`.
     """
 
     name = "run"
@@ -44,14 +44,18 @@ class Run:
             help="(default: every one, which takes minutes; see list)",
         )
         parser.add_argument(
-            "--system", action="append", metavar="NAME", help="one system (default: all; see list)"
+            "--system",
+            action="extend",
+            type=systems_in,
+            metavar="NAMES",
+            help="systems, like um,vmm; may be repeated (default: all; see list)",
         )
         parser.add_argument(
             "--oversubscription",
+            action="extend",
             type=ratios_of,
-            default=RATIOS,
             metavar="RATIOS",
-            help="memory needed : memory there is (default: 1.5,2,3)",
+            help="memory needed : memory there is; may be repeated (default: 1.5,2,3)",
         )
         add_device(parser)
         add_intervals(parser)
@@ -67,10 +71,9 @@ class Run:
         programs.add_argument(
             "--rounds",
             type=rounds_of,
-            default=1,
             metavar="N",
             help="run each so many times, all systems of a workload in turn, and keep every step:"
-            " processes of one program differ among themselves (default: %(default)s)",
+            " processes of one program differ among themselves (default: 1)",
         )
         programs.add_argument(
             "--resume", action="store_true", help="keep the rows that --json's file has"
@@ -104,13 +107,13 @@ class Run:
         asked = Asked(
             names,
             systems,
-            args.oversubscription,
+            ratios_in(args),
             args.quiet,
             known=known,
             elsewhere=[row for told in there for row in told.every],
             keep=kept.keep,
             seconds=args.limit,
-            rounds=args.rounds,
+            rounds=args.rounds or 1,
         )
         try:
             rows = where.rows(asked)
@@ -170,7 +173,12 @@ def show(found: Results, args: argparse.Namespace) -> None:
 def add_intervals(to: argparse.ArgumentParser) -> None:
     """The option that says how fine the bound is."""
     to.add_argument(
-        "--intervals", type=intervals_of, default=yardstick.INTERVALS, help="of the bound; 0: none"
+        "--intervals",
+        type=intervals_of,
+        default=yardstick.INTERVALS,
+        metavar="N",
+        help="stretches that a step is cut into for the bound: more raise it and take longer;"
+        " 0: no bound (default: %(default)s)",
     )
 
 
@@ -241,6 +249,19 @@ def known_rows(args: argparse.Namespace) -> list[Row]:
         if before.machine.get(fact) != now[fact]:
             raise UsageError(f"{args.json} is of another {fact}: {before.machine.get(fact)}")
     return before.every
+
+
+def systems_in(text: str) -> list[str]:
+    """`um,vmm`. Raises ArgumentTypeError."""
+    names = text.split(",")
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"`{text}`: write names, like um,vmm")
+    return names
+
+
+def ratios_in(args: argparse.Namespace) -> list[float]:
+    """Those asked for, each once."""
+    return list(dict.fromkeys(args.oversubscription or RATIOS))
 
 
 def ratios_of(text: str) -> list[float]:

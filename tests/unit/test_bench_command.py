@@ -1,5 +1,6 @@
 """pump-bench: the command line."""
 
+import argparse
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from pump import paths
 from pump.bench import cli, simulate
 from pump.bench.row import read_results
-from pump.bench.systems import SIM, systems_on
+from pump.bench.run import ratios_in, systems_of
+from pump.bench.systems import EMULATOR, GPU, SIM, systems_on
 
 pytestmark = pytest.mark.unit
 
@@ -45,6 +47,34 @@ def test_without_a_command_it_plays_the_main_steps_where_there_is_no_gpu(
     assert set(simulate.MAIN) <= set(paths.traces())
     assert (args.device, args.plots) == (SIM, cli.FOLDER)
     assert all(name in cli.PROGRAM.description for name in simulate.MAIN)
+
+
+def test_options_alone_are_of_the_main_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "best_device", lambda: GPU)
+
+    def parsed(*words: str) -> argparse.Namespace:
+        return cli.PROGRAM.parse(cli.with_command(words))
+
+    args = parsed("--device", "sim", "--system", "um", "--plots", "out")
+    assert (args.command.name, args.workloads) == ("run", list(simulate.MAIN))
+    assert (args.device, args.system, args.plots) == (SIM, ["um"], Path("out"))
+    args = parsed("--oversubscription", "3")
+    assert (args.device, args.workloads) == (GPU, list(cli.ON_GPU))
+    assert (args.oversubscription, args.plots) == ([3.0], cli.FOLDER)
+    args = parsed("--device", "emulator")
+    assert (args.device, args.workloads) == (EMULATOR, [])
+    args = parsed("--device", "sim", "resnet")
+    assert (args.workloads, args.plots) == (["resnet"], None)
+
+
+def test_systems_and_ratios_are_said_with_commas_or_again() -> None:
+    words = ["run", "--system", "vmm,um", "--system", "um-demand", "--device", "sim"]
+    args = cli.PROGRAM.parse([*words, "--oversubscription", "2,3", "--oversubscription", "3,4"])
+    assert systems_of(args, SIM) == ["um-demand", "um", "vmm"]
+    assert ratios_in(args) == [2, 3, 4]
+    args = cli.PROGRAM.parse(["run"])
+    assert systems_of(args, SIM) == SIMULATED
+    assert ratios_in(args) == [1.5, 2, 3]
 
 
 @pytest.mark.parametrize(

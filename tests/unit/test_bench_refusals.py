@@ -6,6 +6,7 @@ import pytest
 
 from pump.bench import cli, machine
 from pump.bench.run import device_of, names_of, runner, systems_of
+from pump.bench.yardstick import INTERVALS
 
 pytestmark = pytest.mark.unit
 
@@ -55,3 +56,34 @@ def test_help_has_an_example_that_is_understood(capsys: pytest.CaptureFixture[st
     device = device_of(args)
     assert names_of(args, runner(device, 0), device) == args.workloads
     assert set(systems_of(args, device)) == set(args.system)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [["--limit", "9"], ["--rounds", "2"], ["--resume"], ["--elsewhere", "a.json"], ["--tiny"]],
+)
+def test_options_of_programs_are_refused_elsewhere(
+    option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["run", "nothing", "--device", "sim", *option]) == 2
+    assert capsys.readouterr().err == f"pump-bench: {option[0]} is for --device gpu\n"
+
+
+def test_an_option_without_a_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--system", "um,"])
+    assert capsys.readouterr().err.endswith("--system: `um,`: write names, like um,vmm\n")
+
+
+def test_a_command_behind_its_options_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--device", "sim", "list"])
+    assert capsys.readouterr().err.endswith("error: `list` comes before its options\n")
+
+
+def test_intervals_say_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "stretches that a step is cut into for the bound" in told
+    assert f"0: no bound (default: {INTERVALS})" in told
