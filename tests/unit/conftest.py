@@ -4,6 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from pump.bench import plan
+
+FEW_FACTORS = (100, 90, 70, 40)
+FEW_SHARES = (0.6, 1.0, 1.1)
+
 
 @pytest.fixture(autouse=True)
 def one_processor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -12,3 +17,15 @@ def one_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     alone = SimpleNamespace(sched_getaffinity=lambda process: {0})
     monkeypatch.setattr("pump.bench.processes.os", alone)
+
+
+def play_few(patch: pytest.MonkeyPatch) -> None:
+    """Of budgets `pump plan` plays only as many as tell."""
+    patch.setattr(plan, "FACTORS", FEW_FACTORS)
+    patch.setattr(plan, "SHARES", FEW_SHARES)
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same."""
+    play_few(monkeypatch)
