@@ -4,6 +4,7 @@
 # What comes out goes into FOLDER while it comes, and what lies there is not measured again: a machine may go at any
 # time. Results of another kind of GPU have names of their own. Packages are not downloaded: their wheels lie in
 # $WHEELS (README.md, "Without a package registry"). $PUMP_COMMIT names the commit where the checkout has no history.
+# Nothing is measured without $ULMS_MANAGED_LIMIT.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 folder=$1 seconds=$2
@@ -11,10 +12,11 @@ shift 2
 SECONDS=0
 left() { echo $((seconds - SECONDS)); }
 
-export ULMS_MANAGED_LIMIT=${ULMS_MANAGED_LIMIT:-8GiB} PYTHONUNBUFFERED=1
+export PYTHONUNBUFFERED=1
 make OFFLINE=1 PYTHON=python3 WHEELS="${WHEELS:-wheels}" build | tail -2
 export PYTHONPATH=$PWD/build/site:$PWD PATH=$PWD/build/site/bin:$PATH
 export PUMP_CORE_LIB=$PWD/build/dev/libulms_core.so PUMP_BUILD_DIR=$PWD/build/dev
+python3 -P .ci/gpu_guard.py || exit 1
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -1)
 echo "built in $SECONDS s on $gpu"
 kind=${gpu#NVIDIA } && kind=${kind%% *} && kind=${kind,,}
@@ -30,8 +32,8 @@ bench() {
     module pump.bench run "$@" --device gpu --json "$file" "${resume[@]}" --limit "$(left)"
 }
 
-THREE="decode-8b resnet50 gpt2-medium" OURS="--system native --system vmm" ALL="--oversubscription 1,1.5,2,3"
-OTHERS="--system zero-copy --system um --system save-on-cpu --system checkpointing --system offload"
+OURS="--system native,vmm" OTHERS="--system zero-copy,um,save-on-cpu,checkpointing,offload"
+ALL="--oversubscription 1,1.5,2,3"
 
 run() { # shellcheck disable=SC2086
     case $1 in
@@ -39,7 +41,7 @@ run() { # shellcheck disable=SC2086
         bench bar resnet50 gpt2-medium $OURS $ALL
         bench bar decode-8b $OURS $ALL --rounds 2 # last: in a machine's first minutes its tokens take twice as long
         ;;
-    beside) bench bar $THREE $OURS $OTHERS $ALL ;;
+    beside) bench bar decode-8b resnet50 gpt2-medium $OURS $OTHERS $ALL ;;
     rest) bench rest prefill-8b vit-l unet gpt2-xl lstm --elsewhere bench/results ;;
     xl) bench xl gpt2-xl $OURS ;;
     hidden) module pytest tests/gpu/test_hidden.py -q -m gpu ;;
