@@ -91,20 +91,20 @@ void pager_range_inherit_advice(struct pager_ranges *still_advised, struct pager
 void pager_pages_visit(struct pager_ranges *r, addr_t start, addr_t end,
                        void (*visit)(struct pager_page *, addr_t, void *), void *data) {
     for (size_t i = first_behind(r, start); i < r->count && r->at[i].start < end; i++) {
-        struct pager_range *range = r->at[i].range;
-        addr_t last = range->start + range->bytes < end ? range->start + range->bytes : end;
-        addr_t from = start > range->start ? start : range->start;
-        for (uint64_t n = (from - range->start) / page_bytes; range->start + n * page_bytes < last; n++)
-            visit(&range->page[n], range->start + n * page_bytes, data);
+        const struct pager_span *s = &r->at[i];
+        addr_t last = s->end < end ? s->end : end;
+        addr_t from = start > s->start ? start : s->start;
+        for (uint64_t n = (from - s->start) / page_bytes; s->start + n * page_bytes < last; n++)
+            visit(&s->range->page[n], s->start + n * page_bytes, data);
     }
 }
 
 int pager_ranges_split(const struct pager_ranges *r, addr_t start, addr_t end, struct pager_piece *piece, int n) {
     int found = 0;
     for (size_t i = first_behind(r, start); i < r->count && r->at[i].start < end && found < n; i++) {
-        const struct pager_range *range = r->at[i].range;
-        addr_t from = start > range->start ? start : range->start;
-        addr_t to = end < range->start + range->bytes ? end : range->start + range->bytes;
+        const struct pager_span *s = &r->at[i];
+        addr_t from = start > s->start ? start : s->start;
+        addr_t to = end < s->end ? end : s->end;
         piece[found++] = (struct pager_piece){from, to - from};
     }
     return found;
@@ -112,8 +112,9 @@ int pager_ranges_split(const struct pager_ranges *r, addr_t start, addr_t end, s
 
 struct pager_page *pager_page_at(const struct pager_ranges *r, addr_t p) {
     size_t i = first_behind(r, p);
-    struct pager_range *range = i < r->count ? r->at[i].range : NULL;
-    return range && p >= range->start ? &range->page[(p - range->start) / page_bytes] : NULL;
+    if (i == r->count || p < r->at[i].start)
+        return NULL;
+    return &r->at[i].range->page[(p - r->at[i].start) / page_bytes];
 }
 
 static void set_died(struct pager_page *p, addr_t at, void *data) {

@@ -56,7 +56,7 @@ static bool map_next_void(struct pager *d, struct walk *w) {
     bool mapped = false;
     pager_lock(d);
     for (size_t i = 0; i < d->ranges.count && !mapped; i++) {
-        addr_t start = d->ranges.at[i].range->start;
+        addr_t start = d->ranges.at[i].start;
         struct vmm_range *r = start >= w->at ? vmm_range_find(d->vmm, start) : NULL;
         size_t page = r ? (start - r->start) / page_bytes : 0;
         bool is_void = r && vmm_page_at(&r->page[page]) == VMM_STALE &&

@@ -394,7 +394,7 @@ void set_lying(struct ulms_engine *e, struct page *p, bool lies);
 /* Whether it came with bytes, and was not touched since. */
 static inline void set_untouched(struct ulms_engine *e, struct page *p, bool untouched) {
     if (p->untouched != untouched)
-        e->depth.untouched += untouched ? 1 : UINT64_MAX;
+        e->depth.untouched += (uint64_t)untouched - p->untouched;
     p->untouched = untouched;
 }
 
