@@ -1,6 +1,6 @@
 """Two results side by side: what became faster, what slower."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean
 
@@ -60,18 +60,12 @@ class Comparison:
 
     def means(self) -> dict[str, float]:
         """The geometric mean of the ratios, system by system."""
-        found: dict[str, list[float]] = {}
-        for change, ratio in self.counted:
-            found.setdefault(change.run.system, []).append(ratio)
-        return {system: geometric_mean(ratios) for system, ratios in found.items()}
+        return _means((change.run.system, ratio) for change, ratio in self.counted)
 
     def over_bound(self) -> dict[str, float]:
         """The second's times over their bounds, system by system: geometric means."""
-        known: dict[str, list[float]] = {}
-        for change, _ in self.counted:
-            if bound := change.after.bound_ms:
-                known.setdefault(change.run.system, []).append(change.after.ms / bound)
-        return {system: geometric_mean(ratios) for system, ratios in known.items()}
+        rows = (change.after for change, _ in self.counted)
+        return _means((row.system, row.ms / row.bound_ms) for row in rows if row.bound_ms)
 
     def slower(self, noise: float = NOISE) -> list[Change]:
         """What takes longer by more than noise."""
@@ -94,6 +88,14 @@ class Comparison:
         if left := len(self.changes) - counted:
             lines.append(f"{left} more are in both and not counted: see their last column")
         return lines
+
+
+def _means(ratios: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """The geometric mean of each system's."""
+    found: dict[str, list[float]] = {}
+    for system, ratio in ratios:
+        found.setdefault(system, []).append(ratio)
+    return {system: geometric_mean(every) for system, every in found.items()}
 
 
 def _only_in(name: str, pairs: Sequence[tuple[Row, Row]], alone: Sequence[Row]) -> list[str]:

@@ -317,9 +317,9 @@ def plot_plan(found: Plan, name: str, path: Path) -> None:
     """
     figure, axes = _figure(1, 1, 7.5, 4.6)
     axis = axes[0][0]
-    timed = [point for point in found.curve if not point.over_budget]
+    known = [point for point in found.curve if not point.over_budget]
     for backend in found.backends:
-        points = {p.budget / GIB: p.step_ms for p in timed if p.backend == backend}
+        points = {p.budget / GIB: p.step_ms for p in known if p.backend == backend}
         if not points:
             continue
         sizes, times = list(points), list(points.values())

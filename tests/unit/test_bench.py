@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -231,12 +232,18 @@ def test_pictures_of_many_workloads_have_rows(tmp_path: Path) -> None:
     assert 2 * sizes[0][1] == sizes[1][1]
 
 
-def test_workloads_beside_each_other_share_an_axis_and_say_their_times(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures that are drawn, in place of their files."""
     pytest.importorskip("matplotlib")
-    kept = []
-    monkeypatch.setattr(plots, "_save", lambda figure, path: kept.append(figure))
+    figures: list[Any] = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: figures.append(figure))
+    return figures
+
+
+def test_workloads_beside_each_other_share_an_axis_and_say_their_times(
+    kept: list[Any], tmp_path: Path
+) -> None:
     rows = [row("um", 5 * 10**i, workload=f"w{i}", native_ms=10.0**i) for i in range(5)]
     plots.plot_times(rows, tmp_path / "x.png")
     axes = [axis for axis in kept[0].axes if axis.get_visible()]
@@ -248,10 +255,7 @@ def test_workloads_beside_each_other_share_an_axis_and_say_their_times(
     assert [axis.texts[0].get_text() for axis in axes] == ["5.0", "50", "500", "5000", "50000"]
 
 
-def test_a_legend_lies_within_its_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("matplotlib")
-    kept = []
-    monkeypatch.setattr(plots, "_save", lambda figure, path: kept.append(figure))
+def test_a_legend_lies_within_its_picture(kept: list[Any], tmp_path: Path) -> None:
     rows = [row(name, 5, bound_ms=2.0) for name in plots.COLOURS]
     for workloads in (1, 2, 4):
         every = [replace(one, workload=f"w{i}") for i in range(workloads) for one in rows]
@@ -261,12 +265,7 @@ def test_a_legend_lies_within_its_picture(tmp_path: Path, monkeypatch: pytest.Mo
         assert 0 <= legend.x0 < legend.x1 <= kept[-1].bbox.width
 
 
-def test_a_picture_says_why_there_is_no_bar(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("matplotlib")
-    kept = []
-    monkeypatch.setattr(plots, "_save", lambda figure, path: kept.append(figure))
+def test_a_picture_says_why_there_is_no_bar(kept: list[Any], tmp_path: Path) -> None:
     rows = [row("um", 5), row("vmm", 4, numbers_equal=False)]
     for over, failed in ((1.5, "OutOfMemory"), (3.0, "x"), (4.0, "")):
         why = {"failed": failed, "step_ms": [5.0] * (not failed), "over_budget": not failed}
