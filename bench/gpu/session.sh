@@ -41,10 +41,11 @@ run() { # shellcheck disable=SC2086
         bench bar resnet50 gpt2-medium $OURS $ALL
         bench bar decode-8b $OURS $ALL --rounds 2 # last: in a machine's first minutes its tokens take twice as long
         ;;
+    decode) bench decode decode-8b $OURS $ALL --rounds 2 ;;
     beside) bench bar decode-8b resnet50 gpt2-medium $OURS $OTHERS $ALL ;;
     rest) bench rest prefill-8b vit-l unet gpt2-xl lstm --elsewhere bench/results ;;
     xl) bench xl gpt2-xl $OURS ;;
-    hidden) module pytest tests/gpu/test_hidden.py -q -m gpu ;;
+    hidden) module pytest tests/gpu/test_hidden.py -q -m gpu -n 6 ;; # each a budget of 512 MiB at most
     tests) module pytest tests -q -m gpu --deselect tests/gpu/test_hidden.py ;;
     fits) module bench.gpu.fits --backends vmm --programs gpt2-medium,decode --json "$folder/$kind-fits.json" ;;
     share) module bench.gpu.share --json "$folder/$kind-share.json" ;;
