@@ -7,7 +7,7 @@ and left out. Where a program takes longer than its recorded step, all resident,
 bounds it: that takes so long between operations. Where the file has how fast the machine's link
 copies, and what the driver's calls on managed memory took, that is what moves are played with;
 --calls has the latter for files that do not: what `python -m bench.gpu.calls` saw on the same
-machine.
+machine. Of several files: how many runs of each came out within 15 %, and of all.
 """
 
 import argparse
@@ -230,11 +230,71 @@ def changed_since(commit: str) -> bool | None:
     return {0: False, 1: True}.get(status)
 
 
+def predicted(
+    path: Path, steps: Mapping[str, Path], managed: dict[str, str], left_out: list[str]
+) -> tuple[dict[str, str], list[Predicted]]:
+    """A file's machine and runs, over that machine's link. managed: what calls on managed memory
+    took there, where the file does not tell. Raises FormatError, SequenceError, UsageError,
+    OSError.
+    """
+    machine, measured = read_measured(path)
+    links = {
+        name: copying_as(machine, link) if link.handles else link for name, link in LINKS.items()
+    }
+    links[UM.name] = managed_as(machine | managed)
+    return machine, list(predictions(measured, steps, links, left_out))
+
+
+def within(rows: Iterable[Predicted], managed: bool) -> tuple[int, int]:
+    """How many are near, of how many: of managed memory, or of the other links."""
+    some = [row for row in rows if (row.run.link == UM.name) == managed]
+    return sum(row.near for row in some), len(some)
+
+
+def overview(paths: Iterable[Path], steps: Mapping[str, Path]) -> Iterator[str]:
+    """A line a file in Markdown, and one of all, each when it is known. Files without a step that
+    can be played have none.
+    """
+    total = {False: (0, 0), True: (0, 0)}
+    yield "| file | GPU | commit | within 15 %, vmm | um |\n|---|---|---|---|---|"
+    for path in paths:
+        try:
+            machine, rows = predicted(path, steps, {}, [])
+        except (FormatError, SequenceError, UsageError) as error:
+            print(error, file=sys.stderr)
+            continue
+        counts = {managed: within(rows, managed) for managed in total}
+        total = {
+            key: (total[key][0] + near, total[key][1] + of) for key, (near, of) in counts.items()
+        }
+        if rows:
+            said = " | ".join(f"{near} of {of}" if of else "" for near, of in counts.values())
+            gpu = machine["gpu"].removeprefix("NVIDIA ")
+            yield f"| {path.name} | {gpu} | {short(machine['commit'])} | {said} |"
+    yield "| all | | | " + " | ".join(f"{near} of {of}" for near, of in total.values()) + " |"
+
+
+def tell(path: Path, steps: Mapping[str, Path], managed: dict[str, str]) -> None:
+    """All of a file. Raises as `predicted`."""
+    left_out: list[str] = []
+    machine, rows = predicted(path, steps, managed, left_out)
+    print(f"{path.name}: {machine['gpu']}, commit {short(machine['commit'])}", end="")
+    changed = machine["commit"].endswith("+") or changed_since(machine["commit"])
+    told = {True: "engine or backends have changed since", False: "as here"}
+    print(f" ({told[changed]})\n" if changed is not None else "\n")
+    if rows:
+        print(f"{markdown(rows)}\n\n{summary(rows)}")
+    for line in natives(rows):
+        print(line)
+    for name in left_out:
+        print(f"no recorded step of {name}: trace one and give --step {name}=FILE")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("result", nargs="?", type=Path, default=RESULT, metavar="RESULT.json")
+    parser.add_argument("results", nargs="*", type=Path, default=[RESULT], metavar="RESULT.json")
     parser.add_argument(
         "--step",
         action="append",
@@ -250,28 +310,20 @@ def main() -> None:
         help="what calls took on that machine (default: the figures of pump.sim.link)",
     )
     options = parser.parse_args()
-    links = dict(LINKS)
+    steps = dict(options.step)
+    if len(options.results) > 1:
+        if options.calls:
+            parser.error("--calls is of one machine: it takes one result")
+        for line in overview(options.results, steps):
+            print(line, flush=True)
+        return
     managed: dict[str, str] = {}
     if options.calls:
         managed = figures(json.loads(options.calls.read_text(encoding="utf-8"))["measurements"])
-    left_out: list[str] = []
     try:
-        machine, measured = read_measured(options.result)
-        links |= {name: copying_as(machine, link) for name, link in LINKS.items() if link.handles}
-        links[UM.name] = managed_as(machine | managed)
-        rows = list(predictions(measured, dict(options.step), links, left_out))
+        tell(options.results[0], steps, managed)
     except (FormatError, SequenceError, UsageError) as error:
         sys.exit(str(error))
-    print(f"{options.result.name}: {machine['gpu']}, commit {short(machine['commit'])}", end="")
-    changed = machine["commit"].endswith("+") or changed_since(machine["commit"])
-    told = {True: "engine or backends have changed since", False: "as here"}
-    print(f" ({told[changed]})\n" if changed is not None else "\n")
-    if rows:
-        print(f"{markdown(rows)}\n\n{summary(rows)}")
-    for line in natives(rows):
-        print(line)
-    for name in left_out:
-        print(f"no recorded step of {name}: trace one and give --step {name}=FILE")
 
 
 if __name__ == "__main__":

@@ -161,6 +161,19 @@ def test_what_pump_bench_measured_is_predicted_over_its_systems_links(tmp_path: 
     assert known.ms < 0.8 * mapped.ms
 
 
+def test_of_several_files_it_is_counted_what_was_near(tmp_path: Path) -> None:
+    machine = {"gpu": "NVIDIA H200", "commit": "0123456789"}
+    near, far, other = (tmp_path / name for name in ("near.json", "far.json", "other.json"))
+    write_results(near, machine, [benched("vmm", step_ms=[107.0]), benched("vmm-known")])
+    write_results(far, machine, [benched("um", step_ms=[1000.0])])
+    other.write_text("{}", encoding="utf-8")
+    assert list(predict.overview([near, other, far], {}))[1:] == [
+        "| near.json | H200 | 0123456 | 1 of 2 |  |",
+        "| far.json | H200 | 0123456 |  | 0 of 1 |",
+        "| all | | | 1 of 2 | 0 of 1 |",
+    ]
+
+
 def test_what_holds_no_step_times_is_told(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     for text in ("no JSON", "[]", "{}"):
