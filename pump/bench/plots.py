@@ -8,7 +8,7 @@ from typing import Any
 from pump.bench.plan import Plan
 from pump.bench.row import Row, timed
 from pump.bench.systems import BY_NAME, OURS
-from pump.bench.timeline import DEVICE, LANES, Timeline
+from pump.bench.timeline import DEVICE, LANES, Timeline, joined, thinned
 from pump.sizes import GIB, MIB, format_size
 
 COLOURS = {
@@ -35,6 +35,7 @@ DIFFERENT = "/////"
 """Across the bar of a run whose numbers were not the native run's."""
 TIMES = "\N{MULTIPLICATION SIGN}"
 DPI = 130
+PLACES = 1300  # beside each other that a picture over time tells apart
 ALONE = {"native", "oracle"}  # beside which systems are shown
 ACROSS = 4  # workloads beside each other
 WIDTH = 0.8  # of a group of bars, of the room it has
@@ -275,11 +276,12 @@ def plot_residency(timelines: Sequence[tuple[str, Timeline]], path: Path) -> Non
     """
     figure, axes = _figure(len(timelines), 1, 10, 2.8 * len(timelines) + 0.8)
     for axis, (title, timeline) in zip(axes[:, 0], timelines, strict=True):
-        times = [level.ns / 1e6 for level in timeline.levels]
-        high = max(level.live + level.dead + level.away for level in timeline.levels) / GIB
+        levels = thinned(timeline.levels, PLACES)
+        times = [level.ns / 1e6 for level in levels]
+        high = max(level.live + level.dead + level.away for level in levels) / GIB
         below = [0.0] * len(times)
         for name, (colour, label) in LEVELS.items():
-            sizes = [getattr(level, name) / GIB for level in timeline.levels]
+            sizes = [getattr(level, name) / GIB for level in levels]
             above = [y + size for y, size in zip(below, sizes, strict=True)]
             axis.fill_between(
                 times, below, above, step="post", color=colour, linewidth=0, label=label
@@ -294,12 +296,13 @@ def plot_residency(timelines: Sequence[tuple[str, Timeline]], path: Path) -> Non
         }
         for place, (thread, (colour, label)) in enumerate(rows.items()):
             spans = [
-                (span.begin_ns / 1e6, (span.end_ns - span.begin_ns) / 1e6)
+                (span.begin_ns / 1e6, span.end_ns / 1e6)
                 for span in timeline.spans
                 if span.thread == thread and (thread == DEVICE or span.bytes)
             ]
+            bars = [(at, end - at) for at, end in joined(spans, times[-1] / PLACES)]
             bottom = -(0.13 + 0.11 * place) * high
-            axis.broken_barh(spans, (bottom, 0.09 * high), color=colour, linewidth=0, label=label)
+            axis.broken_barh(bars, (bottom, 0.09 * high), color=colour, linewidth=0, label=label)
         marks = [0.0, budget, high]
         axis.set_yticks(marks, [f"{mark:.1f}" for mark in marks])
         axis.set_ylim(-0.38 * high, 1.06 * high)

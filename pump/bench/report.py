@@ -1,13 +1,14 @@
 """Results for people: one table, and how systems compare."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import geometric_mean
 from typing import NamedTuple
 
 from rich.table import Table
 
 from pump.bench.row import Row, timed
-from pump.bench.systems import BY_NAME, OURS, RIVALS
+from pump.bench.systems import ALIKE, BY_NAME, OURS, RIVALS
 from pump.cli.render import table
 from pump.sizes import format_size
 
@@ -55,6 +56,17 @@ def run_table(rows: Sequence[Row]) -> Table:
     headings = ["workload", ">needs", ">over", ">has", ">native"]
     headings += [f">{column.heading}" for column in columns]
     return table(headings, lines, title="milliseconds a step")
+
+
+def without_twin(rows: Sequence[Row]) -> list[Row]:
+    """Without the second of ALIKE, where each of its rows is the first's under another name."""
+    first, second = ALIKE
+    there = {row.run: row for row in rows}
+    twins = [row for row in rows if row.system == second]
+    differ = any(
+        there.get(row.run._replace(system=first)) != replace(row, system=first) for row in twins
+    )
+    return [*rows] if differ else [row for row in rows if row.system != second]
 
 
 def time_columns(rows: Sequence[Row]) -> list[Column]:

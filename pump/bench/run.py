@@ -11,11 +11,11 @@ from pump import paths
 from pump.bench import machine, pictures, plots, report, yardstick
 from pump.bench.measured import left_out, with_yardsticks
 from pump.bench.outputs import Kept, add_outputs, try_outputs
-from pump.bench.row import Results, Row, read_results, results_at, write_results
+from pump.bench.row import Results, Row, read_results, results_at, timed, write_results
 from pump.bench.runner import Asked, Runner
 from pump.bench.simulated import Simulated
 from pump.bench.steps import meant
-from pump.bench.systems import BY_NAME, DEVICES, GPU, SIM, systems_on
+from pump.bench.systems import ALIKE, BY_NAME, DEVICES, GPU, SIM, systems_on
 from pump.cli.command import UsageError, reading
 from pump.cli.hint import hint
 from pump.cli.render import console, progress_bar
@@ -147,10 +147,14 @@ class Run:
 
 def show(found: Results, args: argparse.Namespace) -> None:
     """Prints the table, and what there is to say about it; writes rows and pictures."""
-    out, rows = console(), found.rows
-    out.print(report.run_table(found.every))
+    asked = getattr(args, "system", None)
+    out, every = console(), found.every if asked else report.without_twin(found.every)
+    rows = timed(every)
+    out.print(report.run_table(every))
     for line in [*report.verdicts(rows), *report.not_counted(rows)]:
         out.print(line)
+    if len(every) < len(found.every):
+        out.print("{1} is as {0}: every kernel is vouched for".format(*ALIKE))
     played = [row for row in rows if row.device == SIM]
     links = dict.fromkeys(BY_NAME[row.system].link for row in played)
     for link in [LINKS[name] for name in links if name]:
@@ -166,8 +170,8 @@ def show(found: Results, args: argparse.Namespace) -> None:
         write_results(args.json, found.machine, found.every)
         out.print(f"wrote {args.json}")
     if args.plots:
-        watches = pictures.watched(played, getattr(args, "system", None))
-        out.print(pictures.draw(found.every, watches, args.plots, "svg" if args.svg else "png"))
+        watches = pictures.watched(played, asked)
+        out.print(pictures.draw(every, watches, args.plots, "svg" if args.svg else "png"))
 
 
 def add_intervals(to: argparse.ArgumentParser) -> None:

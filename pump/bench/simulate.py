@@ -12,7 +12,7 @@ from pump.bench.budgeted import Budgeted
 from pump.bench.oracle import Schedule
 from pump.bench.processes import results
 from pump.bench.row import Row
-from pump.bench.systems import BY_NAME, SIM
+from pump.bench.systems import ALIKE, BY_NAME, SIM
 from pump.bench.yardstick import INTERVALS, WIRES, Case, Yardstick, sequence_at, yardstick
 from pump.paths import trace_name
 from pump.sim.engine import READ, UPDATE, WRITE, CompiledEngine
@@ -23,8 +23,6 @@ from pump.sim.simulator import settings_for
 
 MAIN = ("gpt2-medium", "decode-8b", "resnet50")
 """Recorded steps of the main comparison, which is to be done in a minute; all take several."""
-ALIKE = ("vmm", "vmm-known")
-"""One does what the other does in a step whose every kernel is vouched for."""
 
 
 @dataclass(frozen=True)

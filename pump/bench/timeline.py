@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,6 +46,32 @@ class Timeline:
     levels: list[Level] = field(default_factory=list)
     budget: int = 0
     page_bytes: int = 0
+
+
+def thinned(levels: list[Level], places: int) -> list[Level]:
+    """Of each of so many stretches of time the level with most resident, and the last of all.
+    levels: some, in order.
+    """
+    begin, end = levels[0].ns, levels[-1].ns
+    best: dict[int, Level] = {}
+    for level in levels:
+        place = int((level.ns - begin) / (end - begin or 1) * places)
+        known = best.setdefault(place, level)
+        if level.live + level.dead > known.live + known.dead:
+            best[place] = level
+    chosen = [*best.values()]
+    return chosen if chosen[-1].ns == end else [*chosen, levels[-1]]
+
+
+def joined(spans: Iterable[tuple[float, float]], gap: float) -> list[tuple[float, float]]:
+    """Beginnings and ends, in order: spans that are not further apart than the gap are one."""
+    found: list[tuple[float, float]] = []
+    for begin, end in sorted(spans):
+        if found and begin - found[-1][1] <= gap:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((begin, end))
+    return found
 
 
 class Pages:

@@ -13,11 +13,20 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from pump import paths  # noqa: E402
-from pump.bench import pictures, plots, simulate  # noqa: E402
+from pump.bench import pictures, plots, report, simulate  # noqa: E402
 from pump.bench.pictures import Watch  # noqa: E402
 from pump.bench.row import FormatError, Row, read_results, write_results  # noqa: E402
 from pump.bench.systems import BY_NAME, DEVICES, SIM, SYSTEMS, systems_on  # noqa: E402
-from pump.bench.timeline import DEVICE, LANES, Timeline, record, write_timeline  # noqa: E402
+from pump.bench.timeline import (  # noqa: E402
+    DEVICE,
+    LANES,
+    Level,
+    Timeline,
+    joined,
+    record,
+    thinned,
+    write_timeline,
+)
 from pump.bench.yardstick import Case, bounded, yardstick  # noqa: E402
 from pump.sim.engine import READ, UPDATE, WRITE, Touch  # noqa: E402
 from pump.sim.link import LINKS, UM, VMM  # noqa: E402
@@ -287,6 +296,27 @@ def test_a_picture_says_why_there_is_no_bar(kept: list[Any], tmp_path: Path) -> 
         [True, False],
         [True, True],
     ]
+
+
+def test_a_picture_over_time_has_no_more_than_it_shows() -> None:
+    levels = [Level(float(ns), ns % 7, ns % 3, 9) for ns in range(5000, 15001)]
+    few = thinned(levels, 100)
+    assert 100 <= len(few) <= 101
+    assert few == sorted(few)
+    assert (few[0].ns // 100, few[-1]) == (50, levels[-1])
+    assert {level.live + level.dead for level in few[:-1]} == {8}
+    assert thinned(levels[:1], 100) == levels[:1]
+    spans = [(0.0, 1.0), (9.0, 9.5), (1.5, 3.0), (2.0, 2.5), (3.6, 4.0)]
+    assert joined(spans, 0.5) == [(0, 3), (3.6, 4), (9, 9.5)]
+    assert joined(spans, 5.0) == [(0, 9.5)]
+
+
+def test_a_system_that_is_another_one_is_not_shown() -> None:
+    rows = [row("um", 9), row("vmm", 5), row("vmm-known", 5), row("vmm", 7, oversubscription=3.0)]
+    assert report.without_twin(rows) == [*rows[:2], rows[3]]
+    rows += [row("vmm-known", 6, oversubscription=3.0)]
+    assert report.without_twin(rows) == rows
+    assert report.without_twin(rows[2:3]) == rows[2:3]
 
 
 def test_residency_is_of_what_was_run() -> None:

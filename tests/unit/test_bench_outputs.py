@@ -12,6 +12,7 @@ from pump.bench.progress import Workloads
 from pump.bench.row import Row, read_results
 from pump.bench.simulated import Simulated
 from pump.bench.steps import STEPS, meant
+from pump.bench.systems import ALIKE
 from pump.bench.yardstick import sequence_at
 from pump.cli.program import INTERRUPTED
 from pump.sim.link import LINKS, link_for
@@ -121,10 +122,10 @@ def test_where_all_kernels_are_vouched_for_two_systems_are_one() -> None:
         link = link_for(system, sequence_at(path))
         return simulate.simulate(path, "resnet", system, link, 3.0)
 
-    first, second = (played(system) for system in simulate.ALIKE)
-    assert simulate.work(simulate.Task(path, 3.0, simulate.ALIKE)) == [first, second]
+    first, second = (played(system) for system in ALIKE)
+    assert simulate.work(simulate.Task(path, 3.0, ALIKE)) == [first, second]
     path = paths.traces()["hash-join"]
-    rows = simulate.work(simulate.Task(path, 3.0, simulate.ALIKE))
+    rows = simulate.work(simulate.Task(path, 3.0, ALIKE))
     assert isinstance(rows, list)
     assert rows[1] == simulate.simulate(path, "hash-join", "vmm-known", LINKS["vmm-known"], 3.0)
     assert rows[1].ms < rows[0].ms
