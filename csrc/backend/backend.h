@@ -15,6 +15,8 @@ struct backend {
      * a stream capture. settle runs after the real call and pairs with every admit. */
     void (*admit)(struct op *op);
     void (*settle)(const struct op *op);
+    /* A library's call of this thread has returned whose kernels are one operation. NULL: each is one. */
+    void (*returned)(void);
 
     /* While nothing moves operations may pass that admit is not called for (interpose/rest.h). Who begins to move
      * breaks the rest first, and waits until it is over. */

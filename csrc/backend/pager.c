@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "backend/backend.h"
+#include "backend/pager_call.h"
 #include "base/thread.h"
 #include "interpose/session.h"
 #include "observe/stats.h"
@@ -35,6 +36,7 @@ void pager_plain(int32_t device) {
 }
 
 void pager_arrived(addr_t start, uint64_t bytes, int32_t device) {
+    pager_returned(); /* room is made for it */
     struct pager *d = pager_of(device);
     if (!d)
         return;
@@ -122,6 +124,7 @@ bool pager_forgets(void) {
 
 void pager_forget(uint64_t context) {
     CUcontext going = (CUcontext)(uintptr_t)context;
+    pager_returned();
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
         wait_for_issued(d);
@@ -213,6 +216,12 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
     pager_moves_wait_reborn(d);
     enum pager_opacity opaque = d->kind->opaque ? d->kind->opaque(d, op) : PAGER_TRANSPARENT;
     enum pager_use uses = opaque ? PAGER_USES_ANY : PAGER_USES_ABSENT;
+    uint64_t of_call = opaque ? 0 : pager_call_ticket(d);
+    if (of_call) {
+        pager_unlock(d);
+        return of_call;
+    }
+    pager_call_end(d);
     if (!d->moving) {
         if (opaque)
             pager_opaque_begin(d, 0, opaque);
@@ -256,6 +265,8 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
         pager_opaque_admitted(d);
     if (opaque && ticket && clock_ns() - began >= WAITED_NS)
         waited_ns += pager_tell_held(d, op, began, 0);
+    if (serial && !opaque && (op->flags & (OP_WHOLE | OP_REFUSED)) == OP_WHOLE)
+        pager_call_begin(d, ticket);
     if (!d->held)
         pager_order_end(d);
     if (!d->moving)
@@ -273,6 +284,7 @@ static bool matters(const struct op *op) {
 void pager_admit(struct op *op) {
     if (!matters(op) || pager_bypass_begin())
         return;
+    pager_call_look(op);
     uint64_t began = clock_ns();
     waited_ns = 0;
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d))

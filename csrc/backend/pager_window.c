@@ -49,9 +49,11 @@ void pager_window_mark(struct pager_window *w, uint64_t ticket, CUevent event) {
     slot(w, ticket)->event = event;
 }
 
-void pager_window_share(struct pager_window *w, uint64_t ticket, uint32_t others) {
-    if (holds(w, ticket))
-        slot(w, ticket)->others = others;
+bool pager_window_share(struct pager_window *w, uint64_t ticket, uint32_t others) {
+    bool shares = holds(w, ticket) && slot(w, ticket)->stage != PAGER_RETIRED;
+    if (shares)
+        slot(w, ticket)->others += others;
+    return shares;
 }
 
 uint64_t pager_window_retire(struct pager_window *w, uint64_t ticket) {

@@ -15,7 +15,8 @@ struct pager_operation {
     uint64_t serial; /* the engine's; not known: of the last known one before */
     bool opaque;     /* it may touch pages that it does not show */
     CUevent event;   /* recorded behind it; PAGER_MARKED only */
-    uint32_t others; /* streams that are to tell of it before it has retired, but for the last */
+    uint32_t
+        others; /* besides the last, so many are to retire it: streams, a library's call and its other operations */
 };
 
 /* Operations have tickets, from 1, in the order in which they were issued. */
@@ -33,8 +34,8 @@ uint64_t pager_window_issue(struct pager_window *w, uint64_t serial);
 void pager_window_set_opaque(struct pager_window *w, uint64_t ticket);
 /* event NULL: there is none. */
 void pager_window_mark(struct pager_window *w, uint64_t ticket, CUevent event);
-/* It runs in so many streams more: each is to retire it. */
-void pager_window_share(struct pager_window *w, uint64_t ticket, uint32_t others);
+/* So many more are to retire it. False: it is none, or no more. */
+bool pager_window_share(struct pager_window *w, uint64_t ticket, uint32_t others);
 /* Returns the serial, if it has retired and the engine knows of it; else 0. */
 uint64_t pager_window_retire(struct pager_window *w, uint64_t ticket);
 /* By serial. */

@@ -2,6 +2,7 @@
 #include "backend/um.h"
 
 #include "backend/backend.h"
+#include "backend/pager_call.h"
 #include "base/log.h"
 #include "interpose/session.h"
 #include "interpose/wrap.h"
@@ -184,6 +185,7 @@ const struct pager_kind um_kind = {.managed = true,
 const struct backend backend_um = {.name = "um",
                                    .admit = pager_admit,
                                    .settle = pager_settle,
+                                   .returned = pager_returned,
                                    .rests = true,
                                    .serves = serves,
                                    .provide = provide,

@@ -5,6 +5,7 @@
 #include "backend/vmm.h"
 #include "backend/backend.h"
 #include "backend/pager.h"
+#include "backend/pager_call.h"
 #include "backend/vmm_verify.h"
 #include "base/log.h"
 #include "interpose/memory.h"
@@ -347,6 +348,7 @@ const struct pager_kind vmm_kind = {.fallback = "stays where it is, on the devic
 const struct backend backend_vmm = {.name = "vmm",
                                     .admit = admit,
                                     .settle = pager_settle,
+                                    .returned = pager_returned,
                                     .rests = true,
                                     .serves = vmm_serves,
                                     .provide = vmm_provide,

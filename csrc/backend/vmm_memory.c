@@ -3,6 +3,7 @@
 
 #include "backend/backend.h"
 #include "backend/pager.h"
+#include "backend/pager_call.h"
 #include "backend/vmm.h"
 #include "backend/vmm_verify.h"
 #include "base/log.h"
@@ -310,6 +311,7 @@ static bool part_make(struct pager *d, addr_t *start, uint64_t bytes) {
 /* What was freed while something captured may be what there is no memory for. */
 bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
     struct pager *d = pager_of(device);
+    pager_returned(); /* what is parked may be */
     return d && memory_make(d) &&
            (part_make(d, start, bytes) || (end_parked(0) && part_make(d, start, bytes)) ||
             (end_parked(PAGER_PATIENCE_NS) && part_make(d, start, bytes)));

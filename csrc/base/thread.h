@@ -14,10 +14,11 @@ struct ring; /* observe/ring.h */
  * point at lies at the front of `touches`, what device memory points at lies at its end. */
 struct call {
     bool open;
-    bool carried; /* a launch has recorded all of it */
-    bool hides;   /* it uses addresses that are not known */
-    bool unread;  /* it tells nothing */
-    uint16_t api; /* enum api (generated) */
+    bool carried;  /* a launch has recorded all of it */
+    bool hides;    /* it uses addresses that are not known */
+    bool unread;   /* it tells nothing */
+    bool together; /* its kernels are one operation */
+    uint16_t api;  /* enum api (generated) */
     uint32_t front, back;
     uint32_t shown;        /* of those in the list, a bit for each that the launch under way shows */
     uint32_t listed;       /* of those at the front, so many are in the list (launch/told.c) */

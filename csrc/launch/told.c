@@ -39,6 +39,8 @@ static inline bool is_meant(const struct call *call, uint32_t i) {
 HOT void told_carry(struct call *call, struct op *op) {
     uint32_t found = op->count;
     bool all = !call->carried || !call->shown;
+    bool whole = call->together && !call->carried && !found && !call->hides;
+    op->flags = (uint8_t)((op->flags & ~OP_WHOLE) | (whole ? OP_WHOLE : 0));
     if (call->hides || call->front + call->back == 0)
         op->flags |= OP_HIDES;
     for (uint32_t i = 0; i < call->front && op->count < TOUCH_MAX; i++)
@@ -50,4 +52,32 @@ HOT void told_carry(struct call *call, struct op *op) {
     call->shown = 0;
     if (op->count > found)
         op->flags &= (uint8_t)~OP_UNMATCHED;
+}
+
+static bool lies_in(const struct touch *t, const struct touch *known) {
+    bool may = t->mode == TOUCH_READ || known->mode != TOUCH_READ;
+    return may && t->start >= known->start && t->start + t->bytes <= known->start + known->bytes;
+}
+
+static bool is_told(const struct call *call, const struct touch *t) {
+    bool in = false;
+    for (uint32_t i = 0; i < call->front && !in; i++)
+        in = lies_in(t, &call->touches[i]);
+    for (uint32_t i = TOUCH_MAX - call->back; i < TOUCH_MAX && !in; i++)
+        in = lies_in(t, &call->touches[i]);
+    return in;
+}
+
+bool told_covers(const struct op *op) {
+    const struct call *call = told_call();
+    bool all = call && call->together && !call->hides && !(op->flags & (OP_BLIND | OP_HIDES));
+    for (uint32_t i = 0; i < op->count && all; i++)
+        all = is_told(call, &op->touches[i]);
+    return all;
+}
+
+void told_again(void) {
+    struct call *call = told_call();
+    if (call)
+        call->carried = false;
 }

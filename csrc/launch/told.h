@@ -22,5 +22,9 @@ bool told_shows(struct call *call, addr_t p);
  * does one that shows none. Others leave out what is only read where they do not show it. Those of a call that told
  * nothing hide what they use. */
 void told_carry(struct call *call, struct op *op);
+/* The operation is in a call whose kernels are one, and touches nothing that this did not tell. */
+bool told_covers(const struct op *op);
+/* The next launch of the call under way is to touch all of what was told. */
+void told_again(void);
 
 #endif

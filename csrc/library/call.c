@@ -16,7 +16,8 @@ HOT_CALL struct call *call_open(enum api api, enum call_use use) {
         return NULL;
     self->call.open = true;
     self->call.carried = false;
-    self->call.unread = self->call.hides = use == CALL_LAUNCHES && rest_but_for_tables();
+    self->call.together = use == CALL_TOGETHER;
+    self->call.unread = self->call.hides = use != CALL_BUILDS && rest_but_for_tables();
     self->call.api = (uint16_t)api;
     self->call.front = self->call.back = self->call.listed = self->call.shown = 0;
     if (self->call.unread)
@@ -30,6 +31,8 @@ HOT_CALL struct call *call_open(enum api api, enum call_use use) {
 
 HOT_CALL void call_close(struct call *call) {
     call->open = false;
+    if (call->together && session.backend->returned)
+        session.backend->returned();
 }
 
 static bool full(const struct call *call) {

@@ -13,7 +13,8 @@
 
 enum call_use {
     CALL_LAUNCHES,
-    CALL_BUILDS, /* a graph of the program's, too, which is launched whenever */
+    CALL_BUILDS,   /* a graph of the program's, too, which is launched whenever */
+    CALL_TOGETHER, /* kernels that are one operation */
 };
 
 /* NULL: call the real function and nothing else (recording is off, libraries are not believed, or a library call of

@@ -25,6 +25,7 @@ class LibraryVerbs:
         self._functions = functions
         self._whole: Custom | Passed | None = None
         self._note: str | None = None
+        self._together = False
         self._touches: list[LibraryTouch] = []
 
     def read(self, text: str) -> None:
@@ -42,6 +43,8 @@ class LibraryVerbs:
             if self._note:
                 raise GrammarError("'touches' twice")
             self._note = quoted(rest)
+        elif text == "together":
+            self._together = True
         elif verb == "when":
             self._when(rest, text)
         elif verb == "scalar":
@@ -53,13 +56,13 @@ class LibraryVerbs:
     def treatment(self) -> Told | Custom | Passed:
         """What the lines say together. Raises GrammarError."""
         if self._whole:
-            if self._touches or self._note:
+            if self._touches or self._note or self._together:
                 raise GrammarError("a description beside 'custom' or 'pass'")
             return self._whole
         for argument in self._prototype.arguments:
             if argument.name in LOCALS:
                 raise GrammarError(f"argument '{argument.name}' needs another name")
-        return Told(tuple(self._touches), self._note)
+        return Told(tuple(self._touches), self._note, self._together)
 
     def _set_whole(self, treatment: Custom | Passed) -> None:
         if self._whole:

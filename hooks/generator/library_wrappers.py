@@ -198,8 +198,9 @@ class _Body:
         return "\n".join(lines)
 
     def _use(self) -> str:
-        builds = any(argument.type == "cudaGraph_t" for argument in self._prototype.arguments)
-        return "CALL_BUILDS" if builds else "CALL_LAUNCHES"
+        if any(argument.type == "cudaGraph_t" for argument in self._prototype.arguments):
+            return "CALL_BUILDS"
+        return "CALL_TOGETHER" if self._told.together else "CALL_LAUNCHES"
 
     def _asked(self, touch: LibraryTouch) -> Iterator[tuple[str, str]]:
         expressions: list[Expression | None] = [touch.extent, touch.type, touch.count]

@@ -95,11 +95,13 @@ class LibraryTouch:
 class Told:
     """Made from the row of a library: its launches touch what the call tells.
 
-    `note` is there when a function written by hand, `touches_<symbol>`, adds to it.
+    `note` is there when a function written by hand, `touches_<symbol>`, adds to it. Kernels
+    `together` are one operation.
     """
 
     touches: tuple[LibraryTouch, ...] = ()
     note: str | None = None
+    together: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,18 @@ from pump.sim.sequence import (
 )
 from pump.trace import OpFlag, OpKind, Trace, TraceError, read
 from pump.trace.trace import Rows
-from pump.trace.words import MemoryKind
+from pump.trace.words import MemoryKind, TouchMode, TouchSource
 
 LIBRARIES = ("cublas", "cudnn")
 """How the symbols begin of calls that tell what they touch, and so all kernels inside them."""
+TOGETHER = "cudnnRNN"
+"""How the symbols begin of calls whose kernels are one operation: `together` in hooks/README.md."""
 WORK = (OpKind.LAUNCH, OpKind.COPY, OpKind.MEMSET, OpKind.GRAPH)
 TIMED_LEAST = 0.9
 """Share of a step's operations whose time the trace has to know."""
+PART = ("serial", "api", "thread", "flags")
+Range = tuple[int, int, int]
+"""Of a touch: start, bytes, mode."""
 Gift = tuple[int, int, int, int]
 """Of a block: serial, whether it was given or taken, start and bytes."""
 
@@ -54,7 +59,9 @@ def is_sequence(path: Path) -> bool:
 
 def sequence_of(trace: Trace, every: bool = False) -> Sequence:
     """The last whole step, or every one, of the device that does most. Raises SequenceError."""
-    rows = work_of(trace)
+    issued = work_of(trace)
+    part_of = parts_of(trace, issued)
+    rows = issued[~np.isin(issued["serial"], list(part_of))]
     _, keys = np.unique(rows[["kind", "function", "api"]], return_inverse=True)
     device = int(rows["device"][0])
     blocks = given_of(trace, device)
@@ -66,9 +73,12 @@ def sequence_of(trace: Trace, every: bool = False) -> Sequence:
     played = rows[starts[0] : loop.end]
     serials = played["serial"].tolist()
     ns = dict(zip(*(trace.retirements[name].tolist() for name in ("operation", "ns")), strict=True))
-    timed = sum(serial in ns for serial in serials)
-    if timed < TIMED_LEAST * len(played):
-        raise refusal(trace, f"the trace knows when {timed} of {len(played)} ran")
+    ran = {*serials, *(part for part, whole in part_of.items() if whole in set(serials))}
+    timed = len(ran & ns.keys())
+    if timed < TIMED_LEAST * len(ran):
+        raise refusal(trace, f"the trace knows when {timed} of {len(ran)} ran")
+    for part, whole in part_of.items():
+        ns[whole] = ns.get(whole, 0) + ns.get(part, 0)
     live, given = blocks_of(blocks, serials[0], serials[-1])
     events: list[tuple[int, Event]] = list(given)
     names = {}
@@ -106,6 +116,45 @@ def work_of(trace: Trace) -> Rows:
     device = Counter(rows["device"].tolist()).most_common(1)[0][0]
     mine: Rows = rows[rows["device"] == device]
     return mine
+
+
+def parts_of(trace: Trace, rows: Rows) -> dict[int, int]:
+    """Of operations that are part of one that began before, as backends take them: serials of both.
+    In a call whose kernels are one, what touches nothing but what the first one did. Older traces
+    do not say where such calls begin: of two alike with nothing in between that makes one.
+    """
+    together = {
+        api for api in np.unique(rows["api"]).tolist() if trace.api_name(api).startswith(TOGETHER)
+    }
+    told = bool((rows["flags"] & OpFlag.WHOLE).any())
+    found: dict[int, int] = {}
+    begun: dict[int, tuple[int, int, list[Range]]] = {}  # by thread: serial, api, what it has
+    for row in rows if together else ():
+        serial, api, thread, flags = (int(row[name]) for name in PART)
+        touches = trace.touches_of(row)
+        ranges: list[Range] = touches[["start", "bytes", "mode"]].tolist()
+        first, call, has = begun.get(thread, (0, -1, []))
+        known = len(ranges) > 0 and not flags & (OpFlag.HIDES | OpFlag.BLIND)
+        begins = flags & OpFlag.WHOLE if told else (touches["source"] == TouchSource.LIBRARY).all()
+        inside = known and api == call and all(lies_in(one, has) for one in ranges)
+        if inside and not flags & OpFlag.WHOLE:
+            found[serial] = first
+        elif known and api in together and begins:
+            begun[thread] = serial, api, ranges
+        else:
+            begun.pop(thread, None)
+    return found
+
+
+def lies_in(one: Range, others: list[Range]) -> bool:
+    """A touch is of what others touch, and writes nothing that they only read."""
+    start, size, mode = one
+    return any(
+        at <= start
+        and start + size <= at + held
+        and (mode == TouchMode.READ or how != TouchMode.READ)
+        for at, held, how in others
+    )
 
 
 def vouched(trace: Trace, device: int) -> bool:

@@ -26,6 +26,7 @@ class OpFlag(IntFlag):
     HIDES = 16
     REFUSED = 32
     ROAMS = 64
+    WHOLE = 128
 
 
 class MoveKind(IntEnum):

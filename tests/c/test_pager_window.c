@@ -75,15 +75,19 @@ TEST(too_many_are_refused) {
     free(w.ring);
 }
 
-TEST(one_that_is_shared_retires_with_the_last_of_its_streams) {
+TEST(one_that_is_shared_retires_with_the_last_of_its_shares) {
     struct pager_window w = {0};
     uint64_t ticket = pager_window_issue(&w, 7);
-    pager_window_share(&w, ticket, 2);
+    CHECK(pager_window_share(&w, ticket, 1));
+    CHECK(pager_window_share(&w, ticket, 1));
     CHECK_EQ(pager_window_retire(&w, ticket), 0);
     CHECK_EQ(pager_window_retire(&w, ticket), 0);
     CHECK_EQ(w.oldest, ticket);
     CHECK_EQ(pager_window_retire(&w, ticket), 7);
     CHECK_EQ(w.oldest, ticket + 1);
+    CHECK(!pager_window_share(&w, ticket, 1));
+    CHECK(!pager_window_share(&w, ticket + 1, 1));
+    CHECK(!pager_window_share(&w, 0, 1));
     free(w.ring);
 }
 

@@ -220,6 +220,13 @@ def test_a_wrapper_says_what_its_row_says(tmp_path: Path) -> None:
     assert "lookalike_run(lookalike_stream_blas(handle), held, 3);" in look
 
 
+def test_kernels_of_a_call_may_be_one_operation(tmp_path: Path) -> None:
+    made = outputs(read(tmp_path, f"{HEAD}{ROW}\n    together\n    write y count(n)\n"), "x86_64")
+    assert "call_open(API_blasCopy, CALL_TOGETHER);" in made["wrappers_cublas.c"]
+    with pytest.raises(TableError, match="a description beside"):
+        read(tmp_path, f'{HEAD}{ROW}\n    together\n    pass "why"\n')
+
+
 def test_what_a_call_puts_into_a_graph_is_always_told(tmp_path: Path) -> None:
     """It may be launched when memory moves, though none did when it was made."""
     name = "status_t blasInto(handle_t handle, const float *x, thing_t t, cudaGraph_t graph)"

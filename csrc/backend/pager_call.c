@@ -1,0 +1,59 @@
+/* A library's call whose kernels are one operation: that of the first, which keeps what the call was handed from moving
+ * until the call returns or its thread issues anything else. So a thread never waits for pages while it keeps some. */
+#include "backend/pager_call.h"
+#include "base/thread.h"
+#include "launch/told.h"
+
+static __thread uint64_t calls[DEVICE_MAX]; /* its ticket, of which the thread has a share; 0: none */
+static __thread bool any;
+
+static void give_back(struct thread *t) {
+    (void)t;
+    pager_returned();
+}
+
+/* A thread may end within a call. */
+static void promise_to_give_back(void) {
+    static struct thread_end at_end = {.run = give_back};
+    thread_at_end(&at_end);
+}
+
+void pager_call_look(const struct op *op) {
+    if (any && !told_covers(op))
+        pager_returned();
+}
+
+uint64_t pager_call_ticket(struct pager *d) {
+    uint64_t ticket = calls[d->ordinal];
+    return ticket && d->moving && pager_window_share(&d->window, ticket, 1) ? ticket : 0;
+}
+
+/* Moves of ordered policies follow the one event of a ticket. */
+void pager_call_begin(struct pager *d, uint64_t ticket) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (!d->held || !pager_window_share(&d->window, ticket, 1))
+        return;
+    pthread_once(&once, promise_to_give_back);
+    calls[d->ordinal] = ticket;
+    any = true;
+}
+
+void pager_call_end(struct pager *d) {
+    uint64_t ticket = calls[d->ordinal];
+    calls[d->ordinal] = 0;
+    if (!ticket)
+        return;
+    told_again();
+    pager_retired(d, ticket);
+    pager_wake(d);
+}
+
+void pager_returned(void) {
+    for (struct pager *d = any ? pager_next(NULL) : NULL; d; d = pager_next(d))
+        if (calls[d->ordinal]) {
+            pager_lock(d);
+            pager_call_end(d);
+            pager_unlock(d);
+        }
+    any = false;
+}
