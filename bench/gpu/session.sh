@@ -44,7 +44,8 @@ run() { # shellcheck disable=SC2086
         ;;
     decode) bench decode decode-8b $OURS $ALL --rounds 2 ;;
     beside) bench bar decode-8b resnet50 gpt2-medium $OURS $OTHERS $ALL ;;
-    rest) bench rest gpt2-xl lstm --elsewhere bench/results ;;
+    rest) bench rest gpt2-xl --elsewhere bench/results ;;
+    lstm) bench lstm lstm --system native,um,vmm ;;
     xl) bench xl gpt2-xl $OURS ;;
     hidden) module pytest tests/gpu/test_hidden.py -q -m gpu -n 6 ;; # each a budget of 512 MiB at most
     tests) module pytest tests -q -m gpu --deselect tests/gpu/test_hidden.py ;;
