@@ -45,6 +45,9 @@ demo: $(INSTALLED) ## a program on the emulated device, and recorded training st
 	@$(PY) tests/emu/demo.py
 	@echo; $(PY) -m pump.bench run gpt2-medium decode-8b resnet50 --device sim --plots build/bench
 
+# They load libraries that keep something for each thread, together more than a program has room for that has begun.
+test bench: export GLIBC_TUNABLES := glibc.rtld.optional_static_tls=16384
+
 test: $(INSTALLED) ## everything CI runs: lint, C tests, sanitizers, Python tests
 	@$(PY) .ci/steps.py lint c sanitizers python
 
@@ -59,9 +62,8 @@ AUDIT_CUDNN ?= nvidia-cudnn-cu13
 audit: $(INSTALLED) ## compare the tables with the vendor's headers and libraries: downloads 1.5 GB of wheels
 	@$(PY) .ci/audit.py $(AUDIT_CUDA) $(AUDIT_CUBLAS) $(AUDIT_CUDNN)
 
-# Each loads libraries that keep something for each thread, together more than a program has room for that has begun.
 bench: $(INSTALLED) ## the micro-benchmarks
-	@GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 $(PY) -m pytest bench/micro --benchmark-sort=name --told build/micro.json
+	@$(PY) -m pytest bench/micro --benchmark-sort=name --told build/micro.json
 
 soak: $(INSTALLED) ## random programs for MINUTES (30), on all cores, until one differs from its native run
 	@PYTHONPATH=.$${PYTHONPATH:+:$$PYTHONPATH} $(PY) -m tests.soak --minutes $(or $(MINUTES),30)

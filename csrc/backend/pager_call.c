@@ -1,15 +1,22 @@
 /* A library's call whose kernels are one operation: that of the first, which keeps what the call was handed from moving
  * until the call returns or its thread issues anything else. So a thread never waits for pages while it keeps some. */
 #include "backend/pager_call.h"
+
+#include <stdlib.h>
+
 #include "base/thread.h"
 #include "launch/told.h"
 
-static __thread uint64_t calls[DEVICE_MAX]; /* its ticket, of which the thread has a share; 0: none */
+/* By device its ticket, of which the thread has a share; 0: none. NULL until there was one: who loads the library late
+ * has few bytes for what is a thread's. */
+static __thread uint64_t *calls;
 static __thread bool any;
 
 static void give_back(struct thread *t) {
     (void)t;
     pager_returned();
+    free(calls);
+    calls = NULL;
 }
 
 /* A thread may end within a call. */
@@ -24,25 +31,27 @@ void pager_call_look(const struct op *op) {
 }
 
 uint64_t pager_call_ticket(struct pager *d) {
-    uint64_t ticket = calls[d->ordinal];
+    uint64_t ticket = any ? calls[d->ordinal] : 0;
     return ticket && d->moving && pager_window_share(&d->window, ticket, 1) ? ticket : 0;
 }
 
 /* Moves of ordered policies follow the one event of a ticket. */
 void pager_call_begin(struct pager *d, uint64_t ticket) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (!d->held || !pager_window_share(&d->window, ticket, 1))
+    if (!d->held || (!calls && !(calls = calloc(DEVICE_MAX, sizeof *calls))))
         return;
     pthread_once(&once, promise_to_give_back);
+    if (!pager_window_share(&d->window, ticket, 1))
+        return;
     calls[d->ordinal] = ticket;
     any = true;
 }
 
 void pager_call_end(struct pager *d) {
-    uint64_t ticket = calls[d->ordinal];
-    calls[d->ordinal] = 0;
+    uint64_t ticket = any ? calls[d->ordinal] : 0;
     if (!ticket)
         return;
+    calls[d->ordinal] = 0;
     told_again();
     pager_retired(d, ticket);
     pager_wake(d);
