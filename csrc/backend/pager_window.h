@@ -15,8 +15,7 @@ struct pager_operation {
     uint64_t serial; /* the engine's; not known: of the last known one before */
     bool opaque;     /* it may touch pages that it does not show */
     CUevent event;   /* recorded behind it; PAGER_MARKED only */
-    uint32_t
-        others; /* besides the last, so many are to retire it: streams, a library's call and its other operations */
+    uint32_t others; /* besides the last, so many are to retire it: streams, a library's call and its operations */
 };
 
 /* Operations have tickets, from 1, in the order in which they were issued. */

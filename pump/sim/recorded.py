@@ -73,7 +73,8 @@ def sequence_of(trace: Trace, every: bool = False) -> Sequence:
     played = rows[starts[0] : loop.end]
     serials = played["serial"].tolist()
     ns = dict(zip(*(trace.retirements[name].tolist() for name in ("operation", "ns")), strict=True))
-    ran = {*serials, *(part for part, whole in part_of.items() if whole in set(serials))}
+    ran = set(serials)
+    ran |= {part for part, whole in part_of.items() if whole in ran}
     timed = len(ran & ns.keys())
     if timed < TIMED_LEAST * len(ran):
         raise refusal(trace, f"the trace knows when {timed} of {len(ran)} ran")

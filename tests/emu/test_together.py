@@ -5,11 +5,10 @@ is looked at for itself, and what they use stays until the call has returned.
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from tests.conftest import BUILD, ROOT, Compile, RunEmulated, made_once
+from tests.conftest import BUILD, Compile, RunEmulated, made_once
 from tests.emu.counters import counters_in
 
 pytestmark = pytest.mark.emu
@@ -26,13 +25,6 @@ BACKENDS = {
 WATCHDOG_S = 120
 
 
-class Run(NamedTuple):
-    """What each layer came to, in order, and the counters."""
-
-    computed: list[str]
-    counters: dict[str, int]
-
-
 class Network:
     """together.c, and what it prints natively."""
 
@@ -40,46 +32,53 @@ class Network:
         self.binary, self.emulated, self.library = binary, run, library
         self.native: dict[tuple[str, ...], list[str]] = {}
 
-    def run(self, words: Sequence[object], env: dict[str, str] | None) -> Run:
+    def run(
+        self, words: Sequence[object], env: dict[str, str] | None
+    ) -> subprocess.CompletedProcess[str]:
         """Under these settings; None: natively."""
-        done = self.emulated(
+        return self.emulated(
             [self.binary, *words],
             {"LD_LIBRARY_PATH": f"{self.library}:{BUILD / 'emulator'}", **(env or {})},
             preloaded=env is not None,
             timeout=WATCHDOG_S,
         )
-        assert (done.returncode, done.stderr) == (0, "")
-        lines = done.stdout.splitlines()
-        return Run(sorted(line for line in lines if "layer" in line), counters_in(done.stdout))
+
+    def natively(self, words: Sequence[object]) -> list[str]:
+        """What it computes without the library."""
+        key = tuple(map(str, words))
+        if key not in self.native:
+            self.native[key] = computed_in(self.run(words, None))
+        return self.native[key]
 
     def same(self, words: Sequence[object], env: dict[str, str]) -> dict[str, int]:
         """It computes what it does natively; the counters."""
-        key = tuple(map(str, words))
-        if key not in self.native:
-            self.native[key] = self.run(words, None).computed
-        found = self.run(words, env)
-        assert found.computed == self.native[key] != []
-        return found.counters
+        done = self.run(words, env)
+        assert computed_in(done) == self.natively(words) != []
+        return counters_in(done.stdout)
+
+
+def computed_in(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What each layer came to, of a run that says nothing else."""
+    assert (done.returncode, done.stderr) == (0, "")
+    return sums_in(done.stdout)
+
+
+def sums_in(output: str) -> list[str]:
+    """A line for each layer, in order."""
+    return sorted(line for line in output.splitlines() if "layer" in line)
 
 
 @pytest.fixture(scope="module")
 def network(common_folder: Path, compiled: Compile, run_emulated: RunEmulated) -> Network:
     library = common_folder / "together-libraries"
     library.mkdir(exist_ok=True)
-    script = library / "versions.map"
-    script.write_text(f"{DNN} {{ global: *; }};\n", encoding="utf-8")
-    driver = BUILD / "emulator" / "libcuda.so.1"
-    command = ["cc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    command += [f"-I{ROOT / folder}" for folder in ("hooks", "csrc", "emulator")]
-    command += [f"-I{BUILD / 'gen'}", f"-Wl,-soname,{DNN}", f"-Wl,--version-script={script}"]
-    source = ROOT / "tests" / "programs" / "together_dnn.c"
-    dnn = made_once(
-        library / DNN,
-        lambda target: subprocess.run(
-            [*command, str(source), str(driver), "-o", str(target)], check=True
-        ),
-    )
-    return Network(compiled("together", str(dnn), str(driver)), run_emulated, library)
+    versions = f"{DNN} {{ global: *; }};\n"
+    script = made_once(library / "versions.map", lambda target: target.write_text(versions))
+    driver = str(BUILD / "emulator" / "libcuda.so.1")
+    named = (f"-Wl,-soname,{DNN}", f"-Wl,--version-script={script}")
+    dnn = compiled("together_dnn", driver, *named, shared=True)
+    made_once(library / DNN, lambda target: target.symlink_to(dnn))
+    return Network(compiled("together", str(dnn), driver), run_emulated, library)
 
 
 def budget(mib: int, **more: str) -> dict[str, str]:
@@ -133,14 +132,9 @@ def test_what_is_lost_is_used_by_no_kernel_of_a_call(
     """Each is refused, or none is: the context stays."""
     words = [THREADS, LAYERS, MIB, STEPS]
     env = BACKENDS["vmm"] | budget(NEEDS * 2 // 3, EMU_FAIL=f"{call}:after={after}:error=2:sticky")
-    done = network.emulated(
-        [network.binary, *words],
-        {"LD_LIBRARY_PATH": f"{network.library}:{BUILD / 'emulator'}", **env},
-        timeout=WATCHDOG_S,
-    )
+    done = network.run(words, env)
     if done.returncode:
         last = done.stderr.splitlines()[-1]
         assert last == "refused 2, then 0" or last.endswith("error 2")
     else:
-        sums = sorted(line for line in done.stdout.splitlines() if "layer" in line)
-        assert sums == network.run(words, None).computed
+        assert sums_in(done.stdout) == network.natively(words)

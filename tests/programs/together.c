@@ -9,21 +9,15 @@
 #include <string.h>
 
 #include "counters.h"
-#include "cudnn/abi.h"
 #include "device.h"
+#include "library.h"
 
 USE(cuCtxSynchronize)
 USE(cuStreamSynchronize)
 USE(cuMemAlloc_v2)
 USE(cuMemsetD8Async)
 USE(cuMemcpyDtoH_v2)
-
-cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc, cudnnForwardMode_t fwdMode,
-                              const int32_t devSeqLengths[], cudnnRNNDataDescriptor_t xDesc, const void *x,
-                              cudnnRNNDataDescriptor_t yDesc, void *y, cudnnTensorDescriptor_t hDesc, const void *hx,
-                              void *hy, cudnnTensorDescriptor_t cDesc, const void *cx, void *cy, size_t weightSpaceSize,
-                              const void *weightSpace, size_t workSpaceSize, void *workSpace, size_t reserveSpaceSize,
-                              void *reserveSpace);
+USE(cudnnRNNForward)
 
 enum { LAYERS_MAX = 16, THREADS_MAX = 4 };
 

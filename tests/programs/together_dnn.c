@@ -2,9 +2,9 @@
  * does: each uses a part of what the call was handed. */
 #include <stdbool.h>
 
-#include "cudnn/abi.h"
 #include "device.h"
 #include "emu.h"
+#include "library.h"
 
 USE(cuModuleLoadData)
 USE(cuModuleGetFunction)
@@ -16,17 +16,9 @@ USE(cuEventDestroy_v2)
 USE(cuStreamWaitEvent)
 USE(cuMemAlloc_v2)
 USE(cuMemsetD8Async)
-
-cudnnStatus_t cudnnGetRNNDataDescriptor(cudnnRNNDataDescriptor_t d, cudnnDataType_t *type, cudnnRNNDataLayout_t *layout,
-                                        int *longest, int *batch, int *width, int room, int *lengths, void *padding);
-cudnnStatus_t cudnnGetTensorNdDescriptor(cudnnTensorDescriptor_t d, int room, cudnnDataType_t *type, int *rank,
-                                         int *sizes, int *strides);
-cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc, cudnnForwardMode_t fwdMode,
-                              const int32_t devSeqLengths[], cudnnRNNDataDescriptor_t xDesc, const void *x,
-                              cudnnRNNDataDescriptor_t yDesc, void *y, cudnnTensorDescriptor_t hDesc, const void *hx,
-                              void *hy, cudnnTensorDescriptor_t cDesc, const void *cx, void *cy, size_t weightSpaceSize,
-                              const void *weightSpace, size_t workSpaceSize, void *workSpace, size_t reserveSpaceSize,
-                              void *reserveSpace);
+USE(cudnnGetRNNDataDescriptor)
+USE(cudnnGetTensorNdDescriptor)
+USE(cudnnRNNForward)
 
 enum { STEPS = 32, NOT_SUPPORTED = 3000 };
 
