@@ -15,6 +15,9 @@ MIB = 1 << 20
 BUDGET = 52 * MIB
 """All weights (48 MiB) and little else; the table has 64 MiB."""
 STEPS = 60
+SETTLED = 4 * 64 * MIB
+"""What comes in until it is known what the steps do; a page more in each step would be too much. Steps take 1 ms, and
+a busy machine's threads may bring the last of it many steps late."""
 
 
 @pytest.fixture(scope="module")
@@ -25,15 +28,14 @@ def binary(compiled: Compile, emulator_dir: Path) -> Path:
 def run(
     run_emulated: RunEmulated, binary: Path, gather: str, backend: str | None
 ) -> tuple[str, dict[str, int]]:
-    """Its sum; what came in the last half of the steps, and the counters."""
+    """Its sum, and the counters."""
     env = {"EMU_TIME": "3", "ULMS_GPU_MEMORY": str(BUDGET), "ULMS_GPU_MEMORY_FACTOR": "100"}
     env |= {"ULMS_MANAGED_LIMIT": "1GiB", "ULMS_VERIFY": "1", "ULMS_BACKEND": backend or ""}
     words = [binary, gather, str(STEPS)]
     done = run_emulated(words, env if backend else None, preloaded=backend is not None)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    counters = {line[1]: int(line[2]) for line in lines if line[0] == "counter"}
-    return lines[0][1], counters | {x[0]: int(x[1]) for x in lines if x[0] == "filled"}
+    return lines[0][1], {line[1]: int(line[2]) for line in lines if line[0] == "counter"}
 
 
 @pytest.mark.parametrize("backend", ["um", "vmm"])
@@ -43,7 +45,7 @@ def test_a_table_stays_for_a_few_rows(
     expected, _ = run(run_emulated, binary, "known", None)
     seen, counters = run(run_emulated, binary, "known", backend)
     assert seen == expected
-    assert counters["filled"] == 0
+    assert counters["filled_bytes"] < SETTLED
     assert counters["in_place_bytes"] < 64 * MIB  # less than the table once, in all steps
     assert counters["evicted_bytes"] >= 60 * MIB
     assert counters["violations"] == counters["move_failures"] == 0
@@ -72,4 +74,4 @@ def test_others_are_tried(backend: str, binary: Path, run_emulated: RunEmulated)
     expected, _ = run(run_emulated, binary, "unknown", None)
     seen, counters = run(run_emulated, binary, "unknown", backend)
     assert seen == expected
-    assert counters["filled"] + counters["in_place_bytes"] > 64 * MIB * STEPS // 4
+    assert counters["filled_bytes"] + counters["in_place_bytes"] > 64 * MIB * STEPS // 4

@@ -3,8 +3,7 @@
  *
  *   gathered known|unknown STEPS
  *
- * Prints a sum of what it has seen, the same without ulms.so. Under it "filled BYTES": what came in the last half of
- * the steps; and its counters. */
+ * Prints a sum of what it has seen, the same without ulms.so. Under it its counters. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,16 +72,10 @@ static void number_rows(void) {
     MUST(cuMemcpyHtoD_v2(table, host, sizeof host));
 }
 
-static uint64_t filled(void) {
-    counter_reader counter = find_counter();
-    return counter ? counter("filled_bytes") : 0;
-}
-
 int main(int argc, char **argv) {
     CUmodule module;
     CUfunction gather, look;
     unsigned seen;
-    uint64_t before = 0;
     if (argc != 3)
         return 2;
     int steps = atoi(argv[2]);
@@ -103,11 +96,9 @@ int main(int argc, char **argv) {
         for (int i = 0; i < WEIGHTS; i++)
             launch(look, weight[i], sum, WEIGHT);
         MUST(cuStreamSynchronize(stream));
-        before = step == steps / 2 ? filled() : before;
     }
     MUST(cuMemcpyDtoH_v2(&seen, sum, sizeof seen));
     printf("sum %08x\n", seen);
-    if (print_counters())
-        printf("filled %llu\n", (unsigned long long)(filled() - before));
+    print_counters();
     return 0;
 }
