@@ -16,8 +16,8 @@ BUDGET = 52 * MIB
 """All weights (48 MiB) and little else; the table has 64 MiB."""
 STEPS = 60
 SETTLED = 4 * 64 * MIB
-"""What comes in until it is known what the steps do; a page more in each step would be too much. Steps take 1 ms, and
-a busy machine's threads may bring the last of it many steps late."""
+"""What comes in until it is known what the steps do; a page more in each step would be too much.
+Steps take 1 ms: a busy machine's threads may bring the last of it many steps late."""
 
 
 @pytest.fixture(scope="module")
