@@ -81,13 +81,12 @@ def without_aslr() -> tuple[str, ...]:
     return prefix if works else ()
 
 
-def pytest(name: str, marks: str, *, together: bool = True) -> Step:
-    """The Python tests with these marks, several at a time where pytest-xdist is installed."""
+def pytest(name: str, marks: str, jobs: int) -> Step:
+    """The Python tests with these marks, several at a time only where pytest-xdist is installed."""
     junit = (LOGS / f"pytest-{name}.xml").resolve()
     command = [sys.executable, "-P", "-m", "pytest", "tests", "-q", "-m", marks]
     command += [f"--junitxml={junit}"]
-    if together and importlib.util.find_spec("xdist"):
-        jobs = JOBS + 1 if name == "emu" else JOBS  # an emulated device's programs sleep
+    if jobs > 1 and importlib.util.find_spec("xdist"):
         command += ["-n", str(jobs), "--dist", "worksteal"]
     return Step("python", f"pytest, {name}", (tuple(command),), junit)
 
@@ -104,8 +103,9 @@ def all_steps() -> list[Step]:
         Step("c", "C tests", (ctests,), ctest_junit),
         sanitizer("asan", "C tests, ASan and UBSan"),
         sanitizer("tsan", "C tests, TSan"),
-        *(pytest(mark, f"{mark} and not alone") for mark in ("unit", "emu")),
-        pytest("alone-or-gpu", "alone or gpu", together=False),
+        pytest("unit", "unit and not alone", JOBS),
+        pytest("emu", "emu and not alone", JOBS + 1),  # an emulated device's programs sleep
+        pytest("alone-or-gpu", "alone or gpu", 1),
     ]
 
 

@@ -8,6 +8,7 @@ from pump.sim.recorded import open_sequence
 from pump.sim.sequence import Operation
 from pump.trace import read
 from tests.conftest import Compile, RunEmulated
+from tests.emu.counters import counters_in
 
 pytestmark = pytest.mark.emu
 
@@ -34,8 +35,8 @@ def run(
     words = [binary, gather, str(STEPS)]
     done = run_emulated(words, env if backend else None, preloaded=backend is not None)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
-    lines = [line.split() for line in done.stdout.splitlines()]
-    return lines[0][1], {line[1]: int(line[2]) for line in lines if line[0] == "counter"}
+    (computed,) = (x for x in done.stdout.splitlines() if x.startswith("sum "))
+    return computed, counters_in(done.stdout)
 
 
 @pytest.mark.parametrize("backend", ["um", "vmm"])

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Compile, RunEmulated
+from tests.emu.counters import counters_in
 
 pytestmark = pytest.mark.emu
 
@@ -58,7 +59,7 @@ def run(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Run
             {name: int(count) for _, name, count, _ in lies},
             {name: int(pages) for _, name, _, pages in lies},
             sum(int(line[2]) for line in words if line[:2] == ["is", "not"]),
-            {line[1]: int(line[2]) for line in words if line[0] == "counter"},
+            counters_in(done.stdout),
         )
 
     def both(**env: str) -> Result:

@@ -138,9 +138,8 @@ class Programs:
         words = [line.split() for line in done.stdout.splitlines()]
         told = [Step(float(w[1]), int(w[2]), int(w[3])) for w in words if w[0] == "step"]
         (result,) = (line[1] for line in words if line[0] == "result")
-        counters = {line[1]: int(line[2]) for line in words if line[0] == "counter"}
         (footprint,) = (int(line[1]) for line in words if line[0] == "footprint")
-        return Run(told, footprint, result, counters)
+        return Run(told, footprint, result, counters_in(done.stdout))
 
     def alone(self, asked: Asked) -> Run:
         """One run, which must compute what a native one does. Its milliseconds are modelled."""

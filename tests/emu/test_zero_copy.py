@@ -11,6 +11,7 @@ sys.path.insert(0, str(ROOT))
 
 from bench.gpu.run import Budget, environment  # noqa: E402
 from tests.conftest import Compile, RunEmulated  # noqa: E402
+from tests.emu.counters import counters_in  # noqa: E402
 
 pytestmark = pytest.mark.emu
 
@@ -33,9 +34,8 @@ def run(
         done = run_emulated(command, env, preloaded=budget is not None)
         assert (done.returncode, done.stderr) == (0, "")
         lines = [line.split() for line in done.stdout.splitlines()]
-        counters = {line[1]: int(line[2]) for line in lines if line[0] == "counter"}
         told = [" ".join(line) for line in lines if line[0] not in ("counter", "driver")]
-        return told, counters
+        return told, counters_in(done.stdout)
 
     return once
 

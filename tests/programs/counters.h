@@ -16,23 +16,18 @@ static inline counter_reader find_counter(void) {
     return (counter_reader)dlsym(RTLD_DEFAULT, "ulms_counter");
 }
 
-/* Prints "counter NAME VALUE" for each. False: nothing, as the program runs without ulms.so. */
-static inline bool print_counters(void) {
+/* Prints "counter NAME VALUE" for each; without ulms.so nothing. */
+static inline void print_counters(void) {
     const struct ulms_stats *(*stats)(void) = (const struct ulms_stats *(*)(void))dlsym(RTLD_DEFAULT, "ulms_stats");
     counter_reader counter = find_counter();
     for (uint32_t i = 0; stats && i < stats()->counters; i++)
         printf("counter %s %llu\n", stats()->row[i].name, (unsigned long long)counter(stats()->row[i].name));
-    return stats != NULL;
-}
-
-static inline void print_last_counters(void) {
-    print_counters();
 }
 
 /* The same at the end, when all that was done has been counted. To be called before cuInit: what ends ulms.so is
- * registered after it and runs before. */
+ * registered after it and runs before. False: the program runs without ulms.so. */
 static inline bool print_counters_at_exit(void) {
-    atexit(print_last_counters);
+    atexit(print_counters);
     return dlsym(RTLD_DEFAULT, "ulms_stats") != NULL;
 }
 
