@@ -62,8 +62,8 @@ struct backend {
     /* The context is about to be destroyed, or may be: nothing of ours uses it on return, and no memory moves
      * until forgotten. */
     void (*forget)(uint64_t context);
-    /* It is gone, and its memory has left; or it stays. As often as forget. NULL with it. */
-    void (*forgotten)(void);
+    /* It is gone, and its memory has left; or (0) it stays. As often as forget. NULL with it. */
+    void (*forgotten)(uint64_t gone);
     /* The process ends, and the driver still answers. Nothing is held and no thread of ours runs on return. */
     void (*stop)(void);
 };

@@ -151,7 +151,8 @@ void pager_forget(uint64_t context) {
     }
 }
 
-void pager_forgotten(void) {
+void pager_forgotten(uint64_t gone) {
+    (void)gone;
     __atomic_fetch_sub(&going_count, 1, __ATOMIC_SEQ_CST);
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);

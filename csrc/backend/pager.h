@@ -63,7 +63,6 @@ struct pager_move {
     bool reborn;           /* but a block was born there since */
     bool keep, unkeep;     /* mostly read: advise before */
     bool in_place, recall; /* used on the host: advise after; take the advice back before */
-    bool failed;
     bool vacated;  /* its frames of the device are given up, as the engine knows; its pages are not mapped yet */
     CUevent event; /* ordered: recorded behind it, once it was issued */
     struct pager_move *next, *after; /* under way; ready in its lane */
@@ -378,7 +377,7 @@ bool pager_dying(addr_t start, uint64_t bytes, bool unused);
 void pager_block_before(void);
 void pager_block(addr_t start, uint64_t bytes, bool live);
 void pager_forget(uint64_t context);
-void pager_forgotten(void);
+void pager_forgotten(uint64_t gone);
 /* No move may begin, as the memory of a context goes with it. */
 bool pager_forgets(void);
 void pager_stop(void);

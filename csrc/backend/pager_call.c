@@ -1,5 +1,6 @@
 /* A library's call whose kernels are one operation: that of the first, which keeps what the call was handed from moving
- * until the call returns or its thread issues anything else. So a thread never waits for pages while it keeps some. */
+ * until the call returns or its thread issues anything else. So a thread waits for pages while it keeps some only where
+ * another device begins to move in the middle of a call, and then as long as patience lasts. */
 #include "backend/pager_call.h"
 
 #include <stdlib.h>

@@ -3,6 +3,7 @@
  * An operation's pages are pinned from its admission to its end: they are not mapped anew meanwhile. So all that may be
  * touched has to be known, or must not move. */
 #include "backend/vmm.h"
+#include "backend/vmm_parked.h"
 #include "backend/backend.h"
 #include "backend/pager.h"
 #include "backend/pager_call.h"
@@ -363,6 +364,6 @@ const struct backend backend_vmm = {.name = "vmm",
                                     .unsure = unsure,
                                     .block_before = pager_block_before,
                                     .block = pager_block,
-                                    .forget = vmm_forget,
-                                    .forgotten = pager_forgotten,
+                                    .forget = pager_forget,
+                                    .forgotten = vmm_forgotten,
                                     .stop = stop};

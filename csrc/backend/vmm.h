@@ -312,12 +312,12 @@ void vmm_arrived(addr_t start, uint64_t bytes, int32_t device);
 void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits);
 void vmm_leaving(addr_t start, uint64_t bytes);
 bool vmm_free(addr_t start, uint64_t context, int32_t *status);
-void vmm_waited(uint64_t context);
-void vmm_forget(uint64_t context);
 uint64_t vmm_held(int32_t device);
 bool vmm_relieve(int32_t device);
 uint64_t vmm_occupied(const struct pager *d);
 uint64_t vmm_padding(const struct pager *d);
+/* Gives up a part that nothing uses, and the pages that no other is on. */
+void vmm_end_part(struct pager *d, struct vmm_part *p);
 /* The range that holds p, and its device; NULL: none does. */
 struct vmm_range *vmm_find(addr_t p, struct pager **device);
 /* The range of a page that the engine knows. Under the device's lock, and until it is given up: another thread may free

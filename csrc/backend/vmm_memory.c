@@ -5,6 +5,7 @@
 #include "backend/pager.h"
 #include "backend/pager_call.h"
 #include "backend/vmm.h"
+#include "backend/vmm_parked.h"
 #include "backend/vmm_verify.h"
 #include "base/log.h"
 #include "interpose/capture.h"
@@ -99,23 +100,6 @@ bool vmm_relieve(int32_t device) {
 
 /* --- memory that goes --- */
 
-enum { TRIES = 3 };
-
-static pthread_mutex_t parking = PTHREAD_MUTEX_INITIALIZER;
-static struct vmm_part *parked; /* what could not be waited for when it was freed */
-
-/* Waits for the context, as the driver's free does, but spoils no capture. */
-static bool wait_for(uint64_t context, CUresult *status) {
-    struct pager_visit v = pager_enter((CUcontext)(uintptr_t)context);
-    bool done = false;
-    for (int i = 0; i < TRIES && !done && pager_current() == (CUcontext)(uintptr_t)context && capture_keep_off(); i++) {
-        *status = REAL(cuCtxSynchronize, 0)();
-        done = *status == CUDA_SUCCESS;
-    }
-    pager_leave(v);
-    return done;
-}
-
 /* It is not the engine's any more, and occupies what it has of the device until it is released, or comes again. */
 static void leave_page(struct pager *d, struct vmm_range *r, size_t i) {
     struct vmm_page *page = &r->page[i];
@@ -151,7 +135,7 @@ static bool may_go(struct pager *d, struct vmm_range *r, size_t i) {
     return true;
 }
 
-static void end_part(struct pager *d, struct vmm_part *p) {
+void vmm_end_part(struct pager *d, struct vmm_part *p) {
     bool goes = true;
     pthread_mutex_lock(&d->vmm->parts_lock);
     leave_pages(d, p);
@@ -167,75 +151,6 @@ static void end_part(struct pager *d, struct vmm_part *p) {
     pthread_mutex_unlock(&d->vmm->parts_lock);
     if (goes)
         vmm_pool_trim(&d->vmm->pool[VMM_DEVICE], most);
-}
-
-static void park(struct vmm_part *p, uint64_t context) {
-    pthread_mutex_lock(&parking);
-    p->parked = true;
-    p->context = context;
-    p->next = parked;
-    __atomic_store_n(&parked, p, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&parking);
-}
-
-static struct vmm_part *take_parked(void) {
-    pthread_mutex_lock(&parking);
-    struct vmm_part *list = parked;
-    __atomic_store_n(&parked, NULL, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&parking);
-    return list;
-}
-
-/* A part that is out of the list goes, or into it again. True: it went. */
-static bool end_or_park(struct vmm_part *p, bool over) {
-    struct pager *d;
-    if (!over)
-        park(p, p->context);
-    else if (vmm_find(p->start, &d) == p->range)
-        end_part(d, p);
-    return over;
-}
-
-/* No other context is waited for than the program has. */
-void vmm_waited(uint64_t context) {
-    CUresult status;
-    if (!__atomic_load_n(&parked, __ATOMIC_RELAXED) || capture_any())
-        return;
-    for (struct vmm_part *p = take_parked(), *next; p; p = next) {
-        next = p->next;
-        end_or_park(p, !p->context || (p->context == context && wait_for(context, &status)));
-    }
-}
-
-/* Nothing runs in the context, or comes to its end so soon. A driver that cannot tell is waited for. */
-static bool is_over(uint64_t context, uint64_t patience_ns) {
-    CUresult status = context_idle((CUcontext)(uintptr_t)context, patience_ns);
-    return status == CUDA_SUCCESS || (patience_ns && status != CUDA_ERROR_NOT_READY && wait_for(context, &status));
-}
-
-/* What is parked ends where nothing runs. What runs longer may end only by what the program does next. Who comes while
- * another waits needs what that one has taken out. False: nothing ended. */
-static bool end_parked(uint64_t patience_ns) {
-    static pthread_mutex_t waiting = PTHREAD_MUTEX_INITIALIZER;
-    uint64_t busy = 0;
-    bool ended = false;
-    pthread_mutex_lock(&waiting);
-    for (struct vmm_part *p = capture_any() ? NULL : take_parked(), *next; p; p = next) {
-        next = p->next;
-        bool over = !p->context || (p->context != busy && is_over(p->context, patience_ns));
-        busy = over ? busy : p->context;
-        ended |= end_or_park(p, over);
-    }
-    pthread_mutex_unlock(&waiting);
-    return ended;
-}
-
-void vmm_forget(uint64_t context) {
-    pager_forget(context);
-    pthread_mutex_lock(&parking);
-    for (struct vmm_part *p = parked; p; p = p->next)
-        p->context = p->context == context ? 0 : p->context;
-    pthread_mutex_unlock(&parking);
 }
 
 /* A context that is lost to an error tells it at every call. */
@@ -260,10 +175,10 @@ bool vmm_free(addr_t start, uint64_t context, int32_t *status) {
     struct vmm_part *p = part_at(start, &d);
     if (!p)
         return false;
-    if (!context || wait_for(context, &waited))
-        end_part(d, p);
+    if (!context || vmm_context_wait(context, &waited))
+        vmm_end_part(d, p);
     else
-        park(p, context);
+        vmm_park(p, context);
     *status = (int32_t)(is_lost(waited) ? waited : CUDA_SUCCESS);
     return true;
 }
@@ -313,8 +228,8 @@ bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
     struct pager *d = pager_of(device);
     pager_returned(); /* what is parked may be */
     return d && memory_make(d) &&
-           (part_make(d, start, bytes) || (end_parked(0) && part_make(d, start, bytes)) ||
-            (end_parked(PAGER_PATIENCE_NS) && part_make(d, start, bytes)));
+           (part_make(d, start, bytes) || (vmm_end_parked(0) && part_make(d, start, bytes)) ||
+            (vmm_end_parked(PAGER_PATIENCE_NS) && part_make(d, start, bytes)));
 }
 
 /* Before it can move. */

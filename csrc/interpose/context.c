@@ -1,9 +1,12 @@
 /* A context takes all its memory with it. */
 #include "interpose/context.h"
 
+#include <pthread.h>
+
 #include "base/thread.h"
 #include "interpose/capture.h"
 #include "interpose/describe.h"
+#include "interpose/later.h"
 #include "interpose/memory.h"
 #include "interpose/session.h"
 
@@ -27,6 +30,60 @@ void context_leave(CUcontext before) {
     REAL(cuCtxSetCurrent, 0)(before); /* the stack stays one deeper */
 }
 
+/* --- of a context that another thread may destroy --- */
+
+static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER; /* of both lists */
+static struct context_visit *visits, *departures;
+
+static bool is_in(const struct context_visit *v, CUcontext context) {
+    while (v && v->context != context)
+        v = v->next;
+    return v != NULL;
+}
+
+static bool is_visited(CUcontext context) {
+    pthread_mutex_lock(&door);
+    bool is = is_in(visits, context);
+    pthread_mutex_unlock(&door);
+    return is;
+}
+
+static bool departs(CUcontext context) {
+    pthread_mutex_lock(&door);
+    bool does = is_in(departures, context);
+    pthread_mutex_unlock(&door);
+    return does;
+}
+
+static void put_in(struct context_visit **list, struct context_visit *v) {
+    v->next = *list;
+    *list = v;
+}
+
+static void take_out(struct context_visit **list, const struct context_visit *v) {
+    pthread_mutex_lock(&door);
+    while (*list != v)
+        list = &(*list)->next;
+    *list = v->next;
+    pthread_mutex_unlock(&door);
+}
+
+bool context_visit(struct context_visit *v, CUcontext context) {
+    v->context = context;
+    pthread_mutex_lock(&door);
+    bool stays = !is_in(departures, context);
+    if (stays)
+        put_in(&visits, v);
+    pthread_mutex_unlock(&door);
+    return stays;
+}
+
+void context_visited(struct context_visit *v) {
+    take_out(&visits, v);
+}
+
+/* --- whether it is idle --- */
+
 /* The context is current. */
 static CUresult look_for_idle(CUcontext context, uint64_t patience_ns) {
     uint64_t until = clock_ns() + patience_ns;
@@ -36,7 +93,7 @@ static CUresult look_for_idle(CUcontext context, uint64_t patience_ns) {
         return status;
     status = capture_keep_off() ? REAL(cuCtxRecordEvent, 0)(context, event) : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     bool asked = status == CUDA_SUCCESS;
-    for (int i = 0; asked && (status = REAL(cuEventQuery, 0)(event)) == CUDA_ERROR_NOT_READY &&
+    for (int i = 0; asked && (status = REAL(cuEventQuery, 0)(event)) == CUDA_ERROR_NOT_READY && !departs(context) &&
                     (i < LOOKS || (patience_ns && clock_ns() < until));
          i++)
         thread_give_way(i);
@@ -48,6 +105,9 @@ CUresult context_idle(CUcontext context, uint64_t patience_ns) {
     CUcontext before = (CUcontext)(uintptr_t)session_context();
     bool other = before != context;
     CUresult status = CUDA_ERROR_INVALID_CONTEXT;
+    struct context_visit visit;
+    if (!context_visit(&visit, context))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     struct relaxed relaxed = capture_relax();
     if (!other || context_enter(context)) {
         status = look_for_idle(context, patience_ns);
@@ -55,37 +115,58 @@ CUresult context_idle(CUcontext context, uint64_t patience_ns) {
             context_leave(before);
     }
     capture_restore(relaxed);
+    context_visited(&visit);
     return status;
 }
+
+/* --- destruction --- */
 
 static void gone(CUcontext context) {
     capture_forget((uint64_t)(uintptr_t)context);
     memory_forget((uint64_t)(uintptr_t)context);
 }
 
-/* Handles of functions are forgotten before the real call: after it, another thread's image may have them. True: the
- * backend was told. */
-static bool going(CUcontext context) {
-    if (!session_on)
-        return false;
-    functions_forget();
-    bool told = context && session.backend->forget;
-    if (told)
+struct departure {
+    struct context_visit at; /* of no context: none goes */
+    bool told;               /* the backend was */
+};
+
+/* Handles of functions are forgotten before the real call: after it, another thread's image may have them. */
+static void going(struct departure *x, CUcontext context) {
+    *x = (struct departure){.at.context = session_on ? context : NULL};
+    if (session_on)
+        functions_forget();
+    if (!x->at.context)
+        return;
+    x->told = session.backend->forget;
+    if (x->told)
         session.backend->forget((uint64_t)(uintptr_t)context);
-    return told;
+    pthread_mutex_lock(&door);
+    put_in(&departures, &x->at);
+    pthread_mutex_unlock(&door);
+    for (int i = 0; is_visited(context); i++)
+        thread_give_way(i);
+    later_leaves((uint64_t)(uintptr_t)context, true);
 }
 
-static void went(bool told) {
-    if (told)
-        session.backend->forgotten();
+static void went(struct departure *x, bool is_gone) {
+    uint64_t context = (uint64_t)(uintptr_t)x->at.context;
+    if (!context)
+        return;
+    if (is_gone)
+        gone(x->at.context);
+    else
+        later_leaves(context, false);
+    if (x->told)
+        session.backend->forgotten(is_gone ? context : 0);
+    take_out(&departures, &x->at);
 }
 
 CUresult custom_cuCtxDestroy_v2(int variant, CUcontext ctx) {
-    bool told = going(ctx);
+    struct departure x;
+    going(&x, ctx);
     CUresult status = REAL(cuCtxDestroy_v2, variant)(ctx);
-    if (status == CUDA_SUCCESS && session_on)
-        gone(ctx);
-    went(told);
+    went(&x, status == CUDA_SUCCESS);
     return status;
 }
 
@@ -104,28 +185,27 @@ static CUcontext primary(CUdevice device) {
 }
 
 /* What may be gone counts as gone: its streams and memory must not be used again. */
-static void look(CUresult status, CUcontext before, CUdevice device) {
+static bool is_gone(CUresult status, CUcontext before, CUdevice device) {
     unsigned int flags;
     int active = 0;
-    if (status == CUDA_SUCCESS && before &&
-        (REAL(cuDevicePrimaryCtxGetState, 0)(device, &flags, &active) != CUDA_SUCCESS || !active))
-        gone(before);
+    return status == CUDA_SUCCESS && before &&
+           (REAL(cuDevicePrimaryCtxGetState, 0)(device, &flags, &active) != CUDA_SUCCESS || !active);
 }
 
 CUresult custom_cuDevicePrimaryCtxRelease_v2(int variant, CUdevice dev) {
     CUcontext before = primary(dev);
-    bool told = going(before);
+    struct departure x;
+    going(&x, before);
     CUresult status = REAL(cuDevicePrimaryCtxRelease_v2, variant)(dev);
-    look(status, before, dev);
-    went(told);
+    went(&x, is_gone(status, before, dev));
     return status;
 }
 
 CUresult custom_cuDevicePrimaryCtxReset_v2(int variant, CUdevice dev) {
     CUcontext before = primary(dev);
-    bool told = going(before);
+    struct departure x;
+    going(&x, before);
     CUresult status = REAL(cuDevicePrimaryCtxReset_v2, variant)(dev);
-    look(status, before, dev);
-    went(told);
+    went(&x, is_gone(status, before, dev));
     return status;
 }

@@ -13,13 +13,15 @@
 /* More than this is freed also where the program waits for streams alone. */
 static const uint64_t much = 1ull << 30;
 
-/* For a context that is busy, where an allocation would be refused else. */
-static const uint64_t patience_ns = 2000000000, slice_ns = 10000000;
+/* For a last use that goes on, and for a context that is busy behind it, where an allocation would be refused else.
+ * What runs may end only by what the program does next. */
+static const uint64_t use_patience_ns = 60000000000, patience_ns = 2000000000, slice_ns = 10000000;
 
 struct later {
     struct allocation gone;
     CUevent used;     /* behind the last use; NULL: it could not be recorded, or its context is gone */
     uint64_t used_in; /* the event's context */
+    bool leaves;      /* which is being destroyed: nobody may use the event */
     bool unused;      /* the last use is over */
     bool told;        /* the backend knows */
     struct later *next;
@@ -115,7 +117,7 @@ bool later_holds(addr_t start) {
 }
 
 static bool done(struct later *e) {
-    e->unused = e->unused || (e->used && REAL(cuEventQuery, 0)(e->used) == CUDA_SUCCESS);
+    e->unused = e->unused || (e->used && !e->leaves && REAL(cuEventQuery, 0)(e->used) == CUDA_SUCCESS);
     return e->unused;
 }
 
@@ -125,7 +127,7 @@ static bool frees_at_once(void) {
 }
 
 static void forget_event(const struct later *e) {
-    if (e->used)
+    if (e->used && !e->leaves)
         REAL(cuEventDestroy_v2, 0)(e->used);
 }
 
@@ -272,13 +274,18 @@ static bool over(struct later *e) {
     return is;
 }
 
-/* Something runs in its context, for which the driver's free would wait. */
+/* Something runs in its context, for which the driver's free would wait; or it is being destroyed. */
 static bool held_up(const struct later *e) {
-    return !frees_at_once() && context_idle((CUcontext)(uintptr_t)e->gone.context, slice_ns) == CUDA_ERROR_NOT_READY;
+    if (frees_at_once())
+        return false;
+    CUresult status = context_idle((CUcontext)(uintptr_t)e->gone.context, slice_ns);
+    return status == CUDA_ERROR_NOT_READY || status == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 /* Whoever else needs `freeing` gets it in between: what is waited for may end by what that thread does next. */
 bool later_free_oldest(void) {
+    const struct later *before = NULL;
+    bool was_unused = false;
     uint64_t until = 0;
     for (int tries = 0;; tries++) {
         pthread_mutex_lock(&freeing);
@@ -286,11 +293,25 @@ bool later_free_oldest(void) {
         bool unused = e && over(e), goes = unused && !held_up(e);
         bool freed = goes && free_some(e->gone.context);
         pthread_mutex_unlock(&freeing);
-        until = unused && !until ? clock_ns() + patience_ns : until;
-        if (!e || goes || (unused && clock_ns() >= until))
+        if (!e || goes)
             return freed;
+        if (e != before || unused != was_unused)
+            until = clock_ns() + (unused ? patience_ns : use_patience_ns);
+        else if (clock_ns() >= until)
+            return false;
+        before = e;
+        was_unused = unused;
         thread_give_way(tries);
     }
+}
+
+void later_leaves(uint64_t context, bool leaves) {
+    pthread_mutex_lock(&freeing);
+    pthread_mutex_lock(&lock);
+    for (struct later *e = list; e; e = e->next)
+        e->leaves = e->used_in == context ? leaves : e->leaves;
+    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&freeing);
 }
 
 /* What is of an unknown context may be of this one. */

@@ -20,8 +20,10 @@ void later_waited(uint64_t whole_context);
 void later_free_unused(void);
 /* Where an allocation would be refused else: waits for the last use of what was freed first, as the driver's own
  * allocation does, and frees what is of its context and not used any more. False: nothing was freed. Nothing waits, or
- * something else goes on running in the context. */
+ * the last use, or something else in the context, goes on for longer than there is patience. */
 bool later_free_oldest(void);
+/* The context is being destroyed, or (false) is not after all: meanwhile no event of it is used. */
+void later_leaves(uint64_t context, bool leaves);
 /* The context is gone, with all its memory. */
 void later_forget(uint64_t context);
 

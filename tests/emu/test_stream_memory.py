@@ -145,6 +145,22 @@ def test_an_allocation_waits_for_no_gate_behind_what_was_freed_during_captures(
     assert answer in ("answered 0", "answered 2")
 
 
+def test_an_allocation_waits_for_its_own_program_only_so_long(freed: Told) -> None:
+    """It is refused where the last use of what was freed does not end before."""
+    assert freed("own", ULMS_MANAGED_LIMIT="64MiB") == ["answered 2"]
+
+
+def test_no_event_of_a_context_that_is_being_destroyed_is_asked(freed: Told) -> None:
+    """While an allocation waits for memory that a stream of it has freed."""
+    assert freed("leaves", ULMS_MANAGED_LIMIT="64MiB") == ["asked few times"]
+
+
+def test_memory_freed_during_captures_goes_though_its_context_went_meanwhile(freed: Told) -> None:
+    """While an allocation waited for what was freed in another context."""
+    env = {"EMU_MEMORY": "256MiB", "EMU_HOST_MEMORY": "256MiB", "ULMS_MANAGED_LIMIT": "1GiB"}
+    assert freed("left", **env) == ["not there"]
+
+
 def test_a_context_without_such_memory_is_seldom_asked_whether_it_is_idle(freed: Told) -> None:
     (asked,) = freed("asked")
     assert asked in ("asked 0 times", "asked 1 times")

@@ -2,7 +2,9 @@
  * holds the memory; all others must be the same without ulms.so. */
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "device.h"
 #include "emu.h"
@@ -168,6 +170,11 @@ static void orphaned(void) {
 
 static volatile unsigned *gate;
 
+static void begin(pthread_t *thread, void *(*run)(void *), void *given) {
+    if (pthread_create(thread, NULL, run, given))
+        _exit(1);
+}
+
 static void *destroy_then_open(void *destroyed) {
     sleep(1); /* until the other thread waits; it need not */
     MUST(cuCtxDestroy_v2(destroyed));
@@ -186,11 +193,113 @@ static void beside(void) {
     gate = close_gate(stream);
     MUST(cuMemsetD8Async(p, 1, 50 * MIB, stream));
     MUST(cuMemFreeAsync(p, stream));
-    if (pthread_create(&thread, NULL, destroy_then_open, other))
-        _exit(1);
+    begin(&thread, destroy_then_open, other);
     MUST(cuMemAllocAsync(&p, 45 * MIB, stream));
     pthread_join(thread, NULL);
     MUST(cuStreamSynchronize(stream));
+}
+
+/* --- a clock that jumps, also for ulms.so --- */
+
+static volatile long seconds_ahead;
+
+int clock_gettime(clockid_t id, struct timespec *t) {
+    int status = (int)syscall(SYS_clock_gettime, id, t);
+    t->tv_sec += seconds_ahead;
+    return status;
+}
+
+static void *jump(void *unused) {
+    sleep(1);
+    seconds_ahead = 1000;
+    return unused;
+}
+
+/* A last use that waits for what the program does behind the next allocation. */
+static void own(void) {
+    CUdeviceptr p, q;
+    pthread_t thread;
+    MUST(cuMemAllocAsync(&p, 50 * MIB, stream));
+    gate = close_gate(stream);
+    MUST(cuMemsetD8Async(p, 1, 50 * MIB, stream));
+    MUST(cuMemFreeAsync(p, stream));
+    begin(&thread, jump, NULL);
+    printf("is answered %d\n", (int)cuMemAlloc_v2(&q, 45 * MIB));
+    *gate = 1;
+    pthread_join(thread, NULL);
+    MUST(cuStreamSynchronize(stream));
+}
+
+/* --- a context that goes while an allocation of another thread waits --- */
+
+static void *destroy(void *destroyed) {
+    MUST(cuCtxDestroy_v2(destroyed));
+    return NULL;
+}
+
+static void *open_later(void *unused) {
+    usleep(400000);
+    *gate = 1;
+    return unused;
+}
+
+/* The event behind a last use is asked no more while its context is being destroyed. */
+static void leaves(void) {
+    CUcontext other;
+    CUdeviceptr p, q;
+    pthread_t thread[2];
+    MUST(cuMemAllocAsync(&p, 50 * MIB, stream));
+    MUST(cuStreamSynchronize(stream));
+    MUST(cuCtxCreate_v2(&other, 0, 0));
+    CUstream its = new_stream();
+    gate = close_gate(its);
+    MUST(cuMemFreeAsync(p, its));
+    MUST(cuCtxSetCurrent(context));
+    emu_fail("cuCtxDestroy:delay=600");
+    begin(&thread[0], destroy, other);
+    begin(&thread[1], open_later, NULL);
+    usleep(100000); /* until the context is being destroyed */
+    uint64_t before = emu_calls("cuEventQuery");
+    MUST(cuMemAlloc_v2(&q, 45 * MIB));
+    uint64_t asked = emu_calls("cuEventQuery") - before;
+    printf("is asked %s times\n", asked < 200 ? "few" : "many");
+    pthread_join(thread[0], NULL);
+    pthread_join(thread[1], NULL);
+}
+
+static volatile unsigned *its_gate;
+
+static void *open_both(void *destroyed) {
+    usleep(700000); /* until the allocation waits */
+    MUST(cuCtxSetCurrent(destroyed));
+    *its_gate = 1;
+    MUST(cuCtxSynchronize());
+    MUST(cuCtxDestroy_v2(destroyed));
+    *gate = 1;
+    return NULL;
+}
+
+/* What was freed during captures, of two contexts, of which one goes while an allocation waits for the other. */
+static void left(void) {
+    CUcontext other;
+    CUdeviceptr p, q;
+    pthread_t thread;
+    MUST(cuCtxCreate_v2(&other, 0, 0));
+    CUstream its = new_stream(), captured = new_stream();
+    MUST(cuMemAlloc_v2(&p, 150 * MIB));
+    free_in_capture(p, captured);
+    its_gate = close_gate(its);
+    MUST(cuCtxSetCurrent(context));
+    come_and_go_captured(new_stream());
+    gate = close_gate(stream);
+    begin(&thread, open_both, other);
+    CUresult status = cuMemAlloc_v2(&q, 200 * MIB);
+    pthread_join(thread, NULL);
+    MUST(cuCtxSynchronize());
+    if (status == CUDA_SUCCESS)
+        MUST(cuMemFree_v2(q));
+    bool there = emu_mapped(p) || emu_page(p) != EMU_UNKNOWN;
+    printf("is %sthere\n", there ? "" : "not ");
 }
 
 /* What was freed during a capture lies behind a gate that opens after the next allocation, for which it is needed. */
@@ -206,9 +315,9 @@ static void gated(void) {
 }
 
 static const struct part parts[] = {
-    {"again", again},   {"nothing", nothing}, {"beyond", beyond}, {"held up", held_up},
-    {"ahead", ahead},   {"busy", busy},       {"asked", asked},   {"orphaned", orphaned},
-    {"beside", beside}, {"gated", gated},     {NULL, NULL}};
+    {"again", again}, {"nothing", nothing}, {"beyond", beyond},     {"held up", held_up}, {"ahead", ahead},
+    {"busy", busy},   {"asked", asked},     {"orphaned", orphaned}, {"beside", beside},   {"gated", gated},
+    {"own", own},     {"leaves", leaves},   {"left", left},         {NULL, NULL}};
 
 int main(int argc, char **argv) {
     end_after(PATIENCE_S);

@@ -1,0 +1,19 @@
+/* Memory that the program freed where its context could not be waited for: it stays until nothing runs there. */
+#ifndef ULMS_VMM_PARKED_H
+#define ULMS_VMM_PARKED_H
+
+#include "backend/vmm.h"
+
+/* Waits for the context, as the driver's free does, but spoils no capture. *status: what the driver said, if it was
+ * asked. False: nobody knows what runs there. */
+bool vmm_context_wait(uint64_t context, CUresult *status);
+/* A part that the program freed, of a context that could not be waited for. */
+void vmm_park(struct vmm_part *p, uint64_t context);
+/* What is parked ends where nothing runs, or comes to its end so soon. What runs longer may end only by what the
+ * program does next. False: nothing ended. */
+bool vmm_end_parked(uint64_t patience_ns);
+/* See backend.h. */
+void vmm_waited(uint64_t context);
+void vmm_forgotten(uint64_t gone);
+
+#endif
