@@ -3,10 +3,10 @@
  * An operation's pages are pinned from its admission to its end: they are not mapped anew meanwhile. So all that may be
  * touched has to be known, or must not move. */
 #include "backend/vmm.h"
-#include "backend/vmm_parked.h"
 #include "backend/backend.h"
 #include "backend/pager.h"
 #include "backend/pager_call.h"
+#include "backend/vmm_parked.h"
 #include "backend/vmm_verify.h"
 #include "base/log.h"
 #include "interpose/memory.h"

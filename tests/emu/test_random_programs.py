@@ -70,7 +70,10 @@ OURS = {
 }
 """What ulms.so calls by itself under each set-up."""
 RARE = {"cuCtxRecordEvent"}
-"""Where more is freed in stream order than these programs have (`test_stream_memory.py`)."""
+"""Where more is freed in stream order, or during captures, than these programs have.
+
+They seldom make it. `test_stream_memory.py` has it fail.
+"""
 WORKERS = 2
 
 
@@ -162,7 +165,7 @@ def failing(
 @pytest.mark.parametrize("setup", SETUPS)
 def test_our_calls_fail(judge: Judge, setup: str) -> None:
     """Every driver function that ulms.so calls by itself, in programs that are seen to meet it."""
-    calls = judge.own_calls(setup)
+    calls = {name: by_seed for name, by_seed in judge.own_calls(setup).items() if name not in RARE}
     assert OURS[setup] <= set(calls)
     met: Counter[str] = Counter()
     seeds: set[int] = set()

@@ -107,8 +107,9 @@ def test_a_free_of_nothing_waits_for_nothing(freed: Told) -> None:
     freed("nothing")
 
 
-def test_what_was_freed_during_captures_makes_room(freed: Told) -> None:
-    freed("again", EMU_MEMORY="256MiB", ULMS_MANAGED_LIMIT="256MiB")
+@pytest.mark.parametrize("fail", ["", "cuCtxRecordEvent:sticky"])
+def test_what_was_freed_during_captures_makes_room(freed: Told, fail: str) -> None:
+    freed("again", EMU_MEMORY="256MiB", ULMS_MANAGED_LIMIT="256MiB", EMU_FAIL=fail)
 
 
 def test_the_default_limit_makes_nobody_wait(freed: Told) -> None:
