@@ -103,11 +103,8 @@ def measure(
     budget = {"ULMS_GPU_MEMORY": memory} if memory else {}
     with tempfile.TemporaryDirectory() as folder:
         seen = Path(folder) / "samples"
-        env = fits.environment(backend) | budget
-        env |= {
-            "LD_PRELOAD": f"{library()}:{preload}",
-            "SAMPLE_OUT": str(seen),
-        }
+        sampled = {"LD_PRELOAD": f"{library()}:{preload}", "SAMPLE_OUT": str(seen)}
+        env = fits.environment(backend) | budget | sampled
         with Paced(f"{name} {backend}", command, env) as process:
             process.block(1, turns.START_S)
             warm = statistics.median(process.block(turns.WARM, turns.ANSWER_S))

@@ -9,7 +9,6 @@
 #include "backend/vmm_verify.h"
 #include "base/log.h"
 #include "interpose/capture.h"
-#include "interpose/context.h"
 #include "interpose/session.h"
 #include "observe/stats.h"
 

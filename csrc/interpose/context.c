@@ -41,23 +41,23 @@ static bool is_in(const struct context_visit *v, CUcontext context) {
     return v != NULL;
 }
 
-static bool is_visited(CUcontext context) {
+static bool holds(struct context_visit *const *list, CUcontext context) {
     pthread_mutex_lock(&door);
-    bool is = is_in(visits, context);
+    bool is = is_in(*list, context);
     pthread_mutex_unlock(&door);
     return is;
 }
 
-static bool departs(CUcontext context) {
+/* False: the context is in `unless`. */
+static bool put_in(struct context_visit **list, struct context_visit *v, struct context_visit *const *unless) {
     pthread_mutex_lock(&door);
-    bool does = is_in(departures, context);
+    bool goes = !unless || !is_in(*unless, v->context);
+    if (goes) {
+        v->next = *list;
+        *list = v;
+    }
     pthread_mutex_unlock(&door);
-    return does;
-}
-
-static void put_in(struct context_visit **list, struct context_visit *v) {
-    v->next = *list;
-    *list = v;
+    return goes;
 }
 
 static void take_out(struct context_visit **list, const struct context_visit *v) {
@@ -68,17 +68,19 @@ static void take_out(struct context_visit **list, const struct context_visit *v)
     pthread_mutex_unlock(&door);
 }
 
-bool context_visit(struct context_visit *v, CUcontext context) {
-    v->context = context;
-    pthread_mutex_lock(&door);
-    bool stays = !is_in(departures, context);
-    if (stays)
-        put_in(&visits, v);
-    pthread_mutex_unlock(&door);
-    return stays;
+CUresult context_visit(struct context_visit *v, CUcontext context) {
+    *v = (struct context_visit){.context = context, .before = (CUcontext)(uintptr_t)session_context()};
+    if (!put_in(&visits, v, &departures))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (v->before == context || context_enter(context))
+        return CUDA_SUCCESS;
+    take_out(&visits, v);
+    return CUDA_ERROR_INVALID_CONTEXT;
 }
 
 void context_visited(struct context_visit *v) {
+    if (v->before != v->context)
+        context_leave(v->before);
     take_out(&visits, v);
 }
 
@@ -93,8 +95,8 @@ static CUresult look_for_idle(CUcontext context, uint64_t patience_ns) {
         return status;
     status = capture_keep_off() ? REAL(cuCtxRecordEvent, 0)(context, event) : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     bool asked = status == CUDA_SUCCESS;
-    for (int i = 0; asked && (status = REAL(cuEventQuery, 0)(event)) == CUDA_ERROR_NOT_READY && !departs(context) &&
-                    (i < LOOKS || (patience_ns && clock_ns() < until));
+    for (int i = 0; asked && (status = REAL(cuEventQuery, 0)(event)) == CUDA_ERROR_NOT_READY &&
+                    !holds(&departures, context) && (i < LOOKS || (patience_ns && clock_ns() < until));
          i++)
         thread_give_way(i);
     REAL(cuEventDestroy_v2, 0)(event);
@@ -102,20 +104,14 @@ static CUresult look_for_idle(CUcontext context, uint64_t patience_ns) {
 }
 
 CUresult context_idle(CUcontext context, uint64_t patience_ns) {
-    CUcontext before = (CUcontext)(uintptr_t)session_context();
-    bool other = before != context;
-    CUresult status = CUDA_ERROR_INVALID_CONTEXT;
     struct context_visit visit;
-    if (!context_visit(&visit, context))
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     struct relaxed relaxed = capture_relax();
-    if (!other || context_enter(context)) {
+    CUresult status = context_visit(&visit, context);
+    if (status == CUDA_SUCCESS) {
         status = look_for_idle(context, patience_ns);
-        if (other)
-            context_leave(before);
+        context_visited(&visit);
     }
     capture_restore(relaxed);
-    context_visited(&visit);
     return status;
 }
 
@@ -141,10 +137,8 @@ static void going(struct departure *x, CUcontext context) {
     x->told = session.backend->forget;
     if (x->told)
         session.backend->forget((uint64_t)(uintptr_t)context);
-    pthread_mutex_lock(&door);
-    put_in(&departures, &x->at);
-    pthread_mutex_unlock(&door);
-    for (int i = 0; is_visited(context); i++)
+    put_in(&departures, &x->at, NULL);
+    for (int i = 0; holds(&visits, context); i++)
         thread_give_way(i);
     later_leaves((uint64_t)(uintptr_t)context, true);
 }

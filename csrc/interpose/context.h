@@ -13,13 +13,14 @@ bool context_enter(CUcontext context);
 bool context_enter_stream(int variant, CUstream stream, CUcontext *before);
 /* Undoes either: `before` was current, and is again whatever the driver refuses but for good. */
 void context_leave(CUcontext before);
-/* Of a context that another thread may destroy: until context_visited its destruction waits. So a visit is short, or
- * waits for what a destruction waits for, too. False: it is being destroyed, and may not be used. */
+/* A context that another thread may destroy, current for a moment: until context_visited its destruction waits. So a
+ * visit is short, or waits for what a destruction waits for, too. CUDA_ERROR_CONTEXT_IS_DESTROYED: it is being
+ * destroyed; any other error: it was refused. Nothing has changed then. */
 struct context_visit {
-    CUcontext context;
+    CUcontext context, before;
     struct context_visit *next;
 };
-bool context_visit(struct context_visit *v, CUcontext context);
+CUresult context_visit(struct context_visit *v, CUcontext context);
 void context_visited(struct context_visit *v);
 /* Whether all is done that its streams held when it was called: what waits for the context goes on at once then. It
  * looks for so long, or only as often as it takes to tell (0). CUDA_ERROR_NOT_READY: something runs;

@@ -267,19 +267,14 @@ CUresult memory_free(int variant, addr_t start, uint64_t context) {
 }
 
 bool memory_free_in(addr_t start, uint64_t context) {
-    uint64_t before = session_context();
-    bool other = before != context;
     struct context_visit visit;
-    if (!context_visit(&visit, (CUcontext)(uintptr_t)context))
+    if (context_visit(&visit, (CUcontext)(uintptr_t)context) != CUDA_SUCCESS)
         return false;
-    bool entered = !other || context_enter((CUcontext)(uintptr_t)context);
-    CUresult status = entered ? memory_free(0, start, context) : CUDA_SUCCESS;
+    CUresult status = memory_free(0, start, context);
     if (status != CUDA_SUCCESS)
         log_debug("a free of 0x%llx failed with error %d", (unsigned long long)start, (int)status);
-    if (other && entered)
-        context_leave((CUcontext)(uintptr_t)before);
     context_visited(&visit);
-    return entered;
+    return true;
 }
 
 void memory_gone(const struct allocation *gone) {
