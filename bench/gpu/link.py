@@ -15,8 +15,8 @@ BYTES, CHUNK, REPEATS = 1 << 30, 64 << 20, 5
 WAYS = ("link_in", "link_out", "link_both")
 
 
-def rates() -> dict[str, float]:
-    """The three, GB/s. Needs torch and a GPU."""
+def sender() -> Callable[[int], None]:
+    """What queues the copies of a way, 0 in and 1 out: BYTES of them. Needs torch and a GPU."""
     import torch
 
     there = [torch.empty(BYTES, dtype=torch.uint8, device="cuda") for _ in range(2)]
@@ -28,6 +28,15 @@ def rates() -> dict[str, float]:
         with torch.cuda.stream(streams[way]):
             for at in range(0, BYTES, CHUNK):
                 to[at : at + CHUNK].copy_(of[at : at + CHUNK], non_blocking=True)
+
+    return send
+
+
+def rates() -> dict[str, float]:
+    """The three, GB/s. Needs torch and a GPU."""
+    import torch
+
+    send = sender()
 
     def both() -> None:
         send(0)

@@ -64,8 +64,11 @@ SMALL: dict[str, list[str]] = {
     "gpt2-half": torch("gpt2-half"),
     "decode": [sys.executable, str(TESTS / "programs" / "torch_decode.py")],
 }
-# More than that, likewise; a workload of pump-bench.
-LARGE = {"gpt2-medium": [sys.executable, "-m", "bench.gpu.workloads", "gpt2-medium"]}
+# More than that, likewise; workloads of pump-bench.
+LARGE = {
+    name: [sys.executable, "-m", "bench.gpu.workloads", name]
+    for name in ("gpt2-medium", "decode-8b")
+}
 # bench.gpu.sweep runs it.
 SWEEP = {"sweep": [sys.executable, str(TESTS / "programs" / "torch_sweep.py")]}
 # They ask for memory until they are refused.

@@ -1,8 +1,10 @@
 /* Where the threads of a program are, asked every so often. Preloaded; SIGUSR2 begins, and once more ends, and then
- * SAMPLE_OUT has what was seen: a line "MODULE SAMPLES" for each file that code of the program lies in, among them
- * "[waits]" (in a call of the system), and before these "rounds N", "threads N" and "ns N". */
+ * SAMPLE_OUT has what was seen: a line "MODULE SAMPLES" for each file that code of the program lies in, "[kernel]" (at
+ * work in a call of the system) and "[CALL]" (asleep in that one), and before these "rounds N", "threads N", "ns N". */
 #define _GNU_SOURCE
+#include <ctype.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -22,11 +24,20 @@ enum { EVERY_NS = 400000, CHOOSE_NS = 300000000, LEAST_SHARE = 1000, THREADS = 4
 struct thread {
     pid_t id;
     uint64_t ran_ns; /* when it was first asked */
+    int calls;       /* the file that says what call it sleeps in */
 };
+
+#define CALL(name) {SYS_##name, "[" #name "]"}
+static const struct call {
+    long number;
+    const char *name;
+} calls[] = {CALL(futex), CALL(ioctl), CALL(sched_yield), CALL(clock_nanosleep), CALL(read), CALL(ppoll)};
+enum { CALLS = sizeof calls / sizeof *calls };
+static unsigned asleep[CALLS + 1]; /* the last: in another one */
 
 static char *out;
 static sem_t told;
-static uintptr_t *samples; /* addresses of code; 0: in a call of the system */
+static uintptr_t *samples; /* addresses of code; 0: in the kernel */
 static unsigned count;
 
 /* The address is behind the instruction, or before it, if the call will begin anew. */
@@ -81,7 +92,7 @@ static int threads_of(struct thread *threads) {
     for (struct dirent *e; folder && (e = readdir(folder)) && n < THREADS;) {
         pid_t id = atoi(e->d_name);
         if (id > 0 && id != (pid_t)syscall(SYS_gettid))
-            threads[n++] = (struct thread){id, ran_ns(id)};
+            threads[n++] = (struct thread){.id = id, .ran_ns = ran_ns(id)};
     }
     if (folder)
         closedir(folder);
@@ -95,7 +106,25 @@ static int busy_of(struct thread *threads) {
     for (int i = 0; i < all; i++)
         if (ran_ns(threads[i].id) - threads[i].ran_ns > CHOOSE_NS / LEAST_SHARE)
             threads[busy++] = threads[i];
+    for (int i = 0; i < busy; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/self/task/%d/syscall", threads[i].id);
+        threads[i].calls = open(path, O_RDONLY | O_CLOEXEC);
+    }
     return busy;
+}
+
+/* One that sleeps is not woken to be asked: the kernel tells. */
+static bool sleeps(const struct thread *thread) {
+    char text[32] = "";
+    if (pread(thread->calls, text, sizeof text - 1, 0) <= 0 || !isdigit((unsigned char)*text))
+        return false;
+    long number = atol(text);
+    int i = 0;
+    while (i < CALLS && calls[i].number != number)
+        i++;
+    asleep[i]++;
+    return true;
 }
 
 struct module {
@@ -124,7 +153,7 @@ static const char *name_of(uintptr_t at) {
         const char *name;
     } asked = {&at, "[nowhere]"};
     if (!at)
-        return "[waits]";
+        return "[kernel]";
     dl_iterate_phdr(holds, &asked);
     const char *slash = strrchr(asked.name, '/');
     return slash ? slash + 1 : asked.name;
@@ -152,6 +181,9 @@ static void write_out(unsigned long rounds, int threads, uint64_t ns) {
     fprintf(file, "rounds %lu\nthreads %d\nns %llu\n", rounds, threads, (unsigned long long)ns);
     for (int i = 0; i < module_count; i++)
         fprintf(file, "%s %u\n", modules[i].name, modules[i].samples);
+    for (int i = 0; i <= CALLS; i++)
+        if (asleep[i])
+            fprintf(file, "%s %u\n", i < CALLS ? calls[i].name : "[other]", asleep[i]);
     if (fclose(file) == 0)
         rename(begun, out);
 }
@@ -165,7 +197,8 @@ static void *run(void *unused) {
     for (; sem_trywait(&told) && count < SAMPLES; rounds++) {
         nanosleep(&(struct timespec){0, EVERY_NS}, NULL);
         for (int i = 0; i < busy; i++)
-            syscall(SYS_tgkill, getpid(), threads[i].id, SIGPROF);
+            if (!sleeps(&threads[i]))
+                syscall(SYS_tgkill, getpid(), threads[i].id, SIGPROF);
     }
     write_out(rounds, busy, now_ns() - from);
     return unused;

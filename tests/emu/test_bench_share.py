@@ -91,9 +91,9 @@ def test_backends_are_known(target: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_was_seen_is_read() -> None:
-    own, samples = share.read("rounds 9\nthreads 2\nns 7\na name 3\nulms.so 6\n[waits] 5\n")
+    own, samples = share.read("rounds 9\nthreads 2\nns 7\na name 3\nulms.so 6\n[futex] 5\n")
     assert own == {"rounds": 9, "threads": 2, "ns": 7}
-    assert list(samples.items()) == [("ulms.so", 6), ("[waits]", 5), ("a name", 3)]
+    assert list(samples.items()) == [("ulms.so", 6), ("[futex]", 5), ("a name", 3)]
 
 
 def test_what_is_not_written_is_missed(tmp_path: Path) -> None:
