@@ -14,7 +14,7 @@ OVER = "(over)"
 """In place of the time of a run that had more than its budget resident."""
 WANTED = f"what `pump-bench run --json` writes is wanted, of format `{FORMAT}`"
 FAILED = "failed"
-MEMORY, NO_MEMORY = "OutOfMemory", "no memory"
+MEMORY, NO_MEMORY = ("OutOfMemory", "ALLOC_FAILED"), "no memory"
 """In why a run failed, and in place of its time."""
 
 
@@ -73,7 +73,7 @@ class Row:
     def no_time(self) -> str:
         """Why it has no time that counts, in a word; "": it has."""
         if self.failed:
-            return NO_MEMORY if MEMORY in self.failed else FAILED
+            return NO_MEMORY if any(word in self.failed for word in MEMORY) else FAILED
         return OVER if self.over_budget else ""
 
 
