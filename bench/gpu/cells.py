@@ -11,8 +11,8 @@ from pathlib import Path
 
 from bench.gpu.run import is_managed, obstacle_of
 from pump.bench.machine import LIMIT
-from pump.bench.row import NO_MEMORY, ForeignError, Results, Row, read_results
-from pump.bench.systems import BY_NAME, GPU
+from pump.bench.row import NO_MEMORY, Results, Row, Run, results_at
+from pump.bench.systems import BY_NAME, GPU, systems_on
 from pump.sizes import format_size
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -58,7 +58,7 @@ class Timed:
         return (self.row.no_time or f"{self.row.ms:.1f}{differs}") + mark
 
 
-Found = dict[tuple[str, str, float], Timed]
+Found = dict[Run, Timed]
 
 
 def newest(files: Iterable[Results]) -> Found:
@@ -66,20 +66,19 @@ def newest(files: Iterable[Results]) -> Found:
     found: Found = {}
     for file in files:
         for row in file.every:
-            key = row.workload, row.system, row.oversubscription
             timed = Timed(row, file.machine.get("gpu", ""), file.machine.get("when", ""))
-            if row.device == GPU and (key not in found or timed.order > found[key].order):
-                found[key] = timed
+            before = found.get(row.run)
+            if row.device == GPU and (not before or timed.order > before.order):
+                found[row.run] = timed
     return found
 
 
 def cell(found: Found, workload: str, system: str, over: float, needs: int) -> str:
     """What is known of it."""
-    if timed := found.get((workload, system, over)):
-        return timed.text
-    with_more = [found[key] for less in OVER if (key := (workload, system, less)) in found]
-    for timed in with_more:
-        if BY_NAME[system].in_place or timed.row.no_time == NO_MEMORY:
+    at = {ratio: found.get(Run(workload, GPU, system, ratio)) for ratio in (over, *OVER)}
+    for ratio, timed in at.items():
+        runs_out = ratio < over and timed and timed.row.no_time == NO_MEMORY
+        if timed and (ratio == over or BY_NAME[system].in_place or runs_out):
             return timed.text
     if obstacle_of(workload, system, needs):
         return TOO_LARGE if is_managed(system) else CANNOT
@@ -88,12 +87,11 @@ def cell(found: Found, workload: str, system: str, over: float, needs: int) -> s
 
 def table(found: Found) -> list[str]:
     """In Markdown, a line each."""
-    systems = [name for name, system in BY_NAME.items() if GPU in system.devices]
-    systems = [name for name in systems if name != NATIVE]
+    systems = [system.name for system in systems_on(GPU) if system.name != NATIVE]
     head = ["program", "needs", NATIVE, "over", *systems]
     lines = [_line(head), _line(["---"] * len(head))]
-    for workload in sorted({key[0] for key in found}):
-        native = found[workload, NATIVE, 1.0]
+    for workload in sorted({run.workload for run in found}):
+        native = found[Run(workload, GPU, NATIVE, 1.0)]
         needs = native.row.footprint_bytes
         for over in OVER:
             names = [workload, format_size(needs), native.text]
@@ -107,20 +105,9 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def read_all(paths: Iterable[Path]) -> list[Results]:
-    """Those that are pump-bench's. Raises FormatError, OSError."""
-    read = []
-    for path in paths:
-        try:
-            read.append(read_results(path))
-        except ForeignError:
-            continue
-    return read
-
-
 def page() -> str:
     """docs/all-systems.md."""
-    return TEXT + "\n".join(table(newest(read_all(sorted(RESULTS.glob("*.json")))))) + "\n"
+    return TEXT + "\n".join(table(newest(results_at(RESULTS)))) + "\n"
 
 
 if __name__ == "__main__":

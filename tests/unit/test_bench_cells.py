@@ -42,6 +42,11 @@ def test_what_less_memory_does_not_change_is_known_of_more() -> None:
     assert cells.cell(of, "lstm", "vmm", 3.0, NEEDS) == ""
 
 
+def test_less_memory_says_nothing_of_more() -> None:
+    of = found(("NVIDIA H200", "2026-01-01", [row("vmm", 3.0, 0, failed="OutOfMemoryError")]))
+    assert cells.cell(of, "lstm", "vmm", 2.0, NEEDS) == ""
+
+
 def test_what_cannot_be_measured_says_so() -> None:
     assert cells.cell({}, "lstm", "um", 2.0, 9 << 30) == "too large"
     assert cells.cell({}, "lstm", "offload", 2.0, NEEDS) == "-"
