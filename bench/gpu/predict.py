@@ -7,7 +7,8 @@ and left out. Where a program takes longer than its recorded step, all resident,
 bounds it: that takes so long between operations. Where the file has how fast the machine's link
 copies, and what the driver's calls on managed memory took, that is what moves are played with;
 --calls has the latter for files that do not: what `python -m bench.gpu.calls` saw on the same
-machine. Of several files: how many runs of each came out within 15 %, and of all.
+machine. --pause has how much later a program begins the next step that waits for each. Of several
+files: how many runs of each came out within 15 %, and of all.
 """
 
 import argparse
@@ -35,6 +36,7 @@ from pump.sim.simulator import Simulator, settings_for
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "bench" / "results" / "h200-um.json"
+NONE: Mapping[str, float] = {}
 NEAR = 0.15
 """A prediction is near that differs by no more than this share."""
 DECIDES = ("csrc/engine", "csrc/backend")
@@ -133,8 +135,11 @@ def predictions(
     steps: Mapping[str, Path],
     links: Mapping[str, Link],
     left_out: list[str],
+    pauses_ns: Mapping[str, float] = NONE,
 ) -> Iterator[Predicted]:
-    """Every run whose program's step is in `steps`, or known. Raises SequenceError, OSError."""
+    """Every run whose program's step is in `steps`, or known. `pauses_ns`: of programs that wait
+    for each step's results, how much later the next one begins. Raises SequenceError, OSError.
+    """
     sequences: dict[str, Sequence] = {}
     for run in measured:
         path = steps.get(run.program) or step_of(run.program)
@@ -146,19 +151,25 @@ def predictions(
         sequence = sequences[run.program]
         link = link_for(run.link, sequence, links)
         native_ms = sequence.native_ns() / 1e6
-        between_ns = sequence.thread_ns(run.native_ms * 1e6)
-        played = play(sequence, run.budget_bytes, run.policy, link, between_ns)
+        pause_ns = pauses_ns.get(run.program, 0.0)
+        between_ns = sequence.thread_ns(run.native_ms * 1e6 - pause_ns)
+        played = play(sequence, run.budget_bytes, run.policy, link, between_ns, pause_ns)
         mapped = (played.came - played.back) * link.page_bytes / played.steps
         yield Predicted(run, native_ms, played.step_ms, played.bytes_in, mapped)
 
 
 def play(
-    sequence: Sequence, budget: int, policy: str, link: Link, between_ns: float = 0.0
+    sequence: Sequence,
+    budget: int,
+    policy: str,
+    link: Link,
+    between_ns: float = 0.0,
+    pause_ns: float = 0.0,
 ) -> Result:
     """The steady state in virtual time."""
     pages = min(budget, sequence.footprint(link.page_bytes)) // link.page_bytes
     engine = CompiledEngine(settings_for(link, policy, pages * link.page_bytes))
-    return Simulator(engine, link, policy, between_ns).run(sequence)
+    return Simulator(engine, link, policy, between_ns, pause_ns).run(sequence)
 
 
 def bytes_brought(row: Mapping[str, Any]) -> float | None:
@@ -231,7 +242,11 @@ def changed_since(commit: str) -> bool | None:
 
 
 def predicted(
-    path: Path, steps: Mapping[str, Path], managed: dict[str, str], left_out: list[str]
+    path: Path,
+    steps: Mapping[str, Path],
+    managed: dict[str, str],
+    left_out: list[str],
+    pauses_ns: Mapping[str, float] = NONE,
 ) -> tuple[dict[str, str], list[Predicted]]:
     """A file's machine and runs, over that machine's link. managed: what calls on managed memory
     took there, where the file does not tell. Raises FormatError, SequenceError, UsageError,
@@ -242,7 +257,7 @@ def predicted(
         name: copying_as(machine, link) if link.handles else link for name, link in LINKS.items()
     }
     links[UM.name] = managed_as(machine | managed)
-    return machine, list(predictions(measured, steps, links, left_out))
+    return machine, list(predictions(measured, steps, links, left_out, pauses_ns))
 
 
 def within(rows: Iterable[Predicted], managed: bool) -> tuple[int, int]:
@@ -274,10 +289,15 @@ def overview(paths: Iterable[Path], steps: Mapping[str, Path]) -> Iterator[str]:
     yield "| all | | | " + " | ".join(f"{near} of {of}" for near, of in total.values()) + " |"
 
 
-def tell(path: Path, steps: Mapping[str, Path], managed: dict[str, str]) -> None:
+def tell(
+    path: Path,
+    steps: Mapping[str, Path],
+    managed: dict[str, str],
+    pauses_ns: Mapping[str, float] = NONE,
+) -> None:
     """All of a file. Raises as `predicted`."""
     left_out: list[str] = []
-    machine, rows = predicted(path, steps, managed, left_out)
+    machine, rows = predicted(path, steps, managed, left_out, pauses_ns)
     print(f"{path.name}: {machine['gpu']}, commit {short(machine['commit'])}", end="")
     changed = machine["commit"].endswith("+") or changed_since(machine["commit"])
     told = {True: "engine or backends have changed since", False: "as here"}
@@ -288,6 +308,15 @@ def tell(path: Path, steps: Mapping[str, Path], managed: dict[str, str]) -> None
         print(line)
     for name in left_out:
         print(f"no recorded step of {name}: trace one and give --step {name}=FILE")
+
+
+def pause_of(path: Path) -> tuple[str, float]:
+    """A program, and the median of its pauses in nanoseconds. Raises FormatError, OSError."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        return told["program"], median(told["pause_ms"]) * 1e6
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise FormatError(f"{path} holds no pauses: {error}") from error
 
 
 def main() -> None:
@@ -309,11 +338,19 @@ def main() -> None:
         metavar="CALLS.json",
         help="what calls took on that machine (default: the figures of pump.sim.link)",
     )
+    parser.add_argument(
+        "--pause",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="PAUSE.json",
+        help="how much later a program begins the next step: what `python -m bench.gpu.pause` saw",
+    )
     options = parser.parse_args()
     steps = dict(options.step)
     if len(options.results) > 1:
-        if options.calls:
-            parser.error("--calls is of one machine: it takes one result")
+        if options.calls or options.pause:
+            parser.error("--calls and --pause are of one machine: they take one result")
         for line in overview(options.results, steps):
             print(line, flush=True)
         return
@@ -321,7 +358,7 @@ def main() -> None:
     if options.calls:
         managed = figures(json.loads(options.calls.read_text(encoding="utf-8"))["measurements"])
     try:
-        tell(options.results[0], steps, managed)
+        tell(options.results[0], steps, managed, dict(map(pause_of, options.pause)))
     except (FormatError, SequenceError, UsageError) as error:
         sys.exit(str(error))
 

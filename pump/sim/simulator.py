@@ -3,7 +3,8 @@
 The program's thread issues in order. It is held while the engine holds an operation, and else runs
 ahead of the device, which runs one operation at a time, in order. A kernel that uses pages in place
 takes as long as its own work or their bytes, whichever is longer, and nothing moves meanwhile.
-What the program computes itself between two operations takes no time, or the same each time.
+What the program computes itself between two operations takes no time, or the same each time; where
+it waits for a step's results it begins the next one so much later.
 """
 
 from collections import deque
@@ -95,12 +96,21 @@ def learning_steps(sequence: Sequence) -> int:
 
 class Simulator:
     """One run. `engine` is fresh and has `settings_for` the link; `none` needs one that faults.
-    `between_ns`: what the program's thread computes after each operation.
+    `between_ns`: what the program's thread computes after each operation. `pause_ns`: the same when
+    it has waited for a step; 0: it waits for none.
     """
 
-    def __init__(self, engine: Engine, link: Link, policy: str, between_ns: float = 0.0) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        link: Link,
+        policy: str,
+        between_ns: float = 0.0,
+        pause_ns: float = 0.0,
+    ) -> None:
         self.engine = engine
-        self.between_ns = between_ns
+        self.between_ns, self.pause_ns = between_ns, pause_ns
+        self.awaited: Issued | None = None  # ends a step that the thread waits for
         self.computes_ns = 0.0  # until then
         self.over = False  # the program's thread is at its end
         held = holds(policy)
@@ -203,7 +213,8 @@ class Simulator:
 
     def may_issue(self) -> bool:
         """The device takes one more."""
-        return not self.over and len(self.queue) + bool(self.running) < LAUNCHES_MOST
+        many = len(self.queue) + bool(self.running) >= LAUNCHES_MOST
+        return not (self.over or self.awaited or many)
 
     def admit(self, issued: Issued, latency_ns: float) -> bool:
         """Sends an operation to the device. False: the engine holds it."""
@@ -217,6 +228,7 @@ class Simulator:
                 self.lengthen(issued)
         self.held = None
         self.computes_ns = self.now + self.between_ns
+        self.awaited = issued if issued.ends_step and self.pause_ns else None
         issued.ready_ns = self.now + latency_ns
         self.queue.append(issued)
         return True
@@ -250,6 +262,9 @@ class Simulator:
 
     def retire(self, done: Issued) -> None:
         self.running = None
+        if done is self.awaited:
+            self.awaited = None
+            self.computes_ns = self.now + self.pause_ns
         if done.serial:
             self.retired = done.serial
             self.engine.retired(done.serial, round(self.now))

@@ -5,6 +5,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -69,6 +70,25 @@ def test_the_program_s_thread_may_take_longer(between_ns: float, each_ns: float)
     result = Simulator(engine, PLAIN, "ahead", between_ns).run(turns(UPDATE, READ, UPDATE))
     assert result.step_ms == pytest.approx(3 * each_ns / 1e6)
     assert result.busy_ns == pytest.approx(3 * 1000 * result.steps)
+
+
+@pytest.mark.parametrize("between_ns", [0.0, 300.0])
+def test_a_program_that_waits_for_a_step_begins_the_next_one_later(between_ns: float) -> None:
+    engine = CompiledEngine(settings_for(PLAIN, "ahead", 3 * PAGE))
+    simulator = Simulator(engine, PLAIN, "ahead", between_ns, pause_ns=500.0)
+    result = simulator.run(turns(UPDATE, READ, UPDATE))
+    assert result.step_ms == pytest.approx((3 * 1000 + 500) / 1e6)
+
+
+def test_what_comes_in_a_pause_makes_the_step_no_shorter() -> None:
+    """Each page that comes then takes the frame of one that must come again."""
+    page_ns, times = PAGE / 20, []
+    for pages in (4, 8, 12):
+        engine = CompiledEngine(settings_for(PLAIN, "ahead", 20 * PAGE))
+        simulator = Simulator(engine, PLAIN, "ahead", pause_ns=pages * page_ns)
+        times.append(simulator.run(turns(*[READ] * 40)).step_ms * 1e6)
+    for before, after in pairwise(times):
+        assert after - before == pytest.approx(4 * page_ns, rel=0.15)
 
 
 def test_pages_come_while_the_program_s_thread_computes() -> None:

@@ -1,13 +1,11 @@
 """Runs a workload: `python -m bench.gpu.workloads NAME WARM TIMED`, and prints a line of JSON."""
 
 import argparse
-import os
 import resource
 import sys
 from importlib import import_module
 from pathlib import Path
 
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 PROGRAMS = Path(__file__).resolve().parents[3] / "tests" / "gpu" / "programs"
 sys.path.insert(0, str(PROGRAMS))
 
@@ -48,14 +46,9 @@ def main() -> None:
         return
     import torch
 
-    from bench.gpu.workloads.work import change
+    from bench.gpu.workloads.work import change, deterministic
 
-    torch.manual_seed(0)
-    # an error, not a warning: with warnings only, attention's backward pass stays nondeterministic
-    torch.use_deterministic_algorithms(True)
-    torch.utils.deterministic.fill_uninitialized_memory = False
-    torch.backends.cuda.enable_mem_efficient_sdp(False)
-    torch.backends.cudnn.benchmark = False
+    deterministic()
     work = module.make(options.device, options.tiny)
     change(work, options.variant)
     if work.begin:

@@ -1,5 +1,6 @@
 """A step of a PyTorch program, and what a program can do itself when memory is short."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -22,6 +23,17 @@ class Work:
     blocks: Sequence[Any] = field(default_factory=tuple)  # to compute twice, not keep
     offload: Callable[[], None] | None = None  # states, or weights, are to be in host memory
     begin: Callable[[], object] | None = None  # once, before the first step, after a change
+
+
+def deterministic() -> None:
+    """Every run computes the same numbers, by the same kernels. Before CUDA begins."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.manual_seed(0)
+    # an error, not a warning: with warnings only, attention's backward pass stays nondeterministic
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    torch.backends.cudnn.benchmark = False
 
 
 def training(loss: Loss, model: Any, blocks: Sequence[Any], rate: float = 1e-4) -> Work:
