@@ -3,9 +3,10 @@
 `python -m bench.gpu.builds before=A/ulms.so after=B/ulms.so --needs bench/results/h200-vmm-asked.json`
 runs every workload at every ratio with each build, in turns, a process each, in the other order in
 the next round: what changes a machine more slowly does so for both. A build of another commit is
-made in a worktree of it. --needs names results of `pump-bench run --device gpu`, which have what
-each workload needs. --show prints the table of a file that was written. --system um takes managed
-memory, for workloads that are within its limit.
+made in a worktree of it. `NAME=ULMS.SO,ULMS_PAGE=16MiB` sets options for one: a build may stand
+beside itself. --needs names results of `pump-bench run --device gpu`, which have what each workload
+needs. --show prints the table of a file that was written. --system um takes managed memory, for
+workloads that are within its limit.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import time
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench import cli
 from bench.gpu.counters import EXPLAIN
@@ -41,12 +42,25 @@ SHOWN = ("in_ns", "out_ns", "sent_ns", "map_ns", "mapped_bytes")
 Row = dict[str, Any]
 
 
-def named(text: str) -> tuple[str, Path]:
-    """`NAME=FILE`, which exists. Raises ValueError."""
-    name, path = cli.named(text)
-    if not path.is_file():
+class Build(NamedTuple):
+    """A library, and what its options are beside those of the system."""
+
+    path: Path
+    options: dict[str, str]
+
+
+def named(text: str) -> tuple[str, Build]:
+    """`NAME=FILE[,OPTION=VALUE...]`; the file exists. Raises ValueError."""
+    file, *options = text.split(",")
+    name, path = cli.named(file)
+    if not path.is_file() or not all("=" in option for option in options):
         raise ValueError(text)
-    return name, path.resolve()
+    return name, Build(path.resolve(), dict(option.split("=", 1) for option in options))
+
+
+def sum_of(path: Path) -> str:
+    """What tells a build from others."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def needs_of(path: Path) -> dict[str, int]:
@@ -55,7 +69,7 @@ def needs_of(path: Path) -> dict[str, int]:
 
 
 def runs(
-    builds: dict[str, Path],
+    builds: dict[str, Build],
     system: str,
     needs: dict[str, int],
     ratios: list[float],
@@ -70,8 +84,8 @@ def runs(
     for at, name, ratio in product(range(rounds), needs, ratios):
         budget = Budget(capacity_at(needs[name], ratio), needs[name])
         order = list(builds.items())
-        for build, path in order if at % 2 == 0 else reversed(order):
-            env = environment(system, budget) | {"LD_PRELOAD": str(path)}
+        for build, (path, options) in order if at % 2 == 0 else reversed(order):
+            env = environment(system, budget) | options | {"LD_PRELOAD": str(path)}
             told = programs.run(name, system, env, end)
             yield {
                 "workload": name,
@@ -111,7 +125,7 @@ def table(rows: list[Row], builds: list[str]) -> str:
 
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument("builds", nargs="*", type=named, metavar="NAME=ULMS.SO")
+    parser.add_argument("builds", nargs="*", type=named, metavar="NAME=ULMS.SO[,OPTION=VALUE]")
     parser.add_argument("--show", type=Path, metavar="FILE", help="only the table of what it has")
     parser.add_argument("--needs", type=Path, metavar="RESULTS.json", help="must be there to run")
     parser.add_argument("--system", choices=SYSTEMS, default=SYSTEMS[0])
@@ -127,7 +141,7 @@ def main() -> None:
     if not options.builds or not options.needs:
         parser.error("builds and --needs: what is to be run")
     refuse_unless_safe()
-    builds: dict[str, Path] = dict(options.builds)
+    builds: dict[str, Build] = dict(options.builds)
     try:
         known = needs_of(options.needs)
     except (FormatError, OSError) as error:
@@ -140,8 +154,12 @@ def main() -> None:
     if told := [f"{name}: {why}" for name, why in obstacles.items() if why]:
         parser.error("; ".join(told))
     rows: list[Row] = []
-    sums = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in builds.items()}
-    result = {"machine": Programs().machine([options.system]), "builds": sums, "rows": rows}
+    result = {
+        "machine": Programs().machine([options.system]),
+        "builds": {name: sum_of(build.path) for name, build in builds.items()},
+        "options": {name: build.options for name, build in builds.items()},
+        "rows": rows,
+    }
     ratios = [float(text) for text in options.ratios.split(",")]
     end = time.monotonic() + options.seconds
     failed = ""

@@ -52,6 +52,7 @@ run() { # shellcheck disable=SC2086
     fits) module bench.gpu.fits --backends vmm --programs gpt2-medium,decode --json "$folder/$kind-fits.json" ;;
     share) module bench.gpu.share --json "$folder/$kind-share.json" ;;
     host) module bench.gpu.host --json "$folder/$kind-host.json" ;;
+    pause) module bench.gpu.pause --json "$folder/$kind-pause.json" ;;
     sweep) module bench.gpu.sweep --pages 8MiB,16MiB --json "$folder/$kind-sweep.json" ;;
     busy) module bench.gpu.remap --only busy --json "$folder/$kind-busy.json" ;;
     ddp) module bench.gpu.ddp --json "$folder/${kind}x2-ddp.json" ;;

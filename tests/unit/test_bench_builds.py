@@ -26,6 +26,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
     def process(_: object, name: str, system: str, env: dict[str, str], end: float) -> Told:
         build = Path(env["LD_PRELOAD"]).parent.name
         assert system == env["ULMS_BACKEND"]
+        assert env["ULMS_PAGE"] == ("16MiB" if build == "b" else "4MiB")
         found.append((name, build, env["ULMS_GPU_MEMORY"]))
         if len(found) == 7:
             raise run.OverError
@@ -40,7 +41,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
     monkeypatch.setattr("bench.gpu.run.library", lambda: Path("ulms.so"))
     monkeypatch.setattr(run.Programs, "machine", lambda *_: {"gpu": "none"})
     monkeypatch.setattr(run.Programs, "run", process)
-    words = [f"{build}={tmp_path / build / 'ulms.so'}" for build in "ab"]
+    pages = {"a": "4MiB", "b": "16MiB"}
+    words = [f"{x}={tmp_path / x / 'ulms.so'},ULMS_PAGE={page}" for x, page in pages.items()]
     words += ["--needs", str(NEEDS), "--workloads", "resnet50", "--ratios", "1.5,2"]
     monkeypatch.setattr(sys, "argv", ["builds", *words, "--json", str(tmp_path / "out.json")])
     return found
@@ -57,6 +59,7 @@ def test_builds_take_turns(
     assert [budget for *_, budget in asked] == [budgets[at] for at in (0, 0, 1, 1, 0, 0, 1)]
     told = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert set(told["builds"]) == {"a", "b"}
+    assert told["options"]["b"] == {"ULMS_PAGE": "16MiB"}
     assert [row["system"] for row in told["rows"]] == ["vmm"] * 6
     assert told["rows"][0]["counters"] == dict.fromkeys(EXPLAIN, 2_000_000)
     shown = capsys.readouterr().out
@@ -107,6 +110,10 @@ def test_what_is_not_known_is_told(
     with pytest.raises(SystemExit):
         builds.main()
     assert "invalid named value: 'a=missing.so'" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["builds", f"a={NEEDS},ULMS_PAGE", "--needs", str(NEEDS)])
+    with pytest.raises(SystemExit):
+        builds.main()
+    assert "ULMS_PAGE'" in capsys.readouterr().err
     assert asked == []
 
 
