@@ -58,7 +58,7 @@ def named(text: str) -> tuple[str, Build]:
     return name, Build(path.resolve(), dict(option.split("=", 1) for option in options))
 
 
-def sum_of(path: Path) -> str:
+def digest_of(path: Path) -> str:
     """What tells a build from others."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -156,7 +156,7 @@ def main() -> None:
     rows: list[Row] = []
     result = {
         "machine": Programs().machine([options.system]),
-        "builds": {name: sum_of(build.path) for name, build in builds.items()},
+        "builds": {name: digest_of(build.path) for name, build in builds.items()},
         "options": {name: build.options for name, build in builds.items()},
         "rows": rows,
     }

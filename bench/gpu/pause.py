@@ -8,13 +8,12 @@ and right before the first of the next.
 """
 
 import statistics
-import sys
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from bench import cli
 from bench.gpu import machine
+from bench.gpu.workloads import DECODERS, VARIANTS, module_of
 
 PROGRAM, WARM, TIMED = "decode-8b", 10, 60
 
@@ -51,12 +50,10 @@ def measure(name: str, warm: int, timed: int) -> tuple[list[float], list[float]]
     """Milliseconds of steps, and between them."""
     import torch
 
-    from bench.gpu.workloads.work import deterministic
+    from bench.gpu.workloads.__main__ import run_steps
+    from bench.gpu.workloads.work import made
 
-    deterministic()
-    work = import_module(f"bench.gpu.workloads.{name.replace('-', '_')}").make("cuda", False)
-    if work.begin:
-        work.begin()
+    work = made(module_of(name), "cuda", False, VARIANTS[0])
     first, last = ends_of(work.step, lambda module: isinstance(module, torch.nn.Linear))
     begins: list[Any] = []
     ends: list[Any] = []
@@ -67,21 +64,18 @@ def measure(name: str, warm: int, timed: int) -> tuple[list[float], list[float]]
 
     first.register_forward_pre_hook(lambda *_: mark(begins))
     last.register_forward_hook(lambda *_: mark(ends))
-    from report import run_steps
-
     step_ms = run_steps(work.step, torch.cuda.synchronize, warm, timed)
     return step_ms, pauses(ends, begins)[warm:]
 
 
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument("program", nargs="?", default=PROGRAM, help=f"default {PROGRAM}")
+    parser.add_argument(
+        "program", nargs="?", default=PROGRAM, choices=sorted(DECODERS), help=f"default {PROGRAM}"
+    )
     parser.add_argument("--steps", type=int, default=TIMED, help=f"default {TIMED}")
     options = parser.parse_args()
     machine.refuse_unless_safe()
-    from bench.gpu.workloads.__main__ import PROGRAMS
-
-    sys.path.insert(0, str(PROGRAMS))
     step_ms, pause_ms = measure(options.program, WARM, options.steps)
     print(line(options.program, step_ms, pause_ms))
     result = {

@@ -32,7 +32,7 @@ from pump.sim.link import LINKS, UM, Link, link_for
 from pump.sim.recorded import open_sequence
 from pump.sim.result import Result
 from pump.sim.sequence import Sequence, SequenceError
-from pump.sim.simulator import Simulator, settings_for
+from pump.sim.simulator import AT_ONCE, Pace, Simulator, settings_for
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "bench" / "results" / "h200-um.json"
@@ -152,24 +152,17 @@ def predictions(
         link = link_for(run.link, sequence, links)
         native_ms = sequence.native_ns() / 1e6
         pause_ns = pauses_ns.get(run.program, 0.0)
-        between_ns = sequence.thread_ns(run.native_ms * 1e6 - pause_ns)
-        played = play(sequence, run.budget_bytes, run.policy, link, between_ns, pause_ns)
+        pace = Pace(sequence.thread_ns(run.native_ms * 1e6 - pause_ns), pause_ns)
+        played = play(sequence, run.budget_bytes, run.policy, link, pace)
         mapped = (played.came - played.back) * link.page_bytes / played.steps
         yield Predicted(run, native_ms, played.step_ms, played.bytes_in, mapped)
 
 
-def play(
-    sequence: Sequence,
-    budget: int,
-    policy: str,
-    link: Link,
-    between_ns: float = 0.0,
-    pause_ns: float = 0.0,
-) -> Result:
+def play(sequence: Sequence, budget: int, policy: str, link: Link, pace: Pace = AT_ONCE) -> Result:
     """The steady state in virtual time."""
     pages = min(budget, sequence.footprint(link.page_bytes)) // link.page_bytes
     engine = CompiledEngine(settings_for(link, policy, pages * link.page_bytes))
-    return Simulator(engine, link, policy, between_ns, pause_ns).run(sequence)
+    return Simulator(engine, link, policy, pace).run(sequence)
 
 
 def bytes_brought(row: Mapping[str, Any]) -> float | None:

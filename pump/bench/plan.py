@@ -12,7 +12,7 @@ from pump.sim.hardware import Interconnect, link_over
 from pump.sim.link import LINKS, PAGE_BYTES, VMM, VMM_KNOWN, Link, link_for
 from pump.sim.sequence import Event, Given, Operation, pages_of
 from pump.sim.sequence import Sequence as Recorded
-from pump.sim.simulator import settings_for
+from pump.sim.simulator import Pace, settings_for
 from pump.sizes import format_size, write_size
 
 FACTORS = tuple(range(100, 0, -10))
@@ -205,7 +205,7 @@ def play(task: Task) -> Point:
     """The steady state under a backend's default policy; for another process."""
     policy = BY_NAME[task.backend].policy
     engine = CompiledEngine(settings_for(task.link, policy, task.budget))
-    played = Budgeted(engine, task.link, policy, task.thread_ns)
+    played = Budgeted(engine, task.link, policy, Pace(task.thread_ns))
     result = played.run(task.sequence)
     return Point(
         task.backend,

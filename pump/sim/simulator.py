@@ -73,6 +73,19 @@ class Mark(NamedTuple):
     back: int
 
 
+class Pace(NamedTuple):
+    """What the program's thread computes itself, nanoseconds: after each operation, and when it has
+    waited for a step; 0: it waits for none.
+    """
+
+    between_ns: float = 0.0
+    pause_ns: float = 0.0
+
+
+AT_ONCE = Pace()
+"""It takes no time."""
+
+
 def settings_for(link: Link, policy: str, budget: int) -> Settings:
     """An engine's settings over a link."""
     faults = link.rate_fault > 0
@@ -95,21 +108,11 @@ def learning_steps(sequence: Sequence) -> int:
 
 
 class Simulator:
-    """One run. `engine` is fresh and has `settings_for` the link; `none` needs one that faults.
-    `between_ns`: what the program's thread computes after each operation. `pause_ns`: the same when
-    it has waited for a step; 0: it waits for none.
-    """
+    """One run. `engine` is fresh and has `settings_for` the link; `none` needs one that faults."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        link: Link,
-        policy: str,
-        between_ns: float = 0.0,
-        pause_ns: float = 0.0,
-    ) -> None:
+    def __init__(self, engine: Engine, link: Link, policy: str, pace: Pace = AT_ONCE) -> None:
         self.engine = engine
-        self.between_ns, self.pause_ns = between_ns, pause_ns
+        self.pace = pace
         self.awaited: Issued | None = None  # ends a step that the thread waits for
         self.computes_ns = 0.0  # until then
         self.over = False  # the program's thread is at its end
@@ -227,8 +230,8 @@ class Simulator:
             if verdict == RUN_SHORT or self.lengthens:
                 self.lengthen(issued)
         self.held = None
-        self.computes_ns = self.now + self.between_ns
-        self.awaited = issued if issued.ends_step and self.pause_ns else None
+        self.computes_ns = self.now + self.pace.between_ns
+        self.awaited = issued if issued.ends_step and self.pace.pause_ns else None
         issued.ready_ns = self.now + latency_ns
         self.queue.append(issued)
         return True
@@ -264,7 +267,7 @@ class Simulator:
         self.running = None
         if done is self.awaited:
             self.awaited = None
-            self.computes_ns = self.now + self.pause_ns
+            self.computes_ns = self.now + self.pace.pause_ns
         if done.serial:
             self.retired = done.serial
             self.engine.retired(done.serial, round(self.now))

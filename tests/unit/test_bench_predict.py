@@ -15,6 +15,7 @@ from pump import paths  # noqa: E402
 from pump.bench.row import FormatError, Row, write_results  # noqa: E402
 from pump.sim.link import LINKS, UM, UM_ONE  # noqa: E402
 from pump.sim.recorded import open_sequence  # noqa: E402
+from pump.sim.simulator import Pace  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
@@ -144,7 +145,7 @@ def test_what_pump_bench_measured_is_predicted_over_its_systems_links(tmp_path: 
     step = open_sequence(paths.traces()["resnet50"])
     assert step.vouched
     assert step.thread_ns(step.native_ns()) == 0
-    slow = predict.play(step, 7029653504, "ahead", LINKS["vmm"], step.thread_ns(80e6))
+    slow = predict.play(step, 7029653504, "ahead", LINKS["vmm"], Pace(step.thread_ns(80e6)))
     assert slow.step_ms == pytest.approx(80.0, rel=0.01)
     alone = predict.play(step, 3514826752, "ahead", LINKS["vmm-known"])
     assert (known.ms, known.bytes_in) == (alone.step_ms, alone.bytes_in)
@@ -159,6 +160,22 @@ def test_what_pump_bench_measured_is_predicted_over_its_systems_links(tmp_path: 
     other = open_sequence(others)
     assert mapped.ms == predict.play(other, 3514826752, "ahead", LINKS["vmm"]).step_ms
     assert known.ms < 0.8 * mapped.ms
+
+
+def test_a_program_that_pauses_between_steps_takes_longer(tmp_path: Path) -> None:
+    path = tmp_path / "pause.json"
+    path.write_text('{"program": "resnet50", "pause_ms": [9, 5, 4]}', encoding="utf-8")
+    name, pause_ns = predict.pause_of(path)
+    assert (name, pause_ns) == ("resnet50", 5e6)
+    kept = list(predict.of_bench([benched("vmm")]))
+    (quick,) = predict.predictions(kept, {}, LINKS, [])
+    (pausing,) = predict.predictions(kept, {}, LINKS, [], {name: pause_ns})
+    (other,) = predict.predictions(kept, {}, LINKS, [], {"another": pause_ns})
+    assert other.ms == quick.ms
+    assert pausing.ms > quick.ms + 1
+    path.write_text("[]", encoding="utf-8")
+    with pytest.raises(FormatError, match="holds no pauses"):
+        predict.pause_of(path)
 
 
 def test_of_several_files_it_is_counted_what_was_near(tmp_path: Path) -> None:

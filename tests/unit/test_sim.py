@@ -42,6 +42,7 @@ from pump.sim.sequence import (  # noqa: E402
 )
 from pump.sim.simulator import (  # noqa: E402
     LAUNCH_NS,
+    Pace,
     Simulator,
     StuckError,
     settings_for,
@@ -67,7 +68,7 @@ def test_what_fits_takes_its_own_time(policy: str) -> None:
 @pytest.mark.parametrize(("between_ns", "each_ns"), [(300.0, 1000), (1000.0, 1000), (7000.0, 7000)])
 def test_the_program_s_thread_may_take_longer(between_ns: float, each_ns: float) -> None:
     engine = CompiledEngine(settings_for(PLAIN, "ahead", 3 * PAGE))
-    result = Simulator(engine, PLAIN, "ahead", between_ns).run(turns(UPDATE, READ, UPDATE))
+    result = Simulator(engine, PLAIN, "ahead", Pace(between_ns)).run(turns(UPDATE, READ, UPDATE))
     assert result.step_ms == pytest.approx(3 * each_ns / 1e6)
     assert result.busy_ns == pytest.approx(3 * 1000 * result.steps)
 
@@ -75,7 +76,7 @@ def test_the_program_s_thread_may_take_longer(between_ns: float, each_ns: float)
 @pytest.mark.parametrize("between_ns", [0.0, 300.0])
 def test_a_program_that_waits_for_a_step_begins_the_next_one_later(between_ns: float) -> None:
     engine = CompiledEngine(settings_for(PLAIN, "ahead", 3 * PAGE))
-    simulator = Simulator(engine, PLAIN, "ahead", between_ns, pause_ns=500.0)
+    simulator = Simulator(engine, PLAIN, "ahead", Pace(between_ns, 500.0))
     result = simulator.run(turns(UPDATE, READ, UPDATE))
     assert result.step_ms == pytest.approx((3 * 1000 + 500) / 1e6)
 
@@ -85,7 +86,7 @@ def test_what_comes_in_a_pause_makes_the_step_no_shorter() -> None:
     page_ns, times = PAGE / 20, []
     for pages in (4, 8, 12):
         engine = CompiledEngine(settings_for(PLAIN, "ahead", 20 * PAGE))
-        simulator = Simulator(engine, PLAIN, "ahead", pause_ns=pages * page_ns)
+        simulator = Simulator(engine, PLAIN, "ahead", Pace(pause_ns=pages * page_ns))
         times.append(simulator.run(turns(*[READ] * 40)).step_ms * 1e6)
     for before, after in pairwise(times):
         assert after - before == pytest.approx(4 * page_ns, rel=0.15)
@@ -95,7 +96,7 @@ def test_pages_come_while_the_program_s_thread_computes() -> None:
     times = {}
     for between_ns in (0.0, PAGE / 20, PAGE / 10):
         engine = CompiledEngine(settings_for(PLAIN, "ahead", 2 * PAGE))
-        simulator = Simulator(engine, PLAIN, "ahead", between_ns)
+        simulator = Simulator(engine, PLAIN, "ahead", Pace(between_ns))
         times[between_ns] = simulator.run(turns(UPDATE, UPDATE, UPDATE)).step_ms * 1e6
     assert times[0.0] < times[PAGE / 10] < times[0.0] + 3 * PAGE / 10
     assert times[PAGE / 10] >= 3 * PAGE / 10 - 1

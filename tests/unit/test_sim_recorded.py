@@ -23,7 +23,7 @@ from pump.sim.link import FREE, LINKS, UM, UM_ONE, VMM, Link, link_for  # noqa: 
 from pump.sim.period import page_times, period_of  # noqa: E402
 from pump.sim.recorded import open_sequence  # noqa: E402
 from pump.sim.sequence import Block, Given, Sequence, read_sequence  # noqa: E402
-from pump.sim.simulator import Simulator, settings_for  # noqa: E402
+from pump.sim.simulator import Pace, Simulator, settings_for  # noqa: E402
 from pump.sizes import MIB  # noqa: E402
 from tests.conftest import made_once  # noqa: E402
 from tests.reference.policies import reference  # noqa: E402
@@ -236,7 +236,7 @@ def test_who_waits_for_the_thread_brings_no_more_than_who_waits_for_the_link(slo
     settings = settings_for(VMM, "ahead", pages * VMM.page_bytes)
     bound = Simulator(CompiledEngine(settings), VMM, "ahead").run(sequence)
     thread_ns = slower * bound.step_ms * 1e6 / sequence.operations()
-    done = Simulator(CompiledEngine(settings), VMM, "ahead", thread_ns).run(sequence)
+    done = Simulator(CompiledEngine(settings), VMM, "ahead", Pace(thread_ns)).run(sequence)
     assert done.step_ms == pytest.approx(slower * bound.step_ms, rel=0.01)
     assert done.bytes_in < 1.3 * bound.bytes_in
 

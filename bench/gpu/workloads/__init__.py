@@ -6,7 +6,9 @@ import them: listing needs no framework.
 """
 
 import ast
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 HERE = Path(__file__).parent
 HELPERS = {"__init__", "__main__", "work", "llama", "weights", "offload"}
@@ -35,6 +37,11 @@ def names() -> dict[str, str]:
     """Every workload, and what it is."""
     files = sorted(path for path in HERE.glob("*.py") if path.stem not in HELPERS)
     return {path.stem.replace("_", "-"): _first_line(path) for path in files}
+
+
+def module_of(name: str) -> ModuleType:
+    """A workload's file. Raises ImportError without its framework."""
+    return import_module(f"{__name__}.{name.replace('-', '_')}")
 
 
 def _first_line(path: Path) -> str:

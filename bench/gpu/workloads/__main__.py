@@ -3,7 +3,6 @@
 import argparse
 import resource
 import sys
-from importlib import import_module
 from pathlib import Path
 
 PROGRAMS = Path(__file__).resolve().parents[3] / "tests" / "gpu" / "programs"
@@ -11,7 +10,9 @@ sys.path.insert(0, str(PROGRAMS))
 
 from report import report, run_steps  # noqa: E402
 
-from bench.gpu.workloads import OWN_MAIN, VARIANTS, names, variants  # noqa: E402
+from bench.gpu.workloads import OWN_MAIN, VARIANTS, module_of, names, variants  # noqa: E402
+
+__all__ = ["main", "run_steps"]
 
 
 def most_resident() -> int:
@@ -38,7 +39,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.variant not in variants(options.name):
         parser.error(f"{options.name} has no variant {options.variant}")
-    module = import_module(f"bench.gpu.workloads.{options.name.replace('-', '_')}")
+    module = module_of(options.name)
     if options.name.replace("-", "_") in OWN_MAIN:
         if options.device != "cuda":
             parser.error(f"{options.name} runs on a GPU only")
@@ -46,13 +47,9 @@ def main() -> None:
         return
     import torch
 
-    from bench.gpu.workloads.work import change, deterministic
+    from bench.gpu.workloads.work import made
 
-    deterministic()
-    work = module.make(options.device, options.tiny)
-    change(work, options.variant)
-    if work.begin:
-        work.begin()
+    work = made(module, options.device, options.tiny, options.variant)
     on_gpu = options.device == "cuda"
     wait = torch.cuda.synchronize if on_gpu else int
     step_ms = run_steps(work.step, wait, options.warm, options.timed)

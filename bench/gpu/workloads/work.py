@@ -36,6 +36,16 @@ def deterministic() -> None:
     torch.backends.cudnn.benchmark = False
 
 
+def made(module: Any, device: str, tiny: bool, variant: str) -> Work:
+    """A workload's, with all done that comes before its first step. Raises as `change`."""
+    deterministic()
+    work: Work = module.make(device, tiny)
+    change(work, variant)
+    if work.begin:
+        work.begin()
+    return work
+
+
 def training(loss: Loss, model: Any, blocks: Sequence[Any], rate: float = 1e-4) -> Work:
     """Forward, backward, AdamW."""
     states = States(model, rate)
