@@ -3,6 +3,7 @@
 #include "cost.h"
 #include "environment.h"
 #include "memory.h"
+#include "resident.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,8 +23,19 @@ CUresult devices_open(void) {
     device_count = (int)(count < DEVICES_MAX ? count : DEVICES_MAX);
     for (int i = 0; i < device_count; i++)
         devices[i] = (struct device){.ordinal = i, .memory = memory};
+    resident_open();
     cost_open();
     return CUDA_SUCCESS;
+}
+
+void device_hold(struct device *d, uint64_t bytes) {
+    atomic_fetch_add(&d->used, bytes);
+    resident_change(d->ordinal, (int64_t)bytes);
+}
+
+void device_give(struct device *d, uint64_t bytes) {
+    atomic_fetch_sub(&d->used, bytes);
+    resident_change(d->ordinal, -(int64_t)bytes);
 }
 
 bool device_valid(CUdevice ordinal) {
@@ -36,6 +48,10 @@ EXPORT int emu_device_memory(int device, uint64_t *used, uint64_t *total) {
     *used = atomic_load(&devices[device].used);
     *total = devices[device].memory;
     return 0;
+}
+
+EXPORT uint64_t emu_device_peak(int device) {
+    return device_valid(device) ? resident_most(device) : 0;
 }
 
 /* --- the driver's questions --- */

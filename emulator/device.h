@@ -30,6 +30,8 @@ CUresult devices_open(void);
 bool device_valid(CUdevice ordinal);
 /* In managed.c: takes physical memory of the device, moving managed pages out when it is full. False: it stays full. */
 bool device_take(struct device *d, uint64_t bytes);
+/* Counts what was taken, under the lock of managed.c, and what is given back. */
+void device_hold(struct device *d, uint64_t bytes);
 void device_give(struct device *d, uint64_t bytes);
 
 #endif

@@ -103,6 +103,8 @@ struct emu_traffic {
 void emu_traffic(struct emu_traffic *now);
 /* Physical bytes of the device: in use, and in all. 0, or -1 when there is no such device. */
 int emu_device_memory(int device, uint64_t *used, uint64_t *total);
+/* The most that was ever in use; with EMU_RESIDENT, by all processes together. */
+uint64_t emu_device_peak(int device);
 /* Bytes of the host's memory that handles (cuMemCreate) hold now, and the most they ever held. */
 void emu_host_memory(uint64_t *used, uint64_t *most);
 

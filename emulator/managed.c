@@ -43,7 +43,7 @@ static void frame_free(struct frame *f) {
         at = &(*at)->next;
     *at = f->next;
     unlink_by_use(f);
-    atomic_fetch_sub(&f->device->used, GRANULE);
+    device_give(f->device, GRANULE);
     free(f);
 }
 
@@ -82,7 +82,7 @@ static struct frame *frame_make(struct page *p, struct device *d, uint64_t *evic
     }
     *f = (struct frame){.page = p, .device = d, .next = p->frames};
     p->frames = f;
-    atomic_fetch_add(&d->used, GRANULE);
+    device_hold(d, GRANULE);
     link_as_newest(f);
     return f;
 }
@@ -92,15 +92,11 @@ bool device_take(struct device *d, uint64_t bytes) {
     pthread_mutex_lock(&pages_lock);
     bool room = bytes <= d->memory && make_room(d, bytes, &moved);
     if (room)
-        atomic_fetch_add(&d->used, bytes);
+        device_hold(d, bytes);
     traffic.evicted += moved;
     pthread_mutex_unlock(&pages_lock);
     cost_call((double)moved / rate(RATE_EVICT));
     return room;
-}
-
-void device_give(struct device *d, uint64_t bytes) {
-    atomic_fetch_sub(&d->used, bytes);
 }
 
 /* --- areas --- */

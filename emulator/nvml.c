@@ -1,13 +1,18 @@
 /* A small libnvidia-ml.so.1 for the emulated devices. What of their memory is used it learns from the emulator's
- * libcuda.so.1 where this process has loaded it: other processes' use is not seen. */
+ * libcuda.so.1 where this process has loaded it: otherwise
+ * from the file EMU_RESIDENT. */
 #include "environment.h"
 #include "nvml/abi.h"
+#include "resident.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -29,13 +34,26 @@ static int ordinal(nvmlDevice_t device) {
     return i >= 0 && i < (ptrdiff_t)device_count() ? (int)i : -1;
 }
 
+/* In bytes, by the processes that have EMU_RESIDENT in common. */
+static uint64_t used_by_others(int device) {
+    struct resident row = {0};
+    const char *path = getenv("EMU_RESIDENT");
+    int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (file >= 0) {
+        if (pread(file, &row, sizeof row, device * (off_t)sizeof row) != sizeof row)
+            row.used = 0;
+        close(file);
+    }
+    return row.used;
+}
+
 static void read_memory(int device, uint64_t *used, uint64_t *total) {
     int (*ask)(int, uint64_t *, uint64_t *) = NULL;
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     if (driver)
         *(void **)&ask = dlsym(driver, "emu_device_memory");
     if (!ask || ask(device, used, total) != 0) {
-        *used = 0;
+        *used = used_by_others(device);
         *total = environment_number("EMU_MEMORY", 8ull << 30);
     }
     if (driver)

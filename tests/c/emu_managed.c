@@ -1,4 +1,7 @@
 /* Managed memory: where its pages are, what moves them, and what that moves. */
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "emu_api.h"
 
 static const CUmemLocation DEVICE = {CU_MEM_LOCATION_TYPE_DEVICE, 0}, HOST = {CU_MEM_LOCATION_TYPE_HOST, 0};
@@ -235,4 +238,26 @@ TEST(a_page_belongs_to_one_of_two_devices) {
     CHECK_EQ(emu_device_memory(1, &used, &total), 0);
     CHECK_EQ(used, 2 * MiB);
     CHECK_EQ(emu_device_memory(2, &used, &total), -1);
+}
+
+TEST(the_peak_of_a_device_stays_and_others_can_read_it) {
+    char name[] = "/tmp/emu-resident-XXXXXX";
+    close(mkstemp(name));
+    setenv("EMU_RESIDENT", name, 1);
+    begin();
+    uint64_t used, total, before, file[2] = {0};
+    CHECK_EQ(emu_device_memory(0, &before, &total), 0);
+    CUdeviceptr p = managed_memory(6 * MiB);
+    OK(cuMemPrefetchAsync(p, 6 * MiB, 0, NULL));
+    OK(cuMemPrefetchAsync(p, 6 * MiB, CU_DEVICE_CPU, NULL));
+    OK(cuCtxSynchronize());
+    CHECK_EQ(emu_device_memory(0, &used, &total), 0);
+    CHECK_EQ(used, before);
+    CHECK_EQ(emu_device_peak(0), before + 6 * MiB);
+    int fd = open(name, O_RDONLY);
+    CHECK_EQ(read(fd, file, sizeof file), sizeof file);
+    CHECK_EQ(file[0], used);
+    CHECK_EQ(file[1], before + 6 * MiB);
+    close(fd);
+    unlink(name);
 }
