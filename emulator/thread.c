@@ -3,8 +3,13 @@
 #include "stream.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
-static atomic_bool opened, forked;
+static atomic_bool opened;
+/* A child finds zeroes in its place, also one of a raw clone. */
+static struct {
+    _Alignas(65536) atomic_bool here;
+} process;
 
 static pthread_key_t key;
 static _Thread_local struct thread self;
@@ -20,8 +25,7 @@ static void thread_gone(void *thread) {
 }
 
 static void in_child(void) {
-    if (atomic_load(&opened))
-        atomic_store(&forked, true);
+    atomic_store(&process.here, false);
 }
 
 static void make_key(void) {
@@ -45,12 +49,12 @@ CUcontext context_current(void) {
     return t->depth ? t->stack[t->depth - 1] : NULL;
 }
 
-bool process_forked(void) {
-    return atomic_load_explicit(&forked, memory_order_relaxed);
-}
-
 bool process_open(void) {
     return atomic_load_explicit(&opened, memory_order_relaxed);
+}
+
+bool process_forked(void) {
+    return process_open() && !atomic_load_explicit(&process.here, memory_order_relaxed);
 }
 
 EXPORT CUresult cuInit(unsigned int flags) {
@@ -64,6 +68,10 @@ EXPORT CUresult cuInit(unsigned int flags) {
     CUresult result = process_open() ? CUDA_SUCCESS : devices_open();
     if (result == CUDA_SUCCESS) {
         thread_self();
+        if (!process_open()) {
+            madvise(&process, sizeof process, MADV_WIPEONFORK);
+            atomic_store(&process.here, true);
+        }
         atomic_store(&opened, true);
     }
     pthread_mutex_unlock(&lock);

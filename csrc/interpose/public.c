@@ -1,3 +1,4 @@
+#include "interpose/home.h"
 #include "interpose/session.h"
 #include "ulms.h"
 
@@ -5,7 +6,7 @@ size_t ulms_allocations(struct ulms_allocation *out, size_t n) {
     struct allocation list[64];
     size_t count = 0;
     addr_t from = 0;
-    while (session_on && count < n) {
+    while (session_on && !home_left() && count < n) {
         size_t want = n - count < 64 ? n - count : 64, got = ledger_list(session.ledger, from, list, want);
         for (size_t i = 0; i < got; i++)
             out[count++] = (struct ulms_allocation){.start = list[i].start,

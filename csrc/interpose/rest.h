@@ -7,6 +7,7 @@
 #include "base/hot.h"
 #include "base/thread.h"
 #include "driver.h"
+#include "interpose/home.h"
 #include "launch/op.h"
 #include "observe/stats.h"
 
@@ -16,17 +17,20 @@ enum unrest {
     UNREST_CAPTURE = 4,   /* a stream captures */
     UNREST_TABLES = 8,    /* pointer tables are thought to be whole, which an operation may overwrite */
     UNREST_MOVES = 16,    /* pages have begun to move */
+    UNREST_ALL = 31,
 };
-
-extern uint32_t rest_broken; /* of enum unrest */
 
 void rest_break(enum unrest why);
 void rest_mend(enum unrest why);
 /* After rest_break: the driver has all that passed. Once true it stays so. */
 bool rest_over(void);
 
+/* Kept as what does not break it, so that in a child, where the word is 0, all does. */
+static inline uint32_t rest_broken(void) {
+    return UNREST_ALL & ~__atomic_load_n(&home.rest, __ATOMIC_SEQ_CST);
+}
 static inline bool rest_now(void) {
-    return __builtin_expect(__atomic_load_n(&rest_broken, __ATOMIC_SEQ_CST) == 0, 1);
+    return __builtin_expect(__atomic_load_n(&home.rest, __ATOMIC_SEQ_CST) == UNREST_ALL, 1);
 }
 
 /* The ledger has a new pointer table. */
@@ -36,23 +40,18 @@ void rest_break_for_table(void);
 void rest_doubt_tables(void);
 /* What an operation that comes next touches will not be asked for. */
 static inline bool rest_but_for_tables(void) {
-    uint32_t why = __atomic_load_n(&rest_broken, __ATOMIC_SEQ_CST);
-    return __builtin_expect((why & ~(uint32_t)UNREST_TABLES) == 0, 1);
+    uint32_t whole = __atomic_load_n(&home.rest, __ATOMIC_SEQ_CST);
+    return __builtin_expect((whole | UNREST_TABLES) == UNREST_ALL, 1);
 }
-
-struct rest_place {
-    _Alignas(HOT_LINE) bool passing;
-};
-extern struct rest_place rest_places[];
 
 /* The operation passes: rest_leave follows the real call, and nothing else is said of it. False: it is looked at. */
 static inline bool rest_enter(void) {
     struct thread *self = &thread_here;
-    if (__builtin_expect(__atomic_load_n(&rest_broken, __ATOMIC_RELAXED) == UNREST_TABLES, 0))
+    if (__builtin_expect(__atomic_load_n(&home.rest, __ATOMIC_RELAXED) == (UNREST_ALL & ~UNREST_TABLES), 0))
         rest_doubt_tables();
     if (!rest_now() || !self->counts || self->inside)
         return false;
-    bool *passing = &rest_places[self->slot].passing;
+    bool *passing = &home.place[self->slot].passing;
     __atomic_store_n(passing, true, __ATOMIC_SEQ_CST);
     bool still = rest_now(); /* either we see that it is not, or who broke it sees us */
     if (__builtin_expect(still, 1))
@@ -66,7 +65,7 @@ static inline CUresult rest_leave(CUresult status, enum op_kind kind) {
     struct thread *self = &thread_here;
     struct counts here = {self->counts, false};
     self->inside--;
-    __atomic_store_n(&rest_places[self->slot].passing, false, __ATOMIC_RELEASE);
+    __atomic_store_n(&home.place[self->slot].passing, false, __ATOMIC_RELEASE);
     if (__builtin_expect(status == CUDA_SUCCESS, 1)) {
         stats_beat(counts_add(here, COUNT_operations, 1));
         counts_add(here, kind == OP_LAUNCH ? COUNT_kernels : COUNT_memsets, 1);

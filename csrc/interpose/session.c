@@ -12,6 +12,7 @@
 #include "base/page.h"
 #include "interpose/capture.h"
 #include "interpose/describe.h"
+#include "interpose/home.h"
 #include "interpose/rest.h"
 #include "interpose/summary.h"
 #include "interpose/timing.h"
@@ -38,11 +39,11 @@ uint64_t session_context(void) {
 }
 
 static void fork_child(void) {
+    home_leave();
     if (!session_on)
         return;
     session_on = false;                 /* CUDA does not work in the child either */
     session.backend = &backend_observe; /* a lock of another's may be held, and movers are not here */
-    rest_break(UNREST_SESSION);
     trace_fork_child();
     stats_fork_child();
     thread_fork_child();
@@ -72,16 +73,16 @@ static void escape_json(char *out, size_t size, const char *text) {
     out[n] = 0;
 }
 
-/* A forked child has none of our threads, and what they had locked stays so there. */
+/* A child has none of our threads, and what they had locked stays so there. */
 static void stop_backend(void) {
-    if (session_on && session.backend->stop)
+    if (session_on && home_ours() && session.backend->stop)
         session.backend->stop();
 }
 
 /* While the driver still answers: its own end comes after this and before our destructor. */
 static void stop(void) {
     stop_backend();
-    if (session_on)
+    if (session_on && home_ours())
         timing_stop();
 }
 
@@ -140,6 +141,8 @@ static void choose_backend(void) {
 static void start(void) {
     char device[256];
     uint64_t total;
+    home_begin();
+    pthread_atfork(NULL, NULL, fork_child);
     options_read();
     if (ulms_options.mode == MODE_OFF)
         return;
@@ -164,8 +167,8 @@ static void start(void) {
     if (ulms_options.trace[0])
         open_trace(device, total);
     atexit(stop);
-    pthread_atfork(NULL, NULL, fork_child);
     summary_start(device, total);
+    rest_mend(UNREST_CAPTURE | UNREST_TABLES | UNREST_MOVES);
     __atomic_store_n(&session_on, true, __ATOMIC_RELEASE);
     if (session.backend->rests && ulms_options.verify == VERIFY_OFF && !trace_on)
         rest_mend(UNREST_SESSION);
@@ -177,7 +180,7 @@ void session_start(void) {
 
 /* The program's own exit handlers may still free memory after this; recording is then over. */
 __attribute__((destructor)) static void finish(void) {
-    if (!session_on)
+    if (!session_on || !home_ours())
         return;
     rest_break(UNREST_SESSION);
     summary_print();

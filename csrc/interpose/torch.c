@@ -62,7 +62,7 @@ static HOT __attribute__((noinline)) void tell(addr_t start, int64_t bytes) {
     if (session.block_before)
         session.block_before();
     if (bytes > 0) {
-        if (__builtin_expect(__atomic_load_n(&rest_broken, __ATOMIC_RELAXED) & UNREST_FRAMEWORK, 0))
+        if (__builtin_expect(rest_broken() & UNREST_FRAMEWORK, 0))
             rest_mend(UNREST_FRAMEWORK);
         ledger_block_add(session.ledger, start, size);
     } else {
@@ -77,7 +77,7 @@ static HOT __attribute__((noinline)) void tell(addr_t start, int64_t bytes) {
 static HOT __attribute__((noinline)) void report_looked_at(void *pointer, int64_t bytes, size_t allocated,
                                                            size_t reserved, struct c10_device device) {
     addr_t start = (addr_t)(uintptr_t)pointer;
-    bool ours = session_on && session.hears_blocks && is_block(pointer, bytes, device);
+    bool ours = !home_left() && session_on && session.hears_blocks && is_block(pointer, bytes, device);
     if (ours) {
         ledger_block_foresee(session.ledger, start);
         stats_foresee();

@@ -33,6 +33,7 @@ _HEAD = """
 #include "library.h"
 
 #include "base/hot.h"
+#include "interpose/home.h"
 #include "interpose/wrap.h"
 #include "library/call.h"
 """
@@ -129,14 +130,18 @@ def _absent(library: Library) -> str:
 def _exports(library: Library, row: Row, prototype: Prototype) -> str:
     made = "wrap" if isinstance(row.treatment, Told) else "custom"
     hot = "HOT_CALL " if row.symbol in PRODUCTS else ""
+    empty = prototype.result == "void"
+    back = "" if empty else "return "
     lines = []
     for variant, name in enumerate(wrapper_names(library, row)):
-        actual = [str(variant), *(argument.name for argument in prototype.arguments)]
-        back = "" if prototype.result == "void" else "return "
+        actual = [argument.name for argument in prototype.arguments]
         lines += [
             listed(f"{hot}{prototype.result} {name}(", parameters(prototype), ""),
             "{",
-            listed(f"    {back}{made}_{row.symbol}(", actual, ";"),
+            "    if (home_left())" + (" {" if empty else ""),
+            listed(f"        {back}REAL({row.symbol}, {variant})(", actual, ";"),
+            *(["        return;", "    }"] if empty else []),
+            listed(f"    {back}{made}_{row.symbol}(", [str(variant), *actual], ";"),
             "}",
             f'EXPORT({name}, {row.symbol}, "@{library.versions[variant]}");',
             "",

@@ -13,6 +13,7 @@ from hooks.generator.text import listed
 _HEAD = """
 #include "base/hot.h"
 #include "cuda/extent.h"
+#include "interpose/home.h"
 #include "interpose/node.h"
 #include "interpose/rest.h"
 #include "interpose/wrap.h"
@@ -126,6 +127,8 @@ def _exports(row: Row, prototype: Prototype) -> str:
                 "    }",
             ]
         lines += [
+            "    if (home_left())",
+            listed(f"        return REAL({row.symbol}, {variant})(", actual, ";"),
             listed(f"    return {made}_{row.symbol}(", [str(variant), *actual], ";"),
             "}",
             f"EXPORT({name}, {exported});",
