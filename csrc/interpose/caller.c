@@ -1,16 +1,15 @@
 #define _GNU_SOURCE
 #include "interpose/caller.h"
 
-#include <execinfo.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "base/options.h"
+#include "interpose/frame.h"
 
-/* Between such a library and us lies at most the CUDA runtime and an allocator of its own. */
-enum { FRAMES = 16, RANGES = 64 };
+enum { RANGES = 64 };
 
 static const char *const plain[] = {"libnccl", "libnvshmem", "libucs", "libuct", "libucp", NULL};
 static const char *const exportable[] = {"xla_cuda_plugin", "libtensorflow", "_pywrap_tensorflow", NULL};
@@ -94,12 +93,10 @@ static bool any_known(void) {
     return any;
 }
 
-/* backtrace loads a library the first time: another thread that loads one, and allocates meanwhile, has the loader's
- * lock and waits for ours. */
 static unsigned callers(void) {
-    void *frames[FRAMES];
+    void *frames[FRAME_MAX];
     unsigned found = 0;
-    int depth = any_known() ? backtrace(frames, FRAMES) : 0;
+    int depth = any_known() ? frame_list(frames) : 0;
     pthread_mutex_lock(&lock);
     for (int i = 0; i < depth; i++)
         found |= inside((uintptr_t)frames[i]);

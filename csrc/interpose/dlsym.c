@@ -1,5 +1,5 @@
-/* dlsym and dlvsym, in every version glibc gave them: CUDA's runtime, Triton, XLA and others find the driver by them.
- */
+/* dlsym, dlvsym and dlclose, in every version glibc gave them: CUDA's runtime, Triton, XLA and others find the driver
+ * by them. The only file that calls the loader, and only where the program itself is calling it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -10,34 +10,30 @@
 
 typedef void *(*dlsym_function)(void *, const char *);
 typedef void *(*dlvsym_function)(void *, const char *, const char *);
+typedef int (*dlclose_function)(void *);
 
-static _Atomic(dlsym_function) real_dlsym_known;
-static _Atomic(dlvsym_function) real_dlvsym_known;
-
-static dlsym_function real_dlsym(void) {
-    dlsym_function f = atomic_load_explicit(&real_dlsym_known, memory_order_relaxed);
+/* The next function of that name, found once. */
+static void *real(void *_Atomic *known, const char *name) {
+    void *f = atomic_load_explicit(known, memory_order_relaxed);
     if (!f) {
-        f = (dlsym_function)elf_next("dlsym");
-        atomic_store_explicit(&real_dlsym_known, f, memory_order_relaxed);
+        f = elf_next(name);
+        atomic_store_explicit(known, f, memory_order_relaxed);
     }
     return f;
+}
+
+static dlsym_function real_dlsym(void) {
+    static void *_Atomic known;
+    return (dlsym_function)real(&known, "dlsym");
 }
 
 static dlvsym_function real_dlvsym(void) {
-    dlvsym_function f = atomic_load_explicit(&real_dlvsym_known, memory_order_relaxed);
-    if (!f) {
-        f = (dlvsym_function)elf_next("dlvsym");
-        atomic_store_explicit(&real_dlvsym_known, f, memory_order_relaxed);
-    }
-    return f;
+    static void *_Atomic known;
+    return (dlvsym_function)real(&known, "dlvsym");
 }
 
-void *look_up(void *handle, const char *name) {
+static void *look_up(void *handle, const char *name) {
     return real_dlsym()(handle, name);
-}
-
-void *look_up_version(void *handle, const char *name, const char *version) {
-    return real_dlvsym()(handle, name, version);
 }
 
 static bool may_be_hooked(const char *name) {
@@ -76,7 +72,7 @@ static void *hooked(const char *name, void *found, const void *caller) {
     if (key < 0)
         return found;
     found = without_us(name, found, caller);
-    void *wrapper = found ? real_wrapper((enum api)(key / 2), key % 2, found) : NULL;
+    void *wrapper = found ? real_wrapper((enum api)(key / 2), key % 2, found, caller) : NULL;
     return wrapper ? wrapper : found;
 }
 
@@ -108,26 +104,37 @@ SIBLING_CALL static void *our_dlvsym(void *handle, const char *name, const char 
         return real_dlvsym()(handle, name, version);
     if (handle == RTLD_NEXT)
         return next_in_own_scope(__builtin_return_address(0), name);
-    void *found = look_up_version(handle, name, version);
+    void *found = real_dlvsym()(handle, name, version);
     if (!found)
         return real_dlvsym()(handle, name, version);
     return hooked(name, found, __builtin_return_address(0));
 }
 
-#define EXPORT(our, name) extern __attribute__((alias(#our), visibility("default"))) __typeof__(our) name
+/* A library that we have functions of stays loaded. It is kept here, and not when they are found: that must not wait
+ * for the loader. */
+static int our_dlclose(void *handle) {
+    static void *_Atomic known;
+    void *function;
+    Dl_info info;
+    while ((function = real_to_keep()))
+        if (dladdr(function, &info))
+            dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    return ((dlclose_function)real(&known, "dlclose"))(handle);
+}
 
-EXPORT(our_dlsym, dlsym_default);
-EXPORT(our_dlvsym, dlvsym_default);
+#define EXPORT(our, name) extern __attribute__((alias(#our), visibility("default"))) __typeof__(our) name
 #ifdef __x86_64__
-EXPORT(our_dlsym, dlsym_old);
-EXPORT(our_dlvsym, dlvsym_old);
-__asm__(".symver dlsym_old, dlsym@GLIBC_2.2.5");
-__asm__(".symver dlvsym_old, dlvsym@GLIBC_2.2.5");
+#define OLDEST "GLIBC_2.2.5"
 #else
-EXPORT(our_dlsym, dlsym_old);
-EXPORT(our_dlvsym, dlvsym_old);
-__asm__(".symver dlsym_old, dlsym@GLIBC_2.17");
-__asm__(".symver dlvsym_old, dlvsym@GLIBC_2.17");
+#define OLDEST "GLIBC_2.17"
 #endif
-__asm__(".symver dlsym_default, dlsym@@GLIBC_2.34");
-__asm__(".symver dlvsym_default, dlvsym@@GLIBC_2.34");
+/* Under the name's first version, and under its newest. */
+#define REPLACE(name)                                                                                                  \
+    EXPORT(our_##name, name##_old);                                                                                    \
+    EXPORT(our_##name, name##_default);                                                                                \
+    __asm__(".symver " #name "_old, " #name "@" OLDEST);                                                               \
+    __asm__(".symver " #name "_default, " #name "@@GLIBC_2.34")
+
+REPLACE(dlsym);
+REPLACE(dlvsym);
+REPLACE(dlclose);

@@ -2,160 +2,219 @@
 #include "interpose/elf.h"
 
 #include <elf.h>
-#include <link.h>
-#include <stdint.h>
 #include <string.h>
+#include <sys/auxv.h>
 
-struct search {
-    const char *name;
-    void *found;
-    bool past_us; /* objects before this library are passed over */
-};
+enum { HIDDEN = 0x8000, UNVERSIONED = 1 }; /* in the table of versions */
 
-struct object {
-    const char *base;
-    const ElfW(Sym) * symbols;
-    const char *strings;
-    const uint32_t *gnu_hash;
-    const uint16_t *versions;
-    const void *definitions; /* of versions */
-    size_t definition_count;
-};
-
-static bool holds(const struct dl_phdr_info *info, const void *address) {
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-        uintptr_t start = info->dlpi_addr + p->p_vaddr;
-        if (p->p_type == PT_LOAD && (uintptr_t)address - start < p->p_memsz)
+bool elf_holds(const struct elf_object *o, const void *address) {
+    for (int i = 0; i < o->header_count; i++) {
+        const ElfW(Phdr) *p = &o->headers[i];
+        if (p->p_type == PT_LOAD && (uintptr_t)address - (o->base + p->p_vaddr) < p->p_memsz)
             return true;
     }
     return false;
 }
 
 /* glibc relocates the pointers of the dynamic section in place, except in the vdso. */
-static const void *pointer(const struct dl_phdr_info *info, uintptr_t value) {
-    return (const void *)(value < info->dlpi_addr ? value + info->dlpi_addr : value);
+static const void *pointer(const struct elf_object *o, uintptr_t value) {
+    return (const void *)(value < o->base ? value + o->base : value);
 }
 
-static bool read_object(const struct dl_phdr_info *info, struct object *o) {
+static void read_entry(struct elf_object *o, const ElfW(Dyn) * entry) {
+    const void *at = pointer(o, entry->d_un.d_ptr);
+    switch (entry->d_tag) {
+    case DT_SYMTAB:
+        o->symbols = at;
+        break;
+    case DT_STRTAB:
+        o->strings = at;
+        break;
+    case DT_GNU_HASH:
+        o->gnu_hash = at;
+        break;
+    case DT_HASH:
+        o->hash = at;
+        break;
+    case DT_VERSYM:
+        o->versions = at;
+        break;
+    case DT_VERDEF:
+        o->definitions = at;
+        break;
+    case DT_VERDEFNUM:
+        o->definition_count = entry->d_un.d_val;
+        break;
+    }
+}
+
+static bool read_object(const struct dl_phdr_info *info, struct elf_object *o) {
     const ElfW(Dyn) *dynamic = NULL;
-    for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-    memset(o, 0, sizeof *o);
-    o->base = (const char *)info->dlpi_addr;
-    for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
-        const void *at = pointer(info, dynamic->d_un.d_ptr);
-        if (dynamic->d_tag == DT_SYMTAB)
-            o->symbols = at;
-        else if (dynamic->d_tag == DT_STRTAB)
-            o->strings = at;
-        else if (dynamic->d_tag == DT_GNU_HASH)
-            o->gnu_hash = at;
-        else if (dynamic->d_tag == DT_VERSYM)
-            o->versions = at;
-        else if (dynamic->d_tag == DT_VERDEF)
-            o->definitions = at;
-        else if (dynamic->d_tag == DT_VERDEFNUM)
-            o->definition_count = dynamic->d_un.d_val;
-    }
-    return o->symbols && o->strings && o->gnu_hash;
+    *o = (struct elf_object){.path = info->dlpi_name ? info->dlpi_name : "",
+                             .base = info->dlpi_addr,
+                             .headers = info->dlpi_phdr,
+                             .header_count = info->dlpi_phnum};
+    for (int i = 0; i < o->header_count; i++)
+        if (o->headers[i].p_type == PT_DYNAMIC)
+            dynamic = (const ElfW(Dyn) *)(o->base + o->headers[i].p_vaddr);
+    for (const ElfW(Dyn) *d = dynamic; d && d->d_tag != DT_NULL; d++)
+        read_entry(o, d);
+    for (const ElfW(Dyn) *d = dynamic; d && d->d_tag != DT_NULL; d++)
+        if (d->d_tag == DT_SONAME && o->strings)
+            o->soname = o->strings + d->d_un.d_val;
+    return o->symbols && o->strings && (o->gnu_hash || o->hash);
 }
 
-static uint32_t gnu_hash(const char *name) {
-    uint32_t h = 5381;
-    for (; *name; name++)
-        h = h * 33 + (unsigned char)*name;
-    return h;
-}
+struct walk {
+    bool (*visit)(const struct elf_object *o, void *data);
+    void *data;
+    bool past_us, past_libc;
+};
 
-/* An old version of a symbol is hidden (top bit of its version); any version serves when there is no other. */
-static void *look_up(const struct object *o, const char *name) {
-    uint32_t buckets = o->gnu_hash[0], first = o->gnu_hash[1], blooms = o->gnu_hash[2];
-    const ElfW(Addr) *bloom = (const ElfW(Addr) *)&o->gnu_hash[4];
-    const uint32_t *bucket = (const uint32_t *)&bloom[blooms];
-    const uint32_t *chain = &bucket[buckets];
-    uint32_t hash = gnu_hash(name);
-    void *hidden = NULL;
-    uint32_t i = buckets ? bucket[hash % buckets] : 0;
-    if (i < first)
-        return NULL;
-    for (;; i++) {
-        uint32_t entry = chain[i - first];
-        const ElfW(Sym) *s = &o->symbols[i];
-        if ((entry | 1) == (hash | 1) && s->st_shndx != SHN_UNDEF && strcmp(o->strings + s->st_name, name) == 0) {
-            hidden = (void *)(o->base + s->st_value);
-            if (!o->versions || !(o->versions[i] & 0x8000))
-                return hidden;
-        }
-        if (entry & 1)
-            return hidden;
-    }
-}
-
-static int visit(struct dl_phdr_info *info, size_t size, void *data) {
+static int step(struct dl_phdr_info *info, size_t size, void *data) {
     (void)size;
+    struct walk *walk = data;
+    struct elf_object o;
+    if (!read_object(info, &o))
+        return 0;
+    if (elf_holds(&o, (const void *)(uintptr_t)elf_next)) {
+        walk->past_us = true;
+        return 0;
+    }
+    walk->past_libc |= elf_is_named(&o, "libc.so.6");
+    o.place = !walk->past_us ? ELF_BEFORE : walk->past_libc ? ELF_LATER : ELF_LINKED;
+    return walk->visit(&o, walk->data);
+}
+
+bool elf_walk(bool (*visit)(const struct elf_object *o, void *data), void *data) {
+    struct walk walk = {.visit = visit, .data = data};
+    return dl_iterate_phdr(step, &walk) != 0;
+}
+
+bool elf_is_named(const struct elf_object *o, const char *name) {
+    const char *slash = strrchr(o->path, '/');
+    return strcmp(slash ? slash + 1 : o->path, name) == 0 || (o->soname && strcmp(o->soname, name) == 0);
+}
+
+/* The name of a version that the object defines, by its number or, with number 0, for `wanted`; NULL: none. An object's
+ * base version names the object itself, not its symbols. */
+static const char *defined(const struct elf_object *o, unsigned number, const char *wanted) {
+    const char *at = o->definitions;
+    for (size_t i = 0; at && i < o->definition_count; i++) {
+        const ElfW(Verdef) *d = (const ElfW(Verdef) *)at;
+        const char *name = o->strings + ((const ElfW(Verdaux) *)(at + d->vd_aux))->vda_name;
+        if (!(d->vd_flags & VER_FLG_BASE) && (number ? d->vd_ndx == number : strcmp(name, wanted) == 0))
+            return name;
+        at += d->vd_next;
+    }
+    return NULL;
+}
+
+bool elf_has_version(const struct elf_object *o, const char *version) {
+    return defined(o, 0, version) != NULL;
+}
+
+/* A program that opens the driver by itself may keep what it finds in variables of the functions' names. */
+static bool is_function(const ElfW(Sym) * s) {
+    unsigned type = s->st_info & 0xf;
+    return s->st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
+}
+
+/* As the loader binds: a symbol without a version serves every reference. */
+static bool serves(const struct elf_object *o, uint32_t i, const char *version) {
+    if (!version || !o->versions)
+        return true;
+    unsigned number = o->versions[i] & ~HIDDEN;
+    const char *name = number > UNVERSIONED ? defined(o, number, NULL) : NULL;
+    return name ? strcmp(name, version) == 0 : o->versions[i] == UNVERSIONED;
+}
+
+struct symbol {
+    const char *name, *version;
+    const ElfW(Sym) * found;
+};
+
+/* An old version of a symbol is hidden; any version serves when there is no other. True: nothing better comes. */
+static bool take(const struct elf_object *o, uint32_t i, struct symbol *wanted) {
+    const ElfW(Sym) *s = &o->symbols[i];
+    if (!is_function(s) || strcmp(o->strings + s->st_name, wanted->name) != 0 || !serves(o, i, wanted->version))
+        return false;
+    wanted->found = s;
+    return wanted->version || !o->versions || !(o->versions[i] & HIDDEN);
+}
+
+static void by_gnu_hash(const struct elf_object *o, struct symbol *wanted) {
+    enum { BITS = sizeof(ElfW(Addr)) * 8 };
+    uint32_t buckets = o->gnu_hash[0], first = o->gnu_hash[1], blooms = o->gnu_hash[2], shift = o->gnu_hash[3];
+    const ElfW(Addr) *bloom = (const ElfW(Addr) *)&o->gnu_hash[4];
+    const uint32_t *bucket = (const uint32_t *)&bloom[blooms], *chain = &bucket[buckets];
+    uint32_t hash = 5381;
+    for (const char *c = wanted->name; *c; c++)
+        hash = hash * 33 + (unsigned char)*c;
+    ElfW(Addr) word = blooms ? bloom[hash / BITS % blooms] : 0;
+    if (!buckets || !(word >> hash % BITS & word >> (hash >> shift) % BITS & 1) || bucket[hash % buckets] < first)
+        return;
+    for (uint32_t i = bucket[hash % buckets];; i++) {
+        uint32_t entry = chain[i - first];
+        if (((entry | 1) == (hash | 1) && take(o, i, wanted)) || entry & 1)
+            return;
+    }
+}
+
+static void by_old_hash(const struct elf_object *o, struct symbol *wanted) {
+    const uint32_t *bucket = o->hash + 2, *chain = bucket + o->hash[0];
+    uint32_t hash = 0;
+    for (const char *c = wanted->name; *c; c++) {
+        hash = (hash << 4) + (unsigned char)*c;
+        hash = (hash ^ (hash >> 24 & 0xf0)) & 0x0fffffff;
+    }
+    for (uint32_t i = o->hash[0] ? bucket[hash % o->hash[0]] : 0; i; i = chain[i])
+        if (take(o, i, wanted))
+            return;
+}
+
+void *elf_function(const struct elf_object *o, const char *name, const char *version) {
+    struct symbol wanted = {name, version, NULL};
+    if (o->gnu_hash)
+        by_gnu_hash(o, &wanted);
+    else
+        by_old_hash(o, &wanted);
+    if (!wanted.found)
+        return NULL;
+    uintptr_t at = o->base + wanted.found->st_value;
+    bool chooses = (wanted.found->st_info & 0xf) == STT_GNU_IFUNC;
+    return chooses ? ((void *(*)(unsigned long))at)(getauxval(AT_HWCAP)) : (void *)at;
+}
+
+struct search {
+    const char *name;
+    void *found;
+    bool anywhere;
+};
+
+static bool search_one(const struct elf_object *o, void *data) {
     struct search *search = data;
-    struct object object;
-    bool us = holds(info, (const void *)(uintptr_t)elf_next);
-    if (!us && search->past_us && read_object(info, &object))
-        search->found = look_up(&object, search->name);
-    search->past_us |= us;
+    if (search->anywhere || o->place != ELF_BEFORE)
+        search->found = elf_function(o, search->name, NULL);
     return search->found != NULL;
 }
 
 void *elf_next(const char *name) {
     struct search search = {.name = name};
-    dl_iterate_phdr(visit, &search);
-    if (!search.found) {
-        search.past_us = true; /* opened late by the program: libc comes first */
-        dl_iterate_phdr(visit, &search);
+    if (!elf_walk(search_one, &search)) { /* this library was opened late by the program: libc comes first */
+        search.anywhere = true;
+        elf_walk(search_one, &search);
     }
     return search.found;
-}
-
-struct provider {
-    const char *version;
-    char *path;
-    size_t size;
-};
-
-/* An object's first version names the object itself, not its symbols. */
-static bool defines(const struct object *o, const char *version) {
-    const char *at = (const char *)o->definitions;
-    for (size_t i = 0; at && i < o->definition_count; i++) {
-        const ElfW(Verdef) *d = (const ElfW(Verdef) *)at;
-        const ElfW(Verdaux) *name = (const ElfW(Verdaux) *)(at + d->vd_aux);
-        if (!(d->vd_flags & VER_FLG_BASE) && strcmp(o->strings + name->vda_name, version) == 0)
-            return true;
-        at += d->vd_next;
-    }
-    return false;
-}
-
-static int visit_provider(struct dl_phdr_info *info, size_t size, void *data) {
-    (void)size;
-    struct provider *p = data;
-    struct object object;
-    size_t length = strlen(info->dlpi_name);
-    if (length == 0 || length >= p->size || holds(info, (const void *)(uintptr_t)elf_next) ||
-        !read_object(info, &object) || !defines(&object, p->version))
-        return 0;
-    memcpy(p->path, info->dlpi_name, length + 1);
-    return 1;
-}
-
-bool elf_defines(const char *version, char *path, size_t size) {
-    struct provider p = {version, path, size};
-    return dl_iterate_phdr(visit_provider, &p) == 1;
 }
 
 static int visit_ours(struct dl_phdr_info *info, size_t size, void *data) {
     (void)size;
     const void **asked = data;
-    if (!holds(info, (const void *)(uintptr_t)elf_next))
+    struct elf_object o;
+    if (!read_object(info, &o) || !elf_holds(&o, (const void *)(uintptr_t)elf_next))
         return 0;
-    return holds(info, *asked) ? 1 : 2;
+    return elf_holds(&o, *asked) ? 1 : 2;
 }
 
 bool elf_is_ours(const void *address) {

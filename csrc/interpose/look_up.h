@@ -4,16 +4,18 @@
 
 #include "driver.h"
 
-/* dlsym as it is without this library. */
-void *look_up(void *handle, const char *name);
-void *look_up_version(void *handle, const char *name, const char *version);
 /* The library's own function for the row; NULL when the library or the function is not there. */
 void *real_find(enum api api, int variant);
-/* The program found this function by itself: keep it if none is known yet. */
+/* The driver tells of this function that it does not export: keep it if none is known yet. */
 void real_offer(enum api api, int variant, void *function);
-/* The wrapper to give instead of `found`, a function that the program found under the name of the row, or its twin.
- * NULL: it keeps what it found. Several libraries above the driver may have the name: cuDNN's own parts find each
- * other's functions so, and a wrapper would send them back to themselves. */
-void *real_wrapper(enum api api, int variant, void *found);
+/* The wrapper to give a caller instead of `found`, a function that it found under the name of the row, or its twin.
+ * NULL: it keeps what it found. */
+void *real_wrapper(enum api api, int variant, void *found, const void *caller);
+/* Whether calls of ours to functions of the row's library may come to the object of this address. */
+bool real_comes_to(enum api api, const void *address);
+/* The object that holds a real function is to stay loaded. */
+void real_keep(void *function);
+/* A function whose object nobody has been told yet to keep loaded; NULL: there is none. */
+void *real_to_keep(void);
 
 #endif

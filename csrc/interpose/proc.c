@@ -1,5 +1,7 @@
 /* cuGetProcAddress: the real answer first, then our wrapper for exactly that function. */
 #include "base/log.h"
+#include "interpose/elf.h"
+#include "interpose/frame.h"
 #include "interpose/look_up.h"
 #include "interpose/wrap.h"
 
@@ -20,6 +22,16 @@ static bool is_row(enum api api, int variant, cuuint64_t flags, const void *real
     return real == real_find(api, variant) || real == driver_gives(&api_rows[api], flags);
 }
 
+/* Another interposer stands before the driver's function, and may be the one that asks. */
+static bool asker_is_called_by_us(enum api api) {
+    void *frames[FRAME_MAX];
+    int depth = frame_list(frames);
+    for (int i = 0; i < depth; i++)
+        if (!elf_is_ours(frames[i]))
+            return real_comes_to(api, frames[i]);
+    return false;
+}
+
 /* Trap: a driver newer than our tables may answer a newer version of a name with another parameter list. The wrapper
  * for (name, version) is given only when the driver's answer is the function that this row's own version names; else
  * the row that has it, else the driver's function as it is. */
@@ -32,6 +44,8 @@ static void * override(const char *name, int version, cuuint64_t flags, void *re
         int variant = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) && row->thread_suffix;
         if (is_row((enum api)api, variant, flags, real)) {
             real_offer((enum api)api, variant, real);
+            if (real != real_find((enum api)api, variant) && asker_is_called_by_us((enum api)api))
+                return real;
             return row->wrapper[variant] ? row->wrapper[variant] : real;
         }
     }

@@ -1,8 +1,6 @@
 /* PyTorch's caching allocator tells its profiler of every tensor it hands out and takes back: exact blocks. */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-
 #include "base/hot.h"
+#include "interpose/elf.h"
 #include "interpose/look_up.h"
 #include "interpose/rest.h"
 #include "interpose/session.h"
@@ -30,11 +28,12 @@ static HOT void unheard(void *pointer, int64_t bytes, size_t allocated, size_t r
     (void)pointer, (void)bytes, (void)allocated, (void)reserved, (void)device;
 }
 
-/* Trap: Python loads PyTorch for itself alone (RTLD_LOCAL), so RTLD_NEXT does not find the real one. */
 static SELDOM report_function search(void) {
-    void *handle = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
-    report_function f = (report_function)look_up(handle ? handle : RTLD_NEXT, TEXT(REPORT));
-    return f ? f : unheard;
+    report_function f = (report_function)elf_next(TEXT(REPORT));
+    if (!f)
+        return unheard;
+    real_keep((void *)f);
+    return f;
 }
 
 static HOT report_function real_report(void) {

@@ -33,7 +33,8 @@ def exports_map(rows: Sequence[Row], libraries: Sequence[Library], machine: str)
     exported = exported_symbols(rows, libraries)
     own = [symbol for symbol in exported if "@" not in symbol]
     nodes = [_node("ULMS", ["ulms_*", *own, *_FRAMEWORK], "    local:\n        *;\n")]
-    nodes += [_node(glibc, ["dlsym", "dlvsym"]) for glibc in (_FIRST_GLIBC[machine], "GLIBC_2.34")]
+    loader = ["dlclose", "dlsym", "dlvsym"]
+    nodes += [_node(glibc, loader) for glibc in (_FIRST_GLIBC[machine], "GLIBC_2.34")]
     for version in [version for library in libraries for version in library.versions]:
         mine = [symbol.split("@")[0] for symbol in exported if symbol.endswith(f"@{version}")]
         nodes.append(_node(version, mine))

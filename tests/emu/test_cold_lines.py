@@ -58,5 +58,5 @@ def test_lines_of_calls(
             least[name] = min(least[name], n)
         if all(least[name] <= most[name] for name in most):
             break
-    assert min(least.values()) > 4  # the hooked ones are hooked
+    assert min(least.values()) >= 3  # the hooked ones are hooked
     assert {name: n for name, n in least.items() if n > most[name]} == {}

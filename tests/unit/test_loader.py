@@ -1,0 +1,66 @@
+"""Nothing of ours calls the loader: dlopen holds its lock while the constructors of a library run,
+and such a constructor may wait for a thread that uses CUDA."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pump import paths
+
+pytestmark = pytest.mark.unit
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("PUMP_BUILD_DIR", ROOT / "build" / "dev"))
+OURS = ("csrc", "gen")
+LOADER = "dlopen dlmopen dlclose dlsym dlvsym dladdr dladdr1 dlinfo dlerror __tls_get_addr"
+LOADING = "backtrace backtrace_symbols pthread_cancel pthread_exit iconv_open getpwuid getpwnam"
+"""These load a library, at the first call at least."""
+FORBIDDEN = {*LOADER.split(), *LOADING.split()}
+ALLOWED = {"dlsym.c": {"dladdr", "dlclose", "dlopen"}}
+"""Only where the program itself is calling the loader; the real ones are found by `elf_next`."""
+
+
+def objects() -> dict[str, Path]:
+    """The object files of `ulms.so`, by the name of their source."""
+    folders = [BUILD / "CMakeFiles" / f"{target}.dir" for target in ("ulms", "core_static")]
+    return {path.stem: path for folder in folders for path in folder.rglob("*.c.o")}
+
+
+def symbols(path: Path, option: str) -> set[str]:
+    """Names in an object file, without versions."""
+    command: list[str | Path] = ["nm", "--format=posix", option, path]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return {line.split()[0].split("@")[0] for line in text.splitlines() if line.strip()}
+
+
+def test_every_source_is_looked_at() -> None:
+    sources = {path.name for path in (ROOT / "csrc").rglob("*.c")}
+    sources |= {path.name for path in (BUILD / "gen").glob("wrappers*.c")}
+    assert sources <= set(objects())
+    assert len(sources) > 100
+
+
+def test_only_one_file_calls_the_loader() -> None:
+    found = {
+        name: symbols(path, "--undefined-only") & FORBIDDEN for name, path in objects().items()
+    }
+    assert {name: calls for name, calls in found.items() if calls} == ALLOWED
+
+
+def test_nothing_of_ours_calls_that_file() -> None:
+    """All that it defines is for programs."""
+    every = objects()
+    offered = symbols(every.pop("dlsym.c"), "--defined-only")
+    used: set[str] = set().union(*(symbols(path, "--undefined-only") for path in every.values()))
+    assert "dlsym" in offered
+    assert offered & used == set()
+
+
+def test_calls_of_ours_are_bound_at_once() -> None:
+    """Binding at the first call may wait for the loader."""
+    command: list[str | Path] = ["readelf", "-dW", paths.library()]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert re.search("BIND_NOW|Flags: NOW", text)
