@@ -103,16 +103,19 @@ bool pager_dying(addr_t start, uint64_t bytes, bool unused) {
 
 /* What was issued up to now is done, or nothing gets done any more: a context cannot go before. Under the lock. */
 static void wait_for_issued(struct pager *d) {
-    struct pager_patience patience = {0};
+    struct patience patience = {0};
     uint64_t issued = d->window.next;
     while (d->moving && d->window.oldest < issued && pager_wait(d, &patience))
         ;
 }
 
 /* As long as patience lasts: a move of another context's may be behind a gate of the program's own. Under the lock. */
-static void wait_for_workers(struct pager *d) {
-    struct pager_patience patience = {0};
-    while ((d->under_way || d->looking) && !d->stopping && pager_wait(d, &patience))
+static void wait_for_workers(struct pager *d, CUcontext going) {
+    bool theirs = d->context == going && !d->own[0].context; /* some use just this one */
+    struct patience wish = {0}, need = {.what = PATIENCE_NEED};
+    while ((d->under_way || d->looking) && !d->stopping && pager_wait(d, &wish))
+        ;
+    while (theirs && (d->under_way || d->looking) && !d->stopping && pager_wait(d, &need))
         ;
 }
 
@@ -135,7 +138,9 @@ void pager_forget(uint64_t context) {
         pager_lock(d);
         /* the addresses of its memory may be somebody else's before we are told that it left */
         pager_pages_died(&d->ranges, 0, UINT64_MAX, 0);
-        wait_for_workers(d); /* what was handed out begins still */
+        if (d->kind->placer_leaves)
+            d->kind->placer_leaves(d, going);
+        wait_for_workers(d, going); /* what was handed out begins still */
         pager_moves_wait(d, 0, UINT64_MAX, d->context != going);
         if (d->context == going) {
             d->context = NULL;
@@ -195,15 +200,20 @@ static void use(struct pager *d, const struct op *op) {
         pager_pages_used(&d->ranges, op->touches[i].start, op->touches[i].start + op->touches[i].bytes);
 }
 
+/* It waited for what has to end, and that did not. */
+static void refuse_unless(bool ended, struct op *op) {
+    op->flags |= ended ? 0 : OP_REFUSED;
+}
+
 /* What is being lost is not written before it is: also when nothing moves any more. */
-static void wait_for_discards(struct pager *d, const struct op *op) {
+static void wait_for_discards(struct pager *d, struct op *op) {
     for (uint32_t i = 0; i < op->count; i++)
-        pager_moves_wait(d, op->touches[i].start, op->touches[i].bytes, true);
+        refuse_unless(pager_moves_wait(d, op->touches[i].start, op->touches[i].bytes, true), op);
 }
 
 static void ensure_usable(struct pager *d, struct op *op, uint64_t serial, enum pager_use uses) {
-    if (d->kind->ensure_usable && !d->kind->ensure_usable(d, op, serial, uses))
-        op->flags |= OP_REFUSED;
+    if (d->kind->ensure_usable)
+        refuse_unless(d->kind->ensure_usable(d, op, serial, uses), op);
 }
 
 /* It may touch what it does not show: a kernel may, and so may a graph of which not all is known. */
@@ -214,7 +224,7 @@ static bool may_touch_more(const struct op *op) {
 /* The operation's ticket, or UNTRACKED; 0: none, as nothing will move, or as it is sure to touch nothing here. */
 static uint64_t admit_to(struct pager *d, struct op *op) {
     pager_lock(d);
-    pager_moves_wait_reborn(d);
+    refuse_unless(pager_moves_wait_reborn(d), op);
     enum pager_opacity opaque = d->kind->opaque ? d->kind->opaque(d, op) : PAGER_TRANSPARENT;
     enum pager_use uses = opaque ? PAGER_USES_ANY : PAGER_USES_ABSENT;
     uint64_t of_call = opaque ? 0 : pager_call_ticket(d);
@@ -225,7 +235,7 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
     pager_call_end(d);
     if (!d->moving) {
         if (opaque)
-            pager_opaque_begin(d, 0, opaque);
+            refuse_unless(pager_opaque_begin(d, 0, opaque), op);
         ensure_usable(d, op, 0, uses);
         if (opaque)
             pager_opaque_admitted(d);
@@ -252,15 +262,16 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
         use(d, op);
         if (d->held) {
             pager_stir(d);
-            bool whole = d->moving && pager_hold(d, op, serial, ticket, &waited_ns);
-            uses = whole && !opaque ? PAGER_USES_PRESENT : uses;
+            int answer = d->moving ? pager_hold(d, op, serial, ticket, &waited_ns) : ULMS_HOLD;
+            uses = answer == ULMS_RUN && !opaque ? PAGER_USES_PRESENT : uses;
+            refuse_unless(answer != ULMS_HOLD || !d->moving, op);
         } else {
             pager_order(d, op, serial);
         }
     }
     uint64_t began = opaque ? clock_ns() : 0;
     if (opaque)
-        pager_opaque_begin(d, ticket, opaque);
+        refuse_unless(pager_opaque_begin(d, ticket, opaque), op);
     ensure_usable(d, op, serial, uses);
     if (opaque)
         pager_opaque_admitted(d);
@@ -309,6 +320,8 @@ static void settle_to(struct pager *d, const struct op *op, uint64_t ticket) {
 }
 
 void pager_settle(const struct op *op) {
+    if (__builtin_expect(op_gates(op), 0) && op->status == CUDA_SUCCESS)
+        pager_mark_gate(op);
     if (!matters(op) || pager_bypass_end() || !pager_any_moving())
         return;
     uint64_t began = clock_ns();
@@ -331,6 +344,7 @@ static void begin_stop(struct pager *d) {
     pager_marks_wake(d);
     for (int lane = 0; lane < LANES; lane++)
         pthread_cond_broadcast(&d->lanes[lane].work);
+    pthread_cond_broadcast(&d->asked);
     pager_take_back(d);
     pager_wake(d);
     pager_unlock(d);

@@ -13,6 +13,7 @@
 #include "backend/pager_window.h"
 #include "backend/pager_worker.h"
 #include "base/page.h"
+#include "base/patience.h"
 #include "interpose/capture.h"
 #include "interpose/wrap.h"
 #include "types.h"
@@ -22,8 +23,6 @@ enum { LANES = 2, MOVER_MAX = 8, PAGER_CONTEXTS = 16 };
 
 /* How often a device is asked what is free. */
 #define PAGER_LOOK_NS 1000000000ull
-/* Without any progress for so long, waiting is no use: the program itself may hold the device back. */
-#define PAGER_PATIENCE_NS 2000000000ull
 
 /* --- the driver's calls (pager_driver.c). Refused ones are counted; the program never sees it --- */
 
@@ -63,6 +62,8 @@ struct pager_move {
     bool reborn;           /* but a block was born there since */
     bool keep, unkeep;     /* mostly read: advise before */
     bool in_place, recall; /* used on the host: advise after; take the advice back before */
+    bool begun;            /* the driver may be doing it */
+    bool abandoned;        /* the engine knows that it failed; it is over once its mover comes back */
     bool vacated;  /* its frames of the device are given up, as the engine knows; its pages are not mapped yet */
     CUevent event; /* ordered: recorded behind it, once it was issued */
     struct pager_move *next, *after; /* under way; ready in its lane */
@@ -76,18 +77,22 @@ void pager_move_vacated(struct pager *d, uint64_t id);
 /* It is done, or failed: the engine knows. Under the lock. */
 void pager_move_done(struct pager *d, uint64_t id, bool ok);
 struct pager_move *pager_move_find(struct pager *d, uint64_t id);
-/* One is under way. Under the lock. */
+/* One is under way, abandoned or not. Under the lock. */
 bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes);
-/* Waits until no move of the range is under way; of those that discard, if so asked. Other moves of ordered policies
- * may be behind the program's own gate: for these it waits as long as patience lasts. Under the lock. */
-void pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discards_only);
+/* Moves of the range that can be given up are, so that its pages may be used where they lie: all that have not begun,
+ * and of managed memory all but those that lose content. Under the lock. */
+void pager_moves_abandon(struct pager *d, addr_t start, uint64_t bytes);
+/* Waits until no move of the range is under way; of those that discard, if so asked. Once patience has run out the rest
+ * is abandoned: the program may hold it back. False: what could not be abandoned goes on for longer than any driver
+ * takes. Under the lock. */
+bool pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discards_only);
 /* A block was born there: an operation that uses it unseen is not to lose what it writes, and waits for those that
  * discard there now, whatever it shows. Under the lock, which waiting releases. */
 void pager_moves_reborn(struct pager *d, addr_t start, uint64_t bytes);
-void pager_moves_wait_reborn(struct pager *d);
-/* Waits until no move in the range has vacated and not mapped its pages: whoever uses its pages, or moves them again.
- * True: it waited. Under the lock. */
-bool pager_moves_wait_mapped(struct pager *d, addr_t start, uint64_t bytes);
+bool pager_moves_wait_reborn(struct pager *d);
+/* Waits until no move in the range has vacated and not mapped its pages. *waited: it did. False as above. Under the
+ * lock. */
+bool pager_moves_wait_mapped(struct pager *d, addr_t start, uint64_t bytes, bool *waited);
 
 /* --- blocks of the framework's allocator (pager_block.c) --- */
 
@@ -125,9 +130,10 @@ struct pager_waiter {
     struct pager_waiter *next;
 };
 
-/* Holds the operation until the engine lets it run, or nothing has happened for so long that waiting is no use; adds
- * how long. True: its pages are here. Under the lock, which is released meanwhile. */
-bool pager_hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket, uint64_t *waited_ns);
+/* Holds the operation until the engine lets it run, or patience has run out; adds how long. Returns the engine's
+ * answer; ULMS_HOLD: nothing moves any more, or it must not run, as what uses its pages does not end. Under the lock,
+ * which is released meanwhile. */
+int pager_hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket, uint64_t *waited_ns);
 /* Something happened: the engine is asked for each. pager_wake does. Under the lock. */
 void pager_held_ask(struct pager *d);
 /* One that was issued before waits still. Under the lock. */
@@ -165,8 +171,9 @@ enum pager_opacity {
 };
 
 /* The operation runs next: waits until what was held before has its pages, and no move is under way; none begins before
- * pager_opaque_admitted. Ticket 0: it has none, as nothing new moves. Under the lock. */
-void pager_opaque_begin(struct pager *d, uint64_t ticket, enum pager_opacity how);
+ * pager_opaque_admitted. Ticket 0: it has none, as nothing new moves. False: a move does not end, and it must not run.
+ * Under the lock. */
+bool pager_opaque_begin(struct pager *d, uint64_t ticket, enum pager_opacity how);
 void pager_opaque_admitted(struct pager *d);
 /* No move may begin. Under the lock. */
 bool pager_opaque_runs(const struct pager *d);
@@ -189,8 +196,11 @@ struct pager_kind {
     /* The engine knows the memory now: tells it what of that is on the device already, before anything can move. Under
      * the lock. NULL: nothing is. `fits`: all of it should be. */
     void (*arrives)(struct pager *d, addr_t start, uint64_t bytes, bool fits);
-    /* Brings it to the device, and tells the engine. Without the lock. NULL: it stays where it is. */
+    /* Brings it to the device, and tells the engine. Without the lock. NULL: it stays where it is, and so are the next
+     * two: the thread that does ends, after d->stopping; it does nothing in a context that is about to go. */
     void (*place)(struct pager *d, addr_t start, uint64_t bytes, bool fits);
+    void (*placer_stops)(struct pager *d, const struct timespec *until);
+    void (*placer_leaves)(struct pager *d, CUcontext going);
     /* What of the device its pages keep from the rest of the program, as the driver tells what is free: bytes. Under
      * the lock. */
     uint64_t (*occupied)(const struct pager *d);
@@ -283,15 +293,18 @@ struct pager {
     struct pager_told blocks;
     struct pager_move *under_way;
     uint64_t progress_ns; /* when an operation or a move was done last */
-    uint64_t stalled;     /* the oldest operation when patience ran out last; until it has retired nobody has any */
     struct pager_own own[MOVER_MAX];
     bool looking;      /* the watcher asks the driver, in `context` */
     CUcontext context; /* of the program; NULL: it is gone, no other one seen yet */
     uint64_t epoch;    /* of context: streams of an earlier one may be gone */
-    struct {
+    struct pager_place {
         CUcontext context; /* NULL: none */
         CUstream stream;
-    } places[PAGER_CONTEXTS];    /* for what is brought on the program's threads */
+    } places[PAGER_CONTEXTS];   /* for what is brought for the program's threads */
+    pthread_cond_t asked;       /* the placer */
+    struct um_request *placing; /* by the placer: the first, then what waits for it */
+    struct pager_worker placer;
+    bool placer_asked, placer_serves;
     CUstream lane_stream[LANES]; /* ordered policies; of lane_context */
     CUstream discard_stream;     /* likewise; nothing in it waits for anything */
     CUcontext lane_context;
@@ -301,6 +314,7 @@ struct pager {
     pthread_cond_t answered;      /* one of them was */
     /* Prior work: issued before `moving`. It counts as one operation, until the drainer has seen it done. */
     uint64_t prior_ticket;
+    bool prior_gated;                         /* some of it may wait for the program */
     bool draining;                            /* the drainer waits for work of the program's. Atomic */
     bool drain_incomplete;                    /* nobody tells when all of it is done: no content is ever discarded */
     CUcontext prior_contexts[PAGER_CONTEXTS]; /* where it may still run */
@@ -328,21 +342,12 @@ void pager_stir(struct pager *d);
 void pager_condition_open(pthread_cond_t *condition);
 /* Of nanoseconds. */
 struct timespec pager_timespec(uint64_t ns);
-/* Waits, until CLOCK_MONOTONIC `until_ns` at most. Under the lock. */
-void pager_wait_for(struct pager *d, pthread_cond_t *what, uint64_t until_ns);
-/* Of one wait; all 0 at its beginning. */
-struct pager_patience {
-    uint64_t began_ns;
-};
-/* Waits until something changed. False: there was no progress for PAGER_PATIENCE_NS; the next call begins anew. Under
- * the lock. */
-bool pager_wait(struct pager *d, struct pager_patience *p);
+/* Waits until something changed, for a moment at most. False: patience has run out. Under the lock. */
+__attribute__((warn_unused_result)) bool pager_wait(struct pager *d, struct patience *p);
 /* The same until an operation that is held was answered. */
-bool pager_wait_for_answer(struct pager *d, struct pager_patience *p);
+__attribute__((warn_unused_result)) bool pager_wait_for_answer(struct pager *d, struct patience *p);
 /* An operation or a move is done. Under the lock. */
 void pager_progressed(struct pager *d);
-/* Patience ran out, and what kept the device then still does. Under the lock. */
-bool pager_stalled(const struct pager *d);
 /* The operation is done on the device, or never came to it. Under the lock. */
 void pager_retired(struct pager *d, uint64_t ticket);
 /* Nothing moves from now on. Under the lock. */

@@ -52,8 +52,9 @@ void pager_hear(struct pager *d) {
         return;
     __atomic_store_n(&state, CATCHING_UP, __ATOMIC_SEQ_CST);
     ledger_blocks_at_once(session.ledger);
-    for (int tries = 0; !pager_block_bypasses_over(); tries++)
-        thread_give_way(tries);
+    struct patience need = {.what = PATIENCE_NEED};
+    while (!pager_block_bypasses_over() && patience_rest(&need))
+        ;
     hear_all(d);
     __atomic_store_n(&state, HEARING, __ATOMIC_SEQ_CST);
 }
@@ -70,8 +71,9 @@ void pager_block_before(void) {
     if (!capture_any() && pager_block_bypass_begin()) /* what a capture gets must be remembered */
         return;
     pager_hear_before(pager_next(NULL));
-    for (int tries = 0; is(CATCHING_UP); tries++)
-        thread_give_way(tries);
+    struct patience need = {.what = PATIENCE_NEED};
+    while (is(CATCHING_UP) && patience_rest(&need))
+        ;
 }
 
 /* A page keeps its date of death only if every block on it is gone: the engine knows. What is born undoes it. */

@@ -73,24 +73,53 @@ static void spin(struct pager *d, const struct pager_waiter *w) {
     pager_lock(d);
 }
 
-bool pager_hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket, uint64_t *waited_ns) {
+static void leave(struct pager *d, struct pager_waiter *w) {
+    struct pager_waiter **at = &d->waiters;
+    while (*at && *at != w)
+        at = &(*at)->next;
+    if (*at)
+        *at = w->next;
+    w->answer = ULMS_HOLD;
+}
+
+/* Nothing comes for it any more, and what is under way for it does not count. */
+static void let_go(struct pager *d, const struct op *op) {
+    size_t n = d->kind->touches(d, op);
+    for (size_t i = 0; i < n; i++)
+        pager_moves_abandon(d, d->touches[i].start, d->touches[i].bytes);
+}
+
+/* Until patience has run out; then as long as a move goes on that cannot be abandoned. */
+static void wait_for_answer(struct pager *d, const struct op *op, struct pager_waiter *w) {
+    struct patience wish = {0}, need = {.what = PATIENCE_NEED};
+    while (!is_answered(w) && !w->at_once)
+        if (!pager_wait_for_answer(d, &wish)) {
+            log_debug("device %d: nothing moves: an operation runs without its pages", d->ordinal);
+            w->at_once = 1;
+            let_go(d, op);
+            pager_wake(d);
+        }
+    while (!is_answered(w))
+        if (!pager_wait_for_answer(d, &need)) {
+            leave(d, w);
+            return;
+        }
+}
+
+int pager_hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket, uint64_t *waited_ns) {
     uint64_t wait;
     struct pager_waiter self = {.ticket = ticket, .serial = serial};
-    self.at_once = !pager_context(d) || pager_stalled(d); /* nothing moves without a context */
+    self.at_once = !pager_context(d) || patience_gone(); /* nothing moves without a context */
+    if (self.at_once)
+        let_go(d, op);
     int answer = ulms_engine_admit(d->engine, serial, self.at_once, &wait);
     if (answer != ULMS_HOLD)
-        return answer == ULMS_RUN;
-    struct pager_patience patience = {0};
+        return answer;
     uint64_t began = clock_ns(), missing = ulms_engine_missing(d->engine, serial);
     enter(d, &self);
     pager_wake(d);
     spin(d, &self);
-    while (!is_answered(&self))
-        if (!pager_wait_for_answer(d, &patience)) {
-            log_debug("device %d: nothing moves: an operation runs without its pages", d->ordinal);
-            self.at_once = 1;
-            pager_wake(d);
-        }
+    wait_for_answer(d, op, &self);
     *waited_ns += pager_tell_held(d, op, began, missing);
-    return self.answer == ULMS_RUN;
+    return self.answer;
 }

@@ -88,14 +88,6 @@ static void append(struct pager *d, struct pager_marker *m) {
     pthread_mutex_unlock(&marks->lock);
 }
 
-void pager_marks_wait(struct pager *d, uint64_t until_ns) {
-    struct timespec until = pager_timespec(until_ns);
-    pthread_mutex_lock(&d->marks.lock);
-    if (!d->marks.first && !__atomic_load_n(&d->stopping, __ATOMIC_RELAXED))
-        pthread_cond_timedwait(&d->marks.recorded, &d->marks.lock, &until);
-    pthread_mutex_unlock(&d->marks.lock);
-}
-
 void pager_marks_wake(struct pager *d) {
     pthread_mutex_lock(&d->marks.lock);
     pthread_cond_broadcast(&d->marks.recorded);
@@ -120,22 +112,48 @@ static void mark_ordered(struct pager *d, uint64_t ticket, CUevent event) {
     pager_unlock(d);
 }
 
-static void mark_in(struct pager *d, uint64_t stream, uint64_t ticket) {
+/* Recorded in the stream, for what has that id. NULL: it could not be. */
+static struct pager_marker *marker_in(struct pager *d, uint64_t stream, enum pager_marked of, uint64_t id) {
     CUcontext context = context_of(stream);
     struct pager_marker *m = context ? marker_of(d, context) : NULL;
-    bool good = m && record(m, (CUstream)(uintptr_t)stream);
-    if (!good || !d->held)
-        mark_ordered(d, ticket, good ? m->event : NULL);
-    if (!good) {
+    if (!m || !record(m, (CUstream)(uintptr_t)stream)) {
         free(m);
-        return;
+        return NULL;
     }
     *m = (struct pager_marker){.event = m->event,
                                .context = m->context,
                                .stream = stream,
                                .thread = stream == (uintptr_t)CU_STREAM_PER_THREAD ? thread_self()->id : 0,
-                               .id = ticket};
+                               .of = of,
+                               .id = id};
+    return m;
+}
+
+static void mark_in(struct pager *d, uint64_t stream, uint64_t ticket) {
+    struct pager_marker *m = marker_in(d, stream, PAGER_OPERATION, ticket);
+    if (!m || !d->held)
+        mark_ordered(d, ticket, m ? m->event : NULL);
+    if (m)
+        append(d, m);
+}
+
+static bool gates_unseen; /* some were closed while nothing moved; atomic */
+
+void pager_mark_gate(const struct op *op) {
+    struct pager *d = pager_next(NULL);
+    while (d && !d->moving)
+        d = pager_next(d);
+    struct pager_marker *m = d ? marker_in(d, op->stream, PAGER_GATE, 0) : NULL;
+    if (!d)
+        __atomic_store_n(&gates_unseen, true, __ATOMIC_RELAXED);
+    if (!m)
+        return;
+    patience_gates(1);
     append(d, m);
+}
+
+bool pager_gates_unseen(void) {
+    return __atomic_load_n(&gates_unseen, __ATOMIC_RELAXED);
 }
 
 void pager_mark(struct pager *d, const struct op *op, uint64_t ticket) {
@@ -156,7 +174,7 @@ bool pager_mark_move(struct pager *d, CUstream stream, uint64_t id, CUevent *eve
         return false;
     }
     *m = (struct pager_marker){
-        .event = m->event, .context = m->context, .stream = (uint64_t)(uintptr_t)stream, .is_move = true, .id = id};
+        .event = m->event, .context = m->context, .stream = (uint64_t)(uintptr_t)stream, .of = PAGER_MOVE, .id = id};
     *event = m->event;
     append(d, m);
     return true;

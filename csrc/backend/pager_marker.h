@@ -7,12 +7,14 @@
 #include "interpose/wrap.h"
 #include "types.h"
 
+enum pager_marked { PAGER_OPERATION, PAGER_MOVE, PAGER_GATE };
+
 struct pager_marker {
     CUevent event;
     CUcontext context;
     uint64_t stream;
     uint32_t thread; /* for the stream of each thread; else 0 */
-    bool is_move;
+    enum pager_marked of;
     uint64_t id; /* the operation's ticket, the move's id */
     struct pager_marker *next;
 };
@@ -32,12 +34,14 @@ struct pager;
 /* Records behind what the stream holds now; moving ends where that cannot be done. Takes the lock; the caller does not
  * have it. */
 void pager_mark(struct pager *d, const struct op *op, uint64_t ticket);
+/* The operation gates what is behind it: from now on, until its marker is done. Without the lock. */
+void pager_mark_gate(const struct op *op);
+/* There was one while nothing moved: it may be closed still. */
+bool pager_gates_unseen(void);
 /* The same for a move, on a stream of ours. The caller has the lock. False: not recorded. */
 bool pager_mark_move(struct pager *d, CUstream stream, uint64_t id, CUevent *event);
 /* The watcher's: takes over what was recorded; true when something is pending. Under the lock. */
 bool pager_marks_take(struct pager *d);
-/* The watcher's: sleeps until something is recorded, CLOCK_MONOTONIC `until_ns` at most. Without the lock. */
-void pager_marks_wait(struct pager *d, uint64_t until_ns);
 /* It is to look, though nothing is recorded. */
 void pager_marks_wake(struct pager *d);
 /* The watcher's: asks the driver; a list of those that are done. Without the lock. */

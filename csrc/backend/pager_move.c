@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "backend/pager.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "observe/format.h"
 #include "observe/trace.h"
@@ -105,6 +106,11 @@ void pager_move_done(struct pager *d, uint64_t id, bool ok) {
     if (!m)
         return;
     *at = m->next;
+    if (m->abandoned) {
+        free(m);
+        pager_progressed(d);
+        return;
+    }
     if (ok && m->discard && d->kind->managed && d->kind->discards())
         pager_pages_visit(&d->ranges, m->m.start, m->m.start + m->m.bytes, linger, NULL);
     if (!m->vacated)
@@ -119,11 +125,33 @@ static bool overlap(const struct pager_move *m, addr_t start, uint64_t bytes) {
     return m->m.start < start + bytes && start < m->m.start + m->m.bytes;
 }
 
-static bool overlaps(const struct pager *d, addr_t start, uint64_t bytes, bool discards_only) {
-    for (const struct pager_move *m = d->under_way; m; m = m->next)
-        if (overlap(m, start, bytes) && (m->discard || !discards_only))
-            return true;
-    return false;
+/* Which moves under way are asked for. */
+static bool is_any(const struct pager_move *m) {
+    (void)m;
+    return true;
+}
+
+static bool goes_on(const struct pager_move *m) {
+    return !m->abandoned;
+}
+
+static bool discards(const struct pager_move *m) {
+    return m->discard && !m->abandoned;
+}
+
+static bool is_reborn(const struct pager_move *m) {
+    return m->reborn && !m->abandoned;
+}
+
+static bool is_vacated(const struct pager_move *m) {
+    return m->vacated;
+}
+
+static bool any(const struct pager *d, addr_t start, uint64_t bytes, bool (*is)(const struct pager_move *)) {
+    const struct pager_move *m = d->under_way;
+    while (m && !(overlap(m, start, bytes) && is(m)))
+        m = m->next;
+    return m != NULL;
 }
 
 void pager_moves_reborn(struct pager *d, addr_t start, uint64_t bytes) {
@@ -132,7 +160,17 @@ void pager_moves_reborn(struct pager *d, addr_t start, uint64_t bytes) {
 }
 
 bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes) {
-    return overlaps(d, start, bytes, false);
+    return any(d, start, bytes, is_any);
+}
+
+void pager_moves_abandon(struct pager *d, addr_t start, uint64_t bytes) {
+    for (struct pager_move *m = d->under_way; m; m = m->next) {
+        bool binds = m->begun && (m->discard || !d->kind->managed);
+        if (m->abandoned || binds || !overlap(m, start, bytes))
+            continue;
+        m->abandoned = true;
+        ulms_engine_moved(d->engine, m->m.id, 0);
+    }
 }
 
 /* Movers end what they have begun, also when the process ends; who watches ordered moves does not. */
@@ -140,38 +178,32 @@ static bool ends(const struct pager *d) {
     return !d->stopping || (d->held && !d->stuck);
 }
 
-void pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discards_only) {
-    struct pager_patience patience = {0};
-    bool patient = !discards_only;
-    while (ends(d) && (overlaps(d, start, bytes, true) || (patient && overlaps(d, start, bytes, false))))
-        patient = (pager_wait(d, &patience) || d->held) && patient;
+/* What loses content, or maps pages anew, is done by the driver alone. */
+static bool wait_needed(struct pager *d, addr_t start, uint64_t bytes, bool (*is)(const struct pager_move *)) {
+    struct patience patience = {.what = PATIENCE_NEED};
+    while (ends(d) && any(d, start, bytes, is))
+        if (!pager_wait(d, &patience)) {
+            log_error("device %d: a move has not ended for %llu s: memory that it is of cannot be used", d->ordinal,
+                      (unsigned long long)(PATIENCE_MOST_NS / 1000000000u));
+            return false;
+        }
+    return true;
 }
 
-static bool any_reborn(const struct pager *d) {
-    const struct pager_move *m = d->under_way;
-    while (m && !m->reborn)
-        m = m->next;
-    return m != NULL;
+bool pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discards_only) {
+    struct patience patience = {0};
+    while (!discards_only && ends(d) && any(d, start, bytes, goes_on) && pager_wait(d, &patience))
+        ;
+    if (!discards_only && d->held)
+        pager_moves_abandon(d, start, bytes);
+    return wait_needed(d, start, bytes, discards_only || !d->held ? discards : goes_on);
 }
 
-void pager_moves_wait_reborn(struct pager *d) {
-    struct pager_patience patience = {0};
-    while (ends(d) && any_reborn(d))
-        pager_wait(d, &patience);
+bool pager_moves_wait_reborn(struct pager *d) {
+    return wait_needed(d, 0, UINT64_MAX, is_reborn);
 }
 
-static bool any_vacated(const struct pager *d, addr_t start, uint64_t bytes) {
-    for (const struct pager_move *m = d->under_way; m; m = m->next)
-        if (m->vacated && overlap(m, start, bytes))
-            return true;
-    return false;
-}
-
-/* It ends soon, whatever the program does: its mover waits for the driver alone. */
-bool pager_moves_wait_mapped(struct pager *d, addr_t start, uint64_t bytes) {
-    struct pager_patience patience = {0};
-    bool waited = false;
-    for (; any_vacated(d, start, bytes); waited = true)
-        pager_wait(d, &patience);
-    return waited;
+bool pager_moves_wait_mapped(struct pager *d, addr_t start, uint64_t bytes, bool *waited) {
+    *waited = any(d, start, bytes, is_vacated);
+    return wait_needed(d, start, bytes, is_vacated);
 }

@@ -5,15 +5,15 @@
 #include "backend/pager.h"
 #include "observe/stats.h"
 
-void pager_opaque_begin(struct pager *d, uint64_t ticket, enum pager_opacity how) {
-    struct pager_patience patience = {0};
+bool pager_opaque_begin(struct pager *d, uint64_t ticket, enum pager_opacity how) {
+    struct patience patience = {0};
     while (d->moving && pager_older_waits(d, ticket) && pager_wait(d, &patience))
         ;
     d->pause_count++;
     if (how == PAGER_OPAQUE)
         pager_window_set_opaque(&d->window, ticket);
     stats_add(COUNT_opaque, ticket > 0);
-    pager_moves_wait(d, 0, UINT64_MAX, false);
+    return pager_moves_wait(d, 0, UINT64_MAX, false);
 }
 
 void pager_opaque_admitted(struct pager *d) {

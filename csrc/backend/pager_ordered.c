@@ -25,9 +25,9 @@ static bool open_lanes(struct pager *d) {
 
 /* Another thread may be between issuing the operation and having it marked. */
 static struct pager_operation settled(struct pager *d, uint64_t serial) {
-    struct pager_patience patience = {0};
+    struct patience patience = {0};
     struct pager_operation o = pager_window_find(&d->window, serial);
-    while (o.stage == PAGER_ISSUED && d->moving && !pager_stalled(d) && pager_wait(d, &patience))
+    while (o.stage == PAGER_ISSUED && d->moving && pager_wait(d, &patience))
         o = pager_window_find(&d->window, serial);
     return o;
 }
@@ -70,9 +70,9 @@ static void issue_all(struct pager *d) {
 }
 
 void pager_order_begin(struct pager *d) {
-    struct pager_patience patience = {0};
-    while (d->ordering && d->moving)
-        pager_wait(d, &patience);
+    struct patience patience = {0};
+    while (d->ordering && d->moving && pager_wait(d, &patience))
+        ;
     d->ordering = true;
 }
 

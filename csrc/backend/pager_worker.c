@@ -22,6 +22,10 @@ static void pause_us(long us) {
     nanosleep(&(struct timespec){0, us * 1000}, NULL);
 }
 
+void pager_worker_sleep(struct pager *d, pthread_cond_t *until) {
+    pthread_cond_wait(until, &d->lock);
+}
+
 /* --- movers --- */
 
 /* The driver holds a context's lock while a prefetch does its page work, for milliseconds: launches of the program
@@ -126,7 +130,7 @@ void pager_wake(struct pager *d) {
 }
 
 void pager_stir(struct pager *d) {
-    if (!__atomic_load_n(&d->marks.watched, __ATOMIC_RELAXED) || pager_stalled(d))
+    if (!__atomic_load_n(&d->marks.watched, __ATOMIC_RELAXED) || patience_gone())
         hand_out_all(d);
 }
 
@@ -162,7 +166,7 @@ static struct pager_move *next_move(struct pager_mover *self) {
         return m;
     pager_movers_wake(d);
     while (!d->stopping && !l->first)
-        pthread_cond_wait(&l->work, &d->lock);
+        pager_worker_sleep(d, &l->work);
     if ((m = l->first))
         l->first = m->after;
     return d->stopping ? NULL : m;
@@ -176,7 +180,12 @@ static void *move(void *data) {
     for (struct pager_move *m; (m = next_move(self));) {
         CUcontext context = context_of(self);
         uint64_t epoch = context == d->context ? d->epoch : 0; /* ours does not go with a program's */
-        struct pager_move given = *m;                          /* others change m, under the lock */
+        if (m->abandoned) {
+            pager_move_done(d, m->m.id, false);
+            continue;
+        }
+        m->begun = true;
+        struct pager_move given = *m; /* others change m, under the lock */
         stats_add(COUNT_moves, 1);
         pager_unlock(d);
         uint64_t began = clock_ns();
@@ -232,6 +241,7 @@ static void *drain(void *data) {
     if (d->drain_incomplete && !d->kind->managed)
         pager_give_up(d, "the driver does not tell when what was issued before is done");
     pager_retired(d, d->prior_ticket);
+    patience_gates(-d->prior_gated);
     pager_wake(d);
     pager_unlock(d);
     return NULL;
@@ -239,14 +249,25 @@ static void *drain(void *data) {
 
 /* --- the watcher --- */
 
+/* Until something is recorded, CLOCK_MONOTONIC `until_ns` at most. Without the lock. */
+static void wait_for_marks(struct pager *d, uint64_t until_ns) {
+    struct timespec until = pager_timespec(until_ns);
+    pthread_mutex_lock(&d->marks.lock);
+    if (!d->marks.first && !__atomic_load_n(&d->stopping, __ATOMIC_RELAXED))
+        pthread_cond_timedwait(&d->marks.recorded, &d->marks.lock, &until);
+    pthread_mutex_unlock(&d->marks.lock);
+}
+
 static void tell(struct pager *d, struct pager_marker *done) {
     while (done) {
         struct pager_marker *m = done;
         done = m->next;
-        if (m->is_move)
+        if (m->of == PAGER_MOVE)
             pager_move_done(d, m->id, true);
-        else
+        else if (m->of == PAGER_OPERATION)
             pager_retired(d, m->id);
+        else
+            patience_gates(-1);
         pager_mark_spare(d, m);
     }
     pager_wake(d);
@@ -282,7 +303,7 @@ static void *watch(void *data) {
             pager_publish(d);
         if (!pending) {
             pager_unlock(d);
-            pager_marks_wait(d, next);
+            wait_for_marks(d, next);
             pager_lock(d);
             continue;
         }
@@ -384,6 +405,8 @@ bool pager_worker_join(struct pager_worker *w, const struct timespec *until) {
 }
 
 void pager_workers_stop(struct pager *d, const struct timespec *soon, const struct timespec *moved) {
+    if (d->kind->placer_stops)
+        d->kind->placer_stops(d, soon);
     pager_worker_join(&d->watcher, moved);
     pager_worker_join(&d->drainer, __atomic_load_n(&d->draining, __ATOMIC_RELAXED) ? soon : moved);
     for (int i = 0; i < MOVER_MAX; i++)

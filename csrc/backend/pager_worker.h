@@ -39,6 +39,8 @@ struct pager_lane {
 
 /* Whatever it calls spoils no capture. NULL: it runs; else why it does not. */
 const char *pager_worker_start(struct pager_worker *w, const char *name, void *(*run)(void *), void *data);
+/* A thread of ours has nothing to do. Under the lock. */
+void pager_worker_sleep(struct pager *d, pthread_cond_t *until);
 enum { PAGER_JOIN_S = 2, PAGER_MOVED_S = 10 };
 /* Where moves can be issued, at worst; NULL: nowhere. Under the lock. */
 CUcontext pager_context(const struct pager *d);

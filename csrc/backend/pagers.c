@@ -8,7 +8,7 @@
 #include "interpose/rest.h"
 #include "interpose/session.h"
 
-enum { RUN_BYTES = 32 << 20, SHARE = 16 };
+enum { RUN_BYTES = 32 << 20, SHARE = 16, SLICE_NS = 50000000 };
 
 HOT_DATA bool backend_moves;
 
@@ -84,7 +84,7 @@ void pager_unlock(struct pager *d) {
 }
 
 /* A thread of the program that is cancelled here would keep the lock. */
-void pager_wait_for(struct pager *d, pthread_cond_t *what, uint64_t until_ns) {
+static void wait_for(struct pager *d, pthread_cond_t *what, uint64_t until_ns) {
     struct timespec until = pager_timespec(until_ns);
     int before;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
@@ -93,34 +93,24 @@ void pager_wait_for(struct pager *d, pthread_cond_t *what, uint64_t until_ns) {
     pthread_setcancelstate(before, &before);
 }
 
-static bool wait_at(struct pager *d, pthread_cond_t *what, struct pager_patience *p) {
-    uint64_t now = clock_ns();
-    if (!p->began_ns)
-        p->began_ns = now;
-    uint64_t since_ns = p->began_ns > d->progress_ns ? p->began_ns : d->progress_ns;
-    if (now < since_ns + PAGER_PATIENCE_NS) {
-        pager_wait_for(d, what, since_ns + PAGER_PATIENCE_NS);
-        return true;
-    }
-    p->began_ns = 0;
-    d->stalled = d->window.oldest;
-    return false;
+/* In slices: a gate may be closed meanwhile. */
+static bool wait_at(struct pager *d, pthread_cond_t *what, struct patience *p) {
+    uint64_t left = patience_left(p, d->progress_ns);
+    if (left > 0)
+        wait_for(d, what, clock_ns() + (left < SLICE_NS ? left : SLICE_NS));
+    return left > 0;
 }
 
-bool pager_wait(struct pager *d, struct pager_patience *p) {
+bool pager_wait(struct pager *d, struct patience *p) {
     return wait_at(d, &d->changed, p);
 }
 
-bool pager_wait_for_answer(struct pager *d, struct pager_patience *p) {
+bool pager_wait_for_answer(struct pager *d, struct patience *p) {
     return wait_at(d, &d->answered, p);
 }
 
 void pager_progressed(struct pager *d) {
     d->progress_ns = clock_ns();
-}
-
-bool pager_stalled(const struct pager *d) {
-    return d->stalled && d->stalled == d->window.oldest;
 }
 
 void pager_retired(struct pager *d, uint64_t ticket) {
@@ -181,6 +171,7 @@ static struct pager *device_new(int32_t ordinal) {
     pager_lock_open(&d->blocks.lock);
     pager_condition_open(&d->changed);
     pager_condition_open(&d->answered);
+    pager_condition_open(&d->asked);
     pager_condition_open(&d->marks.recorded);
     for (int lane = 0; lane < LANES; lane++)
         pager_condition_open(&d->lanes[lane].work);
@@ -263,6 +254,8 @@ void pager_start_moving(struct pager *d, uint64_t bytes) {
     rest_break(UNREST_MOVES);
     pager_hear(d);
     session_stops_first();
+    d->prior_gated = pager_gates_unseen();
+    patience_gates(d->prior_gated);
     const char *why = tell_prior(d) ? pager_workers_start(d) : "no memory";
     if (why)
         pager_give_up(d, why);

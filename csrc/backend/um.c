@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "interpose/session.h"
 #include "interpose/wrap.h"
-#include "observe/stats.h"
 
 /* Where the CPU and the device may not use managed memory at the same time, the driver neither moves it on request nor
  * lets it exceed the device. */
@@ -34,48 +33,6 @@ static bool provide(addr_t *start, uint64_t bytes, int32_t device) {
     return done;
 }
 
-/* Ours in the context; NULL: there is none yet. Under the lock. */
-static CUstream place_stream(const struct pager *d, CUcontext context) {
-    for (int i = 0; i < PAGER_CONTEXTS; i++)
-        if (d->places[i].context == context)
-            return d->places[i].stream;
-    return NULL;
-}
-
-/* False: there is no room, or another thread was first. Under the lock. */
-static bool keep_stream(struct pager *d, CUcontext context, CUstream stream) {
-    if (place_stream(d, context))
-        return false;
-    for (int i = 0; i < PAGER_CONTEXTS; i++)
-        if (!d->places[i].context) {
-            d->places[i].context = context;
-            d->places[i].stream = stream;
-            return true;
-        }
-    return false;
-}
-
-/* Brings memory that is about to be used, and waits for it; on the calling thread. Not where the driver does not tell
- * its context: a stream could be of one that is gone. */
-static bool bring(struct pager *d, addr_t start, uint64_t bytes) {
-    struct pager_visit v = pager_enter(NULL);
-    CUcontext context = capture_allows(v.relaxed) ? pager_current() : NULL;
-    pager_lock(d);
-    CUstream stream = context ? place_stream(d, context) : NULL;
-    pager_unlock(d);
-    bool kept = stream != NULL;
-    if (!kept && context && (stream = pager_stream_new())) {
-        pager_lock(d);
-        kept = keep_stream(d, context, stream);
-        pager_unlock(d);
-    }
-    bool there = stream && um_prefetch(start, bytes, d->ordinal, stream) && pager_stream_finish(stream);
-    if (stream && !kept)
-        REAL(cuStreamDestroy_v2, 0)(stream);
-    pager_leave(v);
-    return there;
-}
-
 /* The program's own managed memory lies where the program's use of it brings it. */
 static bool may_place(addr_t start) {
     struct allocation a;
@@ -83,12 +40,8 @@ static bool may_place(addr_t start) {
 }
 
 static void place(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
-    if (!fits || !may_place(start) || !bring(d, start, bytes))
-        return;
-    stats_add(COUNT_placed_bytes, bytes);
-    pager_lock(d);
-    ulms_engine_placed(d->engine, start, bytes);
-    pager_unlock(d);
+    if (fits && may_place(start))
+        um_place(d, start, bytes, false);
 }
 
 /* What lies on the host is used there from now on. Where that is refused kernels would bring it, unknown to the
@@ -159,13 +112,8 @@ static void prepare(struct pager *d, const struct op *op) {
     pager_lock(d);
     struct unkeep u = kept_and_written(d, op);
     pager_unlock(d);
-    for (int i = 0; i < u.count; i++) {
-        struct pager_visit v = pager_enter(NULL);
-        if (capture_allows(v.relaxed))
-            um_advise_mostly_read(u.run[i].start, u.run[i].bytes, d->ordinal, false);
-        pager_leave(v);
-        bring(d, u.run[i].start, u.run[i].bytes);
-    }
+    for (int i = 0; i < u.count; i++)
+        um_place(d, u.run[i].start, u.run[i].bytes, true);
 }
 
 /* A fill takes its mover no longer than its call; what leaves does. */
@@ -175,6 +123,8 @@ const struct pager_kind um_kind = {.managed = true,
                                    .ahead = 64 << 20,
                                    .runs = 1,
                                    .place = place,
+                                   .placer_stops = um_placer_stop,
+                                   .placer_leaves = um_placer_leave,
                                    .occupied = occupied,
                                    .issue = issue,
                                    .fills_at_once = true,

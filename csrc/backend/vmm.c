@@ -111,12 +111,16 @@ static enum pager_opacity opacity(struct pager *d, const struct op *op) {
     return needs_all_mapped(d, op) ? PAGER_PAUSES_MOVES : PAGER_TRANSPARENT;
 }
 
-/* Its vacated pages are used where they lie now: not before they are mapped there. */
-static void wait_mapped(struct pager *d, const struct op *op) {
+/* Its vacated pages are used where they lie now: not before they are mapped there. False: they are not. */
+static bool wait_mapped(struct pager *d, const struct op *op) {
     size_t n = d->under_way ? touches(d, op) : 0;
-    for (size_t i = 0; i < n; i++)
-        if (pager_moves_wait_mapped(d, d->touches[i].start, d->touches[i].bytes))
+    bool mapped = true, waited;
+    for (size_t i = 0; i < n; i++) {
+        mapped = pager_moves_wait_mapped(d, d->touches[i].start, d->touches[i].bytes, &waited) && mapped;
+        if (waited)
             touches(d, op); /* another operation's, after waiting */
+    }
+    return mapped;
 }
 
 /* All memory is what the program takes it for, whatever an operation does with it that it did not show. */
@@ -129,36 +133,38 @@ static void make_all_usable(struct pager *d) {
 
 /* Once nothing moves any more, all of it is what the program takes it for. */
 static void end_moves(struct pager *d) {
-    if (d->ended && d->vmm && !d->vmm->never_stale) {
-        pager_moves_wait(d, 0, UINT64_MAX, false);
+    if (d->ended && d->vmm && !d->vmm->never_stale && pager_moves_wait(d, 0, UINT64_MAX, false)) {
         vmm_map_stale(d, 0, UINT64_MAX);
         d->vmm->never_stale = true;
     }
 }
 
-/* Without the engine nothing pins its pages: then nothing may move any more, and what does has to end. */
-static void make_usable(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
+/* Without the engine nothing pins its pages: then nothing may move any more, and what does has to end. False: it does
+ * not. */
+static bool make_usable(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
     if (vmm_verifies())
         vmm_verify_admitted(d, touches(d, op), uses == PAGER_USES_ANY);
     if (uses == PAGER_USES_ANY)
         make_all_usable(d);
     if (d->moving && serial) {
-        wait_mapped(d, op);
-        size_t n = uses == PAGER_USES_ABSENT ? touches(d, op) : 0;
+        bool mapped = wait_mapped(d, op);
+        size_t n = mapped && uses == PAGER_USES_ABSENT ? touches(d, op) : 0;
         for (size_t i = 0; i < n; i++)
             vmm_map_stale(d, d->touches[i].start, d->touches[i].start + d->touches[i].bytes);
-        return;
+        return mapped;
     }
     size_t n = touches(d, op);
+    bool over = true;
     for (size_t i = 0; i < n && d->moving; i++)
         if (any_page(d, d->touches[i].start, d->touches[i].bytes, may_move))
             pager_give_up(d, "no memory for an operation");
     for (size_t i = 0; i < n && !d->moving; i++)
         if (pager_moves_any(d, d->touches[i].start, d->touches[i].bytes)) {
-            pager_moves_wait(d, d->touches[i].start, d->touches[i].bytes, false);
+            over = pager_moves_wait(d, d->touches[i].start, d->touches[i].bytes, false) && over;
             touches(d, op); /* another operation's, after waiting */
         }
     end_moves(d);
+    return over;
 }
 
 static bool any_lost(const struct pager *d) {
@@ -176,7 +182,8 @@ static bool touches_lost(struct pager *d, const struct op *op) {
 }
 
 static bool ensure_usable(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
-    make_usable(d, op, serial, uses);
+    if (!make_usable(d, op, serial, uses))
+        return false;
     return !d->vmm || !__atomic_load_n(&d->vmm->loses, __ATOMIC_RELAXED) ||
            !(uses == PAGER_USES_ANY ? any_lost(d) : touches_lost(d, op));
 }
@@ -205,10 +212,9 @@ static void fix(struct pager *d, addr_t start, addr_t end) {
     addr_t from = start / page_bytes * page_bytes;
     pager_lock(d);
     struct vmm_range *r = NULL;
-    if (range_of(d, start, end) && any_page(d, from, end - from, may_move)) {
-        pager_moves_wait(d, from, end - from, false);
+    if (range_of(d, start, end) && any_page(d, from, end - from, may_move) &&
+        pager_moves_wait(d, from, end - from, false))
         r = range_of(d, start, end);
-    }
     if (r) {
         vmm_map_stale(d, from, end);
         ulms_engine_freed(d->engine, from, whole_pages(end) - from);
@@ -283,8 +289,10 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
                                     .look = vmm_verifies() ? vmm_verify_look : NULL};
     pager_lock(d);
     d->vmm->stale_content = d->vmm->stale_content || (part[0].stale && part[0].copy);
-    pager_moves_wait_mapped(d, m->m.start, m->m.bytes);
+    bool waited, mapped = pager_moves_wait_mapped(d, m->m.start, m->m.bytes, &waited);
     pager_unlock(d);
+    if (!mapped)
+        return false;
     enum vmm_moved moved = vmm_move(d->vmm, part, n, stream, on_vacated, &(struct vacating){d, m->m.id});
     for (size_t i = 0; i < n && vmm_verifies(); i++)
         vmm_verify_moved(d->vmm, &part[i], stream);

@@ -228,7 +228,7 @@ bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
     pager_returned(); /* what is parked may be */
     return d && memory_make(d) &&
            (part_make(d, start, bytes) || (vmm_end_parked(0) && part_make(d, start, bytes)) ||
-            (vmm_end_parked(PAGER_PATIENCE_NS) && part_make(d, start, bytes)));
+            (vmm_end_parked(PATIENCE_NS) && part_make(d, start, bytes)));
 }
 
 /* Before it can move. */

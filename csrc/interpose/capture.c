@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/hot.h"
+#include "base/patience.h"
 #include "base/thread.h"
 #include "interpose/node.h"
 #include "interpose/rest.h"
@@ -198,8 +199,9 @@ static uint64_t context_of(int variant, CUstream stream) {
 /* Returns what it is to be listed as. */
 static struct capture begins(int variant, CUstream stream) {
     count(1);
-    for (int tries = 0; !may_begin(); tries++)
-        thread_give_way(tries);
+    struct patience need = {.what = PATIENCE_NEED};
+    while (!may_begin() && patience_rest(&need))
+        ;
     return (struct capture){
         .stream = stream_key(variant, stream), .context = context_of(variant, stream), .thread = this_thread()};
 }

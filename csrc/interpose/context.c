@@ -3,14 +3,14 @@
 
 #include <pthread.h>
 
-#include "base/thread.h"
+#include "base/patience.h"
 #include "interpose/capture.h"
 #include "interpose/describe.h"
 #include "interpose/later.h"
 #include "interpose/memory.h"
 #include "interpose/session.h"
 
-enum { TRIES = 3, LOOKS = 20 }; /* what is asked answers within microseconds */
+enum { TRIES = 3 };
 
 bool context_enter(CUcontext context) {
     return REAL(cuCtxPushCurrent_v2, 0)(context) == CUDA_SUCCESS;
@@ -87,28 +87,27 @@ void context_visited(struct context_visit *v) {
 /* --- whether it is idle --- */
 
 /* The context is current. */
-static CUresult look_for_idle(CUcontext context, uint64_t patience_ns) {
-    uint64_t until = clock_ns() + patience_ns;
+static CUresult look_for_idle(CUcontext context, uint64_t most_ns) {
+    struct patience wish = {.most_ns = most_ns ? most_ns : 1};
     CUevent event;
     CUresult status = REAL(cuEventCreate, 0)(&event, CU_EVENT_DISABLE_TIMING);
     if (status != CUDA_SUCCESS)
         return status;
     status = capture_keep_off() ? REAL(cuCtxRecordEvent, 0)(context, event) : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     bool asked = status == CUDA_SUCCESS;
-    for (int i = 0; asked && (status = REAL(cuEventQuery, 0)(event)) == CUDA_ERROR_NOT_READY &&
-                    !holds(&departures, context) && (i < LOOKS || (patience_ns && clock_ns() < until));
-         i++)
-        thread_give_way(i);
+    while (asked && (status = REAL(cuEventQuery, 0)(event)) == CUDA_ERROR_NOT_READY && !holds(&departures, context) &&
+           patience_rest(&wish))
+        ;
     REAL(cuEventDestroy_v2, 0)(event);
     return status;
 }
 
-CUresult context_idle(CUcontext context, uint64_t patience_ns) {
+CUresult context_idle(CUcontext context, uint64_t most_ns) {
     struct context_visit visit;
     struct relaxed relaxed = capture_relax();
     CUresult status = context_visit(&visit, context);
     if (status == CUDA_SUCCESS) {
-        status = look_for_idle(context, patience_ns);
+        status = look_for_idle(context, most_ns);
         context_visited(&visit);
     }
     capture_restore(relaxed);
@@ -138,8 +137,9 @@ static void going(struct departure *x, CUcontext context) {
     if (x->told)
         session.backend->forget((uint64_t)(uintptr_t)context);
     put_in(&departures, &x->at, NULL);
-    for (int i = 0; holds(&visits, context); i++)
-        thread_give_way(i);
+    struct patience need = {.what = PATIENCE_NEED};
+    while (holds(&visits, context) && patience_rest(&need))
+        ;
     later_leaves((uint64_t)(uintptr_t)context, true);
 }
 

@@ -23,9 +23,9 @@ struct context_visit {
 CUresult context_visit(struct context_visit *v, CUcontext context);
 void context_visited(struct context_visit *v);
 /* Whether all is done that its streams held when it was called: what waits for the context goes on at once then. It
- * looks for so long, or only as often as it takes to tell (0). CUDA_ERROR_NOT_READY: something runs;
+ * looks for so long at most, or only as often as it takes to tell (0). CUDA_ERROR_NOT_READY: something runs;
  * CUDA_ERROR_CONTEXT_IS_DESTROYED: it will be told when it is gone; any other error: it cannot be told. Spoils no
  * capture. */
-CUresult context_idle(CUcontext context, uint64_t patience_ns);
+CUresult context_idle(CUcontext context, uint64_t most_ns);
 
 #endif

@@ -23,7 +23,7 @@ struct part {
 struct exec {
     uint32_t kernels;
     uint32_t count;
-    uint8_t flags;         /* OP_BLIND: a launch touches more than is known */
+    uint16_t flags;        /* OP_BLIND: a launch touches more than is known */
     struct touch *touches; /* of all enabled parts; what a launch of the graph touches */
     size_t parts;
     struct part *part;
@@ -54,7 +54,7 @@ static void look_at_sources(const struct exec *e) {
 }
 
 /* Of enum op_flag: what graphs do that kernels may launch. Only kernels of graphs may, of any. */
-static uint8_t launched_unseen;
+static uint16_t launched_unseen;
 
 /* A block may have been divided since it was noted: what lies in its place now is used as far as it reached then. */
 static void hide_pages(const struct touch *t) {
@@ -64,7 +64,7 @@ static void hide_pages(const struct touch *t) {
 
 /* Whoever launches it shows nothing of what it touches. */
 static void hide(const struct exec *e) {
-    uint8_t flags = e->flags;
+    uint16_t flags = e->flags;
     if (!session.backend->pointed)
         return;
     for (uint32_t i = 0; i < e->count; i++) {
@@ -85,7 +85,7 @@ static void keep_scratch(struct touch *touches, uint32_t count) {
  * executable graph meanwhile. */
 static void exec_sum(CUgraphExec handle, struct exec *e) {
     uint32_t count = 0, kernels = 0;
-    uint8_t flags = e->unread ? OP_BLIND : 0;
+    uint16_t flags = e->unread ? OP_BLIND : 0;
     for (size_t i = 0; i < e->parts; i++)
         if (e->part[i].node && !e->part[i].disabled) {
             count += e->part[i].node->count;

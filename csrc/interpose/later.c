@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/page.h"
+#include "base/patience.h"
 #include "base/thread.h"
 #include "interpose/capture.h"
 #include "interpose/context.h"
@@ -13,9 +14,8 @@
 /* More than this is freed also where the program waits for streams alone. */
 static const uint64_t much = 1ull << 30;
 
-/* For a last use that goes on, and for a context that is busy behind it, where an allocation would be refused else.
- * What runs may end only by what the program does next. */
-static const uint64_t use_patience_ns = 60000000000, patience_ns = 2000000000, slice_ns = 10000000;
+/* How long it looks at a time whether a context is busy. */
+static const uint64_t slice_ns = 10000000;
 
 struct later {
     struct allocation gone;
@@ -282,12 +282,13 @@ static bool held_up(const struct later *e) {
     return status == CUDA_ERROR_NOT_READY || status == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-/* Whoever else needs `freeing` gets it in between: what is waited for may end by what that thread does next. */
+/* Whoever else needs `freeing` gets it in between: what is waited for may end by what that thread does next. For the
+ * last use the driver waits, too; for what else the context does it would not. */
 bool later_free_oldest(void) {
     const struct later *before = NULL;
     bool was_unused = false;
-    uint64_t until = 0;
-    for (int tries = 0;; tries++) {
+    struct patience patience;
+    for (;;) {
         pthread_mutex_lock(&freeing);
         struct later *e = capture_any() ? NULL : oldest();
         bool unused = e && over(e), goes = unused && !held_up(e);
@@ -296,12 +297,11 @@ bool later_free_oldest(void) {
         if (!e || goes)
             return freed;
         if (e != before || unused != was_unused)
-            until = clock_ns() + (unused ? patience_ns : use_patience_ns);
-        else if (clock_ns() >= until)
+            patience = (struct patience){.what = unused ? PATIENCE_WISH : PATIENCE_STEAD};
+        if (!patience_rest(&patience))
             return false;
         before = e;
         was_unused = unused;
-        thread_give_way(tries);
     }
 }
 

@@ -13,7 +13,7 @@ struct node *node_new(const struct op *op) {
     if (n) {
         n->kernels = op->kernels;
         n->count = op->count;
-        n->flags = op->flags & (OP_BLIND | OP_HIDES | OP_ROAMS);
+        n->flags = (op->flags & (OP_BLIND | OP_HIDES | OP_ROAMS)) | (op_gates(op) ? OP_GATED : 0);
         n->from = op->from;
         n->from_bytes = op->from_bytes;
         memcpy(n->touches, op->touches, op->count * sizeof n->touches[0]);

@@ -10,7 +10,7 @@
 struct node {
     uint32_t kernels;
     uint32_t count;
-    uint8_t flags;    /* OP_BLIND, OP_HIDES: it touches more than is known; OP_ROAMS: perhaps */
+    uint16_t flags;   /* OP_BLIND, OP_HIDES: it touches more than is known; OP_ROAMS: perhaps; OP_GATED */
     const void *from; /* host memory that it brings to the device; NULL: none */
     uint64_t from_bytes;
     struct touch touches[];

@@ -96,12 +96,18 @@ void parameters_touch(struct op *op, const CUgraphNodeParams *p) {
                           p->memset.height);
         break;
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        op->flags |= OP_GATED;
         stream_touch_words(op, p->memOp.paramArray, p->memOp.count);
+        break;
+    case CU_GRAPH_NODE_TYPE_HOST:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT: /* perhaps another process's */
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+        op->flags |= OP_GATED;
         break;
     case CU_GRAPH_NODE_TYPE_GRAPH:
         touch_graph(op, p->graph.graph);
         break;
-    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL: /* of which nothing is read */
     case CU_GRAPH_NODE_TYPE_MEMCPY_BATCH:
         op->flags |= OP_BLIND;
         break;

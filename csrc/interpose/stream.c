@@ -62,6 +62,7 @@ WORD(cuStreamWriteValue64_v2)
         enum op_kind kind = how == TOUCH_READ ? OP_AFTER : OP_MEMSET;                                                  \
         if (!how || !wrap_open(&op, API_##symbol, kind, stream_key(variant, stream)))                                  \
             return REAL(symbol, variant)(stream, count, paramArray, flags);                                            \
+        op.flags |= how & TOUCH_READ ? OP_GATED : 0;                                                                   \
         stream_touch_words(&op, paramArray, count);                                                                    \
         wrap_admit(&op);                                                                                               \
         CUresult status = RUN(&op, REAL(symbol, variant)(stream, count, paramArray, flags));                           \

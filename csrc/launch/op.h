@@ -25,6 +25,7 @@ enum op_flag {
     OP_REFUSED = 32,  /* by the backend: the driver never has it */
     OP_ROAMS = 64,    /* a kernel of it may follow addresses that lie in memory: nobody vouches for it */
     OP_WHOLE = 128,   /* it has all that a library's call was handed whose kernels are one operation, and no more */
+    OP_GATED = 256,   /* part of it waits for what the host does: a word, a host function, another process */
 };
 
 struct op {
@@ -35,8 +36,8 @@ struct op {
     uint32_t function; /* id from launch/function.h; 0: none */
     uint32_t kernels;  /* kernels it runs */
     uint16_t api;      /* enum api (generated): which call of the program, a library's perhaps */
+    uint16_t flags;    /* enum op_flag */
     uint8_t kind;      /* enum op_kind */
-    uint8_t flags;     /* enum op_flag */
     int32_t device;    /* CUDA ordinal or DEVICE_NONE when not asked */
     int32_t status;    /* CUresult of the real call */
     uint32_t count;    /* touches */
@@ -47,5 +48,10 @@ struct op {
     const uint64_t *others;
     uint32_t other_count; /* streams that it runs in, too, and is done at its own time */
 };
+
+/* What is behind it in its stream may wait for what a thread of the program does next. */
+static inline bool op_gates(const struct op *op) {
+    return op->kind == OP_HOST || (op->kind == OP_AFTER && !op->object) || op->flags & OP_GATED;
+}
 
 #endif

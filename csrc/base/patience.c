@@ -1,0 +1,89 @@
+#include "base/patience.h"
+
+#include <pthread.h>
+
+#include "base/thread.h"
+
+/* One in so many nanoseconds pays; with all but one in so many owed, nobody waits; what answers within microseconds
+ * does so within so many looks. */
+enum { PAID = 10, WHOLE = 8, LOOKS = 20 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what is owed; nothing is taken under it */
+static uint64_t owed_ns, counted_ns;                     /* so much was owed then; atomic */
+static uint32_t gates;                                   /* atomic */
+
+void patience_gates(int more) {
+    __atomic_fetch_add(&gates, (uint32_t)more, __ATOMIC_RELAXED);
+}
+
+bool patience_gated(void) {
+    return __atomic_load_n(&gates, __ATOMIC_RELAXED) > 0;
+}
+
+/* Under the lock. */
+static uint64_t owed(uint64_t now) {
+    uint64_t paid = now > counted_ns ? (now - counted_ns) / PAID : 0;
+    return owed_ns > paid ? owed_ns - paid : 0;
+}
+
+/* Several threads wait in vain at the same time: that counts once. */
+static void owe(uint64_t began, uint64_t now) {
+    pthread_mutex_lock(&lock);
+    uint64_t in_vain = now - (began > counted_ns ? began : counted_ns), all = owed(now) + in_vain;
+    if (now > counted_ns) {
+        __atomic_store_n(&owed_ns, all < PATIENCE_NS ? all : PATIENCE_NS, __ATOMIC_RELAXED);
+        counted_ns = now;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* How long a wish may wait without progress. */
+static uint64_t allowed(void) {
+    uint64_t most = patience_gated() ? PATIENCE_GATED_NS : PATIENCE_NS;
+    if (__atomic_load_n(&owed_ns, __ATOMIC_RELAXED) == 0)
+        return most;
+    pthread_mutex_lock(&lock);
+    uint64_t now_owed = owed(clock_ns());
+    pthread_mutex_unlock(&lock);
+    return now_owed < most - most / WHOLE ? most - now_owed : 0;
+}
+
+bool patience_gone(void) {
+    return allowed() == 0;
+}
+
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+/* Without progress, and with. */
+static uint64_t bounds(const struct patience *p, uint64_t *all) {
+    uint64_t most = p->what == PATIENCE_NEED    ? PATIENCE_MOST_NS
+                    : p->what == PATIENCE_STEAD ? PATIENCE_STEAD_NS
+                                                : allowed();
+    *all = p->what == PATIENCE_WISH ? PATIENCE_TIMES * most : most;
+    if (p->most_ns)
+        *all = least(*all, p->most_ns);
+    return least(most, *all);
+}
+
+uint64_t patience_left(struct patience *p, uint64_t progress_ns) {
+    uint64_t now = clock_ns(), all, most = bounds(p, &all);
+    if (!p->began_ns)
+        p->began_ns = now;
+    uint64_t since = p->began_ns > progress_ns ? p->began_ns : progress_ns;
+    uint64_t end = least(since + most, p->began_ns + all);
+    if (now < end)
+        return end - now;
+    if (p->what == PATIENCE_WISH)
+        owe(p->began_ns, now);
+    p->began_ns = 0;
+    return 0;
+}
+
+bool patience_rest(struct patience *p) {
+    bool lasts = patience_left(p, 0) > 0 || p->tries < LOOKS;
+    if (lasts)
+        thread_give_way(p->tries++);
+    return lasts;
+}

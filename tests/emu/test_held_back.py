@@ -1,0 +1,53 @@
+"""A program that holds the device back itself waits for nothing that it would not wait for alone.
+
+`held_back.c` opens each gate behind operations that would have to wait for their memory. What that
+costs is bounded as a whole, however often it happens.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Compile, RunEmulated
+
+pytestmark = [pytest.mark.emu, pytest.mark.alone]
+
+PARTS = ["word", "host", "callback", "event", "graph", "captured", "list", "thread", "copy"]
+PARTS += ["allocation", "freed", "rounds"]
+LIMITS = {"all": "8GiB", "some": "24MiB"}
+MOST, MORE_MS = 1.5, 500
+UNKNOWN_MS = 2500
+"""What nobody knows to be a gate is waited for once, for `PATIENCE_NS`."""
+ATTEMPTS = 4
+
+
+def took(done: str) -> float:
+    right, ms = done.splitlines()
+    assert right == "right"
+    return float(ms.removesuffix(" ms"))
+
+
+@pytest.mark.parametrize("fits", LIMITS)
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+@pytest.mark.parametrize("part", [*PARTS, "kernel"])
+def test_a_gate_of_the_programs_own_costs_little(
+    compiled: Compile,
+    run_emulated: RunEmulated,
+    run_native: RunEmulated,
+    emulator_dir: Path,
+    part: str,
+    backend: str,
+    fits: str,
+) -> None:
+    """Measured anew where the machine was busy."""
+    binary = compiled("held_back", str(emulator_dir / "libcuda.so.1"))
+    env = {"ULMS_BACKEND": backend, "ULMS_GPU_MEMORY": LIMITS[fits]}
+    native = took(run_native([binary, part], {}).stdout)
+    more = UNKNOWN_MS if part == "kernel" and fits == "some" else MORE_MS
+    for _ in range(ATTEMPTS):
+        done = run_emulated([binary, part], env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        ms = took(done.stdout)
+        if ms < max(MOST * native, native + more):
+            return
+    pytest.fail(f"{ms} ms, and {native} natively")

@@ -1,0 +1,84 @@
+"""No thread of a program waits without a bound: what sleeps or waits is read from the source.
+
+`csrc/base/patience.h` is the one helper for waits of a program's threads. The compiler refuses a
+caller that ignores that a wait is over (`warn_unused_result`). Here each other call that may wait
+needs a reason.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.unit
+
+CSRC = Path(__file__).parents[2] / "csrc"
+
+WAITS = re.compile(
+    r"\b(pthread_cond_(?:timed|clock)?wait|pthread_(?:timed|clock)?join(?:_np)?|sem_(?:timed)?wait"
+    r"|pthread_barrier_wait|thread_give_way|sched_yield|nanosleep|usleep|sleep|poll|futex"
+    r"|cuStreamSynchronize|cuEventSynchronize|cuCtxSynchronize)\b(?=\(|, \d\))"
+)
+
+OURS = "only threads of ours run this"
+REASONS = {
+    "base/patience.c": "the helper",
+    "base/thread.c": "what the helper sleeps with",
+    "backend/pagers.c": "the helper, for a device's conditions",
+    "backend/pager_worker.c": OURS + ", but the start and the end of a thread, which are bounded",
+    "backend/vmm_maker.c": OURS,
+    "backend/vmm_turn.c": OURS,
+    "backend/vmm_verify.c": "ULMS_VERIFY, which checks a program",
+    "backend/vmm_driver.c": OURS + ", and ULMS_VERIFY",
+    "backend/pager_driver.c": OURS + ", and policies to compare with, which hold nothing",
+    "backend/vmm_parked.c": "the driver's free waits for its context in the same place",
+    "backend/vmm_range.c": "a few tries",
+    "backend/pager_held.c": "a millisecond, before it sleeps",
+    "ledger/pending.c": "a lock: who has it calls nothing",
+    "observe/writer.c": "the end of a trace: so many seconds",
+    "interpose/timing.c": "a trace's reader: " + OURS,
+}
+
+
+def code(path: Path) -> str:
+    """Without comments and strings."""
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", path.read_text(), flags=re.S)
+    return re.sub(r'"(?:\\.|[^"\\])*"', '""', text)
+
+
+def waiting() -> dict[str, set[str]]:
+    found = ((path, set(WAITS.findall(code(path)))) for path in CSRC.rglob("*.c"))
+    return {path.relative_to(CSRC).as_posix(): calls for path, calls in found if calls}
+
+
+def test_every_call_that_waits_is_of_the_helper_or_has_a_reason() -> None:
+    assert {name: calls for name, calls in waiting().items() if name not in REASONS} == {}
+
+
+def test_every_reason_is_needed() -> None:
+    assert set(REASONS) <= set(waiting())
+
+
+def test_the_helper_says_when_a_wait_is_over_to_callers_who_must_listen() -> None:
+    told = {
+        "base/patience.h": ["patience_left", "patience_rest"],
+        "backend/pager.h": ["pager_wait", "pager_wait_for_answer"],
+    }
+    for header, names in told.items():
+        text = " ".join((CSRC / header).read_text().split())
+        for name in names:
+            assert re.search(rf"__attribute__\(\(warn_unused_result\)\) \w+ {name}\(", text), name
+
+
+@pytest.mark.parametrize(
+    ("line", "waits"),
+    [
+        ("pthread_cond_wait(&a, &b);", True),
+        ("status = REAL(cuCtxSynchronize, 0)();", True),
+        ("thread_give_way(tries);", True),
+        ("if (!pager_wait(d, &patience))", False),
+        ("API_cuCtxSynchronize, OP_WAIT", False),
+    ],
+)
+def test_what_waits_is_found(line: str, waits: bool) -> None:
+    assert bool(WAITS.search(line)) is waits
