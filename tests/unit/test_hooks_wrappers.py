@@ -129,6 +129,9 @@ static void *wrapper(const char *symbol)
     return api_rows[key / 2].wrapper[key % 2];
 }
 
+#define LONGS(x) x, x, x, x, x, x, x, x, x, x, x, x, x, x
+typedef void (*any)(LONGS(long), LONGS(long));
+
 /* In a child. More arguments than any function has: those that it ignores do no harm. */
 static int left(void)
 {
@@ -136,12 +139,10 @@ static int left(void)
     home.here = false;
     for (int api = 0; api < API_COUNT; api++)
         for (int variant = 0; variant < 2; variant++) {
-            typedef void (*any)(long, long, long, long, long, long, long, long, long, long, long, long, long, long,
-                                long, long, long, long, long, long, long, long, long, long, long, long, long, long);
             any function = (any)api_rows[api].wrapper[variant];
             if (!function || (variant && api_rows[api].wrapper[0] == (void *)function))
                 continue;
-            function(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+            function(LONGS(0), LONGS(0));
             wrapped++;
         }
     return printf("%d wrappers\n", wrapped), 0;
