@@ -18,6 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hooks.generator.abi import declarations
+from hooks.generator.calls import calls_header
 from hooks.generator.driver import driver_header, row_tables
 from hooks.generator.functions import Functions, read_functions
 from hooks.generator.hot import check_hot
@@ -85,6 +86,7 @@ def outputs(tables: Tables, machine: str) -> dict[str, str]:
         + row_tables(typed, libraries),
         "exports.map": exports_map(rows, libraries, machine),
         "emulator_rows.h": header("Every function of the driver.") + emulator_rows(rows),
+        "calls.h": header("Every wrapped function, called.") + calls_header(typed, libraries),
         "names.json": names_json(rows),
     }
     for folder in FOLDERS:

@@ -114,7 +114,8 @@ enum { PAGER_TOLD_MAX = 64 };
 struct pager_told {
     pthread_mutex_t lock; /* below the device's */
     struct pager_block block[PAGER_TOLD_MAX];
-    uint32_t count; /* atomic */
+    uint32_t count;                           /* atomic */
+    struct pager_block heard[PAGER_TOLD_MAX]; /* of these the engine is just hearing. Under the device's lock */
 };
 /* The engine hears of all of them. Under the lock. */
 void pager_blocks_hear(struct pager *d);

@@ -39,9 +39,10 @@ static void tell(struct pager *d, addr_t start, uint64_t bytes) {
 
 /* Those that live, of a device that has heard of none. Under the lock. */
 static void hear_all(struct pager *d) {
-    struct touch list[64];
+    struct touch list[LEDGER_LISTED];
     addr_t from = 0;
-    for (size_t n; (n = ledger_list_blocks(session.ledger, from, list, 64)) > 0; from = list[n - 1].start + 1)
+    for (size_t n; (n = ledger_list_blocks(session.ledger, from, list, LEDGER_LISTED)) > 0;
+         from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++)
             if (pager_page_at(&d->ranges, list[i].start))
                 tell(d, list[i].start, list[i].bytes);
@@ -91,7 +92,7 @@ static void hear(struct pager *d, const struct pager_block *b) {
 }
 
 void pager_blocks_hear(struct pager *d) {
-    struct pager_block block[PAGER_TOLD_MAX];
+    struct pager_block *block = d->blocks.heard;
     if (__atomic_load_n(&d->blocks.count, __ATOMIC_SEQ_CST) == 0)
         return;
     pthread_mutex_lock(&d->blocks.lock);

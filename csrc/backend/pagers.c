@@ -207,10 +207,10 @@ struct pager *pager_of(int32_t ordinal) {
 /* --- from fitting to moving --- */
 
 static void note_contexts(struct pager *d) {
-    struct allocation list[64];
+    struct allocation list[LEDGER_LISTED];
     addr_t from = 0;
     d->prior_contexts[d->prior_count++] = d->context;
-    for (size_t n; (n = ledger_list(session.ledger, from, list, 64)) > 0; from = list[n - 1].start + 1)
+    for (size_t n; (n = ledger_list(session.ledger, from, list, LEDGER_LISTED)) > 0; from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++) {
             CUcontext context = (CUcontext)(uintptr_t)list[i].context;
             int k = 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Trap: asked once, on a thread of the program whose stack may be small. What is large here is static. */
 enum { TEXT_MAX = 8192 };
 
 /* A file's text, "" when it cannot be read. */
@@ -29,7 +30,7 @@ static uint64_t available(char text[TEXT_MAX]) {
 }
 
 static const char *text_in(const char *directory, const char *file, char text[TEXT_MAX]) {
-    char path[PATH_MAX];
+    static char path[PATH_MAX];
     int n = snprintf(path, sizeof path, "%s/%s", directory, file);
     return text_of(n > 0 && (size_t)n < sizeof path ? path : "", text);
 }
@@ -46,7 +47,7 @@ static uint64_t left_in(const char *directory, const char *limit, const char *us
 /* The smallest that a group or one above it leaves. */
 static uint64_t left_above(const char *mount, const char *group, const char *limit, const char *usage,
                            char text[TEXT_MAX]) {
-    char directory[PATH_MAX];
+    static char directory[PATH_MAX];
     uint64_t least = UINT64_MAX;
     int n = snprintf(directory, sizeof directory, "%s%s", mount, group);
     if (n < 0 || (size_t)n >= sizeof directory)
@@ -61,7 +62,7 @@ static uint64_t left_above(const char *mount, const char *group, const char *lim
 }
 
 static uint64_t left_by_groups(char text[TEXT_MAX]) {
-    char groups[TEXT_MAX];
+    static char groups[TEXT_MAX];
     uint64_t least = UINT64_MAX;
     text_of("/proc/self/cgroup", groups);
     for (char *rest, *row = strtok_r(groups, "\n", &rest); row; row = strtok_r(NULL, "\n", &rest)) {
@@ -80,7 +81,7 @@ static uint64_t left_by_groups(char text[TEXT_MAX]) {
 }
 
 uint64_t host_memory(void) {
-    char text[TEXT_MAX];
+    static char text[TEXT_MAX];
     uint64_t free_bytes = available(text);
     return free_bytes ? smaller(free_bytes, left_by_groups(text)) : 0;
 }

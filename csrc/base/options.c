@@ -327,10 +327,13 @@ void options_read(void) {
     was_read = true;
 }
 
+/* Trap: the options are too large for a small stack. */
 uint64_t options_capacity_early(void) {
-    struct options now;
-    if (!was_read)
-        read_all(&now, false);
-    const struct options *o = was_read ? &ulms_options : &now;
-    return o->mode == MODE_OFF ? 0 : o->capacity;
+    struct options *now = was_read ? NULL : malloc(sizeof *now);
+    if (now)
+        read_all(now, false);
+    const struct options *o = now ? now : &ulms_options;
+    uint64_t capacity = o->mode == MODE_OFF ? 0 : o->capacity;
+    free(now);
+    return capacity;
 }

@@ -21,7 +21,7 @@ uint64_t process_start(void) {
 }
 
 void process_name(char *out, size_t size) {
-    char path[4096];
+    static char path[4096]; /* asked once a process: a stack may be small */
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     path[n < 0 ? 0 : n] = 0;
     const char *slash = strrchr(path, '/');

@@ -6,7 +6,10 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { TOUCH_BYTES = 2 * TOUCH_MAX * sizeof(struct touch) }; /* an operation's, and a call's */
+enum {
+    TOUCH_BYTES = 2 * TOUCH_MAX * sizeof(struct touch), /* an operation's, and a call's */
+    THREAD_BYTES = TOUCH_BYTES + SCRATCHES * SCRATCH_BYTES,
+};
 
 __thread struct thread thread_here;
 static pthread_key_t key;
@@ -20,7 +23,7 @@ static void end(void *touches) {
     for (struct thread_end *e = __atomic_load_n(&ends, __ATOMIC_ACQUIRE); e; e = e->next)
         e->run(&thread_here);
     thread_here = (struct thread){0};
-    munmap(touches, TOUCH_BYTES);
+    munmap(touches, THREAD_BYTES);
 }
 
 static void make_key(void) {
@@ -31,17 +34,22 @@ static void make_key(void) {
 struct thread *thread_enter(void) {
     pthread_once(&once, make_key);
     struct touch *touches =
-        mmap(NULL, TOUCH_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        mmap(NULL, THREAD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (touches == MAP_FAILED)
         return NULL;
     if (!have_key || pthread_setspecific(key, touches) != 0) { /* they could never be given back */
-        munmap(touches, TOUCH_BYTES);
+        munmap(touches, THREAD_BYTES);
         return NULL;
     }
     thread_here.id = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
     thread_here.touches = touches;
     thread_here.call.touches = touches + TOUCH_MAX;
     return &thread_here;
+}
+
+void *thread_scratch(enum scratch which) {
+    struct thread *t = thread_self();
+    return t ? (char *)t->touches + TOUCH_BYTES + (size_t)which * SCRATCH_BYTES : NULL;
 }
 
 void thread_at_end(struct thread_end *e) {

@@ -8,6 +8,15 @@
 /* A launch's arguments are at most 32 764 bytes: 4 095 pointers. */
 enum { TOUCH_MAX = 4096, LISTED_MAX = 32 };
 
+/* Large buffers of the thread's, since a wrapper may take 4 KiB of the program's stack at most. Each has one user at a
+ * time: whoever calls another with the same one in use loses its content. */
+enum scratch {
+    SCRATCH_READ,  /* what is read of the program's memory */
+    SCRATCH_FOUND, /* the addresses found there */
+    SCRATCHES,
+};
+enum { SCRATCH_BYTES = 32 << 10 };
+
 struct ring; /* observe/ring.h */
 
 /* The library call the thread is inside, and what it told of the memory it touches (library/call.h). What arguments
@@ -46,6 +55,8 @@ struct thread *thread_enter(void);
 static inline struct thread *thread_self(void) {
     return __builtin_expect(thread_here.touches != NULL, 1) ? &thread_here : thread_enter();
 }
+/* SCRATCH_BYTES; NULL: there is no memory. */
+void *thread_scratch(enum scratch which);
 
 /* What to do on a thread that ends, before what it keeps goes. A thread that calls CUDA from a later destructor is a
  * new one, which ends in turn. */

@@ -284,14 +284,14 @@ void memory_gone(const struct allocation *gone) {
 }
 
 void memory_forget(uint64_t owner) {
-    struct allocation list[64], gone;
+    struct allocation list[LEDGER_LISTED], gone;
     addr_t from = 0;
     if (!session_on)
         return;
     later_forget(owner);
     stand_in_forget(owner);
     array_forget(owner);
-    for (size_t n; (n = ledger_list(session.ledger, from, list, 64)) > 0; from = list[n - 1].start + 1)
+    for (size_t n; (n = ledger_list(session.ledger, from, list, LEDGER_LISTED)) > 0; from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++)
             if (list[i].context == owner && take(list[i].start, &gone) && gone.managed)
                 memory_gone(&gone);

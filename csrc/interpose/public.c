@@ -3,11 +3,12 @@
 #include "ulms.h"
 
 size_t ulms_allocations(struct ulms_allocation *out, size_t n) {
-    struct allocation list[64];
+    struct allocation list[LEDGER_LISTED];
     size_t count = 0;
     addr_t from = 0;
     while (session_on && !home_left() && count < n) {
-        size_t want = n - count < 64 ? n - count : 64, got = ledger_list(session.ledger, from, list, want);
+        size_t want = n - count < LEDGER_LISTED ? n - count : LEDGER_LISTED,
+               got = ledger_list(session.ledger, from, list, want);
         for (size_t i = 0; i < got; i++)
             out[count++] = (struct ulms_allocation){.start = list[i].start,
                                                     .bytes = list[i].bytes,

@@ -91,7 +91,7 @@ void session_stops_first(void) {
 }
 
 static void open_trace(const char *device, uint64_t total) {
-    char program[256] = "", name[512], header[2048];
+    static char program[256], name[512], header[2048]; /* once, on a stack that may be small */
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     program[n < 0 ? 0 : n] = 0;
     int driver = 0;

@@ -3,6 +3,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "interpose/rest.h"
 #include "interpose/session.h"
 #include "interpose/wrap.h"
@@ -11,6 +12,7 @@
 
 /* Bytes: of copies whose addresses are kept; of those that are looked at where the backend has to know. */
 enum { TABLE_MAX = 32 << 10, LOOK_MAX = 1 << 20, PIECE = 16 << 10 };
+_Static_assert((int)TABLE_MAX <= (int)SCRATCH_BYTES && (int)PIECE <= (int)SCRATCH_BYTES, "they fit");
 
 /* Reads the program's memory without a fault: the driver may know how to read what this process may not. */
 static size_t read_host(void *to, const void *from, size_t bytes) {
@@ -22,9 +24,9 @@ static size_t read_host(void *to, const void *from, size_t bytes) {
 /* The addresses in a piece; false: it could not all be read. */
 static bool find(const char *from, size_t bytes, addr_t *pointers, size_t *n) {
     struct allocation a;
-    uint64_t word[PIECE / sizeof(uint64_t)];
+    uint64_t *word = thread_scratch(SCRATCH_READ);
     addr_t low, high;
-    size_t got = read_host(word, from, bytes);
+    size_t got = word ? read_host(word, from, bytes) : 0;
     ledger_bounds(session.ledger, &low, &high);
     for (size_t i = 0; i < got / sizeof word[0]; i++)
         if (word[i] - low < high - low && ledger_find(session.ledger, word[i], &a))
@@ -37,9 +39,9 @@ static size_t piece_at(uint64_t at, uint64_t bytes) {
 }
 
 void wrap_look(const void *src, uint64_t bytes) {
-    bool whole = session.backend->pointed && bytes <= LOOK_MAX;
+    addr_t *pointers = thread_scratch(SCRATCH_FOUND);
+    bool whole = pointers && session.backend->pointed && bytes <= LOOK_MAX;
     for (uint64_t at = 0; whole && at < bytes; at += PIECE) {
-        addr_t pointers[PIECE / sizeof(addr_t)];
         size_t n = 0;
         whole = find((const char *)src + at, piece_at(at, bytes), pointers, &n);
         if (n > 0)
@@ -76,11 +78,11 @@ static bool is_managed(addr_t p) {
 }
 
 void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes) {
-    addr_t pointers[TABLE_MAX / sizeof(addr_t)];
+    addr_t *pointers = thread_scratch(SCRATCH_FOUND);
     struct touch unsure = {.start = dst, .bytes = bytes, .mode = TOUCH_UPDATE};
     struct allocation to;
     size_t n = 0;
-    bool whole = bytes <= TABLE_MAX;
+    bool whole = pointers && bytes <= TABLE_MAX;
     bool known = ledger_find(session.ledger, dst, &to);
     if ((known && to.kind == MEMORY_HOST) || !wrap_host_writes((addr_t)(uintptr_t)src))
         return;

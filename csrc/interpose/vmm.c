@@ -164,7 +164,7 @@ CUresult custom_cuMemMap(int variant, CUdeviceptr ptr, size_t size, size_t offse
 
 /* One unmap may cover several mappings, each whole. Taken out of the ledger before, as for every free. */
 CUresult custom_cuMemUnmap(int variant, CUdeviceptr ptr, size_t size) {
-    struct allocation list[64];
+    struct allocation list[LEDGER_LISTED];
     struct dealloc *deallocs = NULL;
     CUresult status;
     size_t n = 0;
@@ -174,7 +174,7 @@ CUresult custom_cuMemUnmap(int variant, CUdeviceptr ptr, size_t size) {
             drop(hash_take(&mappings, ptr));
         return status;
     }
-    for (size_t got; session_on && (got = ledger_list(session.ledger, from, list, 64)) > 0;) {
+    for (size_t got; session_on && (got = ledger_list(session.ledger, from, list, LEDGER_LISTED)) > 0;) {
         struct dealloc *more = realloc(deallocs, (n + got) * sizeof *deallocs);
         size_t inside = 0;
         if (!more)
@@ -182,9 +182,9 @@ CUresult custom_cuMemUnmap(int variant, CUdeviceptr ptr, size_t size) {
         deallocs = more;
         while (inside < got && list[inside].start < ptr + size)
             dealloc_open(&deallocs[n++], list[inside++].start);
-        if (inside < 64)
+        if (inside < got)
             break;
-        from = list[63].start + 1;
+        from = list[got - 1].start + 1;
     }
     status = REAL(cuMemUnmap, variant)(ptr, size);
     for (size_t i = 0; i < n; i++) {

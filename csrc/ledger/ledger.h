@@ -81,6 +81,8 @@ void ledger_bounds(const struct ledger *l, addr_t *low, addr_t *high);
 /* Number of live allocations, and of blocks told by the framework. */
 uint64_t ledger_allocations(const struct ledger *l);
 uint64_t ledger_blocks(const struct ledger *l);
+/* So many at a time are listed on a stack that may be small. */
+enum { LEDGER_LISTED = 16 };
 /* Copies at most n live allocations, in address order, from the first that starts at or after `from`. Returns how many.
  */
 size_t ledger_list(const struct ledger *l, addr_t from, struct allocation *out, size_t n);

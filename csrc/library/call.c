@@ -6,7 +6,7 @@
 #include "launch/told.h"
 
 /* Touches that are looked through for one that starts where a new one does; addresses read at a time. */
-enum { JOIN_MAX = 32, ARRAY_PIECE = 512 };
+enum { JOIN_MAX = 32, ARRAY_PIECE = 128 };
 
 HOT_CALL struct call *call_open(enum api api, enum call_use use) {
     if (!session_on || !session.hears_calls)

@@ -122,7 +122,7 @@ static bool ask_steps(int variant, cudnnRNNDataDescriptor_t data, struct steps *
 }
 
 struct span cudnn_steps(int variant, cudnnRNNDataDescriptor_t data) {
-    enum { FEW = 512 };
+    enum { FEW = 128 };
     int few[FEW], *lengths = few;
     struct steps s;
     if (!ask_steps(variant, data, &s, FEW, few))

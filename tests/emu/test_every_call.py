@@ -1,0 +1,124 @@
+"""What holds of every hook: a program made of the tables calls each wrapped function."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import BUILD, Compile, RunEmulated
+
+pytestmark = pytest.mark.emu
+
+BACKENDS = ("observe", "um", "vmm")
+STACK_BYTES = 4096
+CALLS = "6"
+LIMITED = {"ULMS_GPU_MEMORY": "24MiB", "ULMS_GPU_MEMORY_FACTOR": "100"}
+EVERYTHING = {"ULMS_LOG_LEVEL": "DEBUG", "ULMS_STATS": "{}/stats-%p", "ULMS_TRACE": "{}/trace-%p"}
+
+
+@pytest.fixture(scope="module")
+def environment(emulator_dir: Path) -> dict[str, str]:
+    """With the libraries above the driver, in which nothing is launched."""
+    folders = [emulator_dir, *(emulator_dir / "library" / version for version in ("12", "9"))]
+    return {
+        "LD_LIBRARY_PATH": ":".join(map(str, folders)),
+        "LD_BIND_NOW": "1",  # the dynamic linker's use of the stack is not ours
+        "EMU_LIBRARY": "idle",
+        "EMU_MEMORY": "1GiB",
+        "ULMS_MANAGED_LIMIT": "1GiB",
+    }
+
+
+@pytest.fixture(scope="module")
+def every_call(compiled: Compile, emulator_dir: Path) -> Path:
+    """The program; its functions come from the tables."""
+    libraries = [str(emulator_dir / name) for name in ("libcuda.so.1", "libnvidia-ml.so.1")]
+    return compiled("every_call", *libraries, parts=["draw"])
+
+
+@pytest.fixture(scope="module")
+def stack_use(compiled: Compile, emulator_dir: Path) -> Path:
+    """The program whose calls do much."""
+    libraries = [str(emulator_dir / name) for name in ("libcuda.so.1", "libnvidia-ml.so.1")]
+    return compiled("stack_use", *libraries)
+
+
+def wrapped() -> int:
+    """Functions with a wrapper, of the driver: its twins for per-thread streams count."""
+    rows = json.loads((BUILD / "gen" / "names.json").read_text(encoding="utf-8"))
+    mine = [row for row in rows if row["library"] == "cuda" and row["status"] != "passed"]
+    return sum(1 + bool(row["twin"]) for row in mine)
+
+
+def called(stdout: str) -> int:
+    """How many functions the program says it called."""
+    return int(stdout.splitlines()[-1].split()[0])
+
+
+def stacks(stdout: str) -> dict[str, int]:
+    """The most bytes of the stack, by what was called."""
+    used: dict[str, int] = {}
+    for line in stdout.splitlines():
+        if line.startswith("stack "):
+            _, name, number = line.split()
+            used[name] = max(used.get(name, 0), int(number))
+    return used
+
+
+def excess(native: str, under: str) -> dict[str, int]:
+    """What takes more than it may beyond its native run."""
+    before = stacks(native)
+    more = {name: used - before[name] for name, used in stacks(under).items()}
+    assert more.keys() == before.keys()
+    return {name: number for name, number in more.items() if number > STACK_BYTES}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_wrapper_uses_much_of_the_stack(
+    run_emulated: RunEmulated,
+    run_native: RunEmulated,
+    every_call: Path,
+    environment: dict[str, str],
+    backend: str,
+) -> None:
+    """Whatever the arguments, and also where the driver refuses."""
+    command = [every_call, "stack", CALLS]
+    native = run_native(command, environment)
+    under = run_emulated(command, {**environment, "ULMS_BACKEND": backend, **LIMITED})
+    assert (native.returncode, under.returncode) == (0, 0), under.stderr
+    assert called(native.stdout) == called(under.stdout) > wrapped()
+    assert excess(native.stdout, under.stdout) == {}
+
+
+@pytest.mark.parametrize("told", [{}, EVERYTHING], ids=["silent", "told"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_call_that_does_much_uses_much_of_the_stack(
+    run_emulated: RunEmulated,
+    run_native: RunEmulated,
+    stack_use: Path,
+    environment: dict[str, str],
+    tmp_path: Path,
+    backend: str,
+    told: dict[str, str],
+) -> None:
+    """The start of the session, the first move, tables, graphs; and all that is logged."""
+    native = run_native([stack_use], environment)
+    more = {name: value.format(tmp_path) for name, value in told.items()}
+    more |= {} if backend == "observe" else LIMITED
+    under = run_emulated([stack_use], {**environment, "ULMS_BACKEND": backend, **more})
+    assert (native.returncode, under.returncode) == (0, 0), under.stderr
+    assert excess(native.stdout, under.stdout) == {}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_call_that_fails_changes_no_books(
+    run_emulated: RunEmulated, every_call: Path, environment: dict[str, str], backend: str
+) -> None:
+    """What is free, used and in the ledger stays, and so does what the program has."""
+    limit = {"ULMS_GPU_MEMORY": "64MiB"}
+    under = run_emulated(
+        [every_call, "books", CALLS], {**environment, "ULMS_BACKEND": backend, **limit}
+    )
+    assert under.returncode == 0, under.stderr
+    assert under.stdout == f"{called(under.stdout)} called\n"
+    assert called(under.stdout) > wrapped()

@@ -1,0 +1,20 @@
+/* Calls of every wrapped function of the driver and the libraries, with arguments that are drawn. */
+#ifndef PROGRAM_EVERY_CALL_H
+#define PROGRAM_EVERY_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "calls.h"
+
+/* Handles and memory of the program's own, which arguments are drawn from. */
+void objects_make(void);
+/* All of them still work. */
+void objects_use(void);
+
+/* Makes the function's call `number`: the same arguments for each number. The driver refuses it. */
+int call_drawn(const struct called *c, int variant, void *function, unsigned number);
+/* NULL: there is none here. */
+void *call_find(const struct called *c, int variant);
+
+#endif
