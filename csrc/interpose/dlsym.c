@@ -67,12 +67,25 @@ static bool ends_with_us(const char *name) {
     return api_by_symbol(name) >= 0 && !look_up(RTLD_NEXT, name);
 }
 
+/* Another interposer may stand before the driver: the driver's own function is as good as the real one then. */
+static bool is_of_driver(const char *name, const void *found, enum api api) {
+    const char *library = real_library(api);
+    void *handle = library ? dlopen(library, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    bool is = handle && look_up(handle, name) == found;
+    if (handle)
+        dlclose(handle);
+    return is;
+}
+
 static void *hooked(const char *name, void *found, const void *caller) {
-    int key = api_by_symbol(name);
+    int key = api_by_symbol(name), variant = key % 2;
+    enum api api = (enum api)(key / 2);
     if (key < 0)
         return found;
-    found = without_us(name, found, caller);
-    void *wrapper = found ? real_wrapper((enum api)(key / 2), key % 2, found, caller) : NULL;
+    if (!(found = without_us(name, found, caller)))
+        return NULL;
+    void *real = real_find(api, variant);
+    void *wrapper = real_wrapper(api, variant, found != real && is_of_driver(name, found, api) ? real : found, caller);
     return wrapper ? wrapper : found;
 }
 

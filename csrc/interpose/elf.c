@@ -93,7 +93,7 @@ bool elf_walk(bool (*visit)(const struct elf_object *o, void *data), void *data)
 
 bool elf_is_named(const struct elf_object *o, const char *name) {
     const char *slash = strrchr(o->path, '/');
-    return strcmp(slash ? slash + 1 : o->path, name) == 0 || (o->soname && strcmp(o->soname, name) == 0);
+    return strcmp(o->soname ? o->soname : slash ? slash + 1 : o->path, name) == 0;
 }
 
 /* The name of a version that the object defines, by its number or, with number 0, for `wanted`; NULL: none. An object's

@@ -34,7 +34,7 @@ bool elf_walk(bool (*visit)(const struct elf_object *o, void *data), void *data)
 void *elf_function(const struct elf_object *o, const char *name, const char *version);
 /* Whether the object defines symbols of the version. */
 bool elf_has_version(const struct elf_object *o, const char *version);
-/* Whether dlopen takes this name (no path) for the object. */
+/* Whether dlopen takes this name for the object: that which it calls itself or, if it has none, its file's. */
 bool elf_is_named(const struct elf_object *o, const char *name);
 bool elf_holds(const struct elf_object *o, const void *address);
 /* The function in the first object after this library that defines it, else in the first of all others; or NULL. */

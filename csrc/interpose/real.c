@@ -28,6 +28,7 @@ struct part {
     enum library library;
     const char *version;
     int first, last; /* variants */
+    bool before;     /* also where it stands before us: then no reference comes to us, unless we were opened late */
 };
 
 static bool has_versions(enum library library) {
@@ -36,11 +37,13 @@ static bool has_versions(enum library library) {
 
 static struct part part_of(enum library library, int variant) {
     if (has_versions(library))
-        return (struct part){library, library_versions[library][variant], variant, variant};
-    return (struct part){library, NULL, 0, 1};
+        return (struct part){library, library_versions[library][variant], variant, variant, false};
+    return (struct part){library, NULL, 0, 1, false};
 }
 
 static bool is_library(const struct elf_object *o, const struct part *part) {
+    if (o->place == ELF_BEFORE && !part->before)
+        return false;
     if (has_versions(part->library))
         return part->version && elf_has_version(o, part->version);
     return elf_is_named(o, library_names[part->library]);
@@ -113,6 +116,8 @@ static void fill_absent(const struct part *part) {
 static void resolve(enum library library, int variant) {
     struct part part = part_of(library, variant);
     bool loaded = elf_walk(visit_library, &part);
+    part.before = !loaded;
+    loaded |= part.before && elf_walk(visit_library, &part);
     if (!loaded && has_versions(library))
         return;
     elf_walk(fill_linked, &part);
@@ -136,20 +141,9 @@ void *real_find(enum api api, int variant) {
 
 struct asked {
     struct part part;
-    enum api api;
-    int variant;
     const void *address;
-    void *function;
     bool is;
 };
-
-static bool ask_driver(const struct elf_object *o, void *data) {
-    struct asked *asked = data;
-    if (!is_library(o, &asked->part))
-        return false;
-    asked->function = in_object(o, &asked->part, asked->api, asked->variant);
-    return true;
-}
 
 static bool has_any_wrapped(const struct elf_object *o, const struct part *part) {
     for (int api = 0; api < API_COUNT; api++)
@@ -183,21 +177,17 @@ bool real_comes_to(enum api api, const void *address) {
     return asked.is;
 }
 
-static void *of_driver(enum api api, int variant) {
-    struct asked asked = {
-        .part = part_of((enum library)api_rows[api].library, variant), .api = api, .variant = variant};
-    elf_walk(ask_driver, &asked);
-    return asked.function;
+const char *real_library(enum api api) {
+    enum library library = (enum library)api_rows[api].library;
+    return has_versions(library) ? NULL : library_names[library];
 }
 
 void *real_wrapper(enum api api, int variant, void *found, const void *caller) {
     const struct api_row *row = &api_rows[api];
     if (!row->wrapper[0])
         return NULL;
-    if (!has_versions((enum library)row->library)) {
-        bool real = found == real_find(api, variant) || found == of_driver(api, variant);
-        return real && !real_comes_to(api, caller) ? row->wrapper[variant] : NULL;
-    }
+    if (!has_versions((enum library)row->library))
+        return found == real_find(api, variant) && !real_comes_to(api, caller) ? row->wrapper[variant] : NULL;
     /* cuDNN's parts find each other's functions by name: a wrapper would send them back to themselves */
     for (int v = 0; v < 2; v++)
         if (real_find(api, v) == found)
