@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -48,6 +49,61 @@ EXPORT CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr start, s
     return file < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
+/* --- what is open --- */
+
+struct use {
+    CUcontext context;
+    struct handle handle;
+    uint64_t start;
+    unsigned count;
+    struct use *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct use *uses;
+
+/* The context has it open: it gets the same address, and has to close it once more. What went with an earlier context
+ * of that number is not there any more. */
+static bool use_again(CUcontext c, const struct handle *h, CUdeviceptr *out) {
+    struct area a;
+    pthread_mutex_lock(&lock);
+    struct use *u = uses;
+    while (u && (u->context != c || memcmp(&u->handle, h, sizeof *h) != 0 || !area_find(u->start, &a) ||
+                 a.kind != AREA_IPC || a.context != c))
+        u = u->next;
+    if (u) {
+        u->count++;
+        *out = u->start;
+    }
+    pthread_mutex_unlock(&lock);
+    return u != NULL;
+}
+
+static void opened(CUcontext c, const struct handle *h, uint64_t start) {
+    struct use *u = malloc(sizeof *u);
+    if (!u)
+        return;
+    pthread_mutex_lock(&lock);
+    *u = (struct use){c, *h, start, 1, uses};
+    uses = u;
+    pthread_mutex_unlock(&lock);
+}
+
+/* True: it is used still. */
+static bool is_used_still(CUcontext c, uint64_t start) {
+    pthread_mutex_lock(&lock);
+    struct use **at = &uses, *u;
+    while ((u = *at) && (u->context != c || u->start != start))
+        at = &u->next;
+    bool used = u && --u->count > 0;
+    if (u && !used) {
+        *at = u->next;
+        free(u);
+    }
+    pthread_mutex_unlock(&lock);
+    return used;
+}
+
 static CUresult open_handle(CUcontext c, CUdeviceptr *out, CUipcMemHandle handle, unsigned flags) {
     struct handle h;
     memcpy(&h, &handle, sizeof h);
@@ -56,6 +112,8 @@ static CUresult open_handle(CUcontext c, CUdeviceptr *out, CUipcMemHandle handle
         return CUDA_ERROR_INVALID_VALUE;
     if (h.process == getpid()) /* the driver refuses a process its own handle */
         return CUDA_ERROR_INVALID_CONTEXT;
+    if (use_again(c, &h, out))
+        return CUDA_SUCCESS;
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", h.process, h.file);
     int file = open(path, O_RDWR | O_CLOEXEC);
@@ -75,6 +133,7 @@ static CUresult open_handle(CUcontext c, CUdeviceptr *out, CUipcMemHandle handle
                      .offset = before};
     if (mapped && area_add(&a)) {
         *out = a.start;
+        opened(c, &h, a.start);
         return CUDA_SUCCESS;
     }
     if (mapped)
@@ -96,6 +155,8 @@ EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle, u
 
 EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
     BEGIN(CALL_CONTEXT);
+    if (is_used_still(c, address))
+        return CUDA_SUCCESS;
     context_drain(c);
     bool closed = memory_free(address, 1u << AREA_IPC);
     pthread_mutex_unlock(&c->lock);

@@ -7,6 +7,20 @@
 
 #include "launch/op.h"
 
+enum { BACKEND_PIECES = 32 };
+
+/* Pieces of physical memory that lie one behind the other at the addresses of an allocation. */
+struct backend_share {
+    uint64_t lead;  /* the allocation begins so many bytes behind the first one's beginning */
+    uint64_t bytes; /* of all of them */
+    size_t all;     /* how many there are */
+    size_t count;   /* of which so many follow */
+    struct {
+        int file;
+        uint64_t bytes;
+    } piece[BACKEND_PIECES];
+};
+
 struct backend {
     const char *name; /* what ULMS_BACKEND calls it */
 
@@ -52,6 +66,10 @@ struct backend {
     bool (*relieve)(int32_t device);
     /* A copy has brought addresses to the device: operations of which we know nothing may use what they point to. */
     void (*pointed)(const addr_t *pointers, size_t n);
+    /* Memory that provide gave and that other processes are to map: from now on it stays, in physical memory of its
+     * own. Fills in its pieces from number `first` on; their files are the caller's to close. Any thread of ours; waits
+     * until no operation runs. False: it cannot be shared now. NULL: it never can. */
+    bool (*share)(addr_t start, size_t first, struct backend_share *share);
     /* From now on operations may run that admit is not called for, as the driver does not tell what is captured. NULL:
      * they do no harm. */
     void (*unsure)(void);
@@ -68,8 +86,12 @@ struct backend {
     void (*stop)(void);
 };
 
-/* Pages have begun to move, anywhere: what operations touch matters. */
-extern bool backend_moves;
+/* Why what operations touch matters, anywhere; 0: it does not. */
+enum {
+    BACKEND_MOVES = 1, /* pages have begun to move */
+    BACKEND_FROZEN = 2 /* no operation may run for a moment (pager_frozen.c) */
+};
+extern uint8_t backend_moves;
 
 extern const struct backend backend_observe; /* replaces nothing: counts and traces */
 extern const struct backend backend_um;      /* managed memory, moved by prefetches */

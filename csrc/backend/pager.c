@@ -221,6 +221,14 @@ static bool may_touch_more(const struct op *op) {
     return op->kernels > 0 || op->flags & (OP_BLIND | OP_HIDES);
 }
 
+/* Another device has admitted it: what waits for that one waits for this thread. */
+static bool is_admitted(void) {
+    bool is = false;
+    for (const struct pager *d = pager_next(NULL); d && !is; d = pager_next(d))
+        is = tickets[d->ordinal] > 0;
+    return is;
+}
+
 /* The operation's ticket, or UNTRACKED; 0: none, as nothing will move, or as it is sure to touch nothing here. */
 static uint64_t admit_to(struct pager *d, struct op *op) {
     pager_lock(d);
@@ -233,6 +241,8 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
         return of_call;
     }
     pager_call_end(d);
+    if (!is_admitted())
+        refuse_unless(pager_frozen_wait(d), op);
     if (!d->moving) {
         if (opaque)
             refuse_unless(pager_opaque_begin(d, 0, opaque), op);
@@ -322,7 +332,7 @@ static void settle_to(struct pager *d, const struct op *op, uint64_t ticket) {
 void pager_settle(const struct op *op) {
     if (__builtin_expect(op_gates(op), 0) && op->status == CUDA_SUCCESS)
         pager_mark_gate(op);
-    if (!matters(op) || pager_bypass_end() || !pager_any_moving())
+    if (!matters(op) || pager_bypass_end())
         return;
     uint64_t began = clock_ns();
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {

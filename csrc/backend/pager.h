@@ -179,6 +179,17 @@ void pager_opaque_admitted(struct pager *d);
 /* No move may begin. Under the lock. */
 bool pager_opaque_runs(const struct pager *d);
 
+/* --- a moment in which no operation runs (pager_frozen.c) --- */
+
+/* On return nothing that the program issued runs, no operation is admitted and no move begins, on any device, until
+ * pager_thaw. False: something ran still after so long, and nothing has changed. On a thread of ours, one at a time,
+ * without a lock. */
+bool pager_freeze(uint64_t patience_ns);
+void pager_thaw(void);
+/* An operation that is about to be admitted waits until pager_thaw. False: that lasts for longer than any driver takes,
+ * and it must not run. Under the lock, which waiting releases. */
+bool pager_frozen_wait(struct pager *d);
+
 /* --- what a backend does in its own way --- */
 
 /* What an operation that runs next may use of the memory: only pages that are there, absent ones among those that it
@@ -362,7 +373,7 @@ struct pager *pager_next(const struct pager *d);
 struct pager *pager_of(int32_t ordinal);
 /* What `can_serve` says of the device, which it is asked once and tells where it cannot. */
 bool pager_serves(int32_t device, bool (*can_serve)(int32_t device));
-/* On any device. Asked on every operation. */
+/* On any device, or operations are frozen. Asked on every operation. */
 bool pager_any_moving(void);
 void pager_no_more_moving(void);
 /* The memory of which the engine knows does not fit together with the bytes that are about to be told to it. Under the

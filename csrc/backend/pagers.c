@@ -10,7 +10,7 @@
 
 enum { RUN_BYTES = 32 << 20, SHARE = 16, SLICE_NS = 50000000 };
 
-HOT_DATA bool backend_moves;
+HOT_DATA uint8_t backend_moves;
 
 static struct pager *devices[DEVICE_MAX];
 static int device_count; /* devices that exist are below it */
@@ -46,7 +46,7 @@ HOT bool pager_any_moving(void) {
 }
 
 void pager_no_more_moving(void) {
-    __atomic_store_n(&backend_moves, false, __ATOMIC_RELEASE);
+    __atomic_fetch_and(&backend_moves, (uint8_t)~BACKEND_MOVES, __ATOMIC_RELEASE);
 }
 
 CUcontext pager_current(void) {
@@ -250,7 +250,7 @@ void pager_start_moving(struct pager *d, uint64_t bytes) {
     d->moving = true;
     log_info("device %d: %.2f GiB are wanted, %.2f may be there at a time: pages move from here on", d->ordinal,
              (double)(d->bytes + bytes) / (1u << 30), (double)d->budget.bytes / (1u << 30));
-    __atomic_store_n(&backend_moves, true, __ATOMIC_SEQ_CST); /* before anybody waits for what bypasses */
+    __atomic_fetch_or(&backend_moves, BACKEND_MOVES, __ATOMIC_SEQ_CST); /* before anybody waits for what bypasses */
     rest_break(UNREST_MOVES);
     pager_hear(d);
     session_stops_first();

@@ -207,8 +207,7 @@ static void fix_page(struct pager *d, struct vmm_range *r, size_t i) {
     r->page[i].fixed = true;
 }
 
-/* The pages of [start, end) stay. */
-static void fix(struct pager *d, addr_t start, addr_t end) {
+void vmm_fix(struct pager *d, addr_t start, addr_t end) {
     addr_t from = start / page_bytes * page_bytes;
     pager_lock(d);
     struct vmm_range *r = NULL;
@@ -234,7 +233,7 @@ static void pointed(const addr_t *pointers, size_t n) {
         addr_t start;
         uint64_t bytes;
         if (vmm_find(pointers[i], &d) && reach(pointers[i], &start, &bytes))
-            fix(d, start, start + bytes);
+            vmm_fix(d, start, start + bytes);
     }
 }
 
@@ -369,6 +368,7 @@ const struct backend backend_vmm = {.name = "vmm",
                                     .held = vmm_held,
                                     .relieve = vmm_relieve,
                                     .pointed = pointed,
+                                    .share = vmm_share,
                                     .unsure = unsure,
                                     .block_before = pager_block_before,
                                     .block = pager_block,

@@ -60,7 +60,8 @@ struct vmm_pool {
     struct vmm_users users;                /* of the aliases */
     addr_t aliases;                        /* of frame 0; the others follow */
     uint32_t capacity, made, free;         /* frames */
-    CUmemGenericAllocationHandle *handles; /* by frame; 0: not made */
+    CUmemGenericAllocationHandle *handles; /* by frame; 0: not made, or of pieces */
+    struct vmm_pieces **pieces;            /* by frame: what it is made of if others may be given it; NULL: nobody is */
     uint64_t *idle, *bare;                 /* bits by frame: made and unused; not made */
     uint64_t (*claims)[VMM_CLAIMS];        /* by frame: when the pages came that are stale there; 0: none */
     addr_t *holders;                       /* by frame: the page that came there last */
@@ -87,7 +88,13 @@ bool vmm_frames_take(struct vmm_pool *p, uint32_t *out, size_t n, bool together)
 void vmm_pool_keep(struct vmm_pool *p, uint32_t stock, uint64_t bytes, void (*low)(void *), void *data);
 /* Makes some of those that are missing. False: there is nothing to do, or it cannot be done. */
 bool vmm_pool_stock(struct vmm_pool *p);
+/* One of pieces goes back to the driver at once: another process may have it mapped. */
 void vmm_frames_give(struct vmm_pool *p, const uint32_t *frames, size_t n);
+/* The number of a frame that is not made, and room for it under the limit. VMM_NO_FRAME: there is none. */
+uint32_t vmm_frame_number_take(struct vmm_pool *p);
+void vmm_frame_number_give(struct vmm_pool *p, uint32_t frame);
+/* The frame of that number was made (1), or is none any more (-1). */
+void vmm_frame_count(struct vmm_pool *p, int more);
 /* Frames were given back to the driver since this was asked last, or somebody is to look again. */
 bool vmm_pool_gave_back(struct vmm_pool *p);
 void vmm_pool_look_again(struct vmm_pool *p);
@@ -98,6 +105,20 @@ uint64_t vmm_pool_bytes(const struct vmm_pool *p);
 static inline addr_t vmm_alias(const struct vmm_pool *p, uint32_t frame) {
     return p->aliases + (uint64_t)frame * page_bytes;
 }
+
+/* --- frames of pieces: handles that may be exported, of memory that nobody had before (vmm_piece.c) --- */
+
+struct vmm_pieces {
+    size_t count;
+    uint64_t bytes; /* of each */
+    CUmemGenericAllocationHandle handle[];
+};
+/* A frame of n pieces, mapped at its alias. VMM_NO_FRAME: there is no memory for it, or no more may be made. */
+uint32_t vmm_frame_make_pieces(struct vmm_pool *p, size_t n);
+/* Releases them: nobody of this process has them mapped but at the alias. */
+void vmm_frame_end_pieces(struct vmm_pool *p, uint32_t frame);
+/* Maps them at the page. False: nothing is mapped there. */
+bool vmm_frame_map_pieces(const struct vmm_pool *p, uint32_t frame, addr_t page, const struct vmm_users *users);
 
 /* --- claims: pages that left, and the frames that they had (vmm_claim.c). By who moves the page --- */
 
@@ -122,6 +143,7 @@ struct vmm_page {
     uint8_t at;                 /* what is mapped: enum vmm_place, VMM_UNMAPPED or VMM_STALE */
     bool filled;                /* frame[VMM_HOST] holds what the page holds, or held when it came to the device */
     bool fixed;                 /* it is where it is for good */
+    bool exported;              /* other processes may have it mapped: it is fixed, and nothing new comes onto it */
     bool aside;                 /* on the device, and the engine does not know of it any more */
     bool known;                 /* the engine was told of it; under `parts_lock` */
     uint16_t parts;             /* that lie on it; 0: it has no frames. Under `parts_lock` */
@@ -273,11 +295,13 @@ enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstr
 
 /* --- the driver's calls (vmm_driver.c). False: refused --- */
 
-/* Maps a frame, without access. */
-bool vmm_map(addr_t at, CUmemGenericAllocationHandle handle);
+/* Maps memory of that size, without access. */
+bool vmm_map(addr_t at, uint64_t bytes, CUmemGenericAllocationHandle handle);
 bool vmm_unmap(addr_t start, uint64_t bytes);
 bool vmm_allow(addr_t start, uint64_t bytes, const struct vmm_users *users);
-bool vmm_create(CUmemGenericAllocationHandle *handle, CUmemLocation location);
+bool vmm_create(CUmemGenericAllocationHandle *handle, uint64_t bytes, CUmemLocation location, bool exportable);
+/* The file, which another process may be sent. -1: refused. */
+int vmm_export_file(CUmemGenericAllocationHandle handle);
 void vmm_release(CUmemGenericAllocationHandle handle);
 /* 0: none. */
 addr_t vmm_reserve(uint64_t bytes);
@@ -326,5 +350,14 @@ struct vmm_range *vmm_range_at(const struct pager *d, addr_t p);
 /* The framework told of a block at p, and the engine knows: the rest of the part is nobody's. Under the device's lock.
  */
 void vmm_divided(struct pager *d, addr_t p);
+/* The part that starts there, and its device; NULL: none does, or it was freed already. */
+struct vmm_part *vmm_part_of(addr_t start, struct pager **d);
+/* The pages of [start, end), of one range, stay where they are. */
+void vmm_fix(struct pager *d, addr_t start, addr_t end);
+
+/* --- memory that other processes map (vmm_export.c): see backend.h --- */
+
+struct backend_share;
+bool vmm_share(addr_t start, size_t first, struct backend_share *share);
 
 #endif

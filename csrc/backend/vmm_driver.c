@@ -1,3 +1,5 @@
+#include <fcntl.h>
+
 #include "backend/vmm.h"
 #include "base/log.h"
 #include "observe/stats.h"
@@ -10,8 +12,8 @@ static bool is(CUresult status, const char *call) {
     return false;
 }
 
-bool vmm_map(addr_t at, CUmemGenericAllocationHandle handle) {
-    return is(REAL(cuMemMap, 0)(at, page_bytes, 0, handle, 0), "cuMemMap");
+bool vmm_map(addr_t at, uint64_t bytes, CUmemGenericAllocationHandle handle) {
+    return is(REAL(cuMemMap, 0)(at, bytes, 0, handle, 0), "cuMemMap");
 }
 
 bool vmm_unmap(addr_t start, uint64_t bytes) {
@@ -22,9 +24,21 @@ bool vmm_allow(addr_t start, uint64_t bytes, const struct vmm_users *users) {
     return is(REAL(cuMemSetAccess, 0)(start, bytes, users->access, users->count), "cuMemSetAccess");
 }
 
-bool vmm_create(CUmemGenericAllocationHandle *handle, CUmemLocation location) {
+bool vmm_create(CUmemGenericAllocationHandle *handle, uint64_t bytes, CUmemLocation location, bool exportable) {
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = location};
-    return is(REAL(cuMemCreate, 0)(handle, page_bytes, &prop, 0), "cuMemCreate");
+    if (exportable)
+        prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    return is(REAL(cuMemCreate, 0)(handle, bytes, &prop, 0), "cuMemCreate");
+}
+
+/* A program that the program starts has no use for it. */
+int vmm_export_file(CUmemGenericAllocationHandle handle) {
+    int file = -1;
+    CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    if (!is(REAL(cuMemExportToShareableHandle, 0)(&file, handle, type, 0), "cuMemExportToShareableHandle"))
+        return -1;
+    fcntl(file, F_SETFD, FD_CLOEXEC);
+    return file;
 }
 
 void vmm_release(CUmemGenericAllocationHandle handle) {

@@ -47,15 +47,17 @@ bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, u
     if (frames == 0 || frames >= VMM_NO_FRAME)
         return false;
     p->handles = calloc(frames, sizeof *p->handles);
+    p->pieces = calloc(frames, sizeof *p->pieces);
     p->idle = calloc(words, sizeof *p->idle);
     p->bare = calloc(words, sizeof *p->bare);
     p->claims = calloc(frames, sizeof *p->claims);
     p->holders = calloc(frames, sizeof *p->holders);
     p->made_at = calloc(frames, sizeof *p->made_at);
-    bool good = p->handles && p->idle && p->bare && p->claims && p->holders && p->made_at;
+    bool good = p->handles && p->pieces && p->idle && p->bare && p->claims && p->holders && p->made_at;
     p->aliases = good ? vmm_reserve(frames * page_bytes) : 0;
     if (!p->aliases) {
         free(p->handles);
+        free(p->pieces);
         free(p->idle);
         free(p->bare);
         free(p->claims);
@@ -169,11 +171,11 @@ static bool unmake(struct vmm_pool *p, uint32_t first, size_t n) {
 }
 
 static bool make_one(struct vmm_pool *p, uint32_t frame) {
-    if (!vmm_create(&p->handles[frame], p->location)) {
+    if (!vmm_create(&p->handles[frame], page_bytes, p->location, false)) {
         p->handles[frame] = 0;
         return false;
     }
-    if (vmm_map(vmm_alias(p, frame), p->handles[frame]))
+    if (vmm_map(vmm_alias(p, frame), page_bytes, p->handles[frame]))
         return true;
     vmm_release(p->handles[frame]);
     p->handles[frame] = 0;
@@ -217,10 +219,29 @@ static size_t make_more(struct vmm_pool *p, uint32_t *out, size_t n) {
 }
 
 void vmm_frames_give(struct vmm_pool *p, const uint32_t *frames, size_t n) {
+    size_t pieces = 0;
     pthread_mutex_lock(&p->lock);
-    for (size_t i = 0; i < n; i++)
-        bits_set(p->idle, frames[i], true);
-    p->free += (uint32_t)n;
+    for (size_t i = 0; i < n; i++) {
+        bits_set(p->idle, frames[i], !p->pieces[frames[i]]);
+        pieces += p->pieces[frames[i]] != NULL;
+    }
+    p->free += (uint32_t)(n - pieces);
+    pthread_mutex_unlock(&p->lock);
+    for (size_t i = 0; pieces > 0 && i < n; i++)
+        if (p->pieces[frames[i]])
+            vmm_frame_end_pieces(p, frames[i]);
+}
+
+void vmm_frame_number_give(struct vmm_pool *p, uint32_t frame) {
+    pthread_mutex_lock(&p->lock);
+    bits_set(p->bare, frame, true);
+    pthread_mutex_unlock(&p->lock);
+    limit_give(p->limit, 1);
+}
+
+void vmm_frame_count(struct vmm_pool *p, int more) {
+    pthread_mutex_lock(&p->lock);
+    count_made(p, (uint32_t)more);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -320,6 +341,21 @@ bool vmm_frames_take(struct vmm_pool *p, uint32_t *out, size_t n, bool together)
         return true;
     vmm_frames_give(p, out, have);
     return false;
+}
+
+uint32_t vmm_frame_number_take(struct vmm_pool *p) {
+    uint32_t frame = VMM_NO_FRAME;
+    bool allowed = limit_take(p->limit, 1) > 0;
+    if (!allowed) {
+        relieve(p, 1);
+        allowed = limit_take(p->limit, 1) > 0;
+    }
+    pthread_mutex_lock(&p->lock);
+    size_t bare = allowed ? take_bare(p, &frame, 1) : 0;
+    pthread_mutex_unlock(&p->lock);
+    if (allowed && bare == 0)
+        limit_give(p->limit, 1);
+    return bare > 0 ? frame : VMM_NO_FRAME;
 }
 
 void vmm_pool_keep(struct vmm_pool *p, uint32_t stock, uint64_t bytes, void (*low)(void *), void *data) {

@@ -157,8 +157,7 @@ static bool is_lost(CUresult status) {
     return status >= CUDA_ERROR_ILLEGAL_ADDRESS && status < CUDA_ERROR_UNKNOWN;
 }
 
-/* The part that starts there, and its device; NULL: none does, or it was freed already. */
-static struct vmm_part *part_at(addr_t start, struct pager **d) {
+struct vmm_part *vmm_part_of(addr_t start, struct pager **d) {
     struct vmm_range *r = vmm_find(start, d);
     if (!r)
         return NULL;
@@ -171,7 +170,7 @@ static struct vmm_part *part_at(addr_t start, struct pager **d) {
 bool vmm_free(addr_t start, uint64_t context, int32_t *status) {
     struct pager *d;
     CUresult waited = CUDA_SUCCESS;
-    struct vmm_part *p = part_at(start, &d);
+    struct vmm_part *p = vmm_part_of(start, &d);
     if (!p)
         return false;
     if (!context || vmm_context_wait(context, &waited))
@@ -253,7 +252,7 @@ static void arrive_page(struct pager *d, struct vmm_range *r, size_t i) {
  * when the framework takes back the last block there: until one is told in it, a part is a block. */
 void vmm_arrived(addr_t start, uint64_t bytes, int32_t device) {
     struct pager *d;
-    struct vmm_part *p = part_at(start, &d);
+    struct vmm_part *p = vmm_part_of(start, &d);
     (void)device;
     if (!p)
         return;
@@ -315,7 +314,7 @@ void vmm_divided(struct pager *d, addr_t p) {
 
 void vmm_leaving(addr_t start, uint64_t bytes) {
     struct pager *d;
-    struct vmm_part *p = part_at(start, &d);
+    struct vmm_part *p = vmm_part_of(start, &d);
     if (!p) {
         pager_leaving(start, bytes);
         return;

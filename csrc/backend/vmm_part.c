@@ -17,9 +17,9 @@ static size_t grain_of(const struct vmm_range *r, addr_t p) {
 }
 
 /* Memory that has left the engine, or not come to it yet, has its pages for itself: nothing knows who still uses them.
- */
+ * So has what other processes may have mapped. */
 static bool is_open(const struct vmm_page *p) {
-    return p->parts == 0 || p->known;
+    return p->parts == 0 || (p->known && !p->exported);
 }
 
 /* The first of n grains that are free. False: there are not so many in a row. */

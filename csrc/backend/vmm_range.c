@@ -112,7 +112,7 @@ static bool map_run(const struct vmm *v, struct vmm_range *r, size_t first, size
     const CUmemGenericAllocationHandle *handles = v->pool[place].handles;
     size_t done = 0;
     uint64_t began = clock_ns();
-    while (done < n && vmm_map(address(r, first + done), handles[r->page[first + done].frame[place]]))
+    while (done < n && vmm_map(address(r, first + done), page_bytes, handles[r->page[first + done].frame[place]]))
         done++;
     bool allowed = done == n && vmm_allow(address(r, first), n * page_bytes, &v->users);
     stats_add(COUNT_map_ns, clock_ns() - began);

@@ -7,6 +7,7 @@
 #include "base/page.h"
 #include "interpose/array.h"
 #include "interpose/context.h"
+#include "interpose/ipc.h"
 #include "interpose/later.h"
 #include "interpose/pool.h"
 #include "interpose/provide.h"
@@ -291,6 +292,7 @@ void memory_forget(uint64_t owner) {
     later_forget(owner);
     stand_in_forget(owner);
     array_forget(owner);
+    ipc_forget(owner);
     for (size_t n; (n = ledger_list(session.ledger, from, list, LEDGER_LISTED)) > 0; from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++)
             if (list[i].context == owner && take(list[i].start, &gone) && gone.managed)
@@ -362,31 +364,18 @@ CUresult custom_cuMemFree_v2(int variant, CUdeviceptr dptr) {
     return status;
 }
 
-/* Memory of another process: seen, not charged. The driver knows how far it reaches. */
-static void note_imported(CUdeviceptr address) {
+/* The driver knows how far it reaches. */
+void memory_note_imported(addr_t address) {
     CUdeviceptr start;
     size_t bytes;
     if (session_on && REAL(cuMemGetAddressRange_v2, 0)(&start, &bytes, address) == CUDA_SUCCESS)
         memory_note(start, bytes, MEMORY_IPC, session_context());
 }
 
-CUresult custom_cuIpcOpenMemHandle_v2(int variant, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
-    CUresult status = REAL(cuIpcOpenMemHandle_v2, variant)(pdptr, handle, Flags);
-    if (status == CUDA_SUCCESS)
-        note_imported(*pdptr);
-    return status;
-}
-
-CUresult custom_cuIpcCloseMemHandle(int variant, CUdeviceptr dptr) {
-    struct dealloc p;
-    dealloc_open(&p, dptr);
-    return dealloc_close(&p, REAL(cuIpcCloseMemHandle, variant)(dptr));
-}
-
 CUresult custom_cuMemPoolImportPointer(int variant, CUdeviceptr *ptr_out, CUmemoryPool pool,
                                        CUmemPoolPtrExportData *shareData) {
     CUresult status = REAL(cuMemPoolImportPointer, variant)(ptr_out, pool, shareData);
     if (status == CUDA_SUCCESS)
-        note_imported(*ptr_out);
+        memory_note_imported(*ptr_out);
     return status;
 }

@@ -71,6 +71,8 @@ void memory_gone(const struct allocation *gone);
 void memory_forget(uint64_t owner);
 /* Memory that is not charged here: another process's, a module's. owner as above. */
 void memory_note(addr_t start, uint64_t bytes, enum memory_kind kind, uint64_t owner);
+/* The same of what another process shares: as far as the driver says. */
+void memory_note_imported(addr_t address);
 /* The host stores there without telling: addresses, perhaps. */
 bool memory_is_host_written(addr_t address);
 /* Tells the counters what the device holds. */

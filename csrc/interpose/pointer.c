@@ -4,6 +4,7 @@
 
 #include "base/hot.h"
 #include "base/log.h"
+#include "interpose/ipc.h"
 #include "interpose/pool.h"
 #include "interpose/provide.h"
 #include "interpose/session.h"
@@ -11,7 +12,7 @@
 /* status: what the driver said; it may not know the address, where its memory is being mapped anew. */
 static bool find(CUresult status, CUdeviceptr address, struct allocation *a) {
     bool asked = status == CUDA_SUCCESS || status == CUDA_ERROR_INVALID_VALUE || status == CUDA_ERROR_NOT_FOUND;
-    return asked && provided_at(address, a);
+    return asked && (provided_at(address, a) || ipc_imported_at(address, a));
 }
 
 /* Buffers are numbered by the driver from 1. */
@@ -80,6 +81,11 @@ static enum answer disguise(void *data, CUpointer_attribute attribute, CUdevicep
     case CU_POINTER_ATTRIBUTE_MAPPED:
         PUT(int, 1);
         return ANSWERED;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        if (!ipc_can_share(a))
+            return UNCHANGED;
+        PUT(unsigned, 1);
+        return ANSWERED;
     default:
         return UNCHANGED;
     }
@@ -128,14 +134,6 @@ static void tell_others(void) {
     if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
         log_warn("another process or device cannot use memory that moves: name the library that allocates it in "
                  "ULMS_PLAIN, or set ULMS_BACKEND=observe");
-}
-
-CUresult custom_cuIpcGetMemHandle(int variant, CUipcMemHandle *pHandle, CUdeviceptr dptr) {
-    struct allocation a;
-    CUresult status = REAL(cuIpcGetMemHandle, variant)(pHandle, dptr);
-    if (status != CUDA_SUCCESS && find(CUDA_SUCCESS, dptr, &a))
-        tell_others();
-    return status;
 }
 
 /* The driver may give one, for what lies there now. */

@@ -17,7 +17,8 @@ enum unrest {
     UNREST_CAPTURE = 4,   /* a stream captures */
     UNREST_TABLES = 8,    /* pointer tables are thought to be whole, which an operation may overwrite */
     UNREST_MOVES = 16,    /* pages have begun to move */
-    UNREST_ALL = 31,
+    UNREST_FROZEN = 32,   /* no operation may run for a moment */
+    UNREST_ALL = 63,
 };
 
 void rest_break(enum unrest why);

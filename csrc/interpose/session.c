@@ -13,6 +13,7 @@
 #include "interpose/capture.h"
 #include "interpose/describe.h"
 #include "interpose/home.h"
+#include "interpose/ipc.h"
 #include "interpose/rest.h"
 #include "interpose/summary.h"
 #include "interpose/timing.h"
@@ -44,6 +45,7 @@ static void fork_child(void) {
         return;
     session_on = false;                 /* CUDA does not work in the child either */
     session.backend = &backend_observe; /* a lock of another's may be held, and movers are not here */
+    ipc_fork_child();
     trace_fork_child();
     stats_fork_child();
     thread_fork_child();
@@ -75,7 +77,10 @@ static void escape_json(char *out, size_t size, const char *text) {
 
 /* A child has none of our threads, and what they had locked stays so there. */
 static void stop_backend(void) {
-    if (session_on && home_ours() && session.backend->stop)
+    if (!session_on || !home_ours())
+        return;
+    ipc_stop();
+    if (session.backend->stop)
         session.backend->stop();
 }
 

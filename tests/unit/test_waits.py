@@ -25,6 +25,7 @@ REASONS = {
     "base/patience.c": "the helper",
     "base/thread.c": "what the helper sleeps with",
     "backend/pagers.c": "the helper, for a device's conditions",
+    "backend/pager_frozen.c": OURS,
     "backend/pager_worker.c": OURS + ", but the start and the end of a thread, which are bounded",
     "backend/vmm_maker.c": OURS,
     "backend/vmm_turn.c": OURS,
@@ -36,6 +37,7 @@ REASONS = {
     "backend/pager_held.c": "a millisecond, before it sleeps",
     "ledger/pending.c": "a lock: who has it calls nothing",
     "observe/writer.c": "the end of a trace: so many seconds",
+    "interpose/ipc_server.c": OURS + ", but the end of the process, which is bounded",
     "interpose/timing.c": "a trace's reader: " + OURS,
 }
 
