@@ -89,7 +89,9 @@ struct ulms_stats {
     uint32_t held;    /* number of rows; the last one has what found no row of its own */
     uint32_t held_at;
     uint32_t held_bytes;
-    uint32_t unused[13];
+    uint32_t unused;
+    uint64_t pid_namespace; /* in which pid names the process: the inode of /proc/self/ns/pid; 0: not known */
+    uint32_t unused_too[10];
     struct ulms_counter_row row[ULMS_COUNTERS];
     struct ulms_memory memory[ULMS_DEVICES];
     struct ulms_slot slot[ULMS_SLOTS];

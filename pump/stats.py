@@ -1,16 +1,22 @@
 """Live counters of running programs: the files that ULMS_STATS makes (layout: `csrc/ulms.h`)."""
 
+import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
+from pump.regular import read_own
 
 FOLDER = Path("/dev/shm")
 """Where `ULMS_STATS=on` puts them."""
 _PATTERN = "ulms-*-*"
 _MAGIC = b"ulmsstat"
 _VERSION = 1
+_MOST = 1 << 20
+"""Bytes of a file: today's version has less than a quarter of it."""
 
 _HEADER = np.dtype(
     [
@@ -34,6 +40,8 @@ _HEADER = np.dtype(
         ("held", "<u4"),
         ("held_at", "<u4"),
         ("held_bytes", "<u4"),
+        ("unused", "<u4"),
+        ("pid_namespace", "<u8"),
     ]
 )
 _ROW_FIELDS = {"name": ("S32", 0), "unit": ("S8", 32), "help": ("S88", 40)}
@@ -46,6 +54,10 @@ _HELD_FIELDS = {
 }
 _HELD_SUMS = ("ns", "times", "missing_bytes")
 _MEMORY_FIELDS = {"used": ("<u8", 0), "peak": ("<u8", 8), "capacity": ("<u8", 16)}
+
+
+_HELD_ENDS = _HEADER.fields["held_bytes"][1] + 4  # type: ignore[index]
+"""Where the fields that tell of what was held end in the header."""
 
 
 class StatsError(Exception):
@@ -97,6 +109,8 @@ class Snapshot:
     """When counting began, in seconds since 1970."""
     alive: bool
     """The program still runs; else its file was left behind."""
+    nearby: bool
+    """Its process has a number in our namespace: what is not alive is gone."""
     taken_ns: int
     """CLOCK_MONOTONIC when this was read."""
     heartbeat_ns: int
@@ -142,8 +156,8 @@ def change(earlier: Snapshot, later: Snapshot) -> Change:
 
 
 def find(folder: Path = FOLDER) -> list[Path]:
-    """Files of programs that run now, oldest first. Files of dead programs are left out, and left:
-    one of another container's may look dead."""
+    """Files of programs that run now, oldest first. What dead programs of this user left behind is
+    removed; one of another container's may look dead, and stays."""
     return [snapshot.path for snapshot in _live(folder)]
 
 
@@ -164,12 +178,22 @@ def _live(folder: Path) -> list[Snapshot]:
             continue  # another user's, gone since, or something else of that name
         if snapshot.alive:
             live.append(snapshot)
+        elif snapshot.nearby:
+            _remove_own(path)
     return sorted(live, key=lambda snapshot: snapshot.opened)
 
 
+def _remove_own(path: Path) -> None:
+    with suppress(OSError):
+        if path.lstat().st_uid == os.geteuid():
+            path.unlink()
+
+
 def read(path: Path) -> Snapshot:
-    """Reads a file once. Raises StatsError for a file that holds no counters, OSError."""
-    data = path.read_bytes()
+    """Reads a file of this user's once, root any. Raises StatsError for a file that holds no
+    counters, OSError: also for a link, for what is no file, and for one that is too large.
+    """
+    data = read_own(path, _MOST)
     taken = time.monotonic_ns()
     if len(data) < _HEADER.itemsize or data[: len(_MAGIC)] != _MAGIC:
         raise StatsError(f"{path}: holds no counters")
@@ -191,6 +215,7 @@ def read(path: Path) -> Snapshot:
         program=header["program"].decode(errors="replace"),
         opened=int(header["opened_ns"]) / 1e9,
         alive=_runs(pid, int(header["process_start"])),
+        nearby=_namespace() == _namespace_of(header),
         taken_ns=taken,
         heartbeat_ns=int(header["heartbeat_ns"]),
         counters=counters,
@@ -237,7 +262,7 @@ def _memory(data: bytes, header: np.void) -> list[DeviceMemory]:
 
 
 def _held(data: bytes, header: np.void) -> list[Held]:
-    if header["rows_at"] < _HEADER.itemsize:
+    if header["rows_at"] < _HELD_ENDS:
         return []  # written by an earlier version: the header ends before
     count, size = int(header["held"]), int(header["held_bytes"])
     rows = _table(data, _HELD_FIELDS, int(header["held_at"]), count, size)
@@ -254,6 +279,20 @@ def _held(data: bytes, header: np.void) -> list[Held]:
 def _text(value: bytes | int) -> str:
     assert isinstance(value, bytes)
     return value.decode(errors="replace")
+
+
+def _namespace() -> int | None:
+    """Of process numbers; None: /proc does not say."""
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return None
+
+
+def _namespace_of(header: np.void) -> int:
+    """The program's; 0: it did not say, or its version has no such field."""
+    known = header["rows_at"] >= _HEADER.itemsize
+    return int(header["pid_namespace"]) if known else 0
 
 
 def _runs(pid: int, start: int) -> bool:

@@ -29,6 +29,18 @@ static size_t clamp(int wanted, size_t room) {
     return wanted < 0 ? 0 : (size_t)wanted < room ? (size_t)wanted : room - 1;
 }
 
+/* What a program or a user gave us may hold line breaks, and what steers a terminal: ASCII's control characters, and
+ * those of Latin-1 (U+0080 to U+009F), which are C2 80 to C2 9F. */
+static void make_printable(char *line, size_t length) {
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)line[i], next = i + 1 < length ? (unsigned char)line[i + 1] : 0;
+        if (c == 0xc2 && next >= 0x80 && next < 0xa0)
+            line[i] = line[i + 1] = '?';
+        else if (c < ' ' || c == 0x7f)
+            line[i] = '?';
+    }
+}
+
 void log_line(enum log_level level, unsigned *times, const char *format, ...) {
     static const char cut[] = "...", silent[] = " (said 10 times: not said again)";
     char line[LINE_MAX_BYTES];
@@ -50,9 +62,7 @@ void log_line(enum log_level level, unsigned *times, const char *format, ...) {
         memcpy(line + length, silent, strlen(silent));
         length += strlen(silent);
     }
-    for (size_t i = 0; i < length; i++) /* what a program or a user gave us may hold line breaks */
-        if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-            line[i] = '?';
+    make_printable(line, length);
     line[length++] = '\n';
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before); /* a thread that is cancelled here may hold a lock */
     output_write(STDERR_FILENO, line, length);

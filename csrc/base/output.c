@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,6 +42,14 @@ bool output_write(int fd, const void *data, size_t bytes) {
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     errno = error;
     return done;
+}
+
+int output_create(const char *path) {
+    enum { OWNERS = 0600 };
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, OWNERS);
+    if (fd >= 0)
+        fchmod(fd, OWNERS); /* the umask may have taken bits */
+    return fd;
 }
 
 int output_move(int fd) {

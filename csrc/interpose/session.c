@@ -96,16 +96,17 @@ void session_stops_first(void) {
 }
 
 static void open_trace(const char *device, uint64_t total) {
-    static char program[256], name[512], header[2048]; /* once, on a stack that may be small */
+    static char program[256], name[512], device_name[512], header[2048]; /* once, on a stack that may be small */
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     program[n < 0 ? 0 : n] = 0;
     int driver = 0;
     REAL(cuDriverGetVersion, 0)(&driver);
     escape_json(name, sizeof name, program);
+    escape_json(device_name, sizeof device_name, device);
     snprintf(header, sizeof header,
              "{\"ulms\":\"%s\",\"program\":\"%s\",\"pid\":%d,\"device\":\"%s\",\"devices\":%d,\"driver\":%d,"
              "\"total_bytes\":%llu,\"capacity_bytes\":%llu}",
-             ulms_version(), name, (int)getpid(), device, session.devices, driver, (unsigned long long)total,
+             ulms_version(), name, (int)getpid(), device_name, session.devices, driver, (unsigned long long)total,
              (unsigned long long)(ulms_options.capacity ? smaller(total, ulms_options.capacity) : total));
     if (trace_open(ulms_options.trace, header))
         timing_start();

@@ -2,7 +2,6 @@
 #include "observe/stats.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,6 +14,7 @@
 #include "base/output.h"
 #include "base/process.h"
 #include "base/thread.h"
+#include "observe/leftover.h"
 #include "ulms.h"
 
 enum { LINE = 64, SHARED = 0 };
@@ -122,6 +122,7 @@ static void describe(struct ulms_stats *s) {
     s->version = ULMS_STATS_VERSION;
     s->pid = (uint32_t)getpid();
     s->process_start = process_start();
+    s->pid_namespace = process_namespace();
     s->opened_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
     s->counters = COUNTERS;
     s->devices = ULMS_DEVICES;
@@ -156,13 +157,12 @@ static struct ulms_stats *map(int fd) {
     return p;
 }
 
-/* O_EXCL: neither a link nor a file of another process is ever written to. */
 static bool open_file(const char *path) {
     if (strlen(path) >= sizeof file.path) {
         errno = ENAMETOOLONG;
         return false;
     }
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = output_create(path);
     if (fd < 0)
         return false;
     struct ulms_stats *mapped = map(fd);
@@ -179,6 +179,8 @@ static bool open_file(const char *path) {
 }
 
 bool stats_open(const char *path) {
+    if (strncmp(path, STATS_FOLDER "/", strlen(STATS_FOLDER "/")) == 0)
+        leftovers_remove(STATS_FOLDER);
     bool done = !*path || open_file(path);
     if (!done)
         log_error("no counters in %s: %s", path,

@@ -14,7 +14,8 @@
 #include "ledger/ledger.h"
 #include "ulms.h"
 
-/* Starts the writer; `header` is one line of JSON that describes machine and program. False: told, nothing traced. */
+/* Starts the writer, and tells which file it writes; `header` is one line of JSON that describes machine and program.
+ * False: told, nothing traced. */
 bool trace_open(const char *path, const char *header);
 extern _Atomic bool trace_on; /* read before building anything only a trace needs */
 

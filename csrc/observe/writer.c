@@ -5,8 +5,8 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -14,6 +14,7 @@
 
 #include "base/background.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/output.h"
 #include "base/thread.h"
 #include "observe/crc.h"
@@ -22,7 +23,7 @@
 #include "observe/stats.h"
 #include "observe/trace.h"
 
-enum { ROUND_NS = 20000000, COUNT_NS = 100000000, CHUNK_BYTES = 64 << 10, CLOSE_SECONDS = 10 };
+enum { ROUND_NS = 20000000, COUNT_NS = 100000000, CHUNK_BYTES = 64 << 10, CLOSE_SECONDS = 10, NAMES_MOST = 100 };
 
 static struct {
     int fd;
@@ -234,24 +235,54 @@ static bool write_header(const char *text) {
            output_write(file.fd, fill + sizeof fill - padding, padding);
 }
 
-/* The lock keeps two processes that were given the same name out of each other's trace. O_NONBLOCK: a pipe nobody reads
- * is an error, not a wait. */
-static bool open_file(const char *path) {
+/* PATH, then PATH.PID, PATH.PID.2 and so on: a program that a process ran before has its number. False: it is too long.
+ */
+static bool number(char *name, const char *path, int i) {
+    int length = i == 0   ? snprintf(name, OPTION_PATH_MAX, "%s", path)
+                 : i == 1 ? snprintf(name, OPTION_PATH_MAX, "%s.%d", path, (int)getpid())
+                          : snprintf(name, OPTION_PATH_MAX, "%s.%d.%d", path, (int)getpid(), i);
+    return length >= 0 && length < OPTION_PATH_MAX;
+}
+
+static bool is_file(const char *name) {
     struct stat st;
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+    return lstat(name, &st) < 0 || S_ISREG(st.st_mode);
+}
+
+/* What another process wrote is never replaced: the name is given a number until there is no such file. Nothing else is
+ * written to: somebody may have put a link there, or a pipe that nobody reads. */
+static int create(const char *path, char *name) {
+    int fd = -1;
+    for (int i = 0; fd < 0 && i < NAMES_MOST; i++) {
+        if (!number(name, path, i)) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        fd = output_create(name);
+        if (fd < 0 && (errno != EEXIST || !is_file(name)))
+            return -1;
+    }
+    return fd;
+}
+
+static bool open_file(const char *path) {
+    static char name[OPTION_PATH_MAX]; /* the program's stack may be small */
+    struct stat st;
+    int fd = create(path, name);
     if (fd < 0)
         return false;
-    if ((flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) && fstat(fd, &st) == 0 &&
-        (!S_ISREG(st.st_mode) || ftruncate(fd, 0) == 0)) {
-        file.fd = output_move(fd);
-        file.device = st.st_dev;
-        file.inode = st.st_ino;
-        return true;
+    if (fstat(fd, &st) < 0) {
+        close(fd);
+        return false;
     }
-    int error = errno;
-    close(fd);
-    errno = error;
-    return false;
+    file.fd = output_move(fd);
+    file.device = st.st_dev;
+    file.inode = st.st_ino;
+    if (strcmp(name, path) == 0)
+        log_info("the trace is written to %s", name);
+    else
+        log_warn("%s exists already: the trace is written to %s", path, name);
+    return true;
 }
 
 static bool start_thread(void) {
@@ -268,8 +299,8 @@ bool writer_open(const char *path, const char *header) {
     if (running)
         return true;
     log_error("no trace in %s: %s", path,
-              errno == EWOULDBLOCK ? "another process writes there; put %p (the process id) in the name"
-                                   : strerror(errno));
+              errno == EEXIST ? "it is no file of a trace's own: links, pipes and devices are not opened"
+                              : strerror(errno));
     if (opened)
         close(file.fd);
     return false;

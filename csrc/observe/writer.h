@@ -5,7 +5,8 @@
 
 #include "types.h"
 
-/* Creates the file with its header and starts the thread. False: told in one ERROR line. Once at a time. */
+/* Creates the file, under a name of its own if there is one already, with its header, and starts the thread. False:
+ * told in one ERROR line. Once at a time. */
 bool writer_open(const char *path, const char *header);
 /* There is much to write: do not wait for the next round. Any thread. */
 void writer_wake(void);

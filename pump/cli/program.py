@@ -10,6 +10,7 @@ from pump import __version__
 from pump.cli.command import Command, UsageError
 from pump.cli.hint import Parser, hint
 from pump.paths import NotBuiltError
+from pump.printable import PrintableStream
 
 INTERRUPTED, BROKEN_PIPE = 130, 141  # what a shell answers
 
@@ -65,7 +66,17 @@ class Program:
         return command.main(args)
 
     def main(self, words: Sequence[str]) -> int:
-        """Runs the command named in words and returns its exit status: 2 for wrong usage."""
+        """Runs the command named in words and returns its exit status: 2 for wrong usage. Names
+        that it prints, of programs, kernels or files, do not steer the terminal.
+        """
+        streams = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = map(PrintableStream, streams)
+        try:
+            return self._main(words)
+        finally:
+            sys.stdout, sys.stderr = streams
+
+    def _main(self, words: Sequence[str]) -> int:
         try:
             status = self.run(words)
             sys.stdout.flush()

@@ -1,17 +1,20 @@
 """Plain data to text for people: tables, on a terminal and in a pipe."""
 
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TextIO
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from pump.printable import PrintableStream, printable
 from pump.symbol import readable, shortened
 
 PIPE_WIDTH = 10_000  # columns where there is no terminal, and no COLUMNS: nothing is cut off
@@ -25,6 +28,13 @@ class Page(Console):
     def print(self, *objects: Any, **options: Any) -> None:
         """Prints, as its base does."""
         super().print(*objects, **{"crop": False, **options})
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Renders, as its base does; what the text holds does not steer the terminal."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable(text), style, control)
 
     def on_broken_pipe(self) -> None:
         """Its base, which calls this for a BrokenPipeError, ends the program."""
@@ -57,6 +67,9 @@ class Name:
 
 def console(file: TextIO | None = None) -> Console:
     """Where output goes: standard output when file is None."""
+    stream = file or sys.stdout
+    if isinstance(stream, PrintableStream):
+        file = stream.base  # a Page writes what steers the terminal itself
     out = Page(file=file, highlight=False, markup=False, emoji=False)
     if not (out.is_terminal or os.environ.get("COLUMNS", "").strip("0").isdecimal()):
         out.width = PIPE_WIDTH

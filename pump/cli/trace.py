@@ -119,29 +119,40 @@ class Trace:
 
 def recorded(program: Preloaded) -> int:
     """Runs the program and ends as it does; says so if nothing was recorded."""
-    name, pattern = program.command[0], program.variables["ULMS_TRACE"]
+    command, pattern = program.command[0], program.variables["ULMS_TRACE"]
     before = written(pattern)
     try:
         status = run_child(program.command, program.environment(os.environ))
     except OSError as error:
-        return run.cannot_start(name, error)
-    if written(pattern) <= before:
+        return run.cannot_start(command, error)
+    made = sorted(name for name, _ in written(pattern) - before)
+    for name in made:
+        if not matches(pattern, name):
+            print(f"pump: traced into {Path(pattern).parent / name}", file=sys.stderr)
+    if not made:
         print(
-            f"pump: no trace was written to {pattern}: {name} used no CUDA, nor did what it started"
-            f" (or ulms.so did not reach them: `pump doctor {name}` looks)",
+            f"pump: no trace was written to {pattern}: {command} used no CUDA, nor did what it"
+            f" started (or ulms.so did not reach them: `pump doctor {command}` looks)",
             file=sys.stderr,
         )
     return end_like(status)
 
 
+def matches(pattern: str, name: str, more: str = "") -> bool:
+    """Whether a file may be meant by a name in which %p stands for any process id."""
+    like = re.escape(Path(pattern).name).replace("%p", "[0-9]+")
+    return re.fullmatch(like + more, name) is not None
+
+
 def written(pattern: str) -> set[tuple[str, int]]:
-    """The files of a name, in which %p stands for any process id, and when they changed."""
-    folder, name = os.path.split(pattern)
-    like = re.compile(re.escape(name).replace("%p", "[0-9]+"))
+    """The files of a name, with numbers behind it where there was one before, and when they
+    changed.
+    """
+    folder = Path(pattern).parent
     found = set()
     with suppress(FileNotFoundError):  # the folder; or a file goes meanwhile
         for file in os.scandir(folder):
-            if like.fullmatch(file.name):
+            if matches(pattern, file.name, r"(\.[0-9]+)*"):
                 found.add((file.name, file.stat().st_mtime_ns))
     return found
 

@@ -155,7 +155,12 @@ def trace_finding(text: str) -> Finding:
     path = Path(text.replace("%p", str(os.getpid())))
     if path.is_dir():
         return problem("trace", f"{text} is a directory", "name a file in ULMS_TRACE")
-    target = path if path.exists() else path.absolute().parent
-    if not os.access(target, os.W_OK):
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        told = f"{text} is a link, a pipe or a device, which is not opened"
+        return problem("trace", told, "name another file in ULMS_TRACE")
+    if not os.access(path.absolute().parent, os.W_OK):
         return problem("trace", f"{text} cannot be written", "name another file in ULMS_TRACE")
+    if path.exists():
+        told = f"{text} exists: the next trace gets a number behind this name"
+        return note("trace", told, "put %p in the name, or remove the file")
     return ok("trace", text)

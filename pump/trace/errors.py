@@ -23,3 +23,18 @@ class Loss:
 
     def __str__(self) -> str:
         return f"{self.bytes} bytes from byte {self.offset} on: {self.reason}"
+
+
+class Losses(list[Loss]):
+    """Losses, of which so many are kept one by one: a file may have one for every few bytes."""
+
+    MOST = 1000
+
+    def append(self, loss: Loss) -> None:
+        """Keeps the loss, or adds it to the last one, which then stands for all further ones."""
+        if len(self) <= self.MOST:
+            super().append(loss)
+            return
+        last = self[-1]
+        first = min(last.offset, loss.offset)
+        self[-1] = Loss(first, last.bytes + loss.bytes, "this and all further losses")

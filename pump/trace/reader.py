@@ -9,7 +9,7 @@ import numpy.typing as npt
 from pump.trace import layout
 from pump.trace import trace as rows_of
 from pump.trace.container import Container, open_container
-from pump.trace.errors import Loss
+from pump.trace.errors import Loss, Losses
 from pump.trace.layout import RecordType
 from pump.trace.records import Ints, Records, Rows, Words, pick, read_records, spread
 from pump.trace.trace import Trace
@@ -24,7 +24,7 @@ def read(path: str | Path) -> Trace:
     OSError for one that cannot be opened.
     """
     container = open_container(Path(path))
-    losses = list(container.losses)
+    losses = container.losses
     words = container.words
     records = read_records(container, losses)
     operations, touches = _operations(words, records[RecordType.OP], losses)
@@ -80,7 +80,7 @@ def _names(container: Container, records: Records) -> dict[int, str]:
     return names
 
 
-def _operations(words: Words, records: Records, losses: list[Loss]) -> tuple[Rows, Rows]:
+def _operations(words: Words, records: Records, losses: Losses) -> tuple[Rows, Rows]:
     records = _with_whole_tails(records, _TOUCH_WORDS, losses)
     counts = records.tail_words // _TOUCH_WORDS
     operations = pick(records.rows, rows_of.OPERATION)
@@ -101,7 +101,7 @@ def _touches(words: Words, position: Ints) -> Rows:
     return touches
 
 
-def _with_whole_tails(records: Records, item: int, losses: list[Loss]) -> Records:
+def _with_whole_tails(records: Records, item: int, losses: Losses) -> Records:
     """The records behind which whole items of so many words stand; the others are losses."""
     good = records.tail_words % item == 0
     for start, size in zip(
@@ -111,7 +111,7 @@ def _with_whole_tails(records: Records, item: int, losses: list[Loss]) -> Record
     return Records(records.rows[good], records.tail_start[good], records.tail_words[good])
 
 
-def _graphs(words: Words, records: Records, losses: list[Loss]) -> tuple[Rows, Rows]:
+def _graphs(words: Words, records: Records, losses: Losses) -> tuple[Rows, Rows]:
     records = _with_whole_tails(records, _TOUCH_WORDS, losses)
     wholes = _assemble(records, _TOUCH_WORDS, "exec")
     rows = pick(wholes.rows, rows_of.GRAPH)

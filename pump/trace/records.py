@@ -7,12 +7,16 @@ import numpy.typing as npt
 
 from pump.trace import layout
 from pump.trace.container import Container
-from pump.trace.errors import Loss
+from pump.trace.errors import Loss, Losses
 from pump.trace.layout import RecordType
 
 Words = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.void]
+
+
+_ARRAYS_MOST = 1024
+"""Kept at a time: each takes more than its items where few chunks are left."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Records:
     tail_words: Ints
 
 
-def read_records(container: Container, losses: list[Loss]) -> dict[RecordType, Records]:
+def read_records(container: Container, losses: Losses) -> dict[RecordType, Records]:
     """The records of every type. What makes no sense is a loss."""
     words = container.words
     position, length = _walk(container, words, losses)
@@ -33,10 +37,9 @@ def read_records(container: Container, losses: list[Loss]) -> dict[RecordType, R
     return {kind: _of_type(kind, types, words, position, length, losses) for kind in RecordType}
 
 
-def _walk(container: Container, words: Words, losses: list[Loss]) -> tuple[Ints, Ints]:
+def _walk(container: Container, words: Words, losses: Losses) -> tuple[Ints, Ints]:
     """Where each record begins, and its length; both in words. All chunks are walked abreast."""
-    at = np.array([span.start for span in container.spans], dtype=np.int64)
-    end = np.array([span.end for span in container.spans], dtype=np.int64)
+    at, end = container.starts, container.ends
     positions: list[Ints] = []
     lengths: list[Ints] = []
     while True:
@@ -51,6 +54,8 @@ def _walk(container: Container, words: Words, losses: list[Loss]) -> tuple[Ints,
         at, end, length = at[good], end[good], length[good]
         positions.append(at)
         lengths.append(length)
+        if len(positions) == _ARRAYS_MOST:
+            positions, lengths = [np.concatenate(positions)], [np.concatenate(lengths)]
         at = at + length
     none = np.zeros(0, dtype=np.int64)
     return np.concatenate([none, *positions]), np.concatenate([none, *lengths])
@@ -62,7 +67,7 @@ def _of_type(
     words: Words,
     position: Ints,
     length: Ints,
-    losses: list[Loss],
+    losses: Losses,
 ) -> Records:
     dtype = layout.RECORDS[kind]
     fixed = dtype.itemsize // 8

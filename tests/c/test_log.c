@@ -170,3 +170,11 @@ TEST(our_descriptors_keep_out_of_the_way) {
     CHECK_EQ(after, before + 1);
     CHECK(fcntl(ours, F_GETFD) & FD_CLOEXEC);
 }
+
+/* In UTF-8 U+009B steers a terminal as ESC [ does; other letters of two bytes stay. */
+TEST(controls_beyond_ascii_are_no_text) {
+    capture_start();
+    log_error("a\xc2\x9b"
+              "31mb \xc3\xa9 \xc2\xa0");
+    CHECK_STR(capture_end(), "[ulms] ERROR: a??31mb \xc3\xa9 \xc2\xa0\n");
+}

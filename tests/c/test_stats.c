@@ -9,6 +9,7 @@
 #include "base/process.h"
 #include "base/thread.h"
 #include "capture.h"
+#include "observe/leftover.h"
 #include "observe/stats.h"
 #include "ulms.h"
 
@@ -195,4 +196,114 @@ TEST(slots_are_given_back) {
     }
     CHECK_EQ(stats_sum(COUNT_kernels), 2000);
     CHECK_EQ(ulms_stats()->slot[0].counts[COUNT_kernels], 0);
+}
+
+TEST(the_file_is_its_owners_whatever_the_umask) {
+    const char *path = fresh_path();
+    struct stat st;
+    umask(0777);
+    CHECK(stats_open(path));
+    CHECK_EQ(stat(path, &st), 0);
+    CHECK_EQ(st.st_mode & 07777, 0600);
+    stats_close();
+}
+
+TEST(a_pipe_in_place_of_the_file_is_not_waited_for) {
+    const char *path = fresh_path();
+    CHECK_EQ(mkfifo(path, 0600), 0);
+    capture_start();
+    CHECK(!stats_open(path));
+    CHECK(strstr(capture_end(), "exists already"));
+    unlink(path);
+}
+
+/* --- what others left behind --- */
+
+static char folder[64];
+
+/* A file of counters in the folder, as a process with these facts would have made it. */
+static void leave(const char *name, uint32_t pid, uint64_t start, uint64_t namespace) {
+    char path[128];
+    struct ulms_stats s = *ulms_stats();
+    s.pid = pid;
+    s.process_start = start;
+    s.pid_namespace = namespace;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    CHECK_EQ(write(fd, &s, sizeof s), (ssize_t)sizeof s);
+    close(fd);
+}
+
+static bool is_there(const char *name) {
+    char path[128];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return lstat(path, &st) == 0;
+}
+
+static void remove_all(void) {
+    char command[80];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    CHECK_EQ(system(command), 0);
+}
+
+TEST(a_process_is_known_by_its_number_and_its_start) {
+    pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    uint64_t start = process_start();
+    CHECK(process_runs((uint32_t)getpid(), start));
+    CHECK(!process_runs((uint32_t)getpid(), start + 1));
+    kill(child, SIGKILL);
+    siginfo_t info;
+    CHECK_EQ(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0); /* a zombie now */
+    for (uint64_t near = start; near < start + 1000; near++)
+        CHECK(!process_runs((uint32_t)child, near));
+    waitpid(child, NULL, 0);
+}
+
+TEST(what_dead_processes_left_is_removed_and_nothing_else) {
+    char text[128];
+    strcpy(folder, "/tmp/ulms-test-left-XXXXXX");
+    CHECK(mkdtemp(folder) != NULL);
+    CHECK(stats_open("")); /* describes this process */
+    uint64_t here = process_namespace(), start = process_start();
+    CHECK(here != 0);
+    pid_t child = fork();
+    if (child == 0) { /* which is another process than the one of the files */
+        uint32_t parent = (uint32_t)getppid(), dead = 0x7ffffffe;
+        leave("ulms-dead", dead, 5, here);
+        leave("ulms-number-again", parent, start - 1, here);
+        leave("ulms-lives", parent, start, here);
+        leave("ulms-elsewhere", dead, 5, here + 1);
+        leave("ulms-not-said", dead, 5, 0);
+        leave("ulms-program-before", (uint32_t)getpid(), process_start(), here);
+        leave("other-dead", dead, 5, here);
+        leave("ulms-anothers", dead, 5, here);
+        snprintf(text, sizeof text, "%s/ulms-anothers", folder);
+        bool root = chown(text, 65534, 65534) == 0;
+        snprintf(text, sizeof text, "%s/ulms-pipe", folder);
+        CHECK_EQ(mkfifo(text, 0600), 0);
+        snprintf(text, sizeof text, "%s/ulms-link", folder);
+        CHECK_EQ(symlink("other-dead", text), 0);
+        leftovers_remove(folder);
+        CHECK(!is_there("ulms-dead"));
+        CHECK(!is_there("ulms-number-again"));
+        CHECK(!is_there("ulms-program-before"));
+        CHECK(is_there("ulms-lives"));
+        CHECK(is_there("ulms-elsewhere"));
+        CHECK(is_there("ulms-not-said"));
+        CHECK(is_there("other-dead"));
+        CHECK(!root || is_there("ulms-anothers"));
+        CHECK(is_there("ulms-pipe"));
+        CHECK(is_there("ulms-link"));
+        leftovers_remove("/nonexistent");
+        exit(0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    CHECK_EQ(status, 0);
+    remove_all();
 }

@@ -24,39 +24,95 @@ static void ends_well(pid_t child) {
     CHECK_EQ(status, 0);
 }
 
+static const char no_file[] = "it is no file of a trace's own: links, pipes and devices are not opened";
+
 TEST(places_that_cannot_be_written) {
     refused("/nonexistent/trace", "No such file or directory");
-    refused("/tmp", "Is a directory");
-    refused("/dev/full", "No space left on device");
+    refused("/tmp", no_file);
+    refused("/dev/null", no_file);
     snprintf(path, sizeof path, "/tmp/ulms-test-fifo-%d", (int)getpid());
     CHECK_EQ(mkfifo(path, 0600), 0);
-    refused(path, "No such device or address"); /* and does not wait for a reader */
+    refused(path, no_file); /* and does not wait for a reader */
     unlink(path);
 }
 
-TEST(two_processes_do_not_share_a_file) {
+/* Neither a link to a file nor one to where there is none: nothing is written there, and nothing made. */
+TEST(links_that_somebody_put_there) {
+    char target[80];
+    struct stat st;
+    snprintf(path, sizeof path, "/tmp/ulms-test-link-%d", (int)getpid());
+    snprintf(target, sizeof target, "%s.target", path);
+    CHECK_EQ(symlink(target, path), 0);
+    refused(path, no_file);
+    CHECK(stat(target, &st) < 0);
+    int fd = open(target, O_WRONLY | O_CREAT, 0600);
+    CHECK_EQ(write(fd, "mine", 4), 4);
+    refused(path, no_file);
+    CHECK_EQ(lseek(fd, 0, SEEK_END), 4);
+    unlink(path);
+    CHECK_EQ(link(target, path), 0);
+    char named[100];
+    snprintf(named, sizeof named, "%s.%d", path, (int)getpid());
+    CHECK(trace_open(path, "{}")); /* beside it */
+    trace_close();
+    CHECK_EQ(lseek(fd, 0, SEEK_END), 4);
+    CHECK_EQ(stat(named, &st), 0);
+    unlink(named);
+    unlink(target);
+    unlink(path);
+}
+
+TEST(the_file_is_its_owners_alone) {
+    static const mode_t masks[] = {0, 0777};
+    for (int i = 0; i < 2; i++) {
+        struct stat st;
+        umask(masks[i]);
+        open_new();
+        CHECK_EQ(stat(path, &st), 0);
+        CHECK_EQ(st.st_mode & 07777, 0600);
+        trace_close();
+        CHECK_EQ(look().of[RECORD_END], 1);
+    }
+}
+
+/* Whichever process comes second, while the first one traces or later: what is there stays. */
+TEST(no_process_replaces_what_another_one_wrote) {
+    char second[100], third[100], line[300];
     open_started();
+    struct stat before, after;
     pid_t child = fork();
     if (child == 0) {
         trace_fork_child();
-        refused(path, "another process writes there; put %p (the process id) in the name");
-        _exit(0);
+        thread_fork_child();
+        snprintf(second, sizeof second, "%s.%d", path, (int)getpid());
+        snprintf(third, sizeof third, "%s.%d.2", path, (int)getpid());
+        snprintf(line, sizeof line, "[ulms] WARN: %s exists already: the trace is written to %s\n", path, second);
+        capture_start();
+        CHECK(trace_open(path, "{}"));
+        CHECK_STR(capture_end(), line);
+        one_op(1);
+        one_op(1);
+        trace_close();
+        CHECK(trace_open(path, "{}")); /* as a program does that it runs in its place */
+        trace_close();
+        strcpy(path, second);
+        CHECK_EQ(look().of[RECORD_OP], 2);
+        strcpy(path, third);
+        CHECK_EQ(look().of[RECORD_OP], 0);
+        exit(0);
     }
     ends_well(child);
     one_op(1);
     trace_close();
-    CHECK_EQ(look().of[RECORD_OP], 2);
-}
-
-TEST(an_old_file_is_replaced) {
-    open_new();
-    for (int i = 0; i < 100; i++)
-        one_op(3);
-    trace_close();
+    CHECK_EQ(stat(path, &before), 0);
     CHECK(trace_open(path, "{}"));
-    one_op(3);
     trace_close();
-    CHECK_EQ(look().of[RECORD_OP], 1);
+    CHECK_EQ(stat(path, &after), 0);
+    CHECK_EQ(before.st_ino, after.st_ino);
+    CHECK_EQ(before.st_size, after.st_size);
+    CHECK_EQ(look().of[RECORD_OP], 2);
+    snprintf(path, sizeof path, "/tmp/ulms-test-trace-%d.%d", (int)getpid(), (int)getpid());
+    CHECK_EQ(look().of[RECORD_OP], 0);
 }
 
 /* The disk is full in the middle: one line, no signal, and the program goes on. */
@@ -141,24 +197,6 @@ TEST(after_a_fork_only_the_parent_traces) {
     CHECK_EQ(look().of[RECORD_OP], 2);
 }
 
-/* The child's copy of the descriptor would keep the lock. */
-TEST(after_a_fork_the_child_does_not_hold_the_file) {
-    open_started();
-    pid_t child = fork();
-    if (child == 0) {
-        trace_fork_child();
-        kill(getpid(), SIGSTOP);
-        _exit(0);
-    }
-    int status;
-    waitpid(child, &status, WUNTRACED);
-    trace_close();
-    CHECK(trace_open(path, "{}"));
-    trace_close();
-    kill(child, SIGKILL);
-    unlink(path);
-}
-
 #ifndef __SANITIZE_THREAD__ /* which allows no threads after such a fork */
 TEST(after_a_fork_the_parents_records_are_the_parents) {
     open_started();
@@ -196,7 +234,8 @@ TEST(exit_from_another_thread) {
     pid_t child = fork();
     if (child == 0) {
         pthread_t busy, leaving;
-        CHECK(trace_open("/dev/null", "{}"));
+        open_new();
+        unlink(path); /* it may become large */
         atexit(trace_close);
         pthread_create(&busy, NULL, trace_forever, NULL);
         pthread_create(&leaving, NULL, exit_now, NULL);
@@ -218,7 +257,6 @@ TEST(exit_from_a_signal_handler) {
         CHECK_EQ(pipe(ready), 0);
         pid_t child = fork();
         if (child == 0) {
-            CHECK(trace_open("/dev/null", "{}"));
             atexit(trace_close);
             signal(SIGUSR1, leave);
             CHECK_EQ(write(ready[1], "x", 1), 1);

@@ -22,6 +22,7 @@ EARLIER = Snapshot(
     program="train",
     opened=0.0,
     alive=True,
+    nearby=True,
     taken_ns=1_000_000_000,
     heartbeat_ns=500_000_000,
     counters={
