@@ -112,10 +112,8 @@ static CUresult primary_release(CUdevice d, bool reset) {
     bool active = primary && primary->retains > 0;
     if (active && !reset)
         primary->retains--;
-    if (active && (reset || primary->retains == 0))
+    if (active && (reset || primary->retains == 0) && atomic_load(&primary->alive))
         context_end(primary);
-    if (active && reset)
-        context_revive(primary);
     pthread_mutex_unlock(&primaries);
     return active || reset ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
@@ -168,7 +166,7 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice d, unsigned *flags, int *act
     if (flags)
         *flags = primary ? primary->flags : 0;
     if (active)
-        *active = primary && primary->retains > 0;
+        *active = primary && primary->retains > 0 && atomic_load(&primary->alive);
     return CUDA_SUCCESS;
 }
 

@@ -221,11 +221,17 @@ static bool part_make(struct pager *d, addr_t *start, uint64_t bytes) {
     return good;
 }
 
+/* Frames need no context, but the driver allocates nothing in one that is gone or lost. */
+static bool context_works(void) {
+    size_t free_bytes, total;
+    return REAL(cuMemGetInfo_v2, 0)(&free_bytes, &total) == CUDA_SUCCESS;
+}
+
 /* What was freed while something captured may be what there is no memory for. */
 bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
     struct pager *d = pager_of(device);
     pager_returned(); /* what is parked may be */
-    return d && memory_make(d) &&
+    return d && context_works() && memory_make(d) &&
            (part_make(d, start, bytes) || (vmm_end_parked(0) && part_make(d, start, bytes)) ||
             (vmm_end_parked(PATIENCE_NS) && part_make(d, start, bytes)));
 }

@@ -121,14 +121,9 @@ static void gone(CUcontext context) {
     memory_forget((uint64_t)(uintptr_t)context);
 }
 
-struct departure {
-    struct context_visit at; /* of no context: none goes */
-    bool told;               /* the backend was */
-};
-
 /* Handles of functions are forgotten before the real call: after it, another thread's image may have them. */
-static void going(struct departure *x, CUcontext context) {
-    *x = (struct departure){.at.context = session_on ? context : NULL};
+void context_going(struct context_departure *x, CUcontext context) {
+    *x = (struct context_departure){.at.context = session_on ? context : NULL};
     if (session_on)
         functions_forget();
     if (!x->at.context)
@@ -143,7 +138,7 @@ static void going(struct departure *x, CUcontext context) {
     later_leaves((uint64_t)(uintptr_t)context, true);
 }
 
-static void went(struct departure *x, bool is_gone) {
+void context_went(struct context_departure *x, bool is_gone) {
     uint64_t context = (uint64_t)(uintptr_t)x->at.context;
     if (!context)
         return;
@@ -157,49 +152,9 @@ static void went(struct departure *x, bool is_gone) {
 }
 
 CUresult custom_cuCtxDestroy_v2(int variant, CUcontext ctx) {
-    struct departure x;
-    going(&x, ctx);
+    struct context_departure x;
+    context_going(&x, ctx);
     CUresult status = REAL(cuCtxDestroy_v2, variant)(ctx);
-    went(&x, status == CUDA_SUCCESS);
-    return status;
-}
-
-static CUcontext retained[DEVICE_MAX]; /* the primary contexts that the program was given, until they are gone */
-
-CUresult custom_cuDevicePrimaryCtxRetain(int variant, CUcontext *pctx, CUdevice dev) {
-    CUresult status = REAL(cuDevicePrimaryCtxRetain, variant)(pctx, dev);
-    if (status == CUDA_SUCCESS && pctx && dev >= 0 && dev < DEVICE_MAX)
-        __atomic_store_n(&retained[dev], *pctx, __ATOMIC_RELEASE);
-    return status;
-}
-
-static CUcontext primary(CUdevice device) {
-    bool known = session_on && device >= 0 && device < DEVICE_MAX;
-    return known ? __atomic_load_n(&retained[device], __ATOMIC_ACQUIRE) : NULL;
-}
-
-/* What may be gone counts as gone: its streams and memory must not be used again. */
-static bool is_gone(CUresult status, CUcontext before, CUdevice device) {
-    unsigned int flags;
-    int active = 0;
-    return status == CUDA_SUCCESS && before &&
-           (REAL(cuDevicePrimaryCtxGetState, 0)(device, &flags, &active) != CUDA_SUCCESS || !active);
-}
-
-CUresult custom_cuDevicePrimaryCtxRelease_v2(int variant, CUdevice dev) {
-    CUcontext before = primary(dev);
-    struct departure x;
-    going(&x, before);
-    CUresult status = REAL(cuDevicePrimaryCtxRelease_v2, variant)(dev);
-    went(&x, is_gone(status, before, dev));
-    return status;
-}
-
-CUresult custom_cuDevicePrimaryCtxReset_v2(int variant, CUdevice dev) {
-    CUcontext before = primary(dev);
-    struct departure x;
-    going(&x, before);
-    CUresult status = REAL(cuDevicePrimaryCtxReset_v2, variant)(dev);
-    went(&x, is_gone(status, before, dev));
+    context_went(&x, status == CUDA_SUCCESS);
     return status;
 }

@@ -22,6 +22,13 @@ struct context_visit {
 };
 CUresult context_visit(struct context_visit *v, CUcontext context);
 void context_visited(struct context_visit *v);
+/* A context is about to go: nothing of ours uses it until context_went, which tells whether it went. */
+struct context_departure {
+    struct context_visit at; /* of no context: none goes */
+    bool told;               /* the backend was */
+};
+void context_going(struct context_departure *x, CUcontext context);
+void context_went(struct context_departure *x, bool is_gone);
 /* Whether all is done that its streams held when it was called: what waits for the context goes on at once then. It
  * looks for so long at most, or only as often as it takes to tell (0). CUDA_ERROR_NOT_READY: something runs;
  * CUDA_ERROR_CONTEXT_IS_DESTROYED: it will be told when it is gone; any other error: it cannot be told. Spoils no

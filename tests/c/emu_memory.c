@@ -70,6 +70,8 @@ TEST(touching_what_is_not_there_poisons_the_context) {
     CHECK_EQ(cuMemFree_v2(p), CUDA_ERROR_ILLEGAL_ADDRESS);
     CHECK_EQ(cuMemsetD8Async(p, 1, 1, s), CUDA_ERROR_ILLEGAL_ADDRESS);
     OK(cuDevicePrimaryCtxReset_v2(0));
+    CHECK_EQ(cuMemAlloc_v2(&q, 4), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    OK(cuDevicePrimaryCtxRetain(&c, 0));
     OK(cuCtxSetCurrent(c));
     OK(cuMemAlloc_v2(&q, 4));
 }

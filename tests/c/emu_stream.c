@@ -376,3 +376,46 @@ TEST(the_log_tells_what_was_touched) {
     OK(cuCtxSynchronize());
     CHECK_EQ(emu_log_read(0, t, 8), 0);
 }
+
+/* As on an H100 (driver 580). */
+TEST(the_legacy_stream_and_those_of_threads_wait_for_each_other) {
+    begin();
+    CUdeviceptr p = device_memory(4096);
+    CUstream s[] = {CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, new_stream(CU_STREAM_DEFAULT),
+                    new_stream(CU_STREAM_NON_BLOCKING)};
+    static const bool waits[4][4] = {
+        {true, true, true, false}, {true, true, false, false}, {true, false, true, false}, {false, false, false, true}};
+    for (int gated = 0; gated < 4; gated++)
+        for (int i = 0; i < 4; i++) {
+            _Atomic uint32_t *gate = close_gate(s[gated]);
+            OK(cuMemsetD8Async(p, 0, 16, s[i]));
+            if (waits[gated][i])
+                CHECK_EQ(cuStreamQuery(s[i]), CUDA_ERROR_NOT_READY);
+            else
+                OK(cuStreamSynchronize(s[i]));
+            *gate = 1;
+            OK(cuCtxSynchronize());
+        }
+}
+
+TEST(a_reset_context_is_not_active_until_it_is_retained_again) {
+    CUcontext c = begin(), again;
+    CUdeviceptr p;
+    unsigned flags;
+    int active;
+    OK(cuDevicePrimaryCtxReset_v2(0));
+    OK(cuDevicePrimaryCtxGetState(0, &flags, &active));
+    CHECK_EQ(active, 0);
+    CHECK_EQ(cuMemAlloc_v2(&p, 4), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    OK(cuDevicePrimaryCtxRetain(&again, 0));
+    CHECK(again == c);
+    OK(cuMemAlloc_v2(&p, 4));
+    for (int left = 2; left > 0; left--) {
+        OK(cuDevicePrimaryCtxGetState(0, &flags, &active));
+        CHECK_EQ(active, 1);
+        OK(cuDevicePrimaryCtxRelease_v2(0));
+    }
+    OK(cuDevicePrimaryCtxGetState(0, &flags, &active));
+    CHECK_EQ(active, 0);
+    CHECK_EQ(cuDevicePrimaryCtxRelease_v2(0), CUDA_ERROR_INVALID_CONTEXT);
+}

@@ -38,3 +38,63 @@ def test_streams_do_not_pile_up(
     streams, moved = map(int, told.split())
     assert streams <= 8
     assert moved > 0
+
+REFERENCES = f"""
+import time
+flags, active, again = ctypes.c_uint(), ctypes.c_int(), ctypes.c_void_p()
+gone = ctypes.c_uint64()
+
+
+def is_active():
+    call("cuDevicePrimaryCtxGetState", 0, ctypes.byref(flags), ctypes.byref(active))
+    return active.value
+
+
+def streams():
+    return driver.emu_calls(b"cuStreamCreate") - driver.emu_calls(b"cuStreamDestroy_v2")
+
+
+driver.emu_calls.restype = ctypes.c_uint64
+parts = [allocated({SIZE_MIB} * MIB) for _ in range({TURNS})]
+before, took = 0, 0
+for turn in range(20):
+    for i, part in enumerate(parts):
+        call("cuMemsetD32Async", part, ctypes.c_uint(i), ctypes.c_size_t({SIZE_MIB} * MIB // 4), None)
+    call("cuDevicePrimaryCtxRetain", ctypes.byref(again), 0)
+    began = time.monotonic()
+    call("cuDevicePrimaryCtxRelease_v2", 0)
+    took += time.monotonic() - began
+    before = before or streams()
+assert all(words_of(part, {SIZE_MIB} * MIB) == {{i}} for i, part in enumerate(parts))
+grown = streams() - before
+END
+assert not is_active()
+assert driver.cuMemAlloc_v2(ctypes.byref(gone), ctypes.c_size_t(MIB)) in (201, 709)
+call("cuDevicePrimaryCtxRetain", ctypes.byref(again), 0)
+call("cuCtxSetCurrent", again)
+parts = [allocated({SIZE_MIB} * MIB) for _ in range({TURNS})]
+for i, part in enumerate(parts):
+    fill(part, i + 7, {SIZE_MIB} * MIB)
+assert all(words_of(part, {SIZE_MIB} * MIB) == {{i + 7}} for i, part in enumerate(parts))
+print(grown, round(took * 1000))
+"""
+ENDS = {
+    "released": 'call("cuDevicePrimaryCtxRelease_v2", 0)',
+    "reset": 'call("cuDevicePrimaryCtxReset_v2", 0)',
+    "reset, with more references": 'call("cuDevicePrimaryCtxRetain", ctypes.byref(again), 0)\n'
+    'call("cuDevicePrimaryCtxReset_v2", 0)',
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("backend", ["um", "vmm", "observe"])
+def test_a_primary_context_goes_with_its_last_reference(
+    backend: str, end: str, tmp_path: Path, run_emulated: RunEmulated
+) -> None:
+    """A reference that is given back before costs nothing, and nothing is made anew."""
+    memory = "8GiB" if backend == "observe" else f"{MEMORY_MIB}MiB"
+    program = REFERENCES.replace("END", ENDS[end])
+    told = run_small(run_emulated, tmp_path, program, memory=memory, ULMS_BACKEND=backend)
+    grown, ms = map(int, told.split())
+    assert grown <= 8
+    assert ms < 200
