@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 struct item {
     struct item *next;
@@ -239,6 +240,7 @@ uint64_t stream_execute(CUstream s, struct work *w, uint64_t operation, uint64_t
 
 static void *work_off(void *stream) {
     CUstream s = stream;
+    prctl(PR_SET_NAME, "emu-stream");
     pthread_mutex_lock(&s->lock);
     for (;;) {
         while (!s->first && !s->closing)

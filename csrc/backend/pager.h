@@ -332,6 +332,7 @@ struct pager {
     CUcontext prior_contexts[PAGER_CONTEXTS]; /* where it may still run */
     int prior_count;
     struct pager_mover movers[MOVER_MAX];
+    int mover_count; /* so many may run */
     struct pager_lane lanes[LANES];
     struct pager_worker watcher, drainer;
     struct ulms_engine_touch *touches; /* the operation's, while it is told; a graph may have any number */

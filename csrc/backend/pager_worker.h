@@ -24,12 +24,14 @@ struct pager_mover {
     struct pager *device;
     struct pager_own *own; /* NULL: it issues into the program's */
     int lane;
+    struct pager_move *first; /* that it was started for; NULL: none */
 };
 
 /* Moves of held policies that wait for the mover that was woken for them. */
 struct pager_lane {
     pthread_cond_t work;
     int idle;        /* movers that wait, and that no move is ready for */
+    int to_start;    /* movers that were not needed yet */
     unsigned chosen; /* movers that wait though one is ready: woken once the lock is free, as they want it */
     struct pager_move *first, **last;
 };
@@ -39,6 +41,15 @@ struct pager_lane {
 
 /* Whatever it calls spoils no capture. NULL: it runs; else why it does not. */
 const char *pager_worker_start(struct pager_worker *w, const char *name, void *(*run)(void *), void *data);
+/* Its movers; NULL: one of each lane runs. Under the lock. */
+const char *pager_movers_start(struct pager *d);
+/* The watcher's: one more for each lane in which a move waits. Threads are the program's to have: where it may have no
+ * more, those that there are do all. Under the lock, which is released meanwhile. */
+void pager_movers_start_more(struct pager *d);
+/* Idle movers get the moves that can be made now. Under the lock. */
+void pager_hand_out(struct pager *d);
+/* Until what was issued before `moving` is done: the drainer's, of the device. */
+void *pager_drain(void *device);
 /* A thread of ours has nothing to do. Under the lock. */
 void pager_worker_sleep(struct pager *d, pthread_cond_t *until);
 enum { PAGER_JOIN_S = 2, PAGER_MOVED_S = 10 };
@@ -49,7 +60,8 @@ struct timespec pager_soon(int seconds);
 /* Waits until it ends. False: a thread that the driver keeps until then is left to the end of the process, which is
  * told. */
 bool pager_worker_join(struct pager_worker *w, const struct timespec *until);
-/* Under the lock. NULL: all run; else why one does not. */
+/* Those that are needed at once; the watcher starts the others as moves wait. Under the lock. NULL: they run; else why
+ * one does not. */
 const char *pager_workers_start(struct pager *d);
 /* Moves that no mover has begun are none. Under the lock. */
 void pager_take_back(struct pager *d);

@@ -1,17 +1,51 @@
+#define _GNU_SOURCE
 #include "base/background.h"
 
+#include <errno.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct start {
+    void *(*run)(void *);
+    void *data;
+};
+
+/* A thread inherits what the thread that started it is bound to: the program's, perhaps one processor with all that
+ * waits for us. The kernel leaves out of the mask what the process may not use. Where it refuses, that stays so. */
+static void free_myself(void) {
+    enum { PROCESSORS = 8192 };
+    unsigned char all[PROCESSORS / 8];
+    struct sched_param none = {.sched_priority = 0};
+    memset(all, 0xff, sizeof all);
+    sched_setaffinity(0, sizeof all, (const cpu_set_t *)(const void *)all);
+    pthread_setschedparam(pthread_self(), SCHED_OTHER, &none);
+}
+
+static void *begin(void *data) {
+    struct start s = *(struct start *)data;
+    free(data);
+    free_myself();
+    return s.run(s.data);
+}
 
 /* Blocked before the thread is made, so that it never has one open. A fault of the thread's own stays open: blocked,
  * it would end the process past the program's crash reports. */
 int background_start(pthread_t *thread, void *(*run)(void *), void *data) {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+    struct start *s = malloc(sizeof *s);
     sigset_t signals, old;
+    if (!s)
+        return ENOMEM;
+    *s = (struct start){run, data};
     sigfillset(&signals);
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
         sigdelset(&signals, faults[i]);
     pthread_sigmask(SIG_BLOCK, &signals, &old);
-    int error = pthread_create(thread, NULL, run, data);
+    int error = pthread_create(thread, NULL, begin, s);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (error)
+        free(s);
     return error;
 }

@@ -20,14 +20,34 @@ for round in range({ROUNDS}):
         assert words_of(part, 4096) == {{round + i}}
 print(driver.emu_calls(b"cuCtxCreate_v2") - before, counter("evicted_bytes"))
 """
+ALL_BUSY = f"""
+driver.emu_calls.restype = ctypes.c_uint64
+before = driver.emu_calls(b"cuCtxCreate_v2")
+parts = [allocated({MEMORY_MIB} * MIB) for _ in range(3)]
+for round in range({ROUNDS}):
+    for i, part in enumerate(parts):
+        fill(part, round + i, {MEMORY_MIB} * MIB)
+print(driver.emu_calls(b"cuCtxCreate_v2") - before, counter("evicted_bytes"))
+"""
+"""Each operation makes all that is there leave, many moves at a time."""
+SLOW_OUT = {"EMU_TIME": "1", "EMU_PREFETCH_OUT_NS": "5"}
+"""2 MiB take the calling thread 10 ms."""
 
 
 def moved(
-    tmp_path: Path, run_emulated: RunEmulated, memory: str, backend: str = "um", fail: str = ""
+    tmp_path: Path,
+    run_emulated: RunEmulated,
+    memory: str,
+    backend: str = "um",
+    fail: str = "",
+    *,
+    busy: bool = True,
 ) -> tuple[int, int]:
     """Contexts that were asked for as memory was short, and bytes that left the device."""
     env = {"EMU_MEMORY": memory, "EMU_FAIL": fail, "ULMS_BACKEND": backend}
-    told = run_small(run_emulated, tmp_path, PROGRAM, memory=f"{MEMORY_MIB}MiB", **env)
+    env |= SLOW_OUT if busy else {}
+    program = ALL_BUSY if busy else PROGRAM
+    told = run_small(run_emulated, tmp_path, program, memory=f"{MEMORY_MIB}MiB", **env)
     contexts, left = map(int, told.split())
     return contexts, left
 
@@ -40,6 +60,12 @@ def test_a_large_device_has_room_for_more_contexts(
 ) -> None:
     made, left = moved(tmp_path, run_emulated, memory)
     assert made == contexts
+    assert left > 0
+
+
+def test_movers_that_are_not_needed_do_not_begin(tmp_path: Path, run_emulated: RunEmulated) -> None:
+    made, left = moved(tmp_path, run_emulated, "96GiB", busy=False)
+    assert made < 8
     assert left > 0
 
 

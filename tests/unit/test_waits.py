@@ -27,6 +27,7 @@ REASONS = {
     "backend/pagers.c": "the helper, for a device's conditions",
     "backend/pager_frozen.c": OURS,
     "backend/pager_worker.c": OURS + ", but the start and the end of a thread, which are bounded",
+    "backend/pager_drain.c": OURS,
     "backend/vmm_maker.c": OURS,
     "backend/vmm_turn.c": OURS,
     "backend/vmm_verify.c": "ULMS_VERIFY, which checks a program",
