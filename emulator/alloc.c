@@ -12,7 +12,7 @@ static CUresult allocate(CUcontext c, CUdeviceptr *out, size_t bytes) {
     struct area made;
     if (!out || bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = memory_allocate(c, AREA_PLAIN, c->device, bytes, &made);
+    CUresult result = memory_allocate(c, AREA_PLAIN, c->device, NULL, bytes, &made);
     if (result == CUDA_SUCCESS)
         *out = made.start;
     return result;

@@ -1,4 +1,5 @@
 #include "context.h"
+#include "graphmemory.h"
 
 #include "memory.h"
 #include "module.h"
@@ -50,6 +51,7 @@ void context_end(CUcontext c) {
     c->legacy = NULL;
     modules_free_of(c);
     memory_free_context(c);
+    graph_memory_trim(c->device);
     atomic_store(&c->peers, 0);
 }
 

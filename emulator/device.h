@@ -17,8 +17,10 @@ struct device {
     uint64_t memory;
     atomic_ullong used; /* changed under the lock of managed.c, which makes room */
     CUcontext primary;
-    CUmemoryPool default_pool, pool;      /* pool: what cuMemAllocAsync takes from */
-    atomic_ullong graph_used, graph_high; /* by allocations of graphs */
+    CUmemoryPool default_pool, pool;          /* pool: what cuMemAllocAsync takes from */
+    atomic_ullong graph_used;                 /* bytes that graphs have allocated */
+    atomic_ullong graph_reserved, graph_high; /* that they hold, and the most they ever did */
+    uint64_t graph_left;                      /* of graphmemory.c */
 };
 
 extern struct device devices[DEVICES_MAX];

@@ -3,6 +3,7 @@
 #include "capture.h"
 #include "cost.h"
 #include "event.h"
+#include "graphmemory.h"
 #include "memory.h"
 #include "node.h"
 #include "plan.h"
@@ -14,6 +15,7 @@ struct CUgraphExec_st {
     uint64_t flags;
     pthread_mutex_t lock;
     struct mark last; /* the last launch: the next one follows it, in whatever stream */
+    uint64_t round;   /* of graphmemory.c */
 };
 
 /* --- instantiation --- */
@@ -161,14 +163,21 @@ static CUresult launch(CUstream s, CUgraphExec e) {
     if (capture_is_on(s))
         NOT_EMULATED("launching a graph into a capture");
     struct plan *launched = plan_of_launch(e->plan);
-    if (!launched)
+    bool taken = launched && graph_memory_take(s, launched, &e->round);
+    if (!taken) {
+        if (launched)
+            plan_release(launched);
         return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     struct work w = {.kind = WORK_GRAPH, .plan = plan_hold(launched)};
     CUresult result = stream_enter(s, &w, e->last.stream ? &e->last : NULL, &at);
     if (result == CUDA_SUCCESS) {
         set_events(e->plan, launched, &at);
+        graph_memory_launched(&at);
         mark_release(&e->last);
         e->last = at;
+    } else {
+        graph_memory_launched(&(struct mark){.stream = s});
     }
     plan_release(launched);
     return result;

@@ -103,17 +103,21 @@ static void empty(uint64_t start, uint64_t bytes) {
 
 /* --- small pieces --- */
 
-static uint64_t small_take(struct device *d, uint64_t bytes) {
-    struct space *s = &small[d->ordinal];
+static struct space *small_space(struct device *d, CUmemoryPool pool) {
+    return pool ? &pool->small : &small[d->ordinal];
+}
+
+static uint64_t small_take(struct device *d, CUmemoryPool pool, uint64_t bytes) {
+    struct space *s = small_space(d, pool);
     uint64_t need = rounded(bytes, SMALL_ALIGN);
     pthread_mutex_lock(&lock);
     uint64_t start = space_take(s, need, SMALL_ALIGN);
     pthread_mutex_unlock(&lock);
-    if (start || !device_take(d, GRANULE))
+    if (start || !pool_take(pool, d, GRANULE))
         return start;
     uint64_t granule = memory_reserve(GRANULE, GRANULE, 0);
     if (!granule) {
-        device_give(d, GRANULE);
+        pool_give(pool, d, GRANULE);
         return 0;
     }
     pthread_mutex_lock(&lock);
@@ -125,75 +129,70 @@ static uint64_t small_take(struct device *d, uint64_t bytes) {
         space_add(&addresses, granule, GRANULE);
     pthread_mutex_unlock(&lock);
     if (spare)
-        device_give(d, GRANULE);
+        pool_give(pool, d, GRANULE);
     return start;
 }
 
-static void small_give(struct device *d, uint64_t start, uint64_t bytes) {
+static void small_give(struct device *d, CUmemoryPool pool, uint64_t start, uint64_t bytes) {
+    struct space *s = small_space(d, pool);
     uint64_t end = start + rounded(bytes, SMALL_ALIGN);
     pthread_mutex_lock(&lock);
-    space_add(&small[d->ordinal], start, end - start);
+    space_add(s, start, end - start);
     for (uint64_t granule = start / GRANULE * GRANULE; granule < end; granule += GRANULE) {
-        if (!space_take_at(&small[d->ordinal], granule, GRANULE))
+        if (!space_take_at(s, granule, GRANULE))
             continue;
         empty(granule, GRANULE);
         space_add(&addresses, granule, GRANULE);
-        device_give(d, GRANULE);
+        pool_give(pool, d, GRANULE);
     }
     pthread_mutex_unlock(&lock);
 }
 
 /* --- allocation --- */
 
-static CUresult enter(CUcontext c, enum area_kind kind, struct device *d, uint64_t start, uint64_t bytes,
-                      uint64_t charged, struct area *made) {
+static CUresult enter(CUcontext c, enum area_kind kind, struct device *d, CUmemoryPool pool, uint64_t start,
+                      uint64_t bytes, uint64_t charged, struct area *made) {
     *made = (struct area){.start = start,
                           .bytes = bytes,
                           .kind = kind,
                           .device = d,
                           .context = c,
                           .id = area_new_id(),
+                          .pool = pool,
                           .charged = charged};
     return area_add(made) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult memory_allocate(CUcontext c, enum area_kind kind, struct device *d, uint64_t bytes, struct area *made) {
+CUresult memory_allocate(CUcontext c, enum area_kind kind, struct device *d, CUmemoryPool pool, uint64_t bytes,
+                         struct area *made) {
     if (bytes <= SMALL) {
-        uint64_t start = small_take(d, bytes);
-        if (!start || enter(c, kind, d, start, bytes, 0, made) == CUDA_SUCCESS)
+        uint64_t start = small_take(d, pool, bytes);
+        if (!start || enter(c, kind, d, pool, start, bytes, 0, made) == CUDA_SUCCESS)
             return start ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-        small_give(d, start, bytes);
+        small_give(d, pool, start, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (bytes > (uint64_t)alias)
         return CUDA_ERROR_OUT_OF_MEMORY;
     uint64_t whole = rounded(bytes, GRANULE);
-    if (!device_take(d, whole))
+    if (!pool_take(pool, d, whole))
         return CUDA_ERROR_OUT_OF_MEMORY;
     uint64_t start = memory_reserve(whole, GRANULE, 0);
-    if (start && enter(c, kind, d, start, bytes, whole, made) == CUDA_SUCCESS)
+    if (start && enter(c, kind, d, pool, start, bytes, whole, made) == CUDA_SUCCESS)
         return CUDA_SUCCESS;
     if (start)
         memory_unreserve(start, whole);
-    device_give(d, whole);
+    pool_give(pool, d, whole);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult memory_back(CUcontext c, struct device *d, uint64_t start, uint64_t bytes) {
     struct area made;
-    uint64_t whole = rounded(bytes, GRANULE);
     memory_free(start, 1u << AREA_GRAPH); /* an earlier launch's, which nobody freed */
-    if (!device_take(d, whole))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = enter(c, AREA_GRAPH, d, start, bytes, whole, &made);
-    if (result != CUDA_SUCCESS) {
-        device_give(d, whole);
-        return result;
-    }
-    uint64_t used = atomic_fetch_add(&d->graph_used, whole) + whole, high = atomic_load(&d->graph_high);
-    while (used > high && !atomic_compare_exchange_weak(&d->graph_high, &high, used))
-        ;
-    return CUDA_SUCCESS;
+    CUresult result = enter(c, AREA_GRAPH, d, NULL, start, bytes, 0, &made);
+    if (result == CUDA_SUCCESS)
+        atomic_fetch_add(&d->graph_used, rounded(bytes, GRANULE));
+    return result;
 }
 
 /* Undoes what made the area, which nobody finds any more. */
@@ -203,14 +202,15 @@ static void dispose(struct area *a) {
     case AREA_PLAIN:
     case AREA_POOL:
     case AREA_VARIABLE:
-        pool_credit(a->pool, a->bytes);
         if (a->charged == 0) {
-            small_give(a->device, a->start, a->bytes);
-            return;
+            small_give(a->device, a->pool, a->start, a->bytes);
+        } else {
+            empty(a->start, whole);
+            memory_unreserve(a->start, whole);
+            pool_give(a->pool, a->device, a->charged);
         }
-        empty(a->start, whole);
-        memory_unreserve(a->start, whole);
-        break;
+        pool_credit(a->pool, a->bytes);
+        return;
     case AREA_MANAGED:
         managed_dispose(a);
         empty(a->start, whole);

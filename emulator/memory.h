@@ -50,15 +50,17 @@ bool memory_holds(uint64_t address, uint64_t bytes);
 uint64_t memory_reserve(uint64_t bytes, uint64_t alignment, uint64_t wanted);
 void memory_unreserve(uint64_t start, uint64_t bytes);
 
-/* New memory of the device, of the given kind, entered as an area; small pieces share a granule.
- * CUDA_SUCCESS, or CUDA_ERROR_OUT_OF_MEMORY. */
-CUresult memory_allocate(CUcontext c, enum area_kind kind, struct device *d, uint64_t bytes, struct area *made);
+/* New memory of the device, of the given kind, entered as an area; small pieces of a pool, or of none (NULL), share
+ * granules. CUDA_SUCCESS, or CUDA_ERROR_OUT_OF_MEMORY. */
+CUresult memory_allocate(CUcontext c, enum area_kind kind, struct device *d, CUmemoryPool pool, uint64_t bytes,
+                         struct area *made);
 /* Addresses for an allocation of a graph; 0: none left. They are never given to anybody else: whatever launches of the
  * graph come, nothing else is there. */
 uint64_t memory_reserve_for_graph(uint64_t bytes);
 /* The address is the program's own reservation, or a graph's: what is there shows when an operation runs. */
 bool memory_comes_later(uint64_t address);
-/* Puts memory at addresses reserved for a graph. When it is freed the addresses stay reserved. */
+/* Puts memory at addresses reserved for a graph, of what its launch took from the device. When it is freed the
+ * addresses stay reserved. */
 CUresult memory_back(CUcontext c, struct device *d, uint64_t start, uint64_t bytes);
 /* Frees the area that starts here if its kind is in `kinds` (bits 1 << kind). False: there is none. */
 bool memory_free(uint64_t start, unsigned kinds);

@@ -33,7 +33,7 @@ static CUresult place_variables(CUmodule m) {
     for (uint64_t i = 0; i < image->variable_count; i++) {
         const struct emu_variable *v = &image->variables[i];
         struct area made;
-        CUresult result = memory_allocate(m->context, AREA_VARIABLE, m->context->device, v->bytes, &made);
+        CUresult result = memory_allocate(m->context, AREA_VARIABLE, m->context->device, NULL, v->bytes, &made);
         if (result != CUDA_SUCCESS)
             return result;
         m->variables[i] = made.start;

@@ -1,5 +1,6 @@
 /* The calls that build graphs, and ask what is in them. */
 #include "call.h"
+#include "graphmemory.h"
 #include "memory.h"
 #include "node.h"
 
@@ -223,7 +224,10 @@ EXPORT CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode from
 
 EXPORT CUresult cuDeviceGraphMemTrim(CUdevice d) {
     BEGIN(CALL_DRIVER);
-    return device_valid(d) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    if (!device_valid(d))
+        return CUDA_ERROR_INVALID_DEVICE;
+    graph_memory_trim(&devices[d]);
+    return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice d, CUgraphMem_attribute id, void *value) {
@@ -232,7 +236,7 @@ EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice d, CUgraphMem_attribute id
     if (!device_valid(d))
         return CUDA_ERROR_INVALID_DEVICE;
     bool high = id == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || id == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
-    uint64_t bytes = atomic_load(high ? &devices[d].graph_high : &devices[d].graph_used);
+    uint64_t bytes = atomic_load(high ? &devices[d].graph_high : &devices[d].graph_reserved);
     memcpy(value, &bytes, sizeof bytes);
     return CUDA_SUCCESS;
 }
@@ -243,6 +247,6 @@ EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice d, CUgraphMem_attribute id
     if (!device_valid(d))
         return CUDA_ERROR_INVALID_DEVICE;
     CHECK(id == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || id == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH);
-    atomic_store(&devices[d].graph_high, atomic_load(&devices[d].graph_used));
+    atomic_store(&devices[d].graph_high, atomic_load(&devices[d].graph_reserved));
     return CUDA_SUCCESS;
 }

@@ -35,6 +35,23 @@ static CUmemoryPool current_pool(struct device *d) {
     return pool_default(d) ? d->pool : NULL;
 }
 
+bool pool_take(CUmemoryPool p, struct device *d, uint64_t bytes) {
+    if (!device_take(d, bytes))
+        return false;
+    if (p) {
+        uint64_t now = atomic_fetch_add(&p->reserved, bytes) + bytes, high = atomic_load(&p->reserved_high);
+        while (high < now && !atomic_compare_exchange_weak(&p->reserved_high, &high, now))
+            ;
+    }
+    return true;
+}
+
+void pool_give(CUmemoryPool p, struct device *d, uint64_t bytes) {
+    device_give(d, bytes);
+    if (p)
+        atomic_fetch_sub(&p->reserved, bytes);
+}
+
 void pool_credit(CUmemoryPool p, uint64_t bytes) {
     if (!p)
         return;
@@ -57,18 +74,13 @@ static CUresult take(CUcontext c, CUmemoryPool p, size_t bytes, struct area *mad
     for (int attempt = 0; attempt < 2; attempt++) {
         if (p->props.maxSize && p->used + bytes > p->props.maxSize)
             return CUDA_ERROR_OUT_OF_MEMORY;
-        CUresult result = memory_allocate(c, AREA_POOL, p->device, bytes, made);
+        CUresult result = memory_allocate(c, AREA_POOL, p->device, p, bytes, made);
         if (result == CUDA_SUCCESS)
             return result;
         if (attempt == 0 && bytes <= p->device->memory)
             context_wait(c);
     }
     return CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-static bool set_pool(struct area *a, void *data) {
-    a->pool = data;
-    return true;
 }
 
 static CUresult allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool p, CUstream s) {
@@ -86,7 +98,6 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool p, CUstrea
     result = take(s->context, p, bytes, &made);
     if (result != CUDA_SUCCESS)
         return result;
-    area_visit(made.start, bytes, NULL, set_pool, p);
     pthread_mutex_lock(&p->lock);
     p->used += bytes;
     p->used_high = p->used > p->used_high ? p->used : p->used_high;
@@ -192,8 +203,10 @@ EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool p, CUmemPool_attribute id, vo
         memcpy(&p->reuse[id], value, sizeof p->reuse[id]);
     else if (id == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
         memcpy(&p->threshold, value, sizeof p->threshold);
-    else if (id == CU_MEMPOOL_ATTR_USED_MEM_HIGH || id == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
+    else if (id == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
         p->used_high = p->used;
+    else if (id == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
+        atomic_store(&p->reserved_high, atomic_load(&p->reserved));
     else
         result = CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_unlock(&p->lock);
@@ -206,6 +219,7 @@ EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool p, CUmemPool_attribute id, vo
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&p->lock);
     uint64_t high = p->used_high, used = p->used, threshold = p->threshold;
+    uint64_t reserved = atomic_load(&p->reserved), reserved_high = atomic_load(&p->reserved_high);
     int reuse = p->reuse[id & 3];
     pthread_mutex_unlock(&p->lock);
     switch (id) {
@@ -218,10 +232,14 @@ EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool p, CUmemPool_attribute id, vo
         memcpy(value, &threshold, sizeof threshold);
         return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+        memcpy(value, &reserved, sizeof reserved);
+        return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+        memcpy(value, &reserved_high, sizeof reserved_high);
+        return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
         memcpy(value, &used, sizeof used);
         return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
         memcpy(value, &high, sizeof high);
         return CUDA_SUCCESS;

@@ -3,6 +3,7 @@
 #define EMU_POOL_H
 
 #include "context.h"
+#include "space.h"
 
 struct CUmemPoolHandle_st {
     struct device *device;
@@ -10,6 +11,8 @@ struct CUmemPoolHandle_st {
     pthread_mutex_t lock;
     bool destroyed; /* freed when the last of its memory is */
     uint64_t used, used_high;
+    atomic_ullong reserved, reserved_high; /* bytes of the device */
+    struct space small;                    /* what is free of its granules; under the lock of memory.c */
     uint64_t threshold;
     int reuse[4]; /* of the attributes that only steer reuse */
     unsigned char rights[DEVICES_MAX];
@@ -17,6 +20,9 @@ struct CUmemPoolHandle_st {
 
 /* The device's own pool, made on first use; NULL: no memory. */
 CUmemoryPool pool_default(struct device *d);
+/* Takes bytes of the device for the pool, or for none (NULL); gives them back. */
+bool pool_take(CUmemoryPool p, struct device *d, uint64_t bytes);
+void pool_give(CUmemoryPool p, struct device *d, uint64_t bytes);
 /* A piece of so many bytes left the pool; nothing for NULL. */
 void pool_credit(CUmemoryPool p, uint64_t bytes);
 /* True when another device may use the pool's memory. mode: enum emu_mode. */

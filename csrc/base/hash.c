@@ -103,3 +103,9 @@ size_t hash_count(struct hash *h) {
     pthread_mutex_unlock(&h->lock);
     return count;
 }
+
+void hash_delete(struct hash *h) {
+    free(h->slots);
+    h->slots = NULL;
+    h->capacity = h->count = 0;
+}

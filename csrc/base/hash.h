@@ -28,6 +28,8 @@ void *hash_get(struct hash *h, uint64_t key);
 void *hash_take(struct hash *h, uint64_t key);
 /* Takes out a key whose value is wanted; returns the value, or NULL: none is. */
 void *hash_take_any(struct hash *h, bool (*wanted)(const void *value, const void *data), const void *data);
+/* Gives the map's own memory back; it is empty then. */
+void hash_delete(struct hash *h);
 /* How many keys there are. */
 size_t hash_count(struct hash *h);
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "base/page.h"
 #include "interpose/memory.h"
 #include "interpose/session.h"
-#include "observe/stats.h"
 
 static struct hash arrays = HASH_EMPTY; /* CUarray or CUmipmappedArray -> struct charge */
 
@@ -86,23 +86,25 @@ static uint64_t at_least_one(uint64_t n) {
     return n ? n : 1;
 }
 
+/* UINT64_MAX: more than there are numbers for, which the driver refuses. */
 static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned level) {
-    uint64_t width = at_least_one(d->Width >> level), height = at_least_one(d->Height >> level);
+    uint64_t width = at_least_one(d->Width >> level), height = at_least_one(d->Height >> level), bytes;
     uint64_t depth = d->Flags & CUDA_ARRAY3D_LAYERED ? at_least_one(d->Depth) : at_least_one(d->Depth >> level);
-    return width * height * depth * element_bits(d->Format, d->NumChannels) / 8;
+    bool wraps = __builtin_mul_overflow(width, height, &bytes) || __builtin_mul_overflow(bytes, depth, &bytes) ||
+                 __builtin_mul_overflow(bytes, element_bits(d->Format, d->NumChannels), &bytes);
+    return wraps ? UINT64_MAX : bytes / 8;
 }
 
 static bool open(struct charge *c, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels) {
     uint64_t bytes = 0;
     for (unsigned level = 0; d && level < levels && level < 64; level++)
-        bytes += level_bytes(d, level);
+        bytes += whole_grains(level_bytes(d, level));
     return charge_open(c, session_device(), MEMORY_ARRAY, bytes);
 }
 
 /* What it was charged is free again. */
 static void end(struct charge *kept) {
-    charge_cancel(kept);
-    stats_add(COUNT_frees, 1);
+    charge_end(kept);
     free(kept);
 }
 
@@ -120,7 +122,7 @@ static CUresult close(struct charge *c, CUresult status, void *const *array) {
     if (gone)
         end(gone); /* its end was not seen */
     if (!stored) {
-        charge_cancel(c);
+        charge_end(c);
         free(kept);
     }
     return status;

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/page.h"
 #include "interpose/graph.h"
+#include "interpose/graph_memory.h"
 #include "interpose/memory.h"
 #include "interpose/node.h"
 #include "interpose/parameters.h"
@@ -27,11 +28,11 @@ struct exec {
     struct touch *touches; /* of all enabled parts; what a launch of the graph touches */
     size_t parts;
     struct part *part;
-    bool brings;          /* some part brings host memory to the device */
-    bool unread;          /* not all of its parts could be had */
-    bool doubted;         /* some of its parts may do something else, or nothing, by now */
-    bool by_device;       /* kernels may launch it, too */
-    struct charge charge; /* memory that its allocation nodes take */
+    bool brings;                /* some part brings host memory to the device */
+    bool unread;                /* not all of its parts could be had */
+    bool doubted;               /* some of its parts may do something else, or nothing, by now */
+    bool by_device;             /* kernels may launch it, too */
+    struct graph_memory memory; /* that its own nodes allocate */
 };
 
 static struct hash execs = HASH_EMPTY; /* CUgraphExec -> struct exec */
@@ -182,56 +183,19 @@ static struct exec *read_graph(CUgraph graph) {
     return e;
 }
 
-static uint64_t allocation_bytes(CUgraph graph);
-
-/* Of a child: of all its nodes. */
-static uint64_t allocated_by(CUgraphNode node) {
-    CUDA_MEM_ALLOC_NODE_PARAMS_v2 p;
-    CUgraphNodeType type;
-    CUgraph child = node_child(node);
-    if (child)
-        return allocation_bytes(child);
-    return REAL(cuGraphNodeGetType, 0)(node, &type) == CUDA_SUCCESS && type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
-                   REAL(cuGraphMemAllocNodeGetParams, 0)(node, (void *)&p) == CUDA_SUCCESS
-               ? p.bytesize
-               : 0;
-}
-
-/* What the allocation nodes of a graph take when it is instantiated. Bytes. No update changes that: the driver takes
- * none from a graph that allocates other memory. */
-static uint64_t allocation_bytes(CUgraph graph) {
-    CUgraphNode *nodes;
-    size_t n;
-    uint64_t bytes = 0;
-    if (graph_nodes(graph, &nodes, &n))
-        for (size_t i = 0; i < n; i++)
-            bytes += allocated_by(nodes[i]);
-    free(nodes);
-    return bytes;
-}
-
-bool exec_open(struct charge *c, CUgraph graph) {
-    return charge_open(c, session_device(), MEMORY_GRAPH, session_on && graph ? allocation_bytes(graph) : 0);
-}
-
-void exec_close(struct charge *c, CUresult status, const CUgraphExec *handle, CUgraph graph, uint64_t flags) {
-    c->status = status;
-    if (!c->recorded)
-        return;
-    struct exec *e = status == CUDA_SUCCESS ? read_graph(graph) : NULL;
+/* No update changes what its nodes allocate: the driver takes none from a graph that allocates other memory. */
+void exec_made(CUresult status, const CUgraphExec *handle, CUgraph graph, uint64_t flags) {
+    struct exec *e = session_on && status == CUDA_SUCCESS ? read_graph(graph) : NULL;
     bool stored = false;
-    if (e) {
-        e->charge = *c;
-        e->by_device = flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
-        exec_free(hash_put(&execs, (uint64_t)(uintptr_t)*handle, e, &stored));
-    }
-    if (stored) {
+    if (!e)
+        return;
+    e->memory = graph_memory_of(graph);
+    e->by_device = flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
+    exec_free(hash_put(&execs, (uint64_t)(uintptr_t)*handle, e, &stored));
+    if (stored)
         exec_sum(*handle, e);
-        memory_publish(c->device);
-    } else {
-        charge_cancel(c);
+    else
         exec_free(e);
-    }
 }
 
 static struct part *part_of(struct exec *e, CUgraphNode handle) {
@@ -297,7 +261,7 @@ void exec_update(CUgraphExec handle, CUgraph graph) {
     }
     if (!e)
         return;
-    e->charge = old->charge;
+    e->memory = old->memory;
     e->by_device = old->by_device;
     e->doubted = old->doubted;
     hash_put(&execs, (uint64_t)(uintptr_t)handle, e, NULL);
@@ -312,10 +276,19 @@ struct exec *exec_take(CUgraphExec handle) {
 void exec_destroyed(struct exec *e, CUresult status, CUgraphExec handle) {
     if (e && status != CUDA_SUCCESS) {
         hash_put(&execs, (uint64_t)(uintptr_t)handle, e, NULL);
-    } else if (e) {
-        charge_cancel(&e->charge);
+    } else {
         exec_free(e);
     }
+}
+
+static CUresult launch(struct op *op, struct exec *e, int variant, CUgraphExec handle, CUstream stream) {
+    struct charge c;
+    if (!e || !e->memory.most)
+        return RUN(op, REAL(cuGraphLaunch, variant)(handle, stream));
+    if (!graph_memory_open(&c, &e->memory, op->stream))
+        return c.status;
+    graph_memory_close(&c, RUN(op, REAL(cuGraphLaunch, variant)(handle, stream)));
+    return c.status;
 }
 
 CUresult custom_cuGraphLaunch(int variant, CUgraphExec hGraphExec, CUstream hStream) {
@@ -332,7 +305,7 @@ CUresult custom_cuGraphLaunch(int variant, CUgraphExec hGraphExec, CUstream hStr
     }
     op.flags |= (e ? e->flags : OP_BLIND) | __atomic_load_n(&launched_unseen, __ATOMIC_RELAXED);
     wrap_admit(&op);
-    CUresult status = RUN(&op, REAL(cuGraphLaunch, variant)(hGraphExec, hStream));
+    CUresult status = launch(&op, e, variant, hGraphExec, hStream);
     wrap_close(&op, status);
     return status;
 }

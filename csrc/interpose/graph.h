@@ -2,13 +2,11 @@
 #ifndef ULMS_GRAPH_H
 #define ULMS_GRAPH_H
 
-#include "interpose/memory.h"
+#include "driver.h"
 #include "launch/op.h"
 
-/* Around an instantiation: charges what the graph's allocation nodes take. False: the quota refuses, see charge_open.
- * flags: of CUgraphInstantiate_flags. */
-bool exec_open(struct charge *c, CUgraph graph);
-void exec_close(struct charge *c, CUresult status, const CUgraphExec *handle, CUgraph graph, uint64_t flags);
+/* An instantiation returned `status`. flags: of CUgraphInstantiate_flags. */
+void exec_made(CUresult status, const CUgraphExec *handle, CUgraph graph, uint64_t flags);
 /* The parameters of one node were set. */
 void exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeParams parameters);
 void exec_enable(CUgraphExec handle, CUgraphNode node, bool enabled);

@@ -2,6 +2,7 @@
  */
 #include "base/log.h"
 #include "interpose/provide.h"
+#include "interpose/reserved.h"
 #include "interpose/session.h"
 
 #include <string.h>
@@ -35,6 +36,7 @@ CUresult custom_cuMemGetInfo_v2(int variant, size_t *free, size_t *total) {
     uint64_t capacity = session_on ? ulms_options.capacity : 0;
     if (status != CUDA_SUCCESS)
         return status;
+    reserved_look_again(device);
     if (free)
         *free = free_if_plain(device, *free);
     if (free && capacity)

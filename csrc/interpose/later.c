@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "interpose/capture.h"
 #include "interpose/context.h"
+#include "interpose/reserved.h"
 #include "interpose/session.h"
 
 /* More than this is freed also where the program waits for streams alone. */
@@ -151,9 +152,13 @@ bool later_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t b
     forget_event(found);
     memory_leave(&found->gone);
     *dptr = found->gone.start;
-    *c = (struct charge){
-        .recorded = true, .managed = true, .device = device, .kind = kind, .bytes = bytes, .context = context};
-    ledger_reuse_managed(session.ledger, device, bytes);
+    *c = (struct charge){.recorded = true,
+                         .managed = true,
+                         .device = device,
+                         .kind = kind,
+                         .asked = bytes,
+                         .bytes = bytes,
+                         .context = context};
     charge_close(c, CUDA_SUCCESS, dptr, bytes);
     free(found);
     return true;
@@ -167,7 +172,7 @@ static void free_now(struct later *e) {
         memory_gone(&e->gone);
     } else if (memory_free_in(e->gone.start, e->gone.context)) {
         forget_event(e);
-        ledger_freed_managed(session.ledger, e->gone.charged);
+        memory_credit(&e->gone);
     } else {
         memory_gone(&e->gone);
     }
@@ -232,6 +237,7 @@ static void free_without_wait(uint64_t bytes) {
 void later_waited(uint64_t whole_context) {
     uint64_t bytes = __atomic_load_n(&waiting, __ATOMIC_RELAXED);
     bool tells = session.backend->dying && __atomic_load_n(&backend_moves, __ATOMIC_RELAXED);
+    reserved_look_again(session_device());
     if (whole_context && session.backend->waited)
         session.backend->waited(whole_context);
     if (bytes < __atomic_load_n(&in_vain, __ATOMIC_RELAXED))

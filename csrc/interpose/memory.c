@@ -1,4 +1,4 @@
-/* Plain, pitched and managed memory; what all kinds of allocation share. */
+/* Plain, pitched and managed memory; how all kinds of allocation come and go. */
 #include "interpose/memory.h"
 
 #include <pthread.h>
@@ -7,10 +7,12 @@
 #include "base/page.h"
 #include "interpose/array.h"
 #include "interpose/context.h"
+#include "interpose/grains.h"
 #include "interpose/ipc.h"
 #include "interpose/later.h"
 #include "interpose/pool.h"
 #include "interpose/provide.h"
+#include "interpose/reserved.h"
 #include "interpose/session.h"
 #include "interpose/stand_in.h"
 #include "observe/stats.h"
@@ -31,79 +33,6 @@ void memory_publish(int device) {
     stats_memory(device, ledger_used(session.ledger, device), ledger_peak(session.ledger, device),
                  ulms_options.capacity);
     pthread_mutex_unlock(&lock);
-}
-
-/* Where memory of this kind can be replaced, what stays plain takes from what pages may occupy and is not refused. */
-static bool limited(int device, enum memory_kind kind) {
-    bool replaced = kind == MEMORY_PLAIN || kind == MEMORY_PITCH || kind == MEMORY_ASYNC || kind == MEMORY_GRAPH ||
-                    (kind == MEMORY_VMM && stand_in_may_be());
-    return !replaced || !session.backend->serves || !session.backend->serves(device);
-}
-
-static bool reserve(int device, enum memory_kind kind, uint64_t bytes) {
-    if (limited(device, kind))
-        return ledger_reserve(session.ledger, device, bytes);
-    ledger_charge(session.ledger, device, bytes);
-    return true;
-}
-
-/* What would help is said once: a program may end of it, or go on. */
-static void refuse(int device, uint64_t bytes) {
-    static bool told;
-    uint64_t held = ledger_used(session.ledger, device), limit = ulms_options.capacity;
-    stats_add(COUNT_refused, 1);
-    if (__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
-        log_info("%llu bytes refused: device %d holds %llu of %llu", (unsigned long long)bytes, device,
-                 (unsigned long long)held, (unsigned long long)limit);
-    else
-        log_warn("%llu bytes refused as out of memory, ULMS_GPU_MEMORY=%llu, of which %llu are held on device %d; if "
-                 "the program cannot do with less: %s",
-                 (unsigned long long)bytes, (unsigned long long)limit, (unsigned long long)held, device,
-                 session.backend->provide ? "memory of this kind does not move, allow more"
-                                          : "ULMS_BACKEND=um would make room, observe moves nothing");
-}
-
-bool charge_open(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {
-    *c = (struct charge){.recorded = session_on, .device = device, .kind = kind, .bytes = bytes};
-    if (!c->recorded || reserve(device, kind, bytes))
-        return true;
-    refuse(device, bytes);
-    c->status = CUDA_ERROR_OUT_OF_MEMORY;
-    return false;
-}
-
-void charge_open_unlimited(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {
-    *c = (struct charge){.recorded = session_on, .device = device, .kind = kind, .bytes = bytes};
-    if (c->recorded)
-        ledger_charge(session.ledger, device, bytes);
-}
-
-/* What may be plain does not wait for anything. */
-static bool reserve_managed(int device, uint64_t bytes, bool waits) {
-    if (ledger_reserve_managed(session.ledger, device, bytes))
-        return true;
-    later_free_unused();
-    bool reserved = ledger_reserve_managed(session.ledger, device, bytes);
-    while (!reserved && waits && later_free_oldest())
-        reserved = ledger_reserve_managed(session.ledger, device, bytes);
-    return reserved;
-}
-
-bool charge_open_managed(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {
-    if (!session_on || !session.backend->serves(device))
-        return charge_open(c, device, kind, bytes);
-    *c = (struct charge){.recorded = true, .managed = true, .device = device, .kind = kind, .bytes = bytes};
-    if (reserve_managed(device, bytes, kind == MEMORY_MANAGED || ulms_options.managed_limit))
-        return true;
-    log_info("%llu bytes refused: %llu of %llu that may move are held (ULMS_MANAGED_LIMIT)", (unsigned long long)bytes,
-             (unsigned long long)ledger_managed(session.ledger), (unsigned long long)session.managed_limit);
-    c->status = CUDA_ERROR_OUT_OF_MEMORY;
-    return false;
-}
-
-void charge_cancel(const struct charge *c) {
-    (c->managed ? ledger_cancel_managed : ledger_cancel)(session.ledger, c->device, c->bytes);
-    memory_publish(c->device); /* another thread may have told of what was only reserved */
 }
 
 /* The whole grains that nothing else shares. What was provided has its last one for itself. */
@@ -134,11 +63,22 @@ bool memory_dying(const struct allocation *gone, bool unused) {
     return true;
 }
 
+void memory_credit(const struct allocation *gone) {
+    bool plain = !gone->managed && (gone->kind == MEMORY_PLAIN || gone->kind == MEMORY_PITCH);
+    if (plain && grains_shared(gone->bytes))
+        ledger_credit(session.ledger, gone->device, grains_leave(gone->device, gone->start, gone->bytes));
+    else
+        ledger_freed(session.ledger, gone);
+    memory_publish(gone->device);
+}
+
 static bool take_out(addr_t start, struct allocation *gone, bool later) {
     if (!ledger_remove(session.ledger, start, gone))
         return false;
-    if (gone->managed && gone->kind == MEMORY_ASYNC)
+    if (gone->kind == MEMORY_ASYNC && gone->managed)
         pool_left(start);
+    else if (gone->kind == MEMORY_ASYNC)
+        reserved_freed(start, gone->bytes);
     if (gone->managed && !(later && provided(gone)))
         memory_leave(gone);
     stats_add(COUNT_frees, 1);
@@ -160,12 +100,11 @@ static void take_stale(addr_t start, uint64_t bytes) {
         log_debug("allocation at 0x%llx was freed unseen", (unsigned long long)a.start);
         if (!take(a.start, &a))
             return;
-        if (a.managed)
-            ledger_freed_managed(session.ledger, a.charged);
+        memory_credit(&a);
     }
 }
 
-static bool enter(struct allocation *a) {
+bool memory_enter(struct allocation *a) {
     if (!ledger_add(session.ledger, a)) {
         take_stale(a->start, a->bytes);
         if (!ledger_add(session.ledger, a)) {
@@ -182,54 +121,6 @@ static bool enter(struct allocation *a) {
     return true;
 }
 
-/* The budget of a device that is not the current one is worked out when it is looked at next. */
-static void grown(const struct charge *c) {
-    if (!c->managed && session.backend->plain && session.backend->serves(c->device) && session_device() == c->device)
-        session.backend->plain(c->device);
-}
-
-bool charge_relieved(const struct charge *c, CUresult status) {
-    return status == CUDA_ERROR_OUT_OF_MEMORY && c->recorded && session.backend->relieve &&
-           session.backend->relieve(c->device);
-}
-
-void charge_close(struct charge *c, CUresult status, const CUdeviceptr *start, uint64_t bytes) {
-    c->status = status;
-    if (!c->recorded)
-        return;
-    struct allocation a = {
-        .bytes = bytes, .charged = c->bytes, .device = c->device, .kind = c->kind, .managed = c->managed};
-    if (status == CUDA_SUCCESS) {
-        a.start = *start;
-        a.context = c->context ? c->context : session_context();
-    }
-    if (status != CUDA_SUCCESS || !enter(&a))
-        charge_cancel(c);
-    else
-        grown(c);
-}
-
-void charge_hold(struct charge *c, CUresult status) {
-    c->status = status;
-    if (!c->recorded)
-        return;
-    if (status == CUDA_SUCCESS) {
-        stats_add(COUNT_allocations, 1);
-        grown(c);
-        memory_publish(c->device);
-    } else {
-        charge_cancel(c);
-    }
-}
-
-void charge_end(const struct charge *c) {
-    if (!c->recorded)
-        return;
-    charge_cancel(c);
-    if (c->bytes)
-        stats_add(COUNT_frees, 1);
-}
-
 void dealloc_open(struct dealloc *p, addr_t start) {
     p->recorded = session_on && start && take(start, &p->gone);
 }
@@ -244,8 +135,8 @@ CUresult dealloc_close(const struct dealloc *p, CUresult status) {
         memory_publish(p->gone.device);
         if (trace_on)
             trace_allocation(&p->gone, true);
-    } else if (p->recorded && p->gone.managed) {
-        ledger_freed_managed(session.ledger, p->gone.charged);
+    } else if (p->recorded) {
+        memory_credit(&p->gone);
     }
     return status;
 }
@@ -255,7 +146,7 @@ void memory_note(addr_t start, uint64_t bytes, enum memory_kind kind, uint64_t o
     if (!session_on || !start || !bytes || (ledger_find(session.ledger, start, &known) && known.bytes == bytes))
         return;
     a.device = session_device();
-    enter(&a);
+    memory_enter(&a);
 }
 
 static bool released(addr_t start, uint64_t context, int32_t *status) {
@@ -281,7 +172,7 @@ bool memory_free_in(addr_t start, uint64_t context) {
 void memory_gone(const struct allocation *gone) {
     int32_t status;
     released(gone->start, 0, &status);
-    ledger_freed_managed(session.ledger, gone->charged);
+    memory_credit(gone);
 }
 
 void memory_forget(uint64_t owner) {
@@ -295,8 +186,8 @@ void memory_forget(uint64_t owner) {
     ipc_forget(owner);
     for (size_t n; (n = ledger_list(session.ledger, from, list, LEDGER_LISTED)) > 0; from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++)
-            if (list[i].context == owner && take(list[i].start, &gone) && gone.managed)
-                memory_gone(&gone);
+            if (list[i].context == owner && take(list[i].start, &gone))
+                gone.managed ? memory_gone(&gone) : memory_credit(&gone);
 }
 
 /* The driver may have no memory left for what pages could still make room for. */
@@ -323,28 +214,16 @@ CUresult custom_cuMemAllocManaged(int variant, CUdeviceptr *dptr, size_t bytesiz
     return c.status;
 }
 
-/* The pitch is the driver's choice: what it adds to the width is charged when it is known, or the memory is given back.
- */
+/* The pitch is the driver's choice: what it adds is charged when it is known, or the memory is given back. */
 CUresult custom_cuMemAllocPitch_v2(int variant, CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
                                    unsigned int ElementSizeBytes) {
-    pfn_cuMemAllocPitch_v2 real = REAL(cuMemAllocPitch_v2, variant);
     struct charge c;
     if (provide_pitch(&c, dptr, pPitch, WidthInBytes, Height, ElementSizeBytes) ||
-        !charge_open(&c, session_device(), MEMORY_PITCH, (uint64_t)WidthInBytes * Height))
+        !charge_open(&c, session_device(), MEMORY_PITCH, provide_pitched(WidthInBytes, Height)))
         return c.status;
-    CUresult status = RELIEVED(&c, real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes));
-    uint64_t bytes = status == CUDA_SUCCESS ? (uint64_t)*pPitch * Height : 0;
-    if (c.recorded && bytes > c.bytes) {
-        if (reserve(c.device, c.kind, bytes - c.bytes)) {
-            c.bytes = bytes;
-        } else {
-            REAL(cuMemFree_v2, 0)(*dptr);
-            *dptr = 0;
-            refuse(c.device, bytes - c.bytes);
-            status = CUDA_ERROR_OUT_OF_MEMORY;
-        }
-    }
-    charge_close(&c, status, dptr, bytes);
+    CUresult status =
+        RELIEVED(&c, REAL(cuMemAllocPitch_v2, variant)(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes));
+    charge_close(&c, status, dptr, status == CUDA_SUCCESS ? (uint64_t)*pPitch * Height : 0);
     return c.status;
 }
 

@@ -1,43 +1,14 @@
-/* Accounting: reserve, real call, commit or roll back. Every kind of allocation goes through these. */
+/* The ledger's side of allocations and frees. */
 #ifndef ULMS_MEMORY_H
 #define ULMS_MEMORY_H
 
-#include "driver.h"
+#include "interpose/charge.h"
 #include "ledger/ledger.h"
 
-/* What an allocation is charged, from before the real call. */
-struct charge {
-    bool recorded;
-    bool managed;
-    int device;
-    enum memory_kind kind;
-    uint64_t bytes;   /* charged */
-    uint64_t context; /* 0: asked for when the memory is there */
-    CUresult status;  /* what the program gets */
-};
-
-/* Charges bytes of plain memory to the device. False when the quota refuses: status is then the driver's out-of-memory
- * error and the real function is not called. True also when nothing is recorded at all. */
-bool charge_open(struct charge *c, int device, enum memory_kind kind, uint64_t bytes);
-/* The same whatever the quota: nothing is refused. */
-void charge_open_unlimited(struct charge *c, int device, enum memory_kind kind, uint64_t bytes);
-/* What was charged is free again. */
-void charge_cancel(const struct charge *c);
-/* As charge_open, for managed memory on a device that the backend serves; for plain memory on another. */
-bool charge_open_managed(struct charge *c, int device, enum memory_kind kind, uint64_t bytes);
-/* The real call returned `status`: the driver had no memory, but the backend gave some back. RELIEVED makes the call
- * once more then. */
-bool charge_relieved(const struct charge *c, CUresult status);
-#define RELIEVED(c, call)                                                                                              \
-    ({                                                                                                                 \
-        CUresult first_ = (call);                                                                                      \
-        charge_relieved((c), first_) ? (call) : first_;                                                                \
-    })
-/* The real call returned `status`, on success with `bytes` bytes at *start: commits, or rolls back. */
-void charge_close(struct charge *c, CUresult status, const CUdeviceptr *start, uint64_t bytes);
-/* The same for memory without an address: what was charged stays charged on success, until charge_end. */
-void charge_hold(struct charge *c, CUresult status);
-void charge_end(const struct charge *c);
+/* The allocation is in the ledger, and the backend's where it is managed. False: there is no memory to record it. */
+bool memory_enter(struct allocation *a);
+/* What left the ledger has really been freed: the device has it back. */
+void memory_credit(const struct allocation *gone);
 
 /* A free under way. */
 struct dealloc {

@@ -1,5 +1,4 @@
-/* Stream-ordered memory and its pools. Freed memory is credited when the free is issued: the stream's order keeps it
- * apart from what follows.
+/* Stream-ordered memory and its pools. Plain memory is charged as the driver holds it for the pools (reserved.h).
  *
  * Provided memory is in no pool of the driver's. Here it is in the one that the program named, and told with it. */
 #include "interpose/pool.h"
@@ -9,11 +8,13 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/options.h"
 #include "base/page.h"
 #include "interpose/capture.h"
 #include "interpose/context.h"
 #include "interpose/later.h"
 #include "interpose/provide.h"
+#include "interpose/reserved.h"
 #include "interpose/session.h"
 
 /* Bytes provided, and the same in whole grains; most: at one time. */
@@ -164,27 +165,81 @@ void pool_left(addr_t start) {
 
 /* --- calls --- */
 
-static bool open(struct charge *c, int device, int variant, CUstream stream, size_t bytes) {
-    bool node = session_on && captured(variant, stream);
-    return charge_open(c, device, node ? MEMORY_GRAPH : MEMORY_ASYNC, node ? 0 : bytes);
+/* Captured, an allocation becomes a node: what its graph takes is charged when that is launched. */
+static CUresult capture(CUresult status, const CUdeviceptr *dptr, uint64_t bytes, int device) {
+    struct charge c = {.recorded = session_on, .device = device, .kind = MEMORY_GRAPH, .reserved = true};
+    CUdeviceptr start = status == CUDA_SUCCESS ? *dptr : 0;
+    charge_close(&c, status, &start, bytes);
+    return status;
+}
+
+static CUresult allocate(int variant, CUdeviceptr *dptr, uint64_t bytes, CUmemoryPool handle, CUstream stream) {
+    return handle ? REAL(cuMemAllocFromPoolAsync, variant)(dptr, bytes, handle, stream)
+                  : REAL(cuMemAllocAsync, variant)(dptr, bytes, stream);
+}
+
+/* The pool became larger than the limit lets it be: an allocation that did not fit into what it had unused. */
+static bool passed(const struct charge *c) {
+    return charge_limited(c->device, c->kind) && ledger_plain(session.ledger, c->device) > ulms_options.capacity;
+}
+
+/* Makes the call, and sees what the driver holds for the pool then. False: more than the limit lets it. */
+static bool try(struct charge *c, int variant, CUdeviceptr *dptr, uint64_t bytes, CUmemoryPool handle,
+                CUstream stream) {
+    c->status = RELIEVED(c, allocate(variant, dptr, bytes, handle, stream));
+    reserved_look(c->device);
+    if (c->status != CUDA_SUCCESS || !passed(c))
+        return true;
+    REAL(cuMemFreeAsync, variant)(*dptr, stream);
+    return false;
+}
+
+/* From the pool that the program named, or the device's: what the driver holds for it then is charged, and not what was
+ * asked for, unless nobody knows the pool. What fits into what a pool has unused needs no promise. */
+static CUresult allocate_plain(int variant, CUdeviceptr *dptr, uint64_t bytes, CUmemoryPool handle, CUstream stream) {
+    struct charge c;
+    CUmemoryPool pool = handle;
+    if (!session_on)
+        return allocate(variant, dptr, bytes, handle, stream);
+    int device = handle ? pool_device(handle, stream_device(variant, stream)) : stream_device(variant, stream);
+    if (!pool)
+        REAL(cuDeviceGetMemPool, 0)(&pool, device);
+    if (pool)
+        reserved_know(device, pool);
+    bool reuses = pool && charge_limited(device, MEMORY_ASYNC) && reserved_unused(pool) >= bytes;
+    charge_open(&c, device, MEMORY_ASYNC, 0);
+    if (!reuses || !try(&c, variant, dptr, bytes, handle, stream)) {
+        if (!charge_open(&c, device, MEMORY_ASYNC, bytes))
+            return c.status;
+        if (!try(&c, variant, dptr, bytes, handle, stream))
+            charge_refuse(&c, bytes);
+    }
+    c.reserved = pool != NULL;
+    if (pool && c.status == CUDA_SUCCESS)
+        reserved_gave(pool, *dptr, bytes);
+    charge_close(&c, c.status, dptr, bytes);
+    return c.status;
 }
 
 CUresult custom_cuMemAllocAsync(int variant, CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
     struct charge c;
-    if (!provide_from(&c, NULL, variant, hStream, bytesize, dptr) &&
-        open(&c, stream_device(variant, hStream), variant, hStream, bytesize))
-        charge_close(&c, RELIEVED(&c, REAL(cuMemAllocAsync, variant)(dptr, bytesize, hStream)), dptr, bytesize);
-    return c.status;
+    if (session_on && captured(variant, hStream))
+        return capture(REAL(cuMemAllocAsync, variant)(dptr, bytesize, hStream), dptr, bytesize,
+                       stream_device(variant, hStream));
+    if (provide_from(&c, NULL, variant, hStream, bytesize, dptr))
+        return c.status;
+    return allocate_plain(variant, dptr, bytesize, NULL, hStream);
 }
 
 CUresult custom_cuMemAllocFromPoolAsync(int variant, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
                                         CUstream hStream) {
     struct charge c;
-    if (!(pool && provide_from(&c, pool, variant, hStream, bytesize, dptr)) &&
-        open(&c, pool_device(pool, stream_device(variant, hStream)), variant, hStream, bytesize))
-        charge_close(&c, RELIEVED(&c, REAL(cuMemAllocFromPoolAsync, variant)(dptr, bytesize, pool, hStream)), dptr,
-                     bytesize);
-    return c.status;
+    if (session_on && captured(variant, hStream))
+        return capture(REAL(cuMemAllocFromPoolAsync, variant)(dptr, bytesize, pool, hStream), dptr, bytesize,
+                       pool_device(pool, stream_device(variant, hStream)));
+    if (provide_from(&c, pool, variant, hStream, bytesize, dptr))
+        return c.status;
+    return allocate_plain(variant, dptr, bytesize, pool, hStream);
 }
 
 /* A captured free is a node: the memory stays until the graph runs. */
@@ -214,11 +269,21 @@ CUresult custom_cuMemPoolCreate(int variant, CUmemoryPool *pool, const CUmemPool
     return status;
 }
 
+/* What is known of it is kept until the driver has destroyed it. */
 CUresult custom_cuMemPoolDestroy(int variant, CUmemoryPool pool) {
     pthread_mutex_lock(&lock);
-    drop(hash_take(&pools, (uint64_t)(uintptr_t)pool));
+    struct pool *known = hash_take(&pools, (uint64_t)(uintptr_t)pool);
     pthread_mutex_unlock(&lock);
-    return REAL(cuMemPoolDestroy, variant)(pool);
+    reserved_leaves(pool);
+    CUresult status = REAL(cuMemPoolDestroy, variant)(pool);
+    reserved_left(pool, status == CUDA_SUCCESS);
+    pthread_mutex_lock(&lock);
+    if (status == CUDA_SUCCESS)
+        drop(known);
+    else if (known)
+        drop(hash_put(&pools, (uint64_t)(uintptr_t)pool, known, NULL));
+    pthread_mutex_unlock(&lock);
+    return status;
 }
 
 static void add(void *value, uint64_t bytes) {

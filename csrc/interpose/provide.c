@@ -100,12 +100,17 @@ bool provide(struct charge *c, enum memory_kind kind, uint64_t bytes, CUdevicept
     return taken;
 }
 
+uint64_t provide_pitched(uint64_t width, uint64_t height) {
+    uint64_t row = (width + PITCH_ALIGN - 1) / PITCH_ALIGN * PITCH_ALIGN, bytes;
+    return row < width || __builtin_mul_overflow(row, height, &bytes) ? UINT64_MAX : bytes;
+}
+
 bool provide_pitch(struct charge *c, CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height, unsigned element) {
-    size_t row = (width + PITCH_ALIGN - 1) / PITCH_ALIGN * PITCH_ALIGN, bytes;
-    bool valid = pitch && width && row >= width && (element == 4 || element == 8 || element == 16);
-    if (!valid || __builtin_mul_overflow(row, height, &bytes) || !provide(c, MEMORY_PITCH, bytes, dptr))
+    uint64_t bytes = provide_pitched(width, height);
+    bool valid = pitch && bytes && bytes != UINT64_MAX && (element == 4 || element == 8 || element == 16);
+    if (!valid || !provide(c, MEMORY_PITCH, bytes, dptr))
         return false;
     if (c->status == CUDA_SUCCESS)
-        *pitch = row;
+        *pitch = bytes / height;
     return true;
 }

@@ -17,6 +17,8 @@ bool provide_addresses(addr_t *start, uint64_t bytes, int device);
  * operations use what is small, little is won by moving it, and the driver takes microseconds longer to issue a memset,
  * or a copy of the host's, where it is managed. */
 bool provide_stays_plain(uint64_t bytes);
+/* Bytes of rows as the driver pitches them; UINT64_MAX: more than there are numbers for. */
+uint64_t provide_pitched(uint64_t width, uint64_t height);
 bool provide_pitch(struct charge *c, CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height, unsigned element);
 
 /* True for memory that was provided; false for plain memory and for what the program asked to be managed. */

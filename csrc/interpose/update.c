@@ -5,38 +5,30 @@
 
 CUresult custom_cuGraphInstantiate(int variant, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
                                    char *logBuffer, size_t bufferSize) {
-    struct charge c;
-    if (exec_open(&c, hGraph))
-        exec_close(&c, REAL(cuGraphInstantiate, variant)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize),
-                   phGraphExec, hGraph, 0);
-    return c.status;
+    CUresult status = REAL(cuGraphInstantiate, variant)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+    exec_made(status, phGraphExec, hGraph, 0);
+    return status;
 }
 
 CUresult custom_cuGraphInstantiate_v2(int variant, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
                                       char *logBuffer, size_t bufferSize) {
-    struct charge c;
-    if (exec_open(&c, hGraph))
-        exec_close(&c, REAL(cuGraphInstantiate_v2, variant)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize),
-                   phGraphExec, hGraph, 0);
-    return c.status;
+    CUresult status = REAL(cuGraphInstantiate_v2, variant)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+    exec_made(status, phGraphExec, hGraph, 0);
+    return status;
 }
 
 CUresult custom_cuGraphInstantiateWithFlags(int variant, CUgraphExec *phGraphExec, CUgraph hGraph,
                                             unsigned long long flags) {
-    struct charge c;
-    if (exec_open(&c, hGraph))
-        exec_close(&c, REAL(cuGraphInstantiateWithFlags, variant)(phGraphExec, hGraph, flags), phGraphExec, hGraph,
-                   flags);
-    return c.status;
+    CUresult status = REAL(cuGraphInstantiateWithFlags, variant)(phGraphExec, hGraph, flags);
+    exec_made(status, phGraphExec, hGraph, flags);
+    return status;
 }
 
 CUresult custom_cuGraphInstantiateWithParams(int variant, CUgraphExec *phGraphExec, CUgraph hGraph,
                                              CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
-    struct charge c;
-    if (exec_open(&c, hGraph))
-        exec_close(&c, REAL(cuGraphInstantiateWithParams, variant)(phGraphExec, hGraph, instantiateParams), phGraphExec,
-                   hGraph, instantiateParams ? instantiateParams->flags : 0);
-    return c.status;
+    CUresult status = REAL(cuGraphInstantiateWithParams, variant)(phGraphExec, hGraph, instantiateParams);
+    exec_made(status, phGraphExec, hGraph, instantiateParams ? instantiateParams->flags : 0);
+    return status;
 }
 
 CUresult custom_cuGraphExecDestroy(int variant, CUgraphExec hGraphExec) {

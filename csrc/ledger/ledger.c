@@ -66,11 +66,23 @@ bool ledger_reserve(struct ledger *l, int device, uint64_t bytes) {
     return quota_reserve(&l->quota, device, bytes);
 }
 
+void ledger_commit(struct ledger *l, int device, uint64_t bytes) {
+    quota_commit(&l->quota, device, bytes);
+}
+
+void ledger_cancel(struct ledger *l, int device, uint64_t bytes) {
+    quota_cancel(&l->quota, device, bytes);
+}
+
+bool ledger_promised(const struct ledger *l, int device) {
+    return quota_promised(&l->quota, device);
+}
+
 void ledger_charge(struct ledger *l, int device, uint64_t bytes) {
     quota_charge(&l->quota, device, bytes, false);
 }
 
-void ledger_cancel(struct ledger *l, int device, uint64_t bytes) {
+void ledger_credit(struct ledger *l, int device, uint64_t bytes) {
     quota_credit(&l->quota, device, bytes, false);
 }
 
@@ -90,24 +102,27 @@ void ledger_limit_managed(struct ledger *l, uint64_t bytes) {
     put(&l->quota.managed_limit, bytes);
 }
 
-bool ledger_reserve_managed(struct ledger *l, int device, uint64_t bytes) {
-    if (!quota_take_pages(&l->quota, bytes))
-        return false;
-    quota_charge(&l->quota, device, bytes, true);
-    return true;
+bool ledger_reserve_managed(struct ledger *l, uint64_t bytes) {
+    return quota_take_pages(&l->quota, bytes);
 }
 
-void ledger_reuse_managed(struct ledger *l, int device, uint64_t bytes) {
+void ledger_cancel_managed(struct ledger *l, uint64_t bytes) {
+    quota_give_pages(&l->quota, bytes);
+}
+
+void ledger_commit_managed(struct ledger *l, int device, uint64_t bytes) {
     quota_charge(&l->quota, device, bytes, true);
 }
 
-void ledger_cancel_managed(struct ledger *l, int device, uint64_t bytes) {
+void ledger_credit_managed(struct ledger *l, int device, uint64_t bytes) {
     quota_credit(&l->quota, device, bytes, true);
-    quota_give_pages(&l->quota, bytes);
 }
 
-void ledger_freed_managed(struct ledger *l, uint64_t bytes) {
-    quota_give_pages(&l->quota, bytes);
+void ledger_freed(struct ledger *l, const struct allocation *gone) {
+    if (gone->managed)
+        quota_give_pages(&l->quota, gone->charged);
+    else
+        quota_credit(&l->quota, gone->device, gone->charged, false);
 }
 
 uint64_t ledger_managed(const struct ledger *l) {
@@ -178,9 +193,9 @@ uint64_t ledger_add(struct ledger *l, struct allocation *a) {
 
 void ledger_restore(struct ledger *l, const struct allocation *a) {
     write_begin(&l->lock);
-    quota_charge(&l->quota, a->device, a->charged, a->managed);
-    if (!enter(l, a))
-        quota_credit(&l->quota, a->device, a->charged, a->managed);
+    bool entered = enter(l, a);
+    if (entered && a->managed)
+        quota_charge(&l->quota, a->device, a->charged, true);
     write_end(&l->lock);
 }
 
@@ -197,7 +212,8 @@ bool ledger_remove(struct ledger *l, addr_t start, struct allocation *gone) {
         tables_gone(l, r.start, r.end);
         addrmap_erase(&l->allocations, start, start + 1);
         pool_give(&l->records, record_of(&r));
-        quota_credit(&l->quota, a.device, a.charged, a.managed);
+        if (a.managed)
+            quota_credit(&l->quota, a.device, a.charged, true);
         if (gone)
             *gone = a;
     }

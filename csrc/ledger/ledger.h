@@ -28,17 +28,22 @@ struct allocation {
 struct ledger *ledger_new(void);
 void ledger_delete(struct ledger *l);
 
-/* --- quota: reserve, allocate, then commit (ledger_add) or roll back (ledger_cancel) --- */
+/* --- quota: reserve, allocate, then commit (ledger_commit) or roll back (ledger_cancel) --- */
 
 /* Plain bytes a device may hold; 0: no limit. */
 void ledger_limit(struct ledger *l, uint64_t bytes_per_device);
-/* Charges plain bytes to the device. False, and nothing charged, when that would pass the limit.
- * DEVICE_NONE is never limited, and not counted. */
+/* Promises plain bytes of the device: until they are committed they count against the limit only. False, and nothing
+ * promised, when that would pass the limit. DEVICE_NONE is never limited, and not counted. */
 bool ledger_reserve(struct ledger *l, int device, uint64_t bytes);
-/* The same, whatever the limit. */
-void ledger_charge(struct ledger *l, int device, uint64_t bytes);
-/* Returns bytes charged by ledger_reserve or ledger_charge. */
+/* The device holds what was promised: charged. */
+void ledger_commit(struct ledger *l, int device, uint64_t bytes);
+/* It does not, and will not. */
 void ledger_cancel(struct ledger *l, int device, uint64_t bytes);
+/* Some bytes are promised that may still be cancelled. */
+bool ledger_promised(const struct ledger *l, int device);
+/* The device holds more plain bytes, whatever the limit says; or fewer. */
+void ledger_charge(struct ledger *l, int device, uint64_t bytes);
+void ledger_credit(struct ledger *l, int device, uint64_t bytes);
 /* Bytes charged to the device at present, those of them that are plain, and the most there have been. */
 uint64_t ledger_used(const struct ledger *l, int device);
 uint64_t ledger_plain(const struct ledger *l, int device);
@@ -48,14 +53,13 @@ uint64_t ledger_peak(const struct ledger *l, int device);
 
 /* Bytes in whole pages that the process may hold; 0: no limit. */
 void ledger_limit_managed(struct ledger *l, uint64_t bytes);
-/* Charges pages and device. False, and nothing charged, when the pages would pass the limit. */
-bool ledger_reserve_managed(struct ledger *l, int device, uint64_t bytes);
-/* Charges the device only: the pages of memory taken out of the ledger, not freed yet, serve again. */
-void ledger_reuse_managed(struct ledger *l, int device, uint64_t bytes);
-/* Returns what ledger_reserve_managed charged. */
-void ledger_cancel_managed(struct ledger *l, int device, uint64_t bytes);
-/* Managed memory that ledger_remove took out has really been freed: returns its pages. */
-void ledger_freed_managed(struct ledger *l, uint64_t bytes);
+/* Charges the pages only. False, and nothing charged, when they would pass the limit. */
+bool ledger_reserve_managed(struct ledger *l, uint64_t bytes);
+/* Returns them. */
+void ledger_cancel_managed(struct ledger *l, uint64_t bytes);
+/* Charges the device: the memory is there, or serves again after ledger_remove took it out; or returns that. */
+void ledger_commit_managed(struct ledger *l, int device, uint64_t bytes);
+void ledger_credit_managed(struct ledger *l, int device, uint64_t bytes);
 /* Pages held, in bytes. */
 uint64_t ledger_managed(const struct ledger *l);
 
@@ -64,13 +68,15 @@ uint64_t ledger_managed(const struct ledger *l);
 /* Enters an allocation whose `charged` bytes were reserved before; sets *a's id and returns it.
  * 0 when the range overlaps a live one (which stays) or there is no memory for the entry: the caller cancels. */
 uint64_t ledger_add(struct ledger *l, struct allocation *a);
-/* Takes out the allocation that starts at start, with all its blocks, and credits the device what it was charged (the
- * pages of managed memory stay charged: ledger_freed_managed).
+/* Takes out the allocation that starts at start, with all its blocks. The device has plain memory back only with
+ * ledger_freed; it is credited managed memory at once, and ledger_freed returns the pages.
  * False when none starts there. *gone, if not NULL, gets what was taken out.
  * Call it before the driver's free: afterwards another thread may be given the same address. */
 bool ledger_remove(struct ledger *l, addr_t start, struct allocation *gone);
-/* Puts back an allocation that ledger_remove took out, with its id and its charge (whatever the limit), but without
- * blocks and tables: the driver refused the free. */
+/* What ledger_remove took out has really been freed. */
+void ledger_freed(struct ledger *l, const struct allocation *gone);
+/* Puts back an allocation that ledger_remove took out, with its id and its charge, but without blocks and tables: the
+ * driver refused the free. */
 void ledger_restore(struct ledger *l, const struct allocation *a);
 /* The allocation that holds p. False when none does. */
 bool ledger_find(const struct ledger *l, addr_t p, struct allocation *out);

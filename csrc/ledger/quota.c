@@ -30,26 +30,42 @@ static void count(struct quota *q, int device, uint64_t bytes) {
 }
 
 bool quota_reserve(struct quota *q, int device, uint64_t bytes) {
+    return !counted(device) || add_within(&q->devices[device].claimed, bytes, get(&q->limit));
+}
+
+void quota_commit(struct quota *q, int device, uint64_t bytes) {
     if (!counted(device))
-        return true;
-    if (!add_within(&q->devices[device].plain, bytes, get(&q->limit)))
-        return false;
+        return;
+    atomic_fetch_add(&q->devices[device].plain, bytes);
     count(q, device, bytes);
-    return true;
+}
+
+void quota_cancel(struct quota *q, int device, uint64_t bytes) {
+    if (counted(device))
+        lower(&q->devices[device].claimed, bytes);
+}
+
+bool quota_promised(const struct quota *q, int device) {
+    return counted(device) && get(&q->devices[device].claimed) > get(&q->devices[device].plain);
 }
 
 void quota_charge(struct quota *q, int device, uint64_t bytes, bool managed) {
-    if (!counted(device) || (!managed && !add_within(&q->devices[device].plain, bytes, 0)))
+    if (!counted(device) || (!managed && !add_within(&q->devices[device].claimed, bytes, 0)))
         return;
-    count(q, device, bytes);
+    if (managed)
+        count(q, device, bytes);
+    else
+        quota_commit(q, device, bytes);
 }
 
 void quota_credit(struct quota *q, int device, uint64_t bytes, bool managed) {
     if (!counted(device))
         return;
     lower(&q->devices[device].used, bytes);
-    if (!managed)
-        lower(&q->devices[device].plain, bytes);
+    if (managed)
+        return;
+    lower(&q->devices[device].plain, bytes);
+    quota_cancel(q, device, bytes);
 }
 
 uint64_t quota_used(const struct quota *q, int device) {
@@ -76,6 +92,7 @@ void quota_give_pages(struct quota *q, uint64_t bytes) {
 void quota_clear(struct quota *q) {
     put(&q->managed, 0);
     for (int d = 0; d < DEVICE_MAX; d++) {
+        put(&q->devices[d].claimed, 0);
         put(&q->devices[d].plain, 0);
         put(&q->devices[d].used, 0);
         put(&q->devices[d].peak, 0);

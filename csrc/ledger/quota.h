@@ -14,13 +14,20 @@ struct quota {
     word managed_limit; /* managed bytes in all; 0: no limit */
     word managed;       /* bytes in whole pages */
     struct {
-        word plain; /* bytes: part of used */
+        word claimed; /* plain bytes held or promised: what the limit bounds */
+        word plain;   /* bytes held: part of used */
         word used, peak;
     } devices[DEVICE_MAX];
 };
 
-/* Charges plain bytes, unless that would pass the limit: then false, and at no instant was it charged. */
+/* Promises plain bytes, unless that would pass the limit: then false, and at no instant were they promised. What is
+ * only promised counts nowhere else. */
 bool quota_reserve(struct quota *q, int device, uint64_t bytes);
+/* The device holds what was promised; or it is not promised any more. */
+void quota_commit(struct quota *q, int device, uint64_t bytes);
+void quota_cancel(struct quota *q, int device, uint64_t bytes);
+/* Some bytes are promised that may still be cancelled. */
+bool quota_promised(const struct quota *q, int device);
 /* Charges bytes that the device holds whatever the limit says. */
 void quota_charge(struct quota *q, int device, uint64_t bytes, bool managed);
 /* Credits bytes. Never below 0. */

@@ -189,6 +189,7 @@ API(cuGraphExecKernelNodeSetParams_v2);
 API(cuGraphExecChildGraphNodeSetParams);
 API(cuGraphNodeSetEnabled);
 API(cuDeviceGetGraphMemAttribute);
+API(cuDeviceGraphMemTrim);
 
 /* Not in the tables with their parameters. */
 extern CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags);

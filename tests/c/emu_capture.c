@@ -275,6 +275,8 @@ TEST(stream_ordered_memory_becomes_nodes) {
     CHECK_EQ(memory_used(), before);
     launch(g);
     CHECK(first_float(out) == 6);
+    CHECK_EQ(memory_used(), before + 2 * MiB);
+    OK(cuDeviceGraphMemTrim(0));
     CHECK_EQ(memory_used(), before);
 }
 

@@ -119,8 +119,11 @@ TEST(a_graph_allocates_and_frees) {
     CHECK_EQ(cuGraphAddMemsetNode(&use, g, &make, 1, &m, NULL), CUDA_SUCCESS);
     OK(cuGraphAddMemFreeNode(&drop, g, &use, 1, a.dptr));
     CUgraphExec e = instantiate(g);
+    CHECK_EQ(memory_used(), before);
     launch(e);
     launch(e);
+    CHECK_EQ(memory_used(), before + 4 * MiB);
+    OK(cuDeviceGraphMemTrim(0));
     CHECK_EQ(memory_used(), before);
     OK(cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, &high));
     CHECK_EQ(high, 4 * MiB);
@@ -142,9 +145,11 @@ TEST(what_a_graph_leaves_allocated) {
     CHECK_EQ(cuGraphLaunch(strict, NULL), CUDA_ERROR_INVALID_VALUE);
     launch(lenient);
     launch(lenient);
+    OK(cuDeviceGraphMemTrim(0));
     CHECK_EQ(memory_used(), 2 * MiB);
     OK(cuMemsetD8_v2(a.dptr, 1, 100));
     OK(cuMemFree_v2(a.dptr));
+    OK(cuDeviceGraphMemTrim(0));
     CHECK_EQ(memory_used(), 0);
     launch(strict);
 }

@@ -49,6 +49,7 @@ static void *change(void *number) {
         case 0:
             CHECK(ledger_remove(l, start, &gone));
             CHECK_EQ(gone.start, start);
+            ledger_freed(l, &gone);
             live[k] = false;
             break;
         case 1:
@@ -67,7 +68,7 @@ static void *change(void *number) {
                 ledger_tables_doubt(l);
             break;
         case 7:
-            CHECK(ledger_reserve(l, a.device, a.charged));
+            ledger_charge(l, a.device, a.charged);
             CHECK(ledger_add(l, &a));
             live[k] = true;
             break;
@@ -77,9 +78,13 @@ static void *change(void *number) {
         if (round % 1000 == 0)
             ledger_check(l);
     }
-    for (size_t k = 0; k < SLOTS; k++)
-        if (live[k])
-            CHECK(ledger_remove(l, mine + k * SLOT, NULL));
+    for (size_t k = 0; k < SLOTS; k++) {
+        struct allocation gone;
+        if (!live[k])
+            continue;
+        CHECK(ledger_remove(l, mine + k * SLOT, &gone));
+        ledger_freed(l, &gone);
+    }
     atomic_fetch_sub(&writing, 1);
     return NULL;
 }

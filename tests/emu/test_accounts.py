@@ -27,6 +27,13 @@ KINDS = ["plain", "pitch", "managed", "async", "pool", "ownpool"]
 KINDS += ["array", "array3d", "mipmapped", "vmm", "retained"]
 NO_ADDRESS = ("array", "array3d", "mipmapped")
 OUT_OF_MEMORY = 2
+GRAIN = 2 * MIB
+"""What the driver takes of a device. Small pieces share one."""
+
+
+def grains(size: int, levels: int = 1) -> int:
+    """Bytes that the driver takes at most."""
+    return -(-size // GRAIN) * GRAIN + (levels - 1) * GRAIN
 
 
 @dataclass
@@ -97,42 +104,52 @@ class Device:
 
     live: dict[tuple[str, str], tuple[str, int, int]] = field(default_factory=dict)
     """(thread, slot) -> kind, address, bytes"""
+    held: int = 0
+    """At the last barrier."""
     took: int = 0
     refused: list[int] = field(default_factory=list)
-    """Since the last barrier."""
+    """Since then."""
 
-    def used(self) -> int:
-        return sum(size for _, _, size in self.live.values())
+    def managed(self) -> int:
+        return sum(grains(size) for kind, _, size in self.live.values() if kind == "managed")
+
+    def least_and_most(self) -> tuple[int, int]:
+        sizes = [(3 if kind == "mipmapped" else 1, size) for kind, _, size in self.live.values()]
+        return sum(size for _, size in sizes), sum(grains(size, n) for n, size in sizes)
 
     def enter(self, line: str, result: tuple[int, int, int]) -> None:
         thread, verb, *rest = line.split()
         status, address, size = result
         if verb == "a" and status == 0:
             self.live[thread, rest[1]] = (rest[0], address, size)
-            self.took += size
+            self.took += grains(size, 3)
         elif verb == "a":
             assert status == OUT_OF_MEMORY
-            self.refused.append(size)
+            self.refused.append(grains(size, 3))
         else:
             assert status == (0 if self.live.pop((thread, rest[0]), None) else -1)
 
-    def check(self, state: State, before: int, capacity: int | None, *, replaced: bool) -> None:
-        used = self.used()
-        assert state.used == used
+    def check(self, state: State, capacity: int | None, *, replaced: bool) -> None:
         ranges = SortedDict({a: n for kind, a, n in self.live.values() if kind not in NO_ADDRESS})
         assert state.live == ranges
         for start, following in zip(ranges, list(ranges)[1:], strict=False):
             assert start + ranges[start] <= following
-        truth, *answers = state.asked
+        (free, total), *answers = state.asked
         assert len(answers) == 6
+        if replaced:
+            least, most = self.least_and_most()
+            assert least <= state.used <= most
+        else:  # nobody has touched managed memory
+            assert state.used == total - free + self.managed()
         if capacity is None:
             assert not self.refused
-            assert replaced or set(answers) == {truth}
+            assert replaced or set(answers) == {(free, total)}
         else:
-            assert used <= capacity
-            assert set(answers) == {(capacity - used, capacity)}
+            assert state.used <= capacity
+            assert set(answers) == {(capacity - state.used, capacity)}
             # refused only where the quota could have been short in some order
-            assert all(before + self.took + size > capacity for size in self.refused)
+            assert all(self.held + self.took + size > capacity for size in self.refused)
+        self.held, self.took, self.refused = state.used, 0, []
 
 
 def check(
@@ -147,16 +164,13 @@ def check(
     index = 0
     refused: set[int] = set()
     for phase in program.phases:
-        before = [device.used() for device in counts]
-        for device in counts:
-            device.took, device.refused = 0, []
         for line in phase:
             counts[int(line.split()[0]) % devices].enter(line, results[index])
             index += 1
         index += 1
-        for number, (device, held) in enumerate(zip(counts, before, strict=True)):
-            device.check(states.pop(0), held, capacity, replaced=replaced)
+        for number, device in enumerate(counts):
             refused |= {number} if device.refused else set()
+            device.check(states.pop(0), capacity, replaced=replaced)
     return refused
 
 

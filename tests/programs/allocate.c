@@ -176,8 +176,6 @@ static void tell_memory(int device) {
     nvmlMemory_v2_t second = {.version = (unsigned)sizeof second | 2u << 24};
     uint64_t used = 0, all = 0;
     size_t free_bytes = 0, total = 0, told = 0;
-    MUST(cuCtxSetCurrent(context[device]));
-    MUST(cuCtxSynchronize()); /* frees in stream order are done */
     emu_device_memory(device, &used, &all);
     MUST(cuMemGetInfo_v2(&free_bytes, &total));
     MUST(cuDeviceTotalMem_v2(&told, device));
@@ -200,6 +198,8 @@ static void tell_state(void) {
     static struct ulms_allocation live[THREADS * SLOTS + 1];
     size_t n = list(live, THREADS * SLOTS + 1);
     for (int d = 0; d < devices; d++) {
+        MUST(cuCtxSetCurrent(context[d]));
+        MUST(cuCtxSynchronize()); /* frees in stream order are done */
         printf("state %llu\n", (unsigned long long)stats()->memory[d].used);
         tell_memory(d);
         for (size_t i = 0; i < n; i++)

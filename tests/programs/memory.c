@@ -36,6 +36,8 @@ USE(cuGraphAddMemAllocNode)
 USE(cuGraphAddChildGraphNode)
 USE(cuGraphInstantiateWithFlags)
 USE(cuGraphExecDestroy)
+USE(cuGraphLaunch)
+USE(cuDeviceGraphMemTrim)
 
 CUcontext context;
 
@@ -181,14 +183,24 @@ static void graphs(void) {
     CUgraphExec exec;
     MUST(cuGraphCreate(&inner, 0));
     MUST(cuGraphAddMemAllocNode(&node, inner, NULL, 0, &memory));
+    CUdeviceptr first = memory.dptr;
     MUST(cuGraphCreate(&outer, 0));
     MUST(cuGraphAddMemAllocNode(&node, outer, NULL, 0, &memory));
     MUST(cuGraphAddChildGraphNode(&node, outer, NULL, 0, inner));
     size_t before = available();
     MUST(cuGraphInstantiateWithFlags(&exec, outer, 0));
     size_t made = available();
+    MUST(cuGraphLaunch(exec, NULL));
+    MUST(cuCtxSynchronize());
+    size_t launched = available();
     MUST(cuGraphExecDestroy(exec));
-    printf("is %zu MiB, then %zu\n", (before - made) / MIB, (before - available()) / MIB);
+    MUST(cuDeviceGraphMemTrim(0));
+    size_t kept = available();
+    MUST(cuMemFree_v2(first));
+    MUST(cuMemFree_v2(memory.dptr));
+    MUST(cuDeviceGraphMemTrim(0));
+    printf("is %zu MiB, launched %zu, kept %zu, freed %zu\n", (before - made) / MIB, (before - launched) / MIB,
+           (before - kept) / MIB, (before - available()) / MIB);
 }
 
 /* As much as there is, and more. */

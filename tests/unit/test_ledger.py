@@ -85,12 +85,13 @@ class LedgerMachine(RuleBasedStateMachine):
         assert self.lib.ledger_reserve(self.ledger, device, size) == reserved
         if not reserved:
             return
+        self.lib.ledger_commit(self.ledger, device, size)
         fields = {"start": start, "bytes": size, "charged": size, "device": device}
         told: Any = ffi.new("struct allocation *", fields)
         got = self.lib.ledger_add(self.ledger, told)
         if self.model.within(self.model.allocations, Range(start, start + size)):
             assert got == told.id == 0
-            self.lib.ledger_cancel(self.ledger, device, size)
+            self.lib.ledger_credit(self.ledger, device, size)
             self.model.used[device] -= size
         else:
             self.last_id += 1
@@ -113,6 +114,8 @@ class LedgerMachine(RuleBasedStateMachine):
             self.lib.ledger_restore(self.ledger, gone)
             self.model.allocations[start] = replace(expected, divided=False)
             self.model.charge(expected.device, expected.charged)
+        else:
+            self.lib.ledger_freed(self.ledger, gone)
 
     @rule(p=addresses)
     def free_what_does_not_start_there(self, p: int) -> None:
@@ -311,9 +314,10 @@ def test_threads_together_never_pass_the_limit(
         together.wait()
         for number in numbers:
             if number >= 0 and core.ledger_reserve(ledger, 0, number):
+                core.ledger_commit(ledger, 0, number)
                 mine.append(number)
             elif number < 0 and mine:
-                core.ledger_cancel(ledger, 0, mine.pop())
+                core.ledger_credit(ledger, 0, mine.pop())
 
     def watch() -> None:
         together.wait()
