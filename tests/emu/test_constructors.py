@@ -1,4 +1,4 @@
-"""A library's constructor uses CUDA while dlopen holds the loader's lock: nothing waits for it."""
+"""A library's constructor or destructor uses CUDA while the loader holds its lock."""
 
 import subprocess
 from collections.abc import Callable
@@ -55,9 +55,9 @@ def load(
 
 
 @pytest.mark.parametrize("first", ["program", "constructor"])
-@pytest.mark.parametrize("where", ["own", "joined"])
+@pytest.mark.parametrize("where", ["own", "joined", "closing"])
 @pytest.mark.parametrize("backend", ["observe", "um", "vmm"])
-def test_a_constructor_works_over_the_budget(
+def test_work_over_the_budget_under_the_loaders_lock(
     backend: str, where: str, first: str, load: Load
 ) -> None:
     """No operation was let go because its pages did not come."""

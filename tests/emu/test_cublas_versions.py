@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.conftest import RunEmulated  # noqa: E402
+from tests.conftest import Compile, RunEmulated  # noqa: E402
 from tests.emu.blas_builds import CC, INCLUDES, PROGRAMS, build_library  # noqa: E402
 
 pytestmark = pytest.mark.emu
@@ -102,3 +102,29 @@ def test_parts_that_find_each_other_by_name(run_emulated: RunEmulated, tmp_path:
     )
     program = build_user(tmp_path, "program", library)
     assert "linked: 14 1015 573" in both(run_emulated, [program, library, part])
+
+
+def test_a_library_that_is_closed_and_opened_again(
+    run_emulated: RunEmulated, compiled: Compile, tmp_path: Path
+) -> None:
+    """It would lie elsewhere then."""
+    library = build_part(tmp_path / "new", "libcublas.so.13", "libcublas.so.13", 13)
+    plugin = build_user(tmp_path, "plugin", library, "-DPLUGIN", "-shared", "-fPIC")
+    command = [compiled("reloads", "-ldl"), plugin, library, "answers", "again"]
+    assert both(run_emulated, command).splitlines() == ["again: 14 1015 516"] * 2
+
+
+def test_another_interposer_behind_us(
+    run_emulated: RunEmulated, tmp_path: Path, ulms_so: Path
+) -> None:
+    """A library whose symbols have no version serves every reference, as it does without us."""
+    library = build_part(tmp_path / "new", "libcublas.so.13", "libcublas.so.13", 13)
+    program = build_user(tmp_path, "program", library)
+    other = tmp_path / "other.so"
+    flags = [*CC, *INCLUDES, "-DANSWER=100", "-shared", "-fPIC", "-o", other]
+    subprocess.run([*flags, PROGRAMS / "blas_part.c"], check=True)
+    for order in ([ulms_so, other], [other, ulms_so]):
+        plain = run_emulated([program], {"LD_PRELOAD": str(other)}, preloaded=False)
+        hooked = run_emulated([program], {"LD_PRELOAD": ":".join(map(str, order))})
+        assert plain.stdout.splitlines()[0] == "linked: 101 1102 603"
+        assert (hooked.returncode, hooked.stdout, hooked.stderr) == (0, plain.stdout, plain.stderr)

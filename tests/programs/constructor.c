@@ -1,8 +1,8 @@
 /* constructor PLUGIN WHERE FIRST: a library whose constructor works over the budget of the device.
  *
- * WHERE: own, the thread that loads it; or joined, one that the constructor starts and waits for, while dlopen holds
- * the loader's lock. FIRST: program, if main has initialised CUDA and a cuBLAS already; or constructor. The words reach
- * the library in the environment. With "main" for PLUGIN the program does the same by itself.
+ * WHERE: own, the thread that loads it; joined, one that the constructor starts and waits for, while dlopen holds the
+ * loader's lock; or closing, one that the destructor starts and waits for, while dlclose holds it. FIRST: program, if
+ * main has initialised CUDA and a cuBLAS already; or constructor. The words reach the library in the environment.
  *
  * Built twice: with PLUGIN defined it is that library. */
 #define _GNU_SOURCE
@@ -41,6 +41,7 @@ __attribute__((weak)) void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE
 
 enum { BLOCKS = 16, BYTES = 4 << 20, FLOATS = BYTES / 4, ROUNDS = 3, SINCE = 3020 };
 
+#ifdef PLUGIN
 extern cublasHandle_t program_blas;
 
 /* What a library may do at its first breath: it looks functions up, and tells of blocks. */
@@ -99,13 +100,22 @@ static void *work(void *unused) {
     return unused;
 }
 
-#ifdef PLUGIN
-__attribute__((constructor)) static void load(void) {
+static void work_beside(void) {
     pthread_t other;
+    if (pthread_create(&other, NULL, work, NULL) || pthread_join(other, NULL))
+        abort();
+}
+
+__attribute__((constructor)) static void load(void) {
     if (strcmp(getenv("WHERE"), "own") == 0)
         work(NULL);
-    else if (pthread_create(&other, NULL, work, NULL) || pthread_join(other, NULL))
-        abort();
+    else if (strcmp(getenv("WHERE"), "joined") == 0)
+        work_beside();
+}
+
+__attribute__((destructor)) static void unload(void) {
+    if (strcmp(getenv("WHERE"), "closing") == 0)
+        work_beside();
 }
 #else
 cublasHandle_t program_blas;
@@ -124,12 +134,12 @@ int main(int argc, char **argv) {
             return 1;
         MUST(cuMemFree_v2(p));
     }
-    if (strcmp(argv[1], "main") == 0) {
-        work(NULL);
-    } else if (!dlopen(argv[1], RTLD_NOW)) {
+    void *plugin = dlopen(argv[1], RTLD_NOW);
+    if (!plugin) {
         fprintf(stderr, "%s\n", dlerror());
         return 1;
     }
+    dlclose(plugin);
     return 0;
 }
 #endif
