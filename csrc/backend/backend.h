@@ -11,10 +11,11 @@ enum { BACKEND_PIECES = 32 };
 
 /* Pieces of physical memory that lie one behind the other at the addresses of an allocation. */
 struct backend_share {
-    uint64_t lead;  /* the allocation begins so many bytes behind the first one's beginning */
-    uint64_t bytes; /* of all of them */
-    size_t all;     /* how many there are */
-    size_t count;   /* of which so many follow */
+    const bool *given_up; /* atomic, the caller's: it wants nothing any more */
+    uint64_t lead;        /* the allocation begins so many bytes behind the first one's beginning */
+    uint64_t bytes;       /* of all of them */
+    size_t all;           /* how many there are */
+    size_t count;         /* of which so many follow */
     struct {
         int file;
         uint64_t bytes;

@@ -182,9 +182,9 @@ bool pager_opaque_runs(const struct pager *d);
 /* --- a moment in which no operation runs (pager_frozen.c) --- */
 
 /* On return nothing that the program issued runs, no operation is admitted and no move begins, on any device, until
- * pager_thaw. False: something ran still after so long, and nothing has changed. On a thread of ours, one at a time,
- * without a lock. */
-bool pager_freeze(uint64_t patience_ns);
+ * pager_thaw. False: something ran still after so long, or *given_up is true, and nothing has changed. On a thread of
+ * ours, one at a time, without a lock. */
+bool pager_freeze(uint64_t patience_ns, const bool *given_up);
 void pager_thaw(void);
 /* An operation that is about to be admitted waits until pager_thaw. False: that lasts for longer than any driver takes,
  * and it must not run. Under the lock, which waiting releases. */

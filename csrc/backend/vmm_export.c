@@ -195,14 +195,14 @@ static bool export_now(addr_t start) {
     return good;
 }
 
-static bool freeze(void) {
+static bool freeze(const bool *given_up) {
     bool frozen = false;
     for (int i = 0; i < FREEZES && !frozen; i++)
-        frozen = pager_freeze(FIRST_FREEZE_NS << i);
+        frozen = pager_freeze(FIRST_FREEZE_NS << i, given_up);
     return frozen;
 }
 
-static bool make_exported(addr_t start) {
+static bool make_exported(addr_t start, const bool *given_up) {
     struct pager *d;
     struct vmm_part *p = lock_part(start, &d);
     if (!p)
@@ -211,7 +211,7 @@ static bool make_exported(addr_t start) {
     unlock_part(d);
     if (is)
         return true;
-    if (!freeze()) {
+    if (!freeze(given_up)) {
         log_warn("device %d: memory cannot be shared with another process, as the program's work does not end",
                  d->ordinal);
         return false;
@@ -249,8 +249,8 @@ static bool add_pieces(struct backend_share *share, size_t first, const struct v
 
 bool vmm_share(addr_t start, size_t first, struct backend_share *share) {
     struct pager *d;
-    *share = (struct backend_share){0};
-    struct vmm_part *part = make_exported(start) ? lock_part(start, &d) : NULL;
+    *share = (struct backend_share){.given_up = share->given_up};
+    struct vmm_part *part = make_exported(start, share->given_up) ? lock_part(start, &d) : NULL;
     if (!part)
         return false;
     struct vmm_pages s = vmm_part_pages(part);

@@ -16,7 +16,7 @@
 #include "interpose/ipc.h"
 #include "interpose/session.h"
 
-enum { LOOK_MS = 1000, PATIENCE_S = 2, STOP_S = 5, QUEUE = 64 };
+enum { LOOK_MS = 1000, PATIENCE_S = 2, STOP_S = 1, QUEUE = 64 };
 
 struct exported {
     addr_t start;
@@ -90,7 +90,7 @@ static void close_files(const struct backend_share *s) {
 /* Another allocation may be there by now: its number says so, before and after. */
 static bool share(const struct ipc_request *q, struct backend_share *s) {
     addr_t start;
-    *s = (struct backend_share){0};
+    *s = (struct backend_share){.given_up = &server.stops};
     if (!find(&q->handle, &start) || !is_there(start, q->handle.id))
         return false;
     if (session.backend->share(start, q->first, s) && is_there(start, q->handle.id))

@@ -266,10 +266,13 @@ TEST(another_process_opens_a_handle) {
     pid_t child = fork();
     if (child == 0) {
         CUipcMemHandle h;
-        CUdeviceptr p;
+        CUdeviceptr p, again;
         CHECK_EQ(read(there[0], &h, sizeof h), (ssize_t)sizeof h);
         begin();
         OK(cuIpcOpenMemHandle_v2(&p, h, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+        OK(cuIpcOpenMemHandle_v2(&again, h, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+        CHECK_EQ(again, p);
+        OK(cuIpcCloseMemHandle(p));
         CHECK(first_float(p) == 11);
         OK(fill(NULL, p, 12, 10));
         OK(cuCtxSynchronize());

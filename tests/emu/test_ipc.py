@@ -51,6 +51,11 @@ def test_is_what_it_is_natively(ipc: Ipc, part: str, memory: str, page: str) -> 
     assert ipc(part, memory, ULMS_PAGE=page) == ipc(part)
 
 
+@pytest.mark.parametrize("importer", ["observe", "um"])
+def test_the_importer_may_have_any_backend(ipc: Ipc, importer: str) -> None:
+    assert ipc("read", TWICE, IPC_IMPORTER=importer) == ipc("read")
+
+
 @pytest.mark.parametrize("memory", [TWICE, ALL])
 def test_the_exporter_is_killed(ipc: Ipc, memory: str) -> None:
     """What is open stays; what is not is refused at once, though a child has the files still."""

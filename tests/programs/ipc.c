@@ -10,6 +10,8 @@
  *   ipc busy      the exporter's device has work that does not end until the importer has asked in vain
  *   ipc refused   asks for a handle, twice
  *
+ * IPC_IMPORTER: the backend of the importing process.
+ *
  * A first child exports some of its blocks, works on the others until it is told to check all of them, and knows what
  * each must hold; a second one imports. Prints what the second saw, then whether the first found all as it must be. */
 #define _GNU_SOURCE
@@ -352,6 +354,8 @@ static void part_busy(void) {
 static void import(void (*run)(void)) {
     for (int k = 0; k < SHARED; k++)
         get(from_exporter[0], &offers[k], sizeof offers[k]);
+    if (getenv("IPC_IMPORTER"))
+        setenv("ULMS_BACKEND", getenv("IPC_IMPORTER"), 1);
     use_device();
     run();
 }
