@@ -174,7 +174,7 @@ static void start(void) {
         open_trace(device, total);
     atexit(stop);
     summary_start(device, total);
-    rest_mend(UNREST_CAPTURE | UNREST_TABLES | UNREST_MOVES);
+    rest_mend(UNREST_CAPTURE | UNREST_TABLES | UNREST_MOVES | UNREST_FROZEN);
     __atomic_store_n(&session_on, true, __ATOMIC_RELEASE);
     if (session.backend->rests && ulms_options.verify == VERIFY_OFF && !trace_on)
         rest_mend(UNREST_SESSION);
