@@ -7,7 +7,7 @@
 #include "observe/stats.h"
 
 enum { FEW_MOVERS = 3 };
-/* So many bytes of the device for each context of our own. */
+/* So many bytes of what the program may use for each context of our own. */
 #define CONTEXT_FOR ((uint64_t)8 << 30)
 
 /* The driver holds a context's lock while a prefetch does its page work, for milliseconds: launches of the program
@@ -186,11 +186,11 @@ static void *move(void *data) {
 
 /* --- their life --- */
 
-/* How many contexts of our own are for the movers: each takes memory of the device, when that is short. */
+/* How many contexts of our own are for the movers: each takes memory of the device that no limit counts. */
 static int own_contexts(const struct pager *d) {
     if (!d->kind->managed)
         return 0;
-    uint64_t contexts = pager_device_bytes(d->ordinal) / CONTEXT_FOR;
+    uint64_t contexts = d->budget.capacity / CONTEXT_FOR;
     return contexts < 1 ? 1 : contexts < MOVER_MAX ? (int)contexts : MOVER_MAX;
 }
 
