@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/pager_call.h"
+#include "base/options.h"
 #include "base/thread.h"
 #include "interpose/session.h"
 #include "observe/stats.h"
@@ -366,7 +367,10 @@ void pager_stop(void) {
     pager_no_more_moving();
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
         begin_stop(d);
-    struct timespec soon = pager_soon(PAGER_JOIN_S), moved = pager_soon(PAGER_MOVED_S);
+    /* behind a gate that nobody will open no thread of ours ends */
+    bool gated = patience_gated(), lasts = gated && ulms_options.mode == MODE_UM;
+    struct timespec soon = pager_soon(gated || pager_gates_unseen() ? PAGER_GATED_NS : PAGER_JOIN_NS);
+    struct timespec moved = pager_soon(lasts ? PAGER_GATED_NS : PAGER_MOVED_NS);
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_workers_stop(d, &soon, &moved);
         pager_lock(d);

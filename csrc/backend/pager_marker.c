@@ -4,7 +4,7 @@
 
 #include "backend/pager.h"
 
-enum { TRIES = 3 };
+enum { TRIES = 3, AHEAD = 16 };
 
 /* The markers of one stream, in order. The watcher's alone: it asks the driver without the lock. */
 struct pager_queue {
@@ -68,11 +68,33 @@ static bool record(struct pager_marker *m, CUstream stream) {
 }
 
 /* NULL: no memory. */
-static struct pager_marker *marker_of(struct pager *d, CUcontext context) {
-    struct pager_marker *m = take_spare(d, context);
-    if (!m && (m = calloc(1, sizeof *m)))
+static struct pager_marker *marker_new(CUcontext context) {
+    struct pager_marker *m = calloc(1, sizeof *m);
+    if (m)
         m->context = context;
     return m;
+}
+
+/* Trap: the driver makes no event of a context while another thread of the program copies pageable memory into one of
+ * its streams, and that is at a gate. It launches, and records events that there are. */
+static void make_ahead(struct pager *d, CUcontext context) {
+    for (int i = 0; i < AHEAD && !patience_gated(); i++) {
+        struct pager_marker *m = marker_new(context);
+        if (!m || !(m->event = event_new(m))) {
+            free(m);
+            return;
+        }
+        pager_mark_spare(d, m);
+    }
+}
+
+/* NULL: no memory. */
+static struct pager_marker *marker_of(struct pager *d, CUcontext context) {
+    struct pager_marker *m = take_spare(d, context);
+    if (m)
+        return m;
+    make_ahead(d, context);
+    return marker_new(context);
 }
 
 static void append(struct pager *d, struct pager_marker *m) {

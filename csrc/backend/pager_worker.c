@@ -137,11 +137,10 @@ const char *pager_workers_start(struct pager *d) {
     return !why && d->held ? pager_movers_start(d) : why;
 }
 
-struct timespec pager_soon(int seconds) {
-    struct timespec soon;
-    clock_gettime(CLOCK_REALTIME, &soon);
-    soon.tv_sec += seconds;
-    return soon;
+struct timespec pager_soon(uint64_t ns) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return pager_timespec((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec + ns);
 }
 
 bool pager_worker_join(struct pager_worker *w, const struct timespec *until) {

@@ -52,11 +52,13 @@ void pager_hand_out(struct pager *d);
 void *pager_drain(void *device);
 /* A thread of ours has nothing to do. Under the lock. */
 void pager_worker_sleep(struct pager *d, pthread_cond_t *until);
-enum { PAGER_JOIN_S = 2, PAGER_MOVED_S = 10 };
+#define PAGER_GATED_NS 50000000ull
+#define PAGER_JOIN_NS  2000000000ull
+#define PAGER_MOVED_NS 10000000000ull
 /* Where moves can be issued, at worst; NULL: nowhere. Under the lock. */
 CUcontext pager_context(const struct pager *d);
-/* In so many seconds, for the next. */
-struct timespec pager_soon(int seconds);
+/* In so many nanoseconds, for the next. */
+struct timespec pager_soon(uint64_t ns);
 /* Waits until it ends. False: a thread that the driver keeps until then is left to the end of the process, which is
  * told. */
 bool pager_worker_join(struct pager_worker *w, const struct timespec *until);

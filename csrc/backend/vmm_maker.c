@@ -129,7 +129,7 @@ void vmm_maker_start(struct pager *d) {
 }
 
 void vmm_makers_stop(void) {
-    struct timespec soon = pager_soon(PAGER_MOVED_S);
+    struct timespec soon = pager_soon(PAGER_MOVED_NS);
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
         struct vmm_maker *m = d->vmm ? d->vmm->maker : NULL;

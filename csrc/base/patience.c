@@ -6,7 +6,7 @@
 
 /* One in so many nanoseconds pays; with all but one in so many owed, nobody waits; what answers within microseconds
  * does so within so many looks. */
-enum { PAID = 10, WHOLE = 8, LOOKS = 20 };
+enum { PAID = 20, WHOLE = 8, LOOKS = 20 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what is owed; nothing is taken under it */
 static uint64_t owed_ns, counted_ns;                     /* so much was owed then; atomic */
@@ -61,7 +61,7 @@ static uint64_t bounds(const struct patience *p, uint64_t *all) {
     uint64_t most = p->what == PATIENCE_NEED    ? PATIENCE_MOST_NS
                     : p->what == PATIENCE_STEAD ? PATIENCE_STEAD_NS
                                                 : allowed();
-    *all = p->what == PATIENCE_WISH ? PATIENCE_TIMES * most : most;
+    *all = p->what == PATIENCE_WISH ? (patience_gated() ? PATIENCE_GATED_TIMES : PATIENCE_TIMES) * most : most;
     if (p->most_ns)
         *all = least(*all, p->most_ns);
     return least(most, *all);

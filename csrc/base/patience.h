@@ -8,17 +8,17 @@
 
 /* A wish ends after so long without progress: while a gate is closed, and else. It ends after so many times that with
  * progress, too. */
-#define PATIENCE_GATED_NS 200000000ull
+#define PATIENCE_GATED_NS 100000000ull
 #define PATIENCE_NS       2000000000ull
-enum { PATIENCE_TIMES = 5 };
+enum { PATIENCE_GATED_TIMES = 2, PATIENCE_TIMES = 5 };
 /* No need lasts longer; nor does a wait in the driver's stead. */
 #define PATIENCE_MOST_NS  10000000000ull
 #define PATIENCE_STEAD_NS 60000000000ull
 
 enum patience_for {
     /* The program can do without: pages that come, memory that is freed. Time that a wish took in vain is owed. Later
-     * wishes are shorter by what is owed, of which a tenth of the time since pays. So a program that stalls again and
-     * again pays for one stall, and a tenth of its time at most after that. */
+     * wishes are shorter by what is owed, of which a twentieth of the time since pays. So a program that stalls again
+     * and again pays for one stall, and a twentieth of its time at most after that. */
     PATIENCE_WISH,
     /* It cannot, and the driver alone ends it: content that is just being discarded, pages that are just being mapped.
      */

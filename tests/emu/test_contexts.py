@@ -39,6 +39,7 @@ def test_streams_do_not_pile_up(
     assert streams <= 8
     assert moved > 0
 
+
 REFERENCES = f"""
 import time
 flags, active, again = ctypes.c_uint(), ctypes.c_int(), ctypes.c_void_p()
@@ -59,7 +60,8 @@ parts = [allocated({SIZE_MIB} * MIB) for _ in range({TURNS})]
 before, took = 0, 0
 for turn in range(20):
     for i, part in enumerate(parts):
-        call("cuMemsetD32Async", part, ctypes.c_uint(i), ctypes.c_size_t({SIZE_MIB} * MIB // 4), None)
+        words = ctypes.c_size_t({SIZE_MIB} * MIB // 4)
+        call("cuMemsetD32Async", part, ctypes.c_uint(i), words, None)
     call("cuDevicePrimaryCtxRetain", ctypes.byref(again), 0)
     began = time.monotonic()
     call("cuDevicePrimaryCtxRelease_v2", 0)

@@ -13,6 +13,7 @@
  *   held_back allocation  the same beside an allocation
  *   held_back freed       the same beside a free in stream order
  *   held_back kernel      a kernel that looks at pinned memory
+ *   held_back left        the program ends while the copy waits, and nobody opens the gate
  *   held_back rounds      a word, a host function and a callback in turns, and again and again
  *
  * Prints what it computed, and then how many milliseconds it took from the first gate on. */
@@ -249,6 +250,17 @@ static void freed(void) {
     beside_copy(free_some);
 }
 
+/* The bytes are on their way at the end. */
+static void leave(void) {
+    set_blocks(10, stream);
+    printf("left\n");
+    exit(0);
+}
+
+static void left(void) {
+    beside_copy(leave);
+}
+
 /* --- a kernel that nobody knows to wait --- */
 
 static void look(struct emu_launch *l) {
@@ -286,9 +298,9 @@ static void rounds(void) {
 }
 
 static const struct part parts[] = {
-    {"word", word},         {"host", host},     {"callback", callback}, {"event", event}, {"graph", graph},
-    {"captured", captured}, {"list", list},     {"thread", thread},     {"copy", copy},   {"allocation", allocation},
-    {"freed", freed},       {"kernel", kernel}, {"rounds", rounds},     {NULL, NULL}};
+    {"word", word},         {"host", host},     {"callback", callback}, {"event", event},   {"graph", graph},
+    {"captured", captured}, {"list", list},     {"thread", thread},     {"copy", copy},     {"allocation", allocation},
+    {"freed", freed},       {"kernel", kernel}, {"left", left},         {"rounds", rounds}, {NULL, NULL}};
 
 int main(int argc, char **argv) {
     context = use_device();
