@@ -140,7 +140,7 @@ EXPORT CUresult cuMemFreeHost(void *p) {
 }
 
 static CUresult register_host(CUcontext c, void *p, size_t bytes, unsigned flags) {
-    if (!p || bytes == 0 || flags & ~15u)
+    if (!p || bytes == 0 || flags & ~15u || memory_holds((uint64_t)(uintptr_t)p, 1))
         return CUDA_ERROR_INVALID_VALUE;
     struct area a = {.start = (uint64_t)(uintptr_t)p,
                      .bytes = bytes,
@@ -166,7 +166,9 @@ EXPORT CUresult cuMemHostUnregister(void *p) {
     context_drain(c);
     bool freed = memory_free((uint64_t)(uintptr_t)p, 1u << AREA_REGISTERED);
     pthread_mutex_unlock(&c->lock);
-    return freed ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    return freed                                     ? CUDA_SUCCESS
+           : memory_holds((uint64_t)(uintptr_t)p, 1) ? CUDA_ERROR_INVALID_VALUE
+                                                     : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
 static bool host_area(const void *p, struct area *a) {

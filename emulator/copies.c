@@ -23,6 +23,17 @@ STREAMED(cuMemcpyAsync, _ptsz, (CUdeviceptr to, CUdeviceptr from, size_t bytes, 
     return copy_issue(s, &y, false);
 }
 
+STREAMED(cuMemcpyWithAttributesAsync, _ptsz,
+         (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUmemcpyAttributes *attributes, CUstream stream),
+         (to, from, bytes, attributes, stream)) {
+    BEGIN_AS(call, CALL_CONTEXT);
+    FIND(stream);
+    if (!attributes)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct copy y = copy_line(ANY, to, ANY, from, bytes);
+    return copy_issue(s, &y, false);
+}
+
 STREAMED(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr to, const void *from, size_t bytes), (to, from, bytes)) {
     BEGIN_AS(call, CALL_CONTEXT);
     FIND(NULL);

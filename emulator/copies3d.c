@@ -177,6 +177,13 @@ STREAMED(cuMemcpy3DBatchAsync_v2, _ptsz,
     return batch_3d(s, n, ops, NULL, flags);
 }
 
+STREAMED(cuMemcpy3DWithAttributesAsync, _ptsz, (CUDA_MEMCPY3D_BATCH_OP * op, unsigned long long flags, CUstream stream),
+         (op, flags, stream)) {
+    BEGIN_AS(call, CALL_CONTEXT);
+    FIND(stream);
+    return batch_3d(s, 1, op, NULL, flags);
+}
+
 /* The engine here knows no algorithm: what it is given comes out as it is. */
 static CUresult decompress(CUstream s, const CUmemDecompressParams *p) {
     uint64_t bytes = p->srcNumBytes < p->dstNumBytes ? p->srcNumBytes : p->dstNumBytes;

@@ -120,7 +120,6 @@ bool side_pageable(const struct side *s) {
 }
 
 static CUresult check_side(const struct side *s, const struct copy *y) {
-    struct area a;
     uint64_t start = s->address + (s->type == CU_MEMORYTYPE_ARRAY ? 0 : side_offset(s, y));
     switch (s->type) {
     case CU_MEMORYTYPE_ARRAY:
@@ -130,17 +129,13 @@ static CUresult check_side(const struct side *s, const struct copy *y) {
                        s->z + y->depth <= s->array->layers
                    ? CUDA_SUCCESS
                    : CUDA_ERROR_INVALID_VALUE;
-    case CU_MEMORYTYPE_HOST:
-        return s->address ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    case CU_MEMORYTYPE_HOST: /* the driver takes the device's, too */
     case CU_MEMORYTYPE_UNIFIED:
         if (side_pageable(s))
             return s->address ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
         /* fall through */
     case CU_MEMORYTYPE_DEVICE:
-        if (memory_comes_later(start))
-            return CUDA_SUCCESS;
-        return area_find(start, &a) && side_extent(s, y) <= a.start + a.bytes - start ? CUDA_SUCCESS
-                                                                                      : CUDA_ERROR_INVALID_VALUE;
+        return memory_reaches(start, side_extent(s, y)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_ERROR_INVALID_VALUE;
 }

@@ -85,11 +85,23 @@ uint64_t memory_reserve_for_graph(uint64_t bytes) {
     return noted ? start : 0;
 }
 
-bool memory_comes_later(uint64_t address) {
+static bool of_graph(uint64_t address) {
     pthread_mutex_lock(&lock);
     bool graph = space_holds(&of_graphs, address);
     pthread_mutex_unlock(&lock);
-    return graph || vmm_reserved(address);
+    return graph;
+}
+
+bool memory_reaches(uint64_t start, uint64_t bytes) {
+    struct area a;
+    if (of_graph(start) || bytes > UINT64_MAX - start)
+        return bytes <= UINT64_MAX - start;
+    if (!area_find(start, &a))
+        return vmm_reserved(start);
+    uint64_t end = a.start + a.bytes;
+    while (end < start + bytes && a.kind == AREA_VMM && area_find(end, &a) && a.kind == AREA_VMM)
+        end = a.start + a.bytes;
+    return end >= start + bytes;
 }
 
 static uint64_t rounded(uint64_t bytes, uint64_t unit) {

@@ -57,8 +57,9 @@ CUresult memory_allocate(CUcontext c, enum area_kind kind, struct device *d, CUm
 /* Addresses for an allocation of a graph; 0: none left. They are never given to anybody else: whatever launches of the
  * graph come, nothing else is there. */
 uint64_t memory_reserve_for_graph(uint64_t bytes);
-/* The address is the program's own reservation, or a graph's: what is there shows when an operation runs. */
-bool memory_comes_later(uint64_t address);
+/* Whether a copy or memset of that range is taken: it stays within one allocation, or mappings that follow one another.
+ * What will be at addresses that a graph reserved, or the program, shows when the operation runs. */
+bool memory_reaches(uint64_t start, uint64_t bytes);
 /* Puts memory at addresses reserved for a graph, of what its launch took from the device. When it is freed the
  * addresses stay reserved. */
 CUresult memory_back(CUcontext c, struct device *d, uint64_t start, uint64_t bytes);

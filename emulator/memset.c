@@ -4,8 +4,11 @@
 
 #include <string.h>
 
+/* UINT64_MAX where it has more than 64 bits: nothing reaches so far. The driver, too, lets a row's bytes wrap. */
 static uint64_t extent(const struct memset_work *m) {
-    return (m->height - 1) * m->pitch + m->width * m->element;
+    uint64_t rows, bytes, row = m->width * m->element;
+    bool wraps = __builtin_mul_overflow(m->height - 1, m->pitch, &rows) || __builtin_add_overflow(rows, row, &bytes);
+    return wraps ? UINT64_MAX : bytes;
 }
 
 /* `bytes` of one element again and again: each copy doubles what there is. */
@@ -27,15 +30,11 @@ void memset_run(const struct memset_work *m, struct emu_launch *r) {
 }
 
 CUresult memset_check(const struct memset_work *m) {
-    struct area a;
     if (m->width == 0 || m->height == 0)
         return CUDA_SUCCESS;
     if (m->address % m->element || (m->height > 1 && (m->pitch < m->width * m->element || m->pitch % m->element)))
         return CUDA_ERROR_INVALID_VALUE;
-    if (memory_comes_later(m->address))
-        return CUDA_SUCCESS;
-    return area_find(m->address, &a) && extent(m) <= a.start + a.bytes - m->address ? CUDA_SUCCESS
-                                                                                    : CUDA_ERROR_INVALID_VALUE;
+    return memory_reaches(m->address, extent(m)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult issue(CUcontext c, CUstream handle, bool per_thread, struct memset_work m) {

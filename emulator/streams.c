@@ -1,6 +1,7 @@
 /* The calls on streams. */
 #include "capture.h"
 #include "cost.h"
+#include "memory.h"
 #include "stream.h"
 
 #include <stdlib.h>
@@ -161,7 +162,8 @@ STREAMED(cuStreamAttachMemAsync, _ptsz, (CUstream stream, CUdeviceptr address, s
          (stream, address, bytes, flags)) {
     BEGIN_AS(call, CALL_CONTEXT);
     FIND(stream);
-    if (!address || flags == 0 || flags > CU_MEM_ATTACH_SINGLE)
+    struct area a;
+    if (!address || flags == 0 || flags > CU_MEM_ATTACH_SINGLE || (area_find(address, &a) && a.kind != AREA_MANAGED))
         return CUDA_ERROR_INVALID_VALUE;
     (void)bytes;
     struct work w = {.kind = WORK_EMPTY};

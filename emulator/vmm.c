@@ -206,9 +206,9 @@ EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *l
     BEGIN(CALL_PASSES);
     struct area a;
     struct device *d;
-    if (!flags || !location || !physical_device(location, &d) || !area_find(address, &a) || a.kind != AREA_VMM)
+    if (!flags || !location || !physical_device(location, &d) || !area_find(address, &a))
         return CUDA_ERROR_INVALID_VALUE;
-    *flags = a.rights[d ? d->ordinal : DEVICES_MAX];
+    *flags = a.kind != AREA_VMM ? 0 : a.rights[d ? d->ordinal : DEVICES_MAX];
     return CUDA_SUCCESS;
 }
 

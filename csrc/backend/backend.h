@@ -26,8 +26,8 @@ struct backend {
     const char *name; /* what ULMS_BACKEND calls it */
 
     /* admit runs on the issuing thread before the real call, with the operation's touches known; it may wait, and may
-     * refuse it (OP_REFUSED) where it would use memory that is lost. It is never called for an operation that goes into
-     * a stream capture. settle runs after the real call and pairs with every admit. */
+     * refuse it (OP_REFUSED, and a status) where it would use memory that is lost. It is never called for an operation
+     * that goes into a stream capture. settle runs after the real call and pairs with every admit. */
     void (*admit)(struct op *op);
     void (*settle)(const struct op *op);
     /* A library's call of this thread has returned whose kernels are one operation. NULL: each is one. */
@@ -42,6 +42,9 @@ struct backend {
     /* New memory of the backend's kind in the current context, which is the device's: *start, of `bytes` in whole
      * grains. False: there is none, the real call takes the backend's place. Served devices only. */
     bool (*provide)(addr_t *start, uint64_t bytes, int32_t device);
+    /* The address is of the backend's memory, whether an allocation is there or not. NULL: where none is, the driver
+     * refuses it itself. */
+    bool (*holds)(addr_t p);
     /* The memory is in the ledger, its content means nothing to anybody. Whole grains; also memory that the program
      * asked to be managed. */
     void (*arrived)(addr_t start, uint64_t bytes, int32_t device);

@@ -203,7 +203,10 @@ static void use(struct pager *d, const struct op *op) {
 
 /* It waited for what has to end, and that did not. */
 static void refuse_unless(bool ended, struct op *op) {
-    op->flags |= ended ? 0 : OP_REFUSED;
+    if (ended)
+        return;
+    op->flags |= OP_REFUSED;
+    op->status = CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* What is being lost is not written before it is: also when nothing moves any more. */

@@ -331,6 +331,7 @@ bool vmm_give_back(struct pager *d, uint64_t most);
 /* --- how it comes and goes (vmm_memory.c): see backend.h, and struct pager_kind in pager.h --- */
 
 bool vmm_serves(int32_t device);
+bool vmm_holds(addr_t p);
 bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device);
 void vmm_arrived(addr_t start, uint64_t bytes, int32_t device);
 void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits);

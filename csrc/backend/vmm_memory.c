@@ -67,6 +67,20 @@ struct vmm_range *vmm_find(addr_t p, struct pager **device) {
     return NULL;
 }
 
+static bool is_alias(const struct vmm_pool *pool, addr_t p) {
+    return p >= pool->aliases && p < vmm_alias(pool, pool->capacity);
+}
+
+bool vmm_holds(addr_t p) {
+    struct pager *d;
+    for (d = pager_next(NULL); d; d = pager_next(d)) {
+        const struct vmm *v = memory_of(d);
+        if (v && (is_alias(&v->pool[VMM_DEVICE], p) || is_alias(&v->pool[VMM_HOST], p)))
+            return true;
+    }
+    return vmm_find(p, &d) != NULL;
+}
+
 struct vmm_range *vmm_range_at(const struct pager *d, addr_t p) {
     return pager_page_at(&d->ranges, p) ? vmm_range_find(d->vmm, p) : NULL;
 }

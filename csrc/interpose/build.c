@@ -49,6 +49,26 @@ CUresult custom_cuGraphAddKernelNode_v2(int variant, CUgraphNode *phGraphNode, C
     return status;
 }
 
+CUresult custom_cuGraphAddMemcpyNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
+                                     const CUgraphNode *dependencies, size_t numDependencies,
+                                     const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
+    CUresult status =
+        parameters_copy_refused(copyParams)
+            ?: REAL(cuGraphAddMemcpyNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
+    node_made(status, phGraphNode);
+    return status;
+}
+
+CUresult custom_cuGraphAddMemsetNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
+                                     const CUgraphNode *dependencies, size_t numDependencies,
+                                     const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
+    CUresult status = parameters_memset_refused(memsetParams)
+                          ?: REAL(cuGraphAddMemsetNode, variant)(phGraphNode, hGraph, dependencies, numDependencies,
+                                                                 memsetParams, ctx);
+    node_made(status, phGraphNode);
+    return status;
+}
+
 CUresult custom_cuGraphAddChildGraphNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
                                          const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph) {
     CUresult status =
@@ -60,7 +80,9 @@ CUresult custom_cuGraphAddChildGraphNode(int variant, CUgraphNode *phGraphNode, 
 
 CUresult custom_cuGraphAddNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
                                size_t numDependencies, CUgraphNodeParams *nodeParams) {
-    CUresult status = REAL(cuGraphAddNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+    CUresult status =
+        parameters_refused(nodeParams)
+            ?: REAL(cuGraphAddNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
     if (status == CUDA_SUCCESS)
         given(*phGraphNode, *nodeParams);
     return status;
@@ -69,8 +91,9 @@ CUresult custom_cuGraphAddNode(int variant, CUgraphNode *phGraphNode, CUgraph hG
 CUresult custom_cuGraphAddNode_v2(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
                                   const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
                                   size_t numDependencies, CUgraphNodeParams *nodeParams) {
-    CUresult status = REAL(cuGraphAddNode_v2, variant)(phGraphNode, hGraph, dependencies, dependencyData,
-                                                       numDependencies, nodeParams);
+    CUresult status = parameters_refused(nodeParams)
+                          ?: REAL(cuGraphAddNode_v2, variant)(phGraphNode, hGraph, dependencies, dependencyData,
+                                                              numDependencies, nodeParams);
     if (status == CUDA_SUCCESS)
         given(*phGraphNode, *nodeParams);
     return status;
@@ -79,8 +102,9 @@ CUresult custom_cuGraphAddNode_v2(int variant, CUgraphNode *phGraphNode, CUgraph
 CUresult custom_cuGraphAddNode_v3(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
                                   const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
                                   size_t numDependencies, CUgraphNodeParams *nodeParams) {
-    CUresult status = REAL(cuGraphAddNode_v3, variant)(phGraphNode, hGraph, dependencies, dependencyData,
-                                                       numDependencies, nodeParams);
+    CUresult status = parameters_refused(nodeParams)
+                          ?: REAL(cuGraphAddNode_v3, variant)(phGraphNode, hGraph, dependencies, dependencyData,
+                                                              numDependencies, nodeParams);
     if (status == CUDA_SUCCESS)
         given(*phGraphNode, *nodeParams);
     return status;
@@ -103,7 +127,7 @@ static void replaces(CUgraphNode node, const CUgraphNodeParams *p) {
 
 CUresult custom_cuGraphNodeSetParams(int variant, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
     replaces(hNode, nodeParams);
-    CUresult status = REAL(cuGraphNodeSetParams, variant)(hNode, nodeParams);
+    CUresult status = parameters_refused(nodeParams) ?: REAL(cuGraphNodeSetParams, variant)(hNode, nodeParams);
     if (status == CUDA_SUCCESS)
         given(hNode, *nodeParams);
     return status;
@@ -111,7 +135,7 @@ CUresult custom_cuGraphNodeSetParams(int variant, CUgraphNode hNode, CUgraphNode
 
 CUresult custom_cuGraphNodeSetParams_v2(int variant, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
     replaces(hNode, nodeParams);
-    CUresult status = REAL(cuGraphNodeSetParams_v2, variant)(hNode, nodeParams);
+    CUresult status = parameters_refused(nodeParams) ?: REAL(cuGraphNodeSetParams_v2, variant)(hNode, nodeParams);
     if (status == CUDA_SUCCESS)
         given(hNode, *nodeParams);
     return status;
@@ -134,14 +158,16 @@ CUresult custom_cuGraphKernelNodeSetParams_v2(int variant, CUgraphNode hNode,
 }
 
 CUresult custom_cuGraphMemcpyNodeSetParams(int variant, CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams) {
-    CUresult status = REAL(cuGraphMemcpyNodeSetParams, variant)(hNode, nodeParams);
+    CUresult status =
+        parameters_copy_refused(nodeParams) ?: REAL(cuGraphMemcpyNodeSetParams, variant)(hNode, nodeParams);
     if (status == CUDA_SUCCESS)
         given(hNode, parameters_of_copy(nodeParams));
     return status;
 }
 
 CUresult custom_cuGraphMemsetNodeSetParams(int variant, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams) {
-    CUresult status = REAL(cuGraphMemsetNodeSetParams, variant)(hNode, nodeParams);
+    CUresult status =
+        parameters_memset_refused(nodeParams) ?: REAL(cuGraphMemsetNodeSetParams, variant)(hNode, nodeParams);
     if (status == CUDA_SUCCESS)
         given(hNode, parameters_of_memset(nodeParams));
     return status;

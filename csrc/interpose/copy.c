@@ -7,14 +7,13 @@
 /* One side of a copy: a box inside a pitched volume. Sizes in bytes, rows and layers. */
 struct box {
     CUmemorytype type;
-    CUdeviceptr device;
+    CUdeviceptr device; /* or of the host: where its address is asked for the driver takes the device's, too */
     size_t x, y, z, pitch, height;
 };
 
 /* A copy between two boxes. */
 struct transfer {
     struct box src, dst;
-    const void *host; /* of src, if its type is that */
     size_t width, rows, layers;
 };
 
@@ -46,7 +45,7 @@ static void touch_rows(struct op *op, addr_t start, uint64_t bytes, enum touch_m
 }
 
 static void touch_box(struct op *op, const struct box *b, const struct transfer *t, enum touch_mode mode) {
-    if (is_empty(t) || !is_on_device(b))
+    if (is_empty(t) || b->type == CU_MEMORYTYPE_ARRAY)
         return;
     struct layout l = layout(b, t);
     bool holes = (t->rows > 1 && t->width < l.pitch) || (t->layers > 1 && t->rows * l.pitch < l.layer);
@@ -71,8 +70,7 @@ static struct piece brought(const struct transfer *t) {
         (addressed && !wrap_host_writes(t->src.device)))
         return (struct piece){0};
     struct layout l = layout(&t->src, t);
-    const char *start = addressed ? (const char *)(uintptr_t)t->src.device : t->host;
-    return (struct piece){start + l.offset, l.bytes};
+    return (struct piece){(const char *)(uintptr_t)t->src.device + l.offset, l.bytes};
 }
 
 static void touch_transfer(struct op *op, struct transfer t) {
@@ -82,23 +80,22 @@ static void touch_transfer(struct op *op, struct transfer t) {
         wrap_from_host(op, p.start, p.bytes);
 }
 
+#define ADDRESS(c, side)                                                                                               \
+    ((c)->side##MemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(uintptr_t)(c)->side##Host : (c)->side##Device)
+
 static void touch_2d(struct op *op, const CUDA_MEMCPY2D *c) {
-    touch_transfer(op, (struct transfer){{c->srcMemoryType, c->srcDevice, c->srcXInBytes, c->srcY, 0, c->srcPitch, 0},
-                                         {c->dstMemoryType, c->dstDevice, c->dstXInBytes, c->dstY, 0, c->dstPitch, 0},
-                                         c->srcHost,
-                                         c->WidthInBytes,
-                                         c->Height,
-                                         1});
+    touch_transfer(op,
+                   (struct transfer){{c->srcMemoryType, ADDRESS(c, src), c->srcXInBytes, c->srcY, 0, c->srcPitch, 0},
+                                     {c->dstMemoryType, ADDRESS(c, dst), c->dstXInBytes, c->dstY, 0, c->dstPitch, 0},
+                                     c->WidthInBytes,
+                                     c->Height,
+                                     1});
 }
 
-#define TRANSFER_3D(c)                                                                                                 \
-    ((struct transfer){                                                                                                \
-        {(c)->srcMemoryType, (c)->srcDevice, (c)->srcXInBytes, (c)->srcY, (c)->srcZ, (c)->srcPitch, (c)->srcHeight},   \
-        {(c)->dstMemoryType, (c)->dstDevice, (c)->dstXInBytes, (c)->dstY, (c)->dstZ, (c)->dstPitch, (c)->dstHeight},   \
-        (c)->srcHost,                                                                                                  \
-        (c)->WidthInBytes,                                                                                             \
-        (c)->Height,                                                                                                   \
-        (c)->Depth})
+#define BOX_3D(c, side)                                                                                                \
+    {(c)->side##MemoryType, ADDRESS(c, side), (c)->side##XInBytes, (c)->side##Y,                                       \
+     (c)->side##Z,          (c)->side##Pitch, (c)->side##Height}
+#define TRANSFER_3D(c) ((struct transfer){BOX_3D(c, src), BOX_3D(c, dst), (c)->WidthInBytes, (c)->Height, (c)->Depth})
 
 void copy_touch_3d(struct op *op, const CUDA_MEMCPY3D *c) {
     touch_transfer(op, TRANSFER_3D(c));
@@ -139,12 +136,16 @@ ASYNC(cuMemcpy2DAsync_v2, CUDA_MEMCPY2D, touch_2d)
 ASYNC(cuMemcpy3DAsync_v2, CUDA_MEMCPY3D, copy_touch_3d)
 ASYNC(cuMemcpy3DPeerAsync, CUDA_MEMCPY3D_PEER, touch_3d_peer)
 
-static void touch_list(struct op *op, const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,
-                       size_t count) {
+/* Returns the index of the entry for which the operation is refused. The same of all touch_…list. */
+static size_t touch_list(struct op *op, const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,
+                         size_t count) {
     for (size_t i = 0; i < count; i++) {
         wrap_touch(op, srcs[i], sizes[i], TOUCH_READ);
         wrap_touch(op, dsts[i], sizes[i], TOUCH_WRITE);
+        if (wrap_refused(op))
+            return i;
     }
+    return count;
 }
 
 static void point_list(struct op *op, const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,
@@ -153,13 +154,19 @@ static void point_list(struct op *op, const CUdeviceptr *dsts, const CUdeviceptr
         wrap_pointers(op, dsts[i], (const void *)(uintptr_t)srcs[i], sizes[i]);
 }
 
+/* As the driver: only an entry that is wrong itself is blamed. */
+static void blame(const struct op *op, size_t entry, size_t *failed) {
+    if (failed && op->status == CUDA_ERROR_INVALID_VALUE)
+        *failed = entry;
+}
+
 /* The same of lists. */
-#define LIST_COPY(symbol, list, touch, point, parameters, arguments)                                                   \
+#define LIST_COPY(symbol, list, touch, point, failed, parameters, arguments)                                           \
     CUresult custom_##symbol parameters {                                                                              \
         struct op op;                                                                                                  \
         if (!(list) || !wrap_open(&op, API_##symbol, OP_COPY, stream_key(variant, hStream)))                           \
             return REAL(symbol, variant) arguments;                                                                    \
-        touch;                                                                                                         \
+        blame(&op, touch, failed);                                                                                     \
         wrap_admit(&op);                                                                                               \
         CUresult status = RUN(&op, REAL(symbol, variant) arguments);                                                   \
         if (status == CUDA_SUCCESS)                                                                                    \
@@ -167,17 +174,18 @@ static void point_list(struct op *op, const CUdeviceptr *dsts, const CUdeviceptr
         wrap_close(&op, status);                                                                                       \
         return status;                                                                                                 \
     }
-#define LINES(symbol, parameters, arguments)                                                                           \
+#define LINES(symbol, failed, parameters, arguments)                                                                   \
     LIST_COPY(symbol, dsts != NULL && srcs != NULL && sizes != NULL, touch_list(&op, dsts, srcs, sizes, count),        \
-              point_list(&op, dsts, srcs, sizes, count), parameters, arguments)
-#define BOXES(symbol, list, count, parameters, arguments)                                                              \
-    LIST_COPY(symbol, list, touch_3d_list(&op, list, count), point_3d_list(&op, list, count), parameters, arguments)
+              point_list(&op, dsts, srcs, sizes, count), failed, parameters, arguments)
+#define BOXES(symbol, list, count, failed, parameters, arguments)                                                      \
+    LIST_COPY(symbol, list, touch_3d_list(&op, list, count), point_3d_list(&op, list, count), failed, parameters,      \
+              arguments)
 
-LINES(cuMemcpyBatchAsync,
+LINES(cuMemcpyBatchAsync, failIdx,
       (int variant, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs,
        size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream),
       (dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream))
-LINES(cuMemcpyBatchAsync_v2,
+LINES(cuMemcpyBatchAsync_v2, NULL,
       (int variant, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs,
        size_t *attrsIdxs, size_t numAttrs, CUstream hStream),
       (dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream))
@@ -212,7 +220,7 @@ static void touch_all_around(struct op *op, const CUmemcpy3DOperand *o, enum tou
         wrap_touch_around(op, a.start, a.bytes, mode);
 }
 
-static void touch_3d_list(struct op *op, const CUDA_MEMCPY3D_BATCH_OP *list, size_t count) {
+static size_t touch_3d_list(struct op *op, const CUDA_MEMCPY3D_BATCH_OP *list, size_t count) {
     for (const CUDA_MEMCPY3D_BATCH_OP *c = list; c < list + count; c++) {
         size_t element = element_of(c);
         struct transfer t = transfer_of(c, element);
@@ -221,7 +229,10 @@ static void touch_3d_list(struct op *op, const CUDA_MEMCPY3D_BATCH_OP *list, siz
             touch_all_around(op, &c->src, TOUCH_READ);
             touch_all_around(op, &c->dst, TOUCH_UPDATE);
         }
+        if (wrap_refused(op))
+            return (size_t)(c - list);
     }
+    return count;
 }
 
 static void point_3d_list(struct op *op, const CUDA_MEMCPY3D_BATCH_OP *list, size_t count) {
@@ -235,27 +246,30 @@ static void point_3d_list(struct op *op, const CUDA_MEMCPY3D_BATCH_OP *list, siz
     }
 }
 
-BOXES(cuMemcpy3DBatchAsync, opList, numOps,
+BOXES(cuMemcpy3DBatchAsync, opList, numOps, failIdx,
       (int variant, size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, unsigned long long flags,
        CUstream hStream),
       (numOps, opList, failIdx, flags, hStream))
-BOXES(cuMemcpy3DBatchAsync_v2, opList, numOps,
+BOXES(cuMemcpy3DBatchAsync_v2, opList, numOps, NULL,
       (int variant, size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream hStream),
       (numOps, opList, flags, hStream))
-BOXES(cuMemcpy3DWithAttributesAsync, opDesc, 1,
+BOXES(cuMemcpy3DWithAttributesAsync, opDesc, 1, NULL,
       (int variant, CUDA_MEMCPY3D_BATCH_OP *opDesc, unsigned long long flags, CUstream hStream),
       (opDesc, flags, hStream))
 
-static void touch_decompressed(struct op *op, const CUmemDecompressParams *list, size_t count) {
+static size_t touch_decompressed(struct op *op, const CUmemDecompressParams *list, size_t count) {
     for (const CUmemDecompressParams *p = list; p < list + count; p++) {
         wrap_touch(op, (addr_t)(uintptr_t)p->src, p->srcNumBytes, TOUCH_READ);
         wrap_touch(op, (addr_t)(uintptr_t)p->dst, p->dstNumBytes, TOUCH_UPDATE); /* less, perhaps */
         wrap_touch(op, (addr_t)(uintptr_t)p->dstActBytes, sizeof *p->dstActBytes, TOUCH_WRITE);
+        if (wrap_refused(op))
+            return (size_t)(p - list);
     }
+    return count;
 }
 
 /* Addresses among what is decompressed are not looked for. */
-LIST_COPY(cuMemBatchDecompressAsync, paramsArray, touch_decompressed(&op, paramsArray, count), (void)0,
+LIST_COPY(cuMemBatchDecompressAsync, paramsArray, touch_decompressed(&op, paramsArray, count), (void)0, errorIndex,
           (int variant, CUmemDecompressParams *paramsArray, size_t count, unsigned int flags, size_t *errorIndex,
            CUstream hStream),
           (paramsArray, count, flags, errorIndex, hStream))

@@ -106,13 +106,13 @@ bool later_free(const struct allocation *gone, int variant, CUstream stream, CUr
     return true;
 }
 
-bool later_holds(addr_t start) {
+bool later_holds(addr_t p) {
     bool held = false;
     if (!session_on || !__atomic_load_n(&waiting, __ATOMIC_RELAXED))
         return false;
     pthread_mutex_lock(&lock);
     for (const struct later *e = list; e && !held; e = e->next)
-        held = e->gone.start == start;
+        held = e->gone.start <= p && p - e->gone.start < whole_grains(e->gone.bytes);
     pthread_mutex_unlock(&lock);
     return held;
 }

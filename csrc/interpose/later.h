@@ -9,8 +9,8 @@
 /* Provided memory, out of the ledger, is freed behind what the stream holds now; *status: what the program gets, on
  * failure it is not freed. False: the caller frees it at once. */
 bool later_free(const struct allocation *gone, int variant, CUstream stream, CUresult *status);
-/* Whether memory that starts there waits: the program has freed it. */
-bool later_holds(addr_t start);
+/* Whether the address is in memory that waits: the program has freed it. */
+bool later_holds(addr_t p);
 /* Memory that waits, is as large in pages and is not used any more, becomes what *c charges: as provide. */
 bool later_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr);
 /* The program waited for the whole context: frees what is of it and not used any more. Or (0) for a stream or an event:

@@ -4,6 +4,7 @@
 #include "interpose/graph.h"
 #include "interpose/launch.h"
 #include "interpose/look_up.h"
+#include "interpose/session.h"
 #include "interpose/stream.h"
 #include "interpose/wrap.h"
 
@@ -114,4 +115,23 @@ void parameters_touch(struct op *op, const CUgraphNodeParams *p) {
     default:
         break;
     }
+}
+
+CUresult parameters_refused(const CUgraphNodeParams *p) {
+    struct thread *self = thread_self();
+    if (!p || !session_on || !self || (p->type != CU_GRAPH_NODE_TYPE_MEMCPY && p->type != CU_GRAPH_NODE_TYPE_MEMSET))
+        return CUDA_SUCCESS;
+    struct op op = {.touches = self->touches};
+    parameters_touch(&op, p);
+    return (CUresult)op.status;
+}
+
+CUresult parameters_copy_refused(const CUDA_MEMCPY3D *p) {
+    CUgraphNodeParams q = p ? parameters_of_copy(p) : (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_EMPTY};
+    return parameters_refused(&q);
+}
+
+CUresult parameters_memset_refused(const CUDA_MEMSET_NODE_PARAMS *p) {
+    CUgraphNodeParams q = p ? parameters_of_memset(p) : (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_EMPTY};
+    return parameters_refused(&q);
 }

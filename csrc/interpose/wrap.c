@@ -1,6 +1,7 @@
 #include "interpose/wrap.h"
 
 #include "base/hot.h"
+#include "interpose/bounds.h"
 #include "interpose/capture.h"
 #include "interpose/later.h"
 #include "interpose/session.h"
@@ -33,11 +34,23 @@ HOT bool wrap_open(struct op *op, enum api api, enum op_kind kind, uint64_t stre
     return true;
 }
 
+static SELDOM void refuse(struct op *op) {
+    op->status = (int32_t)bounds_refusal(op->stream);
+}
+
 bool wrap_touch_around(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mode) {
     struct allocation a;
+    if (bytes == 0)
+        return false;
     /* an address of host memory, given where either is allowed, is in no allocation */
-    if (bytes == 0 || op->count == TOUCH_MAX || !ledger_may_hold(session.ledger, start) ||
-        !ledger_find(session.ledger, start, &a))
+    if (!ledger_may_hold(session.ledger, start) || !ledger_find(session.ledger, start, &a)) {
+        if (bounds_outside(start))
+            refuse(op);
+        return false;
+    }
+    if (bounds_left(&a, start, bytes))
+        refuse(op);
+    if (op->count == TOUCH_MAX)
         return false;
     op->touches[op->count++] = (struct touch){
         .start = start, .bytes = bytes, .allocation = a.id, .mode = (uint8_t)mode, .source = SOURCE_CALL};
@@ -57,6 +70,8 @@ static SELDOM void overwrite_tables(const struct op *op) {
 }
 
 HOT void wrap_admit(struct op *op) {
+    if (wrap_refused(op))
+        return;
     if (__builtin_expect(ledger_any_table(session.ledger), 0)) /* also of a capture: what follows in it is told so */
         overwrite_tables(op);
     if (op->flags & OP_CAPTURED)
@@ -134,13 +149,14 @@ static SELDOM void trace(const struct op *op) {
 }
 
 HOT void wrap_close(struct op *op, CUresult status) {
+    bool admitted = !wrap_refused(op) || op->flags & OP_REFUSED;
     op->status = (int32_t)status;
     if (op->flags & OP_CAPTURED) {
         if (status == CUDA_SUCCESS) {
             stats_add(COUNT_captured, 1);
             capture_note(op);
         }
-    } else {
+    } else if (admitted) {
         if (trace_on)
             timing_after(op);
         if (session.settle)

@@ -23,17 +23,17 @@ static inline uint64_t stream_key(int variant, const void *stream) {
  * inside another wrapper). Nothing may be recorded of the call before this says true. */
 bool wrap_open(struct op *op, enum api api, enum op_kind kind, uint64_t stream);
 /* Adds a touch of [start, start + bytes), known exactly from the call's arguments. bytes 0 adds none. Around what is
- * used it has holes, or is a guess. False: it added none. */
+ * used it has holes, or is a guess. False: it added none. One that leaves its allocation refuses the operation. */
 bool wrap_touch_around(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mode);
 void wrap_touch(struct op *op, addr_t start, uint64_t bytes, enum touch_mode mode);
 /* All touches are known: the backend may hold the operation here. */
 void wrap_admit(struct op *op);
 static inline bool wrap_refused(const struct op *op) {
-    return op && __builtin_expect(op->flags & OP_REFUSED, 0);
+    return op && __builtin_expect(op->status != CUDA_SUCCESS, 0);
 }
-/* The real call of an operation, or of none (NULL). It is not made of one that the backend refused: the program is told
- * that there is no memory. */
-#define RUN(op, call) (wrap_refused(op) ? CUDA_ERROR_OUT_OF_MEMORY : (call))
+/* The real call of an operation, or of none (NULL). It is not made of one that was refused: of what leaves its
+ * allocation as the driver refuses it, by the backend as out of memory. */
+#define RUN(op, call) (wrap_refused(op) ? (CUresult)(op)->status : (call))
 /* The real call returned: record it. */
 void wrap_close(struct op *op, CUresult status);
 /* Whether the host may have written what a copy takes from there: then it is looked at for addresses. */

@@ -39,7 +39,7 @@ struct op {
     uint16_t flags;    /* enum op_flag */
     uint8_t kind;      /* enum op_kind */
     int32_t device;    /* CUDA ordinal or DEVICE_NONE when not asked */
-    int32_t status;    /* CUresult of the real call */
+    int32_t status;    /* CUresult of the real call; before it, if not 0: what the program is told instead */
     uint32_t count;    /* touches */
     struct touch *touches;
     const void *from; /* host memory that it brings to the device, from_bytes of it; NULL: not noted */

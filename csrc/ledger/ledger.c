@@ -233,6 +233,27 @@ bool ledger_find(const struct ledger *shared, addr_t p, struct allocation *out) 
     return found;
 }
 
+bool ledger_find_before(const struct ledger *shared, addr_t p, struct allocation *out) {
+    struct ledger *l = open_for_look(shared);
+    struct range r;
+    bool found = false;
+    for (READING(&l->lock)) {
+        found = addrmap_before(&l->allocations, p, &r);
+        if (found)
+            *out = allocation_of(&r);
+    }
+    return found;
+}
+
+HOT bool ledger_holds(const struct ledger *shared, addr_t start, uint64_t bytes) {
+    struct ledger *l = open_for_look(shared);
+    struct range r;
+    bool held = false;
+    for (READING(&l->lock))
+        held = addrmap_find(&l->allocations, start, &r) && bytes <= r.end - start;
+    return held;
+}
+
 uint64_t ledger_allocations(const struct ledger *l) {
     return get(&l->allocations.count);
 }

@@ -80,6 +80,10 @@ void ledger_freed(struct ledger *l, const struct allocation *gone);
 void ledger_restore(struct ledger *l, const struct allocation *a);
 /* The allocation that holds p. False when none does. */
 bool ledger_find(const struct ledger *l, addr_t p, struct allocation *out);
+/* The one that starts last at or before p. False when none does. */
+bool ledger_find_before(const struct ledger *l, addr_t p, struct allocation *out);
+/* Whether one allocation holds all of the range. */
+bool ledger_holds(const struct ledger *l, addr_t start, uint64_t bytes);
 /* A cheap test that is false for almost every value that is not an address in the ledger. */
 bool ledger_may_hold(const struct ledger *l, addr_t p);
 /* Every address in the ledger lies in [*low, *high): for callers that test many values in a row. */

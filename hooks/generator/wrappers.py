@@ -13,6 +13,7 @@ from hooks.generator.text import listed
 _HEAD = """
 #include "base/hot.h"
 #include "cuda/extent.h"
+#include "interpose/bounds.h"
 #include "interpose/home.h"
 #include "interpose/node.h"
 #include "interpose/rest.h"
@@ -120,12 +121,8 @@ def _exports(row: Row, prototype: Prototype) -> str:
         lines += [listed(f"static {hot}{prototype.result} {name}(", parameters(prototype), ""), "{"]
         if rests := _rests(row):
             real = listed(f"        CUresult status = REAL({row.symbol}, {variant})(", actual, ";")
-            lines += [
-                "    if (rest_enter()) {",
-                real,
-                f"        return rest_leave(status, {rests});",
-                "    }",
-            ]
+            leave = f"        return rest_leave(status, {rests});"
+            lines += ["    if (rest_enter()) {", *_bounded([real, leave], row), "    }"]
         lines += [
             "    if (home_left())",
             listed(f"        return REAL({row.symbol}, {variant})(", actual, ";"),
@@ -135,6 +132,18 @@ def _exports(row: Row, prototype: Prototype) -> str:
             "",
         ]
     return "\n".join(lines)
+
+
+def _bounded(passes: list[str], row: Row) -> list[str]:
+    """The lines of an operation that passes, if what it touches stays within its allocations."""
+    if not (row.prototype and isinstance(row.treatment, Recorded)):
+        return passes
+    kept = [
+        f"bounds_kept({_address(row.prototype.argument(t.argument))}, {_extent(t.extent)})"
+        for t in row.treatment.touches
+    ]
+    test = f"        if ({' && '.join(kept)}) {{"
+    return [test, *("    " + line for line in passes), "        }", "        rest_turn_back();"]
 
 
 def _rests(row: Row) -> str | None:

@@ -68,6 +68,14 @@ void wrap_pinned(struct op *op, addr_t dst, const void *src, uint64_t bytes)
     printf("pinned %#lx from %p %lu\n", (unsigned long)dst, src, (unsigned long)bytes);
 }
 
+static bool leaves;
+
+bool bounds_kept(addr_t start, uint64_t bytes)
+{
+    printf("bounds %#lx %lu\n", (unsigned long)start, (unsigned long)bytes);
+    return !leaves;
+}
+
 /* The driver's function, called with whatever arguments: none is looked at. */
 static CUresult real(void)
 {
@@ -190,9 +198,10 @@ int main(int count, char **words)
     }
     if (count == 3 && !strcmp(words[1], "absent"))
         return absent(words[2]);
+    leaves = count == 4 && !strcmp(words[3], "leaving");
     refuse = count == 4 && !strcmp(words[3], "refused");
     answer = count == 4 && !strcmp(words[3], "failing") ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
-    if (count == 4 && (!strcmp(words[3], "resting") || !strcmp(words[3], "nested"))) {
+    if (count == 4 && (!strcmp(words[3], "resting") || leaves || !strcmp(words[3], "nested"))) {
         home.rest = UNREST_ALL;
         thread_here = (struct thread){.slot = 1, .counts = counts, .inside = words[3][0] == 'n'};
     }
@@ -287,11 +296,12 @@ def test_version_chooses_the_row(harness: Path, name: str, version: int, symbol:
             [
                 "open cuMemcpyHtoD_v2 kind 1 stream 0x1",
                 "touch 0x1000 64 mode 2",
-                "admit 1 touches, object 0",
+                "touch 0x20 64 mode 1",
+                "admit 2 touches, object 0",
                 "find cuMemcpyHtoD_v2 0",
                 "real",
                 "pointers 0x1000 from 0x20 64",
-                "close 1 touches, status 0",
+                "close 2 touches, status 0",
             ],
         ),
         (
@@ -405,7 +415,7 @@ def test_a_refused_operation_is_only_passed_on(harness: Path) -> None:
 def test_a_failed_copy_brought_no_pointers(harness: Path) -> None:
     """The status reaches the recorder; what was not copied is not looked at."""
     lines = said(harness, "call", "cuMemcpyHtoD_v2", "failing")
-    assert "close 1 touches, status 2" in lines
+    assert "close 2 touches, status 2" in lines
     assert not [line for line in lines if line.startswith("pointers")]
 
 
@@ -426,8 +436,13 @@ def test_a_launch_passes_while_nobody_asks(harness: Path) -> None:
     custom = ["custom 0 0x9 123 456 7 0x55 0x8 (nil)"]
     assert said(harness, "call", "cuLaunchKernel", "nested") == custom
     assert said(harness, "call", "cuMemsetD32_v2", "resting") == [
+        "bounds 0x1000 64",
         "find cuMemsetD32_v2 0",
         "real, passing",
         "memsets 1",
+    ]
+    assert said(harness, "call", "cuMemsetD32_v2", "leaving")[:2] == [
+        "bounds 0x1000 64",
+        "open cuMemsetD32_v2 kind 2 stream 0x1",
     ]
     assert said(harness, "call", "cuMemcpyAsync", "resting")[0].startswith("open")
