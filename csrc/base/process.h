@@ -1,4 +1,4 @@
-/* What tells this process from every other, past ones with the same number included. */
+/* What the kernel tells this process: of itself, and of what lies in its memory. */
 #ifndef ULMS_PROCESS_H
 #define ULMS_PROCESS_H
 
@@ -12,5 +12,13 @@ bool process_runs(uint32_t pid, uint64_t start);
 uint64_t process_namespace(void);
 /* Name of the executable without its folder, cut to fit; "" when /proc does not say. */
 void process_name(char *out, size_t size);
+
+/* Copies `bytes` of the program's memory that may not be readable: nothing faults. Returns how many came. */
+size_t process_read(void *to, const void *from, size_t bytes);
+/* The same of n pieces of `bytes` each, PROCESS_PIECES at most; returns how many came whole, from the first on. */
+enum { PROCESS_PIECES = 64 };
+size_t process_read_pieces(void *to, size_t bytes, void *const *from, size_t n);
+/* False: nothing can be read so, which is no answer to what lies there. Tells in a line what is refused. */
+bool process_reads(void);
 
 #endif

@@ -163,6 +163,7 @@ static void start(void) {
     ledger_limit_managed(session.ledger, session.managed_limit);
     warn_of_old_driver();
     choose_backend();
+    wrap_try_reading();
     function_describe = describe;
     function_named = name_function;
     REAL(cuDeviceGetCount, 0)(&session.devices);

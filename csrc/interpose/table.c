@@ -1,8 +1,6 @@
 /* Addresses that copies from host memory bring to the device. */
-#define _GNU_SOURCE
-#include <sys/uio.h>
-#include <unistd.h>
-
+#include "base/options.h"
+#include "base/process.h"
 #include "base/thread.h"
 #include "interpose/rest.h"
 #include "interpose/session.h"
@@ -14,11 +12,10 @@
 enum { TABLE_MAX = 32 << 10, LOOK_MAX = 1 << 20, PIECE = 16 << 10 };
 _Static_assert((int)TABLE_MAX <= (int)SCRATCH_BYTES && (int)PIECE <= (int)SCRATCH_BYTES, "they fit");
 
-/* Reads the program's memory without a fault: the driver may know how to read what this process may not. */
-static size_t read_host(void *to, const void *from, size_t bytes) {
-    struct iovec local = {to, bytes}, remote = {(void *)(uintptr_t)from, bytes};
-    ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
-    return n < 0 ? 0 : (size_t)n;
+/* What nobody can read is no table without addresses. */
+void wrap_try_reading(void) {
+    if (session.backend->pointed && !process_reads())
+        ulms_options.hidden = HIDDEN_ANY;
 }
 
 /* The addresses in a piece; false: it could not all be read. */
@@ -26,11 +23,13 @@ static bool find(const char *from, size_t bytes, addr_t *pointers, size_t *n) {
     struct allocation a;
     uint64_t *word = thread_scratch(SCRATCH_READ);
     addr_t low, high;
-    size_t got = word ? read_host(word, from, bytes) : 0;
+    size_t got = word ? process_read(word, from, bytes) : 0;
     ledger_bounds(session.ledger, &low, &high);
     for (size_t i = 0; i < got / sizeof word[0]; i++)
         if (word[i] - low < high - low && ledger_find(session.ledger, word[i], &a))
             pointers[(*n)++] = word[i];
+    if (__builtin_expect(got < bytes, 0))
+        wrap_try_reading();
     return got == bytes;
 }
 

@@ -47,6 +47,8 @@ void wrap_pinned(struct op *op, addr_t dst, const void *src, uint64_t bytes);
 void wrap_from_host(struct op *op, const void *src, uint64_t bytes);
 /* Tells the backend of ledger addresses in host memory that is about to be brought, or was, to the device. */
 void wrap_look(const void *src, uint64_t bytes);
+/* Where memory cannot be read, kernels may use any address from now on. */
+void wrap_try_reading(void);
 /* Tells the backend of an address, if the word is one, that kernels may come by without being handed it. */
 void wrap_hide(uint64_t word);
 

@@ -1,11 +1,10 @@
-#define _GNU_SOURCE
 #include "launch/image.h"
 
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
+
+#include "base/process.h"
 
 #define FAT_BINARY  0xba55ed50u
 #define FAT_WRAPPER 0x466243b1u
@@ -36,8 +35,7 @@ struct view {
 static bool peek(const struct view *v, uint64_t offset, void *to, size_t bytes) {
     if (offset > v->bytes || bytes > v->bytes - offset)
         return false;
-    struct iovec local = {to, bytes}, remote = {(void *)(v->start + offset), bytes};
-    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes;
+    return process_read(to, (const void *)(v->start + offset), bytes) == bytes;
 }
 
 /* A copy with a zero behind it, to be freed; NULL when it is not all there. */

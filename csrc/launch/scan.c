@@ -1,11 +1,9 @@
-#define _GNU_SOURCE
 #include "launch/scan.h"
 
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "base/hot.h"
+#include "base/process.h"
 #include "launch/told.h"
 
 enum { SCAN_BATCH = 32 };
@@ -241,14 +239,7 @@ void scan_buffer(struct op *op, struct ledger *l, const struct function *f, stru
     scan_end(&s, f);
 }
 
-/* Copies what can be read of n remote pieces of `bytes` each; returns how many pieces came whole. */
-static size_t read_pieces(void *to, size_t bytes, void *const *from, size_t n) {
-    struct iovec local = {to, n * bytes}, remote[SCAN_BLIND_MAX];
-    for (size_t i = 0; i < n; i++)
-        remote[i] = (struct iovec){from[i], bytes};
-    ssize_t got = process_vm_readv(getpid(), &local, 1, remote, n, 0);
-    return got < 0 ? 0 : (size_t)got / bytes;
-}
+_Static_assert((int)SCAN_BLIND_MAX <= (int)PROCESS_PIECES, "they are read at once");
 
 void scan_blindly(struct op *op, struct ledger *l, void *const *parameters) {
     void *pointers[SCAN_BLIND_MAX], *where[SCAN_BLIND_MAX];
@@ -258,8 +249,8 @@ void scan_blindly(struct op *op, struct ledger *l, void *const *parameters) {
     scan_start(&s, op, l);
     for (size_t i = 0; i < SCAN_BLIND_MAX; i++)
         where[i] = (void *)(uintptr_t)&parameters[i];
-    size_t n = read_pieces(pointers, sizeof *pointers, where, SCAN_BLIND_MAX);
-    n = read_pieces(words, sizeof *words, pointers, n);
+    size_t n = process_read_pieces(pointers, sizeof *pointers, where, SCAN_BLIND_MAX);
+    n = process_read_pieces(words, sizeof *words, pointers, n);
     look_at_words(&s, &b, (const char *)words, (unsigned)n);
     look_up_batch(&s);
     op->flags |= OP_BLIND | (op->count == s.before ? OP_UNMATCHED : 0);
