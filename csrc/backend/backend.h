@@ -22,6 +22,45 @@ struct backend_share {
     } piece[BACKEND_PIECES];
 };
 
+/* Memory for a handle that has no addresses yet. */
+struct promise;
+
+/* Memory of the backend's that a handle of the driver's takes over. */
+struct own_real {
+    addr_t at;
+    uint64_t bytes;
+    unsigned long long handle;
+    bool shown;       /* the handle is to be mapped there */
+    uint64_t context; /* where it may be used; 0: nowhere */
+};
+
+/* The program's own virtual memory: the backend's memory at addresses that the program reserved, and shows and hides
+ * by mapping. What the program does with a handle beyond that makes its memory the driver's. */
+struct backend_own {
+    /* Memory that can be put at any whole grains. NULL: there is none. The current context is the device's. */
+    struct promise *(*promise)(uint64_t bytes, int32_t device);
+    void (*forgo)(struct promise *p);
+    /* Memory of the device can be put at these addresses, whole pages, which the program reserved. */
+    bool (*open)(addr_t start, uint64_t bytes, int32_t device);
+    /* Nothing is there any more. */
+    void (*close)(addr_t start);
+    /* The memory lies there, and p is gone. False: it cannot, and p is as before, but may be empty. */
+    bool (*put)(struct promise *p, addr_t at, uint64_t bytes);
+    /* Of memory that was put there: nobody uses it until it is shown again. */
+    void (*hide)(addr_t at);
+    bool (*show)(addr_t at);
+    /* It is nobody's any more. */
+    void (*drop)(addr_t at);
+    /* The memory that was put on pages of [start, start + bytes), and on pages that this reaches to: the starts of n at
+     * most. Returns how many there are. */
+    size_t (*beside)(addr_t start, uint64_t bytes, addr_t *out, size_t n);
+    /* Puts handles of the driver's, with the content, in the place of all the memory that `beside` says. False: it
+     * cannot be done, and nothing has changed. */
+    bool (*replace)(const struct own_real *list, size_t n);
+    /* A handle of the driver's is mapped there, or no more. */
+    void (*foreign)(addr_t start, uint64_t bytes, bool mapped);
+};
+
 struct backend {
     const char *name; /* what ULMS_BACKEND calls it */
 
@@ -63,6 +102,8 @@ struct backend {
     /* The program has just waited for the whole context: what could not be taken back before may be now. NULL: all was.
      */
     void (*waited)(uint64_t context);
+    /* NULL: what the program maps itself is the driver's. */
+    const struct backend_own *own;
     /* Bytes of the device that the backend holds, used or not, and the driver takes for used. NULL: none. */
     uint64_t (*held)(int32_t device);
     /* The driver has no memory left on a served device, whose context is current: gives back what is held without use.

@@ -227,8 +227,8 @@ struct pager_kind {
     bool fills_at_once;
     /* Of ulms_engine_holder, `data` is the device; NULL: frames are alike. */
     ulms_holder holder;
-    /* The framework told of a block at p, of which the engine knows. Under the lock. NULL: nothing to do. */
-    void (*divided)(struct pager *d, addr_t p);
+    /* The framework told of a block, of which the engine knows. Under the lock. NULL: nothing to do. */
+    void (*divided)(struct pager *d, addr_t start, uint64_t bytes);
     /* Content can be discarded, as far as is known. NULL: it cannot. */
     bool (*discards)(void);
     /* The operation may touch pages that it does not show. Under the lock. NULL: that does no harm. */

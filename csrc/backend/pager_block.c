@@ -30,11 +30,17 @@ static bool of_capture(addr_t start, bool live) {
     return hash_take(&captured, start) && !live;
 }
 
+/* Some of it is on pages that the engine knows: one may begin in memory that stays plain. Under the lock. */
+static bool knows(const struct pager *d, addr_t start, uint64_t bytes) {
+    struct pager_piece any;
+    return pager_ranges_split(&d->ranges, start, start + bytes, &any, 1) > 0;
+}
+
 /* One that lives. Under the lock. */
 static void tell(struct pager *d, addr_t start, uint64_t bytes) {
     ulms_engine_block(d->engine, start, bytes, true);
     if (d->kind->divided)
-        d->kind->divided(d, start);
+        d->kind->divided(d, start, bytes);
 }
 
 /* Those that live, of a device that has heard of none. Under the lock. */
@@ -44,7 +50,7 @@ static void hear_all(struct pager *d) {
     for (size_t n; (n = ledger_list_blocks(session.ledger, from, list, LEDGER_LISTED)) > 0;
          from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++)
-            if (pager_page_at(&d->ranges, list[i].start))
+            if (knows(d, list[i].start, list[i].bytes))
                 tell(d, list[i].start, list[i].bytes);
 }
 
@@ -79,7 +85,7 @@ void pager_block_before(void) {
 
 /* A page keeps its date of death only if every block on it is gone: the engine knows. What is born undoes it. */
 static void hear(struct pager *d, const struct pager_block *b) {
-    if (!pager_page_at(&d->ranges, b->start))
+    if (!knows(d, b->start, b->bytes))
         return;
     uint64_t died = b->live ? 0 : d->window.next ? d->window.next : 1;
     pager_pages_died(&d->ranges, b->start, b->start + b->bytes, died);

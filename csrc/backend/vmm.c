@@ -23,7 +23,20 @@ static bool is_told(const struct op *op) {
 
 /* An extent that is a guess from other pointers may be too small, and so may what a library told of another call. */
 static bool is_guess(const struct touch *t, const struct op *op) {
-    return t->source == SOURCE_OBSERVED || (t->source == SOURCE_LIBRARY && !is_told(op));
+    return t->source == SOURCE_OBSERVED || t->source == SOURCE_ALLOCATION ||
+           (t->source == SOURCE_LIBRARY && !is_told(op));
+}
+
+/* What the program mapped side by side it may use as one. */
+static void join_neighbours(const struct allocation *a, addr_t *start, uint64_t *bytes) {
+    struct allocation next;
+    addr_t end = a->start + a->bytes;
+    *start = a->start;
+    while (a->kind == MEMORY_VMM && ledger_find(session.ledger, *start - 1, &next) && next.kind == MEMORY_VMM)
+        *start = next.start;
+    while (a->kind == MEMORY_VMM && ledger_find(session.ledger, end, &next) && next.kind == MEMORY_VMM)
+        end = next.start + next.bytes;
+    *bytes = end - *start;
 }
 
 /* All that an address may reach: the block that the framework told, or the allocation. */
@@ -33,8 +46,12 @@ static bool reach(addr_t p, addr_t *start, uint64_t *bytes) {
     bool told = ledger_extent(session.ledger, p, &t) && t.source == SOURCE_FRAMEWORK;
     if (!told && !ledger_find(session.ledger, p, &a))
         return false;
-    *start = told ? t.start : a.start;
-    *bytes = told ? t.bytes : a.bytes;
+    if (!told) {
+        join_neighbours(&a, start, bytes);
+    } else {
+        *start = t.start;
+        *bytes = t.bytes;
+    }
     return true;
 }
 
@@ -366,6 +383,7 @@ const struct backend backend_vmm = {.name = "vmm",
                                     .leaving = vmm_leaving,
                                     .release = vmm_free,
                                     .waited = vmm_waited,
+                                    .own = &vmm_own,
                                     .held = vmm_held,
                                     .relieve = vmm_relieve,
                                     .pointed = pointed,

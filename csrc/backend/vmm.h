@@ -147,6 +147,7 @@ struct vmm_page {
     bool aside;                 /* on the device, and the engine does not know of it any more */
     bool known;                 /* the engine was told of it; under `parts_lock` */
     uint16_t parts;             /* that lie on it; 0: it has no frames. Under `parts_lock` */
+    uint16_t foreign;           /* mappings of the driver's handles on it: then no part is. Under `parts_lock` */
 };
 /* A mover changes it without the device's lock: who looks at a page that moves learns nothing from it. */
 static inline void vmm_page_lies(struct vmm_page *p, uint8_t at) {
@@ -164,6 +165,7 @@ struct vmm_part {
     uint64_t number;       /* in the order in which they came */
     bool told;             /* it is in the ledger, and the engine takes it for one block, unless it is divided: */
     bool divided;          /* the framework told of a block there */
+    bool hidden;           /* behind a handle that the program unmapped, and kept: its content stays */
     bool parked;           /* the program freed it, and it is to be deleted later */
     uint64_t context;      /* parked: that has to be waited for; 0: it is gone */
     struct vmm_part *next; /* parked */
@@ -176,6 +178,7 @@ struct vmm_range {
     struct vmm_part **part; /* by grain; NULL: free. Under `parts_lock` */
     size_t parts;           /* how many. Likewise */
     bool alone;             /* they share no page */
+    bool reserved;          /* by the program, which says what lies where: parts and mappings of the driver's handles */
     struct vmm_page page[];
 };
 
@@ -225,8 +228,22 @@ static inline addr_t vmm_page_alias(const struct vmm *v, const struct vmm_page *
 bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct vmm_limit *host_limit);
 /* Addresses, whole pages, with nothing behind them. NULL: there are none. */
 struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes);
+/* The same of addresses that the program reserved, and gives back itself. */
+struct vmm_range *vmm_range_of_program(struct vmm *v, addr_t start, uint64_t bytes);
 /* Nothing is mapped there. */
 void vmm_range_delete(struct vmm *v, struct vmm_range *r);
+/* Frames that wait for addresses. */
+struct vmm_stock {
+    uint32_t *frame[VMM_PLACES];
+    size_t count[VMM_PLACES];
+};
+/* n frames, of the places and with the spare ones that vmm_range_fill says. False: there are not so many, and none is
+ * taken. */
+bool vmm_stock_take(struct vmm *v, struct vmm_stock *s, size_t n, bool device, size_t spare);
+/* Gives back what is left of it. */
+void vmm_stock_give(struct vmm *v, struct vmm_stock *s);
+/* Frames of the stock behind each of the pages, as vmm_range_fill; there are enough of them. */
+bool vmm_range_fill_from(struct vmm *v, struct vmm_range *r, size_t first, size_t n, struct vmm_stock *s);
 /* A frame behind each of the pages [first, first + n), which have none: on the device while there are any and `device`
  * says so, then on the host, where `spare` of them (64 at most) have to be left for what is to leave the device. False:
  * there are not enough; what there is goes by vmm_range_empty. */
@@ -251,8 +268,12 @@ void vmm_range_map_stale(struct vmm *v, struct vmm_range *r, size_t first, size_
 /* Addresses for `bytes` in whole grains: in a range that has room, or else in a new one. apart: it is to share no page,
  * if little is lost by that. *fresh: bytes of the pages that nobody else is on. NULL: there are none. */
 struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, bool apart, uint64_t *fresh);
+/* The same at addresses in a range of the program's, where it shares what pages it must. NULL: other things are there,
+ * or there is no memory. */
+struct vmm_part *vmm_part_new_at(struct vmm *v, struct vmm_range *r, addr_t start, uint64_t bytes);
 /* Frames behind its fresh pages, as vmm_range_fill. */
 bool vmm_part_fill(struct vmm *v, struct vmm_part *p, bool device, size_t spare);
+bool vmm_part_fill_from(struct vmm *v, struct vmm_part *p, struct vmm_stock *s);
 /* Its memory is nobody's any more, and the engine knows no page that only it is on. */
 void vmm_part_delete(struct vmm *v, struct vmm_part *p);
 /* The newest part of that size that was not freed. NULL: there is none. */
@@ -263,6 +284,8 @@ struct vmm_part *vmm_part_at(const struct vmm_range *r, addr_t p);
 struct vmm_pages {
     size_t first, end;
 } vmm_part_pages(const struct vmm_part *p);
+/* Those that it does not share. */
+struct vmm_pages vmm_part_own_pages(const struct vmm_part *p);
 
 /* --- moves (vmm_move.c). For the time of one nobody else uses its pages --- */
 
@@ -287,6 +310,8 @@ enum vmm_moved { VMM_MOVED, VMM_STAYED, VMM_STUCK };
 /* Somebody may write any of the pages, unknown to the engine: what those on the device kept on the host is no copy of
  * theirs any more. Nothing of them moves meanwhile. */
 void vmm_range_written(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
+/* Gives up the frame of a place where the page is not mapped. */
+void vmm_page_drop(struct vmm *v, struct vmm_page *p, enum vmm_place place);
 /* n moves to one place, VMM_MOVES at most: copies in the stream, waits for it, and maps the pages anew, unless they
  * become stale, all or none. What leaves the device gives back its frames as soon as they are not mapped any more: if
  * all of it did, `vacated` is called then (unless it is NULL), and only after that the pages are mapped on the host. */
@@ -307,6 +332,8 @@ void vmm_release(CUmemGenericAllocationHandle handle);
 addr_t vmm_reserve(uint64_t bytes);
 void vmm_unreserve(addr_t start, uint64_t bytes);
 bool vmm_wait(CUstream stream);
+/* The error says that the context is lost: it tells so at every call. */
+bool vmm_is_lost(CUresult status);
 bool vmm_copy(addr_t to, addr_t from, uint64_t bytes, CUstream stream);
 
 struct pager;
@@ -322,6 +349,8 @@ void vmm_written(struct pager *d);
 
 /* Sees from now on that there are idle frames. Called any number of times, from one thread at a time. */
 void vmm_maker_start(struct pager *d);
+/* The same if there will soon be more memory than fits, with so many bytes more. Under the device's lock. */
+void vmm_maker_follow(struct pager *d, uint64_t bytes);
 /* Ends all of them. */
 void vmm_makers_stop(void);
 /* Gives idle frames of the device back to the driver, until only so many bytes of frames are made. True: memory of the
@@ -341,16 +370,22 @@ uint64_t vmm_held(int32_t device);
 bool vmm_relieve(int32_t device);
 uint64_t vmm_occupied(const struct pager *d);
 uint64_t vmm_padding(const struct pager *d);
+/* The backend's memory of the device, made if need be. NULL: there is none. */
+struct vmm *vmm_of(struct pager *d);
 /* Gives up a part that nothing uses, and the pages that no other is on. */
 void vmm_end_part(struct pager *d, struct vmm_part *p);
+/* The page leaves the engine. Under `parts_lock`. */
+void vmm_leave_page(struct pager *d, struct vmm_range *r, size_t i);
+/* It comes, again: it has its frame, and is mapped there. Likewise. */
+void vmm_arrive_page(struct pager *d, struct vmm_range *r, size_t i);
 /* The range that holds p, and its device; NULL: none does. */
 struct vmm_range *vmm_find(addr_t p, struct pager **device);
 /* The range of a page that the engine knows. Under the device's lock, and until it is given up: another thread may free
  * what nobody uses. NULL: it has, or does. */
 struct vmm_range *vmm_range_at(const struct pager *d, addr_t p);
-/* The framework told of a block at p, and the engine knows: the rest of the part is nobody's. Under the device's lock.
- */
-void vmm_divided(struct pager *d, addr_t p);
+extern const struct backend_own vmm_own; /* vmm_own.c */
+/* The framework told of a block, and the engine knows: the rest of its parts is nobody's. Under the device's lock. */
+void vmm_divided(struct pager *d, addr_t start, uint64_t bytes);
 /* The part that starts there, and its device; NULL: none does, or it was freed already. */
 struct vmm_part *vmm_part_of(addr_t start, struct pager **d);
 /* The pages of [start, end), of one range, stay where they are. */

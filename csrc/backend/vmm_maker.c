@@ -12,6 +12,7 @@
 #include "interpose/session.h"
 
 enum { NICE = 10, STOCK_BYTES = 128 << 20 };
+enum { NEARLY_ALL = 4 }; /* all but one in so many: soon there may be more than fits */
 
 /* Without being asked: the budget may have become smaller, or the driver may have memory again. */
 #define LOOK_NS 1000000000ull
@@ -126,6 +127,11 @@ void vmm_maker_start(struct pager *d) {
     d->vmm->maker = m;
     session_stops_first();
     pager_worker_start(&m->worker, "ulms-frames", make, m);
+}
+
+void vmm_maker_follow(struct pager *d, uint64_t bytes) {
+    if (d->bytes + bytes > d->budget.bytes / NEARLY_ALL * (NEARLY_ALL - 1))
+        vmm_maker_start(d);
 }
 
 void vmm_makers_stop(void) {

@@ -47,7 +47,7 @@ static struct vmm *memory_of(const struct pager *d) {
     return d ? __atomic_load_n(&d->vmm, __ATOMIC_ACQUIRE) : NULL;
 }
 
-static struct vmm *memory_make(struct pager *d) {
+struct vmm *vmm_of(struct pager *d) {
     static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&making);
     if (!d->vmm)
@@ -114,7 +114,7 @@ bool vmm_relieve(int32_t device) {
 /* --- memory that goes --- */
 
 /* It is not the engine's any more, and occupies what it has of the device until it is released, or comes again. */
-static void leave_page(struct pager *d, struct vmm_range *r, size_t i) {
+void vmm_leave_page(struct pager *d, struct vmm_range *r, size_t i) {
     struct vmm_page *page = &r->page[i];
     pager_leaving(r->start + i * page_bytes, page_bytes);
     pager_lock(d);
@@ -133,7 +133,7 @@ static void leave_pages(struct pager *d, const struct vmm_part *p) {
     struct vmm_pages s = vmm_part_pages(p);
     for (size_t i = s.first; i < s.end; i++)
         if (p->range->page[i].known && p->range->page[i].parts == 1)
-            leave_page(d, p->range, i);
+            vmm_leave_page(d, p->range, i);
 }
 
 /* A page that is about to go. Under the lock. False: a move of it is under way, as the process ends and nobody waited.
@@ -166,8 +166,7 @@ void vmm_end_part(struct pager *d, struct vmm_part *p) {
         vmm_pool_trim(&d->vmm->pool[VMM_DEVICE], most);
 }
 
-/* A context that is lost to an error tells it at every call. */
-static bool is_lost(CUresult status) {
+bool vmm_is_lost(CUresult status) {
     return status >= CUDA_ERROR_ILLEGAL_ADDRESS && status < CUDA_ERROR_UNKNOWN;
 }
 
@@ -185,26 +184,23 @@ bool vmm_free(addr_t start, uint64_t context, int32_t *status) {
     struct pager *d;
     CUresult waited = CUDA_SUCCESS;
     struct vmm_part *p = vmm_part_of(start, &d);
-    if (!p)
+    if (!p || p->range->reserved)
         return false;
     if (!context || vmm_context_wait(context, &waited))
         vmm_end_part(d, p);
     else
         vmm_park(p, context);
-    *status = (int32_t)(is_lost(waited) ? waited : CUDA_SUCCESS);
+    *status = (int32_t)(vmm_is_lost(waited) ? waited : CUDA_SUCCESS);
     return true;
 }
 
 /* --- memory that comes --- */
 
-enum { NEARLY_ALL = 4 }; /* all but one in so many: soon there may be more than fits */
-
 /* Frames for its pages. On the device if all of it will be there. */
 static bool fill(struct pager *d, struct vmm_part *p, uint64_t fresh) {
     pager_lock(d);
     bool fits = !d->moving && pager_fits(d, fresh);
-    if (d->bytes + fresh > d->budget.bytes / NEARLY_ALL * (NEARLY_ALL - 1))
-        vmm_maker_start(d);
+    vmm_maker_follow(d, fresh);
     pager_unlock(d);
     struct pager_visit v = pager_enter(NULL);
     bool good = capture_allows(v.relaxed) && vmm_part_fill(d->vmm, p, fits, d->run_pages);
@@ -245,7 +241,7 @@ static bool context_works(void) {
 bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
     struct pager *d = pager_of(device);
     pager_returned(); /* what is parked may be */
-    return d && context_works() && memory_make(d) &&
+    return d && context_works() && vmm_of(d) &&
            (part_make(d, start, bytes) || (vmm_end_parked(0) && part_make(d, start, bytes)) ||
             (vmm_end_parked(PATIENCE_NS) && part_make(d, start, bytes)));
 }
@@ -258,7 +254,7 @@ static void seal(struct vmm *v, struct vmm_range *r, size_t page) {
     pager_leave(visit);
 }
 
-static void arrive_page(struct pager *d, struct vmm_range *r, size_t i) {
+void vmm_arrive_page(struct pager *d, struct vmm_range *r, size_t i) {
     addr_t start = r->start + i * page_bytes;
     if (vmm_verifies())
         seal(d->vmm, r, i);
@@ -266,6 +262,11 @@ static void arrive_page(struct pager *d, struct vmm_range *r, size_t i) {
     pager_lock(d);
     r->page[i].known = pager_page_at(&d->ranges, start) != NULL;
     pager_unlock(d);
+}
+
+static void end_block(struct pager *d, const struct vmm_part *p) {
+    if (p->told && !p->divided)
+        ulms_engine_block(d->engine, p->start, p->bytes, false);
 }
 
 /* What the program asked to be managed is the driver's. On a page that it shares the content of the others is not dead
@@ -286,15 +287,16 @@ void vmm_arrived(addr_t start, uint64_t bytes, int32_t device) {
     pager_unlock(d);
     for (size_t i = s.first; i < s.end; i++)
         if (!p->range->page[i].known)
-            arrive_page(d, p->range, i);
+            vmm_arrive_page(d, p->range, i);
     pager_lock(d);
     if (__atomic_load_n(&d->vmm->unvouched, __ATOMIC_RELAXED)) { /* dead pages that it shares may be stale */
         pager_moves_wait(d, start, bytes, false);
         vmm_map_stale(d, start, start + bytes);
     }
+    ulms_engine_block(d->engine, start, bytes, true);
+    end_block(d, p); /* of what was hidden: what it shares was not dead meanwhile */
     p->told = true;
     p->divided = false;
-    ulms_engine_block(d->engine, start, bytes, true);
     pager_unlock(d);
     pthread_mutex_unlock(&d->vmm->parts_lock);
 }
@@ -318,18 +320,16 @@ void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
     stats_add(COUNT_placed_bytes, there ? bytes : 0);
 }
 
-static void end_block(struct pager *d, const struct vmm_part *p) {
-    if (p->told && !p->divided)
-        ulms_engine_block(d->engine, p->start, p->bytes, false);
-}
-
-void vmm_divided(struct pager *d, addr_t p) {
-    struct vmm_range *r = vmm_range_at(d, p);
-    struct vmm_part *part = r ? vmm_part_at(r, p) : NULL;
-    if (!part || part->divided)
-        return;
-    end_block(d, part);
-    part->divided = true;
+void vmm_divided(struct pager *d, addr_t start, uint64_t bytes) {
+    struct vmm_part *part;
+    for (addr_t p = start; p < start + bytes; p = part ? part->start + part->bytes : p + PAGE_LEAST) {
+        struct vmm_range *r = vmm_range_at(d, p);
+        part = r ? vmm_part_at(r, p) : NULL;
+        if (!part || part->divided)
+            continue;
+        end_block(d, part);
+        part->divided = true;
+    }
 }
 
 void vmm_leaving(addr_t start, uint64_t bytes) {
@@ -342,8 +342,10 @@ void vmm_leaving(addr_t start, uint64_t bytes) {
     pthread_mutex_lock(&d->vmm->parts_lock);
     leave_pages(d, p);
     pager_lock(d);
-    end_block(d, p);
-    p->told = false;
+    if (!p->hidden) {
+        end_block(d, p);
+        p->told = false;
+    }
     pager_unlock(d);
     pthread_mutex_unlock(&d->vmm->parts_lock);
 }

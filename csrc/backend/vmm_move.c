@@ -17,8 +17,7 @@ static struct span span_of(struct vmm *v, const struct vmm_move *m) {
     return (struct span){r, first, end < pages ? end : pages};
 }
 
-/* Gives up the frame of a place where the page is not mapped. */
-static void drop(struct vmm *v, struct vmm_page *p, enum vmm_place place) {
+void vmm_page_drop(struct vmm *v, struct vmm_page *p, enum vmm_place place) {
     if (p->frame[place] != VMM_NO_FRAME)
         vmm_frames_give(&v->pool[place], &p->frame[place], 1);
     p->frame[place] = VMM_NO_FRAME;
@@ -61,7 +60,7 @@ static bool provide(struct vmm *v, const struct span *s, const struct vmm_move *
     /* a page that is there already, an earlier move having failed half-way, may have been written since */
     for (size_t i = s->first; i < s->end; i++)
         if (s->range->page[i].at == VMM_DEVICE && to == VMM_DEVICE)
-            drop(v, &s->range->page[i], VMM_HOST);
+            vmm_page_drop(v, &s->range->page[i], VMM_HOST);
     for (size_t i = s->first; i < s->end && to == VMM_DEVICE; i++)
         take_back(v, &s->range->page[i]);
     for (size_t first = s->first; first < s->end;)
@@ -124,9 +123,9 @@ static void settle(struct vmm *v, const struct vmm_move *m, struct vmm_page *p) 
         bool keeps = m->to == VMM_DEVICE ? m->keep : m->clean && p->filled;
         p->filled = keeps && p->frame[VMM_HOST] != VMM_NO_FRAME;
         if (!p->filled)
-            drop(v, p, VMM_HOST);
+            vmm_page_drop(v, p, VMM_HOST);
     } else if (p->at == VMM_HOST || p->at == VMM_STALE) {
-        drop(v, p, VMM_DEVICE);
+        vmm_page_drop(v, p, VMM_DEVICE);
     }
 }
 
@@ -160,7 +159,7 @@ static void look(struct vmm *v, const struct vmm_move *m, const struct span *s, 
 static void give_up_device(struct vmm *v, const struct span *s) {
     for (size_t i = s->first; i < s->end; i++)
         if (s->range->page[i].at == VMM_UNMAPPED)
-            drop(v, &s->range->page[i], VMM_DEVICE);
+            vmm_page_drop(v, &s->range->page[i], VMM_DEVICE);
 }
 
 /* Nobody uses them while they are away, so they stay mapped where they were; all or none. */
@@ -216,7 +215,7 @@ static bool remap(struct vmm *v, const struct vmm_move *m, const struct span *s,
 void vmm_range_written(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
     for (size_t i = first; i < first + n; i++)
         if (r->page[i].at == VMM_DEVICE)
-            drop(v, &r->page[i], VMM_HOST);
+            vmm_page_drop(v, &r->page[i], VMM_HOST);
 }
 
 enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*vacated)(void *),

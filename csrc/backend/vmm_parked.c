@@ -65,8 +65,8 @@ static void end_or_park(struct vmm_part *p, bool over) {
         vmm_end_part(d, p);
 }
 
-/* Nothing runs in the context, or comes to its end so soon. A driver that cannot tell is waited for. */
-static bool is_over(uint64_t context, uint64_t patience_ns) {
+/* A driver that cannot tell is waited for. */
+bool vmm_context_over(uint64_t context, uint64_t patience_ns) {
     CUresult status = context_idle((CUcontext)(uintptr_t)context, patience_ns);
     bool tells = status == CUDA_ERROR_NOT_READY || status == CUDA_ERROR_CONTEXT_IS_DESTROYED;
     return status == CUDA_SUCCESS || (patience_ns && !tells && vmm_context_wait(context, &status));
@@ -81,7 +81,7 @@ static bool end(uint64_t only, uint64_t patience_ns) {
     take();
     for (struct vmm_part *p; (p = first_taken(&context));) {
         bool asked = context != busy && (!only || context == only);
-        bool over = !context || (asked && is_over(context, patience_ns));
+        bool over = !context || (asked && vmm_context_over(context, patience_ns));
         busy = asked && !over ? context : busy;
         end_or_park(p, over);
         ended |= over;

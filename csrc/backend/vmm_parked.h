@@ -7,6 +7,8 @@
 /* Waits for the context, as the driver's free does, but spoils no capture. *status: what the driver said, if it was
  * asked. False: nobody knows what runs there. */
 bool vmm_context_wait(uint64_t context, CUresult *status);
+/* Nothing runs in the context, or comes to its end so soon. */
+bool vmm_context_over(uint64_t context, uint64_t patience_ns);
 /* A part that the program freed, of a context that could not be waited for. */
 void vmm_park(struct vmm_part *p, uint64_t context);
 /* What is parked ends where nothing runs, or comes to its end so soon. What runs longer may end only by what the

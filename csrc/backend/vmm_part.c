@@ -54,7 +54,7 @@ static struct vmm_range *range_for(struct vmm *v, uint64_t bytes, bool apart, si
     bool alone = is_alone(v, bytes, apart);
     size_t grains = (alone ? whole_pages(bytes) : bytes) / PAGE_LEAST;
     for (size_t i = 0; i < v->count; i++)
-        if (v->at[i]->alone == alone && find_room(v->at[i], grains, grain))
+        if (!v->at[i]->reserved && v->at[i]->alone == alone && find_room(v->at[i], grains, grain))
             return v->at[i];
     *grain = 0;
     struct vmm_range *r = bytes < most ? vmm_range_new(v, most) : NULL;
@@ -70,8 +70,8 @@ struct vmm_pages vmm_part_pages(const struct vmm_part *p) {
     return (struct vmm_pages){from / page_bytes, whole_pages(from + p->bytes) / page_bytes};
 }
 
-/* Those that it does not share: only its first and its last page can be another's, too. */
-static struct vmm_pages own_pages(const struct vmm_part *p) {
+/* Only its first and its last page can be another's, too. */
+struct vmm_pages vmm_part_own_pages(const struct vmm_part *p) {
     struct vmm_pages s = vmm_part_pages(p);
     s.first += p->range->page[s.first].parts > 1;
     s.end -= s.end > s.first && p->range->page[s.end - 1].parts > 1;
@@ -87,8 +87,19 @@ static void set_grains(struct vmm_part *p, struct vmm_part *as) {
 static void count(struct vmm *v, const struct vmm_part *p, bool comes) {
     uint64_t padding = padding_of(p->bytes), bytes = padding > 0 ? padding : p->bytes;
     uint64_t *sum = padding > 0 ? &v->padding_bytes : &v->whole_bytes;
-    if (padding == 0 || p->range->alone)
+    if (!p->range->reserved && (padding == 0 || p->range->alone))
         __atomic_store_n(sum, comes ? *sum + bytes : *sum - bytes, __ATOMIC_RELAXED);
+}
+
+/* Its range and its place in it are known. */
+static void enter(struct vmm *v, struct vmm_part *p) {
+    p->number = ++v->parts_made;
+    set_grains(p, p);
+    count(v, p, true);
+    p->range->parts++;
+    struct vmm_pages all = vmm_part_pages(p);
+    for (size_t i = all.first; i < all.end; i++)
+        p->range->page[i].parts++;
 }
 
 struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, bool apart, uint64_t *fresh) {
@@ -100,27 +111,50 @@ struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, bool apart, uint64_
     }
     p->start = p->range->start + grain * PAGE_LEAST;
     p->bytes = bytes;
-    p->number = ++v->parts_made;
-    set_grains(p, p);
-    count(v, p, true);
-    p->range->parts++;
-    struct vmm_pages all = vmm_part_pages(p);
-    for (size_t i = all.first; i < all.end; i++)
-        p->range->page[i].parts++;
-    struct vmm_pages own = own_pages(p);
+    enter(v, p);
+    struct vmm_pages own = vmm_part_own_pages(p);
     *fresh = (own.end - own.first) * page_bytes;
     return p;
 }
 
+static bool is_free(const struct vmm_part *p) {
+    struct vmm_pages s = vmm_part_pages(p);
+    size_t grain = grain_of(p->range, p->start), n = p->bytes / PAGE_LEAST;
+    bool all = true;
+    for (size_t i = s.first; all && i < s.end; i++)
+        all = is_open(&p->range->page[i]) && p->range->page[i].foreign == 0;
+    for (size_t i = grain; all && i < grain + n; i++)
+        all = !p->range->part[i];
+    return all;
+}
+
+struct vmm_part *vmm_part_new_at(struct vmm *v, struct vmm_range *r, addr_t start, uint64_t bytes) {
+    struct vmm_part *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    *p = (struct vmm_part){.start = start, .bytes = bytes, .range = r};
+    if (!is_free(p)) {
+        free(p);
+        return NULL;
+    }
+    enter(v, p);
+    return p;
+}
+
 bool vmm_part_fill(struct vmm *v, struct vmm_part *p, bool device, size_t spare) {
-    struct vmm_pages own = own_pages(p);
+    struct vmm_pages own = vmm_part_own_pages(p);
     return own.first == own.end || vmm_range_fill(v, p->range, own.first, own.end - own.first, device, spare);
+}
+
+bool vmm_part_fill_from(struct vmm *v, struct vmm_part *p, struct vmm_stock *s) {
+    struct vmm_pages own = vmm_part_own_pages(p);
+    return own.first == own.end || vmm_range_fill_from(v, p->range, own.first, own.end - own.first, s);
 }
 
 /* What could not be emptied stays its own for good. */
 void vmm_part_delete(struct vmm *v, struct vmm_part *p) {
     struct vmm_range *r = p->range;
-    struct vmm_pages own = own_pages(p), all = vmm_part_pages(p);
+    struct vmm_pages own = vmm_part_own_pages(p), all = vmm_part_pages(p);
     p->parked = true;
     if (own.first < own.end && !vmm_range_empty(v, r, own.first, own.end - own.first))
         return;
@@ -128,7 +162,7 @@ void vmm_part_delete(struct vmm *v, struct vmm_part *p) {
         r->page[i].parts -= i < own.first || i >= own.end;
     set_grains(p, NULL);
     count(v, p, false);
-    if (--r->parts == 0)
+    if (--r->parts == 0 && !r->reserved)
         vmm_range_delete(v, r);
     free(p);
 }
@@ -137,7 +171,7 @@ const struct vmm_part *vmm_part_alike(const struct vmm *v, uint64_t bytes) {
     const struct vmm_part *newest = NULL;
     for (size_t i = 0; i < v->count; i++) {
         const struct vmm_range *r = v->at[i];
-        for (size_t grain = 0, seen = 0; seen < r->parts;) {
+        for (size_t grain = 0, seen = 0; !r->reserved && seen < r->parts;) {
             const struct vmm_part *p = r->part[grain];
             if (p && p->bytes == bytes && !p->parked && (!newest || p->number > newest->number))
                 newest = p;

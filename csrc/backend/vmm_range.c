@@ -269,21 +269,17 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Frames for the pages from `first` on, as long as there are any. Returns the first page without. */
-static size_t provide(struct vmm *v, struct vmm_range *r, size_t first, size_t end, enum vmm_place place) {
-    uint32_t frames[BATCH];
-    for (size_t n; first < end; first += n) {
-        n = least(BATCH, end - first);
-        while (n > 0 && !vmm_frames_take(&v->pool[place], frames, n, false))
-            n /= 2;
-        if (n == 0)
+/* Takes as many as there are. Returns how many. */
+static size_t take_some(struct vmm_pool *p, uint32_t *out, size_t n) {
+    size_t have = 0;
+    for (size_t some; have < n; have += some) {
+        some = least(BATCH, n - have);
+        while (some > 0 && !vmm_frames_take(p, out + have, some, false))
+            some /= 2;
+        if (some == 0)
             break;
-        for (size_t i = 0; i < n; i++)
-            r->page[first + i].frame[place] = frames[i];
-        for (size_t i = first; i < first + n && place == VMM_DEVICE; i++)
-            vmm_frame_hold(&v->pool[place], r->page[i].frame[place], address(r, i), &r->page[i].claim);
     }
-    return first;
+    return have;
 }
 
 /* There are so many more. */
@@ -295,11 +291,56 @@ static bool leaves(struct vmm_pool *p, size_t spare) {
     return good;
 }
 
-bool vmm_range_fill(struct vmm *v, struct vmm_range *r, size_t first, size_t n, bool device, size_t spare) {
-    size_t end = first + n, there = device ? provide(v, r, first, end, VMM_DEVICE) : first;
-    return provide(v, r, there, end, VMM_HOST) == end && (there == end || leaves(&v->pool[VMM_HOST], spare)) &&
-           (there == first || map_run(v, r, first, there - first, VMM_DEVICE)) &&
+void vmm_stock_give(struct vmm *v, struct vmm_stock *s) {
+    for (int place = 0; place < VMM_PLACES; place++) {
+        vmm_frames_give(&v->pool[place], s->frame[place], s->count[place]);
+        free(s->frame[place]);
+    }
+    *s = (struct vmm_stock){0};
+}
+
+bool vmm_stock_take(struct vmm *v, struct vmm_stock *s, size_t n, bool device, size_t spare) {
+    *s = (struct vmm_stock){0};
+    for (int place = 0; place < VMM_PLACES; place++) {
+        size_t missing = n - s->count[VMM_DEVICE];
+        bool wanted = missing > 0 && (place == VMM_HOST || device);
+        if (wanted && (s->frame[place] = calloc(missing, sizeof(uint32_t))))
+            s->count[place] = take_some(&v->pool[place], s->frame[place], missing);
+    }
+    if (s->count[VMM_DEVICE] + s->count[VMM_HOST] == n &&
+        (s->count[VMM_HOST] == 0 || leaves(&v->pool[VMM_HOST], spare)))
+        return true;
+    vmm_stock_give(v, s);
+    return false;
+}
+
+/* To the pages from `first` on, as long as there are any. Returns the first page without. */
+static size_t deal(struct vmm *v, struct vmm_range *r, size_t first, size_t end, struct vmm_stock *s,
+                   enum vmm_place place) {
+    size_t n = least(s->count[place], end - first);
+    for (size_t i = first; i < first + n; i++) {
+        r->page[i].frame[place] = s->frame[place][i - first];
+        if (place == VMM_DEVICE)
+            vmm_frame_hold(&v->pool[place], r->page[i].frame[place], address(r, i), &r->page[i].claim);
+    }
+    s->count[place] -= n;
+    if (s->count[place] > 0)
+        memmove(s->frame[place], s->frame[place] + n, s->count[place] * sizeof(uint32_t));
+    return first + n;
+}
+
+bool vmm_range_fill_from(struct vmm *v, struct vmm_range *r, size_t first, size_t n, struct vmm_stock *s) {
+    size_t end = first + n, there = deal(v, r, first, end, s, VMM_DEVICE);
+    deal(v, r, there, end, s, VMM_HOST);
+    return (there == first || map_run(v, r, first, there - first, VMM_DEVICE)) &&
            (there == end || map_run(v, r, there, end - there, VMM_HOST));
+}
+
+bool vmm_range_fill(struct vmm *v, struct vmm_range *r, size_t first, size_t n, bool device, size_t spare) {
+    struct vmm_stock s;
+    bool good = vmm_stock_take(v, &s, n, device, spare) && vmm_range_fill_from(v, r, first, n, &s);
+    vmm_stock_give(v, &s);
+    return good;
 }
 
 static void discard(struct vmm_range *r) {
@@ -308,26 +349,40 @@ static void discard(struct vmm_range *r) {
     free(r);
 }
 
-struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes) {
+static struct vmm_range *range_at(struct vmm *v, addr_t start, uint64_t bytes, bool reserved) {
     size_t pages = bytes / page_bytes;
     struct vmm_range *r = calloc(1, sizeof *r + pages * sizeof r->page[0]);
-    if (!r || !(r->part = calloc(bytes / PAGE_LEAST, sizeof(struct vmm_part *))) || !(r->start = vmm_reserve(bytes))) {
+    if (!r || !(r->part = calloc(bytes / PAGE_LEAST, sizeof(struct vmm_part *)))) {
         discard(r);
         return NULL;
     }
+    r->start = start;
     r->bytes = bytes;
+    r->reserved = reserved;
     for (size_t i = 0; i < pages; i++)
         r->page[i] = EMPTY;
     if (enter(v, r))
         return r;
-    vmm_unreserve(r->start, r->bytes);
     discard(r);
     return NULL;
 }
 
+struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes) {
+    addr_t start = vmm_reserve(bytes);
+    struct vmm_range *r = start ? range_at(v, start, bytes, false) : NULL;
+    if (start && !r)
+        vmm_unreserve(start, bytes);
+    return r;
+}
+
+struct vmm_range *vmm_range_of_program(struct vmm *v, addr_t start, uint64_t bytes) {
+    return range_at(v, start, bytes, true);
+}
+
 void vmm_range_delete(struct vmm *v, struct vmm_range *r) {
     take_out(v, r);
-    vmm_unreserve(r->start, r->bytes);
+    if (!r->reserved)
+        vmm_unreserve(r->start, r->bytes);
     free(r->seals);
     discard(r);
 }

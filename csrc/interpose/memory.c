@@ -10,6 +10,7 @@
 #include "interpose/grains.h"
 #include "interpose/ipc.h"
 #include "interpose/later.h"
+#include "interpose/own.h"
 #include "interpose/pool.h"
 #include "interpose/provide.h"
 #include "interpose/reserved.h"
@@ -175,6 +176,11 @@ void memory_gone(const struct allocation *gone) {
     memory_credit(gone);
 }
 
+/* What the program maps itself is no context's; but the memory of a space is. */
+static bool goes_with(const struct allocation *a, uint64_t owner) {
+    return a->context == owner && (a->kind != MEMORY_VMM || (a->managed && !own_on()));
+}
+
 void memory_forget(uint64_t owner) {
     struct allocation list[LEDGER_LISTED], gone;
     addr_t from = 0;
@@ -186,7 +192,7 @@ void memory_forget(uint64_t owner) {
     ipc_forget(owner);
     for (size_t n; (n = ledger_list(session.ledger, from, list, LEDGER_LISTED)) > 0; from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++)
-            if (list[i].context == owner && take(list[i].start, &gone))
+            if (goes_with(&list[i], owner) && take(list[i].start, &gone))
                 gone.managed ? memory_gone(&gone) : memory_credit(&gone);
 }
 

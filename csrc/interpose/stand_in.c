@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "base/page.h"
 #include "interpose/caller.h"
+#include "interpose/own.h"
 #include "interpose/provide.h"
 #include "interpose/session.h"
 
@@ -24,9 +25,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of spaces, and of wh
 static struct space *spaces;
 static struct hash by_start = HASH_EMPTY;
 
-/* Addresses that the driver reserved for more than one handle. As long as there are any, new handles are for these. */
-static struct hash wide = HASH_EMPTY;
-
 /* The thread's latest handle, until it reserves addresses. */
 static __thread struct {
     uint64_t bytes;
@@ -36,19 +34,19 @@ static __thread struct {
 /* --- handles --- */
 
 bool stand_in_may_be(void) {
-    return hash_count(&wide) == 0;
+    return own_on() || caller_always_exportable();
 }
 
 static bool is_simple(const CUmemAllocationProp *prop) {
     return prop->type == CU_MEM_ALLOCATION_TYPE_PINNED && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-           !prop->allocFlags.compressionType && !prop->allocFlags.usage &&
-           (prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE || caller_always_exportable());
+           !prop->allocFlags.compressionType && !prop->allocFlags.usage;
 }
 
 static bool fits(size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
     int device = session_on ? session_device() : DEVICE_NONE;
     return device >= 0 && prop && !flags && is_simple(prop) && prop->location.id == device && size > 0 &&
-           size % PAGE_LEAST == 0 && stand_in_may_be() && provide_context(device, size);
+           size % PAGE_LEAST == 0 && stand_in_may_be() && provide_context(device, size) &&
+           (!own_on() || own_exportable(prop));
 }
 
 bool stand_in_open(struct charge *c, struct stand_in **s, size_t size, const CUmemAllocationProp *prop,
@@ -57,15 +55,18 @@ bool stand_in_open(struct charge *c, struct stand_in **s, size_t size, const CUm
     latest.ours = false;
     if (!fits(size, prop, flags) || !(*s = calloc(1, sizeof **s)))
         return false;
-    if (!charge_open_managed(c, prop->location.id, MEMORY_VMM, size)) {
-        free(*s);
-        return ulms_options.managed_limit > 0;
-    }
     (*s)->prop = *prop;
     (*s)->bytes = size;
-    latest.ours = true;
-    charge_hold(c, CUDA_SUCCESS);
-    return true;
+    bool charged = charge_open_managed(c, prop->location.id, MEMORY_VMM, size);
+    if (charged && (!own_on() || own_provide(*s))) {
+        latest.ours = true;
+        charge_hold(c, CUDA_SUCCESS);
+        return true;
+    }
+    if (charged)
+        charge_cancel(c);
+    free(*s);
+    return !charged && ulms_options.managed_limit > 0;
 }
 
 static void refuse(void) {
@@ -76,7 +77,7 @@ static void refuse(void) {
 }
 
 /* Under the lock. */
-static CUresult make(struct stand_in *s, struct charge *c) {
+static CUresult make(struct stand_in *s) {
     struct charge plain;
     if (s->real)
         return CUDA_SUCCESS;
@@ -87,15 +88,17 @@ static CUresult make(struct stand_in *s, struct charge *c) {
     charge_open_unlimited(&plain, s->prop.location.id, MEMORY_VMM, s->bytes);
     charge_hold(&plain, RELIEVED(&plain, REAL(cuMemCreate, 0)(&s->real, s->bytes, &s->prop, 0)));
     if (plain.status == CUDA_SUCCESS) {
-        charge_end(c);
-        *c = plain;
+        charge_end(s->charge);
+        *s->charge = plain;
     }
     return plain.status;
 }
 
-CUresult stand_in_make(struct stand_in *s, struct charge *c) {
+CUresult stand_in_make(struct stand_in *s) {
+    if (own_on())
+        return own_make(s);
     pthread_mutex_lock(&lock);
-    CUresult status = make(s, c);
+    CUresult status = make(s);
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -112,6 +115,8 @@ static void empty(struct space *at) {
 }
 
 void stand_in_close(struct stand_in *s) {
+    if (own_on())
+        own_close(s);
     pthread_mutex_lock(&lock);
     if (s->space)
         empty(s->space);
@@ -133,8 +138,10 @@ static void arrive(struct stand_in *s, struct space *at) {
     charge_close(&c, CUDA_SUCCESS, &start, at->bytes);
 }
 
-bool stand_in_map(struct stand_in *s, struct charge *c, CUdeviceptr ptr, size_t size, size_t offset,
-                  unsigned long long flags, CUresult *status) {
+bool stand_in_map(struct stand_in *s, CUdeviceptr ptr, size_t size, size_t offset, unsigned long long flags,
+                  CUresult *status) {
+    if (own_on())
+        return own_map(s, ptr, size, offset, flags, status) != OWN_TO_MAP;
     pthread_mutex_lock(&lock);
     struct space *at = hash_get(&by_start, ptr);
     bool whole = at && at->context && at->bytes == size && s->bytes == size && offset == 0 && flags == 0;
@@ -148,7 +155,7 @@ bool stand_in_map(struct stand_in *s, struct charge *c, CUdeviceptr ptr, size_t 
     else if (at)
         *status = CUDA_ERROR_INVALID_VALUE;
     else
-        *status = make(s, c);
+        *status = make(s);
     pthread_mutex_unlock(&lock);
     return at || *status != CUDA_SUCCESS;
 }
@@ -212,15 +219,34 @@ void stand_in_forget(uint64_t context) {
     pthread_mutex_unlock(&lock);
 }
 
+void stand_in_tell_still(int device) {
+    static bool told;
+    if (session.backend->serves(device) && !caller_stays_plain() && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+        log_warn("device %d: what the program maps itself at addresses that it reserved does not move with "
+                 "ULMS_BACKEND=%s: set ULMS_BACKEND=vmm, or make it allocate otherwise (PyTorch: leave "
+                 "expandable_segments out of PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF)",
+                 device, session.backend->name);
+}
+
+/* More addresses than the device has memory are for whatever comes. */
+static void look_for_segments(size_t size) {
+    size_t most = 0;
+    int device = session_on ? session_device() : DEVICE_NONE;
+    if (device >= 0 && REAL(cuDeviceTotalMem_v2, 0)(&most, device) == CUDA_SUCCESS && size > most)
+        stand_in_tell_still(device);
+}
+
 CUresult custom_cuMemAddressReserve(int variant, CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
                                     unsigned long long flags) {
-    bool one = latest.bytes == size, ours = one && latest.ours && session_on && ptr && !addr && !flags;
+    if (own_on())
+        return own_reserve(variant, ptr, size, alignment, addr, flags);
+    bool ours = latest.bytes == size && latest.ours && session_on && ptr && !addr && !flags;
     latest.bytes = 0;
     if (ours && space_new(ptr, size, alignment))
         return CUDA_SUCCESS;
     CUresult status = REAL(cuMemAddressReserve, variant)(ptr, size, alignment, addr, flags);
-    if (status == CUDA_SUCCESS && session_on && !one)
-        hash_put(&wide, *ptr, &wide, NULL);
+    if (status == CUDA_SUCCESS)
+        look_for_segments(size);
     return status;
 }
 
@@ -248,13 +274,9 @@ static bool give_back(CUdeviceptr ptr, size_t size, CUresult *status) {
 
 CUresult custom_cuMemAddressFree(int variant, CUdeviceptr ptr, size_t size) {
     CUresult status;
-    if (give_back(ptr, size, &status))
-        return status;
-    bool was_wide = hash_take(&wide, ptr) != NULL; /* before: another thread may get the address */
-    status = REAL(cuMemAddressFree, variant)(ptr, size);
-    if (was_wide && status != CUDA_SUCCESS)
-        hash_put(&wide, ptr, &wide, NULL);
-    return status;
+    if (own_on())
+        return own_address_free(variant, ptr, size);
+    return give_back(ptr, size, &status) ? status : REAL(cuMemAddressFree, variant)(ptr, size);
 }
 
 /* The range is of memory that is mapped in a space. */
@@ -265,6 +287,8 @@ static bool in_space(CUdeviceptr ptr, size_t size) {
 
 /* Devices reach memory of the backend's from the start, as far as they can at all. */
 CUresult custom_cuMemSetAccess(int variant, CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count) {
+    if (own_on())
+        return own_set_access(variant, ptr, size, desc, count);
     if (!in_space(ptr, size))
         return REAL(cuMemSetAccess, variant)(ptr, size, desc, count);
     bool good = desc && count > 0 && size > 0;
@@ -274,7 +298,9 @@ CUresult custom_cuMemSetAccess(int variant, CUdeviceptr ptr, size_t size, const 
 }
 
 CUresult custom_cuMemGetAccess(int variant, unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr) {
-    if (!flags || !location || !in_space(ptr, 1))
+    if (own_on() && flags && location && own_get_access(flags, location, ptr))
+        return CUDA_SUCCESS;
+    if (own_on() || !flags || !location || !in_space(ptr, 1))
         return REAL(cuMemGetAccess, variant)(flags, location, ptr);
     *flags = location->type == CU_MEM_LOCATION_TYPE_DEVICE ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
                                                            : CU_MEM_ACCESS_FLAGS_PROT_NONE;

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "interpose/memory.h"
+#include "interpose/own.h"
 #include "interpose/provide.h"
 #include "interpose/session.h"
 #include "interpose/stand_in.h"
@@ -35,6 +36,8 @@ static bool keep(CUmemGenericAllocationHandle *handle, const struct charge *c, s
     if (p) {
         *handle = s ? (CUmemGenericAllocationHandle)(uintptr_t)s : *handle;
         *p = (struct physical){.references = 1, .out = 1, .charge = *c, .stand_in = s};
+        if (s)
+            s->charge = &p->charge;
         drop(hash_put(&handles, *handle, p, &stored));
     }
     if (!stored) {
@@ -56,16 +59,6 @@ static bool stand_in(struct charge *c, CUmemGenericAllocationHandle *handle, siz
     return false;
 }
 
-/* Where memory moves nothing else is refused as long as the host has some. */
-static void tell_refused(const struct charge *c) {
-    static bool told;
-    bool moves = c->status == CUDA_ERROR_OUT_OF_MEMORY && c->recorded && session.backend->serves(c->device);
-    if (moves && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
-        log_warn("device %d: out of memory: what the program maps itself at addresses that it reserved before stays "
-                 "plain (PyTorch: leave expandable_segments out of PYTORCH_CUDA_ALLOC_CONF)",
-                 c->device);
-}
-
 CUresult custom_cuMemCreate(int variant, CUmemGenericAllocationHandle *handle, size_t size,
                             const CUmemAllocationProp *prop, unsigned long long flags) {
     struct charge c;
@@ -77,7 +70,8 @@ CUresult custom_cuMemCreate(int variant, CUmemGenericAllocationHandle *handle, s
         if (c.recorded && c.status == CUDA_SUCCESS)
             keep(handle, &c, NULL);
     }
-    tell_refused(&c);
+    if (c.status == CUDA_ERROR_OUT_OF_MEMORY && c.recorded && !own_on())
+        stand_in_tell_still(c.device);
     return c.status;
 }
 
@@ -145,54 +139,115 @@ static void mapped(struct physical *p, CUdeviceptr ptr) {
 
 CUresult custom_cuMemMap(int variant, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                          unsigned long long flags) {
-    CUresult status;
+    CUresult status = CUDA_SUCCESS;
     struct physical *p = hash_get(&handles, handle);
     struct stand_in *s = p ? p->stand_in : NULL;
-    if (s && stand_in_map(s, &p->charge, ptr, size, offset, flags, &status)) {
+    if (s && stand_in_map(s, ptr, size, offset, flags, &status)) {
         if (status == CUDA_SUCCESS)
             mapped(p, ptr);
         return status;
     }
+    if (own_on() && !s)
+        status = own_make_way(ptr, size);
+    if (status != CUDA_SUCCESS)
+        return status;
     struct charge c = {.recorded = p && session_on,
                        .device = p ? p->charge.device : DEVICE_NONE,
                        .kind = p ? p->charge.kind : MEMORY_VMM};
     charge_close(&c, REAL(cuMemMap, variant)(ptr, size, offset, s ? s->real : handle, flags), &ptr, size);
+    if (c.status == CUDA_SUCCESS && own_on())
+        own_mapped(ptr, size, true);
     if (p && c.status == CUDA_SUCCESS)
         mapped(p, ptr);
     return c.status;
 }
 
-/* One unmap may cover several mappings, each whole. Taken out of the ledger before, as for every free. */
-CUresult custom_cuMemUnmap(int variant, CUdeviceptr ptr, size_t size) {
-    struct allocation list[LEDGER_LISTED];
-    struct dealloc *deallocs = NULL;
-    CUresult status;
-    size_t n = 0;
+/* What lies in a range. */
+struct mappings {
+    struct allocation *list; /* the caller frees it */
+    size_t n;
+    bool any_provided;
+    bool whole; /* none reaches beyond it */
+};
+
+static struct mappings mappings_in(CUdeviceptr ptr, size_t size) {
+    struct mappings m = {.whole = true};
+    struct allocation *more, first;
     addr_t from = ptr;
-    if (stand_in_unmap(ptr, size, &status)) {
-        if (status == CUDA_SUCCESS)
-            drop(hash_take(&mappings, ptr));
-        return status;
+    size_t before;
+    if (session_on && ledger_find(session.ledger, ptr, &first)) {
+        m.whole = first.start == ptr;
+        m.any_provided = provided(&first);
     }
-    for (size_t got; session_on && (got = ledger_list(session.ledger, from, list, LEDGER_LISTED)) > 0;) {
-        struct dealloc *more = realloc(deallocs, (n + got) * sizeof *deallocs);
-        size_t inside = 0;
-        if (!more)
+    do {
+        before = m.n;
+        if (!session_on || !(more = realloc(m.list, (m.n + LEDGER_LISTED) * sizeof *more)))
             break;
-        deallocs = more;
-        while (inside < got && list[inside].start < ptr + size)
-            dealloc_open(&deallocs[n++], list[inside++].start);
-        if (inside < got)
-            break;
-        from = list[got - 1].start + 1;
+        m.list = more;
+        for (size_t got = ledger_list(session.ledger, from, m.list + m.n, LEDGER_LISTED);
+             got > 0 && m.list[m.n].start < ptr + size; got--, m.n++) {
+            const struct allocation *a = &m.list[m.n];
+            m.any_provided = m.any_provided || provided(a);
+            m.whole = m.whole && a->start + a->bytes <= ptr + size;
+            from = a->start + 1;
+        }
+    } while (m.n == before + LEDGER_LISTED);
+    return m;
+}
+
+/* Of the driver's handles in [start, end). Taken out of the ledger before, as for every free. */
+static CUresult unmap_real(int variant, CUdeviceptr start, CUdeviceptr end, const struct allocation *list, size_t n) {
+    struct dealloc *gone = n ? calloc(n, sizeof *gone) : NULL;
+    for (size_t i = 0; gone && i < n; i++)
+        dealloc_open(&gone[i], list[i].start);
+    CUresult status = REAL(cuMemUnmap, variant)(start, end - start);
+    for (size_t i = 0; gone && i < n; i++) {
+        dealloc_close(&gone[i], status);
+        if (status != CUDA_SUCCESS)
+            continue;
+        if (own_on())
+            own_mapped(list[i].start, list[i].bytes, false);
+        drop(hash_take(&mappings, list[i].start));
     }
-    status = REAL(cuMemUnmap, variant)(ptr, size);
-    for (size_t i = 0; i < n; i++) {
-        dealloc_close(&deallocs[i], status);
-        if (status == CUDA_SUCCESS)
-            drop(hash_take(&mappings, deallocs[i].gone.start));
+    free(gone);
+    return status;
+}
+
+static void unmap_stand_in(addr_t start) {
+    struct dealloc gone;
+    own_unmap(start);
+    dealloc_open(&gone, start);
+    dealloc_close(&gone, CUDA_SUCCESS);
+    drop(hash_take(&mappings, start));
+}
+
+/* Those of the driver's handles first: it may refuse. */
+static CUresult unmap_mixed(int variant, const struct mappings *m) {
+    CUresult status = m->whole ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0, run; status == CUDA_SUCCESS && i < m->n; i += run ? run : 1) {
+        for (run = 0; i + run < m->n && !provided(&m->list[i + run]);)
+            run++;
+        const struct allocation *last = &m->list[i + run - 1];
+        if (run > 0)
+            status = unmap_real(variant, m->list[i].start, last->start + last->bytes, &m->list[i], run);
     }
-    free(deallocs);
+    for (size_t i = 0; status == CUDA_SUCCESS && i < m->n; i++)
+        if (provided(&m->list[i]))
+            unmap_stand_in(m->list[i].start);
+    return status;
+}
+
+/* One unmap may cover several mappings, each whole. */
+CUresult custom_cuMemUnmap(int variant, CUdeviceptr ptr, size_t size) {
+    CUresult status;
+    if (!stand_in_unmap(ptr, size, &status)) {
+        struct mappings m = mappings_in(ptr, size);
+        status =
+            own_on() && m.any_provided ? unmap_mixed(variant, &m) : unmap_real(variant, ptr, ptr + size, m.list, m.n);
+        free(m.list);
+    } else if (status == CUDA_SUCCESS) {
+        drop(hash_take(&mappings, ptr));
+    }
     return status;
 }
 
@@ -203,7 +258,7 @@ static CUresult to_real(CUmemGenericAllocationHandle *handle) {
     struct physical *p = hash_get(&handles, *handle);
     if (!p || !p->stand_in)
         return CUDA_SUCCESS;
-    CUresult status = stand_in_make(p->stand_in, &p->charge);
+    CUresult status = stand_in_make(p->stand_in);
     *handle = p->stand_in->real;
     return status;
 }

@@ -1,8 +1,8 @@
 """Memory behind handles (`cuMemCreate`) that moves: programs see what they would see without.
 
-`handles.c` prints the same whatever provides its memory. XLA makes a handle, reserves addresses of
-just its size and maps it there; that memory is replaced, and may be more than there is. Where the
-addresses turn out to be others, the driver makes it.
+`handles.c` and `mapped.c` print the same whatever provides their memory. With `vmm` it moves at the
+addresses where the program maps it; what the program does beyond that makes it the driver's. With
+`um` only XLA's moves, which makes a handle, reserves addresses of just its size and maps it there.
 """
 
 from collections.abc import Callable, Mapping
@@ -56,12 +56,14 @@ def test_programs_see_what_the_driver_would_show(what: str, told: Told) -> None:
     assert lines[-1] == "all of it back: 1"
 
 
+@pytest.mark.parametrize("backend", ["vmm"])
 def test_there_may_be_more_of_it_than_the_device_has(told: Told) -> None:
     """Natively that takes a device of more memory."""
     lines, said = told("blocks", "30", env=SMALL_DEVICE)
     assert (len(lines), said) == (61, "")
 
 
+@pytest.mark.parametrize("backend", ["vmm"])
 def test_handles_meet_the_limit_of_what_may_move(
     compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path, backend: str
 ) -> None:
@@ -95,16 +97,60 @@ def test_without_memory_of_ours_the_driver_makes_it(told: Told) -> None:
         told(*what, env={"EMU_FAIL": "cuMemAllocManaged:sticky"})
 
 
-def test_what_stays_plain_for_its_addresses_is_told_where_there_is_no_more(
+def test_segments_move_or_the_user_is_told(
     compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path, backend: str
 ) -> None:
     """As PyTorch's expandable segments are: addresses for all that may come, then handles."""
     binary = compiled("handles", str(emulator_dir / "libcuda.so.1"))
     done = run_emulated([binary, "segments", "30"], {"ULMS_BACKEND": backend, **SMALL_DEVICE})
-    assert done.stdout.splitlines()[0] == "refused after 10 with 2"
+    refused = done.stdout.splitlines()[0]
+    if backend == "vmm":
+        assert (refused, done.stderr) == ("refused after 30 with 0", "")
+        return
+    assert refused == "refused after 10 with 2"
     [warning] = done.stderr.splitlines()
-    assert warning.startswith("[ulms] WARN: device 0: out of memory: ")
+    assert warning.startswith("[ulms] WARN: device 0: what the program maps itself")
     assert "expandable_segments" in warning
+    assert "ULMS_BACKEND=vmm" in warning
+
+
+PARTS = ["twice", "elsewhere", "swapped", "holes", "exported", "allowed"]
+
+
+@pytest.mark.parametrize("page", ["2MiB", "8MiB"])
+@pytest.mark.parametrize("part", PARTS)
+def test_handles_may_be_mapped_in_every_way(
+    part: str,
+    page: str,
+    compiled: Compile,
+    run_emulated: RunEmulated,
+    run_native: RunEmulated,
+    emulator_dir: Path,
+    backend: str,
+) -> None:
+    """Beside memory that moves, where it has moved before itself; also where a call fails once."""
+    binary = compiled("mapped", str(emulator_dir / "libcuda.so.1"))
+    device = {"EMU_MEMORY": "2GiB"}
+    outside = run_native([binary, part], device)
+    env = {"ULMS_BACKEND": backend, "ULMS_GPU_MEMORY": "64MiB", "ULMS_PAGE": page, **device}
+    under = run_emulated([binary, part], {"ULMS_VERIFY": "1", **env})
+    assert outside.returncode == 0
+    assert (under.returncode, under.stdout, under.stderr) == (0, outside.stdout, "")
+
+
+@pytest.mark.parametrize("page", ["2MiB", "8MiB"])
+def test_no_handle_is_promised_that_cannot_be_mapped(
+    page: str,
+    compiled: Compile,
+    run_emulated: RunEmulated,
+    emulator_dir: Path,
+    backend: str,
+) -> None:
+    """Without a limit of ours: as many as device and host have memory for."""
+    binary = compiled("mapped", str(emulator_dir / "libcuda.so.1"))
+    env = {"EMU_MEMORY": "128MiB", "ULMS_MANAGED_LIMIT": "256MiB", "ULMS_PAGE": page}
+    done = run_emulated([binary, "promised"], {"ULMS_BACKEND": backend, **env})
+    assert (done.returncode, done.stdout) == (0, "then 2\nall are mapped\n"), done.stderr
 
 
 NONE, DESCRIPTOR = 0, 1
@@ -113,28 +159,23 @@ MOST = 10
 """Blocks that the device has room for."""
 
 
-@pytest.mark.parametrize(
-    ("file", "types", "moves"),
-    [
-        ("libother.so", NONE, True),
-        ("libother.so", DESCRIPTOR, False),
-        ("xla_cuda_plugin.so", NONE, True),
-        ("xla_cuda_plugin.so", DESCRIPTOR, True),
-        ("libnccl.so.2", NONE, False),
-        ("libnccl.so.2", DESCRIPTOR, False),
-    ],
-)
-def test_what_may_be_exported_stays_plain_but_for_who_always_asks_for_it(
+MOVES = {"um": ["xla_cuda_plugin.so"], "vmm": ["xla_cuda_plugin.so", "libother.so"]}
+"""By backend, the libraries whose memory behind handles moves."""
+
+
+@pytest.mark.parametrize("types", [NONE, DESCRIPTOR])
+@pytest.mark.parametrize("file", ["libother.so", "xla_cuda_plugin.so", "libnccl.so.2"])
+def test_whose_memory_moves_and_what_may_be_exported(
     file: str,
     types: int,
-    moves: bool,
     compiled: Compile,
     run_emulated: RunEmulated,
     emulator_dir: Path,
     backend: str,
     tmp_path: Path,
 ) -> None:
-    """XLA asks for handle types of all its memory."""
+    """XLA asks for handle types of all its memory, and exports none."""
+    moves = file in MOVES[backend]
     library = tmp_path / file
     library.write_bytes(compiled("allocating_library", shared=True).read_bytes())
     library.chmod(0o755)
@@ -144,7 +185,7 @@ def test_what_may_be_exported_stays_plain_but_for_who_always_asks_for_it(
     made, exported = done.stdout.splitlines()
     assert made == ("made 30, then 0" if moves else f"made {MOST}, then 2")
     invalid, unsupported = 1, 801
-    refused = invalid if types == NONE else unsupported if moves else 0
+    refused = invalid if types == NONE else unsupported if moves and backend == "um" else 0
     assert exported == f"export {refused}"
     assert done.returncode == 0
     assert ("ULMS_PLAIN" in done.stderr) == (refused == unsupported)
