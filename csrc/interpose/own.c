@@ -2,17 +2,17 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/page.h"
+#include "base/patience.h"
 #include "interpose/caller.h"
 #include "interpose/provide.h"
 #include "interpose/session.h"
 #include "ledger/addrmap.h"
 
-enum { TRIES = 100, REFUSALS = 3, TRY_MS = 20 };
+enum { REFUSALS = 3 };
 
 /* Addresses that the program reserved, as the driver did: whole pages from a page's start. */
 struct reservation {
@@ -188,10 +188,10 @@ static CUresult create(struct stand_in *s, CUmemGenericAllocationHandle *handle,
     if (s->promise) /* its memory serves again */
         forgo(s);
     CUresult status = RELIEVED(c, REAL(cuMemCreate, 0)(handle, s->bytes, &s->prop, 0));
-    for (int i = 0; status && i < (status == CUDA_ERROR_OUT_OF_MEMORY ? TRIES : REFUSALS); i++) {
+    struct patience wish = {0};
+    for (int i = 0; status && (status == CUDA_ERROR_OUT_OF_MEMORY ? patience_rest(&wish) : i < REFUSALS); i++) {
         if (session.backend->plain && session_device() == device)
             session.backend->plain(device);
-        nanosleep(&(struct timespec){0, TRY_MS * 1000000}, NULL);
         status = RELIEVED(c, REAL(cuMemCreate, 0)(handle, s->bytes, &s->prop, 0));
     }
     charge_hold(c, status);
