@@ -348,7 +348,7 @@ static bool are_over(const struct own_real *list, size_t n) {
     bool over = true;
     for (size_t i = 0; over && i < n; i++)
         if (list[i].shown && list[i].context && (i == 0 || list[i].context != list[i - 1].context))
-            over = vmm_context_over(list[i].context, PAGER_PATIENCE_NS);
+            over = vmm_context_over(list[i].context, PATIENCE_NS);
     return over;
 }
 

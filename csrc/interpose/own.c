@@ -167,11 +167,11 @@ CUresult own_address_free(int variant, CUdeviceptr ptr, size_t size) {
 
 /* Memory of the device may be put there: the driver's mappings that are there already stay. Under the lock. */
 static bool open_for(struct reservation *r, int32_t device) {
-    struct allocation list[64];
+    struct allocation list[LEDGER_LISTED];
     addr_t from = r->start, end = r->start + r->bytes;
     if (r->device == DEVICE_NONE && own()->open(r->start, r->whole, device)) {
         r->device = device;
-        for (size_t n; from < end && (n = ledger_list(session.ledger, from, list, 64)) > 0;
+        for (size_t n; from < end && (n = ledger_list(session.ledger, from, list, LEDGER_LISTED)) > 0;
              from = list[n - 1].start + 1)
             for (size_t i = 0; i < n && list[i].start < end; i++)
                 own()->foreign(list[i].start, list[i].bytes, true);
