@@ -64,7 +64,7 @@ bool stand_in_open(struct charge *c, struct stand_in **s, size_t size, const CUm
         return true;
     }
     if (charged)
-        charge_cancel(c);
+        charge_hold(c, CUDA_ERROR_OUT_OF_MEMORY);
     free(*s);
     return !charged && ulms_options.managed_limit > 0;
 }
