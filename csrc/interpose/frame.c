@@ -3,10 +3,10 @@
 #include "interpose/frame.h"
 
 #include <dlfcn.h>
-#include <link.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include <stddef.h>
 #include <unwind.h>
+
+#include "interpose/elf.h"
 
 struct list {
     void **frames;
@@ -27,33 +27,77 @@ int frame_list(void *frames[FRAME_MAX]) {
     return list.count;
 }
 
+static bool holds_frame(const struct elf_object *o, void *data) {
+    const void **asked = data;
+    if (!elf_holds(o, asked[0]))
+        return false;
+    asked[1] = o->path;
+    return true;
+}
+
+static const char *path_in_list(const void *frame) {
+    const void *asked[2] = {frame, ""};
+    elf_walk(holds_frame, asked);
+    return asked[1];
+}
+
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
-/* The linked-in unwinder asks this function which object an address lies in. glibc has it from 2.35 on: with our own
- * the library also runs where glibc is older than that of the machine it was built on. */
+/* The linked-in unwinder asks this function which object an address lies in. With our own the library also runs where
+ * glibc is older than that of the machine it was built on: it has one from 2.35 on, which takes no lock. */
 __attribute__((visibility("hidden"))) int _dl_find_object(void *address, struct dl_find_object *result);
 
-struct find {
+typedef int (*find_function)(void *, struct dl_find_object *);
+
+static find_function find_without_lock(void) {
+    static find_function known;
+    static bool looked;
+    if (!__atomic_load_n(&looked, __ATOMIC_ACQUIRE)) {
+        __atomic_store_n(&known, (find_function)elf_next("_dl_find_object"), __ATOMIC_RELAXED);
+        __atomic_store_n(&looked, true, __ATOMIC_RELEASE);
+    }
+    return __atomic_load_n(&known, __ATOMIC_RELAXED);
+}
+
+struct search {
     uintptr_t address;
-    struct dl_find_object *result;
+    void *unwind_table;
 };
 
-static int find(struct dl_phdr_info *info, size_t size, void *data) {
+static int search_one(struct dl_phdr_info *info, size_t size, void *data) {
     (void)size;
-    struct find *wanted = data;
+    struct search *search = data;
     bool holds = false;
-    *wanted->result = (struct dl_find_object){0};
+    search->unwind_table = NULL;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         uintptr_t start = info->dlpi_addr + p->p_vaddr;
-        holds |= p->p_type == PT_LOAD && wanted->address - start < p->p_memsz;
+        holds |= p->p_type == PT_LOAD && search->address - start < p->p_memsz;
         if (p->p_type == PT_GNU_EH_FRAME)
-            wanted->result->dlfo_eh_frame = (void *)start;
+            search->unwind_table = (void *)start;
     }
-    return holds && wanted->result->dlfo_eh_frame;
+    return holds;
 }
 
 int _dl_find_object(void *address, struct dl_find_object *result) {
-    struct find wanted = {(uintptr_t)address, result};
-    return dl_iterate_phdr(find, &wanted) ? 0 : -1;
+    find_function find = find_without_lock();
+    struct search search = {.address = (uintptr_t)address};
+    if (find)
+        return find(address, result);
+    if (!dl_iterate_phdr(search_one, &search) || !search.unwind_table)
+        return -1;
+    *result = (struct dl_find_object){.dlfo_eh_frame = search.unwind_table};
+    return 0;
+}
+
+const char *frame_path(void *frame) {
+    find_function find = find_without_lock();
+    struct dl_find_object found;
+    if (!find)
+        return path_in_list(frame);
+    return find(frame, &found) == 0 ? found.dlfo_link_map->l_name : "";
+}
+#else
+const char *frame_path(void *frame) {
+    return path_in_list(frame);
 }
 #endif

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,13 @@ def load(
     return run
 
 
-@pytest.mark.parametrize("first", ["program", "constructor"])
-@pytest.mark.parametrize("where", ["own", "joined", "closing"])
+@pytest.mark.parametrize(
+    ("where", "first"),
+    [
+        *product(["own", "joined", "closing"], ["program", "constructor"]),
+        ("listing", "program"),  # functions are found in the list, at the first call of one
+    ],
+)
 @pytest.mark.parametrize("backend", ["observe", "um", "vmm"])
 def test_work_over_the_budget_under_the_loaders_lock(
     backend: str, where: str, first: str, load: Load

@@ -1,12 +1,14 @@
 /* constructor PLUGIN WHERE FIRST: a library whose constructor works over the budget of the device.
  *
  * WHERE: own, the thread that loads it; joined, one that the constructor starts and waits for, while dlopen holds the
- * loader's lock; or closing, one that the destructor starts and waits for, while dlclose holds it. FIRST: program, if
- * main has initialised CUDA and a cuBLAS already; or constructor. The words reach the library in the environment.
+ * loader's lock; closing, one that the destructor starts and waits for, while dlclose holds it; or listing, one that is
+ * waited for in a callback of dl_iterate_phdr, which holds the lock of the list of objects. FIRST: program, if main has
+ * initialised CUDA and a cuBLAS already; or constructor. The words reach the library in the environment.
  *
  * Built twice: with PLUGIN defined it is that library. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -106,11 +108,19 @@ static void work_beside(void) {
         abort();
 }
 
+static int visit(struct dl_phdr_info *info, size_t size, void *unused) {
+    (void)info, (void)size, (void)unused;
+    work_beside();
+    return 1;
+}
+
 __attribute__((constructor)) static void load(void) {
     if (strcmp(getenv("WHERE"), "own") == 0)
         work(NULL);
     else if (strcmp(getenv("WHERE"), "joined") == 0)
         work_beside();
+    else if (strcmp(getenv("WHERE"), "listing") == 0)
+        dl_iterate_phdr(visit, NULL);
 }
 
 __attribute__((destructor)) static void unload(void) {
@@ -130,6 +140,8 @@ int main(int argc, char **argv) {
         float one = 1;
         use_device();
         MUST(cuMemAlloc_v2(&p, BYTES));
+        report((uint64_t)p, BYTES);
+        report((uint64_t)p, -BYTES);
         if (cublasCreate_v2(&program_blas) || cublasSscal_v2(program_blas, 8, &one, (float *)p, 1))
             return 1;
         MUST(cuMemFree_v2(p));
