@@ -221,7 +221,7 @@ static void dispose(struct area *a) {
             memory_unreserve(a->start, whole);
             pool_give(a->pool, a->device, a->charged);
         }
-        pool_credit(a->pool, a->bytes);
+        pool_credit(a->pool, a->charged ? a->charged : a->bytes);
         return;
     case AREA_MANAGED:
         managed_dispose(a);

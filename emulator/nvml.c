@@ -161,13 +161,15 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *text, nvmlDevic
     return nvmlDeviceGetHandleByPciBusId(text, out);
 }
 
-/* The bytes that cuDeviceGetUuid answers, as text. */
-static void uuid_text(int device, char out[48]) {
-    snprintf(out, 48, "GPU-656d756c-6174-6564-2d67-70752d0000%02x", (unsigned)device);
+/* The bytes that cuDeviceGetUuid answers, as text; of a part of a device as newer drivers name it, or older ones. */
+static void uuid_text(int device, char out[64]) {
+    uint64_t mig = environment_number("EMU_MIG", 0);
+    const char *begins = mig == 2 ? "MIG-GPU-" : mig ? "MIG-" : "GPU-";
+    snprintf(out, 64, "%s656d756c-6174-6564-2d67-70752d0000%02x%s", begins, (unsigned)device, mig == 2 ? "/1/0" : "");
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *out, unsigned length) {
-    char text[48];
+    char text[64];
     CHECK(ordinal(device) >= 0);
     uuid_text(ordinal(device), text);
     return put_text(out, length, text);
@@ -176,7 +178,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *out, unsigned l
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *wanted, nvmlDevice_t *out) {
     CHECK(wanted && out);
     for (unsigned i = 0; i < device_count(); i++) {
-        char text[48];
+        char text[64];
         uuid_text((int)i, text);
         if (strcmp(text, wanted) == 0)
             return nvmlDeviceGetHandleByIndex(i, out);

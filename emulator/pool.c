@@ -99,7 +99,7 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool p, CUstrea
     if (result != CUDA_SUCCESS)
         return result;
     pthread_mutex_lock(&p->lock);
-    p->used += bytes;
+    p->used += made.charged ? made.charged : bytes; /* nothing else fits into what is left of its granules */
     p->used_high = p->used > p->used_high ? p->used : p->used_high;
     pthread_mutex_unlock(&p->lock);
     *out = made.start;

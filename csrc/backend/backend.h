@@ -87,6 +87,9 @@ struct backend {
     /* The memory is in the ledger, its content means nothing to anybody. Whole grains; also memory that the program
      * asked to be managed. */
     void (*arrived)(addr_t start, uint64_t bytes, int32_t device);
+    /* Whether so many bytes more would make pages begin to move: what is unused had better leave before. NULL: never.
+     */
+    bool (*crowded)(int32_t device, uint64_t bytes);
     /* There is more plain memory on a served device, whose context is current: less room is left for pages. */
     void (*plain)(int32_t device);
     /* It is about to be freed, or, with its context, already was. On return no move of it is under way and none will

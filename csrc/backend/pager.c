@@ -27,6 +27,16 @@ void pager_make_room(struct pager *d, uint64_t bytes) {
         pager_start_moving(d, bytes);
 }
 
+bool pager_crowded(int32_t device, uint64_t bytes) {
+    bool crowded = false;
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        pager_lock(d);
+        crowded = crowded || (d->ordinal == device && !d->moving && !d->ended && !pager_fits(d, bytes));
+        pager_unlock(d);
+    }
+    return crowded;
+}
+
 void pager_plain(int32_t device) {
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
@@ -91,8 +101,8 @@ bool pager_dying(addr_t start, uint64_t bytes, bool unused) {
         pager_lock(d);
         struct pager_range *r = pager_range_at(&d->ranges, start);
         if (r) {
-            d->bytes -= r->freed ? 0 : r->bytes;
-            r->freed = true;
+            d->bytes -= r->freed || !unused ? 0 : r->bytes; /* until then it holds its place */
+            r->freed = r->freed || unused;
             heard = unused && (d->moving || d->ended); /* what begins to move was all used just before */
             if (heard)
                 die(d, r);

@@ -294,7 +294,7 @@ struct pager {
     uint32_t run_pages;            /* the most of one move */
     struct pager_ranges ranges;
     struct pager_ranges still_advised; /* memory that left while the driver's advice is still set */
-    uint64_t bytes;                    /* of ours, in whole pages, but for what was freed */
+    uint64_t bytes;                    /* of ours, in whole pages, but for what was freed and is unused */
     /* Bytes of the device that the engine does not rule: of memory that never moves; of pages that left the engine and
      * are not released yet. */
     uint64_t fixed, aside;
@@ -389,6 +389,7 @@ void pager_settle(const struct op *op);
 void pager_arrived(addr_t start, uint64_t bytes, int32_t device);
 /* For memory that is about to be told to the engine. Under the lock, which may be released meanwhile. */
 void pager_make_room(struct pager *d, uint64_t bytes);
+bool pager_crowded(int32_t device, uint64_t bytes);
 void pager_plain(int32_t device);
 void pager_leaving(addr_t start, uint64_t bytes);
 bool pager_dying(addr_t start, uint64_t bytes, bool unused);

@@ -74,8 +74,12 @@ void charge_open_unlimited(struct charge *c, int device, enum memory_kind kind, 
     *c = (struct charge){.recorded = session_on, .device = device, .kind = kind, .asked = bytes};
 }
 
-/* What may be plain does not wait for anything. */
-static bool reserve_managed(uint64_t bytes, bool waits) {
+/* What the program itself asked to be managed has as much of the host as it has natively, unless the user set a limit.
+ * What may be plain does not wait for anything. */
+static bool reserve_managed(enum memory_kind kind, uint64_t bytes) {
+    bool own = kind == MEMORY_MANAGED, waits = ulms_options.managed_limit > 0;
+    if (own && !waits)
+        return ledger_charge_managed(session.ledger, bytes);
     if (ledger_reserve_managed(session.ledger, bytes))
         return true;
     later_free_unused();
@@ -90,7 +94,7 @@ bool charge_open_managed(struct charge *c, int device, enum memory_kind kind, ui
         return charge_open(c, device, kind, bytes);
     *c = (struct charge){
         .recorded = true, .managed = true, .device = device, .kind = kind, .asked = bytes, .bytes = bytes};
-    if (reserve_managed(bytes, kind == MEMORY_MANAGED || ulms_options.managed_limit))
+    if (reserve_managed(kind, bytes))
         return true;
     log_info("%llu bytes refused: %llu of %llu that may move are held (ULMS_MANAGED_LIMIT)", (unsigned long long)bytes,
              (unsigned long long)ledger_managed(session.ledger), (unsigned long long)session.managed_limit);

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/page.h"
+#include "base/patience.h"
 #include "interpose/context.h"
 #include "interpose/node.h"
 #include "interpose/reserved.h"
@@ -205,9 +206,6 @@ struct graph_memory graph_memory_of(CUgraph graph) {
 
 /* --- what launches need together --- */
 
-/* As long as launches in flight may take, where one is refused else. */
-static const uint64_t patience_ns = 2000000000;
-
 /* The driver lets launches in one stream share memory, as they come after each other. */
 struct lane {
     uint64_t stream;
@@ -263,7 +261,7 @@ static void next_round(void) {
 
 /* Once what is in flight is over, what the driver holds is what nobody has freed. */
 static bool make_room(struct charge *c, uint64_t stream, struct graph_memory *g) {
-    context_idle((CUcontext)(uintptr_t)session_context(), patience_ns);
+    context_idle((CUcontext)(uintptr_t)session_context(), PATIENCE_NS);
     reserved_give_back(c->device);
     next_round();
     c->bytes = needed(c->device, stream, g);

@@ -53,33 +53,40 @@ CUresult custom_cuDeviceTotalMem_v2(int variant, size_t *bytes, CUdevice dev) {
     return status;
 }
 
-/* "GPU-8-4-4-4-12 hexadecimal digits", the way NVML writes what the driver gives as 16 bytes. */
-static void uuid_text(const unsigned char *b, char out[41]) {
+enum { UUID_TEXT = 36 };
+
+/* 8-4-4-4-12 hexadecimal digits, the way NVML writes what the driver gives as 16 bytes. */
+static void uuid_text(const unsigned char *b, char out[UUID_TEXT]) {
     static const char digits[] = "0123456789abcdef";
-    char *p = out;
-    memcpy(p, "GPU-", 4);
-    p += 4;
     for (int i = 0; i < 16; i++) {
         if (i == 4 || i == 6 || i == 8 || i == 10)
-            *p++ = '-';
-        *p++ = digits[b[i] >> 4];
-        *p++ = digits[b[i] & 15];
+            *out++ = '-';
+        *out++ = digits[b[i] >> 4];
+        *out++ = digits[b[i] & 15];
     }
-    *p = 0;
 }
 
+static bool is_named(CUresult status, const CUuuid *uuid, const char *digits) {
+    char known[UUID_TEXT];
+    if (status != CUDA_SUCCESS)
+        return false;
+    uuid_text((const unsigned char *)uuid->bytes, known);
+    return strncmp(known, digits, UUID_TEXT) == 0;
+}
+
+/* "GPU-digits"; a MIG device is "MIG-digits", which the driver's newer question answers, or, of older drivers,
+ * "MIG-GPU-digits/i/j" with those of the device that it is part of. */
 static int ordinal_of(nvmlDevice_t device) {
-    char asked[96] = "", known[41];
+    char asked[96] = "";
+    CUuuid own, parent;
     if (!session_on || REAL(nvmlDeviceGetUUID, 0)(device, asked, sizeof asked) != NVML_SUCCESS)
         return DEVICE_NONE;
-    for (int d = 0; d < session.devices; d++) {
-        CUuuid uuid;
-        if (REAL(cuDeviceGetUuid_v2, 0)(&uuid, d) != CUDA_SUCCESS)
-            continue;
-        uuid_text((const unsigned char *)uuid.bytes, known);
-        if (strcmp(known, asked) == 0)
+    const char *digits = asked + (strncmp(asked, "MIG-", 4) == 0 ? 4 : 0);
+    digits += strncmp(digits, "GPU-", 4) == 0 ? 4 : 0;
+    for (int d = 0; d < session.devices; d++)
+        if (is_named(REAL(cuDeviceGetUuid_v2, 0)(&own, d), &own, digits) ||
+            is_named(REAL(cuDeviceGetUuid, 0)(&parent, d), &parent, digits))
             return d;
-    }
     return DEVICE_NONE;
 }
 

@@ -12,8 +12,12 @@
 #include "interpose/reserved.h"
 #include "interpose/session.h"
 
-/* More than this is freed also where the program waits for streams alone. */
-static const uint64_t much = 1ull << 30;
+/* More than this is freed also where the program waits for streams alone. Under a limit it is less: what is discarded
+ * stays on the device all the same. */
+static uint64_t much(void) {
+    uint64_t most = 1ull << 30, part = ulms_options.capacity / 16;
+    return part && part < most ? part : most;
+}
 
 /* How long it looks at a time whether a context is busy. */
 static const uint64_t slice_ns = 10000000;
@@ -226,7 +230,7 @@ static void free_without_wait(uint64_t bytes) {
         free_some(0);
         return;
     }
-    if (bytes <= __atomic_load_n(&in_vain, __ATOMIC_RELAXED) + much)
+    if (bytes <= __atomic_load_n(&in_vain, __ATOMIC_RELAXED) + much())
         return;
     uint64_t context = session_context();
     if (idle(context))
@@ -242,7 +246,7 @@ void later_waited(uint64_t whole_context) {
         session.backend->waited(whole_context);
     if (bytes < __atomic_load_n(&in_vain, __ATOMIC_RELAXED))
         __atomic_store_n(&in_vain, bytes, __ATOMIC_RELAXED);
-    if (bytes <= (whole_context || tells ? 0 : much) || pthread_mutex_trylock(&freeing) != 0)
+    if (bytes <= (whole_context || tells ? 0 : much()) || pthread_mutex_trylock(&freeing) != 0)
         return;
     if (whole_context)
         free_some(whole_context);

@@ -206,8 +206,8 @@ static CUresult allocate_plain(int variant, CUdeviceptr *dptr, uint64_t bytes, C
         REAL(cuDeviceGetMemPool, 0)(&pool, device);
     if (pool)
         reserved_know(device, pool);
-    bool reuses = pool && charge_limited(device, MEMORY_ASYNC) && reserved_unused(pool) >= bytes;
     charge_open(&c, device, MEMORY_ASYNC, 0);
+    bool reuses = pool && charge_limited(device, MEMORY_ASYNC) && reserved_unused(pool) >= bytes;
     if (!reuses || !try(&c, variant, dptr, bytes, handle, stream)) {
         if (!charge_open(&c, device, MEMORY_ASYNC, bytes))
             return c.status;

@@ -6,14 +6,11 @@
 #include "base/hash.h"
 #include "base/options.h"
 #include "base/page.h"
-#include "base/thread.h"
+#include "base/patience.h"
 #include "interpose/capture.h"
 #include "interpose/context.h"
 #include "interpose/memory.h"
 #include "interpose/session.h"
-
-/* As long as frees in flight may take, where an allocation is refused else. */
-static const uint64_t patience_ns = 2000000000;
 
 struct source {
     CUmemoryPool pool; /* NULL: it was destroyed */
@@ -121,10 +118,20 @@ static uint64_t live(int device) {
     return bytes;
 }
 
-/* Of a pool that was destroyed the driver tells nothing: it keeps what the program has not freed. Under the lock. */
-static void look_at(struct source *s) {
+/* Pools were destroyed that held memory. Of them the driver tells nothing. */
+static bool any_gone(void) {
+    bool any = false;
+    pthread_mutex_lock(&lock);
+    for (const struct source *s = sources; s; s = s->next)
+        any = any || (!s->pool && s->bytes > s->live);
+    pthread_mutex_unlock(&lock);
+    return any;
+}
+
+/* Once nothing runs, a pool that was destroyed holds what the program has not freed. Under the lock. */
+static void look_at(struct source *s, bool idle) {
     if (!s->pool)
-        s->bytes = s->bytes < s->live ? s->bytes : s->live;
+        s->bytes = idle && s->live < s->bytes ? s->live : s->bytes;
     else if (!s->leaves)
         s->bytes = ask(s->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, s->bytes);
 }
@@ -140,14 +147,15 @@ uint64_t reserved_by_graphs(int device) {
 void reserved_look(int device) {
     if (!session_on || !counted(device))
         return;
+    bool idle = any_gone() && context_idle((CUcontext)(uintptr_t)session_context(), 0) == CUDA_SUCCESS;
     pthread_mutex_lock(&lock);
     uint64_t before = charged[device], now = reserved_by_graphs(device);
     for (struct source **at = &sources, *s; (s = *at);) {
         if (s->device == device) {
-            look_at(s);
+            look_at(s, idle);
             now += s->bytes;
         }
-        if (s->pool || s->live) {
+        if (s->pool || s->live || s->bytes) {
             at = &s->next;
         } else {
             *at = s->next;
@@ -169,9 +177,13 @@ void reserved_look_again(int device) {
 /* --- room under a limit --- */
 
 uint64_t reserved_unused(CUmemoryPool pool) {
-    uint64_t all = ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, 0),
-             used = ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, all);
-    return all > used ? all - used : 0;
+    uint64_t held = ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, 0);
+    uint64_t used = ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, held);
+    pthread_mutex_lock(&lock);
+    const struct source *s = *find(pool, false);
+    used = s && s->live > used ? s->live : used;
+    pthread_mutex_unlock(&lock);
+    return held > used ? held - used : 0;
 }
 
 /* A pool gives back what was freed when the program waits for anything: here for an event that nothing is before. */
@@ -199,36 +211,26 @@ void reserved_give_back(int device) {
     reserved_look(device);
 }
 
-/* What the pools hold when a wait for frees in flight was in vain: until that changes none is made. */
-static uint64_t in_vain[DEVICE_MAX];
-
 /* Bytes in flight would be enough, and may come back. */
 static bool may_come_back(int device, uint64_t bytes) {
     uint64_t held = __atomic_load_n(&charged[device], __ATOMIC_RELAXED), kept = live(device);
     uint64_t others = ledger_plain(session.ledger, device) - held;
-    return held > kept && held != __atomic_load_n(&in_vain[device], __ATOMIC_RELAXED) &&
-           others + kept + bytes <= ulms_options.capacity &&
+    return held > kept && others + kept + bytes <= ulms_options.capacity &&
            context_idle((CUcontext)(uintptr_t)session_context(), 0) == CUDA_ERROR_NOT_READY;
 }
 
 bool reserved_make_room(int device, enum memory_kind kind, uint64_t bytes) {
-    uint64_t until = 0;
+    struct patience patience = {.what = PATIENCE_WISH};
     if (ledger_reserve(session.ledger, device, bytes))
         return true;
     if (bytes > ulms_options.capacity || !counted(device))
         return false;
-    for (int tries = 0;; tries++) {
-        bool waits = ledger_promised(session.ledger, device) || (kind == MEMORY_ASYNC && may_come_back(device, bytes));
+    for (bool waits = true; waits;) {
+        waits = ledger_promised(session.ledger, device) || (kind == MEMORY_ASYNC && may_come_back(device, bytes));
         reserved_give_back(device);
         if (ledger_reserve(session.ledger, device, bytes))
             return true;
-        if (!waits)
-            return false;
-        until = until ? until : clock_ns() + patience_ns;
-        if (clock_ns() >= until)
-            break;
-        thread_give_way(tries);
+        waits = waits && patience_rest(&patience);
     }
-    __atomic_store_n(&in_vain[device], __atomic_load_n(&charged[device], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
     return false;
 }

@@ -27,7 +27,7 @@ void reserved_give_back(int device);
 /* Plain bytes are promised. Before that is refused, what the driver holds without use goes back to the device; where
  * the driver itself would wait for frees in flight, or another thread may not get what it was promised, this waits. */
 bool reserved_make_room(int device, enum memory_kind kind, uint64_t bytes);
-/* Bytes that the pool holds and no allocation has: one of so many may find room there. */
+/* Bytes that the pool holds and no allocation has, for the driver and in whole grains: one of so many may find room. */
 uint64_t reserved_unused(CUmemoryPool pool);
 
 #endif

@@ -106,6 +106,10 @@ bool ledger_reserve_managed(struct ledger *l, uint64_t bytes) {
     return quota_take_pages(&l->quota, bytes);
 }
 
+bool ledger_charge_managed(struct ledger *l, uint64_t bytes) {
+    return quota_take_any_pages(&l->quota, bytes);
+}
+
 void ledger_cancel_managed(struct ledger *l, uint64_t bytes) {
     quota_give_pages(&l->quota, bytes);
 }

@@ -55,6 +55,8 @@ uint64_t ledger_peak(const struct ledger *l, int device);
 void ledger_limit_managed(struct ledger *l, uint64_t bytes);
 /* Charges the pages only. False, and nothing charged, when they would pass the limit. */
 bool ledger_reserve_managed(struct ledger *l, uint64_t bytes);
+/* The same whatever the limit; false only where no number holds the sum. */
+bool ledger_charge_managed(struct ledger *l, uint64_t bytes);
 /* Returns them. */
 void ledger_cancel_managed(struct ledger *l, uint64_t bytes);
 /* Charges the device: the memory is there, or serves again after ledger_remove took it out; or returns that. */

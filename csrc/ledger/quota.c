@@ -80,9 +80,17 @@ uint64_t quota_peak(const struct quota *q, int device) {
     return counted(device) ? get(&q->devices[device].peak) : 0;
 }
 
-bool quota_take_pages(struct quota *q, uint64_t bytes) {
+static bool take_pages(struct quota *q, uint64_t bytes, uint64_t limit) {
     uint64_t pages = whole_pages(bytes);
-    return pages >= bytes && add_within(&q->managed, pages, get(&q->managed_limit));
+    return pages >= bytes && add_within(&q->managed, pages, limit);
+}
+
+bool quota_take_pages(struct quota *q, uint64_t bytes) {
+    return take_pages(q, bytes, get(&q->managed_limit));
+}
+
+bool quota_take_any_pages(struct quota *q, uint64_t bytes) {
+    return take_pages(q, bytes, 0);
 }
 
 void quota_give_pages(struct quota *q, uint64_t bytes) {

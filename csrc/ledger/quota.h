@@ -38,6 +38,8 @@ uint64_t quota_peak(const struct quota *q, int device);
 
 /* The whole pages of `bytes` of managed memory: charged unless that would pass the limit; credited. */
 bool quota_take_pages(struct quota *q, uint64_t bytes);
+/* The same whatever the limit; false only where no number holds the sum. */
+bool quota_take_any_pages(struct quota *q, uint64_t bytes);
 void quota_give_pages(struct quota *q, uint64_t bytes);
 
 /* Nothing is held and nothing ever was; the limits stay. */

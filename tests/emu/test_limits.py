@@ -1,0 +1,48 @@
+"""What a device holds stays within the limit, as the emulated device counts it: generated programs
+that take memory in all ways and give it back in stream order. `LIMIT_PROGRAMS=500` runs so many.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Compile, RunEmulated
+
+pytestmark = pytest.mark.emu
+
+MIB = 1 << 20
+LIMIT = 64 * MIB
+OPERATION = 12
+"""MiB: the most that one allocation or graph takes."""
+BEYOND = {"observe": 0, "um": 2 * OPERATION * MIB, "vmm": 2 * OPERATION * MIB}
+"""Where memory moves, what stays plain is not refused: pages leave for it."""
+
+
+@pytest.mark.parametrize("backend", BEYOND)
+def test_no_program_holds_more_than_the_limit(
+    backend: str, compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
+) -> None:
+    binary = compiled("limits", str(emulator_dir / "libcuda.so.1"))
+    env = {"ULMS_BACKEND": backend, "ULMS_GPU_MEMORY": f"{LIMIT}", "ULMS_LOG_LEVEL": "ERROR"}
+    refusals = 0
+    for seed in range(int(os.environ.get("LIMIT_PROGRAMS", "40"))):
+        done = run_emulated([binary, f"{seed}", "150", f"{OPERATION}"], env)
+        assert (done.returncode, done.stderr) == (0, ""), seed
+        told = dict(line.split() for line in done.stdout.splitlines())
+        assert int(told["most"]) <= LIMIT + BEYOND[backend], seed
+        refusals += int(told["refused"])
+    assert backend != "observe" or refusals > 0
+
+
+@pytest.mark.parametrize("mig", ["0", "1", "2"])
+def test_the_limit_of_a_part_of_a_device_by_its_names(
+    mig: str, compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
+) -> None:
+    """NVML names a MIG device otherwise than CUDA does: both tell the same of its memory."""
+    libraries = [str(emulator_dir / name) for name in ("libcuda.so.1", "libnvidia-ml.so.1")]
+    binary = compiled("allocate", *libraries)
+    env = {"ULMS_GPU_MEMORY": f"{LIMIT}", "EMU_MIG": mig}
+    done = run_emulated([binary], env, stdin=f"0 a plain 0 {8 * MIB}\nbarrier\n")
+    asked = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("asked")]
+    assert asked[1:] == [[f"{LIMIT - 8 * MIB}", f"{LIMIT}"]] * 6
