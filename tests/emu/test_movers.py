@@ -20,13 +20,13 @@ for round in range({ROUNDS}):
         assert words_of(part, 4096) == {{round + i}}
 print(driver.emu_calls(b"cuCtxCreate_v2") - before, counter("evicted_bytes"))
 """
-ALL_BUSY = f"""
+ALL_BUSY = """
 driver.emu_calls.restype = ctypes.c_uint64
 before = driver.emu_calls(b"cuCtxCreate_v2")
-parts = [allocated({{PART_MIB}} * MIB) for _ in range(3)]
+parts = [allocated({PART_MIB} * MIB) for _ in range(3)]
 for round in range(2):
     for i, part in enumerate(parts):
-        fill(part, round + i, {{PART_MIB}} * MIB)
+        fill(part, round + i, {PART_MIB} * MIB)
 print(driver.emu_calls(b"cuCtxCreate_v2") - before, counter("evicted_bytes"))
 """
 """Each operation makes all that is there leave, many moves at a time."""
