@@ -29,7 +29,7 @@ def environment(backend: str | None, memory: str) -> dict[str, str]:
     if backend is None:
         return dict(os.environ)
     moves = {"ULMS_GPU_MEMORY": memory} if backend != "observe" else {}
-    ours = {"LD_PRELOAD": str(library()), "ULMS_BACKEND": backend, "ULMS_MANAGED_LIMIT": "4GiB"}
+    ours = {"LD_PRELOAD": str(library()), "ULMS_BACKEND": backend, "ULMS_MANAGED_LIMIT": "2GiB"}
     return {**os.environ, **ours, **moves}
 
 
@@ -125,6 +125,7 @@ def test_expandable_segments_move(tmp_path: Path) -> None:
         more={
             **more,
             **environment("vmm", "3200MiB"),
+            "ULMS_MANAGED_LIMIT": "8GiB",  # vmm takes none of it, but keeps to it
             "REPORT_COUNTERS": "filled_bytes,evicted_bytes",
         },
     )
