@@ -69,16 +69,19 @@ static bool copy(const struct page *p, addr_t to, addr_t from) {
     return vmm_wait(p->stream) && good;
 }
 
-/* Room on the device for a page of the host, without a page more than there may be. */
-static bool has_room(struct pager *d) {
-    struct vmm_pool *pool = &d->vmm->pool[VMM_DEVICE];
+/* What all frames of the device may take. */
+static uint64_t most_of(struct pager *d) {
     pager_lock(d);
     uint64_t most = d->budget.bytes + d->aside + d->fixed;
     pager_unlock(d);
-    if (most < page_bytes)
-        return false;
-    vmm_pool_trim(pool, most - page_bytes);
-    return vmm_pool_bytes(pool) + page_bytes <= most;
+    return most;
+}
+
+/* A fresh frame takes no more than there may be, as far as idle ones can make up for it. */
+static bool make_room(struct pager *d) {
+    uint64_t most = most_of(d);
+    vmm_give_back(d, most > page_bytes ? most - page_bytes : 0);
+    return vmm_pool_bytes(&d->vmm->pool[VMM_DEVICE]) + page_bytes <= most;
 }
 
 static void came_to_device(struct pager *d) {
@@ -132,7 +135,8 @@ static bool export_page(struct pager *d, const struct page *p) {
         return true;
     if (!page_of(p)->fixed || (at != VMM_DEVICE && at != VMM_HOST))
         return false;
-    if (at == VMM_HOST && has_room(d) && move_to(p, VMM_DEVICE)) {
+    bool room = make_room(d);
+    if (at == VMM_HOST && room && move_to(p, VMM_DEVICE)) {
         came_to_device(d);
         return true;
     }
@@ -157,6 +161,7 @@ static bool export_part(struct pager *d, const struct vmm_part *p) {
         vmm_fix(d, p->start, p->start + p->bytes);
     for (; good && page.at < s.end; page.at++)
         good = export_page(d, &page);
+    vmm_give_back(d, most_of(d));
     if (page.stream)
         REAL(cuStreamDestroy_v2, 0)(page.stream);
     return good;

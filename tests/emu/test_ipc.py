@@ -51,6 +51,13 @@ def test_is_what_it_is_natively(ipc: Ipc, part: str, memory: str, page: str) -> 
     assert ipc(part, memory, ULMS_PAGE=page) == ipc(part)
 
 
+@pytest.mark.parametrize("page", [2, 8])
+def test_the_budget_is_kept_with_what_is_shared(ipc: Ipc, page: int) -> None:
+    """And one page: the old frame of a page goes once the new one has its content."""
+    most = str((40 + page) << 20)
+    assert ipc("read", TWICE, ULMS_PAGE=f"{page}MiB", IPC_MOST=most) == ipc("read")
+
+
 @pytest.mark.parametrize("importer", ["observe", "um"])
 def test_the_importer_may_have_any_backend(ipc: Ipc, importer: str) -> None:
     assert ipc("read", TWICE, IPC_IMPORTER=importer) == ipc("read")

@@ -10,7 +10,7 @@
  *   ipc busy      the exporter's device has work that does not end until the importer has asked in vain
  *   ipc refused   asks for a handle, twice
  *
- * IPC_IMPORTER: the backend of the importing process.
+ * IPC_IMPORTER: the backend of the importing process. IPC_MOST: bytes that the exporter may ever have on the device.
  *
  * A first child exports some of its blocks, works on the others until it is told to check all of them, and knows what
  * each must hold; a second one imports. Prints what the second saw, then whether the first found all as it must be. */
@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 
 #include "device.h"
+#include "emu.h"
 #include "part.h"
 
 USE(cuCtxSynchronize)
@@ -97,7 +98,18 @@ static int is_shared(int i) {
     return k < SHARED;
 }
 
+static void count_resident(void) {
+    const char *most = getenv("IPC_MOST");
+    uint64_t used, total;
+    emu_device_memory(0, &used, &total);
+    if (most && used > strtoull(most, NULL, 10)) {
+        fprintf(stderr, "%llu bytes are on the device\n", (unsigned long long)used);
+        _exit(7);
+    }
+}
+
 static void work(void) {
+    count_resident();
     static unsigned turn;
     int i = (int)(turn++ % BLOCKS);
     if (is_shared(i))
