@@ -78,7 +78,9 @@ bool vmm_holds(addr_t p) {
         if (v && (is_alias(&v->pool[VMM_DEVICE], p) || is_alias(&v->pool[VMM_HOST], p)))
             return true;
     }
-    return vmm_find(p, &d) != NULL;
+    /* what the program reserved is the driver's where nothing of ours is mapped */
+    const struct vmm_range *r = vmm_find(p, &d);
+    return r && (!r->reserved || vmm_page_at(&r->page[(p - r->start) / page_bytes]) != VMM_UNMAPPED);
 }
 
 struct vmm_range *vmm_range_at(const struct pager *d, addr_t p) {

@@ -114,7 +114,7 @@ def test_segments_move_or_the_user_is_told(
     assert "ULMS_BACKEND=vmm" in warning
 
 
-PARTS = ["twice", "elsewhere", "swapped", "holes", "exported", "allowed"]
+PARTS = ["twice", "elsewhere", "swapped", "holes", "exported", "allowed", "unmapped"]
 
 
 @pytest.mark.parametrize("page", ["2MiB", "8MiB"])

@@ -245,6 +245,20 @@ static void allowed(void) {
     MUST(cuMemAddressFree(p, SIZE));
 }
 
+/* Nothing is there any more, though the handle is kept. */
+static void unmapped(void) {
+    CUmemGenericAllocationHandle handle = create(SIZE);
+    CUdeviceptr p = reserve(SIZE);
+    char host[16];
+    map(p, handle, SIZE);
+    fill(p, 6, SIZE);
+    stir();
+    MUST(cuMemUnmap(p, SIZE));
+    printf("read %d\n", (int)cuMemcpyDtoH_v2(host, p, sizeof host));
+    printf("given back %d\n", (int)cuMemAddressFree(p, SIZE));
+    printf("released %d\n", (int)cuMemRelease(handle));
+}
+
 /* All that there are, and each can be mapped. */
 static void promised(void) {
     enum { MOST = 512 };
@@ -264,9 +278,9 @@ static void promised(void) {
     printf("all are mapped\n");
 }
 
-static const struct part parts[] = {
-    {"twice", twice},       {"elsewhere", elsewhere}, {"swapped", swapped},   {"holes", holes},
-    {"exported", exported}, {"allowed", allowed},     {"promised", promised}, {NULL, NULL}};
+static const struct part parts[] = {{"twice", twice},       {"elsewhere", elsewhere}, {"swapped", swapped},
+                                    {"holes", holes},       {"exported", exported},   {"allowed", allowed},
+                                    {"unmapped", unmapped}, {"promised", promised},   {NULL, NULL}};
 
 int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, 0);
