@@ -51,7 +51,11 @@ EXPORT int emu_device_memory(int device, uint64_t *used, uint64_t *total) {
 }
 
 EXPORT uint64_t emu_device_peak(int device) {
-    return device_valid(device) ? resident_most(device) : 0;
+    return device_valid(device) ? resident_most(device).most : 0;
+}
+
+EXPORT uint64_t emu_pages_peak(int device) {
+    return device_valid(device) ? resident_most(device).pages_most : 0;
 }
 
 /* --- the driver's questions --- */

@@ -2,6 +2,7 @@
 
 #include "cost.h"
 #include "pages.h"
+#include "resident.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,13 @@ static void link_as_newest(struct frame *f) {
     newest[d] = f;
 }
 
+/* Discarded pages keep their frames, but hold nothing. */
+static void set_dead(struct page *p, bool dead) {
+    for (struct frame *f = p->frames; f && p->dead != dead; f = f->next)
+        resident_change_pages(f->device->ordinal, dead ? -(int64_t)GRANULE : (int64_t)GRANULE);
+    p->dead = dead;
+}
+
 static struct frame *frame_on(const struct page *p, const struct device *d) {
     struct frame *f = p->frames;
     while (f && f->device != d)
@@ -44,6 +52,7 @@ static void frame_free(struct frame *f) {
     *at = f->next;
     unlink_by_use(f);
     device_give(f->device, GRANULE);
+    resident_change_pages(f->device->ordinal, f->page->dead ? 0 : -(int64_t)GRANULE);
     free(f);
 }
 
@@ -55,7 +64,7 @@ static uint64_t leave(struct frame *f) {
         traffic.dropped += p->bytes; /* valid elsewhere */
     } else if (p->dead) {
         traffic.dropped += p->bytes;
-        p->dead = false;
+        set_dead(p, false);
     } else {
         p->on_host = true;
         moved = p->bytes;
@@ -83,6 +92,7 @@ static struct frame *frame_make(struct page *p, struct device *d, uint64_t *evic
     *f = (struct frame){.page = p, .device = d, .next = p->frames};
     p->frames = f;
     device_hold(d, GRANULE);
+    resident_change_pages(d->ordinal, p->dead ? 0 : (int64_t)GRANULE);
     link_as_newest(f);
     return f;
 }
@@ -196,7 +206,7 @@ static void touch_page(struct page *p, struct emu_launch *r, uint64_t bytes, int
         r->host_written += mode & EMU_WRITE ? bytes : 0;
     }
     if (mode & EMU_WRITE) {
-        p->dead = false;
+        set_dead(p, false);
         if (f || p->on_host)
             page_keep_only(p, f);
     }
@@ -264,7 +274,7 @@ void managed_discard(const struct area *a, uint64_t start, uint64_t end) {
     for (struct page *p = page_first(a, start); p < page_after(a, end); p++)
         if (p->start >= start && p->start + p->bytes <= end && populated(p)) {
             memset((void *)(uintptr_t)(p->start + (uint64_t)alias), 0xdd, p->bytes); /* rubbish, not luck */
-            p->dead = true;
+            set_dead(p, true);
         }
     pthread_mutex_unlock(&pages_lock);
 }

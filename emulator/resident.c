@@ -26,15 +26,23 @@ void resident_open(void) {
     rows = map;
 }
 
-void resident_change(int device, int64_t bytes) {
-    struct resident *r = &rows[device];
-    uint64_t now = __atomic_add_fetch(&r->used, (uint64_t)bytes, __ATOMIC_SEQ_CST);
-    uint64_t most = __atomic_load_n(&r->most, __ATOMIC_RELAXED);
-    while (bytes > 0 && now > most &&
-           !__atomic_compare_exchange_n(&r->most, &most, now, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+static void change(uint64_t *now, uint64_t *most, int64_t bytes) {
+    uint64_t sum = __atomic_add_fetch(now, (uint64_t)bytes, __ATOMIC_SEQ_CST),
+             old = __atomic_load_n(most, __ATOMIC_RELAXED);
+    while (bytes > 0 && sum > old &&
+           !__atomic_compare_exchange_n(most, &old, sum, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
         ;
 }
 
-uint64_t resident_most(int device) {
-    return __atomic_load_n(&rows[device].most, __ATOMIC_RELAXED);
+void resident_change(int device, int64_t bytes) {
+    change(&rows[device].used, &rows[device].most, bytes);
+}
+
+void resident_change_pages(int device, int64_t bytes) {
+    change(&rows[device].pages, &rows[device].pages_most, bytes);
+}
+
+struct resident resident_most(int device) {
+    return (struct resident){.most = __atomic_load_n(&rows[device].most, __ATOMIC_RELAXED),
+                             .pages_most = __atomic_load_n(&rows[device].pages_most, __ATOMIC_RELAXED)};
 }

@@ -6,6 +6,7 @@ H200's, stretched while they run and divided afterwards, so that this machine do
 
 import os
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from pump.bench import machine
 from pump.bench.progress import Workloads
+from pump.bench.resident import judged
 from pump.bench.row import Row
 from pump.bench.runner import Asked
 from pump.bench.systems import BY_NAME, EMULATOR
@@ -58,6 +60,8 @@ class Told:
     footprint: int
     result: str
     moved: float  # bytes a step, both ways
+    most: int  # bytes that were on the device at a time
+    largest: int  # bytes that one operation touched at most; 0: not known, as nothing moved
 
 
 class Programs:
@@ -137,7 +141,7 @@ def row_of(binary: Path, name: str, system: str, over: float, native: Told) -> R
     """A run beside the native one. Raises UsageError."""
     capacity = int(native.footprint / over) // PAGE * PAGE
     told = native if system == "native" else run(binary, WORKLOADS[name], system, capacity)
-    return Row(
+    row = Row(
         workload=name,
         device=EMULATOR,
         system=system,
@@ -148,6 +152,10 @@ def row_of(binary: Path, name: str, system: str, over: float, native: Told) -> R
         native_ms=statistics.median(native.step_ms),
         numbers_equal=told.result == native.result,
     )
+    if system == "native":
+        return row
+    plain = native.most - native.footprint  # modules, and what else is no data
+    return judged(row, told.most - plain, told.largest, PAGE)
 
 
 def run(binary: Path, workload: Workload, system: str, capacity: int = 0) -> Told:
@@ -182,12 +190,15 @@ def told(
     base |= device or {}
     env = preload(command, options, base=base).environment(base) if options else base
     what = f"{' '.join(workload.words)} under {system}"
-    try:
-        done = subprocess.run(
-            command, env=env, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise UsageError(f"{what} was not done after {SECONDS:g} s") from error
+    with tempfile.NamedTemporaryFile() as resident:
+        env["EMU_RESIDENT"] = resident.name
+        try:
+            done = subprocess.run(
+                command, env=env, capture_output=True, text=True, timeout=SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise UsageError(f"{what} was not done after {SECONDS:g} s") from error
+        _, most = struct.unpack("<QQ", resident.read(16).ljust(16, b"\0"))
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
         raise UsageError(f"{what} failed: {last}")
@@ -197,4 +208,5 @@ def told(
     moved = statistics.mean(int(line[2]) for line in steps)
     (footprint,) = (int(line[1]) for line in words if line[0] == "footprint")
     (result,) = (line[1] for line in words if line[0] == "result")
-    return Told(ms, footprint, result, moved)
+    largest = [int(line[2]) for line in words if line[:2] == ["counter", "largest_bytes"]]
+    return Told(ms, footprint, result, moved, most, largest[0] if largest else 0)

@@ -29,7 +29,11 @@ EXPLAIN = (
 """What tells where a step's time went, and which of its bytes did not move but were used in
 place: kept by name.
 """
-COUNTERS = tuple(dict.fromkeys((*COUNTERS_IN, *COUNTERS_OUT, *COUNTERS_OWN, "held_ns", *EXPLAIN)))
+LARGEST = "largest_bytes"
+"""The most that one operation touched, over the whole run."""
+COUNTERS = tuple(
+    dict.fromkeys((*COUNTERS_IN, *COUNTERS_OUT, *COUNTERS_OWN, "held_ns", LARGEST, *EXPLAIN))
+)
 
 
 def asked_for(names: Sequence[str] = COUNTERS) -> dict[str, str]:

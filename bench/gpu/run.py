@@ -10,20 +10,22 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.gpu import calls, link, workloads
+from bench.gpu import calls, link, small, workloads
 from bench.gpu.counters import COUNTERS_IN, COUNTERS_OUT, COUNTERS_OWN, EXPLAIN, asked_for, sum_of
 from bench.gpu.told import Told, reason_in, told_of
 from bench.gpu.workloads import offload
 from pump.bench import machine
 from pump.bench.machine import LIMIT
 from pump.bench.plan import default_factor
+from pump.bench.resident import NoNvmlError, Nvml, Sampler, judged, seen_by_cuda
 from pump.bench.row import Row, pooled
 from pump.bench.runner import Asked
 from pump.bench.systems import BY_NAME, GPU, LEARNS
@@ -78,6 +80,7 @@ class Programs:
 
     def __init__(self, tiny: bool = False) -> None:
         self.tiny = tiny
+        self._of_ulms: dict[str, int] = {}
 
     def names(self) -> list[str]:
         """The programs."""
@@ -205,6 +208,7 @@ class Programs:
             except FailedError as error:
                 return replace(row, failed=str(error))
         moved = told.a_step
+        row = self.with_resident(row, told, native)
         return replace(
             row,
             step_ms=told.step_ms,
@@ -217,6 +221,30 @@ class Programs:
             numbers_equal=is_start_of(told.numbers, native.numbers, len(told.step_ms)),
         )
 
+    def with_resident(self, row: Row, told: Told, native: Told) -> Row:
+        """The row with what was really on the device, judged by its budget where ulms.so keeps it.
+
+        What a program takes beside its data (context, modules) is what it takes natively, and what
+        ulms.so takes is measured with a program that has nearly no data.
+        """
+        if told.most is None or native.most is None:
+            return row
+        data = told.most - (native.most - row.footprint_bytes)
+        if not BY_NAME[row.system].policy:
+            return replace(row, resident_bytes=max(data, 0))
+        return judged(row, data - self.of_ulms(row.system), told.largest)
+
+    def of_ulms(self, system: str) -> int:
+        """Bytes of the device that ulms.so takes for itself: contexts of its own threads. Measured
+        once for each system.
+        """
+        if system not in self._of_ulms:
+            budget = Budget(small.BYTES // 2, small.BYTES)
+            alone = peak_of_small(environment("native", None))
+            under = peak_of_small(environment(system, budget))
+            self._of_ulms[system] = max(under - budget.capacity - (alone - small.BYTES), 0)
+        return self._of_ulms[system]
+
     def run(self, name: str, system: str, env: dict[str, str], end: float) -> Told:
         """One process, to its end or that of the time. Raises FailedError, OverError."""
         warm = warm_steps(name, system)
@@ -228,16 +256,18 @@ class Programs:
         remaining = end - time.monotonic()
         if remaining <= 0:
             raise OverError
+        watch = None if self.tiny else watcher(env)
         try:
-            done = subprocess.run(
-                command,
-                cwd=ROOT,
-                env=env,
-                capture_output=True,
-                text=True,
-                timeout=min(SECONDS, remaining),
-                check=False,
-            )
+            with watch or nullcontext():
+                done = subprocess.run(
+                    command,
+                    cwd=ROOT,
+                    env=env,
+                    capture_output=True,
+                    text=True,
+                    timeout=min(SECONDS, remaining),
+                    check=False,
+                )
         except subprocess.TimeoutExpired as error:
             if remaining < SECONDS:
                 raise OverError from None
@@ -247,7 +277,32 @@ class Programs:
         if done.returncode or told is None:
             said = reason_in(done.stderr)
             raise FailedError(f"failed with status {done.returncode}: {said}")
-        return told
+        return replace(told, most=watch.take_peak() - watch.before) if watch else told
+
+
+def watcher(env: Mapping[str, str]) -> Sampler | None:
+    """Of the device that a process will use; None: NVML does not tell."""
+    try:
+        return Sampler(Nvml(seen_by_cuda(env)))
+    except NoNvmlError:
+        return None
+
+
+def peak_of_small(env: Mapping[str, str]) -> int:
+    """Bytes of the device that a program with nearly no data has in use at most. Raises
+    LeftOutError where it fails.
+    """
+    watch = watcher(env)
+    if not watch:
+        return 0
+    command = [sys.executable, "-P", "-m", "bench.gpu.small"]
+    with watch:
+        done = subprocess.run(
+            command, cwd=ROOT, env=env, capture_output=True, text=True, check=False
+        )
+    if done.returncode:
+        raise LeftOutError(f"what ulms.so takes could not be measured: {reason_in(done.stderr)}")
+    return watch.take_peak() - watch.before
 
 
 def refuse_without_gpu() -> None:

@@ -4,6 +4,8 @@ import json
 import re
 from dataclasses import dataclass
 
+from bench.gpu.counters import LARGEST
+
 OURS, RAISED = re.compile(r"\[ulms\] (WARN|ERROR):"), re.compile(r"[\w.]*(Error|Exception)\b")
 
 
@@ -16,6 +18,8 @@ class Told:
     reserved: int  # bytes the framework held at most
     held: int  # bytes of the device that the program held in the end; 0: nobody counted
     counters: dict[str, int]
+    largest: int = 0  # bytes that an operation touched at most; 0: not known, or nothing moved
+    most: int | None = None  # bytes of the device in use at a time; None: NVML was not there
 
     @property
     def a_step(self) -> dict[str, float]:
@@ -30,7 +34,9 @@ def told_of(output: str) -> Told | None:
             told = json.loads(line.removeprefix("REPORT "))
             counters = {key: int(value) for key, value in told.get("counters", {}).items()}
             reserved, held = int(told["max_reserved"]), int(told.get("held", 0))
-            return Told(told["numbers"], told["step_ms"], reserved, held, counters)
+            before = told.get("counters_before", {})
+            largest = int(before.get(LARGEST, 0)) + counters.get(LARGEST, 0)
+            return Told(told["numbers"], told["step_ms"], reserved, held, counters, largest)
     return None
 
 

@@ -206,6 +206,17 @@ size_t pager_touches(struct pager *d, const struct op *op) {
     return n;
 }
 
+/* A counter is a sum of what threads add: it grows to what is the most. */
+static void note_largest(struct pager *d, size_t touches) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < touches; i++)
+        bytes += d->touches[i].bytes;
+    if (bytes > d->largest) {
+        stats_add(COUNT_largest_bytes, bytes - d->largest);
+        d->largest = bytes;
+    }
+}
+
 static void use(struct pager *d, const struct op *op) {
     for (uint32_t i = 0; i < op->count; i++)
         pager_pages_used(&d->ranges, op->touches[i].start, op->touches[i].start + op->touches[i].bytes);
@@ -277,6 +288,7 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
     if (!d->held)
         pager_order_begin(d);
     size_t touches = d->kind->touches(d, op);
+    note_largest(d, touches);
     uint64_t serial = ulms_engine_issued(d->engine, pager_key(op), d->touches, touches);
     bool runs = serial || may_touch_more(op) || opaque;
     uint64_t ticket = runs ? pager_window_issue(&d->window, serial) : 0;

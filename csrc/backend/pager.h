@@ -337,6 +337,7 @@ struct pager {
     struct pager_worker watcher, drainer;
     struct ulms_engine_touch *touches; /* the operation's, while it is told; a graph may have any number */
     size_t touch_room;
+    uint64_t largest; /* bytes that one operation touched at most */
 };
 
 /* One that is held for a moment, as a thread that sleeps is woken for more than that. */

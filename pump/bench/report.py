@@ -8,10 +8,11 @@ from typing import NamedTuple
 from rich.table import Table
 
 from pump.bench.row import Row, timed
-from pump.bench.systems import ALIKE, BY_NAME, OURS, RIVALS
+from pump.bench.systems import ALIKE, BY_NAME, OURS, RIVALS, SIM
 from pump.cli.render import table
 from pump.sizes import format_size
 
+NOT_RECORDED, REFUSED = "not recorded", "refused"
 DIFFERS = " differs"
 """Behind the time of a run whose results were not the native run's."""
 
@@ -56,6 +57,25 @@ def run_table(rows: Sequence[Row]) -> Table:
     headings = ["workload", ">needs", ">over", ">has", ">native"]
     headings += [f">{column.heading}" for column in columns]
     return table(headings, lines, title="milliseconds a step")
+
+
+def resident_table(rows: Sequence[Row]) -> Table | None:
+    """What was really on the device, a line each measured row under a budget; None: no row."""
+    lines = [
+        [
+            row.workload,
+            row.system,
+            f"{row.oversubscription:g}",
+            format_size(row.capacity_bytes),
+            NOT_RECORDED if row.operation_bytes is None else format_size(row.operation_bytes),
+            NOT_RECORDED if row.resident_bytes is None else format_size(row.resident_bytes),
+            REFUSED if row.over_budget else "",
+        ]
+        for row in rows
+        if row.device != SIM and row.system in OURS + RIVALS and not row.failed
+    ]
+    headings = ["workload", "system", ">over", ">budget", ">one operation", ">resident", ""]
+    return table(headings, lines, title="at most on the device") if lines else None
 
 
 def without_twin(rows: Sequence[Row]) -> list[Row]:

@@ -7,8 +7,16 @@ what all processes hold, so a figure is the growth since before the program star
 import ctypes
 import threading
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from types import TracebackType
 
+from pump.bench.row import Row
+
+BESIDE = 64 << 20
+"""Bytes that may be resident beyond the budget, an operation and what else is counted: page tables,
+and what the driver rounds up. On an H100 NVML counts in pieces of 2 MiB.
+"""
 SAMPLED_S = 0.002
 """Between two looks."""
 
@@ -28,9 +36,9 @@ class _Memory(ctypes.Structure):
 
 
 class Nvml:
-    """The used memory of one device. Devices have NVML's numbers, whatever CUDA_VISIBLE_DEVICES."""
+    """The used memory of one device: by NVML's number of it, or by its name (GPU-..., MIG-...)."""
 
-    def __init__(self, device: int = 0) -> None:
+    def __init__(self, device: int | str = 0) -> None:
         """Raises NoNvmlError."""
         try:
             self._library = ctypes.CDLL("libnvidia-ml.so.1")
@@ -38,9 +46,11 @@ class Nvml:
             raise NoNvmlError(f"NVML: {error}") from error
         self._device = ctypes.c_void_p()
         self._call("nvmlInit_v2")
-        self._call(
-            "nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(device), ctypes.byref(self._device)
-        )
+        handle = ctypes.byref(self._device)
+        if isinstance(device, int):
+            self._call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(device), handle)
+        else:
+            self._call("nvmlDeviceGetHandleByUUID", device.encode(), handle)
 
     def _call(self, name: str, *arguments: object) -> None:
         status = getattr(self._library, name)(*arguments)
@@ -52,6 +62,12 @@ class Nvml:
         memory = _Memory()
         self._call("nvmlDeviceGetMemoryInfo", self._device, ctypes.byref(memory))
         return int(memory.used)
+
+
+def seen_by_cuda(variables: Mapping[str, str]) -> int | str:
+    """The device that a program with this environment has first."""
+    first = variables.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0].strip()
+    return int(first) if first.isdecimal() else first or 0
 
 
 class Sampler:
@@ -103,3 +119,18 @@ class Sampler:
         with self._lock:
             most, self._most = self._most, now
         return most
+
+
+def judged(row: Row, resident: int, operation: int, beside: int = BESIDE) -> Row:
+    """The row of a system that holds a program to its budget, given the most that was resident of
+    the program's data and the most that an operation of it touches.
+
+    An operation may need more than the budget, and what it needs must be there while it runs.
+    """
+    allowed = row.capacity_bytes + operation + beside
+    return replace(
+        row,
+        resident_bytes=max(resident, 0),
+        operation_bytes=operation,
+        over_budget=resident > allowed,
+    )

@@ -57,6 +57,8 @@ class Row:
     counters: dict[str, float] = field(default_factory=dict)  # of ulms.so, a step, beside these
     numbers_equal: bool | None = None  # results equal the native run's to the last bit
     over_budget: bool | None = None  # more than its capacity was resident: its time is none
+    resident_bytes: int | None = None  # of its data, at most, really on the device (NVML, emulator)
+    operation_bytes: int | None = None  # the most that one operation touched: may be beyond
     failed: str = ""  # why there is no time: step_ms is empty
 
     @property
@@ -84,6 +86,10 @@ def pooled(rows: Sequence[Row]) -> Row:
     if failed := next((row for row in rows if row.failed), None):
         return failed
 
+    def most(told: Sequence[int | None]) -> int | None:
+        known = [value for value in told if value is not None]
+        return max(known) if len(known) == len(rows) else None
+
     def mean(told: Sequence[float | None]) -> float | None:
         known = [value for value in told if value is not None]
         return fmean(known) if len(known) == len(rows) else None
@@ -99,7 +105,15 @@ def pooled(rows: Sequence[Row]) -> Row:
         faults=mean([row.faults for row in rows]),
         gate_ms=mean([row.gate_ms for row in rows]),
         own_ms=mean([row.own_ms for row in rows]),
+        over_budget=any(row.over_budget for row in rows) if judged(rows) else None,
+        resident_bytes=most([row.resident_bytes for row in rows]),
+        operation_bytes=most([row.operation_bytes for row in rows]),
     )
+
+
+def judged(rows: Iterable[Row]) -> bool:
+    """Whether all are known to have kept to their budgets, or not to."""
+    return all(row.over_budget is not None for row in rows)
 
 
 def timed(rows: Iterable[Row]) -> list[Row]:

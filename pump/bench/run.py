@@ -139,6 +139,9 @@ class Run:
         device = device_of(args)
         console().print(f"{'tiny programs on the CPU' if args.tiny else DEVICES[device]}\n")
         show(found, args)
+        if refused := [row for row in found.rows if row.over_budget and row.device != SIM]:
+            print(f"pump-bench: refused, as over its budget: {len(refused)} rows", file=sys.stderr)
+            return 1
         if found.rows or args.elsewhere:  # that may have all of them
             return 0
         print("pump-bench: none of these runs could be made", file=sys.stderr)
@@ -151,7 +154,10 @@ def show(found: Results, args: argparse.Namespace) -> None:
     out, every = console(), found.every if asked else report.without_twin(found.every)
     rows = timed(every)
     out.print(report.run_table(every))
-    for line in [*report.verdicts(rows), *report.not_counted(rows)]:
+    measured = [row for row in every if not row.failed]
+    if resident := report.resident_table(measured):
+        out.print(resident)
+    for line in [*report.verdicts(rows), *report.not_counted(measured)]:
         out.print(line)
     if len(every) < len(found.every):
         out.print("{1} is as {0}: every kernel is vouched for".format(*ALIKE))

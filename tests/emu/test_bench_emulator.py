@@ -2,8 +2,10 @@
 
 import json
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from pump.bench import cli
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench.emulator import factors  # noqa: E402
+from bench.emulator import factors, run  # noqa: E402
 
 pytestmark = [pytest.mark.emu, pytest.mark.alone]
 
@@ -95,3 +97,30 @@ def test_a_smaller_share_takes_longer(
         if rise(row["step_ms"]["100"][0], row["step_ms"]["60"][0]):
             return
     pytest.fail(f"{row}")
+
+
+def test_what_was_resident_is_told_and_a_row_over_its_budget_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "rows.json"
+    words = ["run", "infer", "--device", "emulator", "--oversubscription", "2", "--json", str(out)]
+    words += ["--system", "um,vmm", "--quiet"]
+    assert cli.main(words) == 0
+    for row in json.loads(out.read_text())["rows"]:
+        assert not row["over_budget"]
+        assert row["capacity_bytes"] // 2 < row["resident_bytes"]
+        assert row["resident_bytes"] <= row["capacity_bytes"] + row["operation_bytes"] + run.PAGE
+        assert 16 << 20 <= row["operation_bytes"] < 64 << 20
+    assert "at most on the device" in capsys.readouterr().out
+    plain = run.told
+
+    def more(*given: Any) -> run.Told:
+        told = plain(*given)
+        return replace(told, most=told.most + (256 << 20 if given[2] == "um" else 0))
+
+    monkeypatch.setattr(run, "told", more)
+    assert cli.main(words) == 1
+    told = capsys.readouterr()
+    assert told.err == "pump-bench: refused, as over its budget: 1 rows\n"
+    assert "um had more resident than its budget" in told.out
+    assert [row["over_budget"] for row in json.loads(out.read_text())["rows"]] == [True, False]

@@ -11,6 +11,8 @@
  * memory are kept apart by streams, events and waiting, so that there are no races. */
 #include "random_program.h"
 
+#include "counters.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -227,6 +229,9 @@ static void tell(void) {
     for (char **name = asked; *name; name++)
         fprintf(stderr, "driver %s %llu\n", *name, (unsigned long long)(emu_calls(*name) - emu_calls_spared(*name)));
     fprintf(stderr, "failed %llu\n", (unsigned long long)emu_failed());
+    uint64_t (*counter)(const char *) = find_counter();
+    fprintf(stderr, "resident %llu %llu %llu\n", (unsigned long long)emu_device_peak(0),
+            (unsigned long long)emu_pages_peak(0), (unsigned long long)(counter ? counter("largest_bytes") : 0));
 }
 
 int main(int argc, char **argv) {

@@ -1,5 +1,6 @@
 """pump-bench: rows, their file, and pictures."""
 
+import io
 import json
 import sys
 from dataclasses import replace
@@ -13,10 +14,17 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from pump import paths  # noqa: E402
-from pump.bench import pictures, plots, report, simulate  # noqa: E402
+from pump.bench import pictures, plots, report, resident, simulate  # noqa: E402
 from pump.bench.pictures import Watch  # noqa: E402
-from pump.bench.row import FormatError, Row, read_results, write_results  # noqa: E402
-from pump.bench.systems import BY_NAME, DEVICES, SIM, SYSTEMS, systems_on  # noqa: E402
+from pump.bench.row import (  # noqa: E402
+    OVER,
+    FormatError,
+    Row,
+    pooled,
+    read_results,
+    write_results,
+)
+from pump.bench.systems import BY_NAME, DEVICES, GPU, SIM, SYSTEMS, systems_on  # noqa: E402
 from pump.bench.timeline import (  # noqa: E402
     DEVICE,
     LANES,
@@ -28,12 +36,13 @@ from pump.bench.timeline import (  # noqa: E402
     write_timeline,
 )
 from pump.bench.yardstick import Case, bounded, yardstick  # noqa: E402
+from pump.cli.render import console  # noqa: E402
 from pump.sim.engine import READ, UPDATE, WRITE, Touch  # noqa: E402
 from pump.sim.link import LINKS, UM, VMM  # noqa: E402
 from pump.sim.result import Result  # noqa: E402
 from pump.sim.sequence import Block, Operation, Sequence, read_sequence  # noqa: E402
 from pump.sim.simulator import settings_for  # noqa: E402
-from pump.sizes import GIB  # noqa: E402
+from pump.sizes import GIB, MIB  # noqa: E402
 from tests.unit.bench_row import row  # noqa: E402
 
 pytestmark = pytest.mark.unit
@@ -168,7 +177,8 @@ def test_rows_of_old_files_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     write_results(path, {}, [row("um", 1)])
     told = json.loads(path.read_text(encoding="utf-8"))
-    del told["rows"][0]["over_budget"]
+    for name in ("over_budget", "resident_bytes", "operation_bytes"):
+        del told["rows"][0][name]
     path.write_text(json.dumps(told), encoding="utf-8")
     assert read_results(path).rows == [row("um", 1)]
 
@@ -369,3 +379,68 @@ def test_what_is_missing_is_installed_from_where_it_is(
     texts = [path.read_text(encoding="utf-8") for path in ROOT.glob("docs/*.md")]
     texts += [path.read_text(encoding="utf-8") for path in (ROOT / "pump").rglob("*.py")]
     assert not any("pump[bench]" in text for text in texts)
+
+
+# --- budgets that were kept, or not ---
+
+
+def test_a_row_is_refused_that_had_more_resident_than_its_budget_and_an_operation() -> None:
+    measured = row("um", 5, device=GPU, capacity_bytes=GIB)
+    operation = GIB // 8
+    for beyond, over in ((-GIB, False), (0, False), (1, True)):
+        judged = resident.judged(measured, GIB + operation + resident.BESIDE + beyond, operation)
+        assert judged.over_budget is over
+        assert judged.no_time == (OVER if over else "")
+        assert judged.operation_bytes == operation
+    assert resident.judged(measured, -5, 0).resident_bytes == 0
+
+
+def test_what_was_resident_has_a_table() -> None:
+    old = row("um", 5, device=GPU)
+    rows = [
+        row("native", 1, device=GPU),
+        old,
+        resident.judged(replace(old, system="vmm", capacity_bytes=GIB), GIB, MIB),
+        resident.judged(replace(old, system="um-demand", capacity_bytes=GIB), 2 * GIB, MIB),
+    ]
+    out = io.StringIO()
+    console(out).print(report.resident_table(rows))
+    lines = out.getvalue().splitlines()
+    told = {line.split()[1]: line for line in lines if line.split()[:1] == ["w"]}
+    assert told.keys() == {"um", "vmm", "um-demand"}
+    assert told["um"].count("not recorded") == 2
+    assert "1.0 GiB" in told["vmm"]
+    assert "refused" not in told["vmm"]
+    assert told["um-demand"].split()[-1] == "refused"
+    assert report.resident_table([row("um", 5)]) is None
+    (line,) = report.not_counted(rows)
+    assert line.startswith("um-demand had more resident than its budget")
+
+
+def test_processes_of_a_run_have_one_peak() -> None:
+    one = resident.judged(row("um", 5, device=GPU, capacity_bytes=GIB), GIB, MIB)
+    over = resident.judged(replace(one, step_ms=[6.0]), 2 * GIB, 2 * MIB)
+    both = pooled([one, over])
+    assert (both.resident_bytes, both.operation_bytes, both.over_budget) == (2 * GIB, 2 * MIB, True)
+    assert not pooled([one, one]).over_budget
+    old = pooled([one, row("um", 5, device=GPU)])
+    assert (old.resident_bytes, old.over_budget) == (None, None)
+
+
+def test_the_sampler_keeps_the_peak() -> None:
+    class Device:
+        levels = iter([10, 30, 20])
+
+        def used(self) -> int:
+            return next(self.levels, 20)
+
+    sampler = resident.Sampler(Device())  # type: ignore[arg-type]
+    assert (sampler.before, sampler.look(), sampler.take_peak()) == (10, 30, 30)
+    assert sampler.take_peak() == 20
+
+
+@pytest.mark.parametrize(
+    ("seen", "device"), [("", 0), ("3,1", 3), ("GPU-ab,1", "GPU-ab"), ("MIG-1", "MIG-1")]
+)
+def test_the_device_that_is_watched(seen: str, device: int | str) -> None:
+    assert resident.seen_by_cuda({"CUDA_VISIBLE_DEVICES": seen}) == device

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -418,3 +419,50 @@ def test_a_sweep_counts_what_moved_and_what_was_used_in_place() -> None:
     assert (row["native_ms"], row["numbers_equal"]) == (2.0, True)
     done.numbers = ["0x1.8p+0"]
     assert not sweep.row("8MiB", native, done)["numbers_equal"]
+
+
+class Levels:
+    """In place of NVML: what is in use before a process, and while it runs."""
+
+    def __init__(self, most: Callable[[dict[str, str]], int], env: dict[str, str]) -> None:
+        self.before = GIB
+        self._peak = GIB + most(env)
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def take_peak(self) -> int:
+        return self._peak
+
+
+def test_rows_tell_what_was_resident(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Natively the program has 400 MiB beside its data; ulms.so takes 300 for itself."""
+
+    def most(env: dict[str, str]) -> int:
+        if env.get("SMALL"):
+            return 400 * MIB + (32 + 300 if "ULMS_POLICY" in env else 64) * MIB
+        if "ULMS_POLICY" not in env:
+            return 6 * GIB + 400 * MIB
+        return 3 * GIB + 700 * MIB + (GIB if env["ULMS_BACKEND"] == "vmm" else 0)
+
+    def small(env: dict[str, str]) -> int:
+        return Levels(most, env | {"SMALL": "1"}).take_peak() - GIB
+
+    monkeypatch.setattr("bench.gpu.run.watcher", lambda env: Levels(most, env))
+    monkeypatch.setattr("bench.gpu.run.peak_of_small", small)
+    rows = {row.system: row for row in run.Programs().rows(asked("vit-l", ["native", "um", "vmm"]))}
+    assert rows["um"].resident_bytes == 3 * GIB
+    assert (rows["um"].over_budget, rows["um"].no_time) == (False, "")
+    assert rows["vmm"].resident_bytes == 4 * GIB
+    assert (rows["vmm"].over_budget, rows["vmm"].no_time) == (True, "(over)")
+    assert rows["vmm"].operation_bytes == 2 * 4 * MIB
+    assert rows["native"].over_budget is None
+
+
+def test_without_nvml_nothing_is_recorded(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.gpu.run.watcher", lambda env: None)
+    rows = run.Programs().rows(asked("vit-l", ["um"]))
+    assert [(row.resident_bytes, row.over_budget) for row in rows] == [(None, None)]
