@@ -32,6 +32,10 @@ LOOKED_AT = range(1, 17)
 LARGE = "96GiB"
 """A device that has room for a context of ours for each mover of `um`: every other program's."""
 SMALL_FACTOR = 2  # per cent
+HELD_TO = ("ahead", "vmm")
+"""Set-ups that must keep to their budget."""
+UNSEEN = 2 * PAGE
+"""What kernels of a random program may fault in through addresses that nothing shows."""
 TIMEOUT_S = 180.0
 """A program takes a tenth of a second, ten under a sanitizer beside others; this is for hangs."""
 
@@ -60,6 +64,18 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Resident:
+    """Bytes, by the emulator's own count."""
+
+    most: int
+    """In use at a time."""
+    pages: int
+    """Of managed memory whose content was not discarded, at a time."""
+    operation: int
+    """That one operation touched, in whole pages; 0: nothing moved."""
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What a process said, and how it ended: its exit status, or None when it hung."""
 
@@ -79,7 +95,14 @@ class Outcome:
     def reports(self) -> str:
         """What is on stderr, but what the program itself says there."""
         lines = self.stderr.splitlines(keepends=True)
-        return "".join(line for line in lines if not line.startswith(("driver ", "failed ")))
+        own = ("driver ", "failed ", "resident ")
+        return "".join(line for line in lines if not line.startswith(own))
+
+    def resident(self) -> "Resident":
+        """What was on the device at most."""
+        rows = (line.split() for line in self.stderr.splitlines())
+        (numbers,) = (map(int, row[1:]) for row in rows if row[:1] == ["resident"])
+        return Resident(*numbers)
 
     def failed(self) -> int:
         """Calls that were made to fail."""
@@ -114,6 +137,20 @@ def driver_functions() -> list[str]:
     symbols = {line.split()[0] for line in text.splitlines()}
     bases = {symbol.removesuffix("_ptsz").removesuffix("_ptds") for symbol in symbols}
     return sorted({base.split("_v")[0] for base in bases if base.startswith("cu")})
+
+
+def beyond_budget(case: Case, truth: Outcome, found: Outcome, budget: int) -> int:
+    """Bytes that were on the device at a time beyond the budget and one operation.
+
+    Under `um` what was discarded keeps its place, and is left out; what a kernel reaches through
+    addresses that nothing shows comes by faults. Under `vmm` the program's own memory counts, as
+    much as the driver takes for it: natively so much more than it asked for.
+    """
+    resident, native = found.resident(), truth.resident()
+    if case.setup == "vmm":
+        rounding = native.most - truth.peak()
+        return resident.most - rounding - budget - resident.operation
+    return resident.pages - UNSEEN - budget - resident.operation
 
 
 def difference(truth: str, found: str) -> str:
@@ -217,13 +254,25 @@ class Judge:
     def verdict(self, case: Case) -> Verdict:
         """Runs a case and compares."""
         truth = self.truth(case)
-        found = self.run(case, self.environment(case))
+        environment = self.environment(case)
+        found = self.run(case, environment)
         if found.status == 0 and found.stdout == truth.stdout:
-            return Verdict("", found.failed())
+            return Verdict(self.over_budget(case, found, environment), found.failed())
         end = "hung" if found.status is None else f"exit status {found.status}"
         what = difference(truth.stdout, found.stdout)
         text = f"{case.command()}\n  {end}\n{what}\n{found.stderr[-6000:]}"
         return Verdict(text, found.failed())
+
+    def over_budget(self, case: Case, found: Outcome, environment: Mapping[str, str]) -> str:
+        """Empty where the run kept to its budget; else by how much it did not."""
+        if case.setup not in HELD_TO or case.fail or case.count > 1:
+            return ""
+        budget = int(environment["ULMS_GPU_MEMORY"])
+        beyond = beyond_budget(case, self.truth(case), found, budget)
+        if beyond <= 0:
+            return ""
+        told = f"{beyond} bytes beyond {budget} and one operation: {found.resident()}"
+        return f"{case.command()}\n  {told}"
 
     def own_calls(
         self, setup: str, seeds: Iterable[int] = LOOKED_AT, over: float = 2

@@ -206,11 +206,13 @@ size_t pager_touches(struct pager *d, const struct op *op) {
     return n;
 }
 
-/* A counter is a sum of what threads add: it grows to what is the most. */
+/* In whole pages, as these are what must be there. A counter is a sum of what threads add: it grows to the most. */
 static void note_largest(struct pager *d, size_t touches) {
     uint64_t bytes = 0;
-    for (size_t i = 0; i < touches; i++)
-        bytes += d->touches[i].bytes;
+    for (size_t i = 0; i < touches; i++) {
+        const struct ulms_engine_touch *t = &d->touches[i];
+        bytes += t->bytes ? ((t->start + t->bytes - 1) / page_bytes - t->start / page_bytes + 1) * page_bytes : 0;
+    }
     if (bytes > d->largest) {
         stats_add(COUNT_largest_bytes, bytes - d->largest);
         d->largest = bytes;

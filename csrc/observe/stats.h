@@ -33,7 +33,7 @@
     X(frees, "", "allocations given back")                                                                             \
     X(refused, "", "allocations refused by the quota")                                                                 \
     X(placed_bytes, "B", "managed memory brought to the device when it was allocated")                                 \
-    X(largest_bytes, "B", "the most that one operation touched, once not everything fits")                             \
+    X(largest_bytes, "B", "pages that one operation touched at most, once not everything fits")                        \
     X(paged_bytes, "B", "pages touched by operations, once not everything fits")                                       \
     X(hit_bytes, "B", "of these, already there when the operation was issued")                                         \
     X(filled_bytes, "B", "pages moved to the device ahead of the kernels")                                             \

@@ -8,13 +8,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from tests.random_programs import (
+    HELD_TO,
     LOOKED_AT,
     ROOT,
     SETUPS,
+    UNSEEN,
     Case,
     Judge,
     Verdict,
@@ -110,6 +113,21 @@ def test_programs_differ(judge: Judge) -> None:
 @pytest.mark.parametrize("setup", SETUPS)
 def test_over_subscribed(judge: Judge, setup: str) -> None:
     verdicts(judge, [Case(seed, setup, OVER[seed % len(OVER)]) for seed in range(1, A_SETUP + 1)])
+
+
+@pytest.mark.parametrize("setup", HELD_TO)
+def test_what_is_over_its_budget_is_seen(judge: Judge, setup: str) -> None:
+    """As the native run is; `test_over_subscribed` sees that ours are not."""
+    case = Case(1, setup, 4.0)
+    environment = judge.environment(case)
+    found = judge.run(case, environment)
+    assert judge.over_budget(case, found, environment) == ""
+    resident, native = found.resident(), judge.truth(case).resident()
+    whole = native.most + resident.operation + UNSEEN  # all of it beside one operation
+    swollen = replace(resident, most=whole, pages=whole)
+    line = f"resident {swollen.most} {swollen.pages} {swollen.operation}\n"
+    told = judge.over_budget(case, replace(found, stderr=line), environment)
+    assert "bytes beyond" in told
 
 
 def test_larger_pages_are_fewer(judge: Judge) -> None:
