@@ -14,7 +14,7 @@ _Static_assert((int)TABLE_MAX <= (int)SCRATCH_BYTES && (int)PIECE <= (int)SCRATC
 
 /* What nobody can read is no table without addresses. */
 void wrap_try_reading(void) {
-    if (session.backend->pointed && !process_reads())
+    if (!process_reads() && session.backend->pointed)
         ulms_options.hidden = HIDDEN_ANY;
 }
 
