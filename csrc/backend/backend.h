@@ -130,6 +130,12 @@ struct backend {
     void (*forget)(uint64_t context);
     /* It is gone, and its memory has left; or (0) it stays. As often as forget. NULL with it. */
     void (*forgotten)(uint64_t gone);
+    /* A jump out of a handler of a signal has left an operation of this thread behind, between admit and settle. NULL:
+     * nothing is counted meanwhile. */
+    void (*jumped)(void);
+    /* The process ends in a handler of a signal that interrupted this thread in a call of ours: threads of ours begin
+     * nothing new. Takes no lock and waits for nothing. NULL: there are none. */
+    void (*abandon)(void);
     /* The process ends, and the driver still answers. Nothing is held and no thread of ours runs on return. */
     void (*stop)(void);
 };

@@ -372,7 +372,19 @@ void pager_settle(const struct op *op) {
     stats_add(COUNT_settle_ns, clock_ns() - began);
 }
 
+/* It may have come to the driver, or not: it counts as one that did not. */
+void pager_jumped(void) {
+    static const struct op gone = {.kernels = 1, .status = CUDA_ERROR_UNKNOWN};
+    pager_block_bypass_end();
+    pager_settle(&gone);
+}
+
 /* --- the end --- */
+
+void pager_abandon(void) {
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
+        __atomic_store_n(&d->stopping, true, __ATOMIC_RELAXED);
+}
 
 static void begin_stop(struct pager *d) {
     pager_lock(d);

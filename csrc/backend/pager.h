@@ -400,6 +400,8 @@ void pager_forget(uint64_t context);
 void pager_forgotten(uint64_t gone);
 /* No move may begin, as the memory of a context goes with it. */
 bool pager_forgets(void);
+void pager_jumped(void);
+void pager_abandon(void);
 void pager_stop(void);
 /* The operation's own touches. Nothing moves any more where there is no memory for them. */
 size_t pager_touches(struct pager *d, const struct op *op);

@@ -148,4 +148,6 @@ const struct backend backend_um = {.name = "um",
                                    .block = pager_block,
                                    .forget = pager_forget,
                                    .forgotten = pager_forgotten,
+                                   .jumped = pager_jumped,
+                                   .abandon = pager_abandon,
                                    .stop = pager_stop};

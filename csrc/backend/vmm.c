@@ -394,4 +394,6 @@ const struct backend backend_vmm = {.name = "vmm",
                                     .block = pager_block,
                                     .forget = pager_forget,
                                     .forgotten = vmm_forgotten,
+                                    .jumped = pager_jumped,
+                                    .abandon = pager_abandon,
                                     .stop = stop};

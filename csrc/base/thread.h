@@ -17,17 +17,19 @@ enum scratch {
 };
 enum { SCRATCH_BYTES = 32 << 10 };
 
-struct ring; /* observe/ring.h */
+struct ring;   /* observe/ring.h */
+struct within; /* interpose/within.h */
 
 /* The library call the thread is inside, and what it told of the memory it touches (library/call.h). What arguments
  * point at lies at the front of `touches`, what device memory points at lies at its end. */
 struct call {
     bool open;
-    bool carried;  /* a launch has recorded all of it */
-    bool hides;    /* it uses addresses that are not known */
-    bool unread;   /* it tells nothing */
-    bool together; /* its kernels are one operation */
-    uint16_t api;  /* enum api (generated) */
+    const char *frame; /* of the function that opened it */
+    bool carried;      /* a launch has recorded all of it */
+    bool hides;        /* it uses addresses that are not known */
+    bool unread;       /* it tells nothing */
+    bool together;     /* its kernels are one operation */
+    uint16_t api;      /* enum api (generated) */
     uint32_t front, back;
     uint32_t shown;        /* of those in the list, a bit for each that the launch under way shows */
     uint32_t listed;       /* of those at the front, so many are in the list (launch/told.c) */
@@ -46,6 +48,7 @@ struct thread {
     struct ring *ring;                  /* NULL until something is traced */
     uint64_t *counts;                   /* its own counters (observe/stats.c); NULL: none yet, or shared ones */
     uint32_t slot;                      /* where they are; 0: shared */
+    struct within *within;              /* on the stack of the wrapper that it is in; NULL: in none */
     struct call call;
 };
 

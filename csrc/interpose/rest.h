@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "driver.h"
 #include "interpose/home.h"
+#include "interpose/within.h"
 #include "launch/op.h"
 #include "observe/stats.h"
 
@@ -46,19 +47,23 @@ static inline bool rest_but_for_tables(void) {
 }
 
 /* The operation passes: rest_leave follows the real call, and nothing else is said of it. False: it is looked at. */
-static inline bool rest_enter(void) {
+static inline bool rest_enter(struct within *within) {
     struct thread *self = &thread_here;
+    if (self->within || self->inside)
+        return false;
     if (__builtin_expect(__atomic_load_n(&home.rest, __ATOMIC_RELAXED) == (UNREST_ALL & ~UNREST_TABLES), 0))
         rest_doubt_tables();
-    if (!rest_now() || !self->counts || self->inside)
+    if (!rest_now() || !self->counts)
         return false;
     bool *passing = &home.place[self->slot].passing;
     __atomic_store_n(passing, true, __ATOMIC_SEQ_CST);
     bool still = rest_now(); /* either we see that it is not, or who broke it sees us */
-    if (__builtin_expect(still, 1))
+    if (__builtin_expect(still, 1)) {
+        within_begin(within);
         self->inside++;
-    else
+    } else {
         __atomic_store_n(passing, false, __ATOMIC_RELEASE);
+    }
     return still;
 }
 
@@ -66,6 +71,7 @@ static inline bool rest_enter(void) {
 static inline void rest_turn_back(void) {
     struct thread *self = &thread_here;
     self->inside--;
+    within_leave(self->within);
     __atomic_store_n(&home.place[self->slot].passing, false, __ATOMIC_RELEASE);
 }
 
@@ -73,6 +79,7 @@ static inline CUresult rest_leave(CUresult status, enum op_kind kind) {
     struct thread *self = &thread_here;
     struct counts here = {self->counts, false};
     self->inside--;
+    within_leave(self->within);
     __atomic_store_n(&home.place[self->slot].passing, false, __ATOMIC_RELEASE);
     if (__builtin_expect(status == CUDA_SUCCESS, 1)) {
         stats_beat(counts_add(here, COUNT_operations, 1));

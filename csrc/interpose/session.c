@@ -17,6 +17,7 @@
 #include "interpose/rest.h"
 #include "interpose/summary.h"
 #include "interpose/timing.h"
+#include "interpose/within.h"
 #include "observe/stats.h"
 #include "observe/trace.h"
 #include "ulms.h"
@@ -76,9 +77,20 @@ static void escape_json(char *out, size_t size, const char *text) {
 }
 
 /* A child has none of our threads, and what they had locked stays so there. */
+static bool ours_to_end(void) {
+    return session_on && home_ours();
+}
+
+/* A handler of a signal may end the process where it interrupted a call of ours: the thread may hold any lock of ours,
+ * or of the driver's, that movers wait for. */
 static void stop_backend(void) {
-    if (!session_on || !home_ours())
+    if (!ours_to_end())
         return;
+    if (within_any()) {
+        if (session.backend->abandon)
+            session.backend->abandon();
+        return;
+    }
     ipc_stop();
     if (session.backend->stop)
         session.backend->stop();
@@ -87,7 +99,7 @@ static void stop_backend(void) {
 /* While the driver still answers: its own end comes after this and before our destructor. */
 static void stop(void) {
     stop_backend();
-    if (session_on && home_ours())
+    if (ours_to_end() && !within_any())
         timing_stop();
 }
 
@@ -187,10 +199,11 @@ void session_start(void) {
 
 /* The program's own exit handlers may still free memory after this; recording is then over. */
 __attribute__((destructor)) static void finish(void) {
-    if (!session_on || !home_ours())
+    if (!ours_to_end())
         return;
     rest_break(UNREST_SESSION);
-    summary_print();
+    if (!within_any())
+        summary_print();
     __atomic_store_n(&session_on, false, __ATOMIC_RELEASE);
     trace_close();
     stats_close();

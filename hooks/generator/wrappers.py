@@ -17,6 +17,7 @@ _HEAD = """
 #include "interpose/home.h"
 #include "interpose/node.h"
 #include "interpose/rest.h"
+#include "interpose/within.h"
 #include "interpose/wrap.h"
 
 /* Tables name the static functions: the address of an exported one may be another library's. */
@@ -119,19 +120,33 @@ def _exports(row: Row, prototype: Prototype) -> str:
         exported = f"{row.symbol}_{row.suffix}" if variant else row.symbol
         actual = [argument.name for argument in prototype.arguments]
         lines += [listed(f"static {hot}{prototype.result} {name}(", parameters(prototype), ""), "{"]
-        if rests := _rests(row):
-            real = listed(f"        CUresult status = REAL({row.symbol}, {variant})(", actual, ";")
-            leave = f"        return rest_leave(status, {rests});"
-            lines += ["    if (rest_enter()) {", *_bounded([real, leave], row), "    }"]
-        lines += [
-            "    if (home_left())",
-            listed(f"        return REAL({row.symbol}, {variant})(", actual, ";"),
-            listed(f"    return {made}_{row.symbol}(", [str(variant), *actual], ";"),
-            "}",
-            f"EXPORT({name}, {exported});",
-            "",
-        ]
+        passed = listed(f"        return REAL({row.symbol}, {variant})(", actual, ";")
+        ours = listed(f"{made}_{row.symbol}(", [str(variant), *actual], ";")
+        if row.symbol in QUESTIONS:  # takes no lock, and has to be cheap
+            lines += ["    if (home_left())", passed, f"    return {ours}"]
+        else:
+            lines += _entered(row, variant, prototype, passed, ours)
+        lines += ["}", f"EXPORT({name}, {exported});", ""]
     return "\n".join(lines)
+
+
+def _entered(row: Row, variant: int, prototype: Prototype, passed: str, ours: str) -> list[str]:
+    """The body of a wrapper that passes where its thread is in one, in a handler of a signal.
+
+    What calls the program back, on this thread, is none that it is in.
+    """
+    back = any(argument.type.endswith("Callback") for argument in prototype.arguments)
+    lines = ["    struct within within;"]
+    if rests := _rests(row):
+        actual = [argument.name for argument in prototype.arguments]
+        real = listed(f"        CUresult status = REAL({row.symbol}, {variant})(", actual, ";")
+        leave = f"        return rest_leave(status, {rests});"
+        lines += ["    if (rest_enter(&within)) {", *_bounded([real, leave], row), "    }"]
+    in_one = "(within_any() && within_still(&within))" if back else "!within_enter(&within)"
+    lines += [f"    if (home_left() || {in_one})", passed]
+    lines += [f"    {prototype.result} answer = {ours}"]
+    lines += ["    within_leave(&within);", "    return answer;"]
+    return lines
 
 
 def _bounded(passes: list[str], row: Row) -> list[str]:

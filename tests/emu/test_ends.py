@@ -11,6 +11,7 @@ pytestmark = pytest.mark.emu
 
 MOVING = {"ULMS_GPU_MEMORY": "8MiB", "ULMS_GPU_MEMORY_FACTOR": "100", "ULMS_MANAGED_LIMIT": "1GiB"}
 """Two of the program's ten blocks."""
+TIMES = "8"
 
 
 @pytest.mark.parametrize(
@@ -50,3 +51,32 @@ def test_what_is_under_way_at_the_end_is_waited_for(
         slow = {"EMU_FAIL": f"cuMemSetAccess:sticky:delay={delay}"}
         done = run_emulated(command, {**under, "ULMS_GPU_MEMORY": "12MiB", **slow})
         assert (done.returncode, done.stderr, done.stdout) == (0, "", "meanwhile\n")
+
+
+ENDS = ("exit", "quick_exit", "_exit", "abort", "exec", "other_exit", "other_abort")
+"""Ways of ending: in a handler of SIGTERM, wherever that interrupts, or from another thread."""
+
+
+@pytest.mark.parametrize("time", ["0", "1"], ids=["fast", "timed"])
+@pytest.mark.parametrize("backend", ["observe", "um", "vmm"])
+def test_a_process_ends_at_once_wherever_it_is(
+    compiled: Compile,
+    run_emulated: RunEmulated,
+    emulator_dir: Path,
+    tmp_path: Path,
+    backend: str,
+    time: str,
+) -> None:
+    """The thread that ends it may hold any lock of ours, or of the driver's that movers wait for.
+    What exits removes its counters."""
+    program = compiled("exits", str(emulator_dir / "libcuda.so.1"))
+    more = {} if backend == "observe" else {**MOVING, "ULMS_GPU_MEMORY": "16MiB"}
+    env = {"ULMS_BACKEND": backend, "EMU_TIME": time, "EMU_MEMORY": "1GiB", **more}
+    for way in ENDS:
+        folder = tmp_path / way
+        folder.mkdir()
+        files = {"ULMS_STATS": str(folder / "%p")}
+        under = run_emulated([program, way, TIMES], {**env, **files})
+        assert under.stdout == f"{way}: {TIMES} of {TIMES} ended well, 0 late\n", under.stderr
+        if way in ("exit", "other_exit"):
+            assert list(folder.iterdir()) == []
