@@ -3,6 +3,7 @@
 #include "base/hot.h"
 #include "base/page.h"
 #include "interpose/later.h"
+#include "interpose/own.h"
 #include "interpose/provide.h"
 #include "interpose/session.h"
 #include "interpose/wrap.h"
@@ -28,6 +29,31 @@ bool bounds_outside(addr_t start) {
         start < before.start + whole_grains(before.bytes))
         return true;
     return later_holds(start) || (session.backend->holds && session.backend->holds(start));
+}
+
+/* The first allocation that reaches into the range is looked for first: most ranges lie in one. */
+static bool any_provided(addr_t start, uint64_t bytes, bool mapped_too) {
+    struct allocation a;
+    if (!session_on || !ledger_managed(session.ledger))
+        return false;
+    bool found = ledger_find(session.ledger, start, &a);
+    if (!found && bounds_outside(start))
+        return mapped_too || !own_reserved(start);
+    found = found || ledger_list(session.ledger, start, &a, 1) == 1;
+    while (found && (a.start <= start || a.start - start < bytes)) {
+        if (provided(&a) && (mapped_too || a.kind != MEMORY_VMM))
+            return true;
+        found = ledger_list(session.ledger, a.start + a.bytes, &a, 1) == 1;
+    }
+    return false;
+}
+
+bool bounds_replaced(addr_t start, uint64_t bytes) {
+    return any_provided(start, bytes, true);
+}
+
+bool bounds_unmapped(addr_t start, uint64_t bytes) {
+    return any_provided(start, bytes, false);
 }
 
 CUresult bounds_refusal(uint64_t stream) {

@@ -109,6 +109,13 @@ CUresult own_reserve(int variant, CUdeviceptr *ptr, size_t size, size_t alignmen
     return status;
 }
 
+bool own_reserved(addr_t p) {
+    pthread_mutex_lock(&lock);
+    bool found = find_in(&reservations, p) != NULL;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
 /* Something of the program's is mapped in the range. */
 static bool any_mapped(CUdeviceptr ptr, size_t size) {
     struct allocation a;
@@ -156,13 +163,13 @@ static CUresult address_free(int variant, struct reservation *r, CUdeviceptr ptr
     return CUDA_SUCCESS;
 }
 
-CUresult own_address_free(int variant, CUdeviceptr ptr, size_t size) {
+bool own_address_free(int variant, CUdeviceptr ptr, size_t size, CUresult *status) {
     pthread_mutex_lock(&lock);
     struct reservation *r = find_in(&reservations, ptr);
     bool known = r || find_in(&orphans, ptr);
-    CUresult status = r ? address_free(variant, r, ptr, size) : CUDA_ERROR_INVALID_VALUE;
+    *status = r ? address_free(variant, r, ptr, size) : CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_unlock(&lock);
-    return known ? status : REAL(cuMemAddressFree, variant)(ptr, size);
+    return known;
 }
 
 /* Memory of the device may be put there: the driver's mappings that are there already stay. Under the lock. */
@@ -427,7 +434,8 @@ static CUresult set_access(int variant, const struct allocation *a, CUdeviceptr 
     return simple || status != CUDA_SUCCESS ? status : REAL(cuMemSetAccess, variant)(ptr, size, desc, count);
 }
 
-CUresult own_set_access(int variant, CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count) {
+bool own_set_access(int variant, CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count,
+                    CUresult *status) {
     struct allocation a;
     CUdeviceptr end = ptr + size;
     bool any = false, covered = true;
@@ -436,17 +444,17 @@ CUresult own_set_access(int variant, CUdeviceptr ptr, size_t size, const CUmemAc
         any = any || (covered && a.managed);
     }
     if (!any || !desc || !count)
-        return REAL(cuMemSetAccess, variant)(ptr, size, desc, count);
-    if (!covered || ptr % PAGE_LEAST || size % PAGE_LEAST)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult status = CUDA_SUCCESS;
-    for (CUdeviceptr at = ptr, next; status == CUDA_SUCCESS && at < end; at = next) {
-        if (!ledger_find(session.ledger, at, &a))
-            return CUDA_ERROR_INVALID_VALUE;
+        return false;
+    *status = covered && ptr % PAGE_LEAST == 0 && size % PAGE_LEAST == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    for (CUdeviceptr at = ptr, next; *status == CUDA_SUCCESS && at < end; at = next) {
+        if (!ledger_find(session.ledger, at, &a)) {
+            *status = CUDA_ERROR_INVALID_VALUE;
+            break;
+        }
         next = a.start + a.bytes < end ? a.start + a.bytes : end;
-        status = set_access(variant, &a, at, next - at, desc, count);
+        *status = set_access(variant, &a, at, next - at, desc, count);
     }
-    return status;
+    return true;
 }
 
 bool own_get_access(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr) {

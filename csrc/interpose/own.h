@@ -20,7 +20,10 @@ CUresult own_make(struct stand_in *s);
 
 CUresult own_reserve(int variant, CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
                      unsigned long long flags);
-CUresult own_address_free(int variant, CUdeviceptr ptr, size_t size);
+/* False: the addresses are not of such a reservation, and the driver is to be asked. */
+bool own_address_free(int variant, CUdeviceptr ptr, size_t size, CUresult *status);
+/* The program reserved the address, and has not given it back. */
+bool own_reserved(addr_t p);
 
 /* What own_map and own_map_real were told is done: the handle is mapped there, or cannot be. */
 enum own_mapping { OWN_MAPPED, OWN_REFUSED, OWN_TO_MAP };
@@ -34,8 +37,9 @@ void own_mapped(CUdeviceptr ptr, size_t size, bool mapped);
 /* The program unmaps what starts there, and is in the ledger. False: that is not a stand-in's memory. */
 bool own_unmap(addr_t start);
 
-/* cuMemSetAccess, of a range in which stand-ins' memory may lie. */
-CUresult own_set_access(int variant, CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count);
+/* cuMemSetAccess. False: no stand-in's memory lies in the range, or nothing is asked for. */
+bool own_set_access(int variant, CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count,
+                    CUresult *status);
 /* False: it is not a stand-in's memory. */
 bool own_get_access(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr);
 

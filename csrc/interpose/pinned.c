@@ -1,5 +1,6 @@
 /* Pinned host memory. What kernels find there may be addresses, which the host stores without a call: a backend that
  * has to know of addresses has it in the ledger. */
+#include "interpose/bounds.h"
 #include "interpose/memory.h"
 #include "interpose/session.h"
 
@@ -20,10 +21,14 @@ CUresult custom_cuMemHostAlloc(int variant, void **pp, size_t bytesize, unsigned
 }
 
 CUresult custom_cuMemHostRegister(int variant, void *p, size_t bytesize, unsigned int Flags) {
+    if (bounds_replaced((addr_t)(uintptr_t)p, bytesize))
+        return CUDA_ERROR_INVALID_VALUE;
     return pinned(REAL(cuMemHostRegister, variant)(p, bytesize, Flags), p, bytesize);
 }
 
 CUresult custom_cuMemHostRegister_v2(int variant, void *p, size_t bytesize, unsigned int Flags) {
+    if (bounds_replaced((addr_t)(uintptr_t)p, bytesize))
+        return CUDA_ERROR_INVALID_VALUE;
     return pinned(REAL(cuMemHostRegister_v2, variant)(p, bytesize, Flags), p, bytesize);
 }
 
@@ -39,12 +44,16 @@ static void open(struct dealloc *p, const void *start) {
 
 CUresult custom_cuMemFreeHost(int variant, void *p) {
     struct dealloc dealloc;
+    if (bounds_replaced((addr_t)(uintptr_t)p, 1))
+        return CUDA_ERROR_INVALID_VALUE;
     open(&dealloc, p);
     return dealloc_close(&dealloc, REAL(cuMemFreeHost, variant)(p));
 }
 
 CUresult custom_cuMemHostUnregister(int variant, void *p) {
     struct dealloc dealloc;
+    if (bounds_replaced((addr_t)(uintptr_t)p, 1))
+        return CUDA_ERROR_INVALID_VALUE;
     open(&dealloc, p);
     return dealloc_close(&dealloc, REAL(cuMemHostUnregister, variant)(p));
 }

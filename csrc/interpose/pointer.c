@@ -142,6 +142,8 @@ CUresult custom_cuMemGetHandleForAddressRange(int variant, void *handle, CUdevic
     struct allocation a;
     if (!provided_at(dptr, &a))
         return REAL(cuMemGetHandleForAddressRange, variant)(handle, dptr, size, handleType, flags);
+    if (size > a.start + a.bytes - dptr)
+        return CUDA_ERROR_INVALID_VALUE;
     tell_others();
     return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/page.h"
+#include "interpose/bounds.h"
 #include "interpose/caller.h"
 #include "interpose/own.h"
 #include "interpose/provide.h"
@@ -274,9 +275,10 @@ static bool give_back(CUdeviceptr ptr, size_t size, CUresult *status) {
 
 CUresult custom_cuMemAddressFree(int variant, CUdeviceptr ptr, size_t size) {
     CUresult status;
-    if (own_on())
-        return own_address_free(variant, ptr, size);
-    return give_back(ptr, size, &status) ? status : REAL(cuMemAddressFree, variant)(ptr, size);
+    bool answered = own_on() ? own_address_free(variant, ptr, size, &status) : give_back(ptr, size, &status);
+    if (answered)
+        return status;
+    return bounds_unmapped(ptr, size) ? CUDA_ERROR_INVALID_VALUE : REAL(cuMemAddressFree, variant)(ptr, size);
 }
 
 /* The range is of memory that is mapped in a space. */
@@ -287,9 +289,12 @@ static bool in_space(CUdeviceptr ptr, size_t size) {
 
 /* Devices reach memory of the backend's from the start, as far as they can at all. */
 CUresult custom_cuMemSetAccess(int variant, CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count) {
-    if (own_on())
-        return own_set_access(variant, ptr, size, desc, count);
-    if (!in_space(ptr, size))
+    CUresult status;
+    if (own_on() && own_set_access(variant, ptr, size, desc, count, &status))
+        return status;
+    if (bounds_unmapped(ptr, size))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (own_on() || !in_space(ptr, size))
         return REAL(cuMemSetAccess, variant)(ptr, size, desc, count);
     bool good = desc && count > 0 && size > 0;
     for (size_t i = 0; good && i < count; i++)
@@ -298,8 +303,13 @@ CUresult custom_cuMemSetAccess(int variant, CUdeviceptr ptr, size_t size, const 
 }
 
 CUresult custom_cuMemGetAccess(int variant, unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr) {
+    struct allocation a;
     if (own_on() && flags && location && own_get_access(flags, location, ptr))
         return CUDA_SUCCESS;
+    if (flags && location && provided_at(ptr, &a) && a.kind != MEMORY_VMM) {
+        *flags = CU_MEM_ACCESS_FLAGS_PROT_NONE; /* as the driver tells of plain memory */
+        return CUDA_SUCCESS;
+    }
     if (own_on() || !flags || !location || !in_space(ptr, 1))
         return REAL(cuMemGetAccess, variant)(flags, location, ptr);
     *flags = location->type == CU_MEM_LOCATION_TYPE_DEVICE ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE

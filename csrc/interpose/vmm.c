@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "interpose/bounds.h"
 #include "interpose/memory.h"
 #include "interpose/own.h"
 #include "interpose/provide.h"
@@ -151,6 +152,8 @@ CUresult custom_cuMemMap(int variant, CUdeviceptr ptr, size_t size, size_t offse
         status = own_make_way(ptr, size);
     if (status != CUDA_SUCCESS)
         return status;
+    if (bounds_unmapped(ptr, size))
+        return CUDA_ERROR_INVALID_VALUE;
     struct charge c = {.recorded = p && session_on,
                        .device = p ? p->charge.device : DEVICE_NONE,
                        .kind = p ? p->charge.kind : MEMORY_VMM};
@@ -241,6 +244,8 @@ static CUresult unmap_mixed(int variant, const struct mappings *m) {
 CUresult custom_cuMemUnmap(int variant, CUdeviceptr ptr, size_t size) {
     CUresult status;
     if (!stand_in_unmap(ptr, size, &status)) {
+        if (bounds_unmapped(ptr, size))
+            return CUDA_ERROR_INVALID_VALUE;
         struct mappings m = mappings_in(ptr, size);
         status =
             own_on() && m.any_provided ? unmap_mixed(variant, &m) : unmap_real(variant, ptr, ptr + size, m.list, m.n);
