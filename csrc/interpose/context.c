@@ -151,10 +151,14 @@ void context_went(struct context_departure *x, bool is_gone) {
     take_out(&departures, &x->at);
 }
 
-CUresult custom_cuCtxDestroy_v2(int variant, CUcontext ctx) {
-    struct context_departure x;
-    context_going(&x, ctx);
-    CUresult status = REAL(cuCtxDestroy_v2, variant)(ctx);
-    context_went(&x, status == CUDA_SUCCESS);
-    return status;
-}
+#define DESTROY(symbol)                                                                                                \
+    CUresult custom_##symbol(int variant, CUcontext ctx) {                                                             \
+        struct context_departure x;                                                                                    \
+        context_going(&x, ctx);                                                                                        \
+        CUresult status = REAL(symbol, variant)(ctx);                                                                  \
+        context_went(&x, status == CUDA_SUCCESS);                                                                      \
+        return status;                                                                                                 \
+    }
+
+DESTROY(cuCtxDestroy)
+DESTROY(cuCtxDestroy_v2)

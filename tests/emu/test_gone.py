@@ -10,7 +10,7 @@ pytestmark = pytest.mark.emu
 
 
 @pytest.mark.parametrize("backend", ["observe", "um", "vmm"])
-@pytest.mark.parametrize("what", ["arrays", "fork"])
+@pytest.mark.parametrize("what", ["arrays", "old", "fork"])
 def test_programs_see_what_the_driver_answers(
     what: str,
     backend: str,

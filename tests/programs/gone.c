@@ -1,5 +1,5 @@
-/* What goes with something else. argv[1]: arrays (with their context, again and again), fork (a child frees what its
- * parent has). Prints what the driver answers. */
+/* What goes with something else. argv[1]: arrays (with their context, again and again), old (these, with the call of
+ * CUDA 3), fork (a child frees what its parent has). Prints what the driver answers. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -10,6 +10,7 @@ USE(cuInit)
 USE(cuDevicePrimaryCtxRetain)
 USE(cuCtxSetCurrent)
 USE(cuCtxCreate_v4)
+USE(cuCtxDestroy)
 USE(cuCtxDestroy_v2)
 USE(cuArrayCreate_v2)
 USE(cuMemAlloc_v2)
@@ -17,7 +18,7 @@ USE(cuMemFree_v2)
 
 enum { TIMES = 12, WIDE = 1 << 20, BLOCK = 32 << 20 };
 
-static void arrays(void) {
+static void arrays(pfn_cuCtxDestroy_v2 destroy) {
     const CUDA_ARRAY_DESCRIPTOR flat = {
         .Width = WIDE, .Height = 8, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1};
     for (int i = 0; i < TIMES; i++) {
@@ -25,7 +26,7 @@ static void arrays(void) {
         CUarray array;
         MUST(cuCtxCreate_v4(&context, NULL, 0, 0));
         MUST(cuArrayCreate_v2(&array, &flat));
-        MUST(cuCtxDestroy_v2(context));
+        MUST(destroy(context));
     }
 }
 
@@ -47,7 +48,9 @@ static void in_a_child(void) {
 int main(int argc, char **argv) {
     MUST(cuInit(0));
     if (argc > 1 && strcmp(argv[1], "arrays") == 0)
-        arrays();
+        arrays(cuCtxDestroy_v2);
+    else if (argc > 1 && strcmp(argv[1], "old") == 0)
+        arrays(cuCtxDestroy);
     else
         in_a_child();
     printf("done\n");
