@@ -140,7 +140,8 @@ static void commit(struct charge *c, uint64_t taken) {
 /* The driver gave out memory at that address. *charged: what the allocation holds by itself. False: the limit does not
  * have what the driver took. */
 static bool commit_at(struct charge *c, addr_t start, uint64_t bytes, uint64_t *charged) {
-    bool shares = shares_grains(c->kind, bytes), holds = !c->reserved && c->kind != MEMORY_VMM;
+    bool maps = c->kind == MEMORY_VMM || c->kind == MEMORY_IPC; /* what a handle of ours or another process holds */
+    bool shares = shares_grains(c->kind, bytes), holds = !c->reserved && !maps;
     *charged = c->bytes;
     if (c->managed) {
         ledger_commit_managed(session.ledger, c->device, c->bytes);

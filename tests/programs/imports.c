@@ -114,6 +114,7 @@ int main(void) {
         close(until[1]);
         _exit(offer(offered[1], until[0]));
     }
+    close(offered[1]);
     if (read(offered[0], &o, sizeof o) != sizeof o)
         return 1;
     use_device();
