@@ -229,6 +229,33 @@ static CUresult destroy(CUcontext victim) {
     return CUDA_SUCCESS;
 }
 
+EXPORT CUresult cuCtxAttach(CUcontext *out, unsigned flags) {
+    BEGIN(CALL_DRIVER);
+    CUcontext current = context_current();
+    if (!out || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!current)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    current->attached++;
+    *out = current;
+    return CUDA_SUCCESS;
+}
+
+/* As on an H100: a primary context stays, whatever it says. */
+EXPORT CUresult cuCtxDetach(CUcontext given) {
+    BEGIN(CALL_DRIVER);
+    if (!given || given != context_current())
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!atomic_load(&given->alive))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (is_primary(given))
+        return CUDA_SUCCESS;
+    if (given->attached == 0)
+        return destroy(given);
+    given->attached--;
+    return CUDA_SUCCESS;
+}
+
 EXPORT CUresult cuCtxDestroy(CUcontext victim) {
     BEGIN(CALL_DRIVER);
     return destroy(victim);

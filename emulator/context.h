@@ -10,7 +10,8 @@ struct CUctx_st {
     struct device *device;
     unsigned flags;
     unsigned api_version;
-    unsigned retains; /* of a primary context */
+    unsigned retains;  /* of a primary context */
+    unsigned attached; /* references beside the one of its maker */
     atomic_bool alive;
     atomic_int error;  /* sticky: what every call answers once an operation has failed */
     atomic_uint peers; /* bit n: may use plain memory of device n */

@@ -23,7 +23,7 @@ static bool is_there(CUdevice device) {
 }
 
 CUresult custom_cuDevicePrimaryCtxRetain(int variant, CUcontext *pctx, CUdevice dev) {
-    struct primary *p = pctx && dev >= 0 && dev < DEVICE_MAX ? &primaries[dev] : NULL;
+    struct primary *p = session_on && pctx && dev >= 0 && dev < DEVICE_MAX ? &primaries[dev] : NULL;
     if (p && __atomic_fetch_add(&p->references, 1, __ATOMIC_ACQ_REL) == 0)
         __atomic_store_n(&p->others, is_there(dev), __ATOMIC_RELEASE);
     CUresult status = REAL(cuDevicePrimaryCtxRetain, variant)(pctx, dev);
@@ -34,20 +34,21 @@ CUresult custom_cuDevicePrimaryCtxRetain(int variant, CUcontext *pctx, CUdevice 
     return status;
 }
 
-/* Takes one back. True: the context goes with it, as far as we saw. */
-static bool give_back(struct primary *p) {
+/* Takes one back. Returns how many there were. */
+static uint32_t give_back(struct primary *p) {
     uint32_t before = __atomic_load_n(&p->references, __ATOMIC_ACQUIRE);
     while (before &&
            !__atomic_compare_exchange_n(&p->references, &before, before - 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         ;
-    return before == 1 && !__atomic_load_n(&p->others, __ATOMIC_ACQUIRE);
+    return before;
 }
 
 /* A context that went unforeseen is told of when it is gone. */
 CUresult custom_cuDevicePrimaryCtxRelease_v2(int variant, CUdevice dev) {
     struct primary *p = primary_of(dev);
     struct context_departure x;
-    bool goes = p && give_back(p);
+    uint32_t references = p ? give_back(p) : 0;
+    bool goes = references == 1 && !__atomic_load_n(&p->others, __ATOMIC_ACQUIRE);
     if (goes)
         context_going(&x, p->context);
     CUresult status = REAL(cuDevicePrimaryCtxRelease_v2, variant)(dev);
@@ -56,7 +57,7 @@ CUresult custom_cuDevicePrimaryCtxRelease_v2(int variant, CUdevice dev) {
         context_going(&x, p->context);
     if (goes || gone)
         context_went(&x, gone);
-    if (p && status != CUDA_SUCCESS)
+    if (references > 0 && status != CUDA_SUCCESS)
         __atomic_fetch_add(&p->references, 1, __ATOMIC_ACQ_REL);
     return status;
 }

@@ -100,3 +100,36 @@ def test_a_primary_context_goes_with_its_last_reference(
     grown, ms = map(int, told.split())
     assert grown <= 8
     assert ms < 200
+
+
+DETACHED = f"""
+other, same = ctypes.c_void_p(), ctypes.c_void_p()
+used = [allocated({SIZE_MIB} * MIB) for _ in range(4)]
+for round in range(3):
+    call("cuCtxCreate_v2", ctypes.byref(other), 0, 0)
+    parts = [allocated({SIZE_MIB} * MIB) for _ in range({TURNS})]
+    for i, part in enumerate(parts):
+        fill(part, i, {SIZE_MIB} * MIB)
+    call("cuCtxAttach", ctypes.byref(same), 0)
+    call("cuCtxDetach", other)
+    assert all(words_of(part, {SIZE_MIB} * MIB) == {{i}} for i, part in enumerate(parts))
+    call("cuCtxDetach", other)
+    call("cuCtxSetCurrent", context)
+    call("cuCtxDetach", context)
+    for i, part in enumerate(used):
+        fill(part, i + round, {SIZE_MIB} * MIB)
+assert all(words_of(part, {SIZE_MIB} * MIB) == {{i + 2}} for i, part in enumerate(used))
+bytes_now, every_byte = ctypes.c_size_t(), ctypes.c_size_t()
+call("cuMemGetInfo_v2", ctypes.byref(bytes_now), ctypes.byref(every_byte))
+print("detached")
+"""
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm", "observe"])
+def test_a_context_goes_with_the_last_that_is_detached(
+    backend: str, tmp_path: Path, run_emulated: RunEmulated
+) -> None:
+    """And its memory with it, also from what counts against the limit of managed memory."""
+    memory = "8GiB" if backend == "observe" else f"{MEMORY_MIB}MiB"
+    env = {"ULMS_BACKEND": backend, "ULMS_MANAGED_LIMIT": "128MiB"}
+    assert run_small(run_emulated, tmp_path, DETACHED, memory=memory, **env) == "detached\n"
