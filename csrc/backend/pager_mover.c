@@ -7,8 +7,9 @@
 #include "observe/stats.h"
 
 enum { FEW_MOVERS = 3 };
-/* So many bytes of what the program may use for each context of our own. */
-#define CONTEXT_FOR ((uint64_t)8 << 30)
+/* For each context of our own so many bytes of the device, and of what the program may use. */
+#define CONTEXT_FOR      ((uint64_t)8 << 30)
+#define CONTEXT_FOR_USED ((uint64_t)1 << 30)
 
 /* The driver holds a context's lock while a prefetch does its page work, for milliseconds: launches of the program
  * would wait for it, and other movers do, one with little to do through a hundred calls of another. So movers of
@@ -190,7 +191,8 @@ static void *move(void *data) {
 static int own_contexts(const struct pager *d) {
     if (!d->kind->managed)
         return 0;
-    uint64_t contexts = d->budget.capacity / CONTEXT_FOR;
+    uint64_t contexts = pager_device_bytes(d->ordinal) / CONTEXT_FOR, used = d->budget.capacity / CONTEXT_FOR_USED;
+    contexts = used < contexts ? used : contexts;
     return contexts < 1 ? 1 : contexts < MOVER_MAX ? (int)contexts : MOVER_MAX;
 }
 
