@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def build_user(folder: Path, name: str, library: Path, *flags: str) -> Path:
     return folder / name
 
 
-def both(run_emulated: RunEmulated, command: list[Path]) -> str:
+def both(run_emulated: RunEmulated, command: Sequence[str | Path]) -> str:
     """The program's output, which is the same with and without ulms.so."""
     plain = run_emulated(command, preloaded=False)
     hooked = run_emulated(command)
@@ -110,7 +111,7 @@ def test_a_library_that_is_closed_and_opened_again(
     """It would lie elsewhere then."""
     library = build_part(tmp_path / "new", "libcublas.so.13", "libcublas.so.13", 13)
     plugin = build_user(tmp_path, "plugin", library, "-DPLUGIN", "-shared", "-fPIC")
-    command = [compiled("reloads", "-ldl"), plugin, library, "answers", "again"]
+    command: list[str | Path] = [compiled("reloads", "-ldl"), plugin, library, "answers", "again"]
     assert both(run_emulated, command).splitlines() == ["again: 14 1015 516"] * 2
 
 
@@ -121,7 +122,7 @@ def test_another_interposer_behind_us(
     library = build_part(tmp_path / "new", "libcublas.so.13", "libcublas.so.13", 13)
     program = build_user(tmp_path, "program", library)
     other = tmp_path / "other.so"
-    flags = [*CC, *INCLUDES, "-DANSWER=100", "-shared", "-fPIC", "-o", other]
+    flags: list[str | Path] = [*CC, *INCLUDES, "-DANSWER=100", "-shared", "-fPIC", "-o", other]
     subprocess.run([*flags, PROGRAMS / "blas_part.c"], check=True)
     for order in ([ulms_so, other], [other, ulms_so]):
         plain = run_emulated([program], {"LD_PRELOAD": str(other)}, preloaded=False)

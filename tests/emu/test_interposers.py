@@ -163,7 +163,8 @@ def test_a_driver_that_forwards(
         "REAL_CUDA": str(emulator_dir / "libcuda.so.1"),
     }
     loading = compiled("ways", "-ldl")
-    commands = [[program, way] for way in WAYS] + [[loading, "proc"], [loading, "old-dlsym"]]
+    commands: list[list[str | Path]] = [[program, way] for way in WAYS]
+    commands += [[loading, "proc"], [loading, "old-dlsym"]]
     for command in commands:
         run(run_emulated, command, backend, [ulms_so], env)
 

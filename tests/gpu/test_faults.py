@@ -77,7 +77,7 @@ def test_the_driver_s_prefetch_waits_for_a_copy_behind_a_gate() -> None:
 def test_a_program_bound_to_one_core_is_as_fast(backend: str) -> None:
     """Threads of ours do not share its core. Over budget, so that they have work to do."""
     free, one = (
-        sorted(json.loads(run(["steps.py", "16", "12", cores], backend, "384MiB")[0])["step_ms"])
+        sorted(json.loads(run(["memsets.py", "16", "12", cores], backend, "384MiB")[0])["step_ms"])
         for cores in ("0", "1")
     )
     assert one[6] < 2 * free[6] + 5, (free, one)
@@ -89,7 +89,7 @@ def test_exit_in_a_signal_s_handler_ends_the_program(backend: str) -> None:
     took = []
     for _ in range(8):
         child = subprocess.Popen(
-            [sys.executable, str(PROGRAMS / "steps.py"), "48", "endless"],
+            [sys.executable, str(PROGRAMS / "memsets.py"), "48", "endless"],
             env=environment(backend, "512MiB"),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

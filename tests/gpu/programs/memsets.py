@@ -1,7 +1,7 @@
 """Memsets over blocks of memory, forward and backward, on as many cores as are named.
 
-`python steps.py BLOCKS STEPS [CORES]` prints one line of JSON: milliseconds of each step, and
-whether memory held what it should. `python steps.py BLOCKS endless` says "ready" after the first
+`python memsets.py BLOCKS STEPS [CORES]` prints one line of JSON: milliseconds of each step, and
+whether memory held what it should. `python memsets.py BLOCKS endless` says "ready" after the first
 step and then goes on; SIGTERM calls exit(3) in its handler, as the C library runs it.
 """
 
