@@ -27,14 +27,22 @@ static bool is_guess(const struct touch *t, const struct op *op) {
            (t->source == SOURCE_LIBRARY && !is_told(op));
 }
 
-/* What the program mapped side by side it may use as one. */
+/* Memory that is mapped in the range. */
+static bool is_in(const struct vmm_range *r, addr_t p, struct allocation *a) {
+    return p >= r->start && p < r->start + r->bytes && ledger_find(session.ledger, p, a);
+}
+
+/* What the program mapped side by side it may use as one, where it reserved the addresses as one: what the driver
+ * happened to reserve next to them has nothing to do with them. */
 static void join_neighbours(const struct allocation *a, addr_t *start, uint64_t *bytes) {
+    struct pager *d;
     struct allocation next;
     addr_t end = a->start + a->bytes;
+    const struct vmm_range *r = a->kind == MEMORY_VMM ? vmm_find(a->start, &d) : NULL;
     *start = a->start;
-    while (a->kind == MEMORY_VMM && ledger_find(session.ledger, *start - 1, &next) && next.kind == MEMORY_VMM)
+    while (r && is_in(r, *start - 1, &next))
         *start = next.start;
-    while (a->kind == MEMORY_VMM && ledger_find(session.ledger, end, &next) && next.kind == MEMORY_VMM)
+    while (r && is_in(r, end, &next))
         end = next.start + next.bytes;
     *bytes = end - *start;
 }
@@ -67,13 +75,16 @@ static size_t touches(struct pager *d, const struct op *op) {
     return n;
 }
 
-/* Of the range that holds start; what lies behind it is not looked at. Under the lock. */
+/* That the engine knows: beside them mappings of the driver's may be. Under the lock. */
 static bool any_page(const struct pager *d, addr_t start, uint64_t bytes, bool (*is)(const struct vmm_page *)) {
-    const struct vmm_range *r = vmm_range_at(d, start);
-    for (addr_t p = start / page_bytes * page_bytes; r && p < start + bytes && p < r->start + r->bytes; p += page_bytes)
-        if (is(&r->page[(p - r->start) / page_bytes]))
-            return true;
-    return false;
+    const struct vmm_range *r = NULL;
+    bool any = false;
+    for (addr_t p = start / page_bytes * page_bytes; !any && p < start + bytes; p += page_bytes) {
+        if (!r || p >= r->start + r->bytes)
+            r = vmm_range_at(d, p);
+        any = r && is(&r->page[(p - r->start) / page_bytes]) && pager_page_at(&d->ranges, p);
+    }
+    return any;
 }
 
 static bool may_move(const struct vmm_page *p) {
@@ -213,29 +224,24 @@ static void admit(struct op *op) {
 
 /* --- memory that stays where it is: addresses of it are on the device, so that any operation may use it --- */
 
-static struct vmm_range *range_of(const struct pager *d, addr_t start, addr_t end) {
-    struct vmm_range *r = vmm_range_at(d, start);
-    return r && start >= r->start && end <= r->start + r->bytes ? r : NULL;
-}
-
 /* From now on the engine does not know the page. Under the lock. */
-static void fix_page(struct pager *d, struct vmm_range *r, size_t i) {
-    d->fixed += !r->page[i].fixed && r->page[i].at == VMM_DEVICE ? page_bytes : 0;
-    r->page[i].fixed = true;
+static void fix_page(struct pager *d, addr_t p) {
+    struct vmm_range *r = vmm_range_at(d, p);
+    if (!r)
+        return;
+    struct vmm_page *page = &r->page[(p - r->start) / page_bytes];
+    d->fixed += !page->fixed && page->at == VMM_DEVICE ? page_bytes : 0;
+    page->fixed = true;
 }
 
 void vmm_fix(struct pager *d, addr_t start, addr_t end) {
     addr_t from = start / page_bytes * page_bytes;
     pager_lock(d);
-    struct vmm_range *r = NULL;
-    if (range_of(d, start, end) && any_page(d, from, end - from, may_move) &&
-        pager_moves_wait(d, from, end - from, false))
-        r = range_of(d, start, end);
-    if (r) {
+    if (any_page(d, from, end - from, may_move) && pager_moves_wait(d, from, end - from, false)) {
         vmm_map_stale(d, from, end);
         ulms_engine_freed(d->engine, from, whole_pages(end) - from);
         for (addr_t p = from; p < end; p += page_bytes)
-            fix_page(d, r, (p - r->start) / page_bytes);
+            fix_page(d, p);
         pager_budget_update(d);
         pager_progressed(d);
         pager_wake(d);
