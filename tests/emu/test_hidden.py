@@ -89,6 +89,8 @@ STILL = ("4", "still")
 """Steps that wait, a second each, until nothing moves."""
 LATE = ("6", "late")
 """Nothing moves until one was made."""
+BEHIND = ("handles", "segment")
+"""Behind handles, side by side: at addresses of their own, or reserved as one."""
 VIOLATION = "by an operation that does not show that it does"
 
 
@@ -152,6 +154,20 @@ def test_addresses_are_followed_where_buffers_share_pages(case: str, hidden: Hid
     said, counters = hidden.check(case, {**VERIFY, **SHARING}, "4", buffers=SHARING_BUFFERS)
     assert (said, counters["violations"]) == ("", 0)
     assert counters["evicted_bytes"] > 0
+
+
+@pytest.mark.parametrize("extra", [VERIFY, KNOWN], ids=["verify", "known"])
+@pytest.mark.parametrize("page", ["2MiB", "4MiB"])
+@pytest.mark.parametrize("behind", BEHIND)
+@pytest.mark.parametrize("case", ["table", "list", "variable", "written", "inside"])
+def test_addresses_are_followed_to_what_the_program_mapped(
+    case: str, behind: str, page: str, extra: Mapping[str, str], hidden: Hidden
+) -> None:
+    """A segment is one for whoever has an address in it; what is reserved beside it is not."""
+    env = {**extra, "ULMS_PAGE": page, "ULMS_GPU_MEMORY": "16MiB"}
+    said, counters = hidden.check(case, env, "6", behind, buffers=("3", "6", "4"))
+    assert (said, counters["violations"]) == ("", 0)
+    assert counters["evicted_bytes"] > 0 or behind == "segment"
 
 
 @pytest.mark.parametrize("case", SEEN)

@@ -1,10 +1,12 @@
 /* Kernels that reach memory through addresses which no argument of theirs shows, each case in its way.
  *
- * hidden CASE SECRETS OPENS MIB STEPS [still|late]: SECRETS buffers of MIB MiB are changed through hidden addresses,
- * OPENS others meanwhile as arguments show, in another stream; every step changes one of the secrets openly, too.
- * `still`: nothing moves while the hidden addresses are used. `late`: the others are made only after a step, and the
- * secrets are told as a framework's blocks: until then nobody looks at what is launched. Prints a sum of each buffer:
- * the same on every run, whatever moves. Under ulms.so "counter NAME VALUE" follows for each of its counters.
+ * hidden CASE SECRETS OPENS MIB STEPS [still|late|handles|segment]: SECRETS buffers of MIB MiB are changed through
+ * hidden addresses, OPENS others meanwhile as arguments show, in another stream; every step changes one of the secrets
+ * openly, too. `still`: nothing moves while the hidden addresses are used. `late`: the others are made only after a
+ * step, and the secrets are told as a framework's blocks: until then nobody looks at what is launched. `handles`: each
+ * buffer lies behind a handle, at addresses reserved for it; `segment`: at addresses reserved for all of them. Prints a
+ * sum of each buffer: the same on every run, whatever moves. Under ulms.so "counter NAME VALUE" follows for each of its
+ * counters.
  *
  * Without a header of CUDA and without linking, so that the same program runs on the emulated device (linked with
  * hidden_emulated.c) and on a GPU (with hidden_ptx.c). */
@@ -30,7 +32,7 @@ CUstream out_stream;
 CUdeviceptr slots;
 bool apart;
 static uint64_t opens, steps;
-static bool still, late;
+static bool still, late, handles, segment;
 static CUstream in_stream;
 static CUmodule module;
 
@@ -250,9 +252,37 @@ static bool is_unshown(const struct hidden_case *c) {
 
 /* --- the program --- */
 
-static CUdeviceptr buffer(uint32_t first) {
+static CUdeviceptr addresses(size_t bytes) {
+    static CUdeviceptr next;
+    CUdeviceptr p = next;
+    if (!segment || !next)
+        CALL(cuMemAddressReserve, &p, segment ? 2 * MOST * bytes : bytes, 0, 0, 0);
+    next = p + bytes;
+    return p;
+}
+
+static CUdeviceptr mapped(size_t bytes) {
+    const CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    const CUmemAllocationProp plain = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = here};
+    const CUmemAccessDesc all = {here, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr p = addresses(bytes);
+    CALL(cuMemCreate, &handle, bytes, &plain, 0);
+    CALL(cuMemMap, p, bytes, 0, handle, 0);
+    CALL(cuMemSetAccess, p, bytes, &all, 1);
+    CALL(cuMemRelease, handle);
+    return p;
+}
+
+static CUdeviceptr allocated(size_t bytes) {
     CUdeviceptr p;
-    CALL(cuMemAlloc_v2, &p, words * sizeof(uint32_t));
+    CALL(cuMemAlloc_v2, &p, bytes);
+    return p;
+}
+
+static CUdeviceptr buffer(uint32_t first) {
+    size_t bytes = words * sizeof first;
+    CUdeviceptr p = handles || segment ? mapped(bytes) : allocated(bytes);
     CALL(cuMemsetD32Async, p, first, words, out_stream);
     return p;
 }
@@ -367,6 +397,8 @@ int main(int argc, char **argv) {
     steps = strtoull(argv[5], NULL, 0);
     still = argc > 6 && strcmp(argv[6], "still") == 0;
     late = argc > 6 && strcmp(argv[6], "late") == 0;
+    handles = argc > 6 && strcmp(argv[6], "handles") == 0;
+    segment = argc > 6 && strcmp(argv[6], "segment") == 0;
     print_counters_at_exit();
     start(c);
     run(c, !numbers);
