@@ -310,20 +310,23 @@ def whole_pages(size: int) -> int:
     return -(-size // PAGE) * PAGE
 
 
-def managed(kind: str, size: int) -> bool:
-    """Memory that the limit of managed memory counts."""
-    kinds = {"pitch", "async", "pool", "ownpool", "vmm", "retained"}
+def managed(kind: str, size: int, backend: str) -> bool:
+    """Memory that the limit of managed memory counts. Under `um` handles are the driver's."""
+    kinds = {"pitch", "async", "pool", "ownpool"}
+    kinds |= {"vmm", "retained"} if backend == "vmm" else set()
     large = kind == "plain" and size > SMALL
     return kind == "managed" or large or (kind in kinds and size >= MIB)
 
 
-def check_limited(program: Program, output: str) -> None:
+def check_limited(program: Program, output: str, backend: str) -> None:
     """Refused is only what the limit could have refused in some order of the threads."""
     results, states = parse(output)
     live: dict[tuple[str, str], tuple[str, int, int]] = {}
     index = 0
     for phase, state in zip(program.phases, states, strict=True):
-        before = sum(whole_pages(size) for kind, _, size in live.values() if managed(kind, size))
+        before = sum(
+            whole_pages(size) for kind, _, size in live.values() if managed(kind, size, backend)
+        )
         took = 0
         refused: list[int] = []
         for line in phase:
@@ -332,15 +335,17 @@ def check_limited(program: Program, output: str) -> None:
             index += 1
             if verb == "a" and status == 0:
                 live[thread, rest[1]] = (rest[0], address, size)
-                took += whole_pages(size) if managed(rest[0], size) else 0
+                took += whole_pages(size) if managed(rest[0], size, backend) else 0
             elif verb == "a":
                 assert status == OUT_OF_MEMORY
-                assert managed(rest[0], size)
+                assert managed(rest[0], size, backend)
                 refused.append(whole_pages(size))
             else:
                 assert status == (0 if live.pop((thread, rest[0]), None) else -1)
         index += 1
-        held = [whole_pages(size) for kind, _, size in live.values() if managed(kind, size)]
+        held = [
+            whole_pages(size) for kind, _, size in live.values() if managed(kind, size, backend)
+        ]
         assert sum(held) <= LIMIT
         sizes = [size for _, _, size in live.values()]
         assert sum(sizes) <= state.used <= sum(grains(size, 3) for size in sizes)
@@ -369,7 +374,7 @@ def test_accounts(
         done = run_emulated([binary], env, stdin=program.text())
         assert (done.returncode, done.stderr) == (0, "")
         if limit:
-            check_limited(program, done.stdout)
+            check_limited(program, done.stdout, backend)
         else:
             check(program, done.stdout, None, 1, replaced=True)
 
