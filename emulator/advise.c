@@ -189,6 +189,11 @@ static CUresult summarize(CUdeviceptr start, size_t bytes, struct summary *s) {
     return result;
 }
 
+EXPORT int emu_preferred(uint64_t address) {
+    struct summary s;
+    return summarize(address, 1, &s) == CUDA_SUCCESS ? s.preferred : EMU_UNKNOWN;
+}
+
 EXPORT CUresult cuMemRangeGetAttribute(void *data, size_t size, CUmem_range_attribute id, CUdeviceptr start,
                                        size_t bytes) {
     BEGIN(CALL_CONTEXT);

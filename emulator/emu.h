@@ -115,6 +115,8 @@ enum { EMU_NOWHERE = -3, EMU_HOST = -1, EMU_UNKNOWN = -2 };
 /* Where the 2 MiB page of managed memory at this address lies: a device's number, EMU_HOST, EMU_NOWHERE when nothing
  * was ever stored in it, EMU_UNKNOWN when it is not managed memory. */
 int emu_page(uint64_t address);
+/* Where the driver was advised to keep that page: a device's number, EMU_HOST, EMU_UNKNOWN: it was not. */
+int emu_preferred(uint64_t address);
 /* Whether the address is mapped (cuMemMap). */
 int emu_mapped(uint64_t address);
 /* The program touches managed memory from the CPU. Of its loads and stores only the first store to a page is seen: the

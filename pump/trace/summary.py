@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from pump.trace.paging import Paging, paging_of
 from pump.trace.trace import Rows, Trace
-from pump.trace.words import OpFlag, OpKind, TouchSource
+from pump.trace.words import MemoryKind, OpFlag, OpKind, TouchSource
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def summarize(trace: Trace) -> Summary:
     copies = ran & (every["kind"] == OpKind.COPY) & (every["touches"] > 0)
     first = trace.touches["bytes"][every["first_touch"][copies].astype(np.int64)]
     times = [rows["time_ns"] for rows in trace.arrays if len(rows)]
-    held = np.cumsum(_signed(trace.allocations, "charged"))
+    held = _held(trace.allocations)
     return Summary(
         program=str(trace.machine.get("program", "")),
         device=str(trace.machine.get("device", "")),
@@ -104,9 +104,12 @@ def summarize(trace: Trace) -> Summary:
     )
 
 
-def _signed(rows: Rows, name: str) -> npt.NDArray[np.int64]:
-    values = rows[name].astype(np.int64)
-    return np.where(rows["born"], values, -values)
+def _held(rows: Rows) -> npt.NDArray[np.int64]:
+    """Bytes of the devices after each event. Small allocations are charged together, not one by
+    one: they count as large as they are."""
+    shares = (rows["charged"] == 0) & np.isin(rows["kind"], (MemoryKind.PLAIN, MemoryKind.PITCH))
+    values = np.where(shares, rows["bytes"], rows["charged"]).astype(np.int64)
+    return np.cumsum(np.where(rows["born"], values, -values))
 
 
 def _sums(first: Rows, count: Rows, values: Rows) -> npt.NDArray[np.int64]:

@@ -42,6 +42,7 @@ class Caller:
         env = {"ULMS_TRACE": str(self._trace), "ULMS_HOOKS": hooks}
         env["LD_LIBRARY_PATH"] = ":".join(map(str, self._folders))
         command = [sys.executable, ROOT / "tests/emu/library_caller.py"]
+        self._trace.unlink(missing_ok=True)
         ran = self._run(command, env, stdin="\n".join(lines))
         assert ran.returncode == 0, ran.stderr
         base = int(ran.stdout.split()[0])

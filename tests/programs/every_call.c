@@ -112,8 +112,12 @@ static void books(void) {
                 int answer = call_drawn(c, variant, function, number);
                 emu_fail(NULL);
                 MUST(cuCtxSetCurrent(context));
+                if (answer == 0) {
+                    objects_mend();
+                    continue;
+                }
                 struct books after = look();
-                if (answer != 0 && memcmp(&before, &after, sizeof before) != 0)
+                if (memcmp(&before, &after, sizeof before) != 0)
                     printf("changed %s: answer %d, free %+lld, used %+lld, allocations %+lld, charged %+lld\n",
                            c->name[variant], answer, (long long)(after.free - before.free),
                            (long long)(after.used - before.used), (long long)(after.allocations - before.allocations),

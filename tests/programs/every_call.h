@@ -11,6 +11,8 @@
 void objects_make(void);
 /* All of them still work. */
 void objects_use(void);
+/* Makes those anew that a call has freed: of memory of ours a free may succeed where the driver's is refused. */
+void objects_mend(void);
 
 /* Makes the function's call `number`: the same arguments for each number. The driver refuses it. */
 int call_drawn(const struct called *c, int variant, void *function, unsigned number);

@@ -48,12 +48,21 @@ static void *host;
 static char *scratch; /* what pointers point to: zeroes, so many that they are an array of anything, MANY long */
 static unsigned drawn;
 
+static void make_mapped(void) {
+    static const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                             .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    static const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    MUST(cuMemAddressReserve(&block[2], BLOCK, 0, 0, 0));
+    MUST(cuMemCreate(&mapped, BLOCK, &prop, 0));
+    MUST(cuMemMap(block[2], BLOCK, 0, mapped, 0));
+    MUST(cuMemSetAccess(block[2], BLOCK, &access, 1));
+}
+
 void objects_make(void) {
     static const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                              .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
     static const CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                                          .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
-    static const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     scratch = mmap(NULL, SCRATCH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     context = use_device();
     stream = new_stream();
@@ -62,10 +71,7 @@ void objects_make(void) {
     MUST(cuModuleGetFunction(&kernel, module, "nop"));
     MUST(cuMemAlloc_v2(&block[0], BLOCK));
     MUST(cuMemAllocAsync(&block[1], BLOCK, stream));
-    MUST(cuMemAddressReserve(&block[2], BLOCK, 0, 0, 0));
-    MUST(cuMemCreate(&mapped, BLOCK, &prop, 0));
-    MUST(cuMemMap(block[2], BLOCK, 0, mapped, 0));
-    MUST(cuMemSetAccess(block[2], BLOCK, &access, 1));
+    make_mapped();
     MUST(cuMemAddressReserve(&reserved, BLOCK, 0, 0, 0));
     MUST(cuMemCreate(&loose, BLOCK, &prop, 0));
     MUST(cuMemAllocHost_v2(&host, BLOCK));
@@ -74,6 +80,16 @@ void objects_make(void) {
     MUST(cuGraphCreate(&graph, 0));
     MUST(cuGraphAddEmptyNode(&node, graph, NULL, 0));
     MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+}
+
+void objects_mend(void) {
+    MUST(cuCtxSetCurrent(context));
+    if (cuMemsetD8_v2(block[0], 1, BLOCK) != CUDA_SUCCESS)
+        MUST(cuMemAlloc_v2(&block[0], BLOCK));
+    if (cuMemsetD8_v2(block[1], 1, BLOCK) != CUDA_SUCCESS)
+        MUST(cuMemAllocAsync(&block[1], BLOCK, stream));
+    if (cuMemsetD8_v2(block[2], 1, BLOCK) != CUDA_SUCCESS)
+        make_mapped();
 }
 
 void objects_use(void) {

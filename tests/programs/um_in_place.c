@@ -26,7 +26,6 @@ USE(cuMemFree_v2)
 USE(cuMemFreeAsync)
 USE(cuMemsetD32Async)
 USE(cuMemcpyDtoH_v2)
-USE(cuMemRangeGetAttribute)
 USE(cuModuleLoadData)
 USE(cuModuleGetFunction)
 USE(cuLaunchKernel)
@@ -91,14 +90,10 @@ static uint64_t sweep(CUfunction function) {
 
 /* Pages that the driver was told to keep on the host, and that are there, or on the device. */
 static int advised(int where) {
-    int pages = 0, preferred;
+    int pages = 0;
     for (int i = 0; i < BLOCKS; i++)
         for (CUdeviceptr p = block[i]; p && p < block[i] + BLOCK; p += PAGE)
-            if (emu_page(p) == where) {
-                MUST(cuMemRangeGetAttribute(&preferred, sizeof preferred, CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, p,
-                                            PAGE));
-                pages += preferred == CU_DEVICE_CPU;
-            }
+            pages += emu_page(p) == where && emu_preferred(p) == EMU_HOST;
     return pages;
 }
 
