@@ -33,7 +33,10 @@ def test_the_driver_answers_alike(
 
 def test_each_such_row_is_called() -> None:
     text = (ROOT / "tests/programs/plain_only.c").read_text(encoding="utf-8")
-    rows = [row for row in read_all().of("cuda") if isinstance(row.treatment, Custom)]
-    noted = [row.symbol for row in rows if row.treatment.note == NOTE]
+    noted = [
+        row.symbol
+        for row in read_all().of("cuda")
+        if isinstance(row.treatment, Custom) and row.treatment.note == NOTE
+    ]
     assert len(noted) == 10
     assert [symbol for symbol in noted if f"SAY({symbol}(" not in text] == []
