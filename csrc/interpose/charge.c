@@ -164,15 +164,18 @@ static void grown(const struct charge *c) {
         session.backend->plain(c->device);
 }
 
+/* The real call's answer. False: there is nothing to commit; what was promised to a call that failed is rolled back. */
+static bool answered(struct charge *c, CUresult status) {
+    c->status = status;
+    if (c->recorded && status != CUDA_SUCCESS)
+        roll_back(c);
+    return c->recorded && status == CUDA_SUCCESS;
+}
+
 void charge_close(struct charge *c, CUresult status, CUdeviceptr *start, uint64_t bytes) {
     struct allocation a = {.bytes = bytes, .device = c->device, .kind = c->kind, .managed = c->managed};
-    c->status = status;
-    if (!c->recorded)
+    if (!answered(c, status))
         return;
-    if (status != CUDA_SUCCESS) {
-        roll_back(c);
-        return;
-    }
     a.start = *start;
     a.context = c->context ? c->context : session_context();
     if (!commit_at(c, a.start, bytes, &a.charged)) {
@@ -190,13 +193,8 @@ void charge_close(struct charge *c, CUresult status, CUdeviceptr *start, uint64_
 }
 
 void charge_hold(struct charge *c, CUresult status) {
-    c->status = status;
-    if (!c->recorded)
+    if (!answered(c, status))
         return;
-    if (status != CUDA_SUCCESS) {
-        roll_back(c);
-        return;
-    }
     if (c->managed)
         ledger_commit_managed(session.ledger, c->device, c->bytes);
     else
