@@ -1,6 +1,7 @@
 """What holds of every hook: a program made of the tables calls each wrapped function."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ BACKENDS = ("observe", "um", "vmm")
 STACK_BYTES = 4096
 CALLS = "6"
 LIMITED = {"ULMS_GPU_MEMORY": "24MiB", "ULMS_GPU_MEMORY_FACTOR": "100"}
+STUCK_S = 60
+"""A call that waits for the loader is told after so long."""
 EVERYTHING = {"ULMS_LOG_LEVEL": "DEBUG", "ULMS_STATS": "{}/stats-%p", "ULMS_TRACE": "{}/trace-%p"}
 
 
@@ -33,14 +36,20 @@ def environment(emulator_dir: Path) -> dict[str, str]:
 def every_call(compiled: Compile, emulator_dir: Path) -> Path:
     """The program; its functions come from the tables."""
     libraries = [str(emulator_dir / name) for name in ("libcuda.so.1", "libnvidia-ml.so.1")]
-    return compiled("every_call", *libraries, parts=["draw"])
+    return compiled("every_call", *libraries, "-rdynamic", parts=["draw"])
 
 
 @pytest.fixture(scope="module")
 def stack_use(compiled: Compile, emulator_dir: Path) -> Path:
     """The program whose calls do much."""
     libraries = [str(emulator_dir / name) for name in ("libcuda.so.1", "libnvidia-ml.so.1")]
-    return compiled("stack_use", *libraries)
+    return compiled("stack_use", *libraries, "-rdynamic")
+
+
+@pytest.fixture(scope="module")
+def holder(compiled: Compile) -> Path:
+    """The library whose constructor holds the loader's locks."""
+    return compiled("loader_holder", shared=True)
 
 
 def wrapped() -> int:
@@ -108,6 +117,43 @@ def test_no_call_that_does_much_uses_much_of_the_stack(
     under = run_emulated([stack_use], {**environment, "ULMS_BACKEND": backend, **more})
     assert (native.returncode, under.returncode) == (0, 0), under.stderr
     assert excess(native.stdout, under.stdout) == {}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_wrapper_calls_the_loader(
+    run_emulated: RunEmulated,
+    every_call: Path,
+    holder: Path,
+    environment: dict[str, str],
+    backend: str,
+) -> None:
+    """Its locks are another thread's all the while, that of the list of objects, too."""
+    env = {**environment, "ULMS_BACKEND": backend, **LIMITED}
+    under = run_emulated([every_call, "loader", CALLS, holder], env)
+    assert (under.returncode, under.stdout) == (0, f"{called(under.stdout)} called\n")
+    assert called(under.stdout) > wrapped()
+
+
+@pytest.mark.parametrize("told", [{}, EVERYTHING], ids=["silent", "told"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_call_that_does_much_calls_the_loader(
+    run_emulated: RunEmulated,
+    stack_use: Path,
+    holder: Path,
+    environment: dict[str, str],
+    tmp_path: Path,
+    backend: str,
+    told: dict[str, str],
+) -> None:
+    """Nor does the start of the session, which lists the objects."""
+    more = {name: value.format(tmp_path) for name, value in told.items()}
+    more |= {} if backend == "observe" else LIMITED
+    env = {**environment, "ULMS_BACKEND": backend, **more}
+    try:
+        under = run_emulated([stack_use, holder], env, timeout=STUCK_S)
+    except subprocess.TimeoutExpired as hang:
+        pytest.fail(f"hangs after {hang.stdout!r}")
+    assert under.returncode == 0, under.stderr
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

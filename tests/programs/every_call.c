@@ -3,6 +3,8 @@
  *   every_call stack CALLS   prints for each the bytes of the stack that it used at most: "stack NAME BYTES"
  *   every_call books CALLS   prints each that changed what is used of the device or what the library knows of it,
  * though it failed: "changed NAME". Each of the program's objects works all the while.
+ *   every_call loader CALLS HOLDER   while another thread holds the locks of the loader; prints each that waits for
+ * them: "waits NAME". HOLDER: the library made of loader_holder.c
  *
  * CALLS: so many of each function. Prints last how many functions it called. */
 #define _GNU_SOURCE
@@ -14,9 +16,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "device.h"
 #include "emu.h"
+#include "loader_held.h"
 #include "painted.h"
 #include "part.h"
 #include "ulms.h"
@@ -27,6 +31,7 @@ USE(cuCtxGetCurrent)
 enum { CALLS = sizeof all_calls / sizeof *all_calls };
 
 static unsigned calls;
+static char *holder_path;
 static CUcontext context;
 
 static void refuse(const struct called *c) {
@@ -129,10 +134,73 @@ static void books(void) {
     printf("%d called\n", count);
 }
 
-static const struct part parts[] = {{"stack", stack}, {"books", books}, {NULL, NULL}};
+/* --- loader --- */
+
+enum { MOST = 2 * CALLS, TICK_US = 50000, STUCK_TICKS = 600 };
+
+static struct one found[MOST];
+static int found_count;
+static struct one *under_way;
+
+/* Libraries find their driver, and we the library's functions, at the first call that comes. */
+static void find_all(void) {
+    const char *started = "";
+    for (const struct called *c = all_calls; c < all_calls + CALLS; c++)
+        for (int variant = 0; variant < 2; variant++) {
+            struct one x = {.called = c, .function = call_find(c, variant), .variant = variant};
+            if (!x.function)
+                continue;
+            if (c->version[variant] && strcmp(started, c->library) != 0)
+                for (unsigned i = 0; i < calls; i++)
+                    call_drawn(c, variant, x.function, i);
+            started = c->library;
+            found[found_count++] = x;
+        }
+}
+
+static void *walk(void *unused) {
+    MUST(cuCtxSetCurrent(context));
+    for (int i = 0; i < found_count; i++) {
+        refuse(found[i].called);
+        __atomic_store_n(&under_way, &found[i], __ATOMIC_RELEASE);
+        for (; found[i].number < calls; found[i].number++)
+            call_one(&found[i]);
+    }
+    emu_fail(NULL);
+    __atomic_store_n(&under_way, NULL, __ATOMIC_RELEASE);
+    return unused;
+}
+
+static void tell_of_waits(void) {
+    struct one *before = NULL, *now;
+    for (int ticks = 0; (now = __atomic_load_n(&under_way, __ATOMIC_ACQUIRE)); ticks = now == before ? ticks + 1 : 0) {
+        if (ticks == STUCK_TICKS) {
+            printf("waits %s\n", now->called->name[now->variant]);
+            _exit(1);
+        }
+        before = now;
+        usleep(TICK_US);
+    }
+}
+
+static void loader(void) {
+    pthread_t walker;
+    find_all();
+    loader_hold(holder_path, true);
+    under_way = found;
+    if (pthread_create(&walker, NULL, walk, NULL))
+        exit(2);
+    tell_of_waits();
+    pthread_join(walker, NULL);
+    loader_let_go();
+    printf("%d called\n", found_count);
+}
+
+static const struct part parts[] = {{"stack", stack}, {"books", books}, {"loader", loader}, {NULL, NULL}};
 
 int main(int argc, char **argv) {
     calls = argc > 2 ? (unsigned)atoi(argv[2]) : 1;
+    holder_path = argc > 3 ? argv[3] : "";
     setvbuf(stdout, NULL, _IOLBF, 0);
     objects_make();
     MUST(cuCtxGetCurrent(&context));
