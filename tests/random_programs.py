@@ -1,17 +1,19 @@
 """Random programs as judges: what a run says under ulms.so must be what it says without.
 
-`tests/programs/random_program.c` makes a program of a seed. A case is a seed, how ulms.so is set up
-and which of its driver calls fail; the judge runs it and compares. Failures are injected into the
-calls that ulms.so makes by itself, never into the program's own.
+`tests/programs/random_program.c` makes a program of a seed. A case is a seed, how ulms.so is set
+up, which of its driver calls fail and what happens to the process; the judge runs it and compares.
+Failures are injected into the calls that ulms.so makes by itself, never into the program's own.
 """
 
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pump import paths
@@ -38,6 +40,13 @@ UNSEEN = 2 * PAGE
 """What kernels of a random program may fault in through addresses that nothing shows."""
 TIMEOUT_S = 180.0
 """A program takes a tenth of a second, ten under a sanitizer beside others; this is for hangs."""
+ENDS = {"kill": -signal.SIGKILL, "exit": 3}
+"""Events that end the process at once, the second in a handler of SIGTERM; its status then."""
+EVENTS = (*ENDS, "fork", "call", "clone")
+"""The others make a child: which calls nothing of the driver, which does, and by a raw clone."""
+LATE_S = 4.0
+"""The process may take so much longer to its end than natively."""
+COUNTERS = Path("/dev/shm")
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,8 @@ class Case:
     """As in EMU_FAIL; empty: nothing fails."""
     time: str = "0"
     """As in EMU_TIME."""
+    event: str = ""
+    """One of EVENTS; empty: nothing happens."""
 
     def command(self) -> str:
         """What repeats it, in the root of the sources."""
@@ -60,6 +71,7 @@ class Case:
         words += ["--count", str(self.count)] if self.count > 1 else []
         words += ["--fail", self.fail] if self.fail else []
         words += ["--time", self.time] if self.time != "0" else []
+        words += ["--event", self.event] if self.event else []
         return "PYTHONPATH=. python -m tests.soak " + shlex.join(words)
 
 
@@ -82,6 +94,9 @@ class Outcome:
     status: int | None
     stdout: str
     stderr: str
+    process: int
+    ended: float
+    """On the clock of `time.monotonic`."""
 
     def peak(self) -> int:
         """The bytes that the program had allocated at most."""
@@ -95,7 +110,7 @@ class Outcome:
     def reports(self) -> str:
         """What is on stderr, but what the program itself says there."""
         lines = self.stderr.splitlines(keepends=True)
-        own = ("driver ", "failed ", "resident ")
+        own = ("driver ", "failed ", "resident ", "event ")
         return "".join(line for line in lines if not line.startswith(own))
 
     def resident(self) -> "Resident":
@@ -103,6 +118,15 @@ class Outcome:
         rows = (line.split() for line in self.stderr.splitlines())
         (numbers,) = (map(int, row[1:]) for row in rows if row[:1] == ["resident"])
         return Resident(*numbers)
+
+    def took(self) -> float:
+        """Seconds from the event that ended it; 0 where none did."""
+        rows = (line.split() for line in self.stderr.splitlines())
+        return max((self.ended - float(row[1]) for row in rows if row[:1] == ["event"]), default=0)
+
+    def left(self) -> list[str]:
+        """Files of counters that it left behind."""
+        return [str(path) for path in COUNTERS.glob(f"ulms-{self.process}-*")]
 
     def failed(self) -> int:
         """Calls that were made to fail."""
@@ -168,7 +192,7 @@ class Judge:
     launcher: tuple[str, ...] = ()
     """What starts it."""
     timeout_s: float = TIMEOUT_S
-    truths: dict[tuple[int, int], Outcome] = field(default_factory=dict)
+    truths: dict[tuple[int, int, str], Outcome] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def trace(self, process: int | str) -> Path:
@@ -200,7 +224,8 @@ class Judge:
                     options |= {"ULMS_HIDDEN": "known"}
                 if case.seed % VERIFIED == 0 or "cuMemUnmap" in case.fail:
                     options |= {"ULMS_VERIFY": "1"}
-            budget = max(int(self.truth(case).peak() / case.over), page)
+            peak = self.truth(replace(case, event="")).peak()
+            budget = max(int(peak / case.over), page)
             if case.fail:  # what is plain then must not meet a limit of the user's
                 base["EMU_MEMORY"] = str(budget * 100 // SMALL_FACTOR)
                 options |= {"ULMS_GPU_MEMORY_FACTOR": str(SMALL_FACTOR)}
@@ -210,11 +235,14 @@ class Judge:
                 options |= {"ULMS_GPU_MEMORY": str(budget), "ULMS_GPU_MEMORY_FACTOR": "100"}
                 if case.seed % 2:
                     base["EMU_MEMORY"] = LARGE
+        if case.event:
+            options |= {"ULMS_STATS": "on"}
         return preload([], options, base=base).environment(base)
 
     def run(self, case: Case, environment: Mapping[str, str], names: Iterable[str] = ()) -> Outcome:
         """Runs a case's programs; with names, asks how often those driver functions were called."""
-        command = [*self.launcher, str(self.program), str(case.seed), str(case.count), *names]
+        command = [*self.launcher, str(self.program), str(case.seed), str(case.count)]
+        command += [case.event or "none", *names]
         with subprocess.Popen(
             command,
             env=environment,
@@ -225,23 +253,23 @@ class Judge:
         ) as process:
             try:
                 out, err = process.communicate(timeout=self.timeout_s)
-                return Outcome(process.returncode, out, err)
+                return Outcome(process.returncode, out, err, process.pid, time.monotonic())
             except subprocess.TimeoutExpired:
                 where = stacks(process.pid)
                 process.kill()
                 out, err = process.communicate()
-                return Outcome(None, out, err + where)
+                return Outcome(None, out, err + where, process.pid, time.monotonic())
             finally:
                 self.trace(process.pid).unlink(missing_ok=True)
 
     def truth(self, case: Case) -> Outcome:
         """The native run of a case's programs; once."""
-        key = case.seed, case.count
+        key = case.seed, case.count, case.event
         with self.lock:
             known = self.truths.get(key)
         if known is None:
             known = self.run(case, self.environment(None))
-            if known.status != 0:
+            if known.status != ENDS.get(case.event, 0):
                 raise RuntimeError(f"seed {case.seed} fails without ulms.so: {known}")
             with self.lock:
                 self.truths[key] = known
@@ -252,27 +280,36 @@ class Judge:
         return self.verdict(case).text
 
     def verdict(self, case: Case) -> Verdict:
-        """Runs a case and compares."""
-        truth = self.truth(case)
+        """Runs a case and compares. What follows one that was killed finds nothing of it."""
         environment = self.environment(case)
         found = self.run(case, environment)
-        if found.status == 0 and found.stdout == truth.stdout:
-            return Verdict(self.over_budget(case, found, environment), found.failed())
-        end = "hung" if found.status is None else f"exit status {found.status}"
-        what = difference(truth.stdout, found.stdout)
-        text = f"{case.command()}\n  {end}\n{what}\n{found.stderr[-6000:]}"
-        return Verdict(text, found.failed())
+        text = self.compare(case, found, environment)
+        if case.event == "kill" and not text:
+            after = replace(case, event="")
+            text = self.compare(after, self.run(after, environment), environment)
+        if not text and (left := found.left()):
+            text = f"left behind: {left}"
+        return Verdict(f"{case.command()}\n  {text}" if text else "", found.failed())
+
+    def compare(self, case: Case, found: Outcome, environment: Mapping[str, str]) -> str:
+        """What of a run is not as in the native one; empty: nothing."""
+        truth = self.truth(case)
+        if (found.status, found.stdout) != (truth.status, truth.stdout):
+            end = "hung" if found.status is None else f"exit status {found.status}"
+            return f"{end}\n{difference(truth.stdout, found.stdout)}\n{found.stderr[-6000:]}"
+        if found.took() > truth.took() + LATE_S:
+            return f"ended {found.took():.1f} s after {case.event}, natively {truth.took():.1f}"
+        return self.over_budget(case, found, environment)
 
     def over_budget(self, case: Case, found: Outcome, environment: Mapping[str, str]) -> str:
         """Empty where the run kept to its budget; else by how much it did not."""
-        if case.setup not in HELD_TO or case.fail or case.count > 1:
+        if case.setup not in HELD_TO or case.fail or case.count > 1 or case.event in ENDS:
             return ""
         budget = int(environment["ULMS_GPU_MEMORY"])
         beyond = beyond_budget(case, self.truth(case), found, budget)
         if beyond <= 0:
             return ""
-        told = f"{beyond} bytes beyond {budget} and one operation: {found.resident()}"
-        return f"{case.command()}\n  {told}"
+        return f"{beyond} bytes beyond {budget} and one operation: {found.resident()}"
 
     def own_calls(
         self, setup: str, seeds: Iterable[int] = LOOKED_AT, over: float = 2

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
-from tests.random_programs import SETUPS, Case, Judge, compile_program
+from tests.random_programs import EVENTS, SETUPS, Case, Judge, compile_program
 
 PROGRESS_S = 20.0
 SEEDS = 1 << 40
@@ -22,7 +22,9 @@ KEPT = 1000  # truths; no seed comes twice
 
 
 def random_cases(judge: Judge, source: random.Random) -> Iterator[Case]:
-    """Cases without end: one in three with a failure of a call that ulms.so makes."""
+    """Cases without end: one in three with a failure of a call that ulms.so makes, one in two with
+    something that happens to the process.
+    """
     calls = {setup: sorted(judge.own_calls(setup)) for setup in SETUPS}
     while True:
         setup = source.choice(SETUPS)
@@ -33,9 +35,9 @@ def random_cases(judge: Judge, source: random.Random) -> Iterator[Case]:
             fail += source.choice(["", ":error=2"])
         over = round(source.uniform(1.0, 4.5), 2)
         count = source.choice([1, 1, 1, 3])
-        yield Case(
-            source.randrange(SEEDS), setup, over, count, fail, source.choice(["0", "0", "1"])
-        )
+        seed, timed = source.randrange(SEEDS), source.choice(["0", "0", "1"])
+        event = source.choice(EVENTS) if source.random() < 1 / 2 else ""
+        yield Case(seed, setup, over, count, fail, timed, event)
 
 
 def soak(judge: Judge, cases: Iterator[Case], seconds: float, workers: int) -> int:
@@ -89,6 +91,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1, help="programs in a process, with --seed")
     parser.add_argument("--fail", default="", help="as in EMU_FAIL")
     parser.add_argument("--time", default="0", help="as in EMU_TIME")
+    parser.add_argument("--event", default="", choices=("", *EVENTS), help="happens meanwhile")
     parser.add_argument("--times", type=int, default=1, help="how often, with --seed")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -97,7 +100,15 @@ def main() -> int:
             print(f"--start {asked.start}")
             cases = random_cases(judge, random.Random(asked.start))
             return min(soak(judge, cases, 60 * asked.minutes, asked.workers), 1)
-        case = Case(asked.seed, asked.setup, asked.over, asked.count, asked.fail, asked.time)
+        case = Case(
+            asked.seed,
+            asked.setup,
+            asked.over,
+            asked.count,
+            asked.fail,
+            asked.time,
+            asked.event,
+        )
         wrong = [text for _ in range(asked.times) if (text := judge.differs(case))]
         print(wrong[0] if wrong else case.command())
         print(f"{len(wrong)} of {asked.times} differ")

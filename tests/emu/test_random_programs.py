@@ -13,7 +13,10 @@ from dataclasses import replace
 import pytest
 
 from tests.random_programs import (
+    ENDS,
+    EVENTS,
     HELD_TO,
+    LATE_S,
     LOOKED_AT,
     ROOT,
     SETUPS,
@@ -27,6 +30,8 @@ from tests.random_programs import (
 
 pytestmark = pytest.mark.emu
 
+HAPPENS = ("observe", "ahead", "vmm")
+"""Set-ups under which something happens to the process."""
 OVER = (1.2, 1.5, 2.0, 3.0, 4.0)
 A_SETUP = 40
 FAILURES = (("", ":after={}:sticky:error=2"), (":after={}", ":sticky"))
@@ -146,6 +151,33 @@ def test_larger_pages_are_fewer(judge: Judge) -> None:
 def test_one_after_the_other(judge: Judge, setup: str) -> None:
     """In one process, each with the device's context made anew."""
     verdicts(judge, [Case(seed, setup, 2.0, count=8) for seed in (101, 121)])
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_what_happens_to_the_process(judge: Judge, event: str) -> None:
+    """It ends, or makes a child, at any moment, as it would natively."""
+    seeds = range(1 + EVENTS.index(event), A_SETUP // 2, len(EVENTS))
+    verdicts(judge, [Case(seed, setup, 2.0, event=event) for seed in seeds for setup in HAPPENS])
+
+
+@pytest.mark.parametrize("event", ENDS)
+def test_what_ends_otherwise_is_seen(judge: Judge, event: str) -> None:
+    case = Case(1, event=event)
+    environment = judge.environment(case)
+    found = judge.run(case, environment)
+    assert judge.compare(case, found, environment) == ""
+    late = replace(found, ended=found.ended + judge.truth(case).took() + LATE_S)
+    for other in (replace(found, status=0), replace(found, stdout=""), late):
+        assert judge.compare(case, other, environment) != ""
+
+
+def test_what_is_left_behind_is_seen(judge: Judge) -> None:
+    """Counters of one that was killed stay until the next."""
+    case = Case(1, event="kill")
+    killed = judge.run(case, judge.environment(case))
+    assert len(killed.left()) == 1
+    judge.run(Case(1), judge.environment(case))
+    assert killed.left() == []
 
 
 def calls_in_the_sources() -> set[str]:

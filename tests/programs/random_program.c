@@ -1,11 +1,11 @@
 /* A random program: the same calls in the same order, and the same content at the end, on every run of a seed.
  *
- *   random_program SEED [COUNT [NAME...]]
+ *   random_program SEED [COUNT [EVENT [NAME...]]]    EVENT: one of random_event.c's, or none
  *
  * Runs the programs SEED, SEED + 1, ... one after the other and prints what became of each: every block's hash, a hash
- * of all that the host has read, how often each function was called, the bytes it had at most. On stderr it prints how
- * often anybody but the program called the driver by the NAMEs, and how many such calls were made to fail. An error
- * that no driver would give ends it with status 1.
+ * of all that the host has read, how often each function was called, the bytes it had at most. The EVENT comes in the
+ * first one, at a moment made of the seed. On stderr it prints how often anybody but the program called the driver by
+ * the NAMEs, and how many such calls were made to fail. An error that no driver would give ends it with status 1.
  *
  * Up to three actors repeat sequences of steps, with variations, in phases; between phases they meet. Works that share
  * memory are kept apart by streams, events and waiting, so that there are no races. */
@@ -15,6 +15,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 nvmlReturn_t nvmlInit_v2(void);
 
@@ -116,6 +117,7 @@ static void end(struct actor *a) {
 static void iterate(struct actor *a, int steps) {
     for (int i = 0; i < steps; i++) {
         struct step other;
+        event_step(a);
         if (one_in(a, 32))
             continue;
         step_run(a, &a->steps[i]);
@@ -158,6 +160,7 @@ static void seldom(struct actor *a) {
 static void *act(void *actor) {
     struct actor *a = actor;
     a->shape = 16;
+    event_begin(a);
     a->gates_most = a->actors == 1 && one_in(a, 5) ? 2 : 0; /* alone: a closed one stops others' frees */
     begin(a);
     int phases = 1 + (int)random_below(a, PHASES);
@@ -176,6 +179,7 @@ static void *act(void *actor) {
     }
     seldom(a);
     host_wait_all(a);
+    event_await(a);
     pthread_barrier_wait(&shared.meet);
     end(a);
     return NULL;
@@ -192,6 +196,8 @@ static void run(uint64_t seed) {
         exit(2);
     int count = one_in(&draw, 2) ? 1 : 1 + (int)random_below(&draw, ACTORS);
     uint64_t target = (20 + random_below(&draw, one_in(&draw, 8) ? 100 : 44)) * MIB;
+    printf("seed %llu actors %d\n", (unsigned long long)seed, count);
+    fflush(stdout);
     pthread_barrier_init(&shared.meet, NULL, (unsigned)count);
     CU(cuCtxCreate_v4, &other, NULL, 0, 0);
     CU(cuDevicePrimaryCtxRetain, &context, 0);
@@ -206,7 +212,6 @@ static void run(uint64_t seed) {
         actors[i].out = open_memstream(&text[i], &length[i]);
         pthread_create(&threads[i], NULL, act, &actors[i]);
     }
-    printf("seed %llu actors %d\n", (unsigned long long)seed, count);
     for (int i = 0; i < count; i++) {
         pthread_join(threads[i], NULL);
         fclose(actors[i].out);
@@ -225,7 +230,13 @@ static void run(uint64_t seed) {
 
 static char **asked; /* names, up to NULL */
 
+void program_ends(void) {
+    asked = NULL;
+}
+
 static void tell(void) {
+    if (!asked)
+        return;
     for (char **name = asked; *name; name++)
         fprintf(stderr, "driver %s %llu\n", *name, (unsigned long long)(emu_calls(*name) - emu_calls_spared(*name)));
     fprintf(stderr, "failed %llu\n", (unsigned long long)emu_failed());
@@ -237,7 +248,9 @@ static void tell(void) {
 int main(int argc, char **argv) {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    asked = argv + (argc > 3 ? 3 : argc);
+    asked = argv + (argc > 4 ? 4 : argc);
+    if (argc > 3 && strcmp(argv[3], "none") != 0)
+        event_choose(argv[3], seed);
     atexit(tell); /* behind what a library does at the end, as it comes before cuInit */
     driver_find(seed % 2);
     driver_check(POLL(cuInit, 0), "cuInit", __FILE__, __LINE__);

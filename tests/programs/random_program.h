@@ -171,6 +171,17 @@ struct actor {
 uint64_t random_below(struct actor *a, uint64_t n);
 bool one_in(struct actor *a, uint64_t n);
 void see(struct actor *a, uint64_t value);
+/* The process, or a child, ends before its time: it tells of no calls at its end. */
+void program_ends(void);
+
+/* --- what happens to the process (random_event.c): not one of its events --- */
+
+/* Once, before the programs. */
+void event_choose(const char *name, uint64_t seed);
+/* The actor begins, on its thread; takes a step; has taken all: what happens has happened when this returns. */
+void event_begin(const struct actor *a);
+void event_step(const struct actor *a);
+void event_await(const struct actor *a);
 
 /* random_order.c */
 void streams_make(struct actor *a);
