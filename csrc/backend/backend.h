@@ -72,7 +72,7 @@ struct backend {
     /* A library's call of this thread has returned whose kernels are one operation. NULL: each is one. */
     void (*returned)(void);
 
-    /* While nothing moves operations may pass that admit is not called for (interpose/rest.h). Who begins to move
+    /* While nothing moves operations may pass that admit is not called for (driver/rest.h). Who begins to move
      * breaks the rest first, and waits until it is over. */
     bool rests;
 

@@ -8,7 +8,8 @@
 #include "backend/pager_call.h"
 #include "base/options.h"
 #include "base/thread.h"
-#include "interpose/session.h"
+#include "driver/context.h"
+#include "driver/session.h"
 #include "observe/stats.h"
 
 enum { WAITED_NS = 1000 };                    /* what took less did not wait */
@@ -283,7 +284,7 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
         pager_unlock(d);
         return ended ? 0 : UNTRACKED;
     }
-    if (!d->context && session_device() == d->ordinal)
+    if (!d->context && context_device() == d->ordinal)
         d->context = pager_current();
     if (ledger_plain(session.ledger, d->ordinal) != d->budget.plain)
         pager_budget_update(d);

@@ -14,8 +14,8 @@
 #include "backend/pager_worker.h"
 #include "base/page.h"
 #include "base/patience.h"
-#include "interpose/capture.h"
-#include "interpose/wrap.h"
+#include "driver.h"
+#include "driver/capture.h"
 #include "types.h"
 #include "ulms.h"
 

@@ -5,8 +5,8 @@
 #include "backend/pager.h"
 #include "base/hash.h"
 #include "base/thread.h"
-#include "interpose/capture.h"
-#include "interpose/session.h"
+#include "driver/capture.h"
+#include "driver/session.h"
 
 /* While the engine catches up nobody tells the ledger of a block: it could be counted twice. */
 enum { SILENT, CATCHING_UP, HEARING };

@@ -2,7 +2,8 @@
 #include "backend/pager.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "interpose/session.h"
+#include "driver/real.h"
+#include "driver/session.h"
 
 /* Free memory comes and goes in small pieces: less than this is no news. */
 static uint64_t grain(uint64_t capacity) {

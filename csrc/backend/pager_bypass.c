@@ -1,9 +1,9 @@
 /* What bypasses the engine while nothing moves, counted meanwhile: an operation that was looked at, until the driver
- * has it, as nothing may leave before (interpose/rest.h counts those that were not); a block of the framework's, until
+ * has it, as nothing may leave before (driver/rest.h counts those that were not); a block of the framework's, until
  * the ledger knows of it, as it is told to the engine from there. */
 #include "backend/pager.h"
 #include "base/thread.h"
-#include "interpose/rest.h"
+#include "driver/rest.h"
 
 /* Threads share a count only where there are many. */
 enum { COUNTS = 64, COUNT_BYTES = 64 };

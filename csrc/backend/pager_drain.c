@@ -2,7 +2,8 @@
 #include <time.h>
 
 #include "backend/pager.h"
-#include "interpose/capture.h"
+#include "driver/capture.h"
+#include "driver/real.h"
 
 enum { POLL_US = 50, TRIES = 3 };
 

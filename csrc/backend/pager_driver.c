@@ -3,7 +3,8 @@
 
 #include "backend/pager.h"
 #include "base/log.h"
-#include "interpose/context.h"
+#include "driver/context.h"
+#include "driver/real.h"
 #include "observe/stats.h"
 
 enum { POLL_NS = 50000, LEAST_STACK = 16 };

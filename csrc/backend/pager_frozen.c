@@ -5,9 +5,10 @@
 #include "backend/backend.h"
 #include "backend/pager.h"
 #include "base/thread.h"
-#include "interpose/context.h"
-#include "interpose/rest.h"
-#include "interpose/session.h"
+#include "driver/context.h"
+#include "driver/real.h"
+#include "driver/rest.h"
+#include "driver/session.h"
 
 enum { LOOK_NS = 100000, IDLE_LOOK_NS = 2000000 };
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "backend/pager.h"
+#include "driver/real.h"
 
 enum { TRIES = 3, AHEAD = 16 };
 

@@ -4,7 +4,8 @@
 
 #include <pthread.h>
 
-#include "interpose/wrap.h"
+#include "driver.h"
+#include "launch/op.h"
 #include "types.h"
 
 enum pager_marked { PAGER_OPERATION, PAGER_MOVE, PAGER_GATE };

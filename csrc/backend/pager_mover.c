@@ -4,6 +4,7 @@
 
 #include "backend/pager.h"
 #include "base/thread.h"
+#include "driver/real.h"
 #include "observe/stats.h"
 
 enum { FEW_MOVERS = 3 };

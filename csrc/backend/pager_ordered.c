@@ -1,6 +1,7 @@
 /* Policies that decide when an operation is issued: the moves are issued then and there, by the program's thread, and
  * the device keeps their order by events. */
 #include "backend/pager.h"
+#include "driver/real.h"
 #include "observe/stats.h"
 
 /* What is still under way there ends all the same. Those of a context that is gone went with it. */

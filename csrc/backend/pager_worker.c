@@ -9,8 +9,8 @@
 #include "base/background.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "interpose/capture.h"
-#include "interpose/session.h"
+#include "driver/capture.h"
+#include "driver/real.h"
 #include "observe/stats.h"
 
 enum { POLL_US = 50, TELL_MS = 10 };

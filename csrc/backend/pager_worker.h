@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "driver.h"
+
 struct pager;
 
 struct pager_worker {

@@ -1,12 +1,14 @@
 /* A device's state, and its way from having room for everything to moving pages. */
 #include <stdlib.h>
 
+#include "backend/backend.h"
 #include "backend/pager.h"
 #include "base/hot.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "interpose/rest.h"
-#include "interpose/session.h"
+#include "driver/real.h"
+#include "driver/rest.h"
+#include "driver/session.h"
 
 enum { RUN_BYTES = 32 << 20, SHARE = 16, SLICE_NS = 50000000 };
 

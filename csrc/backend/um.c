@@ -4,8 +4,8 @@
 #include "backend/backend.h"
 #include "backend/pager_call.h"
 #include "base/log.h"
-#include "interpose/session.h"
-#include "interpose/wrap.h"
+#include "driver/real.h"
+#include "driver/session.h"
 
 /* Where the CPU and the device may not use managed memory at the same time, the driver neither moves it on request nor
  * lets it exceed the device. */

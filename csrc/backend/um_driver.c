@@ -1,5 +1,6 @@
 /* The driver's calls on managed memory, in the form that the driver at hand has. */
 #include "backend/um.h"
+#include "driver/real.h"
 
 static CUmemLocation location(int32_t device) {
     return device == DEVICE_NONE ? (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST, 0}

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 
 #include "backend/um.h"
-#include "interpose/session.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "observe/stats.h"
 
 /* In the queue, or the placer's; of the waiting thread as long as `waited_for`. Under the lock. */

@@ -9,8 +9,7 @@
 #include "backend/vmm_parked.h"
 #include "backend/vmm_verify.h"
 #include "base/log.h"
-#include "interpose/memory.h"
-#include "interpose/session.h"
+#include "driver/session.h"
 #include "launch/function.h"
 #include "launch/op.h"
 
@@ -103,7 +102,7 @@ static bool hides(const struct op *op) {
     bool opaque = op->flags & (OP_BLIND | OP_HIDES) || op->count == TOUCH_MAX;
     opaque = opaque || (op->kernels > 0 && ulms_options.hidden == HIDDEN_ANY);
     for (uint32_t i = 0; !opaque && op->kernels > 0 && !is_told(op) && i < op->count; i++)
-        opaque = memory_is_host_written(op->touches[i].start);
+        opaque = ledger_is_host_written(session.ledger, op->touches[i].start);
     return opaque;
 }
 

@@ -17,7 +17,7 @@
 #include <pthread.h>
 
 #include "base/page.h"
-#include "interpose/wrap.h"
+#include "driver.h"
 #include "types.h"
 
 /* Claims on a frame that are remembered; pages beyond them are mapped anew. */

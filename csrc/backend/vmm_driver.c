@@ -2,6 +2,7 @@
 
 #include "backend/vmm.h"
 #include "base/log.h"
+#include "driver/real.h"
 #include "observe/stats.h"
 
 static bool is(CUresult status, const char *call) {

@@ -8,8 +8,9 @@
 #include "backend/vmm.h"
 #include "base/log.h"
 #include "base/page.h"
-#include "interpose/context.h"
-#include "interpose/session.h"
+#include "driver/context.h"
+#include "driver/real.h"
+#include "driver/session.h"
 
 /* How long operations are kept back, each time twice as long, until the device has come to rest. */
 #define FIRST_FREEZE_NS ((uint64_t)16 << 20)

@@ -9,7 +9,7 @@
 #include "backend/pager.h"
 #include "backend/vmm.h"
 #include "base/thread.h"
-#include "interpose/session.h"
+#include "driver/session.h"
 
 enum { NICE = 10, STOCK_BYTES = 128 << 20 };
 enum { NEARLY_ALL = 4 }; /* all but one in so many: soon there may be more than fits */

@@ -8,8 +8,9 @@
 #include "backend/vmm_parked.h"
 #include "backend/vmm_verify.h"
 #include "base/log.h"
-#include "interpose/capture.h"
-#include "interpose/session.h"
+#include "driver/capture.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "observe/stats.h"
 
 /* --- devices --- */

@@ -9,7 +9,8 @@
 #include "backend/pager_call.h"
 #include "backend/vmm.h"
 #include "backend/vmm_parked.h"
-#include "interpose/capture.h"
+#include "driver/capture.h"
+#include "driver/real.h"
 
 struct promise {
     struct pager *device;

@@ -1,8 +1,9 @@
 #include "backend/vmm_parked.h"
 
 #include "backend/pager.h"
-#include "interpose/capture.h"
-#include "interpose/context.h"
+#include "driver/capture.h"
+#include "driver/context.h"
+#include "driver/real.h"
 
 enum { TRIES = 3 };
 

@@ -7,6 +7,7 @@
 #include "backend/vmm.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "driver/real.h"
 #include "observe/stats.h"
 
 enum { TRIES = 50, TRY_US = 1000, BATCH = 64 };

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/spread.h"
+#include "driver/real.h"
 #include "launch/function.h"
 #include "observe/stats.h"
 

@@ -18,7 +18,7 @@ enum scratch {
 enum { SCRATCH_BYTES = 32 << 10 };
 
 struct ring;   /* observe/ring.h */
-struct within; /* interpose/within.h */
+struct within; /* driver/within.h */
 
 /* The library call the thread is inside, and what it told of the memory it touches (library/call.h). What arguments
  * point at lies at the front of `touches`, what device memory points at lies at its end. */

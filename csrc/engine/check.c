@@ -1,5 +1,5 @@
 /* The checker of the whole engine. */
-#include "ledger/check.h"
+#include "base/invariant.h"
 
 #include "engine/engine.h"
 

@@ -1,8 +1,8 @@
 /* Two pairing heaps of the pages that may leave, dead and live ones, each with the first to leave on top. A page that
  * changes is only marked; the heaps are put in order when somebody asks, so that operations cost nothing here while
  * nothing has to leave. */
+#include "base/invariant.h"
 #include "engine/engine.h"
-#include "ledger/check.h"
 
 enum { HEAP_DEAD = 1, HEAP_LIVE };
 

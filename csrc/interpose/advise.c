@@ -1,8 +1,7 @@
 /* Calls for managed and for mapped memory, which the driver refuses on plain memory: also where a backend holds that as
  * the one or the other. */
+#include "driver/real.h"
 #include "interpose/bounds.h"
-#include "interpose/session.h"
-#include "interpose/wrap.h"
 
 /* A call on one range. */
 #define MANAGED_ONLY(symbol, start, bytes, stream, parameters, arguments)                                              \

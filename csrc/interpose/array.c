@@ -5,8 +5,10 @@
 
 #include "base/hash.h"
 #include "base/page.h"
+#include "driver/context.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/memory.h"
-#include "interpose/session.h"
 
 static struct hash arrays = HASH_EMPTY; /* CUarray or CUmipmappedArray -> struct charge */
 
@@ -99,7 +101,7 @@ static bool open(struct charge *c, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned le
     uint64_t bytes = 0;
     for (unsigned level = 0; d && level < levels && level < 64; level++)
         bytes += whole_grains(level_bytes(d, level));
-    return charge_open(c, session_device(), MEMORY_ARRAY, bytes);
+    return charge_open(c, context_device(), MEMORY_ARRAY, bytes);
 }
 
 /* What it was charged is free again. */
@@ -116,7 +118,7 @@ static CUresult close(struct charge *c, CUresult status, void *const *array) {
     bool stored = false;
     if (kept) {
         *kept = *c;
-        kept->context = session_context();
+        kept->context = context_current();
         gone = hash_put(&arrays, (uint64_t)(uintptr_t)*array, kept, &stored);
     }
     if (gone)

@@ -1,12 +1,13 @@
 #include "interpose/bounds.h"
 
+#include "backend/backend.h"
 #include "base/hot.h"
 #include "base/page.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/later.h"
 #include "interpose/own.h"
 #include "interpose/provide.h"
-#include "interpose/session.h"
-#include "interpose/wrap.h"
 
 /* Where the memory ends that begins with a: mappings of handles that follow one another are one for the driver. */
 static addr_t end_of(const struct allocation *a) {

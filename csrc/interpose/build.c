@@ -1,8 +1,9 @@
 /* The calls that build graphs. Nodes are read when the graph is instantiated, but no library's call is open then: a
  * kernel's node that one adds or changes is noted at once, with what it told. */
-#include "interpose/node.h"
+#include "driver/node.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/parameters.h"
-#include "interpose/session.h"
 #include "launch/told.h"
 
 /* The driver has put a copy of the graph into the node, or the graph itself. */

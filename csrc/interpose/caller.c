@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/options.h"
-#include "interpose/frame.h"
+#include "driver/frame.h"
 
 static const char *const plain[] = {"libnccl", "libnvshmem", "libucs", "libuct", "libucp", NULL};
 static const char *const exportable[] = {"xla_cuda_plugin", "libtensorflow", "_pywrap_tensorflow", NULL};

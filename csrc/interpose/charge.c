@@ -2,14 +2,17 @@
  * is only asked for counts for nobody else. */
 #include "interpose/charge.h"
 
+#include "backend/backend.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/page.h"
+#include "driver/context.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/grains.h"
 #include "interpose/later.h"
 #include "interpose/memory.h"
 #include "interpose/reserved.h"
-#include "interpose/session.h"
 #include "interpose/stand_in.h"
 #include "observe/stats.h"
 
@@ -160,7 +163,7 @@ static bool commit_at(struct charge *c, addr_t start, uint64_t bytes, uint64_t *
 
 /* The budget of a device that is not the current one is worked out when it is looked at next. */
 static void grown(const struct charge *c) {
-    if (!c->managed && session.backend->plain && session.backend->serves(c->device) && session_device() == c->device)
+    if (!c->managed && session.backend->plain && session.backend->serves(c->device) && context_device() == c->device)
         session.backend->plain(c->device);
 }
 
@@ -177,7 +180,7 @@ void charge_close(struct charge *c, CUresult status, CUdeviceptr *start, uint64_
     if (!answered(c, status))
         return;
     a.start = *start;
-    a.context = c->context ? c->context : session_context();
+    a.context = c->context ? c->context : context_current();
     if (!commit_at(c, a.start, bytes, &a.charged)) {
         REAL(cuMemFree_v2, 0)(a.start);
         roll_back(c);

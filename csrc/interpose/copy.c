@@ -1,8 +1,9 @@
 /* Copies that a structure or a list describes. A host array, an array handle and a zero extent touch nothing. */
 #include "interpose/copy.h"
 
+#include "driver/session.h"
 #include "interpose/array.h"
-#include "interpose/session.h"
+#include "interpose/wrap.h"
 
 /* One side of a copy: a box inside a pitched volume. Sizes in bytes, rows and layers. */
 struct box {

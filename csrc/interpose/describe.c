@@ -2,9 +2,8 @@
 
 #include <stdio.h>
 
+#include "driver/real.h"
 #include "interpose/image.h"
-#include "interpose/look_up.h"
-#include "interpose/wrap.h"
 
 typedef CUresult (*parameter_function)(void *, size_t, size_t *, size_t *);
 typedef CUresult (*name_function)(const char **, void *);

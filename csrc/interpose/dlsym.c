@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "interpose/elf.h"
-#include "interpose/look_up.h"
+#include "driver/elf.h"
+#include "driver/real.h"
 
 typedef void *(*dlsym_function)(void *, const char *);
 typedef void *(*dlvsym_function)(void *, const char *, const char *);

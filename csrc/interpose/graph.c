@@ -2,15 +2,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/page.h"
+#include "driver/node.h"
+#include "driver/session.h"
 #include "interpose/graph.h"
 #include "interpose/graph_memory.h"
 #include "interpose/memory.h"
-#include "interpose/node.h"
 #include "interpose/parameters.h"
-#include "interpose/session.h"
+#include "interpose/wrap.h"
 #include "observe/trace.h"
 
 /* One node of an executable graph. */
@@ -70,7 +72,7 @@ static void hide(const struct exec *e) {
         return;
     for (uint32_t i = 0; i < e->count; i++) {
         hide_pages(&e->touches[i]);
-        flags |= e->kernels && memory_is_host_written(e->touches[i].start) ? OP_HIDES : 0;
+        flags |= e->kernels && ledger_is_host_written(session.ledger, e->touches[i].start) ? OP_HIDES : 0;
     }
     look_at_sources(e);
     __atomic_fetch_or(&launched_unseen, flags, __ATOMIC_RELAXED);

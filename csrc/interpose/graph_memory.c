@@ -6,10 +6,11 @@
 #include "base/hash.h"
 #include "base/page.h"
 #include "base/patience.h"
-#include "interpose/context.h"
-#include "interpose/node.h"
+#include "driver/context.h"
+#include "driver/node.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/reserved.h"
-#include "interpose/session.h"
 
 /* --- what a graph needs --- */
 
@@ -261,7 +262,7 @@ static void next_round(void) {
 
 /* Once what is in flight is over, what the driver holds is what nobody has freed. */
 static bool make_room(struct charge *c, uint64_t stream, struct graph_memory *g) {
-    context_idle((CUcontext)(uintptr_t)session_context(), PATIENCE_NS);
+    context_idle((CUcontext)(uintptr_t)context_current(), PATIENCE_NS);
     reserved_give_back(c->device);
     next_round();
     c->bytes = needed(c->device, stream, g);
@@ -269,7 +270,7 @@ static bool make_room(struct charge *c, uint64_t stream, struct graph_memory *g)
 }
 
 bool graph_memory_open(struct charge *c, struct graph_memory *g, uint64_t stream) {
-    int device = session_device();
+    int device = context_device();
     *c = (struct charge){.recorded = true, .device = device, .kind = MEMORY_GRAPH, .asked = g->most};
     reserved_know_graphs(device);
     if (!charge_limited(device, MEMORY_GRAPH))

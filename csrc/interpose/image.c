@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/describe.h"
-#include "interpose/session.h"
 #include "launch/image.h"
 
 /* A handle and what it stands for: a kernel of an image, or (without a name) the image itself. */

@@ -1,9 +1,11 @@
 /* Answers about memory, as the ledger has it: what the program may hold is the capacity, and all its questions agree.
  */
 #include "base/log.h"
+#include "driver/context.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/provide.h"
 #include "interpose/reserved.h"
-#include "interpose/session.h"
 
 #include <string.h>
 
@@ -32,7 +34,7 @@ static uint64_t free_if_plain(int device, uint64_t free_bytes) {
 
 CUresult custom_cuMemGetInfo_v2(int variant, size_t *free, size_t *total) {
     CUresult status = REAL(cuMemGetInfo_v2, variant)(free, total);
-    int device = session_device();
+    int device = context_device();
     uint64_t capacity = session_on ? ulms_options.capacity : 0;
     if (status != CUDA_SUCCESS)
         return status;

@@ -6,10 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/backend.h"
 #include "base/log.h"
+#include "driver/context.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/memory.h"
 #include "interpose/provide.h"
-#include "interpose/session.h"
 
 static const char magic[8] = "ulms-ipc";
 
@@ -56,7 +59,7 @@ bool ipc_can_share(const struct allocation *a) {
 CUresult custom_cuIpcGetMemHandle(int variant, CUipcMemHandle *pHandle, CUdeviceptr dptr) {
     struct allocation a;
     bool moves = pHandle && provided_at(dptr, &a);
-    if (moves && session_context() && ipc_can_share(&a) && ipc_export(&a, pHandle))
+    if (moves && context_current() && ipc_can_share(&a) && ipc_export(&a, pHandle))
         return CUDA_SUCCESS;
     CUresult status = REAL(cuIpcGetMemHandle, variant)(pHandle, dptr);
     if (status != CUDA_SUCCESS && moves)

@@ -11,10 +11,11 @@
 #include "base/log.h"
 #include "base/page.h"
 #include "base/patience.h"
-#include "interpose/context.h"
+#include "driver/context.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/ipc.h"
 #include "interpose/memory.h"
-#include "interpose/session.h"
 
 #define LOOK_US 100000
 
@@ -157,7 +158,7 @@ static bool receive_all(struct import *i, int exporter, pid_t pid) {
 }
 
 static bool allow(const struct import *i) {
-    CUmemAccessDesc here = {.location = {CU_MEM_LOCATION_TYPE_DEVICE, session_device()},
+    CUmemAccessDesc here = {.location = {CU_MEM_LOCATION_TYPE_DEVICE, context_device()},
                             .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     return REAL(cuMemSetAccess, 0)(i->base, i->bytes, &here, 1) == CUDA_SUCCESS;
 }
@@ -249,7 +250,7 @@ static struct import *use_again(const struct ipc_handle *h, uint64_t context, bo
 
 CUresult ipc_open(CUdeviceptr *out, const struct ipc_handle *h) {
     bool first;
-    uint64_t context = session_context();
+    uint64_t context = context_current();
     if (!context || ipc_is_own(h))
         return CUDA_ERROR_INVALID_CONTEXT;
     struct import *i = has_imports() ? use_again(h, context, &first) : NULL;

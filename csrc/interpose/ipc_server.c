@@ -10,11 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backend/backend.h"
 #include "base/background.h"
 #include "base/log.h"
-#include "interpose/capture.h"
+#include "driver/capture.h"
+#include "driver/session.h"
 #include "interpose/ipc.h"
-#include "interpose/session.h"
 
 enum { LOOK_MS = 1000, PATIENCE_S = 2, STOP_S = 1, QUEUE = 64 };
 

@@ -3,14 +3,16 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "backend/backend.h"
 #include "base/log.h"
 #include "base/page.h"
 #include "base/patience.h"
 #include "base/thread.h"
-#include "interpose/capture.h"
-#include "interpose/context.h"
+#include "driver/capture.h"
+#include "driver/context.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/reserved.h"
-#include "interpose/session.h"
 
 /* More than this is freed also where the program waits for streams alone. Under a limit it is less: what is discarded
  * stays on the device all the same. */
@@ -71,7 +73,7 @@ static bool record_here(struct later *e, int variant, CUstream stream) {
         return false;
     if (REAL(cuEventRecord, variant)(event, stream) == CUDA_SUCCESS) {
         e->used = event;
-        e->used_in = session_context();
+        e->used_in = context_current();
         return true;
     }
     REAL(cuEventDestroy_v2, 0)(event);
@@ -138,7 +140,7 @@ static void forget_event(const struct later *e) {
 
 bool later_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr) {
     struct later *found = NULL;
-    uint64_t context = __atomic_load_n(&waiting, __ATOMIC_RELAXED) ? session_context() : 0;
+    uint64_t context = __atomic_load_n(&waiting, __ATOMIC_RELAXED) ? context_current() : 0;
     if (!context || pthread_mutex_trylock(&freeing) != 0)
         return false;
     struct relaxed relaxed = capture_relax();
@@ -232,7 +234,7 @@ static void free_without_wait(uint64_t bytes) {
     }
     if (bytes <= __atomic_load_n(&in_vain, __ATOMIC_RELAXED) + much())
         return;
-    uint64_t context = session_context();
+    uint64_t context = context_current();
     if (idle(context))
         free_some(context);
     __atomic_store_n(&in_vain, __atomic_load_n(&waiting, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
@@ -241,7 +243,7 @@ static void free_without_wait(uint64_t bytes) {
 void later_waited(uint64_t whole_context) {
     uint64_t bytes = __atomic_load_n(&waiting, __ATOMIC_RELAXED);
     bool tells = session.backend->dying && __atomic_load_n(&backend_moves, __ATOMIC_RELAXED);
-    reserved_look_again(session_device());
+    reserved_look_again(context_device());
     if (whole_context && session.backend->waited)
         session.backend->waited(whole_context);
     if (bytes < __atomic_load_n(&in_vain, __ATOMIC_RELAXED))
@@ -258,7 +260,7 @@ void later_waited(uint64_t whole_context) {
 }
 
 void later_free_unused(void) {
-    uint64_t context = frees_at_once() ? 0 : session_context();
+    uint64_t context = frees_at_once() ? 0 : context_current();
     if (pthread_mutex_trylock(&freeing) != 0)
         return;
     if (frees_at_once() || idle(context))

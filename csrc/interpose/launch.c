@@ -2,7 +2,8 @@
 #include "interpose/launch.h"
 
 #include "base/hot.h"
-#include "interpose/session.h"
+#include "driver/session.h"
+#include "interpose/wrap.h"
 #include "launch/scan.h"
 #include "launch/told.h"
 #include "observe/stats.h"

@@ -3,10 +3,13 @@
 
 #include <pthread.h>
 
+#include "backend/backend.h"
 #include "base/log.h"
 #include "base/page.h"
+#include "driver/context.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/array.h"
-#include "interpose/context.h"
 #include "interpose/grains.h"
 #include "interpose/ipc.h"
 #include "interpose/later.h"
@@ -14,15 +17,9 @@
 #include "interpose/pool.h"
 #include "interpose/provide.h"
 #include "interpose/reserved.h"
-#include "interpose/session.h"
 #include "interpose/stand_in.h"
 #include "observe/stats.h"
 #include "observe/trace.h"
-
-bool memory_is_host_written(addr_t address) {
-    struct allocation a;
-    return ledger_find(session.ledger, address, &a) && (a.kind == MEMORY_HOST || a.kind == MEMORY_MANAGED);
-}
 
 /* Threads may get here in another order than they changed the ledger: the last one to write must have seen it as it is.
  */
@@ -146,7 +143,7 @@ void memory_note(addr_t start, uint64_t bytes, enum memory_kind kind, uint64_t o
     struct allocation known, a = {.start = start, .bytes = bytes, .context = owner, .kind = kind};
     if (!session_on || !start || !bytes || (ledger_find(session.ledger, start, &known) && known.bytes == bytes))
         return;
-    a.device = session_device();
+    a.device = context_device();
     memory_enter(&a);
 }
 
@@ -198,7 +195,7 @@ void memory_forget(uint64_t owner) {
 
 /* The driver may have no memory left for what pages could still make room for. */
 static bool allocate_small(struct charge *c, int variant, CUdeviceptr *dptr, size_t bytes) {
-    if (!provide_stays_plain(bytes) || !charge_open(c, session_device(), MEMORY_PLAIN, bytes))
+    if (!provide_stays_plain(bytes) || !charge_open(c, context_device(), MEMORY_PLAIN, bytes))
         return false;
     charge_close(c, REAL(cuMemAlloc_v2, variant)(dptr, bytes), dptr, bytes);
     return c->status == CUDA_SUCCESS;
@@ -208,14 +205,14 @@ CUresult custom_cuMemAlloc_v2(int variant, CUdeviceptr *dptr, size_t bytesize) {
     struct charge c;
     if (allocate_small(&c, variant, dptr, bytesize))
         return c.status;
-    if (!provide(&c, MEMORY_PLAIN, bytesize, dptr) && charge_open(&c, session_device(), MEMORY_PLAIN, bytesize))
+    if (!provide(&c, MEMORY_PLAIN, bytesize, dptr) && charge_open(&c, context_device(), MEMORY_PLAIN, bytesize))
         charge_close(&c, RELIEVED(&c, REAL(cuMemAlloc_v2, variant)(dptr, bytesize)), dptr, bytesize);
     return c.status;
 }
 
 CUresult custom_cuMemAllocManaged(int variant, CUdeviceptr *dptr, size_t bytesize, unsigned int flags) {
     struct charge c;
-    if (charge_open_managed(&c, session_device(), MEMORY_MANAGED, bytesize))
+    if (charge_open_managed(&c, context_device(), MEMORY_MANAGED, bytesize))
         charge_close(&c, REAL(cuMemAllocManaged, variant)(dptr, bytesize, flags), dptr, bytesize);
     return c.status;
 }
@@ -225,7 +222,7 @@ CUresult custom_cuMemAllocPitch_v2(int variant, CUdeviceptr *dptr, size_t *pPitc
                                    unsigned int ElementSizeBytes) {
     struct charge c;
     if (provide_pitch(&c, dptr, pPitch, WidthInBytes, Height, ElementSizeBytes) ||
-        !charge_open(&c, session_device(), MEMORY_PITCH, provide_pitched(WidthInBytes, Height)))
+        !charge_open(&c, context_device(), MEMORY_PITCH, provide_pitched(WidthInBytes, Height)))
         return c.status;
     CUresult status =
         RELIEVED(&c, REAL(cuMemAllocPitch_v2, variant)(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes));
@@ -243,7 +240,7 @@ CUresult custom_cuMemFree_v2(int variant, CUdeviceptr dptr) {
     dealloc_open(&p, dptr);
     if (!p.recorded && later_holds(dptr))
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult status = dealloc_close(&p, memory_free(variant, dptr, p.recorded ? p.gone.context : session_context()));
+    CUresult status = dealloc_close(&p, memory_free(variant, dptr, p.recorded ? p.gone.context : context_current()));
     if (p.recorded && status == CUDA_SUCCESS && waits(&p.gone))
         later_waited(p.gone.context);
     return status;
@@ -254,7 +251,7 @@ void memory_note_imported(addr_t address) {
     CUdeviceptr start;
     size_t bytes;
     if (session_on && REAL(cuMemGetAddressRange_v2, 0)(&start, &bytes, address) == CUDA_SUCCESS)
-        memory_note(start, bytes, MEMORY_IPC, session_context());
+        memory_note(start, bytes, MEMORY_IPC, context_current());
 }
 
 CUresult custom_cuMemPoolImportPointer(int variant, CUdeviceptr *ptr_out, CUmemoryPool pool,

@@ -44,8 +44,6 @@ void memory_forget(uint64_t owner);
 void memory_note(addr_t start, uint64_t bytes, enum memory_kind kind, uint64_t owner);
 /* The same of what another process shares: as far as the driver says. */
 void memory_note_imported(addr_t address);
-/* The host stores there without telling: addresses, perhaps. */
-bool memory_is_host_written(addr_t address);
 /* Tells the counters what the device holds. */
 void memory_publish(int device);
 

@@ -1,7 +1,8 @@
 /* Modules and libraries: their variables are device memory, and their function handles end with them. */
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/image.h"
 #include "interpose/memory.h"
-#include "interpose/session.h"
 
 /* The program may ask for only one of address and size; both are needed here. */
 static CUresult noted(CUresult status, CUdeviceptr start, size_t bytes, const void *owner, CUdeviceptr *dptr,

@@ -3,13 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/page.h"
 #include "base/patience.h"
+#include "driver/context.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/caller.h"
 #include "interpose/provide.h"
-#include "interpose/session.h"
 #include "ledger/addrmap.h"
 
 enum { REFUSALS = 3 };
@@ -197,7 +200,7 @@ static CUresult create(struct stand_in *s, CUmemGenericAllocationHandle *handle,
     CUresult status = RELIEVED(c, REAL(cuMemCreate, 0)(handle, s->bytes, &s->prop, 0));
     struct patience wish = {0};
     for (int i = 0; status && (status == CUDA_ERROR_OUT_OF_MEMORY ? patience_rest(&wish) : i < REFUSALS); i++) {
-        if (session.backend->plain && session_device() == device)
+        if (session.backend->plain && context_device() == device)
             session.backend->plain(device);
         status = RELIEVED(c, REAL(cuMemCreate, 0)(handle, s->bytes, &s->prop, 0));
     }
@@ -243,7 +246,7 @@ static CUresult replace(struct own_real *list, struct change *change, size_t n) 
         CUmemGenericAllocationHandle handle = 0;
         status = s ? create(s, &handle, &change[made].charge) : CUDA_ERROR_UNKNOWN;
         if (status == CUDA_SUCCESS)
-            list[made] = (struct own_real){s->at, s->bytes, handle, s->mapped, session_context()};
+            list[made] = (struct own_real){s->at, s->bytes, handle, s->mapped, context_current()};
     }
     bool done = false;
     for (int i = 0; status == CUDA_SUCCESS && !done && i < REFUSALS; i++)

@@ -1,12 +1,11 @@
 #include "interpose/parameters.h"
 
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/copy.h"
 #include "interpose/graph.h"
 #include "interpose/launch.h"
-#include "interpose/look_up.h"
-#include "interpose/session.h"
 #include "interpose/stream.h"
-#include "interpose/wrap.h"
 
 CUgraphNodeParams parameters_of_kernel_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *p) {
     return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_KERNEL,

@@ -1,12 +1,15 @@
 /* Pinned host memory. What kernels find there may be addresses, which the host stores without a call: a backend that
  * has to know of addresses has it in the ledger. */
+#include "backend/backend.h"
+#include "driver/context.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/bounds.h"
 #include "interpose/memory.h"
-#include "interpose/session.h"
 
 static CUresult pinned(CUresult status, const void *start, size_t bytes) {
     if (status == CUDA_SUCCESS && session_on && session.backend->pointed)
-        memory_note((addr_t)(uintptr_t)start, bytes, MEMORY_HOST, session_context());
+        memory_note((addr_t)(uintptr_t)start, bytes, MEMORY_HOST, context_current());
     return status;
 }
 

@@ -4,10 +4,10 @@
 
 #include "base/hot.h"
 #include "base/log.h"
+#include "driver/real.h"
 #include "interpose/ipc.h"
 #include "interpose/pool.h"
 #include "interpose/provide.h"
-#include "interpose/session.h"
 
 /* status: what the driver said; it may not know the address, where its memory is being mapped anew. */
 static bool find(CUresult status, CUdeviceptr address, struct allocation *a) {

@@ -7,15 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "base/hash.h"
 #include "base/options.h"
 #include "base/page.h"
-#include "interpose/capture.h"
-#include "interpose/context.h"
+#include "driver/capture.h"
+#include "driver/context.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/later.h"
 #include "interpose/provide.h"
 #include "interpose/reserved.h"
-#include "interpose/session.h"
 
 /* Bytes provided, and the same in whole grains; most: at one time. */
 struct holding {
@@ -62,7 +64,7 @@ static struct pool *know(CUmemoryPool handle, int device, bool replaced) {
 static struct pool *find(CUmemoryPool handle) {
     struct pool *p = hash_get(&pools, (uint64_t)(uintptr_t)handle);
     CUmemoryPool own;
-    int device = session_device();
+    int device = context_device();
     if (!p && REAL(cuDeviceGetDefaultMemPool, 0)(&own, device) == CUDA_SUCCESS && own == handle)
         p = know(handle, device, true);
     return p;
@@ -73,8 +75,8 @@ static int stream_device(int variant, CUstream stream) {
     CUcontext before;
     bool named = session_on && session.devices > 1 && stream_key(variant, stream) > (uintptr_t)CU_STREAM_PER_THREAD;
     if (!named || !context_enter_stream(variant, stream, &before))
-        return session_device();
-    int device = session_device();
+        return context_device();
+    int device = context_device();
     context_leave(before);
     return device;
 }
@@ -121,7 +123,7 @@ static bool captured(int variant, CUstream stream) {
 /* As provide. handle NULL: the pool that is the device's at present. */
 static bool provide_from(struct charge *c, CUmemoryPool handle, int variant, CUstream stream, uint64_t bytes,
                          CUdeviceptr *dptr) {
-    int device = session_device();
+    int device = context_device();
     if (!session_on || !session.backend->serves(device) || captured(variant, stream) ||
         stream_device(variant, stream) != device ||
         (!handle && REAL(cuDeviceGetMemPool, 0)(&handle, device) != CUDA_SUCCESS))

@@ -1,7 +1,8 @@
 /* Primary contexts: each goes with the last reference. The references that the program takes are counted, as the driver
  * tells only whether there are any. */
-#include "interpose/context.h"
-#include "interpose/session.h"
+#include "driver/real.h"
+#include "driver/session.h"
+#include "interpose/departure.h"
 
 static struct primary {
     CUcontext context;   /* that the program was given; NULL: none yet */

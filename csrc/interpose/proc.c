@@ -1,9 +1,8 @@
 /* cuGetProcAddress: the real answer first, then our wrapper for exactly that function. */
 #include "base/log.h"
-#include "interpose/elf.h"
-#include "interpose/frame.h"
-#include "interpose/look_up.h"
-#include "interpose/wrap.h"
+#include "driver/elf.h"
+#include "driver/frame.h"
+#include "driver/real.h"
 
 #include <string.h>
 

@@ -1,11 +1,14 @@
 #include "interpose/provide.h"
 
+#include "backend/backend.h"
 #include "base/options.h"
 #include "base/page.h"
+#include "driver/capture.h"
+#include "driver/context.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/caller.h"
-#include "interpose/capture.h"
 #include "interpose/later.h"
-#include "interpose/session.h"
 
 enum { PITCH_ALIGN = 512, SMALL_BYTES = 2 << 20 };
 
@@ -61,13 +64,13 @@ static bool wanted(int device, uint64_t bytes) {
 }
 
 bool provide_stays_plain(uint64_t bytes) {
-    int device = session_device();
+    int device = context_device();
     return session_on && bytes <= SMALL_BYTES && bytes >= page_bytes / 2 && session.backend->serves(device) &&
            is_little(device, bytes, SMALL_SHARE);
 }
 
 uint64_t provide_context(int device, uint64_t bytes) {
-    uint64_t context = wanted(device, bytes) ? session_context() : 0; /* without one nobody could wait before a free */
+    uint64_t context = wanted(device, bytes) ? context_current() : 0; /* without one nobody could wait before a free */
     if (context)
         measure_room(device);
     return context;
@@ -86,7 +89,7 @@ static bool take(struct charge *c, uint64_t bytes, CUdeviceptr *dptr) {
 }
 
 bool provide(struct charge *c, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr) {
-    int device = session_device();
+    int device = context_device();
     uint64_t context = session_on && dptr ? provide_context(device, bytes) : 0;
     if (!context)
         return false;

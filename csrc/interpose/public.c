@@ -1,5 +1,5 @@
-#include "interpose/home.h"
-#include "interpose/session.h"
+#include "driver/home.h"
+#include "driver/session.h"
 #include "ulms.h"
 
 size_t ulms_allocations(struct ulms_allocation *out, size_t n) {

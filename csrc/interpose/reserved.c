@@ -7,10 +7,11 @@
 #include "base/options.h"
 #include "base/page.h"
 #include "base/patience.h"
-#include "interpose/capture.h"
-#include "interpose/context.h"
+#include "driver/capture.h"
+#include "driver/context.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/memory.h"
-#include "interpose/session.h"
 
 struct source {
     CUmemoryPool pool; /* NULL: it was destroyed */
@@ -147,7 +148,7 @@ uint64_t reserved_by_graphs(int device) {
 void reserved_look(int device) {
     if (!session_on || !counted(device))
         return;
-    bool idle = any_gone() && context_idle((CUcontext)(uintptr_t)session_context(), 0) == CUDA_SUCCESS;
+    bool idle = any_gone() && context_idle((CUcontext)(uintptr_t)context_current(), 0) == CUDA_SUCCESS;
     pthread_mutex_lock(&lock);
     uint64_t before = charged[device], now = reserved_by_graphs(device);
     for (struct source **at = &sources, *s; (s = *at);) {
@@ -216,7 +217,7 @@ static bool may_come_back(int device, uint64_t bytes) {
     uint64_t held = __atomic_load_n(&charged[device], __ATOMIC_RELAXED), kept = live(device);
     uint64_t others = ledger_plain(session.ledger, device) - held;
     return held > kept && others + kept + bytes <= ulms_options.capacity &&
-           context_idle((CUcontext)(uintptr_t)session_context(), 0) == CUDA_ERROR_NOT_READY;
+           context_idle((CUcontext)(uintptr_t)context_current(), 0) == CUDA_ERROR_NOT_READY;
 }
 
 bool reserved_make_room(int device, enum memory_kind kind, uint64_t bytes) {

@@ -1,4 +1,3 @@
-#include "interpose/session.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -6,39 +5,27 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/backend.h"
 #include "base/host.h"
 #include "base/hot.h"
 #include "base/log.h"
 #include "base/page.h"
-#include "interpose/capture.h"
+#include "driver/capture.h"
+#include "driver/context.h"
+#include "driver/home.h"
+#include "driver/rest.h"
+#include "driver/session.h"
+#include "driver/within.h"
 #include "interpose/describe.h"
-#include "interpose/home.h"
 #include "interpose/ipc.h"
-#include "interpose/rest.h"
 #include "interpose/summary.h"
 #include "interpose/timing.h"
-#include "interpose/within.h"
+#include "interpose/wrap.h"
 #include "observe/stats.h"
 #include "observe/trace.h"
 #include "ulms.h"
 
-HOT_DATA struct session session;
-HOT_DATA bool session_on;
-
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-int session_device(void) {
-    CUdevice device;
-    if (!session_on)
-        return DEVICE_NONE;
-    return REAL(cuCtxGetDevice, 0)(&device) == CUDA_SUCCESS ? device : DEVICE_NONE;
-}
-
-uint64_t session_context(void) {
-    CUcontext context = NULL;
-    REAL(cuCtxGetCurrent, 0)(&context);
-    return (uint64_t)(uintptr_t)context;
-}
 
 static void fork_child(void) {
     home_leave();
@@ -103,10 +90,6 @@ static void stop(void) {
         timing_stop();
 }
 
-void session_stops_first(void) {
-    atexit(stop_backend);
-}
-
 static void open_trace(const char *device, uint64_t total) {
     static char program[256], name[512], device_name[512], header[2048]; /* once, on a stack that may be small */
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -146,6 +129,9 @@ static void choose_backend(void) {
     session.settle = session.backend->settle;
     session.block_before = session.backend->block_before;
     session.block = session.backend->block;
+    session.unsure = session.backend->unsure;
+    session.jumped = session.backend->jumped;
+    session.stop_backend = stop_backend;
     session.hears_blocks = ulms_options.hooks != HOOKS_DRIVER;
     session.hears_calls = ulms_options.hooks == HOOKS_ALL;
     if (ulms_options.mode != MODE_VMM || ulms_policy_holds(ulms_options.policy))
@@ -193,10 +179,6 @@ static void start(void) {
         rest_mend(UNREST_SESSION);
 }
 
-void session_start(void) {
-    pthread_once(&once, start);
-}
-
 /* The program's own exit handlers may still free memory after this; recording is then over. */
 __attribute__((destructor)) static void finish(void) {
     if (!ours_to_end())
@@ -212,6 +194,6 @@ __attribute__((destructor)) static void finish(void) {
 CUresult custom_cuInit(int variant, unsigned int Flags) {
     CUresult status = REAL(cuInit, variant)(Flags);
     if (status == CUDA_SUCCESS)
-        session_start();
+        pthread_once(&once, start);
     return status;
 }

@@ -3,15 +3,18 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "backend/backend.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/page.h"
+#include "driver/context.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/bounds.h"
 #include "interpose/caller.h"
 #include "interpose/own.h"
 #include "interpose/provide.h"
-#include "interpose/session.h"
 
 struct space {
     addr_t start;
@@ -44,7 +47,7 @@ static bool is_simple(const CUmemAllocationProp *prop) {
 }
 
 static bool fits(size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
-    int device = session_on ? session_device() : DEVICE_NONE;
+    int device = session_on ? context_device() : DEVICE_NONE;
     return device >= 0 && prop && !flags && is_simple(prop) && prop->location.id == device && size > 0 &&
            size % PAGE_LEAST == 0 && stand_in_may_be() && provide_context(device, size) &&
            (!own_on() || own_exportable(prop));
@@ -188,7 +191,7 @@ static bool enter(struct space *s) {
 
 /* Without the lock: where memory is provided, the device may be waited for. */
 static bool space_new(CUdeviceptr *start, uint64_t bytes, size_t alignment) {
-    struct space s = {.bytes = bytes, .device = session_device(), .context = session_context()}, *made;
+    struct space s = {.bytes = bytes, .device = context_device(), .context = context_current()}, *made;
     if (!s.context || !provide_addresses(&s.start, bytes, s.device))
         return false;
     bool fit = s.start % (alignment > PAGE_LEAST ? alignment : PAGE_LEAST) == 0;
@@ -232,7 +235,7 @@ void stand_in_tell_still(int device) {
 /* More addresses than the device has memory are for whatever comes. */
 static void look_for_segments(size_t size) {
     size_t most = 0;
-    int device = session_on ? session_device() : DEVICE_NONE;
+    int device = session_on ? context_device() : DEVICE_NONE;
     if (device >= 0 && REAL(cuDeviceTotalMem_v2, 0)(&most, device) == CUDA_SUCCESS && size > most)
         stand_in_tell_still(device);
 }

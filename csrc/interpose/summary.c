@@ -2,8 +2,9 @@
 
 #include <stdio.h>
 
+#include "backend/backend.h"
 #include "base/log.h"
-#include "interpose/session.h"
+#include "driver/session.h"
 #include "launch/function.h"
 #include "observe/held.h"
 #include "observe/stats.h"

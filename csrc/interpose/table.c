@@ -1,9 +1,10 @@
 /* Addresses that copies from host memory bring to the device. */
+#include "backend/backend.h"
 #include "base/options.h"
 #include "base/process.h"
 #include "base/thread.h"
-#include "interpose/rest.h"
-#include "interpose/session.h"
+#include "driver/rest.h"
+#include "driver/session.h"
 #include "interpose/wrap.h"
 #include "observe/stats.h"
 #include "observe/trace.h"

@@ -7,8 +7,9 @@
 
 #include "base/background.h"
 #include "base/thread.h"
-#include "interpose/capture.h"
-#include "interpose/session.h"
+#include "driver/capture.h"
+#include "driver/context.h"
+#include "driver/real.h"
 #include "observe/trace.h"
 
 enum { PENDING_MAX = 16384, POLL_US = 500, DRAIN_MS = 2000 };
@@ -96,7 +97,7 @@ static void stamp_give_up(struct stamp *s) {
 void timing_before(struct op *op) {
     if (op->kind > OP_GRAPH)
         return;
-    struct stamp *s = stamp_take((CUcontext)(uintptr_t)session_context());
+    struct stamp *s = stamp_take((CUcontext)(uintptr_t)context_current());
     if (s && REAL(cuEventRecord, 0)(s->before, (CUstream)(uintptr_t)op->stream) != CUDA_SUCCESS) {
         stamp_give_up(s);
         s = NULL;

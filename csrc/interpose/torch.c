@@ -1,9 +1,9 @@
 /* PyTorch's caching allocator tells its profiler of every tensor it hands out and takes back: exact blocks. */
 #include "base/hot.h"
-#include "interpose/elf.h"
-#include "interpose/look_up.h"
-#include "interpose/rest.h"
-#include "interpose/session.h"
+#include "driver/elf.h"
+#include "driver/real.h"
+#include "driver/rest.h"
+#include "driver/session.h"
 #include "observe/stats.h"
 #include "observe/trace.h"
 

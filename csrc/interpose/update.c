@@ -1,7 +1,7 @@
 /* The calls that make executable graphs, change and destroy them: each tells graph.c. */
+#include "driver/real.h"
 #include "interpose/graph.h"
 #include "interpose/parameters.h"
-#include "interpose/session.h"
 
 CUresult custom_cuGraphInstantiate(int variant, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
                                    char *logBuffer, size_t bufferSize) {

@@ -4,11 +4,12 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "interpose/bounds.h"
 #include "interpose/memory.h"
 #include "interpose/own.h"
 #include "interpose/provide.h"
-#include "interpose/session.h"
 #include "interpose/stand_in.h"
 
 struct physical {

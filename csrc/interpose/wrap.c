@@ -1,10 +1,11 @@
-#include "interpose/wrap.h"
 
+#include "interpose/wrap.h"
 #include "base/hot.h"
+#include "driver/capture.h"
+#include "driver/context.h"
+#include "driver/session.h"
 #include "interpose/bounds.h"
-#include "interpose/capture.h"
 #include "interpose/later.h"
-#include "interpose/session.h"
 #include "interpose/timing.h"
 #include "observe/stats.h"
 #include "observe/trace.h"
@@ -29,7 +30,7 @@ HOT bool wrap_open(struct op *op, enum api api, enum op_kind kind, uint64_t stre
     if (trace_on) {
         op->serial = serial_next();
         op->issued_ns = clock_ns();
-        op->device = session_device();
+        op->device = context_device();
     }
     return true;
 }
@@ -162,7 +163,7 @@ HOT void wrap_close(struct op *op, CUresult status) {
         if (session.settle)
             session.settle(op);
         if (op->kind == OP_WAIT)
-            later_waited(op->object ? 0 : session_context());
+            later_waited(op->object ? 0 : context_current());
         if (status == CUDA_SUCCESS)
             count(op);
     }

@@ -2,22 +2,8 @@
 #ifndef ULMS_WRAP_H
 #define ULMS_WRAP_H
 
-#include "driver.h" /* generated from hooks/cuda: types, enum api, api_rows, api_real */
+#include "driver/real.h"
 #include "launch/op.h"
-
-/* The real function behind a row; variant 1 is the one for per-thread default streams. Never NULL: a function the
- * driver lacks is stood in for by one that answers "not supported". */
-#define REAL(symbol, variant) ((pfn_##symbol)real_function(API_##symbol, (variant)))
-void *real_first(enum api api, int variant);
-static inline void *real_function(enum api api, int variant) {
-    void *function = __atomic_load_n(&api_real[api][variant], __ATOMIC_ACQUIRE);
-    return __builtin_expect(function != NULL, 1) ? function : real_first(api, variant);
-}
-
-/* The default stream a NULL handle means to this variant: 1 legacy, 2 per thread. Other handles are themselves. */
-static inline uint64_t stream_key(int variant, const void *stream) {
-    return stream ? (uint64_t)(uintptr_t)stream : (uint64_t)(variant ? 2 : 1);
-}
 
 /* Starts an operation. False: call the real function and nothing else (recording is off, or this call comes from
  * inside another wrapper). Nothing may be recorded of the call before this says true. */

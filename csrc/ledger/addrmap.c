@@ -1,7 +1,7 @@
 #include "ledger/addrmap.h"
 
 #include "base/hot.h"
-#include "ledger/check.h"
+#include "base/invariant.h"
 #include "ledger/place.h"
 
 SELDOM bool addrmap_locate(const struct addrmap *m, addr_t p, struct place *out) {

@@ -1,5 +1,5 @@
 /* The checker of the whole ledger. */
-#include "ledger/check.h"
+#include "base/invariant.h"
 
 #include "base/page.h"
 #include "ledger/state.h"

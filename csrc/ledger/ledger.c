@@ -237,6 +237,11 @@ bool ledger_find(const struct ledger *shared, addr_t p, struct allocation *out) 
     return found;
 }
 
+bool ledger_is_host_written(const struct ledger *l, addr_t p) {
+    struct allocation a;
+    return ledger_find(l, p, &a) && (a.kind == MEMORY_HOST || a.kind == MEMORY_MANAGED);
+}
+
 bool ledger_find_before(const struct ledger *shared, addr_t p, struct allocation *out) {
     struct ledger *l = open_for_look(shared);
     struct range r;

@@ -82,6 +82,8 @@ void ledger_freed(struct ledger *l, const struct allocation *gone);
 void ledger_restore(struct ledger *l, const struct allocation *a);
 /* The allocation that holds p. False when none does. */
 bool ledger_find(const struct ledger *l, addr_t p, struct allocation *out);
+/* The host stores there without telling: addresses, perhaps. */
+bool ledger_is_host_written(const struct ledger *l, addr_t p);
 /* The one that starts last at or before p. False when none does. */
 bool ledger_find_before(const struct ledger *l, addr_t p, struct allocation *out);
 /* Whether one allocation holds all of the range. */

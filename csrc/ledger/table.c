@@ -1,6 +1,6 @@
 #include "ledger/table.h"
 
-#include "ledger/check.h"
+#include "base/invariant.h"
 
 enum { CELL_POINTERS = 10 }; /* two lines of the cache */
 

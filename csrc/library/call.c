@@ -1,8 +1,9 @@
 #include "library/call.h"
 
+#include "backend/backend.h"
 #include "base/hot.h"
-#include "interpose/rest.h"
-#include "interpose/session.h"
+#include "driver/rest.h"
+#include "driver/session.h"
 #include "launch/told.h"
 
 /* Touches that are looked through for one that starts where a new one does; addresses read at a time. */

@@ -1,7 +1,7 @@
+#include "driver/real.h"
 #include "library.h"
 
 #include "base/hot.h"
-#include "interpose/wrap.h"
 
 HOT_CALL bool cublas_on_device(int variant, cublasHandle_t handle) {
     cublasPointerMode_t mode = CUBLAS_POINTER_MODE_DEVICE;

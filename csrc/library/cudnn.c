@@ -2,7 +2,7 @@
  * survive being asked about NULL. */
 #include <stdlib.h>
 
-#include "interpose/wrap.h"
+#include "driver/real.h"
 #include "library.h"
 #include "library/cudnn_shape.h"
 

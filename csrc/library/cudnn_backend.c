@@ -1,7 +1,7 @@
 /* The calls that build and run cuDNN's operation graphs. */
-#include "interpose/node.h"
-#include "interpose/session.h"
-#include "interpose/wrap.h"
+#include "driver/node.h"
+#include "driver/real.h"
+#include "driver/session.h"
 #include "library.h"
 #include "library/call.h"
 #include "library/cudnn_descriptor.h"

@@ -1,5 +1,5 @@
 /* Calls of cuDNN that give an address and not how far it reaches: the block around it counts, or bounds what does. */
-#include "interpose/wrap.h"
+#include "driver/real.h"
 #include "library.h"
 #include "library/call.h"
 

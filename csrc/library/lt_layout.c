@@ -1,7 +1,7 @@
 #include "library/lt_layout.h"
 
 #include "base/hot.h"
-#include "interpose/wrap.h"
+#include "driver/real.h"
 
 typedef pfn_cublasLtMatrixLayoutGetAttribute ask_function;
 

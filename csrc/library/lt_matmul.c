@@ -1,6 +1,6 @@
 /* cublasLtMatmul and cublasLtMatrixTransform: which of the memory that descriptors name is touched, and how. */
 #include "base/hot.h"
-#include "interpose/wrap.h"
+#include "driver/real.h"
 #include "library/lt_scale.h"
 
 /* One call of cublasLtMatmul. */

@@ -33,8 +33,8 @@ _HEAD = """
 #include "library.h"
 
 #include "base/hot.h"
-#include "interpose/home.h"
-#include "interpose/wrap.h"
+#include "driver/home.h"
+#include "driver/real.h"
 #include "library/call.h"
 """
 

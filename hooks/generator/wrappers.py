@@ -13,11 +13,11 @@ from hooks.generator.text import listed
 _HEAD = """
 #include "base/hot.h"
 #include "cuda/extent.h"
+#include "driver/home.h"
+#include "driver/node.h"
+#include "driver/rest.h"
+#include "driver/within.h"
 #include "interpose/bounds.h"
-#include "interpose/home.h"
-#include "interpose/node.h"
-#include "interpose/rest.h"
-#include "interpose/within.h"
 #include "interpose/wrap.h"
 
 /* Tables name the static functions: the address of an exported one may be another library's. */

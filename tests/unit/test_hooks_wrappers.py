@@ -20,7 +20,7 @@ HARNESS = r"""
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/rest.h"
+#include "driver/rest.h"
 #include "interpose/wrap.h"
 #include "ulms.h"
 

@@ -14,19 +14,23 @@ pytestmark = pytest.mark.unit
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("PUMP_BUILD_DIR", ROOT / "build" / "dev"))
-OURS = ("csrc", "gen")
 LOADER = "dlopen dlmopen dlclose dlsym dlvsym dladdr dladdr1 dlinfo dlerror __tls_get_addr"
 LOADING = "backtrace backtrace_symbols pthread_cancel pthread_exit iconv_open getpwuid getpwnam"
 """These load a library, at the first call at least."""
 FORBIDDEN = {*LOADER.split(), *LOADING.split()}
-ALLOWED = {"dlsym.c": {"dladdr", "dlclose", "dlopen"}}
+DLSYM = "csrc/interpose/dlsym.c"
+ALLOWED = {DLSYM: {"dladdr", "dlclose", "dlopen"}}
 """Only where the program itself is calling the loader; the real ones are found by `elf_next`."""
 
 
 def objects() -> dict[str, Path]:
-    """The object files of `ulms.so`, by the name of their source."""
+    """The object files of `ulms.so`, by the path of their source."""
     folders = [BUILD / "CMakeFiles" / f"{target}.dir" for target in ("ulms", "core_static")]
-    return {path.stem: path for folder in folders for path in folder.rglob("*.c.o")}
+    return {
+        path.relative_to(folder).with_suffix("").as_posix(): path
+        for folder in folders
+        for path in folder.rglob("*.c.o")
+    }
 
 
 def symbols(path: Path, option: str) -> set[str]:
@@ -37,8 +41,8 @@ def symbols(path: Path, option: str) -> set[str]:
 
 
 def test_every_source_is_looked_at() -> None:
-    sources = {path.name for path in (ROOT / "csrc").rglob("*.c")}
-    sources |= {path.name for path in (BUILD / "gen").glob("wrappers*.c")}
+    sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "csrc").rglob("*.c")}
+    sources |= {f"gen/{path.name}" for path in (BUILD / "gen").glob("wrappers*.c")}
     assert sources <= set(objects())
     assert len(sources) > 100
 
@@ -53,7 +57,7 @@ def test_only_one_file_calls_the_loader() -> None:
 def test_nothing_of_ours_calls_that_file() -> None:
     """All that it defines is for programs."""
     every = objects()
-    offered = symbols(every.pop("dlsym.c"), "--defined-only")
+    offered = symbols(every.pop(DLSYM), "--defined-only")
     used: set[str] = set().union(*(symbols(path, "--undefined-only") for path in every.values()))
     assert "dlsym" in offered
     assert offered & used == set()

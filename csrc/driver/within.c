@@ -1,10 +1,10 @@
-#include "interpose/within.h"
+#include "driver/within.h"
 
 #include <signal.h>
 
-#include "interpose/capture.h"
-#include "interpose/home.h"
-#include "interpose/session.h"
+#include "driver/capture.h"
+#include "driver/home.h"
+#include "driver/session.h"
 
 /* A handler on a stack of its own: its frames say nothing of the other's. */
 static bool elsewhere(void) {
@@ -22,8 +22,8 @@ static void take_back(struct thread *t) {
     t->call.open = false;
     __atomic_store_n(&home.place[t->slot].passing, false, __ATOMIC_RELEASE);
     capture_let_begin();
-    if (session_on && session.backend->jumped)
-        session.backend->jumped();
+    if (session_on && session.jumped)
+        session.jumped();
 }
 
 /* A wrapper that was interrupted lies above the one that its handler calls. */

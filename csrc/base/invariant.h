@@ -1,6 +1,6 @@
 /* What the checkers stand on: they end the process at the first violation. */
-#ifndef ULMS_CHECK_H
-#define ULMS_CHECK_H
+#ifndef ULMS_INVARIANT_H
+#define ULMS_INVARIANT_H
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
 #include "base/hot.h"
 #include "base/thread.h"
 #include "driver.h"
-#include "interpose/home.h"
-#include "interpose/within.h"
+#include "driver/home.h"
+#include "driver/within.h"
 #include "launch/op.h"
 #include "observe/stats.h"
 

@@ -1,10 +1,12 @@
-/* From the program's first successful cuInit to its exit: what is on, and for whom. */
+/* From the program's first successful cuInit to its exit: what is on, and for whom. Pointers that csrc/interpose fills
+ * in, so that lower layers reach what they do not know. */
 #ifndef ULMS_SESSION_H
 #define ULMS_SESSION_H
 
-#include "backend/backend.h"
-#include "interpose/wrap.h"
+#include "launch/op.h"
 #include "ledger/ledger.h"
+
+struct backend; /* backend/backend.h */
 
 struct session {
     struct ledger *ledger;
@@ -17,19 +19,16 @@ struct session {
     bool hears_calls;  /* libraries are */
     int devices;
     uint64_t managed_limit; /* bytes; 0: none */
+    void (*unsure)(void);   /* this and the next: the backend's, too */
+    void (*jumped)(void);
+    void (*stop_backend)(void);
 };
 
 extern struct session session;
 extern bool session_on; /* everything that records asks this first */
 
-/* The program initialised CUDA: reads the options, starts what they ask for. Later calls do nothing. */
-void session_start(void);
 /* Threads of the backend run from now on. At exit it stops before what was registered until now is run, as contexts may
  * be destroyed there; what is registered later runs before. */
 void session_stops_first(void);
-/* Device of the calling thread's current context, or DEVICE_NONE. */
-int session_device(void);
-/* The calling thread's current context, as a number; 0: none. */
-uint64_t session_context(void);
 
 #endif

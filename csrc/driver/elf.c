@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "interpose/elf.h"
+#include "driver/elf.h"
 
 #include <elf.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-#include "interpose/rest.h"
+#include "driver/rest.h"
 
 #include <pthread.h>
 
-#include "interpose/session.h"
+#include "driver/session.h"
 #include "ulms.h"
 
 void rest_break(enum unrest why) {

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "interpose/home.h"
+#include "driver/home.h"
 
 #include <string.h>
 #include <sys/mman.h>

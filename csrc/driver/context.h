@@ -1,4 +1,4 @@
-/* Another context than the program's, current for a moment on a thread of the program. */
+/* Which context is current, and another one made current for a moment. */
 #ifndef ULMS_CONTEXT_H
 #define ULMS_CONTEXT_H
 
@@ -7,6 +7,10 @@
 
 #include "driver.h"
 
+/* The calling thread's current context, as a number; 0: none. */
+uint64_t context_current(void);
+/* Its device, or DEVICE_NONE. */
+int context_device(void);
 /* False: refused, and nothing has changed. */
 bool context_enter(CUcontext context);
 /* The stream's; `before` is filled in. False: that is current, or was refused, and nothing has changed. */
@@ -22,13 +26,9 @@ struct context_visit {
 };
 CUresult context_visit(struct context_visit *v, CUcontext context);
 void context_visited(struct context_visit *v);
-/* A context is about to go: nothing of ours uses it until context_went, which tells whether it went. */
-struct context_departure {
-    struct context_visit at; /* of no context: none goes */
-    bool told;               /* the backend was */
-};
-void context_going(struct context_departure *x, CUcontext context);
-void context_went(struct context_departure *x, bool is_gone);
+/* The context is about to be destroyed: visits of it are refused until context_unbar. Waits for those under way. */
+void context_bar(struct context_visit *v, CUcontext context);
+void context_unbar(struct context_visit *v);
 /* Whether all is done that its streams held when it was called: what waits for the context goes on at once then. It
  * looks for so long at most, or only as often as it takes to tell (0). CUDA_ERROR_NOT_READY: something runs;
  * CUDA_ERROR_CONTEXT_IS_DESTROYED: it will be told when it is gone; any other error: it cannot be told. Spoils no

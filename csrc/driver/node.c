@@ -1,10 +1,11 @@
-#include "interpose/node.h"
+#include "driver/node.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
-#include "interpose/session.h"
+#include "driver/real.h"
+#include "driver/session.h"
 
 static struct hash noted = HASH_EMPTY; /* CUgraphNode -> struct node */
 

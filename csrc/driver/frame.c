@@ -1,12 +1,12 @@
 /* Trap: the C library's backtrace loads libgcc_s at its first call, under the loader's lock. Ours is linked in. */
 #define _GNU_SOURCE
-#include "interpose/frame.h"
+#include "driver/frame.h"
 
 #include <dlfcn.h>
 #include <stddef.h>
 #include <unwind.h>
 
-#include "interpose/elf.h"
+#include "driver/elf.h"
 
 struct list {
     void **frames;

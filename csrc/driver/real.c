@@ -15,9 +15,8 @@
 #include <string.h>
 
 #include "base/hot.h"
-#include "interpose/elf.h"
-#include "interpose/look_up.h"
-#include "interpose/wrap.h"
+#include "driver/elf.h"
+#include "driver/real.h"
 
 HOT_FIRST __attribute__((aligned(HOT_LINE))) void *api_real[API_COUNT][2];
 

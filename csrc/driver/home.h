@@ -19,7 +19,7 @@
 /* The kernel hands a child zeroes in its place, but for one that shares the parent's memory (vfork). */
 struct home {
     _Alignas(HOME_PAGE) bool here; /* the session has begun, in this process */
-    uint32_t rest;                 /* of enum unrest: reasons that do not hold (interpose/rest.h) */
+    uint32_t rest;                 /* of enum unrest: reasons that do not hold (driver/rest.h) */
     struct rest_place {
         _Alignas(HOT_LINE) bool passing;
     } place[ULMS_SLOTS];

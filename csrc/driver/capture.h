@@ -30,6 +30,22 @@ static inline bool capture_allows(struct relaxed r) {
 bool capture_mine(void);
 /* True when operations issued into the stream are captured, or may be: then nothing of ours may land there. */
 bool capture_holds(uint64_t stream);
+/* One that began and did not end. */
+struct capture {
+    uint64_t stream, context; /* the stream's own, whatever context is current */
+    const void *thread;       /* that began it */
+    struct capture *next;
+};
+/* Before the program's call: the capture counts from now on. It waits for calls of ours that keep captures off. */
+struct capture capture_begins(int variant, CUstream stream);
+/* After it: lists the capture, or counts it no more. Returns status. */
+CUresult capture_begun(CUresult status, struct capture new);
+/* The stream's, listed no more; NULL: there is none. What follows is capture_put_back, or capture_over. */
+struct capture *capture_take(uint64_t stream);
+void capture_put_back(struct capture *c);
+void capture_over(struct capture *c);
+/* Whether the stream captures still, or the driver does not tell. */
+bool capture_goes_on(uint64_t stream);
 /* The context is gone, with what captured in it. */
 void capture_forget(uint64_t context);
 /* The captured operation became the stream's newest node: keep its touches with the node. Extents are known best now:
