@@ -1,8 +1,7 @@
-"""What the driver's calls on managed memory take on a real GPU, and launches beside them.
+"""How long the driver's calls on managed memory take on a real GPU, and launches beside them.
 
-And how fast kernels use what was advised to stay on the host, however that was advised, and what a
-program's own calls take on memory of each kind.
-The figures behind the choices of backend `um` (`docs/um.md`, ARCHITECTURE.md).
+It also measures how fast kernels use memory that was advised to stay on the host. `pump plan` and
+`bench.gpu.predict` play moves of backend `um` with these figures.
 """
 
 import json
@@ -19,7 +18,7 @@ from bench.gpu.compiled import compiled
 from pump.bench.machine import figure_in
 from pump.sim.link import UM_ONE, Cost, Link, with_contexts
 
-SOURCES = ("managed_calls", "program_calls")
+SOURCE = "managed_calls"
 TAKES = 4 << 30
 """Bytes of managed memory (`PARTS` of `PART` in managed_calls.cu)."""
 TOLD = {
@@ -51,11 +50,11 @@ def line(row: dict[str, object]) -> str:
     return f"{row['what']}: {', '.join(figures)}"
 
 
-def process(name: str, built: Path) -> subprocess.CompletedProcess[str]:
-    """One of the programs, to its end: a line of JSON a measurement. Raises CalledProcessError,
-    OSError where there is no compiler.
+def process(built: Path) -> subprocess.CompletedProcess[str]:
+    """The program, to its end: a line of JSON a measurement. Raises CalledProcessError, and OSError
+    if there is no compiler.
     """
-    source = Path(__file__).resolve().parent / f"{name}.cu"
+    source = Path(__file__).resolve().parent / f"{SOURCE}.cu"
     program = compiled(source, built, "-arch=native", "-lcuda")
     return subprocess.run([program], capture_output=True, text=True, timeout=120, check=False)
 
@@ -93,37 +92,24 @@ def described(built: Path) -> dict[str, str]:
     if machine.managed_limit() < TAKES:
         return {}
     try:
-        done = process(SOURCES[0], built)
+        done = process(built)
         return {} if done.returncode else figures(map(json.loads, done.stdout.splitlines()))
     except (subprocess.SubprocessError, OSError, KeyError):
         return {}
 
 
-def run(name: str, built: Path) -> list[dict[str, object]]:
-    """What one of the programs measured, printed. Exits if it fails."""
-    done = process(name, built)
+def main() -> None:
+    parser = cli.parser(__doc__, builds=True)
+    options = parser.parse_args()
+    machine.refuse_unless_safe()
+    if machine.managed_limit() < TAKES:
+        parser.error("it takes 4 GiB of managed memory: ULMS_MANAGED_LIMIT is less")
+    done = process(options.built)
     rows = [json.loads(text) for text in done.stdout.splitlines()]
     for row in rows:
         print(line(row))
     if done.returncode:
-        sys.exit(f"{name} ended with status {done.returncode}: {done.stderr[-2000:]}")
-    return rows
-
-
-def main() -> None:
-    parser = cli.parser(__doc__, builds=True)
-    parser.add_argument(
-        "--only",
-        choices=SOURCES,
-        help="one of its programs: calls of ours, calls of a program's own",
-    )
-    options = parser.parse_args()
-    machine.refuse_unless_safe()
-    if options.only != SOURCES[1] and machine.managed_limit() < TAKES:
-        parser.error("it takes 4 GiB of managed memory: ULMS_MANAGED_LIMIT is less")
-    rows = [
-        row for name in SOURCES if options.only in (None, name) for row in run(name, options.built)
-    ]
+        sys.exit(f"{SOURCE} ended with status {done.returncode}: {done.stderr[-2000:]}")
     cli.write(options.json, {"machine": machine.describe(), "measurements": rows})
 
 

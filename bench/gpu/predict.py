@@ -1,30 +1,23 @@
 """Step times that were measured, beside what virtual time predicts.
 
-Of `pump-bench run --device gpu --json`, its systems that move pages; or of results of before
-5fa3faa, which are by policy. Prints a table in Markdown. A recorded step is played for each
-program: of bench/traces, or what `pump trace` wrote and --step names. Programs without one are told
-and left out. Where a program takes longer than its recorded step, all resident, its own thread
-bounds it: that takes so long between operations. Where the file has how fast the machine's link
-copies, and what the driver's calls on managed memory took, that is what moves are played with;
---calls has the latter for files that do not: what `python -m bench.gpu.calls` saw on the same
-machine. --pause has how much later a program begins the next step that waits for each. Of several
-files: how many runs of each came out within 15 %, and of all.
+It reads files of `pump-bench run --device gpu --json` and plays the recorded step of each program,
+under each system that moves pages, over the link of the measured machine. --step names a recorded
+step for a program that bench/traces does not have. If a program takes longer than its recorded step
+while everything fits, its own thread bounds it: that time passes between operations.
 """
 
 import argparse
-import json
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import geometric_mean, median
-from typing import Any
+from statistics import geometric_mean
 
 from bench import cli
-from bench.gpu.calls import figures, managed_as
+from bench.gpu.calls import managed_as
 from pump.bench.measured import copying_as, step_of
-from pump.bench.row import FORMAT, FormatError, Row, read_results
+from pump.bench.row import FormatError, Row, read_results
 from pump.bench.systems import BY_NAME, GPU
 from pump.cli.command import UsageError
 from pump.sim.engine import CompiledEngine
@@ -35,8 +28,6 @@ from pump.sim.sequence import Sequence, SequenceError
 from pump.sim.simulator import AT_ONCE, Pace, Simulator, settings_for
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULT = ROOT / "bench" / "results" / "h200-um.json"
-NONE: Mapping[str, float] = {}
 NEAR = 0.15
 """A prediction is near that differs by no more than this share."""
 DECIDES = ("csrc/engine", "csrc/backend")
@@ -81,33 +72,8 @@ class Predicted:
 
 def read_measured(path: Path) -> tuple[dict[str, str], list[Measured]]:
     """The machine, and what ran there. Raises FormatError, OSError."""
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        if told.get("format") != FORMAT:
-            return told["machine"], list(of_policies(told))
-    except (json.JSONDecodeError, KeyError, AttributeError) as error:
-        raise FormatError(f"{path} holds no step times: {error}") from error
     results = read_results(path)
     return results.machine, list(of_bench(results.rows))
-
-
-def of_policies(told: Mapping[str, Any]) -> Iterator[Measured]:
-    """Managed memory by policy, as h200-um.json and -um-all have it. Raises KeyError."""
-    for program in told["programs"]:
-        for row in program["rows"]:
-            if row["status"] or not row["step_ms"]:
-                continue
-            yield Measured(
-                program["program"],
-                program["footprint"],
-                median(program["native_ms"]),
-                row["budget"],
-                row["budget_bytes"] or program["footprint"],
-                UM.name,
-                row["policy"],
-                median(row["step_ms"]),
-                bytes_brought(row),
-            )
 
 
 def of_bench(rows: Iterable[Row]) -> Iterator[Measured]:
@@ -135,11 +101,8 @@ def predictions(
     steps: Mapping[str, Path],
     links: Mapping[str, Link],
     left_out: list[str],
-    pauses_ns: Mapping[str, float] = NONE,
 ) -> Iterator[Predicted]:
-    """Every run whose program's step is in `steps`, or known. `pauses_ns`: of programs that wait
-    for each step's results, how much later the next one begins. Raises SequenceError, OSError.
-    """
+    """Every run whose program's step is in `steps`, or known. Raises SequenceError, OSError."""
     sequences: dict[str, Sequence] = {}
     for run in measured:
         path = steps.get(run.program) or step_of(run.program)
@@ -151,8 +114,7 @@ def predictions(
         sequence = sequences[run.program]
         link = link_for(run.link, sequence, links)
         native_ms = sequence.native_ns() / 1e6
-        pause_ns = pauses_ns.get(run.program, 0.0)
-        pace = Pace(sequence.thread_ns(run.native_ms * 1e6 - pause_ns), pause_ns)
+        pace = Pace(sequence.thread_ns(run.native_ms * 1e6))
         played = play(sequence, run.budget_bytes, run.policy, link, pace)
         mapped = (played.came - played.back) * link.page_bytes / played.steps
         yield Predicted(run, native_ms, played.step_ms, played.bytes_in, mapped)
@@ -163,16 +125,6 @@ def play(sequence: Sequence, budget: int, policy: str, link: Link, pace: Pace = 
     pages = min(budget, sequence.footprint(link.page_bytes)) // link.page_bytes
     engine = CompiledEngine(settings_for(link, policy, pages * link.page_bytes))
     return Simulator(engine, link, policy, pace).run(sequence)
-
-
-def bytes_brought(row: Mapping[str, Any]) -> float | None:
-    """A step, over the link, as counted; None: the run counted nothing."""
-    counters = row.get("counters") or {}
-    if not {"filled_bytes", "faulted_bytes"} <= counters.keys():
-        return None
-    total: int = counters["filled_bytes"] + counters["faulted_bytes"]
-    total += counters.get("in_place_bytes", 0)
-    return total / len(row["step_ms"])
 
 
 def markdown(rows: list[Predicted]) -> str:
@@ -235,22 +187,17 @@ def changed_since(commit: str) -> bool | None:
 
 
 def predicted(
-    path: Path,
-    steps: Mapping[str, Path],
-    managed: dict[str, str],
-    left_out: list[str],
-    pauses_ns: Mapping[str, float] = NONE,
+    path: Path, steps: Mapping[str, Path], left_out: list[str]
 ) -> tuple[dict[str, str], list[Predicted]]:
-    """A file's machine and runs, over that machine's link. managed: what calls on managed memory
-    took there, where the file does not tell. Raises FormatError, SequenceError, UsageError,
-    OSError.
+    """A file's machine and runs, over that machine's link. Raises FormatError, SequenceError,
+    UsageError, OSError.
     """
     machine, measured = read_measured(path)
     links = {
         name: copying_as(machine, link) if link.handles else link for name, link in LINKS.items()
     }
-    links[UM.name] = managed_as(machine | managed)
-    return machine, list(predictions(measured, steps, links, left_out, pauses_ns))
+    links[UM.name] = managed_as(machine)
+    return machine, list(predictions(measured, steps, links, left_out))
 
 
 def within(rows: Iterable[Predicted], managed: bool) -> tuple[int, int]:
@@ -267,7 +214,7 @@ def overview(paths: Iterable[Path], steps: Mapping[str, Path]) -> Iterator[str]:
     yield "| file | GPU | commit | within 15 %, vmm | um |\n|---|---|---|---|---|"
     for path in paths:
         try:
-            machine, rows = predicted(path, steps, {}, [])
+            machine, rows = predicted(path, steps, [])
         except (FormatError, SequenceError, UsageError) as error:
             print(error, file=sys.stderr)
             continue
@@ -282,15 +229,10 @@ def overview(paths: Iterable[Path], steps: Mapping[str, Path]) -> Iterator[str]:
     yield "| all | | | " + " | ".join(f"{near} of {of}" for near, of in total.values()) + " |"
 
 
-def tell(
-    path: Path,
-    steps: Mapping[str, Path],
-    managed: dict[str, str],
-    pauses_ns: Mapping[str, float] = NONE,
-) -> None:
+def tell(path: Path, steps: Mapping[str, Path]) -> None:
     """All of a file. Raises as `predicted`."""
     left_out: list[str] = []
-    machine, rows = predicted(path, steps, managed, left_out, pauses_ns)
+    machine, rows = predicted(path, steps, left_out)
     print(f"{path.name}: {machine['gpu']}, commit {short(machine['commit'])}", end="")
     changed = machine["commit"].endswith("+") or changed_since(machine["commit"])
     told = {True: "engine or backends have changed since", False: "as here"}
@@ -303,20 +245,11 @@ def tell(
         print(f"no recorded step of {name}: trace one and give --step {name}=FILE")
 
 
-def pause_of(path: Path) -> tuple[str, float]:
-    """A program, and the median of its pauses in nanoseconds. Raises FormatError, OSError."""
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        return told["program"], median(told["pause_ms"]) * 1e6
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise FormatError(f"{path} holds no pauses: {error}") from error
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("results", nargs="*", type=Path, default=[RESULT], metavar="RESULT.json")
+    parser.add_argument("results", nargs="+", type=Path, metavar="RESULT.json")
     parser.add_argument(
         "--step",
         action="append",
@@ -325,33 +258,14 @@ def main() -> None:
         metavar="NAME=FILE",
         help="the recorded step of a program",
     )
-    parser.add_argument(
-        "--calls",
-        type=Path,
-        metavar="CALLS.json",
-        help="what calls took on that machine (default: the figures of pump.sim.link)",
-    )
-    parser.add_argument(
-        "--pause",
-        action="append",
-        type=Path,
-        default=[],
-        metavar="PAUSE.json",
-        help="how much later a program begins the next step: what `python -m bench.gpu.pause` saw",
-    )
     options = parser.parse_args()
     steps = dict(options.step)
     if len(options.results) > 1:
-        if options.calls or options.pause:
-            parser.error("--calls and --pause are of one machine: they take one result")
         for line in overview(options.results, steps):
             print(line, flush=True)
         return
-    managed: dict[str, str] = {}
-    if options.calls:
-        managed = figures(json.loads(options.calls.read_text(encoding="utf-8"))["measurements"])
     try:
-        tell(options.results[0], steps, managed, dict(map(pause_of, options.pause)))
+        tell(options.results[0], steps)
     except (FormatError, SequenceError, UsageError) as error:
         sys.exit(str(error))
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from bench.gpu import calls, link, small, workloads
 from bench.gpu.counters import COUNTERS_IN, COUNTERS_OUT, COUNTERS_OWN, EXPLAIN, asked_for, sum_of
-from bench.gpu.told import Told, reason_in, told_of
+from bench.gpu.report import Report, reason_in, report_of
 from bench.gpu.workloads import offload
 from pump.bench import machine
 from pump.bench.machine import LIMIT
@@ -158,7 +158,7 @@ class Programs:
     def each(self, batch: Batch, end: float) -> Iterator[tuple[str, Row | None]]:
         """What came of each run, in words and as a row. Raises OverError."""
         name, runs, before, needs = batch
-        native: Told | None = None
+        native: Report | None = None
         done = list(before)
         for i, (system, over) in enumerate(runs):
             try:
@@ -176,7 +176,7 @@ class Programs:
                         yield f"{name} {other} {ratio:g}: left out: native failed", None
                     return
 
-    def needs(self, name: str, native: Told, end: float) -> int:
+    def needs(self, name: str, native: Report, end: float) -> int:
         """Bytes of the device that a program takes. What a library takes for itself, as cuBLAS
         does, the framework does not count: the ledger does. Raises LeftOutError, OverError.
         """
@@ -184,7 +184,7 @@ class Programs:
         return -(-max(held, native.reserved) // PAGE) * PAGE
 
     def row(
-        self, name: str, system: str, over: float, native: Told, footprint: int, end: float
+        self, name: str, system: str, over: float, native: Report, footprint: int, end: float
     ) -> Row:
         """A run beside the native one, or that it failed. Raises LeftOutError, OverError."""
         row = Row(
@@ -221,7 +221,7 @@ class Programs:
             numbers_equal=is_start_of(told.numbers, native.numbers, len(told.step_ms)),
         )
 
-    def with_resident(self, row: Row, told: Told, native: Told) -> Row:
+    def with_resident(self, row: Row, told: Report, native: Report) -> Row:
         """The row with what was really on the device, judged by its budget where ulms.so keeps it.
 
         What a program takes beside its data (context, modules) is what it takes natively, and what
@@ -245,7 +245,7 @@ class Programs:
             self._of_ulms[system] = max(under - budget.capacity - (alone - small.BYTES), 0)
         return self._of_ulms[system]
 
-    def run(self, name: str, system: str, env: dict[str, str], end: float) -> Told:
+    def run(self, name: str, system: str, env: dict[str, str], end: float) -> Report:
         """One process, to its end or that of the time. Raises FailedError, OverError."""
         warm = warm_steps(name, system)
         command = [sys.executable, "-m", "bench.gpu.workloads", name, str(warm), str(TIMED)]
@@ -273,7 +273,7 @@ class Programs:
                 raise OverError from None
             said = reason_in((error.stderr or b"").decode(errors="replace"))
             raise FailedError(f"not done after {SECONDS} s: {said}") from None
-        told = told_of(done.stdout)
+        told = report_of(done.stdout)
         if done.returncode or told is None:
             said = reason_in(done.stderr)
             raise FailedError(f"failed with status {done.returncode}: {said}")

@@ -38,7 +38,7 @@ ALL="--oversubscription 1,1.5,2,3"
 
 run() { # shellcheck disable=SC2086
     case $1 in
-    bar) # docs/bench.md, "Targets on a GPU"
+    bar)
         bench bar resnet50 gpt2-medium $OURS $ALL
         bench bar decode-8b $OURS $ALL --rounds 2 # last: in a machine's first minutes its tokens take twice as long
         ;;
@@ -51,10 +51,8 @@ run() { # shellcheck disable=SC2086
     tests) module pytest tests -q -m gpu --deselect tests/gpu/test_hidden.py ;;
     fits) module bench.gpu.fits --backends vmm --programs gpt2-medium,decode --json "$folder/$kind-fits.json" ;;
     share) module bench.gpu.share --json "$folder/$kind-share.json" ;;
-    host) module bench.gpu.host --json "$folder/$kind-host.json" ;;
-    pause) module bench.gpu.pause --json "$folder/$kind-pause.json" ;;
     sweep) module bench.gpu.sweep --pages 8MiB,16MiB --json "$folder/$kind-sweep.json" ;;
-    busy) module bench.gpu.remap --only busy --json "$folder/$kind-busy.json" ;;
+    busy) module lab.mapping.remap --only busy --json "$folder/$kind-busy.json" ;;
     ddp) module bench.gpu.ddp --json "$folder/${kind}x2-ddp.json" ;;
     *) echo "no part is called $1" ;;
     esac

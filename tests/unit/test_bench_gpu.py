@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT))
 
 from bench.gpu import programs, run, sweep, workloads  # noqa: E402
 from bench.gpu.counters import COUNTERS, COUNTERS_IN, COUNTERS_OUT, EXPLAIN  # noqa: E402
-from bench.gpu.told import reason_in  # noqa: E402
+from bench.gpu.report import reason_in  # noqa: E402
 from bench.gpu.workloads import offload  # noqa: E402
 from pump.bench import cli  # noqa: E402
 from pump.bench.machine import describe  # noqa: E402

@@ -313,7 +313,7 @@ def test_calls_that_map_wait_for_each_other_and_access_for_the_copy_out() -> Non
 
 
 def measurements(name: str) -> list[dict[str, Any]]:
-    """Of `python -m bench.gpu.remap`."""
+    """Of `python -m lab.mapping.remap`."""
     text = (ROOT / "bench" / "results" / name).read_text(encoding="utf-8")
     told: list[dict[str, Any]] = json.loads(text)["measurements"]
     return told

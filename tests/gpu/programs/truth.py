@@ -152,7 +152,7 @@ def held(device: str) -> Iterator[tuple[int, int]]:
 
 
 def record(step: Callable[[], object], device: str) -> dict[str, Any]:
-    """Runs one step. Times: nanoseconds of CLOCK_MONOTONIC; the rest as `bench.gpu.truth` reads."""
+    """Runs one step. Times are nanoseconds of CLOCK_MONOTONIC; `lab.touches.truth` reads it."""
     history = History() if device == "cuda" else NoHistory()
     known = sorted(set(held(device)))
     operations = Operations(device, history)

@@ -1,4 +1,4 @@
-"""`bench.gpu.touches` from end to end, with a made-up program on the emulated device."""
+"""`lab.touches.audit` from end to end, with a made-up program on the emulated device."""
 
 import json
 import sys
@@ -10,7 +10,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench.gpu import machine, programs, touches  # noqa: E402
+from bench.gpu import machine, programs  # noqa: E402
+from lab.touches import audit  # noqa: E402
 
 pytestmark = pytest.mark.emu
 
@@ -27,7 +28,7 @@ def results(
 ) -> dict[str, dict[str, Any]]:
     """What the command writes, run by run."""
     where = {"gpu": "emulated", "driver": "none", "when": "2026-11-21", "commit": "none"}
-    command = [sys.executable, str(ROOT / "tests/emu/touches_program.py")]
+    command = [sys.executable, str(ROOT / "lab/tests/audited_program.py")]
     libraries = (emulator_dir, emulator_dir / "library" / "13")
     monkeypatch.setattr(machine, "describe", lambda: where)
     monkeypatch.setitem(programs.PROGRAMS, NAME, command)
@@ -35,14 +36,14 @@ def results(
     monkeypatch.setenv("EMU_LIBRARY", "seen")
     monkeypatch.setenv("ULMS_MANAGED_LIMIT", "1GiB")
     target, raw = tmp_path / "result.json", tmp_path / "raw"
-    words = ["touches", "--programs", NAME, "--json", str(target), "--raw", str(raw)]
+    words = ["audit", "--programs", NAME, "--json", str(target), "--raw", str(raw)]
     monkeypatch.setattr(sys, "argv", words)
-    touches.main()
+    audit.main()
     assert f"| {NAME} | 0 | 0, 0, 0 | 0 | 75 % | 409," in capsys.readouterr().out
     first = target.read_text(encoding="utf-8")
     monkeypatch.setattr(sys, "argv", [*words, "--again"])
     monkeypatch.delitem(programs.PROGRAMS, NAME)
-    touches.main()
+    audit.main()
     assert target.read_text(encoding="utf-8") == first
     result = json.loads(first)
     (program,) = result["programs"]
@@ -66,6 +67,6 @@ def test_what_hooks_are_worth(results: dict[str, dict[str, Any]]) -> None:
 
 def test_refuses_where_managed_memory_is_not_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ULMS_MANAGED_LIMIT", raising=False)
-    monkeypatch.setattr(sys, "argv", ["touches"])
+    monkeypatch.setattr(sys, "argv", ["audit"])
     with pytest.raises(SystemExit, match="ULMS_MANAGED_LIMIT"):
-        touches.main()
+        audit.main()

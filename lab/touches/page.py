@@ -1,6 +1,6 @@
-"""The tables of docs/touches.md, from the JSON that `bench.gpu.touches` wrote.
+"""The tables of docs/touches.md, from the JSON that `lab.touches.audit` wrote.
 
-`python -m bench.gpu.touches_page JSON PAGE` puts them between the marks of the page.
+`python -m lab.touches.page JSON PAGE` puts them between the marks of the page.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Builds of ulms.so beside each other, under programs that need more memory than their budget.
 
-`python -m bench.gpu.builds before=A/ulms.so after=B/ulms.so --needs bench/results/h200-vmm-asked.json`
+`python -m lab.builds before=A/ulms.so after=B/ulms.so --needs bench/results/h200-bar.json`
 runs every workload at every ratio with each build, in turns, a process each, in the other order in
 the next round: what changes a machine more slowly does so for both. A build of another commit is
 made in a worktree of it. `NAME=ULMS.SO,ULMS_PAGE=16MiB` sets options for one: a build may stand

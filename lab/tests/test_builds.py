@@ -9,13 +9,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench.gpu import builds, run  # noqa: E402
+from bench.gpu import run  # noqa: E402
 from bench.gpu.counters import EXPLAIN  # noqa: E402
-from bench.gpu.told import Told  # noqa: E402
+from bench.gpu.report import Report  # noqa: E402
+from lab import builds  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
-NEEDS = ROOT / "bench" / "results" / "h200-vmm-asked.json"
+NEEDS = ROOT / "bench" / "results" / "h200-vmm-systems.json"
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
     """What was run: workload, build, budget. Build `b` takes twice as long."""
     found: list[tuple[str, str, str]] = []
 
-    def process(_: object, name: str, system: str, env: dict[str, str], end: float) -> Told:
+    def process(_: object, name: str, system: str, env: dict[str, str], end: float) -> Report:
         build = Path(env["LD_PRELOAD"]).parent.name
         assert system == env["ULMS_BACKEND"]
         assert env["ULMS_PAGE"] == ("16MiB" if build == "b" else "4MiB")
@@ -32,7 +33,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
             raise run.OverError
         counters = dict.fromkeys(env["REPORT_COUNTERS"].split(","), 4_000_000)
         step_ms = [10.0, 12.0] if build == "a" else [20.0, 24.0]
-        return Told(["0x1"], step_ms, 0, 0, counters)
+        return Report(["0x1"], step_ms, 0, 0, counters)
 
     for build in "ab":
         (tmp_path / build).mkdir()
@@ -73,9 +74,11 @@ def test_other_numbers_are_a_failure(
 ) -> None:
     before = run.Programs.run
 
-    def other(self: run.Programs, name: str, system: str, env: dict[str, str], end: float) -> Told:
+    def other(
+        self: run.Programs, name: str, system: str, env: dict[str, str], end: float
+    ) -> Report:
         told = before(self, name, system, env, end)
-        return Told([str(len(asked))], told.step_ms, 0, 0, told.counters)
+        return Report([str(len(asked))], told.step_ms, 0, 0, told.counters)
 
     monkeypatch.setattr(run.Programs, "run", other)
     with pytest.raises(SystemExit, match="numbers differ"):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench.gpu import ranges
-from bench.gpu.ranges import Ranges, elements
+from lab.touches import ranges
+from lab.touches.ranges import Ranges, elements
 
 pytestmark = pytest.mark.unit
 

@@ -13,9 +13,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench.gpu.compare import SURPLUS, compare  # noqa: E402
-from bench.gpu.touches_page import HOOKS, cells, filled, section  # noqa: E402
-from bench.gpu.truth import truth_of  # noqa: E402
+from lab.touches.compare import SURPLUS, compare  # noqa: E402
+from lab.touches.page import HOOKS, cells, filled, section  # noqa: E402
+from lab.touches.truth import truth_of  # noqa: E402
 from pump.trace import OpFlag, OpKind, TouchMode, TouchSource, Trace  # noqa: E402
 from pump.trace.trace import (  # noqa: E402
     ALLOCATION,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "must.h"
+#include "../../bench/gpu/must.h"
 
 enum { DEVICE, HOST, PLACES };
 

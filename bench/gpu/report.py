@@ -1,4 +1,4 @@
-"""What the process of a workload told: its report, or why there is none."""
+"""What the process of a workload reported, or why it reported nothing."""
 
 import json
 import re
@@ -10,7 +10,7 @@ OURS, RAISED = re.compile(r"\[ulms\] (WARN|ERROR):"), re.compile(r"[\w.]*(Error|
 
 
 @dataclass(frozen=True)
-class Told:
+class Report:
     """What a process reported. Times in milliseconds; counters grew over the timed steps."""
 
     numbers: list[str]
@@ -27,7 +27,7 @@ class Told:
         return {key: value / len(self.step_ms) for key, value in self.counters.items()}
 
 
-def told_of(output: str) -> Told | None:
+def report_of(output: str) -> Report | None:
     """The report in a program's output; None: there is none."""
     for line in output.splitlines():
         if line.startswith("REPORT "):
@@ -36,7 +36,7 @@ def told_of(output: str) -> Told | None:
             reserved, held = int(told["max_reserved"]), int(told.get("held", 0))
             before = told.get("counters_before", {})
             largest = int(before.get(LARGEST, 0)) + counters.get(LARGEST, 0)
-            return Told(told["numbers"], told["step_ms"], reserved, held, counters, largest)
+            return Report(told["numbers"], told["step_ms"], reserved, held, counters, largest)
     return None
 
 

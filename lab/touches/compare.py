@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from bench.gpu.ranges import Ints, Ranges
-from bench.gpu.truth import Blocks, Operand, Operation, Truth
-from bench.gpu.unread import packet
+from lab.touches.ranges import Ints, Ranges
+from lab.touches.truth import Blocks, Operand, Operation, Truth
+from lab.touches.unread import packet
 from pump.trace import OpFlag, OpKind, TouchMode, TouchSource, Trace
 from pump.trace.trace import Rows
 
@@ -28,7 +28,7 @@ WRITES = (TouchMode.WRITE, TouchMode.UPDATE, TouchMode.SCRATCH)
 SHOWN = 10
 
 SURPLUS = {
-    "unread": "of tensors that no kernel of the operation touches (bench/gpu/unread.py)",
+    "unread": "of tensors that no kernel of the operation touches (lab/touches/unread.py)",
     "holes": "between the elements of a strided tensor",
     "rounding": "up to the next multiple of 512 bytes behind a block",
     "own": "of a block that holds a tensor of the operation, outside of that tensor",

@@ -7,16 +7,16 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench.gpu import touches
+from lab.touches import audit
 
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize("name", touches.PROGRAMS)
+@pytest.mark.parametrize("name", audit.PROGRAMS)
 def test_nothing_missed_and_little_too_much(name: str, tmp_path: Path) -> None:
-    run = touches.record(name, "all", tmp_path)
+    run = audit.record(name, "all", tmp_path)
     assert run["status"] == 0, run["stderr"]
-    found = touches.compared(name, "all", tmp_path)
+    found = audit.compared(name, "all", tmp_path)
     assert found["trace_complete"], found["trace_notes"]
     assert (found["history_agrees"], found["unplaced"]) == (True, 0)  # else the truth is none
     assert found["truth"]

@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT))
 
 import truth as recorder  # noqa: E402
 
-from bench.gpu.truth import Operand, Operation, truth_of  # noqa: E402
+from lab.touches.truth import Operand, Operation, truth_of  # noqa: E402
 
 pytestmark = pytest.mark.unit
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bench.gpu.ranges import Ints, Ranges, elements
-from bench.gpu.unread import Unread, excuse
+from lab.touches.ranges import Ints, Ranges, elements
+from lab.touches.unread import Unread, excuse
 
 ROUNDING = 512
 """PyTorch's allocator hands out multiples of this, in bytes."""

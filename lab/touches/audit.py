@@ -13,9 +13,9 @@ from typing import Any
 
 from bench import cli
 from bench.gpu import machine, programs
-from bench.gpu.compare import compare
-from bench.gpu.touches_page import HOOKS, table
-from bench.gpu.truth import read_truth
+from lab.touches.compare import compare
+from lab.touches.page import HOOKS, table
+from lab.touches.truth import read_truth
 from pump.trace import read
 
 PROGRAMS = ("resnet", "lstm", "bert", "gpt2")
