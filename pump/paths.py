@@ -3,8 +3,8 @@
 from importlib.resources import files
 from pathlib import Path
 
-TRACES = ("*.txt", "*.ulms.gz")
-"""Names of recorded steps: as text, and as `pump trace` compresses them."""
+TRACES = "*.ulms.gz"
+"""Names of recorded steps, as `pump trace` compresses them."""
 
 
 class NotBuiltError(RuntimeError):
@@ -31,8 +31,7 @@ def traces() -> dict[str, Path]:
     """The recorded steps by name. Raises NotBuiltError when none are there."""
     root = checkout()
     folder = root / "bench" / "traces" if root else installed("traces")
-    found = sorted(path for pattern in TRACES for path in folder.glob(pattern))
-    return {trace_name(path): path for path in found}
+    return {trace_name(path): path for path in sorted(folder.glob(TRACES))}
 
 
 def trace_name(path: Path) -> str:

@@ -5,6 +5,7 @@ ULMS_MANAGED_LIMIT for all ranks together.
 """
 
 import argparse
+import json
 import math
 import os
 import statistics
@@ -12,11 +13,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from bench import cli
 from bench.gpu import machine, programs
 from bench.gpu.counters import COUNTERS_IN, COUNTERS_OUT, asked_for, sum_of
+from pump.bench.markdown import caption, markdown
 from pump.paths import library
 
 PROGRAM = programs.TESTS / "programs" / "torch_ddp.py"
@@ -114,8 +117,20 @@ def gb_a_step(counters: Mapping[str, float], names: Sequence[str], step_ms: Sequ
     return "-" if moved is None or not step_ms else f"{moved / len(step_ms):.2f}"
 
 
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The slowest rank's time, and what the first rank moved in a step, in Markdown."""
+    lines = []
+    for row in rows:
+        counters, steps = row["counters"][0], row["step_ms"][0]
+        moved = [gb_a_step(counters, way, steps) for way in (COUNTERS_IN, COUNTERS_OUT)]
+        slowest = max(statistics.median(ms) for ms in row["step_ms"])
+        lines.append([row["backend"], f"{slowest:.1f}", *moved])
+    return markdown(["", "ms a step", "GB in a step, first rank", "out"], lines)
+
+
 def main() -> None:
     parser = cli.parser(__doc__)
+    parser.add_argument("--show", type=Path, help="measure nothing, print this file as a table")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--backends", default=",".join(BACKENDS))
     parser.add_argument("--over", type=float, default=1.5, help="memory needed : memory there is")
@@ -124,6 +139,10 @@ def main() -> None:
         "--limit", type=float, default=120, help="seconds that a run may take (default 120)"
     )
     options = parser.parse_args()
+    if options.show:
+        told = json.loads(options.show.read_text(encoding="utf-8"))
+        print(f"{caption(told['machine'])}\n\n{table(told['rows'])}")
+        return
     backends = cli.backends(parser, options.backends, BACKENDS)
     machine.refuse_unless_safe()
     native = launch(options.ranks, options, {})

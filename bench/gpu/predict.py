@@ -16,9 +16,10 @@ from statistics import geometric_mean
 
 from bench import cli
 from bench.gpu.calls import managed_as
+from pump.bench.markdown import markdown
 from pump.bench.measured import copying_as, step_of
 from pump.bench.row import FormatError, Row, read_results
-from pump.bench.systems import BY_NAME, GPU
+from pump.bench.systems import BY_NAME, GPU, title_of
 from pump.cli.command import UsageError
 from pump.sim.engine import CompiledEngine
 from pump.sim.link import LINKS, UM, Link, link_for
@@ -43,6 +44,7 @@ class Measured:
     native_ms: float  # everything resident, by itself
     budget: str  # a share of the footprint, or "all"
     budget_bytes: int
+    system: str
     link: str  # of pump.sim.link
     policy: str
     ms: float
@@ -88,6 +90,7 @@ def of_bench(rows: Iterable[Row]) -> Iterator[Measured]:
             row.native_ms,
             f"1/{row.oversubscription:g}",
             row.capacity_bytes,
+            system.name,
             system.link,
             system.policy,
             row.ms,
@@ -127,31 +130,25 @@ def play(sequence: Sequence, budget: int, policy: str, link: Link, pace: Pace = 
     return Simulator(engine, link, policy, pace).run(sequence)
 
 
-def markdown(rows: list[Predicted]) -> str:
-    """A line a run. What was mapped is shown where any run counted it."""
-    maps = any(row.run.mapped is not None for row in rows)
-    lines = [
-        "| program | needs | budget | link | policy | measured ms | predicted ms | ratio"
-        " | within 15 % | GB in, measured | predicted |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    if maps:
-        lines = [lines[0] + " GB mapped, measured | predicted |", lines[1] + "---|---|"]
-    for row in rows:
-        run = row.run
-        lines.append(
-            f"| {run.program} | {run.footprint / 2**30:.1f} GiB | {run.budget} | {run.link}"
-            f" | {run.policy} | {run.ms:.1f} | {row.ms:.1f} | {row.ratio:.2f}"
-            f" | {'yes' if row.near else '**no**'} | {gb(run.bytes_in)} | {gb(row.bytes_in)} |"
-            + f" {gb(run.mapped)} | {gb(row.mapped)} |"
-            * maps
-        )
-    return "\n".join(lines)
+HEAD = ("program", "memory", "system", "measured ms", "predicted ms", "predicted : measured")
 
 
-def gb(count: float | None) -> str:
-    """Of bytes; nothing if they were not counted."""
-    return "" if count is None else f"{count / 1e9:.2f}"
+def table(rows: Iterable[Predicted]) -> str:
+    """A line a run, in Markdown."""
+    return markdown(
+        HEAD,
+        (
+            (
+                row.run.program,
+                row.run.budget,
+                title_of(row.run.system),
+                f"{row.run.ms:.1f}",
+                f"{row.ms:.1f}",
+                f"{row.ratio:.2f}",
+            )
+            for row in rows
+        ),
+    )
 
 
 def summary(rows: list[Predicted]) -> str:
@@ -238,7 +235,7 @@ def tell(path: Path, steps: Mapping[str, Path]) -> None:
     told = {True: "engine or backends have changed since", False: "as here"}
     print(f" ({told[changed]})\n" if changed is not None else "\n")
     if rows:
-        print(f"{markdown(rows)}\n\n{summary(rows)}")
+        print(f"{table(rows)}\n\n{summary(rows)}")
     for line in natives(rows):
         print(line)
     for name in left_out:

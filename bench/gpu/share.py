@@ -7,6 +7,7 @@ managed memory), is not in it. With less memory than it needs (--memory) it tell
 while pages move, and judges nothing.
 """
 
+import json
 import math
 import signal
 import statistics
@@ -14,12 +15,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from bench import cli
 from bench.gpu import fits, machine, programs, turns
 from bench.gpu.paced import Paced
+from pump.bench.markdown import caption, markdown
 from pump.paths import library
 
 PROGRAMS = "gpt2-half,decode"
@@ -131,8 +135,23 @@ def line(share: Share) -> str:
     )
 
 
+def table(shares: Sequence[Mapping[str, Any]]) -> str:
+    """The part of a step inside ulms.so, in Markdown."""
+    lines = [
+        [
+            turns.TITLES.get(row["program"], row["program"]),
+            row["backend"],
+            f"{row['step_ms']:.1f}",
+            f"{row['hooks']:.2%} (± {row['apart']:.2%})",
+        ]
+        for row in shares
+    ]
+    return markdown(["program", "backend", "ms a step", "share of a step inside ulms.so"], lines)
+
+
 def main() -> None:
     parser = cli.parser(__doc__, builds=True)
+    parser.add_argument("--show", type=Path, help="measure nothing, print this file as a table")
     parser.add_argument("--programs", default=PROGRAMS, help=fits.programs_help(PROGRAMS))
     parser.add_argument(
         "--backends", default=",".join(fits.BACKENDS), help="um or vmm, or both (the default)"
@@ -144,6 +163,10 @@ def main() -> None:
         "--memory", metavar="BYTES", help="ULMS_GPU_MEMORY of each, such as 5GiB (default: all)"
     )
     options = parser.parse_args()
+    if options.show:
+        told = json.loads(options.show.read_text(encoding="utf-8"))
+        print(f"{caption(told['machine'])}\n\n{table(told['shares'])}")
+        return
     backends = cli.backends(parser, options.backends, fits.BACKENDS)
     machine.refuse_unless_safe()
     cli.end_with_children()

@@ -1,9 +1,15 @@
-"""Processes of several modes that live side by side and take turns, and what is made of that."""
+"""Processes of several modes that live side by side and take turns, and what is made of that.
 
+`python -m bench.gpu.turns FILE...` prints a table of what `foundation` and `fits` wrote.
+"""
+
+import argparse
+import json
 import os
 import statistics
 from collections.abc import Iterable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from bench.gpu.paced import Paced
 from bench.gpu.programs import Result
+from pump.bench.markdown import markdown
 
 NATIVE = "native"
 CONTROL = "control"  # native again: what its ratio is off 1 nobody's doing explains
@@ -106,3 +113,42 @@ def tell(row: dict[str, Any], done: int, rounds: int) -> None:
             f"({low:.4f} to {high:.4f}, bound {row['bound']})",
             flush=True,
         )
+
+
+TITLES = {
+    "resnet": "ResNet-50 training, batch 64",
+    "gpt2": "GPT-2 training, 16 x 1024 tokens",
+    "gpt2-half": "GPT-2 training, 4 x 512 tokens",
+    "compile": "small `torch.compile` model, bound by launches",
+    "decode": "decoder, small launches",
+}
+MODES = ("observe", "um", "vmm", CONTROL)
+
+
+def table(files: Iterable[Path]) -> str:
+    """Times a native step that each mode takes, with its interval; a line a program and file."""
+    lines = []
+    for path in files:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        for row in told.get("overhead") or told["programs"]:
+            ratios: dict[str, list[float]] = row["ratios"]
+            cells = [
+                "{:.3f} ({:.3f} to {:.3f})".format(*ratios[mode]) if mode in ratios else "-"
+                for mode in MODES
+            ]
+            name = TITLES.get(row["program"], row["program"])
+            machine = (
+                f"{told['machine']['gpu'].removeprefix('NVIDIA ')}, {told['machine']['commit'][:7]}"
+            )
+            lines.append([name, f"{row['native_ms']:.1f}", *cells, machine])
+    return markdown(["program", "native ms", *MODES, "machine, commit"], lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE.json")
+    print(table(parser.parse_args().files))
+
+
+if __name__ == "__main__":
+    main()

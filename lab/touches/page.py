@@ -1,13 +1,14 @@
 """The tables of docs/touches.md, from the JSON that `lab.touches.audit` wrote.
 
-`python -m lab.touches.page JSON PAGE` puts them between the marks of the page.
+`python -m lab.touches.page JSON` prints them.
 """
 
 import argparse
 import json
-import re
 from pathlib import Path
 from typing import Any
+
+from pump.bench.markdown import markdown
 
 HOOKS = ("all", "no-library", "driver")
 """The values of ULMS_HOOKS, best informed first."""
@@ -17,7 +18,6 @@ TITLES = {
     "bert": "BERT training, bf16, 16 x 512 tokens",
     "gpt2": "GPT-2 training, bf16, 16 x 1024 tokens",
 }
-MARKED = re.compile(r"(<!-- touches: [^\n]* -->\n).*?(<!-- touches end -->)", flags=re.DOTALL)
 
 
 def share(part: int, whole: int) -> str:
@@ -83,12 +83,6 @@ def unread(result: dict[str, Any]) -> str:
     return markdown(["operation", "operand", "why no kernel touches it"], sorted(map(list, seen)))
 
 
-def markdown(head: list[str], rows: list[list[str]]) -> str:
-    """A table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def section(result: dict[str, Any]) -> str:
     """All that stands between the marks."""
     where = result["machine"]
@@ -104,22 +98,10 @@ def section(result: dict[str, Any]) -> str:
     return "\n\n".join(lines) + "\n"
 
 
-def filled(page: str, result: dict[str, Any]) -> str:
-    """The page with its section as the result has it. Raises ValueError where it has no marks."""
-    text, count = MARKED.subn(lambda found: f"{found[1]}{section(result)}{found[2]}", page)
-    if count != 1:
-        raise ValueError("the page has no section to fill")
-    return text
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("json", type=Path)
-    parser.add_argument("page", type=Path)
-    options = parser.parse_args()
-    result = json.loads(options.json.read_text(encoding="utf-8"))
-    page = options.page.read_text(encoding="utf-8")
-    options.page.write_text(filled(page, result), encoding="utf-8")
+    print(section(json.loads(parser.parse_args().json.read_text(encoding="utf-8"))))
 
 
 if __name__ == "__main__":

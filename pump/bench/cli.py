@@ -1,4 +1,4 @@
-"""The command line: `pump-bench [list | run | compare | bound]`."""
+"""The command line: `pump-bench [list | run | compare | bound | table]`."""
 
 import argparse
 import sys
@@ -6,22 +6,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pump.bench import compare
+from pump.bench import compare, markdown
+from pump.bench.bars import bars
 from pump.bench.machines import machines_table, unlike
 from pump.bench.measured import with_yardsticks
 from pump.bench.outputs import add_outputs, try_outputs
-from pump.bench.row import FormatError, Results, common_runs, read_results, together
+from pump.bench.row import FormatError, Results, common_runs, read_results, timed, together
 from pump.bench.run import (
     Run,
     add_device,
     add_intervals,
     best_device,
     device_of,
+    ratios_of,
     runner,
     show,
+    systems_in,
 )
 from pump.bench.simulate import MAIN
-from pump.bench.systems import DEVICES, GPU, SIM, systems_on
+from pump.bench.systems import BY_NAME, DEVICES, GPU, SIM, systems_on
 from pump.cli.command import UsageError, reading
 from pump.cli.program import Program
 from pump.cli.render import console, table
@@ -145,6 +148,52 @@ class Bound:
         return 0
 
 
+class Table:
+    """Print results as a Markdown table, and draw them as bars.
+
+    README.md and docs/ have what it prints. Bars show one ratio, and need no other package.
+    """
+
+    name = "table"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Which results, and what of them."""
+        parser.add_argument("file", type=Path, metavar="FILE.json", help="that `run --json` wrote")
+        parser.add_argument(
+            "--system", action="extend", type=systems_in, metavar="NAMES", help="(default: all)"
+        )
+        parser.add_argument(
+            "--oversubscription",
+            action="extend",
+            type=ratios_of,
+            metavar="RATIOS",
+            help="memory needed : memory there is (default: 2)",
+        )
+        parser.add_argument("--bars", type=Path, metavar="FILE.svg", help="draw them there")
+
+    def run(self, args: argparse.Namespace) -> Results:
+        """The results. Raises UsageError, FormatError, OSError."""
+        with reading():
+            found = read_results(args.file)
+        if unknown := set(args.system or []) - BY_NAME.keys():
+            raise UsageError(f"no system {min(unknown)}: {', '.join(BY_NAME)}")
+        return found
+
+    def main(self, args: argparse.Namespace) -> int:
+        """Prints the table, writes the picture."""
+        found, ratios = self.run(args), args.oversubscription or [2.0]
+        systems = args.system or markdown.systems_in(found)
+        print(markdown.step_table(found, ratios, systems))
+        if args.bars:
+            rows = [r for r in timed(found.rows) if r.oversubscription == ratios[0]]
+            shown = [row for row in rows if row.system in systems]
+            if not shown:
+                raise UsageError(f"{args.file} has no times at {ratios[0]:g} of these systems")
+            memory = markdown.WORDS.get(ratios[0], f"1/{ratios[0]:g}")
+            args.bars.write_text(bars(shown, systems, memory), encoding="utf-8")
+        return 0
+
+
 ON_GPU = ("decode-3b", "gpt2-small", "resnet50")
 """Programs of the main comparison on a GPU: every system can have their memory."""
 
@@ -154,7 +203,7 @@ PROGRAM = Program(
     f" main comparison, with pictures in ./{FOLDER}: where there is a GPU, {', '.join(ON_GPU)} with"
     f" half of their memory, in some minutes; else the recorded steps {', '.join(MAIN)}, in about"
     " a minute. It takes the options of `run`, which runs every one.",
-    (Run(), List(), Compare(), Bound()),
+    (Run(), List(), Compare(), Bound(), Table()),
     (UsageError, FormatError, SequenceError),
 )
 ALONE = ("-h", "--help", "--version")

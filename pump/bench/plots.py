@@ -7,7 +7,7 @@ from typing import Any
 
 from pump.bench.plan import Plan
 from pump.bench.row import Row, timed
-from pump.bench.systems import BY_NAME, OURS
+from pump.bench.systems import BY_NAME, OURS, title_of
 from pump.bench.timeline import DEVICE, LANES, Timeline, joined, thinned
 from pump.sizes import GIB, MIB, format_size
 
@@ -40,7 +40,7 @@ ALONE = {"native", "oracle"}  # beside which systems are shown
 ACROSS = 4  # workloads beside each other
 WIDTH = 0.8  # of a group of bars, of the room it has
 BAR = 0.14  # inches at least, so that the values at bars stand apart
-LABEL = 1.3  # inches of a legend
+LABEL = 1.7  # inches of a legend
 WIDEST, EDGE = 3.0, 1.2
 """Of what a step needs: memory beyond the one is not shown, but what lies below the other."""
 
@@ -213,7 +213,7 @@ def _swatches(systems: Sequence[str]) -> list[Any]:
     """For a legend: of bars, which not every axis has."""
     from matplotlib.patches import Patch
 
-    return [Patch(color=COLOURS.get(system), label=system) for system in systems]
+    return [Patch(color=COLOURS.get(system), label=title_of(system)) for system in systems]
 
 
 def _legend(figure: Any, handles: Sequence[Any]) -> None:
@@ -252,7 +252,7 @@ def plot_bytes(rows: Sequence[Row], path: Path) -> None:
                     [x for x, _ in bars],
                     heights,
                     width,
-                    label=system if sign > 0 else None,
+                    label=title_of(system) if sign > 0 else None,
                     color=COLOURS.get(system),
                     edgecolor="white",
                     linewidth=0.4,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.table import Table
 
 from pump.bench.row import Row, timed
-from pump.bench.systems import ALIKE, BY_NAME, OURS, RIVALS, SIM
+from pump.bench.systems import ALIKE, BY_NAME, OURS, RIVALS, SIM, title_of
 from pump.cli.render import table
 from pump.sizes import format_size
 
@@ -22,6 +22,11 @@ class Column(NamedTuple):
 
     heading: str
     field: str = ""  # of a row, of the same for all systems: oracle_ms or bound_ms
+
+    @property
+    def title(self) -> str:
+        """What stands above it."""
+        return self.heading if self.field else title_of(self.heading)
 
     def cell(self, here: Mapping[str, Row]) -> str:
         """What stands in it, given a line's rows by system."""
@@ -55,7 +60,7 @@ def run_table(rows: Sequence[Row]) -> Table:
         cells += [format_size(one.capacity_bytes), f"{one.native_ms:.1f}"]
         lines.append([*cells, *(column.cell(here) for column in columns)])
     headings = ["workload", ">needs", ">over", ">has", ">native"]
-    headings += [f">{column.heading}" for column in columns]
+    headings += [f">{column.title}" for column in columns]
     return table(headings, lines, title="milliseconds a step")
 
 
@@ -127,7 +132,9 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
     for fast in OURS:
         factors = {slow: speedup(rows, slow, fast) for slow in RIVALS}
         told = [
-            f"{factor:.1f} times as fast as {slow}" for slow, factor in factors.items() if factor
+            f"{factor:.1f} times as fast as {title_of(slow)}"
+            for slow, factor in factors.items()
+            if factor
         ]
         bound = over_bound(rows, fast)
         told += [f"{bound:.2f} of the bound"] if bound else []

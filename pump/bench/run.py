@@ -29,7 +29,7 @@ ON_GPU = ("limit", "rounds", "resume", "elsewhere", "tiny")
 class Run:
     """Compare systems on workloads.
 
-    `pump-bench list` has workloads and systems. An example: `pump-bench run resnet --device sim
+    `pump-bench list` has workloads and systems. An example: `pump-bench run resnet50 --device sim
     --system um,vmm --oversubscription 1.5,2`.
     """
 

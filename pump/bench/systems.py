@@ -29,6 +29,7 @@ class System:
     in_place: bool = False  # nothing ever comes to the device
     promise: str = ""
     risk: str = ""
+    title: str = ""  # in pictures and tables; "": the name
 
 
 ALL = (SIM, EMULATOR, GPU)
@@ -42,8 +43,24 @@ UNSEEN = (
 )
 SYSTEMS = (
     System("native", "everything resident, no limit", ALL),
-    System("um-demand", "managed memory, faults alone", ALL, "um", "none", UM),
-    System("um-pump", "managed memory, the published window prefetch", ALL, "um", "pump", UM),
+    System(
+        "um-demand",
+        "managed memory, faults alone",
+        ALL,
+        "um",
+        "none",
+        UM,
+        title="driver paging",
+    ),
+    System(
+        "um-pump",
+        "managed memory, the published window prefetch",
+        ALL,
+        "um",
+        "pump",
+        UM,
+        title="window prefetch (PUMP 2020)",
+    ),
     System("um", "backend um with our policy", ALL, "um", LEARNS, UM),
     System("vmm", "backend vmm with our policy", ALL, "vmm", LEARNS, VMM, risk=UNSEEN),
     System(
@@ -83,6 +100,11 @@ OURS, RIVALS = ("um", "vmm", "vmm-known"), ("um-demand", "um-pump")
 """By name: those that are compared with the rivals."""
 ALIKE = ("vmm", "vmm-known")
 """One does what the other does in a step whose every kernel is vouched for."""
+
+
+def title_of(name: str) -> str:
+    """What a system is called in pictures and tables."""
+    return BY_NAME[name].title or name
 
 
 def systems_on(device: str) -> list[System]:

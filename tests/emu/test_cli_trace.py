@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pump import paths, stats
+from pump import stats
 from pump.cli import main
 from pump.preload import preload
 from tests.conftest import PATIENCE_S, ROOT
@@ -147,7 +146,7 @@ def test_a_file_that_is_no_trace_is_told_in_one_line(
     assert main(words) == 2
     error = capsys.readouterr().err
     assert error == f"pump: {other}: byte 0: not a trace\n"
-    shutil.copy(paths.traces()["resnet"], other)
+    other.write_text("pump-sequence 1\nstep\n", encoding="utf-8")
     assert main(words) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"pump: {other}: a recorded sequence, no trace: `pump plan`")

@@ -39,8 +39,9 @@ from pump.bench.yardstick import Case, bounded, yardstick  # noqa: E402
 from pump.cli.render import console  # noqa: E402
 from pump.sim.engine import READ, UPDATE, WRITE, Touch  # noqa: E402
 from pump.sim.link import LINKS, UM, VMM  # noqa: E402
+from pump.sim.recorded import open_sequence  # noqa: E402
 from pump.sim.result import Result  # noqa: E402
-from pump.sim.sequence import Block, Operation, Sequence, read_sequence  # noqa: E402
+from pump.sim.sequence import Block, Operation, Sequence  # noqa: E402
 from pump.sim.simulator import settings_for  # noqa: E402
 from pump.sizes import GIB, MIB  # noqa: E402
 from tests.unit.bench_row import row  # noqa: E402
@@ -53,13 +54,13 @@ SIMULATED = [system.name for system in systems_on(SIM)]
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
     """All systems on one recorded step at twice its memory."""
-    return simulate.rows_of([paths.traces()["resnet"]], SIMULATED, [2.0], intervals=10, workers=1)
+    return simulate.rows_of([paths.traces()["resnet50"]], SIMULATED, [2.0], intervals=10, workers=1)
 
 
 @pytest.fixture(scope="module")
 def played() -> tuple[Result, Timeline]:
     """A step that was watched."""
-    sequence = read_sequence(paths.traces()["resnet"])
+    sequence = open_sequence(paths.traces()["resnet50"])
     pages = simulate.budget_pages(sequence, VMM, 2.0)
     return record(sequence, VMM, settings_for(VMM, "ahead", pages * VMM.page_bytes))
 
@@ -95,7 +96,7 @@ def test_only_faults_alone_fault_and_what_waits_is_held(rows: list[Row]) -> None
 
 
 def test_the_same_rows_every_time_also_with_more_processes(rows: list[Row]) -> None:
-    path = paths.traces()["resnet"]
+    path = paths.traces()["resnet50"]
     assert simulate.rows_of([path], SIMULATED, [2.0], intervals=10, workers=2) == rows
 
 
@@ -113,9 +114,9 @@ def test_in_place_every_byte_goes_over_the_link() -> None:
 
 
 def test_what_is_not_simulated_is_refused() -> None:
-    path = paths.traces()["resnet"]
+    path = paths.traces()["resnet50"]
     with pytest.raises(ValueError, match="not simulated"):
-        simulate.simulate(path, "resnet", "offload", VMM, 2.0)
+        simulate.simulate(path, "resnet50", "offload", VMM, 2.0)
 
 
 def test_what_a_kernel_needs_beyond_the_budget_is_told() -> None:
@@ -129,7 +130,7 @@ def test_what_a_kernel_needs_beyond_the_budget_is_told() -> None:
 
 
 def test_an_operation_larger_than_the_budget_has_a_bound_and_no_oracle() -> None:
-    small = yardstick(Case(paths.traces()["resnet"], 3, 4))
+    small = yardstick(Case(paths.traces()["resnet50"], 3, 4))
     assert small.oracle is None
     assert small.oracle_ms is None
     assert not bounded() or small.bound_ms
@@ -216,8 +217,8 @@ def test_a_timeline_opens_in_a_viewer(played: tuple[Result, Timeline], tmp_path:
 
 def test_pictures_are_written(rows: list[Row], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    told = pictures.draw(rows, [Watch("resnet", "vmm", 2.0)], tmp_path / "new", "png")
-    names = {"step-time.png", "bytes.png", "residency.png", "timeline-resnet.json"}
+    told = pictures.draw(rows, [Watch("resnet50", "vmm", 2.0)], tmp_path / "new", "png")
+    names = {"step-time.png", "bytes.png", "residency.png", "timeline-resnet50.json"}
     assert {path.name for path in (tmp_path / "new").iterdir()} == names
     assert all(name in told for name in names)
     for path in (tmp_path / "new").glob("*.png"):
@@ -342,7 +343,7 @@ def test_residency_is_of_what_was_run() -> None:
 
 def test_residency_says_system_and_memory() -> None:
     for system, page in (("um", UM.page_bytes), ("vmm", VMM.page_bytes)):
-        told, timeline = pictures.watch(Watch("resnet", system, 4.0))
+        told, timeline = pictures.watch(Watch("resnet50", system, 4.0))
         assert told.endswith(f"), {system}")
         assert "25% of the memory" in told
         assert timeline.page_bytes == page

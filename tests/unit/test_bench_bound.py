@@ -10,10 +10,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from pump import paths  # noqa: E402
 from pump.bench.oracle import ITERATIONS, WARM, oracle, uses_of  # noqa: E402
 from pump.sim.link import LINKS  # noqa: E402
 from pump.sim.period import PageTimes, PageTouch, Period, page_times, period_of  # noqa: E402
-from pump.sim.sequence import read_sequence  # noqa: E402
+from pump.sim.recorded import open_sequence  # noqa: E402
 from tests.reference.exhaustive import Search, least_mean, least_of  # noqa: E402
 
 pytestmark = pytest.mark.unit
@@ -151,7 +152,7 @@ def test_the_oracle_is_near_the_bound(link: str) -> None:
     from pump.bench import bound as lp
 
     rates = LINKS[link]
-    period = period_of(read_sequence(ROOT / "bench" / "traces" / "resnet.txt"), rates.page_bytes)
+    period = period_of(open_sequence(paths.traces()["resnet50"]), rates.page_bytes)
     times = page_times(rates)
     bound = lp.bound(period, period.pages // 2, times, 30)
     assert bound <= oracle(period, period.pages // 2, times).ns <= 1.08 * bound

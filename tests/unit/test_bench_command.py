@@ -20,7 +20,7 @@ def test_run_prints_the_table_and_writes_the_rows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "a.json"
-    words = ["run", "resnet", "--device", "sim", "--system", "vmm", "--oversubscription", "2,4"]
+    words = ["run", "resnet50", "--device", "sim", "--system", "vmm", "--oversubscription", "2,4"]
     assert cli.main([*words, "--intervals", "0", "--json", str(out)]) == 0
     told = capsys.readouterr().out
     assert "oracle" in told
@@ -63,8 +63,8 @@ def test_options_alone_are_of_the_main_comparison(monkeypatch: pytest.MonkeyPatc
     assert (args.oversubscription, args.plots) == ([3.0], cli.FOLDER)
     args = parsed("--device", "emulator")
     assert (args.device, args.workloads) == (EMULATOR, [])
-    args = parsed("--device", "sim", "resnet")
-    assert (args.workloads, args.plots) == (["resnet"], None)
+    args = parsed("--device", "sim", "resnet50")
+    assert (args.workloads, args.plots) == (["resnet50"], None)
 
 
 def test_systems_and_ratios_are_said_with_commas_or_again() -> None:

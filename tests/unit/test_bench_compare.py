@@ -64,7 +64,7 @@ def test_geometric_means_are_over_what_both_ran() -> None:
     assert report.speedup(rows, "um-demand", "vmm") == pytest.approx(8)
     assert report.speedup(rows, "um-pump", "vmm") is None
     assert report.over_bound(rows, "vmm") == pytest.approx(2)
-    assert "vmm: 8.0 times as fast as um-demand, 2.00 of the bound (geometric means)" in (
+    assert "vmm: 8.0 times as fast as driver paging, 2.00 of the bound (geometric means)" in (
         report.verdicts(rows)
     )
 

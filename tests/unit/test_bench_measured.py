@@ -20,7 +20,7 @@ from pump.bench.measured import (  # noqa: E402
     with_yardsticks,
 )
 from pump.bench.row import Row, read_results, write_results  # noqa: E402
-from pump.bench.steps import ELSEWHERE, NAMESAKES  # noqa: E402
+from pump.bench.steps import ELSEWHERE  # noqa: E402
 from pump.bench.systems import EMULATOR, GPU  # noqa: E402
 from pump.bench.yardstick import WIRES, bounded, sequence_at, yardstick  # noqa: E402
 from pump.paths import traces  # noqa: E402
@@ -87,7 +87,7 @@ def test_gpus_are_known_by_the_driver_s_names(told: str, name: str | None) -> No
 
 def test_programs_have_recorded_steps() -> None:
     programs, recorded = set(workloads.names()), set(traces())
-    assert programs >= set(ELSEWHERE) | recorded - set(ELSEWHERE.values()) - set(NAMESAKES)
+    assert programs >= set(ELSEWHERE) | recorded - set(ELSEWHERE.values())
     assert all(map(step_of, programs))
     assert step_of("resnet50") == traces()["resnet50"]
     assert step_of("nothing") is None

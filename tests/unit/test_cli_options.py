@@ -1,30 +1,21 @@
 """`pump options`: one table of rows, printed in every form."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from pump.binding import Option, option_rows, version
 from pump.cli import main
-from pump.cli.options import manual_page, markdown
+from pump.cli.options import manual_page
 from pump.cli.run import BACKENDS, LOG_LEVELS
 
 pytestmark = pytest.mark.unit
-
-README = Path(__file__).parents[2] / "README.md"
-MARKED = r"<!-- options: printed by `pump options --markdown` -->\n(.*?)\n<!-- options end -->"
 
 
 def row(name: str) -> Option:
     """The option of a name."""
     (found,) = (option for option in option_rows() if option.name == name)
     return found
-
-
-def test_the_readme_has_the_table_as_it_is_printed() -> None:
-    (section,) = re.findall(MARKED, README.read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert section == markdown(option_rows())
 
 
 def test_every_form_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,7 @@ def test_a_reader_that_leaves_is_no_error(words: str) -> None:
 
 
 def test_a_reader_that_leaves_while_a_table_is_written_is_no_error() -> None:
-    trace = paths.traces()["resnet"]
+    trace = paths.traces()["resnet50"]
     assert left_alone(f"pump sim {trace} --over 2 --policy none --link um") == (BROKEN_PIPE, b"")
 
 

@@ -23,7 +23,7 @@ COMPILED = {
     "pump/emulator/libnvidia-ml.so.1",
     "pump/names.json",
     "pump/_ulms.py",
-    "pump/traces/resnet.txt",
+    "pump/traces/resnet50.ulms.gz",
     "pump/traces/gpt2xl.ulms.gz",
 }
 
@@ -85,7 +85,7 @@ def test_the_parts_are_found_in_a_wheel_install(wheel: Path, tmp_path: Path) -> 
         timeout=PATIENCE_S,
         check=True,
     )
-    assert "resnet" in listed.stdout
+    assert "resnet50" in listed.stdout
 
 
 def test_the_parts_are_found_in_this_install() -> None:

@@ -43,7 +43,7 @@ def found() -> plan.Plan:
     """A recorded step with less than its memory: pages enough that runs of them matter little. It
     has one kernel that nobody vouches for. Of budgets only as many as tell.
     """
-    sequence = replace(open_sequence(paths.traces()["resnet"]), vouched=False)
+    sequence = replace(open_sequence(paths.traces()["resnet50"]), vouched=False)
     with pytest.MonkeyPatch.context() as patch:
         play_few(patch)
         return plan.plan(sequence, sequence.footprint(PAGE) * 3 // 5, PCIE, list(LINKS), workers=1)

@@ -1,50 +1,46 @@
-"""What the README says systems reach is what docs/bench.md has, to the millisecond.
+"""The tables of README.md and docs/ are what their commands print."""
 
-`pump-bench` prints the table there, in a minute and more, so that no test can.
-"""
-
-import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from bench import pages
+from tests.conftest import ROOT
+
 pytestmark = pytest.mark.unit
 
-ROOT = Path(__file__).parents[2]
-STEPS = {
-    "ResNet-50 training": "resnet50",
-    "GPT-2 medium training": "gpt2-medium",
-    "8B decoding, a token": "decode-8b",
-}
-COLUMNS = ("native", "um-demand", "um-pump", "um", "vmm", "bound")
-OVER = "2"
+
+@pytest.mark.parametrize("path", pages.pages(), ids=lambda path: path.name)
+def test_a_page_has_what_its_commands_print(path: Path) -> None:
+    page = path.read_text(encoding="utf-8")
+    assert page == pages.filled(page), f"python -m bench.pages {path.relative_to(ROOT)}"
 
 
-def cells(line: str) -> list[str]:
-    """Of a row of a table."""
-    return [cell.strip() for cell in line.strip("|").split("|")]
+def test_what_is_between_the_marks_is_replaced() -> None:
+    page = "a\n<!-- printed by `pump --version` -->\nold\n<!-- end -->\nb\n"
+    new = pages.filled(page)
+    assert new.startswith("a\n<!-- printed by `pump --version` -->\npump ")
+    assert new.endswith("\n<!-- end -->\nb\n")
+    slow = page.replace("printed by", "printed slowly by")
+    assert pages.filled(slow) == slow
 
 
-def table_behind(text: str, heading: str) -> list[list[str]]:
-    """The rows of the first table behind it, without the lines below its head."""
-    behind = text[text.index(heading) :]
-    found = re.search(r"(?:^\|.*\n)+", behind, flags=re.MULTILINE)
-    assert found
-    head, _, *rows = found[0].splitlines()
-    return [cells(line) for line in (head, *rows)]
+def test_a_command_that_fails_fills_nothing() -> None:
+    page = "<!-- printed by `pump-bench table none.json` -->\n\n<!-- end -->\n"
+    with pytest.raises(subprocess.CalledProcessError):
+        pages.filled(page)
 
 
-def test_what_the_readme_says_is_what_the_bench_printed() -> None:
-    printed = (ROOT / "docs" / "bench.md").read_text(encoding="utf-8")
-    head, *rows = table_behind(printed, "## What comes out")
-    reached: dict[str, list[str]] = {}
-    step = ""
-    for row in rows:
-        step = row[0] or step
-        if row[head.index("over")] == OVER:
-            reached[step] = [row[head.index(name)] for name in COLUMNS]
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    _, *said = table_behind(readme, "## What it reaches")
-    assert {row[0]: row[2:] for row in said} == {
-        name: [str(round(float(ms))) for ms in reached[step]] for name, step in STEPS.items()
-    }
+def test_every_result_file_is_cited() -> None:
+    """By a page, by code or by a test; what nobody cites goes."""
+    texts = [
+        path.read_text(encoding="utf-8")
+        for folder in ("docs", "pump", "bench", "csrc", "emulator", "tests", "lab")
+        for path in (ROOT / folder).rglob("*.*")
+        if path.suffix in (".md", ".py", ".c", ".h") and path.parent.name != "results"
+    ]
+    texts.append((ROOT / "README.md").read_text(encoding="utf-8"))
+    cited = "\n".join(texts)
+    results = [path.name for path in (ROOT / "bench" / "results").glob("*.json")]
+    assert [name for name in results if name not in cited] == []

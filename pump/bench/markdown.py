@@ -1,0 +1,62 @@
+"""Results as Markdown: the tables of README.md and docs/."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pump.bench.report import cell_of
+from pump.bench.row import Results, Row
+from pump.bench.steps import described
+from pump.bench.systems import BY_NAME, SIM, title_of
+from pump.sizes import format_size
+
+SHARES = {1.0: "all", 1.5: "2/3", 2.0: "1/2", 3.0: "1/3"}
+"""Of the memory that a step needs, by over-subscription."""
+WORDS = {1.5: "two thirds", 2.0: "half", 3.0: "a third"}
+"""The same in a sentence."""
+UNKNOWN, MISSING = "unknown", "not measured"
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def caption(machine: Mapping[str, str], simulated: bool = False) -> str:
+    """Where figures are from, a sentence."""
+    commit = machine.get("commit", "none")
+    where = f"commit {commit[:7]}{'+' * commit.endswith('+')}"
+    if simulated:
+        return f"Predicted in virtual time for an H200, {where}."
+    return f"{machine['gpu']}, driver {machine['driver']}, {where}, {machine['when'][:10]}."
+
+
+def step_table(found: Results, ratios: Sequence[float], systems: Sequence[str]) -> str:
+    """Milliseconds a step: a line a workload and ratio, a column a system, and the bound."""
+    there = [row for row in found.every if row.system in systems]
+    lines: list[list[str]] = []
+    for name in dict.fromkeys(row.workload for row in there):
+        rows = [row for row in there if row.workload == name and row.oversubscription in ratios]
+        for place, ratio in enumerate(sorted({row.oversubscription for row in rows})):
+            here = {row.system: row for row in rows if row.oversubscription == ratio}
+            one = next(iter(here.values()))
+            step = "" if place else f"{described(name)} ({format_size(one.footprint_bytes)})"
+            share = [SHARES.get(ratio, f"1/{ratio:g}")] if len(ratios) > 1 else []
+            times = [cell_of(here[s]) if s in here else MISSING for s in systems]
+            lines.append([step, *share, f"{one.native_ms:.1f}", *times, bound_of(here.values())])
+    share = ["memory"] if len(ratios) > 1 else []
+    head = ["step (memory it needs)", *share, "everything fits", *map(title_of, systems)]
+    device = {row.device for row in there}
+    told = caption(found.machine, device == {SIM})
+    return f"{told}\n\n{markdown([*head, 'least possible'], lines)}"
+
+
+def bound_of(rows: Iterable[Row]) -> str:
+    """Of any of them."""
+    known = [row.bound_ms for row in rows if row.bound_ms]
+    return f"{known[0]:.1f}" if known else UNKNOWN
+
+
+def systems_in(found: Results) -> list[str]:
+    """Those that the results have, in order."""
+    present = {row.system for row in found.every} - {"native", "oracle"}
+    return [name for name in BY_NAME if name in present]
