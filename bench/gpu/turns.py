@@ -133,7 +133,7 @@ def table(files: Iterable[Path]) -> str:
         for row in told.get("overhead") or told["programs"]:
             ratios: dict[str, list[float]] = row["ratios"]
             cells = [
-                "{:.3f} ({:.3f} to {:.3f})".format(*ratios[mode]) if mode in ratios else "-"
+                "{:.3f} ({:.3f}-{:.3f})".format(*ratios[mode]) if mode in ratios else "-"
                 for mode in MODES
             ]
             name = TITLES.get(row["program"], row["program"])

@@ -72,17 +72,6 @@ def kinds(result: dict[str, Any]) -> str:
     return markdown(["program", *names, "temporaries, MiB", "workspaces, MiB"], rows)
 
 
-def unread(result: dict[str, Any]) -> str:
-    """Operands that were excused, in Markdown."""
-    seen = {
-        (each["operation"], each["operand"], each["reason"])
-        for program in result["programs"]
-        for run in program["runs"].values()
-        for each in run.get("unread", ())
-    }
-    return markdown(["operation", "operand", "why no kernel touches it"], sorted(map(list, seen)))
-
-
 def section(result: dict[str, Any]) -> str:
     """All that stands between the marks."""
     where = result["machine"]
@@ -92,8 +81,6 @@ def section(result: dict[str, Any]) -> str:
         table(result),
         "What the surplus of all hooks is, and the scratch memory that touches cover:",
         kinds(result),
-        "Operands that were not looked for:",
-        unread(result),
     ]
     return "\n\n".join(lines) + "\n"
 

@@ -12,13 +12,13 @@ SHARES = {1.0: "all", 1.5: "2/3", 2.0: "1/2", 3.0: "1/3"}
 """Of the memory that a step needs, by over-subscription."""
 WORDS = {1.5: "two thirds", 2.0: "half", 3.0: "a third"}
 """The same in a sentence."""
-UNKNOWN, MISSING = "unknown", "not measured"
+UNKNOWN, MISSING, NEVER = "unknown", "not measured", "-"
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    first, *others = (f"| {' | '.join(line)} |" for line in [head, *rows])
+    return "\n".join([first, "|---" * len(head) + "|", *others])
 
 
 def caption(machine: Mapping[str, str], simulated: bool = False) -> str:
@@ -41,13 +41,18 @@ def step_table(found: Results, ratios: Sequence[float], systems: Sequence[str]) 
             one = next(iter(here.values()))
             step = "" if place else f"{described(name)} ({format_size(one.footprint_bytes)})"
             share = [SHARES.get(ratio, f"1/{ratio:g}")] if len(ratios) > 1 else []
-            times = [cell_of(here[s]) if s in here else MISSING for s in systems]
+            times = [cell_of(here[s]) if s in here else missing(s, rows) for s in systems]
             lines.append([step, *share, f"{one.native_ms:.1f}", *times, bound_of(here.values())])
     share = ["memory"] if len(ratios) > 1 else []
     head = ["step (memory it needs)", *share, "everything fits", *map(title_of, systems)]
     device = {row.device for row in there}
     told = caption(found.machine, device == {SIM})
     return f"{told}\n\n{markdown([*head, 'least possible'], lines)}"
+
+
+def missing(system: str, rows: Iterable[Row]) -> str:
+    """Why a workload's row lacks it: it was not tried at all, or not there."""
+    return MISSING if any(row.system == system for row in rows) else NEVER
 
 
 def bound_of(rows: Iterable[Row]) -> str:

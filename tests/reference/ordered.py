@@ -1,4 +1,41 @@
-"""The ordered policies in plain Python."""
+"""The ordered policies in plain Python, and their rules.
+
+`docs/engine-rules.md` has the terms. Everything is decided when an operation is issued.
+
+The fill window is the operations issued and not retired, without those that left it by step 1. At
+the issue of X:
+
+1. The window (`pump`, `lru`). While its pages together with X's are more than the budget and it is
+   not empty, its oldest operation leaves. `after` is the serial of the last that left now; 0 if
+   none did, and with `none`. Then X enters.
+2. The moves. m is how many pages of X are missing (absent); w = frames in use + m - budget, at
+   least 0.
+   - Who leaves: w of the resident pages that X does not touch, least recently touched first, then
+     lowest address. If there are fewer, fewer leave, and X is short.
+   - Evict moves: their `after` is the later of the page's last touch (if that operation is not
+     retired) and step 1's `after`. Their `needs` is 0.
+   - Who comes: the missing pages, in order of address.
+   - Fill moves: their `after` is step 1's. Their `needs` is the evict move that freed the frame.
+     If w < m, the first m - w pages take frames that were free: `needs` 0; the others take the w
+     frames, in the order in which pages left. If w >= m, they take the last m of the w frames, in
+     that order. (If fewer than w pages left: the frames that came free, without the first w - m.)
+     A page for which no page left comes with `faults` 1 (`needs` 0), and stays absent with
+     `faults` 0.
+   - `none` gives no fill moves: every page that comes counts as faulted.
+   - Several pages are one move, up to `run_pages`, if each follows the one before in memory, flags
+     and `after` are equal, and (fills) `needs` is the same as the page before's or the next number
+     after it, and 0 for both or for neither. The move takes the last page's `needs`.
+   - Numbers (ids) go first to the evict moves, in the order in which pages leave, then to the
+     fills.
+3. From then on the pages that came are resident, those that left absent and not dirty. X's pages
+   are live, dirty and dead as by admission, now. `wait` is the last number given for X, 0 if none
+   was.
+
+`admit` says run, or run short if X is short, and `wait`. Evict moves of `lru` go to the lane out,
+its fills to the lane in. All moves of `pump` and `none` go to the lane in, in order. `lru` sets
+`dead`, `clean` and `keep` as the held policy does; `pump` and `none` set no flags. `moved` only
+counts bytes. Memory freed meanwhile stays in the moves that were made.
+"""
 
 from collections import Counter, deque
 
