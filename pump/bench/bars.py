@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pump.bench.row import Row
 from pump.bench.steps import described
-from pump.bench.systems import title_of
+from pump.bench.systems import OURS, title_of
 
 COLOURS = {"um-demand": "#9a9a9a", "um-pump": "#6b6b6b", "um": "#e69f00", "vmm": "#0072b2"}
 WIDTH, LEFT, RIGHT, TOP = 860, 270, 60, 58
@@ -49,7 +49,7 @@ def bar(row: Row, y: float, scale: float) -> Iterator[str]:
     colour = COLOURS.get(row.system, "#444")
     yield f"<rect x='{LEFT}' y='{y}' width='{long:.1f}' height='{BAR - 2}' fill='{colour}'/>"
     yield text(LEFT + long + 5, y + BAR - 4, f"{slower(row):.1f}", 11)
-    if row.bound_ms and row.system in ("um", "vmm"):
+    if row.bound_ms and row.system in OURS:
         x = LEFT + row.bound_ms / row.native_ms * scale
         yield tick(x, y)
 
@@ -58,7 +58,7 @@ def legend(systems: Sequence[str]) -> Iterator[str]:
     """A swatch a system, and the tick."""
     x = 12.0
     for system in systems:
-        title = title_of(system)
+        title = f"PUMP, {system}" if system in OURS else title_of(system)
         yield f"<rect x='{x}' y='32' width='12' height='12' fill='{COLOURS.get(system, '#444')}'/>"
         yield text(x + 17, 42, title, 12)
         x += 40 + 7 * len(title)
