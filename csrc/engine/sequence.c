@@ -96,7 +96,7 @@ static void start_anew(struct ulms_engine *e, uint64_t position, uint64_t now) {
     start(e, position, now);
 }
 
-/* The rules of docs/engine-rules.md, "The sequence", in their order. */
+/* The rules of tests/reference/sequence.py, in their order. */
 static void follow(struct ulms_engine *e, uint64_t now) {
     struct history *h = &e->history;
     struct track *t = &e->track;

@@ -1,4 +1,36 @@
-"""How many pages with bytes come ahead of need. docs/engine-rules.md, "Depth", has the rules."""
+"""How many pages with bytes come ahead of need, and the rules for it.
+
+`docs/engine-rules.md` has the terms.
+
+Depth is how many pages may be ready: any number at first. It changes from round to round. A round
+is the operations of a period:
+
+- It begins with the first operation issued on track once the round before ended or is void.
+- It ends with the first operation after that at which p has reached the first one's position, or
+  passed it. The next round begins with that one.
+- It is void at an operation that is a surprise or a start (the sequence), or after which the
+  engine is off track. That operation begins no round.
+- It is idle if no page was ready whenever lane in 3 had a page with bytes and room for it.
+- It settles if the one before was idle or void, or if depth was raised when that one ended. Of a
+  round that settles, and of an idle one, nothing is learnt.
+- It is late if an operation became late in it (had to be held), else calm. Depth was reached if
+  left was 0 when lane in 3 had a page with bytes and room for it.
+
+The least depth is what `run_pages` and `near_pages` are together when it is not quiet. When a
+round ends that is neither idle nor settles:
+
+1. The least depth, if it was raised (2), is what it was at first once as many such rounds have
+   ended as it was raised for.
+2. The round was late. If depth was reached, the least depth is raised to depth + depth / 3 + 1,
+   for 16 rounds, the next time for four times as many, and so on. Depth is the least depth then,
+   if the round before that counted was calm. In all other cases depth is any number.
+3. It was calm, and so were the two before that counted. Depth is three quarters of the depth that
+   it was, or of the most pages that were ready when lane in 3 had a page with bytes and room for
+   it, whichever is less (less a quarter of it, rounded down); but no less than the least depth.
+
+If a round is void though depth was reached in it, and it was late so far, depth is any number, and
+no round before counts as calm.
+"""
 
 from math import inf
 

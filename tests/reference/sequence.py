@@ -1,4 +1,47 @@
-"""The sequence learnt: what the program will touch next (docs/engine-rules.md, "The sequence")."""
+"""The sequence learnt: what the program will touch next, and the rules for it.
+
+`docs/engine-rules.md` has the terms.
+
+The history holds the last 2^18 operations at most, and 2^22 pages touched by them at most; older
+ones are dropped. An operation with more pages than that empties it. Of an operation it has the
+key, and what was done to which page.
+
+- of one kind: two operations with equal keys.
+- rare page, at an operation: not touched at the 64 operations before (whether the history still
+  has them or not).
+- telling run, of an operation: of its runs of adjacent pages the one with most rare pages; of
+  these the longest; of these the first.
+- alike: two operations of one kind whose telling runs begin at the same page. (The C compares a
+  hash of both.)
+- likeness, of a position a with a later b: a sum over a - n and b - n, for n from 0 to 63, as long
+  as both are of one kind and the history has them. If they are alike, the one at b - n counts 64
+  for every rare page of its telling run, or 1 if it has none; else 0.
+
+A candidate is one of the latest 16 positions before now that are alike the operation at now. A
+candidate is *as good as* a likeness k if its own with now is at least k - k/8. The best likeness
+is the greatest of the candidates'.
+
+If p has been dropped from the history, or it was emptied: off track. Then at an operation:
+
+1. Not of one kind with the one after p, on track: a surprise. The first of p + 2 to p + 65 (before
+   now) that is alike the operation at now is the new p.
+2. A search, if 1 found none, and the operation is not alike the one after p (or the engine is off
+   track); but not if this rule made one at the 15 operations before. (One off track that found
+   nothing does not count.) The latest candidate that is as good as the best, and on track good
+   enough, is the new p, a start. Good enough is what exceeds the likeness t of the track:
+   - If the operation is of one kind with the one after p, t is the likeness of p + 1 with now. The
+     candidate's must be more than t + t/8 + 63: by an eighth and a rare page.
+   - Else t is the likeness of p with the operation before now. The candidate's must be more than t
+     + t/8.
+3. A nearer period: else, if on track, alike the one after p, and exactly 64, 128, 256 and so on
+   (powers of two) operations before it were predicted in a row, by rule 4, since the track began.
+   The latest candidate that is as good as the best, and as good as the likeness of p + 1 with now,
+   is the new p, a start, if that is not p + 1.
+4. Expected: else, on track and of one kind with the one after p: p + 1 is the new p, and the
+   operation was predicted.
+5. Inserted: else, on track: p stays. After 16 such in a row, with none of 1 to 4 finding a new p
+   between: off track, and nothing is predicted.
+"""
 
 from bisect import bisect_right
 from collections.abc import Collection

@@ -1,6 +1,35 @@
-"""Whether streamed pages are used where they lie: laps of each way are timed.
+"""Whether streamed pages are used where they lie: laps of each way are timed. The rules:
 
-docs/engine-rules.md, "In place", has the rules.
+`docs/engine-rules.md` has the terms.
+
+A lap is the operations of a period:
+
+- It begins with the first operation issued on track once the lap before was judged or is void. Its
+  length is the period then.
+- Its last operation is the first one after that at which p has reached the first one's position,
+  or passed it.
+- It is void at an operation that is a surprise or a start, or after which the engine is off track.
+  That operation begins no lap.
+- It is judged when its last operation, or a later one, retires. Its time goes from when its first
+  one, or a later one, retired, to then. Retirements at an unknown time (0) are overlooked.
+
+What is tried, each time a lap is judged:
+
+1. All pages are filled. Laps in which no operation became late (had to be held) count for nothing.
+   Of the others the third and the fourth are timed, and the shorter counts.
+2. Streamed pages are left. Of the laps from then on the third and the fourth are timed, and the
+   shorter counts.
+3. Decided. Streamed pages are left on if 2's time is shorter than 1's by more than a 16th of 1's.
+   Else pages are filled. If the longer of both is no more than the shorter and half of it, all
+   this begins anew with 1 after 64 laps, then after four times as many each time (64 again for
+   laps of another length).
+
+All this compares laps of about one length, that of the lap with which 1 began: those that differ
+from it by more than an eighth of it, in operations, are others, and count for nothing. But if the
+last operation of another lap comes more than two such lengths after that of the latest one alike,
+all of it begins anew with 1 and with that lap, whose length is the one to compare with from then
+on. (So it begins for the first time, too.) That lap is the first of 1 if an operation was late in
+it.
 """
 
 FILLS, LEAVES, DECIDED = range(3)
