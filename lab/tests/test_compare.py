@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from lab.touches.compare import SURPLUS, compare  # noqa: E402
-from lab.touches.page import HOOKS, cells, section  # noqa: E402
+from lab.touches.page import HOOKS, cells  # noqa: E402
 from lab.touches.truth import truth_of  # noqa: E402
 from pump.trace import OpFlag, OpKind, TouchMode, TouchSource, Trace  # noqa: E402
 from pump.trace.trace import (  # noqa: E402
@@ -293,7 +293,3 @@ def result() -> dict[str, Any]:
 def test_a_row_of_the_table() -> None:
     row = cells(result()["programs"][0])
     assert row[1:] == ["0", "0, 0, failed", "50 %", "50 %", "failed"]
-
-
-def test_a_section_names_every_kind_of_surplus() -> None:
-    assert all(kind in section(result()) for kind in SURPLUS)

@@ -1,6 +1,6 @@
-"""The tables of docs/touches.md, from the JSON that `lab.touches.audit` wrote.
+"""The table of docs/touches.md, from the JSON that `lab.touches.audit` wrote.
 
-`python -m lab.touches.page JSON` prints them.
+`python -m lab.touches.page JSON` prints it.
 """
 
 import argparse
@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pump.bench.markdown import markdown
+from pump.bench.markdown import caption, markdown
 
 HOOKS = ("all", "no-library", "driver")
 """The values of ULMS_HOOKS, best informed first."""
@@ -52,43 +52,11 @@ def table(result: dict[str, Any]) -> str:
     return markdown(head, [cells(program) for program in result["programs"]])
 
 
-def kinds(result: dict[str, Any]) -> str:
-    """What the surplus of all hooks is, and scratch memory beside it, in Markdown."""
-    rows = []
-    for program in result["programs"]:
-        run = program["runs"][HOOKS[0]]
-        if "truth" in run:
-            found = run["surplus_by_kind"]
-            rows.append(
-                [
-                    TITLES.get(program["program"], program["program"]),
-                    *(share(count, run["truth"]) for count in found.values()),
-                    *(f"{run[what] / 2**20:,.0f}" for what in ("temporaries", "workspaces")),
-                ]
-            )
-            names = list(found)
-    if not rows:
-        return ""
-    return markdown(["program", *names, "temporaries, MiB", "workspaces, MiB"], rows)
-
-
-def section(result: dict[str, Any]) -> str:
-    """All that stands between the marks."""
-    where = result["machine"]
-    measured = (where["gpu"], f"driver {where['driver']}", where["when"][:10])
-    lines = [
-        f"{', '.join(measured)}, commit {where['commit'][:7]}.",
-        table(result),
-        "What the surplus of all hooks is, and the scratch memory that touches cover:",
-        kinds(result),
-    ]
-    return "\n\n".join(lines) + "\n"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("json", type=Path)
-    print(section(json.loads(parser.parse_args().json.read_text(encoding="utf-8"))))
+    result = json.loads(parser.parse_args().json.read_text(encoding="utf-8"))
+    print(f"{caption(result['machine'])}\n\n{table(result)}")
 
 
 if __name__ == "__main__":
