@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from lab.touches.compare import SURPLUS, compare  # noqa: E402
+from lab.touches.compare import compare  # noqa: E402
 from lab.touches.page import HOOKS, cells  # noqa: E402
 from lab.touches.truth import truth_of  # noqa: E402
 from pump.trace import OpFlag, OpKind, TouchMode, TouchSource, Trace  # noqa: E402
