@@ -222,17 +222,23 @@ class Programs:
         )
 
     def with_resident(self, row: Row, told: Report, native: Report) -> Row:
-        """The row with what was really on the device, judged by its budget where ulms.so keeps it.
+        """The row with NVML's peak, judged by the budget where ulms.so keeps it and NVML shows it.
 
+        The driver keeps the frames of evicted managed pages until something needs them, and NVML
+        counts them: such a row is judged by its bound (pump.bench.measured).
         What a program takes beside its data (context, modules) is what it takes natively, and what
         ulms.so takes is measured with a program that has nearly no data.
         """
         if told.most is None or native.most is None:
             return row
+        system = BY_NAME[row.system]
         data = told.most - (native.most - row.footprint_bytes)
-        if not BY_NAME[row.system].policy:
+        if system.policy:
+            row = replace(row, operation_bytes=told.largest)
+            data -= self.of_ulms(row.system)
+        if not system.policy or is_managed(row.system):
             return replace(row, resident_bytes=max(data, 0))
-        return judged(row, data - self.of_ulms(row.system), told.largest)
+        return judged(row, data, told.largest)
 
     def of_ulms(self, system: str) -> int:
         """Bytes of the device that ulms.so takes for itself: contexts of its own threads. Measured

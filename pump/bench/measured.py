@@ -15,13 +15,17 @@ from pump.bench.processes import results
 from pump.bench.row import Row
 from pump.bench.steps import ELSEWHERE
 from pump.bench.systems import BY_NAME, GPU
-from pump.bench.yardstick import INTERVALS, WIRES, Case, sequence_at, yardstick
+from pump.bench.yardstick import INTERVALS, WIRES, Case, Yardstick, sequence_at, yardstick
 from pump.paths import traces
 from pump.sim.hardware import INTERCONNECTS, Gpu, gpu_named, link_over
 from pump.sim.link import PAGE_BYTES, Link
 
 ALIKE = 0.2
 """A recorded step is the program's if it needs as much memory, give or take this share."""
+TOO_FAST = 0.9
+"""Of the bound: a row below it had more resident than its budget. The bound depends on the link and
+the native step, which were measured.
+"""
 
 
 def step_of(workload: str) -> Path | None:
@@ -89,11 +93,15 @@ def with_yardsticks(
         sticks[case] = stick
         progress(f"bound and oracle: {case.path.name}, {case.pages} pages")
     return [
-        replace(row, bound_ms=sticks[case].bound_ms, oracle_ms=sticks[case].oracle_ms)
-        if case
-        else row
-        for row, case in zip(rows, cases, strict=True)
+        beside(row, sticks[case]) if case else row for row, case in zip(rows, cases, strict=True)
     ]
+
+
+def beside(row: Row, stick: Yardstick) -> Row:
+    """The row with its bound and oracle. A time that no schedule reaches counts nowhere."""
+    row = replace(row, bound_ms=stick.bound_ms, oracle_ms=stick.oracle_ms)
+    fast = not row.failed and stick.bound_ms is not None and row.ms < TOO_FAST * stick.bound_ms
+    return replace(row, over_budget=True) if fast else row
 
 
 def left_out(rows: Sequence[Row], gpu: str) -> Iterator[str]:

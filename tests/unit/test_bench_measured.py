@@ -105,6 +105,17 @@ def test_a_case_is_of_the_measured_machine() -> None:
     assert slow.wires.rates(both=True)[0] == pytest.approx(WIRES.rates(both=True)[0] / 2)
 
 
+def test_a_step_faster_than_any_schedule_was_over_its_budget() -> None:
+    um = replace(MEASURED, system="um")
+    bound = with_yardsticks([um], H200, INTERVALS)[0].bound_ms
+    assert bound
+    (slow, fast) = with_yardsticks(
+        [replace(um, step_ms=[share * bound]) for share in (0.95, 0.85)], H200, INTERVALS
+    )
+    assert (slow.over_budget, fast.over_budget) == (None, True)
+    assert fast.no_time
+
+
 def test_a_link_is_as_fast_as_it_was_measured_to_be() -> None:
     told = H200 | {"link_in": "50.5 GB/s", "link_out": "49 GB/s", "link_both": "90.25 GB/s"}
     wires = wires_of(GPUS["H200"], told)
