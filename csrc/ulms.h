@@ -117,6 +117,11 @@ struct ulms_allocation {
  * thread. */
 size_t ulms_allocations(struct ulms_allocation *out, size_t n);
 
+/* From now on the program's memory may occupy so many bytes of a device (CUDA ordinal), at most ULMS_GPU_MEMORY; 0: all
+ * of that again. What is too much leaves at once, also while the program does nothing; what the program is told of the
+ * device stays. 0: nothing moves with this backend, or CUDA is not initialised. Any thread. */
+int ulms_grant(int device, uint64_t bytes);
+
 /* --- the engine: which page moves when, and which operation may run (docs/engine-rules.md has the rules) ---
  *
  * It is told what happens and asked what to do next. It calls nothing, reads no clock and takes no lock: one caller at
@@ -229,6 +234,9 @@ void ulms_engine_placed(struct ulms_engine *e, uint64_t start, uint64_t bytes);
  * dead. */
 void ulms_engine_block(struct ulms_engine *e, uint64_t start, uint64_t bytes, int live);
 void ulms_engine_budget(struct ulms_engine *e, uint64_t bytes);
+/* What kernels may do from now on to pages that leave with ULMS_MOVE_IN_PLACE: ULMS_IN_PLACE_*. Those that lie on the
+ * host and may not be used there any more are filled before an operation that touches them. */
+void ulms_engine_in_place(struct ulms_engine *e, uint32_t in_place);
 /* Who has the frame on which the absent page that begins at `start` has a claim: that page's start; 0: there is no
  * claim, or nobody has the frame. */
 typedef uint64_t (*ulms_holder)(void *data, uint64_t start);

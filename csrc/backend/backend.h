@@ -118,6 +118,9 @@ struct backend {
      * own. Fills in its pieces from number `first` on; their files are the caller's to close. Any thread of ours; waits
      * until no operation runs. False: it cannot be shared now. NULL: it never can. */
     bool (*share)(addr_t start, size_t first, struct backend_share *share);
+    /* What the program's memory may occupy of the device is another now (capacity_granted). NULL: that does not
+     * matter. */
+    void (*granted)(int32_t device);
     /* From now on operations may run that admit is not called for, as the driver does not tell what is captured. NULL:
      * they do no harm. */
     void (*unsure)(void);

@@ -20,11 +20,11 @@ static __thread uint64_t waited_ns;           /* of it, up to now: it was held *
 /* --- memory --- */
 
 void pager_make_room(struct pager *d, uint64_t bytes) {
-    if (!d->moving && clock_ns() - d->budget.looked_ns > PAGER_LOOK_NS)
+    if (!pager_moves(d) && clock_ns() - d->budget.looked_ns > PAGER_LOOK_NS)
         pager_budget_look(d);
     else
         pager_budget_update(d);
-    if (!d->moving && !d->ended && !pager_fits(d, bytes))
+    if (pager_all_fits(d) && !pager_fits(d, bytes))
         pager_start_moving(d, bytes);
 }
 
@@ -32,7 +32,7 @@ bool pager_crowded(int32_t device, uint64_t bytes) {
     bool crowded = false;
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
-        crowded = crowded || (d->ordinal == device && !d->moving && !d->ended && !pager_fits(d, bytes));
+        crowded = crowded || (d->ordinal == device && pager_all_fits(d) && !pager_fits(d, bytes));
         pager_unlock(d);
     }
     return crowded;
@@ -54,6 +54,7 @@ void pager_arrived(addr_t start, uint64_t bytes, int32_t device) {
         return;
     pager_lock(d);
     pager_make_room(d, bytes);
+    pager_refit_again(d);
     struct pager_range *range = pager_range_add(&d->ranges, start, bytes);
     bool known = range != NULL;
     if (known)
@@ -63,7 +64,7 @@ void pager_arrived(addr_t start, uint64_t bytes, int32_t device) {
         known = false;
     }
     d->bytes += known ? bytes : 0;
-    bool fits = known && !d->moving && !d->ended;
+    bool fits = known && pager_all_fits(d);
     if (known && d->kind->arrives)
         d->kind->arrives(d, start, bytes, fits);
     pager_unlock(d);
@@ -104,7 +105,7 @@ bool pager_dying(addr_t start, uint64_t bytes, bool unused) {
         if (r) {
             d->bytes -= r->freed || !unused ? 0 : r->bytes; /* until then it holds its place */
             r->freed = r->freed || unused;
-            heard = unused && (d->moving || d->ended); /* what begins to move was all used just before */
+            heard = unused && !pager_all_fits(d); /* what begins to move was all used just before */
             if (heard)
                 die(d, r);
         }
@@ -117,7 +118,7 @@ bool pager_dying(addr_t start, uint64_t bytes, bool unused) {
 static void wait_for_issued(struct pager *d) {
     struct patience patience = {0};
     uint64_t issued = d->window.next;
-    while (d->moving && d->window.oldest < issued && pager_wait(d, &patience))
+    while (pager_moves(d) && d->window.oldest < issued && pager_wait(d, &patience))
         ;
 }
 
@@ -125,9 +126,9 @@ static void wait_for_issued(struct pager *d) {
 static void wait_for_workers(struct pager *d, CUcontext going) {
     bool theirs = d->context == going && !d->own[0].context; /* some use just this one */
     struct patience wish = {0}, need = {.what = PATIENCE_NEED};
-    while ((d->under_way || d->looking) && !d->stopping && pager_wait(d, &wish))
+    while ((d->under_way || d->looking) && !pager_stops(d) && pager_wait(d, &wish))
         ;
-    while (theirs && (d->under_way || d->looking) && !d->stopping && pager_wait(d, &need))
+    while (theirs && (d->under_way || d->looking) && !pager_stops(d) && pager_wait(d, &need))
         ;
 }
 
@@ -271,14 +272,14 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
     pager_call_end(d);
     if (!is_admitted())
         refuse_unless(pager_frozen_wait(d), op);
-    if (!d->moving) {
+    if (!pager_moves(d)) {
         if (opaque)
             refuse_unless(pager_opaque_begin(d, 0, opaque), op);
         ensure_usable(d, op, 0, uses);
         if (opaque)
             pager_opaque_admitted(d);
         wait_for_discards(d, op);
-        bool ended = d->ended;
+        bool ended = pager_ended(d);
         if (!ended)
             __atomic_fetch_add(&d->untracked, 1, __ATOMIC_SEQ_CST);
         pager_unlock(d);
@@ -301,9 +302,9 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
         use(d, op);
         if (d->held) {
             pager_stir(d);
-            int answer = d->moving ? pager_hold(d, op, serial, ticket, &waited_ns) : ULMS_HOLD;
+            int answer = pager_moves(d) ? pager_hold(d, op, serial, ticket, &waited_ns) : ULMS_HOLD;
             uses = answer == ULMS_RUN && !opaque ? PAGER_USES_PRESENT : uses;
-            refuse_unless(answer != ULMS_HOLD || !d->moving, op);
+            refuse_unless(answer != ULMS_HOLD || !pager_moves(d), op);
         } else {
             pager_order(d, op, serial);
         }
@@ -320,7 +321,7 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
         pager_call_begin(d, ticket);
     if (!d->held)
         pager_order_end(d);
-    if (!d->moving)
+    if (!pager_moves(d))
         wait_for_discards(d, op);
     pager_unlock(d);
     if (serial && d->kind->prepare)
@@ -384,14 +385,12 @@ void pager_jumped(void) {
 
 void pager_abandon(void) {
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
-        __atomic_store_n(&d->stopping, true, __ATOMIC_RELAXED);
+        phase_enter(&d->phase, PHASE_STOPPING);
 }
 
 static void begin_stop(struct pager *d) {
     pager_lock(d);
-    d->moving = false;
-    d->ended = true;
-    __atomic_store_n(&d->stopping, true, __ATOMIC_RELAXED);
+    phase_enter(&d->phase, PHASE_STOPPING);
     pager_marks_wake(d);
     for (int lane = 0; lane < LANES; lane++)
         pthread_cond_broadcast(&d->lanes[lane].work);

@@ -10,6 +10,7 @@
 
 #include "backend/pager_marker.h"
 #include "backend/pager_page.h"
+#include "backend/pager_phase.h"
 #include "backend/pager_window.h"
 #include "backend/pager_worker.h"
 #include "base/page.h"
@@ -209,7 +210,7 @@ struct pager_kind {
      * the lock. NULL: nothing is. `fits`: all of it should be. */
     void (*arrives)(struct pager *d, addr_t start, uint64_t bytes, bool fits);
     /* Brings it to the device, and tells the engine. Without the lock. NULL: it stays where it is, and so are the next
-     * two: the thread that does ends, after d->stopping; it does nothing in a context that is about to go. */
+     * two: the thread that does ends, after PHASE_STOPPING; it does nothing in a context that is about to go. */
     void (*place)(struct pager *d, addr_t start, uint64_t bytes, bool fits);
     void (*placer_stops)(struct pager *d, const struct timespec *until);
     void (*placer_leaves)(struct pager *d, CUcontext going);
@@ -266,9 +267,26 @@ void pager_budget_update(struct pager *d);
 /* Asks the current context's device first what is free. Under the lock, which is released meanwhile. */
 void pager_budget_look(struct pager *d);
 
+/* capacity_granted has changed: a pager of the device begins to move pages at once if it has to. */
+void pager_granted(int32_t device);
+
 /* There is room for so many bytes of pages more. The last page may be used in part only: what lies there fits, too.
  * Under the lock. */
 bool pager_fits(const struct pager *d, uint64_t bytes);
+
+/* --- back to where everything fits (pager_refit.c) --- */
+
+struct pager_refit {
+    uint64_t since_ns; /* it has all fit since then; 0: it does not */
+    bool begun, admitted;
+    uint64_t serial, ticket; /* of the operation that stands for all memory, once begun; 0: there is no memory */
+};
+
+/* The watcher's: brings what is away once all memory fits, and then ends PHASE_MOVING. Returns when it looks next,
+ * CLOCK_MONOTONIC; UINT64_MAX: once something happens. Under the lock. */
+uint64_t pager_refit(struct pager *d);
+/* There is memory of which it does not know. Under the lock. */
+void pager_refit_again(struct pager *d);
 
 /* --- statistics (pager_stats.c) --- */
 
@@ -282,12 +300,9 @@ struct pager {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a move or an operation is done, memory went, or moving ended */
     int32_t ordinal;        /* CUDA ordinal */
-    bool moving;            /* not everything fits: operations are told to the engine, pages move */
-    bool ended;             /* nothing ever moves again */
-    bool stopping;          /* and its threads end */
-    bool stuck;             /* but a mover that the driver keeps */
-    bool held;              /* the policy's kind; else ordered */
-    bool ordering;          /* a thread is issuing moves */
+    enum pager_phase phase;
+    bool held;     /* the policy's kind; else ordered */
+    bool ordering; /* a thread is issuing moves */
     struct ulms_engine *engine;
     struct ulms_engine_stats told; /* what pager_publish has told */
     uint64_t told_ns;              /* when */
@@ -300,6 +315,7 @@ struct pager {
     uint64_t fixed, aside;
     struct vmm *vmm; /* NULL: managed memory, or none yet */
     struct pager_budget budget;
+    struct pager_refit refit;
     struct pager_window window;
     struct pager_marks marks;
     struct pager_told blocks;
@@ -324,7 +340,8 @@ struct pager {
     uint32_t pause_count;         /* of who lets no move begin: operations until they are admitted */
     struct pager_waiter *waiters; /* oldest first */
     pthread_cond_t answered;      /* one of them was */
-    /* Prior work: issued before `moving`. It counts as one operation, until the drainer has seen it done. */
+    /* Prior work: issued before PHASE_MOVING. It counts as one operation, until the drainer has seen it done; then 0.
+     */
     uint64_t prior_ticket;
     bool prior_gated;                         /* some of it may wait for the program */
     bool draining;                            /* the drainer waits for work of the program's. Atomic */
@@ -339,6 +356,19 @@ struct pager {
     size_t touch_room;
     uint64_t largest; /* bytes that one operation touched at most */
 };
+
+static inline bool pager_all_fits(const struct pager *d) {
+    return phase_now(&d->phase) == PHASE_FITS;
+}
+static inline bool pager_moves(const struct pager *d) {
+    return phase_now(&d->phase) == PHASE_MOVING;
+}
+static inline bool pager_ended(const struct pager *d) {
+    return phase_now(&d->phase) >= PHASE_ENDED;
+}
+static inline bool pager_stops(const struct pager *d) {
+    return phase_now(&d->phase) >= PHASE_STOPPING;
+}
 
 /* One that is held for a moment, as a thread that sleeps is woken for more than that. */
 void pager_lock_open(pthread_mutex_t *lock);
@@ -381,6 +411,8 @@ void pager_no_more_moving(void);
 /* The memory of which the engine knows does not fit together with the bytes that are about to be told to it. Under the
  * lock. */
 void pager_start_moving(struct pager *d, uint64_t bytes);
+/* Everything fits and is there: operations are not told any more. False: nothing moved. Under the lock. */
+bool pager_stop_moving(struct pager *d);
 /* The calling thread's context. */
 CUcontext pager_current(void);
 

@@ -133,7 +133,7 @@ void pager_block(addr_t start, uint64_t bytes, bool live) {
         pager_lock(d); /* who waits for a block to die may be the only one left */
         if (!later)
             hear(d, &b);
-        if (d->moving)
+        if (pager_moves(d))
             pager_wake(d);
         pager_unlock(d);
     }

@@ -1,5 +1,6 @@
 /* How much of the device pages may occupy. */
 #include "backend/pager.h"
+#include "base/capacity.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "driver/real.h"
@@ -22,23 +23,43 @@ static uint64_t between(uint64_t least, uint64_t most, uint64_t before) {
     return before < least ? least : before > most ? most : before;
 }
 
-void pager_budget_look(struct pager *d) {
-    size_t free_bytes = 0, total = 0;
-    uint64_t before = held(d), capacity = ulms_options.capacity;
-    d->budget.looked_ns = clock_ns();
+/* What the device has for the program, as the driver tells; what it was before where it does not, or where that is no
+ * news. Under the lock, which is released meanwhile. */
+static uint64_t ask_driver(struct pager *d) {
+    size_t free_bytes, total;
+    uint64_t before = held(d);
     pager_unlock(d);
-    if (REAL(cuMemGetInfo_v2, 0)(&free_bytes, &total) != CUDA_SUCCESS)
-        total = capacity;
+    bool tells = REAL(cuMemGetInfo_v2, 0)(&free_bytes, &total) == CUDA_SUCCESS;
     pager_lock(d);
     uint64_t now = held(d), old = d->budget.capacity;
-    if (!capacity)
-        capacity = between(free_bytes + (before < now ? before : now),
-                           free_bytes + (before < now ? now : before) + pager_pages_lingering(&d->ranges), old);
+    if (!tells)
+        return old;
+    uint64_t most = free_bytes + (before < now ? now : before) + pager_pages_lingering(&d->ranges);
+    uint64_t capacity = between(free_bytes + (before < now ? before : now), most, old);
     capacity = capacity < total ? capacity : total;
     uint64_t apart = capacity > old ? capacity - old : old - capacity;
-    if (total && apart > grain(old))
-        d->budget.capacity = capacity;
+    return apart > grain(old) ? capacity : old;
+}
+
+void pager_budget_look(struct pager *d) {
+    uint64_t granted = capacity_granted(d->ordinal), device = pager_device_bytes(d->ordinal);
+    d->budget.looked_ns = clock_ns();
+    d->budget.capacity = !granted ? ask_driver(d) : device && device < granted ? device : granted;
     pager_budget_update(d);
+}
+
+void pager_granted(int32_t device) {
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        if (d->ordinal != device)
+            continue;
+        pager_lock(d);
+        pager_budget_look(d);
+        if (pager_all_fits(d) && !pager_fits(d, 0))
+            pager_start_moving(d, 0);
+        pager_wake(d);
+        pager_marks_wake(d);
+        pager_unlock(d);
+    }
 }
 
 /* What the factor leaves of the capacity. */

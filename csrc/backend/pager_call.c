@@ -33,7 +33,7 @@ void pager_call_look(const struct op *op) {
 
 uint64_t pager_call_ticket(struct pager *d) {
     uint64_t ticket = any ? calls[d->ordinal] : 0;
-    return ticket && d->moving && pager_window_share(&d->window, ticket, 1) ? ticket : 0;
+    return ticket && pager_moves(d) && pager_window_share(&d->window, ticket, 1) ? ticket : 0;
 }
 
 /* Moves of ordered policies follow the one event of a ticket. */

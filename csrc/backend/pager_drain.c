@@ -14,14 +14,14 @@ static void pause_us(long us) {
 /* Until the driver has what other threads were just issuing. False: the end came first. */
 static bool drain_untracked(const struct pager *d) {
     bool stopping = false;
-    while (!pager_bypasses_over(d) && !(stopping = __atomic_load_n(&d->stopping, __ATOMIC_RELAXED)))
+    while (!pager_bypasses_over(d) && !(stopping = pager_stops(d)))
         pause_us(POLL_US);
     return !stopping;
 }
 
 /* Until all work of a context is done; one that is gone has none left. False: the driver does not tell. */
 static bool drain_context(struct pager *d, CUcontext context) {
-    for (int tries = 0; context && tries < TRIES && !__atomic_load_n(&d->stopping, __ATOMIC_RELAXED);) {
+    for (int tries = 0; context && tries < TRIES && !pager_stops(d);) {
         CUresult status = REAL(cuCtxSetCurrent, 0)(context);
         if (status == CUDA_SUCCESS && !capture_keep_off()) {
             pause_us(1000);
@@ -50,6 +50,7 @@ void *pager_drain(void *data) {
     if (d->drain_incomplete && !d->kind->managed)
         pager_give_up(d, "the driver does not tell when what was issued before is done");
     pager_retired(d, d->prior_ticket);
+    d->prior_ticket = 0;
     patience_gates(-d->prior_gated);
     pager_wake(d);
     pager_unlock(d);

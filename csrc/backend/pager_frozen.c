@@ -50,7 +50,7 @@ static bool no_move(const struct pager *d) {
 
 static bool wait_until(struct pager *d, bool (*is)(const struct pager *), const struct bound *b) {
     pager_lock(d);
-    while (!is(d) && !d->stopping && lasts(b)) {
+    while (!is(d) && !pager_stops(d) && lasts(b)) {
         pager_unlock(d);
         rest(LOOK_NS);
         pager_lock(d);

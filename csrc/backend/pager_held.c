@@ -47,9 +47,9 @@ void pager_held_ask(struct pager *d) {
     uint64_t wait;
     bool any = false;
     for (struct pager_waiter **at = &d->waiters, *w; (w = *at);) {
-        if (d->moving)
+        if (pager_moves(d))
             w->answer = ulms_engine_admit(d->engine, w->serial, w->at_once, &wait);
-        if (d->moving && w->answer == ULMS_HOLD) {
+        if (pager_moves(d) && w->answer == ULMS_HOLD) {
             at = &w->next;
             continue;
         }

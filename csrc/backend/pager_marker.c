@@ -164,7 +164,7 @@ static bool gates_unseen; /* some were closed while nothing moved; atomic */
 
 void pager_mark_gate(const struct op *op) {
     struct pager *d = pager_next(NULL);
-    while (d && !d->moving)
+    while (d && !pager_moves(d))
         d = pager_next(d);
     struct pager_marker *m = d ? marker_in(d, op->stream, PAGER_GATE, 0) : NULL;
     if (!d)

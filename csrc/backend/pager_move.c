@@ -175,7 +175,7 @@ void pager_moves_abandon(struct pager *d, addr_t start, uint64_t bytes) {
 
 /* Movers end what they have begun, also when the process ends; who watches ordered moves does not. */
 static bool ends(const struct pager *d) {
-    return !d->stopping || (d->held && !d->stuck);
+    return !pager_stops(d) || (d->held && phase_now(&d->phase) != PHASE_STUCK);
 }
 
 /* What loses content, or maps pages anew, is done by the driver alone. */

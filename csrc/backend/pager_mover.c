@@ -86,7 +86,7 @@ static bool issue_at_once(struct pager *d, const struct pager_move *m, struct se
  * looks for them. */
 static void hand_out(struct pager *d, int lane) {
     struct pager_lane *l = &d->lanes[lane];
-    bool can = d->held && d->moving && pager_context(d);
+    bool can = d->held && pager_moves(d) && pager_context(d);
     for (struct pager_move *m; can && l->idle > 0 && (m = pager_move_take(d, lane)); l->idle--) {
         if (!l->first)
             l->last = &l->first;
@@ -143,19 +143,19 @@ static struct pager_move *take_ready(struct pager_lane *l) {
 static struct pager_move *next_move(struct pager_mover *self) {
     struct pager *d = self->device;
     struct pager_lane *l = &d->lanes[self->lane];
-    struct pager_move *m = d->stopping ? NULL : take_ready(l);
-    if (!m && !d->stopping && context_of(self) && d->moving)
+    struct pager_move *m = pager_stops(d) ? NULL : take_ready(l);
+    if (!m && !pager_stops(d) && context_of(self) && pager_moves(d))
         m = pager_move_take(d, self->lane);
     l->idle += !m;
     pager_wake(d);
     if (m)
         return m;
     pager_movers_wake(d);
-    while (!d->stopping && !l->first)
+    while (!pager_stops(d) && !l->first)
         pager_worker_sleep(d, &l->work);
     if ((m = l->first))
         l->first = m->after;
-    return d->stopping ? NULL : m;
+    return pager_stops(d) ? NULL : m;
 }
 
 static void *move(void *data) {
@@ -224,7 +224,7 @@ static struct pager_mover *next_to_start(struct pager *d, int lane) {
 void pager_movers_start_more(struct pager *d) {
     for (int lane = 0; lane < LANES; lane++) {
         struct pager_lane *l = &d->lanes[lane];
-        bool wanted = l->to_start > 0 && l->idle == 0 && !l->first && d->held && d->moving && pager_context(d);
+        bool wanted = l->to_start > 0 && l->idle == 0 && !l->first && d->held && pager_moves(d) && pager_context(d);
         struct pager_mover *m = wanted ? next_to_start(d, lane) : NULL;
         if (!m || !(m->first = pager_move_take(d, lane)))
             continue;

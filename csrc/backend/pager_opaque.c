@@ -7,7 +7,7 @@
 
 bool pager_opaque_begin(struct pager *d, uint64_t ticket, enum pager_opacity how) {
     struct patience patience = {0};
-    while (d->moving && pager_older_waits(d, ticket) && pager_wait(d, &patience))
+    while (pager_moves(d) && pager_older_waits(d, ticket) && pager_wait(d, &patience))
         ;
     d->pause_count++;
     if (how == PAGER_OPAQUE)

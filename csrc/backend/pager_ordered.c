@@ -28,7 +28,7 @@ static bool open_lanes(struct pager *d) {
 static struct pager_operation settled(struct pager *d, uint64_t serial) {
     struct patience patience = {0};
     struct pager_operation o = pager_window_find(&d->window, serial);
-    while (o.stage == PAGER_ISSUED && d->moving && pager_wait(d, &patience))
+    while (o.stage == PAGER_ISSUED && pager_moves(d) && pager_wait(d, &patience))
         o = pager_window_find(&d->window, serial);
     return o;
 }
@@ -66,13 +66,13 @@ static void issue(struct pager *d, struct pager_move *m, int lane) {
 static void issue_all(struct pager *d) {
     static const int lanes[] = {ULMS_LANE_OUT, ULMS_LANE_IN};
     for (int i = 0; i < LANES; i++)
-        for (struct pager_move *m; d->moving && (m = pager_move_take(d, lanes[i]));)
+        for (struct pager_move *m; pager_moves(d) && (m = pager_move_take(d, lanes[i]));)
             issue(d, m, lanes[i]);
 }
 
 void pager_order_begin(struct pager *d) {
     struct patience patience = {0};
-    while (d->ordering && d->moving && pager_wait(d, &patience))
+    while (d->ordering && pager_moves(d) && pager_wait(d, &patience))
         ;
     d->ordering = true;
 }
@@ -88,7 +88,7 @@ void pager_order(struct pager *d, const struct op *op, uint64_t serial) {
     if (!v.relaxed.on)
         pager_give_up(d, PAGER_UNRELAXED);
     issue_all(d);
-    if (d->moving)
+    if (pager_moves(d))
         ulms_engine_admit(d->engine, serial, 0, &wait);
     const struct pager_move *last = wait ? pager_move_find(d, wait) : NULL;
     pager_leave(v);

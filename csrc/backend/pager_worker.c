@@ -7,6 +7,7 @@
 
 #include "backend/pager.h"
 #include "base/background.h"
+#include "base/capacity.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "driver/capture.h"
@@ -28,7 +29,7 @@ void pager_worker_sleep(struct pager *d, pthread_cond_t *until) {
 static void wait_for_marks(struct pager *d, uint64_t until_ns) {
     struct timespec until = pager_timespec(until_ns);
     pthread_mutex_lock(&d->marks.lock);
-    if (!d->marks.first && !__atomic_load_n(&d->stopping, __ATOMIC_RELAXED))
+    if (!d->marks.first && !pager_stops(d))
         pthread_cond_timedwait(&d->marks.recorded, &d->marks.lock, &until);
     pthread_mutex_unlock(&d->marks.lock);
 }
@@ -50,7 +51,7 @@ static void tell(struct pager *d, struct pager_marker *done) {
 
 /* Under the lock, which is released meanwhile: launches would wait for the driver. */
 static void look(struct pager *d) {
-    CUcontext context = ulms_options.capacity ? NULL : d->context;
+    CUcontext context = capacity_granted(d->ordinal) ? NULL : d->context;
     d->budget.looked_ns = clock_ns();
     d->looking = true;
     pager_unlock(d);
@@ -67,14 +68,17 @@ static void look(struct pager *d) {
 static void *watch(void *data) {
     struct pager *d = data;
     pager_lock(d);
-    while (!d->stopping) {
+    while (!pager_stops(d)) {
         bool pending = pager_marks_take(d);
         pager_blocks_hear(d);
         pager_hand_out(d);
         pager_movers_start_more(d);
-        uint64_t next = d->budget.looked_ns + PAGER_LOOK_NS;
-        if (clock_ns() >= next)
+        uint64_t refit = pager_refit(d), next = UINT64_MAX;
+        if (pager_moves(d) && (next = d->budget.looked_ns + PAGER_LOOK_NS) <= clock_ns())
             look(d);
+        uint64_t told = d->under_way ? clock_ns() + TELL_MS * 1000000ull : UINT64_MAX;
+        next = refit < next ? refit : next;
+        next = told < next ? told : next; /* counters are right though no operation comes */
         if (!pending || clock_ns() >= d->told_ns + TELL_MS * 1000000ull)
             pager_publish(d);
         if (!pending) {
@@ -130,11 +134,15 @@ const char *pager_worker_start(struct pager_worker *w, const char *name, void *(
     return !w->running ? "no thread" : !s.relaxed ? PAGER_UNRELAXED : NULL;
 }
 
+/* The second time the watcher and the movers are there, and the drainer of the first time has ended. */
 const char *pager_workers_start(struct pager *d) {
-    const char *why = pager_worker_start(&d->watcher, "ulms-watch", watch, d);
+    bool first = !d->watcher.running;
+    const char *why = first ? pager_worker_start(&d->watcher, "ulms-watch", watch, d) : NULL;
+    if (!first)
+        pthread_join(d->drainer.thread, NULL);
     if (!why)
         why = pager_worker_start(&d->drainer, "ulms-past", pager_drain, d);
-    return !why && d->held ? pager_movers_start(d) : why;
+    return !why && first && d->held ? pager_movers_start(d) : why;
 }
 
 struct timespec pager_soon(uint64_t ns) {
@@ -159,7 +167,7 @@ void pager_workers_stop(struct pager *d, const struct timespec *soon, const stru
     for (int i = 0; i < MOVER_MAX; i++)
         if (!pager_worker_join(&d->movers[i].worker, moved)) {
             pager_lock(d);
-            d->stuck = true;
+            phase_enter(&d->phase, PHASE_STUCK);
             pager_wake(d);
             pager_unlock(d);
         }

@@ -69,8 +69,8 @@ bool pager_worker_join(struct pager_worker *w, const struct timespec *until);
 const char *pager_workers_start(struct pager *d);
 /* Moves that no mover has begun are none. Under the lock. */
 void pager_take_back(struct pager *d);
-/* Joins them, after d->stopping, until `moved`, as on a busy machine it may be long until a thread runs; who waits for
- * work of the program's, which may never end, until `soon`. Without the lock. */
+/* Joins them, after PHASE_STOPPING, until `moved`, as on a busy machine it may be long until a thread runs; who waits
+ * for work of the program's, which may never end, until `soon`. Without the lock. */
 void pager_workers_stop(struct pager *d, const struct timespec *soon, const struct timespec *moved);
 
 #endif

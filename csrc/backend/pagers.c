@@ -17,6 +17,7 @@ HOT_DATA uint8_t backend_moves;
 static struct pager *devices[DEVICE_MAX];
 static int device_count; /* devices that exist are below it */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t turning = PTHREAD_MUTEX_INITIALIZER; /* phases with backend_moves; below a device's lock */
 
 static struct pager *device_at(int ordinal) {
     return __atomic_load_n(&devices[ordinal], __ATOMIC_ACQUIRE);
@@ -123,11 +124,9 @@ void pager_retired(struct pager *d, uint64_t ticket) {
 }
 
 void pager_give_up(struct pager *d, const char *why) {
-    if (!d->moving)
+    if (!phase_enter(&d->phase, PHASE_ENDED))
         return;
     log_warn("device %d: %s: its memory %s", d->ordinal, why, d->kind->fallback);
-    d->moving = false;
-    d->ended = true;
     pager_wake(d);
 }
 
@@ -211,6 +210,9 @@ struct pager *pager_of(int32_t ordinal) {
 static void note_contexts(struct pager *d) {
     struct allocation list[LEDGER_LISTED];
     addr_t from = 0;
+    CUcontext current = pager_current();
+    d->context = current ? current : d->context;
+    d->prior_count = 0;
     d->prior_contexts[d->prior_count++] = d->context;
     for (size_t n; (n = ledger_list(session.ledger, from, list, LEDGER_LISTED)) > 0; from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++) {
@@ -246,16 +248,40 @@ static bool tell_prior(struct pager *d) {
     return d->prior_ticket && (serial || d->ranges.count == 0);
 }
 
+/* Before anybody waits for what bypasses. */
+static bool begin_moving(struct pager *d) {
+    pthread_mutex_lock(&turning);
+    bool begins = phase_enter(&d->phase, PHASE_MOVING);
+    if (begins) {
+        __atomic_fetch_or(&backend_moves, BACKEND_MOVES, __ATOMIC_SEQ_CST);
+        rest_break(UNREST_MOVES);
+    }
+    pthread_mutex_unlock(&turning);
+    return begins;
+}
+
+bool pager_stop_moving(struct pager *d) {
+    pthread_mutex_lock(&turning);
+    bool fits = phase_enter(&d->phase, PHASE_FITS), any = false;
+    for (const struct pager *other = pager_next(NULL); other && !any; other = pager_next(other))
+        any = pager_moves(other);
+    if (fits && !any) {
+        pager_no_more_moving();
+        rest_mend(UNREST_MOVES);
+    }
+    pthread_mutex_unlock(&turning);
+    return fits;
+}
+
 void pager_start_moving(struct pager *d, uint64_t bytes) {
-    d->context = pager_current();
+    if (!begin_moving(d))
+        return;
     note_contexts(d);
-    d->moving = true;
     log_info("device %d: %.2f GiB are wanted, %.2f may be there at a time: pages move from here on", d->ordinal,
              (double)(d->bytes + bytes) / (1u << 30), (double)d->budget.bytes / (1u << 30));
-    __atomic_fetch_or(&backend_moves, BACKEND_MOVES, __ATOMIC_SEQ_CST); /* before anybody waits for what bypasses */
-    rest_break(UNREST_MOVES);
     pager_hear(d);
-    session_stops_first();
+    if (!d->watcher.running)
+        session_stops_first();
     d->prior_gated = pager_gates_unseen();
     patience_gates(d->prior_gated);
     const char *why = tell_prior(d) ? pager_workers_start(d) : "no memory";

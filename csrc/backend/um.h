@@ -13,7 +13,7 @@
 void um_place(struct pager *d, addr_t start, uint64_t bytes, bool unkeep);
 /* The context is about to go: waits until nothing is brought in it. Under the lock. */
 void um_placer_leave(struct pager *d, CUcontext going);
-/* Joins the thread, after d->stopping. Without the lock. */
+/* Joins the thread, after PHASE_STOPPING. Without the lock. */
 void um_placer_stop(struct pager *d, const struct timespec *until);
 
 /* --- the driver's calls --- */

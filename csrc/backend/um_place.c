@@ -65,7 +65,7 @@ static void tell(struct pager *d, const struct um_request *r, bool there) {
 static void *serve(void *data) {
     struct pager *d = data;
     pager_lock(d);
-    while (!d->stopping) {
+    while (!pager_stops(d)) {
         struct um_request *r = d->placing;
         if (!r) {
             pager_worker_sleep(d, &d->asked);
@@ -87,12 +87,12 @@ static void *serve(void *data) {
 
 /* Under the lock. */
 static bool start(struct pager *d) {
-    if (!d->placer_asked && !d->stopping) {
+    if (!d->placer_asked && !pager_stops(d)) {
         d->placer_asked = true;
         session_stops_first();
         d->placer_serves = !pager_worker_start(&d->placer, "ulms-place", serve, d);
     }
-    return d->placer_serves && !d->stopping;
+    return d->placer_serves && !pager_stops(d);
 }
 
 static void append(struct pager *d, struct um_request *r) {
@@ -115,7 +115,7 @@ void um_place(struct pager *d, addr_t start_at, uint64_t bytes, bool unkeep) {
     if (served)
         append(d, r);
     bool waits = served && !patience_gated() && !pager_gates_unseen();
-    while (waits && !r->done && !d->stopping && pager_wait(d, &patience))
+    while (waits && !r->done && !pager_stops(d) && pager_wait(d, &patience))
         ;
     r->waited_for = false;
     if (!served || r->done)
@@ -132,7 +132,7 @@ static bool places_in(const struct pager *d, CUcontext context) {
 
 void um_placer_leave(struct pager *d, CUcontext going) {
     struct patience need = {.what = PATIENCE_NEED};
-    while (places_in(d, going) && !d->stopping && pager_wait(d, &need))
+    while (places_in(d, going) && !pager_stops(d) && pager_wait(d, &need))
         ;
 }
 

@@ -122,7 +122,7 @@ static void tell_unvouched(const struct pager *d, const struct op *op) {
 /* The first operations with kernels that nobody vouches for: until all that is away is mapped. While nothing moves
  * nothing is away. Under the lock. */
 static bool needs_all_mapped(struct pager *d, const struct op *op) {
-    if (!(op->flags & OP_ROAMS) || !d->moving || !d->vmm || d->vmm->all_mapped)
+    if (!(op->flags & OP_ROAMS) || !pager_moves(d) || !d->vmm || d->vmm->all_mapped)
         return false;
     if (ulms_options.hidden != HIDDEN_FOLLOWED || vmm_verifies())
         return false;
@@ -160,7 +160,7 @@ static void make_all_usable(struct pager *d) {
 
 /* Once nothing moves any more, all of it is what the program takes it for. */
 static void end_moves(struct pager *d) {
-    if (d->ended && d->vmm && !d->vmm->never_stale && pager_moves_wait(d, 0, UINT64_MAX, false)) {
+    if (pager_ended(d) && d->vmm && !d->vmm->never_stale && pager_moves_wait(d, 0, UINT64_MAX, false)) {
         vmm_map_stale(d, 0, UINT64_MAX);
         d->vmm->never_stale = true;
     }
@@ -173,7 +173,7 @@ static bool make_usable(struct pager *d, const struct op *op, uint64_t serial, e
         vmm_verify_admitted(d, touches(d, op), uses == PAGER_USES_ANY);
     if (uses == PAGER_USES_ANY)
         make_all_usable(d);
-    if (d->moving && serial) {
+    if (pager_moves(d) && serial) {
         bool mapped = wait_mapped(d, op);
         size_t n = mapped && uses == PAGER_USES_ABSENT ? touches(d, op) : 0;
         for (size_t i = 0; i < n; i++)
@@ -182,10 +182,10 @@ static bool make_usable(struct pager *d, const struct op *op, uint64_t serial, e
     }
     size_t n = touches(d, op);
     bool over = true;
-    for (size_t i = 0; i < n && d->moving; i++)
+    for (size_t i = 0; i < n && pager_moves(d); i++)
         if (any_page(d, d->touches[i].start, d->touches[i].bytes, may_move))
             pager_give_up(d, "no memory for an operation");
-    for (size_t i = 0; i < n && !d->moving; i++)
+    for (size_t i = 0; i < n && !pager_moves(d); i++)
         if (pager_moves_any(d, d->touches[i].start, d->touches[i].bytes)) {
             over = pager_moves_wait(d, d->touches[i].start, d->touches[i].bytes, false) && over;
             touches(d, op); /* another operation's, after waiting */
@@ -386,6 +386,7 @@ const struct backend backend_vmm = {.name = "vmm",
                                     .arrived = vmm_arrived,
                                     .crowded = pager_crowded,
                                     .plain = pager_plain,
+                                    .granted = pager_granted,
                                     .leaving = vmm_leaving,
                                     .release = vmm_free,
                                     .waited = vmm_waited,

@@ -92,7 +92,7 @@ bool vmm_give_back(struct pager *d, uint64_t most) {
 static void follow_budget(struct pager *d) {
     struct vmm *v = d->vmm;
     pager_lock(d);
-    uint64_t most = d->moving ? d->budget.bytes + d->aside + d->fixed : 0;
+    uint64_t most = pager_moves(d) ? d->budget.bytes + d->aside + d->fixed : 0;
     uint64_t most_leave = d->budget.bytes; /* at a time */
     pager_unlock(d);
     uint32_t stock = (uint32_t)((most_leave < STOCK_BYTES ? most_leave : STOCK_BYTES) / page_bytes);

@@ -202,7 +202,7 @@ bool vmm_free(addr_t start, uint64_t context, int32_t *status) {
 /* Frames for its pages. On the device if all of it will be there. */
 static bool fill(struct pager *d, struct vmm_part *p, uint64_t fresh) {
     pager_lock(d);
-    bool fits = !d->moving && pager_fits(d, fresh);
+    bool fits = !pager_moves(d) && pager_fits(d, fresh);
     vmm_maker_follow(d, fresh);
     pager_unlock(d);
     struct pager_visit v = pager_enter(NULL);
@@ -318,7 +318,7 @@ void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
     if (there)
         ulms_engine_placed(d->engine, start, bytes);
     pager_budget_update(d);
-    if (fits && !there && !d->moving && !d->ended)
+    if (fits && !there && pager_all_fits(d))
         pager_start_moving(d, 0);
     stats_add(COUNT_placed_bytes, there ? bytes : 0);
 }

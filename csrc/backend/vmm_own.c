@@ -37,7 +37,7 @@ static void set_aside(struct pager *d, const struct vmm_stock *s, bool aside) {
 static bool take(struct pager *d, struct vmm_stock *s, uint64_t bytes) {
     size_t pages = whole_pages(bytes + page_bytes - PAGE_LEAST) / page_bytes;
     pager_lock(d);
-    bool fits = !d->moving && pager_fits(d, whole_pages(bytes));
+    bool fits = !pager_moves(d) && pager_fits(d, whole_pages(bytes));
     vmm_maker_follow(d, bytes);
     pager_unlock(d);
     struct pager_visit v = pager_enter(NULL);

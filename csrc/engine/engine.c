@@ -25,10 +25,10 @@ struct ulms_engine *ulms_engine_new(const struct ulms_engine_settings *settings)
     e->near_pages = settings->ahead_bytes > page ? settings->ahead_bytes / page : 1;
     e->keeps = settings->keeps;
     e->faults = settings->faults;
-    e->in_place = policy->held ? settings->in_place : ULMS_IN_PLACE_NOTHING;
     e->track.epoch = 1;
     depth_open(e);
     ulms_engine_budget(e, settings->budget);
+    ulms_engine_in_place(e, settings->in_place);
     return e;
 }
 
@@ -68,6 +68,14 @@ void ulms_engine_free(struct ulms_engine *e) {
 void ulms_engine_budget(struct ulms_engine *e, uint64_t bytes) {
     e->budget_bytes = bytes;
     e->budget = bytes >> e->shift;
+}
+
+void ulms_engine_in_place(struct ulms_engine *e, uint32_t in_place) {
+    uint32_t allowed = e->policy->held ? in_place : ULMS_IN_PLACE_NOTHING;
+    if (allowed != e->in_place) {
+        e->in_place = allowed;
+        sequence_renew(e);
+    }
 }
 
 void ulms_engine_stats(const struct ulms_engine *e, struct ulms_engine_stats *out) {

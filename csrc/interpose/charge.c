@@ -1,6 +1,7 @@
 /* Accounting: promise, real call, commit or roll back. What a device holds is counted as the driver takes it, and what
  * is only asked for counts for nobody else. */
 #include "interpose/charge.h"
+#include "base/capacity.h"
 
 #include "backend/backend.h"
 #include "base/log.h"
@@ -20,7 +21,7 @@
 static bool limited(int device, enum memory_kind kind) {
     bool replaced = kind == MEMORY_PLAIN || kind == MEMORY_PITCH || kind == MEMORY_ASYNC || kind == MEMORY_GRAPH ||
                     (kind == MEMORY_VMM && stand_in_may_be());
-    return ulms_options.capacity && (!replaced || !session.backend->serves || !session.backend->serves(device));
+    return capacity_of(device) && (!replaced || !session.backend->serves || !session.backend->serves(device));
 }
 
 bool charge_limited(int device, enum memory_kind kind) {
@@ -41,7 +42,7 @@ static uint64_t device_bytes(int device) {
 
 void charge_refuse(struct charge *c, uint64_t bytes) {
     static bool told;
-    uint64_t held = ledger_used(session.ledger, c->device), limit = ulms_options.capacity;
+    uint64_t held = ledger_used(session.ledger, c->device), limit = capacity_of(c->device);
     c->status = CUDA_ERROR_OUT_OF_MEMORY;
     stats_add(COUNT_refused, 1);
     if (__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))

@@ -1,5 +1,6 @@
 /* Answers about memory, as the ledger has it: what the program may hold is the capacity, and all its questions agree.
  */
+#include "base/capacity.h"
 #include "base/log.h"
 #include "driver/context.h"
 #include "driver/real.h"
@@ -35,7 +36,7 @@ static uint64_t free_if_plain(int device, uint64_t free_bytes) {
 CUresult custom_cuMemGetInfo_v2(int variant, size_t *free, size_t *total) {
     CUresult status = REAL(cuMemGetInfo_v2, variant)(free, total);
     int device = context_device();
-    uint64_t capacity = session_on ? ulms_options.capacity : 0;
+    uint64_t capacity = session_on ? capacity_of(device) : 0;
     if (status != CUDA_SUCCESS)
         return status;
     reserved_look_again(device);
@@ -50,8 +51,9 @@ CUresult custom_cuMemGetInfo_v2(int variant, size_t *free, size_t *total) {
 
 CUresult custom_cuDeviceTotalMem_v2(int variant, size_t *bytes, CUdevice dev) {
     CUresult status = REAL(cuDeviceTotalMem_v2, variant)(bytes, dev);
-    if (status == CUDA_SUCCESS && bytes && session_on && ulms_options.capacity)
-        *bytes = smaller(*bytes, ulms_options.capacity);
+    uint64_t capacity = session_on ? capacity_of(dev) : 0;
+    if (status == CUDA_SUCCESS && bytes && capacity)
+        *bytes = smaller(*bytes, capacity);
     return status;
 }
 

@@ -1,4 +1,5 @@
 #include "interpose/later.h"
+#include "base/capacity.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 /* More than this is freed also where the program waits for streams alone. Under a limit it is less: what is discarded
  * stays on the device all the same. */
 static uint64_t much(void) {
-    uint64_t most = 1ull << 30, part = ulms_options.capacity / 16;
+    uint64_t most = 1ull << 30, part = capacity_of(context_device()) / 16;
     return part && part < most ? part : most;
 }
 

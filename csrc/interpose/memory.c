@@ -1,5 +1,6 @@
 /* Plain, pitched and managed memory; how all kinds of allocation come and go. */
 #include "interpose/memory.h"
+#include "base/capacity.h"
 
 #include <pthread.h>
 
@@ -28,8 +29,7 @@ void memory_publish(int device) {
     if (device < 0)
         return;
     pthread_mutex_lock(&lock);
-    stats_memory(device, ledger_used(session.ledger, device), ledger_peak(session.ledger, device),
-                 ulms_options.capacity);
+    stats_memory(device, ledger_used(session.ledger, device), ledger_peak(session.ledger, device), capacity_of(device));
     pthread_mutex_unlock(&lock);
 }
 

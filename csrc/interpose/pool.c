@@ -2,6 +2,7 @@
  *
  * Provided memory is in no pool of the driver's. Here it is in the one that the program named, and told with it. */
 #include "interpose/pool.h"
+#include "base/capacity.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -182,7 +183,7 @@ static CUresult allocate(int variant, CUdeviceptr *dptr, uint64_t bytes, CUmemor
 
 /* The pool became larger than the limit lets it be: an allocation that did not fit into what it had unused. */
 static bool passed(const struct charge *c) {
-    return charge_limited(c->device, c->kind) && ledger_plain(session.ledger, c->device) > ulms_options.capacity;
+    return charge_limited(c->device, c->kind) && ledger_plain(session.ledger, c->device) > capacity_of(c->device);
 }
 
 /* Makes the call, and sees what the driver holds for the pool then. False: more than the limit lets it. */

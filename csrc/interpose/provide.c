@@ -1,4 +1,5 @@
 #include "interpose/provide.h"
+#include "base/capacity.h"
 
 #include "backend/backend.h"
 #include "base/options.h"
@@ -49,9 +50,8 @@ static void measure_room(int device) {
 static bool is_little(int device, uint64_t bytes, uint64_t one_in) {
     if (!provide_room(device))
         measure_room(device);
-    uint64_t most = provide_room(device);
-    if (ulms_options.capacity && ulms_options.capacity < most)
-        most = ulms_options.capacity;
+    uint64_t most = provide_room(device), capacity = capacity_of(device);
+    most = capacity && capacity < most ? capacity : most;
     return ledger_plain(session.ledger, device) + bytes <= most / one_in;
 }
 

@@ -1,3 +1,5 @@
+#include "backend/backend.h"
+#include "base/capacity.h"
 #include "driver/home.h"
 #include "driver/session.h"
 #include "ulms.h"
@@ -20,4 +22,12 @@ size_t ulms_allocations(struct ulms_allocation *out, size_t n) {
         from = list[got - 1].start + 1;
     }
     return count;
+}
+
+int ulms_grant(int device, uint64_t bytes) {
+    if (!session_on || home_left() || !session.backend->granted || device < 0 || device >= DEVICE_MAX)
+        return 0;
+    capacity_grant(device, bytes);
+    session.backend->granted(device);
+    return 1;
 }

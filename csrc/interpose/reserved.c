@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/capacity.h"
 #include "base/hash.h"
 #include "base/options.h"
 #include "base/page.h"
@@ -216,7 +217,7 @@ void reserved_give_back(int device) {
 static bool may_come_back(int device, uint64_t bytes) {
     uint64_t held = __atomic_load_n(&charged[device], __ATOMIC_RELAXED), kept = live(device);
     uint64_t others = ledger_plain(session.ledger, device) - held;
-    return held > kept && others + kept + bytes <= ulms_options.capacity &&
+    return held > kept && others + kept + bytes <= capacity_of(device) &&
            context_idle((CUcontext)(uintptr_t)context_current(), 0) == CUDA_ERROR_NOT_READY;
 }
 
@@ -224,7 +225,7 @@ bool reserved_make_room(int device, enum memory_kind kind, uint64_t bytes) {
     struct patience patience = {.what = PATIENCE_WISH};
     if (ledger_reserve(session.ledger, device, bytes))
         return true;
-    if (bytes > ulms_options.capacity || !counted(device))
+    if (bytes > capacity_of(device) || !counted(device))
         return false;
     for (bool waits = true; waits;) {
         waits = ledger_promised(session.ledger, device) || (kind == MEMORY_ASYNC && may_come_back(device, bytes));

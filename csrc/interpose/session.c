@@ -1,4 +1,3 @@
-
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +5,7 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
+#include "base/capacity.h"
 #include "base/host.h"
 #include "base/hot.h"
 #include "base/log.h"
@@ -102,7 +102,7 @@ static void open_trace(const char *device, uint64_t total) {
              "{\"ulms\":\"%s\",\"program\":\"%s\",\"pid\":%d,\"device\":\"%s\",\"devices\":%d,\"driver\":%d,"
              "\"total_bytes\":%llu,\"capacity_bytes\":%llu}",
              ulms_version(), name, (int)getpid(), device_name, session.devices, driver, (unsigned long long)total,
-             (unsigned long long)(ulms_options.capacity ? smaller(total, ulms_options.capacity) : total));
+             (unsigned long long)(capacity_of(0) ? smaller(total, capacity_of(0)) : total));
     if (trace_open(ulms_options.trace, header))
         timing_start();
 }
@@ -155,7 +155,7 @@ static void start(void) {
         log_error("no memory for the ledger: staying out of the way");
         return;
     }
-    ledger_limit(session.ledger, ulms_options.capacity);
+    ledger_limit(session.ledger, capacity_of(0));
     if (ulms_options.mode == MODE_UM || ulms_options.mode == MODE_VMM)
         session.managed_limit = ulms_options.managed_limit ? ulms_options.managed_limit : host_memory() / 4 * 3;
     ledger_limit_managed(session.ledger, session.managed_limit);
@@ -168,7 +168,7 @@ static void start(void) {
     stats_open(ulms_options.stats);
     device_facts(device, sizeof device, &total);
     for (int d = 0; d < session.devices && d < DEVICE_MAX; d++)
-        stats_memory(d, 0, 0, ulms_options.capacity);
+        stats_memory(d, 0, 0, capacity_of(d));
     if (ulms_options.trace[0])
         open_trace(device, total);
     atexit(stop);

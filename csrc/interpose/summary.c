@@ -1,4 +1,5 @@
 #include "interpose/summary.h"
+#include "base/capacity.h"
 
 #include <stdio.h>
 
@@ -19,9 +20,9 @@ static unsigned long long sum(enum counter c) {
 }
 
 void summary_start(const char *device, uint64_t total) {
-    uint64_t capacity = ulms_options.capacity && ulms_options.capacity < total ? ulms_options.capacity : total;
+    uint64_t limit = capacity_of(0), capacity = limit && limit < total ? limit : total;
     log_info("ulms %s on: backend %s, device %s (%d in all), capacity %.2f GiB%s, budget %d %%", ulms_version(),
-             session.backend->name, device, session.devices, gib(capacity), ulms_options.capacity ? " (limit)" : "",
+             session.backend->name, device, session.devices, gib(capacity), limit ? " (limit)" : "",
              session.backend->provide ? ulms_options.factor : 100);
 }
 

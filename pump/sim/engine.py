@@ -104,6 +104,9 @@ class Engine(Protocol):
     def budget(self, size: int) -> None:
         """The budget is another."""
 
+    def in_place(self, mode: int) -> None:
+        """What kernels may do to pages on the host is another: as Settings.in_place."""
+
     def holder(self, holder: Callable[[int], int]) -> None:
         """Pages have claims on frames: gives the page that has the frame of an absent one."""
 
@@ -169,6 +172,9 @@ class CompiledEngine:
 
     def budget(self, size: int) -> None:
         self.lib.ulms_engine_budget(self.engine, size)
+
+    def in_place(self, mode: int) -> None:
+        self.lib.ulms_engine_in_place(self.engine, mode)
 
     def holder(self, holder: Callable[[int], int]) -> None:
         def given(_: Any, start: int) -> int:

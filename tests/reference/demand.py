@@ -53,12 +53,12 @@ class Demand(Reference):
     def is_streamed(self, page: Page) -> bool:
         """Touched once in the period, in a way that may be done where it lies."""
         past = self.sequence.once(page.number)
-        if not (self.settings.in_place and page.live and past):
+        if not (self.allowed and page.live and past):
             return False
         done = past.does[page.number]
         if not done & MUCH:
             return True
-        allowed = done & MODES == READ or (self.settings.in_place > 1 and not done & SCRATCH)
+        allowed = done & MODES == READ or (self.allowed > 1 and not done & SCRATCH)
         return self.trial.leave_streamed and allowed
 
     def rests(self, page: Page) -> bool:

@@ -88,6 +88,7 @@ class Reference:
         self.ids = count(1)
         self.sums = Stats()
         self.holder_of: Callable[[int], int] | None = None
+        self.allowed = settings.in_place  # what kernels may do to pages on the host
         self.budget(settings.budget)
 
     # --- what the policies share ---
@@ -176,6 +177,9 @@ class Reference:
             self.sums.filled_bytes += size
 
     # --- events ---
+
+    def in_place(self, mode: int) -> None:
+        self.allowed = mode
 
     def budget(self, size: int) -> None:
         self.sums.budget_bytes = size

@@ -72,7 +72,7 @@ class Held(Demand):
         changed = self.sequence.issued(operation.serial, past, staying)
         surprise = changed is None or self.sequence.surprises > surprises
         told = operation.serial, self.sequence.p, surprise, self.sums.late_operations
-        if self.settings.in_place:
+        if self.allowed:
             self.trial.issued(*told)
         self.depth.issued(*told)
         self.serial = operation.serial
@@ -142,6 +142,11 @@ class Held(Demand):
         if self.trial.retired(serial, now, self.sums.late_operations):
             for page in self.pages.values():
                 self.settle(page)
+
+    def in_place(self, mode: int) -> None:
+        super().in_place(mode)
+        for page in self.pages.values():
+            self.settle(page)
 
     # --- moves ---
 
