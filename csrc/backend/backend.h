@@ -92,6 +92,9 @@ struct backend {
     bool (*crowded)(int32_t device, uint64_t bytes);
     /* There is more plain memory on a served device, whose context is current: less room is left for pages. */
     void (*plain)(int32_t device);
+    /* So much more of it is about to be, or (below 0) is there now, or will not be: pages leave for it before, as long
+     * as patience lasts. NULL with plain. */
+    void (*coming)(int32_t device, int64_t bytes);
     /* It is about to be freed, or, with its context, already was. On return no move of it is under way and none will
      * be. What never arrived may leave. */
     void (*leaving)(addr_t start, uint64_t bytes);

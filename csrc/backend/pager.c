@@ -47,6 +47,12 @@ void pager_plain(int32_t device) {
     }
 }
 
+void pager_coming(int32_t device, int64_t bytes) {
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
+        if (d->ordinal == device)
+            pager_budget_comes(d, bytes);
+}
+
 void pager_arrived(addr_t start, uint64_t bytes, int32_t device) {
     pager_returned(); /* room is made for it */
     struct pager *d = pager_of(device);

@@ -269,6 +269,8 @@ void pager_budget_look(struct pager *d);
 
 /* capacity_granted has changed: a pager of the device begins to move pages at once if it has to. */
 void pager_granted(int32_t device);
+/* See backend.h, for the pager of a device. Takes the lock. */
+void pager_budget_comes(struct pager *d, int64_t bytes);
 
 /* There is room for so many bytes of pages more. The last page may be used in part only: what lies there fits, too.
  * Under the lock. */
@@ -313,6 +315,7 @@ struct pager {
     /* Bytes of the device that the engine does not rule: of memory that never moves; of pages that left the engine and
      * are not released yet. */
     uint64_t fixed, aside;
+    uint64_t coming; /* plain memory that is about to be there */
     struct vmm *vmm; /* NULL: managed memory, or none yet */
     struct pager_budget budget;
     struct pager_refit refit;
@@ -424,6 +427,7 @@ void pager_arrived(addr_t start, uint64_t bytes, int32_t device);
 void pager_make_room(struct pager *d, uint64_t bytes);
 bool pager_crowded(int32_t device, uint64_t bytes);
 void pager_plain(int32_t device);
+void pager_coming(int32_t device, int64_t bytes);
 void pager_leaving(addr_t start, uint64_t bytes);
 bool pager_dying(addr_t start, uint64_t bytes, bool unused);
 void pager_block_before(void);

@@ -70,7 +70,7 @@ static uint64_t share(const struct pager_budget *b) {
 void pager_budget_update(struct pager *d) {
     struct pager_budget *b = &d->budget;
     b->plain = ledger_plain(session.ledger, d->ordinal);
-    uint64_t all = share(b), others = b->plain + d->fixed + d->aside;
+    uint64_t all = share(b), others = b->plain + d->coming + d->fixed + d->aside;
     b->room = all > others ? all - others : 0;
     uint64_t bytes = b->room / page_bytes * page_bytes;
     if (bytes == b->bytes)
@@ -79,6 +79,35 @@ void pager_budget_update(struct pager *d) {
     b->bytes = bytes;
     if (d->engine)
         ulms_engine_budget(d->engine, bytes);
+}
+
+/* Bytes of pages that are there, or leave or come just now. */
+static uint64_t pages_there(const struct pager *d) {
+    struct ulms_engine_stats now;
+    ulms_engine_stats(d->engine, &now);
+    uint64_t bytes = now.resident_bytes;
+    for (const struct pager_move *m = d->under_way; m; m = m->next)
+        bytes += m->abandoned || m->vacated ? 0 : m->m.bytes;
+    return bytes;
+}
+
+/* Ordered policies move with the operations alone. */
+static void wait_for_leavers(struct pager *d) {
+    struct patience patience = {0};
+    pager_wake(d);
+    while (pager_moves(d) && d->held && pages_there(d) > d->budget.bytes && pager_wait(d, &patience))
+        ;
+}
+
+void pager_budget_comes(struct pager *d, int64_t bytes) {
+    pager_lock(d);
+    d->coming += (uint64_t)bytes;
+    if (bytes > 0)
+        pager_refit_again(d);
+    pager_make_room(d, 0);
+    if (bytes > 0)
+        wait_for_leavers(d);
+    pager_unlock(d);
 }
 
 bool pager_fits(const struct pager *d, uint64_t bytes) {

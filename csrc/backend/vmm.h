@@ -368,6 +368,7 @@ void vmm_leaving(addr_t start, uint64_t bytes);
 bool vmm_free(addr_t start, uint64_t context, int32_t *status);
 uint64_t vmm_held(int32_t device);
 bool vmm_relieve(int32_t device);
+void vmm_coming(int32_t device, int64_t bytes);
 uint64_t vmm_occupied(const struct pager *d);
 uint64_t vmm_padding(const struct pager *d);
 /* The backend's memory of the device, made if need be. NULL: there is none. */

@@ -114,6 +114,17 @@ bool vmm_relieve(int32_t device) {
     return freed;
 }
 
+void vmm_coming(int32_t device, int64_t bytes) {
+    pager_coming(device, bytes);
+    for (struct pager *d = pager_next(NULL); bytes > 0 && d; d = pager_next(d))
+        if (d->ordinal == device && pager_moves(d)) {
+            struct pager_visit v = pager_enter(NULL);
+            if (capture_allows(v.relaxed))
+                vmm_give_back(d, d->budget.bytes + d->aside + d->fixed);
+            pager_leave(v);
+        }
+}
+
 /* --- memory that goes --- */
 
 /* It is not the engine's any more, and occupies what it has of the device until it is released, or comes again. */

@@ -27,12 +27,12 @@ static uint64_t owed(uint64_t now) {
 }
 
 /* Several threads wait in vain at the same time: that counts once. */
-static void owe(uint64_t began, uint64_t now) {
+static void owe(uint64_t began, uint64_t end) {
     pthread_mutex_lock(&lock);
-    uint64_t in_vain = now - (began > counted_ns ? began : counted_ns), all = owed(now) + in_vain;
-    if (now > counted_ns) {
+    uint64_t in_vain = end - (began > counted_ns ? began : counted_ns), all = owed(end) + in_vain;
+    if (end > counted_ns) {
         __atomic_store_n(&owed_ns, all < PATIENCE_NS ? all : PATIENCE_NS, __ATOMIC_RELAXED);
-        counted_ns = now;
+        counted_ns = end;
     }
     pthread_mutex_unlock(&lock);
 }
@@ -76,7 +76,7 @@ uint64_t patience_left(struct patience *p, uint64_t progress_ns) {
     if (now < end)
         return end - now;
     if (p->what == PATIENCE_WISH)
-        owe(p->began_ns, now);
+        owe(p->began_ns, end); /* what is beyond went to other threads */
     p->began_ns = 0;
     return 0;
 }

@@ -106,6 +106,19 @@ bool charge_open_managed(struct charge *c, int device, enum memory_kind kind, ui
     return false;
 }
 
+void charge_comes(struct charge *c, uint64_t bytes) {
+    if (!bytes || !session.backend->coming || !session.backend->serves(c->device) || context_device() != c->device)
+        return;
+    c->coming = bytes;
+    session.backend->coming(c->device, (int64_t)bytes);
+}
+
+void charge_came(struct charge *c) {
+    if (c->coming)
+        session.backend->coming(c->device, -(int64_t)c->coming);
+    c->coming = 0;
+}
+
 bool charge_relieved(const struct charge *c, CUresult status) {
     return status == CUDA_ERROR_OUT_OF_MEMORY && c->recorded && session.backend->relieve &&
            session.backend->relieve(c->device);

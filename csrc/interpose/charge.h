@@ -14,6 +14,7 @@ struct charge {
     uint64_t asked;   /* bytes, as the program said */
     uint64_t bytes;   /* promised; after the real call, charged */
     uint64_t context; /* 0: asked for when the memory is there */
+    uint64_t coming;  /* bytes of the device that pages leave for */
     bool reserved;    /* it is the driver's pools or graphs that hold it: they are charged (reserved.h) */
     CUresult status;  /* what the program gets */
 };
@@ -29,6 +30,9 @@ void charge_open_unlimited(struct charge *c, int device, enum memory_kind kind, 
 bool charge_open_managed(struct charge *c, int device, enum memory_kind kind, uint64_t bytes);
 /* The quota refuses after all, as it turned out what the driver takes: counted and told. */
 void charge_refuse(struct charge *c, uint64_t bytes);
+/* So much plain memory is about to be there, which no limit bounds: where memory moves, pages leave for it. It is. */
+void charge_comes(struct charge *c, uint64_t bytes);
+void charge_came(struct charge *c);
 /* The real call returned `status`: the driver had no memory, but the backend gave some back. RELIEVED makes the call
  * once more then. */
 bool charge_relieved(const struct charge *c, CUresult status);

@@ -283,17 +283,8 @@ void exec_destroyed(struct exec *e, CUresult status, CUgraphExec handle) {
     }
 }
 
-static CUresult launch(struct op *op, struct exec *e, int variant, CUgraphExec handle, CUstream stream) {
-    struct charge c;
-    if (!e || !e->memory.most)
-        return RUN(op, REAL(cuGraphLaunch, variant)(handle, stream));
-    if (!graph_memory_open(&c, &e->memory, op->stream))
-        return c.status;
-    graph_memory_close(&c, RUN(op, REAL(cuGraphLaunch, variant)(handle, stream)));
-    return c.status;
-}
-
 CUresult custom_cuGraphLaunch(int variant, CUgraphExec hGraphExec, CUstream hStream) {
+    struct charge c;
     struct op op;
     if (!wrap_open(&op, API_cuGraphLaunch, OP_GRAPH, stream_key(variant, hStream)))
         return REAL(cuGraphLaunch, variant)(hGraphExec, hStream);
@@ -306,8 +297,13 @@ CUresult custom_cuGraphLaunch(int variant, CUgraphExec hGraphExec, CUstream hStr
         look_at_sources(e);
     }
     op.flags |= (e ? e->flags : OP_BLIND) | __atomic_load_n(&launched_unseen, __ATOMIC_RELAXED);
+    bool allocates = e && e->memory.most;
+    if (allocates && !graph_memory_open(&c, &e->memory, op.stream))
+        op.status = c.status;
     wrap_admit(&op);
-    CUresult status = launch(&op, e, variant, hGraphExec, hStream);
+    CUresult status = RUN(&op, REAL(cuGraphLaunch, variant)(hGraphExec, hStream));
+    if (allocates)
+        graph_memory_close(&c, status);
     wrap_close(&op, status);
     return status;
 }

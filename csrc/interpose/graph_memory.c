@@ -219,6 +219,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
 static struct lane *lanes;
 static uint64_t left[DEVICE_MAX]; /* bytes that launches of this round left allocated */
 static uint64_t rounds = 1;       /* one ends when nothing runs and what is unused was given back */
+static uint64_t most[DEVICE_MAX]; /* bytes that launches of this round were ever thought to need */
 
 /* NULL: no memory. Under the lock. */
 static struct lane *lane_of(uint64_t stream, int device) {
@@ -269,13 +270,28 @@ static bool make_room(struct charge *c, uint64_t stream, struct graph_memory *g)
     return reserved_make_room(c->device, MEMORY_GRAPH, c->bytes);
 }
 
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* Bytes that the driver will take beyond what it holds, and what was thought to be needed: it may do with less. */
+static uint64_t grows_by(int device, uint64_t held, uint64_t needs) {
+    pthread_mutex_lock(&lock);
+    uint64_t before = larger(most[device], held);
+    most[device] = larger(most[device], needs);
+    pthread_mutex_unlock(&lock);
+    return needs > before ? needs - before : 0;
+}
+
 bool graph_memory_open(struct charge *c, struct graph_memory *g, uint64_t stream) {
     int device = context_device();
     *c = (struct charge){.recorded = true, .device = device, .kind = MEMORY_GRAPH, .asked = g->most};
     reserved_know_graphs(device);
-    if (!charge_limited(device, MEMORY_GRAPH))
-        return true;
     uint64_t held = reserved_by_graphs(device), needs = needed(device, stream, g);
+    if (!charge_limited(device, MEMORY_GRAPH)) {
+        charge_comes(c, grows_by(device, held, needs));
+        return true;
+    }
     c->bytes = needs > held ? needs - held : 0;
     if (!c->bytes || ledger_reserve(session.ledger, device, c->bytes) || make_room(c, stream, g))
         return true;
@@ -287,6 +303,7 @@ bool graph_memory_open(struct charge *c, struct graph_memory *g, uint64_t stream
 void graph_memory_close(struct charge *c, CUresult status) {
     c->status = status;
     reserved_look(c->device);
+    charge_came(c);
     ledger_cancel(session.ledger, c->device, c->bytes);
     c->bytes = 0;
 }

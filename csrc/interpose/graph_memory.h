@@ -13,8 +13,8 @@ struct graph_memory {
 
 /* A free counts for what comes behind it in the graph, and not for what runs beside it. */
 struct graph_memory graph_memory_of(CUgraph graph);
-/* Around a launch into the stream: promises what it takes; charges what the driver took. False: the limit has no room,
- * see charge_open. */
+/* Around a launch into the stream, and before it is admitted: promises what it takes, and makes pages leave for it;
+ * charges what the driver took. False: the limit has no room, see charge_open. */
 bool graph_memory_open(struct charge *c, struct graph_memory *g, uint64_t stream);
 void graph_memory_close(struct charge *c, CUresult status);
 
