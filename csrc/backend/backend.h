@@ -149,7 +149,7 @@ struct backend {
 /* Why what operations touch matters, anywhere; 0: it does not. */
 enum {
     BACKEND_MOVES = 1, /* pages have begun to move */
-    BACKEND_FROZEN = 2 /* no operation may run for a moment (pager_frozen.c) */
+    BACKEND_FROZEN = 2 /* no operation may run for a moment (pager/freeze.c) */
 };
 extern uint8_t backend_moves;
 

@@ -1,4 +1,4 @@
-"""Which pages are advised to be mostly read: as backend `um` does it (csrc/backend/pager_move.c).
+"""Which pages are advised to be mostly read: as backend `um` does it (csrc/backend/pager/moves.c).
 
 The engine asks for it with KEEP. Advice that turned out wrong, because the page was written, is not
 given again; a page without it leaves with its bytes, whether the engine calls it clean or not.

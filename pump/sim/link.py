@@ -118,7 +118,7 @@ class Handles:
     """What is away is mapped on the host; else only what is to be used there (`link_for`)."""
 
     def parts(self, move: Move, page_bytes: int, mapped: int) -> list[Part]:
-        """As `csrc/backend/vmm_move.c` does it: copied, unmapped where it was, mapped anew. A dead
+        """As `csrc/backend/vmm/move.c` does it: copied, unmapped where it was, mapped anew. A dead
         page that leaves stays mapped, as do all that are not mapped on the host. What leaves gives
         up its frame before the host's is mapped. `mapped`: so many that come are not mapped there.
         """

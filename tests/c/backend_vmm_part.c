@@ -142,7 +142,7 @@ TEST(the_newest_of_a_size_is_found) {
     a = part_new(5 * GRAIN, &fresh); /* in the same place, below c */
     CHECK(a->start < c->start);
     CHECK(vmm_part_alike(&v, 5 * GRAIN) == a);
-    a->parked = true;
+    a->deferred = true;
     CHECK(vmm_part_alike(&v, 5 * GRAIN) == c);
     vmm_part_delete(&v, a);
     vmm_part_delete(&v, b);
@@ -182,7 +182,7 @@ TEST(what_cannot_be_unmapped_stays) {
     check_part(b, 7);
     c = part_new(GRAIN, &fresh);
     CHECK_EQ(c->start, b->start + b->bytes);
-    CHECK(vmm_part_at(b->range, start) == a && a->parked);
+    CHECK(vmm_part_at(b->range, start) == a && a->deferred);
     vmm_part_delete(&v, c);
     vmm_part_delete(&v, b);
     CHECK_EQ(v.count, 1);

@@ -1,5 +1,5 @@
 /* Operations that have not retired, of a pager, beside a list that keeps all that ever were. */
-#include "backend/pager_window.c"
+#include "backend/pager/window.c"
 
 #include "test.h"
 

@@ -4,7 +4,7 @@
 
 #include "emu_api.h"
 
-#include "backend/vmm.h"
+#include "backend/vmm/vmm.h"
 
 #include <dlfcn.h>
 

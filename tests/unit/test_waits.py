@@ -24,18 +24,18 @@ OURS = "only threads of ours run this"
 REASONS = {
     "base/patience.c": "the helper",
     "base/thread.c": "what the helper sleeps with",
-    "backend/pagers.c": "the helper, for a device's conditions",
-    "backend/pager_frozen.c": OURS,
-    "backend/pager_worker.c": OURS + ", but the start and the end of a thread, which are bounded",
-    "backend/pager_drain.c": OURS,
-    "backend/vmm_maker.c": OURS,
-    "backend/vmm_turn.c": OURS,
-    "backend/vmm_verify.c": "ULMS_VERIFY, which checks a program",
-    "backend/vmm_driver.c": OURS + ", and ULMS_VERIFY",
-    "backend/pager_driver.c": OURS + ", and policies to compare with, which hold nothing",
-    "backend/vmm_parked.c": "the driver's free waits for its context in the same place",
-    "backend/vmm_range.c": "a few tries",
-    "backend/pager_held.c": "a millisecond, before it sleeps",
+    "backend/pager/lifecycle.c": "the helper, for a device's conditions",
+    "backend/pager/freeze.c": OURS,
+    "backend/pager/worker.c": OURS + ", but the start and the end of a thread, which are bounded",
+    "backend/pager/prior.c": OURS,
+    "backend/vmm/frame_prefetcher.c": OURS,
+    "backend/vmm/d2h_queue.c": OURS,
+    "backend/vmm/verify.c": "ULMS_VERIFY, which checks a program",
+    "backend/vmm/driver_calls.c": OURS + ", and ULMS_VERIFY",
+    "backend/pager/driver_calls.c": OURS + ", and policies to compare with, which hold nothing",
+    "backend/vmm/deferred_release.c": "the driver's free waits for its context in the same place",
+    "backend/vmm/range.c": "a few tries",
+    "backend/pager/waiters.c": "a millisecond, before it sleeps",
     "ledger/pending.c": "a lock: who has it calls nothing",
     "observe/writer.c": "the end of a trace: so many seconds",
     "interpose/ipc_server.c": OURS + ", but the end of the process, which is bounded",
@@ -66,7 +66,7 @@ def test_every_reason_is_needed() -> None:
 def test_the_helper_says_when_a_wait_is_over_to_callers_who_must_listen() -> None:
     told = {
         "base/patience.h": ["patience_left", "patience_rest"],
-        "backend/pager.h": ["pager_wait", "pager_wait_for_answer"],
+        "backend/pager/pager.h": ["pager_wait", "pager_wait_for_answer"],
     }
     for header, names in told.items():
         text = " ".join((CSRC / header).read_text().split())

@@ -1,0 +1,140 @@
+/* Blocks of the framework's allocator. While all memory fits nobody asks for them, and the ledger has them: the engine
+ * hears of those that live when the first pages begin to move, and then of each that comes and goes. */
+#include <string.h>
+
+#include "backend/pager/pager.h"
+#include "base/hash.h"
+#include "base/thread.h"
+#include "driver/capture.h"
+#include "driver/session.h"
+
+/* While the engine catches up nobody tells the ledger of a block: it could be counted twice. */
+enum { SILENT, CATCHING_UP, HEARING };
+static int state;
+
+static bool is(int what) {
+    return __atomic_load_n(&state, __ATOMIC_SEQ_CST) == what;
+}
+
+bool pager_hears(void) {
+    return !is(SILENT);
+}
+
+/* Memory given out during a capture is the graph's as long as it lives, whatever the framework says of it after. */
+static bool of_capture(addr_t start, bool live) {
+    static struct hash captured = HASH_EMPTY;
+    if (live && capture_any()) {
+        hash_put(&captured, start, &captured, NULL);
+        return false;
+    }
+    return hash_take(&captured, start) && !live;
+}
+
+/* Some of it is on pages that the engine knows: one may begin in memory that stays plain. Under the lock. */
+static bool knows(const struct pager *d, addr_t start, uint64_t bytes) {
+    struct pager_piece any;
+    return pager_ranges_split(&d->ranges, start, start + bytes, &any, 1) > 0;
+}
+
+/* One that lives. Under the lock. */
+static void tell(struct pager *d, addr_t start, uint64_t bytes) {
+    ulms_engine_block(d->engine, start, bytes, true);
+    if (d->kind->divided)
+        d->kind->divided(d, start, bytes);
+}
+
+/* Those that live, of a device that has heard of none. Under the lock. */
+static void hear_all(struct pager *d) {
+    struct touch list[LEDGER_LISTED];
+    addr_t from = 0;
+    for (size_t n; (n = ledger_list_blocks(session.ledger, from, list, LEDGER_LISTED)) > 0;
+         from = list[n - 1].start + 1)
+        for (size_t i = 0; i < n; i++)
+            if (knows(d, list[i].start, list[i].bytes))
+                tell(d, list[i].start, list[i].bytes);
+}
+
+void pager_hear(struct pager *d) {
+    if (pager_hears())
+        return;
+    __atomic_store_n(&state, CATCHING_UP, __ATOMIC_SEQ_CST);
+    ledger_blocks_at_once(session.ledger);
+    struct patience need = {.what = PATIENCE_NEED};
+    while (!pager_block_bypasses_over() && patience_rest(&need))
+        ;
+    hear_all(d);
+    __atomic_store_n(&state, HEARING, __ATOMIC_SEQ_CST);
+}
+
+void pager_hear_before(struct pager *d) {
+    if (!d || pager_hears())
+        return;
+    pager_lock(d);
+    pager_hear(d);
+    pager_unlock(d);
+}
+
+void pager_block_before(void) {
+    if (!capture_any() && pager_block_bypass_begin()) /* what a capture gets must be remembered */
+        return;
+    pager_hear_before(pager_next(NULL));
+    struct patience need = {.what = PATIENCE_NEED};
+    while (is(CATCHING_UP) && patience_rest(&need))
+        ;
+}
+
+/* A page keeps its date of death only if every block on it is gone: the engine knows. What is born undoes it. */
+static void hear(struct pager *d, const struct pager_block *b) {
+    if (!knows(d, b->start, b->bytes))
+        return;
+    uint64_t died = b->live ? 0 : d->window.next ? d->window.next : 1;
+    pager_pages_died(&d->ranges, b->start, b->start + b->bytes, died);
+    if (b->live) {
+        pager_moves_reborn(d, b->start, b->bytes);
+        tell(d, b->start, b->bytes);
+    } else {
+        ulms_engine_block(d->engine, b->start, b->bytes, false);
+    }
+}
+
+void pager_blocks_hear(struct pager *d) {
+    struct pager_block *block = d->blocks.heard;
+    if (__atomic_load_n(&d->blocks.count, __ATOMIC_SEQ_CST) == 0)
+        return;
+    pthread_mutex_lock(&d->blocks.lock);
+    uint32_t n = d->blocks.count;
+    memcpy(block, d->blocks.block, n * sizeof *block);
+    __atomic_store_n(&d->blocks.count, 0, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&d->blocks.lock);
+    for (uint32_t i = 0; i < n; i++)
+        hear(d, &block[i]);
+}
+
+/* False: there are too many. */
+static bool put(struct pager_told *told, const struct pager_block *b) {
+    pthread_mutex_lock(&told->lock);
+    bool room = told->count < PAGER_TOLD_MAX;
+    if (room) {
+        told->block[told->count] = *b;
+        __atomic_store_n(&told->count, told->count + 1, __ATOMIC_SEQ_CST);
+    }
+    pthread_mutex_unlock(&told->lock);
+    return room;
+}
+
+void pager_block(addr_t start, uint64_t bytes, bool live) {
+    struct pager_block b = {start, bytes, live};
+    if (pager_block_bypass_end() || of_capture(start, live))
+        return;
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        bool later = put(&d->blocks, &b);
+        if (later && (live || __atomic_load_n(&d->marks.watched, __ATOMIC_SEQ_CST)))
+            continue;  /* the watcher hears of it before it sleeps */
+        pager_lock(d); /* who waits for a block to die may be the only one left */
+        if (!later)
+            hear(d, &b);
+        if (pager_moves(d))
+            pager_wake(d);
+        pager_unlock(d);
+    }
+}

@@ -1,0 +1,118 @@
+/* How much of the device pages may occupy. */
+#include "backend/pager/pager.h"
+#include "base/capacity.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "driver/real.h"
+#include "driver/session.h"
+
+/* Free memory comes and goes in small pieces: less than this is no news. */
+static uint64_t grain(uint64_t capacity) {
+    return capacity / 64;
+}
+
+/* What our memory keeps from the rest of the device. */
+static uint64_t held(const struct pager *d) {
+    return ledger_plain(session.ledger, d->ordinal) + d->kind->occupied(d);
+}
+
+/* How much there is lies between two figures: moves went on while the driver was asked, and it keeps the places of
+ * discarded pages until it needs them, and does not tell when it does. So it is taken for what it was before, as far as
+ * they allow. */
+static uint64_t between(uint64_t least, uint64_t most, uint64_t before) {
+    return before < least ? least : before > most ? most : before;
+}
+
+/* What the device has for the program, as the driver tells; what it was before where it does not, or where that is no
+ * news. Under the lock, which is released meanwhile. */
+static uint64_t ask_driver(struct pager *d) {
+    size_t free_bytes, total;
+    uint64_t before = held(d);
+    pager_unlock(d);
+    bool tells = REAL(cuMemGetInfo_v2, 0)(&free_bytes, &total) == CUDA_SUCCESS;
+    pager_lock(d);
+    uint64_t now = held(d), old = d->budget.capacity;
+    if (!tells)
+        return old;
+    uint64_t most = free_bytes + (before < now ? now : before) + pager_pages_lingering(&d->ranges);
+    uint64_t capacity = between(free_bytes + (before < now ? before : now), most, old);
+    capacity = capacity < total ? capacity : total;
+    uint64_t apart = capacity > old ? capacity - old : old - capacity;
+    return apart > grain(old) ? capacity : old;
+}
+
+void pager_budget_look(struct pager *d) {
+    uint64_t granted = capacity_granted(d->ordinal), device = pager_device_bytes(d->ordinal);
+    d->budget.looked_ns = clock_ns();
+    d->budget.capacity = !granted ? ask_driver(d) : device && device < granted ? device : granted;
+    pager_budget_update(d);
+}
+
+void pager_granted(int32_t device) {
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        if (d->ordinal != device)
+            continue;
+        pager_lock(d);
+        pager_budget_look(d);
+        if (pager_all_fits(d) && !pager_fits(d, 0))
+            pager_start_moving(d, 0);
+        pager_wake(d);
+        pager_marks_wake(d);
+        pager_unlock(d);
+    }
+}
+
+/* What the factor leaves of the capacity. */
+static uint64_t share(const struct pager_budget *b) {
+    return b->capacity * (uint64_t)ulms_options.factor / 100;
+}
+
+void pager_budget_update(struct pager *d) {
+    struct pager_budget *b = &d->budget;
+    b->plain = ledger_plain(session.ledger, d->ordinal);
+    uint64_t all = share(b), others = b->plain + d->coming + d->fixed + d->aside;
+    b->room = all > others ? all - others : 0;
+    uint64_t bytes = b->room / page_bytes * page_bytes;
+    if (bytes == b->bytes)
+        return;
+    log_debug("device %d: budget %llu MiB", d->ordinal, (unsigned long long)(bytes >> 20));
+    b->bytes = bytes;
+    if (d->engine)
+        ulms_engine_budget(d->engine, bytes);
+}
+
+/* Bytes of pages that are there, or leave or come just now. */
+static uint64_t pages_there(const struct pager *d) {
+    struct ulms_engine_stats now;
+    ulms_engine_stats(d->engine, &now);
+    uint64_t bytes = now.resident_bytes;
+    for (const struct pager_move *m = d->under_way; m; m = m->next)
+        bytes += m->abandoned || m->vacated ? 0 : m->m.bytes;
+    return bytes;
+}
+
+/* Ordered policies move with the operations alone. */
+static void wait_for_leavers(struct pager *d) {
+    struct patience patience = {0};
+    pager_wake(d);
+    while (pager_moves(d) && d->held && pages_there(d) > d->budget.bytes && pager_wait(d, &patience))
+        ;
+}
+
+void pager_budget_comes(struct pager *d, int64_t bytes) {
+    pager_lock(d);
+    d->coming += (uint64_t)bytes;
+    if (bytes > 0)
+        pager_refit_again(d);
+    pager_make_room(d, 0);
+    if (bytes > 0)
+        wait_for_leavers(d);
+    pager_unlock(d);
+}
+
+bool pager_fits(const struct pager *d, uint64_t bytes) {
+    const struct pager_budget *b = &d->budget;
+    uint64_t padding = d->kind->padding ? d->kind->padding(d) : 0, beyond = b->capacity - share(b);
+    padding = padding < beyond ? padding : beyond;
+    return d->bytes + bytes <= whole_pages(b->room / PAGE_LEAST * PAGE_LEAST) + d->fixed + padding;
+}

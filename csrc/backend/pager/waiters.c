@@ -1,0 +1,125 @@
+/* Operations that are held until their pages are there. Whoever changes something asks the engine for them: a thread
+ * that is woken to be held again would take the lock from those who move. */
+#include <sched.h>
+
+#include "backend/pager/pager.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "launch/function.h"
+#include "observe/held.h"
+#include "observe/stats.h"
+#include "observe/trace.h"
+
+/* To wake a thread on an idle processor takes about as long as to move a page, and most are held for less than this. */
+enum { SPIN_NS = 1000000, YIELDED_NS = 20000 };
+
+uint64_t pager_key(const struct op *op) {
+    return op->function ? op->function : (uint64_t)1 << 32 | op->api;
+}
+
+uint64_t pager_tell_held(const struct pager *d, const struct op *op, uint64_t began_ns, uint64_t missing) {
+    const struct function *f = op->function ? function_at(op->function - 1) : NULL;
+    uint64_t ns = clock_ns() - began_ns;
+    stats_add(COUNT_held_ns, ns);
+    held_add(pager_key(op), f ? f->name : api_rows[op->api].symbol, ns, missing);
+    if (trace_on)
+        trace_hold(d->ordinal, op->serial, began_ns, ns, missing);
+    return ns;
+}
+
+bool pager_older_waits(const struct pager *d, uint64_t ticket) {
+    return d->waiters && d->waiters->ticket < ticket;
+}
+
+static void enter(struct pager *d, struct pager_waiter *w) {
+    struct pager_waiter **at = &d->waiters;
+    while (*at && (*at)->ticket < w->ticket)
+        at = &(*at)->next;
+    w->next = *at;
+    *at = w;
+}
+
+static bool is_answered(const struct pager_waiter *w) {
+    return __atomic_load_n(&w->answered, __ATOMIC_ACQUIRE);
+}
+
+void pager_held_ask(struct pager *d) {
+    uint64_t wait;
+    bool any = false;
+    for (struct pager_waiter **at = &d->waiters, *w; (w = *at);) {
+        if (pager_moves(d))
+            w->answer = ulms_engine_admit(d->engine, w->serial, w->at_once, &wait);
+        if (pager_moves(d) && w->answer == ULMS_HOLD) {
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
+        __atomic_store_n(&w->answered, true, __ATOMIC_RELEASE);
+        any = true;
+    }
+    if (any)
+        pthread_cond_broadcast(&d->answered);
+}
+
+/* Only as long as nobody else wants the processor. */
+static void spin(struct pager *d, const struct pager_waiter *w) {
+    pager_unlock(d);
+    uint64_t began = clock_ns(), before, now = began;
+    do {
+        before = now;
+        sched_yield();
+        now = clock_ns();
+    } while (!is_answered(w) && now - began < SPIN_NS && now - before < YIELDED_NS);
+    pager_lock(d);
+}
+
+static void leave(struct pager *d, struct pager_waiter *w) {
+    struct pager_waiter **at = &d->waiters;
+    while (*at && *at != w)
+        at = &(*at)->next;
+    if (*at)
+        *at = w->next;
+    w->answer = ULMS_HOLD;
+}
+
+/* Nothing comes for it any more, and what is under way for it does not count. */
+static void let_go(struct pager *d, const struct op *op) {
+    size_t n = d->kind->touches(d, op);
+    for (size_t i = 0; i < n; i++)
+        pager_moves_abandon(d, d->touches[i].start, d->touches[i].bytes);
+}
+
+/* Until patience has run out; then as long as a move goes on that cannot be abandoned. */
+static void wait_for_answer(struct pager *d, const struct op *op, struct pager_waiter *w) {
+    struct patience wish = {0}, need = {.what = PATIENCE_NEED};
+    while (!is_answered(w) && !w->at_once)
+        if (!pager_wait_for_answer(d, &wish)) {
+            log_debug("device %d: nothing moves: an operation runs without its pages", d->ordinal);
+            w->at_once = 1;
+            let_go(d, op);
+            pager_wake(d);
+        }
+    while (!is_answered(w))
+        if (!pager_wait_for_answer(d, &need)) {
+            leave(d, w);
+            return;
+        }
+}
+
+int pager_hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket, uint64_t *waited_ns) {
+    uint64_t wait;
+    struct pager_waiter self = {.ticket = ticket, .serial = serial};
+    self.at_once = !pager_context(d) || patience_gone(); /* nothing moves without a context */
+    if (self.at_once)
+        let_go(d, op);
+    int answer = ulms_engine_admit(d->engine, serial, self.at_once, &wait);
+    if (answer != ULMS_HOLD)
+        return answer;
+    uint64_t began = clock_ns(), missing = ulms_engine_missing(d->engine, serial);
+    enter(d, &self);
+    pager_wake(d);
+    spin(d, &self);
+    wait_for_answer(d, op, &self);
+    *waited_ns += pager_tell_held(d, op, began, missing);
+    return self.answer;
+}

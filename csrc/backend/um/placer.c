@@ -1,0 +1,141 @@
+/* Memory that is brought to the device for a thread of the program. That thread only waits, as long as patience lasts:
+ * the driver may keep the prefetch until the program has done what comes next. */
+#include <stdlib.h>
+
+#include "backend/um/um.h"
+#include "driver/real.h"
+#include "driver/session.h"
+#include "observe/stats.h"
+
+/* In the queue, or the placer's; of the waiting thread as long as `waited_for`. Under the lock. */
+struct um_request {
+    addr_t start;
+    uint64_t bytes;
+    CUcontext context; /* of the thread that asks */
+    bool unkeep, done, waited_for;
+    struct um_request *next;
+};
+
+/* Where the placer keeps its stream of the context. NULL: there is none. Under the lock. */
+static struct pager_place *place_of(struct pager *d, CUcontext context) {
+    for (int i = 0; i < PAGER_CONTEXTS; i++)
+        if (d->places[i].context == context)
+            return &d->places[i];
+    return NULL;
+}
+
+/* In the context, which is current. *kept: it serves again. */
+static CUstream stream_of(struct pager *d, CUcontext context, bool *kept) {
+    pager_lock(d);
+    struct pager_place *p = place_of(d, context);
+    CUstream stream = p ? p->stream : NULL;
+    pager_unlock(d);
+    *kept = stream != NULL;
+    if (stream || !(stream = pager_stream_new()))
+        return stream;
+    pager_lock(d);
+    p = place_of(d, NULL);
+    if (p)
+        *p = (struct pager_place){context, stream};
+    pager_unlock(d);
+    *kept = p != NULL;
+    return stream;
+}
+
+/* Without the lock. */
+static bool bring(struct pager *d, const struct um_request *r) {
+    bool kept = false, current = REAL(cuCtxSetCurrent, 0)(r->context) == CUDA_SUCCESS;
+    CUstream stream = current ? stream_of(d, r->context, &kept) : NULL;
+    if (stream && r->unkeep)
+        um_advise_mostly_read(r->start, r->bytes, d->ordinal, false);
+    bool there = stream && um_prefetch(r->start, r->bytes, d->ordinal, stream) && pager_stream_finish(stream);
+    if (stream && !kept)
+        REAL(cuStreamDestroy_v2, 0)(stream);
+    return there;
+}
+
+/* The memory may be gone by now. Under the lock. */
+static void tell(struct pager *d, const struct um_request *r, bool there) {
+    if (!there || r->unkeep || !pager_range_at(&d->ranges, r->start))
+        return;
+    stats_add(COUNT_placed_bytes, r->bytes);
+    ulms_engine_placed(d->engine, r->start, r->bytes);
+}
+
+static void *serve(void *data) {
+    struct pager *d = data;
+    pager_lock(d);
+    while (!pager_stops(d)) {
+        struct um_request *r = d->placing;
+        if (!r) {
+            pager_worker_sleep(d, &d->asked);
+            continue;
+        }
+        pager_unlock(d);
+        bool there = bring(d, r);
+        pager_lock(d);
+        tell(d, r, there);
+        d->placing = r->next;
+        r->done = true;
+        if (!r->waited_for)
+            free(r);
+        pager_wake(d);
+    }
+    pager_unlock(d);
+    return NULL;
+}
+
+/* Under the lock. */
+static bool start(struct pager *d) {
+    if (!d->placer_asked && !pager_stops(d)) {
+        d->placer_asked = true;
+        session_stops_first();
+        d->placer_serves = !pager_worker_start(&d->placer, "ulms-place", serve, d);
+    }
+    return d->placer_serves && !pager_stops(d);
+}
+
+static void append(struct pager *d, struct um_request *r) {
+    struct um_request **at = &d->placing;
+    while (*at)
+        at = &(*at)->next;
+    *at = r;
+    pthread_cond_signal(&d->asked);
+}
+
+void um_place(struct pager *d, addr_t start_at, uint64_t bytes, bool unkeep) {
+    struct um_request *r = malloc(sizeof *r);
+    struct patience patience = {0};
+    if (!r)
+        return;
+    *r = (struct um_request){
+        .start = start_at, .bytes = bytes, .context = pager_current(), .unkeep = unkeep, .waited_for = true};
+    pager_lock(d);
+    bool served = r->context && start(d);
+    if (served)
+        append(d, r);
+    bool waits = served && !patience_gated() && !pager_gates_unseen();
+    while (waits && !r->done && !pager_stops(d) && pager_wait(d, &patience))
+        ;
+    r->waited_for = false;
+    if (!served || r->done)
+        free(r);
+    pager_unlock(d);
+}
+
+static bool places_in(const struct pager *d, CUcontext context) {
+    const struct um_request *r = d->placing;
+    while (r && r->context != context)
+        r = r->next;
+    return r != NULL;
+}
+
+void um_placer_leave(struct pager *d, CUcontext going) {
+    struct patience need = {.what = PATIENCE_NEED};
+    while (places_in(d, going) && !pager_stops(d) && pager_wait(d, &need))
+        ;
+}
+
+void um_placer_stop(struct pager *d, const struct timespec *until) {
+    pager_worker_join(&d->placer, until);
+}

@@ -1,0 +1,151 @@
+/* Frames made ahead, on a thread of their own: no move and no allocation waits until memory is pinned. It begins when
+ * memory is about to be more than fits; what fits pins nothing. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "backend/pager/pager.h"
+#include "backend/vmm/vmm.h"
+#include "base/thread.h"
+#include "driver/session.h"
+
+enum { NICE = 10, STOCK_BYTES = 128 << 20 };
+enum { NEARLY_ALL = 4 }; /* all but one in so many: soon there may be more than fits */
+
+/* Without being asked: the budget may have become smaller, or the driver may have memory again. */
+#define LOOK_NS 1000000000ull
+
+struct frame_prefetcher {
+    struct pager *device;
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    bool asked, stopping;
+    struct pager_worker worker;
+};
+
+static void ask(void *data) {
+    struct frame_prefetcher *m = data;
+    pthread_mutex_lock(&m->lock);
+    m->asked = true;
+    pthread_cond_signal(&m->work);
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* False: the end came. */
+static bool wait(struct frame_prefetcher *m) {
+    uint64_t until_ns = clock_ns() + LOOK_NS;
+    struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
+    pthread_mutex_lock(&m->lock);
+    while (!m->asked && !m->stopping && pthread_cond_timedwait(&m->work, &m->lock, &until) == 0)
+        ;
+    m->asked = false;
+    bool goes_on = !m->stopping;
+    pthread_mutex_unlock(&m->lock);
+    return goes_on;
+}
+
+/* A walk over the pages that are stale at frames which were given back. */
+struct walk {
+    addr_t at;    /* the next page */
+    bool skipped; /* some move */
+};
+
+/* Maps the next on the host. One at a time, so that nobody waits for long. False: there is none. */
+static bool map_next_void(struct pager *d, struct walk *w) {
+    bool mapped = false;
+    pager_lock(d);
+    for (size_t i = 0; i < d->ranges.count && !mapped; i++) {
+        addr_t start = d->ranges.at[i].start;
+        struct vmm_range *r = start >= w->at ? vmm_range_find(d->vmm, start) : NULL;
+        size_t page = r ? (start - r->start) / page_bytes : 0;
+        bool is_void = r && vmm_page_at(&r->page[page]) == VMM_STALE &&
+                       vmm_claim_is_void(&d->vmm->pool[VMM_DEVICE], &r->page[page].claim);
+        bool moves = is_void && pager_moves_any(d, start, page_bytes);
+        w->skipped = w->skipped || moves;
+        mapped = is_void && !moves;
+        if (mapped)
+            vmm_range_map_stale(d->vmm, r, page, 1);
+        w->at = start >= w->at ? start + page_bytes : w->at;
+    }
+    pager_unlock(d);
+    return mapped;
+}
+
+/* What is beyond the budget is the driver's again only once nothing is mapped there. Who asks for all does not rely on
+ * another thread's walk. */
+bool vmm_give_back(struct pager *d, uint64_t most) {
+    struct vmm_pool *pool = &d->vmm->pool[VMM_DEVICE];
+    uint64_t before = vmm_pool_bytes(pool);
+    vmm_pool_trim(pool, most);
+    bool freed = vmm_pool_bytes(pool) < before, walks = vmm_pool_gave_back(pool) || most == 0;
+    struct walk w = {0};
+    while (walks && map_next_void(d, &w))
+        freed = true;
+    if (w.skipped)
+        vmm_pool_look_again(pool);
+    return freed;
+}
+
+/* While nothing moves the device's frames are made as they are needed: the program may want the room for itself. */
+static void follow_budget(struct pager *d) {
+    struct vmm *v = d->vmm;
+    pager_lock(d);
+    uint64_t most = pager_moves(d) ? d->budget.bytes + d->aside + d->fixed : 0;
+    uint64_t most_leave = d->budget.bytes; /* at a time */
+    pager_unlock(d);
+    uint32_t stock = (uint32_t)((most_leave < STOCK_BYTES ? most_leave : STOCK_BYTES) / page_bytes);
+    vmm_pool_keep(&v->pool[VMM_DEVICE], stock, most, ask, v->prefetcher);
+    vmm_pool_keep(&v->pool[VMM_HOST], stock, UINT64_MAX, ask, v->prefetcher);
+    if (most)
+        vmm_give_back(d, most);
+}
+
+static void *make(void *data) {
+    struct frame_prefetcher *m = data;
+    struct vmm *v = m->device->vmm;
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+    do {
+        bool more = true;
+        follow_budget(m->device);
+        while (more && !__atomic_load_n(&m->stopping, __ATOMIC_RELAXED)) {
+            more = vmm_pool_stock(&v->pool[VMM_DEVICE]);
+            more = vmm_pool_stock(&v->pool[VMM_HOST]) || more;
+        }
+    } while (wait(m));
+    return NULL;
+}
+
+void frame_prefetcher_start(struct pager *d) {
+    struct frame_prefetcher *m = d->vmm->prefetcher ? NULL : calloc(1, sizeof *m);
+    if (!m)
+        return;
+    m->device = d;
+    pthread_mutex_init(&m->lock, NULL);
+    pager_condition_open(&m->work);
+    d->vmm->prefetcher = m;
+    session_stops_first();
+    pager_worker_start(&m->worker, "ulms-frames", make, m);
+}
+
+void frame_prefetcher_follow(struct pager *d, uint64_t bytes) {
+    if (d->bytes + bytes > d->budget.bytes / NEARLY_ALL * (NEARLY_ALL - 1))
+        frame_prefetcher_start(d);
+}
+
+void frame_prefetchers_stop(void) {
+    struct timespec soon = pager_soon(PAGER_MOVED_NS);
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        pager_lock(d);
+        struct frame_prefetcher *m = d->vmm ? d->vmm->prefetcher : NULL;
+        pager_unlock(d);
+        if (!m)
+            continue;
+        pthread_mutex_lock(&m->lock);
+        __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED);
+        pthread_cond_signal(&m->work);
+        pthread_mutex_unlock(&m->lock);
+        pager_worker_join(&m->worker, &soon);
+    }
+}

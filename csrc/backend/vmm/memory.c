@@ -1,0 +1,365 @@
+/* Remapped memory in the place of plain memory: how it comes and goes. */
+#include <stdlib.h>
+
+#include "backend/backend.h"
+#include "backend/pager/call_scope.h"
+#include "backend/pager/pager.h"
+#include "backend/vmm/deferred_release.h"
+#include "backend/vmm/verify.h"
+#include "backend/vmm/vmm.h"
+#include "base/log.h"
+#include "driver/capture.h"
+#include "driver/real.h"
+#include "driver/session.h"
+#include "observe/stats.h"
+
+/* --- devices --- */
+
+static bool can_serve(int32_t device) {
+    if (pager_device_has(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device) &&
+        pager_device_has(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device))
+        return true;
+    log_warn("device %d cannot map host memory by handles: nothing is replaced there, as with ULMS_BACKEND=observe",
+             device);
+    return false;
+}
+
+bool vmm_serves(int32_t device) {
+    return pager_serves(device, can_serve);
+}
+
+static struct vmm *memory_new(int32_t device) {
+    static struct vmm_limit host_limit = VMM_LIMIT_NONE;
+    struct vmm *v = malloc(sizeof *v);
+    CUmemLocation host = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
+    uint64_t bytes = session.managed_limit ? session.managed_limit : pager_device_bytes(device);
+    int node;
+    if (REAL(cuDeviceGetAttribute, 0)(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) == CUDA_SUCCESS && node > 0)
+        host.id = node;
+    vmm_limit_set(&host_limit, bytes);
+    if (v && vmm_open(v, device, host, &host_limit))
+        return v;
+    free(v);
+    return NULL;
+}
+
+/* NULL: there is none, and perhaps none can be had. */
+static struct vmm *memory_of(const struct pager *d) {
+    return d ? __atomic_load_n(&d->vmm, __ATOMIC_ACQUIRE) : NULL;
+}
+
+struct vmm *vmm_of(struct pager *d) {
+    static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&making);
+    if (!d->vmm)
+        __atomic_store_n(&d->vmm, memory_new(d->ordinal), __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&making);
+    return d->vmm;
+}
+
+struct vmm_range *vmm_find(addr_t p, struct pager **device) {
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        struct vmm *v = memory_of(d);
+        struct vmm_range *r = v ? vmm_range_find(v, p) : NULL;
+        *device = d;
+        if (r)
+            return r;
+    }
+    return NULL;
+}
+
+static bool is_alias(const struct vmm_pool *pool, addr_t p) {
+    return p >= pool->aliases && p < vmm_alias(pool, pool->capacity);
+}
+
+bool vmm_holds(addr_t p) {
+    struct pager *d;
+    for (d = pager_next(NULL); d; d = pager_next(d)) {
+        const struct vmm *v = memory_of(d);
+        if (v && (is_alias(&v->pool[VMM_DEVICE], p) || is_alias(&v->pool[VMM_HOST], p)))
+            return true;
+    }
+    /* what the program reserved is the driver's where nothing of ours is mapped */
+    const struct vmm_range *r = vmm_find(p, &d);
+    return r && (!r->reserved || vmm_page_at(&r->page[(p - r->start) / page_bytes]) != VMM_UNMAPPED);
+}
+
+struct vmm_range *vmm_range_at(const struct pager *d, addr_t p) {
+    return pager_page_at(&d->ranges, p) ? vmm_range_find(d->vmm, p) : NULL;
+}
+
+uint64_t vmm_occupied(const struct pager *d) {
+    const struct vmm *v = memory_of(d);
+    return v ? vmm_pool_bytes(&v->pool[VMM_DEVICE]) : 0;
+}
+
+uint64_t vmm_padding(const struct pager *d) {
+    const struct vmm *v = memory_of(d);
+    return v ? __atomic_load_n(&v->padding_bytes, __ATOMIC_RELAXED) : 0;
+}
+
+uint64_t vmm_held(int32_t device) {
+    uint64_t bytes = 0;
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
+        bytes += d->ordinal == device ? vmm_occupied(d) : 0;
+    return bytes;
+}
+
+bool vmm_relieve(int32_t device) {
+    struct pager *d = pager_of(device);
+    bool any = vmm_occupied(d) > 0;
+    struct pager_visit v = pager_enter(NULL);
+    bool freed = any && capture_allows(v.relaxed) && vmm_give_back(d, 0);
+    pager_leave(v);
+    return freed;
+}
+
+void vmm_coming(int32_t device, int64_t bytes) {
+    pager_coming(device, bytes);
+    for (struct pager *d = pager_next(NULL); bytes > 0 && d; d = pager_next(d))
+        if (d->ordinal == device && pager_moves(d)) {
+            struct pager_visit v = pager_enter(NULL);
+            if (capture_allows(v.relaxed))
+                vmm_give_back(d, d->budget.bytes + d->aside + d->fixed);
+            pager_leave(v);
+        }
+}
+
+/* --- memory that goes --- */
+
+/* It is not the engine's any more, and occupies what it has of the device until it is released, or comes again. */
+void vmm_leave_page(struct pager *d, struct vmm_range *r, size_t i) {
+    struct vmm_page *page = &r->page[i];
+    pager_leaving(r->start + i * page_bytes, page_bytes);
+    pager_lock(d);
+    bool there = page->at == VMM_DEVICE;
+    d->fixed -= there && page->fixed ? page_bytes : 0;
+    d->aside += there ? page_bytes : 0;
+    page->aside = there;
+    page->fixed = false;
+    pager_budget_update(d);
+    pager_unlock(d);
+    page->known = false;
+}
+
+/* The pages that no other part is on. */
+static void leave_pages(struct pager *d, const struct vmm_part *p) {
+    struct vmm_pages s = vmm_part_pages(p);
+    for (size_t i = s.first; i < s.end; i++)
+        if (p->range->page[i].known && p->range->page[i].parts == 1)
+            vmm_leave_page(d, p->range, i);
+}
+
+/* A page that is about to go. Under the lock. False: a move of it is under way, as the process ends and nobody waited.
+ */
+static bool may_go(struct pager *d, struct vmm_range *r, size_t i) {
+    if (r->page[i].parts > 1)
+        return true;
+    if (pager_moves_any(d, r->start + i * page_bytes, page_bytes))
+        return false;
+    d->aside -= r->page[i].aside ? page_bytes : 0;
+    r->page[i].aside = false;
+    return true;
+}
+
+void vmm_end_part(struct pager *d, struct vmm_part *p) {
+    bool goes = true;
+    pthread_mutex_lock(&d->vmm->parts_lock);
+    leave_pages(d, p);
+    pager_lock(d);
+    struct vmm_pages s = vmm_part_pages(p);
+    for (size_t i = s.first; i < s.end; i++)
+        goes = may_go(d, p->range, i) && goes;
+    pager_budget_update(d);
+    uint64_t most = d->budget.bytes + d->aside + d->fixed;
+    pager_unlock(d);
+    if (goes)
+        vmm_part_delete(d->vmm, p);
+    pthread_mutex_unlock(&d->vmm->parts_lock);
+    if (goes)
+        vmm_pool_trim(&d->vmm->pool[VMM_DEVICE], most);
+}
+
+bool vmm_is_lost(CUresult status) {
+    return status >= CUDA_ERROR_ILLEGAL_ADDRESS && status < CUDA_ERROR_UNKNOWN;
+}
+
+struct vmm_part *vmm_part_of(addr_t start, struct pager **d) {
+    struct vmm_range *r = vmm_find(start, d);
+    if (!r)
+        return NULL;
+    pthread_mutex_lock(&(*d)->vmm->parts_lock);
+    struct vmm_part *p = vmm_part_at(r, start);
+    pthread_mutex_unlock(&(*d)->vmm->parts_lock);
+    return p && p->start == start && !p->deferred ? p : NULL;
+}
+
+bool vmm_free(addr_t start, uint64_t context, int32_t *status) {
+    struct pager *d;
+    CUresult waited = CUDA_SUCCESS;
+    struct vmm_part *p = vmm_part_of(start, &d);
+    if (!p || p->range->reserved)
+        return false;
+    if (!context || vmm_context_wait(context, &waited))
+        vmm_end_part(d, p);
+    else
+        deferred_release_add(p, context);
+    *status = (int32_t)(vmm_is_lost(waited) ? waited : CUDA_SUCCESS);
+    return true;
+}
+
+/* --- memory that comes --- */
+
+/* Frames for its pages. On the device if all of it will be there. */
+static bool fill(struct pager *d, struct vmm_part *p, uint64_t fresh) {
+    pager_lock(d);
+    bool fits = !pager_moves(d) && pager_fits(d, fresh);
+    frame_prefetcher_follow(d, fresh);
+    pager_unlock(d);
+    struct pager_visit v = pager_enter(NULL);
+    bool good = capture_allows(v.relaxed) && vmm_part_fill(d->vmm, p, fits, d->run_pages);
+    pager_leave(v);
+    return good;
+}
+
+/* The framework will probably use no more of memory of that size than whole pages: of the newest there is, its blocks
+ * leave the end unused. (Two blocks of 8 MiB take 16 of PyTorch's segments of 20.) */
+static bool leaves_end(const struct vmm *v, uint64_t bytes) {
+    bool asks = bytes > page_bytes && bytes % page_bytes > 0 && ledger_blocks(session.ledger) > 0;
+    const struct vmm_part *p = asks ? vmm_part_alike(v, bytes) : NULL;
+    struct touch last;
+    return p && ledger_last_block(session.ledger, p->start, p->start + bytes, &last) &&
+           last.start + last.bytes <= p->start + bytes / page_bytes * page_bytes;
+}
+
+static bool part_make(struct pager *d, addr_t *start, uint64_t bytes) {
+    uint64_t fresh;
+    pthread_mutex_lock(&d->vmm->parts_lock);
+    struct vmm_part *p = vmm_part_new(d->vmm, bytes, leaves_end(d->vmm, bytes), &fresh);
+    bool good = p && fill(d, p, fresh);
+    if (good)
+        *start = p->start;
+    else if (p)
+        vmm_part_delete(d->vmm, p);
+    pthread_mutex_unlock(&d->vmm->parts_lock);
+    return good;
+}
+
+/* Frames need no context, but the driver allocates nothing in one that is gone or lost. */
+static bool context_works(void) {
+    size_t free_bytes, total;
+    return REAL(cuMemGetInfo_v2, 0)(&free_bytes, &total) == CUDA_SUCCESS;
+}
+
+/* What was freed while something captured may be what there is no memory for. */
+bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device) {
+    struct pager *d = pager_of(device);
+    pager_returned(); /* what is deferred may be */
+    return d && context_works() && vmm_of(d) &&
+           (part_make(d, start, bytes) || (deferred_release_end(0) && part_make(d, start, bytes)) ||
+            (deferred_release_end(PATIENCE_NS) && part_make(d, start, bytes)));
+}
+
+/* Before it can move. */
+static void seal(struct vmm *v, struct vmm_range *r, size_t page) {
+    struct pager_visit visit = pager_enter(NULL);
+    if (capture_allows(visit.relaxed))
+        vmm_verify_new(v, r, page);
+    pager_leave(visit);
+}
+
+void vmm_arrive_page(struct pager *d, struct vmm_range *r, size_t i) {
+    addr_t start = r->start + i * page_bytes;
+    if (vmm_verifies())
+        seal(d->vmm, r, i);
+    pager_arrived(start, page_bytes, d->ordinal);
+    pager_lock(d);
+    r->page[i].known = pager_page_at(&d->ranges, start) != NULL;
+    pager_unlock(d);
+}
+
+static void end_block(struct pager *d, const struct vmm_part *p) {
+    if (p->told && !p->divided)
+        ulms_engine_block(d->engine, p->start, p->bytes, false);
+}
+
+/* What the program asked to be managed is the driver's. On a page that it shares the content of the others is not dead
+ * when the framework takes back the last block there: until one is told in it, a part is a block. */
+void vmm_arrived(addr_t start, uint64_t bytes, int32_t device) {
+    struct pager *d;
+    struct vmm_part *p = vmm_part_of(start, &d);
+    (void)device;
+    if (!p)
+        return;
+    pthread_mutex_lock(&d->vmm->parts_lock);
+    struct vmm_pages s = vmm_part_pages(p);
+    uint64_t fresh = 0;
+    for (size_t i = s.first; i < s.end; i++)
+        fresh += p->range->page[i].known ? 0 : page_bytes;
+    pager_lock(d);
+    pager_make_room(d, fresh);
+    pager_unlock(d);
+    for (size_t i = s.first; i < s.end; i++)
+        if (!p->range->page[i].known)
+            vmm_arrive_page(d, p->range, i);
+    pager_lock(d);
+    if (__atomic_load_n(&d->vmm->unvouched, __ATOMIC_RELAXED)) { /* dead pages that it shares may be stale */
+        pager_moves_wait(d, start, bytes, false);
+        vmm_map_stale(d, start, start + bytes);
+    }
+    ulms_engine_block(d->engine, start, bytes, true);
+    end_block(d, p); /* of what was hidden: what it shares was not dead meanwhile */
+    p->told = true;
+    p->divided = false;
+    pager_unlock(d);
+    pthread_mutex_unlock(&d->vmm->parts_lock);
+}
+
+/* A page that could not be had on the device makes the engine rule before the budget is used up. */
+void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
+    struct vmm_range *r = vmm_range_find(d->vmm, start);
+    if (!r)
+        return;
+    size_t i = (start - r->start) / page_bytes;
+    d->aside -= r->page[i].aside ? page_bytes : 0;
+    r->page[i].aside = false;
+    /* freed in stream order while it was away, it was in no list when all that is away was mapped */
+    vmm_range_map_stale(d->vmm, r, i, 1);
+    bool there = r->page[i].at == VMM_DEVICE;
+    if (there)
+        ulms_engine_placed(d->engine, start, bytes);
+    pager_budget_update(d);
+    if (fits && !there && pager_all_fits(d))
+        pager_start_moving(d, 0);
+    stats_add(COUNT_placed_bytes, there ? bytes : 0);
+}
+
+void vmm_divided(struct pager *d, addr_t start, uint64_t bytes) {
+    struct vmm_part *part;
+    for (addr_t p = start; p < start + bytes; p = part ? part->start + part->bytes : p + PAGE_LEAST) {
+        struct vmm_range *r = vmm_range_at(d, p);
+        part = r ? vmm_part_at(r, p) : NULL;
+        if (!part || part->divided)
+            continue;
+        end_block(d, part);
+        part->divided = true;
+    }
+}
+
+void vmm_leaving(addr_t start, uint64_t bytes) {
+    struct pager *d;
+    struct vmm_part *p = vmm_part_of(start, &d);
+    if (!p) {
+        pager_leaving(start, bytes);
+        return;
+    }
+    pthread_mutex_lock(&d->vmm->parts_lock);
+    leave_pages(d, p);
+    pager_lock(d);
+    if (!p->hidden) {
+        end_block(d, p);
+        p->told = false;
+    }
+    pager_unlock(d);
+    pthread_mutex_unlock(&d->vmm->parts_lock);
+}

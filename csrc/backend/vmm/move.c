@@ -1,0 +1,242 @@
+/* Moves: copied from alias to alias while the page stays usable where it was, then mapped anew. */
+#include <stdlib.h>
+
+#include "backend/vmm/vmm.h"
+
+enum { BATCH = 64, TRIES = 3, OUT_BYTES = 4 << 20 };
+
+struct span {
+    struct vmm_range *range;
+    size_t first, end; /* pages */
+};
+
+static struct span span_of(struct vmm *v, const struct vmm_move *m) {
+    struct vmm_range *r = vmm_range_find(v, m->start);
+    size_t first = r ? (m->start - r->start) / page_bytes : 0;
+    size_t pages = r ? r->bytes / page_bytes : 0, end = first + m->bytes / page_bytes;
+    return (struct span){r, first, end < pages ? end : pages};
+}
+
+void vmm_page_drop(struct vmm *v, struct vmm_page *p, enum vmm_place place) {
+    if (p->frame[place] != VMM_NO_FRAME)
+        vmm_frames_give(&v->pool[place], &p->frame[place], 1);
+    p->frame[place] = VMM_NO_FRAME;
+    p->filled = p->filled && place != VMM_HOST;
+}
+
+/* What is stale gets its frame back, if that is idle. */
+static void take_back(struct vmm *v, struct vmm_page *p) {
+    if (p->at == VMM_STALE && p->frame[VMM_DEVICE] == VMM_NO_FRAME &&
+        vmm_frame_reclaim(&v->pool[VMM_DEVICE], &p->claim, true))
+        p->frame[VMM_DEVICE] = p->claim.frame;
+}
+
+static int by_number(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Frames for up to BATCH of the pages [*first, end) that need one; moves *first behind them. Neighbours get
+ * neighbours, in order, where there is something to copy: they share the copy. */
+static bool provide_some(struct vmm_pool *pool, const struct span *s, const struct vmm_move *m, size_t *first) {
+    enum vmm_place to = m->to;
+    uint32_t frames[BATCH];
+    size_t pages[BATCH], n = 0;
+    for (; *first < s->end && n < BATCH; ++*first) {
+        const struct vmm_page *p = &s->range->page[*first];
+        if (p->at != to && p->frame[to] == VMM_NO_FRAME)
+            pages[n++] = *first;
+    }
+    if (!vmm_frames_take(pool, frames, n, m->copy))
+        return false;
+    qsort(frames, n, sizeof *frames, by_number);
+    for (size_t i = 0; i < n; i++)
+        s->range->page[pages[i]].frame[to] = frames[i];
+    return true;
+}
+
+static bool provide(struct vmm *v, const struct span *s, const struct vmm_move *m) {
+    enum vmm_place to = m->to;
+    /* a page that is there already, an earlier move having failed half-way, may have been written since */
+    for (size_t i = s->first; i < s->end; i++)
+        if (s->range->page[i].at == VMM_DEVICE && to == VMM_DEVICE)
+            vmm_page_drop(v, &s->range->page[i], VMM_HOST);
+    for (size_t i = s->first; i < s->end && to == VMM_DEVICE; i++)
+        take_back(v, &s->range->page[i]);
+    for (size_t first = s->first; first < s->end;)
+        if (!provide_some(&v->pool[to], s, m, &first))
+            return false;
+    return true;
+}
+
+static bool needs_copy(const struct vmm_move *m, const struct vmm_page *p) {
+    bool has = p->at == VMM_STALE && (m->to == VMM_HOST || !p->filled);
+    return m->copy && p->at != m->to && !has && !(m->to == VMM_HOST && m->clean && p->filled);
+}
+
+static bool follows(const struct vmm_page *before, const struct vmm_page *p) {
+    return p->frame[VMM_DEVICE] == before->frame[VMM_DEVICE] + 1 && p->frame[VMM_HOST] == before->frame[VMM_HOST] + 1;
+}
+
+/* Neighbours here and there, that can go in one copy, from the first of [*first, end) on that has to: moves *first to
+ * it, returns how many. */
+static size_t next_copy(const struct vmm_move *m, const struct span *s, size_t *first) {
+    const struct vmm_page *page = s->range->page;
+    size_t n = 1;
+    while (*first < s->end && !needs_copy(m, &page[*first]))
+        ++*first;
+    if (*first == s->end)
+        return 0;
+    while (*first + n < s->end && needs_copy(m, &page[*first + n]) && follows(&page[*first + n - 1], &page[*first + n]))
+        n++;
+    return n;
+}
+
+/* Sets `*under_way` if it leaves copies behind that nobody has waited for. */
+static bool copy_in(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream, bool *under_way) {
+    for (size_t i = s->first, n; (n = next_copy(m, s, &i)) > 0; i += n) {
+        const struct vmm_page *p = &s->range->page[i];
+        *under_way = true;
+        if (!vmm_copy(vmm_page_alias(v, p, VMM_DEVICE), vmm_page_alias(v, p, VMM_HOST), n * page_bytes, stream))
+            return false;
+    }
+    return true;
+}
+
+/* Likewise. In short pieces, as mapping waits for each. */
+static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream, bool *under_way) {
+    bool good = true;
+    for (size_t i = s->first, n; good && (n = next_copy(m, s, &i)) > 0; i += n) {
+        const struct vmm_page *p = &s->range->page[i];
+        addr_t to = vmm_page_alias(v, p, VMM_HOST), from = vmm_page_alias(v, p, VMM_DEVICE);
+        for (uint64_t at = 0, bytes = n * page_bytes; good && at < bytes; at += OUT_BYTES) {
+            uint64_t left = bytes - at, piece = left < OUT_BYTES ? left : OUT_BYTES;
+            good = d2h_queue_copy(&v->d2h_queue, to + at, from + at, piece, stream);
+        }
+    }
+    *under_way = *under_way || !good;
+    return good;
+}
+
+static void settle(struct vmm *v, const struct vmm_move *m, struct vmm_page *p) {
+    if (p->at == VMM_DEVICE) {
+        bool keeps = m->to == VMM_DEVICE ? m->keep : m->clean && p->filled;
+        p->filled = keeps && p->frame[VMM_HOST] != VMM_NO_FRAME;
+        if (!p->filled)
+            vmm_page_drop(v, p, VMM_HOST);
+    } else if (p->at == VMM_HOST || p->at == VMM_STALE) {
+        vmm_page_drop(v, p, VMM_DEVICE);
+    }
+}
+
+static bool wait(CUstream stream) {
+    for (int i = 0; i < TRIES; i++)
+        if (vmm_wait(stream))
+            return true;
+    return false;
+}
+
+/* Whoever got these frames would find them overwritten. */
+static void lose(const struct vmm_move *m, const struct span *s) {
+    for (size_t i = s->first; i < s->end; i++)
+        if (s->range->page[i].at != m->to)
+            s->range->page[i].frame[m->to] = VMM_NO_FRAME;
+}
+
+/* Nobody can use what is unmapped. */
+static void look(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream) {
+    for (size_t i = s->first, n; m->look && i < s->end; i += n) {
+        for (n = 0; i + n < s->end && s->range->page[i + n].at == VMM_UNMAPPED;)
+            n++;
+        if (n > 0)
+            m->look(v, s->range, i, n, m, stream);
+        else
+            n = 1;
+    }
+}
+
+/* They are not mapped, and their content is on the host. */
+static void give_up_device(struct vmm *v, const struct span *s) {
+    for (size_t i = s->first; i < s->end; i++)
+        if (s->range->page[i].at == VMM_UNMAPPED)
+            vmm_page_drop(v, &s->range->page[i], VMM_DEVICE);
+}
+
+/* Nobody uses them while they are away, so they stay mapped where they were; all or none. */
+static void make_stale(struct vmm *v, const struct vmm_move *m, const struct span *s, bool all) {
+    for (size_t i = s->first; s->range && i < s->end; i++) {
+        struct vmm_page *p = &s->range->page[i];
+        if (all && p->at == VMM_DEVICE) {
+            vmm_page_lies(p, VMM_STALE);
+            p->filled = m->copy;
+            vmm_frame_give_stale(&v->pool[VMM_DEVICE], p->frame[VMM_DEVICE], &p->claim);
+            p->frame[VMM_DEVICE] = VMM_NO_FRAME;
+        }
+        settle(v, m, p);
+    }
+}
+
+/* They have their frames; what has its own back is mapped there still. */
+static void arrive(struct vmm *v, const struct span *s) {
+    for (size_t i = s->first; i < s->end; i++) {
+        struct vmm_page *p = &s->range->page[i];
+        if (p->at == VMM_DEVICE)
+            continue;
+        if (p->at == VMM_STALE && p->claim.frame == p->frame[VMM_DEVICE])
+            vmm_page_lies(p, VMM_DEVICE);
+        vmm_frame_hold(&v->pool[VMM_DEVICE], p->frame[VMM_DEVICE], s->range->start + i * page_bytes, &p->claim);
+    }
+}
+
+/* Those that are ok. False: not all of them. */
+static bool remap(struct vmm *v, const struct vmm_move *m, const struct span *s, const bool *ok, size_t n,
+                  CUstream stream, void (*vacated)(void *), void *data) {
+    bool whole = true;
+    for (size_t i = 0; i < n; i++) {
+        if (ok[i] && m[i].to == VMM_DEVICE)
+            arrive(v, &s[i]);
+        whole = ok[i] && vmm_range_unmap(v, s[i].range, s[i].first, s[i].end - s[i].first, m[i].to) && whole;
+        if (ok[i])
+            look(v, &m[i], &s[i], stream);
+    }
+    if (whole && vacated && m->to == VMM_HOST) {
+        for (size_t i = 0; i < n; i++)
+            give_up_device(v, &s[i]);
+        vacated(data);
+    }
+    for (size_t i = 0; i < n; i++) {
+        whole = ok[i] && vmm_range_map(v, s[i].range, s[i].first, s[i].end - s[i].first, m[i].to) && whole;
+        for (size_t p = s[i].first; s[i].range && p < s[i].end; p++)
+            settle(v, &m[i], &s[i].range->page[p]);
+    }
+    return whole;
+}
+
+void vmm_range_written(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
+    for (size_t i = first; i < first + n; i++)
+        if (r->page[i].at == VMM_DEVICE)
+            vmm_page_drop(v, &r->page[i], VMM_HOST);
+}
+
+enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*vacated)(void *),
+                        void *data) {
+    struct span s[VMM_MOVES];
+    bool ok[VMM_MOVES], whole = true, under_way = false;
+    for (size_t i = 0; i < n; i++) {
+        s[i] = span_of(v, &m[i]);
+        ok[i] = s[i].range && provide(v, &s[i], &m[i]) &&
+                (m[i].to == VMM_HOST ? copy_out : copy_in)(v, &m[i], &s[i], stream, &under_way);
+    }
+    bool done = !under_way || wait(stream);
+    for (size_t i = 0; i < n; i++) {
+        if (!done && s[i].range)
+            lose(&m[i], &s[i]);
+        ok[i] = ok[i] && done;
+        whole = whole && ok[i];
+    }
+    for (size_t i = 0; i < n && m->stale; i++)
+        make_stale(v, &m[i], &s[i], whole);
+    if (n > 0 && !m->stale)
+        whole = remap(v, m, s, ok, n, stream, vacated, data);
+    return whole ? VMM_MOVED : done ? VMM_STAYED : VMM_STUCK;
+}

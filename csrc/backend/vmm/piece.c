@@ -1,0 +1,66 @@
+/* Frames of pieces: handles that may be exported. A frame whose neighbours belong to different allocations has a piece
+ * for each grain, so that another process is given those of one allocation alone. The driver clears new memory, and
+ * such a frame is never used again: nobody is given what others left behind. */
+#include <stdlib.h>
+
+#include "backend/vmm/vmm.h"
+
+static void release(struct vmm_pieces *s) {
+    for (size_t i = 0; i < s->count; i++)
+        vmm_release(s->handle[i]);
+    free(s);
+}
+
+static struct vmm_pieces *create(CUmemLocation location, size_t n) {
+    struct vmm_pieces *s = malloc(sizeof *s + n * sizeof s->handle[0]);
+    if (!s)
+        return NULL;
+    *s = (struct vmm_pieces){.bytes = page_bytes / n};
+    while (s->count < n && vmm_create(&s->handle[s->count], s->bytes, location, true))
+        s->count++;
+    if (s->count == n)
+        return s;
+    release(s);
+    return NULL;
+}
+
+static bool map(const struct vmm_pieces *s, addr_t at, const struct vmm_users *users) {
+    size_t done = 0;
+    while (done < s->count && vmm_map(at + done * s->bytes, s->bytes, s->handle[done]))
+        done++;
+    if (done == s->count && vmm_allow(at, page_bytes, users))
+        return true;
+    if (done > 0)
+        vmm_unmap(at, done * s->bytes);
+    return false;
+}
+
+uint32_t vmm_frame_make_pieces(struct vmm_pool *p, size_t n) {
+    uint32_t frame = vmm_frame_number_take(p);
+    struct vmm_pieces *s = frame == VMM_NO_FRAME ? NULL : create(p->location, n);
+    if (s && map(s, vmm_alias(p, frame), &p->users)) {
+        p->pieces[frame] = s;
+        vmm_frame_count(p, 1);
+        return frame;
+    }
+    if (s)
+        release(s);
+    if (frame != VMM_NO_FRAME)
+        vmm_frame_number_give(p, frame);
+    return VMM_NO_FRAME;
+}
+
+/* One that cannot be unmapped keeps its memory and its number for good. */
+void vmm_frame_end_pieces(struct vmm_pool *p, uint32_t frame) {
+    struct vmm_pieces *s = p->pieces[frame];
+    if (!vmm_unmap(vmm_alias(p, frame), page_bytes))
+        return;
+    p->pieces[frame] = NULL;
+    release(s);
+    vmm_frame_count(p, -1);
+    vmm_frame_number_give(p, frame);
+}
+
+bool vmm_frame_map_pieces(const struct vmm_pool *p, uint32_t frame, addr_t page, const struct vmm_users *users) {
+    return map(p->pieces[frame], page, users);
+}

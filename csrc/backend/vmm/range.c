@@ -1,0 +1,389 @@
+/* Ranges: reserved addresses, and what is mapped at each page. A run of pages is mapped frame by frame and gets its
+ * access in one call, which is the dear one. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "backend/vmm/vmm.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "driver/real.h"
+#include "observe/stats.h"
+
+enum { TRIES = 50, TRY_US = 1000, BATCH = 64 };
+
+static const struct vmm_page EMPTY = {
+    .frame = {VMM_NO_FRAME, VMM_NO_FRAME}, .claim = {.frame = VMM_NO_FRAME}, .at = VMM_UNMAPPED};
+
+/* Plain memory is open to a peer when the program says so; here it is from the start, to those that the driver accepts
+ * on a frame's alias. */
+static void find_users(struct vmm *v) {
+    struct vmm_pool *pool = &v->pool[VMM_DEVICE];
+    uint32_t frame;
+    int devices = 0;
+    REAL(cuDeviceGetCount, 0)(&devices);
+    if (devices <= 1 || !vmm_frames_take(pool, &frame, 1, false))
+        return;
+    for (int d = 0; d < devices && d < DEVICE_MAX; d++) {
+        struct vmm_users peer = {.count = 1};
+        peer.access[0] = (CUmemAccessDesc){{CU_MEM_LOCATION_TYPE_DEVICE, d}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        if (d != v->device && vmm_allow(vmm_alias(pool, frame), page_bytes, &peer))
+            v->users.access[v->users.count++] = peer.access[0];
+    }
+    vmm_frames_give(pool, &frame, 1);
+}
+
+bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct vmm_limit *host_limit) {
+    CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+    uint64_t host_bytes = (uint64_t)host_limit->most * page_bytes;
+    size_t total = 0;
+    *v = (struct vmm){.device = device, .limit = VMM_LIMIT_NONE};
+    d2h_queue_open(&v->d2h_queue);
+    pthread_mutex_init(&v->parts_lock, NULL);
+    pthread_mutex_init(&v->lock, NULL);
+    if (REAL(cuDeviceTotalMem_v2, 0)(&total, device) != CUDA_SUCCESS ||
+        !vmm_pool_open(&v->pool[VMM_DEVICE], here, device, total, &v->limit) ||
+        !vmm_pool_open(&v->pool[VMM_HOST], host, device, host_bytes, host_limit))
+        return false;
+    v->users = v->pool[VMM_DEVICE].users;
+    find_users(v);
+    return true;
+}
+
+/* --- the list --- */
+
+/* Index of the first range that ends behind p. Under the lock. */
+static size_t first_behind(const struct vmm *v, addr_t p) {
+    size_t low = 0, high = v->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (v->at[middle]->start + v->at[middle]->bytes > p)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+struct vmm_range *vmm_range_find(struct vmm *v, addr_t p) {
+    pthread_mutex_lock(&v->lock);
+    size_t i = first_behind(v, p);
+    struct vmm_range *r = i < v->count && v->at[i]->start <= p ? v->at[i] : NULL;
+    pthread_mutex_unlock(&v->lock);
+    return r;
+}
+
+static bool enter(struct vmm *v, struct vmm_range *r) {
+    pthread_mutex_lock(&v->lock);
+    if (v->count == v->capacity) {
+        size_t capacity = v->capacity ? 2 * v->capacity : 64;
+        struct vmm_range **at = realloc(v->at, capacity * sizeof(struct vmm_range *));
+        v->at = at ? at : v->at;
+        v->capacity = at ? capacity : v->capacity;
+    }
+    bool room = v->count < v->capacity;
+    if (room) {
+        size_t i = first_behind(v, r->start);
+        memmove(&v->at[i + 1], &v->at[i], (v->count - i) * sizeof(struct vmm_range *));
+        v->at[i] = r;
+        v->count++;
+    }
+    pthread_mutex_unlock(&v->lock);
+    return room;
+}
+
+static void take_out(struct vmm *v, const struct vmm_range *r) {
+    pthread_mutex_lock(&v->lock);
+    size_t i = first_behind(v, r->start);
+    if (i < v->count && v->at[i] == r) {
+        v->count--;
+        memmove(&v->at[i], &v->at[i + 1], (v->count - i) * sizeof(struct vmm_range *));
+    }
+    pthread_mutex_unlock(&v->lock);
+}
+
+/* --- mapping --- */
+
+static addr_t address(const struct vmm_range *r, size_t page) {
+    return r->start + page * page_bytes;
+}
+
+/* Of pages that have nothing mapped. All or nothing. */
+static bool map_run(const struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
+    const CUmemGenericAllocationHandle *handles = v->pool[place].handles;
+    size_t done = 0;
+    uint64_t began = clock_ns();
+    while (done < n && vmm_map(address(r, first + done), page_bytes, handles[r->page[first + done].frame[place]]))
+        done++;
+    bool allowed = done == n && vmm_allow(address(r, first), n * page_bytes, &v->users);
+    stats_add(COUNT_map_ns, clock_ns() - began);
+    if (allowed) {
+        stats_add(COUNT_mapped_bytes, n * page_bytes);
+        for (size_t i = first; i < first + n; i++)
+            vmm_page_lies(&r->page[i], (uint8_t)place);
+        return true;
+    }
+    if (done > 0)
+        vmm_unmap(address(r, first), done * page_bytes);
+    return false;
+}
+
+/* The pages of [*first, end) that follow one another with the same `at`, other than `but`: moves *first to them,
+ * returns how many. */
+static size_t next_run(const struct vmm_range *r, size_t *first, size_t end, unsigned but) {
+    size_t n = 0;
+    while (*first < end && r->page[*first].at == but)
+        ++*first;
+    while (*first + n < end && r->page[*first + n].at != but && r->page[*first + n].at == r->page[*first].at)
+        n++;
+    return n;
+}
+
+/* The same of pages that are unmapped, and all have a frame of the place or none. */
+static size_t next_bare(const struct vmm_range *r, size_t *first, size_t end, enum vmm_place place) {
+    const struct vmm_page *p = r->page;
+    size_t n = 0;
+    while (*first < end && p[*first].at != VMM_UNMAPPED)
+        ++*first;
+    while (*first + n < end && p[*first + n].at == VMM_UNMAPPED &&
+           (p[*first + n].frame[place] == VMM_NO_FRAME) == (p[*first].frame[place] == VMM_NO_FRAME))
+        n++;
+    return n;
+}
+
+bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n, unsigned but) {
+    size_t end = first + n;
+    bool whole = true;
+    for (size_t run; (run = next_run(r, &first, end, but)) > 0; first += run) {
+        if (r->page[first].at == VMM_UNMAPPED)
+            continue;
+        for (size_t i = first; i < first + run && r->page[first].at == VMM_STALE; i++)
+            vmm_frame_reclaim(&v->pool[VMM_DEVICE], &r->page[i].claim, false);
+        uint64_t began = clock_ns();
+        bool unmapped = vmm_unmap(address(r, first), run * page_bytes);
+        stats_add(COUNT_map_ns, clock_ns() - began);
+        if (!unmapped) {
+            whole = false;
+            continue;
+        }
+        for (size_t i = first; i < first + run; i++)
+            vmm_page_lies(&r->page[i], VMM_UNMAPPED);
+    }
+    return whole;
+}
+
+/* Pages of [*first, end) that follow one another with that `at`: moves *first to them, returns how many. */
+static size_t next_at(const struct vmm_range *r, size_t *first, size_t end, unsigned at) {
+    size_t n = 0;
+    while (*first < end && r->page[*first].at != at)
+        ++*first;
+    while (*first + n < end && r->page[*first + n].at == at)
+        n++;
+    return n;
+}
+
+/* Many at once may fail where a few do not. */
+static bool map_by_halves(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
+    if (map_run(v, r, first, n, place) || n == 1)
+        return r->page[first].at == place;
+    bool low = map_by_halves(v, r, first, n / 2, place);
+    return map_by_halves(v, r, first + n / 2, n - n / 2, place) && low;
+}
+
+/* Something must be mapped there, or what touches it ends the program's context. */
+static void map_somehow(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
+    for (int i = 0; i < TRIES; i++) {
+        bool whole = true;
+        for (size_t at = first, run; (run = next_at(r, &at, first + n, VMM_UNMAPPED)) > 0; at += run)
+            whole = map_by_halves(v, r, at, run, place) && whole;
+        if (whole)
+            return;
+        nanosleep(&(struct timespec){0, TRY_US * 1000}, NULL);
+    }
+    __atomic_store_n(&v->loses, true, __ATOMIC_RELAXED);
+    log_error(
+        "device %d: the driver maps memory no more: %zu pages at 0x%llx are lost, what uses them is refused as out "
+        "of memory",
+        v->device, n, (unsigned long long)address(r, first));
+}
+
+bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to) {
+    enum vmm_place other = to == VMM_HOST ? VMM_DEVICE : VMM_HOST;
+    size_t end = first + n;
+    bool whole = true;
+    for (size_t at = first, run; (run = next_bare(r, &at, end, other)) > 0; at += run)
+        if (!map_run(v, r, at, run, to))
+            map_somehow(v, r, at, run, r->page[at].frame[other] == VMM_NO_FRAME ? to : other);
+    for (size_t i = first; i < end; i++)
+        whole = whole && r->page[i].at == to;
+    return whole;
+}
+
+/* What uses a page that is stale uses another's bytes. */
+static bool unmap_somehow(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
+    for (int i = 0; i < TRIES; i++) {
+        if (vmm_range_unmap(v, r, first, n, VMM_HOST))
+            return true;
+        nanosleep(&(struct timespec){0, TRY_US * 1000}, NULL);
+    }
+    __atomic_store_n(&v->loses, true, __ATOMIC_RELAXED);
+    log_error("device %d: the driver unmaps memory no more: %zu pages at 0x%llx are lost, what uses them is refused as "
+              "out of memory",
+              v->device, n, (unsigned long long)address(r, first));
+    return false;
+}
+
+void vmm_range_map_stale(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
+    size_t end = first + n;
+    for (size_t run; (run = next_at(r, &first, end, VMM_STALE)) > 0; first += run)
+        if (unmap_somehow(v, r, first, run))
+            vmm_range_map(v, r, first, run, VMM_HOST);
+}
+
+/* --- their life --- */
+
+static void give_frames(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
+    uint32_t frames[BATCH];
+    size_t have = 0;
+    for (size_t i = first; i < first + n; i++) {
+        if (r->page[i].frame[place] != VMM_NO_FRAME)
+            frames[have++] = r->page[i].frame[place];
+        r->page[i].frame[place] = VMM_NO_FRAME;
+        if (have == BATCH || i + 1 == first + n) {
+            vmm_frames_give(&v->pool[place], frames, have);
+            have = 0;
+        }
+    }
+}
+
+bool vmm_range_empty(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
+    if (!vmm_range_unmap(v, r, first, n, VMM_UNMAPPED))
+        return false;
+    give_frames(v, r, first, n, VMM_DEVICE);
+    give_frames(v, r, first, n, VMM_HOST);
+    for (size_t i = first; i < first + n; i++)
+        r->page[i] = EMPTY;
+    return true;
+}
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Takes as many as there are. Returns how many. */
+static size_t take_some(struct vmm_pool *p, uint32_t *out, size_t n) {
+    size_t have = 0;
+    for (size_t some; have < n; have += some) {
+        some = least(BATCH, n - have);
+        while (some > 0 && !vmm_frames_take(p, out + have, some, false))
+            some /= 2;
+        if (some == 0)
+            break;
+    }
+    return have;
+}
+
+/* There are so many more. */
+static bool leaves(struct vmm_pool *p, size_t spare) {
+    uint32_t frames[BATCH];
+    bool good = spare <= BATCH && vmm_frames_take(p, frames, spare, false);
+    if (good)
+        vmm_frames_give(p, frames, spare);
+    return good;
+}
+
+void vmm_stock_give(struct vmm *v, struct vmm_stock *s) {
+    for (int place = 0; place < VMM_PLACES; place++) {
+        vmm_frames_give(&v->pool[place], s->frame[place], s->count[place]);
+        free(s->frame[place]);
+    }
+    *s = (struct vmm_stock){0};
+}
+
+bool vmm_stock_take(struct vmm *v, struct vmm_stock *s, size_t n, bool device, size_t spare) {
+    *s = (struct vmm_stock){0};
+    for (int place = 0; place < VMM_PLACES; place++) {
+        size_t missing = n - s->count[VMM_DEVICE];
+        bool wanted = missing > 0 && (place == VMM_HOST || device);
+        if (wanted && (s->frame[place] = calloc(missing, sizeof(uint32_t))))
+            s->count[place] = take_some(&v->pool[place], s->frame[place], missing);
+    }
+    if (s->count[VMM_DEVICE] + s->count[VMM_HOST] == n &&
+        (s->count[VMM_HOST] == 0 || leaves(&v->pool[VMM_HOST], spare)))
+        return true;
+    vmm_stock_give(v, s);
+    return false;
+}
+
+/* To the pages from `first` on, as long as there are any. Returns the first page without. */
+static size_t deal(struct vmm *v, struct vmm_range *r, size_t first, size_t end, struct vmm_stock *s,
+                   enum vmm_place place) {
+    size_t n = least(s->count[place], end - first);
+    for (size_t i = first; i < first + n; i++) {
+        r->page[i].frame[place] = s->frame[place][i - first];
+        if (place == VMM_DEVICE)
+            vmm_frame_hold(&v->pool[place], r->page[i].frame[place], address(r, i), &r->page[i].claim);
+    }
+    s->count[place] -= n;
+    if (s->count[place] > 0)
+        memmove(s->frame[place], s->frame[place] + n, s->count[place] * sizeof(uint32_t));
+    return first + n;
+}
+
+bool vmm_range_fill_from(struct vmm *v, struct vmm_range *r, size_t first, size_t n, struct vmm_stock *s) {
+    size_t end = first + n, there = deal(v, r, first, end, s, VMM_DEVICE);
+    deal(v, r, there, end, s, VMM_HOST);
+    return (there == first || map_run(v, r, first, there - first, VMM_DEVICE)) &&
+           (there == end || map_run(v, r, there, end - there, VMM_HOST));
+}
+
+bool vmm_range_fill(struct vmm *v, struct vmm_range *r, size_t first, size_t n, bool device, size_t spare) {
+    struct vmm_stock s;
+    bool good = vmm_stock_take(v, &s, n, device, spare) && vmm_range_fill_from(v, r, first, n, &s);
+    vmm_stock_give(v, &s);
+    return good;
+}
+
+static void discard(struct vmm_range *r) {
+    if (r)
+        free(r->part);
+    free(r);
+}
+
+static struct vmm_range *range_at(struct vmm *v, addr_t start, uint64_t bytes, bool reserved) {
+    size_t pages = bytes / page_bytes;
+    struct vmm_range *r = calloc(1, sizeof *r + pages * sizeof r->page[0]);
+    if (!r || !(r->part = calloc(bytes / PAGE_LEAST, sizeof(struct vmm_part *)))) {
+        discard(r);
+        return NULL;
+    }
+    r->start = start;
+    r->bytes = bytes;
+    r->reserved = reserved;
+    for (size_t i = 0; i < pages; i++)
+        r->page[i] = EMPTY;
+    if (enter(v, r))
+        return r;
+    discard(r);
+    return NULL;
+}
+
+struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes) {
+    addr_t start = vmm_reserve(bytes);
+    struct vmm_range *r = start ? range_at(v, start, bytes, false) : NULL;
+    if (start && !r)
+        vmm_unreserve(start, bytes);
+    return r;
+}
+
+struct vmm_range *vmm_range_of_program(struct vmm *v, addr_t start, uint64_t bytes) {
+    return range_at(v, start, bytes, true);
+}
+
+void vmm_range_delete(struct vmm *v, struct vmm_range *r) {
+    take_out(v, r);
+    if (!r->reserved)
+        vmm_unreserve(r->start, r->bytes);
+    free(r->seals);
+    discard(r);
+}

@@ -1,0 +1,406 @@
+/* What may move, and when: the operations and moves of remapped memory. docs/vmm.md has what is guaranteed.
+ *
+ * An operation's pages are pinned from its admission to its end: they are not mapped anew meanwhile. So all that may be
+ * touched has to be known, or must not move. */
+#include "backend/vmm/vmm.h"
+#include "backend/backend.h"
+#include "backend/pager/call_scope.h"
+#include "backend/pager/pager.h"
+#include "backend/vmm/deferred_release.h"
+#include "backend/vmm/verify.h"
+#include "base/log.h"
+#include "driver/session.h"
+#include "launch/function.h"
+#include "launch/op.h"
+
+/* --- operations --- */
+
+/* By the library's call that it is part of. */
+static bool is_told(const struct op *op) {
+    return api_rows[op->api].library != LIBRARY_CUDA;
+}
+
+/* An extent that is a guess from other pointers may be too small, and so may what a library told of another call. */
+static bool is_guess(const struct touch *t, const struct op *op) {
+    return t->source == SOURCE_OBSERVED || t->source == SOURCE_ALLOCATION ||
+           (t->source == SOURCE_LIBRARY && !is_told(op));
+}
+
+/* Memory that is mapped in the range. */
+static bool is_in(const struct vmm_range *r, addr_t p, struct allocation *a) {
+    return p >= r->start && p < r->start + r->bytes && ledger_find(session.ledger, p, a);
+}
+
+/* What the program mapped side by side it may use as one, where it reserved the addresses as one: what the driver
+ * happened to reserve next to them has nothing to do with them. */
+static void join_neighbours(const struct allocation *a, addr_t *start, uint64_t *bytes) {
+    struct pager *d;
+    struct allocation next;
+    addr_t end = a->start + a->bytes;
+    const struct vmm_range *r = a->kind == MEMORY_VMM ? vmm_find(a->start, &d) : NULL;
+    *start = a->start;
+    while (r && is_in(r, *start - 1, &next))
+        *start = next.start;
+    while (r && is_in(r, end, &next))
+        end = next.start + next.bytes;
+    *bytes = end - *start;
+}
+
+/* All that an address may reach: the block that the framework told, or the allocation. */
+static bool reach(addr_t p, addr_t *start, uint64_t *bytes) {
+    struct allocation a;
+    struct touch t;
+    bool told = ledger_extent(session.ledger, p, &t) && t.source == SOURCE_FRAMEWORK;
+    if (!told && !ledger_find(session.ledger, p, &a))
+        return false;
+    if (!told) {
+        join_neighbours(&a, start, bytes);
+    } else {
+        *start = t.start;
+        *bytes = t.bytes;
+    }
+    return true;
+}
+
+static size_t touches(struct pager *d, const struct op *op) {
+    size_t n = pager_touches(d, op);
+    for (size_t i = 0; i < n; i++) {
+        struct ulms_engine_touch *t = &d->touches[i];
+        if (!is_guess(&op->touches[i], op) || !reach(op->touches[i].start, &t->start, &t->bytes))
+            continue;
+        if (op->touches[i].mode != TOUCH_READ) /* what it writes of the rest is not known */
+            t->mode = ULMS_TOUCH_UPDATE;
+    }
+    return n;
+}
+
+/* That the engine knows: beside them mappings of the driver's may be. Under the lock. */
+static bool any_page(const struct pager *d, addr_t start, uint64_t bytes, bool (*is)(const struct vmm_page *)) {
+    const struct vmm_range *r = NULL;
+    bool any = false;
+    for (addr_t p = start / page_bytes * page_bytes; !any && p < start + bytes; p += page_bytes) {
+        if (!r || p >= r->start + r->bytes)
+            r = vmm_range_at(d, p);
+        any = r && is(&r->page[(p - r->start) / page_bytes]) && pager_page_at(&d->ranges, p);
+    }
+    return any;
+}
+
+static bool may_move(const struct vmm_page *p) {
+    return !p->fixed;
+}
+
+/* The driver would not map it, or not unmap it where it is another's. */
+static bool is_lost(const struct vmm_page *p) {
+    uint8_t at = vmm_page_at(p);
+    return at != VMM_DEVICE && at != VMM_HOST;
+}
+
+/* It may touch anything. What a library's call told is all that it touches, whatever its kernels are handed: those of
+ * cuDNN have pinned memory of its own where they report errors. */
+static bool hides(const struct op *op) {
+    bool opaque = op->flags & (OP_BLIND | OP_HIDES) || op->count == TOUCH_MAX;
+    opaque = opaque || (op->kernels > 0 && ulms_options.hidden == HIDDEN_ANY);
+    for (uint32_t i = 0; !opaque && op->kernels > 0 && !is_told(op) && i < op->count; i++)
+        opaque = ledger_is_host_written(session.ledger, op->touches[i].start);
+    return opaque;
+}
+
+/* What is away may stay mapped where others lie: no kernel uses it unseen. */
+static bool goes_stale(const struct pager *d) {
+    bool unvouched = __atomic_load_n(&d->vmm->unvouched, __ATOMIC_RELAXED);
+    return ulms_options.hidden == HIDDEN_KNOWN || (ulms_options.hidden == HIDDEN_FOLLOWED && !unvouched);
+}
+
+static void tell_unvouched(const struct pager *d, const struct op *op) {
+    const struct function *f = op->function ? function_at(op->function - 1) : NULL;
+    log_info("device %d: %s may follow addresses that lie in memory: what is away is mapped from now on, which takes "
+             "longer; not with ULMS_HIDDEN=known, for who knows that no kernel does",
+             d->ordinal, f ? f->name : "a kernel of a graph");
+}
+
+/* The first operations with kernels that nobody vouches for: until all that is away is mapped. While nothing moves
+ * nothing is away. Under the lock. */
+static bool needs_all_mapped(struct pager *d, const struct op *op) {
+    if (!(op->flags & OP_ROAMS) || !pager_moves(d) || !d->vmm || d->vmm->all_mapped)
+        return false;
+    if (ulms_options.hidden != HIDDEN_FOLLOWED || vmm_verifies())
+        return false;
+    if (!__atomic_exchange_n(&d->vmm->unvouched, true, __ATOMIC_RELAXED))
+        tell_unvouched(d, op);
+    d->vmm->all_mapped = !d->vmm->stale_content && !d->under_way;
+    return !d->vmm->all_mapped;
+}
+
+static enum pager_opacity opacity(struct pager *d, const struct op *op) {
+    if (hides(op))
+        return PAGER_OPAQUE;
+    return needs_all_mapped(d, op) ? PAGER_PAUSES_MOVES : PAGER_TRANSPARENT;
+}
+
+/* Its vacated pages are used where they lie now: not before they are mapped there. False: they are not. */
+static bool wait_mapped(struct pager *d, const struct op *op) {
+    size_t n = d->under_way ? touches(d, op) : 0;
+    bool mapped = true, waited;
+    for (size_t i = 0; i < n; i++) {
+        mapped = pager_moves_wait_mapped(d, d->touches[i].start, d->touches[i].bytes, &waited) && mapped;
+        if (waited)
+            touches(d, op); /* another operation's, after waiting */
+    }
+    return mapped;
+}
+
+/* All memory is what the program takes it for, whatever an operation does with it that it did not show. */
+static void make_all_usable(struct pager *d) {
+    vmm_map_stale(d, 0, UINT64_MAX);
+    vmm_written(d);
+    if (d->vmm)
+        d->vmm->all_mapped = __atomic_load_n(&d->vmm->unvouched, __ATOMIC_RELAXED);
+}
+
+/* Once nothing moves any more, all of it is what the program takes it for. */
+static void end_moves(struct pager *d) {
+    if (pager_ended(d) && d->vmm && !d->vmm->never_stale && pager_moves_wait(d, 0, UINT64_MAX, false)) {
+        vmm_map_stale(d, 0, UINT64_MAX);
+        d->vmm->never_stale = true;
+    }
+}
+
+/* Without the engine nothing pins its pages: then nothing may move any more, and what does has to end. False: it does
+ * not. */
+static bool make_usable(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
+    if (vmm_verifies())
+        vmm_verify_admitted(d, touches(d, op), uses == PAGER_USES_ANY);
+    if (uses == PAGER_USES_ANY)
+        make_all_usable(d);
+    if (pager_moves(d) && serial) {
+        bool mapped = wait_mapped(d, op);
+        size_t n = mapped && uses == PAGER_USES_ABSENT ? touches(d, op) : 0;
+        for (size_t i = 0; i < n; i++)
+            vmm_map_stale(d, d->touches[i].start, d->touches[i].start + d->touches[i].bytes);
+        return mapped;
+    }
+    size_t n = touches(d, op);
+    bool over = true;
+    for (size_t i = 0; i < n && pager_moves(d); i++)
+        if (any_page(d, d->touches[i].start, d->touches[i].bytes, may_move))
+            pager_give_up(d, "no memory for an operation");
+    for (size_t i = 0; i < n && !pager_moves(d); i++)
+        if (pager_moves_any(d, d->touches[i].start, d->touches[i].bytes)) {
+            over = pager_moves_wait(d, d->touches[i].start, d->touches[i].bytes, false) && over;
+            touches(d, op); /* another operation's, after waiting */
+        }
+    end_moves(d);
+    return over;
+}
+
+static bool any_lost(const struct pager *d) {
+    bool lost = false;
+    for (size_t i = 0; i < d->ranges.count && !lost; i++)
+        lost = any_page(d, d->ranges.at[i].range->start, d->ranges.at[i].range->bytes, is_lost);
+    return lost;
+}
+
+static bool touches_lost(struct pager *d, const struct op *op) {
+    bool lost = false;
+    for (size_t i = 0, n = touches(d, op); i < n && !lost; i++)
+        lost = any_page(d, d->touches[i].start, d->touches[i].bytes, is_lost);
+    return lost;
+}
+
+static bool ensure_usable(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
+    if (!make_usable(d, op, serial, uses))
+        return false;
+    return !d->vmm || !__atomic_load_n(&d->vmm->loses, __ATOMIC_RELAXED) ||
+           !(uses == PAGER_USES_ANY ? any_lost(d) : touches_lost(d, op));
+}
+
+static void admit(struct op *op) {
+    if (vmm_verifies())
+        vmm_verify_issued(op);
+    pager_admit(op);
+}
+
+/* --- memory that stays where it is: addresses of it are on the device, so that any operation may use it --- */
+
+/* From now on the engine does not know the page. Under the lock. */
+static void fix_page(struct pager *d, addr_t p) {
+    struct vmm_range *r = vmm_range_at(d, p);
+    if (!r)
+        return;
+    struct vmm_page *page = &r->page[(p - r->start) / page_bytes];
+    d->fixed += !page->fixed && page->at == VMM_DEVICE ? page_bytes : 0;
+    page->fixed = true;
+}
+
+void vmm_fix(struct pager *d, addr_t start, addr_t end) {
+    addr_t from = start / page_bytes * page_bytes;
+    pager_lock(d);
+    if (any_page(d, from, end - from, may_move) && pager_moves_wait(d, from, end - from, false)) {
+        vmm_map_stale(d, from, end);
+        ulms_engine_freed(d->engine, from, whole_pages(end) - from);
+        for (addr_t p = from; p < end; p += page_bytes)
+            fix_page(d, p);
+        pager_budget_update(d);
+        pager_progressed(d);
+        pager_wake(d);
+    }
+    pager_unlock(d);
+}
+
+/* Where any kernel may use any address, one more tells nothing. */
+static void pointed(const addr_t *pointers, size_t n) {
+    for (size_t i = 0; i < n && ulms_options.hidden != HIDDEN_ANY; i++) {
+        struct pager *d;
+        addr_t start;
+        uint64_t bytes;
+        if (vmm_find(pointers[i], &d) && reach(pointers[i], &start, &bytes))
+            vmm_fix(d, start, start + bytes);
+    }
+}
+
+/* --- moves --- */
+
+struct vacating {
+    struct pager *device;
+    uint64_t id;
+};
+
+static void on_vacated(void *data) {
+    const struct vacating *l = data;
+    pager_lock(l->device);
+    pager_move_vacated(l->device, l->id);
+    pager_wake(l->device);
+    pager_unlock(l->device);
+}
+
+_Static_assert((int)PAGER_RUN_PAGES <= (int)VMM_MOVES, "a run has at most a move a page");
+
+/* The pages that follow one another in a range move as one. Returns how many pieces there are. */
+static size_t join(struct vmm *v, const struct pager_move *m, struct pager_piece *piece) {
+    const struct vmm_range *range = NULL;
+    size_t n = 0;
+    for (const struct pager_piece *p = m->piece; p < m->piece + m->pieces; p++) {
+        bool same = range && p->start < range->start + range->bytes;
+        if (same && p->start == piece[n - 1].start + piece[n - 1].bytes)
+            piece[n - 1].bytes += p->bytes;
+        else
+            piece[n++] = *p;
+        range = same ? range : vmm_range_find(v, p->start);
+    }
+    return n;
+}
+
+static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) {
+    bool fill = m->m.kind == ULMS_FILL;
+    /* what an operation did not show may have made one that looks clean dirty */
+    bool any = ulms_options.hidden == HIDDEN_ANY;
+    bool unused = m->discard || (goes_stale(d) && !(m->m.flags & ULMS_MOVE_IN_PLACE));
+    struct pager_piece piece[PAGER_RUN_PAGES];
+    struct vmm_move part[PAGER_RUN_PAGES];
+    size_t n = join(d->vmm, m, piece);
+    for (size_t i = 0; i < n; i++)
+        part[i] = (struct vmm_move){.start = piece[i].start,
+                                    .bytes = piece[i].bytes,
+                                    .to = fill ? VMM_DEVICE : VMM_HOST,
+                                    .copy = !m->discard,
+                                    .clean = !any && m->m.flags & ULMS_MOVE_CLEAN,
+                                    .keep = !any && m->m.flags & ULMS_MOVE_KEEP,
+                                    .stale = !fill && unused && !vmm_verifies(),
+                                    .look = vmm_verifies() ? vmm_verify_look : NULL};
+    pager_lock(d);
+    d->vmm->stale_content = d->vmm->stale_content || (part[0].stale && part[0].copy);
+    bool waited, mapped = pager_moves_wait_mapped(d, m->m.start, m->m.bytes, &waited);
+    pager_unlock(d);
+    if (!mapped)
+        return false;
+    enum vmm_moved moved = vmm_move(d->vmm, part, n, stream, on_vacated, &(struct vacating){d, m->m.id});
+    for (size_t i = 0; i < n && vmm_verifies(); i++)
+        vmm_verify_moved(d->vmm, &part[i], stream);
+    if (moved == VMM_STUCK) {
+        pager_lock(d);
+        pager_give_up(d, "the driver does not tell what is copied");
+        pager_unlock(d);
+    }
+    return moved == VMM_MOVED;
+}
+
+/* Under the device's lock; claims change without it, so that what is said may be old by now: then the wrong page
+ * leaves. */
+static uint64_t holder(void *data, uint64_t start) {
+    struct vmm *v = ((struct pager *)data)->vmm;
+    struct vmm_range *r = vmm_range_find(v, start);
+    return r ? vmm_frame_holder(&v->pool[VMM_DEVICE], &r->page[(start - r->start) / page_bytes].claim) : 0;
+}
+
+/* What an operation did not show may have made a page that looks dead alive. */
+static bool discards(void) {
+    return ulms_options.hidden != HIDDEN_ANY;
+}
+
+static void unsure(void) {
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        pager_lock(d);
+        pager_give_up(d, "the driver does not tell what is captured");
+        end_moves(d);
+        pager_unlock(d);
+    }
+}
+
+static void stop(void) {
+    pager_stop();
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        pager_lock(d);
+        if (d->vmm && !pager_moves_any(d, 0, UINT64_MAX))
+            vmm_map_stale(d, 0, UINT64_MAX);
+        pager_unlock(d);
+    }
+    frame_prefetchers_stop();
+}
+
+/* While some of a lane map pages, the copies of another fill the link. */
+const struct pager_kind vmm_kind = {.fallback = "stays where it is, on the device or on the host",
+                                    .movers = {.in = 3, .out = 3},
+                                    .ahead = 32 << 20,
+                                    .runs = 2,
+                                    .arrives = vmm_arrives,
+                                    .occupied = vmm_occupied,
+                                    .padding = vmm_padding,
+                                    .issue = issue,
+                                    .waits = true,
+                                    .holder = holder,
+                                    .divided = vmm_divided,
+                                    .discards = discards,
+                                    .opaque = opacity,
+                                    .touches = touches,
+                                    .ensure_usable = ensure_usable};
+
+const struct backend backend_vmm = {.name = "vmm",
+                                    .admit = admit,
+                                    .settle = pager_settle,
+                                    .returned = pager_returned,
+                                    .rests = true,
+                                    .serves = vmm_serves,
+                                    .provide = vmm_provide,
+                                    .holds = vmm_holds,
+                                    .arrived = vmm_arrived,
+                                    .crowded = pager_crowded,
+                                    .plain = pager_plain,
+                                    .granted = pager_granted,
+                                    .coming = vmm_coming,
+                                    .leaving = vmm_leaving,
+                                    .release = vmm_free,
+                                    .waited = vmm_waited,
+                                    .own = &vmm_own,
+                                    .held = vmm_held,
+                                    .relieve = vmm_relieve,
+                                    .pointed = pointed,
+                                    .share = vmm_share,
+                                    .unsure = unsure,
+                                    .block_before = pager_block_before,
+                                    .block = pager_block,
+                                    .forget = pager_forget,
+                                    .forgotten = vmm_forgotten,
+                                    .jumped = pager_jumped,
+                                    .abandon = pager_abandon,
+                                    .stop = stop};

@@ -1,0 +1,400 @@
+/* What the files of the remapping backend share. Allocations are parts of reserved ranges of addresses; behind each
+ * page on which there is one is a frame, on the device or on the host, and whichever it is, kernels may use the page.
+ *
+ *   part    the addresses of one allocation, in grains of PAGE_LEAST: two may meet in the middle of a page
+ *   frame   one page of physical memory: a driver's handle, with an address of its own that never changes (its alias)
+ *   place   where a frame lies
+ *   stale   a page that nobody uses while it is away has given its frame to another, and is mapped there still: until
+ *           it comes again that costs no call
+ *   claim   of a stale page on that frame: if it is idle when the page comes, it gets it back, and needs no call then
+ *           either
+ *
+ * Copies run from alias to alias; only the program's addresses are mapped anew, and for that moment nobody may use
+ * them. */
+#ifndef ULMS_VMM_H
+#define ULMS_VMM_H
+
+#include <pthread.h>
+
+#include "base/page.h"
+#include "driver.h"
+#include "types.h"
+
+/* Claims on a frame that are remembered; pages beyond them are mapped anew. */
+enum { VMM_CLAIMS = 4 };
+
+/* Where a frame lies: what arrays are indexed by. */
+enum vmm_place { VMM_DEVICE, VMM_HOST, VMM_PLACES };
+/* What is mapped at a page: its frame of a place (enum vmm_place), or one of these. */
+enum { VMM_UNMAPPED = VMM_PLACES, VMM_STALE };
+
+#define VMM_NO_FRAME UINT32_MAX
+
+/* Who may use a mapping. */
+struct vmm_users {
+    CUmemAccessDesc access[DEVICE_MAX];
+    size_t count;
+};
+
+/* --- frames of one place: made once, used again and again (frame.c). Any thread --- */
+
+/* How many frames some pools may make together. */
+struct vmm_limit {
+    pthread_mutex_t lock;
+    uint32_t most, made;    /* frames */
+    struct vmm_pool *pools; /* for good */
+};
+#define VMM_LIMIT_NONE {.lock = PTHREAD_MUTEX_INITIALIZER, .most = VMM_NO_FRAME}
+
+void vmm_limit_set(struct vmm_limit *l, uint64_t bytes);
+
+/* Of a page. It changes under the pool's lock only, and by who moves the page. */
+struct vmm_claim {
+    uint32_t frame; /* where the page is stale, remembered or not; VMM_NO_FRAME: nowhere, or a move failed half-way */
+    uint64_t came;  /* how many pages had come when this one did; 0: never */
+};
+
+struct vmm_pool {
+    pthread_mutex_t lock;
+    CUmemLocation location;
+    struct vmm_users users;                /* of the aliases */
+    addr_t aliases;                        /* of frame 0; the others follow */
+    uint32_t capacity, made, free;         /* frames */
+    CUmemGenericAllocationHandle *handles; /* by frame; 0: not made, or of pieces */
+    struct vmm_pieces **pieces;            /* by frame: what it is made of if others may be given it; NULL: nobody is */
+    uint64_t *idle, *bare;                 /* bits by frame: made and unused; not made */
+    uint64_t (*claims)[VMM_CLAIMS];        /* by frame: when the pages came that are stale there; 0: none */
+    addr_t *holders;                       /* by frame: the page that came there last */
+    uint64_t *made_at;                     /* by frame: `arrivals` when it was made, or given back to the driver */
+    uint64_t arrivals;                     /* pages that came */
+    bool gave_back;                        /* frames to the driver, since somebody asked */
+    uint32_t next;                         /* where the search for idle ones begins */
+    struct vmm_limit *limit;
+    struct vmm_pool *next_pool; /* under the limit */
+    uint32_t stock, ahead;      /* so many idle frames should be there, while fewer than that are made */
+    void (*low)(void *);        /* called with low_data by whoever takes, when they are not */
+    void *low_data;
+};
+
+/* Room for `bytes` of frames, none made. False: no addresses or no memory for it. */
+bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, uint64_t bytes, struct vmm_limit *limit);
+/* Takes n frames, idle ones first: those without claims, mostly with consecutive numbers, then those whose claimants
+ * came last, as pages tend to come in the same order again. together: neighbours, if there are so many idle ones,
+ * and of those that leave fewest others, whatever their claims. Makes what is missing. False: there are not so many,
+ * and none is taken. Their content is anybody's. */
+bool vmm_frames_take(struct vmm_pool *p, uint32_t *out, size_t n, bool together);
+/* From now on there should be `stock` idle frames, while those that are made are less than `bytes`. `low` is called
+ * with `data` when there are not; any thread, without a lock. */
+void vmm_pool_keep(struct vmm_pool *p, uint32_t stock, uint64_t bytes, void (*low)(void *), void *data);
+/* Makes some of those that are missing. False: there is nothing to do, or it cannot be done. */
+bool vmm_pool_stock(struct vmm_pool *p);
+/* One of pieces goes back to the driver at once: another process may have it mapped. */
+void vmm_frames_give(struct vmm_pool *p, const uint32_t *frames, size_t n);
+/* The number of a frame that is not made, and room for it under the limit. VMM_NO_FRAME: there is none. */
+uint32_t vmm_frame_number_take(struct vmm_pool *p);
+void vmm_frame_number_give(struct vmm_pool *p, uint32_t frame);
+/* The frame of that number was made (1), or is none any more (-1). */
+void vmm_frame_count(struct vmm_pool *p, int more);
+/* Frames were given back to the driver since this was asked last, or somebody is to look again. */
+bool vmm_pool_gave_back(struct vmm_pool *p);
+void vmm_pool_look_again(struct vmm_pool *p);
+/* Gives idle frames back to the driver, until only so many bytes of frames are made, used ones included. */
+void vmm_pool_trim(struct vmm_pool *p, uint64_t bytes);
+/* Bytes of the frames that are made. */
+uint64_t vmm_pool_bytes(const struct vmm_pool *p);
+static inline addr_t vmm_alias(const struct vmm_pool *p, uint32_t frame) {
+    return p->aliases + (uint64_t)frame * page_bytes;
+}
+
+/* --- frames of pieces: handles that may be exported, of memory that nobody had before (piece.c) --- */
+
+struct vmm_pieces {
+    size_t count;
+    uint64_t bytes; /* of each */
+    CUmemGenericAllocationHandle handle[];
+};
+/* A frame of n pieces, mapped at its alias. VMM_NO_FRAME: there is no memory for it, or no more may be made. */
+uint32_t vmm_frame_make_pieces(struct vmm_pool *p, size_t n);
+/* Releases them: nobody of this process has them mapped but at the alias. */
+void vmm_frame_end_pieces(struct vmm_pool *p, uint32_t frame);
+/* Maps them at the page. False: nothing is mapped there. */
+bool vmm_frame_map_pieces(const struct vmm_pool *p, uint32_t frame, addr_t page, const struct vmm_users *users);
+
+/* --- claims: pages that left, and the frames that they had (claim.c). By who moves the page --- */
+
+/* The page comes to that frame. */
+void vmm_frame_hold(struct vmm_pool *p, uint32_t frame, addr_t page, struct vmm_claim *c);
+/* Gives the frame of a page that is stale there from now on. */
+void vmm_frame_give_stale(struct vmm_pool *p, uint32_t frame, struct vmm_claim *c);
+/* The page is stale there no more. True, if so asked: the frame was idle and not given back to the driver meanwhile,
+ * and is taken. */
+bool vmm_frame_reclaim(struct vmm_pool *p, struct vmm_claim *c, bool take);
+/* The page that has the frame of the claim; 0: none has, or there is no claim. Any thread. */
+addr_t vmm_frame_holder(struct vmm_pool *p, const struct vmm_claim *c);
+/* The stale page is, or may be, mapped at a frame that was given back to the driver: its memory is free only once
+ * nobody is. */
+bool vmm_claim_is_void(struct vmm_pool *p, const struct vmm_claim *c);
+
+/* --- ranges: the program's addresses (range.c) --- */
+
+struct vmm_page {
+    uint32_t frame[VMM_PLACES]; /* or VMM_NO_FRAME; the one that is not mapped is a copy, or about to be mapped */
+    struct vmm_claim claim;     /* VMM_STALE: on the frame that it is mapped at */
+    uint8_t at;                 /* what is mapped: enum vmm_place, VMM_UNMAPPED or VMM_STALE */
+    bool filled;                /* frame[VMM_HOST] holds what the page holds, or held when it came to the device */
+    bool fixed;                 /* it is where it is for good */
+    bool exported;              /* other processes may have it mapped: it is fixed, and nothing new comes onto it */
+    bool aside;                 /* on the device, and the engine does not know of it any more */
+    bool known;                 /* the engine was told of it; under `parts_lock` */
+    uint16_t parts;             /* that lie on it; 0: it has no frames. Under `parts_lock` */
+    uint16_t foreign;           /* mappings of the driver's handles on it: then no part is. Under `parts_lock` */
+};
+/* A mover changes it without the device's lock: who looks at a page that moves learns nothing from it. */
+static inline void vmm_page_lies(struct vmm_page *p, uint8_t at) {
+    __atomic_store_n(&p->at, at, __ATOMIC_RELAXED);
+}
+static inline uint8_t vmm_page_at(const struct vmm_page *p) {
+    return __atomic_load_n(&p->at, __ATOMIC_RELAXED);
+}
+
+/* Its start to its deletion is under `parts_lock`; told and divided under the device's lock. */
+struct vmm_part {
+    addr_t start;
+    uint64_t bytes; /* whole grains */
+    struct vmm_range *range;
+    uint64_t number;       /* in the order in which they came */
+    bool told;             /* it is in the ledger, and the engine takes it for one block, unless it is divided: */
+    bool divided;          /* the framework told of a block there */
+    bool hidden;           /* behind a handle that the program unmapped, and kept: its content stays */
+    bool deferred;         /* the program freed it, and it is to be deleted later */
+    uint64_t context;      /* deferred: that has to be waited for; 0: it is gone */
+    struct vmm_part *next; /* deferred */
+};
+
+struct vmm_range {
+    addr_t start;
+    uint64_t bytes;         /* whole pages */
+    struct vmm_seal *seals; /* by page (verify.h); NULL: none */
+    struct vmm_part **part; /* by grain; NULL: free. Under `parts_lock` */
+    size_t parts;           /* how many. Likewise */
+    bool alone;             /* they share no page */
+    bool reserved;          /* by the program, which says what lies where: parts and mappings of the driver's handles */
+    struct vmm_page page[];
+};
+
+/* --- copies to the host (d2h_queue.c) --- */
+
+struct d2h_queue {
+    pthread_mutex_t lock; /* who has it queues the next copy */
+    uint64_t queued;      /* copies so far */
+    uint64_t ends_ns;     /* when the last is expected to have gone; 0: not known */
+    uint64_t gone;        /* of those queued. Atomic */
+    uint64_t mib_ns;      /* what a MiB takes; 0: not known. Atomic */
+};
+void d2h_queue_open(struct d2h_queue *t);
+/* Copies when all others have gone, or nearly so, and waits. False: refused, or nobody knows whether it has gone. */
+bool d2h_queue_copy(struct d2h_queue *t, addr_t to, addr_t from, uint64_t bytes, CUstream stream);
+
+/* The backend's memory of one device. */
+struct vmm {
+    int32_t device;         /* CUDA ordinal */
+    struct vmm_users users; /* of the program's addresses: the device and its peers */
+    struct vmm_pool pool[VMM_PLACES];
+    struct vmm_limit limit;              /* of the device's frames */
+    struct frame_prefetcher *prefetcher; /* NULL: frames are made as they are needed */
+    struct d2h_queue d2h_queue;          /* of copies to the host */
+    pthread_mutex_t parts_lock; /* of parts: who comes and goes. Taken before the device's lock. Of the next three */
+    uint64_t parts_made;
+    uint64_t whole_bytes;   /* of the parts that are of whole pages */
+    uint64_t padding_bytes; /* unused behind others that share no page; kept little beside it. Read by anybody */
+    pthread_mutex_t lock;   /* of what follows */
+    struct vmm_range **at;  /* by address */
+    size_t count, capacity; /* of the list */
+    bool loses;             /* atomic: a page could not be mapped, or is stale for good */
+    bool never_stale;       /* nothing moves any more, and no page is stale */
+    /* Content that is wanted may leave stale pages, until a kernel comes that nobody vouches for (docs/vmm.md, "The
+     * rule"). The last two under the device's lock. */
+    bool unvouched;     /* atomic: it came, and what leaves from now on is mapped on the host */
+    bool all_mapped;    /* so is what left before */
+    bool stale_content; /* some content left stale pages, or is about to */
+};
+
+/* Where the page's frame of that place is mapped for us; it has one. */
+static inline addr_t vmm_page_alias(const struct vmm *v, const struct vmm_page *p, enum vmm_place place) {
+    return vmm_alias(&v->pool[place], p->frame[place]);
+}
+
+/* host_limit: of what may lie on the host; shared with other devices. False: no addresses, or no memory. */
+bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct vmm_limit *host_limit);
+/* Addresses, whole pages, with nothing behind them. NULL: there are none. */
+struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes);
+/* The same of addresses that the program reserved, and gives back itself. */
+struct vmm_range *vmm_range_of_program(struct vmm *v, addr_t start, uint64_t bytes);
+/* Nothing is mapped there. */
+void vmm_range_delete(struct vmm *v, struct vmm_range *r);
+/* Frames that wait for addresses. */
+struct vmm_stock {
+    uint32_t *frame[VMM_PLACES];
+    size_t count[VMM_PLACES];
+};
+/* n frames, of the places and with the spare ones that vmm_range_fill says. False: there are not so many, and none is
+ * taken. */
+bool vmm_stock_take(struct vmm *v, struct vmm_stock *s, size_t n, bool device, size_t spare);
+/* Gives back what is left of it. */
+void vmm_stock_give(struct vmm *v, struct vmm_stock *s);
+/* Frames of the stock behind each of the pages, as vmm_range_fill; there are enough of them. */
+bool vmm_range_fill_from(struct vmm *v, struct vmm_range *r, size_t first, size_t n, struct vmm_stock *s);
+/* A frame behind each of the pages [first, first + n), which have none: on the device while there are any and `device`
+ * says so, then on the host, where `spare` of them (64 at most) have to be left for what is to leave the device. False:
+ * there are not enough; what there is goes by vmm_range_empty. */
+bool vmm_range_fill(struct vmm *v, struct vmm_range *r, size_t first, size_t n, bool device, size_t spare);
+/* Their memory is nobody's any more. False: they could not be unmapped, and keep their frames for good, as nobody may
+ * get those meanwhile. */
+bool vmm_range_empty(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
+/* The range that holds p; NULL: none does. It stays until it is deleted. */
+struct vmm_range *vmm_range_find(struct vmm *v, addr_t p);
+/* Unmaps those of the pages [first, first + n) whose `at` is not `but`; stale ones have no claim any more. False: not
+ * all of them. */
+bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n, unsigned but);
+/* Maps those of the pages that are unmapped to their frames of `to`, which they must have; where that is refused, back
+ * to those of the other place, if they have them. False: not all of them are at `to`; each is where its `at` says. */
+bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
+/* Those of the pages that are stale are mapped to their frames of the host, before somebody may use them. Nothing of
+ * them moves meanwhile. */
+void vmm_range_map_stale(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
+
+/* --- parts: allocations (part.c). Under `parts_lock` --- */
+
+/* Addresses for `bytes` in whole grains: in a range that has room, or else in a new one. apart: it is to share no page,
+ * if little is lost by that. *fresh: bytes of the pages that nobody else is on. NULL: there are none. */
+struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, bool apart, uint64_t *fresh);
+/* The same at addresses in a range of the program's, where it shares what pages it must. NULL: other things are there,
+ * or there is no memory. */
+struct vmm_part *vmm_part_new_at(struct vmm *v, struct vmm_range *r, addr_t start, uint64_t bytes);
+/* Frames behind its fresh pages, as vmm_range_fill. */
+bool vmm_part_fill(struct vmm *v, struct vmm_part *p, bool device, size_t spare);
+bool vmm_part_fill_from(struct vmm *v, struct vmm_part *p, struct vmm_stock *s);
+/* Its memory is nobody's any more, and the engine knows no page that only it is on. */
+void vmm_part_delete(struct vmm *v, struct vmm_part *p);
+/* The newest part of that size that was not freed. NULL: there is none. */
+const struct vmm_part *vmm_part_alike(const struct vmm *v, uint64_t bytes);
+/* The part that holds p, of a range; NULL: none does. The caller's own, or under `parts_lock`. */
+struct vmm_part *vmm_part_at(const struct vmm_range *r, addr_t p);
+/* Its pages: [first, end) of its range. */
+struct vmm_pages {
+    size_t first, end;
+} vmm_part_pages(const struct vmm_part *p);
+/* Those that it does not share. */
+struct vmm_pages vmm_part_own_pages(const struct vmm_part *p);
+
+/* --- moves (move.c). For the time of one nobody else uses its pages --- */
+
+struct vmm_move {
+    addr_t start; /* whole pages of one range */
+    uint64_t bytes;
+    enum vmm_place to;
+    bool copy;  /* the content matters */
+    bool clean; /* to the host: what its frames hold from before is still right */
+    bool stale; /* to the host: nobody uses it while it is away. All of the moves alike */
+    bool keep;  /* to the device: keep what the host's frames hold */
+    /* Called for each run while nothing is mapped there, so that nobody can use it. NULL: nobody looks. */
+    void (*look)(struct vmm *v, struct vmm_range *r, size_t first, size_t n, const struct vmm_move *m, CUstream stream);
+};
+
+enum { VMM_MOVES = 16 };
+
+/* VMM_STAYED: not all of it moved; what did not is as before. VMM_STUCK: the driver does not tell whether the copies
+ * are done. Nothing moved, and their frames are lost: nobody may get them. */
+enum vmm_moved { VMM_MOVED, VMM_STAYED, VMM_STUCK };
+
+/* Somebody may write any of the pages, unknown to the engine: what those on the device kept on the host is no copy of
+ * theirs any more. Nothing of them moves meanwhile. */
+void vmm_range_written(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
+/* Gives up the frame of a place where the page is not mapped. */
+void vmm_page_drop(struct vmm *v, struct vmm_page *p, enum vmm_place place);
+/* n moves to one place, VMM_MOVES at most: copies in the stream, waits for it, and maps the pages anew, unless they
+ * become stale, all or none. What leaves the device gives back its frames as soon as they are not mapped any more: if
+ * all of it did, `vacated` is called then (unless it is NULL), and only after that the pages are mapped on the host. */
+enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*vacated)(void *),
+                        void *data);
+
+/* --- the driver's calls (driver_calls.c). False: refused --- */
+
+/* Maps memory of that size, without access. */
+bool vmm_map(addr_t at, uint64_t bytes, CUmemGenericAllocationHandle handle);
+bool vmm_unmap(addr_t start, uint64_t bytes);
+bool vmm_allow(addr_t start, uint64_t bytes, const struct vmm_users *users);
+bool vmm_create(CUmemGenericAllocationHandle *handle, uint64_t bytes, CUmemLocation location, bool exportable);
+/* The file, which another process may be sent. -1: refused. */
+int vmm_export_file(CUmemGenericAllocationHandle handle);
+void vmm_release(CUmemGenericAllocationHandle handle);
+/* 0: none. */
+addr_t vmm_reserve(uint64_t bytes);
+void vmm_unreserve(addr_t start, uint64_t bytes);
+bool vmm_wait(CUstream stream);
+/* The error says that the context is lost: it tells so at every call. */
+bool vmm_is_lost(CUresult status);
+bool vmm_copy(addr_t to, addr_t from, uint64_t bytes, CUstream stream);
+
+struct pager;
+
+/* --- pages that are used unseen (opaque_access.c). Nothing of them moves meanwhile; under the device's lock --- */
+
+/* Those of [start, end) that are stale are mapped on the host. */
+void vmm_map_stale(struct pager *d, addr_t start, addr_t end);
+/* Any page may be written. */
+void vmm_written(struct pager *d);
+
+/* --- the thread that makes frames ahead (frame_prefetcher.c) --- */
+
+/* Sees from now on that there are idle frames. Called any number of times, from one thread at a time. */
+void frame_prefetcher_start(struct pager *d);
+/* The same if there will soon be more memory than fits, with so many bytes more. Under the device's lock. */
+void frame_prefetcher_follow(struct pager *d, uint64_t bytes);
+/* Ends all of them. */
+void frame_prefetchers_stop(void);
+/* Gives idle frames of the device back to the driver, until only so many bytes of frames are made. True: memory of the
+ * device became free. */
+bool vmm_give_back(struct pager *d, uint64_t most);
+
+/* --- how it comes and goes (memory.c): see backend.h, and struct pager_kind in pager/pager.h --- */
+
+bool vmm_serves(int32_t device);
+bool vmm_holds(addr_t p);
+bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device);
+void vmm_arrived(addr_t start, uint64_t bytes, int32_t device);
+void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits);
+void vmm_leaving(addr_t start, uint64_t bytes);
+bool vmm_free(addr_t start, uint64_t context, int32_t *status);
+uint64_t vmm_held(int32_t device);
+bool vmm_relieve(int32_t device);
+void vmm_coming(int32_t device, int64_t bytes);
+uint64_t vmm_occupied(const struct pager *d);
+uint64_t vmm_padding(const struct pager *d);
+/* The backend's memory of the device, made if need be. NULL: there is none. */
+struct vmm *vmm_of(struct pager *d);
+/* Gives up a part that nothing uses, and the pages that no other is on. */
+void vmm_end_part(struct pager *d, struct vmm_part *p);
+/* The page leaves the engine. Under `parts_lock`. */
+void vmm_leave_page(struct pager *d, struct vmm_range *r, size_t i);
+/* It comes, again: it has its frame, and is mapped there. Likewise. */
+void vmm_arrive_page(struct pager *d, struct vmm_range *r, size_t i);
+/* The range that holds p, and its device; NULL: none does. */
+struct vmm_range *vmm_find(addr_t p, struct pager **device);
+/* The range of a page that the engine knows. Under the device's lock, and until it is given up: another thread may free
+ * what nobody uses. NULL: it has, or does. */
+struct vmm_range *vmm_range_at(const struct pager *d, addr_t p);
+extern const struct backend_own vmm_own; /* vmm/own_handles.c */
+/* The framework told of a block, and the engine knows: the rest of its parts is nobody's. Under the device's lock. */
+void vmm_divided(struct pager *d, addr_t start, uint64_t bytes);
+/* The part that starts there, and its device; NULL: none does, or it was freed already. */
+struct vmm_part *vmm_part_of(addr_t start, struct pager **d);
+/* The pages of [start, end), of one range, stay where they are. */
+void vmm_fix(struct pager *d, addr_t start, addr_t end);
+
+/* --- memory that other processes map (export.c): see backend.h --- */
+
+struct backend_share;
+bool vmm_share(addr_t start, size_t first, struct backend_share *share);
+
+#endif
