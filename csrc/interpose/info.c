@@ -39,7 +39,7 @@ CUresult custom_cuMemGetInfo_v2(int variant, size_t *free, size_t *total) {
     uint64_t capacity = session_on ? capacity_of(device) : 0;
     if (status != CUDA_SUCCESS)
         return status;
-    reserved_look_again(device);
+    reserved_look_again(device, false);
     if (free)
         *free = free_if_plain(device, *free);
     if (free && capacity)

@@ -244,7 +244,7 @@ static void free_without_wait(uint64_t bytes) {
 void later_waited(uint64_t whole_context) {
     uint64_t bytes = __atomic_load_n(&waiting, __ATOMIC_RELAXED);
     bool tells = session.backend->dying && __atomic_load_n(&backend_moves, __ATOMIC_RELAXED);
-    reserved_look_again(context_device());
+    reserved_look_again(context_device(), whole_context);
     if (whole_context && session.backend->waited)
         session.backend->waited(whole_context);
     if (bytes < __atomic_load_n(&in_vain, __ATOMIC_RELAXED))

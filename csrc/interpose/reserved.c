@@ -14,6 +14,8 @@
 #include "driver/session.h"
 #include "interpose/memory.h"
 
+enum { ANSWER_NS = 10000000 };
+
 struct source {
     CUmemoryPool pool; /* NULL: it was destroyed */
     int device;
@@ -146,10 +148,11 @@ uint64_t reserved_by_graphs(int device) {
     return known ? bytes : 0;
 }
 
-void reserved_look(int device) {
+/* most_ns: how long the driver may take to say that nothing runs. */
+static void look(int device, uint64_t most_ns) {
     if (!session_on || !counted(device))
         return;
-    bool idle = any_gone() && context_idle((CUcontext)(uintptr_t)context_current(), 0) == CUDA_SUCCESS;
+    bool idle = any_gone() && context_idle((CUcontext)(uintptr_t)context_current(), most_ns) == CUDA_SUCCESS;
     pthread_mutex_lock(&lock);
     uint64_t before = charged[device], now = reserved_by_graphs(device);
     for (struct source **at = &sources, *s; (s = *at);) {
@@ -171,9 +174,13 @@ void reserved_look(int device) {
         memory_publish(device);
 }
 
-void reserved_look_again(int device) {
+void reserved_look(int device) {
+    look(device, 0);
+}
+
+void reserved_look_again(int device, bool waited) {
     if (counted(device) && __atomic_load_n(&charged[device], __ATOMIC_RELAXED))
-        reserved_look(device);
+        look(device, waited ? ANSWER_NS : 0);
 }
 
 /* --- room under a limit --- */

@@ -18,8 +18,9 @@ void reserved_freed(addr_t start, uint64_t bytes);
 void reserved_know_graphs(int device);
 /* Charges the device what the driver says now. */
 void reserved_look(int device);
-/* The same, where the driver held something when it was asked last. */
-void reserved_look_again(int device);
+/* The same, where the driver held something when it was asked last. waited: the program has just waited for all that
+ * the current context had to do. */
+void reserved_look_again(int device, bool waited);
 /* Bytes that the driver holds for graphs now. */
 uint64_t reserved_by_graphs(int device);
 /* What pools and graphs hold without use goes back to the device, as far as nothing in flight uses it. */

@@ -109,8 +109,6 @@ class Device:
     took: int = 0
     refused: list[int] = field(default_factory=list)
     """Since then."""
-    pooled: bool = False
-    """Memory of a pool was ever asked for."""
 
     def managed(self) -> int:
         return sum(grains(size) for kind, _, size in self.live.values() if kind == "managed")
@@ -125,7 +123,6 @@ class Device:
         if verb == "a" and status == 0:
             self.live[thread, rest[1]] = (rest[0], address, size)
             self.took += grains(size, 3)
-            self.pooled |= rest[0] in ("async", "pool", "ownpool")
         elif verb == "a":
             assert status == OUT_OF_MEMORY
             self.refused.append(grains(size, 3))
@@ -145,18 +142,13 @@ class Device:
         else:  # nobody has touched managed memory; the driver may put arrays into grains of others
             held = total - free + self.managed()
             arrays = sum("arra" in kind or "mip" in kind for kind, *_ in self.live.values())
-            assert held <= state.used
-            # what a pool has given back since is counted until somebody asks
-            assert self.pooled or state.used <= held + arrays * (2 << 20)
+            assert held <= state.used <= held + arrays * (2 << 20)
         if capacity is None:
             assert not self.refused
             assert replaced or set(answers) == {(free, total)}
         else:
             assert state.used <= capacity
-            ((seen, whole),) = set(answers)
-            assert whole == capacity
-            assert seen >= capacity - state.used
-            assert self.pooled or seen == capacity - state.used
+            assert set(answers) == {(capacity - state.used, capacity)}
             # refused only where the quota could have been short in some order
             assert all(self.held + self.took + size > capacity for size in self.refused)
         self.held, self.took, self.refused = state.used, 0, []

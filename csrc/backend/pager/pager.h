@@ -287,7 +287,7 @@ struct pager_refit {
 /* The watcher's: brings what is away once all memory fits, and then ends PHASE_MOVING. Returns when it looks next,
  * CLOCK_MONOTONIC; UINT64_MAX: once something happens. Under the lock. */
 uint64_t pager_refit(struct pager *d);
-/* There is memory of which it does not know. Under the lock. */
+/* There is memory of which it does not know, or less room. Under the lock. */
 void pager_refit_again(struct pager *d);
 
 /* --- statistics (stats.c) --- */
