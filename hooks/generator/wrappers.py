@@ -17,8 +17,8 @@ _HEAD = """
 #include "driver/node.h"
 #include "driver/rest.h"
 #include "driver/within.h"
-#include "interpose/bounds.h"
-#include "interpose/wrap.h"
+#include "interpose/record/bounds.h"
+#include "interpose/record/wrap.h"
 
 /* Tables name the static functions: the address of an exported one may be another library's. */
 #define EXPORT(function, symbol) \\

@@ -6,9 +6,9 @@
 
 #include "cubin.h"
 
-#include "interpose/describe.c"
-#include "interpose/image.c"
-#include "interpose/module.c"
+#include "interpose/record/describe.c"
+#include "interpose/record/image.c"
+#include "interpose/wrappers/module.c"
 
 /* --- the driver: handles are numbers that the test chooses --- */
 

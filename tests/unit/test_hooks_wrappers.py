@@ -21,7 +21,7 @@ HARNESS = r"""
 #include <string.h>
 
 #include "driver/rest.h"
-#include "interpose/wrap.h"
+#include "interpose/record/wrap.h"
 #include "ulms.h"
 
 struct home home = {.here = true, .rest = UNREST_ALL & ~UNREST_MOVES};

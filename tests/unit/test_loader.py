@@ -18,7 +18,7 @@ LOADER = "dlopen dlmopen dlclose dlsym dlvsym dladdr dladdr1 dlinfo dlerror __tl
 LOADING = "backtrace backtrace_symbols pthread_cancel pthread_exit iconv_open getpwuid getpwnam"
 """These load a library, at the first call at least."""
 FORBIDDEN = {*LOADER.split(), *LOADING.split()}
-DLSYM = "csrc/interpose/dlsym.c"
+DLSYM = "csrc/interpose/symbols/dlsym.c"
 ALLOWED = {DLSYM: {"dladdr", "dlclose", "dlopen"}}
 """Only where the program itself is calling the loader; the real ones are found by `elf_next`."""
 

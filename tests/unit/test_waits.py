@@ -38,9 +38,9 @@ REASONS = {
     "backend/pager/waiters.c": "a millisecond, before it sleeps",
     "ledger/pending.c": "a lock: who has it calls nothing",
     "observe/writer.c": "the end of a trace: so many seconds",
-    "interpose/ipc_server.c": OURS + ", but the end of the process, which is bounded",
-    "interpose/reserved.c": "an event that was never recorded, which the driver does not wait for",
-    "interpose/timing.c": "a trace's reader: " + OURS,
+    "interpose/replace/ipc_server.c": OURS + ", but the end of the process, which is bounded",
+    "interpose/account/reserved.c": "an event that was never recorded, which the driver does not wait for",
+    "interpose/record/timing.c": "a trace's reader: " + OURS,
 }
 
 

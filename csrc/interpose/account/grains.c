@@ -1,0 +1,50 @@
+#include "interpose/account/grains.h"
+
+#include "base/hash.h"
+#include "base/page.h"
+
+/* As H100 and H200 do. */
+enum { SHARED_MOST = 1 << 20, PIECE_ALIGN = 512 };
+
+static struct hash open = HASH_EMPTY; /* number of a grain -> how many pieces are in it, as a pointer */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t unused[DEVICE_MAX]; /* bytes of open grains that no piece has. Atomic */
+
+bool grains_shared(uint64_t bytes) {
+    return bytes <= SHARED_MOST;
+}
+
+static uint64_t piece(uint64_t bytes) {
+    return (bytes + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
+}
+
+bool grains_have_room(int device, uint64_t bytes) {
+    return device >= 0 && device < DEVICE_MAX && __atomic_load_n(&unused[device], __ATOMIC_RELAXED) >= piece(bytes);
+}
+
+/* Returns whether the grain was opened, or closed. */
+static bool count(uint64_t grain, intptr_t change) {
+    intptr_t before = (intptr_t)hash_take(&open, grain), now = before + change;
+    if (now > 0)
+        hash_put(&open, grain, (void *)now, NULL);
+    return before <= 0 || now <= 0;
+}
+
+static uint64_t change(int device, addr_t start, uint64_t bytes, intptr_t by) {
+    uint64_t grains = 0, end = start + piece(bytes);
+    pthread_mutex_lock(&lock);
+    for (uint64_t grain = start / PAGE_LEAST; grain * PAGE_LEAST < end; grain++)
+        grains += count(grain, by) ? PAGE_LEAST : 0;
+    if (device >= 0 && device < DEVICE_MAX)
+        unused[device] += (uint64_t)by * (grains - piece(bytes));
+    pthread_mutex_unlock(&lock);
+    return grains;
+}
+
+uint64_t grains_join(int device, addr_t start, uint64_t bytes) {
+    return change(device, start, bytes, 1);
+}
+
+uint64_t grains_leave(int device, addr_t start, uint64_t bytes) {
+    return change(device, start, bytes, -1);
+}

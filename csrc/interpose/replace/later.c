@@ -1,0 +1,349 @@
+#include "interpose/replace/later.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "backend/backend.h"
+#include "base/capacity.h"
+#include "base/log.h"
+#include "base/page.h"
+#include "base/patience.h"
+#include "base/thread.h"
+#include "driver/capture.h"
+#include "driver/context.h"
+#include "driver/real.h"
+#include "driver/session.h"
+#include "interpose/account/reserved.h"
+
+/* More than this is freed also where the program waits for streams alone. Under a limit it is less: what is discarded
+ * stays on the device all the same. */
+static uint64_t much(void) {
+    uint64_t most = 1ull << 30, part = capacity_of(context_device()) / 16;
+    return part && part < most ? part : most;
+}
+
+/* How long it looks at a time whether a context is busy. */
+static const uint64_t slice_ns = 10000000;
+
+struct later {
+    struct allocation gone;
+    CUevent used;     /* behind the last use; NULL: it could not be recorded, or its context is gone */
+    uint64_t used_in; /* the event's context */
+    bool leaves;      /* which is being destroyed: nobody may use the event */
+    bool unused;      /* the last use is over */
+    bool told;        /* the backend knows */
+    struct later *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* of the list; no call of the driver under it */
+static pthread_mutex_t freeing = PTHREAD_MUTEX_INITIALIZER; /* of who takes out of the list, and of what is out */
+static struct later *list;
+static uint64_t waiting; /* bytes in the list */
+static uint64_t in_vain; /* so many waited when the context was found busy, or as few as waited since */
+
+static void put_in(struct later *e) {
+    pthread_mutex_lock(&lock);
+    e->next = list;
+    list = e;
+    __atomic_store_n(&waiting, waiting + e->gone.charged, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Takes out all of the context, or of every one (0), that are of so many grains, or of any number (0). */
+static struct later *take_out(uint64_t context, uint64_t grains) {
+    struct later *taken = NULL;
+    pthread_mutex_lock(&lock);
+    for (struct later **at = &list; *at;) {
+        struct later *e = *at;
+        if ((context && e->gone.context != context) || (grains && whole_grains(e->gone.charged) != grains)) {
+            at = &e->next;
+            continue;
+        }
+        *at = e->next;
+        e->next = taken;
+        taken = e;
+        __atomic_store_n(&waiting, waiting - e->gone.charged, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&lock);
+    return taken;
+}
+
+static bool record_here(struct later *e, int variant, CUstream stream) {
+    CUevent event;
+    if (REAL(cuEventCreate, 0)(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return false;
+    if (REAL(cuEventRecord, variant)(event, stream) == CUDA_SUCCESS) {
+        e->used = event;
+        e->used_in = context_current();
+        return true;
+    }
+    REAL(cuEventDestroy_v2, 0)(event);
+    return false;
+}
+
+/* An event is recorded in streams of its own context only. */
+static bool record(struct later *e, int variant, CUstream stream) {
+    CUcontext before;
+    bool recorded = record_here(e, variant, stream);
+    if (recorded || !context_enter_stream(variant, stream, &before))
+        return recorded;
+    recorded = record_here(e, variant, stream);
+    context_leave(before);
+    return recorded;
+}
+
+/* What the driver says of a stream that it takes no event for: if it takes nothing else either, no free. */
+static CUresult ask(int variant, CUstream stream) {
+    CUresult status = capture_any() ? CUDA_SUCCESS : REAL(cuStreamQuery, variant)(stream);
+    return status == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : status;
+}
+
+bool later_free(const struct allocation *gone, int variant, CUstream stream, CUresult *status) {
+    struct later *e = malloc(sizeof *e);
+    if (!e)
+        return false;
+    *e = (struct later){.gone = *gone};
+    *status = record(e, variant, stream) ? CUDA_SUCCESS : ask(variant, stream);
+    if (*status != CUDA_SUCCESS) {
+        free(e);
+        return true;
+    }
+    e->told = memory_dying(gone, false);
+    put_in(e);
+    return true;
+}
+
+bool later_holds(addr_t p) {
+    bool held = false;
+    if (!session_on || !__atomic_load_n(&waiting, __ATOMIC_RELAXED))
+        return false;
+    pthread_mutex_lock(&lock);
+    for (const struct later *e = list; e && !held; e = e->next)
+        held = e->gone.start <= p && p - e->gone.start < whole_grains(e->gone.bytes);
+    pthread_mutex_unlock(&lock);
+    return held;
+}
+
+static bool done(struct later *e) {
+    e->unused = e->unused || (e->used && !e->leaves && REAL(cuEventQuery, 0)(e->used) == CUDA_SUCCESS);
+    return e->unused;
+}
+
+/* The backend frees without waiting for anybody. */
+static bool frees_at_once(void) {
+    return session.backend->release != NULL;
+}
+
+static void forget_event(const struct later *e) {
+    if (e->used && !e->leaves)
+        REAL(cuEventDestroy_v2, 0)(e->used);
+}
+
+bool later_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr) {
+    struct later *found = NULL;
+    uint64_t context = __atomic_load_n(&waiting, __ATOMIC_RELAXED) ? context_current() : 0;
+    if (!context || pthread_mutex_trylock(&freeing) != 0)
+        return false;
+    struct relaxed relaxed = capture_relax();
+    for (struct later *e = take_out(context, whole_grains(bytes)), *next; e; e = next) {
+        next = e->next;
+        if (!found && capture_allows(relaxed) && done(e))
+            found = e;
+        else
+            put_in(e);
+    }
+    capture_restore(relaxed);
+    pthread_mutex_unlock(&freeing);
+    if (!found)
+        return false;
+    forget_event(found);
+    memory_leave(&found->gone);
+    *dptr = found->gone.start;
+    *c = (struct charge){.recorded = true,
+                         .managed = true,
+                         .device = device,
+                         .kind = kind,
+                         .asked = bytes,
+                         .bytes = bytes,
+                         .context = context};
+    charge_close(c, CUDA_SUCCESS, dptr, bytes);
+    free(found);
+    return true;
+}
+
+/* Without a wait where the backend frees at once what is not used any more. The driver's free waits for the context. */
+static void free_now(struct later *e) {
+    memory_leave(&e->gone);
+    if (frees_at_once() && done(e)) {
+        forget_event(e);
+        memory_gone(&e->gone);
+    } else if (memory_free_in(e->gone.start, e->gone.context)) {
+        forget_event(e);
+        memory_credit(&e->gone);
+    } else {
+        memory_gone(&e->gone);
+    }
+    free(e);
+}
+
+/* Of the context, or of every one (0): what is not used any more, or cannot tell. False: nothing. The caller holds
+ * `freeing`. */
+static bool free_some(uint64_t context) {
+    bool freed = false;
+    if (capture_any())
+        return false;
+    struct relaxed relaxed = capture_relax();
+    for (struct later *e = take_out(context, 0), *next; e; e = next) {
+        next = e->next;
+        if (capture_allows(relaxed) && ((context && !e->used) || done(e))) {
+            free_now(e);
+            freed = true;
+        } else {
+            put_in(e);
+        }
+    }
+    capture_restore(relaxed);
+    return freed;
+}
+
+/* What is not used any more takes no place that others need, while it cannot be freed. The caller holds `freeing`. */
+static void tell_unused(void) {
+    pthread_mutex_lock(&lock);
+    struct later *e = list;
+    pthread_mutex_unlock(&lock);
+    while (e && e->told)
+        e = e->next;
+    if (!e)
+        return;
+    struct relaxed relaxed = capture_relax();
+    for (; e; e = e->next)
+        if (!e->told && capture_allows(relaxed) && done(e))
+            e->told = memory_dying(&e->gone, true);
+    capture_restore(relaxed);
+}
+
+static bool idle(uint64_t context) {
+    return context && context_idle((CUcontext)(uintptr_t)context, 0) == CUDA_SUCCESS;
+}
+
+/* A stream or an event was waited for. What runs in another stream may end only by what the program does next: so
+ * nothing is freed that waits for it. */
+static void free_without_wait(uint64_t bytes) {
+    if (frees_at_once()) {
+        free_some(0);
+        return;
+    }
+    if (bytes <= __atomic_load_n(&in_vain, __ATOMIC_RELAXED) + much())
+        return;
+    uint64_t context = context_current();
+    if (idle(context))
+        free_some(context);
+    __atomic_store_n(&in_vain, __atomic_load_n(&waiting, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
+
+void later_waited(uint64_t whole_context) {
+    uint64_t bytes = __atomic_load_n(&waiting, __ATOMIC_RELAXED);
+    bool tells = session.backend->dying && __atomic_load_n(&backend_moves, __ATOMIC_RELAXED);
+    reserved_look_again(context_device(), whole_context);
+    if (whole_context && session.backend->waited)
+        session.backend->waited(whole_context);
+    if (bytes < __atomic_load_n(&in_vain, __ATOMIC_RELAXED))
+        __atomic_store_n(&in_vain, bytes, __ATOMIC_RELAXED);
+    if (bytes <= (whole_context || tells ? 0 : much()) || pthread_mutex_trylock(&freeing) != 0)
+        return;
+    if (whole_context)
+        free_some(whole_context);
+    else
+        free_without_wait(bytes);
+    if (tells)
+        tell_unused();
+    pthread_mutex_unlock(&freeing);
+}
+
+void later_free_unused(void) {
+    uint64_t context = frees_at_once() ? 0 : context_current();
+    if (pthread_mutex_trylock(&freeing) != 0)
+        return;
+    if (frees_at_once() || idle(context))
+        free_some(context);
+    pthread_mutex_unlock(&freeing);
+}
+
+/* The one freed first, unless others of its size were reused since. The caller holds `freeing`. */
+static struct later *oldest(void) {
+    pthread_mutex_lock(&lock);
+    struct later *e = list;
+    while (e && e->next)
+        e = e->next;
+    pthread_mutex_unlock(&lock);
+    return e;
+}
+
+/* Its last use is over, or nobody can tell. */
+static bool over(struct later *e) {
+    struct relaxed relaxed = capture_relax();
+    bool is = !e->used || !capture_allows(relaxed) || done(e);
+    capture_restore(relaxed);
+    return is;
+}
+
+/* Something runs in its context, for which the driver's free would wait; or it is being destroyed. */
+static bool held_up(const struct later *e) {
+    if (frees_at_once())
+        return false;
+    CUresult status = context_idle((CUcontext)(uintptr_t)e->gone.context, slice_ns);
+    return status == CUDA_ERROR_NOT_READY || status == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+/* Whoever else needs `freeing` gets it in between: what is waited for may end by what that thread does next. For the
+ * last use the driver waits, too; for what else the context does it would not. */
+bool later_free_oldest(void) {
+    const struct later *before = NULL;
+    bool was_unused = false;
+    struct patience patience;
+    for (;;) {
+        pthread_mutex_lock(&freeing);
+        struct later *e = capture_any() ? NULL : oldest();
+        bool unused = e && over(e), goes = unused && !held_up(e);
+        bool freed = goes && free_some(e->gone.context);
+        pthread_mutex_unlock(&freeing);
+        if (!e || goes)
+            return freed;
+        if (e != before || unused != was_unused)
+            patience = (struct patience){.what = unused ? PATIENCE_WISH : PATIENCE_STEAD};
+        if (!patience_rest(&patience))
+            return false;
+        before = e;
+        was_unused = unused;
+    }
+}
+
+void later_leaves(uint64_t context, bool leaves) {
+    pthread_mutex_lock(&freeing);
+    pthread_mutex_lock(&lock);
+    for (struct later *e = list; e; e = e->next)
+        e->leaves = e->used_in == context ? leaves : e->leaves;
+    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&freeing);
+}
+
+/* What is of an unknown context may be of this one. */
+void later_forget(uint64_t context) {
+    pthread_mutex_lock(&freeing);
+    for (struct later *e = take_out(0, 0), *next; e; e = next) {
+        next = e->next;
+        if (e->used_in == context) {
+            e->used = NULL;
+            e->unused = true;
+        }
+        if (e->gone.context && e->gone.context != context) {
+            put_in(e);
+            continue;
+        }
+        forget_event(e);
+        memory_leave(&e->gone);
+        memory_gone(&e->gone);
+        free(e);
+    }
+    pthread_mutex_unlock(&freeing);
+}

@@ -1,0 +1,40 @@
+"""Where things are in `csrc`: READMEs name the files, and wrappers lie as the tables of hooks do."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hooks.gen import read_all
+from hooks.generator.row import Custom
+
+pytestmark = pytest.mark.unit
+
+CSRC = Path(__file__).parents[2] / "csrc"
+FOLDERS = sorted({path.parent for path in CSRC.rglob("*.[ch]")} - {CSRC})
+CELL = re.compile(r"(?<=\|) ((?:`\w+\.[ch]`(?:, )?)+) (?=\|)")
+"""One that has nothing but names."""
+SYMBOLS = {"proc.hooks": "symbols/proc.c"}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_each_file_is_named_once(folder: Path) -> None:
+    """A header goes with the file of its name."""
+    cells = CELL.findall((folder / "README.md").read_text(encoding="utf-8"))
+    names = [name for cell in cells for name in re.findall(r"\w+\.[ch]", cell)]
+    files = {path.name for path in folder.glob("*.[ch]")}
+    assert sorted(names) == sorted(set(names))
+    assert set(names) <= files
+    assert {Path(name).stem for name in names} == {Path(name).stem for name in files}
+
+
+def test_the_wrappers_of_a_table_are_in_the_file_of_its_name() -> None:
+    interpose = CSRC / "interpose"
+    rows = [row for row in read_all().rows if isinstance(row.treatment, Custom)]
+    driver = [row for row in rows if row.where.file.startswith("cuda/")]
+    assert len(driver) > 80
+    for row in driver:
+        table = row.where.file.removeprefix("cuda/")
+        file = SYMBOLS.get(table, f"wrappers/{table.removesuffix('.hooks')}.c")
+        text = (interpose / file).read_text(encoding="utf-8")
+        assert re.search(rf"\b(custom_)?{row.symbol}(?=[(,)])", text), f"{row.symbol}: {file}"
