@@ -72,9 +72,9 @@ struct backend {
     /* A library's call of this thread has returned whose kernels are one operation. NULL: each is one. */
     void (*returned)(void);
 
-    /* While nothing moves operations may pass that admit is not called for (driver/rest.h). Who begins to move
-     * breaks the rest first, and waits until it is over. */
-    bool rests;
+    /* While nothing moves, operations may pass without a call of admit (driver/fast_path.h). A backend that begins to
+     * move ends the fast path first, and waits until it has drained. */
+    bool fast_path;
 
     /* Memory of this device may be the backend's. */
     bool (*serves)(int32_t device);

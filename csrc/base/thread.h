@@ -32,7 +32,7 @@ struct call {
     uint16_t api;      /* enum api (generated) */
     uint32_t front, back;
     uint32_t shown;        /* of those in the list, a bit for each that the launch under way shows */
-    uint32_t listed;       /* of those at the front, so many are in the list (launch/told.c) */
+    uint32_t listed;       /* of those at the front, so many are in the list (launch/call_extents.c) */
     addr_t low, size;      /* device addresses are in [low, low + size) */
     struct near starts;    /* of those at the front */
     struct touch *touches; /* TOUCH_MAX */

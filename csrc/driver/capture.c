@@ -7,9 +7,9 @@
 #include "base/patience.h"
 #include "base/thread.h"
 #include "driver/context.h"
+#include "driver/fast_path.h"
 #include "driver/node.h"
 #include "driver/real.h"
-#include "driver/rest.h"
 #include "driver/session.h"
 
 /* How long a capture that begins waits for somebody who has just been told that there is none: so long in any case, and
@@ -120,18 +120,18 @@ void capture_note(const struct op *op) {
         node_note(newest[0], op);
 }
 
-/* How many are open, and whether that breaks the rest, change together. */
+/* How many are open, and whether that closes the fast path, change together. */
 static void count(int more) {
     if (!session_on)
         return;
     pthread_mutex_lock(&lock);
     int n = __atomic_load_n(&captures_open, __ATOMIC_RELAXED) + more;
     if (n > 0)
-        rest_break(UNREST_CAPTURE);
+        fast_path_leave(SLOW_CAPTURE);
     if (n >= 0)
         __atomic_store_n(&captures_open, n, __ATOMIC_SEQ_CST);
     if (n == 0)
-        rest_mend(UNREST_CAPTURE);
+        fast_path_restore(SLOW_CAPTURE);
     pthread_mutex_unlock(&lock);
 }
 

@@ -19,8 +19,8 @@
 /* The kernel hands a child zeroes in its place, but for one that shares the parent's memory (vfork). */
 struct home {
     _Alignas(HOME_PAGE) bool here; /* the session has begun, in this process */
-    uint32_t rest;                 /* of enum unrest: reasons that do not hold (driver/rest.h) */
-    struct rest_place {
+    uint32_t fast_path;            /* of enum slow_path: reasons that do not hold (driver/fast_path.h) */
+    struct fast_path_place {
         _Alignas(HOT_LINE) bool passing;
     } place[ULMS_SLOTS];
 };

@@ -4,7 +4,7 @@
 
 #include "base/hot.h"
 #include "base/process.h"
-#include "launch/told.h"
+#include "launch/call_extents.h"
 
 enum { SCAN_BATCH = 32 };
 
@@ -48,7 +48,7 @@ static inline struct bounds bounds_of(const struct ledger *l) {
 static inline void scan_start(struct scan *s, struct op *op, struct ledger *l) {
     s->op = op;
     s->ledger = l;
-    s->call = told_call();
+    s->call = call_under_way();
     s->mode = TOUCH_UPDATE;
     s->before = op->count;
     near_clear(&s->starts, op->count != 0);
@@ -78,7 +78,7 @@ static inline void keep(struct scan *s, const struct touch *t) {
     if (__builtin_expect(t != &op->touches[op->count], 0))
         op->touches[op->count] = *t;
     if (s->call)
-        told_elsewhere(&op->touches[op->count]);
+        call_extents_elsewhere(&op->touches[op->count]);
     op->count++;
 }
 
@@ -93,7 +93,7 @@ static HOT __attribute__((noinline)) void look_closer(struct scan *s, addr_t p) 
 static HOT __attribute__((noinline)) void take_told(struct scan *s) {
     unsigned left = 0;
     for (unsigned i = 0; i < s->found; i++)
-        if (!told_shows(s->call, s->batch[i]))
+        if (!call_extents_show(s->call, s->batch[i]))
             s->batch[left++] = s->batch[i];
     s->found = left;
 }

@@ -2,9 +2,9 @@
 
 #include "backend/backend.h"
 #include "base/hot.h"
-#include "driver/rest.h"
+#include "driver/fast_path.h"
 #include "driver/session.h"
-#include "launch/told.h"
+#include "launch/call_extents.h"
 
 /* Touches that are looked through for one that starts where a new one does; addresses read at a time. */
 enum { JOIN_MAX = 32, ARRAY_PIECE = 128 };
@@ -20,7 +20,7 @@ HOT_CALL struct call *call_open(enum api api, enum call_use use) {
     self->call.frame = frame;
     self->call.carried = false;
     self->call.together = use == CALL_TOGETHER;
-    self->call.unread = self->call.hides = use != CALL_BUILDS && rest_but_for_tables();
+    self->call.unread = self->call.hides = use != CALL_BUILDS && fast_path_but_for_tables();
     self->call.api = (uint16_t)api;
     self->call.front = self->call.back = self->call.listed = self->call.shown = 0;
     if (self->call.unread)
@@ -118,7 +118,7 @@ HOT_CALL void call_told(struct call *call) {
 static bool find_block(addr_t p, struct touch *t) {
     if (!ledger_extent(session.ledger, p, t))
         return false;
-    told_elsewhere(t);
+    call_extents_elsewhere(t);
     return true;
 }
 

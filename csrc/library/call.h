@@ -20,7 +20,7 @@ enum call_use {
 /* NULL: call the real function and nothing else (recording is off, libraries are not believed, or a library call of
  * this thread is open). */
 struct call *call_open(enum api api, enum call_use use);
-/* False: what it launches need not be looked at (driver/rest.h), and nothing is told. */
+/* False: what it launches need not be looked at (driver/fast_path.h), and nothing is told. */
 static inline bool call_tells(const struct call *call) {
     return !call->unread;
 }

@@ -121,12 +121,12 @@ class Library:
 class Custom:
     """Written by hand as `custom_<symbol>`; `note` says what it does.
 
-    One that `rests` is called only if somebody asks what is launched.
+    One with a `fast_path` is called only if somebody asks what is launched.
     """
 
     status: str
     note: str
-    rests: bool = False
+    fast_path: bool = False
 
 
 @dataclass(frozen=True)

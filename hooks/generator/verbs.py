@@ -41,7 +41,7 @@ class Verbs:
         elif verb == "node":
             argument, _, note = rest.partition(" ")
             self._set_whole(Node(self._typed(argument, ("CUgraphNode *",)), quoted(note.strip())))
-        elif verb == "rests":
+        elif verb == "fast_path":
             self._set_once(verb, rest)
         elif verb == "kind":
             if rest not in KINDS:
@@ -62,13 +62,14 @@ class Verbs:
     def treatment(self) -> Recorded | Custom | Node | Passed:
         """What the lines say together. Raises GrammarError."""
         whole = self._whole
-        rests = self._once.pop("rests", None)
-        if rests is not None and (rests or not isinstance(whole, Custom)):
-            raise GrammarError("'rests' stands alone, below 'custom'")
+        line = self._once.pop("fast_path", None)
+        if line is not None and (line or not isinstance(whole, Custom)):
+            raise GrammarError("'fast_path' stands alone, below 'custom'")
         if whole:
             if self._once or self._touches or self._sources:
                 raise GrammarError("a description beside 'custom' or 'pass'")
-            return replace(whole, rests=rests is not None) if isinstance(whole, Custom) else whole
+            fast_path = line is not None
+            return replace(whole, fast_path=fast_path) if isinstance(whole, Custom) else whole
         if "kind" not in self._once:
             raise GrammarError("no kind")
         for argument in self._prototype.arguments:

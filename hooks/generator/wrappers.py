@@ -15,7 +15,7 @@ _HEAD = """
 #include "cuda/extent.h"
 #include "driver/home.h"
 #include "driver/node.h"
-#include "driver/rest.h"
+#include "driver/fast_path.h"
 #include "driver/within.h"
 #include "interpose/record/bounds.h"
 #include "interpose/record/wrap.h"
@@ -137,11 +137,11 @@ def _entered(row: Row, variant: int, prototype: Prototype, passed: str, ours: st
     """
     back = any(argument.type.endswith("Callback") for argument in prototype.arguments)
     lines = ["    struct within within;"]
-    if rests := _rests(row):
+    if fast_path := _fast_path(row):
         actual = [argument.name for argument in prototype.arguments]
         real = listed(f"        CUresult status = REAL({row.symbol}, {variant})(", actual, ";")
-        leave = f"        return rest_leave(status, {rests});"
-        lines += ["    if (rest_enter(&within)) {", *_bounded([real, leave], row), "    }"]
+        leave = f"        return fast_path_exit(status, {fast_path});"
+        lines += ["    if (fast_path_enter(&within)) {", *_bounded([real, leave], row), "    }"]
     in_one = "(within_any() && within_still(&within))" if back else "!within_enter(&within)"
     lines += [f"    if (home_left() || {in_one})", passed]
     lines += [f"    {prototype.result} answer = {ours}"]
@@ -158,13 +158,18 @@ def _bounded(passes: list[str], row: Row) -> list[str]:
         for t in row.treatment.touches
     ]
     test = f"        if ({' && '.join(kept)}) {{"
-    return [test, *("    " + line for line in passes), "        }", "        rest_turn_back();"]
+    return [
+        test,
+        *("    " + line for line in passes),
+        "        }",
+        "        fast_path_turn_back();",
+    ]
 
 
-def _rests(row: Row) -> str | None:
+def _fast_path(row: Row) -> str | None:
     """What passes while nobody asks for operations, of enum op_kind; None: nothing does."""
     if isinstance(row.treatment, Custom):
-        return "OP_LAUNCH" if row.treatment.rests else None
+        return "OP_LAUNCH" if row.treatment.fast_path else None
     memset = isinstance(row.treatment, Recorded) and row.treatment.kind == "memset"
     return "OP_MEMSET" if memset else None
 

@@ -41,7 +41,7 @@ MOST_AT_REST = {
 @pytest.mark.parametrize(
     ("options", "most"),
     [(cold_cost.OBSERVED, MOST), (cold_cost.AT_REST, MOST_AT_REST)],
-    ids=["observed", "at rest"],
+    ids=["observed", "fast path"],
 )
 def test_lines_of_calls(
     tmp_path: Path,

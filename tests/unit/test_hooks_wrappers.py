@@ -20,11 +20,11 @@ HARNESS = r"""
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/rest.h"
+#include "driver/fast_path.h"
 #include "interpose/record/wrap.h"
 #include "ulms.h"
 
-struct home home = {.here = true, .rest = UNREST_ALL & ~UNREST_MOVES};
+struct home home = {.here = true, .fast_path = SLOW_ALL & ~SLOW_MOVES};
 bool home_begun = true;
 
 bool within_still(struct within *now)
@@ -208,7 +208,7 @@ int main(int count, char **words)
     refuse = count == 4 && !strcmp(words[3], "refused");
     answer = count == 4 && !strcmp(words[3], "failing") ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
     if (count == 4 && (!strcmp(words[3], "resting") || leaves || !strcmp(words[3], "nested"))) {
-        home.rest = UNREST_ALL;
+        home.fast_path = SLOW_ALL;
         thread_here = (struct thread){.slot = 1, .counts = counts, .inside = words[3][0] == 'n'};
     }
     call(words[2]);

@@ -1,4 +1,4 @@
-"""Where things are in `csrc`: READMEs name the files, and wrappers lie as the tables of hooks do."""
+"""Where things are in `csrc`: READMEs name files, and wrappers lie as the tables of hooks do."""
 
 import re
 from pathlib import Path

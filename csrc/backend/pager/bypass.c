@@ -1,9 +1,9 @@
 /* What bypasses the engine while nothing moves, counted meanwhile: an operation that was looked at, until the driver
- * has it, as nothing may leave before (driver/rest.h counts those that were not); a block of the framework's, until
+ * has it, as nothing may leave before (driver/fast_path.h counts those that were not); a block of the framework's, until
  * the ledger knows of it, as it is told to the engine from there. */
 #include "backend/pager/pager.h"
 #include "base/thread.h"
-#include "driver/rest.h"
+#include "driver/fast_path.h"
 
 /* Threads share a count only where there are many. */
 enum { COUNTS = 64, COUNT_BYTES = 64 };
@@ -50,7 +50,7 @@ bool pager_bypass_end(void) {
 }
 
 bool pager_bypasses_over(const struct pager *d) {
-    return rest_over() && !any(&operations) && __atomic_load_n(&d->untracked, __ATOMIC_SEQ_CST) == 0;
+    return fast_path_drained() && !any(&operations) && __atomic_load_n(&d->untracked, __ATOMIC_SEQ_CST) == 0;
 }
 
 bool pager_block_bypass_begin(void) {

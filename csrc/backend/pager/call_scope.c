@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/thread.h"
-#include "launch/told.h"
+#include "launch/call_extents.h"
 
 /* By device its ticket, of which the thread has a share; 0: none. NULL until there was one: who loads the library late
  * has few bytes for what is a thread's. */
@@ -27,7 +27,7 @@ static void promise_to_give_back(void) {
 }
 
 void call_scope_look(const struct op *op) {
-    if (any && !told_covers(op))
+    if (any && !call_extents_cover(op))
         pager_returned();
 }
 
@@ -53,7 +53,7 @@ void call_scope_end(struct pager *d) {
     if (!ticket)
         return;
     calls[d->ordinal] = 0;
-    told_again();
+    call_extents_again();
     pager_retired(d, ticket);
     pager_wake(d);
 }

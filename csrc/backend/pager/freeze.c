@@ -6,8 +6,8 @@
 #include "backend/pager/pager.h"
 #include "base/thread.h"
 #include "driver/context.h"
+#include "driver/fast_path.h"
 #include "driver/real.h"
-#include "driver/rest.h"
 #include "driver/session.h"
 
 enum { LOOK_NS = 100000, IDLE_LOOK_NS = 2000000 };
@@ -108,7 +108,7 @@ static bool stop_moves(const struct bound *b) {
 
 static void let_operations_run(void) {
     __atomic_fetch_and(&backend_moves, (uint8_t)~BACKEND_FROZEN, __ATOMIC_SEQ_CST);
-    rest_mend(UNREST_FROZEN);
+    fast_path_restore(SLOW_FROZEN);
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
         pager_wake(d);
@@ -120,7 +120,7 @@ bool pager_freeze(uint64_t patience_ns, const bool *given_up) {
     const struct bound bound = {clock_ns() + patience_ns, given_up}, *b = &bound;
     bool still = true;
     __atomic_fetch_or(&backend_moves, BACKEND_FROZEN, __ATOMIC_SEQ_CST);
-    rest_break(UNREST_FROZEN);
+    fast_path_leave(SLOW_FROZEN);
     for (struct pager *d = pager_next(NULL); d && still; d = pager_next(d))
         still = wait_until(d, is_still, b);
     still = still && all_idle(b) && stop_moves(b);

@@ -6,8 +6,8 @@
 #include "base/hot.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "driver/fast_path.h"
 #include "driver/real.h"
-#include "driver/rest.h"
 #include "driver/session.h"
 
 enum { RUN_BYTES = 32 << 20, SHARE = 16, SLICE_NS = 50000000 };
@@ -254,7 +254,7 @@ static bool begin_moving(struct pager *d) {
     bool begins = phase_enter(&d->phase, PHASE_MOVING);
     if (begins) {
         __atomic_fetch_or(&backend_moves, BACKEND_MOVES, __ATOMIC_SEQ_CST);
-        rest_break(UNREST_MOVES);
+        fast_path_leave(SLOW_MOVES);
     }
     pthread_mutex_unlock(&turning);
     return begins;
@@ -267,7 +267,7 @@ bool pager_stop_moving(struct pager *d) {
         any = pager_moves(other);
     if (fits && !any) {
         pager_no_more_moving();
-        rest_mend(UNREST_MOVES);
+        fast_path_restore(SLOW_MOVES);
     }
     pthread_mutex_unlock(&turning);
     return fits;

@@ -13,14 +13,14 @@
 #include "interpose/account/grains.h"
 #include "interpose/account/memory.h"
 #include "interpose/account/reserved.h"
-#include "interpose/replace/later.h"
-#include "interpose/replace/stand_in.h"
+#include "interpose/replace/deferred_free.h"
+#include "interpose/replace/virtual_handle.h"
 #include "observe/stats.h"
 
 /* Where memory of this kind can be replaced, what stays plain takes from what pages may occupy and is not refused. */
 static bool limited(int device, enum memory_kind kind) {
     bool replaced = kind == MEMORY_PLAIN || kind == MEMORY_PITCH || kind == MEMORY_ASYNC || kind == MEMORY_GRAPH ||
-                    (kind == MEMORY_VMM && stand_in_may_be());
+                    (kind == MEMORY_VMM && virtual_handle_may_be());
     return capacity_of(device) && (!replaced || !session.backend->serves || !session.backend->serves(device));
 }
 
@@ -86,9 +86,9 @@ static bool reserve_managed(enum memory_kind kind, uint64_t bytes) {
         return ledger_charge_managed(session.ledger, bytes);
     if (ledger_reserve_managed(session.ledger, bytes))
         return true;
-    later_free_unused();
+    deferred_free_unused();
     bool reserved = ledger_reserve_managed(session.ledger, bytes);
-    while (!reserved && waits && later_free_oldest())
+    while (!reserved && waits && free_oldest())
         reserved = ledger_reserve_managed(session.ledger, bytes);
     return reserved;
 }

@@ -11,11 +11,11 @@
 #include "driver/session.h"
 #include "interpose/account/grains.h"
 #include "interpose/account/reserved.h"
+#include "interpose/replace/deferred_free.h"
 #include "interpose/replace/ipc.h"
-#include "interpose/replace/later.h"
 #include "interpose/replace/own.h"
 #include "interpose/replace/provide.h"
-#include "interpose/replace/stand_in.h"
+#include "interpose/replace/virtual_handle.h"
 #include "interpose/wrappers/array.h"
 #include "interpose/wrappers/pool.h"
 #include "observe/stats.h"
@@ -122,7 +122,7 @@ void dealloc_open(struct dealloc *p, addr_t start) {
     p->recorded = session_on && start && take(start, &p->gone);
 }
 
-void dealloc_open_later(struct dealloc *p, addr_t start) {
+void dealloc_open_deferred(struct dealloc *p, addr_t start) {
     p->recorded = session_on && start && take_out(start, &p->gone, true);
 }
 
@@ -182,8 +182,8 @@ void memory_forget(uint64_t owner) {
     addr_t from = 0;
     if (!session_on)
         return;
-    later_forget(owner);
-    stand_in_forget(owner);
+    deferred_forget(owner);
+    virtual_handle_forget(owner);
     array_forget(owner);
     ipc_forget(owner);
     for (size_t n; (n = ledger_list(session.ledger, from, list, LEDGER_LISTED)) > 0; from = list[n - 1].start + 1)

@@ -20,7 +20,7 @@ struct dealloc {
  * give another thread the same address. */
 void dealloc_open(struct dealloc *p, addr_t start);
 /* The same for a free in stream order: memory that was provided leaves the backend later. */
-void dealloc_open_later(struct dealloc *p, addr_t start);
+void dealloc_open_deferred(struct dealloc *p, addr_t start);
 /* The real free returned: on failure the allocation is put back, but the backend does not get it again. Returns status.
  */
 CUresult dealloc_close(const struct dealloc *p, CUresult status);

@@ -5,7 +5,7 @@
 #include "base/page.h"
 #include "driver/real.h"
 #include "driver/session.h"
-#include "interpose/replace/later.h"
+#include "interpose/replace/deferred_free.h"
 #include "interpose/replace/own.h"
 #include "interpose/replace/provide.h"
 
@@ -29,7 +29,7 @@ bool bounds_outside(addr_t start) {
     if (ledger_find_before(session.ledger, start, &before) && provided(&before) &&
         start < before.start + whole_grains(before.bytes))
         return true;
-    return later_holds(start) || (session.backend->holds && session.backend->holds(start));
+    return deferred_holds(start) || (session.backend->holds && session.backend->holds(start));
 }
 
 /* The first allocation that reaches into the range is looked for first: most ranges lie in one. */

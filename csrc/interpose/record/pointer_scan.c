@@ -3,7 +3,7 @@
 #include "base/options.h"
 #include "base/process.h"
 #include "base/thread.h"
-#include "driver/rest.h"
+#include "driver/fast_path.h"
 #include "driver/session.h"
 #include "interpose/record/wrap.h"
 #include "observe/stats.h"
@@ -101,7 +101,7 @@ void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes) {
         wrap_look(src, bytes);
     if (n == 0)
         return;
-    rest_break_for_table();
+    fast_path_leave_for_table();
     if (session.backend->pointed)
         session.backend->pointed(pointers, n);
     stats_add(COUNT_tables, 1);

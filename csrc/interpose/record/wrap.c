@@ -6,7 +6,7 @@
 #include "driver/session.h"
 #include "interpose/record/bounds.h"
 #include "interpose/record/timing.h"
-#include "interpose/replace/later.h"
+#include "interpose/replace/deferred_free.h"
 #include "observe/stats.h"
 #include "observe/trace.h"
 
@@ -163,7 +163,7 @@ HOT void wrap_close(struct op *op, CUresult status) {
         if (session.settle)
             session.settle(op);
         if (op->kind == OP_WAIT)
-            later_waited(op->object ? 0 : context_current());
+            deferred_waited(op->object ? 0 : context_current());
         if (status == CUDA_SUCCESS)
             count(op);
     }

@@ -28,18 +28,18 @@ bool own_exportable(const CUmemAllocationProp *prop) {
     return true;
 }
 
-bool own_provide(struct stand_in *s) {
+bool own_provide(struct virtual_handle *s) {
     s->promise = own()->promise(s->bytes, s->prop.location.id);
     return s->promise != NULL;
 }
 
-void own_forgo(struct stand_in *s) {
+void own_forgo(struct virtual_handle *s) {
     if (s->promise)
         own()->forgo(s->promise);
     s->promise = NULL;
 }
 
-void own_close(struct stand_in *s) {
+void own_close(struct virtual_handle *s) {
     pthread_mutex_lock(&own_lock);
     if (s->at) {
         hash_take(&own_placed, s->at);
@@ -61,7 +61,7 @@ static bool any_hidden(CUdeviceptr ptr, size_t size) {
 }
 
 /* Under the lock. */
-static bool place(struct stand_in *s, CUdeviceptr ptr) {
+static bool place(struct virtual_handle *s, CUdeviceptr ptr) {
     bool stored = false;
     struct reservation *r = own_reservation(ptr, s->bytes);
     if (!r || !s->promise || !own_open(r, s->prop.location.id))
@@ -80,7 +80,7 @@ static bool place(struct stand_in *s, CUdeviceptr ptr) {
 }
 
 /* Under the lock. */
-static void arrive(struct stand_in *s) {
+static void arrive(struct virtual_handle *s) {
     CUdeviceptr start = s->at;
     struct charge c = {.recorded = session_on, .managed = true, .device = s->prop.location.id, .kind = MEMORY_VMM};
     s->mapped = true;
@@ -88,8 +88,8 @@ static void arrive(struct stand_in *s) {
     charge_close(&c, CUDA_SUCCESS, &start, s->bytes);
 }
 
-enum own_mapping own_map(struct stand_in *s, CUdeviceptr ptr, size_t size, size_t offset, unsigned long long flags,
-                         CUresult *status) {
+enum own_mapping own_map(struct virtual_handle *s, CUdeviceptr ptr, size_t size, size_t offset,
+                         unsigned long long flags, CUresult *status) {
     enum own_mapping mapping = OWN_TO_MAP;
     bool whole = size == s->bytes && offset == 0 && flags == 0 && ptr % PAGE_LEAST == 0;
     pthread_mutex_lock(&own_lock);
@@ -115,7 +115,7 @@ void own_mapped(CUdeviceptr ptr, size_t size, bool mapped) {
 
 bool own_unmap(addr_t start) {
     pthread_mutex_lock(&own_lock);
-    struct stand_in *s = hash_get(&own_placed, start);
+    struct virtual_handle *s = hash_get(&own_placed, start);
     if (s) {
         s->mapped = false;
         own()->hide(start);
@@ -135,7 +135,7 @@ static bool is_valid(const CUmemAccessDesc *desc) {
 static CUresult set_access(int variant, const struct allocation *a, CUdeviceptr ptr, size_t size,
                            const CUmemAccessDesc *desc, size_t count) {
     pthread_mutex_lock(&own_lock);
-    struct stand_in *s = a->managed ? hash_get(&own_placed, a->start) : NULL;
+    struct virtual_handle *s = a->managed ? hash_get(&own_placed, a->start) : NULL;
     bool simple = s != NULL;
     for (size_t i = 0; simple && i < count; i++)
         simple = is_valid(&desc[i]) && desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
@@ -174,7 +174,7 @@ bool own_get_access(unsigned long long *flags, const CUmemLocation *location, CU
     if (!provided_at(ptr, &a))
         return false;
     pthread_mutex_lock(&own_lock);
-    const struct stand_in *s = hash_get(&own_placed, a.start);
+    const struct virtual_handle *s = hash_get(&own_placed, a.start);
     bool device = location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id >= 0 && location->id < DEVICE_MAX;
     if (s)
         *flags = device ? s->access[location->id] : CU_MEM_ACCESS_FLAGS_PROT_NONE;

@@ -4,11 +4,11 @@
 
 #include "base/page.h"
 #include "driver/real.h"
-#include "interpose/replace/caller.h"
+#include "interpose/replace/caller_policy.h"
 #include "ledger/addrmap.h"
 
 static struct addrmap reservations;
-static struct addrmap orphans; /* those that the program gave back while memory of stand-ins lay there, hidden */
+static struct addrmap orphans; /* those that the program gave back while memory of virtual handles lay there, hidden */
 
 /* Under the lock. */
 static struct reservation *find_in(struct addrmap *m, addr_t ptr) {
@@ -69,7 +69,7 @@ static bool any_mapped(CUdeviceptr ptr, size_t size) {
            (ledger_list(session.ledger, ptr, &a, 1) == 1 && a.start < ptr + size);
 }
 
-/* No memory of stand-ins is there. Under the lock. */
+/* No memory of virtual handles is there. Under the lock. */
 static bool is_empty(const struct reservation *r) {
     return r->device == DEVICE_NONE || own()->beside(r->start, r->whole, NULL, 0) == 0;
 }

@@ -10,7 +10,7 @@
 enum { REFUSALS = 3 };
 
 /* The device may have to be cleared for it. */
-static CUresult create(struct stand_in *s, CUmemGenericAllocationHandle *handle, struct charge *c) {
+static CUresult create(struct virtual_handle *s, CUmemGenericAllocationHandle *handle, struct charge *c) {
     int device = s->prop.location.id;
     charge_open_unlimited(c, device, MEMORY_VMM, s->bytes);
     if (s->promise) /* its memory serves again */
@@ -27,7 +27,7 @@ static CUresult create(struct stand_in *s, CUmemGenericAllocationHandle *handle,
 }
 
 /* The ledger has plain memory there in the place of what moved. */
-static void enter_plain(const struct stand_in *s) {
+static void enter_plain(const struct virtual_handle *s) {
     struct dealloc p;
     struct charge c = {.recorded = session_on, .device = s->prop.location.id, .kind = MEMORY_VMM};
     CUdeviceptr start = s->at;
@@ -37,7 +37,7 @@ static void enter_plain(const struct stand_in *s) {
     charge_close(&c, CUDA_SUCCESS, &start, s->bytes);
 }
 
-static void take_over(struct stand_in *s, CUmemGenericAllocationHandle handle, const struct charge *c) {
+static void take_over(struct virtual_handle *s, CUmemGenericAllocationHandle handle, const struct charge *c) {
     s->real = handle;
     charge_end(s->charge);
     *s->charge = *c;
@@ -51,7 +51,7 @@ static void take_over(struct stand_in *s, CUmemGenericAllocationHandle handle, c
 }
 
 struct change {
-    struct stand_in *s;
+    struct virtual_handle *s;
     struct charge charge;
 };
 
@@ -60,7 +60,7 @@ static CUresult replace(struct own_real *list, struct change *change, size_t n) 
     CUresult status = CUDA_SUCCESS;
     size_t made = 0;
     for (; status == CUDA_SUCCESS && made < n; made += status == CUDA_SUCCESS) {
-        struct stand_in *s = change[made].s = hash_get(&own_placed, list[made].at);
+        struct virtual_handle *s = change[made].s = hash_get(&own_placed, list[made].at);
         CUmemGenericAllocationHandle handle = 0;
         status = s ? create(s, &handle, &change[made].charge) : CUDA_ERROR_UNKNOWN;
         if (status == CUDA_SUCCESS)
@@ -112,7 +112,7 @@ CUresult own_clear(CUdeviceptr ptr, size_t size) {
     return status;
 }
 
-CUresult own_become_real(struct stand_in *s) {
+CUresult own_become_real(struct virtual_handle *s) {
     struct charge c;
     CUmemGenericAllocationHandle handle = 0;
     if (s->real)
@@ -127,7 +127,7 @@ CUresult own_become_real(struct stand_in *s) {
     return status;
 }
 
-CUresult own_make(struct stand_in *s) {
+CUresult own_make(struct virtual_handle *s) {
     pthread_mutex_lock(&own_lock);
     CUresult status = own_become_real(s);
     pthread_mutex_unlock(&own_lock);

@@ -17,8 +17,8 @@ struct reservation {
     int32_t device; /* whose memory may be put there; DEVICE_NONE: nobody's was */
 };
 
-extern pthread_mutex_t own_lock; /* of all that follows, and of what stand-ins have of it */
-extern struct hash own_placed;   /* where its memory lies -> stand-in */
+extern pthread_mutex_t own_lock; /* of all that follows, and of what virtual handles have of it */
+extern struct hash own_placed;   /* where its memory lies -> virtual handle */
 
 static inline const struct backend_own *own(void) {
     return session.backend->own;
@@ -34,11 +34,11 @@ bool own_taken(CUdeviceptr ptr, size_t size);
 bool own_open(struct reservation *r, int32_t device);
 /* Memory has left the address: perhaps nothing keeps its reservation any more. */
 void own_left(addr_t at);
-/* The driver makes the stand-in's memory. */
-CUresult own_become_real(struct stand_in *s);
-/* All memory of stand-ins on pages of the range becomes the driver's. */
+/* The driver makes the virtual handle's memory. */
+CUresult own_become_real(struct virtual_handle *s);
+/* All memory of virtual handles on pages of the range becomes the driver's. */
 CUresult own_clear(CUdeviceptr ptr, size_t size);
-/* The stand-in's memory, as long as it lies nowhere, serves again. */
-void own_forgo(struct stand_in *s);
+/* The virtual handle's memory, as long as it lies nowhere, serves again. */
+void own_forgo(struct virtual_handle *s);
 
 #endif

@@ -8,8 +8,8 @@
 #include "driver/context.h"
 #include "driver/real.h"
 #include "driver/session.h"
-#include "interpose/replace/caller.h"
-#include "interpose/replace/later.h"
+#include "interpose/replace/caller_policy.h"
+#include "interpose/replace/deferred_free.h"
 
 enum { PITCH_ALIGN = 512, SMALL_BYTES = 2 << 20 };
 
@@ -93,10 +93,10 @@ bool provide(struct charge *c, enum memory_kind kind, uint64_t bytes, CUdevicept
     uint64_t context = session_on && dptr ? provide_context(device, bytes) : 0;
     if (!context)
         return false;
-    if (later_reuse(c, device, kind, bytes, dptr))
+    if (deferred_reuse(c, device, kind, bytes, dptr))
         return true;
     if (session.backend->crowded && session.backend->crowded(device, whole_grains(bytes)))
-        later_free_unused();
+        deferred_free_unused();
     if (!charge_open_managed(c, device, kind, bytes))
         return ulms_options.managed_limit > 0;
     c->context = context;

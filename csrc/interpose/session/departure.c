@@ -5,7 +5,7 @@
 #include "driver/session.h"
 #include "interpose/account/memory.h"
 #include "interpose/record/describe.h"
-#include "interpose/replace/later.h"
+#include "interpose/replace/deferred_free.h"
 
 static void gone(CUcontext context) {
     capture_forget((uint64_t)(uintptr_t)context);
@@ -23,7 +23,7 @@ void context_going(struct context_departure *x, CUcontext context) {
     if (x->told)
         session.backend->forget((uint64_t)(uintptr_t)context);
     context_bar(&x->at, context);
-    later_leaves((uint64_t)(uintptr_t)context, true);
+    deferred_leaves((uint64_t)(uintptr_t)context, true);
 }
 
 void context_went(struct context_departure *x, bool is_gone) {
@@ -33,7 +33,7 @@ void context_went(struct context_departure *x, bool is_gone) {
     if (is_gone)
         gone(x->at.context);
     else
-        later_leaves(context, false);
+        deferred_leaves(context, false);
     if (x->told)
         session.backend->forgotten(is_gone ? context : 0);
     context_unbar(&x->at);

@@ -14,8 +14,8 @@
 #include "base/page.h"
 #include "driver/capture.h"
 #include "driver/context.h"
+#include "driver/fast_path.h"
 #include "driver/home.h"
-#include "driver/rest.h"
 #include "driver/session.h"
 #include "driver/within.h"
 #include "interpose/record/describe.h"
@@ -173,10 +173,10 @@ static void start(void) {
         open_trace(device, total);
     atexit(stop);
     summary_start(device, total);
-    rest_mend(UNREST_CAPTURE | UNREST_TABLES | UNREST_MOVES | UNREST_FROZEN);
+    fast_path_restore(SLOW_CAPTURE | SLOW_TABLES | SLOW_MOVES | SLOW_FROZEN);
     __atomic_store_n(&session_on, true, __ATOMIC_RELEASE);
-    if (session.backend->rests && ulms_options.verify == VERIFY_OFF && !trace_on)
-        rest_mend(UNREST_SESSION);
+    if (session.backend->fast_path && ulms_options.verify == VERIFY_OFF && !trace_on)
+        fast_path_restore(SLOW_SESSION);
 }
 
 void session_start(void) {
@@ -188,7 +188,7 @@ void session_start(void) {
 __attribute__((destructor)) static void finish(void) {
     if (!ours_to_end())
         return;
-    rest_break(UNREST_SESSION);
+    fast_path_leave(SLOW_SESSION);
     if (!within_any())
         summary_print();
     __atomic_store_n(&session_on, false, __ATOMIC_RELEASE);

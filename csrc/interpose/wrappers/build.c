@@ -4,7 +4,7 @@
 #include "driver/real.h"
 #include "driver/session.h"
 #include "interpose/record/parameters.h"
-#include "launch/told.h"
+#include "launch/call_extents.h"
 
 /* The driver has put a copy of the graph into the node, or the graph itself. */
 static void child(CUgraphNode node, CUgraph graph) {
@@ -17,7 +17,7 @@ static void child(CUgraphNode node, CUgraph graph) {
 static void given(CUgraphNode node, CUgraphNodeParams p) {
     if (!session_on)
         return;
-    if (p.type == CU_GRAPH_NODE_TYPE_KERNEL && told_call()) {
+    if (p.type == CU_GRAPH_NODE_TYPE_KERNEL && call_under_way()) {
         struct op op = {.touches = thread_self()->touches};
         parameters_touch(&op, &p);
         node_note(node, &op);

@@ -4,8 +4,8 @@
 #include "base/hot.h"
 #include "driver/session.h"
 #include "interpose/record/wrap.h"
+#include "launch/call_extents.h"
 #include "launch/scan.h"
-#include "launch/told.h"
 #include "observe/stats.h"
 #include "observe/trace.h"
 
@@ -32,9 +32,9 @@ HOT void launch_touch(struct op *op, const struct function *f, struct grid grid,
         scan(op, f, grid, parameters, extra);
     else
         op->flags |= OP_BLIND;
-    struct call *call = told_call();
+    struct call *call = call_under_way();
     if (call)
-        told_carry(call, op);
+        call_extents_carry(call, op);
     else if (!f || !f->vouched)
         op->flags |= OP_ROAMS;
 }

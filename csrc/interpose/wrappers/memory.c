@@ -3,7 +3,7 @@
 
 #include "driver/context.h"
 #include "driver/real.h"
-#include "interpose/replace/later.h"
+#include "interpose/replace/deferred_free.h"
 #include "interpose/replace/provide.h"
 
 /* The driver may have no memory left for what pages could still make room for. */
@@ -51,10 +51,10 @@ static bool waits(const struct allocation *freed) {
 CUresult custom_cuMemFree_v2(int variant, CUdeviceptr dptr) {
     struct dealloc p;
     dealloc_open(&p, dptr);
-    if (!p.recorded && later_holds(dptr))
+    if (!p.recorded && deferred_holds(dptr))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult status = dealloc_close(&p, memory_free(variant, dptr, p.recorded ? p.gone.context : context_current()));
     if (p.recorded && status == CUDA_SUCCESS && waits(&p.gone))
-        later_waited(p.gone.context);
+        deferred_waited(p.gone.context);
     return status;
 }

@@ -17,7 +17,7 @@
 #include "driver/real.h"
 #include "driver/session.h"
 #include "interpose/account/reserved.h"
-#include "interpose/replace/later.h"
+#include "interpose/replace/deferred_free.h"
 #include "interpose/replace/provide.h"
 
 /* Bytes provided, and the same in whole grains; most: at one time. */
@@ -249,11 +249,11 @@ CUresult custom_cuMemAllocFromPoolAsync(int variant, CUdeviceptr *dptr, size_t b
 CUresult custom_cuMemFreeAsync(int variant, CUdeviceptr dptr, CUstream hStream) {
     struct dealloc p = {0};
     if (session_on && !captured(variant, hStream))
-        dealloc_open_later(&p, dptr);
+        dealloc_open_deferred(&p, dptr);
     if (!p.recorded || !provided(&p.gone))
         return dealloc_close(&p, REAL(cuMemFreeAsync, variant)(dptr, hStream));
     CUresult status;
-    if (!later_free(&p.gone, variant, hStream, &status)) {
+    if (!deferred_free(&p.gone, variant, hStream, &status)) {
         memory_leave(&p.gone);
         return dealloc_close(&p, memory_free(0, dptr, p.gone.context));
     }

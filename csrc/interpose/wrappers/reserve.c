@@ -7,17 +7,17 @@ CUresult custom_cuMemAddressReserve(int variant, CUdeviceptr *ptr, size_t size, 
                                     unsigned long long flags) {
     if (own_on())
         return own_reserve(variant, ptr, size, alignment, addr, flags);
-    if (stand_in_reserve(ptr, size, alignment, addr, flags))
+    if (virtual_handle_reserve(ptr, size, alignment, addr, flags))
         return CUDA_SUCCESS;
     CUresult status = REAL(cuMemAddressReserve, variant)(ptr, size, alignment, addr, flags);
     if (status == CUDA_SUCCESS)
-        stand_in_reserved(size);
+        virtual_handle_reserved(size);
     return status;
 }
 
 CUresult custom_cuMemAddressFree(int variant, CUdeviceptr ptr, size_t size) {
     CUresult status;
-    bool answered = own_on() ? own_address_free(variant, ptr, size, &status) : stand_in_free(ptr, size, &status);
+    bool answered = own_on() ? own_address_free(variant, ptr, size, &status) : virtual_handle_free(ptr, size, &status);
     if (answered)
         return status;
     return bounds_unmapped(ptr, size) ? CUDA_ERROR_INVALID_VALUE : REAL(cuMemAddressFree, variant)(ptr, size);

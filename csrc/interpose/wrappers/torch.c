@@ -1,8 +1,8 @@
 /* PyTorch's caching allocator tells its profiler of every tensor it hands out and takes back: exact blocks. */
 #include "base/hot.h"
 #include "driver/elf.h"
+#include "driver/fast_path.h"
 #include "driver/real.h"
-#include "driver/rest.h"
 #include "driver/session.h"
 #include "observe/stats.h"
 #include "observe/trace.h"
@@ -61,8 +61,8 @@ static HOT __attribute__((noinline)) void tell(addr_t start, int64_t bytes) {
     if (session.block_before)
         session.block_before();
     if (bytes > 0) {
-        if (__builtin_expect(rest_broken() & UNREST_FRAMEWORK, 0))
-            rest_mend(UNREST_FRAMEWORK);
+        if (__builtin_expect(fast_path_blocked() & SLOW_FRAMEWORK, 0))
+            fast_path_restore(SLOW_FRAMEWORK);
         ledger_block_add(session.ledger, start, size);
     } else {
         ledger_block_remove(session.ledger, start);
@@ -91,7 +91,7 @@ static HOT __attribute__((noinline)) void report_looked_at(void *pointer, int64_
 
 HOT void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved, struct c10_device device) {
     addr_t start = (addr_t)(uintptr_t)pointer;
-    if (!rest_but_for_tables()) {
+    if (!fast_path_but_for_tables()) {
         report_looked_at(pointer, bytes, allocated, reserved, device);
         return;
     }

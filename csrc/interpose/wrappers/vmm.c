@@ -10,13 +10,13 @@
 #include "interpose/record/bounds.h"
 #include "interpose/replace/own.h"
 #include "interpose/replace/provide.h"
-#include "interpose/replace/stand_in.h"
+#include "interpose/replace/virtual_handle.h"
 
 struct physical {
     int references; /* handles out and mappings */
     int out;        /* of these, handles: retained, the driver gives the same one again */
     struct charge charge;
-    struct stand_in *stand_in; /* what the handle is in the driver's place; NULL: it is the driver's */
+    struct virtual_handle *virtual_handle; /* what the handle is in the driver's place; NULL: it is the driver's */
 };
 
 static struct hash handles = HASH_EMPTY;  /* handle -> struct physical */
@@ -25,19 +25,19 @@ static struct hash mappings = HASH_EMPTY; /* start of a mapping -> struct physic
 static void drop(struct physical *p) {
     if (!p || __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) > 0)
         return;
-    if (p->stand_in)
-        stand_in_close(p->stand_in);
+    if (p->virtual_handle)
+        virtual_handle_close(p->virtual_handle);
     charge_end(&p->charge);
     free(p);
 }
 
 /* A handle of ours is the address of what it stands for: the driver's are none of these. */
-static bool keep(CUmemGenericAllocationHandle *handle, const struct charge *c, struct stand_in *s) {
+static bool keep(CUmemGenericAllocationHandle *handle, const struct charge *c, struct virtual_handle *s) {
     struct physical *p = malloc(sizeof *p);
     bool stored = false;
     if (p) {
         *handle = s ? (CUmemGenericAllocationHandle)(uintptr_t)s : *handle;
-        *p = (struct physical){.references = 1, .out = 1, .charge = *c, .stand_in = s};
+        *p = (struct physical){.references = 1, .out = 1, .charge = *c, .virtual_handle = s};
         if (s)
             s->charge = &p->charge;
         drop(hash_put(&handles, *handle, p, &stored));
@@ -50,14 +50,14 @@ static bool keep(CUmemGenericAllocationHandle *handle, const struct charge *c, s
 }
 
 /* Without memory of our own for it the driver's handle does. */
-static bool stand_in(struct charge *c, CUmemGenericAllocationHandle *handle, size_t size,
-                     const CUmemAllocationProp *prop, unsigned long long flags) {
-    struct stand_in *s = NULL;
-    if (!handle || !stand_in_open(c, &s, size, prop, flags))
+static bool virtual_handle(struct charge *c, CUmemGenericAllocationHandle *handle, size_t size,
+                           const CUmemAllocationProp *prop, unsigned long long flags) {
+    struct virtual_handle *s = NULL;
+    if (!handle || !virtual_handle_open(c, &s, size, prop, flags))
         return false;
     if (c->status != CUDA_SUCCESS || keep(handle, c, s))
         return true;
-    stand_in_close(s);
+    virtual_handle_close(s);
     return false;
 }
 
@@ -65,7 +65,7 @@ CUresult custom_cuMemCreate(int variant, CUmemGenericAllocationHandle *handle, s
                             const CUmemAllocationProp *prop, unsigned long long flags) {
     struct charge c;
     bool on_device = prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-    if (stand_in(&c, handle, size, prop, flags))
+    if (virtual_handle(&c, handle, size, prop, flags))
         return c.status;
     if (charge_open(&c, on_device ? prop->location.id : DEVICE_NONE, MEMORY_VMM, on_device ? size : 0)) {
         charge_hold(&c, RELIEVED(&c, REAL(cuMemCreate, variant)(handle, size, prop, flags)));
@@ -73,7 +73,7 @@ CUresult custom_cuMemCreate(int variant, CUmemGenericAllocationHandle *handle, s
             keep(handle, &c, NULL);
     }
     if (c.status == CUDA_ERROR_OUT_OF_MEMORY && c.recorded && !own_on())
-        stand_in_tell_still(c.device);
+        virtual_handle_tell_still(c.device);
     return c.status;
 }
 
@@ -105,8 +105,8 @@ static struct physical *mapped_at(addr_t address) {
 CUresult custom_cuMemRetainAllocationHandle(int variant, CUmemGenericAllocationHandle *handle, void *addr) {
     struct allocation a;
     struct physical *p = mapped_at((addr_t)(uintptr_t)addr);
-    if (p && p->stand_in && handle) {
-        *handle = (CUmemGenericAllocationHandle)(uintptr_t)p->stand_in;
+    if (p && p->virtual_handle && handle) {
+        *handle = (CUmemGenericAllocationHandle)(uintptr_t)p->virtual_handle;
         retain(p, *handle);
         return CUDA_SUCCESS;
     }
@@ -123,7 +123,7 @@ CUresult custom_cuMemRelease(int variant, CUmemGenericAllocationHandle handle) {
     bool last = p && __atomic_sub_fetch(&p->out, 1, __ATOMIC_ACQ_REL) == 0;
     if (last)
         hash_take(&handles, handle);
-    CUresult status = p && p->stand_in ? CUDA_SUCCESS : REAL(cuMemRelease, variant)(handle);
+    CUresult status = p && p->virtual_handle ? CUDA_SUCCESS : REAL(cuMemRelease, variant)(handle);
     if (p && status == CUDA_SUCCESS) {
         drop(p);
     } else if (p) {
@@ -143,8 +143,8 @@ CUresult custom_cuMemMap(int variant, CUdeviceptr ptr, size_t size, size_t offse
                          unsigned long long flags) {
     CUresult status = CUDA_SUCCESS;
     struct physical *p = hash_get(&handles, handle);
-    struct stand_in *s = p ? p->stand_in : NULL;
-    if (s && stand_in_map(s, ptr, size, offset, flags, &status)) {
+    struct virtual_handle *s = p ? p->virtual_handle : NULL;
+    if (s && virtual_handle_map(s, ptr, size, offset, flags, &status)) {
         if (status == CUDA_SUCCESS)
             mapped(p, ptr);
         return status;
@@ -217,7 +217,7 @@ static CUresult unmap_real(int variant, CUdeviceptr start, CUdeviceptr end, cons
     return status;
 }
 
-static void unmap_stand_in(addr_t start) {
+static void unmap_virtual_handle(addr_t start) {
     struct dealloc gone;
     own_unmap(start);
     dealloc_open(&gone, start);
@@ -237,14 +237,14 @@ static CUresult unmap_mixed(int variant, const struct mappings *m) {
     }
     for (size_t i = 0; status == CUDA_SUCCESS && i < m->n; i++)
         if (provided(&m->list[i]))
-            unmap_stand_in(m->list[i].start);
+            unmap_virtual_handle(m->list[i].start);
     return status;
 }
 
 /* One unmap may cover several mappings, each whole. */
 CUresult custom_cuMemUnmap(int variant, CUdeviceptr ptr, size_t size) {
     CUresult status;
-    if (!stand_in_unmap(ptr, size, &status)) {
+    if (!virtual_handle_unmap(ptr, size, &status)) {
         if (bounds_unmapped(ptr, size))
             return CUDA_ERROR_INVALID_VALUE;
         struct mappings m = mappings_in(ptr, size);
@@ -262,17 +262,17 @@ CUresult custom_cuMemUnmap(int variant, CUdeviceptr ptr, size_t size) {
 /* The driver's handle of that memory, which stays where it is from now on. */
 static CUresult to_real(CUmemGenericAllocationHandle *handle) {
     struct physical *p = hash_get(&handles, *handle);
-    if (!p || !p->stand_in)
+    if (!p || !p->virtual_handle)
         return CUDA_SUCCESS;
-    CUresult status = stand_in_make(p->stand_in);
-    *handle = p->stand_in->real;
+    CUresult status = virtual_handle_make(p->virtual_handle);
+    *handle = p->virtual_handle->real;
     return status;
 }
 
 CUresult custom_cuMemExportToShareableHandle(int variant, void *shareableHandle, CUmemGenericAllocationHandle handle,
                                              CUmemAllocationHandleType handleType, unsigned long long flags) {
     const struct physical *p = hash_get(&handles, handle);
-    if (p && p->stand_in && !p->stand_in->prop.requestedHandleTypes)
+    if (p && p->virtual_handle && !p->virtual_handle->prop.requestedHandleTypes)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult status = to_real(&handle);
     return status ? status : REAL(cuMemExportToShareableHandle, variant)(shareableHandle, handle, handleType, flags);
@@ -281,9 +281,9 @@ CUresult custom_cuMemExportToShareableHandle(int variant, void *shareableHandle,
 CUresult custom_cuMemGetAllocationPropertiesFromHandle(int variant, CUmemAllocationProp *prop,
                                                        CUmemGenericAllocationHandle handle) {
     const struct physical *p = hash_get(&handles, handle);
-    if (!p || !p->stand_in || !prop)
+    if (!p || !p->virtual_handle || !prop)
         return REAL(cuMemGetAllocationPropertiesFromHandle, variant)(prop, handle);
-    *prop = p->stand_in->prop;
+    *prop = p->virtual_handle->prop;
     return CUDA_SUCCESS;
 }
 

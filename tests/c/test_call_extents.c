@@ -1,5 +1,5 @@
 /* What launches take over from the library call they are part of. */
-#include "launch/told.h"
+#include "launch/call_extents.h"
 
 #include "test.h"
 
@@ -15,14 +15,14 @@ static struct touch touch(addr_t start, uint64_t bytes, enum touch_mode mode) {
 /* Of the first LISTED_MAX extents, those that a launch shows which holds p. */
 static uint32_t around(struct call *call, addr_t p) {
     call->shown = 0;
-    CHECK(told_shows(call, p) == (call->shown != 0));
+    CHECK(call_extents_show(call, p) == (call->shown != 0));
     return call->shown;
 }
 
 static struct call *begin(void) {
     self = thread_self();
     CHECK(self);
-    CHECK(!told_call());
+    CHECK(!call_under_way());
     self->call.open = true;
     op = (struct op){.touches = touches, .flags = OP_UNMATCHED};
     return &self->call;
@@ -34,9 +34,9 @@ static void tell(struct call *call, addr_t start, uint64_t bytes, enum touch_mod
 
 TEST(only_an_open_call_is_one) {
     struct call *call = begin();
-    CHECK(told_call() == call);
+    CHECK(call_under_way() == call);
     call->open = false;
-    CHECK(!told_call());
+    CHECK(!call_under_way());
 }
 
 TEST(any_address_inside_shows_the_extent) {
@@ -79,10 +79,10 @@ TEST(of_many_extents_each_is_shown) {
         tell(call, 0x1000 + 0x100 * i, 0x100, TOUCH_READ);
         for (uint32_t k = 0; k <= i; k++) {
             call->shown = 0;
-            CHECK(told_shows(call, 0x1080 + 0x100 * k));
+            CHECK(call_extents_show(call, 0x1080 + 0x100 * k));
             CHECK_EQ(call->shown, k < LISTED_MAX ? 1u << k : 0);
         }
-        CHECK(!told_shows(call, 0x1100 + 0x100 * i) && !told_shows(call, 0xfff));
+        CHECK(!call_extents_show(call, 0x1100 + 0x100 * i) && !call_extents_show(call, 0xfff));
     }
 }
 
@@ -96,8 +96,8 @@ static bool takes(const struct op *o, addr_t start) {
 /* Another launch of the call, of a kernel that holds p. */
 static void launch(struct call *call, addr_t p) {
     op.count = 0;
-    told_shows(call, p);
-    told_carry(call, &op);
+    call_extents_show(call, p);
+    call_extents_carry(call, &op);
 }
 
 TEST(only_what_is_read_and_not_shown_is_left_out_by_launches_that_follow) {
@@ -129,13 +129,13 @@ TEST(what_is_behind_the_list_is_never_left_out) {
 
 TEST(what_adds_nothing_leaves_the_launch_unmatched) {
     struct call *call = begin();
-    told_carry(call, &op);
+    call_extents_carry(call, &op);
     CHECK_EQ(op.count, 0);
     CHECK(op.flags & OP_UNMATCHED);
     CHECK(op.flags & OP_HIDES); /* nobody knows what it uses */
     tell(call, 0x1000, 0x100, TOUCH_READ);
     op.flags = 0;
-    told_carry(call, &op);
+    call_extents_carry(call, &op);
     CHECK(!(op.flags & OP_HIDES));
 }
 
@@ -144,7 +144,7 @@ TEST(there_is_room_for_so_many) {
     for (uint32_t i = 0; i < TOUCH_MAX; i++)
         tell(call, 0x1000 + 0x10 * i, 0x10, TOUCH_READ);
     touches[op.count++] = touch(0x10, 0x10, TOUCH_UPDATE);
-    told_carry(call, &op);
+    call_extents_carry(call, &op);
     CHECK_EQ(op.count, TOUCH_MAX);
     CHECK_EQ(touches[0].start, 0x10);
 }

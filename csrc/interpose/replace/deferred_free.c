@@ -1,4 +1,4 @@
-#include "interpose/replace/later.h"
+#include "interpose/replace/deferred_free.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -25,23 +25,23 @@ static uint64_t much(void) {
 /* How long it looks at a time whether a context is busy. */
 static const uint64_t slice_ns = 10000000;
 
-struct later {
+struct deferred {
     struct allocation gone;
     CUevent used;     /* behind the last use; NULL: it could not be recorded, or its context is gone */
     uint64_t used_in; /* the event's context */
     bool leaves;      /* which is being destroyed: nobody may use the event */
     bool unused;      /* the last use is over */
     bool told;        /* the backend knows */
-    struct later *next;
+    struct deferred *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* of the list; no call of the driver under it */
 static pthread_mutex_t freeing = PTHREAD_MUTEX_INITIALIZER; /* of who takes out of the list, and of what is out */
-static struct later *list;
+static struct deferred *list;
 static uint64_t waiting; /* bytes in the list */
 static uint64_t in_vain; /* so many waited when the context was found busy, or as few as waited since */
 
-static void put_in(struct later *e) {
+static void put_in(struct deferred *e) {
     pthread_mutex_lock(&lock);
     e->next = list;
     list = e;
@@ -50,11 +50,11 @@ static void put_in(struct later *e) {
 }
 
 /* Takes out all of the context, or of every one (0), that are of so many grains, or of any number (0). */
-static struct later *take_out(uint64_t context, uint64_t grains) {
-    struct later *taken = NULL;
+static struct deferred *take_out(uint64_t context, uint64_t grains) {
+    struct deferred *taken = NULL;
     pthread_mutex_lock(&lock);
-    for (struct later **at = &list; *at;) {
-        struct later *e = *at;
+    for (struct deferred **at = &list; *at;) {
+        struct deferred *e = *at;
         if ((context && e->gone.context != context) || (grains && whole_grains(e->gone.charged) != grains)) {
             at = &e->next;
             continue;
@@ -68,7 +68,7 @@ static struct later *take_out(uint64_t context, uint64_t grains) {
     return taken;
 }
 
-static bool record_here(struct later *e, int variant, CUstream stream) {
+static bool record_here(struct deferred *e, int variant, CUstream stream) {
     CUevent event;
     if (REAL(cuEventCreate, 0)(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
         return false;
@@ -82,7 +82,7 @@ static bool record_here(struct later *e, int variant, CUstream stream) {
 }
 
 /* An event is recorded in streams of its own context only. */
-static bool record(struct later *e, int variant, CUstream stream) {
+static bool record(struct deferred *e, int variant, CUstream stream) {
     CUcontext before;
     bool recorded = record_here(e, variant, stream);
     if (recorded || !context_enter_stream(variant, stream, &before))
@@ -98,11 +98,11 @@ static CUresult ask(int variant, CUstream stream) {
     return status == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : status;
 }
 
-bool later_free(const struct allocation *gone, int variant, CUstream stream, CUresult *status) {
-    struct later *e = malloc(sizeof *e);
+bool deferred_free(const struct allocation *gone, int variant, CUstream stream, CUresult *status) {
+    struct deferred *e = malloc(sizeof *e);
     if (!e)
         return false;
-    *e = (struct later){.gone = *gone};
+    *e = (struct deferred){.gone = *gone};
     *status = record(e, variant, stream) ? CUDA_SUCCESS : ask(variant, stream);
     if (*status != CUDA_SUCCESS) {
         free(e);
@@ -113,18 +113,18 @@ bool later_free(const struct allocation *gone, int variant, CUstream stream, CUr
     return true;
 }
 
-bool later_holds(addr_t p) {
+bool deferred_holds(addr_t p) {
     bool held = false;
     if (!session_on || !__atomic_load_n(&waiting, __ATOMIC_RELAXED))
         return false;
     pthread_mutex_lock(&lock);
-    for (const struct later *e = list; e && !held; e = e->next)
+    for (const struct deferred *e = list; e && !held; e = e->next)
         held = e->gone.start <= p && p - e->gone.start < whole_grains(e->gone.bytes);
     pthread_mutex_unlock(&lock);
     return held;
 }
 
-static bool done(struct later *e) {
+static bool done(struct deferred *e) {
     e->unused = e->unused || (e->used && !e->leaves && REAL(cuEventQuery, 0)(e->used) == CUDA_SUCCESS);
     return e->unused;
 }
@@ -134,18 +134,18 @@ static bool frees_at_once(void) {
     return session.backend->release != NULL;
 }
 
-static void forget_event(const struct later *e) {
+static void forget_event(const struct deferred *e) {
     if (e->used && !e->leaves)
         REAL(cuEventDestroy_v2, 0)(e->used);
 }
 
-bool later_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr) {
-    struct later *found = NULL;
+bool deferred_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr) {
+    struct deferred *found = NULL;
     uint64_t context = __atomic_load_n(&waiting, __ATOMIC_RELAXED) ? context_current() : 0;
     if (!context || pthread_mutex_trylock(&freeing) != 0)
         return false;
     struct relaxed relaxed = capture_relax();
-    for (struct later *e = take_out(context, whole_grains(bytes)), *next; e; e = next) {
+    for (struct deferred *e = take_out(context, whole_grains(bytes)), *next; e; e = next) {
         next = e->next;
         if (!found && capture_allows(relaxed) && done(e))
             found = e;
@@ -172,7 +172,7 @@ bool later_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t b
 }
 
 /* Without a wait where the backend frees at once what is not used any more. The driver's free waits for the context. */
-static void free_now(struct later *e) {
+static void free_now(struct deferred *e) {
     memory_leave(&e->gone);
     if (frees_at_once() && done(e)) {
         forget_event(e);
@@ -193,7 +193,7 @@ static bool free_some(uint64_t context) {
     if (capture_any())
         return false;
     struct relaxed relaxed = capture_relax();
-    for (struct later *e = take_out(context, 0), *next; e; e = next) {
+    for (struct deferred *e = take_out(context, 0), *next; e; e = next) {
         next = e->next;
         if (capture_allows(relaxed) && ((context && !e->used) || done(e))) {
             free_now(e);
@@ -209,7 +209,7 @@ static bool free_some(uint64_t context) {
 /* What is not used any more takes no place that others need, while it cannot be freed. The caller holds `freeing`. */
 static void tell_unused(void) {
     pthread_mutex_lock(&lock);
-    struct later *e = list;
+    struct deferred *e = list;
     pthread_mutex_unlock(&lock);
     while (e && e->told)
         e = e->next;
@@ -241,7 +241,7 @@ static void free_without_wait(uint64_t bytes) {
     __atomic_store_n(&in_vain, __atomic_load_n(&waiting, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
-void later_waited(uint64_t whole_context) {
+void deferred_waited(uint64_t whole_context) {
     uint64_t bytes = __atomic_load_n(&waiting, __ATOMIC_RELAXED);
     bool tells = session.backend->dying && __atomic_load_n(&backend_moves, __ATOMIC_RELAXED);
     reserved_look_again(context_device(), whole_context);
@@ -260,7 +260,7 @@ void later_waited(uint64_t whole_context) {
     pthread_mutex_unlock(&freeing);
 }
 
-void later_free_unused(void) {
+void deferred_free_unused(void) {
     uint64_t context = frees_at_once() ? 0 : context_current();
     if (pthread_mutex_trylock(&freeing) != 0)
         return;
@@ -270,9 +270,9 @@ void later_free_unused(void) {
 }
 
 /* The one freed first, unless others of its size were reused since. The caller holds `freeing`. */
-static struct later *oldest(void) {
+static struct deferred *oldest(void) {
     pthread_mutex_lock(&lock);
-    struct later *e = list;
+    struct deferred *e = list;
     while (e && e->next)
         e = e->next;
     pthread_mutex_unlock(&lock);
@@ -280,7 +280,7 @@ static struct later *oldest(void) {
 }
 
 /* Its last use is over, or nobody can tell. */
-static bool over(struct later *e) {
+static bool over(struct deferred *e) {
     struct relaxed relaxed = capture_relax();
     bool is = !e->used || !capture_allows(relaxed) || done(e);
     capture_restore(relaxed);
@@ -288,7 +288,7 @@ static bool over(struct later *e) {
 }
 
 /* Something runs in its context, for which the driver's free would wait; or it is being destroyed. */
-static bool held_up(const struct later *e) {
+static bool held_up(const struct deferred *e) {
     if (frees_at_once())
         return false;
     CUresult status = context_idle((CUcontext)(uintptr_t)e->gone.context, slice_ns);
@@ -297,13 +297,13 @@ static bool held_up(const struct later *e) {
 
 /* Whoever else needs `freeing` gets it in between: what is waited for may end by what that thread does next. For the
  * last use the driver waits, too; for what else the context does it would not. */
-bool later_free_oldest(void) {
-    const struct later *before = NULL;
+bool free_oldest(void) {
+    const struct deferred *before = NULL;
     bool was_unused = false;
     struct patience patience;
     for (;;) {
         pthread_mutex_lock(&freeing);
-        struct later *e = capture_any() ? NULL : oldest();
+        struct deferred *e = capture_any() ? NULL : oldest();
         bool unused = e && over(e), goes = unused && !held_up(e);
         bool freed = goes && free_some(e->gone.context);
         pthread_mutex_unlock(&freeing);
@@ -318,19 +318,19 @@ bool later_free_oldest(void) {
     }
 }
 
-void later_leaves(uint64_t context, bool leaves) {
+void deferred_leaves(uint64_t context, bool leaves) {
     pthread_mutex_lock(&freeing);
     pthread_mutex_lock(&lock);
-    for (struct later *e = list; e; e = e->next)
+    for (struct deferred *e = list; e; e = e->next)
         e->leaves = e->used_in == context ? leaves : e->leaves;
     pthread_mutex_unlock(&lock);
     pthread_mutex_unlock(&freeing);
 }
 
 /* What is of an unknown context may be of this one. */
-void later_forget(uint64_t context) {
+void deferred_forget(uint64_t context) {
     pthread_mutex_lock(&freeing);
-    for (struct later *e = take_out(0, 0), *next; e; e = next) {
+    for (struct deferred *e = take_out(0, 0), *next; e; e = next) {
         next = e->next;
         if (e->used_in == context) {
             e->used = NULL;

@@ -1,4 +1,4 @@
-#include "interpose/replace/stand_in.h"
+#include "interpose/replace/virtual_handle.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "driver/context.h"
 #include "driver/real.h"
 #include "driver/session.h"
-#include "interpose/replace/caller.h"
+#include "interpose/replace/caller_policy.h"
 #include "interpose/replace/own.h"
 #include "interpose/replace/provide.h"
 
@@ -19,12 +19,12 @@ struct space {
     addr_t start;
     uint64_t bytes;
     int device;
-    uint64_t context;    /* of the memory; 0: it went with it */
-    struct stand_in *of; /* whose memory it holds, mapped or not; NULL: nobody's */
+    uint64_t context;          /* of the memory; 0: it went with it */
+    struct virtual_handle *of; /* whose memory it holds, mapped or not; NULL: nobody's */
     struct space *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of spaces, and of what stand-ins have of them */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of spaces, and of what virtual handles have of them */
 static struct space *spaces;
 static struct hash by_start = HASH_EMPTY;
 
@@ -36,7 +36,7 @@ static __thread struct {
 
 /* --- handles --- */
 
-bool stand_in_may_be(void) {
+bool virtual_handle_may_be(void) {
     return own_on() || caller_always_exportable();
 }
 
@@ -48,12 +48,12 @@ static bool is_simple(const CUmemAllocationProp *prop) {
 static bool fits(size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
     int device = session_on ? context_device() : DEVICE_NONE;
     return device >= 0 && prop && !flags && is_simple(prop) && prop->location.id == device && size > 0 &&
-           size % PAGE_LEAST == 0 && stand_in_may_be() && provide_context(device, size) &&
+           size % PAGE_LEAST == 0 && virtual_handle_may_be() && provide_context(device, size) &&
            (!own_on() || own_exportable(prop));
 }
 
-bool stand_in_open(struct charge *c, struct stand_in **s, size_t size, const CUmemAllocationProp *prop,
-                   unsigned long long flags) {
+bool virtual_handle_open(struct charge *c, struct virtual_handle **s, size_t size, const CUmemAllocationProp *prop,
+                         unsigned long long flags) {
     latest.bytes = size;
     latest.ours = false;
     if (!fits(size, prop, flags) || !(*s = calloc(1, sizeof **s)))
@@ -80,7 +80,7 @@ static void refuse(void) {
 }
 
 /* Under the lock. */
-static CUresult make(struct stand_in *s) {
+static CUresult make(struct virtual_handle *s) {
     struct charge plain;
     if (s->real)
         return CUDA_SUCCESS;
@@ -97,7 +97,7 @@ static CUresult make(struct stand_in *s) {
     return plain.status;
 }
 
-CUresult stand_in_make(struct stand_in *s) {
+CUresult virtual_handle_make(struct virtual_handle *s) {
     if (own_on())
         return own_make(s);
     pthread_mutex_lock(&lock);
@@ -117,7 +117,7 @@ static void empty(struct space *at) {
     dealloc_close(&p, CUDA_SUCCESS);
 }
 
-void stand_in_close(struct stand_in *s) {
+void virtual_handle_close(struct virtual_handle *s) {
     if (own_on())
         own_close(s);
     pthread_mutex_lock(&lock);
@@ -132,7 +132,7 @@ void stand_in_close(struct stand_in *s) {
 /* --- mappings --- */
 
 /* Under the lock. */
-static void arrive(struct stand_in *s, struct space *at) {
+static void arrive(struct virtual_handle *s, struct space *at) {
     CUdeviceptr start = at->start;
     struct charge c = {
         .recorded = session_on, .managed = true, .device = at->device, .kind = MEMORY_VMM, .context = at->context};
@@ -141,8 +141,8 @@ static void arrive(struct stand_in *s, struct space *at) {
     charge_close(&c, CUDA_SUCCESS, &start, at->bytes);
 }
 
-bool stand_in_map(struct stand_in *s, CUdeviceptr ptr, size_t size, size_t offset, unsigned long long flags,
-                  CUresult *status) {
+bool virtual_handle_map(struct virtual_handle *s, CUdeviceptr ptr, size_t size, size_t offset, unsigned long long flags,
+                        CUresult *status) {
     if (own_on())
         return own_map(s, ptr, size, offset, flags, status) != OWN_TO_MAP;
     pthread_mutex_lock(&lock);
@@ -163,7 +163,7 @@ bool stand_in_map(struct stand_in *s, CUdeviceptr ptr, size_t size, size_t offse
     return at || *status != CUDA_SUCCESS;
 }
 
-bool stand_in_unmap(CUdeviceptr ptr, size_t size, CUresult *status) {
+bool virtual_handle_unmap(CUdeviceptr ptr, size_t size, CUresult *status) {
     pthread_mutex_lock(&lock);
     struct space *at = hash_get(&by_start, ptr);
     bool mapped = at && at->of && at->of->mapped && at->bytes == size;
@@ -215,14 +215,14 @@ static void space_delete(struct space *s) {
     free(s);
 }
 
-void stand_in_forget(uint64_t context) {
+void virtual_handle_forget(uint64_t context) {
     pthread_mutex_lock(&lock);
     for (struct space *s = spaces; s; s = s->next)
         s->context = s->context == context ? 0 : s->context;
     pthread_mutex_unlock(&lock);
 }
 
-void stand_in_tell_still(int device) {
+void virtual_handle_tell_still(int device) {
     static bool told;
     if (session.backend->serves(device) && !caller_stays_plain() && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
         log_warn("device %d: what the program maps itself at addresses that it reserved does not move with "
@@ -231,20 +231,21 @@ void stand_in_tell_still(int device) {
                  device, session.backend->name);
 }
 
-bool stand_in_reserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags) {
+bool virtual_handle_reserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
+                            unsigned long long flags) {
     bool ours = latest.bytes == size && latest.ours && session_on && ptr && !addr && !flags;
     latest.bytes = 0;
     return ours && space_new(ptr, size, alignment);
 }
 
-void stand_in_reserved(size_t size) {
+void virtual_handle_reserved(size_t size) {
     size_t most = 0;
     int device = session_on ? context_device() : DEVICE_NONE;
     if (device >= 0 && REAL(cuDeviceTotalMem_v2, 0)(&most, device) == CUDA_SUCCESS && size > most)
-        stand_in_tell_still(device);
+        virtual_handle_tell_still(device);
 }
 
-bool stand_in_free(CUdeviceptr ptr, size_t size, CUresult *status) {
+bool virtual_handle_free(CUdeviceptr ptr, size_t size, CUresult *status) {
     addr_t start = 0;
     uint64_t context = 0;
     pthread_mutex_lock(&lock);

@@ -1,6 +1,6 @@
 /* Libraries by how they ask for memory. */
-#ifndef ULMS_CALLER_H
-#define ULMS_CALLER_H
+#ifndef ULMS_CALLER_POLICY_H
+#define ULMS_CALLER_POLICY_H
 
 #include <stdbool.h>
 

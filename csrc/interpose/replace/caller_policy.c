@@ -1,4 +1,4 @@
-#include "interpose/replace/caller.h"
+#include "interpose/replace/caller_policy.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "launch/told.h"
+#include "launch/call_extents.h"
 
 #include "base/hot.h"
 
@@ -21,7 +21,7 @@ static SELDOM bool lies_behind_list(const struct call *call, addr_t p) {
 }
 
 /* Of the list, no branch depends on p. */
-HOT bool told_shows(struct call *call, addr_t p) {
+HOT bool call_extents_show(struct call *call, addr_t p) {
     uint32_t in = 0;
     if (__builtin_expect(call->listed != call->front && call->listed != LISTED_MAX, 0))
         list(call);
@@ -36,7 +36,7 @@ static inline bool is_meant(const struct call *call, uint32_t i) {
     return i >= LISTED_MAX || call->shown >> i & 1 || call->touches[i].mode != TOUCH_READ;
 }
 
-HOT void told_carry(struct call *call, struct op *op) {
+HOT void call_extents_carry(struct call *call, struct op *op) {
     uint32_t found = op->count;
     bool all = !call->carried || !call->shown;
     bool whole = call->together && !call->carried && !found && !call->hides;
@@ -68,16 +68,16 @@ static bool is_told(const struct call *call, const struct touch *t) {
     return in;
 }
 
-bool told_covers(const struct op *op) {
-    const struct call *call = told_call();
+bool call_extents_cover(const struct op *op) {
+    const struct call *call = call_under_way();
     bool all = call && call->together && !call->hides && !(op->flags & (OP_BLIND | OP_HIDES));
     for (uint32_t i = 0; i < op->count && all; i++)
         all = is_told(call, &op->touches[i]);
     return all;
 }
 
-void told_again(void) {
-    struct call *call = told_call();
+void call_extents_again(void) {
+    struct call *call = call_under_way();
     if (call)
         call->carried = false;
 }

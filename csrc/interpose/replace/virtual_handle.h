@@ -5,15 +5,15 @@
  * turns out to be for others, the driver makes its memory after all.
  *
  *   space   addresses that the program reserved, with memory of the backend's */
-#ifndef ULMS_STAND_IN_H
-#define ULMS_STAND_IN_H
+#ifndef ULMS_VIRTUAL_HANDLE_H
+#define ULMS_VIRTUAL_HANDLE_H
 
 #include "interpose/account/memory.h"
 
 struct space;
 struct promise;
 
-struct stand_in {
+struct virtual_handle {
     CUmemAllocationProp prop;
     uint64_t bytes;
     struct charge *charge;             /* of the handle */
@@ -27,29 +27,30 @@ struct stand_in {
 };
 
 /* A handle that the thread makes may be ours. */
-bool stand_in_may_be(void);
+bool virtual_handle_may_be(void);
 /* Says once that memory of the program's own does not move with this backend, and what to do. */
-void stand_in_tell_still(int device);
+void virtual_handle_tell_still(int device);
 /* True: the call that makes a handle is answered by c->status, which is charged as managed memory on success; *s is
  * then what the handle stands for. False: the driver is to make it. */
-bool stand_in_open(struct charge *c, struct stand_in **s, size_t size, const CUmemAllocationProp *prop,
-                   unsigned long long flags);
+bool virtual_handle_open(struct charge *c, struct virtual_handle **s, size_t size, const CUmemAllocationProp *prop,
+                         unsigned long long flags);
 /* Neither a handle nor a mapping is left. The space stays the program's. */
-void stand_in_close(struct stand_in *s);
+void virtual_handle_close(struct virtual_handle *s);
 /* The driver makes the memory now, if it has not. NOT_SUPPORTED: it has been used where it cannot be taken from. */
-CUresult stand_in_make(struct stand_in *s);
+CUresult virtual_handle_make(struct virtual_handle *s);
 /* True: the mapping is answered by *status. False: the driver is to map s->real. */
-bool stand_in_map(struct stand_in *s, CUdeviceptr ptr, size_t size, size_t offset, unsigned long long flags,
-                  CUresult *status);
+bool virtual_handle_map(struct virtual_handle *s, CUdeviceptr ptr, size_t size, size_t offset, unsigned long long flags,
+                        CUresult *status);
 /* True: the addresses are a space, and *status answers. */
-bool stand_in_unmap(CUdeviceptr ptr, size_t size, CUresult *status);
+bool virtual_handle_unmap(CUdeviceptr ptr, size_t size, CUresult *status);
 /* True: the program has reserved a space, as the thread's latest handle is of that size. */
-bool stand_in_reserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags);
+bool virtual_handle_reserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
+                            unsigned long long flags);
 /* The driver has reserved addresses. More than the device has memory are for whatever comes. */
-void stand_in_reserved(size_t size);
+void virtual_handle_reserved(size_t size);
 /* The program gives addresses back. True: they were a space, which is gone with its memory, and *status answers. */
-bool stand_in_free(CUdeviceptr ptr, size_t size, CUresult *status);
+bool virtual_handle_free(CUdeviceptr ptr, size_t size, CUresult *status);
 /* The context is gone, and with it what spaces had of it. */
-void stand_in_forget(uint64_t context);
+void virtual_handle_forget(uint64_t context);
 
 #endif

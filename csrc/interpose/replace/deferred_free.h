@@ -1,30 +1,30 @@
 /* Frees in stream order of memory that the driver can only free at once: the program goes on, the memory waits for its
  * last use. The real free would wait for all that its context does, and every other call for it; so it is made where
  * the program has just waited for that, or where nothing runs there. Until then the backend knows that it is dead. */
-#ifndef ULMS_LATER_H
-#define ULMS_LATER_H
+#ifndef ULMS_DEFERRED_FREE_H
+#define ULMS_DEFERRED_FREE_H
 
 #include "interpose/account/memory.h"
 
 /* Provided memory, out of the ledger, is freed behind what the stream holds now; *status: what the program gets, on
  * failure it is not freed. False: the caller frees it at once. */
-bool later_free(const struct allocation *gone, int variant, CUstream stream, CUresult *status);
+bool deferred_free(const struct allocation *gone, int variant, CUstream stream, CUresult *status);
 /* Whether the address is in memory that waits: the program has freed it. */
-bool later_holds(addr_t p);
+bool deferred_holds(addr_t p);
 /* Memory that waits, is as large in pages and is not used any more, becomes what *c charges: as provide. */
-bool later_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr);
+bool deferred_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr);
 /* The program waited for the whole context: frees what is of it and not used any more. Or (0) for a stream or an event:
  * frees much, if that waits for nothing. */
-void later_waited(uint64_t whole_context);
+void deferred_waited(uint64_t whole_context);
 /* Where the limit of managed memory is short: frees what waits for nothing. */
-void later_free_unused(void);
+void deferred_free_unused(void);
 /* Where an allocation would be refused else: waits for the last use of what was freed first, as the driver's own
  * allocation does, and frees what is of its context and not used any more. False: nothing was freed. Nothing waits, or
  * the last use, or something else in the context, goes on for longer than there is patience. */
-bool later_free_oldest(void);
+bool free_oldest(void);
 /* The context is being destroyed, or (false) is not after all: meanwhile no event of it is used. */
-void later_leaves(uint64_t context, bool leaves);
+void deferred_leaves(uint64_t context, bool leaves);
 /* The context is gone, with all its memory. */
-void later_forget(uint64_t context);
+void deferred_forget(uint64_t context);
 
 #endif

@@ -1,0 +1,38 @@
+#include "driver/fast_path.h"
+
+#include <pthread.h>
+
+#include "driver/session.h"
+#include "ulms.h"
+
+void fast_path_leave(enum slow_path why) {
+    __atomic_fetch_and(&home.fast_path, ~(uint32_t)why, __ATOMIC_SEQ_CST);
+}
+
+void fast_path_restore(enum slow_path why) {
+    __atomic_fetch_or(&home.fast_path, (uint32_t)why, __ATOMIC_SEQ_CST);
+}
+
+bool fast_path_drained(void) {
+    bool any = fast_path_open();
+    for (int slot = 0; slot < ULMS_SLOTS && !any; slot++)
+        any = __atomic_load_n(&home.place[slot].passing, __ATOMIC_SEQ_CST);
+    return !any;
+}
+
+/* No operation passes until the tables have been doubted. A table that arrives later closes the fast path after it was
+ * opened. */
+static pthread_mutex_t doubting = PTHREAD_MUTEX_INITIALIZER;
+
+void fast_path_doubt_tables(void) {
+    pthread_mutex_lock(&doubting);
+    ledger_tables_doubt(session.ledger);
+    fast_path_restore(SLOW_TABLES);
+    pthread_mutex_unlock(&doubting);
+}
+
+void fast_path_leave_for_table(void) {
+    pthread_mutex_lock(&doubting);
+    fast_path_leave(SLOW_TABLES);
+    pthread_mutex_unlock(&doubting);
+}
