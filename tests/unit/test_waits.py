@@ -39,7 +39,7 @@ REASONS = {
     "ledger/pending.c": "a lock: who has it calls nothing",
     "observe/writer.c": "the end of a trace: so many seconds",
     "interpose/replace/ipc_server.c": OURS + ", but the end of the process, which is bounded",
-    "interpose/account/reserved.c": "an event that was never recorded, which the driver does not wait for",
+    "interpose/account/reserved.c": "an event never recorded, which the driver does not wait for",
     "interpose/record/timing.c": "a trace's reader: " + OURS,
 }
 
