@@ -28,7 +28,7 @@ const struct ulms_option *ulms_option(size_t i);
 /* --- kernels --- */
 
 /* Nonzero: the kernel of that name, as compiled, is known to use only memory that its arguments show (docs/vmm.md). */
-int ulms_kernel_vouched(const char *name);
+int ulms_kernel_trusted(const char *name);
 
 /* --- statistics: the layout of the memory, or file (ULMS_STATS), that holds the live counters --- */
 

@@ -41,9 +41,9 @@ def version() -> str:
     return text(library().ulms_version())
 
 
-def kernel_vouched(name: str) -> bool:
+def kernel_trusted(name: str) -> bool:
     """The kernel of that name, as compiled, is known to use only memory that its arguments show."""
-    return bool(library().ulms_kernel_vouched(name.encode()))
+    return bool(library().ulms_kernel_trusted(name.encode()))
 
 
 def option_rows() -> list[Option]:

@@ -66,7 +66,7 @@ static void check_pages(struct ulms_engine *e) {
     INVARIANT(!e->policy->held ||
                   (here == e->counted[COUNT_HERE] && away == e->counted[COUNT_AWAY] && idle == e->counted[COUNT_IDLE]),
               "%llu pages here, %llu away, %llu idle", number(here), number(away), number(idle));
-    leavers_check(e);
+    evict_queue_check(e);
 }
 
 static void check_operations(struct ulms_engine *e) {
@@ -108,9 +108,10 @@ static bool touches(const struct ulms_engine *e, uint64_t position, const struct
 }
 
 /* So many pages are predicted until that position, and no more. */
-static void check_demand(const struct ulms_engine *e, struct demand *d, uint64_t position, uint64_t pages) {
+static void check_demand(const struct ulms_engine *e, struct fill_demand *d, uint64_t position, uint64_t pages) {
     uint64_t time = TIME_PREDICTED + position;
-    INVARIANT((pages == 0 || demand_predicted(e, d, pages) <= time) && demand_predicted(e, d, pages + 1) > time,
+    INVARIANT((pages == 0 || fill_demand_predicted(e, d, pages) <= time) &&
+                  fill_demand_predicted(e, d, pages + 1) > time,
               "%llu pages are predicted until %llu", number(pages), number(position));
 }
 

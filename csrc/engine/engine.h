@@ -81,7 +81,7 @@ struct lane {
 /* --- who leaves --- */
 
 /* The pages that may leave: two heaps. */
-struct leavers {
+struct evict_queue {
     struct page *first[2]; /* on top of the heap of dead pages; of live ones, or of all (ordered) */
     struct page *marked;   /* to be settled before the next look, oldest mark first */
     struct page *marked_last;
@@ -142,7 +142,7 @@ struct track {
 
 /* Predicted demand of one kind: a tree of sums over the positions of the history's ring. Place i of the ring is
  * sums[capacity + i], and what is above sums[n] is sums[n / 8]: there is none where that is 0. */
-struct demand {
+struct fill_demand {
     uint32_t *sums;
     size_t capacity; /* power of two, that of history.ops; 0: none */
     uint64_t total;
@@ -209,8 +209,8 @@ struct ulms_engine {
     size_t spares;
     struct lane lanes[2]; /* ordered: made and not given out */
 
-    struct leavers leavers;
-    struct demand places, bytes, resting; /* predicted, of dead pages, of live ones, of those that rest */
+    struct evict_queue evict_queue;
+    struct fill_demand places, bytes, resting; /* predicted, of dead pages, of live ones, of those that rest */
     struct peaks peaks;
     struct history history;
     struct track track;
@@ -234,14 +234,14 @@ static inline void span(const struct ulms_engine *e, uint64_t start, uint64_t by
     *last = (end < start ? UINT64_MAX : end) >> e->shift;
 }
 
-/* leavers.c: the resident pages that may leave, in order. */
+/* evict_queue.c: the resident pages that may leave, in order. */
 
 /* The first to leave of the pages, of the dead and of the live ones, whose next touch is after that time. NULL: none.
  */
-struct page *leavers_first(struct ulms_engine *e, uint64_t after);
-struct page *leavers_first_dead(struct ulms_engine *e, uint64_t after);
-struct page *leavers_first_live(struct ulms_engine *e, uint64_t after);
-void leavers_check(struct ulms_engine *e);
+struct page *evict_queue_first(struct ulms_engine *e, uint64_t after);
+struct page *evict_queue_first_dead(struct ulms_engine *e, uint64_t after);
+struct page *evict_queue_first_live(struct ulms_engine *e, uint64_t after);
+void evict_queue_check(struct ulms_engine *e);
 
 /* Resident, and neither pinned nor given up. */
 static inline bool page_may_leave(const struct page *p) {
@@ -249,13 +249,13 @@ static inline bool page_may_leave(const struct page *p) {
 }
 
 /* Whether the page may leave, or its place in the order, may have changed. */
-static inline void leavers_mark(struct ulms_engine *e, struct page *p) {
+static inline void evict_queue_mark(struct ulms_engine *e, struct page *p) {
     if (p->marked || !(p->heap || page_may_leave(p)))
         return;
     p->marked = true;
     p->marked_next = NULL;
-    *(e->leavers.marked ? &e->leavers.marked_last->marked_next : &e->leavers.marked) = p;
-    e->leavers.marked_last = p;
+    *(e->evict_queue.marked ? &e->evict_queue.marked_last->marked_next : &e->evict_queue.marked) = p;
+    e->evict_queue.marked_last = p;
 }
 
 /* The times of touches: serials of waiting operations, then predicted ones, then this. */
@@ -283,19 +283,19 @@ static inline uint64_t page_leave_time(const struct ulms_engine *e, const struct
     return !p->waiter && page_streamed(e, p) ? TIME_UNKNOWN : page_time(e, p);
 }
 
-/* demand.c: the demanded pages. */
+/* fill_demand.c: the demanded pages. */
 
 /* When the k-th page is wanted, k from 1, of the sure pages and of the predicted ones of one kind.
  * TIME_UNKNOWN: there are not so many. */
-uint64_t demand_sure(const struct ulms_engine *e, uint64_t k);
-uint64_t demand_predicted(const struct ulms_engine *e, struct demand *d, uint64_t k);
+uint64_t fill_demand_sure(const struct ulms_engine *e, uint64_t k);
+uint64_t fill_demand_predicted(const struct ulms_engine *e, struct fill_demand *d, uint64_t k);
 /* Takes a demanded page off what is counted, settles an absent one, and enters a predicted one again. */
-void demand_unset(struct ulms_engine *e, struct page *p);
-void demand_settle(struct ulms_engine *e, struct page *p);
-void demand_enter(struct ulms_engine *e, const struct page *p);
-void demand_clear(struct demand *d);
+void fill_demand_unset(struct ulms_engine *e, struct page *p);
+void fill_demand_settle(struct ulms_engine *e, struct page *p);
+void fill_demand_enter(struct ulms_engine *e, const struct page *p);
+void fill_demand_clear(struct fill_demand *d);
 /* For positions of a history of that capacity; empty. False: no memory. */
-bool demand_open(struct demand *d, size_t capacity);
+bool fill_demand_open(struct fill_demand *d, size_t capacity);
 
 static inline uint8_t count_of(const struct page *p) {
     bool here = p->state == PAGE_RESIDENT || p->state == PAGE_FILLING;
@@ -316,15 +316,15 @@ static inline void count_page(struct ulms_engine *e, struct page *p) {
 /* Every change of a page's state, life, pins, failures, waiter or next touch lies between unsettle and settle. */
 static inline void unsettle(struct ulms_engine *e, struct page *p) {
     if (p->demand != DEMAND_NONE)
-        demand_unset(e, p);
+        fill_demand_unset(e, p);
 }
 
 /* The same where only pins and touches change: a page that is not absent is counted whatever they are. */
 static inline void settle_order(struct ulms_engine *e, struct page *p) {
     if (p->state == PAGE_ABSENT)
-        demand_settle(e, p);
+        fill_demand_settle(e, p);
     else
-        leavers_mark(e, p);
+        evict_queue_mark(e, p);
 }
 
 static inline void settle(struct ulms_engine *e, struct page *p) {
@@ -337,7 +337,7 @@ static inline void settle(struct ulms_engine *e, struct page *p) {
 
 /* peaks.c: how many pages have to have frames when. */
 
-/* As demand_open. */
+/* As fill_demand_open. */
 bool peaks_open(struct peaks *k, size_t capacity);
 void peaks_set(struct peaks *k, uint64_t position, uint32_t live);
 /* Of positions [first, end), which the ring holds: the most, and the first with more than that (end: none). */
@@ -369,7 +369,7 @@ void sequence_renew(struct ulms_engine *e);
 void trial_issued(struct ulms_engine *e, uint64_t now, bool surprise);
 void trial_retired(struct ulms_engine *e, uint64_t serial, uint64_t now);
 
-/* lanes.c: moves */
+/* moves.c: moves */
 
 struct move *move_new(struct ulms_engine *e);
 /* A move that begins at that page, without pages yet. NULL: no memory. */
@@ -398,15 +398,15 @@ static inline void set_untouched(struct ulms_engine *e, struct page *p, bool unt
     p->untouched = untouched;
 }
 
-/* ahead.c: the held policy's next move of each lane. NULL: none now, or no memory. */
-struct move *ahead_fill(struct ulms_engine *e);
-struct move *ahead_evict(struct ulms_engine *e);
+/* policy_ahead.c: the held policy's next move of each lane. NULL: none now, or no memory. */
+struct move *policy_ahead_fill(struct ulms_engine *e);
+struct move *policy_ahead_evict(struct ulms_engine *e);
 
-/* ordered.c: the ordered policies */
+/* policy_ordered.c: the ordered policies */
 
 /* Decides everything. False: no memory, nothing changed. */
-bool ordered_issued(struct ulms_engine *e, struct operation *op);
-void ordered_leaves(struct ulms_engine *e, struct operation *op);
+bool policy_ordered_issued(struct ulms_engine *e, struct operation *op);
+void policy_ordered_leaves(struct ulms_engine *e, struct operation *op);
 
 /* operation.c */
 

@@ -27,10 +27,10 @@ static void link_bucket(struct history *h, uint64_t position) {
 
 /* Empty ones over a ring of that capacity. False: no memory, nothing changed. */
 static bool renew_trees(struct ulms_engine *e, size_t capacity) {
-    struct demand places = {0}, bytes = {0}, resting = {0};
+    struct fill_demand places = {0}, bytes = {0}, resting = {0};
     struct peaks peaks = {0};
-    bool good = demand_open(&places, capacity) && demand_open(&bytes, capacity) && demand_open(&resting, capacity) &&
-                peaks_open(&peaks, capacity);
+    bool good = fill_demand_open(&places, capacity) && fill_demand_open(&bytes, capacity) &&
+                fill_demand_open(&resting, capacity) && peaks_open(&peaks, capacity);
     if (good) {
         free(e->places.sums);
         free(e->bytes.sums);
@@ -72,7 +72,7 @@ static bool grow_ops(struct ulms_engine *e) {
         for (uint32_t j = 0; j < history_at(h, i)->count; j++) {
             struct page *p = history_record(h, history_at(h, i)->records + j)->page;
             if (p->demand > DEMAND_SURE && p->epoch == e->track.epoch && p->next == i)
-                demand_enter(e, p);
+                fill_demand_enter(e, p);
         }
     return true;
 }

@@ -141,7 +141,7 @@ uint64_t ulms_engine_issued(struct ulms_engine *e, uint64_t key, const struct ul
     }
     if (e->policy->held)
         held_issued(e, op);
-    else if (!ordered_issued(e, op)) {
+    else if (!policy_ordered_issued(e, op)) {
         operation_release(e, op);
         return 0;
     }
@@ -195,7 +195,7 @@ static void stop_waiting(struct ulms_engine *e, struct operation *op, bool runs)
 static bool is_stuck(struct ulms_engine *e, const struct operation *op) {
     bool ends = e->running > 0 && e->used > 0; /* and may let a page go */
     return op == e->waiting.first && e->used >= e->budget && e->moves.count == 0 && !ends &&
-           !leavers_first(e, op->id.id);
+           !evict_queue_first(e, op->id.id);
 }
 
 static int hold(struct ulms_engine *e, struct operation *op) {
@@ -250,7 +250,7 @@ void ulms_engine_retired(struct ulms_engine *e, uint64_t serial, uint64_t now) {
         return;
     if (!e->policy->held) {
         if (op->queued)
-            ordered_leaves(e, op);
+            policy_ordered_leaves(e, op);
     } else if (op->queued)
         stop_waiting(e, op, false);
     else {

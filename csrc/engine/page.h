@@ -9,7 +9,7 @@ struct operation;
 
 enum page_state { PAGE_ABSENT, PAGE_FILLING, PAGE_RESIDENT, PAGE_EVICTING };
 
-/* Why an absent page is demanded (demand.c): an operation waits for it; or it is predicted, and dead, or live, or
+/* Why an absent page is demanded (fill_demand.c): an operation waits for it; or it is predicted, and dead, or live, or
  * rests. */
 enum page_demand { DEMAND_NONE, DEMAND_SURE, DEMAND_PLACE, DEMAND_BYTES, DEMAND_RESTING };
 
@@ -19,7 +19,7 @@ enum page_count { COUNT_DEAD, COUNT_IDLE, COUNT_HERE, COUNT_AWAY, COUNTS };
 
 struct page;
 
-/* Of a page in a heap of leavers.c. */
+/* Of a page in a heap of evict_queue.c. */
 struct heap_node {
     uint64_t next, touched; /* what its order goes by, as it was when it was last settled */
     struct page *child, *sibling;
@@ -43,7 +43,7 @@ struct page {
     uint8_t demand;
     uint8_t count;    /* of enum page_count, as it was when it was last settled */
     uint8_t failures; /* moves that failed, in a row */
-    uint8_t heap;     /* of leavers.c, from 1; 0: in none */
+    uint8_t heap;     /* of evict_queue.c, from 1; 0: in none */
     bool allocated;   /* there is memory of the program */
     bool live;
     bool dirty;
@@ -53,7 +53,7 @@ struct page {
     bool sparse;    /* for the operation of its record */
     bool marked;
 
-    struct page *marked_next; /* list of leavers.c */
+    struct page *marked_next; /* list of evict_queue.c */
     uint64_t seen;            /* position in the history of the last touch; 0: none */
     uint64_t record;          /* number of its record + 1 */
     struct heap_node node;

@@ -10,10 +10,10 @@ static bool alike(const struct history *h, uint64_t a, uint64_t b) {
 /* From now on every next touch is unknown. */
 static void forget(struct ulms_engine *e) {
     e->track.epoch++;
-    e->leavers.stale = true;
-    demand_clear(&e->places);
-    demand_clear(&e->bytes);
-    demand_clear(&e->resting);
+    e->evict_queue.stale = true;
+    fill_demand_clear(&e->places);
+    fill_demand_clear(&e->bytes);
+    fill_demand_clear(&e->resting);
 }
 
 /* Whether pages rest may be another now. */

@@ -112,20 +112,20 @@ static void describe(uint64_t handle, uint32_t now) {
     strcpy(layout.name, "?");
     function_describe(handle, &layout);
     *f = (struct function){.handle = handle, .known = layout.known, .epoch = now, .name = layout.name};
-    f->vouched = ulms_kernel_vouched(layout.name);
+    f->trusted = ulms_kernel_trusted(layout.name);
     f->read_from = kernel_reads_from(layout.name);
     f->parameters = (uint16_t)layout.parameters;
-    f->slots = layout.known ? slots_find(&layout) : 0;
+    f->arrays = layout.known ? argument_arrays_find(&layout) : 0;
     for (uint32_t i = 0; i < layout.parameters; i++) {
         struct word_run r = words_of(&layout, i);
-        bool slots = f->slots && slots_at(f->slots)->parameter == i;
-        if (r.words && !slots)
+        bool arrays = f->arrays && argument_arrays_at(f->arrays)->parameter == i;
+        if (r.words && !arrays)
             f->run[f->runs++] = r;
     }
 }
 
 static bool same(const struct function *a, const struct function *b) {
-    return a->known == b->known && a->runs == b->runs && a->slots == b->slots && strcmp(a->name, b->name) == 0 &&
+    return a->known == b->known && a->runs == b->runs && a->arrays == b->arrays && strcmp(a->name, b->name) == 0 &&
            memcmp(a->run, b->run, a->runs * sizeof *a->run) == 0;
 }
 

@@ -2,7 +2,7 @@
 #ifndef ULMS_FUNCTION_H
 #define ULMS_FUNCTION_H
 
-#include "launch/slots.h"
+#include "launch/argument_arrays.h"
 
 /* A run of aligned 8-byte words inside one parameter, each of which may be an address. */
 struct word_run {
@@ -17,11 +17,11 @@ struct function {
     uint32_t id;     /* from 1, for the life of the process */
     uint32_t epoch;
     bool known;   /* the layout is; else launches are scanned blindly */
-    bool vouched; /* ulms_kernel_vouched of its name */
+    bool trusted; /* ulms_kernel_trusted of its name */
     uint16_t parameters;
     uint16_t runs;
     uint16_t read_from; /* this parameter and all behind it are only read; 0: that is not known */
-    uint16_t slots;     /* id of the slots of a parameter that is in no run; 0: none */
+    uint16_t arrays;    /* id of the arrays of a parameter that is in no run; 0: none */
     const char *name;   /* as compiled; "?" when the driver does not tell */
     uint64_t launches;  /* relaxed atomics */
     uint64_t unmatched; /* launches with arguments of which none was in the ledger */

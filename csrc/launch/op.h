@@ -23,7 +23,7 @@ enum op_flag {
     OP_EXTRA = 8,     /* its arguments came through `extra` */
     OP_HIDES = 16,    /* it uses addresses in device memory that we do not know */
     OP_REFUSED = 32,  /* by the backend: the driver never has it */
-    OP_ROAMS = 64,    /* a kernel of it may follow addresses that lie in memory: nobody vouches for it */
+    OP_ROAMS = 64,    /* a kernel of it may follow addresses that lie in memory: it is not trusted */
     OP_WHOLE = 128,   /* it has all that a library's call was handed whose kernels are one operation, and no more */
     OP_GATED = 256,   /* part of it waits for what the host does: a word, a host function, another process */
 };

@@ -173,13 +173,14 @@ static inline void look_at_words(struct scan *s, const struct bounds *b, const c
         look_at_each(s, b, at, words);
 }
 
-static __attribute__((noinline)) void look_at_slots(struct scan *s, const struct bounds *b, const struct slots *slots,
-                                                    const char *at, struct grid grid) {
-    unsigned used = slots_used(slots, at, grid, b->low, b->size);
+static __attribute__((noinline)) void look_at_arrays(struct scan *s, const struct bounds *b,
+                                                     const struct argument_arrays *a, const char *at,
+                                                     struct grid grid) {
+    unsigned used = argument_arrays_used(a, at, grid, b->low, b->size);
     if (!used)
-        look_at_words(s, b, at, slots->bytes / 8);
-    for (unsigned i = 0; used && i < slots->arrays; i++)
-        look_at_words(s, b, at + slots->array[i], used);
+        look_at_words(s, b, at, a->bytes / 8);
+    for (unsigned i = 0; used && i < a->arrays; i++)
+        look_at_words(s, b, at + a->array[i], used);
 }
 
 static inline __attribute__((always_inline)) void scan_end(struct scan *s, const struct function *f) {
@@ -189,7 +190,7 @@ static inline __attribute__((always_inline)) void scan_end(struct scan *s, const
         end_reading(s);
     if (!f->known)
         op->flags |= OP_BLIND;
-    if (op->count == s->before && (f->runs || f->slots || !f->known))
+    if (op->count == s->before && (f->runs || f->arrays || !f->known))
         op->flags |= OP_UNMATCHED;
 }
 
@@ -198,8 +199,9 @@ HOT void scan_parameters(struct op *op, struct ledger *l, const struct function 
     struct scan s;
     const struct bounds b = bounds_of(l);
     scan_start(&s, op, l);
-    if (__builtin_expect(f->slots, 0))
-        look_at_slots(&s, &b, slots_at(f->slots), parameters[slots_at(f->slots)->parameter], grid);
+    if (__builtin_expect(f->arrays, 0))
+        look_at_arrays(&s, &b, argument_arrays_at(f->arrays), parameters[argument_arrays_at(f->arrays)->parameter],
+                       grid);
     for (const struct word_run *r = f->run, *end = r + f->runs; r < end; r++) {
         const char *at = (const char *)parameters[r->parameter] + r->skip;
         enter(&s, f, r);
@@ -226,12 +228,11 @@ void scan_buffer(struct op *op, struct ledger *l, const struct function *f, stru
     op->flags |= OP_EXTRA;
     if (!f->known)
         look_at_words(&s, &b, buffer, words_there(bytes, 0, UINT32_MAX));
-    const struct slots *slots = f->slots ? slots_at(f->slots) : NULL;
-    if (slots && (size_t)slots->offset + slots->bytes <= bytes)
-        look_at_slots(&s, &b, slots, (const char *)buffer + slots->offset, grid);
-    else if (slots)
-        look_at_words(&s, &b, (const char *)buffer + slots->offset,
-                      words_there(bytes, slots->offset, slots->bytes / 8));
+    const struct argument_arrays *a = f->arrays ? argument_arrays_at(f->arrays) : NULL;
+    if (a && (size_t)a->offset + a->bytes <= bytes)
+        look_at_arrays(&s, &b, a, (const char *)buffer + a->offset, grid);
+    else if (a)
+        look_at_words(&s, &b, (const char *)buffer + a->offset, words_there(bytes, a->offset, a->bytes / 8));
     for (const struct word_run *r = f->run; r < f->run + f->runs; r++) {
         enter(&s, f, r);
         look_at_words(&s, &b, (const char *)buffer + r->offset, words_there(bytes, r->offset, r->words));

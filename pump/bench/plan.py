@@ -98,7 +98,7 @@ def backends_for(sequence: Recorded, asked: Collection[str]) -> list[str]:
     """Those asked for, in order. Where `vmm` does the same without, nobody need promise anything:
     it stands for `vmm-known`.
     """
-    same = {VMM_KNOWN.name: VMM.name} if sequence.vouched else {}
+    same = {VMM_KNOWN.name: VMM.name} if sequence.trusted else {}
     chosen = {same.get(name, name) for name in asked}
     return [name for name in LINKS if name in chosen]
 

@@ -160,7 +160,7 @@ def show(found: Results, args: argparse.Namespace) -> None:
     for line in [*report.verdicts(rows), *report.not_counted(measured)]:
         out.print(line)
     if len(every) < len(found.every):
-        out.print("{1} is as {0}: every kernel is vouched for".format(*ALIKE))
+        out.print("{1} is as {0}: every kernel is trusted".format(*ALIKE))
     played = [row for row in rows if row.device == SIM]
     links = dict.fromkeys(BY_NAME[row.system].link for row in played)
     for link in [LINKS[name] for name in links if name]:

@@ -111,7 +111,7 @@ def work(task: Task) -> list[Row] | Yardstick:
         return yardstick(Case(task.path, pages, task.intervals))
     rows: list[Row] = []
     for system in task.systems:
-        if rows and sequence_at(task.path).vouched:  # then ALIKE are one
+        if rows and sequence_at(task.path).trusted:  # then ALIKE are one
             rows.append(replace(rows[0], system=system))
         else:
             name = BY_NAME[system].link

@@ -99,7 +99,7 @@ BY_NAME = {system.name: system for system in SYSTEMS}
 OURS, RIVALS = ("um", "vmm", "vmm-known"), ("um-demand", "um-pump")
 """By name: those that are compared with the rivals."""
 ALIKE = ("vmm", "vmm-known")
-"""One does what the other does in a step whose every kernel is vouched for."""
+"""One does what the other does in a step whose every kernel is trusted."""
 
 
 def title_of(name: str) -> str:

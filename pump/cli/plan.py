@@ -55,7 +55,7 @@ class Plan:
             "--backend",
             action="append",
             choices=LINKS,
-            help="one backend (default: all); vmm-known is vmm where all kernels are vouched for",
+            help="one backend (default: all); vmm-known is vmm where all kernels are trusted",
         )
         parser.add_argument(
             "--step-ms",

@@ -262,14 +262,14 @@ VMM_KNOWN = replace(
 )
 LINKS = {link.name: link for link in (UM, VMM, VMM_KNOWN)}
 """Of the backends, by the names of the systems that compare them (pump.bench.systems): for programs
-with kernels that nobody vouches for."""
+with kernels that are not trusted."""
 
 
 def link_for(name: str, sequence: Sequence, links: Mapping[str, Link] = LINKS) -> Link:
-    """A backend's model for a program: `vmm` maps what is away only for kernels that nobody vouches
-    for. Raises KeyError.
+    """A backend's model for a program: `vmm` maps what is away only for kernels that are not
+    trusted. Raises KeyError.
     """
     link = links[name]
-    if name == VMM.name and sequence.vouched:
+    if name == VMM.name and sequence.trusted:
         return replace(link, handles=links[VMM_KNOWN.name].handles)
     return link

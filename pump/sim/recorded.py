@@ -97,7 +97,7 @@ def sequence_of(trace: Trace, every: bool = False) -> Sequence:
     steps = tuple(tuple(event for _, event in events[a:b]) for a, b in bounds)
     apart = np.diff(rows["time_ns"][seen].astype(np.int64))
     traced_ns = int(apart.min()) if len(apart) else 0
-    known = vouched(trace, device)
+    known = trusted(trace, device)
     return Sequence(live, steps, names, known, len(seen), tuple(trace.notes), traced_ns)
 
 
@@ -158,8 +158,8 @@ def lies_in(one: Range, others: list[Range]) -> bool:
     )
 
 
-def vouched(trace: Trace, device: int) -> bool:
-    """Every kernel that ran on a device is vouched for, also before the steps: `vmm` does not
+def trusted(trace: Trace, device: int) -> bool:
+    """Every kernel that ran on a device is trusted, also before the steps: `vmm` does not
     forget another. Nobody knows of a graph's kernels: their names are not in the trace.
     """
     every = trace.operations
@@ -167,7 +167,7 @@ def vouched(trace: Trace, device: int) -> bool:
     launches = np.unique(ran[ran["kind"] == OpKind.LAUNCH][["api", "function"]]).tolist()
     return OpKind.GRAPH not in ran["kind"] and all(
         trace.api_name(api).startswith(LIBRARIES)
-        or binding.kernel_vouched(trace.function_name(function))
+        or binding.kernel_trusted(trace.function_name(function))
         for api, function in launches
     )
 

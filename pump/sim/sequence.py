@@ -51,7 +51,7 @@ class Sequence:
     live: tuple[Block, ...]
     steps: tuple[tuple[Event, ...], ...]
     names: Mapping[int, str] = field(default_factory=dict)  # of operations, by key
-    vouched: bool = False  # no kernel uses memory unseen: `vmm` leaves unmapped what is away
+    trusted: bool = False  # no kernel uses memory unseen: `vmm` leaves unmapped what is away
     seen: int = 1  # how often the last step was seen
     notes: tuple[str, ...] = ()  # what is lost of the trace
     traced_ns: int = 0  # the shortest step from end to end, while it was traced; 0: not known
@@ -148,7 +148,7 @@ def read_sequence(path: Path) -> Sequence:
     live: list[Block] = []
     steps: list[list[Event]] = []
     names: dict[int, str] = {}
-    vouched = False
+    trusted = False
     with path.open(encoding="utf-8") as lines:
         if lines.readline().rstrip() != FIRST_LINE:
             raise SequenceError(f"{path} does not begin with `{FIRST_LINE}`")
@@ -168,12 +168,12 @@ def read_sequence(path: Path) -> Sequence:
                     steps[-1].append(Operation(int(rest[0]), int(rest[1]), tuple(touches)))
                 elif word == "key":
                     names[int(rest[0])] = " ".join(rest[1:])
-                elif word == "vouched":
-                    vouched = True
+                elif word == "trusted":
+                    trusted = True
                 else:
                     raise ValueError(word)
             except (KeyError, IndexError, ValueError) as error:
                 raise SequenceError(f"{path}:{number}: {line.strip()[:60]}") from error
     if not any(isinstance(event, Operation) for step in steps[-1:] for event in step):
         raise SequenceError(f"{path} holds no operation")
-    return Sequence(tuple(live), tuple(map(tuple, steps)), names, vouched, len(steps))
+    return Sequence(tuple(live), tuple(map(tuple, steps)), names, trusted, len(steps))

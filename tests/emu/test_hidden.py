@@ -178,7 +178,7 @@ def test_what_is_away_need_not_be_mapped(case: str, hidden: Hidden) -> None:
 
 
 @pytest.mark.parametrize("case", SEEN)
-def test_what_is_away_need_not_be_mapped_for_kernels_that_are_vouched_for(
+def test_what_is_away_need_not_be_mapped_for_kernels_that_are_trusted(
     case: str, hidden: Hidden
 ) -> None:
     """Until the first of the others comes, in each of these cases."""
@@ -199,7 +199,7 @@ def test_copies_of_pinned_memory_are_read_where_every_address_counts(
     assert (hidden.check(case, env)[1]["tables"] > 0) == (backend == "vmm")
 
 
-def test_a_kernel_that_nobody_vouches_for_finds_what_is_away(hidden: Hidden) -> None:
+def test_a_kernel_that_is_not_trusted_finds_what_is_away(hidden: Hidden) -> None:
     """What it uses is seen nowhere; were it not mapped, what is away would be other memory."""
     said, counters = hidden.check(UNSEEN, {"ULMS_LOG_LEVEL": "INFO"}, *STILL)
     assert "through may follow addresses that lie in memory" in said

@@ -114,7 +114,7 @@ def test_off_a_terminal_a_workload_that_is_done_is_told(
     assert [line.split(":")[0] for line in capsys.readouterr().err.splitlines()] == ["b", "a"]
 
 
-def test_where_all_kernels_are_vouched_for_two_systems_are_one() -> None:
+def test_where_all_kernels_are_trusted_two_systems_are_one() -> None:
     """They are played once: this plays both."""
     path = paths.traces()["resnet50"]
 

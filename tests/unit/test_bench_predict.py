@@ -62,7 +62,7 @@ def test_what_pump_bench_measured_is_predicted_over_its_systems_links(tmp_path: 
     assert (vmm.run.ms, vmm.run.budget) == (160, "1/2")
     assert known.ms == vmm.ms
     step = open_sequence(paths.traces()["resnet50"])
-    assert step.vouched
+    assert step.trusted
     assert step.thread_ns(step.native_ns()) == 0
     slow = predict.play(step, 7029653504, "ahead", LINKS["vmm"], Pace(step.thread_ns(80e6)))
     assert slow.step_ms == pytest.approx(80.0, rel=0.01)

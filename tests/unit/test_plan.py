@@ -41,9 +41,9 @@ def turns(pages: int, duration_ns: int = 100_000) -> Sequence:
 @pytest.fixture(scope="module")
 def found() -> plan.Plan:
     """A recorded step with less than its memory: pages enough that runs of them matter little. It
-    has one kernel that nobody vouches for. Of budgets only as many as tell.
+    has one kernel that is not trusted. Of budgets only as many as tell.
     """
-    sequence = replace(open_sequence(paths.traces()["resnet50"]), vouched=False)
+    sequence = replace(open_sequence(paths.traces()["resnet50"]), trusted=False)
     with pytest.MonkeyPatch.context() as patch:
         play_few(patch)
         return plan.plan(sequence, sequence.footprint(PAGE) * 3 // 5, PCIE, list(LINKS), workers=1)
@@ -135,9 +135,9 @@ def test_a_promise_that_makes_nothing_faster_is_not_mentioned(found: plan.Plan) 
     assert "promise" not in " ".join(plan.advice(same))
 
 
-def test_nobody_need_promise_what_is_vouched_for() -> None:
+def test_nobody_need_promise_what_is_trusted() -> None:
     others = turns(4)
-    good = replace(others, vouched=True)
+    good = replace(others, trusted=True)
     for asked, instead in (
         (list(LINKS), ["um", "vmm"]),
         (["vmm-known", "um"], ["um", "vmm"]),
@@ -146,7 +146,7 @@ def test_nobody_need_promise_what_is_vouched_for() -> None:
     ):
         assert plan.backends_for(good, asked) == instead
         assert plan.backends_for(others, asked) == sorted(asked, key=list(LINKS).index)
-    budget, one = 3 * 4 * PAGE, replace(turns(16), vouched=True)
+    budget, one = 3 * 4 * PAGE, replace(turns(16), trusted=True)
     vmm = plan.plan(one, budget, PCIE, ["vmm"]).factors[100]["vmm"]
     known = plan.plan(turns(16), budget, PCIE, ["vmm-known"]).factors[100]["vmm-known"]
     assert vmm == replace(known, backend="vmm")

@@ -64,11 +64,11 @@ def test_less_memory_is_drawn_of_what_fits(step: Path, capsys: pytest.CaptureFix
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_command_asks_for_no_promise_where_all_kernels_are_vouched_for(
+def test_the_command_asks_for_no_promise_where_all_kernels_are_trusted(
     step: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = step.read_text(encoding="utf-8")
-    step.write_text(text.replace("\n", "\nvouched\n", 1), encoding="utf-8")
+    step.write_text(text.replace("\n", "\ntrusted\n", 1), encoding="utf-8")
     assert main(["plan", str(step), "--memory", "40MiB"]) == 0
     told = capsys.readouterr().out
     assert "vmm ms" in told

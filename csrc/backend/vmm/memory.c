@@ -303,7 +303,7 @@ void vmm_arrived(addr_t start, uint64_t bytes, int32_t device) {
         if (!p->range->page[i].known)
             vmm_arrive_page(d, p->range, i);
     pager_lock(d);
-    if (__atomic_load_n(&d->vmm->unvouched, __ATOMIC_RELAXED)) { /* dead pages that it shares may be stale */
+    if (__atomic_load_n(&d->vmm->untrusted, __ATOMIC_RELAXED)) { /* dead pages that it shares may be stale */
         pager_moves_wait(d, start, bytes, false);
         vmm_map_stale(d, start, start + bytes);
     }

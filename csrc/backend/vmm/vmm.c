@@ -108,26 +108,26 @@ static bool hides(const struct op *op) {
 
 /* What is away may stay mapped where others lie: no kernel uses it unseen. */
 static bool goes_stale(const struct pager *d) {
-    bool unvouched = __atomic_load_n(&d->vmm->unvouched, __ATOMIC_RELAXED);
-    return ulms_options.hidden == HIDDEN_KNOWN || (ulms_options.hidden == HIDDEN_FOLLOWED && !unvouched);
+    bool untrusted = __atomic_load_n(&d->vmm->untrusted, __ATOMIC_RELAXED);
+    return ulms_options.hidden == HIDDEN_KNOWN || (ulms_options.hidden == HIDDEN_FOLLOWED && !untrusted);
 }
 
-static void tell_unvouched(const struct pager *d, const struct op *op) {
+static void tell_untrusted(const struct pager *d, const struct op *op) {
     const struct function *f = op->function ? function_at(op->function - 1) : NULL;
     log_info("device %d: %s may follow addresses that lie in memory: what is away is mapped from now on, which takes "
              "longer; not with ULMS_HIDDEN=known, for who knows that no kernel does",
              d->ordinal, f ? f->name : "a kernel of a graph");
 }
 
-/* The first operations with kernels that nobody vouches for: until all that is away is mapped. While nothing moves
+/* The first operations with kernels that are not trusted: until all that is away is mapped. While nothing moves
  * nothing is away. Under the lock. */
 static bool needs_all_mapped(struct pager *d, const struct op *op) {
     if (!(op->flags & OP_ROAMS) || !pager_moves(d) || !d->vmm || d->vmm->all_mapped)
         return false;
     if (ulms_options.hidden != HIDDEN_FOLLOWED || vmm_verifies())
         return false;
-    if (!__atomic_exchange_n(&d->vmm->unvouched, true, __ATOMIC_RELAXED))
-        tell_unvouched(d, op);
+    if (!__atomic_exchange_n(&d->vmm->untrusted, true, __ATOMIC_RELAXED))
+        tell_untrusted(d, op);
     d->vmm->all_mapped = !d->vmm->stale_content && !d->under_way;
     return !d->vmm->all_mapped;
 }
@@ -155,7 +155,7 @@ static void make_all_usable(struct pager *d) {
     vmm_map_stale(d, 0, UINT64_MAX);
     vmm_written(d);
     if (d->vmm)
-        d->vmm->all_mapped = __atomic_load_n(&d->vmm->unvouched, __ATOMIC_RELAXED);
+        d->vmm->all_mapped = __atomic_load_n(&d->vmm->untrusted, __ATOMIC_RELAXED);
 }
 
 /* Once nothing moves any more, all of it is what the program takes it for. */

@@ -212,9 +212,9 @@ struct vmm {
     size_t count, capacity; /* of the list */
     bool loses;             /* atomic: a page could not be mapped, or is stale for good */
     bool never_stale;       /* nothing moves any more, and no page is stale */
-    /* Content that is wanted may leave stale pages, until a kernel comes that nobody vouches for (docs/vmm.md, "The
+    /* Content that is wanted may leave stale pages, until a kernel comes that is not trusted (docs/vmm.md, "The
      * rule"). The last two under the device's lock. */
-    bool unvouched;     /* atomic: it came, and what leaves from now on is mapped on the host */
+    bool untrusted;     /* atomic: it came, and what leaves from now on is mapped on the host */
     bool all_mapped;    /* so is what left before */
     bool stale_content; /* some content left stale pages, or is about to */
 };

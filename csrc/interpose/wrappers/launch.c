@@ -35,7 +35,7 @@ HOT void launch_touch(struct op *op, const struct function *f, struct grid grid,
     struct call *call = call_under_way();
     if (call)
         call_extents_carry(call, op);
-    else if (!f || !f->vouched)
+    else if (!f || !f->trusted)
         op->flags |= OP_ROAMS;
 }
 

@@ -1,9 +1,9 @@
-/* Kernels vouched for: those whose source says that they use only memory whose addresses their arguments hold, within
+/* Trusted kernels: those whose source says that they use only memory whose addresses their arguments hold, within
  * the block that each address is in. Of any other it is not known whether it follows addresses that lie in memory. */
 #include "launch/named.h"
 #include "ulms.h"
 
-static const struct name_rule vouched[] = {
+static const struct name_rule trusted[] = {
     /* PyTorch: ATen, and what it has of CUB and of FlashAttention */
     {"_ZN2at6native", {NULL}},
     {"_ZN2at4cuda6philox", {NULL}},
@@ -26,7 +26,7 @@ static const struct name_rule excepted[] = {
     {"_ZN2at6native", {"split_with_sizes_copy_out_"}},
 };
 
-int ulms_kernel_vouched(const char *name) {
-    return is_named(vouched, sizeof vouched / sizeof *vouched, name) &&
+int ulms_kernel_trusted(const char *name) {
+    return is_named(trusted, sizeof trusted / sizeof *trusted, name) &&
            !is_named(excepted, sizeof excepted / sizeof *excepted, name);
 }

@@ -1,12 +1,12 @@
-#include "launch/slots.h"
+#include "launch/argument_arrays.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "launch/function.h"
 
-enum { SLOTS_MAX = 128 };
-static struct slots known[SLOTS_MAX];
+enum { KNOWN_MAX = 128 };
+static struct argument_arrays known[KNOWN_MAX];
 static uint16_t count;
 
 static unsigned up(unsigned bytes, unsigned align) {
@@ -73,10 +73,10 @@ static bool read_lists(const char *arguments, struct lists *l) {
 }
 
 /* large: the layout for parameters of up to 32 KB. numel: bytes of a tensor's number of elements. */
-static bool lists_fit(const struct lists *l, bool large, unsigned numel, uint32_t bytes, struct slots *out) {
+static bool lists_fit(const struct lists *l, bool large, unsigned numel, uint32_t bytes, struct argument_arrays *out) {
     unsigned scale = large ? LARGE : 1, blocks = scale * LISTS_BLOCKS, width = large ? 2 : 1;
     unsigned places = scale * tensors[l->scalar == 16 ? 2 : l->scalar > 0][l->n - 1], end = 0;
-    *out = (struct slots){.told = SLOTS_BY_TABLE, .places = (uint16_t)places};
+    *out = (struct argument_arrays){.told = ARRAYS_BY_TABLE, .places = (uint16_t)places};
     for (; out->arrays < l->n; end += 8 * places)
         out->array[out->arrays++] = (uint16_t)end;
     end += numel * places;
@@ -96,7 +96,7 @@ static bool lists_fit(const struct lists *l, bool large, unsigned numel, uint32_
     return up(end, l->scalar == 16 ? 16 : 8) == bytes;
 }
 
-static bool fit_lists(const char *arguments, uint32_t bytes, struct slots *out) {
+static bool fit_lists(const char *arguments, uint32_t bytes, struct argument_arrays *out) {
     struct lists l;
     if (!read_lists(arguments, &l))
         return false;
@@ -106,30 +106,30 @@ static bool fit_lists(const char *arguments, uint32_t bytes, struct slots *out) 
 
 /* --- PyTorch, ATen/native/cuda/Shape.cu: concatenation, row y of the grid copies tensor y --- */
 
-static bool fit_concatenation(const char *arguments, uint32_t bytes, struct slots *out) {
+static bool fit_concatenation(const char *arguments, uint32_t bytes, struct argument_arrays *out) {
     const char *index = strstr(arguments, "jLi");
     unsigned places, strides, end;
     if (!index || sscanf(index, "jLi%*uELi%4uELi%4uE", &places, &strides) != 2)
         return false;
     end = (8 + 3 * 4) * places;
-    *out = (struct slots){.told = SLOTS_BY_Y, .arrays = 1, .places = (uint16_t)places};
+    *out = (struct argument_arrays){.told = ARRAYS_BY_Y, .arrays = 1, .places = (uint16_t)places};
     return bytes == up(end + places, 4) + 32 * strides || bytes == end + 32 * strides;
 }
 
 /* --- PyTorch, ATen/native/cuda/ForeachReduceOp.cu: block x writes the result of tensor x --- */
 
-static bool fit_results(const char *arguments, uint32_t bytes, struct slots *out) {
+static bool fit_results(const char *arguments, uint32_t bytes, struct argument_arrays *out) {
     (void)arguments;
-    *out = (struct slots){.told = SLOTS_BY_X, .arrays = 1, .places = (uint16_t)(bytes / 8)};
+    *out = (struct argument_arrays){.told = ARRAYS_BY_X, .arrays = 1, .places = (uint16_t)(bytes / 8)};
     return bytes == 8 * 400 || bytes == 8 * 3200;
 }
 
 /* --- PyTorch, ATen/native/cuda/Dropout.cu: a factor, behind the host's own address of it --- */
 
 /* Trap: the factor takes half a word. The other half is left from anything, and both together look like an address. */
-static bool fit_factor(const char *arguments, uint32_t bytes, struct slots *out) {
+static bool fit_factor(const char *arguments, uint32_t bytes, struct argument_arrays *out) {
     (void)arguments;
-    *out = (struct slots){.told = SLOTS_NONE, .places = 1};
+    *out = (struct argument_arrays){.told = ARRAYS_NONE, .places = 1};
     return bytes == 16;
 }
 
@@ -137,14 +137,14 @@ static bool fit_factor(const char *arguments, uint32_t bytes, struct slots *out)
 
 /* Trap: of two results the second is set only where there are two, which the last number tells. Before them are sizes
  * and strides, set for as many dimensions as there are. The rest is what the stack held before. */
-static bool fit_reduction(const char *arguments, uint32_t bytes, struct slots *out) {
+static bool fit_reduction(const char *arguments, uint32_t bytes, struct argument_arrays *out) {
     enum { LEAST = 972, SOURCE = 64, RESULTS = 56, PARTIAL = 40, SHARED = 32, SEMAPHORES = 24, COUNT = 4 };
     int read = 0;
     sscanf(arguments, "%*uELi%*uENS0_8ReduceOpI%n", &read); /* before there were two numbers, the end was another */
     if (!read || bytes < LEAST || bytes % 8 || strstr(arguments, "complexIdE"))
         return false; /* complex numbers of 16 bytes may end in a gap */
-    *out =
-        (struct slots){.told = SLOTS_BY_COUNT, .places = 1, .table = (uint16_t)(bytes - COUNT), .arrays = 5, .sure = 2};
+    *out = (struct argument_arrays){
+        .told = ARRAYS_BY_COUNT, .places = 1, .table = (uint16_t)(bytes - COUNT), .arrays = 5, .sure = 2};
     static const uint16_t from_end[] = {SOURCE, RESULTS, PARTIAL, SHARED, SEMAPHORES};
     for (unsigned i = 0; i < out->arrays; i++)
         out->array[i] = (uint16_t)(bytes - from_end[i]);
@@ -162,7 +162,7 @@ static unsigned operands_at(unsigned operands) {
 
 /* Trap: as in reductions, sizes and strides are set for as many dimensions as there are. Fewer operands with more
  * numbers take as many bytes: which it is, every launch has to show. */
-static bool fit_strided(const char *arguments, uint32_t bytes, struct slots *out) {
+static bool fit_strided(const char *arguments, uint32_t bytes, struct argument_arrays *out) {
     int skipped = 0;
     sscanf(arguments, "%*uELi%*uEZNS0_%n", &skipped);
     if (!skipped ||
@@ -172,11 +172,11 @@ static bool fit_strided(const char *arguments, uint32_t bytes, struct slots *out
     while (n && operands_at(n) + 8 * n > bytes)
         n--;
     unsigned start = operands_at(n);
-    *out = (struct slots){.told = SLOTS_BY_RANK,
-                          .arrays = 1,
-                          .array = {(uint16_t)start},
-                          .places = (uint16_t)((bytes - start) / 8),
-                          .sure = (uint16_t)n};
+    *out = (struct argument_arrays){.told = ARRAYS_BY_RANK,
+                                    .arrays = 1,
+                                    .array = {(uint16_t)start},
+                                    .places = (uint16_t)((bytes - start) / 8),
+                                    .sure = (uint16_t)n};
     return n && bytes - start - 8 * n <= NUMBERS_MAX;
 }
 
@@ -184,7 +184,7 @@ static bool fit_strided(const char *arguments, uint32_t bytes, struct slots *out
 
 static const struct rule {
     const char *kernel; /* part of its name */
-    bool (*fit)(const char *rest, uint32_t bytes, struct slots *out);
+    bool (*fit)(const char *rest, uint32_t bytes, struct argument_arrays *out);
 } rules[] = {
     /* clang-format off */
     {"25multi_tensor_apply_kernelI", fit_lists},
@@ -197,23 +197,23 @@ static const struct rule {
     /* clang-format on */
 };
 
-static uint16_t enter(const struct slots *s) {
+static uint16_t enter(const struct argument_arrays *s) {
     uint16_t i = 0;
     while (i < count && memcmp(&known[i], s, sizeof *s) != 0)
         i++;
-    if (i == SLOTS_MAX)
+    if (i == KNOWN_MAX)
         return 0;
     if (i == count)
         known[count++] = *s;
     return (uint16_t)(i + 1);
 }
 
-uint16_t slots_find(const struct layout *l) {
+uint16_t argument_arrays_find(const struct layout *l) {
     if (!after(l->name, "_ZN2at6native"))
         return 0;
     for (const struct rule *r = rules; r < rules + sizeof rules / sizeof *rules; r++) {
         const char *at = strstr(l->name, r->kernel);
-        struct slots s;
+        struct argument_arrays s;
         for (uint32_t i = 0; at && i < l->parameters; i++)
             if (r->fit(at + strlen(r->kernel), l->size[i], &s) && l->offset[i] % 8 == 0) {
                 s.parameter = (uint16_t)i;
@@ -225,7 +225,7 @@ uint16_t slots_find(const struct layout *l) {
     return 0;
 }
 
-const struct slots *slots_at(uint16_t id) {
+const struct argument_arrays *argument_arrays_at(uint16_t id) {
     return &known[id - 1];
 }
 
@@ -244,7 +244,7 @@ static unsigned number_at(const char *at) {
     return number > 0 ? (unsigned)number : 0;
 }
 
-static unsigned used_by_table(const struct slots *s, const char *at, unsigned blocks) {
+static unsigned used_by_table(const struct argument_arrays *s, const char *at, unsigned blocks) {
     bool known = blocks && blocks <= s->blocks;
     return known ? 1 + greatest((const uint8_t *)at + s->table, blocks, s->width) : 0;
 }
@@ -260,33 +260,34 @@ static bool are_addresses(const char *at, unsigned words, addr_t low, addr_t siz
 }
 
 /* Fewer operands would have their addresses where so many have strides. */
-static bool may_be_fewer(const struct slots *s, const char *at, addr_t low, addr_t size) {
+static bool may_be_fewer(const struct argument_arrays *s, const char *at, addr_t low, addr_t size) {
     unsigned n = s->sure - 1;
     while (n && !are_addresses(at + operands_at(n), n, low, size))
         n--;
     return n > 0;
 }
 
-static unsigned used(const struct slots *s, const char *at, struct grid grid) {
-    switch ((enum slots_told)s->told) {
-    case SLOTS_BY_X:
+static unsigned used(const struct argument_arrays *s, const char *at, struct grid grid) {
+    switch ((enum arrays_used)s->told) {
+    case ARRAYS_BY_X:
         return grid.x;
-    case SLOTS_BY_Y:
+    case ARRAYS_BY_Y:
         return grid.y;
-    case SLOTS_BY_TABLE:
+    case ARRAYS_BY_TABLE:
         return used_by_table(s, at, grid.x);
-    case SLOTS_BY_COUNT:
+    case ARRAYS_BY_COUNT:
         return number_at(at + s->table);
-    case SLOTS_BY_RANK: /* an address would be no such number */
+    case ARRAYS_BY_RANK: /* an address would be no such number */
         return number_at(at) - 1 < RANK_MAX ? s->places : 0;
-    case SLOTS_NONE:
+    case ARRAYS_NONE:
         break;
     }
     return 1;
 }
 
-unsigned slots_used(const struct slots *s, const char *at, struct grid grid, addr_t low, addr_t size) {
+unsigned argument_arrays_used(const struct argument_arrays *s, const char *at, struct grid grid, addr_t low,
+                              addr_t size) {
     unsigned n = used(s, at, grid);
     bool fits = n <= s->places && are_addresses(at + s->array[0], s->sure, low, size);
-    return fits && (s->told != SLOTS_BY_RANK || !may_be_fewer(s, at, low, size)) ? n : 0;
+    return fits && (s->told != ARRAYS_BY_RANK || !may_be_fewer(s, at, low, size)) ? n : 0;
 }

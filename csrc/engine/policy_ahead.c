@@ -152,12 +152,12 @@ static struct move *fill_from(struct ulms_engine *e, struct comer c, uint64_t mo
     return m;
 }
 
-struct move *ahead_fill(struct ulms_engine *e) {
+struct move *policy_ahead_fill(struct ulms_engine *e) {
     if (e->used >= e->budget)
         return NULL;
     uint64_t most = least(e->budget - e->used, run_pages(e));
-    uint64_t sure_at = demand_sure(e, 1), place_at = demand_predicted(e, &e->places, 1);
-    uint64_t bytes_at = demand_predicted(e, &e->bytes, 1);
+    uint64_t sure_at = fill_demand_sure(e, 1), place_at = fill_demand_predicted(e, &e->places, 1);
+    uint64_t bytes_at = fill_demand_predicted(e, &e->bytes, 1);
     uint64_t room = bytes_at == TIME_UNKNOWN ? 0 : room_before(e, bytes_at);
     if (room > 0)
         depth_asked(e);
@@ -171,7 +171,7 @@ struct move *ahead_fill(struct ulms_engine *e) {
         return fill_from(e, comer_find(e, place_at, DEMAND_PLACE), most);
     if (come > 0)
         return fill_from(e, comer_find(e, bytes_at, DEMAND_BYTES), come);
-    uint64_t resting_at = room > 0 ? TIME_UNKNOWN : demand_predicted(e, &e->resting, 1);
+    uint64_t resting_at = room > 0 ? TIME_UNKNOWN : fill_demand_predicted(e, &e->resting, 1);
     if (resting_at != TIME_UNKNOWN)
         come = least(most, room_before(e, TIME_PREDICTED + e->history.end));
     return come > 0 ? fill_from(e, comer_find(e, resting_at, DEMAND_RESTING), come) : NULL;
@@ -184,8 +184,8 @@ static bool predicted_heir(struct ulms_engine *e, uint64_t k, struct comer *c) {
     uint64_t places = 0, bytes = 0, wanted_at = TIME_UNKNOWN, alike = 0;
     uint8_t demand = DEMAND_NONE;
     for (uint64_t i = 0; i <= k; i++) {
-        uint64_t place_at = demand_predicted(e, &e->places, places + 1);
-        uint64_t bytes_at = demand_predicted(e, &e->bytes, bytes + 1);
+        uint64_t place_at = fill_demand_predicted(e, &e->places, places + 1);
+        uint64_t bytes_at = fill_demand_predicted(e, &e->bytes, bytes + 1);
         uint8_t next = place_at <= soon(e) && place_at < bytes_at ? DEMAND_PLACE : DEMAND_BYTES;
         uint64_t at = next == DEMAND_PLACE ? place_at : bytes_at;
         if (at == TIME_UNKNOWN)
@@ -220,11 +220,11 @@ struct leaver {
 };
 
 static struct leaver first_dead(struct ulms_engine *e, uint64_t after) {
-    return (struct leaver){after == TIME_UNKNOWN ? NULL : leavers_first_dead(e, after), after};
+    return (struct leaver){after == TIME_UNKNOWN ? NULL : evict_queue_first_dead(e, after), after};
 }
 
 static struct leaver first_live(struct ulms_engine *e, uint64_t after) {
-    return (struct leaver){after == TIME_UNKNOWN ? NULL : leavers_first_live(e, after), after};
+    return (struct leaver){after == TIME_UNKNOWN ? NULL : evict_queue_first_live(e, after), after};
 }
 
 /* Lane out 2, for sure pages; f and g are the times of that rule. Live pages leave only if idle ones would not do. */
@@ -233,25 +233,25 @@ static struct leaver leaves_for_sure(struct ulms_engine *e, uint64_t spare, uint
     bool nothing_ends = e->running == 0 && e->moves.count == 0;
     if (l.page)
         return l;
-    uint64_t g = nothing_ends || e->overtaken ? f : demand_sure(e, spare + e->counted[COUNT_IDLE] + 1);
+    uint64_t g = nothing_ends || e->overtaken ? f : fill_demand_sure(e, spare + e->counted[COUNT_IDLE] + 1);
     return first_live(e, g);
 }
 
 /* Lane out 3 to 5, for what is predicted; of the spare frames `sure` pages take one each. */
 static struct leaver leaves_early(struct ulms_engine *e, uint64_t spare, uint64_t sure) {
     uint64_t free = spare - least(spare, sure);
-    uint64_t bytes_at = demand_predicted(e, &e->bytes, 1);
+    uint64_t bytes_at = fill_demand_predicted(e, &e->bytes, 1);
     uint64_t room = bytes_at == TIME_UNKNOWN ? 0 : room_before(e, bytes_at);
     struct leaver l = {0};
     uint64_t wanted_at = free < near_pages(e) && least(room, depth_left(e)) > free
-                             ? demand_predicted(e, &e->bytes, free + 1)
+                             ? fill_demand_predicted(e, &e->bytes, free + 1)
                              : TIME_UNKNOWN;
     if (wanted_at != TIME_UNKNOWN)
         l = first_dead(e, least(wanted_at, soon(e)));
-    if (!l.page && free < near_pages(e) && demand_predicted(e, &e->places, free + 1) <= soon(e))
+    if (!l.page && free < near_pages(e) && fill_demand_predicted(e, &e->places, free + 1) <= soon(e))
         l = first_dead(e, soon(e));
     if (!l.page && bytes_at != TIME_UNKNOWN && sure + room < near_pages(e))
-        l = first_live(e, demand_predicted(e, &e->bytes, room + 1));
+        l = first_live(e, fill_demand_predicted(e, &e->bytes, room + 1));
     if (l.page)
         return l;
     uint64_t crowded_at = crowded(e);
@@ -262,9 +262,9 @@ static struct leaver leaves(struct ulms_engine *e, bool *early) {
     uint64_t kept = e->used - e->evicting, sure = 0;
     *early = false;
     if (kept > e->budget)
-        return (struct leaver){leavers_first(e, e->waiting.first ? e->waiting.first->id.id : 0), TIME_UNKNOWN};
+        return (struct leaver){evict_queue_first(e, e->waiting.first ? e->waiting.first->id.id : 0), TIME_UNKNOWN};
     uint64_t spare = e->budget - kept;
-    struct leaver l = leaves_for_sure(e, spare, demand_sure(e, spare + 1));
+    struct leaver l = leaves_for_sure(e, spare, fill_demand_sure(e, spare + 1));
     if (l.page)
         return l;
     *early = true;
@@ -309,7 +309,7 @@ static struct page *holder(struct ulms_engine *e, const struct leaver *l) {
     return crowd && !c.page->live && page_leave_time(e, p) > peak(e) ? p : NULL;
 }
 
-struct move *ahead_evict(struct ulms_engine *e) {
+struct move *policy_ahead_evict(struct ulms_engine *e) {
     bool early;
     struct leaver l = leaves(e, &early);
     struct page *instead = l.page && !l.page->live ? NULL : dead_holder(e, &early);

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.emu
 def test_only_the_places_in_use_are_touched(
     compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path, tmp_path: Path
 ) -> None:
-    program = compiled("slots", str(emulator_dir / "libcuda.so.1"))
+    program = compiled("argument_arrays", str(emulator_dir / "libcuda.so.1"))
     done = run_emulated([program], {"ULMS_TRACE": str(tmp_path / "trace")})
     assert (done.returncode, done.stderr) == (0, "")
     steps, blocks = parse(done.stdout)

@@ -1,8 +1,8 @@
-/* What the tests of slots share: arrays of pointers inside one parameter, of which only the places that a launch uses
- * are touched. The layouts are spelt in the tests as PyTorch declares them, filled like its launchers fill them, with
- * live addresses of an earlier use all around. */
-#ifndef ULMS_TESTS_SLOTS_H
-#define ULMS_TESTS_SLOTS_H
+/* What the tests of argument arrays share: arrays of pointers inside one parameter, of which only the places that a
+ * launch uses are touched. The layouts are spelt in the tests as PyTorch declares them, filled like its launchers fill
+ * them, with live addresses of an earlier use all around. */
+#ifndef ULMS_TESTS_ARGUMENT_ARRAYS_H
+#define ULMS_TESTS_ARGUMENT_ARRAYS_H
 
 #include "launch/scan.h"
 
@@ -19,7 +19,7 @@ static struct op op;
 static union {
     void *align[2];
     char bytes[1 << 15];
-} buffer; /* of all parameters; the one with slots lies behind a small one */
+} buffer; /* of all parameters; the one with arrays lies behind a small one */
 
 static inline void describe(uint64_t handle, struct layout *out) {
     (void)handle;

@@ -7,24 +7,24 @@
 
 enum { LEVEL = 8 };
 
-static void add(struct demand *d, uint64_t position, int n) {
+static void add(struct fill_demand *d, uint64_t position, int n) {
     for (size_t i = d->capacity + (position & (d->capacity - 1)); i > 0; i /= LEVEL)
         d->sums[i] += (uint32_t)n;
     d->total += (uint64_t)n;
 }
 
-static struct demand *predicted(struct ulms_engine *e, const struct page *p) {
+static struct fill_demand *predicted(struct ulms_engine *e, const struct page *p) {
     return p->demand == DEMAND_PLACE ? &e->places : p->demand == DEMAND_BYTES ? &e->bytes : &e->resting;
 }
 
-void demand_enter(struct ulms_engine *e, const struct page *p) {
-    struct demand *d = predicted(e, p);
+void fill_demand_enter(struct ulms_engine *e, const struct page *p) {
+    struct fill_demand *d = predicted(e, p);
     add(d, p->next, 1);
     if (d->total == 1 || p->next < d->first)
         d->first = p->next;
 }
 
-void demand_unset(struct ulms_engine *e, struct page *p) {
+void fill_demand_unset(struct ulms_engine *e, struct page *p) {
     if (p->demand == DEMAND_SURE)
         p->waiter->sure--;
     else if (p->epoch == e->track.epoch)
@@ -32,16 +32,16 @@ void demand_unset(struct ulms_engine *e, struct page *p) {
     p->demand = DEMAND_NONE;
 }
 
-void demand_settle(struct ulms_engine *e, struct page *p) {
+void fill_demand_settle(struct ulms_engine *e, struct page *p) {
     p->rests = p->in_place && page_streamed(e, p);
     count_page(e, p);
-    leavers_mark(e, p);
+    evict_queue_mark(e, p);
     if (!p->allocated || p->pins > 0)
         return;
     if (p->rests) {
         if (!p->waiter && p->failures == 0) {
             p->demand = DEMAND_RESTING;
-            demand_enter(e, p);
+            fill_demand_enter(e, p);
         }
     } else if (p->waiter) {
         if (p->failures < FAILURES_MAX) {
@@ -51,12 +51,12 @@ void demand_settle(struct ulms_engine *e, struct page *p) {
         }
     } else if (p->failures == 0 && page_time(e, p) != TIME_UNKNOWN) {
         p->demand = p->live ? DEMAND_BYTES : DEMAND_PLACE;
-        demand_enter(e, p);
+        fill_demand_enter(e, p);
     }
 }
 
 /* The place that holds the k-th from that place on, round the ring; pre: there is one. */
-static size_t find(const struct demand *d, size_t place, uint64_t k) {
+static size_t find(const struct fill_demand *d, size_t place, uint64_t k) {
     size_t i = d->capacity + place;
     while (d->sums[i] < k) {
         k -= d->sums[i++];
@@ -71,7 +71,7 @@ static size_t find(const struct demand *d, size_t place, uint64_t k) {
     return i - d->capacity;
 }
 
-uint64_t demand_sure(const struct ulms_engine *e, uint64_t k) {
+uint64_t fill_demand_sure(const struct ulms_engine *e, uint64_t k) {
     for (const struct operation *op = e->waiting.first; op; op = op->after) {
         if (k <= op->sure)
             return op->id.id;
@@ -80,7 +80,7 @@ uint64_t demand_sure(const struct ulms_engine *e, uint64_t k) {
     return TIME_UNKNOWN;
 }
 
-uint64_t demand_predicted(const struct ulms_engine *e, struct demand *d, uint64_t k) {
+uint64_t fill_demand_predicted(const struct ulms_engine *e, struct fill_demand *d, uint64_t k) {
     if (k > d->total)
         return TIME_UNKNOWN;
     uint64_t start = e->track.position + 1; /* the ring begins here */
@@ -93,14 +93,14 @@ uint64_t demand_predicted(const struct ulms_engine *e, struct demand *d, uint64_
     return TIME_PREDICTED + position;
 }
 
-void demand_clear(struct demand *d) {
+void fill_demand_clear(struct fill_demand *d) {
     if (d->total > 0)
         for (size_t width = d->capacity; width > 0; width /= LEVEL)
             memset(d->sums + width, 0, width * sizeof(*d->sums));
     d->total = d->first = 0;
 }
 
-bool demand_open(struct demand *d, size_t capacity) {
-    *d = (struct demand){.sums = calloc(2 * capacity, sizeof(*d->sums)), .capacity = capacity};
+bool fill_demand_open(struct fill_demand *d, size_t capacity) {
+    *d = (struct fill_demand){.sums = calloc(2 * capacity, sizeof(*d->sums)), .capacity = capacity};
     return d->sums != NULL;
 }

@@ -101,14 +101,14 @@ static void settle_page(struct ulms_engine *e, struct page *p) {
             return;
     }
     if (was)
-        take_out(&e->leavers.first[was - 1], p);
+        take_out(&e->evict_queue.first[was - 1], p);
     if (heap)
-        put_on(&e->leavers.first[heap - 1], p);
+        put_on(&e->evict_queue.first[heap - 1], p);
     p->heap = heap;
 }
 
 static void settle_leavers(struct ulms_engine *e) {
-    struct leavers *l = &e->leavers;
+    struct evict_queue *l = &e->evict_queue;
     for (int i = 0; l->stale && i < 2; i++)
         put_in_order(e, &l->first[i]);
     l->stale = false;
@@ -120,26 +120,26 @@ static void settle_leavers(struct ulms_engine *e) {
 }
 
 static struct page *first_of(struct ulms_engine *e, bool live, uint64_t after) {
-    if (e->leavers.marked || e->leavers.stale)
+    if (e->evict_queue.marked || e->evict_queue.stale)
         settle_leavers(e);
-    struct page *p = e->leavers.first[live];
+    struct page *p = e->evict_queue.first[live];
     return p && p->node.next > after ? p : NULL;
 }
 
-struct page *leavers_first_dead(struct ulms_engine *e, uint64_t after) {
+struct page *evict_queue_first_dead(struct ulms_engine *e, uint64_t after) {
     return first_of(e, false, after);
 }
 
-struct page *leavers_first_live(struct ulms_engine *e, uint64_t after) {
+struct page *evict_queue_first_live(struct ulms_engine *e, uint64_t after) {
     return first_of(e, true, after);
 }
 
-struct page *leavers_first(struct ulms_engine *e, uint64_t after) {
-    struct page *p = leavers_first_dead(e, after);
-    return p ? p : leavers_first_live(e, after);
+struct page *evict_queue_first(struct ulms_engine *e, uint64_t after) {
+    struct page *p = evict_queue_first_dead(e, after);
+    return p ? p : evict_queue_first_live(e, after);
 }
 
-void leavers_check(struct ulms_engine *e) {
+void evict_queue_check(struct ulms_engine *e) {
     settle_leavers(e);
     uint64_t at = 0;
     for (struct page *p; (p = page_walk(&e->table, &at, UINT64_MAX));) {
@@ -149,7 +149,7 @@ void leavers_check(struct ulms_engine *e) {
         if (!p->heap)
             continue;
         INVARIANT(x->before ? x->before->node.child == p || x->before->node.sibling == p
-                            : e->leavers.first[p->heap - 1] == p,
+                            : e->evict_queue.first[p->heap - 1] == p,
                   "page 0x%llx", number);
         for (const struct page *c = x->child; c; c = c->node.sibling)
             INVARIANT(!leaves_before(c, p), "page 0x%llx leaves before its parent", number);

@@ -45,7 +45,7 @@ int ulms_engine_next(struct ulms_engine *e, int lane, struct ulms_move *out) {
     if (lane != ULMS_LANE_IN && lane != ULMS_LANE_OUT)
         return 0;
     if (e->policy->held)
-        m = lane == ULMS_LANE_IN ? ahead_fill(e) : ahead_evict(e);
+        m = lane == ULMS_LANE_IN ? policy_ahead_fill(e) : policy_ahead_evict(e);
     else if ((m = e->lanes[lane].first)) {
         e->lanes[lane].first = m->after;
         registry_enter(&e->moves, &m->id);

@@ -5,7 +5,7 @@ static uint64_t later(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-void ordered_leaves(struct ulms_engine *e, struct operation *op) {
+void policy_ordered_leaves(struct ulms_engine *e, struct operation *op) {
     queue_remove(&e->window, op);
     op->queued = false;
     for (size_t i = 0; i < op->count; i++)
@@ -21,7 +21,7 @@ static uint64_t enter_window(struct ulms_engine *e, struct operation *op) {
             e->window_pages++;
     while (e->window_pages > e->budget && e->window.first) {
         after = e->window.first->id.id;
-        ordered_leaves(e, e->window.first);
+        policy_ordered_leaves(e, e->window.first);
     }
     queue_append(&e->window, op);
     op->queued = true;
@@ -62,7 +62,7 @@ static struct move *extend(struct ulms_engine *e, struct move *m, const struct p
 
 /* One page leaves, with the move m or a new one. NULL: none may. */
 static struct move *leave(struct ulms_engine *e, const struct operation *op, struct move *m, uint64_t after) {
-    struct page *p = leavers_first(e, 0);
+    struct page *p = evict_queue_first(e, 0);
     if (!p || p->touched == op->id.id)
         return NULL;
     if (registry_find(&e->operations, p->touched))
@@ -71,7 +71,7 @@ static struct move *leave(struct ulms_engine *e, const struct operation *op, str
     p->state = PAGE_ABSENT;
     p->dirty = false;
     e->used--;
-    leavers_mark(e, p);
+    evict_queue_mark(e, p);
     return m;
 }
 
@@ -118,12 +118,12 @@ static void make_moves(struct ulms_engine *e, struct operation *op, uint64_t mis
             e->stats.faulted_bytes += bytes_of(e, 1);
         p->state = PAGE_RESIDENT;
         e->used++;
-        leavers_mark(e, p);
+        evict_queue_mark(e, p);
     }
     op->wait = e->last_move > before ? e->last_move : 0;
 }
 
-bool ordered_issued(struct ulms_engine *e, struct operation *op) {
+bool policy_ordered_issued(struct ulms_engine *e, struct operation *op) {
     uint64_t missing = 0;
     for (size_t i = 0; i < op->count; i++)
         missing += op->entries[i].page->state == PAGE_ABSENT;
@@ -132,7 +132,7 @@ bool ordered_issued(struct ulms_engine *e, struct operation *op) {
         return false;
     for (size_t i = 0; i < op->count; i++) { /* so that they are the last to leave */
         op->entries[i].page->touched = op->id.id;
-        leavers_mark(e, op->entries[i].page);
+        evict_queue_mark(e, op->entries[i].page);
     }
     uint64_t after = e->policy->fills ? enter_window(e, op) : 0;
     make_moves(e, op, missing, want, after);

@@ -1,4 +1,4 @@
-"""Programs all of whose kernels are vouched for: `vmm` leaves unmapped what is away."""
+"""Programs all of whose kernels are trusted: `vmm` leaves unmapped what is away."""
 
 import json
 from dataclasses import replace
@@ -10,7 +10,7 @@ from pump import binding, paths
 from pump.bench.simulate import Task, work
 from pump.cli import main
 from pump.sim.link import LINKS, UM, VMM, VMM_KNOWN, link_for
-from pump.sim.recorded import open_sequence, sequence_of, vouched
+from pump.sim.recorded import open_sequence, sequence_of, trusted
 from pump.sim.sequence import Sequence, read_sequence
 from pump.trace import OpFlag, OpKind, Trace, read
 
@@ -46,57 +46,57 @@ def functions(trace: Trace, api: str) -> set[int]:
 
 def test_of_the_recorded_steps_only_the_join_has_other_kernels() -> None:
     """It builds and probes a table with kernels of its own."""
-    told = {name: open_sequence(path).vouched for name, path in paths.traces().items()}
+    told = {name: open_sequence(path).trusted for name, path in paths.traces().items()}
     assert len(told) == 16
     assert [name for name, answer in told.items() if not answer] == ["hash-join"]
 
 
-def test_one_kernel_that_nobody_vouches_for_is_enough(prefill: Trace) -> None:
-    assert sequence_of(prefill).vouched
+def test_one_kernel_that_is_not_trusted_is_enough(prefill: Trace) -> None:
+    assert sequence_of(prefill).trusted
     function = min(functions(prefill, "cuLaunchKernel"))
-    assert binding.kernel_vouched(prefill.function_name(function))
+    assert binding.kernel_trusted(prefill.function_name(function))
     for name in ("build", "_Z5buildPm", "at::native::fill"):  # the last: not as compiled
         other = replace(prefill, functions=prefill.functions | {function: name})
-        assert not sequence_of(other).vouched
+        assert not sequence_of(other).trusted
 
 
-def test_what_a_library_launches_in_its_calls_is_vouched_for_by_them(prefill: Trace) -> None:
+def test_what_a_library_launches_in_its_calls_is_trusted_by_them(prefill: Trace) -> None:
     inside = dict.fromkeys(functions(prefill, "cublas"), "gemm")
     assert inside
-    assert not binding.kernel_vouched("gemm")
-    assert vouched(replace(prefill, functions=prefill.functions | inside), 0)
+    assert not binding.kernel_trusted("gemm")
+    assert trusted(replace(prefill, functions=prefill.functions | inside), 0)
     driver = dict.fromkeys(prefill.apis, "cuLaunchKernel")
-    assert not vouched(replace(prefill, apis=driver), 0)
+    assert not trusted(replace(prefill, apis=driver), 0)
 
 
-def test_whose_name_is_lost_is_not_vouched_for(prefill: Trace) -> None:
-    assert not vouched(replace(prefill, functions={}), 0)
-    assert not vouched(replace(prefill, apis={}), 0)
+def test_whose_name_is_lost_is_not_trusted(prefill: Trace) -> None:
+    assert not trusted(replace(prefill, functions={}), 0)
+    assert not trusted(replace(prefill, apis={}), 0)
 
 
-def test_a_graph_is_not_vouched_for_where_it_runs(prefill: Trace) -> None:
+def test_a_graph_is_not_trusted_where_it_runs(prefill: Trace) -> None:
     graph = prefill.operations[:1].copy()
     graph["kind"] = OpKind.GRAPH
-    assert vouched(prefill, 0)
-    assert not vouched(replace(prefill, operations=graph), 0)
-    assert vouched(replace(prefill, operations=graph), 1)
+    assert trusted(prefill, 0)
+    assert not trusted(replace(prefill, operations=graph), 0)
+    assert trusted(replace(prefill, operations=graph), 1)
     graph["flags"] = OpFlag.CAPTURED
-    assert vouched(replace(prefill, operations=graph), 0)
+    assert trusted(replace(prefill, operations=graph), 0)
 
 
 def test_a_text_says_it_in_a_line(tmp_path: Path) -> None:
     path = tmp_path / "step.txt"
-    for line in ("", "vouched\n"):
+    for line in ("", "trusted\n"):
         path.write_text(TEXT.format(line), encoding="utf-8")
-        assert read_sequence(path).vouched == bool(line)
+        assert read_sequence(path).trusted == bool(line)
 
 
 # --- what follows ---
 
 
-def test_vmm_is_played_unmapped_only_where_all_are_vouched_for() -> None:
+def test_vmm_is_played_unmapped_only_where_all_are_trusted() -> None:
     others = Sequence((), ())
-    good = replace(others, vouched=True)
+    good = replace(others, trusted=True)
     assert {name: link_for(name, others) for name in LINKS} == LINKS
     unmapped = link_for("vmm", good)
     assert unmapped == replace(VMM, handles=VMM_KNOWN.handles)
@@ -118,7 +118,7 @@ def test_the_link_of_pump_sim_is_the_backend_for_that_program(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "others.txt").write_text(turns(""), encoding="utf-8")
-    (tmp_path / "good.txt").write_text(turns("vouched\n"), encoding="utf-8")
+    (tmp_path / "good.txt").write_text(turns("trusted\n"), encoding="utf-8")
     files = [str(tmp_path / name) for name in ("others.txt", "good.txt")]
     words = ["--over", "2", "--policy", "ahead", "--link", "vmm", "--link", "vmm-known"]
     assert main(["sim", *files, *words, "--json"]) == 0

@@ -2,7 +2,7 @@
 #include "test.h"
 #include "ulms.h"
 
-static const char *const vouched[] = {
+static const char *const trusted[] = {
     "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEESt5arrayIPcLm1EEEEviT0_T1_",
     "_ZN2at6native57_GLOBAL__N__e658eeb9_24_ForeachBinaryOpScalar_cu_86b9896c25multi_tensor_apply_kernelINS1_18Tens",
     "_ZN2at4cuda6philox12unpack_cudnnENS_15PhiloxCudaStateEPlS3_",
@@ -34,11 +34,11 @@ static const char *const others[] = {
 };
 
 TEST(kernels_that_use_what_their_arguments_show) {
-    for (size_t i = 0; i < sizeof vouched / sizeof *vouched; i++)
-        CHECK(ulms_kernel_vouched(vouched[i]));
+    for (size_t i = 0; i < sizeof trusted / sizeof *trusted; i++)
+        CHECK(ulms_kernel_trusted(trusted[i]));
 }
 
 TEST(others_may_follow_addresses) {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        CHECK(!ulms_kernel_vouched(others[i]));
+        CHECK(!ulms_kernel_trusted(others[i]));
 }

@@ -1,5 +1,5 @@
-/* Slots of concatenations, norms, reductions, tensors with strides and factors. */
-#include "slots.h"
+/* Argument arrays of concatenations, norms, reductions, tensors with strides and factors. */
+#include "argument_arrays.h"
 
 /* --- concatenation: row y of the grid copies tensor y --- */
 
@@ -13,7 +13,7 @@ static const char *concatenation(const char *variant, unsigned places, unsigned 
 }
 
 static void try_row(const struct function *f, size_t bytes, unsigned places, bool by_y) {
-    CHECK(f->slots && f->runs == 0);
+    CHECK(f->arrays && f->runs == 0);
     for (unsigned used = 1; used <= places; used += used == 1 ? 1 : 31) {
         fill_stale();
         fill_arrays(1, (size_t[]){0}, used);
@@ -32,13 +32,13 @@ TEST(concatenations) {
         try_row(function(concatenation(v, 64, 64), 3392), 3392, 64, true);
         try_row(function(concatenation(v, 128, 1), 2592), 2592, 128, true); /* before there was `isContiguous` */
         for (int off = -8; off <= 8; off += 16) {
-            CHECK(!function(concatenation(v, 128, 1), (size_t)(2720 + off))->slots);
-            CHECK(!function(concatenation(v, 64, 64), (size_t)(3392 + off))->slots);
+            CHECK(!function(concatenation(v, 128, 1), (size_t)(2720 + off))->arrays);
+            CHECK(!function(concatenation(v, 64, 64), (size_t)(3392 + off))->arrays);
         }
-        CHECK(!function(concatenation(v, 128, 2), 2720)->slots);
+        CHECK(!function(concatenation(v, 128, 2), 2720)->arrays);
     }
-    CHECK(!function("_ZN2at6native19CatArrayBatchedCopyIfjLi3EEvPT_", 2720)->slots);
-    CHECK(!function("_ZN2at6native19CatArrayBatchedCopy", 2720)->slots);
+    CHECK(!function("_ZN2at6native19CatArrayBatchedCopyIfjLi3EEvPT_", 2720)->arrays);
+    CHECK(!function("_ZN2at6native19CatArrayBatchedCopy", 2720)->arrays);
 }
 
 /* --- norms: block x writes the result of tensor x --- */
@@ -50,7 +50,7 @@ TEST(results_of_norms) {
     for (size_t i = 0; i < 2; i++) {
         try_row(function(names[i], 3200), 3200, 400, false);
         try_row(function(names[i], 25600), 25600, 3200, false);
-        CHECK(!function(names[i], 3208)->slots && !function(names[i], 3192)->slots);
+        CHECK(!function(names[i], 3208)->arrays && !function(names[i], 3192)->arrays);
     }
 }
 
@@ -78,7 +78,7 @@ TEST(reductions) {
         } *end = (void *)(buffer.bytes + AHEAD + kernels[i].bytes - sizeof *end);
         snprintf(name, sizeof name, "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8%s", kernels[i].state);
         const struct function *f = function(name, kernels[i].bytes);
-        CHECK(f->slots && f->runs == 0);
+        CHECK(f->arrays && f->runs == 0);
         for (results = 0; results < 4; results++) {
             fill_stale();
             end->source = (void *)(uintptr_t)LIVE;
@@ -95,15 +95,15 @@ TEST(reductions) {
         end->results = 1;
         end->result[0] = (char *)(uintptr_t)42; /* no address: it is another layout */
         check_all(f, kernels[i].bytes, (struct grid){7, 1});
-        CHECK(!function(name, kernels[i].bytes - 4)->slots);
-        CHECK(!function(name, 900)->slots); /* less than sizes and strides take */
+        CHECK(!function(name, kernels[i].bytes - 4)->arrays);
+        CHECK(!function(name, 900)->arrays); /* less than sizes and strides take */
     }
     CHECK(
-        !function("_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIN3c107complexIdEENS0_7MeanOpsI", 1056)->slots);
-    CHECK(!function("_ZN2at6native13reduce_kernelILi512ELi1ENS0_8OtherOpIfNS0_7MeanOpsI", 1048)->slots);
+        !function("_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIN3c107complexIdEENS0_7MeanOpsI", 1056)->arrays);
+    CHECK(!function("_ZN2at6native13reduce_kernelILi512ELi1ENS0_8OtherOpIfNS0_7MeanOpsI", 1048)->arrays);
     CHECK(
-        !function("_ZN2at6native13reduce_kernelILi512ENS0_8ReduceOpIfNS0_7MeanOpsIffffEEjfLi4EEEEEvT1_", 1048)->slots);
-    CHECK(!function("_ZN4mine13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_7MeanOpsI", 1048)->slots);
+        !function("_ZN2at6native13reduce_kernelILi512ENS0_8ReduceOpIfNS0_7MeanOpsIffffEEjfLi4EEEEEvT1_", 1048)->arrays);
+    CHECK(!function("_ZN4mine13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_7MeanOpsI", 1048)->arrays);
 }
 
 /* --- tensors with strides: sizes and strides are set for as many dimensions as there are --- */
@@ -132,7 +132,7 @@ static void try_strided(size_t bytes, size_t data, unsigned operands, size_t num
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
         snprintf(name, sizeof name, "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_%s", kernels[i]);
         const struct function *f = function(name, bytes);
-        CHECK(f->slots && f->runs == 0);
+        CHECK(f->arrays && f->runs == 0);
         for (int32_t rank = -1; rank < 28; rank++) {
             fill_stale();
             set_strides(operands);
@@ -193,10 +193,10 @@ TEST(tensors_with_strides) {
     TRY_STRIDED(5, 1);
     for (size_t numbers = 8; numbers < 300; numbers += 8)
         try_many_numbers(504 + 16 + numbers, 504);
-    CHECK(!function("_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_kernel_impl_nocastI", 600)->slots);
-    CHECK(!function("_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_kernel_impl_nocastI", 400)->slots);
-    CHECK(!function("_ZN2at6native18elementwise_kernelILi128ELi4EZNS_15other_kernel_implI", 536)->slots);
-    CHECK(!function("_ZN2at6native29vectorized_elementwise_kernelILi4EZNS0_22gpu_kernel_impl_nocastI", 536)->slots);
+    CHECK(!function("_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_kernel_impl_nocastI", 600)->arrays);
+    CHECK(!function("_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_kernel_impl_nocastI", 400)->arrays);
+    CHECK(!function("_ZN2at6native18elementwise_kernelILi128ELi4EZNS_15other_kernel_implI", 536)->arrays);
+    CHECK(!function("_ZN2at6native29vectorized_elementwise_kernelILi4EZNS0_22gpu_kernel_impl_nocastI", 536)->arrays);
 }
 
 /* --- a factor: a parameter without addresses --- */
@@ -209,10 +209,10 @@ TEST(factors) {
     begin();
     fill_stale();
     const struct function *f = function(name, 16);
-    CHECK(f->slots && f->runs == 0);
+    CHECK(f->arrays && f->runs == 0);
     CHECK_EQ(scan(f, 16, (struct grid){7, 1}, &stale), 0);
     CHECK_EQ(stale, 0);
     f = function(name, 24); /* the array of addresses, or another version's factor */
-    CHECK(!f->slots);
+    CHECK(!f->arrays);
     check_all(f, 24, (struct grid){7, 1});
 }

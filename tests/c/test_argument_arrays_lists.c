@@ -1,5 +1,5 @@
-/* Slots of lists of tensors: kernels of PyTorch that work on many tensors at once. */
-#include "slots.h"
+/* Argument arrays of lists of tensors: kernels of PyTorch that work on many tensors at once. */
+#include "argument_arrays.h"
 
 struct lists {
     const char *type; /* as in the kernel's name */
@@ -41,7 +41,7 @@ static void fill_lists(const struct lists *k, unsigned used, unsigned grid) {
 static void try_lists(const struct lists *k) {
     begin();
     const struct function *f = function(kernel(k->type), k->bytes);
-    CHECK(f->slots && f->runs == 0);
+    CHECK(f->arrays && f->runs == 0);
     for (unsigned used = 1; used <= k->places && used < k->blocks; used += used == 1 ? 1 : 17) {
         fill_lists(k, used, used);
         check_exact(f, k->bytes, (struct grid){used, 1}, k->arrays * used);
@@ -58,7 +58,7 @@ static void try_lists(const struct lists *k) {
     CHECK_EQ(live + stale, k->arrays * k->places);
     for (int off = -8; off <= 8; off += 16) {
         f = function(kernel(k->type), k->bytes + (size_t)off);
-        CHECK(!f->slots && f->runs == 1);
+        CHECK(!f->arrays && f->runs == 1);
         check_all(f, k->bytes + (size_t)off, (struct grid){7, 1});
     }
 }
@@ -155,15 +155,15 @@ TEST(a_name_that_says_less_is_not_believed) {
                                         "28TensorListScalarListMetadataIN3c104HalfELi1E",
                                         ""};
     begin();
-    CHECK(function(kernel("18TensorListMetadataILi1E"), 3368)->slots);
+    CHECK(function(kernel("18TensorListMetadataILi1E"), 3368)->arrays);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         for (size_t bytes = 8; bytes < 1 << 15; bytes += 8)
-            CHECK(!function(kernel(types[i]), bytes)->slots);
-    CHECK(!function("_Z25multi_tensor_apply_kernelI18TensorListMetadataILi1EEE", 3368)->slots);
-    CHECK(!function("_ZN4apex3optI25multi_tensor_apply_kernelINS1_18TensorListMetadataILi1EEE", 3368)->slots);
-    CHECK(!function("_ZN2at6native25multi_tensor_apply_kernelI", 3368)->slots);
-    CHECK(!function("_ZN2at6native25multi_tensor_apply_kernelINS", 3368)->slots);
-    CHECK(!function("_ZN2at6native25multi_tensor_apply_kernelINS1_", 3368)->slots);
+            CHECK(!function(kernel(types[i]), bytes)->arrays);
+    CHECK(!function("_Z25multi_tensor_apply_kernelI18TensorListMetadataILi1EEE", 3368)->arrays);
+    CHECK(!function("_ZN4apex3optI25multi_tensor_apply_kernelINS1_18TensorListMetadataILi1EEE", 3368)->arrays);
+    CHECK(!function("_ZN2at6native25multi_tensor_apply_kernelI", 3368)->arrays);
+    CHECK(!function("_ZN2at6native25multi_tensor_apply_kernelINS", 3368)->arrays);
+    CHECK(!function("_ZN2at6native25multi_tensor_apply_kernelINS1_", 3368)->arrays);
 }
 
 TEST(a_launch_that_uses_nothing_known_is_unmatched) {
@@ -178,15 +178,15 @@ TEST(a_parameter_out_of_step_is_not_believed) {
     begin();
     layout = (struct layout){.known = true, .parameters = 1, .offset = {4}, .size = {3368}};
     snprintf(layout.name, sizeof layout.name, "%s", kernel("18TensorListMetadataILi1E"));
-    CHECK(!slots_find(&layout));
+    CHECK(!argument_arrays_find(&layout));
     layout.offset[0] = 8;
-    CHECK(slots_find(&layout));
+    CHECK(argument_arrays_find(&layout));
 }
 
 TEST(a_function_that_came_back_with_another_layout_is_another) {
     begin();
     struct function *small = function(kernel("18TensorListMetadataILi1E"), 3368);
     functions_forget();
-    layout.size[1] = 25768; /* the name is the same, and all words are slots' in both */
+    layout.size[1] = 25768; /* the name is the same, and all words are of arrays in both */
     CHECK(function_of(small->handle) != small);
 }
