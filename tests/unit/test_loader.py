@@ -24,12 +24,19 @@ ALLOWED = {DLSYM: {"dladdr", "dlclose", "dlopen"}}
 
 
 def objects() -> dict[str, Path]:
-    """The object files of `ulms.so`, by the path of their source."""
+    """The object files of `ulms.so`, by the path of their source. Those of sources that are gone
+    stay behind in a build.
+    """
     folders = [BUILD / "CMakeFiles" / f"{target}.dir" for target in ("ulms", "core_static")]
-    return {
+    found = {
         path.relative_to(folder).with_suffix("").as_posix(): path
         for folder in folders
         for path in folder.rglob("*.c.o")
+    }
+    return {
+        name: path
+        for name, path in found.items()
+        if any((root / name).exists() for root in (ROOT, BUILD))
     }
 
 
