@@ -64,6 +64,11 @@ struct backend_own {
 struct backend {
     const char *name; /* what ULMS_BACKEND calls it */
 
+    /* --- operations --- */
+
+    /* While nothing moves, operations may pass without a call of admit (driver/fast_path.h). A backend that begins to
+     * move ends the fast path first, and waits until it has drained. */
+    bool fast_path;
     /* admit runs on the issuing thread before the real call, with the operation's touches known; it may wait, and may
      * refuse it (OP_REFUSED, and a status) where it would use memory that is lost. It is never called for an operation
      * that goes into a stream capture. settle runs after the real call and pairs with every admit. */
@@ -71,10 +76,14 @@ struct backend {
     void (*settle)(const struct op *op);
     /* A library's call of this thread has returned whose kernels are one operation. NULL: each is one. */
     void (*returned)(void);
+    /* From now on operations may run that admit is not called for, as the driver does not tell what is captured. NULL:
+     * they do no harm. */
+    void (*capture_unknown)(void);
+    /* A jump out of a handler of a signal has left an operation of this thread behind, between admit and settle. NULL:
+     * nothing is counted meanwhile. */
+    void (*jumped)(void);
 
-    /* While nothing moves, operations may pass without a call of admit (driver/fast_path.h). A backend that begins to
-     * move ends the fast path first, and waits until it has drained. */
-    bool fast_path;
+    /* --- memory --- */
 
     /* Memory of this device may be the backend's. */
     bool (*serves)(int32_t device);
@@ -95,50 +104,54 @@ struct backend {
     /* So much more of it is about to be, or (below 0) is there now, or will not be: pages leave for it before, as long
      * as patience lasts. NULL with plain. */
     void (*coming)(int32_t device, int64_t bytes);
+    /* What the program's memory may occupy of the device is another now (capacity_granted). NULL: that does not
+     * matter. */
+    void (*granted)(int32_t device);
     /* It is about to be freed, or, with its context, already was. On return no move of it is under way and none will
      * be. What never arrived may leave. */
-    void (*leaving)(addr_t start, uint64_t bytes);
+    void (*freeing)(addr_t start, uint64_t bytes);
     /* It was freed in stream order, and leaves later. `unused`: what was issued before that has run, so that nobody
      * wants its content. False: to be told so once more. NULL: it leaves at once. */
-    bool (*dying)(addr_t start, uint64_t bytes, bool unused);
+    bool (*free_deferred)(addr_t start, uint64_t bytes, bool unused);
     /* Takes back memory that provide gave and that has left, in the place of the driver's free, which waits for the
      * context (0: it is gone, nothing is left to wait for). *status: what the free returns. False, or NULL: it is not
      * the backend's to free. */
     bool (*release)(addr_t start, uint64_t context, int32_t *status);
-    /* The program has just waited for the whole context: what could not be taken back before may be now. NULL: all was.
-     */
-    void (*waited)(uint64_t context);
-    /* NULL: what the program maps itself is the driver's. */
-    const struct backend_own *own;
     /* Bytes of the device that the backend holds, used or not, and the driver takes for used. NULL: none. */
     uint64_t (*held)(int32_t device);
     /* The driver has no memory left on a served device, whose context is current: gives back what is held without use.
      * False: there was nothing. NULL: never is. */
     bool (*relieve)(int32_t device);
-    /* A copy has brought addresses to the device: operations of which we know nothing may use what they point to. */
-    void (*pointed)(const addr_t *pointers, size_t n);
+    /* NULL: what the program maps itself is the driver's. */
+    const struct backend_own *own;
     /* Memory that provide gave and that other processes are to map: from now on it stays, in physical memory of its
      * own. Fills in its pieces from number `first` on; their files are the caller's to close. Any thread of ours; waits
      * until no operation runs. False: it cannot be shared now. NULL: it never can. */
     bool (*share)(addr_t start, size_t first, struct backend_share *share);
-    /* What the program's memory may occupy of the device is another now (capacity_granted). NULL: that does not
-     * matter. */
-    void (*granted)(int32_t device);
-    /* From now on operations may run that admit is not called for, as the driver does not tell what is captured. NULL:
-     * they do no harm. */
-    void (*unsure)(void);
-    /* The ledger is about to know of a block of the framework's; `block` follows on this thread when it does. */
+
+    /* --- reachability --- */
+
+    /* A copy has brought addresses to the device: operations of which we know nothing may use what they point to. NULL:
+     * that does no harm, and nobody looks for addresses. */
+    void (*pin_reachable)(const addr_t *pointers, size_t n);
+
+    /* --- blocks of the framework's allocator --- */
+
+    /* The ledger is about to know of one; `block` follows on this thread when it does. */
     void (*block_before)(void);
-    /* The framework's allocator gave out (live) or took back a block of it. */
+    /* It was given out (live) or taken back. */
     void (*block)(addr_t start, uint64_t bytes, bool live);
+
+    /* --- contexts, and the process --- */
+
+    /* The program has just waited for the whole context: what could not be taken back before may be now. NULL: all was.
+     */
+    void (*context_synced)(uint64_t context);
     /* The context is about to be destroyed, or may be: nothing of ours uses it on return, and no memory moves
      * until forgotten. */
     void (*forget)(uint64_t context);
     /* It is gone, and its memory has left; or (0) it stays. As often as forget. NULL with it. */
     void (*forgotten)(uint64_t gone);
-    /* A jump out of a handler of a signal has left an operation of this thread behind, between admit and settle. NULL:
-     * nothing is counted meanwhile. */
-    void (*jumped)(void);
     /* The process ends in a handler of a signal that interrupted this thread in a call of ours: threads of ours begin
      * nothing new. Takes no lock and waits for nothing. NULL: there are none. */
     void (*abandon)(void);

@@ -90,8 +90,8 @@ bool capture_holds(uint64_t stream) {
     /* the legacy stream answers so while a blocking stream captures; the real call will, too */
     if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
         return false;
-    if (session.unsure)
-        session.unsure();
+    if (session.capture_unknown)
+        session.capture_unknown();
     return true;
 }
 

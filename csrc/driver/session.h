@@ -18,8 +18,8 @@ struct session {
     bool hears_blocks; /* the framework's allocator is believed */
     bool hears_calls;  /* libraries are */
     int devices;
-    uint64_t managed_limit; /* bytes; 0: none */
-    void (*unsure)(void);   /* this and the next: the backend's, too */
+    uint64_t managed_limit;        /* bytes; 0: none */
+    void (*capture_unknown)(void); /* this and the next: the backend's, too */
     void (*jumped)(void);
     void (*stop_backend)(void);
 };

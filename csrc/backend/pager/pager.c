@@ -78,7 +78,7 @@ void pager_arrived(addr_t start, uint64_t bytes, int32_t device) {
         d->kind->place(d, start, bytes, fits);
 }
 
-void pager_leaving(addr_t start, uint64_t bytes) {
+void pager_freeing(addr_t start, uint64_t bytes) {
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
         struct pager_range *range = pager_range_take(&d->ranges, start);
@@ -102,7 +102,7 @@ static void die(struct pager *d, struct pager_range *r) {
     pager_wake(d);
 }
 
-bool pager_dying(addr_t start, uint64_t bytes, bool unused) {
+bool pager_free_deferred(addr_t start, uint64_t bytes, bool unused) {
     bool heard = true;
     (void)bytes;
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {

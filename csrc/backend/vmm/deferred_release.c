@@ -99,7 +99,7 @@ bool deferred_release_end(uint64_t patience_ns) {
 }
 
 /* No other context is waited for than the program has. */
-void vmm_waited(uint64_t context) {
+void vmm_context_synced(uint64_t context) {
     if (!__atomic_load_n(&deferred, __ATOMIC_RELAXED) || pthread_mutex_trylock(&ending) != 0)
         return;
     end(context, soon_ns);

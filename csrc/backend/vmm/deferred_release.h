@@ -15,7 +15,7 @@ void deferred_release_add(struct vmm_part *p, uint64_t context);
  * program does next. False: nothing ended. */
 bool deferred_release_end(uint64_t patience_ns);
 /* See backend.h. */
-void vmm_waited(uint64_t context);
+void vmm_context_synced(uint64_t context);
 void vmm_forgotten(uint64_t gone);
 
 #endif

@@ -130,7 +130,7 @@ void vmm_coming(int32_t device, int64_t bytes) {
 /* It is not the engine's any more, and occupies what it has of the device until it is released, or comes again. */
 void vmm_leave_page(struct pager *d, struct vmm_range *r, size_t i) {
     struct vmm_page *page = &r->page[i];
-    pager_leaving(r->start + i * page_bytes, page_bytes);
+    pager_freeing(r->start + i * page_bytes, page_bytes);
     pager_lock(d);
     bool there = page->at == VMM_DEVICE;
     d->fixed -= there && page->fixed ? page_bytes : 0;
@@ -346,11 +346,11 @@ void vmm_divided(struct pager *d, addr_t start, uint64_t bytes) {
     }
 }
 
-void vmm_leaving(addr_t start, uint64_t bytes) {
+void vmm_freeing(addr_t start, uint64_t bytes) {
     struct pager *d;
     struct vmm_part *p = vmm_part_of(start, &d);
     if (!p) {
-        pager_leaving(start, bytes);
+        pager_freeing(start, bytes);
         return;
     }
     pthread_mutex_lock(&d->vmm->parts_lock);

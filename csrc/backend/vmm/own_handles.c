@@ -189,7 +189,7 @@ static void drop(addr_t at) {
     if (!p)
         return;
     p->hidden = false;
-    vmm_leaving(p->start, p->bytes);
+    vmm_freeing(p->start, p->bytes);
     vmm_end_part(d, p);
 }
 

@@ -249,7 +249,7 @@ void vmm_fix(struct pager *d, addr_t start, addr_t end) {
 }
 
 /* Where any kernel may use any address, one more tells nothing. */
-static void pointed(const addr_t *pointers, size_t n) {
+static void pin_reachable(const addr_t *pointers, size_t n) {
     for (size_t i = 0; i < n && ulms_options.hidden != HIDDEN_ANY; i++) {
         struct pager *d;
         addr_t start;
@@ -338,7 +338,7 @@ static bool discards(void) {
     return ulms_options.hidden != HIDDEN_ANY;
 }
 
-static void unsure(void) {
+static void capture_unknown(void) {
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
         pager_give_up(d, "the driver does not tell what is captured");
@@ -388,15 +388,15 @@ const struct backend backend_vmm = {.name = "vmm",
                                     .plain = pager_plain,
                                     .granted = pager_granted,
                                     .coming = vmm_coming,
-                                    .leaving = vmm_leaving,
+                                    .freeing = vmm_freeing,
                                     .release = vmm_free,
-                                    .waited = vmm_waited,
+                                    .context_synced = vmm_context_synced,
                                     .own = &vmm_own,
                                     .held = vmm_held,
                                     .relieve = vmm_relieve,
-                                    .pointed = pointed,
+                                    .pin_reachable = pin_reachable,
                                     .share = vmm_share,
-                                    .unsure = unsure,
+                                    .capture_unknown = capture_unknown,
                                     .block_before = pager_block_before,
                                     .block = pager_block,
                                     .forget = pager_forget,

@@ -364,7 +364,7 @@ bool vmm_holds(addr_t p);
 bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device);
 void vmm_arrived(addr_t start, uint64_t bytes, int32_t device);
 void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits);
-void vmm_leaving(addr_t start, uint64_t bytes);
+void vmm_freeing(addr_t start, uint64_t bytes);
 bool vmm_free(addr_t start, uint64_t context, int32_t *status);
 uint64_t vmm_held(int32_t device);
 bool vmm_relieve(int32_t device);

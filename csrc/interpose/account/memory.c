@@ -49,13 +49,13 @@ static void arrive(const struct allocation *a) {
 void memory_leave(const struct allocation *gone) {
     struct range r = grains_of(gone);
     if (r.start < r.end)
-        session.backend->leaving(r.start, r.end - r.start);
+        session.backend->freeing(r.start, r.end - r.start);
 }
 
-bool memory_dying(const struct allocation *gone, bool unused) {
+bool memory_free_deferred(const struct allocation *gone, bool unused) {
     struct range r = grains_of(gone);
-    if (session.backend->dying)
-        return session.backend->dying(r.start, r.end - r.start, unused);
+    if (session.backend->free_deferred)
+        return session.backend->free_deferred(r.start, r.end - r.start, unused);
     memory_leave(gone);
     return true;
 }

@@ -27,7 +27,7 @@ CUresult dealloc_close(const struct dealloc *p, CUresult status);
 
 /* Managed memory that left the ledger was freed in stream order; `unused`: what was issued before has run. False: to be
  * told so once more. */
-bool memory_dying(const struct allocation *gone, bool unused);
+bool memory_free_deferred(const struct allocation *gone, bool unused);
 /* It leaves the backend, if it has not. */
 void memory_leave(const struct allocation *gone);
 /* The free of an allocation whose dealloc is open: the backend's where that provided it. context: what it waits for. */

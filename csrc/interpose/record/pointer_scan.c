@@ -15,7 +15,7 @@ _Static_assert((int)TABLE_MAX <= (int)SCRATCH_BYTES && (int)PIECE <= (int)SCRATC
 
 /* What nobody can read is no table without addresses. */
 void wrap_try_reading(void) {
-    if (!process_reads() && session.backend->pointed)
+    if (!process_reads() && session.backend->pin_reachable)
         ulms_options.hidden = HIDDEN_ANY;
 }
 
@@ -40,20 +40,20 @@ static size_t piece_at(uint64_t at, uint64_t bytes) {
 
 void wrap_look(const void *src, uint64_t bytes) {
     addr_t *pointers = thread_scratch(SCRATCH_FOUND);
-    bool whole = pointers && session.backend->pointed && bytes <= LOOK_MAX;
+    bool whole = pointers && session.backend->pin_reachable && bytes <= LOOK_MAX;
     for (uint64_t at = 0; whole && at < bytes; at += PIECE) {
         size_t n = 0;
         whole = find((const char *)src + at, piece_at(at, bytes), pointers, &n);
         if (n > 0)
-            session.backend->pointed(pointers, n);
+            session.backend->pin_reachable(pointers, n);
     }
 }
 
 void wrap_hide(uint64_t word) {
     struct allocation a;
-    if (session_on && session.backend->pointed && ledger_may_hold(session.ledger, word) &&
+    if (session_on && session.backend->pin_reachable && ledger_may_hold(session.ledger, word) &&
         ledger_find(session.ledger, word, &a))
-        session.backend->pointed(&word, 1);
+        session.backend->pin_reachable(&word, 1);
 }
 
 void wrap_from_host(struct op *op, const void *src, uint64_t bytes) {
@@ -68,7 +68,7 @@ void wrap_from_host(struct op *op, const void *src, uint64_t bytes) {
 bool wrap_host_writes(addr_t src) {
     struct allocation a;
     return !ledger_find(session.ledger, src, &a) || a.kind == MEMORY_HOST ||
-           (a.kind == MEMORY_MANAGED && session.backend->pointed);
+           (a.kind == MEMORY_MANAGED && session.backend->pin_reachable);
 }
 
 /* The host, or a kernel, may store others there without telling. */
@@ -102,8 +102,8 @@ void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes) {
     if (n == 0)
         return;
     fast_path_leave_for_table();
-    if (session.backend->pointed)
-        session.backend->pointed(pointers, n);
+    if (session.backend->pin_reachable)
+        session.backend->pin_reachable(pointers, n);
     stats_add(COUNT_tables, 1);
     stats_add(COUNT_table_pointers, n);
     if (trace_on)
@@ -111,6 +111,6 @@ void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes) {
 }
 
 void wrap_pinned(struct op *op, addr_t dst, const void *src, uint64_t bytes) {
-    if (session.backend->pointed)
+    if (session.backend->pin_reachable)
         wrap_pointers(op, dst, src, bytes);
 }

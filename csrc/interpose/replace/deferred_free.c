@@ -108,7 +108,7 @@ bool deferred_free(const struct allocation *gone, int variant, CUstream stream, 
         free(e);
         return true;
     }
-    e->told = memory_dying(gone, false);
+    e->told = memory_free_deferred(gone, false);
     put_in(e);
     return true;
 }
@@ -218,7 +218,7 @@ static void tell_unused(void) {
     struct relaxed relaxed = capture_relax();
     for (; e; e = e->next)
         if (!e->told && capture_allows(relaxed) && done(e))
-            e->told = memory_dying(&e->gone, true);
+            e->told = memory_free_deferred(&e->gone, true);
     capture_restore(relaxed);
 }
 
@@ -243,10 +243,10 @@ static void free_without_wait(uint64_t bytes) {
 
 void deferred_waited(uint64_t whole_context) {
     uint64_t bytes = __atomic_load_n(&waiting, __ATOMIC_RELAXED);
-    bool tells = session.backend->dying && __atomic_load_n(&backend_moves, __ATOMIC_RELAXED);
+    bool tells = session.backend->free_deferred && __atomic_load_n(&backend_moves, __ATOMIC_RELAXED);
     reserved_look_again(context_device(), whole_context);
-    if (whole_context && session.backend->waited)
-        session.backend->waited(whole_context);
+    if (whole_context && session.backend->context_synced)
+        session.backend->context_synced(whole_context);
     if (bytes < __atomic_load_n(&in_vain, __ATOMIC_RELAXED))
         __atomic_store_n(&in_vain, bytes, __ATOMIC_RELAXED);
     if (bytes <= (whole_context || tells ? 0 : much()) || pthread_mutex_trylock(&freeing) != 0)

@@ -129,7 +129,7 @@ static void choose_backend(void) {
     session.settle = session.backend->settle;
     session.block_before = session.backend->block_before;
     session.block = session.backend->block;
-    session.unsure = session.backend->unsure;
+    session.capture_unknown = session.backend->capture_unknown;
     session.jumped = session.backend->jumped;
     session.stop_backend = stop_backend;
     session.hears_blocks = ulms_options.hooks != HOOKS_DRIVER;

@@ -68,7 +68,7 @@ static void hide_pages(const struct touch *t) {
 /* Whoever launches it shows nothing of what it touches. */
 static void hide(const struct exec *e) {
     uint16_t flags = e->flags;
-    if (!session.backend->pointed)
+    if (!session.backend->pin_reachable)
         return;
     for (uint32_t i = 0; i < e->count; i++) {
         hide_pages(&e->touches[i]);

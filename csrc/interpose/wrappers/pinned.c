@@ -8,7 +8,7 @@
 #include "interpose/record/bounds.h"
 
 static CUresult pinned(CUresult status, const void *start, size_t bytes) {
-    if (status == CUDA_SUCCESS && session_on && session.backend->pointed)
+    if (status == CUDA_SUCCESS && session_on && session.backend->pin_reachable)
         memory_note((addr_t)(uintptr_t)start, bytes, MEMORY_HOST, context_current());
     return status;
 }
