@@ -9,7 +9,6 @@
 #include "driver/context.h"
 #include "driver/fast_path.h"
 #include "driver/node.h"
-#include "driver/real.h"
 #include "driver/session.h"
 
 /* How long a capture that begins waits for somebody who has just been told that there is none: so long in any case, and

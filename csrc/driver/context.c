@@ -4,7 +4,6 @@
 
 #include "base/patience.h"
 #include "driver/capture.h"
-#include "driver/real.h"
 #include "driver/session.h"
 
 enum { TRIES = 3 };

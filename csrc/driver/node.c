@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "driver/real.h"
 #include "driver/session.h"
 
 static struct hash noted = HASH_EMPTY; /* CUgraphNode -> struct node */

@@ -3,6 +3,7 @@
 #ifndef ULMS_SESSION_H
 #define ULMS_SESSION_H
 
+#include "driver/real.h"
 #include "launch/op.h"
 #include "ledger/ledger.h"
 

@@ -1,6 +1,5 @@
 /* The calls that build and run cuDNN's operation graphs. */
 #include "driver/node.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "library.h"
 #include "library/call.h"

@@ -3,7 +3,6 @@
 #include "base/capacity.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "driver/real.h"
 #include "driver/session.h"
 
 /* Free memory comes and goes in small pieces: less than this is no news. */

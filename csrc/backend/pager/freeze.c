@@ -7,7 +7,6 @@
 #include "base/thread.h"
 #include "driver/context.h"
 #include "driver/fast_path.h"
-#include "driver/real.h"
 #include "driver/session.h"
 
 enum { LOOK_NS = 100000, IDLE_LOOK_NS = 2000000 };

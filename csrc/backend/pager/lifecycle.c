@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "driver/fast_path.h"
-#include "driver/real.h"
 #include "driver/session.h"
 
 enum { RUN_BYTES = 32 << 20, SHARE = 16, SLICE_NS = 50000000 };

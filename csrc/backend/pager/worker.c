@@ -10,7 +10,6 @@
 #include "base/capacity.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "driver/capture.h"
 #include "driver/real.h"
 #include "observe/stats.h"
 

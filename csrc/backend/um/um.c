@@ -4,7 +4,6 @@
 #include "backend/backend.h"
 #include "backend/pager/call_scope.h"
 #include "base/log.h"
-#include "driver/real.h"
 #include "driver/session.h"
 
 /* Where the CPU and the device may not use managed memory at the same time, the driver neither moves it on request nor

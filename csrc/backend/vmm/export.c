@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/page.h"
 #include "driver/context.h"
-#include "driver/real.h"
 #include "driver/session.h"
 
 /* How long operations are kept back, each time twice as long, until the device has come to rest. */

@@ -8,8 +8,6 @@
 #include "backend/vmm/verify.h"
 #include "backend/vmm/vmm.h"
 #include "base/log.h"
-#include "driver/capture.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "observe/stats.h"
 

@@ -8,7 +8,6 @@
 #include "base/patience.h"
 #include "driver/context.h"
 #include "driver/node.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "interpose/account/reserved.h"
 

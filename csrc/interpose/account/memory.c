@@ -2,12 +2,10 @@
 
 #include <pthread.h>
 
-#include "backend/backend.h"
 #include "base/capacity.h"
 #include "base/log.h"
 #include "base/page.h"
 #include "driver/context.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "interpose/account/grains.h"
 #include "interpose/account/reserved.h"

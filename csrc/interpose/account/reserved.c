@@ -10,7 +10,6 @@
 #include "base/patience.h"
 #include "driver/capture.h"
 #include "driver/context.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "interpose/account/memory.h"
 

@@ -3,7 +3,6 @@
 #include "backend/backend.h"
 #include "base/hot.h"
 #include "base/page.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "interpose/replace/deferred_free.h"
 #include "interpose/replace/own.h"

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "interpose/record/describe.h"
 

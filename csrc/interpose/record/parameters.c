@@ -1,6 +1,5 @@
 #include "interpose/record/parameters.h"
 
-#include "driver/real.h"
 #include "driver/session.h"
 #include "interpose/wrappers/copy.h"
 #include "interpose/wrappers/graph.h"

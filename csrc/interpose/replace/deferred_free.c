@@ -11,7 +11,6 @@
 #include "base/thread.h"
 #include "driver/capture.h"
 #include "driver/context.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "interpose/account/reserved.h"
 

@@ -12,7 +12,6 @@
 #include "base/page.h"
 #include "base/patience.h"
 #include "driver/context.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "interpose/account/memory.h"
 #include "interpose/replace/ipc.h"

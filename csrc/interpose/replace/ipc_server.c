@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backend/backend.h"
 #include "base/background.h"
 #include "base/log.h"
 #include "driver/capture.h"

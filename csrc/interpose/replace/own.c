@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/page.h"
-#include "driver/real.h"
 #include "interpose/replace/provide.h"
 
 pthread_mutex_t own_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/page.h"
-#include "driver/real.h"
 #include "interpose/replace/caller_policy.h"
 #include "ledger/addrmap.h"
 

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/patience.h"
 #include "driver/context.h"
-#include "driver/real.h"
 
 enum { REFUSALS = 3 };
 

@@ -6,7 +6,6 @@
 #include "base/page.h"
 #include "driver/capture.h"
 #include "driver/context.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "interpose/replace/caller_policy.h"
 #include "interpose/replace/deferred_free.h"

@@ -9,7 +9,6 @@
 #include "base/options.h"
 #include "base/page.h"
 #include "driver/context.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "interpose/replace/caller_policy.h"
 #include "interpose/replace/own.h"

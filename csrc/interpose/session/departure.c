@@ -3,7 +3,6 @@
 #include "backend/backend.h"
 #include "driver/capture.h"
 #include "driver/session.h"
-#include "interpose/account/memory.h"
 #include "interpose/record/describe.h"
 #include "interpose/replace/deferred_free.h"
 

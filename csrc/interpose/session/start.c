@@ -12,8 +12,6 @@
 #include "base/hot.h"
 #include "base/log.h"
 #include "base/page.h"
-#include "driver/capture.h"
-#include "driver/context.h"
 #include "driver/fast_path.h"
 #include "driver/home.h"
 #include "driver/session.h"

@@ -6,7 +6,6 @@
 #include "base/hash.h"
 #include "base/page.h"
 #include "driver/context.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "interpose/account/memory.h"
 

@@ -1,7 +1,6 @@
 /* The calls that build graphs. Nodes are read when the graph is instantiated, but no library's call is open then: a
  * kernel's node that one adds or changes is noted at once, with what it told. */
 #include "driver/node.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "interpose/record/parameters.h"
 #include "launch/call_extents.h"

@@ -1,7 +1,6 @@
 #include "interpose/session/departure.h"
 
 #include "base/hash.h"
-#include "driver/real.h"
 #include "driver/session.h"
 
 #define DESTROY(symbol)                                                                                                \

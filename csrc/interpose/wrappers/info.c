@@ -3,7 +3,6 @@
 #include "base/capacity.h"
 #include "base/log.h"
 #include "driver/context.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "interpose/account/reserved.h"
 #include "interpose/replace/provide.h"

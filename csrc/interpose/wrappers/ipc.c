@@ -6,12 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/backend.h"
 #include "base/log.h"
 #include "driver/context.h"
-#include "driver/real.h"
 #include "driver/session.h"
-#include "interpose/account/memory.h"
 #include "interpose/replace/provide.h"
 
 static const char magic[8] = "ulms-ipc";

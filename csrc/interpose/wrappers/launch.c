@@ -7,7 +7,6 @@
 #include "launch/call_extents.h"
 #include "launch/scan.h"
 #include "observe/stats.h"
-#include "observe/trace.h"
 
 /* `extra` is a list of (key, value) pairs up to CU_LAUNCH_PARAM_END. */
 static HOT void scan(struct op *op, const struct function *f, struct grid grid, void **parameters, void **extra) {

@@ -1,5 +1,4 @@
 /* Plain, pitched and managed memory. */
-#include "interpose/account/memory.h"
 
 #include "driver/context.h"
 #include "driver/real.h"

@@ -1,5 +1,4 @@
 /* Modules and libraries: their variables are device memory, and their function handles end with them. */
-#include "driver/real.h"
 #include "driver/session.h"
 #include "interpose/account/memory.h"
 #include "interpose/record/image.h"

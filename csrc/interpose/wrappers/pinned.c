@@ -2,7 +2,6 @@
  * has to know of addresses has it in the ledger. */
 #include "backend/backend.h"
 #include "driver/context.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "interpose/account/memory.h"
 #include "interpose/record/bounds.h"

@@ -14,7 +14,6 @@
 #include "base/page.h"
 #include "driver/capture.h"
 #include "driver/context.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "interpose/account/reserved.h"
 #include "interpose/replace/deferred_free.h"

@@ -2,7 +2,6 @@
 #include "base/hot.h"
 #include "driver/elf.h"
 #include "driver/fast_path.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "observe/stats.h"
 #include "observe/trace.h"

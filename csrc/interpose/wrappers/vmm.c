@@ -4,9 +4,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
-#include "driver/real.h"
 #include "driver/session.h"
-#include "interpose/account/memory.h"
 #include "interpose/record/bounds.h"
 #include "interpose/replace/own.h"
 #include "interpose/replace/provide.h"
