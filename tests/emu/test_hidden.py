@@ -71,7 +71,7 @@ OVERWRITTEN = (
 """The table that a copy brought is another one by now."""
 OPAQUE = ("set", "pinned", "managed", "device_pinned", "library_stored", *OVERWRITTEN)
 """What it is that such a kernel finds there is not known: nothing moves while it runs."""
-VOUCHED = ("texture",)
+TRUSTED = ("texture",)
 """Its kernels follow no address that lies in memory."""
 UNSEEN = "stored"
 BUFFERS = ("6", "6", "2")
@@ -183,7 +183,7 @@ def test_what_is_away_need_not_be_mapped_for_kernels_that_are_trusted(
 ) -> None:
     """Until the first of the others comes, in each of these cases."""
     said, counters = hidden.check(case, {"ULMS_LOG_LEVEL": "INFO"})
-    told = case in OPAQUE or case in VOUCHED or case.startswith("library")
+    told = case in OPAQUE or case in TRUSTED or case.startswith("library")
     assert said.count("may follow addresses that lie in memory") == (not told)
     assert counters["evicted_bytes"] > 0
 
