@@ -1,6 +1,6 @@
 /* What bypasses the engine while nothing moves, counted meanwhile: an operation that was looked at, until the driver
- * has it, as nothing may leave before (driver/fast_path.h counts those that were not); a block of the framework's, until
- * the ledger knows of it, as it is told to the engine from there. */
+ * has it, as nothing may leave before (driver/fast_path.h counts those that were not); a block of the framework's,
+ * until the ledger knows of it, as it is told to the engine from there. */
 #include "backend/pager/pager.h"
 #include "base/thread.h"
 #include "driver/fast_path.h"
