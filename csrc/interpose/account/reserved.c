@@ -13,8 +13,6 @@
 #include "driver/session.h"
 #include "interpose/account/memory.h"
 
-enum { ANSWER_NS = 10000000 };
-
 struct source {
     CUmemoryPool pool; /* NULL: it was destroyed */
     int device;
@@ -179,7 +177,7 @@ void reserved_look(int device) {
 
 void reserved_look_again(int device, bool waited) {
     if (counted(device) && __atomic_load_n(&charged[device], __ATOMIC_RELAXED))
-        look(device, waited ? ANSWER_NS : 0);
+        look(device, waited ? PATIENCE_GATED_NS : 0);
 }
 
 /* --- room under a limit --- */
