@@ -1,4 +1,18 @@
-"""A recorded sequence of operations: what the simulator plays (`bench/traces/README.md`)."""
+"""A recorded sequence of operations: what the simulator plays.
+
+As text its first line is `pump-sequence 1`. Each other line is one of these, fields by blanks:
+
+    vouched              every kernel is trusted (docs/vmm.md)
+    key K NAME           operations with key K are this kernel
+    block B START BYTES  a range of device memory, hexadecimal
+    live B...            blocks that live before the first step, full of content
+    step                 a step begins; the program repeats the last one
+    + B, - B             the framework gives a block out, takes it back
+    o K NS TOUCH...      an operation: key, time alone, touches: a block and r (reads), w
+                         (overwrites) or u (updates)
+
+If a step leaves other blocks than it found, its repetition begins by putting that right.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
