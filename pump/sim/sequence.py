@@ -2,7 +2,7 @@
 
 As text its first line is `pump-sequence 1`. Each other line is one of these, fields by blanks:
 
-    vouched              every kernel is trusted (docs/vmm.md)
+    trusted              every kernel is (docs/vmm.md)
     key K NAME           operations with key K are this kernel
     block B START BYTES  a range of device memory, hexadecimal
     live B...            blocks that live before the first step, full of content
