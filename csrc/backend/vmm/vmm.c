@@ -7,6 +7,7 @@
 #include "backend/pager/call_scope.h"
 #include "backend/pager/pager.h"
 #include "backend/vmm/deferred_release.h"
+#include "backend/vmm/own_handles.h"
 #include "backend/vmm/verify.h"
 #include "base/log.h"
 #include "driver/session.h"

@@ -384,7 +384,6 @@ struct vmm_range *vmm_find(addr_t p, struct pager **device);
 /* The range of a page that the engine knows. Under the device's lock, and until it is given up: another thread may free
  * what nobody uses. NULL: it has, or does. */
 struct vmm_range *vmm_range_at(const struct pager *d, addr_t p);
-extern const struct backend_own vmm_own; /* vmm/own_handles.c */
 /* The framework told of a block, and the engine knows: the rest of its parts is nobody's. Under the device's lock. */
 void vmm_divided(struct pager *d, addr_t start, uint64_t bytes);
 /* The part that starts there, and its device; NULL: none does, or it was freed already. */
