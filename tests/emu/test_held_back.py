@@ -14,7 +14,7 @@ from tests.conftest import Compile, RunEmulated
 pytestmark = [pytest.mark.emu, pytest.mark.alone]
 
 PARTS = ["word", "host", "callback", "event", "graph", "captured", "list", "thread", "copy"]
-PARTS += ["allocation", "freed", "rounds"]
+PARTS += ["allocation", "freed", "rounds", "ordered"]
 LIMITS = {"all": "8GiB", "some": "24MiB"}
 MOST, MORE_MS = 1.5, 500
 UNKNOWN_MS = 2500

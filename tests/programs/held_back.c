@@ -13,6 +13,7 @@
  *   held_back allocation  the same beside an allocation
  *   held_back freed       the same beside a free in stream order
  *   held_back kernel      a kernel that looks at pinned memory
+ *   held_back ordered     the copy behind such a kernel, beside an allocation in stream order
  *   held_back left        the program ends while the copy waits, and nobody opens the gate
  *   held_back rounds      a word, a host function and a callback in turns, and again and again
  *
@@ -273,20 +274,40 @@ static const struct emu_param parameters[] = {{0, sizeof(uint64_t)}};
 static const struct emu_kernel kernels[] = {{"look", parameters, 1, look}};
 static const struct emu_image image = {EMU_MAGIC, kernels, 1, NULL, 0};
 
-static void kernel(void) {
+/* It runs until what is answered is no longer 0. */
+static volatile unsigned *launch_look(CUstream s) {
+    static CUfunction function;
+    static unsigned *flag;
     CUmodule module;
-    CUfunction function;
-    unsigned *flag;
-    MUST(cuModuleLoadData(&module, &image));
-    MUST(cuModuleGetFunction(&function, module, "look"));
-    MUST(cuMemHostAlloc((void **)&flag, sizeof *flag, 0));
+    if (!function) {
+        MUST(cuModuleLoadData(&module, &image));
+        MUST(cuModuleGetFunction(&function, module, "look"));
+        MUST(cuMemHostAlloc((void **)&flag, sizeof *flag, 0));
+    }
+    *flag = 0;
+    MUST(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, s, (void *[]){&flag}, NULL));
+    return flag;
+}
+
+static void kernel(void) {
     for (int i = 0; i < 3; i++) {
-        *flag = 0;
-        MUST(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&flag}, NULL));
+        volatile unsigned *flag = launch_look(stream);
         set_blocks(10, stream);
-        *(volatile unsigned *)flag = 1;
+        *flag = 1;
         MUST(cuStreamSynchronize(stream));
     }
+}
+
+static void ordered(void) {
+    pthread_t copier;
+    CUdeviceptr p;
+    volatile unsigned *flag = launch_look(other);
+    pthread_create(&copier, NULL, copies, NULL);
+    usleep(MOMENT_US);
+    MUST(cuMemAllocAsync(&p, BLOCK, stream));
+    *flag = 1;
+    pthread_join(copier, NULL);
+    set_blocks(10, stream);
 }
 
 static void rounds(void) {
@@ -297,10 +318,14 @@ static void rounds(void) {
     }
 }
 
-static const struct part parts[] = {
-    {"word", word},         {"host", host},     {"callback", callback}, {"event", event},   {"graph", graph},
-    {"captured", captured}, {"list", list},     {"thread", thread},     {"copy", copy},     {"allocation", allocation},
-    {"freed", freed},       {"kernel", kernel}, {"left", left},         {"rounds", rounds}, {NULL, NULL}};
+static const struct part parts[] = {{"word", word},         {"host", host},
+                                    {"callback", callback}, {"event", event},
+                                    {"graph", graph},       {"captured", captured},
+                                    {"list", list},         {"thread", thread},
+                                    {"copy", copy},         {"allocation", allocation},
+                                    {"freed", freed},       {"kernel", kernel},
+                                    {"left", left},         {"rounds", rounds},
+                                    {"ordered", ordered},   {NULL, NULL}};
 
 int main(int argc, char **argv) {
     context = use_device();

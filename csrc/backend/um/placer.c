@@ -103,18 +103,18 @@ static void append(struct pager *d, struct um_request *r) {
     pthread_cond_signal(&d->asked);
 }
 
-void um_place(struct pager *d, addr_t start_at, uint64_t bytes, bool unkeep) {
+void um_place(struct pager *d, addr_t start_at, uint64_t bytes, struct um_placing how) {
     struct um_request *r = malloc(sizeof *r);
     struct patience patience = {0};
     if (!r)
         return;
     *r = (struct um_request){
-        .start = start_at, .bytes = bytes, .context = pager_current(), .unkeep = unkeep, .waited_for = true};
+        .start = start_at, .bytes = bytes, .context = pager_current(), .unkeep = how.unkeep, .waited_for = true};
     pager_lock(d);
     bool served = r->context && start(d);
     if (served)
         append(d, r);
-    bool waits = served && !patience_gated() && !pager_gates_unseen();
+    bool waits = served && how.waits && !patience_gated() && !pager_gates_unseen();
     while (waits && !r->done && !pager_stops(d) && pager_wait(d, &patience))
         ;
     r->waited_for = false;

@@ -32,15 +32,12 @@ static bool provide(addr_t *start, uint64_t bytes, int32_t device) {
     return done;
 }
 
-/* The program's own managed memory lies where the program's use of it brings it. */
-static bool may_place(addr_t start) {
-    struct allocation a;
-    return ledger_find(session.ledger, start, &a) && a.kind != MEMORY_MANAGED;
-}
-
+/* The program's own managed memory lies where the program's use of it brings it. What is allocated in stream order is
+ * not waited for, as the driver does not. */
 static void place(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
-    if (fits && may_place(start))
-        um_place(d, start, bytes, false);
+    struct allocation a;
+    if (fits && ledger_find(session.ledger, start, &a) && a.kind != MEMORY_MANAGED)
+        um_place(d, start, bytes, (struct um_placing){.waits = a.kind != MEMORY_ASYNC});
 }
 
 /* What lies on the host is used there from now on. Where that is refused kernels would bring it, unknown to the
@@ -112,7 +109,7 @@ static void prepare(struct pager *d, const struct op *op) {
     struct unkeep u = kept_and_written(d, op);
     pager_unlock(d);
     for (int i = 0; i < u.count; i++)
-        um_place(d, u.run[i].start, u.run[i].bytes, true);
+        um_place(d, u.run[i].start, u.run[i].bytes, (struct um_placing){.unkeep = true, .waits = true});
 }
 
 /* A fill takes its mover no longer than its call; what leaves does. */

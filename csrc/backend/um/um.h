@@ -7,10 +7,13 @@
 /* --- what is brought for a thread of the program, by one of ours (placer.c): the driver may keep a prefetch as long
  * as the program's own work holds a lock --- */
 
-/* Brings memory that is about to be used to the device, and waits for it as long as patience lasts; not where the
- * program ever closed a gate, as that may be what keeps it. What comes later is told to the engine, too. unkeep: it is
- * not mostly read any more. Without the lock. */
-void um_place(struct pager *d, addr_t start, uint64_t bytes, bool unkeep);
+struct um_placing {
+    bool unkeep; /* it is not mostly read any more */
+    bool waits;  /* as long as patience lasts, but where the program ever closed a gate, which may be what keeps it */
+};
+/* Brings memory that is about to be used to the device. What comes later than that is told to the engine, too. Without
+ * the lock. */
+void um_place(struct pager *d, addr_t start, uint64_t bytes, struct um_placing how);
 /* The context is about to go: waits until nothing is brought in it. Under the lock. */
 void um_placer_leave(struct pager *d, CUcontext going);
 /* Joins the thread, after PHASE_STOPPING. Without the lock. */
