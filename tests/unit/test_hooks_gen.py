@@ -1,6 +1,7 @@
 """The hook tables' grammar, and what hooks/gen.py makes of them."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -233,6 +234,35 @@ def test_names_are_the_rows(made: Path) -> None:
                 assert name["status"] == "recorded"
                 known = [touch.text for touch in row.treatment.touches]
                 assert name["touches"][: len(known)] == known
+
+
+DRIVER = {row.symbol: row for row in ROWS if row.library == "cuda"}
+NEWER = re.compile(r"(?P<base>\w+)_v(?P<version>\d+)")
+
+
+def older(symbol: str) -> str | None:
+    """What the driver exports, too, for programs that were built before."""
+    newer = NEWER.fullmatch(symbol)
+    if not newer:
+        return None
+    version = int(newer["version"]) - 1
+    return newer["base"] if version == 1 else f"{newer['base']}_v{version}"
+
+
+def test_an_older_name_is_hooked_or_has_a_reason() -> None:
+    """That no reason is empty is the grammar's."""
+    names = {name for symbol in DRIVER if (name := older(symbol))}
+    assert len(names) > 60
+    assert names <= set(DRIVER)
+
+
+def test_a_wait_for_what_the_device_cannot_bring_about_is_a_gate() -> None:
+    """`op_gates` (csrc/launch/op.h): it waits for no event. Lists are written by hand."""
+    waits = {s: r for s, r in DRIVER.items() if re.match("cuStreamWaitValue|cuWaitExternal", s)}
+    assert len(waits) == 5
+    for row in waits.values():
+        assert isinstance(row.treatment, Recorded)
+        assert (row.treatment.kind, row.treatment.object) == ("after", None)
 
 
 def test_exports_are_the_wrappers(made: Path, tmp_path: Path) -> None:
