@@ -150,6 +150,18 @@ CUresult copy_check(const struct copy *y) {
     return result == CUDA_SUCCESS ? check_side(&y->to, y) : result;
 }
 
+static bool is_mapped(const struct side *s, const struct copy *y) {
+    return s->type == CU_MEMORYTYPE_ARRAY || side_pageable(s) ||
+           memory_is_mapped(s->address + side_offset(s, y), side_extent(s, y));
+}
+
+CUresult copy_check_node(const struct copy *y) {
+    CUresult result = copy_check(y);
+    if (result != CUDA_SUCCESS || copy_bytes(y) == 0)
+        return result;
+    return is_mapped(&y->from, y) && is_mapped(&y->to, y) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 /* --- execution --- */
 
 struct grid {
@@ -222,8 +234,12 @@ CUresult copy_issue(CUstream s, const struct copy *y, bool wait) {
     if (result != CUDA_SUCCESS || copy_bytes(y) == 0)
         return result;
     struct work w = {.kind = WORK_COPY, .copy = *y};
-    if (capture_is_on(s))
-        return wait && capture_stops_stream_wait(s) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : stream_issue(s, &w);
+    if (capture_is_on(s)) {
+        if (wait && capture_stops_stream_wait(s))
+            return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        result = copy_check_node(y);
+        return result == CUDA_SUCCESS ? stream_issue(s, &w) : result;
+    }
     bool from = side_pageable(&y->from), to = side_pageable(&y->to);
     bool small = from && !to && copy_bytes(y) <= INLINE_BYTES;
     if (small && !wait)

@@ -14,6 +14,8 @@ CUDA_MEMCPY3D copy_to_3d(const struct copy *y);
 uint64_t copy_bytes(const struct copy *y);
 /* CUDA_SUCCESS when every side exists and is large enough. */
 CUresult copy_check(const struct copy *y);
+/* Of a node: also what is mapped. */
+CUresult copy_check_node(const struct copy *y);
 /* Checks and enters it. wait: return when it is done. Pageable host memory is staged first, or waited for. */
 CUresult copy_issue(CUstream s, const struct copy *y, bool wait);
 /* True for host memory that the device cannot reach. */

@@ -104,6 +104,11 @@ bool memory_reaches(uint64_t start, uint64_t bytes) {
     return end >= start + bytes;
 }
 
+bool memory_is_mapped(uint64_t start, uint64_t bytes) {
+    struct area a;
+    return memory_reaches(start, bytes) && (of_graph(start) || area_find(start, &a));
+}
+
 static uint64_t rounded(uint64_t bytes, uint64_t unit) {
     return (bytes + unit - 1) / unit * unit;
 }

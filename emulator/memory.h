@@ -60,6 +60,8 @@ uint64_t memory_reserve_for_graph(uint64_t bytes);
 /* Whether a copy or memset of that range is taken: it stays within one allocation, or mappings that follow one another.
  * What will be at addresses that a graph reserved, or the program, shows when the operation runs. */
 bool memory_reaches(uint64_t start, uint64_t bytes);
+/* Whether a node of a graph may have it: something is mapped at addresses that the program reserved. */
+bool memory_is_mapped(uint64_t start, uint64_t bytes);
 /* Puts memory at addresses reserved for a graph, of what its launch took from the device. When it is freed the
  * addresses stay reserved. */
 CUresult memory_back(CUcontext c, struct device *d, uint64_t start, uint64_t bytes);

@@ -1,4 +1,5 @@
 /* Memsets of all widths. */
+#include "capture.h"
 #include "memory.h"
 #include "stream.h"
 
@@ -37,11 +38,18 @@ CUresult memset_check(const struct memset_work *m) {
     return memory_reaches(m->address, extent(m)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+CUresult memset_check_node(const struct memset_work *m) {
+    CUresult result = memset_check(m);
+    bool none = m->width == 0 || m->height == 0;
+    return result != CUDA_SUCCESS || none || memory_is_mapped(m->address, extent(m)) ? result
+                                                                                     : CUDA_ERROR_INVALID_VALUE;
+}
+
 static CUresult issue(CUcontext c, CUstream handle, bool per_thread, struct memset_work m) {
     CUstream s;
     CUresult result = stream_find(c, handle, per_thread, &s);
     if (result == CUDA_SUCCESS)
-        result = memset_check(&m);
+        result = capture_is_on(s) ? memset_check_node(&m) : memset_check(&m);
     if (result != CUDA_SUCCESS || m.width == 0 || m.height == 0)
         return result;
     struct work w = {.kind = WORK_MEMSET, .memset = m};

@@ -18,7 +18,7 @@ static CUresult kernel_work(CUcontext c, const CUDA_KERNEL_NODE_PARAMS *p, struc
 
 static CUresult copy_work(const CUDA_MEMCPY3D *p, struct work *w) {
     *w = (struct work){.kind = WORK_COPY, .copy = copy_of_3d(p)};
-    return copy_check(&w->copy);
+    return copy_check_node(&w->copy);
 }
 
 static CUresult memset_work(const CUDA_MEMSET_NODE_PARAMS_v2 *p, struct work *w) {
@@ -26,7 +26,7 @@ static CUresult memset_work(const CUDA_MEMSET_NODE_PARAMS_v2 *p, struct work *w)
         return CUDA_ERROR_INVALID_VALUE;
     *w =
         (struct work){.kind = WORK_MEMSET, .memset = {p->dst, p->pitch, p->width, p->height, p->value, p->elementSize}};
-    return memset_check(&w->memset);
+    return memset_check_node(&w->memset);
 }
 
 static CUresult memops_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p, struct work *w) {

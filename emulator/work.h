@@ -102,6 +102,8 @@ void work_release(struct work *w);
 
 /* CUDA_SUCCESS when it can be entered. */
 CUresult memset_check(const struct memset_work *m);
+/* Of a node: also what is mapped. */
+CUresult memset_check_node(const struct memset_work *m);
 CUresult memops_check(const CUstreamBatchMemOpParams *ops, size_t n);
 /* m owns a copy of them. False: no memory. */
 bool memops_copy(struct memops *m, const CUstreamBatchMemOpParams *ops, size_t n);

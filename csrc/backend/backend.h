@@ -74,6 +74,10 @@ struct backend {
      * that goes into a stream capture. settle runs after the real call and pairs with every admit. */
     void (*admit)(struct op *op);
     void (*settle)(const struct op *op);
+    /* A copy or memset becomes a node of a graph, captured or made: until still_end on this thread all that it touches
+     * is mapped. Once or several times. NULL, both: it always is. */
+    void (*still_begin)(const struct op *op);
+    void (*still_end)(void);
     /* A library's call of this thread has returned whose kernels are one operation. NULL: each is one. */
     void (*returned)(void);
     /* From now on operations may run that admit is not called for, as the driver does not tell what is captured. NULL:

@@ -22,6 +22,8 @@ struct session {
     uint64_t managed_limit;        /* bytes; 0: none */
     void (*capture_unknown)(void); /* this and the next: the backend's, too */
     void (*jumped)(void);
+    void (*still_begin)(const struct op *op); /* this and the next: the backend's, too; may be NULL */
+    void (*still_end)(void);
     void (*stop_backend)(void);
 };
 

@@ -122,6 +122,25 @@ TEST(rights_are_enforced) {
     CHECK_EQ(try_fill(a), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+TEST(a_node_is_of_what_is_mapped) {
+    CUcontext c = begin();
+    CUdeviceptr a = reserve(2 * MiB);
+    CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+    CUgraph g, captured;
+    CUgraphNode node;
+    CUDA_MEMSET_NODE_PARAMS m = {.dst = a, .elementSize = 1, .width = 64, .height = 1};
+    OK(cuGraphCreate(&g, 0));
+    CHECK_EQ(cuGraphAddMemsetNode(&node, g, NULL, 0, &m, c), CUDA_ERROR_INVALID_VALUE);
+    OK(cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CHECK_EQ(cuMemsetD8Async(a, 0, 64, s), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuMemcpyDtoDAsync_v2(a, a + 64, 64, s), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemMap(a, 2 * MiB, 0, on_device(2 * MiB), 0));
+    OK(cuMemsetD8Async(a, 0, 64, s));
+    OK(cuMemcpyDtoDAsync_v2(a, a + 64, 64, s));
+    OK(cuStreamEndCapture(s, &captured));
+    OK(cuGraphAddMemsetNode(&node, g, NULL, 0, &m, c));
+}
+
 TEST(host_memory_by_handle) {
     begin();
     CUmemGenericAllocationHandle h = create(2 * MiB, CU_MEM_LOCATION_TYPE_HOST_NUMA);

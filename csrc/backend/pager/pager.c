@@ -384,6 +384,7 @@ void pager_settle(const struct op *op) {
 void pager_jumped(void) {
     static const struct op gone = {.kernels = 1, .status = CUDA_ERROR_UNKNOWN};
     pager_block_bypass_end();
+    pager_still_end();
     pager_settle(&gone);
 }
 

@@ -437,6 +437,9 @@ void pager_forgotten(uint64_t gone);
 /* No move may begin, as the memory of a context goes with it. */
 bool pager_forgets(void);
 void pager_jumped(void);
+/* pager_still.c: struct backend has them. */
+void pager_still_begin(const struct op *op);
+void pager_still_end(void);
 void pager_abandon(void);
 void pager_stop(void);
 /* The operation's own touches. Nothing moves any more where there is no memory for them. */

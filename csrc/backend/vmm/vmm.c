@@ -403,5 +403,7 @@ const struct backend backend_vmm = {.name = "vmm",
                                     .forget = pager_forget,
                                     .forgotten = vmm_forgotten,
                                     .jumped = pager_jumped,
+                                    .still_begin = pager_still_begin,
+                                    .still_end = pager_still_end,
                                     .abandon = pager_abandon,
                                     .stop = stop};

@@ -121,7 +121,15 @@ CUresult parameters_refused(const CUgraphNodeParams *p) {
         return CUDA_SUCCESS;
     struct op op = {.touches = self->touches};
     parameters_touch(&op, p);
+    if (op.status == CUDA_SUCCESS && session.still_begin)
+        session.still_begin(&op);
     return (CUresult)op.status;
+}
+
+CUresult parameters_taken(CUresult status) {
+    if (session_on && session.still_end)
+        session.still_end();
+    return status;
 }
 
 CUresult parameters_copy_refused(const CUDA_MEMCPY3D *p) {

@@ -18,10 +18,12 @@ bool parameters_read(CUgraphNode node, CUgraphNodeParams *p);
 /* Adds what a node with these parameters touches; OP_BLIND where that is more than is known. A kernel's inside a
  * library's call: with what it told. */
 void parameters_touch(struct op *op, const CUgraphNodeParams *p);
+/* A call that hands a node its parameters reads: parameters_taken(parameters_refused(p) ?: the real call). */
 /* What the driver answers if they are of a copy or a memset that leaves its allocation (interpose/record/bounds.h);
- * else CUDA_SUCCESS. NULL leaves none. */
+ * else CUDA_SUCCESS: what they touch is mapped until parameters_taken, which answers the status. NULL leaves none. */
 CUresult parameters_refused(const CUgraphNodeParams *p);
 CUresult parameters_copy_refused(const CUDA_MEMCPY3D *p);
 CUresult parameters_memset_refused(const CUDA_MEMSET_NODE_PARAMS *p);
+CUresult parameters_taken(CUresult status);
 
 #endif

@@ -75,8 +75,11 @@ HOT void wrap_admit(struct op *op) {
         return;
     if (__builtin_expect(ledger_any_table(session.ledger), 0)) /* also of a capture: what follows in it is told so */
         overwrite_tables(op);
-    if (op->flags & OP_CAPTURED)
+    if (op->flags & OP_CAPTURED) {
+        if (session.still_begin && (op->kind == OP_COPY || op->kind == OP_MEMSET))
+            session.still_begin(op);
         return;
+    }
     if (session.admit)
         session.admit(op);
     if (trace_on)
@@ -153,6 +156,8 @@ HOT void wrap_close(struct op *op, CUresult status) {
     bool admitted = !wrap_refused(op) || op->flags & OP_REFUSED;
     op->status = (int32_t)status;
     if (op->flags & OP_CAPTURED) {
+        if (session.still_end)
+            session.still_end();
         if (status == CUDA_SUCCESS) {
             stats_add(COUNT_captured, 1);
             capture_note(op);

@@ -129,6 +129,8 @@ static void choose_backend(void) {
     session.block = session.backend->block;
     session.capture_unknown = session.backend->capture_unknown;
     session.jumped = session.backend->jumped;
+    session.still_begin = session.backend->still_begin;
+    session.still_end = session.backend->still_end;
     session.stop_backend = stop_backend;
     session.hears_blocks = ulms_options.hooks != HOOKS_DRIVER;
     session.hears_calls = ulms_options.hooks == HOOKS_ALL;

@@ -52,9 +52,9 @@ CUresult custom_cuGraphAddKernelNode_v2(int variant, CUgraphNode *phGraphNode, C
 CUresult custom_cuGraphAddMemcpyNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
                                      const CUgraphNode *dependencies, size_t numDependencies,
                                      const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
-    CUresult status =
-        parameters_copy_refused(copyParams)
-            ?: REAL(cuGraphAddMemcpyNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
+    CUresult status = parameters_taken(parameters_copy_refused(copyParams)
+                                           ?: REAL(cuGraphAddMemcpyNode, variant)(phGraphNode, hGraph, dependencies,
+                                                                                  numDependencies, copyParams, ctx));
     node_made(status, phGraphNode);
     return status;
 }
@@ -62,9 +62,9 @@ CUresult custom_cuGraphAddMemcpyNode(int variant, CUgraphNode *phGraphNode, CUgr
 CUresult custom_cuGraphAddMemsetNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
                                      const CUgraphNode *dependencies, size_t numDependencies,
                                      const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
-    CUresult status = parameters_memset_refused(memsetParams)
-                          ?: REAL(cuGraphAddMemsetNode, variant)(phGraphNode, hGraph, dependencies, numDependencies,
-                                                                 memsetParams, ctx);
+    CUresult status = parameters_taken(parameters_memset_refused(memsetParams)
+                                           ?: REAL(cuGraphAddMemsetNode, variant)(phGraphNode, hGraph, dependencies,
+                                                                                  numDependencies, memsetParams, ctx));
     node_made(status, phGraphNode);
     return status;
 }
@@ -80,9 +80,9 @@ CUresult custom_cuGraphAddChildGraphNode(int variant, CUgraphNode *phGraphNode, 
 
 CUresult custom_cuGraphAddNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
                                size_t numDependencies, CUgraphNodeParams *nodeParams) {
-    CUresult status =
+    CUresult status = parameters_taken(
         parameters_refused(nodeParams)
-            ?: REAL(cuGraphAddNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+            ?: REAL(cuGraphAddNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
     if (status == CUDA_SUCCESS)
         given(*phGraphNode, *nodeParams);
     return status;
@@ -91,9 +91,10 @@ CUresult custom_cuGraphAddNode(int variant, CUgraphNode *phGraphNode, CUgraph hG
 CUresult custom_cuGraphAddNode_v2(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
                                   const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
                                   size_t numDependencies, CUgraphNodeParams *nodeParams) {
-    CUresult status = parameters_refused(nodeParams)
-                          ?: REAL(cuGraphAddNode_v2, variant)(phGraphNode, hGraph, dependencies, dependencyData,
-                                                              numDependencies, nodeParams);
+    CUresult status =
+        parameters_taken(parameters_refused(nodeParams)
+                             ?: REAL(cuGraphAddNode_v2, variant)(phGraphNode, hGraph, dependencies, dependencyData,
+                                                                 numDependencies, nodeParams));
     if (status == CUDA_SUCCESS)
         given(*phGraphNode, *nodeParams);
     return status;
@@ -102,9 +103,10 @@ CUresult custom_cuGraphAddNode_v2(int variant, CUgraphNode *phGraphNode, CUgraph
 CUresult custom_cuGraphAddNode_v3(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
                                   const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
                                   size_t numDependencies, CUgraphNodeParams *nodeParams) {
-    CUresult status = parameters_refused(nodeParams)
-                          ?: REAL(cuGraphAddNode_v3, variant)(phGraphNode, hGraph, dependencies, dependencyData,
-                                                              numDependencies, nodeParams);
+    CUresult status =
+        parameters_taken(parameters_refused(nodeParams)
+                             ?: REAL(cuGraphAddNode_v3, variant)(phGraphNode, hGraph, dependencies, dependencyData,
+                                                                 numDependencies, nodeParams));
     if (status == CUDA_SUCCESS)
         given(*phGraphNode, *nodeParams);
     return status;
@@ -127,7 +129,8 @@ static void replaces(CUgraphNode node, const CUgraphNodeParams *p) {
 
 CUresult custom_cuGraphNodeSetParams(int variant, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
     replaces(hNode, nodeParams);
-    CUresult status = parameters_refused(nodeParams) ?: REAL(cuGraphNodeSetParams, variant)(hNode, nodeParams);
+    CUresult status =
+        parameters_taken(parameters_refused(nodeParams) ?: REAL(cuGraphNodeSetParams, variant)(hNode, nodeParams));
     if (status == CUDA_SUCCESS)
         given(hNode, *nodeParams);
     return status;
@@ -135,7 +138,8 @@ CUresult custom_cuGraphNodeSetParams(int variant, CUgraphNode hNode, CUgraphNode
 
 CUresult custom_cuGraphNodeSetParams_v2(int variant, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
     replaces(hNode, nodeParams);
-    CUresult status = parameters_refused(nodeParams) ?: REAL(cuGraphNodeSetParams_v2, variant)(hNode, nodeParams);
+    CUresult status =
+        parameters_taken(parameters_refused(nodeParams) ?: REAL(cuGraphNodeSetParams_v2, variant)(hNode, nodeParams));
     if (status == CUDA_SUCCESS)
         given(hNode, *nodeParams);
     return status;
@@ -158,16 +162,16 @@ CUresult custom_cuGraphKernelNodeSetParams_v2(int variant, CUgraphNode hNode,
 }
 
 CUresult custom_cuGraphMemcpyNodeSetParams(int variant, CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams) {
-    CUresult status =
-        parameters_copy_refused(nodeParams) ?: REAL(cuGraphMemcpyNodeSetParams, variant)(hNode, nodeParams);
+    CUresult status = parameters_taken(parameters_copy_refused(nodeParams)
+                                           ?: REAL(cuGraphMemcpyNodeSetParams, variant)(hNode, nodeParams));
     if (status == CUDA_SUCCESS)
         given(hNode, parameters_of_copy(nodeParams));
     return status;
 }
 
 CUresult custom_cuGraphMemsetNodeSetParams(int variant, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams) {
-    CUresult status =
-        parameters_memset_refused(nodeParams) ?: REAL(cuGraphMemsetNodeSetParams, variant)(hNode, nodeParams);
+    CUresult status = parameters_taken(parameters_memset_refused(nodeParams)
+                                           ?: REAL(cuGraphMemsetNodeSetParams, variant)(hNode, nodeParams));
     if (status == CUDA_SUCCESS)
         given(hNode, parameters_of_memset(nodeParams));
     return status;

@@ -72,8 +72,9 @@ CUresult custom_cuGraphExecKernelNodeSetParams_v2(int variant, CUgraphExec hGrap
 
 CUresult custom_cuGraphExecMemcpyNodeSetParams(int variant, CUgraphExec hGraphExec, CUgraphNode hNode,
                                                const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
-    CUresult status = parameters_copy_refused(copyParams)
-                          ?: REAL(cuGraphExecMemcpyNodeSetParams, variant)(hGraphExec, hNode, copyParams, ctx);
+    CUresult status =
+        parameters_taken(parameters_copy_refused(copyParams)
+                             ?: REAL(cuGraphExecMemcpyNodeSetParams, variant)(hGraphExec, hNode, copyParams, ctx));
     if (status == CUDA_SUCCESS)
         exec_set(hGraphExec, hNode, parameters_of_copy(copyParams));
     return status;
@@ -81,8 +82,9 @@ CUresult custom_cuGraphExecMemcpyNodeSetParams(int variant, CUgraphExec hGraphEx
 
 CUresult custom_cuGraphExecMemsetNodeSetParams(int variant, CUgraphExec hGraphExec, CUgraphNode hNode,
                                                const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
-    CUresult status = parameters_memset_refused(memsetParams)
-                          ?: REAL(cuGraphExecMemsetNodeSetParams, variant)(hGraphExec, hNode, memsetParams, ctx);
+    CUresult status =
+        parameters_taken(parameters_memset_refused(memsetParams)
+                             ?: REAL(cuGraphExecMemsetNodeSetParams, variant)(hGraphExec, hNode, memsetParams, ctx));
     if (status == CUDA_SUCCESS)
         exec_set(hGraphExec, hNode, parameters_of_memset(memsetParams));
     return status;
@@ -106,8 +108,8 @@ CUresult custom_cuGraphExecChildGraphNodeSetParams(int variant, CUgraphExec hGra
 
 CUresult custom_cuGraphExecNodeSetParams(int variant, CUgraphExec hGraphExec, CUgraphNode hNode,
                                          CUgraphNodeParams *nodeParams) {
-    CUresult status =
-        parameters_refused(nodeParams) ?: REAL(cuGraphExecNodeSetParams, variant)(hGraphExec, hNode, nodeParams);
+    CUresult status = parameters_taken(parameters_refused(nodeParams)
+                                           ?: REAL(cuGraphExecNodeSetParams, variant)(hGraphExec, hNode, nodeParams));
     if (status == CUDA_SUCCESS)
         exec_set(hGraphExec, hNode, *nodeParams);
     return status;
