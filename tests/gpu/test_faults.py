@@ -134,3 +134,13 @@ def test_expandable_segments_move(tmp_path: Path) -> None:
     moved = under.facts["counters"]
     assert isinstance(moved, dict)
     assert all(moved.values()), moved
+
+
+@pytest.mark.parametrize("backend", MOVING)
+def test_a_budget_changes_under_a_program(backend: str) -> None:
+    said = json.loads(run(["refit.py"], backend, "2GiB")[0])
+    assert said["right"], said
+    assert said["leaves_s"] < 0.5, said
+    assert said["rests_s"] < 5, said
+    assert said["meanwhile_ms"] > 2 * said["before_ms"], said
+    assert said["after_ms"] < 1.2 * said["before_ms"] + 0.2, said
