@@ -35,7 +35,7 @@ endif
 export PUMP_CORE_LIB := $(CURDIR)/build/dev/libulms_core.so
 export PUMP_BUILD_DIR := $(CURDIR)/build/dev
 
-.PHONY: help demo test lint audit bench gpu soak format build clean
+.PHONY: help demo check test lint audit bench gpu soak format build clean
 
 help: ## list the targets
 	@echo "PUMP: run CUDA programs that need more GPU memory than there is. make TARGET:"; echo
@@ -46,7 +46,10 @@ demo: $(INSTALLED) ## a program on the emulated device, and recorded training st
 	@echo; $(PY) -m pump.bench run gpt2-medium decode-8b resnet50 --device sim --plots build/bench
 
 # They load libraries that keep something for each thread, together more than a program has room for that has begun.
-test bench: export GLIBC_TUNABLES := glibc.rtld.optional_static_tls=16384
+check test bench: export GLIBC_TUNABLES := glibc.rtld.optional_static_tls=16384
+
+check: $(INSTALLED) ## the inner loop, two minutes: lint, C tests, quick unit tests
+	@$(PY) .ci/steps.py lint c check
 
 test: $(INSTALLED) ## everything CI runs: lint, C tests, sanitizers, Python tests
 	@$(PY) .ci/steps.py lint c sanitizers python

@@ -1,9 +1,9 @@
 """Runs the checks of a change and ends with one table.
 
-`steps.py GROUP...` runs the named groups: lint, c, sanitizers, python. Steps run one after the
-other; only linters, each of which fills one processor, run beside what is compiled. Each step's
-output goes to build/logs/; the end of it is shown when the step fails. A failed step does not stop
-the others.
+`steps.py GROUP...` runs the named groups: lint, c, sanitizers, python; check: quick unit tests.
+Steps run one after the other; only linters, each of which fills one processor, run beside what is
+compiled. Each step's output goes to build/logs/; the end of it is shown when the step fails. A
+failed step does not stop the others.
 Exit status 1 when any failed. A tool that is missing fails its step, except offline (OFFLINE=1),
 where the step is skipped and says so.
 """
@@ -81,14 +81,14 @@ def without_aslr() -> tuple[str, ...]:
     return prefix if works else ()
 
 
-def pytest(name: str, marks: str, jobs: int) -> Step:
+def pytest(name: str, marks: str, jobs: int, group: str = "python") -> Step:
     """The Python tests with these marks, several at a time only where pytest-xdist is installed."""
     junit = (LOGS / f"pytest-{name}.xml").resolve()
     command = [sys.executable, "-P", "-m", "pytest", "tests", "-q", "-m", marks]
     command += [f"--junitxml={junit}"]
     if jobs > 1 and importlib.util.find_spec("xdist"):
         command += ["-n", str(jobs), "--dist", "worksteal"]
-    return Step("python", f"pytest, {name}", (tuple(command),), junit)
+    return Step(group, f"pytest, {name}", (tuple(command),), junit)
 
 
 def all_steps() -> list[Step]:
@@ -103,6 +103,7 @@ def all_steps() -> list[Step]:
         Step("c", "C tests", (ctests,), ctest_junit),
         sanitizer("asan", "C tests, ASan and UBSan"),
         sanitizer("tsan", "C tests, TSan"),
+        pytest("quick", "unit and not alone and not slow", JOBS, group="check"),
         pytest("unit", "unit and not alone", JOBS),
         pytest("emu", "emu and not alone", JOBS + 1),  # an emulated device's programs sleep
         pytest("alone-or-gpu", "alone or gpu", 1),

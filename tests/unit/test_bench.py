@@ -46,7 +46,7 @@ from pump.sim.simulator import settings_for  # noqa: E402
 from pump.sizes import GIB, MIB  # noqa: E402
 from tests.unit.bench_row import row  # noqa: E402
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 SIMULATED = [system.name for system in systems_on(SIM)]
 

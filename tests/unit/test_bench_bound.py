@@ -17,7 +17,7 @@ from pump.sim.period import PageTimes, PageTouch, Period, page_times, period_of 
 from pump.sim.recorded import open_sequence  # noqa: E402
 from tests.reference.exhaustive import Search, least_mean, least_of  # noqa: E402
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 TICKS = [(1, 1), (1, 2), (2, 1)]
 TICK_NS = 1000.0

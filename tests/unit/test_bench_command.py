@@ -11,7 +11,7 @@ from pump.bench.row import read_results
 from pump.bench.run import ratios_in, systems_of
 from pump.bench.systems import EMULATOR, GPU, SIM, systems_on
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 SIMULATED = [system.name for system in systems_on(SIM)]
 

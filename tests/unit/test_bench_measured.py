@@ -27,7 +27,7 @@ from pump.paths import traces  # noqa: E402
 from pump.sim.hardware import GPUS, gpu_named  # noqa: E402
 from pump.sizes import GIB  # noqa: E402
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 H200 = {"gpu": "NVIDIA H200"}
 INTERVALS = 4

@@ -18,7 +18,7 @@ from pump.cli.program import INTERRUPTED
 from pump.sim.link import LINKS, link_for
 from pump.sizes import GIB
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 QUICK = ["run", "resnet50", "--device", "sim", "--intervals", "0", "--oversubscription", "2"]
 

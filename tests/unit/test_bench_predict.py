@@ -16,7 +16,7 @@ from pump.sim.link import LINKS, UM  # noqa: E402
 from pump.sim.recorded import open_sequence  # noqa: E402
 from pump.sim.simulator import Pace  # noqa: E402
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 def test_movers_have_contexts_where_a_machine_says_so() -> None:

@@ -35,7 +35,7 @@ from tests.reference.programs import (  # noqa: E402
     random_turns,
 )
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 Program = Callable[[int], tuple[Settings, list[Step], list[Action]]]
 

@@ -20,7 +20,7 @@ from pump.printable import printable
 from pump.trace import Trace, TraceError, container, read
 from pump.trace.layout import RecordType
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE = [

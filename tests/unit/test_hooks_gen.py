@@ -19,7 +19,7 @@ from hooks.generator.lists import exported_symbols  # noqa: E402
 from hooks.generator.row import Custom, Passed, Recorded, TableError, Told  # noqa: E402
 from hooks.generator.text import listed  # noqa: E402
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 TABLES = read_all()
 ROWS = TABLES.rows

@@ -242,6 +242,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.unit
+@pytest.mark.slow
 def test_the_ledger_equals_the_reference(core: Any) -> None:
     LedgerMachine.lib = core
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -252,6 +253,7 @@ def test_the_ledger_equals_the_reference(core: Any) -> None:
 
 
 @pytest.mark.unit
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 1 << 32), framework=st.booleans())
 def test_a_long_life_equals_the_reference(core: Any, seed: int, framework: bool) -> None:
@@ -297,6 +299,7 @@ programs = st.lists(
 
 
 @pytest.mark.unit
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(limit=st.integers(0, 1500), programs=programs)
 def test_threads_together_never_pass_the_limit(

@@ -13,7 +13,7 @@ import pump
 from pump import paths
 from tests.conftest import PATIENCE_S, made_once
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 BUILD_DIR = os.environ.get("PUMP_BUILD_DIR", "")

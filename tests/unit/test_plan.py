@@ -20,7 +20,7 @@ from pump.sim.sequence import Block, Given, Operation, Sequence
 from pump.sizes import GIB
 from tests.unit.conftest import FEW_FACTORS, play_few
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 PAGE = UM.page_bytes
 DEFAULT = int(default_of("ULMS_GPU_MEMORY_FACTOR"))

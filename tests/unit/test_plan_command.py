@@ -13,7 +13,7 @@ from pump.sim.link import UM
 from pump.sim.recorded import open_sequence
 from pump.sim.sequence import SequenceError
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 PAGE = UM.page_bytes
 

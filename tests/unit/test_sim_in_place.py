@@ -38,7 +38,7 @@ from pump.sim.simulator import (  # noqa: E402
 )
 from tests.played import PAGE, PLAIN, simulate, turns  # noqa: E402
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 @pytest.mark.parametrize(("mode", "rate"), [(READ, 20), (UPDATE, 10)])

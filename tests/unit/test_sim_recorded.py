@@ -29,7 +29,7 @@ from pump.sizes import MIB  # noqa: E402
 from tests.conftest import made_once  # noqa: E402
 from tests.reference.policies import reference  # noqa: E402
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 TRACES = ROOT / "bench" / "traces"
 STEPS = ("decode-3b", "gpt2-small", "resnet50")

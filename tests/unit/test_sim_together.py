@@ -17,7 +17,7 @@ from pump.sim.recorded import TOGETHER, lies_in, parts_of, sequence_of, work_of 
 from pump.sim.sequence import Operation, SequenceError  # noqa: E402
 from pump.trace import OpFlag, OpKind, Trace, read  # noqa: E402
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 READ, WRITE, UPDATE = 1, 2, 3
 

@@ -14,7 +14,7 @@ from pump.sim.recorded import open_sequence, sequence_of, trusted
 from pump.sim.sequence import Sequence, read_sequence
 from pump.trace import OpFlag, OpKind, Trace, read
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 TEXT = "pump-sequence 1\n{}block 0 0 200000\nlive 0\nstep\no 1 1000 0u\n"
 

@@ -89,6 +89,7 @@ def check_part_of(part: Trace, whole: Trace) -> None:
 
 
 @pytest.mark.unit
+@pytest.mark.slow
 def test_cut_off_anywhere_all_whole_chunks_come_back(whole: Trace, tmp_path: Path) -> None:
     data = whole.path.read_bytes()
     starts = chunk_starts(data)
@@ -114,6 +115,7 @@ def test_cut_off_anywhere_all_whole_chunks_come_back(whole: Trace, tmp_path: Pat
 
 
 @pytest.mark.unit
+@pytest.mark.slow
 def test_a_flipped_byte_costs_one_chunk(whole: Trace, tmp_path: Path) -> None:
     data = whole.path.read_bytes()
     starts = chunk_starts(data)
@@ -136,6 +138,7 @@ def test_a_flipped_byte_costs_one_chunk(whole: Trace, tmp_path: Path) -> None:
 
 
 @pytest.mark.unit
+@pytest.mark.slow
 def test_several_damaged_places(whole: Trace, tmp_path: Path) -> None:
     data = bytearray(whole.path.read_bytes())
     starts = chunk_starts(bytes(data))
@@ -157,6 +160,7 @@ def reseal(data: bytearray) -> bytes:
 
 
 @pytest.mark.unit
+@pytest.mark.slow
 def test_nonsense_with_right_sums_does_no_harm(
     whole: Trace, story_bytes: bytes, tmp_path: Path
 ) -> None:
@@ -177,6 +181,7 @@ def test_nonsense_with_right_sums_does_no_harm(
 
 
 @pytest.mark.unit
+@pytest.mark.slow
 def test_compressed_traces_are_as_tough(whole: Trace, tmp_path: Path) -> None:
     packed = gzip.compress(whole.path.read_bytes(), mtime=0)
     chance = random.Random(4)
@@ -192,6 +197,7 @@ def test_compressed_traces_are_as_tough(whole: Trace, tmp_path: Path) -> None:
 
 
 @pytest.mark.unit
+@pytest.mark.slow
 def test_a_killed_program_leaves_what_it_wrote(writer: Path, tmp_path: Path) -> None:
     for i in range(5):
         path = tmp_path / f"killed-{i}.trace"
@@ -210,6 +216,7 @@ def test_a_killed_program_leaves_what_it_wrote(writer: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.unit
+@pytest.mark.slow
 def test_a_trace_can_be_read_while_it_is_written(writer: Path, tmp_path: Path) -> None:
     path = tmp_path / "live.trace"
     with subprocess.Popen([writer, path, "forever"], stdout=subprocess.PIPE, text=True) as run:
