@@ -61,8 +61,11 @@ struct backend_own {
     void (*foreign)(addr_t start, uint64_t bytes, bool mapped);
 };
 
+struct pager_kind;
+
 struct backend {
-    const char *name; /* what ULMS_BACKEND calls it */
+    const char *name;              /* what ULMS_BACKEND calls it */
+    const struct pager_kind *kind; /* what the pager does in its own way; NULL: it has none */
 
     /* --- operations --- */
 

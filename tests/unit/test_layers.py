@@ -63,6 +63,40 @@ def test_every_include_is_allowed() -> None:
     assert found == []
 
 
+BACKEND = {
+    ".": {"."},
+    "pager": {".", "pager"},
+    "um": {".", "pager", "um"},
+    "vmm": {".", "pager", "vmm"},
+}
+"""Each folder of `csrc/backend` and those of which it may include: the pager knows no backend."""
+
+
+def test_the_folders_of_the_backend_are_in_order() -> None:
+    root = CSRC / "backend"
+    assert {path.parent.relative_to(root).as_posix() for path in root.rglob("*.c")} == set(BACKEND)
+    found = [
+        f"{path.relative_to(CSRC)}: {name}"
+        for folder, allowed in BACKEND.items()
+        for path in (root / folder).glob("*.[ch]")
+        for name in includes(path)
+        if name.startswith("backend/")
+        and Path(name).parent.relative_to("backend").as_posix() not in allowed
+    ]
+    assert found == []
+
+
+def test_others_see_the_contract_of_the_backend_alone() -> None:
+    seen = {
+        name
+        for folder in ("library", "interpose")
+        for path in (CSRC / folder).rglob("*.[ch]")
+        for name in includes(path)
+        if name.startswith("backend/")
+    }
+    assert seen == {"backend/backend.h"}
+
+
 @pytest.mark.parametrize(
     ("folder", "name", "is_wrong"),
     [

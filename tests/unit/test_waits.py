@@ -24,10 +24,12 @@ OURS = "only threads of ours run this"
 REASONS = {
     "base/patience.c": "the helper",
     "base/thread.c": "what the helper sleeps with",
-    "backend/pager/lifecycle.c": "the helper, for a device's conditions",
+    "backend/pager/monitor.c": "the helper, for a device's conditions",
     "backend/pager/freeze.c": OURS,
     "backend/pager/worker.c": OURS + ", but the start and the end of a thread, which are bounded",
-    "backend/pager/prior.c": OURS,
+    "backend/pager/prior.c": OURS + "; the drainer of an earlier time, which has ended",
+    "backend/pager/watcher.c": OURS,
+    "backend/pager/markers.c": OURS,
     "backend/vmm/frame_prefetcher.c": OURS,
     "backend/vmm/d2h_queue.c": OURS,
     "backend/vmm/verify.c": "ULMS_VERIFY, which checks a program",
@@ -66,7 +68,7 @@ def test_every_reason_is_needed() -> None:
 def test_the_helper_says_when_a_wait_is_over_to_callers_who_must_listen() -> None:
     told = {
         "base/patience.h": ["patience_left", "patience_rest"],
-        "backend/pager/pager.h": ["pager_wait", "pager_wait_for_answer"],
+        "backend/pager/monitor.h": ["pager_wait", "pager_wait_for_answer"],
     }
     for header, names in told.items():
         text = " ".join((CSRC / header).read_text().split())

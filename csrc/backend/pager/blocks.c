@@ -15,6 +15,10 @@ static bool is(int what) {
     return __atomic_load_n(&state, __ATOMIC_SEQ_CST) == what;
 }
 
+void pager_blocks_open(struct pager *d) {
+    pager_lock_open(&d->blocks.lock);
+}
+
 bool pager_hears(void) {
     return !is(SILENT);
 }
@@ -32,12 +36,12 @@ static bool of_capture(addr_t start, bool live) {
 /* Some of it is on pages that the engine knows: one may begin in memory that stays plain. Under the lock. */
 static bool knows(const struct pager *d, addr_t start, uint64_t bytes) {
     struct pager_piece any;
-    return pager_ranges_split(&d->ranges, start, start + bytes, &any, 1) > 0;
+    return pager_ranges_split(&d->memory.ranges, start, start + bytes, &any, 1) > 0;
 }
 
 /* One that lives. Under the lock. */
 static void tell(struct pager *d, addr_t start, uint64_t bytes) {
-    ulms_engine_block(d->engine, start, bytes, true);
+    ulms_engine_block(d->engine.core, start, bytes, true);
     if (d->kind->divided)
         d->kind->divided(d, start, bytes);
 }
@@ -87,12 +91,12 @@ static void hear(struct pager *d, const struct pager_block *b) {
     if (!knows(d, b->start, b->bytes))
         return;
     uint64_t died = b->live ? 0 : d->window.next ? d->window.next : 1;
-    pager_pages_died(&d->ranges, b->start, b->start + b->bytes, died);
+    pager_pages_died(&d->memory.ranges, b->start, b->start + b->bytes, died);
     if (b->live) {
         pager_moves_reborn(d, b->start, b->bytes);
         tell(d, b->start, b->bytes);
     } else {
-        ulms_engine_block(d->engine, b->start, b->bytes, false);
+        ulms_engine_block(d->engine.core, b->start, b->bytes, false);
     }
 }
 
@@ -110,7 +114,7 @@ void pager_blocks_hear(struct pager *d) {
 }
 
 /* False: there are too many. */
-static bool put(struct pager_told *told, const struct pager_block *b) {
+static bool put(struct pager_blocks *told, const struct pager_block *b) {
     pthread_mutex_lock(&told->lock);
     bool room = told->count < PAGER_TOLD_MAX;
     if (room) {
@@ -127,9 +131,10 @@ void pager_block(addr_t start, uint64_t bytes, bool live) {
         return;
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         bool later = put(&d->blocks, &b);
-        if (later && (live || __atomic_load_n(&d->marks.watched, __ATOMIC_SEQ_CST)))
+        if (later && (live || __atomic_load_n(&d->markers.watched, __ATOMIC_SEQ_CST)))
             continue;  /* the watcher hears of it before it sleeps */
         pager_lock(d); /* who waits for a block to die may be the only one left */
+        pager_blocks_hear(d);
         if (!later)
             hear(d, &b);
         if (pager_moves(d))

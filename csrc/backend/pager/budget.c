@@ -33,7 +33,7 @@ static uint64_t ask_driver(struct pager *d) {
     uint64_t now = held(d), old = d->budget.capacity;
     if (!tells)
         return old;
-    uint64_t most = free_bytes + (before < now ? now : before) + pager_pages_lingering(&d->ranges);
+    uint64_t most = free_bytes + (before < now ? now : before) + pager_pages_lingering(&d->memory.ranges);
     uint64_t capacity = between(free_bytes + (before < now ? before : now), most, old);
     capacity = capacity < total ? capacity : total;
     uint64_t apart = capacity > old ? capacity - old : old - capacity;
@@ -69,23 +69,23 @@ static uint64_t share(const struct pager_budget *b) {
 void pager_budget_update(struct pager *d) {
     struct pager_budget *b = &d->budget;
     b->plain = ledger_plain(session.ledger, d->ordinal);
-    uint64_t all = share(b), others = b->plain + d->coming + d->fixed + d->aside;
+    uint64_t all = share(b), others = b->plain + d->budget.coming + d->memory.fixed + d->memory.aside;
     b->room = all > others ? all - others : 0;
     uint64_t bytes = b->room / page_bytes * page_bytes;
     if (bytes == b->bytes)
         return;
     log_debug("device %d: budget %llu MiB", d->ordinal, (unsigned long long)(bytes >> 20));
     b->bytes = bytes;
-    if (d->engine)
-        ulms_engine_budget(d->engine, bytes);
+    if (d->engine.core)
+        ulms_engine_budget(d->engine.core, bytes);
 }
 
 /* Bytes of pages that are there, or leave or come just now. */
 static uint64_t pages_there(const struct pager *d) {
     struct ulms_engine_stats now;
-    ulms_engine_stats(d->engine, &now);
+    ulms_engine_stats(d->engine.core, &now);
     uint64_t bytes = now.resident_bytes;
-    for (const struct pager_move *m = d->under_way; m; m = m->next)
+    for (const struct pager_move *m = d->moves.under_way; m; m = m->next)
         bytes += m->abandoned || m->vacated ? 0 : m->m.bytes;
     return bytes;
 }
@@ -94,13 +94,13 @@ static uint64_t pages_there(const struct pager *d) {
 static void wait_for_leavers(struct pager *d) {
     struct patience patience = {0};
     pager_wake(d);
-    while (pager_moves(d) && d->held && pages_there(d) > d->budget.bytes && pager_wait(d, &patience))
+    while (pager_moves(d) && d->engine.held && pages_there(d) > d->budget.bytes && pager_wait(d, &patience))
         ;
 }
 
 void pager_budget_comes(struct pager *d, int64_t bytes) {
     pager_lock(d);
-    d->coming += (uint64_t)bytes;
+    d->budget.coming += (uint64_t)bytes;
     if (bytes > 0)
         pager_refit_again(d);
     pager_make_room(d, 0);
@@ -113,5 +113,21 @@ bool pager_fits(const struct pager *d, uint64_t bytes) {
     const struct pager_budget *b = &d->budget;
     uint64_t padding = d->kind->padding ? d->kind->padding(d) : 0, beyond = b->capacity - share(b);
     padding = padding < beyond ? padding : beyond;
-    return d->bytes + bytes <= whole_pages(b->room / PAGE_LEAST * PAGE_LEAST) + d->fixed + padding;
+    return d->memory.bytes + bytes <= whole_pages(b->room / PAGE_LEAST * PAGE_LEAST) + d->memory.fixed + padding;
+}
+
+/* Launches would wait for the driver, under the lock. */
+void pager_budget_watch(struct pager *d) {
+    CUcontext context = capacity_granted(d->ordinal) ? NULL : d->contexts.program;
+    d->budget.looked_ns = clock_ns();
+    d->budget.looking = true;
+    pager_unlock(d);
+    bool can = context && REAL(cuCtxSetCurrent, 0)(context) == CUDA_SUCCESS;
+    pager_lock(d);
+    if (can)
+        pager_budget_look(d);
+    else
+        pager_budget_update(d);
+    d->budget.looking = false;
+    pager_wake(d);
 }

@@ -50,7 +50,7 @@ bool pager_bypass_end(void) {
 }
 
 bool pager_bypasses_over(const struct pager *d) {
-    return fast_path_drained() && !any(&operations) && __atomic_load_n(&d->untracked, __ATOMIC_SEQ_CST) == 0;
+    return fast_path_drained() && !any(&operations) && __atomic_load_n(&d->admission.untracked, __ATOMIC_SEQ_CST) == 0;
 }
 
 bool pager_block_bypass_begin(void) {

@@ -64,3 +64,9 @@ void pager_leave(struct pager_visit v) {
         context_leave(v.before);
     capture_restore(v.relaxed);
 }
+
+CUcontext pager_current(void) {
+    CUcontext context = NULL;
+    REAL(cuCtxGetCurrent, 0)(&context);
+    return context;
+}

@@ -44,7 +44,7 @@ static bool is_still(const struct pager *d) {
 }
 
 static bool no_move(const struct pager *d) {
-    return !d->under_way;
+    return !d->moves.under_way;
 }
 
 static bool wait_until(struct pager *d, bool (*is)(const struct pager *), const struct bound *b) {
@@ -87,8 +87,8 @@ static bool paused[DEVICE_MAX];
 static void pause_moves(bool pause) {
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
-        d->pause_count += pause;
-        d->pause_count -= !pause && paused[d->ordinal];
+        if (pause || paused[d->ordinal])
+            pager_moves_pause(d, pause);
         paused[d->ordinal] = pause;
         pager_unlock(d);
     }

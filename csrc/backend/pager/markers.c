@@ -17,25 +17,30 @@ struct pager_queue {
     struct pager_queue *next;
 };
 
+void pager_markers_open(struct pager *d) {
+    pager_lock_open(&d->markers.lock);
+    pager_condition_open(&d->markers.recorded);
+}
+
 static struct pager_marker *take_spare(struct pager *d, CUcontext context) {
     struct pager_marker *m = NULL;
-    pthread_mutex_lock(&d->marks.lock);
-    for (struct pager_marker **at = &d->marks.spare; !m && *at;)
+    pthread_mutex_lock(&d->markers.lock);
+    for (struct pager_marker **at = &d->markers.spare; !m && *at;)
         if ((*at)->context == context) {
             m = *at;
             *at = m->next;
         } else {
             at = &(*at)->next;
         }
-    pthread_mutex_unlock(&d->marks.lock);
+    pthread_mutex_unlock(&d->markers.lock);
     return m;
 }
 
 void pager_mark_spare(struct pager *d, struct pager_marker *m) {
-    pthread_mutex_lock(&d->marks.lock);
-    m->next = d->marks.spare;
-    d->marks.spare = m;
-    pthread_mutex_unlock(&d->marks.lock);
+    pthread_mutex_lock(&d->markers.lock);
+    m->next = d->markers.spare;
+    d->markers.spare = m;
+    pthread_mutex_unlock(&d->markers.lock);
 }
 
 void pager_marks_forget(struct pager *d, CUcontext context) {
@@ -99,7 +104,7 @@ static struct pager_marker *marker_of(struct pager *d, CUcontext context) {
 }
 
 static void append(struct pager *d, struct pager_marker *m) {
-    struct pager_marks *marks = &d->marks;
+    struct pager_markers *marks = &d->markers;
     m->next = NULL;
     pthread_mutex_lock(&marks->lock);
     if (!marks->first)
@@ -111,10 +116,18 @@ static void append(struct pager *d, struct pager_marker *m) {
     pthread_mutex_unlock(&marks->lock);
 }
 
+void pager_marks_sleep(struct pager *d, uint64_t until_ns) {
+    struct timespec until = pager_timespec(until_ns);
+    pthread_mutex_lock(&d->markers.lock);
+    if (!d->markers.first && !pager_stops(d))
+        pthread_cond_timedwait(&d->markers.recorded, &d->markers.lock, &until);
+    pthread_mutex_unlock(&d->markers.lock);
+}
+
 void pager_marks_wake(struct pager *d) {
-    pthread_mutex_lock(&d->marks.lock);
-    pthread_cond_broadcast(&d->marks.recorded);
-    pthread_mutex_unlock(&d->marks.lock);
+    pthread_mutex_lock(&d->markers.lock);
+    pthread_cond_broadcast(&d->markers.recorded);
+    pthread_mutex_unlock(&d->markers.lock);
 }
 
 /* Without one the watcher's question would be answered as if the context were gone. NULL: the driver does not tell. */
@@ -131,7 +144,7 @@ static void mark_ordered(struct pager *d, uint64_t ticket, CUevent event) {
     pager_window_mark(&d->window, ticket, event);
     if (!event)
         pager_give_up(d, "no events can be recorded");
-    pthread_cond_broadcast(&d->changed);
+    pager_notify(d);
     pager_unlock(d);
 }
 
@@ -154,7 +167,7 @@ static struct pager_marker *marker_in(struct pager *d, uint64_t stream, enum pag
 
 static void mark_in(struct pager *d, uint64_t stream, uint64_t ticket) {
     struct pager_marker *m = marker_in(d, stream, PAGER_OPERATION, ticket);
-    if (!m || !d->held)
+    if (!m || !d->engine.held)
         mark_ordered(d, ticket, m ? m->event : NULL);
     if (m)
         append(d, m);
@@ -191,7 +204,7 @@ void pager_mark(struct pager *d, const struct op *op, uint64_t ticket) {
 }
 
 bool pager_mark_move(struct pager *d, CUstream stream, uint64_t id, CUevent *event) {
-    struct pager_marker *m = marker_of(d, d->lane_context);
+    struct pager_marker *m = marker_of(d, d->movers.ordered.lane_context);
     if (!m || !record(m, stream)) {
         free(m);
         return false;
@@ -204,21 +217,21 @@ bool pager_mark_move(struct pager *d, CUstream stream, uint64_t id, CUevent *eve
 }
 
 static struct pager_queue *queue_of(struct pager *d, const struct pager_marker *m) {
-    for (struct pager_queue *q = d->marks.queues; q; q = q->next)
+    for (struct pager_queue *q = d->markers.queues; q; q = q->next)
         if (q->stream == m->stream && q->context == m->context && q->thread == m->thread)
             return q;
     struct pager_queue *q = calloc(1, sizeof *q);
     if (q) {
         *q = (struct pager_queue){.context = m->context, .stream = m->stream, .thread = m->thread};
         q->last = &q->first;
-        q->next = d->marks.queues;
-        d->marks.queues = q;
+        q->next = d->markers.queues;
+        d->markers.queues = q;
     }
     return q;
 }
 
 bool pager_marks_take(struct pager *d) {
-    struct pager_marks *marks = &d->marks;
+    struct pager_markers *marks = &d->markers;
     pthread_mutex_lock(&marks->lock);
     for (struct pager_marker *m; (m = marks->first);) {
         struct pager_queue *q = queue_of(d, m);
@@ -279,7 +292,7 @@ static void poll_queue(struct pager *d, struct pager_queue *q, struct pager_mark
 
 struct pager_marker *pager_marks_poll(struct pager *d) {
     struct pager_marker *done = NULL;
-    for (struct pager_queue **at = &d->marks.queues, *q; (q = *at);) {
+    for (struct pager_queue **at = &d->markers.queues, *q; (q = *at);) {
         poll_queue(d, q, &done);
         if (q->first) {
             at = &q->next;

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "backend/pager/worker.h"
 #include "driver.h"
 #include "launch/op.h"
 #include "types.h"
@@ -21,17 +22,19 @@ struct pager_marker {
 };
 
 /* A lock of its own, below the device's: threads of the program would wait for who plans moves. */
-struct pager_marks {
+struct pager_markers {
     pthread_mutex_t lock;
     pthread_cond_t recorded;            /* the first, while the watcher sleeps */
     struct pager_marker *first, **last; /* recorded and not seen by the watcher */
     struct pager_marker *spare;
     bool watched;               /* the watcher will look soon; else it sleeps. Atomic */
     struct pager_queue *queues; /* the watcher's alone */
+    struct pager_worker watcher;
 };
 
 struct pager;
 
+void pager_markers_open(struct pager *d);
 /* Records behind what the stream holds now; moving ends where that cannot be done. Takes the lock; the caller does not
  * have it. */
 void pager_mark(struct pager *d, const struct op *op, uint64_t ticket);
@@ -43,6 +46,8 @@ bool pager_gates_unseen(void);
 bool pager_mark_move(struct pager *d, CUstream stream, uint64_t id, CUevent *event);
 /* The watcher's: takes over what was recorded; true when something is pending. Under the lock. */
 bool pager_marks_take(struct pager *d);
+/* The watcher's: until something is recorded, CLOCK_MONOTONIC `until_ns` at most. Without the lock. */
+void pager_marks_sleep(struct pager *d, uint64_t until_ns);
 /* It is to look, though nothing is recorded. */
 void pager_marks_wake(struct pager *d);
 /* The watcher's: asks the driver; a list of those that are done. Without the lock. */

@@ -30,7 +30,7 @@ static CUcontext context_of(struct pager_mover *self) {
 }
 
 CUcontext pager_context(const struct pager *d) {
-    return d->own[0].context ? d->own[0].context : d->context;
+    return d->movers.own[0].context ? d->movers.own[0].context : d->contexts.program;
 }
 
 /* What a mover issues into; of one context. Streams that a call left something queued in rest until others were used:
@@ -85,23 +85,17 @@ static bool issue_at_once(struct pager *d, const struct pager_move *m, struct se
 /* A woken thread costs more than most operations do, so movers are woken for moves alone: whoever changed something
  * looks for them. */
 static void hand_out(struct pager *d, int lane) {
-    struct pager_lane *l = &d->lanes[lane];
-    bool can = d->held && pager_moves(d) && pager_context(d);
+    struct pager_lane *l = &d->movers.lanes[lane];
+    bool can = d->engine.held && pager_moves(d) && pager_context(d);
     for (struct pager_move *m; can && l->idle > 0 && (m = pager_move_take(d, lane)); l->idle--) {
         if (!l->first)
             l->last = &l->first;
         *l->last = m;
         l->last = &m->after;
-        l->chosen++;
+        pthread_cond_signal(&l->work);
     }
-    if (can && l->idle == 0 && l->to_start > 0 && !__atomic_load_n(&d->marks.watched, __ATOMIC_RELAXED))
+    if (can && l->idle == 0 && l->to_start > 0 && !__atomic_load_n(&d->markers.watched, __ATOMIC_RELAXED))
         pager_marks_wake(d); /* the watcher starts more */
-}
-
-void pager_movers_wake(struct pager *d) {
-    for (int lane = 0; lane < LANES; lane++)
-        for (; d->lanes[lane].chosen > 0; d->lanes[lane].chosen--)
-            pthread_cond_signal(&d->lanes[lane].work);
 }
 
 void pager_hand_out(struct pager *d) {
@@ -111,19 +105,21 @@ void pager_hand_out(struct pager *d) {
 
 void pager_wake(struct pager *d) {
     pager_held_ask(d);
-    pthread_cond_broadcast(&d->changed);
+    pager_notify(d);
     pager_hand_out(d);
 }
 
 void pager_stir(struct pager *d) {
-    if (!__atomic_load_n(&d->marks.watched, __ATOMIC_RELAXED) || patience_gone())
+    if (!__atomic_load_n(&d->markers.watched, __ATOMIC_RELAXED) || patience_gone())
         pager_hand_out(d);
 }
 
-void pager_take_back(struct pager *d) {
+void pager_movers_stop(struct pager *d) {
     for (int lane = 0; lane < LANES; lane++)
-        for (struct pager_move *m; (m = d->lanes[lane].first);) {
-            d->lanes[lane].first = m->after;
+        pthread_cond_broadcast(&d->movers.lanes[lane].work);
+    for (int lane = 0; lane < LANES; lane++)
+        for (struct pager_move *m; (m = d->movers.lanes[lane].first);) {
+            d->movers.lanes[lane].first = m->after;
             m->begun_ns = 0; /* it did not begin: neither counters nor trace have it */
             pager_move_done(d, m->m.id, false);
         }
@@ -142,7 +138,7 @@ static struct pager_move *take_ready(struct pager_lane *l) {
 /* Waits for one, and tells that the one before is done. Under the lock. NULL: the end. */
 static struct pager_move *next_move(struct pager_mover *self) {
     struct pager *d = self->device;
-    struct pager_lane *l = &d->lanes[self->lane];
+    struct pager_lane *l = &d->movers.lanes[self->lane];
     struct pager_move *m = pager_stops(d) ? NULL : take_ready(l);
     if (!m && !pager_stops(d) && context_of(self) && pager_moves(d))
         m = pager_move_take(d, self->lane);
@@ -150,7 +146,6 @@ static struct pager_move *next_move(struct pager_mover *self) {
     pager_wake(d);
     if (m)
         return m;
-    pager_movers_wake(d);
     while (!pager_stops(d) && !l->first)
         pager_worker_sleep(d, &l->work);
     if ((m = l->first))
@@ -165,7 +160,7 @@ static void *move(void *data) {
     pager_lock(d);
     for (struct pager_move *m = self->first ? self->first : next_move(self); m; m = next_move(self)) {
         CUcontext context = context_of(self);
-        uint64_t epoch = context == d->context ? d->epoch : 0; /* ours does not go with a program's */
+        uint64_t epoch = context == d->contexts.program ? d->contexts.epoch : 0; /* ours does not go with a program's */
         if (m->abandoned) {
             pager_move_done(d, m->m.id, false);
             continue;
@@ -187,6 +182,11 @@ static void *move(void *data) {
 }
 
 /* --- their life --- */
+
+void pager_movers_open(struct pager *d) {
+    for (int lane = 0; lane < LANES; lane++)
+        pager_condition_open(&d->movers.lanes[lane].work);
+}
 
 /* How many contexts of our own are for the movers: each takes memory of the device that no limit counts. */
 static int own_contexts(const struct pager *d) {
@@ -215,7 +215,8 @@ static const char *start_mover(struct pager_mover *m) {
 
 /* The next of the lane that does not run. NULL: all do. */
 static struct pager_mover *next_to_start(struct pager *d, int lane) {
-    for (struct pager_mover *m = d->movers; m < d->movers + d->mover_count && d->lanes[lane].to_start > 0; m++)
+    for (struct pager_mover *m = d->movers.mover;
+         m < d->movers.mover + d->movers.count && d->movers.lanes[lane].to_start > 0; m++)
         if (m->lane == lane && !m->worker.running)
             return m;
     return NULL;
@@ -223,8 +224,9 @@ static struct pager_mover *next_to_start(struct pager *d, int lane) {
 
 void pager_movers_start_more(struct pager *d) {
     for (int lane = 0; lane < LANES; lane++) {
-        struct pager_lane *l = &d->lanes[lane];
-        bool wanted = l->to_start > 0 && l->idle == 0 && !l->first && d->held && pager_moves(d) && pager_context(d);
+        struct pager_lane *l = &d->movers.lanes[lane];
+        bool wanted =
+            l->to_start > 0 && l->idle == 0 && !l->first && d->engine.held && pager_moves(d) && pager_context(d);
         struct pager_mover *m = wanted ? next_to_start(d, lane) : NULL;
         if (!m || !(m->first = pager_move_take(d, lane)))
             continue;
@@ -242,17 +244,27 @@ void pager_movers_start_more(struct pager *d) {
 const char *pager_movers_start(struct pager *d) {
     int contexts = own_contexts(d);
     const char *why = NULL;
-    d->mover_count = movers_of(d, contexts);
-    for (int i = 0; i < d->mover_count; i++) {
-        d->movers[i].device = d;
-        d->movers[i].lane = lane_of(d->kind, i);
-        d->movers[i].own = contexts ? &d->own[i % contexts] : NULL;
-        d->lanes[d->movers[i].lane].to_start++;
+    d->movers.count = movers_of(d, contexts);
+    for (int i = 0; i < d->movers.count; i++) {
+        d->movers.mover[i].device = d;
+        d->movers.mover[i].lane = lane_of(d->kind, i);
+        d->movers.mover[i].own = contexts ? &d->movers.own[i % contexts] : NULL;
+        d->movers.lanes[d->movers.mover[i].lane].to_start++;
     }
     for (int lane = 0; lane < LANES && !why; lane++) {
         struct pager_mover *m = next_to_start(d, lane);
         why = m ? start_mover(m) : NULL;
-        d->lanes[lane].to_start -= m != NULL;
+        d->movers.lanes[lane].to_start -= m != NULL;
     }
     return why;
+}
+
+void pager_movers_join(struct pager *d, const struct timespec *until) {
+    for (int i = 0; i < MOVER_MAX; i++)
+        if (!pager_worker_join(&d->movers.mover[i].worker, until)) {
+            pager_lock(d);
+            phase_enter(&d->phase.now, PHASE_STUCK);
+            pager_wake(d);
+            pager_unlock(d);
+        }
 }

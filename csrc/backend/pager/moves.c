@@ -38,38 +38,39 @@ static void judge(struct pager *d, struct pager_move *m) {
     addr_t start = m->m.start, end = m->m.start + m->m.bytes;
     struct look l = {.oldest = d->window.oldest, .all_dead = true, .all_kept = true};
     bool fill = m->m.kind == ULMS_FILL, keep = m->m.flags & ULMS_MOVE_KEEP;
-    pager_pages_visit(&d->ranges, start, end, look_at, &l);
-    m->discard = !fill && m->m.flags & ULMS_MOVE_DEAD && l.all_dead && !d->drain_incomplete && d->kind->discards &&
-                 d->kind->discards();
+    pager_pages_visit(&d->memory.ranges, start, end, look_at, &l);
+    m->discard = !fill && m->m.flags & ULMS_MOVE_DEAD && l.all_dead && !d->phase.prior.incomplete &&
+                 d->kind->discards && d->kind->discards();
     /* Advice back and forth on what is written now and then would cost more than it saves. A page that leaves loses its
      * advice: prefetched to the host with it, it would keep its place on the device beside the host's copy. */
     m->keep = d->kind->managed && fill && keep && !l.all_kept && !l.any_written;
     m->unkeep = d->kind->managed && l.any_kept && !(fill && keep);
     m->in_place = d->kind->managed && !fill && m->m.flags & ULMS_MOVE_IN_PLACE;
     m->recall = l.any_in_place && !m->in_place;
-    pager_pages_visit(&d->ranges, start, end, advise, m);
-    m->pieces = pager_ranges_split(&d->ranges, start, end, m->piece, PAGER_RUN_PAGES);
+    pager_pages_visit(&d->memory.ranges, start, end, advise, m);
+    m->pieces = pager_ranges_split(&d->memory.ranges, start, end, m->piece, PAGER_RUN_PAGES);
 }
 
 struct pager_move *pager_move_take(struct pager *d, int lane) {
     struct ulms_move given;
-    if (pager_opaque_runs(d) || !ulms_engine_next(d->engine, lane, &given))
+    pager_blocks_hear(d); /* what is dead need not be copied */
+    if (pager_opaque_runs(d) || !ulms_engine_next(d->engine.core, lane, &given))
         return NULL;
     struct pager_move *m = calloc(1, sizeof *m);
     if (!m) {
-        ulms_engine_moved(d->engine, given.id, 0);
+        ulms_engine_moved(d->engine.core, given.id, 0);
         return NULL;
     }
     m->m = given;
     m->begun_ns = trace_on ? clock_ns() : 0;
     judge(d, m);
-    m->next = d->under_way;
-    d->under_way = m;
+    m->next = d->moves.under_way;
+    d->moves.under_way = m;
     return m;
 }
 
 struct pager_move *pager_move_find(struct pager *d, uint64_t id) {
-    struct pager_move *m = d->under_way;
+    struct pager_move *m = d->moves.under_way;
     while (m && m->m.id != id)
         m = m->next;
     return m;
@@ -80,14 +81,14 @@ void pager_move_vacated(struct pager *d, uint64_t id) {
     if (!m)
         return;
     m->vacated = true;
-    ulms_engine_moved(d->engine, id, 1);
+    ulms_engine_moved(d->engine.core, id, 1);
     pager_progressed(d);
 }
 
 /* The engine knows already that it is done. */
 static void trace(const struct pager *d, const struct pager_move *m, bool ok) {
     struct ulms_engine_stats now;
-    ulms_engine_stats(d->engine, &now);
+    ulms_engine_stats(d->engine.core, &now);
     trace_move(d->ordinal, &m->m, (m->discard ? MOVE_DISCARDED : 0) | (ok ? 0 : MOVE_FAILED), m->begun_ns,
                now.resident_bytes);
 }
@@ -99,7 +100,7 @@ static void linger(struct pager_page *p, addr_t at, void *data) {
 }
 
 void pager_move_done(struct pager *d, uint64_t id, bool ok) {
-    struct pager_move **at = &d->under_way;
+    struct pager_move **at = &d->moves.under_way;
     while (*at && (*at)->m.id != id)
         at = &(*at)->next;
     struct pager_move *m = *at;
@@ -112,9 +113,9 @@ void pager_move_done(struct pager *d, uint64_t id, bool ok) {
         return;
     }
     if (ok && m->discard && d->kind->managed && d->kind->discards())
-        pager_pages_visit(&d->ranges, m->m.start, m->m.start + m->m.bytes, linger, NULL);
+        pager_pages_visit(&d->memory.ranges, m->m.start, m->m.start + m->m.bytes, linger, NULL);
     if (!m->vacated)
-        ulms_engine_moved(d->engine, id, ok);
+        ulms_engine_moved(d->engine.core, id, ok);
     if (trace_on && m->begun_ns)
         trace(d, m, ok);
     free(m);
@@ -148,14 +149,18 @@ static bool is_vacated(const struct pager_move *m) {
 }
 
 static bool any(const struct pager *d, addr_t start, uint64_t bytes, bool (*is)(const struct pager_move *)) {
-    const struct pager_move *m = d->under_way;
+    const struct pager_move *m = d->moves.under_way;
     while (m && !(overlap(m, start, bytes) && is(m)))
         m = m->next;
     return m != NULL;
 }
 
+void pager_moves_pause(struct pager *d, bool pause) {
+    d->moves.paused += pause ? 1 : -1;
+}
+
 void pager_moves_reborn(struct pager *d, addr_t start, uint64_t bytes) {
-    for (struct pager_move *m = d->under_way; m; m = m->next)
+    for (struct pager_move *m = d->moves.under_way; m; m = m->next)
         m->reborn = m->reborn || (m->discard && overlap(m, start, bytes));
 }
 
@@ -164,18 +169,18 @@ bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes) {
 }
 
 void pager_moves_abandon(struct pager *d, addr_t start, uint64_t bytes) {
-    for (struct pager_move *m = d->under_way; m; m = m->next) {
+    for (struct pager_move *m = d->moves.under_way; m; m = m->next) {
         bool binds = m->begun && (m->discard || !d->kind->managed);
         if (m->abandoned || binds || !overlap(m, start, bytes))
             continue;
         m->abandoned = true;
-        ulms_engine_moved(d->engine, m->m.id, 0);
+        ulms_engine_moved(d->engine.core, m->m.id, 0);
     }
 }
 
 /* Movers end what they have begun, also when the process ends; who watches ordered moves does not. */
 static bool ends(const struct pager *d) {
-    return !pager_stops(d) || (d->held && phase_now(&d->phase) != PHASE_STUCK);
+    return !pager_stops(d) || (d->engine.held && phase_now(&d->phase.now) != PHASE_STUCK);
 }
 
 /* What loses content, or maps pages anew, is done by the driver alone. */
@@ -194,9 +199,9 @@ bool pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discar
     struct patience patience = {0};
     while (!discards_only && ends(d) && any(d, start, bytes, goes_on) && pager_wait(d, &patience))
         ;
-    if (!discards_only && d->held)
+    if (!discards_only && d->engine.held)
         pager_moves_abandon(d, start, bytes);
-    return wait_needed(d, start, bytes, discards_only || !d->held ? discards : goes_on);
+    return wait_needed(d, start, bytes, discards_only || !d->engine.held ? discards : goes_on);
 }
 
 bool pager_moves_wait_reborn(struct pager *d) {

@@ -9,7 +9,7 @@ bool pager_opaque_begin(struct pager *d, uint64_t ticket, enum pager_opacity how
     struct patience patience = {0};
     while (pager_moves(d) && pager_older_waits(d, ticket) && pager_wait(d, &patience))
         ;
-    d->pause_count++;
+    pager_moves_pause(d, true);
     if (how == PAGER_OPAQUE)
         pager_window_set_opaque(&d->window, ticket);
     stats_add(COUNT_opaque, ticket > 0);
@@ -17,10 +17,10 @@ bool pager_opaque_begin(struct pager *d, uint64_t ticket, enum pager_opacity how
 }
 
 void pager_opaque_admitted(struct pager *d) {
-    d->pause_count--;
+    pager_moves_pause(d, false);
     pager_wake(d);
 }
 
 bool pager_opaque_runs(const struct pager *d) {
-    return pager_forgets() || d->pause_count > 0 || d->window.opaque > 0;
+    return pager_forgets() || d->moves.paused > 0 || d->window.opaque > 0;
 }

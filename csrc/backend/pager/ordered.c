@@ -6,22 +6,24 @@
 
 /* What is still under way there ends all the same. Those of a context that is gone went with it. */
 static void close_lanes(struct pager *d) {
-    CUstream streams[] = {d->lane_stream[ULMS_LANE_IN], d->lane_stream[ULMS_LANE_OUT], d->discard_stream};
-    for (size_t i = 0; d->lane_context && i < sizeof streams / sizeof *streams; i++)
+    CUstream streams[] = {d->movers.ordered.lane_stream[ULMS_LANE_IN], d->movers.ordered.lane_stream[ULMS_LANE_OUT],
+                          d->movers.ordered.discard_stream};
+    for (size_t i = 0; d->movers.ordered.lane_context && i < sizeof streams / sizeof *streams; i++)
         if (streams[i])
             REAL(cuStreamDestroy_v2, 0)(streams[i]);
 }
 
 /* Streams of the lanes, in the context of the operation that needs them first. */
 static bool open_lanes(struct pager *d) {
-    if (d->context && d->lane_context == d->context && d->lane_stream[ULMS_LANE_IN] && d->lane_stream[ULMS_LANE_OUT])
+    if (d->contexts.program && d->movers.ordered.lane_context == d->contexts.program &&
+        d->movers.ordered.lane_stream[ULMS_LANE_IN] && d->movers.ordered.lane_stream[ULMS_LANE_OUT])
         return true;
     close_lanes(d);
-    d->lane_context = d->context;
+    d->movers.ordered.lane_context = d->contexts.program;
     for (int lane = 0; lane < LANES; lane++)
-        d->lane_stream[lane] = d->context ? pager_stream_new() : NULL;
-    d->discard_stream = d->context ? pager_stream_new() : NULL;
-    return d->lane_stream[ULMS_LANE_IN] && d->lane_stream[ULMS_LANE_OUT];
+        d->movers.ordered.lane_stream[lane] = d->contexts.program ? pager_stream_new() : NULL;
+    d->movers.ordered.discard_stream = d->contexts.program ? pager_stream_new() : NULL;
+    return d->movers.ordered.lane_stream[ULMS_LANE_IN] && d->movers.ordered.lane_stream[ULMS_LANE_OUT];
 }
 
 /* Another thread may be between issuing the operation and having it marked. */
@@ -41,7 +43,8 @@ static void follow(CUstream stream, CUevent event) {
 
 /* All that could use the content has retired, so that it waits for nothing: whoever gets the memory next may wait. */
 static bool discard(struct pager *d, const struct pager_move *m) {
-    return d->discard_stream && d->kind->issue(d, m, d->discard_stream) && pager_stream_finish(d->discard_stream);
+    return d->movers.ordered.discard_stream && d->kind->issue(d, m, d->movers.ordered.discard_stream) &&
+           pager_stream_finish(d->movers.ordered.discard_stream);
 }
 
 static void issue(struct pager *d, struct pager_move *m, int lane) {
@@ -53,12 +56,12 @@ static void issue(struct pager *d, struct pager_move *m, int lane) {
         return;
     }
     if (ok && m->m.after)
-        follow(d->lane_stream[lane], settled(d, m->m.after).event);
+        follow(d->movers.ordered.lane_stream[lane], settled(d, m->m.after).event);
     const struct pager_move *needed = m->m.needs ? pager_move_find(d, m->m.needs) : NULL;
     if (ok && needed)
-        follow(d->lane_stream[lane], needed->event);
-    ok = ok && d->kind->issue(d, m, d->lane_stream[lane]);
-    if (!ok || !pager_mark_move(d, d->lane_stream[lane], id, &m->event))
+        follow(d->movers.ordered.lane_stream[lane], needed->event);
+    ok = ok && d->kind->issue(d, m, d->movers.ordered.lane_stream[lane]);
+    if (!ok || !pager_mark_move(d, d->movers.ordered.lane_stream[lane], id, &m->event))
         pager_move_done(d, id, ok); /* nobody waits for an event that there is not */
 }
 
@@ -72,24 +75,29 @@ static void issue_all(struct pager *d) {
 
 void pager_order_begin(struct pager *d) {
     struct patience patience = {0};
-    while (d->ordering && pager_moves(d) && pager_wait(d, &patience))
+    while (d->movers.ordered.ordering && pager_moves(d) && pager_wait(d, &patience))
         ;
-    d->ordering = true;
+    d->movers.ordered.ordering = true;
 }
 
 void pager_order_end(struct pager *d) {
-    d->ordering = false;
+    d->movers.ordered.ordering = false;
     pager_wake(d);
+}
+
+void pager_order_leave(struct pager *d, CUcontext going) {
+    if (d->movers.ordered.lane_context == going)
+        d->movers.ordered.lane_context = NULL;
 }
 
 void pager_order(struct pager *d, const struct op *op, uint64_t serial) {
     uint64_t wait = 0;
-    struct pager_visit v = pager_enter(d->context);
+    struct pager_visit v = pager_enter(d->contexts.program);
     if (!v.relaxed.on)
         pager_give_up(d, PAGER_UNRELAXED);
     issue_all(d);
     if (pager_moves(d))
-        ulms_engine_admit(d->engine, serial, 0, &wait);
+        ulms_engine_admit(d->engine.core, serial, 0, &wait);
     const struct pager_move *last = wait ? pager_move_find(d, wait) : NULL;
     pager_leave(v);
     if (last)

@@ -12,6 +12,9 @@
 
 #include <stdbool.h>
 
+#include "backend/pager/prior.h"
+#include "backend/pager/refit.h"
+
 enum pager_phase {
     PHASE_FITS,     /* everything is on the device: the engine hears of no operation */
     PHASE_MOVING,   /* operations are told to the engine, pages move */
@@ -19,6 +22,12 @@ enum pager_phase {
     PHASE_STOPPING, /* nor do threads of ours begin anything */
     PHASE_STUCK,    /* and one of them does not end */
     PHASES
+};
+
+struct pager_phases {
+    enum pager_phase now;
+    struct pager_prior prior; /* work that leads to MOVING */
+    struct pager_refit refit; /* the way back */
 };
 
 static inline enum pager_phase phase_now(const enum pager_phase *p) {

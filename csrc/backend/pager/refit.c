@@ -14,60 +14,60 @@ enum { SLACK = 16 };
 
 /* What was issued before pages began to move may still run, and is not told to the engine. */
 static bool fits(const struct pager *d) {
-    uint64_t bytes = d->bytes - d->fixed, budget = d->budget.bytes;
-    return d->held && !d->prior_ticket && pager_moves(d) && bytes + budget / SLACK <= budget;
+    uint64_t bytes = d->memory.bytes - d->memory.fixed, budget = d->budget.bytes;
+    return d->engine.held && !d->phase.prior.ticket && pager_moves(d) && bytes + budget / SLACK <= budget;
 }
 
 static uint64_t read_all(struct pager *d) {
-    struct ulms_engine_touch *touches = calloc(d->ranges.count + 1, sizeof *touches);
+    struct ulms_engine_touch *touches = calloc(d->memory.ranges.count + 1, sizeof *touches);
     if (!touches)
         return 0;
-    for (size_t i = 0; i < d->ranges.count; i++) {
-        const struct pager_range *r = d->ranges.at[i].range;
+    for (size_t i = 0; i < d->memory.ranges.count; i++) {
+        const struct pager_range *r = d->memory.ranges.at[i].range;
         touches[i] = (struct ulms_engine_touch){r->start, r->bytes, ULMS_TOUCH_READ};
     }
-    uint64_t serial = ulms_engine_issued(d->engine, 0, touches, d->ranges.count);
+    uint64_t serial = ulms_engine_issued(d->engine.core, 0, touches, d->memory.ranges.count);
     free(touches);
     return serial;
 }
 
 static void begin(struct pager *d) {
-    struct pager_refit *r = &d->refit;
-    ulms_engine_in_place(d->engine, ULMS_IN_PLACE_NOTHING);
+    struct pager_refit *r = &d->phase.refit;
+    ulms_engine_in_place(d->engine.core, ULMS_IN_PLACE_NOTHING);
     r->serial = read_all(d);
     r->ticket = r->serial ? pager_window_issue(&d->window, r->serial) : 0;
     if (r->serial && !r->ticket)
-        ulms_engine_retired(d->engine, r->serial, 0);
-    r->begun = r->ticket || d->ranges.count == 0;
+        ulms_engine_retired(d->engine.core, r->serial, 0);
+    r->begun = r->ticket || d->memory.ranges.count == 0;
     pager_wake(d);
 }
 
 static void end(struct pager *d) {
-    struct pager_refit *r = &d->refit;
+    struct pager_refit *r = &d->phase.refit;
     if (r->begun) {
         pager_retired(d, r->ticket);
-        ulms_engine_in_place(d->engine, ULMS_IN_PLACE_ALL);
+        ulms_engine_in_place(d->engine.core, ULMS_IN_PLACE_ALL);
     }
     *r = (struct pager_refit){0};
 }
 
 void pager_refit_again(struct pager *d) {
-    if (d->refit.begun)
+    if (d->phase.refit.begun)
         end(d);
 }
 
 /* Whether all of it is there; *gives_up: some of it cannot come. */
 static bool is_there(struct pager *d, bool *gives_up) {
-    struct pager_refit *r = &d->refit;
+    struct pager_refit *r = &d->phase.refit;
     uint64_t wait;
-    int answer = r->admitted || !r->serial ? ULMS_RUN : ulms_engine_admit(d->engine, r->serial, 0, &wait);
+    int answer = r->admitted || !r->serial ? ULMS_RUN : ulms_engine_admit(d->engine.core, r->serial, 0, &wait);
     r->admitted = answer == ULMS_RUN;
     *gives_up = answer == ULMS_RUN_SHORT;
-    return r->admitted && !d->under_way && !d->waiters && d->pause_count == 0;
+    return r->admitted && !d->moves.under_way && !d->admission.waiters.first && d->moves.paused == 0;
 }
 
 uint64_t pager_refit(struct pager *d) {
-    struct pager_refit *r = &d->refit;
+    struct pager_refit *r = &d->phase.refit;
     uint64_t now = clock_ns();
     bool gives_up = false;
     if (!fits(d)) {

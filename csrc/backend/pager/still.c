@@ -7,7 +7,8 @@ static __thread bool still[DEVICE_MAX]; /* for this thread */
 void pager_still_begin(const struct op *op) {
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
-        d->pause_count += !still[d->ordinal];
+        if (!still[d->ordinal])
+            pager_moves_pause(d, true);
         still[d->ordinal] = true;
         bool mapped = true;
         for (uint32_t i = 0; mapped && i < op->count; i++)
@@ -21,7 +22,7 @@ void pager_still_end(void) {
         if (!still[d->ordinal])
             continue;
         pager_lock(d);
-        d->pause_count--;
+        pager_moves_pause(d, false);
         still[d->ordinal] = false;
         pager_wake(d);
         pager_unlock(d);

@@ -28,11 +28,11 @@ uint64_t pager_tell_held(const struct pager *d, const struct op *op, uint64_t be
 }
 
 bool pager_older_waits(const struct pager *d, uint64_t ticket) {
-    return d->waiters && d->waiters->ticket < ticket;
+    return d->admission.waiters.first && d->admission.waiters.first->ticket < ticket;
 }
 
 static void enter(struct pager *d, struct pager_waiter *w) {
-    struct pager_waiter **at = &d->waiters;
+    struct pager_waiter **at = &d->admission.waiters.first;
     while (*at && (*at)->ticket < w->ticket)
         at = &(*at)->next;
     w->next = *at;
@@ -46,9 +46,9 @@ static bool is_answered(const struct pager_waiter *w) {
 void pager_held_ask(struct pager *d) {
     uint64_t wait;
     bool any = false;
-    for (struct pager_waiter **at = &d->waiters, *w; (w = *at);) {
+    for (struct pager_waiter **at = &d->admission.waiters.first, *w; (w = *at);) {
         if (pager_moves(d))
-            w->answer = ulms_engine_admit(d->engine, w->serial, w->at_once, &wait);
+            w->answer = ulms_engine_admit(d->engine.core, w->serial, w->at_once, &wait);
         if (pager_moves(d) && w->answer == ULMS_HOLD) {
             at = &w->next;
             continue;
@@ -58,7 +58,7 @@ void pager_held_ask(struct pager *d) {
         any = true;
     }
     if (any)
-        pthread_cond_broadcast(&d->answered);
+        pager_notify_answered(d);
 }
 
 /* Only as long as nobody else wants the processor. */
@@ -74,7 +74,7 @@ static void spin(struct pager *d, const struct pager_waiter *w) {
 }
 
 static void leave(struct pager *d, struct pager_waiter *w) {
-    struct pager_waiter **at = &d->waiters;
+    struct pager_waiter **at = &d->admission.waiters.first;
     while (*at && *at != w)
         at = &(*at)->next;
     if (*at)
@@ -86,7 +86,7 @@ static void leave(struct pager *d, struct pager_waiter *w) {
 static void let_go(struct pager *d, const struct op *op) {
     size_t n = d->kind->touches(d, op);
     for (size_t i = 0; i < n; i++)
-        pager_moves_abandon(d, d->touches[i].start, d->touches[i].bytes);
+        pager_moves_abandon(d, d->admission.touches[i].start, d->admission.touches[i].bytes);
 }
 
 /* Until patience has run out; then as long as a move goes on that cannot be abandoned. */
@@ -112,10 +112,10 @@ int pager_hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t t
     self.at_once = !pager_context(d) || patience_gone(); /* nothing moves without a context */
     if (self.at_once)
         let_go(d, op);
-    int answer = ulms_engine_admit(d->engine, serial, self.at_once, &wait);
+    int answer = ulms_engine_admit(d->engine.core, serial, self.at_once, &wait);
     if (answer != ULMS_HOLD)
         return answer;
-    uint64_t began = clock_ns(), missing = ulms_engine_missing(d->engine, serial);
+    uint64_t began = clock_ns(), missing = ulms_engine_missing(d->engine.core, serial);
     enter(d, &self);
     pager_wake(d);
     spin(d, &self);

@@ -16,27 +16,39 @@ struct um_request {
     struct um_request *next;
 };
 
+/* A device's. Under the lock. */
+struct um_placer {
+    pthread_cond_t asked;
+    struct um_request *first; /* by the thread: it, then what waits for it */
+    struct um_place {
+        CUcontext context; /* NULL: none */
+        CUstream stream;
+    } places[PAGER_CONTEXTS];
+    bool serves;
+    struct pager_worker worker;
+};
+
 /* Where the placer keeps its stream of the context. NULL: there is none. Under the lock. */
-static struct pager_place *place_of(struct pager *d, CUcontext context) {
+static struct um_place *place_of(struct um_placer *p, CUcontext context) {
     for (int i = 0; i < PAGER_CONTEXTS; i++)
-        if (d->places[i].context == context)
-            return &d->places[i];
+        if (p->places[i].context == context)
+            return &p->places[i];
     return NULL;
 }
 
 /* In the context, which is current. *kept: it serves again. */
 static CUstream stream_of(struct pager *d, CUcontext context, bool *kept) {
     pager_lock(d);
-    struct pager_place *p = place_of(d, context);
+    struct um_place *p = place_of(d->own, context);
     CUstream stream = p ? p->stream : NULL;
     pager_unlock(d);
     *kept = stream != NULL;
     if (stream || !(stream = pager_stream_new()))
         return stream;
     pager_lock(d);
-    p = place_of(d, NULL);
+    p = place_of(d->own, NULL);
     if (p)
-        *p = (struct pager_place){context, stream};
+        *p = (struct um_place){context, stream};
     pager_unlock(d);
     *kept = p != NULL;
     return stream;
@@ -56,26 +68,27 @@ static bool bring(struct pager *d, const struct um_request *r) {
 
 /* The memory may be gone by now. Under the lock. */
 static void tell(struct pager *d, const struct um_request *r, bool there) {
-    if (!there || r->unkeep || !pager_range_at(&d->ranges, r->start))
+    if (!there || r->unkeep || !pager_range_at(&d->memory.ranges, r->start))
         return;
     stats_add(COUNT_placed_bytes, r->bytes);
-    ulms_engine_placed(d->engine, r->start, r->bytes);
+    ulms_engine_placed(d->engine.core, r->start, r->bytes);
 }
 
 static void *serve(void *data) {
     struct pager *d = data;
+    struct um_placer *p = d->own;
     pager_lock(d);
     while (!pager_stops(d)) {
-        struct um_request *r = d->placing;
+        struct um_request *r = p->first;
         if (!r) {
-            pager_worker_sleep(d, &d->asked);
+            pager_worker_sleep(d, &p->asked);
             continue;
         }
         pager_unlock(d);
         bool there = bring(d, r);
         pager_lock(d);
         tell(d, r, there);
-        d->placing = r->next;
+        p->first = r->next;
         r->done = true;
         if (!r->waited_for)
             free(r);
@@ -85,22 +98,24 @@ static void *serve(void *data) {
     return NULL;
 }
 
-/* Under the lock. */
+/* Tried once. Under the lock. */
 static bool start(struct pager *d) {
-    if (!d->placer_asked && !pager_stops(d)) {
-        d->placer_asked = true;
+    struct um_placer *p = d->own;
+    if (!p && !pager_stops(d) && (p = calloc(1, sizeof *p))) {
+        pager_condition_open(&p->asked);
+        d->own = p;
         session_stops_first();
-        d->placer_serves = !pager_worker_start(&d->placer, "ulms-place", serve, d);
+        p->serves = !pager_worker_start(&p->worker, "ulms-place", serve, d);
     }
-    return d->placer_serves && !pager_stops(d);
+    return p && p->serves && !pager_stops(d);
 }
 
-static void append(struct pager *d, struct um_request *r) {
-    struct um_request **at = &d->placing;
+static void append(struct um_placer *p, struct um_request *r) {
+    struct um_request **at = &p->first;
     while (*at)
         at = &(*at)->next;
     *at = r;
-    pthread_cond_signal(&d->asked);
+    pthread_cond_signal(&p->asked);
 }
 
 void um_place(struct pager *d, addr_t start_at, uint64_t bytes, struct um_placing how) {
@@ -113,7 +128,7 @@ void um_place(struct pager *d, addr_t start_at, uint64_t bytes, struct um_placin
     pager_lock(d);
     bool served = r->context && start(d);
     if (served)
-        append(d, r);
+        append(d->own, r);
     bool waits = served && how.waits && !patience_gated() && !pager_gates_unseen();
     while (waits && !r->done && !pager_stops(d) && pager_wait(d, &patience))
         ;
@@ -123,8 +138,8 @@ void um_place(struct pager *d, addr_t start_at, uint64_t bytes, struct um_placin
     pager_unlock(d);
 }
 
-static bool places_in(const struct pager *d, CUcontext context) {
-    const struct um_request *r = d->placing;
+static bool places_in(const struct um_placer *p, CUcontext context) {
+    const struct um_request *r = p->first;
     while (r && r->context != context)
         r = r->next;
     return r != NULL;
@@ -132,10 +147,20 @@ static bool places_in(const struct pager *d, CUcontext context) {
 
 void um_placer_leave(struct pager *d, CUcontext going) {
     struct patience need = {.what = PATIENCE_NEED};
-    while (places_in(d, going) && !pager_stops(d) && pager_wait(d, &need))
+    struct um_placer *p = d->own;
+    while (p && places_in(p, going) && !pager_stops(d) && pager_wait(d, &need))
         ;
+    struct um_place *place = p ? place_of(p, going) : NULL;
+    if (place)
+        place->context = NULL;
 }
 
 void um_placer_stop(struct pager *d, const struct timespec *until) {
-    pager_worker_join(&d->placer, until);
+    pager_lock(d);
+    struct um_placer *p = d->own;
+    if (p)
+        pthread_cond_broadcast(&p->asked);
+    pager_unlock(d);
+    if (p)
+        pager_worker_join(&p->worker, until);
 }

@@ -67,8 +67,8 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
 
 static uint64_t occupied(const struct pager *d) {
     struct ulms_engine_stats now = {0};
-    if (d->engine)
-        ulms_engine_stats(d->engine, &now);
+    if (d->engine.core)
+        ulms_engine_stats(d->engine.core, &now);
     return now.resident_bytes;
 }
 
@@ -98,8 +98,8 @@ static struct unkeep kept_and_written(struct pager *d, const struct op *op) {
     struct unkeep u = {.count = 0};
     for (uint32_t i = 0; i < op->count; i++)
         if (op->touches[i].mode != TOUCH_READ)
-            pager_pages_visit(&d->ranges, op->touches[i].start, op->touches[i].start + op->touches[i].bytes, collect,
-                              &u);
+            pager_pages_visit(&d->memory.ranges, op->touches[i].start, op->touches[i].start + op->touches[i].bytes,
+                              collect, &u);
     return u;
 }
 
@@ -113,22 +113,23 @@ static void prepare(struct pager *d, const struct op *op) {
 }
 
 /* A fill takes its mover no longer than its call; what leaves does. */
-const struct pager_kind um_kind = {.managed = true,
-                                   .fallback = "is left to the driver's own paging",
-                                   .movers = {.in = 1, .out = 7},
-                                   .ahead = 64 << 20,
-                                   .runs = 1,
-                                   .place = place,
-                                   .placer_stops = um_placer_stop,
-                                   .placer_leaves = um_placer_leave,
-                                   .occupied = occupied,
-                                   .issue = issue,
-                                   .fills_at_once = true,
-                                   .discards = um_can_discard,
-                                   .prepare = prepare,
-                                   .touches = pager_touches};
+static const struct pager_kind um_kind = {.managed = true,
+                                          .fallback = "is left to the driver's own paging",
+                                          .movers = {.in = 1, .out = 7},
+                                          .ahead = 64 << 20,
+                                          .runs = 1,
+                                          .place = place,
+                                          .placer_stops = um_placer_stop,
+                                          .placer_leaves = um_placer_leave,
+                                          .occupied = occupied,
+                                          .issue = issue,
+                                          .fills_at_once = true,
+                                          .discards = um_can_discard,
+                                          .prepare = prepare,
+                                          .touches = pager_touches};
 
 const struct backend backend_um = {.name = "um",
+                                   .kind = &um_kind,
                                    .admit = pager_admit,
                                    .settle = pager_settle,
                                    .returned = pager_returned,

@@ -2,7 +2,7 @@
 #ifndef ULMS_VMM_DEFERRED_RELEASE_H
 #define ULMS_VMM_DEFERRED_RELEASE_H
 
-#include "backend/vmm/vmm.h"
+#include "backend/vmm/memory.h"
 
 /* Waits for the context, as the driver's free does, but spoils no capture. *status: what the driver said, if it was
  * asked. False: nobody knows what runs there. */

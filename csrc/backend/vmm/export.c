@@ -4,8 +4,7 @@
  * Pages are mapped anew here that operations may use, without the engine: so it is done while none runs, when another
  * process asks for the memory first. */
 #include "backend/backend.h"
-#include "backend/pager/pager.h"
-#include "backend/vmm/vmm.h"
+#include "backend/vmm/memory.h"
 #include "base/log.h"
 #include "base/page.h"
 #include "driver/context.h"
@@ -72,7 +71,7 @@ static bool copy(const struct page *p, addr_t to, addr_t from) {
 /* What all frames of the device may take. */
 static uint64_t most_of(struct pager *d) {
     pager_lock(d);
-    uint64_t most = d->budget.bytes + d->aside + d->fixed;
+    uint64_t most = d->budget.bytes + d->memory.aside + d->memory.fixed;
     pager_unlock(d);
     return most;
 }
@@ -81,12 +80,12 @@ static uint64_t most_of(struct pager *d) {
 static bool make_room(struct pager *d) {
     uint64_t most = most_of(d);
     vmm_give_back(d, most > page_bytes ? most - page_bytes : 0);
-    return vmm_pool_bytes(&d->vmm->pool[VMM_DEVICE]) + page_bytes <= most;
+    return vmm_pool_bytes(&vmm_in(d)->pool[VMM_DEVICE]) + page_bytes <= most;
 }
 
 static void came_to_device(struct pager *d) {
     pager_lock(d);
-    d->fixed += page_bytes;
+    pager_memory_fix(d, (int64_t)page_bytes);
     pager_budget_update(d);
     pager_unlock(d);
 }
@@ -155,7 +154,7 @@ static bool is_exported(const struct vmm_part *p) {
 /* Nothing runs. */
 static bool export_part(struct pager *d, const struct vmm_part *p) {
     struct vmm_pages s = vmm_part_pages(p);
-    struct page page = {.v = d->vmm, .range = p->range, .at = s.first, .stream = pager_stream_new()};
+    struct page page = {.v = vmm_in(d), .range = p->range, .at = s.first, .stream = pager_stream_new()};
     bool good = page.stream != NULL;
     if (good)
         vmm_fix(d, p->start, p->start + p->bytes);
@@ -171,17 +170,17 @@ static bool export_part(struct pager *d, const struct vmm_part *p) {
 static struct vmm_part *lock_part(addr_t start, struct pager **d) {
     if (!vmm_find(start, d))
         return NULL;
-    pthread_mutex_lock(&(*d)->vmm->parts_lock);
-    const struct vmm_range *r = vmm_range_find((*d)->vmm, start); /* it may have gone meanwhile */
+    pthread_mutex_lock(&vmm_in(*d)->parts_lock);
+    const struct vmm_range *r = vmm_range_find(vmm_in(*d), start); /* it may have gone meanwhile */
     struct vmm_part *p = r ? vmm_part_at(r, start) : NULL;
     if (p && p->start == start && !p->deferred)
         return p;
-    pthread_mutex_unlock(&(*d)->vmm->parts_lock);
+    pthread_mutex_unlock(&vmm_in(*d)->parts_lock);
     return NULL;
 }
 
 static void unlock_part(struct pager *d) {
-    pthread_mutex_unlock(&d->vmm->parts_lock);
+    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
 }
 
 /* Nothing runs. The context of the memory is current meanwhile. */
@@ -259,7 +258,7 @@ bool vmm_share(addr_t start, size_t first, struct backend_share *share) {
     if (!part)
         return false;
     struct vmm_pages s = vmm_part_pages(part);
-    struct page page = {.v = d->vmm, .range = part->range};
+    struct page page = {.v = vmm_in(d), .range = part->range};
     bool good = is_exported(part);
     for (page.at = s.first; good && page.at < s.end; page.at++)
         good = add_pieces(share, first, part, &page);

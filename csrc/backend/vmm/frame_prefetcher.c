@@ -6,8 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "backend/pager/pager.h"
-#include "backend/vmm/vmm.h"
+#include "backend/vmm/memory.h"
 #include "base/thread.h"
 #include "driver/session.h"
 
@@ -56,17 +55,17 @@ struct walk {
 static bool map_next_void(struct pager *d, struct walk *w) {
     bool mapped = false;
     pager_lock(d);
-    for (size_t i = 0; i < d->ranges.count && !mapped; i++) {
-        addr_t start = d->ranges.at[i].start;
-        struct vmm_range *r = start >= w->at ? vmm_range_find(d->vmm, start) : NULL;
+    for (size_t i = 0; i < d->memory.ranges.count && !mapped; i++) {
+        addr_t start = d->memory.ranges.at[i].start;
+        struct vmm_range *r = start >= w->at ? vmm_range_find(vmm_in(d), start) : NULL;
         size_t page = r ? (start - r->start) / page_bytes : 0;
         bool is_void = r && vmm_page_at(&r->page[page]) == VMM_STALE &&
-                       vmm_claim_is_void(&d->vmm->pool[VMM_DEVICE], &r->page[page].claim);
+                       vmm_claim_is_void(&vmm_in(d)->pool[VMM_DEVICE], &r->page[page].claim);
         bool moves = is_void && pager_moves_any(d, start, page_bytes);
         w->skipped = w->skipped || moves;
         mapped = is_void && !moves;
         if (mapped)
-            vmm_range_map_stale(d->vmm, r, page, 1);
+            vmm_range_map_stale(vmm_in(d), r, page, 1);
         w->at = start >= w->at ? start + page_bytes : w->at;
     }
     pager_unlock(d);
@@ -76,7 +75,7 @@ static bool map_next_void(struct pager *d, struct walk *w) {
 /* What is beyond the budget is the driver's again only once nothing is mapped there. Who asks for all does not rely on
  * another thread's walk. */
 bool vmm_give_back(struct pager *d, uint64_t most) {
-    struct vmm_pool *pool = &d->vmm->pool[VMM_DEVICE];
+    struct vmm_pool *pool = &vmm_in(d)->pool[VMM_DEVICE];
     uint64_t before = vmm_pool_bytes(pool);
     vmm_pool_trim(pool, most);
     bool freed = vmm_pool_bytes(pool) < before, walks = vmm_pool_gave_back(pool) || most == 0;
@@ -90,9 +89,9 @@ bool vmm_give_back(struct pager *d, uint64_t most) {
 
 /* While nothing moves the device's frames are made as they are needed: the program may want the room for itself. */
 static void follow_budget(struct pager *d) {
-    struct vmm *v = d->vmm;
+    struct vmm *v = vmm_in(d);
     pager_lock(d);
-    uint64_t most = pager_moves(d) ? d->budget.bytes + d->aside + d->fixed : 0;
+    uint64_t most = pager_moves(d) ? d->budget.bytes + d->memory.aside + d->memory.fixed : 0;
     uint64_t most_leave = d->budget.bytes; /* at a time */
     pager_unlock(d);
     uint32_t stock = (uint32_t)((most_leave < STOCK_BYTES ? most_leave : STOCK_BYTES) / page_bytes);
@@ -104,7 +103,7 @@ static void follow_budget(struct pager *d) {
 
 static void *make(void *data) {
     struct frame_prefetcher *m = data;
-    struct vmm *v = m->device->vmm;
+    struct vmm *v = vmm_in(m->device);
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
     do {
         bool more = true;
@@ -118,19 +117,19 @@ static void *make(void *data) {
 }
 
 void frame_prefetcher_start(struct pager *d) {
-    struct frame_prefetcher *m = d->vmm->prefetcher ? NULL : calloc(1, sizeof *m);
+    struct frame_prefetcher *m = vmm_in(d)->prefetcher ? NULL : calloc(1, sizeof *m);
     if (!m)
         return;
     m->device = d;
     pthread_mutex_init(&m->lock, NULL);
     pager_condition_open(&m->work);
-    d->vmm->prefetcher = m;
+    vmm_in(d)->prefetcher = m;
     session_stops_first();
     pager_worker_start(&m->worker, "ulms-frames", make, m);
 }
 
 void frame_prefetcher_follow(struct pager *d, uint64_t bytes) {
-    if (d->bytes + bytes > d->budget.bytes / NEARLY_ALL * (NEARLY_ALL - 1))
+    if (d->memory.bytes + bytes > d->budget.bytes / NEARLY_ALL * (NEARLY_ALL - 1))
         frame_prefetcher_start(d);
 }
 
@@ -138,7 +137,7 @@ void frame_prefetchers_stop(void) {
     struct timespec soon = pager_soon(PAGER_MOVED_NS);
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
-        struct frame_prefetcher *m = d->vmm ? d->vmm->prefetcher : NULL;
+        struct frame_prefetcher *m = vmm_in(d) ? vmm_in(d)->prefetcher : NULL;
         pager_unlock(d);
         if (!m)
             continue;

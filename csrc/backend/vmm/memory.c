@@ -3,11 +3,12 @@
 
 #include "backend/backend.h"
 #include "backend/pager/call_scope.h"
-#include "backend/pager/pager.h"
 #include "backend/vmm/deferred_release.h"
+#include "backend/vmm/memory.h"
 #include "backend/vmm/verify.h"
-#include "backend/vmm/vmm.h"
 #include "base/log.h"
+#include "driver/capture.h"
+#include "driver/real.h"
 #include "driver/session.h"
 #include "observe/stats.h"
 
@@ -41,23 +42,18 @@ static struct vmm *memory_new(int32_t device) {
     return NULL;
 }
 
-/* NULL: there is none, and perhaps none can be had. */
-static struct vmm *memory_of(const struct pager *d) {
-    return d ? __atomic_load_n(&d->vmm, __ATOMIC_ACQUIRE) : NULL;
-}
-
 struct vmm *vmm_of(struct pager *d) {
     static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&making);
-    if (!d->vmm)
-        __atomic_store_n(&d->vmm, memory_new(d->ordinal), __ATOMIC_RELEASE);
+    if (!vmm_in(d))
+        __atomic_store_n(&d->own, memory_new(d->ordinal), __ATOMIC_RELEASE);
     pthread_mutex_unlock(&making);
-    return d->vmm;
+    return vmm_in(d);
 }
 
 struct vmm_range *vmm_find(addr_t p, struct pager **device) {
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
-        struct vmm *v = memory_of(d);
+        struct vmm *v = vmm_in(d);
         struct vmm_range *r = v ? vmm_range_find(v, p) : NULL;
         *device = d;
         if (r)
@@ -73,7 +69,7 @@ static bool is_alias(const struct vmm_pool *pool, addr_t p) {
 bool vmm_holds(addr_t p) {
     struct pager *d;
     for (d = pager_next(NULL); d; d = pager_next(d)) {
-        const struct vmm *v = memory_of(d);
+        const struct vmm *v = vmm_in(d);
         if (v && (is_alias(&v->pool[VMM_DEVICE], p) || is_alias(&v->pool[VMM_HOST], p)))
             return true;
     }
@@ -83,16 +79,16 @@ bool vmm_holds(addr_t p) {
 }
 
 struct vmm_range *vmm_range_at(const struct pager *d, addr_t p) {
-    return pager_page_at(&d->ranges, p) ? vmm_range_find(d->vmm, p) : NULL;
+    return pager_page_at(&d->memory.ranges, p) ? vmm_range_find(vmm_in(d), p) : NULL;
 }
 
 uint64_t vmm_occupied(const struct pager *d) {
-    const struct vmm *v = memory_of(d);
+    const struct vmm *v = vmm_in(d);
     return v ? vmm_pool_bytes(&v->pool[VMM_DEVICE]) : 0;
 }
 
 uint64_t vmm_padding(const struct pager *d) {
-    const struct vmm *v = memory_of(d);
+    const struct vmm *v = vmm_in(d);
     return v ? __atomic_load_n(&v->padding_bytes, __ATOMIC_RELAXED) : 0;
 }
 
@@ -118,7 +114,7 @@ void vmm_coming(int32_t device, int64_t bytes) {
         if (d->ordinal == device && pager_moves(d)) {
             struct pager_visit v = pager_enter(NULL);
             if (capture_allows(v.relaxed))
-                vmm_give_back(d, d->budget.bytes + d->aside + d->fixed);
+                vmm_give_back(d, d->budget.bytes + d->memory.aside + d->memory.fixed);
             pager_leave(v);
         }
 }
@@ -131,8 +127,8 @@ void vmm_leave_page(struct pager *d, struct vmm_range *r, size_t i) {
     pager_freeing(r->start + i * page_bytes, page_bytes);
     pager_lock(d);
     bool there = page->at == VMM_DEVICE;
-    d->fixed -= there && page->fixed ? page_bytes : 0;
-    d->aside += there ? page_bytes : 0;
+    pager_memory_fix(d, there && page->fixed ? -(int64_t)page_bytes : 0);
+    pager_memory_set_aside(d, there ? (int64_t)page_bytes : 0);
     page->aside = there;
     page->fixed = false;
     pager_budget_update(d);
@@ -155,27 +151,27 @@ static bool may_go(struct pager *d, struct vmm_range *r, size_t i) {
         return true;
     if (pager_moves_any(d, r->start + i * page_bytes, page_bytes))
         return false;
-    d->aside -= r->page[i].aside ? page_bytes : 0;
+    pager_memory_set_aside(d, r->page[i].aside ? -(int64_t)page_bytes : 0);
     r->page[i].aside = false;
     return true;
 }
 
 void vmm_end_part(struct pager *d, struct vmm_part *p) {
     bool goes = true;
-    pthread_mutex_lock(&d->vmm->parts_lock);
+    pthread_mutex_lock(&vmm_in(d)->parts_lock);
     leave_pages(d, p);
     pager_lock(d);
     struct vmm_pages s = vmm_part_pages(p);
     for (size_t i = s.first; i < s.end; i++)
         goes = may_go(d, p->range, i) && goes;
     pager_budget_update(d);
-    uint64_t most = d->budget.bytes + d->aside + d->fixed;
+    uint64_t most = d->budget.bytes + d->memory.aside + d->memory.fixed;
     pager_unlock(d);
     if (goes)
-        vmm_part_delete(d->vmm, p);
-    pthread_mutex_unlock(&d->vmm->parts_lock);
+        vmm_part_delete(vmm_in(d), p);
+    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
     if (goes)
-        vmm_pool_trim(&d->vmm->pool[VMM_DEVICE], most);
+        vmm_pool_trim(&vmm_in(d)->pool[VMM_DEVICE], most);
 }
 
 bool vmm_is_lost(CUresult status) {
@@ -186,9 +182,9 @@ struct vmm_part *vmm_part_of(addr_t start, struct pager **d) {
     struct vmm_range *r = vmm_find(start, d);
     if (!r)
         return NULL;
-    pthread_mutex_lock(&(*d)->vmm->parts_lock);
+    pthread_mutex_lock(&vmm_in(*d)->parts_lock);
     struct vmm_part *p = vmm_part_at(r, start);
-    pthread_mutex_unlock(&(*d)->vmm->parts_lock);
+    pthread_mutex_unlock(&vmm_in(*d)->parts_lock);
     return p && p->start == start && !p->deferred ? p : NULL;
 }
 
@@ -215,7 +211,7 @@ static bool fill(struct pager *d, struct vmm_part *p, uint64_t fresh) {
     frame_prefetcher_follow(d, fresh);
     pager_unlock(d);
     struct pager_visit v = pager_enter(NULL);
-    bool good = capture_allows(v.relaxed) && vmm_part_fill(d->vmm, p, fits, d->run_pages);
+    bool good = capture_allows(v.relaxed) && vmm_part_fill(vmm_in(d), p, fits, d->engine.run_pages);
     pager_leave(v);
     return good;
 }
@@ -232,14 +228,14 @@ static bool leaves_end(const struct vmm *v, uint64_t bytes) {
 
 static bool part_make(struct pager *d, addr_t *start, uint64_t bytes) {
     uint64_t fresh;
-    pthread_mutex_lock(&d->vmm->parts_lock);
-    struct vmm_part *p = vmm_part_new(d->vmm, bytes, leaves_end(d->vmm, bytes), &fresh);
+    pthread_mutex_lock(&vmm_in(d)->parts_lock);
+    struct vmm_part *p = vmm_part_new(vmm_in(d), bytes, leaves_end(vmm_in(d), bytes), &fresh);
     bool good = p && fill(d, p, fresh);
     if (good)
         *start = p->start;
     else if (p)
-        vmm_part_delete(d->vmm, p);
-    pthread_mutex_unlock(&d->vmm->parts_lock);
+        vmm_part_delete(vmm_in(d), p);
+    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
     return good;
 }
 
@@ -269,16 +265,16 @@ static void seal(struct vmm *v, struct vmm_range *r, size_t page) {
 void vmm_arrive_page(struct pager *d, struct vmm_range *r, size_t i) {
     addr_t start = r->start + i * page_bytes;
     if (vmm_verifies())
-        seal(d->vmm, r, i);
+        seal(vmm_in(d), r, i);
     pager_arrived(start, page_bytes, d->ordinal);
     pager_lock(d);
-    r->page[i].known = pager_page_at(&d->ranges, start) != NULL;
+    r->page[i].known = pager_page_at(&d->memory.ranges, start) != NULL;
     pager_unlock(d);
 }
 
 static void end_block(struct pager *d, const struct vmm_part *p) {
     if (p->told && !p->divided)
-        ulms_engine_block(d->engine, p->start, p->bytes, false);
+        ulms_engine_block(d->engine.core, p->start, p->bytes, false);
 }
 
 /* What the program asked to be managed is the driver's. On a page that it shares the content of the others is not dead
@@ -289,7 +285,7 @@ void vmm_arrived(addr_t start, uint64_t bytes, int32_t device) {
     (void)device;
     if (!p)
         return;
-    pthread_mutex_lock(&d->vmm->parts_lock);
+    pthread_mutex_lock(&vmm_in(d)->parts_lock);
     struct vmm_pages s = vmm_part_pages(p);
     uint64_t fresh = 0;
     for (size_t i = s.first; i < s.end; i++)
@@ -301,31 +297,32 @@ void vmm_arrived(addr_t start, uint64_t bytes, int32_t device) {
         if (!p->range->page[i].known)
             vmm_arrive_page(d, p->range, i);
     pager_lock(d);
-    if (__atomic_load_n(&d->vmm->untrusted, __ATOMIC_RELAXED)) { /* dead pages that it shares may be stale */
+    if (__atomic_load_n(&vmm_in(d)->untrusted, __ATOMIC_RELAXED)) { /* dead pages that it shares may be stale */
         pager_moves_wait(d, start, bytes, false);
         vmm_map_stale(d, start, start + bytes);
     }
-    ulms_engine_block(d->engine, start, bytes, true);
+    pager_blocks_hear(d);
+    ulms_engine_block(d->engine.core, start, bytes, true);
     end_block(d, p); /* of what was hidden: what it shares was not dead meanwhile */
     p->told = true;
     p->divided = false;
     pager_unlock(d);
-    pthread_mutex_unlock(&d->vmm->parts_lock);
+    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
 }
 
 /* A page that could not be had on the device makes the engine rule before the budget is used up. */
 void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
-    struct vmm_range *r = vmm_range_find(d->vmm, start);
+    struct vmm_range *r = vmm_range_find(vmm_in(d), start);
     if (!r)
         return;
     size_t i = (start - r->start) / page_bytes;
-    d->aside -= r->page[i].aside ? page_bytes : 0;
+    pager_memory_set_aside(d, r->page[i].aside ? -(int64_t)page_bytes : 0);
     r->page[i].aside = false;
     /* freed in stream order while it was away, it was in no list when all that is away was mapped */
-    vmm_range_map_stale(d->vmm, r, i, 1);
+    vmm_range_map_stale(vmm_in(d), r, i, 1);
     bool there = r->page[i].at == VMM_DEVICE;
     if (there)
-        ulms_engine_placed(d->engine, start, bytes);
+        ulms_engine_placed(d->engine.core, start, bytes);
     pager_budget_update(d);
     if (fits && !there && pager_all_fits(d))
         pager_start_moving(d, 0);
@@ -351,13 +348,14 @@ void vmm_freeing(addr_t start, uint64_t bytes) {
         pager_freeing(start, bytes);
         return;
     }
-    pthread_mutex_lock(&d->vmm->parts_lock);
+    pthread_mutex_lock(&vmm_in(d)->parts_lock);
     leave_pages(d, p);
     pager_lock(d);
+    pager_blocks_hear(d);
     if (!p->hidden) {
         end_block(d, p);
         p->told = false;
     }
     pager_unlock(d);
-    pthread_mutex_unlock(&d->vmm->parts_lock);
+    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
 }

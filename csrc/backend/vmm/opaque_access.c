@@ -1,6 +1,5 @@
 /* Pages that somebody may use, though no operation showed them: what is done to many at once. */
-#include "backend/pager/pager.h"
-#include "backend/vmm/vmm.h"
+#include "backend/vmm/memory.h"
 
 /* Pages that follow one another in a range, as they are visited. */
 struct run {
@@ -34,9 +33,9 @@ static void add_page(struct pager_page *unused, addr_t p, void *data) {
 /* Of [start, end), what the engine may know. Under the lock. */
 static void visit_runs(struct pager *d, addr_t start, addr_t end,
                        void (*visit)(struct vmm *v, struct vmm_range *r, size_t first, size_t n)) {
-    struct run run = {.v = d->vmm, .visit = visit};
-    if (d->vmm)
-        pager_pages_visit(&d->ranges, start, end, add_page, &run);
+    struct run run = {.v = vmm_in(d), .visit = visit};
+    if (vmm_in(d))
+        pager_pages_visit(&d->memory.ranges, start, end, add_page, &run);
     end_run(&run);
 }
 

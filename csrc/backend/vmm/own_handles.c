@@ -4,7 +4,6 @@
 
 #include "backend/backend.h"
 #include "backend/pager/call_scope.h"
-#include "backend/pager/pager.h"
 #include "backend/vmm/deferred_release.h"
 #include "driver/capture.h"
 #include "driver/real.h"
@@ -23,9 +22,9 @@ struct vmm_range *vmm_own_range(addr_t p, struct pager **d) {
 
 /* What the stock has of the device is not the engine's. */
 static void set_aside(struct pager *d, const struct vmm_stock *s, bool aside) {
-    uint64_t bytes = s->count[VMM_DEVICE] * page_bytes;
+    int64_t bytes = (int64_t)(s->count[VMM_DEVICE] * page_bytes);
     pager_lock(d);
-    d->aside += aside ? bytes : -bytes;
+    pager_memory_set_aside(d, aside ? bytes : -bytes);
     pager_budget_update(d);
     pager_unlock(d);
 }
@@ -38,7 +37,7 @@ static bool take(struct pager *d, struct vmm_stock *s, uint64_t bytes) {
     frame_prefetcher_follow(d, bytes);
     pager_unlock(d);
     struct pager_visit v = pager_enter(NULL);
-    bool good = capture_allows(v.relaxed) && vmm_stock_take(d->vmm, s, pages, fits, d->run_pages);
+    bool good = capture_allows(v.relaxed) && vmm_stock_take(vmm_in(d), s, pages, fits, d->engine.run_pages);
     pager_leave(v);
     return good;
 }
@@ -60,7 +59,7 @@ static struct promise *promise(uint64_t bytes, int32_t device) {
 
 static void give_back(struct promise *p) {
     set_aside(p->device, &p->stock, false);
-    vmm_stock_give(p->device->vmm, &p->stock);
+    vmm_stock_give(vmm_in(p->device), &p->stock);
 }
 
 static void forgo(struct promise *p) {
@@ -93,11 +92,11 @@ static void close_range(addr_t start) {
     struct vmm_range *r = vmm_own_range(start, &d);
     if (!r)
         return;
-    pthread_mutex_lock(&d->vmm->parts_lock);
-    vmm_own_retry(d->vmm, r, r->start, r->start + r->bytes);
+    pthread_mutex_lock(&vmm_in(d)->parts_lock);
+    vmm_own_retry(vmm_in(d), r, r->start, r->start + r->bytes);
     if (r->parts == 0)
-        vmm_range_delete(d->vmm, r);
-    pthread_mutex_unlock(&d->vmm->parts_lock);
+        vmm_range_delete(vmm_in(d), r);
+    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
 }
 
 /* --- memory at addresses --- */
@@ -107,20 +106,20 @@ static bool put(struct promise *promise, addr_t at, uint64_t bytes) {
     struct vmm_range *r = vmm_own_range(at, &d);
     if (!r || d != promise->device)
         return false;
-    pthread_mutex_lock(&d->vmm->parts_lock);
-    vmm_own_retry(d->vmm, r, at, at + bytes);
-    struct vmm_part *p = vmm_part_new_at(d->vmm, r, at, bytes);
+    pthread_mutex_lock(&vmm_in(d)->parts_lock);
+    vmm_own_retry(vmm_in(d), r, at, at + bytes);
+    struct vmm_part *p = vmm_part_new_at(vmm_in(d), r, at, bytes);
     bool good = p != NULL;
     if (p) {
         struct pager_visit v = pager_enter(NULL);
         set_aside(d, &promise->stock, false);
-        good = capture_allows(v.relaxed) && vmm_part_fill_from(d->vmm, p, &promise->stock);
-        vmm_stock_give(d->vmm, &promise->stock);
+        good = capture_allows(v.relaxed) && vmm_part_fill_from(vmm_in(d), p, &promise->stock);
+        vmm_stock_give(vmm_in(d), &promise->stock);
         pager_leave(v);
         if (!good)
-            vmm_part_delete(d->vmm, p);
+            vmm_part_delete(vmm_in(d), p);
     }
-    pthread_mutex_unlock(&d->vmm->parts_lock);
+    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
     if (good)
         free(promise);
     return good;
@@ -140,16 +139,16 @@ static void hide(addr_t at) {
     struct vmm_part *p = vmm_part_of(at, &d);
     if (!p)
         return;
-    pthread_mutex_lock(&d->vmm->parts_lock);
+    pthread_mutex_lock(&vmm_in(d)->parts_lock);
     struct vmm_pages own = vmm_part_own_pages(p);
     p->hidden = true;
     for (size_t i = own.first; i < own.end; i++) {
         if (p->range->page[i].known)
             vmm_leave_page(d, p->range, i);
-        keep_content(d->vmm, &p->range->page[i]);
+        keep_content(vmm_in(d), &p->range->page[i]);
     }
-    vmm_range_unmap(d->vmm, p->range, own.first, own.end - own.first, VMM_UNMAPPED);
-    pthread_mutex_unlock(&d->vmm->parts_lock);
+    vmm_range_unmap(vmm_in(d), p->range, own.first, own.end - own.first, VMM_UNMAPPED);
+    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
 }
 
 bool vmm_own_map_again(struct vmm *v, struct vmm_range *r, size_t first, size_t end) {
@@ -165,11 +164,11 @@ static bool show(addr_t at) {
     struct vmm_part *p = vmm_part_of(at, &d);
     if (!p)
         return false;
-    pthread_mutex_lock(&d->vmm->parts_lock);
+    pthread_mutex_lock(&vmm_in(d)->parts_lock);
     struct vmm_pages s = vmm_part_pages(p);
-    bool good = vmm_own_map_again(d->vmm, p->range, s.first, s.end);
+    bool good = vmm_own_map_again(vmm_in(d), p->range, s.first, s.end);
     p->hidden = !good;
-    pthread_mutex_unlock(&d->vmm->parts_lock);
+    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
     return good;
 }
 
@@ -194,9 +193,9 @@ static void foreign(addr_t start, uint64_t bytes, bool mapped) {
     struct vmm_range *r = vmm_own_range(start, &d);
     if (!r)
         return;
-    pthread_mutex_lock(&d->vmm->parts_lock);
+    pthread_mutex_lock(&vmm_in(d)->parts_lock);
     vmm_own_foreign(r, start, bytes, mapped);
-    pthread_mutex_unlock(&d->vmm->parts_lock);
+    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
 }
 
 const struct backend_own vmm_own = {.promise = promise,

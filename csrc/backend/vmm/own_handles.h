@@ -6,9 +6,7 @@
 #define ULMS_OWN_HANDLES_H
 
 #include "backend/backend.h"
-#include "backend/vmm/vmm.h"
-
-struct pager;
+#include "backend/vmm/memory.h"
 
 extern const struct backend_own vmm_own;
 

@@ -1,7 +1,6 @@
 /* Handles of the driver's take the place of what lies at addresses that the program chose. */
 #include <stdlib.h>
 
-#include "backend/pager/pager.h"
 #include "backend/vmm/deferred_release.h"
 #include "backend/vmm/own_handles.h"
 #include "driver/capture.h"
@@ -30,8 +29,8 @@ size_t vmm_own_beside(addr_t start, uint64_t bytes, addr_t *out, size_t n) {
     size_t count = 0;
     if (!r || start + bytes > r->start + r->bytes)
         return 0;
-    pthread_mutex_lock(&d->vmm->parts_lock);
-    vmm_own_retry(d->vmm, r, start, start + bytes);
+    pthread_mutex_lock(&vmm_in(d)->parts_lock);
+    vmm_own_retry(vmm_in(d), r, start, start + bytes);
     struct vmm_pages s = r->parts > 0 ? closed(r, start, bytes) : (struct vmm_pages){0, 0};
     for (addr_t at = r->start + s.first * page_bytes; at < r->start + s.end * page_bytes; at += PAGE_LEAST) {
         const struct vmm_part *p = vmm_part_at(r, at);
@@ -42,7 +41,7 @@ size_t vmm_own_beside(addr_t start, uint64_t bytes, addr_t *out, size_t n) {
         last = p;
         count++;
     }
-    pthread_mutex_unlock(&d->vmm->parts_lock);
+    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
     return count;
 }
 
@@ -120,7 +119,7 @@ static bool map_shown(const struct vmm *v, const struct own_real *list, size_t n
 
 /* The pages are the engine's again, as they were. */
 static void come_back(struct pager *d, struct vmm_range *r, struct vmm_pages s, const bool *known) {
-    vmm_own_map_again(d->vmm, r, s.first, s.end);
+    vmm_own_map_again(vmm_in(d), r, s.first, s.end);
     for (size_t i = s.first; i < s.end; i++)
         if (known[i - s.first])
             vmm_arrive_page(d, r, i);
@@ -129,9 +128,9 @@ static void come_back(struct pager *d, struct vmm_range *r, struct vmm_pages s, 
 /* They have left the engine: nothing of them moves. */
 static bool take_over(struct pager *d, struct vmm_range *r, struct vmm_pages s, const struct own_real *list, size_t n,
                       const struct elsewhere *e) {
-    vmm_range_map_stale(d->vmm, r, s.first, s.end - s.first);
-    return copy_all(d->vmm, r, list, n, e) && vmm_range_unmap(d->vmm, r, s.first, s.end - s.first, VMM_UNMAPPED) &&
-           map_shown(d->vmm, list, n);
+    vmm_range_map_stale(vmm_in(d), r, s.first, s.end - s.first);
+    return copy_all(vmm_in(d), r, list, n, e) &&
+           vmm_range_unmap(vmm_in(d), r, s.first, s.end - s.first, VMM_UNMAPPED) && map_shown(vmm_in(d), list, n);
 }
 
 static void end_parts(struct pager *d, struct vmm_range *r, const struct own_real *list, size_t n) {
@@ -140,10 +139,10 @@ static void end_parts(struct pager *d, struct vmm_range *r, const struct own_rea
         struct vmm_pages own = vmm_part_own_pages(p);
         pager_lock(d);
         for (size_t k = own.first; k < own.end; k++)
-            d->aside -= r->page[k].aside ? page_bytes : 0;
+            pager_memory_set_aside(d, r->page[k].aside ? -(int64_t)page_bytes : 0);
         pager_budget_update(d);
         pager_unlock(d);
-        vmm_part_delete(d->vmm, p);
+        vmm_part_delete(vmm_in(d), p);
     }
     for (size_t i = 0; i < n; i++) /* a page that the last part leaves is as new */
         if (list[i].shown)
@@ -163,7 +162,7 @@ static bool replace_pages(struct pager *d, struct vmm_range *r, const struct own
     struct vmm_pages s = closed(r, list[0].at, list[0].bytes);
     bool *known = calloc(s.end - s.first, sizeof *known);
     struct elsewhere e = {0};
-    bool good = known && map_elsewhere(d->vmm, &e, list, n);
+    bool good = known && map_elsewhere(vmm_in(d), &e, list, n);
     for (size_t i = s.first; good && i < s.end; i++)
         if ((known[i - s.first] = r->page[i].known))
             vmm_leave_page(d, r, i);
@@ -181,10 +180,10 @@ bool vmm_own_replace(const struct own_real *list, size_t n) {
     struct vmm_range *r = vmm_own_range(list[0].at, &d);
     if (!r || !are_over(list, n))
         return false;
-    pthread_mutex_lock(&d->vmm->parts_lock);
+    pthread_mutex_lock(&vmm_in(d)->parts_lock);
     struct pager_visit v = pager_enter(NULL);
     bool good = capture_allows(v.relaxed) && replace_pages(d, r, list, n);
     pager_leave(v);
-    pthread_mutex_unlock(&d->vmm->parts_lock);
+    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
     return good;
 }

@@ -147,8 +147,9 @@ void vmm_verify_admitted(struct pager *d, size_t n, bool opaque) {
     if (opaque)
         __atomic_fetch_add(&opaque_operations, 1, __ATOMIC_ACQ_REL);
     for (size_t i = 0; i < n; i++)
-        if ((d->touches[i].mode & ~(uint64_t)ULMS_TOUCH_SPARSE) != ULMS_TOUCH_READ)
-            break_seals(d, d->touches[i].start, d->touches[i].start + d->touches[i].bytes);
+        if ((d->admission.touches[i].mode & ~(uint64_t)ULMS_TOUCH_SPARSE) != ULMS_TOUCH_READ)
+            break_seals(d, d->admission.touches[i].start,
+                        d->admission.touches[i].start + d->admission.touches[i].bytes);
 }
 
 void vmm_verify_new(struct vmm *v, struct vmm_range *r, size_t page) {

@@ -6,8 +6,7 @@
 #ifndef ULMS_VMM_VERIFY_H
 #define ULMS_VMM_VERIFY_H
 
-#include "backend/pager/pager.h"
-#include "backend/vmm/vmm.h"
+#include "backend/vmm/memory.h"
 #include "base/options.h"
 
 static inline bool vmm_verifies(void) {

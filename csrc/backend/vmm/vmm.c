@@ -2,11 +2,10 @@
  *
  * An operation's pages are pinned from its admission to its end: they are not mapped anew meanwhile. So all that may be
  * touched has to be known, or must not move. */
-#include "backend/vmm/vmm.h"
 #include "backend/backend.h"
 #include "backend/pager/call_scope.h"
-#include "backend/pager/pager.h"
 #include "backend/vmm/deferred_release.h"
+#include "backend/vmm/memory.h"
 #include "backend/vmm/own_handles.h"
 #include "backend/vmm/verify.h"
 #include "base/log.h"
@@ -66,7 +65,7 @@ static bool reach(addr_t p, addr_t *start, uint64_t *bytes) {
 static size_t touches(struct pager *d, const struct op *op) {
     size_t n = pager_touches(d, op);
     for (size_t i = 0; i < n; i++) {
-        struct ulms_engine_touch *t = &d->touches[i];
+        struct ulms_engine_touch *t = &d->admission.touches[i];
         if (!is_guess(&op->touches[i], op) || !reach(op->touches[i].start, &t->start, &t->bytes))
             continue;
         if (op->touches[i].mode != TOUCH_READ) /* what it writes of the rest is not known */
@@ -82,7 +81,7 @@ static bool any_page(const struct pager *d, addr_t start, uint64_t bytes, bool (
     for (addr_t p = start / page_bytes * page_bytes; !any && p < start + bytes; p += page_bytes) {
         if (!r || p >= r->start + r->bytes)
             r = vmm_range_at(d, p);
-        any = r && is(&r->page[(p - r->start) / page_bytes]) && pager_page_at(&d->ranges, p);
+        any = r && is(&r->page[(p - r->start) / page_bytes]) && pager_page_at(&d->memory.ranges, p);
     }
     return any;
 }
@@ -109,7 +108,7 @@ static bool hides(const struct op *op) {
 
 /* What is away may stay mapped where others lie: no kernel uses it unseen. */
 static bool goes_stale(const struct pager *d) {
-    bool untrusted = __atomic_load_n(&d->vmm->untrusted, __ATOMIC_RELAXED);
+    bool untrusted = __atomic_load_n(&vmm_in(d)->untrusted, __ATOMIC_RELAXED);
     return ulms_options.hidden == HIDDEN_KNOWN || (ulms_options.hidden == HIDDEN_FOLLOWED && !untrusted);
 }
 
@@ -123,14 +122,14 @@ static void tell_untrusted(const struct pager *d, const struct op *op) {
 /* The first operations with kernels that are not trusted: until all that is away is mapped. While nothing moves
  * nothing is away. Under the lock. */
 static bool needs_all_mapped(struct pager *d, const struct op *op) {
-    if (!(op->flags & OP_ROAMS) || !pager_moves(d) || !d->vmm || d->vmm->all_mapped)
+    if (!(op->flags & OP_ROAMS) || !pager_moves(d) || !vmm_in(d) || vmm_in(d)->all_mapped)
         return false;
     if (ulms_options.hidden != HIDDEN_FOLLOWED || vmm_verifies())
         return false;
-    if (!__atomic_exchange_n(&d->vmm->untrusted, true, __ATOMIC_RELAXED))
+    if (!__atomic_exchange_n(&vmm_in(d)->untrusted, true, __ATOMIC_RELAXED))
         tell_untrusted(d, op);
-    d->vmm->all_mapped = !d->vmm->stale_content && !d->under_way;
-    return !d->vmm->all_mapped;
+    vmm_in(d)->all_mapped = !vmm_in(d)->stale_content && !d->moves.under_way;
+    return !vmm_in(d)->all_mapped;
 }
 
 static enum pager_opacity opacity(struct pager *d, const struct op *op) {
@@ -141,10 +140,11 @@ static enum pager_opacity opacity(struct pager *d, const struct op *op) {
 
 /* Its vacated pages are used where they lie now: not before they are mapped there. False: they are not. */
 static bool wait_mapped(struct pager *d, const struct op *op) {
-    size_t n = d->under_way ? touches(d, op) : 0;
+    size_t n = d->moves.under_way ? touches(d, op) : 0;
     bool mapped = true, waited;
     for (size_t i = 0; i < n; i++) {
-        mapped = pager_moves_wait_mapped(d, d->touches[i].start, d->touches[i].bytes, &waited) && mapped;
+        mapped =
+            pager_moves_wait_mapped(d, d->admission.touches[i].start, d->admission.touches[i].bytes, &waited) && mapped;
         if (waited)
             touches(d, op); /* another operation's, after waiting */
     }
@@ -155,15 +155,15 @@ static bool wait_mapped(struct pager *d, const struct op *op) {
 static void make_all_usable(struct pager *d) {
     vmm_map_stale(d, 0, UINT64_MAX);
     vmm_written(d);
-    if (d->vmm)
-        d->vmm->all_mapped = __atomic_load_n(&d->vmm->untrusted, __ATOMIC_RELAXED);
+    if (vmm_in(d))
+        vmm_in(d)->all_mapped = __atomic_load_n(&vmm_in(d)->untrusted, __ATOMIC_RELAXED);
 }
 
 /* Once nothing moves any more, all of it is what the program takes it for. */
 static void end_moves(struct pager *d) {
-    if (pager_ended(d) && d->vmm && !d->vmm->never_stale && pager_moves_wait(d, 0, UINT64_MAX, false)) {
+    if (pager_ended(d) && vmm_in(d) && !vmm_in(d)->never_stale && pager_moves_wait(d, 0, UINT64_MAX, false)) {
         vmm_map_stale(d, 0, UINT64_MAX);
-        d->vmm->never_stale = true;
+        vmm_in(d)->never_stale = true;
     }
 }
 
@@ -178,17 +178,18 @@ static bool make_usable(struct pager *d, const struct op *op, uint64_t serial, e
         bool mapped = wait_mapped(d, op);
         size_t n = mapped && uses == PAGER_USES_ABSENT ? touches(d, op) : 0;
         for (size_t i = 0; i < n; i++)
-            vmm_map_stale(d, d->touches[i].start, d->touches[i].start + d->touches[i].bytes);
+            vmm_map_stale(d, d->admission.touches[i].start,
+                          d->admission.touches[i].start + d->admission.touches[i].bytes);
         return mapped;
     }
     size_t n = touches(d, op);
     bool over = true;
     for (size_t i = 0; i < n && pager_moves(d); i++)
-        if (any_page(d, d->touches[i].start, d->touches[i].bytes, may_move))
+        if (any_page(d, d->admission.touches[i].start, d->admission.touches[i].bytes, may_move))
             pager_give_up(d, "no memory for an operation");
     for (size_t i = 0; i < n && !pager_moves(d); i++)
-        if (pager_moves_any(d, d->touches[i].start, d->touches[i].bytes)) {
-            over = pager_moves_wait(d, d->touches[i].start, d->touches[i].bytes, false) && over;
+        if (pager_moves_any(d, d->admission.touches[i].start, d->admission.touches[i].bytes)) {
+            over = pager_moves_wait(d, d->admission.touches[i].start, d->admission.touches[i].bytes, false) && over;
             touches(d, op); /* another operation's, after waiting */
         }
     end_moves(d);
@@ -197,22 +198,22 @@ static bool make_usable(struct pager *d, const struct op *op, uint64_t serial, e
 
 static bool any_lost(const struct pager *d) {
     bool lost = false;
-    for (size_t i = 0; i < d->ranges.count && !lost; i++)
-        lost = any_page(d, d->ranges.at[i].range->start, d->ranges.at[i].range->bytes, is_lost);
+    for (size_t i = 0; i < d->memory.ranges.count && !lost; i++)
+        lost = any_page(d, d->memory.ranges.at[i].range->start, d->memory.ranges.at[i].range->bytes, is_lost);
     return lost;
 }
 
 static bool touches_lost(struct pager *d, const struct op *op) {
     bool lost = false;
     for (size_t i = 0, n = touches(d, op); i < n && !lost; i++)
-        lost = any_page(d, d->touches[i].start, d->touches[i].bytes, is_lost);
+        lost = any_page(d, d->admission.touches[i].start, d->admission.touches[i].bytes, is_lost);
     return lost;
 }
 
 static bool ensure_usable(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
     if (!make_usable(d, op, serial, uses))
         return false;
-    return !d->vmm || !__atomic_load_n(&d->vmm->loses, __ATOMIC_RELAXED) ||
+    return !vmm_in(d) || !__atomic_load_n(&vmm_in(d)->loses, __ATOMIC_RELAXED) ||
            !(uses == PAGER_USES_ANY ? any_lost(d) : touches_lost(d, op));
 }
 
@@ -230,7 +231,7 @@ static void fix_page(struct pager *d, addr_t p) {
     if (!r)
         return;
     struct vmm_page *page = &r->page[(p - r->start) / page_bytes];
-    d->fixed += !page->fixed && page->at == VMM_DEVICE ? page_bytes : 0;
+    pager_memory_fix(d, !page->fixed && page->at == VMM_DEVICE ? (int64_t)page_bytes : 0);
     page->fixed = true;
 }
 
@@ -239,7 +240,7 @@ void vmm_fix(struct pager *d, addr_t start, addr_t end) {
     pager_lock(d);
     if (any_page(d, from, end - from, may_move) && pager_moves_wait(d, from, end - from, false)) {
         vmm_map_stale(d, from, end);
-        ulms_engine_freed(d->engine, from, whole_pages(end) - from);
+        ulms_engine_freed(d->engine.core, from, whole_pages(end) - from);
         for (addr_t p = from; p < end; p += page_bytes)
             fix_page(d, p);
         pager_budget_update(d);
@@ -299,7 +300,7 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
     bool unused = m->discard || (goes_stale(d) && !(m->m.flags & ULMS_MOVE_IN_PLACE));
     struct pager_piece piece[PAGER_RUN_PAGES];
     struct vmm_move part[PAGER_RUN_PAGES];
-    size_t n = join(d->vmm, m, piece);
+    size_t n = join(vmm_in(d), m, piece);
     for (size_t i = 0; i < n; i++)
         part[i] = (struct vmm_move){.start = piece[i].start,
                                     .bytes = piece[i].bytes,
@@ -310,14 +311,14 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
                                     .stale = !fill && unused && !vmm_verifies(),
                                     .look = vmm_verifies() ? vmm_verify_look : NULL};
     pager_lock(d);
-    d->vmm->stale_content = d->vmm->stale_content || (part[0].stale && part[0].copy);
+    vmm_in(d)->stale_content = vmm_in(d)->stale_content || (part[0].stale && part[0].copy);
     bool waited, mapped = pager_moves_wait_mapped(d, m->m.start, m->m.bytes, &waited);
     pager_unlock(d);
     if (!mapped)
         return false;
-    enum vmm_moved moved = vmm_move(d->vmm, part, n, stream, on_vacated, &(struct vacating){d, m->m.id});
+    enum vmm_moved moved = vmm_move(vmm_in(d), part, n, stream, on_vacated, &(struct vacating){d, m->m.id});
     for (size_t i = 0; i < n && vmm_verifies(); i++)
-        vmm_verify_moved(d->vmm, &part[i], stream);
+        vmm_verify_moved(vmm_in(d), &part[i], stream);
     if (moved == VMM_STUCK) {
         pager_lock(d);
         pager_give_up(d, "the driver does not tell what is copied");
@@ -329,7 +330,7 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
 /* Under the device's lock; claims change without it, so that what is said may be old by now: then the wrong page
  * leaves. */
 static uint64_t holder(void *data, uint64_t start) {
-    struct vmm *v = ((struct pager *)data)->vmm;
+    struct vmm *v = vmm_in(data);
     struct vmm_range *r = vmm_range_find(v, start);
     return r ? vmm_frame_holder(&v->pool[VMM_DEVICE], &r->page[(start - r->start) / page_bytes].claim) : 0;
 }
@@ -352,7 +353,7 @@ static void stop(void) {
     pager_stop();
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
-        if (d->vmm && !pager_moves_any(d, 0, UINT64_MAX))
+        if (vmm_in(d) && !pager_moves_any(d, 0, UINT64_MAX))
             vmm_map_stale(d, 0, UINT64_MAX);
         pager_unlock(d);
     }
@@ -360,23 +361,24 @@ static void stop(void) {
 }
 
 /* While some of a lane map pages, the copies of another fill the link. */
-const struct pager_kind vmm_kind = {.fallback = "stays where it is, on the device or on the host",
-                                    .movers = {.in = 3, .out = 3},
-                                    .ahead = 32 << 20,
-                                    .runs = 2,
-                                    .arrives = vmm_arrives,
-                                    .occupied = vmm_occupied,
-                                    .padding = vmm_padding,
-                                    .issue = issue,
-                                    .waits = true,
-                                    .holder = holder,
-                                    .divided = vmm_divided,
-                                    .discards = discards,
-                                    .opaque = opacity,
-                                    .touches = touches,
-                                    .ensure_usable = ensure_usable};
+static const struct pager_kind vmm_kind = {.fallback = "stays where it is, on the device or on the host",
+                                           .movers = {.in = 3, .out = 3},
+                                           .ahead = 32 << 20,
+                                           .runs = 2,
+                                           .arrives = vmm_arrives,
+                                           .occupied = vmm_occupied,
+                                           .padding = vmm_padding,
+                                           .issue = issue,
+                                           .waits = true,
+                                           .holder = holder,
+                                           .divided = vmm_divided,
+                                           .discards = discards,
+                                           .opaque = opacity,
+                                           .touches = touches,
+                                           .ensure_usable = ensure_usable};
 
 const struct backend backend_vmm = {.name = "vmm",
+                                    .kind = &vmm_kind,
                                     .admit = admit,
                                     .settle = pager_settle,
                                     .returned = pager_returned,

@@ -1,0 +1,41 @@
+/* Blocks of the framework's allocator. */
+#ifndef ULMS_PAGER_BLOCKS_H
+#define ULMS_PAGER_BLOCKS_H
+
+#include <pthread.h>
+
+#include "types.h"
+
+struct pager;
+
+/* Whether the engine hears of them: from the first time that pages move, that there is a second device, or that a
+ * capture gets some. */
+bool pager_hears(void);
+/* From now on. The device is the only one. Under the lock; pager_hear_before takes it, and takes NULL. */
+void pager_hear(struct pager *d);
+void pager_hear_before(struct pager *d);
+
+struct pager_block {
+    addr_t start;
+    uint64_t bytes;
+    bool live;
+};
+
+/* Told, and the engine has not heard of them: the threads that tell would wait for who plans moves. */
+enum { PAGER_TOLD_MAX = 64 };
+struct pager_blocks {
+    pthread_mutex_t lock; /* below the device's */
+    struct pager_block block[PAGER_TOLD_MAX];
+    uint32_t count;                           /* atomic */
+    struct pager_block heard[PAGER_TOLD_MAX]; /* of these the engine is just hearing. Under the device's lock */
+};
+void pager_blocks_open(struct pager *d);
+/* The engine hears of all of them: before memory comes or goes, an operation is admitted or a move begins. Under the
+ * lock. */
+void pager_blocks_hear(struct pager *d);
+
+/* See backend.h. */
+void pager_block_before(void);
+void pager_block(addr_t start, uint64_t bytes, bool live);
+
+#endif

@@ -1,0 +1,29 @@
+/* Ordered policies: the thread that issues an operation issues its moves. */
+#ifndef ULMS_PAGER_ORDERED_H
+#define ULMS_PAGER_ORDERED_H
+
+#include "backend/pager/moves.h"
+#include "driver.h"
+#include "launch/op.h"
+#include "types.h"
+#include "ulms.h"
+
+struct pager_ordered {
+    bool ordering;               /* a thread is issuing moves */
+    CUstream lane_stream[LANES]; /* of lane_context */
+    CUstream discard_stream;     /* likewise; nothing in it waits for anything */
+    CUcontext lane_context;
+};
+
+struct pager;
+
+/* One thread at a time tells of an operation and issues its moves: what these come after was issued before, so that its
+ * thread waits for nothing but the driver until it is marked. Under the lock. */
+void pager_order_begin(struct pager *d);
+void pager_order_end(struct pager *d);
+/* Issues the moves that the operation needs, and makes its stream wait for them. In between, under the lock. */
+void pager_order(struct pager *d, const struct op *op, uint64_t serial);
+/* The context is about to go, and its streams with it. Under the lock. */
+void pager_order_leave(struct pager *d, CUcontext going);
+
+#endif

@@ -1,0 +1,35 @@
+/* Operations that are held until their pages are there. */
+#ifndef ULMS_PAGER_WAITERS_H
+#define ULMS_PAGER_WAITERS_H
+
+#include "launch/op.h"
+
+/* On the stack of its thread. */
+struct pager_waiter {
+    uint64_t ticket, serial;
+    int at_once;   /* it is to run without its pages where these do not come */
+    int answer;    /* the engine's; ULMS_HOLD where nothing moves any more */
+    bool answered; /* atomic, set under the lock */
+    struct pager_waiter *next;
+};
+
+struct pager_waiters {
+    struct pager_waiter *first; /* oldest first */
+};
+
+struct pager;
+
+/* Holds the operation until the engine lets it run, or patience has run out; adds how long. Returns the engine's
+ * answer; ULMS_HOLD: nothing moves any more, or it must not run, as what uses its pages does not end. Under the lock,
+ * which is released meanwhile. */
+int pager_hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket, uint64_t *waited_ns);
+/* Something happened: the engine is asked for each. pager_wake does. Under the lock. */
+void pager_held_ask(struct pager *d);
+/* One that was issued before waits still. Under the lock. */
+bool pager_older_waits(const struct pager *d, uint64_t ticket);
+/* Of kernels by their function, of all else by the call. */
+uint64_t pager_key(const struct op *op);
+/* The operation was held since then for pages of so many bytes: tells counters and trace. Returns nanoseconds. */
+uint64_t pager_tell_held(const struct pager *d, const struct op *op, uint64_t began_ns, uint64_t missing);
+
+#endif

@@ -1,0 +1,16 @@
+/* The threads of a device, and the watcher among them, which sees what is done. */
+#ifndef ULMS_PAGER_WATCHER_H
+#define ULMS_PAGER_WATCHER_H
+
+#include <time.h>
+
+struct pager;
+
+/* Those that are needed at once; the watcher starts the others as moves wait. Under the lock. NULL: they run; else why
+ * one does not. */
+const char *pager_workers_start(struct pager *d);
+/* Joins them, after PHASE_STOPPING, until `moved`, as on a busy machine it may be long until a thread runs; who waits
+ * for work of the program's, which may never end, until `soon`. Without the lock. */
+void pager_workers_stop(struct pager *d, const struct timespec *soon, const struct timespec *moved);
+
+#endif

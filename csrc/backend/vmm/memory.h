@@ -1,0 +1,71 @@
+/* The backend's memory of each device, and what is done to it under the pager's lock. */
+#ifndef ULMS_VMM_MEMORY_H
+#define ULMS_VMM_MEMORY_H
+
+#include "backend/pager/pager.h"
+#include "backend/vmm/vmm.h"
+
+/* NULL: there is none, and perhaps none can be had. */
+static inline struct vmm *vmm_in(const struct pager *d) {
+    return __atomic_load_n((struct vmm *const *)&d->own, __ATOMIC_ACQUIRE);
+}
+
+/* --- pages that are used unseen (opaque_access.c). Nothing of them moves meanwhile; under the device's lock --- */
+
+/* Those of [start, end) that are stale are mapped on the host. */
+void vmm_map_stale(struct pager *d, addr_t start, addr_t end);
+/* Any page may be written. */
+void vmm_written(struct pager *d);
+
+/* --- the thread that makes frames ahead (frame_prefetcher.c) --- */
+
+/* Sees from now on that there are idle frames. Called any number of times, from one thread at a time. */
+void frame_prefetcher_start(struct pager *d);
+/* The same if there will soon be more memory than fits, with so many bytes more. Under the device's lock. */
+void frame_prefetcher_follow(struct pager *d, uint64_t bytes);
+/* Ends all of them. */
+void frame_prefetchers_stop(void);
+/* Gives idle frames of the device back to the driver, until only so many bytes of frames are made. True: memory of the
+ * device became free. */
+bool vmm_give_back(struct pager *d, uint64_t most);
+
+/* --- how it comes and goes (memory.c): see backend.h, and struct pager_kind --- */
+
+bool vmm_serves(int32_t device);
+bool vmm_holds(addr_t p);
+bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device);
+void vmm_arrived(addr_t start, uint64_t bytes, int32_t device);
+void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits);
+void vmm_freeing(addr_t start, uint64_t bytes);
+bool vmm_free(addr_t start, uint64_t context, int32_t *status);
+uint64_t vmm_held(int32_t device);
+bool vmm_relieve(int32_t device);
+void vmm_coming(int32_t device, int64_t bytes);
+uint64_t vmm_occupied(const struct pager *d);
+uint64_t vmm_padding(const struct pager *d);
+/* The backend's memory of the device, made if need be. NULL: there is none. */
+struct vmm *vmm_of(struct pager *d);
+/* Gives up a part that nothing uses, and the pages that no other is on. */
+void vmm_end_part(struct pager *d, struct vmm_part *p);
+/* The page leaves the engine. Under `parts_lock`. */
+void vmm_leave_page(struct pager *d, struct vmm_range *r, size_t i);
+/* It comes, again: it has its frame, and is mapped there. Likewise. */
+void vmm_arrive_page(struct pager *d, struct vmm_range *r, size_t i);
+/* The range that holds p, and its device; NULL: none does. */
+struct vmm_range *vmm_find(addr_t p, struct pager **device);
+/* The range of a page that the engine knows. Under the device's lock, and until it is given up: another thread may free
+ * what nobody uses. NULL: it has, or does. */
+struct vmm_range *vmm_range_at(const struct pager *d, addr_t p);
+/* The framework told of a block, and the engine knows: the rest of its parts is nobody's. Under the device's lock. */
+void vmm_divided(struct pager *d, addr_t start, uint64_t bytes);
+/* The part that starts there, and its device; NULL: none does, or it was freed already. */
+struct vmm_part *vmm_part_of(addr_t start, struct pager **d);
+/* The pages of [start, end), of one range, stay where they are. */
+void vmm_fix(struct pager *d, addr_t start, addr_t end);
+
+/* --- memory that other processes map (export.c): see backend.h --- */
+
+struct backend_share;
+bool vmm_share(addr_t start, size_t first, struct backend_share *share);
+
+#endif
