@@ -1,12 +1,10 @@
 /* Operations are admitted once the pages that they touch are there, and settled once they were issued. */
-#include "backend/pager/pager.h"
 
 #include <stdlib.h>
 
 #include "backend/backend.h"
 #include "backend/pager/call_scope.h"
 #include "base/options.h"
-#include "base/thread.h"
 #include "driver/context.h"
 #include "driver/session.h"
 #include "observe/stats.h"

@@ -2,10 +2,7 @@
 #ifndef ULMS_PAGER_ADMISSION_H
 #define ULMS_PAGER_ADMISSION_H
 
-#include <stdint.h>
-
 #include "backend/pager/waiters.h"
-#include "launch/op.h"
 #include "ulms.h"
 
 struct pager_admission {

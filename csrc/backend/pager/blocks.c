@@ -4,7 +4,6 @@
 
 #include "backend/pager/pager.h"
 #include "base/hash.h"
-#include "base/thread.h"
 #include "driver/session.h"
 
 /* While the engine catches up nobody tells the ledger of a block: it could be counted twice. */

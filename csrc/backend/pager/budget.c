@@ -2,7 +2,6 @@
 #include "backend/pager/pager.h"
 #include "base/capacity.h"
 #include "base/log.h"
-#include "base/thread.h"
 #include "driver/session.h"
 
 /* Free memory comes and goes in small pieces: less than this is no news. */

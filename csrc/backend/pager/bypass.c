@@ -2,7 +2,6 @@
  * has it, as nothing may leave before (driver/fast_path.h counts those that were not); a block of the framework's,
  * until the ledger knows of it, as it is told to the engine from there. */
 #include "backend/pager/pager.h"
-#include "base/thread.h"
 #include "driver/fast_path.h"
 
 /* Threads share a count only where there are many. */

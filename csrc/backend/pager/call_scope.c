@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-#include "base/thread.h"
 #include "launch/call_extents.h"
 
 /* By device its ticket, of which the thread has a share; 0: none. NULL until there was one: who loads the library late

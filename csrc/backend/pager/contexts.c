@@ -1,6 +1,5 @@
 /* The program's contexts. One goes only when nothing of ours is in it. */
 #include "backend/pager/call_scope.h"
-#include "backend/pager/pager.h"
 #include "driver/context.h"
 
 void pager_contexts_open(struct pager *d) {

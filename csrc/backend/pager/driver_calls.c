@@ -1,5 +1,4 @@
 /* The driver's calls that all backends need which move pages. */
-#include <time.h>
 
 #include "backend/pager/pager.h"
 #include "base/log.h"

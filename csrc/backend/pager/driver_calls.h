@@ -2,9 +2,7 @@
 #ifndef ULMS_PAGER_DRIVER_CALLS_H
 #define ULMS_PAGER_DRIVER_CALLS_H
 
-#include "driver.h"
 #include "driver/capture.h"
-#include "types.h"
 
 /* Whether it was done; counted and told where it was not: what, and of how many bytes. */
 bool pager_done(CUresult status, const char *what, uint64_t bytes);

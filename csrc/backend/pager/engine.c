@@ -1,9 +1,7 @@
 /* The engine that rules over the pages of a device: how it is made, and its counters. */
-#include "backend/pager/engine.h"
 
 #include "backend/pager/pager.h"
 #include "base/options.h"
-#include "base/thread.h"
 #include "observe/stats.h"
 
 enum { RUN_BYTES = 32 << 20, SHARE = 16 };

@@ -1,10 +1,8 @@
 /* A moment in which nothing runs that the program issued: memory may then be mapped anew that the engine does not
  * move, also where operations are not told to it. An operation that comes meanwhile waits in our own code. */
-#include <time.h>
 
 #include "backend/backend.h"
 #include "backend/pager/pager.h"
-#include "base/thread.h"
 #include "driver/context.h"
 #include "driver/fast_path.h"
 #include "driver/session.h"

@@ -3,9 +3,7 @@
 
 #include "backend/backend.h"
 #include "backend/pager/pager.h"
-#include "base/hot.h"
 #include "base/log.h"
-#include "base/thread.h"
 #include "driver/fast_path.h"
 #include "driver/session.h"
 

@@ -2,12 +2,9 @@
 #ifndef ULMS_PAGER_MARKERS_H
 #define ULMS_PAGER_MARKERS_H
 
-#include <pthread.h>
-
 #include "backend/pager/worker.h"
 #include "driver.h"
 #include "launch/op.h"
-#include "types.h"
 
 enum pager_marked { PAGER_OPERATION, PAGER_MOVE, PAGER_GATE };
 

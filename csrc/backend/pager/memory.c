@@ -1,12 +1,9 @@
 /* The memory whose pages move. While all of it fits, it is brought to the device once and that is all; the first
  * allocation too many makes the engine rule over all that is there. */
-#include "backend/pager/memory.h"
 
 #include <stdlib.h>
 
 #include "backend/pager/call_scope.h"
-#include "backend/pager/pager.h"
-#include "base/thread.h"
 
 void pager_memory_fix(struct pager *d, int64_t bytes) {
     d->memory.fixed += (uint64_t)bytes;

@@ -2,10 +2,7 @@
 #ifndef ULMS_PAGER_MEMORY_H
 #define ULMS_PAGER_MEMORY_H
 
-#include <stdbool.h>
-
 #include "backend/pager/pages.h"
-#include "types.h"
 
 struct pager_memory {
     struct pager_ranges ranges;

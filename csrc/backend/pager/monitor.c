@@ -1,6 +1,5 @@
 /* The lock of a device, and what waits under it. */
 #include "backend/pager/pager.h"
-#include "base/thread.h"
 
 enum { SLICE_NS = 50000000 };
 

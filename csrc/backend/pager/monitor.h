@@ -6,8 +6,6 @@
 #define ULMS_PAGER_MONITOR_H
 
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <time.h>
 
 #include "base/patience.h"

@@ -1,9 +1,7 @@
 /* Movers: threads that take moves of held policies and wait until each is done, as its kind has it. The first of each
  * lane begins when pages begin to move; the watcher starts others while moves wait for one. */
-#include <pthread.h>
 
 #include "backend/pager/pager.h"
-#include "base/thread.h"
 #include "driver/real.h"
 #include "observe/stats.h"
 

@@ -2,11 +2,8 @@
 #ifndef ULMS_PAGER_MOVERS_H
 #define ULMS_PAGER_MOVERS_H
 
-#include <pthread.h>
-
 #include "backend/pager/ordered.h"
 #include "backend/pager/worker.h"
-#include "driver.h"
 
 enum { MOVER_MAX = 8 };
 

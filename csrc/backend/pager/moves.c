@@ -3,7 +3,6 @@
 
 #include "backend/pager/pager.h"
 #include "base/log.h"
-#include "base/thread.h"
 #include "observe/format.h"
 #include "observe/trace.h"
 

@@ -4,7 +4,6 @@
 
 #include "backend/pager/pages.h"
 #include "driver.h"
-#include "types.h"
 #include "ulms.h"
 
 enum { LANES = 2 };

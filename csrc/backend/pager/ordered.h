@@ -3,10 +3,7 @@
 #define ULMS_PAGER_ORDERED_H
 
 #include "backend/pager/moves.h"
-#include "driver.h"
 #include "launch/op.h"
-#include "types.h"
-#include "ulms.h"
 
 struct pager_ordered {
     bool ordering;               /* a thread is issuing moves */

@@ -16,20 +16,12 @@
 #include "backend/pager/memory.h"
 #include "backend/pager/monitor.h"
 #include "backend/pager/movers.h"
-#include "backend/pager/moves.h"
 #include "backend/pager/opaque.h"
-#include "backend/pager/ordered.h"
-#include "backend/pager/pages.h"
 #include "backend/pager/phase.h"
 #include "backend/pager/still.h"
-#include "backend/pager/waiters.h"
 #include "backend/pager/watcher.h"
 #include "backend/pager/window.h"
-#include "backend/pager/worker.h"
 #include "base/page.h"
-#include "driver.h"
-#include "types.h"
-#include "ulms.h"
 
 /* What an operation that runs next may use of the memory: only pages that are there, absent ones among those that it
  * shows, too, or any page. */

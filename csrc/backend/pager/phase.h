@@ -10,8 +10,6 @@
 #ifndef ULMS_PAGER_PHASE_H
 #define ULMS_PAGER_PHASE_H
 
-#include <stdbool.h>
-
 #include "backend/pager/prior.h"
 #include "backend/pager/refit.h"
 

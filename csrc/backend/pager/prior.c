@@ -1,12 +1,8 @@
 /* Prior work: what was issued before operations were told to the engine. A thread of ours waits for it. */
-#include "backend/pager/prior.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "backend/pager/pager.h"
-#include "driver/capture.h"
-#include "driver/real.h"
 #include "driver/session.h"
 
 enum { POLL_US = 50, TRIES = 3 };

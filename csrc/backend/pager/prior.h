@@ -2,9 +2,6 @@
 #ifndef ULMS_PAGER_PRIOR_H
 #define ULMS_PAGER_PRIOR_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "backend/pager/worker.h"
 #include "driver.h"
 

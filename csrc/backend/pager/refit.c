@@ -4,7 +4,6 @@
 
 #include "backend/pager/pager.h"
 #include "base/log.h"
-#include "base/thread.h"
 
 /* So long it must have fit: to begin again waits for all that was issued meanwhile. */
 #define SETTLED_NS 500000000ull

@@ -4,7 +4,6 @@
 
 #include "backend/pager/pager.h"
 #include "base/log.h"
-#include "base/thread.h"
 #include "launch/function.h"
 #include "observe/held.h"
 #include "observe/stats.h"

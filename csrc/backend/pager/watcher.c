@@ -1,11 +1,7 @@
 /* The threads of a device, from the moment when not everything fits, and the watcher, which sees what is done. None of
  * them ever waits for something that only the program, held by us, could bring about. */
-#include "backend/pager/watcher.h"
-
-#include <time.h>
 
 #include "backend/pager/pager.h"
-#include "base/thread.h"
 
 enum { POLL_US = 50, TELL_MS = 10 };
 

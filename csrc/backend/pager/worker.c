@@ -1,13 +1,10 @@
 /* A thread of ours: its start and its end. */
 #define _GNU_SOURCE
-#include <pthread.h>
 #include <sys/prctl.h>
-#include <time.h>
 
 #include "backend/pager/pager.h"
 #include "base/background.h"
 #include "base/log.h"
-#include "driver/capture.h"
 
 /* On the stack of who starts the thread, until both have met. */
 struct start {

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "backend/um/um.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "observe/stats.h"
 

@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include "backend/vmm/vmm.h"
-#include "base/thread.h"
 #include "observe/stats.h"
 
 enum {

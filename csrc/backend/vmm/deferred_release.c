@@ -1,6 +1,5 @@
 #include "backend/vmm/deferred_release.h"
 
-#include "driver/capture.h"
 #include "driver/context.h"
 #include "driver/real.h"
 

@@ -6,7 +6,6 @@
 #include "backend/backend.h"
 #include "backend/vmm/memory.h"
 #include "base/log.h"
-#include "base/page.h"
 #include "driver/context.h"
 #include "driver/session.h"
 

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "backend/vmm/memory.h"
-#include "base/thread.h"
 #include "driver/session.h"
 
 enum { NICE = 10, STOCK_BYTES = 128 << 20 };

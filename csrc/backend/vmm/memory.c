@@ -4,11 +4,8 @@
 #include "backend/backend.h"
 #include "backend/pager/call_scope.h"
 #include "backend/vmm/deferred_release.h"
-#include "backend/vmm/memory.h"
 #include "backend/vmm/verify.h"
 #include "base/log.h"
-#include "driver/capture.h"
-#include "driver/real.h"
 #include "driver/session.h"
 #include "observe/stats.h"
 

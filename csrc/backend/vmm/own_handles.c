@@ -2,10 +2,8 @@
 
 #include <stdlib.h>
 
-#include "backend/backend.h"
 #include "backend/pager/call_scope.h"
 #include "backend/vmm/deferred_release.h"
-#include "driver/capture.h"
 #include "driver/real.h"
 
 struct promise {

@@ -3,7 +3,6 @@
 
 #include "backend/vmm/deferred_release.h"
 #include "backend/vmm/own_handles.h"
-#include "driver/capture.h"
 #include "driver/real.h"
 
 /* Pages of the range that no part outside reaches into. Under `parts_lock`. */

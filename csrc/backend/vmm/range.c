@@ -6,7 +6,6 @@
 
 #include "backend/vmm/vmm.h"
 #include "base/log.h"
-#include "base/thread.h"
 #include "driver/real.h"
 #include "observe/stats.h"
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/spread.h"
 #include "driver/real.h"
 #include "launch/function.h"
 #include "observe/stats.h"

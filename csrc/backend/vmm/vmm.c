@@ -2,16 +2,13 @@
  *
  * An operation's pages are pinned from its admission to its end: they are not mapped anew meanwhile. So all that may be
  * touched has to be known, or must not move. */
-#include "backend/backend.h"
 #include "backend/pager/call_scope.h"
 #include "backend/vmm/deferred_release.h"
-#include "backend/vmm/memory.h"
 #include "backend/vmm/own_handles.h"
 #include "backend/vmm/verify.h"
 #include "base/log.h"
 #include "driver/session.h"
 #include "launch/function.h"
-#include "launch/op.h"
 
 /* --- operations --- */
 

@@ -18,7 +18,6 @@
 
 #include "base/page.h"
 #include "driver.h"
-#include "types.h"
 
 /* Claims on a frame that are remembered; pages beyond them are mapped anew. */
 enum { VMM_CLAIMS = 4 };
