@@ -17,7 +17,7 @@ from rich.progress import Progress
 from bench import cli
 from bench.emulator.run import PAGE, WORKLOADS, build, run, told
 from bench.gpu import machine
-from pump.cli.render import progress_bar
+from pump.terminal.render import progress_bar
 
 FACTORS = (100, 95, 90, 80, 70, 60)
 RATIOS = (1.5, 2.0)

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pump.bench import machine
-from pump.bench.progress import Workloads
 from pump.bench.resident import judged
 from pump.bench.row import Row
 from pump.bench.runner import Asked
-from pump.bench.systems import BY_NAME, EMULATOR
-from pump.cli.command import UsageError
-from pump.cli.render import progress_bar
 from pump.paths import emulator_dir
+from pump.predict.systems import BY_NAME, EMULATOR
 from pump.preload import preload
+from pump.terminal.command import UsageError
+from pump.terminal.progress import Workloads
+from pump.terminal.render import progress_bar
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "programs"

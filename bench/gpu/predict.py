@@ -19,14 +19,14 @@ from bench.gpu.calls import managed_as
 from pump.bench.markdown import markdown
 from pump.bench.measured import copying_as, step_of
 from pump.bench.row import FormatError, Row, read_results
-from pump.bench.systems import BY_NAME, GPU, title_of
-from pump.cli.command import UsageError
+from pump.predict.systems import BY_NAME, GPU, title_of
 from pump.sim.engine import CompiledEngine
 from pump.sim.link import LINKS, UM, Link, link_for
 from pump.sim.recorded import open_sequence
 from pump.sim.result import Result
 from pump.sim.sequence import Sequence, SequenceError
 from pump.sim.simulator import AT_ONCE, Pace, Simulator, settings_for
+from pump.terminal.command import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 NEAR = 0.15

@@ -24,15 +24,15 @@ from bench.gpu.report import Report, reason_in, report_of
 from bench.gpu.workloads import offload
 from pump.bench import machine
 from pump.bench.machine import LIMIT
-from pump.bench.plan import default_factor
 from pump.bench.resident import NoNvmlError, Nvml, Sampler, judged, seen_by_cuda
 from pump.bench.row import Row, pooled
 from pump.bench.runner import Asked
-from pump.bench.systems import BY_NAME, GPU, LEARNS
-from pump.cli.command import UsageError
-from pump.cli.render import progress_bar
 from pump.paths import library
+from pump.predict.plan import default_factor
+from pump.predict.systems import BY_NAME, GPU, LEARNS
 from pump.sim.link import UM
+from pump.terminal.command import UsageError
+from pump.terminal.render import progress_bar
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "build" / "gpu"

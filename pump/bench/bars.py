@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pump.bench.row import Row
 from pump.bench.steps import described
-from pump.bench.systems import OURS, title_of
+from pump.predict.systems import OURS, title_of
 
 COLOURS = {"um-demand": "#9a9a9a", "um-pump": "#6b6b6b", "um": "#e69f00", "vmm": "#0072b2"}
 WIDTH, LEFT, RIGHT, TOP = 860, 270, 60, 58

@@ -24,11 +24,11 @@ from pump.bench.run import (
     systems_in,
 )
 from pump.bench.simulate import MAIN
-from pump.bench.systems import BY_NAME, DEVICES, GPU, SIM, systems_on
-from pump.cli.command import UsageError, reading
-from pump.cli.program import Program
-from pump.cli.render import console, table
+from pump.predict.systems import BY_NAME, DEVICES, GPU, SIM, systems_on
 from pump.sim.sequence import SequenceError
+from pump.terminal.command import UsageError, reading
+from pump.terminal.program import Program
+from pump.terminal.render import console, table
 
 FOLDER = Path("pump-bench")
 """Where the main comparison leaves its pictures."""

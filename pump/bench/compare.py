@@ -7,8 +7,9 @@ from statistics import geometric_mean
 from rich.table import Table
 
 from pump.bench.report import DIFFERS, cell_of
-from pump.bench.row import OVER, Results, Row, Run
-from pump.cli.render import table
+from pump.bench.row import Results, Row, Run
+from pump.predict.systems import OVER
+from pump.terminal.render import table
 
 NOISE = 0.03
 """A change of less than this share is none."""

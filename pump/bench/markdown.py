@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pump.bench.report import cell_of
 from pump.bench.row import Results, Row
 from pump.bench.steps import described
-from pump.bench.systems import BY_NAME, SIM, title_of
+from pump.predict.systems import BY_NAME, SIM, title_of
 from pump.sizes import format_size
 
 SHARES = {1.0: "all", 1.5: "2/3", 2.0: "1/2", 3.0: "1/3"}

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from pump.bench.machine import figure_in
-from pump.bench.processes import results
 from pump.bench.row import Row
 from pump.bench.steps import ELSEWHERE
-from pump.bench.systems import BY_NAME, GPU
-from pump.bench.yardstick import INTERVALS, WIRES, Case, Yardstick, sequence_at, yardstick
 from pump.paths import traces
+from pump.predict.processes import results
+from pump.predict.systems import BY_NAME, GPU
+from pump.predict.yardstick import INTERVALS, WIRES, Case, Yardstick, sequence_at, yardstick
 from pump.sim.hardware import INTERCONNECTS, Gpu, gpu_named, link_over
 from pump.sim.link import PAGE_BYTES, Link
 

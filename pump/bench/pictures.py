@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pump import paths
-from pump.bench import plots, simulate, yardstick
-from pump.bench.processes import results
+from pump.bench import plots, simulate
 from pump.bench.row import Row
-from pump.bench.systems import BY_NAME, OURS
 from pump.bench.timeline import Timeline, record, write_timeline
+from pump.predict import yardstick
+from pump.predict.plots import INSTALL, can_plot
+from pump.predict.processes import results
+from pump.predict.systems import BY_NAME, OURS
 from pump.sim.link import PAGE_BYTES, link_for
 from pump.sim.simulator import settings_for
 from pump.sizes import format_size
@@ -52,8 +54,8 @@ def draw(rows: list[Row], watches: Sequence[Watch], folder: Path, kind: str) -> 
         name = f"{one.name}-{one.system}" if several else one.name
         written.append(folder / f"timeline-{name}.json")
         write_timeline(written[-1], timeline, title)
-    if not plots.can_plot():
-        return f"no pictures: they need matplotlib ({plots.INSTALL})"
+    if not can_plot():
+        return f"no pictures: they need matplotlib ({INSTALL})"
     pictures = []
     if timed := plots.with_times(rows):
         pictures.append(folder / f"step-time.{kind}")

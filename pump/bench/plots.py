@@ -1,78 +1,29 @@
 """Pictures of results. They need matplotlib, of the extra `bench`."""
 
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pump.bench.plan import Plan
 from pump.bench.row import Row, timed
-from pump.bench.systems import BY_NAME, OURS, title_of
 from pump.bench.timeline import DEVICE, LANES, Timeline, joined, thinned
+from pump.predict.plots import COLOURS, LINE, legend, new_figure, save
+from pump.predict.systems import BY_NAME, OURS, title_of
 from pump.sizes import GIB, MIB, format_size
 
-COLOURS = {
-    "um-demand": "#b9b9b9",
-    "um-pump": "#8c8c8c",
-    "um": "#e69f00",
-    "vmm": "#0072b2",
-    "vmm-known": "#332288",
-    "oracle": "#56b4e9",
-    "zero-copy": "#cc79a7",
-    "save-on-cpu": "#009e73",
-    "checkpointing": "#66c2a5",
-    "offload": "#1b7f5c",
-}
-IN, OUT, BUSY, LINE = "#0072b2", "#d55e00", "#555555", "#333333"
+IN, OUT, BUSY = "#0072b2", "#d55e00", "#555555"
 LEVELS = {
     "live": ("#a6cbe6", "resident"),
     "dead": ("#d9d9d9", "resident, dead"),
     "away": ("#f3d9b1", "in host memory"),
 }
-INSTALL = "pip install matplotlib scipy"
-"""What a person is told to do without pictures or bound: no registry has this package's extra."""
 DIFFERENT = "/////"
 """Across the bar of a run whose numbers were not the native run's."""
 TIMES = "\N{MULTIPLICATION SIGN}"
-DPI = 130
 PLACES = 1300  # beside each other that a picture over time tells apart
 ALONE = {"native", "oracle"}  # beside which systems are shown
 ACROSS = 4  # workloads beside each other
 WIDTH = 0.8  # of a group of bars, of the room it has
 BAR = 0.14  # inches at least, so that the values at bars stand apart
-LABEL = 1.7  # inches of a legend
-WIDEST, EDGE = 3.0, 1.2
-"""Of what a step needs: memory beyond the one is not shown, but what lies below the other."""
-
-
-def can_plot() -> bool:
-    """There is what pictures need."""
-    return importlib.util.find_spec("matplotlib") is not None
-
-
-def formats() -> list[str]:
-    """What a picture's name may end in, without the dot."""
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    return sorted(FigureCanvasBase.get_supported_filetypes())
-
-
-def _figure(rows: int, columns: int, width: float, height: float) -> Any:
-    """A figure and its axes, for a file: no display is looked for."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, figure.subplots(rows, columns, squeeze=False)
-
-
-def _save(figure: Any, path: Path) -> None:
-    """The same picture is the same file, also as SVG. Raises OSError."""
-    import matplotlib as mpl
-
-    with mpl.rc_context({"svg.hashsalt": path.stem}):
-        figure.savefig(path, dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def _grid(count: int, height: float, told: str, room: float = 0) -> tuple[Any, list[Any]]:
@@ -80,7 +31,7 @@ def _grid(count: int, height: float, told: str, room: float = 0) -> tuple[Any, l
     ones."""
     across = min(count, ACROSS)
     down = -(-count // across)
-    figure, axes = _figure(down, across, max(4.4, room) * across + 0.6, height * down)
+    figure, axes = new_figure(down, across, max(4.4, room) * across + 0.6, height * down)
     for axis in axes.flat[count:]:
         axis.set_visible(False)
     for axis in axes[:, 0]:
@@ -139,8 +90,8 @@ def plot_times(rows: Sequence[Row], path: Path) -> None:
     told += axes[0].plot([], [], color=LINE, linewidth=1, linestyle=":", label="all resident")
     if any(row.bound_ms for row in rows):
         told += axes[0].plot([], [], color="black", linewidth=2, label="lower bound")
-    _legend(figure, told + _signs(axes[0], shown, systems))
-    _save(figure, path)
+    legend(figure, told + _signs(axes[0], shown, systems))
+    save(figure, path)
 
 
 def _bars(axis: Any, rows: Sequence[tuple[float, Row]], width: float) -> None:
@@ -216,15 +167,6 @@ def _swatches(systems: Sequence[str]) -> list[Any]:
     return [Patch(color=COLOURS.get(system), label=title_of(system)) for system in systems]
 
 
-def _legend(figure: Any, handles: Sequence[Any]) -> None:
-    """Above all axes, in one line if it has the room."""
-    labels = [each.get_label() for each in handles]
-    columns = min(len(labels), int(figure.get_figwidth() / LABEL))
-    figure.legend(
-        handles, labels, loc="outside upper center", ncols=columns, fontsize=9, frameon=False
-    )
-
-
 def _bound(axis: Any, x: float, width: float, row: Row) -> None:
     """The bound of a bar that our policy made."""
     if row.bound_ms and row.system in OURS:
@@ -266,15 +208,15 @@ def plot_bytes(rows: Sequence[Row], path: Path) -> None:
         axis.yaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
         axis.grid(axis="y", linewidth=0.4, alpha=0.5)
         axis.set_axisbelow(True)
-    _legend(figure, _swatches(systems))
-    _save(figure, path)
+    legend(figure, _swatches(systems))
+    save(figure, path)
 
 
 def plot_residency(timelines: Sequence[tuple[str, Timeline]], path: Path) -> None:
     """Of each step: what lives and what of it is resident over time, and when device and lanes are
     busy. Raises OSError.
     """
-    figure, axes = _figure(len(timelines), 1, 10, 2.8 * len(timelines) + 0.8)
+    figure, axes = new_figure(len(timelines), 1, 10, 2.8 * len(timelines) + 0.8)
     for axis, (title, timeline) in zip(axes[:, 0], timelines, strict=True):
         levels = thinned(timeline.levels, PLACES)
         times = [level.ns / 1e6 for level in levels]
@@ -310,37 +252,8 @@ def plot_residency(timelines: Sequence[tuple[str, Timeline]], path: Path) -> Non
         axis.set_ylabel(f"GiB, in pages of {timeline.page_bytes // MIB} MiB")
         axis.set_title(title, fontsize=11, loc="left")
     axes[-1, 0].set_xlabel("milliseconds from the end of a step to the end of the next")
-    _legend(figure, axes[0, 0].get_legend_handles_labels()[0])
-    _save(figure, path)
-
-
-def plot_plan(found: Plan, name: str, path: Path) -> None:
-    """Lines: predicted step time over memory, a backend each. What had more than its budget
-    resident is not in it. Raises OSError.
-    """
-    figure, axes = _figure(1, 1, 7.5, 4.6)
-    axis = axes[0][0]
-    known = [point for point in found.curve if not point.over_budget]
-    for backend in found.backends:
-        points = {p.budget / GIB: p.step_ms for p in known if p.backend == backend}
-        if not points:
-            continue
-        sizes, times = list(points), list(points.values())
-        axis.plot(sizes, times, marker="o", markersize=3, color=COLOURS[backend], label=backend)
-    axis.axhline(found.native_ms, color=LINE, linewidth=1, linestyle=":", label="all resident")
-    if found.memory < WIDEST * found.footprint:
-        size = found.memory / GIB
-        axis.axvline(size, color=LINE, linewidth=1, linestyle="--", label="memory there is")
-        axis.set_xlim(0)
-    else:  # what there is would press the line into a corner
-        axis.set_xlim(0, EDGE * found.footprint / GIB)
-    axis.set_ylim(0)
-    axis.set_xlabel("memory its data may occupy, GiB")
-    axis.set_ylabel("milliseconds a step")
-    axis.set_title(f"{name}: predicted, needs {found.footprint / GIB:.1f} GiB", fontsize=11)
-    axis.grid(linewidth=0.4, alpha=0.5)
-    _legend(figure, axis.get_legend_handles_labels()[0])
-    _save(figure, path)
+    legend(figure, axes[0, 0].get_legend_handles_labels()[0])
+    save(figure, path)
 
 
 def _names(rows: Sequence[Row]) -> tuple[list[str], list[str]]:

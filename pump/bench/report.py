@@ -8,9 +8,9 @@ from typing import NamedTuple
 from rich.table import Table
 
 from pump.bench.row import Row, timed
-from pump.bench.systems import ALIKE, BY_NAME, OURS, RIVALS, SIM, title_of
-from pump.cli.render import table
+from pump.predict.systems import ALIKE, BY_NAME, OURS, RIVALS, SIM, title_of
 from pump.sizes import format_size
+from pump.terminal.render import table
 
 NOT_RECORDED, REFUSED = "not recorded", "refused"
 DIFFERS = " differs"

@@ -9,9 +9,9 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
+from pump.predict.systems import OVER
+
 FORMAT = "pump-bench 1"
-OVER = "(over)"
-"""In place of the time of a run that had more than its budget resident."""
 WANTED = f"what `pump-bench run --json` writes is wanted, of format `{FORMAT}`"
 FAILED = "failed"
 MEMORY, NO_MEMORY = ("OutOfMemory", "ALLOC_FAILED"), "no memory"

@@ -8,18 +8,20 @@ from importlib import import_module
 from pathlib import Path
 
 from pump import paths
-from pump.bench import machine, pictures, plots, report, yardstick
+from pump.bench import machine, pictures, report
 from pump.bench.measured import left_out, with_yardsticks
 from pump.bench.outputs import Kept, add_outputs, try_outputs
 from pump.bench.row import Results, Row, read_results, results_at, timed, write_results
 from pump.bench.runner import Asked, Runner
 from pump.bench.simulated import Simulated
 from pump.bench.steps import meant
-from pump.bench.systems import ALIKE, BY_NAME, DEVICES, GPU, SIM, systems_on
-from pump.cli.command import UsageError, reading
-from pump.cli.hint import hint
-from pump.cli.render import console, progress_bar
+from pump.predict import yardstick
+from pump.predict.plots import INSTALL
+from pump.predict.systems import ALIKE, BY_NAME, DEVICES, GPU, SIM, systems_on
 from pump.sim.link import LINKS
+from pump.terminal.command import UsageError, reading
+from pump.terminal.hint import hint
+from pump.terminal.render import console, progress_bar
 
 RATIOS = [1.5, 2.0, 3.0]
 ON_GPU = ("limit", "rounds", "resume", "elsewhere", "tiny")
@@ -171,7 +173,7 @@ def show(found: Results, args: argparse.Namespace) -> None:
         for line in left_out(rows, found.machine["gpu"]):
             out.print(line)
     if any(row.oracle_ms and not row.bound_ms for row in rows) and not yardstick.bounded():
-        out.print(f"no bound: it needs scipy ({plots.INSTALL})")
+        out.print(f"no bound: it needs scipy ({INSTALL})")
     if args.json:
         write_results(args.json, found.machine, found.every)
         out.print(f"wrote {args.json}")

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from pump.bench.budgeted import Budgeted
-from pump.bench.oracle import Schedule
-from pump.bench.processes import results
 from pump.bench.row import Row
-from pump.bench.systems import ALIKE, BY_NAME, SIM
-from pump.bench.yardstick import INTERVALS, WIRES, Case, Yardstick, sequence_at, yardstick
 from pump.paths import trace_name
+from pump.predict.budgeted import Budgeted
+from pump.predict.oracle import Schedule
+from pump.predict.processes import results
+from pump.predict.systems import ALIKE, BY_NAME, SIM
+from pump.predict.yardstick import INTERVALS, WIRES, Case, Yardstick, sequence_at, yardstick
 from pump.sim.engine import READ, UPDATE, WRITE, CompiledEngine
 from pump.sim.link import PAGE_BYTES, Link, figure, link_for
 from pump.sim.sequence import Operation

@@ -5,17 +5,18 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from pump import paths
-from pump.bench import machine, simulate, yardstick
-from pump.bench.progress import Workloads
+from pump.bench import machine, simulate
 from pump.bench.row import Row
 from pump.bench.runner import Asked
 from pump.bench.simulate import Task
 from pump.bench.steps import STEPS
-from pump.cli.command import UsageError
-from pump.cli.render import progress_bar
 from pump.paths import trace_name
+from pump.predict import yardstick
 from pump.sim.link import PAGE_BYTES
 from pump.sizes import format_size
+from pump.terminal.command import UsageError
+from pump.terminal.progress import Workloads
+from pump.terminal.render import progress_bar
 
 
 class Simulated:

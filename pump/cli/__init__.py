@@ -7,17 +7,17 @@ a step of its own, so that the data can be used and tested without a terminal.
 import sys
 from collections.abc import Sequence
 
-from pump.cli.command import Command
 from pump.cli.doctor import Doctor
 from pump.cli.hooks import Hooks
 from pump.cli.lib import Lib
 from pump.cli.options import Options
 from pump.cli.plan import Plan
-from pump.cli.program import Program
 from pump.cli.run import Run
 from pump.cli.sim import Sim
 from pump.cli.top import Top
 from pump.cli.trace import Trace, with_verb
+from pump.terminal.command import Command
+from pump.terminal.program import Program
 
 COMMANDS: tuple[Command, ...] = (
     Run(),

@@ -10,10 +10,10 @@ from pathlib import Path
 from rich.table import Table
 
 from pump import coverage, installed
-from pump.cli.command import UsageError
 from pump.cli.recording import open_trace
-from pump.cli.render import console, table
 from pump.coverage import STATUSES, Function
+from pump.terminal.command import UsageError
+from pump.terminal.render import console, table
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import argparse
 
 from pump import __version__
 from pump.binding import Option, option_rows
-from pump.cli.render import console, table
+from pump.terminal.render import console, table
 
 
 class Options:

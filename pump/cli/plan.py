@@ -11,13 +11,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from pump.bench import plan, plots
-from pump.bench.progress import Runs
-from pump.bench.row import OVER
-from pump.cli.command import UsageError, reading
 from pump.cli.recording import open_step, step_line
-from pump.cli.render import console, progress_bar, table
 from pump.paths import trace_name
+from pump.predict import plan, plots
+from pump.predict.systems import OVER
 from pump.sim.hardware import (
     GPUS,
     INTERCONNECTS,
@@ -30,6 +27,9 @@ from pump.sim.hardware import (
 from pump.sim.link import FIGURES, LINKS, figure
 from pump.sim.sequence import Sequence
 from pump.sizes import format_size, parse_memory
+from pump.terminal.command import UsageError, reading
+from pump.terminal.progress import Runs
+from pump.terminal.render import console, progress_bar, table
 
 
 class Plan:

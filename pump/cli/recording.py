@@ -4,11 +4,11 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from pump.cli.command import UsageError, reading
 from pump.sim.link import PAGE_BYTES
 from pump.sim.recorded import is_sequence, open_sequence
 from pump.sim.sequence import Sequence, SequenceError
 from pump.sizes import format_size
+from pump.terminal.command import UsageError, reading
 from pump.trace import Trace, TraceError, read
 
 SMALL = 0.5

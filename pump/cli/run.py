@@ -6,9 +6,9 @@ import re
 import sys
 from pathlib import Path
 
-from pump.cli.command import UsageError
 from pump.preload import Preloaded, preload
 from pump.sizes import parse_memory
+from pump.terminal.command import UsageError
 
 LOG_LEVELS = ("ERROR", "WARN", "INFO", "DEBUG")
 BACKENDS = ("auto", "um", "vmm", "observe", "off")

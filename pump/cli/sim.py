@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 from rich.table import Table
 
-from pump.cli.command import UsageError
-from pump.cli.hint import hint
 from pump.cli.recording import open_step
-from pump.cli.render import console, table
 from pump.paths import trace_name
 from pump.sim.engine import CompiledEngine, policies
 from pump.sim.link import LINKS, PAGE_BYTES, Link, link_for
 from pump.sim.sequence import Sequence
 from pump.sim.simulator import Simulator, settings_for
 from pump.sizes import format_size, parse_size
+from pump.terminal.command import UsageError
+from pump.terminal.hint import hint
+from pump.terminal.render import console, table
 
 ODD = 0.1
 """A step is not settled that takes so much longer or shorter, as a share of the median."""

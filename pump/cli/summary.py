@@ -4,8 +4,8 @@ from pathlib import Path
 
 from rich.console import Group, RenderableType
 
-from pump.cli.render import Name, table
 from pump.sizes import format_size
+from pump.terminal.render import Name, table
 from pump.trace import FunctionUse, HeldUse, MoveUse, Paging, Summary, TouchSource
 
 FUNCTIONS_SHOWN = 20

@@ -10,11 +10,11 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from pump import stats
-from pump.cli.command import UsageError
-from pump.cli.render import Name, console, table
 from pump.cli.summary import time_text
 from pump.sizes import format_size
 from pump.stats import Change, Counter, Held, Snapshot, StatsError
+from pump.terminal.command import UsageError
+from pump.terminal.render import Name, console, table
 
 SHORTEST_INTERVAL = 0.1  # seconds
 HELD_SHOWN = 5

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from pump.cli import run
 from pump.cli.child import end_like, run_child
-from pump.cli.command import UsageError
-from pump.cli.hint import hint
 from pump.cli.recording import open_trace, read_trace
-from pump.cli.render import console
 from pump.cli.summary import FUNCTIONS_SHOWN, summary_page
 from pump.preload import Preloaded
 from pump.sizes import format_size
+from pump.terminal.command import UsageError
+from pump.terminal.hint import hint
+from pump.terminal.render import console
 from pump.trace import Summary, TraceError, compress, export_chrome, summarize
 
 VERBS = ("run", "show", "export", "compress")

@@ -261,8 +261,9 @@ VMM_KNOWN = replace(
     note=f"maps nothing that is away; {COMPARED}",
 )
 LINKS = {link.name: link for link in (UM, VMM, VMM_KNOWN)}
-"""Of the backends, by the names of the systems that compare them (pump.bench.systems): for programs
-with kernels that are not trusted."""
+"""Of the backends, by the names of the systems that compare them: for programs with kernels that
+are not trusted.
+"""
 
 
 def link_for(name: str, sequence: Sequence, links: Mapping[str, Link] = LINKS) -> Link:

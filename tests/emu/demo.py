@@ -16,10 +16,10 @@ from pathlib import Path
 from statistics import median
 
 from pump import paths
-from pump.cli.render import console
 from pump.cli.summary import summary_page
 from pump.preload import preload
 from pump.sizes import MIB, format_size
+from pump.terminal.render import console
 from pump.trace import Summary, read, summarize
 
 ROOT = Path(__file__).resolve().parents[2]

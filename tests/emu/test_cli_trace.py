@@ -99,7 +99,7 @@ def test_a_step_is_more_than_a_layer(
     made = preload(command, {"ULMS_BACKEND": "observe", "ULMS_TRACE": out}, emulator=True)
     env = made.environment(os.environ)
     subprocess.run(command, env=env, capture_output=True, timeout=DEADLINE_S, check=True)
-    monkeypatch.setattr("pump.bench.plan.FACTORS", (100,))  # what is predicted does not matter
+    monkeypatch.setattr("pump.predict.plan.FACTORS", (100,))  # what is predicted does not matter
     assert main(["plan", out, "--memory", "300MiB", "--backend", "um"]) == (0 if needs else 2)
     told = capsys.readouterr()
     assert found in told.out + told.err

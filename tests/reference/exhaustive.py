@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pump.bench.oracle import Use, uses_of
+from pump.predict.oracle import Use, uses_of
 from pump.sim.period import Period
 
 HOST, CLEAN, DIRTY, DEAD, COMING, LEAVING = range(6)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pump.bench import plan
+from pump.predict import plan
 
 FEW_FACTORS = (100, 90, 70, 40)
 FEW_SHARES = (0.6, 1.0, 1.1)
@@ -16,7 +16,7 @@ def one_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     would only read everything anew. Tests that want more say so.
     """
     alone = SimpleNamespace(sched_getaffinity=lambda process: {0})
-    monkeypatch.setattr("pump.bench.processes.os", alone)
+    monkeypatch.setattr("pump.predict.processes.os", alone)
 
 
 def play_few(patch: pytest.MonkeyPatch) -> None:

@@ -17,14 +17,12 @@ from pump import paths  # noqa: E402
 from pump.bench import pictures, plots, report, resident, simulate  # noqa: E402
 from pump.bench.pictures import Watch  # noqa: E402
 from pump.bench.row import (  # noqa: E402
-    OVER,
     FormatError,
     Row,
     pooled,
     read_results,
     write_results,
 )
-from pump.bench.systems import BY_NAME, DEVICES, GPU, SIM, SYSTEMS, systems_on  # noqa: E402
 from pump.bench.timeline import (  # noqa: E402
     DEVICE,
     LANES,
@@ -35,8 +33,17 @@ from pump.bench.timeline import (  # noqa: E402
     thinned,
     write_timeline,
 )
-from pump.bench.yardstick import Case, bounded, yardstick  # noqa: E402
-from pump.cli.render import console  # noqa: E402
+from pump.predict.plots import COLOURS  # noqa: E402
+from pump.predict.systems import (  # noqa: E402
+    BY_NAME,
+    DEVICES,
+    GPU,
+    OVER,
+    SIM,
+    SYSTEMS,
+    systems_on,
+)
+from pump.predict.yardstick import Case, bounded, yardstick  # noqa: E402
 from pump.sim.engine import READ, UPDATE, WRITE, Touch  # noqa: E402
 from pump.sim.link import LINKS, UM, VMM  # noqa: E402
 from pump.sim.recorded import open_sequence  # noqa: E402
@@ -44,6 +51,7 @@ from pump.sim.result import Result  # noqa: E402
 from pump.sim.sequence import Block, Operation, Sequence  # noqa: E402
 from pump.sim.simulator import settings_for  # noqa: E402
 from pump.sizes import GIB, MIB  # noqa: E402
+from pump.terminal.render import console  # noqa: E402
 from tests.unit.bench_row import row  # noqa: E402
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
@@ -257,7 +265,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The figures that are drawn, in place of their files."""
     pytest.importorskip("matplotlib")
     figures: list[Any] = []
-    monkeypatch.setattr(plots, "_save", lambda figure, path: figures.append(figure))
+    monkeypatch.setattr(plots, "save", lambda figure, path: figures.append(figure))
     return figures
 
 
@@ -276,7 +284,7 @@ def test_workloads_beside_each_other_share_an_axis_and_say_their_times(
 
 
 def test_a_legend_lies_within_its_picture(kept: list[Any], tmp_path: Path) -> None:
-    rows = [row(name, 5, bound_ms=2.0) for name in plots.COLOURS]
+    rows = [row(name, 5, bound_ms=2.0) for name in COLOURS]
     for workloads in (1, 2, 4):
         every = [replace(one, workload=f"w{i}") for i in range(workloads) for one in rows]
         plots.plot_times(every, tmp_path / "x.png")
@@ -374,7 +382,7 @@ def test_what_is_missing_is_installed_from_where_it_is(
     rows: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The registry's package of our name is somebody else's."""
-    monkeypatch.setattr(plots, "can_plot", lambda: False)
+    monkeypatch.setattr(pictures, "can_plot", lambda: False)
     told = pictures.draw(rows, [], tmp_path, "png")
     assert told == "no pictures: they need matplotlib (pip install matplotlib scipy)"
     texts = [path.read_text(encoding="utf-8") for path in ROOT.glob("docs/*.md")]

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from pump import paths  # noqa: E402
-from pump.bench.oracle import ITERATIONS, WARM, oracle, uses_of  # noqa: E402
+from pump.predict.oracle import ITERATIONS, WARM, oracle, uses_of  # noqa: E402
 from pump.sim.link import LINKS  # noqa: E402
 from pump.sim.period import PageTimes, PageTouch, Period, page_times, period_of  # noqa: E402
 from pump.sim.recorded import open_sequence  # noqa: E402
@@ -50,7 +50,7 @@ def in_ns(period: Period) -> Period:
 
 def bounds(period: Period, budget: int, times: PageTimes) -> list[float]:
     """With as many intervals as there are operations, and with fewer: several in one, then."""
-    from pump.bench import bound as lp
+    from pump.predict import bound as lp
 
     every = range(len(period.operations), 0, -1)
     return [lp.bound(in_ns(period), budget, times, intervals) for intervals in every]
@@ -149,7 +149,7 @@ def test_an_operation_that_is_too_large_is_refused() -> None:
 def test_the_oracle_is_near_the_bound(link: str) -> None:
     """On a recorded training step at twice its memory."""
     pytest.importorskip("scipy")
-    from pump.bench import bound as lp
+    from pump.predict import bound as lp
 
     rates = LINKS[link]
     period = period_of(open_sequence(paths.traces()["resnet50"]), rates.page_bytes)

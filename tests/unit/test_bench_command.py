@@ -9,7 +9,7 @@ from pump import paths
 from pump.bench import cli, simulate
 from pump.bench.row import read_results
 from pump.bench.run import ratios_in, systems_of
-from pump.bench.systems import EMULATOR, GPU, SIM, systems_on
+from pump.predict.systems import EMULATOR, GPU, SIM, systems_on
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

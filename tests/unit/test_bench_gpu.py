@@ -22,8 +22,8 @@ from pump.bench.machine import describe  # noqa: E402
 from pump.bench.report import cell_of  # noqa: E402
 from pump.bench.row import read_results, write_results  # noqa: E402
 from pump.bench.runner import Asked  # noqa: E402
-from pump.bench.systems import GPU, systems_on  # noqa: E402
-from pump.cli.command import UsageError  # noqa: E402
+from pump.predict.systems import GPU, systems_on  # noqa: E402
+from pump.terminal.command import UsageError  # noqa: E402
 
 pytestmark = pytest.mark.unit
 

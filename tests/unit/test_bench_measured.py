@@ -21,9 +21,9 @@ from pump.bench.measured import (  # noqa: E402
 )
 from pump.bench.row import Row, read_results, write_results  # noqa: E402
 from pump.bench.steps import ELSEWHERE  # noqa: E402
-from pump.bench.systems import EMULATOR, GPU  # noqa: E402
-from pump.bench.yardstick import WIRES, bounded, sequence_at, yardstick  # noqa: E402
 from pump.paths import traces  # noqa: E402
+from pump.predict.systems import EMULATOR, GPU  # noqa: E402
+from pump.predict.yardstick import WIRES, bounded, sequence_at, yardstick  # noqa: E402
 from pump.sim.hardware import GPUS, gpu_named  # noqa: E402
 from pump.sizes import GIB  # noqa: E402
 

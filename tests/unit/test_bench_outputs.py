@@ -8,15 +8,15 @@ import pytest
 from pump import paths
 from pump.bench import cli, pictures, simulate
 from pump.bench.pictures import Watch
-from pump.bench.progress import Workloads
 from pump.bench.row import Row, read_results
 from pump.bench.simulated import Simulated
 from pump.bench.steps import STEPS, meant
-from pump.bench.systems import ALIKE
-from pump.bench.yardstick import sequence_at
-from pump.cli.program import INTERRUPTED
+from pump.predict.systems import ALIKE
+from pump.predict.yardstick import sequence_at
 from pump.sim.link import LINKS, link_for
 from pump.sizes import GIB
+from pump.terminal.program import INTERRUPTED
+from pump.terminal.progress import Workloads
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

@@ -6,7 +6,7 @@ import pytest
 
 from pump.bench import cli, machine
 from pump.bench.run import device_of, names_of, runner, systems_of
-from pump.bench.yardstick import INTERVALS
+from pump.predict.yardstick import INTERVALS
 
 pytestmark = pytest.mark.unit
 

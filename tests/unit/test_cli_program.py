@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pump import paths
-from pump.cli.program import BROKEN_PIPE
+from pump.terminal.program import BROKEN_PIPE
 
 pytestmark = pytest.mark.unit
 

@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from pump.cli.render import NAME_LEAST, Name, console, table
 from pump.symbol import readable
+from pump.terminal.render import NAME_LEAST, Name, console, table
 
 pytestmark = pytest.mark.unit
 

@@ -9,9 +9,9 @@ import pytest
 
 from pump import stats
 from pump.cli import main
-from pump.cli.render import console
 from pump.cli.top import NOBODY, View, page
 from pump.stats import Counter, DeviceMemory, Held, Snapshot
+from pump.terminal.render import console
 
 pytestmark = pytest.mark.unit
 

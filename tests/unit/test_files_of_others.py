@@ -15,8 +15,8 @@ import pytest
 
 from pump import stats
 from pump.cli import main
-from pump.cli.render import Name, console, table
-from pump.printable import printable
+from pump.terminal.printable import printable
+from pump.terminal.render import Name, console, table
 from pump.trace import Trace, TraceError, container, read
 from pump.trace.layout import RecordType
 

@@ -1,6 +1,10 @@
-"""The layers of `csrc`: what each folder includes, held against the table of ARCHITECTURE.md."""
+"""The layers of `csrc` and `pump`: what each folder includes or imports, held against the tables of
+ARCHITECTURE.md.
+"""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,16 +13,19 @@ pytestmark = pytest.mark.unit
 
 ROOT = Path(__file__).parents[2]
 CSRC = ROOT / "csrc"
-ROW = re.compile(r"^\| `csrc/(\w+)` \|[^|]*\| ([^|]*) \|$", re.M)
+PUMP = ROOT / "pump"
+ROW = re.compile(r"^\| `(csrc|pump)/(\w+)` \|(?:[^|]*\|)? ([^|]*) \|$", re.M)
 ABOVE = "all above but "
 GENERATED = {"driver.h", "library.h", "cuda/", "nvml/", "cublas/", "cudnn/"}
 """They need the driver's types: from `csrc/driver` on."""
 
 
-def table() -> dict[str, set[str]]:
-    """Each folder and those that it may include, the lowest layer first."""
+def table(tree: str = "csrc") -> dict[str, set[str]]:
+    """Each folder and those that it may include or import, the lowest layer first."""
     found: dict[str, set[str]] = {}
-    for folder, cell in ROW.findall((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")):
+    for root, folder, cell in ROW.findall((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")):
+        if root != tree:
+            continue
         named = set(re.findall(r"`(\w+)`", cell))
         found[folder] = set(found) - named if cell.startswith(ABOVE) else named
     return found
@@ -39,13 +46,40 @@ def wrong(folder: str, name: str, layers: dict[str, set[str]]) -> bool:
     return first != folder and first not in layers[folder]
 
 
-def test_the_table_has_every_folder() -> None:
-    assert sorted(table()) == sorted(path.name for path in CSRC.iterdir() if path.is_dir())
+def imports(tree: ast.AST) -> Iterator[str]:
+    """What a module imports of pump, inside functions too: the word after `pump.`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "imports are absolute"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        words = [name.split(".") for name in names]
+        yield from ([*word, ""][1] for word in words if word[0] == "pump")
 
 
-def test_a_folder_includes_only_folders_above_it_in_the_table() -> None:
+def may_import(package: str, name: str, layers: dict[str, set[str]]) -> bool:
+    """Whether a module of the package ("": one beside them) may import the name."""
+    if name in layers:
+        return bool(package) and (name == package or name in layers[package])
+    beside = {path.stem for path in PUMP.glob("*.py")} - {"__init__", "__main__"}
+    return name in {*beside, "_ulms", "__version__"}
+
+
+@pytest.mark.parametrize(("tree", "top"), [("csrc", CSRC), ("pump", PUMP)], ids=["csrc", "pump"])
+def test_the_table_has_every_folder(tree: str, top: Path) -> None:
+    code = (
+        path.relative_to(top).parts for path in top.rglob("*") if path.suffix in (".c", ".h", ".py")
+    )
+    assert set(table(tree)) == {first for first, *rest in code if rest}
+
+
+@pytest.mark.parametrize("tree", ["csrc", "pump"])
+def test_a_folder_uses_only_folders_above_it_in_the_table(tree: str) -> None:
     above: set[str] = set()
-    for folder, allowed in table().items():
+    for folder, allowed in table(tree).items():
         assert allowed <= above, folder
         above.add(folder)
 
@@ -111,3 +145,41 @@ def test_others_see_the_contract_of_the_backend_alone() -> None:
 )
 def test_what_is_wrong_is_found(folder: str, name: str, is_wrong: bool) -> None:
     assert wrong(folder, name, table()) is is_wrong
+
+
+def test_every_import_is_allowed() -> None:
+    """But for those of `__init__` and `__main__`, which stand before all packages."""
+    layers = table("pump")
+    files = [(path, path.relative_to(PUMP).parts) for path in PUMP.rglob("*.py")]
+    assert len(files) > 80
+    found = [
+        f"{path.relative_to(PUMP)}: {name}"
+        for path, (first, *rest) in files
+        if rest or first not in ("__init__.py", "__main__.py")
+        for name in imports(ast.parse(path.read_text(encoding="utf-8")))
+        if not may_import(first if rest else "", name, layers)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("package", "line", "allowed"),
+    [
+        ("cli", "from pump.bench import cli", False),
+        ("cli", "def late(): import pump.bench.row", False),
+        ("bench", "from pump.cli.render import table", False),
+        ("predict", "from pump import cli", False),
+        ("predict", "from pump.terminal import render", False),
+        ("sim", "from pump import predict", False),
+        ("terminal", "from pump.sim.link import LINKS", False),
+        ("", "from pump.trace import read", False),
+        ("sim", "import pump", False),
+        ("cli", "from pump.predict import plan", True),
+        ("bench", "from pump.terminal.render import table", True),
+        ("trace", "from pump import __version__", True),
+        ("sim", "from pump import binding", True),
+    ],
+)
+def test_a_wrong_import_is_found(package: str, line: str, allowed: bool) -> None:
+    layers = table("pump")
+    assert all(may_import(package, name, layers) for name in imports(ast.parse(line))) is allowed

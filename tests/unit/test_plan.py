@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from pump import paths
-from pump.bench import plan, plots, simulate
+from pump.bench import simulate
 from pump.binding import default_of
 from pump.cli import PROGRAM
 from pump.cli.run import options_of
+from pump.predict import plan, plots
 from pump.sim.engine import UPDATE, Touch
 from pump.sim.hardware import INTERCONNECTS
 from pump.sim.link import LINKS, UM, link_for
@@ -246,7 +247,7 @@ def test_stretched_operations_take_longer() -> None:
 def test_only_times_are_drawn(found: plan.Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over what is needed, where there is much more memory."""
     drawn: list[Any] = []
-    monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.extend(figure.axes))
+    monkeypatch.setattr(plots, "save", lambda figure, path: drawn.extend(figure.axes))
     curve = [replace(p, over_budget=p.budget < found.memory) for p in found.curve]
     for memory in (found.memory, 100 * found.footprint):
         every = [*curve, replace(curve[-1], budget=memory)]

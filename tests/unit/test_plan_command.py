@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pump import paths
-from pump.bench import plan, plots
 from pump.cli import main
+from pump.predict import plan, plots
 from pump.sim.link import UM
 from pump.sim.recorded import open_sequence
 from pump.sim.sequence import SequenceError

@@ -16,9 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from pump import paths  # noqa: E402
-from pump.bench.oracle import oracle  # noqa: E402
 from pump.cli import main  # noqa: E402
 from pump.cli.sim import Row, play, speedup  # noqa: E402
+from pump.predict.oracle import oracle  # noqa: E402
 from pump.sim.engine import FILL, LANE_IN, CompiledEngine, Move, Settings, Touch, policies  # noqa: E402
 from pump.sim.link import FREE, LINKS, UM, UM_ONE, VMM, Link, link_for  # noqa: E402
 from pump.sim.period import page_times, period_of  # noqa: E402

@@ -14,8 +14,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from pump.printable import PrintableStream, printable
 from pump.symbol import readable, shortened
+from pump.terminal.printable import PrintableStream, printable
 
 PIPE_WIDTH = 10_000  # columns where there is no terminal, and no COLUMNS: nothing is cut off
 NAME_LEAST = 40

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from pump.bench.oracle import Schedule, oracle
+from pump.predict.oracle import Schedule, oracle
 from pump.sim.link import LINKS, PAGE_BYTES, Link
 from pump.sim.period import Period, page_times, period_of
 from pump.sim.recorded import open_sequence
@@ -69,6 +69,6 @@ def yardstick(case: Case) -> Yardstick:
     reached = oracle(period, pages, times) if pages >= period.largest else None
     if not case.intervals or not bounded():
         return Yardstick(None, reached)
-    from pump.bench.bound import bound
+    from pump.predict.bound import bound
 
     return Yardstick(bound(period, pages, times, case.intervals) / 1e6, reached)

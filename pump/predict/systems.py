@@ -9,6 +9,8 @@ DEVICES = {
     EMULATOR: "programs on the emulated device, with its model of time",
     GPU: "programs on this machine's GPU, held to a software budget",
 }
+OVER = "(over)"
+"""In place of the time of a run that had more than its budget resident."""
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pump import __version__
-from pump.cli.command import Command, UsageError
-from pump.cli.hint import Parser, hint
 from pump.paths import NotBuiltError
-from pump.printable import PrintableStream
+from pump.terminal.command import Command, UsageError
+from pump.terminal.hint import Parser, hint
+from pump.terminal.printable import PrintableStream
 
 INTERRUPTED, BROKEN_PIPE = 130, 141  # what a shell answers
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pump.bench.budgeted import Budgeted
-from pump.bench.processes import results
-from pump.bench.systems import BY_NAME
 from pump.binding import default_of
+from pump.predict.budgeted import Budgeted
+from pump.predict.processes import results
+from pump.predict.systems import BY_NAME
 from pump.sim.engine import CompiledEngine
 from pump.sim.hardware import Interconnect, link_over
 from pump.sim.link import LINKS, PAGE_BYTES, VMM, VMM_KNOWN, Link, link_for

@@ -1,0 +1,1 @@
+"""What a terminal shows and is told: commands, tables, progress."""
