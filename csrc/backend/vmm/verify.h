@@ -15,7 +15,7 @@ static inline bool vmm_verifies(void) {
 
 /* The operation is issued next: its kernel will be named. */
 void vmm_verify_issued(const struct op *op);
-/* The operation was admitted, and touches d->touches: n; opaque: it may write anything. Under the lock. */
+/* The operation was admitted, and touches d->admission.touches: n; opaque: it may write anything. Under the lock. */
 void vmm_verify_admitted(struct pager *d, size_t n, bool opaque);
 /* A page that is new: if it is on the host, what is there is sealed. In the device's context, without the lock. */
 void vmm_verify_new(struct vmm *v, struct vmm_range *r, size_t page);
