@@ -1,5 +1,32 @@
-"""PUMP: run unmodified CUDA programs that need more GPU memory than there is."""
+"""PUMP: run unmodified CUDA programs that need more GPU memory than there is.
 
+For programs in Python: `open_trace`, `plan`, `compare`. The commands call the same functions.
+"""
+
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from pump.bench.compare import compare
+    from pump.predict.plan import plan
+    from pump.trace import read as open_trace
+
+__all__ = ["__version__", "compare", "open_trace", "plan"]
 __version__ = version("pump")
+
+_HOMES = {
+    "compare": ("pump.bench.compare", "compare"),
+    "open_trace": ("pump.trace", "read"),
+    "plan": ("pump.predict.plan", "plan"),
+}
+
+
+if not TYPE_CHECKING:  # which knows the functions by their imports above
+
+    def __getattr__(name: str) -> Any:
+        """One of these functions. Its module, and numpy with it, is loaded when somebody asks."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'pump' has no attribute '{name}'")
+        module, function = _HOMES[name]
+        return getattr(import_module(module), function)

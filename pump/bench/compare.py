@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import geometric_mean
 
 from rich.table import Table
 
 from pump.bench.report import DIFFERS, cell_of
-from pump.bench.row import Results, Row, Run
+from pump.bench.row import Results, Row, Run, read_results
 from pump.predict.systems import OVER
 from pump.terminal.render import table
 
@@ -118,13 +119,24 @@ def _only_in(name: str, pairs: Sequence[tuple[Row, Row]], alone: Sequence[Row]) 
     return lines
 
 
-def compare(before: Results, after: Results) -> Comparison:
-    """Medians of what has the same key; what failed stands beside what did not."""
+def compare(before: Results | str | Path, after: Results | str | Path) -> Comparison:
+    """Medians of what has the same key; what failed stands beside what did not.
+
+    Each: results, or the file that `pump-bench run --json` wrote. `Comparison.changes` has a
+    `Change` for each run of both: rows with milliseconds a step, and their ratio, after : before.
+    Raises FormatError, OSError for a file.
+    """
+    before, after = opened(before), opened(after)
     old = {row.run: row for row in before.every}
     new = {row.run: row for row in after.every}
     changes = [Change(old[run], new[run]) for run in sorted(old, key=place) if run in new]
     missing = [row for run, row in old.items() if run not in new]
     return Comparison(changes, missing, [row for run, row in new.items() if run not in old])
+
+
+def opened(told: Results | str | Path) -> Results:
+    """Results, read if a file is given. Raises FormatError, OSError."""
+    return told if isinstance(told, Results) else read_results(Path(told))
 
 
 def place(run: Run) -> tuple[str, float]:

@@ -8,12 +8,14 @@ from pump.predict.budgeted import Budgeted
 from pump.predict.processes import results
 from pump.predict.systems import BY_NAME
 from pump.sim.engine import CompiledEngine
-from pump.sim.hardware import Interconnect, link_over
+from pump.sim.hardware import INTERCONNECTS, REFERENCE, Interconnect, link_over
 from pump.sim.link import LINKS, PAGE_BYTES, VMM, VMM_KNOWN, Link, link_for
+from pump.sim.recorded import sequence_of
 from pump.sim.sequence import Event, Given, Operation, pages_of
 from pump.sim.sequence import Sequence as Recorded
 from pump.sim.simulator import Pace, settings_for
 from pump.sizes import format_size, write_size
+from pump.trace import Trace
 
 FACTORS = tuple(range(100, 0, -10))
 SHARES = tuple(n / 10 for n in range(2, 12))
@@ -124,23 +126,31 @@ Progress = Callable[[int, int], None]
 
 
 def plan(
-    sequence: Recorded,
+    trace: Trace | Recorded,
     memory: int,
-    interconnect: Interconnect,
-    backends: Sequence[str],
+    interconnect: Interconnect = INTERCONNECTS[REFERENCE.interconnect],
+    backends: Sequence[str] | None = None,
     progress: Progress = lambda done, runs: None,
     *,
     curve: bool = True,
     step_ns: float = 0.0,
     workers: int | None = None,
 ) -> Plan:
-    """Plays every factor and, if it is asked for, the curve; what it tells of fitting it knows
-    without. Where it is roomy and no curve is asked for there is nothing to be told. Where a budget
-    is less than a page there is no point.
+    """What a step of a trace would take with so much memory, bytes.
 
-    step_ns: what a step takes from end to end where everything fits; 0: what its operations take.
-    workers: processes; None: as many as this one may use processors, if they are worth it.
+    Plays every factor and, if it is asked for, the curve; what it tells of fitting it knows
+    without. Where it is roomy and no curve is asked for there is nothing to be told. Where a budget
+    is less than a page there is no point. `Plan.factors` has a `Point` for each per cent of the
+    memory and backend: milliseconds, and bytes, of one step. Raises SequenceError for a trace
+    without a step that repeats, KeyError for a backend that LINKS has not.
+
+    trace: or a recorded step. backends: None: all. step_ns: what a step takes from end to end where
+    everything fits; 0: what its operations take. workers: processes; None: as many as this one may
+    use processors, if they are worth it.
     """
+    sequence = trace if isinstance(trace, Recorded) else sequence_of(trace)
+    if backends is None:
+        backends = backends_for(sequence, LINKS)
     links = {name: link_over(interconnect, link_for(name, sequence)) for name in backends}
     needs = needs_of(sequence, memory, step_ns)
     sizes = {link.page_bytes for link in links.values()}

@@ -20,6 +20,8 @@ _TOUCH_WORDS = layout.TOUCH.itemsize // 8
 def read(path: str | Path) -> Trace:
     """Reads a trace, plain or compressed, whole or cut off anywhere.
 
+    `Trace` has a structured array of one dimension for each kind of record (operations, touches,
+    moves, ...), in the order of the file; sizes in bytes, times in nanoseconds.
     What cannot be read is in `Trace.losses`. Raises TraceError for a file that is no trace at all,
     OSError for one that cannot be opened.
     """
