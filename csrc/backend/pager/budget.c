@@ -2,6 +2,7 @@
 #include "backend/pager/pager.h"
 #include "base/capacity.h"
 #include "base/log.h"
+#include "driver/context.h"
 #include "driver/session.h"
 
 /* Free memory comes and goes in small pieces: less than this is no news. */
@@ -39,10 +40,13 @@ static uint64_t ask_driver(struct pager *d) {
     return apart > grain(old) ? capacity : old;
 }
 
+/* The driver is asked in a context of the device's alone. A grant may come meanwhile. */
 void pager_budget_look(struct pager *d) {
-    uint64_t granted = capacity_granted(d->ordinal), device = pager_device_bytes(d->ordinal);
+    bool asks = !capacity_granted(d->ordinal) && context_device() == d->ordinal;
     d->budget.looked_ns = clock_ns();
-    d->budget.capacity = !granted ? ask_driver(d) : device && device < granted ? device : granted;
+    uint64_t told = asks ? ask_driver(d) : d->budget.capacity;
+    uint64_t granted = capacity_granted(d->ordinal), device = pager_device_bytes(d->ordinal);
+    d->budget.capacity = !granted ? told : device && device < granted ? device : granted;
     pager_budget_update(d);
 }
 
@@ -52,6 +56,7 @@ void pager_granted(int32_t device) {
             continue;
         pager_lock(d);
         pager_budget_look(d);
+        d->budget.looked_ns = 0; /* the watcher asks the driver, which this thread may have no context for */
         if (pager_all_fits(d) && !pager_fits(d, 0))
             pager_start_moving(d, 0);
         pager_wake(d);

@@ -7,8 +7,13 @@ void pager_contexts_open(struct pager *d) {
 }
 
 void pager_context_see(struct pager *d, bool anew) {
-    CUcontext current = anew || (!d->contexts.program && context_device() == d->ordinal) ? pager_current() : NULL;
+    bool looks = anew || !d->contexts.program;
+    CUcontext current = looks && context_device() == d->ordinal ? pager_current() : NULL;
     d->contexts.program = current ? current : d->contexts.program;
+}
+
+void pager_context_know(struct pager *d, CUcontext context) {
+    d->contexts.program = d->contexts.program ? d->contexts.program : context;
 }
 
 /* What was issued up to now is done, or nothing gets done any more: a context cannot go before. Under the lock. */
@@ -40,6 +45,7 @@ void pager_forget(uint64_t context) {
     pager_returned();
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
+        pager_refit_again(d); /* what it issued is nobody's work */
         wait_for_issued(d);
         pager_unlock(d);
     }

@@ -17,6 +17,8 @@ struct pager;
 void pager_contexts_open(struct pager *d);
 /* The calling thread's serves, if it is of the device; `anew`: in place of the one before. Under the lock. */
 void pager_context_see(struct pager *d, bool anew);
+/* One of the device that has memory, where no other is known. Under the lock. */
+void pager_context_know(struct pager *d, CUcontext context);
 /* See backend.h. */
 void pager_forget(uint64_t context);
 void pager_forgotten(uint64_t gone);

@@ -47,6 +47,7 @@ static bool no_move(const struct pager *d) {
 
 static bool wait_until(struct pager *d, bool (*is)(const struct pager *), const struct bound *b) {
     pager_lock(d);
+    pager_refit_again(d); /* it is no work of the program's */
     while (!is(d) && !pager_stops(d) && lasts(b)) {
         pager_unlock(d);
         rest(LOOK_NS);

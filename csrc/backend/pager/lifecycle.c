@@ -111,7 +111,7 @@ bool pager_stop_moving(struct pager *d) {
     pthread_mutex_lock(&turning);
     bool fits = phase_enter(&d->phase.now, PHASE_FITS), any = false;
     for (const struct pager *other = pager_next(NULL); other && !any; other = pager_next(other))
-        any = pager_moves(other);
+        any = !pager_all_fits(other); /* where nothing moves any more pages may be away */
     if (fits && !any) {
         no_more_moving();
         fast_path_restore(SLOW_MOVES);

@@ -1,5 +1,5 @@
 /* Prior work: what was issued before operations were told to the engine. A thread of ours waits for it. */
-
+#define _GNU_SOURCE
 #include <stdlib.h>
 
 #include "backend/pager/pager.h"
@@ -45,7 +45,8 @@ static void note_contexts(struct pager *d) {
     struct pager_prior *p = &d->phase.prior;
     pager_context_see(d, true);
     p->count = 0;
-    p->contexts[p->count++] = d->contexts.program;
+    if (d->contexts.program)
+        p->contexts[p->count++] = d->contexts.program;
     for (size_t n; (n = ledger_list(session.ledger, from, list, LEDGER_LISTED)) > 0; from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++) {
             CUcontext context = (CUcontext)(uintptr_t)list[i].context;
@@ -54,6 +55,8 @@ static void note_contexts(struct pager *d) {
                 k++;
             if (!context || !list[i].managed || k < p->count)
                 continue;
+            if (list[i].device == d->ordinal)
+                pager_context_know(d, context);
             if (k < PAGER_CONTEXTS)
                 p->contexts[p->count++] = context;
             else
@@ -102,11 +105,12 @@ static void *drain(void *data) {
     return NULL;
 }
 
-/* The drainer of an earlier time has ended. */
+/* The drainer of an earlier time has ended, but for what the driver does at the end of a thread. */
 const char *pager_prior_drain(struct pager *d) {
     struct pager_worker *w = &d->phase.prior.drainer;
-    if (w->running)
-        pthread_join(w->thread, NULL);
+    struct timespec soon = pager_soon(PAGER_JOIN_NS);
+    if (w->running && pthread_timedjoin_np(w->thread, NULL, &soon) != 0)
+        return "the driver keeps a thread of ours";
     return pager_worker_start(w, "ulms-past", drain, d);
 }
 

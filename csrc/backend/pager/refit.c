@@ -8,6 +8,9 @@
 /* So long it must have fit: to begin again waits for all that was issued meanwhile. */
 #define SETTLED_NS 500000000ull
 #define LOOK_NS    2000000ull
+/* So long something comes, or it is tried again later. */
+#define FEWER_NS 100000000ull
+#define LATER_NS 10000000000ull
 /* So small a part of the budget must be left: else the next allocation begins to move pages again. */
 enum { SLACK = 16 };
 
@@ -17,15 +20,18 @@ static bool fits(const struct pager *d) {
     return d->engine.held && !d->phase.prior.ticket && pager_moves(d) && bytes + budget / SLACK <= budget;
 }
 
-static uint64_t read_all(struct pager *d) {
+/* As what writes all: of what is only read the driver would keep copies, which the first write then breaks. */
+static uint64_t touch_all(struct pager *d) {
     struct ulms_engine_touch *touches = calloc(d->memory.ranges.count + 1, sizeof *touches);
     if (!touches)
         return 0;
+    size_t n = 0;
     for (size_t i = 0; i < d->memory.ranges.count; i++) {
         const struct pager_range *r = d->memory.ranges.at[i].range;
-        touches[i] = (struct ulms_engine_touch){r->start, r->bytes, ULMS_TOUCH_READ};
+        if (!r->freed)
+            touches[n++] = (struct ulms_engine_touch){r->start, r->bytes, ULMS_TOUCH_UPDATE};
     }
-    uint64_t serial = ulms_engine_issued(d->engine.core, 0, touches, d->memory.ranges.count);
+    uint64_t serial = ulms_engine_issued(d->engine.core, 0, touches, n);
     free(touches);
     return serial;
 }
@@ -33,7 +39,7 @@ static uint64_t read_all(struct pager *d) {
 static void begin(struct pager *d) {
     struct pager_refit *r = &d->phase.refit;
     ulms_engine_in_place(d->engine.core, ULMS_IN_PLACE_NOTHING);
-    r->serial = read_all(d);
+    r->serial = touch_all(d);
     r->ticket = r->serial ? pager_window_issue(&d->window, r->serial) : 0;
     if (r->serial && !r->ticket)
         ulms_engine_retired(d->engine.core, r->serial, 0);
@@ -42,12 +48,13 @@ static void begin(struct pager *d) {
 }
 
 static void end(struct pager *d) {
-    struct pager_refit *r = &d->phase.refit;
-    if (r->begun) {
-        pager_retired(d, r->ticket);
-        ulms_engine_in_place(d->engine.core, ULMS_IN_PLACE_ALL);
+    struct pager_refit was = d->phase.refit;
+    d->phase.refit = (struct pager_refit){0};
+    ulms_engine_in_place(d->engine.core, ULMS_IN_PLACE_ALL);
+    if (was.begun) {
+        pager_retired(d, was.ticket);
+        pager_wake(d);
     }
-    *r = (struct pager_refit){0};
 }
 
 void pager_refit_again(struct pager *d) {
@@ -55,13 +62,25 @@ void pager_refit_again(struct pager *d) {
         end(d);
 }
 
-/* Whether all of it is there; *gives_up: some of it cannot come. */
+/* Something came lately. */
+static bool comes(struct pager_refit *r, uint64_t missing) {
+    uint64_t now = clock_ns();
+    if (!r->fewer_ns || missing < r->missing)
+        r->fewer_ns = now;
+    r->missing = missing;
+    return now < r->fewer_ns + FEWER_NS;
+}
+
+/* Whether all of it is there; *gives_up: some of it cannot come. An operation that is admitted without its pages would
+ * count as what brings them. */
 static bool is_there(struct pager *d, bool *gives_up) {
     struct pager_refit *r = &d->phase.refit;
-    uint64_t wait;
-    int answer = r->admitted || !r->serial ? ULMS_RUN : ulms_engine_admit(d->engine.core, r->serial, 0, &wait);
-    r->admitted = answer == ULMS_RUN;
-    *gives_up = answer == ULMS_RUN_SHORT;
+    uint64_t wait, missing = r->serial && !r->admitted ? ulms_engine_missing(d->engine.core, r->serial) : 0;
+    if (missing) {
+        *gives_up = !comes(r, missing);
+        return false;
+    }
+    r->admitted = r->admitted || !r->serial || ulms_engine_admit(d->engine.core, r->serial, 0, &wait) == ULMS_RUN;
     return r->admitted && !d->moves.under_way && !d->admission.waiters.first && d->moves.paused == 0;
 }
 
@@ -83,7 +102,9 @@ uint64_t pager_refit(struct pager *d) {
         log_info("device %d: everything fits again: pages stay where they are", d->ordinal);
         return UINT64_MAX;
     }
-    if (gives_up || !r->begun)
-        end(d); /* and tries again later */
+    if (gives_up || !r->begun) {
+        end(d);
+        r->since_ns = now + LATER_NS;
+    }
     return now + LOOK_NS;
 }

@@ -14,6 +14,8 @@ enum { NEARLY_ALL = 4 }; /* all but one in so many: soon there may be more than 
 
 /* Without being asked: the budget may have become smaller, or the driver may have memory again. */
 #define LOOK_NS 1000000000ull
+/* While frames are beyond it still: pages are just leaving them. */
+#define BEYOND_NS 20000000ull
 
 struct frame_prefetcher {
     struct pager *device;
@@ -32,8 +34,8 @@ static void ask(void *data) {
 }
 
 /* False: the end came. */
-static bool wait(struct frame_prefetcher *m) {
-    uint64_t until_ns = clock_ns() + LOOK_NS;
+static bool wait(struct frame_prefetcher *m, uint64_t ns) {
+    uint64_t until_ns = clock_ns() + ns;
     struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
     pthread_mutex_lock(&m->lock);
     while (!m->asked && !m->stopping && pthread_cond_timedwait(&m->work, &m->lock, &until) == 0)
@@ -86,32 +88,35 @@ bool vmm_give_back(struct pager *d, uint64_t most) {
     return freed;
 }
 
-/* While nothing moves the device's frames are made as they are needed: the program may want the room for itself. */
-static void follow_budget(struct pager *d) {
+/* While nothing moves the device's frames are made as they are needed: the program may want the room for itself. False:
+ * there are more than there may be, and pages leave them. */
+static bool follow_budget(struct pager *d) {
     struct vmm *v = vmm_in(d);
     pager_lock(d);
-    uint64_t most = pager_moves(d) ? d->budget.bytes + d->memory.aside + d->memory.fixed : 0;
+    bool moves = pager_moves(d);
+    uint64_t all = d->budget.bytes + d->memory.aside + d->memory.fixed, most = moves ? all : 0;
     uint64_t most_leave = d->budget.bytes; /* at a time */
     pager_unlock(d);
     uint32_t stock = (uint32_t)((most_leave < STOCK_BYTES ? most_leave : STOCK_BYTES) / page_bytes);
     vmm_pool_keep(&v->pool[VMM_DEVICE], stock, most, ask, v->prefetcher);
     vmm_pool_keep(&v->pool[VMM_HOST], stock, UINT64_MAX, ask, v->prefetcher);
-    if (most)
-        vmm_give_back(d, most);
+    vmm_give_back(d, all);
+    return !moves || vmm_pool_bytes(&v->pool[VMM_DEVICE]) <= all;
 }
 
 static void *make(void *data) {
     struct frame_prefetcher *m = data;
     struct vmm *v = vmm_in(m->device);
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+    bool within;
     do {
         bool more = true;
-        follow_budget(m->device);
+        within = follow_budget(m->device);
         while (more && !__atomic_load_n(&m->stopping, __ATOMIC_RELAXED)) {
             more = vmm_pool_stock(&v->pool[VMM_DEVICE]);
             more = vmm_pool_stock(&v->pool[VMM_HOST]) || more;
         }
-    } while (wait(m));
+    } while (wait(m, within ? LOOK_NS : BEYOND_NS));
     return NULL;
 }
 
@@ -130,6 +135,19 @@ void frame_prefetcher_start(struct pager *d) {
 void frame_prefetcher_follow(struct pager *d, uint64_t bytes) {
     if (d->memory.bytes + bytes > d->budget.bytes / NEARLY_ALL * (NEARLY_ALL - 1))
         frame_prefetcher_start(d);
+}
+
+void vmm_granted(int32_t device) {
+    pager_granted(device);
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        pager_lock(d);
+        if (d->ordinal == device && vmm_in(d))
+            frame_prefetcher_start(d);
+        struct frame_prefetcher *m = d->ordinal == device && vmm_in(d) ? vmm_in(d)->prefetcher : NULL;
+        pager_unlock(d);
+        if (m)
+            ask(m);
+    }
 }
 
 void frame_prefetchers_stop(void) {

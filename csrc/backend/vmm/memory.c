@@ -108,7 +108,7 @@ bool vmm_relieve(int32_t device) {
 void vmm_coming(int32_t device, int64_t bytes) {
     pager_coming(device, bytes);
     for (struct pager *d = pager_next(NULL); bytes > 0 && d; d = pager_next(d))
-        if (d->ordinal == device && pager_moves(d)) {
+        if (d->ordinal == device && vmm_in(d)) {
             struct pager_visit v = pager_enter(NULL);
             if (capture_allows(v.relaxed))
                 vmm_give_back(d, d->budget.bytes + d->memory.aside + d->memory.fixed);

@@ -25,6 +25,8 @@ void frame_prefetcher_start(struct pager *d);
 void frame_prefetcher_follow(struct pager *d, uint64_t bytes);
 /* Ends all of them. */
 void frame_prefetchers_stop(void);
+/* See backend.h: frames beyond the grant are the driver's again. */
+void vmm_granted(int32_t device);
 /* Gives idle frames of the device back to the driver, until only so many bytes of frames are made. True: memory of the
  * device became free. */
 bool vmm_give_back(struct pager *d, uint64_t most);

@@ -219,6 +219,7 @@ static struct lane *lanes;
 static uint64_t left[DEVICE_MAX]; /* bytes that launches of this round left allocated */
 static uint64_t rounds = 1;       /* one ends when nothing runs and what is unused was given back */
 static uint64_t most[DEVICE_MAX]; /* bytes that launches of this round were ever thought to need */
+static uint64_t kept[DEVICE_MAX]; /* bytes that the driver held when the last one was launched */
 
 /* NULL: no memory. Under the lock. */
 static struct lane *lane_of(uint64_t stream, int device) {
@@ -273,9 +274,12 @@ static uint64_t larger(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* Bytes that the driver will take beyond what it holds, and what was thought to be needed: it may do with less. */
+/* Bytes that the driver will take beyond what it holds, and what was thought to be needed: it may do with less. Once it
+ * was trimmed, what it holds counts. */
 static uint64_t grows_by(int device, uint64_t held, uint64_t needs) {
     pthread_mutex_lock(&lock);
+    if (held < kept[device])
+        most[device] = held;
     uint64_t before = larger(most[device], held);
     most[device] = larger(most[device], needs);
     pthread_mutex_unlock(&lock);
@@ -302,6 +306,10 @@ bool graph_memory_open(struct charge *c, struct graph_memory *g, uint64_t stream
 void graph_memory_close(struct charge *c, CUresult status) {
     c->status = status;
     reserved_look(c->device);
+    uint64_t held = reserved_by_graphs(c->device);
+    pthread_mutex_lock(&lock);
+    kept[c->device] = held;
+    pthread_mutex_unlock(&lock);
     charge_came(c);
     ledger_cancel(session.ledger, c->device, c->bytes);
     c->bytes = 0;
