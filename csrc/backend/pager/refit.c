@@ -48,8 +48,8 @@ static void begin(struct pager *d) {
 }
 
 static void end(struct pager *d) {
-    struct pager_refit was = d->phase.refit;
-    d->phase.refit = (struct pager_refit){0};
+    struct pager_refit *r = &d->phase.refit, was = *r;
+    *r = (struct pager_refit){0};
     ulms_engine_in_place(d->engine.core, ULMS_IN_PLACE_ALL);
     if (was.begun) {
         pager_retired(d, was.ticket);
