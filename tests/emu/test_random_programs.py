@@ -33,7 +33,7 @@ pytestmark = pytest.mark.emu
 HAPPENS = ("observe", "ahead", "vmm")
 """Set-ups under which something happens to the process."""
 OVER = (1.2, 1.5, 2.0, 3.0, 4.0)
-A_SETUP = 40
+A_SETUP = 24
 FAILURES = (("", ":after={}:sticky:error=2"), (":after={}", ":sticky"))
 """Of calls, taken in turn by each set-up: once or from then on, at once or later."""
 LOST = {"cuMemMap", "cuMemSetAccess"}
@@ -41,8 +41,8 @@ LOST = {"cuMemMap", "cuMemSetAccess"}
 memory (`test_vmm_failures.py`)."""
 LATER = 7
 """So many calls later, or half of those that there are."""
-A_SETUP_FAILS = 84
-"""Runs of a set-up in which a call did fail: 500 in all."""
+A_SETUP_FAILS = 48
+"""Runs of a set-up in which a call did fail: nearly 300 in all."""
 DISTINCT = A_SETUP_FAILS // 3
 """So many programs at least."""
 TURNS, MORE = 25, 12

@@ -142,11 +142,12 @@ def test_memory_that_is_freed_ends_moving(
     assert told == "same\n"
 
 
+@pytest.mark.alone  # of time
 @pytest.mark.parametrize("backend", ["um", "vmm"])
 def test_a_smaller_grant_reaches_an_idle_program(
     run_emulated: RunEmulated, tmp_path: Path, backend: str
 ) -> None:
-    """At once, and a larger one ends moving. The shortest of three: others use the machine, too."""
+    """At once, and a larger one ends moving. The shortest of three counts."""
     text = f"VMM = {backend == 'vmm'}\n" + GRANTED
     told = run_small(run_emulated, tmp_path, text, memory="160MiB", ULMS_BACKEND=backend)
     assert float(told) < 0.1
