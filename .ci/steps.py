@@ -190,7 +190,7 @@ def main() -> int:
     LOGS.mkdir(parents=True, exist_ok=True)
     lint, compiled, python = (
         [step for step in steps if step.group in groups and step.group in part]
-        for part in (("lint",), ("c", "sanitizers"), ("python",))
+        for part in (("lint",), ("c", "sanitizers"), ("check", "python"))
     )
     with ThreadPoolExecutor(2) as pool:
         outcomes = [outcome for part in pool.map(run_all, (lint, compiled)) for outcome in part]
