@@ -120,7 +120,8 @@ for _ in range(3):
     assert every.ulms_grant(0, {MEMORY_MIB} * MIB)
     least = ({BLOCKS} * {SIZE_MIB} - {MEMORY_MIB}) * MIB
     gone = lambda: counter("evicted_bytes") + counter("dropped_bytes") - before
-    took.append(seconds_until(lambda: gone() >= least))
+    took.append(seconds_until(gone))
+    seconds_until(lambda: gone() >= least)
     VMM and seconds_until(lambda: held() <= {MEMORY_MIB} * MIB)
     call("cuMemGetInfo_v2", *map(ctypes.byref, told))
     assert told[0].value == free
@@ -147,7 +148,7 @@ def test_memory_that_is_freed_ends_moving(
 def test_a_smaller_grant_reaches_an_idle_program(
     run_emulated: RunEmulated, tmp_path: Path, backend: str
 ) -> None:
-    """At once, and a larger one ends moving. The shortest of three counts."""
+    """Pages begin to leave at once, and a larger one ends moving. The shortest of three counts."""
     text = f"VMM = {backend == 'vmm'}\n" + GRANTED
     told = run_small(run_emulated, tmp_path, text, memory="160MiB", ULMS_BACKEND=backend)
     assert float(told) < 0.1
