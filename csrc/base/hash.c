@@ -37,7 +37,7 @@ static bool has_room(struct hash *h, uint64_t key) {
 
 void *hash_put(struct hash *h, uint64_t key, void *value, bool *stored) {
     void *old = NULL;
-    pthread_mutex_lock(&h->lock);
+    lock_take(&h->lock);
     bool room = has_room(h, key);
     if (room) {
         struct hash_slot *slot = find(h, key);
@@ -45,16 +45,16 @@ void *hash_put(struct hash *h, uint64_t key, void *value, bool *stored) {
         h->count += slot->key == 0;
         *slot = (struct hash_slot){key, value};
     }
-    pthread_mutex_unlock(&h->lock);
+    lock_drop(&h->lock);
     if (stored)
         *stored = room;
     return old;
 }
 
 void *hash_get(struct hash *h, uint64_t key) {
-    pthread_mutex_lock(&h->lock);
+    lock_take(&h->lock);
     void *value = h->capacity ? find(h, key)->value : NULL;
-    pthread_mutex_unlock(&h->lock);
+    lock_drop(&h->lock);
     return value;
 }
 
@@ -80,27 +80,27 @@ static void *empty(struct hash *h, struct hash_slot *slot) {
 }
 
 void *hash_take(struct hash *h, uint64_t key) {
-    pthread_mutex_lock(&h->lock);
+    lock_take(&h->lock);
     struct hash_slot *slot = h->capacity ? find(h, key) : NULL;
     void *value = slot && slot->key ? empty(h, slot) : NULL;
-    pthread_mutex_unlock(&h->lock);
+    lock_drop(&h->lock);
     return value;
 }
 
 void *hash_take_any(struct hash *h, bool (*wanted)(const void *value, const void *data), const void *data) {
     void *value = NULL;
-    pthread_mutex_lock(&h->lock);
+    lock_take(&h->lock);
     for (size_t i = 0; i < h->capacity && !value; i++)
         if (h->slots[i].key && wanted(h->slots[i].value, data))
             value = empty(h, &h->slots[i]);
-    pthread_mutex_unlock(&h->lock);
+    lock_drop(&h->lock);
     return value;
 }
 
 size_t hash_count(struct hash *h) {
-    pthread_mutex_lock(&h->lock);
+    lock_take(&h->lock);
     size_t count = h->count;
-    pthread_mutex_unlock(&h->lock);
+    lock_drop(&h->lock);
     return count;
 }
 

@@ -3,8 +3,7 @@
 #ifndef ULMS_HASH_H
 #define ULMS_HASH_H
 
-#include <pthread.h>
-
+#include "base/lock.h"
 #include "types.h"
 
 struct hash_slot {
@@ -13,13 +12,11 @@ struct hash_slot {
 };
 
 struct hash {
-    pthread_mutex_t lock;
+    struct lock lock;
     struct hash_slot *slots;
     size_t capacity; /* power of two, or 0 */
     size_t count;
 };
-
-#define HASH_EMPTY {.lock = PTHREAD_MUTEX_INITIALIZER}
 
 /* Sets key to value; returns the value it had, or NULL. *stored (if not NULL) is false when there was no memory. */
 void *hash_put(struct hash *h, uint64_t key, void *value, bool *stored);

@@ -1,16 +1,15 @@
 #include "base/patience.h"
 
-#include <pthread.h>
-
+#include "base/lock.h"
 #include "base/thread.h"
 
 /* One in so many nanoseconds pays; with all but one in so many owed, nobody waits; what answers within microseconds
  * does so within so many looks. */
 enum { PAID = 20, WHOLE = 8, LOOKS = 20 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what is owed; nothing is taken under it */
-static uint64_t owed_ns, counted_ns;                     /* so much was owed then; atomic */
-static uint32_t gates;                                   /* atomic */
+static struct lock lock;             /* of what is owed; nothing is taken under it */
+static uint64_t owed_ns, counted_ns; /* so much was owed then; atomic */
+static uint32_t gates;               /* atomic */
 
 void patience_gates(int more) {
     __atomic_fetch_add(&gates, (uint32_t)more, __ATOMIC_RELAXED);
@@ -28,13 +27,13 @@ static uint64_t owed(uint64_t now) {
 
 /* Several threads wait in vain at the same time: that counts once. */
 static void owe(uint64_t began, uint64_t end) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     uint64_t in_vain = end - (began > counted_ns ? began : counted_ns), all = owed(end) + in_vain;
     if (end > counted_ns) {
         __atomic_store_n(&owed_ns, all < PATIENCE_NS ? all : PATIENCE_NS, __ATOMIC_RELAXED);
         counted_ns = end;
     }
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
 }
 
 /* How long a wish may wait without progress. */
@@ -42,9 +41,9 @@ static uint64_t allowed(void) {
     uint64_t most = patience_gated() ? PATIENCE_GATED_NS : PATIENCE_NS;
     if (__atomic_load_n(&owed_ns, __ATOMIC_RELAXED) == 0)
         return most;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     uint64_t now_owed = owed(clock_ns());
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return now_owed < most - most / WHOLE ? most - now_owed : 0;
 }
 

@@ -1,9 +1,9 @@
 #include "driver/capture.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/hot.h"
+#include "base/lock.h"
 #include "base/patience.h"
 #include "base/thread.h"
 #include "driver/context.h"
@@ -20,10 +20,10 @@ enum { TRIES = 3 };
 
 HOT_DATA int captures_open;
 static uint64_t kept_off_since;
-static uint32_t kept_off;                                /* by so many threads */
-static uint32_t kept_too_long;                           /* by so many of them */
-static __thread bool keeps_off;                          /* this one */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list and of the count */
+static uint32_t kept_off;       /* by so many threads */
+static uint32_t kept_too_long;  /* by so many of them */
+static __thread bool keeps_off; /* this one */
+static struct lock lock;        /* of the list and of the count */
 static struct capture *list;
 
 bool capture_keep_off(void) {
@@ -74,10 +74,10 @@ bool capture_mine(void) {
     bool mine = false;
     if (!session_on || !capture_any()) /* not in a forked child either, where another thread may have locked it */
         return false;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     for (const struct capture *c = list; c && !mine; c = c->next)
         mine = c->thread == this_thread();
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return mine;
 }
 
@@ -123,7 +123,7 @@ void capture_note(const struct op *op) {
 static void count(int more) {
     if (!session_on)
         return;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     int n = __atomic_load_n(&captures_open, __ATOMIC_RELAXED) + more;
     if (n > 0)
         fast_path_leave(SLOW_CAPTURE);
@@ -131,14 +131,14 @@ static void count(int more) {
         __atomic_store_n(&captures_open, n, __ATOMIC_SEQ_CST);
     if (n == 0)
         fast_path_restore(SLOW_CAPTURE);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
 }
 
 void capture_put_back(struct capture *c) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     c->next = list;
     list = c;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
 }
 
 /* The per-thread streams have one name. */
@@ -152,12 +152,12 @@ static struct capture *take_out(uint64_t stream, uint64_t context) {
     struct capture **at = &list, *found;
     if (!session_on || !capture_any())
         return NULL;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     while (*at && !is_of(*at, stream, context))
         at = &(*at)->next;
     if ((found = *at))
         *at = found->next;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return found;
 }
 

@@ -1,7 +1,6 @@
 #include "driver/context.h"
 
-#include <pthread.h>
-
+#include "base/lock.h"
 #include "base/patience.h"
 #include "driver/capture.h"
 #include "driver/session.h"
@@ -41,7 +40,7 @@ void context_leave(CUcontext before) {
 
 /* --- of a context that another thread may destroy --- */
 
-static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER; /* of both lists */
+static struct lock door; /* of both lists */
 static struct context_visit *visits, *departures;
 
 static bool is_in(const struct context_visit *v, CUcontext context) {
@@ -51,30 +50,30 @@ static bool is_in(const struct context_visit *v, CUcontext context) {
 }
 
 static bool holds(struct context_visit *const *list, CUcontext context) {
-    pthread_mutex_lock(&door);
+    lock_take(&door);
     bool is = is_in(*list, context);
-    pthread_mutex_unlock(&door);
+    lock_drop(&door);
     return is;
 }
 
 /* False: the context is in `unless`. */
 static bool put_in(struct context_visit **list, struct context_visit *v, struct context_visit *const *unless) {
-    pthread_mutex_lock(&door);
+    lock_take(&door);
     bool goes = !unless || !is_in(*unless, v->context);
     if (goes) {
         v->next = *list;
         *list = v;
     }
-    pthread_mutex_unlock(&door);
+    lock_drop(&door);
     return goes;
 }
 
 static void take_out(struct context_visit **list, const struct context_visit *v) {
-    pthread_mutex_lock(&door);
+    lock_take(&door);
     while (*list != v)
         list = &(*list)->next;
     *list = v->next;
-    pthread_mutex_unlock(&door);
+    lock_drop(&door);
 }
 
 CUresult context_visit(struct context_visit *v, CUcontext context) {

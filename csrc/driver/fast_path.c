@@ -1,7 +1,6 @@
 #include "driver/fast_path.h"
 
-#include <pthread.h>
-
+#include "base/lock.h"
 #include "driver/session.h"
 #include "ulms.h"
 
@@ -22,17 +21,17 @@ bool fast_path_drained(void) {
 
 /* No operation passes until the tables have been doubted. A table that arrives later closes the fast path after it was
  * opened. */
-static pthread_mutex_t doubting = PTHREAD_MUTEX_INITIALIZER;
+static struct lock doubting;
 
 void fast_path_doubt_tables(void) {
-    pthread_mutex_lock(&doubting);
+    lock_take(&doubting);
     ledger_tables_doubt(session.ledger);
     fast_path_restore(SLOW_TABLES);
-    pthread_mutex_unlock(&doubting);
+    lock_drop(&doubting);
 }
 
 void fast_path_leave_for_table(void) {
-    pthread_mutex_lock(&doubting);
+    lock_take(&doubting);
     fast_path_leave(SLOW_TABLES);
-    pthread_mutex_unlock(&doubting);
+    lock_drop(&doubting);
 }

@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "driver/session.h"
 
-static struct hash noted = HASH_EMPTY; /* CUgraphNode -> struct node */
+static struct hash noted; /* CUgraphNode -> struct node */
 
 struct node *node_new(const struct op *op) {
     struct node *n = malloc(sizeof *n + op->count * sizeof n->touches[0]);

@@ -1,10 +1,10 @@
 #include "launch/function.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hot.h"
+#include "base/lock.h"
 #include "base/spread.h"
 #include "launch/reads.h"
 #include "ledger/pool.h"
@@ -20,7 +20,7 @@ struct entry {
 void (*function_describe)(uint64_t handle, struct layout *out);
 void (*function_named)(const struct function *f);
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock;
 static HOT_DATA uintptr_t table; /* its address, with the logarithm of its capacity in the low bits; 0: none yet */
 static HOT_DATA uint32_t epoch;
 
@@ -166,9 +166,9 @@ static struct function *enter(uint64_t handle) {
 }
 
 static SELDOM struct function *ask(uint64_t handle) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct function *f = enter(handle);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return f;
 }
 

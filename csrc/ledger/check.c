@@ -86,13 +86,13 @@ static void check_pending(struct ledger *l) {
 
 void ledger_check(struct ledger *l) {
     pending_begin(l);
-    pthread_mutex_lock(&l->lock.mutex);
+    lock_take(&l->lock.mutex);
     addrmap_check(&l->allocations);
     addrmap_check(&l->blocks);
     check_allocations(l);
     check_blocks(l);
     check_tables(l);
     check_pending(l);
-    pthread_mutex_unlock(&l->lock.mutex);
+    lock_drop(&l->lock.mutex);
     pending_end(l);
 }

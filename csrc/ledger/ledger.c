@@ -21,7 +21,6 @@ struct ledger *ledger_new(void) {
     if (!page)
         return NULL;
     struct ledger *l = &page->ledger;
-    pthread_mutex_init(&l->lock.mutex, NULL);
     addrmap_lend(&l->blocks, page->blocks, LEDGER_BYTES - sizeof *page);
     addrmap_lend(&l->allocations, page->allocations, sizeof page->allocations);
     pool_lend(&l->records, page->records, sizeof page->records, sizeof(struct record));
@@ -52,7 +51,6 @@ void ledger_delete(struct ledger *l) {
     if (!l)
         return;
     clear(l);
-    pthread_mutex_destroy(&l->lock.mutex);
     pages_delete(l, LEDGER_BYTES);
 }
 

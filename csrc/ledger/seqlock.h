@@ -6,15 +6,15 @@
 #ifndef ULMS_SEQLOCK_H
 #define ULMS_SEQLOCK_H
 
+#include "base/lock.h"
 #include "ledger/word.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 
 enum { READ_TRIES = 1024 };
 
 struct seqlock {
-    pthread_mutex_t mutex;
+    struct lock mutex;
     _Alignas(64) word sequence; /* odd while a writer is at work */
 };
 
@@ -25,20 +25,20 @@ struct reading {
 };
 
 static inline void write_begin(struct seqlock *s) {
-    pthread_mutex_lock(&s->mutex);
+    lock_take(&s->mutex);
     put(&s->sequence, get(&s->sequence) + 1);
 }
 
 static inline void write_end(struct seqlock *s) {
     put(&s->sequence, get(&s->sequence) + 1);
-    pthread_mutex_unlock(&s->mutex);
+    lock_drop(&s->mutex);
 }
 
 static inline void read_again(struct seqlock *s, struct reading *r) {
     while ((r->sequence = get(&s->sequence)) & 1 && r->tries < READ_TRIES)
         r->tries++;
     if (r->tries == READ_TRIES) {
-        pthread_mutex_lock(&s->mutex);
+        lock_take(&s->mutex);
         r->locked = true;
     }
 }
@@ -51,7 +51,7 @@ static inline struct reading read_begin(struct seqlock *s) {
 
 static inline void read_end(struct seqlock *s, struct reading *r) {
     if (r->locked)
-        pthread_mutex_unlock(&s->mutex);
+        lock_drop(&s->mutex);
     r->done = r->locked || get(&s->sequence) == r->sequence;
     if (!r->done) {
         r->tries++;

@@ -35,7 +35,7 @@ struct descriptor {
     };
 };
 
-static struct hash descriptors = HASH_EMPTY; /* cudnnBackendDescriptor_t -> struct descriptor */
+static struct hash descriptors; /* cudnnBackendDescriptor_t -> struct descriptor */
 
 static uint64_t key(cudnnBackendDescriptor_t handle) {
     return (uint64_t)(uintptr_t)handle;

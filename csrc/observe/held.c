@@ -1,15 +1,15 @@
 #include "observe/held.h"
 
-#include <pthread.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/spread.h"
 #include "observe/stats.h"
 
 enum { OTHERS = ULMS_HELD - 1 };
 #define OTHERS_KEY UINT64_MAX
 
-static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;
+static struct lock naming;
 
 static uint64_t key_at(const struct ulms_held *row) {
     return __atomic_load_n(&row->key, __ATOMIC_ACQUIRE);
@@ -29,14 +29,14 @@ static struct ulms_held *find(struct ulms_held *rows, uint64_t key) {
 
 /* A reader that finds the key finds the name. */
 static struct ulms_held *take(struct ulms_held *rows, uint64_t key, const char *name) {
-    pthread_mutex_lock(&naming);
+    lock_take(&naming);
     struct ulms_held *row = find(rows, key);
     bool others = row == &rows[OTHERS];
     if (key_at(row) == 0) {
         strncpy(row->name, others ? "(others)" : name, sizeof row->name - 1);
         __atomic_store_n(&row->key, others ? OTHERS_KEY : key, __ATOMIC_RELEASE);
     }
-    pthread_mutex_unlock(&naming);
+    lock_drop(&naming);
     return row;
 }
 

@@ -41,10 +41,10 @@ TEST(no_more_than_one_waits_behind_what_goes) {
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_create(&c[i].thread, NULL, copy_on, &c[i]) == 0);
     for (uint64_t gone = 0; gone < THREADS * TIMES;) {
-        pthread_mutex_lock(&turn.lock);
+        lock_take(&turn.lock);
         gone = __atomic_load_n(&turn.gone, __ATOMIC_ACQUIRE);
         CHECK(turn.queued - gone <= 2);
-        pthread_mutex_unlock(&turn.lock);
+        lock_drop(&turn.lock);
         sched_yield();
     }
     for (unsigned i = 0; i < THREADS; i++) {

@@ -6,7 +6,7 @@
 #include "test.h"
 
 enum { MANY = 1000 };
-static struct hash h = HASH_EMPTY;
+static struct hash h;
 static int values[MANY];
 
 static void fill(void) {

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.unit
 CSRC = Path(__file__).parents[2] / "csrc"
 
 WAITS = re.compile(
-    r"\b(pthread_cond_(?:timed|clock)?wait|pthread_(?:timed|clock)?join(?:_np)?|sem_(?:timed)?wait"
+    r"\b(condition_wait|pthread_(?:timed|clock)?join(?:_np)?|sem_(?:timed)?wait"
     r"|pthread_barrier_wait|thread_give_way|sched_yield|nanosleep|usleep|sleep|poll|futex"
     r"|cuStreamSynchronize|cuEventSynchronize|cuCtxSynchronize)\b(?=\(|, \d\))"
 )
@@ -23,6 +23,7 @@ WAITS = re.compile(
 OURS = "only threads of ours run this"
 REASONS = {
     "base/patience.c": "the helper",
+    "base/lock.c": "a lock, held for a moment; callers of condition_wait need a reason",
     "base/thread.c": "what the helper sleeps with",
     "backend/pager/monitor.c": "the helper, for a device's conditions",
     "backend/pager/freeze.c": OURS,
@@ -61,6 +62,13 @@ def test_every_call_that_waits_is_of_the_helper_or_has_a_reason() -> None:
     assert {name: calls for name, calls in waiting().items() if name not in REASONS} == {}
 
 
+def test_locks_and_conditions_are_our_own() -> None:
+    """A jump out of a handler leaves those of pthread behind."""
+    pthreads = re.compile(r"\bpthread_(mutex|cond|rwlock|spin)|\bsem_t\b")
+    files = [path for path in CSRC.rglob("*.[ch]") if pthreads.search(code(path))]
+    assert files == []
+
+
 def test_every_reason_is_needed() -> None:
     assert set(REASONS) <= set(waiting())
 
@@ -79,7 +87,7 @@ def test_the_helper_says_when_a_wait_is_over_to_callers_who_must_listen() -> Non
 @pytest.mark.parametrize(
     ("line", "waits"),
     [
-        ("pthread_cond_wait(&a, &b);", True),
+        ("condition_wait(&a, &b, 0);", True),
         ("status = REAL(cuCtxSynchronize, 0)();", True),
         ("thread_give_way(tries);", True),
         ("if (!pager_wait(d, &patience))", False),

@@ -14,17 +14,13 @@ static bool is(int what) {
     return __atomic_load_n(&state, __ATOMIC_SEQ_CST) == what;
 }
 
-void pager_blocks_open(struct pager *d) {
-    pager_lock_open(&d->blocks.lock);
-}
-
 bool pager_hears(void) {
     return !is(SILENT);
 }
 
 /* Memory given out during a capture is the graph's as long as it lives, whatever the framework says of it after. */
 static bool of_capture(addr_t start, bool live) {
-    static struct hash captured = HASH_EMPTY;
+    static struct hash captured;
     if (live && capture_any()) {
         hash_put(&captured, start, &captured, NULL);
         return false;
@@ -103,24 +99,24 @@ void pager_blocks_hear(struct pager *d) {
     struct pager_block *block = d->blocks.heard;
     if (__atomic_load_n(&d->blocks.count, __ATOMIC_SEQ_CST) == 0)
         return;
-    pthread_mutex_lock(&d->blocks.lock);
+    lock_take(&d->blocks.lock);
     uint32_t n = d->blocks.count;
     memcpy(block, d->blocks.block, n * sizeof *block);
     __atomic_store_n(&d->blocks.count, 0, __ATOMIC_SEQ_CST);
-    pthread_mutex_unlock(&d->blocks.lock);
+    lock_drop(&d->blocks.lock);
     for (uint32_t i = 0; i < n; i++)
         hear(d, &block[i]);
 }
 
 /* False: there are too many. */
 static bool put(struct pager_blocks *told, const struct pager_block *b) {
-    pthread_mutex_lock(&told->lock);
+    lock_take(&told->lock);
     bool room = told->count < PAGER_TOLD_MAX;
     if (room) {
         told->block[told->count] = *b;
         __atomic_store_n(&told->count, told->count + 1, __ATOMIC_SEQ_CST);
     }
-    pthread_mutex_unlock(&told->lock);
+    lock_drop(&told->lock);
     return room;
 }
 

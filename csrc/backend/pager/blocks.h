@@ -2,8 +2,7 @@
 #ifndef ULMS_PAGER_BLOCKS_H
 #define ULMS_PAGER_BLOCKS_H
 
-#include <pthread.h>
-
+#include "base/lock.h"
 #include "types.h"
 
 struct pager;
@@ -24,12 +23,11 @@ struct pager_block {
 /* Told, and the engine has not heard of them: the threads that tell would wait for who plans moves. */
 enum { PAGER_TOLD_MAX = 64 };
 struct pager_blocks {
-    pthread_mutex_t lock; /* below the device's */
+    struct lock lock; /* below the device's */
     struct pager_block block[PAGER_TOLD_MAX];
     uint32_t count;                           /* atomic */
     struct pager_block heard[PAGER_TOLD_MAX]; /* of these the engine is just hearing. Under the device's lock */
 };
-void pager_blocks_open(struct pager *d);
 /* The engine hears of all of them: before memory comes or goes, an operation is admitted or a move begins. Under the
  * lock. */
 void pager_blocks_hear(struct pager *d);

@@ -11,8 +11,8 @@ HOT_DATA uint8_t backend_moves;
 
 static struct pager *devices[DEVICE_MAX];
 static int device_count; /* devices that exist are below it */
-static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t turning = PTHREAD_MUTEX_INITIALIZER; /* phases with backend_moves; below a device's lock */
+static struct lock making;
+static struct lock turning; /* phases with backend_moves; below a device's lock */
 
 static struct pager *device_at(int ordinal) {
     return __atomic_load_n(&devices[ordinal], __ATOMIC_ACQUIRE);
@@ -62,10 +62,6 @@ static struct pager *device_new(int32_t ordinal) {
     d->kind = session.backend->kind;
     d->ordinal = ordinal;
     pager_contexts_open(d);
-    pager_monitor_open(d);
-    pager_markers_open(d);
-    pager_blocks_open(d);
-    pager_movers_open(d);
     pager_lock(d);
     pager_budget_look(d);
     pager_unlock(d);
@@ -81,7 +77,7 @@ struct pager *pager_of(int32_t ordinal) {
     struct pager *d = device_at(ordinal);
     if (d)
         return d;
-    pthread_mutex_lock(&making);
+    lock_take(&making);
     pager_hear_before(devices[ordinal] ? NULL : pager_next(NULL));
     d = devices[ordinal];
     if (!d && (d = device_new(ordinal))) {
@@ -89,7 +85,7 @@ struct pager *pager_of(int32_t ordinal) {
         if (device_count <= ordinal)
             __atomic_store_n(&device_count, ordinal + 1, __ATOMIC_RELEASE);
     }
-    pthread_mutex_unlock(&making);
+    lock_drop(&making);
     return d;
 }
 
@@ -97,18 +93,18 @@ struct pager *pager_of(int32_t ordinal) {
 
 /* Before anybody waits for what bypasses. */
 static bool begin_moving(struct pager *d) {
-    pthread_mutex_lock(&turning);
+    lock_take(&turning);
     bool begins = phase_enter(&d->phase.now, PHASE_MOVING);
     if (begins) {
         __atomic_fetch_or(&backend_moves, BACKEND_MOVES, __ATOMIC_SEQ_CST);
         fast_path_leave(SLOW_MOVES);
     }
-    pthread_mutex_unlock(&turning);
+    lock_drop(&turning);
     return begins;
 }
 
 bool pager_stop_moving(struct pager *d) {
-    pthread_mutex_lock(&turning);
+    lock_take(&turning);
     bool fits = phase_enter(&d->phase.now, PHASE_FITS), any = false;
     for (const struct pager *other = pager_next(NULL); other && !any; other = pager_next(other))
         any = !pager_all_fits(other); /* where nothing moves any more pages may be away */
@@ -116,7 +112,7 @@ bool pager_stop_moving(struct pager *d) {
         no_more_moving();
         fast_path_restore(SLOW_MOVES);
     }
-    pthread_mutex_unlock(&turning);
+    lock_drop(&turning);
     return fits;
 }
 

@@ -17,14 +17,9 @@ struct pager_queue {
     struct pager_queue *next;
 };
 
-void pager_markers_open(struct pager *d) {
-    pager_lock_open(&d->markers.lock);
-    pager_condition_open(&d->markers.recorded);
-}
-
 static struct pager_marker *take_spare(struct pager *d, CUcontext context) {
     struct pager_marker *m = NULL;
-    pthread_mutex_lock(&d->markers.lock);
+    lock_take(&d->markers.lock);
     for (struct pager_marker **at = &d->markers.spare; !m && *at;)
         if ((*at)->context == context) {
             m = *at;
@@ -32,15 +27,15 @@ static struct pager_marker *take_spare(struct pager *d, CUcontext context) {
         } else {
             at = &(*at)->next;
         }
-    pthread_mutex_unlock(&d->markers.lock);
+    lock_drop(&d->markers.lock);
     return m;
 }
 
 void pager_mark_spare(struct pager *d, struct pager_marker *m) {
-    pthread_mutex_lock(&d->markers.lock);
+    lock_take(&d->markers.lock);
     m->next = d->markers.spare;
     d->markers.spare = m;
-    pthread_mutex_unlock(&d->markers.lock);
+    lock_drop(&d->markers.lock);
 }
 
 void pager_marks_forget(struct pager *d, CUcontext context) {
@@ -106,28 +101,27 @@ static struct pager_marker *marker_of(struct pager *d, CUcontext context) {
 static void append(struct pager *d, struct pager_marker *m) {
     struct pager_markers *marks = &d->markers;
     m->next = NULL;
-    pthread_mutex_lock(&marks->lock);
+    lock_take(&marks->lock);
     if (!marks->first)
         marks->last = &marks->first;
     *marks->last = m;
     marks->last = &m->next;
     if (!__atomic_exchange_n(&marks->watched, true, __ATOMIC_RELAXED))
-        pthread_cond_signal(&marks->recorded);
-    pthread_mutex_unlock(&marks->lock);
+        condition_tell_one(&marks->recorded);
+    lock_drop(&marks->lock);
 }
 
 void pager_marks_sleep(struct pager *d, uint64_t until_ns) {
-    struct timespec until = pager_timespec(until_ns);
-    pthread_mutex_lock(&d->markers.lock);
+    lock_take(&d->markers.lock);
     if (!d->markers.first && !pager_stops(d))
-        pthread_cond_timedwait(&d->markers.recorded, &d->markers.lock, &until);
-    pthread_mutex_unlock(&d->markers.lock);
+        condition_wait(&d->markers.recorded, &d->markers.lock, until_ns);
+    lock_drop(&d->markers.lock);
 }
 
 void pager_marks_wake(struct pager *d) {
-    pthread_mutex_lock(&d->markers.lock);
-    pthread_cond_broadcast(&d->markers.recorded);
-    pthread_mutex_unlock(&d->markers.lock);
+    lock_take(&d->markers.lock);
+    condition_tell_all(&d->markers.recorded);
+    lock_drop(&d->markers.lock);
 }
 
 /* Without one the watcher's question would be answered as if the context were gone. NULL: the driver does not tell. */
@@ -232,7 +226,7 @@ static struct pager_queue *queue_of(struct pager *d, const struct pager_marker *
 
 bool pager_marks_take(struct pager *d) {
     struct pager_markers *marks = &d->markers;
-    pthread_mutex_lock(&marks->lock);
+    lock_take(&marks->lock);
     for (struct pager_marker *m; (m = marks->first);) {
         struct pager_queue *q = queue_of(d, m);
         if (!q)
@@ -247,7 +241,7 @@ bool pager_marks_take(struct pager *d) {
         q = q->next;
     bool pending = q || marks->first;
     __atomic_store_n(&marks->watched, pending, __ATOMIC_SEQ_CST);
-    pthread_mutex_unlock(&marks->lock);
+    lock_drop(&marks->lock);
     return pending;
 }
 

@@ -20,8 +20,8 @@ struct pager_marker {
 
 /* A lock of its own, below the device's: threads of the program would wait for who plans moves. */
 struct pager_markers {
-    pthread_mutex_t lock;
-    pthread_cond_t recorded;            /* the first, while the watcher sleeps */
+    struct lock lock;
+    struct condition recorded;          /* the first, while the watcher sleeps */
     struct pager_marker *first, **last; /* recorded and not seen by the watcher */
     struct pager_marker *spare;
     bool watched;               /* the watcher will look soon; else it sleeps. Atomic */
@@ -31,7 +31,6 @@ struct pager_markers {
 
 struct pager;
 
-void pager_markers_open(struct pager *d);
 /* Records behind what the stream holds now; moving ends where that cannot be done. Takes the lock; the caller does not
  * have it. */
 void pager_mark(struct pager *d, const struct op *op, uint64_t ticket);

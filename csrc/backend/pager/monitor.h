@@ -5,29 +5,20 @@
 #ifndef ULMS_PAGER_MONITOR_H
 #define ULMS_PAGER_MONITOR_H
 
-#include <pthread.h>
-#include <time.h>
-
+#include "base/lock.h"
 #include "base/patience.h"
 
 struct pager_monitor {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;  /* a move or an operation is done, memory went, or moving ended */
-    pthread_cond_t answered; /* an operation that is held */
-    uint64_t progress_ns;    /* when an operation or a move was done last */
+    struct lock lock;
+    struct condition changed;  /* a move or an operation is done, memory went, or moving ended */
+    struct condition answered; /* an operation that is held */
+    uint64_t progress_ns;      /* when an operation or a move was done last */
 };
 
 struct pager;
 
-void pager_monitor_open(struct pager *d);
-/* One that is held for a moment, as a thread that sleeps is woken for more than that. */
-void pager_lock_open(pthread_mutex_t *lock);
 void pager_lock(struct pager *d);
 void pager_unlock(struct pager *d);
-/* Of CLOCK_MONOTONIC. */
-void pager_condition_open(pthread_cond_t *condition);
-/* Of nanoseconds. */
-struct timespec pager_timespec(uint64_t ns);
 /* Something changed: whoever waits looks again. Under the lock. */
 void pager_notify(struct pager *d);
 /* The same for those who wait for an answer. */
@@ -37,7 +28,7 @@ __attribute__((warn_unused_result)) bool pager_wait(struct pager *d, struct pati
 /* The same until an operation that is held was answered. */
 __attribute__((warn_unused_result)) bool pager_wait_for_answer(struct pager *d, struct patience *p);
 /* A thread of ours has nothing to do. Under the lock. */
-void pager_worker_sleep(struct pager *d, pthread_cond_t *until);
+void pager_worker_sleep(struct pager *d, struct condition *until);
 /* An operation or a move is done. Under the lock. */
 void pager_progressed(struct pager *d);
 

@@ -90,7 +90,7 @@ static void hand_out(struct pager *d, int lane) {
             l->last = &l->first;
         *l->last = m;
         l->last = &m->after;
-        pthread_cond_signal(&l->work);
+        condition_tell_one(&l->work);
     }
     if (can && l->idle == 0 && l->to_start > 0 && !__atomic_load_n(&d->markers.watched, __ATOMIC_RELAXED))
         pager_marks_wake(d); /* the watcher starts more */
@@ -114,7 +114,7 @@ void pager_stir(struct pager *d) {
 
 void pager_movers_stop(struct pager *d) {
     for (int lane = 0; lane < LANES; lane++)
-        pthread_cond_broadcast(&d->movers.lanes[lane].work);
+        condition_tell_all(&d->movers.lanes[lane].work);
     for (int lane = 0; lane < LANES; lane++)
         for (struct pager_move *m; (m = d->movers.lanes[lane].first);) {
             d->movers.lanes[lane].first = m->after;
@@ -180,11 +180,6 @@ static void *move(void *data) {
 }
 
 /* --- their life --- */
-
-void pager_movers_open(struct pager *d) {
-    for (int lane = 0; lane < LANES; lane++)
-        pager_condition_open(&d->movers.lanes[lane].work);
-}
 
 /* How many contexts of our own are for the movers: each takes memory of the device that no limit counts. */
 static int own_contexts(const struct pager *d) {

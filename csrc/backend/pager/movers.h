@@ -23,7 +23,7 @@ struct pager_mover {
 
 /* Moves of held policies that wait for the mover that was woken for them. */
 struct pager_lane {
-    pthread_cond_t work;
+    struct condition work;
     int idle;     /* movers that wait, and were woken for no move */
     int to_start; /* movers that were not needed yet */
     struct pager_move *first, **last;
@@ -37,7 +37,6 @@ struct pager_movers {
     struct pager_ordered ordered; /* of the policies that need no mover */
 };
 
-void pager_movers_open(struct pager *d);
 /* NULL: one of each lane runs. Under the lock. */
 const char *pager_movers_start(struct pager *d);
 /* The watcher's: one more for each lane in which a move waits. Threads are the program's to have: where it may have no

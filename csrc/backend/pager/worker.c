@@ -39,7 +39,10 @@ const char *pager_worker_start(struct pager_worker *w, const char *name, void *(
 struct timespec pager_soon(uint64_t ns) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    return pager_timespec((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec + ns);
+    ns += (uint64_t)now.tv_nsec;
+    now.tv_sec += (time_t)(ns / 1000000000u);
+    now.tv_nsec = (long)(ns % 1000000000u);
+    return now;
 }
 
 bool pager_worker_join(struct pager_worker *w, const struct timespec *until) {

@@ -17,7 +17,7 @@ struct um_request {
 
 /* A device's. Under the lock. */
 struct um_placer {
-    pthread_cond_t asked;
+    struct condition asked;
     struct um_request *first; /* by the thread: it, then what waits for it */
     struct um_place {
         CUcontext context; /* NULL: none */
@@ -101,7 +101,6 @@ static void *serve(void *data) {
 static bool start(struct pager *d) {
     struct um_placer *p = d->own;
     if (!p && !pager_stops(d) && (p = calloc(1, sizeof *p))) {
-        pager_condition_open(&p->asked);
         d->own = p;
         session_stops_first();
         p->serves = !pager_worker_start(&p->worker, "ulms-place", serve, d);
@@ -114,7 +113,7 @@ static void append(struct um_placer *p, struct um_request *r) {
     while (*at)
         at = &(*at)->next;
     *at = r;
-    pthread_cond_signal(&p->asked);
+    condition_tell_one(&p->asked);
 }
 
 void um_place(struct pager *d, addr_t start_at, uint64_t bytes, struct um_placing how) {
@@ -158,7 +157,7 @@ void um_placer_stop(struct pager *d, const struct timespec *until) {
     pager_lock(d);
     struct um_placer *p = d->own;
     if (p)
-        pthread_cond_broadcast(&p->asked);
+        condition_tell_all(&p->asked);
     pager_unlock(d);
     if (p)
         pager_worker_join(&p->worker, until);

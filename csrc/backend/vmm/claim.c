@@ -3,10 +3,10 @@
 #include "base/bits.h"
 
 void vmm_frame_hold(struct vmm_pool *p, uint32_t frame, addr_t page, struct vmm_claim *c) {
-    pthread_mutex_lock(&p->lock);
+    lock_take(&p->lock);
     p->holders[frame] = page;
     *c = (struct vmm_claim){VMM_NO_FRAME, ++p->arrivals};
-    pthread_mutex_unlock(&p->lock);
+    lock_drop(&p->lock);
 }
 
 /* Under the lock. NULL: there is none, or it is not remembered. */
@@ -18,18 +18,18 @@ static uint64_t *find(struct vmm_pool *p, uint32_t frame, uint64_t came) {
 }
 
 void vmm_frame_give_stale(struct vmm_pool *p, uint32_t frame, struct vmm_claim *c) {
-    pthread_mutex_lock(&p->lock);
+    lock_take(&p->lock);
     uint64_t *none = find(p, frame, 0);
     if (none)
         *none = c->came;
     c->frame = frame;
     bits_set(p->idle, frame, true);
     p->free++;
-    pthread_mutex_unlock(&p->lock);
+    lock_drop(&p->lock);
 }
 
 bool vmm_frame_reclaim(struct vmm_pool *p, struct vmm_claim *c, bool take) {
-    pthread_mutex_lock(&p->lock);
+    lock_take(&p->lock);
     uint64_t *own = find(p, c->frame, c->came);
     bool taken = take && own && bits_has(p->idle, c->frame);
     if (own)
@@ -39,20 +39,20 @@ bool vmm_frame_reclaim(struct vmm_pool *p, struct vmm_claim *c, bool take) {
         p->free--;
     } else
         c->frame = VMM_NO_FRAME;
-    pthread_mutex_unlock(&p->lock);
+    lock_drop(&p->lock);
     return taken;
 }
 
 addr_t vmm_frame_holder(struct vmm_pool *p, const struct vmm_claim *c) {
-    pthread_mutex_lock(&p->lock);
+    lock_take(&p->lock);
     addr_t page = find(p, c->frame, c->came) && !bits_has(p->idle, c->frame) ? p->holders[c->frame] : 0;
-    pthread_mutex_unlock(&p->lock);
+    lock_drop(&p->lock);
     return page;
 }
 
 bool vmm_claim_is_void(struct vmm_pool *p, const struct vmm_claim *c) {
-    pthread_mutex_lock(&p->lock);
+    lock_take(&p->lock);
     bool is_void = c->frame == VMM_NO_FRAME || c->came <= p->made_at[c->frame];
-    pthread_mutex_unlock(&p->lock);
+    lock_drop(&p->lock);
     return is_void;
 }

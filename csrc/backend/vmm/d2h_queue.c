@@ -15,7 +15,6 @@ enum {
 
 void d2h_queue_open(struct d2h_queue *t) {
     *t = (struct d2h_queue){.ends_ns = 0};
-    pthread_mutex_init(&t->lock, NULL);
 }
 
 /* Copies that are queued and have not gone. */
@@ -49,18 +48,18 @@ static void learn(struct d2h_queue *t, uint64_t bytes, uint64_t ns) {
 }
 
 bool d2h_queue_copy(struct d2h_queue *t, addr_t to, addr_t from, uint64_t bytes, CUstream stream) {
-    pthread_mutex_lock(&t->lock);
+    lock_take(&t->lock);
     wait_for_turn(t);
     bool follows = going(t) > 0;
     if (!vmm_copy(to, from, bytes, stream)) {
-        pthread_mutex_unlock(&t->lock);
+        lock_drop(&t->lock);
         return false;
     }
     uint64_t mib_ns = __atomic_load_n(&t->mib_ns, __ATOMIC_RELAXED), now = clock_ns();
     uint64_t begins = follows && now < t->ends_ns ? t->ends_ns : now;
     t->ends_ns = mib_ns ? begins + (bytes * mib_ns >> MIB_BITS) : 0;
     t->queued++;
-    pthread_mutex_unlock(&t->lock);
+    lock_drop(&t->lock);
     bool done = vmm_wait(stream);
     __atomic_fetch_add(&t->gone, 1, __ATOMIC_RELEASE);
     uint64_t ended = clock_ns();

@@ -7,8 +7,8 @@ enum { TRIES = 3 };
 
 static const uint64_t soon_ns = 10000000;
 
-static pthread_mutex_t ending = PTHREAD_MUTEX_INITIALIZER;  /* of who empties `taken` */
-static pthread_mutex_t parking = PTHREAD_MUTEX_INITIALIZER; /* of both lists, and of the contexts of what is in them */
+static struct lock ending;  /* of who empties `taken` */
+static struct lock parking; /* of both lists, and of the contexts of what is in them */
 static struct vmm_part *deferred, *taken;
 
 bool vmm_context_wait(uint64_t context, CUresult *status) {
@@ -28,38 +28,38 @@ static void put_in(struct vmm_part *p) {
 }
 
 void deferred_release_add(struct vmm_part *p, uint64_t context) {
-    pthread_mutex_lock(&parking);
+    lock_take(&parking);
     p->deferred = true;
     p->context = context;
     put_in(p);
-    pthread_mutex_unlock(&parking);
+    lock_drop(&parking);
 }
 
 /* All that is deferred. */
 static void take(void) {
-    pthread_mutex_lock(&parking);
+    lock_take(&parking);
     taken = deferred;
     __atomic_store_n(&deferred, NULL, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&parking);
+    lock_drop(&parking);
 }
 
 /* The first of what is taken, and its context, which may be gone any time. */
 static struct vmm_part *first_taken(uint64_t *context) {
-    pthread_mutex_lock(&parking);
+    lock_take(&parking);
     struct vmm_part *p = taken;
     *context = p ? p->context : 0;
-    pthread_mutex_unlock(&parking);
+    lock_drop(&parking);
     return p;
 }
 
 /* What was the first of them goes, or is deferred again. */
 static void end_or_park(struct vmm_part *p, bool over) {
     struct pager *d;
-    pthread_mutex_lock(&parking);
+    lock_take(&parking);
     taken = p->next;
     if (!over)
         put_in(p);
-    pthread_mutex_unlock(&parking);
+    lock_drop(&parking);
     if (over && vmm_find(p->start, &d) == p->range)
         vmm_end_part(d, p);
 }
@@ -90,18 +90,18 @@ static bool end(uint64_t only, uint64_t patience_ns) {
 
 /* Who comes while another waits needs what that one has taken. */
 bool deferred_release_end(uint64_t patience_ns) {
-    pthread_mutex_lock(&ending);
+    lock_take(&ending);
     bool ended = end(0, patience_ns);
-    pthread_mutex_unlock(&ending);
+    lock_drop(&ending);
     return ended;
 }
 
 /* No other context is waited for than the program has. */
 void vmm_context_synced(uint64_t context) {
-    if (!__atomic_load_n(&deferred, __ATOMIC_RELAXED) || pthread_mutex_trylock(&ending) != 0)
+    if (!__atomic_load_n(&deferred, __ATOMIC_RELAXED) || !lock_try(&ending))
         return;
     end(context, soon_ns);
-    pthread_mutex_unlock(&ending);
+    lock_drop(&ending);
 }
 
 static void forget_in(struct vmm_part *list, uint64_t context) {
@@ -110,9 +110,9 @@ static void forget_in(struct vmm_part *list, uint64_t context) {
 }
 
 void vmm_forgotten(uint64_t gone) {
-    pthread_mutex_lock(&parking);
+    lock_take(&parking);
     forget_in(deferred, gone);
     forget_in(taken, gone);
-    pthread_mutex_unlock(&parking);
+    lock_drop(&parking);
     pager_forgotten(gone);
 }

@@ -169,17 +169,17 @@ static bool export_part(struct pager *d, const struct vmm_part *p) {
 static struct vmm_part *lock_part(addr_t start, struct pager **d) {
     if (!vmm_find(start, d))
         return NULL;
-    pthread_mutex_lock(&vmm_in(*d)->parts_lock);
+    lock_take(&vmm_in(*d)->parts_lock);
     const struct vmm_range *r = vmm_range_find(vmm_in(*d), start); /* it may have gone meanwhile */
     struct vmm_part *p = r ? vmm_part_at(r, start) : NULL;
     if (p && p->start == start && !p->deferred)
         return p;
-    pthread_mutex_unlock(&vmm_in(*d)->parts_lock);
+    lock_drop(&vmm_in(*d)->parts_lock);
     return NULL;
 }
 
 static void unlock_part(struct pager *d) {
-    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
+    lock_drop(&vmm_in(d)->parts_lock);
 }
 
 /* Nothing runs. The context of the memory is current meanwhile. */

@@ -18,24 +18,24 @@ static size_t least(size_t a, size_t b) {
 
 /* How many of n more frames may be made: they count from now on. */
 static size_t limit_take(struct vmm_limit *l, size_t n) {
-    pthread_mutex_lock(&l->lock);
+    lock_take(&l->lock);
     size_t taken = l->made < l->most ? least(n, l->most - l->made) : 0;
     l->made += (uint32_t)taken;
-    pthread_mutex_unlock(&l->lock);
+    lock_drop(&l->lock);
     return taken;
 }
 
 static void limit_give(struct vmm_limit *l, size_t n) {
-    pthread_mutex_lock(&l->lock);
+    lock_take(&l->lock);
     l->made -= (uint32_t)n;
-    pthread_mutex_unlock(&l->lock);
+    lock_drop(&l->lock);
 }
 
 void vmm_limit_set(struct vmm_limit *l, uint64_t bytes) {
     uint64_t frames = bytes / page_bytes;
-    pthread_mutex_lock(&l->lock);
+    lock_take(&l->lock);
     l->most = frames < VMM_NO_FRAME ? (uint32_t)frames : VMM_NO_FRAME;
-    pthread_mutex_unlock(&l->lock);
+    lock_drop(&l->lock);
 }
 
 /* --- the pool --- */
@@ -69,11 +69,10 @@ bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, u
         (CUmemAccessDesc){{CU_MEM_LOCATION_TYPE_DEVICE, device}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     for (uint32_t i = 0; i < p->capacity; i++)
         bits_set(p->bare, i, true);
-    pthread_mutex_init(&p->lock, NULL);
-    pthread_mutex_lock(&limit->lock);
+    lock_take(&limit->lock);
     p->next_pool = limit->pools;
     limit->pools = p;
-    pthread_mutex_unlock(&limit->lock);
+    lock_drop(&limit->lock);
     return true;
 }
 
@@ -203,66 +202,66 @@ static size_t make(struct vmm_pool *p, const uint32_t *frames, size_t n) {
 /* Makes n frames, or as many as there may be. Returns how many. */
 static size_t make_more(struct vmm_pool *p, uint32_t *out, size_t n) {
     size_t allowed = limit_take(p->limit, n);
-    pthread_mutex_lock(&p->lock);
+    lock_take(&p->lock);
     size_t bare = take_bare(p, out, allowed);
-    pthread_mutex_unlock(&p->lock);
+    lock_drop(&p->lock);
     size_t made = make(p, out, bare);
-    pthread_mutex_lock(&p->lock);
+    lock_take(&p->lock);
     count_made(p, (uint32_t)made);
     for (size_t i = 0; i < made; i++)
         p->made_at[out[i]] = p->arrivals;
     for (size_t i = made; i < bare; i++)
         bits_set(p->bare, out[i], true);
-    pthread_mutex_unlock(&p->lock);
+    lock_drop(&p->lock);
     limit_give(p->limit, allowed - made);
     return made;
 }
 
 void vmm_frames_give(struct vmm_pool *p, const uint32_t *frames, size_t n) {
     size_t pieces = 0;
-    pthread_mutex_lock(&p->lock);
+    lock_take(&p->lock);
     for (size_t i = 0; i < n; i++) {
         bits_set(p->idle, frames[i], !p->pieces[frames[i]]);
         pieces += p->pieces[frames[i]] != NULL;
     }
     p->free += (uint32_t)(n - pieces);
-    pthread_mutex_unlock(&p->lock);
+    lock_drop(&p->lock);
     for (size_t i = 0; pieces > 0 && i < n; i++)
         if (p->pieces[frames[i]])
             vmm_frame_end_pieces(p, frames[i]);
 }
 
 void vmm_frame_number_give(struct vmm_pool *p, uint32_t frame) {
-    pthread_mutex_lock(&p->lock);
+    lock_take(&p->lock);
     bits_set(p->bare, frame, true);
-    pthread_mutex_unlock(&p->lock);
+    lock_drop(&p->lock);
     limit_give(p->limit, 1);
 }
 
 void vmm_frame_count(struct vmm_pool *p, int more) {
-    pthread_mutex_lock(&p->lock);
+    lock_take(&p->lock);
     count_made(p, (uint32_t)more);
-    pthread_mutex_unlock(&p->lock);
+    lock_drop(&p->lock);
 }
 
 bool vmm_pool_gave_back(struct vmm_pool *p) {
-    pthread_mutex_lock(&p->lock);
+    lock_take(&p->lock);
     bool gave = p->gave_back;
     p->gave_back = false;
-    pthread_mutex_unlock(&p->lock);
+    lock_drop(&p->lock);
     return gave;
 }
 
 void vmm_pool_look_again(struct vmm_pool *p) {
-    pthread_mutex_lock(&p->lock);
+    lock_take(&p->lock);
     p->gave_back = true;
-    pthread_mutex_unlock(&p->lock);
+    lock_drop(&p->lock);
 }
 
 /* From the end: frames with low numbers stay together. At most BATCH of them, while more than `most` are made. */
 static size_t take_surplus(struct vmm_pool *p, uint64_t most, uint32_t out[BATCH]) {
     size_t n = 0;
-    pthread_mutex_lock(&p->lock);
+    lock_take(&p->lock);
     for (uint32_t i = p->capacity; i-- > 0 && n < BATCH && p->free > 0 && p->made > most;) {
         if (!bits_has(p->idle, i))
             continue;
@@ -274,7 +273,7 @@ static size_t take_surplus(struct vmm_pool *p, uint64_t most, uint32_t out[BATCH
         count_made(p, (uint32_t)-1);
         out[n++] = i;
     }
-    pthread_mutex_unlock(&p->lock);
+    lock_drop(&p->lock);
     return n;
 }
 
@@ -294,11 +293,11 @@ void vmm_pool_trim(struct vmm_pool *p, uint64_t bytes) {
     uint32_t frames[BATCH];
     for (size_t n, gone = BATCH; gone == BATCH && (n = take_surplus(p, bytes / page_bytes, frames)) > 0;) {
         gone = unmake_all(p, frames, n);
-        pthread_mutex_lock(&p->lock);
+        lock_take(&p->lock);
         for (size_t i = 0; i < gone; i++)
             bits_set(p->bare, frames[i], true);
         count_made(p, (uint32_t)(n - gone));
-        pthread_mutex_unlock(&p->lock);
+        lock_drop(&p->lock);
         limit_give(p->limit, gone);
         vmm_frames_give(p, frames + gone, n - gone);
     }
@@ -306,9 +305,9 @@ void vmm_pool_trim(struct vmm_pool *p, uint64_t bytes) {
 
 /* What other pools under the same limit keep idle makes room for n frames. */
 static void relieve(struct vmm_pool *p, size_t n) {
-    pthread_mutex_lock(&p->limit->lock);
+    lock_take(&p->limit->lock);
     struct vmm_pool *other = p->limit->pools;
-    pthread_mutex_unlock(&p->limit->lock);
+    lock_drop(&p->limit->lock);
     for (; other; other = other->next_pool) {
         uint64_t made = vmm_pool_bytes(other);
         if (other != p)
@@ -323,13 +322,13 @@ static size_t missing(const struct vmm_pool *p) {
 }
 
 bool vmm_frames_take(struct vmm_pool *p, uint32_t *out, size_t n, bool together) {
-    pthread_mutex_lock(&p->lock);
+    lock_take(&p->lock);
     size_t have = together ? take_neighbours(p, out, n) : 0;
     if (have == 0)
         have = take_idle(p, out, n);
     void (*low)(void *) = missing(p) > 0 ? p->low : NULL;
     void *data = p->low_data;
-    pthread_mutex_unlock(&p->lock);
+    lock_drop(&p->lock);
     if (low)
         low(data);
     have += make_more(p, out + have, n - have);
@@ -350,9 +349,9 @@ uint32_t vmm_frame_number_take(struct vmm_pool *p) {
         relieve(p, 1);
         allowed = limit_take(p->limit, 1) > 0;
     }
-    pthread_mutex_lock(&p->lock);
+    lock_take(&p->lock);
     size_t bare = allowed ? take_bare(p, &frame, 1) : 0;
-    pthread_mutex_unlock(&p->lock);
+    lock_drop(&p->lock);
     if (allowed && bare == 0)
         limit_give(p->limit, 1);
     return bare > 0 ? frame : VMM_NO_FRAME;
@@ -360,19 +359,19 @@ uint32_t vmm_frame_number_take(struct vmm_pool *p) {
 
 void vmm_pool_keep(struct vmm_pool *p, uint32_t stock, uint64_t bytes, void (*low)(void *), void *data) {
     uint64_t frames = bytes / page_bytes;
-    pthread_mutex_lock(&p->lock);
+    lock_take(&p->lock);
     p->stock = stock;
     p->ahead = frames < p->capacity ? (uint32_t)frames : p->capacity;
     p->low = low;
     p->low_data = data;
-    pthread_mutex_unlock(&p->lock);
+    lock_drop(&p->lock);
 }
 
 bool vmm_pool_stock(struct vmm_pool *p) {
     uint32_t frames[MAKE];
-    pthread_mutex_lock(&p->lock);
+    lock_take(&p->lock);
     size_t n = least(missing(p), MAKE);
-    pthread_mutex_unlock(&p->lock);
+    lock_drop(&p->lock);
     size_t made = n ? make_more(p, frames, n) : 0;
     vmm_frames_give(p, frames, made);
     return made > 0;

@@ -19,30 +19,29 @@ enum { NEARLY_ALL = 4 }; /* all but one in so many: soon there may be more than 
 
 struct frame_prefetcher {
     struct pager *device;
-    pthread_mutex_t lock;
-    pthread_cond_t work;
+    struct lock lock;
+    struct condition work;
     bool asked, stopping;
     struct pager_worker worker;
 };
 
 static void ask(void *data) {
     struct frame_prefetcher *m = data;
-    pthread_mutex_lock(&m->lock);
+    lock_take(&m->lock);
     m->asked = true;
-    pthread_cond_signal(&m->work);
-    pthread_mutex_unlock(&m->lock);
+    condition_tell_one(&m->work);
+    lock_drop(&m->lock);
 }
 
 /* False: the end came. */
 static bool wait(struct frame_prefetcher *m, uint64_t ns) {
     uint64_t until_ns = clock_ns() + ns;
-    struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
-    pthread_mutex_lock(&m->lock);
-    while (!m->asked && !m->stopping && pthread_cond_timedwait(&m->work, &m->lock, &until) == 0)
-        ;
+    lock_take(&m->lock);
+    while (!m->asked && !m->stopping && clock_ns() < until_ns)
+        condition_wait(&m->work, &m->lock, until_ns);
     m->asked = false;
     bool goes_on = !m->stopping;
-    pthread_mutex_unlock(&m->lock);
+    lock_drop(&m->lock);
     return goes_on;
 }
 
@@ -125,8 +124,6 @@ void frame_prefetcher_start(struct pager *d) {
     if (!m)
         return;
     m->device = d;
-    pthread_mutex_init(&m->lock, NULL);
-    pager_condition_open(&m->work);
     vmm_in(d)->prefetcher = m;
     session_stops_first();
     pager_worker_start(&m->worker, "ulms-frames", make, m);
@@ -158,10 +155,10 @@ void frame_prefetchers_stop(void) {
         pager_unlock(d);
         if (!m)
             continue;
-        pthread_mutex_lock(&m->lock);
+        lock_take(&m->lock);
         __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED);
-        pthread_cond_signal(&m->work);
-        pthread_mutex_unlock(&m->lock);
+        condition_tell_one(&m->work);
+        lock_drop(&m->lock);
         pager_worker_join(&m->worker, &soon);
     }
 }

@@ -40,11 +40,11 @@ static struct vmm *memory_new(int32_t device) {
 }
 
 struct vmm *vmm_of(struct pager *d) {
-    static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&making);
+    static struct lock making;
+    lock_take(&making);
     if (!vmm_in(d))
         __atomic_store_n(&d->own, memory_new(d->ordinal), __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&making);
+    lock_drop(&making);
     return vmm_in(d);
 }
 
@@ -155,7 +155,7 @@ static bool may_go(struct pager *d, struct vmm_range *r, size_t i) {
 
 void vmm_end_part(struct pager *d, struct vmm_part *p) {
     bool goes = true;
-    pthread_mutex_lock(&vmm_in(d)->parts_lock);
+    lock_take(&vmm_in(d)->parts_lock);
     leave_pages(d, p);
     pager_lock(d);
     struct vmm_pages s = vmm_part_pages(p);
@@ -166,7 +166,7 @@ void vmm_end_part(struct pager *d, struct vmm_part *p) {
     pager_unlock(d);
     if (goes)
         vmm_part_delete(vmm_in(d), p);
-    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
+    lock_drop(&vmm_in(d)->parts_lock);
     if (goes)
         vmm_pool_trim(&vmm_in(d)->pool[VMM_DEVICE], most);
 }
@@ -179,9 +179,9 @@ struct vmm_part *vmm_part_of(addr_t start, struct pager **d) {
     struct vmm_range *r = vmm_find(start, d);
     if (!r)
         return NULL;
-    pthread_mutex_lock(&vmm_in(*d)->parts_lock);
+    lock_take(&vmm_in(*d)->parts_lock);
     struct vmm_part *p = vmm_part_at(r, start);
-    pthread_mutex_unlock(&vmm_in(*d)->parts_lock);
+    lock_drop(&vmm_in(*d)->parts_lock);
     return p && p->start == start && !p->deferred ? p : NULL;
 }
 
@@ -225,14 +225,14 @@ static bool leaves_end(const struct vmm *v, uint64_t bytes) {
 
 static bool part_make(struct pager *d, addr_t *start, uint64_t bytes) {
     uint64_t fresh;
-    pthread_mutex_lock(&vmm_in(d)->parts_lock);
+    lock_take(&vmm_in(d)->parts_lock);
     struct vmm_part *p = vmm_part_new(vmm_in(d), bytes, leaves_end(vmm_in(d), bytes), &fresh);
     bool good = p && fill(d, p, fresh);
     if (good)
         *start = p->start;
     else if (p)
         vmm_part_delete(vmm_in(d), p);
-    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
+    lock_drop(&vmm_in(d)->parts_lock);
     return good;
 }
 
@@ -282,7 +282,7 @@ void vmm_arrived(addr_t start, uint64_t bytes, int32_t device) {
     (void)device;
     if (!p)
         return;
-    pthread_mutex_lock(&vmm_in(d)->parts_lock);
+    lock_take(&vmm_in(d)->parts_lock);
     struct vmm_pages s = vmm_part_pages(p);
     uint64_t fresh = 0;
     for (size_t i = s.first; i < s.end; i++)
@@ -304,7 +304,7 @@ void vmm_arrived(addr_t start, uint64_t bytes, int32_t device) {
     p->told = true;
     p->divided = false;
     pager_unlock(d);
-    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
+    lock_drop(&vmm_in(d)->parts_lock);
 }
 
 /* A page that could not be had on the device makes the engine rule before the budget is used up. */
@@ -345,7 +345,7 @@ void vmm_freeing(addr_t start, uint64_t bytes) {
         pager_freeing(start, bytes);
         return;
     }
-    pthread_mutex_lock(&vmm_in(d)->parts_lock);
+    lock_take(&vmm_in(d)->parts_lock);
     leave_pages(d, p);
     pager_lock(d);
     pager_blocks_hear(d);
@@ -354,5 +354,5 @@ void vmm_freeing(addr_t start, uint64_t bytes) {
         p->told = false;
     }
     pager_unlock(d);
-    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
+    lock_drop(&vmm_in(d)->parts_lock);
 }

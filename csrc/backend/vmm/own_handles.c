@@ -72,9 +72,9 @@ static bool open_range(addr_t start, uint64_t bytes, int32_t device) {
     struct vmm *v = d ? vmm_of(d) : NULL;
     if (!v)
         return false;
-    pthread_mutex_lock(&v->parts_lock);
+    lock_take(&v->parts_lock);
     bool opened = vmm_range_of_program(v, start, bytes) != NULL;
-    pthread_mutex_unlock(&v->parts_lock);
+    lock_drop(&v->parts_lock);
     return opened;
 }
 
@@ -90,11 +90,11 @@ static void close_range(addr_t start) {
     struct vmm_range *r = vmm_own_range(start, &d);
     if (!r)
         return;
-    pthread_mutex_lock(&vmm_in(d)->parts_lock);
+    lock_take(&vmm_in(d)->parts_lock);
     vmm_own_retry(vmm_in(d), r, r->start, r->start + r->bytes);
     if (r->parts == 0)
         vmm_range_delete(vmm_in(d), r);
-    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
+    lock_drop(&vmm_in(d)->parts_lock);
 }
 
 /* --- memory at addresses --- */
@@ -104,7 +104,7 @@ static bool put(struct promise *promise, addr_t at, uint64_t bytes) {
     struct vmm_range *r = vmm_own_range(at, &d);
     if (!r || d != promise->device)
         return false;
-    pthread_mutex_lock(&vmm_in(d)->parts_lock);
+    lock_take(&vmm_in(d)->parts_lock);
     vmm_own_retry(vmm_in(d), r, at, at + bytes);
     struct vmm_part *p = vmm_part_new_at(vmm_in(d), r, at, bytes);
     bool good = p != NULL;
@@ -117,7 +117,7 @@ static bool put(struct promise *promise, addr_t at, uint64_t bytes) {
         if (!good)
             vmm_part_delete(vmm_in(d), p);
     }
-    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
+    lock_drop(&vmm_in(d)->parts_lock);
     if (good)
         free(promise);
     return good;
@@ -137,7 +137,7 @@ static void hide(addr_t at) {
     struct vmm_part *p = vmm_part_of(at, &d);
     if (!p)
         return;
-    pthread_mutex_lock(&vmm_in(d)->parts_lock);
+    lock_take(&vmm_in(d)->parts_lock);
     struct vmm_pages own = vmm_part_own_pages(p);
     p->hidden = true;
     for (size_t i = own.first; i < own.end; i++) {
@@ -146,7 +146,7 @@ static void hide(addr_t at) {
         keep_content(vmm_in(d), &p->range->page[i]);
     }
     vmm_range_unmap(vmm_in(d), p->range, own.first, own.end - own.first, VMM_UNMAPPED);
-    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
+    lock_drop(&vmm_in(d)->parts_lock);
 }
 
 bool vmm_own_map_again(struct vmm *v, struct vmm_range *r, size_t first, size_t end) {
@@ -162,11 +162,11 @@ static bool show(addr_t at) {
     struct vmm_part *p = vmm_part_of(at, &d);
     if (!p)
         return false;
-    pthread_mutex_lock(&vmm_in(d)->parts_lock);
+    lock_take(&vmm_in(d)->parts_lock);
     struct vmm_pages s = vmm_part_pages(p);
     bool good = vmm_own_map_again(vmm_in(d), p->range, s.first, s.end);
     p->hidden = !good;
-    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
+    lock_drop(&vmm_in(d)->parts_lock);
     return good;
 }
 
@@ -191,9 +191,9 @@ static void foreign(addr_t start, uint64_t bytes, bool mapped) {
     struct vmm_range *r = vmm_own_range(start, &d);
     if (!r)
         return;
-    pthread_mutex_lock(&vmm_in(d)->parts_lock);
+    lock_take(&vmm_in(d)->parts_lock);
     vmm_own_foreign(r, start, bytes, mapped);
-    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
+    lock_drop(&vmm_in(d)->parts_lock);
 }
 
 const struct backend_own vmm_own = {.promise = promise,

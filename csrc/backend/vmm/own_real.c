@@ -28,7 +28,7 @@ size_t vmm_own_beside(addr_t start, uint64_t bytes, addr_t *out, size_t n) {
     size_t count = 0;
     if (!r || start + bytes > r->start + r->bytes)
         return 0;
-    pthread_mutex_lock(&vmm_in(d)->parts_lock);
+    lock_take(&vmm_in(d)->parts_lock);
     vmm_own_retry(vmm_in(d), r, start, start + bytes);
     struct vmm_pages s = r->parts > 0 ? closed(r, start, bytes) : (struct vmm_pages){0, 0};
     for (addr_t at = r->start + s.first * page_bytes; at < r->start + s.end * page_bytes; at += PAGE_LEAST) {
@@ -40,7 +40,7 @@ size_t vmm_own_beside(addr_t start, uint64_t bytes, addr_t *out, size_t n) {
         last = p;
         count++;
     }
-    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
+    lock_drop(&vmm_in(d)->parts_lock);
     return count;
 }
 
@@ -179,10 +179,10 @@ bool vmm_own_replace(const struct own_real *list, size_t n) {
     struct vmm_range *r = vmm_own_range(list[0].at, &d);
     if (!r || !are_over(list, n))
         return false;
-    pthread_mutex_lock(&vmm_in(d)->parts_lock);
+    lock_take(&vmm_in(d)->parts_lock);
     struct pager_visit v = pager_enter(NULL);
     bool good = capture_allows(v.relaxed) && replace_pages(d, r, list, n);
     pager_leave(v);
-    pthread_mutex_unlock(&vmm_in(d)->parts_lock);
+    lock_drop(&vmm_in(d)->parts_lock);
     return good;
 }

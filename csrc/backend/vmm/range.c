@@ -38,8 +38,6 @@ bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct vmm_limi
     size_t total = 0;
     *v = (struct vmm){.device = device, .limit = VMM_LIMIT_NONE};
     d2h_queue_open(&v->d2h_queue);
-    pthread_mutex_init(&v->parts_lock, NULL);
-    pthread_mutex_init(&v->lock, NULL);
     if (REAL(cuDeviceTotalMem_v2, 0)(&total, device) != CUDA_SUCCESS ||
         !vmm_pool_open(&v->pool[VMM_DEVICE], here, device, total, &v->limit) ||
         !vmm_pool_open(&v->pool[VMM_HOST], host, device, host_bytes, host_limit))
@@ -65,15 +63,15 @@ static size_t first_behind(const struct vmm *v, addr_t p) {
 }
 
 struct vmm_range *vmm_range_find(struct vmm *v, addr_t p) {
-    pthread_mutex_lock(&v->lock);
+    lock_take(&v->lock);
     size_t i = first_behind(v, p);
     struct vmm_range *r = i < v->count && v->at[i]->start <= p ? v->at[i] : NULL;
-    pthread_mutex_unlock(&v->lock);
+    lock_drop(&v->lock);
     return r;
 }
 
 static bool enter(struct vmm *v, struct vmm_range *r) {
-    pthread_mutex_lock(&v->lock);
+    lock_take(&v->lock);
     if (v->count == v->capacity) {
         size_t capacity = v->capacity ? 2 * v->capacity : 64;
         struct vmm_range **at = realloc(v->at, capacity * sizeof(struct vmm_range *));
@@ -87,18 +85,18 @@ static bool enter(struct vmm *v, struct vmm_range *r) {
         v->at[i] = r;
         v->count++;
     }
-    pthread_mutex_unlock(&v->lock);
+    lock_drop(&v->lock);
     return room;
 }
 
 static void take_out(struct vmm *v, const struct vmm_range *r) {
-    pthread_mutex_lock(&v->lock);
+    lock_take(&v->lock);
     size_t i = first_behind(v, r->start);
     if (i < v->count && v->at[i] == r) {
         v->count--;
         memmove(&v->at[i], &v->at[i + 1], (v->count - i) * sizeof(struct vmm_range *));
     }
-    pthread_mutex_unlock(&v->lock);
+    lock_drop(&v->lock);
 }
 
 /* --- mapping --- */

@@ -22,17 +22,17 @@ static uint64_t opaque_operations;
 
 enum { LAST = 256, NAMED = 6, TEXT = 512 };
 
-static pthread_mutex_t last_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock last_lock;
 static uint32_t last[LAST]; /* function ids; 0: a graph */
 static uint64_t kernels;    /* issued; the newest is last[(kernels - 1) % LAST] */
 
 void vmm_verify_issued(const struct op *op) {
     if (op->kernels == 0)
         return;
-    pthread_mutex_lock(&last_lock);
+    lock_take(&last_lock);
     last[kernels % LAST] = op->function;
     __atomic_store_n(&kernels, kernels + 1, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&last_lock);
+    lock_drop(&last_lock);
 }
 
 static const char *name_of(uint32_t function) {
@@ -45,7 +45,7 @@ static void name_kernels(char text[TEXT], uint64_t since) {
     uint32_t named[NAMED];
     size_t n = 0, length = 0;
     text[0] = 0;
-    pthread_mutex_lock(&last_lock);
+    lock_take(&last_lock);
     if (since >= kernels)
         since = kernels > 0 ? kernels - 1 : 0;
     if (kernels - since > LAST)
@@ -59,7 +59,7 @@ static void name_kernels(char text[TEXT], uint64_t since) {
         named[n++] = last[(i - 1) % LAST];
         length += (size_t)snprintf(text + length, TEXT - length, "%s%.70s", n > 1 ? ", " : "", name_of(named[n - 1]));
     }
-    pthread_mutex_unlock(&last_lock);
+    lock_drop(&last_lock);
 }
 
 /* --- what is told --- */

@@ -14,8 +14,7 @@
 #ifndef ULMS_VMM_H
 #define ULMS_VMM_H
 
-#include <pthread.h>
-
+#include "base/lock.h"
 #include "base/page.h"
 #include "driver.h"
 
@@ -39,11 +38,11 @@ struct vmm_users {
 
 /* How many frames some pools may make together. */
 struct vmm_limit {
-    pthread_mutex_t lock;
+    struct lock lock;
     uint32_t most, made;    /* frames */
     struct vmm_pool *pools; /* for good */
 };
-#define VMM_LIMIT_NONE {.lock = PTHREAD_MUTEX_INITIALIZER, .most = VMM_NO_FRAME}
+#define VMM_LIMIT_NONE {.most = VMM_NO_FRAME}
 
 void vmm_limit_set(struct vmm_limit *l, uint64_t bytes);
 
@@ -54,7 +53,7 @@ struct vmm_claim {
 };
 
 struct vmm_pool {
-    pthread_mutex_t lock;
+    struct lock lock;
     CUmemLocation location;
     struct vmm_users users;                /* of the aliases */
     addr_t aliases;                        /* of frame 0; the others follow */
@@ -184,11 +183,11 @@ struct vmm_range {
 /* --- copies to the host (d2h_queue.c) --- */
 
 struct d2h_queue {
-    pthread_mutex_t lock; /* who has it queues the next copy */
-    uint64_t queued;      /* copies so far */
-    uint64_t ends_ns;     /* when the last is expected to have gone; 0: not known */
-    uint64_t gone;        /* of those queued. Atomic */
-    uint64_t mib_ns;      /* what a MiB takes; 0: not known. Atomic */
+    struct lock lock; /* who has it queues the next copy */
+    uint64_t queued;  /* copies so far */
+    uint64_t ends_ns; /* when the last is expected to have gone; 0: not known */
+    uint64_t gone;    /* of those queued. Atomic */
+    uint64_t mib_ns;  /* what a MiB takes; 0: not known. Atomic */
 };
 void d2h_queue_open(struct d2h_queue *t);
 /* Copies when all others have gone, or nearly so, and waits. False: refused, or nobody knows whether it has gone. */
@@ -202,11 +201,11 @@ struct vmm {
     struct vmm_limit limit;              /* of the device's frames */
     struct frame_prefetcher *prefetcher; /* NULL: frames are made as they are needed */
     struct d2h_queue d2h_queue;          /* of copies to the host */
-    pthread_mutex_t parts_lock; /* of parts: who comes and goes. Taken before the device's lock. Of the next three */
+    struct lock parts_lock; /* of parts: who comes and goes. Taken before the device's lock. Of the next three */
     uint64_t parts_made;
     uint64_t whole_bytes;   /* of the parts that are of whole pages */
     uint64_t padding_bytes; /* unused behind others that share no page; kept little beside it. Read by anybody */
-    pthread_mutex_t lock;   /* of what follows */
+    struct lock lock;       /* of what follows */
     struct vmm_range **at;  /* by address */
     size_t count, capacity; /* of the list */
     bool loses;             /* atomic: a page could not be mapped, or is stale for good */

@@ -6,8 +6,8 @@
 /* As H100 and H200 do. */
 enum { SHARED_MOST = 1 << 20, PIECE_ALIGN = 512 };
 
-static struct hash open = HASH_EMPTY; /* number of a grain -> how many pieces are in it, as a pointer */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hash open; /* number of a grain -> how many pieces are in it, as a pointer */
+static struct lock lock;
 static uint64_t unused[DEVICE_MAX]; /* bytes of open grains that no piece has. Atomic */
 
 bool grains_shared(uint64_t bytes) {
@@ -32,12 +32,12 @@ static bool count(uint64_t grain, intptr_t change) {
 
 static uint64_t change(int device, addr_t start, uint64_t bytes, intptr_t by) {
     uint64_t grains = 0, end = start + piece(bytes);
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     for (uint64_t grain = start / PAGE_LEAST; grain * PAGE_LEAST < end; grain++)
         grains += count(grain, by) ? PAGE_LEAST : 0;
     if (device >= 0 && device < DEVICE_MAX)
         unused[device] += (uint64_t)by * (grains - piece(bytes));
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return grains;
 }
 

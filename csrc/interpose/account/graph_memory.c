@@ -1,9 +1,9 @@
 #include "interpose/account/graph_memory.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "base/lock.h"
 #include "base/page.h"
 #include "base/patience.h"
 #include "driver/context.h"
@@ -170,7 +170,7 @@ static void walk(struct walk *w, struct reading *r, uint64_t *most) {
 }
 
 static bool find_most(CUgraph graph, struct reading *r, uint64_t *most) {
-    struct hash numbers = HASH_EMPTY;
+    struct hash numbers = {.count = 0};
     struct walk w = {0};
     r->words = (r->allocs + 63) / 64;
     bool known = r->count * r->words <= SETS_MOST / sizeof *r->sets &&
@@ -214,7 +214,7 @@ struct lane {
     struct lane *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static struct lock lock; /* of what follows */
 static struct lane *lanes;
 static uint64_t left[DEVICE_MAX]; /* bytes that launches of this round left allocated */
 static uint64_t rounds = 1;       /* one ends when nothing runs and what is unused was given back */
@@ -235,7 +235,7 @@ static struct lane *lane_of(uint64_t stream, int device) {
 
 /* Bytes that all launches of this round need, with one more. Counts it. */
 static uint64_t needed(int device, uint64_t stream, struct graph_memory *g) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct lane *own = lane_of(stream, device);
     uint64_t bytes = left[device] + (own ? 0 : g->most);
     if (g->round == rounds)
@@ -247,18 +247,18 @@ static uint64_t needed(int device, uint64_t stream, struct graph_memory *g) {
         own->most = g->most;
     for (const struct lane *l = lanes; l; l = l->next)
         bytes += l->device == device ? l->most : 0;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return bytes;
 }
 
 static void next_round(void) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     for (struct lane *l = lanes; l; l = l->next)
         l->most = 0;
     for (int d = 0; d < DEVICE_MAX; d++)
         left[d] = 0;
     rounds++;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
 }
 
 /* Once what is in flight is over, what the driver holds is what nobody has freed. */
@@ -277,12 +277,12 @@ static uint64_t larger(uint64_t a, uint64_t b) {
 /* Bytes that the driver will take beyond what it holds, and what was thought to be needed: it may do with less. Once it
  * was trimmed, what it holds counts. */
 static uint64_t grows_by(int device, uint64_t held, uint64_t needs) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     if (held < kept[device])
         most[device] = held;
     uint64_t before = larger(most[device], held);
     most[device] = larger(most[device], needs);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return needs > before ? needs - before : 0;
 }
 
@@ -307,9 +307,9 @@ void graph_memory_close(struct charge *c, CUresult status) {
     c->status = status;
     reserved_look(c->device);
     uint64_t held = reserved_by_graphs(c->device);
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     kept[c->device] = held;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     charge_came(c);
     ledger_cancel(session.ledger, c->device, c->bytes);
     c->bytes = 0;

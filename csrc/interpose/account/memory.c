@@ -1,8 +1,7 @@
 #include "interpose/account/memory.h"
 
-#include <pthread.h>
-
 #include "base/capacity.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/page.h"
 #include "driver/context.h"
@@ -22,12 +21,12 @@
 /* Threads may get here in another order than they changed the ledger: the last one to write must have seen it as it is.
  */
 void memory_publish(int device) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct lock lock;
     if (device < 0)
         return;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     stats_memory(device, ledger_used(session.ledger, device), ledger_peak(session.ledger, device), capacity_of(device));
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
 }
 
 /* The whole grains that nothing else shares. What was provided has its last one for itself. */

@@ -1,10 +1,10 @@
 #include "interpose/account/reserved.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/capacity.h"
 #include "base/hash.h"
+#include "base/lock.h"
 #include "base/options.h"
 #include "base/page.h"
 #include "base/patience.h"
@@ -22,11 +22,11 @@ struct source {
     struct source *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all of this; the driver is only asked under it */
+static struct lock lock; /* of all of this; the driver is only asked under it */
 static struct source *sources;
-static struct hash pieces = HASH_EMPTY; /* start of what a pool gave -> struct source */
-static uint64_t charged[DEVICE_MAX];    /* atomic */
-static bool graphs[DEVICE_MAX];         /* some allocate there */
+static struct hash pieces;           /* start of what a pool gave -> struct source */
+static uint64_t charged[DEVICE_MAX]; /* atomic */
+static bool graphs[DEVICE_MAX];      /* some allocate there */
 
 static bool counted(int device) {
     return device >= 0 && device < DEVICE_MAX;
@@ -48,50 +48,50 @@ static struct source **find(CUmemoryPool pool, bool leaves) {
 void reserved_know(int device, CUmemoryPool pool) {
     if (!counted(device))
         return;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct source *s = *find(pool, false) ? NULL : malloc(sizeof *s);
     if (s) {
         *s = (struct source){.pool = pool, .device = device, .next = sources};
         sources = s;
     }
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
 }
 
 void reserved_leaves(CUmemoryPool pool) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct source *s = *find(pool, false);
     if (s)
         s->leaves = true;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
 }
 
 void reserved_left(CUmemoryPool pool, bool gone) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct source *s = *find(pool, true);
     if (s)
         s->leaves = false;
     if (s && gone)
         s->pool = NULL;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
 }
 
 void reserved_gave(CUmemoryPool pool, addr_t start, uint64_t bytes) {
     bool stored = false;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct source *s = *find(pool, false);
     if (s)
         hash_put(&pieces, start, s, &stored);
     if (stored)
         s->live += whole_grains(bytes);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
 }
 
 void reserved_freed(addr_t start, uint64_t bytes) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct source *s = hash_take(&pieces, start);
     if (s)
         s->live -= whole_grains(bytes);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
 }
 
 void reserved_know_graphs(int device) {
@@ -112,20 +112,20 @@ static void charge(int device, uint64_t now) {
 /* Bytes that the program has not freed of what pools gave it. */
 static uint64_t live(int device) {
     uint64_t bytes = 0;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     for (const struct source *s = sources; s; s = s->next)
         bytes += s->device == device ? s->live : 0;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return bytes;
 }
 
 /* Pools were destroyed that held memory. Of them the driver tells nothing. */
 static bool any_gone(void) {
     bool any = false;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     for (const struct source *s = sources; s; s = s->next)
         any = any || (!s->pool && s->bytes > s->live);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return any;
 }
 
@@ -150,7 +150,7 @@ static void look(int device, uint64_t most_ns) {
     if (!session_on || !counted(device))
         return;
     bool idle = any_gone() && context_idle((CUcontext)(uintptr_t)context_current(), most_ns) == CUDA_SUCCESS;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     uint64_t before = charged[device], now = reserved_by_graphs(device);
     for (struct source **at = &sources, *s; (s = *at);) {
         if (s->device == device) {
@@ -166,7 +166,7 @@ static void look(int device, uint64_t most_ns) {
     }
     if (now != before)
         charge(device, now);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     if (now != before)
         memory_publish(device);
 }
@@ -185,10 +185,10 @@ void reserved_look_again(int device, bool waited) {
 uint64_t reserved_unused(CUmemoryPool pool) {
     uint64_t held = ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, 0);
     uint64_t used = ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, held);
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     const struct source *s = *find(pool, false);
     used = s && s->live > used ? s->live : used;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return held > used ? held - used : 0;
 }
 
@@ -205,13 +205,13 @@ void reserved_give_back(int device) {
     struct relaxed relaxed = capture_relax();
     if (capture_allows(relaxed)) {
         wait_for_nothing();
-        pthread_mutex_lock(&lock);
+        lock_take(&lock);
         for (const struct source *s = sources; s; s = s->next)
             if (s->device == device && s->pool && !s->leaves)
                 REAL(cuMemPoolTrimTo, 0)(s->pool, 0);
         if (graphs[device])
             REAL(cuDeviceGraphMemTrim, 0)(device);
-        pthread_mutex_unlock(&lock);
+        lock_drop(&lock);
     }
     capture_restore(relaxed);
     reserved_look(device);

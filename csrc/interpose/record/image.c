@@ -29,8 +29,8 @@ struct loaded {
     struct named *first;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct hash handles = HASH_EMPTY; /* to struct named */
+static struct lock lock;
+static struct hash handles; /* to struct named */
 
 static uint64_t key_of(const void *handle) {
     return (uint64_t)(uintptr_t)handle;
@@ -83,11 +83,11 @@ void loaded_enter(const void *handle, struct image *image) {
     bool stored = false;
     if (l) {
         *l = (struct loaded){.image = image, .self = {.handle = key_of(handle), .from = l}};
-        pthread_mutex_lock(&lock);
+        lock_take(&lock);
         struct named *old = hash_put(&handles, l->self.handle, &l->self, &stored);
         if (stored && old && old == &old->from->self)
             drop(old->from);
-        pthread_mutex_unlock(&lock);
+        lock_drop(&lock);
     }
     if (!stored) {
         image_free(image);
@@ -100,31 +100,31 @@ bool loaded_wanted(CUresult status) {
 }
 
 void loaded_derived(const void *from, const void *to, const char *name) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct named *n = hash_get(&handles, key_of(from));
     if (n)
         enter(n->from, key_of(to), name ? name : n->name);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
 }
 
 void loaded_describe(uint64_t handle, struct layout *out) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     const struct named *n = hash_get(&handles, handle);
     if (n && n->name) {
         snprintf(out->name, sizeof out->name, "%s", n->name);
         if (n->from->image)
             image_layout(n->from->image, n->name, out);
     }
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
 }
 
 struct loaded *loaded_unload_begin(const void *handle) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct named *n = hash_get(&handles, key_of(handle));
     struct loaded *l = n && n == &n->from->self ? n->from : NULL;
     if (l)
         hash_take(&handles, n->handle);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return l;
 }
 
@@ -132,12 +132,12 @@ void loaded_unload_end(struct loaded *going, CUresult status) {
     bool kept = false;
     if (!going)
         return;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     if (status != CUDA_SUCCESS)
         hash_put(&handles, going->self.handle, &going->self, &kept);
     if (!kept)
         drop(going);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
 }
 
 struct image *loaded_read(const char *path) {

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/background.h"
+#include "base/lock.h"
 #include "base/thread.h"
 #include "driver/capture.h"
 #include "driver/context.h"
@@ -33,7 +34,7 @@ struct stamp {
     struct stamp *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock;
 static struct lane *lanes;
 static struct stamp *first, **last = &first;
 static int pending;
@@ -61,11 +62,11 @@ static struct lane *lane_of(CUcontext context) {
 
 static struct stamp *stamp_take(CUcontext context) {
     struct stamp *s = NULL;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct lane *l = running && pending < PENDING_MAX ? lane_of(context) : NULL;
     if (l && (s = l->spare))
         l->spare = s->next;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     if (s || !l || !(s = calloc(1, sizeof *s)))
         return s;
     s->lane = l;
@@ -79,18 +80,18 @@ static struct stamp *stamp_take(CUcontext context) {
 }
 
 static void stamp_spare(struct stamp *s) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     s->next = s->lane->spare;
     s->lane->spare = s;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
 }
 
 /* An error here means that the context or stream is not what it was: its events are given up, never the program's call.
  */
 static void stamp_give_up(struct stamp *s) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     s->lane->dead = true;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     free(s);
 }
 
@@ -116,11 +117,11 @@ void timing_after(struct op *op) {
     } else {
         s->serial = op->serial;
         s->next = NULL;
-        pthread_mutex_lock(&lock);
+        lock_take(&lock);
         *last = s;
         last = &s->next;
         pending++;
-        pthread_mutex_unlock(&lock);
+        lock_drop(&lock);
     }
 }
 
@@ -164,7 +165,7 @@ static bool stamp_read(struct stamp *s) {
 }
 
 static struct stamp *take_first(void) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct stamp *s = first;
     if (s) {
         first = s->next;
@@ -172,7 +173,7 @@ static struct stamp *take_first(void) {
         if (!first)
             last = &first;
     }
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return s;
 }
 
@@ -208,10 +209,10 @@ void timing_start(void) {
 }
 
 void timing_stop(void) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     bool join = running;
     running = false;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     __atomic_store_n(&stopping, true, __ATOMIC_RELEASE);
     if (join)
         pthread_join(reader, NULL);

@@ -1,10 +1,10 @@
 #include "interpose/replace/deferred_free.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "backend/backend.h"
 #include "base/capacity.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/page.h"
 #include "base/patience.h"
@@ -34,24 +34,24 @@ struct deferred {
     struct deferred *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* of the list; no call of the driver under it */
-static pthread_mutex_t freeing = PTHREAD_MUTEX_INITIALIZER; /* of who takes out of the list, and of what is out */
+static struct lock lock;    /* of the list; no call of the driver under it */
+static struct lock freeing; /* of who takes out of the list, and of what is out */
 static struct deferred *list;
 static uint64_t waiting; /* bytes in the list */
 static uint64_t in_vain; /* so many waited when the context was found busy, or as few as waited since */
 
 static void put_in(struct deferred *e) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     e->next = list;
     list = e;
     __atomic_store_n(&waiting, waiting + e->gone.charged, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
 }
 
 /* Takes out all of the context, or of every one (0), that are of so many grains, or of any number (0). */
 static struct deferred *take_out(uint64_t context, uint64_t grains) {
     struct deferred *taken = NULL;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     for (struct deferred **at = &list; *at;) {
         struct deferred *e = *at;
         if ((context && e->gone.context != context) || (grains && whole_grains(e->gone.charged) != grains)) {
@@ -63,7 +63,7 @@ static struct deferred *take_out(uint64_t context, uint64_t grains) {
         taken = e;
         __atomic_store_n(&waiting, waiting - e->gone.charged, __ATOMIC_RELAXED);
     }
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return taken;
 }
 
@@ -116,10 +116,10 @@ bool deferred_holds(addr_t p) {
     bool held = false;
     if (!session_on || !__atomic_load_n(&waiting, __ATOMIC_RELAXED))
         return false;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     for (const struct deferred *e = list; e && !held; e = e->next)
         held = e->gone.start <= p && p - e->gone.start < whole_grains(e->gone.bytes);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return held;
 }
 
@@ -141,7 +141,7 @@ static void forget_event(const struct deferred *e) {
 bool deferred_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr) {
     struct deferred *found = NULL;
     uint64_t context = __atomic_load_n(&waiting, __ATOMIC_RELAXED) ? context_current() : 0;
-    if (!context || pthread_mutex_trylock(&freeing) != 0)
+    if (!context || !lock_try(&freeing))
         return false;
     struct relaxed relaxed = capture_relax();
     for (struct deferred *e = take_out(context, whole_grains(bytes)), *next; e; e = next) {
@@ -152,7 +152,7 @@ bool deferred_reuse(struct charge *c, int device, enum memory_kind kind, uint64_
             put_in(e);
     }
     capture_restore(relaxed);
-    pthread_mutex_unlock(&freeing);
+    lock_drop(&freeing);
     if (!found)
         return false;
     forget_event(found);
@@ -207,9 +207,9 @@ static bool free_some(uint64_t context) {
 
 /* What is not used any more takes no place that others need, while it cannot be freed. The caller holds `freeing`. */
 static void tell_unused(void) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct deferred *e = list;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     while (e && e->told)
         e = e->next;
     if (!e)
@@ -248,7 +248,7 @@ void deferred_waited(uint64_t whole_context) {
         session.backend->context_synced(whole_context);
     if (bytes < __atomic_load_n(&in_vain, __ATOMIC_RELAXED))
         __atomic_store_n(&in_vain, bytes, __ATOMIC_RELAXED);
-    if (bytes <= (whole_context || tells ? 0 : much()) || pthread_mutex_trylock(&freeing) != 0)
+    if (bytes <= (whole_context || tells ? 0 : much()) || !lock_try(&freeing))
         return;
     if (whole_context)
         free_some(whole_context);
@@ -256,25 +256,25 @@ void deferred_waited(uint64_t whole_context) {
         free_without_wait(bytes);
     if (tells)
         tell_unused();
-    pthread_mutex_unlock(&freeing);
+    lock_drop(&freeing);
 }
 
 void deferred_free_unused(void) {
     uint64_t context = frees_at_once() ? 0 : context_current();
-    if (pthread_mutex_trylock(&freeing) != 0)
+    if (!lock_try(&freeing))
         return;
     if (frees_at_once() || idle(context))
         free_some(context);
-    pthread_mutex_unlock(&freeing);
+    lock_drop(&freeing);
 }
 
 /* The one freed first, unless others of its size were reused since. The caller holds `freeing`. */
 static struct deferred *oldest(void) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct deferred *e = list;
     while (e && e->next)
         e = e->next;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return e;
 }
 
@@ -301,11 +301,11 @@ bool free_oldest(void) {
     bool was_unused = false;
     struct patience patience;
     for (;;) {
-        pthread_mutex_lock(&freeing);
+        lock_take(&freeing);
         struct deferred *e = capture_any() ? NULL : oldest();
         bool unused = e && over(e), goes = unused && !held_up(e);
         bool freed = goes && free_some(e->gone.context);
-        pthread_mutex_unlock(&freeing);
+        lock_drop(&freeing);
         if (!e || goes)
             return freed;
         if (e != before || unused != was_unused)
@@ -318,17 +318,17 @@ bool free_oldest(void) {
 }
 
 void deferred_leaves(uint64_t context, bool leaves) {
-    pthread_mutex_lock(&freeing);
-    pthread_mutex_lock(&lock);
+    lock_take(&freeing);
+    lock_take(&lock);
     for (struct deferred *e = list; e; e = e->next)
         e->leaves = e->used_in == context ? leaves : e->leaves;
-    pthread_mutex_unlock(&lock);
-    pthread_mutex_unlock(&freeing);
+    lock_drop(&lock);
+    lock_drop(&freeing);
 }
 
 /* What is of an unknown context may be of this one. */
 void deferred_forget(uint64_t context) {
-    pthread_mutex_lock(&freeing);
+    lock_take(&freeing);
     for (struct deferred *e = take_out(0, 0), *next; e; e = next) {
         next = e->next;
         if (e->used_in == context) {
@@ -344,5 +344,5 @@ void deferred_forget(uint64_t context) {
         memory_gone(&e->gone);
         free(e);
     }
-    pthread_mutex_unlock(&freeing);
+    lock_drop(&freeing);
 }

@@ -2,12 +2,12 @@
  * mapped here, whatever becomes of the other process. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/page.h"
 #include "base/patience.h"
@@ -28,7 +28,7 @@ struct import {
     struct import *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock;
 static struct import *list;
 
 static bool has_imports(void) {
@@ -194,21 +194,21 @@ static struct import *find(const struct ipc_handle *h, uint64_t context) {
 
 /* Of what is not used, or of a context: the next, taken out. */
 static struct import *take(bool (*wanted)(const struct import *i, uint64_t context), uint64_t context) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct import **at = &list, *i;
     while ((i = *at) && !wanted(i, context))
         at = &i->next;
     if (i)
         __atomic_store_n(at, i->next, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return i;
 }
 
 static void put(struct import *i) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     i->next = list;
     __atomic_store_n(&list, i, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
 }
 
 static bool is_unused(const struct import *i, uint64_t context) {
@@ -240,10 +240,10 @@ static void end_unused(void) {
 
 /* The allocation is used once more. NULL: it is not open. */
 static struct import *use_again(const struct ipc_handle *h, uint64_t context, bool *first) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct import *i = find(h, context);
     *first = i && i->uses++ == 0;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return i;
 }
 
@@ -270,12 +270,12 @@ bool ipc_close(CUdeviceptr start) {
     struct dealloc p;
     if (!has_imports())
         return false;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct import *i = list;
     while (i && (i->start != start || i->uses == 0))
         i = i->next;
     bool last = i && --i->uses == 0;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     if (last) {
         dealloc_open(&p, start);
         dealloc_close(&p, CUDA_SUCCESS);
@@ -294,10 +294,10 @@ void ipc_forget(uint64_t context) {
 bool ipc_imported_at(addr_t address, struct allocation *out) {
     if (!has_imports() || !session_on || !ledger_find(session.ledger, address, out) || out->kind != MEMORY_IPC)
         return false;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     const struct import *i = list;
     while (i && i->start != out->start)
         i = i->next;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return i != NULL;
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/background.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "driver/capture.h"
 #include "driver/session.h"
@@ -24,7 +25,7 @@ struct exported {
     struct exported *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock;
 static struct exported *list;
 
 static struct server {
@@ -68,12 +69,12 @@ static bool ensure_open(void) {
 
 static bool find(const struct ipc_handle *h, addr_t *start) {
     bool found = false;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     for (const struct exported *e = list; e && !found; e = e->next) {
         found = memcmp(&e->handle, h, sizeof *h) == 0;
         *start = e->start;
     }
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return found;
 }
 
@@ -241,12 +242,12 @@ static struct exported *find_or_make(const struct allocation *a) {
 }
 
 bool ipc_export(const struct allocation *a, CUipcMemHandle *out) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     drop_gone();
     const struct exported *e = start() ? find_or_make(a) : NULL;
     if (e)
         memcpy(out, &e->handle, sizeof e->handle);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return e != NULL;
 }
 

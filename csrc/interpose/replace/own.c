@@ -5,8 +5,8 @@
 #include "base/page.h"
 #include "interpose/replace/provide.h"
 
-pthread_mutex_t own_lock = PTHREAD_MUTEX_INITIALIZER;
-struct hash own_placed = HASH_EMPTY;
+struct lock own_lock;
+struct hash own_placed;
 
 bool own_on(void) {
     return session.backend && own();
@@ -39,14 +39,14 @@ void own_forgo(struct virtual_handle *s) {
 }
 
 void own_close(struct virtual_handle *s) {
-    pthread_mutex_lock(&own_lock);
+    lock_take(&own_lock);
     if (s->at) {
         hash_take(&own_placed, s->at);
         own()->drop(s->at);
         own_left(s->at);
     }
     own_forgo(s);
-    pthread_mutex_unlock(&own_lock);
+    lock_drop(&own_lock);
 }
 
 /* --- mappings --- */
@@ -91,7 +91,7 @@ enum own_mapping own_map(struct virtual_handle *s, CUdeviceptr ptr, size_t size,
                          unsigned long long flags, CUresult *status) {
     enum own_mapping mapping = OWN_TO_MAP;
     bool whole = size == s->bytes && offset == 0 && flags == 0 && ptr % PAGE_LEAST == 0;
-    pthread_mutex_lock(&own_lock);
+    lock_take(&own_lock);
     *status = own_taken(ptr, size) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     if (*status == CUDA_SUCCESS && whole && !s->real &&
         (s->at ? s->at == ptr && !s->mapped && own()->show(ptr) : place(s, ptr))) {
@@ -100,26 +100,26 @@ enum own_mapping own_map(struct virtual_handle *s, CUdeviceptr ptr, size_t size,
     } else if (*status == CUDA_SUCCESS && (*status = own_become_real(s)) == CUDA_SUCCESS) {
         *status = own_clear(ptr, size);
     }
-    pthread_mutex_unlock(&own_lock);
+    lock_drop(&own_lock);
     return *status == CUDA_SUCCESS ? mapping : OWN_REFUSED;
 }
 
 void own_mapped(CUdeviceptr ptr, size_t size, bool mapped) {
-    pthread_mutex_lock(&own_lock);
+    lock_take(&own_lock);
     const struct reservation *r = own_reservation(ptr, size);
     if (r && r->device != DEVICE_NONE)
         own()->foreign(ptr, size, mapped);
-    pthread_mutex_unlock(&own_lock);
+    lock_drop(&own_lock);
 }
 
 bool own_unmap(addr_t start) {
-    pthread_mutex_lock(&own_lock);
+    lock_take(&own_lock);
     struct virtual_handle *s = hash_get(&own_placed, start);
     if (s) {
         s->mapped = false;
         own()->hide(start);
     }
-    pthread_mutex_unlock(&own_lock);
+    lock_drop(&own_lock);
     return s != NULL;
 }
 
@@ -133,7 +133,7 @@ static bool is_valid(const CUmemAccessDesc *desc) {
 /* Devices reach the backend's memory from the start, as far as they can at all. Of others the driver is asked. */
 static CUresult set_access(int variant, const struct allocation *a, CUdeviceptr ptr, size_t size,
                            const CUmemAccessDesc *desc, size_t count) {
-    pthread_mutex_lock(&own_lock);
+    lock_take(&own_lock);
     struct virtual_handle *s = a->managed ? hash_get(&own_placed, a->start) : NULL;
     bool simple = s != NULL;
     for (size_t i = 0; simple && i < count; i++)
@@ -141,7 +141,7 @@ static CUresult set_access(int variant, const struct allocation *a, CUdeviceptr 
     for (size_t i = 0; simple && i < count; i++)
         s->access[desc[i].location.id] = (uint8_t)desc[i].flags;
     CUresult status = s && !simple ? own_become_real(s) : CUDA_SUCCESS;
-    pthread_mutex_unlock(&own_lock);
+    lock_drop(&own_lock);
     return simple || status != CUDA_SUCCESS ? status : REAL(cuMemSetAccess, variant)(ptr, size, desc, count);
 }
 
@@ -172,11 +172,11 @@ bool own_get_access(unsigned long long *flags, const CUmemLocation *location, CU
     struct allocation a;
     if (!provided_at(ptr, &a))
         return false;
-    pthread_mutex_lock(&own_lock);
+    lock_take(&own_lock);
     const struct virtual_handle *s = hash_get(&own_placed, a.start);
     bool device = location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id >= 0 && location->id < DEVICE_MAX;
     if (s)
         *flags = device ? s->access[location->id] : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    pthread_mutex_unlock(&own_lock);
+    lock_drop(&own_lock);
     return s != NULL;
 }

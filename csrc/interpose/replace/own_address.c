@@ -30,9 +30,9 @@ static bool enter(addr_t start, uint64_t bytes, uint64_t whole) {
     if (!r)
         return false;
     *r = (struct reservation){start, bytes, whole, DEVICE_NONE};
-    pthread_mutex_lock(&own_lock);
+    lock_take(&own_lock);
     bool stored = keep(&reservations, r);
-    pthread_mutex_unlock(&own_lock);
+    lock_drop(&own_lock);
     if (!stored)
         free(r);
     return stored;
@@ -55,9 +55,9 @@ CUresult own_reserve(int variant, CUdeviceptr *ptr, size_t size, size_t alignmen
 }
 
 bool own_reserved(addr_t p) {
-    pthread_mutex_lock(&own_lock);
+    lock_take(&own_lock);
     bool found = find_in(&reservations, p) != NULL;
-    pthread_mutex_unlock(&own_lock);
+    lock_drop(&own_lock);
     return found;
 }
 
@@ -108,11 +108,11 @@ static CUresult address_free(int variant, struct reservation *r, CUdeviceptr ptr
 }
 
 bool own_address_free(int variant, CUdeviceptr ptr, size_t size, CUresult *status) {
-    pthread_mutex_lock(&own_lock);
+    lock_take(&own_lock);
     struct reservation *r = find_in(&reservations, ptr);
     bool known = r || find_in(&orphans, ptr);
     *status = r ? address_free(variant, r, ptr, size) : CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_unlock(&own_lock);
+    lock_drop(&own_lock);
     return known;
 }
 

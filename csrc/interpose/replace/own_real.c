@@ -127,15 +127,15 @@ CUresult own_become_real(struct virtual_handle *s) {
 }
 
 CUresult own_make(struct virtual_handle *s) {
-    pthread_mutex_lock(&own_lock);
+    lock_take(&own_lock);
     CUresult status = own_become_real(s);
-    pthread_mutex_unlock(&own_lock);
+    lock_drop(&own_lock);
     return status;
 }
 
 CUresult own_make_way(CUdeviceptr ptr, size_t size) {
-    pthread_mutex_lock(&own_lock);
+    lock_take(&own_lock);
     CUresult status = own_taken(ptr, size) ? CUDA_ERROR_INVALID_VALUE : own_clear(ptr, size);
-    pthread_mutex_unlock(&own_lock);
+    lock_drop(&own_lock);
     return status;
 }

@@ -2,10 +2,9 @@
 #ifndef ULMS_OWN_STATE_H
 #define ULMS_OWN_STATE_H
 
-#include <pthread.h>
-
 #include "backend/backend.h"
 #include "base/hash.h"
+#include "base/lock.h"
 #include "driver/session.h"
 #include "interpose/replace/own.h"
 
@@ -17,8 +16,8 @@ struct reservation {
     int32_t device; /* whose memory may be put there; DEVICE_NONE: nobody's was */
 };
 
-extern pthread_mutex_t own_lock; /* of all that follows, and of what virtual handles have of it */
-extern struct hash own_placed;   /* where its memory lies -> virtual handle */
+extern struct lock own_lock;   /* of all that follows, and of what virtual handles have of it */
+extern struct hash own_placed; /* where its memory lies -> virtual handle */
 
 static inline const struct backend_own *own(void) {
     return session.backend->own;

@@ -1,10 +1,10 @@
 #include "interpose/replace/virtual_handle.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "backend/backend.h"
 #include "base/hash.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/page.h"
@@ -23,9 +23,9 @@ struct space {
     struct space *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of spaces, and of what virtual handles have of them */
+static struct lock lock; /* of spaces, and of what virtual handles have of them */
 static struct space *spaces;
-static struct hash by_start = HASH_EMPTY;
+static struct hash by_start;
 
 /* The thread's latest handle, until it reserves addresses. */
 static __thread struct {
@@ -99,9 +99,9 @@ static CUresult make(struct virtual_handle *s) {
 CUresult virtual_handle_make(struct virtual_handle *s) {
     if (own_on())
         return own_make(s);
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     CUresult status = make(s);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return status;
 }
 
@@ -119,10 +119,10 @@ static void empty(struct space *at) {
 void virtual_handle_close(struct virtual_handle *s) {
     if (own_on())
         own_close(s);
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     if (s->space)
         empty(s->space);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     if (s->real)
         REAL(cuMemRelease, 0)(s->real);
     free(s);
@@ -144,7 +144,7 @@ bool virtual_handle_map(struct virtual_handle *s, CUdeviceptr ptr, size_t size, 
                         CUresult *status) {
     if (own_on())
         return own_map(s, ptr, size, offset, flags, status) != OWN_TO_MAP;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct space *at = hash_get(&by_start, ptr);
     bool whole = at && at->context && at->bytes == size && s->bytes == size && offset == 0 && flags == 0;
     bool here = whole && s->space == at && !s->mapped;
@@ -158,18 +158,18 @@ bool virtual_handle_map(struct virtual_handle *s, CUdeviceptr ptr, size_t size, 
         *status = CUDA_ERROR_INVALID_VALUE;
     else
         *status = make(s);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return at || *status != CUDA_SUCCESS;
 }
 
 bool virtual_handle_unmap(CUdeviceptr ptr, size_t size, CUresult *status) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct space *at = hash_get(&by_start, ptr);
     bool mapped = at && at->of && at->of->mapped && at->bytes == size;
     if (mapped)
         at->of->mapped = false;
     *status = mapped ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return at != NULL;
 }
 
@@ -177,13 +177,13 @@ bool virtual_handle_unmap(CUdeviceptr ptr, size_t size, CUresult *status) {
 
 static bool enter(struct space *s) {
     bool stored;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     hash_put(&by_start, s->start, s, &stored);
     if (stored) {
         s->next = spaces;
         spaces = s;
     }
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return stored;
 }
 
@@ -215,10 +215,10 @@ static void space_delete(struct space *s) {
 }
 
 void virtual_handle_forget(uint64_t context) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     for (struct space *s = spaces; s; s = s->next)
         s->context = s->context == context ? 0 : s->context;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
 }
 
 void virtual_handle_tell_still(int device) {
@@ -247,7 +247,7 @@ void virtual_handle_reserved(size_t size) {
 bool virtual_handle_free(CUdeviceptr ptr, size_t size, CUresult *status) {
     addr_t start = 0;
     uint64_t context = 0;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct space *s = hash_get(&by_start, ptr);
     bool mine = s != NULL, goes = mine && s->bytes == size && !(s->of && s->of->mapped);
     if (goes) {
@@ -258,7 +258,7 @@ bool virtual_handle_free(CUdeviceptr ptr, size_t size, CUresult *status) {
         context = s->context;
         space_delete(s);
     }
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     if (context)
         memory_free_in(start, context);
     *status = goes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

@@ -9,7 +9,7 @@
 #include "driver/session.h"
 #include "interpose/account/memory.h"
 
-static struct hash arrays = HASH_EMPTY; /* CUarray or CUmipmappedArray -> struct charge */
+static struct hash arrays; /* CUarray or CUmipmappedArray -> struct charge */
 
 /* Bits of an element that is stored by itself; 0 in formats that compress, or keep channels in planes. */
 static uint64_t stored_bits(CUarray_format format, unsigned channels) {

@@ -15,7 +15,7 @@
 DESTROY(cuCtxDestroy)
 DESTROY(cuCtxDestroy_v2)
 
-static struct hash attached = HASH_EMPTY; /* CUcontext -> how many references there are beside the one of its maker */
+static struct hash attached; /* CUcontext -> how many references there are beside the one of its maker */
 
 static uintptr_t others_of(CUcontext context) {
     return (uintptr_t)hash_get(&attached, (uint64_t)(uintptr_t)context);

@@ -37,7 +37,7 @@ struct exec {
     struct graph_memory memory; /* that its own nodes allocate */
 };
 
-static struct hash execs = HASH_EMPTY; /* CUgraphExec -> struct exec */
+static struct hash execs; /* CUgraphExec -> struct exec */
 
 static void exec_free(struct exec *e) {
     if (!e)

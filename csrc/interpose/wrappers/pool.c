@@ -3,13 +3,13 @@
  * Provided memory is in no pool of the driver's. Here it is in the one that the program named, and told with it. */
 #include "interpose/wrappers/pool.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/backend.h"
 #include "base/capacity.h"
 #include "base/hash.h"
+#include "base/lock.h"
 #include "base/options.h"
 #include "base/page.h"
 #include "driver/capture.h"
@@ -37,9 +37,9 @@ struct piece {
     uint64_t bytes;
 };
 
-static struct hash pools = HASH_EMPTY;                   /* handle -> struct pool */
-static struct hash pieces = HASH_EMPTY;                  /* start of provided memory -> struct piece */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of references and holdings, and of the life of pools */
+static struct hash pools;  /* handle -> struct pool */
+static struct hash pieces; /* start of provided memory -> struct piece */
+static struct lock lock;   /* of references and holdings, and of the life of pools */
 
 static void drop(struct pool *p) {
     if (p && --p->references == 0)
@@ -82,10 +82,10 @@ static int stream_device(int variant, CUstream stream) {
 }
 
 static int pool_device(CUmemoryPool handle, int otherwise) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct pool *p = hash_get(&pools, (uint64_t)(uintptr_t)handle);
     int device = p ? p->device : otherwise;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return device;
 }
 
@@ -128,40 +128,40 @@ static bool provide_from(struct charge *c, CUmemoryPool handle, int variant, CUs
         stream_device(variant, stream) != device ||
         (!handle && REAL(cuDeviceGetMemPool, 0)(&handle, device) != CUDA_SUCCESS))
         return false;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct pool *p = find(handle);
     bool replaced = p && p->replaced && p->device == device;
     if (replaced)
         p->references++;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     if (!replaced)
         return false;
     bool answered = provide(c, MEMORY_ASYNC, bytes, dptr);
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     if (answered && c->status == CUDA_SUCCESS)
         hold(p, *dptr, bytes);
     drop(p);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return answered;
 }
 
 CUmemoryPool pool_of(addr_t start) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct piece *piece = hash_get(&pieces, start);
     CUmemoryPool handle = piece ? piece->pool->handle : NULL;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return handle;
 }
 
 void pool_left(addr_t start) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct piece *piece = hash_take(&pieces, start);
     if (piece) {
         piece->pool->holding.used -= piece->bytes;
         piece->pool->holding.reserved -= whole_grains(piece->bytes);
         drop(piece->pool);
     }
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     free(piece);
 }
 
@@ -264,27 +264,27 @@ CUresult custom_cuMemPoolCreate(int variant, CUmemoryPool *pool, const CUmemPool
     if (status == CUDA_SUCCESS && session_on) {
         bool device = poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
         bool shared = poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
-        pthread_mutex_lock(&lock);
+        lock_take(&lock);
         know(*pool, device ? poolProps->location.id : DEVICE_NONE, device && !shared && !poolProps->maxSize);
-        pthread_mutex_unlock(&lock);
+        lock_drop(&lock);
     }
     return status;
 }
 
 /* What is known of it is kept until the driver has destroyed it. */
 CUresult custom_cuMemPoolDestroy(int variant, CUmemoryPool pool) {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct pool *known = hash_take(&pools, (uint64_t)(uintptr_t)pool);
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     reserved_leaves(pool);
     CUresult status = REAL(cuMemPoolDestroy, variant)(pool);
     reserved_left(pool, status == CUDA_SUCCESS);
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     if (status == CUDA_SUCCESS)
         drop(known);
     else if (known)
         drop(hash_put(&pools, (uint64_t)(uintptr_t)pool, known, NULL));
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return status;
 }
 
@@ -299,10 +299,10 @@ CUresult custom_cuMemPoolGetAttribute(int variant, CUmemoryPool pool, CUmemPool_
     CUresult status = REAL(cuMemPoolGetAttribute, variant)(pool, attr, value);
     if (status != CUDA_SUCCESS || !session_on)
         return status;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct pool *p = hash_get(&pools, (uint64_t)(uintptr_t)pool);
     struct holding h = p ? p->holding : (struct holding){0};
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     if (attr == CU_MEMPOOL_ATTR_USED_MEM_CURRENT)
         add(value, h.used);
     else if (attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
@@ -318,13 +318,13 @@ CUresult custom_cuMemPoolSetAttribute(int variant, CUmemoryPool pool, CUmemPool_
     CUresult status = REAL(cuMemPoolSetAttribute, variant)(pool, attr, value);
     if (status != CUDA_SUCCESS || !session_on)
         return status;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct pool *p = hash_get(&pools, (uint64_t)(uintptr_t)pool);
     if (p && attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
         p->holding.most_used = p->holding.used;
     else if (p && attr == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
         p->holding.most_reserved = p->holding.reserved;
-    pthread_mutex_unlock(&lock);
+    lock_drop(&lock);
     return status;
 }
 

@@ -17,8 +17,8 @@ struct physical {
     struct virtual_handle *virtual_handle; /* what the handle is in the driver's place; NULL: it is the driver's */
 };
 
-static struct hash handles = HASH_EMPTY;  /* handle -> struct physical */
-static struct hash mappings = HASH_EMPTY; /* start of a mapping -> struct physical */
+static struct hash handles;  /* handle -> struct physical */
+static struct hash mappings; /* start of a mapping -> struct physical */
 
 static void drop(struct physical *p) {
     if (!p || __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) > 0)
