@@ -29,9 +29,12 @@ static inline void section_begin(void) {
     section_fence();
 }
 
+/* Makes the jump that was put off. */
+void section_left(void);
 static inline void section_end(void) {
     section_fence();
-    thread_here.sections--;
+    if (--thread_here.sections == 0 && __builtin_expect(thread_here.jumps, 0))
+        section_left();
 }
 
 void lock_wait(struct lock *l);

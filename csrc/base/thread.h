@@ -49,6 +49,7 @@ struct thread {
     uint64_t *counts;                   /* its own counters (observe/stats.c); NULL: none yet, or shared ones */
     uint32_t slot;                      /* where they are; 0: shared */
     uint16_t sections;                  /* that it is in (base/lock.h) */
+    bool jumps;                         /* when it has left the last of them (base/jump.h) */
     struct within *within;              /* on the stack of the wrapper that it is in; NULL: in none */
     struct call call;
 };

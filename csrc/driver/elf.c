@@ -2,6 +2,7 @@
 #include "driver/elf.h"
 
 #include <elf.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -206,6 +207,15 @@ void *elf_next(const char *name) {
         elf_walk(search_one, &search);
     }
     return search.found;
+}
+
+void *elf_next_once(void *_Atomic *known, const char *name) {
+    void *f = atomic_load_explicit(known, memory_order_relaxed);
+    if (!f) {
+        f = elf_next(name);
+        atomic_store_explicit(known, f, memory_order_relaxed);
+    }
+    return f;
 }
 
 static int visit_ours(struct dl_phdr_info *info, size_t size, void *data) {

@@ -39,6 +39,8 @@ bool elf_is_named(const struct elf_object *o, const char *name);
 bool elf_holds(const struct elf_object *o, const void *address);
 /* The function in the first object after this library that defines it, else in the first of all others; or NULL. */
 void *elf_next(const char *name);
+/* The same, looked for once; known begins as NULL. */
+void *elf_next_once(void *_Atomic *known, const char *name);
 /* True when the address lies in this library. */
 bool elf_is_ours(const void *address);
 

@@ -9,6 +9,11 @@ from hooks.generator.row import Custom, Library, Node, Passed, Recorded, Row, To
 
 # c10::reportMemoryUsageToProfiler(void*, int64_t, size_t, size_t, Device), of PyTorch's allocator
 _FRAMEWORK = ["_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"]
+# csrc/interpose/symbols/jump.c
+_LEFT_BY = {
+    "GLIBC_2.2.5": ["_longjmp", "longjmp", "pthread_exit", "siglongjmp"],
+    "GLIBC_2.11": ["__longjmp_chk"],
+}
 _FIRST_GLIBC = {"x86_64": "GLIBC_2.2.5", "aarch64": "GLIBC_2.17"}
 
 
@@ -33,8 +38,10 @@ def exports_map(rows: Sequence[Row], libraries: Sequence[Library], machine: str)
     exported = exported_symbols(rows, libraries)
     own = [symbol for symbol in exported if "@" not in symbol]
     nodes = [_node("ULMS", ["ulms_*", *own, *_FRAMEWORK], "    local:\n        *;\n")]
-    loader = ["dlclose", "dlsym", "dlvsym"]
-    nodes += [_node(glibc, loader) for glibc in (_FIRST_GLIBC[machine], "GLIBC_2.34")]
+    left_by = _LEFT_BY if machine == "x86_64" else {}
+    for glibc in dict.fromkeys([_FIRST_GLIBC[machine], "GLIBC_2.34", *left_by]):
+        loader = [] if glibc == "GLIBC_2.11" else ["dlclose", "dlsym", "dlvsym"]
+        nodes.append(_node(glibc, [*loader, *left_by.get(glibc, [])]))
     for version in [version for library in libraries for version in library.versions]:
         mine = [symbol.split("@")[0] for symbol in exported if symbol.endswith(f"@{version}")]
         nodes.append(_node(version, mine))

@@ -2,7 +2,6 @@
  * by them. The only file that calls the loader, and only where the program itself is calling it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "driver/elf.h"
@@ -12,24 +11,14 @@ typedef void *(*dlsym_function)(void *, const char *);
 typedef void *(*dlvsym_function)(void *, const char *, const char *);
 typedef int (*dlclose_function)(void *);
 
-/* The next function of that name, found once. */
-static void *real(void *_Atomic *known, const char *name) {
-    void *f = atomic_load_explicit(known, memory_order_relaxed);
-    if (!f) {
-        f = elf_next(name);
-        atomic_store_explicit(known, f, memory_order_relaxed);
-    }
-    return f;
-}
-
 static dlsym_function real_dlsym(void) {
     static void *_Atomic known;
-    return (dlsym_function)real(&known, "dlsym");
+    return (dlsym_function)elf_next_once(&known, "dlsym");
 }
 
 static dlvsym_function real_dlvsym(void) {
     static void *_Atomic known;
-    return (dlvsym_function)real(&known, "dlvsym");
+    return (dlvsym_function)elf_next_once(&known, "dlvsym");
 }
 
 static void *look_up(void *handle, const char *name) {
@@ -132,7 +121,7 @@ static int our_dlclose(void *handle) {
     while ((function = real_to_keep()))
         if (dladdr(function, &info))
             dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    return ((dlclose_function)real(&known, "dlclose"))(handle);
+    return ((dlclose_function)elf_next_once(&known, "dlclose"))(handle);
 }
 
 #define EXPORT(our, name) extern __attribute__((alias(#our), visibility("default"))) __typeof__(our) name

@@ -1,0 +1,105 @@
+/* Jumps out of handlers of signals that interrupted a section. */
+#define _GNU_SOURCE
+#include "base/jump.h"
+
+#include <setjmp.h>
+
+#include "base/lock.h"
+#include "test.h"
+
+static struct lock l;
+static int before, after; /* what the lock guards */
+static sigjmp_buf env, own;
+
+static void leave(sigjmp_buf to) {
+    jump_put_off((jump_function)siglongjmp, to, 1);
+    siglongjmp(to, 1);
+}
+
+static void jump(int signal) {
+    if (signal == SIGUSR2)
+        raise(SIGUSR1);
+    leave(env);
+}
+
+static void jump_within(int unused) {
+    (void)unused;
+    if (!sigsetjmp(own, 1))
+        leave(own);
+}
+
+static void handle(int signal, void (*handler)(int), int flags) {
+    struct sigaction act = {.sa_handler = handler, .sa_flags = flags};
+    CHECK(sigaction(signal, &act, NULL) == 0);
+}
+
+/* Whether the signal ended it. */
+static bool change(int signal) {
+    volatile bool jumped = true;
+    if (!sigsetjmp(env, 1)) {
+        lock_take(&l);
+        before++;
+        raise(signal);
+        after++;
+        lock_drop(&l);
+        jumped = false;
+    }
+    return jumped;
+}
+
+static void check_whole(int times) {
+    sigset_t blocked;
+    sigprocmask(SIG_BLOCK, NULL, &blocked);
+    CHECK(!sigismember(&blocked, SIGUSR1) && !sigismember(&blocked, SIGUSR2) && !sigismember(&blocked, SIGTERM));
+    CHECK_EQ(before, times);
+    CHECK_EQ(after, times);
+    CHECK_EQ(thread_here.sections, 0);
+    CHECK(lock_try(&l));
+    lock_drop(&l);
+}
+
+TEST(a_jump_waits_for_the_end_of_a_section) {
+    handle(SIGUSR1, jump, 0);
+    for (int i = 1; i <= 3; i++) {
+        CHECK(change(SIGUSR1));
+        check_whole(i);
+    }
+}
+
+TEST(so_does_one_from_a_handler_that_interrupted_another) {
+    handle(SIGUSR1, jump, 0);
+    handle(SIGUSR2, jump, 0);
+    CHECK(change(SIGUSR2));
+    check_whole(1);
+}
+
+TEST(so_does_one_from_a_stack_of_the_handlers_own) {
+    handle(SIGUSR1, jump, SA_ONSTACK);
+    CHECK(sigaltstack(&(stack_t){.ss_sp = malloc(1 << 16), .ss_size = 1 << 16}, NULL) == 0);
+    CHECK(change(SIGUSR1));
+    check_whole(1);
+}
+
+TEST(a_jump_that_stays_in_the_handler_is_made_at_once) {
+    handle(SIGUSR1, jump_within, 0);
+    CHECK(!change(SIGUSR1));
+    check_whole(1);
+}
+
+TEST(so_is_one_out_of_no_section) {
+    handle(SIGUSR1, jump, 0);
+    if (!sigsetjmp(env, 1)) {
+        raise(SIGUSR1);
+        CHECK(false);
+    }
+    check_whole(0);
+}
+
+TEST(a_jump_of_the_section_itself_is_made_at_once) {
+    if (!sigsetjmp(env, 1)) {
+        lock_take(&l);
+        leave(env);
+        CHECK(false);
+    }
+    CHECK_EQ(thread_here.sections, 0);
+}
