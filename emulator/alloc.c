@@ -2,6 +2,7 @@
 #include "cost.h"
 #include "managed.h"
 #include "memory.h"
+#include "shared.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -75,7 +76,7 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags
 
 EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
     BEGIN(CALL_CONTEXT);
-    uint64_t used = atomic_load(&c->device->used);
+    uint64_t used = shared_memory(c->device->ordinal).used;
     if (available)
         *available = c->device->memory - used;
     if (total)

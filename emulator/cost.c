@@ -1,5 +1,7 @@
 #include "cost.h"
 
+#include "shared.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -50,12 +52,10 @@ enum {
     PIECE = 8 << 20, /* copies share the link in turns of so many bytes */
     NAP = 50000,     /* a debt below this, ns, is carried on instead of slept */
     SLACK = 2000000, /* lateness up to this, ns, is the clock's fault and made up for */
+    SLICE = 1000000, /* ns that one process's kernels run while another's wait: the driver's default */
 };
 
 static double scale; /* EMU_TIME */
-
-static pthread_mutex_t link_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t link_free[2]; /* until when it is taken, in and out, ns */
 
 double rate(enum rate r) {
     return rates[r].value;
@@ -136,12 +136,12 @@ struct crossing {
 
 /* Takes the link for a piece, from `ready` on or as soon as it is free. */
 static uint64_t take_link(int way, uint64_t bytes, struct crossing c, uint64_t ready) {
-    pthread_mutex_lock(&link_lock);
-    uint64_t start = link_free[way] > ready ? link_free[way] : ready;
-    double gbs = link_free[!way] > start && c.alone > c.both / 2 ? c.both / 2 : c.alone;
+    uint64_t *free = shared_time_take()->link_free;
+    uint64_t start = free[way] > ready ? free[way] : ready;
+    double gbs = free[!way] > start && c.alone > c.both / 2 ? c.both / 2 : c.alone;
     uint64_t end = start + (uint64_t)((double)bytes / gbs * scale);
-    link_free[way] = end;
-    pthread_mutex_unlock(&link_lock);
+    free[way] = end;
+    shared_time_give();
     return end;
 }
 
@@ -178,6 +178,36 @@ static uint64_t use_in_place(uint64_t read, uint64_t written, uint64_t ready) {
     return ready;
 }
 
+/* A device runs the kernels of one process at a time, in slices. When a piece that is ready has run; 0: another
+ * process has the slice, or gets the next. */
+static uint64_t run_piece(int device, uint64_t piece, uint64_t ready) {
+    struct shared_turn *turn = &shared_time_take()->turn[device];
+    int self = shared_self(), next = shared_next(device);
+    uint64_t end = 0;
+    if (turn->ends <= ready && (next < 0 || next == self)) {
+        *turn = (struct shared_turn){.owner = self, .began = ready};
+        shared_want(device, 0);
+    } else if (turn->owner != self || (next >= 0 && ready >= turn->began + (uint64_t)(SLICE * scale))) {
+        shared_want(device, ready);
+        shared_time_give();
+        return 0;
+    }
+    end = ready + piece;
+    turn->ends = end > turn->ends ? end : turn->ends;
+    shared_time_give();
+    return end;
+}
+
+static uint64_t run_in_slices(int device, uint64_t ns, uint64_t ready) {
+    const uint64_t slice = shared_with_others() ? (uint64_t)(SLICE * scale) : ns;
+    while (ns > 0) {
+        uint64_t piece = ns < slice ? ns : slice, end = run_piece(device, piece, ready);
+        ns -= end ? piece : 0;
+        ready = elapse(end ? end : ready + slice / 8);
+    }
+    return ready;
+}
+
 uint64_t cost_crossed(const struct emu_launch *r) {
     return r->clock + (uint64_t)((double)r->prefetch_bytes / rate(RATE_PREFETCH) * scale);
 }
@@ -192,7 +222,7 @@ void cost_operation(struct emu_launch *r) {
     if (r->kernel) {
         double alone = larger((double)r->spent, (double)r->device_bytes / rate(RATE_DEVICE));
         double beside = (double)(use_in_place(r->host_read, r->host_written, end) - end) / scale;
-        ns += larger(alone, beside);
+        end = run_in_slices(r->device->ordinal, (uint64_t)(larger(alone, beside) * scale), end);
     } else if (r->prefetch_bytes) {
         struct crossing c = {rate(r->to_host ? RATE_PREFETCH_HOST : RATE_PREFETCH), rate(RATE_PREFETCH_BOTH)};
         end = cross_link(r->to_host, r->prefetch_bytes, c, end);

@@ -3,7 +3,7 @@
 #include "cost.h"
 #include "environment.h"
 #include "memory.h"
-#include "resident.h"
+#include "shared.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,19 +23,13 @@ CUresult devices_open(void) {
     device_count = (int)(count < DEVICES_MAX ? count : DEVICES_MAX);
     for (int i = 0; i < device_count; i++)
         devices[i] = (struct device){.ordinal = i, .memory = memory};
-    resident_open();
+    shared_open();
     cost_open();
     return CUDA_SUCCESS;
 }
 
-void device_hold(struct device *d, uint64_t bytes) {
-    atomic_fetch_add(&d->used, bytes);
-    resident_change(d->ordinal, (int64_t)bytes);
-}
-
 void device_give(struct device *d, uint64_t bytes) {
-    atomic_fetch_sub(&d->used, bytes);
-    resident_change(d->ordinal, -(int64_t)bytes);
+    shared_give(d->ordinal, bytes);
 }
 
 bool device_valid(CUdevice ordinal) {
@@ -45,17 +39,17 @@ bool device_valid(CUdevice ordinal) {
 EXPORT int emu_device_memory(int device, uint64_t *used, uint64_t *total) {
     if (!device_valid(device))
         return -1;
-    *used = atomic_load(&devices[device].used);
+    *used = shared_memory(device).used;
     *total = devices[device].memory;
     return 0;
 }
 
 EXPORT uint64_t emu_device_peak(int device) {
-    return device_valid(device) ? resident_most(device).most : 0;
+    return device_valid(device) ? shared_memory(device).most : 0;
 }
 
 EXPORT uint64_t emu_pages_peak(int device) {
-    return device_valid(device) ? resident_most(device).pages_most : 0;
+    return device_valid(device) ? shared_memory(device).pages_most : 0;
 }
 
 /* --- the driver's questions --- */

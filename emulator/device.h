@@ -15,7 +15,6 @@ enum { DEVICES_MAX = 16 };
 struct device {
     int ordinal;
     uint64_t memory;
-    atomic_ullong used; /* changed under the lock of managed.c, which makes room */
     CUcontext primary;
     CUmemoryPool default_pool, pool;          /* pool: what cuMemAllocAsync takes from */
     atomic_ullong graph_used;                 /* bytes that graphs have allocated */
@@ -32,8 +31,6 @@ CUresult devices_open(void);
 bool device_valid(CUdevice ordinal);
 /* In managed.c: takes physical memory of the device, moving managed pages out when it is full. False: it stays full. */
 bool device_take(struct device *d, uint64_t bytes);
-/* Counts what was taken, under the lock of managed.c, and what is given back. */
-void device_hold(struct device *d, uint64_t bytes);
 void device_give(struct device *d, uint64_t bytes);
 
 #endif

@@ -103,7 +103,7 @@ struct emu_traffic {
 void emu_traffic(struct emu_traffic *now);
 /* Physical bytes of the device: in use, and in all. 0, or -1 when there is no such device. */
 int emu_device_memory(int device, uint64_t *used, uint64_t *total);
-/* The most that was ever in use; with EMU_RESIDENT, by all processes together. */
+/* The most that was ever in use; with EMU_SHARED, by all processes together. */
 uint64_t emu_device_peak(int device);
 /* The most of these that were in pages of managed memory whose content was not discarded. */
 uint64_t emu_pages_peak(int device);

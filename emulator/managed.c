@@ -2,7 +2,7 @@
 
 #include "cost.h"
 #include "pages.h"
-#include "resident.h"
+#include "shared.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static void link_as_newest(struct frame *f) {
 /* Discarded pages keep their frames, but hold nothing. */
 static void set_dead(struct page *p, bool dead) {
     for (struct frame *f = p->frames; f && p->dead != dead; f = f->next)
-        resident_change_pages(f->device->ordinal, dead ? -(int64_t)GRANULE : (int64_t)GRANULE);
+        shared_change_pages(f->device->ordinal, dead ? -(int64_t)GRANULE : (int64_t)GRANULE);
     p->dead = dead;
 }
 
@@ -52,7 +52,7 @@ static void frame_free(struct frame *f) {
     *at = f->next;
     unlink_by_use(f);
     device_give(f->device, GRANULE);
-    resident_change_pages(f->device->ordinal, f->page->dead ? 0 : -(int64_t)GRANULE);
+    shared_change_pages(f->device->ordinal, f->page->dead ? 0 : -(int64_t)GRANULE);
     free(f);
 }
 
@@ -73,9 +73,9 @@ static uint64_t leave(struct frame *f) {
     return moved;
 }
 
-/* Makes the device have `bytes` to spare. Adds to *moved what went out for it. */
+/* Takes `bytes` of the device, for which pages of this process may go. Adds to *moved what went out for it. */
 static bool make_room(struct device *d, uint64_t bytes, uint64_t *moved) {
-    while (atomic_load(&d->used) + bytes > d->memory) {
+    while (!shared_take(d->ordinal, bytes, d->memory)) {
         if (!oldest[d->ordinal])
             return false;
         *moved += leave(oldest[d->ordinal]);
@@ -91,8 +91,7 @@ static struct frame *frame_make(struct page *p, struct device *d, uint64_t *evic
     }
     *f = (struct frame){.page = p, .device = d, .next = p->frames};
     p->frames = f;
-    device_hold(d, GRANULE);
-    resident_change_pages(d->ordinal, p->dead ? 0 : (int64_t)GRANULE);
+    shared_change_pages(d->ordinal, p->dead ? 0 : (int64_t)GRANULE);
     link_as_newest(f);
     return f;
 }
@@ -101,8 +100,6 @@ bool device_take(struct device *d, uint64_t bytes) {
     uint64_t moved = 0;
     pthread_mutex_lock(&pages_lock);
     bool room = bytes <= d->memory && make_room(d, bytes, &moved);
-    if (room)
-        device_hold(d, bytes);
     traffic.evicted += moved;
     pthread_mutex_unlock(&pages_lock);
     cost_call((double)moved / rate(RATE_EVICT));

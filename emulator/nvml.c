@@ -1,9 +1,9 @@
 /* A small libnvidia-ml.so.1 for the emulated devices. What of their memory is used it learns from the emulator's
- * libcuda.so.1 where this process has loaded it: otherwise
- * from the file EMU_RESIDENT. */
+ * libcuda.so.1 where this process has loaded it, otherwise from the file EMU_SHARED. */
+#include "device.h"
 #include "environment.h"
 #include "nvml/abi.h"
-#include "resident.h"
+#include "shared.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -16,14 +16,12 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { DEVICES_MAX = 16 };
-
 static atomic_int opened;
 
 /* A handle is the address of one of these. */
 static char places[DEVICES_MAX];
 
-static unsigned device_count(void) {
+static unsigned devices_here(void) {
     uint64_t n = environment_number("EMU_DEVICES", 1);
     return n < DEVICES_MAX ? (unsigned)n : DEVICES_MAX;
 }
@@ -31,29 +29,18 @@ static unsigned device_count(void) {
 /* -1: no such device. */
 static int ordinal(nvmlDevice_t device) {
     ptrdiff_t i = (char *)device - places;
-    return i >= 0 && i < (ptrdiff_t)device_count() ? (int)i : -1;
-}
-
-/* In bytes, by the processes that have EMU_RESIDENT in common. */
-static uint64_t used_by_others(int device) {
-    struct resident row = {0};
-    const char *path = getenv("EMU_RESIDENT");
-    int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (file >= 0) {
-        if (pread(file, &row, sizeof row, device * (off_t)sizeof row) != sizeof row)
-            row.used = 0;
-        close(file);
-    }
-    return row.used;
+    return i >= 0 && i < (ptrdiff_t)devices_here() ? (int)i : -1;
 }
 
 static void read_memory(int device, uint64_t *used, uint64_t *total) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     int (*ask)(int, uint64_t *, uint64_t *) = NULL;
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     if (driver)
         *(void **)&ask = dlsym(driver, "emu_device_memory");
     if (!ask || ask(device, used, total) != 0) {
-        *used = used_by_others(device);
+        pthread_once(&once, shared_open);
+        *used = shared_memory(device).used;
         *total = environment_number("EMU_MEMORY", 8ull << 30);
     }
     if (driver)
@@ -131,7 +118,7 @@ EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version) {
 
 EXPORT nvmlReturn_t nvmlDeviceGetCount(unsigned *count) {
     CHECK(count);
-    *count = device_count();
+    *count = devices_here();
     return NVML_SUCCESS;
 }
 
@@ -140,7 +127,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count) {
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *out) {
-    CHECK(out && index < device_count());
+    CHECK(out && index < devices_here());
     *out = (nvmlDevice_t)&places[index];
     return NVML_SUCCESS;
 }
@@ -152,7 +139,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *text, nvmlDevice_t *out) {
     unsigned bus;
     CHECK(text && out);
-    if (sscanf(text, "%*x:%x:%*x", &bus) != 1 || bus == 0 || bus > device_count())
+    if (sscanf(text, "%*x:%x:%*x", &bus) != 1 || bus == 0 || bus > devices_here())
         return NVML_ERROR_NOT_FOUND;
     return nvmlDeviceGetHandleByIndex(bus - 1, out);
 }
@@ -177,7 +164,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *out, unsigned l
 
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *wanted, nvmlDevice_t *out) {
     CHECK(wanted && out);
-    for (unsigned i = 0; i < device_count(); i++) {
+    for (unsigned i = 0; i < devices_here(); i++) {
         char text[64];
         uuid_text((int)i, text);
         if (strcmp(text, wanted) == 0)

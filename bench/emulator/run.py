@@ -190,15 +190,15 @@ def told(
     base |= device or {}
     env = preload(command, options, base=base).environment(base) if options else base
     what = f"{' '.join(workload.words)} under {system}"
-    with tempfile.NamedTemporaryFile() as resident:
-        env["EMU_RESIDENT"] = resident.name
+    with tempfile.NamedTemporaryFile() as shared:
+        env["EMU_SHARED"] = shared.name
         try:
             done = subprocess.run(
                 command, env=env, capture_output=True, text=True, timeout=SECONDS, check=False
             )
         except subprocess.TimeoutExpired as error:
             raise UsageError(f"{what} was not done after {SECONDS:g} s") from error
-        _, most = struct.unpack("<QQ", resident.read(16).ljust(16, b"\0"))
+        _, most = struct.unpack("<QQ", shared.read(16).ljust(16, b"\0"))
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
         raise UsageError(f"{what} failed: {last}")

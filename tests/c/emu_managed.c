@@ -243,7 +243,7 @@ TEST(a_page_belongs_to_one_of_two_devices) {
 TEST(the_peak_of_a_device_stays_and_others_can_read_it) {
     char name[] = "/tmp/emu-resident-XXXXXX";
     close(mkstemp(name));
-    setenv("EMU_RESIDENT", name, 1);
+    setenv("EMU_SHARED", name, 1);
     begin();
     uint64_t used, total, before, file[2] = {0};
     CHECK_EQ(emu_device_memory(0, &before, &total), 0);

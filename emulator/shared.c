@@ -1,0 +1,211 @@
+#include "shared.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { PROCESSES_MAX = 64 };
+
+/* pid 0: nobody's. Times tell a process from a later one of the same number. */
+struct process {
+    int pid;
+    uint64_t born;
+    uint64_t used[DEVICES_MAX], pages[DEVICES_MAX];
+    uint64_t waits[DEVICES_MAX]; /* since when it waits for a slice of the device, ns; 0: it does not */
+};
+
+/* Readers of the file know where the memory is: at its start. */
+struct shared {
+    struct shared_memory memory[DEVICES_MAX];
+    bool made;
+    pthread_mutex_t
+        lock; /* of all below and above; one who died in it left no sum half done that drop_dead does not mend */
+    struct shared_time time;
+    struct process process[PROCESSES_MAX];
+};
+
+static struct shared own, *all = &own;
+static struct process *self;
+
+static void make(struct shared *s) {
+    pthread_mutexattr_t kind;
+    pthread_mutexattr_init(&kind);
+    pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&s->lock, &kind);
+    for (int i = 0; i < DEVICES_MAX; i++)
+        s->time.turn[i].owner = -1;
+    s->made = true;
+}
+
+static struct shared *map(const char *path) {
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    void *at = MAP_FAILED;
+    if (file >= 0 && flock(file, LOCK_EX) == 0 && ftruncate(file, sizeof own) == 0)
+        at = mmap(NULL, sizeof own, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (at == MAP_FAILED) {
+        perror("emu: EMU_SHARED");
+        abort();
+    }
+    if (!((struct shared *)at)->made)
+        make(at);
+    flock(file, LOCK_UN); /* the mapping keeps the file open */
+    close(file);
+    return at;
+}
+
+void shared_open(void) {
+    const char *path = getenv("EMU_SHARED");
+    if (path)
+        all = map(path);
+    else
+        make(&own);
+}
+
+/* When it was started, in clock ticks; 0: it has ended, waited for or not. */
+static uint64_t birth(int pid) {
+    char path[32], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = file >= 0 ? read(file, text, sizeof text - 1) : -1;
+    if (file >= 0)
+        close(file);
+    text[n > 0 ? n : 0] = '\0';
+    char *name_end = strrchr(text, ')'), state = 'X';
+    unsigned long long born = 0;
+    if (!name_end ||
+        sscanf(name_end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state,
+               &born) != 2)
+        return 0;
+    return state == 'Z' || state == 'X' ? 0 : born;
+}
+
+/* What ended processes held is nobody's, and sums are right again. */
+static void drop_dead(void) {
+    uint64_t used[DEVICES_MAX] = {0}, pages[DEVICES_MAX] = {0};
+    for (struct process *p = all->process; p < all->process + PROCESSES_MAX; p++) {
+        if (p->pid && p != self && birth(p->pid) != p->born)
+            memset(p, 0, sizeof *p);
+        for (int i = 0; i < DEVICES_MAX; i++) {
+            used[i] += p->used[i];
+            pages[i] += p->pages[i];
+        }
+    }
+    for (int i = 0; i < DEVICES_MAX; i++) {
+        all->memory[i].used = used[i];
+        all->memory[i].pages = pages[i];
+    }
+}
+
+static void lock(void) {
+    if (pthread_mutex_lock(&all->lock) == EOWNERDEAD) {
+        pthread_mutex_consistent(&all->lock);
+        drop_dead();
+    }
+}
+
+static void unlock(void) {
+    pthread_mutex_unlock(&all->lock);
+}
+
+/* Under the lock. */
+static struct process *here(void) {
+    if (self)
+        return self;
+    for (struct process *p = all->process; p < all->process + PROCESSES_MAX; p++)
+        p->born = p->pid == getpid() ? 0 : p->born; /* before an exec */
+    drop_dead();
+    for (struct process *p = all->process; p < all->process + PROCESSES_MAX; p++)
+        if (!p->pid) {
+            *p = (struct process){.pid = getpid(), .born = birth(getpid())};
+            return self = p;
+        }
+    fprintf(stderr, "emu: more than %d processes in EMU_SHARED\n", PROCESSES_MAX);
+    abort();
+}
+
+static void change(uint64_t *mine, uint64_t *sum, uint64_t *most, int64_t bytes) {
+    *mine += (uint64_t)bytes;
+    *sum += (uint64_t)bytes;
+    *most = *sum > *most ? *sum : *most;
+}
+
+bool shared_take(int device, uint64_t bytes, uint64_t of) {
+    struct shared_memory *m = &all->memory[device];
+    lock();
+    struct process *p = here();
+    if (m->used + bytes > of && m->used != p->used[device])
+        drop_dead();
+    bool room = bytes <= of && m->used <= of - bytes;
+    if (room)
+        change(&p->used[device], &m->used, &m->most, (int64_t)bytes);
+    unlock();
+    return room;
+}
+
+void shared_give(int device, uint64_t bytes) {
+    lock();
+    change(&here()->used[device], &all->memory[device].used, &all->memory[device].most, -(int64_t)bytes);
+    unlock();
+}
+
+void shared_change_pages(int device, int64_t bytes) {
+    lock();
+    change(&here()->pages[device], &all->memory[device].pages, &all->memory[device].pages_most, bytes);
+    unlock();
+}
+
+struct shared_memory shared_memory(int device) {
+    lock();
+    if (self ? all->memory[device].used != self->used[device] : all->memory[device].used)
+        drop_dead();
+    struct shared_memory m = all->memory[device];
+    unlock();
+    return m;
+}
+
+/* --- time --- */
+
+bool shared_with_others(void) {
+    return all != &own;
+}
+
+struct shared_time *shared_time_take(void) {
+    lock();
+    return &all->time;
+}
+
+void shared_time_give(void) {
+    unlock();
+}
+
+int shared_self(void) {
+    return (int)(here() - all->process);
+}
+
+void shared_want(int device, uint64_t ns) {
+    uint64_t *since = &here()->waits[device];
+    *since = *since && ns ? *since : ns;
+}
+
+static struct process *longest_waiting(int device) {
+    struct process *first = NULL;
+    for (struct process *p = all->process; p < all->process + PROCESSES_MAX; p++)
+        if (p->waits[device] && (!first || p->waits[device] < first->waits[device]))
+            first = p;
+    return first;
+}
+
+int shared_next(int device) {
+    struct process *p = longest_waiting(device);
+    if (p && p != self && birth(p->pid) != p->born) {
+        drop_dead();
+        p = longest_waiting(device);
+    }
+    return p ? (int)(p - all->process) : -1;
+}
