@@ -1,6 +1,6 @@
-"""Generates `pump/_ulms.py`, the cffi binding (out-of-line ABI mode), from `csrc/ulms.h`.
+"""Generates `pump/_NAME.py`, the cffi binding (out-of-line ABI mode) of a header.
 
-Run by the build: `_build_ulms.py ULMS_H OUTPUT`.
+Run by the build: `_build_ulms.py HEADER OUTPUT`.
 """
 
 import re
@@ -20,7 +20,7 @@ def main() -> None:
     """Writes the binding for the header named first to the file named second."""
     header, output = (Path(arg) for arg in sys.argv[1:])
     ffi = FFI()
-    ffi.set_source("pump._ulms", None)
+    ffi.set_source(f"pump.{output.stem}", None)
     ffi.cdef(declarations(header.read_text(encoding="utf-8")))
     ffi.emit_python_code(str(output))
 

@@ -65,7 +65,7 @@ def may_import(package: str, name: str, layers: dict[str, set[str]]) -> bool:
     if name in layers:
         return bool(package) and (name == package or name in layers[package])
     beside = {path.stem for path in PUMP.glob("*.py")} - {"__init__", "__main__"}
-    return name in {*beside, "_ulms", "__version__"}
+    return name in {*beside, "_policy", "_ulms", "__version__"}
 
 
 @pytest.mark.parametrize(("tree", "top"), [("csrc", CSRC), ("pump", PUMP)], ids=["csrc", "pump"])
@@ -95,6 +95,15 @@ def test_every_include_is_allowed() -> None:
         if wrong(folder, name, layers)
     ]
     assert found == []
+
+
+def test_the_policy_includes_nothing_but_itself_and_libc() -> None:
+    files = list((ROOT / "broker" / "policy").glob("*.[ch]"))
+    assert len(files) > 8
+    assert {name for path in files for name in includes(path)} == {
+        "broker/policy.h",
+        "broker/policy/state.h",
+    }
 
 
 BACKEND = {

@@ -1,4 +1,4 @@
-"""Where things are in `csrc`: READMEs name files, and wrappers lie as the tables of hooks do."""
+"""Where things are: READMEs name files, and wrappers lie as the tables of hooks do."""
 
 import re
 from pathlib import Path
@@ -10,8 +10,10 @@ from hooks.generator.row import Custom
 
 pytestmark = pytest.mark.unit
 
-CSRC = Path(__file__).parents[2] / "csrc"
-FOLDERS = sorted({path.parent for path in CSRC.rglob("*.[ch]")} - {CSRC})
+ROOT = Path(__file__).parents[2]
+CSRC = ROOT / "csrc"
+TREES = (CSRC, ROOT / "broker")
+FOLDERS = sorted({path.parent for tree in TREES for path in tree.rglob("*.[ch]")} - {CSRC})
 CELL = re.compile(r"(?<=\|) ((?:`\w+\.[ch]`(?:, )?)+) (?=\|)")
 """One that has nothing but names."""
 SYMBOLS = {"proc.hooks": "symbols/proc.c"}

@@ -1,0 +1,128 @@
+"""Whose needs fit, and whether turns are taken: rules of the broker's policy.
+
+Who fits. A group is *over* if the needs of its awake tenants are above its memory. All are over if
+the groups' needs (of those that are over: their memory) are together above the capacity. It is
+*crowded* if any is over. A tenant that is over is a *taker*, unless it is *small*: it needs at most
+an eighth of the room, and it and the awake ones that need less (or the same, with a lower id) need
+at most a quarter together. The room is the capacity if all are over (the group's memory, if it is
+over too and that is less), and then the others are all; else it is the group's memory, and the
+others are its.
+
+Turns begin. While it is crowded and the takers take no turns, refills are summed up for 500 ms or a
+bit more. If they took more than 15 % of the link's time four times in a row, the takers take turns
+from then on: until it has not been crowded for 10 s, or the needs of all fell by more than an
+eighth. The turns count only while it is crowded (*in turns*).
+
+Trial. While it is not crowded and two or more are awake (another set: all anew), they co-run and
+then take turns alone: each for 100 ms that do not count and 200 ms a tenant that do. Of each tenant
+that retired something in the first and used time in both, operations a charged ns are compared
+(turns over co-running, at most 64). Turns are *exclusive* if the mean of these, times the charged
+part of the time in turns over that in the other, is above 1 + 1/32; 1 - 1/32 if one that is awake
+is interactive. It is tried again after 10 s, then after 4 times as long each time, at most an hour.
+"""
+
+from tests.reference.broker_state import MS, Tenant, Window
+from tests.reference.broker_turns import Turns
+
+
+class Fit(Turns):
+    """Who fits; co-run or turns."""
+
+    def who_fits(self) -> None:
+        was, sums = self.crowded, []
+        for g in self.groups.values():
+            need = sum(t.told.need for t in self.wakeful() if t.group is g)
+            g.over = 0 < g.set.memory < need
+            sums.append(g.set.memory if g.over else need)
+        all_over = sum(sums) > self.room
+        self.crowded = all_over or any(t.group.over for t in self.tenants.values())
+        for t in self.tenants.values():
+            rooms = ([self.room] if all_over else []) + (
+                [t.group.set.memory] if t.group.over else []
+            )
+            t.taker = bool(rooms) and not self.small(t, min(rooms), all_over)
+        if was and not self.crowded:
+            self.fits_since = self.now
+        need = sum(t.told.need for t in self.tenants.values())
+        calm = not self.crowded and self.now - self.fits_since >= 10_000 * MS
+        if calm or need < self.taking_need - self.taking_need // 8:
+            self.taking = False
+
+    def small(self, t: Tenant, room: int, all_over: bool) -> bool:
+        less = [
+            o.told.need
+            for o in self.wakeful()
+            if (all_over or o.group is t.group) and (o.told.need, o.id) < (t.told.need, t.id)
+        ]
+        return t.told.need <= room // 8 and t.told.need + sum(less) <= room // 4
+
+    def thrash(self) -> None:
+        if not self.crowded or self.taking:
+            self.look, self.hot, self.refilled = None, 0, 0
+            return
+        if self.look is None:
+            self.look, self.refilled = self.now, 0
+        span = self.now - self.look
+        if span < 500 * MS:
+            return
+        hot = self.refilled * 1000 * MS // self.rate > span // 100 * 15
+        self.hot = self.hot + 1 if hot else 0
+        self.look, self.refilled = self.now, 0
+        if self.hot == 4:
+            self.taking = True
+            self.taking_need = sum(t.told.need for t in self.tenants.values())
+            self.look, self.hot = None, 0
+
+    def trial(self) -> None:
+        found = frozenset(t.id for t in self.wakeful())
+        if self.crowded or len(found) < 2:
+            found = frozenset()
+        if found != self.set:
+            self.set, self.again = found, 10_000 * MS
+            self.try_way("corun")
+        if not found or self.now < self.at:
+            return
+        if self.step == "decided":
+            self.try_way("corun")
+        elif self.begin is None:
+            self.begin = self.window()
+            self.at = self.now + 200 * MS * len(found)
+        elif self.step == "corun":
+            self.corun = self.since(self.begin)
+            self.try_way("turns")
+        else:
+            self.exclusive = self.turns_win(self.corun, self.since(self.begin))
+            self.step, self.at = "decided", self.now + self.again
+            self.again = min(4 * self.again, 3600_000 * MS)
+
+    def try_way(self, step: str) -> None:
+        self.step, self.begin, self.at = step, None, self.now + 100 * MS
+        self.exclusive = step == "turns"
+
+    def window(self) -> Window:
+        of = {t.id: (t.told.operations, t.charged_told) for t in self.tenants.values()}
+        return self.now, self.charged, of
+
+    def since(self, begin: Window) -> Window:
+        wall, charged, of = self.window()
+        less = {
+            number: (
+                max(0, of[number][0] - begin[2][number][0]),
+                of[number][1] - begin[2][number][1],
+            )
+            for number in self.set
+        }
+        return wall - begin[0], charged - begin[1], less
+
+    def turns_win(self, corun: Window, turns: Window) -> bool:
+        ratios = []
+        for number in corun[2]:
+            (before, before_ns), (after, after_ns) = corun[2][number], turns[2][number]
+            if before and before_ns and after_ns:
+                rate = after * before_ns // after_ns
+                ratios.append(min(rate * 1024 // before, 64 * 1024))
+        if not ratios or not corun[1] or not turns[0]:
+            return False
+        score = sum(ratios) // len(ratios) * turns[1] // turns[0]
+        quick = any(self.interactive(t) for t in self.wakeful())
+        return score * corun[0] // corun[1] > (1024 - 32 if quick else 1024 + 32)

@@ -1,0 +1,80 @@
+"""Shares of time under the compiled policy, in virtual time: programs without memory, which issue
+as soon as they may.
+"""
+
+import random
+
+import pytest
+
+from pump.sim.broker import CompiledPolicy, Group
+from pump.sim.resident import Program, Work
+from pump.sim.tenants import Machine, Shared, Sharing
+
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
+
+MS = 1_000_000
+S = 1000 * MS
+ENDLESS = Program("endless", (Work(MS),))
+QUICK = Program("quick", tuple(Work(MS) for _ in range(5)), pause_ns=20 * MS)
+"""A fifth of the time, if it is alone."""
+
+
+def sharing(programs: list[tuple[Group, Program]], together: float = 0.9) -> Sharing:
+    """Each in a group of its own; turns are faster than co-running."""
+    policy = CompiledPolicy(1 << 36, 10**9)
+    for i, (group, _) in enumerate(programs, 1):
+        policy.group(0, i, group)
+        policy.join(0, i, i)
+    return Sharing(Machine(10**9, together), policy, [program for _, program in programs])
+
+
+def shared(*programs: tuple[Group, Program], span: int = 10 * S) -> Shared:
+    """After what is tried first."""
+    run = sharing(list(programs))
+    run.run(3 * S)
+    return run.measure(span)
+
+
+def test_requests_are_met_to_a_point() -> None:
+    was = shared((Group(request=750), ENDLESS), (Group(request=250), ENDLESS))
+    assert was.total > 0.985
+    assert was.parts[0] / was.total == pytest.approx(0.75, abs=0.01)
+
+
+def test_limits_hold_over_any_five_seconds() -> None:
+    run = sharing([(Group(limit=300, hard=1), ENDLESS), (Group(limit=700, hard=1), ENDLESS)])
+    run.run(3 * S)
+    seconds = [run.measure(S) for _ in range(8)]
+    for i in range(4):
+        parts = [sum(one.parts[who] for one in seconds[i : i + 5]) / 5 for who in (0, 1)]
+        assert parts == pytest.approx([0.3, 0.7], abs=0.02)
+        assert sum(parts) > 0.98
+
+
+def test_a_hard_limit_holds_for_one_alone_and_a_soft_one_does_not() -> None:
+    assert shared((Group(limit=500, hard=1), ENDLESS)).total == pytest.approx(0.5, abs=0.02)
+    assert shared((Group(limit=500), ENDLESS), span=S).total > 0.999
+
+
+def test_one_that_uses_little_hardly_waits() -> None:
+    run = sharing([(Group(), ENDLESS), (Group(), QUICK)])
+    run.run(3 * S)
+    quick = run.tenants[2]
+    quick.rounds_ns.clear()
+    endless, used = run.measure(4 * S).parts
+    rounds = sorted(quick.rounds_ns)
+    assert rounds[len(rounds) * 99 // 100] <= 1.3 * 5 * MS
+    assert 1 - endless <= used + 0.03
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nobody_starves(seed: int) -> None:
+    """With any requests, limits and programs; together they may be anything."""
+    r = random.Random(seed)
+    groups = [
+        Group(request=r.choice([0, 0, 100, 400]), limit=r.choice([0, 0, 200])) for _ in "1234"
+    ]
+    run = sharing([(g, r.choice([ENDLESS, QUICK])) for g in groups], r.choice([0.9, 1.2]))
+    for _ in range(8):
+        parts = run.measure(S).parts
+        assert min(parts) > 0.02, (groups, parts)
