@@ -64,7 +64,8 @@ def build(out: Path, emulator: Path) -> Path:
         "-o",
         program,
     ]
-    command += [*sources, ROOT / "csrc" / "base" / "thread.c", "-pthread", "-Wl,--no-as-needed"]
+    clock = [ROOT / "csrc" / "base" / name for name in ("thread.c", "lock.c", "jump.c")]
+    command += [*sources, *clock, "-pthread", "-Wl,--no-as-needed"]
     command += [*libraries, *(f"-Wl,-rpath,{library.parent}" for library in libraries)]
     subprocess.run(command, check=True)
     return program

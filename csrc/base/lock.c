@@ -10,8 +10,6 @@
 
 enum { TRIES = 100, CONTENDED = 2 };
 
-static __thread struct condition *waits_at; /* stays, if the thread jumps out of the wait */
-
 static void futex(const uint32_t *word, int what, uint32_t value, const struct timespec *until) {
     int before = errno;
     syscall(SYS_futex, word, what | FUTEX_PRIVATE_FLAG, value, until, NULL, FUTEX_BITSET_MATCH_ANY);
@@ -45,22 +43,16 @@ bool lock_try(struct lock *l) {
     return took;
 }
 
-static void stop_waiting(void) {
-    if (waits_at)
-        __atomic_fetch_sub(&waits_at->waiters, 1, __ATOMIC_RELAXED);
-    waits_at = NULL;
-}
-
 void condition_wait(struct condition *c, struct lock *l, uint64_t until_ns) {
     struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
-    stop_waiting();
     uint32_t changes = __atomic_load_n(&c->changes, __ATOMIC_RELAXED);
+    section_begin();
     __atomic_fetch_add(&c->waiters, 1, __ATOMIC_RELAXED);
-    waits_at = c;
     lock_drop(l);
     futex(&c->changes, FUTEX_WAIT_BITSET, changes, until_ns ? &until : NULL);
     lock_take(l);
-    stop_waiting();
+    __atomic_fetch_sub(&c->waiters, 1, __ATOMIC_RELAXED);
+    section_end();
 }
 
 static void tell(struct condition *c, int most) {
@@ -72,6 +64,12 @@ static void tell(struct condition *c, int most) {
 
 void condition_tell_one(struct condition *c) {
     tell(c, 1);
+}
+
+void run_once(pthread_once_t *once, void (*run)(void)) {
+    section_begin();
+    pthread_once(once, run);
+    section_end();
 }
 
 void condition_tell_all(struct condition *c) {

@@ -1,11 +1,13 @@
-/* Locks and conditions. They are our own for the sake of jumps out of signal handlers: a condition of pthread counts a
- * waiter that has jumped away for ever, and its wait is a cancellation point.
+/* Locks and conditions. They are our own for the sake of jumps out of signal handlers (base/jump.h), and as the wait at
+ * a condition of pthread is a cancellation point.
  *
- * A thread is in a section from before it takes its first lock until after it gave back its last. No jump leaves a
- * section (base/jump.h), so what a lock guards is never left half changed. */
+ * A thread is in a section from before it takes a lock until after it gave it back, also while it waits at a condition.
+ * No jump leaves a section, so nothing that a lock guards is left half changed. What several locks guard together, or
+ * a variable of the thread's says of it, changes in a section, too. */
 #ifndef ULMS_LOCK_H
 #define ULMS_LOCK_H
 
+#include <pthread.h>
 #include <stdbool.h>
 
 #include "base/thread.h"
@@ -28,6 +30,9 @@ static inline void section_begin(void) {
     thread_here.sections++;
     section_fence();
 }
+
+/* pthread_once, in a section. */
+void run_once(pthread_once_t *once, void (*run)(void));
 
 /* Makes the jump that was put off. */
 void section_left(void);

@@ -16,9 +16,10 @@ enum { PATIENCE_GATED_TIMES = 2, PATIENCE_TIMES = 5 };
 #define PATIENCE_STEAD_NS 60000000000ull
 
 enum patience_for {
-    /* The program can do without: pages that come, memory that is freed. Time that a wish took in vain is owed. Later
-     * wishes are shorter by what is owed, of which a twentieth of the time since pays. So a program that stalls again
-     * and again pays for one stall, and a twentieth of its time at most after that. */
+    /* The program can do without: pages that come, memory that is freed. It is over where a jump is put off. Time that
+     * a wish took in vain is owed. Later wishes are shorter by what is owed, of which a twentieth of the time since
+     * pays. So a program that stalls again and again pays for one stall, and a twentieth of its time at most after
+     * that. */
     PATIENCE_WISH,
     /* It cannot, and the driver alone ends it: content that is just being discarded, pages that are just being mapped.
      */

@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/lock.h"
+
 enum {
     TOUCH_BYTES = 2 * TOUCH_MAX * sizeof(struct touch), /* an operation's, and a call's */
     THREAD_BYTES = TOUCH_BYTES + SCRATCHES * SCRATCH_BYTES,
@@ -20,8 +22,10 @@ static uint32_t threads;
 static uint64_t serials;
 
 static void end(void *touches) {
-    for (struct thread_end *e = __atomic_load_n(&ends, __ATOMIC_ACQUIRE); e; e = e->next)
-        e->run(&thread_here);
+    for (int first = 1; first >= 0; first--)
+        for (struct thread_end *e = __atomic_load_n(&ends, __ATOMIC_ACQUIRE); e; e = e->next)
+            if (e->first == first)
+                e->run(&thread_here);
     thread_here = (struct thread){0};
     munmap(touches, THREAD_BYTES);
 }
@@ -31,8 +35,8 @@ static void make_key(void) {
 }
 
 /* From mmap: zeroed, untouched pages cost nothing, and the program may be inside its malloc. */
-struct thread *thread_enter(void) {
-    pthread_once(&once, make_key);
+static struct thread *enter(void) {
+    run_once(&once, make_key);
     struct touch *touches =
         mmap(NULL, THREAD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (touches == MAP_FAILED)
@@ -45,6 +49,13 @@ struct thread *thread_enter(void) {
     thread_here.touches = touches;
     thread_here.call.touches = touches + TOUCH_MAX;
     return &thread_here;
+}
+
+struct thread *thread_enter(void) {
+    section_begin();
+    struct thread *t = enter();
+    section_end();
+    return t;
 }
 
 void *thread_scratch(enum scratch which) {

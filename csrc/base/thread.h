@@ -67,6 +67,7 @@ void *thread_scratch(enum scratch which);
  * new one, which ends in turn. */
 struct thread_end {
     void (*run)(struct thread *t);
+    bool first; /* before what is not */
     struct thread_end *next;
 };
 /* Once for each e, which lives as long as the library. */

@@ -76,7 +76,7 @@ static void take_out(struct context_visit **list, const struct context_visit *v)
     lock_drop(&door);
 }
 
-CUresult context_visit(struct context_visit *v, CUcontext context) {
+static CUresult visit(struct context_visit *v, CUcontext context) {
     *v = (struct context_visit){.context = context, .before = (CUcontext)(uintptr_t)context_current()};
     if (!put_in(&visits, v, &departures))
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -86,13 +86,23 @@ CUresult context_visit(struct context_visit *v, CUcontext context) {
     return CUDA_ERROR_INVALID_CONTEXT;
 }
 
+CUresult context_visit(struct context_visit *v, CUcontext context) {
+    section_begin();
+    CUresult status = visit(v, context);
+    if (status != CUDA_SUCCESS)
+        section_end();
+    return status;
+}
+
 void context_visited(struct context_visit *v) {
     if (v->before != v->context)
         context_leave(v->before);
     take_out(&visits, v);
+    section_end();
 }
 
 void context_bar(struct context_visit *v, CUcontext context) {
+    section_begin();
     v->context = context;
     put_in(&departures, v, NULL);
     struct patience need = {.what = PATIENCE_NEED};
@@ -102,6 +112,7 @@ void context_bar(struct context_visit *v, CUcontext context) {
 
 void context_unbar(struct context_visit *v) {
     take_out(&departures, v);
+    section_end();
 }
 
 /* --- whether it is idle --- */

@@ -26,6 +26,17 @@ static void take_back(struct thread *t) {
         session.jumped();
 }
 
+/* A thread may end in a wrapper, or after it has jumped out of one. */
+static void leave(struct thread *t) {
+    if (t->within || t->inside)
+        take_back(t);
+}
+
+void within_watch(void) {
+    static struct thread_end at_end = {.run = leave, .first = true};
+    thread_at_end(&at_end);
+}
+
 /* A wrapper that was interrupted lies above the one that its handler calls. */
 bool within_still(struct within *now) {
     struct thread *self = &thread_here;

@@ -16,6 +16,8 @@ struct within {
 static inline bool within_any(void) {
     return thread_here.within || thread_here.inside || thread_here.call.open;
 }
+/* The session begins: once. */
+void within_watch(void);
 /* Whether it still is. Where a jump has left one behind, what that one counted is taken back. */
 bool within_still(struct within *now);
 static inline void within_begin(struct within *now) {

@@ -117,11 +117,13 @@ bool block_leave(struct ledger *l, addr_t start);
 /* Held for a few stores, seldom for a block to enter. */
 void pending_wait(struct ledger *l);
 static inline void pending_begin(struct ledger *l) {
+    section_begin();
     if (__builtin_expect(atomic_exchange_explicit(&l->pending_busy, true, memory_order_acquire), 0))
         pending_wait(l);
 }
 static inline void pending_end(struct ledger *l) {
     atomic_store_explicit(&l->pending_busy, false, memory_order_release);
+    section_end();
 }
 /* The pending block that starts there is pending no more. False: none does. */
 bool pending_remove(struct ledger *l, addr_t start);

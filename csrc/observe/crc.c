@@ -1,7 +1,8 @@
 #include "observe/crc.h"
 
-#include <pthread.h>
 #include <string.h>
+
+#include "base/lock.h"
 
 enum { LANES = 8 };
 static const uint32_t POLYNOMIAL = 0xedb88320u;
@@ -25,7 +26,7 @@ static void fill(void) {
 uint32_t crc32_of(const void *data, size_t bytes) {
     const unsigned char *p = data;
     uint32_t sum = ~0u;
-    pthread_once(&once, fill);
+    run_once(&once, fill);
     for (; bytes >= LANES; bytes -= LANES, p += LANES) {
         uint64_t word;
         memcpy(&word, p, sizeof word);

@@ -2,7 +2,6 @@
 #include "observe/stats.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/hot.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/output.h"
 #include "base/process.h"
@@ -55,7 +55,7 @@ static void promise_to_let_go(void) {
 static unsigned take(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct thread *self = thread_self();
-    pthread_once(&once, promise_to_let_go);
+    run_once(&once, promise_to_let_go);
     uint64_t old = __atomic_load_n(&taken, __ATOMIC_RELAXED);
     while (self && self->slot == SHARED && ~old) {
         unsigned slot = (unsigned)__builtin_ctzll(~old);

@@ -1,9 +1,9 @@
 #include "observe/trace.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "base/hot.h"
+#include "base/lock.h"
 #include "observe/format.h"
 #include "observe/ring.h"
 #include "observe/writer.h"
@@ -69,7 +69,7 @@ static void pack(struct touch_record *out, const struct touch *touches, uint32_t
 
 bool trace_open(const char *path, const char *header) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, promise_to_leave);
+    run_once(&once, promise_to_leave);
     trace_on = true; /* before the writer can have failed */
     bool opened = writer_open(path, header);
     if (!opened)

@@ -3,8 +3,10 @@
 #include "base/jump.h"
 
 #include <setjmp.h>
+#include <sys/time.h>
 
 #include "base/lock.h"
+#include "base/patience.h"
 #include "test.h"
 
 static struct lock l;
@@ -75,9 +77,28 @@ TEST(so_does_one_from_a_handler_that_interrupted_another) {
 
 TEST(so_does_one_from_a_stack_of_the_handlers_own) {
     handle(SIGUSR1, jump, SA_ONSTACK);
-    CHECK(sigaltstack(&(stack_t){.ss_sp = malloc(1 << 16), .ss_size = 1 << 16}, NULL) == 0);
+    static char stack[1 << 16];
+    CHECK(sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL) == 0);
     CHECK(change(SIGUSR1));
     check_whole(1);
+}
+
+TEST(so_does_one_out_of_a_wait_and_the_wait_is_over) {
+    static struct condition never;
+    handle(SIGALRM, jump, 0);
+    if (!sigsetjmp(env, 1)) {
+        struct patience wish = {0};
+        lock_take(&l);
+        before++;
+        setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 10000}}, NULL);
+        while (patience_left(&wish, 0) > 0)
+            condition_wait(&never, &l, clock_ns() + 100 * PATIENCE_NS);
+        after++;
+        lock_drop(&l);
+        CHECK(false);
+    }
+    check_whole(1);
+    CHECK_EQ(never.waiters, 0);
 }
 
 TEST(a_jump_that_stays_in_the_handler_is_made_at_once) {

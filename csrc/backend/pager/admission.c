@@ -171,12 +171,14 @@ static bool matters(const struct op *op) {
 void pager_admit(struct op *op) {
     if (!matters(op) || pager_bypass_begin())
         return;
+    section_begin();
     call_scope_look(op);
     uint64_t began = clock_ns();
     waited_ns = 0;
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
         tickets[d->ordinal] = admit_to(d, op);
     stats_add(COUNT_admit_ns, clock_ns() - began - waited_ns);
+    section_end();
 }
 
 static void settle_to(struct pager *d, const struct op *op, uint64_t ticket) {
@@ -199,6 +201,7 @@ void pager_settle(const struct op *op) {
         pager_mark_gate(op);
     if (!matters(op) || pager_bypass_end())
         return;
+    section_begin();
     uint64_t began = clock_ns();
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         uint64_t ticket = tickets[d->ordinal];
@@ -207,6 +210,7 @@ void pager_settle(const struct op *op) {
             settle_to(d, op, ticket);
     }
     stats_add(COUNT_settle_ns, clock_ns() - began);
+    section_end();
 }
 
 /* It may have come to the driver, or not: it counts as one that did not. */

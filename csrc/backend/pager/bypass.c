@@ -20,16 +20,20 @@ static bool enter(struct bypass *p, uint32_t **counted, bool (*forbidden)(void))
     struct thread *self = forbidden() ? NULL : thread_self();
     if (!self)
         return false;
+    section_begin();
     *counted = &p->count[self->id % COUNTS].here;
     __atomic_fetch_add(*counted, 1, __ATOMIC_SEQ_CST);
+    section_end();
     return true;
 }
 
 static bool leave(uint32_t **counted) {
+    section_begin();
     uint32_t *here = *counted;
     *counted = NULL;
     if (here)
         __atomic_fetch_sub(here, 1, __ATOMIC_SEQ_CST);
+    section_end();
     return here;
 }
 

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "launch/call_extents.h"
 
 /* By device its ticket, of which the thread has a share; 0: none. NULL until there was one: who loads the library late
@@ -40,7 +41,7 @@ void call_scope_begin(struct pager *d, uint64_t ticket) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (!d->engine.held || (!calls && !(calls = calloc(DEVICE_MAX, sizeof *calls))))
         return;
-    pthread_once(&once, promise_to_give_back);
+    run_once(&once, promise_to_give_back);
     if (!pager_window_share(&d->window, ticket, 1))
         return;
     calls[d->ordinal] = ticket;

@@ -4,6 +4,7 @@
 
 #include "backend/backend.h"
 #include "base/capacity.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/page.h"
@@ -14,6 +15,12 @@
 #include "interpose/replace/deferred_free.h"
 #include "interpose/replace/virtual_handle.h"
 #include "observe/stats.h"
+
+static __thread struct charge under_way; /* the thread's, until the real call has answered */
+
+void charge_keep(const struct charge *c) {
+    under_way = *c;
+}
 
 /* Where memory of this kind can be replaced, what stays plain takes from what pages may occupy and is not refused. */
 static bool limited(int device, enum memory_kind kind) {
@@ -60,7 +67,7 @@ static bool shares_grains(enum memory_kind kind, uint64_t bytes) {
 
 /* What no device holds is the driver's to refuse, with the error that it has for that. Without a promise what is small
  * may still find room in a grain that others have opened. */
-bool charge_open(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {
+static bool open(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {
     *c = (struct charge){.recorded = session_on, .device = device, .kind = kind, .asked = bytes};
     if (!c->recorded || !bytes || !limited(device, kind) || bytes > device_bytes(device))
         return true;
@@ -70,6 +77,14 @@ bool charge_open(struct charge *c, int device, enum memory_kind kind, uint64_t b
     else if (!shares_grains(kind, bytes) || !grains_have_room(device, bytes))
         charge_refuse(c, bytes);
     return c->status == CUDA_SUCCESS;
+}
+
+bool charge_open(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {
+    section_begin();
+    bool opened = open(c, device, kind, bytes);
+    charge_keep(c);
+    section_end();
+    return opened;
 }
 
 void charge_open_unlimited(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {
@@ -91,17 +106,26 @@ static bool reserve_managed(enum memory_kind kind, uint64_t bytes) {
     return reserved;
 }
 
-bool charge_open_managed(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {
-    if (!session_on || !session.backend->serves(device))
-        return charge_open(c, device, kind, bytes);
+static bool open_managed(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {
     *c = (struct charge){
         .recorded = true, .managed = true, .device = device, .kind = kind, .asked = bytes, .bytes = bytes};
     if (reserve_managed(kind, bytes))
         return true;
     log_info("%llu bytes refused: %llu of %llu that may move are held (ULMS_MANAGED_LIMIT)", (unsigned long long)bytes,
              (unsigned long long)ledger_managed(session.ledger), (unsigned long long)session.managed_limit);
+    c->bytes = 0;
     c->status = CUDA_ERROR_OUT_OF_MEMORY;
     return false;
+}
+
+bool charge_open_managed(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {
+    if (!session_on || !session.backend->serves(device))
+        return charge_open(c, device, kind, bytes);
+    section_begin();
+    bool opened = open_managed(c, device, kind, bytes);
+    charge_keep(c);
+    section_end();
+    return opened;
 }
 
 void charge_comes(struct charge *c, uint64_t bytes) {
@@ -182,12 +206,13 @@ static void grown(const struct charge *c) {
 /* The real call's answer. False: there is nothing to commit; what was promised to a call that failed is rolled back. */
 static bool answered(struct charge *c, CUresult status) {
     c->status = status;
+    under_way.bytes = 0;
     if (c->recorded && status != CUDA_SUCCESS)
         roll_back(c);
     return c->recorded && status == CUDA_SUCCESS;
 }
 
-void charge_close(struct charge *c, CUresult status, CUdeviceptr *start, uint64_t bytes) {
+static void close(struct charge *c, CUresult status, CUdeviceptr *start, uint64_t bytes) {
     struct allocation a = {.bytes = bytes, .device = c->device, .kind = c->kind, .managed = c->managed};
     if (!answered(c, status))
         return;
@@ -207,7 +232,13 @@ void charge_close(struct charge *c, CUresult status, CUdeviceptr *start, uint64_
     }
 }
 
-void charge_hold(struct charge *c, CUresult status) {
+void charge_close(struct charge *c, CUresult status, CUdeviceptr *start, uint64_t bytes) {
+    section_begin();
+    close(c, status, start, bytes);
+    section_end();
+}
+
+static void hold(struct charge *c, CUresult status) {
     if (!answered(c, status))
         return;
     if (c->managed)
@@ -217,6 +248,18 @@ void charge_hold(struct charge *c, CUresult status) {
     stats_add(COUNT_allocations, 1);
     grown(c);
     memory_publish(c->device);
+}
+
+void charge_hold(struct charge *c, CUresult status) {
+    section_begin();
+    hold(c, status);
+    section_end();
+}
+
+void charge_jumped(void) {
+    charge_came(&under_way);
+    if (under_way.bytes)
+        roll_back(&under_way);
 }
 
 void charge_end(const struct charge *c) {

@@ -47,5 +47,8 @@ void charge_close(struct charge *c, CUresult status, CUdeviceptr *start, uint64_
 /* The same for memory without an address: what was charged stays charged on success, until charge_end. */
 void charge_hold(struct charge *c, CUresult status);
 void charge_end(const struct charge *c);
+/* The charge is the thread's until it closes: if the thread jumps out of the call between, it is rolled back. */
+void charge_keep(const struct charge *c);
+void charge_jumped(void);
 
 #endif

@@ -286,7 +286,7 @@ static uint64_t grows_by(int device, uint64_t held, uint64_t needs) {
     return needs > before ? needs - before : 0;
 }
 
-bool graph_memory_open(struct charge *c, struct graph_memory *g, uint64_t stream) {
+static bool open(struct charge *c, struct graph_memory *g, uint64_t stream) {
     int device = context_device();
     *c = (struct charge){.recorded = true, .device = device, .kind = MEMORY_GRAPH, .asked = g->most};
     reserved_know_graphs(device);
@@ -303,7 +303,16 @@ bool graph_memory_open(struct charge *c, struct graph_memory *g, uint64_t stream
     return false;
 }
 
+bool graph_memory_open(struct charge *c, struct graph_memory *g, uint64_t stream) {
+    section_begin();
+    bool opened = open(c, g, stream);
+    charge_keep(c);
+    section_end();
+    return opened;
+}
+
 void graph_memory_close(struct charge *c, CUresult status) {
+    section_begin();
     c->status = status;
     reserved_look(c->device);
     uint64_t held = reserved_by_graphs(c->device);
@@ -313,4 +322,6 @@ void graph_memory_close(struct charge *c, CUresult status) {
     charge_came(c);
     ledger_cancel(session.ledger, c->device, c->bytes);
     c->bytes = 0;
+    charge_keep(c);
+    section_end();
 }

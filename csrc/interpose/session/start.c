@@ -10,12 +10,14 @@
 #include "base/capacity.h"
 #include "base/host.h"
 #include "base/hot.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/page.h"
 #include "driver/fast_path.h"
 #include "driver/home.h"
 #include "driver/session.h"
 #include "driver/within.h"
+#include "interpose/account/charge.h"
 #include "interpose/record/describe.h"
 #include "interpose/record/timing.h"
 #include "interpose/record/wrap.h"
@@ -118,6 +120,12 @@ static void warn_of_old_driver(void) {
                  version / 1000, version % 1000 / 10);
 }
 
+static void jumped(void) {
+    charge_jumped();
+    if (session.backend->jumped)
+        session.backend->jumped();
+}
+
 static void choose_backend(void) {
     session.backend = ulms_options.mode == MODE_UM    ? &backend_um
                       : ulms_options.mode == MODE_VMM ? &backend_vmm
@@ -128,7 +136,7 @@ static void choose_backend(void) {
     session.block_before = session.backend->block_before;
     session.block = session.backend->block;
     session.capture_unknown = session.backend->capture_unknown;
-    session.jumped = session.backend->jumped;
+    session.jumped = jumped;
     session.still_begin = session.backend->still_begin;
     session.still_end = session.backend->still_end;
     session.stop_backend = stop_backend;
@@ -145,6 +153,7 @@ static void choose_backend(void) {
 static void start(void) {
     char device[256];
     uint64_t total;
+    within_watch();
     home_begin();
     pthread_atfork(NULL, NULL, fork_child);
     options_read();
@@ -181,7 +190,7 @@ static void start(void) {
 
 void session_start(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, start);
+    run_once(&once, start);
 }
 
 /* The program's own exit handlers may still free memory after this; recording is then over. */
