@@ -53,6 +53,20 @@ static uint64_t needs(const struct policy *p) {
     return sum;
 }
 
+static void look(struct policy *p, uint64_t looks) {
+    p->thrash = (struct thrash){.on = true, .begun = p->now, .looks = looks};
+    for (struct tenant *t = NULL; (t = tenant_after(p, t));)
+        t->stalled_looked = t->told.stalled_ns;
+}
+
+/* A tenant whose operation needs more than its budget refills nothing: it stalls. */
+static bool is_hot(const struct policy *p, uint64_t span) {
+    for (struct tenant *t = NULL; (t = tenant_after(p, t));)
+        if (t->told.stalled_ns > t->stalled_looked && t->told.stalled_ns - t->stalled_looked > span / 2)
+            return true;
+    return scaled(p->thrash.refilled, MS(1000), p->rate) > span / 100 * HOT;
+}
+
 /* So long as tenants that do not fit co-run, what comes back after it left for others is watched. */
 static void judge_thrash(struct policy *p) {
     struct thrash *w = &p->thrash;
@@ -61,12 +75,11 @@ static void judge_thrash(struct policy *p) {
         return;
     }
     if (!w->on)
-        *w = (struct thrash){.on = true, .begun = p->now};
+        look(p, 0);
     uint64_t span = p->now - w->begun;
     if (span < LOOK_NS)
         return;
-    bool hot = scaled(w->refilled, MS(1000), p->rate) > span / 100 * HOT;
-    *w = (struct thrash){.on = true, .begun = p->now, .looks = hot ? w->looks + 1 : 0};
+    look(p, is_hot(p, span) ? w->looks + 1 : 0);
     if (w->looks < LOOKS)
         return;
     p->taking = true;

@@ -62,6 +62,7 @@ struct tenant {
     bool turned;             /* it had an exclusive turn, and has not drained */
     uint64_t stalled_before; /* told.stalled_ns when that turn began */
     uint64_t switch_ns;      /* what a turn stalls */
+    uint64_t stalled_looked; /* told.stalled_ns when refills were looked at last */
     bool switched;           /* and that was measured */
     /* time */
     uint64_t wanted_ns; /* the last time at which it wanted; NEVER: it never did */

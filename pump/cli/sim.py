@@ -10,7 +10,9 @@ from typing import NamedTuple
 from rich.table import Table
 
 from pump.cli.recording import open_step
+from pump.cli.sim_tenants import share, share_table
 from pump.paths import trace_name
+from pump.sim.broker import TENANTS
 from pump.sim.engine import CompiledEngine, policies
 from pump.sim.link import LINKS, PAGE_BYTES, Link, link_for
 from pump.sim.sequence import Sequence
@@ -104,6 +106,16 @@ class Sim:
             action="store_true",
             help="play all steps of a trace, once each, and tell when they have been learnt",
         )
+        parser.add_argument(
+            "--tenants",
+            type=int,
+            metavar="N",
+            help="play N copies of a sequence at the same time, under the broker's policy and as"
+            " whole processes in turns (over: what all need : memory)",
+        )
+        parser.add_argument(
+            "--turn-ms", type=float, default=0, metavar="MS", help="of tenants (default: chosen)"
+        )
         parser.add_argument("--json", action="store_true", help="print the rows as JSON")
 
     def runs(self, args: argparse.Namespace) -> list[Run]:
@@ -129,6 +141,8 @@ class Sim:
     def main(self, args: argparse.Namespace) -> int:
         """Prints the runs, and how policies compare."""
         runs = self.runs(args)
+        if args.tenants is not None:
+            return self.share(args, {(run.name, run.over): run.sequence for run in runs})
         rows = [] if args.each_step else [play(*run) for run in runs]
         each = [play_each(*run) for run in runs] if args.each_step else []
         if args.json:
@@ -138,6 +152,21 @@ class Sim:
         out.print(step_table(each) if args.each_step else run_table(rows))
         for line in comparisons(rows):
             out.print(line)
+        return 0
+
+    def share(self, args: argparse.Namespace, runs: dict[tuple[str, float], Sequence]) -> int:
+        """Prints how copies of each sequence share memory."""
+        if args.tenants < 1 or args.tenants > TENANTS or args.turn_ms < 0:
+            raise UsageError(f"from 1 to {TENANTS} tenants, whose turns are no less than 0 ms")
+        rows = [
+            row
+            for (name, over), sequence in runs.items()
+            for row in share(name, sequence, args.tenants, over, args.turn_ms)
+        ]
+        if args.json:
+            print(json.dumps([asdict(row) for row in rows], indent=1))
+        else:
+            console().print(share_table(rows))
         return 0
 
 

@@ -8,19 +8,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from pump.sim.sequence import Operation, Sequence, pages_of
 from pump.sizes import MIB
 
 PAGE_BYTES = 64 * MIB
 """Coarse: runs of seconds are played, and operations touch hundreds of MiB."""
+LEAST_NS = 500_000
+"""Recorded operations are played together until they take so long."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """An operation: how long it takes alone, and its pages by number."""
+    """An operation: how long it takes alone, its pages by number, and those that it writes."""
 
     duration_ns: int
     pages: tuple[int, ...] = ()
-    writes: bool = False
+    writes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Program:
         return sum(work.duration_ns for work in self.work) + self.pause_ns
 
 
-def decoder(size: int, rate: float, operations: int = 8) -> Program:
+def decoder(size: int, rate: float, operations: int = 4) -> Program:
     """Reads so many bytes of weights for each token, at so many bytes a second."""
     count = size // PAGE_BYTES
     bounds = [count * i // operations for i in range(operations + 1)]
@@ -68,11 +71,26 @@ def training(size: int, step_ns: int, operations: int = 32) -> Program:
     """Sweeps there and back over so many bytes, and writes them all."""
     count = size // PAGE_BYTES
     bounds = [count * i // operations for i in range(operations + 1)]
-    there = [
-        Work(step_ns // (2 * operations), tuple(range(begin, end)), writes=True)
-        for begin, end in pairwise(bounds)
-    ]
+    parts = [tuple(range(begin, end)) for begin, end in pairwise(bounds)]
+    there = [Work(step_ns // (2 * operations), part, part) for part in parts]
     return Program(f"training of {size / 1e9:.1f} GB", (*there, *reversed(there)))
+
+
+def recorded(name: str, sequence: Sequence) -> Program:
+    """The last step of a sequence. Its blocks are never dead here, and pages are coarse."""
+    work: list[Work] = []
+    together: list[Operation] = []
+    for event in (*sequence.steps[-1], None):
+        if isinstance(event, Operation):
+            together.append(event)
+        ns = sum(one.duration_ns for one in together)
+        if ns >= LEAST_NS or (event is None and ns):
+            touches = [touch for one in together for touch in one.touches]
+            pages = pages_of(touches, PAGE_BYTES)
+            written = pages_of((touch for touch in touches if touch.writes), PAGE_BYTES)
+            work.append(Work(ns, tuple(sorted(pages)), tuple(sorted(written))))
+            together.clear()
+    return Program(name, tuple(work))
 
 
 class Resident:
@@ -105,6 +123,8 @@ class Resident:
 
     def absent(self, at: int) -> Iterator[int]:
         """Pages to fill, the nearest touch first."""
+        if self.holds == self.program.need:
+            return
         work = self.program.work
         for i in range(len(work)):
             for page in work[(at + i) % len(work)].pages:

@@ -277,8 +277,7 @@ class Sharing:
         work = tenant.program.work
         tenant.left_ns = 0.0
         tenant.operations += 1
-        if work[tenant.at].writes:
-            tenant.resident.dirty.update(work[tenant.at].pages)
+        tenant.resident.dirty.update(work[tenant.at].writes)
         tenant.at = (tenant.at + 1) % len(work)
         if tenant.at == 0:
             tenant.rounds_ns.append(self.now - tenant.woke)

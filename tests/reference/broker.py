@@ -106,6 +106,7 @@ class Policy(Fit):
             return UNKNOWN
         gone = self.tenants.pop(number)
         self.leases.pop(number, None)
+        self.looked.pop(number, None)
         if self.holder is gone:
             self.holder = None
         return self.decide()

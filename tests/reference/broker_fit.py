@@ -9,9 +9,10 @@ over too and that is less), and then the others are all; else it is the group's 
 others are its.
 
 Turns begin. While it is crowded and the takers take no turns, refills are summed up for 500 ms or a
-bit more. If they took more than 15 % of the link's time four times in a row, the takers take turns
-from then on: until it has not been crowded for 10 s, or the needs of all fell by more than an
-eighth. The turns count only while it is crowded (*in turns*).
+bit more. If four times in a row they took more than 15 % of the link's time, or a tenant stalled
+for more than half of the time, the takers take turns from then on: until it has not been crowded
+for 10 s, or the needs of all fell by more than an eighth. The turns count only while
+it is crowded (*in turns*).
 
 Trial. While it is not crowded and two or more are awake (another set: all anew), they co-run and
 then take turns alone: each for 100 ms that do not count and 200 ms a tenant that do. Of each tenant
@@ -62,16 +63,24 @@ class Fit(Turns):
             return
         if self.look is None:
             self.look, self.refilled = self.now, 0
+            self.looked = self.stalls()
         span = self.now - self.look
         if span < 500 * MS:
             return
-        hot = self.refilled * 1000 * MS // self.rate > span // 100 * 15
+        stalled = any(
+            t.told.stalled_ns - self.looked.get(t.id, 0) > span // 2 for t in self.tenants.values()
+        )
+        hot = stalled or self.refilled * 1000 * MS // self.rate > span // 100 * 15
         self.hot = self.hot + 1 if hot else 0
         self.look, self.refilled = self.now, 0
+        self.looked = self.stalls()
         if self.hot == 4:
             self.taking = True
             self.taking_need = sum(t.told.need for t in self.tenants.values())
             self.look, self.hot = None, 0
+
+    def stalls(self) -> dict[int, int]:
+        return {t.id: t.told.stalled_ns for t in self.tenants.values()}
 
     def trial(self) -> None:
         found = frozenset(t.id for t in self.wakeful())

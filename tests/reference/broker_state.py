@@ -80,6 +80,7 @@ class State:
         self.fits_since = self.taking_need = 0
         self.look: int | None = None  # when refills began to be summed up
         self.refilled = self.hot = 0
+        self.looked: dict[int, int] = {}  # stalls then
         self.set: frozenset[int] = frozenset()
         self.step = ""
         self.at = self.again = 0

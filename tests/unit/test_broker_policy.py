@@ -131,7 +131,7 @@ class Pair:
             resident=r.randint(0, need),
             operations=old.operations + r.randint(0, 50),
             refilled=old.refilled + r.choice([0, 50 * MIB, 200 * MIB]),
-            stalled_ns=old.stalled_ns + r.choice([0, 0, 3 * MS, 30 * MS]),
+            stalled_ns=old.stalled_ns + r.choice([0, 0, 0, 3 * MS, 30 * MS]),
             wants=int(busy and r.random() < 0.9),
             in_flight=int(busy),
             ready=r.randint(0, 1),

@@ -1,0 +1,111 @@
+"""What others do where programs do not fit together: to compare with the policy of the broker."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pump.sim.broker import NEVER, CompiledPolicy, Group, Lease, Report
+from pump.sim.resident import Program
+from pump.sim.tenants import Machine, Shared, Sharing
+
+FIRST_NS = 6_000_000_000
+"""The policy finds out meanwhile that programs thrash."""
+
+
+@dataclass
+class Swapped:
+    """A process that is here as a whole or not at all."""
+
+    need: int
+    held: int = 0
+    drained: bool = True
+    told: Report = field(default_factory=Report)
+    lease: Lease | None = None
+
+
+class WholeSwap:
+    """One process runs for a turn, once all its pages are there. Then all of them leave; the next
+    one's come as room is made, both ways at once. Clean pages leave without a copy.
+    """
+
+    def __init__(self, programs: Sequence[Program], capacity: int, turn_ns: int) -> None:
+        self.rows = {i: Swapped(program.need) for i, program in enumerate(programs, 1)}
+        self.capacity, self.turn_ns = capacity, turn_ns
+        self.holder = 1
+        self.ends: int | None = None  # None: its pages come
+        self.changed: dict[int, Lease] = {}
+
+    def report(self, now: int, tenant: int, told: Report) -> int:
+        self.rows[tenant].told = told
+        return self.tick(now)
+
+    def acknowledge(self, now: int, tenant: int, serial: int, held: int) -> int:
+        self.rows[tenant].held = held
+        return self.tick(now)
+
+    def drained(self, now: int, tenant: int, serial: int) -> int:
+        self.rows[tenant].drained = True
+        return self.tick(now)
+
+    def tick(self, now: int) -> int:
+        row = self.rows[self.holder]
+        if self.ends is not None and now >= self.ends:
+            self.ends, row.drained = None, False
+            self.holder = self.holder % len(self.rows) + 1
+            row = self.rows[self.holder]
+        others = [other for other in self.rows.values() if other is not row]
+        here = row.told.resident >= row.need and all(other.drained for other in others)
+        if self.ends is None and here:
+            self.ends = now + self.turn_ns
+        for number, one in self.rows.items():
+            room = self.capacity - sum(
+                other.held for other in self.rows.values() if other is not one
+            )
+            budget = min(one.need, max(0, room)) if one is row else 0
+            self.lease(number, budget, may_issue=one is row and self.ends is not None)
+        return 0
+
+    def lease(self, number: int, budget: int, may_issue: bool) -> None:
+        row = self.rows[number]
+        serial = row.lease.serial if row.lease else 0
+        words = budget, budget, NEVER, NEVER, number, int(may_issue)
+        if row.lease != Lease(serial, *words):
+            row.lease = self.changed[number] = Lease(serial + 1, *words)
+
+    def next_ns(self) -> int:
+        return NEVER if self.ends is None else self.ends
+
+    def leases(self) -> list[Lease]:
+        found = list(self.changed.values())
+        self.changed.clear()
+        return found
+
+
+def swapped(
+    machine: Machine, programs: Sequence[Program], memory: int, turn_ns: int, span_ns: int
+) -> Shared:
+    """Whole processes in turns."""
+    run = Sharing(machine, WholeSwap(programs, memory, turn_ns), programs)
+    run.run(FIRST_NS)
+    return run.measure(span_ns)
+
+
+def brokered(
+    machine: Machine, programs: Sequence[Program], memory: int, turn_ns: int, span_ns: int
+) -> Shared:
+    """All in one group of so much memory. turn_ns 0: as the policy chooses."""
+    policy = CompiledPolicy(memory, machine.rate)
+    policy.turn(0, turn_ns)
+    policy.group(0, 1, Group())
+    for tenant in range(1, len(programs) + 1):
+        policy.join(0, tenant, 1)
+    run = Sharing(machine, policy, programs)
+    run.run(FIRST_NS)
+    return run.measure(span_ns)
+
+
+def paged(programs: Sequence[Program], fault_rate: int) -> float:
+    """The sum of what programs do, as parts of each alone, where kernels fault in all that they
+    touch: least recently used pages leave, so a sweep finds none of its own. Bytes a second.
+    """
+    parts = [program.round_ns * fault_rate / (program.need * 1e9) for program in programs]
+    return min(1.0, sum(parts) / len(parts))
