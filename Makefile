@@ -11,7 +11,7 @@ PYTHON ?= python3
 # Looked up before .venv/bin comes first on PATH.
 override PYTHON := $(shell command -v $(PYTHON) || echo $(PYTHON))
 QUIETLY := .ci/quietly
-SOURCES := $(shell find broker csrc hooks emulator tests/c pump -type f -not -path '*/__pycache__/*' -not -name '*.md') \
+SOURCES := $(shell find broker share csrc hooks emulator tests/c pump -type f -not -path '*/__pycache__/*' -not -name '*.md') \
            CMakeLists.txt pyproject.toml
 # One build tree for the package, the core and the C tests.
 CONFIG := --config-settings=build-dir=build/dev --config-settings=cmake.define.ULMS_TESTS=ON
@@ -76,7 +76,7 @@ gpu: $(INSTALLED) ## the tests that need a real GPU; wants ULMS_MANAGED_LIMIT of
 	@$(PY) -m pytest tests -m gpu
 
 format: $(TOOLS) ## format C and Python
-	@find broker csrc hooks emulator tests bench lab -name '*.[ch]' -print0 | xargs -0 clang-format -i
+	@find broker share csrc hooks emulator tests bench lab -name '*.[ch]' -print0 | xargs -0 clang-format -i
 	@ruff check --fix-only --quiet . && ruff format --quiet .
 
 build: $(INSTALLED) ## the package, into .venv (OFFLINE: build/site)

@@ -106,6 +106,19 @@ def test_the_policy_includes_nothing_but_itself_and_libc() -> None:
     }
 
 
+BROKER = {
+    "broker": r"(broker|share)/\w+\.h",
+    "share": r"share/\w+\.h|broker/policy\.h",
+}
+
+
+@pytest.mark.parametrize("folder", BROKER)
+def test_broker_and_share_include_nothing_of_the_library(folder: str) -> None:
+    found = {name for path in (ROOT / folder).glob("*.[ch]") for name in includes(path)}
+    assert len(found) > 2
+    assert [name for name in found if not re.fullmatch(BROKER[folder], name)] == []
+
+
 BACKEND = {
     ".": {"."},
     "pager": {".", "pager"},

@@ -25,6 +25,7 @@ COMPILED = {
     "pump/_policy.py",
     "pump/_ulms.py",
     "pump/libpolicy.so",
+    "pump/ulms-broker",
     "pump/traces/resnet50.ulms.gz",
     "pump/traces/gpt2xl.ulms.gz",
 }

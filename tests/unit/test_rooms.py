@@ -12,7 +12,7 @@ pytestmark = pytest.mark.unit
 
 ROOT = Path(__file__).parents[2]
 CSRC = ROOT / "csrc"
-TREES = (CSRC, ROOT / "broker")
+TREES = (CSRC, ROOT / "broker", ROOT / "share")
 FOLDERS = sorted({path.parent for tree in TREES for path in tree.rglob("*.[ch]")} - {CSRC})
 CELL = re.compile(r"(?<=\|) ((?:`\w+\.[ch]`(?:, )?)+) (?=\|)")
 """One that has nothing but names."""

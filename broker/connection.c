@@ -1,0 +1,166 @@
+#include "broker/connection.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "broker/endpoint.h"
+#include "broker/gpu.h"
+#include "broker/status.h"
+#include "share/message.h"
+
+/* A connection says who it is within PATIENCE_NS. Of one as many messages are read before the others have their turn.
+ */
+enum { PATIENCE_NS = 2000000000, MESSAGES = 16, STATUS_MAX = 192 << 10 };
+
+static struct connection {
+    int socket;
+    struct tenant *tenant; /* NULL: has not said hello */
+    uint64_t since;        /* ns */
+} connections[CONNECTIONS_MAX];
+static int count;
+static bool stopping;
+
+static void send_message(int socket, struct share_message *m, int file) {
+    struct iovec part = {m, share_message_bytes(m->kind)};
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } extra = {.room = {0}};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    m->version = SHARE_VERSION;
+    if (file >= 0) {
+        message.msg_control = &extra;
+        message.msg_controllen = sizeof extra.room;
+        extra.head =
+            (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof file), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(&extra.head), &file, sizeof file);
+    }
+    sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void refuse(int socket, const char *why) {
+    struct share_message m = {.kind = SHARE_REFUSED};
+    snprintf(m.refused.why, sizeof m.refused.why, "%s", why);
+    send_message(socket, &m, -1);
+}
+
+void connections_accept(int socket, uint64_t now) {
+    for (int s = endpoint_accept(socket); s >= 0; s = endpoint_accept(socket)) {
+        if (count < CONNECTIONS_MAX) {
+            connections[count++] = (struct connection){.socket = s, .since = now};
+            continue;
+        }
+        refuse(s, "too many programs are connected");
+        close(s);
+    }
+}
+
+static int peer(int socket) {
+    struct ucred of = {.pid = 0};
+    socklen_t bytes = sizeof of;
+    getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &of, &bytes);
+    return of.pid;
+}
+
+static bool greet(struct connection *c, const struct share_hello *h, uint64_t now) {
+    struct share_message m = {.kind = SHARE_WELCOME};
+    const char *why;
+    int file = -1;
+    c->tenant = tenant_join(h, peer(c->socket), now, &file, &why);
+    if (!c->tenant) {
+        refuse(c->socket, why);
+        return false;
+    }
+    send_message(c->socket, &m, file);
+    close(file);
+    return true;
+}
+
+static void tell_status(int socket) {
+    static char text[STATUS_MAX];
+    size_t bytes = status_write(text, sizeof text);
+    send(socket, text, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* False: the connection ends. */
+static bool take(struct connection *c, const struct share_message *m, uint64_t now) {
+    if (c->tenant)
+        return tenant_says(c->tenant, m, now);
+    switch (m->kind) {
+    case SHARE_HELLO:
+        return greet(c, &m->hello, now);
+    case SHARE_STATUS:
+        tell_status(c->socket);
+        return true;
+    case SHARE_STOP:
+        stopping = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_whole(const struct share_message *m, ssize_t bytes) {
+    return bytes >= (ssize_t)(2 * sizeof(uint32_t)) && m->version == SHARE_VERSION &&
+           bytes == (ssize_t)share_message_bytes(m->kind);
+}
+
+/* Descriptors that come with a message are not received: the kernel closes them. False: the connection ends. */
+static bool receive(struct connection *c, uint64_t now) {
+    for (int i = 0; i < MESSAGES; i++) {
+        struct share_message m;
+        ssize_t n = recv(c->socket, &m, sizeof m, MSG_DONTWAIT | MSG_TRUNC);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return true;
+        if (n <= 0)
+            return false;
+        if (!is_whole(&m, n)) {
+            refuse(c->socket, "broker and program are of different versions");
+            return false;
+        }
+        if (!take(c, &m, now))
+            return false;
+    }
+    return true;
+}
+
+/* The last one comes to its place. */
+static void drop(struct connection *c, uint64_t now) {
+    if (c->tenant)
+        tenant_leave(c->tenant, now);
+    close(c->socket);
+    *c = connections[--count];
+}
+
+int connections_poll(struct pollfd out[CONNECTIONS_MAX]) {
+    for (int i = 0; i < count; i++)
+        out[i] = (struct pollfd){.fd = connections[i].socket, .events = POLLIN};
+    return count;
+}
+
+static bool is_over(const struct connection *c, uint64_t now) {
+    return !c->tenant && now >= c->since + PATIENCE_NS;
+}
+
+/* Backwards: what drop moves has been served. */
+bool connections_serve(const struct pollfd *in, uint64_t now) {
+    for (int i = count - 1; i >= 0; i--)
+        if ((in[i].revents && !receive(&connections[i], now)) || is_over(&connections[i], now))
+            drop(&connections[i], now);
+    return stopping;
+}
+
+int connections_count(void) {
+    return count;
+}
+
+uint64_t connections_next(void) {
+    uint64_t next = UINT64_MAX;
+    for (int i = 0; i < count; i++)
+        if (!connections[i].tenant && connections[i].since + PATIENCE_NS < next)
+            next = connections[i].since + PATIENCE_NS;
+    return next;
+}

@@ -1,0 +1,201 @@
+#include "broker/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/group.h"
+
+enum { SILENT_NS = 1000000000 }; /* after which a tenant is taken for one that does nothing */
+
+static struct gpu gpus[GPUS_MAX];
+static struct tenant *tenants;
+static uint32_t ids;
+
+struct gpu *gpu_at(int i) {
+    return &gpus[i];
+}
+
+struct tenant *tenants_first(void) {
+    return tenants;
+}
+
+static struct gpu *gpu_of(const struct share_hello *h) {
+    struct gpu *free = NULL;
+    for (struct gpu *g = gpus; g < gpus + GPUS_MAX; g++) {
+        if (g->policy && memcmp(g->uuid, h->gpu, sizeof g->uuid) == 0)
+            return g;
+        free = !g->policy && !free ? g : free;
+    }
+    if (!free)
+        return NULL;
+    *free = (struct gpu){.capacity = h->capacity, .rate = h->rate, .policy = policy_new(h->capacity, h->rate)};
+    memcpy(free->uuid, h->gpu, sizeof free->uuid);
+    return free->policy ? free : NULL;
+}
+
+static void drop_unused(struct gpu *g) {
+    if (g->tenants > 0 || !g->policy)
+        return;
+    policy_free(g->policy);
+    *g = (struct gpu){.policy = NULL};
+}
+
+static struct tenant *find(const struct gpu *g, uint32_t id) {
+    struct tenant *t = tenants;
+    while (t && (t->gpu != g || t->id != id))
+        t = t->next;
+    return t;
+}
+
+static void tell_leases(struct gpu *g) {
+    struct policy_lease lease;
+    while (policy_next_lease(g->policy, &lease)) {
+        struct tenant *t = find(g, lease.tenant);
+        if (t) {
+            t->lease = lease;
+            share_page_write(t->page, &lease);
+        }
+    }
+}
+
+static void tell_tenants(const struct gpu *g) {
+    for (struct tenant *t = tenants; t; t = t->next)
+        if (t->gpu == g)
+            share_page_tenants(t->page, g->tenants);
+}
+
+/* What is shared is what the one that sees least of it sees. */
+static void shrink_capacity(struct gpu *g, uint64_t bytes, uint64_t now) {
+    if (bytes >= g->capacity)
+        return;
+    g->capacity = bytes;
+    policy_capacity(g->policy, now, bytes);
+}
+
+void gpus_set_group(uint32_t group, const struct policy_group *settings, uint64_t now) {
+    group_of(group)->settings = *settings;
+    group_of(group)->set = true;
+    for (struct gpu *g = gpus; g < gpus + GPUS_MAX; g++)
+        if (g->policy) {
+            policy_group(g->policy, now, group, settings);
+            tell_leases(g);
+        }
+}
+
+static const char *policy_says(int status) {
+    return status == POLICY_FULL    ? "too many tenants share this GPU"
+           : status == POLICY_WRONG ? "its share makes no sense: request and limit are at most 1"
+                                    : "the policy refused it";
+}
+
+/* Everything but the page. */
+static struct tenant *join(const struct share_hello *h, uint64_t now, const char **why) {
+    struct gpu *g = gpu_of(h);
+    uint32_t group = g ? group_join(h->group) : 0;
+    struct tenant *t = group ? calloc(1, sizeof *t) : NULL;
+    *why = "the broker has no room";
+    if (t) {
+        *t = (struct tenant){.gpu = g, .id = ++ids, .group = group, .heard = now};
+        int status = policy_group(g->policy, now, group, h->sets ? &h->settings : &group_of(group)->settings);
+        status = status == POLICY_OK ? policy_join(g->policy, now, t->id, group, h->floor, h->held) : status;
+        if (status == POLICY_OK) {
+            shrink_capacity(g, h->capacity, now);
+            if (h->sets)
+                gpus_set_group(group, &h->settings, now);
+            return t;
+        }
+        *why = policy_says(status);
+    }
+    free(t);
+    if (group)
+        group_leave(group);
+    if (g)
+        drop_unused(g);
+    return NULL;
+}
+
+struct tenant *tenant_join(const struct share_hello *h, int pid, uint64_t now, int *file, const char **why) {
+    *why = !group_name_is_good(h->group) ? "a share's name has letters, digits and ._- only, 63 at most"
+           : !h->capacity || !h->rate    ? "it says nothing of its GPU"
+                                         : NULL;
+    struct tenant *t = *why ? NULL : join(h, now, why);
+    if (!t)
+        return NULL;
+    t->pid = pid;
+    t->next = tenants;
+    tenants = t;
+    t->gpu->tenants++;
+    t->page = share_page_make(file);
+    if (!t->page) {
+        tenant_leave(t, now);
+        *why = "the broker has no memory";
+        return NULL;
+    }
+    tell_leases(t->gpu);
+    tell_tenants(t->gpu);
+    return t;
+}
+
+void tenant_leave(struct tenant *t, uint64_t now) {
+    struct gpu *g = t->gpu;
+    struct tenant **at = &tenants;
+    while (*at != t)
+        at = &(*at)->next;
+    *at = t->next;
+    g->tenants--;
+    policy_leave(g->policy, now, t->id);
+    group_leave(t->group);
+    if (t->page)
+        share_page_free(t->page);
+    free(t);
+    tell_leases(g);
+    tell_tenants(g);
+    drop_unused(g);
+}
+
+static int reports(struct tenant *t, const struct policy_report *r, uint64_t now) {
+    t->report = *r;
+    return policy_report(t->gpu->policy, now, t->id, r);
+}
+
+bool tenant_says(struct tenant *t, const struct share_message *m, uint64_t now) {
+    struct policy *p = t->gpu->policy;
+    int status = POLICY_WRONG;
+    t->heard = now;
+    if (m->kind == SHARE_REPORT)
+        status = reports(t, &m->report, now);
+    else if (m->kind == SHARE_ACKNOWLEDGE)
+        status = policy_acknowledge(p, now, t->id, m->acknowledge.serial, m->acknowledge.held);
+    else if (m->kind == SHARE_DRAINED)
+        status = policy_drained(p, now, t->id, m->drained.serial);
+    tell_leases(t->gpu);
+    return status == POLICY_OK;
+}
+
+/* It may be stopped, or wait for something: so that it keeps nobody waiting. When to look again, ns. */
+static uint64_t hush(struct tenant *t, uint64_t now) {
+    if ((!t->report.wants && !t->report.in_flight) || t->gpu->tenants < 2)
+        return UINT64_MAX;
+    if (now < t->heard + SILENT_NS)
+        return t->heard + SILENT_NS;
+    struct policy_report r = t->report;
+    r.wants = r.in_flight = 0;
+    reports(t, &r, now);
+    return UINT64_MAX;
+}
+
+uint64_t gpus_tick(uint64_t now) {
+    uint64_t next = UINT64_MAX;
+    for (struct tenant *t = tenants; t; t = t->next) {
+        uint64_t at = hush(t, now);
+        next = at < next ? at : next;
+    }
+    for (struct gpu *g = gpus; g < gpus + GPUS_MAX; g++)
+        if (g->policy) {
+            policy_tick(g->policy, now);
+            tell_leases(g);
+            uint64_t at = policy_next_ns(g->policy);
+            next = at < next ? at : next;
+        }
+    return next;
+}

@@ -1,0 +1,48 @@
+/* A GPU that tenants share: its policy, and who hears its leases. */
+#ifndef BROKER_GPU_H
+#define BROKER_GPU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/policy.h"
+#include "share/message.h"
+#include "share/page.h"
+
+enum { GPUS_MAX = 64 };
+
+struct gpu {
+    uint8_t uuid[SHARE_GPU_BYTES];
+    uint64_t capacity, rate; /* bytes; bytes a second */
+    struct policy *policy;   /* NULL: this place is free */
+    uint32_t tenants;
+};
+
+/* A tenant as its GPU knows it. */
+struct tenant {
+    struct gpu *gpu;
+    struct tenant *next; /* of all that there are */
+    uint32_t id, group;
+    int pid;
+    uint64_t heard; /* ns: when it last said anything */
+    struct policy_report report;
+    struct policy_lease lease;
+    struct share_page *page;
+};
+
+/* Joins what the hello says. *file: the page's descriptor, for the caller to send and close. NULL: `why` says it. */
+struct tenant *tenant_join(const struct share_hello *hello, int pid, uint64_t now, int *file, const char **why);
+void tenant_leave(struct tenant *t, uint64_t now);
+/* Of one of the kinds that tenants send. False: it makes no sense. */
+bool tenant_says(struct tenant *t, const struct share_message *m, uint64_t now);
+
+/* The first of all tenants. */
+struct tenant *tenants_first(void);
+/* Free places have no policy. */
+struct gpu *gpu_at(int i);
+/* Time passes; leases that changed are told. When to call again, ns; UINT64_MAX: no need. */
+uint64_t gpus_tick(uint64_t now);
+/* The settings of a group are others, on every GPU. */
+void gpus_set_group(uint32_t group, const struct policy_group *settings, uint64_t now);
+
+#endif

@@ -1,0 +1,129 @@
+#include "broker/status.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "broker/gpu.h"
+#include "broker/group.h"
+
+static struct {
+    char *at, *end;
+    bool whole, first;
+} out;
+
+static __attribute__((format(printf, 1, 2))) void put(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(out.at, (size_t)(out.end - out.at), format, args);
+    va_end(args);
+    out.whole = out.whole && n >= 0 && n < out.end - out.at;
+    out.at += out.whole ? n : 0;
+}
+
+static void comma(void) {
+    put(out.first ? "" : ",");
+    out.first = false;
+}
+
+static void number(const char *name, uint64_t value) {
+    comma();
+    put("\"%s\":%" PRIu64, name, value);
+}
+
+static void begin(const char *name, char bracket) {
+    comma();
+    if (name)
+        put("\"%s\":", name);
+    put("%c", bracket);
+    out.first = true;
+}
+
+static void end(char bracket) {
+    put("%c", bracket);
+    out.first = false;
+}
+
+/* UINT64_MAX says that there is none: left out. */
+static void number_if_any(const char *name, uint64_t value) {
+    if (value != UINT64_MAX)
+        number(name, value);
+}
+
+static void put_group(const struct group *g) {
+    comma();
+    put("\"group\":\"%s\"", g->name);
+    number("memory_limit", g->settings.memory);
+    number("request", g->settings.request);
+    number("limit", g->settings.limit);
+    number("hard", g->settings.hard);
+    comma();
+    put("\"priority\":%" PRId32, g->settings.priority);
+}
+
+static void put_tenant(const struct tenant *t) {
+    struct policy_tenant sums = {0};
+    policy_tenant(t->gpu->policy, t->id, &sums);
+    begin(NULL, '{');
+    number("tenant", t->id);
+    number("pid", (uint64_t)t->pid);
+    put_group(group_of(t->group));
+    number("budget", t->lease.budget);
+    number("may_issue", t->lease.may_issue);
+    number("fill_bytes", t->lease.fill_bytes);
+    number_if_any("in_flight_ns", t->lease.in_flight_ns);
+    number_if_any("turn_ends_ns", t->lease.turn_ends_ns);
+    number("need", t->report.need);
+    number("resident", t->report.resident);
+    number("clean", t->report.clean);
+    number("operations", t->report.operations);
+    number("refilled", t->report.refilled);
+    number("stalled_ns", t->report.stalled_ns);
+    number("wants", t->report.wants);
+    number("in_flight", t->report.in_flight);
+    number("hold_ns", sums.hold_ns);
+    number("charged_ns", sums.charged_ns);
+    number("waited_ns", sums.waited_ns);
+    number("turns", sums.turns);
+    number("late", sums.late);
+    end('}');
+}
+
+static void put_gpu(const struct gpu *g) {
+    struct policy_state s;
+    policy_state(g->policy, &s);
+    begin(NULL, '{');
+    comma();
+    put("\"uuid\":\"");
+    for (int i = 0; i < SHARE_GPU_BYTES; i++)
+        put("%02x", g->uuid[i]);
+    put("\"");
+    number("capacity", g->capacity);
+    number("crowded", s.crowded);
+    number("taking_turns", s.taking | s.exclusive);
+    number("holder", s.holder);
+    number("turns", s.turns);
+    number("thrashed", s.thrashed);
+    begin("tenants", '[');
+    for (const struct tenant *t = tenants_first(); t; t = t->next)
+        if (t->gpu == g)
+            put_tenant(t);
+    end(']');
+    end('}');
+}
+
+size_t status_write(char *text, size_t room) {
+    out.at = text;
+    out.end = text + room;
+    out.whole = out.first = true;
+    begin(NULL, '{');
+    number("version", SHARE_VERSION);
+    begin("gpus", '[');
+    for (int i = 0; i < GPUS_MAX; i++)
+        if (gpu_at(i)->policy)
+            put_gpu(gpu_at(i));
+    end(']');
+    end('}');
+    return out.whole ? (size_t)(out.at - text) : 0;
+}

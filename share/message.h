@@ -1,0 +1,81 @@
+/* What a tenant and the broker say to each other, on one machine. A tenant is a process on one GPU: it has a connection
+ * (SOCK_SEQPACKET, which keeps messages whole) for each.
+ *
+ *   tenant                          broker
+ *   hello ────────────────────────▶ welcome, with the lease's page as a descriptor; or refused
+ *   report, acknowledge, drained ─▶ policy ──▶ leases, written into the page
+ *   end of the socket ────────────▶ the tenant is gone
+ *
+ * The page is a sealed memfd that the broker alone writes and the tenant maps for reading. So nothing that a tenant
+ * does can harm the broker or another tenant, and nothing is to be repaired when either dies. Words in messages are
+ * those of broker/policy.h. */
+#ifndef SHARE_MESSAGE_H
+#define SHARE_MESSAGE_H
+
+#include <stdint.h>
+
+#include "broker/policy.h"
+
+/* One that differs is refused: both ends come with one version of the library. */
+enum { SHARE_VERSION = 1 };
+
+enum { SHARE_NAME_MAX = 64, SHARE_GPU_BYTES = 16, SHARE_TEXT_MAX = 128 };
+
+enum share_kind {
+    /* To the broker. */
+    SHARE_HELLO = 1,
+    SHARE_REPORT = 2,
+    SHARE_ACKNOWLEDGE = 3,
+    SHARE_DRAINED = 4,
+    SHARE_STATUS = 5, /* in place of hello: answered with one message of JSON */
+    SHARE_STOP = 6,   /* in place of hello: the broker ends; who holds a lease keeps it */
+    /* From it. */
+    SHARE_WELCOME = 7,
+    SHARE_REFUSED = 8
+};
+
+/* A tenant joins. Text ends with zeros. */
+struct share_hello {
+    char group[SHARE_NAME_MAX];
+    uint8_t gpu[SHARE_GPU_BYTES]; /* CUDA's UUID */
+    uint64_t capacity;            /* bytes of the GPU that tenants may share, as this one sees it */
+    uint64_t rate;                /* bytes a second over the link, each way */
+    uint64_t floor, held;         /* bytes */
+    uint32_t sets;                /* 1: its group gets the settings below; 0: it has them already, or the defaults */
+    struct policy_group settings;
+};
+
+struct share_acknowledge {
+    uint64_t serial, held; /* of the lease; bytes */
+};
+
+struct share_drained {
+    uint64_t serial;
+};
+
+/* Kinds that say all. */
+struct share_nothing {
+    uint32_t zero;
+};
+
+struct share_refused {
+    char why[SHARE_TEXT_MAX];
+};
+
+/* A message is its head and the part that its kind says, no more and no less. */
+struct share_message {
+    uint32_t kind, version;
+    union {
+        struct share_hello hello;
+        struct policy_report report;
+        struct share_acknowledge acknowledge;
+        struct share_drained drained;
+        struct share_nothing nothing;
+        struct share_refused refused;
+    };
+};
+
+/* Bytes of a message of that kind; 0: there is none. */
+uint32_t share_message_bytes(uint32_t kind);
+
+#endif

@@ -1,0 +1,96 @@
+#include "share/page.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "share/message.h"
+
+_Static_assert(sizeof(struct share_page) <= SHARE_PAGE_BYTES, "a page holds it");
+
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
+
+struct share_page *share_page_make(int *file) {
+    *file = memfd_create("ulms-lease", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    void *at = MAP_FAILED;
+    if (*file >= 0 && ftruncate(*file, SHARE_PAGE_BYTES) == 0)
+        at = mmap(NULL, SHARE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *file, 0);
+    /* From here on only this mapping is written through. */
+    if (at == MAP_FAILED || fcntl(*file, F_ADD_SEALS, SEALS | F_SEAL_FUTURE_WRITE) != 0) {
+        if (at != MAP_FAILED)
+            munmap(at, SHARE_PAGE_BYTES);
+        if (*file >= 0)
+            close(*file);
+        return NULL;
+    }
+    struct share_page *page = at;
+    page->version = SHARE_VERSION;
+    return page;
+}
+
+void share_page_free(struct share_page *page) {
+    munmap(page, SHARE_PAGE_BYTES);
+}
+
+const struct share_page *share_page_map(int file) {
+    struct stat status;
+    int seals = fcntl(file, F_GET_SEALS);
+    if (seals < 0 || (seals & SEALS) != SEALS || fstat(file, &status) != 0 || status.st_size != SHARE_PAGE_BYTES)
+        return NULL;
+    const struct share_page *page = mmap(NULL, SHARE_PAGE_BYTES, PROT_READ, MAP_SHARED, file, 0);
+    if (page == MAP_FAILED)
+        return NULL;
+    if (page->version == SHARE_VERSION)
+        return page;
+    munmap((void *)page, SHARE_PAGE_BYTES);
+    return NULL;
+}
+
+static void begin(struct share_page *page) {
+    __atomic_store_n(&page->sequence, page->sequence + 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+static void end(struct share_page *page) {
+    __atomic_store_n(&page->sequence, page->sequence + 1, __ATOMIC_SEQ_CST);
+    syscall(SYS_futex, &page->sequence, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void share_page_write(struct share_page *page, const struct policy_lease *lease) {
+    begin(page);
+    page->lease = *lease;
+    __atomic_store_n(&page->may_issue, lease->may_issue, __ATOMIC_RELAXED);
+    end(page);
+}
+
+void share_page_tenants(struct share_page *page, uint32_t tenants) {
+    if (page->tenants == tenants)
+        return;
+    begin(page);
+    __atomic_store_n(&page->tenants, tenants, __ATOMIC_RELAXED);
+    end(page);
+}
+
+/* A writer needs less than a microsecond. */
+uint32_t share_page_read(const struct share_page *page, struct policy_lease *out) {
+    enum { TRIES = 1 << 20 };
+    for (int i = 0; i < TRIES; i++) {
+        uint32_t before = __atomic_load_n(&page->sequence, __ATOMIC_ACQUIRE);
+        *out = page->lease;
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (before % 2 == 0 && __atomic_load_n(&page->sequence, __ATOMIC_RELAXED) == before)
+            return before;
+    }
+    return 0;
+}
+
+void share_page_wait(const struct share_page *page, uint32_t sequence, uint64_t ns) {
+    struct timespec most = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    syscall(SYS_futex, &page->sequence, FUTEX_WAIT, sequence, &most, NULL, 0);
+}

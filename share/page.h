@@ -1,0 +1,31 @@
+/* The page by which the broker tells a tenant its lease (share/message.h). */
+#ifndef SHARE_PAGE_H
+#define SHARE_PAGE_H
+
+#include <stdint.h>
+
+#include "broker/policy.h"
+
+enum { SHARE_PAGE_BYTES = 4096 };
+
+struct share_page {
+    uint32_t version;
+    uint32_t may_issue; /* the lease's: the one word that is read on the way of a launch */
+    uint32_t tenants;   /* on this GPU; 1: no reports are wanted */
+    uint32_t sequence;  /* odd: being written. Futex: woken when it has changed */
+    struct policy_lease lease;
+};
+
+/* The page of a new tenant: *file is for its descriptor. NULL: no memory, or no descriptors. */
+struct share_page *share_page_make(int *file);
+void share_page_free(struct share_page *page);
+/* What the descriptor of a welcome maps. NULL: it is no such page. */
+const struct share_page *share_page_map(int file);
+void share_page_write(struct share_page *page, const struct policy_lease *lease);
+void share_page_tenants(struct share_page *page, uint32_t tenants);
+/* Its sequence, with the lease of that time; 0: the writer died in the middle. */
+uint32_t share_page_read(const struct share_page *page, struct policy_lease *out);
+/* Until the sequence is another one, at most ns. */
+void share_page_wait(const struct share_page *page, uint32_t sequence, uint64_t ns);
+
+#endif

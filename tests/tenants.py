@@ -1,0 +1,110 @@
+"""Tenants of the broker for tests: they speak its protocol, well or badly, and hold no memory."""
+
+import mmap
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cffi import FFI
+
+from pump._build_ulms import declarations
+
+ROOT = Path(__file__).parents[1]
+HEADERS = ("broker/policy.h", "share/message.h", "share/page.h")
+GIB = 1 << 30
+GPU = b"a gpu's own uuid"
+
+ffi = FFI()
+for header in HEADERS:
+    ffi.cdef(declarations((ROOT / header).read_text(encoding="utf-8")))
+constants: Any = ffi.dlopen(None)
+
+
+def message(kind: str, **fields: object) -> bytes:
+    """One of a kind: `HELLO` with the fields of share_hello, and so on."""
+    part = kind.lower()
+    whole = ffi.new("struct share_message *")
+    whole.kind = getattr(constants, f"SHARE_{kind}")
+    whole.version = constants.SHARE_VERSION
+    for name, value in fields.items():
+        setattr(getattr(whole, part), name, value)
+    head = ffi.offsetof("struct share_message", "hello")
+    member = dict(ffi.typeof("struct share_message").fields).get(part)
+    size = ffi.sizeof(member.type if member else "struct share_nothing")
+    return bytes(ffi.buffer(whole, head + size))
+
+
+class RefusedError(Exception):
+    """With the broker's reason."""
+
+
+class Tenant:
+    """One that has joined."""
+
+    def __init__(self, folder: Path, group: str = "g", gpu: bytes = GPU, **fields: object) -> None:
+        self.socket = connect(folder)
+        hello = {"capacity": 16 * GIB, "rate": 50 * 10**9, "group": group.encode(), "gpu": gpu}
+        self.socket.send(message("HELLO", **(hello | fields)))
+        answer, files, _, _ = socket.recv_fds(self.socket, 4096, 1)
+        got = ffi.from_buffer("struct share_message *", answer.ljust(4096, b"\0"))
+        if got.kind == constants.SHARE_REFUSED:
+            raise RefusedError(ffi.string(got.refused.why).decode())
+        self.page = mmap.mmap(files[0], constants.SHARE_PAGE_BYTES, prot=mmap.PROT_READ)
+        self.file = files[0]
+        self.view = ffi.from_buffer("struct share_page *", self.page)
+
+    def lease(self) -> Any:
+        """The latest; waits for the first."""
+        while self.view.lease.serial == 0 or self.view.sequence % 2:
+            pass
+        return self.view.lease
+
+    def says(self, kind: str, **fields: object) -> None:
+        """Sends a message of that kind."""
+        self.socket.send(message(kind, **fields))
+
+    def acknowledges(self) -> bool:
+        """Says that it holds what it may."""
+        lease = self.lease()
+        self.says("ACKNOWLEDGE", serial=lease.serial, held=lease.budget)
+        return True
+
+    def ends(self) -> None:
+        """As by a kill: its socket closes."""
+        self.socket.close()
+        os.close(self.file)
+
+
+def connect(folder: Path) -> socket.socket:
+    """A connection that has said nothing."""
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    made.settimeout(5)
+    made.connect(str(folder / "broker.sock"))
+    return made
+
+
+def is_served(folder: Path) -> bool:
+    """A broker answers there."""
+    try:
+        connect(folder).close()
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def broker(program: Path, folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """One that serves the folder until the block ends."""
+    with subprocess.Popen(
+        [program, "--dir", folder, *words], stderr=subprocess.PIPE, text=True
+    ) as running:
+        try:
+            while not is_served(folder) and running.poll() is None:
+                pass
+            yield running
+        finally:
+            running.kill()
