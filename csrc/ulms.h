@@ -262,6 +262,43 @@ void ulms_engine_moved(struct ulms_engine *e, uint64_t id, int ok);
 
 void ulms_engine_stats(const struct ulms_engine *e, struct ulms_engine_stats *out);
 
+/* --- frames: pages of physical memory, and the claims of pages on those that they had (docs/vmm.md, "Claims") --- */
+
+enum { ULMS_FRAMES_COME = 64 };
+
+/* Of a page; zero-initialised. It changes by who moves the page. */
+struct ulms_claim {
+    uint64_t came;  /* how many pages had come when this one did; 0: never */
+    uint32_t frame; /* where the page is stale, remembered or not; UINT32_MAX: nowhere, or a move failed half-way */
+};
+
+struct ulms_frames;
+
+/* So many frames at most, of no memory. NULL: no memory. */
+struct ulms_frames *ulms_frames_new(uint32_t count);
+void ulms_frames_free(struct ulms_frames *f);
+/* Frames for n pages that come, ULMS_FRAMES_COME at most: to each that which it has a claim on, if that is idle, to the
+ * others other ones, in order. claims[i] NULL: it has none. together: those are neighbours, if there are such. 0: there
+ * are not enough, and the others get none (UINT32_MAX). */
+int ulms_frames_come(struct ulms_frames *f, struct ulms_claim *const *claims, uint32_t *out, size_t n, int together);
+/* The page, which begins at `start`, is there. */
+void ulms_frames_hold(struct ulms_frames *f, uint32_t frame, uint64_t start, struct ulms_claim *c);
+/* Nobody uses them any more. */
+void ulms_frames_give(struct ulms_frames *f, const uint32_t *frames, size_t n);
+/* The same of a page that is stale there from now on. */
+void ulms_frames_give_stale(struct ulms_frames *f, uint32_t frame, struct ulms_claim *c);
+/* As ulms_holder, of one claim. */
+uint64_t ulms_frames_holder(struct ulms_frames *f, const struct ulms_claim *c);
+
+/* --- advice: that pages of managed memory are mostly read, so that the host keeps its copy of them --- */
+
+/* Of a page; 0: it has none. Written: in spite of it, so that it is not given again. */
+enum { ULMS_ADVICE_KEPT = 1, ULMS_ADVICE_WRITTEN = 2 };
+/* What the driver is to be told of the pages of a move. */
+enum { ULMS_ADVISE_KEEP = 1, ULMS_ADVISE_UNKEEP = 2 };
+/* That, 0 for nothing; then the pages are so. kind, flags: the move's. */
+int ulms_advise(uint8_t *pages, size_t n, uint32_t kind, uint32_t flags);
+
 #pragma GCC visibility pop
 
 #endif

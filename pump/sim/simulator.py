@@ -14,7 +14,7 @@ from itertools import pairwise
 from math import inf
 from typing import NamedTuple
 
-from pump.sim.advice import Advice
+from pump.sim.backend import Advice, Frames
 from pump.sim.engine import (
     FILL,
     HOLD,
@@ -28,7 +28,6 @@ from pump.sim.engine import (
     Stats,
     holds,
 )
-from pump.sim.frames import Frames
 from pump.sim.lane import LEAST_NS, Driver, Lane, UnderWay
 from pump.sim.link import ACCESS, TOLD, Link, Part
 from pump.sim.result import Result
@@ -132,9 +131,7 @@ class Simulator:
         self.lanes = (Lane(LANE_IN, link.movers[0]), Lane(LANE_OUT, link.movers[1]))
         self.alone, self.beside = link.rates(both=False), link.rates(both=True)
         self.driver = Driver()
-        self.frames = Frames(link.page_bytes, link.handles.maps_away) if link.handles else None
-        if self.frames:
-            engine.holder(self.frames.holder)
+        self.frames: Frames | None = None
         self.moved: set[int] = {0}
         self.parts: dict[tuple[int, int, int, bool, int], tuple[Part, ...]] = {}
         self.told = 0  # times that the engine was told something
@@ -168,7 +165,11 @@ class Simulator:
     def play(self, sequence: Sequence) -> None:
         """All that the program does. Raises StuckError."""
         size = self.link.page_bytes
-        for first, count in page_runs(sequence.blocks(), size):
+        runs = list(page_runs(sequence.blocks(), size))
+        if self.link.handles:
+            self.frames = Frames(size, self.link.handles.maps_away, sum(count for _, count in runs))
+            self.engine.holder(self.frames.holder)
+        for first, count in runs:
             self.engine.allocated(first * size, count * size)
         program = self.program(sequence)
         while self.act(program):

@@ -26,8 +26,8 @@ static void fail_in_moves(const char *what, bool stale) {
         CHECK(move(&back));
     }
     range_delete(r);
-    CHECK_EQ(idle(VMM_DEVICE), v.pool[VMM_DEVICE].made);
-    CHECK_EQ(idle(VMM_HOST), v.pool[VMM_HOST].made);
+    CHECK_EQ(idle(VMM_DEVICE), v.pool[VMM_DEVICE].frames.made);
+    CHECK_EQ(idle(VMM_HOST), v.pool[VMM_HOST].frames.made);
     CHECK(range_new(BYTES, true, 0));
 }
 

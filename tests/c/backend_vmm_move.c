@@ -89,7 +89,7 @@ TEST(frames_are_free_before_the_host_is_mapped) {
     CHECK_EQ(vmm_move(&v, out, 2, NULL, when_vacated, r), VMM_MOVED); /* though mapping failed at first */
     struct vmm_move in = whole(other, VMM_DEVICE);
     CHECK(move(&in));
-    CHECK_EQ(v.pool[VMM_DEVICE].made, PAGES);
+    CHECK_EQ(v.pool[VMM_DEVICE].frames.made, PAGES);
     for (size_t i = 0; i < PAGES; i++) {
         CHECK_EQ(r->page[i].at, VMM_HOST);
         CHECK_EQ(first_word(r, i), 60 + i);

@@ -7,8 +7,8 @@ TEST(what_nobody_wants_leaves_without_a_call) {
     struct vmm_range *r = range_new(BYTES, true, 0), *other;
     struct vmm_move out = whole(r, VMM_HOST), in = whole(r, VMM_DEVICE);
     uint32_t frames[PAGES];
-    CHECK(vmm_frames_take(&v.pool[VMM_HOST], frames, PAGES, false)); /* making them maps, too */
-    vmm_frames_give(&v.pool[VMM_HOST], frames, PAGES);
+    CHECK(frames_take(&v.pool[VMM_HOST].frames, frames, PAGES, false)); /* making them maps, too */
+    ulms_frames_give(&v.pool[VMM_HOST].frames, frames, PAGES);
     uint64_t before, calls = mapping_calls();
     out.copy = false;
     out.stale = true;
@@ -107,8 +107,8 @@ TEST(what_is_mapped_on_the_host_has_no_claim) {
     for (size_t i = 0; i < PAGES; i++) {
         CHECK_EQ(r->page[i].at, VMM_HOST);
         CHECK_EQ(first_word(r, i), 80 + i);
-        for (int c = 0; c < VMM_CLAIMS; c++)
-            CHECK_EQ(v.pool[VMM_DEVICE].claims[i][c], 0);
+        for (int c = 0; c < FRAMES_CLAIMS; c++)
+            CHECK_EQ(v.pool[VMM_DEVICE].frames.frame[i].claims[c], 0);
     }
 }
 
@@ -125,7 +125,7 @@ TEST(a_page_whose_frame_is_anothers_is_mapped_anew) {
     for (size_t i = 0; i < OTHERS; i++)
         write_page(other, i, 90 + (unsigned)i);
     for (size_t i = 0; i < PAGES; i++)
-        CHECK_EQ(vmm_frame_holder(&v.pool[VMM_DEVICE], &r->page[i].claim),
+        CHECK_EQ(ulms_frames_holder(&v.pool[VMM_DEVICE].frames, &r->page[i].claim),
                  i < PAGES - OTHERS ? 0 : other->start + (PAGES - 1 - i) * PAGE_LEAST);
     uint64_t maps = emu_calls("cuMemMap"), made = emu_calls("cuMemCreate");
     CHECK(move(&in));
@@ -137,7 +137,7 @@ TEST(a_page_whose_frame_is_anothers_is_mapped_anew) {
         CHECK_EQ(first_word(other, i), 90 + i);
     range_delete(other);
     range_delete(r);
-    CHECK_EQ(idle(VMM_DEVICE), v.pool[VMM_DEVICE].made);
+    CHECK_EQ(idle(VMM_DEVICE), v.pool[VMM_DEVICE].frames.made);
 }
 
 TEST(what_is_stale_comes_back_once_it_can_be_unmapped) {

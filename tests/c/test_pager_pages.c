@@ -39,9 +39,9 @@ static void allocate(size_t first, size_t pages) {
     pager_range_inherit_advice(&still_advised, r);
     for (size_t i = 0; i < pages; i++) {
         bool same = freed[first].pages == pages;
-        CHECK_EQ(r->page[i].kept, same && freed[first].kept[i]);
+        CHECK_EQ(r->page[i].advice, same && freed[first].kept[i] ? ULMS_ADVICE_KEPT : 0);
         CHECK_EQ(r->page[i].in_place, same && freed[first].in_place[i]);
-        CHECK(!r->page[i].died && !r->page[i].written);
+        CHECK(!r->page[i].died);
     }
     held[first] = pages;
     for (size_t i = 0; i < PAGES; i++)
@@ -57,9 +57,10 @@ static void give_back(size_t first) {
     bool any = below(2);
     freed[first].pages = held[first];
     for (size_t i = 0; i < held[first]; i++) {
-        freed[first].kept[i] = r->page[i].kept = any && below(2);
+        freed[first].kept[i] = any && below(2);
+        r->page[i].advice = freed[first].kept[i] ? ULMS_ADVICE_KEPT : ULMS_ADVICE_WRITTEN;
         freed[first].in_place[i] = r->page[i].in_place = any && below(3) == 0;
-        r->page[i].died = r->page[i].written = true;
+        r->page[i].died = true;
     }
     pager_range_remember_advice(&still_advised, r);
     held[first] = 0;

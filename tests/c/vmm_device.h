@@ -29,11 +29,11 @@ static const CUmemLocation host = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
 
 static struct vmm v;
 
-static struct vmm_limit host_limit = VMM_LIMIT_NONE;
+static struct frames_limit host_limit = FRAMES_LIMIT_NONE;
 
 static inline void open_device(uint64_t host_bytes) {
     begin();
-    vmm_limit_set(&host_limit, host_bytes);
+    frames_limit_set(&host_limit, host_bytes);
     CHECK(vmm_open(&v, 0, host, &host_limit));
 }
 
@@ -57,7 +57,7 @@ static inline uint64_t used_on_device(void) {
 }
 
 static inline uint64_t idle(enum vmm_place place) {
-    return v.pool[place].free;
+    return v.pool[place].frames.free;
 }
 
 static inline void write_page(const struct vmm_range *r, size_t page, unsigned value) {

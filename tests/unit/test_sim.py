@@ -3,7 +3,6 @@
 import json
 import sys
 from collections import deque
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from pump.sim.advice import Advice  # noqa: E402
+from pump.sim.backend import Advice, Frames  # noqa: E402
 from pump.sim.engine import (  # noqa: E402
     CLEAN,
     DEAD,
@@ -32,7 +31,6 @@ from pump.sim.engine import (  # noqa: E402
     Move,
     Touch,
 )
-from pump.sim.frames import Frames  # noqa: E402
 from pump.sim.link import UM, UM_ONE, VMM, Handles, Kind, Link, Part  # noqa: E402
 from pump.sim.sequence import (  # noqa: E402
     Block,
@@ -256,7 +254,7 @@ def test_a_page_that_gets_its_frame_back_is_not_mapped(flags: int, copied_ns: fl
     """Two come, of which one has been there: it alone costs its bytes only."""
     link = replace(MAPPED, handles=replace(HANDLES, maps_away=False), movers=(1, 1))
     fill = Move(1, 0, PAGE, 0, 0, FILL, flags)
-    frames = Frames(PAGE, maps_away=False)
+    frames = Frames(PAGE, maps_away=False, most=2)
     assert frames.begin(fill) == 1
     frames.end(fill._replace(kind=EVICT))
     moves = Moves([fill, fill._replace(id=2, start=PAGE)])
@@ -276,9 +274,6 @@ class Moves:
         self.done: dict[int, float] = {}
         self.simulator: Simulator
 
-    def holder(self, holder: Callable[[int], int]) -> None:
-        """Its moves are told already."""
-
     def next(self, lane: int) -> Move | None:
         moves = self.waiting[(FILL, EVICT)[lane]]
         if not moves or (lane == LANE_IN and not self.frames):
@@ -293,9 +288,12 @@ class Moves:
     def play(self, link: Link, frames: Frames | None = None) -> float:
         """When all of it is over, ns. What leaves has come before."""
         self.simulator = Simulator(cast(Engine, self), link, "ahead")
-        self.simulator.frames = frames or self.simulator.frames
+        assert link.handles
+        most = sum(move.bytes for moves in self.waiting.values() for move in moves)
+        self.simulator.frames = frames or Frames(
+            link.page_bytes, link.handles.maps_away, most // link.page_bytes
+        )
         for move in self.waiting[EVICT]:
-            assert self.simulator.frames
             self.simulator.frames.begin(move._replace(kind=FILL))
         while self.simulator.act(iter(())) or any(lane.moves for lane in self.simulator.lanes):
             self.simulator.advance()
@@ -376,7 +374,7 @@ def test_advice_that_was_wrong_is_not_given_again() -> None:
     fill = Move(1, 0, PAGE, 0, 0, FILL, KEEP)
     advice.begin(fill)
     advice.issued([Touch(0, 8, READ)])
-    assert advice.kept == {0}
+    assert advice.state == {0: advice.kept}
     advice.issued([Touch(0, 8, UPDATE)])
     assert advice.begin(fill._replace(kind=EVICT, flags=CLEAN)).flags == 0
     assert advice.begin(fill).flags == 0

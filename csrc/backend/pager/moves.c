@@ -7,46 +7,45 @@
 #include "observe/trace.h"
 
 struct look {
+    const struct pager_move *m;
     uint64_t oldest; /* every operation below it has retired */
-    bool all_dead, any_kept, all_kept, any_written, any_in_place;
+    bool all_dead, any_in_place;
+    uint8_t advice[PAGER_RUN_PAGES]; /* by page */
+    size_t pages;
 };
 
 static void look_at(struct pager_page *p, addr_t at, void *data) {
     struct look *l = data;
     (void)at;
     l->all_dead = l->all_dead && p->died && p->died <= l->oldest;
-    l->any_kept = l->any_kept || p->kept;
-    l->all_kept = l->all_kept && p->kept;
-    l->any_written = l->any_written || p->written;
     l->any_in_place = l->any_in_place || p->in_place;
+    l->advice[l->pages++] = p->advice;
 }
 
 static void advise(struct pager_page *p, addr_t at, void *data) {
-    const struct pager_move *m = data;
+    struct look *l = data;
     (void)at;
-    p->written = p->written || (p->kept && m->unkeep && m->m.kind == ULMS_FILL);
-    if (m->keep || m->unkeep)
-        p->kept = m->keep;
-    p->in_place = m->in_place;
-    p->lingers = p->lingers && m->m.kind != ULMS_FILL;
+    p->advice = l->advice[l->pages++];
+    p->in_place = l->m->in_place;
+    p->lingers = p->lingers && l->m->m.kind != ULMS_FILL;
 }
 
 /* The engine takes memory that no operation is known to have touched for dead. Addresses may be hidden from us: content
  * is lost only where the framework has said that nobody wants it, and nothing issued before that still runs. */
 static void judge(struct pager *d, struct pager_move *m) {
     addr_t start = m->m.start, end = m->m.start + m->m.bytes;
-    struct look l = {.oldest = d->window.oldest, .all_dead = true, .all_kept = true};
-    bool fill = m->m.kind == ULMS_FILL, keep = m->m.flags & ULMS_MOVE_KEEP;
+    struct look l = {.m = m, .oldest = d->window.oldest, .all_dead = true};
+    bool fill = m->m.kind == ULMS_FILL;
     pager_pages_visit(&d->memory.ranges, start, end, look_at, &l);
     m->discard = !fill && m->m.flags & ULMS_MOVE_DEAD && l.all_dead && !d->phase.prior.incomplete &&
                  d->kind->discards && d->kind->discards();
-    /* Advice back and forth on what is written now and then would cost more than it saves. A page that leaves loses its
-     * advice: prefetched to the host with it, it would keep its place on the device beside the host's copy. */
-    m->keep = d->kind->managed && fill && keep && !l.all_kept && !l.any_written;
-    m->unkeep = d->kind->managed && l.any_kept && !(fill && keep);
+    int advised = d->kind->managed ? ulms_advise(l.advice, l.pages, m->m.kind, m->m.flags) : 0;
+    m->keep = advised == ULMS_ADVISE_KEEP;
+    m->unkeep = advised == ULMS_ADVISE_UNKEEP;
     m->in_place = d->kind->managed && !fill && m->m.flags & ULMS_MOVE_IN_PLACE;
     m->recall = l.any_in_place && !m->in_place;
-    pager_pages_visit(&d->memory.ranges, start, end, advise, m);
+    l.pages = 0;
+    pager_pages_visit(&d->memory.ranges, start, end, advise, &l);
     m->pieces = pager_ranges_split(&d->memory.ranges, start, end, m->piece, PAGER_RUN_PAGES);
 }
 

@@ -4,6 +4,7 @@
 
 #include "backend/pager/pages.h"
 #include "base/page.h"
+#include "ulms.h"
 
 /* Index of the first range that ends behind p. */
 static size_t first_behind(const struct pager_ranges *r, addr_t p) {
@@ -69,7 +70,7 @@ struct pager_range *pager_range_take(struct pager_ranges *r, addr_t start) {
 void pager_range_remember_advice(struct pager_ranges *still_advised, struct pager_range *range) {
     bool advised = false;
     for (size_t i = 0; i < range->bytes / page_bytes; i++)
-        advised = advised || range->page[i].kept || range->page[i].in_place;
+        advised = advised || range->page[i].advice == ULMS_ADVICE_KEPT || range->page[i].in_place;
     if (!advised || !insert(still_advised, range))
         free(range);
 }
@@ -81,7 +82,7 @@ void pager_range_inherit_advice(struct pager_ranges *still_advised, struct pager
         struct pager_range *before = take(still_advised, i);
         bool same = before->start == range->start && before->bytes == range->bytes;
         for (size_t n = 0; same && n < range->bytes / page_bytes; n++) {
-            range->page[n].kept = before->page[n].kept;
+            range->page[n].advice = before->page[n].advice & ULMS_ADVICE_KEPT;
             range->page[n].in_place = before->page[n].in_place;
         }
         free(before);

@@ -8,10 +8,9 @@ struct pager_page {
     /* 1 + the ticket of the last operation issued before the framework took back the last block here; 0: the content
      * may matter to somebody. Only what was issued before may still use it, known to us or not. */
     uint64_t died;
-    bool kept;     /* advised to be mostly read */
-    bool written;  /* in spite of that advice: it is not given again */
-    bool in_place; /* advised to be used on the host */
-    bool lingers;  /* discarded, and not brought or used since: its place on the device may be free, or not */
+    uint8_t advice; /* ULMS_ADVICE_* */
+    bool in_place;  /* advised to be used on the host */
+    bool lingers;   /* discarded, and not brought or used since: its place on the device may be free, or not */
 };
 
 struct pager_range {

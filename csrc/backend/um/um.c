@@ -80,7 +80,7 @@ struct unkeep {
 
 static void collect(struct pager_page *p, addr_t at, void *data) {
     struct unkeep *u = data;
-    if (!p->kept)
+    if (p->advice != ULMS_ADVICE_KEPT)
         return;
     struct pager_piece *last = u->count ? &u->run[u->count - 1] : NULL;
     if (last && last->start + last->bytes == at) {
@@ -90,8 +90,7 @@ static void collect(struct pager_page *p, addr_t at, void *data) {
     } else {
         return; /* the write is right all the same, only slow */
     }
-    p->kept = false;
-    p->written = true;
+    p->advice = ULMS_ADVICE_WRITTEN;
 }
 
 static struct unkeep kept_and_written(struct pager *d, const struct op *op) {

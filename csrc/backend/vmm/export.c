@@ -79,7 +79,7 @@ static uint64_t most_of(struct pager *d) {
 static bool make_room(struct pager *d) {
     uint64_t most = most_of(d);
     vmm_give_back(d, most > page_bytes ? most - page_bytes : 0);
-    return vmm_pool_bytes(&vmm_in(d)->pool[VMM_DEVICE]) + page_bytes <= most;
+    return frames_bytes(&vmm_in(d)->pool[VMM_DEVICE].frames) + page_bytes <= most;
 }
 
 static void came_to_device(struct pager *d) {
@@ -90,9 +90,9 @@ static void came_to_device(struct pager *d) {
 }
 
 static void give(struct vmm *v, struct vmm_page *page, enum vmm_place place) {
-    if (page->frame[place] != VMM_NO_FRAME)
-        vmm_frames_give(&v->pool[place], &page->frame[place], 1);
-    page->frame[place] = VMM_NO_FRAME;
+    if (page->frame[place] != NO_FRAME)
+        ulms_frames_give(&v->pool[place].frames, &page->frame[place], 1);
+    page->frame[place] = NO_FRAME;
 }
 
 /* Nothing is mapped at the page, and it has its old frame besides. */
@@ -117,12 +117,12 @@ static bool move_to(const struct page *p, enum vmm_place to) {
     enum vmm_place from = page->at == VMM_DEVICE ? VMM_DEVICE : VMM_HOST;
     size_t pieces = count_parts(p) > 1 ? page_bytes / PAGE_LEAST : 1;
     uint32_t fresh = vmm_frame_make_pieces(&p->v->pool[to], pieces);
-    if (fresh == VMM_NO_FRAME)
+    if (fresh == NO_FRAME)
         return false;
     if (copy(p, vmm_alias(&p->v->pool[to], fresh), vmm_page_alias(p->v, page, from)) &&
         vmm_range_unmap(p->v, p->range, p->at, 1, VMM_UNMAPPED) && map_fresh(p, fresh, to, from))
         return true;
-    vmm_frame_end_pieces(&p->v->pool[to], fresh);
+    ulms_frames_give(&p->v->pool[to].frames, &fresh, 1);
     return false;
 }
 

@@ -60,7 +60,7 @@ static bool map_next_void(struct pager *d, struct walk *w) {
         struct vmm_range *r = start >= w->at ? vmm_range_find(vmm_in(d), start) : NULL;
         size_t page = r ? (start - r->start) / page_bytes : 0;
         bool is_void = r && vmm_page_at(&r->page[page]) == VMM_STALE &&
-                       vmm_claim_is_void(&vmm_in(d)->pool[VMM_DEVICE], &r->page[page].claim);
+                       frames_claim_is_void(&vmm_in(d)->pool[VMM_DEVICE].frames, &r->page[page].claim);
         bool moves = is_void && pager_moves_any(d, start, page_bytes);
         w->skipped = w->skipped || moves;
         mapped = is_void && !moves;
@@ -75,15 +75,15 @@ static bool map_next_void(struct pager *d, struct walk *w) {
 /* What is beyond the budget is the driver's again only once nothing is mapped there. Who asks for all does not rely on
  * another thread's walk. */
 bool vmm_give_back(struct pager *d, uint64_t most) {
-    struct vmm_pool *pool = &vmm_in(d)->pool[VMM_DEVICE];
-    uint64_t before = vmm_pool_bytes(pool);
-    vmm_pool_trim(pool, most);
-    bool freed = vmm_pool_bytes(pool) < before, walks = vmm_pool_gave_back(pool) || most == 0;
+    struct ulms_frames *pool = &vmm_in(d)->pool[VMM_DEVICE].frames;
+    uint64_t before = frames_bytes(pool);
+    frames_trim(pool, most);
+    bool freed = frames_bytes(pool) < before, walks = frames_gave_back(pool) || most == 0;
     struct walk w = {0};
     while (walks && map_next_void(d, &w))
         freed = true;
     if (w.skipped)
-        vmm_pool_look_again(pool);
+        frames_look_again(pool);
     return freed;
 }
 
@@ -97,10 +97,10 @@ static bool follow_budget(struct pager *d) {
     uint64_t most_leave = d->budget.bytes; /* at a time */
     pager_unlock(d);
     uint32_t stock = (uint32_t)((most_leave < STOCK_BYTES ? most_leave : STOCK_BYTES) / page_bytes);
-    vmm_pool_keep(&v->pool[VMM_DEVICE], stock, most, ask, v->prefetcher);
-    vmm_pool_keep(&v->pool[VMM_HOST], stock, UINT64_MAX, ask, v->prefetcher);
+    frames_keep(&v->pool[VMM_DEVICE].frames, stock, most, ask, v->prefetcher);
+    frames_keep(&v->pool[VMM_HOST].frames, stock, UINT64_MAX, ask, v->prefetcher);
     vmm_give_back(d, all);
-    return !moves || vmm_pool_bytes(&v->pool[VMM_DEVICE]) <= all;
+    return !moves || frames_bytes(&v->pool[VMM_DEVICE].frames) <= all;
 }
 
 static void *make(void *data) {
@@ -112,8 +112,8 @@ static void *make(void *data) {
         bool more = true;
         within = follow_budget(m->device);
         while (more && !__atomic_load_n(&m->stopping, __ATOMIC_RELAXED)) {
-            more = vmm_pool_stock(&v->pool[VMM_DEVICE]);
-            more = vmm_pool_stock(&v->pool[VMM_HOST]) || more;
+            more = frames_stock(&v->pool[VMM_DEVICE].frames);
+            more = frames_stock(&v->pool[VMM_HOST].frames) || more;
         }
     } while (wait(m, within ? LOOK_NS : BEYOND_NS));
     return NULL;

@@ -25,14 +25,14 @@ bool vmm_serves(int32_t device) {
 }
 
 static struct vmm *memory_new(int32_t device) {
-    static struct vmm_limit host_limit = VMM_LIMIT_NONE;
+    static struct frames_limit host_limit = FRAMES_LIMIT_NONE;
     struct vmm *v = malloc(sizeof *v);
     CUmemLocation host = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
     uint64_t bytes = session.managed_limit ? session.managed_limit : pager_device_bytes(device);
     int node;
     if (REAL(cuDeviceGetAttribute, 0)(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) == CUDA_SUCCESS && node > 0)
         host.id = node;
-    vmm_limit_set(&host_limit, bytes);
+    frames_limit_set(&host_limit, bytes);
     if (v && vmm_open(v, device, host, &host_limit))
         return v;
     free(v);
@@ -60,7 +60,7 @@ struct vmm_range *vmm_find(addr_t p, struct pager **device) {
 }
 
 static bool is_alias(const struct vmm_pool *pool, addr_t p) {
-    return p >= pool->aliases && p < vmm_alias(pool, pool->capacity);
+    return p >= pool->aliases && p < vmm_alias(pool, pool->frames.capacity);
 }
 
 bool vmm_holds(addr_t p) {
@@ -81,7 +81,7 @@ struct vmm_range *vmm_range_at(const struct pager *d, addr_t p) {
 
 uint64_t vmm_occupied(const struct pager *d) {
     const struct vmm *v = vmm_in(d);
-    return v ? vmm_pool_bytes(&v->pool[VMM_DEVICE]) : 0;
+    return v ? frames_bytes(&v->pool[VMM_DEVICE].frames) : 0;
 }
 
 uint64_t vmm_padding(const struct pager *d) {
@@ -168,7 +168,7 @@ void vmm_end_part(struct pager *d, struct vmm_part *p) {
         vmm_part_delete(vmm_in(d), p);
     lock_drop(&vmm_in(d)->parts_lock);
     if (goes)
-        vmm_pool_trim(&vmm_in(d)->pool[VMM_DEVICE], most);
+        frames_trim(&vmm_in(d)->pool[VMM_DEVICE].frames, most);
 }
 
 bool vmm_is_lost(CUresult status) {

@@ -1,9 +1,7 @@
 /* Moves: copied from alias to alias while the page stays usable where it was, then mapped anew. */
-#include <stdlib.h>
-
 #include "backend/vmm/vmm.h"
 
-enum { BATCH = 64, TRIES = 3, OUT_BYTES = 4 << 20 };
+enum { BATCH = ULMS_FRAMES_COME, TRIES = 3, OUT_BYTES = 4 << 20 };
 
 struct span {
     struct vmm_range *range;
@@ -18,41 +16,30 @@ static struct span span_of(struct vmm *v, const struct vmm_move *m) {
 }
 
 void vmm_page_drop(struct vmm *v, struct vmm_page *p, enum vmm_place place) {
-    if (p->frame[place] != VMM_NO_FRAME)
-        vmm_frames_give(&v->pool[place], &p->frame[place], 1);
-    p->frame[place] = VMM_NO_FRAME;
+    if (p->frame[place] != NO_FRAME)
+        ulms_frames_give(&v->pool[place].frames, &p->frame[place], 1);
+    p->frame[place] = NO_FRAME;
     p->filled = p->filled && place != VMM_HOST;
 }
 
-/* What is stale gets its frame back, if that is idle. */
-static void take_back(struct vmm *v, struct vmm_page *p) {
-    if (p->at == VMM_STALE && p->frame[VMM_DEVICE] == VMM_NO_FRAME &&
-        vmm_frame_reclaim(&v->pool[VMM_DEVICE], &p->claim, true))
-        p->frame[VMM_DEVICE] = p->claim.frame;
-}
-
-static int by_number(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* Frames for up to BATCH of the pages [*first, end) that need one; moves *first behind them. Neighbours get
- * neighbours, in order, where there is something to copy: they share the copy. */
-static bool provide_some(struct vmm_pool *pool, const struct span *s, const struct vmm_move *m, size_t *first) {
+/* Frames for up to BATCH of the pages [*first, end) that need one; moves *first behind them. What is stale gets its own
+ * back, if that is idle. Neighbours get neighbours, in order, where there is something to copy: they share the copy. */
+static bool provide_some(struct ulms_frames *f, const struct span *s, const struct vmm_move *m, size_t *first) {
     enum vmm_place to = m->to;
+    struct ulms_claim *claims[BATCH];
     uint32_t frames[BATCH];
     size_t pages[BATCH], n = 0;
     for (; *first < s->end && n < BATCH; ++*first) {
-        const struct vmm_page *p = &s->range->page[*first];
-        if (p->at != to && p->frame[to] == VMM_NO_FRAME)
-            pages[n++] = *first;
+        struct vmm_page *p = &s->range->page[*first];
+        if (p->at == to || p->frame[to] != NO_FRAME)
+            continue;
+        claims[n] = to == VMM_DEVICE && p->at == VMM_STALE ? &p->claim : NULL;
+        pages[n++] = *first;
     }
-    if (!vmm_frames_take(pool, frames, n, m->copy))
-        return false;
-    qsort(frames, n, sizeof *frames, by_number);
+    bool enough = ulms_frames_come(f, claims, frames, n, m->copy);
     for (size_t i = 0; i < n; i++)
         s->range->page[pages[i]].frame[to] = frames[i];
-    return true;
+    return enough;
 }
 
 static bool provide(struct vmm *v, const struct span *s, const struct vmm_move *m) {
@@ -61,10 +48,8 @@ static bool provide(struct vmm *v, const struct span *s, const struct vmm_move *
     for (size_t i = s->first; i < s->end; i++)
         if (s->range->page[i].at == VMM_DEVICE && to == VMM_DEVICE)
             vmm_page_drop(v, &s->range->page[i], VMM_HOST);
-    for (size_t i = s->first; i < s->end && to == VMM_DEVICE; i++)
-        take_back(v, &s->range->page[i]);
     for (size_t first = s->first; first < s->end;)
-        if (!provide_some(&v->pool[to], s, m, &first))
+        if (!provide_some(&v->pool[to].frames, s, m, &first))
             return false;
     return true;
 }
@@ -121,7 +106,7 @@ static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span 
 static void settle(struct vmm *v, const struct vmm_move *m, struct vmm_page *p) {
     if (p->at == VMM_DEVICE) {
         bool keeps = m->to == VMM_DEVICE ? m->keep : m->clean && p->filled;
-        p->filled = keeps && p->frame[VMM_HOST] != VMM_NO_FRAME;
+        p->filled = keeps && p->frame[VMM_HOST] != NO_FRAME;
         if (!p->filled)
             vmm_page_drop(v, p, VMM_HOST);
     } else if (p->at == VMM_HOST || p->at == VMM_STALE) {
@@ -140,7 +125,7 @@ static bool wait(CUstream stream) {
 static void lose(const struct vmm_move *m, const struct span *s) {
     for (size_t i = s->first; i < s->end; i++)
         if (s->range->page[i].at != m->to)
-            s->range->page[i].frame[m->to] = VMM_NO_FRAME;
+            s->range->page[i].frame[m->to] = NO_FRAME;
 }
 
 /* Nobody can use what is unmapped. */
@@ -169,8 +154,8 @@ static void make_stale(struct vmm *v, const struct vmm_move *m, const struct spa
         if (all && p->at == VMM_DEVICE) {
             vmm_page_lies(p, VMM_STALE);
             p->filled = m->copy;
-            vmm_frame_give_stale(&v->pool[VMM_DEVICE], p->frame[VMM_DEVICE], &p->claim);
-            p->frame[VMM_DEVICE] = VMM_NO_FRAME;
+            ulms_frames_give_stale(&v->pool[VMM_DEVICE].frames, p->frame[VMM_DEVICE], &p->claim);
+            p->frame[VMM_DEVICE] = NO_FRAME;
         }
         settle(v, m, p);
     }
@@ -184,7 +169,8 @@ static void arrive(struct vmm *v, const struct span *s) {
             continue;
         if (p->at == VMM_STALE && p->claim.frame == p->frame[VMM_DEVICE])
             vmm_page_lies(p, VMM_DEVICE);
-        vmm_frame_hold(&v->pool[VMM_DEVICE], p->frame[VMM_DEVICE], s->range->start + i * page_bytes, &p->claim);
+        ulms_frames_hold(&v->pool[VMM_DEVICE].frames, p->frame[VMM_DEVICE], s->range->start + i * page_bytes,
+                         &p->claim);
     }
 }
 

@@ -17,8 +17,7 @@ struct vmm_range *vmm_own_range(addr_t p, struct pager **d);
 
 /* Where a page has its content. */
 static inline enum vmm_place vmm_own_content(const struct vmm_page *p) {
-    return p->at == VMM_DEVICE || (p->at == VMM_UNMAPPED && p->frame[VMM_DEVICE] != VMM_NO_FRAME) ? VMM_DEVICE
-                                                                                                  : VMM_HOST;
+    return p->at == VMM_DEVICE || (p->at == VMM_UNMAPPED && p->frame[VMM_DEVICE] != NO_FRAME) ? VMM_DEVICE : VMM_HOST;
 }
 
 /* Parts that could not be unmapped when they were given up are tried again. */

@@ -77,7 +77,7 @@ static bool copy_part(const struct vmm *v, const struct vmm_part *p, addr_t to, 
         enum vmm_place place = vmm_own_content(page);
         addr_t at = p->range->start + i * page_bytes, from = at > p->start ? at : p->start;
         addr_t until = at + page_bytes < end ? at + page_bytes : end;
-        if (page->frame[place] == VMM_NO_FRAME ||
+        if (page->frame[place] == NO_FRAME ||
             !vmm_copy(to + (from - p->start), vmm_page_alias(v, page, place) + (from - at), until - from, stream))
             return false;
     }

@@ -5,7 +5,7 @@
 
 #include "backend/vmm/vmm.h"
 
-static void release(struct vmm_pieces *s) {
+void vmm_pieces_release(struct vmm_pieces *s) {
     for (size_t i = 0; i < s->count; i++)
         vmm_release(s->handle[i]);
     free(s);
@@ -20,7 +20,7 @@ static struct vmm_pieces *create(CUmemLocation location, size_t n) {
         s->count++;
     if (s->count == n)
         return s;
-    release(s);
+    vmm_pieces_release(s);
     return NULL;
 }
 
@@ -36,29 +36,18 @@ static bool map(const struct vmm_pieces *s, addr_t at, const struct vmm_users *u
 }
 
 uint32_t vmm_frame_make_pieces(struct vmm_pool *p, size_t n) {
-    uint32_t frame = vmm_frame_number_take(p);
-    struct vmm_pieces *s = frame == VMM_NO_FRAME ? NULL : create(p->location, n);
+    uint32_t frame = frames_number_take(&p->frames);
+    struct vmm_pieces *s = frame == NO_FRAME ? NULL : create(p->location, n);
     if (s && map(s, vmm_alias(p, frame), &p->users)) {
         p->pieces[frame] = s;
-        vmm_frame_count(p, 1);
+        frames_enter(&p->frames, frame);
         return frame;
     }
     if (s)
-        release(s);
-    if (frame != VMM_NO_FRAME)
-        vmm_frame_number_give(p, frame);
-    return VMM_NO_FRAME;
-}
-
-/* One that cannot be unmapped keeps its memory and its number for good. */
-void vmm_frame_end_pieces(struct vmm_pool *p, uint32_t frame) {
-    struct vmm_pieces *s = p->pieces[frame];
-    if (!vmm_unmap(vmm_alias(p, frame), page_bytes))
-        return;
-    p->pieces[frame] = NULL;
-    release(s);
-    vmm_frame_count(p, -1);
-    vmm_frame_number_give(p, frame);
+        vmm_pieces_release(s);
+    if (frame != NO_FRAME)
+        frames_number_give(&p->frames, frame);
+    return NO_FRAME;
 }
 
 bool vmm_frame_map_pieces(const struct vmm_pool *p, uint32_t frame, addr_t page, const struct vmm_users *users) {

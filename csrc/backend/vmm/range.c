@@ -11,8 +11,7 @@
 
 enum { TRIES = 50, TRY_US = 1000, BATCH = 64 };
 
-static const struct vmm_page EMPTY = {
-    .frame = {VMM_NO_FRAME, VMM_NO_FRAME}, .claim = {.frame = VMM_NO_FRAME}, .at = VMM_UNMAPPED};
+static const struct vmm_page EMPTY = {.frame = {NO_FRAME, NO_FRAME}, .at = VMM_UNMAPPED};
 
 /* Plain memory is open to a peer when the program says so; here it is from the start, to those that the driver accepts
  * on a frame's alias. */
@@ -21,7 +20,7 @@ static void find_users(struct vmm *v) {
     uint32_t frame;
     int devices = 0;
     REAL(cuDeviceGetCount, 0)(&devices);
-    if (devices <= 1 || !vmm_frames_take(pool, &frame, 1, false))
+    if (devices <= 1 || !frames_take(&pool->frames, &frame, 1, false))
         return;
     for (int d = 0; d < devices && d < DEVICE_MAX; d++) {
         struct vmm_users peer = {.count = 1};
@@ -29,14 +28,14 @@ static void find_users(struct vmm *v) {
         if (d != v->device && vmm_allow(vmm_alias(pool, frame), page_bytes, &peer))
             v->users.access[v->users.count++] = peer.access[0];
     }
-    vmm_frames_give(pool, &frame, 1);
+    ulms_frames_give(&pool->frames, &frame, 1);
 }
 
-bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct vmm_limit *host_limit) {
+bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct frames_limit *host_limit) {
     CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, device};
     uint64_t host_bytes = (uint64_t)host_limit->most * page_bytes;
     size_t total = 0;
-    *v = (struct vmm){.device = device, .limit = VMM_LIMIT_NONE};
+    *v = (struct vmm){.device = device, .limit = FRAMES_LIMIT_NONE};
     d2h_queue_open(&v->d2h_queue);
     if (REAL(cuDeviceTotalMem_v2, 0)(&total, device) != CUDA_SUCCESS ||
         !vmm_pool_open(&v->pool[VMM_DEVICE], here, device, total, &v->limit) ||
@@ -143,7 +142,7 @@ static size_t next_bare(const struct vmm_range *r, size_t *first, size_t end, en
     while (*first < end && p[*first].at != VMM_UNMAPPED)
         ++*first;
     while (*first + n < end && p[*first + n].at == VMM_UNMAPPED &&
-           (p[*first + n].frame[place] == VMM_NO_FRAME) == (p[*first].frame[place] == VMM_NO_FRAME))
+           (p[*first + n].frame[place] == NO_FRAME) == (p[*first].frame[place] == NO_FRAME))
         n++;
     return n;
 }
@@ -155,7 +154,7 @@ bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n,
         if (r->page[first].at == VMM_UNMAPPED)
             continue;
         for (size_t i = first; i < first + run && r->page[first].at == VMM_STALE; i++)
-            vmm_frame_reclaim(&v->pool[VMM_DEVICE], &r->page[i].claim, false);
+            frames_reclaim(&v->pool[VMM_DEVICE].frames, &r->page[i].claim, false);
         uint64_t began = clock_ns();
         bool unmapped = vmm_unmap(address(r, first), run * page_bytes);
         stats_add(COUNT_map_ns, clock_ns() - began);
@@ -210,7 +209,7 @@ bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, e
     bool whole = true;
     for (size_t at = first, run; (run = next_bare(r, &at, end, other)) > 0; at += run)
         if (!map_run(v, r, at, run, to))
-            map_somehow(v, r, at, run, r->page[at].frame[other] == VMM_NO_FRAME ? to : other);
+            map_somehow(v, r, at, run, r->page[at].frame[other] == NO_FRAME ? to : other);
     for (size_t i = first; i < end; i++)
         whole = whole && r->page[i].at == to;
     return whole;
@@ -243,11 +242,11 @@ static void give_frames(struct vmm *v, struct vmm_range *r, size_t first, size_t
     uint32_t frames[BATCH];
     size_t have = 0;
     for (size_t i = first; i < first + n; i++) {
-        if (r->page[i].frame[place] != VMM_NO_FRAME)
+        if (r->page[i].frame[place] != NO_FRAME)
             frames[have++] = r->page[i].frame[place];
-        r->page[i].frame[place] = VMM_NO_FRAME;
+        r->page[i].frame[place] = NO_FRAME;
         if (have == BATCH || i + 1 == first + n) {
-            vmm_frames_give(&v->pool[place], frames, have);
+            ulms_frames_give(&v->pool[place].frames, frames, have);
             have = 0;
         }
     }
@@ -268,11 +267,11 @@ static size_t least(size_t a, size_t b) {
 }
 
 /* Takes as many as there are. Returns how many. */
-static size_t take_some(struct vmm_pool *p, uint32_t *out, size_t n) {
+static size_t take_some(struct ulms_frames *f, uint32_t *out, size_t n) {
     size_t have = 0;
     for (size_t some; have < n; have += some) {
         some = least(BATCH, n - have);
-        while (some > 0 && !vmm_frames_take(p, out + have, some, false))
+        while (some > 0 && !frames_take(f, out + have, some, false))
             some /= 2;
         if (some == 0)
             break;
@@ -281,17 +280,17 @@ static size_t take_some(struct vmm_pool *p, uint32_t *out, size_t n) {
 }
 
 /* There are so many more. */
-static bool leaves(struct vmm_pool *p, size_t spare) {
+static bool leaves(struct ulms_frames *f, size_t spare) {
     uint32_t frames[BATCH];
-    bool good = spare <= BATCH && vmm_frames_take(p, frames, spare, false);
+    bool good = spare <= BATCH && frames_take(f, frames, spare, false);
     if (good)
-        vmm_frames_give(p, frames, spare);
+        ulms_frames_give(f, frames, spare);
     return good;
 }
 
 void vmm_stock_give(struct vmm *v, struct vmm_stock *s) {
     for (int place = 0; place < VMM_PLACES; place++) {
-        vmm_frames_give(&v->pool[place], s->frame[place], s->count[place]);
+        ulms_frames_give(&v->pool[place].frames, s->frame[place], s->count[place]);
         free(s->frame[place]);
     }
     *s = (struct vmm_stock){0};
@@ -303,10 +302,10 @@ bool vmm_stock_take(struct vmm *v, struct vmm_stock *s, size_t n, bool device, s
         size_t missing = n - s->count[VMM_DEVICE];
         bool wanted = missing > 0 && (place == VMM_HOST || device);
         if (wanted && (s->frame[place] = calloc(missing, sizeof(uint32_t))))
-            s->count[place] = take_some(&v->pool[place], s->frame[place], missing);
+            s->count[place] = take_some(&v->pool[place].frames, s->frame[place], missing);
     }
     if (s->count[VMM_DEVICE] + s->count[VMM_HOST] == n &&
-        (s->count[VMM_HOST] == 0 || leaves(&v->pool[VMM_HOST], spare)))
+        (s->count[VMM_HOST] == 0 || leaves(&v->pool[VMM_HOST].frames, spare)))
         return true;
     vmm_stock_give(v, s);
     return false;
@@ -319,7 +318,7 @@ static size_t deal(struct vmm *v, struct vmm_range *r, size_t first, size_t end,
     for (size_t i = first; i < first + n; i++) {
         r->page[i].frame[place] = s->frame[place][i - first];
         if (place == VMM_DEVICE)
-            vmm_frame_hold(&v->pool[place], r->page[i].frame[place], address(r, i), &r->page[i].claim);
+            ulms_frames_hold(&v->pool[place].frames, r->page[i].frame[place], address(r, i), &r->page[i].claim);
     }
     s->count[place] -= n;
     if (s->count[place] > 0)

@@ -182,7 +182,7 @@ static void look_at(struct vmm *v, struct vmm_range *r, size_t i, const struct v
     enum vmm_place from = m->to == VMM_HOST ? VMM_DEVICE : VMM_HOST;
     addr_t page = r->start + i * page_bytes;
     seal->whole = false;
-    if (p->frame[from] == VMM_NO_FRAME || !read_page(content, 0, vmm_page_alias(v, p, from), stream))
+    if (p->frame[from] == NO_FRAME || !read_page(content, 0, vmm_page_alias(v, p, from), stream))
         return;
     bool differs = !is_broken(&was) && sum_of(before) != was.sum, along = comes_along(m, p);
     if (differs)

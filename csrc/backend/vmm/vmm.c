@@ -329,7 +329,7 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
 static uint64_t holder(void *data, uint64_t start) {
     struct vmm *v = vmm_in(data);
     struct vmm_range *r = vmm_range_find(v, start);
-    return r ? vmm_frame_holder(&v->pool[VMM_DEVICE], &r->page[(start - r->start) / page_bytes].claim) : 0;
+    return r ? ulms_frames_holder(&v->pool[VMM_DEVICE].frames, &r->page[(start - r->start) / page_bytes].claim) : 0;
 }
 
 /* What an operation did not show may have made a page that looks dead alive. */

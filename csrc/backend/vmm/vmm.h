@@ -17,16 +17,12 @@
 #include "base/lock.h"
 #include "base/page.h"
 #include "driver.h"
-
-/* Claims on a frame that are remembered; pages beyond them are mapped anew. */
-enum { VMM_CLAIMS = 4 };
+#include "frames/frames.h"
 
 /* Where a frame lies: what arrays are indexed by. */
 enum vmm_place { VMM_DEVICE, VMM_HOST, VMM_PLACES };
 /* What is mapped at a page: its frame of a place (enum vmm_place), or one of these. */
 enum { VMM_UNMAPPED = VMM_PLACES, VMM_STALE };
-
-#define VMM_NO_FRAME UINT32_MAX
 
 /* Who may use a mapping. */
 struct vmm_users {
@@ -34,72 +30,20 @@ struct vmm_users {
     size_t count;
 };
 
-/* --- frames of one place: made once, used again and again (frame.c). Any thread --- */
-
-/* How many frames some pools may make together. */
-struct vmm_limit {
-    struct lock lock;
-    uint32_t most, made;    /* frames */
-    struct vmm_pool *pools; /* for good */
-};
-#define VMM_LIMIT_NONE {.most = VMM_NO_FRAME}
-
-void vmm_limit_set(struct vmm_limit *l, uint64_t bytes);
-
-/* Of a page. It changes under the pool's lock only, and by who moves the page. */
-struct vmm_claim {
-    uint32_t frame; /* where the page is stale, remembered or not; VMM_NO_FRAME: nowhere, or a move failed half-way */
-    uint64_t came;  /* how many pages had come when this one did; 0: never */
-};
+/* --- frames of one place (pool.c) --- */
 
 struct vmm_pool {
-    struct lock lock;
+    struct ulms_frames frames;
     CUmemLocation location;
     struct vmm_users users;                /* of the aliases */
     addr_t aliases;                        /* of frame 0; the others follow */
-    uint32_t capacity, made, free;         /* frames */
-    CUmemGenericAllocationHandle *handles; /* by frame; 0: not made, or of pieces */
+    CUmemGenericAllocationHandle *handles; /* by frame; of those that are made, but of pieces */
     struct vmm_pieces **pieces;            /* by frame: what it is made of if others may be given it; NULL: nobody is */
-    uint64_t *idle, *bare;                 /* bits by frame: made and unused; not made */
-    uint64_t (*claims)[VMM_CLAIMS];        /* by frame: when the pages came that are stale there; 0: none */
-    addr_t *holders;                       /* by frame: the page that came there last */
-    uint64_t *made_at;                     /* by frame: `arrivals` when it was made, or given back to the driver */
-    uint64_t arrivals;                     /* pages that came */
-    bool gave_back;                        /* frames to the driver, since somebody asked */
-    uint32_t next;                         /* where the search for idle ones begins */
-    struct vmm_limit *limit;
-    struct vmm_pool *next_pool; /* under the limit */
-    uint32_t stock, ahead;      /* so many idle frames should be there, while fewer than that are made */
-    void (*low)(void *);        /* called with low_data by whoever takes, when they are not */
-    void *low_data;
 };
 
 /* Room for `bytes` of frames, none made. False: no addresses or no memory for it. */
-bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, uint64_t bytes, struct vmm_limit *limit);
-/* Takes n frames, idle ones first: those without claims, mostly with consecutive numbers, then those whose claimants
- * came last, as pages tend to come in the same order again. together: neighbours, if there are so many idle ones,
- * and of those that leave fewest others, whatever their claims. Makes what is missing. False: there are not so many,
- * and none is taken. Their content is anybody's. */
-bool vmm_frames_take(struct vmm_pool *p, uint32_t *out, size_t n, bool together);
-/* From now on there should be `stock` idle frames, while those that are made are less than `bytes`. `low` is called
- * with `data` when there are not; any thread, without a lock. */
-void vmm_pool_keep(struct vmm_pool *p, uint32_t stock, uint64_t bytes, void (*low)(void *), void *data);
-/* Makes some of those that are missing. False: there is nothing to do, or it cannot be done. */
-bool vmm_pool_stock(struct vmm_pool *p);
-/* One of pieces goes back to the driver at once: another process may have it mapped. */
-void vmm_frames_give(struct vmm_pool *p, const uint32_t *frames, size_t n);
-/* The number of a frame that is not made, and room for it under the limit. VMM_NO_FRAME: there is none. */
-uint32_t vmm_frame_number_take(struct vmm_pool *p);
-void vmm_frame_number_give(struct vmm_pool *p, uint32_t frame);
-/* The frame of that number was made (1), or is none any more (-1). */
-void vmm_frame_count(struct vmm_pool *p, int more);
-/* Frames were given back to the driver since this was asked last, or somebody is to look again. */
-bool vmm_pool_gave_back(struct vmm_pool *p);
-void vmm_pool_look_again(struct vmm_pool *p);
-/* Gives idle frames back to the driver, until only so many bytes of frames are made, used ones included. */
-void vmm_pool_trim(struct vmm_pool *p, uint64_t bytes);
-/* Bytes of the frames that are made. */
-uint64_t vmm_pool_bytes(const struct vmm_pool *p);
+bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, uint64_t bytes,
+                   struct frames_limit *limit);
 static inline addr_t vmm_alias(const struct vmm_pool *p, uint32_t frame) {
     return p->aliases + (uint64_t)frame * page_bytes;
 }
@@ -111,33 +55,18 @@ struct vmm_pieces {
     uint64_t bytes; /* of each */
     CUmemGenericAllocationHandle handle[];
 };
-/* A frame of n pieces, mapped at its alias. VMM_NO_FRAME: there is no memory for it, or no more may be made. */
+/* A frame of n pieces, mapped at its alias, and used once. NO_FRAME: there is no memory for it, or no more may be made.
+ */
 uint32_t vmm_frame_make_pieces(struct vmm_pool *p, size_t n);
-/* Releases them: nobody of this process has them mapped but at the alias. */
-void vmm_frame_end_pieces(struct vmm_pool *p, uint32_t frame);
+void vmm_pieces_release(struct vmm_pieces *s);
 /* Maps them at the page. False: nothing is mapped there. */
 bool vmm_frame_map_pieces(const struct vmm_pool *p, uint32_t frame, addr_t page, const struct vmm_users *users);
-
-/* --- claims: pages that left, and the frames that they had (claim.c). By who moves the page --- */
-
-/* The page comes to that frame. */
-void vmm_frame_hold(struct vmm_pool *p, uint32_t frame, addr_t page, struct vmm_claim *c);
-/* Gives the frame of a page that is stale there from now on. */
-void vmm_frame_give_stale(struct vmm_pool *p, uint32_t frame, struct vmm_claim *c);
-/* The page is stale there no more. True, if so asked: the frame was idle and not given back to the driver meanwhile,
- * and is taken. */
-bool vmm_frame_reclaim(struct vmm_pool *p, struct vmm_claim *c, bool take);
-/* The page that has the frame of the claim; 0: none has, or there is no claim. Any thread. */
-addr_t vmm_frame_holder(struct vmm_pool *p, const struct vmm_claim *c);
-/* The stale page is, or may be, mapped at a frame that was given back to the driver: its memory is free only once
- * nobody is. */
-bool vmm_claim_is_void(struct vmm_pool *p, const struct vmm_claim *c);
 
 /* --- ranges: the program's addresses (range.c) --- */
 
 struct vmm_page {
-    uint32_t frame[VMM_PLACES]; /* or VMM_NO_FRAME; the one that is not mapped is a copy, or about to be mapped */
-    struct vmm_claim claim;     /* VMM_STALE: on the frame that it is mapped at */
+    uint32_t frame[VMM_PLACES]; /* or NO_FRAME; the one that is not mapped is a copy, or about to be mapped */
+    struct ulms_claim claim;    /* VMM_STALE: on the frame that it is mapped at */
     uint8_t at;                 /* what is mapped: enum vmm_place, VMM_UNMAPPED or VMM_STALE */
     bool filled;                /* frame[VMM_HOST] holds what the page holds, or held when it came to the device */
     bool fixed;                 /* it is where it is for good */
@@ -198,7 +127,7 @@ struct vmm {
     int32_t device;         /* CUDA ordinal */
     struct vmm_users users; /* of the program's addresses: the device and its peers */
     struct vmm_pool pool[VMM_PLACES];
-    struct vmm_limit limit;              /* of the device's frames */
+    struct frames_limit limit;           /* of the device's frames */
     struct frame_prefetcher *prefetcher; /* NULL: frames are made as they are needed */
     struct d2h_queue d2h_queue;          /* of copies to the host */
     struct lock parts_lock; /* of parts: who comes and goes. Taken before the device's lock. Of the next three */
@@ -223,7 +152,7 @@ static inline addr_t vmm_page_alias(const struct vmm *v, const struct vmm_page *
 }
 
 /* host_limit: of what may lie on the host; shared with other devices. False: no addresses, or no memory. */
-bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct vmm_limit *host_limit);
+bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct frames_limit *host_limit);
 /* Addresses, whole pages, with nothing behind them. NULL: there are none. */
 struct vmm_range *vmm_range_new(struct vmm *v, uint64_t bytes);
 /* The same of addresses that the program reserved, and gives back itself. */

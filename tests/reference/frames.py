@@ -1,4 +1,4 @@
-"""Frames with claims, as csrc/backend/vmm/frame.c and claim.c have them.
+"""Frames with claims, as csrc/frames has them, in plain Python.
 
 A page that is stale has left the device and is mapped still at the frame that it gave up. If that
 is idle when the page comes again the page gets it back, and nothing has to be mapped.
