@@ -53,6 +53,11 @@ static uint64_t needs(const struct policy *p) {
     return sum;
 }
 
+void crowd_take(struct policy *p, bool turns) {
+    p->taking = turns;
+    p->taking_need = turns ? needs(p) : 0;
+}
+
 static void look(struct policy *p, uint64_t looks) {
     p->thrash = (struct thrash){.on = true, .begun = p->now, .looks = looks};
     for (struct tenant *t = NULL; (t = tenant_after(p, t));)
@@ -82,8 +87,7 @@ static void judge_thrash(struct policy *p) {
     look(p, is_hot(p, span) ? w->looks + 1 : 0);
     if (w->looks < LOOKS)
         return;
-    p->taking = true;
-    p->taking_need = needs(p);
+    crowd_take(p, true);
     p->state.thrashed++;
     *w = (struct thrash){0};
 }

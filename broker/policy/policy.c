@@ -135,6 +135,8 @@ static void tenant_wakes(struct policy *p, struct tenant *t) {
         if (other != t && other->group == t->group && is_busy(other))
             pass = least(pass, other->pass);
     t->pass = pass == NEVER ? t->pass : most(t->pass, pass);
+    if (t->wanted_ns != NEVER)
+        t->rest_ns = t->rest_ns ? (t->rest_ns + p->now - t->wanted_ns) / 2 : p->now - t->wanted_ns;
 }
 
 static void tenant_rests(struct policy *p, struct tenant *t) {

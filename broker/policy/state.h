@@ -12,7 +12,7 @@
 #define NEVER UINT64_MAX
 
 #define AWAY_NS          MS(1000) /* after so long without wanting a need does not count */
-#define IDLE_NS          MS(50)   /* so long a turn that moved memory outlives its last work */
+#define IDLE_NS          MS(50)   /* so long a turn for which memory moved outlives its last work */
 #define PATIENCE_NS      MS(500)  /* so long one tenant waits for another to drain or to shrink */
 #define POLL_NS          MS(10)   /* so often shares are looked at while they bind */
 #define IN_FLIGHT_NS     MS(2)    /* predicted work in flight while others wait */
@@ -71,6 +71,7 @@ struct tenant {
     uint64_t pass;         /* what it used, beside the others of its group */
     uint64_t spell_ns;     /* what it used since it was idle */
     uint64_t burst_ns;     /* what it uses between two idle spans; 0: it was never idle */
+    uint64_t rest_ns;      /* an idle span; 0: not known */
     uint64_t start;        /* of its next turn, in virtual time */
     uint64_t deadline;     /* NEVER: it does not contend for turns */
 };
@@ -87,6 +88,8 @@ struct way {
 
 struct trial {
     uint64_t set; /* tenants that are compared, a bit a row; 0: nothing is tried */
+    bool crowded; /* was it, when they were first compared */
+    bool takes;   /* takers take turns because of it */
     int step;
     bool timed;     /* the window under way; else it settles */
     uint64_t at;    /* when the step goes on */
@@ -171,6 +174,8 @@ void tenant_take(struct policy *p, struct tenant *t);
 
 /* crowd.c: whose needs fit */
 void crowd_judge(struct policy *p);
+/* Takers take turns from now on, or not. */
+void crowd_take(struct policy *p, bool turns);
 /* The takers take turns. */
 static inline bool in_turns(const struct policy *p) {
     return p->crowded && p->taking;

@@ -1,11 +1,12 @@
-/* Where all needs fit: co-run or turns, by what was measured. Operations retired for each ns charged are compared, as
+/* Co-run or turns, by what was measured. Operations retired for each ns charged are compared, as
  * these depend neither on shares nor on where in a turn a window begins; and how much of the time was charged. */
 #include "broker/policy/state.h"
 
-#define SETTLE_NS     MS(100) /* before a window */
-#define WINDOW_NS     MS(200) /* for each tenant that is compared */
-#define AGAIN_NS      MS(10000)
-#define AGAIN_MOST_NS MS(3600000)
+#define SETTLE_NS       MS(100) /* before a window */
+#define WINDOW_NS       MS(200) /* for each tenant that is compared; two rounds of turns at least */
+#define CROWD_WINDOW_NS MS(1000)
+#define AGAIN_NS        MS(10000)
+#define AGAIN_MOST_NS   MS(3600000)
 enum {
     CORUN = 1,
     TURNS,
@@ -75,29 +76,58 @@ static bool turns_win(const struct policy *p) {
     return scaled(score, r->corun.wall_ns, r->corun.charged_ns) > bar(p);
 }
 
+static void take_turns(struct policy *p, bool turns) {
+    p->exclusive = turns && !p->crowded;
+    p->trial.takes = turns && p->crowded;
+    if (p->crowded)
+        crowd_take(p, turns);
+}
+
+/* Of those who take turns, one turn each. */
+static uint64_t round_ns(const struct policy *p) {
+    uint64_t sum = 0;
+    for (struct tenant *t = NULL; (t = tenant_after(p, t));)
+        sum += is_awake(p, t) && turn_takes(p, t) ? turn_length(p, t) : 0;
+    return sum;
+}
+
 static void try_way(struct policy *p, int step) {
+    take_turns(p, step == TURNS);
     p->trial.step = step;
     p->trial.timed = false;
-    p->trial.at = p->now + SETTLE_NS;
-    p->exclusive = step == TURNS;
+    p->trial.at = p->now + most(SETTLE_NS, round_ns(p));
+}
+
+static uint64_t window_ns(const struct policy *p) {
+    uint64_t each = p->crowded ? CROWD_WINDOW_NS : WINDOW_NS;
+    return most((uint64_t)size(p->trial.set) * each, 2 * round_ns(p));
 }
 
 static void decide(struct policy *p) {
     struct trial *r = &p->trial;
-    p->exclusive = turns_win(p);
+    take_turns(p, turns_win(p));
     p->state.trials++;
     r->step = DECIDED;
     r->at = p->now + r->again;
     r->again = least(r->again * RARER, AGAIN_MOST_NS);
 }
 
+/* Turns that refills have made begin are not doubted. */
+static uint64_t compared(const struct policy *p) {
+    uint64_t set = !in_turns(p) || p->trial.takes ? awake(p) : 0;
+    return size(set) > 1 ? set : 0;
+}
+
 void trial_judge(struct policy *p) {
     struct trial *r = &p->trial;
-    uint64_t set = p->crowded ? 0 : awake(p);
-    set = size(set) > 1 ? set : 0;
-    if (set != r->set) {
-        *r = (struct trial){.set = set, .again = AGAIN_NS};
-        try_way(p, CORUN);
+    uint64_t set = compared(p);
+    if (set != r->set || p->crowded != r->crowded) {
+        if (r->takes)
+            crowd_take(p, false);
+        *r = (struct trial){.set = set, .crowded = p->crowded, .again = AGAIN_NS};
+        p->exclusive = false;
+        if (set)
+            try_way(p, CORUN);
     }
     if (!set || p->now < r->at)
         return;
@@ -106,7 +136,7 @@ void trial_judge(struct policy *p) {
     } else if (!r->timed) {
         r->timed = true;
         r->begin = now(p);
-        r->at = p->now + (uint64_t)size(set) * WINDOW_NS;
+        r->at = p->now + window_ns(p);
     } else if (r->step == CORUN) {
         r->corun = since(p, &r->begin);
         try_way(p, TURNS);

@@ -8,18 +8,16 @@ enum {
     EXTENDS = 8   /* by so small a part of it, until the next tenant is ready */
 };
 
-/* Until one was measured: what a cyclic sweep over all takers brings, and nothing of it beside. */
+/* Until one was measured: what does not fit beside another turn comes visibly. */
 static uint64_t expected_switch(const struct policy *p, const struct tenant *t) {
-    uint64_t sum = 0, takers = 0, room = p->capacity;
+    uint64_t other_need = 0, room = p->capacity;
     for (struct tenant *other = NULL; (other = tenant_after(p, other));)
-        if (other->taker && is_awake(p, other)) {
-            sum += other->told.need;
-            takers++;
-        }
+        if (other != t && other->taker && is_awake(p, other))
+            other_need = most(other_need, other->told.need);
     if (t->group->set.memory)
         room = least(room, t->group->set.memory);
-    uint64_t bytes = takers > 1 && sum > room ? (sum - room) / (takers - 1) : 0;
-    return scaled(least(bytes, t->told.need), MS(1000), p->rate);
+    uint64_t both = t->told.need + other_need;
+    return scaled(least(both - least(both, room), t->told.need), MS(1000), p->rate);
 }
 
 static uint64_t switch_ns(const struct policy *p, const struct tenant *t) {
@@ -75,6 +73,11 @@ static void begin(struct policy *p, struct tenant *t) {
 
 /* --- the end of a turn --- */
 
+/* Its pages would have to come again: whose pauses are usually short keeps the turn over them. */
+static uint64_t idle_ns(const struct policy *p, const struct tenant *t) {
+    return in_turns(p) && t->rest_ns <= IDLE_NS ? IDLE_NS : 0;
+}
+
 static bool is_preempted(const struct policy *p) {
     const struct tenant *h = p->holder;
     for (struct tenant *t = NULL; (t = tenant_after(p, t));)
@@ -88,7 +91,7 @@ static bool is_over(struct policy *p) {
     const struct tenant *h = p->holder, *next = first(p);
     bool cut = is_preempted(p);
     if (!is_busy(h)) {
-        p->ends = h->wanted_ns + (in_turns(p) ? IDLE_NS : 0);
+        p->ends = h->wanted_ns + idle_ns(p, h);
         return p->now >= p->ends;
     }
     p->ends = p->began + p->length;

@@ -127,6 +127,9 @@ class Policy(Fit):
                 if o is not t and o.group is t.group and o.busy
             ]
             t.used = max(t.used, min(others, default=0))
+            if t.wanted >= 0:
+                rest = self.now - t.wanted
+                t.rest = (t.rest + rest) // 2 if t.rest else rest
         if was and not t.busy:
             t.wanted = self.now
             t.burst = max(1, (t.burst + t.spell) // 2 if t.burst else t.spell)

@@ -11,15 +11,18 @@ others are its.
 Turns begin. While it is crowded and the takers take no turns, refills are summed up for 500 ms or a
 bit more. If four times in a row they took more than 15 % of the link's time, or a tenant stalled
 for more than half of the time, the takers take turns from then on: until it has not been crowded
-for 10 s, or the needs of all fell by more than an eighth. The turns count only while
-it is crowded (*in turns*).
+for 10 s, or the needs of all fell by more than an eighth. The turns count only while it is crowded
+(*in turns*).
 
-Trial. While it is not crowded and two or more are awake (another set: all anew), they co-run and
-then take turns alone: each for 100 ms that do not count and 200 ms a tenant that do. Of each tenant
-that retired something in the first and used time in both, operations a charged ns are compared
-(turns over co-running, at most 64). Turns are *exclusive* if the mean of these, times the charged
-part of the time in turns over that in the other, is above 1 + 1/32; 1 - 1/32 if one that is awake
-is interactive. It is tried again after 10 s, then after 4 times as long each time, at most an hour.
+Trial. While two or more are awake, and no turns began because of refills or stalls, they co-run and
+then take turns (crowded: the takers; else all, alone). If others are awake, or it is crowded and
+was not or the reverse, all begins anew. Of each way 100 ms do not count, or a round: a turn of each
+that takes one; 200 ms a tenant (crowded: 1 s), or two rounds, do. Of each tenant that retired
+something in the first and used time in both, operations a charged ns are compared (turns over
+co-running, at most 64). Turns are taken (not crowded: *exclusive* ones) if the mean of these, times
+the charged part of the time in turns over that in the other, is above 1 + 1/32; 1 - 1/32 if one
+that is awake is interactive. It is tried again after 10 s, then after 4 times as long each time, at
+most an hour.
 """
 
 from tests.reference.broker_state import MS, Tenant, Window
@@ -84,29 +87,44 @@ class Fit(Turns):
 
     def trial(self) -> None:
         found = frozenset(t.id for t in self.wakeful())
-        if self.crowded or len(found) < 2:
+        if (self.in_turns and not self.tried) or len(found) < 2:
             found = frozenset()
-        if found != self.set:
-            self.set, self.again = found, 10_000 * MS
-            self.try_way("corun")
+        if (found, self.crowded) != (self.set, self.set_crowded):
+            if self.tried:
+                self.taking, self.taking_need = False, 0
+            self.set, self.set_crowded, self.again = found, self.crowded, 10_000 * MS
+            self.exclusive = self.tried = False
+            if found:
+                self.try_way("corun")
         if not found or self.now < self.at:
             return
         if self.step == "decided":
             self.try_way("corun")
         elif self.begin is None:
             self.begin = self.window()
-            self.at = self.now + 200 * MS * len(found)
+            each = 1000 * MS if self.crowded else 200 * MS
+            self.at = self.now + max(each * len(found), 2 * self.round())
         elif self.step == "corun":
             self.corun = self.since(self.begin)
             self.try_way("turns")
         else:
-            self.exclusive = self.turns_win(self.corun, self.since(self.begin))
+            self.take_turns(self.turns_win(self.corun, self.since(self.begin)))
             self.step, self.at = "decided", self.now + self.again
             self.again = min(4 * self.again, 3600_000 * MS)
 
+    def round(self) -> int:
+        return sum(self.turn_length(t) for t in self.wakeful() if self.takes(t))
+
+    def take_turns(self, turns: bool) -> None:
+        self.exclusive, self.tried = turns and not self.crowded, turns and self.crowded
+        if self.crowded:
+            self.taking = turns
+            self.taking_need = sum(t.told.need for t in self.tenants.values()) if turns else 0
+
     def try_way(self, step: str) -> None:
-        self.step, self.begin, self.at = step, None, self.now + 100 * MS
-        self.exclusive = step == "turns"
+        self.take_turns(step == "turns")
+        self.step, self.begin = step, None
+        self.at = self.now + max(100 * MS, self.round())
 
     def window(self) -> Window:
         of = {t.id: (t.told.operations, t.charged_told) for t in self.tenants.values()}

@@ -51,6 +51,7 @@ class Tenant:
     used: int = 0  # beside the others of its group
     spell: int = 0
     burst: int = 0
+    rest: int = 0
     start: int = 0
     deadline: int = 0
 
@@ -82,6 +83,7 @@ class State:
         self.refilled = self.hot = 0
         self.looked: dict[int, int] = {}  # stalls then
         self.set: frozenset[int] = frozenset()
+        self.set_crowded = self.tried = False
         self.step = ""
         self.at = self.again = 0
         self.begin: Window | None = None

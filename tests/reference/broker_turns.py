@@ -24,18 +24,19 @@ next one later by the first one's request, and so on. A start is eligible if it 
 mean. The *first* is eligible if any is, and has the earliest deadline, start and request.
 
 Length of a turn: as set; or 50 ms; in turns 9 times the expected switch, or as long as the link
-takes for the need if that is longer, from 50 ms to 20 s. The
-expected switch is what the tenant stalled in its turns, the latest one with a quarter; before one
-was measured: what all takers need beyond the room over one less than their number, over the link.
-Request: the length; less if it once was idle: the mean of what it used between two idle spans, or
-what it used since the last one, at least 2 ms. If that is less and at most 100 ms, it is
-*interactive*.
+takes for the need if that is longer, from 50 ms to 20 s. The expected switch is what the tenant
+stalled in its turns, the latest one with a quarter. Before one was measured it is the time on the
+link of what it and the largest other awake taker need beyond the room (the capacity or its group's
+memory, the less), at most its need. Request: the length; less if it once was idle: the mean of what
+it used between two idle spans, or what it used since the last one, at least 2 ms. If that is less
+and at most 100 ms, it is *interactive*.
 
 End of a turn: at once if the holder is not permitted. If another one contends: if the holder is not
-busy, 50 ms after it was (without turns of takers: at once). Else when its length is over, and then
-a new one begins if it is first itself; otherwise, in turns, only when the first is ready or an
-eighth more is over. If an interactive one is eligible and before it, it ends after the expected
-switch (without turns of takers: at once).
+busy, 50 ms after it was (at once without turns of takers, or if the mean of its idle spans, the
+latest one with a half, is longer). Else when its length is over, and then a new one begins if it is
+first itself; otherwise, in turns, only when the first is ready or an eighth more is over. If an
+interactive one is eligible and before it, it ends after the expected switch (without turns of
+takers: at once).
 
 A gate that closes begins to drain; after 500 ms that is late. The first gets the turn when no other
 one that takes turns drains that is not late.
@@ -118,9 +119,9 @@ class Turns(State):
     def switch(self, t: Tenant) -> int:
         if t.switch is not None:
             return t.switch
-        needs = [o.told.need for o in self.wakeful() if o.taker]
+        others = [o.told.need for o in self.wakeful() if o.taker and o is not t]
         room = min(self.room, t.group.set.memory or self.room)
-        size = max(0, sum(needs) - room) // (len(needs) - 1) if len(needs) > 1 else 0
+        size = max(0, t.told.need + max(others, default=0) - room)
         return min(size, t.told.need) * 1000 * MS // self.rate
 
     def turn_length(self, t: Tenant) -> int:
@@ -149,7 +150,7 @@ class Turns(State):
         h = self.holder
         assert h
         if not h.busy:
-            self.ends = h.wanted + (50 * MS if self.in_turns else 0)
+            self.ends = h.wanted + (50 * MS if self.in_turns and h.rest <= 50 * MS else 0)
             return self.now >= self.ends
         queue = self.queue()
         ahead = queue[: queue.index(h)]

@@ -61,6 +61,14 @@ def test_two_trainings_of_which_one_fits() -> None:
     assert run.moved_in <= 5 * 1.05 * switch
 
 
+@pytest.mark.parametrize(("together", "turns"), [(0.9, True), (1.1, False)])
+def test_without_thrash_turns_are_taken_if_they_are_faster(together: float, turns: bool) -> None:
+    """Slow steps: what comes again takes little of the link's time."""
+    programs = [training(int(0.95 * 8 * GIB), 2 * S)] * 2
+    run = brokered(Machine(RATE, together), programs, 8 * GIB, 0, 12 * S)
+    assert run.total > (0.95 if turns else 1.05)
+
+
 def test_copies_of_a_recorded_step_are_played_by_the_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
