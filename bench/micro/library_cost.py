@@ -64,7 +64,9 @@ def build(out: Path, emulator: Path) -> Path:
         "-o",
         program,
     ]
-    clock = [ROOT / "csrc" / "base" / name for name in ("thread.c", "lock.c", "jump.c")]
+    clock = [
+        ROOT / "csrc" / "base" / name for name in ("thread.c", "lock.c", "jump.c", "background.c")
+    ]
     command += [*sources, *clock, "-pthread", "-Wl,--no-as-needed"]
     command += [*libraries, *(f"-Wl,-rpath,{library.parent}" for library in libraries)]
     subprocess.run(command, check=True)

@@ -30,18 +30,23 @@ static void *begin(void *data) {
     return s.run(s.data);
 }
 
-/* Blocked before the thread is made, so that it never has one open. A fault of the thread's own stays open: blocked,
- * it would end the process past the program's crash reports. */
+/* A fault of the thread's own stays open: blocked, it would end the process past the program's crash reports. The
+ * kernel never blocks the last two. */
+void background_signals(sigset_t *signals) {
+    static const int open[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGKILL, SIGSTOP};
+    sigfillset(signals);
+    for (size_t i = 0; i < sizeof open / sizeof open[0]; i++)
+        sigdelset(signals, open[i]);
+}
+
+/* Blocked before the thread is made, so that it never has one open. */
 int background_start(pthread_t *thread, void *(*run)(void *), void *data) {
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
     struct start *s = malloc(sizeof *s);
     sigset_t signals, old;
     if (!s)
         return ENOMEM;
     *s = (struct start){run, data};
-    sigfillset(&signals);
-    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
-        sigdelset(&signals, faults[i]);
+    background_signals(&signals);
     pthread_sigmask(SIG_BLOCK, &signals, &old);
     int error = pthread_create(thread, NULL, begin, s);
     pthread_sigmask(SIG_SETMASK, &old, NULL);

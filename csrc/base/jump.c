@@ -7,6 +7,7 @@
 #include <ucontext.h>
 #include <unwind.h>
 
+#include "base/background.h"
 #include "base/lock.h"
 
 static __thread struct {
@@ -29,7 +30,7 @@ struct search {
     uintptr_t from;           /* where the frames of one handler begin */
     uintptr_t last;           /* the frame seen before */
     ucontext_t *next, *found; /* what a handler returns to: of the last one seen, of one that interrupted a section */
-    bool inner;               /* the jump ends in a handler */
+    bool inner;               /* the jump ends in a handler, or in what the section called */
 };
 
 static bool is_ours(uintptr_t code) {
@@ -38,8 +39,9 @@ static bool is_ours(uintptr_t code) {
     return code >= (uintptr_t)__ehdr_start && code < (uintptr_t)etext;
 }
 
-/* A section that is interrupted has a frame of ours. If handlers interrupted one another in it, the outermost counts.
- * Frames on two stacks are compared only where a handler within a handler has a stack of its own. */
+/* A section that is interrupted has a frame of ours; what it called, a driver, may jump within. If handlers interrupted
+ * one another in it, the outermost counts. Frames on two stacks are compared only where a handler within a handler has
+ * a stack of its own. */
 static _Unwind_Reason_Code look(struct _Unwind_Context *context, void *data) {
     struct search *s = data;
     int interrupted = 0;
@@ -53,8 +55,10 @@ static _Unwind_Reason_Code look(struct _Unwind_Context *context, void *data) {
         s->from = frame;
         s->next = u;
     }
-    if (s->next && is_ours(code))
+    if (s->next && is_ours(code)) {
+        s->inner |= !interrupted && s->target >= s->from && s->target <= at;
         s->found = s->next;
+    }
     bool goes_on = !s->inner && (!s->found || frame < s->wrapper);
     return goes_on ? _URC_NO_REASON : _URC_NORMAL_STOP;
 }
@@ -73,38 +77,57 @@ static bool has_shadow_stack(void) {
     return top != 0;
 }
 
-static _Noreturn void resume(ucontext_t *interrupted) {
+/* The kernel's are so long. */
+static uint64_t *mask_of(ucontext_t *u) {
+    return (uint64_t *)&u->uc_sigmask;
+}
+
+/* What goes on until its jump is interrupted by a fault alone, and cannot go on then. */
+static bool is_resumed(ucontext_t *u) {
     sigset_t all;
-    sigfillset(&all); /* the C library leaves its own two out */
-    pthread_sigmask(SIG_BLOCK, &all, &put_off.mask);
-    pthread_sigmask(SIG_BLOCK, NULL, &all);
-    *(uint64_t *)&interrupted->uc_sigmask |= *(const uint64_t *)&all;
-    thread_here.jumps = true;
+    background_signals(&all);
+    return thread_here.jumps && (~*mask_of(u) & *(const uint64_t *)&all) == 0;
+}
+
+/* No inline code, so that AddressSanitizer sees that frames are left. */
+static _Noreturn __attribute__((noinline)) void return_to(const ucontext_t *interrupted) {
     __asm__ volatile("mov %0, %%rsp; syscall" ::"r"(interrupted), "a"(SYS_rt_sigreturn) : "memory");
     __builtin_unreachable();
 }
 
+static _Noreturn void resume(ucontext_t *interrupted) {
+    sigset_t all, before;
+    background_signals(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    if (!thread_here.jumps)
+        put_off.mask = before;
+    thread_here.jumps = true;
+    *mask_of(interrupted) |= *(const uint64_t *)&all;
+    return_to(interrupted);
+}
+
 void jump_put_off(jump_function jump, struct __jmp_buf_tag *env, int value) {
-    struct search s = {env ? stack_of(env) : UINTPTR_MAX,
-                       (uintptr_t)thread_here.within,
-                       (uintptr_t)__builtin_frame_address(0),
-                       0,
-                       NULL,
-                       NULL,
-                       false};
+    struct search s = {.target = env ? stack_of(env) : UINTPTR_MAX,
+                       .wrapper = (uintptr_t)thread_here.within,
+                       .from = (uintptr_t)__builtin_frame_address(0)};
     if (thread_here.sections && !has_shadow_stack())
         _Unwind_Backtrace(look, &s);
     if (s.inner)
         return;
-    if (!s.found) {
-        thread_here.sections = 0; /* without their end */
-        return;
+    bool faults = s.found && is_resumed(s.found);
+    if (s.found && !faults) {
+        put_off.jump = jump;
+        put_off.value = value;
+        if (env)
+            put_off.env = *env;
+        resume(s.found);
     }
-    put_off.jump = jump;
-    put_off.value = value;
-    if (env)
-        put_off.env = *env;
-    resume(s.found);
+    if (faults)
+        pthread_sigmask(SIG_SETMASK, &put_off.mask, NULL);
+    if (s.target > s.wrapper) { /* it leaves the section without an end */
+        thread_here.sections = 0;
+        thread_here.jumps = false;
+    }
 }
 #else
 void jump_put_off(jump_function jump, struct __jmp_buf_tag *env, int value) {

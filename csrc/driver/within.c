@@ -19,6 +19,7 @@ static bool is_whole(const struct within *w) {
 static void take_back(struct thread *t) {
     t->within = NULL;
     t->inside = 0;
+    t->sections = 0;
     t->call.open = false;
     __atomic_store_n(&home.place[t->slot].passing, false, __ATOMIC_RELEASE);
     capture_let_begin();

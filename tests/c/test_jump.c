@@ -3,6 +3,7 @@
 #include "base/jump.h"
 
 #include <setjmp.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 
 #include "base/lock.h"
@@ -35,15 +36,19 @@ static void handle(int signal, void (*handler)(int), int flags) {
     CHECK(sigaction(signal, &act, NULL) == 0);
 }
 
+static __attribute__((noinline)) void change_under_lock(int signal) {
+    lock_take(&l);
+    before++;
+    raise(signal);
+    after++;
+    lock_drop(&l);
+}
+
 /* Whether the signal ended it. */
 static bool change(int signal) {
     volatile bool jumped = true;
     if (!sigsetjmp(env, 1)) {
-        lock_take(&l);
-        before++;
-        raise(signal);
-        after++;
-        lock_drop(&l);
+        change_under_lock(signal);
         jumped = false;
     }
     return jumped;
@@ -83,18 +88,23 @@ TEST(so_does_one_from_a_stack_of_the_handlers_own) {
     check_whole(1);
 }
 
+static struct condition never;
+
+static __attribute__((noinline)) void wait_under_lock(void) {
+    struct patience wish = {0};
+    lock_take(&l);
+    before++;
+    setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 10000}}, NULL);
+    while (patience_left(&wish, 0) > 0)
+        condition_wait(&never, &l, clock_ns() + 100 * PATIENCE_NS);
+    after++;
+    lock_drop(&l);
+}
+
 TEST(so_does_one_out_of_a_wait_and_the_wait_is_over) {
-    static struct condition never;
     handle(SIGALRM, jump, 0);
     if (!sigsetjmp(env, 1)) {
-        struct patience wish = {0};
-        lock_take(&l);
-        before++;
-        setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 10000}}, NULL);
-        while (patience_left(&wish, 0) > 0)
-            condition_wait(&never, &l, clock_ns() + 100 * PATIENCE_NS);
-        after++;
-        lock_drop(&l);
+        wait_under_lock();
         CHECK(false);
     }
     check_whole(1);
@@ -105,6 +115,21 @@ TEST(a_jump_that_stays_in_the_handler_is_made_at_once) {
     handle(SIGUSR1, jump_within, 0);
     CHECK(!change(SIGUSR1));
     check_whole(1);
+}
+
+static __attribute__((noinline)) void fault_under_lock(const volatile char *nowhere) {
+    lock_take(&l);
+    before = *nowhere;
+    CHECK(false);
+}
+
+TEST(so_is_one_out_of_a_section_that_faults) {
+    handle(SIGSEGV, jump, 0);
+    void *nowhere = mmap(NULL, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!sigsetjmp(env, 1))
+        fault_under_lock(nowhere);
+    CHECK_EQ(thread_here.sections, 0);
+    CHECK(!thread_here.jumps);
 }
 
 TEST(so_is_one_out_of_no_section) {
