@@ -4,6 +4,7 @@
 #include "pages.h"
 #include "shared.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -143,12 +144,23 @@ void managed_dispose(struct area *a) {
 
 /* --- use --- */
 
-/* Somewhere it has a valid copy. Stores of the CPU are not seen, but the first leaves bytes in the file. */
+/* Stores of the CPU are not seen, but the first leaves a page in what this process has mapped. */
+static bool touched_by_host(const struct page *p) {
+    static int map = -1;
+    uint64_t entry[GRANULE >> 12];
+    const uint64_t unit = (uint64_t)sysconf(_SC_PAGESIZE), present = 1ull << 63;
+    if (map < 0)
+        map = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    ssize_t n = pread(map, entry, (p->bytes + unit - 1) / unit * sizeof *entry, (off_t)(p->start / unit * sizeof *entry));
+    for (ssize_t i = 0; i < n / (ssize_t)sizeof *entry; i++)
+        if (entry[i] & present)
+            return true;
+    return false;
+}
+
+/* Somewhere it has a valid copy. */
 static bool populated(struct page *p) {
-    if (!p->on_host && !p->frames) {
-        off_t start = (off_t)(p->start - memory_base()), data = lseek(memory_file(), start, SEEK_DATA);
-        p->on_host = data >= 0 && data < start + (off_t)p->bytes;
-    }
+    p->on_host = p->on_host || (!p->frames && touched_by_host(p));
     return p->on_host || p->frames;
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 enum { SMALL = 1 << 20, SMALL_ALIGN = 512 }; /* pieces up to SMALL bytes share granules */
+enum { CLEARED_AT_ONCE = 64 << 10, KEPT_MOST = 64 << 20 };
 
 int64_t alias;
 static uint64_t base;
@@ -113,9 +114,22 @@ static uint64_t rounded(uint64_t bytes, uint64_t unit) {
     return (bytes + unit - 1) / unit * unit;
 }
 
-/* Gives the bytes back to the system: the next reader finds zeros. */
+void memory_clear(int of, uint64_t offset, uint64_t bytes) {
+    static const char zeros[CLEARED_AT_ONCE];
+    if (bytes > KEPT_MOST) {
+        fallocate(of, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
+        return;
+    }
+    const off_t end = (off_t)(offset + bytes);
+    for (off_t at = (off_t)offset, n; (at = lseek(of, at, SEEK_DATA)) >= 0 && at < end; at += n) {
+        n = end - at < CLEARED_AT_ONCE ? end - at : CLEARED_AT_ONCE;
+        if (pwrite(of, zeros, (size_t)n, at) != n)
+            abort();
+    }
+}
+
 static void empty(uint64_t start, uint64_t bytes) {
-    fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(start - base), (off_t)bytes);
+    memory_clear(file, start - base, bytes);
 }
 
 /* --- small pieces --- */

@@ -94,7 +94,7 @@ static void close_file(struct physical *p) {
         close(p->file);
         return;
     }
-    fallocate(p->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)p->offset, (off_t)p->bytes);
+    memory_clear(p->file, p->offset, p->bytes);
     pthread_mutex_lock(&lock);
     space_add(&offsets, p->offset, p->bytes);
     pthread_mutex_unlock(&lock);
