@@ -16,6 +16,7 @@ import pytest
 from pump import paths
 from pump.preload import preload
 from pump.sizes import GIB, parse_size
+from tests.random_programs import compile_program
 
 BOUNDARIES = ("unit", "emu", "gpu")
 MANAGED_LIMIT = 8 * GIB  # managed memory beyond what is free can hang a GPU for everybody
@@ -176,3 +177,9 @@ def compiled(common_folder: Path) -> Compile:
         )
 
     return build
+
+
+@pytest.fixture(scope="session")
+def random_program(common_folder: Path) -> Path:
+    """tests/programs/random_program.c, compiled."""
+    return made_once(common_folder / "random_program", compile_program)

@@ -29,6 +29,7 @@ PAGE = 2 << 20
 VMM_PAGES = (PAGE, 2 * PAGE, 4 * PAGE)
 TRACED, VERIFIED = 3, 5
 """One program in so many is traced under `observe`, and watched for hidden writes under `vmm`."""
+OVER = (1.2, 1.5, 2.0, 3.0, 4.0)
 LOOKED_AT = range(1, 17)
 """Seeds of the programs that tell which calls ulms.so makes."""
 LARGE = "96GiB"
@@ -140,11 +141,12 @@ class Verdict:
 
     text: str
     failed: int
+    calls: Mapping[str, int]
+    """As in `Outcome.calls`."""
 
 
-def compile_program(into: Path) -> Path:
-    """Compiles the program; its path. Raises CalledProcessError."""
-    target = into / "random_program"
+def compile_program(target: Path) -> Path:
+    """Compiles the program there; its path. Raises CalledProcessError."""
     command = ["cc", "-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
     command += [f"-I{ROOT / folder}" for folder in ("hooks", "csrc", "emulator")]
     command += [f"-I{BUILD / 'gen'}", "-o", str(target), *map(str, SOURCES)]
@@ -279,17 +281,18 @@ class Judge:
         """Runs a case; empty when all is as in the native run, else what is not."""
         return self.verdict(case).text
 
-    def verdict(self, case: Case) -> Verdict:
+    def verdict(self, case: Case, names: Iterable[str] = ()) -> Verdict:
         """Runs a case and compares. What follows one that was killed finds nothing of it."""
         environment = self.environment(case)
-        found = self.run(case, environment)
+        found = self.run(case, environment, names)
         text = self.compare(case, found, environment)
         if case.event == "kill" and not text:
             after = replace(case, event="")
             text = self.compare(after, self.run(after, environment), environment)
         if not text and (left := found.left()):
             text = f"left behind: {left}"
-        return Verdict(f"{case.command()}\n  {text}" if text else "", found.failed())
+        text = f"{case.command()}\n  {text}" if text else ""
+        return Verdict(text, found.failed(), found.calls())
 
     def compare(self, case: Case, found: Outcome, environment: Mapping[str, str]) -> str:
         """What of a run is not as in the native one; empty: nothing."""
@@ -311,19 +314,26 @@ class Judge:
             return ""
         return f"{beyond} bytes beyond {budget} and one operation: {found.resident()}"
 
-    def own_calls(
-        self, setup: str, seeds: Iterable[int] = LOOKED_AT, over: float = 2
-    ) -> dict[str, dict[int, int]]:
-        """The driver functions that ulms.so calls by itself: how often, by seed."""
+    def own_calls(self, cases: Iterable[Case]) -> dict[str, dict[int, int]]:
+        """The driver functions that ulms.so calls by itself: how often, by seed.
+
+        Raises RuntimeError where a run differs from the native one.
+        """
         names = driver_functions()
         found: dict[str, dict[int, int]] = {}
-        for seed in seeds:
-            case = Case(seed, setup, over)
-            calls = self.run(case, self.environment(case), names).calls()
+        for case in cases:
+            verdict = self.verdict(case, names)
+            if verdict.text:
+                raise RuntimeError(verdict.text)
             for name in names:
-                if calls[name]:
-                    found.setdefault(name, {})[seed] = calls[name]
+                if verdict.calls[name]:
+                    found.setdefault(name, {})[case.seed] = verdict.calls[name]
         return found
+
+
+def looked_at(setup: str) -> list[Case]:
+    """Programs that together make each call that ulms.so makes by itself under a set-up."""
+    return [Case(seed, setup, OVER[seed % len(OVER)]) for seed in LOOKED_AT]
 
 
 def stacks(pid: int) -> str:

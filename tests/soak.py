@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
-from tests.random_programs import EVENTS, SETUPS, Case, Judge, compile_program
+from tests.random_programs import EVENTS, SETUPS, Case, Judge, compile_program, looked_at
 
 PROGRESS_S = 20.0
 SEEDS = 1 << 40
@@ -25,7 +25,7 @@ def random_cases(judge: Judge, source: random.Random) -> Iterator[Case]:
     """Cases without end: one in three with a failure of a call that ulms.so makes, one in two with
     something that happens to the process.
     """
-    calls = {setup: sorted(judge.own_calls(setup)) for setup in SETUPS}
+    calls = {setup: sorted(judge.own_calls(looked_at(setup))) for setup in SETUPS}
     while True:
         setup = source.choice(SETUPS)
         fail = ""
@@ -95,7 +95,7 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=1, help="how often, with --seed")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        judge = Judge(compile_program(Path(folder)))
+        judge = Judge(compile_program(Path(folder) / "random_program"))
         if asked.seed is None:
             print(f"--start {asked.start}")
             cases = random_cases(judge, random.Random(asked.start))

@@ -15,7 +15,7 @@ import pytest
 from pump import paths
 from tests.conftest import Compile, RunEmulated
 from tests.emu.counters import counters_in
-from tests.random_programs import Case, Judge, compile_program
+from tests.random_programs import Case, Judge
 
 pytestmark = pytest.mark.emu
 
@@ -267,8 +267,8 @@ def test_the_program_ends_at_the_first_one_if_so_asked(hidden: Hidden) -> None:
 
 
 @pytest.mark.parametrize("extra", [VERIFY, ANY, KNOWN], ids=["verify", "any", "known"])
-def test_random_programs(extra: Mapping[str, str], tmp_path: Path) -> None:
-    judge = Judge(compile_program(tmp_path))
+def test_random_programs(extra: Mapping[str, str], random_program: Path) -> None:
+    judge = Judge(random_program)
     for seed in (8, 13, 18):
         case = Case(seed, "vmm", 2.0)
         found = judge.run(case, {**judge.environment(case), **extra})

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import BUILD, ROOT
-from tests.random_programs import SOURCES, Case, Judge, compile_program
+from tests.random_programs import SOURCES, Case, Judge
 
 pytestmark = pytest.mark.emu
 
@@ -64,9 +64,9 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def native(objects: list[Path]) -> Judge:
+def native(random_program: Path) -> Judge:
     """Of the program without ulms.so."""
-    return Judge(compile_program(objects[0].parent))
+    return Judge(random_program)
 
 
 @pytest.fixture(scope="module")
