@@ -156,8 +156,7 @@ def test_addresses_are_followed_where_buffers_share_pages(case: str, hidden: Hid
     assert counters["evicted_bytes"] > 0
 
 
-@pytest.mark.parametrize("extra", [VERIFY, KNOWN], ids=["verify", "known"])
-@pytest.mark.parametrize("page", ["2MiB", "4MiB"])
+@pytest.mark.parametrize(("extra", "page"), [(VERIFY, "2MiB"), (KNOWN, "4MiB")])
 @pytest.mark.parametrize("behind", BEHIND)
 @pytest.mark.parametrize("case", ["table", "list", "variable", "written", "inside"])
 def test_addresses_are_followed_to_what_the_program_mapped(

@@ -26,7 +26,7 @@ USE(cuPointerGetAttribute)
 USE(cuMemsetD8_v2)
 USE(cuMemcpyDtoH_v2)
 
-enum { MIB = 1 << 20, SIZE = 8 * MIB, BLOCKS_MAX = 64 };
+enum { MIB = 1 << 20, SIZE = 4 * MIB, BLOCKS_MAX = 64 };
 
 static const CUmemAccessDesc own_access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
                                            .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};

@@ -58,7 +58,7 @@ def test_recorded_steps_are_whole(sequences: dict[str, Sequence]) -> None:
 @pytest.mark.parametrize("policy", policies())
 def test_the_reference_takes_the_same_time(policy: str, sequences: dict[str, Sequence]) -> None:
     sequence = sequences["resnet50"]
-    part = Sequence(sequence.live, (sequence.steps[0][:200],))
+    part = Sequence(sequence.live, (sequence.steps[0][:100],))
     settings = settings_for(UM, policy, part.footprint(PAGE) // 2)
     compiled = Simulator(CompiledEngine(settings), UM, policy).run(part)
     assert compiled == Simulator(reference(settings), UM, policy).run(part)
@@ -80,7 +80,7 @@ def rows(sequences: dict[str, Sequence], common_folder: Path) -> list[Row]:
 
         return made_once(common_folder / f"played-{name}-{over:g}-{policy}", keep)
 
-    asked = list(product(sequences, (1.5, 2, 3), ("none", "pump", "ahead")))
+    asked = list(product(sequences, (1.5, 3), ("none", "pump", "ahead")))
     order = -1 if os.environ.get("PYTEST_XDIST_WORKER", "").endswith("1") else 1
     paths = {each: path_of(*each) for each in asked[::order]}
     return [pickle.loads(paths[each].read_bytes()) for each in asked]
@@ -88,8 +88,8 @@ def rows(sequences: dict[str, Sequence], common_folder: Path) -> list[Row]:
 
 def test_ahead_is_as_much_faster_as_is_asked(rows: list[Row]) -> None:
     factors = {slow: speedup(rows, "um", slow, "ahead") or 0 for slow in ("none", "pump")}
-    assert factors["none"] >= 4.4
-    assert factors["pump"] >= 3.8
+    assert factors["none"] >= 6
+    assert factors["pump"] >= 5.3
 
 
 def test_backends_are_as_much_faster_as_is_asked(sequences: dict[str, Sequence]) -> None:
@@ -190,13 +190,14 @@ class Watching(CompiledEngine):
 def test_what_calls_cost_slows_a_step_down(rows: list[Row], sequences: dict[str, Sequence]) -> None:
     """By no more than it did when the figures were taken; what is used in place calls nothing."""
     bytes_only = {(r.sequence, r.over): r.step_ms for r in rows if r.policy == "ahead"}
+    over = 1.5
     for name, least, most in (
         ("resnet50", 1.02, 1.4),
         ("gpt2-small", 1.02, 1.12),
         ("decode-3b", 0.99, 1.01),
     ):
-        step_ms = play(name, sequences[name], UM_ONE, 2, "ahead").step_ms
-        assert least < step_ms / bytes_only[name, 2] <= most
+        step_ms = play(name, sequences[name], UM_ONE, over, "ahead").step_ms
+        assert least < step_ms / bytes_only[name, over] <= most
 
 
 def test_small_pages_are_slower_to_map(sequences: dict[str, Sequence]) -> None:
