@@ -151,7 +151,8 @@ static bool touched_by_host(const struct page *p) {
     const uint64_t unit = (uint64_t)sysconf(_SC_PAGESIZE), present = 1ull << 63;
     if (map < 0)
         map = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    ssize_t n = pread(map, entry, (p->bytes + unit - 1) / unit * sizeof *entry, (off_t)(p->start / unit * sizeof *entry));
+    ssize_t n =
+        pread(map, entry, (p->bytes + unit - 1) / unit * sizeof *entry, (off_t)(p->start / unit * sizeof *entry));
     for (ssize_t i = 0; i < n / (ssize_t)sizeof *entry; i++)
         if (entry[i] & present)
             return true;

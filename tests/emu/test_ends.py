@@ -11,7 +11,7 @@ pytestmark = pytest.mark.emu
 
 MOVING = {"ULMS_GPU_MEMORY": "8MiB", "ULMS_GPU_MEMORY_FACTOR": "100", "ULMS_MANAGED_LIMIT": "1GiB"}
 """Two of the program's ten blocks."""
-TIMES = "8"
+TIMES = "5"
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_what_is_under_way_at_the_end_is_waited_for(
     back, while the process ends: neither finds them half-way."""
     command = [compiled("ends", str(emulator_dir / "libcuda.so.1")), "meanwhile"]
     under = {**MOVING, "ULMS_BACKEND": "vmm", "ULMS_PAGE": "4MiB", "ULMS_VERIFY": "1"}
-    for delay in (0, 1) * 10:
+    for delay in (0, 1) * 5:
         slow = {"EMU_FAIL": f"cuMemSetAccess:sticky:delay={delay}"}
         done = run_emulated(command, {**under, "ULMS_GPU_MEMORY": "12MiB", **slow})
         assert (done.returncode, done.stderr, done.stdout) == (0, "", "meanwhile\n")

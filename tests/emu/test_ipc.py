@@ -22,20 +22,22 @@ Ipc = Callable[..., Said]
 
 
 @pytest.fixture
-def ipc(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Ipc:
+def ipc(
+    compiled: Compile, run_emulated: RunEmulated, run_native: RunEmulated, emulator_dir: Path
+) -> Ipc:
     """What a part of ipc.c prints, and what the library says."""
     binary = compiled("ipc", str(emulator_dir / "libcuda.so.1"))
 
     def run(part: str, memory: str | None = None, backend: str = "vmm", **env: str) -> Said:
-        native = memory is None
         settings = {
             "ULMS_BACKEND": backend,
-            "ULMS_GPU_MEMORY": memory or "",
+            "ULMS_GPU_MEMORY": memory,
             "ULMS_GPU_MEMORY_FACTOR": "100",
             "ULMS_PAGE": "8MiB",
             **env,
         }
-        done = run_emulated([binary, part], {} if native else settings, preloaded=not native)
+        command = [binary, part]
+        done = run_emulated(command, settings) if memory else run_native(command)
         assert done.returncode == 0, done.stderr
         said = done.stderr.splitlines()
         return done.stdout.splitlines(), said
@@ -43,8 +45,7 @@ def ipc(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Ipc
     return run
 
 
-@pytest.mark.parametrize("page", ["2MiB", "8MiB"])
-@pytest.mark.parametrize("memory", [TWICE, ALL])
+@pytest.mark.parametrize(("memory", "page"), [(TWICE, "2MiB"), (TWICE, "8MiB"), (ALL, "8MiB")])
 @pytest.mark.parametrize("part", ["read", "twice", "widow", "asked"])
 def test_is_what_it_is_natively(ipc: Ipc, part: str, memory: str, page: str) -> None:
     """Content on both sides, neighbours, addresses, errors; a killed process harms nobody."""

@@ -26,7 +26,7 @@ def test_no_program_holds_more_than_the_limit(
     env = {"ULMS_BACKEND": backend, "ULMS_GPU_MEMORY": f"{LIMIT}", "ULMS_LOG_LEVEL": "ERROR"}
     env |= {"EMU_TIME": "1"}
     refusals = 0
-    for seed in range(int(os.environ.get("LIMIT_PROGRAMS", "24"))):
+    for seed in range(int(os.environ.get("LIMIT_PROGRAMS", "12"))):
         done = run_emulated([binary, f"{seed}", "150", f"{OPERATION}"], env)
         assert (done.returncode, done.stderr) == (0, ""), seed
         told = dict(line.split() for line in done.stdout.splitlines())

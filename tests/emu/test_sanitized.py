@@ -21,7 +21,7 @@ OPTIONS = {
     "TSAN_OPTIONS": "ignore_noninstrumented_modules=1 halt_on_error=1 exitcode=66",
     "ASAN_OPTIONS": "detect_leaks=0 exitcode=66",  # the library lives as long as its process
 }
-SETUPS = ("ahead", "lru", "none", "vmm", "observe")
+SETUPS = ("ahead", "none", "vmm", "observe")
 MORE = [
     Case(7, "ahead", 2.0, count=3),
     Case(8, "ahead", 3.0, fail="cuEventRecord:after=20"),
