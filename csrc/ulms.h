@@ -178,7 +178,6 @@ struct ulms_move {
     uint64_t start; /* whole pages */
     uint64_t bytes;
     uint64_t after; /* the operation that must have retired first; 0: none */
-    uint64_t needs; /* the move that must be done first; 0: none */
     uint32_t kind;  /* ULMS_FILL or ULMS_EVICT */
     uint32_t flags; /* ULMS_MOVE_* */
 };

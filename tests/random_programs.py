@@ -22,7 +22,7 @@ from pump.preload import preload
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("PUMP_BUILD_DIR", ROOT / "build" / "dev"))
 SOURCES = sorted((ROOT / "tests" / "programs").glob("random_*.c"))
-SETUPS = ("observe", "none", "pump", "lru", "ahead", "vmm")
+SETUPS = ("observe", "none", "pump", "ahead", "vmm")
 """How ulms.so is set up: nothing replaced, backend `um` under a policy, or backend `vmm`."""
 OURS = ("ULMS_", "EMU_", "WRAPPER_MAX_MEMORY", "LD_PRELOAD", "LD_LIBRARY_PATH")
 PAGE = 2 << 20

@@ -113,7 +113,7 @@ def engine_of(lib: Any, policy: str, frames: int) -> Any:
 
 
 @pytest.mark.benchmark(timer=time.process_time)
-@pytest.mark.parametrize("policy", ["ahead", "lru"])
+@pytest.mark.parametrize("policy", ["ahead", "pump"])
 @pytest.mark.parametrize(("name", "frames"), [("resident", PAGES), ("half", PAGES // 2)])
 def test_compiled(
     benchmark: Any, lib: Any, tell: Tell, policy: str, name: str, frames: int

@@ -133,8 +133,8 @@ static bool parse_factor(const char *text, struct options *o) {
 }
 
 static bool parse_policy(const char *text, struct options *o) {
-    static const char *const names[] = {"ahead", "lru", "pump", "none"}; /* the engine's, which base does not know */
-    int i = choose(text, names, 4);
+    static const char *const names[] = {"ahead", "pump", "none"}; /* the engine's, which base does not know */
+    int i = choose(text, names, 3);
     if (i >= 0)
         snprintf(o->policy, sizeof o->policy, "%s", names[i]);
     return i >= 0;
@@ -197,7 +197,7 @@ static const struct {
     {{"ULMS_HOOKS", NULL, "all", "all, no-library or driver",
       "who is believed about extents; no-library: not cuBLAS and cuDNN; driver: nor the framework's allocator"},
      parse_hooks},
-    {{"ULMS_POLICY", NULL, "ahead", "ahead, lru, pump or none",
+    {{"ULMS_POLICY", NULL, "ahead", "ahead, pump or none",
       "who decides which pages move when; ahead learns what comes next, the others are there to compare with, in "
       "um only"},
      parse_policy},

@@ -18,7 +18,7 @@ void depth_open(struct ulms_engine *e) {
 }
 
 uint64_t depth_left(const struct ulms_engine *e) {
-    return e->depth.pages - least(e->depth.pages, ready(e));
+    return e->depth.pages - smaller(e->depth.pages, ready(e));
 }
 
 void depth_asked(struct ulms_engine *e) {
@@ -43,7 +43,7 @@ static void judge(struct ulms_engine *e, bool late) {
     }
     d->calm = late ? 0 : d->calm + 1;
     if (d->calm > CALM) {
-        uint64_t most = least(d->most, d->pages), fewer = most - most / PART;
+        uint64_t most = smaller(d->most, d->pages), fewer = most - most / PART;
         d->pages = fewer > d->least ? fewer : d->least;
     }
 }

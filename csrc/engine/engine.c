@@ -52,8 +52,7 @@ void ulms_engine_free(struct ulms_engine *e) {
     while ((one = registry_pop(&e->moves)))
         free(one);
     moves_free(e->spare);
-    moves_free(e->lanes[ULMS_LANE_IN].first);
-    moves_free(e->lanes[ULMS_LANE_OUT].first);
+    moves_free(e->lane.first);
     free(e->operations.slots);
     free(e->moves.slots);
     page_table_free(&e->table);

@@ -2,6 +2,7 @@
 #ifndef ULMS_ENGINE_ENGINE_H
 #define ULMS_ENGINE_ENGINE_H
 
+#include "base/larger.h"
 #include "engine/depth.h"
 #include "engine/page.h"
 #include "engine/registry.h"
@@ -14,8 +15,6 @@ struct policy {
     struct ulms_policy about;
     bool held;  /* the held policy: an operation is, until its pages are here; else ordered */
     bool fills; /* else the kernel faults the pages in */
-    bool lean;  /* dead and clean pages move without bytes */
-    bool lanes; /* evict moves have a lane of their own */
 };
 
 /* NULL: none of that name. Name NULL: the default. */
@@ -207,7 +206,7 @@ struct ulms_engine {
     struct registry moves; /* given out and not done */
     struct move *spare;
     size_t spares;
-    struct lane lanes[2]; /* ordered: made and not given out */
+    struct lane lane; /* ordered: made and not given out */
 
     struct evict_queue evict_queue;
     struct fill_demand places, bytes, resting; /* predicted, of dead pages, of live ones, of those that rest */
@@ -218,10 +217,6 @@ struct ulms_engine {
     struct depth depth;
     struct ulms_engine_stats stats;
 };
-
-static inline uint64_t least(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
 
 static inline uint64_t bytes_of(const struct ulms_engine *e, uint64_t pages) {
     return pages << e->shift;
@@ -376,19 +371,6 @@ struct move *move_new(struct ulms_engine *e);
 struct move *move_give_out(struct ulms_engine *e, const struct page *p, uint32_t kind, uint32_t flags);
 /* Room for n more moves without memory. False: no memory. */
 bool move_reserve(struct ulms_engine *e, size_t n);
-/* The flags of a page that comes for an operation that does this to it, or that leaves. */
-static inline uint32_t fill_flags(const struct ulms_engine *e, const struct page *p, uint8_t does) {
-    if (!p->live)
-        return ULMS_MOVE_DEAD;
-    return e->keeps && (does & DOES_MODES) == DOES_READ ? ULMS_MOVE_KEEP : 0;
-}
-
-static inline uint32_t evict_flags(const struct ulms_engine *e, const struct page *p) {
-    if (!p->live)
-        return ULMS_MOVE_DEAD;
-    return (e->keeps && !p->dirty ? ULMS_MOVE_CLEAN : 0) | (page_streamed(e, p) ? ULMS_MOVE_IN_PLACE : 0);
-}
-
 /* Whether it left so that kernels use it in place. */
 void set_lying(struct ulms_engine *e, struct page *p, bool lies);
 /* Whether it came with bytes, and was not touched since. */
@@ -406,6 +388,7 @@ struct move *policy_ahead_evict(struct ulms_engine *e);
 
 /* Decides everything. False: no memory, nothing changed. */
 bool policy_ordered_issued(struct ulms_engine *e, struct operation *op);
+struct move *policy_ordered_next(struct ulms_engine *e);
 void policy_ordered_leaves(struct ulms_engine *e, struct operation *op);
 
 /* operation.c */

@@ -41,15 +41,10 @@ struct move *move_give_out(struct ulms_engine *e, const struct page *p, uint32_t
 }
 
 int ulms_engine_next(struct ulms_engine *e, int lane, struct ulms_move *out) {
-    struct move *m;
-    if (lane != ULMS_LANE_IN && lane != ULMS_LANE_OUT)
-        return 0;
-    if (e->policy->held)
-        m = lane == ULMS_LANE_IN ? policy_ahead_fill(e) : policy_ahead_evict(e);
-    else if ((m = e->lanes[lane].first)) {
-        e->lanes[lane].first = m->after;
-        registry_enter(&e->moves, &m->id);
-    }
+    bool in = lane == ULMS_LANE_IN;
+    struct move *m = !e->policy->held ? (in ? policy_ordered_next(e) : NULL)
+                     : in             ? policy_ahead_fill(e)
+                                      : policy_ahead_evict(e);
     if (!m)
         return 0;
     *out = m->out;

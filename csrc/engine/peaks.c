@@ -2,10 +2,6 @@
 
 #include "engine/engine.h"
 
-static uint32_t larger(uint32_t a, uint32_t b) {
-    return a > b ? a : b;
-}
-
 bool peaks_open(struct peaks *k, size_t capacity) {
     *k = (struct peaks){.most = calloc(2 * capacity, sizeof(*k->most)), .capacity = capacity};
     return k->most != NULL;

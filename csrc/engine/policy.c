@@ -5,13 +5,7 @@
 static const struct policy policies[] = {
     {.about = {"ahead", "hold an operation until its pages are here; learn what comes next"},
      .held = true,
-     .fills = true,
-     .lean = true,
-     .lanes = true},
-    {.about = {"lru", "fill for what is issued; least recently used leaves, without bytes where they are not needed"},
-     .fills = true,
-     .lean = true,
-     .lanes = true},
+     .fills = true},
     {.about = {"pump", "fill for what is issued, within the budget; least recently used leaves"}, .fills = true},
     {.about = {"none", "kernels fault their pages in; least recently used leaves"}},
 };

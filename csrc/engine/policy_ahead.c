@@ -6,8 +6,17 @@ enum {
     HEIRS = 64            /* with more frames to spare nobody asks whose the next one is */
 };
 
-static uint64_t later(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
+/* The flags of a page that comes for an operation that does this to it, or that leaves. */
+static uint32_t fill_flags(const struct ulms_engine *e, const struct page *p, uint8_t does) {
+    if (!p->live)
+        return ULMS_MOVE_DEAD;
+    return e->keeps && (does & DOES_MODES) == DOES_READ ? ULMS_MOVE_KEEP : 0;
+}
+
+static uint32_t evict_flags(const struct ulms_engine *e, const struct page *p) {
+    if (!p->live)
+        return ULMS_MOVE_DEAD;
+    return (e->keeps && !p->dirty ? ULMS_MOVE_CLEAN : 0) | (page_streamed(e, p) ? ULMS_MOVE_IN_PLACE : 0);
 }
 
 /* --- how many pages there will be --- */
@@ -155,13 +164,13 @@ static struct move *fill_from(struct ulms_engine *e, struct comer c, uint64_t mo
 struct move *policy_ahead_fill(struct ulms_engine *e) {
     if (e->used >= e->budget)
         return NULL;
-    uint64_t most = least(e->budget - e->used, run_pages(e));
+    uint64_t most = smaller(e->budget - e->used, run_pages(e));
     uint64_t sure_at = fill_demand_sure(e, 1), place_at = fill_demand_predicted(e, &e->places, 1);
     uint64_t bytes_at = fill_demand_predicted(e, &e->bytes, 1);
     uint64_t room = bytes_at == TIME_UNKNOWN ? 0 : room_before(e, bytes_at);
     if (room > 0)
         depth_asked(e);
-    uint64_t come = least(least(most, room), depth_left(e));
+    uint64_t come = smaller(smaller(most, room), depth_left(e));
     if (sure_at != TIME_UNKNOWN) {
         struct comer c = comer_find(e, sure_at, DEMAND_SURE);
         bool may_wait = c.flags & ULMS_MOVE_DEAD && e->running >= NEAR_OPERATIONS && !e->overtaken;
@@ -173,7 +182,7 @@ struct move *policy_ahead_fill(struct ulms_engine *e) {
         return fill_from(e, comer_find(e, bytes_at, DEMAND_BYTES), come);
     uint64_t resting_at = room > 0 ? TIME_UNKNOWN : fill_demand_predicted(e, &e->resting, 1);
     if (resting_at != TIME_UNKNOWN)
-        come = least(most, room_before(e, TIME_PREDICTED + e->history.end));
+        come = smaller(most, room_before(e, TIME_PREDICTED + e->history.end));
     return come > 0 ? fill_from(e, comer_find(e, resting_at, DEMAND_RESTING), come) : NULL;
 }
 
@@ -239,15 +248,15 @@ static struct leaver leaves_for_sure(struct ulms_engine *e, uint64_t spare, uint
 
 /* Lane out 3 to 5, for what is predicted; of the spare frames `sure` pages take one each. */
 static struct leaver leaves_early(struct ulms_engine *e, uint64_t spare, uint64_t sure) {
-    uint64_t free = spare - least(spare, sure);
+    uint64_t free = spare - smaller(spare, sure);
     uint64_t bytes_at = fill_demand_predicted(e, &e->bytes, 1);
     uint64_t room = bytes_at == TIME_UNKNOWN ? 0 : room_before(e, bytes_at);
     struct leaver l = {0};
-    uint64_t wanted_at = free < near_pages(e) && least(room, depth_left(e)) > free
+    uint64_t wanted_at = free < near_pages(e) && smaller(room, depth_left(e)) > free
                              ? fill_demand_predicted(e, &e->bytes, free + 1)
                              : TIME_UNKNOWN;
     if (wanted_at != TIME_UNKNOWN)
-        l = first_dead(e, least(wanted_at, soon(e)));
+        l = first_dead(e, smaller(wanted_at, soon(e)));
     if (!l.page && free < near_pages(e) && fill_demand_predicted(e, &e->places, free + 1) <= soon(e))
         l = first_dead(e, soon(e));
     if (!l.page && bytes_at != TIME_UNKNOWN && sure + room < near_pages(e))
@@ -282,11 +291,11 @@ static struct page *holder_for(struct ulms_engine *e, const struct page *comes) 
 
 /* The same, dead, of the first dead page with such a claim, of those for which frames may be free by now. */
 static struct page *dead_holder(struct ulms_engine *e, bool *early) {
-    uint64_t most = e->holder && e->used - e->evicting <= e->budget ? least(near_pages(e) + run_pages(e), HEIRS) : 0;
+    uint64_t most = e->holder && e->used - e->evicting <= e->budget ? smaller(near_pages(e) + run_pages(e), HEIRS) : 0;
     struct comer c;
     for (uint64_t k = 0; k < most && heir(e, k, &c); k++) {
         struct page *p = c.page->live ? NULL : holder_for(e, c.page);
-        if (p && !p->live && page_leave_time(e, p) > later(c.wanted_at, soon(e))) {
+        if (p && !p->live && page_leave_time(e, p) > larger(c.wanted_at, soon(e))) {
             *early = !c.op;
             return p;
         }
@@ -301,7 +310,7 @@ static struct page *holder(struct ulms_engine *e, const struct leaver *l) {
     if (!e->holder || kept > e->budget || e->budget - kept >= HEIRS || !heir(e, e->budget - kept, &c))
         return NULL;
     struct page *p = holder_for(e, c.page);
-    if (!p || page_leave_time(e, p) <= later(l->after, c.wanted_at))
+    if (!p || page_leave_time(e, p) <= larger(l->after, c.wanted_at))
         return NULL;
     if (!p->live)
         return l->page->live ? NULL : p;

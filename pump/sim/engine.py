@@ -54,7 +54,6 @@ class Move(NamedTuple):
     start: int
     bytes: int
     after: int
-    needs: int
     kind: int
     flags: int
 
@@ -201,7 +200,7 @@ class CompiledEngine:
         if not self.lib.ulms_engine_next(self.engine, lane, self.move):
             return None
         move = self.move
-        return Move(move.id, move.start, move.bytes, move.after, move.needs, move.kind, move.flags)
+        return Move(move.id, move.start, move.bytes, move.after, move.kind, move.flags)
 
     def moved(self, move: int, ok: bool = True) -> None:
         self.lib.ulms_engine_moved(self.engine, move, ok)

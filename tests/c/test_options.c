@@ -164,7 +164,7 @@ TEST(bad_values) {
                {"ULMS_HOOKS", "no_library"},
                {"ULMS_HOOKS", "all,driver"},
                {"ULMS_POLICY", "fifo"},
-               {"ULMS_POLICY", "lru,none"},
+               {"ULMS_POLICY", "pump,none"},
                {"ULMS_STATS", "1"},
                {"ULMS_STATS", "off"},
                {"ULMS_PLAIN", too_long},

@@ -45,7 +45,7 @@ def test_every_rank_tells_what_it_moved(
     monkeypatch.setenv("LD_LIBRARY_PATH", str(emulator_dir))
     monkeypatch.setenv("ULMS_MANAGED_LIMIT", "1GiB")
     monkeypatch.setenv("ULMS_PAGE", "2MiB")
-    monkeypatch.setenv("ULMS_POLICY", "lru")
+    monkeypatch.setenv("ULMS_POLICY", "pump")
     words = ["--json", str(path), "--backends", "um,vmm", "--over", "2", "--steps", "1,10"]
     monkeypatch.setattr(sys, "argv", ["ddp", *words])
     ddp.main()

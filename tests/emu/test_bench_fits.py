@@ -126,7 +126,7 @@ def test_what_does_not_fit_is_told(bench: Bench, capsys: pytest.CaptureFixture[s
 
 def test_what_moves_is_told(bench: Bench) -> None:
     bench.monkeypatch.setenv("ULMS_GPU_MEMORY", "8MiB")
-    bench.monkeypatch.setenv("ULMS_POLICY", "lru")
+    bench.monkeypatch.setenv("ULMS_POLICY", "pump")
     with pytest.raises(SystemExit, match="not as it should be: fitting"):
         bench.run("--programs", "fitting", "--repeats", "1", "--backends", "um")
     wrong = " ".join(bench.rows()["fitting"]["wrong"])

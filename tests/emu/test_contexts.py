@@ -26,9 +26,7 @@ print(made - gone, counter("evicted_bytes") + counter("faulted_bytes"))
 """
 
 
-@pytest.mark.parametrize(
-    ("backend", "policy"), [("um", "ahead"), ("um", "pump"), ("um", "lru"), ("vmm", "ahead")]
-)
+@pytest.mark.parametrize(("backend", "policy"), [("um", "ahead"), ("um", "pump"), ("vmm", "ahead")])
 def test_streams_do_not_pile_up(
     backend: str, policy: str, tmp_path: Path, run_emulated: RunEmulated
 ) -> None:

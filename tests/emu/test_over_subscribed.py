@@ -16,8 +16,7 @@ pytestmark = pytest.mark.emu
 MIB = 1 << 20
 LAYERS, BUFFER_MIB, STEPS = 6, 4, 5
 SETUPS = {
-    policy: {"ULMS_BACKEND": "um", "ULMS_POLICY": policy}
-    for policy in ("ahead", "lru", "pump", "none")
+    policy: {"ULMS_BACKEND": "um", "ULMS_POLICY": policy} for policy in ("ahead", "pump", "none")
 } | {"vmm": {"ULMS_BACKEND": "vmm"}}
 """Backend `um` under a policy, or `vmm`, which has the one."""
 BEST = ["ahead", "vmm"]
@@ -123,7 +122,7 @@ def test_over_subscribed(programs: Programs, setup: str, shape: str) -> None:
     assert counters["sent_ns"] <= counters["out_ns"]
 
 
-@pytest.mark.parametrize("setup", ["ahead", "lru", "vmm"])
+@pytest.mark.parametrize("setup", ["ahead", "pump", "vmm"])
 @pytest.mark.parametrize("memory_mib", [8, 24])
 def test_other_budgets(programs: Programs, setup: str, memory_mib: int) -> None:
     for shape in ("train", "threads"):

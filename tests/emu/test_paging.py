@@ -54,9 +54,7 @@ def traced(steps: Path, run_emulated: RunEmulated, tmp_path: Path) -> Traced:
     return run
 
 
-@pytest.mark.parametrize(
-    ("backend", "policy"), [("um", "ahead"), ("um", "lru"), ("um", "none"), ("vmm", "ahead")]
-)
+@pytest.mark.parametrize(("backend", "policy"), [("um", "ahead"), ("um", "none"), ("vmm", "ahead")])
 def test_moves_add_up_to_the_counters(traced: Traced, backend: str, policy: str) -> None:
     trace = traced(backend, ULMS_POLICY=policy).trace
     assert trace.complete

@@ -73,7 +73,6 @@ OURS = {
     "observe": ALWAYS | {"cuEventElapsedTime", "cuEventSynchronize"},
     "none": UM | {"cuStreamWaitEvent"},
     "pump": UM | {"cuStreamWaitEvent"},
-    "lru": UM | LOSING | {"cuStreamWaitEvent"},
     "ahead": UM | LOSING | {"cuCtxCreate", "cuCtxSetLimit", "cuDeviceGet"},
     "vmm": MOVING
     | words("""cuMemAddressFree cuMemAddressReserve cuMemCreate cuMemMap cuMemRelease cuMemSetAccess

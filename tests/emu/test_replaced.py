@@ -254,8 +254,8 @@ def test_a_device_that_lacks_one_thing_is_left_alone(
 
 @pytest.mark.parametrize("backend", ["vmm"])
 def test_ordered_policies_are_refused_in_one_line(told: Told) -> None:
-    assert told("attributes", env={"ULMS_POLICY": "lru"})[1:] == [
-        "[ulms] WARN: ULMS_POLICY=lru needs memory that the driver pages: with ULMS_BACKEND=vmm "
+    assert told("attributes", env={"ULMS_POLICY": "pump"})[1:] == [
+        "[ulms] WARN: ULMS_POLICY=pump needs memory that the driver pages: with ULMS_BACKEND=vmm "
         "it is ahead"
     ]
 

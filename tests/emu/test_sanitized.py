@@ -25,7 +25,7 @@ SETUPS = ("ahead", "none", "vmm", "observe")
 MORE = [
     Case(7, "ahead", 2.0, count=3),
     Case(8, "ahead", 3.0, fail="cuEventRecord:after=20"),
-    Case(9, "lru", 3.0, fail="cuMemPrefetchAsync:after=9"),
+    Case(9, "pump", 3.0, fail="cuMemPrefetchAsync:after=9"),
 ]
 SEEDS = {"tsan": (1, 2, 4), "asan": (1, 5)}
 CASES = [

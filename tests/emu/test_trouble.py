@@ -139,7 +139,7 @@ def test_captures_survive_being_traced(trouble: Trouble, tmp_path: Path, fail: s
     assert Path(trace).stat().st_size > 0
 
 
-@pytest.mark.parametrize(("backend", "policy"), [("um", "ahead"), ("um", "lru"), ("vmm", "ahead")])
+@pytest.mark.parametrize(("backend", "policy"), [("um", "ahead"), ("um", "pump"), ("vmm", "ahead")])
 @pytest.mark.parametrize("limit", ["48MiB", "80MiB"])
 def test_an_allocator_that_is_refused_frees_and_tries_again(
     trouble: Trouble, limit: str, backend: str, policy: str

@@ -328,7 +328,7 @@ class Held(Demand):
     def give_out(self, pages: list[Page], kind: int, flags: int, wanted: Time) -> Move:
         flags |= EARLY if wanted[0] == PREDICTED else 0
         start, size = pages[0].number * self.size, len(pages) * self.size
-        move = Move(next(self.ids), start, size, 0, 0, kind, flags)
+        move = Move(next(self.ids), start, size, 0, kind, flags)
         self.moves[move.id] = move
         for page in pages:
             self.put(page, FILLING if kind == FILL else EVICTING)

@@ -5,7 +5,7 @@
 The fill window is the operations issued and not retired, without those that left it by step 1. At
 the issue of X:
 
-1. The window (`pump`, `lru`). While its pages together with X's are more than the budget and it is
+1. The window (`pump`). While its pages together with X's are more than the budget and it is
    not empty, its oldest operation leaves. `after` is the serial of the last that left now; 0 if
    none did, and with `none`. Then X enters.
 2. The moves. m is how many pages of X are missing (absent); w = frames in use + m - budget, at
@@ -13,28 +13,21 @@ the issue of X:
    - Who leaves: w of the resident pages that X does not touch, least recently touched first, then
      lowest address. If there are fewer, fewer leave, and X is short.
    - Evict moves: their `after` is the later of the page's last touch (if that operation is not
-     retired) and step 1's `after`. Their `needs` is 0.
+     retired) and step 1's `after`.
    - Who comes: the missing pages, in order of address.
-   - Fill moves: their `after` is step 1's. Their `needs` is the evict move that freed the frame.
-     If w < m, the first m - w pages take frames that were free: `needs` 0; the others take the w
-     frames, in the order in which pages left. If w >= m, they take the last m of the w frames, in
-     that order. (If fewer than w pages left: the frames that came free, without the first w - m.)
-     A page for which no page left comes with `faults` 1 (`needs` 0), and stays absent with
-     `faults` 0.
+   - Fill moves: their `after` is step 1's. A page for which there is no frame, as too few left,
+     comes with `faults` 1, and stays absent with `faults` 0.
    - `none` gives no fill moves: every page that comes counts as faulted.
-   - Several pages are one move, up to `run_pages`, if each follows the one before in memory, flags
-     and `after` are equal, and (fills) `needs` is the same as the page before's or the next number
-     after it, and 0 for both or for neither. The move takes the last page's `needs`.
+   - Several pages are one move, up to `run_pages`, if each follows the one before in memory, and
+     `after` is equal.
    - Numbers (ids) go first to the evict moves, in the order in which pages leave, then to the
      fills.
 3. From then on the pages that came are resident, those that left absent and not dirty. X's pages
    are live, dirty and dead as by admission, now. `wait` is the last number given for X, 0 if none
    was.
 
-`admit` says run, or run short if X is short, and `wait`. Evict moves of `lru` go to the lane out,
-its fills to the lane in. All moves of `pump` and `none` go to the lane in, in order. `lru` sets
-`dead`, `clean` and `keep` as the held policy does; `pump` and `none` set no flags. `moved` only
-counts bytes. Memory freed meanwhile stays in the moves that were made.
+`admit` says run, or run short if X is short, and `wait`. All moves go to the lane in, in order,
+without flags. `moved` only counts bytes. Memory freed meanwhile stays in the moves that were made.
 """
 
 from collections import Counter, deque
@@ -43,7 +36,6 @@ from pump.sim.engine import (
     EVICT,
     FILL,
     LANE_IN,
-    LANE_OUT,
     RUN,
     RUN_SHORT,
     Move,
@@ -55,14 +47,12 @@ from tests.reference.engine import ABSENT, RESIDENT, Operation, Page, Reference
 class Ordered(Reference):
     """Everything is decided when an operation is issued; the device keeps the order."""
 
-    def __init__(self, settings: Settings, *, fills: bool, lean: bool, lanes: bool) -> None:
+    def __init__(self, settings: Settings, *, fills: bool) -> None:
         super().__init__(settings)
         self.fills = fills
-        self.lean = lean  # no bytes where they are not needed
-        self.out = LANE_OUT if lanes else LANE_IN
         self.window: dict[int, Operation] = {}
         self.windowed: Counter[Page] = Counter()  # how many of the window's operations touch it
-        self.lanes: tuple[deque[Move], deque[Move]] = (deque(), deque())
+        self.lane: deque[Move] = deque()
 
     def decide(self, operation: Operation) -> None:
         after = self.enter_window(operation) if self.fills else 0
@@ -72,29 +62,24 @@ class Ordered(Reference):
         victims = [page for page in leaving if page not in operation.does][:want]
         operation.short = len(victims) < want
         evicts = Chain(self, EVICT)
-        freed = []
         for page in victims:
             last = page.touched if page.touched in self.operations else 0
-            flags = self.evict_flags(page) if self.lean else 0
-            freed.append(evicts.extend(page, flags, max(after, last), 0))
+            evicts.extend(page, max(after, last))
             self.put(page, ABSENT)
             page.dirty = False
             self.settle(page)
-        frames = [0] * (len(missing) - want) + freed[max(0, want - len(missing)) :]
+        frames = len(victims) + len(missing) - want
         fills = Chain(self, FILL)
         for i, page in enumerate(missing):
-            if i >= len(frames) and not self.settings.faults:
+            if i >= frames and not self.settings.faults:
                 continue
-            flags = self.fill_flags(page, operation.does[page]) if self.lean else 0
             if self.fills:
-                fills.extend(page, flags, after, frames[i] if i < len(frames) else 0)
+                fills.extend(page, after)
             else:
                 self.sums.faulted_bytes += self.size
             self.put(page, RESIDENT)
         made = evicts.moves + fills.moves
-        for move in made:
-            lane = self.out if move.kind == EVICT else LANE_IN
-            self.lanes[lane].append(move)
+        self.lane.extend(made)
         operation.wait = made[-1].id if made else 0
         for page in operation.does:
             page.touched = operation.serial
@@ -133,9 +118,9 @@ class Ordered(Reference):
             self.leave_window(serial)
 
     def next(self, lane: int) -> Move | None:
-        if not self.lanes[lane]:
+        if lane != LANE_IN or not self.lane:
             return None
-        move = self.lanes[lane].popleft()
+        move = self.lane.popleft()
         self.moves[move.id] = move
         return move
 
@@ -153,16 +138,13 @@ class Chain:
         self.kind = kind
         self.moves: list[Move] = []
 
-    def extend(self, page: Page, flags: int, after: int, needs: int) -> int:
-        """Takes a page into the last move or a new one. Returns the move's id."""
+    def extend(self, page: Page, after: int) -> None:
+        """Takes a page into the last move or a new one."""
         size, start = self.engine.size, page.number * self.engine.size
         if self.moves:
             last = self.moves[-1]
-            alike = (last.start + last.bytes, last.flags, last.after) == (start, flags, after)
-            linked = needs == last.needs or (last.needs and needs == last.needs + 1)
-            if alike and linked and last.bytes < self.engine.run * size:
-                self.moves[-1] = last._replace(bytes=last.bytes + size, needs=needs)
-                return last.id
-        move = Move(next(self.engine.ids), start, size, after, needs, self.kind, flags)
-        self.moves.append(move)
-        return move.id
+            alike = (last.start + last.bytes, last.after) == (start, after)
+            if alike and last.bytes < self.engine.run * size:
+                self.moves[-1] = last._replace(bytes=last.bytes + size)
+                return
+        self.moves.append(Move(next(self.engine.ids), start, size, after, self.kind, 0))

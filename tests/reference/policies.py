@@ -12,13 +12,10 @@ class Policy(NamedTuple):
 
     held: bool = False
     fills: bool = False
-    lean: bool = False
-    lanes: bool = False
 
 
 POLICIES = {
-    "ahead": Policy(held=True, fills=True, lean=True, lanes=True),
-    "lru": Policy(fills=True, lean=True, lanes=True),
+    "ahead": Policy(held=True, fills=True),
     "pump": Policy(fills=True),
     "none": Policy(),
 }
@@ -29,4 +26,4 @@ def reference(settings: Settings) -> Held | Ordered:
     policy = POLICIES[settings.policy]
     if policy.held:
         return Held(settings)
-    return Ordered(settings, fills=policy.fills, lean=policy.lean, lanes=policy.lanes)
+    return Ordered(settings, fills=policy.fills)

@@ -22,11 +22,11 @@ MOST = 40
 
 def comes(frames: Frames, page: int, flags: int = 0) -> bool:
     """True: it gets its frame back."""
-    return frames.begin(Move(1, page * PAGE, PAGE, 0, 0, FILL, flags)) == 0
+    return frames.begin(Move(1, page * PAGE, PAGE, 0, FILL, flags)) == 0
 
 
 def leaves(frames: Frames, page: int, flags: int = DEAD) -> None:
-    frames.end(Move(1, page * PAGE, PAGE, 0, 0, EVICT, flags))
+    frames.end(Move(1, page * PAGE, PAGE, 0, EVICT, flags))
 
 
 def test_only_what_is_stale_has_a_claim() -> None:
@@ -64,7 +64,7 @@ def test_bytes_of_neighbours_go_to_neighbours_whatever_the_claims() -> None:
     for page in (0, 2, 3, 4):
         leaves(frames, page)
     assert not comes(frames, 5)  # none but the one without an idle neighbour
-    assert frames.begin(Move(1, 6 * PAGE, 2 * PAGE, 0, 0, FILL, 0)) == 2
+    assert frames.begin(Move(1, 6 * PAGE, 2 * PAGE, 0, FILL, 0)) == 2
     assert [frames.frame[page] for page in (5, 6, 7)] == [0, 2, 3]
 
 
@@ -98,7 +98,7 @@ def test_the_compiled_frames_are_those_of_plain_python(
             pages.pop()
         if len({page in here for page in pages}) > 1:
             continue
-        move = Move(1, first * PAGE, len(pages) * PAGE, 0, 0, kind, flags)
+        move = Move(1, first * PAGE, len(pages) * PAGE, 0, kind, flags)
         if kind == FILL:
             assert frames.begin(move) == reference.begin(move)
             assert [frames.frame[p] for p in pages] == [reference.places[p].frame for p in pages]

@@ -156,7 +156,7 @@ def test_a_step_that_leaves_most_memory_alone_is_doubted(
 
 @pytest.mark.parametrize(
     "command",
-    [["plan", "--memory", "6GiB", "--backend", "um"], ["sim", "--policy", "lru", "--over", "2"]],
+    [["plan", "--memory", "6GiB", "--backend", "um"], ["sim", "--policy", "pump", "--over", "2"]],
 )
 @pytest.mark.usefixtures("few")
 def test_what_is_lost_of_a_trace_is_told(

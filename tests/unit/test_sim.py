@@ -56,7 +56,7 @@ def test_a_step_that_is_odd_does_not_count() -> None:
     assert replace(fitting, steps_ns=(1e6, 2e6, 9e6)).step_ms == 2
 
 
-@pytest.mark.parametrize("policy", ["none", "pump", "lru", "ahead"])
+@pytest.mark.parametrize("policy", ["none", "pump", "ahead"])
 def test_what_fits_takes_its_own_time(policy: str) -> None:
     result = simulate(turns(UPDATE, READ), PLAIN, policy, 2)
     assert result.step_ms == pytest.approx(2 * 1000 / 1e6)
@@ -105,7 +105,6 @@ def test_pages_come_while_the_program_s_thread_computes() -> None:
     [
         ("none", PAGE / 20 + PAGE / 10),  # the driver evicts, then the kernel faults
         ("pump", PAGE / 20 + PAGE / 40),  # one lane, both ways
-        ("lru", PAGE / 20 + PAGE / 40),  # a frame is free when what was in it has left
         ("ahead", PAGE / 20 + PAGE / 40 + LAUNCH_NS),
     ],
 )
@@ -175,7 +174,7 @@ def test_both_ways_share_the_link() -> None:
 def test_pages_cost_what_was_measured(
     kind: int, flags: int, beside: bool, us_a_page: float, carries: bool
 ) -> None:
-    move = Move(1, 0, 8 * PAGE, 0, 0, kind, flags)
+    move = Move(1, 0, 8 * PAGE, 0, kind, flags)
     call, copy, told = UM_ONE.parts(move, beside)
     assert call.kind is Kind.CALL
     assert call.amount == pytest.approx(2_800 + 8 * us_a_page * 1000)
@@ -223,7 +222,7 @@ def test_what_comes_or_leaves_is_copied_and_mapped(
     kind: int, flags: int, expected: list[Part]
 ) -> None:
     """A page that left without being dead is mapped on the host once the engine has its frame."""
-    parts = MAPPED.parts(Move(1, 0, 2 * PAGE, 0, 0, kind, flags), beside=True, mapped=2)
+    parts = MAPPED.parts(Move(1, 0, 2 * PAGE, 0, kind, flags), beside=True, mapped=2)
     told = parts.index(Part(Kind.TOLD))
     assert parts[:told] == expected
     lands = kind == EVICT and not flags & DEAD
@@ -244,8 +243,8 @@ def test_where_what_is_away_is_not_mapped_it_leaves_without_a_call(
     kind: int, flags: int, expected: list[Part]
 ) -> None:
     link = replace(MAPPED, handles=replace(HANDLES, maps_away=False))
-    assert link.parts(Move(1, 0, PAGE, 0, 0, kind, flags), beside=True, mapped=1) == expected
-    used_there = Move(1, 0, PAGE, 0, 0, EVICT, IN_PLACE)
+    assert link.parts(Move(1, 0, PAGE, 0, kind, flags), beside=True, mapped=1) == expected
+    used_there = Move(1, 0, PAGE, 0, EVICT, IN_PLACE)
     assert link.parts(used_there, beside=True) == MAPPED.parts(used_there, beside=True)
 
 
@@ -253,7 +252,7 @@ def test_where_what_is_away_is_not_mapped_it_leaves_without_a_call(
 def test_a_page_that_gets_its_frame_back_is_not_mapped(flags: int, copied_ns: float) -> None:
     """Two come, of which one has been there: it alone costs its bytes only."""
     link = replace(MAPPED, handles=replace(HANDLES, maps_away=False), movers=(1, 1))
-    fill = Move(1, 0, PAGE, 0, 0, FILL, flags)
+    fill = Move(1, 0, PAGE, 0, FILL, flags)
     frames = Frames(PAGE, maps_away=False, most=2)
     assert frames.begin(fill) == 1
     frames.end(fill._replace(kind=EVICT))
@@ -301,7 +300,7 @@ class Moves:
 
 
 def test_calls_that_map_wait_for_each_other_and_access_for_the_copy_out() -> None:
-    moves = Moves([Move(1, 0, PAGE, 0, 0, FILL, DEAD), Move(2, PAGE, PAGE, 0, 0, EVICT, 0)])
+    moves = Moves([Move(1, 0, PAGE, 0, FILL, DEAD), Move(2, PAGE, PAGE, 0, EVICT, 0)])
     over = moves.play(MAPPED)
     copied = 200 + PAGE / 20
     mapped = copied + 1_000
@@ -327,7 +326,7 @@ def test_swaps_take_what_was_measured(mib: int, threads: int) -> None:
     (row,) = (r for r in told if r.items() >= (kind | {"host_mapped": True}).items())
     handles = replace(Handles(), copy_bytes=32 * MIB, turn_ns=0, busy=1)
     link = replace(VMM, page_bytes=mib * MIB, movers=(threads, threads), handles=handles)
-    moves = [Move(i, i * 32 * MIB, 32 * MIB, 0, 0, (FILL, EVICT)[i % 2], 0) for i in range(100)]
+    moves = [Move(i, i * 32 * MIB, 32 * MIB, 0, (FILL, EVICT)[i % 2], 0) for i in range(100)]
     rate = 100 * 32 * MIB / Moves(moves, frames=True).play(link)
     assert rate == pytest.approx(row["gb_s"], rel=0.25)
 
@@ -346,7 +345,7 @@ def test_swaps_without_the_host_mapped_take_what_was_measured(mib: int, near: fl
     link = replace(
         VMM, page_bytes=mib * MIB, movers=(2, 2), rate_both=copies["gb_s"], handles=handles
     )
-    moves = [Move(i, i * run, run, 0, 0, (FILL, EVICT)[i % 2], 0) for i in range(100)]
+    moves = [Move(i, i * run, run, 0, (FILL, EVICT)[i % 2], 0) for i in range(100)]
     rate = 100 * run / Moves(moves, frames=True).play(link)
     assert rate == pytest.approx(row["gb_s"], rel=near)
 
@@ -359,8 +358,8 @@ def test_the_driver_evicts_beside_its_faults() -> None:
 
 def test_advice_is_given_once_and_taken_back_when_the_page_leaves() -> None:
     advice = Advice(PAGE)
-    fill = Move(1, 0, 2 * PAGE, 0, 0, FILL, KEEP)
-    leave = Move(2, 0, 2 * PAGE, 0, 0, EVICT, CLEAN)
+    fill = Move(1, 0, 2 * PAGE, 0, FILL, KEEP)
+    leave = Move(2, 0, 2 * PAGE, 0, EVICT, CLEAN)
     assert advice.begin(leave).flags == 0  # the host has nothing
     assert advice.begin(fill).flags == KEEP
     assert advice.begin(fill).flags == 0
@@ -371,7 +370,7 @@ def test_advice_is_given_once_and_taken_back_when_the_page_leaves() -> None:
 
 def test_advice_that_was_wrong_is_not_given_again() -> None:
     advice = Advice(PAGE)
-    fill = Move(1, 0, PAGE, 0, 0, FILL, KEEP)
+    fill = Move(1, 0, PAGE, 0, FILL, KEEP)
     advice.begin(fill)
     advice.issued([Touch(0, 8, READ)])
     assert advice.state == {0: advice.kept}

@@ -155,7 +155,7 @@ def test_nothing_moves_while_a_kernel_has_the_link() -> None:
         simulator = Simulator(engine, PLAIN, "ahead")
         simulator.running = Issued(0, 0, max(own_ns, read_ns), False, in_place_ns=read_ns)
         simulator.end_ns = simulator.running.duration_ns
-        copy = UnderWay(Move(1, 0, PAGE, 0, 0, FILL, 0), deque([Part(Kind.COPY, PAGE)]))
+        copy = UnderWay(Move(1, 0, PAGE, 0, FILL, 0), deque([Part(Kind.COPY, PAGE)]))
         simulator.lanes[0].moves.append(copy)
         simulator.lanes[0].look()
         while simulator.running:

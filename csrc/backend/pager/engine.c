@@ -56,7 +56,7 @@ bool pager_engine_open(struct pager *d) {
         .ahead_bytes = ahead,
         .keeps = 1,
         .faults = d->kind->managed,
-        .in_place = d->engine.held ? ULMS_IN_PLACE_ALL : ULMS_IN_PLACE_NOTHING,
+        .in_place = ULMS_IN_PLACE_ALL,
     };
     d->engine.core = ulms_engine_new(&settings);
     if (d->engine.core && d->kind->holder)

@@ -198,7 +198,7 @@ void pager_mark(struct pager *d, const struct op *op, uint64_t ticket) {
 }
 
 bool pager_mark_move(struct pager *d, CUstream stream, uint64_t id, CUevent *event) {
-    struct pager_marker *m = marker_of(d, d->movers.ordered.lane_context);
+    struct pager_marker *m = marker_of(d, d->movers.ordered.context);
     if (!m || !record(m, stream)) {
         free(m);
         return false;

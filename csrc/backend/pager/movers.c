@@ -84,7 +84,7 @@ static bool issue_at_once(struct pager *d, const struct pager_move *m, struct se
  * looks for them. */
 static void hand_out(struct pager *d, int lane) {
     struct pager_lane *l = &d->movers.lanes[lane];
-    bool can = d->engine.held && pager_moves(d) && pager_context(d);
+    bool can = pager_moves(d) && pager_context(d);
     for (struct pager_move *m; can && l->idle > 0 && (m = pager_move_take(d, lane)); l->idle--) {
         if (!l->first)
             l->last = &l->first;
@@ -218,8 +218,7 @@ static struct pager_mover *next_to_start(struct pager *d, int lane) {
 void pager_movers_start_more(struct pager *d) {
     for (int lane = 0; lane < LANES; lane++) {
         struct pager_lane *l = &d->movers.lanes[lane];
-        bool wanted =
-            l->to_start > 0 && l->idle == 0 && !l->first && d->engine.held && pager_moves(d) && pager_context(d);
+        bool wanted = l->to_start > 0 && l->idle == 0 && !l->first && pager_moves(d) && pager_context(d);
         struct pager_mover *m = wanted ? next_to_start(d, lane) : NULL;
         if (!m || !(m->first = pager_move_take(d, lane)))
             continue;

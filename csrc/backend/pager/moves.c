@@ -197,9 +197,9 @@ bool pager_moves_wait(struct pager *d, addr_t start, uint64_t bytes, bool discar
     struct patience patience = {0};
     while (!discards_only && ends(d) && any(d, start, bytes, goes_on) && pager_wait(d, &patience))
         ;
-    if (!discards_only && d->engine.held)
+    if (!discards_only)
         pager_moves_abandon(d, start, bytes);
-    return wait_needed(d, start, bytes, discards_only || !d->engine.held ? discards : goes_on);
+    return wait_needed(d, start, bytes, discards_only ? discards : goes_on);
 }
 
 bool pager_moves_wait_reborn(struct pager *d) {

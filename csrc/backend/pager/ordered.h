@@ -6,10 +6,9 @@
 #include "launch/op.h"
 
 struct pager_ordered {
-    bool ordering;               /* a thread is issuing moves */
-    CUstream lane_stream[LANES]; /* of lane_context */
-    CUstream discard_stream;     /* likewise; nothing in it waits for anything */
-    CUcontext lane_context;
+    bool ordering;   /* a thread is issuing moves */
+    CUstream stream; /* of the moves; NULL: none */
+    CUcontext context;
 };
 
 struct pager;
