@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/larger.h"
+
 /* Trap: asked once, on a thread of the program whose stack may be small. What is large here is static. */
 enum { TEXT_MAX = 8192 };
 
@@ -18,10 +20,6 @@ static const char *text_of(const char *path, char text[TEXT_MAX]) {
         close(file);
     text[n < 0 ? 0 : n] = 0;
     return text;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
 }
 
 static uint64_t available(char text[TEXT_MAX]) {

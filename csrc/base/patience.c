@@ -1,5 +1,6 @@
 #include "base/patience.h"
 
+#include "base/larger.h"
 #include "base/lock.h"
 #include "base/thread.h"
 
@@ -51,10 +52,6 @@ bool patience_gone(void) {
     return allowed() == 0;
 }
 
-static uint64_t least(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
 /* Without progress, and with. */
 static uint64_t bounds(const struct patience *p, uint64_t *all) {
     uint64_t most = p->what == PATIENCE_NEED    ? PATIENCE_MOST_NS
@@ -62,8 +59,8 @@ static uint64_t bounds(const struct patience *p, uint64_t *all) {
                                                 : allowed();
     *all = p->what == PATIENCE_WISH ? (patience_gated() ? PATIENCE_GATED_TIMES : PATIENCE_TIMES) * most : most;
     if (p->most_ns)
-        *all = least(*all, p->most_ns);
-    return least(most, *all);
+        *all = smaller(*all, p->most_ns);
+    return smaller(most, *all);
 }
 
 uint64_t patience_left(struct patience *p, uint64_t progress_ns) {
@@ -73,7 +70,7 @@ uint64_t patience_left(struct patience *p, uint64_t progress_ns) {
     if (!p->began_ns)
         p->began_ns = now;
     uint64_t since = p->began_ns > progress_ns ? p->began_ns : progress_ns;
-    uint64_t end = least(since + most, p->began_ns + all);
+    uint64_t end = smaller(since + most, p->began_ns + all);
     if (now < end)
         return end - now;
     if (p->what == PATIENCE_WISH)

@@ -46,17 +46,17 @@ struct ulms_frames {
     uint32_t next;                 /* where the search for idle ones begins */
     const struct frames_memory *memory;
     void *own;
-    struct frames_limit *limit;
+    struct frames_limit *limit, alone;
     struct ulms_frames *next_pool; /* under the limit */
     uint32_t stock, ahead;         /* so many idle frames should be there, while fewer than that are made */
     void (*low)(void *);           /* called with low_data by whoever takes, when they are not */
     void *low_data;
 };
 
-/* Room for so many frames, none made. False: no memory for it. */
+/* Room for so many frames, none made. memory NULL: they have none; limit NULL: there is none. False: no memory. */
 bool frames_open(struct ulms_frames *f, uint64_t count, const struct frames_memory *memory, void *own,
                  struct frames_limit *limit);
-/* Frees the room of a pool that is under no limit any more. */
+/* Of a pool that shares no limit. */
 void frames_close(struct ulms_frames *f);
 /* Takes n frames, idle ones first: those without claims, mostly with consecutive numbers, then those whose claimants
  * came last, as pages tend to come in the same order again. together: neighbours, if there are so many idle ones,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/larger.h"
 #include "base/page.h"
 #include "frames/frames.h"
 
@@ -12,14 +13,10 @@ enum { BATCH = 32, MAKE = 4 };
 
 /* --- limits --- */
 
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 /* How many of n more frames may be made: they count from now on. */
 static size_t limit_take(struct frames_limit *l, size_t n) {
     lock_take(&l->lock);
-    size_t taken = l->made < l->most ? least(n, l->most - l->made) : 0;
+    size_t taken = l->made < l->most ? smaller(n, l->most - l->made) : 0;
     l->made += (uint32_t)taken;
     lock_drop(&l->lock);
     return taken;
@@ -42,7 +39,8 @@ void frames_limit_set(struct frames_limit *l, uint64_t bytes) {
 
 bool frames_open(struct ulms_frames *f, uint64_t count, const struct frames_memory *memory, void *own,
                  struct frames_limit *limit) {
-    *f = (struct ulms_frames){.capacity = (uint32_t)count, .limit = limit, .memory = memory, .own = own};
+    *f = (struct ulms_frames){.capacity = (uint32_t)count, .memory = memory, .own = own, .alone = FRAMES_LIMIT_NONE};
+    f->limit = limit ? limit : &f->alone;
     if (count == 0 || count >= NO_FRAME)
         return false;
     f->frame = calloc(count, sizeof *f->frame);
@@ -54,10 +52,10 @@ bool frames_open(struct ulms_frames *f, uint64_t count, const struct frames_memo
     }
     for (uint32_t i = 0; i < f->capacity; i++)
         bits_set(f->bare, i, true);
-    lock_take(&limit->lock);
-    f->next_pool = limit->pools;
-    limit->pools = f;
-    lock_drop(&limit->lock);
+    lock_take(&f->limit->lock);
+    f->next_pool = f->limit->pools;
+    f->limit->pools = f;
+    lock_drop(&f->limit->lock);
     return true;
 }
 
@@ -67,31 +65,11 @@ void frames_close(struct ulms_frames *f) {
     free(f->bare);
 }
 
-static size_t make_all(void *own, uint32_t first, size_t n) {
-    (void)own;
-    (void)first;
-    return n;
-}
-
-static bool unmake_all(void *own, uint32_t first, size_t n) {
-    (void)own;
-    (void)first;
-    (void)n;
-    return true;
-}
-
 struct ulms_frames *ulms_frames_new(uint32_t count) {
-    static const struct frames_memory none = {make_all, unmake_all};
-    struct alone {
-        struct ulms_frames frames;
-        struct frames_limit limit;
-    } *a = calloc(1, sizeof *a);
-    if (!a)
-        return NULL;
-    a->limit = (struct frames_limit)FRAMES_LIMIT_NONE;
-    if (frames_open(&a->frames, count, &none, NULL, &a->limit))
-        return &a->frames;
-    free(a);
+    struct ulms_frames *f = malloc(sizeof *f);
+    if (f && frames_open(f, count, NULL, NULL, NULL))
+        return f;
+    free(f);
     return NULL;
 }
 
@@ -188,7 +166,7 @@ static size_t make(struct ulms_frames *f, const uint32_t *frames, size_t n) {
     for (size_t run, all = 1; made < n && all; made += all) {
         for (run = 1; made + run < n && frames[made + run] == frames[made] + run;)
             run++;
-        all = f->memory->make(f->own, frames[made], run);
+        all = f->memory ? f->memory->make(f->own, frames[made], run) : run;
     }
     return made;
 }
@@ -211,9 +189,13 @@ static size_t make_more(struct ulms_frames *f, uint32_t *out, size_t n) {
     return made;
 }
 
+static bool unmake(struct ulms_frames *f, uint32_t first, size_t n) {
+    return !f->memory || f->memory->unmake(f->own, first, n);
+}
+
 /* If it cannot be unmade it keeps its memory and its number for good. */
 static void unmake_once(struct ulms_frames *f, uint32_t frame) {
-    if (!f->memory->unmake(f->own, frame, 1))
+    if (!unmake(f, frame, 1))
         return;
     f->frame[frame].once = false;
     lock_take(&f->lock);
@@ -284,12 +266,12 @@ static size_t take_surplus(struct ulms_frames *f, uint64_t most, uint32_t out[BA
 }
 
 /* Returns how many of the frames, which descend, are gone, from the first. */
-static size_t unmake(struct ulms_frames *f, const uint32_t *frames, size_t n) {
+static size_t unmake_all(struct ulms_frames *f, const uint32_t *frames, size_t n) {
     size_t gone = 0, run;
     for (; gone < n; gone += run) {
         for (run = 1; gone + run < n && frames[gone + run] == frames[gone] - run;)
             run++;
-        if (!f->memory->unmake(f->own, frames[gone + run - 1], run))
+        if (!unmake(f, frames[gone + run - 1], run))
             break;
     }
     return gone;
@@ -298,7 +280,7 @@ static size_t unmake(struct ulms_frames *f, const uint32_t *frames, size_t n) {
 void frames_trim(struct ulms_frames *f, uint64_t bytes) {
     uint32_t frames[BATCH];
     for (size_t n, gone = BATCH; gone == BATCH && (n = take_surplus(f, bytes / page_bytes, frames)) > 0;) {
-        gone = unmake(f, frames, n);
+        gone = unmake_all(f, frames, n);
         lock_take(&f->lock);
         for (size_t i = 0; i < gone; i++)
             bits_set(f->bare, frames[i], true);
@@ -324,7 +306,7 @@ static void relieve(struct ulms_frames *f, size_t n) {
 /* Idle frames that are missing from the stock. Under the lock. */
 static size_t missing(const struct ulms_frames *f) {
     size_t short_of = f->free < f->stock ? f->stock - f->free : 0;
-    return f->made < f->ahead ? least(short_of, f->ahead - f->made) : 0;
+    return f->made < f->ahead ? smaller(short_of, f->ahead - f->made) : 0;
 }
 
 bool frames_take(struct ulms_frames *f, uint32_t *out, size_t n, bool together) {
@@ -376,7 +358,7 @@ void frames_keep(struct ulms_frames *f, uint32_t stock, uint64_t bytes, void (*l
 bool frames_stock(struct ulms_frames *f) {
     uint32_t frames[MAKE];
     lock_take(&f->lock);
-    size_t n = least(missing(f), MAKE);
+    size_t n = smaller(missing(f), MAKE);
     lock_drop(&f->lock);
     size_t made = n ? make_more(f, frames, n) : 0;
     ulms_frames_give(f, frames, made);

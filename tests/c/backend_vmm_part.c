@@ -61,9 +61,9 @@ TEST(neighbours_share_a_page) {
     vmm_part_delete(&v, b);
     vmm_part_delete(&v, a);
     check_part(c, 3);
-    CHECK_EQ(v.count, 1);
+    CHECK_EQ(v.ranges.count, 1);
     vmm_part_delete(&v, c);
-    CHECK_EQ(v.count, 0); /* with its addresses */
+    CHECK_EQ(v.ranges.count, 0); /* with its addresses */
 }
 
 TEST(where_addresses_are_short_a_range_is_as_small_as_can_be) {
@@ -75,10 +75,10 @@ TEST(where_addresses_are_short_a_range_is_as_small_as_can_be) {
     CHECK(b->range == a->range);
     CHECK_EQ(fresh, 0);
     struct vmm_part *c = part_new(GRAIN, &fresh);
-    CHECK(c->range != a->range && v.count == 2);
+    CHECK(c->range != a->range && v.ranges.count == 2);
     vmm_part_delete(&v, a);
     vmm_part_delete(&v, b);
-    CHECK_EQ(v.count, 1);
+    CHECK_EQ(v.ranges.count, 1);
     vmm_part_delete(&v, c);
 }
 
@@ -94,7 +94,7 @@ TEST(whole_pages_are_not_shared) {
     vmm_part_delete(&v, whole);
     vmm_part_delete(&v, a);
     vmm_part_delete(&v, b);
-    CHECK_EQ(v.count, 0);
+    CHECK_EQ(v.ranges.count, 0);
 }
 
 /* 64 pages leave a page unused. */
@@ -127,7 +127,7 @@ TEST(what_is_to_lie_apart_does_while_little_is_lost) {
     vmm_part_delete(&v, b);
     for (size_t i = 1; i < 64; i++)
         vmm_part_delete(&v, whole[i]);
-    CHECK_EQ(v.count, 0);
+    CHECK_EQ(v.ranges.count, 0);
 }
 
 TEST(the_newest_of_a_size_is_found) {
@@ -185,7 +185,7 @@ TEST(what_cannot_be_unmapped_stays) {
     CHECK(vmm_part_at(b->range, start) == a && a->deferred);
     vmm_part_delete(&v, c);
     vmm_part_delete(&v, b);
-    CHECK_EQ(v.count, 1);
+    CHECK_EQ(v.ranges.count, 1);
 }
 
 TEST(nothing_is_left_where_there_are_no_frames) {

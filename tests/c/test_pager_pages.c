@@ -12,7 +12,7 @@ static struct {
 } freed[PAGES];
 
 static size_t held[PAGES]; /* pages of the memory that begins there; 0: none */
-static struct pager_ranges ranges, still_advised;
+static struct spans ranges, still_advised;
 static uint64_t seed = 1;
 
 static uint64_t below(uint64_t n) {
@@ -77,13 +77,13 @@ TEST(memory_given_out_as_it_was_has_the_advice_it_had) {
         give_back(i);
     CHECK_EQ(ranges.count, 0);
     while (still_advised.count)
-        free(pager_range_take(&still_advised, still_advised.at[0].range->start));
+        free(pager_range_take(&still_advised, still_advised.at[0].start));
     free(ranges.at);
     free(still_advised.at);
 }
 
 TEST(a_page_lingers_until_it_is_used) {
-    struct pager_ranges r = {0};
+    struct spans r = {0};
     CHECK(pager_range_add(&r, 8 * page_bytes, 4 * page_bytes) && pager_range_add(&r, 12 * page_bytes, page_bytes));
     for (addr_t p = 9; p < 13; p++)
         pager_page_at(&r, p * page_bytes)->lingers = true;

@@ -5,9 +5,9 @@
 #include "backend/pager/pages.h"
 
 struct pager_memory {
-    struct pager_ranges ranges;
-    struct pager_ranges still_advised; /* memory that left while the driver's advice is still set */
-    uint64_t bytes;                    /* of ours, in whole pages, but for what was freed and is unused */
+    struct spans ranges;
+    struct spans still_advised; /* memory that left while the driver's advice is still set */
+    uint64_t bytes;             /* of ours, in whole pages, but for what was freed and is unused */
     /* Bytes of the device that the engine does not rule: of memory that never moves; of pages that left the engine and
      * are not released yet. */
     uint64_t fixed, aside;

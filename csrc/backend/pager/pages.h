@@ -2,7 +2,7 @@
 #ifndef ULMS_PAGER_PAGES_H
 #define ULMS_PAGER_PAGES_H
 
-#include "types.h"
+#include "base/spans.h"
 
 struct pager_page {
     /* 1 + the ticket of the last operation issued before the framework took back the last block here; 0: the content
@@ -25,40 +25,29 @@ struct pager_piece {
     uint64_t bytes;
 };
 
-/* Who looks for an address reads no range but that one: their pages change all the time. */
-struct pager_span {
-    addr_t start, end;
-    struct pager_range *range;
-};
-
-struct pager_ranges {
-    struct pager_span *at; /* by address */
-    size_t count, capacity;
-};
-
 /* NULL: no memory, or there is a range already. */
-struct pager_range *pager_range_add(struct pager_ranges *r, addr_t start, uint64_t bytes);
+struct pager_range *pager_range_add(struct spans *r, addr_t start, uint64_t bytes);
 /* NULL: none starts there. */
-struct pager_range *pager_range_at(const struct pager_ranges *r, addr_t start);
+struct pager_range *pager_range_at(const struct spans *r, addr_t start);
 /* The same. The caller frees it. */
-struct pager_range *pager_range_take(struct pager_ranges *r, addr_t start);
+struct pager_range *pager_range_take(struct spans *r, addr_t start);
 /* The memory of a range that was taken may be given out again as it is: what advice is still set is remembered. Frees
  * the range, now or later. */
-void pager_range_remember_advice(struct pager_ranges *still_advised, struct pager_range *range);
+void pager_range_remember_advice(struct spans *still_advised, struct pager_range *range);
 /* New memory has the advice that it was left with. */
-void pager_range_inherit_advice(struct pager_ranges *still_advised, struct pager_range *range);
+void pager_range_inherit_advice(struct spans *still_advised, struct pager_range *range);
 /* Calls for each page of [start, end) that there is. */
-void pager_pages_visit(struct pager_ranges *r, addr_t start, addr_t end,
-                       void (*visit)(struct pager_page *, addr_t, void *), void *data);
+void pager_pages_visit(struct spans *r, addr_t start, addr_t end, void (*visit)(struct pager_page *, addr_t, void *),
+                       void *data);
 /* Sets `died` of each. */
-void pager_pages_died(struct pager_ranges *r, addr_t start, addr_t end, uint64_t died);
+void pager_pages_died(struct spans *r, addr_t start, addr_t end, uint64_t died);
 /* An operation uses them: they are nobody's no more. */
-void pager_pages_used(struct pager_ranges *r, addr_t start, addr_t end);
+void pager_pages_used(struct spans *r, addr_t start, addr_t end);
 /* Bytes of those that linger. */
-uint64_t pager_pages_lingering(const struct pager_ranges *r);
+uint64_t pager_pages_lingering(const struct spans *r);
 /* The parts of [start, end) that are of one allocation each, n at most; returns how many. */
-int pager_ranges_split(const struct pager_ranges *r, addr_t start, addr_t end, struct pager_piece *piece, int n);
+int pager_ranges_split(const struct spans *r, addr_t start, addr_t end, struct pager_piece *piece, int n);
 /* The page at p; NULL: there is none. */
-struct pager_page *pager_page_at(const struct pager_ranges *r, addr_t p);
+struct pager_page *pager_page_at(const struct spans *r, addr_t p);
 
 #endif

@@ -74,7 +74,7 @@ bool pager_prior_note(struct pager *d) {
     if (!touches)
         return false;
     for (size_t i = 0; i < d->memory.ranges.count; i++) {
-        struct pager_range *r = d->memory.ranges.at[i].range;
+        struct pager_range *r = d->memory.ranges.at[i].what;
         touches[i] = (struct ulms_engine_touch){r->start, r->bytes, ULMS_TOUCH_UPDATE};
     }
     pager_pages_died(&d->memory.ranges, 0, UINT64_MAX, 0);

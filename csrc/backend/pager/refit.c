@@ -27,7 +27,7 @@ static uint64_t touch_all(struct pager *d) {
         return 0;
     size_t n = 0;
     for (size_t i = 0; i < d->memory.ranges.count; i++) {
-        const struct pager_range *r = d->memory.ranges.at[i].range;
+        const struct pager_range *r = d->memory.ranges.at[i].what;
         if (!r->freed)
             touches[n++] = (struct ulms_engine_touch){r->start, r->bytes, ULMS_TOUCH_UPDATE};
     }

@@ -89,12 +89,6 @@ static void came_to_device(struct pager *d) {
     pager_unlock(d);
 }
 
-static void give(struct vmm *v, struct vmm_page *page, enum vmm_place place) {
-    if (page->frame[place] != NO_FRAME)
-        ulms_frames_give(&v->pool[place].frames, &page->frame[place], 1);
-    page->frame[place] = NO_FRAME;
-}
-
 /* Nothing is mapped at the page, and it has its old frame besides. */
 static bool map_fresh(const struct page *p, uint32_t fresh, enum vmm_place to, enum vmm_place from) {
     struct vmm_page *page = page_of(p);
@@ -102,8 +96,8 @@ static bool map_fresh(const struct page *p, uint32_t fresh, enum vmm_place to, e
         vmm_range_map(p->v, p->range, p->at, 1, from);
         return false;
     }
-    give(p->v, page, VMM_DEVICE);
-    give(p->v, page, VMM_HOST);
+    vmm_page_drop(p->v, page, VMM_DEVICE);
+    vmm_page_drop(p->v, page, VMM_HOST);
     page->frame[to] = fresh;
     page->filled = false;
     page->exported = true;

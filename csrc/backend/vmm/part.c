@@ -53,11 +53,12 @@ static struct vmm_range *range_for(struct vmm *v, uint64_t bytes, bool apart, si
     uint64_t most = RANGE_PAGES * page_bytes;
     bool alone = is_alone(v, bytes, apart);
     size_t grains = (alone ? whole_pages(bytes) : bytes) / PAGE_LEAST;
-    for (size_t i = 0; i < v->count; i++)
-        if (!v->at[i]->reserved && v->at[i]->alone == alone && find_room(v->at[i], grains, grain))
-            return v->at[i];
+    struct vmm_range *r;
+    for (size_t i = 0; i < v->ranges.count; i++)
+        if (!(r = v->ranges.at[i].what)->reserved && r->alone == alone && find_room(r, grains, grain))
+            return r;
     *grain = 0;
-    struct vmm_range *r = bytes < most ? vmm_range_new(v, most) : NULL;
+    r = bytes < most ? vmm_range_new(v, most) : NULL;
     if (!r)
         r = vmm_range_new(v, whole_pages(bytes));
     if (r)
@@ -169,8 +170,8 @@ void vmm_part_delete(struct vmm *v, struct vmm_part *p) {
 
 const struct vmm_part *vmm_part_alike(const struct vmm *v, uint64_t bytes) {
     const struct vmm_part *newest = NULL;
-    for (size_t i = 0; i < v->count; i++) {
-        const struct vmm_range *r = v->at[i];
+    for (size_t i = 0; i < v->ranges.count; i++) {
+        const struct vmm_range *r = v->ranges.at[i].what;
         for (size_t grain = 0, seen = 0; !r->reserved && seen < r->parts;) {
             const struct vmm_part *p = r->part[grain];
             if (p && p->bytes == bytes && !p->deferred && (!newest || p->number > newest->number))

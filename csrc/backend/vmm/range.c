@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "backend/vmm/vmm.h"
+#include "base/larger.h"
 #include "base/log.h"
 #include "driver/real.h"
 #include "observe/stats.h"
@@ -35,10 +36,10 @@ bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct frames_l
     CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, device};
     uint64_t host_bytes = (uint64_t)host_limit->most * page_bytes;
     size_t total = 0;
-    *v = (struct vmm){.device = device, .limit = FRAMES_LIMIT_NONE};
+    *v = (struct vmm){.device = device};
     d2h_queue_open(&v->d2h_queue);
     if (REAL(cuDeviceTotalMem_v2, 0)(&total, device) != CUDA_SUCCESS ||
-        !vmm_pool_open(&v->pool[VMM_DEVICE], here, device, total, &v->limit) ||
+        !vmm_pool_open(&v->pool[VMM_DEVICE], here, device, total, NULL) ||
         !vmm_pool_open(&v->pool[VMM_HOST], host, device, host_bytes, host_limit))
         return false;
     v->users = v->pool[VMM_DEVICE].users;
@@ -48,53 +49,23 @@ bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct frames_l
 
 /* --- the list --- */
 
-/* Index of the first range that ends behind p. Under the lock. */
-static size_t first_behind(const struct vmm *v, addr_t p) {
-    size_t low = 0, high = v->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (v->at[middle]->start + v->at[middle]->bytes > p)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
 struct vmm_range *vmm_range_find(struct vmm *v, addr_t p) {
     lock_take(&v->lock);
-    size_t i = first_behind(v, p);
-    struct vmm_range *r = i < v->count && v->at[i]->start <= p ? v->at[i] : NULL;
+    struct vmm_range *r = spans_find(&v->ranges, p);
     lock_drop(&v->lock);
     return r;
 }
 
 static bool enter(struct vmm *v, struct vmm_range *r) {
     lock_take(&v->lock);
-    if (v->count == v->capacity) {
-        size_t capacity = v->capacity ? 2 * v->capacity : 64;
-        struct vmm_range **at = realloc(v->at, capacity * sizeof(struct vmm_range *));
-        v->at = at ? at : v->at;
-        v->capacity = at ? capacity : v->capacity;
-    }
-    bool room = v->count < v->capacity;
-    if (room) {
-        size_t i = first_behind(v, r->start);
-        memmove(&v->at[i + 1], &v->at[i], (v->count - i) * sizeof(struct vmm_range *));
-        v->at[i] = r;
-        v->count++;
-    }
+    bool entered = spans_insert(&v->ranges, r->start, r->start + r->bytes, r);
     lock_drop(&v->lock);
-    return room;
+    return entered;
 }
 
 static void take_out(struct vmm *v, const struct vmm_range *r) {
     lock_take(&v->lock);
-    size_t i = first_behind(v, r->start);
-    if (i < v->count && v->at[i] == r) {
-        v->count--;
-        memmove(&v->at[i], &v->at[i + 1], (v->count - i) * sizeof(struct vmm_range *));
-    }
+    spans_take(&v->ranges, spans_behind(&v->ranges, r->start));
     lock_drop(&v->lock);
 }
 
@@ -238,39 +209,22 @@ void vmm_range_map_stale(struct vmm *v, struct vmm_range *r, size_t first, size_
 
 /* --- their life --- */
 
-static void give_frames(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
-    uint32_t frames[BATCH];
-    size_t have = 0;
-    for (size_t i = first; i < first + n; i++) {
-        if (r->page[i].frame[place] != NO_FRAME)
-            frames[have++] = r->page[i].frame[place];
-        r->page[i].frame[place] = NO_FRAME;
-        if (have == BATCH || i + 1 == first + n) {
-            ulms_frames_give(&v->pool[place].frames, frames, have);
-            have = 0;
-        }
-    }
-}
-
 bool vmm_range_empty(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
     if (!vmm_range_unmap(v, r, first, n, VMM_UNMAPPED))
         return false;
-    give_frames(v, r, first, n, VMM_DEVICE);
-    give_frames(v, r, first, n, VMM_HOST);
-    for (size_t i = first; i < first + n; i++)
+    for (size_t i = first; i < first + n; i++) {
+        vmm_page_drop(v, &r->page[i], VMM_DEVICE);
+        vmm_page_drop(v, &r->page[i], VMM_HOST);
         r->page[i] = EMPTY;
+    }
     return true;
-}
-
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
 }
 
 /* Takes as many as there are. Returns how many. */
 static size_t take_some(struct ulms_frames *f, uint32_t *out, size_t n) {
     size_t have = 0;
     for (size_t some; have < n; have += some) {
-        some = least(BATCH, n - have);
+        some = smaller(BATCH, n - have);
         while (some > 0 && !frames_take(f, out + have, some, false))
             some /= 2;
         if (some == 0)
@@ -314,7 +268,7 @@ bool vmm_stock_take(struct vmm *v, struct vmm_stock *s, size_t n, bool device, s
 /* To the pages from `first` on, as long as there are any. Returns the first page without. */
 static size_t deal(struct vmm *v, struct vmm_range *r, size_t first, size_t end, struct vmm_stock *s,
                    enum vmm_place place) {
-    size_t n = least(s->count[place], end - first);
+    size_t n = smaller(s->count[place], end - first);
     for (size_t i = first; i < first + n; i++) {
         r->page[i].frame[place] = s->frame[place][i - first];
         if (place == VMM_DEVICE)

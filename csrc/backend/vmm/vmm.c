@@ -195,8 +195,10 @@ static bool make_usable(struct pager *d, const struct op *op, uint64_t serial, e
 
 static bool any_lost(const struct pager *d) {
     bool lost = false;
-    for (size_t i = 0; i < d->memory.ranges.count && !lost; i++)
-        lost = any_page(d, d->memory.ranges.at[i].range->start, d->memory.ranges.at[i].range->bytes, is_lost);
+    for (size_t i = 0; i < d->memory.ranges.count && !lost; i++) {
+        const struct spans_row *r = &d->memory.ranges.at[i];
+        lost = any_page(d, r->start, r->end - r->start, is_lost);
+    }
     return lost;
 }
 

@@ -16,6 +16,7 @@
 
 #include "base/lock.h"
 #include "base/page.h"
+#include "base/spans.h"
 #include "driver.h"
 #include "frames/frames.h"
 
@@ -127,7 +128,6 @@ struct vmm {
     int32_t device;         /* CUDA ordinal */
     struct vmm_users users; /* of the program's addresses: the device and its peers */
     struct vmm_pool pool[VMM_PLACES];
-    struct frames_limit limit;           /* of the device's frames */
     struct frame_prefetcher *prefetcher; /* NULL: frames are made as they are needed */
     struct d2h_queue d2h_queue;          /* of copies to the host */
     struct lock parts_lock; /* of parts: who comes and goes. Taken before the device's lock. Of the next three */
@@ -135,10 +135,9 @@ struct vmm {
     uint64_t whole_bytes;   /* of the parts that are of whole pages */
     uint64_t padding_bytes; /* unused behind others that share no page; kept little beside it. Read by anybody */
     struct lock lock;       /* of what follows */
-    struct vmm_range **at;  /* by address */
-    size_t count, capacity; /* of the list */
-    bool loses;             /* atomic: a page could not be mapped, or is stale for good */
-    bool never_stale;       /* nothing moves any more, and no page is stale */
+    struct spans ranges;
+    bool loses;       /* atomic: a page could not be mapped, or is stale for good */
+    bool never_stale; /* nothing moves any more, and no page is stale */
     /* Content that is wanted may leave stale pages, until a kernel comes that is not trusted (docs/vmm.md, "The
      * rule"). The last two under the device's lock. */
     bool untrusted;     /* atomic: it came, and what leaves from now on is mapped on the host */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "base/larger.h"
 #include "base/lock.h"
 #include "base/page.h"
 #include "base/patience.h"
@@ -268,10 +269,6 @@ static bool make_room(struct charge *c, uint64_t stream, struct graph_memory *g)
     next_round();
     c->bytes = needed(c->device, stream, g);
     return reserved_make_room(c->device, MEMORY_GRAPH, c->bytes);
-}
-
-static uint64_t larger(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
 }
 
 /* Bytes that the driver will take beyond what it holds, and what was thought to be needed: it may do with less. Once it

@@ -10,6 +10,7 @@
 #include "base/capacity.h"
 #include "base/host.h"
 #include "base/hot.h"
+#include "base/larger.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/page.h"
@@ -37,10 +38,6 @@ static void fork_child(void) {
     trace_fork_child();
     stats_fork_child();
     thread_fork_child();
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
 }
 
 static void device_facts(char *name, int size, uint64_t *total) {

@@ -1,6 +1,7 @@
 /* Answers about memory, as the ledger has it: what the program may hold is the capacity, and all its questions agree.
  */
 #include "base/capacity.h"
+#include "base/larger.h"
 #include "base/log.h"
 #include "driver/context.h"
 #include "driver/session.h"
@@ -8,10 +9,6 @@
 #include "interpose/replace/provide.h"
 
 #include <string.h>
-
-static uint64_t smaller(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
 
 static uint64_t less(uint64_t a, uint64_t b) {
     return a > b ? a - b : 0;

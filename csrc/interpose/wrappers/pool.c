@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "base/capacity.h"
 #include "base/hash.h"
+#include "base/larger.h"
 #include "base/lock.h"
 #include "base/options.h"
 #include "base/page.h"
@@ -90,10 +91,6 @@ static int pool_device(CUmemoryPool handle, int otherwise) {
 }
 
 /* --- provided memory --- */
-
-static uint64_t larger(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
-}
 
 /* The caller holds the lock. */
 static void hold(struct pool *p, addr_t start, uint64_t bytes) {

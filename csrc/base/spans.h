@@ -1,0 +1,25 @@
+/* Ranges of addresses that do not overlap, in order, and what belongs to each. Whoever looks for an address reads no
+ * more than the list. */
+#ifndef ULMS_SPANS_H
+#define ULMS_SPANS_H
+
+#include "types.h"
+
+struct spans {
+    struct spans_row {
+        addr_t start, end;
+        void *what;
+    } *at;
+    size_t count, capacity;
+};
+
+/* Index of the first that ends behind p. */
+size_t spans_behind(const struct spans *r, addr_t p);
+/* NULL: none holds p. */
+void *spans_find(const struct spans *r, addr_t p);
+/* False: no memory, or another one is there. */
+bool spans_insert(struct spans *r, addr_t start, addr_t end, void *what);
+/* What belonged to the one of that index, which is there no more. */
+void *spans_take(struct spans *r, size_t i);
+
+#endif
