@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from pump.sim.link import LINKS
-from pump.sim.peers import brokered, swapped
+from pump.sim.peers import brokered, paged, swapped
 from pump.sim.resident import PAGE_BYTES, Program, recorded
 from pump.sim.sequence import Sequence
 from pump.sim.tenants import Machine, Shared
@@ -15,7 +15,11 @@ from pump.terminal.render import table
 SPAN_NS = 10_000_000_000
 TURN_NS = 1_000_000_000
 """Of whole processes, where no length was asked for."""
-WAYS = {"swap": "whole processes in turns", "broker": "the broker's policy"}
+WAYS = {
+    "fault": "kernels fault, LRU",
+    "swap": "whole processes in turns",
+    "broker": "the broker's policy",
+}
 
 
 @dataclass(frozen=True)
@@ -28,15 +32,15 @@ class Together:
     over: float  # needs of all : memory
     way: str
     total: float
-    least: float  # what one does, the one that does least
-    bytes_in: float
-    bytes_out: float
+    least: float | None = None  # what one does, the one that does least
+    bytes_in: float | None = None
+    bytes_out: float | None = None
 
 
 def share(
     name: str, sequence: Sequence, tenants: int, over: float, turn_ms: float
 ) -> list[Together]:
-    """Copies of a program in too little memory: both ways."""
+    """Copies of a program in too little memory: each way."""
     program = recorded(name, sequence)
     memory = int(tenants * program.need / over) // PAGE_BYTES * PAGE_BYTES
     machine = Machine(int(LINKS["vmm"].rate_both / 2 * 1e9))
@@ -46,7 +50,11 @@ def share(
         "swap": swapped(machine, programs, memory, turn_ns or TURN_NS, SPAN_NS),
         "broker": brokered(machine, programs, memory, turn_ns, SPAN_NS),
     }
-    return [row(program, tenants, over, way, run) for way, run in runs.items()]
+    faults = paged(programs, memory, LINKS["um"].rate_fault * 1e9)
+    return [
+        Together(name, tenants, program.need, over, "fault", faults),
+        *(row(program, tenants, over, way, run) for way, run in runs.items()),
+    ]
 
 
 def row(program: Program, tenants: int, over: float, way: str, run: Shared) -> Together:
@@ -68,9 +76,9 @@ def share_table(rows: list[Together]) -> Table:
             f"{one.over:g}",
             WAYS[one.way],
             f"{one.total:.1%}",
-            f"{one.least:.1%}",
-            f"{one.bytes_in / 1e9:.1f}",
-            f"{one.bytes_out / 1e9:.1f}",
+            "" if one.least is None else f"{one.least:.1%}",
+            "" if one.bytes_in is None else f"{one.bytes_in / 1e9:.1f}",
+            "" if one.bytes_out is None else f"{one.bytes_out / 1e9:.1f}",
         )
         for one in rows
     ]

@@ -1,10 +1,11 @@
 """What others do where programs do not fit together: to compare with the policy of the broker."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pump.sim.broker import NEVER, CompiledPolicy, Group, Lease, Report
-from pump.sim.resident import Program
+from pump.sim.resident import PAGE_BYTES, Program
 from pump.sim.tenants import Machine, Shared, Sharing
 
 FIRST_NS = 6_000_000_000
@@ -103,9 +104,29 @@ def brokered(
     return run.measure(span_ns)
 
 
-def paged(programs: Sequence[Program], fault_rate: int) -> float:
-    """The sum of what programs do, as parts of each alone, where kernels fault in all that they
-    touch: least recently used pages leave, so a sweep finds none of its own. Bytes a second.
+def paged(programs: Sequence[Program], memory: int, fault_rate: float, rounds: int = 3) -> float:
+    """What programs do in sum, as a part of one alone, where kernels fault in what they touch and
+    the least recently used pages of all leave. Operations alternate; bytes a second.
     """
-    parts = [program.round_ns * fault_rate / (program.need * 1e9) for program in programs]
-    return min(1.0, sum(parts) / len(parts))
+    here: OrderedDict[tuple[int, int], None] = OrderedDict()
+    worked = took = 0.0
+    for measured in (False, True):
+        clocks = dict.fromkeys(range(len(programs)), 0)
+        steps = dict.fromkeys(clocks, 0)
+        until = rounds * max(program.round_ns for program in programs)
+        while min(clocks.values()) < until:
+            number = min(clocks, key=lambda each: clocks[each])
+            program = programs[number]
+            work = program.work[steps[number] % len(program.work)]
+            missing = sum((number, page) not in here for page in work.pages)
+            for page in work.pages:
+                here[number, page] = None
+                here.move_to_end((number, page))
+            while len(here) * PAGE_BYTES > memory:
+                here.popitem(last=False)
+            clocks[number] += work.duration_ns
+            steps[number] += 1
+            if measured:
+                worked += work.duration_ns
+                took += work.duration_ns + missing * PAGE_BYTES / fault_rate * 1e9
+    return worked / took
