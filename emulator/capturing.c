@@ -2,14 +2,12 @@
 #include "capture.h"
 
 STREAMED(cuStreamBeginCapture, _ptsz, (CUstream stream), (stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return capture_begin(s, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
 
 STREAMED(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, CUstreamCaptureMode mode), (stream, mode)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return capture_begin(s, NULL, NULL, 0, mode);
 }
 
@@ -17,15 +15,13 @@ STREAMED(cuStreamBeginCaptureToGraph, _ptsz,
          (CUstream stream, CUgraph g, const CUgraphNode *after, const CUgraphEdgeData *edges, size_t n,
           CUstreamCaptureMode mode),
          (stream, g, after, edges, n, mode)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     (void)edges;
     return g ? capture_begin(s, g, after, n, mode) : CUDA_ERROR_INVALID_VALUE;
 }
 
 STREAMED(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph *out), (stream, out)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return out ? capture_end(s, out) : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -45,8 +41,7 @@ static bool implicit(CUstream s) {
 }
 
 STREAMED(cuStreamIsCapturing, _ptsz, (CUstream stream, CUstreamCaptureStatus *status), (stream, status)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     struct capture_info i;
     if (!status)
         return CUDA_ERROR_INVALID_VALUE;
@@ -83,8 +78,7 @@ static CUresult info(CUstream s, CUstreamCaptureStatus *status, cuuint64_t *id, 
 
 STREAMED(cuStreamGetCaptureInfo, _ptsz, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id),
          (stream, status, id)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return info(s, status, id, NULL, NULL, NULL, NULL);
 }
 
@@ -92,8 +86,7 @@ STREAMED(cuStreamGetCaptureInfo_v2, _ptsz,
          (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes,
           size_t *n),
          (stream, status, id, graph, nodes, n)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return info(s, status, id, graph, nodes, NULL, n);
 }
 
@@ -101,8 +94,7 @@ STREAMED(cuStreamGetCaptureInfo_v3, _ptsz,
          (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes,
           const CUgraphEdgeData **edges, size_t *n),
          (stream, status, id, graph, nodes, edges, n)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return info(s, status, id, graph, nodes, edges, n);
 }
 
@@ -114,16 +106,14 @@ static CUresult update(CUstream s, const CUgraphNode *nodes, size_t n, unsigned 
 
 STREAMED(cuStreamUpdateCaptureDependencies, _ptsz, (CUstream stream, CUgraphNode *nodes, size_t n, unsigned flags),
          (stream, nodes, n, flags)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return update(s, nodes, n, flags);
 }
 
 STREAMED(cuStreamUpdateCaptureDependencies_v2, _ptsz,
          (CUstream stream, CUgraphNode *nodes, const CUgraphEdgeData *edges, size_t n, unsigned flags),
          (stream, nodes, edges, n, flags)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     (void)edges;
     return update(s, nodes, n, flags);
 }

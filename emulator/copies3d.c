@@ -20,32 +20,27 @@ static CUresult issue_3d(CUstream s, const CUDA_MEMCPY3D *p, bool wait) {
 }
 
 STREAMED(cuMemcpy2D_v2, _ptds, (const CUDA_MEMCPY2D *p), (p)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(NULL);
+    BEGIN_ON(NULL);
     return issue_2d(s, p, true);
 }
 
 STREAMED(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D *p), (p)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(NULL);
+    BEGIN_ON(NULL);
     return issue_2d(s, p, true);
 }
 
 STREAMED(cuMemcpy2DAsync_v2, _ptsz, (const CUDA_MEMCPY2D *p, CUstream stream), (p, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return issue_2d(s, p, false);
 }
 
 STREAMED(cuMemcpy3D_v2, _ptds, (const CUDA_MEMCPY3D *p), (p)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(NULL);
+    BEGIN_ON(NULL);
     return issue_3d(s, p, true);
 }
 
 STREAMED(cuMemcpy3DAsync_v2, _ptsz, (const CUDA_MEMCPY3D *p, CUstream stream), (p, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return issue_3d(s, p, false);
 }
 
@@ -53,14 +48,12 @@ STREAMED(cuMemcpy3DAsync_v2, _ptsz, (const CUDA_MEMCPY3D *p, CUstream stream), (
 _Static_assert(sizeof(CUDA_MEMCPY3D) == sizeof(CUDA_MEMCPY3D_PEER), "peer copies are read as plain ones");
 
 STREAMED(cuMemcpy3DPeer, _ptds, (const CUDA_MEMCPY3D_PEER *p), (p)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(NULL);
+    BEGIN_ON(NULL);
     return issue_3d(s, (const CUDA_MEMCPY3D *)p, false);
 }
 
 STREAMED(cuMemcpy3DPeerAsync, _ptsz, (const CUDA_MEMCPY3D_PEER *p, CUstream stream), (p, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return issue_3d(s, (const CUDA_MEMCPY3D *)p, false);
 }
 
@@ -108,8 +101,7 @@ STREAMED(cuMemcpyBatchAsync, _ptsz,
          (CUdeviceptr * to, CUdeviceptr *from, size_t *bytes, size_t n, CUmemcpyAttributes *attrs, size_t *attr_starts,
           size_t attr_count, size_t *failed, CUstream stream),
          (to, from, bytes, n, attrs, attr_starts, attr_count, failed, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return batch(s, to, from, bytes, n, attrs, attr_starts, attr_count, failed);
 }
 
@@ -117,8 +109,7 @@ STREAMED(cuMemcpyBatchAsync_v2, _ptsz,
          (CUdeviceptr * to, CUdeviceptr *from, size_t *bytes, size_t n, CUmemcpyAttributes *attrs, size_t *attr_starts,
           size_t attr_count, CUstream stream),
          (to, from, bytes, n, attrs, attr_starts, attr_count, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return batch(s, to, from, bytes, n, attrs, attr_starts, attr_count, NULL);
 }
 
@@ -165,22 +156,19 @@ static CUresult batch_3d(CUstream s, size_t n, const CUDA_MEMCPY3D_BATCH_OP *ops
 STREAMED(cuMemcpy3DBatchAsync, _ptsz,
          (size_t n, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *failed, unsigned long long flags, CUstream stream),
          (n, ops, failed, flags, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return batch_3d(s, n, ops, failed, flags);
 }
 
 STREAMED(cuMemcpy3DBatchAsync_v2, _ptsz,
          (size_t n, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream), (n, ops, flags, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return batch_3d(s, n, ops, NULL, flags);
 }
 
 STREAMED(cuMemcpy3DWithAttributesAsync, _ptsz, (CUDA_MEMCPY3D_BATCH_OP * op, unsigned long long flags, CUstream stream),
          (op, flags, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return batch_3d(s, 1, op, NULL, flags);
 }
 
@@ -199,8 +187,7 @@ static CUresult decompress(CUstream s, const CUmemDecompressParams *p) {
 STREAMED(cuMemBatchDecompressAsync, _ptsz,
          (CUmemDecompressParams * list, size_t n, unsigned flags, size_t *failed, CUstream stream),
          (list, n, flags, failed, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     CUresult result = list && n && !flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {
         result = decompress(s, &list[i]);

@@ -109,8 +109,7 @@ CUresult event_record(CUstream s, CUevent e, unsigned flags) {
 }
 
 STREAMED(cuEventRecord, _ptsz, (CUevent e, CUstream stream), (e, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return event_record(s, e, 0);
 }
 
@@ -138,14 +137,12 @@ EXPORT CUresult cuCtxRecordEvent(CUcontext asked, CUevent e) {
 }
 
 STREAMED(cuEventRecordWithFlags, _ptsz, (CUevent e, CUstream stream, unsigned flags), (e, stream, flags)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return event_record(s, e, flags);
 }
 
 STREAMED(cuStreamWaitEvent, _ptsz, (CUstream stream, CUevent e, unsigned flags), (stream, e, flags)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     CUresult result = CUDA_SUCCESS;
     if (!e)
         return CUDA_ERROR_INVALID_HANDLE;

@@ -184,8 +184,7 @@ static CUresult launch(CUstream s, CUgraphExec e) {
 }
 
 STREAMED(cuGraphLaunch, _ptsz, (CUgraphExec e, CUstream stream), (e, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     if (!e)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&e->lock);
@@ -198,8 +197,7 @@ STREAMED(cuGraphLaunch, _ptsz, (CUgraphExec e, CUstream stream), (e, stream)) {
 }
 
 STREAMED(cuGraphUpload, _ptsz, (CUgraphExec e, CUstream stream), (e, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     struct work w = {.kind = WORK_EMPTY};
     return e ? stream_issue(s, &w) : CUDA_ERROR_INVALID_VALUE;
 }

@@ -134,8 +134,7 @@ STREAMED(cuLaunchKernel, _ptsz,
          (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
           CUstream stream, void **params, void **extra),
          (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return issue(c, s, f, (uint32_t[]){gx, gy, gz, bx, by, bz, shared}, params, extra);
 }
 
@@ -143,8 +142,7 @@ STREAMED(cuLaunchCooperativeKernel, _ptsz,
          (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
           CUstream stream, void **params),
          (f, gx, gy, gz, bx, by, bz, shared, stream, params)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return issue(c, s, f, (uint32_t[]){gx, gy, gz, bx, by, bz, shared}, params, NULL);
 }
 

@@ -148,8 +148,7 @@ static CUresult write_value(CUstream s, CUstreamBatchMemOpType type, CUdeviceptr
 #define WORD(symbol, what, bits, operation)                                                                            \
     STREAMED(symbol, _ptsz, (CUstream stream, CUdeviceptr address, cuuint##bits##_t value, unsigned flags),            \
              (stream, address, value, flags)) {                                                                        \
-        BEGIN_AS(call, CALL_CONTEXT);                                                                                  \
-        FIND(stream);                                                                                                  \
+        BEGIN_ON(stream);                                                                                              \
         return what(s, operation, address, value, flags);                                                              \
     }
 
@@ -170,14 +169,12 @@ static CUresult batch(CUstream s, unsigned n, const CUstreamBatchMemOpParams *op
 
 STREAMED(cuStreamBatchMemOp, _ptsz, (CUstream stream, unsigned n, CUstreamBatchMemOpParams *ops, unsigned flags),
          (stream, n, ops, flags)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return batch(s, n, ops, flags);
 }
 
 STREAMED(cuStreamBatchMemOp_v2, _ptsz, (CUstream stream, unsigned n, CUstreamBatchMemOpParams *ops, unsigned flags),
          (stream, n, ops, flags)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return batch(s, n, ops, flags);
 }

@@ -108,21 +108,18 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool p, CUstrea
 }
 
 STREAMED(cuMemAllocAsync, _ptsz, (CUdeviceptr * out, size_t bytes, CUstream stream), (out, bytes, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return allocate(out, bytes, current_pool(s->context->device), s);
 }
 
 STREAMED(cuMemAllocFromPoolAsync, _ptsz, (CUdeviceptr * out, size_t bytes, CUmemoryPool pool, CUstream stream),
          (out, bytes, pool, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return allocate(out, bytes, pool, s);
 }
 
 STREAMED(cuMemFreeAsync, _ptsz, (CUdeviceptr address, CUstream stream), (address, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     struct area a;
     struct work w = {.kind = WORK_FREE, .allocation = {.address = address}};
     if (capture_is_on(s))

@@ -151,8 +151,7 @@ static CUresult prefetch(CUstream s, CUdeviceptr start, size_t bytes, int place)
 
 STREAMED(cuMemPrefetchAsync, _ptsz, (CUdeviceptr start, size_t bytes, CUdevice device, CUstream stream),
          (start, bytes, device, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     if (device != CU_DEVICE_CPU && !device_valid(device))
         return CUDA_ERROR_INVALID_DEVICE;
     return prefetch(s, start, bytes, device == CU_DEVICE_CPU ? EMU_HOST : device);
@@ -161,8 +160,7 @@ STREAMED(cuMemPrefetchAsync, _ptsz, (CUdeviceptr start, size_t bytes, CUdevice d
 STREAMED(cuMemPrefetchAsync_v2, _ptsz,
          (CUdeviceptr start, size_t bytes, CUmemLocation location, unsigned flags, CUstream stream),
          (start, bytes, location, flags, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     int place;
     if (flags)
         return CUDA_ERROR_INVALID_VALUE;
@@ -205,16 +203,14 @@ STREAMED(cuMemPrefetchBatchAsync, _ptsz,
          (CUdeviceptr * starts, size_t *bytes, size_t n, CUmemLocation *locations, size_t *location_starts,
           size_t location_count, unsigned long long flags, CUstream stream),
          (starts, bytes, n, locations, location_starts, location_count, flags, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return batch(s, starts, bytes, n, locations, location_starts, location_count, flags, true, false);
 }
 
 STREAMED(cuMemDiscardBatchAsync, _ptsz,
          (CUdeviceptr * starts, size_t *bytes, size_t n, unsigned long long flags, CUstream stream),
          (starts, bytes, n, flags, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return batch(s, starts, bytes, n, NULL, NULL, 0, flags, false, true);
 }
 
@@ -222,7 +218,6 @@ STREAMED(cuMemDiscardAndPrefetchBatchAsync, _ptsz,
          (CUdeviceptr * starts, size_t *bytes, size_t n, CUmemLocation *locations, size_t *location_starts,
           size_t location_count, unsigned long long flags, CUstream stream),
          (starts, bytes, n, locations, location_starts, location_count, flags, stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     return batch(s, starts, bytes, n, locations, location_starts, location_count, flags, true, true);
 }

@@ -57,6 +57,10 @@ bool stream_blocks(const struct CUstream_st *s);
     CUresult found = stream_find(c, (handle), per_thread, &s);                                                         \
     if (found != CUDA_SUCCESS)                                                                                         \
     return found
+/* What a call on a stream begins with. */
+#define BEGIN_ON(handle)                                                                                               \
+    BEGIN_AS(call, CALL_CONTEXT);                                                                                      \
+    FIND(handle)
 
 /* Enters work, which it takes over also on failure: into the stream, or into the capture the stream is under.
  * Blocks while the stream is full. */

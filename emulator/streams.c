@@ -46,8 +46,7 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream s) {
 }
 
 STREAMED(cuStreamGetPriority, _ptsz, (CUstream stream, int *priority), (stream, priority)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     if (!priority)
         return CUDA_ERROR_INVALID_VALUE;
     *priority = s->priority;
@@ -55,8 +54,7 @@ STREAMED(cuStreamGetPriority, _ptsz, (CUstream stream, int *priority), (stream, 
 }
 
 STREAMED(cuStreamGetFlags, _ptsz, (CUstream stream, unsigned *flags), (stream, flags)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     if (!flags)
         return CUDA_ERROR_INVALID_VALUE;
     *flags = s->flags;
@@ -64,8 +62,7 @@ STREAMED(cuStreamGetFlags, _ptsz, (CUstream stream, unsigned *flags), (stream, f
 }
 
 STREAMED(cuStreamGetId, _ptsz, (CUstream stream, unsigned long long *id), (stream, id)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     if (!id)
         return CUDA_ERROR_INVALID_VALUE;
     *id = s->id;
@@ -73,8 +70,7 @@ STREAMED(cuStreamGetId, _ptsz, (CUstream stream, unsigned long long *id), (strea
 }
 
 STREAMED(cuStreamGetDevice, _ptsz, (CUstream stream, CUdevice *device), (stream, device)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     if (!device)
         return CUDA_ERROR_INVALID_VALUE;
     *device = s->context->device->ordinal;
@@ -82,8 +78,7 @@ STREAMED(cuStreamGetDevice, _ptsz, (CUstream stream, CUdevice *device), (stream,
 }
 
 STREAMED(cuStreamGetCtx, _ptsz, (CUstream stream, CUcontext *out), (stream, out)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     *out = s->context;
@@ -91,8 +86,7 @@ STREAMED(cuStreamGetCtx, _ptsz, (CUstream stream, CUcontext *out), (stream, out)
 }
 
 STREAMED(cuStreamGetCtx_v2, _ptsz, (CUstream stream, CUcontext *out, CUgreenCtx *green), (stream, out, green)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     if (!out || !green)
         return CUDA_ERROR_INVALID_VALUE;
     *out = s->context;
@@ -101,8 +95,7 @@ STREAMED(cuStreamGetCtx_v2, _ptsz, (CUstream stream, CUcontext *out, CUgreenCtx 
 }
 
 STREAMED(cuStreamQuery, _ptsz, (CUstream stream), (stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     if (capture_stops_stream_wait(s))
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     struct mark *marks;
@@ -113,8 +106,7 @@ STREAMED(cuStreamQuery, _ptsz, (CUstream stream), (stream)) {
 }
 
 STREAMED(cuStreamSynchronize, _ptsz, (CUstream stream), (stream)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     if (capture_stops_stream_wait(s))
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     struct mark *marks;
@@ -125,8 +117,7 @@ STREAMED(cuStreamSynchronize, _ptsz, (CUstream stream), (stream)) {
 }
 
 STREAMED(cuLaunchHostFunc, _ptsz, (CUstream stream, CUhostFn function, void *data), (stream, function, data)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     if (!function)
         return CUDA_ERROR_INVALID_VALUE;
     struct work w = {.kind = WORK_HOST, .host = {.function = function, .data = data}};
@@ -135,8 +126,7 @@ STREAMED(cuLaunchHostFunc, _ptsz, (CUstream stream, CUhostFn function, void *dat
 
 STREAMED(cuStreamAddCallback, _ptsz, (CUstream stream, CUstreamCallback callback, void *data, unsigned flags),
          (stream, callback, data, flags)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     if (!callback || flags)
         return CUDA_ERROR_INVALID_VALUE;
     if (capture_stops_stream_wait(s))
@@ -160,8 +150,7 @@ void host_run(const struct host_work *h, struct emu_launch *r) {
 /* All managed memory here is of the whole device: there is nothing to attach. */
 STREAMED(cuStreamAttachMemAsync, _ptsz, (CUstream stream, CUdeviceptr address, size_t bytes, unsigned flags),
          (stream, address, bytes, flags)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     struct area a;
     if (!address || flags == 0 || flags > CU_MEM_ATTACH_SINGLE || (area_find(address, &a) && a.kind != AREA_MANAGED))
         return CUDA_ERROR_INVALID_VALUE;
@@ -172,8 +161,7 @@ STREAMED(cuStreamAttachMemAsync, _ptsz, (CUstream stream, CUdeviceptr address, s
 
 STREAMED(cuStreamGetAttribute, _ptsz, (CUstream stream, CUstreamAttrID id, CUstreamAttrValue *value),
          (stream, id, value)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
     *value = (CUstreamAttrValue){{0}};
@@ -187,15 +175,13 @@ STREAMED(cuStreamGetAttribute, _ptsz, (CUstream stream, CUstreamAttrID id, CUstr
 /* They advise caches and priorities, of which there are none. */
 STREAMED(cuStreamSetAttribute, _ptsz, (CUstream stream, CUstreamAttrID id, const CUstreamAttrValue *value),
          (stream, id, value)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(stream);
+    BEGIN_ON(stream);
     (void)id;
     return value ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 STREAMED(cuStreamCopyAttributes, _ptsz, (CUstream to, CUstream from), (to, from)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    FIND(to);
+    BEGIN_ON(to);
     (void)from;
     return CUDA_SUCCESS;
 }
