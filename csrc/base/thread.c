@@ -84,15 +84,19 @@ void thread_fork_child(void) {
     thread_here.ring = NULL;
 }
 
+void thread_sleep(long us) {
+    nanosleep(&(struct timespec){0, us * 1000}, NULL);
+}
+
 /* Trap: to yield alone gives the processor to nobody of a lower priority, who may be the one that is waited for. */
 void thread_give_way(int tries) {
-    enum { YIELDS = 16, SLEEP_NS = 20000 };
+    enum { YIELDS = 16, SLEEP_US = 20 };
     int before;
     if (tries < YIELDS) {
         sched_yield();
         return;
     }
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    nanosleep(&(struct timespec){0, SLEEP_NS}, NULL);
+    thread_sleep(SLEEP_US);
     pthread_setcancelstate(before, &before);
 }

@@ -77,6 +77,8 @@ void thread_at_end(struct thread_end *e);
 uint64_t serial_next(void);
 /* CLOCK_MONOTONIC, ns. */
 uint64_t clock_ns(void);
+/* Microseconds, on a thread of ours: one of the program's rests by base/patience.h. */
+void thread_sleep(long us);
 /* Lets other threads run before one looks again, for the so manieth time from 0, for what they do. */
 void thread_give_way(int tries);
 

@@ -16,7 +16,7 @@ CSRC = Path(__file__).parents[2] / "csrc"
 
 WAITS = re.compile(
     r"\b(condition_wait|pthread_(?:timed|clock)?join(?:_np)?|sem_(?:timed)?wait"
-    r"|pthread_barrier_wait|thread_give_way|sched_yield|nanosleep|usleep|sleep|poll|futex"
+    r"|pthread_barrier_wait|thread_give_way|thread_sleep|sched_yield|nanosleep|usleep|sleep|poll|futex"
     r"|cuStreamSynchronize|cuEventSynchronize|cuCtxSynchronize)\b(?=\(|, \d\))"
 )
 

@@ -6,7 +6,7 @@
 #include "driver/real.h"
 #include "observe/stats.h"
 
-enum { POLL_NS = 50000, LEAST_STACK = 16 };
+enum { POLL_US = 50, LEAST_STACK = 16 };
 
 bool pager_done(CUresult status, const char *what, uint64_t bytes) {
     if (status == CUDA_SUCCESS)
@@ -31,7 +31,7 @@ bool pager_stream_finish(CUstream stream) {
     CUresult status = REAL(cuStreamSynchronize, 0)(stream);
     if (status != CUDA_SUCCESS)
         while ((status = REAL(cuStreamQuery, 0)(stream)) == CUDA_ERROR_NOT_READY)
-            nanosleep(&(struct timespec){0, POLL_NS}, NULL);
+            thread_sleep(POLL_US);
     return status == CUDA_SUCCESS;
 }
 

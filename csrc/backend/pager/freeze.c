@@ -7,7 +7,7 @@
 #include "driver/fast_path.h"
 #include "driver/session.h"
 
-enum { LOOK_NS = 100000, IDLE_LOOK_NS = 2000000 };
+enum { LOOK_US = 100, IDLE_LOOK_US = 2000 };
 
 static bool is_frozen(void) {
     return __atomic_load_n(&backend_moves, __ATOMIC_SEQ_CST) & BACKEND_FROZEN;
@@ -31,11 +31,6 @@ static bool lasts(const struct bound *b) {
     return clock_ns() < b->until_ns && !__atomic_load_n(b->given_up, __ATOMIC_RELAXED);
 }
 
-/* On a thread of ours. */
-static void rest(long ns) {
-    nanosleep(&(struct timespec){0, ns}, NULL);
-}
-
 /* What the device's engine was told has retired, and what it was not told the driver has. Under the lock. */
 static bool is_still(const struct pager *d) {
     return pager_bypasses_over(d) && d->window.oldest == d->window.next;
@@ -50,7 +45,7 @@ static bool wait_until(struct pager *d, bool (*is)(const struct pager *), const 
     pager_refit_again(d); /* it is no work of the program's */
     while (!is(d) && !pager_stops(d) && lasts(b)) {
         pager_unlock(d);
-        rest(LOOK_NS);
+        thread_sleep(LOOK_US);
         pager_lock(d);
     }
     bool come = is(d);
@@ -62,7 +57,7 @@ static bool wait_until(struct pager *d, bool (*is)(const struct pager *), const 
 static bool is_idle(uint64_t context, const struct bound *b) {
     CUresult status;
     while ((status = context_idle((CUcontext)(uintptr_t)context, 0)) == CUDA_ERROR_NOT_READY && lasts(b))
-        rest(IDLE_LOOK_NS);
+        thread_sleep(IDLE_LOOK_US);
     return status == CUDA_SUCCESS || status == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 

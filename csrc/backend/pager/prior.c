@@ -7,15 +7,11 @@
 
 enum { POLL_US = 50, TRIES = 3 };
 
-static void pause_us(long us) {
-    nanosleep(&(struct timespec){0, us * 1000}, NULL);
-}
-
 /* Until the driver has what other threads were just issuing. False: the end came first. */
 static bool drain_untracked(const struct pager *d) {
     bool stopping = false;
     while (!pager_bypasses_over(d) && !(stopping = pager_stops(d)))
-        pause_us(POLL_US);
+        thread_sleep(POLL_US);
     return !stopping;
 }
 
@@ -24,7 +20,7 @@ static bool drain_context(struct pager *d, CUcontext context) {
     for (int tries = 0; context && tries < TRIES && !pager_stops(d);) {
         CUresult status = REAL(cuCtxSetCurrent, 0)(context);
         if (status == CUDA_SUCCESS && !capture_keep_off()) {
-            pause_us(1000);
+            thread_sleep(1000);
             continue;
         }
         __atomic_store_n(&d->phase.prior.draining, true, __ATOMIC_RELAXED);

@@ -5,10 +5,6 @@
 
 enum { POLL_US = 50, TELL_MS = 10 };
 
-static void pause_us(long us) {
-    nanosleep(&(struct timespec){0, us * 1000}, NULL);
-}
-
 static void tell(struct pager *d, struct pager_marker *done) {
     while (done) {
         struct pager_marker *m = done;
@@ -54,7 +50,7 @@ static void *watch(void *data) {
         if (done && d->admission.waiters.first)
             continue;
         pager_unlock(d);
-        pause_us(POLL_US); /* launches wait for who asks the driver, and for who has the lock */
+        thread_sleep(POLL_US); /* launches wait for who asks the driver, and for who has the lock */
         pager_lock(d);
     }
     pager_unlock(d);

@@ -165,7 +165,7 @@ static void map_somehow(struct vmm *v, struct vmm_range *r, size_t first, size_t
             whole = map_by_halves(v, r, at, run, place) && whole;
         if (whole)
             return;
-        nanosleep(&(struct timespec){0, TRY_US * 1000}, NULL);
+        thread_sleep(TRY_US);
     }
     __atomic_store_n(&v->loses, true, __ATOMIC_RELAXED);
     log_error(
@@ -191,7 +191,7 @@ static bool unmap_somehow(struct vmm *v, struct vmm_range *r, size_t first, size
     for (int i = 0; i < TRIES; i++) {
         if (vmm_range_unmap(v, r, first, n, VMM_HOST))
             return true;
-        nanosleep(&(struct timespec){0, TRY_US * 1000}, NULL);
+        thread_sleep(TRY_US);
     }
     __atomic_store_n(&v->loses, true, __ATOMIC_RELAXED);
     log_error("device %d: the driver unmaps memory no more: %zu pages at 0x%llx are lost, what uses them is refused as "

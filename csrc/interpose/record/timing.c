@@ -42,10 +42,6 @@ static bool running; /* under the lock */
 static bool stopping;
 static pthread_t reader;
 
-static void pause_us(long us) {
-    nanosleep(&(struct timespec){0, us * 1000}, NULL);
-}
-
 /* Under the lock. */
 static struct lane *lane_of(CUcontext context) {
     for (struct lane *l = lanes; l; l = l->next)
@@ -195,9 +191,9 @@ static void *read_stamps(void *unused) {
     struct relaxed relaxed = capture_relax();
     for (struct stamp *s; (s = take_first()) || !deadline();) {
         if (!s)
-            pause_us(POLL_US);
+            thread_sleep(POLL_US);
         while (s && !read_between(relaxed, s) && !(deadline() && clock_ns() > deadline()))
-            pause_us(POLL_US);
+            thread_sleep(POLL_US);
     }
     return unused;
 }
