@@ -16,6 +16,25 @@ TEST(small_pieces_are_packed_and_aligned) {
     CHECK_EQ(memory_used(), 0);
 }
 
+/* Its pages stay with the process, except those of large pieces. */
+TEST(freed_memory_is_empty_when_it_comes_back) {
+    begin();
+    const size_t sizes[] = {4096, 3 * MiB, 66 * MiB};
+    for (int i = 0; i < 3; i++) {
+        CUdeviceptr p = device_memory(sizes[i]), managed;
+        unsigned char last = 1;
+        OK(cuMemsetD8_v2(p, 7, sizes[i]));
+        OK(cuMemFree_v2(p));
+        CHECK_EQ(device_memory(sizes[i]), p);
+        OK(cuMemcpyDtoH_v2(&last, p + sizes[i] - 1, 1));
+        CHECK_EQ(last, 0);
+        OK(cuMemFree_v2(p));
+        OK(cuMemAllocManaged(&managed, 2 * MiB, CU_MEM_ATTACH_GLOBAL));
+        CHECK_EQ(emu_page(managed), EMU_NOWHERE);
+        OK(cuMemFree_v2(managed));
+    }
+}
+
 TEST(memory_information_adds_up) {
     begin();
     size_t available, total, whole;
