@@ -93,6 +93,35 @@ class Pair:
         else:
             self.event("tick")
 
+    def stroll(self, need: int) -> None:
+        """Tenants that obey, and want most of the time: trials come to their ends."""
+        r = self.random
+        self.now += r.choice([20 * MS, 50 * MS, 100 * MS])
+        tenants = list(self.told)
+        if len(tenants) < 2 or (len(tenants) < 4 and r.random() < 0.005):
+            self.join()
+        elif r.random() < 0.01:
+            self.leave(r.choice(tenants))
+            self.join()
+        for tenant, old in self.told.items():
+            asleep = r.random() < (0.95 if not old.wants and old.operations else 0.01)
+            fast = self.compiled.state().exclusive or self.compiled.state().taking
+            more = r.randint(10, 20) + (self.now // (20_000 * MS) % 2) * 10 * fast
+            self.told[tenant] = told = replace(
+                old,
+                need=need,
+                operations=old.operations + more,
+                refilled=old.refilled + r.choice([0, need // 8]),
+                wants=int(not asleep),
+                in_flight=0,
+                ready=1,
+            )
+            self.event("report", tenant, told)
+            lease = self.leases[tenant]
+            self.event("acknowledge", tenant, lease.serial, lease.budget)
+            if not self.leases[tenant].may_issue:
+                self.event("drained", tenant, self.leases[tenant].serial)
+
     def serial(self, tenant: int) -> int:
         latest = self.leases[tenant].serial
         return self.random.choice([latest, latest, latest, max(0, latest - 1), latest + 1])
@@ -168,13 +197,46 @@ class Pair:
 
 def test_both_give_the_same_leases_and_the_checker_holds() -> None:
     seen: Counter[str] = Counter()
-    for seed in range(12):
+    for seed in range(8):
         pair = Pair(seed)
         for _ in range(350):
             pair.step()
         seen += pair.seen
+    for seed in range(4):
+        pair = Pair(seed)
+        for _ in range(300):
+            pair.stroll((100 * MIB, 600 * MIB)[seed % 2])
+        seen += pair.seen
     met = {"taking", "exclusive", "crowded", "spent", "ahead", "late", "small", "grows"}
     assert {name for name in met if seen[name] > 5} == met, seen
+
+
+def test_who_takes_the_row_of_one_that_left_is_compared_anew() -> None:
+    pair = Pair(0)
+    pair.event("group", 1, Group())
+    for tenant in (1, 2, 3):
+        pair.event("join", tenant, 1, 0, 0)
+
+    def work(tenants: tuple[int, ...]) -> None:
+        for _ in range(60):
+            pair.now += 50 * MS
+            for tenant in tenants:
+                fast = 2 if pair.compiled.state().exclusive else 1
+                old = pair.told.get(tenant, Report())
+                told = Report(operations=old.operations + 10 * fast, wants=1)
+                pair.told[tenant] = told
+                pair.event("report", tenant, told)
+            for tenant, lease in list(pair.leases.items()):
+                if not lease.may_issue:
+                    pair.event("drained", tenant, lease.serial)
+
+    work((1, 2))
+    assert pair.compiled.state().exclusive
+    del pair.leases[1]
+    pair.event("leave", 1)
+    pair.event("join", 4, 1, 0, 0)
+    work((2, 4))
+    assert pair.compiled.state().trials == 2
 
 
 def test_one_that_never_drains_holds_nobody_up() -> None:
