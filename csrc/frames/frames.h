@@ -68,11 +68,9 @@ bool frames_take(struct ulms_frames *f, uint32_t *out, size_t n, bool together);
 void frames_keep(struct ulms_frames *f, uint32_t stock, uint64_t bytes, void (*low)(void *), void *data);
 /* Makes some of those that are missing. False: there is nothing to do, or it cannot be done. */
 bool frames_stock(struct ulms_frames *f);
-/* The number of a frame that is not made, and room for it under the limit. NO_FRAME: there is none. */
-uint32_t frames_number_take(struct ulms_frames *f);
-void frames_number_give(struct ulms_frames *f, uint32_t frame);
-/* The caller has made the frame of that number. It is unmade as soon as it is given. */
-void frames_enter(struct ulms_frames *f, uint32_t frame);
+/* A frame that make_one made, which is handed n, and that is unmade as soon as it is given. NO_FRAME: there may be no
+ * more, or it could not be made. */
+uint32_t frames_make_once(struct ulms_frames *f, bool (*make_one)(void *own, uint32_t frame, size_t n), size_t n);
 /* Frames were unmade since this was asked last, or somebody is to look again. */
 bool frames_gave_back(struct ulms_frames *f);
 void frames_look_again(struct ulms_frames *f);

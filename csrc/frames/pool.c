@@ -193,15 +193,21 @@ static bool unmake(struct ulms_frames *f, uint32_t first, size_t n) {
     return !f->memory || f->memory->unmake(f->own, first, n);
 }
 
+/* It is made, or is so no more. */
+static void set_once(struct ulms_frames *f, uint32_t frame, bool made) {
+    lock_take(&f->lock);
+    count_made(f, (uint32_t)made - f->frame[frame].once);
+    f->frame[frame].once = made;
+    bits_set(f->bare, frame, !made);
+    lock_drop(&f->lock);
+}
+
 /* If it cannot be unmade it keeps its memory and its number for good. */
 static void unmake_once(struct ulms_frames *f, uint32_t frame) {
     if (!unmake(f, frame, 1))
         return;
-    f->frame[frame].once = false;
-    lock_take(&f->lock);
-    count_made(f, (uint32_t)-1);
-    lock_drop(&f->lock);
-    frames_number_give(f, frame);
+    set_once(f, frame, false);
+    limit_give(f->limit, 1);
 }
 
 void ulms_frames_give(struct ulms_frames *f, const uint32_t *frames, size_t n) {
@@ -216,20 +222,6 @@ void ulms_frames_give(struct ulms_frames *f, const uint32_t *frames, size_t n) {
     for (size_t i = 0; once > 0 && i < n; i++)
         if (f->frame[frames[i]].once)
             unmake_once(f, frames[i]);
-}
-
-void frames_number_give(struct ulms_frames *f, uint32_t frame) {
-    lock_take(&f->lock);
-    bits_set(f->bare, frame, true);
-    lock_drop(&f->lock);
-    limit_give(f->limit, 1);
-}
-
-void frames_enter(struct ulms_frames *f, uint32_t frame) {
-    lock_take(&f->lock);
-    f->frame[frame].once = true;
-    count_made(f, 1);
-    lock_drop(&f->lock);
 }
 
 bool frames_gave_back(struct ulms_frames *f) {
@@ -330,19 +322,22 @@ bool frames_take(struct ulms_frames *f, uint32_t *out, size_t n, bool together) 
     return false;
 }
 
-uint32_t frames_number_take(struct ulms_frames *f) {
+uint32_t frames_make_once(struct ulms_frames *f, bool (*make_one)(void *own, uint32_t frame, size_t n), size_t n) {
     uint32_t frame = NO_FRAME;
-    bool allowed = limit_take(f->limit, 1) > 0;
-    if (!allowed) {
+    if (limit_take(f->limit, 1) == 0) {
         relieve(f, 1);
-        allowed = limit_take(f->limit, 1) > 0;
+        if (limit_take(f->limit, 1) == 0)
+            return NO_FRAME;
     }
     lock_take(&f->lock);
-    size_t bare = allowed ? take_bare(f, &frame, 1) : 0;
+    bool bare = take_bare(f, &frame, 1) > 0;
     lock_drop(&f->lock);
-    if (allowed && bare == 0)
+    bool made = bare && make_one(f->own, frame, n);
+    if (bare)
+        set_once(f, frame, made);
+    if (!made)
         limit_give(f->limit, 1);
-    return bare > 0 ? frame : NO_FRAME;
+    return made ? frame : NO_FRAME;
 }
 
 void frames_keep(struct ulms_frames *f, uint32_t stock, uint64_t bytes, void (*low)(void *), void *data) {

@@ -196,13 +196,15 @@ static void leave(size_t i, bool stale) {
     page[i].frame = NO_FRAME;
 }
 
-/* A frame that the caller makes, which is used once. */
+static bool make_one(void *own, uint32_t frame, size_t n) {
+    return make(own, frame, n) == n;
+}
+
 static void use_once(void) {
-    uint32_t frame = frames_number_take(&pool);
+    uint32_t frame = frames_make_once(&pool, make_one, 1);
     if (frame == NO_FRAME)
         return;
-    has_memory[frame] = true;
-    frames_enter(&pool, frame);
+    CHECK(has_memory[frame]);
     bool refused = refuses;
     refuses = false;
     ulms_frames_give(&pool, &frame, 1);

@@ -35,19 +35,18 @@ static bool map(const struct vmm_pieces *s, addr_t at, const struct vmm_users *u
     return false;
 }
 
-uint32_t vmm_frame_make_pieces(struct vmm_pool *p, size_t n) {
-    uint32_t frame = frames_number_take(&p->frames);
-    struct vmm_pieces *s = frame == NO_FRAME ? NULL : create(p->location, n);
-    if (s && map(s, vmm_alias(p, frame), &p->users)) {
-        p->pieces[frame] = s;
-        frames_enter(&p->frames, frame);
-        return frame;
-    }
-    if (s)
+static bool make(void *own, uint32_t frame, size_t n) {
+    struct vmm_pool *p = own;
+    struct vmm_pieces *s = create(p->location, n);
+    bool made = s && map(s, vmm_alias(p, frame), &p->users);
+    if (s && !made)
         vmm_pieces_release(s);
-    if (frame != NO_FRAME)
-        frames_number_give(&p->frames, frame);
-    return NO_FRAME;
+    p->pieces[frame] = made ? s : NULL;
+    return made;
+}
+
+uint32_t vmm_frame_make_pieces(struct vmm_pool *p, size_t n) {
+    return frames_make_once(&p->frames, make, n);
 }
 
 bool vmm_frame_map_pieces(const struct vmm_pool *p, uint32_t frame, addr_t page, const struct vmm_users *users) {
