@@ -60,11 +60,6 @@ void node_forget(CUgraphNode node) {
         graph_forget(child);
 }
 
-void node_made(CUresult status, const CUgraphNode *node) {
-    if (status == CUDA_SUCCESS && session_on)
-        node_forget(*node);
-}
-
 bool graph_nodes(CUgraph graph, CUgraphNode **nodes, size_t *n) {
     *nodes = NULL;
     *n = 0;

@@ -25,9 +25,6 @@ const struct node *node_noted(CUgraphNode node);
 /* It holds no more; of a child graph node: nor does what is kept of the child's. Before the node ends: afterwards
  * another one may have its address. */
 void node_forget(CUgraphNode node);
-/* A new node, if the call that made it succeeded. One that the driver took away itself, with a graph whose capture
- * failed, may have had its handle. */
-void node_made(CUresult status, const CUgraphNode *node);
 /* The graph that the node owns, or NULL. */
 CUgraph node_child(CUgraphNode node);
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from hooks.generator.row import Custom, Library, Node, Passed, Recorded, Row, Told
+from hooks.generator.row import Custom, Library, Passed, Recorded, Row, Then, Told
 
 # c10::reportMemoryUsageToProfiler(void*, int64_t, size_t, size_t, Device), of PyTorch's allocator
 _FRAMEWORK = ["_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"]
@@ -83,7 +83,7 @@ def _entry(row: Row) -> dict[str, object]:
         case Custom():
             status = row.treatment.status
             touches = [row.treatment.note]
-        case Node():
+        case Then():
             status = "recorded"
             touches = [row.treatment.note]
         case Passed():

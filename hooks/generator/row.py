@@ -130,11 +130,15 @@ class Custom:
 
 
 @dataclass(frozen=True)
-class Node:
-    """Makes a node of a graph, behind a pointer: what was kept of one with its handle is gone."""
+class Then:
+    """The driver's function, and a call of ours if it succeeds; `note` says what that does.
 
-    argument: str
+    Where `unless` is an error, the program gets that one instead.
+    """
+
+    call: str
     note: str
+    unless: str | None
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,7 @@ class Row:
     since: int
     suffix: str | None
     prototype: Prototype | None
-    treatment: Recorded | Told | Custom | Node | Passed
+    treatment: Recorded | Told | Custom | Then | Passed
 
     @property
     def base(self) -> str:

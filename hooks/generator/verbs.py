@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hooks.generator.expression import Extent, GrammarError, names, parse_extent, to_c
 from hooks.generator.prototype import Prototype
-from hooks.generator.row import Custom, HostSource, Node, Passed, Recorded, Touch
+from hooks.generator.row import Custom, HostSource, Passed, Recorded, Then, Touch
 
 KINDS = ("launch", "copy", "memset", "graph", "host", "record", "after", "wait")
 MODES = ("read", "write", "update", "scratch")
@@ -22,7 +22,7 @@ class Verbs:
 
     def __init__(self, prototype: Prototype) -> None:
         self._prototype = prototype
-        self._whole: Custom | Node | Passed | None = None
+        self._whole: Custom | Passed | None = None
         self._once: dict[str, str] = {}
         self._touches: list[Touch] = []
         self._sources: list[HostSource] = []
@@ -38,9 +38,8 @@ class Verbs:
             if status not in STATUSES:
                 raise GrammarError(f"unknown status '{status}'; known: {', '.join(STATUSES)}")
             self._set_whole(Custom(status, quoted(note.strip())))
-        elif verb == "node":
-            argument, _, note = rest.partition(" ")
-            self._set_whole(Node(self._typed(argument, ("CUgraphNode *",)), quoted(note.strip())))
+        elif verb in ("then", "unless", "note"):
+            self._set_once(verb, quoted(rest) if verb == "note" else rest)
         elif verb == "fast_path":
             self._set_once(verb, rest)
         elif verb == "kind":
@@ -59,7 +58,7 @@ class Verbs:
         else:
             raise GrammarError(f"unknown verb '{verb}'")
 
-    def treatment(self) -> Recorded | Custom | Node | Passed:
+    def treatment(self) -> Recorded | Custom | Then | Passed:
         """What the lines say together. Raises GrammarError."""
         whole = self._whole
         line = self._once.pop("fast_path", None)
@@ -70,6 +69,8 @@ class Verbs:
                 raise GrammarError("a description beside 'custom' or 'pass'")
             fast_path = line is not None
             return replace(whole, fast_path=fast_path) if isinstance(whole, Custom) else whole
+        if "then" in self._once:
+            return self._then(self._once)
         if "kind" not in self._once:
             raise GrammarError("no kind")
         for argument in self._prototype.arguments:
@@ -79,7 +80,12 @@ class Verbs:
         touches, sources = tuple(self._touches), tuple(self._sources)
         return Recorded(once["kind"], once.get("stream"), once.get("object"), touches, sources)
 
-    def _set_whole(self, treatment: Custom | Node | Passed) -> None:
+    def _then(self, once: dict[str, str]) -> Then:
+        if "note" not in once or not once.keys() <= {"then", "unless", "note"} or self._touches:
+            raise GrammarError("'then' takes a 'note', and 'unless' beside it")
+        return Then(once["then"], once["note"], once.get("unless"))
+
+    def _set_whole(self, treatment: Custom | Passed) -> None:
         if self._whole:
             raise GrammarError("'custom' or 'pass' twice")
         self._whole = treatment

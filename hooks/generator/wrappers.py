@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from hooks.generator.expression import Extent, to_c
 from hooks.generator.hot import LAUNCHES, MEMSETS, QUESTIONS
 from hooks.generator.prototype import Argument, Prototype
-from hooks.generator.row import Custom, Node, Recorded, Row
+from hooks.generator.row import Custom, Recorded, Row, Then
 from hooks.generator.text import listed
 
 _HEAD = """
@@ -16,9 +16,12 @@ _HEAD = """
 #include "driver/home.h"
 #include "driver/node.h"
 #include "driver/fast_path.h"
+#include "driver/session.h"
 #include "driver/within.h"
 #include "interpose/record/bounds.h"
+#include "interpose/record/parameters.h"
 #include "interpose/record/wrap.h"
+#include "interpose/wrappers/graph.h"
 
 /* Tables name the static functions: the address of an exported one may be another library's. */
 #define EXPORT(function, symbol) \\
@@ -44,8 +47,8 @@ def wrappers(rows: Sequence[Row]) -> str:
             continue
         if isinstance(row.treatment, Recorded):
             pieces.append(_body(row.prototype, row.treatment))
-        if isinstance(row.treatment, Node):
-            pieces.append(_node(row.prototype, row.treatment))
+        if isinstance(row.treatment, Then):
+            pieces.append(_then(row.prototype, row.treatment))
         if row.wrapped:
             pieces.append(_exports(row, row.prototype))
     return "\n".join(pieces)
@@ -94,16 +97,19 @@ def _body(prototype: Prototype, recorded: Recorded) -> str:
     return "\n".join(lines)
 
 
-def _node(prototype: Prototype, node: Node) -> str:
+def _then(prototype: Prototype, then: Then) -> str:
     symbol = prototype.symbol
     variant = ["int variant", *(str(argument) for argument in prototype.arguments)]
     actual = [argument.name for argument in prototype.arguments]
-    real = f"    {prototype.result} status = REAL({symbol}, variant)("
+    before, after = f"    {prototype.result} status = ", ";"
+    if then.unless:
+        before, after = f"{before}parameters_taken({then.unless} ?: ", ");"
     lines = [
         listed(f"static {prototype.result} wrap_{symbol}(", variant, ""),
         "{",
-        listed(real, actual, ";"),
-        f"    node_made(status, {node.argument});",
+        listed(f"{before}REAL({symbol}, variant)(", actual, after),
+        "    if (status == CUDA_SUCCESS && session_on)",
+        f"        {then.call};",
         "    return status;",
         "}",
         "",

@@ -3,6 +3,7 @@
 #include "driver/node.h"
 #include "driver/session.h"
 #include "interpose/record/parameters.h"
+#include "interpose/wrappers/graph.h"
 #include "launch/call_extents.h"
 
 /* The driver has put a copy of the graph into the node, or the graph itself. */
@@ -12,10 +13,7 @@ static void child(CUgraphNode node, CUgraph graph) {
         graph_copied(graph, inside);
 }
 
-/* The driver took them. */
-static void given(CUgraphNode node, CUgraphNodeParams p) {
-    if (!session_on)
-        return;
+void node_given(CUgraphNode node, CUgraphNodeParams p) {
     if (p.type == CU_GRAPH_NODE_TYPE_KERNEL && call_under_way()) {
         struct op op = {.touches = thread_self()->touches};
         parameters_touch(&op, &p);
@@ -25,98 +23,6 @@ static void given(CUgraphNode node, CUgraphNodeParams p) {
     } else {
         node_forget(node);
     }
-}
-
-/* --- new nodes --- */
-
-CUresult custom_cuGraphAddKernelNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
-                                     const CUgraphNode *dependencies, size_t numDependencies,
-                                     const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
-    CUresult status =
-        REAL(cuGraphAddKernelNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
-    if (status == CUDA_SUCCESS)
-        given(*phGraphNode, parameters_of_kernel_v1(nodeParams));
-    return status;
-}
-
-CUresult custom_cuGraphAddKernelNode_v2(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
-                                        const CUgraphNode *dependencies, size_t numDependencies,
-                                        const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
-    CUresult status =
-        REAL(cuGraphAddKernelNode_v2, variant)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
-    if (status == CUDA_SUCCESS)
-        given(*phGraphNode, parameters_of_kernel(nodeParams));
-    return status;
-}
-
-CUresult custom_cuGraphAddMemcpyNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
-                                     const CUgraphNode *dependencies, size_t numDependencies,
-                                     const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
-    CUresult status = parameters_taken(parameters_copy_refused(copyParams)
-                                           ?: REAL(cuGraphAddMemcpyNode, variant)(phGraphNode, hGraph, dependencies,
-                                                                                  numDependencies, copyParams, ctx));
-    node_made(status, phGraphNode);
-    return status;
-}
-
-CUresult custom_cuGraphAddMemsetNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
-                                     const CUgraphNode *dependencies, size_t numDependencies,
-                                     const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
-    CUresult status = parameters_taken(parameters_memset_refused(memsetParams)
-                                           ?: REAL(cuGraphAddMemsetNode, variant)(phGraphNode, hGraph, dependencies,
-                                                                                  numDependencies, memsetParams, ctx));
-    node_made(status, phGraphNode);
-    return status;
-}
-
-CUresult custom_cuGraphAddChildGraphNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
-                                         const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph) {
-    CUresult status =
-        REAL(cuGraphAddChildGraphNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, childGraph);
-    if (status == CUDA_SUCCESS)
-        given(*phGraphNode, parameters_of_child(childGraph));
-    return status;
-}
-
-CUresult custom_cuGraphAddNode(int variant, CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-                               size_t numDependencies, CUgraphNodeParams *nodeParams) {
-    CUresult status = parameters_taken(
-        parameters_refused(nodeParams)
-            ?: REAL(cuGraphAddNode, variant)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
-    if (status == CUDA_SUCCESS)
-        given(*phGraphNode, *nodeParams);
-    return status;
-}
-
-CUresult custom_cuGraphAddNode_v2(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
-                                  const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
-                                  size_t numDependencies, CUgraphNodeParams *nodeParams) {
-    CUresult status =
-        parameters_taken(parameters_refused(nodeParams)
-                             ?: REAL(cuGraphAddNode_v2, variant)(phGraphNode, hGraph, dependencies, dependencyData,
-                                                                 numDependencies, nodeParams));
-    if (status == CUDA_SUCCESS)
-        given(*phGraphNode, *nodeParams);
-    return status;
-}
-
-CUresult custom_cuGraphAddNode_v3(int variant, CUgraphNode *phGraphNode, CUgraph hGraph,
-                                  const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
-                                  size_t numDependencies, CUgraphNodeParams *nodeParams) {
-    CUresult status =
-        parameters_taken(parameters_refused(nodeParams)
-                             ?: REAL(cuGraphAddNode_v3, variant)(phGraphNode, hGraph, dependencies, dependencyData,
-                                                                 numDependencies, nodeParams));
-    if (status == CUDA_SUCCESS)
-        given(*phGraphNode, *nodeParams);
-    return status;
-}
-
-CUresult custom_cuGraphClone(int variant, CUgraph *phGraphClone, CUgraph originalGraph) {
-    CUresult status = REAL(cuGraphClone, variant)(phGraphClone, originalGraph);
-    if (status == CUDA_SUCCESS && session_on)
-        graph_copied(originalGraph, *phGraphClone);
-    return status;
 }
 
 /* --- new parameters --- */
@@ -131,8 +37,8 @@ CUresult custom_cuGraphNodeSetParams(int variant, CUgraphNode hNode, CUgraphNode
     replaces(hNode, nodeParams);
     CUresult status =
         parameters_taken(parameters_refused(nodeParams) ?: REAL(cuGraphNodeSetParams, variant)(hNode, nodeParams));
-    if (status == CUDA_SUCCESS)
-        given(hNode, *nodeParams);
+    if (status == CUDA_SUCCESS && session_on)
+        node_given(hNode, *nodeParams);
     return status;
 }
 
@@ -140,48 +46,8 @@ CUresult custom_cuGraphNodeSetParams_v2(int variant, CUgraphNode hNode, CUgraphN
     replaces(hNode, nodeParams);
     CUresult status =
         parameters_taken(parameters_refused(nodeParams) ?: REAL(cuGraphNodeSetParams_v2, variant)(hNode, nodeParams));
-    if (status == CUDA_SUCCESS)
-        given(hNode, *nodeParams);
-    return status;
-}
-
-CUresult custom_cuGraphKernelNodeSetParams(int variant, CUgraphNode hNode,
-                                           const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
-    CUresult status = REAL(cuGraphKernelNodeSetParams, variant)(hNode, nodeParams);
-    if (status == CUDA_SUCCESS)
-        given(hNode, parameters_of_kernel_v1(nodeParams));
-    return status;
-}
-
-CUresult custom_cuGraphKernelNodeSetParams_v2(int variant, CUgraphNode hNode,
-                                              const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
-    CUresult status = REAL(cuGraphKernelNodeSetParams_v2, variant)(hNode, nodeParams);
-    if (status == CUDA_SUCCESS)
-        given(hNode, parameters_of_kernel(nodeParams));
-    return status;
-}
-
-CUresult custom_cuGraphMemcpyNodeSetParams(int variant, CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams) {
-    CUresult status = parameters_taken(parameters_copy_refused(nodeParams)
-                                           ?: REAL(cuGraphMemcpyNodeSetParams, variant)(hNode, nodeParams));
-    if (status == CUDA_SUCCESS)
-        given(hNode, parameters_of_copy(nodeParams));
-    return status;
-}
-
-CUresult custom_cuGraphMemsetNodeSetParams(int variant, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams) {
-    CUresult status = parameters_taken(parameters_memset_refused(nodeParams)
-                                           ?: REAL(cuGraphMemsetNodeSetParams, variant)(hNode, nodeParams));
-    if (status == CUDA_SUCCESS)
-        given(hNode, parameters_of_memset(nodeParams));
-    return status;
-}
-
-CUresult custom_cuGraphBatchMemOpNodeSetParams(int variant, CUgraphNode hNode,
-                                               const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
-    CUresult status = REAL(cuGraphBatchMemOpNodeSetParams, variant)(hNode, nodeParams);
-    if (status == CUDA_SUCCESS)
-        given(hNode, parameters_of_words(nodeParams));
+    if (status == CUDA_SUCCESS && session_on)
+        node_given(hNode, *nodeParams);
     return status;
 }
 

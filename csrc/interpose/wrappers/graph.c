@@ -186,8 +186,8 @@ static struct exec *read_graph(CUgraph graph) {
 }
 
 /* No update changes what its nodes allocate: the driver takes none from a graph that allocates other memory. */
-void exec_made(CUresult status, const CUgraphExec *handle, CUgraph graph, uint64_t flags) {
-    struct exec *e = session_on && status == CUDA_SUCCESS ? read_graph(graph) : NULL;
+void exec_made(const CUgraphExec *handle, CUgraph graph, uint64_t flags) {
+    struct exec *e = read_graph(graph);
     bool stored = false;
     if (!e)
         return;

@@ -1,12 +1,14 @@
-/* What the calls that make and change executable graphs (update.c) say of them. */
+/* What the calls that make and change graphs and executable graphs say of them, after the driver's part. */
 #ifndef ULMS_GRAPH_H
 #define ULMS_GRAPH_H
 
 #include "driver.h"
 #include "launch/op.h"
 
-/* An instantiation returned `status`. flags: of CUgraphInstantiate_flags. */
-void exec_made(CUresult status, const CUgraphExec *handle, CUgraph graph, uint64_t flags);
+/* The driver took the parameters of a node of a graph. */
+void node_given(CUgraphNode node, CUgraphNodeParams parameters);
+/* An instantiation. flags: of CUgraphInstantiate_flags. */
+void exec_made(const CUgraphExec *handle, CUgraph graph, uint64_t flags);
 /* The parameters of one node were set. */
 void exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeParams parameters);
 void exec_enable(CUgraphExec handle, CUgraphNode node, bool enabled);
