@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "broker/connection.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "broker/endpoint.h"
 
 #include <errno.h>

@@ -172,16 +172,18 @@ bool tenant_says(struct tenant *t, const struct share_message *m, uint64_t now) 
     return status == POLICY_OK;
 }
 
-/* It may be stopped, or wait for something: so that it keeps nobody waiting. When to look again, ns. */
+/* It may be stopped. It keeps nobody waiting, and what it did not hold is no longer kept for it: when it runs again it
+ * reads that first. When to look again, ns. */
 static uint64_t hush(struct tenant *t, uint64_t now) {
-    if ((!t->report.wants && !t->report.in_flight) || t->gpu->tenants < 2)
+    if (t->gpu->tenants < 2)
         return UINT64_MAX;
     if (now < t->heard + SILENT_NS)
         return t->heard + SILENT_NS;
     struct policy_report r = t->report;
     r.wants = r.in_flight = 0;
     reports(t, &r, now);
-    return UINT64_MAX;
+    policy_acknowledge(t->gpu->policy, now, t->id, t->lease.serial, r.resident);
+    return now + SILENT_NS;
 }
 
 uint64_t gpus_tick(uint64_t now) {

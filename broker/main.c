@@ -1,4 +1,5 @@
 /* ulms-broker: plans which program gets how much of a GPU. It touches no GPU. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>

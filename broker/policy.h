@@ -39,7 +39,8 @@
  * - when its need has changed by a sixteenth.
  *
  * What the daemon does: it calls policy_leave when a tenant's socket ends and the driver has the memory back. A tenant
- * from which nothing came for 1 s it reports as one that does not want, with nothing in flight. */
+ * from which nothing came for 1 s it reports as one that does not want, with nothing in flight, and acknowledges what
+ * it held then in its place. */
 #ifndef BROKER_POLICY_H
 #define BROKER_POLICY_H
 

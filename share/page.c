@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "share/page.h"
 
 #include <fcntl.h>

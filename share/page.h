@@ -11,7 +11,7 @@ enum { SHARE_PAGE_BYTES = 4096 };
 struct share_page {
     uint32_t version;
     uint32_t may_issue; /* the lease's: the one word that is read on the way of a launch */
-    uint32_t tenants;   /* on this GPU; 1: no reports are wanted */
+    uint32_t tenants;   /* on this GPU */
     uint32_t sequence;  /* odd: being written. Futex: woken when it has changed */
     struct policy_lease lease;
 };

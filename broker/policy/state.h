@@ -184,8 +184,6 @@ uint64_t crowd_next(const struct policy *p);
 
 /* trial.c */
 void trial_judge(struct policy *p);
-/* A tenant is about to leave. */
-void trial_leaves(struct policy *p, const struct tenant *t);
 /* What is in flight is bounded meanwhile, so that both ways are the same but for turns, and gates close soon. */
 bool trial_runs(const struct policy *p);
 uint64_t trial_next(const struct policy *p);

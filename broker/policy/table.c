@@ -89,7 +89,6 @@ int tenant_put(struct policy *p, uint32_t id, struct group *g, uint64_t floor, u
 void tenant_take(struct policy *p, struct tenant *t) {
     p->holder = p->holder == t ? NULL : p->holder;
     p->elect = p->elect == t ? NULL : p->elect;
-    trial_leaves(p, t);
     t->group->tenants--;
     *t = (struct tenant){0};
 }

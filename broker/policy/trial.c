@@ -51,12 +51,12 @@ static struct way since(const struct policy *p, const struct way *begin) {
     return way;
 }
 
-/* Who uses little at a time waits for less than others' slices in turns. */
-static bool somebody_is_interactive(const struct policy *p) {
+/* Who uses little at a time waits for less than others' slices in turns: then these need not be faster. */
+static uint64_t bar(const struct policy *p) {
     for (struct tenant *t = NULL; (t = tenant_after(p, t));)
         if (is_awake(p, t) && turn_is_interactive(p, t))
-            return true;
-    return false;
+            return ONE - GAIN;
+    return ONE + GAIN;
 }
 
 static bool turns_win(const struct policy *p) {
@@ -73,8 +73,7 @@ static bool turns_win(const struct policy *p) {
     if (!count || !r->corun.charged_ns || !r->turns.wall_ns)
         return false;
     uint64_t score = scaled(sum / count, r->turns.charged_ns, r->turns.wall_ns);
-    return scaled(score, r->corun.wall_ns, r->corun.charged_ns) >
-           (somebody_is_interactive(p) ? ONE - GAIN : ONE + GAIN);
+    return scaled(score, r->corun.wall_ns, r->corun.charged_ns) > bar(p);
 }
 
 static void take_turns(struct policy *p, bool turns) {
@@ -104,9 +103,10 @@ static uint64_t window_ns(const struct policy *p) {
     return most((uint64_t)size(p->trial.set) * each, 2 * round_ns(p));
 }
 
-static void settle(struct policy *p, bool turns) {
+static void decide(struct policy *p) {
     struct trial *r = &p->trial;
-    take_turns(p, turns);
+    take_turns(p, turns_win(p));
+    p->state.trials++;
     r->step = DECIDED;
     r->at = p->now + r->again;
     r->again = least(r->again * RARER, AGAIN_MOST_NS);
@@ -114,52 +114,22 @@ static void settle(struct policy *p, bool turns) {
 
 /* Turns that refills have made begin are not doubted. */
 static uint64_t compared(const struct policy *p) {
-    return !in_turns(p) || p->trial.takes ? awake(p) : 0;
-}
-
-/* What was decided for others, or while it was crowded or was not, holds no more. */
-static bool is_void(const struct policy *p, uint64_t set) {
-    const struct trial *r = &p->trial;
-    return set != r->set || p->crowded != r->crowded || (r->takes && !p->taking);
-}
-
-static void begin(struct policy *p, uint64_t set) {
-    if (p->trial.takes)
-        crowd_take(p, false);
-    p->exclusive = false;
-    p->trial = (struct trial){.set = set, .crowded = p->crowded, .again = AGAIN_NS};
-    if (!set)
-        return;
-    if (!p->crowded && somebody_is_interactive(p))
-        settle(p, true); /* who wakes now and then is not awake for long enough to compare */
-    else
-        try_way(p, CORUN);
-}
-
-void trial_leaves(struct policy *p, const struct tenant *t) {
-    if (p->trial.set >> (t - p->tenants) & 1)
-        begin(p, 0);
-}
-
-/* While fewer than two are awake, what was decided holds for when the others wake. */
-static bool is_kept(const struct policy *p) {
-    size_t tenants = 0;
-    for (struct tenant *t = NULL; (t = tenant_after(p, t));)
-        tenants++;
-    return p->trial.step == DECIDED && tenants > 1 && (!in_turns(p) || p->trial.takes);
+    uint64_t set = !in_turns(p) || p->trial.takes ? awake(p) : 0;
+    return size(set) > 1 ? set : 0;
 }
 
 void trial_judge(struct policy *p) {
     struct trial *r = &p->trial;
     uint64_t set = compared(p);
-    if (size(set) < 2) {
-        if (r->set && !is_kept(p))
-            begin(p, 0);
-        return;
+    if (set != r->set || p->crowded != r->crowded) {
+        if (r->takes)
+            crowd_take(p, false);
+        *r = (struct trial){.set = set, .crowded = p->crowded, .again = AGAIN_NS};
+        p->exclusive = false;
+        if (set)
+            try_way(p, CORUN);
     }
-    if (is_void(p, set))
-        begin(p, set);
-    if (p->now < r->at)
+    if (!set || p->now < r->at)
         return;
     if (r->step == DECIDED) {
         try_way(p, CORUN);
@@ -172,8 +142,7 @@ void trial_judge(struct policy *p) {
         try_way(p, TURNS);
     } else {
         r->turns = since(p, &r->begin);
-        p->state.trials++;
-        settle(p, turns_win(p));
+        decide(p);
     }
 }
 
@@ -182,5 +151,5 @@ bool trial_runs(const struct policy *p) {
 }
 
 uint64_t trial_next(const struct policy *p) {
-    return size(compared(p)) > 1 ? p->trial.at : NEVER;
+    return p->trial.set ? p->trial.at : NEVER;
 }

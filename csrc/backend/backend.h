@@ -61,6 +61,23 @@ struct backend_own {
     void (*foreign)(addr_t start, uint64_t bytes, bool mapped);
 };
 
+/* What a program wants of a device that it shares with others, and has. */
+struct backend_load {
+    uint64_t need;     /* bytes that it uses in turn */
+    uint64_t held;     /* bytes of the device */
+    uint64_t refilled; /* bytes that came over the link since the start */
+    bool wants;        /* a thread of the program waits to issue */
+};
+
+/* Of a device that several processes share (csrc/tenant). A device that is not the backend's: nothing happens. */
+struct backend_shares {
+    /* From now on no operation of the device is admitted: who issues one waits. Or (false) no more. */
+    void (*close)(int32_t device, bool closed);
+    /* Nothing runs that was issued to the device: looks once. On a thread of ours. */
+    bool (*idle)(int32_t device);
+    struct backend_load (*load)(int32_t device);
+};
+
 struct pager_kind;
 
 struct backend {
@@ -149,6 +166,9 @@ struct backend {
     /* It was given out (live) or taken back. */
     void (*block)(addr_t start, uint64_t bytes, bool live);
 
+    /* NULL: its device cannot be shared. */
+    const struct backend_shares *shares;
+
     /* --- contexts, and the process --- */
 
     /* The program has just waited for the whole context: what could not be taken back before may be now. NULL: all was.
@@ -168,8 +188,9 @@ struct backend {
 
 /* Why what operations touch matters, anywhere; 0: it does not. */
 enum {
-    BACKEND_MOVES = 1, /* pages have begun to move */
-    BACKEND_FROZEN = 2 /* no operation may run for a moment (pager/freeze.c) */
+    BACKEND_MOVES = 1,  /* pages have begun to move */
+    BACKEND_FROZEN = 2, /* no operation may run for a moment (pager/freeze.c) */
+    BACKEND_TURN = 4    /* another process has a device's turn (pager/turn.c) */
 };
 extern uint8_t backend_moves;
 

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/page.h"
 #include "base/process.h"
+#include "base/size.h"
 #include "ulms.h"
 
 #define PREFIX "ULMS_"
@@ -69,56 +70,17 @@ static bool parse_verify(const char *text, struct options *o) {
     return i >= 0;
 }
 
-/* Bytes in one unit: "", "K", "KiB", "KB" and so on, all powers of 1024; 0: no such unit. */
-static uint64_t unit_bytes(const char *text) {
-    static const char units[] = "KMGT";
-    uint64_t bytes = 1;
-    const char *u = *text ? strchr(units, *text & ~0x20) : NULL;
-    if (u) {
-        bytes = (uint64_t)1 << (10 * (u - units + 1));
-        text++;
-    }
-    return *text == 0 || strcasecmp(text, "b") == 0 || (u && strcasecmp(text, "ib") == 0) ? bytes : 0;
-}
-
-/* By hand: the program may have set a locale in which strtod expects a decimal comma. */
-static bool parse_size(const char *text, uint64_t *size) {
-    unsigned __int128 number = 0;
-    uint64_t scale = 1;
-    bool digits = false, point = false;
-    for (; (*text >= '0' && *text <= '9') || (*text == '.' && digits && !point); text++) {
-        if (*text == '.') {
-            point = true;
-        } else if (number >> 64 || scale > UINT64_MAX / 100) {
-            return false;
-        } else {
-            number = 10 * number + (unsigned)(*text - '0');
-            scale *= point ? 10 : 1;
-            digits = true;
-        }
-    }
-    if (!digits || text[-1] == '.')
-        return false;
-    text += *text == ' ';
-    uint64_t unit = unit_bytes(text);
-    unsigned __int128 bytes = number * unit / scale;
-    if (bytes == 0 || bytes > UINT64_MAX)
-        return false;
-    *size = (uint64_t)bytes;
-    return true;
-}
-
 static bool parse_capacity(const char *text, struct options *o) {
-    return parse_size(text, &o->capacity);
+    return size_parse(text, &o->capacity);
 }
 
 static bool parse_managed_limit(const char *text, struct options *o) {
-    return parse_size(text, &o->managed_limit);
+    return size_parse(text, &o->managed_limit);
 }
 
 static bool parse_page(const char *text, struct options *o) {
     uint64_t bytes;
-    bool good = parse_size(text, &bytes) && (bytes & (bytes - 1)) == 0 && bytes >= PAGE_LEAST && bytes <= PAGE_MOST;
+    bool good = size_parse(text, &bytes) && (bytes & (bytes - 1)) == 0 && bytes >= PAGE_LEAST && bytes <= PAGE_MOST;
     if (good)
         o->page = bytes;
     return good;
@@ -138,6 +100,60 @@ static bool parse_policy(const char *text, struct options *o) {
     if (i >= 0)
         snprintf(o->policy, sizeof o->policy, "%s", names[i]);
     return i >= 0;
+}
+
+/* 0.25, .5 or 1: thousandths, above 0. */
+static bool parse_share_of_time(const char *text, uint32_t *out) {
+    uint64_t scaled;
+    char number[16];
+    if (strspn(text, "0123456789.") != strlen(text) ||
+        (size_t)snprintf(number, sizeof number, "%s%sK", *text == '.' ? "0" : "", text) >= sizeof number ||
+        !size_parse(number, &scaled) || scaled > 1024)
+        return false;
+    *out = (uint32_t)((scaled * 1000 + 512) / 1024);
+    return *out > 0;
+}
+
+/* What stands behind "KEY=" in the word; NULL: it is another one. */
+static const char *value_in(const char *word, const char *key) {
+    size_t length = strlen(key);
+    return strncmp(word, key, length) == 0 && word[length] == '=' ? word + length + 1 : NULL;
+}
+
+static bool parse_priority(const char *text, int32_t *out) {
+    char *end;
+    long n = strtol(text, &end, 10);
+    *out = (int32_t)n;
+    return end != text && !*end && n == *out;
+}
+
+static bool parse_share_word(const char *word, struct share_option *s) {
+    const char *value;
+    s->sets = true;
+    if (strcmp(word, "hard") == 0)
+        return s->hard = true;
+    if ((value = value_in(word, "request")))
+        return parse_share_of_time(value, &s->request);
+    if ((value = value_in(word, "limit")))
+        return parse_share_of_time(value, &s->limit);
+    if ((value = value_in(word, "memory")))
+        return size_parse(value, &s->memory);
+    return (value = value_in(word, "priority")) && parse_priority(value, &s->priority);
+}
+
+static bool parse_share(const char *text, struct options *o) {
+    char words[256], *next = words;
+    struct share_option s = {.sets = false};
+    if ((size_t)snprintf(words, sizeof words, "%s", text) >= sizeof words)
+        return false;
+    const char *name = strsep(&next, ",");
+    bool good = *name && strlen(name) < sizeof s.name;
+    snprintf(s.name, sizeof s.name, "%.63s", name);
+    for (const char *word; good && (word = strsep(&next, ","));)
+        good = parse_share_word(word, &s);
+    if (good)
+        o->share = s;
+    return good;
 }
 
 /* Copies a path with every %p replaced by the number of this process. */
@@ -161,6 +177,10 @@ static bool expand(const char *text, char *out) {
 
 static bool parse_trace(const char *text, struct options *o) {
     return expand(text, o->trace);
+}
+
+static bool parse_share_folder(const char *text, struct options *o) {
+    return expand(text, o->share_folder);
 }
 
 static bool parse_plain(const char *text, struct options *o) {
@@ -219,6 +239,13 @@ static const struct {
       "what memory moves in, in vmm: larger pages are mapped anew in less time, but more memory that is not needed "
       "comes along, and allocations below half a page stay plain, as long as an eighth of the memory holds them"},
      parse_page},
+    {{"ULMS_SHARE", NULL, "", "NAME[,request=0.3][,limit=0.6][,hard][,memory=8GiB][,priority=1]",
+      "shares the GPU with other programs as one of the group of that name; request and limit are parts of GPU time, "
+      "memory is what the group may hold; `pump run --share` starts what plans it"},
+     parse_share},
+    {{"ULMS_SHARE_DIR", NULL, "", "the path of a folder",
+      "where the programs that share a GPU meet; not set: XDG_RUNTIME_DIR/ulms, else /tmp/ulms-UID"},
+     parse_share_folder},
     {{"ULMS_PLAIN", NULL, "", "how names of library files begin, separated by commas",
       "memory that these libraries allocate stays plain in um and vmm, as that of NCCL, NVSHMEM and UCX does: other "
       "processes and devices may need it so"},

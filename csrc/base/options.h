@@ -12,20 +12,34 @@ enum verify { VERIFY_OFF, VERIFY_ON, VERIFY_ABORT };
 
 enum { OPTION_PATH_MAX = 4096 }; /* bytes, the end included */
 
+enum { SHARE_NAME_ROOM = 64 };
+
+/* NAME[,request=SHARE][,limit=SHARE][,hard][,memory=SIZE][,priority=N]; shares in thousandths of GPU time. */
+struct share_option {
+    char name[SHARE_NAME_ROOM]; /* "": not set */
+    bool sets;                  /* there is more than the name */
+    uint32_t request, limit;    /* 0: not said */
+    bool hard;
+    uint64_t memory; /* bytes; 0: not said */
+    int32_t priority;
+};
+
 struct options {
-    enum mode mode;              /* ULMS_BACKEND */
-    enum log_level level;        /* ULMS_LOG_LEVEL */
-    uint64_t capacity;           /* ULMS_GPU_MEMORY, bytes; 0: not set. WRAPPER_MAX_MEMORY is its alias */
-    char policy[16];             /* ULMS_POLICY */
-    int factor;                  /* ULMS_GPU_MEMORY_FACTOR, per cent */
-    enum hooks hooks;            /* ULMS_HOOKS */
-    enum hidden hidden;          /* ULMS_HIDDEN */
-    enum verify verify;          /* ULMS_VERIFY */
-    uint64_t page;               /* ULMS_PAGE, bytes */
-    uint64_t managed_limit;      /* ULMS_MANAGED_LIMIT, bytes; 0: not set */
-    char plain[OPTION_PATH_MAX]; /* ULMS_PLAIN; "": none */
-    char trace[OPTION_PATH_MAX]; /* ULMS_TRACE; "": none */
-    char stats[OPTION_PATH_MAX]; /* ULMS_STATS; "": none */
+    enum mode mode;                     /* ULMS_BACKEND */
+    enum log_level level;               /* ULMS_LOG_LEVEL */
+    uint64_t capacity;                  /* ULMS_GPU_MEMORY, bytes; 0: not set. WRAPPER_MAX_MEMORY is its alias */
+    char policy[16];                    /* ULMS_POLICY */
+    int factor;                         /* ULMS_GPU_MEMORY_FACTOR, per cent */
+    enum hooks hooks;                   /* ULMS_HOOKS */
+    enum hidden hidden;                 /* ULMS_HIDDEN */
+    enum verify verify;                 /* ULMS_VERIFY */
+    uint64_t page;                      /* ULMS_PAGE, bytes */
+    uint64_t managed_limit;             /* ULMS_MANAGED_LIMIT, bytes; 0: not set */
+    struct share_option share;          /* ULMS_SHARE */
+    char share_folder[OPTION_PATH_MAX]; /* ULMS_SHARE_DIR; "": not set */
+    char plain[OPTION_PATH_MAX];        /* ULMS_PLAIN; "": none */
+    char trace[OPTION_PATH_MAX];        /* ULMS_TRACE; "": none */
+    char stats[OPTION_PATH_MAX];        /* ULMS_STATS; "": none */
 };
 
 extern struct options ulms_options;

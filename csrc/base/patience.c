@@ -56,6 +56,7 @@ bool patience_gone(void) {
 static uint64_t bounds(const struct patience *p, uint64_t *all) {
     uint64_t most = p->what == PATIENCE_NEED    ? PATIENCE_MOST_NS
                     : p->what == PATIENCE_STEAD ? PATIENCE_STEAD_NS
+                    : p->what == PATIENCE_TURN  ? UINT64_MAX / 4
                                                 : allowed();
     *all = p->what == PATIENCE_WISH ? (patience_gated() ? PATIENCE_GATED_TIMES : PATIENCE_TIMES) * most : most;
     if (p->most_ns)
@@ -64,7 +65,7 @@ static uint64_t bounds(const struct patience *p, uint64_t *all) {
 }
 
 uint64_t patience_left(struct patience *p, uint64_t progress_ns) {
-    if (p->what == PATIENCE_WISH && thread_here.jumps)
+    if ((p->what == PATIENCE_WISH || p->what == PATIENCE_TURN) && thread_here.jumps)
         return 0;
     uint64_t now = clock_ns(), all, most = bounds(p, &all);
     if (!p->began_ns)

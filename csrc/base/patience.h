@@ -26,6 +26,9 @@ enum patience_for {
     PATIENCE_NEED,
     /* The driver would wait in the same place without us. */
     PATIENCE_STEAD,
+    /* Others have the GPU, as they would without us: it lasts as long as their turns, but for a jump that is put off.
+     */
+    PATIENCE_TURN,
 };
 
 /* One wait. All 0: a wish that has not begun. */

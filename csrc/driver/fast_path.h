@@ -20,7 +20,8 @@ enum slow_path {
     SLOW_TABLES = 8,    /* pointer tables are thought to be whole, which an operation may overwrite */
     SLOW_MOVES = 16,    /* pages have begun to move */
     SLOW_FROZEN = 32,   /* no operation may run for a moment */
-    SLOW_ALL = 63,
+    SLOW_TURN = 64,     /* others have the GPU */
+    SLOW_ALL = 127,
 };
 
 /* Any thread may end the fast path; the next operation then takes the slow one. fast_path_restore takes the reason

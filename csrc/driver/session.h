@@ -25,6 +25,7 @@ struct session {
     void (*still_begin)(const struct op *op); /* this and the next: the backend's, too; may be NULL */
     void (*still_end)(void);
     void (*stop_backend)(void);
+    void (*device_comes)(int device); /* the backend begins to use it; NULL: nobody wants to know */
 };
 
 extern struct session session;

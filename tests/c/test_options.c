@@ -167,6 +167,17 @@ TEST(bad_values) {
                {"ULMS_POLICY", "pump,none"},
                {"ULMS_STATS", "1"},
                {"ULMS_STATS", "off"},
+               {"ULMS_SHARE", "n,limit=1.5"},
+               {"ULMS_SHARE", "n,request=0"},
+               {"ULMS_SHARE", "n,limit=1e-3"},
+               {"ULMS_SHARE", ",hard"},
+               {"ULMS_SHARE", "n,"},
+               {"ULMS_SHARE", "n,memory"},
+               {"ULMS_SHARE", "n,priority=high"},
+               {"ULMS_SHARE", "n,priority=99999999999"},
+               {"ULMS_SHARE", "n,colour=red"},
+               {"ULMS_SHARE", "a_name_of_64_letters_a_name_of_64_letters_a_name_of_64_letters_a"},
+               {"ULMS_SHARE_DIR", too_long},
                {"ULMS_PLAIN", too_long},
                {"ULMS_TRACE", too_long}};
     bool tried[64] = {false};
@@ -319,4 +330,21 @@ TEST(rows_are_whole_and_their_fallbacks_are_accepted) {
         if (*o->fallback)
             CHECK_STR(read_with(o->name, o->fallback), "");
     }
+}
+
+TEST(a_share) {
+    read_with("ULMS_SHARE", "train,request=0.25,limit=.5,memory=8GiB,priority=-2,hard");
+    const struct share_option *o = &ulms_options.share;
+    CHECK(strcmp(o->name, "train") == 0);
+    CHECK(o->sets && o->hard);
+    CHECK_EQ(o->request, 250);
+    CHECK_EQ(o->limit, 500);
+    CHECK_EQ(o->memory, 8ull << 30);
+    CHECK_EQ(o->priority, -2);
+}
+
+TEST(a_share_s_name_alone_sets_nothing) {
+    read_with("ULMS_SHARE", "train");
+    CHECK(strcmp(ulms_options.share.name, "train") == 0);
+    CHECK(!ulms_options.share.sets);
 }

@@ -28,6 +28,8 @@ BAD = [
     ("ULMS_PAGE", "3MiB"),
     ("ULMS_PAGE", "128MiB"),
     ("ULMS_PLAIN", TOO_LONG),
+    ("ULMS_SHARE", "n,limit=1.5"),
+    ("ULMS_SHARE_DIR", TOO_LONG),
     ("ULMS_TRACE", TOO_LONG),
     ("ULMS_STATS", "1"),
 ]

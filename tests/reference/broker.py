@@ -107,8 +107,6 @@ class Policy(Fit):
         gone = self.tenants.pop(number)
         self.leases.pop(number, None)
         self.looked.pop(number, None)
-        if number in self.set:
-            self.anew(frozenset())
         if self.holder is gone:
             self.holder = None
         return self.decide()

@@ -16,15 +16,13 @@ for 10 s, or the needs of all fell by more than an eighth. The turns count only 
 
 Trial. While two or more are awake, and no turns began because of refills or stalls, they co-run and
 then take turns (crowded: the takers; else all, alone). If others are awake, or it is crowded and
-was not or the reverse, or turns that the trial chose are over, all begins anew; not crowded, with
-turns, as if these had won, if one that is awake is interactive. If fewer than two are awake, of two
-tenants or more, what was decided is kept until then. Of each way 100 ms do not count, or a round: a
-turn of each that takes one; 200 ms a tenant (crowded: 1 s), or two rounds, do. Of each tenant that
-retired something in the first and used time in both, operations a charged ns are compared (turns
-over co-running, at most 64). Turns are taken (not crowded: *exclusive* ones) if the mean of these,
-times the charged part of the time in turns over that in the other, is above 1 + 1/32; 1 - 1/32 if
-one that is awake is interactive. It is tried again after 10 s, then after 4 times as long each
-time, at most an hour.
+was not or the reverse, all begins anew. Of each way 100 ms do not count, or a round: a turn of each
+that takes one; 200 ms a tenant (crowded: 1 s), or two rounds, do. Of each tenant that retired
+something in the first and used time in both, operations a charged ns are compared (turns over
+co-running, at most 64). Turns are taken (not crowded: *exclusive* ones) if the mean of these, times
+the charged part of the time in turns over that in the other, is above 1 + 1/32; 1 - 1/32 if one
+that is awake is interactive. It is tried again after 10 s, then after 4 times as long each time, at
+most an hour.
 """
 
 from tests.reference.broker_state import MS, Tenant, Window
@@ -89,15 +87,16 @@ class Fit(Turns):
 
     def trial(self) -> None:
         found = frozenset(t.id for t in self.wakeful())
-        thrashed = self.in_turns and not self.tried
-        if thrashed or len(found) < 2:
-            if self.set and (thrashed or self.step != "decided" or len(self.tenants) < 2):
-                self.anew(frozenset())
-            return
-        cleared = self.tried and not self.taking
-        if (found, self.crowded) != (self.set, self.set_crowded) or cleared:
-            self.anew(found)
-        if self.now < self.at:
+        if (self.in_turns and not self.tried) or len(found) < 2:
+            found = frozenset()
+        if (found, self.crowded) != (self.set, self.set_crowded):
+            if self.tried:
+                self.taking, self.taking_need = False, 0
+            self.set, self.set_crowded, self.again = found, self.crowded, 10_000 * MS
+            self.exclusive = self.tried = False
+            if found:
+                self.try_way("corun")
+        if not found or self.now < self.at:
             return
         if self.step == "decided":
             self.try_way("corun")
@@ -109,26 +108,9 @@ class Fit(Turns):
             self.corun = self.since(self.begin)
             self.try_way("turns")
         else:
-            self.settle_for(self.turns_win(self.corun, self.since(self.begin)))
-
-    def quick(self) -> bool:
-        return any(self.interactive(t) for t in self.wakeful())
-
-    def settle_for(self, turns: bool) -> None:
-        self.take_turns(turns)
-        self.step, self.at = "decided", self.now + self.again
-        self.again = min(4 * self.again, 3600_000 * MS)
-
-    def anew(self, found: frozenset[int]) -> None:
-        if self.tried:
-            self.taking, self.taking_need = False, 0
-        self.set, self.set_crowded, self.again = found, self.crowded, 10_000 * MS
-        self.exclusive = self.tried = False
-        self.step, self.at = "", 0
-        if found and not self.crowded and self.quick():
-            self.settle_for(True)
-        elif found:
-            self.try_way("corun")
+            self.take_turns(self.turns_win(self.corun, self.since(self.begin)))
+            self.step, self.at = "decided", self.now + self.again
+            self.again = min(4 * self.again, 3600_000 * MS)
 
     def round(self) -> int:
         return sum(self.turn_length(t) for t in self.wakeful() if self.takes(t))
@@ -169,4 +151,5 @@ class Fit(Turns):
         if not ratios or not corun[1] or not turns[0]:
             return False
         score = sum(ratios) // len(ratios) * turns[1] // turns[0]
-        return score * corun[0] // corun[1] > (1024 - 32 if self.quick() else 1024 + 32)
+        quick = any(self.interactive(t) for t in self.wakeful())
+        return score * corun[0] // corun[1] > (1024 - 32 if quick else 1024 + 32)

@@ -53,7 +53,7 @@ def report(**fields: int) -> dict[str, int]:
     return {"need": GIB, "resident": GIB, "wants": 1, "in_flight": 1, "ready": 1} | fields
 
 
-def test_one_alone_has_everything_and_reports_nothing(folder: Path) -> None:
+def test_one_alone_has_everything(folder: Path) -> None:
     alone = Tenant(folder)
     lease = alone.lease()
     assert (lease.budget, lease.may_issue) == (16 * GIB, 1)

@@ -67,17 +67,7 @@ def test_one_that_uses_little_hardly_waits() -> None:
     assert 1 - endless <= used + 0.03
 
 
-def test_one_that_wakes_now_and_then_hardly_waits() -> None:
-    """It sleeps for longer than a trial would hold."""
-    rare = Program("rare", QUICK.work, pause_ns=2 * S)
-    run = sharing([(Group(), ENDLESS), (Group(), rare)])
-    run.run(7 * S)
-    run.tenants[2].rounds_ns.clear()
-    assert run.measure(5 * S).parts[0] > 0.98
-    assert max(run.tenants[2].rounds_ns) <= 1.3 * 5 * MS
-
-
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(3))
 def test_nobody_starves(seed: int) -> None:
     """With any requests, limits and programs; together they may be anything."""
     r = random.Random(seed)

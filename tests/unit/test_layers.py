@@ -43,6 +43,8 @@ def wrong(folder: str, name: str, layers: dict[str, set[str]]) -> bool:
     first, *rest = name.split("/")
     if not rest:
         return name not in ("types.h", "ulms.h")
+    if first == "share":
+        return folder != "tenant"
     return first != folder and first not in layers[folder]
 
 

@@ -39,6 +39,7 @@ REASONS = {
     "backend/vmm/deferred_release.c": "the driver's free waits for its context in the same place",
     "backend/vmm/range.c": "a few tries",
     "backend/pager/waiters.c": "a millisecond, before it sleeps",
+    "tenant/tenant.c": OURS + ": tenant_join waits for the broker, half a second at most",
     "ledger/pending.c": "a lock: who has it calls nothing",
     "observe/writer.c": "the end of a trace: so many seconds",
     "interpose/replace/ipc_server.c": OURS + ", but the end of the process, which is bounded",

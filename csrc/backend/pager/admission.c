@@ -106,6 +106,7 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
         return of_call;
     }
     call_scope_end(d);
+    pager_turn_wait(d);
     if (!is_admitted())
         refuse_unless(pager_frozen_wait(d), op);
     if (!pager_moves(d)) {

@@ -2,11 +2,13 @@
 #ifndef ULMS_PAGER_ADMISSION_H
 #define ULMS_PAGER_ADMISSION_H
 
+#include "backend/pager/turn.h"
 #include "backend/pager/waiters.h"
 #include "ulms.h"
 
 struct pager_admission {
     struct pager_waiters waiters;
+    struct pager_turn turn;
     uint32_t untracked;                /* operations under way that were not told, as nothing moved here yet; atomic */
     struct ulms_engine_touch *touches; /* the operation's, while it is told; a graph may have any number */
     size_t touch_room;

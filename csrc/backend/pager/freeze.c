@@ -61,18 +61,30 @@ static bool is_idle(uint64_t context, const struct bound *b) {
     return status == CUDA_SUCCESS || status == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-/* Every context that has memory: its streams have run all that they were given. */
-static bool all_idle(const struct bound *b) {
+/* Every context that has memory, of one device or of all (DEVICE_NONE): its streams have run all that they were given.
+ */
+static bool all_idle(int32_t device, const struct bound *b) {
     struct allocation list[LEDGER_LISTED];
     uint64_t last = 0;
     addr_t from = 0;
     for (size_t n; (n = ledger_list(session.ledger, from, list, LEDGER_LISTED)) > 0; from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++) {
-            if (list[i].context && list[i].context != last && list[i].managed && !is_idle(list[i].context, b))
+            if (list[i].context && list[i].context != last && list[i].managed &&
+                (device == DEVICE_NONE || list[i].device == device) && !is_idle(list[i].context, b))
                 return false;
             last = list[i].managed ? list[i].context : last;
         }
     return true;
+}
+
+bool pager_idle(struct pager *d) {
+    static const bool never = false;
+    const struct bound once = {0, &never};
+    pager_lock(d);
+    pager_refit_again(d);
+    bool still = is_still(d);
+    pager_unlock(d);
+    return still && all_idle(d->ordinal, &once);
 }
 
 /* A device may be new when the moment is over. */
@@ -116,7 +128,7 @@ bool pager_freeze(uint64_t patience_ns, const bool *given_up) {
     fast_path_leave(SLOW_FROZEN);
     for (struct pager *d = pager_next(NULL); d && still; d = pager_next(d))
         still = wait_until(d, is_still, b);
-    still = still && all_idle(b) && stop_moves(b);
+    still = still && all_idle(DEVICE_NONE, b) && stop_moves(b);
     if (!still)
         let_operations_run();
     return still;

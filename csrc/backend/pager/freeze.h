@@ -12,6 +12,9 @@ struct pager;
  * ours, one at a time, without a lock. */
 bool pager_freeze(uint64_t patience_ns, const bool *given_up);
 void pager_thaw(void);
+/* Nothing runs that was issued to the device, and nothing that was admitted is still to be. Looks once. On a thread of
+ * ours, without a lock. */
+bool pager_idle(struct pager *d);
 /* An operation that is about to be admitted waits until pager_thaw. False: that lasts for longer than any driver takes,
  * and it must not run. Under the lock, which waiting releases. */
 bool pager_frozen_wait(struct pager *d);

@@ -77,15 +77,19 @@ struct pager *pager_of(int32_t ordinal) {
     struct pager *d = device_at(ordinal);
     if (d)
         return d;
+    bool is_new = false;
     lock_take(&making);
     pager_hear_before(devices[ordinal] ? NULL : pager_next(NULL));
     d = devices[ordinal];
     if (!d && (d = device_new(ordinal))) {
+        is_new = true;
         __atomic_store_n(&devices[ordinal], d, __ATOMIC_RELEASE);
         if (device_count <= ordinal)
             __atomic_store_n(&device_count, ordinal + 1, __ATOMIC_RELEASE);
     }
     lock_drop(&making);
+    if (is_new && session.device_comes)
+        session.device_comes(ordinal);
     return d;
 }
 

@@ -26,6 +26,7 @@
 #include "interpose/session/summary.h"
 #include "observe/stats.h"
 #include "observe/trace.h"
+#include "tenant/tenant.h"
 #include "ulms.h"
 
 static void fork_child(void) {
@@ -35,6 +36,7 @@ static void fork_child(void) {
     session_on = false;                 /* CUDA does not work in the child either */
     session.backend = &backend_observe; /* a lock of another's may be held, and movers are not here */
     ipc_fork_child();
+    tenants_fork_child();
     trace_fork_child();
     stats_fork_child();
     thread_fork_child();
@@ -76,6 +78,7 @@ static void stop_backend(void) {
         return;
     }
     ipc_stop();
+    tenants_stop();
     if (session.backend->stop)
         session.backend->stop();
 }
@@ -179,7 +182,9 @@ static void start(void) {
         open_trace(device, total);
     atexit(stop);
     summary_start(device, total);
-    fast_path_restore(SLOW_CAPTURE | SLOW_TABLES | SLOW_MOVES | SLOW_FROZEN);
+    if (ulms_options.share.name[0] && session.backend->shares)
+        session.device_comes = tenant_join;
+    fast_path_restore(SLOW_CAPTURE | SLOW_TABLES | SLOW_MOVES | SLOW_FROZEN | SLOW_TURN);
     __atomic_store_n(&session_on, true, __ATOMIC_RELEASE);
     if (session.backend->fast_path && ulms_options.verify == VERIFY_OFF && !trace_on)
         fast_path_restore(SLOW_SESSION);

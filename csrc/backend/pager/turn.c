@@ -1,0 +1,76 @@
+#include "backend/backend.h"
+#include "backend/pager/pager.h"
+#include "driver/context.h"
+#include "driver/fast_path.h"
+#include "driver/session.h"
+
+enum { ASKED_NS = 200000000 }; /* a thread that waits says so more often */
+
+static struct lock changing; /* of turns with backend_moves; above a device's lock */
+
+static struct pager *pager_at(int32_t device) {
+    struct pager *d = pager_next(NULL);
+    while (d && d->ordinal != device)
+        d = pager_next(d);
+    return d;
+}
+
+void pager_turn_wait(struct pager *d) {
+    struct pager_turn *turn = &d->admission.turn;
+    struct patience patience = {.what = PATIENCE_TURN};
+    if (!turn->closed || context_device() != d->ordinal)
+        return;
+    do
+        turn->asked_ns = clock_ns();
+    while (turn->closed && !pager_stops(d) && pager_wait(d, &patience));
+}
+
+/* The flag is up before the device is closed, and as long as one is. */
+static void allow_bypass(void) {
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
+        if (d->admission.turn.closed)
+            return;
+    __atomic_fetch_and(&backend_moves, (uint8_t)~BACKEND_TURN, __ATOMIC_SEQ_CST);
+    fast_path_restore(SLOW_TURN);
+}
+
+static void close_turn(int32_t device, bool closed) {
+    struct pager *d = pager_at(device);
+    if (!d)
+        return;
+    lock_take(&changing);
+    if (closed) {
+        __atomic_fetch_or(&backend_moves, BACKEND_TURN, __ATOMIC_SEQ_CST);
+        fast_path_leave(SLOW_TURN);
+    }
+    pager_lock(d);
+    d->admission.turn.closed = closed;
+    pager_notify(d);
+    pager_unlock(d);
+    if (!closed)
+        allow_bypass();
+    lock_drop(&changing);
+}
+
+static bool idle(int32_t device) {
+    struct pager *d = pager_at(device);
+    return !d || pager_idle(d);
+}
+
+static struct backend_load load(int32_t device) {
+    struct backend_load load = {0};
+    struct pager *d = pager_at(device);
+    struct ulms_engine_stats engine;
+    if (!d)
+        return load;
+    pager_lock(d);
+    ulms_engine_stats(d->engine.core, &engine);
+    load.need = d->memory.bytes + d->budget.plain;
+    load.held = ledger_plain(session.ledger, device) + d->kind->occupied(d);
+    load.refilled = engine.filled_bytes;
+    load.wants = d->admission.turn.asked_ns && clock_ns() < d->admission.turn.asked_ns + ASKED_NS;
+    pager_unlock(d);
+    return load;
+}
+
+const struct backend_shares pager_shares = {.close = close_turn, .idle = idle, .load = load};

@@ -1,0 +1,21 @@
+/* A device that other processes share: the program issues only in its turn. */
+#ifndef ULMS_PAGER_TURN_H
+#define ULMS_PAGER_TURN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct pager_turn {
+    bool closed;       /* it is another's turn */
+    uint64_t asked_ns; /* when a thread waited for the turn last */
+};
+
+struct backend_shares;
+struct pager;
+
+extern const struct backend_shares pager_shares;
+/* An operation is about to be admitted: waits until it is our turn if the current context is the device's. Under the
+ * lock, which waiting releases. */
+void pager_turn_wait(struct pager *d);
+
+#endif

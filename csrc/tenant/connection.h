@@ -1,0 +1,26 @@
+/* A connection to the broker, of one device. */
+#ifndef ULMS_TENANT_CONNECTION_H
+#define ULMS_TENANT_CONNECTION_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "share/message.h"
+#include "share/page.h"
+
+struct connection {
+    int socket;  /* -1: none */
+    ino_t inode; /* of the socket: the program may have closed it, and opened another file of that number */
+    const struct share_page *page;
+};
+
+/* Says hello to the broker, which has a moment to answer. False: there is none, it is of another user, or it refused,
+ * which is told once. */
+bool connection_open(struct connection *c, struct share_message *hello);
+/* False: the broker is gone. One that is too busy to read loses the message: *sent is false. */
+bool connection_send(struct connection *c, struct share_message *m, bool *sent);
+/* The broker is there. */
+bool connection_lives(const struct connection *c);
+void connection_close(struct connection *c);
+
+#endif

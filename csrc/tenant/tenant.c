@@ -1,0 +1,258 @@
+#define _GNU_SOURCE
+#include "tenant/tenant.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "backend/backend.h"
+#include "base/background.h"
+#include "base/capacity.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "driver/capture.h"
+#include "driver/session.h"
+#include "observe/stats.h"
+#include "tenant/connection.h"
+
+/* How long its thread sleeps. */
+enum {
+    DRAINS_NS = 50000,     /* while the last operations of a turn run */
+    HAS_TURN_NS = 1000000, /* while others want the device, too */
+    WAITS_NS = 20000000,   /* without a turn */
+    ALONE_NS = 500000000,  /* until it looks whether the broker lives */
+    AGAIN_US = 1000000     /* until it looks for a broker again */
+};
+enum { ALONE_REPORT_NS = 900000000, REPORT_NS = 50000000, BOUND_REPORT_NS = 10000000, ACKNOWLEDGE_NS = 5000000 };
+
+/* Contexts of tenants lie beside what they share: so much of the device is left to them. */
+enum { OTHERS = 16 };
+#define LINK_RATE 45000000000ull /* bytes a second each way; the broker learns what a switch takes */
+
+struct tenant {
+    int device;
+    pthread_t thread;
+    struct connection to;
+    struct policy_lease lease; /* the latest that was read */
+    uint32_t sequence;         /* of the page then */
+    bool closed, drains;       /* the gate is closed; and it was not told yet that nothing runs */
+    bool unacknowledged;
+    uint64_t acknowledged_ns, reported_ns;
+    uint64_t operations; /* when it was reported last */
+    bool wanted;
+    uint64_t need; /* bytes: reported last */
+};
+
+static struct tenant *tenants[DEVICE_MAX];
+static bool stopping;
+
+static const struct backend_shares *shares(void) {
+    return session.backend->shares;
+}
+
+static void grant(const struct tenant *t, uint64_t bytes) {
+    capacity_grant(t->device, bytes > 0 ? bytes : 1); /* 0 would be all */
+    session.backend->granted(t->device);
+}
+
+static void set_closed(struct tenant *t, bool closed) {
+    if (t->closed == closed)
+        return;
+    t->closed = closed;
+    t->drains = closed;
+    shares()->close(t->device, closed);
+}
+
+static bool is_alone(const struct tenant *t) {
+    return __atomic_load_n(&t->to.page->tenants, __ATOMIC_RELAXED) < 2;
+}
+
+/* --- what is said --- */
+
+static bool say(struct tenant *t, struct share_message *m) {
+    bool sent;
+    return connection_send(&t->to, m, &sent) && sent;
+}
+
+/* Whether anything happened since the last report tells whether it issues: to ask the driver takes longer. */
+static void report(struct tenant *t, const struct backend_load *load, bool idle) {
+    uint64_t operations = stats_sum(COUNT_operations);
+    bool issues = operations != t->operations;
+    struct share_message m = {.kind = SHARE_REPORT,
+                              .report = {.need = load->need,
+                                         .resident = load->held,
+                                         .operations = operations,
+                                         .refilled = load->refilled,
+                                         .stalled_ns = stats_sum(COUNT_held_ns),
+                                         .wants = load->wants || issues || !idle,
+                                         .in_flight = !idle,
+                                         .ready = 1,
+                                         .um = session.backend->kind && session.backend == &backend_um}};
+    if (!say(t, &m))
+        return;
+    t->reported_ns = clock_ns();
+    t->operations = operations;
+    t->need = load->need;
+    t->wanted = m.report.wants;
+}
+
+static bool need_changed(const struct tenant *t, const struct backend_load *load) {
+    uint64_t apart = load->need > t->need ? load->need - t->need : t->need - load->need;
+    return apart > t->need / OTHERS;
+}
+
+static void report_if_due(struct tenant *t) {
+    struct backend_load load = shares()->load(t->device);
+    uint64_t every = is_alone(t) ? ALONE_REPORT_NS : t->lease.in_flight_ns == UINT64_MAX ? REPORT_NS : BOUND_REPORT_NS;
+    bool issues = stats_sum(COUNT_operations) != t->operations, begins = (load.wants || issues) && !t->wanted;
+    bool due = begins || need_changed(t, &load) || clock_ns() >= t->reported_ns + every;
+    bool quiet = t->wanted && !issues && !load.wants;
+    if (due || quiet) {
+        bool idle = shares()->idle(t->device);
+        if (due || idle)
+            report(t, &load, idle);
+    }
+}
+
+/* What it holds is what the driver has not got back. */
+static void acknowledge(struct tenant *t) {
+    uint64_t held = shares()->load(t->device).held;
+    struct share_message m = {.kind = SHARE_ACKNOWLEDGE, .acknowledge = {t->lease.serial, held}};
+    bool fits = held <= t->lease.budget;
+    if (!fits && clock_ns() < t->acknowledged_ns + ACKNOWLEDGE_NS)
+        return;
+    if (say(t, &m)) {
+        t->acknowledged_ns = clock_ns();
+        t->unacknowledged = !fits;
+    }
+}
+
+static void tell_drained(struct tenant *t) {
+    struct share_message m = {.kind = SHARE_DRAINED, .drained = {t->lease.serial}};
+    if (!shares()->idle(t->device))
+        return;
+    struct backend_load load = shares()->load(t->device);
+    report(t, &load, true);
+    t->drains = !say(t, &m);
+}
+
+/* --- what is heard --- */
+
+static void read_lease(struct tenant *t) {
+    struct policy_lease lease;
+    uint32_t sequence = share_page_read(t->to.page, &lease);
+    if (sequence == t->sequence || lease.serial == 0)
+        return;
+    bool other_budget = lease.budget != t->lease.budget || t->lease.serial == 0;
+    t->sequence = sequence;
+    t->unacknowledged = t->unacknowledged || lease.serial != t->lease.serial;
+    t->drains = t->drains || (t->closed && lease.serial != t->lease.serial && !lease.may_issue);
+    t->lease = lease;
+    if (other_budget)
+        grant(t, lease.budget);
+    set_closed(t, !lease.may_issue);
+}
+
+static uint64_t serve(struct tenant *t) {
+    read_lease(t);
+    if (t->drains)
+        tell_drained(t);
+    if (t->unacknowledged)
+        acknowledge(t);
+    report_if_due(t);
+    return t->drains ? DRAINS_NS : t->unacknowledged || !is_alone(t) ? (t->closed ? WAITS_NS : HAS_TURN_NS) : ALONE_NS;
+}
+
+/* --- its life --- */
+
+static struct share_message hello(const struct tenant *t) {
+    const struct share_option *o = &ulms_options.share;
+    struct share_message m = {.hello = {.rate = LINK_RATE,
+                                        .held = shares()->load(t->device).held,
+                                        .sets = o->sets,
+                                        .settings = {o->memory, o->request, o->limit, o->hard, o->priority}}};
+    size_t total = 0;
+    CUuuid uuid = {{0}};
+    snprintf(m.hello.group, sizeof m.hello.group, "%s", o->name);
+    REAL(cuDeviceTotalMem_v2, 0)(&total, t->device);
+    REAL(cuDeviceGetUuid_v2, 0)(&uuid, t->device);
+    memcpy(m.hello.gpu, uuid.bytes, sizeof m.hello.gpu);
+    m.hello.capacity = total - total / OTHERS;
+    return m;
+}
+
+static bool join(struct tenant *t) {
+    struct share_message m = hello(t);
+    if (!connection_open(&t->to, &m))
+        return false;
+    t->lease = (struct policy_lease){.serial = 0};
+    t->sequence = 0;
+    t->wanted = false;
+    return true;
+}
+
+/* It runs on with the budget that it had. */
+static void lose(struct tenant *t) {
+    connection_close(&t->to);
+    set_closed(t, false);
+    t->drains = t->unacknowledged = false;
+    log_warn("the broker is gone: the program runs as if it were alone, with the memory that it had");
+}
+
+static bool stops(void) {
+    return __atomic_load_n(&stopping, __ATOMIC_ACQUIRE);
+}
+
+static void *run(void *data) {
+    struct tenant *t = data;
+    pthread_setname_np(pthread_self(), "ulms-tenant");
+    prctl(PR_SET_TIMERSLACK, 1);
+    capture_relax();
+    while (!stops()) {
+        if (t->to.socket >= 0 && !connection_lives(&t->to))
+            lose(t);
+        if (t->to.socket < 0 && !join(t)) {
+            thread_sleep(AGAIN_US);
+            continue;
+        }
+        uint64_t most = serve(t);
+        share_page_wait(t->to.page, t->sequence, most);
+    }
+    return NULL;
+}
+
+void tenant_join(int device) {
+    struct tenant *t = calloc(1, sizeof *t);
+    if (!t)
+        return;
+    *t = (struct tenant){.device = device, .to = {.socket = -1}};
+    if (join(t))
+        serve(t);
+    else
+        log_warn("ULMS_SHARE=%s: no broker answers, the GPU is not shared yet (pump share start)",
+                 ulms_options.share.name);
+    if (background_start(&t->thread, run, t) != 0) {
+        log_error("no thread for ULMS_SHARE: the GPU is not shared");
+        set_closed(t, false);
+        connection_close(&t->to);
+        free(t);
+        return;
+    }
+    tenants[device] = t;
+}
+
+/* The threads end with the process: none of them changes anything any more. */
+void tenants_stop(void) {
+    __atomic_store_n(&stopping, true, __ATOMIC_RELEASE);
+    for (int i = 0; i < DEVICE_MAX; i++)
+        if (tenants[i] && shares())
+            shares()->close(i, false);
+}
+
+void tenants_fork_child(void) {
+    for (int i = 0; i < DEVICE_MAX; i++)
+        if (tenants[i])
+            connection_close(&tenants[i]->to);
+}

@@ -1,0 +1,14 @@
+/* The program as a tenant: it shares each of its devices with other programs as a broker tells it (share/message.h).
+ * Without a broker, or when that has died, it runs as if it were alone, with the budget it had last. */
+#ifndef ULMS_TENANT_H
+#define ULMS_TENANT_H
+
+/* The backend begins to use the device, and ULMS_SHARE is set: joins, for a moment at most. Any thread, its current
+ * context is the device's; once for each device. */
+void tenant_join(int device);
+/* The process ends: nothing is closed any more. */
+void tenants_stop(void);
+/* In a forked child: the parent's connections are not the child's. */
+void tenants_fork_child(void);
+
+#endif

@@ -1,0 +1,202 @@
+"""Programs that share an emulated device as a broker plans it: none fails, each computes what it
+does alone, and nobody waits for who is dead or stopped."""
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.emulator.run import build
+from pump.paths import installed
+from pump.preload import preload
+from tests.conftest import PATIENCE_S, clean_environment
+from tests.tenants import GIB, Tenant, broker, connect, message
+
+pytestmark = pytest.mark.emu
+
+MIB = 1 << 20
+SHAPES = {"train": ("8", "4", "4"), "infer": ("16", "8", "0")}
+"""160 and 128 MiB."""
+DEVICE = 192 * MIB
+STEPS = {"train": 12, "infer": 120}
+
+
+@dataclass
+class Device:
+    """An emulated device and the broker of those who share it."""
+
+    binary: Path
+    folder: Path
+    emulator: Path
+    broker: subprocess.Popen[str]
+
+    def start(self, shape: str, backend: str, name: str = "g", **env: str) -> subprocess.Popen[str]:
+        """A program; a `backend` of "" runs it without ulms.so."""
+        command = [str(self.binary), shape, *SHAPES[shape], str(STEPS[shape])]
+        base = clean_environment() | {"LD_LIBRARY_PATH": str(self.emulator)}
+        options = {"ULMS_BACKEND": backend, "ULMS_MANAGED_LIMIT": "1GiB", "ULMS_SHARE": name}
+        options["ULMS_SHARE_DIR"] = str(self.folder)
+        if backend:
+            base |= {"EMU_SHARED": str(self.folder / "device"), "EMU_MEMORY": str(DEVICE)}
+            base = preload(command, options, base=base).environment(base)
+        return subprocess.Popen(
+            command, env=base | env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def tenants(self) -> list[dict[str, Any]]:
+        """What the broker says of them."""
+        with connect(self.folder) as asks:
+            asks.send(message("STATUS"))
+            gpus = json.loads(asks.recv(1 << 18))["gpus"]
+        return [tenant for gpu in gpus for tenant in gpu["tenants"]]
+
+    def wait_for(self, count: int) -> list[dict[str, Any]]:
+        """Until there are so many."""
+        end = time.monotonic() + PATIENCE_S
+        while len(found := self.tenants()) != count:
+            assert time.monotonic() < end, found
+            time.sleep(0.005)
+        return found
+
+
+def said(program: subprocess.Popen[str]) -> str:
+    """The result of one that ended well and had nothing to complain of."""
+    out, complaints = program.communicate(timeout=PATIENCE_S)
+    assert (program.returncode, complaints) == (0, "")
+    (result,) = (line for line in out.splitlines() if line.startswith("result "))
+    return result
+
+
+@pytest.fixture(scope="module")
+def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("sharing"))
+
+
+@pytest.fixture
+def device(binary: Path, emulator_dir: Path, tmp_path: Path) -> Iterator[Device]:
+    folder = tmp_path / "share"
+    with broker(installed("ulms-broker"), folder) as running:
+        yield Device(binary, folder, emulator_dir, running)
+
+
+@pytest.fixture
+def alone(device: Device) -> dict[str, str]:
+    """What each shape computes without us."""
+    return {shape: said(device.start(shape, "")) for shape in SHAPES}
+
+
+MIXES: dict[str, Sequence[tuple[str, str]]] = {
+    "um": [("train", "um"), ("infer", "um"), ("infer", "um")],
+    "vmm": [("train", "vmm"), ("infer", "vmm"), ("infer", "vmm")],
+    "both": [("infer", "um"), ("infer", "vmm"), ("train", "vmm")],
+}
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_each_computes_what_it_does_alone(device: Device, alone: dict[str, str], mix: str) -> None:
+    """Together they need more than twice the device."""
+    programs = [device.start(*one, name=f"n{i}") for i, one in enumerate(MIXES[mix])]
+    assert [said(program) for program in programs] == [alone[shape] for shape, _ in MIXES[mix]]
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_who_is_killed_takes_nobody_along(
+    device: Device, alone: dict[str, str], backend: str
+) -> None:
+    """Nor does the broker: those who are left run on, and meet again at another one."""
+    first, second, killed = (device.start("infer", backend, EMU_TIME="30") for _ in range(3))
+    device.wait_for(3)
+    killed.kill()
+    killed.communicate()
+    device.wait_for(2)
+    device.broker.kill()
+    device.broker.wait()
+    time.sleep(0.1)
+    with broker(installed("ulms-broker"), device.folder):
+        for program in first, second:
+            out, complaints = program.communicate(timeout=PATIENCE_S)
+            assert program.returncode == 0
+            assert complaints == (
+                "[ulms] WARN: the broker is gone: the program runs as if it were alone, with the"
+                " memory that it had\n"
+            )
+            assert alone["infer"] in out.splitlines()
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_without_a_turn_it_sleeps(device: Device, alone: dict[str, str], backend: str) -> None:
+    """Until the tenant of higher priority that has it wants it no more."""
+    program = device.start("infer", backend, EMU_TIME="20")
+    device.wait_for(1)
+    uuid = bytes.fromhex(str(gpus(device)[0]["uuid"]))
+    first = Tenant(device.folder, "first", uuid, sets=1, settings={"priority": 1})
+    wants = {"need": GIB, "wants": 1, "in_flight": 1, "ready": 1}
+    first.says("REPORT", **wants)
+    latest = [-1] * 10
+    end = time.monotonic() + PATIENCE_S
+    while len(set(latest)) > 1 or may_issue(device):
+        assert time.monotonic() < end, latest
+        first.says("REPORT", **wants)
+        time.sleep(0.05)
+        latest = [*latest[1:], issued(device)]
+    assert program.poll() is None
+    first.ends()
+    assert said(program) == alone["infer"]
+
+
+def gpus(device: Device) -> list[dict[str, Any]]:
+    with connect(device.folder) as asks:
+        asks.send(message("STATUS"))
+        found: list[dict[str, Any]] = json.loads(asks.recv(1 << 18))["gpus"]
+    return found
+
+
+def may_issue(device: Device) -> bool:
+    return any(t["group"] == "g" and t["may_issue"] for t in device.tenants())
+
+
+def issued(device: Device) -> int:
+    """Operations of the program."""
+    return sum(t["operations"] for t in device.tenants() if t["group"] == "g")
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_one_that_is_stopped_keeps_nobody_waiting(
+    device: Device, alone: dict[str, str], backend: str
+) -> None:
+    stopped = device.start("infer", backend, EMU_TIME="30")
+    device.wait_for(1)
+    stopped.send_signal(signal.SIGSTOP)
+    other = device.start("infer", backend)
+    assert said(other) == alone["infer"]
+    stopped.send_signal(signal.SIGCONT)
+    assert said(stopped) == alone["infer"]
+
+
+def test_without_a_broker_it_runs_alone_and_says_so(device: Device, alone: dict[str, str]) -> None:
+    device.broker.kill()
+    device.broker.wait()
+    program = device.start("infer", "vmm")
+    out, complaints = program.communicate(timeout=PATIENCE_S)
+    assert alone["infer"] in out.splitlines()
+    assert complaints == (
+        "[ulms] WARN: ULMS_SHARE=g: no broker answers, the GPU is not shared yet"
+        " (pump share start)\n"
+    )
+
+
+def test_what_a_share_is(device: Device) -> None:
+    words = ",request=0.25,limit=.5,hard,memory=64MiB,priority=-2"
+    program = device.start("infer", "vmm", name="n" + words, EMU_TIME="20")
+    (tenant,) = device.wait_for(1)
+    settings = {"group": "n", "request": 250, "limit": 500, "hard": 1, "memory_limit": 64 * MIB}
+    assert settings | {"priority": -2} == {name: tenant[name] for name in (*settings, "priority")}
+    assert tenant["budget"] <= 64 * MIB
+    program.kill()
+    program.communicate()
