@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -53,9 +54,12 @@ const struct share_page *share_page_map(int file) {
     return NULL;
 }
 
+enum { WORDS = sizeof(struct policy_lease) / sizeof(uint64_t) };
+_Static_assert(sizeof(struct policy_lease) == WORDS * sizeof(uint64_t), "a lease is whole words");
+
+/* A reader that finds a word written behind this finds the sequence odd, too, or another one. */
 static void begin(struct share_page *page) {
     __atomic_store_n(&page->sequence, page->sequence + 1, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 static void end(struct share_page *page) {
@@ -64,9 +68,12 @@ static void end(struct share_page *page) {
 }
 
 void share_page_write(struct share_page *page, const struct policy_lease *lease) {
+    uint64_t words[WORDS], *to = (uint64_t *)&page->lease;
+    memcpy(words, lease, sizeof words);
     begin(page);
-    page->lease = *lease;
-    __atomic_store_n(&page->may_issue, lease->may_issue, __ATOMIC_RELAXED);
+    for (int i = 0; i < WORDS; i++)
+        __atomic_store_n(&to[i], words[i], __ATOMIC_RELEASE);
+    __atomic_store_n(&page->may_issue, lease->may_issue, __ATOMIC_RELEASE);
     end(page);
 }
 
@@ -74,19 +81,23 @@ void share_page_tenants(struct share_page *page, uint32_t tenants) {
     if (page->tenants == tenants)
         return;
     begin(page);
-    __atomic_store_n(&page->tenants, tenants, __ATOMIC_RELAXED);
+    __atomic_store_n(&page->tenants, tenants, __ATOMIC_RELEASE);
     end(page);
 }
 
 /* A writer needs less than a microsecond. */
 uint32_t share_page_read(const struct share_page *page, struct policy_lease *out) {
     enum { TRIES = 1 << 20 };
+    uint64_t words[WORDS];
+    const uint64_t *from = (const uint64_t *)&page->lease;
     for (int i = 0; i < TRIES; i++) {
         uint32_t before = __atomic_load_n(&page->sequence, __ATOMIC_ACQUIRE);
-        *out = page->lease;
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        if (before % 2 == 0 && __atomic_load_n(&page->sequence, __ATOMIC_RELAXED) == before)
+        for (int k = 0; k < WORDS; k++)
+            words[k] = __atomic_load_n(&from[k], __ATOMIC_ACQUIRE);
+        if (before % 2 == 0 && __atomic_load_n(&page->sequence, __ATOMIC_RELAXED) == before) {
+            memcpy(out, words, sizeof words);
             return before;
+        }
     }
     return 0;
 }

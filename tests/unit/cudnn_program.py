@@ -13,8 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.conftest import BUILD
+
 ROOT = Path(__file__).parents[2]
-SOURCES = ("base/hash.c", *(f"library/cudnn_{n}.c" for n in ("descriptor", "role", "shape", "use")))
+SOURCES = [f"library/cudnn_{name}.c" for name in ("descriptor", "role", "shape", "use")]
 EXACT, WITHIN, BLOCK = range(3)
 READ, WRITE, UPDATE, SCRATCH = range(1, 5)
 
@@ -67,9 +69,10 @@ def library() -> ctypes.CDLL:
     assert compiler, "a C compiler builds everything here"
     flags = ["-std=gnu11", "-O1", "-shared", "-fPIC", f"-I{ROOT}/csrc", f"-I{ROOT}/hooks"]
     sources = [str(ROOT / "csrc" / source) for source in SOURCES]
+    core = [str(BUILD / "libulms_core.so"), f"-Wl,-rpath,{BUILD.resolve()}"]
     with tempfile.TemporaryDirectory() as folder:
         target = f"{folder}/descriptor.so"
-        subprocess.run([compiler, *flags, "-o", target, *sources, "-pthread"], check=True)
+        subprocess.run([compiler, *flags, "-o", target, *sources, *core], check=True)
         found = ctypes.CDLL(target)
     for name in ("made", "emptied", "gone", "set", "shared", "planned", "places"):
         getattr(found, f"descriptor_{name}").restype = None
