@@ -324,10 +324,10 @@ def instructions_in(counts: Path, library: str) -> int:
     names: dict[str, str] = {}
     total, here, called = 0, False, False
     for line in counts.read_text().splitlines():
-        if line.startswith("ob="):
-            number, _, name = line[3:].partition(" ")
-            names.setdefault(number, name)
-            here = library in names[number]
+        if named := re.match(r"(c?)ob=(\(\d+\))(?: (.+))?$", line):
+            callee, number, name = named.groups()
+            names[number] = name or names[number]  # told where it stands first, callee or not
+            here = here if callee else library in names[number]
         elif line.startswith("calls="):
             called = True
         elif re.fullmatch(r"[+*-]?\d* \d+", line):
