@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "broker/group.h"
 
@@ -88,17 +89,24 @@ static const char *policy_says(int status) {
                                     : "the policy refused it";
 }
 
-/* Everything but the page. */
-static struct tenant *join(const struct share_hello *h, uint64_t now, const char **why) {
+static void link_tenant(struct tenant *t) {
+    t->next = tenants;
+    tenants = t;
+    t->gpu->tenants++;
+}
+
+/* It is linked before any lease is told: each is told once. */
+static struct tenant *join(const struct share_hello *h, struct share_page *page, uint64_t now, const char **why) {
     struct gpu *g = gpu_of(h);
     uint32_t group = g ? group_join(h->group) : 0;
     struct tenant *t = group ? calloc(1, sizeof *t) : NULL;
     *why = "the broker has no room";
     if (t) {
-        *t = (struct tenant){.gpu = g, .id = ++ids, .group = group, .heard = now};
+        *t = (struct tenant){.gpu = g, .id = ++ids, .group = group, .heard = now, .page = page};
         int status = policy_group(g->policy, now, group, h->sets ? &h->settings : &group_of(group)->settings);
         status = status == POLICY_OK ? policy_join(g->policy, now, t->id, group, h->floor, h->held) : status;
         if (status == POLICY_OK) {
+            link_tenant(t);
             shrink_capacity(g, h->capacity, now);
             if (h->sets)
                 gpus_set_group(group, &h->settings, now);
@@ -118,19 +126,18 @@ struct tenant *tenant_join(const struct share_hello *h, int pid, uint64_t now, i
     *why = !group_name_is_good(h->group) ? "a share's name has letters, digits and ._- only, 63 at most"
            : !h->capacity || !h->rate    ? "it says nothing of its GPU"
                                          : NULL;
-    struct tenant *t = *why ? NULL : join(h, now, why);
-    if (!t)
-        return NULL;
-    t->pid = pid;
-    t->next = tenants;
-    tenants = t;
-    t->gpu->tenants++;
-    t->page = share_page_make(file);
-    if (!t->page) {
-        tenant_leave(t, now);
-        *why = "the broker has no memory";
+    struct share_page *page = *why ? NULL : share_page_make(file);
+    if (!page) {
+        *why = *why ? *why : "the broker has no memory";
         return NULL;
     }
+    struct tenant *t = join(h, page, now, why);
+    if (!t) {
+        share_page_free(page);
+        close(*file);
+        return NULL;
+    }
+    t->pid = pid;
     tell_leases(t->gpu);
     tell_tenants(t->gpu);
     return t;
@@ -145,8 +152,7 @@ void tenant_leave(struct tenant *t, uint64_t now) {
     g->tenants--;
     policy_leave(g->policy, now, t->id);
     group_leave(t->group);
-    if (t->page)
-        share_page_free(t->page);
+    share_page_free(t->page);
     free(t);
     tell_leases(g);
     tell_tenants(g);

@@ -57,6 +57,10 @@ const struct share_page *share_page_map(int file) {
 enum { WORDS = sizeof(struct policy_lease) / sizeof(uint64_t) };
 _Static_assert(sizeof(struct policy_lease) == WORDS * sizeof(uint64_t), "a lease is whole words");
 
+void share_page_wake(const struct share_page *page) {
+    syscall(SYS_futex, &page->sequence, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 /* A reader that finds a word written behind this finds the sequence odd, too, or another one. */
 static void begin(struct share_page *page) {
     __atomic_store_n(&page->sequence, page->sequence + 1, __ATOMIC_RELAXED);
@@ -64,7 +68,7 @@ static void begin(struct share_page *page) {
 
 static void end(struct share_page *page) {
     __atomic_store_n(&page->sequence, page->sequence + 1, __ATOMIC_SEQ_CST);
-    syscall(SYS_futex, &page->sequence, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    share_page_wake(page);
 }
 
 void share_page_write(struct share_page *page, const struct policy_lease *lease) {

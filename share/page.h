@@ -25,6 +25,8 @@ void share_page_write(struct share_page *page, const struct policy_lease *lease)
 void share_page_tenants(struct share_page *page, uint32_t tenants);
 /* Its sequence, with the lease of that time; 0: the writer died in the middle. */
 uint32_t share_page_read(const struct share_page *page, struct policy_lease *out);
+/* Who waits in this process looks again. */
+void share_page_wake(const struct share_page *page);
 /* Until the sequence is another one, at most ns. */
 void share_page_wait(const struct share_page *page, uint32_t sequence, uint64_t ns);
 

@@ -10,5 +10,9 @@ uint64_t capacity_of(int device);
 uint64_t capacity_granted(int device);
 /* From now on; 0: capacity_of again. */
 void capacity_grant(int device, uint64_t bytes);
+/* The same by who leaves room for contexts itself. */
+void capacity_lease(int device, uint64_t bytes);
+/* Per cent of it that pages may occupy. */
+int capacity_factor(int device);
 
 #endif

@@ -343,9 +343,7 @@ static void read_all(struct options *o, bool tell) {
         if (own && other && tell)
             log_warn("%s is ignored: %s is set", say->alias, say->name);
     }
-    /* The broker leaves room for what the factor leaves it for. */
-    if (o->share.name[0] && !value_of("ULMS_GPU_MEMORY_FACTOR"))
-        o->factor = 100;
+    o->lease_factor = value_of("ULMS_GPU_MEMORY_FACTOR") ? o->factor : 100;
     if (!tell || o->mode == MODE_OFF)
         return;
     tell_small(capacity, o->capacity);

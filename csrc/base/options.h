@@ -25,17 +25,18 @@ struct share_option {
 };
 
 struct options {
-    enum mode mode;                     /* ULMS_BACKEND */
-    enum log_level level;               /* ULMS_LOG_LEVEL */
-    uint64_t capacity;                  /* ULMS_GPU_MEMORY, bytes; 0: not set. WRAPPER_MAX_MEMORY is its alias */
-    char policy[16];                    /* ULMS_POLICY */
-    int factor;                         /* ULMS_GPU_MEMORY_FACTOR, per cent */
-    enum hooks hooks;                   /* ULMS_HOOKS */
-    enum hidden hidden;                 /* ULMS_HIDDEN */
-    enum verify verify;                 /* ULMS_VERIFY */
-    uint64_t page;                      /* ULMS_PAGE, bytes */
-    uint64_t managed_limit;             /* ULMS_MANAGED_LIMIT, bytes; 0: not set */
-    struct share_option share;          /* ULMS_SHARE */
+    enum mode mode;            /* ULMS_BACKEND */
+    enum log_level level;      /* ULMS_LOG_LEVEL */
+    uint64_t capacity;         /* ULMS_GPU_MEMORY, bytes; 0: not set. WRAPPER_MAX_MEMORY is its alias */
+    char policy[16];           /* ULMS_POLICY */
+    int factor;                /* ULMS_GPU_MEMORY_FACTOR, per cent */
+    int lease_factor;          /* of what a broker grants: it leaves room itself; 100 unless the factor was set */
+    enum hooks hooks;          /* ULMS_HOOKS */
+    enum hidden hidden;        /* ULMS_HIDDEN */
+    enum verify verify;        /* ULMS_VERIFY */
+    uint64_t page;             /* ULMS_PAGE, bytes */
+    uint64_t managed_limit;    /* ULMS_MANAGED_LIMIT, bytes; 0: not set */
+    struct share_option share; /* ULMS_SHARE */
     char share_folder[OPTION_PATH_MAX]; /* ULMS_SHARE_DIR; "": not set */
     char plain[OPTION_PATH_MAX];        /* ULMS_PLAIN; "": none */
     char trace[OPTION_PATH_MAX];        /* ULMS_TRACE; "": none */

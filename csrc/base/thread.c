@@ -85,7 +85,7 @@ void thread_fork_child(void) {
 }
 
 void thread_sleep(long us) {
-    nanosleep(&(struct timespec){0, us * 1000}, NULL);
+    nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000}, NULL);
 }
 
 /* Trap: to yield alone gives the processor to nobody of a lower priority, who may be the one that is waited for. */

@@ -12,11 +12,15 @@ void fast_path_restore(enum slow_path why) {
     __atomic_fetch_or(&home.fast_path, (uint32_t)why, __ATOMIC_SEQ_CST);
 }
 
-bool fast_path_drained(void) {
-    bool any = fast_path_open();
+bool fast_path_passing(void) {
+    bool any = false;
     for (int slot = 0; slot < ULMS_SLOTS && !any; slot++)
         any = __atomic_load_n(&home.place[slot].passing, __ATOMIC_SEQ_CST);
-    return !any;
+    return any;
+}
+
+bool fast_path_drained(void) {
+    return !fast_path_open() && !fast_path_passing();
 }
 
 /* No operation passes until the tables have been doubted. A table that arrives later closes the fast path after it was

@@ -30,6 +30,8 @@ void fast_path_leave(enum slow_path why);
 void fast_path_restore(enum slow_path why);
 /* After fast_path_leave: the driver has all that passed. Once true it stays so. */
 bool fast_path_drained(void);
+/* An operation is passing just now. */
+bool fast_path_passing(void);
 
 /* The word holds the reasons that do not hold: in a child it is 0, so all of them do. */
 static inline uint32_t fast_path_blocked(void) {

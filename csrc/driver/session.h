@@ -25,7 +25,8 @@ struct session {
     void (*still_begin)(const struct op *op); /* this and the next: the backend's, too; may be NULL */
     void (*still_end)(void);
     void (*stop_backend)(void);
-    void (*device_comes)(int device); /* the backend begins to use it; NULL: nobody wants to know */
+    void (*device_comes)(int device); /* the backend begins to use it; NULL, this and the next: nobody wants to know */
+    void (*device_asks)(int device);  /* a thread waits for its turn there. Takes no lock */
 };
 
 extern struct session session;

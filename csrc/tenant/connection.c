@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -11,10 +13,11 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "share/address.h"
 
 /* Programs close the low numbers, and think little of how many there are. */
-enum { HIGH = 200, ANSWER_MS = 500 };
+enum { HIGH = 200, ANSWER_MS = 500, DEAF_NS = 1000000000 };
 
 static bool is_ours(const struct connection *c) {
     struct stat s;
@@ -113,12 +116,26 @@ bool connection_send(struct connection *c, struct share_message *m, bool *sent) 
     return *sent || errno == EAGAIN || errno == EINTR || errno == ENOBUFS;
 }
 
-bool connection_lives(const struct connection *c) {
+/* What it was told lies unread for long: it is stopped, or hangs. Each tenant says something more often than that. */
+static bool is_deaf(struct connection *c) {
+    int unread = 0;
+    if (ioctl(c->socket, SIOCOUTQ, &unread) != 0 || unread == 0) {
+        c->unread_ns = 0;
+        return false;
+    }
+    c->unread_ns = c->unread_ns ? c->unread_ns : clock_ns();
+    return clock_ns() > c->unread_ns + DEAF_NS;
+}
+
+/* It has nothing to say after its welcome: what it says is dropped. */
+bool connection_lives(struct connection *c) {
     char byte;
+    ssize_t n = 1;
     if (!is_ours(c))
         return false;
-    ssize_t n = recv(c->socket, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
-    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+    while (n > 0)
+        n = recv(c->socket, &byte, 1, MSG_DONTWAIT);
+    return n < 0 && (errno == EAGAIN || errno == EINTR) && !is_deaf(c);
 }
 
 void connection_close(struct connection *c) {

@@ -12,6 +12,7 @@ struct connection {
     int socket;  /* -1: none */
     ino_t inode; /* of the socket: the program may have closed it, and opened another file of that number */
     const struct share_page *page;
+    uint64_t unread_ns; /* since when it has not read all that it was told; 0: it has */
 };
 
 /* Says hello to the broker, which has a moment to answer. False: there is none, it is of another user, or it refused,
@@ -19,8 +20,8 @@ struct connection {
 bool connection_open(struct connection *c, struct share_message *hello);
 /* False: the broker is gone. One that is too busy to read loses the message: *sent is false. */
 bool connection_send(struct connection *c, struct share_message *m, bool *sent);
-/* The broker is there. */
-bool connection_lives(const struct connection *c);
+/* The broker is there, and listens. */
+bool connection_lives(struct connection *c);
 void connection_close(struct connection *c);
 
 #endif

@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <time.h>
 
 #include "backend/backend.h"
 #include "base/background.h"
 #include "base/capacity.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "driver/capture.h"
@@ -20,11 +22,16 @@
 /* How long its thread sleeps. */
 enum {
     DRAINS_NS = 50000,     /* while the last operations of a turn run */
+    SHRINKS_NS = 200000,   /* while it holds more than it may */
     HAS_TURN_NS = 1000000, /* while others want the device, too */
     WAITS_NS = 20000000,   /* without a turn */
     ALONE_NS = 500000000,  /* until it looks whether the broker lives */
-    AGAIN_US = 1000000     /* until it looks for a broker again */
+    AGAIN_NS = 1000000000  /* until it looks for a broker again */
 };
+enum {
+    LONG_NS = 5000000,
+    END_NS = 1000000000
+}; /* what drains for longer is looked at less often; the end waits so long */
 enum { ALONE_REPORT_NS = 900000000, REPORT_NS = 50000000, BOUND_REPORT_NS = 10000000, ACKNOWLEDGE_NS = 5000000 };
 
 /* Contexts of tenants lie beside what they share: so much of the device is left to them. */
@@ -34,26 +41,43 @@ enum { OTHERS = 16 };
 struct tenant {
     int device;
     pthread_t thread;
+    bool joined;
     struct connection to;
     struct policy_lease lease; /* the latest that was read */
     uint32_t sequence;         /* of the page then */
     bool closed, drains;       /* the gate is closed; and it was not told yet that nothing runs */
     bool unacknowledged;
+    uint64_t read_ns; /* when the lease was read */
     uint64_t acknowledged_ns, reported_ns;
     uint64_t operations; /* when it was reported last */
     bool wanted;
     uint64_t need; /* bytes: reported last */
+    uint64_t held; /* bytes: acknowledged last */
 };
 
 static struct tenant *tenants[DEVICE_MAX];
-static bool stopping;
+static bool stopping; /* atomic; told under `end` */
+static struct lock end;
+static struct condition ends;
 
 static const struct backend_shares *shares(void) {
     return session.backend->shares;
 }
 
+/* Each turn tells: no call site falls silent. */
+#define TELL(...)                                                                                                      \
+    do {                                                                                                               \
+        if (ulms_options.level >= LOG_DEBUG)                                                                           \
+            log_line(LOG_DEBUG, NULL, __VA_ARGS__);                                                                    \
+    } while (0)
+
+/* The lease was read: microseconds. */
+static unsigned long long since(const struct tenant *t) {
+    return (clock_ns() - t->read_ns) / 1000;
+}
+
 static void grant(const struct tenant *t, uint64_t bytes) {
-    capacity_grant(t->device, bytes > 0 ? bytes : 1); /* 0 would be all */
+    capacity_lease(t->device, bytes > 0 ? bytes : 1); /* 0 would be all */
     session.backend->granted(t->device);
 }
 
@@ -121,11 +145,13 @@ static void acknowledge(struct tenant *t) {
     uint64_t held = shares()->load(t->device).held;
     struct share_message m = {.kind = SHARE_ACKNOWLEDGE, .acknowledge = {t->lease.serial, held}};
     bool fits = held <= t->lease.budget;
-    if (!fits && clock_ns() < t->acknowledged_ns + ACKNOWLEDGE_NS)
+    if (!fits && (clock_ns() < t->acknowledged_ns + ACKNOWLEDGE_NS || held == t->held))
         return;
     if (say(t, &m)) {
         t->acknowledged_ns = clock_ns();
+        t->held = held;
         t->unacknowledged = !fits;
+        TELL("device %d: holds %llu MiB after %llu us", t->device, (unsigned long long)(held >> 20), since(t));
     }
 }
 
@@ -136,6 +162,7 @@ static void tell_drained(struct tenant *t) {
     struct backend_load load = shares()->load(t->device);
     report(t, &load, true);
     t->drains = !say(t, &m);
+    TELL("device %d: drained after %llu us", t->device, since(t));
 }
 
 /* --- what is heard --- */
@@ -143,13 +170,16 @@ static void tell_drained(struct tenant *t) {
 static void read_lease(struct tenant *t) {
     struct policy_lease lease;
     uint32_t sequence = share_page_read(t->to.page, &lease);
-    if (sequence == t->sequence || lease.serial == 0)
+    if (!sequence || sequence == t->sequence || lease.serial == 0) /* 0: there was none to read */
         return;
     bool other_budget = lease.budget != t->lease.budget || t->lease.serial == 0;
     t->sequence = sequence;
     t->unacknowledged = t->unacknowledged || lease.serial != t->lease.serial;
     t->drains = t->drains || (t->closed && lease.serial != t->lease.serial && !lease.may_issue);
     t->lease = lease;
+    t->read_ns = clock_ns();
+    TELL("device %d: lease %llu: %llu MiB, %s", t->device, (unsigned long long)lease.serial,
+         (unsigned long long)(lease.budget >> 20), lease.may_issue ? "a turn" : "no turn");
     if (other_budget)
         grant(t, lease.budget);
     set_closed(t, !lease.may_issue);
@@ -162,7 +192,12 @@ static uint64_t serve(struct tenant *t) {
     if (t->unacknowledged)
         acknowledge(t);
     report_if_due(t);
-    return t->drains ? DRAINS_NS : t->unacknowledged || !is_alone(t) ? (t->closed ? WAITS_NS : HAS_TURN_NS) : ALONE_NS;
+    uint64_t age = clock_ns() - t->read_ns;
+    return t->drains                             ? (age < LONG_NS ? DRAINS_NS : HAS_TURN_NS)
+           : t->unacknowledged && age < AGAIN_NS ? SHRINKS_NS
+           : is_alone(t)                         ? ALONE_NS
+           : t->closed                           ? WAITS_NS
+                                                 : HAS_TURN_NS;
 }
 
 /* --- its life --- */
@@ -205,6 +240,15 @@ static bool stops(void) {
     return __atomic_load_n(&stopping, __ATOMIC_ACQUIRE);
 }
 
+/* While there is no broker. */
+static void sleep_until_stop(void) {
+    uint64_t until_ns = clock_ns() + AGAIN_NS;
+    lock_take(&end);
+    while (!stops() && clock_ns() < until_ns)
+        condition_wait(&ends, &end, until_ns);
+    lock_drop(&end);
+}
+
 static void *run(void *data) {
     struct tenant *t = data;
     pthread_setname_np(pthread_self(), "ulms-tenant");
@@ -214,7 +258,7 @@ static void *run(void *data) {
         if (t->to.socket >= 0 && !connection_lives(&t->to))
             lose(t);
         if (t->to.socket < 0 && !join(t)) {
-            thread_sleep(AGAIN_US);
+            sleep_until_stop();
             continue;
         }
         uint64_t most = serve(t);
@@ -243,12 +287,30 @@ void tenant_join(int device) {
     tenants[device] = t;
 }
 
-/* The threads end with the process: none of them changes anything any more. */
+void tenant_wake(int device) {
+    struct tenant *t = tenants[device];
+    const struct share_page *page = t ? __atomic_load_n(&t->to.page, __ATOMIC_RELAXED) : NULL;
+    if (page)
+        share_page_wake(page); /* where that was unmapped just now nobody is woken */
+}
+
+/* Before the driver ends. A thread that the driver keeps is left to the end of the process. */
 void tenants_stop(void) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += END_NS / 1000000000;
+    lock_take(&end);
     __atomic_store_n(&stopping, true, __ATOMIC_RELEASE);
-    for (int i = 0; i < DEVICE_MAX; i++)
-        if (tenants[i] && shares())
-            shares()->close(i, false);
+    condition_tell_all(&ends);
+    lock_drop(&end);
+    for (int i = 0; i < DEVICE_MAX; i++) {
+        if (!tenants[i] || tenants[i]->joined) /* the end comes more than once */
+            continue;
+        tenant_wake(i);
+        tenants[i]->joined = true;
+        pthread_timedjoin_np(tenants[i]->thread, NULL, &until);
+        shares()->close(i, false);
+    }
 }
 
 void tenants_fork_child(void) {

@@ -3,9 +3,11 @@ does alone, and nobody waits for who is dead or stopped."""
 
 import json
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -197,6 +199,44 @@ def test_what_a_share_is(device: Device) -> None:
     (tenant,) = device.wait_for(1)
     settings = {"group": "n", "request": 250, "limit": 500, "hard": 1, "memory_limit": 64 * MIB}
     assert settings | {"priority": -2} == {name: tenant[name] for name in (*settings, "priority")}
-    assert tenant["budget"] <= 64 * MIB
+    assert 0 < tenant["budget"] <= 64 * MIB
     program.kill()
     program.communicate()
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_a_stopped_broker_keeps_nobody_waiting(
+    device: Device, alone: dict[str, str], backend: str
+) -> None:
+    """Not even a program that has no turn just now."""
+    program = device.start("infer", backend, EMU_TIME="20")
+    device.wait_for(1)
+    uuid = bytes.fromhex(str(gpus(device)[0]["uuid"]))
+    first = Tenant(device.folder, "first", uuid, sets=1, settings={"priority": 1})
+    first.says("REPORT", need=GIB, wants=1, in_flight=1, ready=1)
+    while may_issue(device):
+        time.sleep(0.005)
+    device.broker.send_signal(signal.SIGSTOP)
+    out, complaints = program.communicate(timeout=PATIENCE_S)
+    assert program.returncode == 0
+    assert alone["infer"] in out.splitlines()
+    assert "the broker is gone" in complaints
+
+
+def test_who_is_refused_asks_seldom(device: Device, alone: dict[str, str]) -> None:
+    device.broker.kill()
+    device.broker.wait()
+    (device.folder / "broker.sock").unlink()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as refuses:
+        refuses.bind(str(device.folder / "broker.sock"))
+        refuses.listen(1000)
+        refuses.setblocking(False)
+        program = device.start("infer", "vmm", EMU_TIME="50")
+        began, asked = time.monotonic(), 0
+        while program.poll() is None:
+            time.sleep(0.01)
+            with suppress(BlockingIOError):
+                refuses.accept()[0].close()
+                asked += 1
+        assert asked <= 2 + time.monotonic() - began
+    assert alone["infer"] in program.communicate()[0].splitlines()

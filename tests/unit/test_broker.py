@@ -60,6 +60,11 @@ def test_one_alone_has_everything(folder: Path) -> None:
     assert (alone.view.may_issue, alone.view.tenants) == (1, 1)
 
 
+def test_settings_hold_from_the_first_lease_on(folder: Path) -> None:
+    settings = {"memory": 2 * GIB, "request": 500}
+    assert Tenant(folder, sets=1, settings=settings).lease().budget == 2 * GIB
+
+
 def test_what_one_holds_is_another_s_only_when_it_was_given_back(folder: Path) -> None:
     first = Tenant(folder)
     first.acknowledges()

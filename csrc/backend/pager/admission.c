@@ -96,7 +96,9 @@ static bool is_admitted(void) {
 /* The operation's ticket, or UNTRACKED; 0: none, as nothing will move, or as it is sure to touch nothing here. */
 static uint64_t admit_to(struct pager *d, struct op *op) {
     pager_lock(d);
-    pager_blocks_hear(d); /* what the operation uses may have been born just before */
+    if (!call_scope_any(d))
+        pager_turn_wait(d); /* before anything is judged: turns of others are long */
+    pager_blocks_hear(d);   /* what the operation uses may have been born just before */
     refuse_unless(pager_moves_wait_reborn(d), op);
     enum pager_opacity opaque = d->kind->opaque ? d->kind->opaque(d, op) : PAGER_TRANSPARENT;
     enum pager_use uses = opaque ? PAGER_USES_ANY : PAGER_USES_ABSENT;
@@ -106,7 +108,6 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
         return of_call;
     }
     call_scope_end(d);
-    pager_turn_wait(d);
     if (!is_admitted())
         refuse_unless(pager_frozen_wait(d), op);
     if (!pager_moves(d)) {
@@ -176,8 +177,12 @@ void pager_admit(struct op *op) {
     call_scope_look(op);
     uint64_t began = clock_ns();
     waited_ns = 0;
+    struct pager *first = pager_turn_of_context(); /* who waits for its turn keeps nothing of another device */
+    if (first)
+        tickets[first->ordinal] = admit_to(first, op);
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
-        tickets[d->ordinal] = admit_to(d, op);
+        if (d != first)
+            tickets[d->ordinal] = admit_to(d, op);
     stats_add(COUNT_admit_ns, clock_ns() - began - waited_ns);
     section_end();
 }

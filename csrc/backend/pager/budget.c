@@ -66,14 +66,14 @@ void pager_granted(int32_t device) {
 }
 
 /* What the factor leaves of the capacity. */
-static uint64_t share(const struct pager_budget *b) {
-    return b->capacity * (uint64_t)ulms_options.factor / 100;
+static uint64_t share(const struct pager *d) {
+    return d->budget.capacity * (uint64_t)capacity_factor(d->ordinal) / 100;
 }
 
 void pager_budget_update(struct pager *d) {
     struct pager_budget *b = &d->budget;
     b->plain = ledger_plain(session.ledger, d->ordinal);
-    uint64_t all = share(b), others = b->plain + d->budget.coming + d->memory.fixed + d->memory.aside;
+    uint64_t all = share(d), others = b->plain + d->budget.coming + d->memory.fixed + d->memory.aside;
     b->room = all > others ? all - others : 0;
     uint64_t bytes = b->room / page_bytes * page_bytes;
     if (bytes == b->bytes)
@@ -115,7 +115,7 @@ void pager_budget_comes(struct pager *d, int64_t bytes) {
 
 bool pager_fits(const struct pager *d, uint64_t bytes) {
     const struct pager_budget *b = &d->budget;
-    uint64_t padding = d->kind->padding ? d->kind->padding(d) : 0, beyond = b->capacity - share(b);
+    uint64_t padding = d->kind->padding ? d->kind->padding(d) : 0, beyond = b->capacity - share(d);
     padding = padding < beyond ? padding : beyond;
     return d->memory.bytes + bytes <= whole_pages(b->room / PAGE_LEAST * PAGE_LEAST) + d->memory.fixed + padding;
 }

@@ -52,8 +52,12 @@ bool pager_bypass_end(void) {
     return leave(&operation);
 }
 
+bool pager_bypassing(const struct pager *d) {
+    return fast_path_passing() || any(&operations) || __atomic_load_n(&d->admission.untracked, __ATOMIC_SEQ_CST) > 0;
+}
+
 bool pager_bypasses_over(const struct pager *d) {
-    return fast_path_drained() && !any(&operations) && __atomic_load_n(&d->admission.untracked, __ATOMIC_SEQ_CST) == 0;
+    return fast_path_drained() && !pager_bypassing(d);
 }
 
 bool pager_block_bypass_begin(void) {

@@ -18,6 +18,8 @@ bool pager_block_bypasses_over(void);
 bool pager_bypass_begin(void);
 /* False: it was not counted. */
 bool pager_bypass_end(void);
+/* The driver has not got all of that yet. Of the fast path only what is there just now. */
+bool pager_bypassing(const struct pager *d);
 /* The driver has all that was not told to the device's engine. Once pages move there this stays true. */
 bool pager_bypasses_over(const struct pager *d);
 

@@ -31,6 +31,10 @@ void call_scope_look(const struct op *op) {
         pager_returned();
 }
 
+bool call_scope_any(const struct pager *d) {
+    return any && calls[d->ordinal];
+}
+
 uint64_t call_scope_ticket(struct pager *d) {
     uint64_t ticket = any ? calls[d->ordinal] : 0;
     return ticket && pager_moves(d) && pager_window_share(&d->window, ticket, 1) ? ticket : 0;

@@ -82,7 +82,7 @@ bool pager_idle(struct pager *d) {
     const struct bound once = {0, &never};
     pager_lock(d);
     pager_refit_again(d);
-    bool still = is_still(d);
+    bool still = !pager_bypassing(d) && d->window.oldest == d->window.next;
     pager_unlock(d);
     return still && all_idle(d->ordinal, &once);
 }

@@ -15,11 +15,20 @@ static struct pager *pager_at(int32_t device) {
     return d;
 }
 
+struct pager *pager_turn_of_context(void) {
+    bool any = __atomic_load_n(&backend_moves, __ATOMIC_SEQ_CST) & BACKEND_TURN;
+    return any ? pager_at(context_device()) : NULL;
+}
+
 void pager_turn_wait(struct pager *d) {
     struct pager_turn *turn = &d->admission.turn;
     struct patience patience = {.what = PATIENCE_TURN};
     if (!turn->closed || context_device() != d->ordinal)
         return;
+    bool asks = clock_ns() > turn->asked_ns + ASKED_NS;
+    turn->asked_ns = clock_ns();
+    if (asks && session.device_asks)
+        session.device_asks(d->ordinal);
     do
         turn->asked_ns = clock_ns();
     while (turn->closed && !pager_stops(d) && pager_wait(d, &patience));

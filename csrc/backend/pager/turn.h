@@ -17,5 +17,7 @@ extern const struct backend_shares pager_shares;
 /* An operation is about to be admitted: waits until it is our turn if the current context is the device's. Under the
  * lock, which waiting releases. */
 void pager_turn_wait(struct pager *d);
+/* The pager of the current context's device while a device is another's; NULL: none is. */
+struct pager *pager_turn_of_context(void);
 
 #endif

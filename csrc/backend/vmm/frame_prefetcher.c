@@ -15,7 +15,7 @@ enum { NEARLY_ALL = 4 }; /* all but one in so many: soon there may be more than 
 /* Without being asked: the budget may have become smaller, or the driver may have memory again. */
 #define LOOK_NS 1000000000ull
 /* While frames are beyond it still: pages are just leaving them. */
-#define BEYOND_NS 20000000ull
+#define BEYOND_NS 1000000ull
 
 struct frame_prefetcher {
     struct pager *device;

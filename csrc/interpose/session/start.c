@@ -182,8 +182,10 @@ static void start(void) {
         open_trace(device, total);
     atexit(stop);
     summary_start(device, total);
-    if (ulms_options.share.name[0] && session.backend->shares)
+    if (ulms_options.share.name[0] && session.backend->shares) {
         session.device_comes = tenant_join;
+        session.device_asks = tenant_wake;
+    }
     fast_path_restore(SLOW_CAPTURE | SLOW_TABLES | SLOW_MOVES | SLOW_FROZEN | SLOW_TURN);
     __atomic_store_n(&session_on, true, __ATOMIC_RELEASE);
     if (session.backend->fast_path && ulms_options.verify == VERIFY_OFF && !trace_on)
