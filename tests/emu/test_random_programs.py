@@ -226,3 +226,12 @@ def test_over_subscribed_and_where_our_calls_fail(judge: Judge, setup: str) -> N
             assert len(seeds) >= DISTINCT
             return
     pytest.fail(f"{met.total()} programs met a failure; none one of {set(missing)}")
+
+
+FOUND = (Case(80352233738, "vmm", 3.47, fail="cuCtxGetDevice:sticky"),)
+"""What `make soak` found: memory runs out on a device of which nothing was ever moved."""
+
+
+@pytest.mark.parametrize("case", FOUND, ids=lambda case: f"{case.seed}")
+def test_what_soak_found(judge: Judge, case: Case) -> None:
+    assert judge.differs(case) == ""

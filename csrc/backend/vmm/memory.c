@@ -98,7 +98,7 @@ uint64_t vmm_held(int32_t device) {
 
 bool vmm_relieve(int32_t device) {
     struct pager *d = pager_of(device);
-    bool any = vmm_occupied(d) > 0;
+    bool any = d && vmm_occupied(d) > 0;
     struct pager_visit v = pager_enter(NULL);
     bool freed = any && capture_allows(v.relaxed) && vmm_give_back(d, 0);
     pager_leave(v);
