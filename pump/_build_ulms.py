@@ -1,6 +1,6 @@
-"""Generates `pump/_NAME.py`, the cffi binding (out-of-line ABI mode) of a header.
+"""Generates `pump/_NAME.py`, the cffi binding (out-of-line ABI mode) of headers.
 
-Run by the build: `_build_ulms.py HEADER OUTPUT`.
+Run by the build: `_build_ulms.py OUTPUT HEADER...`.
 """
 
 import re
@@ -17,11 +17,12 @@ def declarations(header: str) -> str:
 
 
 def main() -> None:
-    """Writes the binding for the header named first to the file named second."""
-    header, output = (Path(arg) for arg in sys.argv[1:])
+    """Writes the binding of the headers named to the file named first."""
+    output, *headers = (Path(arg) for arg in sys.argv[1:])
     ffi = FFI()
     ffi.set_source(f"pump.{output.stem}", None)
-    ffi.cdef(declarations(header.read_text(encoding="utf-8")))
+    for header in headers:
+        ffi.cdef(declarations(header.read_text(encoding="utf-8")))
     ffi.emit_python_code(str(output))
 
 

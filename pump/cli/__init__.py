@@ -13,6 +13,7 @@ from pump.cli.lib import Lib
 from pump.cli.options import Options
 from pump.cli.plan import Plan
 from pump.cli.run import Run
+from pump.cli.share import Share
 from pump.cli.sim import Sim
 from pump.cli.top import Top
 from pump.cli.trace import Trace, with_verb
@@ -21,6 +22,7 @@ from pump.terminal.program import Program
 
 COMMANDS: tuple[Command, ...] = (
     Run(),
+    Share(),
     Top(),
     Trace(),
     Sim(),

@@ -7,12 +7,16 @@ import sys
 from pathlib import Path
 
 from pump.preload import Preloaded, preload
+from pump.share import broker
+from pump.share.broker import ShareError
 from pump.sizes import parse_memory
 from pump.terminal.command import UsageError
 
 LOG_LEVELS = ("ERROR", "WARN", "INFO", "DEBUG")
 BACKENDS = ("auto", "um", "vmm", "observe", "off")
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # what a shell answers
+BROKER_IDLE_S = 10.0
+"""A broker that was started for a program ends when nobody shared for so long."""
 
 
 class Run:
@@ -28,6 +32,12 @@ class Run:
         """Options, then the command."""
         option_arguments(parser)
         parser.add_argument("--trace", metavar="FILE", help="trace into FILE (`%%p`: process id)")
+        parser.add_argument(
+            "--share",
+            metavar="NAME[,...]",
+            help="share the GPU with other programs, as one of the group NAME; what may follow:"
+            " request=0.3, limit=0.6, hard, memory=8GiB, priority=1",
+        )
         command_arguments(parser)
 
     def run(self, args: argparse.Namespace) -> Preloaded:
@@ -35,11 +45,19 @@ class Run:
         options = options_of(args)
         if args.trace is not None:
             options["ULMS_TRACE"] = str(Path(args.trace).absolute())
+        if args.share is not None:
+            options |= {"ULMS_SHARE": args.share, "ULMS_SHARE_DIR": str(broker.folder())}
         return prepared(args, options)
 
     def main(self, args: argparse.Namespace) -> int:
         """Becomes the program, or prints how it would be started."""
-        return become(self.run(args), args.print)
+        program = self.run(args)
+        if args.share is not None and not args.print:
+            try:
+                broker.start(broker.folder(), BROKER_IDLE_S)
+            except ShareError as error:
+                raise UsageError(str(error)) from error
+        return become(program, args.print)
 
 
 def option_arguments(parser: argparse.ArgumentParser, backend_note: str = "") -> None:

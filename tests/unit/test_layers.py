@@ -67,7 +67,7 @@ def may_import(package: str, name: str, layers: dict[str, set[str]]) -> bool:
     if name in layers:
         return bool(package) and (name == package or name in layers[package])
     beside = {path.stem for path in PUMP.glob("*.py")} - {"__init__", "__main__"}
-    return name in {*beside, "_policy", "_ulms", "__version__"}
+    return name in {*beside, "_policy", "_share", "_ulms", "__version__"}
 
 
 @pytest.mark.parametrize(("tree", "top"), [("csrc", CSRC), ("pump", PUMP)], ids=["csrc", "pump"])

@@ -1,0 +1,96 @@
+"""`pump share`."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Group, RenderableType
+
+from pump.share import broker
+from pump.share.broker import ShareError
+from pump.sizes import format_size
+from pump.terminal.command import UsageError
+from pump.terminal.render import console, table
+
+COLUMNS = ("share", ">pid", "turn", ">budget", ">holds", ">needs", ">had", ">waited", ">turns")
+
+
+class Share:
+    """Share a GPU among several programs.
+
+    `pump run --share NAME -- CMD ...` starts a program that shares, and what plans it.
+    """
+
+    name = "share"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """One verb each."""
+        verbs = parser.add_subparsers(metavar="VERB")
+        parser.set_defaults(action=self.help, parser=parser)
+
+        def verb(name: str, action: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+            made = verbs.add_parser(name, help=action.__doc__, description=action.__doc__)
+            made.set_defaults(action=action)
+            return made
+
+        verb("start", self.start)
+        status = verb("status", self.status)
+        status.add_argument("--json", action="store_true", help="print all that is known as JSON")
+        verb("stop", self.stop)
+
+    def main(self, args: argparse.Namespace) -> int:
+        """Does what the verb says."""
+        try:
+            status: int = args.action(args)
+        except ShareError as error:
+            raise UsageError(str(error)) from error
+        return status
+
+    def help(self, args: argparse.Namespace) -> int:
+        """Without a verb, as `pump` without a command."""
+        args.parser.print_help(sys.stderr)
+        return 2
+
+    def start(self, args: argparse.Namespace) -> int:
+        """Start the broker, which stays until it is stopped."""
+        del args
+        made = broker.start(broker.folder())
+        print(f"{'a broker serves' if made else 'one serves already:'} {broker.folder()}")
+        return 0
+
+    def status(self, args: argparse.Namespace) -> int:
+        """Say who shares which GPU, and what each has."""
+        now = broker.status(broker.folder())
+        if args.json:
+            print(json.dumps(now, indent=1))
+        else:
+            console().print(page(now))
+        return 0
+
+    def stop(self, args: argparse.Namespace) -> int:
+        """Stop the broker; programs run on with the memory that they have."""
+        del args
+        broker.stop(broker.folder())
+        return 0
+
+
+def page(now: dict[str, Any]) -> RenderableType:
+    """A table a GPU."""
+    return Group(*map(gpu_table, now["gpus"])) if now["gpus"] else "nobody shares a GPU"
+
+
+def gpu_table(gpu: dict[str, Any]) -> RenderableType:
+    """Who shares it."""
+    how = "they take turns" if gpu["taking_turns"] else "all run at once"
+    title = f"GPU {gpu['uuid']}: {format_size(gpu['capacity'])} to share, {how}"
+    return table(COLUMNS, map(row, gpu["tenants"]), title)
+
+
+def row(tenant: dict[str, Any]) -> tuple[object, ...]:
+    """A program; its times are sums since it joined."""
+    turn = "yes" if tenant["may_issue"] else "waits" if tenant["wants"] else "no"
+    sizes = (format_size(tenant[name]) for name in ("budget", "resident", "need"))
+    times = (f"{tenant[name] / 1e9:.1f} s" for name in ("hold_ns", "waited_ns"))
+    return (tenant["group"], tenant["pid"], turn, *sizes, *times, tenant["turns"])

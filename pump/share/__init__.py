@@ -1,0 +1,1 @@
+"""Programs that share a GPU, as the broker plans them (`broker/`)."""

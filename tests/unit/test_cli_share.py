@@ -1,0 +1,76 @@
+"""`pump share` and `pump run --share`."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pump.cli import main
+from pump.share import broker
+from tests.conftest import PATIENCE_S
+from tests.tenants import GIB, Tenant
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture(name="folder")
+def a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where programs meet, and no broker is left behind."""
+    monkeypatch.setenv("ULMS_SHARE_DIR", str(tmp_path / "share"))
+    yield tmp_path / "share"
+    if broker.serves(tmp_path / "share"):
+        broker.stop(tmp_path / "share")
+
+
+def test_a_broker_starts_once_and_stops(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["share", "start"]) == 0
+    assert main(["share", "start"]) == 0
+    told = capsys.readouterr().out
+    assert told == f"a broker serves {folder}\none serves already: {folder}\n"
+    assert main(["share", "stop"]) == 0
+    assert main(["share", "status"]) == 2
+    said = capsys.readouterr().err
+    assert said == f"pump: no broker serves {folder}: `pump share start` starts one\n"
+
+
+def test_status_says_who_has_what(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["share", "start"])
+    main(["share", "status"])
+    assert "nobody shares a GPU" in capsys.readouterr().out
+    tenant = Tenant(folder, "notebook")
+    tenant.says("REPORT", need=3 * GIB, resident=2 * GIB, wants=1)
+    while not broker.status(folder)["gpus"][0]["tenants"][0]["need"]:
+        pass
+    main(["share", "status"])
+    lines = capsys.readouterr().out.splitlines()
+    (row,) = (line.split() for line in lines if "notebook" in line)
+    assert row[:4] == ["notebook", str(os.getpid()), "yes", "16.0"]
+    assert "3.0" in row
+    main(["share", "status", "--json"])
+    ((told,),) = (gpu["tenants"] for gpu in json.loads(capsys.readouterr().out)["gpus"])
+    assert (told["group"], told["need"], told["resident"]) == ("notebook", 3 * GIB, 2 * GIB)
+
+
+def test_run_starts_what_plans_it(folder: Path) -> None:
+    words = ["--share", "train,limit=0.5", "--", "sh", "-c", "echo $ULMS_SHARE at $ULMS_SHARE_DIR"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pump", "run", *words],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    assert done.stdout == f"train,limit=0.5 at {folder}\n"
+    assert broker.serves(folder)
+
+
+def test_a_broker_that_cannot_start_says_why(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder.write_text("no folder", encoding="utf-8")
+    assert main(["run", "--share", "n", "--", "true"]) == 2
+    assert "the broker did not start: `" in capsys.readouterr().err
