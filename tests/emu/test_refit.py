@@ -154,6 +154,39 @@ def test_a_smaller_grant_reaches_an_idle_program(
     assert float(told) < 0.1
 
 
+SHRINKS = (
+    GRANTS
+    + """
+parts = [allocated(SIZE) for _ in range(100)]
+scratch = allocated(SIZE)
+sweep(parts, 1)
+took = []
+for _ in range(3):
+    driver.emu_fail(b"cuMemSetAccess:sticky:delay=8")
+    assert every.ulms_grant(0, 72 * MIB)
+    took.append(seconds_until(lambda: held() <= 72 * MIB))
+    driver.emu_fail(None)
+    assert every.ulms_grant(0, 192 * MIB)
+    for part in 2 * parts:
+        call("cuMemcpyDtoDAsync_v2", scratch, part, ctypes.c_size_t(SIZE), None)
+    call("cuCtxSynchronize")
+    time.sleep(0.1)
+assert right(parts, 1)
+print(min(took[1:]))
+"""
+).replace(f"SIZE = {SIZE_MIB} * MIB", "SIZE = 2 * MIB")
+
+
+@pytest.mark.alone  # of time
+def test_pages_that_leave_for_a_smaller_grant_are_mapped_by_movers(
+    run_emulated: RunEmulated, tmp_path: Path
+) -> None:
+    """59 clean pages leave. One thread that maps them one by one takes 8 ms each."""
+    more = {"ULMS_HIDDEN": "known", "ULMS_PAGE": "2MiB"}
+    told = run_small(run_emulated, tmp_path, SHRINKS, memory="1GiB", **more)
+    assert float(told) < 0.75 * 59 * 0.008, told
+
+
 def test_observe_grants_nothing(run_emulated: RunEmulated, tmp_path: Path) -> None:
     told = run_small(
         run_emulated,

@@ -70,7 +70,7 @@ static bool copy(const struct page *p, addr_t to, addr_t from) {
 /* What all frames of the device may take. */
 static uint64_t most_of(struct pager *d) {
     pager_lock(d);
-    uint64_t most = d->budget.bytes + d->memory.aside + d->memory.fixed;
+    uint64_t most = vmm_frames_allowed(d);
     pager_unlock(d);
     return most;
 }

@@ -48,7 +48,7 @@ static bool wait(struct frame_prefetcher *m, uint64_t ns) {
 /* A walk over the pages that are stale at frames which were given back. */
 struct walk {
     addr_t at;    /* the next page */
-    bool skipped; /* some move */
+    bool skipped; /* some are left for later */
 };
 
 /* Maps the next on the host. One at a time, so that nobody waits for long. False: there is none. */
@@ -72,19 +72,27 @@ static bool map_next_void(struct pager *d, struct walk *w) {
     return mapped;
 }
 
-/* What is beyond the budget is the driver's again only once nothing is mapped there. Who asks for all does not rely on
- * another thread's walk. */
+/* The driver has the memory of a frame again only once no page is mapped there. Who asks for all does not rely on
+ * another thread's walk. While pages leave, their movers need the lock: the walk takes one step at a time. */
 bool vmm_give_back(struct pager *d, uint64_t most) {
     struct ulms_frames *pool = &vmm_in(d)->pool[VMM_DEVICE].frames;
     uint64_t before = frames_bytes(pool);
     frames_trim(pool, most);
+    bool exceeds = most > 0 && frames_bytes(pool) > most;
     bool freed = frames_bytes(pool) < before, walks = frames_gave_back(pool) || most == 0;
     struct walk w = {0};
-    while (walks && map_next_void(d, &w))
+    while (walks && map_next_void(d, &w)) {
         freed = true;
+        walks = !exceeds;
+        w.skipped = w.skipped || exceeds;
+    }
     if (w.skipped)
         frames_look_again(pool);
     return freed;
+}
+
+uint64_t vmm_frames_allowed(const struct pager *d) {
+    return d->budget.bytes + d->memory.aside + d->memory.fixed;
 }
 
 /* While nothing moves the device's frames are made as they are needed: the program may want the room for itself. False:
@@ -93,7 +101,7 @@ static bool follow_budget(struct pager *d) {
     struct vmm *v = vmm_in(d);
     pager_lock(d);
     bool moves = pager_moves(d);
-    uint64_t all = d->budget.bytes + d->memory.aside + d->memory.fixed, most = moves ? all : 0;
+    uint64_t all = vmm_frames_allowed(d), most = moves ? all : 0;
     uint64_t most_leave = d->budget.bytes; /* at a time */
     pager_unlock(d);
     uint32_t stock = (uint32_t)((most_leave < STOCK_BYTES ? most_leave : STOCK_BYTES) / page_bytes);

@@ -111,7 +111,7 @@ void vmm_coming(int32_t device, int64_t bytes) {
         if (d->ordinal == device && vmm_in(d)) {
             struct pager_visit v = pager_enter(NULL);
             if (capture_allows(v.relaxed))
-                vmm_give_back(d, d->budget.bytes + d->memory.aside + d->memory.fixed);
+                vmm_give_back(d, vmm_frames_allowed(d));
             pager_leave(v);
         }
 }

@@ -27,6 +27,8 @@ void frame_prefetcher_follow(struct pager *d, uint64_t bytes);
 void frame_prefetchers_stop(void);
 /* See backend.h: frames beyond the grant are the driver's again. */
 void vmm_granted(int32_t device);
+/* Bytes of frames that the budget allows. */
+uint64_t vmm_frames_allowed(const struct pager *d);
 /* Gives idle frames of the device back to the driver, until only so many bytes of frames are made. True: memory of the
  * device became free. */
 bool vmm_give_back(struct pager *d, uint64_t most);

@@ -297,6 +297,10 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
     /* what an operation did not show may have made one that looks clean dirty */
     bool any = ulms_options.hidden == HIDDEN_ANY;
     bool unused = m->discard || (goes_stale(d) && !(m->m.flags & ULMS_MOVE_IN_PLACE));
+    pager_lock(d);
+    /* Then the driver gets the frame: the mover maps the page elsewhere, or one thread would map all of them later. */
+    bool shrinks = frames_bytes(&vmm_in(d)->pool[VMM_DEVICE].frames) > vmm_frames_allowed(d);
+    pager_unlock(d);
     struct pager_piece piece[PAGER_RUN_PAGES];
     struct vmm_move part[PAGER_RUN_PAGES];
     size_t n = join(vmm_in(d), m, piece);
@@ -307,7 +311,7 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
                                     .copy = !m->discard,
                                     .clean = !any && m->m.flags & ULMS_MOVE_CLEAN,
                                     .keep = !any && m->m.flags & ULMS_MOVE_KEEP,
-                                    .stale = !fill && unused && !vmm_verifies(),
+                                    .stale = !fill && unused && !shrinks && !vmm_verifies(),
                                     .look = vmm_verifies() ? vmm_verify_look : NULL};
     pager_lock(d);
     vmm_in(d)->stale_content = vmm_in(d)->stale_content || (part[0].stale && part[0].copy);
