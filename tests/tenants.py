@@ -12,6 +12,7 @@ from typing import Any
 from cffi import FFI
 
 from pump._build_ulms import declarations
+from pump.share.broker import serves
 
 ROOT = Path(__file__).parents[1]
 HEADERS = ("broker/policy.h", "share/message.h", "share/page.h")
@@ -87,15 +88,6 @@ def connect(folder: Path) -> socket.socket:
     return made
 
 
-def is_served(folder: Path) -> bool:
-    """A broker answers there."""
-    try:
-        connect(folder).close()
-    except OSError:
-        return False
-    return True
-
-
 @contextmanager
 def broker(program: Path, folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     """One that serves the folder until the block ends."""
@@ -103,7 +95,7 @@ def broker(program: Path, folder: Path, *words: str) -> Iterator[subprocess.Pope
         [program, "--dir", folder, *words], stderr=subprocess.PIPE, text=True
     ) as running:
         try:
-            while not is_served(folder) and running.poll() is None:
+            while not serves(folder) and running.poll() is None:
                 pass
             yield running
         finally:

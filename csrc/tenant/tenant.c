@@ -36,6 +36,7 @@ enum { ALONE_REPORT_NS = 900000000, REPORT_NS = 50000000, BOUND_REPORT_NS = 1000
 
 /* Contexts of tenants lie beside what they share: so much of the device is left to them. */
 enum { OTHERS = 16 };
+enum { NEED_PART = 16 };         /* a need that changed by less is no news */
 #define LINK_RATE 45000000000ull /* bytes a second each way; the broker learns what a switch takes */
 
 struct tenant {
@@ -113,7 +114,7 @@ static void report(struct tenant *t, const struct backend_load *load, bool idle)
                                          .wants = load->wants || issues || !idle,
                                          .in_flight = !idle,
                                          .ready = 1,
-                                         .um = session.backend->kind && session.backend == &backend_um}};
+                                         .um = session.backend == &backend_um}};
     if (!say(t, &m))
         return;
     t->reported_ns = clock_ns();
@@ -124,7 +125,7 @@ static void report(struct tenant *t, const struct backend_load *load, bool idle)
 
 static bool need_changed(const struct tenant *t, const struct backend_load *load) {
     uint64_t apart = load->need > t->need ? load->need - t->need : t->need - load->need;
-    return apart > t->need / OTHERS;
+    return apart > t->need / NEED_PART;
 }
 
 static void report_if_due(struct tenant *t) {

@@ -38,6 +38,16 @@ static void take(uint64_t bytes) {
     hear(heard);
 }
 
+/* Another process that holds so much until it hears. */
+static pid_t start_holder(uint64_t bytes) {
+    pid_t other = start_other();
+    if (!other) {
+        take(bytes);
+        _exit(0);
+    }
+    return other;
+}
+
 static uint64_t available(void) {
     size_t bytes, total;
     OK(cuMemGetInfo_v2(&bytes, &total));
@@ -51,11 +61,7 @@ static void end_of(pid_t other) {
 
 TEST(what_another_holds_is_missing_until_it_ends) {
     share("64MiB");
-    pid_t other = start_other();
-    if (!other) {
-        take(40 * MiB);
-        _exit(0);
-    }
+    pid_t other = start_holder(40 * MiB);
     CUdeviceptr p;
     hear(said);
     begin();
@@ -71,11 +77,7 @@ TEST(what_another_holds_is_missing_until_it_ends) {
 
 TEST(what_a_killed_one_held_is_free_before_it_is_waited_for) {
     share("64MiB");
-    pid_t other = start_other();
-    if (!other) {
-        take(40 * MiB);
-        _exit(0);
-    }
+    pid_t other = start_holder(40 * MiB);
     CUdeviceptr p;
     siginfo_t dead;
     hear(said);

@@ -1,7 +1,6 @@
 """Programs that share an emulated device as a broker plans it: none fails, each computes what it
 does alone, and nobody waits for who is dead or stopped."""
 
-import json
 import signal
 import socket
 import subprocess
@@ -17,8 +16,9 @@ import pytest
 from bench.emulator.run import build
 from pump.paths import installed
 from pump.preload import preload
+from pump.share.broker import status
 from tests.conftest import PATIENCE_S, clean_environment
-from tests.tenants import GIB, Tenant, broker, connect, message
+from tests.tenants import GIB, Tenant, broker
 
 pytestmark = pytest.mark.emu
 
@@ -53,9 +53,7 @@ class Device:
 
     def tenants(self) -> list[dict[str, Any]]:
         """What the broker says of them."""
-        with connect(self.folder) as asks:
-            asks.send(message("STATUS"))
-            gpus = json.loads(asks.recv(1 << 18))["gpus"]
+        gpus = status(self.folder)["gpus"]
         return [tenant for gpu in gpus for tenant in gpu["tenants"]]
 
     def wait_for(self, count: int) -> list[dict[str, Any]]:
@@ -136,7 +134,7 @@ def test_without_a_turn_it_sleeps(device: Device, alone: dict[str, str], backend
     """Until the tenant of higher priority that has it wants it no more."""
     program = device.start("infer", backend, EMU_TIME="20")
     device.wait_for(1)
-    uuid = bytes.fromhex(str(gpus(device)[0]["uuid"]))
+    uuid = bytes.fromhex(str(status(device.folder)["gpus"][0]["uuid"]))
     first = Tenant(device.folder, "first", uuid, sets=1, settings={"priority": 1})
     wants = {"need": GIB, "wants": 1, "in_flight": 1, "ready": 1}
     first.says("REPORT", **wants)
@@ -150,13 +148,6 @@ def test_without_a_turn_it_sleeps(device: Device, alone: dict[str, str], backend
     assert program.poll() is None
     first.ends()
     assert said(program) == alone["infer"]
-
-
-def gpus(device: Device) -> list[dict[str, Any]]:
-    with connect(device.folder) as asks:
-        asks.send(message("STATUS"))
-        found: list[dict[str, Any]] = json.loads(asks.recv(1 << 18))["gpus"]
-    return found
 
 
 def may_issue(device: Device) -> bool:
@@ -211,7 +202,7 @@ def test_a_stopped_broker_keeps_nobody_waiting(
     """Not even a program that has no turn just now."""
     program = device.start("infer", backend, EMU_TIME="20")
     device.wait_for(1)
-    uuid = bytes.fromhex(str(gpus(device)[0]["uuid"]))
+    uuid = bytes.fromhex(str(status(device.folder)["gpus"][0]["uuid"]))
     first = Tenant(device.folder, "first", uuid, sets=1, settings={"priority": 1})
     first.says("REPORT", need=GIB, wants=1, in_flight=1, ready=1)
     while may_issue(device):

@@ -1,6 +1,5 @@
 """The broker as a process: tenants that join, die, stop, lie and flood it."""
 
-import json
 import os
 import signal
 import socket
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pump.paths import installed
+from pump.share import broker as share
 from tests.conftest import PATIENCE_S
 from tests.tenants import GIB, RefusedError, Tenant, broker, connect, constants, message
 
@@ -34,9 +34,7 @@ def a_folder(program: Path, tmp_path: Path) -> Iterator[Path]:
 
 def status(folder: Path) -> list[dict[str, object]]:
     """The tenants of its only GPU; none if there is no GPU."""
-    with connect(folder) as asks:
-        asks.send(message("STATUS"))
-        gpus = json.loads(asks.recv(1 << 18))["gpus"]
+    gpus = share.status(folder)["gpus"]
     assert len(gpus) < 2
     return [tenant for gpu in gpus for tenant in gpu["tenants"]]
 
