@@ -81,17 +81,27 @@ bool capture_mine(void) {
     return mine;
 }
 
-bool capture_holds(uint64_t stream) {
+/* False: the driver does not say. */
+static bool ask(uint64_t stream, bool *holds) {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult result = REAL(cuStreamIsCapturing, 0)((CUstream)(uintptr_t)stream, &status);
-    if (result == CUDA_SUCCESS)
-        return status != CU_STREAM_CAPTURE_STATUS_NONE;
+    *holds = result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
     /* the legacy stream answers so while a blocking stream captures; the real call will, too */
-    if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
-        return false;
+    return result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+}
+
+bool capture_holds(uint64_t stream) {
+    bool holds;
+    if (ask(stream, &holds))
+        return holds;
     if (session.capture_unknown)
         session.capture_unknown();
     return true;
+}
+
+bool capture_is_said(uint64_t stream) {
+    bool holds;
+    return ask(stream, &holds) && holds;
 }
 
 /* What orders streams makes no node, but for a wait for a word: the newest one is an earlier operation's. */

@@ -30,6 +30,8 @@ static inline bool capture_allows(struct relaxed r) {
 bool capture_mine(void);
 /* True when operations issued into the stream are captured, or may be: then nothing of ours may land there. */
 bool capture_holds(uint64_t stream);
+/* The same; false where the driver does not say. */
+bool capture_is_said(uint64_t stream);
 /* One that began and did not end. */
 struct capture {
     uint64_t stream, context; /* the stream's own, whatever context is current */

@@ -241,10 +241,18 @@ CUresult custom_cuMemAllocFromPoolAsync(int variant, CUdeviceptr *dptr, size_t b
     return allocate_plain(variant, dptr, bytesize, pool, hStream);
 }
 
-/* A captured free is a node: the memory stays until the graph runs. */
+/* A captured free is a node: the memory stays until the graph runs. What was provided is no graph's, and the driver
+ * does not know it. */
+static bool free_captured(int variant, addr_t start, CUstream stream) {
+    struct allocation a;
+    if (capture_any() && provided_at(start, &a))
+        return capture_is_said(stream_key(variant, stream));
+    return captured(variant, stream);
+}
+
 CUresult custom_cuMemFreeAsync(int variant, CUdeviceptr dptr, CUstream hStream) {
     struct dealloc p = {0};
-    if (session_on && !captured(variant, hStream))
+    if (session_on && !free_captured(variant, dptr, hStream))
         dealloc_open_deferred(&p, dptr);
     if (!p.recorded || !provided(&p.gone))
         return dealloc_close(&p, REAL(cuMemFreeAsync, variant)(dptr, hStream));
