@@ -11,6 +11,7 @@ enum { SILENT_NS = 1000000000 }; /* after which a tenant is taken for one that d
 static struct gpu gpus[GPUS_MAX];
 static struct tenant *tenants;
 static uint32_t ids;
+static uint64_t turn_ns;
 
 struct gpu *gpu_at(int i) {
     return &gpus[i];
@@ -31,7 +32,13 @@ static struct gpu *gpu_of(const struct share_hello *h) {
         return NULL;
     *free = (struct gpu){.capacity = h->capacity, .rate = h->rate, .policy = policy_new(h->capacity, h->rate)};
     memcpy(free->uuid, h->gpu, sizeof free->uuid);
+    if (free->policy)
+        policy_turn(free->policy, 0, turn_ns);
     return free->policy ? free : NULL;
+}
+
+void gpus_turn(uint64_t ns) {
+    turn_ns = ns;
 }
 
 static void drop_unused(struct gpu *g) {

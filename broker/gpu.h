@@ -42,6 +42,8 @@ struct tenant *tenants_first(void);
 struct gpu *gpu_at(int i);
 /* Time passes; leases that changed are told. When to call again, ns; UINT64_MAX: no need. */
 uint64_t gpus_tick(uint64_t now);
+/* On GPUs that tenants share from now on, exclusive turns last so long; 0: as the policy chooses. */
+void gpus_turn(uint64_t ns);
 /* The settings of a group are others, on every GPU. */
 void gpus_set_group(uint32_t group, const struct policy_group *settings, uint64_t now);
 

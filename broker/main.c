@@ -14,17 +14,18 @@
 #include "broker/gpu.h"
 #include "share/address.h"
 
-static const char usage[] = "usage: ulms-broker [--dir FOLDER] [--group GROUP] [--idle SECONDS]\n"
+static const char usage[] = "usage: ulms-broker [--dir FOLDER] [--group GROUP] [--idle SECONDS] [--turn SECONDS]\n"
                             "\n"
                             "Shares the GPUs of this machine among programs that `pump run --share` starts.\n"
                             "\n"
                             "  --dir FOLDER     where its socket lies (XDG_RUNTIME_DIR/ulms, else /tmp/ulms-UID)\n"
                             "  --group GROUP    root only: users of this group may join, too\n"
-                            "  --idle SECONDS   ends when nobody was connected for so long (0: never)\n";
+                            "  --idle SECONDS   ends when nobody was connected for so long (0: never)\n"
+                            "  --turn SECONDS   how long one has its turn where not all fit (0: as it chooses)\n";
 
 static struct {
     const char *folder, *group;
-    uint64_t idle_ns;
+    uint64_t idle_ns, turn_ns;
 } options;
 
 static volatile sig_atomic_t told_to_end;
@@ -36,11 +37,10 @@ static void end(int signal) {
 
 /* False: the words make no sense, or ask for help, and *status is the one to exit with. */
 static bool read_words(int argc, char **argv, int *status) {
-    static const struct option words[] = {{"dir", required_argument, NULL, 'd'},
-                                          {"group", required_argument, NULL, 'g'},
-                                          {"idle", required_argument, NULL, 'i'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option words[] = {
+        {"dir", required_argument, NULL, 'd'},  {"group", required_argument, NULL, 'g'},
+        {"idle", required_argument, NULL, 'i'}, {"turn", required_argument, NULL, 't'},
+        {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
     int word;
     char *rest = "";
     while ((word = getopt_long(argc, argv, "", words, NULL)) != -1) {
@@ -50,6 +50,8 @@ static bool read_words(int argc, char **argv, int *status) {
             options.group = optarg;
         else if (word == 'i')
             options.idle_ns = (uint64_t)(strtod(optarg, &rest) * 1e9);
+        else if (word == 't')
+            options.turn_ns = (uint64_t)(strtod(optarg, &rest) * 1e9);
         else
             break;
     }
@@ -115,6 +117,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "ulms-broker: one serves %s already\n", folder);
     if (socket < 0)
         return taken ? 0 : 1;
+    gpus_turn(options.turn_ns);
     serve(socket, &before);
     endpoint_close();
     return 0;

@@ -232,8 +232,8 @@ FOUND = (
     Case(80352233738, "vmm", 3.47, fail="cuCtxGetDevice:sticky"),
     Case(368922097028, "ahead", 1.12, 3, "cuStreamIsCapturing:sticky:error=2", event="call"),
 )
-"""What `make soak` found: memory runs out on a device of which nothing was ever moved; replaced memory
-is freed in stream order while the driver does not say which streams capture.
+"""What `make soak` found: memory runs out on a device of which nothing was ever moved; what was
+provided is freed in stream order while the driver does not say which streams capture.
 """
 
 

@@ -1,0 +1,1 @@
+"""Programs that share a GPU: `python -m bench.gpu.tenants` measures how well."""
