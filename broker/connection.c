@@ -9,6 +9,8 @@
 
 #include "broker/endpoint.h"
 #include "broker/gpu.h"
+#include "broker/group.h"
+#include "broker/log.h"
 #include "broker/status.h"
 #include "share/message.h"
 
@@ -59,18 +61,27 @@ void connections_accept(int socket, uint64_t now) {
     }
 }
 
-static int peer(int socket) {
-    struct ucred of = {.pid = 0};
+static struct ucred peer(int socket) {
+    struct ucred of = {.uid = (uid_t)-1};
     socklen_t bytes = sizeof of;
     getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &of, &bytes);
-    return of.pid;
+    return of;
+}
+
+/* Users of a group share; only the broker's own user, and root, tell it what to do. */
+static bool may_command(int socket) {
+    uid_t user = peer(socket).uid;
+    if (user == geteuid() || user == 0)
+        return true;
+    refuse(socket, "only the broker's own user may do that");
+    return false;
 }
 
 static bool greet(struct connection *c, const struct share_hello *h, uint64_t now) {
     struct share_message m = {.kind = SHARE_WELCOME};
     const char *why;
     int file = -1;
-    c->tenant = tenant_join(h, peer(c->socket), now, &file, &why);
+    c->tenant = tenant_join(h, peer(c->socket).pid, now, &file, &why);
     if (!c->tenant) {
         refuse(c->socket, why);
         return false;
@@ -86,6 +97,25 @@ static void tell_status(int socket) {
     send(socket, text, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+static bool set(int socket, const struct share_set *said, uint64_t now) {
+    struct share_message m = {.kind = SHARE_WELCOME};
+    struct share_settings settings;
+    char name[SHARE_NAME_MAX], why[SHARE_TEXT_MAX];
+    bool whole = memchr(said->text, 0, sizeof said->text) != NULL;
+    const char *accepts = whole ? settings_read(said->text, name, &settings) : "a text that ends";
+    uint32_t group = accepts ? 0 : group_fix(name, &settings);
+    if (!group) {
+        snprintf(why, sizeof why, "%.200s%s", accepts ? accepts : "there are too many groups",
+                 accepts ? " is accepted" : "");
+        refuse(socket, why);
+        return false;
+    }
+    gpus_group(group, now);
+    log_tell("set %s", said->text);
+    send_message(socket, &m, -1);
+    return true;
+}
+
 /* False: the connection ends. */
 static bool take(struct connection *c, const struct share_message *m, uint64_t now) {
     if (c->tenant)
@@ -97,8 +127,10 @@ static bool take(struct connection *c, const struct share_message *m, uint64_t n
         tell_status(c->socket);
         return true;
     case SHARE_STOP:
-        stopping = true;
+        stopping = stopping || may_command(c->socket);
         return true;
+    case SHARE_SET:
+        return may_command(c->socket) && set(c->socket, &m->set, now);
     default:
         return false;
     }

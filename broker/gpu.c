@@ -11,7 +11,7 @@ enum { SILENT_NS = 1000000000 }; /* after which a tenant is taken for one that d
 static struct gpu gpus[GPUS_MAX];
 static struct tenant *tenants;
 static uint32_t ids;
-static uint64_t turn_ns;
+static uint64_t most_bytes = UINT64_MAX, turn_ns; /* of each GPU to share out; of a turn, 0: as the policy chooses */
 
 struct gpu *gpu_at(int i) {
     return &gpus[i];
@@ -19,6 +19,18 @@ struct gpu *gpu_at(int i) {
 
 struct tenant *tenants_first(void) {
     return tenants;
+}
+
+uint64_t gpu_capacity(const struct gpu *g) {
+    return g->seen < most_bytes ? g->seen : most_bytes;
+}
+
+static void make(struct gpu *g, const struct share_hello *h) {
+    *g = (struct gpu){.seen = h->capacity};
+    g->policy = policy_new(gpu_capacity(g), h->rate);
+    memcpy(g->uuid, h->gpu, sizeof g->uuid);
+    if (g->policy)
+        policy_turn(g->policy, 0, turn_ns);
 }
 
 static struct gpu *gpu_of(const struct share_hello *h) {
@@ -30,15 +42,8 @@ static struct gpu *gpu_of(const struct share_hello *h) {
     }
     if (!free)
         return NULL;
-    *free = (struct gpu){.capacity = h->capacity, .rate = h->rate, .policy = policy_new(h->capacity, h->rate)};
-    memcpy(free->uuid, h->gpu, sizeof free->uuid);
-    if (free->policy)
-        policy_turn(free->policy, 0, turn_ns);
+    make(free, h);
     return free->policy ? free : NULL;
-}
-
-void gpus_turn(uint64_t ns) {
-    turn_ns = ns;
 }
 
 static void drop_unused(struct gpu *g) {
@@ -73,19 +78,28 @@ static void tell_tenants(const struct gpu *g) {
 }
 
 /* What is shared is what the one that sees least of it sees. */
-static void shrink_capacity(struct gpu *g, uint64_t bytes, uint64_t now) {
-    if (bytes >= g->capacity)
+static void see_capacity(struct gpu *g, uint64_t bytes, uint64_t now) {
+    if (bytes >= g->seen)
         return;
-    g->capacity = bytes;
-    policy_capacity(g->policy, now, bytes);
+    g->seen = bytes;
+    policy_capacity(g->policy, now, gpu_capacity(g));
 }
 
-void gpus_set_group(uint32_t group, const struct policy_group *settings, uint64_t now) {
-    group_of(group)->settings = *settings;
-    group_of(group)->set = true;
+void gpus_fix(uint64_t bytes, uint64_t ns, uint64_t now) {
+    most_bytes = bytes;
+    turn_ns = ns;
     for (struct gpu *g = gpus; g < gpus + GPUS_MAX; g++)
         if (g->policy) {
-            policy_group(g->policy, now, group, settings);
+            policy_capacity(g->policy, now, gpu_capacity(g));
+            policy_turn(g->policy, now, ns);
+            tell_leases(g);
+        }
+}
+
+void gpus_group(uint32_t group, uint64_t now) {
+    for (struct gpu *g = gpus; g < gpus + GPUS_MAX; g++)
+        if (g->policy) {
+            policy_group(g->policy, now, group, &group_of(group)->settings);
             tell_leases(g);
         }
 }
@@ -110,13 +124,17 @@ static struct tenant *join(const struct share_hello *h, struct share_page *page,
     *why = "the broker has no room";
     if (t) {
         *t = (struct tenant){.gpu = g, .id = ++ids, .group = group, .heard = now, .page = page};
-        int status = policy_group(g->policy, now, group, h->sets ? &h->settings : &group_of(group)->settings);
+        struct policy_group settings = h->sets ? h->settings : group_of(group)->asked;
+        settings_over(&settings, &group_of(group)->fixed);
+        int status = policy_group(g->policy, now, group, &settings);
         status = status == POLICY_OK ? policy_join(g->policy, now, t->id, group, h->floor, h->held) : status;
         if (status == POLICY_OK) {
             link_tenant(t);
-            shrink_capacity(g, h->capacity, now);
-            if (h->sets)
-                gpus_set_group(group, &h->settings, now);
+            see_capacity(g, h->capacity, now);
+            if (h->sets) {
+                group_ask(group_of(group), &h->settings);
+                gpus_group(group, now);
+            }
             return t;
         }
         *why = policy_says(status);
@@ -130,9 +148,9 @@ static struct tenant *join(const struct share_hello *h, struct share_page *page,
 }
 
 struct tenant *tenant_join(const struct share_hello *h, int pid, uint64_t now, int *file, const char **why) {
-    *why = !group_name_is_good(h->group) ? "a share's name has letters, digits and ._- only, 63 at most"
-           : !h->capacity || !h->rate    ? "it says nothing of its GPU"
-                                         : NULL;
+    *why = !settings_name_is_good(h->group) ? "a share's name has letters, digits and ._-/ only, 63 at most"
+           : !h->capacity || !h->rate       ? "it says nothing of its GPU"
+                                            : NULL;
     struct share_page *page = *why ? NULL : share_page_make(file);
     if (!page) {
         *why = *why ? *why : "the broker has no memory";

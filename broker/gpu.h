@@ -13,8 +13,8 @@ enum { GPUS_MAX = 64 };
 
 struct gpu {
     uint8_t uuid[SHARE_GPU_BYTES];
-    uint64_t capacity, rate; /* bytes; bytes a second */
-    struct policy *policy;   /* NULL: this place is free */
+    uint64_t seen;         /* bytes that there are to share, as the tenant sees it that sees least */
+    struct policy *policy; /* NULL: this place is free */
     uint32_t tenants;
 };
 
@@ -42,9 +42,11 @@ struct tenant *tenants_first(void);
 struct gpu *gpu_at(int i);
 /* Time passes; leases that changed are told. When to call again, ns; UINT64_MAX: no need. */
 uint64_t gpus_tick(uint64_t now);
-/* On GPUs that tenants share from now on, exclusive turns last so long; 0: as the policy chooses. */
-void gpus_turn(uint64_t ns);
+/* Bytes that are shared out. */
+uint64_t gpu_capacity(const struct gpu *g);
+/* Of each GPU at most so many bytes are shared out, and turns last so long; 0: as the policy chooses. */
+void gpus_fix(uint64_t bytes, uint64_t turn_ns, uint64_t now);
 /* The settings of a group are others, on every GPU. */
-void gpus_set_group(uint32_t group, const struct policy_group *settings, uint64_t now);
+void gpus_group(uint32_t group, uint64_t now);
 
 #endif

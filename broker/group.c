@@ -1,42 +1,64 @@
 #include "broker/group.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 static struct group groups[POLICY_GROUPS + 1]; /* by number; 0 is none */
 
-bool group_name_is_good(const char *name) {
-    size_t n = strnlen(name, sizeof groups->name);
-    if (n == 0 || n == sizeof groups->name)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (!isalnum((unsigned char)name[i]) && !strchr("._-", name[i]))
-            return false;
-    return true;
-}
-
-/* One that nobody uses and nobody has set is free. */
-uint32_t group_join(const char *name) {
+/* One that nobody uses and for which nothing is fixed is free. */
+static uint32_t find(const char *name) {
     uint32_t free = 0;
     for (uint32_t id = POLICY_GROUPS; id > 0; id--) {
-        if (strcmp(groups[id].name, name) == 0) {
-            groups[id].users++;
+        bool used = groups[id].users || groups[id].fixed.said;
+        if (used && strcmp(groups[id].name, name) == 0)
             return id;
-        }
-        free = groups[id].users == 0 && !groups[id].set ? id : free;
+        free = used ? free : id;
     }
     if (free) {
-        groups[free] = (struct group){.users = 1};
+        groups[free] = (struct group){.users = 0};
         snprintf(groups[free].name, sizeof groups[free].name, "%s", name);
     }
     return free;
 }
 
+uint32_t group_join(const char *name) {
+    uint32_t id = find(name);
+    groups[id].users += id > 0;
+    return id;
+}
+
+static void settle(struct group *g) {
+    g->settings = g->asked;
+    settings_over(&g->settings, &g->fixed);
+}
+
 void group_leave(uint32_t id) {
-    groups[id].users--;
+    if (--groups[id].users == 0)
+        group_ask(&groups[id], &(struct policy_group){0});
 }
 
 struct group *group_of(uint32_t id) {
-    return &groups[id];
+    return id > 0 && id <= POLICY_GROUPS ? &groups[id] : NULL;
+}
+
+void group_ask(struct group *g, const struct policy_group *settings) {
+    g->asked = *settings;
+    settle(g);
+}
+
+uint32_t group_fix(const char *name, const struct share_settings *more) {
+    uint32_t id = find(name);
+    if (!id)
+        return 0;
+    settings_over(&groups[id].fixed.to, more);
+    groups[id].fixed.said |= more->said;
+    settle(&groups[id]);
+    return id;
+}
+
+void groups_unfix(void) {
+    for (uint32_t id = POLICY_GROUPS; id > 0; id--) {
+        groups[id].fixed.said = 0;
+        settle(&groups[id]);
+    }
 }

@@ -12,20 +12,26 @@
 #include "broker/connection.h"
 #include "broker/endpoint.h"
 #include "broker/gpu.h"
+#include "broker/log.h"
+#include "broker/reload.h"
 #include "share/address.h"
 
-static const char usage[] = "usage: ulms-broker [--dir FOLDER] [--group GROUP] [--idle SECONDS] [--turn SECONDS]\n"
-                            "\n"
-                            "Shares the GPUs of this machine among programs that `pump run --share` starts.\n"
-                            "\n"
-                            "  --dir FOLDER     where its socket lies (XDG_RUNTIME_DIR/ulms, else /tmp/ulms-UID)\n"
-                            "  --group GROUP    root only: users of this group may join, too\n"
-                            "  --idle SECONDS   ends when nobody was connected for so long (0: never)\n"
-                            "  --turn SECONDS   how long one has its turn where not all fit (0: as it chooses)\n";
+static const char usage[] =
+    "usage: ulms-broker [--dir FOLDER] [--group GROUP] [--config FILE] [--turn SECONDS] [--idle SECONDS] [--log]\n"
+    "\n"
+    "Shares the GPUs of this machine among programs that `pump run --share` starts.\n"
+    "\n"
+    "  --dir FOLDER     where its socket lies (XDG_RUNTIME_DIR/ulms, else /tmp/ulms-UID)\n"
+    "  --group GROUP    root only: users of this group may join, too\n"
+    "  --config FILE    settings of groups, read again when it changes\n"
+    "  --turn SECONDS   how long one has its turn where not all fit (0: as it chooses)\n"
+    "  --idle SECONDS   ends when nobody was connected for so long (0: never)\n"
+    "  --log            goes on writing to broker.log in that folder once it serves\n";
 
 static struct {
-    const char *folder, *group;
+    const char *folder, *group, *config;
     uint64_t idle_ns, turn_ns;
+    bool log;
 } options;
 
 static volatile sig_atomic_t told_to_end;
@@ -38,9 +44,10 @@ static void end(int signal) {
 /* False: the words make no sense, or ask for help, and *status is the one to exit with. */
 static bool read_words(int argc, char **argv, int *status) {
     static const struct option words[] = {
-        {"dir", required_argument, NULL, 'd'},  {"group", required_argument, NULL, 'g'},
-        {"idle", required_argument, NULL, 'i'}, {"turn", required_argument, NULL, 't'},
-        {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
+        {"dir", required_argument, NULL, 'd'},    {"group", required_argument, NULL, 'g'},
+        {"config", required_argument, NULL, 'c'}, {"turn", required_argument, NULL, 't'},
+        {"idle", required_argument, NULL, 'i'},   {"log", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
     int word;
     char *rest = "";
     while ((word = getopt_long(argc, argv, "", words, NULL)) != -1) {
@@ -48,6 +55,10 @@ static bool read_words(int argc, char **argv, int *status) {
             options.folder = optarg;
         else if (word == 'g')
             options.group = optarg;
+        else if (word == 'c')
+            options.config = optarg;
+        else if (word == 'l')
+            options.log = true;
         else if (word == 'i')
             options.idle_ns = (uint64_t)(strtod(optarg, &rest) * 1e9);
         else if (word == 't')
@@ -79,7 +90,7 @@ static void serve(int socket, const sigset_t *unblocked) {
     struct pollfd all[1 + CONNECTIONS_MAX] = {{.fd = socket, .events = POLLIN}};
     uint64_t busy = clock_ns();
     for (bool stop = false; !stop && !told_to_end;) {
-        uint64_t now = clock_ns(), next = least(gpus_tick(now), connections_next());
+        uint64_t now = clock_ns(), next = least(gpus_tick(now), least(connections_next(), reload_tick(now)));
         busy = connections_count() ? now : busy;
         if (options.idle_ns && !connections_count()) {
             if (now >= busy + options.idle_ns)
@@ -112,12 +123,17 @@ int main(int argc, char **argv) {
     sigprocmask(SIG_BLOCK, &blocked, &before);
     sigaction(SIGTERM, &act, NULL);
     sigaction(SIGINT, &act, NULL);
+    signal(SIGPIPE, SIG_IGN); /* who started it may not read what it says */
+    gpus_fix(UINT64_MAX, options.turn_ns, clock_ns());
+    if (options.config && !reload_begin(options.config, options.turn_ns, clock_ns()))
+        return 1;
     int socket = endpoint_open(folder, options.group, &taken);
     if (taken)
         fprintf(stderr, "ulms-broker: one serves %s already\n", folder);
     if (socket < 0)
         return taken ? 0 : 1;
-    gpus_turn(options.turn_ns);
+    if (options.log)
+        log_to_folder(folder);
     serve(socket, &before);
     endpoint_close();
     return 0;

@@ -4,9 +4,11 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "broker/gpu.h"
 #include "broker/group.h"
+#include "broker/reload.h"
 
 static struct {
     char *at, *end;
@@ -32,6 +34,14 @@ static void number(const char *name, uint64_t value) {
     put("\"%s\":%" PRIu64, name, value);
 }
 
+static void text(const char *name, const char *value) {
+    comma();
+    put("\"%s\":\"", name);
+    for (; *value; value++)
+        put((unsigned char)*value < ' ' ? "\\u%04x" : strchr("\"\\", *value) ? "\\%c" : "%c", *value);
+    put("\"");
+}
+
 static void begin(const char *name, char bracket) {
     comma();
     if (name)
@@ -52,8 +62,7 @@ static void number_if_any(const char *name, uint64_t value) {
 }
 
 static void put_group(const struct group *g) {
-    comma();
-    put("\"group\":\"%s\"", g->name);
+    text("group", g->name);
     number("memory_limit", g->settings.memory);
     number("request", g->settings.request);
     number("limit", g->settings.limit);
@@ -99,7 +108,7 @@ static void put_gpu(const struct gpu *g) {
     for (int i = 0; i < SHARE_GPU_BYTES; i++)
         put("%02x", g->uuid[i]);
     put("\"");
-    number("capacity", g->capacity);
+    number("capacity", gpu_capacity(g));
     number("crowded", s.crowded);
     number("taking_turns", s.taking | s.exclusive);
     number("holder", s.holder);
@@ -113,17 +122,21 @@ static void put_gpu(const struct gpu *g) {
     end('}');
 }
 
-size_t status_write(char *text, size_t room) {
-    out.at = text;
-    out.end = text + room;
+size_t status_write(char *at, size_t room) {
+    out.at = at;
+    out.end = at + room;
     out.whole = out.first = true;
     begin(NULL, '{');
     number("version", SHARE_VERSION);
+    if (reload_path()) {
+        text("config", reload_path());
+        text("config_wrong", reload_wrong());
+    }
     begin("gpus", '[');
     for (int i = 0; i < GPUS_MAX; i++)
         if (gpu_at(i)->policy)
             put_gpu(gpu_at(i));
     end(']');
     end('}');
-    return out.whole ? (size_t)(out.at - text) : 0;
+    return out.whole ? (size_t)(out.at - at) : 0;
 }

@@ -17,9 +17,9 @@
 #include "broker/policy.h"
 
 /* One that differs is refused: both ends come with one version of the library. */
-enum { SHARE_VERSION = 1 };
+enum { SHARE_VERSION = 2 };
 
-enum { SHARE_NAME_MAX = 64, SHARE_GPU_BYTES = 16, SHARE_TEXT_MAX = 128 };
+enum { SHARE_NAME_MAX = 64, SHARE_GPU_BYTES = 16, SHARE_TEXT_MAX = 256 };
 
 enum share_kind {
     /* To the broker. */
@@ -28,10 +28,11 @@ enum share_kind {
     SHARE_ACKNOWLEDGE = 3,
     SHARE_DRAINED = 4,
     SHARE_STATUS = 5, /* in place of hello: answered with one message of JSON */
-    SHARE_STOP = 6,   /* in place of hello: the broker ends; who holds a lease keeps it */
+    SHARE_STOP = 6,   /* the same, of its user: the broker ends; who holds a lease keeps it */
+    SHARE_SET = 7,    /* the same, of its user: settings of a group (settings_read); answered with welcome */
     /* From it. */
-    SHARE_WELCOME = 7,
-    SHARE_REFUSED = 8
+    SHARE_WELCOME = 8,
+    SHARE_REFUSED = 9
 };
 
 /* A tenant joins. Text ends with zeros. */
@@ -53,6 +54,10 @@ struct share_drained {
     uint64_t serial;
 };
 
+struct share_set {
+    char text[SHARE_TEXT_MAX];
+};
+
 /* Kinds that say all. */
 struct share_nothing {
     uint32_t zero;
@@ -70,6 +75,7 @@ struct share_message {
         struct policy_report report;
         struct share_acknowledge acknowledge;
         struct share_drained drained;
+        struct share_set set;
         struct share_nothing nothing;
         struct share_refused refused;
     };

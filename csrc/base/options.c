@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/page.h"
 #include "base/process.h"
-#include "base/size.h"
+#include "share/size.h"
 #include "ulms.h"
 
 #define PREFIX "ULMS_"
@@ -102,55 +102,9 @@ static bool parse_policy(const char *text, struct options *o) {
     return i >= 0;
 }
 
-/* 0.25, .5 or 1: thousandths, above 0. */
-static bool parse_share_of_time(const char *text, uint32_t *out) {
-    uint64_t scaled;
-    char number[16];
-    if (strspn(text, "0123456789.") != strlen(text) ||
-        (size_t)snprintf(number, sizeof number, "%s%sK", *text == '.' ? "0" : "", text) >= sizeof number ||
-        !size_parse(number, &scaled) || scaled > 1024)
-        return false;
-    *out = (uint32_t)((scaled * 1000 + 512) / 1024);
-    return *out > 0;
-}
-
-/* What stands behind "KEY=" in the word; NULL: it is another one. */
-static const char *value_in(const char *word, const char *key) {
-    size_t length = strlen(key);
-    return strncmp(word, key, length) == 0 && word[length] == '=' ? word + length + 1 : NULL;
-}
-
-static bool parse_priority(const char *text, int32_t *out) {
-    char *end;
-    long n = strtol(text, &end, 10);
-    *out = (int32_t)n;
-    return end != text && !*end && n == *out;
-}
-
-static bool parse_share_word(const char *word, struct share_option *s) {
-    const char *value;
-    s->sets = true;
-    if (strcmp(word, "hard") == 0)
-        return s->hard = true;
-    if ((value = value_in(word, "request")))
-        return parse_share_of_time(value, &s->request);
-    if ((value = value_in(word, "limit")))
-        return parse_share_of_time(value, &s->limit);
-    if ((value = value_in(word, "memory")))
-        return size_parse(value, &s->memory);
-    return (value = value_in(word, "priority")) && parse_priority(value, &s->priority);
-}
-
 static bool parse_share(const char *text, struct options *o) {
-    char words[256], *next = words;
-    struct share_option s = {.sets = false};
-    if ((size_t)snprintf(words, sizeof words, "%s", text) >= sizeof words)
-        return false;
-    const char *name = strsep(&next, ",");
-    bool good = *name && strlen(name) < sizeof s.name;
-    snprintf(s.name, sizeof s.name, "%.63s", name);
-    for (const char *word; good && (word = strsep(&next, ","));)
-        good = parse_share_word(word, &s);
+    struct share_option s;
+    bool good = settings_read(text, s.name, &s.settings) == NULL;
     if (good)
         o->share = s;
     return good;

@@ -2,6 +2,7 @@
 #ifndef ULMS_OPTIONS_H
 #define ULMS_OPTIONS_H
 
+#include "share/settings.h"
 #include "types.h"
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
@@ -12,16 +13,10 @@ enum verify { VERIFY_OFF, VERIFY_ON, VERIFY_ABORT };
 
 enum { OPTION_PATH_MAX = 4096 }; /* bytes, the end included */
 
-enum { SHARE_NAME_ROOM = 64 };
-
-/* NAME[,request=SHARE][,limit=SHARE][,hard][,memory=SIZE][,priority=N]; shares in thousandths of GPU time. */
+/* NAME[,request=SHARE][,limit=SHARE][,hard][,memory=SIZE][,priority=N]. */
 struct share_option {
-    char name[SHARE_NAME_ROOM]; /* "": not set */
-    bool sets;                  /* there is more than the name */
-    uint32_t request, limit;    /* 0: not said */
-    bool hard;
-    uint64_t memory; /* bytes; 0: not said */
-    int32_t priority;
+    char name[SHARE_NAME_MAX]; /* "": not set */
+    struct share_settings settings;
 };
 
 struct options {

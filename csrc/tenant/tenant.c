@@ -207,8 +207,8 @@ static struct share_message hello(const struct tenant *t) {
     const struct share_option *o = &ulms_options.share;
     struct share_message m = {.hello = {.rate = LINK_RATE,
                                         .held = shares()->load(t->device).held,
-                                        .sets = o->sets,
-                                        .settings = {o->memory, o->request, o->limit, o->hard, o->priority}}};
+                                        .sets = o->settings.said != 0,
+                                        .settings = o->settings.to}};
     size_t total = 0;
     CUuuid uuid = {{0}};
     snprintf(m.hello.group, sizeof m.hello.group, "%s", o->name);

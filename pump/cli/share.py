@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -35,9 +36,20 @@ class Share:
             made.set_defaults(action=action)
             return made
 
-        verb("start", self.start)
+        start = verb("start", self.start)
+        start.add_argument(
+            "--config", type=Path, metavar="FILE", help="settings of groups, read when it changes"
+        )
         status = verb("status", self.status)
         status.add_argument("--json", action="store_true", help="print all that is known as JSON")
+        change = verb("set", self.set)
+        change.add_argument("group", metavar="NAME")
+        change.add_argument(
+            "settings",
+            nargs="+",
+            metavar="KEY=VALUE",
+            help="request=0.3, limit=0.6, hard=true, memory=8GiB, priority=1; none takes one away",
+        )
         verb("stop", self.stop)
 
     def main(self, args: argparse.Namespace) -> int:
@@ -55,9 +67,11 @@ class Share:
 
     def start(self, args: argparse.Namespace) -> int:
         """Start the broker, which stays until it is stopped."""
-        del args
-        made = broker.start(broker.folder())
-        print(f"{'a broker serves' if made else 'one serves already:'} {broker.folder()}")
+        at = broker.folder()
+        made = broker.start(at, config=args.config)
+        if not made and args.config:
+            raise ShareError(f"a broker serves {at} already: `pump share stop` ends it")
+        print(f"{'a broker serves' if made else 'one serves already:'} {at}")
         return 0
 
     def status(self, args: argparse.Namespace) -> int:
@@ -69,6 +83,11 @@ class Share:
             console().print(page(now))
         return 0
 
+    def set(self, args: argparse.Namespace) -> int:
+        """Change a group, until the configuration file changes."""
+        broker.configure(broker.folder(), ",".join([args.group, *args.settings]))
+        return 0
+
     def stop(self, args: argparse.Namespace) -> int:
         """Stop the broker; programs run on with the memory that they have."""
         del args
@@ -78,7 +97,12 @@ class Share:
 
 def page(now: dict[str, Any]) -> RenderableType:
     """A table a GPU."""
-    return Group(*map(gpu_table, now["gpus"])) if now["gpus"] else "nobody shares a GPU"
+    parts: list[RenderableType] = list(map(gpu_table, now["gpus"])) or ["nobody shares a GPU"]
+    if wrong := now.get("config_wrong"):
+        parts.append(f"{wrong}; the settings stay as they were")
+    elif config := now.get("config"):
+        parts.append(f"settings from {config}")
+    return Group(*parts)
 
 
 def gpu_table(gpu: dict[str, Any]) -> RenderableType:

@@ -6,6 +6,7 @@ import shlex
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,30 +40,41 @@ def serves(at: Path) -> bool:
     return True
 
 
-def start(at: Path, idle_s: float = 0) -> bool:
+def start(at: Path, idle_s: float = 0, config: Path | None = None) -> bool:
     """Starts a broker, which ends when nobody was connected for `idle_s` seconds (0: never).
 
     False: one served the folder already. Raises ShareError.
     """
     if serves(at):
         return False
-    words = [str(installed("ulms-broker")), "--dir", str(at), "--idle", f"{idle_s:g}"]
+    words = [str(installed("ulms-broker")), "--dir", str(at), "--idle", f"{idle_s:g}", "--log"]
+    if config:
+        words += ["--config", str(config)]
     quiet = subprocess.DEVNULL
     running = subprocess.Popen(
-        words, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
+        words,
+        stdin=quiet,
+        stdout=quiet,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
-    end = time.monotonic() + START_S
-    while not serves(at):
-        if running.poll() or time.monotonic() > end:
-            raise ShareError(f"the broker did not start: `{shlex.join(words)}` says why")
-        time.sleep(0.01)
+    assert running.stderr
+    with running.stderr as said:
+        end = time.monotonic() + START_S
+        while not serves(at):
+            if running.poll():
+                raise ShareError(f"the broker did not start: {said.read().strip()}")
+            if time.monotonic() > end:
+                raise ShareError(f"the broker does not answer: `{shlex.join(words)}`")
+            time.sleep(0.01)
     return True
 
 
 def status(at: Path) -> dict[str, Any]:
     """What is so now, as `broker/status.c` writes it. Raises ShareError."""
     with _connect(at) as asks:
-        asks.send(_message(_C.SHARE_STATUS))
+        asks.send(_message("SHARE_STATUS"))
         try:
             found: dict[str, Any] = json.loads(asks.recv(ANSWER_BYTES))
         except (OSError, ValueError) as error:
@@ -70,11 +82,22 @@ def status(at: Path) -> dict[str, Any]:
     return found
 
 
+def configure(at: Path, words: str) -> None:
+    """Changes a group: `NAME,key=value,...`, as after `--share`. Raises ShareError."""
+    text = words.encode()
+    if len(text) >= _C.SHARE_TEXT_MAX:
+        raise ShareError(f"{words}: fewer than {_C.SHARE_TEXT_MAX} letters are accepted")
+    with _connect(at) as asks:
+        asks.send(_message("SHARE_SET", "set", {"text": text}))
+        _told(asks, at, words)
+
+
 def stop(at: Path) -> None:
     """Ends the broker; programs run on with what they have. Raises ShareError."""
     with _connect(at) as asks:
-        asks.send(_message(_C.SHARE_STOP))
-        asks.recv(1)
+        asks.send(_message("SHARE_STOP"))
+        with suppress(ConnectionError):  # it ended
+            _told(asks, at, "stop")
 
 
 def _connect(at: Path) -> socket.socket:
@@ -88,8 +111,21 @@ def _connect(at: Path) -> socket.socket:
     return made
 
 
-def _message(kind: int) -> bytes:
-    """One that is nothing but its kind."""
-    whole = ffi.new("struct share_message *", {"kind": kind, "version": _C.SHARE_VERSION})
-    size = ffi.offsetof("struct share_message", "nothing") + ffi.sizeof("struct share_nothing")
+def _told(asks: socket.socket, at: Path, words: str) -> None:
+    """What the broker answers; nothing, if it ends. Raises ShareError if it refuses."""
+    try:
+        answer = asks.recv(ANSWER_BYTES)
+    except TimeoutError as error:
+        raise ShareError(f"the broker of {at} does not answer") from error
+    whole = ffi.new("struct share_message *")
+    ffi.memmove(whole, answer, min(len(answer), ffi.sizeof(whole[0])))
+    if answer and whole.kind == _C.SHARE_REFUSED:
+        raise ShareError(f"{words}: {ffi.string(whole.refused.why).decode()}")
+
+
+def _message(kind: str, part: str = "nothing", fields: dict[str, object] | None = None) -> bytes:
+    """One of a kind, with the fields of its part."""
+    head = {"kind": getattr(_C, kind), "version": _C.SHARE_VERSION}
+    whole = ffi.new("struct share_message *", head | {part: fields or {}})
+    size = ffi.offsetof("struct share_message", part) + ffi.sizeof(f"struct share_{part}")
     return bytes(ffi.buffer(whole, size))

@@ -336,15 +336,16 @@ TEST(a_share) {
     read_with("ULMS_SHARE", "train,request=0.25,limit=.5,memory=8GiB,priority=-2,hard");
     const struct share_option *o = &ulms_options.share;
     CHECK(strcmp(o->name, "train") == 0);
-    CHECK(o->sets && o->hard);
-    CHECK_EQ(o->request, 250);
-    CHECK_EQ(o->limit, 500);
-    CHECK_EQ(o->memory, 8ull << 30);
-    CHECK_EQ(o->priority, -2);
+    CHECK_EQ(o->settings.said, SETTINGS_ALL);
+    CHECK_EQ(o->settings.to.hard, 1);
+    CHECK_EQ(o->settings.to.request, 250);
+    CHECK_EQ(o->settings.to.limit, 500);
+    CHECK_EQ(o->settings.to.memory, 8ull << 30);
+    CHECK_EQ(o->settings.to.priority, -2);
 }
 
 TEST(a_share_s_name_alone_sets_nothing) {
     read_with("ULMS_SHARE", "train");
     CHECK(strcmp(ulms_options.share.name, "train") == 0);
-    CHECK(!ulms_options.share.sets);
+    CHECK_EQ(ulms_options.share.settings.said, 0);
 }

@@ -73,4 +73,6 @@ def test_a_broker_that_cannot_start_says_why(
 ) -> None:
     folder.write_text("no folder", encoding="utf-8")
     assert main(["run", "--share", "n", "--", "true"]) == 2
-    assert "the broker did not start: `" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("pump: the broker did not start: ulms-broker: ")
+    assert str(folder) in said

@@ -44,7 +44,7 @@ def wrong(folder: str, name: str, layers: dict[str, set[str]]) -> bool:
     if not rest:
         return name not in ("types.h", "ulms.h")
     if first == "share":
-        return folder != "tenant"
+        return folder not in ("base", "tenant")
     return first != folder and first not in layers[folder]
 
 

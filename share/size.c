@@ -1,4 +1,4 @@
-#include "base/size.h"
+#include "share/size.h"
 
 #include <string.h>
 #include <strings.h>

@@ -1,6 +1,6 @@
 /* Sizes as people write them. */
-#ifndef ULMS_SIZE_H
-#define ULMS_SIZE_H
+#ifndef SHARE_SIZE_H
+#define SHARE_SIZE_H
 
 #include <stdbool.h>
 #include <stdint.h>
