@@ -91,9 +91,10 @@ static bool greet(struct connection *c, const struct share_hello *h, uint64_t no
     return true;
 }
 
-static void tell_status(int socket) {
+static void tell_status(int socket, uint64_t now) {
     static char text[STATUS_MAX];
-    size_t bytes = status_write(text, sizeof text);
+    gpus_tick(now);
+    size_t bytes = status_write(text, sizeof text, now);
     send(socket, text, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -124,7 +125,7 @@ static bool take(struct connection *c, const struct share_message *m, uint64_t n
     case SHARE_HELLO:
         return greet(c, &m->hello, now);
     case SHARE_STATUS:
-        tell_status(c->socket);
+        tell_status(c->socket, now);
         return true;
     case SHARE_STOP:
         stopping = stopping || may_command(c->socket);

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include "broker/group.h"
+#include "broker/log.h"
 
+enum { TOLD_NS = 250000000 };    /* at most so often the log is told of a turn */
 enum { SILENT_NS = 1000000000 }; /* after which a tenant is taken for one that does nothing */
 
 static struct gpu gpus[GPUS_MAX];
@@ -60,12 +62,24 @@ static struct tenant *find(const struct gpu *g, uint32_t id) {
     return t;
 }
 
-static void tell_leases(struct gpu *g) {
+static void tell_turn(struct tenant *t, uint64_t now) {
+    t->switches++;
+    if (t->gpu->tenants < 2 || now < t->gpu->told_ns + TOLD_NS || !log_tells_all())
+        return;
+    t->gpu->told_ns = now;
+    log_tell("a turn for %s, process %d, with %llu MiB", group_of(t->group)->name, t->pid,
+             (unsigned long long)(t->lease.budget >> 20));
+}
+
+static void tell_leases(struct gpu *g, uint64_t now) {
     struct policy_lease lease;
     while (policy_next_lease(g->policy, &lease)) {
         struct tenant *t = find(g, lease.tenant);
         if (t) {
+            bool opens = lease.may_issue && !t->lease.may_issue;
             t->lease = lease;
+            if (opens)
+                tell_turn(t, now);
             share_page_write(t->page, &lease);
         }
     }
@@ -75,6 +89,21 @@ static void tell_tenants(const struct gpu *g) {
     for (struct tenant *t = tenants; t; t = t->next)
         if (t->gpu == g)
             share_page_tenants(t->page, g->tenants);
+}
+
+/* Of the group on this GPU. */
+static uint64_t used(const struct gpu *g, uint32_t group) {
+    uint64_t bytes = 0;
+    for (const struct tenant *t = tenants; t; t = t->next)
+        bytes += t->gpu == g && t->group == group ? t->report.used : 0;
+    return bytes;
+}
+
+static void tell_quota(const struct gpu *g, uint32_t group) {
+    uint64_t memory = group_of(group)->settings.memory, all = used(g, group);
+    for (struct tenant *t = tenants; t; t = t->next)
+        if (t->gpu == g && t->group == group)
+            share_page_quota(t->page, memory, memory ? all - t->report.used : 0);
 }
 
 /* What is shared is what the one that sees least of it sees. */
@@ -92,7 +121,7 @@ void gpus_fix(uint64_t bytes, uint64_t ns, uint64_t now) {
         if (g->policy) {
             policy_capacity(g->policy, now, gpu_capacity(g));
             policy_turn(g->policy, now, ns);
-            tell_leases(g);
+            tell_leases(g, now);
         }
 }
 
@@ -100,7 +129,8 @@ void gpus_group(uint32_t group, uint64_t now) {
     for (struct gpu *g = gpus; g < gpus + GPUS_MAX; g++)
         if (g->policy) {
             policy_group(g->policy, now, group, &group_of(group)->settings);
-            tell_leases(g);
+            tell_leases(g, now);
+            tell_quota(g, group);
         }
 }
 
@@ -163,30 +193,45 @@ struct tenant *tenant_join(const struct share_hello *h, int pid, uint64_t now, i
         return NULL;
     }
     t->pid = pid;
-    tell_leases(t->gpu);
+    history_note(&t->charged, now, 0);
+    tell_leases(t->gpu, now);
     tell_tenants(t->gpu);
+    tell_quota(t->gpu, t->group);
+    if (log_tells_all())
+        log_tell("process %d joins %s: %u share the GPU", pid, h->group, t->gpu->tenants);
     return t;
 }
 
 void tenant_leave(struct tenant *t, uint64_t now) {
     struct gpu *g = t->gpu;
+    uint32_t group = t->group;
     struct tenant **at = &tenants;
     while (*at != t)
         at = &(*at)->next;
     *at = t->next;
     g->tenants--;
     policy_leave(g->policy, now, t->id);
-    group_leave(t->group);
+    if (log_tells_all())
+        log_tell("process %d leaves %s: %u share the GPU", t->pid, group_of(group)->name, g->tenants);
+    group_leave(group);
     share_page_free(t->page);
     free(t);
-    tell_leases(g);
+    tell_leases(g, now);
     tell_tenants(g);
+    tell_quota(g, group);
     drop_unused(g);
 }
 
-static int reports(struct tenant *t, const struct policy_report *r, uint64_t now) {
+static int reports(struct tenant *t, const struct share_report *r, uint64_t now) {
+    struct policy_tenant sums = {.turns = 0};
+    bool other = r->used != t->report.used;
     t->report = *r;
-    return policy_report(t->gpu->policy, now, t->id, r);
+    int status = policy_report(t->gpu->policy, now, t->id, &r->policy);
+    policy_tenant(t->gpu->policy, t->id, &sums);
+    history_note(&t->charged, now, sums.charged_ns);
+    if (other)
+        tell_quota(t->gpu, t->group);
+    return status;
 }
 
 bool tenant_says(struct tenant *t, const struct share_message *m, uint64_t now) {
@@ -199,7 +244,7 @@ bool tenant_says(struct tenant *t, const struct share_message *m, uint64_t now) 
         status = policy_acknowledge(p, now, t->id, m->acknowledge.serial, m->acknowledge.held);
     else if (m->kind == SHARE_DRAINED)
         status = policy_drained(p, now, t->id, m->drained.serial);
-    tell_leases(t->gpu);
+    tell_leases(t->gpu, now);
     return status == POLICY_OK;
 }
 
@@ -210,10 +255,10 @@ static uint64_t hush(struct tenant *t, uint64_t now) {
         return UINT64_MAX;
     if (now < t->heard + SILENT_NS)
         return t->heard + SILENT_NS;
-    struct policy_report r = t->report;
-    r.wants = r.in_flight = 0;
+    struct share_report r = t->report;
+    r.policy.wants = r.policy.in_flight = 0;
     reports(t, &r, now);
-    policy_acknowledge(t->gpu->policy, now, t->id, t->lease.serial, r.resident);
+    policy_acknowledge(t->gpu->policy, now, t->id, t->lease.serial, r.policy.resident);
     return now + SILENT_NS;
 }
 
@@ -226,7 +271,7 @@ uint64_t gpus_tick(uint64_t now) {
     for (struct gpu *g = gpus; g < gpus + GPUS_MAX; g++)
         if (g->policy) {
             policy_tick(g->policy, now);
-            tell_leases(g);
+            tell_leases(g, now);
             uint64_t at = policy_next_ns(g->policy);
             next = at < next ? at : next;
         }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/history.h"
 #include "broker/policy.h"
 #include "share/message.h"
 #include "share/page.h"
@@ -16,6 +17,7 @@ struct gpu {
     uint64_t seen;         /* bytes that there are to share, as the tenant sees it that sees least */
     struct policy *policy; /* NULL: this place is free */
     uint32_t tenants;
+    uint64_t told_ns; /* when the log was told of a turn */
 };
 
 /* A tenant as its GPU knows it. */
@@ -25,8 +27,10 @@ struct tenant {
     uint32_t id, group;
     int pid;
     uint64_t heard; /* ns: when it last said anything */
-    struct policy_report report;
+    struct share_report report;
     struct policy_lease lease;
+    struct history charged;
+    uint64_t switches; /* times that its gate opened */
     struct share_page *page;
 };
 

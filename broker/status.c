@@ -71,7 +71,8 @@ static void put_group(const struct group *g) {
     put("\"priority\":%" PRId32, g->settings.priority);
 }
 
-static void put_tenant(const struct tenant *t) {
+static void put_tenant(const struct tenant *t, uint64_t now) {
+    const struct policy_report *told = &t->report.policy;
     struct policy_tenant sums = {0};
     policy_tenant(t->gpu->policy, t->id, &sums);
     begin(NULL, '{');
@@ -83,23 +84,27 @@ static void put_tenant(const struct tenant *t) {
     number("fill_bytes", t->lease.fill_bytes);
     number_if_any("in_flight_ns", t->lease.in_flight_ns);
     number_if_any("turn_ends_ns", t->lease.turn_ends_ns);
-    number("need", t->report.need);
-    number("resident", t->report.resident);
-    number("clean", t->report.clean);
-    number("operations", t->report.operations);
-    number("refilled", t->report.refilled);
-    number("stalled_ns", t->report.stalled_ns);
-    number("wants", t->report.wants);
-    number("in_flight", t->report.in_flight);
+    number("need", told->need);
+    number("resident", told->resident);
+    number("clean", told->clean);
+    number("operations", told->operations);
+    number("refilled", told->refilled);
+    number("evicted", t->report.evicted);
+    number("used", t->report.used);
+    number("stalled_ns", told->stalled_ns);
+    number("wants", told->wants);
+    number("in_flight", told->in_flight);
     number("hold_ns", sums.hold_ns);
     number("charged_ns", sums.charged_ns);
+    number("had", history_part(&t->charged, now, sums.charged_ns));
     number("waited_ns", sums.waited_ns);
     number("turns", sums.turns);
+    number("switches", t->switches);
     number("late", sums.late);
     end('}');
 }
 
-static void put_gpu(const struct gpu *g) {
+static void put_gpu(const struct gpu *g, uint64_t now) {
     struct policy_state s;
     policy_state(g->policy, &s);
     begin(NULL, '{');
@@ -117,12 +122,12 @@ static void put_gpu(const struct gpu *g) {
     begin("tenants", '[');
     for (const struct tenant *t = tenants_first(); t; t = t->next)
         if (t->gpu == g)
-            put_tenant(t);
+            put_tenant(t, now);
     end(']');
     end('}');
 }
 
-size_t status_write(char *at, size_t room) {
+size_t status_write(char *at, size_t room, uint64_t now) {
     out.at = at;
     out.end = at + room;
     out.whole = out.first = true;
@@ -135,7 +140,7 @@ size_t status_write(char *at, size_t room) {
     begin("gpus", '[');
     for (int i = 0; i < GPUS_MAX; i++)
         if (gpu_at(i)->policy)
-            put_gpu(gpu_at(i));
+            put_gpu(gpu_at(i), now);
     end(']');
     end('}');
     return out.whole ? (size_t)(out.at - at) : 0;

@@ -3,8 +3,10 @@
 #define BROKER_STATUS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
-/* Writes at most `room` bytes, with the final zero. The length, or 0 if it does not fit. */
-size_t status_write(char *out, size_t room);
+/* Writes at most `room` bytes, with the final zero; gpus_tick was called just now. The length, or 0 if it does not fit.
+ */
+size_t status_write(char *out, size_t room, uint64_t now);
 
 #endif

@@ -5,7 +5,7 @@
 uint32_t share_message_bytes(uint32_t kind) {
     static const uint32_t part[] = {
         [SHARE_HELLO] = sizeof(struct share_hello),
-        [SHARE_REPORT] = sizeof(struct policy_report),
+        [SHARE_REPORT] = sizeof(struct share_report),
         [SHARE_ACKNOWLEDGE] = sizeof(struct share_acknowledge),
         [SHARE_DRAINED] = sizeof(struct share_drained),
         [SHARE_STATUS] = sizeof(struct share_nothing),

@@ -46,6 +46,13 @@ struct share_hello {
     struct policy_group settings;
 };
 
+/* What the policy judges, and what only the status and the other programs of the group are told. */
+struct share_report {
+    struct policy_report policy;
+    uint64_t used;    /* bytes of its allocations, wherever they are */
+    uint64_t evicted; /* bytes since it joined that went to the host */
+};
+
 struct share_acknowledge {
     uint64_t serial, held; /* of the lease; bytes */
 };
@@ -72,7 +79,7 @@ struct share_message {
     uint32_t kind, version;
     union {
         struct share_hello hello;
-        struct policy_report report;
+        struct share_report report;
         struct share_acknowledge acknowledge;
         struct share_drained drained;
         struct share_set set;

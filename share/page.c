@@ -89,6 +89,16 @@ void share_page_tenants(struct share_page *page, uint32_t tenants) {
     end(page);
 }
 
+/* Readers need no whole pair: each word is right by itself. */
+void share_page_quota(struct share_page *page, uint64_t memory, uint64_t others) {
+    if (page->quota.memory == memory && page->quota.others == others)
+        return;
+    begin(page);
+    __atomic_store_n(&page->quota.memory, memory, __ATOMIC_RELEASE);
+    __atomic_store_n(&page->quota.others, others, __ATOMIC_RELEASE);
+    end(page);
+}
+
 /* A writer needs less than a microsecond. */
 uint32_t share_page_read(const struct share_page *page, struct policy_lease *out) {
     enum { TRIES = 1 << 20 };

@@ -8,12 +8,19 @@
 
 enum { SHARE_PAGE_BYTES = 4096 };
 
+/* What the program's memory information says. */
+struct share_quota {
+    uint64_t memory; /* bytes that its group may hold; 0: no limit */
+    uint64_t others; /* bytes of the allocations of the group's other programs */
+};
+
 struct share_page {
     uint32_t version;
     uint32_t may_issue; /* the lease's: the one word that is read on the way of a launch */
     uint32_t tenants;   /* on this GPU */
     uint32_t sequence;  /* odd: being written. Futex: woken when it has changed */
     struct policy_lease lease;
+    struct share_quota quota;
 };
 
 /* The page of a new tenant: *file is for its descriptor. NULL: no memory, or no descriptors. */
@@ -23,6 +30,7 @@ void share_page_free(struct share_page *page);
 const struct share_page *share_page_map(int file);
 void share_page_write(struct share_page *page, const struct policy_lease *lease);
 void share_page_tenants(struct share_page *page, uint32_t tenants);
+void share_page_quota(struct share_page *page, uint64_t memory, uint64_t others);
 /* Its sequence, with the lease of that time; 0: the writer died in the middle. */
 uint32_t share_page_read(const struct share_page *page, struct policy_lease *out);
 /* Who waits in this process looks again. */

@@ -32,7 +32,8 @@ def message(kind: str, **fields: object) -> bytes:
     whole.kind = getattr(constants, f"SHARE_{kind}")
     whole.version = constants.SHARE_VERSION
     for name, value in fields.items():
-        setattr(getattr(whole, part), name, value)
+        to: Any = getattr(whole, part, None)
+        setattr(to if hasattr(to, name) else to.policy, name, value)
     head = ffi.offsetof("struct share_message", "hello")
     member = dict(ffi.typeof("struct share_message").fields).get(part)
     size = ffi.sizeof(member.type if member else "struct share_nothing")

@@ -66,6 +66,7 @@ struct backend_load {
     uint64_t need;     /* bytes that it uses in turn */
     uint64_t held;     /* bytes of the device */
     uint64_t refilled; /* bytes that came over the link since the start */
+    uint64_t evicted;  /* bytes that went over it */
     bool wants;        /* a thread of the program waits to issue */
 };
 

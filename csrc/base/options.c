@@ -315,7 +315,9 @@ uint64_t options_capacity_early(void) {
     if (now)
         read_all(now, false);
     const struct options *o = now ? now : &ulms_options;
-    uint64_t capacity = o->mode == MODE_OFF ? 0 : o->capacity;
+    uint64_t capacity = o->mode == MODE_OFF ? 0 : o->capacity, group = o->share.settings.to.memory;
+    if (group && (o->mode == MODE_UM || o->mode == MODE_VMM) && (!capacity || group < capacity))
+        capacity = group;
     free(now);
     return capacity;
 }

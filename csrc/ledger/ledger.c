@@ -56,8 +56,8 @@ void ledger_delete(struct ledger *l) {
 
 /* --- quota --- */
 
-void ledger_limit(struct ledger *l, uint64_t bytes_per_device) {
-    put(&l->quota.limit, bytes_per_device);
+void ledger_limit(struct ledger *l, int device, uint64_t bytes) {
+    put(&l->quota.devices[device].limit, bytes);
 }
 
 bool ledger_reserve(struct ledger *l, int device, uint64_t bytes) {

@@ -30,8 +30,8 @@ void ledger_delete(struct ledger *l);
 
 /* --- quota: reserve, allocate, then commit (ledger_commit) or roll back (ledger_cancel) --- */
 
-/* Plain bytes a device may hold; 0: no limit. */
-void ledger_limit(struct ledger *l, uint64_t bytes_per_device);
+/* Plain bytes the device, which has a number, may hold; 0: no limit. */
+void ledger_limit(struct ledger *l, int device, uint64_t bytes);
 /* Promises plain bytes of the device: until they are committed they count against the limit only. False, and nothing
  * promised, when that would pass the limit. DEVICE_NONE is never limited, and not counted. */
 bool ledger_reserve(struct ledger *l, int device, uint64_t bytes);

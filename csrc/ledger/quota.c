@@ -30,7 +30,7 @@ static void count(struct quota *q, int device, uint64_t bytes) {
 }
 
 bool quota_reserve(struct quota *q, int device, uint64_t bytes) {
-    return !counted(device) || add_within(&q->devices[device].claimed, bytes, get(&q->limit));
+    return !counted(device) || add_within(&q->devices[device].claimed, bytes, get(&q->devices[device].limit));
 }
 
 void quota_commit(struct quota *q, int device, uint64_t bytes) {

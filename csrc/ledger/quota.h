@@ -10,10 +10,10 @@
 #include "types.h"
 
 struct quota {
-    word limit;         /* plain bytes a device may hold; 0: no limit */
     word managed_limit; /* managed bytes in all; 0: no limit */
     word managed;       /* bytes in whole pages */
     struct {
+        word limit;   /* plain bytes it may hold; 0: no limit */
         word claimed; /* plain bytes held or promised: what the limit bounds */
         word plain;   /* bytes held: part of used */
         word used, peak;

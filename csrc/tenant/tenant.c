@@ -32,6 +32,7 @@ enum {
     LONG_NS = 5000000,
     END_NS = 1000000000
 }; /* what drains for longer is looked at less often; the end waits so long */
+enum { TELL_NS = 250000000 }; /* turns that are shorter are not all told */
 enum { ALONE_REPORT_NS = 900000000, REPORT_NS = 50000000, BOUND_REPORT_NS = 10000000, ACKNOWLEDGE_NS = 5000000 };
 
 /* Contexts of tenants lie beside what they share: so much of the device is left to them. */
@@ -52,8 +53,10 @@ struct tenant {
     uint64_t acknowledged_ns, reported_ns;
     uint64_t operations; /* when it was reported last */
     bool wanted;
-    uint64_t need; /* bytes: reported last */
-    uint64_t held; /* bytes: acknowledged last */
+    uint64_t need, used; /* bytes: reported last */
+    uint64_t held;       /* bytes: acknowledged last */
+    uint64_t gate_ns;    /* when its gate opened or closed last */
+    uint64_t told_ns;    /* when that was told last */
 };
 
 static struct tenant *tenants[DEVICE_MAX];
@@ -105,27 +108,32 @@ static bool say(struct tenant *t, struct share_message *m) {
 static void report(struct tenant *t, const struct backend_load *load, bool idle) {
     uint64_t operations = stats_sum(COUNT_operations);
     bool issues = operations != t->operations;
+    uint64_t used = ledger_used(session.ledger, t->device);
     struct share_message m = {.kind = SHARE_REPORT,
-                              .report = {.need = load->need,
-                                         .resident = load->held,
-                                         .operations = operations,
-                                         .refilled = load->refilled,
-                                         .stalled_ns = stats_sum(COUNT_held_ns),
-                                         .wants = load->wants || issues || !idle,
-                                         .in_flight = !idle,
-                                         .ready = 1,
-                                         .um = session.backend == &backend_um}};
+                              .report = {.used = used,
+                                         .evicted = load->evicted,
+                                         .policy = {.need = load->need,
+                                                    .resident = load->held,
+                                                    .operations = operations,
+                                                    .refilled = load->refilled,
+                                                    .stalled_ns = stats_sum(COUNT_held_ns),
+                                                    .wants = load->wants || issues || !idle,
+                                                    .in_flight = !idle,
+                                                    .ready = 1,
+                                                    .um = session.backend == &backend_um}}};
     if (!say(t, &m))
         return;
     t->reported_ns = clock_ns();
     t->operations = operations;
     t->need = load->need;
-    t->wanted = m.report.wants;
+    t->used = used;
+    t->wanted = m.report.policy.wants;
 }
 
 static bool need_changed(const struct tenant *t, const struct backend_load *load) {
     uint64_t apart = load->need > t->need ? load->need - t->need : t->need - load->need;
-    return apart > t->need / NEED_PART;
+    bool counts = t->to.page->quota.memory && clock_ns() >= t->reported_ns + ACKNOWLEDGE_NS;
+    return apart > t->need / NEED_PART || (counts && t->used != ledger_used(session.ledger, t->device));
 }
 
 static void report_if_due(struct tenant *t) {
@@ -168,6 +176,19 @@ static void tell_drained(struct tenant *t) {
 
 /* --- what is heard --- */
 
+/* Its gate opens or closes now. */
+static void tell_turn(struct tenant *t, bool closed) {
+    uint64_t now = clock_ns(), ms = t->gate_ns ? (now - t->gate_ns) / 1000000 : 0;
+    t->gate_ns = now;
+    if (ulms_options.level < LOG_INFO || now < t->told_ns + TELL_NS)
+        return;
+    t->told_ns = now;
+    log_line(LOG_INFO, NULL,
+             closed ? "device %d: the turn ends after %llu ms, %llu MiB stay"
+                    : "device %d: a turn after %llu ms, with %llu MiB",
+             t->device, (unsigned long long)ms, (unsigned long long)(t->lease.budget >> 20));
+}
+
 static void read_lease(struct tenant *t) {
     struct policy_lease lease;
     uint32_t sequence = share_page_read(t->to.page, &lease);
@@ -183,11 +204,21 @@ static void read_lease(struct tenant *t) {
          (unsigned long long)(lease.budget >> 20), lease.may_issue ? "a turn" : "no turn");
     if (other_budget)
         grant(t, lease.budget);
+    if (t->closed == (lease.may_issue > 0))
+        tell_turn(t, !t->closed);
     set_closed(t, !lease.may_issue);
+}
+
+static void read_quota(const struct tenant *t) {
+    const struct share_quota *q = &t->to.page->quota;
+    uint64_t memory = __atomic_load_n(&q->memory, __ATOMIC_RELAXED);
+    capacity_group(t->device, memory, __atomic_load_n(&q->others, __ATOMIC_RELAXED));
+    ledger_limit(session.ledger, t->device, capacity_of(t->device));
 }
 
 static uint64_t serve(struct tenant *t) {
     read_lease(t);
+    read_quota(t);
     if (t->drains)
         tell_drained(t);
     if (t->unacknowledged)

@@ -5,17 +5,14 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Group
 
+from pump.cli import tenants
 from pump.share import broker
 from pump.share.broker import ShareError
-from pump.sizes import format_size
 from pump.terminal.command import UsageError
-from pump.terminal.render import console, table
-
-COLUMNS = ("share", ">pid", "turn", ">budget", ">holds", ">needs", ">had", ">waited", ">turns")
+from pump.terminal.render import console
 
 
 class Share:
@@ -80,7 +77,7 @@ class Share:
         if args.json:
             print(json.dumps(now, indent=1))
         else:
-            console().print(page(now))
+            console().print(Group(*(tenants.page(now) or ["nobody shares a GPU"])))
         return 0
 
     def set(self, args: argparse.Namespace) -> int:
@@ -93,28 +90,3 @@ class Share:
         del args
         broker.stop(broker.folder())
         return 0
-
-
-def page(now: dict[str, Any]) -> RenderableType:
-    """A table a GPU."""
-    parts: list[RenderableType] = list(map(gpu_table, now["gpus"])) or ["nobody shares a GPU"]
-    if wrong := now.get("config_wrong"):
-        parts.append(f"{wrong}; the settings stay as they were")
-    elif config := now.get("config"):
-        parts.append(f"settings from {config}")
-    return Group(*parts)
-
-
-def gpu_table(gpu: dict[str, Any]) -> RenderableType:
-    """Who shares it."""
-    how = "they take turns" if gpu["taking_turns"] else "all run at once"
-    title = f"GPU {gpu['uuid']}: {format_size(gpu['capacity'])} to share, {how}"
-    return table(COLUMNS, map(row, gpu["tenants"]), title)
-
-
-def row(tenant: dict[str, Any]) -> tuple[object, ...]:
-    """A program; its times are sums since it joined."""
-    turn = "yes" if tenant["may_issue"] else "waits" if tenant["wants"] else "no"
-    sizes = (format_size(tenant[name]) for name in ("budget", "resident", "need"))
-    times = (f"{tenant[name] / 1e9:.1f} s" for name in ("hold_ns", "waited_ns"))
-    return (tenant["group"], tenant["pid"], turn, *sizes, *times, tenant["turns"])

@@ -1,16 +1,22 @@
 """`pump top`."""
 
 import argparse
+import json
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from itertools import chain
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.live import Live
 
 from pump import stats
+from pump.cli import tenants
 from pump.cli.summary import time_text
+from pump.share import broker
+from pump.share.broker import ShareError
 from pump.sizes import format_size
 from pump.stats import Change, Counter, Held, Snapshot, StatsError
 from pump.terminal.command import UsageError
@@ -23,7 +29,10 @@ PAGING = ("filled_bytes", "evicted_bytes", "paged_bytes", "late", "held_ns", "in
 """Counters that come first, each with its parts."""
 PART = "of these, "
 """How the help of a counter begins that counts a part of what one before it counts."""
-NOBODY = "no program shows counters: start one with `pump run --stats` or ULMS_STATS=on"
+NOBODY = (
+    "no program shares a GPU or shows counters: start one with `pump run --share NAME` or"
+    " `pump run --stats`"
+)
 
 
 @dataclass(frozen=True)
@@ -34,10 +43,20 @@ class View:
     change: Change | None = None
 
 
-class Top:
-    """Watch the counters of running programs.
+@dataclass(frozen=True)
+class Look:
+    """All that is to be seen at one time."""
 
-    Shows the programs that run with ULMS_STATS=on, or the one with the process id given.
+    views: list[View]
+    shared: dict[str, Any] = field(default_factory=lambda: {"gpus": []})
+    """The broker's status."""
+
+
+class Top:
+    """Watch running programs.
+
+    Shows those that share a GPU, and the counters of those that run with ULMS_STATS=on, or of the
+    one with the process id given.
     """
 
     name = "top"
@@ -47,13 +66,16 @@ class Top:
         parser.add_argument("pid", nargs="?", type=int, metavar="PID", help="this process alone")
         parser.add_argument("--once", action="store_true", help="print once, in plain text")
         parser.add_argument(
+            "--json", action="store_true", help="print an object a line: a program at each look"
+        )
+        parser.add_argument(
             "--interval", type=float, default=1.0, metavar="S", help="seconds between looks (1)"
         )
 
-    def run(self, pid: int | None, before: list[View] | None = None) -> list[View]:
+    def run(self, pid: int | None, before: Look | None = None) -> Look:
         """A look at the programs, compared with the one before. Raises StatsError for a PID
         that shows no counters."""
-        earlier = {view.now.path: view.now for view in before or []}
+        earlier = {view.now.path: view.now for view in before.views} if before else {}
         views = []
         for path in stats.find() if pid is None else [stats.find_pid(pid)]:
             try:
@@ -62,7 +84,12 @@ class Top:
                 continue  # it has just ended
             change = stats.change(earlier[path], now) if path in earlier else None
             views.append(View(now, change))
-        return views
+        if pid is None:
+            try:
+                return Look(views, broker.status(broker.folder()))
+            except ShareError:
+                pass  # nobody shares
+        return Look(views)
 
     def main(self, args: argparse.Namespace) -> int:
         """Prints once, or until interrupted or, with a PID, until that program ends."""
@@ -72,31 +99,63 @@ class Top:
             )
         out = console()
         try:
-            views = self.run(args.pid)
+            look = self.run(args.pid)
         except StatsError as error:
             raise UsageError(str(error)) from error
+        if args.json:
+            self.print_objects(look, args)
+            return 0
         if args.once or not out.is_terminal:
-            out.print(page(views, wide=out.width >= WIDE))
+            out.print(page(look, wide=out.width >= WIDE))
             return 0
 
-        def brief() -> RenderableType:
-            return page(views, brief=True, wide=out.width >= WIDE)
+        def brief(look: Look) -> RenderableType:
+            return page(look, brief=True, wide=out.width >= WIDE)
 
-        with Live(brief(), console=out, screen=True, auto_refresh=False) as live:
-            while True:
-                time.sleep(args.interval)
-                try:
-                    views = self.run(args.pid, views)
-                except StatsError:
-                    break  # the one program has ended
-                live.update(brief(), refresh=True)
-        out.print(page(views, wide=out.width >= WIDE))
+        with Live(brief(look), console=out, screen=True, auto_refresh=False) as live:
+            for now in self.later(look, args):
+                live.update(brief(now), refresh=True)
+                look = now
+        out.print(page(look, wide=out.width >= WIDE))
         return 0
 
+    def later(self, look: Look, args: argparse.Namespace) -> Iterator[Look]:
+        """The looks after that one, until the one program has ended."""
+        while True:
+            time.sleep(args.interval)
+            try:
+                look = self.run(args.pid, look)
+            except StatsError:
+                return
+            yield look
 
-def page(views: list[View], *, brief: bool = False, wide: bool = True) -> RenderableType:
-    """All programs, one under the other; in brief without what never happened."""
-    return Group(*(program(view, brief=brief, wide=wide) for view in views)) if views else NOBODY
+    def print_objects(self, look: Look, args: argparse.Namespace) -> None:
+        """A line for each program of each look."""
+        for each in chain([look], () if args.once else self.later(look, args)):
+            for line in objects(each):
+                print(line, flush=True)
+
+
+def objects(look: Look) -> list[str]:
+    """Tenants with what the broker says of them, then programs with their counters."""
+    at = {"time": round(time.time(), 3)}
+    found: list[dict[str, Any]] = [at | {"tenant": each} for each in tenants.each(look.shared)]
+    for view in look.views:
+        now = view.now
+        counters = {name: counter.value for name, counter in now.counters.items()}
+        memory = [asdict(each) for each in now.memory]
+        what = {"pid": now.pid, "program": now.program, "counters": counters, "memory": memory}
+        found.append(at | {"counted": what})
+    return [json.dumps(each) for each in found]
+
+
+def page(look: Look, *, brief: bool = False, wide: bool = True) -> RenderableType:
+    """Those that share, then all programs, one under the other; in brief without what never
+    happened.
+    """
+    parts = tenants.page(look.shared)
+    parts += [program(view, brief=brief, wide=wide) for view in look.views]
+    return Group(*parts) if parts else NOBODY
 
 
 def program(view: View, *, brief: bool, wide: bool) -> RenderableType:

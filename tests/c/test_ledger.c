@@ -141,7 +141,7 @@ TEST(ids_are_never_used_twice) {
 TEST(a_refused_free_restores_everything) {
     struct ledger *l = ledger_new();
     struct allocation a = {.start = 0x1000, .bytes = 0x1000, .charged = 0x1000, .context = 7, .device = 3}, gone, found;
-    ledger_limit(l, 0x1800);
+    ledger_limit(l, 3, 0x1800);
     CHECK(ledger_reserve(l, 3, a.charged));
     ledger_commit(l, 3, a.charged);
     CHECK(ledger_add(l, &a));

@@ -6,6 +6,11 @@
 
 #include "test.h"
 
+static void limit_all(struct ledger *l, uint64_t bytes) {
+    for (int device = 0; device < DEVICE_MAX; device++)
+        ledger_limit(l, device, bytes);
+}
+
 static bool take(struct ledger *l, int device, uint64_t bytes) {
     bool reserved = ledger_reserve(l, device, bytes);
     if (reserved)
@@ -30,7 +35,7 @@ TEST(without_a_limit_everything_is_charged) {
 
 TEST(the_limit_is_reached_and_not_passed) {
     struct ledger *l = ledger_new();
-    ledger_limit(l, 1000);
+    limit_all(l, 1000);
     CHECK(!take(l, 0, 1001));
     CHECK(take(l, 0, 600));
     CHECK(!take(l, 0, 401));
@@ -43,7 +48,7 @@ TEST(the_limit_is_reached_and_not_passed) {
 
 TEST(what_is_only_promised_counts_against_the_limit_alone) {
     struct ledger *l = ledger_new();
-    ledger_limit(l, 1000);
+    limit_all(l, 1000);
     CHECK(ledger_reserve(l, 0, 600));
     CHECK(!ledger_reserve(l, 0, 401));
     CHECK(ledger_promised(l, 0));
@@ -69,7 +74,7 @@ TEST(what_no_number_holds_is_not_charged) {
 
 TEST(each_device_has_the_limit_to_itself) {
     struct ledger *l = ledger_new();
-    ledger_limit(l, 1000);
+    limit_all(l, 1000);
     for (int device = 0; device < DEVICE_MAX; device++) {
         CHECK(take(l, device, 900 + (uint64_t)device));
         CHECK(!take(l, device, 101));
@@ -80,7 +85,7 @@ TEST(each_device_has_the_limit_to_itself) {
 
 TEST(a_cancelled_reservation_can_be_had_again) {
     struct ledger *l = ledger_new();
-    ledger_limit(l, 1000);
+    limit_all(l, 1000);
     CHECK(take(l, 0, 1000));
     ledger_credit(l, 0, 300);
     CHECK_EQ(ledger_used(l, 0), 700);
@@ -96,7 +101,7 @@ TEST(never_below_zero_nor_round_the_corner) {
     CHECK(take(l, 0, UINT64_MAX));
     CHECK(!take(l, 0, 1));
     CHECK_EQ(ledger_used(l, 0), UINT64_MAX);
-    ledger_limit(l, 1000);
+    limit_all(l, 1000);
     CHECK(!take(l, 1, UINT64_MAX));
     CHECK(take(l, 1, 999));
     CHECK(!take(l, 1, UINT64_MAX - 10));
@@ -116,18 +121,18 @@ TEST(the_peak_stays) {
 TEST(a_limit_set_below_what_is_held_stops_what_comes) {
     struct ledger *l = ledger_new();
     CHECK(take(l, 0, 1000));
-    ledger_limit(l, 500);
+    limit_all(l, 500);
     CHECK(!take(l, 0, 1));
     CHECK(!take(l, 0, 0));
     ledger_credit(l, 0, 600);
     CHECK(take(l, 0, 100));
-    ledger_limit(l, 0);
+    limit_all(l, 0);
     CHECK(take(l, 0, 1 << 30));
 }
 
 TEST(memory_of_no_device_is_neither_limited_nor_counted) {
     struct ledger *l = ledger_new();
-    ledger_limit(l, 1000);
+    limit_all(l, 1000);
     const int none[] = {DEVICE_NONE, DEVICE_MAX, DEVICE_MAX + 1, -2, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         CHECK(take(l, none[i], 1 << 20));
@@ -142,7 +147,7 @@ TEST(memory_of_no_device_is_neither_limited_nor_counted) {
 TEST(an_allocation_credits_what_it_was_charged) {
     struct ledger *l = ledger_new();
     struct allocation a = {.start = 0x1000, .bytes = 100, .charged = 512, .device = 2}, gone;
-    ledger_limit(l, 1000);
+    limit_all(l, 1000);
     CHECK(take(l, 2, 512));
     CHECK(ledger_add(l, &a));
     CHECK_EQ(ledger_used(l, 2), 512);
@@ -157,7 +162,7 @@ TEST(an_allocation_credits_what_it_was_charged) {
 
 TEST(managed_memory_is_limited_by_pages_and_for_all_devices) {
     struct ledger *l = ledger_new();
-    ledger_limit(l, 1000);
+    limit_all(l, 1000);
     ledger_limit_managed(l, 8 << 20);
     CHECK(take_managed(l, 0, 3 << 20)); /* beyond what the device may hold of plain memory */
     CHECK_EQ(ledger_used(l, 0), 3 << 20);
@@ -228,7 +233,7 @@ TEST(no_race_passes_the_limit) {
     pthread_t threads[THREADS];
     uint64_t most = 0;
     shared = ledger_new();
-    ledger_limit(shared, LIMIT);
+    limit_all(shared, LIMIT);
     atomic_store(&running, THREADS);
     for (uintptr_t i = 0; i < THREADS; i++)
         CHECK_EQ(pthread_create(&threads[i], NULL, reserve_and_cancel, (void *)(i + 1)), 0);

@@ -199,8 +199,8 @@ def test_what_a_share_is(device: Device) -> None:
 def test_a_stopped_broker_keeps_nobody_waiting(
     device: Device, alone: dict[str, str], backend: str
 ) -> None:
-    """Not even a program that has no turn just now."""
-    program = device.start("infer", backend, EMU_TIME="20")
+    """Not even a program that has no turn just now, and says so."""
+    program = device.start("infer", backend, EMU_TIME="20", ULMS_LOG_LEVEL="INFO")
     device.wait_for(1)
     uuid = bytes.fromhex(str(status(device.folder)["gpus"][0]["uuid"]))
     first = Tenant(device.folder, "first", uuid, sets=1, settings={"priority": 1})
@@ -212,6 +212,7 @@ def test_a_stopped_broker_keeps_nobody_waiting(
     assert program.returncode == 0
     assert alone["infer"] in out.splitlines()
     assert "the broker is gone" in complaints
+    assert "[ulms] INFO: device 0: the turn ends after " in complaints
 
 
 def test_who_is_refused_asks_seldom(device: Device, alone: dict[str, str]) -> None:

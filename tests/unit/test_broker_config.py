@@ -180,7 +180,7 @@ def test_what_a_group_s_programs_asked_for_ends_with_them(tmp_path: Path) -> Non
         third.ends()
 
 
-def test_it_starts_with_a_file_or_says_what_is_wrong(
+def test_it_starts_with_a_file_or_says_what_is_wrong_and_keeps_a_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ULMS_SHARE_DIR", str(tmp_path / "share"))
@@ -193,13 +193,20 @@ def test_it_starts_with_a_file_or_says_what_is_wrong(
         " seconds above 0 and at most 20 are accepted\n"
     )
     file.write_text("turn = 1\n", encoding="utf-8")
+    monkeypatch.setenv("ULMS_LOG_LEVEL", "INFO")
     assert main(words) == 0
+    log = tmp_path / "share" / "broker.log"
     try:
+        tenants = [Tenant(log.parent, "one"), Tenant(log.parent, "two")]
+        for tenant in tenants:
+            tenant.says("REPORT", need=12 * GIB, wants=1, in_flight=1)
+        who = f"process {os.getpid()}"
+        within_a_second(lambda: f"{who} joins two: 2 share the GPU" in log.read_text())
+        within_a_second(lambda: f" a turn for two, {who}, with " in log.read_text())
         assert main(words) == 2
         assert "`pump share stop` ends it" in capsys.readouterr().err
         file.write_text("turn = -1\n", encoding="utf-8")
-        log = tmp_path / "share" / "broker.log"
-        within_a_second(lambda: f"{file}:1: turn = -1" in log.read_text(encoding="utf-8"))
+        within_a_second(lambda: f"{file}:1: turn = -1" in log.read_text())
     finally:
         share.stop(tmp_path / "share")
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,18 +42,58 @@ def test_status_says_who_has_what(folder: Path, capsys: pytest.CaptureFixture[st
     main(["share", "start"])
     main(["share", "status"])
     assert "nobody shares a GPU" in capsys.readouterr().out
-    tenant = Tenant(folder, "notebook")
-    tenant.says("REPORT", need=3 * GIB, resident=2 * GIB, wants=1)
+    asks = {"request": 300, "limit": 600, "hard": 1}
+    tenant = Tenant(folder, "notebook", sets=1, settings=asks)
+    tenant.says("REPORT", need=3 * GIB, resident=2 * GIB, refilled=GIB, evicted=5 * GIB, wants=1)
     while not broker.status(folder)["gpus"][0]["tenants"][0]["need"]:
         pass
     main(["share", "status"])
     lines = capsys.readouterr().out.splitlines()
-    (row,) = (line.split() for line in lines if "notebook" in line)
-    assert row[:4] == ["notebook", str(os.getpid()), "yes", "16.0"]
-    assert "3.0" in row
+    (row,) = (line for line in lines if "notebook" in line)
+    words = row.split()
+    assert words[:2] == ["notebook", str(os.getpid())]
+    assert " alone   30 %, at most 60 % hard " in row
+    assert [words[i] for i in (-4, -2)] == ["1.0", "5.0"]
+    assert "2.0 GiB   16.0 GiB   3.0 GiB" in row
     main(["share", "status", "--json"])
     ((told,),) = (gpu["tenants"] for gpu in json.loads(capsys.readouterr().out)["gpus"])
     assert (told["group"], told["need"], told["resident"]) == ("notebook", 3 * GIB, 2 * GIB)
+
+
+def test_top_shows_an_object_a_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who waits, and what each had of the last seconds."""
+    main(["share", "start"])
+    first = Tenant(folder, "first", sets=1, settings={"priority": 1})
+    second = Tenant(folder, "second")
+    for tenant in first, second:
+        tenant.says("REPORT", need=GIB, wants=1, in_flight=1, ready=1)
+    while second.view.may_issue:
+        pass
+    second.says("DRAINED", serial=second.lease().serial)
+    time.sleep(0.3)
+    capsys.readouterr()
+    assert main(["top", "--json", "--once"]) == 0
+    objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    tenants = {one["tenant"]["group"]: one["tenant"] for one in objects if "tenant" in one}
+    assert {name: one["state"] for name, one in tenants.items()} == {
+        "first": "runs",
+        "second": "waits",
+    }
+    assert tenants["first"]["had"] > 700
+    assert tenants["second"]["had"] < 300
+    assert {one["program"] for one in tenants.values()} == {
+        Path("/proc/self/comm").read_text(encoding="utf-8").strip()
+    }
+    first.says("REPORT", need=GIB)
+    until_idle = time.monotonic() + PATIENCE_S
+    while "idle" not in shown(capsys) and time.monotonic() < until_idle:
+        pass
+    assert "second" in shown(capsys)
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> str:
+    main(["top", "--once"])
+    return capsys.readouterr().out
 
 
 def test_run_starts_what_plans_it(folder: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from pump import stats
 from pump.cli import main
-from pump.cli.top import NOBODY, View, page
+from pump.cli.top import NOBODY, Look, View, page
 from pump.stats import Counter, DeviceMemory, Held, Snapshot
 from pump.terminal.render import console
 
@@ -45,7 +45,7 @@ LATER = replace(
 def text(views: list[View]) -> list[list[str]]:
     """The page, split into words."""
     out = io.StringIO()
-    console(out).print(page(views))
+    console(out).print(page(Look(views)))
     return [line.split() for line in out.getvalue().splitlines() if line.strip()]
 
 
@@ -79,7 +79,7 @@ def test_pages_come_first_and_times_have_units() -> None:
     assert names == ["filled_bytes", "held_ns", "in_place_bytes", "kernels"]
     assert ["held_ns", "2.50", "s", "some", "help"] in text([view])
     out = io.StringIO()
-    console(out).print(page([view], wide=False))
+    console(out).print(page(Look([view]), wide=False))
     assert "some help" not in out.getvalue()
 
 
@@ -90,7 +90,7 @@ def test_what_counts_a_part_stands_behind_its_whole(brief: bool) -> None:
     rows = re.findall(r'^ {4}X\((\w+), "(B?)", "(.*)"\)', table, flags=re.MULTILINE)
     counters = {name: Counter(name, unit, what, 1) for name, unit, what in rows}
     out = io.StringIO()
-    console(out).print(page([View(replace(EARLIER, counters=counters))], brief=brief))
+    console(out).print(page(Look([View(replace(EARLIER, counters=counters))]), brief=brief))
     words = [line.split() for line in out.getvalue().splitlines() if line.strip()]
     shown = [line[0] for line in words if line[0] in counters]
     assert sorted(shown) == sorted(counters)

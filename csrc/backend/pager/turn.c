@@ -77,6 +77,7 @@ static struct backend_load load(int32_t device) {
     load.need = d->memory.bytes + d->budget.plain;
     load.held = ledger_plain(session.ledger, device) + d->kind->occupied(d);
     load.refilled = engine.filled_bytes;
+    load.evicted = engine.evicted_bytes;
     load.wants = d->admission.turn.asked_ns && clock_ns() < d->admission.turn.asked_ns + ASKED_NS;
     pager_unlock(d);
     return load;

@@ -164,12 +164,16 @@ static void start(void) {
         log_error("no memory for the ledger: staying out of the way");
         return;
     }
-    ledger_limit(session.ledger, capacity_of(0));
     if (ulms_options.mode == MODE_UM || ulms_options.mode == MODE_VMM)
         session.managed_limit = ulms_options.managed_limit ? ulms_options.managed_limit : host_memory() / 4 * 3;
     ledger_limit_managed(session.ledger, session.managed_limit);
     warn_of_old_driver();
     choose_backend();
+    for (int d = 0; d < DEVICE_MAX; d++) {
+        if (ulms_options.share.name[0] && session.backend->shares)
+            capacity_group(d, ulms_options.share.settings.to.memory, 0);
+        ledger_limit(session.ledger, d, capacity_of(d));
+    }
     wrap_try_reading();
     function_describe = describe;
     function_named = name_function;

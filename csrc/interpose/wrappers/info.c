@@ -18,9 +18,10 @@ static uint64_t used_on(int device) {
     return session_on && device >= 0 ? ledger_used(session.ledger, device) : 0;
 }
 
-/* What a program limited to the capacity sees free of `free_bytes`; device may be DEVICE_NONE. */
+/* What a program limited to the capacity, above 0, sees free of `free_bytes`; device may be DEVICE_NONE. */
 static uint64_t free_within(uint64_t capacity, int device, uint64_t free_bytes) {
-    return smaller(free_bytes, less(capacity, used_on(device)));
+    uint64_t left = less(capacity, used_on(device) + capacity_others(device));
+    return capacity_is_group(device) ? left : smaller(free_bytes, left);
 }
 
 /* What would be free if all memory were plain. The driver told free_bytes, in which absent pages are free. */
@@ -38,10 +39,10 @@ CUresult custom_cuMemGetInfo_v2(int variant, size_t *free, size_t *total) {
     reserved_look_again(device, false);
     if (free)
         *free = free_if_plain(device, *free);
+    if (total && capacity)
+        *total = capacity = smaller(*total, capacity);
     if (free && capacity)
         *free = free_within(capacity, device, *free);
-    if (total && capacity)
-        *total = smaller(*total, capacity);
     return status;
 }
 
@@ -90,13 +91,16 @@ static int ordinal_of(nvmlDevice_t device) {
     return DEVICE_NONE;
 }
 
-static void limit(nvmlDevice_t device, unsigned long long *total, unsigned long long *free, unsigned long long *used) {
-    uint64_t capacity = options_capacity_early();
+/* False: nothing is limited. */
+static bool limit(nvmlDevice_t device, unsigned long long *total, unsigned long long *free, unsigned long long *used) {
+    int ordinal = ordinal_of(device);
+    uint64_t capacity = ordinal == DEVICE_NONE ? options_capacity_early() : capacity_of(ordinal);
     if (!capacity)
-        return;
-    *free = free_within(capacity, ordinal_of(device), *free);
+        return false;
     *total = smaller(*total, capacity);
+    *free = free_within(*total, ordinal, *free);
     *used = *total - smaller(*free, *total);
+    return true;
 }
 
 nvmlReturn_t custom_nvmlDeviceGetMemoryInfo(int variant, nvmlDevice_t device, nvmlMemory_t *memory) {
@@ -108,10 +112,7 @@ nvmlReturn_t custom_nvmlDeviceGetMemoryInfo(int variant, nvmlDevice_t device, nv
 
 nvmlReturn_t custom_nvmlDeviceGetMemoryInfo_v2(int variant, nvmlDevice_t device, nvmlMemory_v2_t *memory) {
     nvmlReturn_t status = REAL(nvmlDeviceGetMemoryInfo_v2, variant)(device, memory);
-    if (status == NVML_SUCCESS && memory) {
-        limit(device, &memory->total, &memory->free, &memory->used);
-        if (options_capacity_early())
-            memory->reserved = 0; /* counted in what is not free */
-    }
+    if (status == NVML_SUCCESS && memory && limit(device, &memory->total, &memory->free, &memory->used))
+        memory->reserved = 0; /* counted in what is not free */
     return status;
 }

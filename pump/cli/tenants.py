@@ -1,0 +1,97 @@
+"""Tables of the programs that share GPUs, for `pump share status` and `pump top`."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import RenderableType
+
+from pump.sizes import format_size
+from pump.terminal.render import table
+
+COLUMNS = (
+    "share",
+    ">pid",
+    "program",
+    "state",
+    "asked",
+    ">had 10 s",
+    ">resident",
+    ">budget",
+    ">needs",
+    ">waited",
+    ">turns",
+    ">switches",
+    ">in",
+    ">out",
+)
+
+
+def each(now: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The tenants of the broker's status, each with its GPU, program and state."""
+    for gpu in now["gpus"]:
+        for tenant in gpu["tenants"]:
+            alone = len(gpu["tenants"]) == 1
+            more = {"program": program(tenant["pid"]), "state": state(tenant, alone=alone)}
+            yield {"gpu": gpu["uuid"]} | tenant | more
+
+
+def page(now: dict[str, Any]) -> list[RenderableType]:
+    """A table a GPU, and where the settings are from."""
+    tenants = list(each(now))
+    parts: list[RenderableType] = [
+        table(COLUMNS, [row(t) for t in tenants if t["gpu"] == gpu["uuid"]], title(gpu))
+        for gpu in now["gpus"]
+    ]
+    if wrong := now.get("config_wrong"):
+        parts.append(f"{wrong}; the settings stay as they were")
+    elif config := now.get("config"):
+        parts.append(f"settings from {config}")
+    return parts
+
+
+def title(gpu: dict[str, Any]) -> str:
+    """What is shared, and how."""
+    how = f"turns ({gpu['turns']:,} so far)" if gpu["taking_turns"] else "all run at once"
+    return f"GPU-{uuid.UUID(gpu['uuid'])}: {format_size(gpu['capacity'])} to share, {how}"
+
+
+def row(tenant: dict[str, Any]) -> tuple[object, ...]:
+    """A program; what it waited and moved are sums since it joined."""
+    resident, budget, need = (format_size(tenant[n]) for n in ("resident", "budget", "need"))
+    filled, evicted = (format_size(tenant[n]) for n in ("refilled", "evicted"))
+    times = (f"{tenant['waited_ns'] / 1e9:.1f} s", tenant["turns"], tenant["switches"])
+    who = (tenant["group"], tenant["pid"], tenant["program"], tenant["state"], asked(tenant))
+    return (*who, per_cent(tenant["had"]), resident, budget, need, *times, filled, evicted)
+
+
+def asked(tenant: dict[str, Any]) -> str:
+    """The share of time that its group asked for, or was given."""
+    request, limit, priority = (tenant[name] for name in ("request", "limit", "priority"))
+    words = [per_cent(request)] if request else []
+    words += [f"at most {per_cent(limit)}{' hard' * tenant['hard']}"] if limit else []
+    words += [f"priority {priority}"] if priority else []
+    return ", ".join(words)
+
+
+def per_cent(thousandths: int) -> str:
+    """Of GPU time."""
+    return f"{thousandths / 10:g} %"
+
+
+def state(tenant: dict[str, Any], *, alone: bool) -> str:
+    """What it does just now."""
+    if alone:
+        return "alone"
+    if tenant["wants"] and not tenant["may_issue"]:
+        return "waits"
+    return "runs" if tenant["wants"] or tenant["in_flight"] else "idle"
+
+
+def program(pid: int) -> str:
+    """The name of the process; "" where /proc does not show it, as from another container."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
