@@ -42,15 +42,29 @@ static cublasStatus_t get(const void *descriptor, unsigned attribute, void *valu
     const struct descriptor *d = descriptor;
     if (attribute >= ATTRIBUTES || d->attribute[attribute].bytes == 0 || d->attribute[attribute].bytes != bytes)
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    if (bytes == 4)
-        memcpy(value, &d->attribute[attribute].value, 4);
-    else
-        memcpy(value, &d->attribute[attribute].value, 8);
+    memcpy(value, &d->attribute[attribute].value, bytes == 4 ? 4 : 8);
     *written = bytes;
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* --- matrix layouts --- */
+/* What there is of each descriptor beside what makes it. */
+#define DESCRIPTOR(kind, attribute_type)                                                                               \
+    cublasStatus_t cublasLt##kind##Destroy(cublasLt##kind##_t d) {                                                     \
+        free(d);                                                                                                       \
+        return CUBLAS_STATUS_SUCCESS;                                                                                  \
+    }                                                                                                                  \
+    cublasStatus_t cublasLt##kind##SetAttribute(cublasLt##kind##_t d, attribute_type a, const void *value,             \
+                                                size_t bytes) {                                                        \
+        return set(d, a, value, bytes);                                                                                \
+    }                                                                                                                  \
+    cublasStatus_t cublasLt##kind##GetAttribute(cublasLt##kind##_t d, attribute_type a, void *value, size_t bytes,     \
+                                                size_t *written) {                                                     \
+        return get(d, a, value, bytes, written);                                                                       \
+    }
+
+DESCRIPTOR(MatrixLayout, cublasLtMatrixLayoutAttribute_t)
+DESCRIPTOR(MatmulDesc, cublasLtMatmulDescAttributes_t)
+DESCRIPTOR(MatrixTransformDesc, cublasLtMatrixTransformDescAttributes_t)
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type, uint64_t rows, uint64_t cols,
                                           int64_t ld) {
@@ -71,23 +85,6 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataT
     return make((void **)out, &layout);
 }
 
-cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
-    free(layout);
-    return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t a,
-                                                const void *value, size_t bytes) {
-    return set(layout, a, value, bytes);
-}
-
-cublasStatus_t cublasLtMatrixLayoutGetAttribute(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t a,
-                                                void *value, size_t bytes, size_t *written) {
-    return get(layout, a, value, bytes, written);
-}
-
-/* --- products --- */
-
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute, cudaDataType_t scale) {
     struct descriptor product = {.attribute = {{4, compute}, {4, scale}}};
     static const unsigned char four[] = {2, 3, 4, 5, 6, 15, 31, 32, 33, 34, 35, 37};
@@ -102,41 +99,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasCompute
     return make((void **)out, &product);
 }
 
-cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t product) {
-    free(product);
-    return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t a,
-                                              const void *value, size_t bytes) {
-    return set(product, a, value, bytes);
-}
-
-cublasStatus_t cublasLtMatmulDescGetAttribute(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t a,
-                                              void *value, size_t bytes, size_t *written) {
-    return get(product, a, value, bytes, written);
-}
-
-/* --- transforms --- */
-
 cublasStatus_t cublasLtMatrixTransformDescCreate(cublasLtMatrixTransformDesc_t *out, cudaDataType scale) {
     const struct descriptor transform = {.attribute = {{4, scale}, {4, 0}, {4, 0}, {4, 0}}};
     return make((void **)out, &transform);
-}
-
-cublasStatus_t cublasLtMatrixTransformDescDestroy(cublasLtMatrixTransformDesc_t transform) {
-    free(transform);
-    return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t cublasLtMatrixTransformDescSetAttribute(cublasLtMatrixTransformDesc_t transform,
-                                                       cublasLtMatrixTransformDescAttributes_t a, const void *value,
-                                                       size_t bytes) {
-    return set(transform, a, value, bytes);
-}
-
-cublasStatus_t cublasLtMatrixTransformDescGetAttribute(cublasLtMatrixTransformDesc_t transform,
-                                                       cublasLtMatrixTransformDescAttributes_t a, void *value,
-                                                       size_t bytes, size_t *written) {
-    return get(transform, a, value, bytes, written);
 }

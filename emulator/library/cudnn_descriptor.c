@@ -36,14 +36,7 @@ static int vector_of(cudnnDataType_t type) {
 
 /* --- tensors --- */
 
-cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *out) {
-    return made(*out = calloc(1, sizeof **out));
-}
-
-cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t t) {
-    free(t);
-    return CUDNN_STATUS_SUCCESS;
-}
+DESCRIPTOR(Tensor)
 
 cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t t, cudnnDataType_t type, int n, const int *sizes,
                                          const int *strides) {
@@ -106,14 +99,7 @@ cudnnStatus_t cudnnGetTensorSizeInBytes(const cudnnTensorDescriptor_t t, size_t 
 
 /* --- filters --- */
 
-cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *out) {
-    return made(*out = calloc(1, sizeof **out));
-}
-
-cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t f) {
-    free(f);
-    return CUDNN_STATUS_SUCCESS;
-}
+DESCRIPTOR(Filter)
 
 cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t f, cudnnDataType_t type, cudnnTensorFormat_t format,
                                          int n, const int *sizes) {
@@ -143,14 +129,7 @@ cudnnStatus_t cudnnGetFilterSizeInBytes(const cudnnFilterDescriptor_t f, size_t 
 
 /* --- convolutions --- */
 
-cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t *out) {
-    return made(*out = calloc(1, sizeof **out));
-}
-
-cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t c) {
-    free(c);
-    return CUDNN_STATUS_SUCCESS;
-}
+DESCRIPTOR(Convolution)
 
 cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t c, int n, const int *padding,
                                               const int *step, const int *dilation, int mode, cudnnDataType_t type) {

@@ -108,9 +108,7 @@ cudnnStatus_t cudnnGetSeqDataDescriptor(const cudnnSeqDataDescriptor_t d, cudnnD
     return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnCreateCTCLossDescriptor(cudnnCTCLossDescriptor_t *out) {
-    return made(*out = calloc(1, sizeof **out));
-}
+DESCRIPTOR(CTCLoss)
 
 cudnnStatus_t cudnnSetCTCLossDescriptor_v8(cudnnCTCLossDescriptor_t d, cudnnDataType_t type,
                                            cudnnLossNormalizationMode_t normalization, cudnnNanPropagation_t gradient,
