@@ -54,7 +54,6 @@ static void advise_page(struct page *p, void *data) {
 }
 
 static bool is_managed(struct area *a, void *data) {
-    (void)data;
     return a->kind == AREA_MANAGED;
 }
 
@@ -73,8 +72,7 @@ static CUresult check(const struct range *range) {
 
 static CUresult advise(struct advice d) {
     bool places = d.advice >= CU_MEM_ADVISE_SET_PREFERRED_LOCATION;
-    if (d.advice < CU_MEM_ADVISE_SET_READ_MOSTLY || d.advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(d.advice < CU_MEM_ADVISE_SET_READ_MOSTLY || d.advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY);
     if (places && d.place != EMU_HOST && !device_valid(d.place))
         return CUDA_ERROR_INVALID_DEVICE;
     if (!places)
@@ -86,13 +84,11 @@ static CUresult advise(struct advice d) {
     return result;
 }
 
-EXPORT CUresult cuMemAdvise(CUdeviceptr start, size_t bytes, CUmem_advise advice, CUdevice device) {
-    BEGIN(CALL_CONTEXT);
+CALL(cuMemAdvise, CALL_CONTEXT, CUdeviceptr start, size_t bytes, CUmem_advise advice, CUdevice device) {
     return advise((struct advice){{start, bytes}, advice, device == CU_DEVICE_CPU ? EMU_HOST : device, 0});
 }
 
-EXPORT CUresult cuMemAdvise_v2(CUdeviceptr start, size_t bytes, CUmem_advise advice, CUmemLocation location) {
-    BEGIN(CALL_CONTEXT);
+CALL(cuMemAdvise_v2, CALL_CONTEXT, CUdeviceptr start, size_t bytes, CUmem_advise advice, CUmemLocation location) {
     int place = location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : EMU_HOST;
     return advise((struct advice){{start, bytes}, advice, place, 0});
 }
@@ -138,16 +134,9 @@ static CUresult list_accessed_by(unsigned bits, int *out, size_t room) {
     return CUDA_SUCCESS;
 }
 
-static int type_of(int place) {
-    return place == EMU_UNKNOWN ? (int)CU_MEM_LOCATION_TYPE_INVALID
-           : place == EMU_HOST  ? (int)CU_MEM_LOCATION_TYPE_HOST
-                                : (int)CU_MEM_LOCATION_TYPE_DEVICE;
-}
-
 static CUresult range_attribute(void *data, size_t size, CUmem_range_attribute id, const struct summary *s) {
     int value;
-    if (!data || size < sizeof value || size % sizeof value)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!data || size < sizeof value || size % sizeof value);
     switch (id) {
     case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
         value = s->read_mostly;
@@ -159,18 +148,6 @@ static CUresult range_attribute(void *data, size_t size, CUmem_range_attribute i
         return list_accessed_by(s->accessed_by, data, size / sizeof value);
     case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
         value = s->last_prefetch;
-        break;
-    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
-        value = type_of(s->preferred);
-        break;
-    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID:
-        value = s->preferred < 0 ? 0 : s->preferred;
-        break;
-    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
-        value = type_of(s->last_prefetch);
-        break;
-    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID:
-        value = s->last_prefetch < 0 ? 0 : s->last_prefetch;
         break;
     default:
         return CUDA_ERROR_INVALID_VALUE;
@@ -194,17 +171,15 @@ EXPORT int emu_preferred(uint64_t address) {
     return summarize(address, 1, &s) == CUDA_SUCCESS ? s.preferred : EMU_UNKNOWN;
 }
 
-EXPORT CUresult cuMemRangeGetAttribute(void *data, size_t size, CUmem_range_attribute id, CUdeviceptr start,
-                                       size_t bytes) {
-    BEGIN(CALL_CONTEXT);
+CALL(cuMemRangeGetAttribute, CALL_CONTEXT, void *data, size_t size, CUmem_range_attribute id, CUdeviceptr start,
+     size_t bytes) {
     struct summary s;
-    CUresult result = summarize(start, bytes, &s);
-    return result == CUDA_SUCCESS ? range_attribute(data, size, id, &s) : result;
+    TRY(summarize(start, bytes, &s));
+    return range_attribute(data, size, id, &s);
 }
 
-EXPORT CUresult cuMemRangeGetAttributes(void **data, size_t *sizes, CUmem_range_attribute *ids, size_t n,
-                                        CUdeviceptr start, size_t bytes) {
-    BEGIN(CALL_CONTEXT);
+CALL(cuMemRangeGetAttributes, CALL_CONTEXT, void **data, size_t *sizes, CUmem_range_attribute *ids, size_t n,
+     CUdeviceptr start, size_t bytes) {
     struct summary s;
     CUresult result = data && sizes && ids ? summarize(start, bytes, &s) : CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; result == CUDA_SUCCESS && i < n; i++)

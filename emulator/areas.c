@@ -3,7 +3,6 @@
 
 #include "log.h"
 #include "managed.h"
-#include "pool.h"
 #include "run.h"
 
 #include <search.h>
@@ -37,15 +36,12 @@ static struct area *first_in(uint64_t start, uint64_t end) {
     return first;
 }
 
-uint64_t area_new_id(void) {
-    return atomic_fetch_add(&last_id, 1) + 1;
-}
-
 bool area_add(const struct area *a) {
     struct area *copy = malloc(sizeof *copy);
     if (!copy)
         return false;
     *copy = *a;
+    copy->id = atomic_fetch_add(&last_id, 1) + 1;
     pthread_rwlock_wrlock(&lock);
     struct area **entry = tsearch(copy, &tree, order);
     bool added = entry && *entry == copy;
@@ -183,14 +179,10 @@ static bool allowed(const struct area *a, const struct emu_launch *r, int mode) 
     case AREA_PINNED:
         return true;
     case AREA_POOL:
-        return a->device == r->device || pool_lets(a->pool, r->device->ordinal, mode);
+        return a->device == r->device;
     default: /* a copy needs nobody's leave */
         return a->device == r->device || !r->kernel || atomic_load(&r->context->peers) & 1u << a->device->ordinal;
     }
-}
-
-static bool on_host(const struct area *a) {
-    return a->kind == AREA_PINNED || a->kind == AREA_REGISTERED;
 }
 
 static void charge(struct emu_launch *r, const struct area *a, uint64_t start, uint64_t end, int mode) {
@@ -223,7 +215,7 @@ void *area_use(struct emu_launch *r, uint64_t address, uint64_t bytes, int mode)
         a = to < end ? any_in(to, to + 1) : NULL;
         good = good && (to == end || a);
     }
-    int64_t shift = good && !on_host(first) ? alias : 0;
+    int64_t shift = good && !area_is_host(first) ? alias : 0;
     pthread_rwlock_unlock(&lock);
     return good ? (void *)(uintptr_t)(address + (uint64_t)shift) : NULL;
 }

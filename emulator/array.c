@@ -37,14 +37,12 @@ static uint64_t at_least_one(uint64_t n) {
 /* Fills *a. On failure nothing is kept. */
 static CUresult make(CUcontext c, const CUDA_ARRAY3D_DESCRIPTOR *d, struct CUarray_st *a) {
     uint64_t element = element_bytes(d->Format, d->NumChannels), bytes;
-    if (d->Width == 0 || (d->Height == 0 && d->Depth != 0 && !(d->Flags & CUDA_ARRAY3D_LAYERED)))
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(d->Width == 0 || (d->Height == 0 && d->Depth != 0 && !(d->Flags & CUDA_ARRAY3D_LAYERED)));
     if (element == 0 || d->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
         NOT_EMULATED("an array of this format, sparse or mapped later");
-    if (__builtin_mul_overflow(d->Width, element, &bytes) ||
-        __builtin_mul_overflow(bytes, at_least_one(d->Height), &bytes) ||
-        __builtin_mul_overflow(bytes, at_least_one(d->Depth), &bytes) || bytes > UINT64_MAX - GRANULE)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(__builtin_mul_overflow(d->Width, element, &bytes) ||
+               __builtin_mul_overflow(bytes, at_least_one(d->Height), &bytes) ||
+               __builtin_mul_overflow(bytes, at_least_one(d->Depth), &bytes) || bytes > UINT64_MAX - GRANULE);
     uint64_t charged = (bytes + GRANULE - 1) / GRANULE * GRANULE;
     if (!device_take(c->device, charged))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -79,49 +77,32 @@ static CUresult create(CUcontext c, CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR 
     return result;
 }
 
-EXPORT CUresult cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *d) {
-    BEGIN(CALL_CONTEXT | CALL_UNSAFE);
-    if (!out || !d)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuArrayCreate_v2, CALL_CONTEXT | CALL_UNSAFE, CUarray *out, const CUDA_ARRAY_DESCRIPTOR *d) {
+    INVALID_IF(!out || !d);
     CUDA_ARRAY3D_DESCRIPTOR full = {
         .Width = d->Width, .Height = d->Height, .Format = d->Format, .NumChannels = d->NumChannels};
     return create(c, out, &full);
 }
 
-EXPORT CUresult cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d) {
-    BEGIN(CALL_CONTEXT | CALL_UNSAFE);
-    if (!out || !d)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuArray3DCreate_v2, CALL_CONTEXT | CALL_UNSAFE, CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d) {
+    INVALID_IF(!out || !d);
     return create(c, out, d);
 }
 
-EXPORT CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *out, CUarray a) {
-    BEGIN(CALL_CONTEXT);
-    if (!out || !a)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuArrayGetDescriptor_v2, CALL_CONTEXT, CUDA_ARRAY_DESCRIPTOR *out, CUarray a) {
+    INVALID_IF(!out || !a);
     const CUDA_ARRAY3D_DESCRIPTOR *d = &a->description;
     *out = (CUDA_ARRAY_DESCRIPTOR){d->Width, d->Height, d->Format, d->NumChannels};
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *out, CUarray a) {
-    BEGIN(CALL_CONTEXT);
-    if (!out || !a)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuArray3DGetDescriptor_v2, CALL_CONTEXT, CUDA_ARRAY3D_DESCRIPTOR *out, CUarray a) {
+    INVALID_IF(!out || !a);
     *out = a->description;
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *out, CUarray a, CUdevice d) {
-    BEGIN(CALL_CONTEXT);
-    if (!out || !a || !device_valid(d))
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = (CUDA_ARRAY_MEMORY_REQUIREMENTS){.size = a->charged, .alignment = GRANULE};
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuArrayDestroy(CUarray a) {
-    BEGIN(CALL_CONTEXT | CALL_UNSAFE);
+CALL(cuArrayDestroy, CALL_CONTEXT | CALL_UNSAFE, CUarray a) {
     if (!a || a->level_of)
         return CUDA_ERROR_INVALID_HANDLE;
     context_drain(c);
@@ -143,10 +124,9 @@ static void unmake_levels(CUmipmappedArray m) {
     free(m);
 }
 
-EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels) {
-    BEGIN(CALL_CONTEXT | CALL_UNSAFE);
-    if (!out || !d || levels == 0)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuMipmappedArrayCreate, CALL_CONTEXT | CALL_UNSAFE, CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *d,
+     unsigned levels) {
+    INVALID_IF(!out || !d || levels == 0);
     levels = levels < 32 ? levels : 32;
     CUmipmappedArray m = calloc(1, sizeof *m + levels * sizeof *m->level);
     if (!m)
@@ -168,16 +148,13 @@ EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray *out, const CUDA_ARRAY3D
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuMipmappedArrayGetLevel(CUarray *out, CUmipmappedArray m, unsigned level) {
-    BEGIN(CALL_CONTEXT);
-    if (!out || !m || level >= m->levels)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuMipmappedArrayGetLevel, CALL_CONTEXT, CUarray *out, CUmipmappedArray m, unsigned level) {
+    INVALID_IF(!out || !m || level >= m->levels);
     *out = &m->level[level];
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray m) {
-    BEGIN(CALL_CONTEXT | CALL_UNSAFE);
+CALL(cuMipmappedArrayDestroy, CALL_CONTEXT | CALL_UNSAFE, CUmipmappedArray m) {
     if (!m)
         return CUDA_ERROR_INVALID_HANDLE;
     context_drain(c);

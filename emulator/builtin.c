@@ -20,7 +20,6 @@ static float *update(struct emu_launch *l, address a, uint64_t n) {
 
 /* nop() */
 static void nop(struct emu_launch *l) {
-    (void)l;
 }
 
 /* spin(ns): computes for so long on the modelled device. */
@@ -120,24 +119,6 @@ static void gemm(struct emu_launch *l) {
     }
 }
 
-/* layer_norm(y, x, gain, bias, rows, columns): every row to mean 0 and deviation 1, then gain and bias */
-static void layer_norm(struct emu_launch *l) {
-    uint64_t rows = EMU_ARG(l, uint32_t, 4), columns = EMU_ARG(l, uint32_t, 5);
-    const float *x = in(l, EMU_ARG(l, address, 1), rows * columns);
-    const float *gain = in(l, EMU_ARG(l, address, 2), columns), *bias = in(l, EMU_ARG(l, address, 3), columns);
-    float *y = out(l, EMU_ARG(l, address, 0), rows * columns);
-    for (uint64_t row = 0; row < rows; row++, x += columns, y += columns) {
-        float mean = 0, variance = 0;
-        for (uint64_t i = 0; i < columns; i++)
-            mean += x[i] / (float)columns;
-        for (uint64_t i = 0; i < columns; i++)
-            variance += (x[i] - mean) * (x[i] - mean) / (float)columns;
-        float factor = 1 / __builtin_sqrtf(variance + 1e-5f);
-        for (uint64_t i = 0; i < columns; i++)
-            y[i] = (x[i] - mean) * factor * gain[i] + bias[i];
-    }
-}
-
 /* embedding(y, table, indices, n, width): row i of y is row indices[i] (int32) of the table. Touches only those rows.
  */
 static void embedding(struct emu_launch *l) {
@@ -218,7 +199,6 @@ static const struct emu_kernel kernels[] = {
     {"relu_backward", PARAMS(P(0, 8), P(8, 8), P(16, 8), P(24, 8)), relu_backward},
     {"reduce_sum", PARAMS(P(0, 8), P(8, 8), P(16, 8)), reduce_sum},
     {"gemm", PARAMS(P(0, 8), P(8, 8), P(16, 8), P(24, 4), P(28, 4), P(32, 4), P(36, 4), P(40, 4), P(44, 4)), gemm},
-    {"layer_norm", PARAMS(P(0, 8), P(8, 8), P(16, 8), P(24, 8), P(32, 4), P(36, 4)), layer_norm},
     {"embedding", PARAMS(P(0, 8), P(8, 8), P(16, 8), P(24, 4), P(28, 4)), embedding},
     {"gather", PARAMS(P(0, 8), P(8, 8), P(16, 4), P(20, 4)), gather},
     {"write_hidden", PARAMS(P(0, 4), P(8, 8)), write_hidden},

@@ -1,4 +1,5 @@
-/* What every exported function does first: count, fail if told to, check that the caller may call it. */
+/* What every exported function does first: count, fail if told to, check that the caller may call it. And how its body
+ * is defined. */
 #ifndef EMU_CALL_H
 #define EMU_CALL_H
 
@@ -37,31 +38,60 @@ CUresult call_absent(struct call *call);
         return call_absent(&part);                                                                                     \
     } while (0)
 
-/* First line of an exported function: declares c, the current context. */
-#define BEGIN_AS(call_, need)                                                                                          \
-    CUcontext c = NULL;                                                                                                \
-    CUresult begun = call_enter((call_), (need), &c);                                                                  \
-    if (begun != CUDA_SUCCESS)                                                                                         \
-        return begun;                                                                                                  \
-    (void)c
-#define BEGIN(need)                                                                                                    \
-    static struct call self = {.name = __func__};                                                                      \
-    BEGIN_AS(&self, need)
+/* The body of an exported function. Programs enter by a function made from hooks/, which counts the call, fails if told
+ * to, and checks what it needs (enum call_need). c is the current context where one is needed. */
+#define CALL(symbol, need, ...)                                                                                        \
+    const unsigned need_##symbol = (need);                                                                             \
+    CUresult body_##symbol(CUcontext c __VA_OPT__(, ) __VA_ARGS__)
+/* The same of a function with a twin for per-thread default streams: s is the stream that the handle means. */
+#define CALL_ON(symbol, ...)                                                                                           \
+    const unsigned need_##symbol = CALL_CONTEXT;                                                                       \
+    CUresult body_##symbol(CUcontext c, CUstream s __VA_OPT__(, ) __VA_ARGS__)
+/* A function with the parameters and the body of another one, which stands above. */
+#define SAME(symbol, other)                                                                                            \
+    extern __typeof__(need_##other) need_##symbol __attribute__((alias("need_" #other)));                              \
+    __typeof__(body_##other) body_##symbol __attribute__((alias("body_" #other)))
 
-/* An exported function and its twin for per-thread default streams, with one body that takes `per_thread` as well.
- * The body starts with BEGIN_AS(call, need). */
-#define UNWRAP(...) __VA_ARGS__
-#define STREAMED(symbol, suffix, params, args)                                                                         \
-    static CUresult symbol##_body(struct call *call, bool per_thread, UNWRAP params);                                  \
-    EXPORT CUresult symbol params {                                                                                    \
-        static struct call self = {.name = #symbol};                                                                   \
-        return symbol##_body(&self, false, UNWRAP args);                                                               \
-    }                                                                                                                  \
-    EXPORT CUresult symbol##suffix params {                                                                            \
-        static struct call self = {.name = #symbol #suffix};                                                           \
-        return symbol##_body(&self, true, UNWRAP args);                                                                \
-    }                                                                                                                  \
-    static CUresult symbol##_body(struct call *call, bool per_thread, UNWRAP params)
+#define BODY __attribute__((weak, visibility("hidden")))
+#include "emulator_bodies.h"
+
+/* What an exported function begins with: declares c. */
+#define ENTER_AS(exported, need)                                                                                       \
+    static struct call self = {.name = exported};                                                                      \
+    CUcontext c = NULL;                                                                                                \
+    CUresult begun = call_enter(&self, (need), &c);                                                                    \
+    if (begun != CUDA_SUCCESS)                                                                                         \
+    return begun
+#define ENTER(symbol, exported)                                                                                        \
+    ENTER_AS(exported, body_##symbol ? need_##symbol : CALL_ANY);                                                      \
+    if (!body_##symbol)                                                                                                \
+    return call_absent(&self)
+
+/* Checks of arguments. */
+#define INVALID_IF(condition)                                                                                          \
+    do {                                                                                                               \
+        if (condition)                                                                                                 \
+            return CUDA_ERROR_INVALID_VALUE;                                                                           \
+    } while (0)
+#define CHECK_DEVICE(d)                                                                                                \
+    do {                                                                                                               \
+        if (!device_valid(d))                                                                                          \
+            return CUDA_ERROR_INVALID_DEVICE;                                                                          \
+    } while (0)
+/* Ends the function with what the call answered unless it succeeded. */
+#define TRY(call)                                                                                                      \
+    do {                                                                                                               \
+        CUresult tried = (call);                                                                                       \
+        if (tried != CUDA_SUCCESS)                                                                                     \
+            return tried;                                                                                              \
+    } while (0)
+/* Ends a function that tells one value. */
+#define TELL(out, value)                                                                                               \
+    do {                                                                                                               \
+        INVALID_IF(!(out));                                                                                            \
+        *(out) = (value);                                                                                              \
+        return CUDA_SUCCESS;                                                                                           \
+    } while (0)
 
 /* --- failures, fail.c --- */
 

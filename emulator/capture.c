@@ -80,8 +80,7 @@ CUresult capture_append(CUstream s, CUgraphNodeType type, struct work *w, CUgrap
 /* --- begin and end --- */
 
 CUresult capture_begin(CUstream s, CUgraph g, const CUgraphNode *after, size_t n, CUstreamCaptureMode mode) {
-    if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED || (n && !after))
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED || (n && !after));
     if (s == s->context->legacy)
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     struct capture *k = calloc(1, sizeof *k);
@@ -198,20 +197,4 @@ void capture_info(CUstream s, struct capture_info *out) {
                                                       : CU_STREAM_CAPTURE_STATUS_ACTIVE,
                                      s->capture->id, s->capture->graph, s->tail};
     pthread_mutex_unlock(&capture_lock);
-}
-
-CUresult capture_set_tail(CUstream s, const CUgraphNode *nodes, size_t n, bool add) {
-    CUresult result = CUDA_SUCCESS;
-    pthread_mutex_lock(&capture_lock);
-    if (!s->capture)
-        result = CUDA_ERROR_ILLEGAL_STATE;
-    else if (s->capture->lost)
-        result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    for (size_t i = 0; result == CUDA_SUCCESS && i < n; i++)
-        if (!nodes[i] || nodes[i]->graph != s->capture->graph)
-            result = CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS && !tail_set(&s->tail, nodes, n, add))
-        result = CUDA_ERROR_OUT_OF_MEMORY;
-    pthread_mutex_unlock(&capture_lock);
-    return result;
 }

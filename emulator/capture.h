@@ -41,6 +41,5 @@ struct capture_info {
 CUresult capture_begin(CUstream s, CUgraph g, const CUgraphNode *after, size_t n, CUstreamCaptureMode mode);
 CUresult capture_end(CUstream s, CUgraph *out);
 void capture_info(CUstream s, struct capture_info *out);
-CUresult capture_set_tail(CUstream s, const CUgraphNode *nodes, size_t n, bool add);
 
 #endif

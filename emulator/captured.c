@@ -5,38 +5,26 @@
 
 #include <stdlib.h>
 
-static bool node_type(const struct work *w, CUgraphNodeType *type) {
-    switch (w->kind) {
-    case WORK_KERNEL:
-        *type = CU_GRAPH_NODE_TYPE_KERNEL;
-        return true;
-    case WORK_COPY:
-        *type = CU_GRAPH_NODE_TYPE_MEMCPY;
-        return true;
-    case WORK_MEMSET:
-        *type = CU_GRAPH_NODE_TYPE_MEMSET;
-        return true;
-    case WORK_HOST:
-        *type = CU_GRAPH_NODE_TYPE_HOST;
-        return true;
-    case WORK_MEMOPS:
-        *type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
-        return true;
-    case WORK_FREE:
-        *type = CU_GRAPH_NODE_TYPE_MEM_FREE;
-        return true;
-    case WORK_EMPTY:
-        *type = CU_GRAPH_NODE_TYPE_EMPTY;
-        return true;
-    default: /* pages are not moved inside graphs */
-        return false;
-    }
+/* False: pages, for one, are not moved inside graphs. */
+static bool node_type(enum work_kind kind, CUgraphNodeType *type) {
+    static const struct {
+        enum work_kind kind;
+        CUgraphNodeType type;
+    } types[] = {{WORK_KERNEL, CU_GRAPH_NODE_TYPE_KERNEL}, {WORK_COPY, CU_GRAPH_NODE_TYPE_MEMCPY},
+                 {WORK_MEMSET, CU_GRAPH_NODE_TYPE_MEMSET}, {WORK_HOST, CU_GRAPH_NODE_TYPE_HOST},
+                 {WORK_FREE, CU_GRAPH_NODE_TYPE_MEM_FREE}, {WORK_MEMOPS, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP},
+                 {WORK_EMPTY, CU_GRAPH_NODE_TYPE_EMPTY}};
+    size_t i = 0, n = sizeof types / sizeof *types;
+    while (i < n && types[i].kind != kind)
+        i++;
+    *type = i < n ? types[i].type : CU_GRAPH_NODE_TYPE_EMPTY;
+    return i < n;
 }
 
 static CUresult take(CUstream s, struct work *w) {
     CUgraphNodeType type;
     CUgraphNode node;
-    if (!s->capture->lost && node_type(w, &type))
+    if (!s->capture->lost && node_type(w->kind, &type))
         return capture_append(s, type, w, &node);
     CUresult result = s->capture->lost ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     s->capture->lost = true;

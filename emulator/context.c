@@ -1,26 +1,17 @@
 #include "context.h"
-#include "graphmemory.h"
 
+#include "capture.h"
+#include "graphmemory.h"
 #include "memory.h"
 #include "module.h"
 #include "pool.h"
 #include "stream.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-static atomic_ullong last_id;
 static pthread_mutex_t primaries = PTHREAD_MUTEX_INITIALIZER;
 
 static bool fill(CUcontext c) {
-    static const size_t limits[] = {[CU_LIMIT_STACK_SIZE] = 1024,
-                                    [CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20,
-                                    [CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20,
-                                    [CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2,
-                                    [CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048,
-                                    [CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64};
-    memcpy(c->limits, limits, sizeof limits);
-    c->id = atomic_fetch_add(&last_id, 1) + 1;
     c->legacy = stream_new(c, CU_STREAM_DEFAULT, 0);
     atomic_store(&c->error, CUDA_SUCCESS);
     atomic_store(&c->alive, c->legacy != NULL);
@@ -33,7 +24,6 @@ CUcontext context_new(struct device *d, unsigned flags) {
         return NULL;
     c->device = d;
     c->flags = flags;
-    c->api_version = 3020;
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->launch, NULL);
     pthread_mutex_init(&c->streams_lock, NULL);
@@ -89,12 +79,9 @@ CUcontext context_primary(struct device *d) {
 
 /* --- primary contexts --- */
 
-EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice d) {
-    BEGIN(CALL_DRIVER);
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!device_valid(d))
-        return CUDA_ERROR_INVALID_DEVICE;
+CALL(cuDevicePrimaryCtxRetain, CALL_DRIVER, CUcontext *out, CUdevice d) {
+    INVALID_IF(!out);
+    CHECK_DEVICE(d);
     CUcontext primary = context_primary(&devices[d]);
     if (!primary)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -107,8 +94,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice d) {
 }
 
 static CUresult primary_release(CUdevice d, bool reset) {
-    if (!device_valid(d))
-        return CUDA_ERROR_INVALID_DEVICE;
+    CHECK_DEVICE(d);
     CUcontext primary = devices[d].primary;
     pthread_mutex_lock(&primaries);
     bool active = primary && primary->retains > 0;
@@ -120,50 +106,18 @@ static CUresult primary_release(CUdevice d, bool reset) {
     return active || reset ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice d) {
-    BEGIN(CALL_DRIVER);
+CALL(cuDevicePrimaryCtxRelease, CALL_DRIVER, CUdevice d) {
     return primary_release(d, false);
 }
+SAME(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease);
 
-EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) {
-    BEGIN(CALL_DRIVER);
-    return primary_release(d, false);
-}
-
-EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice d) {
-    BEGIN(CALL_DRIVER);
+CALL(cuDevicePrimaryCtxReset, CALL_DRIVER, CUdevice d) {
     return primary_release(d, true);
 }
+SAME(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset);
 
-EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) {
-    BEGIN(CALL_DRIVER);
-    return primary_release(d, true);
-}
-
-static CUresult primary_set_flags(CUdevice d, unsigned flags) {
-    if (!device_valid(d))
-        return CUDA_ERROR_INVALID_DEVICE;
-    CUcontext primary = context_primary(&devices[d]);
-    if (!primary)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    primary->flags = flags;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice d, unsigned flags) {
-    BEGIN(CALL_DRIVER);
-    return primary_set_flags(d, flags);
-}
-
-EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice d, unsigned flags) {
-    BEGIN(CALL_DRIVER);
-    return primary_set_flags(d, flags);
-}
-
-EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice d, unsigned *flags, int *active) {
-    BEGIN(CALL_DRIVER);
-    if (!device_valid(d))
-        return CUDA_ERROR_INVALID_DEVICE;
+CALL(cuDevicePrimaryCtxGetState, CALL_DRIVER, CUdevice d, unsigned *flags, int *active) {
+    CHECK_DEVICE(d);
     CUcontext primary = devices[d].primary;
     if (flags)
         *flags = primary ? primary->flags : 0;
@@ -174,12 +128,10 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice d, unsigned *flags, int *act
 
 /* --- contexts --- */
 
-static CUresult create(CUcontext *out, unsigned flags, CUdevice d) {
+CALL(cuCtxCreate_v2, CALL_DRIVER, CUcontext *out, unsigned flags, CUdevice d) {
     struct thread *t = thread_self();
-    if (!out || flags & ~(unsigned)CU_CTX_FLAGS_MASK)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!device_valid(d))
-        return CUDA_ERROR_INVALID_DEVICE;
+    INVALID_IF(!out || flags & ~(unsigned)CU_CTX_FLAGS_MASK);
+    CHECK_DEVICE(d);
     if (t->depth == sizeof t->stack / sizeof *t->stack)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUcontext made = context_new(&devices[d], flags);
@@ -189,38 +141,26 @@ static CUresult create(CUcontext *out, unsigned flags, CUdevice d) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuCtxCreate(CUcontext *out, unsigned flags, CUdevice d) {
-    BEGIN(CALL_DRIVER);
-    return create(out, flags, d);
-}
-
-EXPORT CUresult cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice d) {
-    BEGIN(CALL_DRIVER);
-    return create(out, flags, d);
-}
-
-EXPORT CUresult cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *affinity, int count, unsigned flags, CUdevice d) {
-    BEGIN(CALL_DRIVER);
+CALL(cuCtxCreate_v3, CALL_DRIVER, CUcontext *out, CUexecAffinityParam *affinity, int count, unsigned flags,
+     CUdevice d) {
     if (affinity || count)
         NOT_EMULATED("execution affinity in cuCtxCreate_v3");
-    return create(out, flags, d);
+    return body_cuCtxCreate_v2(c, out, flags, d);
 }
 
-EXPORT CUresult cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsigned flags, CUdevice d) {
-    BEGIN(CALL_DRIVER);
+CALL(cuCtxCreate_v4, CALL_DRIVER, CUcontext *out, CUctxCreateParams *params, unsigned flags, CUdevice d) {
     if (params && (params->numExecAffinityParams || params->cigParams))
         NOT_EMULATED("execution affinity in cuCtxCreate_v4");
-    return create(out, flags, d);
+    return body_cuCtxCreate_v2(c, out, flags, d);
 }
 
 static bool is_primary(CUcontext c) {
     return c->device->primary == c;
 }
 
-static CUresult destroy(CUcontext victim) {
+CALL(cuCtxDestroy, CALL_DRIVER, CUcontext victim) {
     struct thread *t = thread_self();
-    if (!victim || is_primary(victim))
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!victim || is_primary(victim));
     if (!atomic_load(&victim->alive))
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     context_end(victim);
@@ -228,12 +168,11 @@ static CUresult destroy(CUcontext victim) {
         t->depth--;
     return CUDA_SUCCESS;
 }
+SAME(cuCtxDestroy_v2, cuCtxDestroy);
 
-EXPORT CUresult cuCtxAttach(CUcontext *out, unsigned flags) {
-    BEGIN(CALL_DRIVER);
+CALL(cuCtxAttach, CALL_DRIVER, CUcontext *out, unsigned flags) {
     CUcontext current = context_current();
-    if (!out || flags)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!out || flags);
     if (!current)
         return CUDA_ERROR_INVALID_CONTEXT;
     current->attached++;
@@ -242,8 +181,7 @@ EXPORT CUresult cuCtxAttach(CUcontext *out, unsigned flags) {
 }
 
 /* As on an H100: a primary context stays, whatever it says. */
-EXPORT CUresult cuCtxDetach(CUcontext given) {
-    BEGIN(CALL_DRIVER);
+CALL(cuCtxDetach, CALL_DRIVER, CUcontext given) {
     if (!given || given != context_current())
         return CUDA_ERROR_INVALID_CONTEXT;
     if (!atomic_load(&given->alive))
@@ -251,22 +189,12 @@ EXPORT CUresult cuCtxDetach(CUcontext given) {
     if (is_primary(given))
         return CUDA_SUCCESS;
     if (given->attached == 0)
-        return destroy(given);
+        return body_cuCtxDestroy(c, given);
     given->attached--;
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuCtxDestroy(CUcontext victim) {
-    BEGIN(CALL_DRIVER);
-    return destroy(victim);
-}
-
-EXPORT CUresult cuCtxDestroy_v2(CUcontext victim) {
-    BEGIN(CALL_DRIVER);
-    return destroy(victim);
-}
-
-static CUresult push(CUcontext pushed) {
+CALL(cuCtxPushCurrent_v2, CALL_DRIVER, CUcontext pushed) {
     struct thread *t = thread_self();
     if (!pushed)
         return CUDA_ERROR_INVALID_CONTEXT;
@@ -276,7 +204,7 @@ static CUresult push(CUcontext pushed) {
     return CUDA_SUCCESS;
 }
 
-static CUresult pop(CUcontext *out) {
+CALL(cuCtxPopCurrent_v2, CALL_DRIVER, CUcontext *out) {
     struct thread *t = thread_self();
     if (!t->depth)
         return CUDA_ERROR_INVALID_CONTEXT;
@@ -286,60 +214,57 @@ static CUresult pop(CUcontext *out) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuCtxPushCurrent(CUcontext pushed) {
-    BEGIN(CALL_DRIVER);
-    return push(pushed);
-}
-
-EXPORT CUresult cuCtxPushCurrent_v2(CUcontext pushed) {
-    BEGIN(CALL_DRIVER);
-    return push(pushed);
-}
-
-EXPORT CUresult cuCtxPopCurrent(CUcontext *out) {
-    BEGIN(CALL_DRIVER);
-    return pop(out);
-}
-
-EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *out) {
-    BEGIN(CALL_DRIVER);
-    return pop(out);
-}
-
-EXPORT CUresult cuCtxSetCurrent(CUcontext wanted) {
-    BEGIN(CALL_DRIVER);
+CALL(cuCtxSetCurrent, CALL_DRIVER, CUcontext wanted) {
     struct thread *t = thread_self();
     if (t->depth)
         t->depth--;
-    return wanted ? push(wanted) : CUDA_SUCCESS;
+    return wanted ? body_cuCtxPushCurrent_v2(c, wanted) : CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuCtxGetCurrent(CUcontext *out) {
-    BEGIN(CALL_DRIVER);
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = context_current();
-    return CUDA_SUCCESS;
+CALL(cuCtxGetCurrent, CALL_DRIVER, CUcontext *out) {
+    TELL(out, context_current());
 }
 
-EXPORT CUresult cuCtxGetDevice(CUdevice *out) {
-    BEGIN(CALL_DRIVER);
-    CUcontext current = context_current();
-    if (!current)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = current->device->ordinal;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuCtxGetDevice_v2(CUdevice *out, CUcontext asked) {
-    BEGIN(CALL_DRIVER);
+CALL(cuCtxGetDevice_v2, CALL_DRIVER, CUdevice *out, CUcontext asked) {
     asked = asked ? asked : context_current();
     if (!asked)
         return CUDA_ERROR_INVALID_CONTEXT;
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = asked->device->ordinal;
-    return CUDA_SUCCESS;
+    TELL(out, asked->device->ordinal);
+}
+
+CALL(cuCtxGetDevice, CALL_DRIVER, CUdevice *out) {
+    return body_cuCtxGetDevice_v2(c, out, NULL);
+}
+
+/* A device here has no stack, heap or cache to limit. */
+CALL(cuCtxSetLimit, CALL_CONTEXT, CUlimit limit, size_t value) {
+    return (unsigned)limit <= CU_LIMIT_MAX_L2_FETCH_GRANULARITY ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;
+}
+
+/* Nobody waits for what a capture merely records. */
+CALL(cuCtxSynchronize_v2, CALL_CONTEXT | CALL_UNSAFE, CUcontext asked) {
+    if (capture_stops_wait(asked ? asked : c))
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    return context_wait(asked ? asked : c);
+}
+
+CALL(cuCtxSynchronize, CALL_CONTEXT | CALL_UNSAFE) {
+    return body_cuCtxSynchronize_v2(c, NULL);
+}
+
+CALL(cuCtxEnablePeerAccess, CALL_CONTEXT, CUcontext peer, unsigned flags) {
+    if (!peer || !atomic_load(&peer->alive))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    INVALID_IF(flags);
+    if (peer->device == c->device)
+        return CUDA_ERROR_INVALID_DEVICE;
+    unsigned bit = 1u << peer->device->ordinal;
+    return atomic_fetch_or(&c->peers, bit) & bit ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : CUDA_SUCCESS;
+}
+
+CALL(cuCtxDisablePeerAccess, CALL_CONTEXT, CUcontext peer) {
+    if (!peer)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    unsigned bit = 1u << peer->device->ordinal;
+    return atomic_fetch_and(&c->peers, ~bit) & bit ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }

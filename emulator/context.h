@@ -6,17 +6,13 @@
 #include "device.h"
 
 struct CUctx_st {
-    uint64_t id;
     struct device *device;
     unsigned flags;
-    unsigned api_version;
     unsigned retains;  /* of a primary context */
     unsigned attached; /* references beside the one of its maker */
     atomic_bool alive;
     atomic_int error;  /* sticky: what every call answers once an operation has failed */
     atomic_uint peers; /* bit n: may use plain memory of device n */
-    size_t limits[16];
-    CUfunc_cache cache;
 
     /* The driver's locks, as far as they decide who is stuck behind whom.
      * lock: every call passes it; a call that waits for all work of the context, like a free, holds it meanwhile.

@@ -6,54 +6,42 @@
 #include <stdlib.h>
 
 static CUresult issue_2d(CUstream s, const CUDA_MEMCPY2D *p, bool wait) {
-    if (!p)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!p);
     struct copy y = copy_of_2d(p);
     return copy_issue(s, &y, wait);
 }
 
 static CUresult issue_3d(CUstream s, const CUDA_MEMCPY3D *p, bool wait) {
-    if (!p || p->srcLOD || p->dstLOD)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!p || p->srcLOD || p->dstLOD);
     struct copy y = copy_of_3d(p);
     return copy_issue(s, &y, wait);
 }
 
-STREAMED(cuMemcpy2D_v2, _ptds, (const CUDA_MEMCPY2D *p), (p)) {
-    BEGIN_ON(NULL);
+CALL_ON(cuMemcpy2D_v2, const CUDA_MEMCPY2D *p) {
     return issue_2d(s, p, true);
 }
+SAME(cuMemcpy2DUnaligned_v2, cuMemcpy2D_v2);
 
-STREAMED(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D *p), (p)) {
-    BEGIN_ON(NULL);
-    return issue_2d(s, p, true);
-}
-
-STREAMED(cuMemcpy2DAsync_v2, _ptsz, (const CUDA_MEMCPY2D *p, CUstream stream), (p, stream)) {
-    BEGIN_ON(stream);
+CALL_ON(cuMemcpy2DAsync_v2, const CUDA_MEMCPY2D *p, CUstream stream) {
     return issue_2d(s, p, false);
 }
 
-STREAMED(cuMemcpy3D_v2, _ptds, (const CUDA_MEMCPY3D *p), (p)) {
-    BEGIN_ON(NULL);
+CALL_ON(cuMemcpy3D_v2, const CUDA_MEMCPY3D *p) {
     return issue_3d(s, p, true);
 }
 
-STREAMED(cuMemcpy3DAsync_v2, _ptsz, (const CUDA_MEMCPY3D *p, CUstream stream), (p, stream)) {
-    BEGIN_ON(stream);
+CALL_ON(cuMemcpy3DAsync_v2, const CUDA_MEMCPY3D *p, CUstream stream) {
     return issue_3d(s, p, false);
 }
 
 /* The same fields in the same order, with contexts in the reserved places. */
 _Static_assert(sizeof(CUDA_MEMCPY3D) == sizeof(CUDA_MEMCPY3D_PEER), "peer copies are read as plain ones");
 
-STREAMED(cuMemcpy3DPeer, _ptds, (const CUDA_MEMCPY3D_PEER *p), (p)) {
-    BEGIN_ON(NULL);
+CALL_ON(cuMemcpy3DPeer, const CUDA_MEMCPY3D_PEER *p) {
     return issue_3d(s, (const CUDA_MEMCPY3D *)p, false);
 }
 
-STREAMED(cuMemcpy3DPeerAsync, _ptsz, (const CUDA_MEMCPY3D_PEER *p, CUstream stream), (p, stream)) {
-    BEGIN_ON(stream);
+CALL_ON(cuMemcpy3DPeerAsync, const CUDA_MEMCPY3D_PEER *p, CUstream stream) {
     return issue_3d(s, (const CUDA_MEMCPY3D *)p, false);
 }
 
@@ -75,18 +63,14 @@ static CUresult issue_all(CUstream s, const struct copy *copies, size_t n, size_
             return result;
         }
     }
-    for (size_t i = 0; i < n; i++) {
-        CUresult result = copy_issue(s, &copies[i], false);
-        if (result != CUDA_SUCCESS)
-            return result;
-    }
+    for (size_t i = 0; i < n; i++)
+        TRY(copy_issue(s, &copies[i], false));
     return CUDA_SUCCESS;
 }
 
-static CUresult batch(CUstream s, CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t n,
-                      CUmemcpyAttributes *attrs, size_t *attr_starts, size_t attr_count, size_t *failed) {
-    if (!to || !from || !bytes || n == 0 || !attrs || !attr_starts || attr_count == 0 || attr_count > n)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL_ON(cuMemcpyBatchAsync, CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t n, CUmemcpyAttributes *attrs,
+        size_t *attr_starts, size_t attr_count, size_t *failed, CUstream stream) {
+    INVALID_IF(!to || !from || !bytes || n == 0 || !attrs || !attr_starts || attr_count == 0 || attr_count > n);
     struct copy *copies = calloc(n, sizeof *copies);
     if (!copies)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -97,20 +81,9 @@ static CUresult batch(CUstream s, CUdeviceptr *to, CUdeviceptr *from, size_t *by
     return result;
 }
 
-STREAMED(cuMemcpyBatchAsync, _ptsz,
-         (CUdeviceptr * to, CUdeviceptr *from, size_t *bytes, size_t n, CUmemcpyAttributes *attrs, size_t *attr_starts,
-          size_t attr_count, size_t *failed, CUstream stream),
-         (to, from, bytes, n, attrs, attr_starts, attr_count, failed, stream)) {
-    BEGIN_ON(stream);
-    return batch(s, to, from, bytes, n, attrs, attr_starts, attr_count, failed);
-}
-
-STREAMED(cuMemcpyBatchAsync_v2, _ptsz,
-         (CUdeviceptr * to, CUdeviceptr *from, size_t *bytes, size_t n, CUmemcpyAttributes *attrs, size_t *attr_starts,
-          size_t attr_count, CUstream stream),
-         (to, from, bytes, n, attrs, attr_starts, attr_count, stream)) {
-    BEGIN_ON(stream);
-    return batch(s, to, from, bytes, n, attrs, attr_starts, attr_count, NULL);
+CALL_ON(cuMemcpyBatchAsync_v2, CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t n, CUmemcpyAttributes *attrs,
+        size_t *attr_starts, size_t attr_count, CUstream stream) {
+    return body_cuMemcpyBatchAsync(c, s, to, from, bytes, n, attrs, attr_starts, attr_count, NULL, stream);
 }
 
 static struct side operand(const CUmemcpy3DOperand *o) {
@@ -127,9 +100,9 @@ static struct side operand(const CUmemcpy3DOperand *o) {
                          .z = o->op.array.offset.z};
 }
 
-static CUresult batch_3d(CUstream s, size_t n, const CUDA_MEMCPY3D_BATCH_OP *ops, size_t *failed, uint64_t flags) {
-    if (!ops || n == 0 || flags)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL_ON(cuMemcpy3DBatchAsync, size_t n, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *failed, unsigned long long flags,
+        CUstream stream) {
+    INVALID_IF(!ops || n == 0 || flags);
     struct copy *copies = calloc(n, sizeof *copies);
     if (!copies)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -153,23 +126,12 @@ static CUresult batch_3d(CUstream s, size_t n, const CUDA_MEMCPY3D_BATCH_OP *ops
     return result;
 }
 
-STREAMED(cuMemcpy3DBatchAsync, _ptsz,
-         (size_t n, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *failed, unsigned long long flags, CUstream stream),
-         (n, ops, failed, flags, stream)) {
-    BEGIN_ON(stream);
-    return batch_3d(s, n, ops, failed, flags);
+CALL_ON(cuMemcpy3DBatchAsync_v2, size_t n, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream) {
+    return body_cuMemcpy3DBatchAsync(c, s, n, ops, NULL, flags, stream);
 }
 
-STREAMED(cuMemcpy3DBatchAsync_v2, _ptsz,
-         (size_t n, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream), (n, ops, flags, stream)) {
-    BEGIN_ON(stream);
-    return batch_3d(s, n, ops, NULL, flags);
-}
-
-STREAMED(cuMemcpy3DWithAttributesAsync, _ptsz, (CUDA_MEMCPY3D_BATCH_OP * op, unsigned long long flags, CUstream stream),
-         (op, flags, stream)) {
-    BEGIN_ON(stream);
-    return batch_3d(s, 1, op, NULL, flags);
+CALL_ON(cuMemcpy3DWithAttributesAsync, CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags, CUstream stream) {
+    return body_cuMemcpy3DBatchAsync(c, s, 1, op, NULL, flags, stream);
 }
 
 /* The engine here knows no algorithm: what it is given comes out as it is. */
@@ -184,10 +146,8 @@ static CUresult decompress(CUstream s, const CUmemDecompressParams *p) {
     return result == CUDA_SUCCESS ? stream_issue(s, &count) : result;
 }
 
-STREAMED(cuMemBatchDecompressAsync, _ptsz,
-         (CUmemDecompressParams * list, size_t n, unsigned flags, size_t *failed, CUstream stream),
-         (list, n, flags, failed, stream)) {
-    BEGIN_ON(stream);
+CALL_ON(cuMemBatchDecompressAsync, CUmemDecompressParams *list, size_t n, unsigned flags, size_t *failed,
+        CUstream stream) {
     CUresult result = list && n && !flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {
         result = decompress(s, &list[i]);

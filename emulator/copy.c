@@ -22,44 +22,28 @@ static uint64_t side_address(CUmemorytype type, const void *host, CUdeviceptr de
     return type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)host : device;
 }
 
+/* What both structures tell of one end. */
+#define SIDE(p, end)                                                                                                   \
+    {.type = (p)->end##MemoryType,                                                                                     \
+     .address = side_address((p)->end##MemoryType, (p)->end##Host, (p)->end##Device),                                  \
+     .array = (p)->end##Array,                                                                                         \
+     .pitch = (p)->end##Pitch,                                                                                         \
+     .x = (p)->end##XInBytes,                                                                                          \
+     .y = (p)->end##Y}
+
 struct copy copy_of_2d(const CUDA_MEMCPY2D *p) {
-    return (struct copy){.from = {.type = p->srcMemoryType,
-                                  .address = side_address(p->srcMemoryType, p->srcHost, p->srcDevice),
-                                  .array = p->srcArray,
-                                  .pitch = p->srcPitch,
-                                  .x = p->srcXInBytes,
-                                  .y = p->srcY},
-                         .to = {.type = p->dstMemoryType,
-                                .address = side_address(p->dstMemoryType, p->dstHost, p->dstDevice),
-                                .array = p->dstArray,
-                                .pitch = p->dstPitch,
-                                .x = p->dstXInBytes,
-                                .y = p->dstY},
-                         .width = p->WidthInBytes,
-                         .height = p->Height,
-                         .depth = 1};
+    return (struct copy){
+        .from = SIDE(p, src), .to = SIDE(p, dst), .width = p->WidthInBytes, .height = p->Height, .depth = 1};
 }
 
 struct copy copy_of_3d(const CUDA_MEMCPY3D *p) {
-    return (struct copy){.from = {.type = p->srcMemoryType,
-                                  .address = side_address(p->srcMemoryType, p->srcHost, p->srcDevice),
-                                  .array = p->srcArray,
-                                  .pitch = p->srcPitch,
-                                  .rows = p->srcHeight,
-                                  .x = p->srcXInBytes,
-                                  .y = p->srcY,
-                                  .z = p->srcZ},
-                         .to = {.type = p->dstMemoryType,
-                                .address = side_address(p->dstMemoryType, p->dstHost, p->dstDevice),
-                                .array = p->dstArray,
-                                .pitch = p->dstPitch,
-                                .rows = p->dstHeight,
-                                .x = p->dstXInBytes,
-                                .y = p->dstY,
-                                .z = p->dstZ},
-                         .width = p->WidthInBytes,
-                         .height = p->Height,
-                         .depth = p->Depth};
+    struct copy y = {
+        .from = SIDE(p, src), .to = SIDE(p, dst), .width = p->WidthInBytes, .height = p->Height, .depth = p->Depth};
+    y.from.rows = p->srcHeight;
+    y.from.z = p->srcZ;
+    y.to.rows = p->dstHeight;
+    y.to.z = p->dstZ;
+    return y;
 }
 
 CUDA_MEMCPY3D copy_to_3d(const struct copy *y) {
@@ -143,11 +127,10 @@ static CUresult check_side(const struct side *s, const struct copy *y) {
 CUresult copy_check(const struct copy *y) {
     if (copy_bytes(y) == 0)
         return CUDA_SUCCESS;
-    if ((y->height > 1 && (side_pitch(&y->from, y) < y->width || side_pitch(&y->to, y) < y->width)) ||
-        (y->depth > 1 && (side_rows(&y->from, y) < y->height || side_rows(&y->to, y) < y->height)))
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = check_side(&y->from, y);
-    return result == CUDA_SUCCESS ? check_side(&y->to, y) : result;
+    INVALID_IF((y->height > 1 && (side_pitch(&y->from, y) < y->width || side_pitch(&y->to, y) < y->width)) ||
+               (y->depth > 1 && (side_rows(&y->from, y) < y->height || side_rows(&y->to, y) < y->height)));
+    TRY(check_side(&y->from, y));
+    return check_side(&y->to, y);
 }
 
 static bool is_mapped(const struct side *s, const struct copy *y) {
@@ -222,13 +205,6 @@ static bool stage(struct copy *y) {
     return to.at != NULL;
 }
 
-static void wait_for_stream(CUstream s) {
-    struct mark *marks;
-    size_t n = stream_marks(s, &marks);
-    marks_wait(marks, n);
-    marks_release(marks, n);
-}
-
 CUresult copy_issue(CUstream s, const struct copy *y, bool wait) {
     CUresult result = copy_check(y);
     if (result != CUDA_SUCCESS || copy_bytes(y) == 0)
@@ -251,7 +227,7 @@ CUresult copy_issue(CUstream s, const struct copy *y, bool wait) {
     if (to || wait) {
         result = stream_issue_and_wait(s, &w);
     } else {
-        wait_for_stream(s);
+        stream_wait_all(s);
         result = stage(&w.copy) ? stream_issue(s, &w) : CUDA_ERROR_OUT_OF_MEMORY;
     }
     pthread_mutex_unlock(&managed_gate);

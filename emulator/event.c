@@ -50,10 +50,8 @@ void stamp_await(const struct stamp *t, struct emu_launch *r) {
 
 /* --- calls --- */
 
-EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
-    BEGIN(CALL_CONTEXT);
-    if (!out || flags & ~7u || (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)))
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuEventCreate, CALL_CONTEXT, CUevent *out, unsigned flags) {
+    INVALID_IF(!out || flags & ~7u || (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)));
     CUevent e = calloc(1, sizeof *e);
     if (!e)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -64,7 +62,7 @@ EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
     return CUDA_SUCCESS;
 }
 
-static CUresult destroy(CUevent e) {
+CALL(cuEventDestroy_v2, CALL_DRIVER, CUevent e) {
     if (!e)
         return CUDA_ERROR_INVALID_HANDLE;
     capture_forget_event(e);
@@ -74,22 +72,11 @@ static CUresult destroy(CUevent e) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuEventDestroy(CUevent e) {
-    BEGIN(CALL_DRIVER);
-    return destroy(e);
-}
-
-EXPORT CUresult cuEventDestroy_v2(CUevent e) {
-    BEGIN(CALL_DRIVER);
-    return destroy(e);
-}
-
 CUresult event_record(CUstream s, CUevent e, unsigned flags) {
     CUresult result;
     if (!e)
         return CUDA_ERROR_INVALID_HANDLE;
-    if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL);
     if (e->context != s->context)
         return CUDA_ERROR_INVALID_HANDLE;
     if (capture_records(s, e, flags & CU_EVENT_RECORD_EXTERNAL, &result))
@@ -108,14 +95,12 @@ CUresult event_record(CUstream s, CUevent e, unsigned flags) {
     return result;
 }
 
-STREAMED(cuEventRecord, _ptsz, (CUevent e, CUstream stream), (e, stream)) {
-    BEGIN_ON(stream);
+CALL_ON(cuEventRecord, CUevent e, CUstream stream) {
     return event_record(s, e, 0);
 }
 
 /* In a stream of its own, behind what each of the others has still to do. */
-EXPORT CUresult cuCtxRecordEvent(CUcontext asked, CUevent e) {
-    BEGIN(CALL_CONTEXT | CALL_UNSAFE);
+CALL(cuCtxRecordEvent, CALL_CONTEXT | CALL_UNSAFE, CUcontext asked, CUevent e) {
     CUcontext of = asked ? asked : c;
     struct mark *marks;
     if (capture_stops_wait(of))
@@ -136,18 +121,15 @@ EXPORT CUresult cuCtxRecordEvent(CUcontext asked, CUevent e) {
     return result;
 }
 
-STREAMED(cuEventRecordWithFlags, _ptsz, (CUevent e, CUstream stream, unsigned flags), (e, stream, flags)) {
-    BEGIN_ON(stream);
+CALL_ON(cuEventRecordWithFlags, CUevent e, CUstream stream, unsigned flags) {
     return event_record(s, e, flags);
 }
 
-STREAMED(cuStreamWaitEvent, _ptsz, (CUstream stream, CUevent e, unsigned flags), (stream, e, flags)) {
-    BEGIN_ON(stream);
+CALL_ON(cuStreamWaitEvent, CUstream stream, CUevent e, unsigned flags) {
     CUresult result = CUDA_SUCCESS;
     if (!e)
         return CUDA_ERROR_INVALID_HANDLE;
-    if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL);
     if (capture_waits(s, e, flags & CU_EVENT_WAIT_EXTERNAL, &result))
         return result;
     struct stamp *t = event_last(e);
@@ -165,11 +147,8 @@ static CUresult check(CUevent e) {
     return atomic_load(&e->context->alive) ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-EXPORT CUresult cuEventQuery(CUevent e) {
-    BEGIN(CALL_CONTEXT | CALL_UNSAFE);
-    CUresult result = check(e);
-    if (result != CUDA_SUCCESS)
-        return result;
+CALL(cuEventQuery, CALL_CONTEXT | CALL_UNSAFE, CUevent e) {
+    TRY(check(e));
     if (capture_holds_event(e))
         return CUDA_ERROR_CAPTURED_EVENT;
     struct stamp *t = event_last(e);
@@ -178,11 +157,8 @@ EXPORT CUresult cuEventQuery(CUevent e) {
     return passed ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-EXPORT CUresult cuEventSynchronize(CUevent e) {
-    BEGIN(CALL_CONTEXT | CALL_UNSAFE);
-    CUresult result = check(e);
-    if (result != CUDA_SUCCESS)
-        return result;
+CALL(cuEventSynchronize, CALL_CONTEXT | CALL_UNSAFE, CUevent e) {
+    TRY(check(e));
     if (capture_holds_event(e))
         return CUDA_ERROR_CAPTURED_EVENT;
     struct stamp *t = event_last(e);
@@ -192,9 +168,8 @@ EXPORT CUresult cuEventSynchronize(CUevent e) {
     return (CUresult)atomic_load(&e->context->error);
 }
 
-static CUresult elapsed(float *ms, CUevent from, CUevent to) {
-    if (!ms)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuEventElapsedTime, CALL_CONTEXT | CALL_UNSAFE, float *ms, CUevent from, CUevent to) {
+    INVALID_IF(!ms);
     if (!from || !to || (from->flags | to->flags) & CU_EVENT_DISABLE_TIMING)
         return CUDA_ERROR_INVALID_HANDLE;
     struct stamp *a = event_last(from), *b = event_last(to);
@@ -209,13 +184,4 @@ static CUresult elapsed(float *ms, CUevent from, CUevent to) {
     stamp_release(b);
     return result;
 }
-
-EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to) {
-    BEGIN(CALL_CONTEXT | CALL_UNSAFE);
-    return elapsed(ms, from, to);
-}
-
-EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent from, CUevent to) {
-    BEGIN(CALL_CONTEXT | CALL_UNSAFE);
-    return elapsed(ms, from, to);
-}
+SAME(cuEventElapsedTime_v2, cuEventElapsedTime);

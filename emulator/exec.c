@@ -20,9 +20,8 @@ struct CUgraphExec_st {
 
 /* --- instantiation --- */
 
-static CUresult instantiate(CUgraphExec *out, CUgraph g, uint64_t flags) {
-    if (!out || !g || flags & ~15ull)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuGraphInstantiateWithFlags, CALL_CONTEXT, CUgraphExec *out, CUgraph g, unsigned long long flags) {
+    INVALID_IF(!out || !g || flags & ~15ull);
     CUgraphExec e = calloc(1, sizeof *e);
     if (!e || !(e->plan = plan_new(g))) {
         free(e);
@@ -34,53 +33,25 @@ static CUresult instantiate(CUgraphExec *out, CUgraph g, uint64_t flags) {
     return CUDA_SUCCESS;
 }
 
-static CUresult instantiate_logged(CUgraphExec *out, CUgraph g, CUgraphNode *error, char *log, size_t bytes) {
+CALL(cuGraphInstantiate, CALL_CONTEXT, CUgraphExec *out, CUgraph g, CUgraphNode *error, char *log, size_t bytes) {
     if (error)
         *error = NULL;
     if (log && bytes)
         *log = 0;
-    return instantiate(out, g, 0);
+    return body_cuGraphInstantiateWithFlags(c, out, g, 0);
 }
+SAME(cuGraphInstantiate_v2, cuGraphInstantiate);
 
-EXPORT CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph g, CUgraphNode *error, char *log, size_t bytes) {
-    BEGIN(CALL_CONTEXT);
-    return instantiate_logged(out, g, error, log, bytes);
-}
-
-EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph g, CUgraphNode *error, char *log, size_t bytes) {
-    BEGIN(CALL_CONTEXT);
-    return instantiate_logged(out, g, error, log, bytes);
-}
-
-EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph g, unsigned long long flags) {
-    BEGIN(CALL_CONTEXT);
-    return instantiate(out, g, flags);
-}
-
-STREAMED(cuGraphInstantiateWithParams, _ptsz, (CUgraphExec * out, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS *p),
-         (out, g, p)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    (void)per_thread;
-    if (!p)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = instantiate(out, g, p->flags);
+CALL_ON(cuGraphInstantiateWithParams, CUgraphExec *out, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS *p) {
+    INVALID_IF(!p);
+    CUresult result = body_cuGraphInstantiateWithFlags(c, out, g, p->flags);
     p->hErrNode_out = NULL;
     p->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
     return result;
 }
 
-EXPORT CUresult cuGraphExecGetFlags(CUgraphExec e, cuuint64_t *flags) {
-    BEGIN(CALL_DRIVER);
-    if (!e || !flags)
-        return CUDA_ERROR_INVALID_VALUE;
-    *flags = e->flags;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuGraphExecDestroy(CUgraphExec e) {
-    BEGIN(CALL_DRIVER);
-    if (!e)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuGraphExecDestroy, CALL_DRIVER, CUgraphExec e) {
+    INVALID_IF(!e);
     plan_release(e->plan); /* a launch under way holds it */
     mark_release(&e->last);
     pthread_mutex_destroy(&e->lock);
@@ -103,9 +74,8 @@ static CUresult check_allocations(CUgraphExec e) {
     struct area a;
     for (size_t i = 0; i < e->plan->count; i++) {
         const struct work *w = &e->plan->step[i].work;
-        if (w->kind == WORK_ALLOC && !(e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) &&
-            !frees(e->plan, w->allocation.address) && area_find(w->allocation.address, &a))
-            return CUDA_ERROR_INVALID_VALUE;
+        INVALID_IF(w->kind == WORK_ALLOC && !(e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) &&
+                   !frees(e->plan, w->allocation.address) && area_find(w->allocation.address, &a));
     }
     return CUDA_SUCCESS;
 }
@@ -183,10 +153,8 @@ static CUresult launch(CUstream s, CUgraphExec e) {
     return result;
 }
 
-STREAMED(cuGraphLaunch, _ptsz, (CUgraphExec e, CUstream stream), (e, stream)) {
-    BEGIN_ON(stream);
-    if (!e)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL_ON(cuGraphLaunch, CUgraphExec e, CUstream stream) {
+    INVALID_IF(!e);
     pthread_mutex_lock(&e->lock);
     CUresult result = check_allocations(e);
     if (result == CUDA_SUCCESS)
@@ -194,12 +162,6 @@ STREAMED(cuGraphLaunch, _ptsz, (CUgraphExec e, CUstream stream), (e, stream)) {
     pthread_mutex_unlock(&e->lock);
     cost_call(rate(RATE_LAUNCH));
     return result;
-}
-
-STREAMED(cuGraphUpload, _ptsz, (CUgraphExec e, CUstream stream), (e, stream)) {
-    BEGIN_ON(stream);
-    struct work w = {.kind = WORK_EMPTY};
-    return e ? stream_issue(s, &w) : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* --- change --- */
@@ -216,9 +178,8 @@ static struct plan *own_plan(CUgraphExec e) {
     return copy;
 }
 
-static CUresult set_params(CUgraphExec e, CUgraphNode n, CUgraphNodeParams *p) {
-    if (!e || !n || !p)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuGraphExecNodeSetParams, CALL_CONTEXT, CUgraphExec e, CUgraphNode n, CUgraphNodeParams *p) {
+    INVALID_IF(!e || !n || !p);
     pthread_mutex_lock(&e->lock);
     struct plan *plan = own_plan(e);
     struct plan_step *s = plan ? plan_find(plan, n) : NULL;
@@ -229,18 +190,11 @@ static CUresult set_params(CUgraphExec e, CUgraphNode n, CUgraphNodeParams *p) {
     return result;
 }
 
-EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec e, CUgraphNode n, CUgraphNodeParams *p) {
-    BEGIN(CALL_CONTEXT);
-    return set_params(e, n, p);
-}
-
-static CUresult update(CUgraphExec e, CUgraph g, CUgraphExecUpdateResultInfo *info) {
+CALL(cuGraphExecUpdate_v2, CALL_CONTEXT, CUgraphExec e, CUgraph g, CUgraphExecUpdateResultInfo *info) {
+    INVALID_IF(!info);
     *info = (CUgraphExecUpdateResultInfo){.result = CU_GRAPH_EXEC_UPDATE_ERROR};
-    if (!e || !g)
-        return CUDA_ERROR_INVALID_VALUE;
-    struct plan *other = plan_new(g);
-    if (!other)
-        return CUDA_ERROR_INVALID_VALUE;
+    struct plan *other = e && g ? plan_new(g) : NULL;
+    INVALID_IF(!other);
     struct plan_step *wrong = NULL;
     pthread_mutex_lock(&e->lock);
     struct plan *plan = own_plan(e);
@@ -252,10 +206,9 @@ static CUresult update(CUgraphExec e, CUgraph g, CUgraphExecUpdateResultInfo *in
     return info->result == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 }
 
-EXPORT CUresult cuGraphExecUpdate(CUgraphExec e, CUgraph g, CUgraphNode *error, CUgraphExecUpdateResult *out) {
-    BEGIN(CALL_CONTEXT);
+CALL(cuGraphExecUpdate, CALL_CONTEXT, CUgraphExec e, CUgraph g, CUgraphNode *error, CUgraphExecUpdateResult *out) {
     CUgraphExecUpdateResultInfo info;
-    CUresult result = update(e, g, &info);
+    CUresult result = body_cuGraphExecUpdate_v2(c, e, g, &info);
     if (error)
         *error = info.errorNode;
     if (out)
@@ -263,16 +216,9 @@ EXPORT CUresult cuGraphExecUpdate(CUgraphExec e, CUgraph g, CUgraphNode *error, 
     return result;
 }
 
-EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec e, CUgraph g, CUgraphExecUpdateResultInfo *out) {
-    BEGIN(CALL_CONTEXT);
-    return out ? update(e, g, out) : CUDA_ERROR_INVALID_VALUE;
-}
-
 /* The child's steps stand right before its node's. */
-EXPORT CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec e, CUgraphNode n, CUgraph child) {
-    BEGIN(CALL_CONTEXT);
-    if (!e || !n || !child || !node_living(n) || n->type != CU_GRAPH_NODE_TYPE_GRAPH)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuGraphExecChildGraphNodeSetParams, CALL_CONTEXT, CUgraphExec e, CUgraphNode n, CUgraph child) {
+    INVALID_IF(!e || !n || !child || !node_living(n) || n->type != CU_GRAPH_NODE_TYPE_GRAPH);
     struct plan *before = plan_new(n->work.child), *other = plan_new(child);
     CUgraphExecUpdateResult changed = CU_GRAPH_EXEC_UPDATE_ERROR;
     struct plan_step *wrong;
@@ -289,77 +235,13 @@ EXPORT CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec e, CUgraphNode n,
     return changed == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-EXPORT CUresult cuGraphExecKernelNodeSetParams(CUgraphExec e, CUgraphNode n, const CUDA_KERNEL_NODE_PARAMS_v1 *p) {
-    BEGIN(CALL_CONTEXT);
-    if (!p)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUgraphNodeParams all = {.type = CU_GRAPH_NODE_TYPE_KERNEL, .kernel = kernel_params_of_v1(p)};
-    return set_params(e, n, &all);
-}
-
-EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec e, CUgraphNode n, const CUDA_KERNEL_NODE_PARAMS *p) {
-    BEGIN(CALL_CONTEXT);
-    if (!p)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUgraphNodeParams all = {.type = CU_GRAPH_NODE_TYPE_KERNEL, .kernel = *p};
-    return set_params(e, n, &all);
-}
-
-EXPORT CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec e, CUgraphNode n, const CUDA_MEMCPY3D *p, CUcontext ctx) {
-    BEGIN(CALL_CONTEXT);
-    if (!p)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUgraphNodeParams all = {.type = CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy = {.copyCtx = ctx, .copyParams = *p}};
-    return set_params(e, n, &all);
-}
-
-EXPORT CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec e, CUgraphNode n, const CUDA_MEMSET_NODE_PARAMS *p,
-                                               CUcontext ctx) {
-    BEGIN(CALL_CONTEXT);
-    if (!p)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUgraphNodeParams all = {.type = CU_GRAPH_NODE_TYPE_MEMSET, .memset = memset_params_of(p, ctx)};
-    return set_params(e, n, &all);
-}
-
-EXPORT CUresult cuGraphExecHostNodeSetParams(CUgraphExec e, CUgraphNode n, const CUDA_HOST_NODE_PARAMS *p) {
-    BEGIN(CALL_CONTEXT);
-    if (!p)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUgraphNodeParams all = {.type = CU_GRAPH_NODE_TYPE_HOST, .host = *p};
-    return set_params(e, n, &all);
-}
-
-EXPORT CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec e, CUgraphNode n,
-                                                   const CUDA_BATCH_MEM_OP_NODE_PARAMS *p) {
-    BEGIN(CALL_CONTEXT);
-    if (!p)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUgraphNodeParams all = {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, .memOp = *p};
-    return set_params(e, n, &all);
-}
-
-EXPORT CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec e, CUgraphNode n, CUevent event) {
-    BEGIN(CALL_CONTEXT);
-    CUgraphNodeParams all = {.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .eventRecord = {event}};
-    return set_params(e, n, &all);
-}
-
-EXPORT CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec e, CUgraphNode n, CUevent event) {
-    BEGIN(CALL_CONTEXT);
-    CUgraphNodeParams all = {.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT, .eventWait = {event}};
-    return set_params(e, n, &all);
-}
-
 /* The driver does this for kernels, copies and memsets only. */
 static bool may_be_disabled(CUgraphNodeType type) {
     return type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET;
 }
 
-EXPORT CUresult cuGraphNodeSetEnabled(CUgraphExec e, CUgraphNode n, unsigned enabled) {
-    BEGIN(CALL_DRIVER);
-    if (!e || !n)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuGraphNodeSetEnabled, CALL_DRIVER, CUgraphExec e, CUgraphNode n, unsigned enabled) {
+    INVALID_IF(!e || !n);
     pthread_mutex_lock(&e->lock);
     struct plan *plan = own_plan(e);
     struct plan_step *s = plan ? plan_find(plan, n) : NULL;
@@ -368,13 +250,4 @@ EXPORT CUresult cuGraphNodeSetEnabled(CUgraphExec e, CUgraphNode n, unsigned ena
         s->enabled = enabled != 0;
     pthread_mutex_unlock(&e->lock);
     return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-EXPORT CUresult cuGraphNodeGetEnabled(CUgraphExec e, CUgraphNode n, unsigned *enabled) {
-    BEGIN(CALL_DRIVER);
-    struct plan_step *s = e && n ? plan_find(e->plan, n) : NULL;
-    if (!s || !enabled || !may_be_disabled(s->type))
-        return CUDA_ERROR_INVALID_VALUE;
-    *enabled = s->enabled;
-    return CUDA_SUCCESS;
 }

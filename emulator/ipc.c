@@ -18,11 +18,9 @@ _Static_assert(sizeof(struct handle) <= sizeof(CUipcMemHandle), "it has to fit")
 
 static const char magic[8] = "EMU-IPC";
 
-EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address) {
-    BEGIN(CALL_CONTEXT);
+CALL(cuIpcGetMemHandle, CALL_CONTEXT, CUipcMemHandle *out, CUdeviceptr address) {
     struct area a;
-    if (!out || !area_find(address, &a) || a.kind != AREA_PLAIN)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!out || !area_find(address, &a) || a.kind != AREA_PLAIN);
     struct handle h = {.process = getpid(),
                        .file = memory_file(),
                        .device = a.device->ordinal,
@@ -35,13 +33,11 @@ EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address) {
 }
 
 /* Of the file of all memory: nobody here reads it. */
-EXPORT CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr start, size_t bytes, CUmemRangeHandleType type,
-                                              unsigned long long flags) {
-    BEGIN(CALL_CONTEXT);
+CALL(cuMemGetHandleForAddressRange, CALL_CONTEXT, void *handle, CUdeviceptr start, size_t bytes,
+     CUmemRangeHandleType type, unsigned long long flags) {
     struct area a;
-    if (!handle || bytes == 0 || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags || !area_find(start, &a) ||
-        bytes > a.start + a.bytes - start)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!handle || bytes == 0 || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags || !area_find(start, &a) ||
+               bytes > a.start + a.bytes - start);
     if (a.kind == AREA_MANAGED)
         return CUDA_ERROR_NOT_SUPPORTED;
     int file = dup(memory_file());
@@ -104,12 +100,11 @@ static bool is_used_still(CUcontext c, uint64_t start) {
     return used;
 }
 
-static CUresult open_handle(CUcontext c, CUdeviceptr *out, CUipcMemHandle handle, unsigned flags) {
+CALL(cuIpcOpenMemHandle, CALL_CONTEXT, CUdeviceptr *out, CUipcMemHandle handle, unsigned flags) {
     struct handle h;
     memcpy(&h, &handle, sizeof h);
-    if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || memcmp(h.magic, magic, sizeof magic) != 0 ||
-        !device_valid(h.device))
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || memcmp(h.magic, magic, sizeof magic) != 0 ||
+               !device_valid(h.device));
     if (h.process == getpid()) /* the driver refuses a process its own handle */
         return CUDA_ERROR_INVALID_CONTEXT;
     if (use_again(c, &h, out))
@@ -129,7 +124,6 @@ static CUresult open_handle(CUcontext c, CUdeviceptr *out, CUipcMemHandle handle
                      .kind = AREA_IPC,
                      .device = &devices[h.device],
                      .context = c,
-                     .id = area_new_id(),
                      .offset = before};
     if (mapped && area_add(&a)) {
         *out = a.start;
@@ -142,23 +136,11 @@ static CUresult open_handle(CUcontext c, CUdeviceptr *out, CUipcMemHandle handle
         memory_unreserve(start, whole);
     return CUDA_ERROR_MAP_FAILED;
 }
+SAME(cuIpcOpenMemHandle_v2, cuIpcOpenMemHandle);
 
-EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned flags) {
-    BEGIN(CALL_CONTEXT);
-    return open_handle(c, out, handle, flags);
-}
-
-EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle, unsigned flags) {
-    BEGIN(CALL_CONTEXT);
-    return open_handle(c, out, handle, flags);
-}
-
-EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
-    BEGIN(CALL_CONTEXT);
+CALL(cuIpcCloseMemHandle, CALL_CONTEXT, CUdeviceptr address) {
     if (is_used_still(c, address))
         return CUDA_SUCCESS;
-    context_drain(c);
-    bool closed = memory_free(address, 1u << AREA_IPC);
-    pthread_mutex_unlock(&c->lock);
-    return closed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!memory_free_drained(c, address, 1u << AREA_IPC));
+    return CUDA_SUCCESS;
 }

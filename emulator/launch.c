@@ -83,14 +83,10 @@ static bool copy_arguments(struct launch *l, const struct emu_kernel *k, void **
 CUresult launch_make(CUcontext c, CUfunction handle, const uint32_t shape[7], void **params, void **extra,
                      struct launch **out) {
     CUfunction f;
-    CUresult result = function_of(c, handle, &f);
-    if (result != CUDA_SUCCESS)
-        return result;
+    TRY(function_of(c, handle, &f));
     for (int i = 0; i < 6; i++)
-        if (shape[i] == 0)
-            return CUDA_ERROR_INVALID_VALUE;
-    if ((uint64_t)shape[3] * shape[4] * shape[5] > 1024 || shape[1] > 65535 || shape[2] > 65535)
-        return CUDA_ERROR_INVALID_VALUE;
+        INVALID_IF(shape[i] == 0);
+    INVALID_IF((uint64_t)shape[3] * shape[4] * shape[5] > 1024 || shape[1] > 65535 || shape[2] > 65535);
     size_t bytes = kernel_argument_bytes(f->kernel);
     struct launch *l = calloc(1, sizeof *l + bytes);
     if (!l)
@@ -130,19 +126,13 @@ static CUresult issue(CUcontext c, CUstream s, CUfunction handle, const uint32_t
     return result;
 }
 
-STREAMED(cuLaunchKernel, _ptsz,
-         (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-          CUstream stream, void **params, void **extra),
-         (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra)) {
-    BEGIN_ON(stream);
+CALL_ON(cuLaunchKernel, CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+        unsigned shared, CUstream stream, void **params, void **extra) {
     return issue(c, s, f, (uint32_t[]){gx, gy, gz, bx, by, bz, shared}, params, extra);
 }
 
-STREAMED(cuLaunchCooperativeKernel, _ptsz,
-         (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-          CUstream stream, void **params),
-         (f, gx, gy, gz, bx, by, bz, shared, stream, params)) {
-    BEGIN_ON(stream);
+CALL_ON(cuLaunchCooperativeKernel, CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+        unsigned bz, unsigned shared, CUstream stream, void **params) {
     return issue(c, s, f, (uint32_t[]){gx, gy, gz, bx, by, bz, shared}, params, NULL);
 }
 
@@ -153,46 +143,36 @@ static CUresult record_events(CUstream s, const CUlaunchConfig *config) {
         CUevent e = a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT        ? a->value.programmaticEvent.event
                     : a->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT ? a->value.launchCompletionEvent.event
                                                                            : NULL;
-        CUresult result = e ? event_record(s, e, 0) : CUDA_SUCCESS;
-        if (result != CUDA_SUCCESS)
-            return result;
+        TRY(e ? event_record(s, e, 0) : CUDA_SUCCESS);
     }
     return CUDA_SUCCESS;
 }
 
-STREAMED(cuLaunchKernelEx, _ptsz, (const CUlaunchConfig *config, CUfunction f, void **params, void **extra),
-         (config, f, params, extra)) {
-    BEGIN_AS(call, CALL_CONTEXT);
-    if (!config || (config->numAttrs && !config->attrs))
-        return CUDA_ERROR_INVALID_VALUE;
-    FIND(config->hStream);
+CALL_ON(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction f, void **params, void **extra) {
+    INVALID_IF(!config || (config->numAttrs && !config->attrs));
+    if (config->hStream)
+        TRY(stream_find(c, config->hStream, false, &s));
     uint32_t shape[] = {config->gridDimX,  config->gridDimY,  config->gridDimZ,      config->blockDimX,
                         config->blockDimY, config->blockDimZ, config->sharedMemBytes};
-    CUresult result = issue(c, s, f, shape, params, extra);
-    return result == CUDA_SUCCESS ? record_events(s, config) : result;
+    TRY(issue(c, s, f, shape, params, extra));
+    return record_events(s, config);
 }
 
-EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launches, unsigned n, unsigned flags) {
-    BEGIN(CALL_CONTEXT);
-    if (!launches || n == 0 || flags > 3)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuLaunchCooperativeKernelMultiDevice, CALL_CONTEXT, CUDA_LAUNCH_PARAMS *launches, unsigned n, unsigned flags) {
+    INVALID_IF(!launches || n == 0 || flags > 3);
     for (unsigned i = 0; i < n; i++) {
         const CUDA_LAUNCH_PARAMS *p = &launches[i];
-        if (!p->hStream || p->hStream == CU_STREAM_LEGACY || p->hStream == CU_STREAM_PER_THREAD)
-            return CUDA_ERROR_INVALID_VALUE;
+        INVALID_IF(!p->hStream || p->hStream == CU_STREAM_LEGACY || p->hStream == CU_STREAM_PER_THREAD);
         uint32_t shape[] = {p->gridDimX,  p->gridDimY,  p->gridDimZ,      p->blockDimX,
                             p->blockDimY, p->blockDimZ, p->sharedMemBytes};
-        CUresult result = issue(p->hStream->context, p->hStream, p->function, shape, p->kernelParams, NULL);
-        if (result != CUDA_SUCCESS)
-            return result;
+        TRY(issue(p->hStream->context, p->hStream, p->function, shape, p->kernelParams, NULL));
     }
     return CUDA_SUCCESS;
 }
 
 /* --- as in CUDA 3: the function keeps its block and its arguments --- */
 
-EXPORT CUresult cuFuncSetBlockShape(CUfunction handle, int x, int y, int z) {
-    BEGIN(CALL_CONTEXT);
+CALL(cuFuncSetBlockShape, CALL_CONTEXT, CUfunction handle, int x, int y, int z) {
     CUfunction f;
     CUresult result = function_of(c, handle, &f);
     if (result == CUDA_SUCCESS)
@@ -200,8 +180,7 @@ EXPORT CUresult cuFuncSetBlockShape(CUfunction handle, int x, int y, int z) {
     return result;
 }
 
-EXPORT CUresult cuParamSetSize(CUfunction handle, unsigned bytes) {
-    BEGIN(CALL_CONTEXT);
+CALL(cuParamSetSize, CALL_CONTEXT, CUfunction handle, unsigned bytes) {
     CUfunction f;
     CUresult result = function_of(c, handle, &f);
     if (result == CUDA_SUCCESS && bytes > sizeof f->set)
@@ -211,42 +190,24 @@ EXPORT CUresult cuParamSetSize(CUfunction handle, unsigned bytes) {
     return result;
 }
 
-EXPORT CUresult cuParamSetv(CUfunction handle, int offset, void *from, unsigned bytes) {
-    BEGIN(CALL_CONTEXT);
+CALL(cuParamSetv, CALL_CONTEXT, CUfunction handle, int offset, void *from, unsigned bytes) {
     CUfunction f;
-    CUresult result = function_of(c, handle, &f);
-    if (result != CUDA_SUCCESS)
-        return result;
-    if (offset < 0 || bytes > sizeof f->set || (size_t)offset > sizeof f->set - bytes)
-        return CUDA_ERROR_INVALID_VALUE;
+    TRY(function_of(c, handle, &f));
+    INVALID_IF(offset < 0 || bytes > sizeof f->set || (size_t)offset > sizeof f->set - bytes);
     memcpy(f->set + offset, from, bytes);
     return CUDA_SUCCESS;
 }
 
 static CUresult issue_set(CUcontext c, CUstream stream, CUfunction handle, int width, int height) {
-    enum { per_thread = false };
     CUfunction f;
-    FIND(stream);
-    CUresult result = function_of(c, handle, &f);
-    if (result != CUDA_SUCCESS)
-        return result;
+    FIND(stream, false);
+    TRY(function_of(c, handle, &f));
     size_t bytes = f->set_bytes;
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, f->set, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
     uint32_t shape[] = {(uint32_t)width, (uint32_t)height, 1, f->block[0], f->block[1], f->block[2], 0};
     return issue(c, s, f, shape, NULL, extra);
 }
 
-EXPORT CUresult cuLaunch(CUfunction f) {
-    BEGIN(CALL_CONTEXT);
-    return issue_set(c, NULL, f, 1, 1);
-}
-
-EXPORT CUresult cuLaunchGrid(CUfunction f, int width, int height) {
-    BEGIN(CALL_CONTEXT);
-    return issue_set(c, NULL, f, width, height);
-}
-
-EXPORT CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream) {
-    BEGIN(CALL_CONTEXT);
+CALL(cuLaunchGridAsync, CALL_CONTEXT, CUfunction f, int width, int height, CUstream stream) {
     return issue_set(c, stream, f, width, height);
 }

@@ -30,6 +30,24 @@ static uint64_t load(const void *word, unsigned bits) {
                       : __atomic_load_n((const uint32_t *)word, __ATOMIC_ACQUIRE);
 }
 
+static bool is_wait(const CUstreamBatchMemOpParams *p) {
+    return p->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 || p->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+}
+
+/* 0: a barrier. */
+static unsigned bits_of(const CUstreamBatchMemOpParams *p) {
+    switch (p->operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        return 32;
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        return 64;
+    default:
+        return 0;
+    }
+}
+
 static void wait_for(struct emu_launch *r, const CUstreamBatchMemOpParams *p, unsigned bits) {
     const void *word = emu_use(r, p->waitValue.address, bits / 8, EMU_READ);
     uint64_t wanted = bits == 64 ? p->waitValue.value64 : p->waitValue.value;
@@ -52,58 +70,27 @@ static void write_to(struct emu_launch *r, const CUstreamBatchMemOpParams *p, un
         __atomic_store_n((uint32_t *)word, p->writeValue.value, __ATOMIC_RELEASE);
 }
 
+/* Nothing is done for barriers: everything here is in order anyway. */
 void memops_run(const struct memops *m, struct emu_launch *r) {
-    for (size_t i = 0; i < m->count; i++) {
-        const CUstreamBatchMemOpParams *p = &m->ops[i];
-        switch (p->operation) {
-        case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-            wait_for(r, p, 32);
-            break;
-        case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-            wait_for(r, p, 64);
-            break;
-        case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-            write_to(r, p, 32);
-            break;
-        case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-            write_to(r, p, 64);
-            break;
-        default: /* barriers: everything here is in order anyway */
-            break;
-        }
-    }
+    for (const CUstreamBatchMemOpParams *p = m->ops; p < m->ops + m->count; p++)
+        if (is_wait(p))
+            wait_for(r, p, bits_of(p));
+        else if (bits_of(p))
+            write_to(r, p, bits_of(p));
     /* Words cost no bandwidth. */
     r->device_bytes = r->host_read = r->host_written = 0;
 }
 
 /* A word has to be somewhere that does not move: the driver refuses managed memory. */
-static CUresult check_word(uint64_t address, unsigned bytes) {
-    struct area a;
-    if (address % bytes || !area_find(address, &a) || a.kind == AREA_MANAGED)
-        return CUDA_ERROR_INVALID_VALUE;
-    return CUDA_SUCCESS;
-}
-
 CUresult memops_check(const CUstreamBatchMemOpParams *ops, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        CUresult result = CUDA_SUCCESS;
-        switch (ops[i].operation) {
-        case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-        case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-            result = check_word(ops[i].waitValue.address, 4);
-            break;
-        case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-        case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-            result = check_word(ops[i].waitValue.address, 8);
-            break;
-        case CU_STREAM_MEM_OP_BARRIER:
-        case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
-            break;
-        default:
-            return CUDA_ERROR_INVALID_VALUE;
-        }
-        if (result != CUDA_SUCCESS)
-            return result;
+    for (const CUstreamBatchMemOpParams *p = ops; p < ops + n; p++) {
+        struct area a;
+        uint64_t address = p->waitValue.address;
+        if (bits_of(p))
+            INVALID_IF(address % (bits_of(p) / 8) || !area_find(address, &a) || a.kind == AREA_MANAGED);
+        else
+            INVALID_IF(p->operation != CU_STREAM_MEM_OP_BARRIER &&
+                       p->operation != CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES);
     }
     return CUDA_SUCCESS;
 }
@@ -117,64 +104,34 @@ bool memops_copy(struct memops *m, const CUstreamBatchMemOpParams *ops, size_t n
 }
 
 static CUresult issue(CUstream s, const CUstreamBatchMemOpParams *ops, size_t n) {
-    CUresult result = memops_check(ops, n);
-    if (result != CUDA_SUCCESS)
-        return result;
+    TRY(memops_check(ops, n));
     struct work w = {.kind = WORK_MEMOPS};
     if (!memops_copy(&w.memops, ops, n))
         return CUDA_ERROR_OUT_OF_MEMORY;
     return stream_issue(s, &w);
 }
 
-static CUresult wait_value(CUstream s, CUstreamBatchMemOpType type, CUdeviceptr address, uint64_t value,
-                           unsigned flags) {
-    if (flags & ~(3u | CU_STREAM_WAIT_VALUE_FLUSH))
-        return CUDA_ERROR_INVALID_VALUE;
+/* Of both widths: a value of 32 bits is the low half of one of 64. */
+static CUresult word(CUstream s, CUstreamBatchMemOpType type, CUdeviceptr address, uint64_t value, unsigned flags) {
     CUstreamBatchMemOpParams p = {.waitValue = {.operation = type, .address = address, .flags = flags}};
-    p.waitValue.value64 = value; /* its low half is value */
+    p.waitValue.value64 = value;
+    INVALID_IF(flags & ~(is_wait(&p) ? 3u | CU_STREAM_WAIT_VALUE_FLUSH : CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
     return issue(s, &p, 1);
 }
 
-static CUresult write_value(CUstream s, CUstreamBatchMemOpType type, CUdeviceptr address, uint64_t value,
-                            unsigned flags) {
-    if (flags & ~(unsigned)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUstreamBatchMemOpParams p = {.writeValue = {.operation = type, .address = address, .flags = flags}};
-    p.writeValue.value64 = value;
-    return issue(s, &p, 1);
-}
+#define WORD(symbol, bits, operation)                                                                                  \
+    CALL_ON(symbol, CUstream stream, CUdeviceptr address, cuuint##bits##_t value, unsigned flags) {                    \
+        return word(s, operation, address, value, flags);                                                              \
+    }                                                                                                                  \
+    SAME(symbol##_v2, symbol);
 
-/* Both versions mean the same. */
-#define WORD(symbol, what, bits, operation)                                                                            \
-    STREAMED(symbol, _ptsz, (CUstream stream, CUdeviceptr address, cuuint##bits##_t value, unsigned flags),            \
-             (stream, address, value, flags)) {                                                                        \
-        BEGIN_ON(stream);                                                                                              \
-        return what(s, operation, address, value, flags);                                                              \
-    }
+WORD(cuStreamWaitValue32, 32, CU_STREAM_MEM_OP_WAIT_VALUE_32)
+WORD(cuStreamWaitValue64, 64, CU_STREAM_MEM_OP_WAIT_VALUE_64)
+WORD(cuStreamWriteValue32, 32, CU_STREAM_MEM_OP_WRITE_VALUE_32)
+WORD(cuStreamWriteValue64, 64, CU_STREAM_MEM_OP_WRITE_VALUE_64)
 
-WORD(cuStreamWaitValue32, wait_value, 32, CU_STREAM_MEM_OP_WAIT_VALUE_32)
-WORD(cuStreamWaitValue32_v2, wait_value, 32, CU_STREAM_MEM_OP_WAIT_VALUE_32)
-WORD(cuStreamWaitValue64, wait_value, 64, CU_STREAM_MEM_OP_WAIT_VALUE_64)
-WORD(cuStreamWaitValue64_v2, wait_value, 64, CU_STREAM_MEM_OP_WAIT_VALUE_64)
-WORD(cuStreamWriteValue32, write_value, 32, CU_STREAM_MEM_OP_WRITE_VALUE_32)
-WORD(cuStreamWriteValue32_v2, write_value, 32, CU_STREAM_MEM_OP_WRITE_VALUE_32)
-WORD(cuStreamWriteValue64, write_value, 64, CU_STREAM_MEM_OP_WRITE_VALUE_64)
-WORD(cuStreamWriteValue64_v2, write_value, 64, CU_STREAM_MEM_OP_WRITE_VALUE_64)
-
-static CUresult batch(CUstream s, unsigned n, const CUstreamBatchMemOpParams *ops, unsigned flags) {
-    if (!ops || n == 0 || n > 256 || flags)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL_ON(cuStreamBatchMemOp, CUstream stream, unsigned n, CUstreamBatchMemOpParams *ops, unsigned flags) {
+    INVALID_IF(!ops || n == 0 || n > 256 || flags);
     return issue(s, ops, n);
 }
-
-STREAMED(cuStreamBatchMemOp, _ptsz, (CUstream stream, unsigned n, CUstreamBatchMemOpParams *ops, unsigned flags),
-         (stream, n, ops, flags)) {
-    BEGIN_ON(stream);
-    return batch(s, n, ops, flags);
-}
-
-STREAMED(cuStreamBatchMemOp_v2, _ptsz, (CUstream stream, unsigned n, CUstreamBatchMemOpParams *ops, unsigned flags),
-         (stream, n, ops, flags)) {
-    BEGIN_ON(stream);
-    return batch(s, n, ops, flags);
-}
+SAME(cuStreamBatchMemOp_v2, cuStreamBatchMemOp);

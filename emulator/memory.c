@@ -183,14 +183,8 @@ static void small_give(struct device *d, CUmemoryPool pool, uint64_t start, uint
 
 static CUresult enter(CUcontext c, enum area_kind kind, struct device *d, CUmemoryPool pool, uint64_t start,
                       uint64_t bytes, uint64_t charged, struct area *made) {
-    *made = (struct area){.start = start,
-                          .bytes = bytes,
-                          .kind = kind,
-                          .device = d,
-                          .context = c,
-                          .id = area_new_id(),
-                          .pool = pool,
-                          .charged = charged};
+    *made = (struct area){
+        .start = start, .bytes = bytes, .kind = kind, .device = d, .context = c, .pool = pool, .charged = charged};
     return area_add(made) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -276,6 +270,13 @@ bool memory_free(uint64_t start, unsigned kinds) {
         return false;
     dispose(&a);
     return true;
+}
+
+bool memory_free_drained(CUcontext c, uint64_t start, unsigned kinds) {
+    context_drain(c);
+    bool freed = memory_free(start, kinds);
+    pthread_mutex_unlock(&c->lock);
+    return freed;
 }
 
 void memory_free_context(CUcontext c) {

@@ -34,8 +34,14 @@ struct area {
     struct physical *physical;             /* of AREA_VMM */
     uint64_t offset;                       /* into physical; of AREA_IPC: into its first granule */
     unsigned char rights[DEVICES_MAX + 1]; /* of AREA_VMM: CUmemAccess_flags by device, the host last */
-    bool sync;                             /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
 };
+
+/* What the calls that free device memory take. */
+enum { AREAS_FREED = 1u << AREA_PLAIN | 1u << AREA_MANAGED | 1u << AREA_POOL | 1u << AREA_GRAPH };
+
+static inline bool area_is_host(const struct area *a) {
+    return a->kind == AREA_PINNED || a->kind == AREA_REGISTERED;
+}
 
 extern int64_t alias; /* what to add to a device address to reach its bytes */
 
@@ -70,12 +76,14 @@ bool memory_is_mapped(uint64_t start, uint64_t bytes);
 CUresult memory_back(CUcontext c, struct device *d, uint64_t start, uint64_t bytes);
 /* Frees the area that starts here if its kind is in `kinds` (bits 1 << kind). False: there is none. */
 bool memory_free(uint64_t start, unsigned kinds);
+/* The same after all work of the context, while holding its lock. */
+bool memory_free_drained(CUcontext c, uint64_t start, unsigned kinds);
 /* Frees everything that dies with the context. */
 void memory_free_context(CUcontext c);
 
 /* --- areas.c --- */
 
-/* Enters a copy of *a. False when it overlaps another or there is no memory for it. */
+/* Enters a copy of *a, with an id of its own. False when it overlaps another or there is no memory for it. */
 bool area_add(const struct area *a);
 /* A copy of the area that holds the address. False: none does. */
 bool area_find(uint64_t address, struct area *out);
@@ -87,7 +95,6 @@ bool area_remove_of_context(CUcontext c, struct area *out);
 /* Calls visit for every area that overlaps the range, in address order, until it returns false; false then.
  * Gaps are skipped; *covered, if not NULL, tells whether there were none. visit may change the area. */
 bool area_visit(uint64_t start, uint64_t bytes, bool *covered, bool (*visit)(struct area *a, void *data), void *data);
-uint64_t area_new_id(void);
 /* Looks a range up for an operation. Its bytes, or NULL: illegal. mode: enum emu_mode. */
 void *area_use(struct emu_launch *r, uint64_t address, uint64_t bytes, int mode);
 

@@ -33,54 +33,39 @@ void memset_run(const struct memset_work *m, struct emu_launch *r) {
 CUresult memset_check(const struct memset_work *m) {
     if (m->width == 0 || m->height == 0)
         return CUDA_SUCCESS;
-    if (m->address % m->element || (m->height > 1 && (m->pitch < m->width * m->element || m->pitch % m->element)))
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(m->address % m->element ||
+               (m->height > 1 && (m->pitch < m->width * m->element || m->pitch % m->element)));
     return memory_reaches(m->address, extent(m)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult memset_check_node(const struct memset_work *m) {
-    CUresult result = memset_check(m);
-    bool none = m->width == 0 || m->height == 0;
-    return result != CUDA_SUCCESS || none || memory_is_mapped(m->address, extent(m)) ? result
-                                                                                     : CUDA_ERROR_INVALID_VALUE;
+    TRY(memset_check(m));
+    INVALID_IF(m->width && m->height && !memory_is_mapped(m->address, extent(m)));
+    return CUDA_SUCCESS;
 }
 
-static CUresult issue(CUcontext c, CUstream handle, bool per_thread, struct memset_work m) {
-    CUstream s;
-    CUresult result = stream_find(c, handle, per_thread, &s);
-    if (result == CUDA_SUCCESS)
-        result = capture_is_on(s) ? memset_check_node(&m) : memset_check(&m);
-    if (result != CUDA_SUCCESS || m.width == 0 || m.height == 0)
-        return result;
+static CUresult issue(CUstream s, struct memset_work m) {
+    TRY(capture_is_on(s) ? memset_check_node(&m) : memset_check(&m));
+    if (m.width == 0 || m.height == 0)
+        return CUDA_SUCCESS;
     struct work w = {.kind = WORK_MEMSET, .memset = m};
     return stream_issue(s, &w);
 }
 
 /* Sync and async forms differ in the stream they take; neither waits. */
-#define MEMSET(bits, type, element_)                                                                                   \
-    STREAMED(cuMemsetD##bits##_v2, _ptds, (CUdeviceptr to, type value, size_t n), (to, value, n)) {                    \
-        BEGIN_AS(call, CALL_CONTEXT);                                                                                  \
-        struct memset_work m = {to, 0, n, 1, value, element_};                                                         \
-        return issue(c, NULL, per_thread, m);                                                                          \
+#define MEMSET(bits, type, element)                                                                                    \
+    CALL_ON(cuMemsetD##bits##_v2, CUdeviceptr to, type value, size_t n) {                                              \
+        return issue(s, (struct memset_work){to, 0, n, 1, value, element});                                            \
     }                                                                                                                  \
-    STREAMED(cuMemsetD##bits##Async, _ptsz, (CUdeviceptr to, type value, size_t n, CUstream stream),                   \
-             (to, value, n, stream)) {                                                                                 \
-        BEGIN_AS(call, CALL_CONTEXT);                                                                                  \
-        struct memset_work m = {to, 0, n, 1, value, element_};                                                         \
-        return issue(c, stream, per_thread, m);                                                                        \
+    CALL_ON(cuMemsetD##bits##Async, CUdeviceptr to, type value, size_t n, CUstream stream) {                           \
+        return issue(s, (struct memset_work){to, 0, n, 1, value, element});                                            \
     }                                                                                                                  \
-    STREAMED(cuMemsetD2D##bits##_v2, _ptds, (CUdeviceptr to, size_t pitch, type value, size_t width, size_t height),   \
-             (to, pitch, value, width, height)) {                                                                      \
-        BEGIN_AS(call, CALL_CONTEXT);                                                                                  \
-        struct memset_work m = {to, pitch, width, height, value, element_};                                            \
-        return issue(c, NULL, per_thread, m);                                                                          \
+    CALL_ON(cuMemsetD2D##bits##_v2, CUdeviceptr to, size_t pitch, type value, size_t width, size_t height) {           \
+        return issue(s, (struct memset_work){to, pitch, width, height, value, element});                               \
     }                                                                                                                  \
-    STREAMED(cuMemsetD2D##bits##Async, _ptsz,                                                                          \
-             (CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream),                 \
-             (to, pitch, value, width, height, stream)) {                                                              \
-        BEGIN_AS(call, CALL_CONTEXT);                                                                                  \
-        struct memset_work m = {to, pitch, width, height, value, element_};                                            \
-        return issue(c, stream, per_thread, m);                                                                        \
+    CALL_ON(cuMemsetD2D##bits##Async, CUdeviceptr to, size_t pitch, type value, size_t width, size_t height,           \
+            CUstream stream) {                                                                                         \
+        return issue(s, (struct memset_work){to, pitch, width, height, value, element});                               \
     }
 
 MEMSET(8, unsigned char, 1)

@@ -2,7 +2,6 @@
 
 #include "memory.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,9 +32,7 @@ static CUresult place_variables(CUmodule m) {
     for (uint64_t i = 0; i < image->variable_count; i++) {
         const struct emu_variable *v = &image->variables[i];
         struct area made;
-        CUresult result = memory_allocate(m->context, AREA_VARIABLE, m->context->device, NULL, v->bytes, &made);
-        if (result != CUDA_SUCCESS)
-            return result;
+        TRY(memory_allocate(m->context, AREA_VARIABLE, m->context->device, NULL, v->bytes, &made));
         m->variables[i] = made.start;
         void *at = (void *)(uintptr_t)(made.start + (uint64_t)alias);
         if (v->initial)
@@ -152,54 +149,19 @@ uint64_t module_variable(CUmodule m, const char *name, uint64_t *bytes) {
 
 /* --- calls --- */
 
-static CUresult load(CUcontext c, const void *data, CUmodule *out) {
-    if (!out || !data)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuModuleLoadData, CALL_CONTEXT, CUmodule *out, const void *data) {
+    INVALID_IF(!out || !data);
     const struct emu_image *image = image_of(data);
-    if (!image)
-        return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    return module_load(c, image, NULL, out);
+    return image ? module_load(c, image, NULL, out) : CUDA_ERROR_NO_BINARY_FOR_GPU;
+}
+SAME(cuModuleLoadFatBinary, cuModuleLoadData);
+
+CALL(cuModuleLoadDataEx, CALL_CONTEXT, CUmodule *out, const void *data, unsigned n, CUjit_option *options,
+     void **values) {
+    return body_cuModuleLoadData(c, out, data);
 }
 
-EXPORT CUresult cuModuleLoadData(CUmodule *out, const void *data) {
-    BEGIN(CALL_CONTEXT);
-    return load(c, data, out);
-}
-
-EXPORT CUresult cuModuleLoadDataEx(CUmodule *out, const void *data, unsigned n, CUjit_option *options, void **values) {
-    BEGIN(CALL_CONTEXT);
-    (void)n;
-    (void)options;
-    (void)values;
-    return load(c, data, out);
-}
-
-EXPORT CUresult cuModuleLoadFatBinary(CUmodule *out, const void *data) {
-    BEGIN(CALL_CONTEXT);
-    return load(c, data, out);
-}
-
-/* The only files that hold an image of ours are those that hold its name. */
-static CUresult read_image(const char *path, const struct emu_image **out) {
-    char text[sizeof EMU_BUILTIN] = "";
-    FILE *f = path ? fopen(path, "r") : NULL;
-    if (!f)
-        return CUDA_ERROR_FILE_NOT_FOUND;
-    size_t n = fread(text, 1, sizeof text - 1, f);
-    fclose(f);
-    *out = n == sizeof text - 1 ? image_of(text) : NULL;
-    return *out ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU;
-}
-
-EXPORT CUresult cuModuleLoad(CUmodule *out, const char *path) {
-    BEGIN(CALL_CONTEXT);
-    const struct emu_image *image;
-    CUresult result = out ? read_image(path, &image) : CUDA_ERROR_INVALID_VALUE;
-    return result == CUDA_SUCCESS ? module_load(c, image, NULL, out) : result;
-}
-
-EXPORT CUresult cuModuleUnload(CUmodule m) {
-    BEGIN(CALL_CONTEXT);
+CALL(cuModuleUnload, CALL_CONTEXT, CUmodule m) {
     if (!m || m->library)
         return CUDA_ERROR_INVALID_HANDLE;
     context_drain(c);
@@ -208,18 +170,8 @@ EXPORT CUresult cuModuleUnload(CUmodule m) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
-    BEGIN(CALL_DRIVER);
-    if (!mode)
-        return CUDA_ERROR_INVALID_VALUE;
-    *mode = CU_MODULE_LAZY_LOADING;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuModuleGetFunction(CUfunction *out, CUmodule m, const char *name) {
-    BEGIN(CALL_CONTEXT);
-    if (!out || !m || !name)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuModuleGetFunction, CALL_CONTEXT, CUfunction *out, CUmodule m, const char *name) {
+    INVALID_IF(!out || !m || !name);
     for (uint64_t i = 0; i < m->image->kernel_count; i++) {
         if (strcmp(m->image->kernels[i].name, name) != 0)
             continue;
@@ -227,23 +179,6 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *out, CUmodule m, const char *nam
         return CUDA_SUCCESS;
     }
     return CUDA_ERROR_NOT_FOUND;
-}
-
-EXPORT CUresult cuModuleGetFunctionCount(unsigned *count, CUmodule m) {
-    BEGIN(CALL_CONTEXT);
-    if (!count || !m)
-        return CUDA_ERROR_INVALID_VALUE;
-    *count = (unsigned)m->image->kernel_count;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuModuleEnumerateFunctions(CUfunction *out, unsigned n, CUmodule m) {
-    BEGIN(CALL_CONTEXT);
-    if (!out || !m)
-        return CUDA_ERROR_INVALID_VALUE;
-    for (unsigned i = 0; i < n && i < m->image->kernel_count; i++)
-        out[i] = &m->functions[i];
-    return CUDA_SUCCESS;
 }
 
 static CUresult answer_variable(CUmodule m, const char *name, CUdeviceptr *out, size_t *bytes) {
@@ -257,32 +192,26 @@ static CUresult answer_variable(CUmodule m, const char *name, CUdeviceptr *out, 
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *out, size_t *bytes, CUmodule m, const char *name) {
-    BEGIN(CALL_CONTEXT);
-    if (!m || !name)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuModuleGetGlobal_v2, CALL_CONTEXT, CUdeviceptr *out, size_t *bytes, CUmodule m, const char *name) {
+    INVALID_IF(!m || !name);
     return answer_variable(m, name, out, bytes);
 }
 
-EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *out, size_t *bytes, CUlibrary library, const char *name) {
-    BEGIN(CALL_CONTEXT);
+CALL(cuLibraryGetGlobal, CALL_CONTEXT, CUdeviceptr *out, size_t *bytes, CUlibrary library, const char *name) {
     CUmodule m;
-    if (!library || !name)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = library_module(c, library, &m);
-    return result == CUDA_SUCCESS ? answer_variable(m, name, out, bytes) : result;
-}
-
-EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *out, size_t *bytes, CUlibrary library, const char *name) {
-    BEGIN(CALL_CONTEXT);
-    (void)out;
-    (void)bytes;
-    return library && name ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_VALUE; /* images have no managed variables */
+    INVALID_IF(!library || !name);
+    TRY(library_module(c, library, &m));
+    return answer_variable(m, name, out, bytes);
 }
 
 /* --- libraries --- */
 
-static CUresult load_library(const struct emu_image *image, CUlibrary *out) {
+CALL(cuLibraryLoadData, CALL_DRIVER, CUlibrary *out, const void *data, CUjit_option *options, void **values, unsigned n,
+     CUlibraryOption *library_options, void **library_values, unsigned library_n) {
+    INVALID_IF(!out || !data);
+    const struct emu_image *image = image_of(data);
+    if (!image)
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
     CUlibrary library = calloc(1, sizeof *library + image->kernel_count * sizeof *library->kernels);
     if (!library)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -293,28 +222,7 @@ static CUresult load_library(const struct emu_image *image, CUlibrary *out) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuLibraryLoadData(CUlibrary *out, const void *data, CUjit_option *options, void **values, unsigned n,
-                                  CUlibraryOption *library_options, void **library_values, unsigned library_n) {
-    BEGIN(CALL_DRIVER);
-    (void)options, (void)values, (void)n, (void)library_options, (void)library_values, (void)library_n;
-    if (!out || !data)
-        return CUDA_ERROR_INVALID_VALUE;
-    const struct emu_image *image = image_of(data);
-    return image ? load_library(image, out) : CUDA_ERROR_NO_BINARY_FOR_GPU;
-}
-
-EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *options, void **values,
-                                      unsigned n, CUlibraryOption *library_options, void **library_values,
-                                      unsigned library_n) {
-    BEGIN(CALL_DRIVER);
-    (void)options, (void)values, (void)n, (void)library_options, (void)library_values, (void)library_n;
-    const struct emu_image *image;
-    CUresult result = out ? read_image(path, &image) : CUDA_ERROR_INVALID_VALUE;
-    return result == CUDA_SUCCESS ? load_library(image, out) : result;
-}
-
-EXPORT CUresult cuLibraryUnload(CUlibrary library) {
-    BEGIN(CALL_DRIVER);
+CALL(cuLibraryUnload, CALL_DRIVER, CUlibrary library) {
     if (!library)
         return CUDA_ERROR_INVALID_HANDLE;
     CUcontext current = context_current();
@@ -326,10 +234,8 @@ EXPORT CUresult cuLibraryUnload(CUlibrary library) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuLibraryGetKernel(CUkernel *out, CUlibrary library, const char *name) {
-    BEGIN(CALL_DRIVER);
-    if (!out || !library || !name)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuLibraryGetKernel, CALL_DRIVER, CUkernel *out, CUlibrary library, const char *name) {
+    INVALID_IF(!out || !library || !name);
     for (uint64_t i = 0; i < library->image->kernel_count; i++) {
         if (strcmp(library->image->kernels[i].name, name) != 0)
             continue;
@@ -339,26 +245,7 @@ EXPORT CUresult cuLibraryGetKernel(CUkernel *out, CUlibrary library, const char 
     return CUDA_ERROR_NOT_FOUND;
 }
 
-EXPORT CUresult cuLibraryGetKernelCount(unsigned *count, CUlibrary library) {
-    BEGIN(CALL_DRIVER);
-    if (!count || !library)
-        return CUDA_ERROR_INVALID_VALUE;
-    *count = (unsigned)library->image->kernel_count;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuLibraryEnumerateKernels(CUkernel *out, unsigned n, CUlibrary library) {
-    BEGIN(CALL_DRIVER);
-    if (!out || !library)
-        return CUDA_ERROR_INVALID_VALUE;
-    for (unsigned i = 0; i < n && i < library->image->kernel_count; i++)
-        out[i] = &library->kernels[i];
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuLibraryGetModule(CUmodule *out, CUlibrary library) {
-    BEGIN(CALL_CONTEXT);
-    if (!out || !library)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuLibraryGetModule, CALL_CONTEXT, CUmodule *out, CUlibrary library) {
+    INVALID_IF(!out || !library);
     return library_module(c, library, out);
 }

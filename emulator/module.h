@@ -14,8 +14,6 @@ struct CUfunc_st {
     enum entry_kind kind;
     CUmodule module;
     const struct emu_kernel *kernel;
-    int dynamic_shared; /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
-    int carveout;
     /* Of launches of CUDA 3: block, and arguments that were set one by one. */
     uint32_t block[3];
     uint32_t set_bytes;

@@ -22,25 +22,21 @@ static CUresult copy_work(const CUDA_MEMCPY3D *p, struct work *w) {
 }
 
 static CUresult memset_work(const CUDA_MEMSET_NODE_PARAMS_v2 *p, struct work *w) {
-    if (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4);
     *w =
         (struct work){.kind = WORK_MEMSET, .memset = {p->dst, p->pitch, p->width, p->height, p->value, p->elementSize}};
     return memset_check_node(&w->memset);
 }
 
 static CUresult memops_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p, struct work *w) {
-    CUresult result = p->paramArray || !p->count ? memops_check(p->paramArray, p->count) : CUDA_ERROR_INVALID_VALUE;
-    if (result != CUDA_SUCCESS)
-        return result;
+    TRY(p->paramArray || !p->count ? memops_check(p->paramArray, p->count) : CUDA_ERROR_INVALID_VALUE);
     w->kind = WORK_MEMOPS;
     return memops_copy(&w->memops, p->paramArray, p->count) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS *p, struct work *w) {
-    if (p->bytesize == 0 || p->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-        !device_valid(p->poolProps.location.id))
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(p->bytesize == 0 || p->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+               !device_valid(p->poolProps.location.id));
     p->dptr = memory_reserve_for_graph(p->bytesize);
     if (!p->dptr)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -164,22 +160,17 @@ CUresult params_of_node(CUgraphNode n, CUgraphNodeParams *p) {
 CUresult node_add(CUgraph g, CUgraphNode *out, const CUgraphNode *after, const CUgraphEdgeData *edges, size_t n,
                   CUgraphNodeParams *p) {
     struct work w;
-    if (!g || !out || !p || (n && !after))
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!g || !out || !p || (n && !after));
     for (size_t i = 0; i < n; i++)
-        if (!after[i] || after[i]->graph != g)
-            return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = work_of_params(context_current(), p, &w);
-    return result == CUDA_SUCCESS ? node_new(g, p->type, &w, after, edges, n, out) : result;
+        INVALID_IF(!after[i] || after[i]->graph != g);
+    TRY(work_of_params(context_current(), p, &w));
+    return node_new(g, p->type, &w, after, edges, n, out);
 }
 
 CUresult work_set_params(struct work *w, CUgraphNodeType type, CUgraphNodeParams *p) {
     struct work changed;
-    if (p->type != type || type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = work_of_params(context_current(), p, &changed);
-    if (result != CUDA_SUCCESS)
-        return result;
+    INVALID_IF(p->type != type || type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE);
+    TRY(work_of_params(context_current(), p, &changed));
     work_release(w);
     *w = changed;
     return CUDA_SUCCESS;

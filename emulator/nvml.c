@@ -59,19 +59,14 @@ static void read_memory(int device, uint64_t *used, uint64_t *total) {
             return NVML_ERROR_INVALID_ARGUMENT;                                                                        \
     } while (0)
 
+/* A function that does the same under a later name. */
+#define SAME(symbol, other) EXPORT extern __typeof__(other) symbol __attribute__((alias(#other)))
+
 EXPORT nvmlReturn_t nvmlInit(void) {
     atomic_fetch_add(&opened, 1);
     return NVML_SUCCESS;
 }
-
-EXPORT nvmlReturn_t nvmlInit_v2(void) {
-    return nvmlInit();
-}
-
-EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned flags) {
-    (void)flags;
-    return nvmlInit();
-}
+SAME(nvmlInit_v2, nvmlInit);
 
 EXPORT nvmlReturn_t nvmlShutdown(void) {
     CHECK_OPEN();
@@ -79,41 +74,9 @@ EXPORT nvmlReturn_t nvmlShutdown(void) {
     return NVML_SUCCESS;
 }
 
-EXPORT const char *nvmlErrorString(nvmlReturn_t result) {
-    switch (result) {
-    case NVML_SUCCESS:
-        return "Success";
-    case NVML_ERROR_UNINITIALIZED:
-        return "Uninitialized";
-    case NVML_ERROR_INVALID_ARGUMENT:
-        return "Invalid Argument";
-    case NVML_ERROR_NOT_FOUND:
-        return "Not Found";
-    case NVML_ERROR_INSUFFICIENT_SIZE:
-        return "Insufficient Size";
-    default:
-        return "Unknown Error";
-    }
-}
-
 static nvmlReturn_t put_text(char *out, unsigned length, const char *text) {
     int n = out ? snprintf(out, length, "%s", text) : -1;
     return n < 0 ? NVML_ERROR_INVALID_ARGUMENT : (unsigned)n < length ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
-}
-
-EXPORT nvmlReturn_t nvmlSystemGetDriverVersion(char *out, unsigned length) {
-    CHECK_OPEN();
-    return put_text(out, length, "580.0-emulated");
-}
-
-EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version) {
-    CHECK(version);
-    *version = (int)environment_number("EMU_DRIVER_VERSION", 13000);
-    return NVML_SUCCESS;
-}
-
-EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version) {
-    return nvmlSystemGetCudaDriverVersion(version);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetCount(unsigned *count) {
@@ -121,32 +84,14 @@ EXPORT nvmlReturn_t nvmlDeviceGetCount(unsigned *count) {
     *count = devices_here();
     return NVML_SUCCESS;
 }
-
-EXPORT nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count) {
-    return nvmlDeviceGetCount(count);
-}
+SAME(nvmlDeviceGetCount_v2, nvmlDeviceGetCount);
 
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *out) {
     CHECK(out && index < devices_here());
     *out = (nvmlDevice_t)&places[index];
     return NVML_SUCCESS;
 }
-
-EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *out) {
-    return nvmlDeviceGetHandleByIndex(index, out);
-}
-
-EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *text, nvmlDevice_t *out) {
-    unsigned bus;
-    CHECK(text && out);
-    if (sscanf(text, "%*x:%x:%*x", &bus) != 1 || bus == 0 || bus > devices_here())
-        return NVML_ERROR_NOT_FOUND;
-    return nvmlDeviceGetHandleByIndex(bus - 1, out);
-}
-
-EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *text, nvmlDevice_t *out) {
-    return nvmlDeviceGetHandleByPciBusId(text, out);
-}
+SAME(nvmlDeviceGetHandleByIndex_v2, nvmlDeviceGetHandleByIndex);
 
 /* The bytes that cuDeviceGetUuid answers, as text; of a part of a device as newer drivers name it, or older ones. */
 static void uuid_text(int device, char out[64]) {
@@ -173,25 +118,9 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *wanted, nvmlDevice_t *
     return NVML_ERROR_NOT_FOUND;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index) {
-    CHECK(index && ordinal(device) >= 0);
-    *index = (unsigned)ordinal(device);
-    return NVML_SUCCESS;
-}
-
 EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *out, unsigned length) {
     CHECK(ordinal(device) >= 0);
     return put_text(out, length, "Emulated GPU");
-}
-
-EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
-    uint64_t used, total;
-    CHECK(memory && ordinal(device) >= 0);
-    read_memory(ordinal(device), &used, &total);
-    memory->total = total;
-    memory->used = used;
-    memory->free = total - used;
-    return NVML_SUCCESS;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory) {
@@ -203,4 +132,13 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v
     memory->used = used;
     memory->free = total - used;
     return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
+    nvmlMemory_v2_t all;
+    CHECK(memory);
+    nvmlReturn_t result = nvmlDeviceGetMemoryInfo_v2(device, &all);
+    if (result == NVML_SUCCESS)
+        *memory = (nvmlMemory_t){.total = all.total, .used = all.used, .free = all.free};
+    return result;
 }

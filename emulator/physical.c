@@ -117,12 +117,10 @@ bool physical_device(const CUmemLocation *l, struct device **out) {
     }
 }
 
-EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop,
-                            unsigned long long flags) {
-    BEGIN(CALL_PASSES);
+CALL(cuMemCreate, CALL_PASSES, CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop,
+     unsigned long long flags) {
     struct device *d;
-    if (!out || !prop || flags || bytes == 0 || bytes % GRANULE || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!out || !prop || flags || bytes == 0 || bytes % GRANULE || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED);
     if (!physical_device(&prop->location, &d))
         return prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE
                                                                   : CUDA_ERROR_INVALID_VALUE;
@@ -167,55 +165,42 @@ void physical_unmapped(struct physical *p) {
     physical_put(p, &p->mappings);
 }
 
-uint64_t physical_handle_types(const struct physical *p) {
-    return p->prop.requestedHandleTypes;
-}
-
-EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
-    BEGIN(CALL_PASSES);
+CALL(cuMemRelease, CALL_PASSES, CUmemGenericAllocationHandle handle) {
     struct physical *p = physical_of(handle);
-    if (!p || atomic_load(&p->handles) == 0)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!p || atomic_load(&p->handles) == 0);
     cost_call(cost_vmm(VMM_RELEASE, p->bytes));
     physical_put(p, &p->handles);
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address) {
-    BEGIN(CALL_PASSES);
+CALL(cuMemRetainAllocationHandle, CALL_PASSES, CUmemGenericAllocationHandle *out, void *address) {
     struct area a;
-    if (!out || !area_find((uint64_t)(uintptr_t)address, &a) || a.kind != AREA_VMM)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!out || !area_find((uint64_t)(uintptr_t)address, &a) || a.kind != AREA_VMM);
     atomic_fetch_add(&a.physical->handles, 1);
     *out = to_handle(a.physical);
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle) {
-    BEGIN(CALL_PASSES);
-    if (!prop || !handle)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuMemGetAllocationPropertiesFromHandle, CALL_PASSES, CUmemAllocationProp *prop,
+     CUmemGenericAllocationHandle handle) {
+    INVALID_IF(!prop || !handle);
     *prop = physical_of(handle)->prop;
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
-                                              CUmemAllocationGranularity_flags option) {
-    BEGIN(CALL_PASSES);
+CALL(cuMemGetAllocationGranularity, CALL_PASSES, size_t *granularity, const CUmemAllocationProp *prop,
+     CUmemAllocationGranularity_flags option) {
     struct device *d;
-    if (!granularity || !prop || (unsigned)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED ||
-        !physical_device(&prop->location, &d))
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!granularity || !prop || (unsigned)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED ||
+               !physical_device(&prop->location, &d));
     *granularity = GRANULE;
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle,
-                                             CUmemAllocationHandleType type, unsigned long long flags) {
-    BEGIN(CALL_PASSES);
+CALL(cuMemExportToShareableHandle, CALL_PASSES, void *out, CUmemGenericAllocationHandle handle,
+     CUmemAllocationHandleType type, unsigned long long flags) {
     struct physical *p = physical_of(handle);
-    if (!out || !p || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !p->own_file)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!out || !p || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !p->own_file);
     int fd = fcntl(p->file, F_DUPFD_CLOEXEC, 0);
     if (fd < 0)
         return CUDA_ERROR_OPERATING_SYSTEM;
@@ -224,18 +209,15 @@ EXPORT CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHa
 }
 
 /* The memory stays charged to whoever made it: this process counts nothing for it. */
-EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *shared,
-                                               CUmemAllocationHandleType type) {
-    BEGIN(CALL_PASSES);
-    if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuMemImportFromShareableHandle, CALL_PASSES, CUmemGenericAllocationHandle *out, void *shared,
+     CUmemAllocationHandleType type) {
+    INVALID_IF(!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     int fd = (int)(intptr_t)shared, location, id;
     char path[32], name[128] = "";
     struct stat status;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (readlink(path, name, sizeof name - 1) < 0 || sscanf(name, "/memfd:emu-handle-%d-%d", &location, &id) != 2 ||
-        fstat(fd, &status) != 0)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(readlink(path, name, sizeof name - 1) < 0 ||
+               sscanf(name, "/memfd:emu-handle-%d-%d", &location, &id) != 2 || fstat(fd, &status) != 0);
     struct physical *p = calloc(1, sizeof *p);
     if (!p)
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -17,7 +17,6 @@ struct physical {
 struct physical *physical_of(CUmemGenericAllocationHandle handle);
 /* The device of a location, NULL for the host; false: no such location. */
 bool physical_device(const CUmemLocation *l, struct device **out);
-uint64_t physical_handle_types(const struct physical *p);
 /* A mapping of it is gone. */
 void physical_unmapped(struct physical *p);
 

@@ -63,10 +63,6 @@ void pool_credit(CUmemoryPool p, uint64_t bytes) {
         free(p);
 }
 
-bool pool_lets(CUmemoryPool p, int device, int mode) {
-    return p && (mode & EMU_WRITE ? p->rights[device] == CU_MEM_ACCESS_FLAGS_PROT_READWRITE : p->rights[device] != 0);
-}
-
 /* --- allocation --- */
 
 /* Frees entered into streams give their memory back when they run: when there is none, they are worth waiting for. */
@@ -85,15 +81,13 @@ static CUresult take(CUcontext c, CUmemoryPool p, size_t bytes, struct area *mad
 
 static CUresult allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool p, CUstream s) {
     CUresult result;
-    if (!out || !p)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!out || !p);
     if (capture_is_on(s)) {
         CUDA_MEM_ALLOC_NODE_PARAMS params = {.poolProps = p->props, .bytesize = bytes};
         capture_allocates(s, &params, out, &result);
         return result;
     }
-    if (bytes == 0)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(bytes == 0);
     struct area made;
     result = take(s->context, p, bytes, &made);
     if (result != CUDA_SUCCESS)
@@ -107,35 +101,28 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool p, CUstrea
     return stream_issue(s, &w);
 }
 
-STREAMED(cuMemAllocAsync, _ptsz, (CUdeviceptr * out, size_t bytes, CUstream stream), (out, bytes, stream)) {
-    BEGIN_ON(stream);
+CALL_ON(cuMemAllocAsync, CUdeviceptr *out, size_t bytes, CUstream stream) {
     return allocate(out, bytes, current_pool(s->context->device), s);
 }
 
-STREAMED(cuMemAllocFromPoolAsync, _ptsz, (CUdeviceptr * out, size_t bytes, CUmemoryPool pool, CUstream stream),
-         (out, bytes, pool, stream)) {
-    BEGIN_ON(stream);
+CALL_ON(cuMemAllocFromPoolAsync, CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream) {
     return allocate(out, bytes, pool, s);
 }
 
-STREAMED(cuMemFreeAsync, _ptsz, (CUdeviceptr address, CUstream stream), (address, stream)) {
-    BEGIN_ON(stream);
+CALL_ON(cuMemFreeAsync, CUdeviceptr address, CUstream stream) {
     struct area a;
     struct work w = {.kind = WORK_FREE, .allocation = {.address = address}};
     if (capture_is_on(s))
         return stream_issue(s, &w);
-    if (!area_find(address, &a) || a.start != address ||
-        !(1u << a.kind & (1u << AREA_POOL | 1u << AREA_PLAIN | 1u << AREA_GRAPH)))
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!area_find(address, &a) || a.start != address ||
+               !(1u << a.kind & (1u << AREA_POOL | 1u << AREA_PLAIN | 1u << AREA_GRAPH)));
     return stream_issue(s, &w);
 }
 
 /* --- pools --- */
 
-EXPORT CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props) {
-    BEGIN(CALL_DRIVER);
-    if (!out || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuMemPoolCreate, CALL_DRIVER, CUmemoryPool *out, const CUmemPoolProps *props) {
+    INVALID_IF(!out || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED);
     if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->handleTypes)
         NOT_EMULATED("cuMemPoolCreate for host memory or shared handles");
     if (!device_valid(props->location.id))
@@ -144,10 +131,8 @@ EXPORT CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props) 
     return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-EXPORT CUresult cuMemPoolDestroy(CUmemoryPool p) {
-    BEGIN(CALL_DRIVER);
-    if (!p || p == p->device->default_pool)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuMemPoolDestroy, CALL_DRIVER, CUmemoryPool p) {
+    INVALID_IF(!p || p == p->device->default_pool);
     if (p->device->pool == p)
         p->device->pool = p->device->default_pool;
     pthread_mutex_lock(&p->lock);
@@ -159,42 +144,32 @@ EXPORT CUresult cuMemPoolDestroy(CUmemoryPool p) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice d) {
-    BEGIN(CALL_DRIVER);
-    if (!out || !device_valid(d))
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuDeviceGetDefaultMemPool, CALL_DRIVER, CUmemoryPool *out, CUdevice d) {
+    INVALID_IF(!out || !device_valid(d));
     *out = pool_default(&devices[d]);
     return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice d) {
-    BEGIN(CALL_DRIVER);
-    if (!out || !device_valid(d))
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuDeviceGetMemPool, CALL_DRIVER, CUmemoryPool *out, CUdevice d) {
+    INVALID_IF(!out || !device_valid(d));
     *out = current_pool(&devices[d]);
     return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-EXPORT CUresult cuDeviceSetMemPool(CUdevice d, CUmemoryPool p) {
-    BEGIN(CALL_DRIVER);
-    if (!p || !device_valid(d) || p->device != &devices[d])
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuDeviceSetMemPool, CALL_DRIVER, CUdevice d, CUmemoryPool p) {
+    INVALID_IF(!p || !device_valid(d) || p->device != &devices[d]);
     devices[d].pool = p;
     return CUDA_SUCCESS;
 }
 
 /* Memory goes back as soon as it is free: there is never anything to trim. */
-EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool p, size_t keep) {
-    BEGIN(CALL_DRIVER);
-    (void)keep;
+CALL(cuMemPoolTrimTo, CALL_DRIVER, CUmemoryPool p, size_t keep) {
     return p ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool p, CUmemPool_attribute id, void *value) {
-    BEGIN(CALL_DRIVER);
+CALL(cuMemPoolSetAttribute, CALL_DRIVER, CUmemoryPool p, CUmemPool_attribute id, void *value) {
     CUresult result = CUDA_SUCCESS;
-    if (!p || !value)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!p || !value);
     pthread_mutex_lock(&p->lock);
     if (id <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES)
         memcpy(&p->reuse[id], value, sizeof p->reuse[id]);
@@ -210,58 +185,19 @@ EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool p, CUmemPool_attribute id, vo
     return result;
 }
 
-EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool p, CUmemPool_attribute id, void *value) {
-    BEGIN(CALL_DRIVER);
-    if (!p || !value)
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuMemPoolGetAttribute, CALL_DRIVER, CUmemoryPool p, CUmemPool_attribute id, void *value) {
+    INVALID_IF(!p || !value || id < CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
+               id > CU_MEMPOOL_ATTR_USED_MEM_HIGH);
     pthread_mutex_lock(&p->lock);
-    uint64_t high = p->used_high, used = p->used, threshold = p->threshold;
-    uint64_t reserved = atomic_load(&p->reserved), reserved_high = atomic_load(&p->reserved_high);
-    int reuse = p->reuse[id & 3];
+    uint64_t bytes = id == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD      ? p->threshold
+                     : id == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT ? atomic_load(&p->reserved)
+                     : id == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH    ? atomic_load(&p->reserved_high)
+                     : id == CU_MEMPOOL_ATTR_USED_MEM_CURRENT     ? p->used
+                                                                  : p->used_high;
+    if (id <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES)
+        memcpy(value, &p->reuse[id], sizeof p->reuse[id]);
+    else
+        memcpy(value, &bytes, sizeof bytes);
     pthread_mutex_unlock(&p->lock);
-    switch (id) {
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-        memcpy(value, &reuse, sizeof reuse);
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-        memcpy(value, &threshold, sizeof threshold);
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-        memcpy(value, &reserved, sizeof reserved);
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-        memcpy(value, &reserved_high, sizeof reserved_high);
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-        memcpy(value, &used, sizeof used);
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        memcpy(value, &high, sizeof high);
-        return CUDA_SUCCESS;
-    default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-}
-
-EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool p, const CUmemAccessDesc *access, size_t n) {
-    BEGIN(CALL_DRIVER);
-    if (!p || !access)
-        return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; i < n; i++)
-        if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !device_valid(access[i].location.id))
-            return CUDA_ERROR_INVALID_DEVICE;
-    for (size_t i = 0; i < n; i++)
-        p->rights[access[i].location.id] = (unsigned char)access[i].flags;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool p, CUmemLocation *location) {
-    BEGIN(CALL_DRIVER);
-    if (!flags || !p || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE || !device_valid(location->id))
-        return CUDA_ERROR_INVALID_VALUE;
-    *flags = location->id == p->device->ordinal ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                                                : (CUmemAccess_flags)p->rights[location->id];
     return CUDA_SUCCESS;
 }

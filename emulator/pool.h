@@ -15,7 +15,6 @@ struct CUmemPoolHandle_st {
     struct space small;                    /* what is free of its granules; under the lock of memory.c */
     uint64_t threshold;
     int reuse[4]; /* of the attributes that only steer reuse */
-    unsigned char rights[DEVICES_MAX];
 };
 
 /* The device's own pool, made on first use; NULL: no memory. */
@@ -25,7 +24,5 @@ bool pool_take(CUmemoryPool p, struct device *d, uint64_t bytes);
 void pool_give(CUmemoryPool p, struct device *d, uint64_t bytes);
 /* A piece of so many bytes left the pool; nothing for NULL. */
 void pool_credit(CUmemoryPool p, uint64_t bytes);
-/* True when another device may use the pool's memory. mode: enum emu_mode. */
-bool pool_lets(CUmemoryPool p, int device, int mode);
 
 #endif

@@ -149,21 +149,16 @@ static CUresult prefetch(CUstream s, CUdeviceptr start, size_t bytes, int place)
     return issue(s, m);
 }
 
-STREAMED(cuMemPrefetchAsync, _ptsz, (CUdeviceptr start, size_t bytes, CUdevice device, CUstream stream),
-         (start, bytes, device, stream)) {
-    BEGIN_ON(stream);
+CALL_ON(cuMemPrefetchAsync, CUdeviceptr start, size_t bytes, CUdevice device, CUstream stream) {
     if (device != CU_DEVICE_CPU && !device_valid(device))
         return CUDA_ERROR_INVALID_DEVICE;
     return prefetch(s, start, bytes, device == CU_DEVICE_CPU ? EMU_HOST : device);
 }
 
-STREAMED(cuMemPrefetchAsync_v2, _ptsz,
-         (CUdeviceptr start, size_t bytes, CUmemLocation location, unsigned flags, CUstream stream),
-         (start, bytes, location, flags, stream)) {
-    BEGIN_ON(stream);
+CALL_ON(cuMemPrefetchAsync_v2, CUdeviceptr start, size_t bytes, CUmemLocation location, unsigned flags,
+        CUstream stream) {
     int place;
-    if (flags)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(flags);
     if (!place_of(&location, &place))
         return CUDA_ERROR_INVALID_DEVICE;
     return prefetch(s, start, bytes, place);
@@ -186,8 +181,7 @@ static bool places_of(struct move *m, const CUmemLocation *locations, const size
 static CUresult batch(CUstream s, const CUdeviceptr *starts, const size_t *bytes, size_t n,
                       const CUmemLocation *locations, const size_t *location_starts, size_t location_count,
                       unsigned long long flags, bool moves, bool discard) {
-    if (!starts || !bytes || n == 0 || flags)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!starts || !bytes || n == 0 || flags);
     struct move m = {.count = n, .ranges = calloc(n, sizeof *m.ranges), .discard = discard};
     for (size_t i = 0; m.ranges && i < n; i++)
         m.ranges[i] = (struct range){starts[i], bytes[i]};
@@ -199,25 +193,17 @@ static CUresult batch(CUstream s, const CUdeviceptr *starts, const size_t *bytes
     return issue(s, m);
 }
 
-STREAMED(cuMemPrefetchBatchAsync, _ptsz,
-         (CUdeviceptr * starts, size_t *bytes, size_t n, CUmemLocation *locations, size_t *location_starts,
-          size_t location_count, unsigned long long flags, CUstream stream),
-         (starts, bytes, n, locations, location_starts, location_count, flags, stream)) {
-    BEGIN_ON(stream);
+CALL_ON(cuMemPrefetchBatchAsync, CUdeviceptr *starts, size_t *bytes, size_t n, CUmemLocation *locations,
+        size_t *location_starts, size_t location_count, unsigned long long flags, CUstream stream) {
     return batch(s, starts, bytes, n, locations, location_starts, location_count, flags, true, false);
 }
 
-STREAMED(cuMemDiscardBatchAsync, _ptsz,
-         (CUdeviceptr * starts, size_t *bytes, size_t n, unsigned long long flags, CUstream stream),
-         (starts, bytes, n, flags, stream)) {
-    BEGIN_ON(stream);
+CALL_ON(cuMemDiscardBatchAsync, CUdeviceptr *starts, size_t *bytes, size_t n, unsigned long long flags,
+        CUstream stream) {
     return batch(s, starts, bytes, n, NULL, NULL, 0, flags, false, true);
 }
 
-STREAMED(cuMemDiscardAndPrefetchBatchAsync, _ptsz,
-         (CUdeviceptr * starts, size_t *bytes, size_t n, CUmemLocation *locations, size_t *location_starts,
-          size_t location_count, unsigned long long flags, CUstream stream),
-         (starts, bytes, n, locations, location_starts, location_count, flags, stream)) {
-    BEGIN_ON(stream);
+CALL_ON(cuMemDiscardAndPrefetchBatchAsync, CUdeviceptr *starts, size_t *bytes, size_t n, CUmemLocation *locations,
+        size_t *location_starts, size_t location_count, unsigned long long flags, CUstream stream) {
     return batch(s, starts, bytes, n, locations, location_starts, location_count, flags, true, true);
 }

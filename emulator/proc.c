@@ -30,20 +30,15 @@ uint32_t proc_since(const char *symbol) {
     return 0;
 }
 
-EXPORT CUresult cuDriverGetVersion(int *version) {
-    BEGIN(CALL_ANY);
-    if (!version)
-        return CUDA_ERROR_INVALID_VALUE;
-    *version = driver_version;
-    return CUDA_SUCCESS;
+CALL(cuDriverGetVersion, CALL_ANY, int *version) {
+    TELL(version, driver_version);
 }
 
 static CUresult look_up(const char *base, void **out, int version, cuuint64_t flags,
                         CUdriverProcAddressQueryResult *status) {
     CUdriverProcAddressQueryResult unused;
     status = status ? status : &unused;
-    if (!base || !out || flags > 2)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!base || !out || flags > 2);
     const struct proc_row *best = NULL;
     bool known = false;
     for (size_t i = 0; i < proc_row_count; i++) {
@@ -67,14 +62,12 @@ static CUresult look_up(const char *base, void **out, int version, cuuint64_t fl
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuGetProcAddress(const char *base, void **out, int version, cuuint64_t flags) {
-    BEGIN(CALL_ANY);
+CALL(cuGetProcAddress, CALL_ANY, const char *base, void **out, int version, cuuint64_t flags) {
     return look_up(base, out, version, flags, NULL);
 }
 
-EXPORT CUresult cuGetProcAddress_v2(const char *base, void **out, int version, cuuint64_t flags,
-                                    CUdriverProcAddressQueryResult *status) {
-    BEGIN(CALL_ANY);
+CALL(cuGetProcAddress_v2, CALL_ANY, const char *base, void **out, int version, cuuint64_t flags,
+     CUdriverProcAddressQueryResult *status) {
     CUresult result = look_up(base, out, version, flags, status);
     /* With a status to read, a missing function is no error. */
     return result == CUDA_ERROR_NOT_FOUND && status ? CUDA_SUCCESS : result;

@@ -19,7 +19,7 @@ struct item {
     size_t after_count;
 };
 
-static atomic_ullong last_operation, last_id;
+static atomic_ullong last_operation;
 
 /* The number of the work; the nodes of a graph have the numbers behind it. */
 static uint64_t number(const struct work *w) {
@@ -44,7 +44,6 @@ CUstream stream_new(CUcontext c, unsigned flags, int priority) {
     s->context = c;
     s->flags = flags;
     s->priority = priority;
-    s->id = atomic_fetch_add(&last_id, 1) + 1;
     atomic_store(&s->refs, 1);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->entered, NULL);
@@ -209,6 +208,13 @@ size_t stream_marks(CUstream s, struct mark **out) {
     stream_hold(s);
     pthread_mutex_unlock(&s->lock);
     return 1;
+}
+
+void stream_wait_all(CUstream s) {
+    struct mark *marks;
+    size_t n = stream_marks(s, &marks);
+    marks_wait(marks, n);
+    marks_release(marks, n);
 }
 
 /* --- execution --- */

@@ -24,7 +24,6 @@ struct CUstream_st {
     CUcontext context;
     unsigned flags;
     int priority;
-    uint64_t id;
     atomic_uint refs;
     CUstream next; /* in the context's list */
     bool listed;
@@ -51,16 +50,10 @@ CUresult stream_find(CUcontext c, CUstream handle, bool per_thread, CUstream *ou
 /* True for a stream that the legacy default stream waits for, and which waits for it. */
 bool stream_blocks(const struct CUstream_st *s);
 
-/* In the body of a STREAMED function: declares s, the stream that the handle means. */
-#define FIND(handle)                                                                                                   \
+/* In an exported function: declares s, the stream that the handle means. */
+#define FIND(handle, per_thread)                                                                                       \
     CUstream s;                                                                                                        \
-    CUresult found = stream_find(c, (handle), per_thread, &s);                                                         \
-    if (found != CUDA_SUCCESS)                                                                                         \
-    return found
-/* What a call on a stream begins with. */
-#define BEGIN_ON(handle)                                                                                               \
-    BEGIN_AS(call, CALL_CONTEXT);                                                                                      \
-    FIND(handle)
+    TRY(stream_find(c, (handle), (per_thread), &s))
 
 /* Enters work, which it takes over also on failure: into the stream, or into the capture the stream is under.
  * Blocks while the stream is full. */
@@ -82,6 +75,8 @@ void mark_release(struct mark *m);
  * The caller releases them. */
 size_t streams_mark(CUcontext c, struct mark **out);
 size_t stream_marks(CUstream s, struct mark **out);
+/* Waits for what a wait for the stream waits for. */
+void stream_wait_all(CUstream s);
 void marks_wait(const struct mark *marks, size_t n);
 bool marks_passed(const struct mark *marks, size_t n);
 void marks_release(struct mark *marks, size_t n);

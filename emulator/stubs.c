@@ -6,7 +6,7 @@
 
 #define STUB(symbol)                                                                                                   \
     EXPORT __attribute__((weak)) CUresult symbol(void) {                                                               \
-        BEGIN(CALL_ANY);                                                                                               \
+        ENTER_AS(#symbol, CALL_ANY);                                                                                   \
         return call_absent(&self);                                                                                     \
     }
 #define TWIN_none(symbol)

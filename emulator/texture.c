@@ -13,16 +13,13 @@ EXPORT uint64_t emu_texture(uint64_t object) {
     return ((const struct texture *)(uintptr_t)object)->start;
 }
 
-EXPORT CUresult cuTexObjectCreate(CUtexObject *out, const CUDA_RESOURCE_DESC *d, const CUDA_TEXTURE_DESC *how,
-                                  const CUDA_RESOURCE_VIEW_DESC *view) {
-    BEGIN(CALL_CONTEXT);
+CALL(cuTexObjectCreate, CALL_CONTEXT, CUtexObject *out, const CUDA_RESOURCE_DESC *d, const CUDA_TEXTURE_DESC *how,
+     const CUDA_RESOURCE_VIEW_DESC *view) {
     struct area a;
-    if (!out || !d || !how || d->flags)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!out || !d || !how || d->flags);
     if (d->resType != CU_RESOURCE_TYPE_LINEAR)
         NOT_EMULATED("a texture of an array, or of rows");
-    if (view || !area_find(d->res.linear.devPtr, &a))
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(view || !area_find(d->res.linear.devPtr, &a));
     struct texture *t = malloc(sizeof *t);
     if (!t)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -31,8 +28,7 @@ EXPORT CUresult cuTexObjectCreate(CUtexObject *out, const CUDA_RESOURCE_DESC *d,
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuTexObjectDestroy(CUtexObject object) {
-    BEGIN(CALL_CONTEXT);
+CALL(cuTexObjectDestroy, CALL_CONTEXT, CUtexObject object) {
     free((void *)(uintptr_t)object);
     return CUDA_SUCCESS;
 }

@@ -57,13 +57,11 @@ bool process_forked(void) {
     return process_open() && !atomic_load_explicit(&process.here, memory_order_relaxed);
 }
 
-EXPORT CUresult cuInit(unsigned int flags) {
+CALL(cuInit, CALL_ANY, unsigned int flags) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    BEGIN(CALL_ANY);
     if (process_forked())
         return CUDA_ERROR_NOT_INITIALIZED;
-    if (flags)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(flags);
     pthread_mutex_lock(&lock);
     CUresult result = process_open() ? CUDA_SUCCESS : devices_open();
     if (result == CUDA_SUCCESS) {

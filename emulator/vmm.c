@@ -32,21 +32,9 @@ bool vmm_reserved(uint64_t address) {
     return found;
 }
 
-void vmm_reservation(uint64_t address, uint64_t *start, uint64_t *bytes) {
-    pthread_mutex_lock(&lock);
-    struct range *r = find_reservation(address, 1);
-    if (r) {
-        *start = r->start;
-        *bytes = r->bytes;
-    }
-    pthread_mutex_unlock(&lock);
-}
-
-EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr wanted,
-                                    unsigned long long flags) {
-    BEGIN(CALL_PASSES);
-    if (!out || bytes == 0 || bytes % GRANULE || flags || (alignment & (alignment - 1)))
-        return CUDA_ERROR_INVALID_VALUE;
+CALL(cuMemAddressReserve, CALL_PASSES, CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr wanted,
+     unsigned long long flags) {
+    INVALID_IF(!out || bytes == 0 || bytes % GRANULE || flags || (alignment & (alignment - 1)));
     struct range *r = malloc(sizeof *r);
     uint64_t start = r ? memory_reserve(bytes, alignment > GRANULE ? alignment : GRANULE, wanted) : 0;
     if (!start) {
@@ -61,8 +49,7 @@ EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t align
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuMemAddressFree(CUdeviceptr start, size_t bytes) {
-    BEGIN(CALL_PASSES);
+CALL(cuMemAddressFree, CALL_PASSES, CUdeviceptr start, size_t bytes) {
     pthread_mutex_lock(&lock);
     struct range *r = bytes ? find_reservation(start, bytes) : NULL;
     struct area a;
@@ -72,8 +59,7 @@ EXPORT CUresult cuMemAddressFree(CUdeviceptr start, size_t bytes) {
     if (good)
         tdelete(r, &reservations, order);
     pthread_mutex_unlock(&lock);
-    if (!good)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!good);
     free(r);
     memory_unreserve(start, bytes);
     return CUDA_SUCCESS;
@@ -98,27 +84,19 @@ void vmm_unmap_bytes(uint64_t start, uint64_t bytes) {
     mmap((void *)(uintptr_t)start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }
 
-EXPORT CUresult cuMemMap(CUdeviceptr start, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
-                         unsigned long long flags) {
-    BEGIN(CALL_PASSES);
+CALL(cuMemMap, CALL_PASSES, CUdeviceptr start, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+     unsigned long long flags) {
     struct physical *p = physical_of(handle);
-    if (!p || flags || bytes == 0 || bytes % GRANULE || start % GRANULE || offset % GRANULE || bytes > p->bytes ||
-        offset > p->bytes - bytes)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!p || flags || bytes == 0 || bytes % GRANULE || start % GRANULE || offset % GRANULE ||
+               bytes > p->bytes || offset > p->bytes - bytes);
     pthread_mutex_lock(&lock);
     bool reserved = find_reservation(start, bytes) != NULL;
     pthread_mutex_unlock(&lock);
-    if (!reserved)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!reserved);
     atomic_fetch_add(&p->mappings, 1); /* the caller's handle keeps it meanwhile */
     cost_call(cost_vmm(p->device ? VMM_MAP : VMM_MAP_HOST, bytes));
-    struct area a = {.start = start,
-                     .bytes = bytes,
-                     .kind = AREA_VMM,
-                     .device = p->device,
-                     .id = area_new_id(),
-                     .physical = p,
-                     .offset = offset};
+    struct area a = {
+        .start = start, .bytes = bytes, .kind = AREA_VMM, .device = p->device, .physical = p, .offset = offset};
     bool added = area_add(&a);
     if (added && vmm_map_bytes(start, bytes, p->file, p->offset + offset))
         return CUDA_SUCCESS;
@@ -144,13 +122,11 @@ static bool check_unmap(struct area *a, void *data) {
     return s->good;
 }
 
-EXPORT CUresult cuMemUnmap(CUdeviceptr start, size_t bytes) {
-    BEGIN(CALL_PASSES);
+CALL(cuMemUnmap, CALL_PASSES, CUdeviceptr start, size_t bytes) {
     struct span s = {.start = start, .end = start + bytes, .good = bytes && bytes % GRANULE == 0};
     struct area a;
     area_visit(start, bytes, NULL, check_unmap, &s);
-    if (!s.good || !vmm_reserved(start))
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!s.good || !vmm_reserved(start));
     cost_call(s.cost);
     for (uint64_t at = start; at < start + bytes;) {
         uint64_t next = area_find(at, &a) ? a.start + a.bytes : at + GRANULE;
@@ -181,20 +157,16 @@ static bool set_access(struct area *a, void *data) {
     return s->good;
 }
 
-EXPORT CUresult cuMemSetAccess(CUdeviceptr start, size_t bytes, const CUmemAccessDesc *access, size_t n) {
-    BEGIN(CALL_PASSES);
+CALL(cuMemSetAccess, CALL_PASSES, CUdeviceptr start, size_t bytes, const CUmemAccessDesc *access, size_t n) {
     double cost = 0;
-    if (!access || n == 0 || bytes == 0 || bytes % GRANULE || start % GRANULE)
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!access || n == 0 || bytes == 0 || bytes % GRANULE || start % GRANULE);
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < n; i++) {
             struct span s = {.access = &access[i], .good = true};
             bool covered;
-            if (!physical_device(&access[i].location, &s.to))
-                return CUDA_ERROR_INVALID_VALUE;
+            INVALID_IF(!physical_device(&access[i].location, &s.to));
             area_visit(start, bytes, &covered, pass ? set_access : check_access, &s);
-            if (!covered || !s.good)
-                return CUDA_ERROR_INVALID_VALUE;
+            INVALID_IF(!covered || !s.good);
             cost += s.cost;
         }
     }
@@ -202,12 +174,10 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr start, size_t bytes, const CUmemAcces
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr address) {
-    BEGIN(CALL_PASSES);
+CALL(cuMemGetAccess, CALL_PASSES, unsigned long long *flags, const CUmemLocation *location, CUdeviceptr address) {
     struct area a;
     struct device *d;
-    if (!flags || !location || !physical_device(location, &d) || !area_find(address, &a))
-        return CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!flags || !location || !physical_device(location, &d) || !area_find(address, &a));
     *flags = a.kind != AREA_VMM ? 0 : a.rights[d ? d->ordinal : DEVICES_MAX];
     return CUDA_SUCCESS;
 }

@@ -6,8 +6,6 @@
 
 /* The address lies in a range the program reserved. */
 bool vmm_reserved(uint64_t address);
-/* That range; unchanged when there is none. */
-void vmm_reservation(uint64_t address, uint64_t *start, uint64_t *bytes);
 /* The addresses lose their bytes: the device's own come back in their place. */
 void vmm_unmap_bytes(uint64_t start, uint64_t bytes);
 /* The bytes of these addresses are at the offset of this file. False: the system has no mapping left. */

@@ -39,7 +39,7 @@ void work_run(struct work *w, struct emu_launch *r) {
         stamp_run(w->stamp, r);
         break;
     case WORK_FREE:
-        memory_free(w->allocation.address, 1u << AREA_POOL | 1u << AREA_GRAPH | 1u << AREA_PLAIN | 1u << AREA_MANAGED);
+        memory_free(w->allocation.address, AREAS_FREED);
         break;
     case WORK_MOVE:
         move_run(&w->move, r);

@@ -20,11 +20,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hooks.generator.abi import declarations
 from hooks.generator.calls import calls_header
 from hooks.generator.driver import driver_header, row_tables
+from hooks.generator.emulator import (
+    emulator_bodies,
+    emulator_calls,
+    emulator_errors,
+    emulator_rows,
+)
 from hooks.generator.functions import Functions, read_functions
 from hooks.generator.hot import check_hot
 from hooks.generator.library_table import LibraryTables
 from hooks.generator.library_wrappers import library_header, library_wrappers
-from hooks.generator.lists import emulator_rows, exports_map, names_json
+from hooks.generator.lists import exports_map, names_json
 from hooks.generator.lookalike import lookalike, lookalike_map
 from hooks.generator.row import Library, Row, TableError
 from hooks.generator.table import read_tables
@@ -85,7 +91,11 @@ def outputs(tables: Tables, machine: str) -> dict[str, str]:
         + wrappers(drivers)
         + row_tables(typed, libraries),
         "exports.map": exports_map(rows, libraries, machine),
-        "emulator_rows.h": header("Every function of the driver.") + emulator_rows(rows),
+        "emulator_rows.h": header("Every function of the driver.")
+        + emulator_rows(rows)
+        + emulator_errors((HOOKS / "cuda" / "abi" / "result.h").read_text(encoding="utf-8")),
+        "emulator_bodies.h": header("What the emulated functions do.") + emulator_bodies(rows),
+        "emulator_calls.c": header("The emulated functions.") + emulator_calls(rows),
         "calls.h": header("Every wrapped function, called.") + calls_header(typed, libraries),
         "names.json": names_json(rows),
     }

@@ -1,4 +1,4 @@
-"""What the linker, the emulator and the coverage page read about the functions."""
+"""What the linker and the coverage page read about the functions."""
 
 from __future__ import annotations
 
@@ -51,17 +51,6 @@ def exports_map(rows: Sequence[Row], libraries: Sequence[Library], machine: str)
 def _node(name: str, symbols: Sequence[str], rest: str = "") -> str:
     lines = "".join(f"        {symbol};\n" for symbol in symbols)
     return f"{name} {{\n    global:\n{lines}{rest}}};\n"
-
-
-def emulator_rows(rows: Sequence[Row]) -> str:
-    """Every symbol of the driver as X(symbol, base, since, twin), twin one of none, ptds, ptsz."""
-    lines = ["/* twin: none, or what the per-thread twin's name ends in. */"]
-    lines.append("#define EMULATOR_ROWS(X) \\")
-    mine = [row for row in rows if row.library == "cuda"]
-    for row in mine:
-        end = "" if row is mine[-1] else " \\"
-        lines.append(f"    X({row.symbol}, {row.base}, {row.since}, {row.suffix or 'none'}){end}")
-    return "\n".join(lines) + "\n"
 
 
 def names_json(rows: Sequence[Row]) -> str:

@@ -232,7 +232,8 @@ def test_many_threads_under_thread_sanitizer(tmp_path: Path) -> None:
     program = tmp_path / "stress"
     command = ["cc", "-std=gnu11", "-O1", "-g", "-D_GNU_SOURCE", "-fsanitize=thread"]
     command += [f"-I{folder}" for folder in (ROOT / "hooks", ROOT / "emulator", tmp_path)]
-    command += [str(path) for path in [*sources, ROOT / "tests" / "c" / "emu_stress.c"]]
+    sources += [tmp_path / "emulator_calls.c", ROOT / "tests" / "c" / "emu_stress.c"]
+    command += [str(path) for path in sources]
     subprocess.run([*command, "-o", str(program), "-lpthread", "-lm"], check=True)
     done = subprocess.run(
         ["setarch", "-R", str(program)], capture_output=True, text=True, timeout=120, check=False
