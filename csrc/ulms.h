@@ -15,7 +15,7 @@ const char *ulms_version(void);
 
 struct ulms_option {
     const char *name;     /* the environment variable */
-    const char *alias;    /* another name for it, or NULL; `name` wins */
+    const char *aliases;  /* what others call it, separated by spaces; "": nothing. The first that is set wins */
     const char *fallback; /* its value when it is not set; "": none */
     const char *accepts;
     const char *help; /* one line */

@@ -12,7 +12,7 @@ class Option:
     """An environment variable that ulms.so reads."""
 
     name: str
-    alias: str  # "" where there is none
+    aliases: tuple[str, ...]
     default: str  # "" for not set
     accepts: str
     help: str
@@ -50,7 +50,11 @@ def option_rows() -> list[Option]:
     """Every option, in the order in which ulms.so reads them."""
     rows = [library().ulms_option(i) for i in range(library().ulms_option_count())]
     return [
-        Option(*map(text, (row.name, row.alias, row.fallback, row.accepts, row.help)))
+        Option(
+            text(row.name),
+            tuple(text(row.aliases).split()),
+            *map(text, (row.fallback, row.accepts, row.help)),
+        )
         for row in rows
     ]
 

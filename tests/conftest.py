@@ -22,7 +22,15 @@ BOUNDARIES = ("unit", "emu", "gpu")
 MANAGED_LIMIT = 8 * GIB  # managed memory beyond what is free can hang a GPU for everybody
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("PUMP_BUILD_DIR", ROOT / "build" / "dev"))
-OURS = ("ULMS_", "EMU_", "WRAPPER_MAX_MEMORY", "LD_PRELOAD", "LD_LIBRARY_PATH")
+OURS = (
+    "ULMS_",
+    "EMU_",
+    "WRAPPER_MAX_MEMORY",
+    "CUDA_DEVICE_",
+    "GPU_MEMORY_LIMIT",
+    "LD_PRELOAD",
+    "LD_LIBRARY_PATH",
+)
 PATIENCE_S = 180
 """How long a program may take, on a busy machine, before it is said to hang."""
 

@@ -24,7 +24,15 @@ BUILD = Path(os.environ.get("PUMP_BUILD_DIR", ROOT / "build" / "dev"))
 SOURCES = sorted((ROOT / "tests" / "programs").glob("random_*.c"))
 SETUPS = ("observe", "none", "pump", "ahead", "vmm")
 """How ulms.so is set up: nothing replaced, backend `um` under a policy, or backend `vmm`."""
-OURS = ("ULMS_", "EMU_", "WRAPPER_MAX_MEMORY", "LD_PRELOAD", "LD_LIBRARY_PATH")
+OURS = (
+    "ULMS_",
+    "EMU_",
+    "WRAPPER_MAX_MEMORY",
+    "CUDA_DEVICE_",
+    "GPU_MEMORY_LIMIT",
+    "LD_PRELOAD",
+    "LD_LIBRARY_PATH",
+)
 PAGE = 2 << 20
 VMM_PAGES = (PAGE, 2 * PAGE, 4 * PAGE)
 TRACED, VERIFIED = 3, 5

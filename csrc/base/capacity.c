@@ -21,7 +21,8 @@ static uint64_t load(const uint64_t of[DEVICE_MAX], int device) {
 }
 
 uint64_t capacity_of(int device) {
-    return lower(ulms_options.capacity, load(group, device));
+    uint64_t own = load(ulms_options.device_capacity, device);
+    return lower(own ? own : ulms_options.capacity, load(group, device));
 }
 
 bool capacity_is_group(int device) {

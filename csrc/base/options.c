@@ -15,7 +15,7 @@
 #include "ulms.h"
 
 #define PREFIX "ULMS_"
-enum { CAPACITY_SMALL = 1 << 20, ALIKE_PERCENT = 50, PREFIX_LENGTH = sizeof PREFIX - 1 };
+enum { CAPACITY_SMALL = 1 << 20, ALIKE_PERCENT = 50, PREFIX_LENGTH = sizeof PREFIX - 1, NAME_ROOM = 32 };
 
 struct options ulms_options = {.mode = MODE_OFF, .level = LOG_WARN};
 static bool was_read;
@@ -157,57 +157,60 @@ static const struct {
     bool (*parse)(const char *text, struct options *o);
 } rows[] = {
     /* first: it decides what is said of the others */
-    {{"ULMS_LOG_LEVEL", NULL, "WARN", "ERROR, WARN, INFO or DEBUG", "how much is said on stderr"}, parse_level},
-    {{"ULMS_BACKEND", NULL, "auto", "auto, um, vmm, observe or off",
+    {{"ULMS_LOG_LEVEL", "", "WARN", "ERROR, WARN, INFO or DEBUG", "how much is said on stderr"}, parse_level},
+    {{"ULMS_BACKEND", "", "auto", "auto, um, vmm, observe or off",
       "um makes device memory managed; vmm maps it anew where it moves; observe watches and replaces nothing; "
       "off stays out of the way; auto chooses: um"},
      parse_backend},
-    {{"ULMS_GPU_MEMORY", "WRAPPER_MAX_MEMORY", "", "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
-      "device memory that the program may see and use, on each device; not set: all there is"},
+    {{"ULMS_GPU_MEMORY", "WRAPPER_MAX_MEMORY CUDA_DEVICE_MEMORY_LIMIT GPU_MEMORY_LIMIT", "",
+      "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
+      "device memory that the program may see and use, on each device (CUDA_DEVICE_MEMORY_LIMIT_0: on device 0, and so "
+      "on); not set: all there is"},
      parse_capacity},
-    {{"ULMS_GPU_MEMORY_FACTOR", NULL, "90", "a whole number from 0 to 100",
+    {{"ULMS_GPU_MEMORY_FACTOR", "", "90", "a whole number from 0 to 100",
       "per cent of that memory which the program's data may occupy at a time; without effect in observe"},
      parse_factor},
-    {{"ULMS_HOOKS", NULL, "all", "all, no-library or driver",
+    {{"ULMS_HOOKS", "", "all", "all, no-library or driver",
       "who is believed about extents; no-library: not cuBLAS and cuDNN; driver: nor the framework's allocator"},
      parse_hooks},
-    {{"ULMS_POLICY", NULL, "ahead", "ahead, pump or none",
+    {{"ULMS_POLICY", "", "ahead", "ahead, pump or none",
       "who decides which pages move when; ahead learns what comes next, the others are there to compare with, in "
       "um only"},
      parse_policy},
-    {{"ULMS_HIDDEN", NULL, "followed", "followed, any or known",
+    {{"ULMS_HIDDEN", "", "followed", "followed, any or known",
       "addresses that no argument shows, in vmm; followed: those that copies bring to the device, and once a kernel "
       "runs that may use others, what is away is mapped for it (slower); known: as followed, and there are no others; "
       "any: a kernel may use any, so that pages move only while none runs"},
      parse_hidden},
-    {{"ULMS_VERIFY", NULL, "0", "0, 1 or abort",
+    {{"ULMS_VERIFY", "", "0", "0, 1 or abort",
       "looks, in vmm, whether pages were written by an operation that did not show it, and tells (slow); abort: ends "
       "the program then"},
      parse_verify},
-    {{"ULMS_MANAGED_LIMIT", NULL, "", "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
+    {{"ULMS_MANAGED_LIMIT", "", "", "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
       "memory that may move (in um it is managed) which the program may hold: beyond it is out of memory; in vmm also "
       "the most host memory that is pinned; not set: three quarters of the host memory that is available at the start, "
       "and what is beyond that stays plain"},
      parse_managed_limit},
-    {{"ULMS_PAGE", NULL, "8MiB", "2MiB, 4MiB, 8MiB and so on to 64MiB",
+    {{"ULMS_PAGE", "", "8MiB", "2MiB, 4MiB, 8MiB and so on to 64MiB",
       "what memory moves in, in vmm: larger pages are mapped anew in less time, but more memory that is not needed "
       "comes along, and allocations below half a page stay plain, as long as an eighth of the memory holds them"},
      parse_page},
-    {{"ULMS_SHARE", NULL, "", "NAME[,request=0.3][,limit=0.6][,hard][,memory=8GiB][,priority=1]",
+    {{"ULMS_SHARE", "", "", "NAME[,request=0.3][,limit=0.6][,hard][,memory=8GiB][,priority=1]",
       "shares the GPU with other programs as one of the group of that name; request and limit are parts of GPU time, "
-      "memory is what the group may hold; `pump run --share` starts what plans it"},
+      "memory is what the group may hold; CUDA_DEVICE_SM_LIMIT is a limit in per cent; `pump run --share` starts what "
+      "plans it"},
      parse_share},
-    {{"ULMS_SHARE_DIR", NULL, "", "the path of a folder",
+    {{"ULMS_SHARE_DIR", "", "", "the path of a folder",
       "where the programs that share a GPU meet; not set: XDG_RUNTIME_DIR/ulms, else /tmp/ulms-UID"},
      parse_share_folder},
-    {{"ULMS_PLAIN", NULL, "", "how names of library files begin, separated by commas",
+    {{"ULMS_PLAIN", "", "", "how names of library files begin, separated by commas",
       "memory that these libraries allocate stays plain in um and vmm, as that of NCCL, NVSHMEM and UCX does: other "
       "processes and devices may need it so"},
      parse_plain},
-    {{"ULMS_TRACE", NULL, "", "the path of a file; %p in it stands for the process id",
+    {{"ULMS_TRACE", "", "", "the path of a file; %p in it stands for the process id",
       "records every operation and what it touches into this file, for `pump trace`"},
      parse_trace},
-    {{"ULMS_STATS", NULL, "", "on, or a path with a slash in it; %p in it stands for the process id",
+    {{"ULMS_STATS", "", "", "on, or a path with a slash in it; %p in it stands for the process id",
       "shows live counters to `pump top`; on: in shared memory"},
      parse_stats},
 };
@@ -234,14 +237,60 @@ static void say_bad(const struct ulms_option *say, const char *name, const char 
 }
 
 static bool known(const char *name, size_t length) {
-    for (int i = 0; i < ROWS; i++) {
-        const struct ulms_option *say = &rows[i].say;
-        const char *both[] = {say->name, say->alias};
-        for (int k = 0; k < 2; k++)
-            if (both[k] && strlen(both[k]) == length && memcmp(both[k], name, length) == 0)
-                return true;
-    }
+    for (int i = 0; i < ROWS; i++)
+        if (strlen(rows[i].say.name) == length && memcmp(rows[i].say.name, name, length) == 0)
+            return true;
     return false;
+}
+
+/* NULL: it is not set. *name: under which of its names it is; the others are ignored. */
+static const char *value_under(const struct ulms_option *say, char name[NAME_ROOM], bool tell) {
+    char names[4 * NAME_ROOM], *next = names;
+    const char *value = NULL;
+    snprintf(names, sizeof names, "%s %s", say->name, say->aliases);
+    for (const char *each; (each = strsep(&next, " "));) {
+        const char *text = value_of(each);
+        if (text && value && tell)
+            log_warn("%s is ignored: %s is set", each, name);
+        if (!text || value)
+            continue;
+        value = text;
+        snprintf(name, NAME_ROOM, "%s", each);
+    }
+    return value;
+}
+
+static void say_bad_of_others(const char *name, const char *text, const char *accepts) {
+    log_line(LOG_ERROR, NULL, "%s=%.200s is not accepted (%s): taken as not set", name, text, accepts);
+}
+
+/* HAMi's, of one device; ours is for all. */
+static void read_device_limits(struct options *o, bool tell) {
+    for (int d = 0; d < DEVICE_MAX; d++) {
+        char name[NAME_ROOM];
+        snprintf(name, sizeof name, "CUDA_DEVICE_MEMORY_LIMIT_%d", d);
+        const char *text = value_of("ULMS_GPU_MEMORY") ? NULL : value_of(name);
+        if (text && !size_parse(text, &o->device_capacity[d]) && tell)
+            say_bad_of_others(name, text, "a size above 0, such as 8GiB");
+    }
+}
+
+/* HAMi's, in per cent; 0 and 100 are none. */
+static void read_time_limit(struct share_option *s, bool tell) {
+    static const char name[] = "CUDA_DEVICE_SM_LIMIT";
+    const char *text = value_of(name);
+    char *end;
+    long percent = text ? strtol(text, &end, 10) : 0;
+    if (text && (end == text || *end || percent < 0 || percent > 100)) {
+        if (tell)
+            say_bad_of_others(name, text, "a whole number from 0 to 100");
+    } else if (percent % 100 && !s->name[0]) {
+        if (tell)
+            log_warn("%s=%s has no effect: a limit of GPU time needs ULMS_SHARE (pump run --share)", name, text);
+    } else if (percent % 100 && !(s->settings.said & SETTING_LIMIT)) {
+        s->settings.to.limit = (uint32_t)percent * 10;
+        s->settings.said |= SETTING_LIMIT;
+    }
 }
 
 /* By what is behind the prefix, which all have. NULL: none is like it. */
@@ -286,17 +335,17 @@ static void read_all(struct options *o, bool tell) {
     const char *capacity = NULL;
     for (int i = 0; i < ROWS; i++) {
         const struct ulms_option *say = &rows[i].say;
-        const char *own = value_of(say->name), *other = value_of(say->alias);
-        const char *text = own ? own : other;
+        char name[NAME_ROOM];
+        const char *text = value_under(say, name, tell);
         if (*say->fallback)
             rows[i].parse(say->fallback, o);
         if (text && !rows[i].parse(text, o) && tell)
-            say_bad(say, own ? say->name : say->alias, text);
+            say_bad(say, name, text);
         if (rows[i].parse == parse_capacity)
             capacity = text;
-        if (own && other && tell)
-            log_warn("%s is ignored: %s is set", say->alias, say->name);
     }
+    read_device_limits(o, tell);
+    read_time_limit(&o->share, tell && o->mode != MODE_OFF);
     o->lease_factor = value_of("ULMS_GPU_MEMORY_FACTOR") ? o->factor : 100;
     if (!tell || o->mode == MODE_OFF)
         return;
@@ -315,7 +364,10 @@ uint64_t options_capacity_early(void) {
     if (now)
         read_all(now, false);
     const struct options *o = now ? now : &ulms_options;
-    uint64_t capacity = o->mode == MODE_OFF ? 0 : o->capacity, group = o->share.settings.to.memory;
+    uint64_t capacity = o->mode == MODE_OFF     ? 0
+                        : o->device_capacity[0] ? o->device_capacity[0]
+                                                : o->capacity,
+             group = o->share.settings.to.memory;
     if (group && (o->mode == MODE_UM || o->mode == MODE_VMM) && (!capacity || group < capacity))
         capacity = group;
     free(now);

@@ -20,11 +20,12 @@ struct share_option {
 };
 
 struct options {
-    enum mode mode;            /* ULMS_BACKEND */
-    enum log_level level;      /* ULMS_LOG_LEVEL */
-    uint64_t capacity;         /* ULMS_GPU_MEMORY, bytes; 0: not set. WRAPPER_MAX_MEMORY is its alias */
-    char policy[16];           /* ULMS_POLICY */
-    int factor;                /* ULMS_GPU_MEMORY_FACTOR, per cent */
+    enum mode mode;                       /* ULMS_BACKEND */
+    enum log_level level;                 /* ULMS_LOG_LEVEL */
+    uint64_t capacity;                    /* ULMS_GPU_MEMORY, bytes; 0: not set */
+    uint64_t device_capacity[DEVICE_MAX]; /* of one device, before that; 0: not set */
+    char policy[16];                      /* ULMS_POLICY */
+    int factor;                           /* ULMS_GPU_MEMORY_FACTOR, per cent */
     int lease_factor;          /* of what a broker grants: it leaves room itself; 100 unless the factor was set */
     enum hooks hooks;          /* ULMS_HOOKS */
     enum hidden hidden;        /* ULMS_HIDDEN */

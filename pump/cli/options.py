@@ -38,15 +38,15 @@ class Options:
 
 
 def names(option: Option) -> str:
-    """An option's name and its alias."""
-    return f"{option.name} (or {option.alias})" if option.alias else option.name
+    """An option's name and what others call it."""
+    return f"{option.name} (or {', '.join(option.aliases)})" if option.aliases else option.name
 
 
 def markdown(options: list[Option]) -> str:
     """The options as a Markdown table."""
     lines = ["| variable | default | accepts | what it does |", "|---|---|---|---|"]
     for option in options:
-        name = " or ".join(f"`{n}`" for n in (option.name, option.alias) if n)
+        name = ", ".join(f"`{n}`" for n in (option.name, *option.aliases))
         default = f"`{option.default}`" if option.default else "not set"
         lines.append(f"| {name} | {default} | {option.accepts} | {option.help} |")
     return "\n".join(lines)

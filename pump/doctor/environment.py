@@ -87,7 +87,7 @@ def neighbour_findings(libraries: list[str]) -> Iterator[Finding]:
 
 def option_findings(variables: Mapping[str, str]) -> Iterator[Finding]:
     """Are the options known, and does ulms.so accept their values?"""
-    names = {name for row in option_rows() for name in (row.name, row.alias) if name}
+    names = {name for row in option_rows() for name in (row.name, *row.aliases)}
     given = [name for name in variables if name.startswith(PREFIX) or name in names]
     for name in given:
         if name not in names:

@@ -3,6 +3,7 @@
 
 #include <locale.h>
 
+#include "base/capacity.h"
 #include "base/options.h"
 #include "capture.h"
 #include "ulms.h"
@@ -10,9 +11,14 @@
 static void clear(void) {
     for (size_t i = 0; i < ulms_option_count(); i++) {
         unsetenv(ulms_option(i)->name);
-        if (ulms_option(i)->alias)
-            unsetenv(ulms_option(i)->alias);
+        char names[128], *next = names;
+        snprintf(names, sizeof names, "%s", ulms_option(i)->aliases);
+        for (const char *each; (each = strsep(&next, " "));)
+            if (*each)
+                unsetenv(each);
     }
+    unsetenv("CUDA_DEVICE_MEMORY_LIMIT_1");
+    unsetenv("CUDA_DEVICE_SM_LIMIT");
 }
 
 /* Reads with one variable set; returns what was said. */
@@ -108,6 +114,7 @@ TEST(good_sizes) {
         CHECK_EQ(lines(read_with("ULMS_GPU_MEMORY", sizes[i].text)), told);
         CHECK_EQ(ulms_options.capacity, sizes[i].bytes);
         CHECK_EQ(lines(read_with("WRAPPER_MAX_MEMORY", sizes[i].text)), told);
+        CHECK_EQ(lines(read_with("CUDA_DEVICE_MEMORY_LIMIT", sizes[i].text)), told);
         CHECK_EQ(ulms_options.capacity, sizes[i].bytes);
         CHECK_STR(read_with("ULMS_MANAGED_LIMIT", sizes[i].text), "");
         CHECK_EQ(ulms_options.managed_limit, sizes[i].bytes);
@@ -269,6 +276,38 @@ TEST(own_name_wins_over_the_alias) {
     capture_start();
     options_read();
     CHECK_STR(capture_end(), "");
+}
+
+TEST(a_limit_of_one_device) {
+    clear();
+    setenv("CUDA_DEVICE_MEMORY_LIMIT", "2g", 1);
+    setenv("CUDA_DEVICE_MEMORY_LIMIT_1", "3072m", 1);
+    options_read();
+    CHECK_EQ(capacity_of(0), 2ull << 30);
+    CHECK_EQ(capacity_of(1), 3ull << 30);
+    setenv("ULMS_GPU_MEMORY", "1GiB", 1);
+    capture_start();
+    options_read();
+    CHECK_STR(capture_end(), "[ulms] WARN: CUDA_DEVICE_MEMORY_LIMIT is ignored: ULMS_GPU_MEMORY is set\n");
+    CHECK_EQ(capacity_of(1), 1ull << 30);
+    CHECK_EQ(lines(read_with("CUDA_DEVICE_MEMORY_LIMIT_1", "much")), 1);
+    CHECK_EQ(capacity_of(1), 0);
+}
+
+TEST(a_limit_of_time_in_per_cent) {
+    CHECK_EQ(lines(read_with("CUDA_DEVICE_SM_LIMIT", "30")), 1); /* without effect */
+    CHECK_STR(read_with("CUDA_DEVICE_SM_LIMIT", "100"), "");
+    CHECK_STR(read_with("CUDA_DEVICE_SM_LIMIT", "0"), "");
+    CHECK_EQ(lines(read_with("CUDA_DEVICE_SM_LIMIT", "101")), 1);
+    CHECK_EQ(lines(read_with("CUDA_DEVICE_SM_LIMIT", "half")), 1);
+    setenv("CUDA_DEVICE_SM_LIMIT", "30", 1);
+    setenv("ULMS_SHARE", "train", 1);
+    options_read();
+    CHECK_EQ(ulms_options.share.settings.to.limit, 300);
+    CHECK_EQ(ulms_options.share.settings.said, SETTING_LIMIT);
+    setenv("ULMS_SHARE", "train,limit=0.5", 1);
+    options_read();
+    CHECK_EQ(ulms_options.share.settings.to.limit, 500);
 }
 
 TEST(paths) {

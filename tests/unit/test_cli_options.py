@@ -24,12 +24,12 @@ def test_every_form_names_every_option(capsys: pytest.CaptureFixture[str]) -> No
         out = capsys.readouterr().out.replace("\\", "")
         for option in option_rows():
             assert option.name in out
-            assert option.alias in out
+            assert all(alias in out for alias in option.aliases)
             assert option.accepts in out
 
 
 def test_the_manual_page_keeps_dashes_and_starts_no_line_with_a_dot() -> None:
-    option = Option("ULMS_X", "", "a-b", "a-b or .c", ".starts with a dot")
+    option = Option("ULMS_X", (), "a-b", "a-b or .c", ".starts with a dot")
     page = manual_page([option])
     assert "a\\-b or .c" in page
     assert [line for line in page.splitlines() if re.match(r"\.(?![A-Z]{1,2} |TP$)", line)] == []
