@@ -6,24 +6,12 @@
 #include <string.h>
 
 struct advice {
-    struct range range;
     CUmem_advise advice;
     int place;
     uint64_t slow; /* bytes on the host whose mappings the driver changes */
 };
 
-/* In the part of the range that the area holds, for each page. */
-static void for_pages(struct area *a, const struct range *range, void (*visit)(struct page *, void *), void *data) {
-    uint64_t range_end = range->start + range->bytes, area_end = a->start + a->bytes;
-    uint64_t start = a->start > range->start ? a->start : range->start;
-    pthread_mutex_lock(&pages_lock);
-    for (struct page *p = page_first(a, start); p < page_after(a, area_end < range_end ? area_end : range_end); p++)
-        visit(p, data);
-    pthread_mutex_unlock(&pages_lock);
-}
-
-static void advise_page(struct page *p, void *data) {
-    struct advice *d = data;
+static void advise_page(struct page *p, struct advice *d) {
     unsigned bit = 1u << (d->place == EMU_HOST ? DEVICES_MAX : d->place), accessed_by = p->accessed_by;
     bool read_mostly = p->read_mostly;
     int preferred = p->preferred;
@@ -53,58 +41,54 @@ static void advise_page(struct page *p, void *data) {
     d->slow += changed && p->on_host ? p->bytes : 0;
 }
 
-static bool is_managed(struct area *a, void *data) {
+static bool is_managed(struct area *a, uint64_t start, uint64_t end, void *data) {
     return a->kind == AREA_MANAGED;
 }
 
-static bool advise_area(struct area *a, void *data) {
-    struct advice *d = data;
-    for_pages(a, &d->range, advise_page, d);
+static bool advise_area(struct area *a, uint64_t start, uint64_t end, void *data) {
+    pthread_mutex_lock(&pages_lock);
+    for (struct page *p = page_first(a, start); p < page_after(a, end); p++)
+        advise_page(p, data);
+    pthread_mutex_unlock(&pages_lock);
     return true;
 }
 
-static CUresult check(const struct range *range) {
+static CUresult check(uint64_t start, uint64_t bytes) {
     bool covered = false;
-    return range->bytes && area_visit(range->start, range->bytes, &covered, is_managed, NULL) && covered
-               ? CUDA_SUCCESS
-               : CUDA_ERROR_INVALID_VALUE;
+    INVALID_IF(!bytes || !area_visit(start, bytes, &covered, is_managed, NULL) || !covered);
+    return CUDA_SUCCESS;
 }
 
-static CUresult advise(struct advice d) {
-    bool places = d.advice >= CU_MEM_ADVISE_SET_PREFERRED_LOCATION;
-    INVALID_IF(d.advice < CU_MEM_ADVISE_SET_READ_MOSTLY || d.advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY);
-    if (places && d.place != EMU_HOST && !device_valid(d.place))
-        return CUDA_ERROR_INVALID_DEVICE;
-    if (!places)
-        d.place = EMU_HOST;
-    CUresult result = check(&d.range);
-    if (result == CUDA_SUCCESS)
-        area_visit(d.range.start, d.range.bytes, NULL, advise_area, &d);
+static CUresult advise(uint64_t start, uint64_t bytes, CUmem_advise advice, int place) {
+    bool places = advice >= CU_MEM_ADVISE_SET_PREFERRED_LOCATION;
+    INVALID_IF(advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY);
+    if (places && place != EMU_HOST)
+        CHECK_DEVICE(place);
+    TRY(check(start, bytes));
+    struct advice d = {.advice = advice, .place = places ? place : EMU_HOST};
+    area_visit(start, bytes, NULL, advise_area, &d);
     cost_call((double)d.slow * rate(RATE_ADVISE_HOST));
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CALL(cuMemAdvise, CALL_CONTEXT, CUdeviceptr start, size_t bytes, CUmem_advise advice, CUdevice device) {
-    return advise((struct advice){{start, bytes}, advice, device == CU_DEVICE_CPU ? EMU_HOST : device, 0});
+    return advise(start, bytes, advice, device == CU_DEVICE_CPU ? EMU_HOST : device);
 }
 
 CALL(cuMemAdvise_v2, CALL_CONTEXT, CUdeviceptr start, size_t bytes, CUmem_advise advice, CUmemLocation location) {
-    int place = location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : EMU_HOST;
-    return advise((struct advice){{start, bytes}, advice, place, 0});
+    return advise(start, bytes, advice, location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : EMU_HOST);
 }
 
 /* --- questions --- */
 
 /* What all pages of a range have in common. */
 struct summary {
-    struct range range;
     bool any, read_mostly;
     int preferred, last_prefetch; /* EMU_UNKNOWN: none, or not all the same */
     unsigned accessed_by;
 };
 
-static void sum_page(struct page *p, void *data) {
-    struct summary *s = data;
+static void sum_page(struct page *p, struct summary *s) {
     if (!s->any) {
         s->any = s->read_mostly = true;
         s->preferred = p->preferred;
@@ -117,9 +101,11 @@ static void sum_page(struct page *p, void *data) {
     s->last_prefetch = p->last_prefetch == s->last_prefetch ? p->last_prefetch : EMU_UNKNOWN;
 }
 
-static bool sum_area(struct area *a, void *data) {
-    struct summary *s = data;
-    for_pages(a, &s->range, sum_page, s);
+static bool sum_area(struct area *a, uint64_t start, uint64_t end, void *data) {
+    pthread_mutex_lock(&pages_lock);
+    for (struct page *p = page_first(a, start); p < page_after(a, end); p++)
+        sum_page(p, data);
+    pthread_mutex_unlock(&pages_lock);
     return true;
 }
 
@@ -159,11 +145,10 @@ static CUresult range_attribute(void *data, size_t size, CUmem_range_attribute i
 _Static_assert(EMU_HOST == -1 && EMU_UNKNOWN == -2, "as CU_DEVICE_CPU and CU_DEVICE_INVALID");
 
 static CUresult summarize(CUdeviceptr start, size_t bytes, struct summary *s) {
-    *s = (struct summary){.range = {start, bytes}};
-    CUresult result = check(&s->range);
-    if (result == CUDA_SUCCESS)
-        area_visit(start, bytes, NULL, sum_area, s);
-    return result;
+    *s = (struct summary){.any = false};
+    TRY(check(start, bytes));
+    area_visit(start, bytes, NULL, sum_area, s);
+    return CUDA_SUCCESS;
 }
 
 EXPORT int emu_preferred(uint64_t address) {
@@ -181,8 +166,9 @@ CALL(cuMemRangeGetAttribute, CALL_CONTEXT, void *data, size_t size, CUmem_range_
 CALL(cuMemRangeGetAttributes, CALL_CONTEXT, void **data, size_t *sizes, CUmem_range_attribute *ids, size_t n,
      CUdeviceptr start, size_t bytes) {
     struct summary s;
-    CUresult result = data && sizes && ids ? summarize(start, bytes, &s) : CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; result == CUDA_SUCCESS && i < n; i++)
-        result = range_attribute(data[i], sizes[i], ids[i], &s);
-    return result;
+    INVALID_IF(!data || !sizes || !ids);
+    TRY(summarize(start, bytes, &s));
+    for (size_t i = 0; i < n; i++)
+        TRY(range_attribute(data[i], sizes[i], ids[i], &s));
+    return CUDA_SUCCESS;
 }

@@ -36,7 +36,7 @@ CALL(cuMemFree_v2, CALL_CONTEXT | CALL_UNSAFE, CUdeviceptr address) {
 
 CALL(cuMemAllocManaged, CALL_CONTEXT | CALL_UNSAFE, CUdeviceptr *out, size_t bytes, unsigned flags) {
     INVALID_IF(!out || bytes == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST));
-    uint64_t whole = (bytes + GRANULE - 1) / GRANULE * GRANULE;
+    uint64_t whole = whole_granules(bytes);
     struct area a = {.start = whole < bytes ? 0 : memory_reserve(whole, GRANULE, 0),
                      .bytes = bytes,
                      .kind = AREA_MANAGED,

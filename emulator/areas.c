@@ -60,7 +60,7 @@ bool area_find(uint64_t address, struct area *out) {
     return a != NULL;
 }
 
-bool area_visit(uint64_t start, uint64_t bytes, bool *covered, bool (*visit)(struct area *, void *), void *data) {
+bool area_visit(uint64_t start, uint64_t bytes, bool *covered, area_visitor visit, void *data) {
     uint64_t end = start + bytes, at = start;
     bool whole = true, went = true;
     pthread_rwlock_wrlock(&lock);
@@ -71,7 +71,7 @@ bool area_visit(uint64_t start, uint64_t bytes, bool *covered, bool (*visit)(str
         if (!a)
             break;
         at = a->start + a->bytes;
-        went = visit(a, data);
+        went = visit(a, a->start > start ? a->start : start, at < end ? at : end, data);
     }
     pthread_rwlock_unlock(&lock);
     if (covered)

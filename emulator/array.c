@@ -43,7 +43,7 @@ static CUresult make(CUcontext c, const CUDA_ARRAY3D_DESCRIPTOR *d, struct CUarr
     INVALID_IF(__builtin_mul_overflow(d->Width, element, &bytes) ||
                __builtin_mul_overflow(bytes, at_least_one(d->Height), &bytes) ||
                __builtin_mul_overflow(bytes, at_least_one(d->Depth), &bytes) || bytes > UINT64_MAX - GRANULE);
-    uint64_t charged = (bytes + GRANULE - 1) / GRANULE * GRANULE;
+    uint64_t charged = whole_granules(bytes);
     if (!device_take(c->device, charged))
         return CUDA_ERROR_OUT_OF_MEMORY;
     void *data = mmap(NULL, charged, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

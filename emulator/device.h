@@ -12,6 +12,11 @@ enum { DEVICES_MAX = 16 };
 
 #define GRANULE (2ull << 20) /* physical memory, and managed pages, come in pieces of this */
 
+/* Bytes of the granules that so many bytes need. */
+static inline uint64_t whole_granules(uint64_t bytes) {
+    return (bytes + GRANULE - 1) / GRANULE * GRANULE;
+}
+
 struct device {
     int ordinal;
     uint64_t memory;

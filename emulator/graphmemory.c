@@ -18,14 +18,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of this, and of the 
 static struct lane *lanes;
 static uint64_t rounds = 1; /* one ends when nothing is in flight */
 
-static uint64_t whole(uint64_t bytes) {
-    return (bytes + GRANULE - 1) / GRANULE * GRANULE;
-}
-
 static uint64_t freed_by(const struct plan *p, const struct work *w) {
     for (size_t i = 0; w->kind == WORK_FREE && i < p->count; i++)
         if (p->step[i].work.kind == WORK_ALLOC && p->step[i].work.allocation.address == w->allocation.address)
-            return whole(p->step[i].work.allocation.bytes);
+            return whole_granules(p->step[i].work.allocation.bytes);
     return 0;
 }
 
@@ -35,7 +31,7 @@ static uint64_t most_of(const struct plan *p, uint64_t *left) {
     *left = 0;
     for (size_t i = 0; i < p->count; i++) {
         const struct work *w = &p->step[i].work;
-        *left += w->kind == WORK_ALLOC ? whole(w->allocation.bytes) : 0;
+        *left += w->kind == WORK_ALLOC ? whole_granules(w->allocation.bytes) : 0;
         most = *left > most ? *left : most;
         *left -= freed_by(p, w);
     }

@@ -115,7 +115,7 @@ CALL(cuIpcOpenMemHandle, CALL_CONTEXT, CUdeviceptr *out, CUipcMemHandle handle, 
     if (file < 0)
         return CUDA_ERROR_MAP_FAILED;
     /* The piece may begin inside a granule, and may share it. */
-    uint64_t before = h.offset % GRANULE, whole = (before + h.bytes + GRANULE - 1) / GRANULE * GRANULE;
+    uint64_t before = h.offset % GRANULE, whole = whole_granules(before + h.bytes);
     uint64_t start = memory_reserve(whole, GRANULE, 0);
     bool mapped = start && vmm_map_bytes(start, whole, file, h.offset - before);
     close(file);

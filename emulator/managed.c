@@ -138,7 +138,7 @@ void managed_dispose(struct area *a) {
             frame_free(a->pages->page[i].frames);
     pthread_mutex_unlock(&pages_lock);
     free(a->pages);
-    mmap((void *)(uintptr_t)a->start, (a->bytes + GRANULE - 1) / GRANULE * GRANULE, PROT_NONE,
+    mmap((void *)(uintptr_t)a->start, whole_granules(a->bytes), PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }
 
@@ -310,41 +310,27 @@ EXPORT void emu_traffic(struct emu_traffic *now) {
     pthread_mutex_unlock(&pages_lock);
 }
 
-struct place {
-    uint64_t address;
-    int place;
-};
-
-static bool read_place(struct area *a, void *data) {
-    struct place *asked = data;
+static bool read_place(struct area *a, uint64_t start, uint64_t end, void *place) {
     if (a->kind == AREA_MANAGED) {
-        struct page *p = page_first(a, asked->address);
-        asked->place = !populated(p) ? EMU_NOWHERE
-                       : p->frames   ? p->frames->device->ordinal
-                       : p->on_host  ? EMU_HOST
-                                     : EMU_NOWHERE;
+        struct page *p = page_first(a, start);
+        *(int *)place = !populated(p) ? EMU_NOWHERE : p->frames ? p->frames->device->ordinal : EMU_HOST;
     }
     return true;
 }
 
 EXPORT int emu_page(uint64_t address) {
-    struct place asked = {address, EMU_UNKNOWN};
-    area_visit(address, 1, NULL, read_place, &asked);
-    return asked.place;
+    int place = EMU_UNKNOWN;
+    area_visit(address, 1, NULL, read_place, &place);
+    return place;
 }
 
-static bool come_home(struct area *a, void *data) {
-    const struct range *touched = data;
-    uint64_t start = a->start > touched->start ? a->start : touched->start;
-    uint64_t end = touched->start + touched->bytes, area_end = a->start + a->bytes;
-    if (a->kind == AREA_MANAGED) {
-        struct emu_launch nobody = {.name = "host"};
-        managed_move(a, start, end < area_end ? end : area_end, NULL, &nobody);
-    }
+static bool come_home(struct area *a, uint64_t start, uint64_t end, void *nobody) {
+    if (a->kind == AREA_MANAGED)
+        managed_move(a, start, end, NULL, nobody);
     return true;
 }
 
 EXPORT void emu_touch_from_host(uint64_t address, uint64_t bytes) {
-    struct range touched = {address, bytes};
-    area_visit(address, bytes, NULL, come_home, &touched);
+    struct emu_launch nobody = {.name = "host"};
+    area_visit(address, bytes, NULL, come_home, &nobody);
 }

@@ -29,7 +29,7 @@ CUresult memory_open(void) {
         void *at = mmap(NULL, 2 * size + GRANULE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (at == MAP_FAILED)
             continue;
-        base = ((uint64_t)(uintptr_t)at + GRANULE - 1) / GRANULE * GRANULE;
+        base = whole_granules((uint64_t)(uintptr_t)at);
         alias = (int64_t)size;
         file = memfd_create("emu-device-memory", MFD_CLOEXEC);
         if (file < 0 || ftruncate(file, (off_t)size) != 0)
@@ -79,7 +79,7 @@ void memory_unreserve(uint64_t start, uint64_t bytes) {
 uint64_t memory_reserve_for_graph(uint64_t bytes) {
     if (bytes > (uint64_t)alias)
         return 0;
-    uint64_t whole = (bytes + GRANULE - 1) / GRANULE * GRANULE, start = memory_reserve(whole, GRANULE, 0);
+    uint64_t whole = whole_granules(bytes), start = memory_reserve(whole, GRANULE, 0);
     pthread_mutex_lock(&lock);
     bool noted = start && space_add(&of_graphs, start, whole);
     pthread_mutex_unlock(&lock);
@@ -199,7 +199,7 @@ CUresult memory_allocate(CUcontext c, enum area_kind kind, struct device *d, CUm
     }
     if (bytes > (uint64_t)alias)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    uint64_t whole = rounded(bytes, GRANULE);
+    uint64_t whole = whole_granules(bytes);
     if (!pool_take(pool, d, whole))
         return CUDA_ERROR_OUT_OF_MEMORY;
     uint64_t start = memory_reserve(whole, GRANULE, 0);
@@ -216,13 +216,13 @@ CUresult memory_back(CUcontext c, struct device *d, uint64_t start, uint64_t byt
     memory_free(start, 1u << AREA_GRAPH); /* an earlier launch's, which nobody freed */
     CUresult result = enter(c, AREA_GRAPH, d, NULL, start, bytes, 0, &made);
     if (result == CUDA_SUCCESS)
-        atomic_fetch_add(&d->graph_used, rounded(bytes, GRANULE));
+        atomic_fetch_add(&d->graph_used, whole_granules(bytes));
     return result;
 }
 
 /* Undoes what made the area, which nobody finds any more. */
 static void dispose(struct area *a) {
-    uint64_t whole = rounded(a->bytes, GRANULE);
+    uint64_t whole = whole_granules(a->bytes);
     switch (a->kind) {
     case AREA_PLAIN:
     case AREA_POOL:
@@ -246,7 +246,7 @@ static void dispose(struct area *a) {
         atomic_fetch_sub(&a->device->graph_used, whole);
         break;
     case AREA_IPC:
-        whole = rounded(a->offset + a->bytes, GRANULE);
+        whole = whole_granules(a->offset + a->bytes);
         vmm_unmap_bytes(a->start - a->offset, whole);
         memory_unreserve(a->start - a->offset, whole);
         break;

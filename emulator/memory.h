@@ -92,9 +92,11 @@ bool area_find(uint64_t address, struct area *out);
 bool area_remove(uint64_t start, unsigned kinds, struct area *out);
 /* Takes out any area of the context; for its end. */
 bool area_remove_of_context(CUcontext c, struct area *out);
+/* Called with the part [start, end) of a range that the area holds. It may change the area. */
+typedef bool (*area_visitor)(struct area *a, uint64_t start, uint64_t end, void *data);
 /* Calls visit for every area that overlaps the range, in address order, until it returns false; false then.
- * Gaps are skipped; *covered, if not NULL, tells whether there were none. visit may change the area. */
-bool area_visit(uint64_t start, uint64_t bytes, bool *covered, bool (*visit)(struct area *a, void *data), void *data);
+ * Gaps are skipped; *covered, if not NULL, tells whether there were none. */
+bool area_visit(uint64_t start, uint64_t bytes, bool *covered, area_visitor visit, void *data);
 /* Looks a range up for an operation. Its bytes, or NULL: illegal. mode: enum emu_mode. */
 void *area_use(struct emu_launch *r, uint64_t address, uint64_t bytes, int mode);
 

@@ -37,16 +37,8 @@ struct step {
     int areas;
 };
 
-static void clip(const struct area *a, const struct range *range, uint64_t *start, uint64_t *end) {
-    uint64_t range_end = range->start + range->bytes, area_end = a->start + a->bytes;
-    *start = a->start > range->start ? a->start : range->start;
-    *end = area_end < range_end ? area_end : range_end;
-}
-
-static bool move_area(struct area *a, void *data) {
+static bool move_area(struct area *a, uint64_t start, uint64_t end, void *data) {
     struct step *s = data;
-    uint64_t start, end;
-    clip(a, s->range, &start, &end);
     if (a->kind != AREA_MANAGED)
         return true; /* freed, and something else there, since it was checked */
     if (s->discard)
@@ -78,10 +70,8 @@ void move_run(const struct move *m, struct emu_launch *r) {
 
 /* --- issue --- */
 
-static bool count_area(struct area *a, void *data) {
+static bool count_area(struct area *a, uint64_t start, uint64_t end, void *data) {
     struct step *s = data;
-    uint64_t start, end;
-    clip(a, s->range, &start, &end);
     if (a->kind != AREA_MANAGED || s->areas++ > 0) /* a call takes no range over two allocations */
         return false;
     if (s->moves) {

@@ -114,7 +114,7 @@ struct span {
     struct device *to; /* NULL: the host */
 };
 
-static bool check_unmap(struct area *a, void *data) {
+static bool check_unmap(struct area *a, uint64_t start, uint64_t end, void *data) {
     struct span *s = data;
     s->good = s->good && a->kind == AREA_VMM && a->start >= s->start && a->start + a->bytes <= s->end;
     if (s->good)
@@ -137,13 +137,13 @@ CALL(cuMemUnmap, CALL_PASSES, CUdeviceptr start, size_t bytes) {
 }
 
 /* The host may be given only what lies in host memory. */
-static bool check_access(struct area *a, void *data) {
+static bool check_access(struct area *a, uint64_t start, uint64_t end, void *data) {
     struct span *s = data;
     s->good = a->kind == AREA_VMM && (s->to || !a->device);
     return s->good;
 }
 
-static bool set_access(struct area *a, void *data) {
+static bool set_access(struct area *a, uint64_t start, uint64_t end, void *data) {
     struct span *s = data;
     a->rights[s->to ? s->to->ordinal : DEVICES_MAX] = (unsigned char)s->access->flags;
     s->cost += cost_vmm(a->device ? VMM_ACCESS : VMM_ACCESS_HOST, a->bytes);
