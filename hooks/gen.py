@@ -32,6 +32,7 @@ from hooks.generator.library_table import LibraryTables
 from hooks.generator.library_wrappers import library_header, library_wrappers
 from hooks.generator.lists import exports_map, names_json
 from hooks.generator.lookalike import lookalike, lookalike_map
+from hooks.generator.operations import Operations, read_operations, roles_array
 from hooks.generator.row import Library, Row, TableError
 from hooks.generator.table import read_tables
 from hooks.generator.text import header
@@ -49,6 +50,7 @@ class Tables:
     rows: list[Row]
     libraries: list[Library]
     functions: dict[str, Functions]  # by folder
+    operations: Operations  # of cuDNN's graphs
 
     def of(self, *names: str) -> list[Row]:
         """The rows of these libraries that have a prototype."""
@@ -57,7 +59,7 @@ class Tables:
 
 def read_all(hooks: Path = HOOKS) -> Tables:
     """Every table. Raises TableError."""
-    tables = Tables([], [], {})
+    tables = Tables([], [], {}, read_operations(hooks))
     types: frozenset[str] = frozenset()
     for name in DRIVERS:
         types |= declarations((hooks / name).glob("**/*.h")).types
@@ -97,6 +99,8 @@ def outputs(tables: Tables, machine: str) -> dict[str, str]:
         "emulator_bodies.h": header("What the emulated functions do.") + emulator_bodies(rows),
         "emulator_calls.c": header("The emulated functions.") + emulator_calls(rows),
         "calls.h": header("Every wrapped function, called.") + calls_header(typed, libraries),
+        "cudnn_roles.h": header("What operations of cuDNN's graphs do with their tensors.")
+        + roles_array(tables.operations),
         "names.json": names_json(rows),
     }
     for folder in FOLDERS:

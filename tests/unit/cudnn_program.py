@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hooks.generator.operations import read_operations
 from tests.conftest import BUILD
 
 ROOT = Path(__file__).parents[2]
@@ -22,10 +23,11 @@ READ, WRITE, UPDATE, SCRATCH = range(1, 5)
 
 
 def constants() -> dict[str, int]:
-    """Every constant of our declarations of cuDNN."""
+    """Every constant of cuDNN that is known here."""
     headers = (ROOT / "hooks/cudnn/abi").glob("*.h")
     found = (re.findall(r"\b(CUDNN_\w+) = (-?\d+),", h.read_text("utf-8")) for h in headers)
-    return {name: int(value) for name, value in itertools.chain(*found)}
+    declared = {name: int(value) for name, value in itertools.chain(*found)}
+    return declared | read_operations(ROOT / "hooks").constants
 
 
 VALUES = constants()
@@ -67,7 +69,8 @@ def library() -> ctypes.CDLL:
     """The descriptors by themselves, without anything that calls a library."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     assert compiler, "a C compiler builds everything here"
-    flags = ["-std=gnu11", "-O1", "-shared", "-fPIC", f"-I{ROOT}/csrc", f"-I{ROOT}/hooks"]
+    flags = ["-std=gnu11", "-O1", "-shared", "-fPIC"]
+    flags += [f"-I{folder}" for folder in (ROOT / "csrc", ROOT / "hooks", BUILD / "gen")]
     sources = [str(ROOT / "csrc" / source) for source in SOURCES]
     core = [str(BUILD / "libulms_core.so"), f"-Wl,-rpath,{BUILD.resolve()}"]
     with tempfile.TemporaryDirectory() as folder:

@@ -14,6 +14,8 @@ from numpy.lib.array_utils import byte_bounds
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
+from hooks.generator.operations import read_operations  # noqa: E402
+from hooks.generator.row import TableError  # noqa: E402
 from tests.unit.cudnn_program import (  # noqa: E402
     BLOCK,
     EXACT,
@@ -303,6 +305,17 @@ def test_settings_are_not_kept(program: Program) -> None:
     program.set(plan, 406, "BACKEND_DESCRIPTOR", [cache])
     library().descriptor_planned(ctypes.c_void_p(plan), ctypes.c_int64(0))
     assert list(program.execute(plan, {1: 4096, 5: 8192})) == [4096]
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [("10 RESHAPE in", ":1: neither"), ("10 X\n    7 Y in\n    7 Z out", ":3: attribute 7 twice")],
+)
+def test_mistakes_in_a_table_of_roles(tmp_path: Path, table: str, message: str) -> None:
+    (tmp_path / "cudnn").mkdir()
+    (tmp_path / "cudnn/a.roles").write_text(table, encoding="utf-8")
+    with pytest.raises(TableError, match=message):
+        read_operations(tmp_path)
 
 
 def test_every_attribute_of_operations_has_a_role() -> None:

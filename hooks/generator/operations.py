@@ -1,0 +1,52 @@
+"""The operations of cuDNN's graphs, and what they do with the tensors of their attributes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hooks.generator.row import TableError
+from hooks.generator.table import logical_lines
+
+_KIND = re.compile(r"(?P<number>\d+) (?P<name>\w+)")
+_ATTRIBUTE = re.compile(r"\s+(?P<number>\d+) (?P<name>\w+) (?P<role>[a-z]+)")
+
+
+@dataclass(frozen=True)
+class Operations:
+    """The vendor's constants by name, and the role of each attribute by its number."""
+
+    constants: dict[str, int] = field(default_factory=dict)
+    roles: dict[int, str] = field(default_factory=dict)
+
+
+def read_operations(hooks: Path) -> Operations:
+    """All tables of roles. Raises TableError."""
+    found = Operations()
+    for file in sorted(hooks.glob("*/*.roles")):
+        _read(file.relative_to(hooks).as_posix(), file.read_text(encoding="utf-8"), found)
+    return found
+
+
+def _read(file: str, table: str, found: Operations) -> None:
+    for where, text in logical_lines(file, table):
+        if attribute := _ATTRIBUTE.fullmatch(text):
+            name, number = f"CUDNN_ATTR_OPERATION_{attribute['name']}", int(attribute["number"])
+            if number in found.roles:
+                raise TableError(where, f"attribute {number} twice")
+            found.roles[number] = attribute["role"]
+        elif kind := _KIND.fullmatch(text):
+            name = f"CUDNN_BACKEND_OPERATION_{kind['name']}_DESCRIPTOR"
+            number = int(kind["number"])
+        else:
+            raise TableError(where, "neither 'NUMBER NAME' nor '    NUMBER NAME role'")
+        if name in found.constants:
+            raise TableError(where, f"{name} twice")
+        found.constants[name] = number
+
+
+def roles_array(operations: Operations) -> str:
+    """The elements of an array of enum role, by attribute."""
+    rows = sorted(operations.roles.items())
+    return "".join(f"[{number}] = ROLE_{role.upper()},\n" for number, role in rows)
