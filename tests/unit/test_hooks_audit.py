@@ -36,6 +36,14 @@ PREFIXES = {
     "CUDA_EVENT_RECORD_NODE_PARAMS",
     "CUDA_HOST_NODE_PARAMS_v2",
 }
+# Structures of which only the address is handed on.
+OPAQUE = {
+    "CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS",
+    "CUDA_RESOURCE_VIEW_DESC",
+    "CUarrayMapInfo",
+    "CUctxCigParam",
+    "CUexecAffinityParam",
+}
 # Grew with the versions: compared with the newest header only.
 GROWN = {"CU_CTX_FLAGS_MASK"}
 # In drivers of their version, and in the next header only.
@@ -135,7 +143,7 @@ def expressions(version: int) -> list[str]:
     left_out = {"CUDA_ABI_VERSION"} | (GROWN if version < ABI_VERSION else set())
     fields = [f for f in ABI.fields if not UNUSED_FIELD.search(f)]
     constants = ABI.constants - left_out
-    found = [f"sizeof({name})" for name in ABI.types - PREFIXES]
+    found = [f"sizeof({name})" for name in ABI.types - PREFIXES - OPAQUE]
     for field in fields:
         kind, _, path = field.partition(".")
         found += [f"offsetof({kind}, {path})", f"sizeof((({kind} *)0)->{path})"]

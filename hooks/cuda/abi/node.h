@@ -144,11 +144,7 @@ typedef struct {
 } CUgraphNodeParams;
 
 /* Told by the driver which nodes of a graph a second capture cannot change. */
-typedef enum {
-    CU_GRAPH_RECAPTURE_ELIGIBLE_FOR_UPDATE = 0,
-    CU_GRAPH_RECAPTURE_INELIGIBLE_FOR_UPDATE = 1,
-    CU_GRAPH_RECAPTURE_ERROR = 2,
-} CUgraphRecaptureStatus;
+typedef int CUgraphRecaptureStatus;
 
 typedef CUresult (*CUgraphRecaptureCallback)(void *data, CUgraphNode node, const CUgraphNodeParams *originalParams,
                                              const CUgraphNodeParams *recaptureParams, CUgraphRecaptureStatus status);

@@ -4,7 +4,6 @@
 
 typedef enum {
     CU_GET_PROC_ADDRESS_DEFAULT = 0,
-    CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1 << 0,
     CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 1 << 1,
 } CUdriverProcAddress_flags;
 

@@ -15,18 +15,15 @@ typedef enum {
 
 typedef enum {
     CU_EVENT_DEFAULT = 0x0,
-    CU_EVENT_BLOCKING_SYNC = 0x1,
     CU_EVENT_DISABLE_TIMING = 0x2,
     CU_EVENT_INTERPROCESS = 0x4,
 } CUevent_flags;
 
 typedef enum {
-    CU_EVENT_RECORD_DEFAULT = 0x0,
     CU_EVENT_RECORD_EXTERNAL = 0x1,
 } CUevent_record_flags;
 
 typedef enum {
-    CU_EVENT_WAIT_DEFAULT = 0x0,
     CU_EVENT_WAIT_EXTERNAL = 0x1,
 } CUevent_wait_flags;
 
@@ -51,12 +48,10 @@ typedef enum {
     CU_STREAM_WAIT_VALUE_GEQ = 0x0,
     CU_STREAM_WAIT_VALUE_EQ = 0x1,
     CU_STREAM_WAIT_VALUE_AND = 0x2,
-    CU_STREAM_WAIT_VALUE_NOR = 0x3,
     CU_STREAM_WAIT_VALUE_FLUSH = 1 << 30,
 } CUstreamWaitValue_flags;
 
 typedef enum {
-    CU_STREAM_WRITE_VALUE_DEFAULT = 0x0,
     CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER = 0x1,
 } CUstreamWriteValue_flags;
 
@@ -72,15 +67,7 @@ typedef enum {
 
 typedef enum {
     CU_SYNC_POLICY_AUTO = 1,
-    CU_SYNC_POLICY_SPIN = 2,
-    CU_SYNC_POLICY_YIELD = 3,
-    CU_SYNC_POLICY_BLOCKING_SYNC = 4,
 } CUsynchronizationPolicy;
-
-typedef enum {
-    CU_HOST_TASK_BLOCKING = 0x0,
-    CU_HOST_TASK_SPINWAIT = 0x1,
-} CUhostTaskSyncMode;
 
 typedef void (*CUhostFn)(void *userData);
 typedef void (*CUstreamCallback)(CUstream hStream, CUresult status, void *userData);
@@ -117,23 +104,6 @@ typedef union {
     cuuint64_t pad[6];
 } CUstreamBatchMemOpParams;
 
-typedef struct {
-    struct {
-        struct {
-            unsigned long long value;
-        } fence;
-        union {
-            void *fence;
-            unsigned long long reserved;
-        } nvSciSync;
-        struct {
-            unsigned long long key;
-            unsigned int timeoutMs;
-        } keyedMutex;
-        unsigned int reserved[10];
-    } params;
-    unsigned int flags;
-    unsigned int reserved[16];
-} CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS;
+typedef struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS;
 
 #endif

@@ -8,17 +8,8 @@ typedef unsigned long long CUtexObject;
 
 #define CU_TRSF_READ_AS_INTEGER 0x01
 
-typedef enum {
-    CU_TR_ADDRESS_MODE_WRAP = 0,
-    CU_TR_ADDRESS_MODE_CLAMP = 1,
-    CU_TR_ADDRESS_MODE_MIRROR = 2,
-    CU_TR_ADDRESS_MODE_BORDER = 3,
-} CUaddress_mode;
-
-typedef enum {
-    CU_TR_FILTER_MODE_POINT = 0,
-    CU_TR_FILTER_MODE_LINEAR = 1,
-} CUfilter_mode;
+typedef int CUaddress_mode;
+typedef int CUfilter_mode;
 
 typedef struct {
     CUresourcetype resType;
@@ -64,16 +55,6 @@ typedef struct {
 } CUDA_TEXTURE_DESC;
 
 /* Of arrays; it passes through us unread. */
-typedef struct {
-    int format; /* an enumeration */
-    size_t width;
-    size_t height;
-    size_t depth;
-    unsigned int firstMipmapLevel;
-    unsigned int lastMipmapLevel;
-    unsigned int firstLayer;
-    unsigned int lastLayer;
-    unsigned int reserved[16];
-} CUDA_RESOURCE_VIEW_DESC;
+typedef struct CUDA_RESOURCE_VIEW_DESC_st CUDA_RESOURCE_VIEW_DESC;
 
 #endif

@@ -6,12 +6,7 @@
 
 #include "dnn.h"
 
-typedef enum {
-    CUDNN_GNN_AGG_SUM = 0,
-    CUDNN_GNN_AGG_MEAN = 1,
-    CUDNN_GNN_AGG_MAX = 2,
-    CUDNN_GNN_AGG_MIN = 3,
-} cudnnGnnAggOp_t;
+typedef int cudnnGnnAggOp_t;
 
 typedef int cudnnGnnActivationOp_t;
 
