@@ -63,7 +63,7 @@ static void check_pages(struct ulms_engine *e) {
     INVARIANT(untouched == e->depth.untouched, "%llu pages untouched", number(untouched));
     INVARIANT(places == e->places.total && bytes == e->bytes.total, "%llu dead and %llu live pages predicted",
               number(places), number(bytes));
-    INVARIANT(!e->policy->held ||
+    INVARIANT(!policy_holds(e->policy) ||
                   (here == e->counted[COUNT_HERE] && away == e->counted[COUNT_AWAY] && idle == e->counted[COUNT_IDLE]),
               "%llu pages here, %llu away, %llu idle", number(here), number(away), number(idle));
     evict_queue_check(e);
@@ -75,7 +75,7 @@ static void check_operations(struct ulms_engine *e) {
         for (struct registered *one = e->operations.slots[i]; one; one = one->next) {
             const struct operation *op = (const struct operation *)one;
             uint64_t sure = 0;
-            running += e->policy->held && !op->queued;
+            running += policy_holds(e->policy) && !op->queued;
             queued += op->queued;
             for (size_t j = 0; j < op->count; j++) {
                 const struct entry *x = &op->entries[j];
@@ -83,8 +83,9 @@ static void check_operations(struct ulms_engine *e) {
                 if (!entry_holds(x))
                     continue;
                 bool waited = x->page->waiter && x->page->waiter->id.id <= one->id;
-                INVARIANT(!op->queued || !e->policy->held || waited, "operation %llu", number(one->id));
-                INVARIANT(op->queued || !e->policy->held || x->page->pins > 0, "operation %llu", number(one->id));
+                INVARIANT(!op->queued || !policy_holds(e->policy) || waited, "operation %llu", number(one->id));
+                INVARIANT(op->queued || !policy_holds(e->policy) || x->page->pins > 0, "operation %llu",
+                          number(one->id));
                 sure += x->page->demand == DEMAND_SURE && x->page->waiter == op;
                 INVARIANT(j >= op->cursor || x->page->demand != DEMAND_SURE || x->page->waiter != op,
                           "operation %llu wants entry %zu", number(one->id), j);
@@ -92,7 +93,8 @@ static void check_operations(struct ulms_engine *e) {
             INVARIANT(sure == op->sure, "operation %llu wants %llu", number(one->id), number(sure));
         }
     INVARIANT(running == e->running, "%llu run", number(running));
-    for (struct operation *op = (e->policy->held ? e->waiting : e->window).first; op; op = op->after, queued--) {
+    for (struct operation *op = (policy_holds(e->policy) ? e->waiting : e->window).first; op;
+         op = op->after, queued--) {
         INVARIANT(op->id.id > serial, "operation %llu after %llu", number(op->id.id), number(serial));
         serial = op->id.id;
     }

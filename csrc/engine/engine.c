@@ -70,9 +70,8 @@ void ulms_engine_budget(struct ulms_engine *e, uint64_t bytes) {
 }
 
 void ulms_engine_in_place(struct ulms_engine *e, uint32_t in_place) {
-    uint32_t allowed = e->policy->held ? in_place : ULMS_IN_PLACE_NOTHING;
-    if (allowed != e->in_place) {
-        e->in_place = allowed;
+    if (in_place != e->in_place) {
+        e->in_place = in_place;
         sequence_renew(e);
     }
 }

@@ -5,20 +5,10 @@
 #include "base/larger.h"
 #include "engine/depth.h"
 #include "engine/page.h"
+#include "engine/policy.h"
 #include "engine/registry.h"
 #include "types.h"
 #include "ulms.h"
-
-/* --- policies --- */
-
-struct policy {
-    struct ulms_policy about;
-    bool held;  /* the held policy: an operation is, until its pages are here; else ordered */
-    bool fills; /* else the kernel faults the pages in */
-};
-
-/* NULL: none of that name. Name NULL: the default. */
-const struct policy *policy_find(const char *name);
 
 /* --- operations --- */
 
@@ -81,7 +71,7 @@ struct lane {
 
 /* The pages that may leave: two heaps. */
 struct evict_queue {
-    struct page *first[2]; /* on top of the heap of dead pages; of live ones, or of all (ordered) */
+    struct page *first[2]; /* on top of the heap of dead pages; of live ones */
     struct page *marked;   /* to be settled before the next look, oldest mark first */
     struct page *marked_last;
     bool stale; /* every key may have changed */
@@ -380,19 +370,18 @@ static inline void set_untouched(struct ulms_engine *e, struct page *p, bool unt
     p->untouched = untouched;
 }
 
+/* How many pages a move of the held policy still moved: the memory of some may be gone. */
+uint64_t held_moved(struct ulms_engine *e, const struct ulms_move *m, bool ok);
+
 /* policy_ahead.c: the held policy's next move of each lane. NULL: none now, or no memory. */
 struct move *policy_ahead_fill(struct ulms_engine *e);
 struct move *policy_ahead_evict(struct ulms_engine *e);
 
-/* policy_ordered.c: the ordered policies */
-
-/* Decides everything. False: no memory, nothing changed. */
-bool policy_ordered_issued(struct ulms_engine *e, struct operation *op);
-struct move *policy_ordered_next(struct ulms_engine *e);
-void policy_ordered_leaves(struct ulms_engine *e, struct operation *op);
-
 /* operation.c */
 
+bool held_issued(struct ulms_engine *e, struct operation *op);
+int held_admit(struct ulms_engine *e, struct operation *op, int at_once, uint64_t *wait);
+void held_retired(struct ulms_engine *e, struct operation *op, uint64_t now);
 void operation_free(struct operation *op);
 /* What the operation makes of the page, now that it is sure to run. */
 static inline void entry_mark(struct ulms_engine *e, const struct entry *x) {

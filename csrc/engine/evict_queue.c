@@ -6,9 +6,8 @@
 
 enum { HEAP_DEAD = 1, HEAP_LIVE };
 
-/* Dead pages are before all others only where they move without bytes ahead of need. */
-static uint8_t heap_of(const struct ulms_engine *e, bool live) {
-    return live || !e->policy->held ? HEAP_LIVE : HEAP_DEAD;
+static uint8_t heap_of(const struct page *p) {
+    return !page_may_leave(p) ? 0 : p->live ? HEAP_LIVE : HEAP_DEAD;
 }
 
 static void take_key(const struct ulms_engine *e, struct page *p) {
@@ -93,7 +92,7 @@ static void put_in_order(const struct ulms_engine *e, struct page **heap) {
 /* --- pages that change: marked when they are touched, so that mostly the next one leaves later and goes on top --- */
 
 static void settle_page(struct ulms_engine *e, struct page *p) {
-    uint8_t was = p->heap, heap = page_may_leave(p) ? heap_of(e, p->live) : 0;
+    uint8_t was = p->heap, heap = heap_of(p);
     if (heap) {
         uint64_t next = p->node.next, touched = p->node.touched;
         take_key(e, p);
@@ -145,7 +144,7 @@ void evict_queue_check(struct ulms_engine *e) {
     for (struct page *p; (p = page_walk(&e->table, &at, UINT64_MAX));) {
         const struct heap_node *x = &p->node;
         unsigned long long number = p->number;
-        INVARIANT(p->heap == (page_may_leave(p) ? heap_of(e, p->live) : 0), "page 0x%llx: heap %u", number, p->heap);
+        INVARIANT(p->heap == heap_of(p), "page 0x%llx: heap %u", number, p->heap);
         if (!p->heap)
             continue;
         INVARIANT(x->before ? x->before->node.child == p || x->before->node.sibling == p

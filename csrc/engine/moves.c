@@ -41,10 +41,7 @@ struct move *move_give_out(struct ulms_engine *e, const struct page *p, uint32_t
 }
 
 int ulms_engine_next(struct ulms_engine *e, int lane, struct ulms_move *out) {
-    bool in = lane == ULMS_LANE_IN;
-    struct move *m = !e->policy->held ? (in ? policy_ordered_next(e) : NULL)
-                     : in             ? policy_ahead_fill(e)
-                                      : policy_ahead_evict(e);
+    struct move *m = e->policy->kind->next(e, lane);
     if (!m)
         return 0;
     *out = m->out;
@@ -96,8 +93,7 @@ static void evicted(struct ulms_engine *e, struct page *p, const struct ulms_mov
     set_untouched(e, p, false);
 }
 
-/* How many pages it still moved: the memory of some may be gone. */
-static uint64_t held_moved(struct ulms_engine *e, const struct ulms_move *m, bool ok) {
+uint64_t held_moved(struct ulms_engine *e, const struct ulms_move *m, bool ok) {
     bool fills = m->kind == ULMS_FILL;
     uint64_t at, last, n = 0;
     span(e, m->start, m->bytes, &at, &last);
@@ -123,7 +119,7 @@ void ulms_engine_moved(struct ulms_engine *e, uint64_t id, int ok) {
     struct move *m = (struct move *)registry_take(&e->moves, id);
     if (!m)
         return;
-    uint64_t pages = e->policy->held ? held_moved(e, &m->out, ok) : m->out.bytes >> e->shift;
+    uint64_t pages = e->policy->kind->moved(e, &m->out, ok);
     if (ok)
         count_move(e, &m->out, pages);
     release(e, m);

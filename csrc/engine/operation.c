@@ -112,7 +112,7 @@ static void wait_for(struct ulms_engine *e, struct page *p, struct operation *op
     settle(e, p);
 }
 
-static void held_issued(struct ulms_engine *e, struct operation *op) {
+bool held_issued(struct ulms_engine *e, struct operation *op) {
     sequence_issued(e, op);
     op->queued = true;
     queue_append(&e->waiting, op);
@@ -126,6 +126,7 @@ static void held_issued(struct ulms_engine *e, struct operation *op) {
             settle_order(e, p);
         }
     }
+    return true;
 }
 
 uint64_t ulms_engine_issued(struct ulms_engine *e, uint64_t key, const struct ulms_engine_touch *touches, size_t n) {
@@ -135,13 +136,7 @@ uint64_t ulms_engine_issued(struct ulms_engine *e, uint64_t key, const struct ul
     op->key = key;
     op->id.id = e->serial + 1;
     uint64_t hits;
-    if (!gather(e, op, touches, n, &hits)) {
-        operation_release(e, op);
-        return 0;
-    }
-    if (e->policy->held)
-        held_issued(e, op);
-    else if (!policy_ordered_issued(e, op)) {
+    if (!gather(e, op, touches, n, &hits) || !e->policy->kind->issued(e, op)) {
         operation_release(e, op);
         return 0;
     }
@@ -216,14 +211,9 @@ uint64_t ulms_engine_missing(const struct ulms_engine *e, uint64_t serial) {
     return bytes_of(e, missing);
 }
 
-int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint64_t *wait) {
-    struct operation *op = (struct operation *)registry_find(&e->operations, serial);
-    *wait = 0;
-    if (op && !e->policy->held) {
-        *wait = op->wait;
-        return op->is_short ? ULMS_RUN_SHORT : ULMS_RUN;
-    }
-    if (!op || !op->queued)
+int held_admit(struct ulms_engine *e, struct operation *op, int at_once, uint64_t *wait) {
+    (void)wait; /* it is for nothing but its own admission */
+    if (!op->queued)
         return ULMS_RUN;
     if (op->sure > 0 && !at_once && !is_stuck(e, op)) /* what follows would say so too */
         return hold(e, op);
@@ -244,26 +234,33 @@ int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint6
     return op->is_short ? ULMS_RUN_SHORT : ULMS_RUN;
 }
 
+int ulms_engine_admit(struct ulms_engine *e, uint64_t serial, int at_once, uint64_t *wait) {
+    struct operation *op = (struct operation *)registry_find(&e->operations, serial);
+    *wait = 0;
+    return op ? e->policy->kind->admit(e, op, at_once, wait) : ULMS_RUN;
+}
+
+void held_retired(struct ulms_engine *e, struct operation *op, uint64_t now) {
+    if (op->queued) {
+        stop_waiting(e, op, false);
+        return;
+    }
+    e->running--;
+    for (size_t i = 0; i < op->count; i++) {
+        struct page *p = op->entries[i].page;
+        if (!entry_holds(&op->entries[i]))
+            continue;
+        unsettle(e, p);
+        p->pins--;
+        settle_order(e, p);
+    }
+    trial_retired(e, op->id.id, now);
+}
+
 void ulms_engine_retired(struct ulms_engine *e, uint64_t serial, uint64_t now) {
     struct operation *op = (struct operation *)registry_take(&e->operations, serial);
     if (!op)
         return;
-    if (!e->policy->held) {
-        if (op->queued)
-            policy_ordered_leaves(e, op);
-    } else if (op->queued)
-        stop_waiting(e, op, false);
-    else {
-        e->running--;
-        for (size_t i = 0; i < op->count; i++) {
-            struct page *p = op->entries[i].page;
-            if (!entry_holds(&op->entries[i]))
-                continue;
-            unsettle(e, p);
-            p->pins--;
-            settle_order(e, p);
-        }
-        trial_retired(e, serial, now);
-    }
+    e->policy->kind->retired(e, op, now);
     operation_release(e, op);
 }

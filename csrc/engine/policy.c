@@ -1,13 +1,15 @@
-#include <string.h>
+#include "engine/policy.h"
 
-#include "engine/engine.h"
+#include <string.h>
 
 static const struct policy policies[] = {
     {.about = {"ahead", "hold an operation until its pages are here; learn what comes next"},
-     .held = true,
+     .kind = &policy_ahead,
      .fills = true},
-    {.about = {"pump", "fill for what is issued, within the budget; least recently used leaves"}, .fills = true},
-    {.about = {"none", "kernels fault their pages in; least recently used leaves"}},
+    {.about = {"pump", "fill for what is issued, within the budget; least recently used leaves"},
+     .kind = &policy_ordered,
+     .fills = true},
+    {.about = {"none", "kernels fault their pages in; least recently used leaves"}, .kind = &policy_ordered},
 };
 
 enum { POLICIES = sizeof(policies) / sizeof(*policies) };
@@ -29,5 +31,5 @@ const struct policy *policy_find(const char *name) {
 
 int ulms_policy_holds(const char *name) {
     const struct policy *p = policy_find(name);
-    return p && p->held;
+    return p && policy_holds(p);
 }

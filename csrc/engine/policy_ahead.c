@@ -348,3 +348,9 @@ struct move *policy_ahead_evict(struct ulms_engine *e) {
     e->evicting += pages;
     return m;
 }
+
+static struct move *next(struct ulms_engine *e, int lane) {
+    return lane == ULMS_LANE_IN ? policy_ahead_fill(e) : policy_ahead_evict(e);
+}
+
+const struct policy_kind policy_ahead = {held_issued, held_admit, held_retired, next, held_moved};

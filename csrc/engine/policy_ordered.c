@@ -1,7 +1,7 @@
 /* The ordered policies: what an operation needs is decided, and queued, when it is issued. */
 #include "engine/engine.h"
 
-void policy_ordered_leaves(struct ulms_engine *e, struct operation *op) {
+static void leave_window(struct ulms_engine *e, struct operation *op) {
     queue_remove(&e->window, op);
     op->queued = false;
     for (size_t i = 0; i < op->count; i++)
@@ -17,7 +17,7 @@ static uint64_t enter_window(struct ulms_engine *e, struct operation *op) {
             e->window_pages++;
     while (e->window_pages > e->budget && e->window.first) {
         after = e->window.first->id.id;
-        policy_ordered_leaves(e, e->window.first);
+        leave_window(e, e->window.first);
     }
     queue_append(&e->window, op);
     op->queued = true;
@@ -40,9 +40,18 @@ static void queue_move(struct ulms_engine *e, struct move **last, const struct p
     e->lane.last = m;
 }
 
+/* Dead or live. NULL: none may leave. */
+static struct page *least_recent(struct ulms_engine *e) {
+    struct page *dead = evict_queue_first_dead(e, 0), *live = evict_queue_first_live(e, 0);
+    if (!dead || !live)
+        return dead ? dead : live;
+    bool dead_first = dead->touched != live->touched ? dead->touched < live->touched : dead->number < live->number;
+    return dead_first ? dead : live;
+}
+
 /* One page leaves. False: none may. */
 static bool leave(struct ulms_engine *e, const struct operation *op, struct move **last, uint64_t after) {
-    struct page *p = evict_queue_first(e, 0);
+    struct page *p = least_recent(e);
     if (!p || p->touched == op->id.id)
         return false;
     if (registry_find(&e->operations, p->touched))
@@ -79,7 +88,7 @@ static void make_moves(struct ulms_engine *e, struct operation *op, uint64_t mis
     op->wait = e->last_move > before ? e->last_move : 0;
 }
 
-bool policy_ordered_issued(struct ulms_engine *e, struct operation *op) {
+static bool issued(struct ulms_engine *e, struct operation *op) {
     uint64_t missing = 0;
     for (size_t i = 0; i < op->count; i++)
         missing += op->entries[i].page->state == PAGE_ABSENT;
@@ -92,16 +101,38 @@ bool policy_ordered_issued(struct ulms_engine *e, struct operation *op) {
     }
     uint64_t after = e->policy->fills ? enter_window(e, op) : 0;
     make_moves(e, op, missing, want, after);
-    for (size_t i = 0; i < op->count; i++)
-        entry_mark(e, &op->entries[i]); /* its pages are marked above, and in no count */
+    for (size_t i = 0; i < op->count; i++) { /* they are in no count */
+        entry_mark(e, &op->entries[i]);
+        evict_queue_mark(e, op->entries[i].page);
+    }
     return true;
 }
 
-struct move *policy_ordered_next(struct ulms_engine *e) {
-    struct move *m = e->lane.first;
+static int admit(struct ulms_engine *e, struct operation *op, int at_once, uint64_t *wait) {
+    (void)e;
+    (void)at_once;
+    *wait = op->wait;
+    return op->is_short ? ULMS_RUN_SHORT : ULMS_RUN;
+}
+
+static void retired(struct ulms_engine *e, struct operation *op, uint64_t now) {
+    (void)now;
+    if (op->queued)
+        leave_window(e, op);
+}
+
+static struct move *next(struct ulms_engine *e, int lane) {
+    struct move *m = lane == ULMS_LANE_IN ? e->lane.first : NULL;
     if (m) {
         e->lane.first = m->after;
         registry_enter(&e->moves, &m->id);
     }
     return m;
 }
+
+static uint64_t moved(struct ulms_engine *e, const struct ulms_move *m, bool ok) {
+    (void)ok;
+    return m->bytes >> e->shift;
+}
+
+const struct policy_kind policy_ordered = {issued, admit, retired, next, moved};

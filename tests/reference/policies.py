@@ -8,7 +8,7 @@ from tests.reference.ordered import Ordered
 
 
 class Policy(NamedTuple):
-    """struct policy of csrc/engine/engine.h."""
+    """struct policy of csrc/engine/policy.h."""
 
     held: bool = False
     fills: bool = False

@@ -126,8 +126,7 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
     pager_context_see(d, false);
     if (ledger_plain(session.ledger, d->ordinal) != d->budget.plain)
         pager_budget_update(d);
-    if (!d->engine.held)
-        pager_order_begin(d);
+    bool ordered = pager_order_begin(d);
     size_t touches = d->kind->touches(d, op);
     note_largest(d, touches);
     uint64_t serial = ulms_engine_issued(d->engine.core, pager_key(op), d->admission.touches, touches);
@@ -135,16 +134,15 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
     uint64_t ticket = runs ? pager_window_issue(&d->window, serial) : 0;
     if (!ticket && runs)
         pager_give_up(d, "too many operations have not retired");
-    if (serial) {
+    if (serial)
         use(d, op);
-        if (d->engine.held) {
-            pager_stir(d);
-            int answer = pager_moves(d) ? pager_hold(d, op, serial, ticket, &waited_ns) : ULMS_HOLD;
-            uses = answer == ULMS_RUN && !opaque ? PAGER_USES_PRESENT : uses;
-            refuse_unless(answer != ULMS_HOLD || !pager_moves(d), op);
-        } else {
-            pager_order(d, op, serial);
-        }
+    if (ordered) {
+        pager_order_end(d, op, serial);
+    } else if (serial) {
+        pager_stir(d);
+        int answer = pager_moves(d) ? pager_hold(d, op, serial, ticket, &waited_ns) : ULMS_HOLD;
+        uses = answer == ULMS_RUN && !opaque ? PAGER_USES_PRESENT : uses;
+        refuse_unless(answer != ULMS_HOLD || !pager_moves(d), op);
     }
     uint64_t began = opaque ? clock_ns() : 0;
     if (opaque)
@@ -154,10 +152,8 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
         pager_opaque_admitted(d);
     if (opaque && ticket && clock_ns() - began >= WAITED_NS)
         waited_ns += pager_tell_held(d, op, began, 0);
-    if (serial && !opaque && (op->flags & (OP_WHOLE | OP_REFUSED)) == OP_WHOLE)
+    if (serial && !ordered && !opaque && (op->flags & (OP_WHOLE | OP_REFUSED)) == OP_WHOLE)
         call_scope_begin(d, ticket);
-    if (!d->engine.held)
-        pager_order_end(d);
     if (!pager_moves(d))
         wait_for_discards(d, op);
     pager_unlock(d);

@@ -94,11 +94,10 @@ static uint64_t pages_there(const struct pager *d) {
     return bytes;
 }
 
-/* Ordered policies move with the operations alone. */
 static void wait_for_leavers(struct pager *d) {
     struct patience patience = {0};
     pager_wake(d);
-    while (pager_moves(d) && d->engine.held && pages_there(d) > d->budget.bytes && pager_wait(d, &patience))
+    while (pager_moves(d) && pager_has_movers(d) && pages_there(d) > d->budget.bytes && pager_wait(d, &patience))
         ;
 }
 

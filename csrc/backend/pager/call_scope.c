@@ -40,10 +40,9 @@ uint64_t call_scope_ticket(struct pager *d) {
     return ticket && pager_moves(d) && pager_window_share(&d->window, ticket, 1) ? ticket : 0;
 }
 
-/* Moves of ordered policies follow the one event of a ticket. */
 void call_scope_begin(struct pager *d, uint64_t ticket) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (!d->engine.held || (!calls && !(calls = calloc(DEVICE_MAX, sizeof *calls))))
+    if (!calls && !(calls = calloc(DEVICE_MAX, sizeof *calls)))
         return;
     run_once(&once, promise_to_give_back);
     if (!pager_window_share(&d->window, ticket, 1))

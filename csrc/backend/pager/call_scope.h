@@ -6,12 +6,12 @@
 
 /* Ends the thread's call, on all devices, unless the operation is part of it. Without a lock. */
 void call_scope_look(const struct op *op);
-/* The ticket of the thread's call, with a share in it; 0: there is none. Under the lock. */
-/* The thread is within a library's call that has one. */
+/* The thread is within a library's call that has a ticket. */
 bool call_scope_any(const struct pager *d);
+/* That ticket, with a share in it; 0: there is none. Under the lock. */
 uint64_t call_scope_ticket(struct pager *d);
-/* The operation was admitted with all that its call was handed: what follows in the call is part of it. Under the
- * lock. */
+/* The operation was admitted with all that its call was handed: what follows in the call is part of it. Not where
+ * moves are ordered, which follow the one event of a ticket. Under the lock. */
 void call_scope_begin(struct pager *d, uint64_t ticket);
 /* Under the lock. */
 void call_scope_end(struct pager *d);

@@ -43,7 +43,6 @@ void pager_retired(struct pager *d, uint64_t ticket) {
 }
 
 bool pager_engine_open(struct pager *d) {
-    d->engine.held = ulms_policy_holds(ulms_options.policy);
     uint64_t share = d->budget.bytes / SHARE / page_bytes * page_bytes;
     uint64_t ahead = share < d->kind->ahead ? share : d->kind->ahead, run = ahead / d->kind->runs;
     run = run < RUN_BYTES ? run : RUN_BYTES;

@@ -8,7 +8,6 @@
 
 struct pager_engine {
     struct ulms_engine *core;      /* called under the device's lock alone */
-    bool held;                     /* the policy's kind; else ordered */
     uint32_t run_pages;            /* the most of one move */
     struct ulms_engine_stats told; /* what pager_publish has told */
     uint64_t told_ns;              /* when */

@@ -161,7 +161,7 @@ static struct pager_marker *marker_in(struct pager *d, uint64_t stream, enum pag
 
 static void mark_in(struct pager *d, uint64_t stream, uint64_t ticket) {
     struct pager_marker *m = marker_in(d, stream, PAGER_OPERATION, ticket);
-    if (!m || !d->engine.held)
+    if (!m || !pager_has_movers(d))
         mark_ordered(d, ticket, m ? m->event : NULL);
     if (m)
         append(d, m);

@@ -2,6 +2,7 @@
  * lane begins when pages begin to move; the watcher starts others while moves wait for one. */
 
 #include "backend/pager/pager.h"
+#include "base/options.h"
 #include "driver/real.h"
 #include "observe/stats.h"
 
@@ -236,6 +237,8 @@ void pager_movers_start_more(struct pager *d) {
 const char *pager_movers_start(struct pager *d) {
     int contexts = own_contexts(d);
     const char *why = NULL;
+    if (!ulms_policy_holds(ulms_options.policy))
+        return NULL;
     d->movers.count = movers_of(d, contexts);
     for (int i = 0; i < d->movers.count; i++) {
         d->movers.mover[i].device = d;

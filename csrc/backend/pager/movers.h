@@ -31,13 +31,13 @@ struct pager_lane {
 
 struct pager_movers {
     struct pager_mover mover[MOVER_MAX];
-    int count; /* so many may run */
+    int count; /* so many may run; 0, too, before pages begin to move */
     struct pager_own own[MOVER_MAX];
     struct pager_lane lanes[LANES];
     struct pager_ordered ordered; /* of the policies that need no mover */
 };
 
-/* NULL: one of each lane runs. Under the lock. */
+/* NULL: one of each lane runs, but of an ordered policy. Under the lock. */
 const char *pager_movers_start(struct pager *d);
 /* The watcher's: one more for each lane in which a move waits. Threads are the program's to have: where it may have no
  * more, those that there are do all. Under the lock, which is released meanwhile. */

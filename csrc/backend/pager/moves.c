@@ -178,7 +178,7 @@ void pager_moves_abandon(struct pager *d, addr_t start, uint64_t bytes) {
 
 /* Movers end what they have begun, also when the process ends; who watches ordered moves does not. */
 static bool ends(const struct pager *d) {
-    return !pager_stops(d) || (d->engine.held && phase_now(&d->phase.now) != PHASE_STUCK);
+    return !pager_stops(d) || (pager_has_movers(d) && phase_now(&d->phase.now) != PHASE_STUCK);
 }
 
 /* What loses content, or maps pages anew, is done by the driver alone. */

@@ -41,24 +41,17 @@ static void issue(struct pager *d, struct pager_move *m) {
         pager_move_done(d, m->m.id, ok); /* nobody waits for an event that there is not */
 }
 
-void pager_order_begin(struct pager *d) {
+bool pager_order_begin(struct pager *d) {
     struct patience patience = {0};
+    if (pager_has_movers(d))
+        return false;
     while (d->movers.ordered.ordering && pager_moves(d) && pager_wait(d, &patience))
         ;
     d->movers.ordered.ordering = true;
+    return true;
 }
 
-void pager_order_end(struct pager *d) {
-    d->movers.ordered.ordering = false;
-    pager_wake(d);
-}
-
-void pager_order_leave(struct pager *d, CUcontext going) {
-    if (d->movers.ordered.context == going)
-        d->movers.ordered.stream = NULL; /* it goes with it */
-}
-
-void pager_order(struct pager *d, const struct op *op, uint64_t serial) {
+static void issue_all(struct pager *d, const struct op *op, uint64_t serial) {
     uint64_t wait = 0;
     struct pager_visit v = pager_enter(d->contexts.program);
     if (!v.relaxed.on)
@@ -71,4 +64,16 @@ void pager_order(struct pager *d, const struct op *op, uint64_t serial) {
     pager_leave(v);
     if (last)
         follow((CUstream)(uintptr_t)op->stream, last->event);
+}
+
+void pager_order_end(struct pager *d, const struct op *op, uint64_t serial) {
+    if (serial)
+        issue_all(d, op, serial);
+    d->movers.ordered.ordering = false;
+    pager_wake(d);
+}
+
+void pager_order_leave(struct pager *d, CUcontext going) {
+    if (d->movers.ordered.context == going)
+        d->movers.ordered.stream = NULL; /* it goes with it */
 }

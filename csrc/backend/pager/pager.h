@@ -104,5 +104,9 @@ static inline bool pager_ended(const struct pager *d) {
 static inline bool pager_stops(const struct pager *d) {
     return phase_now(&d->phase.now) >= PHASE_STOPPING;
 }
+/* Once pages move: else each thread issues the moves of its own operations (ordered.h). */
+static inline bool pager_has_movers(const struct pager *d) {
+    return d->movers.count > 0;
+}
 
 #endif

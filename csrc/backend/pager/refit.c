@@ -17,7 +17,7 @@ enum { SLACK = 16 };
 /* What was issued before pages began to move may still run, and is not told to the engine. */
 static bool fits(const struct pager *d) {
     uint64_t bytes = d->memory.bytes - d->memory.fixed, budget = d->budget.bytes;
-    return d->engine.held && !d->phase.prior.ticket && pager_moves(d) && bytes + budget / SLACK <= budget;
+    return pager_has_movers(d) && !d->phase.prior.ticket && pager_moves(d) && bytes + budget / SLACK <= budget;
 }
 
 /* As what writes all: of what is only read the driver would keep copies, which the first write then breaks. */

@@ -63,7 +63,7 @@ const char *pager_workers_start(struct pager *d) {
     const char *why = first ? pager_worker_start(&d->markers.watcher, "ulms-watch", watch, d) : NULL;
     if (!why)
         why = pager_prior_drain(d);
-    return !why && first && d->engine.held ? pager_movers_start(d) : why;
+    return !why && first ? pager_movers_start(d) : why;
 }
 
 void pager_workers_stop(struct pager *d, const struct timespec *soon, const struct timespec *moved) {
