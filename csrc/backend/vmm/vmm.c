@@ -4,6 +4,7 @@
  * touched has to be known, or must not move. */
 #include "backend/pager/call_scope.h"
 #include "backend/vmm/deferred_release.h"
+#include "backend/vmm/extent.h"
 #include "backend/vmm/own_handles.h"
 #include "backend/vmm/verify.h"
 #include "base/log.h"
@@ -11,65 +12,6 @@
 #include "launch/function.h"
 
 /* --- operations --- */
-
-/* By the library's call that it is part of. */
-static bool is_told(const struct op *op) {
-    return api_rows[op->api].library != LIBRARY_CUDA;
-}
-
-/* An extent that is a guess from other pointers may be too small, and so may what a library told of another call. */
-static bool is_guess(const struct touch *t, const struct op *op) {
-    return t->source == SOURCE_OBSERVED || t->source == SOURCE_ALLOCATION ||
-           (t->source == SOURCE_LIBRARY && !is_told(op));
-}
-
-/* Memory that is mapped in the range. */
-static bool is_in(const struct vmm_range *r, addr_t p, struct allocation *a) {
-    return p >= r->start && p < r->start + r->bytes && ledger_find(session.ledger, p, a);
-}
-
-/* What the program mapped side by side it may use as one, where it reserved the addresses as one: what the driver
- * happened to reserve next to them has nothing to do with them. */
-static void join_neighbours(const struct allocation *a, addr_t *start, uint64_t *bytes) {
-    struct pager *d;
-    struct allocation next;
-    addr_t end = a->start + a->bytes;
-    const struct vmm_range *r = a->kind == MEMORY_VMM ? vmm_find(a->start, &d) : NULL;
-    *start = a->start;
-    while (r && is_in(r, *start - 1, &next))
-        *start = next.start;
-    while (r && is_in(r, end, &next))
-        end = next.start + next.bytes;
-    *bytes = end - *start;
-}
-
-/* All that an address may reach: the block that the framework told, or the allocation. */
-static bool reach(addr_t p, addr_t *start, uint64_t *bytes) {
-    struct allocation a;
-    struct touch t;
-    bool told = ledger_extent(session.ledger, p, &t) && t.source == SOURCE_FRAMEWORK;
-    if (!told && !ledger_find(session.ledger, p, &a))
-        return false;
-    if (!told) {
-        join_neighbours(&a, start, bytes);
-    } else {
-        *start = t.start;
-        *bytes = t.bytes;
-    }
-    return true;
-}
-
-static size_t touches(struct pager *d, const struct op *op) {
-    size_t n = pager_touches(d, op);
-    for (size_t i = 0; i < n; i++) {
-        struct ulms_engine_touch *t = &d->admission.touches[i];
-        if (!is_guess(&op->touches[i], op) || !reach(op->touches[i].start, &t->start, &t->bytes))
-            continue;
-        if (op->touches[i].mode != TOUCH_READ) /* what it writes of the rest is not known */
-            t->mode = ULMS_TOUCH_UPDATE;
-    }
-    return n;
-}
 
 /* That the engine knows: beside them mappings of the driver's may be. Under the lock. */
 static bool any_page(const struct pager *d, addr_t start, uint64_t bytes, bool (*is)(const struct vmm_page *)) {
@@ -98,7 +40,7 @@ static bool is_lost(const struct vmm_page *p) {
 static bool hides(const struct op *op) {
     bool opaque = op->flags & (OP_BLIND | OP_HIDES) || op->count == TOUCH_MAX;
     opaque = opaque || (op->kernels > 0 && ulms_options.hidden == HIDDEN_ANY);
-    for (uint32_t i = 0; !opaque && op->kernels > 0 && !is_told(op) && i < op->count; i++)
+    for (uint32_t i = 0; !opaque && op->kernels > 0 && !vmm_is_told(op) && i < op->count; i++)
         opaque = ledger_is_host_written(session.ledger, op->touches[i].start);
     return opaque;
 }
@@ -137,13 +79,13 @@ static enum pager_opacity opacity(struct pager *d, const struct op *op) {
 
 /* Its vacated pages are used where they lie now: not before they are mapped there. False: they are not. */
 static bool wait_mapped(struct pager *d, const struct op *op) {
-    size_t n = d->moves.under_way ? touches(d, op) : 0;
+    size_t n = d->moves.under_way ? vmm_touches(d, op) : 0;
     bool mapped = true, waited;
     for (size_t i = 0; i < n; i++) {
         mapped =
             pager_moves_wait_mapped(d, d->admission.touches[i].start, d->admission.touches[i].bytes, &waited) && mapped;
         if (waited)
-            touches(d, op); /* another operation's, after waiting */
+            vmm_touches(d, op); /* another operation's, after waiting */
     }
     return mapped;
 }
@@ -168,18 +110,18 @@ static void end_moves(struct pager *d) {
  * not. */
 static bool make_usable(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
     if (vmm_verifies())
-        vmm_verify_admitted(d, touches(d, op), uses == PAGER_USES_ANY);
+        vmm_verify_admitted(d, vmm_touches(d, op), uses == PAGER_USES_ANY);
     if (uses == PAGER_USES_ANY)
         make_all_usable(d);
     if (pager_moves(d) && serial) {
         bool mapped = wait_mapped(d, op);
-        size_t n = mapped && uses == PAGER_USES_ABSENT ? touches(d, op) : 0;
+        size_t n = mapped && uses == PAGER_USES_ABSENT ? vmm_touches(d, op) : 0;
         for (size_t i = 0; i < n; i++)
             vmm_map_stale(d, d->admission.touches[i].start,
                           d->admission.touches[i].start + d->admission.touches[i].bytes);
         return mapped;
     }
-    size_t n = touches(d, op);
+    size_t n = vmm_touches(d, op);
     bool over = true;
     for (size_t i = 0; i < n && pager_moves(d); i++)
         if (any_page(d, d->admission.touches[i].start, d->admission.touches[i].bytes, may_move))
@@ -187,7 +129,7 @@ static bool make_usable(struct pager *d, const struct op *op, uint64_t serial, e
     for (size_t i = 0; i < n && !pager_moves(d); i++)
         if (pager_moves_any(d, d->admission.touches[i].start, d->admission.touches[i].bytes)) {
             over = pager_moves_wait(d, d->admission.touches[i].start, d->admission.touches[i].bytes, false) && over;
-            touches(d, op); /* another operation's, after waiting */
+            vmm_touches(d, op); /* another operation's, after waiting */
         }
     end_moves(d);
     return over;
@@ -204,7 +146,7 @@ static bool any_lost(const struct pager *d) {
 
 static bool touches_lost(struct pager *d, const struct op *op) {
     bool lost = false;
-    for (size_t i = 0, n = touches(d, op); i < n && !lost; i++)
+    for (size_t i = 0, n = vmm_touches(d, op); i < n && !lost; i++)
         lost = any_page(d, d->admission.touches[i].start, d->admission.touches[i].bytes, is_lost);
     return lost;
 }
@@ -255,7 +197,7 @@ static void pin_reachable(const addr_t *pointers, size_t n) {
         struct pager *d;
         addr_t start;
         uint64_t bytes;
-        if (vmm_find(pointers[i], &d) && reach(pointers[i], &start, &bytes))
+        if (vmm_find(pointers[i], &d) && vmm_reach(pointers[i], &start, &bytes))
             vmm_fix(d, start, start + bytes);
     }
 }
@@ -377,7 +319,7 @@ static const struct pager_kind vmm_kind = {.fallback = "stays where it is, on th
                                            .divided = vmm_divided,
                                            .discards = discards,
                                            .opaque = opacity,
-                                           .touches = touches,
+                                           .touches = vmm_touches,
                                            .ensure_usable = ensure_usable};
 
 const struct backend backend_vmm = {.name = "vmm",
