@@ -40,10 +40,8 @@ static void check_allocations(struct ledger *l) {
               number(get(&l->observed)));
     INVARIANT(pages <= get(&l->quota.managed), "allocations hold %llu bytes of managed pages", number(pages));
     for (int d = 0; d < DEVICE_MAX; d++) {
-        INVARIANT(charged[d] <= quota_used(&l->quota, d), "device %d: allocations hold %llu bytes", d,
-                  number(charged[d]));
-        INVARIANT(plain[d] <= quota_plain(&l->quota, d), "device %d: allocations hold %llu plain bytes", d,
-                  number(plain[d]));
+        INVARIANT(charged[d] <= ledger_used(l, d), "device %d: allocations hold %llu bytes", d, number(charged[d]));
+        INVARIANT(plain[d] <= ledger_plain(l, d), "device %d: allocations hold %llu plain bytes", d, number(plain[d]));
     }
 }
 

@@ -54,83 +54,6 @@ void ledger_delete(struct ledger *l) {
     pages_delete(l, LEDGER_BYTES);
 }
 
-/* --- quota --- */
-
-void ledger_limit(struct ledger *l, int device, uint64_t bytes) {
-    put(&l->quota.devices[device].limit, bytes);
-}
-
-bool ledger_reserve(struct ledger *l, int device, uint64_t bytes) {
-    return quota_reserve(&l->quota, device, bytes);
-}
-
-void ledger_commit(struct ledger *l, int device, uint64_t bytes) {
-    quota_commit(&l->quota, device, bytes);
-}
-
-void ledger_cancel(struct ledger *l, int device, uint64_t bytes) {
-    quota_cancel(&l->quota, device, bytes);
-}
-
-bool ledger_promised(const struct ledger *l, int device) {
-    return quota_promised(&l->quota, device);
-}
-
-void ledger_charge(struct ledger *l, int device, uint64_t bytes) {
-    quota_charge(&l->quota, device, bytes, false);
-}
-
-void ledger_credit(struct ledger *l, int device, uint64_t bytes) {
-    quota_credit(&l->quota, device, bytes, false);
-}
-
-uint64_t ledger_used(const struct ledger *l, int device) {
-    return quota_used(&l->quota, device);
-}
-
-uint64_t ledger_plain(const struct ledger *l, int device) {
-    return quota_plain(&l->quota, device);
-}
-
-uint64_t ledger_peak(const struct ledger *l, int device) {
-    return quota_peak(&l->quota, device);
-}
-
-void ledger_limit_managed(struct ledger *l, uint64_t bytes) {
-    put(&l->quota.managed_limit, bytes);
-}
-
-bool ledger_reserve_managed(struct ledger *l, uint64_t bytes) {
-    return quota_take_pages(&l->quota, bytes);
-}
-
-bool ledger_charge_managed(struct ledger *l, uint64_t bytes) {
-    return quota_take_any_pages(&l->quota, bytes);
-}
-
-void ledger_cancel_managed(struct ledger *l, uint64_t bytes) {
-    quota_give_pages(&l->quota, bytes);
-}
-
-void ledger_commit_managed(struct ledger *l, int device, uint64_t bytes) {
-    quota_charge(&l->quota, device, bytes, true);
-}
-
-void ledger_credit_managed(struct ledger *l, int device, uint64_t bytes) {
-    quota_credit(&l->quota, device, bytes, true);
-}
-
-void ledger_freed(struct ledger *l, const struct allocation *gone) {
-    if (gone->managed)
-        quota_give_pages(&l->quota, gone->charged);
-    else
-        quota_credit(&l->quota, gone->device, gone->charged, false);
-}
-
-uint64_t ledger_managed(const struct ledger *l) {
-    return get(&l->quota.managed);
-}
-
 /* --- allocations --- */
 
 bool ledger_may_hold(const struct ledger *l, addr_t p) {
@@ -197,7 +120,7 @@ void ledger_restore(struct ledger *l, const struct allocation *a) {
     write_begin(&l->lock);
     bool entered = enter(l, a);
     if (entered && a->managed)
-        quota_charge(&l->quota, a->device, a->charged, true);
+        ledger_commit_managed(l, a->device, a->charged);
     write_end(&l->lock);
 }
 
@@ -215,7 +138,7 @@ bool ledger_remove(struct ledger *l, addr_t start, struct allocation *gone) {
         addrmap_erase(&l->allocations, start, start + 1);
         pool_give(&l->records, record_of(&r));
         if (a.managed)
-            quota_credit(&l->quota, a.device, a.charged, true);
+            ledger_credit_managed(l, a.device, a.charged);
         if (gone)
             *gone = a;
     }

@@ -1,12 +1,11 @@
-#include "ledger/quota.h"
-
 #include "base/page.h"
+#include "ledger/state.h"
 
 static bool counted(int device) {
     return device >= 0 && device < DEVICE_MAX;
 }
 
-/* Adds bytes unless there would then be more than limit; 0: no limit. */
+/* Adds bytes unless there would then be more than limit; 0: no limit. At no instant are there more. */
 static bool add_within(word *held, uint64_t bytes, uint64_t limit) {
     uint64_t before = get(held), most = limit ? limit : UINT64_MAX;
     do {
@@ -16,85 +15,111 @@ static bool add_within(word *held, uint64_t bytes, uint64_t limit) {
     return true;
 }
 
+/* Never below 0. */
 static void lower(word *held, uint64_t bytes) {
     uint64_t before = get(held);
     while (!atomic_compare_exchange_weak(held, &before, before < bytes ? 0 : before - bytes))
         ;
 }
 
-static void count(struct quota *q, int device, uint64_t bytes) {
-    word *peak = &q->devices[device].peak;
-    uint64_t now = atomic_fetch_add(&q->devices[device].used, bytes) + bytes, most = get(peak);
-    while (most < now && !atomic_compare_exchange_weak(peak, &most, now))
-        ;
+/* --- plain memory --- */
+
+void ledger_limit(struct ledger *l, int device, uint64_t bytes) {
+    put(&l->quota.devices[device].limit, bytes);
 }
 
-bool quota_reserve(struct quota *q, int device, uint64_t bytes) {
-    return !counted(device) || add_within(&q->devices[device].claimed, bytes, get(&q->devices[device].limit));
+bool ledger_reserve(struct ledger *l, int device, uint64_t bytes) {
+    return !counted(device) ||
+           add_within(&l->quota.devices[device].claimed, bytes, get(&l->quota.devices[device].limit));
 }
 
-void quota_commit(struct quota *q, int device, uint64_t bytes) {
-    if (!counted(device))
-        return;
-    atomic_fetch_add(&q->devices[device].plain, bytes);
-    count(q, device, bytes);
-}
-
-void quota_cancel(struct quota *q, int device, uint64_t bytes) {
+void ledger_commit(struct ledger *l, int device, uint64_t bytes) {
     if (counted(device))
-        lower(&q->devices[device].claimed, bytes);
+        atomic_fetch_add(&l->quota.devices[device].plain, bytes);
+    ledger_commit_managed(l, device, bytes);
 }
 
-bool quota_promised(const struct quota *q, int device) {
-    return counted(device) && get(&q->devices[device].claimed) > get(&q->devices[device].plain);
+void ledger_cancel(struct ledger *l, int device, uint64_t bytes) {
+    if (counted(device))
+        lower(&l->quota.devices[device].claimed, bytes);
 }
 
-void quota_charge(struct quota *q, int device, uint64_t bytes, bool managed) {
-    if (!counted(device) || (!managed && !add_within(&q->devices[device].claimed, bytes, 0)))
-        return;
-    if (managed)
-        count(q, device, bytes);
-    else
-        quota_commit(q, device, bytes);
+bool ledger_promised(const struct ledger *l, int device) {
+    return counted(device) && get(&l->quota.devices[device].claimed) > get(&l->quota.devices[device].plain);
 }
 
-void quota_credit(struct quota *q, int device, uint64_t bytes, bool managed) {
-    if (!counted(device))
-        return;
-    lower(&q->devices[device].used, bytes);
-    if (managed)
-        return;
-    lower(&q->devices[device].plain, bytes);
-    quota_cancel(q, device, bytes);
+void ledger_charge(struct ledger *l, int device, uint64_t bytes) {
+    if (counted(device) && add_within(&l->quota.devices[device].claimed, bytes, 0))
+        ledger_commit(l, device, bytes);
 }
 
-uint64_t quota_used(const struct quota *q, int device) {
-    return counted(device) ? get(&q->devices[device].used) : 0;
+void ledger_credit(struct ledger *l, int device, uint64_t bytes) {
+    ledger_credit_managed(l, device, bytes);
+    if (counted(device))
+        lower(&l->quota.devices[device].plain, bytes);
+    ledger_cancel(l, device, bytes);
 }
 
-uint64_t quota_plain(const struct quota *q, int device) {
-    return counted(device) ? get(&q->devices[device].plain) : 0;
+uint64_t ledger_used(const struct ledger *l, int device) {
+    return counted(device) ? get(&l->quota.devices[device].used) : 0;
 }
 
-uint64_t quota_peak(const struct quota *q, int device) {
-    return counted(device) ? get(&q->devices[device].peak) : 0;
+uint64_t ledger_plain(const struct ledger *l, int device) {
+    return counted(device) ? get(&l->quota.devices[device].plain) : 0;
 }
+
+uint64_t ledger_peak(const struct ledger *l, int device) {
+    return counted(device) ? get(&l->quota.devices[device].peak) : 0;
+}
+
+/* --- managed memory --- */
 
 static bool take_pages(struct quota *q, uint64_t bytes, uint64_t limit) {
     uint64_t pages = whole_pages(bytes);
     return pages >= bytes && add_within(&q->managed, pages, limit);
 }
 
-bool quota_take_pages(struct quota *q, uint64_t bytes) {
-    return take_pages(q, bytes, get(&q->managed_limit));
+void ledger_limit_managed(struct ledger *l, uint64_t bytes) {
+    put(&l->quota.managed_limit, bytes);
 }
 
-bool quota_take_any_pages(struct quota *q, uint64_t bytes) {
-    return take_pages(q, bytes, 0);
+bool ledger_reserve_managed(struct ledger *l, uint64_t bytes) {
+    return take_pages(&l->quota, bytes, get(&l->quota.managed_limit));
 }
 
-void quota_give_pages(struct quota *q, uint64_t bytes) {
-    lower(&q->managed, whole_pages(bytes));
+bool ledger_charge_managed(struct ledger *l, uint64_t bytes) {
+    return take_pages(&l->quota, bytes, 0);
+}
+
+void ledger_cancel_managed(struct ledger *l, uint64_t bytes) {
+    lower(&l->quota.managed, whole_pages(bytes));
+}
+
+void ledger_commit_managed(struct ledger *l, int device, uint64_t bytes) {
+    if (!counted(device))
+        return;
+    word *peak = &l->quota.devices[device].peak;
+    uint64_t now = atomic_fetch_add(&l->quota.devices[device].used, bytes) + bytes, most = get(peak);
+    while (most < now && !atomic_compare_exchange_weak(peak, &most, now))
+        ;
+}
+
+void ledger_credit_managed(struct ledger *l, int device, uint64_t bytes) {
+    if (counted(device))
+        lower(&l->quota.devices[device].used, bytes);
+}
+
+uint64_t ledger_managed(const struct ledger *l) {
+    return get(&l->quota.managed);
+}
+
+/* --- all memory --- */
+
+void ledger_freed(struct ledger *l, const struct allocation *gone) {
+    if (gone->managed)
+        ledger_cancel_managed(l, gone->charged);
+    else
+        ledger_credit(l, gone->device, gone->charged);
 }
 
 void quota_clear(struct quota *q) {

@@ -4,7 +4,6 @@
 
 #include "ledger/addrmap.h"
 #include "ledger/ledger.h"
-#include "ledger/quota.h"
 #include "ledger/seqlock.h"
 #include "ledger/table.h"
 
@@ -50,6 +49,21 @@ enum { PENDING_BITS = 11, PENDING_WAYS = 4 };
 struct pending_line {
     _Alignas(64) struct pending way[PENDING_WAYS];
 };
+
+/* How many bytes each device holds, and the most it may: changed without a lock. A device that has no number
+ * (DEVICE_NONE, or DEVICE_MAX and above) is neither limited nor counted. */
+struct quota {
+    word managed_limit; /* managed bytes in all, as the host backs them for all devices; 0: no limit */
+    word managed;       /* bytes in whole pages */
+    struct {
+        word limit;   /* plain bytes it may hold; 0: no limit */
+        word claimed; /* plain bytes held or promised: what the limit bounds */
+        word plain;   /* bytes held: part of used */
+        word used, peak;
+    } devices[DEVICE_MAX];
+};
+/* Nothing is held and nothing ever was; the limits stay. */
+void quota_clear(struct quota *q);
 
 struct ledger {
     struct seqlock lock;
