@@ -57,6 +57,15 @@ static void hand_over(void) {
         writer_wake();
 }
 
+/* A record whose head is left to this. */
+static void tell(enum record_type type, const void *record, size_t bytes, bool keep) {
+    struct record *r = fill_now(type, bytes, keep);
+    if (!r)
+        return;
+    memcpy(r + 1, (const struct record *)record + 1, bytes - sizeof *r);
+    hand_over();
+}
+
 static void pack(struct touch_record *out, const struct touch *touches, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const struct touch *t = &touches[i];
@@ -98,36 +107,24 @@ void trace_op(const struct op *op) {
 }
 
 void trace_retired(uint64_t serial, uint64_t start_ns, uint64_t ns) {
-    struct retired_record *r = fill_now(RECORD_RETIRED, sizeof *r, false);
-    if (!r)
-        return;
-    r->operation = serial;
-    r->start_ns = start_ns;
-    r->ns = ns;
-    hand_over();
+    struct retired_record r = {.operation = serial, .start_ns = start_ns, .ns = ns};
+    tell(RECORD_RETIRED, &r, sizeof r, false);
 }
 
 void trace_allocation(const struct allocation *a, bool born) {
-    struct allocation_record *r = fill_now(born ? RECORD_BIRTH : RECORD_DEATH, sizeof *r, true);
-    if (!r)
-        return;
-    r->start = a->start;
-    r->bytes = a->bytes;
-    r->id = a->id;
-    r->charged = a->charged;
-    r->context = a->context;
-    r->device = a->device;
-    r->kind = a->kind;
-    hand_over();
+    struct allocation_record r = {.start = a->start,
+                                  .bytes = a->bytes,
+                                  .id = a->id,
+                                  .charged = a->charged,
+                                  .context = a->context,
+                                  .device = a->device,
+                                  .kind = a->kind};
+    tell(born ? RECORD_BIRTH : RECORD_DEATH, &r, sizeof r, true);
 }
 
 void trace_block(addr_t start, uint64_t bytes, bool born) {
-    struct block_record *r = fill_now(born ? RECORD_BLOCK : RECORD_UNBLOCK, sizeof *r, true);
-    if (!r)
-        return;
-    r->start = start;
-    r->bytes = bytes;
-    hand_over();
+    struct block_record r = {.start = start, .bytes = bytes};
+    tell(born ? RECORD_BLOCK : RECORD_UNBLOCK, &r, sizeof r, true);
 }
 
 static void name(enum record_type type, uint32_t id, const char *text) {
@@ -182,30 +179,19 @@ void trace_table(addr_t start, uint64_t bytes, const addr_t *pointers, uint32_t 
 }
 
 void trace_move(int32_t device, const struct ulms_move *m, unsigned also, uint64_t begun_ns, uint64_t resident) {
-    struct move_record *r = fill_now(RECORD_MOVE, sizeof *r, false);
-    if (!r)
-        return;
-    r->start = m->start;
-    r->bytes = m->bytes;
-    r->begun_ns = begun_ns;
-    r->resident = resident;
-    r->device = device;
-    r->kind = (uint16_t)m->kind;
-    r->flags = (uint16_t)(m->flags | also);
-    hand_over();
+    struct move_record r = {.start = m->start,
+                            .bytes = m->bytes,
+                            .begun_ns = begun_ns,
+                            .resident = resident,
+                            .device = device,
+                            .kind = (uint16_t)m->kind,
+                            .flags = (uint16_t)(m->flags | also)};
+    tell(RECORD_MOVE, &r, sizeof r, false);
 }
 
 void trace_hold(int32_t device, uint64_t serial, uint64_t begun_ns, uint64_t ns, uint64_t missing) {
-    struct hold_record *r = fill_now(RECORD_HOLD, sizeof *r, false);
-    if (!r)
-        return;
-    r->operation = serial;
-    r->begun_ns = begun_ns;
-    r->ns = ns;
-    r->missing = missing;
-    r->device = device;
-    r->unused = 0;
-    hand_over();
+    struct hold_record r = {.operation = serial, .begun_ns = begun_ns, .ns = ns, .missing = missing, .device = device};
+    tell(RECORD_HOLD, &r, sizeof r, false);
 }
 
 void trace_close(void) {
