@@ -22,52 +22,39 @@ static bool was_read;
 
 /* Parsers: false, and nothing set, when the text is not accepted. */
 
-static int choose(const char *text, const char *const *names, int count) {
-    for (int i = 0; i < count; i++)
-        if (strcasecmp(text, names[i]) == 0)
-            return i;
-    return -1;
+/* *out: its number among the words, which end with NULL. */
+static bool choose(const char *text, const char *const *words, unsigned *out) {
+    for (unsigned i = 0; words[i]; i++)
+        if (strcasecmp(text, words[i]) == 0) {
+            *out = i;
+            return true;
+        }
+    return false;
 }
 
 static bool parse_level(const char *text, struct options *o) {
-    static const char *const names[] = {"ERROR", "WARN", "INFO", "DEBUG"};
-    int i = choose(text, names, 4);
-    if (i >= 0)
-        o->level = (enum log_level)i;
-    return i >= 0;
+    static const char *const words[] = {"ERROR", "WARN", "INFO", "DEBUG", NULL};
+    return choose(text, words, &o->level);
 }
 
 static bool parse_backend(const char *text, struct options *o) {
-    static const char *const names[] = {"auto", "um", "vmm", "observe", "off"};
-    static const enum mode modes[] = {MODE_UM, MODE_UM, MODE_VMM, MODE_OBSERVE, MODE_OFF};
-    int i = choose(text, names, 5);
-    if (i >= 0)
-        o->mode = modes[i];
-    return i >= 0;
+    static const char *const words[] = {"off", "observe", "um", "vmm", NULL};
+    return choose(strcasecmp(text, "auto") == 0 ? "um" : text, words, &o->mode);
 }
 
 static bool parse_hooks(const char *text, struct options *o) {
-    static const char *const names[] = {"all", "no-library", "driver"};
-    int i = choose(text, names, 3);
-    if (i >= 0)
-        o->hooks = (enum hooks)i;
-    return i >= 0;
+    static const char *const words[] = {"all", "no-library", "driver", NULL};
+    return choose(text, words, &o->hooks);
 }
 
 static bool parse_hidden(const char *text, struct options *o) {
-    static const char *const names[] = {"followed", "any", "known"};
-    int i = choose(text, names, 3);
-    if (i >= 0)
-        o->hidden = (enum hidden)i;
-    return i >= 0;
+    static const char *const words[] = {"followed", "any", "known", NULL};
+    return choose(text, words, &o->hidden);
 }
 
 static bool parse_verify(const char *text, struct options *o) {
-    static const char *const names[] = {"0", "1", "abort"};
-    int i = choose(text, names, 3);
-    if (i >= 0)
-        o->verify = (enum verify)i;
-    return i >= 0;
+    static const char *const words[] = {"0", "1", "abort", NULL};
+    return choose(text, words, &o->verify);
 }
 
 static bool parse_capacity(const char *text, struct options *o) {
@@ -95,11 +82,12 @@ static bool parse_factor(const char *text, struct options *o) {
 }
 
 static bool parse_policy(const char *text, struct options *o) {
-    static const char *const names[] = {"ahead", "pump", "none"}; /* the engine's, which base does not know */
-    int i = choose(text, names, 3);
-    if (i >= 0)
-        snprintf(o->policy, sizeof o->policy, "%s", names[i]);
-    return i >= 0;
+    static const char *const words[] = {"ahead", "pump", "none", NULL}; /* the engine's, which base does not know */
+    unsigned i;
+    bool good = choose(text, words, &i);
+    if (good)
+        snprintf(o->policy, sizeof o->policy, "%s", words[i]);
+    return good;
 }
 
 static bool parse_share(const char *text, struct options *o) {
