@@ -121,13 +121,12 @@ struct backend {
     /* The memory is in the ledger, its content means nothing to anybody. Whole grains; also memory that the program
      * asked to be managed. */
     void (*arrived)(addr_t start, uint64_t bytes, int32_t device);
-    /* Whether so many bytes more would make pages begin to move: what is unused had better leave before. NULL: never.
-     */
+    /* Whether so many bytes more would make pages begin to move: what is unused had better leave before. */
     bool (*crowded)(int32_t device, uint64_t bytes);
     /* There is more plain memory on a served device, whose context is current: less room is left for pages. */
     void (*plain)(int32_t device);
     /* So much more of it is about to be, or (below 0) is there now, or will not be: pages leave for it before, as long
-     * as patience lasts. NULL with plain. */
+     * as patience lasts. */
     void (*coming)(int32_t device, int64_t bytes);
     /* What the program's memory may occupy of the device is another now (capacity_granted). NULL: that does not
      * matter. */

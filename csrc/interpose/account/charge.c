@@ -26,7 +26,7 @@ void charge_keep(const struct charge *c) {
 static bool limited(int device, enum memory_kind kind) {
     bool replaced = kind == MEMORY_PLAIN || kind == MEMORY_PITCH || kind == MEMORY_ASYNC || kind == MEMORY_GRAPH ||
                     (kind == MEMORY_VMM && virtual_handle_may_be());
-    return capacity_of(device) && (!replaced || !session.backend->serves || !session.backend->serves(device));
+    return capacity_of(device) && (!replaced || !session.backend->serves(device));
 }
 
 bool charge_limited(int device, enum memory_kind kind) {
@@ -129,7 +129,7 @@ bool charge_open_managed(struct charge *c, int device, enum memory_kind kind, ui
 }
 
 void charge_comes(struct charge *c, uint64_t bytes) {
-    if (!bytes || !session.backend->coming || !session.backend->serves(c->device) || context_device() != c->device)
+    if (!bytes || !session.backend->serves(c->device) || context_device() != c->device)
         return;
     c->coming = bytes;
     session.backend->coming(c->device, (int64_t)bytes);
@@ -199,7 +199,7 @@ static bool commit_at(struct charge *c, addr_t start, uint64_t bytes, uint64_t *
 
 /* The budget of a device that is not the current one is worked out when it is looked at next. */
 static void grown(const struct charge *c) {
-    if (!c->managed && session.backend->plain && session.backend->serves(c->device) && context_device() == c->device)
+    if (!c->managed && session.backend->serves(c->device) && context_device() == c->device)
         session.backend->plain(c->device);
 }
 

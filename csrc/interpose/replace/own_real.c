@@ -17,7 +17,7 @@ static CUresult create(struct virtual_handle *s, CUmemGenericAllocationHandle *h
     CUresult status = RELIEVED(c, REAL(cuMemCreate, 0)(handle, s->bytes, &s->prop, 0));
     struct patience wish = {0};
     for (int i = 0; status && (status == CUDA_ERROR_OUT_OF_MEMORY ? patience_rest(&wish) : i < REFUSALS); i++) {
-        if (session.backend->plain && context_device() == device)
+        if (context_device() == device)
             session.backend->plain(device);
         status = RELIEVED(c, REAL(cuMemCreate, 0)(handle, s->bytes, &s->prop, 0));
     }

@@ -94,7 +94,7 @@ bool provide(struct charge *c, enum memory_kind kind, uint64_t bytes, CUdevicept
         return false;
     if (deferred_reuse(c, device, kind, bytes, dptr))
         return true;
-    if (session.backend->crowded && session.backend->crowded(device, whole_grains(bytes)))
+    if (session.backend->crowded(device, whole_grains(bytes)))
         deferred_free_unused();
     if (!charge_open_managed(c, device, kind, bytes))
         return ulms_options.managed_limit > 0;
