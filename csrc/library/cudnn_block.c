@@ -53,30 +53,7 @@ void touches_cudnnCTCLoss_v8(struct call *call, int variant, cudnnHandle_t handl
 void touches_cudnnFusedOpsExecute(struct call *call, int variant, cudnnHandle_t handle, const cudnnFusedOpsPlan_t plan,
                                   cudnnFusedOpsVariantParamPack_t varPack) {
     static const unsigned char modes[] = {
-        [CUDNN_PTR_XDATA] = TOUCH_READ,
-        [CUDNN_PTR_BN_EQSCALE] = TOUCH_UPDATE,
-        [CUDNN_PTR_BN_EQBIAS] = TOUCH_UPDATE,
-        [CUDNN_PTR_WDATA] = TOUCH_READ,
-        [CUDNN_PTR_DWDATA] = TOUCH_UPDATE,
-        [CUDNN_PTR_YDATA] = TOUCH_UPDATE,
-        [CUDNN_PTR_DYDATA] = TOUCH_READ,
-        [CUDNN_PTR_YSUM] = TOUCH_UPDATE,
-        [CUDNN_PTR_YSQSUM] = TOUCH_UPDATE,
-        [CUDNN_PTR_WORKSPACE] = TOUCH_SCRATCH,
-        [CUDNN_PTR_BN_SCALE] = TOUCH_READ,
-        [CUDNN_PTR_BN_BIAS] = TOUCH_READ,
-        [CUDNN_PTR_BN_SAVED_MEAN] = TOUCH_UPDATE,
-        [CUDNN_PTR_BN_SAVED_INVSTD] = TOUCH_UPDATE,
-        [CUDNN_PTR_BN_RUNNING_MEAN] = TOUCH_UPDATE,
-        [CUDNN_PTR_BN_RUNNING_VAR] = TOUCH_UPDATE,
-        [CUDNN_PTR_ZDATA] = TOUCH_READ,
-        [CUDNN_PTR_BN_Z_EQSCALE] = TOUCH_UPDATE,
-        [CUDNN_PTR_BN_Z_EQBIAS] = TOUCH_UPDATE,
-        [CUDNN_PTR_ACTIVATION_BITMASK] = TOUCH_UPDATE,
-        [CUDNN_PTR_DXDATA] = TOUCH_UPDATE,
-        [CUDNN_PTR_DZDATA] = TOUCH_UPDATE,
-        [CUDNN_PTR_BN_DSCALE] = TOUCH_UPDATE,
-        [CUDNN_PTR_BN_DBIAS] = TOUCH_UPDATE,
+#include "cudnn_labels.h"
     };
     pfn_cudnnGetFusedOpsVariantParamPackAttribute get = REAL(cudnnGetFusedOpsVariantParamPackAttribute, variant);
     size_t workspace = 0;

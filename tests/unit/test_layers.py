@@ -16,7 +16,10 @@ CSRC = ROOT / "csrc"
 PUMP = ROOT / "pump"
 ROW = re.compile(r"^\| `(csrc|pump)/(\w+)` \|(?:[^|]*\|)? ([^|]*) \|$", re.M)
 ABOVE = "all above but "
-GENERATED = {"driver.h", "library.h", "cudnn_roles.h", "cuda/", "nvml/", "cublas/", "cudnn/"}
+GENERATED = {
+    *("driver.h", "library.h", "cudnn_roles.h", "cudnn_labels.h"),
+    *("cuda/", "nvml/", "cublas/", "cudnn/"),
+}
 """They need the driver's types: from `csrc/driver` on."""
 
 
