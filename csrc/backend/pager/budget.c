@@ -51,18 +51,17 @@ void pager_budget_look(struct pager *d) {
 }
 
 void pager_granted(int32_t device) {
-    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
-        if (d->ordinal != device)
-            continue;
-        pager_lock(d);
-        pager_budget_look(d);
-        d->budget.looked_ns = 0; /* the watcher asks the driver, which this thread may have no context for */
-        if (pager_all_fits(d) && !pager_fits(d, 0))
-            pager_start_moving(d, 0);
-        pager_wake(d);
-        pager_marks_wake(d);
-        pager_unlock(d);
-    }
+    struct pager *d = pager_at(device);
+    if (!d)
+        return;
+    pager_lock(d);
+    pager_budget_look(d);
+    d->budget.looked_ns = 0; /* the watcher asks the driver, which this thread may have no context for */
+    if (pager_all_fits(d) && !pager_fits(d, 0))
+        pager_start_moving(d, 0);
+    pager_wake(d);
+    pager_marks_wake(d);
+    pager_unlock(d);
 }
 
 /* What the factor leaves of the capacity. */

@@ -14,15 +14,16 @@ static int device_count; /* devices that exist are below it */
 static struct lock making;
 static struct lock turning; /* phases with backend_moves; below a device's lock */
 
-static struct pager *device_at(int ordinal) {
-    return __atomic_load_n(&devices[ordinal], __ATOMIC_ACQUIRE);
+struct pager *pager_at(int32_t ordinal) {
+    bool may_be = ordinal >= 0 && ordinal < DEVICE_MAX;
+    return may_be ? __atomic_load_n(&devices[ordinal], __ATOMIC_ACQUIRE) : NULL;
 }
 
 struct pager *pager_next(const struct pager *d) {
     struct pager *next = NULL;
     int count = __atomic_load_n(&device_count, __ATOMIC_ACQUIRE);
     for (int i = d ? d->ordinal + 1 : 0; !next && i < count; i++)
-        next = device_at(i);
+        next = pager_at(i);
     return next;
 }
 
@@ -74,7 +75,7 @@ static struct pager *device_new(int32_t ordinal) {
 struct pager *pager_of(int32_t ordinal) {
     if (ordinal < 0 || ordinal >= DEVICE_MAX)
         return NULL;
-    struct pager *d = device_at(ordinal);
+    struct pager *d = pager_at(ordinal);
     if (d)
         return d;
     bool is_new = false;

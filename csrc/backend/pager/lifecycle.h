@@ -9,6 +9,8 @@ struct pager;
 
 /* The first (NULL) and the next of those that managed memory ever was on; NULL: there is none. */
 struct pager *pager_next(const struct pager *d);
+/* That of a device. NULL: it has none, or there is no such device. */
+struct pager *pager_at(int32_t ordinal);
 /* The same, made if need be; the current context is the device's. NULL: no memory. */
 struct pager *pager_of(int32_t ordinal);
 /* What `can_serve` says of the device, which it is asked once and tells where it cannot. */

@@ -23,28 +23,29 @@ void pager_make_room(struct pager *d, uint64_t bytes) {
 }
 
 bool pager_crowded(int32_t device, uint64_t bytes) {
-    bool crowded = false;
-    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
-        pager_lock(d);
-        crowded = crowded || (d->ordinal == device && pager_all_fits(d) && !pager_fits(d, bytes));
-        pager_unlock(d);
-    }
+    struct pager *d = pager_at(device);
+    if (!d)
+        return false;
+    pager_lock(d);
+    bool crowded = pager_all_fits(d) && !pager_fits(d, bytes);
+    pager_unlock(d);
     return crowded;
 }
 
 void pager_plain(int32_t device) {
-    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
-        pager_lock(d);
-        if (d->ordinal == device && d->memory.bytes > 0)
-            pager_make_room(d, 0);
-        pager_unlock(d);
-    }
+    struct pager *d = pager_at(device);
+    if (!d)
+        return;
+    pager_lock(d);
+    if (d->memory.bytes > 0)
+        pager_make_room(d, 0);
+    pager_unlock(d);
 }
 
 void pager_coming(int32_t device, int64_t bytes) {
-    for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
-        if (d->ordinal == device)
-            pager_budget_comes(d, bytes);
+    struct pager *d = pager_at(device);
+    if (d)
+        pager_budget_comes(d, bytes);
 }
 
 void pager_arrived(addr_t start, uint64_t bytes, int32_t device) {

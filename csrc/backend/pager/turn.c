@@ -8,13 +8,6 @@ enum { ASKED_NS = 200000000 }; /* a thread that waits says so more often */
 
 static struct lock changing; /* of turns with backend_moves; above a device's lock */
 
-static struct pager *pager_at(int32_t device) {
-    struct pager *d = pager_next(NULL);
-    while (d && d->ordinal != device)
-        d = pager_next(d);
-    return d;
-}
-
 struct pager *pager_turn_of_context(void) {
     bool any = __atomic_load_n(&backend_moves, __ATOMIC_SEQ_CST) & BACKEND_TURN;
     return any ? pager_at(context_device()) : NULL;

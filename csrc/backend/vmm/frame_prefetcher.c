@@ -143,16 +143,17 @@ void frame_prefetcher_follow(struct pager *d, uint64_t bytes) {
 }
 
 void vmm_granted(int32_t device) {
+    struct pager *d = pager_at(device);
     pager_granted(device);
-    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
-        pager_lock(d);
-        if (d->ordinal == device && vmm_in(d))
-            frame_prefetcher_start(d);
-        struct frame_prefetcher *m = d->ordinal == device && vmm_in(d) ? vmm_in(d)->prefetcher : NULL;
-        pager_unlock(d);
-        if (m)
-            ask(m);
-    }
+    if (!d)
+        return;
+    pager_lock(d);
+    if (vmm_in(d))
+        frame_prefetcher_start(d);
+    struct frame_prefetcher *m = vmm_in(d) ? vmm_in(d)->prefetcher : NULL;
+    pager_unlock(d);
+    if (m)
+        ask(m);
 }
 
 void frame_prefetchers_stop(void) {

@@ -90,10 +90,8 @@ uint64_t vmm_padding(const struct pager *d) {
 }
 
 uint64_t vmm_held(int32_t device) {
-    uint64_t bytes = 0;
-    for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
-        bytes += d->ordinal == device ? vmm_occupied(d) : 0;
-    return bytes;
+    const struct pager *d = pager_at(device);
+    return d ? vmm_occupied(d) : 0;
 }
 
 bool vmm_relieve(int32_t device) {
@@ -107,13 +105,13 @@ bool vmm_relieve(int32_t device) {
 
 void vmm_coming(int32_t device, int64_t bytes) {
     pager_coming(device, bytes);
-    for (struct pager *d = pager_next(NULL); bytes > 0 && d; d = pager_next(d))
-        if (d->ordinal == device && vmm_in(d)) {
-            struct pager_visit v = pager_enter(NULL);
-            if (capture_allows(v.relaxed))
-                vmm_give_back(d, vmm_frames_allowed(d));
-            pager_leave(v);
-        }
+    struct pager *d = pager_at(device);
+    if (bytes <= 0 || !d || !vmm_in(d))
+        return;
+    struct pager_visit v = pager_enter(NULL);
+    if (capture_allows(v.relaxed))
+        vmm_give_back(d, vmm_frames_allowed(d));
+    pager_leave(v);
 }
 
 /* --- memory that goes --- */
