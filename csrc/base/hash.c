@@ -97,13 +97,6 @@ void *hash_take_any(struct hash *h, bool (*wanted)(const void *value, const void
     return value;
 }
 
-size_t hash_count(struct hash *h) {
-    lock_take(&h->lock);
-    size_t count = h->count;
-    lock_drop(&h->lock);
-    return count;
-}
-
 void hash_delete(struct hash *h) {
     free(h->slots);
     h->slots = NULL;

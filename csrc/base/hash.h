@@ -27,7 +27,5 @@ void *hash_take(struct hash *h, uint64_t key);
 void *hash_take_any(struct hash *h, bool (*wanted)(const void *value, const void *data), const void *data);
 /* Gives the map's own memory back; it is empty then. */
 void hash_delete(struct hash *h);
-/* How many keys there are. */
-size_t hash_count(struct hash *h);
 
 #endif
