@@ -142,9 +142,9 @@ static void mark_ordered(struct pager *d, uint64_t ticket, CUevent event) {
     pager_unlock(d);
 }
 
-/* Recorded in the stream, for what has that id. NULL: it could not be. */
-static struct pager_marker *marker_in(struct pager *d, uint64_t stream, enum pager_marked of, uint64_t id) {
-    CUcontext context = context_of(stream);
+/* Recorded in a stream of the context, for what has that id. NULL: it could not be. */
+static struct pager_marker *marker_in(struct pager *d, CUcontext context, uint64_t stream, enum pager_marked of,
+                                      uint64_t id) {
     struct pager_marker *m = context ? marker_of(d, context) : NULL;
     if (!m || !record(m, (CUstream)(uintptr_t)stream)) {
         free(m);
@@ -160,7 +160,7 @@ static struct pager_marker *marker_in(struct pager *d, uint64_t stream, enum pag
 }
 
 static void mark_in(struct pager *d, uint64_t stream, uint64_t ticket) {
-    struct pager_marker *m = marker_in(d, stream, PAGER_OPERATION, ticket);
+    struct pager_marker *m = marker_in(d, context_of(stream), stream, PAGER_OPERATION, ticket);
     if (!m || !pager_has_movers(d))
         mark_ordered(d, ticket, m ? m->event : NULL);
     if (m)
@@ -173,7 +173,7 @@ void pager_mark_gate(const struct op *op) {
     struct pager *d = pager_next(NULL);
     while (d && !pager_moves(d))
         d = pager_next(d);
-    struct pager_marker *m = d ? marker_in(d, op->stream, PAGER_GATE, 0) : NULL;
+    struct pager_marker *m = d ? marker_in(d, context_of(op->stream), op->stream, PAGER_GATE, 0) : NULL;
     if (!d)
         __atomic_store_n(&gates_unseen, true, __ATOMIC_RELAXED);
     if (!m)
@@ -198,13 +198,9 @@ void pager_mark(struct pager *d, const struct op *op, uint64_t ticket) {
 }
 
 bool pager_mark_move(struct pager *d, CUstream stream, uint64_t id, CUevent *event) {
-    struct pager_marker *m = marker_of(d, d->movers.ordered.context);
-    if (!m || !record(m, stream)) {
-        free(m);
+    struct pager_marker *m = marker_in(d, d->movers.ordered.context, (uint64_t)(uintptr_t)stream, PAGER_MOVE, id);
+    if (!m)
         return false;
-    }
-    *m = (struct pager_marker){
-        .event = m->event, .context = m->context, .stream = (uint64_t)(uintptr_t)stream, .of = PAGER_MOVE, .id = id};
     *event = m->event;
     append(d, m);
     return true;
