@@ -70,7 +70,8 @@ class LedgerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.ledger = self.lib.ledger_new()
-        self.lib.ledger_limit(self.ledger, LIMIT)
+        for device in (0, 1):
+            self.lib.ledger_limit(self.ledger, device, LIMIT)
         self.model = Reference(LIMIT)
         self.last_id = 0
 
@@ -307,7 +308,7 @@ def test_threads_together_never_pass_the_limit(
 ) -> None:
     """Each thread reserves its numbers; a negative one gives back what it reserved last."""
     ledger = core.ledger_new()
-    core.ledger_limit(ledger, limit)
+    core.ledger_limit(ledger, 0, limit)
     held: list[list[int]] = [[] for _ in programs]
     seen: list[int] = []
     together = threading.Barrier(len(programs) + 1)
