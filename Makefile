@@ -32,7 +32,6 @@ PY := .venv/bin/python -P
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 endif
 
-export PUMP_CORE_LIB := $(CURDIR)/build/dev/libulms_core.so
 export PUMP_BUILD_DIR := $(CURDIR)/build/dev
 
 .PHONY: help demo check test lint audit bench gpu soak format build clean
@@ -52,7 +51,7 @@ check: $(INSTALLED) ## the inner loop, two minutes: lint, C tests, quick unit te
 	@$(PY) .ci/steps.py lint c check
 
 test: $(INSTALLED) ## everything CI runs: lint, C tests, sanitizers, Python tests
-	@$(PY) .ci/steps.py lint c sanitizers python
+	@$(PY) .ci/steps.py lint c sanitizers emu alone unit
 
 lint: $(TOOLS) ## formatting, ruff, mypy, codespell
 	@$(PY) .ci/steps.py lint

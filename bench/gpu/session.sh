@@ -16,7 +16,7 @@ export PYTHONUNBUFFERED=1 PYTHONPYCACHEPREFIX=${PYTHONPYCACHEPREFIX:-/tmp/pump-p
 unset PYTHONDONTWRITEBYTECODE # a process in three more seconds, where packages were installed uncompiled
 make OFFLINE=1 PYTHON=python3 WHEELS="${WHEELS:-wheels}" build | tail -2
 export PYTHONPATH=$PWD/build/site:$PWD PATH=$PWD/build/site/bin:$PATH
-export PUMP_CORE_LIB=$PWD/build/dev/libulms_core.so PUMP_BUILD_DIR=$PWD/build/dev
+export PUMP_BUILD_DIR=$PWD/build/dev
 python3 -P .ci/gpu_guard.py || exit 1
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -1)
 echo "built in $SECONDS s on $gpu"

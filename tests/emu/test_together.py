@@ -15,7 +15,7 @@ pytestmark = pytest.mark.emu
 
 DNN = "libcudnn.so.9"
 KERNELS = 32  # of a call
-THREADS, LAYERS, MIB, STEPS = 1, 6, 8, 8
+THREADS, LAYERS, MIB, STEPS = 1, 6, 4, 8
 NEEDS = (2 * LAYERS + 1) * MIB  # of a thread
 BACKENDS = {
     "um": {"ULMS_BACKEND": "um"},
@@ -104,7 +104,7 @@ def test_kernels_of_a_call_are_one_operation(network: Network, backend: str, cle
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("cleared", ["work", "own"])
 def test_a_call_may_need_more_than_there_is(network: Network, backend: str, cleared: str) -> None:
-    counters = network.same([THREADS, 2, 16, STEPS, cleared], BACKENDS[backend] | budget(32))
+    counters = network.same([THREADS, 2, 2 * MIB, STEPS, cleared], BACKENDS[backend] | budget(4 * MIB))
     assert counters["short_operations"] > 0
     assert counters["violations"] == 0
 

@@ -72,10 +72,10 @@ def library() -> ctypes.CDLL:
     flags = ["-std=gnu11", "-O1", "-shared", "-fPIC"]
     flags += [f"-I{folder}" for folder in (ROOT / "csrc", ROOT / "hooks", BUILD / "gen")]
     sources = [str(ROOT / "csrc" / source) for source in SOURCES]
-    core = [str(BUILD / "libulms_core.so"), f"-Wl,-rpath,{BUILD.resolve()}"]
+    core = BUILD / "libcore_static.a"
     with tempfile.TemporaryDirectory() as folder:
         target = f"{folder}/descriptor.so"
-        subprocess.run([compiler, *flags, "-o", target, *sources, *core], check=True)
+        subprocess.run([compiler, *flags, "-o", target, *sources, str(core)], check=True)
         found = ctypes.CDLL(target)
     for name in ("made", "emptied", "gone", "set", "shared", "planned", "places"):
         getattr(found, f"descriptor_{name}").restype = None

@@ -1,9 +1,8 @@
 """The compiled ledger against a plain one, and its quota under threads.
 
-The library is the built core (`PUMP_CORE_LIB`) or, without it, compiled here from `csrc/ledger`.
+The library is compiled here from `csrc/ledger`, which hides nothing then, and the built core.
 """
 
-import os
 import random
 import re
 import subprocess
@@ -23,6 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from tests.conftest import BUILD  # noqa: E402
 from tests.reference.ledger import Allocation, Range, Reference  # noqa: E402
 
 CSRC = ROOT / "csrc"
@@ -41,13 +41,11 @@ def declarations() -> str:
 
 @pytest.fixture(scope="session")
 def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The core as a cffi library."""
-    path = os.environ.get("PUMP_CORE_LIB", "")
-    if not path:
-        path = str(tmp_path_factory.mktemp("core") / "libledger.so")
-        command = ["cc", "-std=gnu11", "-O2", "-g", "-fPIC", "-shared", "-pthread", f"-I{CSRC}"]
-        sources = [*sorted((CSRC / "ledger").glob("*.c")), CSRC / "base" / "page.c"]
-        subprocess.run([*command, *map(str, sources), "-o", path], check=True)
+    """The ledger as a cffi library."""
+    path = str(tmp_path_factory.mktemp("core") / "libledger.so")
+    command = ["cc", "-std=gnu11", "-O2", "-g", "-fPIC", "-shared", "-pthread", f"-I{CSRC}"]
+    sources = [*sorted((CSRC / "ledger").glob("*.c")), BUILD / "libcore_static.a"]
+    subprocess.run([*command, *map(str, sources), "-o", path], check=True)
     ffi.cdef(declarations())
     return ffi.dlopen(path)
 
