@@ -22,6 +22,9 @@ BOUNDARIES = ("unit", "emu", "gpu")
 MANAGED_LIMIT = 8 * GIB  # managed memory beyond what is free can hang a GPU for everybody
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("PUMP_BUILD_DIR", ROOT / "build" / "dev"))
+WHOLE, NOT_WHOLE = "-Wl,--whole-archive", "-Wl,--no-whole-archive"
+BUILT_WRAPPERS = (WHOLE, str(BUILD / "libwrappers.a"), NOT_WHOLE)
+"""What links all wrappers that were generated."""
 OURS = (
     "ULMS_",
     "EMU_",

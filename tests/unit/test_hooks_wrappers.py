@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from hooks.gen import HOOKS, read_all  # noqa: E402
+from tests.conftest import BUILD, BUILT_WRAPPERS  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
@@ -226,12 +227,11 @@ int main(int count, char **words)
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program; the wrappers written by hand are missing in it, but for one."""
     folder = tmp_path_factory.mktemp("harness")
-    subprocess.run([sys.executable, HOOKS / "gen.py", "--out", folder], check=True)
     (folder / "harness.c").write_text(HARNESS, encoding="utf-8")
-    folders = [f"-I{path}" for path in (folder, HOOKS, ROOT / "csrc")]
+    folders = [f"-I{path}" for path in (BUILD / "gen", HOOKS, ROOT / "csrc")]
     options = ["-std=gnu11", "-O0", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-no-pie"]
     options.append("-Wl,--unresolved-symbols=ignore-all")
-    sources = [*sorted(folder.glob("wrappers*.c")), folder / "harness.c"]
+    sources: list[str | Path] = [folder / "harness.c", *BUILT_WRAPPERS]
     command: list[str | Path] = ["cc", *options, *folders, "-o", folder / "harness", *sources]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
