@@ -1,9 +1,10 @@
 """Runs the checks of a change and ends with one table.
 
-`steps.py GROUP...` runs the named groups: lint, c, sanitizers, python; check: quick unit tests.
-Steps run one after the other; only linters, each of which fills one processor, run beside what is
-compiled. Each step's output goes to build/logs/; the end of it is shown when the step fails. A
-failed step does not stop the others.
+`steps.py GROUP...` runs the named groups: lint, c, sanitizers, unit, emu, alone; check: quick unit
+tests. Steps run one after the other, but for two pairs. Linters, each of which fills one processor,
+run beside what is compiled. Unit tests run beside those whose verdict depends on time: these mostly
+sleep, and the others get only the time that is left over. Each step's output goes to build/logs/;
+the end of it is shown when the step fails. A failed step does not stop the others.
 Exit status 1 when any failed. A tool that is missing fails its step, except offline (OFFLINE=1),
 where the step is skipped and says so.
 """
@@ -31,6 +32,9 @@ C_FILES = sorted(
 TAIL_LINES = 60
 JOBS = min(4, len(os.sched_getaffinity(0)))
 """Tests at a time. A container may be allowed less than it sees: few, so that none starves."""
+
+STAGES = ((("lint",), ("c", "sanitizers")), (("check", "emu"),), (("alone",), ("unit",)))
+"""Groups, one stage after the other; in a stage its lanes beside one another."""
 
 
 @dataclass(frozen=True)
@@ -69,26 +73,35 @@ def sanitizer(preset: str, title: str) -> Step:
     return Step("sanitizers", title, (*build, (*without_aslr(), *run)), junit)
 
 
+def left_over() -> tuple[str, ...]:
+    """A prefix for what runs only while nothing else would; none where that is not allowed."""
+    return tried("chrt", "--idle", "0")
+
+
 def without_aslr() -> tuple[str, ...]:
     """A prefix that switches address randomisation off where that is allowed.
 
     ThreadSanitizer of gcc 12 cannot place its shadow under the wide randomisation of newer kernels.
     """
-    prefix = ("setarch", "-R")
-    if not shutil.which("setarch"):
+    return tried("setarch", "-R")
+
+
+def tried(*prefix: str) -> tuple[str, ...]:
+    """The prefix where it is there and allowed, or none."""
+    if not shutil.which(prefix[0]):
         return ()
     works = subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode == 0
     return prefix if works else ()
 
 
-def pytest(name: str, marks: str, jobs: int, group: str = "python") -> Step:
+def pytest(name: str, marks: str, jobs: int, group: str = "", prefix: Sequence[str] = ()) -> Step:
     """The Python tests with these marks, several at a time only where pytest-xdist is installed."""
     junit = (LOGS / f"pytest-{name}.xml").resolve()
-    command = [sys.executable, "-P", "-m", "pytest", "tests", "-q", "-m", marks]
+    command = [*prefix, sys.executable, "-P", "-m", "pytest", "tests", "-q", "-m", marks]
     command += [f"--junitxml={junit}"]
     if jobs > 1 and importlib.util.find_spec("xdist"):
         command += ["-n", str(jobs), "--dist", "worksteal"]
-    return Step(group, f"pytest, {name}", (tuple(command),), junit)
+    return Step(group or name, f"pytest, {name}", (tuple(command),), junit)
 
 
 def all_steps() -> list[Step]:
@@ -104,9 +117,9 @@ def all_steps() -> list[Step]:
         sanitizer("asan", "C tests, ASan and UBSan"),
         sanitizer("tsan", "C tests, TSan"),
         pytest("quick", "unit and not alone and not slow", JOBS, group="check"),
-        pytest("unit", "unit and not alone", JOBS),
         pytest("emu", "emu and not alone", JOBS + 1),  # an emulated device's programs sleep
-        pytest("alone-or-gpu", "alone or gpu", 1),
+        pytest("alone-or-gpu", "alone or gpu", 1, group="alone"),
+        pytest("unit", "unit and not alone", JOBS, prefix=left_over()),
     ]
 
 
@@ -188,13 +201,11 @@ def main() -> int:
     parser.add_argument("groups", nargs="+", choices=sorted({step.group for step in steps}))
     groups = parser.parse_args().groups
     LOGS.mkdir(parents=True, exist_ok=True)
-    lint, compiled, python = (
-        [step for step in steps if step.group in groups and step.group in part]
-        for part in (("lint",), ("c", "sanitizers"), ("check", "python"))
-    )
-    with ThreadPoolExecutor(2) as pool:
-        outcomes = [outcome for part in pool.map(run_all, (lint, compiled)) for outcome in part]
-    outcomes += run_all(python)
+    outcomes: list[Outcome] = []
+    for stage in STAGES:
+        lanes = [[s for s in steps if s.group in groups and s.group in lane] for lane in stage]
+        with ThreadPoolExecutor(len(lanes) if left_over() else 1) as pool:
+            outcomes += [outcome for lane in pool.map(run_all, lanes) for outcome in lane]
     failed = sum(outcome.state == "failed" for outcome in outcomes)
     left_out = sum(outcome.state == "skipped" for outcome in outcomes)
     print(f"\n{table(outcomes)}\n")
