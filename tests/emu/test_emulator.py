@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pump import paths
-from tests.conftest import ROOT, RunEmulated
+from tests.conftest import BUILD, ROOT, RunEmulated
 
 pytestmark = pytest.mark.emu
 
@@ -226,13 +226,12 @@ def test_many_threads_under_thread_sanitizer(tmp_path: Path) -> None:
     obstacle = sanitizer_obstacle()
     if obstacle:
         pytest.skip(obstacle)
-    generate = [sys.executable, str(ROOT / "hooks" / "gen.py"), "--out", str(tmp_path)]
-    subprocess.run(generate, check=True)
     sources = [path for path in (ROOT / "emulator").glob("*.c") if path.name != "nvml.c"]
     program = tmp_path / "stress"
-    command = ["cc", "-std=gnu11", "-O1", "-g", "-D_GNU_SOURCE", "-fsanitize=thread"]
-    command += [f"-I{folder}" for folder in (ROOT / "hooks", ROOT / "emulator", tmp_path)]
-    sources += [tmp_path / "emulator_calls.c", ROOT / "tests" / "c" / "emu_stress.c"]
+    generated = BUILD / "gen"
+    command = ["cc", "-std=gnu11", "-O0", "-g1", "-D_GNU_SOURCE", "-fsanitize=thread"]
+    command += [f"-I{folder}" for folder in (ROOT / "hooks", ROOT / "emulator", generated)]
+    sources += [generated / "emulator_calls.c", ROOT / "tests" / "c" / "emu_stress.c"]
     command += [str(path) for path in sources]
     subprocess.run([*command, "-o", str(program), "-lpthread", "-lm"], check=True)
     done = subprocess.run(

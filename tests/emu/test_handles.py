@@ -116,7 +116,7 @@ def test_segments_move_or_the_user_is_told(
 PARTS = ["twice", "elsewhere", "swapped", "holes", "exported", "allowed", "unmapped"]
 
 
-@pytest.mark.parametrize(("backend", "page"), [("um", "2MiB"), ("vmm", "2MiB"), ("vmm", "8MiB")])
+@pytest.mark.parametrize(("backend", "page"), [("um", "2MiB"), ("vmm", "2MiB"), ("vmm", "4MiB")])
 @pytest.mark.parametrize("part", PARTS)
 def test_handles_may_be_mapped_in_every_way(
     part: str,
@@ -131,7 +131,7 @@ def test_handles_may_be_mapped_in_every_way(
     binary = compiled("mapped", str(emulator_dir / "libcuda.so.1"))
     device = {"EMU_MEMORY": "2GiB"}
     outside = run_native([binary, part], device)
-    env = {"ULMS_BACKEND": backend, "ULMS_GPU_MEMORY": "64MiB", "ULMS_PAGE": page, **device}
+    env = {"ULMS_BACKEND": backend, "ULMS_GPU_MEMORY": "32MiB", "ULMS_PAGE": page, **device}
     under = run_emulated([binary, part], {"ULMS_VERIFY": "1", **env})
     assert outside.returncode == 0
     assert (under.returncode, under.stdout, under.stderr) == (0, outside.stdout, "")

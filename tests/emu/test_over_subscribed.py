@@ -14,7 +14,7 @@ from tests.conftest import Compile, RunEmulated
 pytestmark = pytest.mark.emu
 
 MIB = 1 << 20
-LAYERS, BUFFER_MIB, STEPS = 6, 4, 5
+LAYERS, BUFFER_MIB, STEPS = 6, 4, 4
 SETUPS = {
     policy: {"ULMS_BACKEND": "um", "ULMS_POLICY": policy} for policy in ("ahead", "pump", "none")
 } | {"vmm": {"ULMS_BACKEND": "vmm"}}

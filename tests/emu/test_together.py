@@ -104,7 +104,9 @@ def test_kernels_of_a_call_are_one_operation(network: Network, backend: str, cle
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("cleared", ["work", "own"])
 def test_a_call_may_need_more_than_there_is(network: Network, backend: str, cleared: str) -> None:
-    counters = network.same([THREADS, 2, 2 * MIB, STEPS, cleared], BACKENDS[backend] | budget(4 * MIB))
+    counters = network.same(
+        [THREADS, 2, 2 * MIB, STEPS, cleared], BACKENDS[backend] | budget(4 * MIB)
+    )
     assert counters["short_operations"] > 0
     assert counters["violations"] == 0
 

@@ -38,7 +38,7 @@ USE(cuIpcGetMemHandle)
 USE(cuIpcOpenMemHandle_v2)
 USE(cuIpcCloseMemHandle)
 
-enum { MIB = 1 << 20, BLOCKS = 12, SHARED = 4, ROUNDS = 20, GRAIN = 2 * MIB, AROUND = 4 };
+enum { MIB = 1 << 20, BLOCKS = 12, SHARED = 4, ROUNDS = 8, GRAIN = 2 * MIB, AROUND = 4 };
 
 /* Two of them meet in one page, others' neighbours are not shared. The last bytes of a grain are nobody's. */
 static const size_t sizes[BLOCKS] = {6 * MIB,  10 * MIB, 6 * MIB, 4 * MIB, 5 * MIB, 6 * MIB,

@@ -25,7 +25,7 @@ USE(cuMemsetD8_v2)
 USE(cuMemcpyDtoH_v2)
 USE(cuCtxSynchronize)
 
-enum { MIB = 1 << 20, SMALL = 2 * MIB, SIZE = 12 * MIB, MANY = 8 };
+enum { MIB = 1 << 20, SMALL = 2 * MIB, SIZE = 6 * MIB, MANY = 8 };
 
 static const CUmemAccessDesc both_ways = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
                                           .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};

@@ -6,7 +6,7 @@ import pytest
 
 from pump.predict import plan
 
-FEW_FACTORS = (100, 90, 70, 40)
+FEW_FACTORS = (100, 90, 50)
 FEW_SHARES = (0.6, 1.0, 1.1)
 
 

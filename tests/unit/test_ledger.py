@@ -246,7 +246,7 @@ def test_the_ledger_equals_the_reference(core: Any) -> None:
     LedgerMachine.lib = core
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
     run = settings(
-        max_examples=50, stateful_step_count=80, deadline=None, suppress_health_check=slow
+        max_examples=30, stateful_step_count=80, deadline=None, suppress_health_check=slow
     )
     run_state_machine_as_test(LedgerMachine, settings=run)
 
