@@ -15,7 +15,7 @@
 #include "ulms.h"
 
 #define PREFIX "ULMS_"
-enum { CAPACITY_SMALL = 1 << 20, ALIKE_PERCENT = 50, PREFIX_LENGTH = sizeof PREFIX - 1, NAME_ROOM = 32 };
+enum { CAPACITY_SMALL = 1 << 20, ALIKE_PERCENT = 50, PREFIX_LENGTH = sizeof PREFIX - 1, NAME_ROOM = 40 };
 
 struct options ulms_options = {.mode = MODE_OFF, .level = LOG_WARN};
 static bool was_read;
