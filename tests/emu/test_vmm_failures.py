@@ -30,9 +30,10 @@ SETTINGS = {
     "ULMS_GPU_MEMORY_FACTOR": "100",
     "ULMS_MANAGED_LIMIT": "1GiB",
 }
-MAPS = {"cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemCreate"}
-"""Functions whose calls fail one after the other."""
-MOVES = MAPS | {"cuMemAddressReserve", "cuMemcpyAsync", "cuStreamSynchronize"}
+MAPS = ("cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemCreate")
+"""Functions of which every other call fails, one in each run: where a page is mapped, the first of
+two calls or the second."""
+MOVES = {*MAPS} | {"cuMemAddressReserve", "cuMemcpyAsync", "cuStreamSynchronize"}
 LOOKS = {"cuMemcpyDtoHAsync", "cuStreamSynchronize"}
 """What looking at a page needs."""
 WHOLE = "train"
@@ -103,9 +104,9 @@ class Program:
 
 
 def steps(shape: str, name: str, calls: int, sticky: str) -> Iterable[int]:
-    """Which of its calls fail: all, or evenly spread, with the first and the last."""
+    """Which of its calls fail: every other, or evenly spread, with the first and the last."""
     if name in MAPS and shape == WHOLE and not sticky:
-        return range(calls)
+        return range(MAPS.index(name) % 2, calls, 2)
     points = POINTS if name in MOVES else OTHER_POINTS if shape == WHOLE else 1
     return sorted({i * (calls - 1) // max(points - 1, 1) for i in range(points)})
 
