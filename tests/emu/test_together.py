@@ -126,7 +126,7 @@ def test_a_call_keeps_nothing_that_has_returned(network: Network, backend: str) 
     assert counters["short_operations"] == 0
 
 
-@pytest.mark.parametrize("after", [80, 250])
+@pytest.mark.parametrize("after", [40, 120])
 @pytest.mark.parametrize("call", ["cuMemMap", "cuMemSetAccess", "cuMemUnmap"])
 def test_what_is_lost_is_used_by_no_kernel_of_a_call(
     network: Network, call: str, after: int
