@@ -178,12 +178,13 @@ def beyond_budget(case: Case, truth: Outcome, found: Outcome, budget: int) -> in
 
     Under `um` what was discarded keeps its place, and is left out; what a kernel reaches through
     addresses that nothing shows comes by faults. Under `vmm` the program's own memory counts, as
-    much as the driver takes for it: natively so much more than it asked for.
+    much as the driver takes for it: natively so much more than it asked for. But not what it asked
+    to be managed, which the driver places.
     """
     resident, native = found.resident(), truth.resident()
     if case.setup == "vmm":
         rounding = native.most - truth.peak()
-        return resident.most - rounding - budget - resident.operation
+        return resident.most - resident.pages - rounding - budget - resident.operation
     return resident.pages - UNSEEN - budget - resident.operation
 
 
