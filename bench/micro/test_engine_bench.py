@@ -62,7 +62,8 @@ LARGEST = ROOT / "bench" / "traces" / "gpt2xl.ulms.gz"
 DECLARATIONS = """
 struct ulms_engine_settings { const char *policy;
                               uint64_t page_bytes, budget, run_bytes, ahead_bytes;
-                              uint32_t keeps, faults, in_place; };
+                              uint32_t keeps, faults, in_place;
+                              uint64_t shed_bytes; };
 struct ulms_engine_touch { uint64_t start, bytes, mode; };
 struct ulms_engine *ulms_engine_new(const struct ulms_engine_settings *);
 void ulms_engine_free(struct ulms_engine *);
