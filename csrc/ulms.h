@@ -165,6 +165,7 @@ struct ulms_engine_settings {
     uint32_t keeps;       /* 1: the backend can give up a clean page without a copy */
     uint32_t faults;      /* 1: a kernel may touch an absent page, which brings it (managed memory) */
     uint32_t in_place;    /* ULMS_IN_PLACE_*: what kernels may do to a page that left with ULMS_MOVE_IN_PLACE */
+    uint64_t shed_bytes;  /* the most one move covers while the budget is passed by more than run_bytes */
 };
 
 struct ulms_engine_touch {

@@ -74,6 +74,9 @@ struct backend_load {
 struct backend_shares {
     /* From now on no operation of the device is admitted: who issues one waits. Or (false) no more. */
     void (*close)(int32_t device, bool closed);
+    /* From now on its budget follows those of others: what is away is waited for, as it can come soon, and not used
+     * where it lies. Or (false) no more. */
+    void (*settles)(int32_t device, bool settles);
     /* Nothing runs that was issued to the device: looks once. On a thread of ours. */
     bool (*idle)(int32_t device);
     struct backend_load (*load)(int32_t device);

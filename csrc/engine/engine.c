@@ -22,6 +22,7 @@ struct ulms_engine *ulms_engine_new(const struct ulms_engine_settings *settings)
     e->policy = policy;
     e->shift = (unsigned)__builtin_ctzll(page);
     e->run_pages = settings->run_bytes > page ? settings->run_bytes / page : 1;
+    e->shed_pages = larger(settings->shed_bytes / page, e->run_pages);
     e->near_pages = settings->ahead_bytes > page ? settings->ahead_bytes / page : 1;
     e->keeps = settings->keeps;
     e->faults = settings->faults;

@@ -166,6 +166,7 @@ struct ulms_engine {
     struct page_table table;
     unsigned shift;      /* log2 of the page size */
     uint64_t run_pages;  /* at least 1 */
+    uint64_t shed_pages; /* at least run_pages */
     uint64_t near_pages; /* frames kept free, at least 1 */
     bool keeps, faults;
     uint32_t in_place;  /* ULMS_IN_PLACE_* */

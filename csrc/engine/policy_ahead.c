@@ -318,6 +318,35 @@ static struct page *holder(struct ulms_engine *e, const struct leaver *l) {
     return crowd && !c.page->live && page_leave_time(e, p) > peak(e) ? p : NULL;
 }
 
+/* Pages that leave in one move. */
+struct leaving {
+    const struct page *first; /* to leave */
+    uint64_t soonest;         /* leave time of the others */
+    uint64_t most;
+};
+
+/* If the budget is passed by many, about as soon as the last of them leaves, as if pages were touched evenly. */
+static struct leaving leaving_with(const struct ulms_engine *e, const struct page *p, bool alone) {
+    uint64_t time = page_leave_time(e, p), now = TIME_PREDICTED + e->track.position, kept = e->used - e->evicting;
+    struct leaving l = {p, time, alone ? 1 : run_pages(e)};
+    if (alone || kept <= e->budget + e->run_pages)
+        return l;
+    l.most = smaller(kept - e->budget, e->shed_pages);
+    if (time > now && time < TIME_UNKNOWN)
+        l.soonest = time - (time - now) * (kept - e->budget) / kept;
+    return l;
+}
+
+/* NULL: the page of that number does not leave with them. */
+static struct page *leaves_with(struct ulms_engine *e, const struct leaving *l, uint64_t number) {
+    struct page *p = page_find(&e->table, number);
+    if (!p || !p->allocated || !page_may_leave(p) || p->live != l->first->live || p->dirty != l->first->dirty)
+        return NULL;
+    uint64_t time = page_leave_time(e, p);
+    bool late = time >= l->soonest && time <= page_leave_time(e, l->first);
+    return late && evict_flags(e, p) == evict_flags(e, l->first) ? p : NULL;
+}
+
 struct move *policy_ahead_evict(struct ulms_engine *e) {
     bool early;
     struct leaver l = leaves(e, &early);
@@ -327,25 +356,25 @@ struct move *policy_ahead_evict(struct ulms_engine *e) {
     struct page *p = instead ? instead : l.page;
     if (!p)
         return NULL;
-    uint64_t time = page_leave_time(e, p), most = instead ? 1 : run_pages(e), pages = 0;
-    bool live = p->live, dirty = p->dirty;
+    struct leaving all = leaving_with(e, p, instead != NULL);
+    uint64_t start = p->number, end = start + 1;
     uint32_t flags = evict_flags(e, p);
     struct move *m = move_give_out(e, p, ULMS_EVICT, flags | (early ? ULMS_MOVE_EARLY : 0));
     if (!m)
         return NULL;
+    set_moving(e, p, PAGE_EVICTING, m);
+    for (; end - start < all.most && (p = leaves_with(e, &all, end)); end++)
+        set_moving(e, p, PAGE_EVICTING, m);
+    for (; end - start < all.most && all.most > run_pages(e) && (p = leaves_with(e, &all, start - 1)); start--)
+        set_moving(e, p, PAGE_EVICTING, m);
     bool carries = !(flags & (ULMS_MOVE_DEAD | ULMS_MOVE_CLEAN));
     if (carries)
         e->sent_at = e->serial;
-    do {
-        uint64_t number = p->number;
-        if (live)
-            e->carried = e->carried << 1 | carries;
-        set_moving(e, p, PAGE_EVICTING, m);
-        p = page_find(&e->table, number + 1);
-    } while (++pages < most && p && p->allocated && page_may_leave(p) && page_leave_time(e, p) == time &&
-             p->live == live && p->dirty == dirty && evict_flags(e, p) == flags);
-    m->out.bytes = bytes_of(e, pages);
-    e->evicting += pages;
+    for (uint64_t i = start; i < end && all.first->live; i++)
+        e->carried = e->carried << 1 | carries;
+    m->out.start = bytes_of(e, start);
+    m->out.bytes = bytes_of(e, end - start);
+    e->evicting += end - start;
     return m;
 }
 

@@ -32,7 +32,8 @@ enum {
     LONG_NS = 5000000,
     END_NS = 1000000000
 }; /* what drains for longer is looked at less often; the end waits so long */
-enum { TELL_NS = 250000000 }; /* turns that are shorter are not all told */
+enum { SETTLES_NS = 500000000 }; /* so long after a change its budget may change again */
+enum { TELL_NS = 250000000 };    /* turns that are shorter are not all told */
 enum { ALONE_REPORT_NS = 900000000, REPORT_NS = 50000000, BOUND_REPORT_NS = 10000000, ACKNOWLEDGE_NS = 5000000 };
 
 /* Contexts of tenants lie beside what they share: so much of the device is left to them. */
@@ -49,6 +50,8 @@ struct tenant {
     uint32_t sequence;         /* of the page then */
     bool closed, drains;       /* the gate is closed; and it was not told yet that nothing runs */
     bool unacknowledged;
+    bool settles; /* its budget changed a moment ago */
+    uint64_t budget_ns;
     uint64_t read_ns; /* when the lease was read */
     uint64_t acknowledged_ns, reported_ns;
     uint64_t operations; /* when it was reported last */
@@ -202,8 +205,10 @@ static void read_lease(struct tenant *t) {
     t->read_ns = clock_ns();
     TELL("device %d: lease %llu: %llu MiB, %s", t->device, (unsigned long long)lease.serial,
          (unsigned long long)(lease.budget >> 20), lease.may_issue ? "a turn" : "no turn");
-    if (other_budget)
+    if (other_budget) {
+        t->budget_ns = t->read_ns;
         grant(t, lease.budget);
+    }
     if (t->closed == (lease.may_issue > 0))
         tell_turn(t, !t->closed);
     set_closed(t, !lease.may_issue);
@@ -216,8 +221,17 @@ static void read_quota(const struct tenant *t) {
     ledger_limit(session.ledger, t->device, capacity_of(t->device));
 }
 
+/* Others that shrink leave it more, soon. */
+static void settle(struct tenant *t) {
+    bool settles = !is_alone(t) && clock_ns() < t->budget_ns + SETTLES_NS;
+    if (settles != t->settles)
+        shares()->settles(t->device, settles);
+    t->settles = settles;
+}
+
 static uint64_t serve(struct tenant *t) {
     read_lease(t);
+    settle(t);
     read_quota(t);
     if (t->drains)
         tell_drained(t);
@@ -264,7 +278,8 @@ static bool join(struct tenant *t) {
 static void lose(struct tenant *t) {
     connection_close(&t->to);
     set_closed(t, false);
-    t->drains = t->unacknowledged = false;
+    shares()->settles(t->device, false);
+    t->drains = t->unacknowledged = t->settles = false;
     log_warn("the broker is gone: the program runs as if it were alone, with the memory that it had");
 }
 

@@ -27,6 +27,7 @@ class Settings:
     keeps: bool
     faults: bool
     in_place: int = IN_PLACE_NOTHING
+    shed_bytes: int = 0
 
 
 class Touch(NamedTuple):

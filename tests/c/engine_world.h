@@ -113,8 +113,9 @@ static void take(struct world *w, int lane) {
     if (w->moves == MOVES || !ulms_engine_next(w->e, lane, &m))
         return;
     say(w, m.id + m.start + m.bytes + m.kind + m.flags + m.after);
-    CHECK(m.bytes > 0 && m.bytes % PAGE == 0 &&
-          m.bytes <= (w->settings.run_bytes > PAGE ? w->settings.run_bytes : PAGE));
+    uint64_t run = w->settings.run_bytes > PAGE ? w->settings.run_bytes : PAGE, shed = w->settings.shed_bytes;
+    uint64_t most = m.kind == ULMS_EVICT && shed > run ? shed : run;
+    CHECK(m.bytes > 0 && m.bytes % PAGE == 0 && m.bytes <= most);
     CHECK(!w->held || (m.after == 0 && (m.kind == ULMS_FILL) == (lane == ULMS_LANE_IN)));
     for (size_t i = index_of(m.start); i <= index_of(m.start + m.bytes - 1); i++) {
         struct place *p = &w->page[i];

@@ -84,7 +84,8 @@ static uint64_t play(const char *policy, uint64_t seed, int events) {
                                                .ahead_bytes = roll(&w, 9) * PAGE,
                                                .keeps = (uint32_t)roll(&w, 2),
                                                .faults = (uint32_t)roll(&w, 2),
-                                               .in_place = (uint32_t)roll(&w, 3)};
+                                               .in_place = (uint32_t)roll(&w, 3),
+                                               .shed_bytes = roll(&w, 9) * PAGE};
     w.calm = roll(&w, 2) ? 10 : CALM;
     w.held = !policy;
     w.faulting = !w.held && strcmp(policy, "none") == 0;

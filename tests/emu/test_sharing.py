@@ -18,6 +18,7 @@ from pump.paths import installed
 from pump.preload import preload
 from pump.share.broker import status
 from tests.conftest import PATIENCE_S, clean_environment
+from tests.emu.counters import counters_in
 from tests.tenants import GIB, Tenant, broker
 
 pytestmark = pytest.mark.emu
@@ -232,3 +233,20 @@ def test_who_is_refused_asks_seldom(device: Device, alone: dict[str, str]) -> No
                 asked += 1
         assert asked <= 2 + time.monotonic() - began
     assert alone["infer"] in program.communicate()[0].splitlines()
+
+
+def test_while_its_budget_changes_little_is_used_in_place(device: Device) -> None:
+    """What is away can come soon. Else it would be, as all is touched once a step."""
+    program = device.start("infer", "vmm", EMU_TIME="20", ULMS_HIDDEN="known")
+    device.wait_for(1)
+    uuid = bytes.fromhex(str(status(device.folder)["gpus"][0]["uuid"]))
+    other = Tenant(device.folder, "other", uuid)
+    while program.poll() is None:
+        for need in 96 * MIB, 64 * MIB:
+            other.says("REPORT", need=need, wants=1, ready=1)
+            other.acknowledges()
+            time.sleep(0.1)
+    out, _ = program.communicate(timeout=PATIENCE_S)
+    counters = counters_in(out)
+    assert counters["evicted_bytes"] + counters["dropped_bytes"] > 64 * MIB
+    assert counters["in_place_bytes"] < counters["filled_bytes"]

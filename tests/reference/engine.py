@@ -78,6 +78,7 @@ class Reference:
         self.settings = settings
         self.size = settings.page_bytes
         self.run = max(1, settings.run_bytes // self.size)
+        self.shed = max(self.run, settings.shed_bytes // self.size)
         self.pages: dict[int, Page] = {}
         self.count = [0] * 4  # pages by state
         self.untouched: set[Page] = set()
@@ -161,9 +162,9 @@ class Reference:
             return DEAD
         return CLEAN if self.settings.keeps and not page.dirty else 0
 
-    def following(self, page: Page) -> Iterator[Page]:
-        """The page and those that follow it in memory."""
-        numbers = takewhile(self.pages.__contains__, count(page.number))
+    def following(self, page: Page, step: int = 1) -> Iterator[Page]:
+        """The page and those that follow it in memory, or with -1 those before it."""
+        numbers = takewhile(self.pages.__contains__, count(page.number, step))
         return map(self.pages.__getitem__, numbers)
 
     def count_move(self, move: Move, size: int) -> None:

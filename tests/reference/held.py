@@ -308,15 +308,19 @@ class Held(Demand):
             return None
 
         def kind(other: Page) -> tuple[object, ...]:
-            flags = self.evict_flags(other)
-            return other.may_leave(), self.leave_time(other), other.live, other.dirty, flags
+            return other.may_leave(), other.live, other.dirty, self.evict_flags(other)
 
-        most = 1 if instead else self.run_pages
-        pages: list[Page] = []
-        for other in self.following(page):
-            if len(pages) == most or kind(other) != kind(page):
-                break
-            pages.append(other)
+        sheds = not instead and -self.spare > self.run
+        most = min(-self.spare, self.shed) if sheds else 1 if instead else self.run_pages
+        soonest = self.soonest(page) if sheds else self.leave_time(page)
+        pages = [page]
+        for step in (1, -1) if most > self.run_pages else (1,):
+            for other in islice(self.following(page, step), 1, None):
+                late = soonest <= self.leave_time(other) <= self.leave_time(page)
+                if len(pages) == most or kind(other) != kind(page) or not late:
+                    break
+                pages.append(other)
+        pages.sort(key=lambda page: page.number)
         flags = self.evict_flags(page)
         carries = not flags & (DEAD | CLEAN)
         if carries:
@@ -324,6 +328,13 @@ class Held(Demand):
         if page.live:
             self.carried = [*self.carried, *([carries] * len(pages))][-64:]
         return self.give_out(pages, EVICT, flags, wanted)
+
+    def soonest(self, page: Page) -> Time:
+        """About the leave time of the last of those by which the budget is passed."""
+        kind, when = self.leave_time(page)
+        kept = self.frames - self.spare
+        ahead = max(0, when - (self.sequence.p or 0)) if kind == PREDICTED else 0
+        return kind, when - ahead * -self.spare // kept
 
     def give_out(self, pages: list[Page], kind: int, flags: int, wanted: Time) -> Move:
         flags |= EARLY if wanted[0] == PREDICTED else 0

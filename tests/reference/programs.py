@@ -27,6 +27,7 @@ def random_program(seed: int) -> tuple[Settings, list[Step], list[Action]]:
         keeps=chance.random() < 0.5,
         faults=chance.random() < 0.5,
         in_place=chance.choice([0, 1, 2, 2]),
+        shed_bytes=chance.choice([0, 8 * PAGE]),
     )
     loop = [
         (chance.randint(0, 3), tuple(touch() for _ in range(chance.randint(1, 3))))

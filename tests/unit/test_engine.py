@@ -94,6 +94,7 @@ all_settings = st.builds(
     keeps=st.booleans(),
     faults=st.booleans(),
     in_place=st.integers(0, 2),
+    shed_bytes=st.sampled_from([0, 8 * PAGE]),
 )
 
 

@@ -42,6 +42,11 @@ void pager_retired(struct pager *d, uint64_t ticket) {
         ulms_engine_retired(d->engine.core, serial, d->monitor.progress_ns);
 }
 
+void pager_in_place_allow(struct pager *d) {
+    bool all_come = d->phase.refit.all_come || d->admission.turn.settles;
+    ulms_engine_in_place(d->engine.core, all_come ? ULMS_IN_PLACE_NOTHING : ULMS_IN_PLACE_ALL);
+}
+
 bool pager_engine_open(struct pager *d) {
     uint64_t share = d->budget.bytes / SHARE / page_bytes * page_bytes;
     uint64_t ahead = share < d->kind->ahead ? share : d->kind->ahead, run = ahead / d->kind->runs;
@@ -52,6 +57,7 @@ bool pager_engine_open(struct pager *d) {
         .page_bytes = page_bytes,
         .budget = d->budget.bytes,
         .run_bytes = (uint64_t)d->engine.run_pages * page_bytes,
+        .shed_bytes = d->kind->managed ? 0 : PAGER_RUN_PAGES * page_bytes,
         .ahead_bytes = ahead,
         .keeps = 1,
         .faults = d->kind->managed,

@@ -38,7 +38,8 @@ static uint64_t touch_all(struct pager *d) {
 
 static void begin(struct pager *d) {
     struct pager_refit *r = &d->phase.refit;
-    ulms_engine_in_place(d->engine.core, ULMS_IN_PLACE_NOTHING);
+    r->all_come = true;
+    pager_in_place_allow(d);
     r->serial = touch_all(d);
     r->ticket = r->serial ? pager_window_issue(&d->window, r->serial) : 0;
     if (r->serial && !r->ticket)
@@ -50,7 +51,7 @@ static void begin(struct pager *d) {
 static void end(struct pager *d) {
     struct pager_refit *r = &d->phase.refit, was = *r;
     *r = (struct pager_refit){0};
-    ulms_engine_in_place(d->engine.core, ULMS_IN_PLACE_ALL);
+    pager_in_place_allow(d);
     if (was.begun) {
         pager_retired(d, was.ticket);
         pager_wake(d);

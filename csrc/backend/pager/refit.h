@@ -8,6 +8,7 @@
 struct pager_refit {
     uint64_t since_ns; /* it has all fit since then; 0: it does not */
     bool begun, admitted;
+    bool all_come;              /* no page is used where it lies */
     uint64_t missing, fewer_ns; /* bytes that are still to come; when they were fewer last */
     uint64_t serial, ticket;    /* of the operation that stands for all memory, once begun; 0: there is no memory */
 };

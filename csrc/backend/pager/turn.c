@@ -54,6 +54,18 @@ static void close_turn(int32_t device, bool closed) {
     lock_drop(&changing);
 }
 
+static void settle(int32_t device, bool settles) {
+    struct pager *d = pager_at(device);
+    if (!d)
+        return;
+    pager_lock(d);
+    d->admission.turn.settles = settles;
+    if (d->engine.core)
+        pager_in_place_allow(d);
+    pager_wake(d);
+    pager_unlock(d);
+}
+
 static bool idle(int32_t device) {
     struct pager *d = pager_at(device);
     return !d || pager_idle(d);
@@ -76,4 +88,4 @@ static struct backend_load load(int32_t device) {
     return load;
 }
 
-const struct backend_shares pager_shares = {.close = close_turn, .idle = idle, .load = load};
+const struct backend_shares pager_shares = {.close = close_turn, .settles = settle, .idle = idle, .load = load};

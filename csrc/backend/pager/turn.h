@@ -7,6 +7,7 @@
 
 struct pager_turn {
     bool closed;       /* it is another's turn */
+    bool settles;      /* no page is used where it lies */
     uint64_t asked_ns; /* when a thread waited for the turn last */
 };
 

@@ -227,7 +227,7 @@ struct vmm_move {
     void (*look)(struct vmm *v, struct vmm_range *r, size_t first, size_t n, const struct vmm_move *m, CUstream stream);
 };
 
-enum { VMM_MOVES = 16 };
+enum { VMM_MOVES = 64 };
 
 /* VMM_STAYED: not all of it moved; what did not is as before. VMM_STUCK: the driver does not tell whether the copies
  * are done. Nothing moved, and their frames are lost: nobody may get them. */
