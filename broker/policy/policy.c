@@ -128,18 +128,24 @@ int policy_leave(struct policy *p, uint64_t now, uint32_t tenant) {
     return judged(p, POLICY_OK);
 }
 
-/* What a tenant is behind the others of its group counts only while it wants. */
-static void tenant_wakes(struct policy *p, struct tenant *t) {
-    uint64_t pass = NEVER;
+/* Of the busy ones of its group, one of which it is or was until now. */
+static void note_least_pass(const struct policy *p, const struct tenant *t, uint64_t pass) {
     for (struct tenant *other = NULL; (other = tenant_after(p, other));)
         if (other != t && other->group == t->group && is_busy(other))
             pass = least(pass, other->pass);
-    t->pass = pass == NEVER ? t->pass : most(t->pass, pass);
+    t->group->pass = pass == NEVER ? t->group->pass : most(t->group->pass, pass);
+}
+
+/* What a tenant is behind the others of its group counts only while it wants. */
+static void tenant_wakes(struct policy *p, struct tenant *t) {
+    note_least_pass(p, t, NEVER);
+    t->pass = most(t->pass, t->group->pass);
     if (t->wanted_ns != NEVER)
         t->rest_ns = t->rest_ns ? (t->rest_ns + p->now - t->wanted_ns) / 2 : p->now - t->wanted_ns;
 }
 
 static void tenant_rests(struct policy *p, struct tenant *t) {
+    note_least_pass(p, t, t->pass);
     t->wanted_ns = p->now;
     t->burst_ns = most(1, t->burst_ns ? (t->burst_ns + t->spell_ns) / 2 : t->spell_ns);
     t->spell_ns = 0;

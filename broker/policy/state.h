@@ -34,6 +34,7 @@ struct group {
     bool candidate; /* a tenant of it has a turn, or wants one and is permitted to */
     bool was_candidate;
     uint64_t virtual; /* time: what it used, divided by its weight */
+    uint64_t pass;    /* the most that all of its busy tenants were known to have used */
     /* bytes, of a decision */
     uint64_t need; /* of its tenants that are awake */
     uint64_t room, part, sharers;

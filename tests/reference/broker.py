@@ -120,13 +120,12 @@ class Policy(Fit):
         t.told = replace(told, need=min(told.need, BYTES_MOST))
         t.charged_told = t.charged
         self.refilled += max(0, told.refilled - before.refilled)
+        if t.busy != was:
+            peers = [o for o in self.tenants.values() if o.group is t.group]
+            least = min((o.used for o in peers if (was if o is t else o.busy)), default=0)
+            t.group.used = max(t.group.used, least)
         if t.busy and not was:
-            others = [
-                o.used
-                for o in self.tenants.values()
-                if o is not t and o.group is t.group and o.busy
-            ]
-            t.used = max(t.used, min(others, default=0))
+            t.used = max(t.used, t.group.used)
             if t.wanted >= 0:
                 rest = self.now - t.wanted
                 t.rest = (t.rest + rest) // 2 if t.rest else rest

@@ -23,6 +23,7 @@ class Group:
     ahead: bool = False
     candidate: bool = False
     virtual: int = 0
+    used: int = 0  # the most that all of its busy tenants were known to have used
     over: bool = False
 
 

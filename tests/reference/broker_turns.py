@@ -19,9 +19,10 @@ above it no longer.
 Turns. Those that take turns are the takers in turns, or all if turns are exclusive. Of these one,
 the *holder*, may issue; of the others all that are permitted and not ahead. Those who take turns
 and are busy and permitted *contend*. In a group the one that used least (who wakes: not less than
-the least of the busy ones of the group) comes first: it starts at the group's virtual time, the
-next one later by the first one's request, and so on. A start is eligible if it is not above the
-mean. The *first* is eligible if any is, and has the earliest deadline, start and request.
+the least of the busy ones of the group, now or when one woke or fell idle) comes first: it starts
+at the group's virtual time, the next one later by the first one's request, and so on. A start is
+eligible if it is not above the mean. The *first* is eligible if any is, and has the earliest
+deadline, start and request.
 
 Length of a turn: as set; or 50 ms; in turns 9 times the expected switch, or as long as the link
 takes for the need if that is longer, from 50 ms to 20 s. The expected switch is what the tenant

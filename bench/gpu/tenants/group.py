@@ -2,6 +2,7 @@
 
 import json
 import queue
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -146,6 +147,11 @@ class Group:
     def status(self) -> dict[str, Any]:
         """What the broker says."""
         return broker.status(Path(self.folder.name))
+
+    def need(self) -> float:
+        """Bytes that each needs, as the broker knows it."""
+        gpus = self.status()["gpus"]
+        return float(statistics.mean(tenant["need"] for gpu in gpus for tenant in gpu["tenants"]))
 
     def step(self, seconds: float, which: Sequence[int] | None = None) -> list[Steps]:
         """These programs (None: all) step for so long, at the same time."""
