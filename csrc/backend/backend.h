@@ -74,6 +74,8 @@ struct backend_load {
 struct backend_shares {
     /* From now on no operation of the device is admitted: who issues one waits. Or (false) no more. */
     void (*close)(int32_t device, bool closed);
+    /* From now on so many nanoseconds of work are before the device at most; 0: any. */
+    void (*bound)(int32_t device, uint64_t most_ns);
     /* From now on its budget follows those of others: what is away is waited for, as it can come soon, and not used
      * where it lies. Or (false) no more. */
     void (*settles)(int32_t device, bool settles);

@@ -25,8 +25,9 @@ struct session {
     void (*still_begin)(const struct op *op); /* this and the next: the backend's, too; may be NULL */
     void (*still_end)(void);
     void (*stop_backend)(void);
-    void (*device_comes)(int device); /* the backend begins to use it; NULL, this and the next: nobody wants to know */
-    void (*device_asks)(int device);  /* a thread waits for its turn there. Takes no lock */
+    void (*device_comes)(int device);  /* the backend begins to use it; NULL, this and the next: nobody wants to know */
+    void (*device_asks)(int device);   /* a thread waits for its turn there. Takes no lock */
+    bool (*device_shares)(int device); /* other processes have memory there that they may have to give up. The same */
 };
 
 extern struct session session;

@@ -50,7 +50,8 @@ struct tenant {
     uint32_t sequence;         /* of the page then */
     bool closed, drains;       /* the gate is closed; and it was not told yet that nothing runs */
     bool unacknowledged;
-    bool settles; /* its budget changed a moment ago */
+    bool together; /* others share the device. Atomic */
+    bool settles;  /* its budget changed a moment ago */
     uint64_t budget_ns;
     uint64_t read_ns; /* when the lease was read */
     uint64_t acknowledged_ns, reported_ns;
@@ -205,6 +206,7 @@ static void read_lease(struct tenant *t) {
     t->read_ns = clock_ns();
     TELL("device %d: lease %llu: %llu MiB, %s", t->device, (unsigned long long)lease.serial,
          (unsigned long long)(lease.budget >> 20), lease.may_issue ? "a turn" : "no turn");
+    shares()->bound(t->device, lease.in_flight_ns == UINT64_MAX ? 0 : lease.in_flight_ns);
     if (other_budget) {
         t->budget_ns = t->read_ns;
         grant(t, lease.budget);
@@ -223,7 +225,8 @@ static void read_quota(const struct tenant *t) {
 
 /* Others that shrink leave it more, soon. */
 static void settle(struct tenant *t) {
-    bool settles = !is_alone(t) && clock_ns() < t->budget_ns + SETTLES_NS;
+    __atomic_store_n(&t->together, !is_alone(t), __ATOMIC_RELAXED);
+    bool settles = t->together && clock_ns() < t->budget_ns + SETTLES_NS;
     if (settles != t->settles)
         shares()->settles(t->device, settles);
     t->settles = settles;
@@ -278,7 +281,9 @@ static bool join(struct tenant *t) {
 static void lose(struct tenant *t) {
     connection_close(&t->to);
     set_closed(t, false);
+    __atomic_store_n(&t->together, false, __ATOMIC_RELAXED);
     shares()->settles(t->device, false);
+    shares()->bound(t->device, 0);
     t->drains = t->unacknowledged = t->settles = false;
     log_warn("the broker is gone: the program runs as if it were alone, with the memory that it had");
 }
@@ -341,6 +346,11 @@ void tenant_wake(int device) {
         share_page_wake(page); /* where that was unmapped just now nobody is woken */
 }
 
+bool tenant_shares(int device) {
+    const struct tenant *t = device >= 0 && device < DEVICE_MAX ? tenants[device] : NULL;
+    return t && __atomic_load_n(&t->together, __ATOMIC_RELAXED);
+}
+
 /* Before the driver ends. A thread that the driver keeps is left to the end of the process. */
 void tenants_stop(void) {
     struct timespec until;
@@ -357,6 +367,7 @@ void tenants_stop(void) {
         tenants[i]->joined = true;
         pthread_timedjoin_np(tenants[i]->thread, NULL, &until);
         shares()->close(i, false);
+        shares()->bound(i, 0);
     }
 }
 

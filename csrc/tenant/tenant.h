@@ -3,11 +3,15 @@
 #ifndef ULMS_TENANT_H
 #define ULMS_TENANT_H
 
+#include <stdbool.h>
+
 /* The backend begins to use the device, and ULMS_SHARE is set: joins, for a moment at most. Any thread, its current
  * context is the device's; once for each device. */
 void tenant_join(int device);
 /* A thread of the program waits for its turn there. Any thread, takes no lock. */
 void tenant_wake(int device);
+/* Others share the device now. Any thread, takes no lock. */
+bool tenant_shares(int device);
 /* The process ends: nothing is closed any more. */
 void tenants_stop(void);
 /* In a forked child: the parent's connections are not the child's. */

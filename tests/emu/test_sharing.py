@@ -4,6 +4,7 @@ does alone, and nobody waits for who is dead or stopped."""
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -16,9 +17,10 @@ import pytest
 from bench.emulator.run import build
 from pump.paths import installed
 from pump.preload import preload
-from pump.share.broker import status
+from pump.share.broker import configure, status
 from tests.conftest import PATIENCE_S, clean_environment
 from tests.emu.counters import counters_in
+from tests.emu.small_program import DRIVER
 from tests.tenants import GIB, Tenant, broker
 
 pytestmark = pytest.mark.emu
@@ -42,6 +44,10 @@ class Device:
     def start(self, shape: str, backend: str, name: str = "g", **env: str) -> subprocess.Popen[str]:
         """A program; a `backend` of "" runs it without ulms.so."""
         command = [str(self.binary), shape, *SHAPES[shape], str(STEPS[shape])]
+        return self.run(command, backend, name, **env)
+
+    def run(self, command: list[str], backend: str, name: str, **env: str) -> subprocess.Popen[str]:
+        """Any program, likewise."""
         base = clean_environment() | {"LD_LIBRARY_PATH": str(self.emulator)}
         options = {"ULMS_BACKEND": backend, "ULMS_MANAGED_LIMIT": "1GiB", "ULMS_SHARE": name}
         options["ULMS_SHARE_DIR"] = str(self.folder)
@@ -242,11 +248,42 @@ def test_while_its_budget_changes_little_is_used_in_place(device: Device) -> Non
     uuid = bytes.fromhex(str(status(device.folder)["gpus"][0]["uuid"]))
     other = Tenant(device.folder, "other", uuid)
     while program.poll() is None:
-        for need in 96 * MIB, 64 * MIB:
-            other.says("REPORT", need=need, wants=1, ready=1)
-            other.acknowledges()
+        for most in "96MiB", "64MiB":
+            configure(device.folder, f"g,memory={most}")
             time.sleep(0.1)
+    other.ends()
     out, _ = program.communicate(timeout=PATIENCE_S)
     counters = counters_in(out)
     assert counters["evicted_bytes"] + counters["dropped_bytes"] > 64 * MIB
     assert counters["in_place_bytes"] < counters["filled_bytes"]
+
+
+ASYNCHRONOUS = """
+import time
+start = allocated(32 * MIB)
+def issuing():
+    began = time.monotonic()
+    for _ in range(100):
+        call("cuMemsetD32Async", start, 7, ctypes.c_size_t(8 * MIB), None)
+    issued = time.monotonic()
+    call("cuCtxSynchronize")
+    return (issued - began) / (time.monotonic() - began)
+parts = [issuing()]
+while max(parts) < 0.6 and len(parts) < ENOUGH:
+    parts.append(issuing())
+print(min(parts), max(parts))
+"""
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_under_a_limit_little_is_in_flight(device: Device, tmp_path: Path, backend: str) -> None:
+    """A turn ends when what was issued is done. Else all is issued at once."""
+
+    def parts(share: str, enough: int) -> list[float]:
+        program = tmp_path / "program.py"
+        program.write_text(f"{DRIVER}\nENOUGH = {enough}\n{ASYNCHRONOUS}", encoding="utf-8")
+        started = device.run([sys.executable, str(program)], backend, share, EMU_TIME="20")
+        return [float(part) for part in started.communicate(timeout=PATIENCE_S)[0].split()]
+
+    assert parts("g", 3)[0] < 0.4
+    assert parts("h,limit=0.99", 40)[1] > 0.6

@@ -174,8 +174,10 @@ void pager_admit(struct op *op) {
     uint64_t began = clock_ns();
     waited_ns = 0;
     struct pager *first = pager_turn_of_context(); /* who waits for its turn keeps nothing of another device */
-    if (first)
+    if (first) {
+        pager_in_flight_wait(first);
         tickets[first->ordinal] = admit_to(first, op);
+    }
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
         if (d != first)
             tickets[d->ordinal] = admit_to(d, op);
@@ -210,6 +212,7 @@ void pager_settle(const struct op *op) {
         tickets[d->ordinal] = 0;
         if (ticket)
             settle_to(d, op, ticket);
+        pager_in_flight_issued(d, op);
     }
     stats_add(COUNT_settle_ns, clock_ns() - began);
     section_end();

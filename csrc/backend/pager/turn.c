@@ -27,10 +27,15 @@ void pager_turn_wait(struct pager *d) {
     while (turn->closed && !pager_stops(d) && pager_wait(d, &patience));
 }
 
-/* The flag is up before the device is closed, and as long as one is. */
+/* The flag is up before a device is closed or has a bound, and as long as one is or has. */
+static void forbid_bypass(void) {
+    __atomic_fetch_or(&backend_moves, BACKEND_TURN, __ATOMIC_SEQ_CST);
+    fast_path_leave(SLOW_TURN);
+}
+
 static void allow_bypass(void) {
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
-        if (d->admission.turn.closed)
+        if (d->admission.turn.closed || d->admission.turn.in_flight.most_ns)
             return;
     __atomic_fetch_and(&backend_moves, (uint8_t)~BACKEND_TURN, __ATOMIC_SEQ_CST);
     fast_path_restore(SLOW_TURN);
@@ -41,15 +46,26 @@ static void close_turn(int32_t device, bool closed) {
     if (!d)
         return;
     lock_take(&changing);
-    if (closed) {
-        __atomic_fetch_or(&backend_moves, BACKEND_TURN, __ATOMIC_SEQ_CST);
-        fast_path_leave(SLOW_TURN);
-    }
+    if (closed)
+        forbid_bypass();
     pager_lock(d);
     d->admission.turn.closed = closed;
     pager_notify(d);
     pager_unlock(d);
     if (!closed)
+        allow_bypass();
+    lock_drop(&changing);
+}
+
+static void bound(int32_t device, uint64_t most_ns) {
+    struct pager *d = pager_at(device);
+    if (!d)
+        return;
+    lock_take(&changing);
+    if (most_ns)
+        forbid_bypass();
+    pager_in_flight_bound(d, most_ns);
+    if (!most_ns)
         allow_bypass();
     lock_drop(&changing);
 }
@@ -88,4 +104,5 @@ static struct backend_load load(int32_t device) {
     return load;
 }
 
-const struct backend_shares pager_shares = {.close = close_turn, .settles = settle, .idle = idle, .load = load};
+const struct backend_shares pager_shares = {
+    .close = close_turn, .bound = bound, .settles = settle, .idle = idle, .load = load};

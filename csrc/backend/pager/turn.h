@@ -5,10 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backend/pager/in_flight.h"
+
 struct pager_turn {
     bool closed;       /* it is another's turn */
     bool settles;      /* no page is used where it lies */
     uint64_t asked_ns; /* when a thread waited for the turn last */
+    struct pager_in_flight in_flight;
 };
 
 struct backend_shares;
@@ -18,7 +21,7 @@ extern const struct backend_shares pager_shares;
 /* An operation is about to be admitted: waits until it is our turn if the current context is the device's. Under the
  * lock, which waiting releases. */
 void pager_turn_wait(struct pager *d);
-/* The pager of the current context's device while a device is another's; NULL: none is. */
+/* The pager of the current context's device while others want a device; NULL: nobody does. */
 struct pager *pager_turn_of_context(void);
 
 #endif

@@ -141,9 +141,12 @@ void charge_came(struct charge *c) {
     c->coming = 0;
 }
 
-bool charge_relieved(const struct charge *c, CUresult status) {
-    return status == CUDA_ERROR_OUT_OF_MEMORY && c->recorded && session.backend->relieve &&
-           session.backend->relieve(c->device);
+bool charge_relieved(struct charge *c, CUresult status) {
+    if (status != CUDA_ERROR_OUT_OF_MEMORY || !c->recorded)
+        return false;
+    bool gave = !c->relieved && session.backend->relieve && session.backend->relieve(c->device);
+    c->relieved = true;
+    return gave || (session.device_shares && session.device_shares(c->device) && patience_rest(&c->shared));
 }
 
 static void roll_back(struct charge *c) {

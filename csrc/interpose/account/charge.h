@@ -3,6 +3,7 @@
 #ifndef ULMS_CHARGE_H
 #define ULMS_CHARGE_H
 
+#include "base/patience.h"
 #include "driver.h"
 #include "types.h"
 
@@ -11,12 +12,14 @@ struct charge {
     bool managed;
     int device;
     enum memory_kind kind;
-    uint64_t asked;   /* bytes, as the program said */
-    uint64_t bytes;   /* promised; after the real call, charged */
-    uint64_t context; /* 0: asked for when the memory is there */
-    uint64_t coming;  /* bytes of the device that pages leave for */
-    bool reserved;    /* it is the driver's pools or graphs that hold it: they are charged (reserved.h) */
-    CUresult status;  /* what the program gets */
+    uint64_t asked;         /* bytes, as the program said */
+    uint64_t bytes;         /* promised; after the real call, charged */
+    uint64_t context;       /* 0: asked for when the memory is there */
+    uint64_t coming;        /* bytes of the device that pages leave for */
+    bool reserved;          /* it is the driver's pools or graphs that hold it: they are charged (reserved.h) */
+    CUresult status;        /* what the program gets */
+    bool relieved;          /* the backend was asked to give memory back */
+    struct patience shared; /* until other processes do */
 };
 
 /* Whether memory of this kind is refused where it would pass the limit. */
@@ -33,13 +36,15 @@ void charge_refuse(struct charge *c, uint64_t bytes);
 /* So much plain memory is about to be there, which no limit bounds: where memory moves, pages leave for it. It is. */
 void charge_comes(struct charge *c, uint64_t bytes);
 void charge_came(struct charge *c);
-/* The real call returned `status`: the driver had no memory, but the backend gave some back. RELIEVED makes the call
- * once more then. */
-bool charge_relieved(const struct charge *c, CUresult status);
+/* The real call returned `status`: the driver had no memory, but the backend gave some back, or other processes may
+ * within a moment that has passed now. RELIEVED makes the call again then. */
+bool charge_relieved(struct charge *c, CUresult status);
 #define RELIEVED(c, call)                                                                                              \
     ({                                                                                                                 \
-        CUresult first_ = (call);                                                                                      \
-        charge_relieved((c), first_) ? (call) : first_;                                                                \
+        CUresult last_ = (call);                                                                                       \
+        while (charge_relieved((c), last_))                                                                            \
+            last_ = (call);                                                                                            \
+        last_;                                                                                                         \
     })
 /* The real call returned `status`, on success with `bytes` bytes at *start: commits, or rolls back. Where the driver
  * took more than the quota has, the memory is given back and the call refused. */

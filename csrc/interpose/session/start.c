@@ -189,6 +189,7 @@ static void start(void) {
     if (ulms_options.share.name[0] && session.backend->shares) {
         session.device_comes = tenant_join;
         session.device_asks = tenant_wake;
+        session.device_shares = tenant_shares;
     }
     fast_path_restore(SLOW_CAPTURE | SLOW_TABLES | SLOW_MOVES | SLOW_FROZEN | SLOW_TURN);
     __atomic_store_n(&session_on, true, __ATOMIC_RELEASE);
