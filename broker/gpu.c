@@ -168,6 +168,8 @@ static struct tenant *join(const struct share_hello *h, struct share_page *page,
             return t;
         }
         *why = policy_says(status);
+        policy_group(g->policy, now, group, &group_of(group)->settings);
+        tell_leases(g, now);
     }
     free(t);
     if (group)

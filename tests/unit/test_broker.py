@@ -181,8 +181,12 @@ def test_a_flood_and_a_full_pipe_keep_nobody_waiting(folder: Path) -> None:
 
 def test_too_many_are_told_so(folder: Path) -> None:
     tenants = [Tenant(folder) for _ in range(constants.POLICY_TENANTS)]
+    for tenant in tenants:
+        tenant.acknowledges()
+    before = [tenant["budget"] for tenant in status(folder)]
     with pytest.raises(RefusedError, match="too many tenants share this GPU"):
-        Tenant(folder)
+        Tenant(folder, sets=1, settings={"memory": 1 << 20})
+    assert [tenant["budget"] for tenant in status(folder)] == before
     tenants[0].ends()
     until(lambda: len(status(folder)) == constants.POLICY_TENANTS - 1)
     assert Tenant(folder).lease().serial > 0
