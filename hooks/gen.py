@@ -32,7 +32,7 @@ from hooks.generator.library_table import LibraryTables
 from hooks.generator.library_wrappers import library_header, library_wrappers
 from hooks.generator.lists import exports_map, names_json
 from hooks.generator.lookalike import lookalike, lookalike_map
-from hooks.generator.operations import Operations, elements, read_operations
+from hooks.generator.operations import Operations, elements, named, read_operations
 from hooks.generator.row import Library, Row, TableError
 from hooks.generator.table import read_tables
 from hooks.generator.text import header
@@ -101,6 +101,8 @@ def outputs(tables: Tables, machine: str) -> dict[str, str]:
         "calls.h": header("Every wrapped function, called.") + calls_header(typed, libraries),
         "cudnn_roles.h": header("What operations of cuDNN's graphs do with their tensors.")
         + elements("ROLE_", tables.operations.roles),
+        "cudnn_operations.h": header("Operations of cuDNN's graphs, and their attributes.")
+        + named(tables.operations.constants),
         "cudnn_labels.h": header("What fused operations of cuDNN do with what labels name.")
         + elements("TOUCH_", tables.operations.modes),
         "names.json": names_json(rows),

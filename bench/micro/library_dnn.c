@@ -1,5 +1,6 @@
 /* A convolution, a normalisation with addition and activation, a recurrent network, and a graph of convolution, bias
  * and activation: its plan run on variant packs made before, and on one made for each run, as frameworks do. */
+#include "cudnn_operations.h"
 #include "library_calls.h"
 
 enum { N = 2, C = 8, SIDE = 6, OUT = 4, FILTER = 3, STEPS = 3, SEQUENCES = 32, WIDTH = 16, SPACE = 1024 };

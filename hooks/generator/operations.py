@@ -55,3 +55,9 @@ def elements(prefix: str, values: dict[int, str]) -> str:
     """The elements of an array of constants that begin with `prefix`, by number."""
     rows = sorted(values.items())
     return "".join(f"[{number}] = {prefix}{value.upper()},\n" for number, value in rows)
+
+
+def named(constants: dict[str, int]) -> str:
+    """The constants as C knows them, but for labels."""
+    rows = [row for row in constants.items() if not row[0].startswith("CUDNN_PTR_")]
+    return "".join(f"#define {name} {number}\n" for name, number in rows)
