@@ -26,6 +26,8 @@ static ssize_t read_file(char *text, size_t room, struct stat *status) {
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t n = file >= 0 && fstat(file, status) == 0 ? read(file, text, room - 1) : -1;
     int error = n == (ssize_t)room - 1 ? EFBIG : errno;
+    if (file < 0 && stat(path, status) != 0)
+        *status = (struct stat){.st_size = 0};
     if (file >= 0)
         close(file);
     errno = error;

@@ -277,14 +277,20 @@ static bool join(struct tenant *t) {
     return true;
 }
 
-/* It runs on with the budget that it had. */
-static void lose(struct tenant *t) {
+/* It runs on with the budget that it had, and nothing else binds it. */
+static void leave(struct tenant *t) {
+    if (t->to.page)
+        capacity_group(t->device, __atomic_load_n(&t->to.page->quota.memory, __ATOMIC_RELAXED), 0);
     connection_close(&t->to);
     set_closed(t, false);
     __atomic_store_n(&t->together, false, __ATOMIC_RELAXED);
     shares()->settles(t->device, false);
     shares()->bound(t->device, 0);
     t->drains = t->unacknowledged = t->settles = false;
+}
+
+static void lose(struct tenant *t) {
+    leave(t);
     log_warn("the broker is gone: the program runs as if it were alone, with the memory that it had");
 }
 
@@ -331,8 +337,7 @@ void tenant_join(int device) {
                  ulms_options.share.name);
     if (background_start(&t->thread, run, t) != 0) {
         log_error("no thread for ULMS_SHARE: the GPU is not shared");
-        set_closed(t, false);
-        connection_close(&t->to);
+        leave(t);
         free(t);
         return;
     }

@@ -76,7 +76,7 @@ def status(at: Path) -> dict[str, Any]:
     with _connect(at) as asks:
         asks.send(_message("SHARE_STATUS"))
         try:
-            found: dict[str, Any] = json.loads(asks.recv(ANSWER_BYTES))
+            found: dict[str, Any] = json.loads(asks.recv(ANSWER_BYTES).decode(errors="replace"))
         except (OSError, ValueError) as error:
             raise ShareError(f"the broker of {at} does not answer") from error
     return found

@@ -65,8 +65,8 @@ void pager_forget(uint64_t context) {
         }
         pager_order_leave(d, going);
         pager_marks_forget(d, going);
-        pager_in_flight_forget(d, going);
         pager_unlock(d);
+        pager_in_flight_forget(d, going);
     }
 }
 

@@ -43,10 +43,10 @@ static bool is_free(const struct pager_in_flight *f) {
 }
 
 /* One that has passed already took no longer than since it was recorded: they are more only if that was short. */
-static void wait_for(struct pager_in_flight *f, int i) {
-    struct patience patience = {.most_ns = PATIENCE * most_ns(f)};
+static void wait_for(struct pager_in_flight *f, int i, uint64_t most) {
+    struct patience patience = {.what = PATIENCE_TURN, .most_ns = PATIENCE * most};
     bool waits = !has_passed(f, i), passed = !waits;
-    while (!passed && patience_rest(&patience))
+    while (!passed && most_ns(f) > 0 && !capture_any() && patience_rest(&patience))
         passed = has_passed(f, i);
     uint64_t now = clock_ns(), took = waits ? now - f->passed_ns : now - f->marked_ns[i];
     if (!passed)
@@ -59,28 +59,47 @@ static void wait_for(struct pager_in_flight *f, int i) {
 
 void pager_in_flight_wait(struct pager *d) {
     struct pager_in_flight *f = &d->admission.turn.in_flight;
-    if (is_free(f) || !lock_try(&f->lock))
+    uint64_t most = most_ns(f);
+    if (most == 0 || is_free(f) || !lock_try(&f->lock))
         return;
-    if (f->marked_ns[f->oldest] && clock_ns() > f->off_ns)
-        wait_for(f, f->oldest);
+    struct relaxed r = {0};
+    if (f->marked_ns[f->oldest] && clock_ns() > f->off_ns) {
+        r = capture_relax();
+        if (capture_allows(r))
+            wait_for(f, f->oldest, most);
+        capture_restore(r);
+    }
     lock_drop(&f->lock);
 }
 
+/* The driver makes no event while another thread's copy stands at a gate, which this one may open. */
 static bool make(struct pager_in_flight *f) {
-    for (int i = 0; i < IN_FLIGHT_MARKS && !f->context; i++)
-        if (REAL(cuEventCreate, 0)(&f->event[i], CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+    if (f->context)
+        return true;
+    if (patience_gated() || pager_gates_unseen() || pager_forgets())
+        return false;
+    for (int i = 0; i < IN_FLIGHT_MARKS; i++)
+        if (!f->event[i] && REAL(cuEventCreate, 0)(&f->event[i], CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
             return false;
     f->context = (CUcontext)(uintptr_t)context_current();
     return true;
 }
 
+static bool record(struct pager_in_flight *f, int i, uint64_t stream) {
+    struct relaxed r = capture_relax();
+    bool good = capture_allows(r) && make(f) &&
+                REAL(cuEventRecord, 0)(f->event[i], (CUstream)(uintptr_t)stream) == CUDA_SUCCESS;
+    capture_restore(r);
+    return good;
+}
+
 void pager_in_flight_issued(struct pager *d, const struct op *op) {
     struct pager_in_flight *f = &d->admission.turn.in_flight;
-    if (is_free(f) || __atomic_add_fetch(&f->since, 1, __ATOMIC_RELAXED) < f->every || !lock_try(&f->lock))
+    if (op->status != CUDA_SUCCESS || is_free(f) || __atomic_add_fetch(&f->since, 1, __ATOMIC_RELAXED) < f->every ||
+        !lock_try(&f->lock))
         return;
     int i = f->marked_ns[f->oldest] ? (f->oldest + 1) % IN_FLIGHT_MARKS : f->oldest;
-    bool can = !f->marked_ns[i] && context_device() == d->ordinal && make(f);
-    if (can && REAL(cuEventRecord, 0)(f->event[i], (CUstream)(uintptr_t)op->stream) == CUDA_SUCCESS) {
+    if (!f->marked_ns[i] && context_device() == d->ordinal && record(f, i, op->stream)) {
         f->every = f->every ? f->every : 1;
         f->marked_ns[i] = clock_ns();
         f->oldest = (i + 1) % IN_FLIGHT_MARKS;
@@ -94,6 +113,7 @@ void pager_in_flight_forget(struct pager *d, CUcontext context) {
     lock_take(&f->lock);
     if (f->context == context) {
         f->context = NULL;
+        memset(f->event, 0, sizeof f->event);
         memset(f->marked_ns, 0, sizeof f->marked_ns);
     }
     lock_drop(&f->lock);

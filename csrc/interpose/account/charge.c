@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/page.h"
+#include "base/patience.h"
+#include "driver/capture.h"
 #include "driver/context.h"
 #include "driver/session.h"
 #include "interpose/account/grains.h"
@@ -141,12 +143,28 @@ void charge_came(struct charge *c) {
     c->coming = 0;
 }
 
-bool charge_relieved(struct charge *c, CUresult status) {
+/* So long other processes may take to shrink. */
+#define SHRINKS_NS 2000000000ull
+
+/* Of the thread's call that is repeated. */
+static __thread struct {
+    bool asked; /* the backend gave what it had */
+    struct patience others;
+} relief;
+
+void charge_relief_begins(void) {
+    relief.asked = false;
+    relief.others = (struct patience){.what = PATIENCE_TURN, .most_ns = SHRINKS_NS};
+}
+
+bool charge_relieved(const struct charge *c, CUresult status) {
     if (status != CUDA_ERROR_OUT_OF_MEMORY || !c->recorded)
         return false;
-    bool gave = !c->relieved && session.backend->relieve && session.backend->relieve(c->device);
-    c->relieved = true;
-    return gave || (session.device_shares && session.device_shares(c->device) && patience_rest(&c->shared));
+    bool gave = !relief.asked && session.backend->relieve && session.backend->relieve(c->device);
+    bool waits = c->kind == MEMORY_PLAIN || c->kind == MEMORY_PITCH;
+    relief.asked = true;
+    return gave || (waits && !capture_any() && session.device_shares && session.device_shares(c->device) &&
+                    patience_rest(&relief.others));
 }
 
 static void roll_back(struct charge *c) {

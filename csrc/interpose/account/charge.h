@@ -3,7 +3,6 @@
 #ifndef ULMS_CHARGE_H
 #define ULMS_CHARGE_H
 
-#include "base/patience.h"
 #include "driver.h"
 #include "types.h"
 
@@ -12,14 +11,12 @@ struct charge {
     bool managed;
     int device;
     enum memory_kind kind;
-    uint64_t asked;         /* bytes, as the program said */
-    uint64_t bytes;         /* promised; after the real call, charged */
-    uint64_t context;       /* 0: asked for when the memory is there */
-    uint64_t coming;        /* bytes of the device that pages leave for */
-    bool reserved;          /* it is the driver's pools or graphs that hold it: they are charged (reserved.h) */
-    CUresult status;        /* what the program gets */
-    bool relieved;          /* the backend was asked to give memory back */
-    struct patience shared; /* until other processes do */
+    uint64_t asked;   /* bytes, as the program said */
+    uint64_t bytes;   /* promised; after the real call, charged */
+    uint64_t context; /* 0: asked for when the memory is there */
+    uint64_t coming;  /* bytes of the device that pages leave for */
+    bool reserved;    /* it is the driver's pools or graphs that hold it: they are charged (reserved.h) */
+    CUresult status;  /* what the program gets */
 };
 
 /* Whether memory of this kind is refused where it would pass the limit. */
@@ -38,9 +35,11 @@ void charge_comes(struct charge *c, uint64_t bytes);
 void charge_came(struct charge *c);
 /* The real call returned `status`: the driver had no memory, but the backend gave some back, or other processes may
  * within a moment that has passed now. RELIEVED makes the call again then. */
-bool charge_relieved(struct charge *c, CUresult status);
+bool charge_relieved(const struct charge *c, CUresult status);
+void charge_relief_begins(void);
 #define RELIEVED(c, call)                                                                                              \
     ({                                                                                                                 \
+        charge_relief_begins();                                                                                        \
         CUresult last_ = (call);                                                                                       \
         while (charge_relieved((c), last_))                                                                            \
             last_ = (call);                                                                                            \
