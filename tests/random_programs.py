@@ -184,7 +184,8 @@ def beyond_budget(case: Case, truth: Outcome, found: Outcome, budget: int) -> in
     resident, native = found.resident(), truth.resident()
     if case.setup == "vmm":
         rounding = native.most - truth.peak()
-        return resident.most - resident.pages - rounding - budget - resident.operation
+        managed = min(resident.pages, native.pages)
+        return resident.most - managed - rounding - budget - resident.operation
     return resident.pages - UNSEEN - budget - resident.operation
 
 

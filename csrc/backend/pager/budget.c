@@ -113,9 +113,9 @@ void pager_budget_comes(struct pager *d, int64_t bytes) {
 
 bool pager_fits(const struct pager *d, uint64_t bytes) {
     const struct pager_budget *b = &d->budget;
-    uint64_t room = b->room / PAGE_LEAST * PAGE_LEAST, beyond = b->capacity - share(d);
-    uint64_t unused = whole_pages(room) - room + (d->kind->padding ? d->kind->padding(d) : 0);
-    return d->memory.bytes + bytes <= room + d->memory.fixed + (unused < beyond ? unused : beyond);
+    uint64_t padding = d->kind->padding ? d->kind->padding(d) : 0, beyond = b->capacity - share(d);
+    padding = padding < beyond ? padding : beyond;
+    return d->memory.bytes + bytes <= whole_pages(b->room / PAGE_LEAST * PAGE_LEAST) + d->memory.fixed + padding;
 }
 
 /* Launches would wait for the driver, under the lock. */

@@ -30,8 +30,8 @@ void pager_granted(int32_t device);
 /* See backend.h, for the pager of a device. Takes the lock. */
 void pager_budget_comes(struct pager *d, int64_t bytes);
 
-/* There is room for so many bytes of pages more. The last page may be used in part only: what lies there fits, too, if
- * the whole page is within the capacity. Under the lock. */
+/* There is room for so many bytes of pages more. The last page may be used in part only: what lies there fits, too.
+ * Under the lock. */
 bool pager_fits(const struct pager *d, uint64_t bytes);
 /* The watcher's: asks again, in the program's context. Under the lock, which is released meanwhile. */
 void pager_budget_watch(struct pager *d);
