@@ -176,17 +176,17 @@ def driver_functions() -> list[str]:
 def beyond_budget(case: Case, truth: Outcome, found: Outcome, budget: int) -> int:
     """Bytes that were on the device at a time beyond the budget and one operation.
 
-    Under `um` what was discarded keeps its place, and is left out; what a kernel reaches through
-    addresses that nothing shows comes by faults. Under `vmm` the program's own memory counts, as
-    much as the driver takes for it: natively so much more than it asked for. But not what it asked
-    to be managed, which the driver places.
+    What it asked to be managed is the driver's to place, and left out. Under `um` so is what was
+    discarded, which keeps its place; what a kernel reaches through addresses that nothing shows
+    comes by faults. Under `vmm` the program's own memory counts, as much as the driver takes for
+    it: natively so much more than it asked for.
     """
     resident, native = found.resident(), truth.resident()
+    managed = min(resident.pages, native.pages)
     if case.setup == "vmm":
         rounding = native.most - truth.peak()
-        managed = min(resident.pages, native.pages)
         return resident.most - managed - rounding - budget - resident.operation
-    return resident.pages - UNSEEN - budget - resident.operation
+    return resident.pages - managed - UNSEEN - budget - resident.operation
 
 
 def difference(truth: str, found: str) -> str:
