@@ -87,6 +87,8 @@ is reached by pools or graphs; for another process; where a memset leaves its al
 They seldom make them. `test_stream_memory.py`, `test_accounts.py`, `test_ipc.py` and
 `test_overruns.py` meet them.
 """
+BY_CHANCE = {"none": {"cuMemFree"}}
+"""Whether a free is put off there depends on time: `ahead` meets its failure."""
 WORKERS = 2
 
 
@@ -209,8 +211,9 @@ def failing(
 def test_over_subscribed_and_where_our_calls_fail(judge: Judge, setup: str) -> None:
     """Every driver function that ulms.so calls by itself, in programs that are seen to meet it."""
     made = judge.own_calls(looked_at(setup))
-    calls = {name: by_seed for name, by_seed in made.items() if name not in RARE}
-    assert OURS[setup] <= set(calls)
+    seldom = RARE | BY_CHANCE.get(setup, set())
+    calls = {name: by_seed for name, by_seed in made.items() if name not in seldom}
+    assert OURS[setup] - seldom <= set(calls)
     if setup not in FAIL:
         return
     met: Counter[str] = Counter()
