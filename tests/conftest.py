@@ -177,7 +177,7 @@ def compiled(common_folder: Path) -> Compile:
     def build(name: str, *flags: str, parts: Sequence[str] = (), shared: bool = False) -> Path:
         sources = [name, *(f"{name}_{part}" for part in parts)]
         command = ["cc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
-        command += [f"-I{ROOT / folder}" for folder in ("hooks", "csrc", "emulator")]
+        command += [f"-I{ROOT / folder}" for folder in ("", "hooks", "csrc", "emulator")]
         command += [f"-I{BUILD / 'gen'}"]
         command += ["-shared", "-fPIC"] if shared else []
         command += [str(ROOT / "tests" / "programs" / f"{source}.c") for source in sources]

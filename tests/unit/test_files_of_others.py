@@ -24,7 +24,9 @@ pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE = [
-    str(path) for folder in ("base", "observe") for path in (ROOT / "csrc" / folder).glob("*.c")
+    str(path)
+    for part in ("csrc/base", "csrc/observe", "share")
+    for path in (ROOT / part).glob("*.c")
 ]
 MIB = 1 << 20
 STEERING = "\x1b[31m\x07\x9b2J\r\u202e"

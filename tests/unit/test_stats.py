@@ -15,7 +15,9 @@ from pump.stats import _HEADER, Held, StatsError, change, find, find_pid, read
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE = [
-    str(path) for folder in ("base", "observe") for path in (ROOT / "csrc" / folder).glob("*.c")
+    str(path)
+    for part in ("csrc/base", "csrc/observe", "share")
+    for path in (ROOT / part).glob("*.c")
 ]
 
 

@@ -28,7 +28,9 @@ from tests.conftest import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE = [
-    str(path) for folder in ("base", "observe") for path in (ROOT / "csrc" / folder).glob("*.c")
+    str(path)
+    for part in ("csrc/base", "csrc/observe", "share")
+    for path in (ROOT / part).glob("*.c")
 ]
 BASE = 0x7F0000000000
 
