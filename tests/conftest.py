@@ -16,7 +16,7 @@ import pytest
 from pump import paths
 from pump.preload import preload
 from pump.sizes import GIB, parse_size
-from tests.random_programs import compile_program
+from tests.random_programs import OURS, compile_program
 
 BOUNDARIES = ("unit", "emu", "gpu")
 MANAGED_LIMIT = 8 * GIB  # managed memory beyond what is free can hang a GPU for everybody
@@ -25,15 +25,16 @@ BUILD = Path(os.environ.get("PUMP_BUILD_DIR", ROOT / "build" / "dev"))
 WHOLE, NOT_WHOLE = "-Wl,--whole-archive", "-Wl,--no-whole-archive"
 BUILT_WRAPPERS = (WHOLE, str(BUILD / "libwrappers.a"), NOT_WHOLE)
 """What links all wrappers that were generated."""
-OURS = (
-    "ULMS_",
-    "EMU_",
-    "WRAPPER_MAX_MEMORY",
-    "CUDA_DEVICE_",
-    "GPU_MEMORY_LIMIT",
-    "LD_PRELOAD",
-    "LD_LIBRARY_PATH",
+TRACE_WRITER = (
+    "trace_writer",
+    *(
+        str(path)
+        for part in ("csrc/base", "csrc/observe", "share")
+        for path in (ROOT / part).glob("*.c")
+    ),
+    "-ftls-model=initial-exec",
 )
+"""What `compiled` makes the program of that writes traces and counters."""
 PATIENCE_S = 180
 """How long a program may take, on a busy machine, before it is said to hang."""
 

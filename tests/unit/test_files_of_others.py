@@ -19,15 +19,10 @@ from pump.terminal.printable import printable
 from pump.terminal.render import Name, console, table
 from pump.trace import Trace, TraceError, container, read
 from pump.trace.layout import RecordType
+from tests.conftest import TRACE_WRITER
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
-ROOT = Path(__file__).resolve().parents[2]
-CORE = [
-    str(path)
-    for part in ("csrc/base", "csrc/observe", "share")
-    for path in (ROOT / part).glob("*.c")
-]
 MIB = 1 << 20
 STEERING = "\x1b[31m\x07\x9b2J\r\u202e"
 """Colour, bell, clear screen (both forms), return, right to left."""
@@ -37,7 +32,7 @@ STEERING = "\x1b[31m\x07\x9b2J\r\u202e"
 def counters(compiled: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A good file of counters, of a process that is gone."""
     path = tmp_path_factory.mktemp("counters") / "ulms-1-1"
-    writer = compiled("trace_writer", *CORE, "-ftls-model=initial-exec")
+    writer = compiled(*TRACE_WRITER)
     command = [str(writer), str(path), "stats"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:

@@ -12,18 +12,12 @@ import numpy as np
 import pytest
 
 from pump.stats import _HEADER, Held, StatsError, change, find, find_pid, read
-
-ROOT = Path(__file__).resolve().parents[2]
-CORE = [
-    str(path)
-    for part in ("csrc/base", "csrc/observe", "share")
-    for path in (ROOT / part).glob("*.c")
-]
+from tests.conftest import TRACE_WRITER
 
 
 @pytest.fixture(scope="module")
 def writer(compiled: Callable[..., Path]) -> Path:
-    return compiled("trace_writer", *CORE, "-ftls-model=initial-exec")
+    return compiled(*TRACE_WRITER)
 
 
 class Counting:

@@ -13,14 +13,8 @@ import numpy as np
 import pytest
 
 from pump.trace import Trace, TraceError, export_chrome, layout, read, summarize
-from tests.conftest import PATIENCE_S
+from tests.conftest import PATIENCE_S, TRACE_WRITER
 
-ROOT = Path(__file__).resolve().parents[2]
-CORE = [
-    str(path)
-    for part in ("csrc/base", "csrc/observe", "share")
-    for path in (ROOT / part).glob("*.c")
-]
 TRIES = 500
 TEXT_END = layout.FILE_HEADER.itemsize + 36  # the test program's line of JSON
 HEADER_END = TEXT_END + 4  # filled up
@@ -28,7 +22,7 @@ HEADER_END = TEXT_END + 4  # filled up
 
 @pytest.fixture(scope="module")
 def writer(compiled: Callable[..., Path]) -> Path:
-    return compiled("trace_writer", *CORE, "-ftls-model=initial-exec")
+    return compiled(*TRACE_WRITER)
 
 
 @pytest.fixture(scope="module")

@@ -24,20 +24,14 @@ from pump.trace import (
     summarize,
 )
 from pump.trace.words import TouchMode, TouchSource
-from tests.conftest import PATIENCE_S
+from tests.conftest import PATIENCE_S, TRACE_WRITER
 
-ROOT = Path(__file__).resolve().parents[2]
-CORE = [
-    str(path)
-    for part in ("csrc/base", "csrc/observe", "share")
-    for path in (ROOT / part).glob("*.c")
-]
 BASE = 0x7F0000000000
 
 
 @pytest.fixture(scope="module")
 def writer(compiled: Callable[..., Path]) -> Path:
-    return compiled("trace_writer", *CORE, "-ftls-model=initial-exec")
+    return compiled(*TRACE_WRITER)
 
 
 def write(writer: Path, path: Path, *words: str) -> Trace:

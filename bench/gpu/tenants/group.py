@@ -110,7 +110,6 @@ class Group:
         self.tenants: list[Tenant] = []
         self.broker: subprocess.Popen[bytes] | None = None
         self.folder = tempfile.TemporaryDirectory(prefix="ulms-share-")
-        self.reserved: list[int] = []
 
     def __enter__(self) -> Self:
         self.logs.mkdir(parents=True, exist_ok=True)
@@ -120,7 +119,8 @@ class Group:
             for i, (kind, share) in enumerate(zip(self.kinds, self.shares, strict=True)):
                 at = Path(self.folder.name)
                 self.tenants.append(Tenant(kind, share, at, self.logs / f"{i}-{kind}.log"))
-            self.reserved = [tenant.answer(READY_S)["ready"] for tenant in self.tenants]
+            for tenant in self.tenants:
+                tenant.answer(READY_S)
         except TenantError:
             self.__exit__()
             raise

@@ -18,9 +18,7 @@ void pager_turn_wait(struct pager *d) {
     struct patience patience = {.what = PATIENCE_TURN};
     if (!turn->closed || context_device() != d->ordinal)
         return;
-    bool asks = clock_ns() > turn->asked_ns + ASKED_NS;
-    turn->asked_ns = clock_ns();
-    if (asks && session.device_asks)
+    if (clock_ns() > turn->asked_ns + ASKED_NS && session.device_asks)
         session.device_asks(d->ordinal);
     do
         turn->asked_ns = clock_ns();
