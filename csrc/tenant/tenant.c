@@ -353,7 +353,7 @@ void tenant_wake(int device) {
 
 bool tenant_shares(int device) {
     const struct tenant *t = device >= 0 && device < DEVICE_MAX ? tenants[device] : NULL;
-    return t && __atomic_load_n(&t->together, __ATOMIC_RELAXED);
+    return t && (__atomic_load_n(&t->together, __ATOMIC_RELAXED) || !__atomic_load_n(&t->to.page, __ATOMIC_RELAXED));
 }
 
 /* Before the driver ends. A thread that the driver keeps is left to the end of the process. */

@@ -10,7 +10,7 @@
 void tenant_join(int device);
 /* A thread of the program waits for its turn there. Any thread, takes no lock. */
 void tenant_wake(int device);
-/* Others share the device now. Any thread, takes no lock. */
+/* Others share the device now; true also while no broker says whether. Any thread, takes no lock. */
 bool tenant_shares(int device);
 /* The process ends: nothing is closed any more. */
 void tenants_stop(void);

@@ -197,6 +197,36 @@ def test_without_a_broker_it_runs_alone_and_says_so(device: Device, alone: dict[
     )
 
 
+FILLS = """
+import time
+free, total = ctypes.c_size_t(), ctypes.c_size_t()
+blocks = []
+for size in MIB, MIB // 32:
+    call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+    blocks += [allocated(size) for _ in range(free.value // size)]
+print("full", flush=True)
+time.sleep(1)
+"""
+
+
+def test_a_full_device_is_asked_again_before_a_broker_is_there(
+    device: Device, alone: dict[str, str], tmp_path: Path
+) -> None:
+    """Others would give some of it up soon."""
+    device.broker.kill()
+    device.broker.wait()
+    fills = tmp_path / "fills.py"
+    fills.write_text(DRIVER + FILLS, encoding="utf-8")
+    other = device.run([sys.executable, str(fills)], "observe", "")
+    assert other.stdout
+    assert other.stdout.readline() == "full\n"
+    program = device.start("infer", "vmm")
+    out, complaints = program.communicate(timeout=PATIENCE_S)
+    assert (program.returncode, complaints.count("\n")) == (0, 1), complaints
+    assert alone["infer"] in out.splitlines()
+    other.communicate()
+
+
 def test_what_a_share_is(device: Device) -> None:
     words = ",request=0.25,limit=.5,hard,memory=64MiB,priority=-2"
     program = device.start("infer", "vmm", name="n" + words, EMU_TIME="20")

@@ -210,4 +210,4 @@ def verdicts(playing: Schedule, truths: dict[str, str]) -> Iterator[str]:
             continue
         others = [x for x in complaints.splitlines() if not x.startswith(EXPECTED)]
         same = program.returncode == 0 and truths[shape] in out.splitlines() and not others
-        yield "" if same else f"{shape}: status {program.returncode}\n{out[-500:]}\n{others}"
+        yield "" if same else f"{shape}: status {program.returncode}\n{out[-500:]}\n{complaints}"

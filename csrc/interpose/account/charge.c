@@ -143,8 +143,8 @@ void charge_came(struct charge *c) {
     c->coming = 0;
 }
 
-/* So long other processes may take to shrink. */
-#define SHRINKS_NS 2000000000ull
+/* So long other processes may take to shrink: a new broker, if theirs has just died, comes first. */
+#define SHRINKS_NS 4000000000ull
 
 /* Of the thread's call that is repeated. */
 static __thread struct {
