@@ -1,4 +1,4 @@
-"""The command line: `pump-bench [list | run | compare | bound | table]`."""
+"""The command line: `pump-bench [list | run | compare | bound | table | share]`."""
 
 import argparse
 import sys
@@ -23,6 +23,7 @@ from pump.bench.run import (
     show,
     systems_in,
 )
+from pump.bench.share import Share
 from pump.bench.simulate import MAIN
 from pump.predict.systems import BY_NAME, DEVICES, GPU, SIM, systems_on
 from pump.sim.sequence import SequenceError
@@ -203,7 +204,7 @@ PROGRAM = Program(
     f" main comparison, with pictures in ./{FOLDER}: where there is a GPU, {', '.join(ON_GPU)} with"
     f" half of their memory, in some minutes; else the recorded steps {', '.join(MAIN)}, in about"
     " a minute. It takes the options of `run`, which runs every one.",
-    (Run(), List(), Compare(), Bound(), Table()),
+    (Run(), List(), Compare(), Bound(), Table(), Share()),
     (UsageError, FormatError, SequenceError),
 )
 ALONE = ("-h", "--help", "--version")

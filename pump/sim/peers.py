@@ -94,14 +94,27 @@ def brokered(
     machine: Machine, programs: Sequence[Program], memory: int, turn_ns: int, span_ns: int
 ) -> Shared:
     """All in one group of so much memory. turn_ns 0: as the policy chooses."""
-    policy = CompiledPolicy(memory, machine.rate)
-    policy.turn(0, turn_ns)
-    policy.group(0, 1, Group())
-    for tenant in range(1, len(programs) + 1):
-        policy.join(0, tenant, 1)
+    policy = policy_for(machine, memory, len(programs), turn_ns=turn_ns)
     run = Sharing(machine, policy, programs)
     run.run(FIRST_NS)
     return run.measure(span_ns)
+
+
+def policy_for(
+    machine: Machine,
+    memory: int,
+    tenants: int,
+    groups: Sequence[Group] = (Group(),),
+    turn_ns: int = 0,
+) -> CompiledPolicy:
+    """The broker's, with tenants 1, 2, … in group 1, 2, …, and all that are left in the last."""
+    policy = CompiledPolicy(memory, machine.rate)
+    policy.turn(0, turn_ns)
+    for number, group in enumerate(groups, 1):
+        policy.group(0, number, group)
+    for tenant in range(1, tenants + 1):
+        policy.join(0, tenant, min(tenant, len(groups)))
+    return policy
 
 
 def paged(programs: Sequence[Program], memory: int, fault_rate: float, rounds: int = 3) -> float:

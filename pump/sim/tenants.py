@@ -32,12 +32,13 @@ class Policy(Protocol):
 @dataclass(frozen=True)
 class Machine:
     """rate: bytes a second. Parts of the device's speed: together: of several that co-run, in sum;
-    beside: while bytes go over the link.
+    beside: while bytes go over the link. ahead: a tenant fills before its turn.
     """
 
     rate: int
     together: float = 1.0
     beside: float = 0.98
+    ahead: bool = True
 
 
 @dataclass(eq=False)
@@ -51,6 +52,7 @@ class Tenant:
     at: int = 0  # operation that is next, or runs
     left_ns: float = 0.0  # of the one that runs; 0: none does
     pauses: bool = False
+    stopped: bool = False
     wants: bool = True
     operations: int = 0
     stalled_ns: int = 0
@@ -146,6 +148,18 @@ class Sharing:
         parts, came, went = zip(*rows, strict=True)
         return Shared(tuple(part / span for part in parts), sum(came), sum(went))
 
+    def stop(self, number: int) -> None:
+        """Plays until this tenant has ended a round. It pauses until it is started."""
+        self.tenants[number].stopped = True
+        while not self.tenants[number].pauses:
+            self.run(self.now + QUIET_NS)
+
+    def start(self, number: int) -> None:
+        """It goes on."""
+        tenant = self.tenants[number]
+        tenant.stopped, tenant.woke = False, self.now
+        self.wake(tenant)
+
     # --- the broker ---
 
     def told(self, event: Callable[[], object]) -> None:
@@ -192,7 +206,7 @@ class Sharing:
         self.issue(tenant)
         self.acknowledge(tenant)
         work = tenant.program.work[tenant.at]
-        ready = tenant.resident.has(work)
+        ready = tenant.resident.has(work) or not self.machine.ahead
         if ready != tenant.ready:
             tenant.ready = ready
             if not tenant.open and tenant.wants:
@@ -280,13 +294,18 @@ class Sharing:
         tenant.resident.dirty.update(work[tenant.at].writes)
         tenant.at = (tenant.at + 1) % len(work)
         if tenant.at == 0:
-            tenant.rounds_ns.append(self.now - tenant.woke)
-            tenant.woke = self.now + tenant.program.pause_ns
-        if tenant.at == 0 and tenant.program.pause_ns:
-            tenant.pauses = True
-            self.after(min(QUIET_NS, tenant.program.pause_ns), lambda: self.quiet(tenant))
-            self.after(tenant.program.pause_ns, lambda: self.wake(tenant))
+            self.end_round(tenant)
         self.go_on(tenant)
+
+    def end_round(self, tenant: Tenant) -> None:
+        pause_ns = tenant.program.pause_ns
+        tenant.rounds_ns.append(self.now - tenant.woke)
+        tenant.woke = self.now + pause_ns
+        if pause_ns or tenant.stopped:
+            tenant.pauses = True
+            self.after(min(QUIET_NS, pause_ns or QUIET_NS), lambda: self.quiet(tenant))
+        if pause_ns:
+            self.after(pause_ns, lambda: self.wake(tenant))
 
     def quiet(self, tenant: Tenant) -> None:
         if tenant.pauses:
@@ -294,6 +313,8 @@ class Sharing:
             self.report(tenant)
 
     def wake(self, tenant: Tenant) -> None:
+        if tenant.stopped:
+            return
         tenant.pauses = False
         if not tenant.wants:
             tenant.wants = True
@@ -360,7 +381,8 @@ class Sharing:
         if not tenant.lease:
             return None
         resident, lease = tenant.resident, tenant.lease
-        most = lease.budget if tenant.open else min(lease.budget, lease.fill_bytes)
+        ahead = min(lease.budget, lease.fill_bytes) if self.machine.ahead else 0
+        most = lease.budget if tenant.open else ahead
         page = next(resident.absent(tenant.at), None)
         if page is None or most < PAGE_BYTES:
             return None

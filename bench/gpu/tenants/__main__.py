@@ -7,13 +7,14 @@ import itertools
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bench import cli
 from bench.gpu import machine
 from bench.gpu.tenants.group import Group, Steps, TenantError
+from pump.bench import share_row
+from pump.bench.share_row import DECODERS, FITTING, TRAININGS, Row, decoders_of, trainings_of
 
 DECODER_LAYERS = 18
 TRAINING = "resnet-74"
@@ -24,23 +25,6 @@ SETTLE_S = 2.0
 
 
 @dataclass(frozen=True)
-class Row:
-    """A figure and its bar. most: it may not be above that; else it must reach it."""
-
-    test: str
-    what: str
-    figure: float
-    bar: float
-    unit: str
-    most: bool = False
-    rounds: Sequence[float] = ()
-
-    @property
-    def held(self) -> bool:
-        return self.figure <= self.bar if self.most else self.figure >= self.bar
-
-
-@dataclass(frozen=True)
 class Options:
     """logs: folder of what programs said. rounds: of each figure."""
 
@@ -48,22 +32,20 @@ class Options:
     rounds: int
 
 
-def decoders(options: Options, counts: Sequence[int] = (3, 4, 6)) -> Iterator[Row]:
+def decoders(options: Options) -> Iterator[Row]:
     """Tokens a second of all, as a part of what one does natively."""
-    bars = {0.5: {3: 80, 4: 77, 6: 74}, 2.0: {3: 94, 4: 92, 6: 91}}
     kind = f"decoder-{DECODER_LAYERS}"
-    for n in counts:
+    for n, turns in itertools.groupby(sorted(DECODERS), key=lambda at: at[0]):
         logs = options.logs / f"decoders-{n}"
         with (
             Group([kind], [None], logs / "native") as native,
             Group([kind] * n, ["g,memory=16GiB"] * n, logs) as group,
         ):
             group.step(n * SETTLE_S)
-            for turn_s, by_count in bars.items():
+            for _, turn_s in turns:
                 group.with_turns(turn_s)
                 found = [parts(native, group, turn_s) for _ in range(options.rounds)]
-                what = f"{n} of {DECODER_LAYERS * 416 / 1024:.1f} GiB, turns of {turn_s:g} s"
-                yield row("decoders", what, found, by_count[n], "% of alone")
+                yield row("decoders", decoders_of(n, turn_s), found)
 
 
 def parts(native: Group, group: Group, turn_s: float) -> float:
@@ -83,23 +65,22 @@ def trainings(options: Options) -> Iterator[Row]:
     logs = options.logs / "trainings"
     with Group([TRAINING], [None], logs / "native") as native:
         with Group([TRAINING] * 2, ["g,memory=8GiB"] * 2, logs / "two") as group:
-            need = group.need() / GIB / 8
+            print(f"each needs {group.need() / GIB / 8:.0%}", flush=True)
             group.step(4 * SETTLE_S)
-            for turn_s, bar in ((2.0, 1.10), (5.0, 1.04)):
+            for turn_s in TRAININGS:
                 group.with_turns(turn_s)
                 found = [100 / parts(native, group, turn_s) for _ in range(options.rounds)]
-                what = f"2 of {need:.0%}, turns of {turn_s:g} s"
-                yield row("trainings", what, found, bar, "x serial", most=True)
+                yield row("trainings", trainings_of(turn_s), found)
         with Group([TRAINING] * 3, ["g,memory=15GiB"] * 3, logs / "three") as group:
-            need = group.need() / GIB / 15
+            print(f"they need {3 * group.need() / GIB / 15:.0%}", flush=True)
             group.step(6 * SETTLE_S)
             found = [parts(native, group, 2.0) for _ in range(options.rounds)]
-            yield row("trainings", f"3 of {need:.0%}", found, 93, "% of ideal")
+            yield row("trainings", "3 that need 150 %", found)
 
 
 def fitting(options: Options) -> Iterator[Row]:
     """Jobs that fit together, beside the better of plain co-running and turns by hand."""
-    for kinds in (("gemm-4096",) * 2, ("resnet-32",) * 2, ("gemm-4096", "resnet-32")):
+    for kinds in FITTING:
         logs = options.logs / "-".join(kinds)
         with (
             Group(kinds, [None] * 2, logs / "native") as native,
@@ -114,7 +95,7 @@ def fitting(options: Options) -> Iterator[Row]:
                 ours = sum_of([s.rate(1.0) for s in shared.step(4.0)], alone)
                 found.append(100 * ours / max(corun, turns))
                 print(f"{kinds}: co-run {corun:.3f} turns {turns:.3f} ours {ours:.3f}", flush=True)
-            yield row("fitting", " and ".join(kinds), found, 97, "% of the better")
+            yield row("fitting", " and ".join(kinds), found)
 
 
 def sum_of(rates: Sequence[float], alone: Sequence[float]) -> float:
@@ -131,21 +112,21 @@ def limits(options: Options) -> Iterator[Row]:
         both = group.step(20.0, [0, 1])
         for steps, part in zip(both, (30, 70), strict=True):
             off = worst(steps, 5.0, full, part)
-            yield row("limits", f"limit of {part} %, over any 5 s", [off], 2, "points off", True)
+            yield row("limits", f"limit of {part} %, over any 5 s", [off])
         total = 100 * sum(steps.rate(5.0) for steps in both) / full
-        yield row("limits", "both limits in sum", [total], 98, "% of no limit")
+        yield row("limits", "both limits in sum", [total])
     with Group(kinds[:2], ["a,limit=0.5,hard", "c"], options.logs / "limit") as group:
         full = group.step(3.0, [1])[0].rate(1.0)
         off = worst(group.step(20.0, [0])[0], 5.0, full, 50)
-        yield row("limits", "50 %, alone", [off], 2, "points off", True)
+        yield row("limits", "50 %, alone", [off])
     shares = ["a,request=0.75", "b,request=0.25"]
     with Group(kinds[:2], shares, options.logs / "requests") as group:
         full = group.step(3.0, [0])[0].rate(1.0)
         both = group.step(25.0)
         rates = [steps.rate(5.0) for steps in both]
         off = abs(100 * rates[0] / sum(rates) - 75)
-        yield row("requests", "75 and 25 %, over 20 s", [off], 1, "points off", True)
-        yield row("requests", "lost", [100 - 100 * sum(rates) / full], 1.5, "%", True)
+        yield row("requests", "75 and 25 %, over 20 s", [off])
+        yield row("requests", "lost", [100 - 100 * sum(rates) / full])
 
 
 def worst(steps: Steps, window: float, alone: float, part: float) -> float:
@@ -166,8 +147,8 @@ def interactive(options: Options) -> Iterator[Row]:
             slower.append(late(request) / late(alone))
             lost.append(100 - 100 * batch.rate(4.0) / full.rate(1.0) - 20)
             print(f"p99 {late(alone) * 1e3:.2f} {late(request) * 1e3:.2f} ms", flush=True)
-        yield row("interactive", "P99 of requests", slower, 1.3, "x alone", True)
-        yield row("interactive", "the other loses, beyond 20 %", lost, 3, "points", True)
+        yield row("interactive", "P99 of requests", slower)
+        yield row("interactive", "the other loses, beyond 20 %", lost)
 
 
 def late(steps: Steps) -> float:
@@ -186,8 +167,8 @@ def handover(options: Options) -> Iterator[Row]:
         gaps = [y[0] - x[0] - step for x, y in itertools.pairwise(ends) if x[1] != y[1]]
         found = statistics.quantiles([gap * 1e3 for gap in gaps], n=100)
         print(f"{len(gaps)} hand-overs", flush=True)
-        yield row("hand-over", "half of them", [found[49]], 0.2, "ms", True)
-        yield row("hand-over", "99 of 100", [found[98]], 1.0, "ms", True)
+        yield row("hand-over", "half of them", [found[49]])
+        yield row("hand-over", "99 of 100", [found[98]])
 
 
 def first(options: Options) -> Iterator[Row]:
@@ -200,7 +181,7 @@ def first(options: Options) -> Iterator[Row]:
             group.step(4.0, [1])
             [steps] = group.step(3.0, [0])
             found.append(steps.took[0])
-        yield row("first token", "15 GiB, away", found, 0.6, "s", True)
+        yield row("first token", "15 GiB, away", found)
 
 
 def alone(options: Options) -> Iterator[Row]:
@@ -214,7 +195,7 @@ def alone(options: Options) -> Iterator[Row]:
         for _ in range(options.rounds * 5):
             a, b = (statistics.median(group.step(2.0)[0].took) for group in (plain, shared))
             found.append(100 * (b / a - 1))
-        yield row("alone", "a step, beside no broker", found, 0.3, "% more", True)
+        yield row("alone", "a step, beside no broker", found)
 
 
 TESTS: dict[str, Callable[[Options], Iterator[Row]]] = {
@@ -229,21 +210,11 @@ TESTS: dict[str, Callable[[Options], Iterator[Row]]] = {
 }
 
 
-def row(
-    test: str, what: str, rounds: Sequence[float], bar: float, unit: str, most: bool = False
-) -> Row:
+def row(test: str, what: str, rounds: Sequence[float]) -> Row:
     """The median of the rounds."""
-    found = Row(test, what, statistics.median(rounds), bar, unit, most, rounds)
-    print(line(found), flush=True)
+    found = share_row.row(test, what, rounds)
+    print(share_row.line(found), flush=True)
     return found
-
-
-def line(one: Row) -> str:
-    """For a person."""
-    sign = "<=" if one.most else ">="
-    all_of = " ".join(f"{x:.3g}" for x in one.rounds[:8])
-    told = f"{one.figure:8.3f} {sign} {one.bar:<5g} {one.unit:18} {one.test}: {one.what} ({all_of})"
-    return f"{'ok  ' if one.held else 'MISS'} {told}"
 
 
 def main() -> None:
@@ -254,13 +225,13 @@ def main() -> None:
     asked = parser.parse_args()
     machine.refuse_unless_safe()
     cli.end_with_children()
-    result: dict[str, Any] = {"machine": machine.describe(), "rows": []}
-    failed = []
+    rows: list[Row] = []
+    told, failed = machine.describe(), []
     for name in cli.backends(parser, asked.tests, TESTS):
         try:
             for found in TESTS[name](Options(asked.logs / name, asked.rounds)):
-                result["rows"].append(asdict(found) | {"held": found.held})
-                cli.write(asked.json, result)
+                rows.append(found)
+                cli.write(asked.json, share_row.to_json(told, rows))
         except TenantError as error:
             print(f"{name} failed: {error}", file=sys.stderr, flush=True)
             failed.append(name)

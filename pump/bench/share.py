@@ -1,0 +1,129 @@
+"""`pump-bench share`."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from pump.bench import machine
+from pump.bench.markdown import caption, markdown
+from pump.bench.outputs import add_outputs, try_outputs
+from pump.bench.share_looks import played, recorded
+from pump.bench.share_plot import plot_sharing
+from pump.bench.share_row import Row, apart, in_words, read_rows, to_json
+from pump.bench.share_tests import TESTS
+from pump.predict.plots import INSTALL, can_plot
+from pump.predict.processes import results
+from pump.terminal.command import UsageError, reading
+from pump.terminal.hint import hint
+from pump.terminal.render import console, progress_bar, table
+
+WAYS = {"swap": "whole processes", "faults": "page faults", "ahead": "filling beside"}
+BOUND = "most possible"
+Part = Callable[[], Iterator[Row]]
+
+
+class Share:
+    """Play programs that share a GPU, in virtual time, under the policy of the broker.
+
+    The tests are those that `python -m bench.gpu.tenants` measures on a GPU: beside the broker's
+    policy as ulms.so carries it out stand whole processes in turns, page faults (what was used
+    longest ago leaves), and the most that is possible. --plots draws one run.
+    """
+
+    name = "share"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Which tests, and what to write."""
+        parser.add_argument("tests", nargs="*", metavar="TEST", help=f"of {', '.join(TESTS)}")
+        parser.add_argument(
+            "--show",
+            action="append",
+            type=Path,
+            metavar="FILE.json",
+            help="play nothing: print what --json wrote as a Markdown table, and beside it what a"
+            " GPU measured, if that is given too",
+        )
+        parser.add_argument(
+            "--looks",
+            type=Path,
+            metavar="FILE",
+            help="play nothing: draw what `pump top --json --interval 0.1` wrote there",
+        )
+        add_outputs(parser)
+        parser.add_argument("--quiet", action="store_true", help="show no progress")
+
+    def main(self, args: argparse.Namespace) -> int:
+        """Prints the table, writes rows and the picture."""
+        if unknown := set(args.tests) - TESTS.keys():
+            one = min(unknown)
+            raise UsageError(f"no test {one}: {', '.join(TESTS)}{hint(one, TESTS)}")
+        names = args.tests or list(TESTS)
+        if args.show:
+            with reading():
+                print(beside([read_rows(path) for path in args.show], names))
+            return 0
+        if args.looks and not args.plots:
+            raise UsageError("--looks draws: say where with --plots")
+        try_outputs(args)
+        if not args.looks:
+            self.play(args, [part for name in names for part in TESTS[name]])
+        if args.plots:
+            console().print(draw(args))
+        return 0
+
+    def play(self, args: argparse.Namespace, parts: Sequence[Part]) -> None:
+        """Prints and writes what the parts come to."""
+        found: list[Row] = []
+        with progress_bar(sys.stderr, args.quiet) as bar:
+            task = bar.add_task("playing", total=len(parts))
+            for _, rows in results(play, parts):
+                found += rows
+                bar.update(task, advance=1, description=rows[-1].what)
+        heads = ("test", "what", ">bar", *(f">{way}" for way in (*WAYS.values(), "PUMP", BOUND)))
+        lines = [(one.test, one.what, in_words(one), *cells(one), one.unit) for one in found]
+        console().print(table((*heads, ""), lines))
+        if args.json:
+            told = json.dumps(to_json(machine.describe(), found), indent=1)
+            args.json.write_text(f"{told}\n", encoding="utf-8")
+
+
+def play(part: Part) -> list[Row]:
+    """For another process."""
+    return list(part())
+
+
+def cells(row: Row) -> list[str]:
+    """Of whole processes, faults, filling beside, ours and the bound."""
+    figures = [*(row.ways.get(way) for way in WAYS), row.figure, row.ways.get("bound")]
+    return ["" if figure is None else f"{figure:.3g}" for figure in figures]
+
+
+def beside(files: Sequence[tuple[dict[str, str], list[Row]]], names: Sequence[str]) -> str:
+    """A table of the first file's rows, with the figures of the others."""
+    (told, rows), *measured = files
+    lines = []
+    for one in rows:
+        if one.test.split()[0] not in names:
+            continue
+        more = []
+        for _, others in measured:
+            there = [other for other in others if (other.test, other.what) == (one.test, one.what)]
+            more += [f"{o.figure:.3g} ({apart(one, o):.0%})" for o in there] or ["-"]
+        lines.append([f"{one.test}: {one.what}, {one.unit}", *cells(one), *more])
+    gpus = [f"{there['gpu']} (apart)" for there, _ in measured]
+    heads = ["", *WAYS.values(), "PUMP", BOUND, *gpus]
+    captions = [caption(told, simulated=True), *(caption(there) for there, _ in measured)]
+    return f"{' '.join(captions)}\n\n{markdown(heads, lines)}"
+
+
+def draw(args: argparse.Namespace) -> str:
+    """Writes the picture; says which. Raises FormatError, OSError."""
+    if not can_plot():
+        return f"no picture: it needs matplotlib ({INSTALL})"
+    with reading():
+        looks = recorded(args.looks) if args.looks else played()
+    path: Path = args.plots / f"sharing.{'svg' if args.svg else 'png'}"
+    plot_sharing(looks, path)
+    return f"wrote {path}"
