@@ -103,7 +103,7 @@ def cells(row: Row) -> list[str]:
 def beside(files: Sequence[tuple[dict[str, str], list[Row]]], names: Sequence[str]) -> str:
     """A table of the first file's rows, with the figures of the others."""
     (told, rows), *measured = files
-    lines = []
+    lines, before = [], ""
     for one in rows:
         if one.test.split()[0] not in names:
             continue
@@ -111,7 +111,9 @@ def beside(files: Sequence[tuple[dict[str, str], list[Row]]], names: Sequence[st
         for _, others in measured:
             there = [other for other in others if (other.test, other.what) == (one.test, one.what)]
             more += [f"{o.figure:.3g} ({apart(one, o):.0%})" for o in there] or ["-"]
-        lines.append([f"{one.test}: {one.what}, {one.unit}", *cells(one), *more])
+        kind = f"{one.test}, {one.unit}: "
+        lines.append([kind * (kind != before) + one.what, *cells(one), *more])
+        before = kind
     gpus = [f"{there['gpu']} (apart)" for there, _ in measured]
     heads = ["", *WAYS.values(), "PUMP", BOUND, *gpus]
     captions = [caption(told, simulated=True), *(caption(there) for there, _ in measured)]
