@@ -84,7 +84,7 @@ def recorded(path: Path) -> Looks:
         for s, one in told:
             if one["gpu"] == told[0][1]["gpu"]:
                 at.setdefault(s, {})[one["tenant"]] = status_of(one)
-                names[one["tenant"]] = one["program"] or one["group"]
+                names[one["tenant"]] = f"{one['program'] or one['group']} ({one['pid']})"
     except (ValueError, KeyError, TypeError) as error:
         raise FormatError(f"{path}: what `pump top --json` prints is wanted ({error})") from error
     if len(at) < 2:

@@ -9,7 +9,7 @@ from pump.bench.plots import BUSY, IN, OUT
 from pump.bench.share_looks import Look, Looks
 from pump.bench.timeline import joined
 from pump.predict.plots import LINE, new_figure, save
-from pump.sizes import GIB, format_size
+from pump.sizes import format_size
 
 COLOURS = ("#009e73", "#e69f00", "#cc79a7", "#56b4e9", "#332288", "#999999")
 PALE = 0.3
@@ -72,28 +72,28 @@ def _resident(axis: Any, looks: Sequence[Look], budget: int) -> None:
     """Bytes of each, one above the other."""
     tenants = range(len(looks[0].tenants))
     steps = [looks[0], *_bends(looks), looks[-1]]
-    sizes = [[look.tenants[tenant].resident / GIB for look in steps] for tenant in tenants]
+    sizes = [[look.tenants[tenant].resident for look in steps] for tenant in tenants]
     colours = [COLOURS[tenant % len(COLOURS)] for tenant in tenants]
     axis.stackplot([look.s for look in steps], sizes, colors=colours, linewidth=0)
-    top = budget / GIB
-    axis.axhline(top, color=LINE, linewidth=1, linestyle="--")
-    told = f"budget of all, {format_size(budget)}"
-    axis.text(looks[-1].s, 1.02 * top, told, ha="right", va="bottom", fontsize=9)
-    axis.set_yticks([0, top / 2, top], [f"{size:.3g}" for size in (0, top / 2, top)])
-    axis.set_ylim(0, 1.18 * top)
-    axis.set_ylabel("GiB resident")
+    axis.axhline(budget, color=LINE, linewidth=1, linestyle="--")
+    axis.text(looks[-1].s, 1.02 * budget, "budget of all", ha="right", va="bottom", fontsize=9)
+    axis.set_yticks([0, budget // 2, budget], ["0", *map(format_size, (budget // 2, budget))])
+    axis.set_ylim(0, 1.18 * budget)
+    axis.set_ylabel("resident")
 
 
 def _link(axis: Any, looks: Sequence[Look]) -> None:
     """GB a second: in above the line, out below it."""
     every = looks[:: max(1, round(RATE_S / (looks[1].s - looks[0].s)))]
     for field, sign, colour in (("bytes_in", 1, IN), ("bytes_out", -1, OUT)):
-        moved = [sum(getattr(tenant, field) for tenant in look.tenants) / 1e9 for look in every]
-        rates = [
-            sign * (after - before) / (b.s - a.s)
-            for (before, after), (a, b) in zip(pairwise(moved), pairwise(every), strict=True)
-        ]
+        rates = [sign * moved(a, b, field) / 1e9 / (b.s - a.s) for a, b in pairwise(every)]
         axis.stairs(rates, [look.s for look in every], fill=True, color=colour)
     axis.axhline(0, color=LINE, linewidth=0.8)
     axis.set_ylabel("GB/s:  ← out    in →")
     axis.yaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
+
+
+def moved(before: Look, after: Look, field: str) -> int:
+    """Bytes since. The sums of one that left are lost."""
+    pairs = zip(before.tenants, after.tenants, strict=True)
+    return sum(max(0, getattr(b, field) - getattr(a, field)) for a, b in pairs)

@@ -10,6 +10,7 @@ import pytest
 from bench.gpu.tenants import __main__ as on_gpu
 from pump.bench import cli, share_looks
 from pump.bench.share_looks import Seen, played, recorded
+from pump.bench.share_plot import moved
 from pump.bench.share_row import BARS, apart, read_rows, row, to_json
 from pump.bench.share_tests import MACHINE, TESTS, S, most_possible
 from pump.predict.plots import can_plot
@@ -84,7 +85,7 @@ def test_what_is_drawn_keeps_to_its_budget(monkeypatch: pytest.MonkeyPatch) -> N
 
 def line(tenant: int, at: float, **more: Any) -> str:
     """Of `pump top --json`."""
-    status = {"gpu": "0a", "tenant": tenant, "program": "", "group": f"g{tenant}"}
+    status = {"gpu": "0a", "tenant": tenant, "pid": 7, "program": "", "group": f"g{tenant}"}
     status |= {"may_issue": 1, "in_flight": 0, "budget": 8 * GIB, "resident": GIB}
     return json.dumps({"time": at, "tenant": status | {"refilled": 0, "evicted": 0} | more})
 
@@ -99,10 +100,13 @@ def test_looks_of_a_gpu_are_drawn_too(tmp_path: Path, capsys: pytest.CaptureFixt
     ]
     file.write_text("\n".join([*lines, line(9, 5.1, gpu="0b"), '{"time": 1, "counted": {}}']))
     looks = recorded(file)
-    assert looks.names == ["python", "g2", "g3"]
+    assert looks.names == ["python (7)", "g2 (7)", "g3 (7)"]
     assert looks.budget == 16 * GIB
     assert [one.bytes_in for one in looks.every[1].tenants] == [7, 0, 0]
     assert looks.every[1].tenants[1] == Seen()
+    first, last = looks.every
+    assert moved(first, last, "bytes_in") == 7
+    assert moved(last, first, "bytes_in") == 0, "a sum that went with its tenant"
     if can_plot():
         words = ["share", "--looks", str(file), "--plots", str(tmp_path / "new"), "--svg"]
         assert cli.main(words) == 0
