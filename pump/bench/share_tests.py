@@ -14,16 +14,16 @@ from functools import partial
 from pump.bench.share_row import DECODERS, FITTING, TRAININGS, Row, decoders_of, row, trainings_of
 from pump.sim.broker import Group
 from pump.sim.hardware import REFERENCE
-from pump.sim.link import LINKS
+from pump.sim.link import figure
 from pump.sim.peers import brokered, paged, policy_for, swapped
 from pump.sim.resident import Program, Work, decoder, training
 from pump.sim.tenants import Machine, Sharing
 from pump.sizes import GIB, MIB
 
 S = 1_000_000_000
-MACHINE = Machine(int(LINKS["vmm"].rate_both / 2 * S), together=0.9, ahead=False)
+MACHINE = Machine(int(figure("vmm.swap") * S), together=0.9, ahead=False)
 """together: of two loops of products, nothing preloaded, on an H100. ahead: as ulms.so does it."""
-HBM, FAULTS = REFERENCE.bandwidth * S, LINKS["um"].rate_fault * S
+HBM, FAULTS = REFERENCE.bandwidth * S, figure("um.fault") * S
 LAYER = 416 * MIB
 STEP_NS = 39_000_000  # of ResNet-50, batch 74
 FLOPS = 50e12  # of FP32 products

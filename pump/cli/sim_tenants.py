@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from pump.sim.link import LINKS
+from pump.sim.link import figure
 from pump.sim.peers import brokered, paged, swapped
 from pump.sim.resident import PAGE_BYTES, Program, recorded
 from pump.sim.sequence import Sequence
@@ -43,14 +43,14 @@ def share(
     """Copies of a program in too little memory: each way."""
     program = recorded(name, sequence)
     memory = int(tenants * program.need / over) // PAGE_BYTES * PAGE_BYTES
-    machine = Machine(int(LINKS["vmm"].rate_both / 2 * 1e9))
+    machine = Machine(int(figure("vmm.swap") * 1e9))
     turn_ns = int(turn_ms * 1e6)
     programs = [program] * tenants
     runs = {
         "swap": swapped(machine, programs, memory, turn_ns or TURN_NS, SPAN_NS),
         "broker": brokered(machine, programs, memory, turn_ns, SPAN_NS),
     }
-    faults = paged(programs, memory, LINKS["um"].rate_fault * 1e9)
+    faults = paged(programs, memory, figure("um.fault") * 1e9)
     return [
         Together(name, tenants, program.need, over, "fault", faults),
         *(row(program, tenants, over, way, run) for way, run in runs.items()),

@@ -18,6 +18,7 @@ FIRST = "first measurements, not kept"
 REMAP = "bench/results/h200-remap.json"
 BUSY = "bench/results/h200-remap-busy.json"
 SYSTEMS = "bench/results/h200-systems.json"
+SWEEP = "bench/results/h200-sweep-eight.json"
 COPIES = "link_in, link_out of bench/results/h200-vmm-systems.json: 54.9, 54.8"
 BOTH = f"{FIRST}; link_both of bench/results/h200-vmm-systems.json is 99.8"
 
@@ -47,6 +48,7 @@ FIGURES = {
     "um.unadvise": Figure(2, "us", "advice taken back, which frees the page", CALLS),
     "vmm.copy": Figure(55, "GB/s", "copy of pinned memory, either way", COPIES),
     "vmm.both": Figure(101, "GB/s", "copies both ways, in sum", BOTH),
+    "vmm.swap": Figure(45, "GB/s", "pages that swap, each way, mapped anew", SWEEP),
     "vmm.turn": Figure(5, "us", "between copies to the host of 4 MiB", SYSTEMS),
     "vmm.map": Figure(20, "us", "a handle of the device mapped, and access given", REMAP),
     "vmm.unmap": Figure(25, "us", "it is unmapped, beside copies; 14 alone", REMAP),
