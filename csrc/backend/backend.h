@@ -128,6 +128,8 @@ struct backend {
     void (*arrived)(addr_t start, uint64_t bytes, int32_t device);
     /* Whether so many bytes more would make pages begin to move: what is unused had better leave before. */
     bool (*crowded)(int32_t device, uint64_t bytes);
+    /* Bytes that its pages may occupy of a device at a time. NULL: they do not move. */
+    uint64_t (*room)(int32_t device);
     /* There is more plain memory on a served device, whose context is current: less room is left for pages. */
     void (*plain)(int32_t device);
     /* So much more of it is about to be, or (below 0) is there now, or will not be: pages leave for it before, as long

@@ -44,3 +44,19 @@ void *spans_take(struct spans *r, size_t i) {
     memmove(&r->at[i], &r->at[i + 1], (r->count - i) * sizeof r->at[0]);
     return what;
 }
+
+uint64_t spans_cover(struct spans *r, addr_t start, addr_t end) {
+    uint64_t more = end - start;
+    addr_t from = start, to = end;
+    size_t i;
+    while ((i = spans_behind(r, from ? from - 1 : from)) < r->count && r->at[i].start <= to) {
+        struct spans_row *row = &r->at[i];
+        addr_t low = row->start > start ? row->start : start, high = row->end < end ? row->end : end;
+        more -= high > low ? high - low : 0;
+        from = row->start < from ? row->start : from;
+        to = row->end > to ? row->end : to;
+        spans_take(r, i);
+    }
+    spans_insert(r, from, to, NULL);
+    return more;
+}

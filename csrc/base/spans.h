@@ -19,6 +19,9 @@ size_t spans_behind(const struct spans *r, addr_t p);
 void *spans_find(const struct spans *r, addr_t p);
 /* False: no memory, or another one is there. */
 bool spans_insert(struct spans *r, addr_t start, addr_t end, void *what);
+/* Makes one of the range and of those that it meets or overlaps; nothing belongs to it. How many bytes of it were in
+ * none before. */
+uint64_t spans_cover(struct spans *r, addr_t start, addr_t end);
 /* What belonged to the one of that index, which is there no more. */
 void *spans_take(struct spans *r, size_t i);
 

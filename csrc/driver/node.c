@@ -21,6 +21,27 @@ struct node *node_new(const struct op *op) {
     return n;
 }
 
+struct node *node_sum(const struct node *const *nodes, size_t n) {
+    uint32_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += nodes[i] ? nodes[i]->count : 0;
+    struct node *sum = malloc(sizeof *sum + count * sizeof sum->touches[0]);
+    if (!sum)
+        return NULL;
+    *sum = (struct node){.kernels = 0};
+    for (size_t i = 0; i < n; i++) {
+        const struct node *from = nodes[i];
+        if (!from)
+            continue;
+        sum->kernels += from->kernels;
+        sum->flags |= from->flags | (from->count == TOUCH_MAX ? OP_BLIND : 0);
+        sum->from = sum->from ? sum->from : from->from;
+        memcpy(sum->touches + sum->count, from->touches, from->count * sizeof from->touches[0]);
+        sum->count += from->count;
+    }
+    return sum;
+}
+
 static struct node *copy(const struct node *n) {
     size_t bytes = sizeof *n + n->count * sizeof n->touches[0];
     struct node *c = malloc(bytes);

@@ -18,6 +18,16 @@ struct node {
 
 /* A copy of the operation's touches, or NULL when there is no memory. */
 struct node *node_new(const struct op *op);
+/* What several touch together, those that are NULL left out; `from` only says whether any brings host memory. NULL:
+ * there is no memory. */
+struct node *node_sum(const struct node *const *nodes, size_t n);
+/* Adds what the node touches to an operation that touches nothing yet. */
+static inline void node_fill(struct op *op, struct node *n) {
+    op->kernels = n->kernels;
+    op->count = n->count;
+    op->touches = n->touches;
+    op->flags |= n->flags;
+}
 /* Keeps the operation's touches with the node, in place of what was kept. */
 void node_note(CUgraphNode node, const struct op *op);
 /* What is kept of the node, or NULL. Valid until node_forget. */

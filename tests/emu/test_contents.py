@@ -20,7 +20,9 @@ Contents = Callable[[str, str], dict[str, int]]
 @pytest.fixture
 def contents(compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path) -> Contents:
     """Runs a part of contents.c under a backend; returns what it counted."""
-    binary = compiled("contents", str(emulator_dir / "libcuda.so.1"), parts=["graph", "copy"])
+    binary = compiled(
+        "contents", str(emulator_dir / "libcuda.so.1"), parts=["graph", "cut", "copy"]
+    )
 
     def run(part: str, backend: str) -> dict[str, int]:
         env = {
@@ -52,7 +54,8 @@ def test_who_overtakes_reads_what_there_was(contents: Contents, backend: str) ->
 @pytest.mark.parametrize("backend", ["um", "vmm"])
 def test_a_graph_may_have_any_number_of_touches(contents: Contents, backend: str) -> None:
     """Its nodes touch 5600 ranges, and all together more than the budget holds."""
-    assert contents("graph", backend)["short_operations"] > 0
+    counters = contents("graph", backend)
+    assert (counters["graphs_cut"], counters["short_operations"]) == (2, 0)
 
 
 @pytest.mark.parametrize("backend", ["um", "vmm"])
@@ -104,3 +107,18 @@ def test_copies_and_fills_of_every_shape_find_what_moved_away(
 ) -> None:
     counters = contents("copies", backend)
     assert min(counters["evicted_bytes"], counters["filled_bytes"]) > 32 << 20  # all that there is
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_a_graph_in_pieces_does_what_it_did(contents: Contents, backend: str) -> None:
+    """What is joined by a programmatic edge, over three blocks, is in one piece."""
+    counters = contents("pieces", backend)
+    assert (counters["ended"], counters["elsewhere"], counters["graphs_cut"]) == (4, 4, 8)
+    assert backend == "vmm" or counters["largest_bytes"] == 12 << 20
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_a_graph_in_pieces_moves_what_its_nodes_would(contents: Contents, backend: str) -> None:
+    counters = contents("replayed", backend)
+    assert (counters["graphs_cut"], counters["short_operations"]) == (12, 0)
+    assert 0 < counters["replayed"] < 2 * counters["issued"]

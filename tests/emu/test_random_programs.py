@@ -65,27 +65,30 @@ ALWAYS = words("""cuArray3DGetDescriptor cuCtxGetCurrent cuCtxGetDevice cuCtxSet
     cuStreamCreate cuStreamGetCaptureInfo cuStreamGetCtx cuStreamIsCapturing
     cuThreadExchangeStreamCaptureMode""")
 MOVING = ALWAYS | words("""cuCtxPopCurrent cuCtxPushCurrent cuCtxSynchronize cuDeviceGetAttribute
-    cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceGetUuid cuEventDestroy cuMemGetInfo
-    cuStreamSynchronize""")
+    cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceGetUuid cuEventDestroy cuGraphClone
+    cuGraphGetEdges cuGraphInstantiateWithFlags cuMemGetInfo cuStreamSynchronize
+    cuStreamWaitEvent""")
 UM = MOVING | {"cuMemAllocManaged", "cuMemFree", "cuMemPrefetchAsync"}
 LOSING = {"cuMemAdvise", "cuMemDiscardBatchAsync"}
 OURS = {
     "observe": ALWAYS | {"cuEventElapsedTime", "cuEventSynchronize"},
-    "none": UM | {"cuStreamWaitEvent"},
-    "pump": UM | {"cuStreamWaitEvent"},
+    "none": UM,
+    "pump": UM,
     "ahead": UM | LOSING | {"cuCtxCreate", "cuCtxSetLimit", "cuDeviceGet"},
     "vmm": MOVING
     | words("""cuMemAddressFree cuMemAddressReserve cuMemCreate cuMemMap cuMemRelease cuMemSetAccess
         cuMemUnmap cuMemcpyAsync cuMemcpyDtoHAsync cuStreamDestroy cuStreamQuery"""),
 }
 """What ulms.so calls by itself under each set-up."""
-RARE = words("""cuCtxRecordEvent cuDeviceGetGraphMemAttribute cuDeviceGraphMemTrim cuGraphGetEdges
-    cuGraphMemFreeNodeGetParams cuMemExportToShareableHandle cuMemPoolTrimTo cuStreamGetFlags""")
+RARE = words("""cuCtxRecordEvent cuDeviceGetGraphMemAttribute cuDeviceGraphMemTrim
+    cuGraphMemFreeNodeGetParams cuGraphNodeSetEnabled cuMemExportToShareableHandle cuMemPoolTrimTo
+    cuStreamGetFlags""")
 """Where more is freed in stream order, or during captures, than these programs have; where a limit
-is reached by pools or graphs; for another process; where a memset leaves its allocation.
+is reached by pools or graphs; for another process; where a memset leaves its allocation; where a
+graph's node is disabled.
 
-They seldom make them. `test_stream_memory.py`, `test_accounts.py`, `test_ipc.py` and
-`test_overruns.py` meet them.
+They seldom make them. `test_stream_memory.py`, `test_accounts.py`, `test_ipc.py`,
+`test_overruns.py` and `test_contents.py` meet them.
 """
 BY_CHANCE = {"none": {"cuMemFree"}}
 """Whether a free is put off there depends on time: `ahead` meets its failure."""

@@ -11,6 +11,8 @@
  *   contents reordered  a graph is updated from one whose nodes were made in another order, and a node is set
  *   contents disabled   prints the MiB that a graph is thought to touch with a node disabled, and updated after that
  *   contents unread     a graph that could not be read still uses a block that the framework took back
+ *   contents pieces     a graph of every kind of node, changed and updated, two launches at a time
+ *   contents replayed   prints the MiB that come for operations one by one, and for the same as a graph
  *   contents copies     copies between memory and arrays, in rows, between peers, and fills of rows
  *
  * Ends at the first word that is wrong. Prints "out BYTES": copied to the host by others than the program. Under
@@ -275,10 +277,13 @@ static void awaited(void) {
     }
 }
 
-static const struct part parts[] = {{"refused", refused}, {"overtaken", overtaken}, {"graph", graph},
-                                    {"dead", dead},       {"early", early},         {"shared", shared},
-                                    {"awaited", awaited}, {"reordered", reordered}, {"disabled", disabled},
-                                    {"unread", unread},   {"copies", copies},       {NULL, NULL}};
+static const struct part parts[] = {{"refused", refused},   {"overtaken", overtaken},
+                                    {"graph", graph},       {"dead", dead},
+                                    {"early", early},       {"shared", shared},
+                                    {"awaited", awaited},   {"reordered", reordered},
+                                    {"disabled", disabled}, {"unread", unread},
+                                    {"pieces", pieces},     {"replayed", replayed},
+                                    {"copies", copies},     {NULL, NULL}};
 
 int main(int argc, char **argv) {
     print_counters_at_exit();

@@ -30,6 +30,10 @@ void reordered(void);
 void disabled(void);
 void unread(void);
 
+/* contents_cut.c */
+void pieces(void);
+void replayed(void);
+
 /* contents_copy.c */
 void copies(void);
 

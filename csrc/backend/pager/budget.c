@@ -111,6 +111,16 @@ void pager_budget_comes(struct pager *d, int64_t bytes) {
     pager_unlock(d);
 }
 
+uint64_t pager_room(int32_t device) {
+    struct pager *d = pager_at(device);
+    if (!d)
+        return UINT64_MAX;
+    pager_lock(d);
+    uint64_t bytes = d->budget.bytes;
+    pager_unlock(d);
+    return bytes;
+}
+
 bool pager_fits(const struct pager *d, uint64_t bytes) {
     const struct pager_budget *b = &d->budget;
     uint64_t padding = d->kind->padding ? d->kind->padding(d) : 0, beyond = b->capacity - share(d);

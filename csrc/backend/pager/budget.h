@@ -29,6 +29,7 @@ void pager_budget_look(struct pager *d);
 void pager_granted(int32_t device);
 /* See backend.h, for the pager of a device. Takes the lock. */
 void pager_budget_comes(struct pager *d, int64_t bytes);
+uint64_t pager_room(int32_t device);
 
 /* There is room for so many bytes of pages more. The last page may be used in part only: what lies there fits, too.
  * Under the lock. */

@@ -12,15 +12,21 @@
 /* To wake a thread on an idle processor takes about as long as to move a page, and most are held for less than this. */
 enum { SPIN_NS = 1000000, YIELDED_NS = 20000 };
 
-uint64_t pager_key(const struct op *op) {
+static uint64_t name_key(const struct op *op) {
     return op->function ? op->function : (uint64_t)1 << 32 | op->api;
+}
+
+/* Graphs are told apart by where they begin: handles are new when one is updated. */
+uint64_t pager_key(const struct op *op) {
+    bool graph = op->kind == OP_GRAPH && op->count > 0;
+    return name_key(op) + (graph ? op->touches[0].start / PAGE_LEAST << 33 : 0);
 }
 
 uint64_t pager_tell_held(const struct pager *d, const struct op *op, uint64_t began_ns, uint64_t missing) {
     const struct function *f = op->function ? function_at(op->function - 1) : NULL;
     uint64_t ns = clock_ns() - began_ns;
     stats_add(COUNT_held_ns, ns);
-    held_add(pager_key(op), f ? f->name : api_rows[op->api].symbol, ns, missing);
+    held_add(name_key(op), f ? f->name : api_rows[op->api].symbol, ns, missing);
     if (trace_on)
         trace_hold(d->ordinal, op->serial, began_ns, ns, missing);
     return ns;

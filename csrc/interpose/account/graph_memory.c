@@ -2,12 +2,12 @@
 
 #include <stdlib.h>
 
-#include "base/hash.h"
 #include "base/larger.h"
 #include "base/lock.h"
 #include "base/page.h"
 #include "base/patience.h"
 #include "driver/context.h"
+#include "driver/graph_order.h"
 #include "driver/node.h"
 #include "driver/session.h"
 #include "interpose/account/reserved.h"
@@ -17,7 +17,7 @@
 enum { SETS_MOST = 64 << 20 }; /* bytes; a larger graph counts as if it freed nothing before its end */
 
 struct alloc {
-    size_t node; /* its number in the graph */
+    CUgraphNode node; /* that makes it */
     CUdeviceptr start;
     uint64_t bytes;
     bool freed, begun;
@@ -25,11 +25,10 @@ struct alloc {
 
 /* A graph while it is read. */
 struct reading {
-    CUgraphNode *nodes;
-    CUgraphNode *from, *to; /* its edges */
+    struct graph_order order;
     struct alloc *alloc;
-    size_t count, edges, allocs, words;
-    uint64_t *sets; /* for each node, `words` of them: the allocations that are freed before it is done */
+    size_t allocs, words;
+    uint64_t *sets; /* for each node in order, `words` of them: the allocations that are freed before it is done */
 };
 
 static CUgraphNodeType type_of(CUgraphNode node) {
@@ -64,41 +63,27 @@ static struct alloc *freed_by(const struct reading *r, CUgraphNode node) {
     return frees ? alloc_at(r, start) : NULL;
 }
 
-static bool read_allocs(struct reading *r) {
-    r->alloc = calloc(r->count + 1, sizeof *r->alloc);
-    for (size_t i = 0; r->alloc && i < r->count; i++) {
+static bool read_allocs(CUgraph graph, struct reading *r) {
+    CUgraphNode *nodes;
+    size_t count;
+    bool read = graph_nodes(graph, &nodes, &count) && (r->alloc = calloc(count + 1, sizeof *r->alloc));
+    for (size_t i = 0; read && i < count; i++) {
         struct alloc *a = &r->alloc[r->allocs];
-        a->node = i;
-        a->bytes = allocated_by(r->nodes[i], &a->start);
+        a->node = nodes[i];
+        a->bytes = allocated_by(nodes[i], &a->start);
         r->allocs += a->bytes > 0;
     }
-    return r->alloc;
+    free(nodes);
+    return read;
 }
 
-static bool get_edges(CUgraph graph, struct reading *r) {
-    CUgraphEdgeData *data = calloc(r->edges + 1, sizeof *data);
-    bool got = data && (REAL(cuGraphGetEdges_v2, 0)(graph, r->from, r->to, data, &r->edges) == CUDA_SUCCESS ||
-                        REAL(cuGraphGetEdges, 0)(graph, r->from, r->to, &r->edges) == CUDA_SUCCESS);
-    free(data);
-    return got;
+static uint64_t *set_of(const struct reading *r, size_t place) {
+    return r->sets + place * r->words;
 }
 
-static bool read_edges(CUgraph graph, struct reading *r) {
-    if (REAL(cuGraphGetEdges_v2, 0)(graph, NULL, NULL, NULL, &r->edges) != CUDA_SUCCESS &&
-        REAL(cuGraphGetEdges, 0)(graph, NULL, NULL, &r->edges) != CUDA_SUCCESS)
-        return false;
-    r->from = calloc(r->edges + 1, sizeof *r->from);
-    r->to = calloc(r->edges + 1, sizeof *r->to);
-    return r->from && r->to && (r->edges == 0 || get_edges(graph, r));
-}
-
-static uint64_t *set_of(const struct reading *r, size_t node) {
-    return r->sets + node * r->words;
-}
-
-/* Bytes that may be there while the allocation is made: its own, and those begun that are not surely freed by then. */
-static uint64_t beside(const struct reading *r, const struct alloc *own) {
-    const uint64_t *freed = set_of(r, own->node);
+/* Bytes that may be there while the allocation is made there: its own, and those begun that are not surely freed. */
+static uint64_t beside(const struct reading *r, const struct alloc *own, size_t place) {
+    const uint64_t *freed = set_of(r, place);
     uint64_t bytes = own->bytes;
     for (size_t i = 0; i < r->allocs; i++)
         if (r->alloc[i].begun && !(freed[i / 64] >> i % 64 & 1))
@@ -106,100 +91,47 @@ static uint64_t beside(const struct reading *r, const struct alloc *own) {
     return bytes;
 }
 
-static void visit(struct reading *r, size_t node, uint64_t *most) {
-    struct alloc *gone = freed_by(r, r->nodes[node]);
+static void visit(struct reading *r, size_t place, uint64_t *most) {
+    CUgraphNode node = r->order.nodes[place];
+    struct alloc *gone = freed_by(r, node);
     size_t number = gone ? (size_t)(gone - r->alloc) : 0;
     if (gone) {
-        set_of(r, node)[number / 64] |= 1ull << number % 64;
+        set_of(r, place)[number / 64] |= 1ull << number % 64;
         gone->freed = true;
     }
     for (struct alloc *a = r->alloc; a < r->alloc + r->allocs; a++)
         if (a->node == node) {
-            uint64_t now = beside(r, a);
-            *most = now > *most ? now : *most;
+            *most = larger(*most, beside(r, a, place));
             a->begun = true;
         }
 }
 
-/* Edges by the node that they come from: those of node n are order[first[n]] to order[first[n + 1] - 1]. */
-struct walk {
-    size_t *first, *order, *waits, *ready;
-};
-
-static size_t number_of(struct hash *numbers, CUgraphNode node) {
-    return (size_t)(uintptr_t)hash_get(numbers, (uint64_t)(uintptr_t)node) - 1;
-}
-
-static bool prepare(struct walk *w, const struct reading *r, struct hash *numbers) {
-    bool stored = true;
-    *w = (struct walk){.first = calloc(r->count + 2, sizeof *w->first),
-                       .order = calloc(r->edges + 1, sizeof *w->order),
-                       .waits = calloc(r->count + 1, sizeof *w->waits),
-                       .ready = calloc(r->count + 1, sizeof *w->ready)};
-    if (!w->first || !w->order || !w->waits || !w->ready)
-        return false;
-    for (size_t i = 0; i < r->count && stored; i++)
-        hash_put(numbers, (uint64_t)(uintptr_t)r->nodes[i], (void *)(uintptr_t)(i + 1), &stored);
-    for (size_t e = 0; stored && e < r->edges; e++) {
-        w->first[number_of(numbers, r->from[e]) + 2]++;
-        w->waits[number_of(numbers, r->to[e])]++;
-    }
-    for (size_t i = 2; stored && i < r->count + 2; i++)
-        w->first[i] += w->first[i - 1];
-    for (size_t e = 0; stored && e < r->edges; e++)
-        w->order[w->first[number_of(numbers, r->from[e]) + 1]++] = number_of(numbers, r->to[e]);
-    return stored;
-}
-
-/* Each node after all those that it depends on. */
-static void walk(struct walk *w, struct reading *r, uint64_t *most) {
-    size_t begin = 0, end = 0;
-    for (size_t i = 0; i < r->count; i++)
-        if (w->waits[i] == 0)
-            w->ready[end++] = i;
-    for (; begin < end; begin++) {
-        size_t node = w->ready[begin];
-        visit(r, node, most);
-        for (size_t e = w->first[node]; e < w->first[node + 1]; e++) {
-            size_t next = w->order[e];
-            for (size_t i = 0; i < r->words; i++)
-                set_of(r, next)[i] |= set_of(r, node)[i];
-            if (--w->waits[next] == 0)
-                w->ready[end++] = next;
-        }
-    }
-}
-
 static bool find_most(CUgraph graph, struct reading *r, uint64_t *most) {
-    struct hash numbers = {.count = 0};
-    struct walk w = {0};
+    struct graph_order *o = &r->order;
     r->words = (r->allocs + 63) / 64;
-    bool known = r->count * r->words <= SETS_MOST / sizeof *r->sets &&
-                 (r->sets = calloc(r->count * r->words, sizeof *r->sets)) && read_edges(graph, r) &&
-                 prepare(&w, r, &numbers);
-    if (known)
-        walk(&w, r, most);
-    free(w.first);
-    free(w.order);
-    free(w.waits);
-    free(w.ready);
-    hash_delete(&numbers);
-    return known;
+    if (!graph_order(graph, o) || o->count * r->words > SETS_MOST / sizeof *r->sets ||
+        !(r->sets = calloc(o->count * r->words, sizeof *r->sets)))
+        return false;
+    for (size_t i = 0; i < o->count; i++) {
+        visit(r, i, most);
+        for (size_t e = o->first[i]; e < o->first[i + 1]; e++)
+            for (size_t word = 0; word < r->words; word++)
+                set_of(r, o->edges[e].to)[word] |= set_of(r, i)[word];
+    }
+    return true;
 }
 
 struct graph_memory graph_memory_of(CUgraph graph) {
     struct graph_memory g = {0};
     struct reading r = {0};
-    if (!session_on || !graph || !graph_nodes(graph, &r.nodes, &r.count) || !read_allocs(&r))
+    if (!session_on || !graph || !read_allocs(graph, &r))
         r.allocs = 0;
     bool known = r.allocs && find_most(graph, &r, &g.most);
     for (const struct alloc *a = r.alloc; r.allocs && a < r.alloc + r.allocs; a++) {
         g.most += known ? 0 : a->bytes;
         g.left += known && a->freed ? 0 : a->bytes;
     }
-    free(r.nodes);
-    free(r.from);
-    free(r.to);
+    graph_order_free(&r.order);
     free(r.alloc);
     free(r.sets);
     return g;

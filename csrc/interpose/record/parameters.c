@@ -1,5 +1,7 @@
 #include "interpose/record/parameters.h"
 
+#include <string.h>
+
 #include "driver/session.h"
 #include "interpose/wrappers/copy.h"
 #include "interpose/wrappers/graph.h"
@@ -7,27 +9,32 @@
 #include "interpose/wrappers/stream.h"
 
 CUgraphNodeParams parameters_of_kernel_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *p) {
-    return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_KERNEL,
-                               .kernel = {.func = p->func,
-                                          .gridDimX = p->gridDimX,
-                                          .gridDimY = p->gridDimY,
-                                          .kernelParams = p->kernelParams,
-                                          .extra = p->extra}};
+    CUgraphNodeParams q = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
+    memcpy(&q.kernel, p, sizeof *p); /* the newer structures begin so */
+    return q;
 }
 
 CUgraphNodeParams parameters_of_kernel(const CUDA_KERNEL_NODE_PARAMS *p) {
     return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_KERNEL, .kernel = *p};
 }
 
-CUgraphNodeParams parameters_of_copy(const CUDA_MEMCPY3D *p) {
-    return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy = {.copyParams = *p}};
+CUgraphNodeParams parameters_of_copy(const CUDA_MEMCPY3D *p, CUcontext context) {
+    return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy = {.copyCtx = context, .copyParams = *p}};
 }
 
-CUgraphNodeParams parameters_of_memset(const CUDA_MEMSET_NODE_PARAMS *p) {
-    return (CUgraphNodeParams){
-        .type = CU_GRAPH_NODE_TYPE_MEMSET,
-        .memset = {
-            .dst = p->dst, .pitch = p->pitch, .elementSize = p->elementSize, .width = p->width, .height = p->height}};
+CUgraphNodeParams parameters_of_memset(const CUDA_MEMSET_NODE_PARAMS *p, CUcontext context) {
+    CUgraphNodeParams q = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
+    memcpy(&q.memset, p, sizeof *p);
+    q.memset.ctx = context;
+    return q;
+}
+
+CUgraphNodeParams parameters_of_host(const CUDA_HOST_NODE_PARAMS *p) {
+    return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_HOST, .host = *p};
+}
+
+CUgraphNodeParams parameters_of_event(CUgraphNodeType type, CUevent event) {
+    return (CUgraphNodeParams){.type = type, .eventRecord = {event}};
 }
 
 CUgraphNodeParams parameters_of_words(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p) {
@@ -52,7 +59,7 @@ static CUresult read_memset(CUgraphNode node, CUgraphNodeParams *p) {
     CUDA_MEMSET_NODE_PARAMS set;
     CUresult status = REAL(cuGraphMemsetNodeGetParams, 0)(node, &set);
     if (status == CUDA_SUCCESS)
-        *p = parameters_of_memset(&set);
+        *p = parameters_of_memset(&set, NULL);
     return status;
 }
 
@@ -133,11 +140,11 @@ CUresult parameters_taken(CUresult status) {
 }
 
 CUresult parameters_copy_refused(const CUDA_MEMCPY3D *p) {
-    CUgraphNodeParams q = p ? parameters_of_copy(p) : (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_EMPTY};
+    CUgraphNodeParams q = p ? parameters_of_copy(p, NULL) : (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_EMPTY};
     return parameters_refused(&q);
 }
 
 CUresult parameters_memset_refused(const CUDA_MEMSET_NODE_PARAMS *p) {
-    CUgraphNodeParams q = p ? parameters_of_memset(p) : (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_EMPTY};
+    CUgraphNodeParams q = p ? parameters_of_memset(p, NULL) : (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_EMPTY};
     return parameters_refused(&q);
 }

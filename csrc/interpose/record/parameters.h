@@ -8,8 +8,10 @@
 /* What the calls for one type of node take, as those for any type take it. */
 CUgraphNodeParams parameters_of_kernel_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *p);
 CUgraphNodeParams parameters_of_kernel(const CUDA_KERNEL_NODE_PARAMS *p);
-CUgraphNodeParams parameters_of_copy(const CUDA_MEMCPY3D *p);
-CUgraphNodeParams parameters_of_memset(const CUDA_MEMSET_NODE_PARAMS *p);
+CUgraphNodeParams parameters_of_copy(const CUDA_MEMCPY3D *p, CUcontext context);
+CUgraphNodeParams parameters_of_memset(const CUDA_MEMSET_NODE_PARAMS *p, CUcontext context);
+CUgraphNodeParams parameters_of_host(const CUDA_HOST_NODE_PARAMS *p);
+CUgraphNodeParams parameters_of_event(CUgraphNodeType type, CUevent event); /* that it records, or waits for */
 CUgraphNodeParams parameters_of_words(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p);
 CUgraphNodeParams parameters_of_child(CUgraph graph);
 

@@ -12,6 +12,7 @@
 #include "interpose/account/memory.h"
 #include "interpose/record/parameters.h"
 #include "interpose/record/wrap.h"
+#include "interpose/wrappers/cut.h"
 #include "interpose/wrappers/graph.h"
 #include "observe/trace.h"
 
@@ -24,13 +25,12 @@ struct part {
 };
 
 struct exec {
-    uint32_t kernels;
-    uint32_t count;
-    uint16_t flags;        /* OP_BLIND: a launch touches more than is known */
-    struct touch *touches; /* of all enabled parts; what a launch of the graph touches */
+    struct node *sum; /* of all enabled parts; what a launch touches. NULL: not known */
     size_t parts;
     struct part *part;
-    bool brings;                /* some part brings host memory to the device */
+    struct cut *cut; /* NULL: none of it would fit alone */
+    uint64_t flags;  /* of CUgraphInstantiate_flags */
+    bool launched;
     bool unread;                /* not all of its parts could be had */
     bool doubted;               /* some of its parts may do something else, or nothing, by now */
     bool by_device;             /* kernels may launch it, too */
@@ -45,13 +45,14 @@ static void exec_free(struct exec *e) {
     for (size_t i = 0; i < e->parts; i++)
         free(e->part[i].node);
     free(e->part);
-    free(e->touches);
+    free(e->sum);
+    cut_free(e->cut);
     free(e);
 }
 
 /* What the host memory holds now is what its copies will bring. */
 static void look_at_sources(const struct exec *e) {
-    for (size_t i = 0; e->brings && i < e->parts; i++)
+    for (size_t i = 0; e->sum && e->sum->from && i < e->parts; i++)
         if (e->part[i].node && e->part[i].node->from && !e->part[i].disabled)
             wrap_look(e->part[i].node->from, e->part[i].node->from_bytes);
 }
@@ -67,52 +68,50 @@ static void hide_pages(const struct touch *t) {
 
 /* Whoever launches it shows nothing of what it touches. */
 static void hide(const struct exec *e) {
-    uint16_t flags = e->flags;
+    const struct node *sum = e->sum;
+    uint16_t flags = sum ? sum->flags : OP_BLIND;
     if (!session.backend->pin_reachable)
         return;
-    for (uint32_t i = 0; i < e->count; i++) {
-        hide_pages(&e->touches[i]);
-        flags |= e->kernels && ledger_is_host_written(session.ledger, e->touches[i].start) ? OP_HIDES : 0;
+    for (uint32_t i = 0; sum && i < sum->count; i++) {
+        hide_pages(&sum->touches[i]);
+        flags |= sum->kernels && ledger_is_host_written(session.ledger, sum->touches[i].start) ? OP_HIDES : 0;
     }
     look_at_sources(e);
     __atomic_fetch_or(&launched_unseen, flags, __ATOMIC_RELAXED);
 }
 
 /* What a call says that it leaves without meaning may be another's by now. */
-static void keep_scratch(struct touch *touches, uint32_t count) {
-    for (struct touch *t = touches; t < touches + count; t++)
-        t->mode = t->mode == TOUCH_SCRATCH ? TOUCH_UPDATE : t->mode;
+static void keep_scratch(struct node *sum) {
+    for (uint32_t i = 0; i < sum->count; i++)
+        if (sum->touches[i].mode == TOUCH_SCRATCH)
+            sum->touches[i].mode = TOUCH_UPDATE;
+}
+
+/* NULL: there is no memory. */
+static struct node *sum_parts(const struct exec *e) {
+    const struct node **enabled = calloc(e->parts + 1, sizeof *enabled);
+    for (size_t i = 0; enabled && i < e->parts; i++)
+        enabled[i] = e->part[i].disabled ? NULL : e->part[i].node;
+    struct node *sum = enabled ? node_sum(enabled, e->parts) : NULL;
+    for (size_t i = 0; sum && i < e->parts; i++)
+        sum->kernels -= e->part[i].beside && enabled[i] ? enabled[i]->kernels : 0;
+    free(enabled);
+    return sum;
 }
 
 /* Sums up the enabled parts and tells the trace. Called by the thread that changes the graph: CUDA lets no other use an
  * executable graph meanwhile. */
 static void exec_sum(CUgraphExec handle, struct exec *e) {
-    uint32_t count = 0, kernels = 0;
-    uint16_t flags = e->unread ? OP_BLIND : 0;
-    for (size_t i = 0; i < e->parts; i++)
-        if (e->part[i].node && !e->part[i].disabled) {
-            count += e->part[i].node->count;
-            kernels += e->part[i].beside ? 0 : e->part[i].node->kernels;
-            flags |= e->part[i].node->flags | (e->part[i].node->count == TOUCH_MAX ? OP_BLIND : 0);
-            e->brings = e->brings || e->part[i].node->from;
-        }
-    struct touch *touches = malloc((count + 1) * sizeof *touches), *at = touches;
-    for (size_t i = 0; touches && i < e->parts; i++)
-        if (e->part[i].node && !e->part[i].disabled) {
-            memcpy(at, e->part[i].node->touches, e->part[i].node->count * sizeof *at);
-            at += e->part[i].node->count;
-        }
-    free(e->touches);
-    e->touches = touches;
-    e->count = touches ? count : 0;
-    e->kernels = kernels;
-    e->flags = touches ? flags : OP_BLIND;
-    if (e->doubted)
-        keep_scratch(touches, e->count);
+    free(e->sum);
+    e->sum = sum_parts(e);
+    if (e->sum && e->unread)
+        e->sum->flags |= OP_BLIND;
+    if (e->sum && e->doubted)
+        keep_scratch(e->sum);
     if (e->by_device)
         hide(e);
-    if (trace_on)
-        trace_graph((uint64_t)(uintptr_t)handle, kernels, touches, e->count);
+    if (trace_on && e->sum)
+        trace_graph((uint64_t)(uintptr_t)handle, e->sum->kernels, e->sum->touches, e->sum->count);
 }
 
 /* As it was noted: extents and modes were known best then. */
@@ -159,6 +158,24 @@ void touch_graph(struct op *op, CUgraph graph) {
     free(nodes);
 }
 
+void graph_note(CUgraph graph) {
+    CUgraphNode *nodes = NULL;
+    size_t n;
+    struct thread *self = thread_self();
+    bool read = self && graph_nodes(graph, &nodes, &n);
+    for (size_t i = 0; read && i < n; i++) {
+        CUgraph child = node_child(nodes[i]);
+        struct op op = {.touches = self->touches};
+        if (child)
+            graph_note(child);
+        else if (!node_noted(nodes[i])) {
+            touch_node(&op, nodes[i]);
+            node_note(nodes[i], &op);
+        }
+    }
+    free(nodes);
+}
+
 /* NULL: there is no memory. */
 static struct node *read_node(CUgraphNode handle) {
     struct thread *self = thread_self();
@@ -185,6 +202,14 @@ static struct exec *read_graph(CUgraph graph) {
     return e;
 }
 
+/* It does what the graph does from now on, unless that is doubted. */
+static void keep_copy(struct exec *e, CUgraph graph) {
+    if (!e->doubted && !e->by_device)
+        e->cut = cut_renew(e->cut, graph, e->flags, e->sum, e->launched);
+    else if (e->cut)
+        cut_lose(e->cut);
+}
+
 /* No update changes what its nodes allocate: the driver takes none from a graph that allocates other memory. */
 void exec_made(const CUgraphExec *handle, CUgraph graph, uint64_t flags) {
     struct exec *e = read_graph(graph);
@@ -192,12 +217,18 @@ void exec_made(const CUgraphExec *handle, CUgraph graph, uint64_t flags) {
     if (!e)
         return;
     e->memory = graph_memory_of(graph);
+    e->flags = flags;
     e->by_device = flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
-    exec_free(hash_put(&execs, (uint64_t)(uintptr_t)*handle, e, &stored));
-    if (stored)
-        exec_sum(*handle, e);
-    else
+    struct exec *gone = hash_put(&execs, (uint64_t)(uintptr_t)*handle, e, &stored);
+    if (gone)
+        gone->cut = NULL; /* its context has taken all with it */
+    exec_free(gone);
+    if (!stored) {
         exec_free(e);
+        return;
+    }
+    exec_sum(*handle, e);
+    keep_copy(e, graph);
 }
 
 static struct part *part_of(struct exec *e, CUgraphNode handle) {
@@ -230,7 +261,11 @@ void exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeParams parameters
         struct op op = {.touches = self->touches};
         parameters_touch(&op, &parameters);
         set = node_new(&op);
+        if (e->cut && p)
+            cut_set(e->cut, (size_t)(p - e->part), &parameters, &op);
     }
+    if (e->cut && !(p && set))
+        cut_lose(e->cut);
     p = p ? p : part_beside(e, node);
     if (p && set) {
         free(p->node);
@@ -249,6 +284,10 @@ void exec_enable(CUgraphExec handle, CUgraphNode node, bool enabled) {
         return;
     if (p)
         p->disabled = !enabled;
+    if (e->cut && p)
+        cut_enable(e->cut, (size_t)(p - e->part), enabled);
+    else if (e->cut)
+        cut_lose(e->cut);
     e->doubted = e->doubted || !enabled;
     exec_sum(handle, e);
 }
@@ -260,14 +299,20 @@ void exec_update(CUgraphExec handle, CUgraph graph) {
     if (!e && old) {
         old->unread = old->doubted = true;
         exec_sum(handle, old);
+        keep_copy(old, graph);
     }
     if (!e)
         return;
     e->memory = old->memory;
     e->by_device = old->by_device;
     e->doubted = old->doubted;
+    e->flags = old->flags;
+    e->launched = old->launched;
+    e->cut = old->cut;
+    old->cut = NULL;
     hash_put(&execs, (uint64_t)(uintptr_t)handle, e, NULL);
     exec_sum(handle, e);
+    keep_copy(e, graph);
     exec_free(old);
 }
 
@@ -283,27 +328,39 @@ void exec_destroyed(struct exec *e, CUresult status, CUgraphExec handle) {
     }
 }
 
-CUresult custom_cuGraphLaunch(int variant, CUgraphExec hGraphExec, CUstream hStream) {
+static CUresult launch_whole(struct exec *e, struct op *op, int variant, CUgraphExec handle, CUstream stream) {
     struct charge c;
+    bool allocates = e && e->memory.most;
+    if (allocates && !graph_memory_open(&c, &e->memory, op->stream))
+        op->status = c.status;
+    wrap_admit(op);
+    CUresult status = RUN(op, REAL(cuGraphLaunch, variant)(handle, stream));
+    if (allocates)
+        graph_memory_close(&c, status);
+    wrap_close(op, status);
+    return status;
+}
+
+CUresult custom_cuGraphLaunch(int variant, CUgraphExec hGraphExec, CUstream hStream) {
     struct op op;
     if (!wrap_open(&op, API_cuGraphLaunch, OP_GRAPH, stream_key(variant, hStream)))
         return REAL(cuGraphLaunch, variant)(hGraphExec, hStream);
     struct exec *e = hash_get(&execs, (uint64_t)(uintptr_t)hGraphExec);
+    bool runs = e && !(op.flags & OP_CAPTURED);
+    struct cut *cut = runs ? e->cut : NULL;
+    uint16_t unseen = __atomic_load_n(&launched_unseen, __ATOMIC_RELAXED);
     op.object = (uint64_t)(uintptr_t)hGraphExec;
-    if (e) {
-        op.kernels = e->kernels;
-        op.count = e->count;
-        op.touches = e->touches;
+    op.flags |= (e && e->sum ? 0 : OP_BLIND) | unseen;
+    if (e && e->sum) {
+        node_fill(&op, e->sum);
         look_at_sources(e);
     }
-    op.flags |= (e ? e->flags : OP_BLIND) | __atomic_load_n(&launched_unseen, __ATOMIC_RELAXED);
-    bool allocates = e && e->memory.most;
-    if (allocates && !graph_memory_open(&c, &e->memory, op.stream))
-        op.status = c.status;
-    wrap_admit(&op);
-    CUresult status = RUN(&op, REAL(cuGraphLaunch, variant)(hGraphExec, hStream));
-    if (allocates)
-        graph_memory_close(&c, status);
-    wrap_close(&op, status);
+    bool pieces = cut && cut_before(cut, &op, e->sum) && !unseen;
+    CUresult status =
+        pieces ? cut_launch(cut, &op, variant, hStream) : launch_whole(e, &op, variant, hGraphExec, hStream);
+    if (cut)
+        cut_after(cut, stream_key(variant, hStream));
+    if (runs)
+        e->launched = true;
     return status;
 }

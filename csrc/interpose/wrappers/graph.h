@@ -16,6 +16,8 @@ void exec_update(CUgraphExec handle, CUgraph graph);
 /* Around a destroy. What was taken may be NULL. */
 struct exec *exec_take(CUgraphExec handle);
 void exec_destroyed(struct exec *e, CUresult status, CUgraphExec handle);
+/* Keeps with each of the graph's nodes, and its children's, what it touches now, unless that is kept already. */
+void graph_note(CUgraph graph);
 /* Adds what a graph touches as a whole. */
 void touch_graph(struct op *op, CUgraph graph);
 
