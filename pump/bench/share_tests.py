@@ -45,7 +45,7 @@ def ways(
     """What programs that are alike do in sum, as a part of one alone. ahead: the broker's policy if
     tenants filled beside another's turn. chosen: its turns are as long as it likes.
     """
-    turn, span = int(turn_s * S), int(max(4, 3 * len(programs) * turn_s) * S)
+    turn, span = int(turn_s * S), int(max(4, 2 * len(programs) * turn_s) * S)
     beside = replace(MACHINE, ahead=True)
     ours = [
         brokered(machine, programs, memory, 0 if chosen else turn, span).total
@@ -61,8 +61,9 @@ def ways(
 
 
 def most_possible(programs: Sequence[Program], memory: int, turn_ns: int) -> float:
-    """In such turns. Who begins one has no more there than the one before left room for: the rest
-    comes first, or while it sweeps once over what it has. And the link brings what a turn lacks.
+    """In turns of just that length. Who begins one has no more there than the one before left room
+    for: the rest comes first, or while it sweeps once over what it has. And the link brings what a
+    turn lacks.
     """
     count, need = len(programs), programs[0].need
     lacks = max(0, 2 * need - memory) / MACHINE.rate * S

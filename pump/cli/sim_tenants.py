@@ -59,7 +59,7 @@ def share(
 
 def row(program: Program, tenants: int, over: float, way: str, run: Shared) -> Together:
     """One run as it is shown."""
-    rates = (run.moved_in / SPAN_NS * 1e9, run.moved_out / SPAN_NS * 1e9)
+    rates = (run.moved_in / run.span_ns * 1e9, run.moved_out / run.span_ns * 1e9)
     return Together(
         program.name, tenants, program.need, over, way, run.total, min(run.parts), *rates
     )

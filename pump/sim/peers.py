@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from pump.sim.broker import NEVER, CompiledPolicy, Group, Lease, Report
 from pump.sim.resident import PAGE_BYTES, Program
@@ -10,6 +11,7 @@ from pump.sim.tenants import Machine, Shared, Sharing
 
 FIRST_NS = 6_000_000_000
 """The policy finds out meanwhile that programs thrash."""
+STEP_NS = 2_000_000
 
 
 @dataclass
@@ -85,9 +87,7 @@ def swapped(
     machine: Machine, programs: Sequence[Program], memory: int, turn_ns: int, span_ns: int
 ) -> Shared:
     """Whole processes in turns."""
-    run = Sharing(machine, WholeSwap(programs, memory, turn_ns), programs)
-    run.run(FIRST_NS)
-    return run.measure(span_ns)
+    return rounds(Sharing(machine, WholeSwap(programs, memory, turn_ns), programs), span_ns)
 
 
 def brokered(
@@ -95,9 +95,34 @@ def brokered(
 ) -> Shared:
     """All in one group of so much memory. turn_ns 0: as the policy chooses."""
     policy = policy_for(machine, memory, len(programs), turn_ns=turn_ns)
-    run = Sharing(machine, policy, programs)
+    return rounds(Sharing(machine, policy, programs), span_ns)
+
+
+def rounds(run: Sharing, span_ns: int) -> Shared:
+    """So long, and on to a whole number of rounds: from a turn of the first tenant to another one,
+    if there is one in as long again.
+    """
     run.run(FIRST_NS)
-    return run.measure(span_ns)
+    played(run, 0, span_ns)
+    pieces = played(run, span_ns, 2 * span_ns)
+    parts = zip(*(piece.parts for piece in pieces), strict=True)
+    return Shared(
+        tuple(map(fmean, parts)),
+        sum(piece.moved_in for piece in pieces),
+        sum(piece.moved_out for piece in pieces),
+        sum(piece.span_ns for piece in pieces),
+    )
+
+
+def played(run: Sharing, least_ns: int, most_ns: int) -> list[Shared]:
+    """Until a turn of the first tenant begins."""
+    pieces, first, begin = [], run.tenants[1], run.now
+    while run.now < begin + most_ns:
+        was = first.open
+        pieces.append(run.measure(STEP_NS))
+        if first.open and not was and run.now >= begin + least_ns:
+            break
+    return pieces
 
 
 def policy_for(

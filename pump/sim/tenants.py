@@ -90,12 +90,13 @@ class Tenant:
 @dataclass(frozen=True)
 class Shared:
     """What came of a run: of each tenant the time that its operations take alone, as a part of the
-    run's; bytes in and out of all, in the run.
+    run's; bytes in and out of all; the run's time.
     """
 
     parts: tuple[float, ...]
     moved_in: int
     moved_out: int
+    span_ns: int
 
     @property
     def total(self) -> float:
@@ -146,7 +147,7 @@ class Sharing:
             for t, (busy, came, went) in zip(self.tenants.values(), before, strict=True)
         ]
         parts, came, went = zip(*rows, strict=True)
-        return Shared(tuple(part / span for part in parts), sum(came), sum(went))
+        return Shared(tuple(part / span for part in parts), sum(came), sum(went), span)
 
     def stop(self, number: int) -> None:
         """Plays until this tenant has ended a round. It pauses until it is started."""

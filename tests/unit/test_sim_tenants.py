@@ -64,7 +64,7 @@ def test_two_trainings_of_which_one_fits() -> None:
     run = brokered(MACHINE, [program] * 2, 8 * GIB, 2 * S, 8 * S)
     switch = 2 * program.need - 8 * GIB
     assert 1 / run.total <= 1 + 1.15 * (switch / RATE) / 2
-    assert run.moved_in <= 5 * 1.05 * switch
+    assert run.moved_in <= run.span_ns / (2 * S) * 1.05 * switch
 
 
 @pytest.mark.parametrize(("together", "turns"), [(0.9, True), (1.1, False)])
