@@ -4,7 +4,7 @@ import mmap
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -90,10 +90,13 @@ def connect(folder: Path) -> socket.socket:
 
 
 @contextmanager
-def broker(program: Path, folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+def broker(
+    program: Path | Sequence[str], folder: Path, *words: str
+) -> Iterator[subprocess.Popen[str]]:
     """One that serves the folder until the block ends."""
+    command = [str(program)] if isinstance(program, Path) else [*program]
     with subprocess.Popen(
-        [program, "--dir", folder, *words], stderr=subprocess.PIPE, text=True
+        [*command, "--dir", folder, *words], stderr=subprocess.PIPE, text=True
     ) as running:
         try:
             while not serves(folder) and running.poll() is None:

@@ -1,18 +1,23 @@
-"""Random programs on an instrumented ulms.so: data races with its threads, and wrong accesses.
+"""Random programs on an instrumented ulms.so, and tenants of an instrumented broker: data races with
+its threads, and wrong accesses.
 
 `libulms_linked.so`, of the presets `tsan` and `asan`, is for programs that are linked with it.
 Neither they nor the emulated device are instrumented: its memory has no shadow.
 """
 
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import BUILD, ROOT
+from bench.emulator.run import build
+from tests.conftest import BUILD, PATIENCE_S, ROOT
+from tests.emu.test_sharing import SHAPES, STEPS, Device, said
 from tests.random_programs import SOURCES, Case, Judge
+from tests.tenants import broker
 
 pytestmark = pytest.mark.emu
 
@@ -43,24 +48,27 @@ def library(preset: str) -> Path:
     return path
 
 
-def link(objects: list[Path], into: Path, preset: str, emulator: Path) -> Path:
+def link(objects: list[Path], into: Path, preset: str, emulator: Path, *more: str) -> Path:
     """A program with the sanitizer's run-time library and the instrumented ulms.so."""
     target = into / f"watched_program_{preset}"
     emulated = [str(emulator / name) for name in ("libcuda.so.1", "libnvidia-ml.so.1")]
-    libraries = ["-Wl,--no-as-needed", str(library(preset)), *emulated]
+    libraries = ["-Wl,--no-as-needed", str(library(preset)), *more, *emulated]
     command = ["cc", f"-fsanitize={SANITIZERS[preset]}", "-o", str(target), *map(str, objects)]
     subprocess.run([*command, *libraries], check=True)
     return target
 
 
-@pytest.fixture(scope="module")
-def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The program, compiled and not linked."""
-    into = tmp_path_factory.mktemp("sanitized")
+def compiled(sources: list[Path], into: Path) -> list[Path]:
+    """A program that is not linked."""
     includes = [f"-I{ROOT / folder}" for folder in ("hooks", "csrc", "emulator")]
     compile_only = ["cc", "-std=gnu11", "-O1", "-g", "-c", *includes, f"-I{BUILD / 'gen'}"]
-    subprocess.run([*compile_only, *map(str, SOURCES)], check=True, cwd=into)
+    subprocess.run([*compile_only, *map(str, sources)], check=True, cwd=into)
     return sorted(into.glob("*.o"))
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return compiled(SOURCES, tmp_path_factory.mktemp("sanitized"))
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +117,42 @@ def test_no_report(
     found = judge.run(case, environment | OPTIONS)
     assert (found.status, found.reports()[-6000:]) == (0, "")
     assert found.stdout == native.truth(case).stdout
+
+
+@pytest.mark.parametrize("preset", SANITIZERS)
+def test_no_report_of_who_shares(preset: str, emulator_dir: Path, tmp_path: Path) -> None:
+    """Neither while programs share a device, nor when one is killed or stopped, nor at the end."""
+    plain = build(tmp_path)
+    objects = compiled([ROOT / "tests" / "programs" / "um_speed.c"], tmp_path)
+    blas = [str(path) for path in tmp_path.glob("lib*.so*")]
+    program = link(objects, tmp_path, preset, emulator_dir, *blas, f"-Wl,-rpath,{tmp_path}")
+    instrumented = library(preset).parent
+    paths = [str(instrumented), str(emulator_dir), str(tmp_path)]
+    environment = {"LD_PRELOAD": "", "LD_LIBRARY_PATH": ":".join(paths), "EMU_TIME": "20"} | OPTIONS
+    started = [*without_aslr(), str(instrumented / "ulms-broker")]
+    with broker(started, tmp_path / "share") as running:
+        device = Device(plain, tmp_path / "share", emulator_dir, running)
+
+        def start(shape: str, backend: str, share: str) -> subprocess.Popen[str]:
+            words = [str(program), shape, *SHAPES[shape], str(STEPS[shape])]
+            return device.run([*without_aslr(), *words], backend, share, **environment)
+
+        alone = {shape: said(device.start(shape, "")) for shape in SHAPES}
+        killed, first, second = (
+            start("infer", "vmm", "a"),
+            start("train", "vmm", "b,limit=0.5"),
+            start("infer", "um", "a,memory=96MiB"),
+        )
+        device.wait_for(3)
+        killed.kill()
+        killed.communicate()
+        running.send_signal(signal.SIGSTOP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            first.wait(0.2)
+        running.send_signal(signal.SIGCONT)
+        for shape, tenant in ("train", first), ("infer", second):
+            out, complaints = tenant.communicate(timeout=PATIENCE_S)
+            assert (tenant.returncode, complaints) == (0, "")
+            assert alone[shape] in out.splitlines()
+        running.terminate()
+        assert (running.wait(PATIENCE_S), running.communicate()[1]) == (0, "")
