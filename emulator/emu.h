@@ -105,7 +105,8 @@ void emu_traffic(struct emu_traffic *now);
 int emu_device_memory(int device, uint64_t *used, uint64_t *total);
 /* The most that was ever in use; with EMU_SHARED, by all processes together. */
 uint64_t emu_device_peak(int device);
-/* The most of these that were in pages of managed memory whose content was not discarded. */
+/* The most of these that were in pages of managed memory whose content was not discarded, but for pages that came to a
+ * kernel which none of its arguments led to them. */
 uint64_t emu_pages_peak(int device);
 /* Bytes of the host's memory that handles (cuMemCreate) hold now, and the most they ever held. */
 void emu_host_memory(uint64_t *used, uint64_t *most);

@@ -11,6 +11,16 @@ const char *launch_name(const struct launch *l) {
     return l->function->kernel->name;
 }
 
+bool launch_shows(const struct launch *l, uint64_t start, uint64_t end) {
+    for (size_t i = 0; i + sizeof start <= l->bytes; i += sizeof start) {
+        uint64_t word;
+        memcpy(&word, l->arguments + i, sizeof word);
+        if (word >= start && word < end)
+            return true;
+    }
+    return false;
+}
+
 void launch_run(const struct launch *l, struct emu_launch *r) {
     l->function->kernel->run(r);
 }

@@ -17,6 +17,8 @@ CUresult launch_make(CUcontext c, CUfunction handle, const uint32_t shape[7], vo
                      struct launch **out);
 struct launch *launch_copy(const struct launch *l);
 const char *launch_name(const struct launch *l);
+/* An argument holds an address in [start, end). */
+bool launch_shows(const struct launch *l, uint64_t start, uint64_t end);
 void launch_run(const struct launch *l, struct emu_launch *r);
 
 #endif

@@ -1,6 +1,7 @@
 #include "managed.h"
 
 #include "cost.h"
+#include "launch.h"
 #include "pages.h"
 #include "shared.h"
 
@@ -34,9 +35,16 @@ static void link_as_newest(struct frame *f) {
 
 /* Discarded pages keep their frames, but hold nothing. */
 static void set_dead(struct page *p, bool dead) {
-    for (struct frame *f = p->frames; f && p->dead != dead; f = f->next)
-        shared_change_pages(f->device->ordinal, dead ? -(int64_t)GRANULE : (int64_t)GRANULE);
+    int64_t bytes = (p->dead - dead) * (int64_t)GRANULE;
+    for (struct frame *f = p->frames; f && bytes; f = f->next)
+        shared_change_pages(f->device->ordinal, f->hidden ? 0 : bytes);
     p->dead = dead;
+}
+
+static void set_hidden(struct frame *f, bool hidden) {
+    int64_t bytes = (f->hidden - hidden) * (int64_t)GRANULE;
+    shared_change_pages(f->device->ordinal, f->page->dead ? 0 : bytes);
+    f->hidden = hidden;
 }
 
 static struct frame *frame_on(const struct page *p, const struct device *d) {
@@ -53,7 +61,7 @@ static void frame_free(struct frame *f) {
     *at = f->next;
     unlink_by_use(f);
     device_give(f->device, GRANULE);
-    shared_change_pages(f->device->ordinal, f->page->dead ? 0 : -(int64_t)GRANULE);
+    shared_change_pages(f->device->ordinal, f->page->dead || f->hidden ? 0 : -(int64_t)GRANULE);
     free(f);
 }
 
@@ -191,7 +199,7 @@ static uint64_t arrive(struct page *p, struct device *d, bool as_copy, uint64_t 
     return had && !dead ? p->bytes : 0;
 }
 
-static void touch_page(struct page *p, struct emu_launch *r, uint64_t bytes, int mode) {
+static void touch_page(struct page *p, struct emu_launch *r, uint64_t bytes, int mode, bool hidden) {
     struct device *d = r->device;
     uint64_t evicted = 0;
     if (!populated(p) && p->preferred == EMU_HOST && !frame_on(p, d))
@@ -201,8 +209,12 @@ static void touch_page(struct page *p, struct emu_launch *r, uint64_t bytes, int
         traffic.faults++;
         traffic.fault_bytes += moved;
         r->fault_bytes += moved;
+        if (hidden && frame_on(p, d))
+            set_hidden(frame_on(p, d), true);
     }
     struct frame *f = frame_on(p, d);
+    if (f && !hidden)
+        set_hidden(f, false);
     r->waits_until = f && p->comes_at > r->waits_until ? p->comes_at : r->waits_until;
     if (f) {
         unlink_by_use(f);
@@ -225,11 +237,12 @@ static void touch_page(struct page *p, struct emu_launch *r, uint64_t bytes, int
 }
 
 void managed_touch(const struct area *a, uint64_t start, uint64_t end, struct emu_launch *r, int mode) {
+    bool hidden = r->kernel && !launch_shows(r->kernel, a->start, a->start + a->bytes);
     pthread_mutex_lock(&pages_lock);
     for (struct page *p = page_first(a, start); p < page_after(a, end); p++) {
         uint64_t from = p->start > start ? p->start : start;
         uint64_t to = p->start + p->bytes < end ? p->start + p->bytes : end;
-        touch_page(p, r, to - from, mode);
+        touch_page(p, r, to - from, mode, hidden);
     }
     pthread_mutex_unlock(&pages_lock);
 }
@@ -258,6 +271,8 @@ void managed_move(const struct area *a, uint64_t start, uint64_t end, struct dev
         } else if (!frame_on(p, to)) {
             moved = arrive(p, to, p->read_mostly, &evicted);
             traffic.prefetch_in += moved;
+        } else {
+            set_hidden(frame_on(p, to), false);
         }
         traffic.evicted += evicted;
         r->evict_bytes += evicted;

@@ -8,6 +8,7 @@
 struct frame {
     struct page *page;
     struct device *device;
+    bool hidden;                 /* its page came to a kernel that has no address of the area among its arguments */
     struct frame *next;          /* the page's other frames: a page that is mostly read may be in several places */
     struct frame *older, *newer; /* by last use, on its device */
 };

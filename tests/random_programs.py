@@ -45,8 +45,6 @@ LARGE = "96GiB"
 SMALL_FACTOR = 2  # per cent
 HELD_TO = ("ahead", "vmm")
 """Set-ups that must keep to their budget."""
-UNSEEN = 2 * PAGE
-"""What kernels of a random program may fault in through addresses that nothing shows."""
 TIMEOUT_S = 180.0
 """A program takes a tenth of a second, ten under a sanitizer beside others; this is for hangs."""
 ENDS = {"kill": -signal.SIGKILL, "exit": 3}
@@ -176,9 +174,9 @@ def driver_functions() -> list[str]:
 def beyond_budget(case: Case, truth: Outcome, found: Outcome, budget: int) -> int:
     """Bytes that were on the device at a time beyond the budget and one operation.
 
-    What it asked to be managed is the driver's to place, and left out. Under `um` so is what was
-    discarded, which keeps its place; what a kernel reaches through addresses that nothing shows
-    comes by faults. Under `vmm` the program's own memory counts, as much as the driver takes for
+    What it asked to be managed is the driver's to place, and left out. Under `um` so are what was
+    discarded, which keeps its place, and what came to a kernel through addresses that nothing
+    shows. Under `vmm` the program's own memory counts, as much as the driver takes for
     it: natively so much more than it asked for.
     """
     resident, native = found.resident(), truth.resident()
@@ -186,7 +184,7 @@ def beyond_budget(case: Case, truth: Outcome, found: Outcome, budget: int) -> in
     if case.setup == "vmm":
         rounding = native.most - truth.peak()
         return resident.most - managed - rounding - budget - resident.operation
-    return resident.pages - managed - UNSEEN - budget - resident.operation
+    return resident.pages - managed - budget - resident.operation
 
 
 def difference(truth: str, found: str) -> str:

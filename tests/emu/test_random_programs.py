@@ -21,7 +21,6 @@ from tests.random_programs import (
     OVER,
     ROOT,
     SETUPS,
-    UNSEEN,
     Case,
     Judge,
     Verdict,
@@ -133,7 +132,7 @@ def test_what_is_over_its_budget_is_seen(judge: Judge, setup: str) -> None:
     found = judge.run(case, environment)
     assert judge.over_budget(case, found, environment) == ""
     resident, native = found.resident(), judge.truth(case).resident()
-    whole = native.most + resident.operation + UNSEEN  # all of it beside one operation
+    whole = native.most + resident.operation  # all of it beside one operation
     swollen = replace(resident, most=whole, pages=whole)
     line = f"resident {swollen.most} {swollen.pages} {swollen.operation}\n"
     told = judge.over_budget(case, replace(found, stderr=line), environment)

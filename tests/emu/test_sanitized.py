@@ -1,5 +1,5 @@
-"""Random programs on an instrumented ulms.so, and tenants of an instrumented broker: data races with
-its threads, and wrong accesses.
+"""Random programs on an instrumented ulms.so, and tenants of an instrumented broker: data races and
+wrong accesses.
 
 `libulms_linked.so`, of the presets `tsan` and `asan`, is for programs that are linked with it.
 Neither they nor the emulated device are instrumented: its memory has no shadow.
