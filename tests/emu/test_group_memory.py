@@ -35,9 +35,11 @@ for line in sys.stdin:
         blocks.append(allocated(size * MIB))
     elif size < 0:
         call("cuMemFree_v2", blocks.pop())
-    told, three = (ctypes.c_size_t * 2)(), (ctypes.c_uint64 * 3)()
-    call("cuMemGetInfo_v2", told, ctypes.byref(told, 8))
-    nvml.nvmlDeviceGetMemoryInfo(device, three)
+    told, three, before = (ctypes.c_size_t * 2)(), (ctypes.c_uint64 * 3)(), None
+    while list(told) != before:  # others of the group may do something meanwhile
+        before = list(told)
+        nvml.nvmlDeviceGetMemoryInfo(device, three)
+        call("cuMemGetInfo_v2", told, ctypes.byref(told, 8))
     assert three[0] == ALL or [three[1], three[0]] == list(told), (list(three), list(told))
     print(told[0] // MIB, told[1] // MIB, flush=True)
 """

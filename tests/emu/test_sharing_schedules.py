@@ -27,7 +27,7 @@ from tests.tenants import GIB, RefusedError, Tenant, broker, message
 
 pytestmark = pytest.mark.emu
 
-COUNT = int(os.environ.get("SCHEDULES", "4"))
+COUNT = int(os.environ.get("SCHEDULES", "3"))
 AGAIN = os.environ.get("SCHEDULE")
 MOST_S = 1.0
 """That nobody may get on; beside that what this machine takes to run anything."""

@@ -104,8 +104,9 @@ def test_only_faults_alone_fault_and_what_waits_is_held(rows: list[Row]) -> None
 
 
 def test_the_same_rows_every_time_also_with_more_processes(rows: list[Row]) -> None:
-    path = paths.traces()["resnet50"]
-    assert simulate.rows_of([path], SIMULATED, [2.0], intervals=10, workers=2) == rows
+    path, some = paths.traces()["resnet50"], [rows[0], rows[-1]]
+    names = [one.system for one in some]
+    assert simulate.rows_of([path], names, [2.0], intervals=10, workers=2) == some
 
 
 def test_in_place_every_byte_goes_over_the_link() -> None:

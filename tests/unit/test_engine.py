@@ -142,8 +142,8 @@ def shortest(
 def test_long_programs_are_answered_alike(program: Program) -> None:
     """Those that do everything reach every count."""
     reached: Counter[str] = Counter()
-    for seed in range(8):
-        case = (*program(seed), STRIDES[seed // 4 % len(STRIDES)])
+    for seed in range(4):
+        case = (*program(seed), STRIDES[seed // 2 % len(STRIDES)])
         try:
             reached.update(asdict(play(*case)))
         except MismatchError as error:

@@ -246,14 +246,14 @@ def test_the_ledger_equals_the_reference(core: Any) -> None:
     LedgerMachine.lib = core
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
     run = settings(
-        max_examples=30, stateful_step_count=80, deadline=None, suppress_health_check=slow
+        max_examples=8, stateful_step_count=80, deadline=None, suppress_health_check=slow
     )
     run_state_machine_as_test(LedgerMachine, settings=run)
 
 
 @pytest.mark.unit
 @pytest.mark.slow
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(seed=st.integers(0, 1 << 32), framework=st.booleans())
 def test_a_long_life_equals_the_reference(core: Any, seed: int, framework: bool) -> None:
     """The same operations, thousands of them close together: what short runs miss. Where no

@@ -15,7 +15,7 @@ import pytest
 from pump.trace import Trace, TraceError, export_chrome, layout, read, summarize
 from tests.conftest import PATIENCE_S, TRACE_WRITER
 
-TRIES = 500
+TRIES = 150
 TEXT_END = layout.FILE_HEADER.itemsize + 36  # the test program's line of JSON
 HEADER_END = TEXT_END + 4  # filled up
 
