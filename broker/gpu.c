@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "broker/group.h"
+#include "broker/host.h"
 #include "broker/log.h"
 
 enum { TOLD_NS = 250000000 };    /* at most so often the log is told of a turn */
@@ -99,11 +100,12 @@ static uint64_t used(const struct gpu *g, uint32_t group) {
     return bytes;
 }
 
-static void tell_quota(const struct gpu *g, uint32_t group) {
-    uint64_t memory = group_of(group)->settings.memory, all = used(g, group);
-    for (struct tenant *t = tenants; t; t = t->next)
-        if (t->gpu == g && t->group == group)
-            share_page_quota(t->page, memory, memory ? all - t->report.used : 0);
+static void tell_quotas(void) {
+    for (struct tenant *t = tenants; t; t = t->next) {
+        uint64_t memory = group_of(t->group)->settings.memory;
+        uint64_t others = memory ? used(t->gpu, t->group) - t->report.used : 0;
+        share_page_quota(t->page, &(struct share_quota){memory, others, host_left_to(t)});
+    }
 }
 
 /* What is shared is what the one that sees least of it sees. */
@@ -130,8 +132,8 @@ void gpus_group(uint32_t group, uint64_t now) {
         if (g->policy) {
             policy_group(g->policy, now, group, &group_of(group)->settings);
             tell_leases(g, now);
-            tell_quota(g, group);
         }
+    tell_quotas();
 }
 
 static const char *policy_says(int status) {
@@ -198,7 +200,7 @@ struct tenant *tenant_join(const struct share_hello *h, int pid, uint64_t now, i
     history_note(&t->charged, now, 0);
     tell_leases(t->gpu, now);
     tell_tenants(t->gpu);
-    tell_quota(t->gpu, t->group);
+    tell_quotas();
     if (log_tells_all())
         log_tell("process %d joins %s: %u share the GPU", pid, h->group, t->gpu->tenants);
     return t;
@@ -220,19 +222,19 @@ void tenant_leave(struct tenant *t, uint64_t now) {
     free(t);
     tell_leases(g, now);
     tell_tenants(g);
-    tell_quota(g, group);
+    tell_quotas();
     drop_unused(g);
 }
 
 static int reports(struct tenant *t, const struct share_report *r, uint64_t now) {
     struct policy_tenant sums = {.turns = 0};
-    bool other = r->used != t->report.used;
+    bool other = r->used != t->report.used || r->host != t->report.host;
     t->report = *r;
     int status = policy_report(t->gpu->policy, now, t->id, &r->policy);
     policy_tenant(t->gpu->policy, t->id, &sums);
     history_note(&t->charged, now, sums.charged_ns);
     if (other)
-        tell_quota(t->gpu, t->group);
+        tell_quotas();
     return status;
 }
 

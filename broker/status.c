@@ -91,6 +91,7 @@ static void put_tenant(const struct tenant *t, uint64_t now) {
     number("refilled", told->refilled);
     number("evicted", t->report.evicted);
     number("used", t->report.used);
+    number("host", t->report.host);
     number("stalled_ns", told->stalled_ns);
     number("wants", told->wants);
     number("in_flight", told->in_flight);

@@ -17,7 +17,7 @@
 #include "broker/policy.h"
 
 /* One that differs is refused: both ends come with one version of the library. */
-enum { SHARE_VERSION = 2 };
+enum { SHARE_VERSION = 3 };
 
 enum { SHARE_NAME_MAX = 64, SHARE_GPU_BYTES = 16, SHARE_TEXT_MAX = 256 };
 
@@ -46,10 +46,11 @@ struct share_hello {
     struct policy_group settings;
 };
 
-/* What the policy judges, and what only the status and the other programs of the group are told. */
+/* What the policy judges, and what only the status and other programs are told. */
 struct share_report {
     struct policy_report policy;
     uint64_t used;    /* bytes of its allocations, wherever they are */
+    uint64_t host;    /* bytes of its process that may move, on all GPUs */
     uint64_t evicted; /* bytes since it joined that went to the host */
 };
 

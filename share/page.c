@@ -89,13 +89,14 @@ void share_page_tenants(struct share_page *page, uint32_t tenants) {
     end(page);
 }
 
-/* Readers need no whole pair: each word is right by itself. */
-void share_page_quota(struct share_page *page, uint64_t memory, uint64_t others) {
-    if (page->quota.memory == memory && page->quota.others == others)
+/* Readers need not all of it at once: each word is right by itself. */
+void share_page_quota(struct share_page *page, const struct share_quota *quota) {
+    if (memcmp(&page->quota, quota, sizeof *quota) == 0)
         return;
     begin(page);
-    __atomic_store_n(&page->quota.memory, memory, __ATOMIC_RELEASE);
-    __atomic_store_n(&page->quota.others, others, __ATOMIC_RELEASE);
+    __atomic_store_n(&page->quota.memory, quota->memory, __ATOMIC_RELEASE);
+    __atomic_store_n(&page->quota.others, quota->others, __ATOMIC_RELEASE);
+    __atomic_store_n(&page->quota.host, quota->host, __ATOMIC_RELEASE);
     end(page);
 }
 

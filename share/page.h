@@ -8,10 +8,11 @@
 
 enum { SHARE_PAGE_BYTES = 4096 };
 
-/* What the program's memory information says. */
+/* Bytes that it may allocate. */
 struct share_quota {
-    uint64_t memory; /* bytes that its group may hold; 0: no limit */
-    uint64_t others; /* bytes of the allocations of the group's other programs */
+    uint64_t memory; /* of its group; 0: no limit. What the program's memory information says */
+    uint64_t others; /* allocations of the group's other programs */
+    uint64_t host;   /* of its process that may lie on the host, on all GPUs */
 };
 
 struct share_page {
@@ -30,7 +31,7 @@ void share_page_free(struct share_page *page);
 const struct share_page *share_page_map(int file);
 void share_page_write(struct share_page *page, const struct policy_lease *lease);
 void share_page_tenants(struct share_page *page, uint32_t tenants);
-void share_page_quota(struct share_page *page, uint64_t memory, uint64_t others);
+void share_page_quota(struct share_page *page, const struct share_quota *quota);
 /* Its sequence, with the lease of that time; 0: the writer died in the middle. */
 uint32_t share_page_read(const struct share_page *page, struct policy_lease *out);
 /* Who waits in this process looks again. */

@@ -11,6 +11,7 @@
 #include "backend/backend.h"
 #include "base/background.h"
 #include "base/capacity.h"
+#include "base/larger.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -57,10 +58,10 @@ struct tenant {
     uint64_t acknowledged_ns, reported_ns;
     uint64_t operations; /* when it was reported last */
     bool wanted;
-    uint64_t need, used; /* bytes: reported last */
-    uint64_t held;       /* bytes: acknowledged last */
-    uint64_t gate_ns;    /* when its gate opened or closed last */
-    uint64_t told_ns;    /* when that was told last */
+    uint64_t need, used, host; /* bytes: reported last */
+    uint64_t held;             /* bytes: acknowledged last */
+    uint64_t gate_ns;          /* when its gate opened or closed last */
+    uint64_t told_ns;          /* when that was told last */
 };
 
 static struct tenant *tenants[DEVICE_MAX];
@@ -112,9 +113,10 @@ static bool say(struct tenant *t, struct share_message *m) {
 static void report(struct tenant *t, const struct backend_load *load, bool idle) {
     uint64_t operations = stats_sum(COUNT_operations);
     bool issues = operations != t->operations;
-    uint64_t used = ledger_used(session.ledger, t->device);
+    uint64_t used = ledger_used(session.ledger, t->device), host = ledger_managed(session.ledger);
     struct share_message m = {.kind = SHARE_REPORT,
                               .report = {.used = used,
+                                         .host = host,
                                          .evicted = load->evicted,
                                          .policy = {.need = load->need,
                                                     .resident = load->held,
@@ -131,13 +133,15 @@ static void report(struct tenant *t, const struct backend_load *load, bool idle)
     t->operations = operations;
     t->need = load->need;
     t->used = used;
+    t->host = host;
     t->wanted = m.report.policy.wants;
 }
 
 static bool need_changed(const struct tenant *t, const struct backend_load *load) {
     uint64_t apart = load->need > t->need ? load->need - t->need : t->need - load->need;
-    bool counts = t->to.page->quota.memory && clock_ns() >= t->reported_ns + ACKNOWLEDGE_NS;
-    return apart > t->need / NEED_PART || (counts && t->used != ledger_used(session.ledger, t->device));
+    bool other = t->host != ledger_managed(session.ledger) ||
+                 (t->to.page->quota.memory && t->used != ledger_used(session.ledger, t->device));
+    return apart > t->need / NEED_PART || (other && clock_ns() >= t->reported_ns + ACKNOWLEDGE_NS);
 }
 
 static void report_if_due(struct tenant *t) {
@@ -221,6 +225,8 @@ static void read_quota(const struct tenant *t) {
     uint64_t memory = __atomic_load_n(&q->memory, __ATOMIC_RELAXED);
     capacity_group(t->device, memory, __atomic_load_n(&q->others, __ATOMIC_RELAXED));
     ledger_limit(session.ledger, t->device, capacity_of(t->device));
+    uint64_t host = __atomic_load_n(&q->host, __ATOMIC_RELAXED);
+    ledger_limit_managed(session.ledger, host < session.managed_limit ? larger(host, 1) : session.managed_limit);
 }
 
 /* Others that shrink leave it more, soon. */

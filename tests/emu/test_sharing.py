@@ -197,6 +197,38 @@ def test_without_a_broker_it_runs_alone_and_says_so(device: Device, alone: dict[
     )
 
 
+HOLDS = """
+import time
+def refused():
+    start = ctypes.c_uint64()
+    status = driver.cuMemAlloc_v2(ctypes.byref(start), ctypes.c_size_t(32 * MIB))
+    if status == 0:
+        call("cuMemFree_v2", start)
+    time.sleep(0.01)
+    return status
+for wanted in 0, 2:
+    while refused() != wanted:
+        pass
+    print(wanted, flush=True)
+while refused():
+    pass
+"""
+
+
+def test_what_lies_on_the_host_is_shared_out_too(device: Device, tmp_path: Path) -> None:
+    holds = tmp_path / "holds.py"
+    holds.write_text(DRIVER + HOLDS, encoding="utf-8")
+    program = device.run([sys.executable, str(holds)], "vmm", "g")
+    assert program.stdout
+    assert program.stdout.readline() == "0\n"
+    uuid = bytes.fromhex(str(status(device.folder)["gpus"][0]["uuid"]))
+    other = Tenant(device.folder, "other", uuid)
+    other.says("REPORT", host=2**60)
+    assert program.stdout.readline() == "2\n"
+    other.ends()
+    assert program.wait(PATIENCE_S) == 0
+
+
 FILLS = """
 import time
 free, total = ctypes.c_size_t(), ctypes.c_size_t()
