@@ -33,8 +33,10 @@ enum {
     LONG_NS = 5000000,
     END_NS = 1000000000
 }; /* what drains for longer is looked at less often; the end waits so long */
-enum { SETTLES_NS = 500000000 }; /* so long after a change its budget may change again */
-enum { TELL_NS = 250000000 };    /* turns that are shorter are not all told */
+#define SETTLES_NS                                                                                                     \
+    10000000000ull            /* so long after a change its budget may change again: a round of turns is shorter       \
+                               */
+enum { TELL_NS = 250000000 }; /* turns that are shorter are not all told */
 enum { ALONE_REPORT_NS = 900000000, REPORT_NS = 50000000, BOUND_REPORT_NS = 10000000, ACKNOWLEDGE_NS = 5000000 };
 
 /* Contexts of tenants lie beside what they share: so much of the device is left to them. */
@@ -220,13 +222,16 @@ static void read_lease(struct tenant *t) {
     set_closed(t, !lease.may_issue);
 }
 
+/* What was granted is never more than the group may have: a change of that may change what it comes to. */
 static void read_quota(const struct tenant *t) {
     const struct share_quota *q = &t->to.page->quota;
-    uint64_t memory = __atomic_load_n(&q->memory, __ATOMIC_RELAXED);
+    uint64_t memory = __atomic_load_n(&q->memory, __ATOMIC_RELAXED), before = capacity_of(t->device);
+    uint64_t host = __atomic_load_n(&q->host, __ATOMIC_RELAXED), most = session.managed_limit;
     capacity_group(t->device, memory, __atomic_load_n(&q->others, __ATOMIC_RELAXED));
     ledger_limit(session.ledger, t->device, capacity_of(t->device));
-    uint64_t host = __atomic_load_n(&q->host, __ATOMIC_RELAXED);
-    ledger_limit_managed(session.ledger, host < session.managed_limit ? larger(host, 1) : session.managed_limit);
+    ledger_limit_managed(session.ledger, smaller(larger(host, 1), most));
+    if (capacity_of(t->device) != before)
+        session.backend->granted(t->device);
 }
 
 /* Others that shrink leave it more, soon. */

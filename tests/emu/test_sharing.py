@@ -326,6 +326,36 @@ def test_while_its_budget_changes_little_is_used_in_place(device: Device) -> Non
     assert counters["in_place_bytes"] < counters["filled_bytes"]
 
 
+def test_what_waits_fills_up_to_its_budget(device: Device) -> None:
+    """Also once its group may have more."""
+    command = [str(device.binary), "infer", *SHAPES["infer"], str(20 * STEPS["infer"])]
+    program = device.run(command, "vmm", "g", EMU_TIME="5", ULMS_HIDDEN="known")
+    device.wait_for(1)
+    while issued(device) < STEPS["infer"]:  # it has all its memory
+        assert program.poll() is None
+    configure(device.folder, "g,memory=64MiB")
+    uuid = bytes.fromhex(str(status(device.folder)["gpus"][0]["uuid"]))
+    first = Tenant(device.folder, "first", uuid, sets=1, settings={"priority": 1})
+
+    def mine() -> dict[str, Any]:
+        """While the other has its turn."""
+        first.says("REPORT", need=16 * MIB, wants=1, in_flight=1, ready=1)
+        first.acknowledges()
+        (tenant,) = (t for t in device.tenants() if t["group"] == "g")
+        return tenant
+
+    end = time.monotonic() + PATIENCE_S
+    while (few := mine())["may_issue"] or few["resident"] > 64 * MIB:
+        assert time.monotonic() < end, few
+    configure(device.folder, "g,memory=160MiB")
+    while (many := mine())["resident"] < 96 * MIB:
+        assert time.monotonic() < end, many
+    assert not many["may_issue"]
+    first.ends()
+    program.kill()
+    program.communicate()
+
+
 ASYNCHRONOUS = """
 import time
 start = allocated(32 * MIB)
