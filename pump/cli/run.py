@@ -4,8 +4,10 @@ import argparse
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+from pump import frameworks
 from pump.preload import Preloaded, preload
 from pump.share import broker
 from pump.share.broker import ShareError
@@ -38,6 +40,13 @@ class Run:
             help="share the GPU with other programs, as one of the group NAME; what may follow:"
             " request=0.3, limit=0.6, hard, memory=8GiB, priority=1",
         )
+        parser.add_argument(
+            "--frameworks",
+            choices=("auto", "always", "never"),
+            default="auto",
+            help="whether to set what makes JAX, TensorFlow and CuPy allocate each array by itself;"
+            " auto, the default: where --memory, --factor or --share makes memory short",
+        )
         command_arguments(parser)
 
     def run(self, args: argparse.Namespace) -> Preloaded:
@@ -47,7 +56,12 @@ class Run:
             options["ULMS_TRACE"] = str(Path(args.trace).absolute())
         if args.share is not None:
             options |= {"ULMS_SHARE": args.share, "ULMS_SHARE_DIR": str(broker.folder())}
-        return prepared(args, options)
+        program = prepared(args, options)
+        short = args.frameworks == "auto" and frameworks.is_short(options, os.environ)
+        if short or args.frameworks == "always":
+            chosen = frameworks.chosen(program.command, options, os.environ)
+            program = replace(program, variables=chosen | program.variables)
+        return program
 
     def main(self, args: argparse.Namespace) -> int:
         """Becomes the program, or prints how it would be started."""

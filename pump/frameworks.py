@@ -1,0 +1,124 @@
+"""What `pump run` sets where memory is short, so that frameworks' allocators tell where buffers
+begin, end and die: an array that is a part of a large block cannot move by itself.
+
+Nothing that the user has set is changed, and nothing is set for what is not installed.
+"""
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pump.preload import joined
+from pump.sizes import MIB, parse_memory
+
+Version = tuple[int, ...]
+
+PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
+KNOW_FLAGS: dict[str, Version] = dict.fromkeys(PLUGINS, (0, 4, 26)) | {
+    "tensorflow": (2, 16),
+    "torch_xla": (2, 3),
+}
+"""Since when what reads XLA_FLAGS knows those below: an unknown one ends the process."""
+SETTINGS = {
+    "tensorflow": {"TF_GPU_ALLOCATOR": "cuda_malloc_async", "TF_FORCE_GPU_ALLOW_GROWTH": "true"},
+    "cudf": {"CUDF_PANDAS_RMM_MODE": "async"},
+    "jax": {"XLA_PYTHON_CLIENT_ALLOCATOR": "cuda_async", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+}
+"""Of a distribution, by how its name begins."""
+HEAP, GRAPHS = "--xla_multiheap_size_constraint_per_heap", "--xla_gpu_enable_command_buffer"
+HEAP_PARTS = 16
+HEAP_LEAST, HEAP_UNKNOWN, HEAP_MOST = 64 * MIB, 256 * MIB, (1 << 31) - 1
+"""Bytes. A heap that is smaller than a buffer costs memory; one that is large moves as a whole."""
+SHORT = ("ULMS_GPU_MEMORY", "ULMS_GPU_MEMORY_FACTOR", "ULMS_SHARE")
+
+
+def is_short(options: Mapping[str, str], base: Mapping[str, str]) -> bool:
+    """Whether the user said that there is less memory than the GPU has."""
+    both = {**base, **options}
+    moves = both.get("ULMS_BACKEND", "auto").lower() not in ("observe", "off")
+    return moves and any(both.get(name) for name in SHORT)
+
+
+def chosen(
+    command: Sequence[str], options: Mapping[str, str], base: Mapping[str, str]
+) -> dict[str, str]:
+    """Variables for the frameworks of the Python that the command runs."""
+    there = distributions(folders(command, base))
+    wanted = {
+        name: value
+        for prefix, settings in SETTINGS.items()
+        if any(has(prefix, name) for name in there)
+        for name, value in settings.items()
+        if name not in base
+    }
+    if knows_flags(there):
+        if flags := xla_flags(base.get("XLA_FLAGS", ""), {**base, **options}):
+            wanted["XLA_FLAGS"] = flags
+        wanted |= {} if "TF_CPP_MIN_LOG_LEVEL" in base else {"TF_CPP_MIN_LOG_LEVEL": "2"}
+    if any(has("cupy", name) for name in there):
+        here = str(Path(__file__).with_name("sitecustomize"))
+        wanted["PYTHONPATH"] = joined(here, base, "PYTHONPATH")
+    return wanted
+
+
+def has(prefix: str, name: str) -> bool:
+    """`cupy` is `cupy_cuda13x`, too."""
+    return name == prefix or name.startswith(prefix + "_")
+
+
+def knows_flags(there: Mapping[str, Version]) -> bool:
+    """XLA of JAX is there, and nothing that would end at its flags."""
+    readers = {name: KNOW_FLAGS[name] for name in KNOW_FLAGS if name in there}
+    return any(name in there for name in PLUGINS) and all(
+        there[name] >= least for name, least in readers.items()
+    )
+
+
+def xla_flags(own: str, variables: Mapping[str, str]) -> str:
+    """The user's, and in front of them ours that are not among them; empty: none of ours."""
+    try:
+        size = parse_memory(variables.get("ULMS_GPU_MEMORY", ""))
+        heap = min(max(size // HEAP_PARTS, HEAP_LEAST), HEAP_MOST)
+    except ValueError:
+        heap = HEAP_UNKNOWN
+    ours = [f"{HEAP}={heap}", f"{GRAPHS}="]
+    new = [flag for flag in ours if flag.partition("=")[0] not in own]
+    return " ".join([*new, *own.split()]) if new else ""
+
+
+def folders(command: Sequence[str], base: Mapping[str, str]) -> list[Path]:
+    """Where the packages of the command's Python lie."""
+    python = interpreter(command[0], base.get("PATH"))
+    found = [Path(path) for path in base.get("PYTHONPATH", "").split(":") if path]
+    if python:
+        libraries = [python.parent.parent / "lib", python.parent.parent / "local" / "lib"]
+        for library in libraries:
+            found += [
+                *library.glob("python3*/site-packages"),
+                *library.glob("python3*/dist-packages"),
+            ]
+    return found
+
+
+def interpreter(program: str, path: str | None) -> Path | None:
+    """The Python that runs a program: itself, that of a script, or the one that comes first."""
+    found = shutil.which(program, path=path)
+    if found and not Path(found).name.startswith("python"):
+        with Path(found).open("rb") as file:
+            line = file.readline(4096)
+        words = line[2:].decode(errors="replace").split() if line.startswith(b"#!") else []
+        found = next((word for word in reversed(words) if "python" in word), None)
+    first = shutil.which(found or "python3", path=path)
+    return Path(first) if first else None
+
+
+def distributions(places: Sequence[Path]) -> dict[str, Version]:
+    """Names as they are written in file names, and versions."""
+    found: dict[str, Version] = {}
+    for place in places:
+        for info in place.glob("*.dist-info"):
+            name, _, version = info.name.removesuffix(".dist-info").partition("-")
+            numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+            found.setdefault(name.lower().replace("-", "_"), numbers)
+    return found

@@ -1,0 +1,146 @@
+"""What `pump run` sets for the frameworks that are there."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pump.frameworks import GRAPHS, HEAP, chosen, interpreter, is_short
+from pump.sizes import MIB
+
+pytestmark = pytest.mark.unit
+
+FLAGS = f"{HEAP}={256 * MIB} {GRAPHS}="
+HOOK = str(Path(__file__).parents[2] / "pump" / "sitecustomize")
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    """The Python of an environment with nothing in it."""
+    for folder in ("bin", "lib/python3.11/site-packages"):
+        (tmp_path / folder).mkdir(parents=True)
+    program = tmp_path / "bin" / "python"
+    program.symlink_to(sys.executable)
+    return program
+
+
+def install(python: Path, *names: str) -> None:
+    for name in names:
+        (python.parent.parent / f"lib/python3.11/site-packages/{name}.dist-info").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("there", "base", "expected"),
+    [
+        ([], {}, {}),
+        (["numpy-2.0"], {}, {}),
+        (["cudf_cu13-26.2"], {}, {"CUDF_PANDAS_RMM_MODE": "async"}),
+        (["cupy_cuda13x-14.0"], {}, {"PYTHONPATH": HOOK}),
+        (["cupy-14.0"], {"PYTHONPATH": "mine"}, {"PYTHONPATH": f"{HOOK}:mine"}),
+        (
+            ["tensorflow-2.19.0"],
+            {"TF_GPU_ALLOCATOR": ""},
+            {"TF_FORCE_GPU_ALLOW_GROWTH": "true"},
+        ),
+        (
+            ["jax_cuda13_plugin-0.10.2"],
+            {"TF_CPP_MIN_LOG_LEVEL": "0", "XLA_PYTHON_CLIENT_PREALLOCATE": "true"},
+            {"XLA_PYTHON_CLIENT_ALLOCATOR": "cuda_async", "XLA_FLAGS": FLAGS},
+        ),
+    ],
+)
+def test_what_is_set(
+    python: Path, there: list[str], base: dict[str, str], expected: dict[str, str]
+) -> None:
+    install(python, *there)
+    assert chosen([str(python)], {}, base) == expected
+
+
+@pytest.mark.parametrize(
+    ("there", "knows"),
+    [
+        (["jax_cuda12_plugin-0.4.26"], True),
+        (["jax_cuda12_plugin-0.4.25"], False),
+        (["jax_cuda12_plugin-0.5.0", "tensorflow-2.15.1"], False),
+        (["tensorflow-2.19.0"], False),
+    ],
+)
+def test_flags_go_to_nobody_who_would_end_at_them(
+    python: Path, there: list[str], knows: bool
+) -> None:
+    install(python, *there)
+    assert ("XLA_FLAGS" in chosen([str(python)], {}, {})) == knows
+
+
+@pytest.mark.parametrize(
+    ("own", "memory", "flags"),
+    [
+        ("--xla_a=1", "", f"{FLAGS} --xla_a=1"),
+        (f"{HEAP}=-1", "", f"{GRAPHS}= {HEAP}=-1"),
+        (f"{FLAGS}x", "", None),
+        ("", "1GiB", f"{HEAP}={64 * MIB} {GRAPHS}="),
+        ("", "4GiB", f"{HEAP}={256 * MIB} {GRAPHS}="),
+        ("", "80GiB", f"{HEAP}={(1 << 31) - 1} {GRAPHS}="),
+    ],
+)
+def test_flags(python: Path, own: str, memory: str, flags: str | None) -> None:
+    install(python, "jax_cuda13_plugin-0.10.2")
+    found = chosen([str(python)], {"ULMS_GPU_MEMORY": memory}, {"XLA_FLAGS": own})
+    assert found.get("XLA_FLAGS") == flags
+
+
+def test_a_script_runs_in_the_python_that_it_names(python: Path, tmp_path: Path) -> None:
+    script = tmp_path / "bin" / "torchrun"
+    script.write_text(f"#!{python}\n", encoding="utf-8")
+    script.chmod(0o755)
+    assert interpreter(str(script), None) == python
+    script.write_text("#!/usr/bin/env python\n", encoding="utf-8")
+    assert interpreter("torchrun", str(tmp_path / "bin")) == python
+    script.write_text("#!/bin/sh\n", encoding="utf-8")
+    assert interpreter("torchrun", str(tmp_path / "bin")) is None
+
+
+@pytest.mark.parametrize(
+    ("variables", "short"),
+    [
+        ({}, False),
+        ({"ULMS_GPU_MEMORY": "8GiB"}, True),
+        ({"ULMS_SHARE": "a"}, True),
+        ({"ULMS_GPU_MEMORY": "8GiB", "ULMS_BACKEND": "observe"}, False),
+    ],
+)
+def test_when_memory_is_short(variables: dict[str, str], short: bool) -> None:
+    assert is_short(variables, {}) == is_short({}, variables) == short
+
+
+CUPY = """
+class cuda:
+    malloc_async = "in stream order"
+    chosen = "as ever"
+    @staticmethod
+    def set_allocator(allocator):
+        {0}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("cuda.chosen = allocator", "in stream order"),
+        ("raise RuntimeError('the driver is too old')", "as ever"),
+    ],
+)
+def test_cupy_is_told(tmp_path: Path, body: str, said: str) -> None:
+    """And another file of that name runs as it would have."""
+    (tmp_path / "cupy.py").write_text(CUPY.format(body), encoding="utf-8")
+    (tmp_path / "sitecustomize.py").write_text("mine = __name__\n", encoding="utf-8")
+    program = "import sitecustomize, cupy; print(sitecustomize.mine, cupy.cuda.chosen)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": f"{HOOK}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == (f"sitecustomize {said}\n", "")
