@@ -34,7 +34,7 @@
  * When a tenant reports:
  * - at once, when it begins to want (a thread stops at the gate, or it issues after a pause) and when `ready` changes
  *   while it wants and has no turn;
- * - at once, when it stops wanting: nothing was issued for 0.5 ms and nothing is in flight;
+ * - at once, when it stops wanting: nothing was issued for 0.3 ms and nothing is in flight;
  * - each 10 ms while a lease bounds what is in flight, and else each 50 ms while it issues;
  * - when its need has changed by a sixteenth.
  *

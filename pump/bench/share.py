@@ -19,7 +19,7 @@ from pump.terminal.command import UsageError, reading
 from pump.terminal.hint import hint
 from pump.terminal.render import console, progress_bar, table
 
-WAYS = {"swap": "whole processes", "faults": "page faults", "ahead": "filling beside"}
+WAYS = {"swap": "whole processes", "faults": "page faults"}
 BOUND = "most possible"
 Part = Callable[[], Iterator[Row]]
 

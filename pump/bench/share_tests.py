@@ -21,8 +21,8 @@ from pump.sim.tenants import Machine, Sharing
 from pump.sizes import GIB, MIB
 
 S = 1_000_000_000
-MACHINE = Machine(int(figure("vmm.swap") * S), together=0.9, ahead=False)
-"""together: of two loops of products, nothing preloaded, on an H100. ahead: as ulms.so does it."""
+MACHINE = Machine(int(figure("vmm.swap") * S), together=0.9)
+"""together: of two loops of products, nothing preloaded, on an H100."""
 HBM, FAULTS = REFERENCE.bandwidth * S, figure("um.fault") * S
 LAYER = 416 * MIB
 STEP_NS = 39_000_000  # of ResNet-50, batch 74
@@ -42,19 +42,13 @@ def loop(size: int) -> Program:
 def ways(
     programs: Sequence[Program], memory: int, turn_s: float, chosen: bool = False
 ) -> dict[str, float]:
-    """What programs that are alike do in sum, as a part of one alone. ahead: the broker's policy if
-    tenants filled beside another's turn. chosen: its turns are as long as it likes.
+    """What programs that are alike do in sum, as a part of one alone. chosen: the turns of the
+    broker's policy are as long as it likes.
     """
     turn, span = int(turn_s * S), int(max(4, 2 * len(programs) * turn_s) * S)
-    beside = replace(MACHINE, ahead=True)
-    ours = [
-        brokered(machine, programs, memory, 0 if chosen else turn, span).total
-        for machine in (MACHINE, beside)
-    ]
     return {
-        "broker": ours[0],
-        "ahead": ours[1],
-        "swap": swapped(beside, programs, memory, turn, span).total,
+        "broker": brokered(MACHINE, programs, memory, 0 if chosen else turn, span).total,
+        "swap": swapped(MACHINE, programs, memory, turn, span).total,
         "faults": paged(programs, memory, FAULTS),
         "bound": most_possible(programs, memory, turn),
     }

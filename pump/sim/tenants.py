@@ -15,7 +15,7 @@ from pump.sim.resident import PAGE_BYTES, Program, Resident
 
 MESSAGE_NS = 20_000
 REPORT_NS = 10_000_000
-QUIET_NS = 500_000  # without an operation, then it does not want
+QUIET_NS = 300_000  # without an operation, then it does not want
 
 
 class Policy(Protocol):
@@ -32,13 +32,12 @@ class Policy(Protocol):
 @dataclass(frozen=True)
 class Machine:
     """rate: bytes a second. Parts of the device's speed: together: of several that co-run, in sum;
-    beside: while bytes go over the link. ahead: a tenant fills before its turn.
+    beside: while bytes go over the link.
     """
 
     rate: int
     together: float = 1.0
     beside: float = 0.98
-    ahead: bool = True
 
 
 @dataclass(eq=False)
@@ -207,7 +206,7 @@ class Sharing:
         self.issue(tenant)
         self.acknowledge(tenant)
         work = tenant.program.work[tenant.at]
-        ready = tenant.resident.has(work) or not self.machine.ahead
+        ready = tenant.resident.has(work)
         if ready != tenant.ready:
             tenant.ready = ready
             if not tenant.open and tenant.wants:
@@ -382,8 +381,7 @@ class Sharing:
         if not tenant.lease:
             return None
         resident, lease = tenant.resident, tenant.lease
-        ahead = min(lease.budget, lease.fill_bytes) if self.machine.ahead else 0
-        most = lease.budget if tenant.open else ahead
+        most = lease.budget if tenant.open else min(lease.budget, lease.fill_bytes)
         page = next(resident.absent(tenant.at), None)
         if page is None or most < PAGE_BYTES:
             return None

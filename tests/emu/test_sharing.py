@@ -3,6 +3,7 @@ does alone, and nobody waits for who is dead or stopped."""
 
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -354,6 +355,39 @@ def test_what_waits_fills_up_to_its_budget(device: Device) -> None:
     first.ends()
     program.kill()
     program.communicate()
+
+
+BURSTS = """
+import time
+start = allocated(32 * MIB)
+for _ in range(60):
+    end = time.monotonic() + 0.002
+    while time.monotonic() < end:
+        call("cuMemsetD32_v2", start, 7, ctypes.c_size_t(1 * MIB))
+        call("cuCtxSynchronize")
+    time.sleep(0.05)
+"""
+
+
+def test_who_pauses_says_so_at_once(device: Device, tmp_path: Path) -> None:
+    """While others wait. In 10 ms at most it says what it does."""
+    bursts = tmp_path / "bursts.py"
+    bursts.write_text(DRIVER + BURSTS, encoding="utf-8")
+    program = device.run([sys.executable, str(bursts)], "vmm", "g")
+    device.wait_for(1)
+    uuid = bytes.fromhex(str(status(device.folder)["gpus"][0]["uuid"]))
+    other = Tenant(device.folder, "other", uuid)
+    spans, since = [], None
+    while program.poll() is None:
+        other.says("REPORT", need=GIB, wants=1, in_flight=1, ready=1)
+        now, rows = time.monotonic(), device.tenants()
+        wants = any(row["wants"] for row in rows if row["group"] == "g")
+        if since and not wants:
+            spans.append(now - since)
+        since = (since or now) if wants else None
+    other.ends()
+    assert len(spans) > 10
+    assert statistics.median(spans) < 0.008
 
 
 ASYNCHRONOUS = """

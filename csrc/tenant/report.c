@@ -1,0 +1,91 @@
+#include "tenant/state.h"
+
+#include "observe/stats.h"
+
+enum { ALONE_REPORT_NS = 900000000, REPORT_NS = 50000000, BOUND_REPORT_NS = 10000000, ACKNOWLEDGE_NS = 5000000 };
+enum { QUIET_NS = 300000 }; /* so long after the last operation it no longer wants a turn */
+enum { NEED_PART = 16 };    /* a need that changed by less is no news */
+
+static bool say(struct tenant *t, struct share_message *m) {
+    bool sent;
+    return connection_send(&t->to, m, &sent) && sent;
+}
+
+/* Whether there are more operations tells whether it issues: to ask the driver takes longer. */
+static bool issues(struct tenant *t) {
+    uint64_t operations = stats_sum(COUNT_operations), now = clock_ns();
+    if (operations != t->operations)
+        t->issued_ns = now;
+    t->operations = operations;
+    return now < t->issued_ns + QUIET_NS;
+}
+
+static void report(struct tenant *t, const struct backend_load *load, bool issues, bool idle) {
+    uint64_t used = ledger_used(session.ledger, t->device), host = ledger_managed(session.ledger);
+    struct share_message m = {.kind = SHARE_REPORT,
+                              .report = {.used = used,
+                                         .host = host,
+                                         .evicted = load->evicted,
+                                         .policy = {.need = load->need,
+                                                    .resident = load->held,
+                                                    .operations = t->operations,
+                                                    .refilled = load->refilled,
+                                                    .stalled_ns = stats_sum(COUNT_held_ns),
+                                                    .wants = load->wants || issues || !idle,
+                                                    .in_flight = !idle,
+                                                    .ready = 1,
+                                                    .um = session.backend == &backend_um}}};
+    if (!say(t, &m))
+        return;
+    t->reported_ns = clock_ns();
+    t->need = load->need;
+    t->used = used;
+    t->host = host;
+    t->wanted = m.report.policy.wants;
+}
+
+static bool need_changed(const struct tenant *t, const struct backend_load *load) {
+    uint64_t apart = load->need > t->need ? load->need - t->need : t->need - load->need;
+    bool other = t->host != ledger_managed(session.ledger) ||
+                 (t->to.page->quota.memory && t->used != ledger_used(session.ledger, t->device));
+    return apart > t->need / NEED_PART || (other && clock_ns() >= t->reported_ns + ACKNOWLEDGE_NS);
+}
+
+void tenant_report(struct tenant *t) {
+    struct backend_load load = tenant_device()->load(t->device);
+    uint64_t every = tenant_is_alone(t) ? ALONE_REPORT_NS : tenant_is_bound(t) ? BOUND_REPORT_NS : REPORT_NS;
+    bool more = issues(t), begins = (load.wants || more) && !t->wanted;
+    bool due = begins || need_changed(t, &load) || clock_ns() >= t->reported_ns + every;
+    bool quiet = t->wanted && !more && !load.wants;
+    if (due || quiet) {
+        bool idle = tenant_device()->idle(t->device);
+        if (due || idle)
+            report(t, &load, more, idle);
+    }
+}
+
+/* What it holds is what the driver has not got back. */
+void tenant_acknowledge(struct tenant *t) {
+    uint64_t held = tenant_device()->load(t->device).held;
+    struct share_message m = {.kind = SHARE_ACKNOWLEDGE, .acknowledge = {t->lease.serial, held}};
+    bool fits = held <= t->lease.budget;
+    if (!fits && (clock_ns() < t->acknowledged_ns + ACKNOWLEDGE_NS || held == t->held))
+        return;
+    if (say(t, &m)) {
+        t->acknowledged_ns = clock_ns();
+        t->held = held;
+        t->unacknowledged = !fits;
+        TENANT_TELL("device %d: holds %llu MiB after %llu us", t->device, (unsigned long long)(held >> 20),
+                    tenant_since(t));
+    }
+}
+
+void tenant_drained(struct tenant *t) {
+    struct share_message m = {.kind = SHARE_DRAINED, .drained = {t->lease.serial}};
+    if (!tenant_device()->idle(t->device))
+        return;
+    struct backend_load load = tenant_device()->load(t->device);
+    report(t, &load, issues(t), true);
+    t->drains = !say(t, &m);
+    TENANT_TELL("device %d: drained after %llu us", t->device, tenant_since(t));
+}

@@ -1,0 +1,69 @@
+/* A program on one device it shares. Only csrc/tenant looks inside; its thread alone, where nothing else is said. */
+#ifndef TENANT_STATE_H
+#define TENANT_STATE_H
+
+#include <pthread.h>
+
+#include "backend/backend.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "driver/session.h"
+#include "tenant/connection.h"
+
+struct tenant {
+    int device;
+    pthread_t thread;
+    bool joined;
+    struct connection to;
+    struct policy_lease lease; /* the latest that was read */
+    uint32_t sequence;         /* of the page then */
+    bool closed, drains;       /* the gate is closed; and it was not told yet that nothing runs */
+    bool unacknowledged;
+    bool together; /* others share the device. Atomic */
+    bool settles;  /* its budget changed a moment ago */
+    uint64_t budget_ns;
+    uint64_t read_ns; /* when the lease was read */
+    uint64_t acknowledged_ns, reported_ns;
+    uint64_t operations, issued_ns; /* and when there were last more of them */
+    bool wanted;
+    uint64_t need, used, host; /* bytes: reported last */
+    uint64_t held;             /* bytes: acknowledged last */
+    uint64_t gate_ns;          /* when its gate opened or closed last */
+    uint64_t told_ns;          /* when that was told last */
+};
+
+static inline const struct backend_shares *tenant_device(void) {
+    return session.backend->shares;
+}
+
+/* Each turn tells: no call site falls silent. */
+#define TENANT_TELL(...)                                                                                               \
+    do {                                                                                                               \
+        if (ulms_options.level >= LOG_DEBUG)                                                                           \
+            log_line(LOG_DEBUG, NULL, __VA_ARGS__);                                                                    \
+    } while (0)
+
+/* The lease was read: microseconds. */
+static inline unsigned long long tenant_since(const struct tenant *t) {
+    return (clock_ns() - t->read_ns) / 1000;
+}
+
+static inline bool tenant_is_alone(const struct tenant *t) {
+    return __atomic_load_n(&t->to.page->tenants, __ATOMIC_RELAXED) < 2;
+}
+
+/* Others wait for the end of its turn. */
+static inline bool tenant_is_bound(const struct tenant *t) {
+    return t->lease.in_flight_ns != UINT64_MAX;
+}
+
+/* report.c: what is said. Reports what is due; acknowledges the lease; tells that a turn has drained. */
+void tenant_report(struct tenant *t);
+void tenant_acknowledge(struct tenant *t);
+void tenant_drained(struct tenant *t);
+
+/* lease.c: what is heard, and done about it. */
+void tenant_read(struct tenant *t);
+void tenant_close(struct tenant *t, bool closed);
+
+#endif
