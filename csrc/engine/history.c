@@ -114,27 +114,36 @@ static bool make_room(struct ulms_engine *e, const struct operation *op) {
     return true;
 }
 
-static bool is_rare(const struct page *p, uint64_t position) {
-    return !p->seen || position - p->seen > BACK_MOST;
+/* Operations since it was touched; BACK_MOST + 1: a rare page. */
+static uint32_t age_of(const struct page *p, uint64_t position) {
+    return p->seen ? (uint32_t)smaller(position - p->seen, BACK_MOST + 1) : BACK_MOST + 1;
 }
 
 struct run {
     uint64_t first; /* page */
-    uint32_t pages, rare;
+    uint32_t pages, rare, age;
 };
 
-/* The run of adjacent pages that grows, and the one that tells most: most rare pages, then most pages; the first of
- * these. */
+/* The run of adjacent pages that grows, and the one that tells most: most rare pages, then the oldest one, then most
+ * pages; the first of these. */
 struct runs {
     struct run last, best;
 };
+
+static bool tells_more(const struct run *a, const struct run *b) {
+    if (a->rare != b->rare)
+        return a->rare > b->rare;
+    return a->age != b->age ? a->age > b->age : a->pages > b->pages;
+}
 
 static void runs_add(struct runs *r, const struct page *p, uint64_t position) {
     if (p->number != r->last.first + r->last.pages)
         r->last = (struct run){.first = p->number};
     r->last.pages++;
-    r->last.rare += is_rare(p, position);
-    if (r->last.rare > r->best.rare || (r->last.rare == r->best.rare && r->last.pages > r->best.pages))
+    uint32_t age = age_of(p, position);
+    r->last.rare += age > BACK_MOST;
+    r->last.age = (uint32_t)larger(r->last.age, age);
+    if (tells_more(&r->last, &r->best))
         r->best = r->last;
 }
 

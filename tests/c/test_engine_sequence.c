@@ -15,6 +15,18 @@ TEST(the_farthest_next_touch_leaves) {
     CHECK(stats().predicted > 130);
 }
 
+/* The same, of one key, beside a page that all touch. */
+TEST(what_is_not_touched_all_the_time_tells_the_place) {
+    const char *pages[] = {"ac", "ae", "ag", "ai", "ak", "am", "ao", "aq"};
+    open_engine(NULL, 6, 1, 1);
+    for (int i = 0; i < 80; i++)
+        run_slow(1, pages[i % 8], ULMS_TOUCH_READ);
+    uint64_t before = stats().filled_bytes;
+    for (int i = 0; i < 70; i++)
+        run_slow(1, pages[i % 8], ULMS_TOUCH_READ);
+    CHECK((stats().filled_bytes - before) / PAGE <= 45);
+}
+
 /* What comes next is here before it is asked for. */
 TEST(a_learnt_loop_is_never_late) {
     const char *pages[] = {"ab", "cd", "ef", "gh", "ij", "kl"};

@@ -7,10 +7,10 @@ ones are dropped. An operation with more pages than that empties it. Of an opera
 key, and what was done to which page.
 
 - of one kind: two operations with equal keys.
-- rare page, at an operation: not touched at the 64 operations before (whether the history still
-  has them or not).
+- age of a page, at an operation: how many operations ago it was touched (whether the history still
+  has that one or not); 65 if more, or never. Rare page: of age 65.
 - telling run, of an operation: of its runs of adjacent pages the one with most rare pages; of
-  these the longest; of these the first.
+  these the one with the oldest page; of these the longest; of these the first.
 - alike: two operations of one kind whose telling runs begin at the same page. (The C compares a
   hash of both.)
 - likeness, of a position a with a later b: a sum over a - n and b - n, for n from 0 to 63, as long
@@ -153,15 +153,20 @@ class Sequence:
         return True
 
     def telling_run(self, now: int, past: Past) -> tuple[int, int]:
-        """Of adjacent pages those that tell most: most rare ones, then most; the first of these.
-        Its first page, and how many are rare: not touched at the 64 operations before."""
-        best = (0, 0, 0)  # rare, pages, first
-        first = pages = rare = 0
+        """Of adjacent pages those that tell most: most rare ones, then the oldest one, then
+        most; the first of these. Its first page, and how many are rare: not
+        touched at the 64 operations before."""
+        best = (0, 0, 0, 0)  # rare, age, pages, first
+        first = pages = rare = age = 0
         for page in past.does:
-            first, pages, rare = (first, pages + 1, rare) if page == first + pages else (page, 1, 0)
-            rare += now - self.latest.get(page, -BACK_MOST) > BACK_MOST
-            best = best if best[:2] >= (rare, pages) else (rare, pages, first)
-        return best[2], best[0]
+            if page != first + pages:
+                first, pages, rare, age = page, 0, 0, 0
+            pages += 1
+            old = min(now - self.latest.get(page, -BACK_MOST), BACK_MOST + 1)
+            rare += old > BACK_MOST
+            age = max(age, old)
+            best = best if best[:3] >= (rare, age, pages) else (rare, age, pages, first)
+        return best[3], best[0]
 
     def drop(self) -> None:
         """Forgets the oldest operation."""
