@@ -65,8 +65,8 @@ ALWAYS = words("""cuArray3DGetDescriptor cuCtxGetCurrent cuCtxGetDevice cuCtxSet
     cuThreadExchangeStreamCaptureMode""")
 MOVING = ALWAYS | words("""cuCtxPopCurrent cuCtxPushCurrent cuCtxSynchronize cuDeviceGetAttribute
     cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceGetUuid cuEventDestroy cuGraphClone
-    cuGraphGetEdges cuGraphInstantiateWithFlags cuMemGetInfo cuStreamSynchronize
-    cuStreamWaitEvent""")
+    cuGraphGetEdges cuGraphInstantiateWithFlags cuGraphNodeFindInClone cuMemGetInfo
+    cuStreamSynchronize cuStreamWaitEvent""")
 UM = MOVING | {"cuMemAllocManaged", "cuMemFree", "cuMemPrefetchAsync"}
 LOSING = {"cuMemAdvise", "cuMemDiscardBatchAsync"}
 OURS = {

@@ -101,12 +101,19 @@ static bool may_cut_all(CUgraph graph) {
     return may;
 }
 
+/* What is kept of nodes goes by their places. */
 static bool copy(struct cut *c, CUgraph graph) {
     if (!may_cut_all(graph) || REAL(cuGraphClone, 0)(&c->copy, graph) != CUDA_SUCCESS)
         return false;
     graph_copied(graph, c->copy);
     graph_note(c->copy);
-    return graph_nodes(c->copy, &c->nodes, &c->count);
+    CUgraphNode *nodes, copy;
+    size_t n;
+    bool good = graph_nodes(graph, &nodes, &n) && graph_nodes(c->copy, &c->nodes, &c->count) && n == c->count;
+    for (size_t i = 0; good && i < n; i++)
+        good = REAL(cuGraphNodeFindInClone, 0)(&copy, nodes[i], c->copy) == CUDA_SUCCESS && copy == c->nodes[i];
+    free(nodes);
+    return good;
 }
 
 struct cut *cut_renew(struct cut *c, CUgraph graph, unsigned long long flags, const struct node *sum, bool launched) {

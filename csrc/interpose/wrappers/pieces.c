@@ -8,72 +8,116 @@
 #include "driver/real.h"
 #include "observe/trace.h"
 
-/* A node that is no child graph's. */
-struct leaf {
+/* A node. The leaves are the nodes that are no child graph's, by number: in an order in which they may run. */
+struct item {
     CUgraphNode node;
-    bool joined; /* in one piece with the one before: that may not have ended when it begins */
+    size_t first, end; /* the leaves that it is: one, or those of its graph */
+    unsigned depth;    /* in so many child graphs */
+    bool child;
+    bool joined; /* a leaf: in one piece with the one before, which may not have ended when it begins */
 };
 
-/* The leaves of a graph and its children, in an order in which they may run: the same in each copy. */
-struct leaves {
-    struct leaf *at;
+/* What is in a graph, each child right before what is in that. */
+struct items {
+    struct item *at;
     size_t count, capacity;
 };
 
-static bool add_leaf(struct leaves *l, CUgraphNode node) {
+static struct item *add(struct items *l, struct item item) {
     if (l->count == l->capacity) {
         size_t capacity = l->capacity ? 2 * l->capacity : 64;
-        struct leaf *at = realloc(l->at, capacity * sizeof *at);
+        struct item *at = realloc(l->at, capacity * sizeof *at);
         if (!at)
-            return false;
+            return NULL;
         l->at = at;
         l->capacity = capacity;
     }
-    l->at[l->count++] = (struct leaf){.node = node};
-    return true;
+    l->at[l->count] = item;
+    return &l->at[l->count++];
 }
 
-static bool list_leaves(struct leaves *l, CUgraph graph) {
+/* Adds what is in the graph; *leaves: how many leaves there are. */
+static bool list(struct items *l, CUgraph graph, unsigned depth, size_t *leaves) {
     struct graph_order o;
     bool good = graph_order(graph, &o);
-    size_t *begins = good ? calloc(o.count + 1, sizeof *begins) : NULL;
-    good = begins;
+    size_t *place = good ? calloc(o.count + 1, sizeof *place) : NULL; /* among the items */
+    good = place;
     for (size_t i = 0; good && i < o.count; i++) {
         CUgraph child = node_child(o.nodes[i]);
-        begins[i] = l->count;
-        good = child ? list_leaves(l, child) : add_leaf(l, o.nodes[i]);
+        place[i] = l->count;
+        good = add(l, (struct item){.node = o.nodes[i], .first = *leaves, .depth = depth, .child = child});
+        if (good && child)
+            good = list(l, child, depth + 1, leaves);
+        else
+            ++*leaves;
+        if (good)
+            l->at[place[i]].end = *leaves;
     }
     for (size_t i = 0; good && i < o.count; i++)
         for (size_t e = o.first[i]; e < o.first[i + 1]; e++)
-            for (size_t k = begins[i] + 1; o.edges[e].programmatic && k <= begins[o.edges[e].to]; k++)
+            for (size_t k = place[i] + 1; o.edges[e].programmatic && k <= place[o.edges[e].to]; k++)
                 l->at[k].joined = true;
-    free(begins);
+    free(place);
     graph_order_free(&o);
     return good;
 }
 
-/* Leaves of the graph those from number `first` to before `end` alone. *at is the number of its first leaf; then that
- * behind its last. */
-static bool keep_leaves(CUgraph graph, size_t *at, size_t first, size_t end) {
-    struct graph_order o;
-    bool good = graph_order(graph, &o);
-    for (size_t i = 0; good && i < o.count; i++) {
-        CUgraph child = node_child(o.nodes[i]);
-        size_t begins = *at;
-        if (child)
-            good = keep_leaves(child, at, first, end);
-        else
-            ++*at;
-        if (good && (*at <= first || begins >= end))
-            good = REAL(cuGraphDestroyNode, 0)(o.nodes[i]) == CUDA_SUCCESS;
+/* Enters which node of a clone is which node's copy. The driver tells it, but not of nodes of child graphs: those go by
+ * their places. */
+static bool pair(CUgraph from, CUgraph to, CUgraph clone, struct hash *copies) {
+    CUgraphNode *nodes, *placed, copy;
+    size_t n, m;
+    bool read = graph_nodes(from, &nodes, &n), good = graph_nodes(to, &placed, &m) && read && n == m;
+    for (size_t i = 0; good && i < n; i++) {
+        copy = placed[i];
+        CUgraph child = node_child(nodes[i]);
+        good = to != clone || REAL(cuGraphNodeFindInClone, 0)(&copy, nodes[i], clone) == CUDA_SUCCESS;
+        CUgraph copied = good ? node_child(copy) : NULL;
+        if (good)
+            hash_put(copies, (uint64_t)(uintptr_t)nodes[i], copy, &good);
+        good = good && !child == !copied && (!child || pair(child, copied, clone, copies));
     }
-    graph_order_free(&o);
+    free(nodes);
+    free(placed);
     return good;
+}
+
+/* The same items of a clone. */
+static bool find_copies(struct items *l, const struct items *of, CUgraph graph, CUgraph clone) {
+    struct hash copies = {.count = 0};
+    bool good = pair(graph, clone, clone, &copies);
+    for (size_t i = 0; good && i < of->count; i++) {
+        struct item item = of->at[i];
+        item.node = hash_get(&copies, (uint64_t)(uintptr_t)item.node);
+        good = item.node && add(l, item);
+    }
+    hash_delete(&copies);
+    return good;
+}
+
+/* Leaves of a graph the leaves from number `first` to before `end` alone. */
+static bool keep(struct items *l, size_t first, size_t end) {
+    size_t kept = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        struct item t = l->at[i];
+        if (t.end > first && t.first < end) {
+            l->at[kept++] = t;
+            continue;
+        }
+        if (REAL(cuGraphDestroyNode, 0)(t.node) != CUDA_SUCCESS)
+            return false;
+        while (i + 1 < l->count && l->at[i + 1].depth > t.depth) /* with all that is in it */
+            i++;
+    }
+    l->count = kept;
+    return true;
 }
 
 /* Piece i is the leaves from number ends[i - 1] to before ends[i]. */
 struct making {
-    struct leaves leaves; /* of the graph */
+    struct items items; /* of the graph */
+    size_t leaves;
+    const struct item **leaf; /* by number */
     struct hash *disabled;
     unsigned long long flags;
     size_t *ends;
@@ -86,28 +130,30 @@ static size_t begin_of(const struct making *m, size_t piece) {
 }
 
 static bool is_disabled(const struct making *m, size_t leaf) {
-    return m->disabled->count && hash_get(m->disabled, (uint64_t)(uintptr_t)m->leaves.at[leaf].node);
+    return m->disabled->count && hash_get(m->disabled, (uint64_t)(uintptr_t)m->leaf[leaf]->node);
 }
 
 /* NULL: it does nothing. */
 static const struct node *noted(const struct making *m, size_t leaf) {
-    return is_disabled(m, leaf) ? NULL : node_noted(m->leaves.at[leaf].node);
+    return is_disabled(m, leaf) ? NULL : node_noted(m->leaf[leaf]->node);
 }
 
-static bool all_noted(const struct making *m) {
-    size_t i = 0;
-    while (i < m->leaves.count && node_noted(m->leaves.at[i].node))
-        i++;
-    return i == m->leaves.count;
+/* False: not all that the leaves touch is known. */
+static bool number_leaves(struct making *m) {
+    bool good = (m->leaf = calloc(m->leaves + 1, sizeof *m->leaf));
+    for (size_t i = 0; good && i < m->items.count; i++)
+        if (!m->items.at[i].child) {
+            m->leaf[m->items.at[i].first] = &m->items.at[i];
+            good = node_noted(m->items.at[i].node);
+        }
+    return good;
 }
 
-/* `graph` has those leaves alone. */
-static bool disable(const struct making *m, CUgraphExec exec, CUgraph graph, size_t first, size_t end) {
-    struct leaves own = {0};
-    bool good = !m->disabled->count || list_leaves(&own, graph);
-    for (size_t i = 0; good && i < own.count && first + i < end; i++)
-        good = !is_disabled(m, first + i) || REAL(cuGraphNodeSetEnabled, 0)(exec, own.at[i].node, 0) == CUDA_SUCCESS;
-    free(own.at);
+static bool disable(const struct making *m, CUgraphExec exec, const struct items *l) {
+    bool good = true;
+    for (size_t i = 0; good && i < l->count; i++)
+        if (!l->at[i].child && is_disabled(m, l->at[i].first))
+            good = REAL(cuGraphNodeSetEnabled, 0)(exec, l->at[i].node, 0) == CUDA_SUCCESS;
     return good;
 }
 
@@ -121,30 +167,40 @@ static struct node *sum_leaves(const struct making *m, size_t first, size_t end)
 }
 
 /* The pieces come in order. */
-static bool add_piece(struct making *m, CUgraph graph) {
-    size_t first = begin_of(m, m->pieces), end = m->ends[m->pieces];
+static bool add_piece(struct making *m, CUgraph graph, const struct items *l) {
     struct piece *p = &m->piece[m->pieces];
     if (REAL(cuGraphInstantiateWithFlags, 0)(&p->exec, graph, m->flags) != CUDA_SUCCESS)
         return false;
+    p->sum = sum_leaves(m, begin_of(m, m->pieces), m->ends[m->pieces]);
     m->pieces++;
-    p->sum = sum_leaves(m, first, end);
     if (p->sum && trace_on)
         trace_graph((uint64_t)(uintptr_t)p->exec, p->sum->kernels, p->sum->touches, p->sum->count);
-    return p->sum && disable(m, p->exec, graph, first, end);
+    return p->sum && disable(m, p->exec, l);
 }
 
-/* Of a graph that has the leaves of the pieces from `first` to before `end` alone, and may lose them. Halved again and
- * again, so that the time grows little with the number of pieces. */
-static bool divide(struct making *m, CUgraph graph, size_t first, size_t end) {
-    size_t half = (first + end) / 2, at = begin_of(m, first), again = at;
-    CUgraph other;
-    if (end - first == 1)
-        return add_piece(m, graph);
-    if (REAL(cuGraphClone, 0)(&other, graph) != CUDA_SUCCESS)
+static bool divide(struct making *m, CUgraph graph, struct items *l, size_t first, size_t end);
+
+/* The same of a clone of the graph. */
+static bool divide_clone(struct making *m, CUgraph graph, const struct items *l, size_t first, size_t end) {
+    struct items own = {0};
+    CUgraph clone;
+    if (REAL(cuGraphClone, 0)(&clone, graph) != CUDA_SUCCESS)
         return false;
-    bool good = keep_leaves(other, &at, begin_of(m, first), begin_of(m, half)) && divide(m, other, first, half);
-    REAL(cuGraphDestroy, 0)(other);
-    return good && keep_leaves(graph, &again, begin_of(m, half), m->ends[end - 1]) && divide(m, graph, half, end);
+    bool good = find_copies(&own, l, graph, clone) && divide(m, clone, &own, first, end);
+    REAL(cuGraphDestroy, 0)(clone);
+    free(own.at);
+    return good;
+}
+
+/* Makes the pieces from `first` to before `end` of a graph that has their leaves, and loses them. It is halved again
+ * and again, so that the time grows little with the number of pieces. */
+static bool divide(struct making *m, CUgraph graph, struct items *l, size_t first, size_t end) {
+    size_t half = (first + end) / 2;
+    if (!keep(l, begin_of(m, first), m->ends[end - 1]))
+        return false;
+    if (end - first == 1)
+        return add_piece(m, graph, l);
+    return divide_clone(m, graph, l, first, half) && divide(m, graph, l, half, end);
 }
 
 /* How many bytes more that is, in whole pages. */
@@ -168,31 +224,27 @@ static size_t set_ends(struct making *m, uint64_t most) {
     struct spans pages = {0};
     uint64_t bytes = 0;
     size_t n = 0;
-    for (size_t i = 0; i < m->leaves.count; i++) {
+    for (size_t i = 0; i < m->leaves; i++) {
         const struct node *leaf = noted(m, i);
         uint64_t more = leaf ? cover(&pages, leaf) : 0;
         bytes += more;
-        if (i > begin_of(m, n) && more && bytes > most && !m->leaves.at[i].joined) {
+        if (i > begin_of(m, n) && more && bytes > most && !m->leaf[i]->joined) {
             m->ends[n++] = i;
             pages.count = 0;
             bytes = leaf ? cover(&pages, leaf) : 0;
         }
     }
     free(pages.at);
-    m->ends[n++] = m->leaves.count;
+    m->ends[n++] = m->leaves;
     return n;
 }
 
 static bool make(struct making *m, CUgraph graph, uint64_t most) {
-    CUgraph copy;
-    if (!list_leaves(&m->leaves, graph) || !all_noted(m) || !(m->ends = calloc(m->leaves.count + 1, sizeof *m->ends)))
+    if (!list(&m->items, graph, 0, &m->leaves) || !number_leaves(m) ||
+        !(m->ends = calloc(m->leaves + 1, sizeof *m->ends)))
         return false;
     size_t n = set_ends(m, most);
-    if (n == 1 || !(m->piece = calloc(n, sizeof *m->piece)) || REAL(cuGraphClone, 0)(&copy, graph) != CUDA_SUCCESS)
-        return false;
-    bool made = divide(m, copy, 0, n);
-    REAL(cuGraphDestroy, 0)(copy);
-    return made;
+    return n > 1 && (m->piece = calloc(n, sizeof *m->piece)) && divide_clone(m, graph, &m->items, 0, n);
 }
 
 size_t pieces_make(CUgraph graph, struct hash *disabled, unsigned long long flags, uint64_t most, struct piece **out) {
@@ -202,7 +254,8 @@ size_t pieces_make(CUgraph graph, struct hash *disabled, unsigned long long flag
         m.piece = NULL;
         m.pieces = 0;
     }
-    free(m.leaves.at);
+    free(m.items.at);
+    free(m.leaf);
     free(m.ends);
     *out = m.piece;
     return m.pieces;
