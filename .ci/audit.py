@@ -15,7 +15,7 @@ FOLDER = Path("build/audit")
 LOG = Path("build/logs/audit.log")
 JUNIT = FOLDER / "junit.xml"
 TESTS = sorted(str(path) for path in Path("tests/unit").glob("test_*_audit.py"))
-VARIABLES = ("PUMP_CUDA_INCLUDE", "PUMP_CUBLAS_INCLUDE", "PUMP_CUDNN_INCLUDE")
+VARIABLES = ("PUMP_CUDA_INCLUDE", "PUMP_CUBLAS_INCLUDE", "PUMP_CUDNN_INCLUDE", "PUMP_NCCL_INCLUDE")
 TAIL_LINES = 60
 
 

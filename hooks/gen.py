@@ -40,7 +40,7 @@ from hooks.generator.wrappers import wrappers
 
 HOOKS = Path(__file__).resolve().parent
 DRIVERS = ("cuda", "nvml")
-FOLDERS = ("cublas", "cudnn")  # of libraries above the driver
+FOLDERS = ("cublas", "cudnn", "nccl")  # of libraries above the driver
 
 
 @dataclass(frozen=True)

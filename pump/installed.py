@@ -15,6 +15,7 @@ FILES = {
     "cublas": r"libcublas\.so\.\d+",
     "cublasLt": r"libcublasLt\.so\.\d+",
     "cudnn": r"libcudnn\.so\.\d+",
+    "nccl": r"libnccl\.so\.\d+",
 }
 """What a library's file is called."""
 TWIN = re.compile(r"_pt(ds|sz)$")  # the driver's, for the default stream of each thread
@@ -53,7 +54,7 @@ def _cached() -> list[Path]:
         said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     except FileNotFoundError:
         return []
-    found = re.findall(r"=> (/\S*)/lib(?:cuda|cublas|cublasLt|cudnn)\.so\.\d+$", said, re.M)
+    found = re.findall(r"=> (/\S*)/lib(?:cuda|cublas|cublasLt|cudnn|nccl)\.so\.\d+$", said, re.M)
     return [Path(folder) for folder in dict.fromkeys(found)]
 
 

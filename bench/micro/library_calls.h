@@ -23,6 +23,7 @@ void *hooked(const char *name);
 /* Each makes handles and descriptors for these sets, and returns its calls; the last has no name. */
 const struct bench_call *blas_calls(const struct operands *sets);
 const struct bench_call *dnn_calls(const struct operands *sets);
+const struct bench_call *nccl_calls(void);
 
 /* Ends the process at an error of a library. */
 void check(int status);

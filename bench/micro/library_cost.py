@@ -1,4 +1,4 @@
-"""Builds and runs library_main.c: what hooked calls of cuBLAS and cuDNN cost on the look-alikes.
+"""Builds and runs library_main.c: what hooked calls of libraries cost on the look-alikes.
 
 Descriptors, plans and variant packs are made before; operands are at random among 10 000 blocks
 that the framework told. The look-alikes launch nothing here: test_launch_bench.py has the price of
@@ -25,8 +25,10 @@ CALLS = {
     "cudnnBatchNormalizationForwardTrainingEx": "call_normalization",
     "cudnnRNNForward": "call_network",
     "cudnnBackendExecute": "call_plan",
+    "ncclAllReduce": "call_reduce",
+    "ncclAllGather": "call_gather",
 }
-"""The functions called, each with the C function of library_blas.c or library_dnn.c around it."""
+"""The functions called, each with the C function around it."""
 
 
 class Cost(NamedTuple):
@@ -49,9 +51,10 @@ def build(out: Path, emulator: Path) -> Path:
         "library/13/libcublas.so.13",
         "library/13/libcublasLt.so.13",
         "library/9/libcudnn.so.9",
+        "library/2/libnccl.so.2",
     )
     libraries = [emulator / "libcuda.so.1", *(emulator / name for name in names)]
-    sources = [HERE / f"library_{part}.c" for part in ("main", "blas", "dnn")]
+    sources = [HERE / f"library_{part}.c" for part in ("main", "blas", "dnn", "nccl")]
     include = [f"-I{folder}" for folder in (ROOT / "hooks", ROOT / "csrc", gen)]
     command: list[str | Path] = [
         "cc",

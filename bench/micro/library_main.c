@@ -113,8 +113,8 @@ int main(int argc, char **argv) {
     if (argc != 4)
         return 2;
     start(argv[1]);
-    const struct bench_call *lists[] = {blas_calls(sets), dnn_calls(sets)};
-    for (int list = 0; list < 2; list++)
+    const struct bench_call *lists[] = {blas_calls(sets), dnn_calls(sets), nccl_calls()};
+    for (size_t list = 0; list < sizeof lists / sizeof *lists; list++)
         for (const struct bench_call *call = lists[list]; call->name; call++)
             if (strcmp(argv[2], "time") == 0)
                 time_call(call, atoi(argv[3]));

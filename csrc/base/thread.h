@@ -29,6 +29,7 @@ struct call {
     bool hides;        /* it uses addresses that are not known */
     bool unread;       /* it tells nothing */
     bool together;     /* its kernels are one operation */
+    bool whole;        /* they use nothing of the program's beside what it told */
     uint16_t api;      /* enum api (generated) */
     uint32_t front, back;
     uint32_t shown;        /* of those in the list, a bit for each that the launch under way shows */

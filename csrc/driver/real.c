@@ -20,8 +20,6 @@
 
 HOT_FIRST __attribute__((aligned(HOT_LINE))) void *api_real[API_COUNT][2];
 
-static const char *const library_names[] = {[LIBRARY_CUDA] = "libcuda.so.1", [LIBRARY_NVML] = "libnvidia-ml.so.1"};
-
 /* A library whose symbols carry versions has functions of its own for each; both variants of others are of one. */
 struct part {
     enum library library;

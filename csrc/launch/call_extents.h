@@ -18,6 +18,10 @@ static inline void call_extents_elsewhere(struct touch *t) {
 /* Whether p lies in an extent that was told, or before it where the call was given p. The launch that holds p shows it,
  * and every other one around p: spans with holes lie in each other. */
 bool call_extents_show(struct call *call, addr_t p);
+/* What the call told is all that its kernels use of the program's: their arguments need no look. */
+static inline bool call_extents_suffice(const struct call *call) {
+    return call->whole && !call->hides && call->front > 0;
+}
 /* The launch touches what was told: the first one all of it, as it may hold addresses where no scan finds them, and so
  * does one that shows none. Others leave out what is only read where they do not show it. Those of a call that told
  * nothing hide what they use. */

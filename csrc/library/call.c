@@ -19,7 +19,8 @@ HOT_CALL struct call *call_open(enum api api, enum call_use use) {
     self->call.open = true;
     self->call.frame = frame;
     self->call.carried = false;
-    self->call.together = use == CALL_TOGETHER;
+    self->call.together = use >= CALL_TOGETHER;
+    self->call.whole = use == CALL_WHOLE;
     self->call.unread = self->call.hides = use != CALL_BUILDS && fast_path_but_for_tables();
     self->call.api = (uint16_t)api;
     self->call.front = self->call.back = self->call.listed = self->call.shown = 0;
@@ -108,6 +109,16 @@ HOT_CALL void call_touch(struct call *call, addr_t start, struct span span, unsi
     struct touch *t = front(call, start);
     if (t && place(start, span, bits, mode, t))
         keep_front(call);
+}
+
+void call_take(struct call *call, const struct touch *touches, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        struct touch *t = front(call, touches[i].start);
+        if (t) {
+            *t = touches[i];
+            keep_front(call);
+        }
+    }
 }
 
 HOT_CALL void call_told(struct call *call) {

@@ -15,6 +15,7 @@ enum call_use {
     CALL_LAUNCHES,
     CALL_BUILDS,   /* a graph of the program's, too, which is launched whenever */
     CALL_TOGETHER, /* kernels that are one operation */
+    CALL_WHOLE,    /* and that use nothing of the program's beside what it tells */
 };
 
 /* NULL: call the real function and nothing else (recording is off, libraries are not believed, or a library call of
@@ -40,6 +41,8 @@ void call_pointed(struct call *call, addr_t array, int64_t count, struct span sp
 void call_pointed_blocks(struct call *call, addr_t array, int64_t count, enum touch_mode mode);
 /* The call touches the best known block around p: how far it reaches is not told. */
 void call_block(struct call *call, addr_t p, enum touch_mode mode);
+/* What another call of this thread had at the front of its touches, and did not launch. */
+void call_take(struct call *call, const struct touch *touches, uint32_t n);
 /* All is told: the ledger is. What lies in no allocation is dropped. */
 void call_told(struct call *call);
 void call_close(struct call *call);

@@ -55,7 +55,7 @@ bool lookalike_run(CUstream stream, const void *const *held, unsigned count) {
     const void *values[LOOKALIKE_HELD_MAX];
     void *arguments[LOOKALIKE_HELD_MAX];
     pthread_once(&once, start);
-    if (idle)
+    if (idle || (lookalike_defers && lookalike_defers(stream, held, count)))
         return true;
     if (!launch || count > LOOKALIKE_HELD_MAX)
         return false;

@@ -13,6 +13,8 @@ enum { LOOKALIKE_HELD_MAX = 64 };
 
 /* Launches one kernel with these pointers, at most LOOKALIKE_HELD_MAX, as arguments. False when the driver refuses. */
 bool lookalike_run(CUstream stream, const void *const *held, unsigned count);
+/* Of a library whose calls stand in groups: true if this one is launched later. */
+bool lookalike_defers(CUstream stream, const void *const *held, unsigned count) __attribute__((weak));
 
 /* Adds kernel nodes to the graph, which must be empty: each holds one of the pointers and comes after the one before.
  * Every other one is added as a node of any kind. */

@@ -21,8 +21,9 @@ _DRIVER_H = """#ifndef ULMS_DRIVER_H
 enum library {{ LIBRARY_CUDA, LIBRARY_NVML, {libraries}LIBRARY_COUNT }};
 
 /* The versions that the symbols of a library above the driver carry: variant v of its rows is for
- * version v. NULL where symbols carry none. */
+ * version v. NULL where symbols carry none: dlopen then knows it by its name. */
 extern const char *const library_versions[LIBRARY_COUNT][2];
+extern const char *const library_names[LIBRARY_COUNT];
 
 /* One number for each symbol whose parameters are known. */
 enum api {{
@@ -60,6 +61,8 @@ int api_by_base(const char *name, uint32_t version);
 {customs}
 #endif
 """
+
+_DRIVER_FILES = {"cuda": "libcuda.so.1", "nvml": "libnvidia-ml.so.1"}
 
 _LOOK_UP = """
 int api_by_symbol(const char *symbol)
@@ -151,6 +154,7 @@ def _stand_ins(row: Row, libraries: Mapping[str, Library]) -> str:
     if library:
         answers = library.absent.get(row.prototype.result, ())
         names = [absent_name(library, row.prototype.result, v) for v in range(len(answers))]
+        names *= 1 + library.named
     else:
         names = [f"absent_{row.symbol}"] * 2
     return ", ".join(f"(void *){name}" for name in names) or "NULL"
@@ -159,8 +163,13 @@ def _stand_ins(row: Row, libraries: Mapping[str, Library]) -> str:
 def _versions(libraries: Sequence[Library]) -> str:
     lines = ["const char *const library_versions[LIBRARY_COUNT][2] = {"]
     for library in libraries:
-        versions = ", ".join(f'"{version}"' for version in library.versions)
+        versions = ", ".join(f'"{version}"' for version in library.symbol_versions) or "NULL"
         lines.append(f"    [LIBRARY_{library.name.upper()}] = {{{versions}}},")
+    files = _DRIVER_FILES | {
+        library.name: library.versions[0] for library in libraries if library.named
+    }
+    lines += ["};", "const char *const library_names[LIBRARY_COUNT] = {"]
+    lines += [f'    [LIBRARY_{name.upper()}] = "{file}",' for name, file in files.items()]
     return "\n".join([*lines, "};", ""])
 
 
@@ -175,7 +184,8 @@ def _rows(rows: Sequence[Row], libraries: Mapping[str, Library]) -> str:
         suffix = f'"_{row.suffix}"' if row.suffix else "NULL"
         functions = ["NULL", "NULL"]
         if row.wrapped and row.library in libraries:
-            functions = [*wrapper_names(libraries[row.library], row), "NULL"][:2]
+            library = libraries[row.library]
+            functions = [*wrapper_names(library, row) * (1 + library.named), "NULL"][:2]
         elif row.wrapped:
             functions = [wrapper_name(row, variant) for variant in (0, 1)]
         items = [row.symbol, row.base, str(row.since), row.library.upper(), suffix, *functions]

@@ -143,7 +143,7 @@ def _library(block: _Block, name: str, folder: str, versions: Sequence[str]) -> 
         raise GrammarError(f"more than {VARIANTS} versions")
     absent: dict[str, tuple[str, ...]] = {}
     scalars: Call | None = None
-    handle = ""
+    handle, told, named = "", None, False
     for where, text in block.lines:
         with located(where):
             verb, _, rest = text.partition(" ")
@@ -154,6 +154,10 @@ def _library(block: _Block, name: str, folder: str, versions: Sequence[str]) -> 
                 absent[kind] = tuple(values * (len(versions) // len(values)))
             elif verb == "handle":
                 handle = rest
+            elif verb == "named":
+                named = True
+            elif verb == "told":
+                told = rest
             elif verb == "scalars":
                 call = parse_expression(rest)
                 if not isinstance(call, Call):
@@ -163,7 +167,7 @@ def _library(block: _Block, name: str, folder: str, versions: Sequence[str]) -> 
                 raise GrammarError(f"unknown verb '{verb}'")
     if not handle:
         raise GrammarError(f"library '{name}' has no handle")
-    return Library(block.where, name, folder, tuple(versions), absent, handle, scalars)
+    return Library(block.where, name, folder, tuple(versions), absent, handle, scalars, named, told)
 
 
 def wide(prototype: Prototype) -> Prototype:
@@ -206,6 +210,6 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
         if found[1] not in values:
             raise GrammarError(f"nothing stands for '{found[0]}'")
         word = values[found[1]]
-        return "" if word == "-" else word
+        return "" if word == "-" else word.replace("~", " ")
 
     return _PLACE.sub(value, text)

@@ -46,6 +46,7 @@ _EXPORT = """
 #define EXPORT(function, symbol, version) \\
     extern __typeof__(function) export_##function DEFAULT(function); \\
     __asm__(".symver export_" #function ", " #symbol version)
+#define EXPORT_NAMED(function, symbol) extern __typeof__(function) symbol DEFAULT(function)
 """
 
 
@@ -67,7 +68,9 @@ def library_header(libraries: Sequence[Library], rows: Sequence[Row]) -> str:
     lines += ['#include "library/extent.h"']
     for folder in dict.fromkeys(library.folder for library in libraries):
         lines += [f'#include "{folder}/abi.h"', f'#include "{folder}/extent.h"']
-    lines += ["", "struct call;", ""]
+    lines += ["", "struct call;"]
+    lines += [f"void {library.told}(struct call *call);" for library in libraries if library.told]
+    lines.append("")
     by_name = {library.name: library for library in libraries}
     for row in rows:
         prototype = row.prototype
@@ -143,7 +146,9 @@ def _exports(library: Library, row: Row, prototype: Prototype) -> str:
             *(["        return;", "    }"] if empty else []),
             listed(f"    {back}{made}_{row.symbol}(", [str(variant), *actual], ";"),
             "}",
-            f'EXPORT({name}, {row.symbol}, "@{library.versions[variant]}");',
+            f"EXPORT_NAMED({name}, {row.symbol});"
+            if library.named
+            else f'EXPORT({name}, {row.symbol}, "@{library.versions[variant]}");',
             "",
         ]
     return "\n".join(lines)
@@ -194,7 +199,10 @@ class _Body:
             lines += [*self._ask_once(touch), *map(self._answered, self._touch(touch))]
         if self._told.note:
             lines.append(listed(f"        touches_{symbol}(", ["call", "variant", *arguments], ";"))
-        lines += ["        call_told(call);", "    }"]
+        if self._library.told:
+            lines += ["    }", f"    {self._library.told}(call);"]
+        else:
+            lines += ["        call_told(call);", "    }"]
         if empty:
             lines += [listed(f"    {real}", arguments, ";"), "    call_close(call);", "}", ""]
         else:
@@ -205,6 +213,8 @@ class _Body:
     def _use(self) -> str:
         if any(argument.type == "cudaGraph_t" for argument in self._prototype.arguments):
             return "CALL_BUILDS"
+        if self._library.told:
+            return "CALL_WHOLE"
         return "CALL_TOGETHER" if self._told.together else "CALL_LAUNCHES"
 
     def _asked(self, touch: LibraryTouch) -> Iterator[tuple[str, str]]:

@@ -22,8 +22,9 @@ def exported_symbols(rows: Sequence[Row], libraries: Sequence[Library]) -> list[
     by_name = {library.name: library for library in libraries}
     symbols = []
     for row in rows:
-        if row.wrapped and row.library in by_name:
-            symbols += [f"{row.symbol}@{v}" for v in by_name[row.library].versions]
+        library = by_name.get(row.library)
+        if row.wrapped and library and not library.named:
+            symbols += [f"{row.symbol}@{v}" for v in library.versions]
         elif row.wrapped:
             symbols.append(row.symbol)
             symbols += [f"{row.symbol}_{row.suffix}"] if row.suffix else []
@@ -42,7 +43,7 @@ def exports_map(rows: Sequence[Row], libraries: Sequence[Library], machine: str)
     for glibc in dict.fromkeys([_FIRST_GLIBC[machine], "GLIBC_2.34", *left_by]):
         loader = [] if glibc == "GLIBC_2.11" else ["dlclose", "dlsym", "dlvsym"]
         nodes.append(_node(glibc, [*loader, *left_by.get(glibc, [])]))
-    for version in [version for library in libraries for version in library.versions]:
+    for version in [version for library in libraries for version in library.symbol_versions]:
         mine = [symbol.split("@")[0] for symbol in exported if symbol.endswith(f"@{version}")]
         nodes.append(_node(version, mine))
     return "\n".join(nodes)

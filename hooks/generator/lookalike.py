@@ -34,7 +34,8 @@ def lookalike(library: Library, rows: Sequence[Row]) -> str:
 def lookalike_map(library: Library, variant: int) -> str:
     """The version script of the library's file: its symbols carry its version."""
     symbols = f"    global:\n        {library.folder}*;\n    local:\n        *;\n"
-    return f"{library.versions[variant]} {{\n{symbols}}};\n"
+    version = "" if library.named else f"{library.versions[variant]} "
+    return f"{version}{{\n{symbols}}};\n"
 
 
 def _builds(prototype: Prototype) -> bool:

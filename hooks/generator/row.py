@@ -106,7 +106,10 @@ class Told:
 
 @dataclass(frozen=True)
 class Library:
-    """A library above the driver. Variant v of a wrapper is for version `versions[v]`."""
+    """A library above the driver. Variant v of a wrapper is for version `versions[v]`.
+
+    One that is `named` has symbols without versions: the only one is its file's name.
+    """
 
     where: Where
     name: str
@@ -115,6 +118,13 @@ class Library:
     absent: dict[str, tuple[str, ...]]  # by result type: a missing function's answer, by version
     handle: str  # the type of its handles
     scalars: Call | None  # whether scalars are in device memory; None: never
+    named: bool = False
+    told: str | None = None  # what its wrappers call in the place of call_told
+
+    @property
+    def symbol_versions(self) -> tuple[str, ...]:
+        """The versions that its symbols carry."""
+        return () if self.named else self.versions
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ from pump.trace import OpFlag, OpKind, Trace, TraceError, read
 from pump.trace.trace import Rows
 from pump.trace.words import MemoryKind, TouchMode, TouchSource
 
-LIBRARIES = ("cublas", "cudnn")
+LIBRARIES = ("cublas", "cudnn", "nccl")
 """How the symbols begin of calls that tell what they touch, and so all kernels inside them."""
-TOGETHER = "cudnnRNN"
+TOGETHER = ("cudnnRNN", "nccl")
 """How the symbols begin of calls whose kernels are one operation: `together` in hooks/README.md."""
 WORK = (OpKind.LAUNCH, OpKind.COPY, OpKind.MEMSET, OpKind.GRAPH)
 TIMED_LEAST = 0.9

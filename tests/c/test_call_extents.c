@@ -148,3 +148,18 @@ TEST(there_is_room_for_so_many) {
     CHECK_EQ(op.count, TOUCH_MAX);
     CHECK_EQ(touches[0].start, 0x10);
 }
+
+TEST(what_a_whole_call_told_is_all_that_its_kernels_use) {
+    struct call *call = begin();
+    call->together = call->whole = true;
+    CHECK(!call_extents_suffice(call)); /* it told nothing */
+    tell(call, 0x1000, 0x100, TOUCH_READ);
+    CHECK(call_extents_suffice(call));
+    op.kernels = 1;
+    op.touches[op.count++] = touch(0x9000, 1, TOUCH_WRITE);
+    CHECK(call_extents_cover(&op));
+    op.kernels = 0; /* a copy */
+    CHECK(!call_extents_cover(&op));
+    call->hides = true;
+    CHECK(!call_extents_suffice(call));
+}

@@ -5,8 +5,8 @@ that a framework tells of, or none}. Then one call a line:
 {"library", "symbol", "result", "arguments": [[type, value]...]}. A value is a number, null,
 {"device": offset}, {"host": hex}, {"array": offset, "of": [offsets]} for a device array of
 addresses, {"handle": "host" or "device"}, where its scalars lie, or a descriptor of cublasLt:
-{"make": [symbol, arguments], "set": [symbol, [attribute, type, value]...]}. Prints the allocation's
-address, then each result.
+{"make": [symbol, arguments], "set": [symbol, [attribute, type, value]...]}, or a communicator of
+NCCL: {"ranks": how many, "rank": of these}. Prints the allocation's address, then each result.
 """
 
 import ctypes
@@ -94,6 +94,10 @@ class Device:
             return start
         if "make" in value:
             return self.descriptor(*value["make"], *value["set"])
+        if "ranks" in value:
+            comms = (ctypes.c_void_p * value["ranks"])()
+            check(self.libraries["libnccl.so.2"].ncclCommInitAll(comms, value["ranks"], None))
+            return comms[value["rank"]]
         self.set_mode(int(value["handle"] == "device"))
         return self.handle.value
 

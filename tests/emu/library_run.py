@@ -24,10 +24,11 @@ def run_calls(
     library: str,
     size: int,
     kernels: str,
+    launching: int | None = None,
 ) -> list[set[Touch]]:
     """What each call's launch touched; `kernels` are "hidden", holding no pointers, or "seen".
 
-    What no library told has the mode "not told".
+    What no library told has the mode "not told". launching: so many of the calls launch; all do.
     """
     lines = [json.dumps({"libraries": [library], "bytes": size}), *map(json.dumps, calls)]
     folders = (emulator_dir, emulator_dir / "library" / library.rsplit(".", 1)[-1])
@@ -40,7 +41,7 @@ def run_calls(
     found = read(trace)
     assert found.complete, found.notes
     launches = launched(found, base)
-    assert len(launches) == len(calls)
+    assert len(launches) == (len(calls) if launching is None else launching)
     return launches
 
 

@@ -22,7 +22,7 @@ EVERYTHING = {"ULMS_LOG_LEVEL": "DEBUG", "ULMS_STATS": "{}/stats-%p", "ULMS_TRAC
 @pytest.fixture(scope="module")
 def environment(emulator_dir: Path) -> dict[str, str]:
     """With the libraries above the driver, in which nothing is launched."""
-    folders = [emulator_dir, *(emulator_dir / "library" / version for version in ("12", "9"))]
+    folders = [emulator_dir, *(emulator_dir / "library" / version for version in ("12", "9", "2"))]
     return {
         "LD_LIBRARY_PATH": ":".join(map(str, folders)),
         "LD_BIND_NOW": "1",  # the dynamic linker's use of the stack is not ours

@@ -24,6 +24,8 @@ OVER = {
     "cudnnBatchNormalizationForwardTrainingEx": 2770,
     "cudnnRNNForward": 3230,
     "cudnnBackendExecute": 1430,
+    "ncclAllReduce": 550,
+    "ncclAllGather": 690,
 }
 """What each hook added when it was last counted; none may grow beyond so many times that."""
 

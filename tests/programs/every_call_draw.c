@@ -190,5 +190,6 @@ void *call_find(const struct called *c, int variant) {
     if (!c->version[variant])
         return c->version[0] ? NULL : dlsym(RTLD_DEFAULT, c->name[variant]);
     void *library = dlopen(c->version[variant], RTLD_LAZY);
-    return library ? dlvsym(library, c->name[variant], c->version[variant]) : NULL;
+    void *found = library ? dlvsym(library, c->name[variant], c->version[variant]) : NULL;
+    return found || !library ? found : dlsym(library, c->name[variant]); /* of one without versions */
 }

@@ -254,9 +254,9 @@ def test_every_row_is_found_again(harness: Path) -> None:
 def test_what_is_absent_is_not_supported(harness: Path) -> None:
     """A stand-in answers its library's "not supported", which may differ between versions."""
     answers = {"CUresult": "801 801", "nvmlReturn_t": "3 3", "cublasStatus_t": "15 15"}
-    answers["cudnnStatus_t"] = "9 3000"
+    answers |= {"cudnnStatus_t": "9 3000", "ncclResult_t": "5 5"}
     rows = {row.library: row for row in TABLES.rows if row.prototype}  # the last of each
-    assert len(rows) == 5
+    assert len(rows) == 6
     for row in rows.values():
         assert row.prototype
         assert said(harness, "absent", row.symbol) == [answers[row.prototype.result]]

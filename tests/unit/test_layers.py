@@ -18,7 +18,7 @@ ROW = re.compile(r"^\| `(csrc|pump)/(\w+)` \|(?:[^|]*\|)? ([^|]*) \|$", re.M)
 ABOVE = "all above but "
 GENERATED = {
     *("driver.h", "library.h", "cudnn_roles.h", "cudnn_labels.h"),
-    *("cuda/", "nvml/", "cublas/", "cudnn/"),
+    *("cuda/", "nvml/", "cublas/", "cudnn/", "nccl/"),
 }
 """They need the driver's types: from `csrc/driver` on."""
 

@@ -26,7 +26,8 @@ static void *look_up(void *handle, const char *name) {
 }
 
 static bool may_be_hooked(const char *name) {
-    return name && ((name[0] == 'c' && name[1] == 'u') || strncmp(name, "nvml", 4) == 0);
+    return name &&
+           ((name[0] == 'c' && name[1] == 'u') || strncmp(name, "nvml", 4) == 0 || strncmp(name, "nccl", 4) == 0);
 }
 
 /* What a caller finds that the global scope has not: in a library opened for itself, and in what that is linked with.

@@ -27,11 +27,13 @@ static HOT void scan(struct op *op, const struct function *f, struct grid grid, 
 }
 
 HOT void launch_touch(struct op *op, const struct function *f, struct grid grid, void **parameters, void **extra) {
-    if (__builtin_expect(f != NULL, 1))
-        scan(op, f, grid, parameters, extra);
-    else
-        op->flags |= OP_BLIND;
     struct call *call = call_under_way();
+    if (!call || !call_extents_suffice(call)) {
+        if (__builtin_expect(f != NULL, 1))
+            scan(op, f, grid, parameters, extra);
+        else
+            op->flags |= OP_BLIND;
+    }
     if (call)
         call_extents_carry(call, op);
     else if (!f || !f->trusted)
