@@ -122,3 +122,4 @@ def test_a_graph_in_pieces_moves_what_its_nodes_would(contents: Contents, backen
     counters = contents("replayed", backend)
     assert (counters["graphs_cut"], counters["short_operations"]) == (12, 0)
     assert 0 < counters["replayed"] < 2 * counters["issued"]
+    assert counters["whole"] == 1  # of one that fits

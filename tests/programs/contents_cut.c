@@ -192,16 +192,26 @@ static uint64_t moved(counter_reader counter) {
     return counter ? counter("filled_bytes") + counter("faulted_bytes") + counter("in_place_bytes") : 0;
 }
 
-/* Prints what comes to the device in as many steps, launched one by one, and as a graph. */
-void replayed(void) {
-    counter_reader counter = find_counter();
+static void issue_little(void) {
+    set(block[0], 1, BLOCK_MIB, stream);
+}
+
+static CUgraphExec captured(void (*work)(void)) {
     CUgraph graph;
     CUgraphExec exec;
-    fill_blocks();
     MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-    issue();
+    work();
     MUST(cuStreamEndCapture(stream, &graph));
     MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    return exec;
+}
+
+/* Prints what comes to the device in as many steps, launched one by one, and as a graph; and how often the driver
+ * launches a graph for a launch of one that fits. */
+void replayed(void) {
+    counter_reader counter = find_counter();
+    fill_blocks();
+    CUgraphExec exec = captured(issue), little = captured(issue_little);
     for (int how = 0; how < 2; how++) {
         uint64_t before = moved(counter);
         for (int round = 0; round < ROUNDS; round++)
@@ -212,4 +222,7 @@ void replayed(void) {
         MUST(cuStreamSynchronize(stream));
         printf("%s %llu\n", how ? "replayed" : "issued", (unsigned long long)(moved(counter) - before) / MIB);
     }
+    uint64_t before = emu_calls("cuGraphLaunch");
+    MUST(cuGraphLaunch(little, stream));
+    printf("whole %llu\n", (unsigned long long)(emu_calls("cuGraphLaunch") - before));
 }
