@@ -71,6 +71,8 @@ LARGE = {
 }
 # bench.gpu.sweep runs it.
 SWEEP = {"sweep": [sys.executable, str(TESTS / "programs" / "torch_sweep.py")]}
+# tests/gpu/test_graphs.py does.
+GRAPHS = {"graph-large": torch("graph-large")}
 # They ask for memory until they are refused.
 LIMITS: dict[str, list[str]] = {
     "torch-limit": [sys.executable, str(TESTS / "programs" / "torch_limit.py")],
@@ -107,7 +109,7 @@ def build(into: Path) -> None:
 
 def command(name: str, built: Path, warm: int, timed: int) -> list[str]:
     """How a program is started. Raises KeyError for an unknown name."""
-    words = list((PROGRAMS | SMALL | LARGE | SWEEP | ASIDE)[name])
+    words = list((PROGRAMS | SMALL | LARGE | SWEEP | GRAPHS | ASIDE)[name])
     if name == "static":
         return [str(built / words[0])]
     return words if name in ASIDE else [*words, str(warm), str(timed)]

@@ -134,10 +134,10 @@ def compiled() -> tuple[Callable[[], None], list[torch.Tensor]]:
     return step, losses
 
 
-def graph() -> tuple[Callable[[], None], list[torch.Tensor]]:
+def graph(width: int = 1024, layers: int = 6) -> tuple[Callable[[], None], list[torch.Tensor]]:
     """Inference replayed as a CUDA graph."""
-    model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(6)]).to(DEVICE)
-    x = torch.randn(256, 1024, device=DEVICE)
+    model = torch.nn.Sequential(*[torch.nn.Linear(width, width) for _ in range(layers)]).to(DEVICE)
+    x = torch.randn(256, width, device=DEVICE)
     with torch.no_grad():
         for _ in range(3):
             model(x)
@@ -164,6 +164,7 @@ PROGRAMS: dict[str, Callable[[], tuple[Callable[[], None], list[torch.Tensor]]]]
     "bert": bert,
     "compile": compiled,
     "graph": graph,
+    "graph-large": lambda: graph(4096, 28),  # 1.75 GiB
 }
 
 
