@@ -188,6 +188,11 @@ def test_no_handle_is_given_of_what_lies_where_memory_that_moves_does_now(told: 
     assert "ULMS_PLAIN" in warning
 
 
+def test_what_moves_is_bound_to_no_multicast_object(told: Told) -> None:
+    moves, plain, _ = told("multicast", alone=True)
+    assert (moves, plain) == ("1", "801")
+
+
 def test_graphs_within_graphs_are_charged(told: Told) -> None:
     assert told("graphs", env={"ULMS_GPU_MEMORY": "64MiB"}) == [
         "0 MiB, launched 8, kept 8, freed 0"

@@ -281,10 +281,10 @@ static void devices(void) {
 }
 
 static const struct part parts[] = {
-    {"kinds", kinds}, {"small", small},     {"small last", small_last}, {"attributes", attributes},
-    {"async", async}, {"capture", capture}, {"graphs", graphs},         {"dma", dma},
-    {"ipc", ipc},     {"limit", limit},     {"contexts", contexts},     {"devices", devices},
-    {NULL, NULL}};
+    {"kinds", kinds},         {"small", small},     {"small last", small_last}, {"attributes", attributes},
+    {"async", async},         {"capture", capture}, {"graphs", graphs},         {"dma", dma},
+    {"multicast", multicast}, {"ipc", ipc},         {"limit", limit},           {"contexts", contexts},
+    {"devices", devices},     {NULL, NULL}};
 
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";

@@ -18,5 +18,6 @@ const char *held(CUdeviceptr p);
 void attributes(void);
 void ipc(void);
 void dma(void);
+void multicast(void);
 
 #endif

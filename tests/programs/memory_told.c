@@ -17,6 +17,7 @@ USE(cuPointerGetAttributes)
 USE(cuMemRetainAllocationHandle)
 USE(cuIpcGetMemHandle)
 USE(cuMemGetHandleForAddressRange)
+USE(cuMulticastBindAddr)
 
 static uint64_t pool_bytes(CUmemoryPool pool, CUmemPool_attribute attribute) {
     uint64_t bytes = 0;
@@ -104,6 +105,15 @@ void ipc(void) {
     for (int i = 0; i < 2; i++)
         printf("is %d\n", (int)cuIpcGetMemHandle(&handle, p));
     MUST(cuIpcGetMemHandle(&handle, q));
+}
+
+/* The second is of plain memory: the emulated driver has no such call. */
+void multicast(void) {
+    CUdeviceptr p, q;
+    MUST(cuMemAlloc_v2(&p, 4 * MIB));
+    MUST(cuMemAlloc_v2(&q, 4096));
+    printf("is %d\n", (int)cuMulticastBindAddr(0, 0, p, 2 * MIB, 0));
+    printf("is %d\n", (int)cuMulticastBindAddr(0, 0, q, 4096, 0));
 }
 
 void dma(void) {

@@ -299,3 +299,22 @@ CUresult custom_cuMulticastBindMem_v2(int variant, CUmemGenericAllocationHandle 
     return status ? status
                   : REAL(cuMulticastBindMem_v2, variant)(mcHandle, dev, mcOffset, memHandle, memOffset, size, flags);
 }
+
+/* By its address the driver would bind what lies there now. */
+static CUresult to_real_at(CUdeviceptr address) {
+    struct allocation a;
+    struct physical *p = mapped_at(address);
+    if (p && p->virtual_handle)
+        return virtual_handle_make(p->virtual_handle);
+    return provided_at(address, &a) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult custom_cuMulticastBindAddr(int variant, CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
+                                    CUdeviceptr memptr, size_t size, unsigned long long flags) {
+    return to_real_at(memptr) ?: REAL(cuMulticastBindAddr, variant)(mcHandle, mcOffset, memptr, size, flags);
+}
+
+CUresult custom_cuMulticastBindAddr_v2(int variant, CUmemGenericAllocationHandle mcHandle, CUdevice dev,
+                                       size_t mcOffset, CUdeviceptr memptr, size_t size, unsigned long long flags) {
+    return to_real_at(memptr) ?: REAL(cuMulticastBindAddr_v2, variant)(mcHandle, dev, mcOffset, memptr, size, flags);
+}
