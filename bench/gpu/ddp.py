@@ -1,4 +1,4 @@
-"""PyTorch DDP over NCCL, a rank a GPU, each with less memory than it needs: the losses are equal.
+"""PyTorch DDP or FSDP over NCCL, a rank a GPU, with less memory than it needs: losses are equal.
 
 Every backend runs beside the native program, and counts what it moves. Managed memory is at most
 ULMS_MANAGED_LIMIT for all ranks together.
@@ -38,6 +38,7 @@ def launch(ranks: int, options: argparse.Namespace, more: dict[str, str]) -> lis
     everyone = dict(os.environ) | more
     everyone |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(PORT), "WORLD_SIZE": str(ranks)}
     everyone |= {"NCCL_NVLS_ENABLE": "0"}  # NVLink multicast stays off
+    everyone |= {"DDP_SHARDED": "1"} if options.sharded else {}
     command = [sys.executable, str(PROGRAM), *options.steps.split(",")]
     started = [
         subprocess.Popen(
@@ -132,6 +133,7 @@ def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--show", type=Path, help="measure nothing, print this file as a table")
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--sharded", action="store_true", help="parameters too: FSDP")
     parser.add_argument("--backends", default=",".join(BACKENDS))
     parser.add_argument("--over", type=float, default=1.5, help="memory needed : memory there is")
     parser.add_argument("--steps", default="4,6", help="warm and timed steps (default 4,6)")

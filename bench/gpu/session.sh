@@ -54,6 +54,7 @@ run() { # shellcheck disable=SC2086
     sweep) module bench.gpu.sweep --pages 8MiB,16MiB --json "$folder/$kind-sweep.json" ;;
     busy) module lab.mapping.remap --only busy --json "$folder/$kind-busy.json" ;;
     ddp) module bench.gpu.ddp --json "$folder/${kind}x2-ddp.json" ;;
+    fsdp) module bench.gpu.ddp --sharded --json "$folder/${kind}x2-fsdp.json" ;;
     *) echo "no part is called $1" ;;
     esac
 }

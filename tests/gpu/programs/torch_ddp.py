@@ -1,6 +1,7 @@
 """Data-parallel training of a small GPT-2 over NCCL: one of WORLD_SIZE processes, on GPU RANK.
 
-With DDP_BACKEND=gloo the same steps of a tiny one on the CPU, to try the program without a GPU.
+With DDP_SHARDED=1 each rank has a part of each parameter (FSDP). With DDP_BACKEND=gloo the same
+steps of a tiny one on the CPU, to try the program without a GPU.
 """
 
 import os
@@ -10,7 +11,18 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 import torch
 from report import report, run_steps
+from torch.distributed.fsdp import fully_shard
 from transformers import GPT2Config, GPT2LMHeadModel
+
+
+def spread(net: torch.nn.Module) -> torch.nn.Module:
+    """The network over all ranks."""
+    if not os.environ.get("DDP_SHARDED"):
+        return torch.nn.parallel.DistributedDataParallel(net)
+    for block in net.transformer.h:
+        fully_shard(block)
+    fully_shard(net)
+    return net
 
 
 def main() -> None:
@@ -27,7 +39,7 @@ def main() -> None:
     tiny = {"n_layer": 1, "n_embd": 96, "vocab_size": 500}
     size = {"n_layer": 8} if backend == "nccl" else tiny
     config = GPT2Config(resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, **size)
-    model = torch.nn.parallel.DistributedDataParallel(GPT2LMHeadModel(config).to(device))
+    model = spread(GPT2LMHeadModel(config).to(device))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     torch.manual_seed(rank)
     tokens = torch.randint(0, 500, (4, 256 if backend == "nccl" else 16), device=device)
