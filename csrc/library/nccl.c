@@ -1,6 +1,9 @@
 /* NCCL: ranks, and groups. Between ncclGroupStart and the ncclGroupEnd that belongs to it calls only say what is to be
  * done: that one launches all of it. So what they tell is kept until then, and all is admitted before anything runs. A
- * kernel of one communicator may wait on the device for that of another, which the same thread launches after it. */
+ * kernel of one communicator may wait on the device for that of another, which the same thread launches after it.
+ *
+ * Peers use a rank's buffers only while the rank's own kernel runs, so what it keeps from moving covers them. What they
+ * map of registered memory is pinned or refused by the driver's functions that give it to them. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -18,7 +18,7 @@ LAYERS, MIB, STEPS, RANKS = 6, 4, 2, 2
 CALLS = 4 * LAYERS * STEPS
 """Groups of calls; a copy and a memset come before four of them, on each device."""
 NEEDS = 2 * LAYERS * MIB
-Run = Callable[[dict[str, str] | None], str]
+Run = Callable[..., str]
 SETUPS = {
     "um": {"ULMS_BACKEND": "um"},
     "vmm": {"ULMS_BACKEND": "vmm"},
@@ -44,10 +44,10 @@ def program(compiled: Compile, library: Path) -> Path:
 def run(program: Path, library: Path, run_emulated: RunEmulated) -> Run:
     """What the program prints under these settings; None: natively."""
 
-    def run(env: dict[str, str] | None) -> str:
+    def run(env: dict[str, str] | None, *words: str) -> str:
         folders = {"LD_LIBRARY_PATH": f"{library.parent}:{BUILD / 'emulator'}"}
         done = run_emulated(
-            [program, LAYERS, MIB, STEPS],
+            [program, LAYERS, MIB, STEPS, *words],
             folders | {"EMU_DEVICES": "2", "ULMS_MANAGED_LIMIT": "1GiB"} | (env or {}),
             preloaded=env is not None,
         )
@@ -77,3 +77,14 @@ def test_a_group_is_one_operation_of_each_device(run: Run, setup: str, budget: i
     assert counters["evicted_bytes"] > 0
     assert (counters["opaque"], counters["violations"]) == (0, 0)
     assert (counters["short_operations"] > 0) == (budget < 2 * MIB)
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_what_nobody_looked_at_may_be_anything(run: Run, backend: str) -> None:
+    """Pages begin to move in the middle of a group, of which calls have passed."""
+    env = {"ULMS_BACKEND": backend, "ULMS_GPU_MEMORY": f"{NEEDS * 4 // 3}MiB"}
+    output = run(env | {"ULMS_GPU_MEMORY_FACTOR": "100"}, "late")
+    counters = counters_in(output)
+    assert sums(output) == sums(run(None, "late")) != []
+    assert counters["evicted_bytes"] > 0
+    assert (counters["opaque"] > 0) == (backend == "vmm")

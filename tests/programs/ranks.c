@@ -1,11 +1,13 @@
 /* Two ranks in one thread, a device each, over more memory than a budget lets them keep: layers are computed and
  * reduced, as data-parallel training does, then gathered, scattered and sent on.
  *
- * ranks LAYERS MIB STEPS prints a sum for each buffer, and counters. */
+ * ranks LAYERS MIB STEPS [late] prints a sum for each buffer, and counters. late: a framework has told of a block, and
+ * as much memory as there was is allocated in the middle of the first group. */
 #include <stdlib.h>
 
 #include "counters.h"
 #include "device.h"
+#include "framework.h"
 #include "library.h"
 
 extern CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags);
@@ -37,6 +39,7 @@ static CUstream stream[RANKS];
 static ncclComm_t comm[RANKS];
 static CUdeviceptr weight[RANKS][LAYERS_MAX], gradient[RANKS][LAYERS_MAX];
 static size_t bytes;
+static bool late;
 
 static void *at(CUdeviceptr p, size_t offset) {
     return (void *)(uintptr_t)(p + offset);
@@ -53,8 +56,25 @@ static void compute(int rank, int layer, int step) {
                           stream[rank]));
 }
 
+/* Also filled. */
+static void allocate(int rank, CUdeviceptr *out, int n) {
+    to_rank(rank);
+    for (int i = 0; i < n; i++) {
+        MUST(cuMemAlloc_v2(&out[i], bytes));
+        MUST(cuMemsetD32Async(out[i], (unsigned)(100 * rank + i), bytes / 4, stream[rank]));
+    }
+}
+
+/* Once: as much for each rank as it has. */
+static void allocate_more(int layers) {
+    static CUdeviceptr more[2 * LAYERS_MAX];
+    for (int rank = 0; rank < RANKS && late; rank++)
+        allocate(rank, more, 2 * layers);
+    late = false;
+}
+
 /* Each layer's gradient, in place; a group of two at times. */
-static void reduce(int layer, int also) {
+static void reduce(int layers, int layer, int also) {
     size_t count = bytes / 4;
     SURE(ncclGroupStart());
     for (int rank = 0; rank < RANKS; rank++) {
@@ -62,6 +82,7 @@ static void reduce(int layer, int also) {
         SURE(ncclAllReduce(g, g, count, ncclInt32, ncclSum, comm[rank], stream[rank]));
         if (also != layer)
             SURE(ncclAllReduce(other, other, count, ncclInt32, ncclSum, comm[rank], stream[rank]));
+        allocate_more(layers);
     }
     SURE(ncclGroupEnd());
 }
@@ -102,18 +123,18 @@ int main(int argc, char **argv) {
         return 2;
     int layers = atoi(argv[1]), steps = atoi(argv[3]);
     bytes = (size_t)atoi(argv[2]) << 20;
+    late = argc > 4;
     print_counters_at_exit();
     MUST(cuInit(0));
     for (int rank = 0; rank < RANKS; rank++) {
         MUST(cuDevicePrimaryCtxRetain(&context[rank], rank));
         to_rank(rank);
         stream[rank] = new_stream();
-        for (int i = 0; i < layers; i++) {
-            MUST(cuMemAlloc_v2(&weight[rank][i], bytes));
-            MUST(cuMemAlloc_v2(&gradient[rank][i], bytes));
-            MUST(cuMemsetD32Async(weight[rank][i], (unsigned)(100 * rank + i), bytes / 4, stream[rank]));
-        }
+        allocate(rank, weight[rank], layers);
+        allocate(rank, gradient[rank], layers);
     }
+    if (late)
+        report(weight[0][0], (int64_t)bytes);
     for (int rank = 0; rank < RANKS; rank++) {
         to_rank(rank);
         MUST(cuCtxEnablePeerAccess(context[1 - rank], 0));
@@ -123,7 +144,7 @@ int main(int argc, char **argv) {
         for (int i = 0; i < layers; i++) {
             compute(0, i, step);
             compute(1, i, step);
-            reduce(i, i % 2 ? i : (i + 1) % layers);
+            reduce(layers, i, i % 2 ? i : (i + 1) % layers);
             exchange(i);
         }
     for (int rank = 0; rank < RANKS; rank++) {
