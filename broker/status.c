@@ -80,6 +80,7 @@ static void put_tenant(const struct tenant *t, uint64_t now) {
     number("pid", (uint64_t)t->pid);
     put_group(group_of(t->group));
     number("budget", t->lease.budget);
+    number("reserved", sums.reserved);
     number("may_issue", t->lease.may_issue);
     number("fill_bytes", t->lease.fill_bytes);
     number_if_any("in_flight_ns", t->lease.in_flight_ns);

@@ -237,6 +237,9 @@ void ulms_engine_budget(struct ulms_engine *e, uint64_t bytes);
 /* What kernels may do from now on to pages that leave with ULMS_MOVE_IN_PLACE: ULMS_IN_PLACE_*. Those that lie on the
  * host and may not be used there any more are filled before an operation that touches them. */
 void ulms_engine_in_place(struct ulms_engine *e, uint32_t in_place);
+/* From now on as many pages come ahead of need as there is room for (1), not only so many that operations wait for none
+ * (0, as at first). For who waits meanwhile, or is about to lose what it has. */
+void ulms_engine_eager(struct ulms_engine *e, int eager);
 /* Who has the frame on which the absent page that begins at `start` has a claim: that page's start; 0: there is no
  * claim, or nobody has the frame. */
 typedef uint64_t (*ulms_holder)(void *data, uint64_t start);

@@ -172,7 +172,7 @@ def driver_functions() -> list[str]:
 
 
 def beyond_budget(case: Case, truth: Outcome, found: Outcome, budget: int) -> int:
-    """Bytes that were on the device at a time beyond the budget and one operation.
+    """Bytes that were on the device at a time beyond the budget, in whole pages, and one operation.
 
     What it asked to be managed is the driver's to place, and left out. Under `um` so are what was
     discarded, which keeps its place, and what came to a kernel through addresses that nothing
@@ -180,6 +180,7 @@ def beyond_budget(case: Case, truth: Outcome, found: Outcome, budget: int) -> in
     it: natively so much more than it asked for.
     """
     resident, native = found.resident(), truth.resident()
+    budget = -(-budget // PAGE) * PAGE
     managed = min(resident.pages, native.pages)
     if case.setup == "vmm":
         rounding = native.most - truth.peak()

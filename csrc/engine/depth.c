@@ -18,7 +18,7 @@ void depth_open(struct ulms_engine *e) {
 }
 
 uint64_t depth_left(const struct ulms_engine *e) {
-    return e->depth.pages - smaller(e->depth.pages, ready(e));
+    return e->depth.eager ? UINT64_MAX : e->depth.pages - smaller(e->depth.pages, ready(e));
 }
 
 void depth_asked(struct ulms_engine *e) {

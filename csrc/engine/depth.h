@@ -8,7 +8,8 @@
 struct ulms_engine;
 
 struct depth {
-    uint64_t pages;     /* so many may be ready; UINT64_MAX: any number */
+    bool eager;         /* any number of pages may be ready */
+    uint64_t pages;     /* else so many; UINT64_MAX: any number */
     uint64_t untouched; /* pages that are ready, but for those that fill */
     uint64_t most;      /* that were ready at once in the round under way, where one more might have come */
     bool reached;       /* in this round `pages` kept one from coming */

@@ -77,6 +77,10 @@ void ulms_engine_in_place(struct ulms_engine *e, uint32_t in_place) {
     }
 }
 
+void ulms_engine_eager(struct ulms_engine *e, int eager) {
+    e->depth.eager = eager;
+}
+
 void ulms_engine_stats(const struct ulms_engine *e, struct ulms_engine_stats *out) {
     *out = e->stats;
     out->resident_bytes = bytes_of(e, e->used - e->filling - e->evicting);

@@ -42,7 +42,7 @@ struct ulms_frames {
     struct frame *frame;           /* by number */
     uint64_t *idle, *bare;         /* bits by number: made and unused; not made */
     uint64_t arrivals;             /* pages that came */
-    bool gave_back;                /* frames were unmade since somebody asked */
+    uint32_t lingering;            /* frames that were unmade, and where pages may be mapped still */
     uint32_t next;                 /* where the search for idle ones begins */
     const struct frames_memory *memory;
     void *own;
@@ -71,9 +71,10 @@ bool frames_stock(struct ulms_frames *f);
 /* A frame that make_one made, which is handed n, and that is unmade as soon as it is given. NO_FRAME: there may be no
  * more, or it could not be made. */
 uint32_t frames_make_once(struct ulms_frames *f, bool (*make_one)(void *own, uint32_t frame, size_t n), size_t n);
-/* Frames were unmade since this was asked last, or somebody is to look again. */
-bool frames_gave_back(struct ulms_frames *f);
-void frames_look_again(struct ulms_frames *f);
+/* Frames that were unmade, and whose memory is not free until no page is mapped there: at most so many. */
+uint32_t frames_lingering(const struct ulms_frames *f);
+/* At so many of them no page is mapped any more. */
+void frames_left(struct ulms_frames *f, uint32_t n);
 /* Unmakes idle frames, until only so many bytes of frames are made, used ones included. */
 void frames_trim(struct ulms_frames *f, uint64_t bytes);
 /* Bytes of the frames that are made. */

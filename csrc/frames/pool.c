@@ -224,17 +224,14 @@ void ulms_frames_give(struct ulms_frames *f, const uint32_t *frames, size_t n) {
             unmake_once(f, frames[i]);
 }
 
-bool frames_gave_back(struct ulms_frames *f) {
-    lock_take(&f->lock);
-    bool gave = f->gave_back;
-    f->gave_back = false;
-    lock_drop(&f->lock);
-    return gave;
+uint32_t frames_lingering(const struct ulms_frames *f) {
+    return __atomic_load_n(&f->lingering, __ATOMIC_RELAXED);
 }
 
-void frames_look_again(struct ulms_frames *f) {
+/* Two may have looked at the same time. */
+void frames_left(struct ulms_frames *f, uint32_t n) {
     lock_take(&f->lock);
-    f->gave_back = true;
+    __atomic_store_n(&f->lingering, f->lingering - (n < f->lingering ? n : f->lingering), __ATOMIC_RELAXED);
     lock_drop(&f->lock);
 }
 
@@ -248,7 +245,7 @@ static size_t take_surplus(struct ulms_frames *f, uint64_t most, uint32_t out[BA
         bits_set(f->idle, i, false);
         memset(f->frame[i].claims, 0, sizeof f->frame[i].claims);
         f->frame[i].made_at = f->arrivals; /* the pages that are stale there came before */
-        f->gave_back = true;
+        __atomic_store_n(&f->lingering, f->lingering + 1, __ATOMIC_RELAXED);
         f->free--;
         count_made(f, (uint32_t)-1);
         out[n++] = i;

@@ -107,6 +107,9 @@ class Engine(Protocol):
     def in_place(self, mode: int) -> None:
         """What kernels may do to pages on the host is another: as Settings.in_place."""
 
+    def eager(self, eager: bool) -> None:
+        """Whether as many pages come ahead as there is room for."""
+
     def holder(self, holder: Callable[[int], int]) -> None:
         """Pages have claims on frames: gives the page that has the frame of an absent one."""
 
@@ -175,6 +178,9 @@ class CompiledEngine:
 
     def in_place(self, mode: int) -> None:
         self.lib.ulms_engine_in_place(self.engine, mode)
+
+    def eager(self, eager: bool) -> None:
+        self.lib.ulms_engine_eager(self.engine, eager)
 
     def holder(self, holder: Callable[[int], int]) -> None:
         def given(_: Any, start: int) -> int:

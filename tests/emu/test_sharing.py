@@ -357,6 +357,25 @@ def test_what_waits_fills_up_to_its_budget(device: Device) -> None:
     program.communicate()
 
 
+def test_what_it_says_it_holds_is_what_the_device_has_of_it(device: Device) -> None:
+    """Others grow by what it says that it gave back. Pages were mapped there still."""
+    command = [str(device.binary), "infer", *SHAPES["infer"], str(1000 * STEPS["infer"])]
+    program = device.run(command, "vmm", "g", EMU_TIME="5", ULMS_HIDDEN="known")
+    device.wait_for(1)
+    while issued(device) < STEPS["infer"]:
+        assert program.poll() is None
+    for most in (96, 160) * 4:
+        configure(device.folder, f"g,memory={most}MiB")
+        end = time.monotonic() + 0.3
+        while time.monotonic() < end:
+            (mine,) = device.tenants()
+            used = int.from_bytes((device.folder / "device").read_bytes()[:8], sys.byteorder)
+            if most == 96 and mine["reserved"] <= 96 * MIB:
+                assert used <= 96 * MIB
+    program.kill()
+    program.communicate()
+
+
 BURSTS = """
 import time
 start = allocated(32 * MIB)

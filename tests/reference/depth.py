@@ -13,6 +13,7 @@ is the operations of a period:
 - It is idle if no page was ready whenever lane in 3 had a page with bytes and room for it.
 - It settles if the one before was idle or void, or if depth was raised when that one ended. Of a
   round that settles, and of an idle one, nothing is learnt.
+- While the engine is eager, any number may be ready; what is learnt meanwhile counts later.
 - It is late if an operation became late in it (had to be held), else calm. Depth was reached if
   left was 0 when lane in 3 had a page with bytes and room for it.
 
@@ -48,7 +49,8 @@ class Depth:
 
     def __init__(self, least_of_all: int) -> None:
         self.least = self.least_of_all = least_of_all
-        self.pages: float = inf  # so many may be ready
+        self.eager = False  # any number of pages may be ready
+        self.pages: float = inf  # else so many
         self.rounds = 0  # until fewer than `least` are tried; 0: it is the least of all
         self.again = AGAIN
         self.calm = 0  # rounds in a row in which no operation was late
@@ -63,7 +65,7 @@ class Depth:
 
     def left(self, ready: int) -> float:
         """So many pages more may come."""
-        return max(0, self.pages - ready)
+        return inf if self.eager else max(0, self.pages - ready)
 
     def asked(self, ready: int) -> None:
         """One might come: there is room for it."""

@@ -182,6 +182,9 @@ class Reference:
     def in_place(self, mode: int) -> None:
         self.allowed = mode
 
+    def eager(self, eager: bool) -> None:
+        pass
+
     def budget(self, size: int) -> None:
         self.sums.budget_bytes = size
         self.frames = size // self.size

@@ -148,6 +148,9 @@ class Held(Demand):
         for page in self.pages.values():
             self.settle(page)
 
+    def eager(self, eager: bool) -> None:
+        self.depth.eager = eager
+
     # --- moves ---
 
     def next(self, lane: int) -> Move | None:

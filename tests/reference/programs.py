@@ -49,12 +49,13 @@ def random_program(seed: int) -> tuple[Settings, list[Step], list[Action]]:
                     ("finish", which, ok),
                     ("budget", PAGE * chance.randint(2, 14)),
                     ("in_place", which % 3),
+                    ("eager", ok),
                     ("block", touch().start, size + 8, ok and which > 2),
                     ("freed", touch().start, size),
                     ("allocated", touch().start // PAGE * PAGE, size),
                     ("placed", touch().start, PAGE),
                 ],
-                [30, 20, 4, 40, 12, 50, 45, 1, 1, 6, 2, 4, 1],
+                [30, 20, 4, 40, 12, 50, 45, 1, 1, 1, 6, 2, 4, 1],
             )[0]
         )
     return engine, loop, script
@@ -154,6 +155,7 @@ def random_sweeps(seed: int) -> tuple[Settings, list[Step], list[Action]]:
             ("placed", page, PAGE),
             ("allocated", PAGE, PAGES * PAGE),
             ("in_place", chance.randint(0, 2)),
+            ("eager", chance.random() < 0.5),
         ]
         script += [("work", chance.choice([20, 60, 150]), chance.choice([1, 3, 10]))]
         script += chance.choices(ways, k=chance.randint(0, 2))

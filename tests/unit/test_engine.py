@@ -79,6 +79,7 @@ actions = st.one_of(
     st.tuples(st.just("finish"), few, st.booleans()),
     st.tuples(st.just("budget"), st.integers(0, 14 * PAGE)),
     st.tuples(st.just("in_place"), st.integers(0, 2)),
+    st.tuples(st.just("eager"), st.booleans()),
     st.tuples(st.just("freed"), starts, st.integers(0, 3 * PAGE)),
     st.tuples(st.just("allocated"), pages, sizes),
     st.tuples(st.just("placed"), starts, st.integers(0, 2 * PAGE)),

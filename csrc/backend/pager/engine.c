@@ -42,8 +42,9 @@ void pager_retired(struct pager *d, uint64_t ticket) {
         ulms_engine_retired(d->engine.core, serial, d->monitor.progress_ns);
 }
 
-void pager_in_place_allow(struct pager *d) {
+void pager_all_come(struct pager *d) {
     bool all_come = d->phase.refit.all_come || d->admission.turn.settles;
+    ulms_engine_eager(d->engine.core, all_come);
     ulms_engine_in_place(d->engine.core, all_come ? ULMS_IN_PLACE_NOTHING : ULMS_IN_PLACE_ALL);
 }
 
@@ -64,6 +65,8 @@ bool pager_engine_open(struct pager *d) {
         .in_place = ULMS_IN_PLACE_ALL,
     };
     d->engine.core = ulms_engine_new(&settings);
+    if (d->engine.core)
+        pager_all_come(d);
     if (d->engine.core && d->kind->holder)
         ulms_engine_holder(d->engine.core, d->kind->holder, d);
     return d->engine.core;

@@ -17,8 +17,8 @@ struct pager;
 
 /* False: no memory. */
 bool pager_engine_open(struct pager *d);
-/* Whether pages may be used where they lie is what refit and turn say. Under the lock. */
-void pager_in_place_allow(struct pager *d);
+/* Whether all pages come that have room, and none is used where it lies, is what refit and turn say. Under the lock. */
+void pager_all_come(struct pager *d);
 /* The operation is done on the device, or never came to it. Under the lock. */
 void pager_retired(struct pager *d, uint64_t ticket);
 /* Adds to the counters what the engine has counted since. Under the lock. */

@@ -39,7 +39,7 @@ static uint64_t touch_all(struct pager *d) {
 static void begin(struct pager *d) {
     struct pager_refit *r = &d->phase.refit;
     r->all_come = true;
-    pager_in_place_allow(d);
+    pager_all_come(d);
     r->serial = touch_all(d);
     r->ticket = r->serial ? pager_window_issue(&d->window, r->serial) : 0;
     if (r->serial && !r->ticket)
@@ -51,7 +51,7 @@ static void begin(struct pager *d) {
 static void end(struct pager *d) {
     struct pager_refit *r = &d->phase.refit, was = *r;
     *r = (struct pager_refit){0};
-    pager_in_place_allow(d);
+    pager_all_come(d);
     if (was.begun) {
         pager_retired(d, was.ticket);
         pager_wake(d);

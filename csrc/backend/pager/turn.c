@@ -75,7 +75,7 @@ static void settle(int32_t device, bool settles) {
     pager_lock(d);
     d->admission.turn.settles = settles;
     if (d->engine.core)
-        pager_in_place_allow(d);
+        pager_all_come(d);
     pager_wake(d);
     pager_unlock(d);
 }

@@ -79,15 +79,16 @@ bool vmm_give_back(struct pager *d, uint64_t most) {
     uint64_t before = frames_bytes(pool);
     frames_trim(pool, most);
     bool exceeds = most > 0 && frames_bytes(pool) > most;
-    bool freed = frames_bytes(pool) < before, walks = frames_gave_back(pool) || most == 0;
+    uint32_t lingering = frames_lingering(pool);
+    bool freed = frames_bytes(pool) < before, walks = lingering > 0 || most == 0;
     struct walk w = {0};
     while (walks && map_next_void(d, &w)) {
         freed = true;
         walks = !exceeds;
         w.skipped = w.skipped || exceeds;
     }
-    if (w.skipped)
-        frames_look_again(pool);
+    if (!w.skipped)
+        frames_left(pool, lingering);
     return freed;
 }
 
@@ -96,7 +97,7 @@ uint64_t vmm_frames_allowed(const struct pager *d) {
 }
 
 /* While nothing moves the device's frames are made as they are needed: the program may want the room for itself. False:
- * there are more than there may be, and pages leave them. */
+ * there are more than there may be, and pages leave them, or are mapped at some that were given back. */
 static bool follow_budget(struct pager *d) {
     struct vmm *v = vmm_in(d);
     pager_lock(d);
@@ -108,7 +109,7 @@ static bool follow_budget(struct pager *d) {
     frames_keep(&v->pool[VMM_DEVICE].frames, stock, most, ask, v->prefetcher);
     frames_keep(&v->pool[VMM_HOST].frames, stock, UINT64_MAX, ask, v->prefetcher);
     vmm_give_back(d, all);
-    return !moves || frames_bytes(&v->pool[VMM_DEVICE].frames) <= all;
+    return !moves || vmm_occupied(d) <= all;
 }
 
 static void *make(void *data) {

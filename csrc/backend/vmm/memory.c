@@ -81,7 +81,8 @@ struct vmm_range *vmm_range_at(const struct pager *d, addr_t p) {
 
 uint64_t vmm_occupied(const struct pager *d) {
     const struct vmm *v = vmm_in(d);
-    return v ? frames_bytes(&v->pool[VMM_DEVICE].frames) : 0;
+    const struct ulms_frames *frames = v ? &v->pool[VMM_DEVICE].frames : NULL;
+    return v ? frames_bytes(frames) + frames_lingering(frames) * page_bytes : 0;
 }
 
 uint64_t vmm_padding(const struct pager *d) {
