@@ -2,9 +2,9 @@
 
 `steps.py GROUP...` runs the named groups: lint, c, sanitizers, unit, emu, alone; check: quick unit
 tests. Steps run one after the other, but for two pairs. Linters, each of which fills one processor,
-run beside what is compiled. Unit tests run beside those of emulated devices, which often sleep, and
-get only the time that is left over. Each step's output goes to build/logs/; the end of it is shown
-when the step fails. A failed step does not stop the others.
+run beside what is compiled. Unit tests run beside those whose verdict depends on time: these mostly
+sleep, and the others get only the time that is left over. Each step's output goes to build/logs/;
+the end of it is shown when the step fails. A failed step does not stop the others.
 Exit status 1 when any failed. A tool that is missing fails its step, except offline (OFFLINE=1),
 where the step is skipped and says so.
 """
@@ -33,7 +33,7 @@ TAIL_LINES = 60
 JOBS = min(4, len(os.sched_getaffinity(0)))
 """Tests at a time. A container may be allowed less than it sees: few, so that none starves."""
 
-STAGES = ((("lint",), ("c", "sanitizers")), (("check",),), (("emu", "alone"), ("unit",)))
+STAGES = ((("lint",), ("c", "sanitizers")), (("check", "emu"),), (("alone",), ("unit",)))
 """Groups, one stage after the other; in a stage its lanes beside one another."""
 
 

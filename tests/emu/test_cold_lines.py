@@ -14,7 +14,7 @@ from bench.micro import cold_cost  # noqa: E402
 
 pytestmark = pytest.mark.emu
 TIMES = 16
-RUNS = 3
+RUNS = 6
 MOST = {
     "launch": 175,
     "question": 10,

@@ -43,7 +43,7 @@ LOST = {"cuMemMap", "cuMemSetAccess"}
 is lost, and the program hears of no memory (`test_vmm_failures.py`)."""
 LATER = 7
 """So many calls later, or half of those that there are."""
-A_SETUP_FAILS = 20
+A_SETUP_FAILS = 12
 """Runs of a set-up in which a call did fail."""
 DISTINCT = A_SETUP_FAILS // 3
 """So many programs at least."""

@@ -38,7 +38,7 @@ LOOKS = {"cuMemcpyDtoHAsync", "cuStreamSynchronize"}
 """What looking at a page needs."""
 WHOLE = "train"
 """The shape in which each of them does; `make soak` draws others without end."""
-POINTS, OTHER_POINTS = 4, 2
+POINTS, OTHER_POINTS = 3, 2
 """So many of the calls to a function that moves need, or to another, fail, one in each run."""
 ASKED_ONCE = "cuDeviceGetAttribute"
 """Where it fails once, the device is left alone from then on."""

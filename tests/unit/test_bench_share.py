@@ -58,7 +58,7 @@ def test_the_command_plays_writes_and_shows(
     assert cli.main(["share", "--show", str(mine), "--show", str(gpu)]) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0].endswith("a GPU, driver 1.2, commit 0123456, 2026-11-28.")
-    assert told[-1].startswith("| first token, s: 15 GiB, away | 0.352 | 1.75 |  | 0.317 |")
+    assert told[-1].startswith("| first token, s: 15 GiB, away | 0.352 | 1.75 | 0.317 |")
     assert told[-1].endswith(f"| 0.31 ({apart(one, theirs[0]):.0%}) |")
 
 
