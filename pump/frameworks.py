@@ -105,12 +105,20 @@ def interpreter(program: str, path: str | None) -> Path | None:
     """The Python that runs a program: itself, that of a script, or the one that comes first."""
     found = shutil.which(program, path=path)
     if found and not Path(found).name.startswith("python"):
-        with Path(found).open("rb") as file:
-            line = file.readline(4096)
+        line = first_line(Path(found))
         words = line[2:].decode(errors="replace").split() if line.startswith(b"#!") else []
         found = next((word for word in reversed(words) if "python" in word), None)
     first = shutil.which(found or "python3", path=path)
     return Path(first) if first else None
+
+
+def first_line(path: Path) -> bytes:
+    """Empty: what may be run need not be readable."""
+    try:
+        with path.open("rb") as file:
+            return file.readline(4096)
+    except OSError:
+        return b""
 
 
 def distributions(places: Sequence[Path]) -> dict[str, Version]:

@@ -101,6 +101,17 @@ def test_a_script_runs_in_the_python_that_it_names(python: Path, tmp_path: Path)
     assert interpreter("torchrun", str(tmp_path / "bin")) is None
 
 
+def test_a_program_that_cannot_be_read_runs_in_the_first_python(
+    python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "train"
+    program.write_bytes(b"\x7fELF")
+    program.chmod(0o711)
+    (tmp_path / "bin" / "python3").symlink_to(python)
+    monkeypatch.setattr(Path, "open", lambda *_: (_ for _ in ()).throw(PermissionError))
+    assert interpreter("train", str(tmp_path / "bin")) == tmp_path / "bin" / "python3"
+
+
 @pytest.mark.parametrize(
     ("variables", "short"),
     [
