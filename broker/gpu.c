@@ -101,10 +101,11 @@ static uint64_t used(const struct gpu *g, uint32_t group) {
 }
 
 static void tell_quotas(void) {
+    uint64_t held = host_held();
     for (struct tenant *t = tenants; t; t = t->next) {
         uint64_t memory = group_of(t->group)->settings.memory;
         uint64_t others = memory ? used(t->gpu, t->group) - t->report.used : 0;
-        share_page_quota(t->page, &(struct share_quota){memory, others, host_left_to(t)});
+        share_page_quota(t->page, &(struct share_quota){memory, others, host_left_to(t, held)});
     }
 }
 

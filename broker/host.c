@@ -10,18 +10,27 @@ static uint64_t amount(void) {
     return bytes;
 }
 
-/* A process on several GPUs says the same on each. */
-static bool was_counted(const struct tenant *t) {
+/* A process on several GPUs says the same on each. The first of its tenants speaks for it. */
+static const struct tenant *speaker(const struct tenant *t) {
     const struct tenant *first = tenants_first();
     while (first->pid != t->pid)
         first = first->next;
-    return first != t;
+    return first;
 }
 
-uint64_t host_left_to(const struct tenant *t) {
-    uint64_t left = amount();
-    for (const struct tenant *other = tenants_first(); other; other = other->next)
-        if (other->pid != t->pid && !was_counted(other))
-            left -= other->report.host < left ? other->report.host : left;
-    return left;
+/* Lies do not overflow the sum. */
+static uint64_t claim(const struct tenant *t) {
+    return t->report.host < amount() ? t->report.host : amount();
+}
+
+uint64_t host_held(void) {
+    uint64_t held = 0;
+    for (const struct tenant *t = tenants_first(); t; t = t->next)
+        held += speaker(t) == t ? claim(t) : 0;
+    return held;
+}
+
+uint64_t host_left_to(const struct tenant *t, uint64_t held) {
+    uint64_t others = held - claim(speaker(t));
+    return amount() - (others < amount() ? others : amount());
 }

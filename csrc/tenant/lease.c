@@ -17,7 +17,7 @@ void tenant_close(struct tenant *t, bool closed) {
         return;
     t->closed = closed;
     t->drains = closed;
-    tenant_device()->close(t->device, closed);
+    tenant_backend()->close(t->device, closed);
 }
 
 /* Its gate opens or closes now. */
@@ -46,7 +46,7 @@ static void read_lease(struct tenant *t) {
     t->read_ns = clock_ns();
     TENANT_TELL("device %d: lease %llu: %llu MiB, %s", t->device, (unsigned long long)lease.serial,
                 (unsigned long long)(lease.budget >> 20), lease.may_issue ? "a turn" : "no turn");
-    tenant_device()->bound(t->device, lease.in_flight_ns == UINT64_MAX ? 0 : lease.in_flight_ns);
+    tenant_backend()->bound(t->device, lease.in_flight_ns == UINT64_MAX ? 0 : lease.in_flight_ns);
     if (other_budget) {
         t->budget_ns = t->read_ns;
         grant(t, lease.budget);
@@ -73,7 +73,7 @@ static void settle(struct tenant *t) {
     __atomic_store_n(&t->together, !tenant_is_alone(t), __ATOMIC_RELAXED);
     bool settles = t->together && clock_ns() < t->budget_ns + SETTLES_NS;
     if (settles != t->settles)
-        tenant_device()->settles(t->device, settles);
+        tenant_backend()->settles(t->device, settles);
     t->settles = settles;
 }
 

@@ -52,13 +52,13 @@ static bool need_changed(const struct tenant *t, const struct backend_load *load
 }
 
 void tenant_report(struct tenant *t) {
-    struct backend_load load = tenant_device()->load(t->device);
+    struct backend_load load = tenant_backend()->load(t->device);
     uint64_t every = tenant_is_alone(t) ? ALONE_REPORT_NS : tenant_is_bound(t) ? BOUND_REPORT_NS : REPORT_NS;
     bool more = issues(t), begins = (load.wants || more) && !t->wanted;
     bool due = begins || need_changed(t, &load) || clock_ns() >= t->reported_ns + every;
     bool quiet = t->wanted && !more && !load.wants;
     if (due || quiet) {
-        bool idle = tenant_device()->idle(t->device);
+        bool idle = tenant_backend()->idle(t->device);
         if (due || idle)
             report(t, &load, more, idle);
     }
@@ -66,7 +66,7 @@ void tenant_report(struct tenant *t) {
 
 /* What it holds is what the driver has not got back. */
 void tenant_acknowledge(struct tenant *t) {
-    uint64_t held = tenant_device()->load(t->device).held;
+    uint64_t held = tenant_backend()->load(t->device).held;
     struct share_message m = {.kind = SHARE_ACKNOWLEDGE, .acknowledge = {t->lease.serial, held}};
     bool fits = held <= t->lease.budget;
     if (!fits && (clock_ns() < t->acknowledged_ns + ACKNOWLEDGE_NS || held == t->held))
@@ -82,9 +82,9 @@ void tenant_acknowledge(struct tenant *t) {
 
 void tenant_drained(struct tenant *t) {
     struct share_message m = {.kind = SHARE_DRAINED, .drained = {t->lease.serial}};
-    if (!tenant_device()->idle(t->device))
+    if (!tenant_backend()->idle(t->device))
         return;
-    struct backend_load load = tenant_device()->load(t->device);
+    struct backend_load load = tenant_backend()->load(t->device);
     report(t, &load, issues(t), true);
     t->drains = !say(t, &m);
     TENANT_TELL("device %d: drained after %llu us", t->device, tenant_since(t));

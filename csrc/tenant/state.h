@@ -32,7 +32,7 @@ struct tenant {
     uint64_t told_ns;          /* when that was told last */
 };
 
-static inline const struct backend_shares *tenant_device(void) {
+static inline const struct backend_shares *tenant_backend(void) {
     return session.backend->shares;
 }
 

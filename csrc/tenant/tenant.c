@@ -56,7 +56,7 @@ static uint64_t serve(struct tenant *t) {
 static struct share_message hello(const struct tenant *t) {
     const struct share_option *o = &ulms_options.share;
     struct share_message m = {.hello = {.rate = LINK_RATE,
-                                        .held = tenant_device()->load(t->device).held,
+                                        .held = tenant_backend()->load(t->device).held,
                                         .sets = o->settings.said != 0,
                                         .settings = o->settings.to}};
     size_t total = 0;
@@ -86,8 +86,8 @@ static void leave(struct tenant *t) {
     connection_close(&t->to);
     tenant_close(t, false);
     __atomic_store_n(&t->together, false, __ATOMIC_RELAXED);
-    tenant_device()->settles(t->device, false);
-    tenant_device()->bound(t->device, 0);
+    tenant_backend()->settles(t->device, false);
+    tenant_backend()->bound(t->device, 0);
     t->drains = t->unacknowledged = t->settles = false;
 }
 
@@ -173,8 +173,8 @@ void tenants_stop(void) {
         tenant_wake(i);
         tenants[i]->joined = true;
         pthread_timedjoin_np(tenants[i]->thread, NULL, &until);
-        tenant_device()->close(i, false);
-        tenant_device()->bound(i, 0);
+        tenant_backend()->close(i, false);
+        tenant_backend()->bound(i, 0);
     }
 }
 

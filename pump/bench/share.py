@@ -95,7 +95,7 @@ def play(part: Part) -> list[Row]:
 
 
 def cells(row: Row) -> list[str]:
-    """Of whole processes, faults, filling beside, ours and the bound."""
+    """Of whole processes, faults, ours and the bound."""
     figures = [*(row.ways.get(way) for way in WAYS), row.figure, row.ways.get("bound")]
     return ["" if figure is None else f"{figure:.3g}" for figure in figures]
 

@@ -6,6 +6,7 @@ What is recorded of each is compared with bytes that are computed without the ta
 import random
 import sys
 from collections.abc import Callable
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -140,31 +141,27 @@ def test_there_are_all_of_them() -> None:
     assert len(SYMBOLS) == 20
 
 
-@pytest.mark.parametrize("kernels", ["seen", "hidden"])
-def test_extents_and_directions(
-    run_emulated: RunEmulated, emulator_dir: Path, tmp_path: Path, kernels: str
-) -> None:
+@pytest.fixture(params=["seen", "hidden"])
+def launched(
+    run_emulated: RunEmulated, emulator_dir: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> Callable[..., Any]:
+    """Makes calls; what each launch touched, by kernels that hold pointers or none."""
+    kernels, trace = request.param, tmp_path / "trace"
+    which = {"library": LIBRARY, "size": ROOM, "kernels": kernels}
+    return partial(run_calls, run_emulated, emulator_dir, trace, **which)
+
+
+def test_extents_and_directions(launched: Callable[..., Any]) -> None:
     rng = random.Random(49)
     every = [drawn(rng, symbol, 0, ROOM) for symbol in SYMBOLS for _ in range(12)]
     calls, uses = zip(*every, strict=True)
-    found = run_calls(
-        run_emulated,
-        emulator_dir,
-        tmp_path / "trace",
-        calls,
-        library=LIBRARY,
-        size=ROOM,
-        kernels=kernels,
-    )
+    found = launched(calls)
     for one, does, launch in zip(calls, uses, found, strict=True):
         told = [use for use in does if use[1]]
         assert not told or recorded(launch) == painted(told), one
 
 
-@pytest.mark.parametrize("kernels", ["seen", "hidden"])
-def test_a_group_is_what_its_calls_are_together(
-    run_emulated: RunEmulated, emulator_dir: Path, tmp_path: Path, kernels: str
-) -> None:
+def test_a_group_is_what_its_calls_are_together(launched: Callable[..., Any]) -> None:
     """Also of groups in groups. One that is only simulated launches nothing."""
     rng = random.Random(94)
     start, end = call("ncclGroupStart", []), call("ncclGroupEnd", [])
@@ -180,16 +177,7 @@ def test_a_group_is_what_its_calls_are_together(
         calls += [start, *inside[:within], start, *inside[within:], end]
         calls.append(call("ncclGroupSimulateEnd", [["pointer", None]]) if simulated else end)
         launches += [] if simulated else [[use for _, uses in every for use in uses]] * many
-    found = run_calls(
-        run_emulated,
-        emulator_dir,
-        tmp_path / "trace",
-        calls,
-        library=LIBRARY,
-        size=ROOM,
-        kernels=kernels,
-        launching=len(launches),
-    )
+    found = launched(calls, launching=len(launches))
     for uses, launch in zip(launches, found, strict=True):
         told = [use for use in uses if use[1]]
         assert not told or recorded(launch) == painted(told)

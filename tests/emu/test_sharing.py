@@ -59,10 +59,18 @@ class Device:
             command, env=base | env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
+    def small(self, text: str, backend: str, name: str, **env: str) -> subprocess.Popen[str]:
+        """A program of a few lines over the emulated driver."""
+        return self.run([sys.executable, "-c", DRIVER + text], backend, name, **env)
+
     def tenants(self) -> list[dict[str, Any]]:
         """What the broker says of them."""
         gpus = status(self.folder)["gpus"]
         return [tenant for gpu in gpus for tenant in gpu["tenants"]]
+
+    def uuid(self) -> bytes:
+        """Of the GPU, once somebody has joined."""
+        return bytes.fromhex(str(status(self.folder)["gpus"][0]["uuid"]))
 
     def wait_for(self, count: int) -> list[dict[str, Any]]:
         """Until there are so many."""
@@ -142,8 +150,7 @@ def test_without_a_turn_it_sleeps(device: Device, alone: dict[str, str], backend
     """Until the tenant of higher priority that has it wants it no more."""
     program = device.start("infer", backend, EMU_TIME="20")
     device.wait_for(1)
-    uuid = bytes.fromhex(str(status(device.folder)["gpus"][0]["uuid"]))
-    first = Tenant(device.folder, "first", uuid, sets=1, settings={"priority": 1})
+    first = Tenant(device.folder, "first", device.uuid(), sets=1, settings={"priority": 1})
     wants = {"need": GIB, "wants": 1, "in_flight": 1, "ready": 1}
     first.says("REPORT", **wants)
     latest = [-1] * 10
@@ -216,14 +223,11 @@ while refused():
 """
 
 
-def test_what_lies_on_the_host_is_shared_out_too(device: Device, tmp_path: Path) -> None:
-    holds = tmp_path / "holds.py"
-    holds.write_text(DRIVER + HOLDS, encoding="utf-8")
-    program = device.run([sys.executable, str(holds)], "vmm", "g")
+def test_what_lies_on_the_host_is_shared_out_too(device: Device) -> None:
+    program = device.small(HOLDS, "vmm", "g")
     assert program.stdout
     assert program.stdout.readline() == "0\n"
-    uuid = bytes.fromhex(str(status(device.folder)["gpus"][0]["uuid"]))
-    other = Tenant(device.folder, "other", uuid)
+    other = Tenant(device.folder, "other", device.uuid())
     other.says("REPORT", host=2**60)
     assert program.stdout.readline() == "2\n"
     other.ends()
@@ -243,14 +247,12 @@ time.sleep(1)
 
 
 def test_a_full_device_is_asked_again_before_a_broker_is_there(
-    device: Device, alone: dict[str, str], tmp_path: Path
+    device: Device, alone: dict[str, str]
 ) -> None:
     """Others would give some of it up soon."""
     device.broker.kill()
     device.broker.wait()
-    fills = tmp_path / "fills.py"
-    fills.write_text(DRIVER + FILLS, encoding="utf-8")
-    other = device.run([sys.executable, str(fills)], "observe", "")
+    other = device.small(FILLS, "observe", "")
     assert other.stdout
     assert other.stdout.readline() == "full\n"
     program = device.start("infer", "vmm")
@@ -278,8 +280,7 @@ def test_a_stopped_broker_keeps_nobody_waiting(
     """Not even a program that has no turn just now, and says so."""
     program = device.start("infer", backend, EMU_TIME="20", ULMS_LOG_LEVEL="INFO")
     device.wait_for(1)
-    uuid = bytes.fromhex(str(status(device.folder)["gpus"][0]["uuid"]))
-    first = Tenant(device.folder, "first", uuid, sets=1, settings={"priority": 1})
+    first = Tenant(device.folder, "first", device.uuid(), sets=1, settings={"priority": 1})
     first.says("REPORT", need=GIB, wants=1, in_flight=1, ready=1)
     while may_issue(device):
         time.sleep(0.005)
@@ -314,8 +315,7 @@ def test_while_its_budget_changes_little_is_used_in_place(device: Device) -> Non
     """What is away can come soon. Else it would be, as all is touched once a step."""
     program = device.start("infer", "vmm", EMU_TIME="20", ULMS_HIDDEN="known")
     device.wait_for(1)
-    uuid = bytes.fromhex(str(status(device.folder)["gpus"][0]["uuid"]))
-    other = Tenant(device.folder, "other", uuid)
+    other = Tenant(device.folder, "other", device.uuid())
     while program.poll() is None:
         for most in "96MiB", "64MiB":
             configure(device.folder, f"g,memory={most}")
@@ -335,8 +335,7 @@ def test_what_waits_fills_up_to_its_budget(device: Device) -> None:
     while issued(device) < STEPS["infer"]:  # it has all its memory
         assert program.poll() is None
     configure(device.folder, "g,memory=64MiB")
-    uuid = bytes.fromhex(str(status(device.folder)["gpus"][0]["uuid"]))
-    first = Tenant(device.folder, "first", uuid, sets=1, settings={"priority": 1})
+    first = Tenant(device.folder, "first", device.uuid(), sets=1, settings={"priority": 1})
 
     def mine() -> dict[str, Any]:
         """While the other has its turn."""
@@ -388,14 +387,11 @@ for _ in range(60):
 """
 
 
-def test_who_pauses_says_so_at_once(device: Device, tmp_path: Path) -> None:
+def test_who_pauses_says_so_at_once(device: Device) -> None:
     """While others wait. In 10 ms at most it says what it does."""
-    bursts = tmp_path / "bursts.py"
-    bursts.write_text(DRIVER + BURSTS, encoding="utf-8")
-    program = device.run([sys.executable, str(bursts)], "vmm", "g")
+    program = device.small(BURSTS, "vmm", "g")
     device.wait_for(1)
-    uuid = bytes.fromhex(str(status(device.folder)["gpus"][0]["uuid"]))
-    other = Tenant(device.folder, "other", uuid)
+    other = Tenant(device.folder, "other", device.uuid())
     spans, since = [], None
     while program.poll() is None:
         other.says("REPORT", need=GIB, wants=1, in_flight=1, ready=1)
@@ -427,13 +423,12 @@ print(min(parts), max(parts))
 
 
 @pytest.mark.parametrize("backend", ["um", "vmm"])
-def test_under_a_limit_little_is_in_flight(device: Device, tmp_path: Path, backend: str) -> None:
+def test_under_a_limit_little_is_in_flight(device: Device, backend: str) -> None:
     """A turn ends when what was issued is done. Else all is issued at once."""
 
     def parts(share: str, enough: int) -> list[float]:
-        program = tmp_path / "program.py"
-        program.write_text(f"{DRIVER}\nENOUGH = {enough}\n{ASYNCHRONOUS}", encoding="utf-8")
-        started = device.run([sys.executable, str(program)], backend, share, EMU_TIME="20")
+        text = f"ENOUGH = {enough}\n{ASYNCHRONOUS}"
+        started = device.small(text, backend, share, EMU_TIME="20")
         return [float(part) for part in started.communicate(timeout=PATIENCE_S)[0].split()]
 
     assert parts("g", 3)[0] < 0.4

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/page.h"
-#include "base/patience.h"
 #include "driver/capture.h"
 #include "driver/context.h"
 #include "driver/session.h"
@@ -146,25 +145,16 @@ void charge_came(struct charge *c) {
 /* So long other processes may take to shrink: a new broker, if theirs has just died, comes first. */
 #define SHRINKS_NS 4000000000ull
 
-/* Of the thread's call that is repeated. */
-static __thread struct {
-    bool asked; /* the backend gave what it had */
-    struct patience others;
-} relief;
-
-void charge_relief_begins(void) {
-    relief.asked = false;
-    relief.others = (struct patience){.what = PATIENCE_TURN, .most_ns = SHRINKS_NS};
-}
-
-bool charge_relieved(const struct charge *c, CUresult status) {
+bool charge_relieved(const struct charge *c, struct charge_relief *r, CUresult status) {
     if (status != CUDA_ERROR_OUT_OF_MEMORY || !c->recorded)
         return false;
-    bool gave = !relief.asked && session.backend->relieve && session.backend->relieve(c->device);
+    bool gave = !r->asked && session.backend->relieve && session.backend->relieve(c->device);
     bool waits = c->kind == MEMORY_PLAIN || c->kind == MEMORY_PITCH;
-    relief.asked = true;
+    r->asked = true;
+    r->others.what = PATIENCE_TURN;
+    r->others.most_ns = SHRINKS_NS;
     return gave || (waits && !capture_any() && session.device_shares && session.device_shares(c->device) &&
-                    patience_rest(&relief.others));
+                    patience_rest(&r->others));
 }
 
 static void roll_back(struct charge *c) {

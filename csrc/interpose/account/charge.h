@@ -3,6 +3,7 @@
 #ifndef ULMS_CHARGE_H
 #define ULMS_CHARGE_H
 
+#include "base/patience.h"
 #include "driver.h"
 #include "types.h"
 
@@ -33,15 +34,19 @@ void charge_refuse(struct charge *c, uint64_t bytes);
 /* So much plain memory is about to be there, which no limit bounds: where memory moves, pages leave for it. It is. */
 void charge_comes(struct charge *c, uint64_t bytes);
 void charge_came(struct charge *c);
+/* Of one call that may be made again: whether the backend was asked, and how long others were waited for. */
+struct charge_relief {
+    bool asked;
+    struct patience others;
+};
 /* The real call returned `status`: the driver had no memory, but the backend gave some back, or other processes may
  * within a moment that has passed now. RELIEVED makes the call again then. */
-bool charge_relieved(const struct charge *c, CUresult status);
-void charge_relief_begins(void);
+bool charge_relieved(const struct charge *c, struct charge_relief *r, CUresult status);
 #define RELIEVED(c, call)                                                                                              \
     ({                                                                                                                 \
-        charge_relief_begins();                                                                                        \
+        struct charge_relief relief_ = {.asked = false};                                                               \
         CUresult last_ = (call);                                                                                       \
-        while (charge_relieved((c), last_))                                                                            \
+        while (charge_relieved((c), &relief_, last_))                                                                  \
             last_ = (call);                                                                                            \
         last_;                                                                                                         \
     })
