@@ -17,7 +17,7 @@
 #include "share/address.h"
 
 /* Programs close the low numbers, and think little of how many there are. */
-enum { HIGH = 200, ANSWER_MS = 500, DEAF_NS = 1000000000 };
+enum { HIGH = 200, ANSWER_MS = 500, DEAF_NS = 1000000000, WATCHED_NS = 250000000 };
 
 static bool is_ours(const struct connection *c) {
     struct stat s;
@@ -116,15 +116,15 @@ bool connection_send(struct connection *c, struct share_message *m, bool *sent) 
     return *sent || errno == EAGAIN || errno == EINTR || errno == ENOBUFS;
 }
 
-/* What it was told lies unread for long: it is stopped, or hangs. Each tenant says something more often than that. */
+/* What it was told lies unread for long: it is stopped, or hangs. Each tenant says something more often than that. A
+ * program that was stopped itself between two looks has not seen what the broker read. */
 static bool is_deaf(struct connection *c) {
     int unread = 0;
-    if (ioctl(c->socket, SIOCOUTQ, &unread) != 0 || unread == 0) {
-        c->unread_ns = 0;
-        return false;
-    }
-    c->unread_ns = c->unread_ns ? c->unread_ns : clock_ns();
-    return clock_ns() > c->unread_ns + DEAF_NS;
+    uint64_t now = clock_ns(), passed = now - c->looked_ns;
+    bool listens = ioctl(c->socket, SIOCOUTQ, &unread) != 0 || unread == 0;
+    c->looked_ns = now;
+    c->unread_ns = listens ? 0 : c->unread_ns + (passed < WATCHED_NS ? passed : WATCHED_NS);
+    return c->unread_ns > DEAF_NS;
 }
 
 /* It has nothing to say after its welcome: what it says is dropped. */

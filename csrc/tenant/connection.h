@@ -12,7 +12,8 @@ struct connection {
     int socket;  /* -1: none */
     ino_t inode; /* of the socket: the program may have closed it, and opened another file of that number */
     const struct share_page *page;
-    uint64_t unread_ns; /* since when it has not read all that it was told; 0: it has */
+    uint64_t looked_ns; /* when that was last asked */
+    uint64_t unread_ns; /* for how long it has not read all that it was told, as far as that was watched */
 };
 
 /* Says hello to the broker, which has a moment to answer. False: there is none, it is of another user, or it refused,

@@ -193,6 +193,25 @@ def test_one_that_is_stopped_keeps_nobody_waiting(
     assert said(stopped) == alone["infer"]
 
 
+def test_who_was_stopped_has_not_seen_a_broker_that_hangs(
+    device: Device, alone: dict[str, str]
+) -> None:
+    """What lay unread before and after says nothing of the time between."""
+    program = device.start("infer", "vmm", EMU_TIME="60")
+    device.wait_for(1)
+    other = Tenant(device.folder, "other", device.uuid())  # who shares has more to say
+    for one, what, then in (
+        (device.broker, signal.SIGSTOP, 0.3),
+        (program, signal.SIGSTOP, 1.2),
+        (program, signal.SIGCONT, 0.1),
+        (device.broker, signal.SIGCONT, 0.0),
+    ):
+        one.send_signal(what)
+        time.sleep(then)
+    other.ends()
+    assert said(program) == alone["infer"]
+
+
 def test_without_a_broker_it_runs_alone_and_says_so(device: Device, alone: dict[str, str]) -> None:
     device.broker.kill()
     device.broker.wait()

@@ -35,6 +35,10 @@ void pager_publish(struct pager *d) {
     d->engine.told_ns = clock_ns();
 }
 
+void pager_leave_untold(struct pager *d) {
+    ulms_engine_stats(d->engine.core, &d->engine.told);
+}
+
 void pager_retired(struct pager *d, uint64_t ticket) {
     uint64_t serial = pager_window_retire(&d->window, ticket);
     pager_progressed(d);

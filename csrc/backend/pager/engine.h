@@ -23,5 +23,7 @@ void pager_all_come(struct pager *d);
 void pager_retired(struct pager *d, uint64_t ticket);
 /* Adds to the counters what the engine has counted since. Under the lock. */
 void pager_publish(struct pager *d);
+/* Leaves it out: it was no operation of the program's. Under the lock. */
+void pager_leave_untold(struct pager *d);
 
 #endif

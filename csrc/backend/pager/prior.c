@@ -74,11 +74,13 @@ bool pager_prior_note(struct pager *d) {
         touches[i] = (struct ulms_engine_touch){r->start, r->bytes, ULMS_TOUCH_UPDATE};
     }
     pager_pages_died(&d->memory.ranges, 0, UINT64_MAX, 0);
+    pager_publish(d);
     uint64_t serial = ulms_engine_issued(d->engine.core, 0, touches, d->memory.ranges.count);
     free(touches);
     d->phase.prior.ticket = pager_window_issue(&d->window, serial);
     if (serial)
         ulms_engine_admit(d->engine.core, serial, 1, &wait);
+    pager_leave_untold(d); /* what it found absent came before pages moved */
     return d->phase.prior.ticket && (serial || d->memory.ranges.count == 0);
 }
 
