@@ -63,19 +63,19 @@ static struct bytes info_of(const uint32_t *sizes) {
 
 /* --- a cubin: header, sections, their names, their table --- */
 
-struct cubin {
+struct cubin_parts {
     struct bytes file, names, table;
 };
 
-static void cubin_section(struct cubin *c, const char *name, const void *content, size_t count) {
+static void cubin_section(struct cubin_parts *c, const char *name, const void *content, size_t count) {
     Elf64_Shdr s = {.sh_type = SHT_PROGBITS, .sh_size = count};
     s.sh_name = (Elf64_Word)bytes_add(&c->names, name, strlen(name) + 1, false);
     s.sh_offset = bytes_add(&c->file, content, count, true);
     bytes_add(&c->table, &s, sizeof s, false);
 }
 
-static struct cubin cubin_begin(void) {
-    struct cubin c = {0};
+static struct cubin_parts cubin_begin(void) {
+    struct cubin_parts c = {0};
     bytes_add(&c.file, NULL, sizeof(Elf64_Ehdr), true);
     bytes_add(&c.names, "", 1, false);
     bytes_add(&c.table, NULL, sizeof(Elf64_Shdr), false);
@@ -83,7 +83,7 @@ static struct cubin cubin_begin(void) {
 }
 
 /* Takes the attributes. */
-static void cubin_kernel(struct cubin *c, const char *name, struct bytes info) {
+static void cubin_attributes(struct cubin_parts *c, const char *name, struct bytes info) {
     char section[256] = ".nv.info.";
     strncat(section, name, sizeof section - 16);
     cubin_section(c, section, info.at, info.count);
@@ -91,7 +91,7 @@ static void cubin_kernel(struct cubin *c, const char *name, struct bytes info) {
 }
 
 /* The whole file. counted: the header counts the sections; else the first section does, as for 65 280 and more. */
-static struct bytes cubin_end(struct cubin *c, bool counted) {
+static struct bytes cubin_end(struct cubin_parts *c, bool counted) {
     Elf64_Ehdr h = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
                     .e_type = ET_EXEC,
                     .e_machine = EM_CUDA,
@@ -118,9 +118,9 @@ static struct bytes cubin_end(struct cubin *c, bool counted) {
 }
 
 /* One kernel a cubin. */
-static struct bytes cubin_of(const char *name, const uint32_t *sizes) {
-    struct cubin c = cubin_begin();
-    cubin_kernel(&c, name, info_of(sizes));
+__attribute__((unused)) static struct bytes cubin_of(const char *name, const uint32_t *sizes) {
+    struct cubin_parts c = cubin_begin();
+    cubin_attributes(&c, name, info_of(sizes));
     return cubin_end(&c, true);
 }
 

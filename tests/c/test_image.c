@@ -34,12 +34,12 @@ static void check_mixed(void) {
 }
 
 static struct bytes three_kernels(bool counted) {
-    struct cubin c = cubin_begin();
+    struct cubin_parts c = cubin_begin();
     cubin_section(&c, ".nv.info", "whole", 5);
-    cubin_kernel(&c, "mixed", info_of(mixed));
+    cubin_attributes(&c, "mixed", info_of(mixed));
     cubin_section(&c, ".text.mixed", NULL, 640);
-    cubin_kernel(&c, "large", info_of(large));
-    cubin_kernel(&c, "none", info_of(none));
+    cubin_attributes(&c, "large", info_of(large));
+    cubin_attributes(&c, "none", info_of(none));
     return cubin_end(&c, counted);
 }
 
@@ -72,10 +72,10 @@ TEST(cubin_of_unknown_size) {
 
 /* A kernel whose attributes are not as they should be is not known; its neighbour is. */
 static bool tells_with(struct bytes info) {
-    struct cubin c = cubin_begin();
-    cubin_kernel(&c, "before", info_of(two));
-    cubin_kernel(&c, "k", info);
-    cubin_kernel(&c, "behind", info_of(two));
+    struct cubin_parts c = cubin_begin();
+    cubin_attributes(&c, "before", info_of(two));
+    cubin_attributes(&c, "k", info);
+    cubin_attributes(&c, "behind", info_of(two));
     struct bytes b = cubin_end(&c, true);
     CHECK(tells(&b, "before") && tells(&b, "behind"));
     bool told = tells(&b, "k");

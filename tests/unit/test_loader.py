@@ -23,8 +23,8 @@ ALLOWED = {DLSYM: {"dladdr", "dlclose", "dlopen"}}
 """Only where the program itself is calling the loader; the real ones are found by `elf_next`."""
 
 
-TARGETS = ("ulms", "wrappers", "core_static", "backend_parts")
-"""What `ulms.so` is made of."""
+TARGETS = ("ulms", "wrappers", "core_static", "backend_parts", "code")
+"""What `ulms.so` is made of, and what will be part of it."""
 
 
 def objects() -> dict[str, Path]:

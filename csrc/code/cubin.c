@@ -1,0 +1,177 @@
+#include "code/cubin.h"
+
+#include <elf.h>
+
+enum { ABI_LATER = 8, ENTRY_POINT = 0x10 }; /* in e_ident; in st_other */
+
+static bool read_section(const struct cubin *c, uint32_t i, Elf64_Shdr *out) {
+    return i < c->sections && view_read(&c->file, c->sections_at + i * sizeof *out, out, sizeof *out);
+}
+
+static struct view content(const struct cubin *c, const Elf64_Shdr *s) {
+    return view_part(&c->file, s->sh_offset, s->sh_size);
+}
+
+bool cubin_open(struct cubin *c, struct view file) {
+    Elf64_Ehdr h;
+    Elf64_Shdr first, names;
+    *c = (struct cubin){.file = file};
+    if (!view_read(&file, 0, &h, sizeof h) || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 ||
+        h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB || h.e_machine != EM_CUDA ||
+        h.e_shentsize != sizeof first || !view_read(&file, h.e_shoff, &first, sizeof first))
+        return false;
+    /* what is too large for the header stands in the first section */
+    uint64_t count = h.e_shnum ? h.e_shnum : first.sh_size;
+    if (count > file.bytes / sizeof first || !view_holds(&file, h.e_shoff, count * sizeof first))
+        return false;
+    c->sections = (uint32_t)count;
+    c->sections_at = h.e_shoff;
+    c->architecture = (h.e_ident[EI_ABIVERSION] >= ABI_LATER ? h.e_flags >> 8 : h.e_flags) & UINT8_MAX;
+    if (!read_section(c, h.e_shstrndx == SHN_XINDEX ? first.sh_link : h.e_shstrndx, &names))
+        return false;
+    c->names = content(c, &names);
+    return c->names.bytes > 0;
+}
+
+/* What follows the prefix in a section's name; NULL: it begins otherwise. */
+static const char *name_after(const struct cubin *c, const Elf64_Shdr *s, const char *prefix) {
+    const char *name = view_text(&c->names, s->sh_name);
+    size_t bytes = strlen(prefix);
+    return name && strncmp(name, prefix, bytes) == 0 ? name + bytes : NULL;
+}
+
+/* The one section of that name. False: there is none, or there are several. */
+static bool find_section(const struct cubin *c, const char *prefix, const char *kernel, Elf64_Shdr *out) {
+    Elf64_Shdr s;
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < c->sections && read_section(c, i, &s); i++) {
+        const char *name = name_after(c, &s, prefix);
+        if (name && strcmp(name, kernel) == 0) {
+            *out = s;
+            found++;
+        }
+    }
+    return found == 1;
+}
+
+const char *cubin_kernel_name(const struct cubin *c, uint32_t i) {
+    Elf64_Shdr s;
+    return read_section(c, i, &s) && s.sh_type == SHT_PROGBITS ? name_after(c, &s, ".text.") : NULL;
+}
+
+/* --- attributes: section .nv.info.<name> --- */
+
+enum { FORMAT_SIZED = 4 }; /* formats 1 to 3 hold their value in the head */
+enum { CODE_BANK = 0x0a, CODE_PARAMETER = 0x17, CODE_JUMPS = 0x34, CODE_LARGE_PARAMETER = 0x45 };
+
+struct attribute {
+    uint8_t format, code;
+    uint16_t value; /* of FORMAT_SIZED: the number of bytes that follow */
+};
+
+static bool read_bank(struct kernel *k, const struct view *v) {
+    uint16_t place[2];
+    if (k->parameter_bytes || v->bytes != 8 || !view_read(v, 4, place, sizeof place))
+        return false;
+    k->parameters = place[0];
+    k->parameter_bytes = place[1];
+    return place[1] <= KERNEL_WORDS * 8;
+}
+
+static bool read_parameter(struct kernel *k, const struct view *v, bool large) {
+    struct {
+        uint32_t index;
+        uint16_t ordinal, offset;
+        uint32_t size; /* in bytes; in its upper 14 bits unless large */
+    } p;
+    if (v->bytes != sizeof p || !view_read(v, 0, &p, sizeof p))
+        return false;
+    uint32_t bytes = large ? p.size : p.size >> 18;
+    if (p.offset > KERNEL_WORDS * 8 || bytes > KERNEL_WORDS * 8u - p.offset)
+        return false;
+    for (uint32_t word = p.offset / 8; bytes >= 8 && word < (p.offset + bytes + 7) / 8; word++)
+        k->pointer[word / 64] |= UINT64_C(1) << word % 64;
+    return true;
+}
+
+/* Of each indirect branch: its offset, zero, the number of its targets, their offsets. */
+static bool read_jumps(struct kernel *k, const struct view *v) {
+    uint64_t at = 0;
+    while (at < v->bytes) {
+        uint32_t head[3], target;
+        if (!view_read(v, at, head, sizeof head) || !view_holds(v, at + sizeof head, head[2] * UINT64_C(4)))
+            return false;
+        at += sizeof head;
+        for (uint32_t n = 0; n < head[2]; n++, at += sizeof target) {
+            if (k->jumps == KERNEL_JUMPS || !view_read(v, at, &target, sizeof target))
+                return false;
+            k->jump[k->jumps++] = (struct jump){head[0], target};
+        }
+    }
+    return true;
+}
+
+static bool read_attributes(struct kernel *k, struct view info) {
+    struct attribute a;
+    for (uint64_t at = 0; at < info.bytes;) {
+        if (!view_read(&info, at, &a, sizeof a) || a.format == 0 || a.format > FORMAT_SIZED)
+            return false;
+        at += sizeof a;
+        uint64_t bytes = a.format == FORMAT_SIZED ? a.value : 0;
+        struct view v = view_part(&info, at, bytes);
+        if (v.bytes != bytes || (a.code == CODE_BANK && !read_bank(k, &v)) ||
+            (a.code == CODE_PARAMETER && !read_parameter(k, &v, false)) ||
+            (a.code == CODE_LARGE_PARAMETER && !read_parameter(k, &v, true)) ||
+            (a.code == CODE_JUMPS && !read_jumps(k, &v)))
+            return false;
+        at += bytes;
+    }
+    return true;
+}
+
+/* --- symbols --- */
+
+/* The functions in section i. False: the kernel is not the first of them. */
+static bool read_functions(const struct cubin *c, uint32_t i, struct kernel *k) {
+    Elf64_Shdr table, strings;
+    Elf64_Sym s;
+    bool entry = false;
+    if (!find_section(c, ".symtab", "", &table) || !read_section(c, table.sh_link, &strings))
+        return false;
+    struct view symbols = content(c, &table), names = content(c, &strings);
+    for (uint64_t at = 0; view_read(&symbols, at, &s, sizeof s); at += sizeof s) {
+        if (s.st_shndx != i || ELF64_ST_TYPE(s.st_info) != STT_FUNC)
+            continue;
+        const char *name = view_text(&names, s.st_name);
+        if (name && strcmp(name, k->name) == 0)
+            entry = s.st_other & ENTRY_POINT && s.st_value == 0;
+        if (k->functions == KERNEL_FUNCTIONS || s.st_value >= k->text.bytes)
+            return false;
+        k->function[k->functions++] = (uint32_t)s.st_value;
+    }
+    return entry;
+}
+
+/* What the loader writes into the code is not known here. */
+static bool is_relocated(const struct cubin *c, const char *kernel) {
+    static const char *const prefix[] = {".rel.text.", ".rela.text."};
+    Elf64_Shdr s;
+    for (uint32_t i = 0; i < c->sections && read_section(c, i, &s); i++)
+        for (int p = 0; p < 2; p++) {
+            const char *name = name_after(c, &s, prefix[p]);
+            if (name && strcmp(name, kernel) == 0 && s.sh_size)
+                return true;
+        }
+    return false;
+}
+
+bool cubin_kernel(const struct cubin *c, uint32_t i, struct kernel *k) {
+    Elf64_Shdr text, info;
+    *k = (struct kernel){.name = cubin_kernel_name(c, i), .architecture = c->architecture};
+    if (!k->name || !read_section(c, i, &text) || !find_section(c, ".nv.info.", k->name, &info))
+        return false;
+    k->text = content(c, &text);
+    struct view attributes = content(c, &info);
+    return k->text.bytes > 0 && k->text.bytes <= UINT32_MAX && attributes.bytes == info.sh_size &&
+           read_functions(c, i, k) && read_attributes(k, attributes) && !is_relocated(c, k->name);
+}

@@ -1,0 +1,44 @@
+/* A cubin: its kernels, and what analysis needs of them. */
+#ifndef ULMS_CUBIN_H
+#define ULMS_CUBIN_H
+
+#include "code/view.h"
+
+struct cubin {
+    struct view file, names;
+    uint64_t sections_at; /* in the file */
+    uint32_t sections;
+    uint32_t architecture; /* 90: sm_90 */
+};
+
+/* False: it is none, or its sections cannot be read. The bytes stay the caller's. */
+bool cubin_open(struct cubin *c, struct view file);
+
+enum {
+    KERNEL_WORDS = 512, /* of 8 bytes, that the parameters take at most */
+    KERNEL_FUNCTIONS = 64,
+    KERNEL_JUMPS = 256
+};
+
+struct kernel {
+    const char *name;
+    uint32_t architecture;
+    struct view text;    /* the kernel first, then functions that it calls */
+    uint32_t parameters; /* where they begin in constant bank 0 */
+    uint32_t parameter_bytes;
+    uint64_t pointer[KERNEL_WORDS / 64]; /* words that lie in parameters of 8 bytes and more */
+    uint32_t functions;
+    uint32_t function[KERNEL_FUNCTIONS]; /* where they begin in the text */
+    uint32_t jumps;
+    struct jump {
+        uint32_t at, target; /* an indirect branch, and one of its targets: offsets in the text */
+    } jump[KERNEL_JUMPS];
+};
+
+/* Fills k with the kernel whose code is section i. False: that section is no kernel's code, or something about it is
+ * odd or too large. */
+bool cubin_kernel(const struct cubin *c, uint32_t i, struct kernel *k);
+/* The name of the kernel whose code is section i; NULL: it is none. */
+const char *cubin_kernel_name(const struct cubin *c, uint32_t i);
+
+#endif
