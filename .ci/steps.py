@@ -117,7 +117,7 @@ def all_steps() -> list[Step]:
         sanitizer("asan", "C tests, ASan and UBSan"),
         sanitizer("tsan", "C tests, TSan"),
         pytest("quick", "unit and not alone and not slow", JOBS, group="check"),
-        pytest("emu", "emu and not alone", JOBS + 1),  # an emulated device's programs sleep
+        pytest("emu", "emu and not alone", JOBS + 2),  # an emulated device's programs sleep
         pytest("alone-or-gpu", "alone or gpu", 1, group="alone"),
         pytest("unit", "unit and not alone", JOBS, prefix=left_over()),
     ]

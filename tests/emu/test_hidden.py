@@ -267,12 +267,10 @@ def test_the_program_ends_at_the_first_one_if_so_asked(hidden: Hidden) -> None:
 
 @pytest.mark.parametrize("extra", [VERIFY, ANY, KNOWN], ids=["verify", "any", "known"])
 def test_random_programs(extra: Mapping[str, str], random_program: Path) -> None:
-    judge = Judge(random_program)
-    for seed in (8, 18):
-        case = Case(seed, "vmm", 2.0)
-        found = judge.run(case, {**judge.environment(case), **extra})
-        assert (found.status, found.stdout) == (0, judge.truth(case).stdout), found.stderr
-        assert VIOLATION not in found.stderr
+    judge, case = Judge(random_program), Case(8, "vmm", 2.0)
+    found = judge.run(case, {**judge.environment(case), **extra})
+    assert (found.status, found.stdout) == (0, judge.truth(case).stdout), found.stderr
+    assert VIOLATION not in found.stderr
 
 
 def test_moves_go_on_once_who_may_touch_anything_has_run(

@@ -406,6 +406,7 @@ for _ in range(60):
 """
 
 
+@pytest.mark.alone
 def test_who_pauses_says_so_at_once(device: Device) -> None:
     """While others wait. In 10 ms at most it says what it does."""
     program = device.small(BURSTS, "vmm", "g")
