@@ -14,6 +14,7 @@ from rich.table import Table
 from pump.cli.recording import open_step, step_line
 from pump.paths import trace_name
 from pump.predict import plan, plots
+from pump.predict.roofline import bytes_ms, peaks, recorder
 from pump.predict.systems import OVER
 from pump.sim.hardware import (
     GPUS,
@@ -21,11 +22,10 @@ from pump.sim.hardware import (
     REFERENCE,
     Gpu,
     Interconnect,
-    slower,
     was_measured,
 )
 from pump.sim.link import FIGURES, LINKS, figure
-from pump.sim.sequence import Sequence
+from pump.sim.sequence import Sequence, SequenceError
 from pump.sizes import format_size, parse_memory
 from pump.terminal.command import UsageError, reading
 from pump.terminal.progress import Runs
@@ -35,10 +35,11 @@ from pump.terminal.render import console, progress_bar, table
 class Plan:
     """Predict a traced program's step time with less memory, by backend and factor.
 
-    TRACE is what `pump trace` recorded on a GPU with enough memory, or a recorded step as in
-    bench/traces. The engine plays it in virtual time over a model of the link. Operations take as
-    long as they did where they were recorded; with --gpu, longer by the ratio of the memories'
-    rates to an H200's, which kernels that compute more than they load do not follow.
+    TRACE is what `pump trace` recorded, with enough memory or while pages moved, or a recorded step
+    as in bench/traces. The engine plays it in virtual time over a model of the link. Operations
+    take as long as they did where they were recorded. With --gpu they are scaled by data sheets:
+    what loads by the memories' rates, what computes by the arithmetic, and the start of a kernel
+    not. A trace does not tell which it is of every operation, so a step takes from least to most.
     """
 
     name = "plan"
@@ -81,7 +82,7 @@ class Plan:
         return open_step(args.trace)
 
     def run(self, args: argparse.Namespace, sequence: Sequence) -> plan.Plan:
-        """The prediction. sequence: as long as it takes there."""
+        """The prediction."""
         backends = plan.backends_for(sequence, args.backend or LINKS)
         with progress_bar(sys.stderr) as bar:
             shown = bar.add_task("predicting", total=None)
@@ -94,11 +95,12 @@ class Plan:
             return plan.plan(
                 sequence,
                 memory_of(args),
-                link_of(args),
+                link_of(args, sequence),
                 backends,
                 progress,
                 curve=bool(args.plot or args.json),
                 step_ns=args.step_ms * 1e6,
+                gpu=GPUS.get(args.gpu),
             )
 
     def main(self, args: argparse.Namespace) -> int:
@@ -111,16 +113,18 @@ class Plan:
         if args.plot:
             refuse_unless_drawable(args.plot)
         recorded = self.step(args)
-        gpu = GPUS.get(args.gpu)
-        sequence = plan.stretched(recorded, slower(gpu)) if gpu else recorded
-        needs = plan.needs_of(sequence, memory_of(args), args.step_ms * 1e6)
+        try:
+            gpu = GPUS.get(args.gpu)
+            needs = plan.needs_of(recorded, memory_of(args), args.step_ms * 1e6, gpu)
+        except SequenceError as error:
+            raise UsageError(f"{args.trace}: {error}") from error
         plays = bool(args.plot or args.json or not needs.roomy)
         if not args.json:
             for line in opening(args, recorded, needs, plays):
                 out.print(line)
         if not plays:
             return 0
-        found = self.run(args, sequence)
+        found = self.run(args, recorded)
         if args.json:
             print(json.dumps(asdict(found), indent=1))
         elif not found.roomy:
@@ -136,9 +140,14 @@ def memory_of(args: argparse.Namespace) -> int:
     return int(args.memory or GPUS[args.gpu].memory)
 
 
-def link_of(args: argparse.Namespace) -> Interconnect:
+def gpu_of(args: argparse.Namespace, sequence: Sequence) -> Gpu:
+    """The one asked for, or what the step was recorded on, or what costs were measured on."""
+    return GPUS.get(args.gpu) or recorder(sequence) or REFERENCE
+
+
+def link_of(args: argparse.Namespace, sequence: Sequence) -> Interconnect:
     """The one asked for, or the GPU's."""
-    return INTERCONNECTS[args.link or GPUS.get(args.gpu, REFERENCE).interconnect]
+    return INTERCONNECTS[args.link or gpu_of(args, sequence).interconnect]
 
 
 def refuse_unless_drawable(picture: Path) -> None:
@@ -187,14 +196,11 @@ def opening(
     args: argparse.Namespace, recorded: Sequence, needs: plan.Needs, plays: bool
 ) -> Iterator[str]:
     """What is known before anything is played, and where the figures of what is are from."""
-    gpu = GPUS.get(args.gpu, REFERENCE)
+    gpu, source = gpu_of(args, recorded), recorder(recorded)
     if plays:
-        yield from link_lines(gpu, link_of(args))
-    if gpu is not REFERENCE:
-        yield (
-            f"{gpu.name}: operations take {slower(gpu):.2g} times as long as on an"
-            f" {REFERENCE.name}, the ratio of their memories' rates ({gpu.source})"
-        )
+        yield from link_lines(gpu, link_of(args, recorded))
+    if source and gpu is not source:
+        yield scaled_line(recorded, source, gpu)
     if plays:
         backends = plan.backends_for(recorded, args.backend or LINKS)
         yield from (f"{name}: {LINKS[name].note}" for name in backends)
@@ -202,7 +208,8 @@ def opening(
     yield from [] if args.step_ms else slower_step(recorded)
     yield (
         f"\nneeds {format_size(needs.footprint)}, has {format_size(needs.memory)};"
-        f" {needs.native_ms:.1f} ms a step where everything fits\n"
+        f" {plan.span(needs.native_ms, needs.most_native_ms, 1)} ms a step where everything"
+        " fits\n"
     )
     if needs.roomy:
         yield (
@@ -211,6 +218,17 @@ def opening(
         )
         if not plays:
             yield "What less would cost is told with --memory SIZE, and drawn with --plot FILE."
+
+
+def scaled_line(recorded: Sequence, source: Gpu, gpu: Gpu) -> str:
+    """How times on one GPU became those on another."""
+    arithmetic = " and ".join(f"{a / b:.2g}" for a, b in peaks(source, gpu))
+    return (
+        f"{gpu.name}: operations take, by data sheet, {source.bandwidth / gpu.bandwidth:.2g} times"
+        f" as long as on an {source.name} if memory bounds them and {arithmetic} times (16-bit"
+        " tensor cores, 32-bit) if arithmetic does; the start of a kernel takes as long. The bytes"
+        f" that they touch alone take {bytes_ms(recorded, gpu):.1f} ms ({gpu.source})"
+    )
 
 
 def link_lines(gpu: Gpu, link: Interconnect) -> Iterator[str]:
@@ -235,25 +253,26 @@ def show(out: Console, found: plan.Plan, limit: int | None) -> None:
 
 
 def factor_table(found: plan.Plan) -> Table:
-    """A line a factor, milliseconds and slowdown for each backend."""
+    """A line a factor: milliseconds for each backend, and the slowdown where it is no range."""
     headings = [">factor", ">has"]
-    headings += [heading for name in found.backends for heading in (f">{name} ms", ">slower")]
+    for name in found.backends:
+        headings += [f">{name} ms"] if found.ranges else [f">{name} ms", ">slower"]
     lines = []
     for factor, row in found.factors.items():
         cells = [f"{factor} %", format_size(found.memory * factor // 100)]
         for name in found.backends:
-            cells += times(row.get(name), found.native_ms)
+            cells += times(row.get(name), found)
         lines.append(cells)
     return table(headings, lines)
 
 
-def times(point: plan.Point | None, native_ms: float) -> tuple[str, str]:
+def times(point: plan.Point | None, found: plan.Plan) -> list[str]:
     """Milliseconds and slowdown, or why there are none. None: it has no page."""
-    if not point:
-        return "no page", ""
-    if point.over_budget:
-        return OVER, ""
-    return f"{point.step_ms:.1f}", f"{point.step_ms / native_ms:.1f}x"
+    if not point or point.over_budget:
+        return [OVER if point else "no page", *([] if found.ranges else [""])]
+    if found.ranges:
+        return [plan.span(point.step_ms, point.most_ms)]
+    return [f"{point.step_ms:.1f}", f"{point.step_ms / found.native_ms:.1f}x"]
 
 
 def notes(found: plan.Plan) -> Iterator[str]:
@@ -275,13 +294,20 @@ def notes(found: plan.Plan) -> Iterator[str]:
 def hardware_tables() -> list[Table]:
     """Every GPU, link and cost, with its source."""
     gpus = [
-        (g.name, format_size(g.memory), f"{g.bandwidth:g}", g.interconnect, g.source)
+        (
+            g.name,
+            format_size(g.memory),
+            f"{g.bandwidth:g}",
+            f"{g.tensor:g}, {g.fp32:g}",
+            g.interconnect,
+            g.source,
+        )
         for g in GPUS.values()
     ]
     links = [(i.name, f"{i.raw:g}", i.source, i.note) for i in INTERCONNECTS.values()]
     figures = [(name, f"{f.value:g}", f.unit, f.what, f.source) for name, f in FIGURES.items()]
     return [
-        table(("GPU", ">memory", ">its rate, GB/s", "link", "source"), gpus),
+        table(("GPU", ">memory", ">GB/s", ">TFLOP/s of 16, 32 bit", "link", "source"), gpus),
         table(("link", ">raw GB/s each way", "source", ""), links),
         table(("on an H200", ">cost", "", "of", "source"), figures),
     ]

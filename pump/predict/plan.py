@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from pump.binding import default_of
 from pump.predict.budgeted import Budgeted
 from pump.predict.processes import results
+from pump.predict.roofline import Ends, ends
 from pump.predict.systems import BY_NAME
 from pump.sim.engine import CompiledEngine
-from pump.sim.hardware import INTERCONNECTS, REFERENCE, Interconnect, link_over
+from pump.sim.hardware import INTERCONNECTS, REFERENCE, Gpu, Interconnect, link_over
 from pump.sim.link import LINKS, PAGE_BYTES, VMM, VMM_KNOWN, Link, link_for
 from pump.sim.recorded import sequence_of
-from pump.sim.sequence import Event, Given, Operation, pages_of
+from pump.sim.sequence import Operation, SequenceError, pages_of
 from pump.sim.sequence import Sequence as Recorded
 from pump.sim.simulator import Pace, settings_for
 from pump.sizes import format_size, write_size
@@ -21,7 +22,10 @@ FACTORS = tuple(range(100, 0, -10))
 SHARES = tuple(n / 10 for n in range(2, 12))
 """Of what the step needs: where the curve has its points."""
 AS_GOOD = 1.05
-"""A smaller factor is recommended if its step takes no longer than this times the least."""
+"""A factor is as good as the fastest if its step takes no longer than this times as long."""
+UNTOLD = 0.1
+"""Share of a step's time above which nothing is predicted, if operations only ran without all of
+their pages."""
 FEW = 5000
 """Operations that are played sooner than other processes start, in all runs of a step."""
 SLOW = 3.0
@@ -34,10 +38,16 @@ class Point:
 
     backend: str
     budget: int  # bytes
-    step_ms: float
-    bytes_in: float  # a step
+    step_ms: float  # at least
+    most_ms: float  # at most
+    bytes_in: float  # a step that takes the least
     bytes_out: float
     over_budget: bool = False  # more than the budget was resident: its time is none
+
+    @property
+    def middle_ms(self) -> float:
+        """What it is compared by."""
+        return (self.step_ms + self.most_ms) / 2
 
 
 @dataclass(frozen=True)
@@ -47,7 +57,13 @@ class Needs:
     memory: int
     footprint: int
     largest: int  # of the footprint, what one operation touches at most
-    native_ms: float  # a step where everything fits
+    native_ms: float  # a step where everything fits, at least
+    most_native_ms: float  # and at most
+
+    @property
+    def ranges(self) -> bool:
+        """Times are known no better than from least to most."""
+        return self.native_ms < self.most_native_ms
 
     @property
     def fits(self) -> bool:
@@ -79,10 +95,10 @@ class Plan(Needs):
 
     @property
     def best(self) -> tuple[int, Point] | None:
-        """The least factor that is about as fast as any up to the default, and its backend; None:
-        no time is known. What the default leaves of a device is for contexts, images and what
-        others allocate plain, none of which is played. A backend that takes a promise is chosen
-        only where no other was asked for.
+        """The largest factor up to the default that is about as fast as any of them, and its
+        backend; None: no time is known. What the default leaves of a device is for contexts, images
+        and what others allocate plain, none of which is played. A backend that takes a promise is
+        chosen only where no other was asked for.
         """
         most = default_factor()
         rows = {factor: row for factor, row in self.factors.items() if factor <= most}
@@ -90,10 +106,9 @@ class Plan(Needs):
         runs = [run for run in every if not BY_NAME[run[1].backend].promise] or every
         if not runs:
             return None
-        least = min(point.step_ms for _, point in runs)
-        good = [run for run in runs if run[1].step_ms <= AS_GOOD * least]
-        smallest = min(factor for factor, _ in good)
-        return min((run for run in good if run[0] == smallest), key=lambda run: run[1].step_ms)
+        least = min(point.middle_ms for _, point in runs)
+        good = [run for run in runs if run[1].middle_ms <= AS_GOOD * least]
+        return min(good, key=lambda run: (-run[0], run[1].middle_ms))
 
 
 def backends_for(sequence: Recorded, asked: Collection[str]) -> list[str]:
@@ -109,11 +124,11 @@ def backends_for(sequence: Recorded, asked: Collection[str]) -> list[str]:
 class Task:
     """A step to be played with a budget, in whole pages."""
 
-    sequence: Recorded
+    step: Ends
     backend: str
     link: Link
     pages: int
-    thread_ns: float  # what the program's thread computes for each operation
+    step_ns: float = 0.0  # as `plan` has it
 
     @property
     def budget(self) -> int:
@@ -135,6 +150,7 @@ def plan(
     curve: bool = True,
     step_ns: float = 0.0,
     workers: int | None = None,
+    gpu: Gpu | None = None,
 ) -> Plan:
     """What a step of a trace would take with so much memory, bytes.
 
@@ -142,17 +158,17 @@ def plan(
     without. Where it is roomy and no curve is asked for there is nothing to be told. Where a budget
     is less than a page there is no point. `Plan.factors` has a `Point` for each per cent of the
     memory and backend: milliseconds, and bytes, of one step. Raises SequenceError for a trace
-    without a step that repeats, KeyError for a backend that LINKS has not.
+    without a step that repeats, or of no known times; KeyError for a backend that LINKS has not.
 
     trace: or a recorded step. backends: None: all. step_ns: what a step takes from end to end where
     everything fits; 0: what its operations take. workers: processes; None: as many as this one may
-    use processors, if they are worth it.
+    use processors, if they are worth it. gpu: what it is to run on; None: where it was recorded.
     """
     sequence = trace if isinstance(trace, Recorded) else sequence_of(trace)
+    needs = needs_of(sequence, memory, step_ns, gpu)
     if backends is None:
         backends = backends_for(sequence, LINKS)
     links = {name: link_over(interconnect, link_for(name, sequence)) for name in backends}
-    needs = needs_of(sequence, memory, step_ns)
     sizes = {link.page_bytes for link in links.values()}
     all_pages = {size: sequence.footprint(size) // size for size in sizes}
     told = FACTORS if curve or not needs.roomy else ()
@@ -166,13 +182,13 @@ def plan(
     budgets = {*factors.values(), *shares}
     asked = {(name, pages(name, budget)) for name in backends for budget in budgets}
     played = {
-        (name, found): Point(name, found, needs.native_ms, 0.0, 0.0)
+        (name, found): Point(name, found, needs.native_ms, needs.most_native_ms, 0.0, 0.0)
         for name, found in asked
         if found == all_pages[links[name].page_bytes]
     }
-    thread_ns = sequence.thread_ns(step_ns)
+    step = ends(sequence, gpu)
     tasks = [
-        Task(sequence, name, links[name], found, thread_ns)
+        Task(step, name, links[name], found, step_ns)
         for name, found in asked - played.keys()
         if found
     ]
@@ -189,11 +205,20 @@ def plan(
     return Plan(**vars(needs), factors=rows, curve=ordered)
 
 
-def needs_of(sequence: Recorded, memory: int, step_ns: float = 0.0) -> Needs:
-    """What is known before anything is played. step_ns: as `plan` has it."""
+def needs_of(
+    sequence: Recorded, memory: int, step_ns: float = 0.0, gpu: Gpu | None = None
+) -> Needs:
+    """What is known before anything is played; arguments and errors are those of `plan`."""
+    recorded_ns = sequence.native_ns()
+    if sequence.untold_ns > UNTOLD * recorded_ns:
+        raise SequenceError(
+            f"{sequence.untold_ns / recorded_ns:.0%} of its time is of operations that never ran"
+            " with all their pages on the device: what they take where everything fits is not"
+            " known. Trace more steps, or with more memory"
+        )
     largest = largest_operation(sequence, PAGE_BYTES) * PAGE_BYTES
-    native_ms = max(sequence.native_ns(), step_ns) / 1e6
-    return Needs(memory, sequence.footprint(PAGE_BYTES), largest, native_ms)
+    least, most = (max(end.native_ns(), step_ns) / 1e6 for end in ends(sequence, gpu))
+    return Needs(memory, sequence.footprint(PAGE_BYTES), largest, least, most)
 
 
 def in_turn(
@@ -203,7 +228,7 @@ def in_turn(
     tasks = sorted(tasks, key=lambda task: (task.budget, task.backend))
     if not tasks:
         return
-    if len(tasks) * len(tasks[0].sequence.steps[-1]) < FEW:
+    if len(tasks) * len(tasks[0].step.fast.steps[-1]) < FEW:
         workers = 1
     progress(0, len(tasks))
     for done, result in enumerate(results(play, tasks, workers), 1):
@@ -213,13 +238,23 @@ def in_turn(
 
 def play(task: Task) -> Point:
     """The steady state under a backend's default policy; for another process."""
+    fast, slow = task.step
+    least = play_end(task, fast)
+    most = least if slow is fast else play_end(task, slow)
+    over_budget = least.over_budget or most.over_budget
+    return replace(least, most_ms=max(least.step_ms, most.step_ms), over_budget=over_budget)
+
+
+def play_end(task: Task, sequence: Recorded) -> Point:
+    """The same, where operations take so long."""
     policy = BY_NAME[task.backend].policy
     engine = CompiledEngine(settings_for(task.link, policy, task.budget))
-    played = Budgeted(engine, task.link, policy, Pace(task.thread_ns))
-    result = played.run(task.sequence)
+    played = Budgeted(engine, task.link, policy, Pace(sequence.thread_ns(task.step_ns)))
+    result = played.run(sequence)
     return Point(
         task.backend,
         task.budget,
+        result.step_ms,
         result.step_ms,
         result.bytes_in,
         result.bytes_out,
@@ -231,17 +266,6 @@ def largest_operation(sequence: Recorded, page_bytes: int) -> int:
     """Pages of the operation that touches most."""
     step = sequence.steps[-1]
     return max(len(pages_of(e.touches, page_bytes)) for e in step if isinstance(e, Operation))
-
-
-def stretched(sequence: Recorded, times: float) -> Recorded:
-    """The same, each operation taking so many times as long."""
-
-    def event(one: Event) -> Event:
-        if isinstance(one, Given):
-            return one
-        return one._replace(duration_ns=round(one.duration_ns * times))
-
-    return replace(sequence, steps=tuple(tuple(map(event, step)) for step in sequence.steps))
 
 
 def default_factor() -> int:
@@ -286,21 +310,28 @@ def advice(found: Plan, limit: int | None = None) -> list[str]:
     if not found.best:
         return [*lines, unpredicted(found)]
     factor, point = found.best
-    slowdown = point.step_ms / found.native_ms
+    slower = (point.step_ms / found.native_ms, point.most_ms / found.most_native_ms)
+    least, most = min(slower), max(slower)
     lines += [
-        f"Use {point.backend}: {point.step_ms:.0f} ms a step, {slowdown:.1f} times what it takes"
-        f" where everything fits{unless(point.backend)}",
+        f"Use {point.backend}: {span(point.step_ms, point.most_ms)} ms a step,"
+        f" {span(least, most, 1)} times what it takes where everything fits"
+        f"{unless(point.backend)}",
         f"    {command(point.backend, factor, limit)}",
     ]
     lines += [risk] if (risk := BY_NAME[point.backend].risk) else []
     row = found.factors[factor]
     lines += [line for other, p in row.items() if (line := beside(other, p, point))]
-    if slowdown > SLOW:
+    if most > SLOW:
         lines.append(
             "That is slow. If the program can be changed, checkpointing, a smaller batch or fewer"
             " bytes (lower precision, offloaded states) may be faster; a trace cannot tell."
         )
     return lines
+
+
+def span(least: float, most: float, digits: int = 0) -> str:
+    """Both ends, or what they have in common."""
+    return " to ".join(dict.fromkeys(f"{end:.{digits}f}" for end in (least, most)))
 
 
 def tight(found: Plan) -> str:
@@ -317,6 +348,6 @@ def beside(name: str, other: Point, best: Point) -> str:
         return ""
     if other.over_budget:
         return f"With {name}: not predicted."
-    if other.step_ms >= best.step_ms and BY_NAME[name].promise:
+    if other.middle_ms >= best.middle_ms and BY_NAME[name].promise:
         return ""
-    return f"With {name}: {other.step_ms:.0f} ms{unless(name)}"
+    return f"With {name}: {span(other.step_ms, other.most_ms)} ms{unless(name)}"

@@ -69,19 +69,25 @@ def legend(figure: Any, handles: Sequence[Any]) -> None:
 
 
 def plot_plan(found: Plan, name: str, path: Path) -> None:
-    """Lines: predicted step time over memory, a backend each. What had more than its budget
-    resident is not in it. Raises OSError.
+    """Lines: predicted step time over memory, a backend each, between the least and the most. What
+    had more than its budget resident is not in it. Raises OSError.
     """
     figure, axes = new_figure(1, 1, 7.5, 4.6)
     axis = axes[0][0]
     known = [point for point in found.curve if not point.over_budget]
     for backend in found.backends:
-        points = {p.budget / GIB: p.step_ms for p in known if p.backend == backend}
+        points = {p.budget / GIB: p for p in known if p.backend == backend}
         if not points:
             continue
-        sizes, times = list(points), list(points.values())
-        axis.plot(sizes, times, marker="o", markersize=3, color=COLOURS[backend], label=backend)
-    axis.axhline(found.native_ms, color=LINE, linewidth=1, linestyle=":", label="all resident")
+        sizes, colour = list(points), COLOURS[backend]
+        least, most, middle = (
+            [getattr(p, name) for p in points.values()]
+            for name in ("step_ms", "most_ms", "middle_ms")
+        )
+        axis.fill_between(sizes, least, most, color=colour, alpha=0.2, linewidth=0)
+        axis.plot(sizes, middle, marker="o", markersize=3, color=colour, label=backend)
+    for end, label in ((found.native_ms, "all resident"), (found.most_native_ms, None)):
+        axis.axhline(end, color=LINE, linewidth=1, linestyle=":", label=label)
     if found.memory < WIDEST * found.footprint:
         size = found.memory / GIB
         axis.axvline(size, color=LINE, linewidth=1, linestyle="--", label="memory there is")

@@ -34,13 +34,16 @@ class Interconnect:
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU: its memory, bytes; the rate of it, GB/s; the name of its interconnect; the vendor's
-    document that has both.
+    """A GPU: its memory, bytes; the rate of it, GB/s; its arithmetic, TFLOP/s: that of 16-bit
+    products summed in 32 bits by tensor cores, dense, and that of 32-bit numbers without them; the
+    name of its interconnect; the vendor's document that has all.
     """
 
     name: str
     memory: int
     bandwidth: float
+    tensor: float
+    fp32: float
     interconnect: str
     source: str
 
@@ -56,17 +59,19 @@ INTERCONNECTS = {
 GPUS = {
     row.name: row
     for row in (
-        Gpu("H200", 141 * GIB, 4800, "pcie5-x16", H200),
-        Gpu("GH200", 96 * GIB, 4000, "nvlink-c2c", GH200),
-        Gpu("H100", 80 * GIB, 3350, "pcie5-x16", H100),
-        Gpu("A100", 80 * GIB, 2039, "pcie4-x16", A100),
-        Gpu("RTX-5090", 32 * GIB, 1792, "pcie5-x16", BLACKWELL),
-        Gpu("RTX-4090", 24 * GIB, 1008, "pcie4-x16", ADA),
-        Gpu("L4", 24 * GIB, 300, "pcie4-x16", L4),
+        Gpu("H200", 141 * GIB, 4800, 989, 67, "pcie5-x16", H200),
+        Gpu("GH200", 96 * GIB, 4000, 989, 67, "nvlink-c2c", GH200),
+        Gpu("H100", 80 * GIB, 3350, 989, 67, "pcie5-x16", H100),
+        Gpu("A100", 80 * GIB, 2039, 312, 19.5, "pcie4-x16", A100),
+        Gpu("RTX-5090", 32 * GIB, 1792, 209.5, 104.8, "pcie5-x16", BLACKWELL),
+        Gpu("RTX-4090", 24 * GIB, 1008, 165.2, 82.6, "pcie4-x16", ADA),
+        Gpu("L4", 24 * GIB, 300, 121, 30.3, "pcie4-x16", L4),
     )
 }
 REFERENCE = GPUS["H200"]
 """What pump.sim.link was measured on, and the recorded steps of bench/traces."""
+OTHERS = {"PCIe", "PCIE", "NVL", "Laptop", "D", "40GB", "144G", "MIG"}
+"""Words in the names of GPUs with other rates than the row that has the rest of their name."""
 
 
 def was_measured(gpu: Gpu, interconnect: Interconnect) -> bool:
@@ -98,6 +103,6 @@ def gpu_named(told: str) -> Gpu | None:
     return next((gpu for gpu in GPUS.values() if words.issuperset(gpu.name.split("-"))), None)
 
 
-def slower(gpu: Gpu, recorded_on: Gpu = REFERENCE) -> float:
-    """How many times longer an operation takes that is bound by memory. Others differ."""
-    return recorded_on.bandwidth / gpu.bandwidth
+def recorded_on(told: str) -> Gpu | None:
+    """The same where the rates have to be those of the row, too."""
+    return None if OTHERS & set(told.replace("-", " ").split()) else gpu_named(told)

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 from pump import binding
 from pump.sim.engine import SPARSE, Touch
 from pump.sim.loop import Lives, Told, find_loop, starts_of
+from pump.sim.native import Ran, Times, native_times
 from pump.sim.sequence import (
     FIRST_LINE,
     Block,
@@ -26,6 +28,8 @@ from pump.trace.words import MemoryKind, TouchMode, TouchSource
 
 LIBRARIES = ("cublas", "cudnn", "nccl")
 """How the symbols begin of calls that tell what they touch, and so all kernels inside them."""
+COMPUTING = ("cublas", "cudnn")
+"""Those whose kernels load little twice."""
 TOGETHER = ("cudnnRNN", "nccl")
 """How the symbols begin of calls whose kernels are one operation: `together` in hooks/README.md."""
 WORK = (OpKind.LAUNCH, OpKind.COPY, OpKind.MEMSET, OpKind.GRAPH)
@@ -80,16 +84,18 @@ def sequence_of(trace: Trace, every: bool = False) -> Sequence:
         raise refusal(trace, f"the trace knows when {timed} of {len(ran)} ran")
     for part, whole in part_of.items():
         ns[whole] = ns.get(whole, 0) + ns.get(part, 0)
+    times = Times(ns, frozenset())
+    if len(trace.moves):
+        times = native_times(trace, ran_of(trace, rows, keys.tolist(), ns))
     live, given = blocks_of(blocks, serials[0], serials[-1])
     events: list[tuple[int, Event]] = list(given)
-    names = {}
+    names: dict[int, str] = {}
+    library: set[int] = set()
     for key, serial, row in zip(keys[starts[0] : loop.end].tolist(), serials, played, strict=True):
-        found = trace.touches_of(row)
-        ranges = found[found["allocation"] != 0][["start", "bytes", "mode", "sparse"]].tolist()
-        touches = tuple(Touch(a, n, mode | SPARSE * sparse) for a, n, mode, sparse in ranges)
-        events.append((serial, Operation(key, ns.get(serial, 0), touches)))
+        events.append((serial, Operation(key, times.ns.get(serial, 0), touches_of(trace, row))))
         if key not in names:
             names[key] = trace.label(row)
+            library |= {key} if trace.api_name(int(row["api"])).startswith(COMPUTING) else set()
     events.sort(key=lambda event: event[0])
     firsts = rows["serial"][starts].tolist()
     ends = [bisect_left(events, first, key=lambda event: event[0]) for first in firsts[1:]]
@@ -97,8 +103,39 @@ def sequence_of(trace: Trace, every: bool = False) -> Sequence:
     steps = tuple(tuple(event for _, event in events[a:b]) for a, b in bounds)
     apart = np.diff(rows["time_ns"][seen].astype(np.int64))
     traced_ns = int(apart.min()) if len(apart) else 0
-    known = trusted(trace, device)
-    return Sequence(live, steps, names, known, len(seen), tuple(trace.notes), traced_ns)
+    return Sequence(
+        live,
+        steps,
+        names,
+        trusted(trace, device),
+        len(seen),
+        tuple(trace.notes),
+        0 if len(trace.moves) else traced_ns,
+        str(trace.machine.get("device", "")),
+        frozenset(library),
+        sum(
+            times.ns[serial]
+            for serial in times.untold.intersection(rows["serial"][seen[-1] : loop.end].tolist())
+        ),
+    )
+
+
+def ran_of(trace: Trace, rows: Rows, keys: list[int], ns: Mapping[int, int]) -> Iterator[Ran]:
+    """Operations that ran, as long as is told."""
+    begun = dict(
+        zip(*(trace.retirements[name].tolist() for name in ("operation", "start_ns")), strict=True)
+    )
+    for row, key in zip(rows, keys, strict=True):
+        serial = int(row["serial"])
+        if serial in begun:
+            yield Ran(serial, key, begun[serial], ns[serial], touches_of(trace, row))
+
+
+def touches_of(trace: Trace, row: np.void) -> tuple[Touch, ...]:
+    """What an operation touches of memory that is known."""
+    found = trace.touches_of(row)
+    ranges = found[found["allocation"] != 0][["start", "bytes", "mode", "sparse"]].tolist()
+    return tuple(Touch(a, n, mode | SPARSE * sparse) for a, n, mode, sparse in ranges)
 
 
 def refusal(trace: Trace, why: str) -> SequenceError:

@@ -69,6 +69,9 @@ class Sequence:
     seen: int = 1  # how often the last step was seen
     notes: tuple[str, ...] = ()  # what is lost of the trace
     traced_ns: int = 0  # the shortest step from end to end, while it was traced; 0: not known
+    device: str = ""  # the GPU that it was recorded on; "": not known
+    library: frozenset[int] = frozenset()  # keys of what cuBLAS and cuDNN run
+    untold_ns: int = 0  # of the last step: operations that only ran without all their pages
 
     def blocks(self) -> set[Block]:
         """Every block there ever is."""

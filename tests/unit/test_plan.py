@@ -1,5 +1,6 @@
 """What `pump plan` predicts and recommends."""
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,11 +14,12 @@ from pump.binding import default_of
 from pump.cli import PROGRAM
 from pump.cli.run import options_of
 from pump.predict import plan, plots
+from pump.predict.roofline import ends
 from pump.sim.engine import UPDATE, Touch
-from pump.sim.hardware import INTERCONNECTS
+from pump.sim.hardware import GPUS, INTERCONNECTS
 from pump.sim.link import LINKS, UM, link_for
 from pump.sim.recorded import open_sequence
-from pump.sim.sequence import Block, Given, Operation, Sequence
+from pump.sim.sequence import Block, Operation, Sequence
 from pump.sizes import GIB
 from tests.unit.conftest import FEW_FACTORS, play_few
 
@@ -63,18 +65,16 @@ def test_less_memory_takes_longer(found: plan.Plan) -> None:
     assert all(point.step_ms == pytest.approx(found.native_ms) for point in fits)
 
 
-def test_a_smaller_factor_is_recommended_only_if_it_costs_nothing(found: plan.Plan) -> None:
+@pytest.mark.parametrize(("share", "best"), [(0.96, DEFAULT), (0.94, 50)])
+def test_a_smaller_factor_is_recommended_only_if_it_is_faster(
+    found: plan.Plan, share: float, best: int
+) -> None:
     assert found.best
     factor, point = found.best
-    free = [
-        (f, row[name].step_ms)
-        for f, row in found.factors.items()
-        for name in row.keys() & set(FREE)
-        if f <= DEFAULT
-    ]
-    least = min(ms for _, ms in free)
-    assert point.step_ms <= plan.AS_GOOD * least
-    assert all(ms > plan.AS_GOOD * least for f, ms in free if f < factor)
+    assert factor == DEFAULT
+    ms = share * point.step_ms
+    rows = found.factors | {50: {"um": replace(point, backend="um", step_ms=ms, most_ms=ms)}}
+    assert replace(found, factors=rows).best == (best, point if best == factor else rows[50]["um"])
 
 
 def test_no_more_than_the_default_is_recommended(found: plan.Plan) -> None:
@@ -173,7 +173,7 @@ def test_what_is_known_of_a_step_that_fits_is_what_playing_it_tells() -> None:
     for name, link in LINKS.items():
         known = plan.plan(sequence, GIB, PCIE, [name]).factors[100][name]
         pages = sequence.footprint(link.page_bytes) // link.page_bytes
-        played = plan.play(plan.Task(sequence, name, link, pages, 0.0))
+        played = plan.play(plan.Task(ends(sequence, None), name, link, pages))
         assert known == replace(played, budget=GIB)
 
 
@@ -236,11 +236,24 @@ def test_a_step_that_the_program_s_thread_bounds_takes_no_longer_with_less() -> 
     assert plan.plan(sequence, memory, PCIE, ["vmm"], step_ns=native_ms * 1e6) == free
 
 
-def test_stretched_operations_take_longer() -> None:
-    given = Given(Block(0, PAGE), True)
-    longer = plan.stretched(Sequence((), ((given, *turns(2).steps[0]),)), 1.5)
-    assert longer.steps[0][0] == given
-    assert longer.native_ns() == 300_000
+def test_on_another_gpu_a_step_takes_from_least_to_most() -> None:
+    sequence = turns(16)
+    memory, l4 = 3 * 4 * PAGE, GPUS["L4"]
+    found = plan.plan(sequence, memory, PCIE, ["vmm"], gpu=l4)
+    for end, native_ms, name in zip(
+        ends(sequence, l4),
+        (found.native_ms, found.most_native_ms),
+        ("step_ms", "most_ms"),
+        strict=True,
+    ):
+        alone = plan.plan(end, memory, PCIE, ["vmm"])
+        assert native_ms == alone.native_ms == alone.most_native_ms
+        for factor in (100, DEFAULT):
+            row = found.factors[factor]
+            assert getattr(row["vmm"], name) == alone.factors[factor]["vmm"].step_ms
+    assert found.ranges
+    first = plan.advice(found)[0]
+    assert re.match(r"Use vmm: \d+ to \d+ ms a step, 1.\d to \d.\d times what it takes", first)
 
 
 @pytest.mark.skipif(not plots.can_plot(), reason="without matplotlib")

@@ -99,10 +99,10 @@ static void open_trace(const char *device, uint64_t total) {
     escape_json(name, sizeof name, program);
     escape_json(device_name, sizeof device_name, device);
     snprintf(header, sizeof header,
-             "{\"ulms\":\"%s\",\"program\":\"%s\",\"pid\":%d,\"device\":\"%s\",\"devices\":%d,\"driver\":%d,"
-             "\"total_bytes\":%llu,\"capacity_bytes\":%llu}",
-             ulms_version(), name, (int)getpid(), device_name, session.devices, driver, (unsigned long long)total,
-             (unsigned long long)(capacity_of(0) ? smaller(total, capacity_of(0)) : total));
+             "{\"ulms\":\"%s\",\"backend\":\"%s\",\"program\":\"%s\",\"pid\":%d,\"device\":\"%s\",\"devices\":%d,"
+             "\"driver\":%d,\"total_bytes\":%llu,\"capacity_bytes\":%llu}",
+             ulms_version(), session.backend->name, name, (int)getpid(), device_name, session.devices, driver,
+             (unsigned long long)total, (unsigned long long)(capacity_of(0) ? smaller(total, capacity_of(0)) : total));
     if (trace_open(ulms_options.trace, header))
         timing_start();
 }
