@@ -47,8 +47,8 @@ def ends(sequence: Sequence, gpu: Gpu | None) -> Ends:
     source = recorder(sequence)
     if not source:
         raise SequenceError(
-            f"its times are of a {sequence.device}, whose data sheet is not known: they can be"
-            f" told of no other GPU (known: {', '.join(GPUS)})"
+            f"it was recorded on {sequence.device}, whose data sheet is not known: --gpu needs a"
+            f" trace from one of {', '.join(GPUS)}"
         )
     if gpu is source:
         return Ends(sequence, sequence)
@@ -74,8 +74,8 @@ def span_of(operation: Operation, library: bool, source: Gpu, gpu: Gpu) -> Span:
     bytes_ns = min(ns, bytes_of(operation) / source.bandwidth)
     slower = source.bandwidth / gpu.bandwidth
     loading, computing = slower * bytes_ns, [ns * a / b for a, b in peaks(source, gpu)]
-    if bytes_ns >= NEAR * ns:
-        return Span(loading, max(loading, slower * ns))
+    if bytes_ns >= NEAR * ns:  # slower memory may be used to a larger share
+        return Span(max(loading, min(1, slower) * ns), max(loading, slower * ns))
     every = [ns - bytes_ns + loading, max(ns, loading)]  # its start takes the rest, or all
     if ns > START_NS:
         every += [max(one, loading) for one in computing]

@@ -35,6 +35,7 @@ TOGETHER = ("cudnnRNN", "nccl")
 WORK = (OpKind.LAUNCH, OpKind.COPY, OpKind.MEMSET, OpKind.GRAPH)
 TIMED_LEAST = 0.9
 """Share of a step's operations whose time the trace has to know."""
+MOVED = "pages moved meanwhile: times are those of operations that had all their pages"
 PART = ("serial", "api", "thread", "flags")
 Range = tuple[int, int, int]
 """Of a touch: start, bytes, mode."""
@@ -109,7 +110,7 @@ def sequence_of(trace: Trace, every: bool = False) -> Sequence:
         names,
         trusted(trace, device),
         len(seen),
-        tuple(trace.notes),
+        (*trace.notes, *([MOVED] if len(trace.moves) else [])),
         0 if len(trace.moves) else traced_ns,
         str(trace.machine.get("device", "")),
         frozenset(library),

@@ -67,7 +67,7 @@ class Sequence:
     names: Mapping[int, str] = field(default_factory=dict)  # of operations, by key
     trusted: bool = False  # no kernel uses memory unseen: `vmm` leaves unmapped what is away
     seen: int = 1  # how often the last step was seen
-    notes: tuple[str, ...] = ()  # what is lost of the trace
+    notes: tuple[str, ...] = ()  # what is lost of the trace, and what its times are
     traced_ns: int = 0  # the shortest step from end to end, while it was traced; 0: not known
     device: str = ""  # the GPU that it was recorded on; "": not known
     library: frozenset[int] = frozenset()  # keys of what cuBLAS and cuDNN run

@@ -69,6 +69,7 @@ def test_a_step_that_fits_is_told_of_one_that_does_not(
     assert step.native_ns() == pytest.approx(fits, rel=0.2)
     assert trace.retirements["ns"].sum() > 1.5 * step.seen * fits  # that is not told
     assert step.traced_ns == 0
+    assert "pages moved meanwhile" in step.notes[-1]
 
 
 def gone(trace: Trace) -> Trace:
