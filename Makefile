@@ -61,9 +61,11 @@ AUDIT_CUDA ?= nvidia-cuda-runtime nvidia-cuda-runtime-cu12
 AUDIT_CUBLAS ?= nvidia-cublas nvidia-cublas-cu12
 AUDIT_CUDNN ?= nvidia-cudnn-cu13
 AUDIT_NCCL ?= nvidia-nccl-cu13
+# The disassembler, and libraries with much machine code.
+AUDIT_CODE ?= nvidia-cuda-nvdisasm bitsandbytes cupy-cuda13x
 
-audit: $(INSTALLED) ## compare the tables with the vendor's headers and libraries: downloads 1.5 GB of wheels
-	@$(PY) .ci/audit.py $(AUDIT_CUDA) $(AUDIT_CUBLAS) $(AUDIT_CUDNN) $(AUDIT_NCCL)
+audit: $(INSTALLED) ## compare the tables with the vendor's headers and libraries: downloads 1.7 GB of wheels
+	@$(PY) .ci/audit.py $(AUDIT_CUDA) $(AUDIT_CUBLAS) $(AUDIT_CUDNN) $(AUDIT_NCCL) $(AUDIT_CODE)
 
 bench: $(INSTALLED) ## the micro-benchmarks
 	@$(PY) -m pytest bench/micro --benchmark-sort=name --told build/micro.json

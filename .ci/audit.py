@@ -35,7 +35,7 @@ def install(wheels: list[str]) -> bool:
 def tested() -> bool:
     """Runs the tests; each finds its headers among all."""
     includes = ":".join(str(path.resolve()) for path in FOLDER.glob("nvidia/*/include"))
-    variables = dict.fromkeys(VARIABLES, includes)
+    variables = dict.fromkeys(VARIABLES, includes) | {"PUMP_AUDIT": str(FOLDER.resolve())}
     return call("pytest", *TESTS, "-q", f"--junitxml={JUNIT.resolve()}", **variables)
 
 

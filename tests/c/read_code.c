@@ -1,0 +1,157 @@
+/* What `csrc/code` reads, in words, for tests in Python:
+ *
+ *     read_code decode < lines of `ARCHITECTURE LOW HIGH`, an instruction's halves in hexadecimal
+ *     read_code cubins ARCHITECTURE FILE FOLDER
+ *
+ * `decode` prints for each: the operation's number, and what is written, may be written and is read, the numbers, the
+ * signs of a, b and c, the target. `cubins` writes the cubins for the architecture, from all fat binaries in a file,
+ * into a folder, and prints their paths. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "code/decode.h"
+#include "code/image.h"
+
+static void print_registers(bool uniform, uint32_t first, uint32_t words) {
+    for (uint32_t i = 0; i < words; i++)
+        printf("%sR%u ", uniform ? "U" : "", first + i);
+}
+
+static void print_operand(const struct operand *o) {
+    if (o->kind == OPERAND_REGISTER || o->kind == OPERAND_UNIFORM)
+        print_registers(o->kind == OPERAND_UNIFORM, o->index, o->words);
+    if (o->kind == OPERAND_CONSTANT && o->index != NO_REGISTER)
+        print_registers(o->index_uniform, o->index, 1);
+}
+
+static void print_predicate(struct predicate p) {
+    if (p.index != NO_PREDICATE)
+        printf("%sP%u ", p.uniform ? "U" : "", p.index);
+}
+
+static void print_writes(const struct instruction *i) {
+    if (i->to.first != NO_REGISTER)
+        print_registers(i->to.uniform, i->to.first, i->to.words);
+    for (uint8_t p = 0; p < NO_PREDICATE; p++)
+        if (i->writes >> p & 1)
+            print_predicate((struct predicate){p, i->writes_uniform, false});
+    printf("\t");
+    if (i->to.first != NO_REGISTER)
+        print_registers(i->to.uniform, i->to.first + i->to.words, i->to.maybe);
+    printf("\t");
+}
+
+static void print_reads(const struct instruction *i) {
+    const struct operand *operand[3] = {&i->a, &i->b, &i->c};
+    for (int n = 0; n < 3; n++) {
+        print_operand(operand[n]);
+        print_predicate(i->reads[n]);
+    }
+    print_predicate(i->guard);
+    if (i->memory.index != NO_REGISTER)
+        print_registers(false, i->memory.index, i->memory.words);
+    if (i->memory.uniform != NO_REGISTER)
+        print_registers(true, i->memory.uniform, i->memory.words);
+    printf("\t");
+}
+
+static void print_numbers(const struct instruction *i) {
+    const struct operand *operand[3] = {&i->a, &i->b, &i->c};
+    for (int n = 0; n < 3; n++)
+        if (operand[n]->kind == OPERAND_CONSTANT)
+            printf("c%u:%d ", operand[n]->bank, operand[n]->offset);
+        else if (operand[n]->kind == OPERAND_NUMBER && operand[n]->number)
+            printf("%" PRIu64 " ", operand[n]->number);
+    if (i->memory.offset)
+        printf("+%d ", i->memory.offset);
+    printf("\t%c%c%c\t%" PRId64 "\n", "+-"[i->a.negated], "+-"[i->b.negated], "+-"[i->c.negated], i -> target);
+}
+
+static int decode_all(void) {
+    uint32_t architecture;
+    uint64_t half[2];
+    struct instruction i;
+    while (scanf("%" SCNu32 " %" SCNx64 " %" SCNx64, &architecture, &half[0], &half[1]) == 3) {
+        decode((const uint8_t *)half, architecture, &i);
+        printf("%d\t", i.operation);
+        print_writes(&i);
+        print_reads(&i);
+        print_numbers(&i);
+    }
+    return 0;
+}
+
+static size_t (*zstd_decompress)(void *, size_t, const void *, size_t);
+
+static uint64_t zstd(void *to, uint64_t room, const void *from, uint64_t bytes) {
+    return zstd_decompress(to, room, from, bytes);
+}
+
+static code_zstd *find_zstd(void) {
+    void *library = dlopen("libzstd.so.1", RTLD_NOW);
+    *(void **)&zstd_decompress = library ? dlsym(library, "ZSTD_decompress") : NULL;
+    return zstd_decompress ? zstd : NULL;
+}
+
+static struct view map_file(const char *path) {
+    struct stat s;
+    int file = open(path, O_RDONLY);
+    if (file < 0 || fstat(file, &s) != 0)
+        exit(2);
+    void *at = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    return at == MAP_FAILED ? (struct view){NULL, 0} : (struct view){at, (uint64_t)s.st_size};
+}
+
+/* The first fat binary from `at` on; its end in `at`. */
+static struct view next_fat_binary(const struct view *file, uint64_t *at) {
+    static const uint8_t magic[6] = {0x50, 0xed, 0x55, 0xba, 1, 0};
+    uint64_t bytes;
+    const uint8_t *found = memmem(file->at + *at, file->bytes - *at, magic, sizeof magic);
+    struct view none = {NULL, 0}, v = found ? view_part(file, (uint64_t)(found - file->at), 16) : none;
+    if (!v.bytes)
+        return none;
+    memcpy(&bytes, v.at + 8, sizeof bytes);
+    *at = (uint64_t)(found - file->at) + sizeof magic;
+    return view_part(file, (uint64_t)(found - file->at), bytes + 16);
+}
+
+static void write_cubin(const struct view *cubin, const char *folder, const char *file) {
+    static int number;
+    char path[4096];
+    const char *slash = strrchr(file, '/');
+    snprintf(path, sizeof path, "%s/%s.%d.cubin", folder, slash ? slash + 1 : file, number++);
+    FILE *to = fopen(path, "wb");
+    if (!to || fwrite(cubin->at, cubin->bytes, 1, to) != 1 || fclose(to) != 0)
+        exit(2);
+    puts(path);
+}
+
+static int write_cubins(uint32_t architecture, const char *path, const char *folder) {
+    struct view file = map_file(path), fat;
+    struct code_image image;
+    uint64_t at = 0;
+    code_zstd *unpack = find_zstd();
+    while ((fat = next_fat_binary(&file, &at)).bytes) {
+        code_image_open(&image, fat, architecture, unpack);
+        for (uint32_t i = 0; i < image.cubins; i++)
+            write_cubin(&image.cubin[i], folder, path);
+        code_image_close(&image);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "";
+    if (argc == 2 && strcmp(what, "decode") == 0)
+        return decode_all();
+    if (argc == 5 && strcmp(what, "cubins") == 0)
+        return write_cubins((uint32_t)atoi(argv[2]), argv[3], argv[4]);
+    return 2;
+}
