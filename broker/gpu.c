@@ -72,6 +72,17 @@ static void tell_turn(struct tenant *t, uint64_t now) {
              (unsigned long long)(t->lease.budget >> 20));
 }
 
+static void tell_elect(struct gpu *g, uint64_t now) {
+    struct policy_state s;
+    policy_state(g->policy, &s);
+    if (s.elect != g->elect)
+        g->elected_ns = now;
+    g->elect = s.elect;
+    for (struct tenant *t = tenants; t; t = t->next)
+        if (t->gpu == g)
+            share_page_elected(t->page, t->id == g->elect);
+}
+
 static void tell_leases(struct gpu *g, uint64_t now) {
     struct policy_lease lease;
     while (policy_next_lease(g->policy, &lease)) {
@@ -84,6 +95,7 @@ static void tell_leases(struct gpu *g, uint64_t now) {
             share_page_write(t->page, &lease);
         }
     }
+    tell_elect(g, now);
 }
 
 static void tell_tenants(const struct gpu *g) {
@@ -265,6 +277,13 @@ static uint64_t hush(struct tenant *t, uint64_t now) {
     reports(t, &r, now);
     policy_acknowledge(t->gpu->policy, now, t->id, t->lease.serial, r.policy.resident);
     return now + SILENT_NS;
+}
+
+bool gpus_hand_over(uint64_t now) {
+    for (const struct gpu *g = gpus; g < gpus + GPUS_MAX; g++)
+        if (g->policy && g->elect && now < g->elected_ns + SHARE_HAND_OVER_NS)
+            return true;
+    return false;
 }
 
 uint64_t gpus_tick(uint64_t now) {

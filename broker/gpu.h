@@ -17,7 +17,8 @@ struct gpu {
     uint64_t seen;         /* bytes that there are to share, as the tenant sees it that sees least */
     struct policy *policy; /* NULL: this place is free */
     uint32_t tenants;
-    uint64_t told_ns; /* when the log was told of a turn */
+    uint32_t elect;               /* who has the next turn, once the last one has drained; 0: nobody */
+    uint64_t elected_ns, told_ns; /* since when; when the log was told of a turn */
 };
 
 /* A tenant as its GPU knows it. */
@@ -46,6 +47,8 @@ struct tenant *tenants_first(void);
 struct gpu *gpu_at(int i);
 /* Time passes; leases that changed are told. When to call again, ns; UINT64_MAX: no need. */
 uint64_t gpus_tick(uint64_t now);
+/* A turn is handed over, since a moment ago: to sleep would take as long as the rest of it. */
+bool gpus_hand_over(uint64_t now);
 /* Bytes that are shared out. */
 uint64_t gpu_capacity(const struct gpu *g);
 /* Of each GPU at most so many bytes are shared out, and turns last so long; 0: as the policy chooses. */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +97,10 @@ static void serve(int socket, const sigset_t *unblocked) {
             if (now >= busy + options.idle_ns)
                 return;
             next = least(next, busy + options.idle_ns);
+        }
+        if (gpus_hand_over(now)) {
+            sched_yield();
+            next = now;
         }
         wait_for(all, 1 + connections_poll(all + 1), next, unblocked);
         stop = connections_serve(all + 1, clock_ns());

@@ -104,6 +104,7 @@ struct policy_state {
     uint32_t taking;    /* 1: because of that, they take turns */
     uint32_t exclusive; /* 1: all fits, and turns were measured to be faster */
     uint32_t holder;    /* the tenant that has the exclusive turn; 0: nobody */
+    uint32_t elect;     /* the tenant that has it as soon as the others have drained; 0: nobody */
     uint64_t turns;     /* exclusive ones */
     uint64_t thrashed;  /* times that turns began because of refills */
     uint64_t trials;    /* times that both ways were compared */

@@ -89,6 +89,14 @@ void share_page_tenants(struct share_page *page, uint32_t tenants) {
     end(page);
 }
 
+void share_page_elected(struct share_page *page, bool elected) {
+    if (page->elected == elected)
+        return;
+    begin(page);
+    __atomic_store_n(&page->elected, elected, __ATOMIC_RELEASE);
+    end(page);
+}
+
 /* Readers need not all of it at once: each word is right by itself. */
 void share_page_quota(struct share_page *page, const struct share_quota *quota) {
     if (memcmp(&page->quota, quota, sizeof *quota) == 0)

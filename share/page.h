@@ -2,11 +2,14 @@
 #ifndef SHARE_PAGE_H
 #define SHARE_PAGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "broker/policy.h"
 
 enum { SHARE_PAGE_BYTES = 4096 };
+/* So long a turn that is handed over is watched without sleep, by all that take part. */
+#define SHARE_HAND_OVER_NS 5000000ull
 
 /* Bytes that it may allocate. */
 struct share_quota {
@@ -22,6 +25,7 @@ struct share_page {
     uint32_t sequence;  /* odd: being written. Futex: woken when it has changed */
     struct policy_lease lease;
     struct share_quota quota;
+    uint32_t elected; /* 1: its turn begins as soon as the last one's has drained */
 };
 
 /* The page of a new tenant: *file is for its descriptor. NULL: no memory, or no descriptors. */
@@ -31,6 +35,7 @@ void share_page_free(struct share_page *page);
 const struct share_page *share_page_map(int file);
 void share_page_write(struct share_page *page, const struct policy_lease *lease);
 void share_page_tenants(struct share_page *page, uint32_t tenants);
+void share_page_elected(struct share_page *page, bool elected);
 void share_page_quota(struct share_page *page, const struct share_quota *quota);
 /* Its sequence, with the lease of that time; 0: the writer died in the middle. */
 uint32_t share_page_read(const struct share_page *page, struct policy_lease *out);

@@ -213,6 +213,7 @@ void policy_state(const struct policy *p, struct policy_state *out) {
     out->taking = in_turns(p);
     out->exclusive = p->exclusive;
     out->holder = p->holder ? p->holder->id : 0;
+    out->elect = p->elect ? p->elect->id : 0;
 }
 
 uint64_t policy_next_ns(const struct policy *p) {

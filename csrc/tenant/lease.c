@@ -77,8 +77,16 @@ static void settle(struct tenant *t) {
     t->settles = settles;
 }
 
+static void read_elected(struct tenant *t) {
+    bool elected = __atomic_load_n(&t->to.page->elected, __ATOMIC_RELAXED);
+    if (elected && !t->elected)
+        t->elected_ns = clock_ns();
+    t->elected = elected;
+}
+
 void tenant_read(struct tenant *t) {
     read_lease(t);
+    read_elected(t);
     settle(t);
     read_quota(t);
 }

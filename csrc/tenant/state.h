@@ -21,6 +21,8 @@ struct tenant {
     bool unacknowledged;
     bool together; /* others share the device. Atomic */
     bool settles;  /* its budget changed a moment ago */
+    bool elected;  /* it has the next turn, once the last one has drained */
+    uint64_t elected_ns;
     uint64_t budget_ns;
     uint64_t read_ns; /* when the lease was read */
     uint64_t acknowledged_ns, reported_ns;

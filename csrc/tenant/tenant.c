@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "tenant/tenant.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,20 +14,16 @@
 #include "driver/capture.h"
 #include "tenant/state.h"
 
-/* How long its thread sleeps. */
+/* How long its thread sleeps, and the end waits for it. */
 enum {
-    DRAINS_NS = 50000,     /* while the last operations of a turn run */
     SHRINKS_NS = 200000,   /* while it holds more than it may */
     BOUND_NS = 200000,     /* while others wait for the end of its turn */
     HAS_TURN_NS = 1000000, /* while others want the device, too */
     WAITS_NS = 20000000,   /* without a turn */
     ALONE_NS = 500000000,  /* until it looks whether the broker lives */
-    AGAIN_NS = 1000000000  /* until it looks for a broker again */
-};
-enum {
-    LONG_NS = 5000000,
+    AGAIN_NS = 1000000000, /* until it looks for a broker again */
     END_NS = 1000000000
-}; /* what drains for longer is looked at less often; the end waits so long */
+};
 
 /* Contexts of tenants lie beside what they share: so much of the device is left to them. */
 enum { OTHERS = 16 };
@@ -37,6 +34,13 @@ static bool stopping; /* atomic; told under `end` */
 static struct lock end;
 static struct condition ends;
 
+/* Of its turn, or to it. */
+static bool is_handed_over(const struct tenant *t) {
+    uint64_t since = t->drains ? t->read_ns : t->elected_ns;
+    return (t->drains || t->elected) && clock_ns() < since + SHARE_HAND_OVER_NS;
+}
+
+/* How long there is nothing to do then; 0: it is to look again at once. */
 static uint64_t serve(struct tenant *t) {
     tenant_read(t);
     if (t->drains)
@@ -45,7 +49,8 @@ static uint64_t serve(struct tenant *t) {
         tenant_acknowledge(t);
     tenant_report(t);
     uint64_t age = clock_ns() - t->read_ns;
-    return t->drains                             ? (age < LONG_NS ? DRAINS_NS : HAS_TURN_NS)
+    return is_handed_over(t)                     ? 0
+           : t->drains                           ? HAS_TURN_NS
            : t->unacknowledged && age < AGAIN_NS ? SHRINKS_NS
            : tenant_is_alone(t)                  ? ALONE_NS
            : t->closed                           ? WAITS_NS
@@ -88,7 +93,7 @@ static void leave(struct tenant *t) {
     __atomic_store_n(&t->together, false, __ATOMIC_RELAXED);
     tenant_backend()->settles(t->device, false);
     tenant_backend()->bound(t->device, 0);
-    t->drains = t->unacknowledged = t->settles = false;
+    t->drains = t->elected = t->unacknowledged = t->settles = false;
 }
 
 static void lose(struct tenant *t) {
@@ -122,7 +127,10 @@ static void *run(void *data) {
             continue;
         }
         uint64_t most = serve(t);
-        share_page_wait(t->to.page, t->sequence, most);
+        if (most > 0)
+            share_page_wait(t->to.page, t->sequence, most);
+        else
+            sched_yield();
     }
     return NULL;
 }
