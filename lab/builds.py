@@ -21,17 +21,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench import cli
+from bench.gpu.budget import Budget, capacity_at, environment
 from bench.gpu.counters import EXPLAIN
 from bench.gpu.machine import refuse_unless_safe
-from bench.gpu.run import (
-    Budget,
-    FailedError,
-    OverError,
-    Programs,
-    capacity_at,
-    environment,
-    obstacle_of,
-)
+from bench.gpu.run import FailedError, OverError, Programs, obstacle_of
 from pump.bench.row import FormatError, read_results
 
 WORKLOADS, RATIOS, ROUNDS, SECONDS = "resnet50,gpt2-medium", "1.5,2", 3, 540

@@ -23,6 +23,9 @@ EXPLAIN = (
     "map_ns",
     "late",
     "opaque",
+    "launches_blind",
+    "graphs_cut",
+    "short_operations",
     "predicted",
     "surprises",
 )

@@ -5,7 +5,6 @@ without ULMS_MANAGED_LIMIT, and no workload that needs more than it is run on ma
 """
 
 import math
-import os
 import statistics
 import subprocess
 import sys
@@ -15,52 +14,51 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
-from pathlib import Path
 from typing import NamedTuple
 
 from bench.gpu import calls, link, small, workloads
-from bench.gpu.counters import COUNTERS_IN, COUNTERS_OUT, COUNTERS_OWN, EXPLAIN, asked_for, sum_of
-from bench.gpu.report import Report, reason_in, report_of
+from bench.gpu.budget import PAGE, ROOT, Budget, capacity_at, environment, observed
+from bench.gpu.counters import COUNTERS_IN, COUNTERS_OUT, COUNTERS_OWN, EXPLAIN, sum_of
+from bench.gpu.report import Report, is_start_of, reason_in, report_of
+from bench.gpu.wanted import known_from, varying, wanted_of
 from bench.gpu.workloads import offload
 from pump.bench import machine
 from pump.bench.machine import LIMIT
 from pump.bench.resident import NoNvmlError, Nvml, Sampler, judged, seen_by_cuda
 from pump.bench.row import Row, pooled
 from pump.bench.runner import Asked
-from pump.paths import library
-from pump.predict.plan import default_factor
 from pump.predict.systems import BY_NAME, GPU, LEARNS
 from pump.sim.link import UM
 from pump.terminal.command import UsageError
 from pump.terminal.render import progress_bar
 
-ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "build" / "gpu"
 # When training, the engine has tried both ways, to bring pages and to use them in place, by the 9th
 # step on an H200; 8B decoding by the 16th, 3B decoding in virtual time by the 21st. Other systems
 # learn nothing.
 WARM, WARM_ONCE, WARM_UNLEARNT, TIMED = 10, 30, 4, 11
 SECONDS = 900
-PAGE = 2 << 20
 MANAGED_SHARE = 15 / 16  # of the limit on managed memory that a workload may need
-VMM_ROOM = 2
-"""Times its footprint: what `vmm` may provide to a program, and pin on the host."""
 
 
-class Budget(NamedTuple):
-    """Bytes that may be on the device at a time, and bytes that the program needs in all."""
+class Needs(NamedTuple):
+    """Bytes of the device that a program takes, and that are in use beside them: its context, what
+    libraries load; None: not known.
+    """
 
-    capacity: int
     footprint: int
+    beside: int | None
 
 
 class Batch(NamedTuple):
-    """Runs of a workload: its systems and ratios. before: rows that it has; needs: bytes, or 0."""
+    """Runs of a workload: its systems and ratios. before: rows that it has; needs: None: not
+    known.
+    """
 
     name: str
     runs: Sequence[tuple[str, float]]
     before: Sequence[Row]
-    needs: int
+    needs: Needs | None
 
 
 class LeftOutError(Exception):
@@ -80,6 +78,7 @@ class Programs:
 
     def __init__(self, tiny: bool = False) -> None:
         self.tiny = tiny
+        self.patience = float(SECONDS)
         self._of_ulms: dict[str, int] = {}
 
     def names(self) -> list[str]:
@@ -116,9 +115,13 @@ class Programs:
             refuse_without_gpu()
         refuse_without_torch(asked.names)
         end = time.monotonic() + asked.seconds if asked.seconds else math.inf
+        self.patience = asked.patience or SECONDS
         rows = {row.run: row for row in asked.known}
         wanted = {name: wanted_of(name, asked) for name in asked.names}
-        needs = {row.workload: row.footprint_bytes for row in [*asked.elsewhere, *asked.known]}
+        needs = {
+            row.workload: Needs(row.footprint_bytes, row.beside_bytes)
+            for row in [*asked.elsewhere, *asked.known]
+        }
         again = asked.rounds - 1
         left = sum(len(runs) + again * len(varying(runs)) for runs in wanted.values())
         with progress_bar(sys.stderr, asked.quiet) as bar:
@@ -126,7 +129,7 @@ class Programs:
             try:
                 for name, runs in wanted.items():
                     before = [row for row in asked.known if row.workload == name]
-                    batch = Batch(name, runs, before, needs.get(name, 0))
+                    batch = Batch(name, runs, before, needs.get(name))
                     for told, row in self.rounds(asked.rounds, batch, end):
                         left -= 1
                         bar.update(task, advance=1, description=told)
@@ -150,7 +153,7 @@ class Programs:
                 if row:
                     same = found.setdefault((row.system, row.oversubscription), [])
                     same.append(row)
-                    row, needs = pooled(same), row.footprint_bytes
+                    row, needs = pooled(same), Needs(row.footprint_bytes, row.beside_bytes)
                 yield told, row
             runs = [run for run in varying(found) if not pooled(found[run]).failed]
             batch = batch._replace(runs=runs, needs=needs)
@@ -176,15 +179,18 @@ class Programs:
                         yield f"{name} {other} {ratio:g}: left out: native failed", None
                     return
 
-    def needs(self, name: str, native: Report, end: float) -> int:
-        """Bytes of the device that a program takes. What a library takes for itself, as cuBLAS
-        does, the framework does not count: the ledger does. Raises LeftOutError, OverError.
+    def needs(self, name: str, native: Report, end: float) -> Needs:
+        """What a program takes. What a library takes for itself, as cuBLAS does, the framework does
+        not count: the ledger does. Raises LeftOutError, OverError.
         """
-        held = 0 if self.tiny else self.run(name, "native", observed(), end).held
-        return -(-max(held, native.reserved) // PAGE) * PAGE
+        if self.tiny:
+            return Needs(whole_pages(native.reserved), None)
+        counted = self.run(name, "native", observed(), end)
+        footprint = whole_pages(counted.charged or native.reserved)
+        return Needs(footprint, None if counted.most is None else counted.most - footprint)
 
     def row(
-        self, name: str, system: str, over: float, native: Report, footprint: int, end: float
+        self, name: str, system: str, over: float, native: Report, needs: Needs, end: float
     ) -> Row:
         """A run beside the native one, or that it failed. Raises LeftOutError, OverError."""
         row = Row(
@@ -192,23 +198,24 @@ class Programs:
             device="tiny" if self.tiny else GPU,
             system=system,
             oversubscription=over,
-            capacity_bytes=capacity_at(footprint, over),
-            footprint_bytes=footprint,
+            capacity_bytes=capacity_at(needs.footprint, over),
+            footprint_bytes=needs.footprint,
+            beside_bytes=needs.beside,
             step_ms=[],
             native_ms=statistics.median(native.step_ms),
         )
         if system == "native":
-            told, row = native, replace(row, capacity_bytes=footprint)
+            told, row = native, replace(row, capacity_bytes=needs.footprint)
         else:
-            if obstacle := obstacle_of(name, system, footprint):
+            if obstacle := obstacle_of(name, system, needs.footprint):
                 raise LeftOutError(f"left out: {obstacle}")
-            budget = Budget(row.capacity_bytes, footprint)
+            budget = Budget(row.capacity_bytes, needs.footprint)
             try:
                 told = self.run(name, system, environment(system, budget), end)
             except FailedError as error:
                 return replace(row, failed=str(error))
         moved = told.a_step
-        row = self.with_resident(row, told, native)
+        row = self.with_resident(row, told)
         return replace(
             row,
             step_ms=told.step_ms,
@@ -218,21 +225,23 @@ class Programs:
             gate_ms=sum_of(moved, ("held_ns",), 1e6),
             own_ms=sum_of(moved, COUNTERS_OWN, 1e6),
             counters={key: round(moved[key], 1) for key in EXPLAIN if key in moved},
-            numbers_equal=is_start_of(told.numbers, native.numbers, len(told.step_ms)),
+            held=told.holds,
+            numbers_equal=is_start_of(
+                told.numbers, native.numbers, len(told.step_ms), native.tolerance
+            ),
         )
 
-    def with_resident(self, row: Row, told: Report, native: Report) -> Row:
+    def with_resident(self, row: Row, told: Report) -> Row:
         """The row with NVML's peak, judged by the budget where ulms.so keeps it and NVML shows it.
 
         The driver keeps the frames of evicted managed pages until something needs them, and NVML
         counts them: such a row is judged by its bound (pump.bench.measured).
-        What a program takes beside its data (context, modules) is what it takes natively, and what
-        ulms.so takes is measured with a program that has nearly no data.
+        What ulms.so takes is measured with a program that has nearly no data.
         """
-        if told.most is None or native.most is None:
+        if told.most is None or row.beside_bytes is None:
             return row
         system = BY_NAME[row.system]
-        data = told.most - (native.most - row.footprint_bytes)
+        data = told.most - row.beside_bytes
         if system.policy:
             row = replace(row, operation_bytes=told.largest)
             data -= self.of_ulms(row.system)
@@ -271,14 +280,14 @@ class Programs:
                     env=env,
                     capture_output=True,
                     text=True,
-                    timeout=min(SECONDS, remaining),
+                    timeout=min(self.patience, remaining),
                     check=False,
                 )
         except subprocess.TimeoutExpired as error:
-            if remaining < SECONDS:
+            if remaining < self.patience:
                 raise OverError from None
             said = reason_in((error.stderr or b"").decode(errors="replace"))
-            raise FailedError(f"not done after {SECONDS} s: {said}") from None
+            raise FailedError(f"not done after {self.patience:g} s: {said}") from None
         told = report_of(done.stdout)
         if done.returncode or told is None:
             said = reason_in(done.stderr)
@@ -311,6 +320,11 @@ def peak_of_small(env: Mapping[str, str]) -> int:
     return watch.take_peak() - watch.before
 
 
+def whole_pages(count: int) -> int:
+    """Bytes."""
+    return -(-count // PAGE) * PAGE
+
+
 def refuse_without_gpu() -> None:
     """Or where it is not safe. Raises UsageError."""
     if not machine.has_gpu():
@@ -321,7 +335,7 @@ def refuse_without_gpu() -> None:
 
 def refuse_without_torch(names: Iterable[str]) -> None:
     """Raises UsageError where programs need it and it is not there, as each of them would say."""
-    in_need = [name for name in names if name.replace("-", "_") not in workloads.OWN_MAIN]
+    in_need = [name for name in names if workloads.framework_of(name) == "torch"]
     if in_need and find_spec("torch") is None:
         raise UsageError(f"{in_need[0]} needs PyTorch: pip install torch")
 
@@ -335,66 +349,9 @@ def warm_steps(name: str, system: str) -> int:
     return WARM_ONCE if name in workloads.ONCE else WARM
 
 
-def is_start_of(numbers: Sequence[str], longer: Sequence[str], least: int) -> bool:
-    """To the last bit; there are so many at least."""
-    return len(numbers) >= least and list(numbers) == list(longer[: len(numbers)])
-
-
 def tell(line: str) -> None:
     """To a person, beside the progress."""
     print(line, file=sys.stderr, flush=True)
-
-
-def runs_of(asked: Asked) -> list[tuple[str, float]]:
-    """Systems and ratios: native once, the others by ratio."""
-    native = [("native", 1.0)] if "native" in asked.systems else []
-    others = [system for system in asked.systems if system != "native"]
-    return native + [(system, over) for over in asked.ratios for system in others]
-
-
-def varying(runs: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Those that are worth another process: where nothing moves one is like another."""
-    return [run for run in runs if not BY_NAME[run[0]].in_place]
-
-
-def known_from(rows: Iterable[Row], system: str, over: float) -> Row | None:
-    """What a run will be, by other ratios of its workload: where nothing moves one is like
-    another, and a program that ran out of memory does so with less. None: that must be seen.
-    """
-    for row in rows:
-        ran_out = system in workloads.VARIANTS and row.failed and row.oversubscription <= over
-        if row.system == system and (BY_NAME[system].in_place or ran_out):
-            capacity = capacity_at(row.footprint_bytes, over)
-            return replace(row, oversubscription=over, capacity_bytes=capacity)
-    return None
-
-
-def capacity_at(footprint: int, over: float) -> int:
-    """Bytes, whole pages."""
-    return int(footprint / over) // PAGE * PAGE
-
-
-def memory_at(capacity: int) -> dict[str, str]:
-    """Pages may have the capacity, in bytes, and as much is left beside them as by default."""
-    factor = default_factor()
-    memory = -(-capacity * 100 // factor)
-    return {"ULMS_GPU_MEMORY": str(memory), "ULMS_GPU_MEMORY_FACTOR": str(factor)}
-
-
-def wanted_of(name: str, asked: Asked) -> list[tuple[str, float]]:
-    """The runs of a workload that are missing. What runs beside others' results needs a native run
-    of its own.
-    """
-    known, elsewhere = (
-        [row for row in rows if row.workload == name] for rows in (asked.known, asked.elsewhere)
-    )
-
-    def lacks(rows: Sequence[Row], run: tuple[str, float]) -> bool:
-        return all((row.system, row.oversubscription) != run for row in rows)
-
-    runs = [run for run in runs_of(asked) if lacks(known, run)]
-    missing = [run for run in runs if lacks(elsewhere, run) and not known_from(elsewhere, *run)]
-    return [run for run in runs if run in missing or (missing and run[0] == "native")]
 
 
 def is_managed(system: str) -> bool:
@@ -409,28 +366,3 @@ def obstacle_of(name: str, system: str, footprint: int) -> str | None:
     if is_managed(system) and footprint > LIMIT * MANAGED_SHARE:
         return f"it needs {footprint >> 20} MiB, too near to the limit of managed memory"
     return None
-
-
-def observed() -> dict[str, str]:
-    """Of a process whose memory is counted."""
-    return environment("native", None) | {
-        "LD_PRELOAD": str(library()),
-        "ULMS_BACKEND": "observe",
-    }
-
-
-def environment(system: str, budget: Budget | None) -> dict[str, str]:
-    """Of a process: plain, held to a budget, or under a backend with one."""
-    if budget is None:
-        return {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT)])}
-    one, env = BY_NAME[system], observed()
-    env["ULMS_GPU_MEMORY"] = str(budget.capacity)
-    env |= asked_for() if one.link else asked_for(())
-    env |= one.env
-    if one.policy:
-        env |= {"ULMS_POLICY": one.policy} | memory_at(budget.capacity)
-    if one.in_place:  # its counters are of whole pages: they say too much where most is small
-        env |= asked_for(("held_ns",))
-    if env["ULMS_BACKEND"] == "vmm":  # pinned, not managed: that guard would refuse memory
-        env["ULMS_MANAGED_LIMIT"] = str(budget.footprint * VMM_ROOM)
-    return env

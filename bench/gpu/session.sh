@@ -36,8 +36,29 @@ bench() {
 OURS="--system native,vmm" OTHERS="--system zero-copy,um,save-on-cpu,checkpointing,offload"
 ALL="--oversubscription 1,1.5,2,3"
 
+# Those whose time is understood least first (workloads/sizes.py).
+PROGRAMS=$(python3 -c 'from bench.gpu.workloads.sizes import PAIRS; print(*PAIRS)')
+FOUR="--system native,um,vmm,vmm-known --patience 100"
+export JAX_COMPILATION_CACHE_DIR=${JAX_COMPILATION_CACHE_DIR:-/tmp/pump-jax}
+
+# One step of a program, as bench/traces/README.md says.
+record() {
+    local file=$folder/traces/$1.ulms
+    [ -f "$file.gz" ] || [ "$(left)" -le 0 ] && return
+    mkdir -p "$folder/traces"
+    local most=$(($(left) < 100 ? $(left) + 5 : 100))
+    timeout "$most" pump run --backend observe --frameworks always --trace "$file" -- \
+        python3 -P -m bench.gpu.workloads "$1" 1 3 --uncaptured >"$file.log" 2>&1 || tail -2 "$file.log"
+    [ -f "$file" ] && pump trace compress "$file" "$file.gz"
+    rm -f "$file"
+}
+
 run() { # shellcheck disable=SC2086
     case $1 in
+    programs) bench programs $PROGRAMS $FOUR --oversubscription 1.7 ;;
+    record) for name in $PROGRAMS; do record "$name"; done ;;
+    pressures) bench programs $PROGRAMS $FOUR --oversubscription 1.3,2.5 ;;
+    cliffs) module bench.gpu.cliffs "$folder/$kind-programs.json" "$folder"/traces/*.gz ;;
     bar)
         bench bar resnet50 gpt2-medium $OURS $ALL
         bench bar decode-8b $OURS $ALL --rounds 2 # last: in a machine's first minutes its tokens take twice as long
@@ -48,7 +69,8 @@ run() { # shellcheck disable=SC2086
     lstm) bench lstm lstm --system native,um,vmm ;;
     xl) bench xl gpt2-xl $OURS ;;
     hidden) module pytest tests/gpu/test_hidden.py -q -m gpu -n 6 ;; # each a budget of 512 MiB at most
-    tests) module pytest tests -q -m gpu --deselect tests/gpu/test_hidden.py ;;
+    workloads) module pytest tests/gpu/test_workloads.py -q -m gpu ;;
+    tests) module pytest tests -q -m gpu --ignore tests/gpu/test_hidden.py --ignore tests/gpu/test_workloads.py ;;
     fits) module bench.gpu.fits --backends vmm --programs gpt2-medium,decode --json "$folder/$kind-fits.json" ;;
     share) module bench.gpu.share --json "$folder/$kind-share.json" ;;
     sweep) module bench.gpu.sweep --pages 8MiB,16MiB --json "$folder/$kind-sweep.json" ;;
@@ -61,5 +83,5 @@ run() { # shellcheck disable=SC2086
 
 for part in "$@"; do
     echo "$part, at $SECONDS s"
-    [ "$(left)" -gt 0 ] && run "$part"
+    [ "$(left)" -gt 0 ] || [ "$part" = cliffs ] && run "$part"
 done

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import cli
-from bench.gpu import link, machine, programs, run
+from bench.gpu import budget, link, machine, programs
 from bench.gpu.counters import COUNTERS_IN, COUNTERS_OUT
 
 WARM, TIMED = 24, 20
@@ -25,7 +25,7 @@ PAGES = "8MiB,16MiB"
 
 def environment(page: str, needs: int) -> dict[str, str]:
     """Of a sweep over so many bytes. Raises NotBuiltError."""
-    return run.environment("vmm", run.Budget(needs // SHARE, needs)) | {"ULMS_PAGE": page}
+    return budget.environment("vmm", budget.Budget(needs // SHARE, needs)) | {"ULMS_PAGE": page}
 
 
 def row(page: str, native: programs.Result, done: programs.Result) -> dict[str, object]:

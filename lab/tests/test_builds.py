@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench.gpu import run  # noqa: E402
+from bench.gpu import budget, run  # noqa: E402
 from bench.gpu.counters import EXPLAIN  # noqa: E402
 from bench.gpu.report import Report  # noqa: E402
 from lab import builds  # noqa: E402
@@ -39,7 +39,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
         (tmp_path / build).mkdir()
         (tmp_path / build / "ulms.so").write_text(build, encoding="utf-8")
     monkeypatch.setenv("ULMS_MANAGED_LIMIT", "8GiB")
-    monkeypatch.setattr("bench.gpu.run.library", lambda: Path("ulms.so"))
+    monkeypatch.setattr("bench.gpu.budget.library", lambda: Path("ulms.so"))
     monkeypatch.setattr(run.Programs, "machine", lambda *_: {"gpu": "none"})
     monkeypatch.setattr(run.Programs, "run", process)
     pages = {"a": "4MiB", "b": "16MiB"}
@@ -55,8 +55,8 @@ def test_builds_take_turns(
     builds.main()
     assert [build for _, build, _ in asked] == ["a", "b", "a", "b", "b", "a", "b"]
     needs = builds.needs_of(NEEDS)["resnet50"]
-    capacities = [run.capacity_at(needs, ratio) for ratio in (1.5, 2.0)]
-    budgets = [run.memory_at(capacity)["ULMS_GPU_MEMORY"] for capacity in capacities]
+    capacities = [budget.capacity_at(needs, ratio) for ratio in (1.5, 2.0)]
+    budgets = [budget.memory_at(capacity)["ULMS_GPU_MEMORY"] for capacity in capacities]
     assert [budget for *_, budget in asked] == [budgets[at] for at in (0, 0, 1, 1, 0, 0, 1)]
     told = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert set(told["builds"]) == {"a", "b"}

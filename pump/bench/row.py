@@ -55,9 +55,12 @@ class Row:
     gate_ms: float | None = None  # a step's time in which the next operation was held
     own_ms: float | None = None  # the program's time in our code, beside that, while pages move
     counters: dict[str, float] = field(default_factory=dict)  # of ulms.so, a step, beside these
-    numbers_equal: bool | None = None  # results equal the native run's to the last bit
+    held: dict[str, list[float]] = field(default_factory=dict)
+    """The kernels and calls that were held longest: ms a step, MiB a step that they waited for."""
+    numbers_equal: bool | None = None  # the native run's: to the last bit, or as it is told
     over_budget: bool | None = None  # more than its capacity was resident: its time is none
     resident_bytes: int | None = None  # of its data, at most, really on the device (NVML, emulator)
+    beside_bytes: int | None = None  # in use on the device beside it: context, libraries
     operation_bytes: int | None = None  # the most that one operation touched: may be beyond
     failed: str = ""  # why there is no time: step_ms is empty
 

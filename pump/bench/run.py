@@ -11,7 +11,7 @@ from pump import paths
 from pump.bench import machine, pictures, report
 from pump.bench.measured import left_out, with_yardsticks
 from pump.bench.outputs import Kept, add_outputs, try_outputs
-from pump.bench.row import Results, Row, read_results, results_at, timed, write_results
+from pump.bench.row import Results, read_results, results_at, timed, write_results
 from pump.bench.runner import Asked, Runner
 from pump.bench.simulated import Simulated
 from pump.bench.steps import meant
@@ -24,7 +24,7 @@ from pump.terminal.hint import hint
 from pump.terminal.render import console, progress_bar
 
 RATIOS = [1.5, 2.0, 3.0]
-ON_GPU = ("limit", "rounds", "resume", "elsewhere", "tiny")
+ON_GPU = ("limit", "patience", "rounds", "resume", "elsewhere", "tiny")
 """Options that only programs have."""
 
 
@@ -71,6 +71,12 @@ class Run:
             help="begin nothing, and stop, after them; no oracle, no bound (see `bound`)",
         )
         programs.add_argument(
+            "--patience",
+            type=float,
+            metavar="SECONDS",
+            help="a run that takes longer has failed (default: 900)",
+        )
+        programs.add_argument(
             "--rounds",
             type=rounds_of,
             metavar="N",
@@ -100,11 +106,20 @@ class Run:
             raise UsageError(f"{given[0]} is for --device gpu")
         where = runner(device, args.intervals, args.tiny)
         names = names_of(args, where, device)
-        systems, known = systems_of(args, device), known_rows(args)
-        described = list(dict.fromkeys([*systems, *(row.system for row in known)]))
-        kept = Kept(args.json, lambda: where.machine(described))
+        systems, before = systems_of(args, device), known_results(args)
+        known = before.every if before else []
+        there = {row.system for row in known}
+        described = list(dict.fromkeys([*systems, *there]))
+
+        def here() -> dict[str, str]:
+            """What was measured of this machine for these systems is not measured again."""
+            if before and there.issuperset(systems):
+                return before.machine
+            return where.machine(described)
+
+        kept = Kept(args.json, here)
         with reading():
-            there = [told for path in args.elsewhere for told in results_at(path)]
+            elsewhere = [told for path in args.elsewhere for told in results_at(path)]
         try_outputs(args)
         asked = Asked(
             names,
@@ -112,9 +127,10 @@ class Run:
             ratios_in(args),
             args.quiet,
             known=known,
-            elsewhere=[row for told in there for row in told.every],
+            elsewhere=[row for told in elsewhere for row in told.every],
             keep=kept.keep,
             seconds=args.limit,
+            patience=args.patience,
             rounds=args.rounds or 1,
         )
         try:
@@ -122,7 +138,7 @@ class Run:
         except KeyboardInterrupt:
             print(f"pump-bench: {kept.interrupted(asked.runs)}", file=sys.stderr)
             raise
-        found = Results.of(where.machine(described), rows)
+        found = Results.of(here(), rows)
         if device != GPU or args.limit:
             return found
         with progress_bar(sys.stderr, args.quiet) as bar:
@@ -248,19 +264,19 @@ def systems_of(args: argparse.Namespace, device: str) -> list[str]:
     return [name for name in known if name in (args.system or known)]
 
 
-def known_rows(args: argparse.Namespace) -> list[Row]:
+def known_results(args: argparse.Namespace) -> Results | None:
     """Of an interrupted run, to go on with. Raises UsageError, FormatError, OSError."""
     if not args.resume:
-        return []
+        return None
     if not args.json:
         raise UsageError("--resume needs --json FILE: what was written before")
     if not args.json.exists():
-        return []
+        return None
     before, now = read_results(args.json), machine.describe()
     for fact in ("gpu", "driver", "commit"):
         if before.machine.get(fact) != now[fact]:
             raise UsageError(f"{args.json} is of another {fact}: {before.machine.get(fact)}")
-    return before.every
+    return before
 
 
 def systems_in(text: str) -> list[str]:

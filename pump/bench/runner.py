@@ -19,6 +19,7 @@ class Asked:
     elsewhere: Sequence[Row] = ()  # in other results: not run, and not among these
     keep: Callable[[list[Row]], None] = field(default=lambda rows: None)  # all rows, after each
     seconds: float | None = None  # nothing begins or goes on after them
+    patience: float | None = None  # seconds of a run: one that takes longer has failed
     rounds: int = 1  # processes of each run, all runs of a workload in turn
 
     @property

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench.gpu.run import Budget, environment  # noqa: E402
+from bench.gpu.budget import Budget, environment  # noqa: E402
 from tests.conftest import Compile, RunEmulated  # noqa: E402
 from tests.emu.counters import counters_in  # noqa: E402
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from pump.predict import plan
+from tests.unit.bench_machine import GIB, Machine
 
 FEW_FACTORS = (100, 90, 50)
 FEW_SHARES = (0.6, 1.0, 1.1)
@@ -29,3 +30,13 @@ def play_few(patch: pytest.MonkeyPatch) -> None:
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same."""
     play_few(monkeypatch)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine(6 * GIB)
+    monkeypatch.setenv("ULMS_MANAGED_LIMIT", "8GiB")
+    monkeypatch.setattr("pump.bench.machine.has_gpu", lambda: True)
+    monkeypatch.setattr("bench.gpu.run.subprocess.run", made.run)
+    monkeypatch.setattr("bench.gpu.run.find_spec", lambda name: name)
+    return made

@@ -1,6 +1,5 @@
 """What pump-bench starts on a GPU, without one: commands, budgets, what is read back."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,60 +14,17 @@ sys.path.insert(0, str(ROOT))
 
 from bench.gpu import programs, run, sweep, workloads  # noqa: E402
 from bench.gpu.counters import COUNTERS, COUNTERS_IN, COUNTERS_OUT, EXPLAIN  # noqa: E402
-from bench.gpu.report import reason_in  # noqa: E402
+from bench.gpu.report import is_start_of, reason_in  # noqa: E402
 from bench.gpu.workloads import offload  # noqa: E402
 from pump.bench import cli  # noqa: E402
-from pump.bench.machine import describe  # noqa: E402
 from pump.bench.report import cell_of  # noqa: E402
-from pump.bench.row import read_results, write_results  # noqa: E402
-from pump.bench.runner import Asked  # noqa: E402
 from pump.predict.systems import GPU, systems_on  # noqa: E402
 from pump.terminal.command import UsageError  # noqa: E402
+from tests.unit.bench_machine import GIB, MIB, Machine, asked  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
-GIB, MIB = 1 << 30, 1 << 20
 SYSTEMS = [system.name for system in systems_on(GPU)]
-
-
-def report(numbers: list[str], counters: dict[str, int], reserved: int, held: int) -> str:
-    told = {"numbers": numbers * 2, "step_ms": [2.0, 4.0], "counters": counters}
-    told |= {"max_reserved": reserved, "held": held}
-    return "noise\nREPORT " + json.dumps(told) + "\n"
-
-
-class Machine:
-    """Answers in place of processes, and remembers what was asked."""
-
-    def __init__(self, held: int) -> None:
-        self.held = held
-        self.fails = False
-        self.says = "no memory left"
-        self.asked: list[tuple[list[str], dict[str, str]]] = []
-
-    def run(self, command: list[str], env: dict[str, str], **_: Any) -> Any:
-        self.asked.append((command, env))
-        names = [name for name in env.get("REPORT_COUNTERS", "").split(",") if name]
-        counters = dict.fromkeys(names, 2 * 4 * MIB)
-        numbers = ["0x2"] if "checkpointing" in command else ["0x1"]
-        status = 1 if "offload" in command or self.fails else 0
-        held = self.held if "LD_PRELOAD" in env else 0
-        out = report(numbers, counters, self.held - 64 * MIB, held)
-        return subprocess.CompletedProcess(command, status, out, self.says)
-
-
-def asked(name: str, systems: list[str], **more: Any) -> Asked:
-    return Asked([name], systems, [2.0], quiet=True, **more)
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    made = Machine(6 * GIB)
-    monkeypatch.setenv("ULMS_MANAGED_LIMIT", "8GiB")
-    monkeypatch.setattr("pump.bench.machine.has_gpu", lambda: True)
-    monkeypatch.setattr("bench.gpu.run.subprocess.run", made.run)
-    monkeypatch.setattr("bench.gpu.run.find_spec", lambda name: name)
-    return made
 
 
 def test_every_system_gets_its_budget_and_its_row(
@@ -114,12 +70,33 @@ def test_every_system_gets_its_budget_and_its_row(
     assert len({*COUNTERS}) == len(COUNTERS)
     assert rows["native"].counters == rows["save-on-cpu"].counters == {}
     assert rows["vmm"].own_ms == 2 * 4 * MIB / 1e6
+    assert rows["vmm"].held == {"a kernel": [1.5, 2.0]}
+
+
+def test_a_system_that_can_do_nothing_else_is_not_run(machine: Machine) -> None:
+    """Where no kernel could have used what nothing shows, `vmm-known` is `vmm`."""
+    machine.opaque = 0
+    rows = {row.system: row for row in run.Programs().rows(asked("lstm", ["vmm", "vmm-known"]))}
+    assert rows["vmm-known"] == replace(rows["vmm"], system="vmm-known")
+    assert not any("ULMS_HIDDEN" in env for _, env in machine.asked)
+
+
+def test_frameworks_allocate_as_under_pump_run_where_memory_is_short(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = {"jax": (0, 10, 2), "jax_cuda13_plugin": (0, 10, 2)}
+    monkeypatch.setattr("pump.frameworks.distributions", lambda _: there)
+    run.Programs().rows(asked("vit-l", ["native", "um", "offload"]))
+    native, counted, um, offloaded = [env for _, env in machine.asked]
+    for env, short in ((native, False), (counted, True), (um, True), (offloaded, False)):
+        assert (env.get("XLA_PYTHON_CLIENT_ALLOCATOR") == "cuda_async") == short
+        assert ("--xla_gpu_enable_command_buffer= " in env.get("XLA_FLAGS", "") + " ") == short
 
 
 def test_too_much_for_managed_memory_is_left_out(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    machine.held = 8 * GIB
+    machine.charged = 8 * GIB
     rows = run.Programs().rows(asked("gpt2-xl", ["native", "um", "vmm"]))
     assert [row.system for row in rows] == ["native", "vmm"]
     assert "gpt2-xl um 2: left out: it needs 8192 MiB" in capsys.readouterr().err
@@ -188,160 +165,10 @@ def test_what_takes_too_long_says_why(
         raise subprocess.TimeoutExpired(command, timeout, stderr=b"[ulms] WARN: slow\n")
 
     monkeypatch.setattr("bench.gpu.run.subprocess.run", late)
-    rows = run.Programs().rows(asked("lstm", ["um", "vmm"]))
+    rows = run.Programs().rows(asked("lstm", ["um", "vmm"], patience=7.0))
     assert [(row.system, cell_of(row)) for row in rows] == [("um", "failed"), ("vmm", "3.0")]
     told = capsys.readouterr().err
-    assert f"lstm um 2: not done after {run.SECONDS} s: [ulms] WARN: slow" in told
-
-
-def test_what_is_known_is_not_run_again(machine: Machine) -> None:
-    kept: list[list[str]] = []
-    first = run.Programs().rows(
-        asked("lstm", ["native", "um"], keep=lambda rows: kept.append([r.system for r in rows]))
-    )
-    assert kept == [["native"], ["native", "um"]]
-    machine.asked.clear()
-    again = run.Programs().rows(asked("lstm", ["native", "um", "vmm"], known=first))
-    assert again[:2] == first
-    assert [row.system for row in again] == ["native", "um", "vmm"]
-    assert [env.get("ULMS_BACKEND") for _, env in machine.asked] == [None, "vmm"]
-
-
-def test_a_folder_of_results_is_known_but_for_what_others_wrote(
-    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = {"gpu": "one"}
-    monkeypatch.setattr(run.Programs, "machine", lambda *_: here)
-    for system in ("um", "vmm"):
-        rows = run.Programs().rows(asked("lstm", ["native", system]))
-        write_results(tmp_path / f"{system}.json", here, rows)
-    (tmp_path / "other.json").write_text("[]")
-    command = ["run", "lstm", "--device", "gpu", "--oversubscription", "2", "--limit", "9"]
-    command += [word for name in ("um", "vmm") for word in ("--system", name)]
-    machine.asked.clear()
-    assert cli.main([*command, "--elsewhere", str(tmp_path)]) == 0
-    assert machine.asked == []
-    (tmp_path / "um.json").write_text("[")
-    assert cli.main([*command, "--elsewhere", str(tmp_path)]) == 2
-
-
-def test_rounds_run_all_systems_in_turn_and_keep_every_step(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slower = iter((1.0, 1.0, 5.0, 10.0, 100.0, 500.0))  # native, counted, um; native, um, vmm
-    backends: list[str | None] = []
-
-    def run_one(command: list[str], env: dict[str, str], **more: Any) -> Any:
-        backends.append(env.get("ULMS_BACKEND"))
-        done = machine.run(command, env, **more)
-        told = json.loads(done.stdout.split("REPORT ")[1])
-        scale = next(slower)
-        told["step_ms"] = [ms * scale for ms in told["step_ms"]]
-        done.stdout = "REPORT " + json.dumps(told) + "\n"
-        done.returncode = int(len(backends) == 4)
-        return done
-
-    monkeypatch.setattr("bench.gpu.run.subprocess.run", run_one)
-    kept: list[int] = []
-    systems = ["native", "um", "vmm"]
-    rows = run.Programs().rows(
-        asked("lstm", systems, rounds=2, keep=lambda rows: kept.append(len(rows)))
-    )
-    assert backends == [None, "observe", "um", "vmm", None, "um"]
-    assert kept == [1, 2, 3, 3, 3]
-    native, um, vmm = rows
-    assert native.step_ms == [2, 4, 200, 400]
-    assert um.step_ms == [10, 20, 1000, 2000]
-    assert (native.native_ms, um.native_ms) == (151.5, 151.5)
-    assert um.bytes_in == 3 * 4 * MIB
-    assert um.numbers_equal
-    assert vmm.failed
-
-
-def test_what_no_budget_changes_is_run_once(machine: Machine) -> None:
-    wanted = Asked(["vit-l"], ["vmm", "zero-copy"], [2.0, 3.0], quiet=True)
-    rows = run.Programs().rows(wanted)
-    pairs = [(system, over) for over in (2, 3) for system in ("vmm", "zero-copy")]
-    assert [row.run[2:] for row in rows] == pairs
-    assert [row.capacity_bytes for row in rows] == [3 * GIB] * 2 + [2 * GIB] * 2
-    assert len(machine.asked) == 2 + 3  # native, counted
-    machine.asked.clear()
-    wider = replace(wanted, ratios=[1.5, 2.0, 3.0])
-    again = run.Programs().rows(replace(wider, known=rows))
-    assert machine.asked[1:] == machine.asked[-1:]  # native, and vmm at 1.5
-    assert [row.run[2:] for row in again[4:]] == [("vmm", 1.5), ("zero-copy", 1.5)]
-    assert {row.capacity_bytes for row in again[4:]} == {4 * GIB}
-    beside = run.Programs().rows(replace(wider, elsewhere=rows[1:2]))
-    assert {row.system for row in beside} == {"vmm"}
-
-
-def test_what_ran_out_of_memory_is_not_tried_with_less(
-    machine: Machine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    wanted = Asked(["vit-l"], ["native", "offload", "save-on-cpu"], [2.0, 3.0, 1.5], quiet=True)
-    machine.says = "torch.OutOfMemoryError: CUDA out of memory.\n"
-    rows = run.Programs().rows(wanted)
-    assert len(machine.asked) == 2 + 3 + 2  # offload at 2 and at 1.5
-    path = tmp_path / "a.json"
-    write_results(path, {"gpu": ""}, rows)
-    told = read_results(path)
-    assert told.every == [*told.rows, *told.failures]
-    assert {row.system for row in told.rows} == {"native", "save-on-cpu"}
-    assert [row.run[2:] for row in told.failures] == [("offload", over) for over in (2, 3, 1.5)]
-    assert {cell_of(row) for row in told.failures} == {"no memory"}
-    assert cell_of(replace(rows[1], failed="failed with status 1: no output")) == "failed"
-    machine.asked.clear()
-    assert run.Programs().rows(replace(wanted, known=rows)) == rows
-    assert run.Programs().rows(replace(wanted, elsewhere=rows)) == []
-    assert machine.asked == []
-    assert cli.main(["bound", str(path)]) == 0
-    assert capsys.readouterr().out.count("no memory") == 3
-
-
-def test_what_other_results_have_is_not_run(machine: Machine) -> None:
-    """But for a native run that the others are put beside; what it needs is known there."""
-    there = run.Programs().rows(asked("lstm", ["native", "um"]))
-    machine.asked.clear()
-    rows = run.Programs().rows(asked("lstm", ["native", "um", "vmm"], elsewhere=there))
-    assert [row.system for row in rows] == ["native", "vmm"]
-    assert {row.footprint_bytes for row in rows} == {there[0].footprint_bytes}
-    assert [env.get("ULMS_BACKEND") for _, env in machine.asked] == [None, "vmm"]
-    machine.asked.clear()
-    assert run.Programs().rows(asked("lstm", ["native", "um"], elsewhere=there)) == []
-    assert machine.asked == []
-
-
-def test_nothing_begins_when_the_time_is_up(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    clock = iter(range(0, 1000, 10))
-    monkeypatch.setattr("bench.gpu.run.time.monotonic", lambda: next(clock))
-    rows = run.Programs().rows(asked("lstm", ["native", "um", "vmm"], seconds=35.0))
-    assert [row.system for row in rows] == ["native", "um"]
-    assert "1 runs left: --resume goes on" in capsys.readouterr().err
-
-
-def test_a_program_that_fails_by_itself_is_run_once(
-    machine: Machine, capsys: pytest.CaptureFixture[str]
-) -> None:
-    machine.fails = True
-    assert run.Programs().rows(asked("lstm", ["native", "um", "vmm"])) == []
-    assert len(machine.asked) == 1
-    assert "lstm vmm 2: left out: native failed" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("fails", [True, False])
-def test_the_status_says_whether_anything_ran(
-    fails: bool,
-    machine: Machine,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    machine.fails = fails
-    monkeypatch.setattr(run.Programs, "machine", lambda *_: {"gpu": "none"})
-    command = ["run", "lstm", "--device", "gpu", "--tiny", "--system", "native", "--limit", "60"]
-    assert cli.main([*command, "--quiet"]) == fails
-    assert ("none of these runs could be made" in capsys.readouterr().err) == fails
+    assert "lstm um 2: not done after 7 s: [ulms] WARN: slow" in told
 
 
 def test_tiny_programs_run_on_the_cpu(machine: Machine) -> None:
@@ -360,31 +187,15 @@ def test_a_file_says_who_offloads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tiny.machine(["offload"])["offload"] == "accelerate of accelerate"
 
 
-def test_another_machine_s_rows_are_not_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "a.json"
-    write_results(path, describe() | {"gpu": "another"}, [])
-    words = ["run", "lstm", "--device", "gpu", "--resume"]
-    assert cli.main([*words, "--json", str(path)]) == 2
-    assert "a.json is of another gpu: another" in capsys.readouterr().err
-    assert cli.main(words) == 2
-    assert "--resume needs --json" in capsys.readouterr().err
-    assert cli.main(["run", "--device", "sim", "--tiny"]) == 2
-    assert "--tiny is for --device gpu" in capsys.readouterr().err
-    assert cli.main(["run", "--device", "sim", "--elsewhere", str(path)]) == 2
-    assert "--elsewhere is for --device gpu" in capsys.readouterr().err
-
-
 def test_workloads_are_listed_without_their_frameworks(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for framework in ("torch", "cupy", "accelerate"):
+    for framework in ("torch", "cupy", "jax", "accelerate"):
         monkeypatch.setitem(sys.modules, framework, None)  # nobody can import it
     assert cli.main(["list", "--device", "gpu"]) == 0
     told = capsys.readouterr().out
     listed = workloads.names()
-    assert len(listed) == 16
+    assert len(listed) == 25
     assert all(name in told and line in told for name, line in listed.items())
 
 
@@ -405,9 +216,17 @@ def test_only_what_learns_is_warmed_up_for_long() -> None:
     assert {*warm.values()} == {run.WARM, run.WARM_UNLEARNT}
     assert run.warm_steps("decode-3b", "native") == run.warm_steps("decode-3b", "um")
     assert run.warm_steps("decode-3b", "um") > run.WARM
-    assert run.is_start_of(["0x1", "0x2"], ["0x1", "0x2", "0x3"], 2)
-    assert not run.is_start_of(["0x1", "0x3"], ["0x1", "0x2", "0x3"], 2)
-    assert not run.is_start_of(["0x1"], ["0x1", "0x2"], 2)
+
+
+def test_numbers_are_equal_to_the_last_bit_or_as_the_program_tells() -> None:
+    numbers = ["0x1", "0x2", "0x3"]
+    assert is_start_of(numbers[:2], numbers, 2, 0.0)
+    assert not is_start_of(["0x1", "0x3"], numbers, 2, 0.0)
+    assert not is_start_of(["0x1"], numbers, 2, 0.0)
+    near = [(1.0).hex(), (2 * (1 + 1e-6)).hex()]
+    assert is_start_of(near, numbers, 2, 1e-5)
+    assert not is_start_of(near, numbers, 2, 1e-7)
+    assert not is_start_of(["nan"], ["0x1"], 1, 1e-5)
 
 
 def test_a_sweep_counts_what_moved_and_what_was_used_in_place() -> None:

@@ -14,7 +14,18 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bench.gpu import programs, run  # noqa: E402
-from bench.gpu.workloads import offload  # noqa: E402
+from bench.gpu.budget import environment  # noqa: E402
+from bench.gpu.report import is_start_of  # noqa: E402
+from bench.gpu.workloads import framework_of, names, offload  # noqa: E402
+from bench.gpu.workloads.sizes import (  # noqa: E402
+    CUPY_MIX,
+    GRAPH_DECODE,
+    GRAPH_PREFILL,
+    JAX_TRANSFORMER,
+    MOE,
+    PAIRS,
+    TRITON_MLP,
+)
 from pump.bench.runner import Asked  # noqa: E402
 
 pytestmark = pytest.mark.unit
@@ -26,6 +37,51 @@ def imported(name: str) -> Any:
         return import_module(name)
     except (ImportError, RuntimeError) as error:
         pytest.skip(f"without {name}: {error}")
+
+
+GIB = 1 << 30
+
+
+def test_programs_are_small_enough_for_managed_memory_and_large_enough_to_move() -> None:
+    assert PAIRS.keys() <= names().keys()
+    for name, (full, tiny) in PAIRS.items():
+        assert 2 * GIB <= full.least_bytes <= 6 * GIB, name
+        assert tiny.least_bytes < GIB // 16, name
+
+
+@pytest.mark.parametrize("tiny", [False, True])
+def test_sizes_go_together(tiny: bool) -> None:
+    moe, arrays = MOE[tiny], CUPY_MIX[tiny]
+    for size in (JAX_TRANSFORMER[tiny], moe, GRAPH_DECODE[tiny], GRAPH_PREFILL[tiny]):
+        assert size.width % size.heads == 0
+    assert moe.chosen < moe.experts
+    for cached in (GRAPH_DECODE[tiny], GRAPH_PREFILL[tiny]):
+        assert cached.prompt <= cached.length
+    assert arrays.rows % arrays.entries == 0
+    assert max(arrays.rows * arrays.entries, arrays.values, arrays.keys) < 1 << 31
+    assert TRITON_MLP[tiny].width % (64 if tiny else 128) == 0
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_programs_of_all_frameworks_compute(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice the same, of a tiny size, and with other numbers in every step."""
+    if framework_of(name) == "cupy":
+        pytest.skip("CuPy runs on a GPU only")
+    more = {"gat": "torch_geometric", "triton-mlp": "triton"}
+    for framework in (framework_of(name), more.get(name, "sys")):
+        imported(framework)
+    monkeypatch.setenv("ULMS_MANAGED_LIMIT", "8GiB")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(run, "WARM", 1)
+    monkeypatch.setattr(run, "WARM_ONCE", 1)
+    monkeypatch.setattr(run, "TIMED", 2)
+    tiny = run.Programs(tiny=True)
+    first, again = (
+        tiny.run(name, "native", environment("native", None), math.inf) for _ in range(2)
+    )
+    assert is_start_of(first.numbers, again.numbers, 3, first.tolerance)
+    assert len({*first.numbers}) == len(first.numbers)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +112,7 @@ def test_tiny_programs_really_run(
 
 def test_batch_norms_that_run_twice_learn_once() -> None:
     torch = imported("torch")
-    work = imported("bench.gpu.workloads.work")
+    work = imported("bench.gpu.workloads.by_torch")
 
     def trained(variant: str) -> tuple[list[float], dict[str, Any]]:
         torch.manual_seed(0)
@@ -85,7 +141,7 @@ def test_a_resnet_that_computes_twice_keeps_less(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.syspath_prepend(str(programs.TESTS / "programs"))
     resnet50 = import_module("bench.gpu.workloads.resnet50")
-    change: Callable[..., None] = import_module("bench.gpu.workloads.work").change
+    change: Callable[..., None] = import_module("bench.gpu.workloads.by_torch").change
 
     def kept(variant: str) -> tuple[int, float]:
         """Bytes of modules' results that live when the forward pass has ended; the loss."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from bench.gpu.run import environment
+from bench.gpu.budget import environment
 from pump.paths import installed, library
 from pump.share import broker
 

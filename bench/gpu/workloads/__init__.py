@@ -11,26 +11,33 @@ from pathlib import Path
 from types import ModuleType
 
 HERE = Path(__file__).parent
-HELPERS = {"__init__", "__main__", "work", "llama", "weights", "offload"}
-OWN_MAIN = {"hash_join": "CuPy"}
-"""Those that are no work of PyTorch's and cannot be changed by it."""
+HELPERS = {"__init__", "__main__", "work", "by_torch", "by_jax", "by_cupy"}
+HELPERS |= {"cached", "llama", "offload", "sizes", "weights"}
+FRAMEWORKS = {"cupy-mix": "cupy", "hash-join": "cupy", "jax-conv": "jax", "jax-transformer": "jax"}
+"""Of workloads that are not PyTorch's."""
 
 VARIANTS = ("plain", "save-on-cpu", "checkpointing", "offload")
 DECODERS = {"decode-3b", "decode-8b", "prefill-3b", "prefill-8b"}
+REPLAYED = {"graph-decode", "graph-prefill"}
 SOME = dict.fromkeys(DECODERS, ("plain", "offload")) | {
-    "hash-join": VARIANTS[:1],
+    **dict.fromkeys((*FRAMEWORKS, *REPLAYED, "compiled-mlp", "triton-mlp"), VARIANTS[:1]),
     "lstm": VARIANTS[:2],
     "resnet50": VARIANTS[:3],
 }
 """Workloads that not everything can be done to: without gradients, blocks or AdamW of ours."""
 
-ONCE = {*DECODERS, "hash-join"}
+ONCE = {*DECODERS, *REPLAYED, "hash-join"}
 """Workloads that touch memory once a step: the engine tries for ten steps what is faster then."""
 
 
 def variants(name: str) -> tuple[str, ...]:
     """What can be done to a workload."""
     return SOME.get(name, VARIANTS)
+
+
+def framework_of(name: str) -> str:
+    """Whose a workload is: the module that it needs first."""
+    return FRAMEWORKS.get(name, "torch")
 
 
 def names() -> dict[str, str]:

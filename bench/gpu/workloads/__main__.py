@@ -10,7 +10,8 @@ sys.path.insert(0, str(PROGRAMS))
 
 from report import report, run_steps  # noqa: E402
 
-from bench.gpu.workloads import OWN_MAIN, VARIANTS, module_of, names, variants  # noqa: E402
+from bench.gpu.workloads import VARIANTS, names, variants  # noqa: E402
+from bench.gpu.workloads.work import made  # noqa: E402
 
 __all__ = ["main", "run_steps"]
 
@@ -36,26 +37,19 @@ def main() -> None:
         " update go to the host; of decoders, the weights that do not fit are copied from pinned"
         " memory before each module, blocking and not ahead, by accelerate where it is installed",
     )
+    parser.add_argument(
+        "--uncaptured",
+        action="store_true",
+        help="without CUDA graphs: a trace then has what is in them",
+    )
     options = parser.parse_args()
     if options.variant not in variants(options.name):
         parser.error(f"{options.name} has no variant {options.variant}")
-    module = module_of(options.name)
-    if options.name.replace("-", "_") in OWN_MAIN:
-        if options.device != "cuda":
-            parser.error(f"{options.name} runs on a GPU only")
-        module.main(options.warm, options.timed, options.tiny)
-        return
-    import torch
-
-    from bench.gpu.workloads.work import made
-
-    work = made(module, options.device, options.tiny, options.variant)
-    on_gpu = options.device == "cuda"
-    wait = torch.cuda.synchronize if on_gpu else int
-    step_ms = run_steps(work.step, wait, options.warm, options.timed)
-    memory = torch.cuda.max_memory_reserved() if on_gpu else most_resident()
-    numbers = [number.item() for number in work.numbers]
-    report(numbers, step_ms, max_reserved=memory, torch=torch.__version__)
+    work, by = made(options.name, options.device, options.tiny, options.variant, options.uncaptured)
+    step_ms = run_steps(work.step, by.wait, options.warm, options.timed)
+    memory = by.reserved() if options.device == "cuda" else most_resident()
+    numbers = [float(number) for number in work.numbers]
+    report(numbers, step_ms, max_reserved=memory, tolerance=work.tolerance, **by.version())
 
 
 if __name__ == "__main__":

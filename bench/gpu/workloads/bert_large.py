@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
-from bench.gpu.workloads.work import Work, training
+from bench.gpu.workloads.by_torch import training
+from bench.gpu.workloads.work import Work
 
 LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16}
 LARGE |= {"intermediate_size": 4096}

@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from bench.gpu.workloads.work import Work, training
+from bench.gpu.workloads.by_torch import training
+from bench.gpu.workloads.work import Work
 
 MEDIUM = {"n_layer": 24, "n_head": 16, "n_embd": 1024}
 TINY = {"n_layer": 2, "n_head": 2, "n_embd": 32, "n_positions": 64, "vocab_size": 128}

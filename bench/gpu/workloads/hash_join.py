@@ -1,7 +1,8 @@
 """A hash join in CuPy: 64 million rows look up 16 million keys in a table by open addressing."""
 
 import cupy as cp
-from report import report, run_steps
+
+from bench.gpu.workloads.work import Work
 
 BUILD = """
 extern "C" __global__ void build(const unsigned long long *keys, const unsigned long long *values,
@@ -31,7 +32,7 @@ extern "C" __global__ void probe(const unsigned long long *rows, const unsigned 
 THREADS = 256
 
 
-def main(warm: int, timed: int, tiny: bool) -> None:
+def make(device: str, tiny: bool) -> Work:
     """Builds the table and probes it, every step."""
     keys_count, rows_count = (1 << 10, 1 << 12) if tiny else (1 << 24, 1 << 26)
     build, probe = cp.RawKernel(BUILD, "build"), cp.RawKernel(PROBE, "probe")
@@ -54,10 +55,4 @@ def main(warm: int, timed: int, tiny: bool) -> None:
         launch(probe, rows_count, (rows, slots, held, out))
         numbers.append(float(out.sum()))
 
-    step_ms = run_steps(step, cp.cuda.runtime.deviceSynchronize, warm, timed)
-    reserved = cp.get_default_memory_pool().total_bytes()
-    report(numbers, step_ms, max_reserved=reserved, cupy=cp.__version__)
-
-
-if __name__ == "__main__":
-    main(1, 1, True)
+    return Work(step, numbers)

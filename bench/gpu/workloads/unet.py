@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from bench.gpu.workloads.work import Work, training
+from bench.gpu.workloads.by_torch import training
+from bench.gpu.workloads.work import Work
 
 
 class Residual(nn.Module):  # type: ignore[misc]

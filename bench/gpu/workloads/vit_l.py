@@ -6,7 +6,8 @@ from typing import Any
 import torch
 import torchvision
 
-from bench.gpu.workloads.work import Work, training
+from bench.gpu.workloads.by_torch import training
+from bench.gpu.workloads.work import Work
 
 TINY = partial(
     torchvision.models.vision_transformer.VisionTransformer,

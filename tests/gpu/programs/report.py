@@ -1,11 +1,12 @@
 """What every program prints last: one line of JSON with its numbers and its step times."""
 
-import ctypes
 import json
 import os
 import sys
 import time
 from collections.abc import Callable
+
+from told import charged, counter, held
 
 COUNTERS = [name for name in os.environ.get("REPORT_COUNTERS", "").split(",") if name]
 """Counters of ulms.so, by name: before the timed steps, and their growth over these."""
@@ -13,40 +14,32 @@ COUNTERS = [name for name in os.environ.get("REPORT_COUNTERS", "").split(",") if
 PACED = bool(os.environ.get("REPORT_PACED"))
 """Steps run when standard input asks for them, so that processes can take turns."""
 
+HELD_MOST = 12
+"""Kernels or calls that are told, of those that were held."""
+
 _before: dict[str, int] = {}
 _grown: dict[str, int] = {}
+_held: dict[str, tuple[int, int]] = {}
 
 
 def _counters() -> dict[str, int]:
     """The counters now; none without ulms.so."""
-    read = getattr(ctypes.CDLL(None), "ulms_counter", None)
-    if read is None:
-        return {}
-    read.restype = ctypes.c_uint64
-    return {name: int(read(name.encode())) for name in COUNTERS}
+    values = {name: counter(name) for name in COUNTERS}
+    return {name: value for name, value in values.items() if value is not None}
 
 
-class _Allocation(ctypes.Structure):
-    """struct ulms_allocation of csrc/ulms.h."""
-
-    _fields_ = (
-        ("start", ctypes.c_uint64),
-        ("bytes", ctypes.c_uint64),
-        ("charged", ctypes.c_uint64),
-        ("device", ctypes.c_int32),
-        ("kind", ctypes.c_uint32),
-    )
+def _mark() -> None:
+    """Timed steps begin."""
+    _before.update(_counters())
+    _held.update(held())
 
 
-def _held() -> int:
-    """Bytes of the devices that the program holds now, whoever took them; 0 without ulms.so."""
-    read = getattr(ctypes.CDLL(None), "ulms_allocations", None)
-    if read is None:
-        return 0
-    read.restype = ctypes.c_size_t
-    found = (_Allocation * 65536)()
-    count = read(found, ctypes.c_size_t(len(found)))
-    return sum(each.charged for each in found[:count] if each.device >= 0)
+def _grow() -> None:
+    """They have ended."""
+    _grown.update({name: now - _before[name] for name, now in _counters().items()})
+    for name, (ns, missing) in held().items():
+        before = _held.get(name, (0, 0))
+        _held[name] = ns - before[0], missing - before[1]
 
 
 def _timed(step: Callable[[], object], wait: Callable[[], object], count: int) -> list[float]:
@@ -79,9 +72,9 @@ def run_steps(
     for _ in range(warm):
         step()
     wait()
-    _before.update(_counters())
+    _mark()
     times = _paced(step, wait) if PACED else _timed(step, wait, timed)
-    _grown.update({name: now - _before[name] for name, now in _counters().items()})
+    _grow()
     return times
 
 
@@ -92,7 +85,8 @@ def report(numbers: list[float], step_ms: list[float], **more: object) -> None:
         "step_ms": step_ms,
         "counters": _grown,
         "counters_before": _before,
-        "held": _held(),
+        "charged": charged(),
+        "held": dict(sorted(_held.items(), key=lambda each: -each[1][0])[:HELD_MOST]),
         **more,
     }
     print("REPORT " + json.dumps(line), flush=True)
