@@ -68,6 +68,9 @@ run() { # shellcheck disable=SC2086
     rest) bench rest gpt2-xl --elsewhere bench/results ;;
     lstm) bench lstm lstm --system native,um,vmm ;;
     xl) bench xl gpt2-xl $OURS ;;
+    faults) module pytest tests/gpu/test_faults.py tests/gpu/test_ipc.py -q -m gpu ;;
+    graphs) module pytest tests/gpu/test_graphs.py -q -m gpu ;;
+    tenants) module bench.gpu.tenants --json "$folder/$kind-tenants.json" ;;
     hidden) module pytest tests/gpu/test_hidden.py -q -m gpu -n 6 ;; # each a budget of 512 MiB at most
     workloads) module pytest tests/gpu/test_workloads.py -q -m gpu ;;
     tests) module pytest tests -q -m gpu --ignore tests/gpu/test_hidden.py --ignore tests/gpu/test_workloads.py ;;
