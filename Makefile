@@ -61,10 +61,10 @@ AUDIT_CUDA ?= nvidia-cuda-runtime nvidia-cuda-runtime-cu12
 AUDIT_CUBLAS ?= nvidia-cublas nvidia-cublas-cu12
 AUDIT_CUDNN ?= nvidia-cudnn-cu13
 AUDIT_NCCL ?= nvidia-nccl-cu13
-# The disassembler, and libraries with much machine code.
-AUDIT_CODE ?= nvidia-cuda-nvdisasm bitsandbytes cupy-cuda13x
+# The compiler and the disassembler of machine code, and libraries with much of it.
+AUDIT_CODE ?= nvidia-cuda-nvrtc nvidia-cuda-nvdisasm bitsandbytes cupy-cuda13x
 
-audit: $(INSTALLED) ## compare the tables with the vendor's headers and libraries: downloads 1.7 GB of wheels
+audit: $(INSTALLED) ## compare the tables with the vendor's headers, libraries and machine code: downloads 1.8 GB of wheels
 	@$(PY) .ci/audit.py $(AUDIT_CUDA) $(AUDIT_CUBLAS) $(AUDIT_CUDNN) $(AUDIT_NCCL) $(AUDIT_CODE)
 
 bench: $(INSTALLED) ## the micro-benchmarks

@@ -90,7 +90,7 @@ static bool read_parameter(struct kernel *k, const struct view *v, bool large) {
     if (p.offset > KERNEL_WORDS * 8 || bytes > KERNEL_WORDS * 8u - p.offset)
         return false;
     for (uint32_t word = p.offset / 8; bytes >= 8 && word < (p.offset + bytes + 7) / 8; word++)
-        k->pointer[word / 64] |= UINT64_C(1) << word % 64;
+        words_add(&k->pointer, word);
     return true;
 }
 
@@ -152,17 +152,41 @@ static bool read_functions(const struct cubin *c, uint32_t i, struct kernel *k) 
     return entry;
 }
 
-/* What the loader writes into the code is not known here. */
-static bool is_relocated(const struct cubin *c, const char *kernel) {
+/* --- what the loader writes into the code --- */
+
+enum { RELOCATION_LOW = 56, RELOCATION_HIGH = 57 };
+
+static bool read_address(struct kernel *k, uint64_t at, uint64_t info, uint32_t *symbol) {
+    uint32_t type = (uint32_t)info, n = k->addresses, ordinal = 0;
+    if (n == KERNEL_ADDRESSES || at >= k->text.bytes || (type != RELOCATION_LOW && type != RELOCATION_HIGH))
+        return false;
+    symbol[n] = (uint32_t)(info >> 32);
+    while (symbol[ordinal] != symbol[n])
+        ordinal++;
+    k->address[k->addresses++] = (struct address){(uint32_t)at, ordinal, type == RELOCATION_HIGH};
+    return true;
+}
+
+/* False: the code has something else to be written. */
+static bool read_relocations(const struct cubin *c, struct kernel *k) {
     static const char *const prefix[] = {".rel.text.", ".rela.text."};
+    static const uint64_t bytes[] = {sizeof(Elf64_Rel), sizeof(Elf64_Rela)};
+    uint32_t symbol[KERNEL_ADDRESSES];
     Elf64_Shdr s;
+    Elf64_Rel r;
     for (uint32_t i = 0; i < c->sections && read_section(c, i, &s); i++)
         for (int p = 0; p < 2; p++) {
             const char *name = name_after(c, &s, prefix[p]);
-            if (name && strcmp(name, kernel) == 0 && s.sh_size)
-                return true;
+            if (!name || strcmp(name, k->name) != 0)
+                continue;
+            struct view v = content(c, &s);
+            if (v.bytes != s.sh_size)
+                return false;
+            for (uint64_t at = 0; at < v.bytes; at += bytes[p])
+                if (!view_read(&v, at, &r, sizeof r) || !read_address(k, r.r_offset, r.r_info, symbol))
+                    return false;
         }
-    return false;
+    return true;
 }
 
 bool cubin_kernel(const struct cubin *c, uint32_t i, struct kernel *k) {
@@ -173,5 +197,5 @@ bool cubin_kernel(const struct cubin *c, uint32_t i, struct kernel *k) {
     k->text = content(c, &text);
     struct view attributes = content(c, &info);
     return k->text.bytes > 0 && k->text.bytes <= UINT32_MAX && attributes.bytes == info.sh_size &&
-           read_functions(c, i, k) && read_attributes(k, attributes) && !is_relocated(c, k->name);
+           read_functions(c, i, k) && read_attributes(k, attributes) && read_relocations(c, k);
 }

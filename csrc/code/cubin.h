@@ -3,6 +3,7 @@
 #define ULMS_CUBIN_H
 
 #include "code/view.h"
+#include "code/words.h"
 
 struct cubin {
     struct view file, names;
@@ -14,11 +15,7 @@ struct cubin {
 /* False: it is none, or its sections cannot be read. The bytes stay the caller's. */
 bool cubin_open(struct cubin *c, struct view file);
 
-enum {
-    KERNEL_WORDS = 512, /* of 8 bytes, that the parameters take at most */
-    KERNEL_FUNCTIONS = 64,
-    KERNEL_JUMPS = 256
-};
+enum { KERNEL_FUNCTIONS = 64, KERNEL_JUMPS = 256, KERNEL_ADDRESSES = 128 };
 
 struct kernel {
     const char *name;
@@ -26,13 +23,19 @@ struct kernel {
     struct view text;    /* the kernel first, then functions that it calls */
     uint32_t parameters; /* where they begin in constant bank 0 */
     uint32_t parameter_bytes;
-    uint64_t pointer[KERNEL_WORDS / 64]; /* words that lie in parameters of 8 bytes and more */
+    struct words pointer; /* those that lie in parameters of 8 bytes and more */
     uint32_t functions;
     uint32_t function[KERNEL_FUNCTIONS]; /* where they begin in the text */
     uint32_t jumps;
     struct jump {
         uint32_t at, target; /* an indirect branch, and one of its targets: offsets in the text */
     } jump[KERNEL_JUMPS];
+    uint32_t addresses;
+    struct address {
+        uint32_t at;      /* an instruction into which the loader writes half of a symbol's address */
+        uint32_t ordinal; /* equal for equal symbols */
+        uint8_t half;
+    } address[KERNEL_ADDRESSES];
 };
 
 /* Fills k with the kernel whose code is section i. False: that section is no kernel's code, or something about it is

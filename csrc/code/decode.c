@@ -144,7 +144,7 @@ static void read_constant(const struct bits *b, const struct opcode *o, uint32_t
                               .bank = (uint8_t)take(b, 54, 5),
                               .offset = (int32_t)extend(take(b, 38, 16), 16)};
     out->to.words = words_of(bytes);
-    out->partial = bytes < 4;
+    out->memory.bytes = (uint8_t)bytes;
     if (o->number == 0x182) {
         out->c.index = (uint8_t)take(b, 24, 8);
         if (form != FORM_B_CONSTANT || take(b, 78, 2))
@@ -195,7 +195,7 @@ static void read_alone(const struct bits *b, const struct opcode *o, uint32_t fo
         out->barrier = (uint8_t)take(b, 16, 4);
         break;
     case OP_COLLECT:
-        read_target(b, set, true, out);
+        read_target(b, set, false, out);
         if (!bit(b, 86))
             out->operation = OP_NOTHING;
         else if (form != FORM_REGISTER)
@@ -212,7 +212,6 @@ static void read_alone(const struct bits *b, const struct opcode *o, uint32_t fo
         out->barrier = (uint8_t)take(b, 16, 4);
         break;
     case OP_NUMBER:
-        out->special = (uint8_t)take(b, 72, 8);
         if (o->number == 0x005)
             out->to.words = bit(b, 80) ? 2 : 1;
         break;
@@ -232,18 +231,26 @@ static void read_bulk(const struct bits *b, struct instruction *out) {
         out->operation = OP_UNKNOWN;
 }
 
-/* Other numbers than those listed are vectors, or unknown. */
-static void read_atomic(const struct bits *b, const struct opcode *o, struct instruction *out) {
-    static const uint8_t bytes[8] = {4, 4, 8, 8, 16, 8, 8, 16};
-    bool plain = o->number != 0x1a3 && o->number != 0x1a6;
-    out->memory.bytes = plain ? bytes[take(b, 73, 3)] : 16;
-    if (out->to.words && plain && take(b, 73, 3) < 3)
-        out->to.words = words_of(out->memory.bytes);
-    else if (out->to.words)
-        out->to.maybe = 3;
+/* Bytes of an atomic's operands. Types that are not listed may be the widest. The number of float is also that of a
+ * signed integer of 64 bits, which is not added but compared. */
+static uint8_t atomic_bytes(const struct bits *b, const struct opcode *o) {
+    uint32_t type = (uint32_t)take(b, 73, 3), compares = (uint32_t)take(b, 87, 3);
+    if (o->number == 0x1a3 || o->number == 0x1a6) /* floats */
+        return type == 1 ? 4 : type == 7 ? 8 : 16;
+    return type < 2 ? 4 : type == 3 && !compares ? 4 : type == 4 || type == 7 ? 16 : 8;
 }
 
-static void read_memory(const struct bits *b, const struct opcode *o, uint32_t set, struct instruction *out) {
+static void read_atomic(const struct bits *b, const struct opcode *o, struct instruction *out) {
+    bool listed = o->number != 0x1a3 && take(b, 73, 3) < 3;
+    out->memory.bytes = atomic_bytes(b, o);
+    if (out->to.words) {
+        out->to.maybe = listed ? 0 : 3;
+        out->to.words = listed ? words_of(out->memory.bytes) : 1;
+    }
+}
+
+static void read_memory(const struct bits *b, const struct opcode *o, uint32_t form, uint32_t set,
+                        struct instruction *out) {
     enum operation op = o->operation;
     bool loads = op == OP_LOAD || op == OP_SHARED_LOAD || op == OP_LOCAL_LOAD;
     bool global = op <= OP_COPY;
@@ -253,7 +260,7 @@ static void read_memory(const struct bits *b, const struct opcode *o, uint32_t s
     out->memory.words = global ? 2 : 1;
     if ((op == OP_LOAD || op == OP_STORE) && (!bit(b, 72) || (op == OP_LOAD && take(b, 64, 4))))
         out->operation = OP_UNKNOWN;
-    out->memory.generic = o->number == 0x180 || o->number == 0x185 || o->number == 0x18a || o->number == 0x18b;
+    out->memory.generic = o->number == 0x180 || o->number == 0x185 || o->number == 0x18a;
     out->memory.uniform = bit(b, 91) ? uniform_at(b, loads ? 32 : 64, set) : NO_REGISTER;
     out->memory.bytes = bytes;
     bool atomic = op == OP_ATOMIC || op == OP_REDUCE || o->number == 0x18c || o->number == 0x18d;
@@ -266,15 +273,17 @@ static void read_memory(const struct bits *b, const struct opcode *o, uint32_t s
         if (take(b, 72, 2) == 3 || take(b, 64, 8))
             out->operation = OP_UNKNOWN;
         out->to.words = (uint8_t)(1u << take(b, 72, 2));
-        out->partial = false;
     } else if (loads) {
         out->to.words = words_of(bytes);
-        out->partial = bytes < 4;
         out->b = out->c = (struct operand){0};
     } else if (op != OP_COPY) {
-        uint8_t words = o->number == 0x044 ? 4 : words_of(out->memory.bytes);
+        uint8_t words = words_of(out->memory.bytes);
         out->b = register_at(b, 32, words, false, set);
         out->c = register_at(b, 64, o->c ? words : 0, false, set);
+        if (o->number == 0x18d && form != FORM_REGISTER) { /* only tells whether it was done */
+            out->to.words = out->to.maybe = 0;
+            out->writes = as_bit(take(b, 81, 3));
+        }
     }
 }
 
@@ -312,7 +321,7 @@ void decode(const uint8_t *bytes, uint32_t architecture, struct instruction *out
     if (o->layout != ALONE && o->layout != MEMORY && o->operation != OP_CONSTANT)
         read_operands(&b, o, form, set, out);
     if (o->layout == MEMORY)
-        read_memory(&b, o, set, out);
+        read_memory(&b, o, form, set, out);
     else if (o->operation == OP_BULK)
         read_bulk(&b, out);
     else if (o->operation == OP_MOVE)
@@ -329,6 +338,15 @@ void decode(const uint8_t *bytes, uint32_t architecture, struct instruction *out
         read_constant(&b, o, form, set, out);
     else if (o->layout == ALONE)
         read_alone(&b, o, form, set, out);
+    if (o->layout == ACROSS && out->guard.index != NO_PREDICATE)
+        out->partial = true; /* whose predicate that is was not seen */
+    if (o->operation == OP_SHIFT) {
+        out->left = !bit(&b, 76);
+        out->high = bit(&b, 80);
+    }
+    out->makes_constant = (o->number == 0x031 || o->number == 0x035) && form == FORM_C_NUMBER;
+    if (o->operation == OP_NUMBER)
+        out->special = (uint8_t)take(&b, 72, 8);
     if (o->operation == OP_LOGIC)
         out->table = (uint8_t)take(&b, 72, 8);
     if (set & GEFORCE && bit(&b, 80) && (o->number == 0x00c || o->number == 0x08c)) /* ISETP of 64 bits */

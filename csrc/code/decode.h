@@ -51,7 +51,14 @@ enum operation {
     OP_COLLECTED, /* and those come there, too */
 };
 
-enum operand_kind { OPERAND_NONE, OPERAND_REGISTER, OPERAND_UNIFORM, OPERAND_NUMBER, OPERAND_CONSTANT };
+enum operand_kind {
+    OPERAND_NONE,
+    OPERAND_REGISTER,
+    OPERAND_UNIFORM,
+    OPERAND_NUMBER,
+    OPERAND_CONSTANT,
+    OPERAND_ADDRESS /* half of a variable's address: number is its ordinal, twice, and the half */
+};
 
 struct operand {
     uint8_t kind;  /* enum operand_kind */
@@ -82,12 +89,13 @@ struct instruction {
     uint8_t writes;      /* predicates, as bits */
     bool writes_uniform; /* they are uniform ones */
     struct predicate reads[3];
-    bool extended; /* a carry is added */
-    bool partial;  /* not all bits, or not all lanes, of the registers are written */
-    bool converts; /* changes what a selection takes */
-    uint8_t table; /* of OP_LOGIC; shift of OP_SCALE */
-    bool left;     /* OP_SHIFT */
-    bool high;     /* OP_SHIFT: the upper half */
+    bool extended;       /* a carry is added */
+    bool partial;        /* not all bits, or not all lanes, of the registers are written */
+    bool converts;       /* changes what a selection takes */
+    bool makes_constant; /* a * b + c of half numbers, where compilers mean c */
+    uint8_t table;       /* of OP_LOGIC; shift of OP_SCALE */
+    bool left;           /* OP_SHIFT */
+    bool high;           /* OP_SHIFT: the upper half */
     struct {
         uint8_t index;      /* register with the address; NO_REGISTER: none */
         uint8_t words;      /* of that address */

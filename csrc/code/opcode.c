@@ -14,7 +14,6 @@ static const struct opcode rows[] = {
     {0x0ca, LATER, OP_MOVE, ALONE, 1, 0, 1, 0, 0, 1, 0}, /* R2UR */
     {0x119, EVERY, OP_NUMBER, ALONE, 1, 0, 0, 0, 0, 0, 0}, /* S2R */
     {0x189, EVERY, OP_SHUFFLE, PLAIN, 1, 0, 1, 0, 0, 1, 0},
-    {0x1c2, AMPERE, OP_MOVE, ALONE, 1, 0, 1, 0, 0, 1, 0}, /* R2UR */
     {0x1c3, EVERY, OP_NUMBER, ACROSS, 1, 0, 0, 0, 0, 0, 0}, /* S2UR */
     /* integers */
     {0x010, EVERY, OP_ADD, PLAIN, 1, 0, 1, 1, 1, 2, 0},
@@ -24,15 +23,13 @@ static const struct opcode rows[] = {
     {0x017, AMPERE, OP_LESSER, PLAIN, 1, 0, 1, 1, 0, 0, 1},  /* IMNMX */
     {0x017, GEFORCE, OP_LESSER, PLAIN, 1, 0, 1, 1, 0, 2, 3},
     {0x019, EVERY, OP_SHIFT, PLAIN, 1, 0, 1, 1, 1, 0, 0},
-    {0x01a, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* SGXT */
-    {0x01b, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* BMSK */
+    {0x00f, HOPPER | BLACKWELL, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 1}, /* VIMNMX3 */
     {0x024, EVERY, OP_PRODUCT, PLAIN, 1, 0, 1, 1, 1, 0, 0},
     {0x025, EVERY, OP_PRODUCT_WIDE, PLAIN, 2, 0, 1, 1, 2, 1, 0},
-    {0x026, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 0}, /* IDP */
     {0x027, EVERY, OP_PRODUCT_HIGH, PLAIN, 1, 0, 1, 1, 2, 1, 0},
     {0x035, GEFORCE, OP_ADD, PLAIN, 1, 0, 1, 1, 0, 1, 0}, /* IADD */
     {0x036, HOPPER | BLACKWELL, OP_ADD, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* VIADD */
-    {0x046, LATER, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 1}, /* VIADDMNMX */
+    {0x046, HOPPER | BLACKWELL, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 1}, /* VIADDMNMX */
     {0x048, LATER, OP_LESSER, PLAIN, 1, 0, 1, 1, 0, 2, 1}, /* VIMNMX */
     {0x100, EVERY, OP_MIX, PLAIN, 1, 0, 0, 1, 0, 1, 0}, /* FLO */
     {0x101, EVERY, OP_MIX, PLAIN, 1, 0, 0, 1, 0, 0, 0}, /* BREV */
@@ -46,10 +43,10 @@ static const struct opcode rows[] = {
     {0x090, EVERY, OP_ADD, UNIFORM, 1, 0, 1, 1, 1, 2, 0},
     {0x091, EVERY, OP_SCALE, UNIFORM, 1, 0, 1, 1, 1, 1, 0},
     {0x092, EVERY, OP_LOGIC, UNIFORM, 1, 0, 1, 1, 1, 1, 1},
-    {0x096, EVERY, OP_PERMUTE, UNIFORM, 1, 0, 1, 1, 1, 0, 0},
+    {0x096, AMPERE | HOPPER | BLACKWELL, OP_PERMUTE, UNIFORM, 1, 0, 1, 1, 1, 0, 0},
     {0x097, LATER, OP_ADD, UNIFORM, 2, 0, 2, 2, 2, 2, 0},
     {0x099, EVERY, OP_SHIFT, UNIFORM, 1, 0, 1, 1, 1, 0, 0},
-    {0x09c, EVERY, OP_NOTHING, UNIFORM, 0, 0, 0, 0, 0, 2, 7}, /* UPLOP3 */
+    {0x09c, LATER, OP_NOTHING, UNIFORM, 0, 0, 0, 0, 0, 2, 7}, /* UPLOP3 */
     {0x0a4, EVERY, OP_PRODUCT, UNIFORM, 1, 0, 1, 1, 1, 0, 0},
     {0x0a5, EVERY, OP_PRODUCT_WIDE, UNIFORM, 2, 0, 1, 1, 2, 1, 0},
     {0x0bd, EVERY, OP_MIX, UNIFORM, 1, 0, 0, 1, 0, 1, 0}, /* UFLO */
@@ -75,7 +72,6 @@ static const struct opcode rows[] = {
     {0x184, EVERY, OP_SHARED_LOAD, MEMORY, 1, 0, 0, 0, 0, 0, 0},
     {0x03b, EVERY, OP_SHARED_LOAD, MEMORY, 1, 0, 0, 0, 0, 0, 0}, /* LDSM */
     {0x188, EVERY, OP_SHARED_STORE, MEMORY, 0, 0, 0, 1, 0, 0, 0},
-    {0x044, LATER, OP_SHARED_STORE, MEMORY, 0, 0, 0, 4, 0, 0, 0}, /* STSM */
     {0x18c, EVERY, OP_SHARED_STORE, MEMORY, 1, 1, 0, 2, 0, 0, 0}, /* ATOMS */
     {0x18d, EVERY, OP_SHARED_STORE, MEMORY, 1, 1, 0, 2, 2, 0, 0}, /* ATOMS.CAS */
     {0x183, EVERY, OP_LOCAL_LOAD, MEMORY, 0, 0, 0, 0, 0, 0, 0},
@@ -91,8 +87,8 @@ static const struct opcode rows[] = {
     {0x1bb, LATER, OP_BULK, UNIFORM, 0, 0, 2, 2, 1, 0, 0}, /* UBLKRED */
     /* control */
     {0x147, EVERY, OP_BRANCH, ALONE, 0, 0, 0, 0, 0, 0, 1},
-    {0x149, EVERY, OP_BRANCH_TO_REGISTER, ALONE, 0, 0, 0, 0, 0, 0, 0},
-    {0x158, EVERY, OP_BRANCH_TO_REGISTER, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* BRXU */
+    {0x149, AMPERE | HOPPER | BLACKWELL, OP_BRANCH_TO_REGISTER, ALONE, 0, 0, 0, 0, 0, 0, 0},
+    {0x158, GEFORCE, OP_BRANCH_TO_REGISTER, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* BRXU */
     {0x144, EVERY, OP_CALL, ALONE, 0, 0, 0, 0, 0, 0, 1},
     {0x150, EVERY, OP_RETURN, ALONE, 0, 0, 2, 0, 0, 0, 1},
     {0x14d, EVERY, OP_EXIT, ALONE, 0, 0, 0, 0, 0, 0, 1},
@@ -128,20 +124,17 @@ static const struct opcode rows[] = {
     {0x1c4, EVERY, OP_MIX, ACROSS, 1, 0, 1, 0, 0, 0, 0},  /* REDUX */
     /* floats */
     {0x009, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 1}, /* FMNMX */
-    {0x00a, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 1}, /* FSET */
     {0x020, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0},
     {0x021, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0},
-    {0x022, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* FSWZADD */
     {0x023, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 0},
     {0x030, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* HADD2 */
-    {0x031, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 0}, /* HFMA2 */
+    {0x031, AMPERE | LATEST, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 0}, /* HFMA2 */
     {0x032, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* HMUL2 */
-    {0x033, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 1}, /* HSET2 */
     {0x035, AMPERE | HOPPER, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 0}, /* HFMA2.MMA */
     {0x03e, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* F2FP */
-    {0x040, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* HMNMX2 */
-    {0x045, EVERY, OP_MIX, PLAIN, 1, 0, 0, 1, 0, 0, 0}, /* I2FP */
-    {0x076, LATEST, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 1}, /* FMNMX3 */
+    {0x040, LATER, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* HMNMX2 */
+    {0x045, LATER, OP_MIX, PLAIN, 1, 0, 0, 1, 0, 0, 0}, /* I2FP */
+    {0x076, BLACKWELL, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 1}, /* FMNMX3 */
     {0x108, EVERY, OP_MIX, PLAIN, 1, 0, 0, 1, 0, 0, 0}, /* MUFU */
     {0x104, EVERY, OP_MIX, PLAIN, 1, 0, 0, 1, 0, 0, 0}, /* F2F */
     {0x105, EVERY, OP_MIX, PLAIN, 1, 0, 0, 1, 0, 0, 0}, /* F2I */
@@ -161,7 +154,6 @@ static const struct opcode rows[] = {
     {0x05e, GEFORCE, OP_MIX, UNIFORM, 1, 0, 0, 1, 0, 0, 0},     /* UI2FP */
     /* matrices */
     {0x03c, EVERY, OP_MIX, PLAIN, 2, 2, 4, 2, 4, 0, 0}, /* HMMA */
-    {0x037, EVERY, OP_MIX, PLAIN, 2, 2, 4, 2, 4, 0, 0}, /* IMMA */
 };
 /* clang-format on */
 

@@ -2,10 +2,15 @@
  *
  *     read_code decode < lines of `ARCHITECTURE LOW HIGH`, an instruction's halves in hexadecimal
  *     read_code cubins ARCHITECTURE FILE FOLDER
+ *     read_code kernels CUBIN...
+ *     read_code code < lines of `NAME ARCHITECTURE PARAMETERS BYTES POINTERS CODE`
  *
  * `decode` prints for each: the operation's number, and what is written, may be written and is read, the numbers, the
  * signs of a, b and c, the target. `cubins` writes the cubins for the architecture, from all fat binaries in a file,
- * into a folder, and prints their paths. */
+ * into a folder, and prints their paths. `kernels` prints for each kernel: its name, the verdict, why, instructions and
+ * steps, words that are read, written and stored, then for each rule the words of which one, and none, is an address.
+ * `code` prints the same of kernels without functions: where their parameters begin in bank 0, their bytes, the words
+ * that may be pointers, as bits, and the code, in hexadecimal. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -18,6 +23,7 @@
 
 #include "code/decode.h"
 #include "code/image.h"
+#include "code/verdict.h"
 
 static void print_registers(bool uniform, uint32_t first, uint32_t words) {
     for (uint32_t i = 0; i < words; i++)
@@ -147,11 +153,70 @@ static int write_cubins(uint32_t architecture, const char *path, const char *fol
     return 0;
 }
 
+static void print_words(const struct words *w) {
+    bool all = words_count(w) == KERNEL_WORDS;
+    printf(all ? "\tall" : "\t");
+    for (uint32_t word = 0; word < KERNEL_WORDS && !all; word++)
+        if (words_have(w, word))
+            printf("%u ", word);
+}
+
+static void print_verdict(const struct kernel *k, bool whole) {
+    static const char *const name[] = {"unknown", "direct", "indexed", "follows"};
+    struct kernel_verdict v = {.reason = "an odd kernel"};
+    if (whole)
+        verdict_of(k, &v);
+    printf("%s\t%s\t%s\t%" PRIu64 "\t%u", k->name, name[v.verdict], v.reason ? v.reason : "", k->text.bytes / 16,
+           v.steps);
+    print_words(&v.reads);
+    print_words(&v.writes);
+    print_words(&v.stores);
+    for (uint32_t r = 0; r < v.rules; r++) {
+        print_words(&v.rule[r].one);
+        print_words(&v.rule[r].none);
+    }
+    puts("");
+}
+
+static int print_kernels(const char *path) {
+    struct view file = map_file(path);
+    struct cubin c;
+    static struct kernel k;
+    if (!cubin_open(&c, file))
+        return 1;
+    for (uint32_t i = 0; i < c.sections; i++) {
+        bool whole = cubin_kernel(&c, i, &k);
+        if (whole || (k.name && k.text.bytes))
+            print_verdict(&k, whole);
+    }
+    return 0;
+}
+
+static int print_code(void) {
+    static struct kernel k;
+    static char name[256], code[1 << 16];
+    static uint8_t text[sizeof code / 2];
+    unsigned value;
+    while (k = (struct kernel){.name = name, .text = {text, 0}, .functions = 1},
+           scanf("%255s %" SCNu32 " %" SCNx32 " %" SCNu32 " %" SCNx64 " %65535s", name, &k.architecture, &k.parameters,
+                 &k.parameter_bytes, &k.pointer.bit[0], code) == 6) {
+        for (; sscanf(code + 2 * k.text.bytes, "%2x", &value) == 1; k.text.bytes++)
+            text[k.text.bytes] = (uint8_t)value;
+        print_verdict(&k, true);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (argc == 2 && strcmp(what, "decode") == 0)
         return decode_all();
+    if (argc == 2 && strcmp(what, "code") == 0)
+        return print_code();
     if (argc == 5 && strcmp(what, "cubins") == 0)
         return write_cubins((uint32_t)atoi(argv[2]), argv[3], argv[4]);
-    return 2;
+    int status = argc > 2 && strcmp(what, "kernels") == 0 ? 0 : 2;
+    for (int i = 2; i < argc && status == 0; i++)
+        status = print_kernels(argv[i]);
+    return status;
 }

@@ -58,7 +58,7 @@ TEST(kernel_of_a_cubin) {
     CHECK_EQ(k.text.bytes, 512);
     CHECK_EQ(k.parameters, 0x210);
     CHECK_EQ(k.parameter_bytes, 56);
-    CHECK_EQ(k.pointer[0], 0x7d); /* all but the word with the parameter of 4 bytes */
+    CHECK_EQ(k.pointer.bit[0], 0x7d); /* all but the word with the parameter of 4 bytes */
     CHECK_EQ(k.functions, 2);
     CHECK_EQ(k.function[1], 256);
     CHECK_EQ(k.jumps, 2);
