@@ -4,7 +4,11 @@ import os
 
 import jax
 
-DETERMINISTIC = ("--xla_gpu_deterministic_ops=true", "--xla_gpu_autotune_level=0")
+DETERMINISTIC = (
+    "--xla_gpu_deterministic_ops=true",
+    "--xla_gpu_autotune_level=0",
+    "--xla_disable_hlo_passes=rematerialization",  # it would compute more where it sees less memory
+)
 
 
 def begin(device: str) -> None:

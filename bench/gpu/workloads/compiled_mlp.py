@@ -1,4 +1,4 @@
-"""Six residual layers by torch.compile(mode="reduce-overhead"), training, bf16 autocast, AdamW."""
+"""Five residual layers by torch.compile(mode="reduce-overhead"), training, bf16 autocast, AdamW."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""A transformer in JAX (160 million parameters), training, 4 x 512 tokens, bf16, Adam."""
+"""A transformer in JAX (140 million parameters), training, 4 x 512 tokens, bf16, Adam."""
 
 from typing import Any
 
@@ -24,12 +24,12 @@ def make(device: str, tiny: bool) -> Work:
         "step": jnp.zeros(()),
     }
     update = jax.jit(lambda state, words: updated(state, words, size.heads), donate_argnums=0)
-    numbers: list[Any] = []
+    numbers: list[float] = []
 
     def step() -> None:
         nonlocal state
         state, loss = update(state, words)
-        numbers.append(loss)
+        numbers.append(float(loss))
 
     return Work(step, numbers)
 
@@ -72,15 +72,15 @@ def attention(x: Any, layer: Any, heads: int) -> Any:
 
 
 def loss_of(weights: Any, words: Any, heads: int) -> Any:
-    """Of the next word."""
+    """Of the next word. No sum is a scatter, whose deterministic form is a loop."""
     half = jax.tree.map(lambda w: w.astype(jnp.bfloat16), weights)
-    x = half["words"][words]
+    which = jax.nn.one_hot(words, len(half["words"]), dtype=jnp.bfloat16)
+    x = which @ half["words"]
     for layer in half["layers"]:
         x = x + attention(normed(x), layer, heads)
         x = x + jax.nn.gelu(normed(x) @ layer["widen"]) @ layer["narrow"]
     scores = (normed(x)[:, :-1] @ half["words"].T).astype(jnp.float32)
-    told = jax.nn.log_softmax(scores)
-    return -jnp.take_along_axis(told, words[:, 1:, None], -1).mean()
+    return -(jax.nn.log_softmax(scores) * which[:, 1:]).sum(-1).mean()
 
 
 def updated(state: Any, words: Any, heads: int) -> tuple[dict[str, Any], Any]:

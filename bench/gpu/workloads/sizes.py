@@ -159,9 +159,9 @@ class Arrays(NamedTuple):
 
 
 JAX_CONV = Images(192, 64, (64, 128, 256), 4, 1000), Images(4, 16, (4, 8), 1, 10)
-JAX_TRANSFORMER = Text(10, 1024, 8, 32768, 4, 512), Text(2, 32, 2, 64, 2, 16)
+JAX_TRANSFORMER = Text(10, 1024, 8, 16384, 4, 512), Text(2, 32, 2, 64, 2, 16)
 GAT = Graph(80_000, 400_000, 512, 4, 96, 3, 40), Graph(80, 400, 16, 2, 8, 2, 4)
-MOE = Experts(4, 8, 2, 1024, 4096, 16, 8192, 8, 512), Experts(2, 4, 2, 32, 64, 2, 64, 2, 16)
+MOE = Experts(3, 8, 2, 1024, 4096, 16, 8192, 8, 512), Experts(2, 4, 2, 32, 64, 2, 64, 2, 16)
 _DECODER = Cached(24, 2048, 5632, 16, 32000, 8, 1024, 512, 4)
 _TINY = Cached(2, 64, 128, 4, 64, 2, 32, 8, 2)
 GRAPH_DECODE = _DECODER, _TINY
@@ -169,7 +169,7 @@ GRAPH_PREFILL = (
     _DECODER._replace(batch=2, prompt=1024, times=1),
     _TINY._replace(prompt=32, times=1),
 )
-COMPILED_MLP = Layers(6, 2048, 8192, 4096), Layers(2, 16, 32, 8)
+COMPILED_MLP = Layers(5, 2048, 8192, 4096), Layers(2, 16, 32, 8)
 TRITON_MLP = Products(32, 4096, 4096), Products(2, 64, 64)
 CUPY_MIX = (
     Arrays((4096, 8192), 1 << 26, 1 << 26, 1 << 21, 32, 8, 8192),
