@@ -58,7 +58,7 @@ run() { # shellcheck disable=SC2086
     programs) bench programs $PROGRAMS $FOUR --oversubscription 1.7 ;;
     record) for name in $PROGRAMS; do record "$name"; done ;;
     pressures) bench programs $PROGRAMS $FOUR --oversubscription 1.3,2.5 ;;
-    cliffs) module bench.gpu.cliffs "$folder/$kind-programs.json" "$folder"/traces/*.gz ;;
+    cliffs) python3 -P -m bench.gpu.cliffs "$folder/$kind-programs.json" "$folder"/traces/*.gz ;;
     bar)
         bench bar resnet50 gpt2-medium $OURS $ALL
         bench bar decode-8b $OURS $ALL --rounds 2 # last: in a machine's first minutes its tokens take twice as long

@@ -40,11 +40,8 @@ def sparse(size: Arrays) -> csr_matrix:
     columns += cp.arange(size.entries, dtype=cp.uint32) * cp.uint32(part)
     entries = scattered(size.rows * size.entries, ENTRY).astype(cp.float32)
     starts = cp.arange(0, size.rows * size.entries + 1, size.entries, dtype=cp.int32)
-    matrix = csr_matrix(
-        (entries, columns.ravel().view(cp.int32), starts), shape=(size.rows, size.rows)
-    )
-    matrix.has_canonical_format = True
-    return matrix
+    columns = columns.ravel().view(cp.int32)
+    return csr_matrix((entries, columns, starts), shape=(size.rows, size.rows))
 
 
 def make(device: str, tiny: bool) -> Work:
