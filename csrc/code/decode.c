@@ -113,8 +113,8 @@ static void read_add(const struct bits *b, const struct opcode *o, uint32_t set,
         out->reads[1] = predicate_at(b, 77, out->writes_uniform);
     if (set & GEFORCE && o->number == 0x035 && bit(b, 73))
         widen(out);
-    if (o->number == 0x036)
-        out->c = (struct operand){0};
+    if (o->number == 0x036 && take(b, 73, 8)) /* parts of registers */
+        out->operation = OP_MIX;
 }
 
 static void read_product(const struct bits *b, struct instruction *out) {
@@ -201,7 +201,20 @@ static void read_alone(const struct bits *b, const struct opcode *o, uint32_t fo
         else if (form != FORM_REGISTER)
             out->operation = OP_UNKNOWN;
         break;
-    case OP_SHARED_STORE: /* SYNCS */
+    case OP_MIX_SHARED: /* 64 by N, of which N / 8 - 1 is told; numbers of 32 or 16 bits */
+        out->to.words = (uint8_t)((take(b, 53, 5) + 1) * (bit(b, 75) ? 4 : 2));
+        out->a = register_at(b, 24, form == FORM_B_UNIFORM ? 4 : 0, false, set);
+        out->c = register_at(b, 64, out->to.words, false, set);
+        if (form != FORM_B_UNIFORM && form != FORM_B_NUMBER)
+            out->operation = OP_UNKNOWN;
+        break;
+    case OP_SHARED_STORE:
+        if (o->number == 0x11d) { /* BAR */
+            if (!bit(b, 78))
+                out->reads[0] = (struct predicate){.index = NO_PREDICATE};
+            break;
+        }
+        /* SYNCS */
         out->b = register_at(b, 32, o->b, o->number == 0x1b2, set);
         out->to.uniform = o->number == 0x1b2;
         out->to.first = out->to.uniform ? uniform_at(b, 16, set) : out->to.first;
@@ -277,7 +290,7 @@ static void read_memory(const struct bits *b, const struct opcode *o, uint32_t f
         out->to.words = words_of(bytes);
         out->b = out->c = (struct operand){0};
     } else if (op != OP_COPY) {
-        uint8_t words = words_of(out->memory.bytes);
+        uint8_t words = o->number == 0x044 ? 4 : words_of(out->memory.bytes);
         out->b = register_at(b, 32, words, false, set);
         out->c = register_at(b, 64, o->c ? words : 0, false, set);
         if (o->number == 0x18d && form != FORM_REGISTER) { /* only tells whether it was done */
@@ -339,7 +352,9 @@ void decode(const uint8_t *bytes, uint32_t architecture, struct instruction *out
     else if (o->layout == ALONE)
         read_alone(&b, o, form, set, out);
     if (o->layout == ACROSS && out->guard.index != NO_PREDICATE)
-        out->partial = true; /* whose predicate that is was not seen */
+        out->partial = true;               /* whose predicate that is was not seen */
+    if (o->number == 0x03c && bit(&b, 73)) /* HMMA of a sparse matrix */
+        out->operation = OP_UNKNOWN;
     if (o->operation == OP_SHIFT) {
         out->left = !bit(&b, 76);
         out->high = bit(&b, 80);

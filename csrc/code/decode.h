@@ -7,16 +7,17 @@
 enum { INSTRUCTION_BYTES = 16, NO_REGISTER = 255, NO_PREDICATE = 7 };
 
 enum operation {
-    OP_UNKNOWN, /* not in the table of the architecture, or odd */
-    OP_NOTHING, /* leaves registers and memory as they are */
-    OP_NUMBER,  /* a number of the device */
-    OP_MIX,     /* of its operands, in a way that is not followed */
-    OP_VOTE,    /* of predicates */
-    OP_MOVE,    /* b */
-    OP_SELECT,  /* a or b, by a predicate */
-    OP_LESSER,  /* a or b */
-    OP_ADD,     /* a + b + c */
-    OP_PRODUCT, /* a * b + c */
+    OP_UNKNOWN,    /* not in the table of the architecture, or odd */
+    OP_NOTHING,    /* leaves registers and memory as they are */
+    OP_NUMBER,     /* a number of the device */
+    OP_MIX,        /* of its operands, in a way that is not followed */
+    OP_MIX_SHARED, /* and of shared memory */
+    OP_VOTE,       /* of predicates */
+    OP_MOVE,       /* b */
+    OP_SELECT,     /* a or b, by a predicate */
+    OP_LESSER,     /* a or b */
+    OP_ADD,        /* a + b + c */
+    OP_PRODUCT,    /* a * b + c */
     OP_PRODUCT_WIDE,
     OP_PRODUCT_HIGH,
     OP_SCALE,      /* (a << shift) + b */

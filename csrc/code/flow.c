@@ -2,7 +2,7 @@
 
 #include "code/analysis.h"
 
-enum { CONTEXTS = 64, DEPTH = 8, STEPS = 400000, STATES = 6000, BARRIERS = 16, ODD_TARGETS = 64 };
+enum { CONTEXTS = 256, DEPTH = 8, STEPS = 400000, STATES = 6000, BARRIERS = 16, ODD_TARGETS = 64 };
 
 /* A chain of calls. */
 struct context {

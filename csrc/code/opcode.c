@@ -24,8 +24,11 @@ static const struct opcode rows[] = {
     {0x017, GEFORCE, OP_LESSER, PLAIN, 1, 0, 1, 1, 0, 2, 3},
     {0x019, EVERY, OP_SHIFT, PLAIN, 1, 0, 1, 1, 1, 0, 0},
     {0x00f, HOPPER | BLACKWELL, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 1}, /* VIMNMX3 */
+    {0x01a, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* SGXT */
+    {0x01b, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* BMSK */
     {0x024, EVERY, OP_PRODUCT, PLAIN, 1, 0, 1, 1, 1, 0, 0},
     {0x025, EVERY, OP_PRODUCT_WIDE, PLAIN, 2, 0, 1, 1, 2, 1, 0},
+    {0x026, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 0}, /* IDP */
     {0x027, EVERY, OP_PRODUCT_HIGH, PLAIN, 1, 0, 1, 1, 2, 1, 0},
     {0x035, GEFORCE, OP_ADD, PLAIN, 1, 0, 1, 1, 0, 1, 0}, /* IADD */
     {0x036, HOPPER | BLACKWELL, OP_ADD, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* VIADD */
@@ -33,6 +36,7 @@ static const struct opcode rows[] = {
     {0x048, LATER, OP_LESSER, PLAIN, 1, 0, 1, 1, 0, 2, 1}, /* VIMNMX */
     {0x100, EVERY, OP_MIX, PLAIN, 1, 0, 0, 1, 0, 1, 0}, /* FLO */
     {0x101, EVERY, OP_MIX, PLAIN, 1, 0, 0, 1, 0, 0, 0}, /* BREV */
+    {0x0cc, BLACKWELL, OP_MIX, ACROSS, 1, 0, 1, 0, 0, 0, 0}, /* CREDUX */
     {0x109, EVERY, OP_MIX, PLAIN, 1, 0, 0, 1, 0, 0, 0}, /* POPC */
     /* uniform */
     {0x04a, GEFORCE, OP_LESSER, UNIFORM, 1, 0, 1, 1, 0, 2, 1}, /* UVIMNMX */
@@ -72,6 +76,7 @@ static const struct opcode rows[] = {
     {0x184, EVERY, OP_SHARED_LOAD, MEMORY, 1, 0, 0, 0, 0, 0, 0},
     {0x03b, EVERY, OP_SHARED_LOAD, MEMORY, 1, 0, 0, 0, 0, 0, 0}, /* LDSM */
     {0x188, EVERY, OP_SHARED_STORE, MEMORY, 0, 0, 0, 1, 0, 0, 0},
+    {0x044, LATER, OP_SHARED_STORE, MEMORY, 0, 0, 0, 4, 0, 0, 0}, /* STSM */
     {0x18c, EVERY, OP_SHARED_STORE, MEMORY, 1, 1, 0, 2, 0, 0, 0}, /* ATOMS */
     {0x18d, EVERY, OP_SHARED_STORE, MEMORY, 1, 1, 0, 2, 2, 0, 0}, /* ATOMS.CAS */
     {0x183, EVERY, OP_LOCAL_LOAD, MEMORY, 0, 0, 0, 0, 0, 0, 0},
@@ -106,7 +111,8 @@ static const struct opcode rows[] = {
     {0x15c, EVERY, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* BPT */
     {0x118, EVERY, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* NOP */
     {0x11a, EVERY, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* DEPBAR */
-    {0x11d, EVERY, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* BAR */
+    {0x11c, EVERY, OP_SHARED_LOAD, ALONE, 1, 0, 0, 0, 0, 1, 0},  /* B2R */
+    {0x11d, EVERY, OP_SHARED_STORE, ALONE, 0, 0, 0, 0, 0, 0, 1}, /* BAR */
     {0x18f, EVERY, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* CCTL */
     {0x192, EVERY, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* MEMBAR */
     {0x1ab, EVERY, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* ERRBAR */
@@ -128,11 +134,12 @@ static const struct opcode rows[] = {
     {0x021, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0},
     {0x023, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 0},
     {0x030, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* HADD2 */
-    {0x031, AMPERE | LATEST, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 0}, /* HFMA2 */
+    {0x031, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 0}, /* HFMA2 */
     {0x032, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* HMUL2 */
+    {0x033, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 1}, /* HSET2 */
     {0x035, AMPERE | HOPPER, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 0}, /* HFMA2.MMA */
     {0x03e, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* F2FP */
-    {0x040, LATER, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* HMNMX2 */
+    {0x040, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* HMNMX2 */
     {0x045, LATER, OP_MIX, PLAIN, 1, 0, 0, 1, 0, 0, 0}, /* I2FP */
     {0x076, BLACKWELL, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 1}, /* FMNMX3 */
     {0x108, EVERY, OP_MIX, PLAIN, 1, 0, 0, 1, 0, 0, 0}, /* MUFU */
@@ -154,6 +161,12 @@ static const struct opcode rows[] = {
     {0x05e, GEFORCE, OP_MIX, UNIFORM, 1, 0, 0, 1, 0, 0, 0},     /* UI2FP */
     /* matrices */
     {0x03c, EVERY, OP_MIX, PLAIN, 2, 2, 4, 2, 4, 0, 0}, /* HMMA */
+    {0x037, EVERY, OP_MIX, PLAIN, 2, 2, 4, 2, 4, 0, 0}, /* IMMA */
+    {0x03a, LATEST, OP_MIX, PLAIN, 1, 1, 1, 0, 0, 0, 0}, /* MOVM */
+    {0x03f, EVERY, OP_MIX, PLAIN, 4, 0, 2, 2, 4, 0, 0}, /* DMMA */
+    {0x1c5, HOPPER, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* WARPGROUP */
+    {0x1f0, HOPPER, OP_MIX_SHARED, ALONE, 1, 0, 0, 0, 0, 0, 0}, /* HGMMA */
+    {0x1f3, HOPPER, OP_MIX_SHARED, ALONE, 1, 0, 0, 0, 0, 0, 0}, /* QGMMA */
 };
 /* clang-format on */
 

@@ -25,6 +25,8 @@ static void number(struct stepping *x) {
 static void mix(struct stepping *x) {
     const struct instruction *i = x->i;
     value_t out = mixture(x);
+    if (i->operation == OP_MIX_SHARED)
+        out = value_mix(x->v, out, VALUE_LOADED);
     uint32_t p, q, made;
     if (i->makes_constant && known(x, operand(x, &i->a, 0), &p) && known(x, operand(x, &i->b, 0), &q) && p == 0 &&
         q == 0 && i->c.kind == OPERAND_NUMBER && known(x, operand(x, &i->c, 0), &made))
@@ -57,6 +59,7 @@ static void store(struct stepping *x) {
     for (int n = 0; n < 2; n++)
         for (int w = 0; w < o[n]->words; w++)
             access_store(&x->a->accesses, value_at(x->v, operand(x, o[n], w)));
+    access_store(&x->a->accesses, value_at(x->v, predicate(x, x->i->reads[0])));
 }
 
 static bool is_window(struct stepping *x, value_t value, enum base_window window, uint32_t half) {
@@ -158,6 +161,7 @@ static void transfer(struct stepping *x) {
         number(x);
         break;
     case OP_MIX:
+    case OP_MIX_SHARED:
     case OP_VOTE:
         mix(x);
         break;

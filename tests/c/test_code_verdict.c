@@ -59,15 +59,15 @@ TEST(random_kernels_end_with_a_verdict) {
     static uint64_t text[INSTRUCTIONS][2];
     static struct kernel_verdict v;
     int counts[4] = {0};
-    for (int round = 0; round < 1500; round++) {
+    for (int round = 0; round < 600; round++) {
         struct kernel k = random_kernel(text);
         verdict_of(&k, &v);
         counts[v.verdict]++;
         CHECK(v.rules <= VERDICT_RULES);
         CHECK((v.reason != NULL) == (v.verdict == VERDICT_UNKNOWN || v.verdict == VERDICT_FOLLOWS));
     }
-    CHECK(counts[VERDICT_UNKNOWN] > 500);
-    CHECK(counts[VERDICT_DIRECT] > 10);
+    CHECK(counts[VERDICT_UNKNOWN] > 200);
+    CHECK(counts[VERDICT_DIRECT] > 4);
 }
 
 TEST(kernels_that_begin_with_an_unknown_instruction_are_unknown) {

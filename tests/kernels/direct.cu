@@ -346,3 +346,17 @@ K d_look_back(volatile int *state_rw, volatile int *value_r, int *o_w) {
     __threadfence();
     state_rw[blockIdx.x] = 2;
 }
+K d_any_of_block(const int *a_r, int *b_w) {
+    b_w[ME] = __syncthreads_or(a_r[ME]) + __syncthreads_count(a_r[ME + 1]);
+}
+K d_dot_of_bytes(const int *a_r, const int *b_r, int *c_w) {
+    c_w[ME] = __dp4a(a_r[ME], b_r[ME], 7);
+}
+K d_segmented(const float *a_r, float *b_w, int n) {
+    float s = 0;
+    for (int i = threadIdx.x; i < n; i += 33) {
+        s += a_r[i];
+        if (i % 3) s += __shfl_down_sync(__activemask(), s, 1);
+    }
+    b_w[ME] = s;
+}

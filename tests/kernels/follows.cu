@@ -168,6 +168,22 @@ K f_difference_by_ballot(const char *a, const u32 *t, float *o) {
     u32 d = __ballot_sync(ALL, (t[ME] - (u32)(u64)a) >> (threadIdx.x & 31) & 1);
     o[ME] = a[d];
 }
+K f_difference_by_barrier(const char *a, const u32 *t, float *o) {
+    u32 d = 0;
+    for (int i = 0; i < 32; i++) d |= (u32)(__syncthreads_or((t[0] - (u32)(u64)a) >> i & 1) != 0) << i;
+    o[ME] = a[d];
+}
+K f_difference_by_barrier_count(const char *a, const u32 *t, float *o) {
+    o[ME] = a[__syncthreads_count((t[0] - (u32)(u64)a) >> (threadIdx.x & 31) & 1)];
+}
+K f_shuffled_apart(float **t, float *o, int n) {
+    u64 p = (u64)t[threadIdx.x];
+    for (int i = threadIdx.x; i < n; i += 7) p = __shfl_xor_sync(__activemask(), p, i & 3);
+    o[ME] = *(float *)p;
+}
+K f_loaded_by_pieces(const u16 *b, float *o) {
+    o[ME] = *(float *)((u64)b[3] << 48 | (u64)b[2] << 32 | (u64)b[1] << 16 | b[0]);
+}
 K f_difference_of_other(float *a, float *b, float **t, float *o) {
     i64 d = opaque((i64)(t[ME] - b));
     o[ME] = b[d] + a[threadIdx.x];
