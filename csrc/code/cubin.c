@@ -152,7 +152,34 @@ static bool read_functions(const struct cubin *c, uint32_t i, struct kernel *k) 
     return entry;
 }
 
-/* --- what the loader writes into the code --- */
+/* --- what the loader writes --- */
+
+/* Whether the symbol is a function that ends the kernel. */
+static bool never_returns(const struct cubin *c, uint32_t symbol) {
+    Elf64_Shdr table, strings;
+    Elf64_Sym s;
+    if (!find_section(c, ".symtab", "", &table) || !read_section(c, table.sh_link, &strings))
+        return false;
+    struct view symbols = content(c, &table), names = content(c, &strings);
+    const char *name = view_read(&symbols, symbol * sizeof s, &s, sizeof s) ? view_text(&names, s.st_name) : NULL;
+    return name && strcmp(name, "__assertfail") == 0;
+}
+
+/* Addresses in bank 4. What is not found is only not known. */
+static void read_ends(const struct cubin *c, struct kernel *k) {
+    static const char *const prefix[] = {".rel.nv.constant4", ".rela.nv.constant4"};
+    static const uint64_t bytes[] = {sizeof(Elf64_Rel), sizeof(Elf64_Rela)};
+    Elf64_Shdr s;
+    Elf64_Rel r;
+    for (int p = 0; p < 2; p++) {
+        if (!find_section(c, prefix[p], "", &s))
+            continue;
+        struct view v = content(c, &s);
+        for (uint64_t at = 0; view_read(&v, at, &r, sizeof r); at += bytes[p])
+            if (k->ends < KERNEL_ENDS && r.r_offset % 8 == 0 && never_returns(c, (uint32_t)(r.r_info >> 32)))
+                k->end[k->ends++] = (uint32_t)(r.r_offset / 8);
+    }
+}
 
 enum { RELOCATION_LOW = 56, RELOCATION_HIGH = 57 };
 
@@ -196,6 +223,7 @@ bool cubin_kernel(const struct cubin *c, uint32_t i, struct kernel *k) {
         return false;
     k->text = content(c, &text);
     struct view attributes = content(c, &info);
+    read_ends(c, k);
     return k->text.bytes > 0 && k->text.bytes <= UINT32_MAX && attributes.bytes == info.sh_size &&
            read_functions(c, i, k) && read_attributes(k, attributes) && read_relocations(c, k);
 }

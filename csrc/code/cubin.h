@@ -15,7 +15,7 @@ struct cubin {
 /* False: it is none, or its sections cannot be read. The bytes stay the caller's. */
 bool cubin_open(struct cubin *c, struct view file);
 
-enum { KERNEL_FUNCTIONS = 64, KERNEL_JUMPS = 256, KERNEL_ADDRESSES = 128 };
+enum { KERNEL_FUNCTIONS = 64, KERNEL_JUMPS = 256, KERNEL_ADDRESSES = 128, KERNEL_ENDS = 8 };
 
 struct kernel {
     const char *name;
@@ -36,6 +36,8 @@ struct kernel {
         uint32_t ordinal; /* equal for equal symbols */
         uint8_t half;
     } address[KERNEL_ADDRESSES];
+    uint32_t ends;
+    uint32_t end[KERNEL_ENDS]; /* words of 8 bytes in bank 4 with the address of a function that never returns */
 };
 
 /* Fills k with the kernel whose code is section i. False: that section is no kernel's code, or something about it is

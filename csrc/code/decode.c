@@ -186,6 +186,11 @@ static void read_alone(const struct bits *b, const struct opcode *o, uint32_t fo
         if (form != FORM_B_NUMBER)
             out->operation = OP_UNKNOWN;
         break;
+    case OP_CALL_REGISTER:
+        out->a = register_at(b, 24, 2, false, set);
+        if (form != FORM_REGISTER)
+            out->operation = OP_UNKNOWN;
+        break;
     case OP_RETURN:
         read_target(b, set, false, out);
         out->a = register_at(b, 24, 2, false, set);

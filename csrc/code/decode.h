@@ -44,6 +44,7 @@ enum operation {
     OP_BRANCH,
     OP_BRANCH_TO_REGISTER,
     OP_CALL,
+    OP_CALL_REGISTER,
     OP_RETURN,
     OP_EXIT,
     OP_JOIN_AT, /* threads that diverge meet at the target */

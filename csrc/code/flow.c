@@ -122,6 +122,22 @@ static void go_back(struct walk *w, uint32_t context, uint32_t at) {
         reach(w, w->context[context].caller, to, &w->now);
 }
 
+/* Of calls to a register only those are known that never return. */
+static void call_register(struct walk *w, uint32_t at) {
+    const struct instruction *i = &w->a->instruction[at];
+    const struct kernel *k = w->a->kernel;
+    bool ends = i->a.kind == OPERAND_REGISTER;
+    for (uint32_t half = 0; half < 2 && ends; half++) {
+        value_t value = state_get(&w->now, cell_of(false, i->a.index + half), literal_of(i->guard));
+        uint32_t n = 0;
+        while (n < k->ends && !value_is_base(&w->a->values, value, base_of(BASE_VARIABLE, k->end[n], half)))
+            n++;
+        ends = n < k->ends;
+    }
+    if (!ends)
+        give_up(w, "a call of something that is not known");
+}
+
 /* --- blocks --- */
 
 static bool always(struct predicate p) {
@@ -191,6 +207,11 @@ static bool leave(struct walk *w, uint32_t context, uint32_t at) {
         return true;
     case OP_BRANCH_TO_REGISTER:
         jump_to_register(w, context, at);
+        return true;
+    case OP_CALL_REGISTER:
+        call_register(w, at);
+        if (conditional(i))
+            reach(w, context, at + 1, &w->now);
         return true;
     case OP_RETURN:
         go_back(w, context, at);

@@ -94,6 +94,7 @@ static const struct opcode rows[] = {
     {0x147, EVERY, OP_BRANCH, ALONE, 0, 0, 0, 0, 0, 0, 1},
     {0x149, AMPERE | HOPPER | BLACKWELL, OP_BRANCH_TO_REGISTER, ALONE, 0, 0, 0, 0, 0, 0, 0},
     {0x158, GEFORCE, OP_BRANCH_TO_REGISTER, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* BRXU */
+    {0x143, EVERY, OP_CALL_REGISTER, ALONE, 0, 0, 2, 0, 0, 0, 1},
     {0x144, EVERY, OP_CALL, ALONE, 0, 0, 0, 0, 0, 0, 1},
     {0x150, EVERY, OP_RETURN, ALONE, 0, 0, 2, 0, 0, 0, 1},
     {0x14d, EVERY, OP_EXIT, ALONE, 0, 0, 0, 0, 0, 0, 1},

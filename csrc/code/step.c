@@ -63,9 +63,7 @@ static void store(struct stepping *x) {
 }
 
 static bool is_window(struct stepping *x, value_t value, enum base_window window, uint32_t half) {
-    const struct value *v = value_at(x->v, value);
-    return v->alternatives == 1 && !v->loaded && !v->other && words_count(&v->mixed) == 0 && !v->base[0][1] &&
-           v->base[0][0] == base_of(BASE_WINDOW, window, half);
+    return value_is_base(x->v, value, base_of(BASE_WINDOW, window, half));
 }
 
 static void touch(struct stepping *x, value_t low, value_t high, bool reads, bool writes) {

@@ -82,8 +82,14 @@ value_t operand(struct stepping *x, const struct operand *o, int n) {
     }
 }
 
+value_t predicate(struct stepping *x, struct predicate p) {
+    return p.index == NO_PREDICATE ? (value_t)VALUE_ZERO : x->s->cell[cell_of_predicate(p)].value;
+}
+
 void put(struct stepping *x, int n, value_t value) {
     const struct instruction *i = x->i;
+    if (x->under) /* what decides whether it is written */
+        value = value_decided(x->v, value, predicate(x, i->guard), NULL);
     if (i->to.first != NO_REGISTER)
         state_put(x->s, x->v, cell_of(i->to.uniform, i->to.first + (uint32_t)n), value, x->under, i->partial);
 }
@@ -94,10 +100,6 @@ void put_each(struct stepping *x, value_t (*word)(struct stepping *x, int n)) {
         out[n] = word(x, n);
     for (int n = 0; n < x->i->to.words; n++)
         put(x, n, out[n]);
-}
-
-value_t predicate(struct stepping *x, struct predicate p) {
-    return p.index == NO_PREDICATE ? (value_t)VALUE_ZERO : x->s->cell[cell_of_predicate(p)].value;
 }
 
 value_t mixture(struct stepping *x) {

@@ -247,3 +247,9 @@ bool value_is_number(const struct values *v, value_t a, uint32_t *number) {
     *number = x->number;
     return x->known && x->alternatives == 1 && !x->base[0][0];
 }
+
+bool value_is_base(const struct values *v, value_t a, base_t base) {
+    const struct value *x = &v->at[a];
+    return x->alternatives == 1 && !x->loaded && !x->other && words_count(&x->mixed) == 0 && !x->base[0][1] &&
+           x->base[0][0] == base;
+}

@@ -89,6 +89,8 @@ static inline const struct value *value_at(const struct values *v, value_t a) {
 }
 /* Whether it is a known number without a base. */
 bool value_is_number(const struct values *v, value_t a, uint32_t *number);
+/* Whether it is nothing but that base, or also a number beside a window. */
+bool value_is_base(const struct values *v, value_t a, base_t base);
 /* Every word of which the lower half went in. */
 struct words value_words(const struct value *a);
 /* Mixes in that of which the upper half is a base. */

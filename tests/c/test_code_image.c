@@ -20,7 +20,10 @@ static struct bytes cubin_for(uint32_t architecture) {
         {0},
         {.st_name = 1, .st_info = STT_FUNC, .st_other = 0x10, .st_shndx = TEXT, .st_size = 512},
         {.st_name = 3, .st_info = STT_FUNC, .st_shndx = TEXT, .st_value = 256, .st_size = 256},
+        {.st_name = 5, .st_info = STT_FUNC},
     };
+    static const Elf64_Rela addresses[] = {{.r_offset = 8, .r_info = ELF64_R_INFO(2, 2)},
+                                           {.r_offset = 24, .r_info = ELF64_R_INFO(3, 2)}};
     struct cubin_parts c = cubin_begin();
     struct bytes info = info_of(parameters);
     static const uint16_t bank[4] = {7, 0, 0x210, 56};
@@ -30,9 +33,10 @@ static struct bytes cubin_for(uint32_t architecture) {
     info_value(&info, 4, 0x34, sizeof jumps);
     bytes_add(&info, jumps, sizeof jumps, false);
     cubin_section(&c, ".symtab", symbols, sizeof symbols);
-    cubin_section(&c, ".strtab", "\0k\0f", 5);
+    cubin_section(&c, ".strtab", "\0k\0f\0__assertfail", 18);
     cubin_section(&c, ".text.k", NULL, 512);
     cubin_section(&c, ".rela.text.k", NULL, 0);
+    cubin_section(&c, ".rela.nv.constant4", addresses, sizeof addresses);
     ((Elf64_Shdr *)(void *)c.table.at)[1].sh_link = 2;
     cubin_attributes(&c, "k", info);
     struct bytes b = cubin_end(&c, true);
@@ -61,6 +65,8 @@ TEST(kernel_of_a_cubin) {
     CHECK_EQ(k.pointer.bit[0], 0x7d); /* all but the word with the parameter of 4 bytes */
     CHECK_EQ(k.functions, 2);
     CHECK_EQ(k.function[1], 256);
+    CHECK_EQ(k.ends, 1);
+    CHECK_EQ(k.end[0], 3);
     CHECK_EQ(k.jumps, 2);
     CHECK_EQ(k.jump[1].at, 0x20);
     CHECK_EQ(k.jump[1].target, 0x80);

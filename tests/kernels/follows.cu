@@ -216,3 +216,16 @@ K f_texture(float *o, u64 texture) {
     asm volatile("{.reg .f32 a,b,c; tex.1d.v4.f32.s32 {%0,a,b,c}, [%1, {%2}];}" : "=f"(r) : "l"(texture), "r"(threadIdx.x));
     o[ME] = r;
 }
+K f_difference_bit_by_bit(const char *a, const u32 *t, const u32 *bit, float *o) {
+    u32 d = t[0] - (u32)(u64)a, sum = 0;
+#pragma unroll
+    for (int i = 0; i < 32; i++) sum += d >> i & 1 ? bit[i] : 0;
+    o[ME] = a[sum];
+}
+K f_difference_predicated(const char *a, const u32 *t, float *o) {
+    u32 sum = 0;
+    for (int i = 0; i < 32; i++)
+        asm volatile("{.reg .pred p; .reg .b32 x; sub.u32 x, %1, %2; shr.b32 x, x, %3; and.b32 x, x, 1; setp.ne.b32 p, x, 0;\n"
+                     "@p add.u32 %0, %0, %4;}" : "+r"(sum) : "r"(t[0]), "r"((u32)(u64)a), "r"(i), "r"(1 << i));
+    o[ME] = a[sum];
+}
