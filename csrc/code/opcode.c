@@ -14,6 +14,7 @@ static const struct opcode rows[] = {
     {0x0ca, LATER, OP_MOVE, ALONE, 1, 0, 1, 0, 0, 1, 0}, /* R2UR */
     {0x119, EVERY, OP_NUMBER, ALONE, 1, 0, 0, 0, 0, 0, 0}, /* S2R */
     {0x189, EVERY, OP_SHUFFLE, PLAIN, 1, 0, 1, 0, 0, 1, 0},
+    {0x1c2, AMPERE, OP_MOVE, ALONE, 1, 0, 1, 0, 0, 1, 0}, /* R2UR */
     {0x1c3, EVERY, OP_NUMBER, ACROSS, 1, 0, 0, 0, 0, 0, 0}, /* S2UR */
     /* integers */
     {0x010, EVERY, OP_ADD, PLAIN, 1, 0, 1, 1, 1, 2, 0},
@@ -50,7 +51,7 @@ static const struct opcode rows[] = {
     {0x096, AMPERE | HOPPER | BLACKWELL, OP_PERMUTE, UNIFORM, 1, 0, 1, 1, 1, 0, 0},
     {0x097, LATER, OP_ADD, UNIFORM, 2, 0, 2, 2, 2, 2, 0},
     {0x099, EVERY, OP_SHIFT, UNIFORM, 1, 0, 1, 1, 1, 0, 0},
-    {0x09c, LATER, OP_NOTHING, UNIFORM, 0, 0, 0, 0, 0, 2, 7}, /* UPLOP3 */
+    {0x09c, EVERY, OP_NOTHING, UNIFORM, 0, 0, 0, 0, 0, 2, 7}, /* UPLOP3 */
     {0x0a4, EVERY, OP_PRODUCT, UNIFORM, 1, 0, 1, 1, 1, 0, 0},
     {0x0a5, EVERY, OP_PRODUCT_WIDE, UNIFORM, 2, 0, 1, 1, 2, 1, 0},
     {0x0bd, EVERY, OP_MIX, UNIFORM, 1, 0, 0, 1, 0, 1, 0}, /* UFLO */
@@ -111,6 +112,8 @@ static const struct opcode rows[] = {
     {0x15d, EVERY, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* NANOSLEEP */
     {0x15c, EVERY, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* BPT */
     {0x118, EVERY, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* NOP */
+    {0x02d, LATER, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* PREEXIT */
+    {0x02e, LATER, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* ACQBULK */
     {0x11a, EVERY, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* DEPBAR */
     {0x11c, EVERY, OP_SHARED_LOAD, ALONE, 1, 0, 0, 0, 0, 1, 0},  /* B2R */
     {0x11d, EVERY, OP_SHARED_STORE, ALONE, 0, 0, 0, 0, 0, 0, 1}, /* BAR */

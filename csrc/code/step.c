@@ -37,10 +37,13 @@ static void mix(struct stepping *x) {
         state_put(x->s, x->v, cell_of(i->to.uniform, i->to.first + i->to.words + (uint32_t)n), out, x->under, true);
 }
 
-static void all_predicates(struct stepping *x) {
+/* Those that the mask names. */
+static void pack_predicates(struct stepping *x) {
     value_t out = mixture(x);
+    uint64_t mask = x->i->b.kind == OPERAND_NUMBER ? x->i->b.number : UINT64_MAX;
     for (uint8_t p = 0; p < NO_PREDICATE; p++)
-        out = value_mix(x->v, out, predicate(x, (struct predicate){.index = p}));
+        if (mask >> p & 1)
+            out = value_mix(x->v, out, predicate(x, (struct predicate){.index = p}));
     put(x, 0, out);
 }
 
@@ -164,7 +167,7 @@ static void transfer(struct stepping *x) {
         mix(x);
         break;
     case OP_FROM_PREDICATES:
-        all_predicates(x);
+        pack_predicates(x);
         break;
     case OP_LOAD:
         access(x, true, false);

@@ -153,7 +153,8 @@ def disagreement(row: Row, found: list[str]) -> str:
     if base != "SHFL" and "gdesc" not in row.text and not row.reads <= seen:
         return "reads"
     wanted = {f"c{int(b, 16)}:{int(o or '0', 16)}" for b, o in CONSTANT.findall(row.text)}
-    if {word for word in numbers.split() if word[0] == "c"} != wanted:
+    named = "c[`" in row.text  # by a symbol
+    if not named and {word for word in numbers.split() if word[0] == "c"} != wanted:
         return "constants"
     if base in ARITHMETIC and not {
         int(word) for word in numbers.split() if word.isdigit()
