@@ -6,6 +6,7 @@
  *   broker   the process that plans: it tells each tenant its budget and its turn
  *   lease    what a tenant may do until it is told otherwise: numbers only
  *   need     bytes that a tenant's learnt sequence touches in its next turn; its live bytes if nothing is learnt
+ *   suspended  it has no turn and a budget of nothing until it is resumed: for the policy it wants and needs nothing
  *   turn     a span in which a tenant may issue; tenants that co-run have one at the same time
  *   floor    bytes that a tenant keeps while it has no turn
  *   request  the least share of GPU time that a group gets while it wants it
@@ -85,6 +86,7 @@ struct policy_lease {
     uint64_t turn_ends_ns; /* UINT64_MAX: not known */
     uint32_t tenant;
     uint32_t may_issue; /* 0 or 1 */
+    uint64_t suspended; /* 0 or 1 */
 };
 
 /* Sums since the tenant joined, and what is so now. */
@@ -97,6 +99,7 @@ struct policy_tenant {
     uint64_t turns;      /* that began; a turn that is prolonged is another one */
     uint64_t late;       /* turns that had not drained after 500 ms */
     uint64_t switch_ns;  /* now: what a turn of it is expected to stall for pages */
+    uint64_t draining;   /* now: 1: its gate was closed, and it has not drained */
 };
 
 struct policy_state {
@@ -138,6 +141,8 @@ int policy_acknowledge(struct policy *p, uint64_t now, uint32_t tenant, uint64_t
 /* It has read the lease of that serial, which closed its gate, and nothing of it is in flight. One that comes too late
  * changes nothing. */
 int policy_drained(struct policy *p, uint64_t now, uint32_t tenant, uint64_t serial);
+/* 1: it is suspended; 0: resumed. */
+int policy_suspend(struct policy *p, uint64_t now, uint32_t tenant, uint32_t suspended);
 /* Time passes. */
 int policy_tick(struct policy *p, uint64_t now);
 /* When to call policy_tick if nothing else happens; UINT64_MAX: never. */
@@ -153,6 +158,7 @@ void policy_state(const struct policy *p, struct policy_state *out);
  * - so are the reserved bytes; if an event put them above, no budget grew since;
  * - no budget is above the tenant's reserved bytes;
  * - of those that take turns, one at most may issue;
+ * - one that is suspended has no budget and may not issue;
  * - who may issue is neither above a hard limit nor below a priority that wants. */
 const char *policy_check(const struct policy *p);
 

@@ -43,7 +43,7 @@ static void judge_order(struct policy *p) {
 /* --- targets --- */
 
 static void give(struct policy *p, struct tenant *t, uint64_t bytes) {
-    uint64_t given = least(least(bytes, p->room), t->group->room);
+    uint64_t given = t->suspended ? 0 : least(least(bytes, p->room), t->group->room);
     t->target += given;
     p->room -= given;
     t->group->room -= given;
@@ -71,8 +71,8 @@ static bool stays(const struct policy *p, const struct tenant *t) {
 }
 
 static bool is_anybody(const struct policy *p, const struct tenant *t) {
-    (void)p, (void)t;
-    return true;
+    (void)p;
+    return !t->suspended;
 }
 
 /* Small needs in full, and what is left in equal parts. */

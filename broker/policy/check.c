@@ -29,6 +29,8 @@ static const char *check_gates(const struct policy *p) {
     uint64_t open = 0;
     for (struct tenant *t = NULL; (t = tenant_after(p, t));) {
         open += t->open && turn_takes(p, t);
+        if (t->suspended && (t->open || t->budget || !t->lease.suspended))
+            return "a tenant is suspended, and has a turn or a budget";
         if (t->open && t->draining)
             return "a tenant drains and may issue";
         if (t->open != t->lease.may_issue)

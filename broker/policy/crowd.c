@@ -49,7 +49,7 @@ static void judge_takers(struct policy *p) {
 static uint64_t needs(const struct policy *p) {
     uint64_t sum = 0;
     for (struct tenant *t = NULL; (t = tenant_after(p, t));)
-        sum += t->told.need;
+        sum += t->suspended ? 0 : t->told.need;
     return sum;
 }
 

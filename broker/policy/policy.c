@@ -36,6 +36,7 @@ static void lease_renew(const struct policy *p, struct tenant *t, bool bounded) 
     now.may_issue = t->open;
     now.in_flight_ns = bounded || t->group->set.limit > 0 ? IN_FLIGHT_NS : NEVER;
     now.turn_ends_ns = t == p->holder ? p->ends : NEVER;
+    now.suspended = t->suspended;
     if (now.serial > 0 && memcmp(&now, &t->lease, sizeof(now)) == 0)
         return;
     now.serial++;
@@ -193,6 +194,31 @@ int policy_drained(struct policy *p, uint64_t now, uint32_t tenant, uint64_t ser
     return judged(p, POLICY_OK);
 }
 
+/* What it needs while it is suspended, and for how long, says nothing of its pauses. */
+static void suspend(struct policy *p, struct tenant *t, bool suspended) {
+    bool was_busy = is_busy(t);
+    t->suspended = suspended;
+    p->holder = p->holder == t ? NULL : p->holder;
+    if (was_busy)
+        tenant_rests(p, t);
+    if (!suspended)
+        t->wanted_ns = NEVER;
+    if (is_busy(t))
+        tenant_wakes(p, t);
+}
+
+int policy_suspend(struct policy *p, uint64_t now, uint32_t tenant, uint32_t suspended) {
+    charge(p, now);
+    struct tenant *t = tenant_find(p, tenant);
+    if (!t)
+        return POLICY_UNKNOWN;
+    if (suspended > 1)
+        return POLICY_WRONG;
+    if (t->suspended != (suspended > 0))
+        suspend(p, t, suspended > 0);
+    return judged(p, POLICY_OK);
+}
+
 /* --- what is so now --- */
 
 int policy_tenant(const struct policy *p, uint32_t tenant, struct policy_tenant *out) {
@@ -204,6 +230,7 @@ int policy_tenant(const struct policy *p, uint32_t tenant, struct policy_tenant 
     out->reserved = t->reserved;
     out->charged_ns = t->charged_ns;
     out->switch_ns = t->switch_ns;
+    out->draining = t->draining;
     return POLICY_OK;
 }
 

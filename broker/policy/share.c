@@ -59,7 +59,7 @@ static bool within_limit(const struct policy *p, const struct tenant *t) {
 }
 
 bool share_permits(const struct policy *p, const struct tenant *t, bool rationed) {
-    return within_limit(p, t) && t->group->set.priority >= p->top && !(rationed && t->group->ahead);
+    return !t->suspended && within_limit(p, t) && t->group->set.priority >= p->top && !(rationed && t->group->ahead);
 }
 
 bool share_wants(const struct policy *p, const struct tenant *t) {

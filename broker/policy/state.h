@@ -48,6 +48,7 @@ struct tenant {
     struct policy_lease lease;
     struct policy_tenant sums;
     bool changed; /* its lease was not read yet */
+    bool suspended;
     /* bytes */
     uint64_t floor, budget, fill, target;
     uint64_t reserved;      /* that it may hold */
@@ -154,11 +155,11 @@ static inline uint64_t scaled(uint64_t a, uint64_t b, uint64_t c) {
 }
 
 static inline bool is_busy(const struct tenant *t) {
-    return t->told.wants || t->told.in_flight;
+    return !t->suspended && (t->told.wants || t->told.in_flight);
 }
 
 static inline bool is_awake(const struct policy *p, const struct tenant *t) {
-    return is_busy(t) || (t->wanted_ns != NEVER && p->now - t->wanted_ns < AWAY_NS);
+    return is_busy(t) || (!t->suspended && t->wanted_ns != NEVER && p->now - t->wanted_ns < AWAY_NS);
 }
 
 /* table.c */

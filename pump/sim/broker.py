@@ -49,6 +49,7 @@ class Lease:
     turn_ends_ns: int
     tenant: int
     may_issue: int
+    suspended: int = 0
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Tenant:
     turns: int
     late: int
     switch_ns: int
+    draining: int
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,9 @@ class CompiledPolicy:
     def drained(self, now: int, tenant: int, serial: int) -> int:
         return int(self.lib.policy_drained(self.policy, now, tenant, serial))
 
+    def suspend(self, now: int, tenant: int, suspended: int) -> int:
+        return int(self.lib.policy_suspend(self.policy, now, tenant, suspended))
+
     def tick(self, now: int) -> int:
         return int(self.lib.policy_tick(self.policy, now))
 
@@ -140,7 +145,7 @@ class CompiledPolicy:
         while self.lib.policy_next_lease(self.policy, self.lease):
             row = self.lease
             words = row.serial, row.budget, row.fill_bytes, row.in_flight_ns, row.turn_ends_ns
-            found.append(Lease(*words, row.tenant, row.may_issue))
+            found.append(Lease(*words, row.tenant, row.may_issue, row.suspended))
         return found
 
     def tenant(self, tenant: int) -> Tenant:

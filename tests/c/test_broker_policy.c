@@ -21,7 +21,7 @@ static void event(struct policy *p, uint64_t now) {
                                  (int32_t)roll(3)};
     struct policy_report report = {number(), number(), 0,       sums += roll(100), roll(9) ? sums << 20 : number(),
                                    number(), roll(2),  roll(2), roll(2),           roll(2)};
-    switch (roll(12)) {
+    switch (roll(13)) {
     case 0:
         policy_group(p, now, (uint32_t)roll(9), &group);
         break;
@@ -49,6 +49,9 @@ static void event(struct policy *p, uint64_t now) {
         policy_drained(p, now, tenant, roll(50));
         break;
     case 8:
+        policy_suspend(p, now, tenant, (uint32_t)roll(3));
+        break;
+    case 9:
         policy_tick(p, policy_next_ns(p) == UINT64_MAX ? now : policy_next_ns(p));
         break;
     default:

@@ -6,9 +6,9 @@ Bytes. Order: awake ones that are no takers in turns, by need; the holder or the
 to be; those that contend, the first first; other awake ones, then the rest, who wanted last first.
 Ties by id. Targets: floors (at most the need); then needs, to the first of these kinds at most an
 equal part of what is left for them; then equal parts of what is left, to the awake (to all, if none
-is). A group's memory bounds all of it, and equal parts alike. Budgets fall to targets at once. They
-grow, in the order, by what is not reserved; for a tenant without managed memory not while one with
-it holds more than its budget, for up to 500 ms.
+is). The suspended get none. A group's memory bounds all of it, and equal parts alike. Budgets fall
+to targets at once. They grow, in the order, by what is not reserved; for a tenant without managed
+memory not while one with it holds more than its budget, for up to 500 ms.
 """
 
 from collections.abc import Iterator
@@ -120,19 +120,39 @@ class Policy(Fit):
         t.told = replace(told, need=min(told.need, BYTES_MOST))
         t.charged_told = t.charged
         self.refilled += max(0, told.refilled - before.refilled)
-        if t.busy != was:
-            peers = [o for o in self.tenants.values() if o.group is t.group]
-            least = min((o.used for o in peers if (was if o is t else o.busy)), default=0)
-            t.group.used = max(t.group.used, least)
-        if t.busy and not was:
-            t.used = max(t.used, t.group.used)
-            if t.wanted >= 0:
-                rest = self.now - t.wanted
-                t.rest = (t.rest + rest) // 2 if t.rest else rest
-        if was and not t.busy:
+        self.wakes_or_rests(t, was=was)
+        return self.decide()
+
+    def wakes_or_rests(self, t: Tenant, *, was: bool) -> None:
+        """Was it busy before the event?"""
+        if t.busy == was:
+            return
+        peers = [o for o in self.tenants.values() if o.group is t.group]
+        least = min((o.used for o in peers if (was if o is t else o.busy)), default=0)
+        t.group.used = max(t.group.used, least)
+        if was:
             t.wanted = self.now
             t.burst = max(1, (t.burst + t.spell) // 2 if t.burst else t.spell)
             t.spell = 0
+            return
+        t.used = max(t.used, t.group.used)
+        if t.wanted >= 0:
+            rest = self.now - t.wanted
+            t.rest = (t.rest + rest) // 2 if t.rest else rest
+
+    def suspend(self, now: int, number: int, suspended: int) -> int:
+        self.settle(now)
+        if number not in self.tenants:
+            return UNKNOWN
+        if suspended > 1:
+            return WRONG
+        t = self.tenants[number]
+        if t.suspended != bool(suspended):
+            was, t.suspended = t.busy, bool(suspended)
+            self.holder = None if self.holder is t else self.holder
+            if not suspended:
+                t.wanted = -1
+            self.wakes_or_rests(t, was=was)
         return self.decide()
 
     def acknowledge(self, now: int, number: int, serial: int, held: int) -> int:
@@ -194,6 +214,8 @@ class Policy(Fit):
         target = dict.fromkeys(self.tenants, 0)
 
         def give(t: Tenant, size: int) -> None:
+            if t.suspended:
+                return
             given = min(size, room[None], room[t.group.id])
             target[t.id] += given
             room[None] -= given
@@ -209,7 +231,7 @@ class Policy(Fit):
         for i, (_, t) in enumerate(order):
             lacks = t.told.need - target[t.id]
             give(t, min(lacks, equal(t, stay[i:])) if t in stay else lacks)
-        sharers = self.wakeful() or list(self.tenants.values())
+        sharers = self.wakeful() or [t for t in self.tenants.values() if not t.suspended]
         for t, size in [(t, equal(t, sharers)) for t in sharers]:
             give(t, size)
 
@@ -258,6 +280,7 @@ class Policy(Fit):
                 self.ends if t is self.holder else NEVER,
                 t.id,
                 int(t.open),
+                int(t.suspended),
             )
             old = t.lease
             lease = Lease(old.serial if old else 0, *words)

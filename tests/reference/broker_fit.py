@@ -47,7 +47,7 @@ class Fit(Turns):
             t.taker = bool(rooms) and not self.small(t, min(rooms), all_over)
         if was and not self.crowded:
             self.fits_since = self.now
-        need = sum(t.told.need for t in self.tenants.values())
+        need = self.needs()
         calm = not self.crowded and self.now - self.fits_since >= 10_000 * MS
         if calm or need < self.taking_need - self.taking_need // 8:
             self.taking = False
@@ -79,7 +79,7 @@ class Fit(Turns):
         self.looked = self.stalls()
         if self.hot == 4:
             self.taking = True
-            self.taking_need = sum(t.told.need for t in self.tenants.values())
+            self.taking_need = self.needs()
             self.look, self.hot = None, 0
 
     def stalls(self) -> dict[int, int]:
@@ -119,7 +119,7 @@ class Fit(Turns):
         self.exclusive, self.tried = turns and not self.crowded, turns and self.crowded
         if self.crowded:
             self.taking = turns
-            self.taking_need = sum(t.told.need for t in self.tenants.values()) if turns else 0
+            self.taking_need = self.needs() if turns else 0
 
     def try_way(self, step: str) -> None:
         self.take_turns(step == "turns")

@@ -1,7 +1,8 @@
 """The broker's policy in plain Python: what it knows (`broker.py` has the events).
 
 Terms. A tenant is *busy* if it last said that it wants or has work in flight; *awake* if it is busy
-or was within the last second. Shares are in thousandths, times in ns; divisions round down.
+or was within the last second; neither while it is suspended. Shares are in thousandths, times in
+ns; divisions round down.
 """
 
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ class Tenant:
     floor: int
     reserved: int
     told: Report = field(default_factory=Report)
+    suspended: bool = False
     budget: int = 0
     lease: Lease | None = None
     budget_serial: int = 0
@@ -58,7 +60,7 @@ class Tenant:
 
     @property
     def busy(self) -> bool:
-        return bool(self.told.wants or self.told.in_flight)
+        return not self.suspended and bool(self.told.wants or self.told.in_flight)
 
     @property
     def limited(self) -> bool:
@@ -97,7 +99,11 @@ class State:
         self.ends = NEVER
 
     def awake(self, t: Tenant) -> bool:
-        return t.busy or (t.wanted >= 0 and self.now - t.wanted < 1000 * MS)
+        lately = t.wanted >= 0 and self.now - t.wanted < 1000 * MS
+        return t.busy or (lately and not t.suspended)
+
+    def needs(self) -> int:
+        return sum(t.told.need for t in self.tenants.values() if not t.suspended)
 
     def wakeful(self) -> list[Tenant]:
         return [t for t in self.tenants.values() if self.awake(t)]

@@ -74,7 +74,7 @@ class Turns(State):
         return not t.group.spent or not (t.group.set.hard or self.unspent)
 
     def permitted(self, t: Tenant) -> bool:
-        return self.within(t) and t.group.set.priority >= self.top
+        return not t.suspended and self.within(t) and t.group.set.priority >= self.top
 
     def shares(self) -> None:
         old = [g for g in self.groups.values() if g.candidate]

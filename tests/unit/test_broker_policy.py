@@ -58,6 +58,7 @@ class Pair:
         self.seen["ahead"] += any(g.ahead for g in self.plain.groups.values())
         self.seen["late"] += any(t.late for t in self.plain.tenants.values())
         self.seen["small"] += state.taking and not all(t.taker for t in self.plain.tenants.values())
+        self.seen["suspended"] += any(lease.suspended for lease in changed.values())
         self.seen["grows"] += any(lease.serial > 1 and lease.budget for lease in changed.values())
 
     def step(self) -> None:
@@ -85,6 +86,8 @@ class Pair:
         elif choice < 0.85 and tenants:
             tenant = r.choice(tenants)
             self.event("drained", tenant, self.serial(tenant))
+        elif choice < 0.87 and tenants:
+            self.event("suspend", r.choice(tenants), r.randint(0, 1))
         elif choice < 0.9:
             self.wrong()
         elif (at := self.compiled.next_ns()) != NEVER and self.now < at:
@@ -181,6 +184,7 @@ class Pair:
             ("report", 99, Report()),
             ("acknowledge", 99, 1, 1),
             ("drained", 99, 1),
+            ("suspend", 99, 1),
             ("join", 0, 1, 0, 0),
             ("join", 99, 9, 0, 0),
             ("group", 1, Group(request=1001)),
@@ -190,6 +194,7 @@ class Pair:
         if self.told:
             tenant = r.choice(list(self.told))
             events.append(("join", tenant, self.plain.tenants[tenant].group.id, 0, 0))
+            events.append(("suspend", tenant, 2))
             events.append(("group_gone", self.plain.tenants[tenant].group.id))
         name, *words = r.choice(events)
         self.event(str(name), *words)
@@ -207,7 +212,17 @@ def test_both_give_the_same_leases_and_the_checker_holds() -> None:
         for _ in range(300):
             pair.stroll((100 * MIB, 600 * MIB)[seed % 2])
         seen += pair.seen
-    met = {"taking", "exclusive", "crowded", "spent", "ahead", "late", "small", "grows"}
+    met = {
+        "taking",
+        "exclusive",
+        "crowded",
+        "spent",
+        "ahead",
+        "late",
+        "small",
+        "grows",
+        "suspended",
+    }
     assert {name for name in met if seen[name] > 5} == met, seen
 
 
