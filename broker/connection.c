@@ -117,6 +117,18 @@ static bool set(int socket, const struct share_set *said, uint64_t now) {
     return true;
 }
 
+static bool suspend(int socket, const struct share_suspend *said, uint64_t now) {
+    struct share_message m = {.kind = SHARE_WELCOME};
+    bool whole = memchr(said->who, 0, sizeof said->who) != NULL && said->suspended < 2;
+    if (!whole || !tenants_suspend(said->who, said->suspended, now)) {
+        refuse(socket, "no program shares a GPU under that name or process number (`pump share status`)");
+        return false;
+    }
+    log_tell("%s %s", said->suspended ? "suspend" : "resume", said->who);
+    send_message(socket, &m, -1);
+    return true;
+}
+
 /* False: the connection ends. */
 static bool take(struct connection *c, const struct share_message *m, uint64_t now) {
     if (c->tenant)
@@ -132,6 +144,8 @@ static bool take(struct connection *c, const struct share_message *m, uint64_t n
         return true;
     case SHARE_SET:
         return may_command(c->socket) && set(c->socket, &m->set, now);
+    case SHARE_SUSPEND:
+        return may_command(c->socket) && suspend(c->socket, &m->suspend, now);
     default:
         return false;
     }

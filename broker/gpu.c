@@ -155,6 +155,31 @@ static const char *policy_says(int status) {
                                     : "the policy refused it";
 }
 
+static void suspend(struct tenant *t, bool suspended, uint64_t now) {
+    policy_suspend(t->gpu->policy, now, t->id, suspended);
+    t->suspended_ns = now;
+    t->away_ns = UINT64_MAX;
+}
+
+bool tenants_suspend(const char *who, bool suspended, uint64_t now) {
+    uint32_t group = group_named(who);
+    bool any = false;
+    char *end;
+    long pid = strtol(who, &end, 10);
+    if (group)
+        group_of(group)->suspended = suspended;
+    for (struct tenant *t = tenants; t; t = t->next)
+        if (group ? t->group == group : !*end && t->pid == pid) {
+            any = true;
+            if (t->lease.suspended != suspended)
+                suspend(t, suspended, now);
+        }
+    for (struct gpu *g = gpus; g < gpus + GPUS_MAX; g++)
+        if (g->policy)
+            tell_leases(g, now);
+    return any;
+}
+
 static void link_tenant(struct tenant *t) {
     t->next = tenants;
     tenants = t;
@@ -175,6 +200,8 @@ static struct tenant *join(const struct share_hello *h, struct share_page *page,
         status = status == POLICY_OK ? policy_join(g->policy, now, t->id, group, h->floor, h->held) : status;
         if (status == POLICY_OK) {
             link_tenant(t);
+            if (group_of(group)->suspended)
+                suspend(t, true, now);
             see_capacity(g, h->capacity, now);
             if (h->sets) {
                 group_ask(group_of(group), &h->settings);
@@ -243,6 +270,8 @@ static int reports(struct tenant *t, const struct share_report *r, uint64_t now)
     struct policy_tenant sums = {.turns = 0};
     bool other = r->used != t->report.used || r->host != t->report.host;
     t->report = *r;
+    if (t->lease.suspended && t->away_ns == UINT64_MAX && r->away == t->lease.serial)
+        t->away_ns = now - t->suspended_ns;
     int status = policy_report(t->gpu->policy, now, t->id, &r->policy);
     policy_tenant(t->gpu->policy, t->id, &sums);
     history_note(&t->charged, now, sums.charged_ns);

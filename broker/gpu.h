@@ -31,7 +31,9 @@ struct tenant {
     struct share_report report;
     struct policy_lease lease;
     struct history charged;
-    uint64_t switches; /* times that its gate opened */
+    uint64_t switches;     /* times that its gate opened */
+    uint64_t suspended_ns; /* when it was suspended last */
+    uint64_t away_ns;      /* so long after that all had left; UINT64_MAX: it has not */
     struct share_page *page;
 };
 
@@ -41,6 +43,8 @@ void tenant_leave(struct tenant *t, uint64_t now);
 /* Of one of the kinds that tenants send. False: it makes no sense. */
 bool tenant_says(struct tenant *t, const struct share_message *m, uint64_t now);
 
+/* Suspends or resumes the tenants of that group, or else those of the process of that number. False: there are none. */
+bool tenants_suspend(const char *who, bool suspended, uint64_t now);
 /* The first of all tenants. */
 struct tenant *tenants_first(void);
 /* Free places have no policy. */

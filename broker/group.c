@@ -33,8 +33,17 @@ static void settle(struct group *g) {
 }
 
 void group_leave(uint32_t id) {
-    if (--groups[id].users == 0)
-        group_ask(&groups[id], &(struct policy_group){0});
+    if (--groups[id].users > 0)
+        return;
+    group_ask(&groups[id], &(struct policy_group){0});
+    groups[id].suspended = false;
+}
+
+uint32_t group_named(const char *name) {
+    uint32_t id = POLICY_GROUPS;
+    while (id > 0 && !(groups[id].users && strcmp(groups[id].name, name) == 0))
+        id--;
+    return id;
 }
 
 struct group *group_of(uint32_t id) {

@@ -12,11 +12,14 @@ struct group {
     struct policy_group asked;
     struct share_settings fixed; /* by the configuration file or a command */
     uint32_t users;              /* tenants in it */
+    bool suspended;              /* whoever joins it is */
 };
 
 /* The number of the group of that name, from 1, which gets a user more; 0: there are too many. */
 uint32_t group_join(const char *name);
 void group_leave(uint32_t id);
+/* The group of that name that has users; 0: none. */
+uint32_t group_named(const char *name);
 /* NULL: it is none. */
 struct group *group_of(uint32_t id);
 /* What a tenant asks for its group. */

@@ -82,6 +82,9 @@ static void put_tenant(const struct tenant *t, uint64_t now) {
     number("budget", t->lease.budget);
     number("reserved", sums.reserved);
     number("may_issue", t->lease.may_issue);
+    number("suspended", t->lease.suspended);
+    number("stays", t->report.stays);
+    number_if_any("away_ns", t->lease.suspended ? t->away_ns : UINT64_MAX);
     number("fill_bytes", t->lease.fill_bytes);
     number_if_any("in_flight_ns", t->lease.in_flight_ns);
     number_if_any("turn_ends_ns", t->lease.turn_ends_ns);

@@ -17,7 +17,7 @@
 #include "broker/policy.h"
 
 /* One that differs is refused: both ends come with one version of the library. */
-enum { SHARE_VERSION = 4 };
+enum { SHARE_VERSION = 5 };
 
 enum { SHARE_NAME_MAX = 64, SHARE_GPU_BYTES = 16, SHARE_TEXT_MAX = 256 };
 
@@ -27,12 +27,13 @@ enum share_kind {
     SHARE_REPORT = 2,
     SHARE_ACKNOWLEDGE = 3,
     SHARE_DRAINED = 4,
-    SHARE_STATUS = 5, /* in place of hello: answered with one message of JSON */
-    SHARE_STOP = 6,   /* the same, of its user: the broker ends; who holds a lease keeps it */
-    SHARE_SET = 7,    /* the same, of its user: settings of a group (settings_read); answered with welcome */
+    SHARE_STATUS = 5,  /* in place of hello: answered with one message of JSON */
+    SHARE_STOP = 6,    /* the same, of its user: the broker ends; who holds a lease keeps it */
+    SHARE_SET = 7,     /* the same, of its user: settings of a group (settings_read); answered with welcome */
+    SHARE_SUSPEND = 8, /* the same, of its user: programs are suspended or resumed; answered with welcome */
     /* From it. */
-    SHARE_WELCOME = 8,
-    SHARE_REFUSED = 9
+    SHARE_WELCOME = 9,
+    SHARE_REFUSED = 10
 };
 
 /* A tenant joins. Text ends with zeros. */
@@ -52,6 +53,8 @@ struct share_report {
     uint64_t used;    /* bytes of its allocations, wherever they are */
     uint64_t host;    /* bytes of its process that may move, on all GPUs */
     uint64_t evicted; /* bytes since it joined that went to the host */
+    uint64_t stays;   /* bytes of the device that it has while it is suspended, or that the driver has not taken back */
+    uint64_t away;    /* serial of the lease that suspends it, if all else has left; or 0 */
 };
 
 struct share_acknowledge {
@@ -64,6 +67,11 @@ struct share_drained {
 
 struct share_set {
     char text[SHARE_TEXT_MAX];
+};
+
+struct share_suspend {
+    char who[SHARE_NAME_MAX]; /* a group, or else the number of a process */
+    uint32_t suspended;       /* 1, or 0: resumed */
 };
 
 /* Kinds that say all. */
@@ -84,6 +92,7 @@ struct share_message {
         struct share_acknowledge acknowledge;
         struct share_drained drained;
         struct share_set set;
+        struct share_suspend suspend;
         struct share_nothing nothing;
         struct share_refused refused;
     };

@@ -67,6 +67,8 @@ struct backend_load {
     uint64_t held;     /* bytes of the device */
     uint64_t refilled; /* bytes that came over the link since the start */
     uint64_t evicted;  /* bytes that went over it */
+    uint64_t stays;    /* bytes of `held` that cannot leave */
+    uint64_t lingers;  /* bytes that left and that the driver keeps until it needs them; where nothing may stay */
     bool wants;        /* a thread of the program waits to issue */
 };
 

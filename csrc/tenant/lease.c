@@ -20,6 +20,23 @@ void tenant_close(struct tenant *t, bool closed) {
     tenant_backend()->close(t->device, closed);
 }
 
+void tenant_unsuspend(struct tenant *t) {
+    if (t->lease.suspended && t->budget) {
+        grant(t, t->budget);
+    } else if (t->lease.suspended) {
+        capacity_grant(t->device, 0);
+        session.backend->granted(t->device);
+    }
+    t->lease.suspended = 0;
+}
+
+static void tell_suspended(const struct tenant *t) {
+    if (t->lease.suspended)
+        log_info("device %d: suspended: its memory leaves, and operations wait for `pump resume`", t->device);
+    else
+        log_info("device %d: resumed", t->device);
+}
+
 /* Its gate opens or closes now. */
 static void tell_turn(struct tenant *t, bool closed) {
     uint64_t now = clock_ns(), ms = t->gate_ns ? (now - t->gate_ns) / 1000000 : 0;
@@ -39,20 +56,26 @@ static void read_lease(struct tenant *t) {
     if (!sequence || sequence == t->sequence || lease.serial == 0) /* 0: there was none to read */
         return;
     bool other_budget = lease.budget != t->lease.budget || t->lease.serial == 0;
+    bool suspends = lease.suspended != t->lease.suspended;
     t->sequence = sequence;
     t->unacknowledged = t->unacknowledged || lease.serial != t->lease.serial;
     t->drains = t->drains || (t->closed && lease.serial != t->lease.serial && !lease.may_issue);
     t->lease = lease;
+    t->budget = lease.suspended ? t->budget : lease.budget;
     t->read_ns = clock_ns();
     TENANT_TELL("device %d: lease %llu: %llu MiB, %s", t->device, (unsigned long long)lease.serial,
                 (unsigned long long)(lease.budget >> 20), lease.may_issue ? "a turn" : "no turn");
     tenant_backend()->bound(t->device, lease.in_flight_ns == UINT64_MAX ? 0 : lease.in_flight_ns);
+    if (suspends)
+        tell_suspended(t);
+    else if (t->closed == (lease.may_issue > 0))
+        tell_turn(t, !t->closed);
+    if (lease.suspended)
+        tenant_close(t, true); /* before its memory leaves */
     if (other_budget) {
         t->budget_ns = t->read_ns;
         grant(t, lease.budget);
     }
-    if (t->closed == (lease.may_issue > 0))
-        tell_turn(t, !t->closed);
     tenant_close(t, !lease.may_issue);
 }
 

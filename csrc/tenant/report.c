@@ -20,12 +20,19 @@ static bool issues(struct tenant *t) {
     return now < t->issued_ns + QUIET_NS;
 }
 
+/* All that can leave has left. */
+static uint64_t away(const struct tenant *t) {
+    return t->lease.suspended && !t->drains && !t->unacknowledged ? t->lease.serial : 0;
+}
+
 static void report(struct tenant *t, const struct backend_load *load, bool issues, bool idle) {
     uint64_t used = ledger_used(session.ledger, t->device), host = ledger_managed(session.ledger);
     struct share_message m = {.kind = SHARE_REPORT,
                               .report = {.used = used,
                                          .host = host,
                                          .evicted = load->evicted,
+                                         .stays = load->stays + load->lingers,
+                                         .away = away(t),
                                          .policy = {.need = load->need,
                                                     .resident = load->held,
                                                     .operations = t->operations,
@@ -41,6 +48,7 @@ static void report(struct tenant *t, const struct backend_load *load, bool issue
     t->need = load->need;
     t->used = used;
     t->host = host;
+    t->away = m.report.away;
     t->wanted = m.report.policy.wants;
 }
 
@@ -55,7 +63,7 @@ void tenant_report(struct tenant *t) {
     struct backend_load load = tenant_backend()->load(t->device);
     uint64_t every = tenant_is_alone(t) ? ALONE_REPORT_NS : tenant_is_bound(t) ? BOUND_REPORT_NS : REPORT_NS;
     bool more = issues(t), begins = (load.wants || more) && !t->wanted;
-    bool due = begins || need_changed(t, &load) || clock_ns() >= t->reported_ns + every;
+    bool due = begins || need_changed(t, &load) || t->away != away(t) || clock_ns() >= t->reported_ns + every;
     bool quiet = t->wanted && !more && !load.wants;
     if (due || quiet) {
         bool idle = tenant_backend()->idle(t->device);
@@ -66,9 +74,10 @@ void tenant_report(struct tenant *t) {
 
 /* What it holds is what the driver has not got back. */
 void tenant_acknowledge(struct tenant *t) {
-    uint64_t held = tenant_backend()->load(t->device).held;
+    struct backend_load load = tenant_backend()->load(t->device);
+    uint64_t held = load.held;
     struct share_message m = {.kind = SHARE_ACKNOWLEDGE, .acknowledge = {t->lease.serial, held}};
-    bool fits = held <= t->lease.budget;
+    bool fits = held <= t->lease.budget || (t->lease.suspended && held <= load.stays);
     if (!fits && (clock_ns() < t->acknowledged_ns + ACKNOWLEDGE_NS || held == t->held))
         return;
     if (say(t, &m)) {

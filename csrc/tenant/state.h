@@ -29,6 +29,8 @@ struct tenant {
     uint64_t operations, issued_ns; /* and when there were last more of them */
     bool wanted;
     uint64_t need, used, host; /* bytes: reported last */
+    uint64_t away;             /* likewise */
+    uint64_t budget;           /* the latest while it was not suspended; 0: none */
     uint64_t held;             /* bytes: acknowledged last */
     uint64_t gate_ns;          /* when its gate opened or closed last */
     uint64_t told_ns;          /* when that was told last */
@@ -67,5 +69,7 @@ void tenant_drained(struct tenant *t);
 /* lease.c: what is heard, and done about it. */
 void tenant_read(struct tenant *t);
 void tenant_close(struct tenant *t, bool closed);
+/* Nobody could resume it: it has the memory that it had before it was suspended. */
+void tenant_unsuspend(struct tenant *t);
 
 #endif

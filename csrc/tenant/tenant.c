@@ -49,13 +49,14 @@ static uint64_t serve(struct tenant *t) {
         tenant_acknowledge(t);
     tenant_report(t);
     uint64_t age = clock_ns() - t->read_ns;
-    return is_handed_over(t)                     ? 0
-           : t->drains                           ? HAS_TURN_NS
-           : t->unacknowledged && age < AGAIN_NS ? SHRINKS_NS
-           : tenant_is_alone(t)                  ? ALONE_NS
-           : t->closed                           ? WAITS_NS
-           : tenant_is_bound(t)                  ? BOUND_NS
-                                                 : HAS_TURN_NS;
+    return is_handed_over(t)                         ? 0
+           : t->drains                               ? HAS_TURN_NS
+           : t->unacknowledged && age < AGAIN_NS     ? SHRINKS_NS
+           : t->unacknowledged && t->lease.suspended ? HAS_TURN_NS /* somebody waits for it, also if it is alone */
+           : tenant_is_alone(t)                      ? ALONE_NS
+           : t->closed                               ? WAITS_NS
+           : tenant_is_bound(t)                      ? BOUND_NS
+                                                     : HAS_TURN_NS;
 }
 
 static struct share_message hello(const struct tenant *t) {
@@ -89,6 +90,7 @@ static void leave(struct tenant *t) {
     if (t->to.page)
         capacity_group(t->device, __atomic_load_n(&t->to.page->quota.memory, __ATOMIC_RELAXED), 0);
     connection_close(&t->to);
+    tenant_unsuspend(t);
     tenant_close(t, false);
     __atomic_store_n(&t->together, false, __ATOMIC_RELAXED);
     tenant_backend()->settles(t->device, false);

@@ -15,6 +15,7 @@ from pump.cli.plan import Plan
 from pump.cli.run import Run
 from pump.cli.share import Share
 from pump.cli.sim import Sim
+from pump.cli.suspend import Resume, Suspend
 from pump.cli.top import Top
 from pump.cli.trace import Trace, with_verb
 from pump.terminal.command import Command
@@ -23,6 +24,8 @@ from pump.terminal.program import Program
 COMMANDS: tuple[Command, ...] = (
     Run(),
     Share(),
+    Suspend(),
+    Resume(),
     Top(),
     Trace(),
     Sim(),

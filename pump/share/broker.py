@@ -92,6 +92,16 @@ def configure(at: Path, words: str) -> None:
         _told(asks, at, words)
 
 
+def suspend(at: Path, who: str, *, suspended: bool) -> None:
+    """Suspends or resumes a group, or the process of that number. Raises ShareError."""
+    text = who.encode()
+    if len(text) >= _C.SHARE_NAME_MAX:
+        raise ShareError(f"{who}: fewer than {_C.SHARE_NAME_MAX} letters are accepted")
+    with _connect(at) as asks:
+        asks.send(_message("SHARE_SUSPEND", "suspend", {"who": text, "suspended": suspended}))
+        _told(asks, at, who)
+
+
 def stop(at: Path) -> None:
     """Ends the broker; programs run on with what they have. Raises ShareError."""
     with _connect(at) as asks:

@@ -19,7 +19,7 @@ import pytest
 
 from bench.emulator.run import build
 from pump.paths import installed
-from pump.share.broker import ShareError, status
+from pump.share.broker import ShareError, status, suspend
 from pump.stats import StatsError, find_pid, read
 from tests.conftest import PATIENCE_S
 from tests.emu.test_sharing import SHAPES, Device, said
@@ -85,6 +85,23 @@ class Schedule:
         self.stopped.discard(program.pid)
         program.send_signal(signal.SIGCONT)
 
+    def put_away(self) -> None:
+        """A program is suspended for a while. Without its broker it goes on."""
+        if self.served and (lives := self.lives()):
+            program = self.chance.choice(lives)
+            with suppress(ShareError):  # it has not joined
+                suspend(self.device.folder, str(program.pid), suspended=True)
+                self.stopped.add(program.pid)
+                self.later(self.chance.uniform(0, 0.4), lambda: self.bring_back(program))
+
+    def bring_back(self, program: subprocess.Popen[str]) -> None:
+        if not self.served:
+            self.later(0.05, lambda: self.bring_back(program))
+            return
+        with suppress(ShareError):  # another broker, or it has ended
+            suspend(self.device.folder, str(program.pid), suspended=False)
+        self.stopped.discard(program.pid)
+
     def kill_broker(self) -> None:
         """Another one starts soon."""
         self.served = False
@@ -132,6 +149,7 @@ class Schedule:
     def plan(self) -> None:
         """Two to six programs, and as many faults."""
         faults = [self.kill, self.stop, self.kill_broker, self.stop_broker, self.lie, self.shout]
+        faults += [self.put_away, self.put_away]
         self.start()
         for _ in range(self.chance.randint(1, 5)):
             self.later(self.chance.uniform(0, SPAN_S / 2), self.start)

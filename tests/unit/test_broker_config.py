@@ -226,6 +226,8 @@ def test_users_of_a_group_share_and_command_nothing() -> None:
                 with pytest.raises(ShareError, match="only the broker's own user"):
                     share.configure(folder, "g,memory=1GiB")
                 with pytest.raises(ShareError, match="only the broker's own user"):
+                    share.suspend(folder, "g", suspended=True)
+                with pytest.raises(ShareError, match="only the broker's own user"):
                     share.stop(folder)
             finally:
                 os.seteuid(0)

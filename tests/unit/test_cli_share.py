@@ -96,6 +96,49 @@ def shown(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
+def test_nobody_is_suspended(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No broker, or none of that name or number."""
+    assert main(["suspend", "train"]) == 2
+    said = capsys.readouterr().err
+    assert said == f"pump: no broker serves {folder}: `pump share start` starts one\n"
+    main(["share", "start"])
+    Tenant(folder, "train")
+    for verb in "suspend", "resume":
+        for who in "trains", "1", "x" * 70:
+            assert main([verb, who]) == 2
+            assert f"pump: {who}: " in capsys.readouterr().err
+
+
+def test_who_is_suspended_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By group or number; what left and what stays, or that it does not leave."""
+    main(["share", "start"])
+    tenant = Tenant(folder, "train")
+    tenant.says("REPORT", need=3 * GIB, resident=3 * GIB, wants=1)
+    while not broker.status(folder)["gpus"][0]["tenants"][0]["resident"]:
+        pass
+    capsys.readouterr()
+    assert main(["suspend", str(os.getpid()), "--timeout", "1.2"]) == 1
+    lease, said = tenant.lease(), capsys.readouterr().err.splitlines()
+    assert (lease.suspended, lease.budget, lease.may_issue) == (1, 0, 0)
+    assert said[0].startswith(f"train, process {os.getpid()} (")
+    assert said[0].endswith("16.0 GiB to go")
+    assert "has not left after 1.2 s: 16.0 GiB are on the GPU." in said[-1]
+    tenant.says("DRAINED", serial=lease.serial)
+    tenant.says("ACKNOWLEDGE", serial=lease.serial, held=GIB)
+    tenant.says("REPORT", resident=GIB, stays=GIB, evicted=2 * GIB, away=lease.serial)
+    assert main(["suspend", str(os.getpid())]) == 0
+    assert capsys.readouterr().out.endswith(" to the host; 1.0 GiB and its context stay\n")
+    later = Tenant(folder, "train")
+    assert not later.lease().suspended  # one process was suspended, and not the group
+    main(["suspend", "train", "--timeout", "0"])
+    joins = Tenant(folder, "train")
+    assert joins.lease().suspended
+    assert "suspended" in shown(capsys)
+    assert main(["resume", "train"]) == 0
+    assert capsys.readouterr().out.count(" goes on\n") == 3
+    assert not any(one.lease().suspended for one in (tenant, later, joins))
+
+
 def test_run_starts_what_plans_it(folder: Path) -> None:
     words = ["--share", "train,limit=0.5", "--", "sh", "-c", "echo $ULMS_SHARE at $ULMS_SHARE_DIR"]
     done = subprocess.run(

@@ -95,6 +95,9 @@ static struct backend_load load(int32_t device) {
     ulms_engine_stats(d->engine.core, &engine);
     load.need = d->memory.bytes + d->budget.plain;
     load.held = ledger_plain(session.ledger, device) + d->kind->occupied(d);
+    uint64_t fixed = ledger_plain(session.ledger, device) + d->memory.fixed + d->memory.aside;
+    load.stays = pager_ended(d) ? load.held : fixed;
+    load.lingers = d->budget.bytes ? 0 : pager_pages_lingering(&d->memory.ranges);
     load.refilled = engine.filled_bytes;
     load.evicted = engine.evicted_bytes;
     load.wants = d->admission.turn.asked_ns && clock_ns() < d->admission.turn.asked_ns + ASKED_NS;

@@ -1,0 +1,126 @@
+"""`pump suspend` and `pump resume`."""
+
+import argparse
+import sys
+import time
+from typing import Any
+
+from pump.cli import tenants
+from pump.share import broker
+from pump.share.broker import ShareError
+from pump.sizes import format_size
+from pump.terminal.command import UsageError
+
+LOOK_S = 0.01
+TOLD_S = 1.0
+"""So often progress is told."""
+
+
+class Suspend:
+    """Put a program away that shares a GPU.
+
+    Its memory leaves the GPU, and what it issues waits until `pump resume`.
+    """
+
+    name = "suspend"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Whom, and for how long to wait."""
+        who_is(parser)
+        parser.add_argument(
+            "--timeout", type=float, default=60.0, metavar="S", help="seconds to wait (60)"
+        )
+
+    def main(self, args: argparse.Namespace) -> int:
+        """Waits until all have left; a line a process."""
+        try:
+            before = {key(row): row for row in found(args.who)}
+            broker.suspend(broker.folder(), args.who, suspended=True)
+            left = self.wait(args.who, args.timeout)
+        except ShareError as error:
+            raise UsageError(str(error)) from error
+        for row in left:
+            if "away_ns" in row:
+                print(gone(before.get(key(row), row), row))
+        late = [row for row in left if "away_ns" not in row]
+        for row in late:
+            print(
+                f"pump: {name(row)} has not left after {args.timeout:g} s:"
+                f" {format_size(row['reserved'])} are on the GPU. It stays suspended:"
+                f" `pump resume {args.who}` undoes it",
+                file=sys.stderr,
+            )
+        return 1 if late else 0
+
+    def wait(self, who: str, seconds: float) -> list[dict[str, Any]]:
+        """Their rows, once all have left or have ended, or so much later."""
+        told = time.monotonic()
+        end = told + seconds
+        while True:
+            rows = found(who)
+            now = time.monotonic()
+            stay = [row for row in rows if row["suspended"] and "away_ns" not in row]
+            if not stay or now > end:
+                return [row for row in rows if row["suspended"]]
+            if now > told + TOLD_S:
+                told = now
+                for row in stay:
+                    print(f"{name(row)}: {format_size(row['reserved'])} to go", file=sys.stderr)
+            time.sleep(LOOK_S)
+
+
+class Resume:
+    """Let a program go on that was suspended.
+
+    Its first operation runs as soon as its memory is back, which the rest follows.
+    """
+
+    name = "resume"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Whom."""
+        who_is(parser)
+
+    def main(self, args: argparse.Namespace) -> int:
+        """A line a process."""
+        try:
+            were = [row for row in found(args.who) if row["suspended"]]
+            broker.suspend(broker.folder(), args.who, suspended=False)
+        except ShareError as error:
+            raise UsageError(str(error)) from error
+        for row in were:
+            print(f"{name(row)} goes on")
+        return 0
+
+
+def who_is(parser: argparse.ArgumentParser) -> None:
+    """The argument of both."""
+    parser.add_argument("who", metavar="NAME|PID", help="all of a share, or one process")
+
+
+def found(who: str) -> list[dict[str, Any]]:
+    """The tenants that the broker means by it."""
+    rows = list(tenants.each(broker.status(broker.folder())))
+    group = [row for row in rows if row["group"] == who]
+    return group or [row for row in rows if str(row["pid"]) == who]
+
+
+def key(row: dict[str, Any]) -> tuple[str, int]:
+    """A process on a GPU."""
+    return row["gpu"], row["tenant"]
+
+
+def name(row: dict[str, Any]) -> str:
+    """For people."""
+    return f"{row['group']}, process {row['pid']} ({row['program']})"
+
+
+def gone(before: dict[str, Any], row: dict[str, Any]) -> str:
+    """What left, how long it took, and what did not."""
+    left = max(0, before["resident"] - row["resident"])
+    moved = row["evicted"] - before["evicted"]
+    took = f"{row['away_ns'] / 1e9:.3f} s"
+    return (
+        f"{name(row)}: {format_size(left)} left the GPU in {took}, {format_size(moved)} of it"
+        f" to the host; {format_size(row['stays'])} and its context stay"
+    )

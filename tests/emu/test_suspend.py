@@ -1,0 +1,223 @@
+"""Programs that are put away while they run, and brought back: each computes what it does alone,
+what is said to stay is what the device has of it, and whoever dies takes nobody along."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from pump.paths import installed
+from pump.share.broker import ShareError, suspend
+from tests.conftest import PATIENCE_S
+from tests.emu.test_sharing import MIB, SHAPES, STEPS, Device, binary, device, said
+from tests.random_programs import OVER, Case, Judge
+from tests.tenants import broker
+
+__all__ = ["binary", "device"]
+pytestmark = pytest.mark.emu
+
+PROGRAMS = 2
+"""Of each set-up. A program is put away some ten times."""
+SETUPS = ("ahead", "vmm")
+WAY_OUT = {
+    "ahead": ["cuMemPrefetchAsync", "cuMemDiscardBatchAsync", "cuStreamSynchronize"],
+    "vmm": [
+        "cuMemCreate",
+        "cuMemMap",
+        "cuMemSetAccess",
+        "cuMemUnmap",
+        "cuMemRelease",
+        "cuMemcpyAsync",
+        "cuStreamSynchronize",
+    ],
+}
+"""The driver's calls on it."""
+USED, PAGES = 0, 2
+ENOUGH_S = 0.05
+LONG = 4
+"""Times the steps of a program that lasts long enough."""
+
+
+def number(device: Device, which: int) -> int:
+    """Of those with which the file of an emulated device begins (emulator/shared.h)."""
+    return int(memoryview((device.folder / "device").read_bytes()[:32]).cast("Q")[which])
+
+
+def used(device: Device, backend: str) -> int:
+    """Bytes of the device; under `vmm` without managed memory, which the driver alone moves."""
+    return number(device, USED) - (number(device, PAGES) if backend == "vmm" else 0)
+
+
+def put_away(device: Device, backend: str, who: str = "g") -> bool:
+    """Until all of it has left, and what the device has is what is told. False: it has ended."""
+    suspend(device.folder, who, suspended=True)
+    end = time.monotonic() + PATIENCE_S / 30
+    while tenants := device.tenants():
+        stays = sum(int(tenant["stays"]) for tenant in tenants)
+        if all("away_ns" in tenant for tenant in tenants) and used(device, backend) == stays:
+            return True
+        assert time.monotonic() < end, (used(device, backend), tenants)
+        time.sleep(0.001)
+    return False
+
+
+def put_away_often(
+    judge: Judge, device: Device, case: Case, chance: random.Random
+) -> tuple[int, int]:
+    """Runs a random program, which computes what it does alone. How often it was away, and how many
+    calls failed.
+    """
+    more = {"ULMS_SHARE": "g", "ULMS_SHARE_DIR": str(device.folder)}
+    more["EMU_SHARED"] = str(device.folder / "device")
+    times, truth = 0, judge.truth(case)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(judge.run, case, judge.environment(case) | more)
+        while not running.done():
+            try:
+                with suppress(ShareError):  # it has not joined yet, or has ended
+                    suspend(device.folder, "g", suspended=True)
+                    times += is_away(device, time.monotonic() + ENOUGH_S)
+            finally:
+                with suppress(ShareError):
+                    suspend(device.folder, "g", suspended=False)
+            time.sleep(chance.uniform(0, 0.05))
+    found = running.result()
+    assert (found.status, found.stdout) == (truth.status, truth.stdout), f"{case}\n{found.stderr}"
+    return times, found.failed()
+
+
+def is_away(device: Device, until: float) -> bool:
+    """Waits for it, not for long: work may be in flight that ends after the program's next work."""
+    while time.monotonic() < until:
+        for tenant in device.tenants():
+            if "away_ns" in tenant and tenant["resident"] <= tenant["stays"]:
+                return True
+        time.sleep(0.001)
+    return False
+
+
+@pytest.mark.parametrize("setup", SETUPS)
+def test_it_may_be_put_away_at_any_time(random_program: Path, device: Device, setup: str) -> None:
+    judge, times = Judge(random_program), 0
+    for seed in random.sample(range(1, 1000), PROGRAMS):
+        case = Case(seed, setup, OVER[seed % len(OVER)], time="5")
+        times += put_away_often(judge, device, case, random.Random(seed))[0]
+    assert times > PROGRAMS
+
+
+@pytest.mark.parametrize("setup", SETUPS)
+def test_a_call_fails_on_the_way_out(random_program: Path, device: Device, setup: str) -> None:
+    judge, failed = Judge(random_program), 0
+    for name in WAY_OUT[setup]:
+        chance = random.Random()
+        fail = f"{name}:after={chance.randint(0, 20)}"
+        case = Case(chance.randint(1, 1000), setup, 1.2, fail=fail)
+        failed += put_away_often(judge, device, case, chance)[1]
+    assert 2 * failed >= len(WAY_OUT[setup])
+
+
+def long_one(device: Device, backend: str, **env: str) -> subprocess.Popen[str]:
+    """A program that works for a second or more."""
+    command = [str(device.binary), "train", *SHAPES["train"], str(LONG * STEPS["train"])]
+    return device.run(command, backend, "g", EMU_TIME="5", **env)
+
+
+@pytest.fixture
+def alone(device: Device) -> str:
+    return said(long_one(device, ""))
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_alone_it_stays_away_until_it_is_resumed(device: Device, alone: str, backend: str) -> None:
+    """Also when who asked for it is gone."""
+    program = long_one(device, backend)
+    device.wait_for(1)
+    assert put_away(device, backend, str(program.pid))
+    (before,) = device.tenants()
+    time.sleep(0.3)
+    (after,) = device.tenants()
+    assert (after["operations"], after["budget"]) == (before["operations"], 0)
+    asks = subprocess.Popen(
+        [sys.executable, "-m", "pump", "suspend", "g"],
+        env={"ULMS_SHARE_DIR": str(device.folder), "PATH": ""},
+    )
+    asks.kill()
+    asks.wait()
+    suspend(device.folder, "g", suspended=False)
+    assert said(program) == alone
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_without_its_broker_it_goes_on(device: Device, alone: str, backend: str) -> None:
+    program = long_one(device, backend)
+    device.wait_for(1)
+    put_away(device, backend)
+    device.broker.kill()
+    device.broker.wait()
+    with broker(installed("ulms-broker"), device.folder):
+        out, complaints = program.communicate(timeout=PATIENCE_S)
+    assert alone in out.splitlines()
+    assert complaints == (
+        "[ulms] WARN: the broker is gone: the program runs as if it were alone, with the"
+        " memory that it had\n"
+    )
+
+
+def test_one_that_starts_among_them_waits(device: Device, alone: str) -> None:
+    """And says so."""
+    backend = "vmm"
+    first = long_one(device, backend)
+    device.wait_for(1)
+    put_away(device, backend)
+    second = long_one(device, backend, ULMS_LOG_LEVEL="INFO")
+    assert all(tenant["suspended"] for tenant in device.wait_for(2))
+    time.sleep(0.2)
+    assert all(not tenant["may_issue"] for tenant in device.tenants())
+    suspend(device.folder, "g", suspended=False)
+    assert said(first) == alone
+    out, complaints = second.communicate(timeout=PATIENCE_S)
+    assert alone in out.splitlines()
+    assert complaints.count("suspended: ") == 1
+
+
+WAITS = """
+import signal, threading, time
+every.exit.restype = None
+signal_of = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(("signal", every))
+start = allocated(32 * MIB)
+fill(start, 7, 32 * MIB)
+if END == "exit":
+    threading.Thread(target=lambda: (time.sleep(0.3), every.exit(15)), daemon=True).start()
+elif END == "handler":
+    signal_of(signal.SIGTERM, ctypes.cast(every.exit, ctypes.c_void_p))
+print("here", flush=True)
+while True:
+    fill(start, 8, 32 * MIB)
+"""
+STATUS = {"exit": 15, "handler": 15, "terminate": -signal.SIGTERM, "kill": -signal.SIGKILL}
+
+
+@pytest.mark.parametrize("end", STATUS)
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_it_may_end_while_it_is_away(device: Device, backend: str, end: str) -> None:
+    """At once, in whatever way; and who comes after it is not suspended."""
+    program = device.small(f'END = "{end}"\n{WAITS}', backend, "g")
+    assert program.stdout
+    assert program.stdout.readline() == "here\n"
+    assert put_away(device, backend)
+    assert used(device, backend) < MIB
+    began = time.monotonic()
+    if end == "kill":
+        program.kill()
+    elif end != "exit":
+        program.terminate()
+    _, complaints = program.communicate(timeout=PATIENCE_S)
+    assert (program.returncode, complaints) == (STATUS[end], "")
+    assert time.monotonic() - began < 2
+    device.wait_for(0)
