@@ -161,16 +161,22 @@ static void suspend(struct tenant *t, bool suspended, uint64_t now) {
     t->away_ns = UINT64_MAX;
 }
 
+/* On any GPU. 0: one of another namespace, which may be any. */
+static bool process_is_suspended(int pid) {
+    for (const struct tenant *t = tenants; t; t = t->next)
+        if (pid > 0 && t->pid == pid && t->lease.suspended)
+            return true;
+    return false;
+}
+
 bool tenants_suspend(const char *who, bool suspended, uint64_t now) {
     uint32_t group = group_named(who);
-    bool any = false;
-    char *end;
-    long pid = strtol(who, &end, 10);
-    if (group)
-        group_of(group)->suspended = suspended;
+    bool any = false, number = *who > '0' && *who <= '9' && !who[strspn(who, "0123456789")];
+    long pid = number ? strtol(who, NULL, 10) : 0;
     for (struct tenant *t = tenants; t; t = t->next)
-        if (group ? t->group == group : !*end && t->pid == pid) {
+        if (group ? t->group == group : number && t->pid == pid) {
             any = true;
+            group_of(t->group)->suspended = suspended && (group || group_of(t->group)->suspended);
             if (t->lease.suspended != suspended)
                 suspend(t, suspended, now);
         }
@@ -187,20 +193,21 @@ static void link_tenant(struct tenant *t) {
 }
 
 /* It is linked before any lease is told: each is told once. */
-static struct tenant *join(const struct share_hello *h, struct share_page *page, uint64_t now, const char **why) {
+static struct tenant *join(const struct share_hello *h, int pid, struct share_page *page, uint64_t now,
+                           const char **why) {
     struct gpu *g = gpu_of(h);
     uint32_t group = g ? group_join(h->group) : 0;
     struct tenant *t = group ? calloc(1, sizeof *t) : NULL;
     *why = "the broker has no room";
     if (t) {
-        *t = (struct tenant){.gpu = g, .id = ++ids, .group = group, .heard = now, .page = page};
+        *t = (struct tenant){.gpu = g, .id = ++ids, .group = group, .pid = pid, .heard = now, .page = page};
         struct policy_group settings = h->sets ? h->settings : group_of(group)->asked;
         settings_over(&settings, &group_of(group)->fixed);
         int status = policy_group(g->policy, now, group, &settings);
         status = status == POLICY_OK ? policy_join(g->policy, now, t->id, group, h->floor, h->held) : status;
         if (status == POLICY_OK) {
             link_tenant(t);
-            if (group_of(group)->suspended)
+            if (group_of(group)->suspended || process_is_suspended(pid))
                 suspend(t, true, now);
             see_capacity(g, h->capacity, now);
             if (h->sets) {
@@ -230,13 +237,12 @@ struct tenant *tenant_join(const struct share_hello *h, int pid, uint64_t now, i
         *why = *why ? *why : "the broker has no memory";
         return NULL;
     }
-    struct tenant *t = join(h, page, now, why);
+    struct tenant *t = join(h, pid, page, now, why);
     if (!t) {
         share_page_free(page);
         close(*file);
         return NULL;
     }
-    t->pid = pid;
     history_note(&t->charged, now, 0);
     tell_leases(t->gpu, now);
     tell_tenants(t->gpu);

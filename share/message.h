@@ -27,13 +27,13 @@ enum share_kind {
     SHARE_REPORT = 2,
     SHARE_ACKNOWLEDGE = 3,
     SHARE_DRAINED = 4,
-    SHARE_STATUS = 5,  /* in place of hello: answered with one message of JSON */
-    SHARE_STOP = 6,    /* the same, of its user: the broker ends; who holds a lease keeps it */
-    SHARE_SET = 7,     /* the same, of its user: settings of a group (settings_read); answered with welcome */
-    SHARE_SUSPEND = 8, /* the same, of its user: programs are suspended or resumed; answered with welcome */
-    /* From it. */
-    SHARE_WELCOME = 9,
-    SHARE_REFUSED = 10
+    SHARE_STATUS = 5,   /* in place of hello: answered with one message of JSON */
+    SHARE_STOP = 6,     /* the same, of its user: the broker ends; who holds a lease keeps it */
+    SHARE_SET = 7,      /* the same, of its user: settings of a group (settings_read); answered with welcome */
+    SHARE_SUSPEND = 10, /* the same, of its user: programs are suspended or resumed; answered with welcome */
+    /* From it. In every version: a refusal is read by all. */
+    SHARE_WELCOME = 8,
+    SHARE_REFUSED = 9
 };
 
 /* A tenant joins. Text ends with zeros. */

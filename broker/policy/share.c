@@ -8,7 +8,7 @@ enum { WEIGHT_LEAST = 10 };
 /* --- use --- */
 
 static bool uses(const struct policy *p, const struct tenant *t) {
-    return (t->open || t->draining) && (is_busy(t) || (t == p->holder && p->contended));
+    return (t->open || t->draining) && (has_work(t) || (t == p->holder && p->contended));
 }
 
 static int64_t bucket_ns(const struct policy *p, const struct group *g) {

@@ -154,8 +154,12 @@ static inline uint64_t scaled(uint64_t a, uint64_t b, uint64_t c) {
     return whole > UINT64_MAX ? UINT64_MAX : (uint64_t)whole;
 }
 
+static inline bool has_work(const struct tenant *t) {
+    return t->told.wants || t->told.in_flight;
+}
+
 static inline bool is_busy(const struct tenant *t) {
-    return !t->suspended && (t->told.wants || t->told.in_flight);
+    return !t->suspended && has_work(t);
 }
 
 static inline bool is_awake(const struct policy *p, const struct tenant *t) {

@@ -12,16 +12,28 @@ static void grant(const struct tenant *t, uint64_t bytes) {
     session.backend->granted(t->device);
 }
 
+static void begin_draining(struct tenant *t) {
+    t->drains = true;
+    t->drains_ns = clock_ns();
+}
+
+/* Its memory is away, or comes back: others give it up, which may take them long. */
+static bool returns(const struct tenant *t) {
+    return t->lease.suspended || (t->resumed_ns && clock_ns() < t->resumed_ns + SETTLES_NS);
+}
+
 void tenant_close(struct tenant *t, bool closed) {
     if (t->closed == closed)
         return;
     t->closed = closed;
-    t->drains = closed;
+    t->drains = false;
+    if (closed)
+        begin_draining(t);
     tenant_backend()->close(t->device, closed);
 }
 
 void tenant_unsuspend(struct tenant *t) {
-    if (t->lease.suspended && t->budget) {
+    if (returns(t) && t->budget) {
         grant(t, t->budget);
     } else if (t->lease.suspended) {
         capacity_grant(t->device, 0);
@@ -59,10 +71,13 @@ static void read_lease(struct tenant *t) {
     bool suspends = lease.suspended != t->lease.suspended;
     t->sequence = sequence;
     t->unacknowledged = t->unacknowledged || lease.serial != t->lease.serial;
-    t->drains = t->drains || (t->closed && lease.serial != t->lease.serial && !lease.may_issue);
+    if (lease.serial != t->lease.serial || !t->read_ns)
+        t->read_ns = clock_ns();
+    if (t->closed && !t->drains && lease.serial != t->lease.serial && !lease.may_issue)
+        begin_draining(t);
+    t->resumed_ns = suspends && !lease.suspended ? t->read_ns : t->resumed_ns;
     t->lease = lease;
-    t->budget = lease.suspended ? t->budget : lease.budget;
-    t->read_ns = clock_ns();
+    t->budget = returns(t) ? larger(t->budget, lease.budget) : lease.budget;
     TENANT_TELL("device %d: lease %llu: %llu MiB, %s", t->device, (unsigned long long)lease.serial,
                 (unsigned long long)(lease.budget >> 20), lease.may_issue ? "a turn" : "no turn");
     tenant_backend()->bound(t->device, lease.in_flight_ns == UINT64_MAX ? 0 : lease.in_flight_ns);

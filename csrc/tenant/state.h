@@ -22,7 +22,7 @@ struct tenant {
     bool together; /* others share the device. Atomic */
     bool settles;  /* its budget changed a moment ago */
     bool elected;  /* it has the next turn, once the last one has drained */
-    uint64_t elected_ns;
+    uint64_t elected_ns, drains_ns;
     uint64_t budget_ns;
     uint64_t read_ns; /* when the lease was read */
     uint64_t acknowledged_ns, reported_ns;
@@ -30,10 +30,11 @@ struct tenant {
     bool wanted;
     uint64_t need, used, host; /* bytes: reported last */
     uint64_t away;             /* likewise */
-    uint64_t budget;           /* the latest while it was not suspended; 0: none */
-    uint64_t held;             /* bytes: acknowledged last */
-    uint64_t gate_ns;          /* when its gate opened or closed last */
-    uint64_t told_ns;          /* when that was told last */
+    uint64_t budget;           /* the latest while it was not suspended, nor resumed just now; 0: none */
+    uint64_t resumed_ns;
+    uint64_t held;    /* bytes: acknowledged last */
+    uint64_t gate_ns; /* when its gate opened or closed last */
+    uint64_t told_ns; /* when that was told last */
 };
 
 static inline const struct backend_shares *tenant_backend(void) {

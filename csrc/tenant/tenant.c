@@ -36,7 +36,7 @@ static struct condition ends;
 
 /* Of its turn, or to it. */
 static bool is_handed_over(const struct tenant *t) {
-    uint64_t since = t->drains ? t->read_ns : t->elected_ns;
+    uint64_t since = t->drains ? t->drains_ns : t->elected_ns;
     return (t->drains || t->elected) && clock_ns() < since + SHARE_HAND_OVER_NS;
 }
 
@@ -53,8 +53,8 @@ static uint64_t serve(struct tenant *t) {
            : t->drains                               ? HAS_TURN_NS
            : t->unacknowledged && age < AGAIN_NS     ? SHRINKS_NS
            : t->unacknowledged && t->lease.suspended ? HAS_TURN_NS /* somebody waits for it, also if it is alone */
-           : tenant_is_alone(t)                      ? ALONE_NS
            : t->closed                               ? WAITS_NS
+           : tenant_is_alone(t)                      ? ALONE_NS
            : tenant_is_bound(t)                      ? BOUND_NS
                                                      : HAS_TURN_NS;
 }

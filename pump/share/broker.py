@@ -131,6 +131,8 @@ def _told(asks: socket.socket, at: Path, words: str) -> None:
     ffi.memmove(whole, answer, min(len(answer), ffi.sizeof(whole[0])))
     if answer and whole.kind == _C.SHARE_REFUSED:
         raise ShareError(f"{words}: {ffi.string(whole.refused.why).decode()}")
+    if answer and (whole.kind, whole.version) != (_C.SHARE_WELCOME, _C.SHARE_VERSION):
+        raise ShareError(f"{words}: the broker of {at} is of another version")
 
 
 def _message(kind: str, part: str = "nothing", fields: dict[str, object] | None = None) -> bytes:

@@ -9,15 +9,16 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pump.paths import installed
 from pump.share.broker import ShareError, suspend
 from tests.conftest import PATIENCE_S
-from tests.emu.test_sharing import MIB, SHAPES, STEPS, Device, binary, device, said
+from tests.emu.test_sharing import DEVICE, MIB, SHAPES, STEPS, Device, binary, device, said
 from tests.random_programs import OVER, Case, Judge
-from tests.tenants import broker
+from tests.tenants import GIB, Tenant, broker
 
 __all__ = ["binary", "device"]
 pytestmark = pytest.mark.emu
@@ -169,6 +170,30 @@ def test_without_its_broker_it_goes_on(device: Device, alone: str, backend: str)
         "[ulms] WARN: the broker is gone: the program runs as if it were alone, with the"
         " memory that it had\n"
     )
+
+
+def test_without_its_broker_it_has_the_memory_that_it_had(device: Device, alone: str) -> None:
+    """Though another had not given it back yet."""
+    backend = "vmm"
+    program = long_one(device, backend)
+    device.wait_for(1)
+    put_away(device, backend)
+    other = Tenant(device.folder, "other", device.uuid())
+    other.says("REPORT", need=GIB, wants=1, in_flight=1)
+    while other.lease().budget <= DEVICE // 2:
+        pass
+    suspend(device.folder, "g", suspended=False)
+    while any(tenant["suspended"] or tenant["budget"] > MIB for tenant in mine(device)):
+        pass
+    device.broker.kill()
+    while used(device, backend) < DEVICE // 2:
+        assert program.poll() is None
+    out, _ = program.communicate(timeout=PATIENCE_S)
+    assert alone in out.splitlines()
+
+
+def mine(device: Device) -> list[dict[str, Any]]:
+    return [tenant for tenant in device.tenants() if tenant["group"] == "g"]
 
 
 def test_one_that_starts_among_them_waits(device: Device, alone: str) -> None:

@@ -33,7 +33,7 @@ class Policy(Fit):
             t
             for t in self.tenants.values()
             if (t.open or t.closed is not None)
-            and (t.busy or (t is self.holder and self.contended))
+            and (t.works or (t is self.holder and self.contended))
         ]
         for g in self.groups.values():
             more = min(span, 20_000 * MS) * g.set.limit // 1000

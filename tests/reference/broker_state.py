@@ -59,8 +59,12 @@ class Tenant:
     deadline: int = 0
 
     @property
+    def works(self) -> bool:
+        return bool(self.told.wants or self.told.in_flight)
+
+    @property
     def busy(self) -> bool:
-        return not self.suspended and bool(self.told.wants or self.told.in_flight)
+        return not self.suspended and self.works
 
     @property
     def limited(self) -> bool:

@@ -113,7 +113,7 @@ def test_nobody_is_suspended(folder: Path, capsys: pytest.CaptureFixture[str]) -
     main(["share", "start"])
     Tenant(folder, "train")
     for verb in "suspend", "resume":
-        for who in "trains", "1", "x" * 70:
+        for who in "trains", "1", f"0{os.getpid()}", "", "x" * 70:
             assert main([verb, who]) == 2
             assert f"pump: {who}: " in capsys.readouterr().err
 
@@ -138,14 +138,15 @@ def test_who_is_suspended_is_told(folder: Path, capsys: pytest.CaptureFixture[st
     assert main(["suspend", str(os.getpid())]) == 0
     assert capsys.readouterr().out.endswith(" to the host; 1.0 GiB and its context stay\n")
     later = Tenant(folder, "train")
-    assert not later.lease().suspended  # one process was suspended, and not the group
+    assert later.lease().suspended  # the same process, as on another GPU
     main(["suspend", "train", "--timeout", "0"])
     joins = Tenant(folder, "train")
     assert joins.lease().suspended
     assert "suspended" in shown(capsys)
-    assert main(["resume", "train"]) == 0
+    assert main(["resume", str(os.getpid())]) == 0
     assert capsys.readouterr().out.count(" goes on\n") == 3
-    assert not any(one.lease().suspended for one in (tenant, later, joins))
+    after = Tenant(folder, "train")  # nor is the group suspended any more
+    assert not any(one.lease().suspended for one in (tenant, later, joins, after))
 
 
 def test_run_starts_what_plans_it(folder: Path) -> None:

@@ -197,7 +197,8 @@ static bool exceeds(struct cut *c, const struct node *sum, uint64_t now) {
 }
 
 bool cut_before(struct cut *c, const struct op *op, const struct node *sum) {
-    uint64_t now = moves() ? room() : UINT64_MAX;
+    uint64_t now = moves() ? room() : UINT64_MAX; /* 0: it is suspended; what there will be is not known */
+    now = now ? now : UINT64_MAX;
     bool wanted = exceeds(c, sum, now), known = !c->launched || c->marked;
     if (c->marked && REAL(cuStreamWaitEvent, 0)((CUstream)(uintptr_t)op->stream, c->over, 0) != CUDA_SUCCESS)
         context_idle(c->context, PATIENCE_NS);
