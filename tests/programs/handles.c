@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "device.h"
 
@@ -258,6 +259,10 @@ int main(int argc, char **argv) {
     else
         return 2;
     MUST(cuMemGetInfo_v2(&after, &total));
+    for (int tries = 0; tries < 200 && after != before; tries++) { /* who takes away what is mapped may come late */
+        usleep(10000);
+        MUST(cuMemGetInfo_v2(&after, &total));
+    }
     printf("all of it back: %d\n", before == after);
     return 0;
 }
