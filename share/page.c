@@ -81,20 +81,20 @@ void share_page_write(struct share_page *page, const struct policy_lease *lease)
     end(page);
 }
 
-void share_page_tenants(struct share_page *page, uint32_t tenants) {
-    if (page->tenants == tenants)
+static void write_word(struct share_page *page, uint32_t *word, uint32_t value) {
+    if (*word == value)
         return;
     begin(page);
-    __atomic_store_n(&page->tenants, tenants, __ATOMIC_RELEASE);
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
     end(page);
 }
 
+void share_page_tenants(struct share_page *page, uint32_t tenants) {
+    write_word(page, &page->tenants, tenants);
+}
+
 void share_page_elected(struct share_page *page, bool elected) {
-    if (page->elected == elected)
-        return;
-    begin(page);
-    __atomic_store_n(&page->elected, elected, __ATOMIC_RELEASE);
-    end(page);
+    write_word(page, &page->elected, elected);
 }
 
 /* Readers need not all of it at once: each word is right by itself. */

@@ -12,6 +12,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/larger.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "share/address.h"
@@ -123,7 +124,7 @@ static bool is_deaf(struct connection *c) {
     uint64_t now = clock_ns(), passed = now - c->looked_ns;
     bool listens = ioctl(c->socket, SIOCOUTQ, &unread) != 0 || unread == 0;
     c->looked_ns = now;
-    c->unread_ns = listens ? 0 : c->unread_ns + (passed < WATCHED_NS ? passed : WATCHED_NS);
+    c->unread_ns = listens ? 0 : c->unread_ns + smaller(passed, WATCHED_NS);
     return c->unread_ns > DEAF_NS;
 }
 
