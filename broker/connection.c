@@ -12,6 +12,7 @@
 #include "broker/group.h"
 #include "broker/log.h"
 #include "broker/status.h"
+#include "broker/suspend.h"
 #include "share/message.h"
 
 /* A connection says who it is within PATIENCE_NS. Of one as many messages are read before the others have their turn.
@@ -119,9 +120,10 @@ static bool set(int socket, const struct share_set *said, uint64_t now) {
 
 static bool suspend(int socket, const struct share_suspend *said, uint64_t now) {
     struct share_message m = {.kind = SHARE_WELCOME};
+    char why[SHARE_TEXT_MAX] = "a text that ends is accepted";
     bool whole = memchr(said->who, 0, sizeof said->who) != NULL && said->suspended < 2;
-    if (!whole || !tenants_suspend(said->who, said->suspended, now)) {
-        refuse(socket, "no program shares a GPU under that name or process number (`pump share status`)");
+    if (!whole || !suspend_named(said->who, said->suspended, now, why)) {
+        refuse(socket, why);
         return false;
     }
     log_tell("%s %s", said->suspended ? "suspend" : "resume", said->who);

@@ -155,10 +155,13 @@ static const char *policy_says(int status) {
                                     : "the policy refused it";
 }
 
-static void suspend(struct tenant *t, bool suspended, uint64_t now) {
+void tenant_suspend(struct tenant *t, bool suspended, uint64_t now) {
+    if (t->lease.suspended == suspended)
+        return;
     policy_suspend(t->gpu->policy, now, t->id, suspended);
     t->suspended_ns = now;
     t->away_ns = UINT64_MAX;
+    tell_leases(t->gpu, now);
 }
 
 /* On any GPU. 0: one of another namespace, which may be any. */
@@ -167,23 +170,6 @@ static bool process_is_suspended(int pid) {
         if (pid > 0 && t->pid == pid && t->lease.suspended)
             return true;
     return false;
-}
-
-bool tenants_suspend(const char *who, bool suspended, uint64_t now) {
-    uint32_t group = group_named(who);
-    bool any = false, number = *who > '0' && *who <= '9' && !who[strspn(who, "0123456789")];
-    long pid = number ? strtol(who, NULL, 10) : 0;
-    for (struct tenant *t = tenants; t; t = t->next)
-        if (group ? t->group == group : number && t->pid == pid) {
-            any = true;
-            group_of(t->group)->suspended = suspended && (group || group_of(t->group)->suspended);
-            if (t->lease.suspended != suspended)
-                suspend(t, suspended, now);
-        }
-    for (struct gpu *g = gpus; g < gpus + GPUS_MAX; g++)
-        if (g->policy)
-            tell_leases(g, now);
-    return any;
 }
 
 static void link_tenant(struct tenant *t) {
@@ -208,7 +194,7 @@ static struct tenant *join(const struct share_hello *h, int pid, struct share_pa
         if (status == POLICY_OK) {
             link_tenant(t);
             if (group_of(group)->suspended || process_is_suspended(pid))
-                suspend(t, true, now);
+                tenant_suspend(t, true, now);
             see_capacity(g, h->capacity, now);
             if (h->sets) {
                 group_ask(group_of(group), &h->settings);

@@ -43,9 +43,7 @@ void tenant_leave(struct tenant *t, uint64_t now);
 /* Of one of the kinds that tenants send. False: it makes no sense. */
 bool tenant_says(struct tenant *t, const struct share_message *m, uint64_t now);
 
-/* Suspends or resumes the tenants of that group, or else those of the process of that number. False: there are none.
- * Who joins a suspended group, or is of a suspended process, is suspended, until any of them is resumed. */
-bool tenants_suspend(const char *who, bool suspended, uint64_t now);
+void tenant_suspend(struct tenant *t, bool suspended, uint64_t now);
 /* The first of all tenants. */
 struct tenant *tenants_first(void);
 /* Free places have no policy. */

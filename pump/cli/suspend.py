@@ -101,8 +101,8 @@ def who_is(parser: argparse.ArgumentParser) -> None:
 def found(who: str) -> list[dict[str, Any]]:
     """The tenants that the broker means by it."""
     rows = list(tenants.each(broker.status(broker.folder())))
-    group = [row for row in rows if row["group"] == who]
-    return group or [row for row in rows if str(row["pid"]) == who]
+    group = [row for row in rows if who in (row["group"], f"share:{row['group']}")]
+    return group or [row for row in rows if who in (str(row["pid"]), f"pid:{row['pid']}")]
 
 
 def key(row: dict[str, Any]) -> tuple[str, int]:

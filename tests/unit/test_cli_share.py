@@ -118,6 +118,24 @@ def test_nobody_is_suspended(folder: Path, capsys: pytest.CaptureFixture[str]) -
             assert f"pump: {who}: " in capsys.readouterr().err
 
 
+def test_a_number_that_a_share_has_for_a_name_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether or not there is a process of that number."""
+    main(["share", "start"])
+    pid = os.getpid()
+    process, share = Tenant(folder, "train"), Tenant(folder, str(pid))
+    other = Tenant(folder, "1")
+    assert main(["suspend", str(pid)]) == main(["suspend", "1"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"pump: {n}: a share has this name: type share:{n} for the share, pid:{n} for the process"
+        for n in (pid, 1)
+    ]
+    for who, expected in (("share:1", [0, 0, 1]), (f"pid:{pid}", [1, 1, 1])):
+        assert main(["suspend", who, "--timeout", "0"]) == 1
+        assert [one.lease().suspended for one in (process, share, other)] == expected
+
+
 def test_who_is_suspended_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By group or number; what left and what stays, or that it does not leave."""
     main(["share", "start"])

@@ -1,0 +1,46 @@
+#include "broker/suspend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/gpu.h"
+#include "broker/group.h"
+
+static const char of_share[] = "share:", of_process[] = "pid:"; /* no name has a colon */
+
+/* What stands behind the prefix; NULL: the text begins otherwise. */
+static const char *behind(const char *text, const char *prefix) {
+    size_t n = strlen(prefix);
+    return strncmp(text, prefix, n) == 0 ? text + n : NULL;
+}
+
+/* 0: it is none. */
+static long process_number(const char *text) {
+    bool good = *text > '0' && *text <= '9' && !text[strspn(text, "0123456789")];
+    return good ? strtol(text, NULL, 10) : 0;
+}
+
+static bool suspend(uint32_t group, long pid, bool suspended, uint64_t now) {
+    bool any = false;
+    for (struct tenant *t = tenants_first(); t; t = t->next)
+        if (group ? t->group == group : pid && t->pid == pid) {
+            any = true;
+            group_of(t->group)->suspended = suspended && (group || group_of(t->group)->suspended);
+            tenant_suspend(t, suspended, now);
+        }
+    return any;
+}
+
+bool suspend_named(const char *who, bool suspended, uint64_t now, char why[SHARE_TEXT_MAX]) {
+    const char *share = behind(who, of_share), *process = behind(who, of_process);
+    uint32_t group = process ? 0 : group_named(share ? share : who);
+    long pid = share ? 0 : process_number(process ? process : who);
+    snprintf(why, SHARE_TEXT_MAX, "no program shares a GPU under that name or process number (`pump share status`)");
+    if (group && pid) {
+        snprintf(why, SHARE_TEXT_MAX, "a share has this name: type %s%ld for the share, %s%ld for the process",
+                 of_share, pid, of_process, pid);
+        return false;
+    }
+    return suspend(group, pid, suspended, now);
+}

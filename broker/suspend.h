@@ -1,0 +1,14 @@
+/* Who is suspended by command. */
+#ifndef BROKER_SUSPEND_H
+#define BROKER_SUSPEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "share/message.h"
+
+/* Suspends or resumes the tenants of a group or of a process, on every GPU. Who joins a suspended group, or is of a
+ * suspended process, is suspended, until any of them is resumed. False: `why` says why not. */
+bool suspend_named(const char *who, bool suspended, uint64_t now, char why[SHARE_TEXT_MAX]);
+
+#endif
