@@ -2,6 +2,11 @@
 
 #include <elf.h>
 
+#include "code/attribute.h"
+
+#define TEXT ".text."
+#define INFO ".nv.info."
+
 enum { ABI_LATER = 8, ENTRY_POINT = 0x10 }; /* in e_ident; in st_other */
 
 static bool read_section(const struct cubin *c, uint32_t i, Elf64_Shdr *out) {
@@ -56,18 +61,10 @@ static bool find_section(const struct cubin *c, const char *prefix, const char *
 
 const char *cubin_kernel_name(const struct cubin *c, uint32_t i) {
     Elf64_Shdr s;
-    return read_section(c, i, &s) && s.sh_type == SHT_PROGBITS ? name_after(c, &s, ".text.") : NULL;
+    return read_section(c, i, &s) && s.sh_type == SHT_PROGBITS ? name_after(c, &s, TEXT) : NULL;
 }
 
-/* --- attributes: section .nv.info.<name> --- */
-
-enum { FORMAT_SIZED = 4 }; /* formats 1 to 3 hold their value in the head */
-enum { CODE_BANK = 0x0a, CODE_PARAMETER = 0x17, CODE_JUMPS = 0x34, CODE_LARGE_PARAMETER = 0x45 };
-
-struct attribute {
-    uint8_t format, code;
-    uint16_t value; /* of FORMAT_SIZED: the number of bytes that follow */
-};
+/* --- attributes --- */
 
 static bool read_bank(struct kernel *k, const struct view *v) {
     uint16_t place[2];
@@ -78,18 +75,11 @@ static bool read_bank(struct kernel *k, const struct view *v) {
     return place[1] <= KERNEL_WORDS * 8;
 }
 
-static bool read_parameter(struct kernel *k, const struct view *v, bool large) {
-    struct {
-        uint32_t index;
-        uint16_t ordinal, offset;
-        uint32_t size; /* in bytes; in its upper 14 bits unless large */
-    } p;
-    if (v->bytes != sizeof p || !view_read(v, 0, &p, sizeof p))
+static bool read_parameter(struct kernel *k, const struct attribute *a) {
+    struct parameter_attribute p;
+    if (!attribute_parameter(a, &p) || p.offset > KERNEL_WORDS * 8 || p.size > KERNEL_WORDS * 8u - p.offset)
         return false;
-    uint32_t bytes = large ? p.size : p.size >> 18;
-    if (p.offset > KERNEL_WORDS * 8 || bytes > KERNEL_WORDS * 8u - p.offset)
-        return false;
-    for (uint32_t word = p.offset / 8; bytes >= 8 && word < (p.offset + bytes + 7) / 8; word++)
+    for (uint32_t word = p.offset / 8; p.size >= 8 && word < (p.offset + p.size + 7) / 8; word++)
         words_add(&k->pointer, word);
     return true;
 }
@@ -113,20 +103,19 @@ static bool read_jumps(struct kernel *k, const struct view *v) {
 
 static bool read_attributes(struct kernel *k, struct view info) {
     struct attribute a;
-    for (uint64_t at = 0; at < info.bytes;) {
-        if (!view_read(&info, at, &a, sizeof a) || a.format == 0 || a.format > FORMAT_SIZED)
+    for (uint64_t at = 0; at < info.bytes;)
+        if (!attribute_read(&info, &at, &a) || (a.code == ATTRIBUTE_BANK && !read_bank(k, &a.payload)) ||
+            (attribute_is_parameter(&a) && !read_parameter(k, &a)) ||
+            (a.code == ATTRIBUTE_JUMPS && !read_jumps(k, &a.payload)))
             return false;
-        at += sizeof a;
-        uint64_t bytes = a.format == FORMAT_SIZED ? a.value : 0;
-        struct view v = view_part(&info, at, bytes);
-        if (v.bytes != bytes || (a.code == CODE_BANK && !read_bank(k, &v)) ||
-            (a.code == CODE_PARAMETER && !read_parameter(k, &v, false)) ||
-            (a.code == CODE_LARGE_PARAMETER && !read_parameter(k, &v, true)) ||
-            (a.code == CODE_JUMPS && !read_jumps(k, &v)))
-            return false;
-        at += bytes;
-    }
     return true;
+}
+
+const char *cubin_info(const struct cubin *c, uint32_t i, struct view *out) {
+    Elf64_Shdr s;
+    const char *kernel = read_section(c, i, &s) ? name_after(c, &s, INFO) : NULL;
+    *out = kernel ? content(c, &s) : (struct view){NULL, 0};
+    return kernel && out->bytes == s.sh_size ? kernel : NULL;
 }
 
 /* --- symbols --- */
@@ -216,10 +205,20 @@ static bool read_relocations(const struct cubin *c, struct kernel *k) {
     return true;
 }
 
+uint32_t cubin_find(const struct cubin *c, const char *kernel) {
+    uint32_t found = 0;
+    for (uint32_t i = 1; i < c->sections; i++) {
+        const char *name = cubin_kernel_name(c, i);
+        if (name && strcmp(name, kernel) == 0)
+            found = found ? CUBIN_SEVERAL : i;
+    }
+    return found;
+}
+
 bool cubin_kernel(const struct cubin *c, uint32_t i, struct kernel *k) {
     Elf64_Shdr text, info;
     *k = (struct kernel){.name = cubin_kernel_name(c, i), .architecture = c->architecture};
-    if (!k->name || !read_section(c, i, &text) || !find_section(c, ".nv.info.", k->name, &info))
+    if (!k->name || !read_section(c, i, &text) || !find_section(c, INFO, k->name, &info))
         return false;
     k->text = content(c, &text);
     struct view attributes = content(c, &info);

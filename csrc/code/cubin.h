@@ -45,5 +45,10 @@ struct kernel {
 bool cubin_kernel(const struct cubin *c, uint32_t i, struct kernel *k);
 /* The name of the kernel whose code is section i; NULL: it is none. */
 const char *cubin_kernel_name(const struct cubin *c, uint32_t i);
+/* The name of the kernel whose attributes are section i; NULL: it is none. */
+const char *cubin_info(const struct cubin *c, uint32_t i, struct view *out);
+/* The section with the code of the kernel of that name; 0: there is none. */
+#define CUBIN_SEVERAL UINT32_MAX
+uint32_t cubin_find(const struct cubin *c, const char *kernel);
 
 #endif

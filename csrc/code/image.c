@@ -1,11 +1,81 @@
 #include "code/image.h"
 
+#include <elf.h>
 #include <stdlib.h>
 
+#include "base/larger.h"
+#include "base/process.h"
 #include "code/cubin.h"
 #include "code/unpack.h"
 
-#define FAT_BINARY 0xba55ed50u
+#define FAT_BINARY  0xba55ed50u
+#define FAT_WRAPPER 0x466243b1u
+
+/* Part of the program's memory, as an image declares it: nothing says that it is there. */
+struct range {
+    uintptr_t start;
+    uint64_t bytes;
+};
+
+static bool peek(const struct range *r, uint64_t offset, void *to, uint64_t bytes) {
+    if (offset > r->bytes || bytes > r->bytes - offset)
+        return false;
+    return process_read(to, (const void *)(r->start + offset), bytes) == bytes;
+}
+
+/* NULL when it is not all there, or too large. */
+static uint8_t *copy(const struct range *r, uint64_t offset, uint64_t bytes) {
+    uint8_t *to = bytes > 0 && bytes <= CODE_CUBIN_MAX && bytes <= r->bytes ? malloc(bytes) : NULL;
+    if (to && peek(r, offset, to, bytes))
+        return to;
+    free(to);
+    return NULL;
+}
+
+/* --- cubins --- */
+
+/* Bytes up to the end of the last section. */
+static uint64_t cubin_bytes(const struct range *r) {
+    Elf64_Ehdr h;
+    Elf64_Shdr first;
+    if (!peek(r, 0, &h, sizeof h) || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_machine != EM_CUDA ||
+        h.e_shoff > CODE_CUBIN_MAX || !peek(r, h.e_shoff, &first, sizeof first))
+        return 0;
+    uint64_t count = h.e_shnum ? h.e_shnum : first.sh_size;
+    uint64_t table = count <= CODE_CUBIN_MAX / sizeof first ? count * sizeof first : 0, end = h.e_shoff + table;
+    Elf64_Shdr *s = (Elf64_Shdr *)(void *)copy(r, h.e_shoff, table);
+    for (uint64_t i = 1; s && i < count; i++)
+        if (s[i].sh_type != SHT_NOBITS && s[i].sh_size <= CODE_CUBIN_MAX)
+            end = larger(end, smaller(s[i].sh_offset, CODE_CUBIN_MAX) + s[i].sh_size);
+    free(s);
+    return s ? end : 0;
+}
+
+/* May be loaded on the device, as the same major number has the same instructions. */
+static bool suits(uint32_t architecture, uint32_t device) {
+    return device == 0 || (architecture / 10 == device / 10 && architecture <= device);
+}
+
+/* Takes the content. */
+static void add(struct code_image *i, uint8_t *content, uint64_t bytes, uint32_t device) {
+    struct view v = {content, content ? bytes : 0};
+    struct cubin c;
+    bool readable = content && cubin_open(&c, v);
+    if (readable && suits(c.architecture, device) && i->cubins < CODE_CUBINS) {
+        i->cubin[i->cubins] = v;
+        i->content[i->cubins++] = content;
+        return;
+    }
+    i->whole &= readable && !suits(c.architecture, device);
+    free(content);
+}
+
+/* --- fat binaries --- */
+
+struct fat_wrapper {
+    uint32_t magic, version;
+    uint64_t fat_binary; /* its address */
+};
 
 struct fat_header {
     uint32_t magic;
@@ -31,81 +101,102 @@ struct fat_entry {
     uint64_t unpacked_bytes;
 };
 
-/* May be loaded on the device, as the same major number has the same instructions. */
-static bool suits(uint32_t architecture, uint32_t device) {
-    return architecture / 10 == device / 10 && architecture <= device;
-}
-
-static void add(struct code_image *i, struct view cubin, uint8_t *unpacked, uint32_t device) {
-    struct cubin c;
-    bool readable = cubin_open(&c, cubin);
-    if (readable && suits(c.architecture, device) && i->cubins < CODE_CUBINS) {
-        i->cubin[i->cubins] = cubin;
-        i->unpacked[i->cubins++] = unpacked;
-        return;
-    }
-    i->whole &= readable && !suits(c.architecture, device);
-    free(unpacked);
-}
-
-static void add_packed(struct code_image *i, const struct fat_entry *e, struct view payload, uint32_t device,
-                       code_zstd *zstd) {
-    struct view packed = view_part(&payload, 0, e->packed_bytes);
+static uint8_t *unpacked(const struct fat_entry *e, const struct range *payload, code_unpack *unpack) {
     bool bounded = e->unpacked_bytes > 0 && e->unpacked_bytes <= CODE_CUBIN_MAX;
-    uint8_t *to = packed.bytes && bounded ? malloc(e->unpacked_bytes) : NULL;
-    bool lz4 = e->flags & ENTRY_LZ4;
-    if (to && lz4 && unpack_lz4(to, e->unpacked_bytes, packed)) {
-        add(i, (struct view){to, e->unpacked_bytes}, to, device);
-    } else if (to && !lz4 && zstd && zstd(to, e->unpacked_bytes, packed.at, packed.bytes) == e->unpacked_bytes) {
-        add(i, (struct view){to, e->unpacked_bytes}, to, device);
-    } else {
-        i->whole = false;
+    uint8_t *packed = unpack && bounded ? copy(payload, 0, e->packed_bytes) : NULL;
+    uint8_t *to = packed ? malloc(e->unpacked_bytes) : NULL;
+    if (to && !unpack(e->flags & ENTRY_LZ4, to, e->unpacked_bytes, (struct view){packed, e->packed_bytes})) {
         free(to);
+        to = NULL;
     }
+    free(packed);
+    return to;
 }
 
-static void add_entry(struct code_image *i, const struct fat_entry *e, struct view payload, uint32_t device,
-                      code_zstd *zstd) {
-    if (e->kind != ENTRY_CUBIN || !suits(e->architecture, device))
+static void add_entry(struct code_image *i, const struct fat_entry *e, const struct range *payload, uint32_t device,
+                      code_unpack *unpack) {
+    if (!suits(e->architecture, device))
         return;
     if (e->flags & (ENTRY_LZ4 | ENTRY_ZSTD))
-        add_packed(i, e, payload, device, zstd);
+        add(i, unpacked(e, payload, unpack), e->unpacked_bytes, device);
     else
-        add(i, payload, NULL, device);
+        add(i, copy(payload, 0, payload->bytes), payload->bytes, device);
 }
 
-static void add_entries(struct code_image *i, struct view v, uint32_t device, code_zstd *zstd) {
+/* False: what it says of itself is odd. Tells whether it holds something to compile. */
+static bool add_entries(struct code_image *i, const struct range *r, uint32_t device, code_unpack *unpack,
+                        bool *compiles) {
     struct fat_header h;
     struct fat_entry e;
-    if (!view_read(&v, 0, &h, sizeof h) || h.header_bytes < sizeof h || !view_holds(&v, h.header_bytes, h.bytes)) {
-        i->whole = false;
-        return;
+    if (!peek(r, 0, &h, sizeof h) || h.header_bytes < sizeof h || h.header_bytes > r->bytes ||
+        h.bytes > r->bytes - h.header_bytes)
+        return false;
+    struct range all = {r->start + h.header_bytes, h.bytes};
+    for (uint64_t at = 0; at < all.bytes; at += e.header_bytes + e.bytes) {
+        if (!peek(&all, at, &e, sizeof e) || e.header_bytes < sizeof e || e.header_bytes > all.bytes - at ||
+            e.bytes > all.bytes - at - e.header_bytes)
+            return false;
+        struct range payload = {all.start + at + e.header_bytes, e.bytes};
+        if (e.kind == ENTRY_CUBIN)
+            add_entry(i, &e, &payload, device, unpack);
+        else
+            *compiles = true;
     }
-    v = view_part(&v, h.header_bytes, h.bytes);
-    for (uint64_t at = 0; at < v.bytes;) {
-        if (!view_read(&v, at, &e, sizeof e) || e.header_bytes < sizeof e ||
-            !view_holds(&v, at + e.header_bytes, e.bytes)) {
-            i->whole = false;
-            return;
-        }
-        add_entry(i, &e, view_part(&v, at + e.header_bytes, e.bytes), device, zstd);
-        at += e.header_bytes + e.bytes;
-    }
+    return true;
 }
 
-bool code_image_open(struct code_image *i, struct view bytes, uint32_t architecture, code_zstd *zstd) {
-    uint32_t magic = 0;
+/* One for the very device, which the driver takes before it compiles. */
+static bool has_exact(const struct code_image *i, uint32_t device) {
+    struct cubin c;
+    for (uint32_t n = 0; n < i->cubins; n++)
+        if (cubin_open(&c, i->cubin[n]) && c.architecture == device)
+            return true;
+    return false;
+}
+
+static struct range range_of(const void *start, uint64_t bytes) {
+    struct range r = {(uintptr_t)start, bytes};
+    struct fat_wrapper w;
+    if (peek(&r, 0, &w, sizeof w) && w.magic == FAT_WRAPPER)
+        r = (struct range){w.fat_binary, CODE_UNSIZED};
+    return r;
+}
+
+static bool is_fat(const struct range *r, struct fat_header *h) {
+    return peek(r, 0, h, sizeof *h) && h->magic == FAT_BINARY;
+}
+
+bool code_unpack_lz4(bool lz4, uint8_t *to, uint64_t room, struct view from) {
+    return lz4 && unpack_lz4(to, room, from);
+}
+
+bool code_image_open(struct code_image *i, const void *start, uint64_t bytes, uint32_t architecture,
+                     code_unpack *unpack) {
+    struct range r = range_of(start, bytes);
+    struct fat_header h;
+    bool compiles = false;
     *i = (struct code_image){.whole = true};
-    view_read(&bytes, 0, &magic, sizeof magic);
-    if (magic == FAT_BINARY)
-        add_entries(i, bytes, architecture, zstd);
-    else
-        add(i, bytes, NULL, architecture);
+    if (is_fat(&r, &h)) {
+        i->whole &= add_entries(i, &r, architecture, unpack, &compiles);
+    } else {
+        uint64_t all = r.bytes == CODE_UNSIZED ? cubin_bytes(&r) : r.bytes;
+        add(i, copy(&r, 0, all), all, architecture);
+    }
+    i->whole &= !compiles || has_exact(i, architecture);
     return i->cubins > 0;
 }
 
 void code_image_close(struct code_image *i) {
     for (uint32_t c = 0; c < i->cubins; c++)
-        free(i->unpacked[c]);
+        free(i->content[c]);
     i->cubins = 0;
+}
+
+uint64_t code_image_bytes(const void **start) {
+    struct range r = range_of(*start, CODE_UNSIZED);
+    struct fat_header h;
+    *start = (const void *)r.start;
+    if (is_fat(&r, &h))
+        return h.bytes <= CODE_UNSIZED - h.header_bytes ? h.header_bytes + h.bytes : 0;
+    return cubin_bytes(&r);
 }

@@ -1,28 +1,36 @@
-/* Images as programs load them: cubins, and fat binaries that hold cubins. */
+/* Images as programs load them: cubins, and fat binaries that hold cubins. They lie in the program's memory, and
+ * nothing faults, whatever an image says of itself. */
 #ifndef ULMS_CODE_IMAGE_H
 #define ULMS_CODE_IMAGE_H
 
 #include "code/view.h"
 
 enum { CODE_CUBINS = 16 };
-/* The most that an entry may unpack to. */
+/* The most bytes that a cubin may have. */
 #define CODE_CUBIN_MAX (UINT64_C(64) << 20)
+/* The image's size is not known: it says so itself. */
+#define CODE_UNSIZED UINT64_MAX
 
-/* Unpacks one zstd frame, and returns how many bytes came: the system's library, if it is there. */
-typedef uint64_t code_zstd(void *to, uint64_t room, const void *from, uint64_t bytes);
+/* Unpacks an entry, one LZ4 block or one zstd frame. False: it cannot, or does not fill the room exactly. */
+typedef bool code_unpack(bool lz4, uint8_t *to, uint64_t room, struct view from);
+/* That of this library: LZ4 alone. */
+bool code_unpack_lz4(bool lz4, uint8_t *to, uint64_t room, struct view from);
 
-/* The cubins of which the driver might load one. */
+/* The cubins of which the driver might load one, as copies. */
 struct code_image {
-    bool whole; /* false: there may be others, which cannot be read */
+    bool whole; /* false: there may be others, or the driver may compile */
     uint32_t cubins;
-    struct view cubin[CODE_CUBINS];
-    uint8_t *unpacked[CODE_CUBINS]; /* NULL: the cubin lies in the image itself */
+    uint8_t *content[CODE_CUBINS];
+    struct view cubin[CODE_CUBINS]; /* the same */
 };
 
-/* Reads the image for a device of that architecture (90: sm_90), of which it takes cubins with the same major and no
- * higher minor number. zstd NULL: such entries cannot be read. The bytes stay the caller's, as long as the image is
- * open. False: there is no such cubin. */
-bool code_image_open(struct code_image *i, struct view bytes, uint32_t architecture, code_zstd *zstd);
+/* Reads the image at `start`, of `bytes` bytes, for a device of that architecture (90: sm_90), of which it takes cubins
+ * with the same major and no higher minor number; 0: for any. `start` may also be the wrapper structure that compilers
+ * put around a fat binary. unpack NULL: packed entries are not read. False: there is no such cubin, or no memory. */
+bool code_image_open(struct code_image *i, const void *start, uint64_t bytes, uint32_t architecture,
+                     code_unpack *unpack);
 void code_image_close(struct code_image *i);
+/* Bytes of the image at *start, which becomes the fat binary if it was the wrapper around one. 0: it is none. */
+uint64_t code_image_bytes(const void **start);
 
 #endif

@@ -1,15 +1,13 @@
 /* Images as they are loaded: parameter layouts of their kernels, for drivers that do not tell them (before CUDA 12.4).
- * Known are cubins, and fat binaries that hold cubins: of several for one kernel all must agree. PTX and compressed
+ * Known are cubins, and fat binaries that hold cubins: of several for one kernel all must agree. PTX and packed
  * cubins tell nothing. */
 #ifndef ULMS_IMAGE_H
 #define ULMS_IMAGE_H
 
+#include "code/image.h"
 #include "launch/function.h"
 
 struct image;
-
-/* The image's size is not known: it says so itself. */
-#define IMAGE_UNSIZED UINT64_MAX
 
 /* What the image at `start`, of `bytes` bytes, tells of its kernels; NULL: nothing, or no memory. `start` may also be
  * the wrapper structure that compilers put around a fat binary. Never faults, whatever the image says of itself.

@@ -96,14 +96,15 @@ static int decode_all(void) {
 
 static size_t (*zstd_decompress)(void *, size_t, const void *, size_t);
 
-static uint64_t zstd(void *to, uint64_t room, const void *from, uint64_t bytes) {
-    return zstd_decompress(to, room, from, bytes);
+static bool unpack(bool lz4, uint8_t *to, uint64_t room, struct view from) {
+    if (lz4)
+        return code_unpack_lz4(lz4, to, room, from);
+    return zstd_decompress && zstd_decompress(to, room, from.at, from.bytes) == room;
 }
 
-static code_zstd *find_zstd(void) {
+static void find_zstd(void) {
     void *library = dlopen("libzstd.so.1", RTLD_NOW);
     *(void **)&zstd_decompress = library ? dlsym(library, "ZSTD_decompress") : NULL;
-    return zstd_decompress ? zstd : NULL;
 }
 
 static struct view map_file(const char *path) {
@@ -143,9 +144,9 @@ static int write_cubins(uint32_t architecture, const char *path, const char *fol
     struct view file = map_file(path), fat;
     struct code_image image;
     uint64_t at = 0;
-    code_zstd *unpack = find_zstd();
+    find_zstd();
     while ((fat = next_fat_binary(&file, &at)).bytes) {
-        code_image_open(&image, fat, architecture, unpack);
+        code_image_open(&image, fat.at, fat.bytes, architecture, unpack);
         for (uint32_t i = 0; i < image.cubins; i++)
             write_cubin(&image.cubin[i], folder, path);
         code_image_close(&image);

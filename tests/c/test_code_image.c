@@ -163,15 +163,17 @@ static void add_entry(struct bytes *fat, uint32_t architecture, int how) {
 }
 
 /* A frame is the content itself. */
-static uint64_t copy(void *to, uint64_t room, const void *from, uint64_t bytes) {
-    memcpy(to, from, bytes < room ? bytes : room);
-    return bytes;
+static bool unpack(bool lz4, uint8_t *to, uint64_t room, struct view from) {
+    if (lz4)
+        return code_unpack_lz4(lz4, to, room, from);
+    memcpy(to, from.at, from.bytes < room ? from.bytes : room);
+    return from.bytes == room;
 }
 
-static uint32_t opens(const struct bytes *b, uint32_t architecture, code_zstd *zstd, bool whole) {
+static uint32_t opens(const struct bytes *b, uint32_t architecture, code_unpack *unpacks, bool whole) {
     struct code_image i;
     struct cubin c;
-    CHECK_EQ(code_image_open(&i, view_of(b), architecture, zstd), i.cubins > 0);
+    CHECK_EQ(code_image_open(&i, b->at, b->count, architecture, unpacks), i.cubins > 0);
     CHECK_EQ(i.whole, whole);
     uint32_t sum = 0;
     for (uint32_t n = 0; n < i.cubins; n++) {
@@ -188,15 +190,32 @@ TEST(entries_that_the_driver_might_load) {
     add_entry(&fat, 89, LZ4);
     fat_add(&fat, ENTRY_PTX, ".version 8.0", 12);
     add_entry(&fat, 90, ZSTD);
-    CHECK_EQ(opens(&fat, 80, NULL, true), 80);
-    CHECK_EQ(opens(&fat, 86, NULL, true), 80);
-    CHECK_EQ(opens(&fat, 89, NULL, true), 80089);
-    CHECK_EQ(opens(&fat, 90, NULL, false), 0);
-    CHECK_EQ(opens(&fat, 90, copy, true), 90);
-    CHECK_EQ(opens(&fat, 100, copy, true), 0);
+    CHECK_EQ(opens(&fat, 80, code_unpack_lz4, true), 80);
+    CHECK_EQ(opens(&fat, 86, code_unpack_lz4, false), 80); /* it may compile instead */
+    CHECK_EQ(opens(&fat, 89, code_unpack_lz4, true), 80089);
+    CHECK_EQ(opens(&fat, 89, NULL, false), 80);
+    CHECK_EQ(opens(&fat, 90, code_unpack_lz4, false), 0);
+    CHECK_EQ(opens(&fat, 90, unpack, true), 90);
+    CHECK_EQ(opens(&fat, 100, unpack, false), 0);
+    CHECK_EQ(opens(&fat, 0, unpack, false), 80089090);
+    const void *start = fat.at;
+    CHECK_EQ(code_image_bytes(&start), fat.count);
     fat.count -= 8;
-    CHECK_EQ(opens(&fat, 89, NULL, false), 0);
+    CHECK_EQ(opens(&fat, 89, code_unpack_lz4, false), 0);
     free(fat.at);
+}
+
+TEST(a_cubin_says_its_size) {
+    struct bytes b = cubin_for(SM);
+    const void *start = b.at;
+    uint64_t bytes = code_image_bytes(&start);
+    CHECK(bytes > b.count - 8 && bytes <= b.count);
+    CHECK_EQ(cubin_find(&(struct cubin){0}, "k"), 0);
+    struct cubin c;
+    CHECK(cubin_open(&c, view_of(&b)));
+    CHECK_EQ(cubin_find(&c, "k"), TEXT);
+    CHECK_EQ(cubin_find(&c, "kk"), 0);
+    free(b.at);
 }
 
 TEST(damaged_images) {
@@ -212,7 +231,7 @@ TEST(damaged_images) {
             at[random_number(&seed) % count] = (uint8_t)random_number(&seed);
         struct code_image i;
         struct cubin c;
-        code_image_open(&i, (struct view){at, count}, 89, NULL);
+        code_image_open(&i, at, round % 2 ? count : CODE_UNSIZED, 89, code_unpack_lz4);
         for (uint32_t n = 0; n < i.cubins; n++)
             for (uint32_t s = 0; cubin_open(&c, i.cubin[n]) && s < c.sections && s < 20; s++)
                 cubin_kernel(&c, s, &k);

@@ -82,7 +82,7 @@ CUresult custom_cuModuleLoad(int variant, CUmodule *module, const char *fname) {
 CUresult custom_cuModuleLoadData(int variant, CUmodule *module, const void *image) {
     CUresult status = REAL(cuModuleLoadData, variant)(module, image);
     if (loaded_wanted(status))
-        loaded_enter(*module, image_read(image, IMAGE_UNSIZED));
+        loaded_enter(*module, image_read(image, CODE_UNSIZED));
     return status;
 }
 
@@ -90,14 +90,14 @@ CUresult custom_cuModuleLoadDataEx(int variant, CUmodule *module, const void *im
                                    CUjit_option *options, void **optionValues) {
     CUresult status = REAL(cuModuleLoadDataEx, variant)(module, image, numOptions, options, optionValues);
     if (loaded_wanted(status))
-        loaded_enter(*module, image_read(image, IMAGE_UNSIZED));
+        loaded_enter(*module, image_read(image, CODE_UNSIZED));
     return status;
 }
 
 CUresult custom_cuModuleLoadFatBinary(int variant, CUmodule *module, const void *fatCubin) {
     CUresult status = REAL(cuModuleLoadFatBinary, variant)(module, fatCubin);
     if (loaded_wanted(status))
-        loaded_enter(*module, image_read(fatCubin, IMAGE_UNSIZED));
+        loaded_enter(*module, image_read(fatCubin, CODE_UNSIZED));
     return status;
 }
 
@@ -107,7 +107,7 @@ CUresult custom_cuLibraryLoadData(int variant, CUlibrary *library, const void *c
     CUresult status = REAL(cuLibraryLoadData, variant)(library, code, jitOptions, jitOptionsValues, numJitOptions,
                                                        libraryOptions, libraryOptionValues, numLibraryOptions);
     if (loaded_wanted(status))
-        loaded_enter(*library, image_read(code, IMAGE_UNSIZED));
+        loaded_enter(*library, image_read(code, CODE_UNSIZED));
     return status;
 }
 
