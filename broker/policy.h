@@ -30,6 +30,7 @@
  * - in_flight_ns: it issues an operation only while the predicted work in flight is less. One operation always may.
  * - fill_bytes: without a turn it fills ahead, in its predicted order, until it holds so many bytes. 0: it fills
  *   nothing and keeps what it has.
+ * - pin 1: it pins host memory for all that it holds before that has to leave.
  * - turn_ends_ns: the engine's horizon: what is next touched after it may be evicted for what is touched before it.
  *
  * When a tenant reports:
@@ -63,6 +64,7 @@ struct policy_group {
     uint32_t limit;   /* thousandths of GPU time; 0: none */
     uint32_t hard;    /* 1: never above the limit; 0: what nobody else wants may be used */
     int32_t priority; /* a group runs only while no group of a higher priority wants to */
+    uint32_t pin;     /* 1: its tenants pin host memory ahead of need */
 };
 
 struct policy_report {
@@ -86,7 +88,8 @@ struct policy_lease {
     uint64_t turn_ends_ns; /* UINT64_MAX: not known */
     uint32_t tenant;
     uint32_t may_issue; /* 0 or 1 */
-    uint64_t suspended; /* 0 or 1 */
+    uint32_t suspended; /* 0 or 1 */
+    uint32_t pin;       /* 0 or 1 */
 };
 
 /* Sums since the tenant joined, and what is so now. */

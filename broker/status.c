@@ -67,6 +67,7 @@ static void put_group(const struct group *g) {
     number("request", g->settings.request);
     number("limit", g->settings.limit);
     number("hard", g->settings.hard);
+    number("pin", g->settings.pin);
     comma();
     put("\"priority\":%" PRId32, g->settings.priority);
 }

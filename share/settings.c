@@ -49,9 +49,13 @@ static bool read_priority(const char *text, int32_t *out) {
     return is_none(text) || (end != text && !*end && n == *out);
 }
 
-static bool read_hard(const char *text, uint32_t *out) {
+static bool read_flag(const char *text, uint32_t *out) {
     *out = strcmp(text, "true") == 0 || strcmp(text, "yes") == 0;
     return *out || is_none(text) || strcmp(text, "false") == 0 || strcmp(text, "no") == 0;
+}
+
+static bool is_flag(const char *key) {
+    return strcmp(key, "hard") == 0 || strcmp(key, "pin") == 0;
 }
 
 const char *settings_put(struct share_settings *s, const char *key, const char *value) {
@@ -72,9 +76,12 @@ const char *settings_put(struct share_settings *s, const char *key, const char *
         accepts = read_priority(value, &s->to.priority) ? NULL : "a whole number";
     } else if (strcmp(key, "hard") == 0) {
         bit = SETTING_HARD;
-        accepts = read_hard(value, &s->to.hard) ? NULL : "true or false";
+        accepts = read_flag(value, &s->to.hard) ? NULL : "true or false";
+    } else if (strcmp(key, "pin") == 0) {
+        bit = SETTING_PIN;
+        accepts = read_flag(value, &s->to.pin) ? NULL : "true or false";
     } else {
-        return "a setting named request, limit, hard, memory or priority";
+        return "a setting named request, limit, hard, memory, priority or pin";
     }
     s->said |= bit;
     return accepts;
@@ -93,7 +100,7 @@ const char *settings_read(const char *text, char name[SHARE_NAME_MAX], struct sh
         char *value = strchr(key, '=');
         if (value)
             *value++ = 0;
-        wrong = settings_put(s, key, value ? value : strcmp(key, "hard") == 0 ? "true" : "");
+        wrong = settings_put(s, key, value ? value : is_flag(key) ? "true" : "");
     }
     return wrong;
 }
@@ -104,4 +111,5 @@ void settings_over(struct policy_group *group, const struct share_settings *s) {
     group->limit = s->said & SETTING_LIMIT ? s->to.limit : group->limit;
     group->hard = s->said & SETTING_HARD ? s->to.hard : group->hard;
     group->priority = s->said & SETTING_PRIORITY ? s->to.priority : group->priority;
+    group->pin = s->said & SETTING_PIN ? s->to.pin : group->pin;
 }

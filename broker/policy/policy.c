@@ -37,6 +37,7 @@ static void lease_renew(const struct policy *p, struct tenant *t, bool bounded) 
     now.in_flight_ns = bounded || t->group->set.limit > 0 ? IN_FLIGHT_NS : NEVER;
     now.turn_ends_ns = t == p->holder ? p->ends : NEVER;
     now.suspended = t->suspended;
+    now.pin = t->group->set.pin;
     if (now.serial > 0 && memcmp(&now, &t->lease, sizeof(now)) == 0)
         return;
     now.serial++;

@@ -39,7 +39,7 @@ uint64_t bytes_reserved(const struct policy *p, const struct group *g) {
 }
 
 int group_put(struct policy *p, uint32_t id, const struct policy_group *set) {
-    if (id == 0 || set->request > THOUSAND || set->limit > THOUSAND || set->hard > 1)
+    if (id == 0 || set->request > THOUSAND || set->limit > THOUSAND || set->hard > 1 || set->pin > 1)
         return POLICY_WRONG;
     struct group *g = group_find(p, id);
     for (size_t i = 0; !g && i < POLICY_GROUPS; i++)

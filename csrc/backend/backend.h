@@ -83,6 +83,8 @@ struct backend_shares {
     void (*settles)(int32_t device, bool settles);
     /* Nothing runs that was issued to the device: looks once. On a thread of ours. */
     bool (*idle)(int32_t device);
+    /* From now on host memory for all that may leave is pinned ahead, where any is. Or (false) no more. */
+    void (*pin)(int32_t device, bool pins);
     struct backend_load (*load)(int32_t device);
 };
 

@@ -68,6 +68,8 @@ bool frames_take(struct ulms_frames *f, uint32_t *out, size_t n, bool together);
 void frames_keep(struct ulms_frames *f, uint32_t stock, uint64_t bytes, void (*low)(void *), void *data);
 /* Makes some of those that are missing. False: there is nothing to do, or it cannot be done. */
 bool frames_stock(struct ulms_frames *f);
+/* The same, until so many bytes of frames are made, used ones included. */
+bool frames_make_ahead(struct ulms_frames *f, uint64_t bytes);
 /* A frame that make_one made, which is handed n, and that is unmade as soon as it is given. NO_FRAME: there may be no
  * more, or it could not be made. */
 uint32_t frames_make_once(struct ulms_frames *f, bool (*make_one)(void *own, uint32_t frame, size_t n), size_t n);

@@ -347,12 +347,21 @@ void frames_keep(struct ulms_frames *f, uint32_t stock, uint64_t bytes, void (*l
     lock_drop(&f->lock);
 }
 
-bool frames_stock(struct ulms_frames *f) {
+static bool make_some(struct ulms_frames *f, size_t n) {
     uint32_t frames[MAKE];
-    lock_take(&f->lock);
-    size_t n = smaller(missing(f), MAKE);
-    lock_drop(&f->lock);
-    size_t made = n ? make_more(f, frames, n) : 0;
+    size_t made = n > 0 ? make_more(f, frames, smaller(n, MAKE)) : 0;
     ulms_frames_give(f, frames, made);
     return made > 0;
+}
+
+bool frames_stock(struct ulms_frames *f) {
+    lock_take(&f->lock);
+    size_t n = missing(f);
+    lock_drop(&f->lock);
+    return make_some(f, n);
+}
+
+bool frames_make_ahead(struct ulms_frames *f, uint64_t bytes) {
+    uint64_t made = frames_bytes(f);
+    return make_some(f, made < bytes ? (bytes - made) / page_bytes : 0);
 }

@@ -68,6 +68,7 @@ static void read_lease(struct tenant *t) {
     if (!sequence || sequence == t->sequence || lease.serial == 0) /* 0: there was none to read */
         return;
     bool other_budget = lease.budget != t->lease.budget || t->lease.serial == 0;
+    bool pins = lease.pin != t->lease.pin;
     bool suspends = lease.suspended != t->lease.suspended;
     t->sequence = sequence;
     t->unacknowledged = t->unacknowledged || lease.serial != t->lease.serial;
@@ -87,6 +88,8 @@ static void read_lease(struct tenant *t) {
         tell_turn(t, !t->closed);
     if (lease.suspended)
         tenant_close(t, true); /* before its memory leaves */
+    if (pins)
+        tenant_backend()->pin(t->device, lease.pin);
     if (other_budget) {
         t->budget_ns = t->read_ns;
         grant(t, lease.budget);

@@ -45,7 +45,8 @@ class Share:
             "settings",
             nargs="+",
             metavar="KEY=VALUE",
-            help="request=0.3, limit=0.6, hard=true, memory=8GiB, priority=1; none takes one away",
+            help="request=0.3, limit=0.6, hard=true, memory=8GiB, priority=1, pin=true;"
+            " none takes one away",
         )
         verb("stop", self.stop)
 

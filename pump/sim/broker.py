@@ -20,6 +20,7 @@ class Group:
     limit: int = 0
     hard: int = 0
     priority: int = 0
+    pin: int = 0
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Lease:
     tenant: int
     may_issue: int
     suspended: int = 0
+    pin: int = 0
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class CompiledPolicy:
         while self.lib.policy_next_lease(self.policy, self.lease):
             row = self.lease
             words = row.serial, row.budget, row.fill_bytes, row.in_flight_ns, row.turn_ends_ns
-            found.append(Lease(*words, row.tenant, row.may_issue, row.suspended))
+            found.append(Lease(*words, row.tenant, row.may_issue, row.suspended, row.pin))
         return found
 
     def tenant(self, tenant: int) -> Tenant:

@@ -17,8 +17,8 @@ static uint64_t number(void) {
 static void event(struct policy *p, uint64_t now) {
     static uint64_t sums;
     uint32_t tenant = (uint32_t)roll(30);
-    struct policy_group group = {number(), (uint32_t)roll(1100), (uint32_t)roll(1100), (uint32_t)roll(3),
-                                 (int32_t)roll(3)};
+    struct policy_group group = {number(),          (uint32_t)roll(1100), (uint32_t)roll(1100),
+                                 (uint32_t)roll(3), (int32_t)roll(3),     (uint32_t)roll(3)};
     struct policy_report report = {number(), number(), 0,       sums += roll(100), roll(9) ? sums << 20 : number(),
                                    number(), roll(2),  roll(2), roll(2),           roll(2)};
     switch (roll(13)) {

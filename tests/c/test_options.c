@@ -372,7 +372,7 @@ TEST(rows_are_whole_and_their_fallbacks_are_accepted) {
 }
 
 TEST(a_share) {
-    read_with("ULMS_SHARE", "train,request=0.25,limit=.5,memory=8GiB,priority=-2,hard");
+    read_with("ULMS_SHARE", "train,request=0.25,limit=.5,memory=8GiB,priority=-2,hard,pin");
     const struct share_option *o = &ulms_options.share;
     CHECK(strcmp(o->name, "train") == 0);
     CHECK_EQ(o->settings.said, SETTINGS_ALL);
@@ -381,6 +381,7 @@ TEST(a_share) {
     CHECK_EQ(o->settings.to.limit, 500);
     CHECK_EQ(o->settings.to.memory, 8ull << 30);
     CHECK_EQ(o->settings.to.priority, -2);
+    CHECK_EQ(o->settings.to.pin, 1);
 }
 
 TEST(a_share_s_name_alone_sets_nothing) {

@@ -213,6 +213,37 @@ def test_one_that_starts_among_them_waits(device: Device, alone: str) -> None:
     assert complaints.count("suspended: ") == 1
 
 
+PINS = """
+import os, time
+driver.emu_calls.restype = ctypes.c_uint64
+starts = [allocated(32 * MIB) for _ in range(5)]
+for start in starts:
+    fill(start, 7, 32 * MIB)
+def made():
+    return driver.emu_calls(b"cuMemCreate")
+while made() < 2 * 5 * 32 // 8:  # pages, with a frame on either side
+    time.sleep(0.01)
+print("pinned", flush=True)
+while not os.path.exists(TOLD):
+    time.sleep(0.01)
+print(made(), flush=True)
+print([words_of(start, 32 * MIB) for start in starts])
+"""
+
+
+def test_what_is_pinned_ahead_need_not_be_pinned(device: Device) -> None:
+    """And nothing is beyond what can leave."""
+    told = device.folder / "told"
+    program = device.small(f"TOLD = {str(told)!r}\n{PINS}", "vmm", "g,pin")
+    assert program.stdout
+    assert program.stdout.readline() == "pinned\n"
+    assert put_away(device, "vmm")
+    told.touch()
+    assert program.stdout.readline() == f"{2 * 5 * 32 // 8}\n"
+    suspend(device.folder, "g", suspended=False)
+    assert program.communicate(timeout=PATIENCE_S) == (f"{[{7}] * 5}\n", "")
+
+
 WAITS = """
 import os, signal, threading, time
 every.exit.restype = None

@@ -67,7 +67,7 @@ class Policy(Fit):
 
     def group(self, now: int, number: int, to: Settings) -> int:
         self.settle(now)
-        if not number or to.request > 1000 or to.limit > 1000 or to.hard > 1:
+        if not number or to.request > 1000 or to.limit > 1000 or to.hard > 1 or to.pin > 1:
             return WRONG
         if number in self.groups:
             self.groups[number].set = to
@@ -281,6 +281,7 @@ class Policy(Fit):
                 t.id,
                 int(t.open),
                 int(t.suspended),
+                t.group.set.pin,
             )
             old = t.lease
             lease = Lease(old.serial if old else 0, *words)

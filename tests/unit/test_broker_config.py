@@ -33,14 +33,15 @@ request = 0.75
 limit = .9
 hard = true
 priority = 1
+pin = true
 """
 GEMINI_TABLES = "[train]\nMinUtil = 0.1\nMaxUtil = 0.5\nMemoryLimit = 2GiB\n\n[other]\nMaxUtil=1\n"
 GEMINI_CLIENTS = "2\ntrain 0.5 1.0 2147483648\nspace/other 0 0.5 32737418240\n\n"
-ASKED = {"memory_limit": 0, "request": 0, "limit": 0, "hard": 0, "priority": 0}
+ASKED = {"memory_limit": 0, "request": 0, "limit": 0, "hard": 0, "priority": 0, "pin": 0}
 FORMS = {
     "ours": (
         TOML,
-        {"memory_limit": 8 * GIB, "request": 750, "limit": 900, "hard": 1, "priority": 1},
+        {"memory_limit": 8 * GIB, "request": 750, "limit": 900, "hard": 1, "priority": 1, "pin": 1},
     ),
     "Gemini's tables": (
         GEMINI_TABLES,
@@ -57,7 +58,7 @@ WRONG = {
     "[a]\nmemory = 'much'": "2: memory = much: a size such as 8GiB, or none is accepted",
     "[a]\nhard = maybe": "2: hard = maybe: true or false is accepted",
     "[a]\npriority = 1.5": "2: priority = 1.5: a whole number is accepted",
-    "[a]\n\ncolour = red": "3: colour = red: a setting named request, limit, hard, memory or",
+    "[a]\n\ncolour = red": "3: colour = red: a setting named request, limit, hard, memory",
     "[a]\nMaxUtil = 7": "2: MaxUtil = 7: a part of GPU time",
     "[a]\n[b]\n[a]": "3: `a` has a table already",
     "[no spaces]": "1: a group's name has letters",

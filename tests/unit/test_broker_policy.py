@@ -150,6 +150,7 @@ class Pair:
             limit=r.choice([0, 0, 0, 300, 700]),
             hard=r.randint(0, 1),
             priority=r.choice([0, 0, 0, 0, 1]),
+            pin=r.choice([0, 0, 1]),
         )
         self.groups[group] = to
         self.event("group", group, to)
@@ -189,6 +190,7 @@ class Pair:
             ("join", 99, 9, 0, 0),
             ("group", 1, Group(request=1001)),
             ("group", 0, Group()),
+            ("group", 1, Group(pin=2)),
             ("group_gone", 9),
         ]
         if self.told:

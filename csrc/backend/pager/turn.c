@@ -80,6 +80,15 @@ static void settle(int32_t device, bool settles) {
     pager_unlock(d);
 }
 
+static void pin(int32_t device, bool pins) {
+    struct pager *d = pager_at(device);
+    if (!d)
+        return;
+    pager_lock(d);
+    d->admission.turn.pins = pins;
+    pager_unlock(d);
+}
+
 static bool idle(int32_t device) {
     struct pager *d = pager_at(device);
     return !d || pager_idle(d);
@@ -106,4 +115,4 @@ static struct backend_load load(int32_t device) {
 }
 
 const struct backend_shares pager_shares = {
-    .close = close_turn, .bound = bound, .settles = settle, .idle = idle, .load = load};
+    .close = close_turn, .bound = bound, .settles = settle, .idle = idle, .pin = pin, .load = load};
