@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "broker/config.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,8 +88,13 @@ static bool set_of_all(const char *key, const char *value) {
     char *end;
     if (strcmp(key, "capacity") == 0)
         return size_parse(value, &at.out->capacity) || fail("capacity = %s: a size such as 60GiB is accepted", value);
+    if (strcmp(key, "resident") == 0) {
+        at.out->resident = (uint32_t)strtoul(value, &end, 10);
+        bool good = isdigit((unsigned char)*value) && !*end && at.out->resident > 0;
+        return good || fail("resident = %s: a number of programs above 0 is accepted", value);
+    }
     if (strcmp(key, "turn") != 0)
-        return fail("`%s` stands before the first table, where capacity and turn do", key);
+        return fail("`%s` stands before the first table, where capacity, turn and resident do", key);
     double s = strtod(value, &end);
     at.out->turn_ns = s > 0 && s <= TURN_MOST_S ? (uint64_t)(s * 1e9) : 0;
     return (!*end && at.out->turn_ns) ||

@@ -12,6 +12,7 @@
 struct config {
     uint64_t capacity; /* bytes of each GPU that are shared out at most; UINT64_MAX: not said */
     uint64_t turn_ns;  /* 0: not said */
+    uint32_t resident; /* tenants on each GPU at most; 0: not said */
     uint32_t groups;
     struct {
         char name[SHARE_NAME_MAX];

@@ -15,6 +15,7 @@ static struct gpu gpus[GPUS_MAX];
 static struct tenant *tenants;
 static uint32_t ids;
 static uint64_t most_bytes = UINT64_MAX, turn_ns; /* of each GPU to share out; of a turn, 0: as the policy chooses */
+static uint32_t most_resident;                    /* tenants; 0: any number */
 
 struct gpu *gpu_at(int i) {
     return &gpus[i];
@@ -32,8 +33,10 @@ static void make(struct gpu *g, const struct share_hello *h) {
     *g = (struct gpu){.seen = h->capacity};
     g->policy = policy_new(gpu_capacity(g), h->rate);
     memcpy(g->uuid, h->gpu, sizeof g->uuid);
-    if (g->policy)
+    if (g->policy) {
         policy_turn(g->policy, 0, turn_ns);
+        policy_resident(g->policy, 0, most_resident);
+    }
 }
 
 static struct gpu *gpu_of(const struct share_hello *h) {
@@ -72,6 +75,14 @@ static void tell_turn(struct tenant *t, uint64_t now) {
              (unsigned long long)(t->lease.budget >> 20));
 }
 
+static void tell_suspended(struct tenant *t, uint32_t suspended, uint64_t now) {
+    bool was = t->lease.suspended == POLICY_PARKED, is = suspended == POLICY_PARKED;
+    t->suspended_ns = now;
+    t->away_ns = UINT64_MAX;
+    if (was != is && log_tells_all())
+        log_tell("process %d of %s %s", t->pid, group_of(t->group)->name, is ? "is idle: parked" : "is parked no more");
+}
+
 static void tell_elect(struct gpu *g, uint64_t now) {
     struct policy_state s;
     policy_state(g->policy, &s);
@@ -89,6 +100,8 @@ static void tell_leases(struct gpu *g, uint64_t now) {
         struct tenant *t = find(g, lease.tenant);
         if (t) {
             bool opens = lease.may_issue && !t->lease.may_issue;
+            if (lease.suspended != t->lease.suspended)
+                tell_suspended(t, lease.suspended, now);
             t->lease = lease;
             if (opens)
                 tell_turn(t, now);
@@ -129,13 +142,15 @@ static void see_capacity(struct gpu *g, uint64_t bytes, uint64_t now) {
     policy_capacity(g->policy, now, gpu_capacity(g));
 }
 
-void gpus_fix(uint64_t bytes, uint64_t ns, uint64_t now) {
+void gpus_fix(uint64_t bytes, uint64_t ns, uint32_t resident, uint64_t now) {
     most_bytes = bytes;
     turn_ns = ns;
+    most_resident = resident;
     for (struct gpu *g = gpus; g < gpus + GPUS_MAX; g++)
         if (g->policy) {
             policy_capacity(g->policy, now, gpu_capacity(g));
             policy_turn(g->policy, now, ns);
+            policy_resident(g->policy, now, resident);
             tell_leases(g, now);
         }
 }
@@ -159,15 +174,13 @@ void tenant_suspend(struct tenant *t, bool suspended, uint64_t now) {
     if (t->lease.suspended == suspended)
         return;
     policy_suspend(t->gpu->policy, now, t->id, suspended);
-    t->suspended_ns = now;
-    t->away_ns = UINT64_MAX;
     tell_leases(t->gpu, now);
 }
 
 /* On any GPU. 0: one of another namespace, which may be any. */
 static bool process_is_suspended(int pid) {
     for (const struct tenant *t = tenants; t; t = t->next)
-        if (pid > 0 && t->pid == pid && t->lease.suspended)
+        if (pid > 0 && t->pid == pid && t->lease.suspended == POLICY_SUSPENDED)
             return true;
     return false;
 }

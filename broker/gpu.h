@@ -32,7 +32,7 @@ struct tenant {
     struct policy_lease lease;
     struct history charged;
     uint64_t switches;     /* times that its gate opened */
-    uint64_t suspended_ns; /* when it was suspended last */
+    uint64_t suspended_ns; /* when it was suspended or parked last */
     uint64_t away_ns;      /* so long after that all had left; UINT64_MAX: it has not */
     struct share_page *page;
 };
@@ -54,8 +54,9 @@ uint64_t gpus_tick(uint64_t now);
 bool gpus_hand_over(uint64_t now);
 /* Bytes that are shared out. */
 uint64_t gpu_capacity(const struct gpu *g);
-/* Of each GPU at most so many bytes are shared out, and turns last so long; 0: as the policy chooses. */
-void gpus_fix(uint64_t bytes, uint64_t turn_ns, uint64_t now);
+/* Of each GPU at most so many bytes are shared out, turns last so long (0: as the policy chooses), and so many tenants
+ * are resident (0: any number). */
+void gpus_fix(uint64_t bytes, uint64_t turn_ns, uint32_t resident, uint64_t now);
 /* The settings of a group are others, on every GPU. */
 void gpus_group(uint32_t group, uint64_t now);
 

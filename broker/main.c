@@ -129,7 +129,7 @@ int main(int argc, char **argv) {
     sigaction(SIGTERM, &act, NULL);
     sigaction(SIGINT, &act, NULL);
     signal(SIGPIPE, SIG_IGN); /* who started it may not read what it says */
-    gpus_fix(UINT64_MAX, options.turn_ns, clock_ns());
+    gpus_fix(UINT64_MAX, options.turn_ns, 0, clock_ns());
     if (options.config && !reload_begin(options.config, options.turn_ns, clock_ns()))
         return 1;
     int socket = endpoint_open(folder, options.group, &taken);

@@ -7,6 +7,7 @@
  *   lease    what a tenant may do until it is told otherwise: numbers only
  *   need     bytes that a tenant's learnt sequence touches in its next turn; its live bytes if nothing is learnt
  *   suspended  it has no turn and a budget of nothing until it is resumed: for the policy it wants and needs nothing
+ *   parked   the policy suspended it, as it was idle: it is resumed as soon as it wants
  *   turn     a span in which a tenant may issue; tenants that co-run have one at the same time
  *   floor    bytes that a tenant keeps while it has no turn
  *   request  the least share of GPU time that a group gets while it wants it
@@ -56,6 +57,8 @@ enum {
     POLICY_WRONG = 4    /* a value that makes no sense: a share above 1000 */
 };
 
+enum { POLICY_SUSPENDED = 1, POLICY_PARKED = 2 };
+
 enum { POLICY_TENANTS = 64, POLICY_GROUPS = 64 }; /* the most of each */
 
 struct policy_group {
@@ -65,6 +68,7 @@ struct policy_group {
     uint32_t hard;    /* 1: never above the limit; 0: what nobody else wants may be used */
     int32_t priority; /* a group runs only while no group of a higher priority wants to */
     uint32_t pin;     /* 1: its tenants pin host memory ahead of need */
+    uint32_t idle_s;  /* seconds: a tenant that was idle for so long is parked; 0: none is */
 };
 
 struct policy_report {
@@ -88,7 +92,7 @@ struct policy_lease {
     uint64_t turn_ends_ns; /* UINT64_MAX: not known */
     uint32_t tenant;
     uint32_t may_issue; /* 0 or 1 */
-    uint32_t suspended; /* 0 or 1 */
+    uint32_t suspended; /* 0, POLICY_SUSPENDED or POLICY_PARKED */
     uint32_t pin;       /* 0 or 1 */
 };
 
@@ -127,6 +131,8 @@ void policy_free(struct policy *p);
 int policy_capacity(struct policy *p, uint64_t now, uint64_t bytes);
 /* Exclusive turns last so long; 0: as the policy chooses. */
 int policy_turn(struct policy *p, uint64_t now, uint64_t ns);
+/* At most so many tenants are not suspended, as long as others have been idle for a second; 0: any number. */
+int policy_resident(struct policy *p, uint64_t now, uint32_t tenants);
 /* A group appears, or its settings are others. id: above 0. */
 int policy_group(struct policy *p, uint64_t now, uint32_t id, const struct policy_group *group);
 /* A group without tenants is gone. */

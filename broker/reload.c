@@ -42,7 +42,7 @@ static void apply(const struct config *c, uint64_t now) {
             log_tell("there are too many groups: %s is as its programs say", c->group[i].name);
     for (uint32_t id = POLICY_GROUPS; id > 0; id--)
         gpus_group(id, now);
-    gpus_fix(c->capacity, c->turn_ns ? c->turn_ns : else_turn_ns, now);
+    gpus_fix(c->capacity, c->turn_ns ? c->turn_ns : else_turn_ns, c->resident, now);
 }
 
 static bool read_it(uint64_t now) {

@@ -68,6 +68,7 @@ static void put_group(const struct group *g) {
     number("limit", g->settings.limit);
     number("hard", g->settings.hard);
     number("pin", g->settings.pin);
+    number("idle_s", g->settings.idle_s);
     comma();
     put("\"priority\":%" PRId32, g->settings.priority);
 }
@@ -83,7 +84,8 @@ static void put_tenant(const struct tenant *t, uint64_t now) {
     number("budget", t->lease.budget);
     number("reserved", sums.reserved);
     number("may_issue", t->lease.may_issue);
-    number("suspended", t->lease.suspended);
+    number("suspended", t->lease.suspended > 0);
+    number("parked", t->lease.suspended == POLICY_PARKED);
     number("stays", t->report.stays);
     number_if_any("away_ns", t->lease.suspended ? t->away_ns : UINT64_MAX);
     number("fill_bytes", t->lease.fill_bytes);

@@ -58,6 +58,16 @@ static bool is_flag(const char *key) {
     return strcmp(key, "hard") == 0 || strcmp(key, "pin") == 0;
 }
 
+/* 30s, 10m or 8h. */
+static bool read_idle(const char *text, uint32_t *out) {
+    enum { MINUTE = 60, HOUR = 3600, MOST = UINT32_MAX / HOUR };
+    char *unit = "";
+    unsigned long n = is_none(text) ? 0 : strtoul(text, &unit, 10);
+    uint32_t each = *unit == 's' ? 1 : *unit == 'm' ? MINUTE : *unit == 'h' ? HOUR : 0;
+    *out = n <= MOST ? (uint32_t)n * each : 0;
+    return is_none(text) || (isdigit((unsigned char)*text) && *out > 0 && !unit[1]);
+}
+
 const char *settings_put(struct share_settings *s, const char *key, const char *value) {
     static const char of_time[] = "a part of GPU time above 0 and at most 1, such as 0.3, or none";
     const char *accepts = NULL;
@@ -77,11 +87,14 @@ const char *settings_put(struct share_settings *s, const char *key, const char *
     } else if (strcmp(key, "hard") == 0) {
         bit = SETTING_HARD;
         accepts = read_flag(value, &s->to.hard) ? NULL : "true or false";
+    } else if (strcmp(key, "idle") == 0) {
+        bit = SETTING_IDLE;
+        accepts = read_idle(value, &s->to.idle_s) ? NULL : "a time such as 30s, 10m or 8h, or none";
     } else if (strcmp(key, "pin") == 0) {
         bit = SETTING_PIN;
         accepts = read_flag(value, &s->to.pin) ? NULL : "true or false";
     } else {
-        return "a setting named request, limit, hard, memory, priority or pin";
+        return "a setting named request, limit, hard, memory, priority, pin or idle";
     }
     s->said |= bit;
     return accepts;
@@ -112,4 +125,5 @@ void settings_over(struct policy_group *group, const struct share_settings *s) {
     group->hard = s->said & SETTING_HARD ? s->to.hard : group->hard;
     group->priority = s->said & SETTING_PRIORITY ? s->to.priority : group->priority;
     group->pin = s->said & SETTING_PIN ? s->to.pin : group->pin;
+    group->idle_s = s->said & SETTING_IDLE ? s->to.idle_s : group->idle_s;
 }

@@ -15,7 +15,8 @@ enum setting {
     SETTING_HARD = 8,
     SETTING_PRIORITY = 16,
     SETTING_PIN = 32,
-    SETTINGS_ALL = 63
+    SETTING_IDLE = 64,
+    SETTINGS_ALL = 127
 };
 
 struct share_settings {
@@ -28,7 +29,7 @@ bool settings_name_is_good(const char *name);
 /* One setting: request and limit are parts of GPU time, memory is a size; "none" takes any of them away. NULL, or what
  * is accepted of that key. */
 const char *settings_put(struct share_settings *s, const char *key, const char *value);
-/* "NAME[,request=0.3][,limit=0.6][,hard][,memory=8GiB][,priority=1][,pin]". NULL, or what is wrong. */
+/* "NAME[,request=0.3][,limit=0.6][,hard][,memory=8GiB][,priority=1][,pin][,idle=30s]". NULL, or what is wrong. */
 const char *settings_read(const char *text, char name[SHARE_NAME_MAX], struct share_settings *s);
 /* What was said of them takes the place of what they were. */
 void settings_over(struct policy_group *group, const struct share_settings *s);

@@ -68,7 +68,7 @@ static void charge(struct policy *p, uint64_t now) {
     p->now = now;
     for (struct tenant *t = NULL; (t = tenant_after(p, t));)
         if (is_busy(t))
-            t->wanted_ns = now;
+            t->wanted_ns = t->idle_ns = now;
 }
 
 /* Every event ends with it. */
@@ -78,6 +78,7 @@ static int judged(struct policy *p, int result) {
     p->reserved = bytes_reserved(p, NULL);
     for (struct group *g = NULL; (g = group_after(p, g));)
         g->reserved = bytes_reserved(p, g);
+    park_judge(p);
     crowd_judge(p);
     trial_judge(p);
     share_judge(p);
@@ -103,6 +104,12 @@ int policy_capacity(struct policy *p, uint64_t now, uint64_t bytes) {
 int policy_turn(struct policy *p, uint64_t now, uint64_t ns) {
     charge(p, now);
     p->fixed_turn = least(ns, TURN_MOST_NS);
+    return judged(p, POLICY_OK);
+}
+
+int policy_resident(struct policy *p, uint64_t now, uint32_t tenants) {
+    charge(p, now);
+    p->resident = tenants;
     return judged(p, POLICY_OK);
 }
 
@@ -163,6 +170,8 @@ int policy_report(struct policy *p, uint64_t now, uint32_t tenant, const struct 
     t->told = *report;
     t->told.need = least(report->need, BYTES_MOST);
     t->charged_told = t->charged_ns;
+    if (t->suspended == POLICY_PARKED && has_work(t))
+        t->suspended = 0;
     p->thrash.refilled = least(p->thrash.refilled + least(refilled, BYTES_MOST), BYTES_MOST);
     if (is_busy(t) && !was_busy)
         tenant_wakes(p, t);
@@ -196,9 +205,10 @@ int policy_drained(struct policy *p, uint64_t now, uint32_t tenant, uint64_t ser
 }
 
 /* What it needs while it is suspended, and for how long, says nothing of its pauses. */
-static void suspend(struct policy *p, struct tenant *t, bool suspended) {
+static void suspend(struct policy *p, struct tenant *t, uint32_t suspended) {
     bool was_busy = is_busy(t);
     t->suspended = suspended;
+    t->idle_ns = p->now;
     p->holder = p->holder == t ? NULL : p->holder;
     if (was_busy)
         tenant_rests(p, t);
@@ -215,8 +225,8 @@ int policy_suspend(struct policy *p, uint64_t now, uint32_t tenant, uint32_t sus
         return POLICY_UNKNOWN;
     if (suspended > 1)
         return POLICY_WRONG;
-    if (t->suspended != (suspended > 0))
-        suspend(p, t, suspended > 0);
+    if (t->suspended != suspended)
+        suspend(p, t, suspended);
     return judged(p, POLICY_OK);
 }
 
@@ -247,5 +257,5 @@ void policy_state(const struct policy *p, struct policy_state *out) {
 uint64_t policy_next_ns(const struct policy *p) {
     uint64_t next = least(crowd_next(p), trial_next(p));
     next = least(next, least(share_next(p), turn_next(p)));
-    return least(next, budget_next(p));
+    return least(next, least(budget_next(p), park_next(p)));
 }

@@ -48,7 +48,7 @@ struct tenant {
     struct policy_lease lease;
     struct policy_tenant sums;
     bool changed; /* its lease was not read yet */
-    bool suspended;
+    uint32_t suspended;
     /* bytes */
     uint64_t floor, budget, fill, target;
     uint64_t reserved;      /* that it may hold */
@@ -68,6 +68,7 @@ struct tenant {
     bool switched;           /* and that was measured */
     /* time */
     uint64_t wanted_ns; /* the last time at which it wanted; NEVER: it never did */
+    uint64_t idle_ns;   /* since when it is idle: it was busy, joined or was resumed last */
     uint64_t charged_ns;
     uint64_t charged_told; /* the same at its last report */
     uint64_t pass;         /* what it used, beside the others of its group */
@@ -106,6 +107,7 @@ struct thrash {
 
 struct policy {
     uint64_t now, capacity, rate, fixed_turn;
+    uint32_t resident; /* tenants at most; 0: any number */
     struct group groups[POLICY_GROUPS];
     struct tenant tenants[POLICY_TENANTS];
     struct policy_state state;
@@ -177,6 +179,10 @@ int group_put(struct policy *p, uint32_t id, const struct policy_group *set);
 int group_take(struct policy *p, uint32_t id);
 int tenant_put(struct policy *p, uint32_t id, struct group *g, uint64_t floor, uint64_t held);
 void tenant_take(struct policy *p, struct tenant *t);
+
+/* park.c: who is idle is put away */
+void park_judge(struct policy *p);
+uint64_t park_next(const struct policy *p);
 
 /* crowd.c: whose needs fit */
 void crowd_judge(struct policy *p);

@@ -78,6 +78,7 @@ int tenant_put(struct policy *p, uint32_t id, struct group *g, uint64_t floor, u
                                             .reserved = least(held, p->capacity),
                                             .shrinks_ns = NEVER,
                                             .wanted_ns = NEVER,
+                                            .idle_ns = p->now,
                                             .deadline = NEVER,
                                             .lease.tenant = id};
             g->tenants++;

@@ -183,9 +183,10 @@ static const struct {
       "what memory moves in, in vmm: larger pages are mapped anew in less time, but more memory that is not needed "
       "comes along, and allocations below half a page stay plain, as long as an eighth of the memory holds them"},
      parse_page},
-    {{"ULMS_SHARE", "", "", "NAME[,request=0.3][,limit=0.6][,hard][,memory=8GiB][,priority=1][,pin]",
+    {{"ULMS_SHARE", "", "", "NAME[,request=0.3][,limit=0.6][,hard][,memory=8GiB][,priority=1][,pin][,idle=30s]",
       "shares the GPU with other programs as one of the group of that name; request and limit are parts of GPU time, "
       "memory is what the group may hold; pin: host memory for all of it is pinned ahead, so that a suspend is fast; "
+      "after so long without work it is suspended until the next; "
       "CUDA_DEVICE_SM_LIMIT is a limit in per cent; `pump run --share` starts what "
       "plans it"},
      parse_share},

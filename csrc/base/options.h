@@ -13,7 +13,7 @@ enum verify { VERIFY_OFF, VERIFY_ON, VERIFY_ABORT };
 
 enum { OPTION_PATH_MAX = 4096 }; /* bytes, the end included */
 
-/* NAME[,request=SHARE][,limit=SHARE][,hard][,memory=SIZE][,priority=N][,pin]. */
+/* NAME[,request=SHARE][,limit=SHARE][,hard][,memory=SIZE][,priority=N][,pin][,idle=30s]. */
 struct share_option {
     char name[SHARE_NAME_MAX]; /* "": not set */
     struct share_settings settings;

@@ -43,7 +43,9 @@ void tenant_unsuspend(struct tenant *t) {
 }
 
 static void tell_suspended(const struct tenant *t) {
-    if (t->lease.suspended)
+    if (t->lease.suspended == POLICY_PARKED)
+        log_info("device %d: idle for long: its memory leaves until the next operation", t->device);
+    else if (t->lease.suspended)
         log_info("device %d: suspended: its memory leaves, and operations wait for `pump resume`", t->device);
     else
         log_info("device %d: resumed", t->device);

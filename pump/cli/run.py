@@ -38,7 +38,7 @@ class Run:
             "--share",
             metavar="NAME[,...]",
             help="share the GPU with other programs, as one of the group NAME; what may follow:"
-            " request=0.3, limit=0.6, hard, memory=8GiB, priority=1, pin",
+            " request=0.3, limit=0.6, hard, memory=8GiB, priority=1, pin, idle=30s",
         )
         parser.add_argument(
             "--frameworks",

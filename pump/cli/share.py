@@ -45,7 +45,7 @@ class Share:
             "settings",
             nargs="+",
             metavar="KEY=VALUE",
-            help="request=0.3, limit=0.6, hard=true, memory=8GiB, priority=1, pin=true;"
+            help="request=0.3, limit=0.6, hard=true, memory=8GiB, priority=1, pin=true, idle=30s;"
             " none takes one away",
         )
         verb("stop", self.stop)

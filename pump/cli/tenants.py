@@ -83,7 +83,8 @@ def per_cent(thousandths: int) -> str:
 def state(tenant: dict[str, Any], *, alone: bool) -> str:
     """What it does just now."""
     if tenant["suspended"]:
-        return "suspended" if "away_ns" in tenant else "leaves"
+        put_away = "parked" if tenant["parked"] else "suspended"
+        return put_away if "away_ns" in tenant else "leaves"
     if alone:
         return "alone"
     if tenant["wants"] and not tenant["may_issue"]:

@@ -21,6 +21,7 @@ class Group:
     hard: int = 0
     priority: int = 0
     pin: int = 0
+    idle_s: int = 0
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,9 @@ class CompiledPolicy:
 
     def turn(self, now: int, ns: int) -> int:
         return int(self.lib.policy_turn(self.policy, now, ns))
+
+    def resident(self, now: int, tenants: int) -> int:
+        return int(self.lib.policy_resident(self.policy, now, tenants))
 
     def group(self, now: int, group: int, to: Group) -> int:
         row = self.ffi.new("struct policy_group *", astuple(to))

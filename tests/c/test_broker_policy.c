@@ -17,11 +17,11 @@ static uint64_t number(void) {
 static void event(struct policy *p, uint64_t now) {
     static uint64_t sums;
     uint32_t tenant = (uint32_t)roll(30);
-    struct policy_group group = {number(),          (uint32_t)roll(1100), (uint32_t)roll(1100),
-                                 (uint32_t)roll(3), (int32_t)roll(3),     (uint32_t)roll(3)};
+    struct policy_group group = {number(),         (uint32_t)roll(1100), (uint32_t)roll(1100), (uint32_t)roll(3),
+                                 (int32_t)roll(3), (uint32_t)roll(3),    (uint32_t)roll(4)};
     struct policy_report report = {number(), number(), 0,       sums += roll(100), roll(9) ? sums << 20 : number(),
                                    number(), roll(2),  roll(2), roll(2),           roll(2)};
-    switch (roll(13)) {
+    switch (roll(14)) {
     case 0:
         policy_group(p, now, (uint32_t)roll(9), &group);
         break;
@@ -52,6 +52,9 @@ static void event(struct policy *p, uint64_t now) {
         policy_suspend(p, now, tenant, (uint32_t)roll(3));
         break;
     case 9:
+        policy_resident(p, now, (uint32_t)roll(4));
+        break;
+    case 10:
         policy_tick(p, policy_next_ns(p) == UINT64_MAX ? now : policy_next_ns(p));
         break;
     default:

@@ -181,6 +181,9 @@ TEST(bad_values) {
                {"ULMS_SHARE", "n,"},
                {"ULMS_SHARE", "n,memory"},
                {"ULMS_SHARE", "n,priority=high"},
+               {"ULMS_SHARE", "n,idle=30"},
+               {"ULMS_SHARE", "n,idle=-1s"},
+               {"ULMS_SHARE", "n,idle=9999999h"},
                {"ULMS_SHARE", "n,priority=99999999999"},
                {"ULMS_SHARE", "n,colour=red"},
                {"ULMS_SHARE", "a_name_of_64_letters_a_name_of_64_letters_a_name_of_64_letters_a"},
@@ -372,7 +375,7 @@ TEST(rows_are_whole_and_their_fallbacks_are_accepted) {
 }
 
 TEST(a_share) {
-    read_with("ULMS_SHARE", "train,request=0.25,limit=.5,memory=8GiB,priority=-2,hard,pin");
+    read_with("ULMS_SHARE", "train,request=0.25,limit=.5,memory=8GiB,priority=-2,hard,pin,idle=10m");
     const struct share_option *o = &ulms_options.share;
     CHECK(strcmp(o->name, "train") == 0);
     CHECK_EQ(o->settings.said, SETTINGS_ALL);
@@ -382,6 +385,7 @@ TEST(a_share) {
     CHECK_EQ(o->settings.to.memory, 8ull << 30);
     CHECK_EQ(o->settings.to.priority, -2);
     CHECK_EQ(o->settings.to.pin, 1);
+    CHECK_EQ(o->settings.to.idle_s, 600);
 }
 
 TEST(a_share_s_name_alone_sets_nothing) {

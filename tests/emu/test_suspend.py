@@ -244,6 +244,30 @@ def test_what_is_pinned_ahead_need_not_be_pinned(device: Device) -> None:
     assert program.communicate(timeout=PATIENCE_S) == (f"{[{7}] * 5}\n", "")
 
 
+IDLES = """
+import os, time
+starts = [allocated(32 * MIB) for _ in range(5)]
+for start in starts:
+    fill(start, 7, 32 * MIB)
+while not os.path.exists(TOLD):
+    time.sleep(0.01)
+print([words_of(start, 32 * MIB) for start in starts])
+"""
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_an_idle_one_comes_back_at_its_next_operation(device: Device, backend: str) -> None:
+    told = device.folder / "told"
+    program = device.small(f"TOLD = {str(told)!r}\n{IDLES}", backend, "g,idle=1s")
+    end = time.monotonic() + PATIENCE_S
+    while not any(t["parked"] and "away_ns" in t for t in device.tenants()):
+        assert time.monotonic() < end, device.tenants()
+        time.sleep(0.01)
+    assert used(device, backend) < MIB
+    told.touch()
+    assert program.communicate(timeout=PATIENCE_S) == (f"{[{7}] * 5}\n", "")
+
+
 WAITS = """
 import os, signal, threading, time
 every.exit.restype = None

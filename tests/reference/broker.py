@@ -1,6 +1,7 @@
 """The broker's policy (broker/policy.h) in plain Python: events in, leases out.
 
-`broker_state.py` has the terms, `broker_turns.py` and `broker_fit.py` the other rules.
+`broker_state.py` has the terms, `broker_park.py`, `broker_turns.py` and
+`broker_fit.py` the other rules.
 
 Bytes. Order: awake ones that are no takers in turns, by need; the holder or the one that is about
 to be; those that contend, the first first; other awake ones, then the rest, who wanted last first.
@@ -49,7 +50,7 @@ class Policy(Fit):
         self.now = now
         for t in self.tenants.values():
             if t.busy:
-                t.wanted = now
+                t.wanted = t.idle = now
 
     def tick(self, now: int) -> int:
         self.settle(now)
@@ -63,6 +64,11 @@ class Policy(Fit):
     def turn(self, now: int, ns: int) -> int:
         self.settle(now)
         self.fixed = min(ns, 20_000 * MS)
+        return self.decide()
+
+    def resident(self, now: int, tenants: int) -> int:
+        self.settle(now)
+        self.most_resident = tenants
         return self.decide()
 
     def group(self, now: int, number: int, to: Settings) -> int:
@@ -98,6 +104,7 @@ class Policy(Fit):
             return FULL
         held = min(held, self.room)
         self.tenants[number] = Tenant(number, self.groups[group], min(floor, BYTES_MOST), held)
+        self.tenants[number].idle = self.now
         return self.decide()
 
     def leave(self, now: int, number: int) -> int:
@@ -119,6 +126,8 @@ class Policy(Fit):
         was, before = t.busy, t.told
         t.told = replace(told, need=min(told.need, BYTES_MOST))
         t.charged_told = t.charged
+        if t.suspended == 2 and t.works:
+            t.suspended = 0
         self.refilled += max(0, told.refilled - before.refilled)
         self.wakes_or_rests(t, was=was)
         return self.decide()
@@ -147,8 +156,8 @@ class Policy(Fit):
         if suspended > 1:
             return WRONG
         t = self.tenants[number]
-        if t.suspended != bool(suspended):
-            was, t.suspended = t.busy, bool(suspended)
+        if t.suspended != suspended:
+            was, t.suspended, t.idle = t.busy, suspended, self.now
             self.holder = None if self.holder is t else self.holder
             if not suspended:
                 t.wanted = -1
@@ -182,6 +191,7 @@ class Policy(Fit):
         return self.decide()
 
     def decide(self) -> int:
+        self.park()
         self.who_fits()
         self.thrash()
         self.trial()
@@ -280,7 +290,7 @@ class Policy(Fit):
                 self.ends if t is self.holder else NEVER,
                 t.id,
                 int(t.open),
-                int(t.suspended),
+                t.suspended,
                 t.group.set.pin,
             )
             old = t.lease

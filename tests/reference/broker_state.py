@@ -35,7 +35,7 @@ class Tenant:
     floor: int
     reserved: int
     told: Report = field(default_factory=Report)
-    suspended: bool = False
+    suspended: int = 0
     budget: int = 0
     lease: Lease | None = None
     budget_serial: int = 0
@@ -49,6 +49,7 @@ class Tenant:
     stalled_before: int = 0
     switch: int | None = None
     wanted: int = -1
+    idle: int = 0  # since when
     charged: int = 0
     charged_told: int = 0
     used: int = 0  # beside the others of its group

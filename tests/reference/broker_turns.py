@@ -44,10 +44,11 @@ one that takes turns drains that is not late.
 """
 
 from pump.sim.broker import NEVER
-from tests.reference.broker_state import MS, Group, State, Tenant
+from tests.reference.broker_park import Park
+from tests.reference.broker_state import MS, Group, Tenant
 
 
-class Turns(State):
+class Turns(Park):
     """Limits, shares and turns."""
 
     def bucket(self, g: Group) -> int:

@@ -34,14 +34,31 @@ limit = .9
 hard = true
 priority = 1
 pin = true
+idle = 8h
 """
 GEMINI_TABLES = "[train]\nMinUtil = 0.1\nMaxUtil = 0.5\nMemoryLimit = 2GiB\n\n[other]\nMaxUtil=1\n"
 GEMINI_CLIENTS = "2\ntrain 0.5 1.0 2147483648\nspace/other 0 0.5 32737418240\n\n"
-ASKED = {"memory_limit": 0, "request": 0, "limit": 0, "hard": 0, "priority": 0, "pin": 0}
+ASKED = {
+    "memory_limit": 0,
+    "request": 0,
+    "limit": 0,
+    "hard": 0,
+    "priority": 0,
+    "pin": 0,
+    "idle_s": 0,
+}
 FORMS = {
     "ours": (
         TOML,
-        {"memory_limit": 8 * GIB, "request": 750, "limit": 900, "hard": 1, "priority": 1, "pin": 1},
+        {
+            "memory_limit": 8 * GIB,
+            "request": 750,
+            "limit": 900,
+            "hard": 1,
+            "priority": 1,
+            "pin": 1,
+            "idle_s": 28800,
+        },
     ),
     "Gemini's tables": (
         GEMINI_TABLES,
@@ -63,8 +80,10 @@ WRONG = {
     "[a]\n[b]\n[a]": "3: `a` has a table already",
     "[no spaces]": "1: a group's name has letters",
     "[a]\nwords": "2: `words` is neither [NAME] nor KEY = VALUE",
-    "limit = 1": "1: `limit` stands before the first table, where capacity and turn do",
+    "limit = 1": "1: `limit` stands before the first table, where capacity, turn and",
     "turn = 0": "1: turn = 0: seconds above 0 and at most 20 are accepted",
+    "[a]\nidle = 30": "2: idle = 30: a time such as 30s, 10m or 8h, or none is accepted",
+    "resident = 0": "1: resident = 0: a number of programs above 0 is accepted",
     "capacity = all": "1: capacity = all: a size",
     "2\na 1 1 1": "2: 2 clients are announced, and there are 1",
     "1\na 1 1": "2: a client has a name, a request, a limit and bytes of memory",
@@ -95,8 +114,11 @@ def settings(folder: Path, group: str = "train") -> dict[str, Any]:
     return found
 
 
-def within_a_second(what: Callable[[], bool]) -> None:
-    end = time.monotonic() + 1
+PARKED = 2
+
+
+def within(seconds: float, what: Callable[[], bool]) -> None:
+    end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end
         time.sleep(0.005)
@@ -132,16 +154,16 @@ def test_a_changed_file_holds_within_a_second_and_a_broken_one_changes_nothing(
         assert tenant.lease().budget == 8 * GIB  # the file wins, where it says something
         assert settings(tmp_path)["request"] == 300
         file.write_text("capacity = '10GiB'\n[train]\nmemory = '9GiB'\n", encoding="utf-8")
-        within_a_second(lambda: tenant.lease().budget == 9 * GIB)
+        within(1, lambda: tenant.lease().budget == 9 * GIB)
         file.write_text("[train]\nmemory = '5GiB\n", encoding="utf-8")
-        within_a_second(lambda: bool(share.status(tmp_path)["config_wrong"]))
+        within(1, lambda: bool(share.status(tmp_path)["config_wrong"]))
         wrong = share.status(tmp_path)["config_wrong"]
         assert wrong.startswith(f"{file}:2: memory = '5GiB: a size")
         assert tenant.lease().budget == 9 * GIB
         file.unlink()
-        within_a_second(lambda: "No such file" in share.status(tmp_path)["config_wrong"])
+        within(1, lambda: "No such file" in share.status(tmp_path)["config_wrong"])
         file.write_text("", encoding="utf-8")
-        within_a_second(lambda: tenant.lease().budget == 4 * GIB)
+        within(1, lambda: tenant.lease().budget == 4 * GIB)
         assert share.status(tmp_path)["config_wrong"] == ""
 
 
@@ -161,7 +183,7 @@ def test_a_command_changes_a_group_until_the_file_changes(
         main(["share", "status"])
         assert f"settings from {file}" in capsys.readouterr().out.replace("\n", "")
         file.write_text("[train]\nlimit = 0.25\n", encoding="utf-8")
-        within_a_second(lambda: settings(tmp_path)["limit"] == 250)
+        within(1, lambda: settings(tmp_path)["limit"] == 250)
         assert tenant.lease().budget == GIB
 
 
@@ -202,12 +224,12 @@ def test_it_starts_with_a_file_or_says_what_is_wrong_and_keeps_a_log(
         for tenant in tenants:
             tenant.says("REPORT", need=12 * GIB, wants=1, in_flight=1)
         who = f"process {os.getpid()}"
-        within_a_second(lambda: f"{who} joins two: 2 share the GPU" in log.read_text())
-        within_a_second(lambda: f" a turn for two, {who}, with " in log.read_text())
+        within(1, lambda: f"{who} joins two: 2 share the GPU" in log.read_text())
+        within(1, lambda: f" a turn for two, {who}, with " in log.read_text())
         assert main(words) == 2
         assert "`pump share stop` ends it" in capsys.readouterr().err
         file.write_text("turn = -1\n", encoding="utf-8")
-        within_a_second(lambda: f"{file}:1: turn = -1" in log.read_text())
+        within(1, lambda: f"{file}:1: turn = -1" in log.read_text())
     finally:
         share.stop(tmp_path / "share")
 
@@ -244,3 +266,21 @@ def test_a_command_that_makes_no_sense_is_refused(tmp_path: Path, text: bytes) -
         asks.send(message("SET", text=text))
         assert b"a " in asks.recv(4096)
         assert asks.recv(4096) == b""
+
+
+def test_who_is_idle_is_parked_until_it_wants(tmp_path: Path) -> None:
+    """After its time, or as more are resident than may be."""
+    with configured(tmp_path, "resident = 1\n[train]\nidle = 1s\n") as file:
+        train = Tenant(tmp_path, "train")
+        within(2, lambda: train.lease().suspended == PARKED)
+        other = Tenant(tmp_path, "other")
+        other.says("REPORT", need=GIB, wants=1)
+        assert (train.lease().budget, train.lease().may_issue) == (0, 0)
+        train.says("REPORT", need=GIB, wants=1)
+        within(1, lambda: not train.lease().suspended)
+        assert not other.lease().suspended
+        file.write_text("resident = 1\n", encoding="utf-8")
+        other.says("REPORT", need=GIB)
+        within(2, lambda: other.lease().suspended == PARKED)
+        share.suspend(tmp_path, "other", suspended=False)
+        assert not other.lease().suspended

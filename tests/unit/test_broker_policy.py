@@ -59,6 +59,7 @@ class Pair:
         self.seen["late"] += any(t.late for t in self.plain.tenants.values())
         self.seen["small"] += state.taking and not all(t.taker for t in self.plain.tenants.values())
         self.seen["suspended"] += any(lease.suspended for lease in changed.values())
+        self.seen["parked"] += any(lease.suspended == 2 for lease in changed.values())
         self.seen["grows"] += any(lease.serial > 1 and lease.budget for lease in changed.values())
 
     def step(self) -> None:
@@ -79,6 +80,8 @@ class Pair:
             self.event("capacity", r.choice([CAPACITY, CAPACITY // 2, 3 * MIB, 0]))
         elif choice < 0.105:
             self.event("turn", r.choice([0, 0, 500 * MS]))
+        elif choice < 0.11:
+            self.event("resident", r.choice([0, 0, 2]))
         elif choice < 0.5 and tenants:
             self.report(r.choice(tenants))
         elif choice < 0.7 and tenants:
@@ -151,6 +154,7 @@ class Pair:
             hard=r.randint(0, 1),
             priority=r.choice([0, 0, 0, 0, 1]),
             pin=r.choice([0, 0, 1]),
+            idle_s=r.choice([0, 0, 0, 1, 3]),
         )
         self.groups[group] = to
         self.event("group", group, to)
@@ -224,6 +228,7 @@ def test_both_give_the_same_leases_and_the_checker_holds() -> None:
         "small",
         "grows",
         "suspended",
+        "parked",
     }
     assert {name for name in met if seen[name] > 5} == met, seen
 
