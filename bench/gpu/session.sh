@@ -37,7 +37,7 @@ OURS="--system native,vmm" OTHERS="--system zero-copy,um,save-on-cpu,checkpointi
 ALL="--oversubscription 1,1.5,2,3"
 
 # Those whose time is understood least first (workloads/sizes.py).
-PROGRAMS=$(python3 -c 'from bench.gpu.workloads.sizes import PAIRS; print(*PAIRS)')
+PROGRAMS=${PROGRAMS:-$(python3 -c 'from bench.gpu.workloads.sizes import PAIRS; print(*PAIRS)')}
 FOUR="--system native,um,vmm,vmm-known --patience 100"
 export JAX_COMPILATION_CACHE_DIR=${JAX_COMPILATION_CACHE_DIR:-/tmp/pump-jax}
 
