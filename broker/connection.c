@@ -133,6 +133,10 @@ static bool suspend(int socket, const struct share_suspend *said, uint64_t now) 
 
 /* False: the connection ends. */
 static bool take(struct connection *c, const struct share_message *m, uint64_t now) {
+    if (c->tenant && m->kind == SHARE_SUSPEND && m->suspend.suspended < 2) {
+        suspend_own(c->tenant, m->suspend.suspended, now);
+        return true;
+    }
     if (c->tenant)
         return tenant_says(c->tenant, m, now);
     switch (m->kind) {

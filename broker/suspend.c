@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/gpu.h"
 #include "broker/group.h"
 
 static const char of_share[] = "share:", of_process[] = "pid:"; /* no name has a colon */
@@ -21,13 +20,22 @@ static long process_number(const char *text) {
     return good ? strtol(text, NULL, 10) : 0;
 }
 
+/* joiners: who joins its group later is suspended, too. */
+static void suspend_one(struct tenant *t, bool suspended, bool joiners, uint64_t now) {
+    group_of(t->group)->suspended = suspended && (joiners || group_of(t->group)->suspended);
+    tenant_suspend(t, suspended, now);
+}
+
+void suspend_own(struct tenant *t, bool suspended, uint64_t now) {
+    suspend_one(t, suspended, false, now);
+}
+
 static bool suspend(uint32_t group, long pid, bool suspended, uint64_t now) {
     bool any = false;
     for (struct tenant *t = tenants_first(); t; t = t->next)
         if (group ? t->group == group : pid && t->pid == pid) {
             any = true;
-            group_of(t->group)->suspended = suspended && (group || group_of(t->group)->suspended);
-            tenant_suspend(t, suspended, now);
+            suspend_one(t, suspended, group > 0, now);
         }
     return any;
 }

@@ -5,10 +5,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/gpu.h"
 #include "share/message.h"
 
 /* Suspends or resumes the tenants of a group or of a process, on every GPU. Who joins a suspended group, or is of a
  * suspended process, is suspended, until any of them is resumed. False: `why` says why not. */
 bool suspend_named(const char *who, bool suspended, uint64_t now, char why[SHARE_TEXT_MAX]);
+
+/* A tenant asks for it itself. */
+void suspend_own(struct tenant *t, bool suspended, uint64_t now);
 
 #endif

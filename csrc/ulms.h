@@ -122,6 +122,12 @@ size_t ulms_allocations(struct ulms_allocation *out, size_t n);
  * device stays. 0: nothing moves with this backend, or CUDA is not initialised. Any thread. */
 int ulms_grant(int device, uint64_t bytes);
 
+/* Suspends the program on all devices that it shares, or (0) resumes it, soon: what it issues waits
+ * meanwhile, also on the calling thread. 0: it shares none now. Any thread, also in a handler of a signal. */
+int ulms_suspend(int suspended);
+/* 1: it is suspended, and all that can leave has left. Likewise. */
+int ulms_is_away(void);
+
 /* --- the engine: which page moves when, and which operation may run (docs/engine-rules.md has the rules) ---
  *
  * It is told what happens and asked what to do next. It calls nothing, reads no clock and takes no lock: one caller at

@@ -1,6 +1,7 @@
 """PUMP: run unmodified CUDA programs that need more GPU memory than there is.
 
-For programs in Python: `open_trace`, `plan`, `compare`. The commands call the same functions.
+For programs in Python: `open_trace`, `plan`, `compare`. The commands call the same functions. A
+program that shares a GPU puts itself away by `suspend`, until `resume`.
 """
 
 from importlib import import_module
@@ -10,15 +11,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pump.bench.compare import compare
     from pump.predict.plan import plan
+    from pump.share.inside import resume, suspend
     from pump.trace import read as open_trace
 
-__all__ = ["__version__", "compare", "open_trace", "plan"]
+__all__ = ["__version__", "compare", "open_trace", "plan", "resume", "suspend"]
 __version__ = version("pump")
 
 _HOMES = {
     "compare": ("pump.bench.compare", "compare"),
     "open_trace": ("pump.trace", "read"),
     "plan": ("pump.predict.plan", "plan"),
+    "resume": ("pump.share.inside", "resume"),
+    "suspend": ("pump.share.inside", "suspend"),
 }
 
 

@@ -30,7 +30,8 @@ enum share_kind {
     SHARE_STATUS = 5,   /* in place of hello: answered with one message of JSON */
     SHARE_STOP = 6,     /* the same, of its user: the broker ends; who holds a lease keeps it */
     SHARE_SET = 7,      /* the same, of its user: settings of a group (settings_read); answered with welcome */
-    SHARE_SUSPEND = 10, /* the same, of its user: programs are suspended or resumed; answered with welcome */
+    SHARE_SUSPEND = 10, /* the same, of its user: programs are suspended or resumed; answered with welcome. Of a tenant:
+                         * it alone; not answered */
     /* From it. In every version: a refusal is read by all. */
     SHARE_WELCOME = 8,
     SHARE_REFUSED = 9

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "base/options.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +126,16 @@ static bool parse_share_folder(const char *text, struct options *o) {
     return expand(text, o->share_folder);
 }
 
+static bool parse_suspend_signal(const char *text, struct options *o) {
+    static const char *const words[] = {"USR1", "USR2", "TSTP", NULL};
+    static const int signals[] = {SIGUSR1, SIGUSR2, SIGTSTP};
+    unsigned i;
+    bool good = choose(text, words, &i);
+    if (good)
+        o->suspend_signal = signals[i];
+    return good;
+}
+
 static bool parse_plain(const char *text, struct options *o) {
     bool whole = (size_t)snprintf(o->plain, OPTION_PATH_MAX, "%s", text) < OPTION_PATH_MAX;
     if (!whole)
@@ -193,6 +204,10 @@ static const struct {
     {{"ULMS_SHARE_DIR", "", "", "the path of a folder",
       "where the programs that share a GPU meet; not set: XDG_RUNTIME_DIR/ulms, else /tmp/ulms-UID"},
      parse_share_folder},
+    {{"ULMS_SUSPEND_SIGNAL", "", "", "USR1, USR2 or TSTP",
+      "this signal suspends a program that shares the GPU, and CONT resumes it; not where the program handles one of "
+      "them"},
+     parse_suspend_signal},
     {{"ULMS_PLAIN", "", "", "how names of library files begin, separated by commas",
       "memory that these libraries allocate stays plain in um and vmm, as that of NCCL, NVSHMEM and UCX does: other "
       "processes and devices may need it so"},

@@ -48,7 +48,7 @@ static void report(struct tenant *t, const struct backend_load *load, bool issue
     t->need = load->need;
     t->used = used;
     t->host = host;
-    t->away = m.report.away;
+    __atomic_store_n(&t->away, m.report.away, __ATOMIC_RELAXED);
     t->wanted = m.report.policy.wants;
 }
 
@@ -97,4 +97,11 @@ void tenant_drained(struct tenant *t) {
     report(t, &load, issues(t), true);
     t->drains = !say(t, &m);
     TENANT_TELL("device %d: drained after %llu us", t->device, tenant_since(t));
+}
+
+void tenant_ask(struct tenant *t) {
+    uint32_t asked = tenants_asked();
+    struct share_message m = {.kind = SHARE_SUSPEND, .suspend = {.suspended = asked % 2}};
+    if (asked != t->asked && say(t, &m))
+        t->asked = asked;
 }

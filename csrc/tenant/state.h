@@ -29,7 +29,8 @@ struct tenant {
     uint64_t operations, issued_ns; /* and when there were last more of them */
     bool wanted;
     uint64_t need, used, host; /* bytes: reported last */
-    uint64_t away;             /* likewise */
+    uint64_t away;             /* likewise. Atomic */
+    uint32_t asked;            /* what tenants_asked gave when the broker was told of it last */
     uint64_t budget;           /* the latest while it was not suspended, nor resumed just now; 0: none */
     uint64_t resumed_ns;
     uint64_t held;    /* bytes: acknowledged last */
@@ -62,10 +63,15 @@ static inline bool tenant_is_bound(const struct tenant *t) {
     return t->lease.in_flight_ns != UINT64_MAX;
 }
 
-/* report.c: what is said. Reports what is due; acknowledges the lease; tells that a turn has drained. */
+/* The program is to be suspended if it is odd, and else resumed; another one each time that somebody asks. */
+uint32_t tenants_asked(void);
+
+/* report.c: what is said. Reports what is due; acknowledges the lease; tells that a turn has drained; asks to be
+ * suspended or resumed. */
 void tenant_report(struct tenant *t);
 void tenant_acknowledge(struct tenant *t);
 void tenant_drained(struct tenant *t);
+void tenant_ask(struct tenant *t);
 
 /* lease.c: what is heard, and done about it. */
 void tenant_read(struct tenant *t);

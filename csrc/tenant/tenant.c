@@ -12,6 +12,7 @@
 #include "base/capacity.h"
 #include "base/lock.h"
 #include "driver/capture.h"
+#include "tenant/signal.h"
 #include "tenant/state.h"
 
 /* How long its thread sleeps, and the end waits for it. */
@@ -30,7 +31,8 @@ enum { OTHERS = 16 };
 #define LINK_RATE 45000000000ull /* bytes a second each way; the broker learns what a switch takes */
 
 static struct tenant *tenants[DEVICE_MAX];
-static bool stopping; /* atomic; told under `end` */
+static bool stopping;  /* atomic; told under `end` */
+static uint32_t asked; /* atomic */
 static struct lock end;
 static struct condition ends;
 
@@ -48,6 +50,7 @@ static uint64_t serve(struct tenant *t) {
     if (t->unacknowledged)
         tenant_acknowledge(t);
     tenant_report(t);
+    tenant_ask(t);
     uint64_t age = clock_ns() - t->read_ns;
     return is_handed_over(t)                         ? 0
            : t->drains                               ? HAS_TURN_NS
@@ -82,6 +85,8 @@ static bool join(struct tenant *t) {
     t->lease = (struct policy_lease){.serial = 0};
     t->sequence = 0;
     t->wanted = false;
+    t->away = 0;
+    t->asked = tenants_asked();
     return true;
 }
 
@@ -138,6 +143,7 @@ static void *run(void *data) {
 }
 
 void tenant_join(int device) {
+    tenant_signals_open();
     struct tenant *t = calloc(1, sizeof *t);
     if (!t)
         return;
@@ -161,6 +167,37 @@ void tenant_wake(int device) {
     const struct share_page *page = t ? __atomic_load_n(&t->to.page, __ATOMIC_RELAXED) : NULL;
     if (page)
         share_page_wake(page); /* where that was unmapped just now nobody is woken */
+}
+
+uint32_t tenants_asked(void) {
+    return __atomic_load_n(&asked, __ATOMIC_RELAXED);
+}
+
+static bool is_connected(const struct tenant *t) {
+    return t && __atomic_load_n(&t->to.page, __ATOMIC_RELAXED);
+}
+
+bool tenants_suspend(bool suspended) {
+    uint32_t before = tenants_asked();
+    while (!__atomic_compare_exchange_n(&asked, &before, ((before | 1) + 1) | suspended, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+        ;
+    bool any = false;
+    for (int i = 0; i < DEVICE_MAX; i++) {
+        any = any || is_connected(tenants[i]);
+        tenant_wake(i);
+    }
+    return any;
+}
+
+bool tenants_are_away(void) {
+    bool any = false, all = true;
+    for (int i = 0; i < DEVICE_MAX; i++)
+        if (is_connected(tenants[i])) {
+            any = true;
+            all = all && __atomic_load_n(&tenants[i]->away, __ATOMIC_RELAXED) > 0;
+        }
+    return any && all;
 }
 
 bool tenant_shares(int device) {

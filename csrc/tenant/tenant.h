@@ -12,6 +12,11 @@ void tenant_join(int device);
 void tenant_wake(int device);
 /* Others share the device now; true also while no broker says whether. Any thread, takes no lock. */
 bool tenant_shares(int device);
+/* The program is suspended on all devices that it shares, or resumed, soon. False: it shares none now. Any thread, also
+ * in a handler of a signal. */
+bool tenants_suspend(bool suspended);
+/* It is, and all that can leave has left. Likewise. */
+bool tenants_are_away(void);
 /* The process ends: nothing is closed any more. */
 void tenants_stop(void);
 /* In a forked child: the parent's connections are not the child's. */

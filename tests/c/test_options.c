@@ -188,6 +188,7 @@ TEST(bad_values) {
                {"ULMS_SHARE", "n,colour=red"},
                {"ULMS_SHARE", "a_name_of_64_letters_a_name_of_64_letters_a_name_of_64_letters_a"},
                {"ULMS_SHARE_DIR", too_long},
+               {"ULMS_SUSPEND_SIGNAL", "KILL"},
                {"ULMS_PLAIN", too_long},
                {"ULMS_TRACE", too_long}};
     bool tried[64] = {false};

@@ -18,7 +18,7 @@ from pump.share.broker import ShareError, suspend
 from tests.conftest import PATIENCE_S
 from tests.emu.test_sharing import DEVICE, MIB, SHAPES, STEPS, Device, binary, device, said
 from tests.random_programs import OVER, Case, Judge
-from tests.tenants import GIB, Tenant, broker
+from tests.tenants import GIB, ROOT, Tenant, broker
 
 __all__ = ["binary", "device"]
 pytestmark = pytest.mark.emu
@@ -266,6 +266,69 @@ def test_an_idle_one_comes_back_at_its_next_operation(device: Device, backend: s
     assert used(device, backend) < MIB
     told.touch()
     assert program.communicate(timeout=PATIENCE_S) == (f"{[{7}] * 5}\n", "")
+
+
+INSIDE = """
+import sys, threading, time
+sys.path.insert(0, ROOT)
+import pump
+start = allocated(32 * MIB)
+fill(start, 7, 32 * MIB)
+for _ in range(3):
+    pump.suspend()
+    print(int.from_bytes(open(DEVICE, "rb").read(8), "little") // MIB)
+    began = time.monotonic()
+    threading.Timer(0.2, pump.resume).start()
+    assert words_of(start, 32 * MIB) == {7}
+    assert time.monotonic() > began + 0.2
+    fill(start, 7, 32 * MIB)
+"""
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_it_suspends_itself(device: Device, backend: str) -> None:
+    """And waits for another thread of its own."""
+    names = f"ROOT, DEVICE = {str(ROOT)!r}, {str(device.folder / 'device')!r}\n"
+    program = device.small(names + INSIDE, backend, "g")
+    assert program.communicate(timeout=PATIENCE_S) == ("0\n" * 3, "")
+
+
+def test_a_signal_suspends_and_another_resumes(device: Device, alone: str) -> None:
+    program = long_one(device, "vmm", ULMS_SUSPEND_SIGNAL="USR1")
+    device.wait_for(1)
+    program.send_signal(signal.SIGUSR1)
+    end = time.monotonic() + PATIENCE_S
+    while not is_away(device, time.monotonic() + ENOUGH_S):
+        assert time.monotonic() < end
+    program.send_signal(signal.SIGCONT)
+    assert said(program) == alone
+
+
+HANDLES = """
+import os, signal, time
+if OWN:
+    signal.signal(signal.SIGUSR1, lambda *_: print("own", flush=True))
+start = allocated(32 * MIB)
+if OWN:
+    os.kill(os.getpid(), signal.SIGUSR1)
+    time.sleep(0.1)
+    fill(start, 7, 32 * MIB)
+caught = next(line for line in open("/proc/self/status") if line.startswith("SigCgt"))
+print(int(caught.split()[1], 16) >> (signal.SIGUSR1 - 1) & 1)
+"""
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_handler_is_neither_replaced_nor_set_unasked(device: Device, own: bool) -> None:
+    more = {"ULMS_SUSPEND_SIGNAL": "usr1"} if own else {}
+    program = device.small(f"OWN = {own}\n{HANDLES}", "vmm", "g", **more)
+    out, complaints = program.communicate(timeout=PATIENCE_S)
+    assert out == ("own\n1\n" if own else "0\n")
+    assert (
+        complaints
+        == "[ulms] WARN: ULMS_SUSPEND_SIGNAL has no effect: the program handles" * own
+        + (" this signal, or CONT, itself\n" * own)
+    )
 
 
 WAITS = """

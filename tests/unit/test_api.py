@@ -52,6 +52,12 @@ def test_two_results_are_compared(tmp_path: Path) -> None:
     assert pump.compare(after, after).means() == {"um": 1.0}
 
 
+def test_who_shares_nothing_is_not_suspended() -> None:
+    for ask in pump.suspend, pump.resume:
+        with pytest.raises(RuntimeError, match="shares no GPU"):
+            ask()
+
+
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "photo.jpg"
     path.write_bytes(b"{}")

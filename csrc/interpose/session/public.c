@@ -2,6 +2,7 @@
 #include "base/capacity.h"
 #include "driver/home.h"
 #include "driver/session.h"
+#include "tenant/tenant.h"
 #include "ulms.h"
 
 size_t ulms_allocations(struct ulms_allocation *out, size_t n) {
@@ -30,4 +31,12 @@ int ulms_grant(int device, uint64_t bytes) {
     capacity_grant(device, bytes);
     session.backend->granted(device);
     return 1;
+}
+
+int ulms_suspend(int suspended) {
+    return tenants_suspend(suspended != 0);
+}
+
+int ulms_is_away(void) {
+    return tenants_are_away();
 }
