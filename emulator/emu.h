@@ -37,7 +37,7 @@ struct emu_variable {
 };
 
 /* What cuModuleLoadData and cuLibraryLoadData accept. It must outlive the module. The text "emu:builtin" is accepted
- * too: the kernels of builtin.c. */
+ * too: the kernels of builtin.c; and a cubin whose entry point is the address of one. */
 struct emu_image {
     char magic[8]; /* EMU_MAGIC without its final zero */
     const struct emu_kernel *kernels;

@@ -2,6 +2,7 @@
 
 #include "memory.h"
 
+#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,8 @@ static CUmodule modules;
 const struct emu_image *image_of(const void *data) {
     if (!data)
         return NULL;
+    if (memcmp(data, ELFMAG, SELFMAG) == 0)
+        return image_of((const void *)(uintptr_t)((const Elf64_Ehdr *)data)->e_entry);
     if (memcmp(data, EMU_MAGIC, 8) == 0)
         return data;
     return strncmp(data, EMU_BUILTIN, strlen(EMU_BUILTIN)) == 0 ? &builtin_image : NULL;

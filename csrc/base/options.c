@@ -50,7 +50,8 @@ static bool parse_hooks(const char *text, struct options *o) {
 
 static bool parse_hidden(const char *text, struct options *o) {
     static const char *const words[] = {"followed", "any", "known", NULL};
-    return choose(text, words, &o->hidden);
+    o->reads_code = strcasecmp(text, "read") == 0;
+    return choose(o->reads_code ? "followed" : text, words, &o->hidden);
 }
 
 static bool parse_verify(const char *text, struct options *o) {
@@ -176,10 +177,11 @@ static const struct {
       "who decides which pages move when; ahead learns what comes next, the others are there to compare with, in "
       "um only"},
      parse_policy},
-    {{"ULMS_HIDDEN", "", "followed", "followed, any or known",
+    {{"ULMS_HIDDEN", "", "followed", "followed, read, any or known",
       "addresses that no argument shows, in vmm; followed: those that copies bring to the device, and once a kernel "
-      "runs that may use others, what is away is mapped for it (slower); known: as followed, and there are no others; "
-      "any: a kernel may use any, so that pages move only while none runs"},
+      "runs that may use others, what is away is mapped for it (slower); read: as followed, and which kernels may is "
+      "read in their machine code; known: as followed, and there are no others; any: a kernel may use any, so that "
+      "pages move only while none runs"},
      parse_hidden},
     {{"ULMS_VERIFY", "", "0", "0, 1 or abort",
       "looks, in vmm, whether pages were written by an operation that did not show it, and tells (slow); abort: ends "

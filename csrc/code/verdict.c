@@ -46,7 +46,7 @@ static void analyse(struct analysis *a, struct kernel_verdict *out) {
 
 void verdict_of(const struct kernel *k, struct kernel_verdict *out) {
     struct analysis *a = calloc(1, sizeof *a);
-    *out = (struct kernel_verdict){.reason = "no memory"};
+    *out = (struct kernel_verdict){.reason = "no memory", .parameter_bytes = k->parameter_bytes};
     if (!a)
         return;
     a->kernel = k;
@@ -61,4 +61,55 @@ void verdict_of(const struct kernel *k, struct kernel_verdict *out) {
         free(a->instruction);
     }
     free(a);
+}
+
+/* --- the cubins of an image --- */
+
+static void refuse(struct kernel_verdict *v, const char *reason) {
+    *v = (struct kernel_verdict){.reason = reason};
+}
+
+/* What both say. */
+static void join(struct kernel_verdict *to, const struct kernel_verdict *from) {
+    uint32_t rules = to->rules;
+    if (!verdict_decides(to))
+        return;
+    if (!verdict_decides(from)) {
+        *to = *from;
+        return;
+    }
+    if (to->parameter_bytes != from->parameter_bytes || rules + from->rules > VERDICT_RULES) {
+        refuse(to, "cubins that differ");
+        return;
+    }
+    to->verdict = to->verdict == from->verdict ? to->verdict : VERDICT_INDEXED;
+    words_join(&to->reads, &from->reads);
+    words_join(&to->writes, &from->writes);
+    words_join(&to->stores, &from->stores);
+    for (uint32_t r = 0; r < from->rules; r++)
+        to->rule[to->rules++] = from->rule[r];
+}
+
+static void verdict_at(const struct cubin *c, uint32_t section, struct kernel_verdict *out) {
+    struct kernel *k = malloc(sizeof *k);
+    if (k && section != CUBIN_SEVERAL && cubin_kernel(c, section, k))
+        verdict_of(k, out);
+    else
+        refuse(out, "an odd kernel");
+    free(k);
+}
+
+void verdict_in(const struct code_image *i, const char *name, struct kernel_verdict *out) {
+    struct kernel_verdict next;
+    uint32_t found = 0;
+    refuse(out, i->whole ? "no code of it" : "an image that cannot be read whole");
+    for (uint32_t n = 0; i->whole && n < i->cubins; n++) {
+        struct cubin c;
+        uint32_t section = cubin_open(&c, i->cubin[n]) ? cubin_find(&c, name) : CUBIN_SEVERAL;
+        if (!section)
+            continue;
+        verdict_at(&c, section, found++ ? &next : out);
+        if (found > 1)
+            join(out, &next);
+    }
 }

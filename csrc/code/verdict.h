@@ -3,6 +3,7 @@
 #define ULMS_VERDICT_H
 
 #include "code/cubin.h"
+#include "code/image.h"
 
 enum verdict {
     VERDICT_UNKNOWN,
@@ -17,6 +18,7 @@ struct kernel_verdict {
     enum verdict verdict;
     const char *reason; /* of VERDICT_UNKNOWN and VERDICT_FOLLOWS: words for a log; lives for ever */
     uint32_t steps;     /* instructions that were looked at, with repetitions */
+    uint32_t parameter_bytes;
     /* Of VERDICT_DIRECT and VERDICT_INDEXED: words at whose address memory is read, and written. */
     struct words reads, writes;
     /* Words that went into values that the kernel stores: pointers may be among them. */
@@ -29,7 +31,13 @@ struct kernel_verdict {
     } rule[VERDICT_RULES];
 };
 
+static inline bool verdict_decides(const struct kernel_verdict *v) {
+    return v->verdict == VERDICT_DIRECT || v->verdict == VERDICT_INDEXED;
+}
+
 /* Needs some MiB of memory for the time of the call. Any thread. */
 void verdict_of(const struct kernel *k, struct kernel_verdict *out);
+/* What holds of the kernel of that name whichever of the image's cubins is loaded. */
+void verdict_in(const struct code_image *i, const char *name, struct kernel_verdict *out);
 
 #endif

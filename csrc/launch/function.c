@@ -104,35 +104,93 @@ static union {
     char room[sizeof(struct function) + PARAMETERS_MAX * sizeof(struct word_run)];
 } fresh;
 
+/* What the code says, as far as it is for these parameters. */
+static const struct kernel_verdict *verdict_for(struct function *f) {
+    const struct kernel_verdict *v = f->code ? kernel_code_verdict(f->code) : NULL;
+    f->unread = f->code && !v;
+    uint32_t last = layout.parameters - 1, bytes = 0;
+    if (!v || !verdict_decides(v) || !f->known || f->arrays)
+        return NULL;
+    if (layout.parameters)
+        bytes = (uint32_t)layout.offset[last] + layout.size[last];
+    return bytes == v->parameter_bytes ? v : NULL;
+}
+
+static bool is_written(const struct kernel_verdict *v, uint32_t offset) {
+    return words_have(&v->writes, offset / 8);
+}
+
+/* Words of the run that are written, or are not, follow one another in runs of their own. */
+static void add_runs(struct function *f, const struct word_run *r, const struct kernel_verdict *v, bool written) {
+    for (uint16_t from = 0, to; from < r->words; from = to) {
+        bool is = is_written(v, r->offset + 8u * from);
+        for (to = from + 1; to < r->words && is_written(v, r->offset + 8u * to) == is;)
+            to++;
+        if (is == written)
+            f->run[f->runs++] = (struct word_run){r->parameter, (uint16_t)(r->skip + 8 * from), (uint16_t)(to - from),
+                                                  (uint16_t)(r->offset + 8 * from)};
+    }
+}
+
+/* Those that are only read come last. */
+static void order_runs(struct function *f, const struct kernel_verdict *v) {
+    for (int pass = 0; pass < 2; pass++) {
+        f->read_run = f->runs;
+        for (uint32_t i = 0; i < layout.parameters; i++) {
+            struct word_run r = words_of(&layout, i);
+            add_runs(f, &r, v, pass == 0);
+        }
+    }
+}
+
+static void take_runs(struct function *f, const struct kernel_verdict *v) {
+    uint16_t read_from = kernel_reads_from(layout.name);
+    if (v && !read_from) {
+        order_runs(f, v);
+        return;
+    }
+    for (uint32_t i = 0; i < layout.parameters; i++) {
+        struct word_run r = words_of(&layout, i);
+        bool arrays = f->arrays && argument_arrays_at(f->arrays)->parameter == i;
+        if (read_from && i == read_from)
+            f->read_run = f->runs;
+        if (r.words && !arrays)
+            f->run[f->runs++] = r;
+    }
+    f->sparse = read_from;
+    if (!read_from || read_from >= layout.parameters)
+        f->read_run = f->runs;
+}
+
 /* now: the epoch since before the driver is asked. A module that goes meanwhile makes the answer an old one. */
 static void describe(uint64_t handle, uint32_t now) {
     struct function *f = &fresh.function;
     layout.known = false;
+    layout.code = NULL;
     layout.parameters = 0;
     strcpy(layout.name, "?");
     function_describe(handle, &layout);
-    *f = (struct function){.handle = handle, .known = layout.known, .epoch = now, .name = layout.name};
-    f->trusted = ulms_kernel_trusted(layout.name);
-    f->read_from = kernel_reads_from(layout.name);
+    *f = (struct function){
+        .handle = handle, .known = layout.known, .epoch = now, .name = layout.name, .code = layout.code};
     f->parameters = (uint16_t)layout.parameters;
     f->arrays = layout.known ? argument_arrays_find(&layout) : 0;
-    for (uint32_t i = 0; i < layout.parameters; i++) {
-        struct word_run r = words_of(&layout, i);
-        bool arrays = f->arrays && argument_arrays_at(f->arrays)->parameter == i;
-        if (r.words && !arrays)
-            f->run[f->runs++] = r;
-    }
+    const struct kernel_verdict *v = verdict_for(f);
+    f->trusted = ulms_kernel_trusted(layout.name) || (v && v->verdict == VERDICT_DIRECT);
+    f->ruled = v && !f->trusted;
+    take_runs(f, v);
 }
 
 static bool same(const struct function *a, const struct function *b) {
-    return a->known == b->known && a->runs == b->runs && a->arrays == b->arrays && strcmp(a->name, b->name) == 0 &&
-           memcmp(a->run, b->run, a->runs * sizeof *a->run) == 0;
+    return a->known == b->known && a->trusted == b->trusted && a->unread == b->unread && a->ruled == b->ruled &&
+           a->code == b->code && a->runs == b->runs && a->read_run == b->read_run && a->arrays == b->arrays &&
+           strcmp(a->name, b->name) == 0 && memcmp(a->run, b->run, a->runs * sizeof *a->run) == 0;
 }
 
-/* Enters what was described. */
-static struct function *keep(void) {
-    struct function ***chunk = &chunks[count / CHUNK];
-    if (count == CHUNK * CHUNKS || !make_room() || (!*chunk && !(*chunk = calloc(CHUNK, sizeof **chunk))))
+/* Enters what was described. again: a function that has been read since; its number stays. */
+static struct function *keep(struct function *again) {
+    uint32_t at = again ? again->id - 1 : count;
+    struct function ***chunk = &chunks[at / CHUNK];
+    if (at == CHUNK * CHUNKS || !make_room() || (!*chunk && !(*chunk = calloc(CHUNK, sizeof **chunk))))
         return NULL;
     size_t bytes = sizeof fresh.function + fresh.function.runs * sizeof fresh.function.run[0];
     struct function *f = room_for(bytes + strlen(layout.name) + 1);
@@ -140,9 +198,14 @@ static struct function *keep(void) {
         return NULL;
     memcpy(f, &fresh, bytes);
     f->name = strcpy((char *)f + bytes, layout.name);
-    f->id = count + 1;
-    (*chunk)[count % CHUNK] = f;
-    __atomic_store_n(&count, count + 1, __ATOMIC_RELEASE);
+    f->id = at + 1;
+    if (again) {
+        f->launches = __atomic_load_n(&again->launches, __ATOMIC_RELAXED);
+        f->unmatched = __atomic_load_n(&again->unmatched, __ATOMIC_RELAXED);
+    }
+    __atomic_store_n(&(*chunk)[at % CHUNK], f, __ATOMIC_RELEASE);
+    if (!again)
+        __atomic_store_n(&count, count + 1, __ATOMIC_RELEASE);
     place(table, f);
     return f;
 }
@@ -159,8 +222,9 @@ static struct function *enter(uint64_t handle) {
         __atomic_store_n(&old->epoch, now, __ATOMIC_RELAXED);
         return old;
     }
-    struct function *f = keep();
-    if (f && function_named)
+    bool again = old && old->code && old->code == fresh.function.code && strcmp(old->name, layout.name) == 0;
+    struct function *f = keep(again ? old : NULL);
+    if (f && function_named && !again)
         function_named(f);
     return f;
 }
@@ -187,6 +251,18 @@ void functions_forget(void) {
     __atomic_fetch_add(&epoch, 1, __ATOMIC_RELAXED);
 }
 
+void functions_review(const struct kernel_code *code) {
+    lock_take(&lock);
+    for (uint32_t i = 0; i < count; i++) {
+        struct function *f = chunks[i / CHUNK][i % CHUNK];
+        if (f->code == code)
+            __atomic_store_n(&f->epoch, epoch - 1, __ATOMIC_RELAXED);
+    }
+    lock_drop(&lock);
+}
+
 const struct function *function_at(uint32_t i) {
-    return i < __atomic_load_n(&count, __ATOMIC_ACQUIRE) ? chunks[i / CHUNK][i % CHUNK] : NULL;
+    if (i >= __atomic_load_n(&count, __ATOMIC_ACQUIRE))
+        return NULL;
+    return __atomic_load_n(&chunks[i / CHUNK][i % CHUNK], __ATOMIC_ACQUIRE);
 }

@@ -3,6 +3,7 @@
 #define ULMS_FUNCTION_H
 
 #include "launch/argument_arrays.h"
+#include "launch/kernel_code.h"
 
 /* A run of aligned 8-byte words inside one parameter, each of which may be an address. */
 struct word_run {
@@ -17,14 +18,18 @@ struct function {
     uint32_t id;     /* from 1, for the life of the process */
     uint32_t epoch;
     bool known;   /* the layout is; else launches are scanned blindly */
-    bool trusted; /* ulms_kernel_trusted of its name */
+    bool trusted; /* by its name, or its code */
+    bool unread;  /* its code was still being read when it was described */
+    bool ruled;   /* a launch is trusted, too, if the rules of its code hold (launch/rules.h) */
+    bool sparse;  /* of what is only read, the first may be a table */
     uint16_t parameters;
     uint16_t runs;
-    uint16_t read_from; /* this parameter and all behind it are only read; 0: that is not known */
-    uint16_t arrays;    /* id of the arrays of a parameter that is in no run; 0: none */
-    const char *name;   /* as compiled; "?" when the driver does not tell */
-    uint64_t launches;  /* relaxed atomics */
-    uint64_t unmatched; /* launches with arguments of which none was in the ledger */
+    uint16_t read_run;              /* this run and all behind it are only read; `runs`: none is known to be */
+    uint16_t arrays;                /* id of the arrays of a parameter that is in no run; 0: none */
+    const char *name;               /* as compiled; "?" when the driver does not tell */
+    const struct kernel_code *code; /* NULL: it is not read */
+    uint64_t launches;              /* relaxed atomics */
+    uint64_t unmatched;             /* launches with arguments of which none was in the ledger */
     struct word_run run[];
 };
 
@@ -33,6 +38,7 @@ enum { PARAMETERS_MAX = 4096 };
 /* What the driver tells of a handle. Sizes and offsets in bytes, in parameter order. */
 struct layout {
     bool known;
+    const struct kernel_code *code; /* from the image */
     uint32_t parameters;
     uint16_t offset[PARAMETERS_MAX];
     uint16_t size[PARAMETERS_MAX];
@@ -51,6 +57,8 @@ void function_foresee(uint64_t handle);
 struct function *function_of(uint64_t handle);
 /* A module went: its handles may come back as other functions. Every layout is asked again on its next launch. */
 void functions_forget(void);
+/* The code has been read: the layouts of its functions are asked again on their next launch. */
+void functions_review(const struct kernel_code *code);
 /* The i-th function seen, from 0, or NULL past the last. */
 const struct function *function_at(uint32_t i);
 

@@ -26,6 +26,7 @@ enum op_flag {
     OP_ROAMS = 64,    /* a kernel of it may follow addresses that lie in memory: it is not trusted */
     OP_WHOLE = 128,   /* it has all that a library's call was handed whose kernels are one operation, and no more */
     OP_GATED = 256,   /* part of it waits for what the host does: a word, a host function, another process */
+    OP_UNREAD = 512,  /* it roams as long as its kernel's code has not been read */
 };
 
 struct op {

@@ -120,18 +120,29 @@ static SELDOM void begin_reading(struct scan *s) {
     s->read = s->op->count;
 }
 
-/* Who writes so little of the first that it reads leaves most of that alone. */
-static SELDOM void end_reading(struct scan *s) {
+void scan_distrust(struct op *op, uint32_t from) {
+    for (uint32_t i = from; i < op->count; i++)
+        if (op->touches[i].mode == TOUCH_READ)
+            op->touches[i].mode = TOUCH_UPDATE;
+}
+
+/* Who writes so little of the first that it reads leaves most of that alone. In a library's call nobody asks whether
+ * rules hold. */
+static SELDOM void end_reading(struct scan *s, const struct function *f) {
     struct touch *t = &s->op->touches[s->read];
     uint64_t written = 0;
+    if (f->ruled && s->call)
+        scan_distrust(s->op, s->read);
+    if (!f->sparse)
+        return;
     for (uint32_t i = s->before; i < s->read; i++)
         written += s->op->touches[i].bytes;
     if (s->read < s->op->count && t->mode == TOUCH_READ)
         t->sparse = written > 0 && t->bytes / SPARSE_PART >= written;
 }
 
-static inline void enter(struct scan *s, const struct function *f, const struct word_run *r) {
-    if (__builtin_expect(f->read_from, 0) && r->parameter >= f->read_from && s->mode != TOUCH_READ)
+static inline void enter(struct scan *s, const struct word_run *r, const struct word_run *read) {
+    if (__builtin_expect(r == read, 0))
         begin_reading(s);
 }
 
@@ -187,7 +198,7 @@ static inline __attribute__((always_inline)) void scan_end(struct scan *s, const
     struct op *op = s->op;
     look_up_batch(s);
     if (__builtin_expect(s->mode == TOUCH_READ, 0))
-        end_reading(s);
+        end_reading(s, f);
     if (!f->known)
         op->flags |= OP_BLIND;
     if (op->count == s->before && (f->runs || f->arrays || !f->known))
@@ -204,7 +215,7 @@ HOT void scan_parameters(struct op *op, struct ledger *l, const struct function 
                        grid);
     for (const struct word_run *r = f->run, *end = r + f->runs; r < end; r++) {
         const char *at = (const char *)parameters[r->parameter] + r->skip;
-        enter(&s, f, r);
+        enter(&s, r, f->run + f->read_run);
         if (r->words == 1)
             look_at(&s, &b, at);
         else
@@ -234,7 +245,7 @@ void scan_buffer(struct op *op, struct ledger *l, const struct function *f, stru
     else if (a)
         look_at_words(&s, &b, (const char *)buffer + a->offset, words_there(bytes, a->offset, a->bytes / 8));
     for (const struct word_run *r = f->run; r < f->run + f->runs; r++) {
-        enter(&s, f, r);
+        enter(&s, r, f->run + f->read_run);
         look_at_words(&s, &b, (const char *)buffer + r->offset, words_there(bytes, r->offset, r->words));
     }
     scan_end(&s, f);

@@ -128,7 +128,7 @@ __attribute__((unused)) static struct bytes cubin_of(const char *name, const uin
 
 enum { ENTRY_PTX = 1, ENTRY_CUBIN = 2 };
 
-static struct bytes fat_begin(void) {
+__attribute__((unused)) static struct bytes fat_begin(void) {
     static const struct {
         uint32_t magic;
         uint16_t version, header_bytes;
@@ -139,7 +139,7 @@ static struct bytes fat_begin(void) {
     return fat;
 }
 
-static void fat_add(struct bytes *fat, uint16_t kind, const void *content, size_t count) {
+__attribute__((unused)) static void fat_add(struct bytes *fat, uint16_t kind, const void *content, size_t count) {
     struct {
         uint16_t kind, version;
         uint32_t header_bytes;

@@ -1,6 +1,7 @@
 /* What a launch touches, by the addresses among its arguments. */
 #include "launch/scan.h"
 
+#include "launch/reads.h"
 #include "test.h"
 
 static struct ledger *l;
@@ -10,25 +11,23 @@ static struct op op;
 static uint32_t scan(addr_t a, addr_t b) {
     addr_t words[] = {a, b};
     void *parameters[] = {words};
-    static struct function f = {.known = true, .parameters = 1, .runs = 1, .run = {{.parameter = 0, .words = 2}}};
+    static struct function f = {.known = true, .parameters = 1, .read_run = 1, .runs = 1, .run = {{.words = 2}}};
     op = (struct op){.touches = touches};
     scan_parameters(&op, l, &f, (struct grid){1, 1}, parameters);
     return op.count;
 }
 
-static const char *named;
-
+/* A gathering kernel of PyTorch's with a number before the table. */
 static void describe(uint64_t handle, struct layout *out) {
+    static const uint16_t size[] = {8, 4, 8};
     (void)handle;
     out->known = true;
-    snprintf(out->name, sizeof out->name, "%s", named);
-}
-
-static const struct function *function_of_name(const char *name) {
-    static uint64_t handle;
-    named = name;
-    function_describe = describe;
-    return function_of(++handle);
+    out->parameters = 3;
+    for (uint16_t i = 0; i < 3; i++) {
+        out->offset[i] = 8 * i;
+        out->size[i] = size[i];
+    }
+    strcpy(out->name, "_ZN2at6native24vectorized_gather_kernelILi16ElEEvPcS2_PT0_illllb");
 }
 
 static void begin(void) {
@@ -65,7 +64,7 @@ TEST(what_is_known_to_be_only_read_is) {
     void *parameters[] = {&words[0], &words[1], &words[2]};
     static const struct function f = {.known = true,
                                       .parameters = 3,
-                                      .read_from = 1,
+                                      .read_run = 1,
                                       .runs = 3,
                                       .run = {{.parameter = 0, .words = 1, .offset = 0},
                                               {.parameter = 1, .words = 1, .offset = 8},
@@ -84,14 +83,14 @@ TEST(what_is_known_to_be_only_read_is) {
         CHECK(op.touches[1].start == 0x102000 && op.touches[1].mode == TOUCH_READ);
     }
     CHECK(!op.touches[1].sparse); /* as much is written */
-    CHECK_EQ(function_of_name("_ZN2at6native24vectorized_gather_kernelILi16ElEEvPcS2_PT0_illllb")->read_from, 1);
-    CHECK_EQ(
-        function_of_name("_ZN2at6native44_GLOBAL__N__50c743a2_11_Indexing_cu_89862edb21indexSelectSmallIndexIN3c108"
-                         "BFloat16EljLi2ELi2ELin2EEEvNS_4cuda6detail10TensorInfoIT_T1_EENS7_IKS8_S9_EE")
-            ->read_from,
-        1);
-    CHECK_EQ(function_of_name("_ZN4mine24vectorized_gather_kernelILi16ElEEv")->read_from, 0);
-    CHECK_EQ(function_of_name("_ZN2at6native18elementwise_kernelILi128ELi4E")->read_from, 0);
+    function_describe = describe;
+    const struct function *gathers = function_of(1);
+    CHECK(gathers->runs == 2 && gathers->read_run == 1 && gathers->sparse);
+    CHECK_EQ(kernel_reads_from("_ZN2at6native44_GLOBAL__N__50c743a2_11_Indexing_cu_89862edb21indexSelectSmallIndexIN3c"
+                               "108BFloat16EljLi2ELi2ELin2EEEvNS_4cuda6detail10TensorInfoIT_T1_EENS7_IKS8_S9_EE"),
+             1);
+    CHECK_EQ(kernel_reads_from("_ZN4mine24vectorized_gather_kernelILi16ElEEv"), 0);
+    CHECK_EQ(kernel_reads_from("_ZN2at6native18elementwise_kernelILi128ELi4E"), 0);
 }
 
 TEST(a_few_rows_of_a_table_are_sparse) {
@@ -99,7 +98,8 @@ TEST(a_few_rows_of_a_table_are_sparse) {
     void *parameters[] = {&words[0], &words[1]};
     static const struct function f = {.known = true,
                                       .parameters = 2,
-                                      .read_from = 1,
+                                      .read_run = 1,
+                                      .sparse = true,
                                       .runs = 2,
                                       .run = {{.parameter = 0, .words = 1}, {.parameter = 1, .words = 1, .offset = 8}}};
     begin();
@@ -123,8 +123,9 @@ TEST(what_was_read_and_is_changed_counts_as_changed) {
     addr_t word = 0x100000;
     void *parameters[] = {&word};
     static const struct function reads = {
-        .known = true, .parameters = 2, .read_from = 1, .runs = 1, .run = {{.parameter = 1, .words = 1}}};
-    static const struct function changes = {.known = true, .parameters = 1, .runs = 1, .run = {{.words = 1}}};
+        .known = true, .parameters = 2, .read_run = 0, .runs = 1, .run = {{.parameter = 1, .words = 1}}};
+    static const struct function changes = {
+        .known = true, .parameters = 1, .read_run = 1, .runs = 1, .run = {{.words = 1}}};
     void *second[] = {NULL, &word};
     begin();
     op = (struct op){.touches = touches}; /* as a graph's nodes are gathered */

@@ -41,6 +41,7 @@ REASONS = {
     "backend/pager/waiters.c": "a millisecond, before it sleeps",
     "tenant/tenant.c": OURS + ": tenant_join waits for the broker, half a second at most",
     "ledger/pending.c": "a lock: who has it calls nothing",
+    "launch/kernel_code.c": OURS,
     "observe/writer.c": "the end of a trace: so many seconds",
     "interpose/replace/ipc_server.c": OURS + ", but the end of the process, which is bounded",
     "interpose/account/reserved.c": "an event never recorded, which the driver does not wait for",

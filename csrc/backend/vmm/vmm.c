@@ -58,13 +58,15 @@ static void tell_untrusted(const struct pager *d, const struct op *op) {
              d->ordinal, f ? f->name : "a kernel of a graph");
 }
 
-/* The first operations with kernels that are not trusted: until all that is away is mapped. While nothing moves
- * nothing is away. Under the lock. */
-static bool needs_all_mapped(struct pager *d, const struct op *op) {
+/* A kernel that is not trusted comes. While nothing moves nothing is away. Under the lock. */
+static bool needs_mapped(struct pager *d, const struct op *op) {
     if (!(op->flags & OP_ROAMS) || !pager_moves(d) || !vmm_in(d) || vmm_in(d)->all_mapped)
         return false;
-    if (ulms_options.hidden != HIDDEN_FOLLOWED || vmm_verifies())
-        return false;
+    return ulms_options.hidden == HIDDEN_FOLLOWED && !vmm_verifies();
+}
+
+/* Until all that is away is mapped. Under the lock. */
+static bool needs_all_mapped(struct pager *d, const struct op *op) {
     if (!__atomic_exchange_n(&vmm_in(d)->untrusted, true, __ATOMIC_RELAXED))
         tell_untrusted(d, op);
     vmm_in(d)->all_mapped = !vmm_in(d)->stale_content && !d->moves.under_way;
@@ -73,6 +75,10 @@ static bool needs_all_mapped(struct pager *d, const struct op *op) {
 
 static enum pager_opacity opacity(struct pager *d, const struct op *op) {
     if (hides(op))
+        return PAGER_OPAQUE;
+    if (!needs_mapped(d, op))
+        return PAGER_TRANSPARENT;
+    if (op->flags & OP_UNREAD) /* which will be over soon */
         return PAGER_OPAQUE;
     return needs_all_mapped(d, op) ? PAGER_PAUSES_MOVES : PAGER_TRANSPARENT;
 }

@@ -77,4 +77,6 @@ void describe(uint64_t handle, struct layout *out) {
         loaded_describe(handle, out);
     if (driver_tells_names())
         ask_name(handle, out);
+    if (kernel_code_on())
+        out->code = loaded_code(handle, out->name);
 }

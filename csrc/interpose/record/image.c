@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "driver/session.h"
 #include "interpose/record/describe.h"
+#include "launch/image.h"
 
 /* A handle and what it stands for: a kernel of an image, or (without a name) the image itself. */
 struct named {
@@ -24,7 +26,8 @@ struct named {
 /* An image and the handles that came out of it. A handle may be given again to another image without an unload: its
  * context went. It then stands in both lists, and in the map for the later one. */
 struct loaded {
-    struct image *image; /* NULL: of a form that tells nothing */
+    struct image *image;      /* NULL: of a form that tells nothing, or the driver tells */
+    struct code_source *code; /* NULL: it is not read */
     struct named self;
     struct named *first;
 };
@@ -51,6 +54,7 @@ static void drop(struct loaded *l) {
     }
     forget(&l->self);
     image_free(l->image);
+    code_source_close(l->code);
     free(l);
 }
 
@@ -78,11 +82,11 @@ static void enter(struct loaded *from, uint64_t handle, const char *name) {
     }
 }
 
-void loaded_enter(const void *handle, struct image *image) {
+static void enter_image(const void *handle, struct image *image, struct code_source *code) {
     struct loaded *l = malloc(sizeof *l);
     bool stored = false;
     if (l) {
-        *l = (struct loaded){.image = image, .self = {.handle = key_of(handle), .from = l}};
+        *l = (struct loaded){.image = image, .code = code, .self = {.handle = key_of(handle), .from = l}};
         lock_take(&lock);
         struct named *old = hash_put(&handles, l->self.handle, &l->self, &stored);
         if (stored && old && old == &old->from->self)
@@ -91,12 +95,68 @@ void loaded_enter(const void *handle, struct image *image) {
     }
     if (!stored) {
         image_free(image);
+        code_source_close(code);
         free(l);
     }
 }
 
+static void enter_content(const void *handle, const void *start, uint64_t bytes, bool stays, bool changed) {
+    if (!driver_tells_parameters())
+        enter_image(handle, image_read(start, bytes), NULL);
+    else
+        enter_image(handle, NULL, changed ? NULL : code_source_open(start, bytes, stays));
+}
+
+void loaded_enter(const void *handle, const void *start, bool stays, bool changed) {
+    enter_content(handle, start, CODE_UNSIZED, stays, changed);
+}
+
+void loaded_enter_file(const void *handle, const char *path) {
+    void *content = MAP_FAILED;
+    size_t bytes = 0;
+    struct stat about;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file >= 0 && fstat(file, &about) == 0 && about.st_size > 0) {
+        bytes = (size_t)about.st_size;
+        content = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
+    }
+    enter_content(handle, content == MAP_FAILED ? NULL : content, bytes, false, false);
+    if (content != MAP_FAILED)
+        munmap(content, bytes);
+    if (file >= 0)
+        close(file);
+}
+
 bool loaded_wanted(CUresult status) {
-    return status == CUDA_SUCCESS && session_on && !driver_tells_parameters();
+    return status == CUDA_SUCCESS && session_on && (kernel_code_on() || !driver_tells_parameters());
+}
+
+/* Of all devices; 0: they differ, or the driver does not tell. */
+static uint32_t architecture(void) {
+    int major = 0, minor = 0;
+    uint32_t all = 0;
+    for (int d = 0; d < session.devices; d++) {
+        if (REAL(cuDeviceGetAttribute, 0)(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d) != CUDA_SUCCESS ||
+            REAL(cuDeviceGetAttribute, 0)(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d) != CUDA_SUCCESS)
+            return 0;
+        uint32_t one = (uint32_t)(10 * major + minor);
+        if (all && all != one)
+            return 0;
+        all = one;
+    }
+    return all;
+}
+
+void loaded_begin(void) {
+    bool moves = ulms_options.mode == MODE_VMM || ulms_options.mode == MODE_OBSERVE;
+    if (!ulms_options.reads_code || !moves)
+        return;
+    const char *compiles = getenv("CUDA_FORCE_PTX_JIT");
+    uint32_t all = driver_tells_parameters() && !(compiles && *compiles && *compiles != '0') ? architecture() : 0;
+    if (!all)
+        log_warn("kernels are not read: the driver is older than CUDA 12.4, devices differ, or CUDA_FORCE_PTX_JIT is "
+                 "set");
+    kernel_code_begin(all);
 }
 
 void loaded_derived(const void *from, const void *to, const char *name) {
@@ -104,6 +164,8 @@ void loaded_derived(const void *from, const void *to, const char *name) {
     struct named *n = hash_get(&handles, key_of(from));
     if (n)
         enter(n->from, key_of(to), name ? name : n->name);
+    if (n && name && n->from->code && code_source_eager(n->from->code))
+        kernel_code_of(n->from->code, name);
     lock_drop(&lock);
 }
 
@@ -118,12 +180,24 @@ void loaded_describe(uint64_t handle, struct layout *out) {
     lock_drop(&lock);
 }
 
+const struct kernel_code *loaded_code(uint64_t handle, const char *name) {
+    lock_take(&lock);
+    const struct named *n = hash_get(&handles, handle);
+    bool is = n && n->name && n->from->code && strcmp(n->name, name) == 0;
+    const struct kernel_code *code = is ? kernel_code_of(n->from->code, name) : NULL;
+    lock_drop(&lock);
+    return code;
+}
+
 struct loaded *loaded_unload_begin(const void *handle) {
     lock_take(&lock);
     struct named *n = hash_get(&handles, key_of(handle));
     struct loaded *l = n && n == &n->from->self ? n->from : NULL;
-    if (l)
+    if (l) {
         hash_take(&handles, n->handle);
+        code_source_close(l->code);
+        l->code = NULL;
+    }
     lock_drop(&lock);
     return l;
 }
@@ -140,20 +214,16 @@ void loaded_unload_end(struct loaded *going, CUresult status) {
     lock_drop(&lock);
 }
 
-struct image *loaded_read(const char *path) {
-    struct image *image = NULL;
-    struct stat about;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return NULL;
-    if (fstat(file, &about) == 0 && about.st_size > 0) {
-        size_t bytes = (size_t)about.st_size;
-        void *content = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
-        if (content != MAP_FAILED) {
-            image = image_read(content, bytes);
-            munmap(content, bytes);
-        }
-    }
-    close(file);
-    return image;
+static bool is_image(const void *value, const void *unused) {
+    (void)unused;
+    const struct named *n = value;
+    return n == &n->from->self;
+}
+
+void loaded_forget(void) {
+    struct named *n;
+    lock_take(&lock);
+    while (kernel_code_on() && (n = hash_take_any(&handles, is_image, NULL)))
+        drop(n->from);
+    lock_drop(&lock);
 }

@@ -1,29 +1,36 @@
-/* Loaded images, on a driver that does not tell parameters: which handle is which kernel of which image. */
+/* Loaded images: which handle is which kernel of which image. Wanted where the driver does not tell parameters, or
+ * where the kernels' code is read. */
 #ifndef ULMS_INTERPOSE_IMAGE_H
 #define ULMS_INTERPOSE_IMAGE_H
 
 #include "driver.h"
 #include "launch/function.h"
-#include "launch/image.h"
 
 struct loaded;
 
+/* The session begins: from now on code is read, if that is wanted and can be done. */
+void loaded_begin(void);
 /* A call that loads, or gives a handle, returned: whether the image is looked into. */
 bool loaded_wanted(CUresult status);
-/* The content of a file; NULL: it tells nothing. */
-struct image *loaded_read(const char *path);
-/* The handle stands for the image, which is taken over. */
-void loaded_enter(const void *handle, struct image *image);
+/* The handle stands for the image at `start`. stays: it lies there until it is unloaded. changed: the driver may make
+ * something else of it than it says. */
+void loaded_enter(const void *handle, const void *start, bool stays, bool changed);
+/* The same of the content of a file. */
+void loaded_enter_file(const void *handle, const char *path);
 /* `to` is another handle for what `from` stands for or, with a name, for that kernel of it. */
 void loaded_derived(const void *from, const void *to, const char *name);
 
 /* Fills in the name by which the program asked for the handle and, if the image tells, its layout. Any thread. */
 void loaded_describe(uint64_t handle, struct layout *out);
+/* The code of the handle's kernel, which has that name; NULL: it is not read. Any thread. */
+const struct kernel_code *loaded_code(uint64_t handle, const char *name);
 
 /* An unload of a module or library: before the real call, which may give its handles to another thread at once; NULL
  * when nothing is known of it. */
 struct loaded *loaded_unload_begin(const void *handle);
 /* The real call returned: forgets the image, or keeps it after all. */
 void loaded_unload_end(struct loaded *going, CUresult status);
+/* A context goes with its modules, of which nobody tells: no handle is of code that was read any more. */
+void loaded_forget(void);
 
 #endif

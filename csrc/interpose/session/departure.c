@@ -3,7 +3,7 @@
 #include "backend/backend.h"
 #include "driver/capture.h"
 #include "driver/session.h"
-#include "interpose/record/describe.h"
+#include "interpose/record/image.h"
 #include "interpose/replace/deferred_free.h"
 
 static void gone(CUcontext context) {
@@ -14,8 +14,10 @@ static void gone(CUcontext context) {
 /* Handles of functions are forgotten before the real call: after it, another thread's image may have them. */
 void context_going(struct context_departure *x, CUcontext context) {
     *x = (struct context_departure){.at.context = session_on ? context : NULL};
-    if (session_on)
+    if (session_on) {
+        loaded_forget();
         functions_forget();
+    }
     if (!x->at.context)
         return;
     x->told = session.backend->forget;

@@ -20,6 +20,7 @@
 #include "driver/within.h"
 #include "interpose/account/charge.h"
 #include "interpose/record/describe.h"
+#include "interpose/record/image.h"
 #include "interpose/record/timing.h"
 #include "interpose/record/wrap.h"
 #include "interpose/replace/ipc.h"
@@ -178,6 +179,7 @@ static void start(void) {
     function_describe = describe;
     function_named = name_function;
     REAL(cuDeviceGetCount, 0)(&session.devices);
+    loaded_begin();
     stats_open(ulms_options.stats);
     device_facts(device, sizeof device, &total);
     for (int d = 0; d < session.devices && d < DEVICE_MAX; d++)

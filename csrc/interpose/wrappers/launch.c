@@ -5,39 +5,55 @@
 #include "driver/session.h"
 #include "interpose/record/wrap.h"
 #include "launch/call_extents.h"
+#include "launch/rules.h"
 #include "launch/scan.h"
 #include "observe/stats.h"
 
 /* `extra` is a list of (key, value) pairs up to CU_LAUNCH_PARAM_END. */
-static HOT void scan(struct op *op, const struct function *f, struct grid grid, void **parameters, void **extra) {
-    const void *buffer = NULL;
-    size_t bytes = 0;
+static inline struct arguments arguments_of(void **parameters, void **extra) {
+    struct arguments a = {.parameters = parameters};
     for (void **e = extra; e && *e != CU_LAUNCH_PARAM_END; e += 2) {
         if (*e == CU_LAUNCH_PARAM_BUFFER_POINTER)
-            buffer = e[1];
+            a.buffer = e[1];
         else if (*e == CU_LAUNCH_PARAM_BUFFER_SIZE)
-            bytes = *(const size_t *)e[1];
+            a.bytes = *(const size_t *)e[1];
     }
-    if (buffer)
-        scan_buffer(op, session.ledger, f, grid, buffer, bytes);
-    else if (parameters && f->known)
-        scan_parameters(op, session.ledger, f, grid, parameters);
-    else if (parameters)
-        scan_blindly(op, session.ledger, parameters);
+    return a;
+}
+
+static HOT void scan(struct op *op, const struct function *f, struct grid grid, const struct arguments *a) {
+    if (a->buffer)
+        scan_buffer(op, session.ledger, f, grid, a->buffer, a->bytes);
+    else if (a->parameters && f->known)
+        scan_parameters(op, session.ledger, f, grid, a->parameters);
+    else if (a->parameters)
+        scan_blindly(op, session.ledger, a->parameters);
+}
+
+/* It may follow addresses that lie in memory, as far as is known. */
+static __attribute__((noinline)) void distrust(struct op *op, const struct function *f, const struct arguments *a) {
+    if (f && f->ruled && rules_hold(f, session.ledger, a))
+        return;
+    op->flags |= OP_ROAMS;
+    if (f && f->unread)
+        op->flags |= OP_UNREAD;
+    if (f && f->ruled)
+        scan_distrust(op, 0);
 }
 
 HOT void launch_touch(struct op *op, const struct function *f, struct grid grid, void **parameters, void **extra) {
+    struct arguments a = arguments_of(parameters, extra);
     struct call *call = call_under_way();
     if (!call || !call_extents_suffice(call)) {
         if (__builtin_expect(f != NULL, 1))
-            scan(op, f, grid, parameters, extra);
+            scan(op, f, grid, &a);
         else
             op->flags |= OP_BLIND;
     }
     if (call)
         call_extents_carry(call, op);
     else if (!f || !f->trusted)
-        op->flags |= OP_ROAMS;
+        distrust(op, f, &a);
 }
 
 static inline void count(struct function *f, struct op *op) {

@@ -70,19 +70,36 @@ CUresult custom_cuLibraryUnload(int variant, CUlibrary library) {
     return unloaded(going, REAL(cuLibraryUnload, variant)(library), library);
 }
 
-/* --- calls that load. Images are looked into only where the driver does not tell parameters --- */
+/* --- calls that load --- */
+
+enum { JIT_TARGET = 9, JIT_FALLBACK = 10, JIT_PLAIN_LAST = 16, LIBRARY_PRESERVED = 1 };
+
+/* Those behind the last plain one link, or give variables addresses. */
+static bool changes(const CUjit_option *options, unsigned int n) {
+    bool any = false;
+    for (unsigned int i = 0; options && i < n; i++)
+        any |= options[i] == JIT_TARGET || options[i] == JIT_FALLBACK || options[i] > JIT_PLAIN_LAST;
+    return any;
+}
+
+static bool is_preserved(const CUlibraryOption *options, void *const *values, unsigned int n) {
+    bool any = false;
+    for (unsigned int i = 0; options && values && i < n; i++)
+        any |= options[i] == LIBRARY_PRESERVED && values[i];
+    return any;
+}
 
 CUresult custom_cuModuleLoad(int variant, CUmodule *module, const char *fname) {
     CUresult status = REAL(cuModuleLoad, variant)(module, fname);
     if (loaded_wanted(status))
-        loaded_enter(*module, loaded_read(fname));
+        loaded_enter_file(*module, fname);
     return status;
 }
 
 CUresult custom_cuModuleLoadData(int variant, CUmodule *module, const void *image) {
     CUresult status = REAL(cuModuleLoadData, variant)(module, image);
     if (loaded_wanted(status))
-        loaded_enter(*module, image_read(image, CODE_UNSIZED));
+        loaded_enter(*module, image, false, false);
     return status;
 }
 
@@ -90,14 +107,14 @@ CUresult custom_cuModuleLoadDataEx(int variant, CUmodule *module, const void *im
                                    CUjit_option *options, void **optionValues) {
     CUresult status = REAL(cuModuleLoadDataEx, variant)(module, image, numOptions, options, optionValues);
     if (loaded_wanted(status))
-        loaded_enter(*module, image_read(image, CODE_UNSIZED));
+        loaded_enter(*module, image, false, changes(options, numOptions));
     return status;
 }
 
 CUresult custom_cuModuleLoadFatBinary(int variant, CUmodule *module, const void *fatCubin) {
     CUresult status = REAL(cuModuleLoadFatBinary, variant)(module, fatCubin);
     if (loaded_wanted(status))
-        loaded_enter(*module, image_read(fatCubin, CODE_UNSIZED));
+        loaded_enter(*module, fatCubin, false, false);
     return status;
 }
 
@@ -107,7 +124,8 @@ CUresult custom_cuLibraryLoadData(int variant, CUlibrary *library, const void *c
     CUresult status = REAL(cuLibraryLoadData, variant)(library, code, jitOptions, jitOptionsValues, numJitOptions,
                                                        libraryOptions, libraryOptionValues, numLibraryOptions);
     if (loaded_wanted(status))
-        loaded_enter(*library, image_read(code, CODE_UNSIZED));
+        loaded_enter(*library, code, is_preserved(libraryOptions, libraryOptionValues, numLibraryOptions),
+                     changes(jitOptions, numJitOptions));
     return status;
 }
 
@@ -119,7 +137,7 @@ CUresult custom_cuLibraryLoadFromFile(int variant, CUlibrary *library, const cha
         REAL(cuLibraryLoadFromFile, variant)(library, fileName, jitOptions, jitOptionsValues, numJitOptions,
                                              libraryOptions, libraryOptionValues, numLibraryOptions);
     if (loaded_wanted(status))
-        loaded_enter(*library, loaded_read(fileName));
+        loaded_enter_file(*library, fileName);
     return status;
 }
 
