@@ -78,7 +78,7 @@ struct policy_report {
     uint64_t operations; /* retired since it joined */
     uint64_t refilled;   /* bytes since it joined that came back after they had left because the budget was low */
     uint64_t stalled_ns; /* since it joined: it had a turn, and an operation waited for pages */
-    uint32_t wants;      /* 1: it issues, or a thread waits at the gate */
+    uint32_t wants;      /* 1: it issues, or a thread waits at the gate; while it is parked only the latter */
     uint32_t in_flight;  /* 1: operations of it have not retired */
     uint32_t ready;      /* 1: the pages of the first operations of its next turn are resident */
     uint32_t um;         /* 1: managed memory, which the driver evicts for others' vmm memory */

@@ -66,9 +66,12 @@ static void charge(struct policy *p, uint64_t now) {
         return;
     share_charge(p, now);
     p->now = now;
-    for (struct tenant *t = NULL; (t = tenant_after(p, t));)
+    for (struct tenant *t = NULL; (t = tenant_after(p, t));) {
         if (is_busy(t))
-            t->wanted_ns = t->idle_ns = now;
+            t->wanted_ns = now;
+        if (t->works)
+            t->idle_ns = now;
+    }
 }
 
 /* Every event ends with it. */
@@ -167,10 +170,14 @@ int policy_report(struct policy *p, uint64_t now, uint32_t tenant, const struct 
         return POLICY_UNKNOWN;
     bool was_busy = is_busy(t);
     uint64_t refilled = report->refilled - least(report->refilled, t->told.refilled);
+    bool issued = report->operations != t->told.operations;
     t->told = *report;
     t->told.need = least(report->need, BYTES_MOST);
     t->charged_told = t->charged_ns;
-    if (t->suspended == POLICY_PARKED && has_work(t))
+    t->works = has_work(t) && (t->works || issued);
+    if (issued)
+        t->idle_ns = p->now;
+    if (t->suspended == POLICY_PARKED && t->told.wants)
         t->suspended = 0;
     p->thrash.refilled = least(p->thrash.refilled + least(refilled, BYTES_MOST), BYTES_MOST);
     if (is_busy(t) && !was_busy)

@@ -68,7 +68,8 @@ struct tenant {
     bool switched;           /* and that was measured */
     /* time */
     uint64_t wanted_ns; /* the last time at which it wanted; NEVER: it never did */
-    uint64_t idle_ns;   /* since when it is idle: it was busy, joined or was resumed last */
+    bool works;         /* it is busy, and has issued operations since it was not */
+    uint64_t idle_ns;   /* since when it is idle: it worked, joined or was resumed last */
     uint64_t charged_ns;
     uint64_t charged_told; /* the same at its last report */
     uint64_t pass;         /* what it used, beside the others of its group */

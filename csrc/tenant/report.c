@@ -25,6 +25,11 @@ static uint64_t away(const struct tenant *t) {
     return t->lease.suspended && !t->drains && !t->unacknowledged ? t->lease.serial : 0;
 }
 
+/* While it is parked nothing is issued: what is not idle then are moves of ours. */
+static bool wants(const struct tenant *t, const struct backend_load *load, bool issues, bool idle) {
+    return load->wants || (t->lease.suspended != POLICY_PARKED && (issues || !idle));
+}
+
 static void report(struct tenant *t, const struct backend_load *load, bool issues, bool idle) {
     uint64_t used = ledger_used(session.ledger, t->device), host = ledger_managed(session.ledger);
     struct share_message m = {.kind = SHARE_REPORT,
@@ -38,7 +43,7 @@ static void report(struct tenant *t, const struct backend_load *load, bool issue
                                                     .operations = t->operations,
                                                     .refilled = load->refilled,
                                                     .stalled_ns = stats_sum(COUNT_held_ns),
-                                                    .wants = load->wants || issues || !idle,
+                                                    .wants = wants(t, load, issues, idle),
                                                     .in_flight = !idle,
                                                     .ready = 1,
                                                     .um = session.backend == &backend_um}}};

@@ -264,6 +264,8 @@ def test_an_idle_one_comes_back_at_its_next_operation(device: Device, backend: s
         assert time.monotonic() < end, device.tenants()
         time.sleep(0.01)
     assert used(device, backend) < MIB
+    time.sleep(0.3)
+    assert all(t["parked"] for t in device.tenants())
     told.touch()
     assert program.communicate(timeout=PATIENCE_S) == (f"{[{7}] * 5}\n", "")
 
@@ -294,12 +296,15 @@ def test_it_suspends_itself(device: Device, backend: str) -> None:
 
 
 def test_a_signal_suspends_and_another_resumes(device: Device, alone: str) -> None:
-    program = long_one(device, "vmm", ULMS_SUSPEND_SIGNAL="USR1")
+    """As a batch system sends them."""
+    program = long_one(device, "vmm", ULMS_SUSPEND_SIGNAL="TSTP")
     device.wait_for(1)
-    program.send_signal(signal.SIGUSR1)
+    program.send_signal(signal.SIGTSTP)
     end = time.monotonic() + PATIENCE_S
     while not is_away(device, time.monotonic() + ENOUGH_S):
         assert time.monotonic() < end
+    program.send_signal(signal.SIGSTOP)
+    time.sleep(0.1)
     program.send_signal(signal.SIGCONT)
     assert said(program) == alone
 

@@ -50,7 +50,9 @@ class Policy(Fit):
         self.now = now
         for t in self.tenants.values():
             if t.busy:
-                t.wanted = t.idle = now
+                t.wanted = now
+            if t.worked:
+                t.idle = now
 
     def tick(self, now: int) -> int:
         self.settle(now)
@@ -126,7 +128,11 @@ class Policy(Fit):
         was, before = t.busy, t.told
         t.told = replace(told, need=min(told.need, BYTES_MOST))
         t.charged_told = t.charged
-        if t.suspended == 2 and t.works:
+        issued = told.operations != before.operations
+        t.worked = t.works and (t.worked or issued)
+        if issued:
+            t.idle = self.now
+        if t.suspended == 2 and told.wants:
             t.suspended = 0
         self.refilled += max(0, told.refilled - before.refilled)
         self.wakes_or_rests(t, was=was)

@@ -1,9 +1,10 @@
 """Who is put away because it is idle: rules of the broker's policy.
 
-A tenant is *idle* since it was last busy, joined, or was suspended or resumed. It is *parked* once
-that lasted for its group's time. If more tenants are not suspended than may be resident, those that
-were idle for a second are parked, too, until no more are. Who was idle longest comes first, ties by
-id. One that is parked is suspended, until it says that it wants or has work in flight.
+A tenant *works* while it is busy and has issued operations since it was not. It is *idle* since it
+worked, issued an operation, joined, or was suspended or resumed. Once that lasted for its group's
+time, and it is not busy, it is *parked*. If more tenants are not suspended than may be resident,
+those that were idle for a second are parked, too, until no more are. Who was idle longest comes
+first, ties by id. One that is parked is suspended, until it says that it wants.
 """
 
 from pump.sim.broker import NEVER

@@ -49,6 +49,7 @@ class Tenant:
     stalled_before: int = 0
     switch: int | None = None
     wanted: int = -1
+    worked: bool = False  # it is busy, and has issued operations since it was not
     idle: int = 0  # since when
     charged: int = 0
     charged_told: int = 0
