@@ -24,9 +24,10 @@ from bench.gpu.wanted import known_from, varying, wanted_of
 from bench.gpu.workloads import offload
 from pump.bench import machine
 from pump.bench.machine import LIMIT
-from pump.bench.resident import NoNvmlError, Nvml, Sampler, judged, seen_by_cuda
+from pump.bench.resident import Sampler, judged, seen_by_cuda
 from pump.bench.row import Row, pooled
 from pump.bench.runner import Asked
+from pump.nvml import NoNvmlError, Nvml
 from pump.predict.systems import BY_NAME, GPU, LEARNS
 from pump.sim.link import UM
 from pump.terminal.command import UsageError

@@ -4,7 +4,6 @@ A measured program cannot be asked: `ulms.so` answers it with what the program m
 what all processes hold, so a figure is the growth since before the program started.
 """
 
-import ctypes
 import threading
 import time
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from dataclasses import replace
 from types import TracebackType
 
 from pump.bench.row import Row
+from pump.nvml import NoNvmlError, Nvml
 
 BESIDE = 64 << 20
 """Bytes that may be resident beyond the budget, an operation and what else is counted: page tables,
@@ -19,49 +19,6 @@ and what the driver rounds up. On an H100 NVML counts in pieces of 2 MiB.
 """
 SAMPLED_S = 0.002
 """Between two looks."""
-
-
-class NoNvmlError(Exception):
-    """NVML is not there, or does not tell. One line."""
-
-
-class _Memory(ctypes.Structure):
-    """`nvmlMemory_t`."""
-
-    _fields_ = [
-        ("total", ctypes.c_ulonglong),
-        ("free", ctypes.c_ulonglong),
-        ("used", ctypes.c_ulonglong),
-    ]
-
-
-class Nvml:
-    """The used memory of one device: by NVML's number of it, or by its name (GPU-..., MIG-...)."""
-
-    def __init__(self, device: int | str = 0) -> None:
-        """Raises NoNvmlError."""
-        try:
-            self._library = ctypes.CDLL("libnvidia-ml.so.1")
-        except OSError as error:
-            raise NoNvmlError(f"NVML: {error}") from error
-        self._device = ctypes.c_void_p()
-        self._call("nvmlInit_v2")
-        handle = ctypes.byref(self._device)
-        if isinstance(device, int):
-            self._call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(device), handle)
-        else:
-            self._call("nvmlDeviceGetHandleByUUID", device.encode(), handle)
-
-    def _call(self, name: str, *arguments: object) -> None:
-        status = getattr(self._library, name)(*arguments)
-        if status != 0:
-            raise NoNvmlError(f"NVML: {name} gives {status}")
-
-    def used(self) -> int:
-        """Bytes, by all processes. Raises NoNvmlError."""
-        memory = _Memory()
-        self._call("nvmlDeviceGetMemoryInfo", self._device, ctypes.byref(memory))
-        return int(memory.used)
 
 
 def seen_by_cuda(variables: Mapping[str, str]) -> int | str:

@@ -39,7 +39,7 @@ class Suspend:
             left = self.wait(args.who, args.timeout)
         except ShareError as error:
             raise UsageError(str(error)) from error
-        for row in left:
+        for row in tenants.counted(left):
             if "away_ns" in row:
                 print(gone(before.get(key(row), row), row))
         late = [row for row in left if "away_ns" not in row]
@@ -120,7 +120,13 @@ def gone(before: dict[str, Any], row: dict[str, Any]) -> str:
     left = max(0, before["resident"] - row["resident"])
     moved = row["evicted"] - before["evicted"]
     took = f"{row['away_ns'] / 1e9:.3f} s"
+    stays = format_size(row["stays"])
+    stays += (
+        f" stay, with its context {format_size(row['nvml_used'])}"
+        if "nvml_used" in row
+        else " and its context stay"
+    )
     return (
         f"{name(row)}: {format_size(left)} left the GPU in {took}, {format_size(moved)} of it"
-        f" to the host; {format_size(row['stays'])} and its context stay"
+        f" to the host; {stays}"
     )

@@ -1,12 +1,15 @@
 """Tables of the programs that share GPUs, for `pump share status` and `pump top`."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
 
+from pump.nvml import NoNvmlError, Nvml
 from pump.sizes import format_size
 from pump.terminal.render import table
 
@@ -35,6 +38,25 @@ def each(now: dict[str, Any]) -> Iterator[dict[str, Any]]:
             alone = len(gpu["tenants"]) == 1
             more = {"program": program(tenant["pid"]), "state": state(tenant, alone=alone)}
             yield {"gpu": gpu["uuid"]} | tenant | more
+
+
+def counted(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Each with the bytes that NVML counts for the process, its context included, if it does."""
+    found: dict[str, dict[int, int]] = {}
+    for row in rows:
+        gpu = row["gpu"]
+        if gpu not in found:
+            found[gpu] = {}
+            with suppress(NoNvmlError):
+                found[gpu] = nvml(gpu).processes()
+        used = found[gpu].get(row["pid"])
+        yield row if used is None else row | {"nvml_used": used}
+
+
+@cache
+def nvml(gpu: str) -> Nvml:
+    """Of the GPU that the broker calls so. Raises NoNvmlError."""
+    return Nvml(f"GPU-{uuid.UUID(gpu)}")
 
 
 def page(now: dict[str, Any]) -> list[RenderableType]:

@@ -139,7 +139,9 @@ class Top:
 def objects(look: Look) -> list[str]:
     """Tenants with what the broker says of them, then programs with their counters."""
     at = {"time": round(time.time(), 3)}
-    found: list[dict[str, Any]] = [at | {"tenant": each} for each in tenants.each(look.shared)]
+    found: list[dict[str, Any]] = [
+        at | {"tenant": each} for each in tenants.counted(tenants.each(look.shared))
+    ]
     for view in look.views:
         now = view.now
         counters = {name: counter.value for name, counter in now.counters.items()}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pump.cli import main
+from pump.cli import main, tenants
 from pump.share import broker
 from tests.conftest import PATIENCE_S
 from tests.tenants import GIB, Tenant
@@ -84,13 +84,13 @@ def test_top_shows_an_object_a_line(folder: Path, capsys: pytest.CaptureFixture[
         assert time.monotonic() < end, objects
         for tenant in first, second:
             tenant.says("REPORT", need=GIB, wants=1, in_flight=1, ready=1)
-    tenants = {name: one["tenant"] for name, one in objects.items()}
-    assert {name: one["state"] for name, one in tenants.items()} == {
+    told = {name: one["tenant"] for name, one in objects.items()}
+    assert {name: one["state"] for name, one in told.items()} == {
         "first": "runs",
         "second": "waits",
     }
-    assert tenants["second"]["had"] < 300
-    assert {one["program"] for one in tenants.values()} == {
+    assert told["second"]["had"] < 300
+    assert {one["program"] for one in told.values()} == {
         Path("/proc/self/comm").read_text(encoding="utf-8").strip()
     }
     first.says("REPORT", need=GIB)
@@ -136,7 +136,16 @@ def test_a_number_that_a_share_has_for_a_name_is_refused(
         assert [one.lease().suspended for one in (process, share, other)] == expected
 
 
-def test_who_is_suspended_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+class Counts:
+    """As NVML counts."""
+
+    def processes(self) -> dict[int, int]:
+        return {os.getpid(): 3 * GIB // 2}
+
+
+def test_who_is_suspended_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By group or number; what left and what stays, or that it does not leave."""
     main(["share", "start"])
     tenant = Tenant(folder, "train")
@@ -155,6 +164,10 @@ def test_who_is_suspended_is_told(folder: Path, capsys: pytest.CaptureFixture[st
     tenant.says("REPORT", resident=GIB, stays=GIB, evicted=2 * GIB, away=lease.serial)
     assert main(["suspend", str(os.getpid())]) == 0
     assert capsys.readouterr().out.endswith(" to the host; 1.0 GiB and its context stay\n")
+    monkeypatch.setattr(tenants, "nvml", lambda _: Counts())
+    assert main(["suspend", str(os.getpid())]) == 0
+    assert capsys.readouterr().out.endswith("; 1.0 GiB stay, with its context 1.5 GiB\n")
+    assert tenants_told(capsys)["train"]["tenant"]["nvml_used"] == 3 * GIB // 2
     later = Tenant(folder, "train")
     assert later.lease().suspended  # the same process, as on another GPU
     main(["suspend", "train", "--timeout", "0"])
