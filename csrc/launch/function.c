@@ -253,10 +253,11 @@ void functions_forget(void) {
 
 void functions_review(const struct kernel_code *code) {
     lock_take(&lock);
+    uint32_t old = __atomic_load_n(&epoch, __ATOMIC_RELAXED) - 1;
     for (uint32_t i = 0; i < count; i++) {
         struct function *f = chunks[i / CHUNK][i % CHUNK];
         if (f->code == code)
-            __atomic_store_n(&f->epoch, epoch - 1, __ATOMIC_RELAXED);
+            __atomic_store_n(&f->epoch, old, __ATOMIC_RELAXED);
     }
     lock_drop(&lock);
 }

@@ -1,6 +1,8 @@
 /* Kernels that are trusted by their code, from the image to the launch. */
 #include "launch/kernel_code.h"
 
+#include <pthread.h>
+
 #include "launch/rules.h"
 #include "test.h"
 
@@ -8,8 +10,8 @@
 
 enum { HANDLE = 0x1000 };
 
-static struct code_source *source;
-static const char *name;
+static __thread struct code_source *source;
+static __thread const char *name;
 static uint32_t parameters = 4;
 static uint16_t last_bytes = 4; /* of the last; the others have 8 */
 
@@ -23,6 +25,11 @@ static void describe(uint64_t handle, struct layout *out) {
     snprintf(out->name, sizeof out->name, "%s", name);
     out->code = source ? kernel_code_of(source, name) : NULL;
     (void)handle;
+}
+
+__attribute__((constructor)) static void begin(void) {
+    function_describe = describe;
+    kernel_code_begin(CODE_SM);
 }
 
 static struct code_source *open_bytes(const struct bytes *b, bool stays) {
@@ -42,9 +49,9 @@ static const struct function *read_function(void) {
 }
 
 static void load(const char *like) {
+    if (source)
+        code_source_close(source);
     struct bytes b = code_cubin(KERNELS, name, like);
-    kernel_code_begin(CODE_SM);
-    function_describe = describe;
     source = open_bytes(&b, false);
     CHECK(source);
     memset(b.at, 0, b.count); /* the program's, which may be done with it */
@@ -75,6 +82,7 @@ TEST(an_indexed_kernel_is_ruled_and_keeps_its_number) {
     CHECK(!f->sparse);
     functions_forget();
     CHECK(function_of(HANDLE) == f);
+    code_source_close(source);
     source = NULL; /* as another handle */
     functions_forget();
     const struct function *other = function_of(HANDLE);
@@ -96,7 +104,6 @@ TEST(the_same_image_again_is_the_same_code) {
     load("i_gather");
     const struct kernel_code *k = kernel_code_of(source, "k");
     CHECK(kernel_code_of(source, "other") != k);
-    code_source_close(source);
     load("i_gather");
     CHECK(kernel_code_of(source, "k") == k);
     load("d_axpy");
@@ -118,7 +125,6 @@ TEST(images_that_may_be_another_are_unknown) {
     struct bytes a = code_cubin(KERNELS, "k", "i_gather"), b = code_cubin(KERNELS, "k", "f_exchanged"),
                  fat = fat_begin();
     uint32_t sm = CODE_SM;
-    kernel_code_begin(CODE_SM);
     CHECK_EQ(verdict_of_bytes(&a, false), VERDICT_INDEXED);
     CHECK_EQ(verdict_of_bytes(&a, true), VERDICT_INDEXED);
     for (int n = 0; n < 3; n++) {
@@ -127,15 +133,22 @@ TEST(images_that_may_be_another_are_unknown) {
         memcpy(fat.at + at + 28, &sm, sizeof sm);
         CHECK_EQ(verdict_of_bytes(&fat, false), n == 2 ? VERDICT_FOLLOWS : VERDICT_INDEXED);
     }
+    free(a.at);
+    free(b.at);
+    free(fat.at);
+}
+
+TEST(images_for_other_devices_are_unknown) {
+    struct bytes a = code_cubin(KERNELS, "k", "i_gather");
     kernel_code_begin(CODE_SM + 10);
     CHECK_EQ(verdict_of_bytes(&a, true), VERDICT_UNKNOWN);
     CHECK_EQ(verdict_of_bytes(&(struct bytes){(uint8_t[64]){0}, 64}, false), VERDICT_UNKNOWN);
+    free(a.at);
 }
 
 /* What was asked for while an image was there is answered, and what went before it was read is unknown. */
 TEST(images_that_go_while_they_are_read) {
     struct bytes b = code_cubin(KERNELS, "k", "i_gather");
-    kernel_code_begin(CODE_SM);
     for (int round = 0; round < 400; round++) {
         uint8_t *at = memcpy(malloc(b.count), b.at, b.count);
         bool stays = round % 2;
@@ -155,6 +168,38 @@ TEST(images_that_go_while_they_are_read) {
         CHECK(v == VERDICT_INDEXED || (stays && v == VERDICT_UNKNOWN));
         CHECK_EQ(kernel_code_verdict(odd)->verdict, VERDICT_UNKNOWN);
     }
+    free(b.at);
+}
+
+enum { THREADS = 3, ROUNDS = 60, MOST_ROUNDS = 20000 };
+
+/* Modules come and go, and each kernel is known in the end. */
+static struct bytes shared_cubin;
+
+static void *load_and_launch(void *of) {
+    uint64_t handle = HANDLE + (uintptr_t)of;
+    name = "k";
+    for (int round = 0; round < ROUNDS; round++) {
+        source = open_bytes(&shared_cubin, (round + (int)(uintptr_t)of) % 2);
+        const struct function *f = function_of(handle);
+        for (int i = 0; i < MOST_ROUNDS && !f->ruled; i++) {
+            usleep(100);
+            f = function_of(handle);
+        }
+        CHECK(f->ruled && !f->unread);
+        code_source_close(source);
+        functions_forget();
+    }
+    return NULL;
+}
+
+TEST(many_threads_meet_kernels_that_are_read) {
+    pthread_t threads[THREADS];
+    shared_cubin = code_cubin(KERNELS, "k", "i_gather");
+    for (uintptr_t i = 0; i < THREADS; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, load_and_launch, (void *)i), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
 }
 
 /* --- rules at a launch --- */

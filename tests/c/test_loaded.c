@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "cubin.h"
+#include "code_cubin.h"
 
 #include "interpose/record/describe.c"
 #include "interpose/record/image.c"
@@ -49,6 +49,14 @@ static CUresult fake_unload(void) {
     return answer;
 }
 
+static uintptr_t owner; /* of any handle, as the driver tells; 0: it does not */
+
+static CUresult fake_owner(void **out, void *handle) {
+    (void)handle;
+    *out = (void *)owner;
+    return owner ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
 void *api_real[API_COUNT][2];
 
 void *real_first(enum api api, int variant) {
@@ -66,6 +74,8 @@ void *real_first(enum api api, int variant) {
 
 void *real_find(enum api api, int variant) {
     (void)variant;
+    if (api == API_cuFuncGetModule || api == API_cuKernelGetLibrary)
+        return (void *)fake_owner;
     bool asks_name = api == API_cuFuncGetName || api == API_cuKernelGetName;
     return asks_name ? (void *)fake_name : (void *)fake_parameter;
 }
@@ -263,6 +273,51 @@ TEST(recording_is_off) {
     CUmodule module = load(100, cubin.at);
     get_function(200, module, "k");
     custom_cuModuleUnload(0, module);
+    CHECK_EQ(handles.count, 0);
+    free(cubin.at);
+}
+
+/* --- code --- */
+
+static bool has_code(uint64_t handle) {
+    static struct layout layout;
+    layout.code = NULL;
+    describe(handle, &layout);
+    return layout.code;
+}
+
+static CUlibrary load_library(uintptr_t handle, const void *image, CUjit_option jit, CUlibraryOption option) {
+    CUlibrary library = NULL;
+    void *value = (void *)1;
+    next_handle = handle;
+    CHECK_EQ(custom_cuLibraryLoadData(0, &library, image, &jit, &value, 1, &option, &value, 1), CUDA_SUCCESS);
+    return library;
+}
+
+TEST(the_code_of_handles) {
+    enum { NONE = -1, PRESERVED = 1, LOG_BUFFER = 3, GLOBAL_SYMBOLS = 17 };
+    struct bytes cubin = code_cubin(KERNELS, "k", "i_gather");
+    version = 12040;
+    driver_name = "k";
+    kernel_code_begin(CODE_SM);
+    CUmodule module = load(100, cubin.at);
+    uint64_t k = get_function(200, module, "k"), other = get_function(201, module, "other");
+    CHECK(has_code(k) && !has_code(other)); /* which has another name by now */
+    CHECK(!has_code(202));
+    owner = 100; /* the driver gave it otherwise */
+    CHECK(has_code(202));
+    owner = 0;
+    load_library(101, cubin.at, LOG_BUFFER, PRESERVED);
+    load_library(102, cubin.at, GLOBAL_SYMBOLS, PRESERVED);
+    load_library(103, "//\n.version 8.0\n", LOG_BUFFER, NONE);
+    for (owner = 101; owner <= 103; owner++)
+        CHECK_EQ(has_code(300), owner == 101);
+    owner = 0;
+    CHECK_EQ(custom_cuModuleUnload(0, module), CUDA_SUCCESS);
+    CHECK(!has_code(k));
+    owner = 101;
+    loaded_forget();
+    CHECK(!has_code(300));
     CHECK_EQ(handles.count, 0);
     free(cubin.at);
 }

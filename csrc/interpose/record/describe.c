@@ -70,6 +70,22 @@ static void ask_name(uint64_t handle, struct layout *out) {
         name((name_function)real_find(API_cuKernelGetName, 0), handle, out);
 }
 
+typedef CUresult (*owner_function)(void **, void *);
+
+/* The driver knows where a handle comes from that was not given through a call that is looked at. */
+static const struct kernel_code *code_of(uint64_t handle, const char *kernel) {
+    static const enum api questions[] = {API_cuFuncGetModule, API_cuKernelGetLibrary};
+    const struct kernel_code *code = NULL;
+    bool known = loaded_code(handle, kernel, &code);
+    for (int i = 0; i < 2 && !known; i++) {
+        void *owner = NULL;
+        owner_function ask = (owner_function)real_find(questions[i], 0);
+        if (ask && ask(&owner, (void *)(uintptr_t)handle) == CUDA_SUCCESS)
+            known = loaded_code((uint64_t)(uintptr_t)owner, kernel, &code);
+    }
+    return code;
+}
+
 void describe(uint64_t handle, struct layout *out) {
     if (driver_tells_parameters())
         out->known = ask_parameters(handle, out);
@@ -78,5 +94,5 @@ void describe(uint64_t handle, struct layout *out) {
     if (driver_tells_names())
         ask_name(handle, out);
     if (kernel_code_on())
-        out->code = loaded_code(handle, out->name);
+        out->code = code_of(handle, out->name);
 }

@@ -180,13 +180,13 @@ void loaded_describe(uint64_t handle, struct layout *out) {
     lock_drop(&lock);
 }
 
-const struct kernel_code *loaded_code(uint64_t handle, const char *name) {
+bool loaded_code(uint64_t handle, const char *kernel, const struct kernel_code **out) {
     lock_take(&lock);
     const struct named *n = hash_get(&handles, handle);
-    bool is = n && n->name && n->from->code && strcmp(n->name, name) == 0;
-    const struct kernel_code *code = is ? kernel_code_of(n->from->code, name) : NULL;
+    if (n && n->from->code && (!n->name || strcmp(n->name, kernel) == 0))
+        *out = kernel_code_of(n->from->code, kernel);
     lock_drop(&lock);
-    return code;
+    return n;
 }
 
 struct loaded *loaded_unload_begin(const void *handle) {

@@ -22,8 +22,9 @@ void loaded_derived(const void *from, const void *to, const char *name);
 
 /* Fills in the name by which the program asked for the handle and, if the image tells, its layout. Any thread. */
 void loaded_describe(uint64_t handle, struct layout *out);
-/* The code of the handle's kernel, which has that name; NULL: it is not read. Any thread. */
-const struct kernel_code *loaded_code(uint64_t handle, const char *name);
+/* The code of the kernel of that name, which the handle stands for, or comes from; not set: it is not read. False: the
+ * handle is not known. Any thread. */
+bool loaded_code(uint64_t handle, const char *kernel, const struct kernel_code **out);
 
 /* An unload of a module or library: before the real call, which may give its handles to another thread at once; NULL
  * when nothing is known of it. */
