@@ -2,10 +2,18 @@
 
 #include <string.h>
 
-/* Words that may be addresses, and those that are. */
 struct seen {
-    struct words near, held;
+    struct words asked, bases; /* that rules name, and those that may be a base */
+    struct words near, held;   /* of those: that may be addresses, and are */
 };
+
+static void note_asked(struct seen *s, const struct kernel_verdict *v) {
+    for (uint32_t i = 0; i < v->rules; i++) {
+        words_join(&s->bases, &v->rule[i].one);
+        words_join(&s->asked, &v->rule[i].none);
+    }
+    words_join(&s->asked, &s->bases);
+}
 
 /* NULL: it is not there. */
 static const char *words_at(const struct arguments *a, const struct word_run *r) {
@@ -19,14 +27,14 @@ static bool look(struct seen *s, const struct function *f, const struct ledger *
         const char *at = words_at(a, r);
         if (!at)
             return false;
-        for (uint32_t i = 0; i < r->words; i++) {
+        for (uint32_t i = 0, word = r->offset / 8; i < r->words; i++, word++) {
             addr_t p;
             memcpy(&p, at + 8 * i, sizeof p);
-            if (!ledger_may_hold(l, p))
+            if (!words_have(&s->asked, word) || !ledger_may_hold(l, p))
                 continue;
-            words_add(&s->near, r->offset / 8 + i);
-            if (ledger_holds(l, p, 1))
-                words_add(&s->held, r->offset / 8 + i);
+            words_add(&s->near, word);
+            if (words_have(&s->bases, word) && ledger_holds(l, p, 1))
+                words_add(&s->held, word);
         }
     }
     return true;
@@ -48,6 +56,7 @@ static bool holds(const struct verdict_rule *r, const struct seen *s) {
 bool rules_hold(const struct function *f, const struct ledger *l, const struct arguments *a) {
     const struct kernel_verdict *v = kernel_code_verdict(f->code);
     struct seen s = {0};
+    note_asked(&s, v);
     bool hold = look(&s, f, l, a);
     for (uint32_t i = 0; hold && i < v->rules; i++)
         hold = holds(&v->rule[i], &s);

@@ -72,3 +72,20 @@ def test_what_is_away_need_not_be_mapped(
     done = run_emulated(words, {**VMM, **READ, "ULMS_LOG_LEVEL": "INFO"})
     assert (done.returncode, done.stdout) == (0, run_native(words).stdout), done.stderr
     assert (SAID in done.stderr) == (how not in (*TRUSTED, "late"))
+
+
+@pytest.mark.parametrize("how", ["adds", "gathers"])
+def test_what_is_only_read_is_not_written(
+    how: str, program: Path, run_emulated: RunEmulated
+) -> None:
+    done = run_emulated([program, KERNELS, how, str(MANY)], {**VMM, **READ, "ULMS_VERIFY": "1"})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_kernel_is_read_where_the_driver_compiles(
+    program: Path, run_emulated: RunEmulated, tmp_path: Path
+) -> None:
+    env = {**READ, "CUDA_FORCE_PTX_JIT": "1", "ULMS_TRACE": str(tmp_path / "trace")}
+    done = run_emulated([program, KERNELS, "adds", str(BUFFERS)], env)
+    assert (done.returncode, done.stderr.count("kernels are not read")) == (0, 1)
+    assert all(roams for roams, _ in last_launches(read(tmp_path / "trace"), BUFFERS))

@@ -147,15 +147,25 @@ static uint32_t architecture(void) {
     return all;
 }
 
+/* The driver ignores cubins then. */
+static bool always_compiles(void) {
+    static const char *const names[] = {"CUDA_FORCE_PTX_JIT", "CUDA_FORCE_JIT"};
+    bool any = false;
+    for (int i = 0; i < 2; i++) {
+        const char *text = getenv(names[i]);
+        any |= text && *text && *text != '0';
+    }
+    return any;
+}
+
 void loaded_begin(void) {
     bool moves = ulms_options.mode == MODE_VMM || ulms_options.mode == MODE_OBSERVE;
     if (!ulms_options.reads_code || !moves)
         return;
-    const char *compiles = getenv("CUDA_FORCE_PTX_JIT");
-    uint32_t all = driver_tells_parameters() && !(compiles && *compiles && *compiles != '0') ? architecture() : 0;
+    uint32_t all = driver_tells_parameters() && !always_compiles() ? architecture() : 0;
     if (!all)
-        log_warn("kernels are not read: the driver is older than CUDA 12.4, devices differ, or CUDA_FORCE_PTX_JIT is "
-                 "set");
+        log_warn("kernels are not read: the driver is older than CUDA 12.4, devices differ, or CUDA_FORCE_PTX_JIT or "
+                 "CUDA_FORCE_JIT is set");
     kernel_code_begin(all);
 }
 
