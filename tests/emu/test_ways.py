@@ -43,3 +43,11 @@ def test_a_function_that_is_not_known_is_left_alone(
         "[ulms] WARN: cuLaunchKernel for CUDA 99000 is a version not known here: "
         "its calls are not seen\n"
     )
+
+
+def test_nothing_is_said_of_a_function_that_nobody_wraps(
+    compiled: Compile, run_emulated: RunEmulated
+) -> None:
+    """No version of it is seen: CUDA's runtime looks up all there are, in every program."""
+    env = {"EMU_NEWER": "cuGraphNodeGetDependencies"}
+    assert run_emulated([compiled("ways", "-ldl"), "proc-next"], env).stderr == ""

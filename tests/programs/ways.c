@@ -1,7 +1,7 @@
 /* Comes to the driver's functions by the way that argv[1] names, and launches.
  *
  *   proc        cuGetProcAddress in its first form
- *   proc-next   cuGetProcAddress_v2, asked for a version of CUDA that nobody knows yet
+ *   proc-next   cuGetProcAddress_v2, asked for a version of CUDA that nobody knows yet; also for one that is not called
  *   old-dlsym   dlsym as programs linked before glibc 2.34 have it
  *   plugin, plugin-default, plugin-next
  *               a library opened for itself that is linked with the driver, and may look it up; argv[2]: its path */
@@ -46,6 +46,8 @@ static void find(struct driver *d, const char *way) {
                                                              : dlsym_of_old(library, #symbol));
     WAYS(X)
 #undef X
+    if (strcmp(way, "proc-next") == 0)
+        by_proc_next("cuGraphNodeGetDependencies");
 }
 
 /* The driver's symbols have no versions: what dlvsym says of them. */

@@ -44,6 +44,7 @@ static bool asker_is_called_by_us(enum api api) {
  * the row that has it, else the driver's function as it is. */
 static void * override(const char *name, int version, cuuint64_t flags, void *real) {
     int asked = api_by_base(name, (uint32_t)version);
+    bool wrapped = false;
     if (asked < 0)
         return real;
     for (int api = asked; api >= 0; api = api_by_base(name, api_rows[api].since - 1)) {
@@ -55,8 +56,10 @@ static void * override(const char *name, int version, cuuint64_t flags, void *re
                 return real;
             return row->wrapper[variant] ? row->wrapper[variant] : real;
         }
+        wrapped = wrapped || row->wrapper[variant];
     }
-    log_warn("%s for CUDA %d is a version not known here: its calls are not seen", name, version);
+    if (wrapped)
+        log_warn("%s for CUDA %d is a version not known here: its calls are not seen", name, version);
     return real;
 }
 
