@@ -85,7 +85,8 @@ static inline void keep(struct scan *s, const struct touch *t) {
 /* p was not looked up before, or there may be no room. */
 static HOT __attribute__((noinline)) void look_closer(struct scan *s, addr_t p) {
     struct touch t = {.mode = s->mode};
-    if (s->op->count < TOUCH_MAX && ledger_extent(s->ledger, p, &t))
+    bool captured = s->op->flags & OP_CAPTURED;
+    if (s->op->count < TOUCH_MAX && (captured ? ledger_extent_captured : ledger_extent)(s->ledger, p, &t))
         keep(s, &t);
 }
 

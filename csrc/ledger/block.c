@@ -76,7 +76,8 @@ static SELDOM void replace(struct ledger *l, addr_t start, addr_t end) {
 static void divide(struct ledger *l, addr_t start, addr_t end) {
     struct range r;
     for (addr_t at = start; at < end && addrmap_find(&l->allocations, at, &r); at = r.end)
-        put(&record_of(&r)->divided, 1);
+        if (get(&record_of(&r)->divided) == UNDIVIDED)
+            put(&record_of(&r)->divided, DIVIDED);
 }
 
 /* The caller holds the writer's lock. */
@@ -112,13 +113,11 @@ static void put_in(struct ledger *l, const struct range *block) {
 static SELDOM void enter(struct ledger *l, struct range *block) {
     struct range allocation;
     bool inside = addrmap_find(&l->allocations, block->start, &allocation) && block->end <= allocation.end;
-    uint64_t id = inside ? get(&record_of(&allocation)->id) : 0;
+    bool sure = inside && get(&record_of(&allocation)->divided) != DIVIDED_BY_GRAPHS;
+    uint64_t id = sure ? get(&record_of(&allocation)->id) : 0;
     block->value = id << BLOCK_ID_SHIFT | BLOCK_FRAMEWORK;
     put_in(l, block);
-    if (inside)
-        put(&record_of(&allocation)->divided, 1);
-    else
-        divide(l, block->start, block->end);
+    divide(l, block->start, block->end);
 }
 
 HOT void block_enter(struct ledger *l, addr_t start, uint64_t bytes) {
@@ -134,6 +133,46 @@ HOT void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes) {
     use_anew(l, start, start + bytes);
     block_enter(l, start, bytes);
     write_end(&l->lock);
+}
+
+/* Only what the framework has given out stays, without an id. The caller holds the writer's lock. */
+static void unsettle(struct ledger *l, const struct range *allocation) {
+    struct range r;
+    for (addr_t at = allocation->start; addrmap_after(&l->blocks, at, &r) && r.start < allocation->end; at = r.end) {
+        if (r.value & BLOCK_FRAMEWORK) {
+            addrmap_set(&l->blocks, &(struct range){r.start, r.end, BLOCK_FRAMEWORK});
+            continue;
+        }
+        if (is_observed(r.value))
+            count_observed(l, allocation, -(uint64_t)1);
+        else
+            put(&l->free, get(&l->free) - 1);
+        addrmap_erase(&l->blocks, r.start, r.start + 1);
+    }
+    put(&record_of(allocation)->divided, DIVIDED_BY_GRAPHS);
+}
+
+void ledger_block_captured(struct ledger *l, addr_t start, uint64_t bytes) {
+    struct range r;
+    if (!valid(start, bytes))
+        return;
+    blocks_needed(l);
+    write_begin(&l->lock);
+    for (addr_t at = start; at < start + bytes && addrmap_find(&l->allocations, at, &r); at = r.end)
+        if (get(&record_of(&r)->divided) != DIVIDED_BY_GRAPHS)
+            unsettle(l, &r);
+    use_anew(l, start, start + bytes);
+    block_enter(l, start, bytes);
+    write_end(&l->lock);
+}
+
+bool ledger_is_captured(const struct ledger *shared, addr_t p) {
+    struct ledger *l = open_for_look(shared);
+    struct range r;
+    bool found = false;
+    for (READING(&l->lock))
+        found = addrmap_find(&l->allocations, p, &r) && get(&record_of(&r)->divided) == DIVIDED_BY_GRAPHS;
+    return found;
 }
 
 HOT bool block_leave(struct ledger *l, addr_t start) {
@@ -173,7 +212,8 @@ static bool look_told(struct ledger *l, addr_t start, addr_t end, uint64_t *id) 
     if (!addrmap_find(&l->allocations, start, &allocation))
         return false;
     *id = get(&record_of(&allocation)->id);
-    if (known || end > allocation.end || get(&record_of(&allocation)->observed) >= OBSERVED_MAX)
+    if (known || end > allocation.end || get(&record_of(&allocation)->observed) >= OBSERVED_MAX ||
+        get(&record_of(&allocation)->divided) == DIVIDED_BY_GRAPHS)
         return false;
     return !(addrmap_after(&l->blocks, start, &r) && r.start < end && r.value & BLOCK_FRAMEWORK);
 }

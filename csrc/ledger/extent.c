@@ -36,7 +36,7 @@ static enum touch_source source_of(const struct range *block) {
     return block->value & BLOCK_LIBRARY ? SOURCE_LIBRARY : SOURCE_OBSERVED;
 }
 
-static void look(struct ledger *l, addr_t p, struct look *out) {
+static void look(struct ledger *l, addr_t p, bool captured, struct look *out) {
     struct range allocation;
     bool in_block = addrmap_find(&l->blocks, p, &out->block);
     bool told = in_block && out->block.value & BLOCK_TOLD;
@@ -53,9 +53,14 @@ static void look(struct ledger *l, addr_t p, struct look *out) {
         return;
     const struct record *c = record_of(&allocation);
     out->allocation = get(&c->id);
+    if (get(&c->divided) == DIVIDED_BY_GRAPHS && !(told && captured)) {
+        out->block = allocation;
+        out->source = SOURCE_ALLOCATION;
+        return;
+    }
     if (told)
         return;
-    out->found = !get(&c->divided);
+    out->found = get(&c->divided) == UNDIVIDED;
     if (in_block)
         out->notable = out->block.start != p;
     else
@@ -120,13 +125,13 @@ static HOT bool find_told(struct ledger *l, addr_t p, struct touch *out) {
     return true;
 }
 
-static SELDOM bool extent_best(struct ledger *l, addr_t p, struct touch *out) {
+static SELDOM bool extent_best(struct ledger *l, addr_t p, bool captured, struct touch *out) {
     struct look known;
     for (READING(&l->lock))
-        look(l, p, &known);
+        look(l, p, captured, &known);
     if (known.found && known.notable) {
         write_begin(&l->lock);
-        look(l, p, &known);
+        look(l, p, captured, &known);
         if (known.found && known.notable)
             note(l, p, &known);
         write_end(&l->lock);
@@ -141,7 +146,11 @@ static SELDOM bool extent_best(struct ledger *l, addr_t p, struct touch *out) {
 }
 
 HOT bool ledger_extent(struct ledger *l, addr_t p, struct touch *out) {
-    return find_told(l, p, out) || extent_best(l, p, out);
+    return find_told(l, p, out) || extent_best(l, p, false, out);
+}
+
+bool ledger_extent_captured(struct ledger *l, addr_t p, struct touch *out) {
+    return find_told(l, p, out) || extent_best(l, p, true, out);
 }
 
 /* The first block that nobody told, its start was observed, behind p and before end in an allocation that has not

@@ -99,7 +99,7 @@ static bool enter(struct ledger *l, const struct allocation *a) {
     put(&c->context, a->context);
     put(&c->where, (uint64_t)(uint32_t)a->device << 32 | (uint64_t)a->kind << 1 | a->managed);
     put(&c->observed, 0);
-    put(&c->divided, 0);
+    put(&c->divided, UNDIVIDED);
     put(&c->joined, 0);
     see(l, a->start, a->start + a->bytes);
     return true;

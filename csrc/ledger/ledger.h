@@ -115,6 +115,11 @@ void ledger_block_foresee(const struct ledger *l, addr_t start);
 void ledger_block_add(struct ledger *l, addr_t start, uint64_t bytes);
 /* The framework gave back the block that starts at start. False when there is none. */
 bool ledger_block_remove(struct ledger *l, addr_t start);
+/* The same as ledger_block_add, for a capture: the graph uses it as long as it lives, whatever the framework says of it
+ * later, and so perhaps all of the allocations that hold it. */
+void ledger_block_captured(struct ledger *l, addr_t start, uint64_t bytes);
+/* The allocation that holds p has such memory. */
+bool ledger_is_captured(const struct ledger *l, addr_t p);
 /* Both while nobody looks blocks up, of blocks that overlap none that lives: cheaper then, and dearer for the first who
  * does. False, and nothing done, once ledger_blocks_at_once was called: from there on, who lists all blocks and hears
  * of those that come and go misses none. */
@@ -134,8 +139,10 @@ void ledger_foresee(const struct ledger *l);
 /* The best known extent around p, for one touch: sets start, bytes, allocation and source, and notes p as an
  * observed pointer where no block is known. mode is left alone. False when p is in no allocation, or in one that the
  * framework divides into blocks, but in no block that was told: nobody uses what is there, p is left over from an
- * earlier use. */
+ * earlier use. An allocation with memory of ledger_block_captured is used as a whole. */
 bool ledger_extent(struct ledger *l, addr_t p, struct touch *out);
+/* The same in a capture, where the blocks of such memory hold. */
+bool ledger_extent_captured(struct ledger *l, addr_t p, struct touch *out);
 /* The same for n addresses, 32 at most, of which those are found that were found before in blocks that were told: bit i
  * of what is returned says whether out[i] was set, with this mode. For the others there is ledger_extent. */
 uint32_t ledger_extents_told(struct ledger *l, const addr_t *p, size_t n, enum touch_mode mode, struct touch *out);

@@ -31,12 +31,17 @@ static inline bool is_observed(uint64_t block) {
     return !(block & (BLOCK_FRAMEWORK | BLOCK_FREE));
 }
 
+/* What lies in no block of memory that the framework divides is unused; but not where a capture was given some of it:
+ * what a graph uses is the graph's after the framework took it back, and gave it to others that run before or after.
+ * Its blocks have no id, so that only look-ups in the capture itself believe them, and none of them is free. */
+enum divided { UNDIVIDED, DIVIDED, DIVIDED_BY_GRAPHS };
+
 struct record {
     _Alignas(64) word spare; /* the pool's */
     word id, charged, context;
     word where;    /* device, of 32 bits; kind; managed, of one */
     word observed; /* observed blocks in it */
-    word divided;  /* 1: the framework told of a block in it: what lies in none is unused */
+    word divided;  /* enum divided */
     word joined;   /* observed blocks in it that calls used as one with others */
 };
 

@@ -176,6 +176,11 @@ def test_blocks_of_a_capture_are_never_dead(programs: Programs) -> None:
     assert programs.same("ahead", "pool", 14).calls["cuMemDiscardBatchAsync"] == 0
 
 
+def test_what_a_graph_left_in_them_is_there_for_who_is_shown_it(programs: Programs) -> None:
+    """As gradients of compiled PyTorch are, which its allocator takes for free."""
+    programs.same("vmm", "pool", 14, ULMS_HIDDEN="known")
+
+
 @pytest.mark.parametrize("setup", BEST)
 def test_capacity_is_what_is_free(programs: Programs, setup: str) -> None:
     """Without ULMS_GPU_MEMORY the device's own size is the capacity."""

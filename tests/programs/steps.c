@@ -178,9 +178,21 @@ static void graph(void) {
     print("graph", state);
 }
 
-/* Blocks given out while a graph is captured and taken back right after: the graph goes on using them. */
+/* Another graph is given a part of a block. */
+static void divide_anew(CUdeviceptr block, CUstream s) {
+    CUgraph graph;
+    int64_t part = (int64_t)(floats * sizeof(float) / 4);
+    MUST(cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    report(block, part);
+    MUST(cuStreamEndCapture(s, &graph));
+    report(block, -part);
+    MUST(cuGraphDestroy(graph));
+}
+
+/* Blocks given out while a graph is captured and taken back right after: the graph goes on using them, and what it left
+ * there is used behind it, though the framework has given a part of one to another graph. */
 static void pool(void) {
-    CUdeviceptr block[LAYERS_MAX], sum = allocate();
+    CUdeviceptr block[LAYERS_MAX], sum = allocate(), left = allocate();
     CUstream s = new_stream();
     CUgraph graph;
     CUgraphExec exec;
@@ -197,6 +209,7 @@ static void pool(void) {
     MUST(cuStreamEndCapture(s, &graph));
     for (uint64_t l = 0; l < layers; l++)
         block_give(block[l]);
+    divide_anew(block[0], s);
     MUST(cuStreamSynchronize(s));
     usleep(50 * 1000); /* what has been done is known soon after */
     MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
@@ -204,6 +217,12 @@ static void pool(void) {
         infer_on(s, "between");
         set(sum, (float)step, s);
         MUST(cuGraphLaunch(exec, s));
+        infer_on(s, "behind");
+        set(left, 0, s);
+        for (uint64_t l = 0; l < layers; l++)
+            accumulate(left, one, block[l], s);
+        MUST(cuStreamSynchronize(s));
+        print("left", left);
     }
     MUST(cuStreamSynchronize(s));
     print("sum", sum);

@@ -40,6 +40,7 @@ class Allocation:
     charged: int
     device: int
     divided: bool = False  # by the framework, into blocks
+    captured: bool = False  # a capture was given some of it: used as a whole from then on
     joined: int = 0  # observed blocks that calls used as one with others
 
 
@@ -147,6 +148,18 @@ class Reference:
             self.allocations[start].divided = True
             at = self.allocations[start].end
 
+    def block_captured(self, r: Range) -> None:
+        self.enter_pending()
+        at = r.start
+        while at < r.end and (start := self.around(self.allocations, at)) is not None:
+            allocation = self.allocations[start]
+            for block in self.within(self.blocks, Range(start, allocation.end)):
+                if not self.blocks[block].framework:
+                    del self.blocks[block]
+            allocation.captured = True
+            at = allocation.end
+        self.block_add(r)
+
     def block_remove(self, start: int) -> bool:
         """Whether the framework told of one there."""
         line = self.pending[pending_place(start)]
@@ -172,20 +185,23 @@ class Reference:
             block is not None and self.blocks[block].library and r.end <= self.blocks[block].end
         )
         told = any(self.blocks[start].framework for start in self.within(self.blocks, r))
-        if not larger and not told and r.end <= held.end:
+        if not larger and not told and r.end <= held.end and not held.captured:
             self.make_room(r)
             self.blocks[r.start] = Block(r.end, library=True)
         return int(held.id)
 
-    def extent(self, p: int, sources: Any) -> tuple[int, int, int, int] | None:
-        """Start, bytes, allocation and source around p; notes p."""
+    def extent(self, p: int, sources: Any, *, captured: bool) -> tuple[int, int, int, int] | None:
+        """Start, bytes, allocation and source around p; notes p. captured: in a capture."""
         self.enter_pending()
         start = self.around(self.allocations, p)
         if start is None:
             return None
         allocation = self.allocations[start]
         block = self.around(self.blocks, p)
-        if block is not None and (self.blocks[block].framework or self.blocks[block].library):
+        is_told = block is not None and (self.blocks[block].framework or self.blocks[block].library)
+        if allocation.captured and not (is_told and captured):
+            return start, allocation.end - start, allocation.id, sources.SOURCE_ALLOCATION
+        if block is not None and is_told:
             told = self.blocks[block]
             source = sources.SOURCE_FRAMEWORK if told.framework else sources.SOURCE_LIBRARY
             return block, told.end - block, allocation.id, source

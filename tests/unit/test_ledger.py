@@ -111,7 +111,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert (gone.id, gone.charged) == (expected.id, expected.charged)
         if refused:
             self.lib.ledger_restore(self.ledger, gone)
-            self.model.allocations[start] = replace(expected, divided=False)
+            self.model.allocations[start] = replace(expected, divided=False, captured=False)
             self.model.charge(expected.device, expected.charged)
         else:
             self.lib.ledger_freed(self.ledger, gone)
@@ -126,6 +126,11 @@ class LedgerMachine(RuleBasedStateMachine):
     def block_add(self, start: int, size: int) -> None:
         self.lib.ledger_block_add(self.ledger, start, size)
         self.model.block_add(Range(start, start + size))
+
+    @rule(start=aligned, size=sizes)
+    def block_captured(self, start: int, size: int) -> None:
+        self.lib.ledger_block_captured(self.ledger, start, size)
+        self.model.block_captured(Range(start, start + size))
 
     @rule(start=aligned, size=sizes)
     def block_add_later(self, start: int, size: int) -> None:
@@ -156,11 +161,12 @@ class LedgerMachine(RuleBasedStateMachine):
                 found = self.lib.ledger_block_remove(self.ledger, start)
                 assert found == self.model.block_remove(start)
 
-    @rule(p=st.one_of(addresses, aligned))
-    def extent(self, p: int) -> None:
+    @rule(p=st.one_of(addresses, aligned), captured=st.booleans())
+    def extent(self, p: int, captured: bool = False) -> None:
         touch: Any = ffi.new("struct touch *")
-        found = self.lib.ledger_extent(self.ledger, p, touch)
-        expected = self.model.extent(p, self.lib)
+        look = self.lib.ledger_extent_captured if captured else self.lib.ledger_extent
+        found = look(self.ledger, p, touch)
+        expected = self.model.extent(p, self.lib, captured=captured)
         assert found == (expected is not None)
         if found:
             assert (touch.start, touch.bytes, touch.allocation, touch.source) == expected
@@ -271,11 +277,12 @@ def test_a_long_life_equals_the_reference(core: Any, seed: int, framework: bool)
             (machine.allocate, (start, size, number % 2)),
             (machine.free, (number, number % 5 == 0)),
             (machine.block_add, (start, size)),
+            (machine.block_captured, (start, size)),
             (machine.block_add_later, (start, size)),
             (machine.block_tell, (start, size)),
             (machine.block_row, (start, 1, number % 80)),
             (machine.block_remove, (number, number % 90)),
-            (machine.extent, (start,)),
+            (machine.extent, (start, number % 4 == 0)),
             (machine.unsplit, (start, size)),
             (machine.table_set, (start, size, number, number % 40)),
             (machine.table_find, (start, size)),
@@ -284,7 +291,7 @@ def test_a_long_life_equals_the_reference(core: Any, seed: int, framework: bool)
             (machine.tables_doubt, ()),
             (machine.find, (start,)),
         ]
-        told = [3, 6, 4, 1, 1] if framework else [0] * 5
+        told = [3, 0.2, 6, 4, 1, 1] if framework else [0] * 6
         weights = [4, 2, *told, 9, 3, 6, 3, 3, 2, 1, 1]
         act, arguments = dice.choices(operations, weights)[0]
         act(*arguments)

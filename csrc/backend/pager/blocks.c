@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "backend/pager/pager.h"
-#include "base/hash.h"
 #include "driver/session.h"
 
 /* While the engine catches up nobody tells the ledger of a block: it could be counted twice. */
@@ -16,16 +15,6 @@ static bool is(int what) {
 
 bool pager_hears(void) {
     return !is(SILENT);
-}
-
-/* Memory given out during a capture is the graph's as long as it lives, whatever the framework says of it after. */
-static bool of_capture(addr_t start, bool live) {
-    static struct hash captured;
-    if (live && capture_any()) {
-        hash_put(&captured, start, &captured, NULL);
-        return false;
-    }
-    return hash_take(&captured, start) && !live;
 }
 
 /* Some of it is on pages that the engine knows: one may begin in memory that stays plain. Under the lock. */
@@ -122,7 +111,7 @@ static bool put(struct pager_blocks *told, const struct pager_block *b) {
 
 void pager_block(addr_t start, uint64_t bytes, bool live) {
     struct pager_block b = {start, bytes, live};
-    if (pager_block_bypass_end() || of_capture(start, live))
+    if (pager_block_bypass_end() || (!live && ledger_is_captured(session.ledger, start)))
         return;
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         bool later = put(&d->blocks, &b);

@@ -1,5 +1,6 @@
 /* PyTorch's caching allocator tells its profiler of every tensor it hands out and takes back: exact blocks. */
 #include "base/hot.h"
+#include "driver/capture.h"
 #include "driver/elf.h"
 #include "driver/fast_path.h"
 #include "driver/session.h"
@@ -62,7 +63,7 @@ static HOT __attribute__((noinline)) void tell(addr_t start, int64_t bytes) {
     if (bytes > 0) {
         if (__builtin_expect(fast_path_blocked() & SLOW_FRAMEWORK, 0))
             fast_path_restore(SLOW_FRAMEWORK);
-        ledger_block_add(session.ledger, start, size);
+        (capture_any() ? ledger_block_captured : ledger_block_add)(session.ledger, start, size);
     } else {
         ledger_block_remove(session.ledger, start);
     }
