@@ -23,6 +23,7 @@ MANY = 6
 READ = {"ULMS_HIDDEN": "read"}
 VMM = {"ULMS_BACKEND": "vmm", "ULMS_GPU_MEMORY": "12MiB", "ULMS_GPU_MEMORY_FACTOR": "100"}
 SAID = "may follow addresses that lie in memory"
+WHY = {"follows": "(an address was loaded)", "damaged": "(an instruction that is not known)"}
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,7 @@ def test_what_is_away_need_not_be_mapped(
     done = run_emulated(words, {**VMM, **READ, "ULMS_LOG_LEVEL": "INFO"})
     assert (done.returncode, done.stdout) == (0, run_native(words).stdout), done.stderr
     assert (SAID in done.stderr) == (how not in (*TRUSTED, "late"))
+    assert (WHY.get(how, SAID) in done.stderr) == (SAID in done.stderr)
 
 
 @pytest.mark.parametrize("how", ["adds", "gathers"])

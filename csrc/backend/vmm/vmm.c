@@ -53,9 +53,11 @@ static bool goes_stale(const struct pager *d) {
 
 static void tell_untrusted(const struct pager *d, const struct op *op) {
     const struct function *f = op->function ? function_at(op->function - 1) : NULL;
-    log_info("device %d: %s may follow addresses that lie in memory: what is away is mapped from now on, which takes "
-             "longer; not with ULMS_HIDDEN=known, for who knows that no kernel does",
-             d->ordinal, f ? f->name : "a kernel of a graph");
+    const struct kernel_verdict *v = f && f->code ? kernel_code_verdict(f->code) : NULL;
+    bool says = v && v->reason;
+    log_info("device %d: %s may follow addresses that lie in memory%s%s%s: what is away is mapped from now on, which "
+             "takes longer; not with ULMS_HIDDEN=known, for who knows that no kernel does",
+             d->ordinal, f ? f->name : "a kernel of a graph", says ? " (" : "", says ? v->reason : "", says ? ")" : "");
 }
 
 /* A kernel that is not trusted comes. While nothing moves nothing is away. Under the lock. */
