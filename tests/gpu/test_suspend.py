@@ -1,0 +1,104 @@
+"""A program that is put away on a real GPU: how long it takes, what stays, and that all comes back.
+
+`pytest -s` shows the figures.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pump.cli.tenants import counted, each
+from pump.paths import installed
+from pump.preload import preload
+from pump.share.broker import status, suspend
+from tests.conftest import clean_environment
+from tests.emu.small_program import DRIVER
+from tests.tenants import broker
+
+pytestmark = pytest.mark.gpu
+
+PIECES = int(os.environ.get("SUSPEND_GIB", "5")) * 4
+"""Of 256 MiB, all dirty each time."""
+PINNED_S = PIECES / 4  # a bit more than the background needs
+CONTEXT_MOST = 600 << 20
+FIRST_MOST_S = 0.05
+PROGRAM = f"""
+import sys, time
+PIECE = 256 * MIB
+starts = [allocated(PIECE) for _ in range({PIECES})]
+for i, start in enumerate(starts):
+    fill(start, i + 1, PIECE)
+print("here", flush=True)
+for _ in sys.stdin:
+    began = time.monotonic()
+    fill(starts[0], 1, 2 * MIB)
+    first = time.monotonic() - began
+    for i, start in enumerate(starts):
+        fill(start, i + 1, PIECE)
+    print(first, flush=True)
+for i, start in enumerate(starts):
+    assert words_of(start, PIECE) == {{i + 1}}, i
+print("whole")
+"""
+
+
+@contextmanager
+def running(folder: Path, backend: str, share: str) -> Iterator[subprocess.Popen[str]]:
+    words = [sys.executable, "-c", DRIVER + PROGRAM]
+    options = {"ULMS_BACKEND": backend, "ULMS_SHARE": share, "ULMS_SHARE_DIR": str(folder)}
+    base = clean_environment() | {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
+    env = preload(words, options, base=base).environment(base)
+    env["ULMS_MANAGED_LIMIT"] = os.environ["ULMS_MANAGED_LIMIT"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, env=env, stdin=pipe, stdout=pipe, text=True) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
+def tenant(folder: Path) -> dict[str, Any]:
+    (found,) = counted(each(status(folder)))
+    return found
+
+
+def put_away(folder: Path, seconds: float = 60) -> dict[str, Any]:
+    suspend(folder, "g", suspended=True)
+    end = time.monotonic() + seconds
+    while "away_ns" not in (found := tenant(folder)):
+        assert time.monotonic() < end, found
+        time.sleep(0.01)
+    return found
+
+
+@pytest.mark.parametrize(("backend", "share"), [("um", "g"), ("vmm", "g"), ("vmm", "g,pin")])
+def test_all_of_it_leaves_and_comes_back(tmp_path: Path, backend: str, share: str) -> None:
+    """Pinned ahead, the first time takes as long as the second."""
+    with broker(installed("ulms-broker"), tmp_path), running(tmp_path, backend, share) as program:
+        assert program.stdin
+        assert program.stdout
+        assert program.stdout.readline() == "here\n"
+        time.sleep(PINNED_S)
+        took, first = [], []
+        for _ in range(2):
+            away = put_away(tmp_path)
+            took.append(away["away_ns"] / 1e9)
+            assert away["stays"] == 0
+            with suppress(KeyError):  # NVML does not tell
+                assert backend == "um" or away["nvml_used"] <= CONTEXT_MOST
+            suspend(tmp_path, "g", suspended=False)
+            program.stdin.write("\n")
+            program.stdin.flush()
+            first.append(float(program.stdout.readline()))
+        out, _ = program.communicate(timeout=600)
+        print(backend, share, f"{PIECES / 4:g} GiB away in", took, "s, first operation", first, "s")
+        assert out == "whole\n"
+        assert max(first) <= FIRST_MOST_S
+        assert "pin" not in share or took[0] <= 1.3 * took[1]
