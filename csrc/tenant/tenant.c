@@ -85,7 +85,7 @@ static bool join(struct tenant *t) {
     t->lease = (struct policy_lease){.serial = 0};
     t->sequence = 0;
     t->wanted = false;
-    t->away = 0;
+    __atomic_store_n(&t->away, 0, __ATOMIC_RELAXED);
     t->asked = tenants_asked();
     return true;
 }
