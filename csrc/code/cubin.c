@@ -35,14 +35,16 @@ bool cubin_open(struct cubin *c, struct view file) {
     if (!read_section(c, h.e_shstrndx == SHN_XINDEX ? first.sh_link : h.e_shstrndx, &names))
         return false;
     c->names = content(c, &names);
+    while (c->names.bytes > 0 && c->names.at[c->names.bytes - 1])
+        c->names.bytes--; /* every name that begins before it ends before it */
     return c->names.bytes > 0;
 }
 
 /* What follows the prefix in a section's name; NULL: it begins otherwise. */
 static const char *name_after(const struct cubin *c, const Elf64_Shdr *s, const char *prefix) {
-    const char *name = view_text(&c->names, s->sh_name);
+    const char *name = s->sh_name < c->names.bytes ? (const char *)c->names.at + s->sh_name : "";
     size_t bytes = strlen(prefix);
-    return name && strncmp(name, prefix, bytes) == 0 ? name + bytes : NULL;
+    return strncmp(name, prefix, bytes) == 0 ? name + bytes : NULL;
 }
 
 /* The one section of that name. False: there is none, or there are several. */
@@ -120,18 +122,26 @@ const char *cubin_info(const struct cubin *c, uint32_t i, struct view *out) {
 
 /* --- symbols --- */
 
+struct symbols {
+    struct view table, names;
+};
+
+static bool find_symbols(const struct cubin *c, struct symbols *out) {
+    Elf64_Shdr table, names;
+    if (!find_section(c, ".symtab", "", &table) || !read_section(c, table.sh_link, &names))
+        return false;
+    *out = (struct symbols){content(c, &table), content(c, &names)};
+    return true;
+}
+
 /* The functions in section i. False: the kernel is not the first of them. */
-static bool read_functions(const struct cubin *c, uint32_t i, struct kernel *k) {
-    Elf64_Shdr table, strings;
+static bool read_functions(const struct symbols *all, uint32_t i, struct kernel *k) {
     Elf64_Sym s;
     bool entry = false;
-    if (!find_section(c, ".symtab", "", &table) || !read_section(c, table.sh_link, &strings))
-        return false;
-    struct view symbols = content(c, &table), names = content(c, &strings);
-    for (uint64_t at = 0; view_read(&symbols, at, &s, sizeof s); at += sizeof s) {
+    for (uint64_t at = 0; view_read(&all->table, at, &s, sizeof s); at += sizeof s) {
         if (s.st_shndx != i || ELF64_ST_TYPE(s.st_info) != STT_FUNC)
             continue;
-        const char *name = view_text(&names, s.st_name);
+        const char *name = view_text(&all->names, s.st_name);
         if (name && strcmp(name, k->name) == 0)
             entry = s.st_other & ENTRY_POINT && s.st_value == 0;
         if (k->functions == KERNEL_FUNCTIONS || s.st_value >= k->text.bytes)
@@ -144,18 +154,15 @@ static bool read_functions(const struct cubin *c, uint32_t i, struct kernel *k) 
 /* --- what the loader writes --- */
 
 /* Whether the symbol is a function that ends the kernel. */
-static bool never_returns(const struct cubin *c, uint32_t symbol) {
-    Elf64_Shdr table, strings;
+static bool never_returns(const struct symbols *all, uint32_t symbol) {
     Elf64_Sym s;
-    if (!find_section(c, ".symtab", "", &table) || !read_section(c, table.sh_link, &strings))
-        return false;
-    struct view symbols = content(c, &table), names = content(c, &strings);
-    const char *name = view_read(&symbols, symbol * sizeof s, &s, sizeof s) ? view_text(&names, s.st_name) : NULL;
+    const char *name =
+        view_read(&all->table, symbol * sizeof s, &s, sizeof s) ? view_text(&all->names, s.st_name) : NULL;
     return name && strcmp(name, "__assertfail") == 0;
 }
 
 /* Addresses in bank 4. What is not found is only not known. */
-static void read_ends(const struct cubin *c, struct kernel *k) {
+static void read_ends(const struct cubin *c, const struct symbols *all, struct kernel *k) {
     static const char *const prefix[] = {".rel.nv.constant4", ".rela.nv.constant4"};
     static const uint64_t bytes[] = {sizeof(Elf64_Rel), sizeof(Elf64_Rela)};
     Elf64_Shdr s;
@@ -165,7 +172,7 @@ static void read_ends(const struct cubin *c, struct kernel *k) {
             continue;
         struct view v = content(c, &s);
         for (uint64_t at = 0; view_read(&v, at, &r, sizeof r); at += bytes[p])
-            if (k->ends < KERNEL_ENDS && r.r_offset % 8 == 0 && never_returns(c, (uint32_t)(r.r_info >> 32)))
+            if (k->ends < KERNEL_ENDS && r.r_offset % 8 == 0 && never_returns(all, (uint32_t)(r.r_info >> 32)))
                 k->end[k->ends++] = (uint32_t)(r.r_offset / 8);
     }
 }
@@ -222,7 +229,10 @@ bool cubin_kernel(const struct cubin *c, uint32_t i, struct kernel *k) {
         return false;
     k->text = content(c, &text);
     struct view attributes = content(c, &info);
-    read_ends(c, k);
+    struct symbols symbols;
+    if (!find_symbols(c, &symbols))
+        return false;
+    read_ends(c, &symbols, k);
     return k->text.bytes > 0 && k->text.bytes <= UINT32_MAX && attributes.bytes == info.sh_size &&
-           read_functions(c, i, k) && read_attributes(k, attributes) && read_relocations(c, k);
+           read_functions(&symbols, i, k) && read_attributes(k, attributes) && read_relocations(c, k);
 }

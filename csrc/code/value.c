@@ -29,11 +29,13 @@ static value_t keep(struct values *v, const struct value *a) {
 }
 
 bool values_open(struct values *v) {
-    *v = (struct values){.at = calloc(VALUE_MOST, sizeof *v->at), .slots = calloc(SLOTS, sizeof *v->slots), .count = 1};
+    *v =
+        (struct values){.at = malloc(VALUE_MOST * sizeof *v->at), .slots = calloc(SLOTS, sizeof *v->slots), .count = 1};
     if (!v->at || !v->slots) {
         values_close(v);
         return false;
     }
+    v->at[VALUE_NEVER] = (struct value){0};
     keep(v, &(struct value){.alternatives = 1});
     keep(v, &(struct value){.alternatives = 1, .known = true});
     keep(v, &(struct value){.alternatives = 1, .loaded = true});
