@@ -297,12 +297,6 @@ static void damage(const struct bytes *whole, int times) {
     CHECK(tells(whole, "mixed"));
 }
 
-TEST(damaged_cubin) {
-    struct bytes whole = three_kernels(true);
-    damage(&whole, 20000);
-    free(whole.at);
-}
-
 TEST(damaged_fat_binary) {
     struct bytes whole = fat_of_three();
     damage(&whole, 20000);

@@ -15,11 +15,10 @@ from tests.conftest import Compile, RunEmulated
 pytestmark = pytest.mark.emu
 
 KERNELS = Path(__file__).parents[1] / "reference" / "kernels.txt"
-TRUSTED = ("adds", "gathers", "reloads")
-HOWS = (*TRUSTED, "numbers", "follows", "damaged")
-BUFFERS = 3
-MANY = 6
-"""Three more than fit in the budget."""
+HOWS = ("adds", "gathers", "library", "reloads", "numbers", "follows", "damaged")
+TRUSTED = ("adds", "gathers", "library", "reloads", "late")
+BUFFERS = 6
+"""Of a page each: three more than fit in the budget."""
 READ = {"ULMS_HIDDEN": "read"}
 VMM = {"ULMS_BACKEND": "vmm", "ULMS_GPU_MEMORY": "12MiB", "ULMS_GPU_MEMORY_FACTOR": "100"}
 SAID = "may follow addresses that lie in memory"
@@ -40,39 +39,24 @@ def last_launches(trace: Trace, n: int) -> list[tuple[bool, list[int]]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("how", "env", "trusts"),
-    [("adds", {}, False), *((how, READ, how in TRUSTED) for how in HOWS)],
-)
-def test_a_kernel_is_trusted_once_its_code_was_read(
-    how: str,
-    env: Mapping[str, str],
-    trusts: bool,
-    program: Path,
-    run_emulated: RunEmulated,
-    run_native: RunEmulated,
-    tmp_path: Path,
-) -> None:
-    """What it only reads is then read."""
-    words = [program, KERNELS, how, str(BUFFERS)]
-    native = run_native(words)
-    assert (native.returncode, native.stderr) == (0, "")
-    done = run_emulated(words, {**env, "ULMS_TRACE": str(tmp_path / "trace")})
-    assert (done.returncode, done.stdout, done.stderr) == (0, native.stdout, "")
-    for roams, modes in last_launches(read(tmp_path / "trace"), 2 * BUFFERS):
-        assert roams is not trusts
-        assert (TouchMode.READ in modes) == trusts
-
-
 @pytest.mark.parametrize("how", [*HOWS, "late"])
-def test_what_is_away_need_not_be_mapped(
-    how: str, program: Path, run_emulated: RunEmulated, run_native: RunEmulated
+def test_a_kernel_is_trusted_once_its_code_was_read(
+    how: str, program: Path, run_emulated: RunEmulated, run_native: RunEmulated, tmp_path: Path
 ) -> None:
-    """One whose code is still being read may use any page: what comes after it does not pay."""
-    words = [program, KERNELS, how, str(MANY)]
-    done = run_emulated(words, {**VMM, **READ, "ULMS_LOG_LEVEL": "INFO"})
-    assert (done.returncode, done.stdout) == (0, run_native(words).stdout), done.stderr
-    assert (SAID in done.stderr) == (how not in (*TRUSTED, "late"))
+    """What it only reads is then read, and what is away need not be mapped for it.
+
+    While the code is still being read the kernel may use any page: what comes after does not pay.
+    """
+    words = [program, KERNELS, how, str(BUFFERS)]
+    trace = tmp_path / "trace"
+    env = {**VMM, **READ, "ULMS_LOG_LEVEL": "INFO", "ULMS_TRACE": str(trace)}
+    native, done = run_native(words), run_emulated(words, env)
+    assert (native.returncode, native.stderr) == (0, "")
+    assert (done.returncode, done.stdout) == (0, native.stdout), done.stderr
+    for roams, modes in last_launches(read(trace), 1 if how == "late" else 2 * BUFFERS):
+        assert roams is (how not in TRUSTED)
+        assert (TouchMode.READ in modes) == (how in TRUSTED)
+    assert (SAID in done.stderr) == (how not in TRUSTED)
     assert (WHY.get(how, SAID) in done.stderr) == (SAID in done.stderr)
 
 
@@ -80,14 +64,15 @@ def test_what_is_away_need_not_be_mapped(
 def test_what_is_only_read_is_not_written(
     how: str, program: Path, run_emulated: RunEmulated
 ) -> None:
-    done = run_emulated([program, KERNELS, how, str(MANY)], {**VMM, **READ, "ULMS_VERIFY": "1"})
+    done = run_emulated([program, KERNELS, how, str(BUFFERS)], {**VMM, **READ, "ULMS_VERIFY": "1"})
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_no_kernel_is_read_where_the_driver_compiles(
-    program: Path, run_emulated: RunEmulated, tmp_path: Path
+@pytest.mark.parametrize("env", [{}, {**READ, "CUDA_FORCE_PTX_JIT": "1"}])
+def test_no_kernel_is_read_unasked_or_where_the_driver_compiles(
+    env: Mapping[str, str], program: Path, run_emulated: RunEmulated, tmp_path: Path
 ) -> None:
-    env = {**READ, "CUDA_FORCE_PTX_JIT": "1", "ULMS_TRACE": str(tmp_path / "trace")}
-    done = run_emulated([program, KERNELS, "adds", str(BUFFERS)], env)
-    assert (done.returncode, done.stderr.count("kernels are not read")) == (0, 1)
+    words = [program, KERNELS, "adds", str(BUFFERS)]
+    done = run_emulated(words, {**env, "ULMS_TRACE": str(tmp_path / "trace")})
+    assert (done.returncode, done.stderr.count("kernels are not read")) == (0, len(env) // 2)
     assert all(roams for roams, _ in last_launches(read(tmp_path / "trace"), BUFFERS))

@@ -7,7 +7,8 @@
  *   numbers   the same code, and a is NULL     (the kernel here copies `at`)
  *   follows   o = t[0]                         follows an address in memory
  *   damaged   adds, with one instruction that does not exist
- *   late      adds, loaded when memory moves already, and not waited for
+ *   late      adds, loaded when memory moves already, and waited for at the end alone
+ *   library   adds, launched as a kernel of a library whose image stays where it is
  *   reloads   adds, and its module is loaded, unloaded and loaded again all the time; children come and go */
 #include <dirent.h>
 #include <stdlib.h>
@@ -23,6 +24,8 @@ enum { BYTES = 2 << 20, COUNT = BYTES / 4, RELOADS = 40 };
 USE(cuModuleLoadData)
 USE(cuModuleGetFunction)
 USE(cuModuleUnload)
+USE(cuLibraryLoadData)
+USE(cuLibraryGetKernel)
 USE(cuMemAlloc_v2)
 USE(cuMemsetD32_v2)
 USE(cuMemcpyHtoD_v2)
@@ -67,7 +70,7 @@ static const struct program {
     {"adds", "d_axpy", {"adds", scaled, 4, adds}},          {"gathers", "i_gather", {"gathers", each, 4, gathers}},
     {"numbers", "i_gather", {"numbers", each, 4, gathers}}, {"follows", "f_table", {"follows", each, 2, follows}},
     {"damaged", "d_axpy", {"damaged", scaled, 4, adds}},    {"reloads", "d_axpy", {"reloads", scaled, 4, adds}},
-    {"late", "d_axpy", {"late", scaled, 4, adds}},
+    {"late", "d_axpy", {"late", scaled, 4, adds}},          {"library", "d_axpy", {"library", scaled, 4, adds}},
 };
 
 static struct emu_image image = {EMU_MAGIC, NULL, 1, NULL, 0};
@@ -84,8 +87,20 @@ static void make_cubin(const char *file, const struct program *p) {
     free(l.text.at);
 }
 
+static CUfunction load_library(const char *name) {
+    CUlibrary library;
+    CUkernel kernel;
+    CUlibraryOption preserved = 1;
+    void *yes = (void *)1;
+    MUST(cuLibraryLoadData(&library, cubin.at, NULL, NULL, 0, &preserved, &yes, 1));
+    MUST(cuLibraryGetKernel(&kernel, library, name));
+    return (CUfunction)kernel;
+}
+
 static CUfunction load(CUmodule *module, const char *name) {
     CUfunction f;
+    if (strcmp(name, "library") == 0)
+        return load_library(name);
     uint8_t *passing = memcpy(malloc(cubin.count), cubin.at, cubin.count);
     MUST(cuModuleLoadData(module, passing));
     memset(passing, 0, cubin.count);
@@ -171,8 +186,11 @@ int main(int argc, char **argv) {
         }
     }
     f = f ? f : load(&module, p->how);
-    for (int i = 0; i < 2 * buffers; i++)
+    for (int i = 0; i < 2 * buffers; i++) {
+        if (i == 2 * buffers - 1)
+            wait_until_read();
         launch(p->how, f, buffer[i % buffers]);
+    }
     double sum = 0;
     float *content = malloc(BYTES);
     for (int i = 0; i < buffers; i++) {
