@@ -49,6 +49,7 @@ static const struct opcode rows[] = {
     {0x091, EVERY, OP_SCALE, UNIFORM, 1, 0, 1, 1, 1, 1, 0},
     {0x092, EVERY, OP_LOGIC, UNIFORM, 1, 0, 1, 1, 1, 1, 1},
     {0x096, AMPERE | HOPPER | BLACKWELL, OP_PERMUTE, UNIFORM, 1, 0, 1, 1, 1, 0, 0},
+    {0x09a, EVERY, OP_MIX, UNIFORM, 1, 0, 1, 1, 0, 0, 0}, /* USGXT */
     {0x097, LATER, OP_ADD, UNIFORM, 2, 0, 2, 2, 2, 2, 0},
     {0x099, EVERY, OP_SHIFT, UNIFORM, 1, 0, 1, 1, 1, 0, 0},
     {0x09c, EVERY, OP_NOTHING, UNIFORM, 0, 0, 0, 0, 0, 2, 7}, /* UPLOP3 */
@@ -158,6 +159,9 @@ static const struct opcode rows[] = {
     {0x111, EVERY, OP_MIX, PLAIN, 1, 1, 0, 2, 0, 0, 0},
     {0x112, EVERY, OP_MIX, PLAIN, 1, 1, 0, 2, 0, 0, 0},
     {0x113, EVERY, OP_MIX, PLAIN, 1, 1, 0, 2, 0, 0, 0},
+    {0x049, BLACKWELL, OP_MIX, PLAIN, 2, 0, 2, 2, 2, 0, 0}, /* FFMA2 */
+    {0x04a, BLACKWELL, OP_MIX, PLAIN, 2, 0, 2, 2, 0, 0, 0}, /* FMUL2 */
+    {0x04b, BLACKWELL, OP_MIX, PLAIN, 2, 0, 2, 2, 0, 0, 0}, /* FADD2 */
     {0x053, GEFORCE, OP_NOTHING, UNIFORM, 0, 0, 1, 1, 0, 2, 1}, /* UFSETP */
     {0x054, GEFORCE, OP_MIX, UNIFORM, 1, 0, 1, 1, 0, 0, 0},     /* UFADD */
     {0x055, GEFORCE, OP_MIX, UNIFORM, 1, 0, 1, 1, 1, 0, 0},     /* UFFMA */
