@@ -92,10 +92,10 @@ static void read_lease(struct tenant *t) {
         tenant_close(t, true); /* before its memory leaves */
     if (pins)
         tenant_backend()->pin(t->device, lease.pin);
-    if (other_budget) {
+    if (other_budget)
         t->budget_ns = t->read_ns;
+    if (other_budget || pins)
         grant(t, lease.budget);
-    }
     tenant_close(t, !lease.may_issue);
 }
 

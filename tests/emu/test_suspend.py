@@ -231,10 +231,12 @@ print([words_of(start, 32 * MIB) for start in starts])
 """
 
 
-def test_what_is_pinned_ahead_need_not_be_pinned(device: Device) -> None:
-    """And nothing is beyond what can leave."""
+@pytest.mark.parametrize("times", [1, 8])
+def test_what_is_pinned_ahead_need_not_be_pinned(device: Device, times: int) -> None:
+    """And nothing is beyond what can leave. Also where all would fit so many times."""
     told = device.folder / "told"
-    program = device.small(f"TOLD = {str(told)!r}\n{PINS}", "vmm", "g,pin")
+    memory = str(times * DEVICE)
+    program = device.small(f"TOLD = {str(told)!r}\n{PINS}", "vmm", "g,pin", EMU_MEMORY=memory)
     assert program.stdout
     assert program.stdout.readline() == "pinned\n"
     assert put_away(device, "vmm")

@@ -1,5 +1,5 @@
 /* Frames made ahead, on a thread of their own: no move and no allocation waits until memory is pinned. It begins when
- * memory is about to be more than fits; what fits pins nothing. */
+ * memory is about to be more than fits; what fits pins nothing, unless that is asked for. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -151,7 +151,7 @@ void frame_prefetcher_start(struct pager *d) {
 }
 
 void frame_prefetcher_follow(struct pager *d, uint64_t bytes) {
-    if (d->memory.bytes + bytes > d->budget.bytes / NEARLY_ALL * (NEARLY_ALL - 1))
+    if (d->admission.turn.pins || d->memory.bytes + bytes > d->budget.bytes / NEARLY_ALL * (NEARLY_ALL - 1))
         frame_prefetcher_start(d);
 }
 
