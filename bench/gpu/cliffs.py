@@ -12,10 +12,10 @@ from pathlib import Path
 from pump.bench.row import Row, read_results
 from pump.predict.systems import ALIKE
 
-COUNTED = ("opaque", "launches_blind", "graphs_cut", "surprises")
+COUNTED = ("opaque", "untrusted", "launches_blind", "graphs_cut", "surprises")
 COLUMNS = (
     *("program", "over", "system", "ms", "x native", "GB in", "faulted", "in place", "GB out"),
-    *("held ms", "opaque", "blind", "cut", "surprises", "GiB there", ""),
+    *("held ms", "opaque", "untrusted", "blind", "cut", "surprises", "GiB there", ""),
 )
 NAME, HELD = 48, 3
 """Characters of a kernel's name, and kernels of a run."""

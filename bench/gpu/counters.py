@@ -23,6 +23,7 @@ EXPLAIN = (
     "map_ns",
     "late",
     "opaque",
+    "untrusted",
     "launches_blind",
     "graphs_cut",
     "short_operations",

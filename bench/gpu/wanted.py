@@ -28,7 +28,8 @@ def known_from(rows: Iterable[Row], system: str, over: float) -> Row | None:
     kernel could have touched what nothing shows. None: that must be seen.
     """
     for row in rows:
-        trusted = row.counters.get("opaque") == 0 and not row.failed
+        doubted = [row.counters.get(name) for name in ("opaque", "untrusted")]
+        trusted = doubted == [0, 0] and not row.failed
         if (row.system, system) == ALIKE and row.oversubscription == over and trusted:
             return replace(row, system=system)
         ran_out = system in workloads.VARIANTS and row.failed and row.oversubscription <= over

@@ -49,6 +49,7 @@
     X(moves, "", "fills and evictions asked of the driver")                                                            \
     X(move_failures, "", "calls of ours that the driver refused")                                                      \
     X(opaque, "", "operations that may touch any page: nothing moved while they ran")                                  \
+    X(untrusted, "", "operations whose kernels may follow addresses that lie in memory")                               \
     X(violations, "", "pages that an operation wrote without showing it, as ULMS_VERIFY found")                        \
     X(in_ns, "", "nanoseconds of moves to the device (um: of calls), summed over threads")                             \
     X(out_ns, "", "nanoseconds of moves to the host")                                                                  \

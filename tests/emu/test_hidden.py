@@ -203,6 +203,7 @@ def test_a_kernel_that_is_not_trusted_finds_what_is_away(hidden: Hidden) -> None
     said, counters = hidden.check(UNSEEN, {"ULMS_LOG_LEVEL": "INFO"}, *STILL)
     assert "through may follow addresses that lie in memory" in said
     assert counters["opaque"] == 1
+    assert counters["untrusted"] > 0
     native = hidden.run(UNSEEN, {}, *STILL, native=True)
     broken = hidden.run(UNSEEN, {**BUDGET, **KNOWN}, *STILL)
     assert sums_of(broken) != sums_of(native)

@@ -22,7 +22,7 @@ class Machine:
     def __init__(self, charged: int) -> None:
         self.charged = charged
         self.fails = False
-        self.opaque = 2 * 4 * MIB
+        self.opaque = self.untrusted = 2 * 4 * MIB
         self.says = "no memory left"
         self.asked: list[tuple[list[str], dict[str, str]]] = []
 
@@ -30,7 +30,8 @@ class Machine:
         self.asked.append((command, env))
         names = [name for name in env.get("REPORT_COUNTERS", "").split(",") if name]
         counters = dict.fromkeys(names, 2 * 4 * MIB)
-        counters |= {"opaque": self.opaque} if "opaque" in names else {}
+        doubted = {"opaque": self.opaque, "untrusted": self.untrusted}
+        counters |= {name: count for name, count in doubted.items() if name in names}
         numbers = ["0x2"] if "checkpointing" in command else ["0x1"]
         status = 1 if "offload" in command or self.fails else 0
         charged = self.charged if "LD_PRELOAD" in env else 0

@@ -38,7 +38,7 @@ def test_what_is_known_is_not_run_again(machine: Machine) -> None:
 def test_why_runs_take_long_is_told_a_line_each(
     machine: Machine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    machine.opaque = 0
+    machine.opaque = machine.untrusted = 0
     rows = run.Programs().rows(asked("vit-l", ["native", "vmm", "vmm-known", "offload"]))
     write_results(tmp_path / "a.json", {}, rows)
     (tmp_path / "large.ulms.gz").write_bytes(bytes(3 * MIB))

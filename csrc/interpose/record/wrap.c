@@ -121,6 +121,8 @@ static SELDOM void count_odd(struct counts here, const struct op *op) {
         counts_add(here, COUNT_launches_unmatched, 1);
     if (op->flags & OP_BLIND && op->kind == OP_LAUNCH)
         counts_add(here, COUNT_launches_blind, 1);
+    if (op->flags & OP_ROAMS)
+        counts_add(here, COUNT_untrusted, 1);
 }
 
 static HOT void count(const struct op *op) {
@@ -141,7 +143,7 @@ static HOT void count(const struct op *op) {
         count_touches(here, op->touches, op->count);
     if (op->kind == OP_COPY && op->count)
         counts_add(here, COUNT_copied_bytes, op->touches[0].bytes);
-    if (__builtin_expect(op->flags & (OP_EXTRA | OP_UNMATCHED | OP_BLIND), 0))
+    if (__builtin_expect(op->flags & (OP_EXTRA | OP_UNMATCHED | OP_BLIND | OP_ROAMS), 0))
         count_odd(here, op);
 }
 
