@@ -139,13 +139,16 @@ static void bulk(struct stepping *x) {
 
 /* --- all of it --- */
 
+/* An instruction may write the predicate that it runs under. */
 static void write_predicates(struct stepping *x, value_t why) {
     const struct instruction *i = x->i;
+    bool own =
+        i->guard.index != NO_PREDICATE && i->guard.uniform == i->writes_uniform && i->writes >> i->guard.index & 1;
     for (uint8_t p = 0; p < NO_PREDICATE; p++)
         if (i->writes >> p & 1) {
             struct predicate changed = {p, i->writes_uniform, false};
             state_forget(x->s, changed);
-            state_put(x->s, x->v, cell_of_predicate(changed), why, 0, i->guard.index != NO_PREDICATE);
+            state_put(x->s, x->v, cell_of_predicate(changed), why, own ? 0 : x->under, own);
         }
 }
 

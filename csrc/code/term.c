@@ -83,7 +83,7 @@ value_t operand(struct stepping *x, const struct operand *o, int n) {
 }
 
 value_t predicate(struct stepping *x, struct predicate p) {
-    return p.index == NO_PREDICATE ? (value_t)VALUE_ZERO : x->s->cell[cell_of_predicate(p)].value;
+    return p.index == NO_PREDICATE ? (value_t)VALUE_ZERO : state_get(x->s, cell_of_predicate(p), x->under);
 }
 
 void put(struct stepping *x, int n, value_t value) {

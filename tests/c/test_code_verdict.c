@@ -100,3 +100,42 @@ TEST(code_that_is_too_large_is_unknown) {
     CHECK_EQ(v.verdict, VERDICT_DIRECT);
     free(text);
 }
+
+/* A carry of an address is left in P1, which is then written under P0 and read under it. */
+static const uint64_t chooses[][2] = {
+    {0x00000a00ff017b82, 0x000fe20000000800}, /* LDC R1, c[0x0][0x28] */
+    {0x0000820000047ab9, 0x000fe20000000a00}, /* ULDC.64 UR4, c[0x0][0x208] */
+    {0x00008600ff027b82, 0x000e220000000a00}, /* LDC.64 R2, c[0x0][0x218] */
+    {0x0000840000067ab9, 0x000fcc0000000a00}, /* ULDC.64 UR6, c[0x0][0x210] */
+    {0x0000000000007919, 0x000e220000002100}, /* S2R R0, SR_TID.X */
+    {0x0000000600067c11, 0x004fc8000f8210ff}, /* LEA R6, P1, R0, UR6, 0x2 */
+    {0x0000000402077981, 0x000ea2000c1e1900}, /* LDG.E R7, desc[UR4][R2.64] */
+    {0x000000ff000a7202, 0x000fe40000000f00}, /* MOV R10, RZ */
+    {0x000000ff0700720c, 0x000fda0003f05270}, /* ISETP.NE.AND P0, PT, R7, RZ, PT */
+    {0x000000070700820c, 0x000fda0003f26270}, /* @!P0 ISETP.GE.AND P1, PT, R7, R7, PT */
+    {0x000000ff0000720c, 0x000fda0003fe5270}, /* ISETP.NE.AND PT, PT, R0, RZ, PT; in a mutant to P0 */
+    {0x00000001ff0a8807, 0x000fe20000800000}, /* @!P0 SEL R10, RZ, 0x1, P1 */
+    {0x000000060a067c11, 0x004fc8000f8010ff}, /* LEA R6, P0, R10, UR6, 0x2 */
+    {0x000000070a077c11, 0x004fc800080f14ff}, /* LEA.HI.X R7, R10, UR7, RZ, 0x2, P0 */
+    {0x0000000406087981, 0x000ea2000c1e1900}, /* LDG.E R8, desc[UR4][R6.64] */
+    {0x000000000000794d, 0x000fea0003800000}, /* EXIT */
+};
+
+TEST(a_predicate_is_known_under_that_under_which_it_was_written) {
+    static uint64_t text[sizeof chooses / sizeof chooses[0]][2];
+    static struct kernel_verdict v;
+    struct kernel k = {.name = "k", .architecture = 90, .parameters = 0x210, .parameter_bytes = 16, .functions = 1};
+    k.text = (struct view){(const uint8_t *)text, sizeof text};
+    k.pointer.bit[0] = 3;
+    memcpy(text, chooses, sizeof text);
+    verdict_of(&k, &v);
+    CHECK_EQ(v.verdict, VERDICT_INDEXED);
+    CHECK(v.rules == 1 && words_have(&v.rule[0].one, 0) && words_count(&v.rule[0].none) == 0);
+    text[10][1] = chooses[8][1]; /* P0 is another by then */
+    verdict_of(&k, &v);
+    CHECK_EQ(v.verdict, VERDICT_UNKNOWN);
+    memcpy(text, chooses, sizeof text);
+    text[9][0] ^= 0x1000; /* under P1, which it writes itself */
+    verdict_of(&k, &v);
+    CHECK_EQ(v.verdict, VERDICT_UNKNOWN);
+}
