@@ -117,6 +117,12 @@ struct ulms_allocation {
  * thread. */
 size_t ulms_allocations(struct ulms_allocation *out, size_t n);
 
+/* An allocator of the program's own gives out [start, start + bytes) of its device memory, or, with -bytes, takes it
+ * back: what it takes back need not move. From the first on, an operation that is shown an address in memory of that
+ * allocator which is not given out does not use it. Called before work on a block is issued, and before another may be
+ * given its place. Nothing before CUDA is initialised. Any thread. */
+void ulms_block(uint64_t start, int64_t bytes);
+
 /* From now on the program's memory may occupy so many bytes of a device (CUDA ordinal), at most ULMS_GPU_MEMORY; 0: all
  * of that again. What is too much leaves at once, also while the program does nothing; what the program is told of the
  * device stays. 0: nothing moves with this backend, or CUDA is not initialised. Any thread. */

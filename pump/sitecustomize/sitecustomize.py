@@ -1,11 +1,12 @@
-"""Python runs this at its start where `pump run` has put its folder first: CuPy then allocates each
-array in stream order, in place of parts of blocks that it keeps.
+"""Python runs this at its start where `pump run` has put its folder first: the library then hears
+of each array of CuPy's, which are parts of larger memory that CuPy keeps.
 
 It runs in the program's Python, of any version from 3.7 on, and imports no more than that has.
 """
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from contextlib import suppress
 from importlib.machinery import PathFinder
@@ -37,9 +38,43 @@ class Finder:
 
 
 def choose(cupy: Any) -> None:
-    """Nothing, where CuPy or the driver is too old. What the program chooses later holds."""
+    """Nothing, where CuPy or the library is too old. What the program chooses later holds."""
     with suppress(Exception):
-        cupy.cuda.set_allocator(cupy.cuda.malloc_async)
+        allocate, hook = telling(cupy, ctypes.CDLL(None).ulms_block)
+        cupy.cuda.set_allocator(allocate)
+        hook.__enter__()
+
+
+def telling(cupy: Any, tell: Any) -> tuple[Any, Any]:
+    """An allocator with a pool of its own, as a program may go back to CuPy's and then tells of
+    nothing; and a hook for the thread that mostly frees. What others free is told when its place is
+    given out again.
+    """
+    tell.argtypes, tell.restype = [ctypes.c_uint64, ctypes.c_int64], None
+    pool = cupy.cuda.MemoryPool()
+    sizes = {}  # type: dict[int, int]
+
+    def end(start: int) -> None:
+        size = sizes.pop(start, 0)
+        if size:
+            tell(start, -size)
+
+    class Hook(cupy.cuda.MemoryHook):  # type: ignore[misc]
+        name = "ulms"
+
+        def free_preprocess(self, **about: Any) -> None:
+            end(about["mem_ptr"])
+
+    def allocate(size: int) -> Any:
+        memory = pool.malloc(size)
+        start, size = memory.ptr, memory.mem.size
+        if size:
+            end(start)
+            sizes[start] = size
+            tell(start, size)
+        return memory
+
+    return allocate, Hook()
 
 
 def run_the_other() -> None:

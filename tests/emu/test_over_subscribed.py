@@ -167,6 +167,7 @@ def test_content_is_lost_only_where_the_framework_said_so(programs: Programs) ->
     """Blocks taken back are discarded; without a framework's word nothing ever is."""
     call = "cuMemDiscardBatchAsync"
     assert programs.same("ahead", "train", 14).calls[call] > 0
+    assert programs.same("ahead", "train", 14, BY_NAME="1").calls[call] > 0
     assert programs.same("ahead", "train", 14, ULMS_HOOKS="driver").calls[call] == 0
     assert programs.same("ahead", "hidden", 14).calls[call] == 0
 

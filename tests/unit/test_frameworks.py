@@ -126,32 +126,75 @@ def test_when_memory_is_short(variables: dict[str, str], short: bool) -> None:
 
 
 CUPY = """
+import os
 class cuda:
-    malloc_async = "in stream order"
-    chosen = "as ever"
+    chosen = print
+    class MemoryHook:
+        def __enter__(self):
+            cuda.hook = self
+    class MemoryPool:
+        def malloc(self, size):
+            return Memory(cuda.at, -(-size // 512) * 512)
     @staticmethod
     def set_allocator(allocator):
         {0}
+class Memory:
+    def __init__(self, ptr, size):
+        self.ptr, self.size, self.mem = ptr, size, self
+"""
+TOLD = """
+#include <stdint.h>
+#include <stdio.h>
+void ulms_block(uint64_t start, int64_t bytes) {
+    printf("%llu %lld\\n", (unsigned long long)start, (long long)bytes);
+    fflush(stdout);
+}
+"""
+USES = """
+import sitecustomize, cupy
+cupy.cuda.at = 4096
+cupy.cuda.chosen(1000)
+cupy.cuda.hook.free_preprocess(device_id=0, mem_size=1024, mem_ptr=4096, pmem_id=1)
+cupy.cuda.hook.free_preprocess(device_id=0, mem_size=512, mem_ptr=1 << 20, pmem_id=2)
+cupy.cuda.chosen(512)
+cupy.cuda.chosen(600)
+cupy.cuda.chosen(0)
 """
 
 
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        ("cuda.chosen = allocator", "in stream order"),
-        ("raise RuntimeError('the driver is too old')", "as ever"),
-    ],
-)
-def test_cupy_is_told(tmp_path: Path, body: str, said: str) -> None:
-    """And another file of that name runs as it would have."""
+def with_cupy(tmp_path: Path, body: str, program: str, **env: str) -> str:
+    """What a program says where there is a CuPy with such an allocator."""
     (tmp_path / "cupy.py").write_text(CUPY.format(body), encoding="utf-8")
     (tmp_path / "sitecustomize.py").write_text("mine = __name__\n", encoding="utf-8")
-    program = "import sitecustomize, cupy; print(sitecustomize.mine, cupy.cuda.chosen)"
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env={"PYTHONPATH": f"{HOOK}:{tmp_path}"},
+        env={"PYTHONPATH": f"{HOOK}:{tmp_path}", **env},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert (done.stdout, done.stderr) == (f"sitecustomize {said}\n", "")
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_the_library_hears_of_what_cupy_gives_out(tmp_path: Path) -> None:
+    """What is freed, what was given out to others, what another thread freed, and nothing."""
+    source, library = tmp_path / "told.c", tmp_path / "told.so"
+    source.write_text(TOLD, encoding="utf-8")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    said = with_cupy(tmp_path, "cuda.chosen = allocator", USES, LD_PRELOAD=str(library))
+    assert said.split("\n") == [
+        "4096 1024",
+        "4096 -1024",
+        "4096 512",
+        "4096 -512",
+        "4096 1024",
+        "",
+    ]
+
+
+@pytest.mark.parametrize("body", ["cuda.chosen = allocator", "raise RuntimeError('too old')"])
+def test_cupy_stays_as_it_is_where_nobody_hears(tmp_path: Path, body: str) -> None:
+    """And another file of that name runs as it would have."""
+    program = "import sitecustomize, cupy; print(sitecustomize.mine, cupy.cuda.chosen is print)"
+    assert with_cupy(tmp_path, body, program) == "sitecustomize True\n"

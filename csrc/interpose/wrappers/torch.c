@@ -1,4 +1,5 @@
-/* PyTorch's caching allocator tells its profiler of every tensor it hands out and takes back: exact blocks. */
+/* PyTorch's caching allocator tells its profiler of every tensor it hands out and takes back: exact blocks. Others are
+ * told by name (ulms.h). */
 #include "base/hot.h"
 #include "driver/capture.h"
 #include "driver/elf.h"
@@ -6,6 +7,7 @@
 #include "driver/session.h"
 #include "observe/stats.h"
 #include "observe/trace.h"
+#include "ulms.h"
 
 #define REPORT   _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE
 #define TEXT_(x) #x
@@ -73,6 +75,12 @@ static HOT __attribute__((noinline)) void tell(addr_t start, int64_t bytes) {
         trace_block(start, size, bytes > 0);
 }
 
+static HOT void tell_counted(addr_t start, int64_t bytes) {
+    tell(start, bytes);
+    if (bytes > 0)
+        stats_add(COUNT_blocks, 1);
+}
+
 static HOT __attribute__((noinline)) void report_looked_at(void *pointer, int64_t bytes, size_t allocated,
                                                            size_t reserved, struct c10_device device) {
     addr_t start = (addr_t)(uintptr_t)pointer;
@@ -82,11 +90,8 @@ static HOT __attribute__((noinline)) void report_looked_at(void *pointer, int64_
         stats_foresee();
     }
     real_report()(pointer, bytes, allocated, reserved, device);
-    if (!ours)
-        return;
-    tell(start, bytes);
-    if (bytes > 0)
-        stats_add(COUNT_blocks, 1);
+    if (ours)
+        tell_counted(start, bytes);
 }
 
 HOT void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved, struct c10_device device) {
@@ -103,4 +108,9 @@ HOT void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved,
         tell(start, bytes);
     if (bytes > 0)
         stats_add(COUNT_blocks, 1);
+}
+
+void ulms_block(uint64_t start, int64_t bytes) {
+    if (!home_left() && session_on && session.hears_blocks && start && bytes)
+        tell_counted(start, bytes);
 }
