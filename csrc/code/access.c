@@ -80,6 +80,33 @@ static bool same(const struct half *low, const struct half *high) {
     return true;
 }
 
+static bool any_holds(const struct half *h, base_t base) {
+    for (int i = 0; i < h->count; i++)
+        for (int n = 0; n < VALUE_BASES; n++)
+            if (h->base[i][n] == base)
+                return true;
+    return false;
+}
+
+/* A word of which the lower half was added, and its sign to the upper half, is a number of 32 bits and no base. signs:
+ * what went into the upper half otherwise. */
+static void take_numbers(struct half *low, const struct half *high, const struct words *signs, struct words *mixed) {
+    for (int i = 0; i < low->count; i++) {
+        base_t *base = low->base[i];
+        int kept = 0;
+        for (int n = 0; n < VALUE_BASES && base[n]; n++) {
+            bool number = base_kind(base[n]) == BASE_PARAMETER && words_have(signs, base_index(base[n])) &&
+                          !any_holds(high, base[n]);
+            if (number)
+                words_add(mixed, base_index(base[n]));
+            else
+                base[kept++] = base[n];
+        }
+        while (kept < VALUE_BASES)
+            base[kept++] = 0;
+    }
+}
+
 struct judge {
     const struct accesses *all;
     struct kernel_verdict *out;
@@ -137,13 +164,16 @@ static void judge_access(struct judge *j, const struct access *a, const struct v
         j->odd = "an address that was never written";
         return;
     }
-    if (!read_half(low, 0, a->generic, &l) || !read_half(high, 1, a->generic, &h) || !same(&l, &h)) {
-        j->odd = "halves of different addresses";
-        return;
-    }
+    bool read = read_half(low, 0, a->generic, &l) && read_half(high, 1, a->generic, &h);
     bool loaded = low->loaded || high->loaded, other = low->other || high->other;
     struct words mixed = low->mixed, touched;
     words_join(&mixed, &high->mixed);
+    if (read)
+        take_numbers(&l, &h, &high->mixed, &mixed);
+    if (!read || !same(&l, &h)) {
+        j->odd = "halves of different addresses";
+        return;
+    }
     if (loaded && h.shared && h.count) {
         j->odd = "a loaded value beside shared memory";
         return;

@@ -9,6 +9,7 @@ typedef long long i64;
 #define K extern "C" __global__ void
 #define ME (blockIdx.x * blockDim.x + threadIdx.x)
 #define ALL 0xffffffffu
+struct part { const u8 *from_r; int first; };
 template <class T> __device__ T opaque(T v) { asm volatile("" : "+l"(v)); return v; }
 __device__ float variable[512];
 __constant__ float constant[64];

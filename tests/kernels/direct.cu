@@ -115,6 +115,9 @@ K d_swapped(float *a_rw, float *b_rw, int n) {
         b_rw = t;
     }
 }
+K d_part(part p, u8 *b_w) {
+    b_w[ME] = p.from_r[p.first + (int)threadIdx.x];
+}
 K d_maybe_null(const float *a_r, const float *bias_r, float *c_w) {
     float v = a_r[ME];
     if (bias_r) v += bias_r[threadIdx.x];

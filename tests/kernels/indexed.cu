@@ -13,6 +13,9 @@ K i_gather_short(const u16 *a_r, const u16 *at_r, u16 *b_w) {
 K i_scatter(float *a_w, const u32 *at_r, const float *v_r) {
     a_w[at_r[ME]] = v_r[ME];
 }
+K i_part(part p, const int *at_r, u8 *b_w) {
+    b_w[ME] = p.from_r[p.first + at_r[ME]];
+}
 K i_scatter_add(float *a_rw, const i64 *at_r, const float *v_r) {
     atomicAdd(a_rw + at_r[ME], v_r[ME]);
 }

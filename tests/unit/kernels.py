@@ -16,7 +16,11 @@ NVRTC = next(AUDIT.glob("nvidia/*/lib/libnvrtc.so.*"), None)
 KERNEL = re.compile(r"^K (\w+)\((.*?)\) \{\n(.*?)^\}", re.M | re.S)
 POINTER = re.compile(r"(.*\*(?: ?const)?) ?(\w+)")
 SIZES = {"int": 4, "u32": 4, "float": 4, "int3": 12, "i64": 8, "u64": 8, "double": 8}
-STRUCTS = {"pair": (24, {0: "_r", 1: "_w"}), "list": (192, dict.fromkeys(range(16), "_rw"))}
+STRUCTS = {
+    "pair": (24, {0: "_r", 1: "_w"}),
+    "part": (16, {0: "_r"}),
+    "list": (192, dict.fromkeys(range(16), "_rw")),
+}
 """Bytes, and the words that are pointers."""
 EVERY = frozenset(range(512))
 
