@@ -83,7 +83,7 @@ struct fat_header {
     uint64_t bytes; /* of all entries */
 };
 
-enum { ENTRY_CUBIN = 2 };
+enum { VERSION = 1, ENTRY_VERSION = 0x101, ENTRY_CUBIN = 2 };
 #define ENTRY_LZ4  UINT64_C(0x2000)
 #define ENTRY_ZSTD UINT64_C(0x8000)
 
@@ -128,13 +128,13 @@ static bool add_entries(struct code_image *i, const struct range *r, uint32_t de
                         bool *compiles) {
     struct fat_header h;
     struct fat_entry e;
-    if (!peek(r, 0, &h, sizeof h) || h.header_bytes < sizeof h || h.header_bytes > r->bytes ||
+    if (!peek(r, 0, &h, sizeof h) || h.version != VERSION || h.header_bytes < sizeof h || h.header_bytes > r->bytes ||
         h.bytes > r->bytes - h.header_bytes)
         return false;
     struct range all = {r->start + h.header_bytes, h.bytes};
     for (uint64_t at = 0; at < all.bytes; at += e.header_bytes + e.bytes) {
-        if (!peek(&all, at, &e, sizeof e) || e.header_bytes < sizeof e || e.header_bytes > all.bytes - at ||
-            e.bytes > all.bytes - at - e.header_bytes)
+        if (!peek(&all, at, &e, sizeof e) || e.version != ENTRY_VERSION || e.header_bytes < sizeof e ||
+            e.header_bytes > all.bytes - at || e.bytes > all.bytes - at - e.header_bytes)
             return false;
         struct range payload = {all.start + at + e.header_bytes, e.bytes};
         if (e.kind == ENTRY_CUBIN)
@@ -154,11 +154,12 @@ static bool has_exact(const struct code_image *i, uint32_t device) {
     return false;
 }
 
+/* A wrapper of another version may name more fat binaries, which are linked: then nothing is there. */
 static struct range range_of(const void *start, uint64_t bytes) {
     struct range r = {(uintptr_t)start, bytes};
     struct fat_wrapper w;
     if (peek(&r, 0, &w, sizeof w) && w.magic == FAT_WRAPPER)
-        r = (struct range){w.fat_binary, CODE_UNSIZED};
+        r = (struct range){w.fat_binary, w.version == VERSION ? CODE_UNSIZED : 0};
     return r;
 }
 

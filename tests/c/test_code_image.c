@@ -198,8 +198,17 @@ TEST(entries_that_the_driver_might_load) {
     CHECK_EQ(opens(&fat, 90, unpack, true), 90);
     CHECK_EQ(opens(&fat, 100, unpack, false), 0);
     CHECK_EQ(opens(&fat, 0, unpack, false), 80089090);
-    const void *start = fat.at;
+    struct {
+        uint32_t magic, version;
+        const void *fat;
+        void *more;
+    } wrapper = {0x466243b1, 1, fat.at, NULL};
+    const void *start = &wrapper;
     CHECK_EQ(code_image_bytes(&start), fat.count);
+    CHECK_EQ(start, fat.at);
+    wrapper.version = 2;
+    start = &wrapper;
+    CHECK_EQ(code_image_bytes(&start), 0);
     fat.count -= 8;
     CHECK_EQ(opens(&fat, 89, code_unpack_lz4, false), 0);
     free(fat.at);
