@@ -16,7 +16,7 @@ from bench.gpu.tenants.group import Group, Steps, TenantError
 from pump.bench import share_row
 from pump.bench.share_row import DECODERS, FITTING, TRAININGS, Row, decoders_of, trainings_of
 
-DECODER_LAYERS = 18
+DECODER_LAYERS = 5
 TRAINING = "resnet-74"
 GIB = 1 << 30
 ROUNDS = 3
@@ -173,7 +173,7 @@ def handover(options: Options) -> Iterator[Row]:
 
 def first(options: Options) -> Iterator[Row]:
     """The first token of a decoder of 15 GiB that was away."""
-    kinds, shares = ["decoder-36", "decoder-36"], ["g,memory=16GiB"] * 2
+    kinds, shares = ["decoder-10", "decoder-10"], ["g,memory=16GiB"] * 2
     with Group(kinds, shares, options.logs / "first") as group:
         found = []
         group.step(4 * SETTLE_S)

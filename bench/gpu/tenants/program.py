@@ -26,16 +26,18 @@ class Program:
 
 
 def decoder(layers: int) -> Program:
-    """Weights of Llama-3-8B's layers, bf16, 416 MiB each, one sequence: a token a step."""
-    hidden, wide = 4096, 14336
-    shapes = ((6144, hidden), (hidden, hidden), (2 * wide, hidden), (hidden, wide))
+    """Layers of 1.45 GiB, bf16, about as wide as Llama-3-70B's, one sequence: a token a step. Their
+    launches are few, so that the GPU is the slower one also beside a slow processor.
+    """
+    hidden, wide = 8192, 25600
+    shapes = ((10240, hidden), (hidden, hidden), (2 * wide, hidden), (hidden, wide))
     weights = [
         [torch.randn(shape, device="cuda", dtype=torch.bfloat16) / 64 for shape in shapes]
         for _ in range(layers)
     ]
     state = torch.ones(1, hidden, device="cuda", dtype=torch.bfloat16)
 
-    def token() -> int:  # few launches, so that the GPU is the slower one
+    def token() -> int:
         x = state
         for qkv, out, up, down in weights:
             x = torch.addmm(x, (rms_norm(x, (hidden,)) @ qkv.T)[:, :hidden], out.T)
