@@ -83,8 +83,7 @@ void pager_budget_update(struct pager *d) {
         ulms_engine_budget(d->engine.core, bytes);
 }
 
-/* Bytes of pages that are there, or leave or come just now. */
-static uint64_t pages_there(const struct pager *d) {
+uint64_t pager_pages_there(const struct pager *d) {
     struct ulms_engine_stats now;
     ulms_engine_stats(d->engine.core, &now);
     uint64_t bytes = now.resident_bytes;
@@ -96,7 +95,7 @@ static uint64_t pages_there(const struct pager *d) {
 static void wait_for_leavers(struct pager *d) {
     struct patience patience = {0};
     pager_wake(d);
-    while (pager_moves(d) && pager_has_movers(d) && pages_there(d) > d->budget.bytes && pager_wait(d, &patience))
+    while (pager_moves(d) && pager_has_movers(d) && pager_pages_there(d) > d->budget.bytes && pager_wait(d, &patience))
         ;
 }
 

@@ -34,6 +34,8 @@ uint64_t pager_room(int32_t device);
 /* There is room for so many bytes of pages more. The last page may be used in part only: what lies there fits, too.
  * Under the lock. */
 bool pager_fits(const struct pager *d, uint64_t bytes);
+/* Bytes of pages that are there, or leave or come just now. Under the lock. */
+uint64_t pager_pages_there(const struct pager *d);
 /* The watcher's: asks again, in the program's context. Under the lock, which is released meanwhile. */
 void pager_budget_watch(struct pager *d);
 

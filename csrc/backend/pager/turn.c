@@ -1,5 +1,6 @@
 #include "backend/backend.h"
 #include "backend/pager/pager.h"
+#include "base/larger.h"
 #include "driver/context.h"
 #include "driver/fast_path.h"
 #include "driver/session.h"
@@ -103,7 +104,7 @@ static struct backend_load load(int32_t device) {
     pager_lock(d);
     ulms_engine_stats(d->engine.core, &engine);
     load.need = d->memory.bytes + d->budget.plain;
-    load.held = ledger_plain(session.ledger, device) + d->kind->occupied(d);
+    load.held = ledger_plain(session.ledger, device) + larger(d->kind->occupied(d), pager_pages_there(d));
     uint64_t fixed = ledger_plain(session.ledger, device) + d->memory.fixed + d->memory.aside;
     load.stays = pager_ended(d) ? load.held : fixed;
     load.lingers = d->budget.bytes ? 0 : pager_pages_lingering(&d->memory.ranges);
