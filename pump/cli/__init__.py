@@ -1,45 +1,54 @@
 """The command line: `pump COMMAND ...`.
 
-Each command is one small object in COMMANDS. A command's `run` returns plain data; rendering it is
-a step of its own, so that the data can be used and tested without a terminal.
+Each command is one small object, of a class of its own. A command's `run` returns plain data;
+rendering it is a step of its own, so that the data can be used and tested without a terminal.
 """
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
-from pump.cli.doctor import Doctor
-from pump.cli.hooks import Hooks
-from pump.cli.lib import Lib
-from pump.cli.options import Options
-from pump.cli.plan import Plan
-from pump.cli.run import Run
-from pump.cli.share import Share
-from pump.cli.sim import Sim
-from pump.cli.suspend import Resume, Suspend
-from pump.cli.top import Top
-from pump.cli.trace import Trace, with_verb
 from pump.terminal.command import Command
 from pump.terminal.program import Program
 
-COMMANDS: tuple[Command, ...] = (
-    Run(),
-    Share(),
-    Suspend(),
-    Resume(),
-    Top(),
-    Trace(),
-    Sim(),
-    Plan(),
-    Hooks(),
-    Doctor(),
-    Options(),
-    Lib(),
-)
+PLACES = {
+    "run": "run.Run",
+    "share": "share.Share",
+    "suspend": "suspend.Suspend",
+    "resume": "suspend.Resume",
+    "top": "top.Top",
+    "trace": "trace.Trace",
+    "sim": "sim.Sim",
+    "plan": "plan.Plan",
+    "hooks": "hooks.Hooks",
+    "doctor": "doctor.Doctor",
+    "options": "options.Options",
+    "lib": "lib.Lib",
+}
+"""Of commands, in the order of help: module and class."""
 
 
-PROGRAM = Program("pump", "Run CUDA programs that need more GPU memory than there is.", COMMANDS)
+def program(name: str = "") -> Program:
+    """With that command alone, or, where there is none of the name, with all: what the others
+    import takes longer than `pump run` itself.
+    """
+    commands = [command_at(PLACES[one]) for one in ([name] if name in PLACES else PLACES)]
+    about = "Run CUDA programs that need more GPU memory than there is."
+    return Program("pump", about, commands)
+
+
+def command_at(place: str) -> Command:
+    """A new one."""
+    module, _, kind = place.partition(".")
+    command: Command = getattr(import_module(f"pump.cli.{module}"), kind)()
+    return command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command named in argv and returns its exit status: 2 for wrong usage."""
-    return PROGRAM.main(with_verb(list(sys.argv[1:] if argv is None else argv)))
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["trace"]:
+        from pump.cli.trace import with_verb
+
+        words = with_verb(words)
+    return program(words[0] if words else "").main(words)

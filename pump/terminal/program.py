@@ -6,13 +6,22 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pump import __version__
 from pump.paths import NotBuiltError
 from pump.terminal.command import Command, UsageError
 from pump.terminal.hint import Parser, hint
 from pump.terminal.printable import PrintableStream
 
 INTERRUPTED, BROKEN_PIPE = 130, 141  # what a shell answers
+
+
+class Version(argparse.Action):
+    """Asked for by few, and slow to find."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from pump import __version__
+
+        print(parser.prog, __version__)
+        parser.exit()
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,7 @@ class Program:
     def parser(self) -> argparse.ArgumentParser:
         """The parser of all commands."""
         parser = Parser(prog=self.name, description=self.description)
-        parser.add_argument("--version", action="version", version=f"{self.name} {__version__}")
+        parser.add_argument("--version", action=Version, nargs=0, help="show the version and exit")
         commands = parser.add_subparsers(metavar="COMMAND", required=True)
         for command in self.commands:
             doc = type(command).__doc__ or ""

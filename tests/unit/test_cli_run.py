@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pump import paths
-from pump.cli import COMMANDS, main
+from pump.cli import main, program
 from pump.cli.trace import VERBS
 from pump.preload import joined, preload
 from pump.sizes import GIB, MIB, format_size, parse_memory, parse_size, write_size
@@ -119,7 +119,16 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
         main([])
     assert stop.value.code == 2
     told = capsys.readouterr().err
-    assert all(f"\n    {command.name} " in told for command in COMMANDS)
+    assert all(f"\n    {command.name} " in told for command in program().commands)
+
+
+def test_a_program_is_started_by_what_that_needs_alone() -> None:
+    """NumPy, and asking for the installed version, take most of half a second."""
+    text = "import sys, pump.cli; pump.cli.program('run').parser(); print(*sys.modules)"
+    command = [sys.executable, "-c", text]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "pump.cli.run" in loaded
+    assert not {"numpy", "importlib.metadata", "pump.cli.sim"} & {*loaded}
 
 
 def test_without_a_verb_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

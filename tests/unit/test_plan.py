@@ -11,7 +11,7 @@ import pytest
 from pump import paths
 from pump.bench import simulate
 from pump.binding import default_of
-from pump.cli import PROGRAM
+from pump.cli import program
 from pump.cli.run import options_of
 from pump.predict import plan, plots
 from pump.predict.roofline import ends
@@ -97,7 +97,7 @@ def test_what_is_recommended_is_a_command_that_pump_run_takes(found: plan.Plan) 
         said = plan.advice(alone(found, backend), 3 * GIB // 2)[1]
         words = f"pump run --backend {backend} --memory 1536MiB --factor {DEFAULT} -- PROGRAM"
         assert said.split() == words.split()
-        assert options_of(PROGRAM.parse(said.split()[1:])) == {
+        assert options_of(program().parse(said.split()[1:])) == {
             "ULMS_BACKEND": backend,
             "ULMS_GPU_MEMORY": "1536MiB",
             "ULMS_GPU_MEMORY_FACTOR": str(DEFAULT),
