@@ -183,6 +183,19 @@ def test_what_a_graph_left_in_them_is_there_for_who_is_shown_it(programs: Progra
 
 
 @pytest.mark.parametrize("setup", BEST)
+def test_a_block_that_goes_late_takes_no_other_along(
+    setup: str,
+    compiled: Compile,
+    run_emulated: RunEmulated,
+    run_native: RunEmulated,
+    emulator_dir: Path,
+) -> None:
+    command = [compiled("late_block", str(emulator_dir / "libcuda.so.1"))]
+    env = {**SETUPS[setup], "ULMS_GPU_MEMORY": "24MiB", "BY_NAME": "1"}
+    assert run_emulated(command, env).stdout == run_native(command, {}).stdout != ""
+
+
+@pytest.mark.parametrize("setup", BEST)
 def test_capacity_is_what_is_free(programs: Programs, setup: str) -> None:
     """Without ULMS_GPU_MEMORY the device's own size is the capacity."""
     result = programs.same(setup, "train", 0, ULMS_GPU_MEMORY="", EMU_MEMORY="24MiB")

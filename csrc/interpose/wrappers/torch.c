@@ -66,8 +66,8 @@ static HOT __attribute__((noinline)) void tell(addr_t start, int64_t bytes) {
         if (__builtin_expect(fast_path_blocked() & SLOW_FRAMEWORK, 0))
             fast_path_restore(SLOW_FRAMEWORK);
         (capture_any() ? ledger_block_captured : ledger_block_add)(session.ledger, start, size);
-    } else {
-        ledger_block_remove(session.ledger, start);
+    } else if (!ledger_block_remove(session.ledger, start)) {
+        size = 0; /* others are there: it went before, and nobody told */
     }
     if (session.block)
         session.block(start, size, bytes > 0);
