@@ -135,6 +135,7 @@ static bool suspend(int socket, const struct share_suspend *said, uint64_t now) 
 static bool take(struct connection *c, const struct share_message *m, uint64_t now) {
     if (c->tenant && m->kind == SHARE_SUSPEND && m->suspend.suspended < 2) {
         suspend_own(c->tenant, m->suspend.suspended, now);
+        share_page_asked(c->tenant->page, m->suspend.number);
         return true;
     }
     if (c->tenant)

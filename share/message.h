@@ -73,6 +73,7 @@ struct share_set {
 struct share_suspend {
     char who[SHARE_NAME_MAX]; /* a group or the number of a process; share: or pid: before it says which it is */
     uint32_t suspended;       /* 1, or 0: resumed */
+    uint32_t number;          /* of a tenant: its page repeats it */
 };
 
 /* Kinds that say all. */

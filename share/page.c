@@ -97,6 +97,10 @@ void share_page_elected(struct share_page *page, bool elected) {
     write_word(page, &page->elected, elected);
 }
 
+void share_page_asked(struct share_page *page, uint32_t number) {
+    write_word(page, &page->asked, number);
+}
+
 /* Readers need not all of it at once: each word is right by itself. */
 void share_page_quota(struct share_page *page, const struct share_quota *quota) {
     if (memcmp(&page->quota, quota, sizeof *quota) == 0)

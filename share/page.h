@@ -26,6 +26,7 @@ struct share_page {
     struct policy_lease lease;
     struct share_quota quota;
     uint32_t elected; /* 1: its turn begins as soon as the last one's has drained */
+    uint32_t asked;   /* the number of what it asked for last and the lease knows */
 };
 
 /* The page of a new tenant: *file is for its descriptor. NULL: no memory, or no descriptors. */
@@ -36,6 +37,8 @@ const struct share_page *share_page_map(int file);
 void share_page_write(struct share_page *page, const struct policy_lease *lease);
 void share_page_tenants(struct share_page *page, uint32_t tenants);
 void share_page_elected(struct share_page *page, bool elected);
+/* After the lease. */
+void share_page_asked(struct share_page *page, uint32_t number);
 void share_page_quota(struct share_page *page, const struct share_quota *quota);
 /* Its sequence, with the lease of that time; 0: the writer died in the middle. */
 uint32_t share_page_read(const struct share_page *page, struct policy_lease *out);

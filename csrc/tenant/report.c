@@ -106,7 +106,7 @@ void tenant_drained(struct tenant *t) {
 
 void tenant_ask(struct tenant *t) {
     uint32_t asked = tenants_asked();
-    struct share_message m = {.kind = SHARE_SUSPEND, .suspend = {.suspended = asked % 2}};
+    struct share_message m = {.kind = SHARE_SUSPEND, .suspend = {.suspended = asked % 2, .number = asked}};
     if (asked != t->asked && say(t, &m))
         t->asked = asked;
 }

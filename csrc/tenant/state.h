@@ -31,6 +31,7 @@ struct tenant {
     uint64_t need, used, host; /* bytes: reported last */
     uint64_t away;             /* likewise. Atomic */
     uint32_t asked;            /* what tenants_asked gave when the broker was told of it last */
+    uint32_t heard;            /* and when `away` knew of it. Atomic */
     uint64_t budget;           /* the latest while it was not suspended, nor resumed just now; 0: none */
     uint64_t resumed_ns;
     uint64_t held;    /* bytes: acknowledged last */

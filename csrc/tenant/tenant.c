@@ -44,12 +44,15 @@ static bool is_handed_over(const struct tenant *t) {
 
 /* How long there is nothing to do then; 0: it is to look again at once. */
 static uint64_t serve(struct tenant *t) {
+    uint32_t heard = __atomic_load_n(&t->to.page->asked, __ATOMIC_ACQUIRE); /* before the lease */
     tenant_read(t);
     if (t->drains)
         tenant_drained(t);
     if (t->unacknowledged)
         tenant_acknowledge(t);
     tenant_report(t);
+    if (heard)
+        __atomic_store_n(&t->heard, heard, __ATOMIC_RELEASE);
     tenant_ask(t);
     uint64_t age = clock_ns() - t->read_ns;
     return is_handed_over(t)                         ? 0
@@ -87,6 +90,7 @@ static bool join(struct tenant *t) {
     t->wanted = false;
     __atomic_store_n(&t->away, 0, __ATOMIC_RELAXED);
     t->asked = tenants_asked();
+    __atomic_store_n(&t->heard, t->asked, __ATOMIC_RELEASE);
     return true;
 }
 
@@ -195,7 +199,8 @@ bool tenants_are_away(void) {
     for (int i = 0; i < DEVICE_MAX; i++)
         if (is_connected(tenants[i])) {
             any = true;
-            all = all && __atomic_load_n(&tenants[i]->away, __ATOMIC_RELAXED) > 0;
+            all = all && __atomic_load_n(&tenants[i]->heard, __ATOMIC_ACQUIRE) == tenants_asked() &&
+                  __atomic_load_n(&tenants[i]->away, __ATOMIC_RELAXED) > 0;
         }
     return any && all;
 }

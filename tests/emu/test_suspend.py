@@ -297,6 +297,31 @@ def test_it_suspends_itself(device: Device, backend: str) -> None:
     assert program.communicate(timeout=PATIENCE_S) == ("0\n" * 8, "")
 
 
+AGAIN = """
+import sys, time
+sys.path.insert(0, ROOT)
+import pump
+start = allocated(64 * MIB)
+fill(start, 7, 64 * MIB)
+left = 0
+for i in range(8):
+    pump.suspend()
+    pump.resume()
+    time.sleep(i / 4000)
+    pump.suspend()
+    left += int.from_bytes(open(DEVICE, "rb").read(8), "little")
+    pump.resume()
+    fill(start, 7, 64 * MIB)
+print(left)
+"""
+
+
+def test_a_resume_that_is_on_its_way_ends_before_a_suspend(device: Device) -> None:
+    names = f"ROOT, DEVICE = {str(ROOT)!r}, {str(device.folder / 'device')!r}\n"
+    program = device.small(names + AGAIN, "vmm", "g")
+    assert program.communicate(timeout=PATIENCE_S) == ("0\n", "")
+
+
 def test_a_signal_suspends_and_another_resumes(device: Device, alone: str) -> None:
     """As a batch system sends them."""
     program = long_one(device, "vmm", ULMS_SUSPEND_SIGNAL="TSTP")
