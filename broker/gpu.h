@@ -32,6 +32,7 @@ struct tenant {
     struct policy_lease lease;
     struct history charged;
     uint64_t switches;     /* times that its gate opened */
+    bool own;              /* it suspended itself, and nobody else has since */
     uint64_t suspended_ns; /* when it was suspended or parked last */
     uint64_t away_ns;      /* so long after that all had left; UINT64_MAX: it has not */
     struct share_page *page;

@@ -23,11 +23,15 @@ static long process_number(const char *text) {
 /* joiners: who joins its group later is suspended, too. */
 static void suspend_one(struct tenant *t, bool suspended, bool joiners, uint64_t now) {
     group_of(t->group)->suspended = suspended && (joiners || group_of(t->group)->suspended);
+    t->own = false;
     tenant_suspend(t, suspended, now);
 }
 
 void suspend_own(struct tenant *t, bool suspended, uint64_t now) {
-    suspend_one(t, suspended, false, now);
+    if (!t->own && (!suspended || t->lease.suspended == POLICY_SUSPENDED))
+        return;
+    t->own = suspended;
+    tenant_suspend(t, suspended, now);
 }
 
 static bool suspend(uint32_t group, long pid, bool suspended, uint64_t now) {

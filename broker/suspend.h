@@ -12,7 +12,7 @@
  * suspended process, is suspended, until any of them is resumed. False: `why` says why not. */
 bool suspend_named(const char *who, bool suspended, uint64_t now, char why[SHARE_TEXT_MAX]);
 
-/* A tenant asks for it itself. */
+/* A tenant asks for it itself; it resumes only from that. */
 void suspend_own(struct tenant *t, bool suspended, uint64_t now);
 
 #endif

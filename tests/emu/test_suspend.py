@@ -322,6 +322,26 @@ def test_a_resume_that_is_on_its_way_ends_before_a_suspend(device: Device) -> No
     assert program.communicate(timeout=PATIENCE_S) == ("0\n", "")
 
 
+def test_nobody_resumes_from_what_another_said(tmp_path: Path) -> None:
+    with broker(installed("ulms-broker"), tmp_path):
+        tenant = Tenant(tmp_path)
+        asked = iter(range(2, 10))
+
+        def after(*, suspended: bool) -> bool:
+            """Whether it is suspended once it has asked for that, or to be resumed."""
+            number = next(asked)
+            tenant.says("SUSPEND", suspended=suspended, number=number)
+            while tenant.view.asked != number:
+                pass
+            return bool(tenant.lease().suspended)
+
+        assert [after(suspended=it) for it in (True, False)] == [True, False]
+        suspend(tmp_path, "g", suspended=True)
+        assert [after(suspended=it) for it in (False, True, False)] == [True] * 3
+        suspend(tmp_path, "g", suspended=False)
+        assert [after(suspended=it) for it in (True, False)] == [True, False]
+
+
 def test_a_signal_suspends_and_another_resumes(device: Device, alone: str) -> None:
     """As a batch system sends them."""
     program = long_one(device, "vmm", ULMS_SUSPEND_SIGNAL="TSTP")
