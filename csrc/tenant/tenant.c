@@ -85,7 +85,7 @@ static bool join(struct tenant *t) {
     struct share_message m = hello(t);
     if (!connection_open(&t->to, &m))
         return false;
-    t->lease = (struct policy_lease){.serial = 0};
+    t->lease = (struct policy_lease){.serial = 0, .pin = t->lease.pin};
     t->sequence = 0;
     t->wanted = false;
     __atomic_store_n(&t->away, 0, __ATOMIC_RELAXED);

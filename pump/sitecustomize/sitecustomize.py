@@ -40,18 +40,17 @@ class Finder:
 def choose(cupy: Any) -> None:
     """Nothing, where CuPy or the library is too old. What the program chooses later holds."""
     with suppress(Exception):
-        allocate, hook = telling(cupy, ctypes.CDLL(None).ulms_block)
-        cupy.cuda.set_allocator(allocate)
+        pool, hook = telling(cupy, ctypes.CDLL(None).ulms_block)
+        cupy.cuda.set_allocator(pool.malloc)
+        cupy._default_memory_pool = pool
         hook.__enter__()
 
 
 def telling(cupy: Any, tell: Any) -> tuple[Any, Any]:
-    """An allocator with a pool of its own, as a program may go back to CuPy's and then tells of
-    nothing; and a hook for the thread that mostly frees. What others free is told when its place is
-    given out again.
+    """A pool to be CuPy's default one, and a hook for the thread that mostly frees. What others
+    free is told when its place is given out again.
     """
     tell.argtypes, tell.restype = [ctypes.c_uint64, ctypes.c_int64], None
-    pool = cupy.cuda.MemoryPool()
     sizes = {}  # type: dict[int, int]
 
     def end(start: int) -> None:
@@ -65,16 +64,17 @@ def telling(cupy: Any, tell: Any) -> tuple[Any, Any]:
         def free_preprocess(self, **about: Any) -> None:
             end(about["mem_ptr"])
 
-    def allocate(size: int) -> Any:
-        memory = pool.malloc(size)
-        start, size = memory.ptr, memory.mem.size
-        if size:
-            end(start)
-            sizes[start] = size
-            tell(start, size)
-        return memory
+    class Pool(cupy.cuda.MemoryPool):  # type: ignore[misc]
+        def malloc(self, size: int) -> Any:
+            memory = super().malloc(size)
+            start, size = memory.ptr, memory.mem.size
+            if size:
+                end(start)
+                sizes[start] = size
+                tell(start, size)
+            return memory
 
-    return allocate, Hook()
+    return Pool(), Hook()
 
 
 def run_the_other() -> None:

@@ -153,6 +153,7 @@ void ulms_block(uint64_t start, int64_t bytes) {
 USES = """
 import sitecustomize, cupy
 cupy.cuda.at = 4096
+assert cupy.cuda.chosen == cupy._default_memory_pool.malloc
 cupy.cuda.chosen(1000)
 cupy.cuda.hook.free_preprocess(device_id=0, mem_size=1024, mem_ptr=4096, pmem_id=1)
 cupy.cuda.hook.free_preprocess(device_id=0, mem_size=512, mem_ptr=1 << 20, pmem_id=2)
@@ -182,7 +183,9 @@ def test_the_library_hears_of_what_cupy_gives_out(tmp_path: Path) -> None:
     source, library = tmp_path / "told.c", tmp_path / "told.so"
     source.write_text(TOLD, encoding="utf-8")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
-    said = with_cupy(tmp_path, "cuda.chosen = allocator", USES, LD_PRELOAD=str(library))
+    said = with_cupy(
+        tmp_path, "cuda.chosen = staticmethod(allocator)", USES, LD_PRELOAD=str(library)
+    )
     assert said.split("\n") == [
         "4096 1024",
         "4096 -1024",

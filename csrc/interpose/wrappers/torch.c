@@ -71,7 +71,7 @@ static HOT __attribute__((noinline)) void tell(addr_t start, int64_t bytes) {
     }
     if (session.block)
         session.block(start, size, bytes > 0);
-    if (trace_on)
+    if (trace_on && size)
         trace_block(start, size, bytes > 0);
 }
 
