@@ -32,6 +32,7 @@ BAD = [
     ("ULMS_PLAIN", TOO_LONG),
     ("ULMS_SHARE", "n,limit=1.5"),
     ("ULMS_SHARE_DIR", TOO_LONG),
+    ("ULMS_SUSPEND_SIGNAL", "KILL"),
     ("ULMS_TRACE", TOO_LONG),
     ("ULMS_STATS", "1"),
 ]
