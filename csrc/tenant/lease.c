@@ -79,10 +79,6 @@ static void read_lease(struct tenant *t) {
     if (t->closed && !t->drains && lease.serial != t->lease.serial && !lease.may_issue)
         begin_draining(t);
     t->resumed_ns = suspends && !lease.suspended ? t->read_ns : t->resumed_ns;
-    if (suspends) { /* before its gate opens: who suspends it again waits for what is away then */
-        __atomic_store_n(&t->away, 0, __ATOMIC_RELAXED);
-        t->reported_ns = 0;
-    }
     t->lease = lease;
     t->budget = returns(t) ? larger(t->budget, lease.budget) : lease.budget;
     TENANT_TELL("device %d: lease %llu: %llu MiB, %s", t->device, (unsigned long long)lease.serial,

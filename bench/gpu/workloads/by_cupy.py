@@ -15,7 +15,7 @@ def wait() -> None:
 
 
 def reserved() -> int:
-    """What its pool took. Under `pump run` arrays are not in it (pump/sitecustomize)."""
+    """What its pool took: under `pump run` the one of pump/sitecustomize."""
     return int(cp.get_default_memory_pool().total_bytes())
 
 
