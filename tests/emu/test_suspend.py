@@ -350,6 +350,9 @@ def test_a_signal_suspends_and_another_resumes(device: Device, alone: str) -> No
     end = time.monotonic() + PATIENCE_S
     while not is_away(device, time.monotonic() + ENOUGH_S):
         assert time.monotonic() < end
+        program.send_signal(signal.SIGCONT)  # what is in flight may end after its next work
+        time.sleep(0.01)
+        program.send_signal(signal.SIGTSTP)
     program.send_signal(signal.SIGSTOP)
     time.sleep(0.1)
     program.send_signal(signal.SIGCONT)
