@@ -101,11 +101,13 @@ struct fat_entry {
     uint64_t unpacked_bytes;
 };
 
-static uint8_t *unpacked(const struct fat_entry *e, const struct range *payload, code_unpack *unpack) {
+static uint8_t *unpacked(const struct fat_entry *e, const struct range *payload) {
     bool bounded = e->unpacked_bytes > 0 && e->unpacked_bytes <= CODE_CUBIN_MAX;
-    uint8_t *packed = unpack && bounded ? copy(payload, 0, e->packed_bytes) : NULL;
+    uint8_t *packed = bounded ? copy(payload, 0, e->packed_bytes) : NULL;
     uint8_t *to = packed ? malloc(e->unpacked_bytes) : NULL;
-    if (to && !unpack(e->flags & ENTRY_LZ4, to, e->unpacked_bytes, (struct view){packed, e->packed_bytes})) {
+    struct view from = {packed, e->packed_bytes};
+    bool lz4 = e->flags & ENTRY_LZ4;
+    if (to && !(lz4 ? unpack_lz4(to, e->unpacked_bytes, from) : unpack_zstd(to, e->unpacked_bytes, from))) {
         free(to);
         to = NULL;
     }
@@ -114,18 +116,17 @@ static uint8_t *unpacked(const struct fat_entry *e, const struct range *payload,
 }
 
 static void add_entry(struct code_image *i, const struct fat_entry *e, const struct range *payload, uint32_t device,
-                      code_unpack *unpack) {
+                      bool unpacks) {
     if (!suits(e->architecture, device))
         return;
     if (e->flags & (ENTRY_LZ4 | ENTRY_ZSTD))
-        add(i, unpacked(e, payload, unpack), e->unpacked_bytes, device);
+        add(i, unpacks ? unpacked(e, payload) : NULL, e->unpacked_bytes, device);
     else
         add(i, copy(payload, 0, payload->bytes), payload->bytes, device);
 }
 
 /* False: what it says of itself is odd. Tells whether it holds something to compile. */
-static bool add_entries(struct code_image *i, const struct range *r, uint32_t device, code_unpack *unpack,
-                        bool *compiles) {
+static bool add_entries(struct code_image *i, const struct range *r, uint32_t device, bool unpacks, bool *compiles) {
     struct fat_header h;
     struct fat_entry e;
     if (!peek(r, 0, &h, sizeof h) || h.version != VERSION || h.header_bytes < sizeof h || h.header_bytes > r->bytes ||
@@ -138,7 +139,7 @@ static bool add_entries(struct code_image *i, const struct range *r, uint32_t de
             return false;
         struct range payload = {all.start + at + e.header_bytes, e.bytes};
         if (e.kind == ENTRY_CUBIN)
-            add_entry(i, &e, &payload, device, unpack);
+            add_entry(i, &e, &payload, device, unpacks);
         else
             *compiles = true;
     }
@@ -167,18 +168,13 @@ static bool is_fat(const struct range *r, struct fat_header *h) {
     return peek(r, 0, h, sizeof *h) && h->magic == FAT_BINARY;
 }
 
-bool code_unpack_lz4(bool lz4, uint8_t *to, uint64_t room, struct view from) {
-    return lz4 && unpack_lz4(to, room, from);
-}
-
-bool code_image_open(struct code_image *i, const void *start, uint64_t bytes, uint32_t architecture,
-                     code_unpack *unpack) {
+bool code_image_open(struct code_image *i, const void *start, uint64_t bytes, uint32_t architecture, bool unpacks) {
     struct range r = range_of(start, bytes);
     struct fat_header h;
     bool compiles = false;
     *i = (struct code_image){.whole = true};
     if (is_fat(&r, &h)) {
-        i->whole &= add_entries(i, &r, architecture, unpack, &compiles);
+        i->whole &= add_entries(i, &r, architecture, unpacks, &compiles);
     } else {
         uint64_t all = r.bytes == CODE_UNSIZED ? cubin_bytes(&r) : r.bytes;
         add(i, copy(&r, 0, all), all, architecture);

@@ -11,11 +11,6 @@ enum { CODE_CUBINS = 16 };
 /* The image's size is not known: it says so itself. */
 #define CODE_UNSIZED UINT64_MAX
 
-/* Unpacks an entry, one LZ4 block or one zstd frame. False: it cannot, or does not fill the room exactly. */
-typedef bool code_unpack(bool lz4, uint8_t *to, uint64_t room, struct view from);
-/* That of this library: LZ4 alone. */
-bool code_unpack_lz4(bool lz4, uint8_t *to, uint64_t room, struct view from);
-
 /* The cubins of which the driver might load one, as copies. */
 struct code_image {
     bool whole; /* false: there may be others, or the driver may compile */
@@ -26,9 +21,9 @@ struct code_image {
 
 /* Reads the image at `start`, of `bytes` bytes, for a device of that architecture (90: sm_90), of which it takes cubins
  * with the same major and no higher minor number; 0: for any. `start` may also be the wrapper structure that compilers
- * put around a fat binary. unpack NULL: packed entries are not read. False: there is no such cubin, or no memory. */
-bool code_image_open(struct code_image *i, const void *start, uint64_t bytes, uint32_t architecture,
-                     code_unpack *unpack);
+ * put around a fat binary. unpacks: packed entries are read, too, which takes 20 KiB of stack. False: there is no such
+ * cubin, or no memory. */
+bool code_image_open(struct code_image *i, const void *start, uint64_t bytes, uint32_t architecture, bool unpacks);
 void code_image_close(struct code_image *i);
 /* Bytes of the image at *start, which becomes the fat binary if it was the wrapper around one. 0: it is none. */
 uint64_t code_image_bytes(const void **start);

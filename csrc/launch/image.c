@@ -122,7 +122,7 @@ static void fold(struct image *i) {
 struct image *image_read(const void *start, uint64_t bytes) {
     struct code_image content;
     struct image *i = calloc(1, sizeof *i);
-    if (!i || !code_image_open(&content, start, bytes, 0, NULL)) {
+    if (!i || !code_image_open(&content, start, bytes, 0, false)) {
         free(i);
         return NULL;
     }

@@ -150,7 +150,7 @@ static bool open_image(const struct code_source *s) {
     if (now.image.cubins && same_digest(&now.digest, &s->digest))
         return true;
     code_image_close(&now.image);
-    code_image_open(&now.image, s->start, s->bytes, architecture, code_unpack_lz4);
+    code_image_open(&now.image, s->start, s->bytes, architecture, true);
     now.digest = s->digest;
     lock_take(&lock);
     bool valid = s->copy || !s->closed;

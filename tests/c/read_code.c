@@ -4,15 +4,16 @@
  *     read_code cubins ARCHITECTURE FILE FOLDER
  *     read_code kernels CUBIN...
  *     read_code code < lines of `NAME ARCHITECTURE PARAMETERS BYTES POINTERS CODE`
+ *     read_code zstd < for each frame its bytes and those of its content, of 4 bytes each, and the frame
  *
  * `decode` prints for each: the operation's number, and what is written, may be written and is read, the numbers, the
  * signs of a, b and c, the target. `cubins` writes the cubins for the architecture, from all fat binaries in a file,
  * into a folder, and prints their paths. `kernels` prints for each kernel: its name, the verdict, why, instructions and
  * steps, words that are read, written and stored, then for each rule the words of which one, and none, is an address.
  * `code` prints the same of kernels without functions: where their parameters begin in bank 0, their bytes, the words
- * that may be pointers, as bits, and the code, in hexadecimal. */
+ * that may be pointers, as bits, and the code, in hexadecimal. `zstd`
+ * writes a byte, 1 for frames that can be read, and their content. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@
 
 #include "code/decode.h"
 #include "code/image.h"
+#include "code/unpack.h"
 #include "code/verdict.h"
 
 static void print_registers(bool uniform, uint32_t first, uint32_t words) {
@@ -94,19 +96,6 @@ static int decode_all(void) {
     return 0;
 }
 
-static size_t (*zstd_decompress)(void *, size_t, const void *, size_t);
-
-static bool unpack(bool lz4, uint8_t *to, uint64_t room, struct view from) {
-    if (lz4)
-        return code_unpack_lz4(lz4, to, room, from);
-    return zstd_decompress && zstd_decompress(to, room, from.at, from.bytes) == room;
-}
-
-static void find_zstd(void) {
-    void *library = dlopen("libzstd.so.1", RTLD_NOW);
-    *(void **)&zstd_decompress = library ? dlsym(library, "ZSTD_decompress") : NULL;
-}
-
 static struct view map_file(const char *path) {
     struct stat s;
     int file = open(path, O_RDONLY);
@@ -144,9 +133,8 @@ static int write_cubins(uint32_t architecture, const char *path, const char *fol
     struct view file = map_file(path), fat;
     struct code_image image;
     uint64_t at = 0;
-    find_zstd();
     while ((fat = next_fat_binary(&file, &at)).bytes) {
-        code_image_open(&image, fat.at, fat.bytes, architecture, unpack);
+        code_image_open(&image, fat.at, fat.bytes, architecture, true);
         for (uint32_t i = 0; i < image.cubins; i++)
             write_cubin(&image.cubin[i], folder, path);
         code_image_close(&image);
@@ -208,12 +196,29 @@ static int print_code(void) {
     return 0;
 }
 
+static int unpack_frames(void) {
+    uint32_t bytes[2];
+    while (fread(bytes, sizeof bytes, 1, stdin) == 1) {
+        uint8_t *from = malloc(bytes[0] + 1u), *to = malloc(bytes[1] + 1u);
+        if (!from || !to || fread(from, 1, bytes[0], stdin) != bytes[0])
+            return 1;
+        bool whole = unpack_zstd(to, bytes[1], (struct view){from, bytes[0]});
+        putchar(whole);
+        fwrite(to, 1, whole ? bytes[1] : 0, stdout);
+        free(from);
+        free(to);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (argc == 2 && strcmp(what, "decode") == 0)
         return decode_all();
     if (argc == 2 && strcmp(what, "code") == 0)
         return print_code();
+    if (argc == 2 && strcmp(what, "zstd") == 0)
+        return unpack_frames();
     if (argc == 5 && strcmp(what, "cubins") == 0)
         return write_cubins((uint32_t)atoi(argv[2]), argv[3], argv[4]);
     int status = argc > 2 && strcmp(what, "kernels") == 0 ? 0 : 2;

@@ -151,6 +151,10 @@ static void add_entry(struct bytes *fat, uint32_t architecture, int how) {
     if (how == LZ4) {
         bytes_add(&packed, "\xf0", 1, false);
         add_length(&packed, cubin.count - 15);
+    } else if (how == ZSTD) { /* one block that is not packed */
+        bytes_add(&packed, "\x28\xb5\x2f\xfd\xa0", 5, false);
+        bytes_add(&packed, &(uint32_t){(uint32_t)cubin.count}, 4, false);
+        bytes_add(&packed, &(uint32_t){(uint32_t)cubin.count << 3 | 1}, 3, false);
     }
     bytes_add(&packed, cubin.at, cubin.count, false);
     fat_add(fat, ENTRY_CUBIN, packed.at, packed.count);
@@ -162,15 +166,7 @@ static void add_entry(struct bytes *fat, uint32_t architecture, int how) {
     free(cubin.at);
 }
 
-/* A frame is the content itself. */
-static bool unpack(bool lz4, uint8_t *to, uint64_t room, struct view from) {
-    if (lz4)
-        return code_unpack_lz4(lz4, to, room, from);
-    memcpy(to, from.at, from.bytes < room ? from.bytes : room);
-    return from.bytes == room;
-}
-
-static uint32_t opens(const struct bytes *b, uint32_t architecture, code_unpack *unpacks, bool whole) {
+static uint32_t opens(const struct bytes *b, uint32_t architecture, bool unpacks, bool whole) {
     struct code_image i;
     struct cubin c;
     CHECK_EQ(code_image_open(&i, b->at, b->count, architecture, unpacks), i.cubins > 0);
@@ -190,14 +186,14 @@ TEST(entries_that_the_driver_might_load) {
     add_entry(&fat, 89, LZ4);
     fat_add(&fat, ENTRY_PTX, ".version 8.0", 12);
     add_entry(&fat, 90, ZSTD);
-    CHECK_EQ(opens(&fat, 80, code_unpack_lz4, true), 80);
-    CHECK_EQ(opens(&fat, 86, code_unpack_lz4, false), 80); /* it may compile instead */
-    CHECK_EQ(opens(&fat, 89, code_unpack_lz4, true), 80089);
-    CHECK_EQ(opens(&fat, 89, NULL, false), 80);
-    CHECK_EQ(opens(&fat, 90, code_unpack_lz4, false), 0);
-    CHECK_EQ(opens(&fat, 90, unpack, true), 90);
-    CHECK_EQ(opens(&fat, 100, unpack, false), 0);
-    CHECK_EQ(opens(&fat, 0, unpack, false), 80089090);
+    CHECK_EQ(opens(&fat, 80, true, true), 80);
+    CHECK_EQ(opens(&fat, 86, true, false), 80); /* it may compile instead */
+    CHECK_EQ(opens(&fat, 89, true, true), 80089);
+    CHECK_EQ(opens(&fat, 89, false, false), 80);
+    CHECK_EQ(opens(&fat, 90, false, false), 0);
+    CHECK_EQ(opens(&fat, 90, true, true), 90);
+    CHECK_EQ(opens(&fat, 100, true, false), 0);
+    CHECK_EQ(opens(&fat, 0, true, false), 80089090);
     struct {
         uint32_t magic, version;
         const void *fat;
@@ -210,7 +206,7 @@ TEST(entries_that_the_driver_might_load) {
     start = &wrapper;
     CHECK_EQ(code_image_bytes(&start), 0);
     fat.count -= 8;
-    CHECK_EQ(opens(&fat, 89, code_unpack_lz4, false), 0);
+    CHECK_EQ(opens(&fat, 89, true, false), 0);
     free(fat.at);
 }
 
@@ -231,6 +227,7 @@ TEST(damaged_images) {
     struct bytes whole = fat_begin();
     add_entry(&whole, 89, PLAIN);
     add_entry(&whole, 89, LZ4);
+    add_entry(&whole, 89, ZSTD);
     uint64_t seed = 7;
     static struct kernel k;
     for (int round = 0; round < 20000; round++) {
@@ -240,7 +237,7 @@ TEST(damaged_images) {
             at[random_number(&seed) % count] = (uint8_t)random_number(&seed);
         struct code_image i;
         struct cubin c;
-        code_image_open(&i, at, round % 2 ? count : CODE_UNSIZED, 89, code_unpack_lz4);
+        code_image_open(&i, at, round % 2 ? count : CODE_UNSIZED, 89, true);
         for (uint32_t n = 0; n < i.cubins; n++)
             for (uint32_t s = 0; cubin_open(&c, i.cubin[n]) && s < c.sections && s < 20; s++)
                 cubin_kernel(&c, s, &k);
