@@ -121,8 +121,8 @@ static bool set(int socket, const struct share_set *said, uint64_t now) {
 static bool suspend(int socket, const struct share_suspend *said, uint64_t now) {
     struct share_message m = {.kind = SHARE_WELCOME};
     char why[SHARE_TEXT_MAX] = "a text that ends is accepted";
-    bool whole = memchr(said->who, 0, sizeof said->who) != NULL && said->suspended < 2;
-    if (!whole || !suspend_named(said->who, said->suspended, now, why)) {
+    bool whole = memchr(said->who, 0, sizeof said->who) && memchr(said->folder, 0, sizeof said->folder);
+    if (!whole || said->suspended > 1 || !suspend_named(said, now, why)) {
         refuse(socket, why);
         return false;
     }

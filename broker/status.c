@@ -87,6 +87,8 @@ static void put_tenant(const struct tenant *t, uint64_t now) {
     number("suspended", t->lease.suspended > 0);
     number("parked", t->lease.suspended == POLICY_PARKED);
     number("stays", t->report.stays);
+    number("filed", t->report.filed);
+    number("files", *t->page->file.folder && t->report.file != t->page->file.number);
     number_if_any("away_ns", t->lease.suspended ? t->away_ns : UINT64_MAX);
     number("fill_bytes", t->lease.fill_bytes);
     number_if_any("in_flight_ns", t->lease.in_flight_ns);

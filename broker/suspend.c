@@ -21,9 +21,12 @@ static long process_number(const char *text) {
 }
 
 /* joiners: who joins its group later is suspended, too. */
-static void suspend_one(struct tenant *t, bool suspended, bool joiners, uint64_t now) {
+static void suspend_one(struct tenant *t, const struct share_suspend *said, bool joiners, uint64_t now) {
+    bool suspended = said->suspended;
     group_of(t->group)->suspended = suspended && (joiners || group_of(t->group)->suspended);
     t->own = false;
+    if (*said->folder || *t->page->file.folder)
+        share_page_file(t->page, said->folder);
     tenant_suspend(t, suspended, now);
 }
 
@@ -34,17 +37,18 @@ void suspend_own(struct tenant *t, bool suspended, uint64_t now) {
     tenant_suspend(t, suspended, now);
 }
 
-static bool suspend(uint32_t group, long pid, bool suspended, uint64_t now) {
+static bool suspend(uint32_t group, long pid, const struct share_suspend *said, uint64_t now) {
     bool any = false;
     for (struct tenant *t = tenants_first(); t; t = t->next)
         if (group ? t->group == group : pid && t->pid == pid) {
             any = true;
-            suspend_one(t, suspended, group > 0, now);
+            suspend_one(t, said, group > 0, now);
         }
     return any;
 }
 
-bool suspend_named(const char *who, bool suspended, uint64_t now, char why[SHARE_TEXT_MAX]) {
+bool suspend_named(const struct share_suspend *said, uint64_t now, char why[SHARE_TEXT_MAX]) {
+    const char *who = said->who;
     const char *share = behind(who, of_share), *process = behind(who, of_process);
     uint32_t group = process ? 0 : group_named(share ? share : who);
     long pid = share ? 0 : process_number(process ? process : who);
@@ -54,5 +58,5 @@ bool suspend_named(const char *who, bool suspended, uint64_t now, char why[SHARE
                  of_share, pid, of_process, pid);
         return false;
     }
-    return suspend(group, pid, suspended, now);
+    return suspend(group, pid, said, now);
 }

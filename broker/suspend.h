@@ -8,9 +8,10 @@
 #include "broker/gpu.h"
 #include "share/message.h"
 
-/* Suspends or resumes the tenants of a group or of a process, on every GPU. Who joins a suspended group, or is of a
+/* Suspends or resumes the tenants of a group or of a process, on every GPU. Their host memory goes to a file in the
+ * folder; "": it stays. Who joins a suspended group, or is of a
  * suspended process, is suspended, until any of them is resumed. False: `why` says why not. */
-bool suspend_named(const char *who, bool suspended, uint64_t now, char why[SHARE_TEXT_MAX]);
+bool suspend_named(const struct share_suspend *said, uint64_t now, char why[SHARE_TEXT_MAX]);
 
 /* A tenant asks for it itself; it resumes only from that. */
 void suspend_own(struct tenant *t, bool suspended, uint64_t now);

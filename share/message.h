@@ -17,7 +17,7 @@
 #include "broker/policy.h"
 
 /* One that differs is refused: both ends come with one version of the library. */
-enum { SHARE_VERSION = 6 };
+enum { SHARE_VERSION = 7 };
 
 enum { SHARE_NAME_MAX = 64, SHARE_GPU_BYTES = 16, SHARE_TEXT_MAX = 256 };
 
@@ -55,6 +55,8 @@ struct share_report {
     uint64_t host;    /* bytes of its process that may move, on all GPUs */
     uint64_t evicted; /* bytes since it joined that went to the host */
     uint64_t stays;   /* bytes of the device that it has while it is suspended, or that the driver has not taken back */
+    uint64_t filed;   /* bytes that lie in a file */
+    uint64_t file;    /* number of the request (share/page.h) by which all that goes to a file has gone; or 0 */
     uint64_t away;    /* serial of the lease that suspends it, if all else has left; or 0 */
 };
 
@@ -71,9 +73,10 @@ struct share_set {
 };
 
 struct share_suspend {
-    char who[SHARE_NAME_MAX]; /* a group or the number of a process; share: or pid: before it says which it is */
-    uint32_t suspended;       /* 1, or 0: resumed */
-    uint32_t number;          /* of a tenant: its page repeats it */
+    char who[SHARE_NAME_MAX];    /* a group or the number of a process; share: or pid: before it says which it is */
+    char folder[SHARE_TEXT_MAX]; /* of a file that its host memory goes to; "": none */
+    uint32_t suspended;          /* 1, or 0: resumed */
+    uint32_t number;             /* of a tenant: its page repeats it */
 };
 
 /* Kinds that say all. */

@@ -54,8 +54,13 @@ const struct share_page *share_page_map(int file) {
     return NULL;
 }
 
-enum { WORDS = sizeof(struct policy_lease) / sizeof(uint64_t) };
-_Static_assert(sizeof(struct policy_lease) == WORDS * sizeof(uint64_t), "a lease is whole words");
+enum {
+    WORD = sizeof(uint64_t),
+    LEASE_WORDS = sizeof(struct policy_lease) / WORD,
+    FILE_WORDS = sizeof(struct share_file) / WORD
+};
+_Static_assert(sizeof(struct policy_lease) == LEASE_WORDS * WORD, "a lease is whole words");
+_Static_assert(sizeof(struct share_file) == FILE_WORDS * WORD, "so is this");
 
 void share_page_wake(const struct share_page *page) {
     syscall(SYS_futex, &page->sequence, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
@@ -71,12 +76,17 @@ static void end(struct share_page *page) {
     share_page_wake(page);
 }
 
+static void write_words(void *at, const void *from, int words) {
+    uint64_t *to = at, word;
+    for (int i = 0; i < words; i++) {
+        memcpy(&word, (const char *)from + i * WORD, WORD);
+        __atomic_store_n(&to[i], word, __ATOMIC_RELEASE);
+    }
+}
+
 void share_page_write(struct share_page *page, const struct policy_lease *lease) {
-    uint64_t words[WORDS], *to = (uint64_t *)&page->lease;
-    memcpy(words, lease, sizeof words);
     begin(page);
-    for (int i = 0; i < WORDS; i++)
-        __atomic_store_n(&to[i], words[i], __ATOMIC_RELEASE);
+    write_words(&page->lease, lease, LEASE_WORDS);
     __atomic_store_n(&page->may_issue, lease->may_issue, __ATOMIC_RELEASE);
     end(page);
 }
@@ -112,21 +122,36 @@ void share_page_quota(struct share_page *page, const struct share_quota *quota) 
     end(page);
 }
 
-/* A writer needs less than a microsecond. */
-uint32_t share_page_read(const struct share_page *page, struct policy_lease *out) {
+void share_page_file(struct share_page *page, const char *folder) {
+    struct share_file file = {.number = page->file.number + 1};
+    memcpy(file.folder, folder, strnlen(folder, sizeof file.folder - 1));
+    begin(page);
+    write_words(&page->file, &file, FILE_WORDS);
+    end(page);
+}
+
+/* A writer needs less than a microsecond. Returns the sequence; 0: it died in the middle. */
+static uint32_t read_words(const struct share_page *page, const void *at, void *out, int words) {
     enum { TRIES = 1 << 20 };
-    uint64_t words[WORDS];
-    const uint64_t *from = (const uint64_t *)&page->lease;
+    const uint64_t *from = at;
     for (int i = 0; i < TRIES; i++) {
         uint32_t before = __atomic_load_n(&page->sequence, __ATOMIC_ACQUIRE);
-        for (int k = 0; k < WORDS; k++)
-            words[k] = __atomic_load_n(&from[k], __ATOMIC_ACQUIRE);
-        if (before % 2 == 0 && __atomic_load_n(&page->sequence, __ATOMIC_RELAXED) == before) {
-            memcpy(out, words, sizeof words);
-            return before;
+        for (int k = 0; k < words; k++) {
+            uint64_t word = __atomic_load_n(&from[k], __ATOMIC_ACQUIRE);
+            memcpy((char *)out + k * WORD, &word, WORD);
         }
+        if (before % 2 == 0 && __atomic_load_n(&page->sequence, __ATOMIC_RELAXED) == before)
+            return before;
     }
     return 0;
+}
+
+uint32_t share_page_read(const struct share_page *page, struct policy_lease *out) {
+    return read_words(page, &page->lease, out, LEASE_WORDS);
+}
+
+bool share_page_read_file(const struct share_page *page, struct share_file *out) {
+    return read_words(page, &page->file, out, FILE_WORDS) > 0;
 }
 
 void share_page_wait(const struct share_page *page, uint32_t sequence, uint64_t ns) {

@@ -69,6 +69,8 @@ struct backend_load {
     uint64_t evicted;  /* bytes that went over it */
     uint64_t stays;    /* bytes of `held` that cannot leave */
     uint64_t lingers;  /* bytes that left and that the driver keeps until it needs them; where nothing may stay */
+    uint64_t filed;    /* bytes that lie in a file */
+    bool files;        /* more go there */
     bool wants;        /* a thread of the program waits to issue */
 };
 
@@ -85,6 +87,9 @@ struct backend_shares {
     bool (*idle)(int32_t device);
     /* From now on host memory for all that may leave is pinned ahead, where any is. Or (false) no more. */
     void (*pin)(int32_t device, bool pins);
+    /* All has left: from now on what lies on the host goes to a file in the folder; NULL: no more does. On one thread
+     * of ours. */
+    void (*file)(int32_t device, const char *folder);
     struct backend_load (*load)(int32_t device);
 };
 
@@ -190,6 +195,8 @@ struct backend {
     void (*forget)(uint64_t context);
     /* It is gone, and its memory has left; or (0) it stays. As often as forget. NULL with it. */
     void (*forgotten)(uint64_t gone);
+    /* In a forked child: it takes no lock. NULL: there is nothing to do. */
+    void (*fork_child)(void);
     /* The process ends in a handler of a signal that interrupted this thread in a call of ours: threads of ours begin
      * nothing new. Takes no lock and waits for nothing. NULL: there are none. */
     void (*abandon)(void);

@@ -127,6 +127,10 @@ static bool parse_share_folder(const char *text, struct options *o) {
     return expand(text, o->share_folder);
 }
 
+static bool parse_file_folder(const char *text, struct options *o) {
+    return expand(text, o->file_folder);
+}
+
 static bool parse_suspend_signal(const char *text, struct options *o) {
     static const char *const words[] = {"USR1", "USR2", "TSTP", NULL};
     static const int signals[] = {SIGUSR1, SIGUSR2, SIGTSTP};
@@ -210,6 +214,10 @@ static const struct {
       "this signal suspends a program that shares the GPU, and CONT resumes it; not where the program handles one of "
       "them"},
      parse_suspend_signal},
+    {{"ULMS_FILE_DIR", "", "", "the path of a folder",
+      "host memory of a suspended program may go to files in this folder (`pump suspend --to`), in vmm; not set: "
+      "never"},
+     parse_file_folder},
     {{"ULMS_PLAIN", "", "", "how names of library files begin, separated by commas",
       "memory that these libraries allocate stays plain in um and vmm, as that of NCCL, NVSHMEM and UCX does: other "
       "processes and devices may need it so"},

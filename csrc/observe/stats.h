@@ -56,6 +56,8 @@
     X(sent_ns, "", "of these, nanoseconds of copies to the host, one after another")                                   \
     X(mapped_bytes, "B", "pages mapped by backend vmm")                                                                \
     X(map_ns, "", "nanoseconds of the driver's calls that map and unmap them, summed over threads")                    \
+    X(file_out_bytes, "B", "pages that went from the host to a file")                                                  \
+    X(file_in_bytes, "B", "pages that came from the file")                                                             \
     X(late, "", "operations that waited for their pages")                                                              \
     X(held_ns, "", "nanoseconds that operations were held")                                                            \
     X(admit_ns, "", "nanoseconds in our code before operations, beside that, while pages move")                        \

@@ -33,6 +33,10 @@ void tenant_close(struct tenant *t, bool closed) {
 }
 
 void tenant_unsuspend(struct tenant *t) {
+    bool suspended = t->lease.suspended;
+    t->lease.suspended = 0;
+    tenant_file(t);
+    t->lease.suspended = suspended;
     if (returns(t) && t->budget) {
         grant(t, t->budget);
     } else if (t->lease.suspended) {
@@ -80,6 +84,7 @@ static void read_lease(struct tenant *t) {
         begin_draining(t);
     t->resumed_ns = suspends && !lease.suspended ? t->read_ns : t->resumed_ns;
     t->lease = lease;
+    tenant_file(t); /* before it gets memory again */
     t->budget = returns(t) ? larger(t->budget, lease.budget) : lease.budget;
     TENANT_TELL("device %d: lease %llu: %llu MiB, %s", t->device, (unsigned long long)lease.serial,
                 (unsigned long long)(lease.budget >> 20), lease.may_issue ? "a turn" : "no turn");

@@ -25,6 +25,15 @@ static uint64_t away(const struct tenant *t) {
     return t->lease.suspended && !t->drains && !t->unacknowledged ? t->lease.serial : 0;
 }
 
+void tenant_file(struct tenant *t) {
+    struct share_file file;
+    bool files = away(t) && t->to.page && share_page_read_file(t->to.page, &file) && *file.folder;
+    if (t->file == (files ? file.number : 0))
+        return;
+    t->file = files ? file.number : 0;
+    tenant_backend()->file(t->device, files ? file.folder : NULL);
+}
+
 /* While it is parked nothing is issued: what is not idle then are moves of ours. */
 static bool wants(const struct tenant *t, const struct backend_load *load, bool issues, bool idle) {
     return load->wants || (t->lease.suspended != POLICY_PARKED && (issues || !idle));
@@ -37,6 +46,8 @@ static void report(struct tenant *t, const struct backend_load *load, bool issue
                                          .host = host,
                                          .evicted = load->evicted,
                                          .stays = load->stays + load->lingers,
+                                         .filed = load->filed,
+                                         .file = load->files ? 0 : t->file,
                                          .away = away(t),
                                          .policy = {.need = load->need,
                                                     .resident = load->held,
@@ -53,6 +64,7 @@ static void report(struct tenant *t, const struct backend_load *load, bool issue
     t->need = load->need;
     t->used = used;
     t->host = host;
+    t->filed = m.report.file;
     __atomic_store_n(&t->away, m.report.away, __ATOMIC_RELAXED);
     t->wanted = m.report.policy.wants;
 }
@@ -68,7 +80,8 @@ void tenant_report(struct tenant *t) {
     struct backend_load load = tenant_backend()->load(t->device);
     uint64_t every = tenant_is_alone(t) ? ALONE_REPORT_NS : tenant_is_bound(t) ? BOUND_REPORT_NS : REPORT_NS;
     bool more = issues(t), begins = (load.wants || more) && !t->wanted;
-    bool due = begins || need_changed(t, &load) || t->away != away(t) || clock_ns() >= t->reported_ns + every;
+    bool due = begins || need_changed(t, &load) || t->away != away(t) || t->filed != (load.files ? 0 : t->file) ||
+               clock_ns() >= t->reported_ns + every;
     bool quiet = t->wanted && !more && !load.wants;
     if (due || quiet) {
         bool idle = tenant_backend()->idle(t->device);

@@ -32,6 +32,8 @@ struct tenant {
     uint64_t away;             /* likewise. Atomic */
     uint32_t asked;            /* what tenants_asked gave when the broker was told of it last */
     uint32_t heard;            /* and when `away` knew of it. Atomic */
+    uint64_t file;             /* number of the request by which its host memory goes to a file; 0: it stays */
+    uint64_t filed;            /* the same, as reported last, once it has gone */
     uint64_t budget;           /* the latest while it was not suspended, nor resumed just now; 0: none */
     uint64_t resumed_ns;
     uint64_t held;    /* bytes: acknowledged last */
@@ -73,6 +75,8 @@ void tenant_report(struct tenant *t);
 void tenant_acknowledge(struct tenant *t);
 void tenant_drained(struct tenant *t);
 void tenant_ask(struct tenant *t);
+/* Once all has left, host memory goes to a file where that is asked for, until it is resumed. */
+void tenant_file(struct tenant *t);
 
 /* lease.c: what is heard, and done about it. */
 void tenant_read(struct tenant *t);

@@ -50,6 +50,7 @@ static uint64_t serve(struct tenant *t) {
         tenant_drained(t);
     if (t->unacknowledged)
         tenant_acknowledge(t);
+    tenant_file(t);
     tenant_report(t);
     if (heard)
         __atomic_store_n(&t->heard, heard, __ATOMIC_RELEASE);

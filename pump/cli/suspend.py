@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from pump.cli import tenants
@@ -28,6 +29,12 @@ class Suspend:
         """Whom, and for how long to wait."""
         who_is(parser)
         parser.add_argument(
+            "--to",
+            type=Path,
+            metavar="DIR",
+            help="its host memory goes to a file there, where its ULMS_FILE_DIR allows it",
+        )
+        parser.add_argument(
             "--timeout", type=float, default=60.0, metavar="S", help="seconds to wait (60)"
         )
 
@@ -35,14 +42,17 @@ class Suspend:
         """Waits until all have left; a line a process."""
         try:
             before = {key(row): row for row in found(args.who)}
-            broker.suspend(broker.folder(), args.who, suspended=True)
+            folder = str(args.to.resolve()) if args.to else ""
+            broker.suspend(broker.folder(), args.who, suspended=True, folder=folder)
             left = self.wait(args.who, args.timeout)
         except ShareError as error:
             raise UsageError(str(error)) from error
         for row in tenants.counted(left):
             if "away_ns" in row:
                 print(gone(before.get(key(row), row), row))
-        late = [row for row in left if "away_ns" not in row]
+                if args.to:
+                    print(f"{name(row)}: {format_size(row['filed'])} are in a file in {args.to}")
+        late = [row for row in left if not is_gone(row)]
         for row in late:
             print(
                 f"pump: {name(row)} has not left after {args.timeout:g} s:"
@@ -59,13 +69,16 @@ class Suspend:
         while True:
             rows = found(who)
             now = time.monotonic()
-            stay = [row for row in rows if row["suspended"] and "away_ns" not in row]
+            stay = [row for row in rows if row["suspended"] and not is_gone(row)]
             if not stay or now > end:
                 return [row for row in rows if row["suspended"]]
             if now > told + TOLD_S:
                 told = now
                 for row in stay:
-                    print(f"{name(row)}: {format_size(row['reserved'])} to go", file=sys.stderr)
+                    goes = f"{format_size(row['reserved'])} to go"
+                    if "away_ns" in row:
+                        goes = f"{format_size(row['filed'])} went to the file"
+                    print(f"{name(row)}: {goes}", file=sys.stderr)
             time.sleep(LOOK_S)
 
 
@@ -103,6 +116,11 @@ def found(who: str) -> list[dict[str, Any]]:
     rows = list(tenants.each(broker.status(broker.folder())))
     group = [row for row in rows if who in (row["group"], f"share:{row['group']}")]
     return group or [row for row in rows if who in (str(row["pid"]), f"pid:{row['pid']}")]
+
+
+def is_gone(row: dict[str, Any]) -> bool:
+    """From the GPU, and to the file if that was asked for."""
+    return "away_ns" in row and not row["files"]
 
 
 def key(row: dict[str, Any]) -> tuple[str, int]:

@@ -92,13 +92,19 @@ def configure(at: Path, words: str) -> None:
         _told(asks, at, words)
 
 
-def suspend(at: Path, who: str, *, suspended: bool) -> None:
-    """Suspends or resumes a group, or the process of that number. Raises ShareError."""
+def suspend(at: Path, who: str, *, suspended: bool, folder: str = "") -> None:
+    """Suspends or resumes a group, or the process of that number. Host memory goes to a file in
+    the folder, if one is named. Raises ShareError.
+    """
     text = who.encode()
     if len(text) >= _C.SHARE_NAME_MAX:
         raise ShareError(f"{who}: fewer than {_C.SHARE_NAME_MAX} letters are accepted")
+    path = os.fsencode(folder)
+    if len(path) >= _C.SHARE_TEXT_MAX:
+        raise ShareError(f"{folder}: fewer than {_C.SHARE_TEXT_MAX} letters are accepted")
+    said = {"who": text, "suspended": suspended, "folder": path}
     with _connect(at) as asks:
-        asks.send(_message("SHARE_SUSPEND", "suspend", {"who": text, "suspended": suspended}))
+        asks.send(_message("SHARE_SUSPEND", "suspend", said))
         _told(asks, at, who)
 
 

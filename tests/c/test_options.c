@@ -42,6 +42,7 @@ static void check_defaults(void) {
     CHECK_EQ(ulms_options.verify, VERIFY_OFF);
     CHECK_EQ(ulms_options.page, 8 << 20);
     CHECK_EQ(ulms_options.managed_limit, 0);
+    CHECK_STR(ulms_options.file_folder, "");
     CHECK_STR(ulms_options.plain, "");
     CHECK_STR(ulms_options.trace, "");
     CHECK_STR(ulms_options.stats, "");
@@ -189,6 +190,7 @@ TEST(bad_values) {
                {"ULMS_SHARE", "a_name_of_64_letters_a_name_of_64_letters_a_name_of_64_letters_a"},
                {"ULMS_SHARE_DIR", too_long},
                {"ULMS_SUSPEND_SIGNAL", "KILL"},
+               {"ULMS_FILE_DIR", too_long},
                {"ULMS_PLAIN", too_long},
                {"ULMS_TRACE", too_long}};
     bool tried[64] = {false};

@@ -74,18 +74,20 @@ def put_away_often(
     judge: Judge, device: Device, case: Case, chance: random.Random
 ) -> tuple[int, int]:
     """Runs a random program, which computes what it does alone. How often it was away, and how many
-    calls failed.
+    calls failed. Under `vmm` host memory goes to a file at times.
     """
+    folders = ["", str(device.folder)] if case.setup == "vmm" else [""]
     more = {"ULMS_SHARE": "g", "ULMS_SHARE_DIR": str(device.folder)}
-    more["EMU_SHARED"] = str(device.folder / "device")
+    more |= {"EMU_SHARED": str(device.folder / "device"), "ULMS_FILE_DIR": str(device.folder)}
     times, truth = 0, judge.truth(case)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(judge.run, case, judge.environment(case) | more)
         while not running.done():
             try:
                 with suppress(ShareError):  # it has not joined yet, or has ended
-                    suspend(device.folder, "g", suspended=True)
+                    suspend(device.folder, "g", suspended=True, folder=chance.choice(folders))
                     times += is_away(device, time.monotonic() + ENOUGH_S)
+                    time.sleep(chance.uniform(0, 0.05))
             finally:
                 with suppress(ShareError):
                     suspend(device.folder, "g", suspended=False)

@@ -33,6 +33,7 @@ REASONS = {
     "backend/pager/markers.c": OURS,
     "backend/vmm/frame_prefetcher.c": OURS,
     "backend/vmm/d2h_queue.c": OURS,
+    "backend/vmm/filer.c": OURS,
     "backend/vmm/verify.c": "ULMS_VERIFY, which checks a program",
     "backend/vmm/driver_calls.c": OURS + ", and ULMS_VERIFY",
     "backend/pager/driver_calls.c": OURS + ", and policies to compare with, which hold nothing",

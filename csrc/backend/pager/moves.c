@@ -67,6 +67,18 @@ struct pager_move *pager_move_take(struct pager *d, int lane) {
     return m;
 }
 
+uint64_t pager_move_other(struct pager *d, addr_t start) {
+    struct pager_move *m = calloc(1, sizeof *m);
+    if (!m)
+        return 0;
+    *m = (struct pager_move){.m = {.id = UINT64_MAX - d->moves.others++, .start = start, .bytes = page_bytes},
+                             .begun = true,
+                             .vacated = true,
+                             .next = d->moves.under_way};
+    d->moves.under_way = m;
+    return m->m.id;
+}
+
 struct pager_move *pager_move_find(struct pager *d, uint64_t id) {
     struct pager_move *m = d->moves.under_way;
     while (m && m->m.id != id)

@@ -29,6 +29,7 @@ struct pager_move {
 
 struct pager_moves {
     struct pager_move *under_way;
+    uint64_t others; /* so many that are not the engine's were made */
     uint32_t paused; /* by so many no move may begin: operations until they are admitted */
 };
 
@@ -36,6 +37,9 @@ struct pager;
 
 /* Takes the lane's next move and enters it among those under way. Under the lock. */
 struct pager_move *pager_move_take(struct pager *d, int lane);
+/* One that the engine has nothing to do with, of one page that is not on the device: until pager_move_done nobody uses
+ * it. Returns its id; 0: no memory. Under the lock. */
+uint64_t pager_move_other(struct pager *d, addr_t start);
 /* What it takes from the device is gone: the engine knows that it is done, and nobody uses its pages before
  * pager_move_done. Under the lock. */
 void pager_move_vacated(struct pager *d, uint64_t id);

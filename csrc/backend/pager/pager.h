@@ -27,6 +27,7 @@
  * shows, too, or any page. */
 enum pager_use { PAGER_USES_PRESENT, PAGER_USES_ABSENT, PAGER_USES_ANY };
 
+struct backend_load;
 struct pager_kind {
     /* Kernels may touch absent pages, which brings them, and pages can be advised to be mostly read. */
     bool managed;
@@ -58,6 +59,9 @@ struct pager_kind {
     bool fills_at_once;
     /* Of ulms_engine_holder, `data` is the device; NULL: frames are alike. */
     ulms_holder holder;
+    /* See backend_shares.file, and what it adds to backend_load (under the lock). NULL: host memory stays. */
+    void (*file)(struct pager *d, const char *folder);
+    void (*load)(const struct pager *d, struct backend_load *load);
     /* The framework told of a block, of which the engine knows. Under the lock. NULL: nothing to do. */
     void (*divided)(struct pager *d, addr_t start, uint64_t bytes);
     /* Content can be discarded, as far as is known. NULL: it cannot. */

@@ -1,6 +1,7 @@
 #include "backend/backend.h"
 #include "backend/pager/pager.h"
 #include "base/larger.h"
+#include "base/log.h"
 #include "driver/context.h"
 #include "driver/fast_path.h"
 #include "driver/session.h"
@@ -90,6 +91,14 @@ static void pin(int32_t device, bool pins) {
     pager_unlock(d);
 }
 
+static void file(int32_t device, const char *folder) {
+    struct pager *d = pager_at(device);
+    if (d && d->kind->file)
+        d->kind->file(d, folder);
+    else if (folder)
+        log_warn("host memory does not go to a file: only ULMS_BACKEND=vmm knows it");
+}
+
 static bool idle(int32_t device) {
     struct pager *d = pager_at(device);
     return !d || pager_idle(d);
@@ -110,10 +119,12 @@ static struct backend_load load(int32_t device) {
     load.lingers = d->budget.bytes ? 0 : pager_pages_lingering(&d->memory.ranges);
     load.refilled = engine.filled_bytes;
     load.evicted = engine.evicted_bytes;
+    if (d->kind->load)
+        d->kind->load(d, &load);
     load.wants = d->admission.turn.asked_ns && clock_ns() < d->admission.turn.asked_ns + ASKED_NS;
     pager_unlock(d);
     return load;
 }
 
 const struct backend_shares pager_shares = {
-    .close = close_turn, .bound = bound, .settles = settle, .idle = idle, .pin = pin, .load = load};
+    .close = close_turn, .bound = bound, .settles = settle, .idle = idle, .pin = pin, .file = file, .load = load};

@@ -104,7 +104,9 @@ static bool follow_budget(struct pager *d) {
     struct vmm *v = vmm_in(d);
     pager_lock(d);
     bool moves = pager_moves(d);
-    uint64_t on_host = d->admission.turn.pins ? d->memory.bytes : UINT64_MAX; /* no page has two frames there */
+    uint64_t on_host = vmm_files(d)             ? 0
+                       : d->admission.turn.pins ? d->memory.bytes
+                                                : UINT64_MAX; /* no page has two frames there */
     uint64_t all = vmm_frames_allowed(d), most = moves ? all : 0;
     uint64_t most_leave = d->budget.bytes; /* at a time */
     pager_unlock(d);
@@ -118,7 +120,7 @@ static bool follow_budget(struct pager *d) {
 /* Some of the host memory that all pages together need once they leave. False: it is there, or nobody asks for it. */
 static bool pin_some(struct pager *d) {
     pager_lock(d);
-    uint64_t bytes = d->admission.turn.pins ? d->memory.bytes : 0;
+    uint64_t bytes = d->admission.turn.pins && !vmm_files(d) ? d->memory.bytes : 0;
     pager_unlock(d);
     return frames_make_ahead(&vmm_in(d)->pool[VMM_HOST].frames, bytes);
 }

@@ -33,6 +33,21 @@ uint64_t vmm_frames_allowed(const struct pager *d);
  * device became free. */
 bool vmm_give_back(struct pager *d, uint64_t most);
 
+/* --- pages in the file (filer.c) --- */
+
+struct backend_load;
+/* What lies on the host goes to a file in the folder from now on, while nothing runs; NULL: no more does. On one thread
+ * of ours, without the lock. */
+void vmm_file(struct pager *d, const char *folder);
+/* It does. Under the lock. */
+bool vmm_files(const struct pager *d);
+/* What of [start, end) lies in the file comes to the host, where it stays, or to the device. False: it does not, and
+ * must not be used. Under the lock, which is released meanwhile. */
+__attribute__((warn_unused_result)) bool vmm_recall(struct pager *d, addr_t start, addr_t end);
+void vmm_load(const struct pager *d, struct backend_load *load);
+void vmm_filers_stop(void);
+void vmm_fork_child(void);
+
 /* --- how it comes and goes (memory.c): see backend.h, and struct pager_kind --- */
 
 bool vmm_serves(int32_t device);

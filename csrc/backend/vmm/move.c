@@ -22,6 +22,12 @@ void vmm_page_drop(struct vmm *v, struct vmm_page *p, enum vmm_place place) {
     p->filled = p->filled && place != VMM_HOST;
 }
 
+void vmm_page_file(struct vmm *v, struct vmm_page *p, uint32_t slot) {
+    uint32_t before = __atomic_exchange_n(&p->slot, slot, __ATOMIC_RELAXED);
+    if (before != NO_SLOT)
+        page_file_give(&v->file, before);
+}
+
 /* Frames for up to BATCH of the pages [*first, end) that need one; moves *first behind them. What is stale gets its own
  * back, if that is idle. Neighbours get neighbours, in order, where there is something to copy: they share the copy. */
 static bool provide_some(struct ulms_frames *f, const struct span *s, const struct vmm_move *m, size_t *first) {
@@ -81,8 +87,11 @@ static size_t next_copy(const struct vmm_move *m, const struct span *s, size_t *
 static bool copy_in(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream, bool *under_way) {
     for (size_t i = s->first, n; (n = next_copy(m, s, &i)) > 0; i += n) {
         const struct vmm_page *p = &s->range->page[i];
+        addr_t to = vmm_page_alias(v, p, VMM_DEVICE);
+        bool filed = vmm_page_is_filed(p);
         *under_way = true;
-        if (!vmm_copy(vmm_page_alias(v, p, VMM_DEVICE), vmm_page_alias(v, p, VMM_HOST), n * page_bytes, stream))
+        if (!(filed ? vmm_file_read(v, p->slot, to, stream)
+                    : vmm_copy(to, vmm_page_alias(v, p, VMM_HOST), n * page_bytes, stream)))
             return false;
     }
     return true;
@@ -105,11 +114,13 @@ static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span 
 
 static void settle(struct vmm *v, const struct vmm_move *m, struct vmm_page *p) {
     if (p->at == VMM_DEVICE) {
+        vmm_page_file(v, p, NO_SLOT);
+        p->recalled = false;
         bool keeps = m->to == VMM_DEVICE ? m->keep : m->clean && p->filled;
         p->filled = keeps && p->frame[VMM_HOST] != NO_FRAME;
         if (!p->filled)
             vmm_page_drop(v, p, VMM_HOST);
-    } else if (p->at == VMM_HOST || p->at == VMM_STALE) {
+    } else if (p->at == VMM_HOST || p->at == VMM_STALE || vmm_page_is_filed(p)) {
         vmm_page_drop(v, p, VMM_DEVICE);
     }
 }

@@ -12,7 +12,7 @@
 
 enum { TRIES = 50, TRY_US = 1000, BATCH = 64 };
 
-static const struct vmm_page EMPTY = {.frame = {NO_FRAME, NO_FRAME}, .at = VMM_UNMAPPED};
+static const struct vmm_page EMPTY = {.frame = {NO_FRAME, NO_FRAME}, .slot = NO_SLOT, .at = VMM_UNMAPPED};
 
 /* Plain memory is open to a peer when the program says so; here it is from the start, to those that the driver accepts
  * on a frame's alias. */
@@ -36,7 +36,7 @@ bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct frames_l
     CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, device};
     uint64_t host_bytes = (uint64_t)host_limit->most * page_bytes;
     size_t total = 0;
-    *v = (struct vmm){.device = device};
+    *v = (struct vmm){.device = device, .file = PAGE_FILE_NONE};
     d2h_queue_open(&v->d2h_queue);
     if (REAL(cuDeviceTotalMem_v2, 0)(&total, device) != CUDA_SUCCESS ||
         !vmm_pool_open(&v->pool[VMM_DEVICE], here, device, total, NULL) ||
@@ -215,6 +215,7 @@ bool vmm_range_empty(struct vmm *v, struct vmm_range *r, size_t first, size_t n)
     for (size_t i = first; i < first + n; i++) {
         vmm_page_drop(v, &r->page[i], VMM_DEVICE);
         vmm_page_drop(v, &r->page[i], VMM_HOST);
+        vmm_page_file(v, &r->page[i], NO_SLOT);
         r->page[i] = EMPTY;
     }
     return true;

@@ -159,8 +159,20 @@ static bool touches_lost(struct pager *d, const struct op *op) {
     return lost;
 }
 
+/* What the operation may use lies no more in the file. False: it does. */
+static bool recall(struct pager *d, const struct op *op, enum pager_use uses) {
+    bool all = uses == PAGER_USES_ANY || pager_ended(d) || !goes_stale(d) || vmm_verifies(), good = true;
+    if (all || uses == PAGER_USES_PRESENT)
+        return !all || vmm_recall(d, 0, UINT64_MAX);
+    for (size_t i = 0; good && i < vmm_touches(d, op); i++) { /* another operation's, after waiting */
+        addr_t start = d->admission.touches[i].start, end = start + d->admission.touches[i].bytes;
+        good = vmm_recall(d, start / page_bytes * page_bytes, end);
+    }
+    return good;
+}
+
 static bool ensure_usable(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
-    if (!make_usable(d, op, serial, uses))
+    if ((vmm_in(d) && vmm_in(d)->filer && !recall(d, op, uses)) || !make_usable(d, op, serial, uses))
         return false;
     return !vmm_in(d) || !__atomic_load_n(&vmm_in(d)->loses, __ATOMIC_RELAXED) ||
            !(uses == PAGER_USES_ANY ? any_lost(d) : touches_lost(d, op));
@@ -187,7 +199,8 @@ static void fix_page(struct pager *d, addr_t p) {
 void vmm_fix(struct pager *d, addr_t start, addr_t end) {
     addr_t from = start / page_bytes * page_bytes;
     pager_lock(d);
-    if (any_page(d, from, end - from, may_move) && pager_moves_wait(d, from, end - from, false)) {
+    if (any_page(d, from, end - from, may_move) && vmm_recall(d, from, end) &&
+        pager_moves_wait(d, from, end - from, false)) {
         vmm_map_stale(d, from, end);
         ulms_engine_freed(d->engine.core, from, whole_pages(end) - from);
         for (addr_t p = from; p < end; p += page_bytes)
@@ -304,6 +317,7 @@ static void capture_unknown(void) {
 
 static void stop(void) {
     pager_stop();
+    vmm_filers_stop();
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
         if (vmm_in(d) && !pager_moves_any(d, 0, UINT64_MAX))
@@ -324,6 +338,8 @@ static const struct pager_kind vmm_kind = {.fallback = "stays where it is, on th
                                            .issue = issue,
                                            .waits = true,
                                            .holder = holder,
+                                           .file = vmm_file,
+                                           .load = vmm_load,
                                            .divided = vmm_divided,
                                            .discards = discards,
                                            .opaque = opacity,
@@ -362,5 +378,6 @@ const struct backend backend_vmm = {.name = "vmm",
                                     .jumped = pager_jumped,
                                     .still_begin = pager_still_begin,
                                     .still_end = pager_still_end,
+                                    .fork_child = vmm_fork_child,
                                     .abandon = pager_abandon,
                                     .stop = stop};

@@ -8,12 +8,14 @@
  *           it comes again that costs no call
  *   claim   of a stale page on that frame: if it is idle when the page comes, it gets it back, and needs no call then
  *           either
+ *   slot    a page's place in a file: then the page has no frame, and nothing is mapped at its addresses
  *
  * Copies run from alias to alias; only the program's addresses are mapped anew, and for that moment nobody may use
  * them. */
 #ifndef ULMS_VMM_H
 #define ULMS_VMM_H
 
+#include "backend/vmm/page_file.h"
 #include "base/lock.h"
 #include "base/page.h"
 #include "base/spans.h"
@@ -68,14 +70,16 @@ bool vmm_frame_map_pieces(const struct vmm_pool *p, uint32_t frame, addr_t page,
 struct vmm_page {
     uint32_t frame[VMM_PLACES]; /* or NO_FRAME; the one that is not mapped is a copy, or about to be mapped */
     struct ulms_claim claim;    /* VMM_STALE: on the frame that it is mapped at */
+    uint32_t slot;              /* in the file; or NO_SLOT. Atomic */
     uint8_t at;                 /* what is mapped: enum vmm_place, VMM_UNMAPPED or VMM_STALE */
     bool filled;                /* frame[VMM_HOST] holds what the page holds, or held when it came to the device */
     bool fixed;                 /* it is where it is for good */
     bool exported;              /* other processes may have it mapped: it is fixed, and nothing new comes onto it */
     bool aside;                 /* on the device, and the engine does not know of it any more */
-    bool known;                 /* the engine was told of it; under `parts_lock` */
-    uint16_t parts;             /* that lie on it; 0: it has no frames. Under `parts_lock` */
-    uint16_t foreign;           /* mappings of the driver's handles on it: then no part is. Under `parts_lock` */
+    bool recalled;    /* from the file, to be used on the host: it goes there no more, unless it moves before */
+    bool known;       /* the engine was told of it; under `parts_lock` */
+    uint16_t parts;   /* that lie on it; 0: it has no frames. Under `parts_lock` */
+    uint16_t foreign; /* mappings of the driver's handles on it: then no part is. Under `parts_lock` */
 };
 /* A mover changes it without the device's lock: who looks at a page that moves learns nothing from it. */
 static inline void vmm_page_lies(struct vmm_page *p, uint8_t at) {
@@ -83,6 +87,9 @@ static inline void vmm_page_lies(struct vmm_page *p, uint8_t at) {
 }
 static inline uint8_t vmm_page_at(const struct vmm_page *p) {
     return __atomic_load_n(&p->at, __ATOMIC_RELAXED);
+}
+static inline bool vmm_page_is_filed(const struct vmm_page *p) {
+    return __atomic_load_n(&p->slot, __ATOMIC_RELAXED) != NO_SLOT;
 }
 
 /* Its start to its deletion is under `parts_lock`; told and divided under the device's lock. */
@@ -130,12 +137,15 @@ struct vmm {
     struct vmm_pool pool[VMM_PLACES];
     struct frame_prefetcher *prefetcher; /* NULL: frames are made as they are needed */
     struct d2h_queue d2h_queue;          /* of copies to the host */
+    struct page_file file;               /* of pages that the host does not hold */
+    struct filer *filer;                 /* NULL: none was ever to go there. Under the device's lock */
     struct lock parts_lock; /* of parts: who comes and goes. Taken before the device's lock. Of the next three */
     uint64_t parts_made;
     uint64_t whole_bytes;   /* of the parts that are of whole pages */
     uint64_t padding_bytes; /* unused behind others that share no page; kept little beside it. Read by anybody */
     struct lock lock;       /* of what follows */
     struct spans ranges;
+    bool file_tells;  /* atomic: it was told that the file cannot be read */
     bool loses;       /* atomic: a page could not be mapped, or is stale for good */
     bool never_stale; /* nothing moves any more, and no page is stale */
     /* Content that is wanted may leave stale pages, until a kernel comes that is not trusted (docs/vmm.md, "The
@@ -238,11 +248,21 @@ enum vmm_moved { VMM_MOVED, VMM_STAYED, VMM_STUCK };
 void vmm_range_written(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
 /* Gives up the frame of a place where the page is not mapped. */
 void vmm_page_drop(struct vmm *v, struct vmm_page *p, enum vmm_place place);
+/* The page is in that slot, or (NO_SLOT) in none, and gives up the one that it had. */
+void vmm_page_file(struct vmm *v, struct vmm_page *p, uint32_t slot);
 /* n moves to one place, VMM_MOVES at most: copies in the stream, waits for it, and maps the pages anew, unless they
  * become stale, all or none. What leaves the device gives back its frames as soon as they are not mapped any more: if
  * all of it did, `vacated` is called then (unless it is NULL), and only after that the pages are mapped on the host. */
 enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*vacated)(void *),
                         void *data);
+
+/* --- copies to the file and back, on threads of ours (file_copy.c). False: errno says why not --- */
+
+bool vmm_file_write(struct vmm *v, uint32_t slot, addr_t from, CUstream stream);
+/* That the file cannot be read is told once. */
+bool vmm_file_read(struct vmm *v, uint32_t slot, addr_t to, CUstream stream);
+/* The memory that they went through is given back. */
+void vmm_file_stages_end(void);
 
 /* --- the driver's calls (driver_calls.c). False: refused --- */
 

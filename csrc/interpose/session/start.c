@@ -34,6 +34,8 @@ static void fork_child(void) {
     home_leave();
     if (!session_on)
         return;
+    if (session.backend->fork_child)
+        session.backend->fork_child();
     session_on = false;                 /* CUDA does not work in the child either */
     session.backend = &backend_observe; /* a lock of another's may be held, and movers are not here */
     ipc_fork_child();

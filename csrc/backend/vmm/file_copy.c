@@ -1,0 +1,100 @@
+/* Pages are copied to the file and back through pieces of pinned memory: what the file is written from the driver does
+ * not know, and neither does the kernel know the memory of frames. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "backend/vmm/vmm.h"
+#include "base/larger.h"
+#include "base/log.h"
+#include "driver/real.h"
+#include "observe/stats.h"
+
+enum { STAGE_MOST = 8 << 20, PORTABLE = 1 };
+
+static struct lock lock;
+static void *idle; /* each begins with the address of the next. Under the lock */
+
+static uint64_t stage_bytes(void) {
+    return smaller(page_bytes, STAGE_MOST);
+}
+
+/* Trap: a fork would have the next write of ours go to a copy, beside what the device uses. Where it is not pinned
+ * copies are slower, and as good. */
+static void *stage_new(void) {
+    void *stage = mmap(NULL, stage_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stage == MAP_FAILED)
+        return NULL;
+    madvise(stage, stage_bytes(), MADV_DONTFORK);
+    REAL(cuMemHostRegister_v2, 0)(stage, stage_bytes(), PORTABLE);
+    return stage;
+}
+
+static void *stage_take(void) {
+    lock_take(&lock);
+    void **stage = idle;
+    idle = stage ? *stage : NULL;
+    lock_drop(&lock);
+    return stage ? stage : stage_new();
+}
+
+static void stage_give(void *stage) {
+    lock_take(&lock);
+    *(void **)stage = idle;
+    idle = stage;
+    lock_drop(&lock);
+}
+
+/* What the driver keeps pinned is kept. */
+void vmm_file_stages_end(void) {
+    lock_take(&lock);
+    void *first = idle;
+    idle = NULL;
+    lock_drop(&lock);
+    for (void *stage = first, *next; stage; stage = next) {
+        next = *(void **)stage;
+        CUresult status = REAL(cuMemHostUnregister, 0)(stage);
+        if (status == CUDA_SUCCESS || status == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
+            munmap(stage, stage_bytes());
+    }
+}
+
+/* Trap: a stage that the driver may still use is nobody's any more. */
+static bool copy(addr_t to, addr_t from, uint64_t bytes, CUstream stream, void **stage) {
+    bool done = vmm_copy(to, from, bytes, stream) && vmm_wait(stream);
+    if (!done) {
+        *stage = NULL;
+        errno = EIO;
+    }
+    return done;
+}
+
+bool vmm_file_write(struct vmm *v, uint32_t slot, addr_t from, CUstream stream) {
+    void *stage = stage_take();
+    uint64_t n = stage_bytes(), at = 0;
+    errno = ENOMEM;
+    while (stage && at < page_bytes && copy((uintptr_t)stage, from + at, n, stream, &stage) &&
+           page_file_write(&v->file, slot, at, stage, n))
+        at += n;
+    if (stage)
+        stage_give(stage);
+    stats_add(COUNT_file_out_bytes, at);
+    return at == page_bytes;
+}
+
+bool vmm_file_read(struct vmm *v, uint32_t slot, addr_t to, CUstream stream) {
+    void *stage = stage_take();
+    uint64_t n = stage_bytes(), at = 0;
+    bool read = true;
+    while (stage && at < page_bytes && (read = page_file_read(&v->file, slot, at, stage, n)) &&
+           copy(to + at, (uintptr_t)stage, n, stream, &stage))
+        at += n;
+    if (!read && !__atomic_exchange_n(&v->file_tells, true, __ATOMIC_RELAXED))
+        log_error("device %d: pages cannot be read from their file (%s): what uses them is refused as out of memory",
+                  v->device, strerror(errno));
+    if (stage)
+        stage_give(stage);
+    stats_add(COUNT_file_in_bytes, at);
+    return at == page_bytes;
+}

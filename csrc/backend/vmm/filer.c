@@ -1,0 +1,323 @@
+/* Threads that bring pages from the host to the file, while nothing runs, and back, where they are to be used on the
+ * host. (What comes to the device comes by a mover.) While one has a page that counts as a move. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "backend/vmm/memory.h"
+#include "base/larger.h"
+#include "base/log.h"
+#include "driver/session.h"
+
+enum { FILERS = 3, LOOK_NS = 10000000 };
+
+/* Under the device's lock, but for its threads. */
+struct filer {
+    struct pager_worker worker[FILERS];
+    struct condition work;
+    bool fills;                  /* pages go to the file: */
+    addr_t next;                 /* from there on they were not looked at yet */
+    bool whole;                  /* no more does */
+    unsigned writing;            /* pages that go just now */
+    addr_t recall, end;          /* what of these addresses lies in the file is to come to the host */
+    uint64_t recalled, failed;   /* pages that did, and did not */
+    char folder[SHARE_TEXT_MAX]; /* of the file */
+};
+
+/* A page that a thread of these has. */
+struct job {
+    struct vmm_range *range;
+    size_t page;
+    uint64_t move;
+};
+
+struct seat {
+    CUcontext context;
+    uint64_t epoch;
+    CUstream stream;
+};
+
+/* --- what is next. Under the lock --- */
+
+static bool is_filed(const struct pager *d, const struct job *j) {
+    (void)d;
+    return vmm_page_is_filed(&j->range->page[j->page]);
+}
+
+static bool moves(const struct pager *d, const struct job *j) {
+    return pager_moves_any(d, j->range->start + j->page * page_bytes, page_bytes);
+}
+
+static bool may_return(const struct pager *d, const struct job *j) {
+    return is_filed(d, j) && !moves(d, j);
+}
+
+static bool may_go(const struct pager *d, const struct job *j) {
+    const struct vmm_page *p = &j->range->page[j->page];
+    uint8_t at = vmm_page_at(p);
+    return (at == VMM_HOST || at == VMM_STALE) && !p->fixed && !p->recalled && !j->range->reserved && !moves(d, j);
+}
+
+/* The first page of [*at, end) that is so; moves *at behind it. */
+static bool next_page(const struct pager *d, addr_t *at, addr_t end, struct job *j,
+                      bool (*is)(const struct pager *, const struct job *)) {
+    const struct spans *all = &d->memory.ranges;
+    j->range = NULL;
+    for (size_t i = spans_behind(all, *at); i < all->count && all->at[i].start < end; i++)
+        for (addr_t p = larger(*at, all->at[i].start); p < all->at[i].end; p += page_bytes) {
+            struct vmm_range *r = j->range;
+            if (!r || p < r->start || p >= r->start + r->bytes)
+                r = j->range = vmm_range_find(vmm_in(d), p);
+            j->page = r ? (p - r->start) / page_bytes : 0;
+            *at = p + page_bytes;
+            if (r && is(d, j))
+                return true;
+        }
+    return false;
+}
+
+static bool begin(struct pager *d, struct job *j) {
+    j->move = pager_move_other(d, j->range->start + j->page * page_bytes);
+    return j->move > 0;
+}
+
+/* Nothing that runs may use a page where it lies on the host. */
+static bool take_to_write(struct pager *d, struct filer *f, struct job *j) {
+    bool still = pager_moves(d) && !pager_opaque_runs(d) && d->window.oldest == d->window.next;
+    if (!f->fills || f->whole || f->recall < f->end || !still)
+        return false;
+    if (next_page(d, &f->next, UINT64_MAX, j, may_go))
+        return begin(d, j);
+    f->whole = f->writing == 0;
+    f->next = 0;
+    return false;
+}
+
+static bool take_to_read(struct pager *d, struct filer *f, struct job *j) {
+    if (f->recall >= f->end || pager_forgets())
+        return false;
+    if (next_page(d, &f->recall, f->end, j, may_return))
+        return begin(d, j);
+    f->recall = f->end = 0;
+    return false;
+}
+
+/* --- what is done with it --- */
+
+/* *why: what the file says, if it is that. */
+static bool write_page(struct vmm *v, const struct job *j, CUstream stream, int *why) {
+    struct vmm_page *p = &j->range->page[j->page];
+    uint32_t slot = page_file_take(&v->file);
+    bool written = slot != NO_SLOT && vmm_file_write(v, slot, vmm_page_alias(v, p, VMM_HOST), stream);
+    *why = written ? 0 : errno;
+    if (written && vmm_range_unmap(v, j->range, j->page, 1, VMM_UNMAPPED)) {
+        vmm_page_file(v, p, slot);
+        vmm_page_drop(v, p, VMM_HOST);
+        frames_trim(&v->pool[VMM_HOST].frames, 0);
+        return true;
+    }
+    if (slot != NO_SLOT)
+        page_file_give(&v->file, slot);
+    return false;
+}
+
+static bool read_page(struct vmm *v, const struct job *j, CUstream stream) {
+    struct vmm_page *p = &j->range->page[j->page];
+    uint32_t frame;
+    if (!frames_take(&v->pool[VMM_HOST].frames, &frame, 1, false))
+        return false;
+    if (!vmm_file_read(v, p->slot, vmm_alias(&v->pool[VMM_HOST], frame), stream)) {
+        ulms_frames_give(&v->pool[VMM_HOST].frames, &frame, 1);
+        return false;
+    }
+    p->frame[VMM_HOST] = frame;
+    p->filled = p->recalled = true;
+    vmm_range_map(v, j->range, j->page, 1, VMM_HOST);
+    vmm_page_file(v, p, NO_SLOT);
+    return true;
+}
+
+/* What is on the host stays there. */
+static void stop_filling(const struct pager *d, struct filer *f, int why) {
+    if (f->fills && !f->whole)
+        log_warn("device %d: no more host memory goes to a file in %s (%s): the rest stays where it is", d->ordinal,
+                 f->folder, strerror(why));
+    f->whole = true;
+}
+
+/* Under the lock, which is released meanwhile. */
+static void write(struct pager *d, struct filer *f, const struct job *j, CUstream stream) {
+    int why;
+    f->writing++;
+    pager_unlock(d);
+    bool good = write_page(vmm_in(d), j, stream, &why);
+    pager_lock(d);
+    f->writing--;
+    if (why)
+        stop_filling(d, f, why);
+    else if (!good)
+        j->range->page[j->page].recalled = true;
+    pager_move_done(d, j->move, good);
+}
+
+/* Likewise. */
+static void read(struct pager *d, struct filer *f, const struct job *j, CUstream stream) {
+    pager_unlock(d);
+    bool good = read_page(vmm_in(d), j, stream);
+    pager_lock(d);
+    f->recalled += good;
+    f->failed += !good;
+    pager_move_done(d, j->move, good);
+}
+
+/* NULL: nothing can be copied now. */
+static CUstream sit(struct seat *s, CUcontext context, uint64_t epoch) {
+    if (s->context == context && s->epoch == epoch && s->stream)
+        return s->stream;
+    bool in = context && REAL(cuCtxSetCurrent, 0)(context) == CUDA_SUCCESS;
+    *s = (struct seat){context, epoch, in ? pager_stream_new() : NULL};
+    return s->stream;
+}
+
+static void *work(void *data) {
+    struct pager *d = data;
+    struct seat seat = {0};
+    pager_lock(d);
+    struct filer *f = vmm_in(d)->filer;
+    while (!pager_stops(d)) {
+        struct job j;
+        bool wanted = f->recall < f->end || (f->fills && !f->whole);
+        CUcontext context = wanted && !pager_forgets() ? pager_context(d) : NULL;
+        uint64_t epoch = d->contexts.epoch;
+        CUstream stream = NULL;
+        if (context) {
+            pager_unlock(d);
+            stream = sit(&seat, context, epoch);
+            pager_lock(d);
+        }
+        bool same = stream && context == pager_context(d) && epoch == d->contexts.epoch;
+        if (same && take_to_read(d, f, &j))
+            read(d, f, &j, stream);
+        else if (same && take_to_write(d, f, &j))
+            write(d, f, &j, stream);
+        else {
+            condition_wait(&f->work, &d->monitor.lock, wanted ? clock_ns() + LOOK_NS : 0);
+            continue;
+        }
+        pager_wake(d);
+    }
+    pager_unlock(d);
+    return NULL;
+}
+
+/* --- who asks --- */
+
+/* Of [start, end). Under the lock. */
+static bool any_filed(const struct pager *d, addr_t start, addr_t end) {
+    struct job j;
+    return page_file_pages(&vmm_in(d)->file) > 0 && next_page(d, &start, end, &j, is_filed);
+}
+
+bool vmm_recall(struct pager *d, addr_t start, addr_t end) {
+    struct filer *f = vmm_in(d) ? vmm_in(d)->filer : NULL;
+    struct patience patience = {.what = PATIENCE_NEED};
+    uint64_t failed = f ? f->failed : 0, recalled = f ? f->recalled : 0;
+    while (f && (f->writing > 0 || any_filed(d, start, end))) {
+        if (pager_stops(d) || f->failed != failed)
+            return false;
+        bool asked = f->recall < f->end;
+        f->recall = asked ? smaller(f->recall, start) : start;
+        f->end = larger(f->end, end);
+        condition_tell_all(&f->work);
+        if (!pager_wait(d, &patience)) {
+            if (f->recalled == recalled)
+                return false;
+            recalled = f->recalled;
+        }
+    }
+    return true;
+}
+
+/* The folder, or one in it, is what the program allows. */
+static bool is_allowed(const char *folder) {
+    char *most = *ulms_options.file_folder ? realpath(ulms_options.file_folder, NULL) : NULL;
+    char *it = most ? realpath(folder, NULL) : NULL;
+    size_t n = most ? strlen(most) : 0;
+    bool allowed = it && strncmp(it, most, n) == 0 && (n == 1 || !it[n] || it[n] == '/');
+    if (!most || (it && !allowed))
+        log_warn("host memory does not go to a file in %s: ULMS_FILE_DIR does not allow it", folder);
+    else if (!it)
+        log_warn("host memory does not go to a file in %s: %s", folder, strerror(errno));
+    free(most);
+    free(it);
+    return allowed;
+}
+
+static struct filer *filer_new(struct pager *d) {
+    struct filer *f = calloc(1, sizeof *f);
+    if (!f)
+        return NULL;
+    pager_lock(d);
+    vmm_in(d)->filer = f;
+    pager_unlock(d);
+    session_stops_first();
+    for (int i = 0; i < FILERS; i++)
+        pager_worker_start(&f->worker[i], "ulms-file", work, d);
+    return f;
+}
+
+/* On one thread. */
+void vmm_file(struct pager *d, const char *folder) {
+    struct vmm *v = vmm_in(d);
+    struct filer *f = v ? v->filer : NULL;
+    bool fills = v && folder && is_allowed(folder) && (f || (f = filer_new(d)));
+    if (!f)
+        return;
+    if (fills && !page_file_begin(&v->file, folder, v->pool[VMM_HOST].frames.capacity)) {
+        log_warn("host memory does not go to a file in %s: %s", folder, strerror(errno));
+        fills = false;
+    }
+    pager_lock(d);
+    if (fills)
+        strncpy(f->folder, folder, sizeof f->folder - 1);
+    f->fills = fills;
+    f->whole = false;
+    f->next = 0;
+    condition_tell_all(&f->work);
+    pager_unlock(d);
+    if (!fills)
+        page_file_end(&v->file);
+}
+
+bool vmm_files(const struct pager *d) {
+    return vmm_in(d) && vmm_in(d)->filer && vmm_in(d)->filer->fills;
+}
+
+void vmm_load(const struct pager *d, struct backend_load *load) {
+    const struct filer *f = vmm_in(d) ? vmm_in(d)->filer : NULL;
+    if (!f)
+        return;
+    load->filed = (uint64_t)page_file_pages(&vmm_in(d)->file) * page_bytes;
+    load->files = f->fills && (!f->whole || f->writing > 0);
+}
+
+void vmm_filers_stop(void) {
+    struct timespec soon = pager_soon(PAGER_MOVED_NS);
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
+        pager_lock(d);
+        struct filer *f = vmm_in(d) ? vmm_in(d)->filer : NULL;
+        if (f)
+            condition_tell_all(&f->work);
+        pager_unlock(d);
+        for (int i = 0; f && i < FILERS; i++)
+            pager_worker_join(&f->worker[i], &soon);
+    }
+}
+
+void vmm_fork_child(void) {
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
+        if (vmm_in(d))
+            page_file_fork_child(&vmm_in(d)->file);
+}

@@ -1,0 +1,167 @@
+#define _GNU_SOURCE
+#include "backend/vmm/page_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/larger.h"
+#include "base/options.h"
+#include "base/page.h"
+
+enum { RESERVE = 64 }; /* slots at a time */
+
+/* --- the file --- */
+
+static int open_nameless(const char *folder) {
+    char path[OPTION_PATH_MAX];
+    int file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR))
+        return file;
+    snprintf(path, sizeof path, "%s/.ulms-XXXXXX", folder);
+    file = mkostemp(path, O_CLOEXEC);
+    if (file >= 0)
+        unlink(path);
+    return file;
+}
+
+/* The cache is host memory, too: file systems that cannot do without keep it. */
+static void pass_cache(int file, bool pass) {
+    int flags = fcntl(file, F_GETFL);
+    fcntl(file, F_SETFL, pass ? flags | O_DIRECT : flags & ~O_DIRECT);
+}
+
+static bool is_ours(const struct page_file *f) {
+    struct stat now;
+    return f->file >= 0 && fstat(f->file, &now) == 0 && now.st_dev == f->device && now.st_ino == f->inode;
+}
+
+/* Under the lock. */
+static void end(struct page_file *f) {
+    if (f->file < 0 || f->fills || f->taken > 0)
+        return;
+    if (is_ours(f))
+        close(f->file);
+    free(f->idle);
+    f->idle = NULL;
+    f->file = -1;
+}
+
+/* Likewise. */
+static bool begin(struct page_file *f, const char *folder, uint32_t room) {
+    struct stat made;
+    int file = open_nameless(folder);
+    if (file < 0)
+        return false;
+    f->idle = calloc(bits_words(room), sizeof *f->idle);
+    if (!f->idle || fstat(file, &made) != 0) {
+        free(f->idle);
+        close(file);
+        errno = ENOMEM;
+        return false;
+    }
+    pass_cache(file, true);
+    f->file = file;
+    f->device = made.st_dev;
+    f->inode = made.st_ino;
+    f->room = room;
+    f->slots = 0;
+    return true;
+}
+
+bool page_file_begin(struct page_file *f, const char *folder, uint32_t room) {
+    lock_take(&f->lock);
+    f->fills = f->file >= 0 || begin(f, folder, room);
+    bool fills = f->fills;
+    lock_drop(&f->lock);
+    return fills;
+}
+
+void page_file_end(struct page_file *f) {
+    lock_take(&f->lock);
+    f->fills = false;
+    end(f);
+    lock_drop(&f->lock);
+}
+
+void page_file_fork_child(struct page_file *f) {
+    if (is_ours(f))
+        close(f->file);
+}
+
+/* --- slots --- */
+
+/* False: there is no room. A file system that cannot reserve tells when it writes. */
+static bool reserve(const struct page_file *f, uint32_t n) {
+    if (!is_ours(f)) {
+        errno = EBADF;
+        return false;
+    }
+    return fallocate(f->file, 0, (off_t)(f->slots * page_bytes), (off_t)(n * page_bytes)) == 0 || errno == EOPNOTSUPP;
+}
+
+/* As many as there is room for, some at a time. Under the lock. */
+static bool reserve_more(struct page_file *f) {
+    errno = ENOSPC;
+    uint32_t n = (uint32_t)smaller(RESERVE, f->room - f->slots);
+    while (n > 0 && !reserve(f, n))
+        n /= 2;
+    for (uint32_t i = 0; i < n; i++)
+        bits_set(f->idle, f->slots++, true);
+    return n > 0;
+}
+
+uint32_t page_file_take(struct page_file *f) {
+    uint32_t slot = NO_SLOT;
+    lock_take(&f->lock);
+    if (f->taken < f->slots || reserve_more(f)) {
+        slot = bits_first(f->idle, 0, f->slots);
+        bits_set(f->idle, slot, false);
+        __atomic_store_n(&f->taken, f->taken + 1, __ATOMIC_RELAXED);
+    }
+    lock_drop(&f->lock);
+    return slot;
+}
+
+void page_file_give(struct page_file *f, uint32_t slot) {
+    lock_take(&f->lock);
+    bits_set(f->idle, slot, true);
+    __atomic_store_n(&f->taken, f->taken - 1, __ATOMIC_RELAXED);
+    end(f);
+    lock_drop(&f->lock);
+}
+
+/* --- bytes --- */
+
+/* Whoever has a slot keeps the file open. */
+static bool transfer(const struct page_file *f, bool in, uint32_t slot, uint64_t at, char *memory, uint64_t bytes) {
+    for (uint64_t done = 0; done < bytes;) {
+        off_t offset = (off_t)(slot * page_bytes + at + done);
+        if (!is_ours(f)) {
+            errno = EBADF;
+            return false;
+        }
+        ssize_t n = in ? pread(f->file, memory + done, bytes - done, offset)
+                       : pwrite(f->file, memory + done, bytes - done, offset);
+        if (n < 0 && errno == EINVAL && fcntl(f->file, F_GETFL) & O_DIRECT)
+            pass_cache(f->file, false);
+        else if (n == 0 || (n < 0 && errno != EINTR)) {
+            errno = n == 0 ? EIO : errno;
+            return false;
+        }
+        done += n > 0 ? (uint64_t)n : 0;
+    }
+    return true;
+}
+
+bool page_file_write(const struct page_file *f, uint32_t slot, uint64_t at, const void *from, uint64_t bytes) {
+    return transfer(f, false, slot, at, (char *)(uintptr_t)from, bytes);
+}
+
+bool page_file_read(const struct page_file *f, uint32_t slot, uint64_t at, void *to, uint64_t bytes) {
+    return transfer(f, true, slot, at, to, bytes);
+}

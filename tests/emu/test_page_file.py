@@ -1,0 +1,185 @@
+"""Host memory of suspended programs that goes to a file and comes back: each computes what it does
+alone, a disk that is full or fails costs what was asked for and no more, and nothing is left."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from pump.paths import installed
+from pump.share.broker import suspend
+from tests.conftest import PATIENCE_S, Compile
+from tests.emu.test_sharing import MIB, Device, binary, device
+
+__all__ = ["binary", "device"]
+pytestmark = pytest.mark.emu
+
+PART = 16 * MIB
+ALL = 5 * PART
+PROGRAM = """
+import os, time
+driver.emu_calls.restype = ctypes.c_uint64
+starts = [allocated(PART) for _ in range(5)]
+for i, start in enumerate(starts):
+    fill(start, i, PART)
+print("here", flush=True)
+def wait(path):
+    while not os.path.exists(path):
+        time.sleep(0.01)
+def frames():
+    return driver.emu_calls(b"cuMemCreate") - driver.emu_calls(b"cuMemRelease")
+wait(AWAY)
+print(frames(), flush=True)
+"""
+COMES_BACK = """
+wait(BACK)
+found = [words_of(start, PART) for start in starts[::-1]]
+print(found == [{4 - i} for i in range(5)], counter("file_out_bytes"), counter("file_in_bytes"))
+"""
+
+
+class Told:
+    """A program of five parts, and how it is told to go on."""
+
+    def __init__(self, device: Device, text: str, backend: str = "vmm", **env: str) -> None:
+        self.device = device
+        self.files = device.folder / "files"
+        self.files.mkdir()
+        names = {name: device.folder / name.lower() for name in ("AWAY", "BACK")}
+        head = f"PART = {PART}\n" + "".join(
+            f"{name} = {str(path)!r}\n" for name, path in names.items()
+        )
+        env = {"ULMS_FILE_DIR": str(self.files)} | env
+        self.program = device.small(head + PROGRAM + text, backend, "g", **env)
+        assert self.said() == "here"
+
+    def put_away(self, folder: str | None = None) -> int:
+        """To a file in the folder, as far as that goes; how many bytes are there."""
+        to = str(self.files) if folder is None else folder
+        suspend(self.device.folder, "g", suspended=True, folder=to)
+        end = time.monotonic() + PATIENCE_S
+        while (row := self.device.tenants()[0])["files"] or "away_ns" not in row:
+            assert time.monotonic() < end, row
+            time.sleep(0.005)
+        return int(row["filed"])
+
+    def said(self) -> str:
+        """The next line of the program."""
+        assert self.program.stdout
+        return self.program.stdout.readline().strip()
+
+    def frames(self) -> int:
+        """Pages of memory that the driver has given to it, and not got back."""
+        (self.device.folder / "away").touch()
+        return int(self.said())
+
+    def ends(self) -> tuple[str, str]:
+        """Once it is resumed: what it says."""
+        suspend(self.device.folder, "g", suspended=False)
+        (self.device.folder / "back").touch()
+        return self.program.communicate(timeout=PATIENCE_S)
+
+    def descriptor(self) -> Path:
+        """Of the file, which has no name."""
+        for each in Path(f"/proc/{self.program.pid}/fd").iterdir():
+            if str(each.readlink()).startswith(str(self.files)):
+                return each
+        raise AssertionError
+
+
+@pytest.mark.parametrize("hidden", ["known", "any"])
+def test_it_comes_back_from_the_file(device: Device, hidden: str) -> None:
+    """Also where all of it has to before the first operation."""
+    told = Told(device, COMES_BACK, ULMS_HIDDEN=hidden)
+    assert told.put_away() == ALL
+    assert told.frames() == 0
+    assert list(told.files.iterdir()) == []
+    assert told.descriptor().stat().st_mode & 0o777 == 0o600
+    assert told.ends() == (f"True {ALL} {ALL}\n", "")
+
+
+@pytest.mark.parametrize("reserves", [True, False])
+def test_what_the_disk_does_not_take_stays(
+    device: Device, compiled: Compile, *, reserves: bool
+) -> None:
+    """It is full, or fails where it does not reserve."""
+    preloads = f"{installed('ulms.so')}:{compiled('full_disk', shared=True)}"
+    disk = str(device.folder / "files")
+    env = {"LD_PRELOAD": preloads, "DISK": disk, "DISK_ROOM": str(ALL // 2)}
+    env |= {"DISK_RESERVES": "1"} if reserves else {}
+    told = Told(device, COMES_BACK, **env)
+    assert told.put_away() == ALL // 2
+    assert told.frames() * 8 * MIB == ALL // 2
+    why = "No space left on device" if reserves else "Input/output error"
+    assert told.ends() == (
+        f"True {ALL // 2} {ALL // 2}\n",
+        f"[ulms] WARN: device 0: no more host memory goes to a file in {told.files} ({why}): the"
+        " rest stays where it is\n",
+    )
+
+
+def test_what_cannot_be_read_is_refused(device: Device) -> None:
+    """And what was not in the file is there."""
+    told = Told(
+        device,
+        """
+more = allocated(PART)
+wait(BACK)
+fill(more, 7, PART)
+print(words_of(more, PART), [driver.cuMemsetD8_v2(start, 1, MIB) for start in starts])
+""",
+    )
+    told.put_away()
+    told.frames()
+    os.truncate(told.descriptor(), 0)
+    out, complaints = told.ends()
+    assert out == "{7} [2, 2, 2, 2, 2]\n"
+    assert complaints == (
+        "[ulms] ERROR: device 0: pages cannot be read from their file (Input/output error): what"
+        " uses them is refused as out of memory\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("backend", "folder", "why"),
+    [
+        ("vmm", "/..", "ULMS_FILE_DIR does not allow it"),
+        ("vmm", "/none", "No such file or directory"),
+        ("um", "/", "only ULMS_BACKEND=vmm knows it"),
+    ],
+)
+def test_it_stays_where_no_file_may_be(device: Device, backend: str, folder: str, why: str) -> None:
+    told = Told(device, COMES_BACK, backend)
+    assert told.put_away(f"{told.files}{folder}") == 0
+    told.frames()
+    out, complaints = told.ends()
+    assert out == "True 0 0\n"
+    assert complaints.count("\n") == 1
+    assert why in complaints
+
+
+FORKS = """
+child = os.fork()
+if child == 0:
+    wait(BACK)
+    files = [os.path.realpath(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd")]
+    os._exit(any(path.startswith(os.path.dirname(AWAY) + "/files") for path in files))
+print(frames(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("end", ["kill", "exit"])
+def test_nothing_is_left(device: Device, end: str) -> None:
+    """However it ends; a child has no part in the file."""
+    told = Told(device, FORKS + COMES_BACK + "assert os.waitpid(child, 0)[1] == 0\n")
+    told.put_away()
+    told.frames()
+    if end == "kill":
+        told.program.kill()
+        (device.folder / "back").touch()
+        told.program.communicate(timeout=PATIENCE_S)
+    else:
+        assert told.ends()[0].endswith(f"True {ALL} {ALL}\n")
+        assert told.program.returncode == 0
+    assert list(told.files.iterdir()) == []
