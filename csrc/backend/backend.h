@@ -150,8 +150,8 @@ struct backend {
     /* It is about to be freed, or, with its context, already was. On return no move of it is under way and none will
      * be. What never arrived may leave. */
     void (*freeing)(addr_t start, uint64_t bytes);
-    /* It was freed in stream order, and leaves later. `unused`: what was issued before that has run, so that nobody
-     * wants its content. False: to be told so once more. NULL: it leaves at once. */
+    /* It was freed in stream order, and leaves later, or arrives again without that. `unused`: what was issued before
+     * that has run, so that nobody wants its content. False: to be told so once more. NULL: it leaves at once. */
     bool (*free_deferred)(addr_t start, uint64_t bytes, bool unused);
     /* Takes back memory that provide gave and that has left, in the place of the driver's free, which waits for the
      * context (0: it is gone, nothing is left to wait for). *status: what the free returns. False, or NULL: it is not

@@ -213,3 +213,16 @@ def test_frees_that_the_driver_refuses_are_refused(told: Told, part: str) -> Non
 
 def test_a_stream_of_another_context_frees_behind_its_own_work(told: Told) -> None:
     assert told("elsewhere") == ["there before its use", "not there after it"]
+
+
+@pytest.mark.parametrize("budget", ["", "80MiB"])
+def test_what_was_freed_in_a_stream_is_used_again_in_it_and_kept_by_its_pool(
+    told: Told, budget: str
+) -> None:
+    """Before its use is over; each allocation finds the address that it had a step before."""
+    env = {"ULMS_GPU_MEMORY": budget, "ULMS_GPU_MEMORY_FACTOR": "100"} if budget else {}
+    assert told("repeats", **env) == [
+        "18 of 18 where they were",
+        "there",
+        "not there after the pool gave all back",
+    ]

@@ -15,7 +15,7 @@
     X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuModuleGetGlobal_v2) \
     X(cuLibraryLoadData) X(cuLibraryUnload) X(cuLibraryGetKernel) \
     X(cuMemAlloc_v2) X(cuMemAllocPitch_v2) X(cuMemAllocManaged) X(cuMemAllocAsync) X(cuMemAllocFromPoolAsync) \
-    X(cuMemFree_v2) X(cuMemFreeAsync) X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemHostAlloc) X(cuMemFreeHost) \
+    X(cuMemFree_v2) X(cuMemFreeAsync) X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolSetAttribute) X(cuMemHostAlloc) X(cuMemFreeHost) \
     X(cuMemGetInfo_v2) X(cuMemGetAddressRange_v2) X(cuPointerGetAttribute) X(cuPointerGetAttributes) \
     X(cuMemPrefetchAsync_v2) X(cuMemAdvise_v2) X(cuCtxGetDevice) \
     X(cuMemCreate) X(cuMemRelease) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess) \

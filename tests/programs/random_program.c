@@ -61,7 +61,10 @@ static void load_kernels(struct actor *a) {
 
 static void make_pool(struct actor *a) {
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    uint64_t keeps = UINT64_MAX;
     CU(cuMemPoolCreate, &a->pool, &props);
+    if (one_in(a, 2))
+        CU(cuMemPoolSetAttribute, a->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keeps);
 }
 
 static enum step_kind some_kind(struct actor *a) {

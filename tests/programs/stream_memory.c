@@ -36,6 +36,10 @@ USE(cuMemFreeAsync)
 USE(cuMemGetInfo_v2)
 USE(cuDeviceGetDefaultMemPool)
 USE(cuPointerGetAttribute)
+USE(cuMemcpyDtoDAsync_v2)
+USE(cuMemcpyDtoH_v2)
+USE(cuMemPoolSetAttribute)
+USE(cuMemPoolTrimTo)
 USE(cuMemsetD8Async)
 
 /* Of per-thread default streams. */
@@ -359,6 +363,44 @@ static void elsewhere(void) {
     printf("is %sthere after it\n", there(p) ? "" : "not ");
 }
 
+/* A step passes on what it computes from one temporary to the next, while the device is held up; a pool keeps them. */
+static void repeats(void) {
+    enum { STEPS = 4, LINKS = 6, BYTES = 32 * MIB };
+    CUmemoryPool pool;
+    CUdeviceptr p[LINKS], before[LINKS] = {0};
+    uint64_t all = UINT64_MAX;
+    unsigned char last;
+    int same = 0;
+    MUST(cuDeviceGetDefaultMemPool(&pool, 0));
+    MUST(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all));
+    for (int step = 0; step < STEPS; step++) {
+        volatile unsigned *word = close_gate(stream);
+        for (int i = 0; i < LINKS; i++) {
+            MUST(cuMemAllocAsync(&p[i], BYTES, stream));
+            if (i == 0)
+                MUST(cuMemsetD8Async(p[i], (unsigned char)(step + 1), BYTES, stream));
+            else
+                MUST(cuMemcpyDtoDAsync_v2(p[i], p[i - 1], BYTES, stream));
+            if (i > 0)
+                MUST(cuMemFreeAsync(p[i - 1], stream));
+        }
+        *word = 1;
+        MUST(cuStreamSynchronize(stream));
+        MUST(cuMemcpyDtoH_v2(&last, p[LINKS - 1] + BYTES - 1, 1));
+        MUST(cuMemFreeAsync(p[LINKS - 1], stream));
+        MUST(cuStreamSynchronize(stream));
+        for (int i = 0; i < LINKS; i++)
+            same += p[i] == before[i];
+        memcpy(before, p, sizeof before);
+        printf("the last has %d\n", last);
+    }
+    printf("is %d of %d where they were\n", same, (STEPS - 1) * LINKS);
+    printf("is %sthere\n", there(p[0]) ? "" : "not ");
+    MUST(cuMemPoolTrimTo(pool, 0));
+    MUST(cuCtxSynchronize());
+    printf("is %sthere after the pool gave all back\n", there(p[0]) ? "" : "not ");
+}
+
 static const struct part parts[] = {{"capture", capture},
                                     {"waits", waits},
                                     {"streams", streams},
@@ -374,6 +416,7 @@ static const struct part parts[] = {{"capture", capture},
                                     {"twice", twice},
                                     {"lost", lost},
                                     {"elsewhere", elsewhere},
+                                    {"repeats", repeats},
                                     {NULL, NULL}};
 
 int main(int argc, char **argv) {

@@ -23,6 +23,14 @@ static bool knows(const struct pager *d, addr_t start, uint64_t bytes) {
     return pager_ranges_split(&d->memory.ranges, start, start + bytes, &any, 1) > 0;
 }
 
+void pager_block_change(struct pager *d, addr_t start, uint64_t bytes, bool live) {
+    uint64_t died = live ? 0 : d->window.next ? d->window.next : 1;
+    pager_pages_died(&d->memory.ranges, start, start + bytes, died);
+    if (live)
+        pager_moves_reborn(d, start, bytes);
+    ulms_engine_block(d->engine.core, start, bytes, live);
+}
+
 /* One that lives. Under the lock. */
 static void tell(struct pager *d, addr_t start, uint64_t bytes) {
     ulms_engine_block(d->engine.core, start, bytes, true);
@@ -70,18 +78,12 @@ void pager_block_before(void) {
         ;
 }
 
-/* A page keeps its date of death only if every block on it is gone: the engine knows. What is born undoes it. */
 static void hear(struct pager *d, const struct pager_block *b) {
     if (!knows(d, b->start, b->bytes))
         return;
-    uint64_t died = b->live ? 0 : d->window.next ? d->window.next : 1;
-    pager_pages_died(&d->memory.ranges, b->start, b->start + b->bytes, died);
-    if (b->live) {
-        pager_moves_reborn(d, b->start, b->bytes);
-        tell(d, b->start, b->bytes);
-    } else {
-        ulms_engine_block(d->engine.core, b->start, b->bytes, false);
-    }
+    pager_block_change(d, b->start, b->bytes, b->live);
+    if (b->live && d->kind->divided)
+        d->kind->divided(d, b->start, b->bytes);
 }
 
 void pager_blocks_hear(struct pager *d) {

@@ -13,6 +13,8 @@ bool pager_hears(void);
 /* From now on. The device is the only one. Under the lock; pager_hear_before takes it, and takes NULL. */
 void pager_hear(struct pager *d);
 void pager_hear_before(struct pager *d);
+/* One that need not be the framework's begins (or ends) now. Under the lock. */
+void pager_block_change(struct pager *d, addr_t start, uint64_t bytes, bool live);
 
 struct pager_block {
     addr_t start;

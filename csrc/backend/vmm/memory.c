@@ -299,7 +299,7 @@ void vmm_arrived(addr_t start, uint64_t bytes, int32_t device) {
         vmm_map_stale(d, start, start + bytes);
     }
     pager_blocks_hear(d);
-    ulms_engine_block(d->engine.core, start, bytes, true);
+    pager_block_change(d, start, bytes, true);
     end_block(d, p); /* of what was hidden: what it shares was not dead meanwhile */
     p->told = true;
     p->divided = false;
@@ -336,6 +336,25 @@ void vmm_divided(struct pager *d, addr_t start, uint64_t bytes) {
         end_block(d, part);
         part->divided = true;
     }
+}
+
+/* Its pages stay the engine's: what was issued before may still use them, and what comes next may get them. */
+bool vmm_free_deferred(addr_t start, uint64_t bytes, bool unused) {
+    struct pager *d;
+    struct vmm_part *p = vmm_part_of(start, &d);
+    (void)unused; /* an operation that is not over holds its pages */
+    if (!p)
+        return true;
+    lock_take(&vmm_in(d)->parts_lock);
+    pager_lock(d);
+    pager_blocks_hear(d);
+    if (p->told && !p->divided)
+        pager_block_change(d, start, bytes, false);
+    p->told = false;
+    pager_wake(d);
+    pager_unlock(d);
+    lock_drop(&vmm_in(d)->parts_lock);
+    return true;
 }
 
 void vmm_freeing(addr_t start, uint64_t bytes) {

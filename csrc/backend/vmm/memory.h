@@ -52,6 +52,7 @@ void vmm_fork_child(void);
 
 bool vmm_serves(int32_t device);
 bool vmm_holds(addr_t p);
+bool vmm_free_deferred(addr_t start, uint64_t bytes, bool unused);
 bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device);
 void vmm_arrived(addr_t start, uint64_t bytes, int32_t device);
 void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits);

@@ -26,26 +26,43 @@ static const uint64_t slice_ns = 10000000;
 
 struct deferred {
     struct allocation gone;
-    CUevent used;     /* behind the last use; NULL: it could not be recorded, or its context is gone */
-    uint64_t used_in; /* the event's context */
-    bool leaves;      /* which is being destroyed: nobody may use the event */
-    bool unused;      /* the last use is over */
-    bool told;        /* the backend knows */
+    uint64_t stream;     /* in whose order it was freed, as stream_key says */
+    CUmemoryPool keeper; /* that keeps it, or NULL */
+    CUevent used;        /* behind the last use; NULL: it could not be recorded, or its context is gone */
+    uint64_t used_in;    /* the event's context */
+    bool leaves;         /* which is being destroyed: nobody may use the event */
+    bool unused;         /* the last use is over */
+    bool told;           /* the backend knows */
     struct deferred *next;
 };
 
 static struct lock lock;    /* of the list; no call of the driver under it */
 static struct lock freeing; /* of who takes out of the list, and of what is out */
 static struct deferred *list;
-static uint64_t waiting; /* bytes in the list */
+static uint64_t waiting; /* bytes in the list that no pool keeps */
+static uint64_t kept;    /* the others */
 static uint64_t in_vain; /* so many waited when the context was found busy, or as few as waited since */
+
+/* Under the lock. */
+static void count(const struct deferred *e, bool in) {
+    uint64_t *bytes = e->keeper ? &kept : &waiting;
+    __atomic_store_n(bytes, in ? *bytes + e->gone.charged : *bytes - e->gone.charged, __ATOMIC_RELAXED);
+}
 
 static void put_in(struct deferred *e) {
     lock_take(&lock);
     e->next = list;
-    list = e;
-    __atomic_store_n(&waiting, waiting + e->gone.charged, __ATOMIC_RELAXED);
+    __atomic_store_n(&list, e, __ATOMIC_RELAXED);
+    count(e, true);
     lock_drop(&lock);
+}
+
+static bool any(void) {
+    return __atomic_load_n(&list, __ATOMIC_RELAXED) != NULL;
+}
+
+uint64_t deferred_kept(void) {
+    return __atomic_load_n(&kept, __ATOMIC_RELAXED);
 }
 
 /* Takes out all of the context, or of every one (0), that are of so many grains, or of any number (0). */
@@ -58,10 +75,10 @@ static struct deferred *take_out(uint64_t context, uint64_t grains) {
             at = &e->next;
             continue;
         }
-        *at = e->next;
+        __atomic_store_n(at, e->next, __ATOMIC_RELAXED);
         e->next = taken;
         taken = e;
-        __atomic_store_n(&waiting, waiting - e->gone.charged, __ATOMIC_RELAXED);
+        count(e, false);
     }
     lock_drop(&lock);
     return taken;
@@ -97,12 +114,12 @@ static CUresult ask(int variant, CUstream stream) {
     return status == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : status;
 }
 
-bool deferred_free(const struct allocation *gone, int variant, CUstream stream, CUresult *status) {
+bool deferred_free(const struct allocation *gone, struct stream_order order, CUmemoryPool keeper, CUresult *status) {
     struct deferred *e = malloc(sizeof *e);
     if (!e)
         return false;
-    *e = (struct deferred){.gone = *gone};
-    *status = record(e, variant, stream) ? CUDA_SUCCESS : ask(variant, stream);
+    *e = (struct deferred){.gone = *gone, .keeper = keeper, .stream = stream_key(order.variant, order.stream)};
+    *status = record(e, order.variant, order.stream) ? CUDA_SUCCESS : ask(order.variant, order.stream);
     if (*status != CUDA_SUCCESS) {
         free(e);
         return true;
@@ -114,7 +131,7 @@ bool deferred_free(const struct allocation *gone, int variant, CUstream stream, 
 
 bool deferred_holds(addr_t p) {
     bool held = false;
-    if (!session_on || !__atomic_load_n(&waiting, __ATOMIC_RELAXED))
+    if (!session_on || !any())
         return false;
     lock_take(&lock);
     for (const struct deferred *e = list; e && !held; e = e->next)
@@ -138,17 +155,38 @@ static void forget_event(const struct deferred *e) {
         REAL(cuEventDestroy_v2, 0)(e->used);
 }
 
-bool deferred_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr) {
-    struct deferred *found = NULL;
-    uint64_t context = __atomic_load_n(&waiting, __ATOMIC_RELAXED) ? context_current() : 0;
+/* What was freed by another thread's stream per thread, or one that is gone, has the same key: so the stream waits. */
+static bool follows(struct deferred *e, const struct stream_order *order) {
+    return done(e) || (e->used && !e->leaves &&
+                       REAL(cuStreamWaitEvent, order->variant)(order->stream, e->used, 0) == CUDA_SUCCESS);
+}
+
+/* Of these. The first in memory, so that each allocation gets the address that it had where a program does the same
+ * again. */
+static struct deferred *choose(struct deferred *taken, const struct stream_order *order) {
+    struct deferred *first_here = NULL;
+    for (struct deferred *e = order ? taken : NULL; e; e = e->next)
+        if (e->stream == stream_key(order->variant, order->stream) &&
+            (!first_here || e->gone.start < first_here->gone.start))
+            first_here = e;
+    if (first_here && follows(first_here, order))
+        return first_here;
+    while (taken && !done(taken))
+        taken = taken->next;
+    return taken;
+}
+
+bool deferred_reuse(struct charge *c, int device, enum memory_kind kind, uint64_t bytes,
+                    const struct stream_order *order, CUdeviceptr *dptr) {
+    uint64_t context = any() ? context_current() : 0;
     if (!context || !lock_try(&freeing))
         return false;
     struct relaxed relaxed = capture_relax();
-    for (struct deferred *e = take_out(context, whole_grains(bytes)), *next; e; e = next) {
+    struct deferred *taken = take_out(context, whole_grains(bytes));
+    struct deferred *found = capture_allows(relaxed) ? choose(taken, order) : NULL;
+    for (struct deferred *e = taken, *next; e; e = next) {
         next = e->next;
-        if (!found && capture_allows(relaxed) && done(e))
-            found = e;
-        else
+        if (e != found)
             put_in(e);
     }
     capture_restore(relaxed);
@@ -156,7 +194,6 @@ bool deferred_reuse(struct charge *c, int device, enum memory_kind kind, uint64_
     if (!found)
         return false;
     forget_event(found);
-    memory_leave(&found->gone);
     *dptr = found->gone.start;
     *c = (struct charge){.recorded = true,
                          .managed = true,
@@ -187,14 +224,14 @@ static void free_now(struct deferred *e) {
 
 /* Of the context, or of every one (0): what is not used any more, or cannot tell. False: nothing. The caller holds
  * `freeing`. */
-static bool free_some(uint64_t context) {
+static bool free_some(uint64_t context, bool also_kept) {
     bool freed = false;
     if (capture_any())
         return false;
     struct relaxed relaxed = capture_relax();
     for (struct deferred *e = take_out(context, 0), *next; e; e = next) {
         next = e->next;
-        if (capture_allows(relaxed) && ((context && !e->used) || done(e))) {
+        if ((also_kept || !e->keeper) && capture_allows(relaxed) && ((context && !e->used) || done(e))) {
             free_now(e);
             freed = true;
         } else {
@@ -229,30 +266,32 @@ static bool idle(uint64_t context) {
  * nothing is freed that waits for it. */
 static void free_without_wait(uint64_t bytes) {
     if (frees_at_once()) {
-        free_some(0);
+        free_some(0, false);
         return;
     }
     if (bytes <= __atomic_load_n(&in_vain, __ATOMIC_RELAXED) + much())
         return;
     uint64_t context = context_current();
     if (idle(context))
-        free_some(context);
+        free_some(context, false);
     __atomic_store_n(&in_vain, __atomic_load_n(&waiting, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
 void deferred_waited(uint64_t whole_context) {
     uint64_t bytes = __atomic_load_n(&waiting, __ATOMIC_RELAXED);
-    bool tells = session.backend->free_deferred && __atomic_load_n(&backend_moves, __ATOMIC_RELAXED);
+    bool tells = !frees_at_once() && session.backend->free_deferred && any() &&
+                 __atomic_load_n(&backend_moves, __ATOMIC_RELAXED);
     reserved_look_again(context_device(), whole_context);
     if (whole_context && session.backend->context_synced)
         session.backend->context_synced(whole_context);
     if (bytes < __atomic_load_n(&in_vain, __ATOMIC_RELAXED))
         __atomic_store_n(&in_vain, bytes, __ATOMIC_RELAXED);
-    if (bytes <= (whole_context || tells ? 0 : much()) || !lock_try(&freeing))
+    bool frees = bytes > (whole_context || tells ? 0 : much());
+    if (!(frees || tells) || !lock_try(&freeing))
         return;
-    if (whole_context)
-        free_some(whole_context);
-    else
+    if (frees && whole_context)
+        free_some(whole_context, false);
+    else if (frees)
         free_without_wait(bytes);
     if (tells)
         tell_unused();
@@ -264,8 +303,22 @@ void deferred_free_unused(void) {
     if (!lock_try(&freeing))
         return;
     if (frees_at_once() || idle(context))
-        free_some(context);
+        free_some(context, true);
     lock_drop(&freeing);
+}
+
+void deferred_unkeep(CUmemoryPool keeper) {
+    lock_take(&freeing); /* nothing is out of the list */
+    lock_take(&lock);
+    for (struct deferred *e = list; e; e = e->next)
+        if (e->keeper == keeper) {
+            count(e, false);
+            e->keeper = NULL;
+            count(e, true);
+        }
+    lock_drop(&lock);
+    lock_drop(&freeing);
+    deferred_waited(0);
 }
 
 /* The one freed first, unless others of its size were reused since. The caller holds `freeing`. */
@@ -304,7 +357,7 @@ bool free_oldest(void) {
         lock_take(&freeing);
         struct deferred *e = capture_any() ? NULL : oldest();
         bool unused = e && over(e), goes = unused && !held_up(e);
-        bool freed = goes && free_some(e->gone.context);
+        bool freed = goes && free_some(e->gone.context, true);
         lock_drop(&freeing);
         if (!e || goes)
             return freed;

@@ -8,7 +8,6 @@
 #include "driver/context.h"
 #include "driver/session.h"
 #include "interpose/replace/caller_policy.h"
-#include "interpose/replace/deferred_free.h"
 
 enum { PITCH_ALIGN = 512, SMALL_BYTES = 2 << 20 };
 
@@ -87,12 +86,13 @@ static bool take(struct charge *c, uint64_t bytes, CUdeviceptr *dptr) {
     return true;
 }
 
-bool provide(struct charge *c, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr) {
+static bool give(struct charge *c, enum memory_kind kind, uint64_t bytes, const struct stream_order *order,
+                 CUdeviceptr *dptr) {
     int device = context_device();
     uint64_t context = session_on && dptr ? provide_context(device, bytes) : 0;
     if (!context)
         return false;
-    if (deferred_reuse(c, device, kind, bytes, dptr))
+    if (deferred_reuse(c, device, kind, bytes, order, dptr))
         return true;
     if (session.backend->crowded(device, whole_grains(bytes)))
         deferred_free_unused();
@@ -102,6 +102,14 @@ bool provide(struct charge *c, enum memory_kind kind, uint64_t bytes, CUdevicept
     bool taken = take(c, bytes, dptr);
     charge_close(c, taken ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY, dptr, bytes);
     return taken;
+}
+
+bool provide(struct charge *c, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr) {
+    return give(c, kind, bytes, NULL, dptr);
+}
+
+bool provide_in_order(struct charge *c, uint64_t bytes, struct stream_order order, CUdeviceptr *dptr) {
+    return give(c, MEMORY_ASYNC, bytes, &order, dptr);
 }
 
 uint64_t provide_pitched(uint64_t width, uint64_t height) {

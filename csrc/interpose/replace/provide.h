@@ -3,10 +3,13 @@
 #define ULMS_PROVIDE_H
 
 #include "interpose/account/memory.h"
+#include "interpose/replace/deferred_free.h"
 
 /* True when the call is answered, by c->status: *dptr is the backend's memory, or the limit of managed memory that the
  * user set refuses. False: plain memory is what the program gets, from the real call. */
 bool provide(struct charge *c, enum memory_kind kind, uint64_t bytes, CUdeviceptr *dptr);
+/* The same for memory in the order of a stream: what was freed in it may be what the program gets, still in use. */
+bool provide_in_order(struct charge *c, uint64_t bytes, struct stream_order order, CUdeviceptr *dptr);
 /* The current context, if memory of so many bytes may be the backend's there; else 0. For who charges it himself:
  * before that. */
 uint64_t provide_context(int device, uint64_t bytes);

@@ -17,7 +17,6 @@
 #include "driver/context.h"
 #include "driver/session.h"
 #include "interpose/account/reserved.h"
-#include "interpose/replace/deferred_free.h"
 #include "interpose/replace/provide.h"
 
 /* Bytes provided, and the same in whole grains; most: at one time. */
@@ -29,6 +28,7 @@ struct pool {
     CUmemoryPool handle;
     int device;          /* or DEVICE_NONE */
     bool replaced;       /* its memory may be provided: it is on a device, without a limit, not for other processes */
+    uint64_t keeps;      /* bytes, as the program waits (CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) */
     unsigned references; /* the handle; provided memory, which outlives it */
     struct holding holding;
 };
@@ -133,7 +133,7 @@ static bool provide_from(struct charge *c, CUmemoryPool handle, int variant, CUs
     lock_drop(&lock);
     if (!replaced)
         return false;
-    bool answered = provide(c, MEMORY_ASYNC, bytes, dptr);
+    bool answered = provide_in_order(c, bytes, (struct stream_order){variant, stream}, dptr);
     lock_take(&lock);
     if (answered && c->status == CUDA_SUCCESS)
         hold(p, *dptr, bytes);
@@ -146,6 +146,18 @@ CUmemoryPool pool_of(addr_t start) {
     lock_take(&lock);
     struct piece *piece = hash_get(&pieces, start);
     CUmemoryPool handle = piece ? piece->pool->handle : NULL;
+    lock_drop(&lock);
+    return handle;
+}
+
+/* The pool that keeps the memory when it is freed, or NULL. What is kept must not crowd out what is used. */
+static CUmemoryPool keeper(addr_t start) {
+    uint64_t kept = deferred_kept();
+    lock_take(&lock);
+    struct piece *piece = hash_get(&pieces, start);
+    struct pool *p = piece ? piece->pool : NULL;
+    bool keeps = p && p->keeps >= kept + p->holding.reserved && provide_room(p->device) / 2 >= kept + piece->bytes;
+    CUmemoryPool handle = keeps ? p->handle : NULL;
     lock_drop(&lock);
     return handle;
 }
@@ -252,12 +264,13 @@ static bool free_captured(int variant, addr_t start, CUstream stream) {
 
 CUresult custom_cuMemFreeAsync(int variant, CUdeviceptr dptr, CUstream hStream) {
     struct dealloc p = {0};
+    CUmemoryPool keeps = session_on ? keeper(dptr) : NULL;
     if (session_on && !free_captured(variant, dptr, hStream))
         dealloc_open_deferred(&p, dptr);
     if (!p.recorded || !provided(&p.gone))
         return dealloc_close(&p, REAL(cuMemFreeAsync, variant)(dptr, hStream));
     CUresult status;
-    if (!deferred_free(&p.gone, variant, hStream, &status)) {
+    if (!deferred_free(&p.gone, (struct stream_order){variant, hStream}, keeps, &status)) {
         memory_leave(&p.gone);
         return dealloc_close(&p, memory_free(0, dptr, p.gone.context));
     }
@@ -284,6 +297,8 @@ CUresult custom_cuMemPoolDestroy(int variant, CUmemoryPool pool) {
     reserved_leaves(pool);
     CUresult status = REAL(cuMemPoolDestroy, variant)(pool);
     reserved_left(pool, status == CUDA_SUCCESS);
+    if (status == CUDA_SUCCESS && session_on)
+        deferred_unkeep(pool);
     lock_take(&lock);
     if (status == CUDA_SUCCESS)
         drop(known);
@@ -324,12 +339,23 @@ CUresult custom_cuMemPoolSetAttribute(int variant, CUmemoryPool pool, CUmemPool_
     if (status != CUDA_SUCCESS || !session_on)
         return status;
     lock_take(&lock);
-    struct pool *p = hash_get(&pools, (uint64_t)(uintptr_t)pool);
+    struct pool *p = find(pool);
     if (p && attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
         p->holding.most_used = p->holding.used;
     else if (p && attr == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
         p->holding.most_reserved = p->holding.reserved;
+    else if (p && attr == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+        memcpy(&p->keeps, value, sizeof p->keeps);
     lock_drop(&lock);
+    if (attr == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+        deferred_unkeep(pool); /* what was kept by another threshold */
+    return status;
+}
+
+CUresult custom_cuMemPoolTrimTo(int variant, CUmemoryPool pool, size_t minBytesToKeep) {
+    CUresult status = REAL(cuMemPoolTrimTo, variant)(pool, minBytesToKeep);
+    if (status == CUDA_SUCCESS && session_on)
+        deferred_unkeep(pool);
     return status;
 }
 
