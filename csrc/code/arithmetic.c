@@ -8,6 +8,7 @@ static value_t with_carry(struct stepping *x, value_t value, int n) {
     struct value but = {0};
     if (!x->i->extended)
         return value;
+    value = value_inexact(x->v, value);
     for (int k = 0; k < 3; k++)
         value_add_upper(&but, value_at(x->v, operand(x, o[k], n)));
     value = value_decided(x->v, value, predicate(x, x->i->reads[0]), &but);
@@ -115,20 +116,29 @@ static value_t two_operands(struct stepping *x, value_t a, value_t b, uint8_t ta
         return a;
     if ((of_two == 14 || of_two == 6) && a_known && p == 0)
         return b;
-    if ((of_two == 14 || of_two == 6) && a_known && b_known)
-        return value_number(x->v, of_two == 6 ? p ^ q : p | q);
     return value_mix(x->v, a, b);
+}
+
+static uint32_t looked_up(uint32_t a, uint32_t b, uint32_t c, uint8_t table) {
+    uint32_t out = 0;
+    for (uint32_t n = 0; n < 8; n++)
+        if (table >> n & 1)
+            out |= (n & 4 ? a : ~a) & (n & 2 ? b : ~b) & (n & 1 ? c : ~c);
+    return out;
 }
 
 static void logic(struct stepping *x) {
     value_t a = operand(x, &x->i->a, 0), b = operand(x, &x->i->b, 0), c = operand(x, &x->i->c, 0), out;
     uint8_t table = x->i->table;
-    uint32_t number;
-    if (known(x, c, &number) && number == 0) /* only the entries for it count */
+    uint32_t p, q, r = 0;
+    bool c_known = known(x, c, &r);
+    if (c_known && r == 0) /* only the entries for it count */
         table = (uint8_t)((table & 0x55) | (table & 0x55) << 1);
     bool without[3] = {ignores(table, 0), ignores(table, 1), ignores(table, 2)};
     if (table == 0 || table == UINT8_MAX)
         out = value_number(x->v, table ? UINT32_MAX : 0);
+    else if (known(x, a, &p) && known(x, b, &q) && (c_known || without[2]))
+        out = value_number(x->v, looked_up(p, q, r, table));
     else if (table == 0xf0 || table == 0xcc || table == 0xaa)
         out = table == 0xf0 ? a : table == 0xcc ? b : c;
     else if (without[2])
@@ -140,12 +150,13 @@ static void logic(struct stepping *x) {
 
 static void shift(struct stepping *x) {
     uint32_t by, number;
+    bool left = x->i->left;
     value_t a = operand(x, &x->i->a, 0), out = mixture(x);
-    if (x->i->left && !x->i->high && known(x, operand(x, &x->i->b, 0), &by) && by < HALF) {
-        if (by == 0)
+    if (!x->i->high && known(x, operand(x, &x->i->b, 0), &by) && by < HALF) {
+        if (by == 0 && left)
             out = a;
-        else if (known(x, a, &number))
-            out = value_number(x->v, number << by);
+        else if (known(x, a, &number) && (left || (operand(x, &x->i->c, 0) == VALUE_ZERO && number <= INT32_MAX)))
+            out = value_number(x->v, left ? number << by : number >> by);
     }
     put(x, 0, out);
 }

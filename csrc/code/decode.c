@@ -149,11 +149,9 @@ static void read_constant(const struct bits *b, const struct opcode *o, uint32_t
         out->c.index = (uint8_t)take(b, 24, 8);
         if (form != FORM_B_CONSTANT || take(b, 78, 2))
             out->operation = OP_UNKNOWN;
-    } else if (o->number == 0x1ac) {
-        out->c.offset = (int32_t)extend(take(b, 37, 17), 17);
-        out->c.index = uniform_at(b, 24, set);
-        out->c.index_uniform = true;
-    } else if (o->number == 0x0bb) {
+    } else if (o->number != 0x0b9) {
+        if (o->number == 0x1ac)
+            out->c.offset = (int32_t)extend(take(b, 37, 17), 17);
         out->c.index = uniform_at(b, 24, set);
         out->c.index_uniform = true;
     }
@@ -267,6 +265,17 @@ static void read_atomic(const struct bits *b, const struct opcode *o, struct ins
     }
 }
 
+/* Form 6 adds the uniform register to the address in shared memory; the descriptor's upper half, if there is one, lies
+ * behind it. Others have the descriptor there, or something that is added to the address. */
+static void read_copy(const struct bits *b, uint32_t form, uint32_t set, struct instruction *out) {
+    bool described = bit(b, 76), shared = form == FORM_B_UNIFORM, none = out->memory.uniform == NO_REGISTER;
+    if (described ? none : set & LATEST || (!shared && !none))
+        out->operation = OP_UNKNOWN;
+    out->memory.upper = shared && described;
+    if (shared)
+        out->memory.uniform = described ? out->memory.uniform + 1 : NO_REGISTER;
+}
+
 static void read_memory(const struct bits *b, const struct opcode *o, uint32_t form, uint32_t set,
                         struct instruction *out) {
     enum operation op = o->operation;
@@ -287,6 +296,10 @@ static void read_memory(const struct bits *b, const struct opcode *o, uint32_t f
     } else if (bytes == 0) {
         out->operation = OP_UNKNOWN;
     }
+    if (op == OP_COPY)
+        read_copy(b, form, set, out);
+    else if (global && bit(b, 91) && out->memory.uniform == NO_REGISTER) /* a descriptor that is zero */
+        out->operation = OP_UNKNOWN;
     if (o->number == 0x03b) { /* LDSM: 1, 2 or 4 matrices */
         if (take(b, 72, 2) == 3 || take(b, 64, 8))
             out->operation = OP_UNKNOWN;

@@ -99,11 +99,11 @@ struct instruction {
     bool left;           /* OP_SHIFT */
     bool high;           /* OP_SHIFT: the upper half */
     struct {
-        uint8_t index;      /* register with the address; NO_REGISTER: none */
-        uint8_t words;      /* of that address */
-        uint8_t uniform;    /* a register that is added, or a descriptor; NO_REGISTER: none */
-        bool generic;       /* may be shared and local memory, too */
-        bool uniform_added; /* as 64 bits; never where there is a descriptor */
+        uint8_t index;   /* register with the address; NO_REGISTER: none */
+        uint8_t words;   /* of that address */
+        uint8_t uniform; /* a descriptor; NO_REGISTER: none */
+        bool generic;    /* may be shared and local memory, too */
+        bool upper;      /* that one is the descriptor's upper half alone */
         int32_t offset;
         uint8_t bytes; /* that each lane loads or stores */
         bool reads, writes;

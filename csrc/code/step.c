@@ -73,16 +73,26 @@ static void touch(struct stepping *x, value_t low, value_t high, bool reads, boo
     access_add(&x->a->accesses, (struct access){low, high, reads, writes, x->i->memory.generic});
 }
 
+/* The usual descriptor of memory, or a cache policy in its place. */
+static bool is_descriptor(struct stepping *x) {
+    bool usual = true, policy = true;
+    uint32_t first = x->i->memory.upper;
+    for (uint32_t half = first; half < 2; half++) {
+        value_t value = state_get(x->s, cell_of(true, x->i->memory.uniform + half - first), x->under);
+        usual &= is_window(x, value, WINDOW_DESCRIPTOR, half) && value_at(x->v, value)->known &&
+                 value_at(x->v, value)->number == 0;
+        policy &= value_is_policy(x->v, value, half);
+    }
+    return usual || policy;
+}
+
 static void access(struct stepping *x, bool reads, bool writes) {
     const struct instruction *i = x->i;
     bool none = i->memory.index == NO_REGISTER;
     value_t low = none ? (value_t)VALUE_ZERO : state_get(x->s, cell_of(false, i->memory.index), x->under);
     value_t high = none ? (value_t)VALUE_ZERO : state_get(x->s, cell_of(false, i->memory.index + 1u), x->under);
-    if (i->memory.uniform != NO_REGISTER)
-        for (uint32_t half = 0; half < 2; half++)
-            if (!is_window(x, state_get(x->s, cell_of(true, i->memory.uniform + half), x->under), WINDOW_DESCRIPTOR,
-                           half))
-                x->a->accesses.odd = "a descriptor that is not the usual one";
+    if (i->memory.uniform != NO_REGISTER && !is_descriptor(x))
+        x->a->accesses.odd = "a descriptor that is not known";
     touch(x, low, high, reads, writes);
 }
 

@@ -14,7 +14,15 @@ static uint64_t hash_of(const struct value *a) {
     return hash;
 }
 
-static value_t keep(struct values *v, const struct value *a) {
+/* As createpolicy.fractional makes them: which policy, and for what part of the addresses. Such numbers are only a hint
+ * to the cache; what others would do as the descriptor of an access is not known. */
+static uint8_t policy_halves(uint32_t number) {
+    return number == 0 ? 1 : (number & 0xf80fffffu) == 0x10000000u ? 2 : 0;
+}
+
+static value_t keep(struct values *v, struct value *a) {
+    if (a->known && !a->base[0][0])
+        a->policy = policy_halves(a->number);
     uint32_t slot = (uint32_t)(hash_of(a) >> 40) % SLOTS;
     for (; v->slots[slot]; slot = (slot + 1) % SLOTS)
         if (memcmp(&v->at[v->slots[slot]], a, sizeof *a) == 0)
@@ -127,6 +135,7 @@ value_t value_join(struct values *v, value_t a, value_t b) {
     const struct value *from = &v->at[b];
     bool same = to.alternatives == from->alternatives && memcmp(to.base, from->base, sizeof to.base) == 0;
     mix_value(&to, from);
+    to.policy &= from->policy;
     if (!same || !to.known || !from->known || to.number != from->number) {
         to.known = false;
         to.number = 0;
@@ -211,7 +220,7 @@ value_t value_mix(struct values *v, value_t a, value_t b) {
 value_t value_inexact(struct values *v, value_t a) {
     struct value to = v->at[a];
     to.known = false;
-    to.number = 0;
+    to.number = to.policy = 0;
     return keep(v, &to);
 }
 
@@ -254,4 +263,8 @@ bool value_is_base(const struct values *v, value_t a, base_t base) {
     const struct value *x = &v->at[a];
     return x->alternatives == 1 && !x->loaded && !x->other && words_count(&x->mixed) == 0 && !x->base[0][1] &&
            x->base[0][0] == base;
+}
+
+bool value_is_policy(const struct values *v, value_t a, uint32_t half) {
+    return v->at[a].policy >> half & 1;
 }

@@ -50,6 +50,7 @@ struct value {
     bool known;                                   /* it is a number, or a number beside one window */
     bool loaded;                                  /* what memory held went in */
     bool other;                                   /* a base that is no parameter went in otherwise */
+    uint8_t policy;                               /* halves of cache policies that it surely is one of, as bits */
 };
 
 /* The values of one analysis, by number; equal ones have the same. */
@@ -77,7 +78,7 @@ value_t value_join(struct values *v, value_t a, value_t b);
 value_t value_add(struct values *v, value_t a, value_t b, bool subtract);
 /* Something that both went into, in a way that is not followed. */
 value_t value_mix(struct values *v, value_t a, value_t b);
-/* a, but what it is exactly is not known any more. */
+/* Something near a: what it is exactly is not known any more. */
 value_t value_inexact(struct values *v, value_t a);
 /* a, which b decided on, but for what is mixed into `but` (NULL: nothing). */
 value_t value_decided(struct values *v, value_t a, value_t b, const struct value *but);
@@ -91,6 +92,8 @@ static inline const struct value *value_at(const struct values *v, value_t a) {
 bool value_is_number(const struct values *v, value_t a, uint32_t *number);
 /* Whether it is nothing but that base, or also a number beside a window. */
 bool value_is_base(const struct values *v, value_t a, base_t base);
+/* Whether it is that half of a cache policy, whichever. */
+bool value_is_policy(const struct values *v, value_t a, uint32_t half);
 /* Every word of which the lower half went in. */
 struct words value_words(const struct value *a);
 /* Mixes in that of which the upper half is a base. */

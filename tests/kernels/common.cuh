@@ -13,3 +13,15 @@ struct part { const u8 *from_r; int first; };
 template <class T> __device__ T opaque(T v) { asm volatile("" : "+l"(v)); return v; }
 __device__ float variable[512];
 __constant__ float constant[64];
+#define POLICY(kind, part) \
+    __device__ u64 kind() { u64 p; asm("createpolicy.fractional.L2::" #kind ".b64 %0, " part ";" : "=l"(p)); return p; }
+POLICY(evict_first, "1.0")
+POLICY(evict_last, "0.5")
+__device__ float hinted(const float *a, u64 policy) {
+    float v;
+    asm volatile("ld.global.L2::cache_hint.f32 %0, [%1], %2;" : "=f"(v) : "l"(a), "l"(policy));
+    return v;
+}
+__device__ void store_hinted(float *a, float v, u64 policy) {
+    asm volatile("st.global.L2::cache_hint.f32 [%0], %1, %2;" : : "l"(a), "f"(v), "l"(policy) : "memory");
+}

@@ -368,3 +368,30 @@ K d_asserted(const int *a_r, int *b_w, int n) {
     if (v < 0 || v > n) __assertfail("v", "k.cu", 1, "k", 1);
     b_w[ME] = v;
 }
+K d_cache_policies(const float *a_r, float *b_w) {
+    store_hinted(b_w + ME, hinted(a_r + ME, evict_first()), evict_last());
+    b_w[ME + 9000] = 1;
+}
+K d_policy_of_a_lane(const float *a_r, float *b_w) {
+    b_w[ME] = hinted(a_r + ME, threadIdx.x & 1 ? evict_first() : evict_last());
+}
+K d_policy_on_one_path(const float *a_r, float *b_w, int n) {
+    float s = 0;
+    for (int i = 0; i < n; i++) s += i > 3 ? hinted(a_r + i, evict_last()) : a_r[i + 7];
+    store_hinted(b_w + ME, s, evict_first());
+}
+K d_hinted_atomics(float *a_rw) {
+    float old;
+    asm volatile("atom.global.add.L2::cache_hint.f32 %0, [%1], %2, %3;" : "=f"(old) : "l"(a_rw + ME), "f"(2.f), "l"(evict_last()));
+    asm volatile("red.global.add.L2::cache_hint.f32 [%0], %1, %2;" : : "l"(a_rw + ME), "f"(old), "l"(evict_first()));
+}
+K d_hinted_copy(const float *a_r, float *b_w, int n) {
+    __shared__ float4 s[128];
+    for (int i = 0; i < n; i++) {
+        u32 to = (u32)__cvta_generic_to_shared(s + threadIdx.x);
+        asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" : : "r"(to), "l"(a_r + 4 * ME + i), "l"(evict_first()));
+        asm volatile("cp.async.wait_all;");
+        __syncthreads();
+        b_w[ME + i] = s[threadIdx.x ^ 1].x;
+    }
+}

@@ -229,3 +229,15 @@ K f_difference_predicated(const char *a, const u32 *t, float *o) {
                      "@p add.u32 %0, %0, %4;}" : "+r"(sum) : "r"(t[0]), "r"((u32)(u64)a), "r"(i), "r"(1 << i));
     o[ME] = a[sum];
 }
+K f_policy_in_memory(const float *a, const u64 *t, float *o) {
+    o[ME] = hinted(a + ME, t[0]);
+}
+K f_policy_of_an_address(const float *a, const float *b, float *o) {
+    o[ME] = hinted(a + ME, (u64)b);
+}
+K f_hinted_table(float **t, float *o) {
+    o[ME] = hinted(t[ME], evict_first());
+}
+K f_policy_of_nothing(const float *a, float *o) {
+    o[ME] = hinted(a + ME, 0);
+}

@@ -170,3 +170,7 @@ K i_async_rows(const float4 *a_r, const int *row_r, float4 *b_w) {
     __syncthreads();
     b_w[ME] = s[threadIdx.x ^ 3];
 }
+K i_hinted_gather(const float *a_r, const int *index_r, float *b_w) {
+    int k = __float_as_int(hinted((const float *)index_r + ME, evict_first()));
+    store_hinted(b_w + ME, hinted(a_r + k, evict_last()), evict_first());
+}
