@@ -18,6 +18,10 @@ static const struct name_rule trusted[] = {
     {"triton_red_fused", {NULL}},
     {"triton_per_fused", {NULL}},
     {"triton_tem_fused", {NULL}},
+    /* CUB: keys of a type of the language */
+    {"_ZN3cub", {"DeviceRadixSort", "identity_decomposer_tEEE"}},
+    /* cuFFT, without callbacks: it follows only what lies in tables of its own (lut_sp, lut_dp) */
+    {"_Z", {"loadstore_modifier_t2E", "18kernel_arguments_tI"}},
 };
 
 /* ATen's that take arrays of pointers in memory (TensorShape.cu). */
