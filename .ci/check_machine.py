@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 def problems() -> Iterator[str]:
     """One line for each thing that is missing, with what to install on Debian or Ubuntu."""
-    if sys.version_info < (3, 11):  # noqa: UP036
+    if sys.version_info < (3, 11):
         found = ".".join(map(str, sys.version_info[:2]))
         yield f"Python 3.11 or newer is needed, this is {found}: make PYTHON=python3.11 ..."
     if not os.environ.get("OFFLINE"):

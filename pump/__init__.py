@@ -32,7 +32,7 @@ if not TYPE_CHECKING:  # which knows the functions by their imports above
         the version, which is asked of the installed package.
         """
         if name == "__version__":
-            return import_module("importlib.metadata").version("pump")
+            return import_module("importlib.metadata").version("ulms")
         if name not in _HOMES:
             raise AttributeError(f"module 'pump' has no attribute '{name}'")
         module, function = _HOMES[name]

@@ -1,4 +1,4 @@
-"""Where the installed files lie: `ulms.so`, the emulated device, coverage data, traces."""
+"""Where files lie: `ulms.so`, the emulated device, coverage data, recorded steps."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -28,10 +28,10 @@ def checkout() -> Path | None:
 
 
 def traces() -> dict[str, Path]:
-    """The recorded steps by name. Raises NotBuiltError when none are there."""
+    """The recorded steps by name. They lie in the repository: a wheel has none."""
     root = checkout()
-    folder = root / "bench" / "traces" if root else installed("traces")
-    return {trace_name(path): path for path in sorted(folder.glob(TRACES))}
+    paths = sorted((root / "bench" / "traces").glob(TRACES)) if root else []
+    return {trace_name(path): path for path in paths}
 
 
 def trace_name(path: Path) -> str:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
 
 from bench.gpu import programs
 
@@ -46,7 +45,7 @@ class Paced:
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Paced":
         return self
 
     def __exit__(self, *_: object) -> None:

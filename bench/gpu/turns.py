@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,7 +48,7 @@ class Turns:
                 self._turns.append((stack.enter_context(process), medians))
             self._stack = stack.pop_all()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Turns":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -4,7 +4,7 @@ import os
 import platform
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 from pump import __version__
@@ -70,7 +70,7 @@ def describe() -> dict[str, str]:
         "python": platform.python_version(),
         "pump": __version__,
         "commit": _commit(),
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
 
 

@@ -26,14 +26,18 @@ class Simulated:
         self.intervals = intervals
 
     def names(self) -> list[str]:
-        """The recorded steps."""
-        return list(paths.traces())
+        """The recorded steps. Raises NotBuiltError where there are none."""
+        if not (found := paths.traces()):
+            raise paths.NotBuiltError(
+                "recorded steps lie in the repository (bench/traces): run `pump-bench` from there"
+            )
+        return list(found)
 
     def workloads(self) -> dict[str, str]:
-        """The recorded steps. Raises SequenceError, OSError."""
+        """The recorded steps. Raises NotBuiltError, SequenceError, OSError."""
         told = {}
-        for name, path in paths.traces().items():
-            sequence = yardstick.sequence_at(path)
+        for name in self.names():
+            sequence = yardstick.sequence_at(paths.traces()[name])
             needs = format_size(sequence.footprint(PAGE_BYTES))
             what = STEPS.get(name, "a recorded step")
             told[name] = f"{what}; needs {needs}, {sequence.native_ns() / 1e6:.1f} ms"

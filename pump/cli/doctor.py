@@ -26,7 +26,7 @@ class Doctor:
         """Prints the findings."""
         findings = self.run(args)
         for finding in findings:
-            print(f"{finding.level:8} {finding.subject}: {finding.text}")
+            print(f"{finding.level.value:8} {finding.subject}: {finding.text}")
             if finding.advice:
                 print(f"{'':8} -> {finding.advice}")
         return 1 if any(f.level is Level.PROBLEM for f in findings) else 0

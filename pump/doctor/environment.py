@@ -5,6 +5,7 @@ import difflib
 import os
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from pump.preload import preload
 from pump.probe import COMMAND
 
 TIMEOUT_S = 60
+MAPPED = "print(open('/proc/self/maps').read())"
 PREFIX = "ULMS_"
 SYSTEM_PRELOAD = Path("/etc/ld.so.preload")
 
@@ -55,7 +57,7 @@ def preloaded(variables: Mapping[str, str]) -> list[str]:
 def preload_findings(variables: Mapping[str, str]) -> Iterator[Finding]:
     """Does a program start under ulms.so, and is ulms.so then in it?"""
     try:
-        started = run(["cat", "/proc/self/maps"], variables)
+        started = run([sys.executable, "-ISc", MAPPED], variables)
     except ValueError as error:
         yield problem("LD_PRELOAD", str(error), "install pump in another directory")
         return

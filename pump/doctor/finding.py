@@ -1,10 +1,10 @@
 """What a check finds."""
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum
 
 
-class Level(StrEnum):
+class Level(Enum):
     """How bad a finding is."""
 
     OK = "OK"

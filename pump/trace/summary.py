@@ -181,7 +181,7 @@ def _functions(
     def total(values: npt.NDArray[np.generic]) -> list[int]:
         sums = np.zeros(len(ids), dtype=np.int64)
         np.add.at(sums, at, values.astype(np.int64))
-        return sums.tolist()
+        return [int(total) for total in sums]
 
     times = device_ns[launches]
     columns = (

@@ -256,7 +256,7 @@ def test_pictures_of_many_workloads_have_rows(tmp_path: Path) -> None:
     for shown in (many[:4], many):
         pictures.draw(shown, [], tmp_path, "png")
         data = (tmp_path / "step-time.png").read_bytes()
-        sizes.append((int.from_bytes(data[16:20]), int.from_bytes(data[20:24])))
+        sizes.append((int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")))
     assert sizes[0][0] == sizes[1][0]
     assert 2 * sizes[0][1] == sizes[1][1]
 

@@ -11,6 +11,7 @@ import pytest
 
 import pump
 from pump import paths
+from pump.bench.cli import main
 from tests.conftest import PATIENCE_S, made_once
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
@@ -27,8 +28,6 @@ COMPILED = {
     "pump/_ulms.py",
     "pump/libpolicy.so",
     "pump/ulms-broker",
-    "pump/traces/resnet50.ulms.gz",
-    "pump/traces/gpt2xl.ulms.gz",
 }
 
 
@@ -56,11 +55,21 @@ def build_wheel(out: Path) -> None:
 
 
 def test_one_wheel_serves_every_python_and_holds_all_parts(wheel: Path) -> None:
-    assert re.fullmatch(r"pump-[0-9.]+-py3-none-linux_\w+\.whl", wheel.name)
+    assert re.fullmatch(r"ulms-[0-9.]+-py3-none-linux_\w+\.whl", wheel.name)
     names = set(zipfile.ZipFile(wheel).namelist())
     assert names >= COMPILED | {"pump/py.typed", "pump/cli/__init__.py"}
-    stray = [name for name in names if "_build_ulms" in name or not name.startswith("pump")]
+    stray = [
+        name for name in names if "_build_ulms" in name or not name.startswith(("pump/", "ulms-"))
+    ]
     assert stray == []
+
+
+def test_an_index_shows_no_link_into_the_repository(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+    page = archive.read(metadata).decode()
+    assert "\n# PUMP\n" in page
+    assert re.findall(r"\]\((?!https?:)[^)]*\)|<!--", page) == []
 
 
 def test_the_parts_are_found_in_a_wheel_install(wheel: Path, tmp_path: Path) -> None:
@@ -80,16 +89,14 @@ def test_the_parts_are_found_in_a_wheel_install(wheel: Path, tmp_path: Path) -> 
             check=True,
         )
         assert told.stdout.strip() == str(target.resolve() / "pump" / part)
-    listed = subprocess.run(
-        [sys.executable, "-S", "-P", "-m", "pump.bench", "list", "--device", "sim"],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
-    )
-    assert "resnet50" in listed.stdout
+
+
+def test_recorded_steps_are_told_to_lie_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(paths, "checkout", lambda: None)
+    assert main(["list", "--device", "sim"]) == 1
+    assert "recorded steps lie in the repository" in capsys.readouterr().err
 
 
 def test_the_parts_are_found_in_this_install() -> None:

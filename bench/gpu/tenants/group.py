@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from bench.gpu.budget import environment
 from pump.paths import installed, library
@@ -111,7 +111,7 @@ class Group:
         self.broker: subprocess.Popen[bytes] | None = None
         self.folder = tempfile.TemporaryDirectory(prefix="ulms-share-")
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Group":
         self.logs.mkdir(parents=True, exist_ok=True)
         if any(self.shares):
             self.serve()
