@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { SMALL = 1 << 20, SMALL_ALIGN = 512 }; /* pieces up to SMALL bytes share granules */
@@ -31,7 +32,7 @@ CUresult memory_open(void) {
             continue;
         base = whole_granules((uint64_t)(uintptr_t)at);
         alias = (int64_t)size;
-        file = memfd_create("emu-device-memory", MFD_CLOEXEC);
+        file = (int)syscall(SYS_memfd_create, "emu-device-memory", MFD_CLOEXEC);
         if (file < 0 || ftruncate(file, (off_t)size) != 0)
             return CUDA_ERROR_OUT_OF_MEMORY;
         void *bytes = (void *)(uintptr_t)(base + size);

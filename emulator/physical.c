@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -68,7 +69,7 @@ static bool open_file(struct physical *p) {
         /* Whoever imports the descriptor reads the location from the file's name. */
         char name[64];
         snprintf(name, sizeof name, "emu-handle-%d-%d", (int)p->prop.location.type, p->prop.location.id);
-        p->file = memfd_create(name, MFD_CLOEXEC);
+        p->file = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC);
         p->own_file = true;
         if (p->file >= 0 && ftruncate(p->file, (off_t)p->bytes) == 0)
             return true;
@@ -78,7 +79,7 @@ static bool open_file(struct physical *p) {
     pthread_mutex_lock(&lock);
     const uint64_t room = 4ull << 40;
     if (shared_file < 0) {
-        shared_file = memfd_create("emu-handles", MFD_CLOEXEC);
+        shared_file = (int)syscall(SYS_memfd_create, "emu-handles", MFD_CLOEXEC);
         /* Offset 0 is never given out: 0 means that there is none. */
         if (shared_file >= 0 && (ftruncate(shared_file, (off_t)room) || !space_add(&offsets, GRANULE, room - GRANULE)))
             shared_file = -1;

@@ -39,7 +39,7 @@ bool pool_take(CUmemoryPool p, struct device *d, uint64_t bytes) {
     if (!device_take(d, bytes))
         return false;
     if (p) {
-        uint64_t now = atomic_fetch_add(&p->reserved, bytes) + bytes, high = atomic_load(&p->reserved_high);
+        unsigned long long now = atomic_fetch_add(&p->reserved, bytes) + bytes, high = atomic_load(&p->reserved_high);
         while (high < now && !atomic_compare_exchange_weak(&p->reserved_high, &high, now))
             ;
     }

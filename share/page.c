@@ -19,7 +19,7 @@ _Static_assert(sizeof(struct share_page) <= SHARE_PAGE_BYTES, "a page holds it")
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
 struct share_page *share_page_make(int *file) {
-    *file = memfd_create("ulms-lease", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    *file = (int)syscall(SYS_memfd_create, "ulms-lease", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     void *at = MAP_FAILED;
     if (*file >= 0 && ftruncate(*file, SHARE_PAGE_BYTES) == 0)
         at = mmap(NULL, SHARE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *file, 0);

@@ -10,6 +10,11 @@ enum { SCAN_BATCH = 32 };
 
 typedef uint32_t halves __attribute__((vector_size(16)));
 typedef int32_t signs __attribute__((vector_size(16)));
+#ifdef __clang__
+#define UPPER(one, two) __builtin_shufflevector(one, two, 1, 3, 5, 7)
+#else
+#define UPPER(one, two) __builtin_shuffle(one, two, (halves){1, 3, 5, 7})
+#endif
 
 /* Where addresses can be, asked once a launch: most words are no address. */
 struct bounds {
@@ -169,7 +174,7 @@ static inline signs are_none(const struct bounds *b, const char *at) {
     halves one, two;
     memcpy(&one, at, sizeof one);
     memcpy(&two, at + sizeof one, sizeof two);
-    return (signs)(__builtin_shuffle(one, two, (halves){1, 3, 5, 7}) - b->low_upper) > (signs)b->size_upper;
+    return (signs)(UPPER(one, two) - b->low_upper) > (signs)b->size_upper;
 }
 
 /* Large structures are mostly not addresses: eight words share one branch. */

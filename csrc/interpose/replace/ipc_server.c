@@ -5,8 +5,8 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -166,12 +166,16 @@ static void *run(void *unused) {
 
 /* --- its life --- */
 
+/* glibc has no getrandom before 2.25. */
+static bool fill_by_chance(void *bytes, size_t count) {
+    return syscall(SYS_getrandom, bytes, count, 0) == (long)count;
+}
+
 /* Under the lock. */
 static bool start(void) {
     if (server.runs)
         return true;
-    if (server.stops || getrandom(&server.session, sizeof server.session, 0) != (ssize_t)sizeof server.session ||
-        !ensure_open())
+    if (server.stops || !fill_by_chance(&server.session, sizeof server.session) || !ensure_open())
         return false;
     session_stops_first();
     server.runs = background_start(&server.thread, run, NULL) == 0;
@@ -232,7 +236,7 @@ static struct exported *find_or_make(const struct allocation *a) {
     e->start = a->start;
     e->handle = (struct ipc_handle){
         .magic = "ulms-ipc", .version = 1, .session = server.session, .id = a->id, .bytes = a->bytes};
-    if (getrandom(e->handle.token, sizeof e->handle.token, 0) != (ssize_t)sizeof e->handle.token) {
+    if (!fill_by_chance(e->handle.token, sizeof e->handle.token)) {
         free(e);
         return NULL;
     }

@@ -89,27 +89,33 @@ static void *next_in_own_scope(const void *caller, const char *name) {
 
 /* Trap: the real dlsym takes RTLD_NEXT and RTLD_DEFAULT relative to its caller, which it knows by its return address.
  * What is not ours must therefore be left by a jump (a sibling call), so that the program stays the caller. */
+#ifdef __clang__
+#define SIBLING_CALL __attribute__((noinline))
+#define LEAVE        __attribute__((musttail)) return
+#else
 #define SIBLING_CALL __attribute__((noinline, optimize("O2", "optimize-sibling-calls")))
+#define LEAVE        return
+#endif
 
 SIBLING_CALL static void *our_dlsym(void *handle, const char *name) {
     if (!may_be_hooked(name) || (handle == RTLD_NEXT && !ends_with_us(name)))
-        return real_dlsym()(handle, name);
+        LEAVE real_dlsym()(handle, name);
     if (handle == RTLD_NEXT)
         return next_in_own_scope(__builtin_return_address(0), name);
     void *found = look_up(handle, name);
     if (!found) /* here: perhaps in the caller's own scope */
-        return real_dlsym()(handle, name);
+        LEAVE real_dlsym()(handle, name);
     return hooked(name, found, __builtin_return_address(0));
 }
 
 SIBLING_CALL static void *our_dlvsym(void *handle, const char *name, const char *version) {
     if (!may_be_hooked(name) || (handle == RTLD_NEXT && !ends_with_us(name)))
-        return real_dlvsym()(handle, name, version);
+        LEAVE real_dlvsym()(handle, name, version);
     if (handle == RTLD_NEXT)
         return next_in_own_scope(__builtin_return_address(0), name);
     void *found = real_dlvsym()(handle, name, version);
     if (!found)
-        return real_dlvsym()(handle, name, version);
+        LEAVE real_dlvsym()(handle, name, version);
     return hooked(name, found, __builtin_return_address(0));
 }
 
