@@ -34,7 +34,7 @@ endif
 
 export PUMP_BUILD_DIR := $(CURDIR)/build/dev
 
-.PHONY: help demo check test lint audit bench gpu soak format build clean
+.PHONY: help demo check test lint audit bench gpu soak format build wheels clean
 
 help: ## list the targets
 	@echo "PUMP: run CUDA programs that need more GPU memory than there is. make TARGET:"; echo
@@ -83,8 +83,14 @@ format: $(TOOLS) ## format C and Python
 
 build: $(INSTALLED) ## the package, into .venv (OFFLINE: build/site)
 
+wheels: $(INSTALLED) ## wheels of both machines into dist/, tried in bare systems; three minutes
+	@$(PY) .ci/requirements.py wheels >build/wheels.txt
+	@$(QUIETLY) wheel-tools $(PY) -m pip install -r build/wheels.txt
+	@$(PY) .ci/wheels.py
+	@PUMP_WHEELS=dist $(PY) -m pytest tests/emu/test_wheels.py -rA
+
 clean: ## remove what was built, .venv too
-	rm -rf build .venv
+	rm -rf build dist .venv
 
 ifdef OFFLINE
 

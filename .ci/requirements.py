@@ -1,16 +1,22 @@
-"""Prints what the development environment needs from the registry, from pyproject.toml alone."""
+"""Prints what the development environment needs from the registry, from pyproject.toml alone.
+
+`requirements.py EXTRA...`: what the extras need.
+"""
+
+import sys
+from pathlib import Path
 
 import tomllib
-from pathlib import Path
 
 
 def main() -> None:
-    """One requirement a line: build back end, dependencies, all extras."""
+    """One requirement a line: of all that a development environment needs, or of the extras."""
     data = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
     project = data["project"]
-    extras = project["optional-dependencies"]
-    rows = [*data["build-system"]["requires"], *project["dependencies"]]
-    print("\n".join([*rows, *extras["bench"], *extras["test"], *extras["dev"]]))
+    rows = [] if sys.argv[1:] else [*data["build-system"]["requires"], *project["dependencies"]]
+    for extra in sys.argv[1:] or ("bench", "test", "dev"):
+        rows += project["optional-dependencies"][extra]
+    print("\n".join(rows))
 
 
 if __name__ == "__main__":
