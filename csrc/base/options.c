@@ -67,6 +67,10 @@ static bool parse_managed_limit(const char *text, struct options *o) {
     return size_parse(text, &o->managed_limit);
 }
 
+static bool parse_file_limit(const char *text, struct options *o) {
+    return size_parse(text, &o->file_limit);
+}
+
 static bool parse_page(const char *text, struct options *o) {
     uint64_t bytes;
     bool good = size_parse(text, &bytes) && (bytes & (bytes - 1)) == 0 && bytes >= PAGE_LEAST && bytes <= PAGE_MOST;
@@ -198,7 +202,7 @@ static const struct {
      parse_managed_limit},
     {{"ULMS_PAGE", "", "8MiB", "2MiB, 4MiB, 8MiB and so on to 64MiB",
       "what memory moves in, in vmm: larger pages are mapped anew in less time, but more memory that is not needed "
-      "comes along, and allocations below half a page stay plain, as long as an eighth of the memory holds them"},
+      "comes along"},
      parse_page},
     {{"ULMS_SHARE", "", "", "NAME[,request=0.3][,limit=0.6][,hard][,memory=8GiB][,priority=1][,pin][,idle=30s]",
       "shares the GPU with other programs as one of the group of that name; request and limit are parts of GPU time, "
@@ -211,13 +215,17 @@ static const struct {
       "where the programs that share a GPU meet; not set: XDG_RUNTIME_DIR/ulms, else /tmp/ulms-UID"},
      parse_share_folder},
     {{"ULMS_SUSPEND_SIGNAL", "", "", "USR1, USR2 or TSTP",
-      "this signal suspends a program that shares the GPU, and CONT resumes it; not where the program handles one of "
-      "them"},
+      "this signal suspends a program that shares the GPU, and CONT resumes it"},
      parse_suspend_signal},
     {{"ULMS_FILE_DIR", "", "", "the path of a folder",
       "host memory of a suspended program may go to files in this folder (`pump suspend --to`), in vmm; not set: "
       "never"},
      parse_file_folder},
+    {{"ULMS_FILE_LIMIT", "", "", "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
+      "so much more than ULMS_MANAGED_LIMIT the program may hold, in a file in ULMS_FILE_DIR, reserved at the start; "
+      "in "
+      "vmm, for trusted kernels"},
+     parse_file_limit},
     {{"ULMS_PLAIN", "", "", "how names of library files begin, separated by commas",
       "memory that these libraries allocate stays plain in um and vmm, as that of NCCL, NVSHMEM and UCX does: other "
       "processes and devices may need it so"},

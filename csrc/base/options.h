@@ -35,6 +35,7 @@ struct options {
     uint64_t managed_limit;    /* ULMS_MANAGED_LIMIT, bytes; 0: not set */
     struct share_option share; /* ULMS_SHARE */
     int suspend_signal;        /* ULMS_SUSPEND_SIGNAL; 0: not set */
+    uint64_t file_limit;       /* ULMS_FILE_LIMIT, bytes; 0: not set */
     char file_folder[OPTION_PATH_MAX];  /* ULMS_FILE_DIR; "": not set */
     char share_folder[OPTION_PATH_MAX]; /* ULMS_SHARE_DIR; "": not set */
     char plain[OPTION_PATH_MAX];        /* ULMS_PLAIN; "": none */

@@ -20,6 +20,7 @@ struct session {
     bool hears_calls;  /* libraries are */
     int devices;
     uint64_t managed_limit;        /* bytes; 0: none */
+    uint64_t file_limit;           /* bytes beyond that */
     void (*capture_unknown)(void); /* this and the next: the backend's, too */
     void (*jumped)(void);
     void (*still_begin)(const struct op *op); /* this and the next: the backend's, too; may be NULL */

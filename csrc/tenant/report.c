@@ -1,5 +1,6 @@
 #include "tenant/state.h"
 
+#include "base/larger.h"
 #include "observe/stats.h"
 
 enum { ALONE_REPORT_NS = 900000000, REPORT_NS = 50000000, BOUND_REPORT_NS = 10000000, ACKNOWLEDGE_NS = 5000000 };
@@ -40,7 +41,8 @@ static bool wants(const struct tenant *t, const struct backend_load *load, bool 
 }
 
 static void report(struct tenant *t, const struct backend_load *load, bool issues, bool idle) {
-    uint64_t used = ledger_used(session.ledger, t->device), host = ledger_managed(session.ledger);
+    uint64_t used = ledger_used(session.ledger, t->device),
+             host = smaller(ledger_managed(session.ledger), session.managed_limit);
     struct share_message m = {.kind = SHARE_REPORT,
                               .report = {.used = used,
                                          .host = host,
@@ -71,7 +73,7 @@ static void report(struct tenant *t, const struct backend_load *load, bool issue
 
 static bool need_changed(const struct tenant *t, const struct backend_load *load) {
     uint64_t apart = load->need > t->need ? load->need - t->need : t->need - load->need;
-    bool other = t->host != ledger_managed(session.ledger) ||
+    bool other = t->host != smaller(ledger_managed(session.ledger), session.managed_limit) ||
                  (t->to.page->quota.memory && t->used != ledger_used(session.ledger, t->device));
     return apart > t->need / NEED_PART || (other && clock_ns() >= t->reported_ns + ACKNOWLEDGE_NS);
 }

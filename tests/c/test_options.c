@@ -43,6 +43,7 @@ static void check_defaults(void) {
     CHECK_EQ(ulms_options.page, 8 << 20);
     CHECK_EQ(ulms_options.managed_limit, 0);
     CHECK_STR(ulms_options.file_folder, "");
+    CHECK_EQ(ulms_options.file_limit, 0);
     CHECK_STR(ulms_options.plain, "");
     CHECK_STR(ulms_options.trace, "");
     CHECK_STR(ulms_options.stats, "");
@@ -191,6 +192,7 @@ TEST(bad_values) {
                {"ULMS_SHARE_DIR", too_long},
                {"ULMS_SUSPEND_SIGNAL", "KILL"},
                {"ULMS_FILE_DIR", too_long},
+               {"ULMS_FILE_LIMIT", "0"},
                {"ULMS_PLAIN", too_long},
                {"ULMS_TRACE", too_long}};
     bool tried[64] = {false};

@@ -9,7 +9,8 @@ import pytest
 
 from pump.paths import installed
 from pump.share.broker import suspend
-from tests.conftest import PATIENCE_S, Compile
+from tests.conftest import PATIENCE_S, Compile, RunEmulated
+from tests.emu.small_program import run_small
 from tests.emu.test_sharing import MIB, Device, binary, device
 
 __all__ = ["binary", "device"]
@@ -114,8 +115,7 @@ def test_what_the_disk_does_not_take_stays(
     why = "No space left on device" if reserves else "Input/output error"
     assert told.ends() == (
         f"True {ALL // 2} {ALL // 2}\n",
-        f"[ulms] WARN: device 0: no more host memory goes to a file in {told.files} ({why}): the"
-        " rest stays where it is\n",
+        f"[ulms] WARN: device 0: no more pages go to a file ({why}): they stay where they are\n",
     )
 
 
@@ -183,3 +183,47 @@ def test_nothing_is_left(device: Device, end: str) -> None:
         assert told.ends()[0].endswith(f"True {ALL} {ALL}\n")
         assert told.program.returncode == 0
     assert list(told.files.iterdir()) == []
+
+
+BEYOND = """
+import random
+sizes, parts, words = [4] * 20 + [44], {}, {}
+table, address = allocated(4 * MIB), ctypes.c_uint64()
+def get(i):
+    start = ctypes.c_uint64()
+    if driver.cuMemAlloc_v2(ctypes.byref(start), ctypes.c_size_t(sizes[i] * MIB)) == 0:
+        parts[i] = start
+for i in range(len(sizes)):
+    get(i)
+got = len(parts)
+for step in range(150):
+    i = random.choice(list(parts))
+    if i in words:
+        assert words_of(parts[i], sizes[i] * MIB) == {words[i]}
+    words[i] = random.randrange(1 << 30)
+    fill(parts[i], words[i], sizes[i] * MIB)
+    if step % 20 == 0:
+        call("cuMemFree_v2", parts.pop(i))
+        del words[i]
+        get(i)
+    if step % 50 == 0:
+        address.value = parts[random.choice(list(parts))].value
+        call("cuMemcpyHtoD_v2", table, ctypes.byref(address), ctypes.c_size_t(8))
+assert all(words_of(parts[i], sizes[i] * MIB) == {word} for i, word in words.items())
+print(got, counter("file_out_bytes") > 0, counter("file_in_bytes") > 0)
+"""
+
+
+@pytest.mark.parametrize(("room", "parts"), [(1 << 40, 21), (32 * MIB, 20)])
+def test_a_program_of_twice_the_host_limit(
+    run_emulated: RunEmulated, compiled: Compile, tmp_path: Path, room: int, parts: int
+) -> None:
+    """One part is larger than the device, and of some others the device has addresses. What the
+    disk has no room for is refused when it is allocated.
+    """
+    preloads = f"{installed('ulms.so')}:{compiled('full_disk', shared=True)}"
+    env = {"ULMS_MANAGED_LIMIT": "64MiB", "ULMS_FILE_LIMIT": "64MiB", "ULMS_PAGE": "4MiB"}
+    env |= {"ULMS_FILE_DIR": str(tmp_path), "ULMS_HIDDEN": "known", "DISK_RESERVES": "1"}
+    env |= {"LD_PRELOAD": preloads, "DISK": str(tmp_path), "DISK_ROOM": str(room)}
+    told = run_small(run_emulated, tmp_path, BEYOND, memory="32MiB", **env)
+    assert told == f"{parts} True True\n"

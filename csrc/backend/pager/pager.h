@@ -62,6 +62,9 @@ struct pager_kind {
     /* See backend_shares.file, and what it adds to backend_load (under the lock). NULL: host memory stays. */
     void (*file)(struct pager *d, const char *folder);
     void (*load)(const struct pager *d, struct backend_load *load);
+    /* An operation waits for its pages as long as any move gets done: to use them where they are now is dear, or cannot
+     * be. Under the lock. NULL: it does not. */
+    bool (*insists)(const struct pager *d);
     /* The framework told of a block, of which the engine knows. Under the lock. NULL: nothing to do. */
     void (*divided)(struct pager *d, addr_t start, uint64_t bytes);
     /* Content can be discarded, as far as is known. NULL: it cannot. */

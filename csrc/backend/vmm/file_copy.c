@@ -63,20 +63,37 @@ void vmm_file_stages_end(void) {
 /* Trap: a stage that the driver may still use is nobody's any more. */
 static bool copy(addr_t to, addr_t from, uint64_t bytes, CUstream stream, void **stage) {
     bool done = vmm_copy(to, from, bytes, stream) && vmm_wait(stream);
-    if (!done) {
+    if (!done)
         *stage = NULL;
-        errno = EIO;
-    }
     return done;
+}
+
+static void tell(struct vmm *v, bool reads) {
+    if (__atomic_exchange_n(&v->file_tells[reads], true, __ATOMIC_RELAXED))
+        return;
+    if (reads)
+        log_error("device %d: pages cannot be read from their file (%s): what uses them is refused as out of memory",
+                  v->device, strerror(errno));
+    else
+        log_warn("device %d: no more pages go to a file (%s): they stay where they are", v->device, strerror(errno));
+}
+
+uint32_t vmm_file_take(struct vmm *v) {
+    uint32_t slot = page_file_take(&v->file);
+    if (slot == NO_SLOT)
+        tell(v, false);
+    return slot;
 }
 
 bool vmm_file_write(struct vmm *v, uint32_t slot, addr_t from, CUstream stream) {
     void *stage = stage_take();
     uint64_t n = stage_bytes(), at = 0;
-    errno = ENOMEM;
+    bool wrote = true;
     while (stage && at < page_bytes && copy((uintptr_t)stage, from + at, n, stream, &stage) &&
-           page_file_write(&v->file, slot, at, stage, n))
+           (wrote = page_file_write(&v->file, slot, at, stage, n)))
         at += n;
+    if (!wrote)
+        tell(v, false);
     if (stage)
         stage_give(stage);
     stats_add(COUNT_file_out_bytes, at);
@@ -90,9 +107,8 @@ bool vmm_file_read(struct vmm *v, uint32_t slot, addr_t to, CUstream stream) {
     while (stage && at < page_bytes && (read = page_file_read(&v->file, slot, at, stage, n)) &&
            copy(to + at, (uintptr_t)stage, n, stream, &stage))
         at += n;
-    if (!read && !__atomic_exchange_n(&v->file_tells, true, __ATOMIC_RELAXED))
-        log_error("device %d: pages cannot be read from their file (%s): what uses them is refused as out of memory",
-                  v->device, strerror(errno));
+    if (!read)
+        tell(v, true);
     if (stage)
         stage_give(stage);
     stats_add(COUNT_file_in_bytes, at);

@@ -1,5 +1,6 @@
-/* Threads that bring pages from the host to the file, while nothing runs, and back, where they are to be used on the
- * host. (What comes to the device comes by a mover.) While one has a page that counts as a move. */
+/* Threads that bring pages from the host to the file, while nothing uses them there, and back, where they are to be
+ * used on the host. (What leaves the device for the file, or comes from it, a mover brings.) While one has a page that
+ * counts as a move. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
@@ -17,13 +18,12 @@ enum { FILERS = 3, LOOK_NS = 10000000 };
 struct filer {
     struct pager_worker worker[FILERS];
     struct condition work;
-    bool fills;                  /* pages go to the file: */
-    addr_t next;                 /* from there on they were not looked at yet */
-    bool whole;                  /* no more does */
-    unsigned writing;            /* pages that go just now */
-    addr_t recall, end;          /* what of these addresses lies in the file is to come to the host */
-    uint64_t recalled, failed;   /* pages that did, and did not */
-    char folder[SHARE_TEXT_MAX]; /* of the file */
+    bool fills;                /* pages go to the file: */
+    addr_t next;               /* from there on they were not looked at yet */
+    bool whole;                /* no more does */
+    unsigned writing;          /* pages that go just now */
+    addr_t recall, end;        /* what of these addresses lies in the file is to come to the host */
+    uint64_t recalled, failed; /* pages that did, and did not */
 };
 
 /* A page that a thread of these has. */
@@ -57,7 +57,8 @@ static bool may_return(const struct pager *d, const struct job *j) {
 static bool may_go(const struct pager *d, const struct job *j) {
     const struct vmm_page *p = &j->range->page[j->page];
     uint8_t at = vmm_page_at(p);
-    return (at == VMM_HOST || at == VMM_STALE) && !p->fixed && !p->recalled && !j->range->reserved && !moves(d, j);
+    return (at == VMM_HOST || at == VMM_STALE) && !p->fixed && p->in_place_until <= d->window.oldest &&
+           !j->range->reserved && !moves(d, j);
 }
 
 /* The first page of [*at, end) that is so; moves *at behind it. */
@@ -83,10 +84,14 @@ static bool begin(struct pager *d, struct job *j) {
     return j->move > 0;
 }
 
-/* Nothing that runs may use a page where it lies on the host. */
+/* Nothing that runs uses pages on the host but those that it is known to use. */
+static bool is_still(const struct pager *d) {
+    bool known = vmm_in(d)->beyond_host && vmm_goes_stale(d);
+    return pager_moves(d) && !pager_opaque_runs(d) && (known || d->window.oldest == d->window.next);
+}
+
 static bool take_to_write(struct pager *d, struct filer *f, struct job *j) {
-    bool still = pager_moves(d) && !pager_opaque_runs(d) && d->window.oldest == d->window.next;
-    if (!f->fills || f->whole || f->recall < f->end || !still)
+    if (!f->fills || f->whole || f->recall < f->end || !is_still(d))
         return false;
     if (next_page(d, &f->next, UINT64_MAX, j, may_go))
         return begin(d, j);
@@ -106,16 +111,13 @@ static bool take_to_read(struct pager *d, struct filer *f, struct job *j) {
 
 /* --- what is done with it --- */
 
-/* *why: what the file says, if it is that. */
-static bool write_page(struct vmm *v, const struct job *j, CUstream stream, int *why) {
+static bool write_page(struct vmm *v, const struct job *j, CUstream stream, bool *written) {
     struct vmm_page *p = &j->range->page[j->page];
-    uint32_t slot = page_file_take(&v->file);
-    bool written = slot != NO_SLOT && vmm_file_write(v, slot, vmm_page_alias(v, p, VMM_HOST), stream);
-    *why = written ? 0 : errno;
-    if (written && vmm_range_unmap(v, j->range, j->page, 1, VMM_UNMAPPED)) {
+    uint32_t slot = vmm_file_take(v);
+    *written = slot != NO_SLOT && vmm_file_write(v, slot, vmm_page_alias(v, p, VMM_HOST), stream);
+    if (*written && vmm_range_unmap(v, j->range, j->page, 1, VMM_UNMAPPED)) {
         vmm_page_file(v, p, slot);
         vmm_page_drop(v, p, VMM_HOST);
-        frames_trim(&v->pool[VMM_HOST].frames, 0);
         return true;
     }
     if (slot != NO_SLOT)
@@ -123,52 +125,68 @@ static bool write_page(struct vmm *v, const struct job *j, CUstream stream, int 
     return false;
 }
 
-static bool read_page(struct vmm *v, const struct job *j, CUstream stream) {
+static bool read_page(struct vmm *v, const struct job *j, CUstream stream, bool *room) {
     struct vmm_page *p = &j->range->page[j->page];
     uint32_t frame;
-    if (!frames_take(&v->pool[VMM_HOST].frames, &frame, 1, false))
+    *room = frames_take(&v->pool[VMM_HOST].frames, &frame, 1, false);
+    if (!*room)
         return false;
     if (!vmm_file_read(v, p->slot, vmm_alias(&v->pool[VMM_HOST], frame), stream)) {
         ulms_frames_give(&v->pool[VMM_HOST].frames, &frame, 1);
         return false;
     }
     p->frame[VMM_HOST] = frame;
-    p->filled = p->recalled = true;
-    vmm_range_map(v, j->range, j->page, 1, VMM_HOST);
+    p->filled = true;
     vmm_page_file(v, p, NO_SLOT);
+    vmm_range_map(v, j->range, j->page, 1, VMM_HOST);
     return true;
 }
 
-/* What is on the host stays there. */
-static void stop_filling(const struct pager *d, struct filer *f, int why) {
-    if (f->fills && !f->whole)
-        log_warn("device %d: no more host memory goes to a file in %s (%s): the rest stays where it is", d->ordinal,
-                 f->folder, strerror(why));
-    f->whole = true;
+/* On the host, until the next operation has retired. Under the lock. */
+static void keep(const struct pager *d, const struct job *j) {
+    j->range->page[j->page].in_place_until = d->window.next + 1;
 }
 
 /* Under the lock, which is released meanwhile. */
-static void write(struct pager *d, struct filer *f, const struct job *j, CUstream stream) {
-    int why;
+static bool write(struct pager *d, struct filer *f, const struct job *j, CUstream stream) {
+    bool written, trims = f->fills;
     f->writing++;
     pager_unlock(d);
-    bool good = write_page(vmm_in(d), j, stream, &why);
+    bool good = write_page(vmm_in(d), j, stream, &written);
+    if (good && trims)
+        frames_trim(&vmm_in(d)->pool[VMM_HOST].frames, 0);
     pager_lock(d);
     f->writing--;
-    if (why)
-        stop_filling(d, f, why);
-    else if (!good)
-        j->range->page[j->page].recalled = true;
+    f->whole = f->whole || !written;
+    if (written && !good)
+        keep(d, j);
     pager_move_done(d, j->move, good);
+    return good;
 }
 
-/* Likewise. */
+/* Another page leaves the host. False: none can. Likewise. */
+static bool make_room(struct pager *d, struct filer *f, CUstream stream) {
+    struct job j;
+    addr_t at = 0;
+    if (next_page(d, &at, UINT64_MAX, &j, may_go) && begin(d, &j) && write(d, f, &j, stream))
+        return true;
+    log_warn("device %d: what lies in the file is to be used on the host, which has no room for it: that is refused as "
+             "out of memory (ULMS_MANAGED_LIMIT, ULMS_HIDDEN=known)",
+             d->ordinal);
+    return false;
+}
+
+/* Likewise. What finds no room while others use the host waits. */
 static void read(struct pager *d, struct filer *f, const struct job *j, CUstream stream) {
-    pager_unlock(d);
-    bool good = read_page(vmm_in(d), j, stream);
-    pager_lock(d);
+    bool good, room, again;
+    do {
+        pager_unlock(d);
+        good = read_page(vmm_in(d), j, stream, &room);
+        pager_lock(d);
+        again = !room && is_still(d) && d->window.oldest + 1 >= d->window.next; /* else more may soon */
+    } while (again && make_room(d, f, stream));
     f->recalled += good;
-    f->failed += !good;
+    f->failed += !good && (room || again);
     pager_move_done(d, j->move, good);
 }
 
@@ -214,17 +232,35 @@ static void *work(void *data) {
 
 /* --- who asks --- */
 
-/* Of [start, end). Under the lock. */
-static bool any_filed(const struct pager *d, addr_t start, addr_t end) {
+bool vmm_any_filed(const struct pager *d, addr_t start, addr_t end) {
     struct job j;
     return page_file_pages(&vmm_in(d)->file) > 0 && next_page(d, &start, end, &j, is_filed);
+}
+
+static bool is_away(const struct pager *d, const struct job *j) {
+    (void)d;
+    return vmm_page_at(&j->range->page[j->page]) != VMM_DEVICE;
+}
+
+/* Pages of [start, end). Under the lock. */
+static void keep_all(const struct pager *d, addr_t start, addr_t end) {
+    for (struct job j; next_page(d, &start, end, &j, is_away);)
+        keep(d, &j);
+}
+
+static void keep_none(const struct pager *d) {
+    addr_t at = 0;
+    for (struct job j; next_page(d, &at, UINT64_MAX, &j, is_away);)
+        j.range->page[j.page].in_place_until = 0;
 }
 
 bool vmm_recall(struct pager *d, addr_t start, addr_t end) {
     struct filer *f = vmm_in(d) ? vmm_in(d)->filer : NULL;
     struct patience patience = {.what = PATIENCE_NEED};
     uint64_t failed = f ? f->failed : 0, recalled = f ? f->recalled : 0;
-    while (f && (f->writing > 0 || any_filed(d, start, end))) {
+    if (f)
+        keep_all(d, start, end);
+    while (f && (f->writing > 0 || vmm_any_filed(d, start, end))) {
         if (pager_stops(d) || f->failed != failed)
             return false;
         bool asked = f->recall < f->end;
@@ -281,18 +317,37 @@ void vmm_file(struct pager *d, const char *folder) {
     }
     pager_lock(d);
     if (fills)
-        strncpy(f->folder, folder, sizeof f->folder - 1);
+        keep_none(d);
     f->fills = fills;
     f->whole = false;
     f->next = 0;
     condition_tell_all(&f->work);
     pager_unlock(d);
-    if (!fills)
+    if (!fills && !v->beyond_host)
         page_file_end(&v->file);
+}
+
+/* All of it is reserved now: what the disk has no room for is refused as out of memory when it is allocated. */
+void vmm_file_beyond(struct pager *d) {
+    struct vmm *v = vmm_in(d);
+    uint32_t spare = d->engine.run_pages, slots = (uint32_t)(session.file_limit / page_bytes) + spare;
+    bool begun = page_file_begin(&v->file, ulms_options.file_folder, v->pool[VMM_HOST].frames.capacity + slots);
+    uint32_t have = begun ? page_file_reserve(&v->file, slots) : 0;
+    if (have < slots) {
+        session.file_limit = have > spare ? (have - spare) * page_bytes : 0;
+        ledger_limit_managed(session.ledger, session.managed_limit + session.file_limit);
+        log_warn("ULMS_FILE_LIMIT is %llu MiB: the disk of %s has room for no more (%s)",
+                 (unsigned long long)(session.file_limit >> 20), ulms_options.file_folder, strerror(errno));
+    }
+    v->beyond_host = have > spare && filer_new(d) != NULL;
 }
 
 bool vmm_files(const struct pager *d) {
     return vmm_in(d) && vmm_in(d)->filer && vmm_in(d)->filer->fills;
+}
+
+bool vmm_insists(const struct pager *d) {
+    return vmm_in(d) && page_file_pages(&vmm_in(d)->file) > 0;
 }
 
 void vmm_load(const struct pager *d, struct backend_load *load) {

@@ -42,8 +42,11 @@ static struct vmm *memory_new(int32_t device) {
 struct vmm *vmm_of(struct pager *d) {
     static struct lock making;
     lock_take(&making);
-    if (!vmm_in(d))
+    if (!vmm_in(d)) {
         __atomic_store_n(&d->own, memory_new(d->ordinal), __ATOMIC_RELEASE);
+        if (vmm_in(d) && session.file_limit)
+            vmm_file_beyond(d);
+    }
     lock_drop(&making);
     return vmm_in(d);
 }

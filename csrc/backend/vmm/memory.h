@@ -10,6 +10,9 @@ static inline struct vmm *vmm_in(const struct pager *d) {
     return __atomic_load_n((struct vmm *const *)&d->own, __ATOMIC_ACQUIRE);
 }
 
+/* What is away may stay mapped where others lie, or nowhere: no kernel uses it unseen. */
+bool vmm_goes_stale(const struct pager *d);
+
 /* --- pages that are used unseen (opaque_access.c). Nothing of them moves meanwhile; under the device's lock --- */
 
 /* Those of [start, end) that are stale are mapped on the host. */
@@ -39,11 +42,16 @@ struct backend_load;
 /* What lies on the host goes to a file in the folder from now on, while nothing runs; NULL: no more does. On one thread
  * of ours, without the lock. */
 void vmm_file(struct pager *d, const char *folder);
+/* What the host has no room for goes to a file. Once, before there is any memory. */
+void vmm_file_beyond(struct pager *d);
 /* It does. Under the lock. */
 bool vmm_files(const struct pager *d);
+/* Something of [start, end) lies in the file. Under the lock. */
+bool vmm_any_filed(const struct pager *d, addr_t start, addr_t end);
 /* What of [start, end) lies in the file comes to the host, where it stays, or to the device. False: it does not, and
  * must not be used. Under the lock, which is released meanwhile. */
 __attribute__((warn_unused_result)) bool vmm_recall(struct pager *d, addr_t start, addr_t end);
+bool vmm_insists(const struct pager *d);
 void vmm_load(const struct pager *d, struct backend_load *load);
 void vmm_filers_stop(void);
 void vmm_fork_child(void);

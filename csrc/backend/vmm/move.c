@@ -48,6 +48,19 @@ static bool provide_some(struct ulms_frames *f, const struct span *s, const stru
     return enough;
 }
 
+/* Slots for those that found no frame. */
+static bool provide_slots(struct vmm *v, const struct span *s) {
+    bool enough = !s->range->reserved;
+    for (size_t i = s->first; enough && i < s->end; i++) {
+        struct vmm_page *p = &s->range->page[i];
+        if (p->at != VMM_DEVICE || p->frame[VMM_HOST] != NO_FRAME)
+            continue;
+        vmm_page_file(v, p, vmm_file_take(v));
+        enough = vmm_page_is_filed(p);
+    }
+    return enough;
+}
+
 static bool provide(struct vmm *v, const struct span *s, const struct vmm_move *m) {
     enum vmm_place to = m->to;
     /* a page that is there already, an earlier move having failed half-way, may have been written since */
@@ -56,7 +69,7 @@ static bool provide(struct vmm *v, const struct span *s, const struct vmm_move *
             vmm_page_drop(v, &s->range->page[i], VMM_HOST);
     for (size_t first = s->first; first < s->end;)
         if (!provide_some(&v->pool[to].frames, s, m, &first))
-            return false;
+            return m->file && provide_slots(v, s);
     return true;
 }
 
@@ -102,7 +115,12 @@ static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span 
     bool good = true;
     for (size_t i = s->first, n; good && (n = next_copy(m, s, &i)) > 0; i += n) {
         const struct vmm_page *p = &s->range->page[i];
-        addr_t to = vmm_page_alias(v, p, VMM_HOST), from = vmm_page_alias(v, p, VMM_DEVICE);
+        addr_t from = vmm_page_alias(v, p, VMM_DEVICE);
+        if (vmm_page_is_filed(p)) {
+            good = vmm_file_write(v, p->slot, from, stream);
+            continue;
+        }
+        addr_t to = vmm_page_alias(v, p, VMM_HOST);
         for (uint64_t at = 0, bytes = n * page_bytes; good && at < bytes; at += OUT_BYTES) {
             uint64_t left = bytes - at, piece = left < OUT_BYTES ? left : OUT_BYTES;
             good = d2h_queue_copy(&v->d2h_queue, to + at, from + at, piece, stream);
@@ -115,7 +133,6 @@ static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span 
 static void settle(struct vmm *v, const struct vmm_move *m, struct vmm_page *p) {
     if (p->at == VMM_DEVICE) {
         vmm_page_file(v, p, NO_SLOT);
-        p->recalled = false;
         bool keeps = m->to == VMM_DEVICE ? m->keep : m->clean && p->filled;
         p->filled = keeps && p->frame[VMM_HOST] != NO_FRAME;
         if (!p->filled)
@@ -158,11 +175,14 @@ static void give_up_device(struct vmm *v, const struct span *s) {
             vmm_page_drop(v, &s->range->page[i], VMM_DEVICE);
 }
 
-/* Nobody uses them while they are away, so they stay mapped where they were; all or none. */
-static void make_stale(struct vmm *v, const struct vmm_move *m, const struct span *s, bool all) {
+/* Nobody uses them while they are away, so they stay mapped where they were, but for those in the file; all or none. */
+static bool make_stale(struct vmm *v, const struct vmm_move *m, const struct span *s, bool all) {
+    bool left = all;
     for (size_t i = s->first; s->range && i < s->end; i++) {
         struct vmm_page *p = &s->range->page[i];
-        if (all && p->at == VMM_DEVICE) {
+        if (all && p->at == VMM_DEVICE && vmm_page_is_filed(p)) {
+            left = vmm_range_unmap(v, s->range, i, 1, VMM_UNMAPPED) && left;
+        } else if (all && p->at == VMM_DEVICE) {
             vmm_page_lies(p, VMM_STALE);
             p->filled = m->copy;
             ulms_frames_give_stale(&v->pool[VMM_DEVICE].frames, p->frame[VMM_DEVICE], &p->claim);
@@ -170,6 +190,7 @@ static void make_stale(struct vmm *v, const struct vmm_move *m, const struct spa
         }
         settle(v, m, p);
     }
+    return left;
 }
 
 /* They have their frames; what has its own back is mapped there still. */
@@ -231,8 +252,10 @@ enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstr
         ok[i] = ok[i] && done;
         whole = whole && ok[i];
     }
+    bool left = whole;
     for (size_t i = 0; i < n && m->stale; i++)
-        make_stale(v, &m[i], &s[i], whole);
+        left = make_stale(v, &m[i], &s[i], whole) && left;
+    whole = left;
     if (n > 0 && !m->stale)
         whole = remap(v, m, s, ok, n, stream, vacated, data);
     return whole ? VMM_MOVED : done ? VMM_STAYED : VMM_STUCK;

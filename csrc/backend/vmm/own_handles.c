@@ -42,7 +42,8 @@ static bool take(struct pager *d, struct vmm_stock *s, uint64_t bytes) {
 
 static struct promise *promise(uint64_t bytes, int32_t device) {
     struct pager *d = pager_of(device);
-    struct promise *p = d && vmm_of(d) ? calloc(1, sizeof *p) : NULL;
+    bool can = d && vmm_of(d) && !vmm_in(d)->beyond_host; /* its pages need frames of their own on the host */
+    struct promise *p = can ? calloc(1, sizeof *p) : NULL;
     pager_returned(); /* what is deferred may be */
     if (p && !take(d, &p->stock, bytes) && !(deferred_release_end(0) && take(d, &p->stock, bytes))) {
         free(p);

@@ -115,6 +115,15 @@ static bool reserve_more(struct page_file *f) {
     return n > 0;
 }
 
+uint32_t page_file_reserve(struct page_file *f, uint32_t slots) {
+    lock_take(&f->lock);
+    while (f->slots < slots && reserve_more(f))
+        ;
+    uint32_t reserved = f->slots;
+    lock_drop(&f->lock);
+    return reserved;
+}
+
 uint32_t page_file_take(struct page_file *f) {
     uint32_t slot = NO_SLOT;
     lock_take(&f->lock);

@@ -25,6 +25,8 @@ struct page_file {
 bool page_file_begin(struct page_file *f, const char *folder, uint32_t room);
 /* No more. It goes with the last page. */
 void page_file_end(struct page_file *f);
+/* Has the disk keep room for so many slots. Returns for how many it does; if these are fewer, errno says why. */
+uint32_t page_file_reserve(struct page_file *f, uint32_t slots);
 /* A slot that the disk has room for. NO_SLOT: errno says why there is none. */
 uint32_t page_file_take(struct page_file *f);
 void page_file_give(struct page_file *f, uint32_t slot);

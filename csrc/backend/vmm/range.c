@@ -106,14 +106,20 @@ static size_t next_run(const struct vmm_range *r, size_t *first, size_t end, uns
     return n;
 }
 
-/* The same of pages that are unmapped, and all have a frame of the place or none. */
-static size_t next_bare(const struct vmm_range *r, size_t *first, size_t end, enum vmm_place place) {
+/* What is in the file is not mapped on the host. */
+static bool is_bare(const struct vmm_page *p, enum vmm_place to) {
+    return p->at == VMM_UNMAPPED && (to == VMM_DEVICE || !vmm_page_is_filed(p));
+}
+
+/* The same of pages that are to be mapped, and all have a frame of the other place or none. */
+static size_t next_bare(const struct vmm_range *r, size_t *first, size_t end, enum vmm_place to) {
+    enum vmm_place other = to == VMM_HOST ? VMM_DEVICE : VMM_HOST;
     const struct vmm_page *p = r->page;
     size_t n = 0;
-    while (*first < end && p[*first].at != VMM_UNMAPPED)
+    while (*first < end && !is_bare(&p[*first], to))
         ++*first;
-    while (*first + n < end && p[*first + n].at == VMM_UNMAPPED &&
-           (p[*first + n].frame[place] == NO_FRAME) == (p[*first].frame[place] == NO_FRAME))
+    while (*first + n < end && is_bare(&p[*first + n], to) &&
+           (p[*first + n].frame[other] == NO_FRAME) == (p[*first].frame[other] == NO_FRAME))
         n++;
     return n;
 }
@@ -178,11 +184,11 @@ bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, e
     enum vmm_place other = to == VMM_HOST ? VMM_DEVICE : VMM_HOST;
     size_t end = first + n;
     bool whole = true;
-    for (size_t at = first, run; (run = next_bare(r, &at, end, other)) > 0; at += run)
+    for (size_t at = first, run; (run = next_bare(r, &at, end, to)) > 0; at += run)
         if (!map_run(v, r, at, run, to))
             map_somehow(v, r, at, run, r->page[at].frame[other] == NO_FRAME ? to : other);
     for (size_t i = first; i < end; i++)
-        whole = whole && r->page[i].at == to;
+        whole = whole && (r->page[i].at == to || (to == VMM_HOST && vmm_page_is_filed(&r->page[i])));
     return whole;
 }
 
@@ -288,11 +294,21 @@ bool vmm_range_fill_from(struct vmm *v, struct vmm_range *r, size_t first, size_
            (there == end || map_run(v, r, there, end - there, VMM_HOST));
 }
 
+/* Slots in the place of frames, which hold zeros. */
+static bool fill_from_file(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
+    bool good = v->beyond_host && !r->reserved;
+    for (size_t i = first; good && i < first + n; i++) {
+        vmm_page_file(v, &r->page[i], vmm_file_take(v));
+        good = vmm_page_is_filed(&r->page[i]);
+    }
+    return good;
+}
+
 bool vmm_range_fill(struct vmm *v, struct vmm_range *r, size_t first, size_t n, bool device, size_t spare) {
     struct vmm_stock s;
-    bool good = vmm_stock_take(v, &s, n, device, spare) && vmm_range_fill_from(v, r, first, n, &s);
+    bool stocked = vmm_stock_take(v, &s, n, device, spare), good = stocked && vmm_range_fill_from(v, r, first, n, &s);
     vmm_stock_give(v, &s);
-    return good;
+    return stocked ? good : fill_from_file(v, r, first, n);
 }
 
 static void discard(struct vmm_range *r) {

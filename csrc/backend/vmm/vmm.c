@@ -45,8 +45,7 @@ static bool hides(const struct op *op) {
     return opaque;
 }
 
-/* What is away may stay mapped where others lie: no kernel uses it unseen. */
-static bool goes_stale(const struct pager *d) {
+bool vmm_goes_stale(const struct pager *d) {
     bool untrusted = __atomic_load_n(&vmm_in(d)->untrusted, __ATOMIC_RELAXED);
     return ulms_options.hidden == HIDDEN_KNOWN || (ulms_options.hidden == HIDDEN_FOLLOWED && !untrusted);
 }
@@ -159,20 +158,25 @@ static bool touches_lost(struct pager *d, const struct op *op) {
     return lost;
 }
 
-/* What the operation may use lies no more in the file. False: it does. */
+/* What the operation may use lies no more in the file: also of pages that it is to use on the host. False: it does. */
 static bool recall(struct pager *d, const struct op *op, enum pager_use uses) {
-    bool all = uses == PAGER_USES_ANY || pager_ended(d) || !goes_stale(d) || vmm_verifies(), good = true;
-    if (all || uses == PAGER_USES_PRESENT)
-        return !all || vmm_recall(d, 0, UINT64_MAX);
-    for (size_t i = 0; good && i < vmm_touches(d, op); i++) { /* another operation's, after waiting */
-        addr_t start = d->admission.touches[i].start, end = start + d->admission.touches[i].bytes;
-        good = vmm_recall(d, start / page_bytes * page_bytes, end);
+    bool all = uses == PAGER_USES_ANY || pager_ended(d) || !vmm_goes_stale(d) || vmm_verifies();
+    bool good = !all || vmm_recall(d, 0, UINT64_MAX);
+    for (size_t i = 0; good && !all && i < vmm_touches(d, op); i++) { /* another operation's, after waiting */
+        addr_t start = d->admission.touches[i].start / page_bytes * page_bytes;
+        addr_t end = d->admission.touches[i].start + d->admission.touches[i].bytes;
+        good = vmm_recall(d, start, end);
     }
     return good;
 }
 
+/* Something is in the file, or may be soon. */
+static bool may_be_filed(const struct vmm *v) {
+    return v && v->filer && (v->beyond_host || v->file.file >= 0);
+}
+
 static bool ensure_usable(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
-    if ((vmm_in(d) && vmm_in(d)->filer && !recall(d, op, uses)) || !make_usable(d, op, serial, uses))
+    if ((may_be_filed(vmm_in(d)) && !recall(d, op, uses)) || !make_usable(d, op, serial, uses))
         return false;
     return !vmm_in(d) || !__atomic_load_n(&vmm_in(d)->loses, __ATOMIC_RELAXED) ||
            !(uses == PAGER_USES_ANY ? any_lost(d) : touches_lost(d, op));
@@ -196,11 +200,19 @@ static void fix_page(struct pager *d, addr_t p) {
     page->fixed = true;
 }
 
+/* They do not move, and none of them lies in the file. Under the lock, which is released meanwhile. */
+static bool come_to_rest(struct pager *d, addr_t start, addr_t end) {
+    bool rest;
+    do
+        rest = vmm_recall(d, start, end) && pager_moves_wait(d, start, end - start, false);
+    while (rest && vmm_any_filed(d, start, end));
+    return rest;
+}
+
 void vmm_fix(struct pager *d, addr_t start, addr_t end) {
     addr_t from = start / page_bytes * page_bytes;
     pager_lock(d);
-    if (any_page(d, from, end - from, may_move) && vmm_recall(d, from, end) &&
-        pager_moves_wait(d, from, end - from, false)) {
+    if (any_page(d, from, end - from, may_move) && come_to_rest(d, from, end)) {
         vmm_map_stale(d, from, end);
         ulms_engine_freed(d->engine.core, from, whole_pages(end) - from);
         for (addr_t p = from; p < end; p += page_bytes)
@@ -259,13 +271,14 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
     bool fill = m->m.kind == ULMS_FILL;
     /* what an operation did not show may have made one that looks clean dirty */
     bool any = ulms_options.hidden == HIDDEN_ANY;
-    bool unused = m->discard || (goes_stale(d) && !(m->m.flags & ULMS_MOVE_IN_PLACE));
+    bool unused = m->discard || (vmm_goes_stale(d) && !(m->m.flags & ULMS_MOVE_IN_PLACE));
     pager_lock(d);
     /* Then the driver gets the frame: the mover maps the page elsewhere, or one thread would map all of them later. */
     bool shrinks = frames_bytes(&vmm_in(d)->pool[VMM_DEVICE].frames) > vmm_frames_allowed(d);
     pager_unlock(d);
     struct pager_piece piece[PAGER_RUN_PAGES];
     struct vmm_move part[PAGER_RUN_PAGES];
+    bool files = vmm_goes_stale(d) && !vmm_verifies() && vmm_in(d)->beyond_host;
     size_t n = join(vmm_in(d), m, piece);
     for (size_t i = 0; i < n; i++)
         part[i] = (struct vmm_move){.start = piece[i].start,
@@ -273,6 +286,7 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
                                     .to = fill ? VMM_DEVICE : VMM_HOST,
                                     .copy = !m->discard,
                                     .clean = !any && m->m.flags & ULMS_MOVE_CLEAN,
+                                    .file = files,
                                     .keep = !any && m->m.flags & ULMS_MOVE_KEEP,
                                     .stale = !fill && unused && !shrinks && !vmm_verifies(),
                                     .look = vmm_verifies() ? vmm_verify_look : NULL};
@@ -338,6 +352,7 @@ static const struct pager_kind vmm_kind = {.fallback = "stays where it is, on th
                                            .issue = issue,
                                            .waits = true,
                                            .holder = holder,
+                                           .insists = vmm_insists,
                                            .file = vmm_file,
                                            .load = vmm_load,
                                            .divided = vmm_divided,

@@ -69,6 +69,7 @@ bool vmm_frame_map_pieces(const struct vmm_pool *p, uint32_t frame, addr_t page,
 
 struct vmm_page {
     uint32_t frame[VMM_PLACES]; /* or NO_FRAME; the one that is not mapped is a copy, or about to be mapped */
+    uint64_t in_place_until;    /* operations of lower tickets may use it on the host. Under the device's lock */
     struct ulms_claim claim;    /* VMM_STALE: on the frame that it is mapped at */
     uint32_t slot;              /* in the file; or NO_SLOT. Atomic */
     uint8_t at;                 /* what is mapped: enum vmm_place, VMM_UNMAPPED or VMM_STALE */
@@ -76,10 +77,9 @@ struct vmm_page {
     bool fixed;                 /* it is where it is for good */
     bool exported;              /* other processes may have it mapped: it is fixed, and nothing new comes onto it */
     bool aside;                 /* on the device, and the engine does not know of it any more */
-    bool recalled;    /* from the file, to be used on the host: it goes there no more, unless it moves before */
-    bool known;       /* the engine was told of it; under `parts_lock` */
-    uint16_t parts;   /* that lie on it; 0: it has no frames. Under `parts_lock` */
-    uint16_t foreign; /* mappings of the driver's handles on it: then no part is. Under `parts_lock` */
+    bool known;                 /* the engine was told of it; under `parts_lock` */
+    uint16_t parts;             /* that lie on it; 0: it has no frames. Under `parts_lock` */
+    uint16_t foreign;           /* mappings of the driver's handles on it: then no part is. Under `parts_lock` */
 };
 /* A mover changes it without the device's lock: who looks at a page that moves learns nothing from it. */
 static inline void vmm_page_lies(struct vmm_page *p, uint8_t at) {
@@ -145,9 +145,10 @@ struct vmm {
     uint64_t padding_bytes; /* unused behind others that share no page; kept little beside it. Read by anybody */
     struct lock lock;       /* of what follows */
     struct spans ranges;
-    bool file_tells;  /* atomic: it was told that the file cannot be read */
-    bool loses;       /* atomic: a page could not be mapped, or is stale for good */
-    bool never_stale; /* nothing moves any more, and no page is stale */
+    bool beyond_host;   /* pages go to the file where the host has no frame */
+    bool file_tells[2]; /* atomic: it was told that the file cannot be written, read */
+    bool loses;         /* atomic: a page could not be mapped, or is stale for good */
+    bool never_stale;   /* nothing moves any more, and no page is stale */
     /* Content that is wanted may leave stale pages, until a kernel comes that is not trusted (docs/vmm.md, "The
      * rule"). The last two under the device's lock. */
     bool untrusted;     /* atomic: it came, and what leaves from now on is mapped on the host */
@@ -232,6 +233,7 @@ struct vmm_move {
     bool copy;  /* the content matters */
     bool clean; /* to the host: what its frames hold from before is still right */
     bool stale; /* to the host: nobody uses it while it is away. All of the moves alike */
+    bool file;  /* to the host: it may go to the file, and nothing is mapped there */
     bool keep;  /* to the device: keep what the host's frames hold */
     /* Called for each run while nothing is mapped there, so that nobody can use it. NULL: nobody looks. */
     void (*look)(struct vmm *v, struct vmm_range *r, size_t first, size_t n, const struct vmm_move *m, CUstream stream);
@@ -256,10 +258,12 @@ void vmm_page_file(struct vmm *v, struct vmm_page *p, uint32_t slot);
 enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*vacated)(void *),
                         void *data);
 
-/* --- copies to the file and back, on threads of ours (file_copy.c). False: errno says why not --- */
+/* --- copies to the file and back, on threads of ours (file_copy.c). False: errno says why not, which is told once ---
+ */
 
+/* A slot. NO_SLOT: there is none. */
+uint32_t vmm_file_take(struct vmm *v);
 bool vmm_file_write(struct vmm *v, uint32_t slot, addr_t from, CUstream stream);
-/* That the file cannot be read is told once. */
 bool vmm_file_read(struct vmm *v, uint32_t slot, addr_t to, CUstream stream);
 /* The memory that they went through is given back. */
 void vmm_file_stages_end(void);

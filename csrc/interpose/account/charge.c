@@ -113,7 +113,8 @@ static bool open_managed(struct charge *c, int device, enum memory_kind kind, ui
     if (reserve_managed(kind, bytes))
         return true;
     log_info("%llu bytes refused: %llu of %llu that may move are held (ULMS_MANAGED_LIMIT)", (unsigned long long)bytes,
-             (unsigned long long)ledger_managed(session.ledger), (unsigned long long)session.managed_limit);
+             (unsigned long long)ledger_managed(session.ledger),
+             (unsigned long long)(session.managed_limit + session.file_limit));
     c->bytes = 0;
     c->status = CUDA_ERROR_OUT_OF_MEMORY;
     return false;

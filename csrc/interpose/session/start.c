@@ -169,7 +169,14 @@ static void start(void) {
     }
     if (ulms_options.mode == MODE_UM || ulms_options.mode == MODE_VMM)
         session.managed_limit = ulms_options.managed_limit ? ulms_options.managed_limit : host_memory() / 4 * 3;
-    ledger_limit_managed(session.ledger, session.managed_limit);
+    session.file_limit = ulms_options.file_limit;
+    if (session.file_limit && (ulms_options.mode != MODE_VMM || !*ulms_options.file_folder ||
+                               ulms_options.hidden == HIDDEN_ANY || ulms_options.verify)) {
+        log_warn("ULMS_FILE_LIMIT has no effect: it needs ULMS_BACKEND=vmm and ULMS_FILE_DIR, and neither "
+                 "ULMS_HIDDEN=any nor ULMS_VERIFY");
+        session.file_limit = 0;
+    }
+    ledger_limit_managed(session.ledger, session.managed_limit + session.file_limit);
     warn_of_old_driver();
     choose_backend();
     for (int d = 0; d < DEVICE_MAX; d++) {
