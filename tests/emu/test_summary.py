@@ -1,5 +1,9 @@
-"""What is said at INFO: a line at the start, and at the end what could not be matched."""
+"""What is said of a program: one line if memory was short; at INFO a line at the start, and at the
+end what could not be matched.
+"""
 
+import re
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -7,6 +11,7 @@ import pytest
 
 from pump import binding
 from tests.conftest import Compile, RunEmulated
+from tests.emu.small_program import DRIVER
 
 pytestmark = pytest.mark.emu
 
@@ -65,3 +70,28 @@ def test_every_failing_match_is_listed_by_function(mode: str, said: Said) -> Non
         "1 of 3 launches of fill",
         "2 of 2 launches of spin",
     ]
+
+
+SWEPT = """
+starts = [allocated(64 * MIB) for _ in range(18)]
+for _ in range(3):
+    for start in starts:
+        fill(start, 1, 64 * MIB)
+"""
+
+
+def test_a_program_whose_memory_was_short_learns_it_from_one_line(
+    run_emulated: RunEmulated, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(DRIVER + SWEPT, encoding="utf-8")
+    done = run_emulated(
+        [sys.executable, program], {"ULMS_BACKEND": "um", "ULMS_GPU_MEMORY": "512MiB"}
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(
+        r"\[ulms\] WARN: memory was short: [\d.]+ GiB came in, [\d.]+ went out, operations were"
+        r" held [\d.]+ s; device 0: peak 1.12 of 0.50 GiB; `--backend vmm` may be faster"
+        r" \(README: Which backend\)\n",
+        done.stderr,
+    )

@@ -19,8 +19,11 @@ static unsigned long long sum(enum counter c) {
     return (unsigned long long)stats_sum(c);
 }
 
+static uint64_t capacity; /* of device 0 */
+
 void summary_start(const char *device, uint64_t total) {
-    uint64_t limit = capacity_of(0), capacity = limit && limit < total ? limit : total;
+    uint64_t limit = capacity_of(0);
+    capacity = limit && limit < total ? limit : total;
     log_info("ulms %s on: backend %s, device %s (%d in all), capacity %.2f GiB%s, budget %d %%", ulms_version(),
              session.backend->name, device, session.devices, gib(capacity), limit ? " (limit)" : "",
              session.backend->provide ? ulms_options.factor : 100);
@@ -41,7 +44,7 @@ static double percent(uint64_t part, uint64_t whole) {
     return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-enum { WORST = 5 };
+enum { WORST = 5, WORTH_A_LINE = 1 << 30 /* bytes */ };
 
 static void print_held(void) {
     struct ulms_held worst[WORST];
@@ -77,7 +80,32 @@ static void print_pages(void) {
     print_held();
 }
 
+static int fullest(void) {
+    int found = 0;
+    for (int d = 1; d < session.devices && d < DEVICE_MAX; d++)
+        if (ledger_peak(session.ledger, d) > ledger_peak(session.ledger, found))
+            found = d;
+    return found;
+}
+
+/* What a program learns that asked for nothing. */
+static void print_short(void) {
+    uint64_t in = stats_sum(COUNT_filled_bytes) + stats_sum(COUNT_faulted_bytes);
+    uint64_t left = stats_sum(COUNT_evicted_bytes) + stats_sum(COUNT_dropped_bytes);
+    int d = fullest();
+    uint64_t peak = ledger_peak(session.ledger, d), size = d ? capacity_of(d) : capacity;
+    char of[32] = "";
+    if (left < WORTH_A_LINE || peak < WORTH_A_LINE)
+        return;
+    if (size)
+        snprintf(of, sizeof of, " of %.2f GiB", gib(size));
+    log_warn("memory was short: %.2f GiB came in, %.2f went out, operations were held %.3f s; device %d: peak %.2f%s%s",
+             gib(in), gib(stats_sum(COUNT_evicted_bytes)), (double)stats_sum(COUNT_held_ns) / 1e9, d, gib(peak), of,
+             ulms_options.mode == MODE_UM ? "; `--backend vmm` may be faster (README: Which backend)" : "");
+}
+
 void summary_print(void) {
+    print_short();
     if (ulms_options.level < LOG_INFO)
         return;
     log_info("%llu kernels in %llu launches and %llu graph launches, %llu copies, %llu memsets, %llu waits",
