@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from pump.cli import run
 from pump.cli.child import end_like, run_child
 from pump.cli.recording import open_trace, read_trace
 from pump.cli.summary import FUNCTIONS_SHOWN, summary_page
+from pump.doctor import Level, environment
 from pump.preload import Preloaded
 from pump.sizes import format_size
 from pump.terminal.command import UsageError
@@ -52,6 +54,7 @@ class Trace:
             metavar="FILE",
             help=f"trace into FILE (`%%p`: process id; default {DEFAULT_FILE.replace('%', '%%')})",
         )
+        record.add_argument("-f", dest="force", action="store_true", help="overwrite FILE")
         run.option_arguments(
             record, " (default here: observe, which moves nothing and refuses what does not fit)"
         )
@@ -92,7 +95,10 @@ class Trace:
         program = self.run(args)
         if args.command_line[0] != "--":
             refuse_unless_program(program.command[0])
-        return run.become(program, True) if args.print else recorded(program)
+        if args.print:
+            return run.become(program, True)
+        make_room(args.trace, args.force)
+        return recorded(program)
 
     def show(self, args: argparse.Namespace) -> int:
         """Say what a trace holds: kernels by function, bytes, what could not be matched."""
@@ -117,19 +123,39 @@ class Trace:
         return 0
 
 
+def make_room(file: str, force: bool) -> None:
+    """Sees to it that a trace can be written there. Raises UsageError."""
+    found = environment.trace_finding(file)
+    if found.level is Level.PROBLEM:
+        raise UsageError(f"{found.text}: name another file")
+    if found.level is Level.NOTE and not force:
+        raise UsageError(f"{file} exists already: -f overwrites it")
+    if found.level is Level.NOTE:
+        Path(file).unlink()
+
+
 def recorded(program: Preloaded) -> int:
-    """Runs the program and ends as it does; says so if nothing was recorded."""
+    """Runs the program and ends as it does; says what was recorded, and what to do with it."""
     command, pattern = program.command[0], program.variables["ULMS_TRACE"]
     before = written(pattern)
     try:
         status = run_child(program.command, program.environment(os.environ))
     except OSError as error:
         return run.cannot_start(command, error)
-    made = sorted(name for name, _ in written(pattern) - before)
-    for name in made:
-        if not matches(pattern, name):
-            print(f"pump: traced into {Path(pattern).parent / name}", file=sys.stderr)
-    if not made:
+    folder, here = Path(pattern).parent, Path.cwd()
+    if folder.is_relative_to(here):
+        folder = folder.relative_to(here)
+    made = [folder / name for name in sorted(name for name, _ in written(pattern) - before)]
+    for file in made:
+        print(f"pump: traced into {file}", file=sys.stderr)
+    if made:
+        name = shlex.quote(str(max(made, key=lambda file: file.stat().st_size)))
+        print(
+            f"pump: `pump plan {name} --memory SIZE` predicts its step with less memory,"
+            f" `pump trace show {name}` says what it holds",
+            file=sys.stderr,
+        )
+    else:
         print(
             f"pump: no trace was written to {pattern}: {command} used no CUDA, nor did what it"
             f" started (or ulms.so did not reach them: `pump doctor {command}` looks)",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pump.cli import main
 from tests.conftest import PATIENCE_S
 
 pytestmark = pytest.mark.unit
@@ -23,8 +24,7 @@ def traced(script: str, trace: Path) -> list[str]:
 @pytest.mark.parametrize("name", ["t.ulms", "t.%p.ulms"])
 def test_a_program_without_cuda_leaves_no_trace_and_that_is_said(name: str, tmp_path: Path) -> None:
     """Also beside older traces. Its output and status are its own."""
-    for old in ("t.ulms", "t.7.ulms"):
-        (tmp_path / old).touch()
+    (tmp_path / "t.7.ulms").touch()
     command = traced("echo out; echo err >&2; exit 7", tmp_path / name)
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (done.returncode, done.stdout) == (7, "out\n")
@@ -34,14 +34,37 @@ def test_a_program_without_cuda_leaves_no_trace_and_that_is_said(name: str, tmp_
     assert "`pump doctor sh` looks" in told
 
 
-def test_what_is_written_as_a_trace_is_one(tmp_path: Path) -> None:
-    """And nothing is said."""
-    for name, written in (("t.ulms", "t.ulms"), ("u.%p.ulms", "u.$$.ulms")):
-        command = traced(f"echo > {tmp_path}/{written}", tmp_path / name)
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE_S, check=True
-        )
-        assert done.stderr == ""
+def test_what_was_written_is_named_with_what_to_type_next(tmp_path: Path) -> None:
+    """Of several files, the largest is of the program that matters."""
+    command = traced("echo >t.1.ulms; echo longer >t.23.ulms", tmp_path / "t.%p.ulms")
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, check=True, cwd=tmp_path
+    )
+    assert done.stderr == (
+        "pump: traced into t.1.ulms\npump: traced into t.23.ulms\n"
+        "pump: `pump plan t.23.ulms --memory SIZE` predicts its step with less memory,"
+        " `pump trace show t.23.ulms` says what it holds\n"
+    )
+
+
+def test_nothing_runs_where_no_trace_can_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in (tmp_path, tmp_path / "none" / "t.ulms"):
+        assert main(["trace", "-o", str(file), "--", "no-such-program"]) == 2
+        assert capsys.readouterr().err.endswith(": name another file\n")
+
+
+def test_a_trace_is_overwritten_when_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "t.ulms"
+    file.write_text("old", encoding="utf-8")
+    assert main(["trace", "-o", str(file), "--", "true"]) == 2
+    assert capsys.readouterr().err == f"pump: {file} exists already: -f overwrites it\n"
+    assert file.read_text(encoding="utf-8") == "old"
+    subprocess.run([*traced("", file)[:7], "-f", "--", "true"], timeout=PATIENCE_S, check=True)
+    assert not file.exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
