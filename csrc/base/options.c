@@ -50,8 +50,7 @@ static bool parse_hooks(const char *text, struct options *o) {
 
 static bool parse_hidden(const char *text, struct options *o) {
     static const char *const words[] = {"followed", "any", "known", NULL};
-    o->reads_code = strcasecmp(text, "read") == 0;
-    return choose(o->reads_code ? "followed" : text, words, &o->hidden);
+    return choose(text, words, &o->hidden);
 }
 
 static bool parse_verify(const char *text, struct options *o) {
@@ -185,11 +184,10 @@ static const struct {
       "who decides which pages move when; ahead learns what comes next, the others are there to compare with, in "
       "um only"},
      parse_policy},
-    {{"ULMS_HIDDEN", "", "followed", "followed, read, any or known",
+    {{"ULMS_HIDDEN", "", "followed", "followed, any or known",
       "addresses that no argument shows, in vmm; followed: those that copies bring to the device, and once a kernel "
-      "runs that may use others, what is away is mapped for it (slower); read: as followed, and which kernels may is "
-      "read in their machine code; known: as followed, and there are no others; any: a kernel may use any, so that "
-      "pages move only while none runs"},
+      "runs that may use others by its machine code, what is away is mapped for it (slower); known: as followed, and "
+      "there are no others; any: a kernel may use any, so that pages move only while none runs"},
      parse_hidden},
     {{"ULMS_VERIFY", "", "0", "0, 1 or abort",
       "looks, in vmm, whether pages were written by an operation that did not show it, and tells (slow); abort: ends "
@@ -223,8 +221,7 @@ static const struct {
      parse_file_folder},
     {{"ULMS_FILE_LIMIT", "", "", "a size above 0, such as 8GiB, 512MiB, 1.5G or 1073741824",
       "so much more than ULMS_MANAGED_LIMIT the program may hold, in a file in ULMS_FILE_DIR, reserved at the start; "
-      "in "
-      "vmm, for trusted kernels"},
+      "in vmm, for trusted kernels"},
      parse_file_limit},
     {{"ULMS_PLAIN", "", "", "how names of library files begin, separated by commas",
       "memory that these libraries allocate stays plain in um and vmm, as that of NCCL, NVSHMEM and UCX does: other "

@@ -28,8 +28,7 @@ struct options {
     int factor;                           /* ULMS_GPU_MEMORY_FACTOR, per cent */
     int lease_factor;          /* of what a broker grants: it leaves room itself; 100 unless the factor was set */
     enum hooks hooks;          /* ULMS_HOOKS */
-    enum hidden hidden;        /* ULMS_HIDDEN; `read` is FOLLOWED, too */
-    bool reads_code;           /* ULMS_HIDDEN=read */
+    enum hidden hidden;        /* ULMS_HIDDEN */
     enum verify verify;        /* ULMS_VERIFY */
     uint64_t page;             /* ULMS_PAGE, bytes */
     uint64_t managed_limit;    /* ULMS_MANAGED_LIMIT, bytes; 0: not set */

@@ -33,6 +33,8 @@ BAD = [
     ("ULMS_SHARE", "n,limit=1.5"),
     ("ULMS_SHARE_DIR", TOO_LONG),
     ("ULMS_SUSPEND_SIGNAL", "KILL"),
+    ("ULMS_FILE_DIR", TOO_LONG),
+    ("ULMS_FILE_LIMIT", "0"),
     ("ULMS_TRACE", TOO_LONG),
     ("ULMS_STATS", "1"),
 ]

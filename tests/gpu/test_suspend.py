@@ -26,7 +26,7 @@ pytestmark = pytest.mark.gpu
 
 PIECES = int(os.environ.get("SUSPEND_GIB", "5")) * 4
 """Of 256 MiB, all dirty each time."""
-PINNED_S = PIECES / 4  # a bit more than the background needs
+PINNED_S = PIECES / 2  # more than the background needs
 CONTEXT_MOST = 600 << 20
 FIRST_MOST_S = 0.05
 PROGRAM = f"""

@@ -159,12 +159,12 @@ static bool always_compiles(void) {
 }
 
 void loaded_begin(void) {
-    bool moves = ulms_options.mode == MODE_VMM || ulms_options.mode == MODE_OBSERVE;
-    if (!ulms_options.reads_code || !moves)
+    bool trusts = ulms_options.mode == MODE_VMM || (ulms_options.mode == MODE_OBSERVE && *ulms_options.trace);
+    if (!trusts || ulms_options.hidden == HIDDEN_ANY)
         return;
     uint32_t all = driver_tells_parameters() && !always_compiles() ? architecture() : 0;
     if (!all)
-        log_warn("kernels are not read: the driver is older than CUDA 12.4, devices differ, or CUDA_FORCE_PTX_JIT or "
+        log_info("kernels are not read: the driver is older than CUDA 12.4, devices differ, or CUDA_FORCE_PTX_JIT or "
                  "CUDA_FORCE_JIT is set");
     kernel_code_begin(all);
 }
