@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bench.emulator.run import build
+from pump.share.broker import suspend
 from tests.conftest import BUILD, PATIENCE_S, ROOT
 from tests.emu.test_sharing import SHAPES, STEPS, Device, said
 from tests.random_programs import SOURCES, Case, Judge
@@ -121,7 +122,9 @@ def test_no_report(
 
 @pytest.mark.parametrize("preset", SANITIZERS)
 def test_no_report_of_who_shares(preset: str, emulator_dir: Path, tmp_path: Path) -> None:
-    """Neither while programs share a device, nor when one is killed or stopped, nor at the end."""
+    """Neither while programs share a device, nor when one is killed or stopped or its host memory
+    goes to a file, nor at the end.
+    """
     plain = build(tmp_path)
     objects = compiled([ROOT / "tests" / "programs" / "um_speed.c"], tmp_path)
     blas = [str(path) for path in tmp_path.glob("lib*.so*")]
@@ -129,6 +132,7 @@ def test_no_report_of_who_shares(preset: str, emulator_dir: Path, tmp_path: Path
     instrumented = library(preset).parent
     paths = [str(instrumented), str(emulator_dir), str(tmp_path)]
     environment = {"LD_PRELOAD": "", "LD_LIBRARY_PATH": ":".join(paths), "EMU_TIME": "20"} | OPTIONS
+    environment["ULMS_FILE_DIR"] = str(tmp_path)
     started = [*without_aslr(), str(instrumented / "ulms-broker")]
     with broker(started, tmp_path / "share") as running:
         device = Device(plain, tmp_path / "share", emulator_dir, running)
@@ -146,6 +150,10 @@ def test_no_report_of_who_shares(preset: str, emulator_dir: Path, tmp_path: Path
         device.wait_for(3)
         killed.kill()
         killed.communicate()
+        suspend(device.folder, "b", suspended=True, folder=str(tmp_path))
+        while not any(tenant["filed"] for tenant in device.tenants()):
+            assert first.poll() is None
+        suspend(device.folder, "b", suspended=False)
         running.send_signal(signal.SIGSTOP)
         with pytest.raises(subprocess.TimeoutExpired):
             first.wait(0.2)
@@ -155,4 +163,5 @@ def test_no_report_of_who_shares(preset: str, emulator_dir: Path, tmp_path: Path
             assert (tenant.returncode, complaints) == (0, "")
             assert alone[shape] in out.splitlines()
         running.terminate()
-        assert (running.wait(PATIENCE_S), running.communicate()[1]) == (0, "")
+        _, log = running.communicate(timeout=PATIENCE_S)
+        assert (running.returncode, log.count("\n")) == (0, 2), log

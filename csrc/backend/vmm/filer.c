@@ -168,26 +168,32 @@ static bool write(struct pager *d, struct filer *f, const struct job *j, CUstrea
 static bool make_room(struct pager *d, struct filer *f, CUstream stream) {
     struct job j;
     addr_t at = 0;
-    if (next_page(d, &at, UINT64_MAX, &j, may_go) && begin(d, &j) && write(d, f, &j, stream))
-        return true;
-    log_warn("device %d: what lies in the file is to be used on the host, which has no room for it: that is refused as "
-             "out of memory (ULMS_MANAGED_LIMIT, ULMS_HIDDEN=known)",
-             d->ordinal);
-    return false;
+    return is_still(d) && next_page(d, &at, UINT64_MAX, &j, may_go) && begin(d, &j) && write(d, f, &j, stream);
 }
 
-/* Likewise. What finds no room while others use the host waits. */
-static void read(struct pager *d, struct filer *f, const struct job *j, CUstream stream) {
-    bool good, room, again;
+/* Other operations use the host, and will not for long. */
+static bool more_may_go(const struct pager *d) {
+    return !pager_opaque_runs(d) && d->window.oldest + 1 < d->window.next;
+}
+
+/* Likewise. False: there is no room for it yet. */
+static bool read(struct pager *d, struct filer *f, const struct job *j, CUstream stream) {
+    bool good, room;
     do {
         pager_unlock(d);
         good = read_page(vmm_in(d), j, stream, &room);
         pager_lock(d);
-        again = !room && is_still(d) && d->window.oldest + 1 >= d->window.next; /* else more may soon */
-    } while (again && make_room(d, f, stream));
+    } while (!room && make_room(d, f, stream));
+    bool over = room || !more_may_go(d);
+    if (!room && over)
+        log_warn(
+            "device %d: what lies in the file is to be used on the host, which has no room for it: that is refused "
+            "as out of memory (ULMS_MANAGED_LIMIT, ULMS_HIDDEN=known)",
+            d->ordinal);
     f->recalled += good;
-    f->failed += !good && (room || again);
+    f->failed += !good && over;
     pager_move_done(d, j->move, good);
+    return over;
 }
 
 /* NULL: nothing can be copied now. */
@@ -216,21 +222,29 @@ static void *work(void *data) {
             pager_lock(d);
         }
         bool same = stream && context == pager_context(d) && epoch == d->contexts.epoch;
-        if (same && take_to_read(d, f, &j))
-            read(d, f, &j, stream);
-        else if (same && take_to_write(d, f, &j))
+        bool acts = false;
+        if (same && take_to_read(d, f, &j)) {
+            acts = read(d, f, &j, stream);
+        } else if (same && take_to_write(d, f, &j)) {
             write(d, f, &j, stream);
-        else {
-            condition_wait(&f->work, &d->monitor.lock, wanted ? clock_ns() + LOOK_NS : 0);
-            continue;
+            acts = true;
         }
-        pager_wake(d);
+        if (acts)
+            pager_wake(d);
+        else
+            condition_wait(&f->work, &d->monitor.lock, wanted ? clock_ns() + LOOK_NS : 0);
     }
     pager_unlock(d);
     return NULL;
 }
 
 /* --- who asks --- */
+
+bool vmm_may_file(const struct pager *d) {
+    const struct vmm *v = vmm_in(d);
+    const struct filer *f = v ? v->filer : NULL;
+    return f && (v->beyond_host || f->fills || f->writing > 0 || page_file_pages(&v->file) > 0);
+}
 
 bool vmm_any_filed(const struct pager *d, addr_t start, addr_t end) {
     struct job j;

@@ -46,7 +46,9 @@ void vmm_file(struct pager *d, const char *folder);
 void vmm_file_beyond(struct pager *d);
 /* It does. Under the lock. */
 bool vmm_files(const struct pager *d);
-/* Something of [start, end) lies in the file. Under the lock. */
+/* Something is in the file, or may be soon. Under the lock, and so is the next. */
+bool vmm_may_file(const struct pager *d);
+/* Something of [start, end) lies in the file. */
 bool vmm_any_filed(const struct pager *d, addr_t start, addr_t end);
 /* What of [start, end) lies in the file comes to the host, where it stays, or to the device. False: it does not, and
  * must not be used. Under the lock, which is released meanwhile. */

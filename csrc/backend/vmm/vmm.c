@@ -170,13 +170,8 @@ static bool recall(struct pager *d, const struct op *op, enum pager_use uses) {
     return good;
 }
 
-/* Something is in the file, or may be soon. */
-static bool may_be_filed(const struct vmm *v) {
-    return v && v->filer && (v->beyond_host || v->file.file >= 0);
-}
-
 static bool ensure_usable(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
-    if ((may_be_filed(vmm_in(d)) && !recall(d, op, uses)) || !make_usable(d, op, serial, uses))
+    if ((vmm_may_file(d) && !recall(d, op, uses)) || !make_usable(d, op, serial, uses))
         return false;
     return !vmm_in(d) || !__atomic_load_n(&vmm_in(d)->loses, __ATOMIC_RELAXED) ||
            !(uses == PAGER_USES_ANY ? any_lost(d) : touches_lost(d, op));
