@@ -28,6 +28,7 @@ COLUMNS = (
     ">switches",
     ">in",
     ">out",
+    ">in a file",
 )
 
 
@@ -82,10 +83,10 @@ def title(gpu: dict[str, Any]) -> str:
 def row(tenant: dict[str, Any]) -> tuple[object, ...]:
     """A program; what it waited and moved are sums since it joined."""
     resident, budget, need = (format_size(tenant[n]) for n in ("resident", "budget", "need"))
-    filled, evicted = (format_size(tenant[n]) for n in ("refilled", "evicted"))
+    moved = (format_size(tenant[n]) for n in ("refilled", "evicted", "filed"))
     times = (f"{tenant['waited_ns'] / 1e9:.1f} s", tenant["turns"], tenant["switches"])
     who = (tenant["group"], tenant["pid"], tenant["program"], tenant["state"], asked(tenant))
-    return (*who, per_cent(tenant["had"]), resident, budget, need, *times, filled, evicted)
+    return (*who, per_cent(tenant["had"]), resident, budget, need, *times, *moved)
 
 
 def asked(tenant: dict[str, Any]) -> str:

@@ -25,7 +25,10 @@ from pump.terminal.render import Name, console, table
 SHORTEST_INTERVAL = 0.1  # seconds
 HELD_SHOWN = 5
 WIDE = 100  # columns: in fewer the counters' help is left out
-PAGING = ("filled_bytes", "evicted_bytes", "paged_bytes", "late", "held_ns", "in_place_bytes")
+PAGING = (
+    *("filled_bytes", "evicted_bytes", "file_in_bytes", "file_out_bytes", "paged_bytes"),
+    *("late", "held_ns", "in_place_bytes"),
+)
 """Counters that come first, each with its parts."""
 PART = "of these, "
 """How the help of a counter begins that counts a part of what one before it counts."""

@@ -45,7 +45,9 @@ def test_status_says_who_has_what(folder: Path, capsys: pytest.CaptureFixture[st
     assert "nobody shares a GPU" in capsys.readouterr().out
     asks = {"request": 300, "limit": 600, "hard": 1}
     tenant = Tenant(folder, "notebook", sets=1, settings=asks)
-    tenant.says("REPORT", need=3 * GIB, resident=2 * GIB, refilled=GIB, evicted=5 * GIB, wants=1)
+    tenant.says(
+        "REPORT", need=3 * GIB, resident=2 * GIB, refilled=GIB, evicted=5 * GIB, filed=7 * GIB
+    )
     while not broker.status(folder)["gpus"][0]["tenants"][0]["need"]:
         pass
     main(["share", "status"])
@@ -54,7 +56,7 @@ def test_status_says_who_has_what(folder: Path, capsys: pytest.CaptureFixture[st
     words = row.split()
     assert words[:2] == ["notebook", str(os.getpid())]
     assert " alone   30 %, at most 60 % hard " in row
-    assert [words[i] for i in (-4, -2)] == ["1.0", "5.0"]
+    assert [words[i] for i in (-6, -4, -2)] == ["1.0", "5.0", "7.0"]
     assert "2.0 GiB   16.0 GiB   3.0 GiB" in row
     main(["share", "status", "--json"])
     ((told,),) = (gpu["tenants"] for gpu in json.loads(capsys.readouterr().out)["gpus"])
