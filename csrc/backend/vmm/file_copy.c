@@ -60,9 +60,12 @@ void vmm_file_stages_end(void) {
     }
 }
 
-/* Trap: a stage that the driver may still use is nobody's any more. */
-static bool copy(addr_t to, addr_t from, uint64_t bytes, CUstream stream, void **stage) {
-    bool done = vmm_copy(to, from, bytes, stream) && vmm_wait(stream);
+/* Trap: an alias is an address of the device, wherever its frame lies: a copy that finds out itself where that is may
+ * be left to the processor, which has no access. And a stage that the driver may still use is nobody's any more. */
+static bool copy(void **stage, addr_t alias, bool in, uint64_t bytes, CUstream stream) {
+    CUresult status = in ? REAL(cuMemcpyHtoDAsync_v2, 0)(alias, *stage, bytes, stream)
+                         : REAL(cuMemcpyDtoHAsync_v2, 0)(*stage, alias, bytes, stream);
+    bool done = status == CUDA_SUCCESS && vmm_wait(stream);
     if (!done)
         *stage = NULL;
     return done;
@@ -89,7 +92,7 @@ bool vmm_file_write(struct vmm *v, uint32_t slot, addr_t from, CUstream stream) 
     void *stage = stage_take();
     uint64_t n = stage_bytes(), at = 0;
     bool wrote = true;
-    while (stage && at < page_bytes && copy((uintptr_t)stage, from + at, n, stream, &stage) &&
+    while (stage && at < page_bytes && copy(&stage, from + at, false, n, stream) &&
            (wrote = page_file_write(&v->file, slot, at, stage, n)))
         at += n;
     if (!wrote)
@@ -105,7 +108,7 @@ bool vmm_file_read(struct vmm *v, uint32_t slot, addr_t to, CUstream stream) {
     uint64_t n = stage_bytes(), at = 0;
     bool read = true;
     while (stage && at < page_bytes && (read = page_file_read(&v->file, slot, at, stage, n)) &&
-           copy(to + at, (uintptr_t)stage, n, stream, &stage))
+           copy(&stage, to + at, true, n, stream))
         at += n;
     if (!read)
         tell(v, true);
