@@ -10,6 +10,7 @@
 #include "base/background.h"
 #include "base/lock.h"
 
+#if defined(__x86_64__) && defined(__GLIBC__)
 static __thread struct {
     jump_function jump;
     struct __jmp_buf_tag env;
@@ -23,7 +24,6 @@ void section_left(void) {
     put_off.jump(&put_off.env, put_off.value);
 }
 
-#if defined(__x86_64__) && defined(__GLIBC__)
 struct search {
     uintptr_t target;         /* the stack pointer after the jump */
     uintptr_t wrapper;        /* the section is inner to this; 0: not known */
@@ -130,6 +130,9 @@ void jump_put_off(jump_function jump, struct __jmp_buf_tag *env, int value) {
     }
 }
 #else
+void section_left(void) {
+}
+
 void jump_put_off(jump_function jump, struct __jmp_buf_tag *env, int value) {
     (void)jump, (void)env, (void)value;
     thread_here.sections = 0;

@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.emu, pytest.mark.slow, pytest.mark.alone]
 
 DIST = Path(os.environ.get("PUMP_WHEELS", ""))
 OLDEST = (2, 17)
+LOADER_SPARES = 1536
 ALLOWED_S = 30
 STEP = ROOT / "bench" / "traces" / "hash-join.ulms.gz"
 PROGRAM = """
@@ -142,6 +143,14 @@ def test_all_that_is_compiled_runs_with_an_old_c_library(
         found = compiled(path, tmp_path / machine)
         assert {"pump/ulms.so", "pump/ulms-broker", "pump/libpolicy.so"} <= set(found)
         assert {name for name, it in found.items() if glibc_of(it) > OLDEST} == set()
+
+
+def test_a_program_can_open_the_library(wheels: dict[str, Path], tmp_path: Path) -> None:
+    """As `pump doctor` does: the loader has few bytes for each thread left by then."""
+    for machine, path in wheels.items():
+        headers = shown("-l", compiled(path, tmp_path / machine)["pump/ulms.so"])
+        (line,) = (line.split() for line in headers.splitlines() if line.startswith("  TLS "))
+        assert int(line[5], 16) <= LOADER_SPARES
 
 
 def test_debug_symbols_lie_apart(wheels: dict[str, Path], tmp_path: Path) -> None:
