@@ -217,7 +217,7 @@ static void read_alone(const struct bits *b, const struct opcode *o, uint32_t fo
                 out->reads[0] = (struct predicate){.index = NO_PREDICATE};
             break;
         }
-        /* SYNCS */
+        out->a = register_at(b, 24, o->a, false, set); /* SYNCS, STAS */
         out->b = register_at(b, 32, o->b, o->number == 0x1b2, set);
         out->to.uniform = o->number == 0x1b2;
         out->to.first = out->to.uniform ? uniform_at(b, 16, set) : out->to.first;
@@ -251,13 +251,13 @@ static void read_bulk(const struct bits *b, struct instruction *out) {
  * signed integer of 64 bits, which is not added but compared. */
 static uint8_t atomic_bytes(const struct bits *b, const struct opcode *o) {
     uint32_t type = (uint32_t)take(b, 73, 3), compares = (uint32_t)take(b, 87, 3);
-    if (o->number == 0x1a3 || o->number == 0x1a6) /* floats */
+    if (o->number == 0x1a2 || o->number == 0x1a3 || o->number == 0x1a6) /* floats */
         return type == 1 ? 4 : type == 7 ? 8 : 16;
     return type < 2 ? 4 : type == 3 && !compares ? 4 : type == 4 || type == 7 ? 16 : 8;
 }
 
 static void read_atomic(const struct bits *b, const struct opcode *o, struct instruction *out) {
-    bool listed = o->number != 0x1a3 && take(b, 73, 3) < 3;
+    bool listed = o->number != 0x1a2 && o->number != 0x1a3 && take(b, 73, 3) < 3;
     out->memory.bytes = atomic_bytes(b, o);
     if (out->to.words) {
         out->to.maybe = listed ? 0 : 3;
@@ -269,10 +269,10 @@ static void read_atomic(const struct bits *b, const struct opcode *o, struct ins
  * behind it. Others have the descriptor there, or something that is added to the address. */
 static void read_copy(const struct bits *b, uint32_t form, uint32_t set, struct instruction *out) {
     bool described = bit(b, 76), shared = form == FORM_B_UNIFORM, none = out->memory.uniform == NO_REGISTER;
+    out->memory.upper = shared && described;
     if (described ? none : set & LATEST || (!shared && !none))
         out->operation = OP_UNKNOWN;
-    out->memory.upper = shared && described;
-    if (shared)
+    else if (shared)
         out->memory.uniform = described ? out->memory.uniform + 1 : NO_REGISTER;
 }
 
@@ -287,7 +287,8 @@ static void read_memory(const struct bits *b, const struct opcode *o, uint32_t f
     out->memory.words = global ? 2 : 1;
     if ((op == OP_LOAD || op == OP_STORE) && (!bit(b, 72) || (op == OP_LOAD && take(b, 64, 4))))
         out->operation = OP_UNKNOWN;
-    out->memory.generic = o->number == 0x180 || o->number == 0x185 || o->number == 0x18a;
+    out->memory.generic =
+        o->number == 0x180 || o->number == 0x185 || o->number == 0x18a || o->number == 0x18b || o->number == 0x1a2;
     out->memory.uniform = bit(b, 91) ? uniform_at(b, loads ? 32 : 64, set) : NO_REGISTER;
     out->memory.bytes = bytes;
     bool atomic = op == OP_ATOMIC || op == OP_REDUCE || o->number == 0x18c || o->number == 0x18d;

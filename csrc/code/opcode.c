@@ -42,6 +42,7 @@ static const struct opcode rows[] = {
     /* uniform */
     {0x04a, GEFORCE, OP_LESSER, UNIFORM, 1, 0, 1, 1, 0, 2, 1}, /* UVIMNMX */
     {0x082, EVERY, OP_MOVE, UNIFORM, 1, 0, 0, 1, 0, 0, 0},
+    {0x083, EVERY, OP_FROM_PREDICATES, UNIFORM, 1, 0, 1, 1, 0, 0, 0}, /* UP2UR */
     {0x086, EVERY, OP_VOTE, ACROSS, 1, 0, 0, 0, 0, 1, 1},
     {0x087, EVERY, OP_SELECT, UNIFORM, 1, 0, 1, 1, 0, 0, 1},
     {0x08c, EVERY, OP_NOTHING, UNIFORM, 0, 0, 1, 1, 0, 2, 5},
@@ -50,6 +51,7 @@ static const struct opcode rows[] = {
     {0x092, EVERY, OP_LOGIC, UNIFORM, 1, 0, 1, 1, 1, 1, 1},
     {0x096, AMPERE | HOPPER | BLACKWELL, OP_PERMUTE, UNIFORM, 1, 0, 1, 1, 1, 0, 0},
     {0x09a, EVERY, OP_MIX, UNIFORM, 1, 0, 1, 1, 0, 0, 0}, /* USGXT */
+    {0x09b, EVERY, OP_MIX, UNIFORM, 1, 0, 1, 1, 0, 0, 0}, /* UBMSK */
     {0x097, LATER, OP_ADD, UNIFORM, 2, 0, 2, 2, 2, 2, 0},
     {0x099, EVERY, OP_SHIFT, UNIFORM, 1, 0, 1, 1, 1, 0, 0},
     {0x09c, EVERY, OP_NOTHING, UNIFORM, 0, 0, 0, 0, 0, 2, 7}, /* UPLOP3 */
@@ -69,6 +71,8 @@ static const struct opcode rows[] = {
     {0x185, EVERY, OP_STORE, MEMORY, 0, 0, 0, 1, 0, 0, 0},
     {0x186, EVERY, OP_STORE, MEMORY, 0, 0, 0, 1, 0, 0, 0},
     {0x18a, EVERY, OP_ATOMIC, MEMORY, 1, 0, 0, 1, 0, 1, 0},
+    {0x18b, EVERY, OP_ATOMIC, MEMORY, 1, 0, 0, 1, 1, 1, 0}, /* ATOM.CAS */
+    {0x1a2, LATER, OP_ATOMIC, MEMORY, 1, 0, 0, 1, 0, 1, 0},
     {0x1a3, LATER, OP_ATOMIC, MEMORY, 1, 0, 0, 1, 0, 1, 0},
     {0x1a8, EVERY, OP_ATOMIC, MEMORY, 1, 0, 0, 1, 0, 1, 0},
     {0x1a9, EVERY, OP_ATOMIC, MEMORY, 1, 0, 0, 1, 1, 1, 0}, /* ATOMG.CAS */
@@ -85,6 +89,7 @@ static const struct opcode rows[] = {
     {0x187, EVERY, OP_LOCAL_STORE, MEMORY, 0, 0, 0, 1, 0, 0, 0},
     {0x1a7, LATER, OP_SHARED_STORE, ALONE, 0, 2, 0, 2, 0, 1, 0}, /* SYNCS */
     {0x1b2, LATER, OP_SHARED_STORE, ALONE, 0, 2, 0, 2, 0, 0, 0},
+    {0x1bd, LATER, OP_SHARED_STORE, ALONE, 0, 0, 2, 4, 0, 0, 0}, /* STAS */
     /* bulk copies, tensor maps */
     {0x1b4, LATER, OP_TENSOR_LOAD, UNIFORM, 0, 0, 2, 0, 0, 0, 0},
     {0x1b5, LATER, OP_TENSOR_STORE, UNIFORM, 0, 0, 2, 0, 0, 0, 0},
@@ -107,6 +112,8 @@ static const struct opcode rows[] = {
     {0x148, EVERY, OP_COLLECT, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* WARPSYNC */
     {0x11b, LATER, OP_COLLECTED, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* ENDCOLLECTIVE */
     {0x1c7, LATER, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* UCGABAR */
+    {0x1c8, LATER, OP_NOTHING, UNIFORM, 0, 0, 0, 0, 0, 1, 0}, /* USETMAXREG */
+    {0x1c9, LATER, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* USETSHMSZ */
     {0x14e, EVERY, OP_NUMBER, ALONE, 2, 0, 0, 0, 0, 0, 0},  /* LEPC */
     {0x155, EVERY, OP_SHARED_LOAD, ALONE, 1, 0, 0, 0, 0, 0, 0},  /* BMOV to a register */
     {0x156, EVERY, OP_SHARED_STORE, PLAIN, 0, 0, 0, 1, 0, 0, 0}, /* BMOV to a barrier */
@@ -122,6 +129,7 @@ static const struct opcode rows[] = {
     {0x192, EVERY, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* MEMBAR */
     {0x1ab, EVERY, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* ERRBAR */
     {0x1af, EVERY, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* LDGDEPBAR */
+    {0x1b0, LATER, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* ARRIVES */
     {0x1c6, LATER, OP_NOTHING, ALONE, 0, 0, 0, 0, 0, 0, 0}, /* FENCE */
     /* predicates */
     {0x00b, EVERY, OP_NOTHING, PLAIN, 0, 0, 1, 1, 0, 2, 1}, /* FSETP */
@@ -133,8 +141,10 @@ static const struct opcode rows[] = {
     {0x102, EVERY, OP_NOTHING, PLAIN, 0, 0, 1, 1, 0, 1, 0}, /* FCHK */
     {0x1a1, EVERY, OP_MIX, PLAIN, 1, 0, 2, 0, 0, 1, 0},     /* MATCH */
     {0x1c4, EVERY, OP_MIX, ACROSS, 1, 0, 1, 0, 0, 0, 0},  /* REDUX */
+    {0x1aa, EVERY, OP_MIX, PLAIN, 1, 0, 2, 0, 0, 1, 0}, /* QSPC */
     /* floats */
     {0x009, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 1}, /* FMNMX */
+    {0x00a, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 1}, /* FSET */
     {0x020, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0},
     {0x021, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0},
     {0x023, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 0},
@@ -144,7 +154,9 @@ static const struct opcode rows[] = {
     {0x033, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 1}, /* HSET2 */
     {0x035, AMPERE | HOPPER, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 0}, /* HFMA2.MMA */
     {0x03e, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* F2FP */
+    {0x039, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 0}, /* I2IP */
     {0x040, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 0, 0, 0}, /* HMNMX2 */
+    {0x043, EVERY, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 0}, /* F2IP */
     {0x045, LATER, OP_MIX, PLAIN, 1, 0, 0, 1, 0, 0, 0}, /* I2FP */
     {0x076, BLACKWELL, OP_MIX, PLAIN, 1, 0, 1, 1, 1, 0, 1}, /* FMNMX3 */
     {0x108, EVERY, OP_MIX, PLAIN, 1, 0, 0, 1, 0, 0, 0}, /* MUFU */

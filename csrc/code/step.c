@@ -43,7 +43,7 @@ static void pack_predicates(struct stepping *x) {
     uint64_t mask = x->i->b.kind == OPERAND_NUMBER ? x->i->b.number : UINT64_MAX;
     for (uint8_t p = 0; p < NO_PREDICATE; p++)
         if (mask >> p & 1)
-            out = value_mix(x->v, out, predicate(x, (struct predicate){.index = p}));
+            out = value_mix(x->v, out, predicate(x, (struct predicate){p, x->i->to.uniform, false}));
     put(x, 0, out);
 }
 

@@ -12,7 +12,18 @@ LOW = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;?\s*/\* 0x([0-9a-f]{16}) 
 HIGH = re.compile(r"^\s*/\* 0x([0-9a-f]{16}) \*/")
 LABEL = re.compile(r"^(?:\.L_x_\d+|[\w$.]+):\s*$")
 KINDS = {"GPR": "R", "UGPR": "UR", "PRED": "P", "UPRED": "UP"}
-INEXACT = {"BPT", "CALL", "CCTL", "LDGSTS", "MATCH", "NANOSLEEP", "R2P", "SYNCS", "WARPSYNC"}
+INEXACT = {
+    "ARRIVES",
+    "BPT",
+    "CALL",
+    "CCTL",
+    "LDGSTS",
+    "MATCH",
+    "NANOSLEEP",
+    "R2P",
+    "SYNCS",
+    "WARPSYNC",
+}
 """They use registers whose values do not matter here, or nvdisasm leaves predicates out."""
 HIDDEN = {"UR0", "UR1", "UR2", "UR3"}
 """nvdisasm tells nothing of these."""
