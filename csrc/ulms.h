@@ -30,6 +30,25 @@ const struct ulms_option *ulms_option(size_t i);
 /* Nonzero: the kernel of that name, as compiled, is known to use only memory that its arguments show (docs/vmm.md). */
 int ulms_kernel_trusted(const char *name);
 
+enum { ULMS_KERNEL_PARTS = 8 };
+
+/* What the machine code of a kernel says. */
+struct ulms_kernel {
+    const char *name;
+    const char *verdict; /* "direct", "indexed", "follows" or "unknown" */
+    const char *reason;  /* of the last two; "": none */
+    uint32_t architecture;
+    uint64_t instructions;
+    uint64_t
+        reads[ULMS_KERNEL_PARTS]; /* words of 8 bytes of the parameters, as bits, at which memory is read; written */
+    uint64_t writes[ULMS_KERNEL_PARTS];
+};
+
+typedef void (*ulms_kernel_told)(const struct ulms_kernel *k, void *data);
+/* Tells every kernel in the bytes of a cubin, a fat binary or a library, for devices of that architecture (90: sm_90);
+ * 0: for any. Takes seconds for a large library. */
+void ulms_kernels(const void *start, uint64_t bytes, uint32_t architecture, ulms_kernel_told told, void *data);
+
 /* --- statistics: the layout of the memory, or file (ULMS_STATS), that holds the live counters --- */
 
 enum {

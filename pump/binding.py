@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pump import paths
@@ -66,4 +67,40 @@ def default_of(name: str) -> str:
 
 def text(pointer: Any) -> str:
     """A C string as text; "" for NULL."""
-    return ffi().string(pointer).decode() if pointer else ""
+    return ffi().string(pointer).decode(errors="replace") if pointer else ""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What the machine code of a kernel says. Reads, writes: the words of 8 bytes of its parameters
+    at which it may read, and write, memory.
+    """
+
+    name: str
+    architecture: int
+    verdict: str
+    reason: str
+    instructions: int
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+
+
+def kernels(path: Path, architecture: int) -> list[Kernel]:
+    """Those in a cubin, a fat binary or a library, for devices of that architecture (90: sm_90); 0:
+    for any. Raises OSError.
+    """
+    found: list[Kernel] = []
+
+    def told(k: Any, _: object) -> None:
+        head = text(k.name), k.architecture, text(k.verdict), text(k.reason), k.instructions
+        found.append(Kernel(*head, words(k.reads), words(k.writes)))
+
+    callback = ffi().callback("ulms_kernel_told", told)
+    data = path.read_bytes()
+    library().ulms_kernels(ffi().from_buffer(data), len(data), architecture, callback, ffi().NULL)
+    return found
+
+
+def words(parts: Any) -> tuple[int, ...]:
+    """The numbers of the bits that are set."""
+    return tuple(n for n in range(64 * len(parts)) if parts[n // 64] >> n % 64 & 1)

@@ -6,6 +6,11 @@
 
 enum { INSTRUCTIONS = 65536 };
 
+const char *verdict_word(enum verdict verdict) {
+    static const char *const words[] = {"unknown", "direct", "indexed", "follows"};
+    return words[verdict];
+}
+
 /* Nothing but STL may change the stack. */
 static bool stack_is_followed(const struct analysis *a) {
     for (uint32_t i = 0; i < a->instructions; i++) {

@@ -35,6 +35,8 @@ static inline bool verdict_decides(const struct kernel_verdict *v) {
     return v->verdict == VERDICT_DIRECT || v->verdict == VERDICT_INDEXED;
 }
 
+/* As logs have it. */
+const char *verdict_word(enum verdict verdict);
 /* Needs some MiB of memory for the time of the call. Any thread. */
 void verdict_of(const struct kernel *k, struct kernel_verdict *out);
 /* What holds of the kernel of that name whichever of the image's cubins is loaded. */

@@ -161,10 +161,9 @@ static bool open_image(const struct code_source *s) {
 }
 
 static void tell(const struct kernel_code *k, const struct kernel_verdict *v) {
-    static const char *const words[] = {"unknown", "direct", "indexed", "follows"};
     if (ulms_options.level < LOG_DEBUG)
         return;
-    log_line(LOG_DEBUG, NULL, "read: %s: %s%s%s, %u steps", k->name, words[v->verdict], v->reason ? ": " : "",
+    log_line(LOG_DEBUG, NULL, "read: %s: %s%s%s, %u steps", k->name, verdict_word(v->verdict), v->reason ? ": " : "",
              v->reason ? v->reason : "", v->steps);
     if (v->verdict == VERDICT_FOLLOWS && ulms_kernel_trusted(k->name))
         log_line(LOG_DEBUG, NULL, "%s is trusted by its name, and follows addresses by its code", k->name);

@@ -9,11 +9,15 @@ from pathlib import Path
 
 from rich.table import Table
 
-from pump import coverage, installed
+from pump import binding, coverage, installed
+from pump.binding import Kernel
 from pump.cli.recording import open_trace
 from pump.coverage import STATUSES, Function
 from pump.terminal.command import UsageError
-from pump.terminal.render import console, table
+from pump.terminal.render import Name, console, table
+
+EVERY_WORD = 512
+"""Words that the parameters of a kernel may have."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,8 @@ class Hooks:
     """Show every CUDA function known, and what ulms.so makes of each.
 
     Without names: how many of each library by status, and what the libraries on this machine export
-    that is not known. With names: the functions that contain one.
+    that is not known. With names: the functions that contain one. With --kernels: what the machine
+    code in files says of each kernel.
     """
 
     name = "hooks"
@@ -41,6 +46,16 @@ class Hooks:
         parser.add_argument(
             "--seen", metavar="TRACE", help="mark what a traced program gave the device to do"
         )
+        parser.add_argument(
+            "--kernels", nargs="+", metavar="FILE", help="show the kernels of cubins and libraries"
+        )
+        parser.add_argument(
+            "--architecture",
+            type=int,
+            default=0,
+            metavar="N",
+            help="only kernels for it: 90 is sm_90",
+        )
 
     def run(self, args: argparse.Namespace) -> Page:
         """The functions asked for. Raises UsageError when a name matches none."""
@@ -51,6 +66,13 @@ class Hooks:
 
     def main(self, args: argparse.Namespace) -> int:
         """Prints the page."""
+        if args.kernels:
+            kernels = kernels_of(map(Path, args.kernels), args.architecture)
+            if args.json:
+                print(json.dumps([asdict(kernel) for kernel in kernels], indent=1))
+            else:
+                console().print(kernel_table(kernels))
+            return 0
         page = self.run(args)
         if args.json:
             rows = [
@@ -73,6 +95,34 @@ class Hooks:
                 else "No driver, cuBLAS or cuDNN was found on this machine."
             )
         return 0
+
+
+def kernels_of(paths: Iterable[Path], architecture: int) -> list[Kernel]:
+    """All that the files hold. Raises UsageError for what cannot be read, or holds none."""
+    found = list[Kernel]()
+    for path in paths:
+        try:
+            kernels = binding.kernels(path, architecture)
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}") from error
+        if not kernels:
+            raise UsageError(f"{path} holds no kernel that can be read")
+        found += kernels
+    return found
+
+
+def kernel_table(kernels: Iterable[Kernel]) -> Table:
+    """One row a kernel; parameters by their words of 8 bytes."""
+    rows = [
+        (Name(k.name), k.architecture, k.verdict, places(k.reads), places(k.writes), k.reason)
+        for k in kernels
+    ]
+    return table(["kernel", ">sm", "verdict", "reads at", "writes at", "why"], rows)
+
+
+def places(words: Sequence[int]) -> str:
+    """Words of the parameters; all of them if nothing is known."""
+    return "any" if len(words) == EVERY_WORD else ", ".join(map(str, words))
 
 
 def called_symbols(path: Path) -> set[str]:

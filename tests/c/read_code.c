@@ -4,6 +4,7 @@
  *     read_code cubins ARCHITECTURE FILE FOLDER
  *     read_code kernels CUBIN...
  *     read_code code < lines of `NAME ARCHITECTURE PARAMETERS BYTES POINTERS CODE`
+ *     read_code cubin NAME
  *     read_code zstd < for each frame its bytes and those of its content, of 4 bytes each, and the frame
  *
  * `decode` prints for each: the operation's number, and what is written, may be written and is read, the numbers, the
@@ -11,8 +12,9 @@
  * into a folder, and prints their paths. `kernels` prints for each kernel: its name, the verdict, why, instructions and
  * steps, words that are read, written and stored, then for each rule the words of which one, and none, is an address.
  * `code` prints the same of kernels without functions: where their parameters begin in bank 0, their bytes, the words
- * that may be pointers, as bits, and the code, in hexadecimal. `zstd`
- * writes a byte, 1 for frames that can be read, and their content. */
+ * that may be pointers, as bits, and the code, in hexadecimal. `cubin`
+ * writes one with the kernel of that name in tests/reference/kernels.txt. `zstd` writes a byte, 1 for frames that can
+ * be read, and their content. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <inttypes.h>
@@ -23,9 +25,11 @@
 #include <sys/stat.h>
 
 #include "code/decode.h"
+#include "code/file.h"
 #include "code/image.h"
 #include "code/unpack.h"
 #include "code/verdict.h"
+#include "code_cubin.h"
 
 static void print_registers(bool uniform, uint32_t first, uint32_t words) {
     for (uint32_t i = 0; i < words; i++)
@@ -105,19 +109,6 @@ static struct view map_file(const char *path) {
     return at == MAP_FAILED ? (struct view){NULL, 0} : (struct view){at, (uint64_t)s.st_size};
 }
 
-/* The first fat binary from `at` on; its end in `at`. */
-static struct view next_fat_binary(const struct view *file, uint64_t *at) {
-    static const uint8_t magic[6] = {0x50, 0xed, 0x55, 0xba, 1, 0};
-    uint64_t bytes;
-    const uint8_t *found = memmem(file->at + *at, file->bytes - *at, magic, sizeof magic);
-    struct view none = {NULL, 0}, v = found ? view_part(file, (uint64_t)(found - file->at), 16) : none;
-    if (!v.bytes)
-        return none;
-    memcpy(&bytes, v.at + 8, sizeof bytes);
-    *at = (uint64_t)(found - file->at) + sizeof magic;
-    return view_part(file, (uint64_t)(found - file->at), bytes + 16);
-}
-
 static void write_cubin(const struct view *cubin, const char *folder, const char *file) {
     static int number;
     char path[4096];
@@ -130,11 +121,11 @@ static void write_cubin(const struct view *cubin, const char *folder, const char
 }
 
 static int write_cubins(uint32_t architecture, const char *path, const char *folder) {
-    struct view file = map_file(path), fat;
+    struct view file = map_file(path), found;
     struct code_image image;
     uint64_t at = 0;
-    while ((fat = next_fat_binary(&file, &at)).bytes) {
-        code_image_open(&image, fat.at, fat.bytes, architecture, true);
+    while (code_file_next(&file, &at, &found)) {
+        code_image_open(&image, found.at, found.bytes, architecture, true);
         for (uint32_t i = 0; i < image.cubins; i++)
             write_cubin(&image.cubin[i], folder, path);
         code_image_close(&image);
@@ -151,12 +142,11 @@ static void print_words(const struct words *w) {
 }
 
 static void print_verdict(const struct kernel *k, bool whole) {
-    static const char *const name[] = {"unknown", "direct", "indexed", "follows"};
     struct kernel_verdict v = {.reason = "an odd kernel"};
     if (whole)
         verdict_of(k, &v);
-    printf("%s\t%s\t%s\t%" PRIu64 "\t%u", k->name, name[v.verdict], v.reason ? v.reason : "", k->text.bytes / 16,
-           v.steps);
+    printf("%s\t%s\t%s\t%" PRIu64 "\t%u", k->name, verdict_word(v.verdict), v.reason ? v.reason : "",
+           k->text.bytes / 16, v.steps);
     print_words(&v.reads);
     print_words(&v.writes);
     print_words(&v.stores);
@@ -217,6 +207,10 @@ int main(int argc, char **argv) {
         return decode_all();
     if (argc == 2 && strcmp(what, "code") == 0)
         return print_code();
+    if (argc == 3 && strcmp(what, "cubin") == 0) {
+        struct bytes b = code_cubin(KERNELS, argv[2], argv[2]);
+        return fwrite(b.at, b.count, 1, stdout) != 1;
+    }
     if (argc == 2 && strcmp(what, "zstd") == 0)
         return unpack_frames();
     if (argc == 5 && strcmp(what, "cubins") == 0)
