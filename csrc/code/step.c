@@ -73,15 +73,14 @@ static void touch(struct stepping *x, value_t low, value_t high, bool reads, boo
     access_add(&x->a->accesses, (struct access){low, high, reads, writes, x->i->memory.generic});
 }
 
-/* The usual descriptor of memory, or a cache policy in its place. */
+/* The usual descriptor of memory, or a cache policy. */
 static bool is_descriptor(struct stepping *x) {
     bool usual = true, policy = true;
     uint32_t first = x->i->memory.upper;
     for (uint32_t half = first; half < 2; half++) {
         value_t value = state_get(x->s, cell_of(true, x->i->memory.uniform + half - first), x->under);
-        usual &= is_window(x, value, WINDOW_DESCRIPTOR, half) && value_at(x->v, value)->known &&
-                 value_at(x->v, value)->number == 0;
-        policy &= value_is_policy(x->v, value, half);
+        usual &= (value_at(x->v, value)->descriptor & descriptor_bit(false, half)) != 0;
+        policy &= (value_at(x->v, value)->descriptor & descriptor_bit(true, half)) != 0;
     }
     return usual || policy;
 }

@@ -16,13 +16,13 @@ static uint64_t hash_of(const struct value *a) {
 
 /* As createpolicy.fractional makes them: which policy, and for what part of the addresses. Such numbers are only a hint
  * to the cache; what others would do as the descriptor of an access is not known. */
-static uint8_t policy_halves(uint32_t number) {
-    return number == 0 ? 1 : (number & 0xf80fffffu) == 0x10000000u ? 2 : 0;
+static uint8_t policy_half(uint32_t number) {
+    return number == 0 ? descriptor_bit(true, 0) : (number & 0xf80fffffu) == 0x10000000u ? descriptor_bit(true, 1) : 0;
 }
 
 static value_t keep(struct values *v, struct value *a) {
     if (a->known && !a->base[0][0])
-        a->policy = policy_halves(a->number);
+        a->descriptor = policy_half(a->number);
     uint32_t slot = (uint32_t)(hash_of(a) >> 40) % SLOTS;
     for (; v->slots[slot]; slot = (slot + 1) % SLOTS)
         if (memcmp(&v->at[v->slots[slot]], a, sizeof *a) == 0)
@@ -61,7 +61,10 @@ value_t value_number(struct values *v, uint32_t number) {
 }
 
 value_t value_base(struct values *v, base_t base) {
-    return keep(v, &(struct value){.alternatives = 1, .base = {{base}}, .known = base_kind(base) == BASE_WINDOW});
+    struct value a = {.alternatives = 1, .base = {{base}}, .known = base_kind(base) == BASE_WINDOW};
+    if (a.known && base_index(base) == WINDOW_DESCRIPTOR)
+        a.descriptor = descriptor_bit(false, base_half(base));
+    return keep(v, &a);
 }
 
 value_t value_any(struct values *v) {
@@ -135,7 +138,7 @@ value_t value_join(struct values *v, value_t a, value_t b) {
     const struct value *from = &v->at[b];
     bool same = to.alternatives == from->alternatives && memcmp(to.base, from->base, sizeof to.base) == 0;
     mix_value(&to, from);
-    to.policy &= from->policy;
+    to.descriptor &= from->descriptor;
     if (!same || !to.known || !from->known || to.number != from->number) {
         to.known = false;
         to.number = 0;
@@ -220,7 +223,7 @@ value_t value_mix(struct values *v, value_t a, value_t b) {
 value_t value_inexact(struct values *v, value_t a) {
     struct value to = v->at[a];
     to.known = false;
-    to.number = to.policy = 0;
+    to.number = to.descriptor = 0;
     return keep(v, &to);
 }
 
@@ -263,8 +266,4 @@ bool value_is_base(const struct values *v, value_t a, base_t base) {
     const struct value *x = &v->at[a];
     return x->alternatives == 1 && !x->loaded && !x->other && words_count(&x->mixed) == 0 && !x->base[0][1] &&
            x->base[0][0] == base;
-}
-
-bool value_is_policy(const struct values *v, value_t a, uint32_t half) {
-    return v->at[a].policy >> half & 1;
 }

@@ -50,7 +50,7 @@ struct value {
     bool known;                                   /* it is a number, or a number beside one window */
     bool loaded;                                  /* what memory held went in */
     bool other;                                   /* a base that is no parameter went in otherwise */
-    uint8_t policy;                               /* halves of cache policies that it surely is one of, as bits */
+    uint8_t descriptor;                           /* what it surely is a half of: a bit each (descriptor_bit) */
 };
 
 /* The values of one analysis, by number; equal ones have the same. */
@@ -92,8 +92,10 @@ static inline const struct value *value_at(const struct values *v, value_t a) {
 bool value_is_number(const struct values *v, value_t a, uint32_t *number);
 /* Whether it is nothing but that base, or also a number beside a window. */
 bool value_is_base(const struct values *v, value_t a, base_t base);
-/* Whether it is that half of a cache policy, whichever. */
-bool value_is_policy(const struct values *v, value_t a, uint32_t half);
+/* Of a value that is the half of the usual descriptor of memory, or of a cache policy in its place. */
+static inline uint8_t descriptor_bit(bool policy, uint32_t half) {
+    return (uint8_t)(1u << (2 * policy + half));
+}
 /* Every word of which the lower half went in. */
 struct words value_words(const struct value *a);
 /* Mixes in that of which the upper half is a base. */

@@ -4,6 +4,7 @@ They are a few of those in `tests/kernels` as NVRTC compiles them. `make audit` 
 mutants.
 """
 
+import re
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,15 @@ def test_a_launch_where_the_base_is_no_address_is_not_trusted() -> None:
     for verdict in decide([line for line in LINES if line.startswith("i_")]):
         assert not verdict.trusts([])
         assert not verdict.trusts(range(len(POINTERS[verdict.name]), 30))
+
+
+def test_the_usual_descriptor_is_known_where_a_predicate_decides() -> None:
+    """ULDC.64 of it gets a guard; another constant in its place is none."""
+    (line,) = (line for line in LINES if line.startswith("d_block_sum 90 "))
+    for offset, verdict in (("82", "direct"), ("83", "unknown")):
+        changed = re.sub("b97a(..)00008200", rf"b90a\g<1>0000{offset}00", line)
+        assert changed != line
+        assert [found.verdict for found in decide([changed])] == [verdict]
 
 
 def test_an_instruction_that_is_not_known_makes_a_kernel_unknown() -> None:
