@@ -41,17 +41,24 @@ struct call {
     uint64_t reach[LISTED_MAX]; /* bytes from there to the end */
 };
 
+/* Trap: on Arm the loader opens no library that asks for more. */
+#ifdef __x86_64__
+enum { THREAD_ALIGNED = 64 };
+#else
+enum { THREAD_ALIGNED = 16 };
+#endif
+
 /* Its first line of the cache is all that a launch reads, found without following a pointer. */
 struct thread {
-    _Alignas(64) struct touch *touches; /* TOUCH_MAX; NULL: the thread is not known yet */
-    uint32_t id;                        /* small number, from 1 */
-    uint32_t inside;                    /* > 0: inside one of our wrappers; a nested call passes through */
-    struct ring *ring;                  /* NULL until something is traced */
-    uint64_t *counts;                   /* its own counters (observe/stats.c); NULL: none yet, or shared ones */
-    uint32_t slot;                      /* where they are; 0: shared */
-    uint16_t sections;                  /* that it is in (base/lock.h) */
-    bool jumps;                         /* when it has left the last of them (base/jump.h) */
-    struct within *within;              /* on the stack of the wrapper that it is in; NULL: in none */
+    _Alignas(THREAD_ALIGNED) struct touch *touches; /* TOUCH_MAX; NULL: the thread is not known yet */
+    uint32_t id;                                    /* small number, from 1 */
+    uint32_t inside;                                /* > 0: inside one of our wrappers; a nested call passes through */
+    struct ring *ring;                              /* NULL until something is traced */
+    uint64_t *counts;      /* its own counters (observe/stats.c); NULL: none yet, or shared ones */
+    uint32_t slot;         /* where they are; 0: shared */
+    uint16_t sections;     /* that it is in (base/lock.h) */
+    bool jumps;            /* when it has left the last of them (base/jump.h) */
+    struct within *within; /* on the stack of the wrapper that it is in; NULL: in none */
     struct call call;
 };
 
