@@ -23,6 +23,11 @@ void access_store(struct accesses *a, const struct value *stored) {
         a->stored_other |= base_kind(stored->base[i][0]) == BASE_VARIABLE;
 }
 
+void access_choose(struct accesses *a, const struct value *place) {
+    struct words words = value_words(place);
+    words_join(&a->chosen, &words);
+}
+
 /* The alternatives of one half of an address, without the half. */
 struct half {
     int count;
@@ -109,6 +114,7 @@ static void take_numbers(struct half *low, const struct half *high, const struct
 
 struct judge {
     const struct accesses *all;
+    struct words chosen; /* that decide which place is used, anywhere: what is loaded there may tell of them */
     struct kernel_verdict *out;
     bool indexed, follows;
     const char *odd;
@@ -181,6 +187,7 @@ static void judge_access(struct judge *j, const struct access *a, const struct v
     touched = mixed;
     if (loaded) {
         words_join(&mixed, &j->all->stored);
+        words_join(&mixed, &j->chosen);
         other |= j->all->stored_other;
     }
     for (int i = 0; i < h.count; i++) {
@@ -198,7 +205,11 @@ static void judge_access(struct judge *j, const struct access *a, const struct v
 }
 
 void access_judge(const struct accesses *a, const struct values *v, struct kernel_verdict *out) {
-    struct judge j = {.all = a, .out = out, .odd = a->odd};
+    struct judge j = {.all = a, .chosen = a->chosen, .out = out, .odd = a->odd};
+    for (uint32_t i = 0; i < a->count; i++) {
+        words_join(&j.chosen, &value_at(v, a->at[i].low)->mixed);
+        words_join(&j.chosen, &value_at(v, a->at[i].high)->mixed);
+    }
     for (uint32_t i = 0; i < a->count && !j.odd; i++)
         judge_access(&j, &a->at[i], value_at(v, a->at[i].low), value_at(v, a->at[i].high));
     if (a->maps) {

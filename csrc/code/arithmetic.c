@@ -211,7 +211,7 @@ void step_arithmetic(struct stepping *x) {
         shift(x);
         break;
     case OP_SHUFFLE:
-        put(x, 0, value_inexact(x->v, operand(x, &x->i->a, 0)));
+        put(x, 0, value_decided(x->v, value_inexact(x->v, operand(x, &x->i->a, 0)), operand(x, &x->i->b, 0), NULL));
         break;
     default:
         break;

@@ -379,6 +379,8 @@ void decode(const uint8_t *bytes, uint32_t architecture, struct instruction *out
         out->high = bit(&b, 80);
     }
     out->makes_constant = (o->number == 0x031 || o->number == 0x035) && form == FORM_C_NUMBER;
+    if (o->operation == OP_SHUFFLE && (form == FORM_REGISTER || form == FORM_C_NUMBER))
+        out->b = register_at(&b, 32, 1, false, set); /* the lane */
     if (o->operation == OP_NUMBER)
         out->special = (uint8_t)take(&b, 72, 8);
     if (o->operation == OP_LOGIC)

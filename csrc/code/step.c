@@ -49,6 +49,15 @@ static void pack_predicates(struct stepping *x) {
 
 /* --- memory --- */
 
+/* Where in shared memory, or in the stack, it lies. */
+static void choose_place(struct stepping *x) {
+    const struct instruction *i = x->i;
+    if (i->memory.index != NO_REGISTER)
+        access_choose(&x->a->accesses, value_at(x->v, state_get(x->s, cell_of(false, i->memory.index), x->under)));
+    if (i->memory.uniform != NO_REGISTER)
+        access_choose(&x->a->accesses, value_at(x->v, state_get(x->s, cell_of(true, i->memory.uniform), x->under)));
+}
+
 static void load(struct stepping *x) {
     for (int n = 0; n < x->i->to.words; n++)
         put(x, n, VALUE_LOADED);
@@ -206,16 +215,20 @@ static void transfer(struct stepping *x) {
         use_map(x);
         break;
     case OP_SHARED_LOAD:
+        choose_place(x);
         load(x);
         break;
     case OP_SHARED_STORE:
+        choose_place(x);
         store(x);
         load(x);
         break;
     case OP_LOCAL_LOAD:
+        choose_place(x);
         load_local(x);
         break;
     case OP_LOCAL_STORE:
+        choose_place(x);
         store_local(x);
         break;
     default:

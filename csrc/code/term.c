@@ -42,9 +42,12 @@ value_t constant(struct stepping *x, const struct operand *o, int n) {
     int32_t offset = o->offset + 4 * n;
     bool indexed = o->index != NO_REGISTER;
     uint32_t number;
-    if (indexed && value_is_number(x->v, state_get(x->s, cell_of(o->index_uniform, o->index), x->under), &number)) {
+    value_t index = indexed ? state_get(x->s, cell_of(o->index_uniform, o->index), x->under) : (value_t)VALUE_ZERO;
+    if (indexed && value_is_number(x->v, index, &number)) {
         offset += (int32_t)number;
         indexed = false;
+    } else if (indexed) {
+        access_choose(&x->a->accesses, value_at(x->v, index));
     }
     switch (o->bank) {
     case 0:

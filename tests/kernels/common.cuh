@@ -13,6 +13,7 @@ struct part { const u8 *from_r; int first; };
 template <class T> __device__ T opaque(T v) { asm volatile("" : "+l"(v)); return v; }
 __device__ float variable[512];
 __constant__ float constant[64];
+__constant__ u32 numbers[256];
 #define POLICY(kind, part) \
     __device__ u64 kind() { u64 p; asm("createpolicy.fractional.L2::" #kind ".b64 %0, " part ";" : "=l"(p)); return p; }
 POLICY(evict_first, "1.0")

@@ -241,3 +241,42 @@ K f_hinted_table(float **t, float *o) {
 K f_policy_of_nothing(const float *a, float *o) {
     o[ME] = hinted(a + ME, 0);
 }
+K f_byte_by_table(const u8 *a, const u64 *t, u8 *o) {
+    __shared__ u32 table[256];
+    for (u32 j = threadIdx.x; j < 256; j += blockDim.x) table[j] = j;
+    __syncthreads();
+    u64 copy = 0;
+#pragma unroll
+    for (int k = 0; k < 64; k += 8) copy |= (u64)table[(u64)a >> k & 255] << k;
+    o[ME] = a[t[ME] - copy];
+}
+K f_byte_by_place(const u8 *a, const u64 *t, u8 *o) {
+    __shared__ u32 mark[2048];
+    for (u32 j = threadIdx.x; j < 2048; j += blockDim.x) mark[j] = 0;
+    __syncthreads();
+    if (threadIdx.x < 8) mark[threadIdx.x * 256 + ((u64)a >> 8 * threadIdx.x & 255)] = 1;
+    __syncthreads();
+    u64 copy = 0;
+#pragma unroll 1
+    for (u32 j = 0; j < 2048; j++) copy += (u64)(mark[j] * (j & 255)) << 8 * (j >> 8);
+    o[ME] = a[t[ME] - copy];
+}
+K f_bits_by_lane(const u8 *a, const u64 *t, u8 *o) {
+    u64 copy = 0;
+#pragma unroll
+    for (int k = 0; k < 65; k += 5)
+        copy |= (u64)__shfl_sync(ALL, threadIdx.x & 31, (u32)((u64)a >> k & 31)) << k;
+    o[ME] = a[t[ME] - copy];
+}
+K f_byte_by_constant(const u8 *a, const u64 *t, u8 *o) {
+    u64 copy = 0;
+#pragma unroll
+    for (int k = 0; k < 64; k += 8) copy |= (u64)numbers[(u64)a >> k & 255] << k;
+    o[ME] = a[t[ME] - copy];
+}
+K f_byte_by_argument(const u8 *a, const u64 *t, const u32 *table, u8 *o) {
+    u64 copy = 0;
+#pragma unroll
+    for (int k = 0; k < 64; k += 8) copy |= (u64)table[(u64)a >> k & 255] << k;
+    o[ME] = a[t[ME] - copy];
+}
