@@ -17,6 +17,18 @@ CALL(cuKernelGetFunction, CALL_CONTEXT, CUfunction *out, CUkernel kernel) {
     return function_of(c, (CUfunction)kernel, out);
 }
 
+CALL(cuKernelGetLibrary, CALL_DRIVER, CUlibrary *out, CUkernel kernel) {
+    INVALID_IF(!out || !is_kernel(kernel));
+    *out = kernel->library;
+    return CUDA_SUCCESS;
+}
+
+CALL(cuFuncGetModule, CALL_DRIVER, CUmodule *out, CUfunction function) {
+    INVALID_IF(!out || !is_function(function));
+    *out = function->module;
+    return CUDA_SUCCESS;
+}
+
 CALL(cuFuncGetName, CALL_DRIVER, const char **name, CUfunction function) {
     INVALID_IF(!name || !is_function(function));
     *name = function->kernel->name;

@@ -111,7 +111,8 @@ static void read_quota(const struct tenant *t) {
     uint64_t host = __atomic_load_n(&q->host, __ATOMIC_RELAXED), most = session.managed_limit;
     capacity_group(t->device, memory, __atomic_load_n(&q->others, __ATOMIC_RELAXED));
     ledger_limit(session.ledger, t->device, capacity_of(t->device));
-    ledger_limit_managed(session.ledger, smaller(larger(host, 1), most) + session.file_limit);
+    /* what is pinned goes to the file beyond `most` only */
+    ledger_limit_managed(session.ledger, host < most ? larger(host, 1) : most + session.file_limit);
     if (capacity_of(t->device) != before)
         session.backend->granted(t->device);
 }

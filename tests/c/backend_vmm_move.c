@@ -26,6 +26,31 @@ TEST(content_moves_with_the_page) {
     }
 }
 
+/* The number of no frame is the one before frame 0. */
+TEST(a_page_in_the_file_is_no_neighbour_of_one_on_the_host) {
+    open_device(2 * BYTES);
+    struct vmm_range *r = range_new(BYTES, true, 0);
+    struct vmm_move out = whole(r, VMM_HOST), in = whole(r, VMM_DEVICE);
+    write_page(r, 0, 100);
+    out.start += PAGE_LEAST;
+    out.bytes -= PAGE_LEAST;
+    CHECK(move(&out));
+    CHECK_EQ(r->page[1].frame[VMM_HOST], 0);
+    for (size_t i = 1; i < PAGES; i++)
+        write_page(r, i, 100 + (unsigned)i);
+    CHECK(page_file_begin(&v.file, "/tmp", PAGES));
+    uint32_t slot = page_file_take(&v.file);
+    CHECK(vmm_file_write(&v, slot, vmm_page_alias(&v, &r->page[0], VMM_DEVICE), NULL));
+    CHECK(vmm_range_unmap(&v, r, 0, 1, VMM_UNMAPPED));
+    vmm_page_drop(&v, &r->page[0], VMM_DEVICE);
+    vmm_page_file(&v, &r->page[0], slot);
+    CHECK(move(&in));
+    CHECK_EQ(r->page[1].frame[VMM_DEVICE], r->page[0].frame[VMM_DEVICE] + 1);
+    for (size_t i = 0; i < PAGES; i++)
+        CHECK_EQ(first_word(r, i), 100 + i);
+    page_file_end(&v.file);
+}
+
 TEST(only_what_matters_is_copied) {
     open_device(2 * BYTES);
     struct vmm_range *r = range_new(BYTES, false, 0);

@@ -13,10 +13,10 @@ void *api_real[API_COUNT][2];
 void *real_first(enum api api, int variant) {
     static const char *const names[] = {
 #define NAME(symbol) [API_##symbol] = #symbol
-        NAME(cuMemCreate),         NAME(cuMemRelease),        NAME(cuMemMap),         NAME(cuMemUnmap),
-        NAME(cuMemSetAccess),      NAME(cuMemAddressReserve), NAME(cuMemAddressFree), NAME(cuMemcpyAsync),
-        NAME(cuStreamSynchronize), NAME(cuDeviceTotalMem_v2), NAME(cuDeviceGetCount)
-
+        NAME(cuMemCreate),          NAME(cuMemRelease),        NAME(cuMemMap),         NAME(cuMemUnmap),
+        NAME(cuMemSetAccess),       NAME(cuMemAddressReserve), NAME(cuMemAddressFree), NAME(cuMemcpyAsync),
+        NAME(cuStreamSynchronize),  NAME(cuDeviceTotalMem_v2), NAME(cuDeviceGetCount), NAME(cuMemHostRegister_v2),
+        NAME(cuMemcpyHtoDAsync_v2), NAME(cuMemcpyDtoHAsync_v2)
 #undef NAME
     };
     (void)variant;

@@ -223,16 +223,24 @@ print(got, counter("file_out_bytes") > 0, counter("file_in_bytes") > 0)
 """
 
 
-@pytest.mark.parametrize(("room", "parts"), [(1 << 40, 21), (32 * MIB, 20)])
+@pytest.mark.parametrize(
+    ("room", "parts", "reserves"), [(1 << 40, 21, True), (32 * MIB, 20, True), (1 << 40, 21, False)]
+)
 def test_a_program_of_twice_the_host_limit(
-    run_emulated: RunEmulated, compiled: Compile, tmp_path: Path, room: int, parts: int
+    run_emulated: RunEmulated,
+    compiled: Compile,
+    tmp_path: Path,
+    room: int,
+    parts: int,
+    reserves: bool,
 ) -> None:
     """One part is larger than the device, and of some others the device has addresses. What the
-    disk has no room for is refused when it is allocated.
+    disk has no room for is refused when it is allocated. Not all disks can reserve.
     """
     preloads = f"{installed('ulms.so')}:{compiled('full_disk', shared=True)}"
     env = {"ULMS_MANAGED_LIMIT": "64MiB", "ULMS_FILE_LIMIT": "64MiB", "ULMS_PAGE": "4MiB"}
-    env |= {"ULMS_FILE_DIR": str(tmp_path), "ULMS_HIDDEN": "known", "DISK_RESERVES": "1"}
+    env |= {"ULMS_FILE_DIR": str(tmp_path), "ULMS_HIDDEN": "known"}
     env |= {"LD_PRELOAD": preloads, "DISK": str(tmp_path), "DISK_ROOM": str(room)}
+    env |= {"DISK_RESERVES": "1"} if reserves else {}
     told = run_small(run_emulated, tmp_path, BEYOND, memory="32MiB", **env)
     assert told == f"{parts} True True\n"

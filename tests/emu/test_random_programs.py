@@ -81,13 +81,13 @@ OURS = {
 """What ulms.so calls by itself under each set-up."""
 RARE = words("""cuCtxRecordEvent cuDeviceGetGraphMemAttribute cuDeviceGraphMemTrim
     cuGraphMemFreeNodeGetParams cuGraphNodeSetEnabled cuMemExportToShareableHandle cuMemPoolTrimTo
-    cuStreamGetFlags""")
+    cuMemcpyHtoDAsync cuStreamGetFlags""")
 """Where more is freed in stream order, or during captures, than these programs have; where a limit
-is reached by pools or graphs; for another process; where a memset leaves its allocation; where a
-graph's node is disabled.
+is reached by pools or graphs; for another process; where pages go to a file; where a memset leaves
+its allocation; where a graph's node is disabled.
 
 They seldom make them. `test_stream_memory.py`, `test_accounts.py`, `test_ipc.py`,
-`test_overruns.py` and `test_contents.py` meet them.
+`test_overruns.py`, `test_page_file.py` and `test_contents.py` meet them.
 """
 BY_CHANCE = {"none": {"cuMemFree"}, "vmm": {"cuGraphExecDestroy"}}
 """Whether a free is put off there, or a graph is cut, depends on time: `ahead` and

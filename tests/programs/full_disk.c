@@ -1,5 +1,5 @@
 /* Preloaded: files in the folder DISK take no bytes from offset DISK_ROOM on. With DISK_RESERVES that is told when they
- * are reserved, else when they are written. */
+ * are reserved, else when they are written, and nothing can be reserved. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -10,18 +10,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static bool has_room(int file, off_t end) {
+static bool lies_there(int file) {
     char name[32], path[4096] = "";
     snprintf(name, sizeof name, "/proc/self/fd/%d", file);
-    bool there =
-        readlink(name, path, sizeof path - 1) > 0 && strncmp(path, getenv("DISK"), strlen(getenv("DISK"))) == 0;
-    return !there || end <= atol(getenv("DISK_ROOM"));
+    return readlink(name, path, sizeof path - 1) > 0 && strncmp(path, getenv("DISK"), strlen(getenv("DISK"))) == 0;
+}
+
+static bool has_room(int file, off_t end) {
+    return !lies_there(file) || end <= atol(getenv("DISK_ROOM"));
 }
 
 int fallocate(int file, int mode, off_t at, off_t bytes) {
-    if (has_room(file, at + bytes))
+    bool reserves = getenv("DISK_RESERVES") || !lies_there(file);
+    if (reserves && has_room(file, at + bytes))
         return (int)syscall(SYS_fallocate, file, mode, at, bytes);
-    errno = getenv("DISK_RESERVES") ? ENOSPC : EOPNOTSUPP;
+    errno = reserves ? ENOSPC : EOPNOTSUPP;
     return -1;
 }
 

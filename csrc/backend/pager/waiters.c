@@ -94,19 +94,24 @@ static void let_go(struct pager *d, const struct op *op) {
         pager_moves_abandon(d, d->admission.touches[i].start, d->admission.touches[i].bytes);
 }
 
-static bool insists(const struct pager *d) {
-    return d->kind->insists && d->kind->insists(d);
+/* It cannot run without some page that it touches. */
+static bool insists(struct pager *d, const struct op *op) {
+    size_t n = d->kind->insists ? d->kind->touches(d, op) : 0;
+    for (size_t i = 0; i < n; i++)
+        if (d->kind->insists(d, d->admission.touches[i].start, d->admission.touches[i].bytes))
+            return true;
+    return false;
 }
 
 /* Until patience has run out; then as long as a move goes on that cannot be abandoned. */
 static void wait_for_answer(struct pager *d, const struct op *op, struct pager_waiter *w) {
-    struct patience wish = {.what = insists(d) ? PATIENCE_NEED : PATIENCE_WISH}, need = {.what = PATIENCE_NEED};
+    struct patience wish = {.what = insists(d, op) ? PATIENCE_NEED : PATIENCE_WISH}, need = {.what = PATIENCE_NEED};
     uint64_t progress_ns = d->monitor.progress_ns;
     while (!is_answered(w) && !w->at_once)
         if (!pager_wait_for_answer(d, &wish)) {
             bool progressed = progress_ns != d->monitor.progress_ns;
             progress_ns = d->monitor.progress_ns;
-            if (insists(d) && progressed)
+            if (progressed && insists(d, op))
                 continue;
             log_debug("device %d: nothing moves: an operation runs without its pages", d->ordinal);
             w->at_once = 1;
@@ -123,7 +128,7 @@ static void wait_for_answer(struct pager *d, const struct op *op, struct pager_w
 int pager_hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket, uint64_t *waited_ns) {
     uint64_t wait;
     struct pager_waiter self = {.ticket = ticket, .serial = serial};
-    self.at_once = !pager_context(d) || (patience_gone() && !insists(d)); /* nothing moves without a context */
+    self.at_once = !pager_context(d) || (patience_gone() && !insists(d, op)); /* nothing moves without a context */
     if (self.at_once)
         let_go(d, op);
     int answer = ulms_engine_admit(d->engine.core, serial, self.at_once, &wait);

@@ -91,7 +91,10 @@ static bool is_still(const struct pager *d) {
 }
 
 static bool take_to_write(struct pager *d, struct filer *f, struct job *j) {
-    if (!f->fills || f->whole || f->recall < f->end || !is_still(d))
+    if (!f->fills || f->whole || f->recall < f->end)
+        return false;
+    f->whole = !pager_moves(d) && f->writing == 0; /* nothing is away */
+    if (!is_still(d))
         return false;
     if (next_page(d, &f->next, UINT64_MAX, j, may_go))
         return begin(d, j);
@@ -360,8 +363,8 @@ bool vmm_files(const struct pager *d) {
     return vmm_in(d) && vmm_in(d)->filer && vmm_in(d)->filer->fills;
 }
 
-bool vmm_insists(const struct pager *d) {
-    return vmm_in(d) && page_file_pages(&vmm_in(d)->file) > 0;
+bool vmm_insists(const struct pager *d, addr_t start, uint64_t bytes) {
+    return vmm_in(d) && vmm_any_filed(d, start, start + bytes);
 }
 
 void vmm_load(const struct pager *d, struct backend_load *load) {

@@ -79,7 +79,8 @@ static bool needs_copy(const struct vmm_move *m, const struct vmm_page *p) {
 }
 
 static bool follows(const struct vmm_page *before, const struct vmm_page *p) {
-    return p->frame[VMM_DEVICE] == before->frame[VMM_DEVICE] + 1 && p->frame[VMM_HOST] == before->frame[VMM_HOST] + 1;
+    return !vmm_page_is_filed(before) && !vmm_page_is_filed(p) &&
+           p->frame[VMM_DEVICE] == before->frame[VMM_DEVICE] + 1 && p->frame[VMM_HOST] == before->frame[VMM_HOST] + 1;
 }
 
 /* Neighbours here and there, that can go in one copy, from the first of [*first, end) on that has to: moves *first to
@@ -175,14 +176,27 @@ static void give_up_device(struct vmm *v, const struct span *s) {
             vmm_page_drop(v, &s->range->page[i], VMM_DEVICE);
 }
 
+/* Pages that leave for the file are mapped nowhere while they are there. False: one is still mapped. */
+static bool unmap_filed(struct vmm *v, const struct span *s) {
+    bool all = true;
+    for (size_t i = s->first; all && i < s->end; i++)
+        all = s->range->page[i].at != VMM_DEVICE || !vmm_page_is_filed(&s->range->page[i]) ||
+              vmm_range_unmap(v, s->range, i, 1, VMM_UNMAPPED);
+    return all;
+}
+
+/* They stay on the device after all. */
+static void map_filed(struct vmm *v, const struct span *s) {
+    for (size_t i = s->first; i < s->end; i++)
+        if (s->range->page[i].at == VMM_UNMAPPED && vmm_page_is_filed(&s->range->page[i]))
+            vmm_range_map(v, s->range, i, 1, VMM_DEVICE);
+}
+
 /* Nobody uses them while they are away, so they stay mapped where they were, but for those in the file; all or none. */
-static bool make_stale(struct vmm *v, const struct vmm_move *m, const struct span *s, bool all) {
-    bool left = all;
+static void make_stale(struct vmm *v, const struct vmm_move *m, const struct span *s, bool all) {
     for (size_t i = s->first; s->range && i < s->end; i++) {
         struct vmm_page *p = &s->range->page[i];
-        if (all && p->at == VMM_DEVICE && vmm_page_is_filed(p)) {
-            left = vmm_range_unmap(v, s->range, i, 1, VMM_UNMAPPED) && left;
-        } else if (all && p->at == VMM_DEVICE) {
+        if (all && p->at == VMM_DEVICE) {
             vmm_page_lies(p, VMM_STALE);
             p->filled = m->copy;
             ulms_frames_give_stale(&v->pool[VMM_DEVICE].frames, p->frame[VMM_DEVICE], &p->claim);
@@ -190,7 +204,6 @@ static bool make_stale(struct vmm *v, const struct vmm_move *m, const struct spa
         }
         settle(v, m, p);
     }
-    return left;
 }
 
 /* They have their frames; what has its own back is mapped there still. */
@@ -252,10 +265,13 @@ enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstr
         ok[i] = ok[i] && done;
         whole = whole && ok[i];
     }
-    bool left = whole;
+    for (size_t i = 0; i < n && m->stale && whole; i++)
+        whole = unmap_filed(v, &s[i]);
+    for (size_t i = 0; i < n && m->stale && !whole; i++)
+        if (s[i].range)
+            map_filed(v, &s[i]);
     for (size_t i = 0; i < n && m->stale; i++)
-        left = make_stale(v, &m[i], &s[i], whole) && left;
-    whole = left;
+        make_stale(v, &m[i], &s[i], whole);
     if (n > 0 && !m->stale)
         whole = remap(v, m, s, ok, n, stream, vacated, data);
     return whole ? VMM_MOVED : done ? VMM_STAYED : VMM_STUCK;

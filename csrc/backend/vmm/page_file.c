@@ -5,12 +5,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bits.h"
 #include "base/larger.h"
-#include "base/options.h"
 #include "base/page.h"
 
 enum { RESERVE = 64 }; /* slots at a time */
@@ -48,6 +48,7 @@ static void end(struct page_file *f) {
         close(f->file);
     free(f->idle);
     f->idle = NULL;
+    f->slots = f->room = 0;
     f->file = -1;
 }
 
@@ -65,6 +66,7 @@ static bool begin(struct page_file *f, const char *folder, uint32_t room) {
         return false;
     }
     pass_cache(file, true);
+    snprintf(f->folder, sizeof f->folder, "%s", folder);
     f->file = file;
     f->device = made.st_dev;
     f->inode = made.st_ino;
@@ -75,9 +77,10 @@ static bool begin(struct page_file *f, const char *folder, uint32_t room) {
 
 bool page_file_begin(struct page_file *f, const char *folder, uint32_t room) {
     lock_take(&f->lock);
-    f->fills = f->file >= 0 || begin(f, folder, room);
-    bool fills = f->fills;
+    bool there = f->file >= 0, fills = there ? strcmp(f->folder, folder) == 0 : begin(f, folder, room);
+    f->fills = f->fills || fills;
     lock_drop(&f->lock);
+    errno = there ? EBUSY : errno;
     return fills;
 }
 
@@ -95,13 +98,14 @@ void page_file_fork_child(struct page_file *f) {
 
 /* --- slots --- */
 
-/* False: there is no room. A file system that cannot reserve tells when it writes. */
+/* False: there is no room. A file system that cannot reserve tells when it writes; what was not written is zeros. */
 static bool reserve(const struct page_file *f, uint32_t n) {
     if (!is_ours(f)) {
         errno = EBADF;
         return false;
     }
-    return fallocate(f->file, 0, (off_t)(f->slots * page_bytes), (off_t)(n * page_bytes)) == 0 || errno == EOPNOTSUPP;
+    off_t start = (off_t)(f->slots * page_bytes), bytes = (off_t)(n * page_bytes);
+    return fallocate(f->file, 0, start, bytes) == 0 || (errno == EOPNOTSUPP && ftruncate(f->file, start + bytes) == 0);
 }
 
 /* As many as there is room for, some at a time. Under the lock. */
@@ -127,7 +131,7 @@ uint32_t page_file_reserve(struct page_file *f, uint32_t slots) {
 uint32_t page_file_take(struct page_file *f) {
     uint32_t slot = NO_SLOT;
     lock_take(&f->lock);
-    if (f->taken < f->slots || reserve_more(f)) {
+    if (f->idle && (f->taken < f->slots || reserve_more(f))) {
         slot = bits_first(f->idle, 0, f->slots);
         bits_set(f->idle, slot, false);
         __atomic_store_n(&f->taken, f->taken + 1, __ATOMIC_RELAXED);

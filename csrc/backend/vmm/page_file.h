@@ -6,12 +6,14 @@
 #include <sys/types.h>
 
 #include "base/lock.h"
+#include "base/options.h"
 
 #define NO_SLOT UINT32_MAX
 
 struct page_file {
-    struct lock lock;            /* of what follows */
-    int file;                    /* -1: there is none */
+    struct lock lock; /* of what follows */
+    int file;         /* -1: there is none */
+    char folder[OPTION_PATH_MAX];
     dev_t device;                /* its own, */
     ino_t inode;                 /* likewise: the program may have closed it, and opened another file of that number */
     bool fills;                  /* more is to come: it stays while it is empty */
@@ -20,8 +22,8 @@ struct page_file {
 };
 #define PAGE_FILE_NONE {.file = -1}
 
-/* Pages may go there from now on: so many at most, to a file in the folder, unless there is one still. False: errno
- * says why not. */
+/* Pages may go there from now on: so many at most, to a file in the folder, which may be there still. False: errno
+ * says why not; EBUSY: some are in another folder. */
 bool page_file_begin(struct page_file *f, const char *folder, uint32_t room);
 /* No more. It goes with the last page. */
 void page_file_end(struct page_file *f);

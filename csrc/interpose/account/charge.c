@@ -149,6 +149,8 @@ void charge_came(struct charge *c) {
 bool charge_relieved(const struct charge *c, struct charge_relief *r, CUresult status) {
     if (status != CUDA_ERROR_OUT_OF_MEMORY || !c->recorded)
         return false;
+    if (!r->asked)
+        deferred_free_unused(); /* what pools keep, too */
     bool gave = !r->asked && session.backend->relieve && session.backend->relieve(c->device);
     bool waits = c->kind == MEMORY_PLAIN || c->kind == MEMORY_PITCH;
     r->asked = true;

@@ -297,8 +297,12 @@ CUresult custom_cuMemPoolDestroy(int variant, CUmemoryPool pool) {
     reserved_leaves(pool);
     CUresult status = REAL(cuMemPoolDestroy, variant)(pool);
     reserved_left(pool, status == CUDA_SUCCESS);
-    if (status == CUDA_SUCCESS && session_on)
+    if (status == CUDA_SUCCESS && known) {
+        lock_take(&lock);
+        known->keeps = 0; /* of what outlives it */
+        lock_drop(&lock);
         deferred_unkeep(pool);
+    }
     lock_take(&lock);
     if (status == CUDA_SUCCESS)
         drop(known);
