@@ -33,10 +33,7 @@ void tenant_close(struct tenant *t, bool closed) {
 }
 
 void tenant_unsuspend(struct tenant *t) {
-    bool suspended = t->lease.suspended;
-    t->lease.suspended = 0;
-    tenant_file(t);
-    t->lease.suspended = suspended;
+    tenant_unfile(t);
     if (returns(t) && t->budget) {
         grant(t, t->budget);
     } else if (t->lease.suspended) {

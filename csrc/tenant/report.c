@@ -26,13 +26,22 @@ static uint64_t away(const struct tenant *t) {
     return t->lease.suspended && !t->drains && !t->unacknowledged ? t->lease.serial : 0;
 }
 
-void tenant_file(struct tenant *t) {
-    struct share_file file;
-    bool files = away(t) && t->to.page && share_page_read_file(t->to.page, &file) && *file.folder;
-    if (t->file == (files ? file.number : 0))
+/* By the request of that number; 0: no more goes there. */
+static void file(struct tenant *t, uint64_t number, const char *folder) {
+    if (t->file == number)
         return;
-    t->file = files ? file.number : 0;
-    tenant_backend()->file(t->device, files ? file.folder : NULL);
+    t->file = number;
+    tenant_backend()->file(t->device, number ? folder : NULL);
+}
+
+void tenant_file(struct tenant *t) {
+    struct share_file asked;
+    bool files = away(t) && t->to.page && share_page_read_file(t->to.page, &asked) && *asked.folder;
+    file(t, files ? asked.number : 0, asked.folder);
+}
+
+void tenant_unfile(struct tenant *t) {
+    file(t, 0, NULL);
 }
 
 /* While it is parked nothing is issued: what is not idle then are moves of ours. */
@@ -40,9 +49,13 @@ static bool wants(const struct tenant *t, const struct backend_load *load, bool 
     return load->wants || (t->lease.suspended != POLICY_PARKED && (issues || !idle));
 }
 
+/* Of the host: the rest of what moves lies in a file. */
+static uint64_t host_bytes(void) {
+    return smaller(ledger_managed(session.ledger), session.managed_limit);
+}
+
 static void report(struct tenant *t, const struct backend_load *load, bool issues, bool idle) {
-    uint64_t used = ledger_used(session.ledger, t->device),
-             host = smaller(ledger_managed(session.ledger), session.managed_limit);
+    uint64_t used = ledger_used(session.ledger, t->device), host = host_bytes();
     struct share_message m = {.kind = SHARE_REPORT,
                               .report = {.used = used,
                                          .host = host,
@@ -73,8 +86,8 @@ static void report(struct tenant *t, const struct backend_load *load, bool issue
 
 static bool need_changed(const struct tenant *t, const struct backend_load *load) {
     uint64_t apart = load->need > t->need ? load->need - t->need : t->need - load->need;
-    bool other = t->host != smaller(ledger_managed(session.ledger), session.managed_limit) ||
-                 (t->to.page->quota.memory && t->used != ledger_used(session.ledger, t->device));
+    bool other =
+        t->host != host_bytes() || (t->to.page->quota.memory && t->used != ledger_used(session.ledger, t->device));
     return apart > t->need / NEED_PART || (other && clock_ns() >= t->reported_ns + ACKNOWLEDGE_NS);
 }
 

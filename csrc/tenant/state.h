@@ -77,6 +77,7 @@ void tenant_drained(struct tenant *t);
 void tenant_ask(struct tenant *t);
 /* Once all has left, host memory goes to a file where that is asked for, until it is resumed. */
 void tenant_file(struct tenant *t);
+void tenant_unfile(struct tenant *t);
 
 /* lease.c: what is heard, and done about it. */
 void tenant_read(struct tenant *t);

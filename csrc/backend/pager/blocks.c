@@ -23,6 +23,7 @@ static bool knows(const struct pager *d, addr_t start, uint64_t bytes) {
     return pager_ranges_split(&d->memory.ranges, start, start + bytes, &any, 1) > 0;
 }
 
+/* A page keeps its date of death only if every block on it is gone: the engine knows. What is born undoes it. */
 void pager_block_change(struct pager *d, addr_t start, uint64_t bytes, bool live) {
     uint64_t died = live ? 0 : d->window.next ? d->window.next : 1;
     pager_pages_died(&d->memory.ranges, start, start + bytes, died);
@@ -31,11 +32,13 @@ void pager_block_change(struct pager *d, addr_t start, uint64_t bytes, bool live
     ulms_engine_block(d->engine.core, start, bytes, live);
 }
 
-/* One that lives. Under the lock. */
-static void tell(struct pager *d, addr_t start, uint64_t bytes) {
-    ulms_engine_block(d->engine.core, start, bytes, true);
-    if (d->kind->divided)
-        d->kind->divided(d, start, bytes);
+/* Under the lock. */
+static void hear(struct pager *d, const struct pager_block *b) {
+    if (!knows(d, b->start, b->bytes))
+        return;
+    pager_block_change(d, b->start, b->bytes, b->live);
+    if (b->live && d->kind->divided)
+        d->kind->divided(d, b->start, b->bytes);
 }
 
 /* Those that live, of a device that has heard of none. Under the lock. */
@@ -45,8 +48,7 @@ static void hear_all(struct pager *d) {
     for (size_t n; (n = ledger_list_blocks(session.ledger, from, list, LEDGER_LISTED)) > 0;
          from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++)
-            if (knows(d, list[i].start, list[i].bytes))
-                tell(d, list[i].start, list[i].bytes);
+            hear(d, &(struct pager_block){list[i].start, list[i].bytes, true});
 }
 
 void pager_hear(struct pager *d) {
@@ -76,14 +78,6 @@ void pager_block_before(void) {
     struct patience need = {.what = PATIENCE_NEED};
     while (is(CATCHING_UP) && patience_rest(&need))
         ;
-}
-
-static void hear(struct pager *d, const struct pager_block *b) {
-    if (!knows(d, b->start, b->bytes))
-        return;
-    pager_block_change(d, b->start, b->bytes, b->live);
-    if (b->live && d->kind->divided)
-        d->kind->divided(d, b->start, b->bytes);
 }
 
 void pager_blocks_hear(struct pager *d) {

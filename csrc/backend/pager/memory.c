@@ -49,8 +49,7 @@ void pager_coming(int32_t device, int64_t bytes) {
 }
 
 void pager_arrived(addr_t start, uint64_t bytes, int32_t device) {
-    pager_returned();            /* room is made for it */
-    pager_freeing(start, bytes); /* freed in stream order, and used again: it never left */
+    pager_returned(); /* room is made for it */
     struct pager *d = pager_of(device);
     if (!d)
         return;

@@ -64,7 +64,7 @@ struct pager_kind {
     void (*load)(const struct pager *d, struct backend_load *load);
     /* An operation waits for its pages as long as any move gets done: to use them where they are now is dear, or cannot
      * be. Under the lock. NULL: it does not. */
-    bool (*insists)(const struct pager *d, addr_t start, uint64_t bytes);
+    bool (*insists)(struct pager *d, const struct op *op);
     /* The framework told of a block, of which the engine knows. Under the lock. NULL: nothing to do. */
     void (*divided)(struct pager *d, addr_t start, uint64_t bytes);
     /* Content can be discarded, as far as is known. NULL: it cannot. */

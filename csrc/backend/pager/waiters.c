@@ -96,11 +96,7 @@ static void let_go(struct pager *d, const struct op *op) {
 
 /* It cannot run without some page that it touches. */
 static bool insists(struct pager *d, const struct op *op) {
-    size_t n = d->kind->insists ? d->kind->touches(d, op) : 0;
-    for (size_t i = 0; i < n; i++)
-        if (d->kind->insists(d, d->admission.touches[i].start, d->admission.touches[i].bytes))
-            return true;
-    return false;
+    return d->kind->insists && d->kind->insists(d, op);
 }
 
 /* Until patience has run out; then as long as a move goes on that cannot be abandoned. */

@@ -32,6 +32,12 @@ static bool provide(addr_t *start, uint64_t bytes, int32_t device) {
     return done;
 }
 
+/* What was freed in stream order, and is used again, has not left. */
+static void arrived(addr_t start, uint64_t bytes, int32_t device) {
+    pager_freeing(start, bytes);
+    pager_arrived(start, bytes, device);
+}
+
 /* The program's own managed memory lies where the program's use of it brings it. What is allocated in stream order is
  * not waited for, as the driver does not. */
 static void place(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
@@ -135,7 +141,7 @@ const struct backend backend_um = {.name = "um",
                                    .fast_path = true,
                                    .serves = serves,
                                    .provide = provide,
-                                   .arrived = pager_arrived,
+                                   .arrived = arrived,
                                    .crowded = pager_crowded,
                                    .room = pager_room,
                                    .plain = pager_plain,

@@ -46,20 +46,6 @@ static void stage_give(void *stage) {
     lock_drop(&lock);
 }
 
-/* What the driver keeps pinned is kept. */
-void vmm_file_stages_end(void) {
-    lock_take(&lock);
-    void *first = idle;
-    idle = NULL;
-    lock_drop(&lock);
-    for (void *stage = first, *next; stage; stage = next) {
-        next = *(void **)stage;
-        CUresult status = REAL(cuMemHostUnregister, 0)(stage);
-        if (status == CUDA_SUCCESS || status == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
-            munmap(stage, stage_bytes());
-    }
-}
-
 /* Trap: an alias is an address of the device, wherever its frame lies: a copy that finds out itself where that is may
  * be left to the processor, which has no access. And a stage that the driver may still use is nobody's any more. */
 static bool copy(void **stage, addr_t alias, bool in, uint64_t bytes, CUstream stream) {
@@ -88,32 +74,31 @@ uint32_t vmm_file_take(struct vmm *v) {
     return slot;
 }
 
-bool vmm_file_write(struct vmm *v, uint32_t slot, addr_t from, CUstream stream) {
+/* All of a slot, in pieces. */
+static bool pass(struct vmm *v, bool in, uint32_t slot, addr_t alias, CUstream stream) {
     void *stage = stage_take();
     uint64_t n = stage_bytes(), at = 0;
-    bool wrote = true;
-    while (stage && at < page_bytes && copy(&stage, from + at, false, n, stream) &&
-           (wrote = page_file_write(&v->file, slot, at, stage, n)))
-        at += n;
-    if (!wrote)
-        tell(v, false);
+    bool filed = true, good = stage != NULL;
+    while (good && at < page_bytes) {
+        if (in)
+            good = (filed = page_file_read(&v->file, slot, at, stage, n)) && copy(&stage, alias + at, true, n, stream);
+        else
+            good =
+                copy(&stage, alias + at, false, n, stream) && (filed = page_file_write(&v->file, slot, at, stage, n));
+        at += good ? n : 0;
+    }
+    if (!filed)
+        tell(v, in);
     if (stage)
         stage_give(stage);
-    stats_add(COUNT_file_out_bytes, at);
-    return at == page_bytes;
+    stats_add(in ? COUNT_file_in_bytes : COUNT_file_out_bytes, at);
+    return good;
+}
+
+bool vmm_file_write(struct vmm *v, uint32_t slot, addr_t from, CUstream stream) {
+    return pass(v, false, slot, from, stream);
 }
 
 bool vmm_file_read(struct vmm *v, uint32_t slot, addr_t to, CUstream stream) {
-    void *stage = stage_take();
-    uint64_t n = stage_bytes(), at = 0;
-    bool read = true;
-    while (stage && at < page_bytes && (read = page_file_read(&v->file, slot, at, stage, n)) &&
-           copy(&stage, to + at, true, n, stream))
-        at += n;
-    if (!read)
-        tell(v, true);
-    if (stage)
-        stage_give(stage);
-    stats_add(COUNT_file_in_bytes, at);
-    return at == page_bytes;
+    return pass(v, true, slot, to, stream);
 }

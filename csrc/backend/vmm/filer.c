@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "backend/vmm/extent.h"
 #include "backend/vmm/memory.h"
 #include "base/larger.h"
 #include "base/log.h"
@@ -363,8 +364,13 @@ bool vmm_files(const struct pager *d) {
     return vmm_in(d) && vmm_in(d)->filer && vmm_in(d)->filer->fills;
 }
 
-bool vmm_insists(const struct pager *d, addr_t start, uint64_t bytes) {
-    return vmm_in(d) && vmm_any_filed(d, start, start + bytes);
+bool vmm_insists(struct pager *d, const struct op *op) {
+    bool any = vmm_in(d) && page_file_pages(&vmm_in(d)->file) > 0, filed = false;
+    for (size_t i = 0, n = any ? vmm_touches(d, op) : 0; i < n && !filed; i++) {
+        const struct ulms_engine_touch *t = &d->admission.touches[i];
+        filed = vmm_any_filed(d, t->start, t->start + t->bytes);
+    }
+    return filed;
 }
 
 void vmm_load(const struct pager *d, struct backend_load *load) {

@@ -53,7 +53,7 @@ bool vmm_any_filed(const struct pager *d, addr_t start, addr_t end);
 /* What of [start, end) lies in the file comes to the host, where it stays, or to the device. False: it does not, and
  * must not be used. Under the lock, which is released meanwhile. */
 __attribute__((warn_unused_result)) bool vmm_recall(struct pager *d, addr_t start, addr_t end);
-bool vmm_insists(const struct pager *d, addr_t start, uint64_t bytes);
+bool vmm_insists(struct pager *d, const struct op *op);
 void vmm_load(const struct pager *d, struct backend_load *load);
 void vmm_filers_stop(void);
 void vmm_fork_child(void);

@@ -265,8 +265,6 @@ enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstr
 uint32_t vmm_file_take(struct vmm *v);
 bool vmm_file_write(struct vmm *v, uint32_t slot, addr_t from, CUstream stream);
 bool vmm_file_read(struct vmm *v, uint32_t slot, addr_t to, CUstream stream);
-/* The memory that they went through is given back. */
-void vmm_file_stages_end(void);
 
 /* --- the driver's calls (driver_calls.c). False: refused --- */
 
