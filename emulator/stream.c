@@ -5,10 +5,12 @@
 #include "plan.h"
 #include "run.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 struct item {
     struct item *next;
@@ -278,6 +280,14 @@ static void *work_off(void *stream) {
     return NULL;
 }
 
+/* Trap: the kernel makes no thread for a process of which another one is inside exec, and that call may yet fail. */
+static int create(pthread_t *id, const pthread_attr_t *attributes, CUstream s) {
+    int error, tries = 0;
+    while ((error = pthread_create(id, attributes, work_off, s)) == EAGAIN && tries++ < 2000)
+        usleep(100);
+    return error;
+}
+
 static bool start(CUstream s) {
     if (s->started)
         return true;
@@ -289,7 +299,7 @@ static bool start(CUstream s) {
     sigset_t all, before;
     sigfillset(&all); /* the program's signals are for the program's threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    s->started = pthread_create(&id, &detached, work_off, s) == 0;
+    s->started = create(&id, &detached, s) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&detached);
     if (!s->started)

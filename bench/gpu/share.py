@@ -28,6 +28,7 @@ from pump.paths import library
 
 PROGRAMS = "gpt2-half,decode"
 SECONDS = 20.0
+BLOCKS = 5
 BOUND = 0.01
 WRITTEN_S = 60.0
 HOOKS = "ulms.so"
@@ -113,8 +114,11 @@ def measure(
             process.block(1, turns.START_S)
             warm = statistics.median(process.block(turns.WARM, turns.ANSWER_S))
             process.send(signal.SIGUSR2)
-            steps = max(turns.LEAST_STEPS, round(seconds * 1e3 / warm))
-            step_ms = statistics.median(process.block(steps, turns.ANSWER_S + 2 * seconds))
+            steps = math.ceil(seconds * 1e3 / warm / BLOCKS)
+            until, times = time.monotonic() + seconds, list[float]()
+            while time.monotonic() < until or len(times) < turns.LEAST_STEPS:
+                times += process.block(steps, turns.ANSWER_S + 2 * seconds)
+            step_ms = statistics.median(times)
             process.send(signal.SIGUSR2)
             own, samples = read(wait_for(seen, WRITTEN_S))
             counted = fits.counters_of(process.end(turns.ANSWER_S))

@@ -7,6 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/thread.h"
+
+/* As long as a call of exec that fails may take on a busy machine. */
+enum { EXEC_NS = 200000000 };
+
 struct start {
     void *(*run)(void *);
     void *data;
@@ -39,6 +44,17 @@ void background_signals(sigset_t *signals) {
         sigdelset(signals, open[i]);
 }
 
+/* Trap: the kernel makes no thread for a process of which another one is inside exec, and that call may yet fail. */
+static int create(pthread_t *thread, struct start *s) {
+    uint64_t until = clock_ns() + EXEC_NS;
+    for (int tries = 0;; tries++) {
+        int error = pthread_create(thread, NULL, begin, s);
+        if (error != EAGAIN || clock_ns() > until)
+            return error;
+        thread_give_way(tries);
+    }
+}
+
 /* Blocked before the thread is made, so that it never has one open. */
 int background_start(pthread_t *thread, void *(*run)(void *), void *data) {
     struct start *s = malloc(sizeof *s);
@@ -48,7 +64,7 @@ int background_start(pthread_t *thread, void *(*run)(void *), void *data) {
     *s = (struct start){run, data};
     background_signals(&signals);
     pthread_sigmask(SIG_BLOCK, &signals, &old);
-    int error = pthread_create(thread, NULL, begin, s);
+    int error = create(thread, s);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (error)
         free(s);

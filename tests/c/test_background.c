@@ -1,0 +1,42 @@
+#define _GNU_SOURCE
+#include "test.h"
+
+#include <pthread.h>
+#include <sys/stat.h>
+
+#include "base/background.h"
+
+enum { STARTS = 2000 };
+
+static bool enough;
+
+/* The file has no format that the system knows: each call comes as far as that, and fails. */
+static void *go_on_executing(void *file) {
+    char *none[] = {NULL};
+    while (!__atomic_load_n(&enough, __ATOMIC_RELAXED))
+        CHECK(execve(file, none, none) == -1);
+    return NULL;
+}
+
+static void *nothing(void *data) {
+    return data;
+}
+
+TEST(a_thread_starts_while_another_calls_exec) {
+    char file[] = "/tmp/test_background.XXXXXX";
+    int made = mkstemp(file), refused = 0;
+    pthread_t other, thread;
+    CHECK(made >= 0 && write(made, "none", 4) == 4 && fchmod(made, 0700) == 0);
+    close(made);
+    CHECK_EQ(pthread_create(&other, NULL, go_on_executing, file), 0);
+    for (int i = 0; i < STARTS; i++) {
+        int error = background_start(&thread, nothing, NULL);
+        refused += error != 0;
+        if (!error)
+            pthread_join(thread, NULL);
+    }
+    __atomic_store_n(&enough, true, __ATOMIC_RELAXED);
+    pthread_join(other, NULL);
+    unlink(file);
+    CHECK_EQ(refused, 0);
+}
