@@ -280,11 +280,15 @@ static void *work_off(void *stream) {
     return NULL;
 }
 
-/* Trap: the kernel makes no thread for a process of which another one is inside exec, and that call may yet fail. */
+/* Trap: the kernel makes no thread for a process of which another one is inside exec, and that call may yet fail. The
+ * same error says that the process may have no more threads: that is waited out once. */
 static int create(pthread_t *id, const pthread_attr_t *attributes, CUstream s) {
-    int error, tries = 0;
-    while ((error = pthread_create(id, attributes, work_off, s)) == EAGAIN && tries++ < 2000)
-        usleep(100);
+    enum { TRIES = 1000, EVERY_US = 100 };
+    static atomic_bool refused;
+    int error, tries = atomic_load(&refused) ? TRIES : 0;
+    while ((error = pthread_create(id, attributes, work_off, s)) == EAGAIN && tries++ < TRIES)
+        usleep(EVERY_US);
+    atomic_store(&refused, error == EAGAIN);
     return error;
 }
 

@@ -4,13 +4,15 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/thread.h"
 
 /* As long as a call of exec that fails may take on a busy machine. */
-enum { EXEC_NS = 200000000 };
+enum { EXEC_NS = 100000000 };
+static bool refused; /* so long, and since */
 
 struct start {
     void *(*run)(void *);
@@ -44,15 +46,15 @@ void background_signals(sigset_t *signals) {
         sigdelset(signals, open[i]);
 }
 
-/* Trap: the kernel makes no thread for a process of which another one is inside exec, and that call may yet fail. */
+/* Trap: the kernel makes no thread for a process of which another one is inside exec, and that call may yet fail. The
+ * same error says that the process may have no more threads: that is waited out once. */
 static int create(pthread_t *thread, struct start *s) {
-    uint64_t until = clock_ns() + EXEC_NS;
-    for (int tries = 0;; tries++) {
-        int error = pthread_create(thread, NULL, begin, s);
-        if (error != EAGAIN || clock_ns() > until)
-            return error;
-        thread_give_way(tries);
-    }
+    uint64_t until = __atomic_load_n(&refused, __ATOMIC_RELAXED) ? 0 : clock_ns() + EXEC_NS;
+    int error, tries = 0;
+    while ((error = pthread_create(thread, NULL, begin, s)) == EAGAIN && clock_ns() < until)
+        thread_give_way(tries++);
+    __atomic_store_n(&refused, error == EAGAIN, __ATOMIC_RELAXED);
+    return error;
 }
 
 /* Blocked before the thread is made, so that it never has one open. */
