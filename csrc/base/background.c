@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/thread.h"
+#include "base/patience.h"
 
 /* As long as a call of exec that fails may take on a busy machine. */
 enum { EXEC_NS = 100000000 };
@@ -49,10 +49,11 @@ void background_signals(sigset_t *signals) {
 /* Trap: the kernel makes no thread for a process of which another one is inside exec, and that call may yet fail. The
  * same error says that the process may have no more threads: that is waited out once. */
 static int create(pthread_t *thread, struct start *s) {
-    uint64_t until = __atomic_load_n(&refused, __ATOMIC_RELAXED) ? 0 : clock_ns() + EXEC_NS;
-    int error, tries = 0;
-    while ((error = pthread_create(thread, NULL, begin, s)) == EAGAIN && clock_ns() < until)
-        thread_give_way(tries++);
+    struct patience patience = {.most_ns = EXEC_NS};
+    bool wait = !__atomic_load_n(&refused, __ATOMIC_RELAXED);
+    int error;
+    while ((error = pthread_create(thread, NULL, begin, s)) == EAGAIN && wait && patience_rest(&patience))
+        continue;
     __atomic_store_n(&refused, error == EAGAIN, __ATOMIC_RELAXED);
     return error;
 }
