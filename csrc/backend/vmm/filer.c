@@ -122,6 +122,7 @@ static bool write_page(struct vmm *v, const struct job *j, CUstream stream, bool
     if (*written && vmm_range_unmap(v, j->range, j->page, 1, VMM_UNMAPPED)) {
         vmm_page_file(v, p, slot);
         vmm_page_drop(v, p, VMM_HOST);
+        vmm_hold_places(v, j->range, j->page, 1);
         return true;
     }
     if (slot != NO_SLOT)
@@ -135,7 +136,8 @@ static bool read_page(struct vmm *v, const struct job *j, CUstream stream, bool 
     *room = frames_take(&v->pool[VMM_HOST].frames, &frame, 1, false);
     if (!*room)
         return false;
-    if (!vmm_file_read(v, p->slot, vmm_alias(&v->pool[VMM_HOST], frame), stream)) {
+    if (!vmm_file_read(v, p->slot, vmm_alias(&v->pool[VMM_HOST], frame), stream) ||
+        !vmm_range_unmap(v, j->range, j->page, 1, VMM_UNMAPPED)) {
         ulms_frames_give(&v->pool[VMM_HOST].frames, &frame, 1);
         return false;
     }
@@ -220,6 +222,8 @@ static void *work(void *data) {
         CUcontext context = wanted && !pager_forgets() ? pager_context(d) : NULL;
         uint64_t epoch = d->contexts.epoch;
         CUstream stream = NULL;
+        if (wanted && !context && !pager_forgets())
+            f->whole = f->writing == 0; /* nothing can be copied */
         if (context) {
             pager_unlock(d);
             stream = sit(&seat, context, epoch);

@@ -204,6 +204,8 @@ static void make_stale(struct vmm *v, const struct vmm_move *m, const struct spa
         }
         settle(v, m, p);
     }
+    if (s->range)
+        vmm_hold_places(v, s->range, s->first, s->end - s->first);
 }
 
 /* They have their frames; what has its own back is mapped there still. */
@@ -239,6 +241,8 @@ static bool remap(struct vmm *v, const struct vmm_move *m, const struct span *s,
         whole = ok[i] && vmm_range_map(v, s[i].range, s[i].first, s[i].end - s[i].first, m[i].to) && whole;
         for (size_t p = s[i].first; s[i].range && p < s[i].end; p++)
             settle(v, &m[i], &s[i].range->page[p]);
+        if (s[i].range)
+            vmm_hold_places(v, s[i].range, s[i].first, s[i].end - s[i].first);
     }
     return whole;
 }

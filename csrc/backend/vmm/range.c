@@ -301,6 +301,8 @@ static bool fill_from_file(struct vmm *v, struct vmm_range *r, size_t first, siz
         vmm_page_file(v, &r->page[i], vmm_file_take(v));
         good = vmm_page_is_filed(&r->page[i]);
     }
+    if (good)
+        vmm_hold_places(v, r, first, n);
     return good;
 }
 

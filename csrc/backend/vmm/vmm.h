@@ -8,7 +8,7 @@
  *           it comes again that costs no call
  *   claim   of a stale page on that frame: if it is idle when the page comes, it gets it back, and needs no call then
  *           either
- *   slot    a page's place in a file: then the page has no frame, and nothing is mapped at its addresses
+ *   slot    a page's place in a file: then the page has no frame, and its addresses are mapped at a placeholder
  *
  * Copies run from alias to alias; only the program's addresses are mapped anew, and for that moment nobody may use
  * them. */
@@ -25,7 +25,7 @@
 /* Where a frame lies: what arrays are indexed by. */
 enum vmm_place { VMM_DEVICE, VMM_HOST, VMM_PLACES };
 /* What is mapped at a page: its frame of a place (enum vmm_place), or one of these. */
-enum { VMM_UNMAPPED = VMM_PLACES, VMM_STALE };
+enum { VMM_UNMAPPED = VMM_PLACES, VMM_STALE, VMM_FILED };
 
 /* Who may use a mapping. */
 struct vmm_users {
@@ -72,7 +72,7 @@ struct vmm_page {
     uint64_t in_place_until;    /* operations of lower tickets may use it on the host. Under the device's lock */
     struct ulms_claim claim;    /* VMM_STALE: on the frame that it is mapped at */
     uint32_t slot;              /* in the file; or NO_SLOT. Atomic */
-    uint8_t at;                 /* what is mapped: enum vmm_place, VMM_UNMAPPED or VMM_STALE */
+    uint8_t at;                 /* what is mapped: see VMM_PLACES */
     bool filled;                /* frame[VMM_HOST] holds what the page holds, or held when it came to the device */
     bool fixed;                 /* it is where it is for good */
     bool exported;              /* other processes may have it mapped: it is fixed, and nothing new comes onto it */
@@ -130,6 +130,14 @@ void d2h_queue_open(struct d2h_queue *t);
 /* Copies when all others have gone, or nearly so, and waits. False: refused, or nobody knows whether it has gone. */
 bool d2h_queue_copy(struct d2h_queue *t, addr_t to, addr_t from, uint64_t bytes, CUstream stream);
 
+/* --- what is mapped where a page is in the file (placeholder.c) --- */
+
+struct placeholder {
+    struct lock lock; /* of what follows */
+    bool there;
+    uint32_t frame; /* of the host */
+};
+
 /* The backend's memory of one device. */
 struct vmm {
     int32_t device;         /* CUDA ordinal */
@@ -139,6 +147,7 @@ struct vmm {
     struct d2h_queue d2h_queue;          /* of copies to the host */
     struct page_file file;               /* of pages that the host does not hold */
     struct filer *filer;                 /* NULL: none was ever to go there. Under the device's lock */
+    struct placeholder placeholder;
     struct lock parts_lock; /* of parts: who comes and goes. Taken before the device's lock. Of the next three */
     uint64_t parts_made;
     uint64_t whole_bytes;   /* of the parts that are of whole pages */
@@ -196,6 +205,8 @@ bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n,
 /* Maps those of the pages that are unmapped to their frames of `to`, which they must have; where that is refused, back
  * to those of the other place, if they have them. False: not all of them are at `to`; each is where its `at` says. */
 bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
+/* Maps the placeholder at those of the pages that are in the file and unmapped; where that is refused they stay so. */
+void vmm_hold_places(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
 /* Those of the pages that are stale are mapped to their frames of the host, before somebody may use them. Nothing of
  * them moves meanwhile. */
 void vmm_range_map_stale(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
