@@ -117,7 +117,7 @@ class Outcome:
     def reports(self) -> str:
         """What is on stderr, but what the program itself says there."""
         lines = self.stderr.splitlines(keepends=True)
-        own = ("driver ", "failed ", "resident ", "event ")
+        own = ("driver ", "failed ", "resident ", "event ", "away ", "left ")
         return "".join(line for line in lines if not line.startswith(own))
 
     def resident(self) -> "Resident":
@@ -154,7 +154,7 @@ class Verdict:
 def compile_program(target: Path) -> Path:
     """Compiles the program there; its path. Raises CalledProcessError."""
     command = ["cc", "-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
-    command += [f"-I{ROOT / folder}" for folder in ("hooks", "csrc", "emulator")]
+    command += [f"-I{ROOT / folder}" for folder in ("", "hooks", "csrc", "emulator")]
     command += [f"-I{BUILD / 'gen'}", "-o", str(target), *map(str, SOURCES)]
     libraries = (paths.emulator_dir() / name for name in ("libcuda.so.1", "libnvidia-ml.so.1"))
     subprocess.run([*command, *map(str, libraries)], check=True)

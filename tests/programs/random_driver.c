@@ -56,6 +56,7 @@ void driver_find(bool asked) {
 }
 
 void driver_count(const char *name) {
+    away_point();
     emu_spare(name);
     for (int i = 0; i < NAMES; i++)
         if (strcmp(names[i], name) == 0)

@@ -67,6 +67,7 @@ static CUgraph capture(struct actor *a, struct graph *g) {
     int now = g->stream;
     CU(cuStreamBeginCapture_v2, a->stream[g->stream], modes[random_below(a, a->actors == 1 ? 3 : 2)]);
     a->capturing = true;
+    away_bound(1);
     if (g->allocates)
         capture_memory(a, g);
     for (int i = 0; i < g->count; i++) {
@@ -80,6 +81,7 @@ static CUgraph capture(struct actor *a, struct graph *g) {
     captured_follow(a, g->stream, now);
     a->capturing = false;
     CU(cuStreamEndCapture, a->stream[g->stream], &made);
+    away_bound(-1);
     return made;
 }
 

@@ -256,6 +256,7 @@ int main(int argc, char **argv) {
         event_choose(argv[3], seed);
     atexit(tell); /* behind what a library does at the end, as it comes before cuInit */
     driver_find(seed % 2);
+    away_begin(seed);
     driver_check(POLL(cuInit, 0), "cuInit", __FILE__, __LINE__);
     if (nvmlInit_v2())
         return 2;
@@ -266,5 +267,6 @@ int main(int argc, char **argv) {
         emu_fail(NULL); /* the next meets the same failures */
         emu_fail(getenv("EMU_FAIL"));
     }
+    away_end();
     return 0;
 }

@@ -224,6 +224,15 @@ void array_free(struct actor *a);
 /* Copies a part of a block to another block, through the array. */
 void array_pass(struct actor *a, const struct step *s);
 
+/* random_away.c */
+void away_begin(uint64_t seed);
+/* A call comes next. */
+void away_point(void);
+/* From now on a capture, or work behind a gate, ends by what is called next; or (-1) does no more. */
+void away_bound(int more);
+/* Prints how often it was away; then, once more away, what is lost: bytes of the device, of the file. */
+void away_end(void);
+
 /* random_context.c */
 /* Copies within a block and frees memory while a context is current that is neither's. */
 void elsewhere(struct actor *a, const struct step *s);

@@ -194,6 +194,7 @@ static void gate(struct actor *a, const struct step *s) {
         return;
     a->gates++;
     a->no_waiting = true;
+    away_bound(1);
     CU(cuStreamWaitValue32_v2, a->stream[FREE], a->word.start, a->gates, CU_STREAM_WAIT_VALUE_GEQ);
     for (uint32_t i = 0; i <= s->form % 4; i++) {
         struct step behind;
@@ -202,6 +203,7 @@ static void gate(struct actor *a, const struct step *s) {
         work_do(a, &behind);
     }
     CU(cuStreamWriteValue32_v2, a->stream[SECOND_FREE], a->word.start, a->gates, 0);
+    away_bound(-1);
     a->no_waiting = false;
 }
 

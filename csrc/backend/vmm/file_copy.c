@@ -11,7 +11,7 @@
 #include "driver/real.h"
 #include "observe/stats.h"
 
-enum { STAGE_MOST = 8 << 20, PORTABLE = 1 };
+enum { STAGE_MOST = 8 << 20, PORTABLE = 1, TRIES = 3 };
 
 static struct lock lock;
 static void *idle; /* each begins with the address of the next. Under the lock */
@@ -46,53 +46,69 @@ static void stage_give(void *stage) {
     lock_drop(&lock);
 }
 
+static CUresult issue(void *stage, addr_t alias, bool in, uint64_t bytes, CUstream stream) {
+    return in ? REAL(cuMemcpyHtoDAsync_v2, 0)(alias, stage, bytes, stream)
+              : REAL(cuMemcpyDtoHAsync_v2, 0)(stage, alias, bytes, stream);
+}
+
 /* Trap: an alias is an address of the device, wherever its frame lies: a copy that finds out itself where that is may
  * be left to the processor, which has no access. And a stage that the driver may still use is nobody's any more. */
 static bool copy(void **stage, addr_t alias, bool in, uint64_t bytes, CUstream stream) {
-    CUresult status = in ? REAL(cuMemcpyHtoDAsync_v2, 0)(alias, *stage, bytes, stream)
-                         : REAL(cuMemcpyDtoHAsync_v2, 0)(*stage, alias, bytes, stream);
-    bool done = status == CUDA_SUCCESS && vmm_wait(stream);
-    if (!done)
+    bool issued = false, done = false;
+    for (int i = 0; i < TRIES && !issued; i++)
+        issued = issue(*stage, alias, in, bytes, stream) == CUDA_SUCCESS;
+    for (int i = 0; i < TRIES && issued && !done; i++)
+        done = vmm_wait(stream);
+    if (issued && !done)
         *stage = NULL;
     return done;
 }
 
-static void tell(struct vmm *v, bool reads) {
+static void tell(struct vmm *v, bool reads, const char *why) {
     if (__atomic_exchange_n(&v->file_tells[reads], true, __ATOMIC_RELAXED))
         return;
     if (reads)
         log_error("device %d: pages cannot be read from their file (%s): what uses them is refused as out of memory",
-                  v->device, strerror(errno));
+                  v->device, why);
     else
-        log_warn("device %d: no more pages go to a file (%s): they stay where they are", v->device, strerror(errno));
+        log_warn("device %d: no more pages go to a file (%s): they stay where they are", v->device, why);
 }
 
 uint32_t vmm_file_take(struct vmm *v) {
     uint32_t slot = page_file_take(&v->file);
     if (slot == NO_SLOT)
-        tell(v, false);
+        tell(v, false, strerror(errno));
     return slot;
+}
+
+/* Nothing else holds what it reads: an error may be of the moment. */
+static bool read_patiently(const struct vmm *v, uint32_t slot, uint64_t at, void *to, uint64_t bytes) {
+    bool good = false;
+    for (int i = 0; i < TRIES && !good; i++)
+        good = page_file_read(&v->file, slot, at, to, bytes);
+    return good;
 }
 
 /* All of a slot, in pieces. */
 static bool pass(struct vmm *v, bool in, uint32_t slot, addr_t alias, CUstream stream) {
     void *stage = stage_take();
     uint64_t n = stage_bytes(), at = 0;
-    bool filed = true, good = stage != NULL;
-    while (good && at < page_bytes) {
-        if (in)
-            good = (filed = page_file_read(&v->file, slot, at, stage, n)) && copy(&stage, alias + at, true, n, stream);
-        else
-            good =
-                copy(&stage, alias + at, false, n, stream) && (filed = page_file_write(&v->file, slot, at, stage, n));
-        at += good ? n : 0;
+    const char *why = stage ? NULL : strerror(ENOMEM);
+    while (!why && at < page_bytes) {
+        if (in && !read_patiently(v, slot, at, stage, n))
+            why = strerror(errno);
+        else if (!copy(&stage, alias + at, in, n, stream))
+            why = "the driver refuses a copy";
+        else if (!in && !page_file_write(&v->file, slot, at, stage, n))
+            why = strerror(errno);
+        at += why ? 0 : n;
     }
-    if (!filed)
-        tell(v, in);
+    if (why)
+        tell(v, in, why);
     if (stage)
         stage_give(stage);
     stats_add(in ? COUNT_file_in_bytes : COUNT_file_out_bytes, at);
-    return good;
+    return !why;
 }
 
 bool vmm_file_write(struct vmm *v, uint32_t slot, addr_t from, CUstream stream) {
