@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/patience.h"
+#include "base/thread.h"
 
 /* As long as a call of exec that fails may take on a busy machine. */
 enum { EXEC_NS = 100000000 };
@@ -72,4 +72,14 @@ int background_start(pthread_t *thread, void *(*run)(void *), void *data) {
     if (error)
         free(s);
     return error;
+}
+
+/* Trap: pthread_timedjoin_np goes by a clock that may be set back or on. */
+bool background_join(pthread_t thread, uint64_t until_ns) {
+    for (int tries = 0; pthread_tryjoin_np(thread, NULL) != 0; tries++) {
+        if (clock_ns() > until_ns)
+            return false;
+        thread_give_way(tries);
+    }
+    return true;
 }

@@ -310,11 +310,8 @@ bool writer_open(const char *path, const char *header) {
 static bool ends(void) {
     uint64_t before;
     do {
-        struct timespec until;
         before = stats_sum(COUNT_trace_records);
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += CLOSE_SECONDS;
-        if (pthread_timedjoin_np(thread, NULL, &until) == 0)
+        if (background_join(thread, clock_ns() + CLOSE_SECONDS * 1000000000ull))
             return true;
     } while (stats_sum(COUNT_trace_records) != before);
     return false;

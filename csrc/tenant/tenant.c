@@ -213,9 +213,7 @@ bool tenant_shares(int device) {
 
 /* Before the driver ends. A thread that the driver keeps is left to the end of the process. */
 void tenants_stop(void) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += END_NS / 1000000000;
+    uint64_t until = clock_ns() + END_NS;
     lock_take(&end);
     __atomic_store_n(&stopping, true, __ATOMIC_RELEASE);
     condition_tell_all(&ends);
@@ -225,7 +223,7 @@ void tenants_stop(void) {
             continue;
         tenant_wake(i);
         tenants[i]->joined = true;
-        pthread_timedjoin_np(tenants[i]->thread, NULL, &until);
+        background_join(tenants[i]->thread, until);
         tenant_backend()->close(i, false);
         tenant_backend()->bound(i, 0);
     }

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/background.h"
+#include "base/thread.h"
 
 enum { STARTS = 2000 };
 
@@ -39,4 +40,21 @@ TEST(a_thread_starts_while_another_calls_exec) {
     pthread_join(other, NULL);
     unlink(file);
     CHECK_EQ(refused, 0);
+}
+
+static void *until_told(void *told) {
+    while (!__atomic_load_n((bool *)told, __ATOMIC_ACQUIRE))
+        thread_sleep(100);
+    return NULL;
+}
+
+TEST(a_thread_is_waited_for_so_long) {
+    bool told = false;
+    pthread_t thread;
+    CHECK_EQ(background_start(&thread, until_told, &told), 0);
+    uint64_t before = clock_ns(), until = before + 20000000;
+    CHECK(!background_join(thread, until));
+    CHECK(clock_ns() >= until);
+    __atomic_store_n(&told, true, __ATOMIC_RELEASE);
+    CHECK(background_join(thread, UINT64_MAX));
 }

@@ -25,6 +25,7 @@ REASONS = {
     "base/patience.c": "the helper",
     "base/lock.c": "a lock, held for a moment; callers of condition_wait need a reason",
     "base/thread.c": "what the helper sleeps with",
+    "base/background.c": "the end of a thread of ours, which is bounded",
     "backend/pager/monitor.c": "the helper, for a device's conditions",
     "backend/pager/freeze.c": OURS,
     "backend/pager/worker.c": OURS + ", but the start and the end of a thread, which are bounded",
@@ -43,7 +44,6 @@ REASONS = {
     "tenant/tenant.c": OURS + ": tenant_join waits for the broker, half a second at most",
     "ledger/pending.c": "a lock: who has it calls nothing",
     "launch/kernel_code.c": OURS,
-    "observe/writer.c": "the end of a trace: so many seconds",
     "interpose/replace/ipc_server.c": OURS + ", but the end of the process, which is bounded",
     "interpose/account/reserved.c": "an event never recorded, which the driver does not wait for",
     "interpose/record/timing.c": "a trace's reader: " + OURS,
@@ -70,6 +70,16 @@ def test_locks_and_conditions_are_our_own() -> None:
     pthreads = re.compile(r"\bpthread_(mutex|cond|rwlock|spin)|\bsem_t\b|\bpthread_once\(")
     files = [path.name for path in CSRC.rglob("*.[ch]") if pthreads.search(code(path))]
     assert files == ["lock.c"]
+
+
+def test_no_wait_goes_by_a_clock_that_may_be_set() -> None:
+    settable = re.compile(r"\bCLOCK_REALTIME\b|\bpthread_(?:timed|clock)?join(?:_np)?\b")
+    files = {
+        path.relative_to(CSRC).as_posix()
+        for path in CSRC.rglob("*.c")
+        if settable.search(code(path))
+    }
+    assert files == {"observe/writer.c", "observe/stats.c"}, "which say when something was written"
 
 
 def test_every_reason_is_needed() -> None:

@@ -158,10 +158,10 @@ void pager_stop(void) {
         begin_stop(d);
     /* behind a gate that nobody will open no thread of ours ends */
     bool gated = patience_gated(), lasts = gated && session.backend->kind->managed;
-    struct timespec soon = pager_soon(gated || pager_gates_unseen() ? PAGER_GATED_NS : PAGER_JOIN_NS);
-    struct timespec moved = pager_soon(lasts ? PAGER_GATED_NS : PAGER_MOVED_NS);
+    uint64_t soon = clock_ns() + (gated || pager_gates_unseen() ? PAGER_GATED_NS : PAGER_JOIN_NS);
+    uint64_t moved = clock_ns() + (lasts ? PAGER_GATED_NS : PAGER_MOVED_NS);
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
-        pager_workers_stop(d, &soon, &moved);
+        pager_workers_stop(d, soon, moved);
         pager_lock(d);
         pager_publish(d);
         pager_unlock(d);

@@ -254,9 +254,9 @@ const char *pager_movers_start(struct pager *d) {
     return why;
 }
 
-void pager_movers_join(struct pager *d, const struct timespec *until) {
+void pager_movers_join(struct pager *d, uint64_t until_ns) {
     for (int i = 0; i < MOVER_MAX; i++)
-        if (!pager_worker_join(&d->movers.mover[i].worker, until)) {
+        if (!pager_worker_join(&d->movers.mover[i].worker, until_ns)) {
             pager_lock(d);
             phase_enter(&d->phase.now, PHASE_STUCK);
             pager_wake(d);

@@ -54,6 +54,6 @@ CUcontext pager_context(const struct pager *d);
 /* After PHASE_STOPPING: moves that no mover has begun are none, and idle movers end. Under the lock. */
 void pager_movers_stop(struct pager *d);
 /* Joins them. Without the lock. */
-void pager_movers_join(struct pager *d, const struct timespec *until);
+void pager_movers_join(struct pager *d, uint64_t until_ns);
 
 #endif

@@ -43,7 +43,7 @@ struct pager_kind {
     /* Brings it to the device, and tells the engine. Without the lock. NULL: it stays where it is, and so are the next
      * two: the thread that does ends, after PHASE_STOPPING; it does nothing in a context that is about to go. */
     void (*place)(struct pager *d, addr_t start, uint64_t bytes, bool fits);
-    void (*placer_stops)(struct pager *d, const struct timespec *until);
+    void (*placer_stops)(struct pager *d, uint64_t until_ns);
     void (*placer_leaves)(struct pager *d, CUcontext going);
     /* What of the device its pages keep from the rest of the program, as the driver tells what is free: bytes. Under
      * the lock. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "backend/pager/pager.h"
+#include "base/background.h"
 #include "driver/session.h"
 
 enum { POLL_US = 50, TRIES = 3 };
@@ -106,13 +107,12 @@ static void *drain(void *data) {
 /* The drainer of an earlier time has ended, but for what the driver does at the end of a thread. */
 const char *pager_prior_drain(struct pager *d) {
     struct pager_worker *w = &d->phase.prior.drainer;
-    struct timespec soon = pager_soon(PAGER_JOIN_NS);
-    if (w->running && pthread_timedjoin_np(w->thread, NULL, &soon) != 0)
+    if (w->running && !background_join(w->thread, clock_ns() + PAGER_JOIN_NS))
         return "the driver keeps a thread of ours";
     return pager_worker_start(w, "ulms-past", drain, d);
 }
 
-void pager_prior_join(struct pager *d, const struct timespec *soon, const struct timespec *moved) {
+void pager_prior_join(struct pager *d, uint64_t soon_ns, uint64_t moved_ns) {
     struct pager_prior *p = &d->phase.prior;
-    pager_worker_join(&p->drainer, __atomic_load_n(&p->draining, __ATOMIC_RELAXED) ? soon : moved);
+    pager_worker_join(&p->drainer, __atomic_load_n(&p->draining, __ATOMIC_RELAXED) ? soon_ns : moved_ns);
 }

@@ -24,6 +24,6 @@ bool pager_prior_note(struct pager *d);
 /* The thread that waits for it. NULL: it runs; else why it does not. Under the lock. */
 const char *pager_prior_drain(struct pager *d);
 /* Joins it. Without the lock. */
-void pager_prior_join(struct pager *d, const struct timespec *soon, const struct timespec *moved);
+void pager_prior_join(struct pager *d, uint64_t soon_ns, uint64_t moved_ns);
 
 #endif

@@ -66,10 +66,10 @@ const char *pager_workers_start(struct pager *d) {
     return !why && first ? pager_movers_start(d) : why;
 }
 
-void pager_workers_stop(struct pager *d, const struct timespec *soon, const struct timespec *moved) {
+void pager_workers_stop(struct pager *d, uint64_t soon_ns, uint64_t moved_ns) {
     if (d->kind->placer_stops)
-        d->kind->placer_stops(d, soon);
-    pager_worker_join(&d->markers.watcher, moved);
-    pager_prior_join(d, soon, moved);
-    pager_movers_join(d, moved);
+        d->kind->placer_stops(d, soon_ns);
+    pager_worker_join(&d->markers.watcher, moved_ns);
+    pager_prior_join(d, soon_ns, moved_ns);
+    pager_movers_join(d, moved_ns);
 }

@@ -11,6 +11,6 @@ struct pager;
 const char *pager_workers_start(struct pager *d);
 /* Joins them, after PHASE_STOPPING, until `moved`, as on a busy machine it may be long until a thread runs; who waits
  * for work of the program's, which may never end, until `soon`. Without the lock. */
-void pager_workers_stop(struct pager *d, const struct timespec *soon, const struct timespec *moved);
+void pager_workers_stop(struct pager *d, uint64_t soon_ns, uint64_t moved_ns);
 
 #endif

@@ -36,17 +36,8 @@ const char *pager_worker_start(struct pager_worker *w, const char *name, void *(
     return !w->running ? "no thread" : !s.relaxed ? PAGER_UNRELAXED : NULL;
 }
 
-struct timespec pager_soon(uint64_t ns) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    ns += (uint64_t)now.tv_nsec;
-    now.tv_sec += (time_t)(ns / 1000000000u);
-    now.tv_nsec = (long)(ns % 1000000000u);
-    return now;
-}
-
-bool pager_worker_join(struct pager_worker *w, const struct timespec *until) {
-    bool ended = !w->running || pthread_timedjoin_np(w->thread, NULL, until) == 0;
+bool pager_worker_join(struct pager_worker *w, uint64_t until_ns) {
+    bool ended = !w->running || background_join(w->thread, until_ns);
     if (!ended)
         log_warn("the process ends while the driver keeps a thread of ours");
     w->running = false;

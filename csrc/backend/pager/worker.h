@@ -21,10 +21,8 @@ struct pager_worker {
 
 /* Whatever it calls spoils no capture. NULL: it runs; else why it does not. */
 const char *pager_worker_start(struct pager_worker *w, const char *name, void *(*run)(void *), void *data);
-/* In so many nanoseconds, for the next. */
-struct timespec pager_soon(uint64_t ns);
-/* Waits until it ends. False: a thread that the driver keeps until then is left to the end of the process, which is
- * told. */
-bool pager_worker_join(struct pager_worker *w, const struct timespec *until);
+/* Waits until it ends. False: a thread that the driver keeps until clock_ns() is so much is left to the end of the
+ * process, which is told. */
+bool pager_worker_join(struct pager_worker *w, uint64_t until_ns);
 
 #endif

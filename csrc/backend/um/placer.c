@@ -153,12 +153,12 @@ void um_placer_leave(struct pager *d, CUcontext going) {
         place->context = NULL;
 }
 
-void um_placer_stop(struct pager *d, const struct timespec *until) {
+void um_placer_stop(struct pager *d, uint64_t until_ns) {
     pager_lock(d);
     struct um_placer *p = d->own;
     if (p)
         condition_tell_all(&p->asked);
     pager_unlock(d);
     if (p)
-        pager_worker_join(&p->worker, until);
+        pager_worker_join(&p->worker, until_ns);
 }

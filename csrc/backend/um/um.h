@@ -17,7 +17,7 @@ void um_place(struct pager *d, addr_t start, uint64_t bytes, struct um_placing h
 /* The context is about to go: waits until nothing is brought in it. Under the lock. */
 void um_placer_leave(struct pager *d, CUcontext going);
 /* Joins the thread, after PHASE_STOPPING. Without the lock. */
-void um_placer_stop(struct pager *d, const struct timespec *until);
+void um_placer_stop(struct pager *d, uint64_t until_ns);
 
 /* --- the driver's calls --- */
 

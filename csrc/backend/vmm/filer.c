@@ -386,7 +386,7 @@ void vmm_load(const struct pager *d, struct backend_load *load) {
 }
 
 void vmm_filers_stop(void) {
-    struct timespec soon = pager_soon(PAGER_MOVED_NS);
+    uint64_t until = clock_ns() + PAGER_MOVED_NS;
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
         struct filer *f = vmm_in(d) ? vmm_in(d)->filer : NULL;
@@ -394,7 +394,7 @@ void vmm_filers_stop(void) {
             condition_tell_all(&f->work);
         pager_unlock(d);
         for (int i = 0; f && i < FILERS; i++)
-            pager_worker_join(&f->worker[i], &soon);
+            pager_worker_join(&f->worker[i], until);
     }
 }
 

@@ -172,7 +172,7 @@ void vmm_granted(int32_t device) {
 }
 
 void frame_prefetchers_stop(void) {
-    struct timespec soon = pager_soon(PAGER_MOVED_NS);
+    uint64_t until = clock_ns() + PAGER_MOVED_NS;
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
         pager_lock(d);
         struct frame_prefetcher *m = vmm_in(d) ? vmm_in(d)->prefetcher : NULL;
@@ -183,6 +183,6 @@ void frame_prefetchers_stop(void) {
         __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED);
         condition_tell_one(&m->work);
         lock_drop(&m->lock);
-        pager_worker_join(&m->worker, &soon);
+        pager_worker_join(&m->worker, until);
     }
 }

@@ -7,6 +7,7 @@
 
 #include "base/background.h"
 #include "base/lock.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "driver/capture.h"
 #include "driver/context.h"
@@ -210,6 +211,6 @@ void timing_stop(void) {
     running = false;
     lock_drop(&lock);
     __atomic_store_n(&stopping, true, __ATOMIC_RELEASE);
-    if (join)
-        pthread_join(reader, NULL);
+    if (join && !background_join(reader, clock_ns() + 2 * DRAIN_MS * 1000000ull))
+        log_warn("times of the last operations are missing in the trace: the driver keeps the thread that reads them");
 }

@@ -17,7 +17,7 @@
 #include "driver/session.h"
 #include "interpose/replace/ipc.h"
 
-enum { LOOK_MS = 1000, PATIENCE_S = 2, STOP_S = 1, QUEUE = 64 };
+enum { LOOK_MS = 1000, PATIENCE_S = 2, STOP_NS = 1000000000, QUEUE = 64 };
 
 struct exported {
     addr_t start;
@@ -194,14 +194,11 @@ static void wake(void) {
 }
 
 void ipc_stop(void) {
-    struct timespec until;
     __atomic_store_n(&server.stops, true, __ATOMIC_RELAXED);
     if (!__atomic_exchange_n(&server.runs, false, __ATOMIC_RELAXED))
         return;
     wake();
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += STOP_S;
-    if (pthread_timedjoin_np(server.thread, NULL, &until) != 0)
+    if (!background_join(server.thread, clock_ns() + STOP_NS))
         log_warn("the process ends while the driver keeps a thread of ours");
 }
 
