@@ -158,18 +158,24 @@ def change(earlier: Snapshot, later: Snapshot) -> Change:
 def find(folder: Path = FOLDER) -> list[Path]:
     """Files of programs that run now, oldest first. What dead programs of this user left behind is
     removed; one of another container's may look dead, and stays."""
-    return [snapshot.path for snapshot in _live(folder)]
+    return [snapshot.path for snapshot in running(folder)]
 
 
 def find_pid(pid: int, folder: Path = FOLDER) -> Path:
     """The file of a running program. Raises StatsError when it has none."""
-    for snapshot in _live(folder):
+    return running_pid(pid, folder).path
+
+
+def running_pid(pid: int, folder: Path = FOLDER) -> Snapshot:
+    """A running program. Raises StatsError when it shows no counters."""
+    for snapshot in running(folder):
         if snapshot.pid == pid:
-            return snapshot.path
+            return snapshot
     raise StatsError(f"process {pid} shows no counters: start it with ULMS_STATS=on")
 
 
-def _live(folder: Path) -> list[Snapshot]:
+def running(folder: Path = FOLDER) -> list[Snapshot]:
+    """Programs that run now, as `find` finds them."""
     live = []
     for path in folder.glob(_PATTERN):
         try:

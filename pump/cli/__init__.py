@@ -17,6 +17,7 @@ PLACES = {
     "suspend": "suspend.Suspend",
     "resume": "suspend.Resume",
     "top": "top.Top",
+    "metrics": "metrics.Metrics",
     "trace": "trace.Trace",
     "sim": "sim.Sim",
     "plan": "plan.Plan",

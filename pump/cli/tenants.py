@@ -9,26 +9,15 @@ from typing import Any
 
 from rich.console import RenderableType
 
+from pump.cli.quantities import TENANT, per_cent
 from pump.nvml import NoNvmlError, Nvml
 from pump.sizes import format_size
 from pump.terminal.render import table
 
+SHOWN = [quantity for quantity in TENANT if quantity.heading]
 COLUMNS = (
-    "share",
-    ">pid",
-    "program",
-    "state",
-    "asked",
-    ">had 10 s",
-    ">resident",
-    ">budget",
-    ">needs",
-    ">waited",
-    ">turns",
-    ">switches",
-    ">in",
-    ">out",
-    ">in a file",
+    *("share", ">pid", "program", "state", "asked"),
+    *(f">{quantity.heading}" for quantity in SHOWN),
 )
 
 
@@ -81,12 +70,9 @@ def title(gpu: dict[str, Any]) -> str:
 
 
 def row(tenant: dict[str, Any]) -> tuple[object, ...]:
-    """A program; what it waited and moved are sums since it joined."""
-    resident, budget, need = (format_size(tenant[n]) for n in ("resident", "budget", "need"))
-    moved = (format_size(tenant[n]) for n in ("refilled", "evicted", "filed"))
-    times = (f"{tenant['waited_ns'] / 1e9:.1f} s", tenant["turns"], tenant["switches"])
+    """A program, as COLUMNS has it."""
     who = (tenant["group"], tenant["pid"], tenant["program"], tenant["state"], asked(tenant))
-    return (*who, per_cent(tenant["had"]), resident, budget, need, *times, *moved)
+    return (*who, *(quantity.text(tenant[quantity.key]) for quantity in SHOWN))
 
 
 def asked(tenant: dict[str, Any]) -> str:
@@ -96,11 +82,6 @@ def asked(tenant: dict[str, Any]) -> str:
     words += [f"at most {per_cent(limit)}{' hard' * tenant['hard']}"] if limit else []
     words += [f"priority {priority}"] if priority else []
     return ", ".join(words)
-
-
-def per_cent(thousandths: int) -> str:
-    """Of GPU time."""
-    return f"{thousandths / 10:g} %"
 
 
 def state(tenant: dict[str, Any], *, alone: bool) -> str:

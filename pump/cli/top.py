@@ -14,11 +14,12 @@ from rich.live import Live
 
 from pump import stats
 from pump.cli import tenants
+from pump.cli.quantities import MEMORY
 from pump.cli.summary import time_text
 from pump.share import broker
 from pump.share.broker import ShareError
 from pump.sizes import format_size
-from pump.stats import Change, Counter, Held, Snapshot, StatsError
+from pump.stats import Change, Counter, DeviceMemory, Held, Snapshot, StatsError
 from pump.terminal.command import UsageError
 from pump.terminal.render import Name, console, table
 
@@ -79,14 +80,11 @@ class Top:
         """A look at the programs, compared with the one before. Raises StatsError for a PID
         that shows no counters."""
         earlier = {view.now.path: view.now for view in before.views} if before else {}
-        views = []
-        for path in stats.find() if pid is None else [stats.find_pid(pid)]:
-            try:
-                now = stats.read(path)
-            except FileNotFoundError:
-                continue  # it has just ended
-            change = stats.change(earlier[path], now) if path in earlier else None
-            views.append(View(now, change))
+        found = stats.running() if pid is None else [stats.running_pid(pid)]
+        views = [
+            View(now, stats.change(earlier[now.path], now) if now.path in earlier else None)
+            for now in found
+        ]
         if pid is None:
             try:
                 return Look(views, broker.status(broker.folder()))
@@ -168,20 +166,13 @@ def program(view: View, *, brief: bool, wide: bool) -> RenderableType:
     now = view.now
     started = datetime.fromtimestamp(now.opened).astimezone()
     title = f"{now.program} ({now.pid}), since {started:%H:%M:%S}, idle {now.idle_s:.1f} s"
-    memory = [
-        (
-            m.device,
-            *map(format_size, (m.used, m.peak)),
-            format_size(m.capacity) if m.capacity else "none",
-        )
-        for m in now.memory
-    ]
+    memory = [(each.device, *memory_texts(each)) for each in now.memory]
     groups = with_parts(c for c in now.counters.values() if c.value or not brief)
     paging = [c for name in PAGING for c in groups.pop(name, [])]
     others = [c for group in groups.values() for c in group]
     parts: list[RenderableType] = [
         title,
-        table((">device", ">used", ">peak", ">limit"), memory),
+        table((">device", *(f">{quantity.heading}" for quantity in MEMORY)), memory),
     ]
     if paging:
         parts.append(counter_table("pages", paging, view.change, wide=wide))
@@ -190,6 +181,12 @@ def program(view: View, *, brief: bool, wide: bool) -> RenderableType:
         parts.append(table(names, map(held_row, now.held[:HELD_SHOWN])))
     parts.append(counter_table("counter", others, view.change, wide=wide))
     return Group(*parts)
+
+
+def memory_texts(memory: DeviceMemory) -> list[str]:
+    """One device's, as MEMORY has it."""
+    texts = [quantity.text(getattr(memory, quantity.key)) for quantity in MEMORY]
+    return texts if memory.capacity else [*texts[:-1], "none"]
 
 
 def with_parts(counters: Iterable[Counter]) -> dict[str, list[Counter]]:

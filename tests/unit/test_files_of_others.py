@@ -154,7 +154,7 @@ def test_counters_of_a_program_with_such_a_name(
         data = data.replace(name, b"\x1b]0;xy\x07\x1b[2J\r"[: len(name)])
     assert len(data) == len(counters)
     (tmp_path / "ulms-1-1").write_bytes(data)
-    monkeypatch.setattr(stats, "find", lambda: [tmp_path / "ulms-1-1"])
+    monkeypatch.setattr(stats, "running", lambda: [stats.read(tmp_path / "ulms-1-1")])
     assert main(["top", "--once"]) == 0
     shown = capsys.readouterr().out
     assert "?[31m?" in shown
