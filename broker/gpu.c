@@ -275,6 +275,7 @@ static int reports(struct tenant *t, const struct share_report *r, uint64_t now)
     struct policy_tenant sums = {.turns = 0};
     bool other = r->used != t->report.used || r->host != t->report.host;
     t->report = *r;
+    t->report.unfiled[SHARE_REASON_MAX - 1] = 0;
     if (t->lease.suspended && t->away_ns == UINT64_MAX && r->away == t->lease.serial)
         t->away_ns = now - t->suspended_ns;
     int status = policy_report(t->gpu->policy, now, t->id, &r->policy);

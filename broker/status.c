@@ -88,6 +88,7 @@ static void put_tenant(const struct tenant *t, uint64_t now) {
     number("parked", t->lease.suspended == POLICY_PARKED);
     number("stays", t->report.stays);
     number("filed", t->report.filed);
+    text("unfiled", t->report.unfiled);
     number("files", *t->page->file.folder && t->report.file != t->page->file.number);
     number_if_any("away_ns", t->lease.suspended ? t->away_ns : UINT64_MAX);
     number("fill_bytes", t->lease.fill_bytes);

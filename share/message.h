@@ -17,9 +17,9 @@
 #include "broker/policy.h"
 
 /* One that differs is refused: both ends come with one version of the library. */
-enum { SHARE_VERSION = 7 };
+enum { SHARE_VERSION = 8 };
 
-enum { SHARE_NAME_MAX = 64, SHARE_GPU_BYTES = 16, SHARE_TEXT_MAX = 256 };
+enum { SHARE_NAME_MAX = 64, SHARE_GPU_BYTES = 16, SHARE_TEXT_MAX = 256, SHARE_REASON_MAX = 64 };
 
 enum share_kind {
     /* To the broker. */
@@ -58,6 +58,7 @@ struct share_report {
     uint64_t filed;   /* bytes that lie in a file */
     uint64_t file;    /* number of the request (share/page.h) by which all that goes to a file has gone; or 0 */
     uint64_t away;    /* serial of the lease that suspends it, if all else has left; or 0 */
+    char unfiled[SHARE_REASON_MAX]; /* why not all that was to go to a file went there; "": it did */
 };
 
 struct share_acknowledge {

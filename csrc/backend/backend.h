@@ -63,15 +63,16 @@ struct backend_own {
 
 /* What a program wants of a device that it shares with others, and has. */
 struct backend_load {
-    uint64_t need;     /* bytes that it uses in turn */
-    uint64_t held;     /* bytes of the device */
-    uint64_t refilled; /* bytes that came over the link since the start */
-    uint64_t evicted;  /* bytes that went over it */
-    uint64_t stays;    /* bytes of `held` that cannot leave */
-    uint64_t lingers;  /* bytes that left and that the driver keeps until it needs them; where nothing may stay */
-    uint64_t filed;    /* bytes that lie in a file */
-    bool files;        /* more go there */
-    bool wants;        /* a thread of the program waits to issue */
+    uint64_t need;       /* bytes that it uses in turn */
+    uint64_t held;       /* bytes of the device */
+    uint64_t refilled;   /* bytes that came over the link since the start */
+    uint64_t evicted;    /* bytes that went over it */
+    uint64_t stays;      /* bytes of `held` that cannot leave */
+    uint64_t lingers;    /* bytes that left and that the driver keeps until it needs them; where nothing may stay */
+    uint64_t filed;      /* bytes that lie in a file */
+    const char *unfiled; /* why not all that was to go there did; NULL: it did */
+    bool files;          /* more go there */
+    bool wants;          /* a thread of the program waits to issue */
 };
 
 /* Of a device that several processes share (csrc/tenant). A device that is not the backend's: nothing happens. */

@@ -1,5 +1,7 @@
 #include "tenant/state.h"
 
+#include <stdio.h>
+
 #include "base/larger.h"
 #include "observe/stats.h"
 
@@ -73,6 +75,8 @@ static void report(struct tenant *t, const struct backend_load *load, bool issue
                                                     .in_flight = !idle,
                                                     .ready = 1,
                                                     .um = session.backend == &backend_um}}};
+    if (load->unfiled)
+        snprintf(m.report.unfiled, sizeof m.report.unfiled, "%s", load->unfiled);
     if (!say(t, &m))
         return;
     t->reported_ns = clock_ns();

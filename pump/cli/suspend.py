@@ -50,7 +50,7 @@ class Suspend:
         for row in tenants.counted(left):
             if "away_ns" in row:
                 print(gone(before.get(key(row), row), row))
-                if args.to:
+                if args.to and not row["unfiled"]:
                     print(f"{name(row)}: {format_size(row['filed'])} are in a file in {args.to}")
         late = [row for row in left if not is_gone(row)]
         for row in late:
@@ -60,7 +60,14 @@ class Suspend:
                 f" `pump resume {args.who}` undoes it",
                 file=sys.stderr,
             )
-        return 1 if late else 0
+        kept = [row for row in left if is_gone(row) and row["unfiled"]] if args.to else []
+        for row in kept:
+            print(
+                f"pump: {name(row)} is suspended, but not all of its host memory is in a file in"
+                f" {args.to}: {row['unfiled']}. {format_size(row['filed'])} are",
+                file=sys.stderr,
+            )
+        return 1 if late or kept else 0
 
     def wait(self, who: str, seconds: float) -> list[dict[str, Any]]:
         """Their rows, once all have left or have ended, or so much later."""

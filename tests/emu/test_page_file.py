@@ -69,12 +69,20 @@ class Told:
             time.sleep(0.005)
         return int(row["filed"])
 
-    def is_commanded(self) -> None:
-        """All of it is put away by the command."""
-        words = [sys.executable, "-m", "pump", "suspend", "g", "--to", str(self.files)]
+    def is_commanded(self, folder: str) -> subprocess.CompletedProcess[str]:
+        """It is put away by the command."""
+        words = [sys.executable, "-m", "pump", "suspend", "g", "--to", folder]
         env = {"ULMS_SHARE_DIR": str(self.device.folder), "PATH": ""}
-        done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
-        assert done.stdout.endswith(f"{ALL // MIB}.0 MiB are in a file in {self.files}\n")
+        return subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+
+    def refuses(self, folder: str, why: str, filed: str = "0 B") -> None:
+        """All that goes does, and the command says why the rest does not."""
+        done = self.is_commanded(folder)
+        (said,) = complaints(done)
+        assert done.returncode == 1
+        assert f"not all of its host memory is in a file in {folder}: {why}. {filed} are" in said
+        assert "left the GPU" in done.stdout
+        assert "are in a file" not in done.stdout
 
     def said(self) -> str:
         """The next line of the program."""
@@ -100,11 +108,18 @@ class Told:
         raise AssertionError
 
 
+def complaints(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What the command says beside its progress."""
+    return [line for line in done.stderr.splitlines() if line.startswith("pump: ")]
+
+
 @pytest.mark.parametrize("hidden", ["known", "any"])
 def test_it_comes_back_from_the_file(device: Device, hidden: str) -> None:
     """Also where all of it has to before the first operation."""
     told = Told(device, COMES_BACK, ULMS_HIDDEN=hidden)
-    told.is_commanded()
+    done = told.is_commanded(str(told.files))
+    assert (done.returncode, complaints(done)) == (0, [])
+    assert done.stdout.endswith(f"{ALL // MIB}.0 MiB are in a file in {told.files}\n")
     assert told.frames() == PLACEHOLDER
     assert list(told.files.iterdir()) == []
     assert told.descriptor().stat().st_mode & 0o777 == 0o600
@@ -143,9 +158,9 @@ def test_what_the_disk_does_not_take_stays(
     env = {"LD_PRELOAD": preloads, "DISK": disk, "DISK_ROOM": str(ALL // 2)}
     env |= {"DISK_RESERVES": "1"} if reserves else {}
     told = Told(device, COMES_BACK, **env)
-    assert told.put_away() == ALL // 2
-    assert (told.frames() - PLACEHOLDER) * 8 * MIB == ALL // 2
     why = "No space left on device" if reserves else "Input/output error"
+    told.refuses(str(told.files), why, f"{ALL // 2 // MIB}.0 MiB")
+    assert (told.frames() - PLACEHOLDER) * 8 * MIB == ALL // 2
     assert told.ends() == (
         f"True {ALL // 2} {ALL // 2}\n",
         f"[ulms] WARN: device 0: no more pages go to a file ({why}): they stay where they are\n",
@@ -184,7 +199,7 @@ print(words_of(more, PART), [driver.cuMemsetD8_v2(start, 1, MIB) for start in st
 )
 def test_it_stays_where_no_file_may_be(device: Device, backend: str, folder: str, why: str) -> None:
     told = Told(device, COMES_BACK, backend)
-    assert told.put_away(f"{told.files}{folder}") == 0
+    told.refuses(str((told.files / folder[1:]).resolve()), why)
     told.frames()
     out, complaints = told.ends()
     assert out == "True 0 0\n"

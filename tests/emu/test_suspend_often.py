@@ -161,7 +161,7 @@ def test_a_call_of_the_disk_fails(
         assert told(found, "left") == [1, 0, 0], fail
         full = rule in FULL and found.failed() > 0
         assert ("no more pages go to a file" in found.reports()) == full, fail
-        assert found.reports().count("\n") == full, fail
+        assert len(set(found.reports().splitlines())) == full, fail
         failed += found.failed()
     assert failed > 0
 

@@ -59,8 +59,9 @@ struct pager_kind {
     bool fills_at_once;
     /* Of ulms_engine_holder, `data` is the device; NULL: frames are alike. */
     ulms_holder holder;
-    /* See backend_shares.file, and what it adds to backend_load (under the lock). NULL: host memory stays. */
-    void (*file)(struct pager *d, const char *folder);
+    /* See backend_shares.file, and what it adds to backend_load (under the lock). Returns why it does not; NULL: it
+     * does. NULL: host memory stays. */
+    const char *(*file)(struct pager *d, const char *folder);
     void (*load)(const struct pager *d, struct backend_load *load);
     /* An operation waits for its pages as long as any move gets done: to use them where they are now is dear, or cannot
      * be. Under the lock. NULL: it does not. */

@@ -93,10 +93,16 @@ static void pin(int32_t device, bool pins) {
 
 static void file(int32_t device, const char *folder) {
     struct pager *d = pager_at(device);
-    if (d && d->kind->file)
-        d->kind->file(d, folder);
-    else if (folder)
-        log_warn("host memory does not go to a file: only ULMS_BACKEND=vmm knows it");
+    if (!d)
+        return;
+    const char *why = folder ? "only ULMS_BACKEND=vmm knows it" : NULL;
+    if (d->kind->file)
+        why = d->kind->file(d, folder);
+    if (why)
+        log_warn("device %d: host memory does not go to a file in %s: %s", device, folder, why);
+    pager_lock(d);
+    d->admission.turn.unfiled = why;
+    pager_unlock(d);
 }
 
 static bool idle(int32_t device) {
@@ -119,6 +125,7 @@ static struct backend_load load(int32_t device) {
     load.lingers = d->budget.bytes ? 0 : pager_pages_lingering(&d->memory.ranges);
     load.refilled = engine.filled_bytes;
     load.evicted = engine.evicted_bytes;
+    load.unfiled = d->admission.turn.unfiled;
     if (d->kind->load)
         d->kind->load(d, &load);
     load.wants = d->admission.turn.asked_ns && clock_ns() < d->admission.turn.asked_ns + ASKED_NS;

@@ -8,10 +8,11 @@
 #include "backend/pager/in_flight.h"
 
 struct pager_turn {
-    bool closed;       /* it is another's turn */
-    bool settles;      /* all pages come that have room, and none is used where it lies */
-    bool pins;         /* host memory for all of its pages is wanted ahead */
-    uint64_t asked_ns; /* when a thread waited for the turn last */
+    bool closed;         /* it is another's turn */
+    bool settles;        /* all pages come that have room, and none is used where it lies */
+    bool pins;           /* host memory for all of its pages is wanted ahead */
+    const char *unfiled; /* why no file was begun that was asked for; NULL: it was */
+    uint64_t asked_ns;   /* when a thread waited for the turn last */
     struct pager_in_flight in_flight;
 };
 

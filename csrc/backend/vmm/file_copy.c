@@ -64,7 +64,9 @@ static bool copy(void **stage, addr_t alias, bool in, uint64_t bytes, CUstream s
     return done;
 }
 
-static void tell(struct vmm *v, bool reads, const char *why) {
+void vmm_file_fails(struct vmm *v, bool reads, const char *why) {
+    if (!reads)
+        __atomic_store_n(&v->unfiled, why, __ATOMIC_RELAXED);
     if (__atomic_exchange_n(&v->file_tells[reads], true, __ATOMIC_RELAXED))
         return;
     if (reads)
@@ -77,7 +79,7 @@ static void tell(struct vmm *v, bool reads, const char *why) {
 uint32_t vmm_file_take(struct vmm *v) {
     uint32_t slot = page_file_take(&v->file);
     if (slot == NO_SLOT)
-        tell(v, false, strerror(errno));
+        vmm_file_fails(v, false, strerror(errno));
     return slot;
 }
 
@@ -104,7 +106,7 @@ static bool pass(struct vmm *v, bool in, uint32_t slot, addr_t alias, CUstream s
         at += why ? 0 : n;
     }
     if (why)
-        tell(v, in, why);
+        vmm_file_fails(v, in, why);
     if (stage)
         stage_give(stage);
     stats_add(in ? COUNT_file_in_bytes : COUNT_file_out_bytes, at);

@@ -7,32 +7,12 @@
 #include <string.h>
 
 #include "backend/backend.h"
-#include "backend/vmm/extent.h"
-#include "backend/vmm/memory.h"
+#include "backend/vmm/filer.h"
 #include "base/larger.h"
 #include "base/log.h"
 #include "driver/session.h"
 
-enum { FILERS = 3, LOOK_NS = 10000000 };
-
-/* Under the device's lock, but for its threads. */
-struct filer {
-    struct pager_worker worker[FILERS];
-    struct condition work;
-    bool fills;                /* pages go to the file: */
-    addr_t next;               /* from there on they were not looked at yet */
-    bool whole;                /* no more does */
-    unsigned writing;          /* pages that go just now */
-    addr_t recall, end;        /* what of these addresses lies in the file is to come to the host */
-    uint64_t recalled, failed; /* pages that did, and did not */
-};
-
-/* A page that a thread of these has. */
-struct job {
-    struct vmm_range *range;
-    size_t page;
-    uint64_t move;
-};
+enum { LOOK_NS = 10000000, TRIES = 3 };
 
 struct seat {
     CUcontext context;
@@ -42,7 +22,7 @@ struct seat {
 
 /* --- what is next. Under the lock --- */
 
-static bool is_filed(const struct pager *d, const struct job *j) {
+bool filer_is_filed(const struct pager *d, const struct job *j) {
     (void)d;
     return vmm_page_is_filed(&j->range->page[j->page]);
 }
@@ -52,7 +32,7 @@ static bool moves(const struct pager *d, const struct job *j) {
 }
 
 static bool may_return(const struct pager *d, const struct job *j) {
-    return is_filed(d, j) && !moves(d, j);
+    return filer_is_filed(d, j) && !moves(d, j);
 }
 
 static bool may_go(const struct pager *d, const struct job *j) {
@@ -62,9 +42,7 @@ static bool may_go(const struct pager *d, const struct job *j) {
            !j->range->reserved && !moves(d, j);
 }
 
-/* The first page of [*at, end) that is so; moves *at behind it. */
-static bool next_page(const struct pager *d, addr_t *at, addr_t end, struct job *j,
-                      bool (*is)(const struct pager *, const struct job *)) {
+bool filer_next(const struct pager *d, addr_t *at, addr_t end, struct job *j, filer_asks *is) {
     const struct spans *all = &d->memory.ranges;
     j->range = NULL;
     for (size_t i = spans_behind(all, *at); i < all->count && all->at[i].start < end; i++)
@@ -91,13 +69,23 @@ static bool is_still(const struct pager *d) {
     return pager_moves(d) && !pager_opaque_runs(d) && (known || d->window.oldest == d->window.next);
 }
 
+/* No more goes. Under the lock. */
+static void end_writing(const struct pager *d, struct filer *f, const char *why) {
+    struct job j;
+    addr_t at = 0;
+    if (f->writing == 0 && !f->whole && filer_next(d, &at, UINT64_MAX, &j, may_go))
+        vmm_file_fails(vmm_in(d), false, why);
+    f->whole = f->writing == 0;
+}
+
 static bool take_to_write(struct pager *d, struct filer *f, struct job *j) {
     if (!f->fills || f->whole || f->recall < f->end)
         return false;
-    f->whole = !pager_moves(d) && f->writing == 0; /* nothing is away */
+    if (!pager_moves(d)) /* nothing is away, or it is for good */
+        end_writing(d, f, "nothing of the program moves any more");
     if (!is_still(d))
         return false;
-    if (next_page(d, &f->next, UINT64_MAX, j, may_go))
+    if (filer_next(d, &f->next, UINT64_MAX, j, may_go))
         return begin(d, j);
     f->whole = f->writing == 0;
     f->next = 0;
@@ -107,7 +95,7 @@ static bool take_to_write(struct pager *d, struct filer *f, struct job *j) {
 static bool take_to_read(struct pager *d, struct filer *f, struct job *j) {
     if (f->recall >= f->end || pager_forgets())
         return false;
-    if (next_page(d, &f->recall, f->end, j, may_return))
+    if (filer_next(d, &f->recall, f->end, j, may_return))
         return begin(d, j);
     f->recall = f->end = 0;
     return false;
@@ -115,16 +103,25 @@ static bool take_to_read(struct pager *d, struct filer *f, struct job *j) {
 
 /* --- what is done with it --- */
 
+static bool unmap_page(struct vmm *v, const struct job *j) {
+    bool unmapped = false;
+    for (int i = 0; i < TRIES && !unmapped; i++)
+        unmapped = vmm_range_unmap(v, j->range, j->page, 1, VMM_UNMAPPED);
+    return unmapped;
+}
+
 static bool write_page(struct vmm *v, const struct job *j, CUstream stream, bool *written) {
     struct vmm_page *p = &j->range->page[j->page];
     uint32_t slot = vmm_file_take(v);
     *written = slot != NO_SLOT && vmm_file_write(v, slot, vmm_page_alias(v, p, VMM_HOST), stream);
-    if (*written && vmm_range_unmap(v, j->range, j->page, 1, VMM_UNMAPPED)) {
+    if (*written && unmap_page(v, j)) {
         vmm_page_file(v, p, slot);
         vmm_page_drop(v, p, VMM_HOST);
         vmm_hold_places(v, j->range, j->page, 1);
         return true;
     }
+    if (*written)
+        vmm_file_fails(v, false, "the driver refuses to unmap");
     if (slot != NO_SLOT)
         page_file_give(&v->file, slot);
     return false;
@@ -136,8 +133,7 @@ static bool read_page(struct vmm *v, const struct job *j, CUstream stream, bool 
     *room = frames_take(&v->pool[VMM_HOST].frames, &frame, 1, false);
     if (!*room)
         return false;
-    if (!vmm_file_read(v, p->slot, vmm_alias(&v->pool[VMM_HOST], frame), stream) ||
-        !vmm_range_unmap(v, j->range, j->page, 1, VMM_UNMAPPED)) {
+    if (!vmm_file_read(v, p->slot, vmm_alias(&v->pool[VMM_HOST], frame), stream) || !unmap_page(v, j)) {
         ulms_frames_give(&v->pool[VMM_HOST].frames, &frame, 1);
         return false;
     }
@@ -148,8 +144,7 @@ static bool read_page(struct vmm *v, const struct job *j, CUstream stream, bool 
     return true;
 }
 
-/* On the host, until the next operation has retired. Under the lock. */
-static void keep(const struct pager *d, const struct job *j) {
+void filer_keep(const struct pager *d, const struct job *j) {
     j->range->page[j->page].in_place_until = d->window.next + 1;
 }
 
@@ -165,7 +160,7 @@ static bool write(struct pager *d, struct filer *f, const struct job *j, CUstrea
     f->writing--;
     f->whole = f->whole || !written;
     if (written && !good)
-        keep(d, j);
+        filer_keep(d, j);
     pager_move_done(d, j->move, good);
     return good;
 }
@@ -174,12 +169,19 @@ static bool write(struct pager *d, struct filer *f, const struct job *j, CUstrea
 static bool make_room(struct pager *d, struct filer *f, CUstream stream) {
     struct job j;
     addr_t at = 0;
-    return is_still(d) && next_page(d, &at, UINT64_MAX, &j, may_go) && begin(d, &j) && write(d, f, &j, stream);
+    return is_still(d) && filer_next(d, &at, UINT64_MAX, &j, may_go) && begin(d, &j) && write(d, f, &j, stream);
 }
 
-/* Other operations use the host, and will not for long. */
-static bool more_may_go(const struct pager *d) {
-    return !pager_opaque_runs(d) && d->window.oldest + 1 < d->window.next;
+static bool mover_moves(const struct pager *d) {
+    const struct pager_move *m = d->moves.under_way;
+    while (m && !m->m.kind)
+        m = m->next;
+    return m != NULL;
+}
+
+/* Pages leave the host just now, or other operations use it, and will not for long. */
+static bool room_may_come(const struct pager *d, const struct filer *f) {
+    return f->writing > 0 || mover_moves(d) || (!pager_opaque_runs(d) && d->window.oldest + 1 < d->window.next);
 }
 
 /* Likewise. False: there is no room for it yet. */
@@ -190,7 +192,7 @@ static bool read(struct pager *d, struct filer *f, const struct job *j, CUstream
         good = read_page(vmm_in(d), j, stream, &room);
         pager_lock(d);
     } while (!room && make_room(d, f, stream));
-    bool over = room || !more_may_go(d);
+    bool over = room || !room_may_come(d, f);
     if (!room && over)
         log_warn(
             "device %d: what lies in the file is to be used on the host, which has no room for it: that is refused "
@@ -222,8 +224,8 @@ static void *work(void *data) {
         CUcontext context = wanted && !pager_forgets() ? pager_context(d) : NULL;
         uint64_t epoch = d->contexts.epoch;
         CUstream stream = NULL;
-        if (wanted && !context && !pager_forgets())
-            f->whole = f->writing == 0; /* nothing can be copied */
+        if (f->fills && wanted && !context && !pager_forgets())
+            end_writing(d, f, "its context is gone");
         if (context) {
             pager_unlock(d);
             stream = sit(&seat, context, epoch);
@@ -246,143 +248,21 @@ static void *work(void *data) {
     return NULL;
 }
 
-/* --- who asks --- */
+/* --- their life --- */
 
-bool vmm_may_file(const struct pager *d) {
-    const struct vmm *v = vmm_in(d);
-    const struct filer *f = v ? v->filer : NULL;
-    return f && (v->beyond_host || f->fills || f->writing > 0 || page_file_pages(&v->file) > 0);
-}
-
-bool vmm_any_filed(const struct pager *d, addr_t start, addr_t end) {
-    struct job j;
-    return page_file_pages(&vmm_in(d)->file) > 0 && next_page(d, &start, end, &j, is_filed);
-}
-
-static bool is_away(const struct pager *d, const struct job *j) {
-    (void)d;
-    return vmm_page_at(&j->range->page[j->page]) != VMM_DEVICE;
-}
-
-/* Pages of [start, end). Under the lock. */
-static void keep_all(const struct pager *d, addr_t start, addr_t end) {
-    for (struct job j; next_page(d, &start, end, &j, is_away);)
-        keep(d, &j);
-}
-
-static void keep_none(const struct pager *d) {
-    addr_t at = 0;
-    for (struct job j; next_page(d, &at, UINT64_MAX, &j, is_away);)
-        j.range->page[j.page].in_place_until = 0;
-}
-
-bool vmm_recall(struct pager *d, addr_t start, addr_t end) {
-    struct filer *f = vmm_in(d) ? vmm_in(d)->filer : NULL;
-    struct patience patience = {.what = PATIENCE_NEED};
-    uint64_t failed = f ? f->failed : 0, recalled = f ? f->recalled : 0;
-    if (f)
-        keep_all(d, start, end);
-    while (f && (f->writing > 0 || vmm_any_filed(d, start, end))) {
-        if (pager_stops(d) || f->failed != failed)
-            return false;
-        bool asked = f->recall < f->end;
-        f->recall = asked ? smaller(f->recall, start) : start;
-        f->end = larger(f->end, end);
-        condition_tell_all(&f->work);
-        if (!pager_wait(d, &patience)) {
-            if (f->recalled == recalled)
-                return false;
-            recalled = f->recalled;
-        }
-    }
-    return true;
-}
-
-/* The folder, or one in it, is what the program allows. */
-static bool is_allowed(const char *folder) {
-    char *most = *ulms_options.file_folder ? realpath(ulms_options.file_folder, NULL) : NULL;
-    char *it = most ? realpath(folder, NULL) : NULL;
-    size_t n = most ? strlen(most) : 0;
-    bool allowed = it && strncmp(it, most, n) == 0 && (n == 1 || !it[n] || it[n] == '/');
-    if (!most || (it && !allowed))
-        log_warn("host memory does not go to a file in %s: ULMS_FILE_DIR does not allow it", folder);
-    else if (!it)
-        log_warn("host memory does not go to a file in %s: %s", folder, strerror(errno));
-    free(most);
-    free(it);
-    return allowed;
-}
-
-static struct filer *filer_new(struct pager *d) {
-    struct filer *f = calloc(1, sizeof *f);
-    if (!f)
-        return NULL;
+struct filer *filer_of(struct pager *d) {
+    struct filer *f = vmm_in(d)->filer;
+    if (f || !(f = calloc(1, sizeof *f)))
+        return f;
     pager_lock(d);
     vmm_in(d)->filer = f;
     pager_unlock(d);
     session_stops_first();
-    for (int i = 0; i < FILERS; i++)
-        pager_worker_start(&f->worker[i], "ulms-file", work, d);
+    for (int i = 0; i < FILERS; i++) {
+        const char *why = pager_worker_start(&f->worker[i], "ulms-file", work, d);
+        f->idle = i == 0 || !why ? why : f->idle;
+    }
     return f;
-}
-
-/* On one thread. */
-void vmm_file(struct pager *d, const char *folder) {
-    struct vmm *v = vmm_in(d);
-    struct filer *f = v ? v->filer : NULL;
-    bool fills = v && folder && is_allowed(folder) && (f || (f = filer_new(d)));
-    if (!f)
-        return;
-    if (fills && !page_file_begin(&v->file, folder, v->pool[VMM_HOST].frames.capacity)) {
-        log_warn("host memory does not go to a file in %s: %s", folder, strerror(errno));
-        fills = false;
-    }
-    pager_lock(d);
-    if (fills)
-        keep_none(d);
-    f->fills = fills;
-    f->whole = false;
-    f->next = 0;
-    condition_tell_all(&f->work);
-    pager_unlock(d);
-    if (!fills && !v->beyond_host)
-        page_file_end(&v->file);
-}
-
-/* All of it is reserved now: what the disk has no room for is refused as out of memory when it is allocated. */
-void vmm_file_beyond(struct pager *d) {
-    struct vmm *v = vmm_in(d);
-    uint32_t spare = d->engine.run_pages, slots = (uint32_t)(session.file_limit / page_bytes) + spare;
-    bool begun = page_file_begin(&v->file, ulms_options.file_folder, v->pool[VMM_HOST].frames.capacity + slots);
-    uint32_t have = begun ? page_file_reserve(&v->file, slots) : 0;
-    if (have < slots) {
-        session.file_limit = have > spare ? (have - spare) * page_bytes : 0;
-        ledger_limit_managed(session.ledger, session.managed_limit + session.file_limit);
-        log_warn("ULMS_FILE_LIMIT is %llu MiB: the disk of %s has room for no more (%s)",
-                 (unsigned long long)(session.file_limit >> 20), ulms_options.file_folder, strerror(errno));
-    }
-    v->beyond_host = have > spare && filer_new(d) != NULL;
-}
-
-bool vmm_files(const struct pager *d) {
-    return vmm_in(d) && vmm_in(d)->filer && vmm_in(d)->filer->fills;
-}
-
-bool vmm_insists(struct pager *d, const struct op *op) {
-    bool any = vmm_in(d) && page_file_pages(&vmm_in(d)->file) > 0, filed = false;
-    for (size_t i = 0, n = any ? vmm_touches(d, op) : 0; i < n && !filed; i++) {
-        const struct ulms_engine_touch *t = &d->admission.touches[i];
-        filed = vmm_any_filed(d, t->start, t->start + t->bytes);
-    }
-    return filed;
-}
-
-void vmm_load(const struct pager *d, struct backend_load *load) {
-    const struct filer *f = vmm_in(d) ? vmm_in(d)->filer : NULL;
-    if (!f)
-        return;
-    load->filed = (uint64_t)page_file_pages(&vmm_in(d)->file) * page_bytes;
-    load->files = f->fills && (!f->whole || f->writing > 0);
 }
 
 void vmm_filers_stop(void) {
@@ -396,10 +276,4 @@ void vmm_filers_stop(void) {
         for (int i = 0; f && i < FILERS; i++)
             pager_worker_join(&f->worker[i], until);
     }
-}
-
-void vmm_fork_child(void) {
-    for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
-        if (vmm_in(d))
-            page_file_fork_child(&vmm_in(d)->file);
 }

@@ -39,9 +39,9 @@ bool vmm_give_back(struct pager *d, uint64_t most);
 /* --- pages in the file (filer.c) --- */
 
 struct backend_load;
-/* What lies on the host goes to a file in the folder from now on, while nothing runs; NULL: no more does. On one thread
- * of ours, without the lock. */
-void vmm_file(struct pager *d, const char *folder);
+/* What lies on the host goes to a file in the folder from now on, while nothing runs; NULL: no more does. Returns why
+ * it does not, or NULL. On one thread of ours, without the lock. */
+const char *vmm_file(struct pager *d, const char *folder);
 /* What the host has no room for goes to a file. Once, before there is any memory. */
 void vmm_file_beyond(struct pager *d);
 /* It does. Under the lock. */

@@ -154,10 +154,11 @@ struct vmm {
     uint64_t padding_bytes; /* unused behind others that share no page; kept little beside it. Read by anybody */
     struct lock lock;       /* of what follows */
     struct spans ranges;
-    bool beyond_host;   /* pages go to the file where the host has no frame */
-    bool file_tells[2]; /* atomic: it was told that the file cannot be written, read */
-    bool loses;         /* atomic: a page could not be mapped, or is stale for good */
-    bool never_stale;   /* nothing moves any more, and no page is stale */
+    bool beyond_host;    /* pages go to the file where the host has no frame */
+    bool file_tells[2];  /* atomic: it was told that the file cannot be written, read */
+    const char *unfiled; /* atomic: why no more goes there; NULL: more does */
+    bool loses;          /* atomic: a page could not be mapped, or is stale for good */
+    bool never_stale;    /* nothing moves any more, and no page is stale */
     /* Content that is wanted may leave stale pages, until a kernel comes that is not trusted (docs/vmm.md, "The
      * rule"). The last two under the device's lock. */
     bool untrusted;     /* atomic: it came, and what leaves from now on is mapped on the host */
@@ -272,6 +273,8 @@ enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstr
 /* --- copies to the file and back, on threads of ours (file_copy.c). False: errno says why not, which is told once ---
  */
 
+/* No more pages go there, or (reads) what is there does not come back: says once why. */
+void vmm_file_fails(struct vmm *v, bool reads, const char *why);
 /* A slot. NO_SLOT: there is none. */
 uint32_t vmm_file_take(struct vmm *v);
 bool vmm_file_write(struct vmm *v, uint32_t slot, addr_t from, CUstream stream);

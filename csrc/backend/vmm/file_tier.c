@@ -1,0 +1,153 @@
+/* When pages go to the file and come back: while the program is suspended, where it is told to; where the host is full.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "backend/vmm/extent.h"
+#include "backend/vmm/filer.h"
+#include "base/larger.h"
+#include "base/log.h"
+#include "driver/session.h"
+
+bool vmm_may_file(const struct pager *d) {
+    const struct vmm *v = vmm_in(d);
+    const struct filer *f = v ? v->filer : NULL;
+    return f && (v->beyond_host || f->fills || f->writing > 0 || page_file_pages(&v->file) > 0);
+}
+
+bool vmm_any_filed(const struct pager *d, addr_t start, addr_t end) {
+    struct job j;
+    return page_file_pages(&vmm_in(d)->file) > 0 && filer_next(d, &start, end, &j, filer_is_filed);
+}
+
+static bool is_away(const struct pager *d, const struct job *j) {
+    (void)d;
+    return vmm_page_at(&j->range->page[j->page]) != VMM_DEVICE;
+}
+
+/* Pages of [start, end). Under the lock. */
+static void keep_all(const struct pager *d, addr_t start, addr_t end) {
+    for (struct job j; filer_next(d, &start, end, &j, is_away);)
+        filer_keep(d, &j);
+}
+
+static void keep_none(const struct pager *d) {
+    addr_t at = 0;
+    for (struct job j; filer_next(d, &at, UINT64_MAX, &j, is_away);)
+        j.range->page[j.page].in_place_until = 0;
+}
+
+bool vmm_recall(struct pager *d, addr_t start, addr_t end) {
+    struct filer *f = vmm_in(d) ? vmm_in(d)->filer : NULL;
+    struct patience patience = {.what = PATIENCE_NEED};
+    uint64_t failed = f ? f->failed : 0, recalled = f ? f->recalled : 0;
+    if (f)
+        keep_all(d, start, end);
+    while (f && (f->writing > 0 || vmm_any_filed(d, start, end))) {
+        if (pager_stops(d) || f->failed != failed)
+            return false;
+        bool asked = f->recall < f->end;
+        f->recall = asked ? smaller(f->recall, start) : start;
+        f->end = larger(f->end, end);
+        condition_tell_all(&f->work);
+        if (!pager_wait(d, &patience)) {
+            if (f->recalled == recalled)
+                return false;
+            recalled = f->recalled;
+        }
+    }
+    return true;
+}
+
+/* The folder, or one in it, is what the program allows. Returns why not; NULL: it is. */
+static const char *refuses(const char *folder) {
+    char *most = *ulms_options.file_folder ? realpath(ulms_options.file_folder, NULL) : NULL;
+    char *it = most ? realpath(folder, NULL) : NULL;
+    const char *why = most && !it ? strerror(errno) : NULL;
+    size_t n = most ? strlen(most) : 0;
+    bool allowed = it && strncmp(it, most, n) == 0 && (n == 1 || !it[n] || it[n] == '/');
+    free(most);
+    free(it);
+    return why || allowed ? why : "ULMS_FILE_DIR does not allow it";
+}
+
+static const char *begin_file(struct pager *d, const char *folder) {
+    const char *why = refuses(folder);
+    const struct filer *f = why ? NULL : filer_of(d);
+    if (why || !f || f->idle)
+        return why ? why : f ? f->idle : strerror(ENOMEM);
+    if (page_file_begin(&vmm_in(d)->file, folder, vmm_in(d)->pool[VMM_HOST].frames.capacity))
+        return NULL;
+    return errno == EBUSY ? "pages are in another folder" : strerror(errno);
+}
+
+/* On one thread. */
+const char *vmm_file(struct pager *d, const char *folder) {
+    struct vmm *v = vmm_in(d);
+    const char *why = v && folder ? begin_file(d, folder) : NULL;
+    struct filer *f = v ? v->filer : NULL;
+    if (!f)
+        return why;
+    pager_lock(d);
+    f->fills = folder && !why;
+    if (f->fills)
+        keep_none(d);
+    __atomic_store_n(&v->unfiled, NULL, __ATOMIC_RELAXED);
+    __atomic_store_n(&v->file_tells[false], false, __ATOMIC_RELAXED);
+    f->whole = false;
+    f->next = 0;
+    condition_tell_all(&f->work);
+    bool ends = !f->fills && !v->beyond_host;
+    pager_unlock(d);
+    if (ends)
+        page_file_end(&v->file);
+    return why;
+}
+
+/* All of it is reserved now: what the disk has no room for is refused as out of memory when it is allocated. */
+void vmm_file_beyond(struct pager *d) {
+    struct vmm *v = vmm_in(d);
+    uint32_t spare = d->engine.run_pages, slots = (uint32_t)(session.file_limit / page_bytes) + spare;
+    bool begun = page_file_begin(&v->file, ulms_options.file_folder, v->pool[VMM_HOST].frames.capacity + slots);
+    uint32_t have = begun ? page_file_reserve(&v->file, slots) : 0;
+    if (have < slots) {
+        session.file_limit = have > spare ? (have - spare) * page_bytes : 0;
+        ledger_limit_managed(session.ledger, session.managed_limit + session.file_limit);
+        log_warn("ULMS_FILE_LIMIT is %llu MiB: the disk of %s has room for no more (%s)",
+                 (unsigned long long)(session.file_limit >> 20), ulms_options.file_folder, strerror(errno));
+    }
+    const struct filer *f = have > spare ? filer_of(d) : NULL;
+    v->beyond_host = f && !f->idle;
+}
+
+bool vmm_files(const struct pager *d) {
+    return vmm_in(d) && vmm_in(d)->filer && vmm_in(d)->filer->fills;
+}
+
+bool vmm_insists(struct pager *d, const struct op *op) {
+    bool any = vmm_in(d) && page_file_pages(&vmm_in(d)->file) > 0, filed = false;
+    for (size_t i = 0, n = any ? vmm_touches(d, op) : 0; i < n && !filed; i++) {
+        const struct ulms_engine_touch *t = &d->admission.touches[i];
+        filed = vmm_any_filed(d, t->start, t->start + t->bytes);
+    }
+    return filed;
+}
+
+void vmm_load(const struct pager *d, struct backend_load *load) {
+    const struct filer *f = vmm_in(d) ? vmm_in(d)->filer : NULL;
+    if (!f)
+        return;
+    load->filed = (uint64_t)page_file_pages(&vmm_in(d)->file) * page_bytes;
+    if (f->fills && __atomic_load_n(&vmm_in(d)->unfiled, __ATOMIC_RELAXED))
+        load->unfiled = vmm_in(d)->unfiled;
+    load->files = f->fills && (!f->whole || f->writing > 0);
+}
+
+void vmm_fork_child(void) {
+    for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
+        if (vmm_in(d))
+            page_file_fork_child(&vmm_in(d)->file);
+}
