@@ -25,6 +25,7 @@ PLACES = {
     "doctor": "doctor.Doctor",
     "options": "options.Options",
     "lib": "lib.Lib",
+    "cdi": "cdi.Cdi",
 }
 """Of commands, in the order of help: module and class."""
 
