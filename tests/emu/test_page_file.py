@@ -189,6 +189,29 @@ print(words_of(more, PART), [driver.cuMemsetD8_v2(start, 1, MIB) for start in st
     )
 
 
+def test_what_does_not_come_to_rest_is_told(device: Device) -> None:
+    """An address in memory may be followed by any kernel: none runs while what is there is lost."""
+    told = Told(
+        device,
+        """
+more, address = allocated(PART), ctypes.c_uint64(starts[2].value)
+wait(BACK)
+fill(more, 7, PART)
+driver.cuMemcpyHtoD_v2(more, ctypes.byref(address), ctypes.c_size_t(8))
+print(driver.cuMemsetD8_v2(more, 1, MIB))
+""",
+    )
+    told.put_away()
+    told.frames()
+    os.truncate(told.descriptor(), 0)
+    out, lines = told.ends()
+    assert out == "2\n"
+    assert lines.splitlines()[1:] == [
+        "[ulms] WARN: device 0: memory that is to stay does not come to rest: its memory stays where"
+        " it is, on the device or on the host"
+    ]
+
+
 @pytest.mark.parametrize(
     ("backend", "folder", "why"),
     [

@@ -90,8 +90,9 @@ struct vmm_range *vmm_range_at(const struct pager *d, addr_t p);
 void vmm_divided(struct pager *d, addr_t start, uint64_t bytes);
 /* The part that starts there, and its device; NULL: none does, or it was freed already. */
 struct vmm_part *vmm_part_of(addr_t start, struct pager **d);
-/* The pages of [start, end), of one range, stay where they are. */
-void vmm_fix(struct pager *d, addr_t start, addr_t end);
+/* The pages of [start, end), of one range, stay where they are. False: some do not come to rest; then nothing moves any
+ * more, which is told, and no operation runs before all of it is there. */
+bool vmm_fix(struct pager *d, addr_t start, addr_t end);
 
 /* --- memory that other processes map (export.c): see backend.h --- */
 

@@ -204,10 +204,11 @@ static bool come_to_rest(struct pager *d, addr_t start, addr_t end) {
     return rest;
 }
 
-void vmm_fix(struct pager *d, addr_t start, addr_t end) {
+bool vmm_fix(struct pager *d, addr_t start, addr_t end) {
     addr_t from = start / page_bytes * page_bytes;
     pager_lock(d);
-    if (any_page(d, from, end - from, may_move) && come_to_rest(d, from, end)) {
+    bool any = any_page(d, from, end - from, may_move), rest = !any || come_to_rest(d, from, end);
+    if (any && rest) {
         vmm_map_stale(d, from, end);
         ulms_engine_freed(d->engine.core, from, whole_pages(end) - from);
         for (addr_t p = from; p < end; p += page_bytes)
@@ -215,8 +216,12 @@ void vmm_fix(struct pager *d, addr_t start, addr_t end) {
         pager_budget_update(d);
         pager_progressed(d);
         pager_wake(d);
+    } else if (!rest && !pager_stops(d)) {
+        pager_give_up(d,
+                      "memory that is to stay does not come to rest"); /* or a kernel would use it unseen elsewhere */
     }
     pager_unlock(d);
+    return rest;
 }
 
 /* Where any kernel may use any address, one more tells nothing. */
