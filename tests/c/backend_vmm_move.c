@@ -38,8 +38,8 @@ TEST(a_page_in_the_file_is_no_neighbour_of_one_on_the_host) {
     CHECK_EQ(r->page[1].frame[VMM_HOST], 0);
     for (size_t i = 1; i < PAGES; i++)
         write_page(r, i, 100 + (unsigned)i);
-    CHECK(page_file_begin(&v.file, "/tmp", PAGES));
-    uint32_t slot = page_file_take(&v.file);
+    CHECK(page_file_begin(v.file, 0, "/tmp", PAGES));
+    uint32_t slot = page_file_take(v.file);
     CHECK(vmm_file_write(&v, slot, vmm_page_alias(&v, &r->page[0], VMM_DEVICE), NULL));
     CHECK(vmm_range_unmap(&v, r, 0, 1, VMM_UNMAPPED));
     vmm_page_drop(&v, &r->page[0], VMM_DEVICE);
@@ -48,7 +48,7 @@ TEST(a_page_in_the_file_is_no_neighbour_of_one_on_the_host) {
     CHECK_EQ(r->page[1].frame[VMM_DEVICE], r->page[0].frame[VMM_DEVICE] + 1);
     for (size_t i = 0; i < PAGES; i++)
         CHECK_EQ(first_word(r, i), 100 + i);
-    page_file_end(&v.file);
+    page_file_end(v.file, 0);
 }
 
 TEST(only_what_matters_is_copied) {

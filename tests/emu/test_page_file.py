@@ -207,8 +207,8 @@ print(driver.cuMemsetD8_v2(more, 1, MIB))
     out, lines = told.ends()
     assert out == "2\n"
     assert lines.splitlines()[1:] == [
-        "[ulms] WARN: device 0: memory that is to stay does not come to rest: its memory stays where"
-        " it is, on the device or on the host"
+        "[ulms] WARN: device 0: memory that is to stay does not come to rest: its memory stays"
+        " where it is, on the device or on the host"
     ]
 
 
@@ -283,6 +283,30 @@ for step in range(150):
 assert all(words_of(parts[i], sizes[i] * MIB) == {word} for i, word in words.items())
 print(got, counter("file_out_bytes") > 0, counter("file_in_bytes") > 0)
 """
+
+
+TWO_DEVICES = """
+import os
+contexts, starts = [context, ctypes.c_void_p()], []
+call("cuDevicePrimaryCtxRetain", ctypes.byref(contexts[1]), 1)
+for i in range(20):
+    call("cuCtxSetCurrent", contexts[i % 2])
+    starts.append(allocated(8 * MIB))
+    fill(starts[i], i, 8 * MIB)
+print([words_of(start, 8 * MIB) for start in starts] == [{i} for i in range(20)])
+ends = [f"/proc/self/fd/{n}" for n in os.listdir("/proc/self/fd")]
+files = {os.stat(end).st_ino: os.stat(end) for end in ends if FILES in os.path.realpath(end)}
+print([file.st_blocks * 512 // MIB for file in files.values()])
+"""
+
+
+def test_all_devices_have_one_limit(run_emulated: RunEmulated, tmp_path: Path) -> None:
+    """And one file; each has room for a page more, while they change places."""
+    env = {"ULMS_MANAGED_LIMIT": "112MiB", "ULMS_FILE_LIMIT": "64MiB", "ULMS_PAGE": "4MiB"}
+    env |= {"ULMS_FILE_DIR": str(tmp_path), "ULMS_HIDDEN": "known", "EMU_DEVICES": "2"}
+    text = f"FILES = {str(tmp_path)!r}\n{TWO_DEVICES}"
+    told = run_small(run_emulated, tmp_path, text, memory="32MiB", **env)
+    assert told == f"True\n[{64 + 2 * 4}]\n"
 
 
 @pytest.mark.parametrize(

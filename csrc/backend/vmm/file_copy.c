@@ -77,7 +77,7 @@ void vmm_file_fails(struct vmm *v, bool reads, const char *why) {
 }
 
 uint32_t vmm_file_take(struct vmm *v) {
-    uint32_t slot = page_file_take(&v->file);
+    uint32_t slot = page_file_take(v->file);
     if (slot == NO_SLOT)
         vmm_file_fails(v, false, strerror(errno));
     return slot;
@@ -87,7 +87,7 @@ uint32_t vmm_file_take(struct vmm *v) {
 static bool read_patiently(const struct vmm *v, uint32_t slot, uint64_t at, void *to, uint64_t bytes) {
     bool good = false;
     for (int i = 0; i < TRIES && !good; i++)
-        good = page_file_read(&v->file, slot, at, to, bytes);
+        good = page_file_read(v->file, slot, at, to, bytes);
     return good;
 }
 
@@ -101,7 +101,7 @@ static bool pass(struct vmm *v, bool in, uint32_t slot, addr_t alias, CUstream s
             why = strerror(errno);
         else if (!copy(&stage, alias + at, in, n, stream))
             why = "the driver refuses a copy";
-        else if (!in && !page_file_write(&v->file, slot, at, stage, n))
+        else if (!in && !page_file_write(v->file, slot, at, stage, n))
             why = strerror(errno);
         at += why ? 0 : n;
     }

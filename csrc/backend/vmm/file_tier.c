@@ -12,15 +12,22 @@
 #include "base/log.h"
 #include "driver/session.h"
 
+enum { SPARE_MOST = DEVICE_MAX * PAGER_RUN_PAGES };
+
+/* Pages of the device in the file. */
+static uint32_t filed(const struct vmm *v) {
+    return __atomic_load_n(&v->filed, __ATOMIC_RELAXED);
+}
+
 bool vmm_may_file(const struct pager *d) {
     const struct vmm *v = vmm_in(d);
     const struct filer *f = v ? v->filer : NULL;
-    return f && (v->beyond_host || f->fills || f->writing > 0 || page_file_pages(&v->file) > 0);
+    return f && (v->beyond_host || f->fills || f->writing > 0 || filed(v) > 0);
 }
 
 bool vmm_any_filed(const struct pager *d, addr_t start, addr_t end) {
     struct job j;
-    return page_file_pages(&vmm_in(d)->file) > 0 && filer_next(d, &start, end, &j, filer_is_filed);
+    return filed(vmm_in(d)) > 0 && filer_next(d, &start, end, &j, filer_is_filed);
 }
 
 static bool is_away(const struct pager *d, const struct job *j) {
@@ -79,7 +86,7 @@ static const char *begin_file(struct pager *d, const char *folder) {
     const struct filer *f = why ? NULL : filer_of(d);
     if (why || !f || f->idle)
         return why ? why : f ? f->idle : strerror(ENOMEM);
-    if (page_file_begin(&vmm_in(d)->file, folder, vmm_in(d)->pool[VMM_HOST].frames.capacity))
+    if (page_file_begin(vmm_in(d)->file, d->ordinal, folder, vmm_in(d)->pool[VMM_HOST].frames.capacity))
         return NULL;
     return errno == EBUSY ? "pages are in another folder" : strerror(errno);
 }
@@ -103,16 +110,19 @@ const char *vmm_file(struct pager *d, const char *folder) {
     bool ends = !f->fills && !v->beyond_host;
     pager_unlock(d);
     if (ends)
-        page_file_end(&v->file);
+        page_file_end(v->file, d->ordinal);
     return why;
 }
 
-/* All of it is reserved now: what the disk has no room for is refused as out of memory when it is allocated. */
+/* All of it is reserved now, once for all devices, each of which has some spare: what the disk has no room for is
+ * refused as out of memory when it is allocated. */
 void vmm_file_beyond(struct pager *d) {
+    static uint32_t spare;
     struct vmm *v = vmm_in(d);
-    uint32_t spare = d->engine.run_pages, slots = (uint32_t)(session.file_limit / page_bytes) + spare;
-    bool begun = page_file_begin(&v->file, ulms_options.file_folder, v->pool[VMM_HOST].frames.capacity + slots);
-    uint32_t have = begun ? page_file_reserve(&v->file, slots) : 0;
+    spare += d->engine.run_pages;
+    uint32_t slots = (uint32_t)(session.file_limit / page_bytes) + spare, most = v->pool[VMM_HOST].frames.capacity;
+    bool begun = page_file_begin(v->file, d->ordinal, ulms_options.file_folder, most + slots + SPARE_MOST);
+    uint32_t have = begun ? page_file_reserve(v->file, slots) : 0;
     if (have < slots) {
         session.file_limit = have > spare ? (have - spare) * page_bytes : 0;
         ledger_limit_managed(session.ledger, session.managed_limit + session.file_limit);
@@ -128,26 +138,24 @@ bool vmm_files(const struct pager *d) {
 }
 
 bool vmm_insists(struct pager *d, const struct op *op) {
-    bool any = vmm_in(d) && page_file_pages(&vmm_in(d)->file) > 0, filed = false;
-    for (size_t i = 0, n = any ? vmm_touches(d, op) : 0; i < n && !filed; i++) {
+    bool any = vmm_in(d) && filed(vmm_in(d)) > 0, there = false;
+    for (size_t i = 0, n = any ? vmm_touches(d, op) : 0; i < n && !there; i++) {
         const struct ulms_engine_touch *t = &d->admission.touches[i];
-        filed = vmm_any_filed(d, t->start, t->start + t->bytes);
+        there = vmm_any_filed(d, t->start, t->start + t->bytes);
     }
-    return filed;
+    return there;
 }
 
 void vmm_load(const struct pager *d, struct backend_load *load) {
     const struct filer *f = vmm_in(d) ? vmm_in(d)->filer : NULL;
     if (!f)
         return;
-    load->filed = (uint64_t)page_file_pages(&vmm_in(d)->file) * page_bytes;
+    load->filed = (uint64_t)filed(vmm_in(d)) * page_bytes;
     if (f->fills && __atomic_load_n(&vmm_in(d)->unfiled, __ATOMIC_RELAXED))
         load->unfiled = vmm_in(d)->unfiled;
     load->files = f->fills && (!f->whole || f->writing > 0);
 }
 
 void vmm_fork_child(void) {
-    for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
-        if (vmm_in(d))
-            page_file_fork_child(&vmm_in(d)->file);
+    page_file_fork_child();
 }

@@ -123,7 +123,7 @@ static bool write_page(struct vmm *v, const struct job *j, CUstream stream, bool
     if (*written)
         vmm_file_fails(v, false, "the driver refuses to unmap");
     if (slot != NO_SLOT)
-        page_file_give(&v->file, slot);
+        page_file_give(v->file, slot);
     return false;
 }
 

@@ -24,8 +24,9 @@ void vmm_page_drop(struct vmm *v, struct vmm_page *p, enum vmm_place place) {
 
 void vmm_page_file(struct vmm *v, struct vmm_page *p, uint32_t slot) {
     uint32_t before = __atomic_exchange_n(&p->slot, slot, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&v->filed, (uint32_t)(slot != NO_SLOT) - (before != NO_SLOT), __ATOMIC_RELAXED);
     if (before != NO_SLOT)
-        page_file_give(&v->file, before);
+        page_file_give(v->file, before);
 }
 
 /* Frames for up to BATCH of the pages [*first, end) that need one; moves *first behind them. What is stale gets its own

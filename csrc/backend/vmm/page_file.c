@@ -35,6 +35,11 @@ static void pass_cache(int file, bool pass) {
     fcntl(file, F_SETFL, pass ? flags | O_DIRECT : flags & ~O_DIRECT);
 }
 
+struct page_file *page_file_of_process(void) {
+    static struct page_file ours = {.file = -1};
+    return &ours;
+}
+
 static bool is_ours(const struct page_file *f) {
     struct stat now;
     return f->file >= 0 && fstat(f->file, &now) == 0 && now.st_dev == f->device && now.st_ino == f->inode;
@@ -75,23 +80,24 @@ static bool begin(struct page_file *f, const char *folder, uint32_t room) {
     return true;
 }
 
-bool page_file_begin(struct page_file *f, const char *folder, uint32_t room) {
+bool page_file_begin(struct page_file *f, int32_t device, const char *folder, uint32_t room) {
     lock_take(&f->lock);
     bool there = f->file >= 0, fills = there ? strcmp(f->folder, folder) == 0 : begin(f, folder, room);
-    f->fills = f->fills || fills;
+    f->fills |= (uint32_t)fills << device;
     lock_drop(&f->lock);
     errno = there ? EBUSY : errno;
     return fills;
 }
 
-void page_file_end(struct page_file *f) {
+void page_file_end(struct page_file *f, int32_t device) {
     lock_take(&f->lock);
-    f->fills = false;
+    f->fills &= ~(1u << device);
     end(f);
     lock_drop(&f->lock);
 }
 
-void page_file_fork_child(struct page_file *f) {
+void page_file_fork_child(void) {
+    const struct page_file *f = page_file_of_process();
     if (is_ours(f))
         close(f->file);
 }
@@ -108,10 +114,10 @@ static bool reserve(const struct page_file *f, uint32_t n) {
     return fallocate(f->file, 0, start, bytes) == 0 || (errno == EOPNOTSUPP && ftruncate(f->file, start + bytes) == 0);
 }
 
-/* As many as there is room for, some at a time. Under the lock. */
-static bool reserve_more(struct page_file *f) {
+/* As many as there is room for, some at a time, until there are `most`. Under the lock. */
+static bool reserve_more(struct page_file *f, uint32_t most) {
     errno = ENOSPC;
-    uint32_t n = (uint32_t)smaller(RESERVE, f->room - f->slots);
+    uint32_t n = f->slots < most ? (uint32_t)smaller(RESERVE, most - f->slots) : 0;
     while (n > 0 && !reserve(f, n))
         n /= 2;
     for (uint32_t i = 0; i < n; i++)
@@ -121,7 +127,7 @@ static bool reserve_more(struct page_file *f) {
 
 uint32_t page_file_reserve(struct page_file *f, uint32_t slots) {
     lock_take(&f->lock);
-    while (f->slots < slots && reserve_more(f))
+    while (reserve_more(f, (uint32_t)smaller(slots, f->room)))
         ;
     uint32_t reserved = f->slots;
     lock_drop(&f->lock);
@@ -131,10 +137,10 @@ uint32_t page_file_reserve(struct page_file *f, uint32_t slots) {
 uint32_t page_file_take(struct page_file *f) {
     uint32_t slot = NO_SLOT;
     lock_take(&f->lock);
-    if (f->idle && (f->taken < f->slots || reserve_more(f))) {
+    if (f->idle && (f->taken < f->slots || reserve_more(f, f->room))) {
         slot = bits_first(f->idle, 0, f->slots);
         bits_set(f->idle, slot, false);
-        __atomic_store_n(&f->taken, f->taken + 1, __ATOMIC_RELAXED);
+        f->taken++;
     }
     lock_drop(&f->lock);
     return slot;
@@ -143,7 +149,7 @@ uint32_t page_file_take(struct page_file *f) {
 void page_file_give(struct page_file *f, uint32_t slot) {
     lock_take(&f->lock);
     bits_set(f->idle, slot, true);
-    __atomic_store_n(&f->taken, f->taken - 1, __ATOMIC_RELAXED);
+    f->taken--;
     end(f);
     lock_drop(&f->lock);
 }

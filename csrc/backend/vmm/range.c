@@ -36,7 +36,7 @@ bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct frames_l
     CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, device};
     uint64_t host_bytes = (uint64_t)host_limit->most * page_bytes;
     size_t total = 0;
-    *v = (struct vmm){.device = device, .file = PAGE_FILE_NONE};
+    *v = (struct vmm){.device = device, .file = page_file_of_process()};
     d2h_queue_open(&v->d2h_queue);
     if (REAL(cuDeviceTotalMem_v2, 0)(&total, device) != CUDA_SUCCESS ||
         !vmm_pool_open(&v->pool[VMM_DEVICE], here, device, total, NULL) ||

@@ -145,7 +145,8 @@ struct vmm {
     struct vmm_pool pool[VMM_PLACES];
     struct frame_prefetcher *prefetcher; /* NULL: frames are made as they are needed */
     struct d2h_queue d2h_queue;          /* of copies to the host */
-    struct page_file file;               /* of pages that the host does not hold */
+    struct page_file *file;              /* of pages that the host does not hold */
+    uint32_t filed;                      /* pages of the device that it holds. Atomic */
     struct filer *filer;                 /* NULL: none was ever to go there. Under the device's lock */
     struct placeholder placeholder;
     struct lock parts_lock; /* of parts: who comes and goes. Taken before the device's lock. Of the next three */
