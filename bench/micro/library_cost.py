@@ -68,7 +68,8 @@ def build(out: Path, emulator: Path) -> Path:
         program,
     ]
     clock = [
-        ROOT / "csrc" / "base" / name for name in ("thread.c", "lock.c", "jump.c", "background.c")
+        ROOT / "csrc" / "base" / name
+        for name in ("thread.c", "lock.c", "jump.c", "background.c", "patience.c")
     ]
     command += [*sources, *clock, "-pthread", "-Wl,--no-as-needed"]
     command += [*libraries, *(f"-Wl,-rpath,{library.parent}" for library in libraries)]
