@@ -126,6 +126,24 @@ def test_it_comes_back_from_the_file(device: Device, hidden: str) -> None:
     assert told.ends() == (f"True {ALL} {ALL}\n", "")
 
 
+RESTS = """
+def pinned():
+    done = [driver.emu_calls(b"cuMemHost" + name) for name in (b"Register", b"Unregister")]
+    return done[0] - done[1]
+while pinned():
+    time.sleep(0.01)
+print("unpinned", flush=True)
+"""
+
+
+def test_what_copies_need_is_given_back(device: Device) -> None:
+    told = Told(device, RESTS + COMES_BACK)
+    told.put_away()
+    told.frames()
+    assert told.said() == "unpinned"
+    assert told.ends() == (f"True {ALL} {ALL}\n", "")
+
+
 CAPTURES = """
 stream, graph, ready = (ctypes.c_void_p() for _ in range(3))
 call("cuStreamCreate", ctypes.byref(stream), 1)

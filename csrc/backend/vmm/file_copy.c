@@ -8,13 +8,17 @@
 #include "backend/vmm/vmm.h"
 #include "base/larger.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "driver/real.h"
 #include "observe/stats.h"
 
 enum { STAGE_MOST = 8 << 20, PORTABLE = 1, TRIES = 3 };
 
-static struct lock lock;
-static void *idle; /* each begins with the address of the next. Under the lock */
+#define UNUSED_NS 1000000000ull
+
+static struct lock lock;  /* of the next two */
+static void *idle;        /* each begins with the address of the next */
+static uint64_t given_ns; /* when the last one became idle */
 
 static uint64_t stage_bytes(void) {
     return smaller(page_bytes, STAGE_MOST);
@@ -43,7 +47,31 @@ static void stage_give(void *stage) {
     lock_take(&lock);
     *(void **)stage = idle;
     idle = stage;
+    given_ns = clock_ns();
     lock_drop(&lock);
+}
+
+bool vmm_stages_unused(void) {
+    lock_take(&lock);
+    bool unused = idle && clock_ns() > given_ns + UNUSED_NS;
+    lock_drop(&lock);
+    return unused;
+}
+
+/* Trap: what the driver still knows is not unmapped. */
+void vmm_stages_end(void) {
+    lock_take(&lock);
+    void **stage = idle;
+    idle = NULL;
+    lock_drop(&lock);
+    for (void **next; stage; stage = next) {
+        next = *stage;
+        CUresult status = REAL(cuMemHostUnregister, 0)(stage);
+        if (status == CUDA_SUCCESS || status == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
+            munmap(stage, stage_bytes());
+        else
+            stage_give(stage);
+    }
 }
 
 static CUresult issue(void *stage, addr_t alias, bool in, uint64_t bytes, CUstream stream) {

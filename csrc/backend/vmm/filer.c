@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "driver/session.h"
 
-enum { LOOK_NS = 10000000, TRIES = 3 };
+enum { LOOK_NS = 10000000, IDLE_NS = 1000000000, TRIES = 3 };
 
 struct seat {
     CUcontext context;
@@ -213,6 +213,12 @@ static CUstream sit(struct seat *s, CUcontext context, uint64_t epoch) {
     return s->stream;
 }
 
+/* Trap: the driver may wait for all that runs before it unpins memory, and what runs for what the program does next.
+ * All of it is away, and no other device is used. */
+static bool may_wait(const struct pager *d, const struct filer *f) {
+    return f->fills && f->whole && f->writing == 0 && pager_next(NULL) == d && !pager_next(d);
+}
+
 static void *work(void *data) {
     struct pager *d = data;
     struct seat seat = {0};
@@ -220,11 +226,12 @@ static void *work(void *data) {
     struct filer *f = vmm_in(d)->filer;
     while (!pager_stops(d)) {
         struct job j;
-        bool wanted = f->recall < f->end || (f->fills && !f->whole);
+        bool works = f->recall < f->end || (f->fills && !f->whole);
+        bool unused = may_wait(d, f) && vmm_stages_unused(), wanted = works || unused;
         CUcontext context = wanted && !pager_forgets() ? pager_context(d) : NULL;
         uint64_t epoch = d->contexts.epoch;
         CUstream stream = NULL;
-        if (f->fills && wanted && !context && !pager_forgets())
+        if (f->fills && works && !context && !pager_forgets())
             end_writing(d, f, "its context is gone");
         if (context) {
             pager_unlock(d);
@@ -238,11 +245,15 @@ static void *work(void *data) {
         } else if (same && take_to_write(d, f, &j)) {
             write(d, f, &j, stream);
             acts = true;
+        } else if (same && unused) {
+            pager_unlock(d);
+            vmm_stages_end();
+            pager_lock(d);
         }
         if (acts)
             pager_wake(d);
         else
-            condition_wait(&f->work, &d->monitor.lock, wanted ? clock_ns() + LOOK_NS : 0);
+            condition_wait(&f->work, &d->monitor.lock, clock_ns() + (wanted ? LOOK_NS : IDLE_NS));
     }
     pager_unlock(d);
     return NULL;

@@ -280,6 +280,9 @@ void vmm_file_fails(struct vmm *v, bool reads, const char *why);
 uint32_t vmm_file_take(struct vmm *v);
 bool vmm_file_write(struct vmm *v, uint32_t slot, addr_t from, CUstream stream);
 bool vmm_file_read(struct vmm *v, uint32_t slot, addr_t to, CUstream stream);
+/* Pinned memory for them is there, and none ran for a second; it is given back. A context is current. */
+bool vmm_stages_unused(void);
+void vmm_stages_end(void);
 
 /* --- the driver's calls (driver_calls.c). False: refused --- */
 
