@@ -41,7 +41,7 @@ WARM, LEARNING, STEADY, MORE = 2, 12, 4, 2
 and more, because the program issues ahead."""
 LAPS, LAPS_MOST = 8, 24
 """Laps by which both ways are compared; steps that they may take longer. A lap begins with what is
-issued when the one before has ended: a program of short steps is two or more ahead then."""
+issued when the one before has ended: a program of short steps is one or more ahead then."""
 
 
 class StuckError(RuntimeError):
@@ -103,7 +103,7 @@ def settings_for(link: Link, policy: str, budget: int) -> Settings:
 def learning_steps(sequence: Sequence) -> int:
     """So many steps until a policy that learns has done so."""
     ahead = LAUNCHES_MOST // max(1, sequence.operations())
-    return LEARNING + (min(LAPS * ahead, LAPS_MOST) if ahead > 1 else 0)
+    return LEARNING + min(LAPS * ahead, LAPS_MOST)
 
 
 class Simulator:

@@ -138,10 +138,11 @@ def test_what_others_made_slow_at_first_is_tried_again() -> None:
     assert max(steps_ns[-8:]) < 0.6 * in_place_ns
 
 
-def test_steps_that_count_are_of_the_way_that_was_chosen() -> None:
+@pytest.mark.parametrize("others", [1, 10, 18])
+def test_steps_that_count_are_of_the_way_that_was_chosen(others: int) -> None:
     """A program of short steps is some ahead, and compares both ways for longer."""
     steady = simulate(
-        Sequence(LAYERS, (layers(1),)), replace(PLAIN, in_place=IN_PLACE_ALL), "ahead", 32
+        Sequence(LAYERS, (layers(others),)), replace(PLAIN, in_place=IN_PLACE_ALL), "ahead", 32
     )
     assert steady.sums.in_place_bytes in (0, steady.bytes_in * steady.steps)
     assert max(steady.steps_ns) < 1.05 * min(steady.steps_ns)
