@@ -111,6 +111,11 @@ int ulms_engine_allocated(struct ulms_engine *e, uint64_t start, uint64_t bytes)
     return 1;
 }
 
+static void page_dies(struct ulms_engine *e, struct page *p) {
+    p->died = p->live ? e->serial : p->died;
+    p->live = p->dirty = false;
+}
+
 static void page_freed(struct ulms_engine *e, struct page *p) {
     unsettle(e, p);
     e->pages--;
@@ -127,7 +132,8 @@ static void page_freed(struct ulms_engine *e, struct page *p) {
     p->state = PAGE_ABSENT;
     p->failures = 0;
     set_untouched(e, p, false);
-    p->allocated = p->live = p->dirty = false;
+    p->allocated = false;
+    page_dies(e, p);
     set_lying(e, p, false);
     settle(e, p);
 }
@@ -167,7 +173,7 @@ void ulms_engine_block(struct ulms_engine *e, uint64_t start, uint64_t bytes, in
             p->blocks++;
         else if (p->blocks > 0 && --p->blocks == 0) {
             unsettle(e, p);
-            p->live = p->dirty = false;
+            page_dies(e, p);
             settle(e, p);
         }
     }

@@ -264,9 +264,14 @@ static inline bool page_streamed(const struct ulms_engine *e, const struct page 
            (e->in_place == ULMS_IN_PLACE_ALL && !(does & ULMS_TOUCH_SCRATCH));
 }
 
-/* What counts when pages leave: a streamed page serves where it lies. */
+/* What counts when pages leave: a streamed page serves where it lies; one that died before its next touch, and will die
+ * again, goes one way only. */
 static inline uint64_t page_leave_time(const struct ulms_engine *e, const struct page *p) {
-    return !p->waiter && page_streamed(e, p) ? TIME_UNKNOWN : page_time(e, p);
+    if (p->waiter)
+        return p->waiter->id.id;
+    if (p->epoch != e->track.epoch || !p->next || page_streamed(e, p))
+        return TIME_UNKNOWN;
+    return TIME_PREDICTED + (p->next == p->born && p->live ? (p->died + p->born) / 2 : p->next);
 }
 
 /* fill_demand.c: the demanded pages. */

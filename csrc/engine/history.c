@@ -195,6 +195,7 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
     for (size_t i = 0; i < op->count; i++) {
         struct page *p = op->entries[i].page;
         uint8_t does = op->entries[i].does;
+        uint64_t seen = p->seen;
         runs_add(&runs, p, position);
         if (stay)
             gaps_add(&gaps, h, p, position);
@@ -205,6 +206,8 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
         p->sparse = !(does & DOES_MUCH);
         p->seen = position;
         now->live += !p->live;
+        if (!p->live && p->died > 0 && p->died >= seen)
+            p->born = position;
     }
     now->weight = runs.best.rare > 0 ? BACK_MOST * runs.best.rare : 1;
     now->mark = mix(mix(1, op->key), runs.best.first);

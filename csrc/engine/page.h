@@ -35,7 +35,7 @@ struct page {
     uint32_t generation;      /* counts how often the memory here went; operations hold pages by it */
     uint32_t pins;
 
-    /* By number, like seen and record: they outlive the memory. */
+    /* By number, like seen, record, died and born: they outlive the memory. */
     uint32_t epoch; /* of the prediction; another than the track's: next is unknown */
     uint64_t next;  /* position of the predicted next touch; 0: unknown */
 
@@ -56,6 +56,8 @@ struct page {
     struct page *marked_next; /* list of evict_queue.c */
     uint64_t seen;            /* position in the history of the last touch; 0: none */
     uint64_t record;          /* number of its record + 1 */
+    uint64_t died;            /* serial issued last when it died last by a block or a free; 0: never */
+    uint64_t born;            /* position of the last first touch behind that; 0: none */
     struct heap_node node;
     uint64_t move;   /* id of the move under way */
     uint32_t blocks; /* of the framework's that overlap it */

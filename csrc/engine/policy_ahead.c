@@ -321,14 +321,15 @@ static struct page *holder(struct ulms_engine *e, const struct leaver *l) {
 /* Pages that leave in one move. */
 struct leaving {
     const struct page *first; /* to leave */
-    uint64_t soonest;         /* leave time of the others */
+    uint32_t flags;
+    uint64_t soonest, latest; /* leave time of the others */
     uint64_t most;
 };
 
 /* If the budget is passed by many, about as soon as the last of them leaves, as if pages were touched evenly. */
 static struct leaving leaving_with(const struct ulms_engine *e, const struct page *p, bool alone) {
     uint64_t time = page_leave_time(e, p), now = TIME_PREDICTED + e->track.position, kept = e->used - e->evicting;
-    struct leaving l = {p, time, alone ? 1 : run_pages(e)};
+    struct leaving l = {p, evict_flags(e, p), time, time, alone ? 1 : run_pages(e)};
     if (alone || kept <= e->budget + e->run_pages)
         return l;
     l.most = smaller(kept - e->budget, e->shed_pages);
@@ -343,8 +344,7 @@ static struct page *leaves_with(struct ulms_engine *e, const struct leaving *l, 
     if (!p || !p->allocated || !page_may_leave(p) || p->live != l->first->live || p->dirty != l->first->dirty)
         return NULL;
     uint64_t time = page_leave_time(e, p);
-    bool late = time >= l->soonest && time <= page_leave_time(e, l->first);
-    return late && evict_flags(e, p) == evict_flags(e, l->first) ? p : NULL;
+    return time >= l->soonest && time <= l->latest && evict_flags(e, p) == l->flags ? p : NULL;
 }
 
 struct move *policy_ahead_evict(struct ulms_engine *e) {
@@ -358,8 +358,7 @@ struct move *policy_ahead_evict(struct ulms_engine *e) {
         return NULL;
     struct leaving all = leaving_with(e, p, instead != NULL);
     uint64_t start = p->number, end = start + 1;
-    uint32_t flags = evict_flags(e, p);
-    struct move *m = move_give_out(e, p, ULMS_EVICT, flags | (early ? ULMS_MOVE_EARLY : 0));
+    struct move *m = move_give_out(e, p, ULMS_EVICT, all.flags | (early ? ULMS_MOVE_EARLY : 0));
     if (!m)
         return NULL;
     set_moving(e, p, PAGE_EVICTING, m);
@@ -367,7 +366,7 @@ struct move *policy_ahead_evict(struct ulms_engine *e) {
         set_moving(e, p, PAGE_EVICTING, m);
     for (; end - start < all.most && all.most > run_pages(e) && (p = leaves_with(e, &all, start - 1)); start--)
         set_moving(e, p, PAGE_EVICTING, m);
-    bool carries = !(flags & (ULMS_MOVE_DEAD | ULMS_MOVE_CLEAN));
+    bool carries = !(all.flags & (ULMS_MOVE_DEAD | ULMS_MOVE_CLEAN));
     if (carries)
         e->sent_at = e->serial;
     for (uint64_t i = start; i < end && all.first->live; i++)

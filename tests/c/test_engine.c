@@ -206,6 +206,26 @@ TEST(dead_pages_leave_first) {
 }
 
 /* Dead pages that operations still run on are as good as free: nobody moves bytes for what will be there soon. */
+/* Nobody touches 't' for longer than the others, but to keep it costs a frame until it dies, and no byte. */
+TEST(what_dies_before_its_next_touch_waits_for_its_death) {
+    open_engine(NULL, 4, 1, 1);
+    uint64_t evicted = 0;
+    for (int round = 0; round < 20; round++) {
+        if (round == 10)
+            evicted = stats().evicted_bytes;
+        ulms_engine_block(e, at('t'), PAGE, 1);
+        run_slow(1, "t", ULMS_TOUCH_UPDATE);
+        run_slow(2, "t", ULMS_TOUCH_READ);
+        for (const char *c = "abcddcba"; *c; c++) {
+            run_slow(3, (char[]){*c, 0}, ULMS_TOUCH_READ);
+            if (*c == 'd')
+                ulms_engine_block(e, at('t'), PAGE, 0);
+        }
+    }
+    CHECK(evicted > 0);
+    CHECK_EQ(stats().evicted_bytes, evicted);
+}
+
 TEST(live_pages_stay_while_dead_ones_are_in_use) {
     open_engine(NULL, 2, 1, 1);
     run_slow(1, "a", ULMS_TOUCH_UPDATE);

@@ -42,6 +42,8 @@ class Demand(Reference):
         self.sent_at = 0  # the serial issued last when a page left last with its bytes
         self.carried = [False] * 64  # of the live pages that left last: with their bytes
         self.live = self.away = self.idle = 0
+        self.serial = 0  # of the operation issued last
+        self.died: dict[int, int] = {}  # page: the serial issued last when it died last
 
     def time(self, page: Page) -> Time:
         """The next touch."""
@@ -65,8 +67,26 @@ class Demand(Reference):
         """Absent, and used where it lies."""
         return page.state == ABSENT and page.in_place and self.is_streamed(page)
 
+    def dies(self, page: Page) -> None:
+        if page.live:
+            self.died[page.number] = self.serial
+        super().dies(page)
+
+    def is_born(self, page: Page) -> bool:
+        """The operation that is being issued touches it first after its death."""
+        died, seen = self.died.get(page.number, 0), self.sequence.latest.get(page.number, 0)
+        return not page.live and 0 < died >= seen
+
     def leave_time(self, page: Page) -> Time:
-        return NEVER if not page.waiting and self.is_streamed(page) else self.time(page)
+        """The next touch; but what will die before it goes one way only."""
+        if page.waiting:
+            return self.time(page)
+        if self.is_streamed(page):
+            return NEVER
+        born = self.sequence.births.get(page.number)
+        if page.live and born and born == self.sequence.next(page.number):
+            return PREDICTED, (self.died[page.number] + born) // 2
+        return self.time(page)
 
     def leave_key(self, page: Page) -> tuple[Any, ...]:
         kind, when = self.leave_time(page)

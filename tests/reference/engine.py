@@ -207,6 +207,7 @@ class Reference:
             self.sums.useless_bytes += self.size * page.untouched
             self.count[page.state] -= 1
             page.allocated = False
+            self.dies(page)
             self.settle(page)
             del self.pages[page.number]
 
@@ -224,8 +225,12 @@ class Reference:
             elif page.blocks:
                 page.blocks -= 1
                 if not page.blocks:
-                    page.live = page.dirty = False
+                    self.dies(page)
                     self.settle(page)
+
+    def dies(self, page: Page) -> None:
+        """By an event of memory."""
+        page.live = page.dirty = False
 
     def issued(self, key: int, touches: Sequence[Touch]) -> int:
         does = self.gather(touches)

@@ -58,7 +58,6 @@ class Held(Demand):
         self.waiting: dict[int, Operation] = {}  # in the order in which they were issued
         self.running = 0
         self.overtaken = False  # an operation was admitted before the first waiting one
-        self.serial = 0  # of the operation issued last
 
     # --- operations ---
 
@@ -69,7 +68,8 @@ class Held(Demand):
         stay = self.holder_of and sum(self.carried) <= CARRIED_FEW
         staying = [page.number for page in operation.does if stay and not page.live]
         past = Past(operation.key, does, live)
-        changed = self.sequence.issued(operation.serial, past, staying)
+        born = [page.number for page in operation.does if self.is_born(page)]
+        changed = self.sequence.issued(operation.serial, past, staying, born)
         surprise = changed is None or self.sequence.surprises > surprises
         told = operation.serial, self.sequence.p, surprise, self.sums.late_operations
         if self.allowed:

@@ -75,6 +75,7 @@ class Sequence:
         self.touched = 0  # pages of all of them
         self.touches: dict[int, list[int]] = {}  # page -> positions
         self.latest: dict[int, int] = {}  # page -> position, forgotten or not
+        self.births: dict[int, int] = {}  # page -> position of the last first touch after a death
         self.between: dict[int, int] = {}  # position -> dead pages touched soon before and after
         self.weights: dict[int, int] = {}  # by position, in a likeness
         self.marks: dict[int, tuple[int, int]] = {}
@@ -106,12 +107,17 @@ class Sequence:
             return None
         return self.past[position]
 
-    def issued(self, now: int, past: Past, staying: Collection[int]) -> Collection[int] | None:
+    def issued(
+        self, now: int, past: Past, staying: Collection[int], born: Collection[int]
+    ) -> Collection[int] | None:
         """Enters an operation. The pages whose next touch may be another now; None: of all.
 
-        `staying`: dead pages that keep their frames if they were touched shortly before.
+        `staying`: dead pages that keep their frames if they were touched shortly before; `born`:
+        pages that died since they were touched before.
         """
         kept = self.append(now, past, staying)
+        if kept:
+            self.births.update(dict.fromkeys(born, now))
         lost = self.p is not None and (not kept or self.p not in self.past)
         if lost:
             self.p = None
