@@ -11,7 +11,7 @@
 #include "base/thread.h"
 
 /* As long as a call of exec that fails may take on a busy machine. */
-enum { EXEC_NS = 100000000 };
+enum { EXEC_NS = 400000000 };
 static bool refused; /* so long, and since */
 
 struct start {

@@ -61,7 +61,7 @@ def link(objects: list[Path], into: Path, preset: str, emulator: Path, *more: st
 
 def compiled(sources: list[Path], into: Path) -> list[Path]:
     """A program that is not linked."""
-    includes = [f"-I{ROOT / folder}" for folder in ("hooks", "csrc", "emulator")]
+    includes = [f"-I{ROOT / folder}" for folder in ("", "hooks", "csrc", "emulator")]
     compile_only = ["cc", "-std=gnu11", "-O1", "-g", "-c", *includes, f"-I{BUILD / 'gen'}"]
     subprocess.run([*compile_only, *map(str, sources)], check=True, cwd=into)
     return sorted(into.glob("*.o"))
