@@ -63,10 +63,11 @@ def page(now: dict[str, Any]) -> list[RenderableType]:
     return parts
 
 
-def title(gpu: dict[str, Any]) -> str:
-    """What is shared, and how."""
+def title(gpu: dict[str, Any], digits: int | None = None) -> str:
+    """What is shared, and how; with so many digits of the GPU's name, or all."""
     how = f"turns ({gpu['turns']:,} so far)" if gpu["taking_turns"] else "all run at once"
-    return f"GPU-{uuid.UUID(gpu['uuid'])}: {format_size(gpu['capacity'])} to share, {how}"
+    name = str(uuid.UUID(gpu["uuid"]))[:digits]
+    return f"GPU-{name}: {format_size(gpu['capacity'])} to share, {how}"
 
 
 def row(tenant: dict[str, Any]) -> tuple[object, ...]:

@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import os
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -9,7 +11,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 
 from pump import stats
@@ -54,13 +56,14 @@ class Look:
     views: list[View]
     shared: dict[str, Any] = field(default_factory=lambda: {"gpus": []})
     """The broker's status."""
+    taken_ns: int = field(default_factory=time.monotonic_ns)
 
 
 class Top:
     """Watch running programs.
 
     Shows those that share a GPU, and the counters of those that run with ULMS_STATS=on, or of the
-    one with the process id given.
+    one with the process id given. On a terminal it answers keys if Textual is installed.
     """
 
     name = "top"
@@ -110,6 +113,25 @@ class Top:
             out.print(page(look, wide=out.width >= WIDE))
             return 0
 
+        last = self.screen(args) if answers_keys() else self.watch(look, out, args)
+        if last:
+            out.print(page(last, wide=out.width >= WIDE))
+        return 0
+
+    def screen(self, args: argparse.Namespace) -> Look | None:
+        """Until somebody quits, or, with the last look, the one program has ended."""
+        from pump.cli.screen.app import TopScreen
+
+        def suspend(pid: int, suspended: bool) -> None:
+            broker.suspend(broker.folder(), f"pid:{pid}", suspended=suspended)
+
+        screen = TopScreen(lambda before: self.run(args.pid, before), args.interval, suspend)
+        last: Look | None = screen.run()
+        return last
+
+    def watch(self, look: Look, out: Console, args: argparse.Namespace) -> Look:
+        """Plain text, until the one program has ended. The last look."""
+
         def brief(look: Look) -> RenderableType:
             return page(look, brief=True, wide=out.width >= WIDE)
 
@@ -117,8 +139,7 @@ class Top:
             for now in self.later(look, args):
                 live.update(brief(now), refresh=True)
                 look = now
-        out.print(page(look, wide=out.width >= WIDE))
-        return 0
+        return look
 
     def later(self, look: Look, args: argparse.Namespace) -> Iterator[Look]:
         """The looks after that one, until the one program has ended."""
@@ -135,6 +156,20 @@ class Top:
         for each in chain([look], () if args.once else self.later(look, args)):
             for line in objects(each):
                 print(line, flush=True)
+
+
+def answers_keys() -> bool:
+    """There are Textual and a terminal: Textual reads from standard input and writes to standard
+    error.
+    """
+    streams = (sys.__stdin__, sys.__stderr__)
+    if not all(stream and stream.isatty() for stream in streams):
+        return False
+    try:
+        import textual  # noqa: F401
+    except ImportError:
+        return False
+    return os.environ.get("TERM", "dumb") != "dumb"
 
 
 def objects(look: Look) -> list[str]:

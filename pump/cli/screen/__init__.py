@@ -1,0 +1,1 @@
+"""`pump top` as a screen that answers keys. `app` alone needs Textual."""
