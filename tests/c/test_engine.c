@@ -205,7 +205,6 @@ TEST(dead_pages_leave_first) {
     OUT("");
 }
 
-/* Dead pages that operations still run on are as good as free: nobody moves bytes for what will be there soon. */
 /* Nobody touches 't' for longer than the others, but to keep it costs a frame until it dies, and no byte. */
 TEST(what_dies_before_its_next_touch_waits_for_its_death) {
     open_engine(NULL, 4, 1, 1);
@@ -226,6 +225,7 @@ TEST(what_dies_before_its_next_touch_waits_for_its_death) {
     CHECK_EQ(stats().evicted_bytes, evicted);
 }
 
+/* Dead pages that operations still run on are as good as free: nobody moves bytes for what will be there soon. */
 TEST(live_pages_stay_while_dead_ones_are_in_use) {
     open_engine(NULL, 2, 1, 1);
     run_slow(1, "a", ULMS_TOUCH_UPDATE);

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -141,7 +142,9 @@ def as_here(command: str) -> list[str]:
 def test_a_job_with_shards_shares(tmp_path: Path, shards: str, request_: str | None) -> None:
     text = (DEPLOY / "slurm-task-prolog.sh").read_text(encoding="utf-8")
     script = tmp_path / "prolog.sh"
-    script.write_text(text.replace("/usr/local/bin/pump", "python -P -m pump"), encoding="utf-8")
+    script.write_text(
+        text.replace("/usr/local/bin/pump", f"{sys.executable} -P -m pump"), encoding="utf-8"
+    )
     env = clean_environment() | {"SLURM_JOB_ID": "7", "SLURM_SHARDS_ON_NODE": shards}
     run = subprocess.run(["sh", script], env=env, capture_output=True, text=True, check=True)
     exports = dict(re.findall(r"^export (\w+)=(.*)$", run.stdout, re.M))

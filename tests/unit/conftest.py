@@ -1,10 +1,13 @@
 """What unit tests share."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from pump.predict import plan
+from pump.share import broker
 from tests.unit.bench_machine import GIB, Machine
 
 FEW_FACTORS = (100, 90, 50)
@@ -40,3 +43,12 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr("bench.gpu.run.subprocess.run", made.run)
     monkeypatch.setattr("bench.gpu.run.find_spec", lambda name: name)
     return made
+
+
+@pytest.fixture(name="folder")
+def a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where programs meet, and no broker is left behind."""
+    monkeypatch.setenv("ULMS_SHARE_DIR", str(tmp_path / "share"))
+    yield tmp_path / "share"
+    if broker.serves(tmp_path / "share"):
+        broker.stop(tmp_path / "share")

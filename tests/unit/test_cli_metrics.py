@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,15 +31,6 @@ pytestmark = pytest.mark.unit
 LINE = re.compile(r"(ulms_[a-z_]+)(?:\{(.*)\})? (\S+)")
 NVML = "nvml_used"
 """What the broker does not tell itself."""
-
-
-@pytest.fixture(name="folder")
-def a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where programs meet, and no broker is left behind."""
-    monkeypatch.setenv("ULMS_SHARE_DIR", str(tmp_path / "share"))
-    yield tmp_path / "share"
-    if broker.serves(tmp_path / "share"):
-        broker.stop(tmp_path / "share")
 
 
 def every_counter() -> dict[str, Counter]:

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,6 @@ from tests.conftest import PATIENCE_S
 from tests.tenants import GIB, Tenant
 
 pytestmark = pytest.mark.unit
-
-
-@pytest.fixture(name="folder")
-def a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where programs meet, and no broker is left behind."""
-    monkeypatch.setenv("ULMS_SHARE_DIR", str(tmp_path / "share"))
-    yield tmp_path / "share"
-    if broker.serves(tmp_path / "share"):
-        broker.stop(tmp_path / "share")
 
 
 def test_a_broker_starts_once_and_stops(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
