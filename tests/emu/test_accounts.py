@@ -258,3 +258,21 @@ def test_what_the_driver_refuses_is_not_told_as_held(
         assert (done.returncode, done.stderr) == (0, "")
         _, states = parse(done.stdout)
         assert [state.used for state in states] == [0] * 8
+
+
+def test_pieces_beside_one_that_is_refused(
+    compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
+) -> None:
+    """The grain that another piece was put into, too, is counted, though the first did not stay."""
+    fill = [f"0 a plain 0 {CAPACITY - GRAIN}"]
+    turn = [f"{thread} {verb}" for verb in ("a plain 1 700000", "f 1") for thread in range(4)]
+    last = [f"{thread} a plain 1 700000" for thread in range(4)]
+    program = Program(4, [fill, *[turn * 50 + last, [f"{thread} f 1" for thread in range(4)]] * 4])
+    for _ in range(20):
+        done = run_emulated(
+            [allocate(compiled, emulator_dir)],
+            {"ULMS_GPU_MEMORY": f"{CAPACITY}", "EMU_DEVICES": "1"},
+            stdin=program.text(),
+        )
+        assert done.returncode == 0
+        assert check(program, done.stdout, CAPACITY, 1) == {0}

@@ -200,12 +200,9 @@ static bool commit_at(struct charge *c, addr_t start, uint64_t bytes, uint64_t *
         ledger_commit_managed(session.ledger, c->device, c->bytes);
         return true;
     }
-    uint64_t taken = shares ? grains_join(c->device, start, bytes) : holds ? whole_grains(bytes) : 0;
-    if (!extend(c, taken)) {
-        if (shares)
-            grains_leave(c->device, start, bytes);
+    uint64_t taken = holds ? whole_grains(bytes) : 0;
+    if (shares ? !grains_join(c, start, bytes, extend, &taken) : !extend(c, taken))
         return false;
-    }
     commit(c, taken);
     *charged = shares ? 0 : taken;
     return true;

@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "base/page.h"
+#include "interpose/account/charge.h"
 
 /* As H100 and H200 do. */
 enum { SHARED_MOST = 1 << 20, PIECE_ALIGN = 512 };
@@ -30,21 +31,30 @@ static bool count(uint64_t grain, intptr_t change) {
     return before <= 0 || now <= 0;
 }
 
+/* Under the lock. */
 static uint64_t change(int device, addr_t start, uint64_t bytes, intptr_t by) {
     uint64_t grains = 0, end = start + piece(bytes);
-    lock_take(&lock);
     for (uint64_t grain = start / PAGE_LEAST; grain * PAGE_LEAST < end; grain++)
         grains += count(grain, by) ? PAGE_LEAST : 0;
     if (device >= 0 && device < DEVICE_MAX)
         unused[device] += (uint64_t)by * (grains - piece(bytes));
-    lock_drop(&lock);
     return grains;
 }
 
-uint64_t grains_join(int device, addr_t start, uint64_t bytes) {
-    return change(device, start, bytes, 1);
+bool grains_join(struct charge *c, addr_t start, uint64_t bytes, bool (*promise)(struct charge *, uint64_t opened),
+                 uint64_t *opened) {
+    lock_take(&lock);
+    *opened = change(c->device, start, bytes, 1);
+    bool promised = promise(c, *opened);
+    if (!promised)
+        change(c->device, start, bytes, -1);
+    lock_drop(&lock);
+    return promised;
 }
 
 uint64_t grains_leave(int device, addr_t start, uint64_t bytes) {
-    return change(device, start, bytes, -1);
+    lock_take(&lock);
+    uint64_t closed = change(device, start, bytes, -1);
+    lock_drop(&lock);
+    return closed;
 }
