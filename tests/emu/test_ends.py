@@ -80,3 +80,21 @@ def test_a_process_ends_at_once_wherever_it_is(
         assert under.stdout == f"{way}: {TIMES} of {TIMES} ended well, 0 late\n", under.stderr
         if way in ("exit", "other_exit"):
             assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("backend", ["observe", "um", "vmm"])
+def test_a_destructor_frees_after_ours(
+    compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path, tmp_path: Path, backend: str
+) -> None:
+    """What was allocated before is used, told of and freed as it would be without us."""
+    driver, counters = str(emulator_dir / "libcuda.so.1"), tmp_path / "counters"
+    library = compiled("frees_last", driver, "-DPLUGIN", shared=True)
+    program = [compiled("frees_last", str(library), driver)]
+    env = {"COUNTERS": str(counters), "EMU_MEMORY": "1GiB"}
+    native = run_emulated(program, env, preloaded=False)
+    limit = "1GiB" if backend == "observe" else "16MiB"
+    more = {"ULMS_BACKEND": backend, "ULMS_GPU_MEMORY": limit, "ULMS_STATS": str(counters)}
+    under = run_emulated(program, {**env, **more})
+    assert native.stdout.startswith("the counters are gone\n")
+    assert (native.returncode, native.stderr) == (0, "")
+    assert (under.returncode, under.stderr, under.stdout) == (0, "", native.stdout)
