@@ -130,7 +130,7 @@ def test_a_call_fails_on_the_way_out(random_program: Path, device: Device, setup
 def long_one(device: Device, backend: str, **env: str) -> subprocess.Popen[str]:
     """A program that works for a second or more."""
     command = [str(device.binary), "train", *SHAPES["train"], str(LONG * STEPS["train"])]
-    return device.run(command, backend, "g", EMU_TIME="5", **env)
+    return device.run(command, backend, "g", **{"EMU_TIME": "5", **env})
 
 
 @pytest.fixture
@@ -154,6 +154,16 @@ def test_alone_it_stays_away_until_it_is_resumed(device: Device, alone: str, bac
     )
     asks.kill()
     asks.wait()
+    suspend(device.folder, "g", suspended=False)
+    assert said(program) == alone
+
+
+def test_what_is_being_placed_leaves_too(device: Device, alone: str) -> None:
+    """Pages that move out while the driver is told to bring them are not left on the device."""
+    late = "cuMemPrefetchAsync_v2:delay=100,cuStreamSynchronize:delay=200"  # in, then out
+    program = long_one(device, "um", EMU_FAIL=late)
+    device.wait_for(1)
+    assert put_away(device, "um")
     suspend(device.folder, "g", suspended=False)
     assert said(program) == alone
 

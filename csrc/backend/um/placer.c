@@ -73,6 +73,24 @@ static void tell(struct pager *d, const struct um_request *r, bool there) {
     ulms_engine_placed(d->engine.core, r->start, r->bytes);
 }
 
+static bool bring_unlocked(struct pager *d, const struct um_request *r) {
+    pager_unlock(d);
+    bool there = bring(d, r);
+    pager_lock(d);
+    return there;
+}
+
+/* Pages that left meanwhile would come back unknown to the engine: none begins to, and once some have nothing is
+ * brought. Under the lock. */
+static bool place(struct pager *d, const struct um_request *r) {
+    if (!pager_all_fits(d))
+        return false;
+    pager_moves_pause(d, true);
+    bool there = bring_unlocked(d, r);
+    pager_moves_pause(d, false);
+    return there;
+}
+
 static void *serve(void *data) {
     struct pager *d = data;
     struct um_placer *p = d->own;
@@ -83,10 +101,7 @@ static void *serve(void *data) {
             pager_worker_sleep(d, &p->asked);
             continue;
         }
-        pager_unlock(d);
-        bool there = bring(d, r);
-        pager_lock(d);
-        tell(d, r, there);
+        tell(d, r, r->unkeep ? bring_unlocked(d, r) : place(d, r));
         p->first = r->next;
         r->done = true;
         if (!r->waited_for)
