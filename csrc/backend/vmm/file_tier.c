@@ -60,11 +60,15 @@ bool vmm_recall(struct pager *d, addr_t start, addr_t end) {
         f->recall = asked ? smaller(f->recall, start) : start;
         f->end = larger(f->end, end);
         condition_tell_all(&f->work);
-        if (!pager_wait(d, &patience)) {
-            if (f->recalled == recalled)
-                return false;
-            recalled = f->recalled;
+        if (pager_wait(d, &patience))
+            continue;
+        if (f->recalled == recalled) {
+            log_error("device %d: no page has come back from the file for %llu s: what uses those there is refused as "
+                      "out of memory",
+                      d->ordinal, (unsigned long long)(PATIENCE_MOST_NS / 1000000000u));
+            return false;
         }
+        recalled = f->recalled;
     }
     return true;
 }
