@@ -1,5 +1,6 @@
-/* The trace file, field by field; docs/trace-format.md says it in words. Everything is little-endian, every structure a
- * multiple of 8 bytes without padding of the compiler's. */
+/* The trace file, field by field; docs/trace-format.md has what a reader must know besides. Everything is
+ * little-endian, every structure a multiple of 8 bytes without padding of the compiler's. Values: launch/op.h (kinds
+ * and flags of operations), types.h (modes, sources, kinds of memory), ulms.h (ULMS_*). */
 #ifndef ULMS_FORMAT_H
 #define ULMS_FORMAT_H
 
@@ -56,20 +57,20 @@ struct record {
 struct touch_record {
     uint64_t start;
     uint64_t bytes;
-    uint64_t tail; /* bits 0-47 allocation, 48-54 mode, 55 sparse, 56-63 source */
+    uint64_t tail; /* bits 0-47 allocation's id (0: in none), 48-54 mode, 55 sparse, 56-63 source */
 };
 
 struct op_record {
     struct record head; /* time: when the call was issued */
-    uint64_t stream;
-    uint64_t object;
+    uint64_t stream;    /* 1 legacy, 2 per-thread default */
+    uint64_t object;    /* event, stream, context, or the executable graph */
     uint32_t function;
     uint32_t kernels;
     uint16_t api;
-    int16_t status;
-    uint8_t kind;
-    uint8_t flags;
-    int8_t device;
+    int16_t status; /* CUresult */
+    uint8_t kind;   /* enum op_kind */
+    uint8_t flags;  /* enum op_flag, below 256 */
+    int8_t device;  /* -1: not known */
     uint8_t unused;
     struct touch_record touches[]; /* to the end of the record; a graph launch has none: its graph has them */
 };
@@ -78,7 +79,7 @@ struct retired_record {
     struct record head;
     uint64_t operation; /* its serial */
     uint64_t start_ns;
-    uint64_t ns;
+    uint64_t ns; /* device time */
 };
 
 struct allocation_record {
@@ -89,7 +90,7 @@ struct allocation_record {
     uint64_t charged;
     uint64_t context;
     int32_t device;
-    uint32_t kind;
+    uint32_t kind; /* enum memory_kind */
 };
 
 struct block_record {
@@ -102,18 +103,19 @@ struct name_record {
     struct record head;
     uint32_t id;
     uint32_t bytes; /* of the text, without an end mark */
-    char text[];
+    char text[];    /* filled up with zeros */
 };
 
 struct graph_record {
     struct record head;
-    uint64_t exec;
+    uint64_t exec; /* what one launch of this executable graph touches, until said again */
     uint32_t kernels;
     uint32_t first; /* number of touches in the parts before this one; 0 starts a new content of the graph */
     uint64_t total; /* touches in all parts */
     struct touch_record touches[];
 };
 
+/* Addresses that were copied into the range. */
 struct table_record {
     struct record head;
     uint64_t start;
@@ -140,7 +142,10 @@ struct move_record {
     uint16_t flags; /* ULMS_MOVE_*, enum move_flag */
 };
 
-enum move_flag { MOVE_DISCARDED = 256, MOVE_FAILED = 512 };
+enum move_flag {
+    MOVE_DISCARDED = 256, /* the content was given up */
+    MOVE_FAILED = 512     /* the driver refused: nothing moved */
+};
 
 /* An operation that was held, recorded when it might go on. */
 struct hold_record {
