@@ -48,7 +48,12 @@ class Plan:
         """What to predict."""
         parser.add_argument("trace", nargs="?", type=Path, metavar="TRACE")
         parser.add_argument("--memory", type=size_of, metavar="SIZE", help="such as 24GiB")
-        parser.add_argument("--gpu", choices=GPUS, help="memory, link and speed of this one")
+        parser.add_argument(
+            "--gpu",
+            choices=GPUS,
+            metavar="NAME",
+            help=f"memory, link and speed of this one: {', '.join(GPUS)}",
+        )
         parser.add_argument(
             "--link", choices=INTERCONNECTS, help="to the host (default: the GPU's)"
         )

@@ -30,7 +30,7 @@ class Share:
 
         def verb(name: str, action: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
             made = verbs.add_parser(name, help=action.__doc__, description=action.__doc__)
-            made.set_defaults(action=action)
+            made.set_defaults(action=action, parser=made)
             return made
 
         start = verb("start", self.start)

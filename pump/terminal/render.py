@@ -1,6 +1,7 @@
 """Plain data to text for people: tables, on a terminal and in a pipe."""
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TextIO
@@ -18,16 +19,26 @@ from pump.symbol import readable, shortened
 from pump.terminal.printable import PrintableStream, printable
 
 PIPE_WIDTH = 10_000  # columns where there is no terminal, and no COLUMNS: nothing is cut off
+PADDING = re.compile(" +$", re.MULTILINE)
 NAME_LEAST = 40
 """Columns that are left to a name, however narrow the terminal is."""
 
 
 class Page(Console):
-    """Does not cut off what is wider than the terminal; the program sees that its reader left."""
+    """Does not cut off what is wider than the terminal, and ends no line of a pipe with spaces; the
+    program sees that its reader left.
+    """
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Prints, as its base does."""
-        super().print(*objects, **{"crop": False, **options})
+        options = {"crop": False, **options}
+        if self.is_terminal:
+            super().print(*objects, **options)
+            return
+        with self.capture() as told:
+            super().print(*objects, **options)
+        self.file.write(PADDING.sub("", told.get()))
+        self.file.flush()
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
