@@ -18,6 +18,7 @@ from pump.cli import program
 from pump.paths import installed
 from pump.share.broker import serves, status
 from tests.conftest import PATIENCE_S, clean_environment
+from tests.namespaces import contained, need_namespaces
 from tests.tenants import broker
 
 pytestmark = pytest.mark.emu
@@ -53,22 +54,6 @@ def edits_of(spec: dict[str, Any], devices: set[str]) -> list[dict[str, Any]]:
     return [spec["containerEdits"], *chosen]
 
 
-def contained(edits: list[dict[str, Any]], command: list[str]) -> list[str]:
-    """The command in namespaces of its own, in which /run and /usr/local are empty but for what
-    the edits say. Not its processes': the emulated device knows who is dead by their numbers."""
-    steps = [f"mount -t tmpfs none {empty}" for empty in ("/run", "/usr/local")]
-    for mount in (mount for edit in edits for mount in edit.get("mounts", [])):
-        host, inside = Path(mount["hostPath"]), Path(mount["containerPath"])
-        steps += [f"mkdir -p {inside if host.is_dir() else inside.parent}"]
-        steps += [] if host.is_dir() else [f"touch {inside}"]
-        options = ",".join(word for word in mount["options"] if word != "bind")
-        steps += [f"mount --bind {host} {inside}", f"mount -o remount,bind,{options} {inside}"]
-    env = [word for edit in edits for word in edit["env"]]
-    steps += [f"exec {shlex.join(['env', *env, *command])}"]
-    own = ["unshare", "--mount", "--ipc", "--net", "--uts"]
-    return [*own, "sh", "-ec", " && ".join(steps)]
-
-
 def test_the_file_has_what_its_version_has(spec: dict[str, Any]) -> None:
     assert spec.keys() == FIELDS["spec"]
     assert (spec["cdiVersion"], spec["kind"]) == ("0.5.0", "ulms/memory")
@@ -88,8 +73,7 @@ def test_programs_in_containers_share_a_gpu(
     spec: dict[str, Any], binary: Path, emulator_dir: Path, tmp_path: Path
 ) -> None:
     """Each has nothing of the other but the broker's folder."""
-    if subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
-        pytest.skip("no namespaces of its own are allowed here")
+    need_namespaces()
     command = [str(binary), *TRAIN]
     base = clean_environment() | {"LD_LIBRARY_PATH": str(emulator_dir)}
     alone = subprocess.run(command, env=base, capture_output=True, text=True, check=True)

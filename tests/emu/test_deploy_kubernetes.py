@@ -1,0 +1,154 @@
+"""What the manifests of deploy/kubernetes start works, on the emulated device."""
+
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.emulator.run import build
+from pump.paths import installed
+from pump.share.broker import serves, status
+from tests.conftest import PATIENCE_S, clean_environment
+from tests.kubernetes import FOLDER, Document, admitted, documents
+from tests.namespaces import contained, need_namespaces
+
+pytestmark = pytest.mark.emu
+
+TRAIN = ("train", "8", "4", "4", "12")
+GROUP, NOBODY = 64285, 65534
+
+
+class Node:
+    """Its folders lie in another one."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, named: str) -> Path:
+        return self.root / named.lstrip("/")
+
+    def edits(self, pod: Document, container: Document) -> dict[str, Any]:
+        """What kubelet has the runtime do. A map of the cluster lies where the node has it."""
+        mounts = []
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        for mount in container["volumeMounts"]:
+            volume = volumes[mount["name"]]
+            host = FOLDER
+            if "hostPath" in volume:
+                host = self.path(volume["hostPath"]["path"])
+                kind = volume["hostPath"]["type"]
+                if kind == "DirectoryOrCreate":
+                    host.mkdir(parents=True, exist_ok=True)
+                assert host.is_file() if kind == "File" else host.is_dir()
+            access = "ro" if mount.get("readOnly") else "rw"
+            mounts.append(
+                {
+                    "hostPath": str(host),
+                    "containerPath": mount["mountPath"],
+                    "options": [access, "nosuid", "nodev", "bind"],
+                }
+            )
+        env = [f"{one['name']}={one['value']}" for one in container.get("env", [])]
+        return {"env": env, "mounts": mounts}
+
+
+def of_image(group_file: Path) -> dict[str, Any]:
+    """What Containerfile puts into the broker's image."""
+    group_file.write_text(f"root:x:0:\nulms:x:{GROUP}:\n", encoding="utf-8")
+    files = {
+        str(group_file): "/etc/group",
+        str(installed("ulms.so")): "/usr/local/lib/ulms.so",
+        str(installed("ulms-broker")): "/usr/local/bin/ulms-broker",
+    }
+    made = [
+        {"hostPath": host, "containerPath": inside, "options": ["ro", "bind"]}
+        for host, inside in files.items()
+    ]
+    return {"mounts": made, "env": ["PATH=/usr/local/bin:/usr/bin:/bin"]}
+
+
+def least(spec: Document, command: list[str]) -> list[str]:
+    """As root of the groups that the manifest says, without a capability."""
+    groups = ",".join(map(str, spec["securityContext"]["supplementalGroups"]))
+    assert spec["securityContext"]["runAsUser"] == 0
+    return ["setpriv", "--groups", groups, "--inh-caps=-all", "--bounding-set=-all", *command]
+
+
+@contextmanager
+def daemon(node: Node, tmp_path: Path) -> Iterator[Path]:
+    """A node with what the DaemonSet puts there, and its broker, which ends as kubelet ends it."""
+    spec = documents("broker.yaml")[0]["spec"]["template"]["spec"]
+    image = of_image(tmp_path / "group")
+    (install,), (broker,) = spec["initContainers"], spec["containers"]
+    command = contained([image, node.edits(spec, install)], least(spec, install["command"]))
+    subprocess.run(command, env=clean_environment(), check=True)
+    command = contained([image, node.edits(spec, broker)], least(spec, broker["command"]))
+    folder = node.path("/run/ulms")
+    with subprocess.Popen(command, env=clean_environment()) as running:
+        end = time.monotonic() + PATIENCE_S
+        while not serves(folder) and time.monotonic() < end:
+            assert running.poll() is None
+            time.sleep(0.01)
+        yield folder
+        running.terminate()
+    assert running.returncode == 0
+
+
+def test_labelled_pods_share_a_gpu(tmp_path: Path, emulator_dir: Path) -> None:
+    """Of a node with a broker. Neither they nor their images know of it."""
+    need_namespaces()
+    policy, pod = documents("policy.yaml")[0], documents("example-pod.yaml")[0]
+    command = [str(build(tmp_path)), *TRAIN]
+    base = clean_environment() | {"LD_LIBRARY_PATH": str(emulator_dir)}
+    alone = subprocess.run(command, env=base, capture_output=True, text=True, check=True)
+    base |= {"EMU_SHARED": str(tmp_path / "device"), "EMU_MEMORY": "192MiB", "EMU_TIME": "4"}
+    node = Node(tmp_path / "node")
+    seen: set[str] = set()
+    with daemon(node, tmp_path) as folder:
+        assert {path.name for path in node.root.rglob("*.*")} == {
+            *("ulms.so", "ulms.json"),
+            *("broker.sock", "broker.lock"),
+        }
+        running = []
+        for share in ("train", "other"):
+            pod["metadata"]["labels"]["ulms.dev/share"] = share
+            spec = admitted(policy, pod)["spec"]
+            running.append(
+                subprocess.Popen(
+                    contained([node.edits(spec, spec["containers"][0])], command),
+                    env=base | {"ULMS_MANAGED_LIMIT": "1GiB"},
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+        end = time.monotonic() + PATIENCE_S
+        while seen != {"train", "other"} and time.monotonic() < end:
+            seen |= {one["group"] for gpu in status(folder)["gpus"] for one in gpu["tenants"]}
+        said = [one.communicate(timeout=PATIENCE_S)[0] for one in running]
+    assert seen == {"train", "other"}
+    assert [one.returncode for one in running] == [0, 0]
+    results = [re.findall(r"^result .*", out, re.M) for out in (alone.stdout, *said)]
+    assert results[0]
+    assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize(("groups", "lets_in"), [((GROUP,), True), ((), False)])
+def test_a_program_that_is_not_root_needs_the_group(groups: tuple[int, ...], lets_in: bool) -> None:
+    need_namespaces()
+    with tempfile.TemporaryDirectory() as root:
+        Path(root).chmod(0o755)
+        with daemon(Node(Path(root) / "node"), Path(root)) as folder:
+            child = os.fork()
+            if child == 0:
+                os.setgroups(groups)
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+                os._exit(serves(folder))
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == lets_in
