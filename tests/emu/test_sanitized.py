@@ -150,9 +150,9 @@ def test_no_report_of_who_shares(preset: str, emulator_dir: Path, tmp_path: Path
         device.wait_for(3)
         killed.kill()
         killed.communicate()
+        device.wait_until(lambda tenant: tenant["group"] == "b" and tenant["operations"])
         suspend(device.folder, "b", suspended=True, folder=str(tmp_path))
-        while not any(tenant["filed"] for tenant in device.tenants()):
-            assert first.poll() is None
+        device.wait_until(lambda tenant: tenant["filed"])
         suspend(device.folder, "b", suspended=False)
         running.send_signal(signal.SIGSTOP)
         with pytest.raises(subprocess.TimeoutExpired):

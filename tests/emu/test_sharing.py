@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +79,13 @@ class Device:
             assert time.monotonic() < end, found
             time.sleep(0.005)
         return found
+
+    def wait_until(self, is_so: Callable[[dict[str, Any]], object]) -> None:
+        """Of a tenant."""
+        end = time.monotonic() + PATIENCE_S
+        while not any(map(is_so, found := self.tenants())):
+            assert time.monotonic() < end, found
+            time.sleep(0.005)
 
 
 def said(program: subprocess.Popen[str]) -> str:

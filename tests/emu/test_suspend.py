@@ -273,10 +273,7 @@ print([words_of(start, 32 * MIB) for start in starts])
 def test_an_idle_one_comes_back_at_its_next_operation(device: Device, backend: str) -> None:
     told = device.folder / "told"
     program = device.small(f"TOLD = {str(told)!r}\n{IDLES}", backend, "g,idle=1s")
-    end = time.monotonic() + PATIENCE_S
-    while not any(t["parked"] and "away_ns" in t for t in device.tenants()):
-        assert time.monotonic() < end, device.tenants()
-        time.sleep(0.01)
+    device.wait_until(lambda tenant: tenant["parked"] and "away_ns" in tenant)
     assert used(device, backend) < MIB
     time.sleep(0.3)
     assert all(t["parked"] for t in device.tenants())
