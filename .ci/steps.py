@@ -32,6 +32,8 @@ C_FILES = sorted(
 TAIL_LINES = 60
 JOBS = min(4, len(os.sched_getaffinity(0)))
 """Tests at a time. A container may be allowed less than it sees: few, so that none starves."""
+HANGS_S = 400
+"""A test that takes longer hangs."""
 
 STAGES = ((("lint",), ("c", "sanitizers")), (("check", "emu"),), (("alone",), ("unit",)))
 """Groups, one stage after the other; in a stage its lanes beside one another."""
@@ -95,12 +97,16 @@ def tried(*prefix: str) -> tuple[str, ...]:
 
 
 def pytest(name: str, marks: str, jobs: int, group: str = "", prefix: Sequence[str] = ()) -> Step:
-    """The Python tests with these marks, several at a time only where pytest-xdist is installed."""
+    """The Python tests with these marks, several at a time, and each with a bound, where the
+    plugins for that are installed.
+    """
     junit = (LOGS / f"pytest-{name}.xml").resolve()
     command = [*prefix, sys.executable, "-P", "-m", "pytest", "tests", "-q", "-m", marks]
     command += [f"--junitxml={junit}"]
     if jobs > 1 and importlib.util.find_spec("xdist"):
         command += ["-n", str(jobs), "--dist", "worksteal"]
+    if importlib.util.find_spec("pytest_timeout"):
+        command += [f"--timeout={HANGS_S}"]
     return Step(group or name, f"pytest, {name}", (tuple(command),), junit)
 
 
