@@ -26,7 +26,17 @@ LOGS = Path("build/logs")
 BUILD = Path(os.environ.get("PUMP_BUILD_DIR", "build/dev"))
 C_FILES = sorted(
     str(path)
-    for folder in ("broker", "share", "csrc", "hooks", "emulator", "tests", "bench", "lab")
+    for folder in (
+        "broker",
+        "share",
+        "csrc",
+        "hooks",
+        "emulator",
+        "tests",
+        "bench",
+        "lab",
+        "examples",
+    )
     for path in Path(folder).rglob("*.[ch]")
 )
 TAIL_LINES = 60

@@ -1,0 +1,68 @@
+"""The programs of `examples/` on the emulated device."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import clean_environment
+from tests.examples import AWAY, FOLDER, PUMP, Place, expected, losses_in
+
+pytestmark = pytest.mark.emu
+
+PROGRAMS = ("larger.c", "train.py", "plan.py", "share.py", "away.py")
+LINES_BELOW = 40
+DEVICE = 96 << 20
+"""Of a device that two programs share, which need 128 MiB each."""
+
+
+@pytest.fixture
+def emulated(tmp_path: Path) -> Place:
+    """An emulated device, and what is shared there."""
+    env = clean_environment() | {"ULMS_MANAGED_LIMIT": "1GiB", "ULMS_PAGE": "2MiB"}
+    env |= {"ULMS_SHARE_DIR": str(tmp_path), "EMU_SHARED": str(tmp_path / "device")}
+    return Place(tmp_path, env, ("--emulator",))
+
+
+def test_there_are_five_short_programs_and_the_page_names_each_file() -> None:
+    for name in PROGRAMS:
+        assert len((FOLDER / name).read_text(encoding="utf-8").splitlines()) < LINES_BELOW, name
+    files = {path.name for path in FOLDER.iterdir() if path.is_file()} - {"README.md"}
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([^`]+)`", page, re.M)) == files >= set(PROGRAMS)
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+def test_more_than_the_budget_is_filled(emulated: Place, backend: str) -> None:
+    done = emulated.larger("64MiB", backend, "8", "16")
+    assert done.stdout == "8 arrays of 16 MiB: 0 wrong numbers\n"
+    assert "pages move from here on" in done.stderr
+
+
+def test_a_training_tells_the_same_losses_in_half_of_its_memory(emulated: Place) -> None:
+    native = emulated.losses("", "8", "4", "6")
+    assert [float(loss) for loss in native] == pytest.approx(expected(8, 6), rel=1e-5)
+    assert emulated.losses("32MiB", "8", "4", "6") == native
+
+
+def test_a_training_is_planned(emulated: Place) -> None:
+    lines = emulated.python("plan").splitlines()
+    times = [re.fullmatch(r"(\d+)% of 128 MiB: ([\d.]+) times .*m", line) for line in lines]
+    found = [(match[1], float(match[2]) >= 1) for match in times if match]
+    assert found == [("75", True), ("50", True)], lines
+
+
+def test_two_trainings_share_a_device_too_small_for_one(emulated: Place) -> None:
+    small = Place(emulated.folder, {**emulated.env, "EMU_MEMORY": str(DEVICE)}, ("--emulator",))
+    lines = small.python("share").splitlines()
+    small.run(*PUMP, "share", "stop")
+    assert [line.split(":")[0] for line in lines] == ["first,request=0.7", "second"]
+    assert [float(loss) for line in lines for loss in losses_in(line)] == pytest.approx(
+        expected(8, 20)[-1:] * 2, rel=1e-4
+    )
+
+
+def test_one_puts_itself_away_and_comes_back(emulated: Place) -> None:
+    shared, numbers = emulated.away()
+    assert "suspended" in shared
+    assert numbers == AWAY

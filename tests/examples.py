@@ -1,0 +1,85 @@
+"""The programs of `examples/`, run as their first lines say: on the emulated device or on a GPU."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pump.paths import emulator_dir
+from tests.conftest import PATIENCE_S, ROOT
+
+FOLDER = ROOT / "examples"
+PUMP = (sys.executable, "-m", "pump")
+LOSS = re.compile(r"step (\d+): loss ([^,]+), ")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where they run. `options`: more words of `pump run`."""
+
+    folder: Path
+    env: Mapping[str, str]
+    options: Sequence[str] = ()
+
+    def run(self, *words: str | Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """A command that must end well."""
+        done = subprocess.run(
+            [str(word) for word in words],
+            env=dict(self.env),
+            cwd=self.folder,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    def python(self, name: str, *words: str) -> str:
+        """What a program that starts `train.py` prints."""
+        return self.run(sys.executable, FOLDER / f"{name}.py", *self.options, *words).stdout
+
+    def larger(self, memory: str, backend: str, *sizes: str) -> subprocess.CompletedProcess[str]:
+        """`larger.c`, with so much memory; with log lines."""
+        program = self.folder / "larger"
+        compiler = ["cc", "-Wall", "-Wextra", "-Werror", f"-L{emulator_dir()}"]
+        self.run(*compiler, FOLDER / "larger.c", "-o", program, "-l:libcuda.so.1")
+        run = [*PUMP, "run", *self.options, "--memory", memory, "--backend", backend]
+        kernel = (FOLDER / "axpy.ptx").read_text(encoding="utf-8")
+        return self.run(*run, "--log", "INFO", "--", program, *sizes, stdin=kernel)
+
+    def losses(self, memory: str, *sizes: str) -> list[str]:
+        """Of `train.py`, with so much memory; "": all there is."""
+        given = ["--memory", memory] if memory else ["--backend", "off"]
+        train = [sys.executable, str(FOLDER / "train.py"), *sizes]
+        return losses_in(self.run(*PUMP, "run", *self.options, *given, "--", *train).stdout)
+
+    def away(self) -> tuple[str, str]:
+        """What `away.py` prints: who shares, while it is away; and the numbers after it."""
+        share = ["run", *self.options, "--share", "job"]
+        text = self.run(*PUMP, *share, "--", sys.executable, FOLDER / "away.py").stdout
+        self.run(*PUMP, "share", "stop")
+        shared, numbers = text.split("back: ")
+        return shared, numbers.strip()
+
+
+AWAY = str([14.0, *(2.0 * i for i in range(1, 8))])
+"""What comes back."""
+
+
+def losses_in(text: str) -> list[str]:
+    """The loss after each step that is told."""
+    return [loss for _, loss in LOSS.findall(text)]
+
+
+def expected(layers: int, steps: int) -> list[float]:
+    """The same, by Python's arithmetic."""
+    weights, momenta, told = [1.0 + i for i in range(layers)], [0.0] * layers, []
+    for _ in range(steps):
+        momenta = [0.5 * m + w for m, w in zip(momenta, weights, strict=True)]
+        weights = [w - 0.1 * m for m, w in zip(momenta, weights, strict=True)]
+        told.append(sum(w * w / 2 for w in weights))
+    return told
