@@ -29,7 +29,8 @@ from pump.predict.systems import BY_NAME, DEVICES, GPU, SIM, systems_on
 from pump.sim.sequence import SequenceError
 from pump.terminal.command import UsageError, reading
 from pump.terminal.program import Program
-from pump.terminal.render import console, table
+from pump.terminal.render import console
+from pump.terminal.tables import table
 
 FOLDER = Path("pump-bench")
 """Where the main comparison leaves its pictures."""

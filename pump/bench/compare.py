@@ -10,7 +10,7 @@ from rich.table import Table
 from pump.bench.report import DIFFERS, cell_of
 from pump.bench.row import Results, Row, Run, read_results
 from pump.predict.systems import OVER
-from pump.terminal.render import table
+from pump.terminal.tables import table
 
 NOISE = 0.03
 """A change of less than this share is none."""
@@ -164,7 +164,7 @@ def comparison_table(found: Comparison, noise: float = NOISE) -> Table:
         )
         for change in found.changes
     ]
-    return table((*columns, ">ratio", ""), lines)
+    return table((*columns, ">ratio", ""), lines, leaves=("bound ms", "device", "before ms"))
 
 
 def verdict(ratio: float, noise: float) -> str:

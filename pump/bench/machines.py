@@ -8,7 +8,7 @@ from rich.table import Table
 from pump.bench.machine import figure_in
 from pump.bench.row import Row
 from pump.predict.systems import GPU
-from pump.terminal.render import table
+from pump.terminal.tables import table
 
 Machine = Mapping[str, str]
 WAYS = ("in", "out", "both")

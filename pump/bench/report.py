@@ -10,7 +10,7 @@ from rich.table import Table
 from pump.bench.row import Row, timed
 from pump.predict.systems import ALIKE, BY_NAME, OURS, RIVALS, SIM, title_of
 from pump.sizes import format_size
-from pump.terminal.render import table
+from pump.terminal.tables import table
 
 NOT_RECORDED, REFUSED = "not recorded", "refused"
 DIFFERS = " differs"
@@ -61,7 +61,8 @@ def run_table(rows: Sequence[Row]) -> Table:
         lines.append([*cells, *(column.cell(here) for column in columns)])
     headings = ["workload", ">needs", ">over", ">has", ">native"]
     headings += [f">{column.title}" for column in columns]
-    return table(headings, lines, title="milliseconds a step")
+    leaves = ("has", "needs", "oracle", "bound", "native")
+    return table(headings, lines, title="milliseconds a step", leaves=leaves)
 
 
 def resident_table(rows: Sequence[Row]) -> Table | None:
@@ -79,8 +80,9 @@ def resident_table(rows: Sequence[Row]) -> Table | None:
         for row in rows
         if row.device != SIM and row.system in OURS + RIVALS and not row.failed
     ]
+    leaves = ("one operation", "over")
     headings = ["workload", "system", ">over", ">budget", ">one operation", ">resident", ""]
-    return table(headings, lines, title="at most on the device") if lines else None
+    return table(headings, lines, title="at most on the device", leaves=leaves) if lines else None
 
 
 def without_twin(rows: Sequence[Row]) -> list[Row]:

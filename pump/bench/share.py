@@ -17,7 +17,8 @@ from pump.predict.plots import INSTALL, can_plot
 from pump.predict.processes import results
 from pump.terminal.command import UsageError, reading
 from pump.terminal.hint import hint
-from pump.terminal.render import console, progress_bar, table
+from pump.terminal.render import console, progress_bar
+from pump.terminal.tables import table
 
 WAYS = {"swap": "whole processes", "faults": "page faults"}
 BOUND = "most possible"

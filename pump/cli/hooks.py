@@ -14,7 +14,8 @@ from pump.binding import Kernel
 from pump.cli.recording import open_trace
 from pump.coverage import STATUSES, Function
 from pump.terminal.command import UsageError
-from pump.terminal.render import Name, console, table
+from pump.terminal.render import Name, console
+from pump.terminal.tables import table
 
 EVERY_WORD = 512
 """Words that the parameters of a kernel may have."""
@@ -117,7 +118,8 @@ def kernel_table(kernels: Iterable[Kernel]) -> Table:
         (Name(k.name), k.architecture, k.verdict, places(k.reads), places(k.writes), k.reason)
         for k in kernels
     ]
-    return table(["kernel", ">sm", "verdict", "reads at", "writes at", "why"], rows)
+    columns = ["kernel", ">sm", "verdict", "reads at", "writes at", "why"]
+    return table(columns, rows, leaves=("reads at", "writes at", "why"))
 
 
 def places(words: Sequence[int]) -> str:
@@ -149,7 +151,7 @@ def function_table(page: Page, *, everything: bool) -> Table:
             "; ".join(function.touches) or function.why,
         ]
         rows.append(["*" if seen else "", *cells] if page.seen is not None else cells)
-    return table(columns, rows)
+    return table(columns, rows, leaves=("since", "library", "status"))
 
 
 def total_table(functions: Iterable[Function]) -> Table:

@@ -4,7 +4,8 @@ import argparse
 
 from pump import __version__
 from pump.binding import Option, option_rows
-from pump.terminal.render import console, table
+from pump.terminal.render import console
+from pump.terminal.tables import table
 
 
 class Options:
@@ -33,7 +34,8 @@ class Options:
             print(manual_page(options))
         else:
             rows = [(names(o), o.default or "not set", o.accepts, o.help) for o in options]
-            console().print(table(("variable", "default", "accepts", "what it does"), rows))
+            columns = ("variable", "default", "accepts", "what it does")
+            console().print(table(columns, rows, leaves=("accepts", "default")))
         return 0
 
 

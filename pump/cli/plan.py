@@ -29,7 +29,8 @@ from pump.sim.sequence import Sequence, SequenceError
 from pump.sizes import format_size, parse_memory
 from pump.terminal.command import UsageError, reading
 from pump.terminal.progress import Runs
-from pump.terminal.render import console, progress_bar, table
+from pump.terminal.render import console, progress_bar
+from pump.terminal.tables import table
 
 
 class Plan:
@@ -268,7 +269,7 @@ def factor_table(found: plan.Plan) -> Table:
         for name in found.backends:
             cells += times(row.get(name), found)
         lines.append(cells)
-    return table(headings, lines)
+    return table(headings, lines, leaves=("slower",))
 
 
 def times(point: plan.Point | None, found: plan.Plan) -> list[str]:
@@ -312,7 +313,11 @@ def hardware_tables() -> list[Table]:
     links = [(i.name, f"{i.raw:g}", i.source, i.note) for i in INTERCONNECTS.values()]
     figures = [(name, f"{f.value:g}", f.unit, f.what, f.source) for name, f in FIGURES.items()]
     return [
-        table(("GPU", ">memory", ">GB/s", ">TFLOP/s of 16, 32 bit", "link", "source"), gpus),
-        table(("link", ">raw GB/s each way", "source", ""), links),
-        table(("on an H200", ">cost", "", "of", "source"), figures),
+        table(
+            ("GPU", ">memory", ">GB/s", ">TFLOP/s of 16, 32 bit", "link", "source"),
+            gpus,
+            leaves=("source",),
+        ),
+        table(("link", ">raw GB/s each way", "source", "note"), links, leaves=("note",)),
+        table(("on an H200", ">cost", "", "of", "source"), figures, leaves=("source",)),
     ]

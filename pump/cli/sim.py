@@ -20,7 +20,8 @@ from pump.sim.simulator import Simulator, settings_for
 from pump.sizes import format_size, parse_size
 from pump.terminal.command import UsageError
 from pump.terminal.hint import hint
-from pump.terminal.render import console, table
+from pump.terminal.render import console
+from pump.terminal.tables import table
 
 ODD = 0.1
 """A step is not settled that takes so much longer or shorter, as a share of the median."""
@@ -223,7 +224,8 @@ def step_table(rows: list[Steps]) -> Table:
                 f"{max(late):.1f}",
             )
         )
-    return table((*columns, ">then ms", ">slowest of the later half"), cells)
+    leaves = ("needs", "steps", "slowest of the later half", "link")
+    return table((*columns, ">then ms", ">slowest of the later half"), cells, leaves=leaves)
 
 
 def run_table(rows: list[Row]) -> Table:
@@ -245,7 +247,8 @@ def run_table(rows: list[Row]) -> Table:
         )
         for row in rows
     ]
-    return table((*columns, ">GB in", ">GB out", ">useless", ">back"), cells)
+    leaves = ("back", "useless", "needs", "alone ms", "GB out", "GB in")
+    return table((*columns, ">GB in", ">GB out", ">useless", ">back"), cells, leaves=leaves)
 
 
 def speedup(rows: list[Row], link: str, slow: str, fast: str) -> float | None:

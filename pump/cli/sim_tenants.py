@@ -10,7 +10,7 @@ from pump.sim.resident import PAGE_BYTES, Program, recorded
 from pump.sim.sequence import Sequence
 from pump.sim.tenants import Machine, Shared
 from pump.sizes import format_size
-from pump.terminal.render import table
+from pump.terminal.tables import table
 
 SPAN_NS = 10_000_000_000
 TURN_NS = 1_000_000_000
@@ -82,4 +82,4 @@ def share_table(rows: list[Together]) -> Table:
         )
         for one in rows
     ]
-    return table((*columns, ">out"), cells)
+    return table((*columns, ">out"), cells, leaves=("each needs", "out", "in GB/s", "tenants"))

@@ -5,7 +5,8 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 
 from pump.sizes import format_size
-from pump.terminal.render import Name, table
+from pump.terminal.render import Name
+from pump.terminal.tables import table
 from pump.trace import FunctionUse, HeldUse, MoveUse, Paging, Summary, TouchSource
 
 FUNCTIONS_SHOWN = 20
@@ -31,6 +32,7 @@ def summary_page(summary: Summary, functions: int | None = None) -> RenderableTy
         table(
             ("kernel", ">launches", ">device time", ">mean", ">touched", "unmatched"),
             map(function_row, shown),
+            leaves=("mean", "unmatched", "touched"),
         ),
     ]
     if hidden:
@@ -110,7 +112,9 @@ def paging_tables(paging: Paging, held: int | None) -> list[RenderableType]:
         parts.append(table(("pages", ">"), page_rows(paging.counters)))
     if paging.moves:
         names = ("moves of pages", ">number", ">bytes", ">a second", ">time", ">median", ">longest")
-        parts.append(table(names, map(move_row, paging.moves)))
+        parts.append(
+            table(names, map(move_row, paging.moves), leaves=("median", "longest", "a second"))
+        )
     if paging.held:
         total = f"held for their pages: {time_text(paging.held_ns)} in all"
         rows = map(held_row, paging.held[:held])

@@ -12,13 +12,19 @@ from rich.console import RenderableType
 from pump.cli.quantities import TENANT, per_cent
 from pump.nvml import NoNvmlError, Nvml
 from pump.sizes import format_size
-from pump.terminal.render import table
+from pump.terminal.tables import table
 
 SHOWN = [quantity for quantity in TENANT if quantity.heading]
 COLUMNS = (
     *("share", ">pid", "program", "state", "asked"),
     *(f">{quantity.heading}" for quantity in SHOWN),
 )
+
+LEAVES = (
+    *("switches", "turns", "in a file", "asked", "budget", "waited", "needs"),
+    *("out", "in", "had 10 s", "program"),
+)
+"""Headings of columns: the first one leaves first where there is no room."""
 
 
 def each(now: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -53,7 +59,7 @@ def page(now: dict[str, Any]) -> list[RenderableType]:
     """A table a GPU, and where the settings are from."""
     tenants = list(each(now))
     parts: list[RenderableType] = [
-        table(COLUMNS, [row(t) for t in tenants if t["gpu"] == gpu["uuid"]], title(gpu))
+        table(COLUMNS, [row(t) for t in tenants if t["gpu"] == gpu["uuid"]], title(gpu), LEAVES)
         for gpu in now["gpus"]
     ]
     if wrong := now.get("config_wrong"):

@@ -23,11 +23,11 @@ from pump.share.broker import ShareError
 from pump.sizes import format_size
 from pump.stats import Change, Counter, DeviceMemory, Held, Snapshot, StatsError
 from pump.terminal.command import UsageError
-from pump.terminal.render import Name, console, table
+from pump.terminal.render import Name, console
+from pump.terminal.tables import table
 
 SHORTEST_INTERVAL = 0.1  # seconds
 HELD_SHOWN = 5
-WIDE = 100  # columns: in fewer the counters' help is left out
 PAGING = (
     *("filled_bytes", "evicted_bytes", "file_in_bytes", "file_out_bytes", "paged_bytes"),
     *("late", "held_ns", "in_place_bytes"),
@@ -110,12 +110,12 @@ class Top:
             self.print_objects(look, args)
             return 0
         if args.once or not out.is_terminal:
-            out.print(page(look, wide=out.width >= WIDE))
+            out.print(page(look))
             return 0
 
         last = self.screen(args) if answers_keys() else self.watch(look, out, args)
         if last:
-            out.print(page(last, wide=out.width >= WIDE))
+            out.print(page(last))
         return 0
 
     def screen(self, args: argparse.Namespace) -> Look | None:
@@ -133,7 +133,7 @@ class Top:
         """Plain text, until the one program has ended. The last look."""
 
         def brief(look: Look) -> RenderableType:
-            return page(look, brief=True, wide=out.width >= WIDE)
+            return page(look, brief=True)
 
         with Live(brief(look), console=out, screen=True, auto_refresh=False) as live:
             for now in self.later(look, args):
@@ -187,16 +187,16 @@ def objects(look: Look) -> list[str]:
     return [json.dumps(each) for each in found]
 
 
-def page(look: Look, *, brief: bool = False, wide: bool = True) -> RenderableType:
+def page(look: Look, *, brief: bool = False) -> RenderableType:
     """Those that share, then all programs, one under the other; in brief without what never
     happened.
     """
     parts = tenants.page(look.shared)
-    parts += [program(view, brief=brief, wide=wide) for view in look.views]
+    parts += [program(view, brief=brief) for view in look.views]
     return Group(*parts) if parts else NOBODY
 
 
-def program(view: View, *, brief: bool, wide: bool) -> RenderableType:
+def program(view: View, *, brief: bool) -> RenderableType:
     """One program: who it is, its memory, its counters: those of pages first."""
     now = view.now
     started = datetime.fromtimestamp(now.opened).astimezone()
@@ -210,11 +210,11 @@ def program(view: View, *, brief: bool, wide: bool) -> RenderableType:
         table((">device", *(f">{quantity.heading}" for quantity in MEMORY)), memory),
     ]
     if paging:
-        parts.append(counter_table("pages", paging, view.change, wide=wide))
+        parts.append(counter_table("pages", paging, view.change))
     if now.held:
         names = (">held", ">times", ">waited for", "kernel or call")
         parts.append(table(names, map(held_row, now.held[:HELD_SHOWN])))
-    parts.append(counter_table("counter", others, view.change, wide=wide))
+    parts.append(counter_table("counter", others, view.change))
     return Group(*parts)
 
 
@@ -237,13 +237,10 @@ def with_parts(counters: Iterable[Counter]) -> dict[str, list[Counter]]:
     return groups
 
 
-def counter_table(
-    title: str, counters: Iterable[Counter], change: Change | None, *, wide: bool
-) -> RenderableType:
-    """A line a counter; wide: with its help."""
+def counter_table(title: str, counters: Iterable[Counter], change: Change | None) -> RenderableType:
+    """A line a counter; with its help where there is room."""
     rows = [(c.name, amount(c, c.value), rate(c, change), c.help) for c in counters]
-    columns = (title, ">value", ">a second", "what")
-    return table(columns, rows) if wide else table(columns[:-1], [row[:-1] for row in rows])
+    return table((title, ">value", ">a second", "what"), rows, leaves=("what",))
 
 
 def held_row(held: Held) -> tuple[object, ...]:

@@ -1,18 +1,16 @@
-"""Plain data to text for people: tables, on a terminal and in a pipe."""
+"""Plain data to text for people, on a terminal and in a pipe."""
 
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, TextIO
+from collections.abc import Iterable
+from typing import Any, TextIO
 
-from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 
 from pump.symbol import readable, shortened
@@ -20,7 +18,7 @@ from pump.terminal.printable import PrintableStream, printable
 
 PIPE_WIDTH = 10_000  # columns where there is no terminal, and no COLUMNS: nothing is cut off
 PADDING = re.compile(" +$", re.MULTILINE)
-NAME_LEAST = 40
+NAME_LEAST = 28
 """Columns that are left to a name, however narrow the terminal is."""
 
 
@@ -52,16 +50,6 @@ class Page(Console):
         raise
 
 
-class WholeTable(Table):
-    """As wide as its first column and its numbers ask for, however narrow the terminal is."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        least = Measurement.get(console, options.update(max_width=PIPE_WIDTH), self).minimum
-        return super().__rich_console__(
-            console, options.update(max_width=max(options.max_width, least))
-        )
-
-
 class Name:
     """A kernel's name, as long as there is room for."""
 
@@ -85,38 +73,6 @@ def console(file: TextIO | None = None) -> Console:
     if not (out.is_terminal or os.environ.get("COLUMNS", "").strip("0").isdecimal()):
         out.width = PIPE_WIDTH
     return out
-
-
-def table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None
-) -> Table:
-    """A table; columns whose name starts with `>` are set right. These and the first keep to one
-    line, the others may be folded. A Name is shortened instead.
-    """
-    cells = [[cell if isinstance(cell, Name) else text_of(cell) for cell in row] for row in rows]
-    made = WholeTable(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
-    for at, name in enumerate(columns):
-        right, heading = name.startswith(">"), name.removeprefix(">")
-        justify: Literal["left", "right"] = "right" if right else "left"
-        below = [row[at] for row in cells if at < len(row)]
-        words = [heading, *(cell for cell in below if isinstance(cell, str))]
-        whole = right or (at == 0 and len(words) > len(below))
-        most = max(map(cell_len, words))
-        made.add_column(
-            heading,
-            justify=justify,
-            no_wrap=whole,
-            min_width=most if whole else None,
-            overflow="fold",
-        )
-    for row in cells:
-        made.add_row(*row)
-    return made
-
-
-def text_of(cell: object) -> str:
-    """Nothing for None."""
-    return "" if cell is None else str(cell)
 
 
 def progress_bar(file: TextIO, quiet: bool = False) -> Progress:

@@ -16,7 +16,8 @@ import pytest
 from pump import stats
 from pump.cli import main
 from pump.terminal.printable import printable
-from pump.terminal.render import Name, console, table
+from pump.terminal.render import Name, console
+from pump.terminal.tables import table
 from pump.trace import Trace, TraceError, container, read
 from pump.trace.layout import RecordType
 from tests.conftest import TRACE_WRITER

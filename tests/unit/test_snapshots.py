@@ -151,6 +151,8 @@ def test_tables(
         assert status == 0
         is_plain(out)
         lines = out.splitlines()
+        folded = [line for line in lines if not line.startswith(" " * 4)]  # a command is not
+        assert not columns or max(map(len, folded)) <= int(columns)
         first = next((i for i, line in enumerate(lines) if BEGINS.get(name, bool)(line)), 0)
         pages.append("\n".join([f"--- {columns or 'pipe'}", *lines[first:], ""]))
     compare(name, "".join(pages))
