@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomllib
 import yaml
 
 from pump.binding import option_rows
@@ -76,3 +77,27 @@ def test_commands_and_options_that_are_named_exist(
         wanted = [word for word in words if word.startswith("-")]
         assert [word for word in wanted if not re.search(rf"(^|\s|\[){word}\b", told)] == []
     assert set(re.findall(r"\bULMS_\w+\w", text)) <= {row.name for row in option_rows()}
+
+
+def test_what_is_needed_without_a_registry_is_what_pyproject_says() -> None:
+    page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project = data["project"]
+    extras = project["optional-dependencies"]
+    (tests,) = re.findall(r"requirements\.py ([a-z ]+) >", page)
+    (others,) = re.findall(r"-r wheels\.txt (.*)", page)
+    needed = [*data["build-system"]["requires"], *project["dependencies"]]
+    names = {re.split("[<=>]", each)[0] for each in needed}
+    assert set(tests.split()) <= set(extras)
+    assert set(others.split()) == names - {"numpy"}
+
+
+def test_extras_need_what_the_page_says() -> None:
+    page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    extras = tomllib.loads(text)["project"]["optional-dependencies"]
+    rows = re.findall(r"^\| `ulms\[(\w+)\]` \| .* \| (.*) \|$", page, re.M)
+    told = {extra: set(needs.lower().split(", ")) for extra, needs in rows}
+    wanted = {extra: {re.split("[<=>]", each)[0] for each in extras[extra]} for extra in told}
+    assert len(told) > 2
+    assert told == wanted
