@@ -10,6 +10,7 @@ from importlib import import_module
 
 from pump.terminal.command import Command
 from pump.terminal.program import Program
+from pump.terminal.status import COMMON, STARTING
 
 PLACES = {
     "run": "run.Run",
@@ -36,7 +37,7 @@ def program(name: str = "") -> Program:
     """
     commands = [command_at(PLACES[one]) for one in ([name] if name in PLACES else PLACES)]
     about = "Run CUDA programs that need more GPU memory than there is."
-    return Program("pump", about, commands)
+    return Program("pump", about, commands, statuses=(*COMMON, *STARTING))
 
 
 def command_at(place: str) -> Command:
@@ -47,7 +48,7 @@ def command_at(place: str) -> Command:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command named in argv and returns its exit status: 2 for wrong usage."""
+    """Runs the command named in argv and returns its exit status, a Status or the program's own."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["trace"]:
         from pump.cli.trace import with_verb

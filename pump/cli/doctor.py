@@ -4,6 +4,7 @@ import argparse
 
 from pump import doctor
 from pump.doctor import Finding, Level
+from pump.terminal.status import Status
 
 
 class Doctor:
@@ -29,4 +30,5 @@ class Doctor:
             print(f"{finding.level.value:8} {finding.subject}: {finding.text}")
             if finding.advice:
                 print(f"{'':8} -> {finding.advice}")
-        return 1 if any(f.level is Level.PROBLEM for f in findings) else 0
+        wrong = any(finding.level is Level.PROBLEM for finding in findings)
+        return Status.FAILED if wrong else Status.DONE

@@ -9,14 +9,12 @@ from pathlib import Path
 
 from pump import frameworks
 from pump.preload import Preloaded, preload
-from pump.share import broker
-from pump.share.broker import ShareError
 from pump.sizes import parse_memory
 from pump.terminal.command import UsageError
+from pump.terminal.status import Status
 
 LOG_LEVELS = ("ERROR", "WARN", "INFO", "DEBUG")
 BACKENDS = ("auto", "um", "vmm", "observe", "off")
-NOT_EXECUTABLE, NOT_FOUND = 126, 127  # what a shell answers
 BROKER_IDLE_S = 10.0
 """A broker that was started for a program ends when nobody shared for so long."""
 
@@ -55,6 +53,8 @@ class Run:
         if args.trace is not None:
             options["ULMS_TRACE"] = str(Path(args.trace).absolute())
         if args.share is not None:
+            from pump.share import broker
+
             options |= {"ULMS_SHARE": args.share, "ULMS_SHARE_DIR": str(broker.folder())}
         program = prepared(args, options)
         short = args.frameworks == "auto" and frameworks.is_short(options, os.environ)
@@ -67,11 +67,18 @@ class Run:
         """Becomes the program, or prints how it would be started."""
         program = self.run(args)
         if args.share is not None and not args.print:
-            try:
-                broker.start(broker.folder(), BROKER_IDLE_S)
-            except ShareError as error:
-                raise UsageError(str(error)) from error
+            start_broker()
         return become(program, args.print)
+
+
+def start_broker() -> None:
+    """Unless one serves. Raises UsageError."""
+    from pump.share import broker
+
+    try:
+        broker.start(broker.folder(), BROKER_IDLE_S)
+    except broker.ShareError as error:
+        raise UsageError(str(error)) from error
 
 
 def option_arguments(parser: argparse.ArgumentParser, backend_note: str = "") -> None:
@@ -146,4 +153,5 @@ def become(program: Preloaded, print_only: bool) -> int:
 def cannot_start(name: str, error: OSError) -> int:
     """Says so, and returns what a shell answers."""
     print(f"pump: {name}: {error.strerror}", file=sys.stderr)
-    return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
+    missing = isinstance(error, FileNotFoundError)
+    return Status.NOT_FOUND if missing else Status.NOT_EXECUTABLE

@@ -13,6 +13,7 @@ from pump.share import broker
 from pump.share.broker import ShareError
 from pump.terminal.command import UsageError
 from pump.terminal.render import console
+from pump.terminal.status import Status
 
 
 class Share:
@@ -61,7 +62,7 @@ class Share:
     def help(self, args: argparse.Namespace) -> int:
         """Without a verb, as `pump` without a command."""
         args.parser.print_help(sys.stderr)
-        return 2
+        return Status.USAGE
 
     def start(self, args: argparse.Namespace) -> int:
         """Start the broker, which stays until it is stopped."""

@@ -11,6 +11,7 @@ from pump.share import broker
 from pump.share.broker import ShareError
 from pump.sizes import format_size
 from pump.terminal.command import UsageError
+from pump.terminal.status import Status
 
 LOOK_S = 0.01
 TOLD_S = 1.0
@@ -67,7 +68,7 @@ class Suspend:
                 f" {args.to}: {row['unfiled']}. {format_size(row['filed'])} are",
                 file=sys.stderr,
             )
-        return 1 if late or kept else 0
+        return Status.FAILED if late or kept else Status.DONE
 
     def wait(self, who: str, seconds: float) -> list[dict[str, Any]]:
         """Their rows, once all have left or have ended, or so much later."""

@@ -22,6 +22,7 @@ from pump.sizes import format_size
 from pump.terminal.command import UsageError
 from pump.terminal.hint import hint
 from pump.terminal.render import console
+from pump.terminal.status import Status
 from pump.trace import Summary, TraceError, compress, export_chrome, summarize
 
 VERBS = ("run", "show", "export", "compress")
@@ -88,7 +89,7 @@ class Trace:
     def help(self, args: argparse.Namespace) -> int:
         """Without a verb, as `pump` without a command."""
         args.parser.print_help(sys.stderr)
-        return 2
+        return Status.USAGE
 
     def record(self, args: argparse.Namespace) -> int:
         """Run a program and record it."""

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class UsageError(Exception):
-    """The command was called wrongly; the text says how in one line. Exit status 2."""
+    """The command was called wrongly; the text says how in one line. Status.USAGE."""
 
 
 @contextmanager

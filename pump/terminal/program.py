@@ -2,7 +2,9 @@
 
 import argparse
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,8 +12,7 @@ from pump.paths import NotBuiltError
 from pump.terminal.command import Command, UsageError
 from pump.terminal.hint import Parser, hint
 from pump.terminal.printable import PrintableStream
-
-INTERRUPTED, BROKEN_PIPE = 130, 141  # what a shell answers
+from pump.terminal.status import COMMON, Meaning, Status, page
 
 
 class Version(argparse.Action):
@@ -27,17 +28,24 @@ class Version(argparse.Action):
 @dataclass(frozen=True)
 class Program:
     """Its name, what it is for, and its commands. `refuses`: errors that say what is wrong with
-    what the user gave.
+    what the user gave. `statuses`: how it ends, for its help.
     """
 
     name: str
     description: str
     commands: Sequence[Command]
     refuses: tuple[type[Exception], ...] = (UsageError,)
+    statuses: Sequence[Meaning] = COMMON
 
     def parser(self) -> argparse.ArgumentParser:
         """The parser of all commands."""
-        parser = Parser(prog=self.name, description=self.description)
+        width = shutil.get_terminal_size().columns - 2
+        parser = Parser(
+            prog=self.name,
+            description=textwrap.fill(self.description, width),
+            epilog=page(self.statuses),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         parser.add_argument("--version", action=Version, nargs=0, help="show the version and exit")
         commands = parser.add_subparsers(metavar="COMMAND", required=True)
         for command in self.commands:
@@ -53,7 +61,7 @@ class Program:
         """
         if not words:
             self.parser().print_help(sys.stderr)
-            sys.exit(2)
+            sys.exit(Status.USAGE)
         args, unknown = self.parser().parse_known_args(words)
         if unknown and words[0] == unknown[0]:
             self.parser().parse_args(words)  # ends here: it stands before the command
@@ -90,22 +98,23 @@ class Program:
             status = self.run(words)
             sys.stdout.flush()
         except self.refuses as error:
-            return self.complain(str(error), 2)
+            return self.complain(str(error), Status.USAGE)
         except BrokenPipeError:
             drop_output()  # the reader has left
-            return BROKEN_PIPE
+            return Status.BROKEN_PIPE
         except OSError as error:
             told = error.strerror or str(error)
-            status = self.complain(f"{error.filename}: {told}" if error.filename else told, 1)
+            line = f"{error.filename}: {told}" if error.filename else told
+            status = self.complain(line, Status.FAILED)
             drop_output()
             return status
         except NotBuiltError as error:
-            return self.complain(str(error), 1)
+            return self.complain(str(error), Status.FAILED)
         except KeyboardInterrupt:
-            return INTERRUPTED
+            return Status.INTERRUPTED
         return status
 
-    def complain(self, line: str, status: int) -> int:
+    def complain(self, line: str, status: Status) -> int:
         """Says what went wrong and returns the exit status."""
         print(f"{self.name}: {line}", file=sys.stderr)
         return status

@@ -15,8 +15,8 @@ from pump.predict.systems import ALIKE
 from pump.predict.yardstick import sequence_at
 from pump.sim.link import LINKS, link_for
 from pump.sizes import GIB
-from pump.terminal.program import INTERRUPTED
 from pump.terminal.progress import Workloads
+from pump.terminal.status import Status
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
@@ -39,13 +39,13 @@ def test_rows_outlive_an_interrupt(
 ) -> None:
     monkeypatch.setattr(simulate, "results", interrupted_after(2))
     out = tmp_path / "a.json"
-    assert cli.main([*QUICK, "--json", str(out)]) == INTERRUPTED
+    assert cli.main([*QUICK, "--json", str(out)]) == Status.INTERRUPTED
     told = capsys.readouterr().err
     rows = read_results(out).rows
     assert [row.system for row in rows] == ["native", "um-demand"]
     assert f"interrupted: 2 of 8 runs are in {out}" in told
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
-    assert cli.main(QUICK) == INTERRUPTED
+    assert cli.main(QUICK) == Status.INTERRUPTED
     assert "2 of 8 runs were done, and none was to be kept (--json FILE)" in capsys.readouterr().err
 
 
@@ -94,7 +94,7 @@ def test_a_try_leaves_a_file_as_it_was(
     link = tmp_path / "link.json"
     link.symlink_to("new.json")
     for path in (old, tmp_path / "new.json", link):
-        assert cli.main([*QUICK, "--json", str(path)]) == INTERRUPTED
+        assert cli.main([*QUICK, "--json", str(path)]) == Status.INTERRUPTED
     assert {path.name for path in tmp_path.iterdir()} == {"old.json", "link.json"}
     assert old.read_text(encoding="utf-8") == "rows of long ago"
     assert "0 of 8 runs were done" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pump import paths
-from pump.terminal.program import BROKEN_PIPE
+from pump.terminal.status import Status
 
 pytestmark = pytest.mark.unit
 
@@ -27,12 +27,15 @@ pytestmark = pytest.mark.unit
 )
 def test_a_reader_that_leaves_is_no_error(words: str) -> None:
     """However the command prints, and where argparse does."""
-    assert left_alone(words) == (BROKEN_PIPE, b"")
+    assert left_alone(words) == (Status.BROKEN_PIPE, b"")
 
 
 def test_a_reader_that_leaves_while_a_table_is_written_is_no_error() -> None:
     trace = paths.traces()["resnet50"]
-    assert left_alone(f"pump sim {trace} --over 2 --policy none --link um") == (BROKEN_PIPE, b"")
+    assert left_alone(f"pump sim {trace} --over 2 --policy none --link um") == (
+        Status.BROKEN_PIPE,
+        b"",
+    )
 
 
 def left_alone(words: str) -> tuple[int, bytes]:
