@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from readme_renderer import markdown
 
 import pump
 from pump import paths
@@ -64,12 +65,31 @@ def test_one_wheel_serves_every_python_and_holds_all_parts(wheel: Path) -> None:
     assert stray == []
 
 
-def test_an_index_shows_no_link_into_the_repository(wheel: Path) -> None:
+@pytest.fixture
+def page(wheel: Path) -> str:
+    """What an index shows."""
     archive = zipfile.ZipFile(wheel)
-    (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
-    page = archive.read(metadata).decode()
-    assert "\n# PUMP\n" in page
+    (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+    fields, _, page = archive.read(name).decode().partition("\n\n")
+    assert "Description-Content-Type: text/markdown" in fields.splitlines()
+    return page
+
+
+def test_an_index_shows_no_link_into_the_repository(page: str) -> None:
+    assert page.lstrip().startswith("# PUMP\n")
     assert re.findall(r"\]\((?!https?:)[^)]*\)|<!--", page) == []
+
+
+def test_an_index_renders_the_page(page: str) -> None:
+    """As the Python index does: with every table, heading and block of code."""
+    shown = markdown.render(page)
+    assert shown
+    prose = re.sub(r"^```.*?^```$", "", page, flags=re.M | re.DOTALL)
+    assert shown.count("<table>") == len(re.findall(r"^\|[-|]+\|$", prose, re.M)) > 3
+    assert shown.count("<h2") == len(re.findall(r"^## ", prose, re.M)) > 8
+    assert shown.count("<pre") == page.count("```") // 2 > 2
+    assert not re.search(r"^\||\*\*|```", shown, re.M)
+    assert "──▶" in shown
 
 
 def test_the_parts_are_found_in_a_wheel_install(wheel: Path, tmp_path: Path) -> None:
