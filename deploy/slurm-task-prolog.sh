@@ -6,3 +6,4 @@ PATH=/usr/bin:/bin # Slurm may set none
 echo "export LD_PRELOAD=$(/usr/local/bin/pump lib)${LD_PRELOAD:+:$LD_PRELOAD}"
 echo "export ULMS_SHARE=job$SLURM_JOB_ID,request=$(awk "BEGIN { print $SLURM_SHARDS_ON_NODE / 100 }")"
 echo "export ULMS_SUSPEND_SIGNAL=TSTP"
+[ ! -S /run/ulms/broker.sock ] || echo "export ULMS_SHARE_DIR=/run/ulms" # ulms-broker.service

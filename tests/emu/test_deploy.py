@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 
 from bench.emulator.run import build
 from pump.cli import program
+from pump.cli.cdi import MEETING
 from pump.paths import installed
 from pump.share.broker import serves, status
 from tests.conftest import PATIENCE_S, clean_environment
@@ -122,22 +124,32 @@ def as_here(command: str) -> list[str]:
     return ["python", "-P", "-m", "pump", *words[1:]]
 
 
-@pytest.mark.parametrize(("shards", "request_"), [("25", "0.25"), ("", None)])
-def test_a_job_with_shards_shares(tmp_path: Path, shards: str, request_: str | None) -> None:
+@pytest.mark.parametrize(
+    ("shards", "request_", "serves_node"),
+    [("25", "0.25", False), ("100", "1", True), ("", None, True)],
+)
+def test_a_job_with_shards_shares(
+    tmp_path: Path, shards: str, request_: str | None, serves_node: bool
+) -> None:
+    """By the broker of the node, if there is one."""
     text = (DEPLOY / "slurm-task-prolog.sh").read_text(encoding="utf-8")
+    assert f'={MEETING}"' in text
+    text = text.replace("/usr/local/bin/pump", f"{sys.executable} -P -m pump")
     script = tmp_path / "prolog.sh"
-    script.write_text(
-        text.replace("/usr/local/bin/pump", f"{sys.executable} -P -m pump"), encoding="utf-8"
-    )
+    script.write_text(text.replace(MEETING, str(tmp_path)), encoding="utf-8")
+    if serves_node:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(tmp_path / "broker.sock"))
     env = clean_environment() | {"SLURM_JOB_ID": "7", "SLURM_SHARDS_ON_NODE": shards}
     run = subprocess.run(["sh", script], env=env, capture_output=True, text=True, check=True)
-    exports = dict(re.findall(r"^export (\w+)=(.*)$", run.stdout, re.M))
+    exports = dict(re.findall(r"^export (\w+)=(\S*)", run.stdout, re.M))
     share = request_ and {
         "LD_PRELOAD": str(installed("ulms.so")),
         "ULMS_SHARE": f"job7,request={request_}",
         "ULMS_SUSPEND_SIGNAL": "TSTP",
     }
-    assert exports == (share or {})
+    where = {"ULMS_SHARE_DIR": str(tmp_path)} if serves_node else {}
+    assert exports == (share | where if share else {})
 
 
 def test_a_notebooks_kernel_shares(tmp_path: Path, emulator_dir: Path) -> None:
