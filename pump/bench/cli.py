@@ -1,4 +1,4 @@
-"""The command line: `pump-bench [list | run | compare | bound | table | share]`."""
+"""The command line: `pump-bench COMMAND ...`."""
 
 import argparse
 import sys
@@ -28,6 +28,7 @@ from pump.bench.simulate import MAIN
 from pump.predict.systems import BY_NAME, DEVICES, GPU, SIM, systems_on
 from pump.sim.sequence import SequenceError
 from pump.terminal.command import UsageError, reading
+from pump.terminal.completion import Completion
 from pump.terminal.program import Program
 from pump.terminal.render import console
 from pump.terminal.tables import table
@@ -199,16 +200,16 @@ class Table:
 ON_GPU = ("decode-3b", "gpt2-small", "resnet50")
 """Programs of the main comparison on a GPU: every system can have their memory."""
 
-PROGRAM = Program(
+PROGRAM: Program = Program(
     "pump-bench",
     "Compare ways to run programs that need more GPU memory than there is. Without a command: the"
     f" main comparison, with pictures in ./{FOLDER}: where there is a GPU, {', '.join(ON_GPU)} with"
     f" half of their memory, in some minutes; else the recorded steps {', '.join(MAIN)}, in about"
     " a minute. It takes the options of `run`, which runs every one.",
-    (Run(), List(), Compare(), Bound(), Table(), Share()),
+    (Run(), List(), Compare(), Bound(), Table(), Share(), Completion(lambda: PROGRAM)),
     (UsageError, FormatError, SequenceError),
 )
-ALONE = ("-h", "--help", "--version")
+ALONE = ("-h", "--help", "-V", "--version")
 """Options that are not those of `run`."""
 
 

@@ -27,8 +27,9 @@ PLACES = {
     "options": "options.Options",
     "lib": "lib.Lib",
     "cdi": "cdi.Cdi",
+    "completion": "completion.of_pump",
 }
-"""Of commands, in the order of help: module and class."""
+"""Of commands, in the order of help: module and what makes one."""
 
 
 def program(name: str = "") -> Program:

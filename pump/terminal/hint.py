@@ -1,9 +1,12 @@
-"""What a word may stand for that is not known."""
+"""A parser that says what a word may stand for that is not known."""
 
 import argparse
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TextIO
+
+from pump.terminal.printable import PrintableStream
 
 
 def hint(word: str, known: Iterable[str]) -> str:
@@ -13,7 +16,22 @@ def hint(word: str, known: Iterable[str]) -> str:
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what a word may stand for that is none of an argument's choices."""
+    """Says what a word may stand for that is none of an argument's choices. Help has colours on a
+    terminal; errors have none, as they hold words of the user.
+    """
+
+    color = False  # from Python 3.14 on argparse has its own
+
+    def print_help(self, file: Any = None) -> None:
+        """As its base does."""
+        out = file or sys.stdout
+        if not out.isatty():
+            super().print_help(file)
+            return
+        from pump.terminal.coloured import help_of
+
+        terminal: TextIO = out.base if isinstance(out, PrintableStream) else out
+        terminal.write(help_of(self, terminal))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:

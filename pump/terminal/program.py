@@ -46,7 +46,9 @@ class Program:
             epilog=page(self.statuses),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        parser.add_argument("--version", action=Version, nargs=0, help="show the version and exit")
+        parser.add_argument(
+            "-V", "--version", action=Version, nargs=0, help="show the version and exit"
+        )
         commands = parser.add_subparsers(metavar="COMMAND", required=True)
         for command in self.commands:
             doc = type(command).__doc__ or ""

@@ -65,7 +65,8 @@ def filled(parser: argparse.ArgumentParser) -> list[str]:
     """Words for all arguments that must be given."""
     positional = parser._get_positional_actions()
     verbs = argparse._SubParsersAction
-    return ["1" for one in positional if one.required and not isinstance(one, verbs)]
+    asked = [one for one in positional if one.required and not isinstance(one, verbs)]
+    return [str(next(iter(one.choices or "1"))) for one in asked]
 
 
 @as_of_3_11

@@ -1,0 +1,110 @@
+"""`pump completion`: what bash makes of the script; and help on a terminal."""
+
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pump.bench import cli as bench
+from pump.cli import main, program
+from pump.terminal.program import Program
+from tests.conftest import PATIENCE_S
+from tests.unit.test_snapshots import MAINS, parsers
+
+pytestmark = pytest.mark.unit
+
+
+def completed(
+    made: Program,
+    lines: list[list[str]],
+    capsys: pytest.CaptureFixture[str],
+    at: Path,
+) -> list[set[str]]:
+    """What bash offers at the end of each line of words, the last of which may be empty."""
+    assert MAINS[made.name](["completion", "bash"]) == 0
+    script = [
+        capsys.readouterr().out,
+        f"f=$(complete -p {made.name}); f=${{f##*-F }}; f=${{f%% *}}",
+    ]
+    for words in lines:
+        script += [
+            f"COMP_WORDS=({shlex.join([made.name, *words])}); COMP_CWORD={len(words)}",
+            f"COMPREPLY=(); $f {made.name} {shlex.quote(words[-1])} x 2>/dev/null",
+            'echo "${COMPREPLY[*]}"',
+        ]
+    done = subprocess.run(
+        ["bash", "--norc", "-c", "\n".join(script)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+        cwd=at,
+    )
+    assert done.stderr == ""
+    return [{*line.split()} for line in done.stdout.split("\n")[:-1]]
+
+
+@pytest.mark.parametrize("made", [program(), bench.PROGRAM], ids=MAINS)
+def test_bash_completes_all_commands_and_options(
+    made: Program, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    every = [*parsers(made.parser())]
+    options = completed(made, [[*words, "-"] for words, _ in every], capsys, tmp_path)
+    assert options == [{*parser._option_string_actions} for _, parser in every]
+    verbs = {words[:-1] for words, _ in every if words}
+    offered = completed(made, [[*words, ""] for words in verbs], capsys, tmp_path)
+    for above, found in zip(verbs, offered, strict=True):
+        assert found == {words[-1] for words, _ in every if words and words[:-1] == above}
+
+
+def test_bash_completes_part_of_a_word_choices_and_files(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "step.ulms").touch()
+    (tmp_path / "steps").mkdir()
+    lines = [["ru"], ["run", "--backend", "v"], ["plan", "st"], ["suspend", "--to", "st"]]
+    assert completed(program(), lines, capsys, tmp_path) == [
+        {"run"},
+        {"vmm"},
+        {"step.ulms", "steps"},
+        {"steps"},
+    ]
+
+
+def test_zsh_has_a_script_with_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is only read: zsh is rarely installed."""
+    assert main(["completion", "zsh"]) == 0
+    script = capsys.readouterr().out
+    assert script.startswith("#compdef pump\n")
+    assert all(f"\n    {command.name}:'" in script for command in program().commands)
+
+
+@pytest.mark.parametrize("words", [[], ["run"], ["share", "set"]], ids=" ".join)
+def test_help_has_colours_on_a_terminal_alone(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its words are the same."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+    plain = capsys.readouterr().out
+    ours, its = pty.openpty()
+    subprocess.run([sys.executable, "-P", "-m", "pump", *words, "--help"], stdout=its, check=True)
+    os.close(its)
+    told = b""
+    try:
+        while more := os.read(ours, 65536):
+            told += more
+    except OSError:
+        pass  # the end, on Linux
+    os.close(ours)
+    text = told.decode().replace("\r\n", "\n")
+    assert "\x1b[" in text
+    assert re.sub("\x1b\\[[0-9;]*m", "", text) == plain
