@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from pump.terminal.command import UsageError
 from pump.terminal.program import Program
 
 SHELLS = ("bash", "zsh")
@@ -29,8 +30,10 @@ class Completion:
 
     def run(self, shell: str) -> str:
         """The script."""
-        import shtab
-
+        try:
+            import shtab
+        except ImportError as error:
+            raise UsageError("shtab is not installed: `pip install shtab`") from error
         parser = self.program().parser()
         for each in parsers(parser):
             each.description = (each.description or "").partition("\n")[0]  # zsh shows it in a line

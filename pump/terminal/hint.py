@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any, TextIO
 
@@ -25,11 +25,10 @@ class Parser(argparse.ArgumentParser):
     def print_help(self, file: Any = None) -> None:
         """As its base does."""
         out = file or sys.stdout
-        if not out.isatty():
+        help_of = coloured_help() if out.isatty() else None
+        if not help_of:
             super().print_help(file)
             return
-        from pump.terminal.coloured import help_of
-
         terminal: TextIO = out.base if isinstance(out, PrintableStream) else out
         terminal.write(help_of(self, terminal))
 
@@ -39,3 +38,12 @@ class Parser(argparse.ArgumentParser):
         except argparse.ArgumentError as error:
             error.message += hint(str(value), map(str, action.choices or ()))
             raise
+
+
+def coloured_help() -> Callable[[argparse.ArgumentParser, TextIO], str] | None:
+    """What makes it; None where its library is missing, as after pip with --no-deps."""
+    try:
+        from pump.terminal.coloured import help_of
+    except ImportError:
+        return None
+    return help_of

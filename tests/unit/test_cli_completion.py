@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -95,16 +96,29 @@ def test_help_has_colours_on_a_terminal_alone(
     with pytest.raises(SystemExit):
         main([*words, "--help"])
     plain = capsys.readouterr().out
-    ours, its = pty.openpty()
-    subprocess.run([sys.executable, "-P", "-m", "pump", *words, "--help"], stdout=its, check=True)
-    os.close(its)
-    told = b""
-    try:
-        while more := os.read(ours, 65536):
-            told += more
-    except OSError:
-        pass  # the end, on Linux
-    os.close(ours)
-    text = told.decode().replace("\r\n", "\n")
+    text = on_a_terminal("-m", "pump", *words, "--help")
     assert "\x1b[" in text
     assert re.sub("\x1b\\[[0-9;]*m", "", text) == plain
+    without = "import sys; sys.modules['rich_argparse'] = None; from pump.cli import main; main()"
+    assert on_a_terminal("-c", without, *words, "--help") == plain
+
+
+def on_a_terminal(*words: str) -> str:
+    """What Python writes there."""
+    ours, its = pty.openpty()
+    subprocess.run([sys.executable, "-P", *words], stdout=its, timeout=PATIENCE_S, check=True)
+    os.close(its)
+    told = b""
+    with suppress(OSError):  # the end, on Linux
+        while more := os.read(ours, 65536):
+            told += more
+    os.close(ours)
+    return told.decode().replace("\r\n", "\n")
+
+
+def test_without_the_library_completion_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert main(["completion", "bash"]) == 2
+    assert capsys.readouterr().err == "pump: shtab is not installed: `pip install shtab`\n"
