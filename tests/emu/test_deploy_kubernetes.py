@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import time
@@ -15,6 +16,7 @@ import pytest
 from bench.emulator.run import build
 from pump.paths import installed
 from pump.share.broker import serves, status
+from pump.sizes import GIB
 from tests.conftest import PATIENCE_S, clean_environment
 from tests.kubernetes import FOLDER, Document, admitted, documents
 from tests.namespaces import contained, need_namespaces
@@ -26,21 +28,27 @@ GROUP, NOBODY = 64285, 65534
 
 
 class Node:
-    """Its folders lie in another one."""
+    """Its folders, and the cluster's maps, lie in another one."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root = root / "node"
+        self.maps = root / "maps"
+        self.maps.mkdir()
+        shutil.copy(FOLDER / "ulms.json", self.maps)
+        text = (FOLDER / "shares.toml").read_text(encoding="utf-8")
+        text = re.sub(r"^# (\[\w+\]|\w+ = .*)$", r"\1", text, flags=re.M)  # its example
+        (self.maps / "shares.toml").write_text(text, encoding="utf-8")
 
     def path(self, named: str) -> Path:
         return self.root / named.lstrip("/")
 
     def edits(self, pod: Document, container: Document) -> dict[str, Any]:
-        """What kubelet has the runtime do. A map of the cluster lies where the node has it."""
+        """What kubelet has the runtime do."""
         mounts = []
         volumes = {volume["name"]: volume for volume in pod["volumes"]}
         for mount in container["volumeMounts"]:
             volume = volumes[mount["name"]]
-            host = FOLDER
+            host = self.maps
             if "hostPath" in volume:
                 host = self.path(volume["hostPath"]["path"])
                 kind = volume["hostPath"]["type"]
@@ -109,8 +117,8 @@ def test_labelled_pods_share_a_gpu(tmp_path: Path, emulator_dir: Path) -> None:
     base = clean_environment() | {"LD_LIBRARY_PATH": str(emulator_dir)}
     alone = subprocess.run(command, env=base, capture_output=True, text=True, check=True)
     base |= {"EMU_SHARED": str(tmp_path / "device"), "EMU_MEMORY": "192MiB", "EMU_TIME": "4"}
-    node = Node(tmp_path / "node")
-    seen: set[str] = set()
+    node = Node(tmp_path)
+    seen: dict[str, dict[str, Any]] = {}
     with daemon(node, tmp_path) as folder:
         assert {path.name for path in node.root.rglob("*.*")} == {
             *("ulms.so", "ulms.json"),
@@ -129,10 +137,12 @@ def test_labelled_pods_share_a_gpu(tmp_path: Path, emulator_dir: Path) -> None:
                 )
             )
         end = time.monotonic() + PATIENCE_S
-        while seen != {"train", "other"} and time.monotonic() < end:
-            seen |= {one["group"] for gpu in status(folder)["gpus"] for one in gpu["tenants"]}
+        while seen.keys() != {"train", "other"} and time.monotonic() < end:
+            gpus = status(folder)["gpus"]
+            seen |= {one["group"]: one for gpu in gpus for one in gpu["tenants"]}
         said = [one.communicate(timeout=PATIENCE_S)[0] for one in running]
-    assert seen == {"train", "other"}
+    asked = {name: (one["request"], one["memory_limit"]) for name, one in seen.items()}
+    assert asked == {"train": (750, 40 * GIB), "other": (0, 0)}
     assert [one.returncode for one in running] == [0, 0]
     results = [re.findall(r"^result .*", out, re.M) for out in (alone.stdout, *said)]
     assert results[0]
@@ -144,7 +154,7 @@ def test_a_program_that_is_not_root_needs_the_group(groups: tuple[int, ...], let
     need_namespaces()
     with tempfile.TemporaryDirectory() as root:
         Path(root).chmod(0o755)
-        with daemon(Node(Path(root) / "node"), Path(root)) as folder:
+        with daemon(Node(Path(root)), Path(root)) as folder:
             child = os.fork()
             if child == 0:
                 os.setgroups(groups)

@@ -93,15 +93,19 @@ def test_what_kubectl_makes_of_them_is_valid() -> None:
         pytest.skip("no kubectl")
     words = ["kubectl", "kustomize", str(FOLDER)]
     text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    found = {one["kind"]: valid(one) for one in yaml.safe_load_all(text)}
+    made = [valid(one) for one in yaml.safe_load_all(text)]
+    found = {one["kind"]: one for one in made}
     namespaced = {kind for kind, one in found.items() if "namespace" in one["metadata"]}
     assert namespaced == {"ConfigMap", "DaemonSet"}
     assert found["Namespace"]["metadata"]["name"] == "ulms"
     assert {found[kind]["metadata"]["namespace"] for kind in namespaced} == {"ulms"}
     volumes = found["DaemonSet"]["spec"]["template"]["spec"]["volumes"]
-    (mounted,) = (one["configMap"]["name"] for one in volumes if "configMap" in one)
-    assert mounted == found["ConfigMap"]["metadata"]["name"]
-    assert found["ConfigMap"]["data"]["ulms.json"] == (FOLDER / "ulms.json").read_text("utf-8")
+    mounted = {one["configMap"]["name"] for one in volumes if "configMap" in one}
+    maps = {one["metadata"]["name"]: one["data"] for one in made if one["kind"] == "ConfigMap"}
+    assert mounted == maps.keys()
+    data = {name: text for one in maps.values() for name, text in one.items()}
+    assert data == {name: (FOLDER / name).read_text("utf-8") for name in data}
+    assert data.keys() == {"ulms.json", "shares.toml"}
 
 
 def test_a_node_gets_the_file_that_pump_cdi_prints() -> None:
@@ -116,8 +120,11 @@ def test_the_broker_serves_where_programs_look(daemons: Document) -> None:
     assert broker["readinessProbe"]["exec"]["command"][-1] == f"{MEETING}/broker.sock"
     made = mounts(daemons, install)
     assert {path for path, _, _ in made.values()} == {str(LIBRARY.parent), "/etc/cdi"}
-    map_name = kustomization()["configMapGenerator"][0]["name"]
-    assert {"name": "cdi-file", "configMap": {"name": map_name}} in daemons["volumes"]
+    maps = {one["files"][0]: one["name"] for one in kustomization()["configMapGenerator"]}
+    for volume, file in (("cdi-file", "ulms.json"), ("shares", "shares.toml")):
+        assert {"name": volume, "configMap": {"name": maps[file]}} in daemons["volumes"]
+    (folder,) = (one["mountPath"] for one in broker["volumeMounts"] if one["name"] == "shares")
+    assert broker["command"][5:] == ["--config", f"{folder}/shares.toml"]
 
 
 def test_the_image_has_what_the_manifest_names(daemons: Document, pod: Document) -> None:
@@ -135,7 +142,7 @@ def test_the_image_has_what_the_manifest_names(daemons: Document, pod: Document)
     )
     assert linked == broker["command"][0]
     ((number, group),) = re.findall(r"groupadd --gid (\d+) (\w+)", image)
-    assert broker["command"][3:] == ["--group", group]
+    assert broker["command"][3:5] == ["--group", group]
     for spec in (daemons, pod["spec"]):
         assert spec["securityContext"]["supplementalGroups"] == [int(number)]
     assert f"ULMS_SHARE_DIR={MEETING}" in image
