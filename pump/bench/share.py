@@ -84,7 +84,8 @@ class Share:
                 bar.update(task, advance=1, description=rows[-1].what)
         heads = ("test", "what", ">bar", *(f">{way}" for way in (*WAYS.values(), "PUMP", BOUND)))
         lines = [(one.test, one.what, in_words(one), *cells(one), one.unit) for one in found]
-        console().print(table((*heads, ""), lines))
+        leaves = ("what", *WAYS.values())
+        console().print(table((*heads, ""), lines, leaves=leaves))
         if args.json:
             told = json.dumps(to_json(machine.describe(), found), indent=1)
             args.json.write_text(f"{told}\n", encoding="utf-8")

@@ -7,9 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pump.bench import cli as bench
+from pump.bench.report import run_table
 from pump.cli import main as pump
+from pump.predict.systems import BY_NAME
 from pump.terminal.render import console
 from pump.terminal.tables import BETWEEN, Size, table, widths
+from tests.unit.bench_row import row
 
 pytestmark = pytest.mark.unit
 
@@ -38,8 +41,8 @@ def test_a_table_fits_and_what_stays_is_whole(rows: list[tuple[str, ...]], width
     assert max(map(len, lines)) <= width
     assert left == list(LEAVES[: len(left)])
     words = " ".join(lines).split()
-    for row in rows:
-        for heading, cell in zip(HEADINGS, row, strict=True):
+    for cells in rows:
+        for heading, cell in zip(HEADINGS, cells, strict=True):
             assert heading.removeprefix(">") in left or set(cell.split()) <= {*words}
 
 
@@ -87,3 +90,18 @@ def test_real_tables_fit(
     assert main(words.split()) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= columns, max(lines, key=len)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+def test_times_of_all_systems_fit_and_ours_stay(columns: int) -> None:
+    times = {"workload": "jax-transformer", "oracle_ms": 5.0, "bound_ms": 4.0}
+    rows = [row(system, 1234.5, oversubscription=o, **times) for system in BY_NAME for o in (1, 2)]
+    out = io.StringIO()
+    page = console(out)
+    page.width = columns
+    page.print(run_table(rows))
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= columns
+    (headings,) = (line.split() for line in lines if "workload" in line)
+    assert {"um", "vmm"} <= {*headings}
+    assert ("native" in headings) == (columns >= 80)
