@@ -101,20 +101,22 @@ static unsigned long long number_of(const char *status, const char *name) {
     return found ? strtoull(found + strlen(name), NULL, 10) : 0;
 }
 
-/* All memory is freed: what is there still is lost. */
+/* All memory is freed, some behind work that may still run: what stays is lost. */
 void away_end(void) {
     char status[ANSWER_BYTES] = "";
-    uint64_t used = 0, total, began = now_ns();
+    uint64_t used = 0, filed, total, began = now_ns();
     if (!state.every)
         return;
     bool away = suspend(true);
     while (!away && now_ns() < began + PATIENCE_NS && usleep(LOOK_US) == 0)
         away = suspend(true); /* it may look for a broker just now */
     away = away && wait_until_away(status);
-    do
+    do {
+        is_away(status);
+        filed = number_of(status, "\"filed\":");
         emu_device_memory(0, &used, &total);
-    while (away && used > 0 && now_ns() < began + PATIENCE_NS && usleep(LOOK_US) == 0);
+    } while (away && used + filed > 0 && now_ns() < began + PATIENCE_NS && usleep(LOOK_US) == 0);
     fprintf(stderr, "away %llu\nleft %d %llu %llu\n", (unsigned long long)state.away, away, (unsigned long long)used,
-            number_of(status, "\"filed\":"));
+            (unsigned long long)filed);
     suspend(false);
 }

@@ -178,6 +178,10 @@ bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes) {
     return any(d, start, bytes, is_any);
 }
 
+bool pager_moves_go_on(const struct pager *d, addr_t start, uint64_t bytes) {
+    return any(d, start, bytes, goes_on);
+}
+
 void pager_moves_abandon(struct pager *d, addr_t start, uint64_t bytes) {
     for (struct pager_move *m = d->moves.under_way; m; m = m->next) {
         bool binds = m->begun && (m->discard || !d->kind->managed);

@@ -48,6 +48,8 @@ void pager_move_done(struct pager *d, uint64_t id, bool ok);
 struct pager_move *pager_move_find(struct pager *d, uint64_t id);
 /* One is under way, abandoned or not. Under the lock. */
 bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes);
+/* One that was not abandoned: of memory that is not managed, an abandoned one never begins. Likewise. */
+bool pager_moves_go_on(const struct pager *d, addr_t start, uint64_t bytes);
 /* Moves of the range that can be given up are, so that its pages may be used where they lie: all that have not begun,
  * and of managed memory all but those that lose content. Under the lock. */
 void pager_moves_abandon(struct pager *d, addr_t start, uint64_t bytes);

@@ -148,7 +148,7 @@ static void leave_pages(struct pager *d, const struct vmm_part *p) {
 static bool may_go(struct pager *d, struct vmm_range *r, size_t i) {
     if (r->page[i].parts > 1)
         return true;
-    if (pager_moves_any(d, r->start + i * page_bytes, page_bytes))
+    if (pager_moves_go_on(d, r->start + i * page_bytes, page_bytes))
         return false;
     pager_memory_set_aside(d, r->page[i].aside ? -(int64_t)page_bytes : 0);
     r->page[i].aside = false;
