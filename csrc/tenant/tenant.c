@@ -147,9 +147,10 @@ static void *run(void *data) {
     return NULL;
 }
 
+/* As the process ends nobody would open a turn that is closed now. */
 void tenant_join(int device) {
     tenant_signals_open();
-    struct tenant *t = calloc(1, sizeof *t);
+    struct tenant *t = stops() ? NULL : calloc(1, sizeof *t);
     if (!t)
         return;
     *t = (struct tenant){.device = device, .to = {.socket = -1}};

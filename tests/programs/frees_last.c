@@ -1,4 +1,4 @@
-/* frees_last: a library's destructor works with memory of every kind, and frees it, after ours has run.
+/* frees_last: a library's destructor works with memory, and frees it, after ours has run.
  *
  * Built twice: with PLUGIN defined it is the library, which the program is linked with. Prints what it read. */
 #include <stdint.h>
@@ -16,73 +16,37 @@ USE(cuMemPoolCreate)
 USE(cuMemPoolDestroy)
 USE(cuMemFree_v2)
 USE(cuMemFreeAsync)
-USE(cuMemAddressReserve)
-USE(cuMemAddressFree)
-USE(cuMemCreate)
-USE(cuMemMap)
-USE(cuMemSetAccess)
-USE(cuMemUnmap)
-USE(cuMemRelease)
-USE(cuMemRetainAllocationHandle)
-USE(cuMemGetAddressRange_v2)
 USE(cuMemsetD32Async)
 USE(cuMemcpyDtoH_v2)
 USE(cuStreamSynchronize)
 
 enum { MIB = 1 << 20, BYTES = 4 * MIB, BLOCKS = 12 };
-enum { PLAIN, PITCH, MANAGED, ASYNC, POOL, MAPPED, KINDS };
+enum { PLAIN, PITCH, MANAGED, ASYNC, POOL, KINDS };
 
-static struct block {
-    CUdeviceptr p;
-    CUmemGenericAllocationHandle handle;
-} blocks[BLOCKS];
+static CUdeviceptr blocks[BLOCKS];
 static CUmemoryPool pool;
 static CUcontext context;
 static CUstream stream;
 
-static CUdeviceptr map(CUmemGenericAllocationHandle *handle) {
-    CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
-    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = here};
-    CUmemAccessDesc access = {here, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    CUdeviceptr p;
-    MUST(cuMemCreate(handle, BYTES, &prop, 0));
-    MUST(cuMemAddressReserve(&p, BYTES, 0, 0, 0));
-    MUST(cuMemMap(p, BYTES, 0, *handle, 0));
-    MUST(cuMemSetAccess(p, BYTES, &access, 1));
-    return p;
-}
-
-static void allocate(struct block *b, int kind) {
+static void allocate(CUdeviceptr *p, int kind) {
     size_t pitch;
     if (kind == PLAIN)
-        MUST(cuMemAlloc_v2(&b->p, BYTES));
+        MUST(cuMemAlloc_v2(p, BYTES));
     else if (kind == PITCH)
-        MUST(cuMemAllocPitch_v2(&b->p, &pitch, 4096, BYTES / 4096, 4));
+        MUST(cuMemAllocPitch_v2(p, &pitch, 4096, BYTES / 4096, 4));
     else if (kind == MANAGED)
-        MUST(cuMemAllocManaged(&b->p, BYTES, CU_MEM_ATTACH_GLOBAL));
+        MUST(cuMemAllocManaged(p, BYTES, CU_MEM_ATTACH_GLOBAL));
     else if (kind == ASYNC)
-        MUST(cuMemAllocAsync(&b->p, BYTES, stream));
-    else if (kind == POOL)
-        MUST(cuMemAllocFromPoolAsync(&b->p, BYTES, pool, stream));
+        MUST(cuMemAllocAsync(p, BYTES, stream));
     else
-        b->p = map(&b->handle);
+        MUST(cuMemAllocFromPoolAsync(p, BYTES, pool, stream));
 }
 
-static void give_back(const struct block *b, int kind) {
-    CUmemGenericAllocationHandle again;
-    if (kind == ASYNC || kind == POOL) {
-        MUST(cuMemFreeAsync(b->p, stream));
-        return;
-    }
-    if (kind != MAPPED) {
-        MUST(cuMemFree_v2(b->p));
-        return;
-    }
-    MUST(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)b->p));
-    MUST(cuMemRelease(again));
-    MUST(cuMemUnmap(b->p, BYTES));
-    MUST(cuMemRelease(b->handle));
-    MUST(cuMemAddressFree(b->p, BYTES));
+static void give_back(CUdeviceptr p, int kind) {
+    if (kind == ASYNC || kind == POOL)
+        MUST(cuMemFreeAsync(p, stream));
+    else
+        MUST(cuMemFree_v2(p));
 }
 
 void allocate_all(void);
@@ -93,21 +57,18 @@ void allocate_all(void) {
     MUST(cuMemPoolCreate(&pool, &props));
     for (int i = 0; i < BLOCKS; i++) {
         allocate(&blocks[i], i % KINDS);
-        MUST(cuMemsetD32Async(blocks[i].p, (unsigned)i, BYTES / 4, stream));
+        MUST(cuMemsetD32Async(blocks[i], (unsigned)i, BYTES / 4, stream));
     }
     MUST(cuStreamSynchronize(stream));
 }
 
-static void use(const struct block *b) {
-    CUdeviceptr start;
-    size_t bytes;
+static void use(CUdeviceptr p) {
     unsigned words[2];
-    MUST(cuMemGetAddressRange_v2(&start, &bytes, b->p + BYTES / 2));
-    MUST(cuMemcpyDtoH_v2(&words[0], b->p, 4));
-    MUST(cuMemsetD32Async(b->p, words[0] + 100, BYTES / 4, stream));
+    MUST(cuMemcpyDtoH_v2(&words[0], p, 4));
+    MUST(cuMemsetD32Async(p, words[0] + 100, BYTES / 4, stream));
     MUST(cuStreamSynchronize(stream));
-    MUST(cuMemcpyDtoH_v2(&words[1], b->p + BYTES - 4, 4));
-    printf("%u %u %d %zu\n", words[0], words[1], start == b->p, bytes);
+    MUST(cuMemcpyDtoH_v2(&words[1], p + BYTES - 4, 4));
+    printf("%u %u\n", words[0], words[1]);
 }
 
 __attribute__((destructor)) static void free_all(void) {
@@ -115,9 +76,9 @@ __attribute__((destructor)) static void free_all(void) {
     printf("the counters are %s\n", access(counters, F_OK) == 0 ? "there" : "gone");
     MUST(cuCtxSetCurrent(context));
     for (int i = 0; i < BLOCKS; i++)
-        use(&blocks[i]);
+        use(blocks[i]);
     for (int i = 0; i < BLOCKS; i++)
-        give_back(&blocks[i], i % KINDS);
+        give_back(blocks[i], i % KINDS);
     MUST(cuMemPoolDestroy(pool));
     fflush(stdout);
 }

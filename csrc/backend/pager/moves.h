@@ -30,7 +30,7 @@ struct pager_move {
 struct pager_moves {
     struct pager_move *under_way;
     uint64_t others; /* so many that are not the engine's were made */
-    uint32_t paused; /* by so many no move may begin: operations until they are admitted */
+    uint32_t paused; /* by so many no move may begin */
 };
 
 struct pager;
@@ -48,7 +48,8 @@ void pager_move_done(struct pager *d, uint64_t id, bool ok);
 struct pager_move *pager_move_find(struct pager *d, uint64_t id);
 /* One is under way, abandoned or not. Under the lock. */
 bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes);
-/* One that was not abandoned: of memory that is not managed, an abandoned one never begins. Likewise. */
+/* One is under way that was not abandoned. (Of memory that is not managed, an abandoned move never begins.) Under the
+ * lock. */
 bool pager_moves_go_on(const struct pager *d, addr_t start, uint64_t bytes);
 /* Moves of the range that can be given up are, so that its pages may be used where they lie: all that have not begun,
  * and of managed memory all but those that lose content. Under the lock. */

@@ -80,15 +80,20 @@ static bool bring_unlocked(struct pager *d, const struct um_request *r) {
     return there;
 }
 
-/* Pages that left meanwhile would come back unknown to the engine: none begins to, and once some have nothing is
- * brought. Under the lock. */
+/* Where pages move already nothing is placed. Trap: a page that left while the driver brought it is there again, though
+ * the engine does not know; moves that are under way are given up, so that it takes such pages for resident. Under the
+ * lock. */
 static bool place(struct pager *d, const struct um_request *r) {
-    if (!pager_all_fits(d))
-        return false;
-    pager_moves_pause(d, true);
-    bool there = bring_unlocked(d, r);
-    pager_moves_pause(d, false);
+    bool there = pager_all_fits(d) && bring_unlocked(d, r);
+    if (there)
+        pager_moves_abandon(d, r->start, r->bytes);
     return there;
+}
+
+uint64_t um_still_comes(const struct pager *d) {
+    const struct um_placer *p = d->own;
+    const struct um_request *r = p ? p->first : NULL;
+    return r && !r->unkeep && !pager_all_fits(d) ? r->bytes : 0;
 }
 
 static void *serve(void *data) {

@@ -78,6 +78,11 @@ static uint64_t occupied(const struct pager *d) {
     return now.resident_bytes;
 }
 
+/* The engine takes them for gone. */
+static void load(const struct pager *d, struct backend_load *load) {
+    load->held += um_still_comes(d);
+}
+
 /* Pages that the operation writes and that were advised to be mostly read. */
 struct unkeep {
     struct pager_piece run[16];
@@ -127,6 +132,7 @@ static const struct pager_kind um_kind = {.managed = true,
                                           .placer_stops = um_placer_stop,
                                           .placer_leaves = um_placer_leave,
                                           .occupied = occupied,
+                                          .load = load,
                                           .issue = issue,
                                           .fills_at_once = true,
                                           .discards = um_can_discard,

@@ -14,6 +14,8 @@ struct um_placing {
 /* Brings memory that is about to be used to the device. What comes later than that is told to the engine, too. Without
  * the lock. */
 void um_place(struct pager *d, addr_t start, uint64_t bytes, struct um_placing how);
+/* Bytes that the driver may still bring, though pages leave already. Under the lock. */
+uint64_t um_still_comes(const struct pager *d);
 /* The context is about to go: waits until nothing is brought in it. Under the lock. */
 void um_placer_leave(struct pager *d, CUcontext going);
 /* Joins the thread, after PHASE_STOPPING. Without the lock. */

@@ -63,9 +63,10 @@ bool vmm_recall(struct pager *d, addr_t start, addr_t end) {
         if (pager_wait(d, &patience))
             continue;
         if (f->recalled == recalled) {
-            log_error("device %d: no page has come back from the file for %llu s: what uses those there is refused as "
-                      "out of memory",
-                      d->ordinal, (unsigned long long)(PATIENCE_MOST_NS / 1000000000u));
+            log_error(
+                "device %d: no page has come back from the file for %llu s: what uses those there may be refused as "
+                "out of memory",
+                d->ordinal, (unsigned long long)(PATIENCE_MOST_NS / 1000000000u));
             return false;
         }
         recalled = f->recalled;

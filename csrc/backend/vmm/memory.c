@@ -143,8 +143,8 @@ static void leave_pages(struct pager *d, const struct vmm_part *p) {
             vmm_leave_page(d, p->range, i);
 }
 
-/* A page that is about to go. Under the lock. False: a move of it is under way, as the process ends and nobody waited.
- */
+/* A page that is about to go. Under the lock. False: a move of it is under way, as the process ends, or the driver did
+ * not end it for longer than anybody waits. */
 static bool may_go(struct pager *d, struct vmm_range *r, size_t i) {
     if (r->page[i].parts > 1)
         return true;

@@ -24,6 +24,10 @@ bool provided_at(addr_t address, struct allocation *out) {
     return session_on && ledger_managed(session.ledger) && ledger_find(session.ledger, address, out) && provided(out);
 }
 
+bool provided_before(addr_t address, struct allocation *out) {
+    return !session_on && session.ledger && ledger_find(session.ledger, address, out) && provided(out);
+}
+
 uint64_t provide_room(int device) {
     return device >= 0 && device < DEVICE_MAX ? __atomic_load_n(&room[device], __ATOMIC_RELAXED) : 0;
 }

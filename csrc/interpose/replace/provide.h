@@ -28,6 +28,8 @@ bool provide_pitch(struct charge *c, CUdeviceptr *dptr, size_t *pitch, size_t wi
 bool provided(const struct allocation *a);
 /* The allocation that holds the address, if it was provided. */
 bool provided_at(addr_t address, struct allocation *out);
+/* The same once the process ends and nothing is recorded any more. */
+bool provided_before(addr_t address, struct allocation *out);
 /* Bytes of the device that this process could have in all, as the driver saw it when the process had no managed memory
  * there; 0: not known. From then on the driver tells where pages are, not what is allocated. */
 uint64_t provide_room(int device);

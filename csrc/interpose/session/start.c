@@ -213,14 +213,14 @@ void session_start(void) {
     run_once(&once, start);
 }
 
-/* Destructors of the program's libraries may run after this, and its other threads go on: memory works as before, and
- * only recording is over. */
+/* The program's own exit handlers and other threads may still free memory after this; recording is then over. */
 __attribute__((destructor)) static void finish(void) {
     if (!ours_to_end())
         return;
     fast_path_leave(SLOW_SESSION);
     if (!within_any())
         summary_print();
+    __atomic_store_n(&session_on, false, __ATOMIC_RELEASE);
     trace_close();
     stats_close();
 }

@@ -264,6 +264,9 @@ static bool free_captured(int variant, addr_t start, CUstream stream) {
 
 CUresult custom_cuMemFreeAsync(int variant, CUdeviceptr dptr, CUstream hStream) {
     struct dealloc p = {0};
+    struct allocation left;
+    if (provided_before(dptr, &left))
+        return memory_free(0, dptr, left.context);
     CUmemoryPool keeps = session_on ? keeper(dptr) : NULL;
     if (session_on && !free_captured(variant, dptr, hStream))
         dealloc_open_deferred(&p, dptr);
