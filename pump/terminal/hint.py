@@ -20,7 +20,9 @@ class Parser(argparse.ArgumentParser):
     terminal; errors have none, as they hold words of the user.
     """
 
-    color = False  # from Python 3.14 on argparse has its own
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.color = False  # from Python 3.14 on, argparse colours its help by itself
 
     def print_help(self, file: Any = None) -> None:
         """As its base does."""

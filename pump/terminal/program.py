@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from pump.paths import NotBuiltError
 from pump.terminal.command import Command, UsageError
 from pump.terminal.hint import Parser, hint
 from pump.terminal.printable import PrintableStream
-from pump.terminal.status import COMMON, Meaning, Status, page
+from pump.terminal.status import COMMON, Meaning, Status, help_width, page
 
 
 class Version(argparse.Action):
@@ -39,10 +38,9 @@ class Program:
 
     def parser(self) -> argparse.ArgumentParser:
         """The parser of all commands."""
-        width = shutil.get_terminal_size().columns - 2
         parser = Parser(
             prog=self.name,
-            description=textwrap.fill(self.description, width),
+            description=textwrap.fill(self.description, help_width()),
             epilog=page(self.statuses),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )

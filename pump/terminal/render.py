@@ -17,7 +17,7 @@ from pump.symbol import readable, shortened
 from pump.terminal.printable import PrintableStream, printable
 
 PIPE_WIDTH = 10_000  # columns where there is no terminal, and no COLUMNS: nothing is cut off
-PADDING = re.compile(" +$", re.MULTILINE)
+PADDING = re.compile("(?<! ) +$", re.MULTILINE)  # linear: no match begins inside a run of spaces
 NAME_LEAST = 28
 """Columns that are left to a name, however narrow the terminal is."""
 

@@ -5,6 +5,9 @@ import textwrap
 from collections.abc import Iterable
 from enum import IntEnum
 
+WIDTH_LEAST = 11
+"""Columns of help, however narrow the terminal is; argparse has the same."""
+
 
 class Status(IntEnum):
     """What a shell sees. Above 128 it is what shells say of a signal."""
@@ -44,9 +47,14 @@ def order(meaning: Meaning) -> int:
     return meaning[0] if isinstance(meaning[0], Status) else 256
 
 
+def help_width() -> int:
+    """Columns of help on this terminal. Python 3.10 says 0 where the terminal does not know."""
+    return max(WIDTH_LEAST, shutil.get_terminal_size().columns - 2)
+
+
 def page(meanings: Iterable[Meaning]) -> str:
     """The end of a program's help."""
-    width = shutil.get_terminal_size().columns - 2
+    width = help_width()
     lines = ["exit status:"]
     for status, meaning in sorted(meanings, key=order):
         name = status if isinstance(status, str) else str(status.value)

@@ -1,13 +1,16 @@
 """`pump completion`: what bash makes of the script; and help on a terminal."""
 
+import argparse
 import os
 import pty
 import re
 import shlex
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,17 +106,45 @@ def test_help_has_colours_on_a_terminal_alone(
     assert on_a_terminal("-c", without, *words, "--help") == plain
 
 
+@pytest.mark.parametrize("made", [program(), bench.PROGRAM], ids=MAINS)
+def test_argparse_colours_nothing_by_itself(made: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From Python 3.14 on it would."""
+    base = argparse.ArgumentParser.__init__
+
+    def as_3_14(parser: Any, *words: Any, **options: Any) -> None:
+        base(parser, *words, **options)
+        parser.color = True
+
+    monkeypatch.setattr(argparse.ArgumentParser, "__init__", as_3_14)
+    assert {vars(parser)["color"] for _, parser in parsers(made.parser())} == {False}
+
+
 def on_a_terminal(*words: str) -> str:
-    """What Python writes there."""
+    """What Python writes there. It is read meanwhile: a terminal holds a few KiB."""
     ours, its = pty.openpty()
-    subprocess.run([sys.executable, "-P", *words], stdout=its, timeout=PATIENCE_S, check=True)
-    os.close(its)
+    with ThreadPoolExecutor(1) as reader:
+        told = reader.submit(read_all, ours)
+        try:
+            subprocess.run(
+                [sys.executable, "-P", *words], stdout=its, timeout=PATIENCE_S, check=True
+            )
+        finally:
+            os.close(its)  # the reader ends
+    return told.result().decode().replace("\r\n", "\n")
+
+
+def read_all(terminal: int) -> bytes:
+    """Until its other side is closed."""
     told = b""
     with suppress(OSError):  # the end, on Linux
-        while more := os.read(ours, 65536):
+        while more := os.read(terminal, 65536):
             told += more
-    os.close(ours)
-    return told.decode().replace("\r\n", "\n")
+    os.close(terminal)
+    return told
+
+
+def test_help_longer_than_a_terminal_holds_is_read() -> None:
+    assert len(on_a_terminal("-c", "print('x' * 100_000)")) == 100_001
 
 
 def test_without_the_library_completion_is_refused(

@@ -1,11 +1,12 @@
 """Tables for people, on terminals of any width."""
 
 import io
+import time
 
 import pytest
 
 from pump.symbol import readable
-from pump.terminal.render import NAME_LEAST, Name, console
+from pump.terminal.render import NAME_LEAST, PADDING, Name, console
 from pump.terminal.tables import BETWEEN, FOLDED_LEAST, table
 
 pytestmark = pytest.mark.unit
@@ -48,6 +49,14 @@ def test_off_a_terminal_columns_are_those_told(
     assert "vecto" in told
     assert (readable(KERNEL) in told) == (len(readable(KERNEL)) + 20 <= columns)
     assert "123,456,789.0" in told
+
+
+def test_a_line_of_spaces_takes_no_time() -> None:
+    """Its end alone is cut off. A quadratic search takes a minute."""
+    line = "a" + " " * 100_000 + "b"
+    begun = time.process_time()
+    assert PADDING.sub("", f"{line}  \n   \n{line}") == f"{line}\n\n{line}"
+    assert time.process_time() - begun < 5
 
 
 @pytest.mark.parametrize("columns", ["", "0", "wide"])

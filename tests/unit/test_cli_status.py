@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -83,6 +84,15 @@ def test_help_tells_every_status(made: Program) -> None:
     names = {str(name.value) if isinstance(name, Status) else name for name, _ in made.statuses}
     assert {*re.findall(r"^  (\w+) ", told, re.MULTILINE)} == names
     assert {status for status, _ in (*COMMON, *STARTING)} == {*Status, "other"}
+
+
+@pytest.mark.parametrize("columns", [0, 1, 2, 12])
+def test_a_terminal_may_be_too_narrow_for_help(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """0: a terminal without a size, as Python 3.10 tells it."""
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((columns, 24)))
+    assert "exit status:" in program().parser().format_help()
 
 
 @pytest.mark.parametrize(
