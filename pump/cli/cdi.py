@@ -47,7 +47,7 @@ class Cdi:
                     "name": "share",
                     "containerEdits": {
                         "env": [f"ULMS_SHARE_DIR={MEETING}"],
-                        "mounts": [mount(meeting, MEETING, "rw")],
+                        "mounts": [mount(meeting, MEETING, "ro")],
                     },
                 },
             ],

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -74,28 +75,34 @@ def test_the_file_has_what_its_version_has(spec: dict[str, Any]) -> None:
 def test_programs_in_containers_share_a_gpu(
     spec: dict[str, Any], binary: Path, emulator_dir: Path, tmp_path: Path
 ) -> None:
-    """Each has nothing of the other but the broker's folder."""
+    """Each has nothing of the other but the broker's folder, in which root cannot write either."""
     need_namespaces()
     command = [str(binary), *TRAIN]
     base = clean_environment() | {"LD_LIBRARY_PATH": str(emulator_dir)}
     alone = subprocess.run(command, env=base, capture_output=True, text=True, check=True)
     base |= {"EMU_SHARED": str(tmp_path / "device"), "EMU_MEMORY": "192MiB", "EMU_TIME": "4"}
     folder = tmp_path / "share"
-    with broker(installed("ulms-broker"), folder):
-        running = [
-            subprocess.Popen(
+    with broker(installed("ulms-broker"), folder), ExitStack() as ends:
+        move = ["mv", f"{MEETING}/broker.sock", f"{MEETING}/stolen"]
+        stolen = contained([*edits_of(spec, {"share"}), {"env": ["LD_PRELOAD=", "LC_ALL=C"]}], move)
+        done = subprocess.run(stolen, capture_output=True, text=True, check=False)
+        assert "Read-only file system" in done.stderr
+        running = []
+        for backend in ("um", "vmm"):
+            one = subprocess.Popen(
                 contained(edits_of(spec, {backend, "share"}), command),
                 env=base | {"ULMS_SHARE": backend, "ULMS_MANAGED_LIMIT": "1GiB"},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
             )
-            for backend in ("um", "vmm")
-        ]
+            ends.callback(one.kill)
+            running.append(one)
         seen: set[str] = set()
         end = time.monotonic() + PATIENCE_S
         while seen != {"um", "vmm"} and time.monotonic() < end:
             seen |= {one["group"] for gpu in status(folder)["gpus"] for one in gpu["tenants"]}
+            time.sleep(0.01)
         said = [one.communicate(timeout=PATIENCE_S) for one in running]
     assert seen == {"um", "vmm"}, said
     assert [one.returncode for one in running] == [0, 0], said
