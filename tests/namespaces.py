@@ -1,6 +1,7 @@
 """Containers without a runtime: a command in namespaces of its own, with mounts and variables."""
 
 import shlex
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,9 @@ EMPTY = ("/mnt", "/run", "/usr/local")
 
 def need_namespaces() -> None:
     """Skips the test where none may be made."""
+    for tool in ("unshare", "setpriv"):
+        if not shutil.which(tool):
+            pytest.skip(f"no {tool} (Debian's util-linux)")
     if subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
         pytest.skip("no namespaces of its own are allowed here")
 

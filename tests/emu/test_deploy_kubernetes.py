@@ -4,10 +4,12 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ pytestmark = pytest.mark.emu
 
 TRAIN = ("train", "8", "4", "4", "12")
 GROUP, NOBODY = 64285, 65534
+LET_IN, SHUT_OUT = 10, 11
+"""Exit statuses that a failure does not have."""
 
 
 class Node:
@@ -100,12 +104,15 @@ def daemon(node: Node, tmp_path: Path) -> Iterator[Path]:
     command = contained([image, node.edits(spec, broker)], least(spec, broker["command"]))
     folder = node.path("/run/ulms")
     with subprocess.Popen(command, env=clean_environment()) as running:
-        end = time.monotonic() + PATIENCE_S
-        while not serves(folder) and time.monotonic() < end:
-            assert running.poll() is None
-            time.sleep(0.01)
-        yield folder
-        running.terminate()
+        try:
+            end = time.monotonic() + PATIENCE_S
+            while not serves(folder):
+                assert running.poll() is None
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            yield folder
+        finally:
+            running.terminate()
     assert running.returncode == 0
 
 
@@ -119,7 +126,7 @@ def test_labelled_pods_share_a_gpu(tmp_path: Path, emulator_dir: Path) -> None:
     base |= {"EMU_SHARED": str(tmp_path / "device"), "EMU_MEMORY": "192MiB", "EMU_TIME": "4"}
     node = Node(tmp_path)
     seen: dict[str, dict[str, Any]] = {}
-    with daemon(node, tmp_path) as folder:
+    with daemon(node, tmp_path) as folder, ExitStack() as ends:
         assert {path.name for path in node.root.rglob("*.*")} == {
             *("ulms.so", "ulms.json"),
             *("broker.sock", "broker.lock"),
@@ -128,18 +135,19 @@ def test_labelled_pods_share_a_gpu(tmp_path: Path, emulator_dir: Path) -> None:
         for share in ("train", "other"):
             pod["metadata"]["labels"]["ulms.dev/share"] = share
             spec = admitted(policy, pod)["spec"]
-            running.append(
-                subprocess.Popen(
-                    contained([node.edits(spec, spec["containers"][0])], command),
-                    env=base | {"ULMS_MANAGED_LIMIT": "1GiB"},
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
+            one = subprocess.Popen(
+                contained([node.edits(spec, spec["containers"][0])], command),
+                env=base | {"ULMS_MANAGED_LIMIT": "1GiB"},
+                stdout=subprocess.PIPE,
+                text=True,
             )
+            ends.callback(one.kill)
+            running.append(one)
         end = time.monotonic() + PATIENCE_S
         while seen.keys() != {"train", "other"} and time.monotonic() < end:
             gpus = status(folder)["gpus"]
             seen |= {one["group"]: one for gpu in gpus for one in gpu["tenants"]}
+            time.sleep(0.01)
         said = [one.communicate(timeout=PATIENCE_S)[0] for one in running]
     asked = {name: (one["request"], one["memory_limit"]) for name, one in seen.items()}
     assert asked == {"train": (750, 40 * GIB), "other": (0, 0)}
@@ -155,10 +163,16 @@ def test_a_program_that_is_not_root_needs_the_group(groups: tuple[int, ...], let
     with tempfile.TemporaryDirectory() as root:
         Path(root).chmod(0o755)
         with daemon(Node(Path(root)), Path(root)) as folder:
-            child = os.fork()
-            if child == 0:
-                os.setgroups(groups)
-                os.setgid(NOBODY)
-                os.setuid(NOBODY)
-                os._exit(serves(folder))
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == lets_in
+            child = get_context("fork").Process(target=as_nobody, args=(groups, folder))
+            child.start()
+            child.join(PATIENCE_S)
+            child.kill()
+            assert child.exitcode == (LET_IN if lets_in else SHUT_OUT)
+
+
+def as_nobody(groups: tuple[int, ...], folder: Path) -> None:
+    """Forked, as a program of nobody may not be able to read this installation."""
+    os.setgroups(groups)
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+    sys.exit(LET_IN if serves(folder) else SHUT_OUT)

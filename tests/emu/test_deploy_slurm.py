@@ -1,5 +1,6 @@
 """Slurm with the lines of deploy/: jobs share a GPU, and leave it when they are preempted."""
 
+import os
 import re
 import shlex
 import shutil
@@ -181,6 +182,8 @@ def cluster(tmp_path: Path, emulator_dir: Path) -> Iterator[Cluster]:
     """Its daemons end with the test."""
     if not shutil.which("slurmctld") or not shutil.which("slurmd"):
         pytest.skip("no Slurm (Debian's slurm-wlm)")
+    if os.geteuid() != 0:
+        pytest.skip("needs root, as whom Slurm's daemons run")
     made = Cluster(tmp_path, emulator_dir)
     with ExitStack() as ends, broker(installed("ulms-broker"), tmp_path / "share"):
         for daemon in ("slurmctld", "slurmd"):

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,8 +43,11 @@ def test_a_program_takes_nothing_from_a_stranger_s_broker(
     os.chown(folder, STRANGER, STRANGER)
     with subprocess.Popen([program, "--dir", folder], user=STRANGER, group=STRANGER) as running:
         try:
+            end = time.monotonic() + PATIENCE_S
             while not serves(folder):
                 assert running.poll() is None
+                assert time.monotonic() < end
+                time.sleep(0.01)
             env = {"ULMS_BACKEND": "um", "ULMS_SHARE": "g", "ULMS_SHARE_DIR": str(folder)}
             done = run_emulated([sys.executable, "-c", DRIVER + RUNS], env)
         finally:
