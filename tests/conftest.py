@@ -7,6 +7,7 @@ that need a GPU are skipped, and counted, where there is no driver or managed me
 import ctypes
 import fcntl
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -58,6 +59,12 @@ def gpu_obstacle() -> str | None:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_configure() -> None:
+    """A shell lets its background jobs ignore SIGINT, and so would all programs of the tests."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Checks the marks; skips tests that need a GPU where they cannot run."""
     wrong = [
