@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from pump.paths import emulator_dir
 from tests.conftest import PATIENCE_S, ROOT
 
@@ -50,6 +52,24 @@ class Place:
         run = [*PUMP, "run", *self.options, "--memory", memory, "--backend", backend]
         kernel = (FOLDER / "axpy.ptx").read_text(encoding="utf-8")
         return self.run(*run, "--log", "INFO", "--", program, *sizes, stdin=kernel)
+
+    def check_larger(self, memory: str, backend: str, mib: int) -> None:
+        """Eight arrays of so many MiB, which are more than the memory."""
+        done = self.larger(memory, backend, "8", str(mib))
+        assert done.stdout == f"8 arrays of {mib} MiB: 0 wrong numbers\n"
+        assert "pages move from here on" in done.stderr
+
+    def check_losses(self, memory: str, mib: int) -> None:
+        """Of layers of so many MiB: right, and the same with so much memory."""
+        native = self.losses("", "8", str(mib), "6")
+        assert [float(loss) for loss in native] == pytest.approx(expected(8, 6), rel=1e-5)
+        assert self.losses(memory, "8", str(mib), "6") == native
+
+    def check_away(self) -> None:
+        """It is suspended, and its numbers come back."""
+        shared, numbers = self.away()
+        assert "suspended" in shared
+        assert numbers == AWAY
 
     def losses(self, memory: str, *sizes: str) -> list[str]:
         """Of `train.py`, with so much memory; "": all there is."""

@@ -4,6 +4,7 @@ import mmap
 import os
 import socket
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from cffi import FFI
 
 from pump._build_ulms import declarations
 from pump.share.broker import serves
+from tests.conftest import PATIENCE_S
 
 ROOT = Path(__file__).parents[1]
 HEADERS = ("broker/policy.h", "share/message.h", "share/page.h")
@@ -89,6 +91,14 @@ def connect(folder: Path) -> socket.socket:
     return made
 
 
+def wait_until_it_serves(running: subprocess.Popen[Any], folder: Path) -> None:
+    """The broker of the folder; or until it has ended."""
+    end = time.monotonic() + PATIENCE_S
+    while not serves(folder) and running.poll() is None:
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
 @contextmanager
 def broker(
     program: Path | Sequence[str], folder: Path, *words: str
@@ -99,8 +109,7 @@ def broker(
         [*command, "--dir", folder, *words], stderr=subprocess.PIPE, text=True
     ) as running:
         try:
-            while not serves(folder) and running.poll() is None:
-                pass
+            wait_until_it_serves(running, folder)
             yield running
         finally:
             running.kill()

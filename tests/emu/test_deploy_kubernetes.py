@@ -22,6 +22,7 @@ from pump.sizes import GIB
 from tests.conftest import PATIENCE_S, clean_environment
 from tests.kubernetes import FOLDER, Document, admitted, documents
 from tests.namespaces import contained, need_namespaces
+from tests.tenants import wait_until_it_serves
 
 pytestmark = pytest.mark.emu
 
@@ -105,11 +106,8 @@ def daemon(node: Node, tmp_path: Path) -> Iterator[Path]:
     folder = node.path("/run/ulms")
     with subprocess.Popen(command, env=clean_environment()) as running:
         try:
-            end = time.monotonic() + PATIENCE_S
-            while not serves(folder):
-                assert running.poll() is None
-                assert time.monotonic() < end
-                time.sleep(0.01)
+            wait_until_it_serves(running, folder)
+            assert running.poll() is None
             yield folder
         finally:
             running.terminate()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import clean_environment
-from tests.examples import AWAY, FOLDER, PUMP, Place, expected, losses_in
+from tests.examples import FOLDER, PUMP, Place, expected, losses_in
 
 pytestmark = pytest.mark.emu
 
@@ -34,15 +34,11 @@ def test_there_are_five_short_programs_and_the_page_names_each_file() -> None:
 
 @pytest.mark.parametrize("backend", ["um", "vmm"])
 def test_more_than_the_budget_is_filled(emulated: Place, backend: str) -> None:
-    done = emulated.larger("64MiB", backend, "8", "16")
-    assert done.stdout == "8 arrays of 16 MiB: 0 wrong numbers\n"
-    assert "pages move from here on" in done.stderr
+    emulated.check_larger("64MiB", backend, 16)
 
 
 def test_a_training_tells_the_same_losses_in_half_of_its_memory(emulated: Place) -> None:
-    native = emulated.losses("", "8", "4", "6")
-    assert [float(loss) for loss in native] == pytest.approx(expected(8, 6), rel=1e-5)
-    assert emulated.losses("32MiB", "8", "4", "6") == native
+    emulated.check_losses("32MiB", 4)
 
 
 def test_a_training_is_planned(emulated: Place) -> None:
@@ -63,6 +59,4 @@ def test_two_trainings_share_a_device_too_small_for_one(emulated: Place) -> None
 
 
 def test_one_puts_itself_away_and_comes_back(emulated: Place) -> None:
-    shared, numbers = emulated.away()
-    assert "suspended" in shared
-    assert numbers == AWAY
+    emulated.check_away()

@@ -5,17 +5,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pump.paths import installed
-from pump.share.broker import serves
 from tests.conftest import PATIENCE_S, RunEmulated
 from tests.emu.small_program import DRIVER
-from tests.tenants import broker, connect
+from tests.tenants import broker, connect, wait_until_it_serves
 
 pytestmark = [
     pytest.mark.emu,
@@ -43,11 +41,8 @@ def test_a_program_takes_nothing_from_a_stranger_s_broker(
     os.chown(folder, STRANGER, STRANGER)
     with subprocess.Popen([program, "--dir", folder], user=STRANGER, group=STRANGER) as running:
         try:
-            end = time.monotonic() + PATIENCE_S
-            while not serves(folder):
-                assert running.poll() is None
-                assert time.monotonic() < end
-                time.sleep(0.01)
+            wait_until_it_serves(running, folder)
+            assert running.poll() is None
             env = {"ULMS_BACKEND": "um", "ULMS_SHARE": "g", "ULMS_SHARE_DIR": str(folder)}
             done = run_emulated([sys.executable, "-c", DRIVER + RUNS], env)
         finally:

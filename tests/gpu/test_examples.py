@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import clean_environment
-from tests.examples import AWAY, PUMP, Place, expected, losses_in
+from tests.examples import PUMP, Place, expected, losses_in
 
 pytestmark = pytest.mark.gpu
 
@@ -22,15 +22,11 @@ def gpu(tmp_path: Path) -> Place:
 
 @pytest.mark.parametrize("backend", ["um", "vmm"])
 def test_more_than_the_budget_is_filled(gpu: Place, backend: str) -> None:
-    done = gpu.larger("512MiB", backend, "8", "128")
-    assert done.stdout == "8 arrays of 128 MiB: 0 wrong numbers\n"
-    assert "pages move from here on" in done.stderr
+    gpu.check_larger("512MiB", backend, 128)
 
 
 def test_a_training_tells_the_same_losses_in_half_of_its_memory(gpu: Place) -> None:
-    native = gpu.losses("", "8", "64", "6")
-    assert [float(loss) for loss in native] == pytest.approx(expected(8, 6), rel=1e-5)
-    assert gpu.losses("512MiB", "8", "64", "6") == native
+    gpu.check_losses("512MiB", 64)
 
 
 def test_a_training_is_planned(gpu: Place) -> None:
@@ -47,6 +43,4 @@ def test_two_trainings_share_it(gpu: Place) -> None:
 
 
 def test_one_puts_itself_away_and_comes_back(gpu: Place) -> None:
-    shared, numbers = gpu.away()
-    assert "suspended" in shared
-    assert numbers == AWAY
+    gpu.check_away()
