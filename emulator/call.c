@@ -21,7 +21,7 @@ static void call_list(struct call *call) {
         ;
 }
 
-CUresult call_enter(struct call *call, unsigned need, CUcontext *c) {
+CUresult call_enter(struct call *call, unsigned need, CUcontext *c, bool *inside) {
     if (!atomic_load_explicit(&call->listed, memory_order_relaxed))
         call_list(call);
     atomic_fetch_add_explicit(&call->count, 1, memory_order_relaxed);
@@ -38,6 +38,9 @@ CUresult call_enter(struct call *call, unsigned need, CUcontext *c) {
             return CUDA_ERROR_NOT_INITIALIZED;
         if (thread_self()->in_callback)
             return CUDA_ERROR_NOT_PERMITTED;
+        CUresult failed;
+        if (!checkpoint_passes(inside, &failed))
+            return failed;
         if (cost_counts())
             thread_self()->entered = cost_now();
     }

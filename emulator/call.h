@@ -27,8 +27,12 @@ enum call_need {
     CALL_POISONED = 16,   /* also in a context that has failed */
 };
 
-/* CUDA_SUCCESS, or what the function must answer. *c: the current context where one is needed. */
-CUresult call_enter(struct call *call, unsigned need, CUcontext *c);
+/* CUDA_SUCCESS, or what the function must answer. *c: the current context where one is needed. *inside: call_leave
+ * counts it as over. */
+CUresult call_enter(struct call *call, unsigned need, CUcontext *c, bool *inside);
+/* checkpoint.c: waits while the process is locked by another one. False: *error is what the function must answer. */
+bool checkpoint_passes(bool *inside, CUresult *error);
+void call_leave(const bool *inside);
 /* Says once on stderr that a function is not emulated; CUDA_ERROR_NOT_SUPPORTED. */
 CUresult call_absent(struct call *call);
 /* The same for a part of a function that is otherwise emulated. */
@@ -59,7 +63,8 @@ CUresult call_absent(struct call *call);
 #define ENTER_AS(exported, need)                                                                                       \
     static struct call self = {.name = exported};                                                                      \
     CUcontext c = NULL;                                                                                                \
-    CUresult begun = call_enter(&self, (need), &c);                                                                    \
+    __attribute__((cleanup(call_leave))) bool inside = false;                                                          \
+    CUresult begun = call_enter(&self, (need), &c, &inside);                                                           \
     if (begun != CUDA_SUCCESS)                                                                                         \
     return begun
 #define ENTER(symbol, exported)                                                                                        \

@@ -30,6 +30,7 @@ struct thread {
     CUcontext stack[32];
     unsigned depth;
     CUstreamCaptureMode capture_mode;
+    unsigned calls;       /* that it is inside of; only kept where other processes share the devices */
     bool in_callback;     /* inside a host function: calls are not permitted */
     uint64_t entered;     /* when its last call began, ns; only kept when calls cost time */
     double debt;          /* what its calls have yet to take, ns; negative: they took too long */

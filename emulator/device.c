@@ -22,6 +22,9 @@ CUresult devices_open(void) {
     for (int i = 0; i < device_count; i++)
         devices[i] = (struct device){.ordinal = i, .memory = memory};
     shared_open();
+    shared_time_take();
+    shared_self();
+    shared_time_give();
     cost_open();
     return CUDA_SUCCESS;
 }

@@ -136,6 +136,7 @@ bool managed_make(struct area *a) {
                                        .last_prefetch = EMU_UNKNOWN};
     }
     a->pages = pages;
+    atomic_fetch_add(&shared_life()->managed, 1);
     return true;
 }
 
@@ -146,6 +147,7 @@ void managed_dispose(struct area *a) {
             frame_free(a->pages->page[i].frames);
     pthread_mutex_unlock(&pages_lock);
     free(a->pages);
+    atomic_fetch_sub(&shared_life()->managed, 1);
     mmap((void *)(uintptr_t)a->start, whole_granules(a->bytes), PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }

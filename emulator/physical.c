@@ -3,6 +3,7 @@
 #include "cost.h"
 #include "environment.h"
 #include "memory.h"
+#include "shared.h"
 #include "space.h"
 
 #include <fcntl.h>
@@ -143,6 +144,8 @@ CALL(cuMemCreate, CALL_PASSES, CUmemGenericAllocationHandle *out, size_t bytes, 
         give(d, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    if (!d)
+        atomic_fetch_add(&shared_life()->on_host, 1);
     *out = to_handle(p);
     return CUDA_SUCCESS;
 }
@@ -159,6 +162,8 @@ static void physical_put(struct physical *p, atomic_uint *count) {
     close_file(p);
     if (p->charged)
         give(p->device, p->charged);
+    if (p->charged && !p->device)
+        atomic_fetch_sub(&shared_life()->on_host, 1);
     free(p);
 }
 

@@ -16,6 +16,8 @@ struct process {
     int pid;
     uint64_t born;
     uint64_t used[DEVICES_MAX], pages[DEVICES_MAX];
+    uint64_t kept[DEVICES_MAX]; /* what it held when it was checkpointed */
+    struct shared_life life;
     uint64_t waits[DEVICES_MAX]; /* since when it waits for a slice of the device, ns; 0: it does not */
 };
 
@@ -208,4 +210,45 @@ int shared_next(int device) {
         p = longest_waiting(device);
     }
     return p ? (int)(p - all->process) : -1;
+}
+
+/* --- checkpoints --- */
+
+struct shared_life *shared_life(void) {
+    return self ? &self->life : &own.process[0].life;
+}
+
+static struct process *process_of(int pid) {
+    for (struct process *p = all->process; p < all->process + PROCESSES_MAX; p++)
+        if (pid > 0 && p->pid == pid && birth(pid) == p->born)
+            return p;
+    return NULL;
+}
+
+struct shared_life *shared_life_of(int pid) {
+    struct process *p = process_of(pid);
+    return p ? &p->life : NULL;
+}
+
+void shared_let_go(int pid) {
+    lock();
+    struct process *p = process_of(pid);
+    for (int i = 0; p && i < DEVICES_MAX; i++) {
+        p->kept[i] = p->used[i];
+        change(&p->used[i], &all->memory[i].used, &all->memory[i].most, -(int64_t)p->kept[i]);
+    }
+    unlock();
+}
+
+bool shared_hold_again(int pid, uint64_t of) {
+    lock();
+    drop_dead();
+    struct process *p = process_of(pid);
+    bool room = p != NULL;
+    for (int i = 0; room && i < DEVICES_MAX; i++)
+        room = all->memory[i].used + p->kept[i] <= of;
+    for (int i = 0; room && i < DEVICES_MAX; i++)
+        change(&p->used[i], &all->memory[i].used, &all->memory[i].most, (int64_t)p->kept[i]);
+    unlock();
+    return room;
 }

@@ -35,6 +35,16 @@ void shared_give(int device, uint64_t bytes);
 void shared_change_pages(int device, int64_t bytes);
 struct shared_memory shared_memory(int device);
 
+/* What a process that checkpoints this one looks at and changes (checkpoint.c). */
+struct shared_life {
+    atomic_int state;         /* CUprocessState */
+    atomic_uint calls;        /* under way */
+    atomic_ullong operations; /* that have not ended */
+    atomic_uint managed;      /* allocations */
+    atomic_uint on_host;      /* handles of host memory */
+    atomic_bool stuck;        /* it could not be restored once */
+};
+
 /* There is a file: other processes may come at any time. */
 bool shared_with_others(void);
 /* Nobody else, in any process, has it until it is given back. */
@@ -45,5 +55,15 @@ void shared_time_give(void);
 int shared_self(void);
 void shared_want(int device, uint64_t ns);
 int shared_next(int device);
+
+/* --- checkpoints --- */
+
+/* Of this process; nobody looks at it while there is no file. */
+struct shared_life *shared_life(void);
+/* NULL: no such process is here. */
+struct shared_life *shared_life_of(int pid);
+/* The memory that it holds of all devices is free; or is held again, if none then has more than `of` in use. */
+void shared_let_go(int pid);
+bool shared_hold_again(int pid, uint64_t of);
 
 #endif

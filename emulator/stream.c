@@ -4,6 +4,7 @@
 #include "cost.h"
 #include "plan.h"
 #include "run.h"
+#include "shared.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -270,6 +271,7 @@ static void *work_off(void *stream) {
         if (!s->first)
             s->last = &s->first;
         s->done++;
+        atomic_fetch_sub(&shared_life()->operations, 1);
         pthread_cond_broadcast(&s->finished);
         pthread_mutex_unlock(&s->lock);
         item_free(i);
@@ -360,6 +362,7 @@ CUresult stream_enter(CUstream s, struct work *w, const struct mark *after, stru
         *s->last = i;
         s->last = &i->next;
         s->submitted++;
+        atomic_fetch_add(&shared_life()->operations, 1);
         if (at) {
             *at = (struct mark){s, s->submitted};
             stream_hold(s);

@@ -10,6 +10,7 @@
 #define CUDA_ABI_VERSION 13050
 
 #include "abi/array.h"
+#include "abi/checkpoint.h"
 #include "abi/copy.h"
 #include "abi/device.h"
 #include "abi/graph.h"

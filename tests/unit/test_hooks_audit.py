@@ -41,6 +41,9 @@ OPAQUE = {
     "CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS",
     "CUDA_RESOURCE_VIEW_DESC",
     "CUarrayMapInfo",
+    "CUcheckpointCheckpointArgs",
+    "CUcheckpointRestoreArgs",
+    "CUcheckpointUnlockArgs",
     "CUctxCigParam",
     "CUexecAffinityParam",
 }
