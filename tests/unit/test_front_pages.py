@@ -1,4 +1,6 @@
-"""What a visitor of the repository meets: SECURITY.md and forms for issues name what is there."""
+"""What a visitor of the repository meets: SECURITY.md, recipes and forms for issues name what is
+there.
+"""
 
 import re
 from pathlib import Path
@@ -16,6 +18,7 @@ from tests.conftest import ROOT
 pytestmark = pytest.mark.unit
 
 SECURITY = ROOT / "SECURITY.md"
+RECIPES = ROOT / "docs" / "recipes.md"
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 KINDS = {"textarea", "input", "dropdown", "checkboxes"}
 VERBS = ("trace", "share")
@@ -61,7 +64,7 @@ def test_a_form_has_what_it_must_have(path: Path) -> None:
         assert item["attributes"]["value" if item["type"] == "markdown" else "label"]
 
 
-@pytest.mark.parametrize("path", [*FORMS, SECURITY], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*FORMS, SECURITY, RECIPES], ids=lambda path: path.name)
 def test_commands_and_options_that_are_named_exist(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
