@@ -145,3 +145,8 @@ def test_ulms_so_needs_nothing_but_the_c_library() -> None:
 def test_the_version_is_told_once() -> None:
     assert re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", pump.__version__)
     assert f'version = "{pump.__version__}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_the_changelog_tells_of_this_version() -> None:
+    page = (ROOT / "CHANGELOG.md").read_text()
+    assert next(re.finditer(r"^## \[([0-9.]+)\]", page, re.M))[1] == pump.__version__
